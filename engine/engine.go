@@ -1,0 +1,192 @@
+// Package engine is the contract between the capabilities (kv, proc, record, …)
+// and the places where data lives (embedded, postgres, cassandra, redis).
+//
+// It knows Engine, Tx, Change, Position, Promises and the error catalog; it
+// must not know any implementation. It does no I/O and has no state:
+// capabilities call it, engines satisfy it, and only cmd/skerry names one.
+package engine
+
+import (
+	"context"
+	"iter"
+	"net/url"
+	"time"
+)
+
+// Opener opens the engine that a URL names, e.g. embedded:///var/lib/skerry.
+type Opener func(ctx context.Context, u *url.URL) (Engine, error)
+
+// Engine stores ordered byte keys. All methods are safe for concurrent use.
+type Engine interface {
+	// Promises reports what this engine guarantees. The value never changes.
+	// The suite in engine/enginetest proves every promise that is made.
+	Promises() Promises
+
+	// View runs fn on one consistent read-only snapshot, at least as new as r
+	// asks, and returns the position of that snapshot. A write inside fn
+	// returns ErrReadOnly. An error of fn is returned unchanged.
+	View(ctx context.Context, r Read, fn func(Tx) error) (Position, error)
+
+	// Update runs fn and commits its writes atomically, within Promises.Atomic,
+	// and returns once they are as durable as Promises says. fn may run more
+	// than once and must have no effect outside tx that cannot be repeated. If
+	// fn returns an error nothing is written and that error is returned
+	// unchanged. The position is that of the commit; if fn wrote nothing it is
+	// a position at which everything that fn read was committed.
+	//
+	// If ctx ends before fn has run, nothing is written and the error is
+	// ctx's. If it ends later, the error is ErrOutcomeUnknown, wrapping ctx's.
+	Update(ctx context.Context, fn func(Tx) error) (Position, error)
+
+	// Changes yields the committed changes with Pos > after, in commit order,
+	// none left out and none twice, and waits for more until ctx ends. A change
+	// without writes is a heartbeat: nothing else happened up to its Pos. An
+	// error is the last value; it is ErrTruncated when the history after that
+	// position is no longer kept. Changes and all they point to may be kept
+	// but not modified.
+	Changes(ctx context.Context, after Position) iter.Seq2[Change, error]
+
+	// Close ends calls in flight with ErrClosed and releases all resources.
+	Close() error
+}
+
+// Tx is one transaction. It is valid only until the function that it was given
+// to returns, and only in that goroutine. Byte slices passed in are copied
+// where they are kept; byte slices returned must not be modified and are valid
+// until the transaction's next write or its end, whichever comes first.
+type Tx interface {
+	// Get returns the value of key, and whether there is one.
+	Get(key []byte) (val []byte, ok bool, err error)
+
+	// Put sets key to val. It returns ErrKeyEmpty, ErrKeyTooLarge,
+	// ErrValueTooLarge, ErrTxTooLarge, ErrMemoryFull or ErrReadOnly, and then
+	// changes nothing.
+	Put(key, val []byte) error
+
+	// Delete removes key; a key that is not there is no error.
+	Delete(key []byte) error
+
+	// Scan yields the pairs with lo <= key < hi in ascending byte order; a nil
+	// hi means no upper bound. The transaction must not write while it runs.
+	Scan(lo, hi []byte) iter.Seq2[Pair, error]
+
+	// ScanBack yields the same pairs in descending order.
+	ScanBack(lo, hi []byte) iter.Seq2[Pair, error]
+
+	// Now is the time of the transaction. In Update it is the same at every
+	// read within one run, it never goes back from one committed transaction
+	// to the next, and where Promises.Serializable holds no two transactions
+	// that wrote have the same. In View it is not before that of any
+	// transaction which the snapshot holds. Resolution: one microsecond.
+	Now() time.Time
+}
+
+// Pair is one key and its value.
+type Pair struct{ Key, Val []byte }
+
+// Position is a point in one engine's history: the number of the last committed
+// transaction that it includes. Zero is before all of them.
+type Position uint64
+
+// Change is one committed transaction.
+type Change struct {
+	Pos    Position
+	Time   time.Time // Tx.Now of the transaction
+	Writes []Write   // each key at most once
+}
+
+// Write is the new value of one key. Deleted is set, and Val nil, if it was removed.
+type Write struct {
+	Key, Val []byte
+	Deleted  bool
+}
+
+// Level says how new a read must be.
+type Level uint8
+
+const (
+	// Linearizable sees every write that was acknowledged, by any node, before
+	// the read began. It is the default.
+	Linearizable Level = iota
+	// Session sees at least Read.AtLeast: a client's own writes, on any node.
+	Session
+	// Local sees some committed state, not older than Read.MaxStale.
+	Local
+)
+
+// Read asks for the freshness of one View. The zero value is linearizable.
+type Read struct {
+	Level    Level
+	AtLeast  Position      // the view includes this position, at every level
+	MaxStale time.Duration // at level Local; 0 means the engine's default
+}
+
+// Scope is the largest set of keys that one Update changes atomically.
+type Scope uint8
+
+// Scopes, from weakest to strongest.
+const (
+	OneKey Scope = iota
+	OnePartition
+	AllKeys
+)
+
+// String names the scope as docs/guarantees.md does.
+func (s Scope) String() string {
+	return [...]string{"one key", "one partition", "all keys"}[s]
+}
+
+// Eacher is satisfied by engines to which many small transactions can be handed
+// at once, as a pipeline of client commands is.
+type Eacher interface {
+	// UpdateEach runs fn(tx, 0) … fn(tx, n-1) in that order, each as a
+	// transaction of its own; an error of fn undoes that transaction alone and
+	// is fn's to remember. It returns once all of them are durable, with the
+	// position of the last. An error of UpdateEach itself means that none of
+	// the results may be used: it is ErrOutcomeUnknown once any fn has run.
+	UpdateEach(ctx context.Context, n int, fn func(tx Tx, i int) error) (Position, error)
+}
+
+// UpdateEach runs n transactions in order on e, in one hand-over where e is an
+// Eacher. See Eacher for what fn may do and what the results mean.
+func UpdateEach(ctx context.Context, e Engine, n int, fn func(tx Tx, i int) error) (Position, error) {
+	if ee, ok := e.(Eacher); ok {
+		return ee.UpdateEach(ctx, n, fn)
+	}
+	var last Position
+	for i := range n {
+		var failed error
+		pos, err := e.Update(ctx, func(tx Tx) error {
+			failed = fn(tx, i)
+			return failed
+		})
+		if err != nil && failed == nil {
+			return last, err
+		}
+		last = max(last, pos)
+	}
+	return last, nil
+}
+
+// Ranker is satisfied by a Tx that can count keys without reading them.
+type Ranker interface {
+	// Count returns the number of keys with lo <= key < hi; nil hi: no bound.
+	Count(lo, hi []byte) int
+	// At returns the pair with exactly i keys before it in lo <= key < hi.
+	At(lo, hi []byte, i int) (Pair, bool)
+}
+
+// Meter is satisfied by engines that report figures about themselves.
+type Meter interface {
+	// Metrics yields the current figures. It may be called at any time.
+	Metrics() iter.Seq[Metric]
+}
+
+// Metric is one figure of an engine. Name has Prometheus's form without the
+// application's prefix, e.g. "engine_fsyncs_total".
+type Metric struct {
+	Name    string
+	Help    string
+	Counter bool // it only grows; otherwise a gauge
+	Value   float64
+}

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is a stable name of a kind of failure. Codes are part of the public API:
+// a code is never renamed or given another meaning. The faces map each one to
+// their own protocol (HTTP status, RESP error), once.
+type Code string
+
+// The catalog. Catalog says what each means and whether to try again.
+const (
+	CodeClosed             Code = "closed"
+	CodeConflict           Code = "conflict"
+	CodeCorrupt            Code = "corrupt"
+	CodeDiskFull           Code = "disk_full"
+	CodeFormatNewer        Code = "format_newer"
+	CodeInternal           Code = "internal"
+	CodeInvalid            Code = "invalid"
+	CodeKeyEmpty           Code = "key_empty"
+	CodeKeyTooLarge        Code = "key_too_large"
+	CodeLimit              Code = "limit"
+	CodeLocked             Code = "locked"
+	CodeMemoryFull         Code = "memory_full"
+	CodeNotFound           Code = "not_found"
+	CodeNotInteger         Code = "not_integer"
+	CodeNotLeader          Code = "not_leader"
+	CodeOutcomeUnknown     Code = "outcome_unknown"
+	CodeOverflow           Code = "overflow"
+	CodePositionTimeout    Code = "position_timeout"
+	CodePreconditionFailed Code = "precondition_failed"
+	CodeQueueFull          Code = "queue_full"
+	CodeReadOnly           Code = "read_only"
+	CodeStopped            Code = "stopped"
+	CodeTruncated          Code = "truncated"
+	CodeTxTooLarge         Code = "tx_too_large"
+	CodeUnauthenticated    Code = "unauthenticated"
+	CodeUnsupported        Code = "unsupported"
+	CodeValueTooLarge      Code = "value_too_large"
+)
+
+// Meaning explains one code.
+type Meaning struct {
+	Code      Code
+	Retryable bool   // the same call may succeed later; nothing was written
+	Text      string // what happened, for docs and for people
+}
+
+// Catalog returns every code, sorted. docs/errors.md is printed from it.
+func Catalog() []Meaning {
+	return []Meaning{
+		{CodeClosed, true, "the engine is shutting down; nothing was written"},
+		{CodeConflict, true, "the transaction lost to concurrent ones after all retries; nothing was written"},
+		{CodeCorrupt, false, "stored data failed its checksum; the message names file and offset"},
+		{CodeDiskFull, true, "the disk has no room for the write; nothing was written"},
+		{CodeFormatNewer, false, "the data was written by a newer version of the program"},
+		{CodeInternal, false, "a fault in the program; details are in the server's log"},
+		{CodeInvalid, false, "an argument is malformed"},
+		{CodeKeyEmpty, false, "a key must have at least one byte"},
+		{CodeKeyTooLarge, false, "the key is longer than the engine's limit"},
+		{CodeLimit, false, "the request asks for more than a stated limit"},
+		{CodeLocked, false, "another process has the data folder open"},
+		{CodeMemoryFull, true, "the write would grow the data beyond the memory limit; nothing was written"},
+		{CodeNotFound, false, "there is no such key"},
+		{CodeNotInteger, false, "the value is not a number of the needed kind"},
+		{CodeNotLeader, true, "this node does not lead; nothing was written"},
+		{CodeOutcomeUnknown, false, "the call was cut off after it began: it may or may not have been committed"},
+		{CodeOverflow, false, "the number would leave its range"},
+		{CodePositionTimeout, true, "the asked position did not arrive here in time"},
+		{CodePreconditionFailed, false, "the key's revision is not the expected one; nothing was written"},
+		{CodeQueueFull, true, "too many calls are waiting; nothing was written"},
+		{CodeReadOnly, false, "a write inside a read-only view"},
+		{CodeStopped, false, "the disk failed while committing; the node has stopped and must be restarted"},
+		{CodeTruncated, false, "the change history after that position is no longer kept; read everything again"},
+		{CodeTxTooLarge, false, "one transaction writes or reads more than the engine's limit; nothing was written"},
+		{CodeUnauthenticated, false, "the request did not prove who asks"},
+		{CodeUnsupported, false, "the engine does not promise what was asked"},
+		{CodeValueTooLarge, false, "the value is longer than the engine's limit"},
+	}
+}
+
+// Error is a failure with a stable code. Two Errors match under errors.Is when
+// their codes are equal, so the sentinels below work for any message.
+type Error struct {
+	Code Code
+	Msg  string // for people, whole: begins in lower case, no full stop
+	Err  error  // cause for errors.Is and errors.As, or nil; its text is in Msg
+}
+
+// Error returns the message followed by the code in brackets.
+func (e *Error) Error() string { return e.Msg + " [" + string(e.Code) + "]" }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is reports whether target is an Error of the same code.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}
+
+// Errorf makes an Error; an error wrapped with %w in format becomes its cause.
+func Errorf(code Code, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Code: code, Msg: err.Error(), Err: errors.Unwrap(err)}
+}
+
+// CodeOf returns the code of the first Error in err's tree, "" for nil and
+// CodeInternal for any other error.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return CodeInternal
+}
+
+// Retryable reports whether the call that returned err may simply be tried again.
+func Retryable(err error) bool {
+	code := CodeOf(err)
+	for _, m := range Catalog() {
+		if m.Code == code {
+			return m.Retryable
+		}
+	}
+	return false
+}
+
+// Sentinels for errors.Is.
+var (
+	ErrClosed             = &Error{Code: CodeClosed, Msg: "the engine is closed"}
+	ErrConflict           = &Error{Code: CodeConflict, Msg: "conflict with concurrent transactions"}
+	ErrCorrupt            = &Error{Code: CodeCorrupt, Msg: "data is damaged"}
+	ErrDiskFull           = &Error{Code: CodeDiskFull, Msg: "the disk is full"}
+	ErrFormatNewer        = &Error{Code: CodeFormatNewer, Msg: "data of a newer version"}
+	ErrInvalid            = &Error{Code: CodeInvalid, Msg: "invalid argument"}
+	ErrKeyEmpty           = &Error{Code: CodeKeyEmpty, Msg: "a key must have at least one byte"}
+	ErrKeyTooLarge        = &Error{Code: CodeKeyTooLarge, Msg: "key too large"}
+	ErrLimit              = &Error{Code: CodeLimit, Msg: "over a limit"}
+	ErrLocked             = &Error{Code: CodeLocked, Msg: "the data folder is in use"}
+	ErrMemoryFull         = &Error{Code: CodeMemoryFull, Msg: "memory limit reached"}
+	ErrNotFound           = &Error{Code: CodeNotFound, Msg: "no such key"}
+	ErrNotInteger         = &Error{Code: CodeNotInteger, Msg: "value is not an integer or out of range"}
+	ErrNotLeader          = &Error{Code: CodeNotLeader, Msg: "this node does not lead"}
+	ErrOutcomeUnknown     = &Error{Code: CodeOutcomeUnknown, Msg: "outcome unknown"}
+	ErrOverflow           = &Error{Code: CodeOverflow, Msg: "increment or decrement would overflow"}
+	ErrPositionTimeout    = &Error{Code: CodePositionTimeout, Msg: "position not reached in time"}
+	ErrPreconditionFailed = &Error{Code: CodePreconditionFailed, Msg: "revision does not match"}
+	ErrQueueFull          = &Error{Code: CodeQueueFull, Msg: "too many calls are waiting"}
+	ErrReadOnly           = &Error{Code: CodeReadOnly, Msg: "write in a read-only view"}
+	ErrStopped            = &Error{Code: CodeStopped, Msg: "the node has stopped after a disk failure"}
+	ErrTruncated          = &Error{Code: CodeTruncated, Msg: "change history truncated"}
+	ErrTxTooLarge         = &Error{Code: CodeTxTooLarge, Msg: "transaction too large"}
+	ErrUnauthenticated    = &Error{Code: CodeUnauthenticated, Msg: "authentication required"}
+	ErrUnsupported        = &Error{Code: CodeUnsupported, Msg: "not supported by this engine"}
+	ErrValueTooLarge      = &Error{Code: CodeValueTooLarge, Msg: "value too large"}
+)

@@ -1,0 +1,3 @@
+module github.com/skerrydb/skerry
+
+go 1.26
