@@ -1,0 +1,124 @@
+package skerry_test
+
+import (
+	"go/ast"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/skerrydb/skerry"
+
+// may says what one package may import besides the standard library. Names
+// without a dot in the first element are packages of this module.
+type may struct {
+	code  string // its own code
+	tests string // its tests, besides what its code may
+}
+
+// law is policy: a failing TestImports is mended in the code, not here, and a
+// package that is not listed fails. Two rules stand behind it: only cmd names an
+// engine, and capabilities never import each other.
+var law = map[string]may{
+	// leaves: nothing of ours, not even in tests
+	"btree":     {},
+	"journal":   {},
+	"resp/wire": {},
+
+	// the contract
+	"engine":            {tests: "engine"},
+	"engine/enginetest": {code: "engine", tests: "engine/embedded"},
+
+	// engines
+	"engine/embedded": {code: "engine btree journal", tests: "engine/enginetest kv workload"},
+
+	// flow and capabilities; their tests run on a real engine
+	"feed": {code: "engine", tests: "engine/embedded"},
+	"kv":   {code: "engine", tests: "engine/embedded"},
+
+	// truth
+	"workload": {code: "engine kv", tests: "engine/embedded"},
+
+	// faces
+	"web":  {code: "engine feed kv", tests: "engine/embedded"},
+	"resp": {code: "engine feed kv resp/wire", tests: "engine/embedded"},
+
+	// assembly
+	".": {code: "engine feed kv web resp", tests: "engine/embedded"},
+	"cmd/skerry": {
+		code: ". engine engine/embedded engine/enginetest journal workload kv github.com/BurntSushi/toml",
+	},
+
+	// the repository's own programs
+	"ci/report": {},
+}
+
+// forbidden are folder names that say nothing about what is inside.
+var forbidden = []string{
+	"base", "common", "helper", "helpers", "internal", "lib", "misc", "models",
+	"pkg", "shared", "types", "util", "utils",
+}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, f := range goFiles(t) {
+		if f.nested {
+			continue // a module of its own: its go.mod is its law
+		}
+		rule, listed := law[f.dir]
+		if !listed {
+			t.Errorf("%s: package %s is not in the law", f.path, f.dir)
+			continue
+		}
+		seen[f.dir] = true
+		allowed := strings.Fields(rule.code)
+		if f.test {
+			allowed = append(append(allowed, strings.Fields(rule.tests)...), f.dir)
+		}
+		for _, name := range imports(t, f.syntax) {
+			if !slices.Contains(allowed, name) {
+				t.Errorf("%s: %s may not import %s", f.path, f.dir, name)
+			}
+		}
+	}
+	for dir := range maps.Keys(law) {
+		if !seen[dir] {
+			t.Errorf("the law lists %s, which does not exist", dir)
+		}
+	}
+}
+
+// imports returns what a file imports besides the standard library: packages of
+// this module by their folder ("." is the root), others by their whole path.
+func imports(t *testing.T, f *ast.File) []string {
+	t.Helper()
+	var names []string
+	for _, im := range f.Imports {
+		name, err := strconv.Unquote(im.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == module {
+			names = append(names, ".")
+		} else if own, ok := strings.CutPrefix(name, module+"/"); ok {
+			names = append(names, own)
+		} else if first, _, _ := strings.Cut(name, "/"); strings.Contains(first, ".") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func TestFolderNames(t *testing.T) {
+	t.Parallel()
+	walk(t, func(p string, d fs.DirEntry) {
+		if d.IsDir() && slices.Contains(forbidden, path.Base(p)) {
+			t.Errorf("%s: a package is named for what it provides", p)
+		}
+	})
+}
