@@ -1,0 +1,46 @@
+# Skerry. `make` alone says what there is.
+SHELL   := /bin/bash
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)"
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+.PHONY: run
+run: build ## start a server on 127.0.0.1: HTTP on 7001, the Redis protocol on 6380, data in ./data
+	exec bin/skerry serve $(ARGS)
+
+.PHONY: build
+build: ## bin/skerry
+	@mkdir -p bin
+	$(GOBUILD) -o bin/skerry ./cmd/skerry
+
+.PHONY: test
+test: ## everything that must be true of a commit; installs by apt what the tests need
+	@ci/test
+
+.PHONY: quick
+quick: ## the short tests only; skips what needs a server that is not here
+	go test -short ./...
+
+.PHONY: lint
+lint: ## vet, staticcheck, golangci-lint
+	go vet ./...
+	go tool -modfile=tools/go.mod staticcheck ./...
+	go tool -modfile=tools/golangci.mod golangci-lint run
+
+.PHONY: vuln
+vuln: ## known vulnerabilities in what we depend on (asks vuln.go.dev)
+	@curl -fsS --max-time 10 -o /dev/null https://vuln.go.dev/index/db.json || { \
+		echo "vuln: the vulnerability database at https://vuln.go.dev cannot be reached from here; nothing was checked" >&2; exit 1; }
+	go tool -modfile=tools/go.mod govulncheck ./...
+
+.PHONY: soak
+soak: build ## every workload for SOAK (10m) on a new data folder, with its truth checked
+	bin/skerry bench --duration $(or $(SOAK),10m)
+
+.PHONY: clean
+clean: ## what building leaves behind; never the data
+	rm -rf bin
+	go clean ./...
