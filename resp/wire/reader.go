@@ -1,0 +1,274 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// Defaults of Limits, and the bounds for clients that have not authenticated.
+const (
+	DefaultMaxBulk    = 16 << 20 // bytes of one argument
+	DefaultMaxArgs    = 1 << 20  // arguments of one command
+	DefaultMaxInline  = 64 << 10 // bytes of an inline command, or of a length line
+	DefaultMaxCommand = 64 << 20 // bytes of one command in all, framing included
+
+	GuestMaxArgs = 10       // arguments before authentication
+	GuestMaxBulk = 16 << 10 // bytes of one argument before authentication
+)
+
+// Limits bounds what a Reader accepts. A zero field means its default.
+type Limits struct {
+	MaxBulk    int
+	MaxArgs    int
+	MaxInline  int
+	MaxCommand int
+}
+
+func (l Limits) withDefaults() Limits {
+	or := func(n *int, def int) {
+		if *n <= 0 {
+			*n = def
+		}
+	}
+	or(&l.MaxBulk, DefaultMaxBulk)
+	or(&l.MaxArgs, DefaultMaxArgs)
+	or(&l.MaxInline, DefaultMaxInline)
+	or(&l.MaxCommand, DefaultMaxCommand)
+	return l
+}
+
+// span is one argument: bytes off to end, counted from the command's start.
+type span struct{ off, end int }
+
+// Reader splits a stream into commands, in place: the arguments that Next
+// returns alias its buffer. The buffer grows only as bytes arrive, never
+// because of a length that was merely announced. Not safe for concurrent use.
+type Reader struct {
+	src    io.Reader
+	bufs   *Buffers
+	limits Limits
+	guest  bool
+
+	buf  []byte
+	base int // where the command that is being parsed begins
+	pos  int // the next byte to look at
+	seen int // bytes from pos on that hold no newline
+	end  int // end of what was received
+
+	left  int // arguments still to come; 0 between commands
+	bulk  int // length of the argument being received, -1 before its length line
+	spans []span
+	err   error
+}
+
+// NewReader returns a Reader of src whose buffers come from bufs.
+func NewReader(src io.Reader, bufs *Buffers, limits Limits) *Reader {
+	return &Reader{src: src, bufs: bufs, limits: limits.withDefaults(), buf: bufs.Get(0), bulk: -1}
+}
+
+// SetGuest turns the small limits for unauthenticated clients on or off, from
+// the next length line on.
+func (r *Reader) SetGuest(on bool) { r.guest = on }
+
+// Buffered returns the number of bytes received and not yet parsed, and the
+// free bytes behind them.
+func (r *Reader) Buffered() (used, free int) { return r.end - r.base, len(r.buf) - r.end }
+
+// Release gives the buffer back to the pool. Neither the Reader nor any
+// argument that it returned may be used afterwards.
+func (r *Reader) Release() {
+	r.bufs.Put(r.buf)
+	r.buf, r.base, r.pos, r.end, r.err = nil, 0, 0, 0, io.EOF
+}
+
+// Fill reads once from the source. It invalidates all arguments that Next
+// returned. An error of the source is returned unchanged (io.EOF at the end,
+// also in the middle of a command), and Fill may be called again after one,
+// e.g. after a timeout.
+func (r *Reader) Fill() error {
+	if r.err != nil {
+		return r.err
+	}
+	r.makeRoom()
+	n, err := r.src.Read(r.buf[r.end:])
+	r.end += n
+	if n > 0 {
+		return nil // an error will come again
+	}
+	if err == nil {
+		return io.ErrNoProgress
+	}
+	return err
+}
+
+// makeRoom moves the unparsed bytes to the front and sees to it that there is
+// room behind them.
+func (r *Reader) makeRoom() {
+	full := r.end == len(r.buf)
+	n := r.end - r.base
+	size := len(r.buf)
+	switch {
+	case n == 0 && size > largeBuffer: // a big command has gone
+		size = middleBuffer
+	case full && size < largeBuffer: // the peer sends faster than we read
+		size *= 4
+	case n > size/2 && n+smallBuffer > size:
+		size *= 2
+	}
+	if size != len(r.buf) {
+		next := r.bufs.Get(size)
+		copy(next, r.buf[r.base:r.end])
+		r.bufs.Put(r.buf)
+		r.buf = next
+	} else if r.base > 0 {
+		copy(r.buf, r.buf[r.base:r.end])
+	}
+	r.pos -= r.base
+	r.base, r.end = 0, n
+	if cap(r.spans) > 1<<16 && r.left == 0 {
+		r.spans = nil
+	}
+}
+
+// Next appends the arguments of the next complete command to args. It reports
+// false when more must be received first (see Fill). Commands without
+// arguments are skipped. An error is a *ProtocolError and final.
+func (r *Reader) Next(args [][]byte) ([][]byte, bool, error) {
+	if r.err != nil {
+		return args, false, r.err
+	}
+	for r.pos < r.end {
+		var done bool
+		var err *ProtocolError
+		if r.left == 0 && r.buf[r.pos] != '*' {
+			done, err = r.inline()
+		} else {
+			done, err = r.multi()
+		}
+		if err == nil && (r.pos-r.base > r.limits.MaxCommand || !done && r.end-r.base > r.limits.MaxCommand) {
+			err = protocolError("too big command")
+		}
+		if err != nil {
+			r.err = err
+			return args, false, err
+		}
+		if !done {
+			return args, false, nil
+		}
+		if len(r.spans) == 0 {
+			r.base = r.pos
+			continue
+		}
+		for _, s := range r.spans {
+			args = append(args, r.buf[r.base+s.off:r.base+s.end:r.base+s.end])
+		}
+		r.spans = r.spans[:0]
+		r.base = r.pos
+		return args, true, nil
+	}
+	return args, false, nil
+}
+
+// line returns the line that begins at pos, without its CRLF, and moves behind
+// it. ok is false if it has not arrived whole.
+func (r *Reader) line(tooBig string) (line []byte, ok bool, err *ProtocolError) {
+	i := bytes.IndexByte(r.buf[r.pos+r.seen:r.end], '\n')
+	n := r.seen + i
+	if i < 0 {
+		n = r.end - r.pos
+		r.seen = n
+	}
+	if n > r.limits.MaxInline {
+		return nil, false, protocolError(tooBig)
+	}
+	if i < 0 {
+		return nil, false, nil
+	}
+	r.seen = 0
+	line = r.buf[r.pos : r.pos+n]
+	r.pos += n + 1
+	if n > 0 && line[n-1] == '\r' {
+		line = line[:n-1]
+	}
+	return line, true, nil
+}
+
+// multi goes on with a command in the form *2 $3 GET $1 k.
+func (r *Reader) multi() (done bool, err *ProtocolError) {
+	if r.left == 0 {
+		line, ok, err := r.line("too big mbulk count string")
+		if !ok {
+			return false, err
+		}
+		n, ok := parseInt(line[1:])
+		switch {
+		case !ok || n > int64(r.limits.MaxArgs):
+			return false, protocolError("invalid multibulk length")
+		case r.guest && n > GuestMaxArgs:
+			return false, protocolError("unauthenticated multibulk length")
+		case n <= 0:
+			return true, nil
+		}
+		r.left, r.bulk = int(n), -1
+	}
+	for r.left > 0 {
+		if r.bulk < 0 {
+			ok, err := r.bulkLength()
+			if !ok {
+				return false, err
+			}
+		}
+		if r.end-r.pos < r.bulk+2 {
+			return false, nil
+		}
+		tail := r.pos + r.bulk
+		if r.buf[tail] != '\r' || r.buf[tail+1] != '\n' {
+			return false, protocolError("expected CRLF after bulk")
+		}
+		r.spans = append(r.spans, span{r.pos - r.base, tail - r.base})
+		r.pos = tail + 2
+		r.bulk = -1
+		r.left--
+	}
+	return true, nil
+}
+
+// bulkLength reads the line $n.
+func (r *Reader) bulkLength() (ok bool, err *ProtocolError) {
+	if r.pos == r.end {
+		return false, nil
+	}
+	if c := r.buf[r.pos]; c != '$' {
+		return false, protocolError("expected '$', got '" + string(rune(c)) + "'")
+	}
+	line, ok, err := r.line("too big bulk count string")
+	if !ok {
+		return false, err
+	}
+	n, ok := parseInt(line[1:])
+	switch {
+	case !ok || n < 0 || n > int64(r.limits.MaxBulk):
+		return false, protocolError("invalid bulk length")
+	case r.guest && n > GuestMaxBulk:
+		return false, protocolError("unauthenticated bulk length")
+	}
+	r.bulk = int(n)
+	return true, nil
+}
+
+// inline reads a command typed as a line of words.
+func (r *Reader) inline() (done bool, err *ProtocolError) {
+	line, ok, err := r.line("too big inline request")
+	if !ok {
+		return false, err
+	}
+	r.spans, ok = splitWords(r.spans, line)
+	if !ok {
+		return false, protocolError("unbalanced quotes in request")
+	}
+	return true, nil
+}
+
+// errUnbalanced is what SplitWords returns for a quote without its partner.
+var errUnbalanced = errors.New("unbalanced quotes")

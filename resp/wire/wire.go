@@ -1,0 +1,106 @@
+// Package wire is the Redis serialisation protocol, RESP2 and RESP3, as bytes.
+//
+// It knows framing: commands in (Reader), replies out (Writer), and replies in
+// (Replies), which a client needs. It must not know what a command means, nor
+// sockets: it reads from an io.Reader and appends to byte slices. It imports
+// nothing else of this module.
+//
+// The formats are those of https://redis.io/docs/reference/protocol-spec and
+// the limits and error texts those of Redis 7.0.
+package wire
+
+import "sync"
+
+// ProtocolError is input that is not RESP or is over a limit. Nothing after it
+// can be understood, so the connection must be closed. Text begins with
+// "Protocol error: " and is fit to be sent to the peer.
+type ProtocolError struct{ Text string }
+
+// Error returns the text.
+func (e *ProtocolError) Error() string { return e.Text }
+
+func protocolError(text string) *ProtocolError {
+	return &ProtocolError{"Protocol error: " + text}
+}
+
+// Sizes of the buffers that Buffers keeps. A connection starts with the
+// smallest and moves up when a read fills the one that it has.
+const (
+	smallBuffer  = 4 << 10
+	middleBuffer = 16 << 10
+	largeBuffer  = 64 << 10
+)
+
+// Buffers is a pool of buffers for Readers, Replies and Writers. The zero value
+// is ready; it is safe for concurrent use and must not be copied.
+type Buffers struct {
+	small, middle, large sync.Pool
+}
+
+func (b *Buffers) pool(size int) *sync.Pool {
+	switch size {
+	case smallBuffer:
+		return &b.small
+	case middleBuffer:
+		return &b.middle
+	case largeBuffer:
+		return &b.large
+	}
+	return nil
+}
+
+// Get returns a buffer of at least n bytes and at least the smallest size.
+// Its content is undefined.
+func (b *Buffers) Get(n int) []byte {
+	size := n
+	for _, s := range [...]int{largeBuffer, middleBuffer, smallBuffer} {
+		if n <= s {
+			size = s
+		}
+	}
+	if p := b.pool(size); p != nil {
+		if v, ok := p.Get().(*[]byte); ok {
+			return *v
+		}
+	}
+	return make([]byte, size)
+}
+
+// Put gives a buffer back. Buffers of other sizes than the pool's are dropped.
+// The caller must not use buf afterwards.
+func (b *Buffers) Put(buf []byte) {
+	buf = buf[:cap(buf)]
+	if p := b.pool(len(buf)); p != nil {
+		p.Put(&buf)
+	}
+}
+
+// parseInt reads a decimal number as Redis does: an optional minus sign, no
+// plus sign, no leading zeros, no spaces, within 64 bits.
+func parseInt(s []byte) (n int64, ok bool) {
+	if len(s) == 1 && s[0]-'0' <= 9 {
+		return int64(s[0] - '0'), true
+	}
+	neg := len(s) > 0 && s[0] == '-'
+	if neg {
+		s = s[1:]
+	}
+	if len(s) == 0 || len(s) > 19 || s[0] < '1' || s[0] > '9' {
+		return 0, false
+	}
+	var u uint64
+	for _, c := range s {
+		d := c - '0'
+		if d > 9 {
+			return 0, false
+		}
+		u = u*10 + uint64(d)
+	}
+	switch {
+	case neg && u <= 1<<63:
+		return int64(-u), true
+	case !neg && u < 1<<63:
+		return int64(u), true
+	}
+	return 0, false
+}
