@@ -1,0 +1,203 @@
+package kv
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// maxStepBytes bounds the engine keys that one step of Run or Flush deletes,
+// so that a step fits into the smallest transaction that an engine allows.
+const maxStepBytes = 256 << 10
+
+// Run deletes expired keys until ctx ends, in transactions of at most
+// MaxExpirePerTx keys, between which other writers have their turn. It returns
+// ctx's error then, or the first error after which trying again is of no use
+// (ErrClosed: the engine ended). Every node may run it.
+func (s *Store) Run(ctx context.Context) error {
+	timer := time.NewTimer(s.every)
+	defer timer.Stop()
+	for {
+		more, err := s.expireStep(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil && (!engine.Retryable(err) || errors.Is(err, engine.ErrClosed)) {
+			return err
+		}
+		if more && err == nil {
+			continue
+		}
+		timer.Reset(s.every)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+		}
+	}
+}
+
+// expireStep deletes what is due, up to the limits of one transaction, and
+// reports whether there may be more. If nothing is due it writes nothing.
+func (s *Store) expireStep(ctx context.Context) (more bool, err error) {
+	due := false
+	_, err = s.View(ctx, engine.Read{Level: engine.Local}, 0, func(t *Tx) error {
+		var b batch
+		_, err := t.collectDue(&b, 1)
+		due = len(b.ends) > 0
+		return err
+	})
+	if err != nil || !due {
+		return false, err
+	}
+	_, err = s.Update(ctx, 0, func(t *Tx) error {
+		var b batch
+		var err error
+		if more, err = t.collectDue(&b, MaxExpirePerTx); err != nil {
+			return err
+		}
+		for idx := range b.keys {
+			if err := t.expire(idx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	return more, nil
+}
+
+// collectDue adds up to n index keys that are due to b and reports whether it
+// stopped at a limit.
+func (t *Tx) collectDue(b *batch, n int) (full bool, err error) {
+	for _, prefix := range [...]byte{expiryIndex, graveIndex} {
+		end := binary.BigEndian.AppendUint64([]byte{prefix}, uint64(t.nowMS())+1)
+		for p, err := range t.tx.Scan([]byte{prefix}, end) {
+			if err != nil {
+				return false, err
+			}
+			if !b.add(p.Key, n) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// expire deletes the record that a due index key stands for.
+func (t *Tx) expire(idx []byte) error {
+	ms, space, key, ok := parseIndexKey(idx)
+	if !ok {
+		return t.tx.Delete(idx)
+	}
+	t.key = appendDataKey(t.key[:0], space, key)
+	rec, _, err := t.loadKey()
+	if err != nil {
+		return err
+	}
+	in, due := rec.due()
+	if in != idx[0] || due != ms {
+		// Never so by our own hand; an entry without its record only costs time.
+		return t.tx.Delete(idx)
+	}
+	return t.remove(rec)
+}
+
+// Flush deletes the keys of space that exist when its first transaction
+// commits, expired ones included; keys written later stay. It works in
+// transactions of at most MaxFlushPerTx keys, so that others see it half done,
+// and returns the position of the last. If ctx or the engine ends it early,
+// some keys are left.
+func (s *Store) Flush(ctx context.Context, space uint8) (engine.Position, error) {
+	var f flush
+	for {
+		var next flush
+		pos, err := s.Update(ctx, space, func(t *Tx) (err error) {
+			next = f
+			return next.step(t)
+		})
+		if err != nil {
+			return 0, err
+		}
+		if f = next; f.done {
+			return pos, nil
+		}
+	}
+}
+
+// flush is how far a Flush has come.
+type flush struct {
+	from  []byte // engine key to go on from; nil: the beginning
+	until uint64 // records of later transactions stay; 0: nothing deleted yet
+	done  bool
+}
+
+func (f *flush) step(t *Tx) error {
+	from, to := t.bounds(nil, nil)
+	if f.from != nil {
+		from = f.from
+	}
+	var b batch
+	seen := 0
+	f.done = true
+	for rec, err := range t.records(from, to) {
+		if err != nil {
+			return err
+		}
+		t.key = appendDataKey(t.key[:0], t.space, rec.key)
+		stays := rec.tomb || f.until != 0 && rec.at > f.until
+		if seen == MaxFlushPerTx || !stays && !b.add(t.key, MaxFlushPerTx) {
+			f.from, f.done = append([]byte(nil), t.key...), false
+			break
+		}
+		seen++
+	}
+	for key := range b.keys {
+		t.key = append(t.key[:0], key...)
+		rec, _, err := t.loadKey()
+		if err != nil {
+			return err
+		}
+		if err := t.remove(rec); err != nil {
+			return err
+		}
+	}
+	if f.until == 0 && len(b.ends) > 0 {
+		// This transaction writes, so no other has its time: all that was there
+		// is earlier and all that will come is later.
+		f.until = t.now()
+	}
+	return nil
+}
+
+// batch is a list of copied keys: a transaction must not write while it scans.
+type batch struct {
+	buf  []byte
+	ends []int
+}
+
+// add appends key unless the batch has n keys or maxStepBytes already.
+func (b *batch) add(key []byte, n int) bool {
+	if len(b.ends) >= n || len(b.ends) > 0 && len(b.buf)+len(key) > maxStepBytes {
+		return false
+	}
+	b.buf = append(b.buf, key...)
+	b.ends = append(b.ends, len(b.buf))
+	return true
+}
+
+// keys yields the keys; it may be ranged over.
+func (b *batch) keys(yield func(key []byte) bool) {
+	start := 0
+	for _, end := range b.ends {
+		if !yield(b.buf[start:end:end]) {
+			return
+		}
+		start = end
+	}
+}

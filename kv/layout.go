@@ -1,0 +1,162 @@
+package kv
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// The layout in the engine: do not change, data on disk depends on it.
+// DESIGN.md says it as a table.
+const (
+	dataPrefix  = 'k' // 'k' space key             → a record
+	expiryIndex = 'x' // 'x' due(8) space key      → nothing: a key to expire
+	graveIndex  = 'y' // 'y' due(8) space key      → nothing: a tombstone to clear
+
+	flagExpires = 1 << 0 // an expiry follows the revision
+	flagTomb    = 1 << 1 // the key is deleted; kept for its revision alone
+	flagTime    = 1 << 2 // the transaction's time follows: the revision is ahead of it
+	flagsKnown  = flagExpires | flagTomb | flagTime
+
+	keyOverhead = 1 + 8 + 1     // bytes before the key, at most
+	valOverhead = 1 + 8 + 8 + 8 // bytes before the value, at most
+)
+
+// record is what is stored for one key.
+type record struct {
+	rev  Revision
+	ms   int64  // expiry in milliseconds since 1970; 0: never
+	at   uint64 // time of the transaction in microseconds; at most rev
+	tomb bool
+	data []byte
+}
+
+// appendRecord appends the stored form of r to b.
+func appendRecord(b []byte, r record) []byte {
+	flags := byte(0)
+	if r.ms != 0 {
+		flags |= flagExpires
+	}
+	if r.tomb {
+		flags |= flagTomb
+	}
+	if r.at != uint64(r.rev) {
+		flags |= flagTime
+	}
+	b = append(b, flags)
+	b = binary.BigEndian.AppendUint64(b, uint64(r.rev))
+	if flags&flagExpires != 0 {
+		b = binary.BigEndian.AppendUint64(b, uint64(r.ms))
+	}
+	if flags&flagTime != 0 {
+		b = binary.BigEndian.AppendUint64(b, r.at)
+	}
+	return append(b, r.data...)
+}
+
+// parseRecord reads what appendRecord wrote; data aliases b.
+func parseRecord(b []byte) (record, error) {
+	if len(b) < 9 {
+		return record{}, engine.Errorf(engine.CodeCorrupt, "read record: %d bytes are too few", len(b))
+	}
+	flags := b[0]
+	if flags&^byte(flagsKnown) != 0 {
+		return record{}, engine.Errorf(engine.CodeFormatNewer, "read record: unknown format bits %#x", flags)
+	}
+	r := record{rev: Revision(binary.BigEndian.Uint64(b[1:])), tomb: flags&flagTomb != 0}
+	r.at = uint64(r.rev)
+	b = b[9:]
+	need := 0
+	if flags&flagExpires != 0 {
+		need += 8
+	}
+	if flags&flagTime != 0 {
+		need += 8
+	}
+	if len(b) < need {
+		return record{}, engine.Errorf(engine.CodeCorrupt, "read record: its head is cut off")
+	}
+	if flags&flagExpires != 0 {
+		r.ms = int64(binary.BigEndian.Uint64(b))
+		b = b[8:]
+	}
+	if flags&flagTime != 0 {
+		r.at = binary.BigEndian.Uint64(b)
+		b = b[8:]
+	}
+	r.data = b
+	return r, nil
+}
+
+// due says in which index the record stands and at which millisecond it may be
+// deleted; a zero prefix: in none.
+func (r record) due() (prefix byte, ms int64) {
+	switch {
+	case r.tomb:
+		// The first whole millisecond at which every clock reading is greater
+		// than the revision, so that the key can begin anew without it.
+		return graveIndex, int64(r.rev/1000) + 1
+	case r.ms != 0:
+		return expiryIndex, r.ms
+	}
+	return 0, 0
+}
+
+func (r record) entry() Entry {
+	return Entry{Val: r.data, Rev: r.rev, Expires: expiresAt(r.ms)}
+}
+
+func expiresAt(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+func appendDataKey(b []byte, space uint8, key []byte) []byte {
+	return append(append(b, dataPrefix, space), key...)
+}
+
+func appendIndexKey(b []byte, prefix byte, ms int64, space uint8, key []byte) []byte {
+	b = binary.BigEndian.AppendUint64(append(b, prefix), uint64(ms))
+	return append(append(b, space), key...)
+}
+
+// parseIndexKey takes an index key apart; key aliases b.
+func parseIndexKey(b []byte) (ms int64, space uint8, key []byte, ok bool) {
+	if len(b) <= keyOverhead {
+		return 0, 0, nil, false
+	}
+	return int64(binary.BigEndian.Uint64(b[1:])), b[9], b[10:], true
+}
+
+// spaceEnd is the first engine key after all data keys of space.
+func spaceEnd(space uint8) []byte {
+	if space == 255 {
+		return []byte{dataPrefix + 1}
+	}
+	return []byte{dataPrefix, space + 1}
+}
+
+// Decode says what one write of an engine.Change means to kv; ok is false if
+// it is none of kv's keys or only an index entry. Pos and Time are left zero;
+// Key and Val alias the write. Events is exact where Decode is not: Decode
+// tells the clearing of a tombstone as one more deletion of the same key.
+func Decode(w engine.Write) (e Event, ok bool) {
+	if len(w.Key) < 3 || w.Key[0] != dataPrefix {
+		return Event{}, false
+	}
+	e = Event{Space: w.Key[1], Key: w.Key[2:], Deleted: w.Deleted}
+	if w.Deleted {
+		return e, true
+	}
+	r, err := parseRecord(w.Val)
+	if err != nil {
+		return Event{}, false
+	}
+	if e.Deleted = r.tomb; !r.tomb {
+		e.Entry = r.entry()
+	}
+	return e, true
+}

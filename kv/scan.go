@@ -1,0 +1,141 @@
+package kv
+
+import (
+	"bytes"
+	"iter"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Scan yields the live items with lo <= key < hi in ascending byte order; a nil
+// hi means up to the end of the space. The transaction must not write while it
+// runs. An error is the last value.
+func (t *Tx) Scan(lo, hi []byte) iter.Seq2[Item, error] {
+	from, to := t.bounds(lo, hi)
+	return t.scan(from, to)
+}
+
+// ScanPrefix yields the live items whose keys begin with p, as Scan does.
+func (t *Tx) ScanPrefix(p []byte) iter.Seq2[Item, error] {
+	from, to := t.prefixBounds(p)
+	return t.scan(from, to)
+}
+
+// scan yields the live items between two engine keys of t's space.
+func (t *Tx) scan(from, to []byte) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		for rec, err := range t.records(from, to) {
+			if err != nil {
+				yield(Item{}, err)
+				return
+			}
+			if t.live(&rec.record) && !yield(Item{Key: rec.key, Entry: rec.entry()}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// stored is a record with its key; key aliases the engine's memory.
+type stored struct {
+	key []byte
+	record
+}
+
+// records yields everything stored between two data keys, live or not.
+func (t *Tx) records(from, to []byte) iter.Seq2[stored, error] {
+	return func(yield func(stored, error) bool) {
+		if t.broken != nil {
+			yield(stored{}, t.broken)
+			return
+		}
+		for p, err := range t.tx.Scan(from, to) {
+			if err != nil {
+				yield(stored{}, err)
+				return
+			}
+			rec, err := parseRecord(p.Val)
+			if !yield(stored{p.Key[2:], rec}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Count returns the number of keys in the space. Expired keys may be counted
+// until they are deleted.
+func (t *Tx) Count() (int, error) {
+	from, to := t.bounds(nil, nil)
+	if r, ok := t.tx.(engine.Ranker); ok && t.broken == nil {
+		return r.Count(from, to), nil
+	}
+	n := 0
+	for _, err := range t.records(from, to) {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// At returns the item with exactly i of the keys that Count counts before it.
+// It returns false if there is none, or if it has expired: a caller that wants
+// any key then tries another i.
+func (t *Tx) At(i int) (Item, bool, error) {
+	from, to := t.bounds(nil, nil)
+	if i < 0 {
+		return Item{}, false, nil
+	}
+	if r, ok := t.tx.(engine.Ranker); ok && t.broken == nil {
+		p, ok := r.At(from, to, i)
+		if !ok {
+			return Item{}, false, nil
+		}
+		rec, err := parseRecord(p.Val)
+		if err != nil || !t.live(&rec) {
+			return Item{}, false, err
+		}
+		return Item{Key: p.Key[2:], Entry: rec.entry()}, true, nil
+	}
+	for rec, err := range t.records(from, to) {
+		if err != nil {
+			return Item{}, false, err
+		}
+		if i > 0 {
+			i--
+			continue
+		}
+		if !t.live(&rec.record) {
+			return Item{}, false, nil
+		}
+		return Item{Key: rec.key, Entry: rec.entry()}, true, nil
+	}
+	return Item{}, false, nil
+}
+
+// bounds returns the engine keys of a range of t's space, freshly allocated:
+// the scan may keep them while the transaction's buffers are used.
+func (t *Tx) bounds(lo, hi []byte) (from, to []byte) {
+	from = appendDataKey(nil, t.space, lo)
+	if hi == nil {
+		return from, spaceEnd(t.space)
+	}
+	return from, appendDataKey(nil, t.space, hi)
+}
+
+func (t *Tx) prefixBounds(p []byte) (from, to []byte) {
+	return t.bounds(p, prefixEnd(p))
+}
+
+// prefixEnd is the first key after all that begin with p; nil if there is none.
+func prefixEnd(p []byte) []byte {
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i] != 0xff {
+			end := bytes.Clone(p[:i+1])
+			end[i]++
+			return end
+		}
+	}
+	return nil
+}

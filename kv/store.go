@@ -1,0 +1,263 @@
+package kv
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Needs is what kv asks of an engine.
+func Needs() engine.Promises {
+	return engine.Promises{
+		Atomic:       engine.AllKeys, // a key and its index entry change together
+		Serializable: true,           // compare-and-set, counters, revisions
+		Ordered:      true,           // scans, the expiry index
+		MaxKeyBytes:  MaxKeyBytes + keyOverhead,
+	}
+}
+
+// Options configure a Store. The zero value works.
+type Options struct {
+	// ExpireEvery is how often Run looks for expired keys; 0 means 100 ms.
+	// Expired keys are absent at once, whatever it is: it decides only how
+	// long they take up memory and how late watchers hear of them.
+	ExpireEvery time.Duration
+}
+
+// Store is plain keys on one engine. It is safe for concurrent use and holds
+// nothing that has to be closed; the engine stays its owner's.
+type Store struct {
+	eng   engine.Engine
+	every time.Duration
+	txs   sync.Pool // of *Tx, unbound
+}
+
+// New returns a Store on eng, or an error matching ErrUnsupported that names
+// what eng lacks.
+func New(eng engine.Engine, o Options) (*Store, error) {
+	if err := eng.Promises().Meets("kv", Needs()); err != nil {
+		return nil, err
+	}
+	if o.ExpireEvery < 0 {
+		return nil, engine.Errorf(engine.CodeInvalid, "kv: ExpireEvery is %v, must not be negative", o.ExpireEvery)
+	}
+	if o.ExpireEvery == 0 {
+		o.ExpireEvery = 100 * time.Millisecond
+	}
+	s := &Store{eng: eng, every: o.ExpireEvery}
+	s.txs.New = func() any { return new(Tx) }
+	return s, nil
+}
+
+// View runs fn on a read-only snapshot of space, as engine.Engine.View does.
+// t is valid until fn returns.
+func (s *Store) View(ctx context.Context, r engine.Read, space uint8, fn func(t *Tx) error) (engine.Position, error) {
+	t := s.txs.Get().(*Tx)
+	pos, err := s.eng.View(ctx, r, func(tx engine.Tx) error {
+		t.Bind(tx, space)
+		return fn(t)
+	})
+	s.release(t, err)
+	return pos, err
+}
+
+// Update runs fn as one transaction that begins in space, as
+// engine.Engine.Update does: fn may run more than once. t is valid until fn returns.
+func (s *Store) Update(ctx context.Context, space uint8, fn func(t *Tx) error) (engine.Position, error) {
+	t := s.txs.Get().(*Tx)
+	pos, err := s.eng.Update(ctx, func(tx engine.Tx) error {
+		t.Bind(tx, space)
+		if err := fn(t); err != nil {
+			return err
+		}
+		return t.broken
+	})
+	s.release(t, err)
+	return pos, err
+}
+
+// UpdateEach runs fn(t, 0) … fn(t, n-1), each as a transaction of its own, as
+// engine.UpdateEach does: an error of fn undoes that one alone and is fn's to
+// remember. Every transaction begins in space 0; see Tx.Select.
+func (s *Store) UpdateEach(ctx context.Context, n int, fn func(t *Tx, i int) error) (engine.Position, error) {
+	t := s.txs.Get().(*Tx)
+	var broken error // of a transaction that fn believes committed
+	pos, err := engine.UpdateEach(ctx, s.eng, n, func(tx engine.Tx, i int) error {
+		t.Bind(tx, 0)
+		if err := fn(t, i); err != nil {
+			return err
+		}
+		if t.broken != nil {
+			broken = t.broken
+		}
+		return t.broken
+	})
+	s.release(t, err)
+	if err == nil && broken != nil {
+		return 0, engine.Errorf(engine.CodeOutcomeUnknown, "one of %d transactions was undone: %w", n, broken)
+	}
+	return pos, err
+}
+
+// release gives t back for another call, unless the engine returned early and
+// may still be running the function that uses it.
+func (s *Store) release(t *Tx, err error) {
+	if err == nil {
+		t.Bind(nil, 0)
+		s.txs.Put(t)
+	}
+}
+
+// Get returns a copy of key's entry, whether there is one, and the position of
+// the snapshot that it was read from.
+func (s *Store) Get(ctx context.Context, r engine.Read, space uint8, key []byte) (Entry, bool, engine.Position, error) {
+	var e Entry
+	var ok bool
+	pos, err := s.View(ctx, r, space, func(t *Tx) (err error) {
+		e, ok, err = t.Get(key)
+		e.Val = bytes.Clone(e.Val)
+		return err
+	})
+	if err != nil {
+		return Entry{}, false, 0, err
+	}
+	return e, ok, pos, nil
+}
+
+// Set is Tx.Set as one transaction; Old.Val is a copy.
+func (s *Store) Set(ctx context.Context, space uint8, key, val []byte, o SetOptions) (SetResult, engine.Position, error) {
+	var res SetResult
+	pos, err := s.Update(ctx, space, func(t *Tx) (err error) {
+		res, err = t.Set(key, val, o)
+		res.Old.Val = bytes.Clone(res.Old.Val)
+		return err
+	})
+	if err != nil {
+		return SetResult{}, 0, err
+	}
+	return res, pos, nil
+}
+
+// Delete is Tx.DeleteIf as one transaction; rev 0 deletes any revision.
+func (s *Store) Delete(ctx context.Context, space uint8, key []byte, rev Revision) (bool, engine.Position, error) {
+	var ok bool
+	pos, err := s.Update(ctx, space, func(t *Tx) (err error) {
+		ok, err = t.DeleteIf(key, rev)
+		return err
+	})
+	if err != nil {
+		return false, 0, err
+	}
+	return ok, pos, nil
+}
+
+// MGet returns copies of the entries of keys, in their order, all of one
+// snapshot. Where there is no such key, Rev is 0. More than MaxBatch keys or
+// MaxReplyBytes of values are CodeLimit.
+func (s *Store) MGet(ctx context.Context, r engine.Read, space uint8, keys [][]byte) ([]Entry, engine.Position, error) {
+	if err := checkBatch(len(keys)); err != nil {
+		return nil, 0, err
+	}
+	var es []Entry
+	pos, err := s.View(ctx, r, space, func(t *Tx) error {
+		es = make([]Entry, len(keys))
+		total := 0
+		for i, key := range keys {
+			e, _, err := t.Get(key)
+			if err != nil {
+				return err
+			}
+			if total += len(e.Val); total > MaxReplyBytes {
+				return engine.Errorf(engine.CodeLimit, "the values of these keys are over the limit of %d bytes", MaxReplyBytes)
+			}
+			e.Val = bytes.Clone(e.Val)
+			es[i] = e
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return es, pos, nil
+}
+
+// MSet sets all pairs in one transaction, in their order, without expiry. More
+// than MaxBatch pairs are CodeLimit.
+func (s *Store) MSet(ctx context.Context, space uint8, pairs []engine.Pair) (engine.Position, error) {
+	if err := checkBatch(len(pairs)); err != nil {
+		return 0, err
+	}
+	return s.Update(ctx, space, func(t *Tx) error {
+		for _, p := range pairs {
+			if _, err := t.Set(p.Key, p.Val, SetOptions{SkipOld: true}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func checkBatch(n int) error {
+	if n > MaxBatch {
+		return engine.Errorf(engine.CodeLimit, "%d keys in one call are over the limit of %d", n, MaxBatch)
+	}
+	return nil
+}
+
+// ListOptions say which page of a space List returns.
+type ListOptions struct {
+	Prefix []byte // only keys that begin with it
+	After  []byte // only keys greater than it: the last key of the page before
+	Limit  int    // most items; 0 means 100, over MaxPage is CodeLimit
+}
+
+// Page is a part of a listing, in ascending order of keys.
+type Page struct {
+	Items []Item // copies
+	More  bool   // there are further items after the last one
+}
+
+// List returns one page of the live items of space.
+func (s *Store) List(ctx context.Context, r engine.Read, space uint8, o ListOptions) (Page, engine.Position, error) {
+	switch {
+	case o.Limit < 0:
+		return Page{}, 0, engine.Errorf(engine.CodeInvalid, "page limit of %d is negative", o.Limit)
+	case o.Limit > MaxPage:
+		return Page{}, 0, engine.Errorf(engine.CodeLimit, "page limit of %d is over the limit of %d", o.Limit, MaxPage)
+	case o.Limit == 0:
+		o.Limit = 100
+	}
+	lo := o.Prefix
+	if o.After != nil && bytes.Compare(o.After, lo) >= 0 {
+		lo = append(bytes.Clone(o.After), 0)
+	}
+	hi := prefixEnd(o.Prefix)
+	if hi != nil && bytes.Compare(lo, hi) > 0 {
+		lo = hi
+	}
+	var page Page
+	pos, err := s.View(ctx, r, space, func(t *Tx) error {
+		page = Page{}
+		total := 0
+		for it, err := range t.Scan(lo, hi) {
+			if err != nil {
+				return err
+			}
+			total += len(it.Key) + len(it.Val)
+			if n := len(page.Items); n == o.Limit || n > 0 && total > MaxReplyBytes {
+				page.More = true
+				return nil
+			}
+			it.Key, it.Val = bytes.Clone(it.Key), bytes.Clone(it.Val)
+			page.Items = append(page.Items, it)
+		}
+		return nil
+	})
+	if err != nil {
+		return Page{}, 0, err
+	}
+	return page, pos, nil
+}
