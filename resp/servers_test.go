@@ -1,0 +1,103 @@
+package resp_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// need returns the path of a program that the test cannot do without. A missing
+// one is a skip that names it, or a failure where SKERRY_REQUIRE_SERVERS=1.
+func need(tb testing.TB, program, debianPackage string) string {
+	tb.Helper()
+	path, err := exec.LookPath(program)
+	if err == nil {
+		return path
+	}
+	missing(tb, fmt.Sprintf("%s is not installed (Debian package %s)", program, debianPackage))
+	return ""
+}
+
+func missing(tb testing.TB, what string) {
+	tb.Helper()
+	if os.Getenv("SKERRY_REQUIRE_SERVERS") == "1" {
+		tb.Fatal(what + ", and SKERRY_REQUIRE_SERVERS=1")
+	}
+	tb.Skip(what)
+}
+
+// freeAddr returns a loopback address that nobody listened on a moment ago.
+func freeAddr(tb testing.TB) string {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// startRedis starts a redis-server that keeps nothing, on a port and folder of
+// its own, and stops it by its process id at the end of the test.
+func startRedis(tb testing.TB, args ...string) (addr string) {
+	tb.Helper()
+	path := need(tb, "redis-server", "redis-server")
+	addr = freeAddr(tb)
+	_, port, _ := net.SplitHostPort(addr)
+	dir := tb.TempDir()
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cmd := exec.Command(path, append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir,
+		"--save", "", "--appendonly", "no", "--daemonize", "no"}, args...)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		log.Close()
+	})
+	waitFor(tb, addr, func() string { b, _ := os.ReadFile(log.Name()); return string(b) })
+	return addr
+}
+
+// waitFor waits until a server answers PING at addr.
+func waitFor(tb testing.TB, addr string, why func() string) {
+	tb.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			continue
+		}
+		p := newPeer(c)
+		v, err := p.do("PING")
+		p.Close()
+		if err == nil && v.kind != 0 {
+			return
+		}
+	}
+	tb.Fatalf("no server answers at %s:\n%s", addr, why())
+}
+
+// seed returns the seed of a random test, from SKERRY_SEED where it is set.
+func seed(tb testing.TB) uint64 {
+	tb.Helper()
+	s := uint64(time.Now().UnixNano())
+	if v := os.Getenv("SKERRY_SEED"); v != "" {
+		n, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			tb.Fatalf("SKERRY_SEED=%q: %v", v, err)
+		}
+		s = n
+	}
+	tb.Logf("SKERRY_SEED=%d", s)
+	return s
+}
