@@ -8,6 +8,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"net/url"
 	"time"
@@ -154,16 +155,23 @@ func UpdateEach(ctx context.Context, e Engine, n int, fn func(tx Tx, i int) erro
 		return ee.UpdateEach(ctx, n, fn)
 	}
 	var last Position
+	ran := false
 	for i := range n {
 		var failed error
 		pos, err := e.Update(ctx, func(tx Tx) error {
+			ran = true
 			failed = fn(tx, i)
 			return failed
 		})
-		if err != nil && failed == nil {
+		switch {
+		case err == nil:
+			last = max(last, pos)
+		case failed != nil: // of this transaction alone
+		case ran && !errors.Is(err, ErrOutcomeUnknown):
+			return last, Errorf(CodeOutcomeUnknown, "run transaction %d of %d: %w", i+1, n, err)
+		default:
 			return last, err
 		}
-		last = max(last, pos)
 	}
 	return last, nil
 }
