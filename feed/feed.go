@@ -1,0 +1,313 @@
+// Package feed gives many listeners the changes of one engine for the price of
+// one reader: a single tail a node, fanned out by key prefix.
+//
+// It knows positions, prefixes, bounded buffers and how to resume; it must not
+// know what a key means or who listens. A listener that is too slow is cut off
+// and told to read everything again: it never holds up the tail or a writer.
+// DESIGN.md says how a replay meets the tail.
+package feed
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Limits; going over one is CodeLimit.
+const (
+	MaxSubs     = 100_000 // subscriptions of one Feed
+	MaxPrefixes = 1024    // prefixes of one subscription
+	MaxBuffer   = 65_536  // Options.Buffer
+	MaxWaiters  = 100_000 // calls of Wait at once
+)
+
+const (
+	defaultBuffer      = 128
+	defaultBufferBytes = 64 << 20
+	defaultHeartbeat   = 5 * time.Second
+
+	retryAfter  = 50 * time.Millisecond // pause of the tail after an error that may pass
+	aheadWithin = 5 * time.Second       // how long Subscribe asks whether a position exists
+)
+
+// Options configure a Feed. The zero value works.
+type Options struct {
+	// Buffer is how many changes one subscription may lie behind the tail
+	// before it is cut off; 0 means 128.
+	Buffer int
+	// BufferBytes is the same in bytes of keys and values; 0 means 64 MiB. One
+	// change is always let in, however large.
+	BufferBytes int
+	// Heartbeat is how often a subscription for which nothing came is told the
+	// position of the tail; 0 means 5 s.
+	Heartbeat time.Duration
+}
+
+// Feed fans out the changes of one engine. All methods are safe for concurrent use.
+type Feed struct {
+	eng engine.Engine
+	o   Options
+
+	mu      sync.Mutex // guards all below and the live state of every Sub
+	state   state
+	pos     engine.Position // all changes up to it are handed to the live subscriptions
+	at      time.Time       // when the last change before pos was made
+	moved   bool            // a heartbeat may have something to tell
+	subs    map[*Sub]struct{}
+	live    index // the subscriptions that the tail serves
+	waiters waiters
+	touched []*Sub         // scratch of deliver
+	replays sync.WaitGroup // goroutines of subscriptions; Add under mu while not ended
+}
+
+type state uint8
+
+const (
+	fresh   state = iota // Run was not called yet
+	started              // Run works, but the tail has no position yet
+	tailing              // pos is the tail's
+	ended                // Run has returned or is about to
+)
+
+// New returns a Feed on eng, or an error matching ErrUnsupported if eng has no
+// change feed. Nothing runs before Run.
+func New(eng engine.Engine, o Options) (*Feed, error) {
+	if err := eng.Promises().Meets("feed", engine.Promises{Feed: true}); err != nil {
+		return nil, err
+	}
+	if o.Buffer < 0 || o.BufferBytes < 0 || o.Heartbeat < 0 {
+		return nil, engine.Errorf(engine.CodeInvalid, "feed: an option is negative")
+	}
+	if o.Buffer > MaxBuffer {
+		return nil, engine.Errorf(engine.CodeLimit, "feed: buffer of %d changes is over the limit of %d", o.Buffer, MaxBuffer)
+	}
+	if o.Buffer == 0 {
+		o.Buffer = defaultBuffer
+	}
+	if o.BufferBytes == 0 {
+		o.BufferBytes = defaultBufferBytes
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = defaultHeartbeat
+	}
+	return &Feed{eng: eng, o: o, subs: map[*Sub]struct{}{}, live: newIndex()}, nil
+}
+
+// Run follows the engine's changes until ctx ends or the engine fails for
+// good, and returns why. It is called once; when it has returned, all
+// subscriptions and waits have ended with ErrClosed and no goroutine is left.
+func (f *Feed) Run(ctx context.Context) error {
+	f.mu.Lock()
+	if f.state != fresh {
+		f.mu.Unlock()
+		return engine.Errorf(engine.CodeInvalid, "feed: Run was called before")
+	}
+	f.state = started
+	f.mu.Unlock()
+
+	beats := make(chan struct{})
+	stop := make(chan struct{})
+	go func() {
+		defer close(beats)
+		f.beat(stop)
+	}()
+	err := f.follow(ctx)
+	close(stop)
+	<-beats
+	f.end()
+	return err
+}
+
+// follow keeps a tail on the engine until an error that will not pass.
+func (f *Feed) follow(ctx context.Context) error {
+	known := false // the position that the tail goes on from
+	var from engine.Position
+	for {
+		err := f.tail(ctx, &from, &known)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, engine.ErrTruncated):
+			// The tail itself fell behind: what it missed, all have missed.
+			f.cutAll(err)
+			known = false
+		case err != nil && (errors.Is(err, engine.ErrClosed) || !engine.Retryable(err)):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
+// tail hands out changes until the engine ends the iteration. from is where it
+// starts, if known, and where it got to.
+func (f *Feed) tail(ctx context.Context, from *engine.Position, known *bool) error {
+	if !*known {
+		pos, err := f.eng.View(ctx, engine.Read{Level: engine.Local}, func(engine.Tx) error { return nil })
+		if err != nil {
+			return err
+		}
+		*from, *known = pos, true
+		f.begin(pos)
+	}
+	for c, err := range f.eng.Changes(ctx, *from) {
+		if err != nil {
+			return err
+		}
+		f.deliver(c)
+		*from = c.Pos
+	}
+	return nil
+}
+
+// begin takes pos as the tail's position.
+func (f *Feed) begin(pos engine.Position) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state, f.pos, f.moved = tailing, pos, true
+	f.waiters.release(pos, nil)
+}
+
+// deliver hands c to every live subscription that it concerns and moves the
+// tail. It never blocks on a subscriber.
+func (f *Feed) deliver(c engine.Change) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.touched = f.live.match(c, f.touched[:0])
+	for i, s := range f.touched {
+		f.touched[i] = nil
+		part := s.take(c)
+		if c.Pos <= s.pos {
+			continue // it asked for changes after a position that the tail had not reached
+		}
+		if s.offer(part) {
+			s.quiet = false
+		} else {
+			f.drop(s, errBehind(s.pos))
+		}
+	}
+	f.pos, f.at, f.moved = c.Pos, c.Time, true
+	f.waiters.release(c.Pos, nil)
+}
+
+func errBehind(pos engine.Position) error {
+	return engine.Errorf(engine.CodeTruncated, "subscription fell behind after position %d: read everything again", pos)
+}
+
+// beat tells quiet subscriptions the tail's position until stop is closed.
+func (f *Feed) beat(stop <-chan struct{}) {
+	tick := time.NewTicker(f.o.Heartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+			f.heartbeat()
+		}
+	}
+}
+
+// heartbeat sends the tail's position to every live subscription that had
+// nothing since the last heartbeat. A full buffer is left alone: what is in it
+// moves the position too.
+func (f *Feed) heartbeat() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state != tailing || !f.moved {
+		return
+	}
+	f.moved = false
+	for s := range f.subs {
+		if s.live && s.quiet && s.pos < f.pos && len(s.ch) < cap(s.ch) {
+			s.offer(engine.Change{Pos: f.pos, Time: f.at})
+		}
+		f.moved = f.moved || s.live && s.pos < f.pos
+		s.quiet = true
+	}
+}
+
+// Position returns the position up to which the tail has handed out all
+// changes; 0 before Run has begun.
+func (f *Feed) Position() engine.Position {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pos
+}
+
+// Wait returns nil once Position is at least pos. If ctx's deadline passes
+// before, the error is ErrPositionTimeout; if it is cancelled, ctx's; if the
+// feed ends, ErrClosed.
+func (f *Feed) Wait(ctx context.Context, pos engine.Position) error {
+	f.mu.Lock()
+	if f.state == tailing && f.pos >= pos {
+		f.mu.Unlock()
+		return nil
+	}
+	if f.state == ended {
+		f.mu.Unlock()
+		return engine.ErrClosed
+	}
+	if len(f.waiters) >= MaxWaiters {
+		f.mu.Unlock()
+		return engine.Errorf(engine.CodeLimit, "more than %d calls wait for a position", MaxWaiters)
+	}
+	w := &waiter{pos: pos, done: make(chan error, 1)}
+	f.waiters.add(w)
+	f.mu.Unlock()
+
+	select {
+	case err := <-w.done:
+		return err
+	case <-ctx.Done():
+	}
+	f.mu.Lock()
+	f.waiters.remove(w)
+	f.mu.Unlock()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return engine.Errorf(engine.CodePositionTimeout, "position %d was not reached in time: %w", pos, ctx.Err())
+	}
+	return ctx.Err()
+}
+
+// drop ends a subscription with err; f.mu is held.
+func (f *Feed) drop(s *Sub, err error) {
+	f.live.remove(s)
+	delete(f.subs, s)
+	s.finish(err)
+}
+
+// cutAll ends the live subscriptions with err and takes the tail's position
+// away. Replays go on: they follow the engine on their own.
+func (f *Feed) cutAll(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state = started
+	for s := range f.subs {
+		if s.live {
+			f.drop(s, err)
+		}
+	}
+}
+
+// end cuts off everybody and waits for the replays.
+func (f *Feed) end() {
+	f.mu.Lock()
+	f.state = ended
+	for s := range f.subs {
+		if s.live {
+			f.drop(s, engine.ErrClosed)
+		} else {
+			s.cancel(engine.ErrClosed)
+		}
+	}
+	f.waiters.release(^engine.Position(0), engine.ErrClosed)
+	f.mu.Unlock()
+	f.replays.Wait()
+}
