@@ -1,0 +1,63 @@
+// Package btree holds ordered maps in memory, as B+-trees with copy-on-write
+// clones.
+//
+// It knows keys, their order, nodes and who may change a node in place; it must
+// not know engines, time or I/O, and it imports nothing of ours. Bytes maps
+// byte strings, Map maps fixed-size ordered keys; both have the same methods.
+//
+// A clone costs O(1): it shares every node with its source, and each side
+// copies a node before its own first change of it. DESIGN.md says why the nodes
+// are laid out as they are, and which invariants Check verifies.
+//
+// # Concurrency
+//
+// One tree is for one writer, or for any number of readers, at a time. Two
+// clones count as two trees, whatever nodes they share: one may be written
+// while the other is read or written elsewhere. Clone counts as a read.
+package btree
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Limits.
+const (
+	// MaxKeyBytes is the length of the longest key in a Bytes. Set panics at a
+	// longer one, which the layers above have to refuse with an error of their
+	// own; Load returns ErrKeyTooLong.
+	MaxKeyBytes = 32<<10 - 1
+
+	// maxHeight bounds the inner levels of a tree. Inner nodes hold some twelve
+	// kids or more on average, so memory ends long before this does.
+	maxHeight = 16
+)
+
+// ErrKeyTooLong is returned by Load for a key over MaxKeyBytes.
+var ErrKeyTooLong = fmt.Errorf("btree: key is longer than %d bytes", MaxKeyBytes)
+
+// ErrNotANumber is returned by Map.Load for a key that has no place in an order.
+var ErrNotANumber = errors.New("btree: NaN is no key")
+
+// OrderError is returned by Load for input that is not strictly ascending.
+type OrderError struct {
+	Index int // of the first pair whose key is not above the one before it
+}
+
+// Error says which pair was out of order.
+func (e *OrderError) Error() string {
+	return fmt.Sprintf("btree: load: key %d is not above the one before it", e.Index)
+}
+
+// token marks the nodes that one tree alone can reach and may change in place.
+// It is compared by address only and must not have size zero, or different
+// tokens could share an address.
+type token struct{ _ byte }
+
+// below is 1 if a < b; it compiles to a flag read, not to a jump.
+func below(a, b uint64) int {
+	if a < b {
+		return 1
+	}
+	return 0
+}

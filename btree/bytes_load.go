@@ -1,0 +1,123 @@
+package btree
+
+import (
+	"bytes"
+	"iter"
+	"unsafe"
+)
+
+const (
+	loadLeaf = 30 // keys of a loaded leaf: dense, but the next insert need not split it
+	loadKids = 30 // kids of a loaded inner node
+)
+
+// Load replaces the contents of t with the pairs of seq, whose keys must be
+// strictly ascending; otherwise it returns an *OrderError, or ErrKeyTooLong, and
+// leaves t as it was. The leaves are nearly full. Keys are copied. Clones of t
+// keep what they hold.
+func (t *Bytes[V]) Load(seq iter.Seq2[[]byte, V]) error {
+	b := bytesLoader[V]{own: new(token)}
+	for key, v := range seq {
+		if err := b.add(key, v); err != nil {
+			return err
+		}
+	}
+	b.closeLeaf()
+	t.root, t.height = b.build()
+	t.n = b.n
+	t.owner.Store(b.own)
+	return nil
+}
+
+// bytesLoader builds a tree from the leaves up.
+type bytesLoader[V any] struct {
+	own   *token
+	leaf  *bytesLeaf[V] // being filled; nil: none
+	blob  []byte        // its keys
+	n     int
+	prev  []byte // the last key of the leaf before
+	level loadLevel
+}
+
+// loadLevel is one level of the tree while it is built: separator i parts node
+// i-1 from node i; the first is nil.
+type loadLevel struct {
+	nodes []unsafe.Pointer
+	seps  [][]byte
+}
+
+func (b *bytesLoader[V]) add(key []byte, v V) error {
+	if len(key) > MaxKeyBytes {
+		return ErrKeyTooLong
+	}
+	if b.n > 0 && bytes.Compare(b.last(), key) >= 0 {
+		return &OrderError{Index: b.n}
+	}
+	if lf := b.leaf; lf != nil && (lf.n == loadLeaf || len(b.blob)+len(key) > maxBlob) {
+		b.closeLeaf()
+	}
+	if b.leaf == nil {
+		b.leaf = &bytesLeaf[V]{owner: b.own}
+		b.blob = b.blob[:0]
+		b.level.nodes = append(b.level.nodes, unsafe.Pointer(b.leaf))
+		b.level.seps = append(b.level.seps, b.separator(key))
+	}
+	lf := b.leaf
+	b.blob = append(b.blob, key...)
+	lf.vals[lf.n] = v
+	lf.n++
+	lf.offs[lf.n] = uint16(len(b.blob))
+	b.n++
+	return nil
+}
+
+// last returns the last key that was added.
+func (b *bytesLoader[V]) last() []byte {
+	if lf := b.leaf; lf != nil {
+		return b.blob[lf.offs[lf.n-1]:]
+	}
+	return b.prev
+}
+
+// separator returns what parts key, the first of its leaf, from the leaf before.
+func (b *bytesLoader[V]) separator(key []byte) []byte {
+	if b.n == 0 {
+		return nil
+	}
+	return bytes.Clone(separator(b.prev, key))
+}
+
+// closeLeaf finishes the leaf that is being filled.
+func (b *bytesLoader[V]) closeLeaf() {
+	lf := b.leaf
+	if lf == nil {
+		return
+	}
+	lf.blob = append(newBlob(len(b.blob)), b.blob...)
+	lf.setPrefix()
+	b.prev = lf.last()
+	b.leaf = nil
+}
+
+// build stacks inner levels on the leaves and returns the root and its height.
+func (b *bytesLoader[V]) build() (root unsafe.Pointer, height int) {
+	level := b.level
+	if len(level.nodes) == 0 {
+		return nil, 0
+	}
+	for len(level.nodes) > 1 {
+		var up loadLevel
+		for from := 0; from < len(level.nodes); from += loadKids {
+			to := min(from+loadKids, len(level.nodes))
+			in := newBytesInner[V](b.own)
+			in.n = uint16(copy(in.kids[:], level.nodes[from:to]))
+			in.setSeps(level.seps[from+1 : to])
+			in.count = in.sum(0, int(in.n), height)
+			up.nodes = append(up.nodes, unsafe.Pointer(in))
+			up.seps = append(up.seps, level.seps[from])
+		}
+		level = up
+		height++
+	}
+	return level.nodes[0], height
+}

@@ -1,0 +1,294 @@
+package btree
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// keyKinds are generators of keys that are hard in different ways.
+var keyKinds = map[string]func(r *rand.Rand) []byte{
+	"random": func(r *rand.Rand) []byte {
+		k := make([]byte, 16+r.IntN(9))
+		for i := range k {
+			k[i] = byte(r.Uint32())
+		}
+		return k[:len(k)-r.IntN(3)]
+	},
+	"counter": func(r *rand.Rand) []byte {
+		return binary.BigEndian.AppendUint64(nil, uint64(r.IntN(4000)))
+	},
+	"zeros": func(r *rand.Rand) []byte { // also the empty key, and prefixes of each other
+		return make([]byte, r.IntN(600))
+	},
+	"zeros and ff": func(r *rand.Rand) []byte {
+		k := make([]byte, r.IntN(13))
+		for i := range k {
+			k[i] = byte(-(r.IntN(2)))
+		}
+		return k
+	},
+	"composite": func(r *rand.Rand) []byte {
+		return fmt.Appendf(nil, "tenant-%04d/orders/%08d/line-%02d", r.IntN(3), r.IntN(300), r.IntN(9))
+	},
+	"long prefix": func(r *rand.Rand) []byte {
+		return append(bytes.Repeat([]byte{'p'}, 4096-8), binary.AppendUvarint(nil, r.Uint64N(3000))...)
+	},
+	"4 KiB": func(r *rand.Rand) []byte {
+		return bytes.Repeat([]byte{byte(r.IntN(3)), byte(r.IntN(30)), byte(r.IntN(3))}, 1366)[:4096-r.IntN(4)]
+	},
+	"any length": func(r *rand.Rand) []byte { // leaves that are full of bytes, not of keys
+		n := r.IntN(40)
+		if r.IntN(3) == 0 {
+			n = MaxKeyBytes - r.IntN(3)*9000
+		}
+		return append(bytes.Repeat([]byte{'x'}, n-min(n, 2)), byte(r.Uint32()), byte(r.Uint32()))[:n]
+	},
+}
+
+// cloned is a clone and what it must hold for ever.
+type cloned struct {
+	tree *Bytes[int]
+	want model
+}
+
+// TestAgainstModel runs random operations on trees and their clones and holds
+// them against sorted slices.
+func TestAgainstModel(t *testing.T) {
+	for _, kind := range slices.Sorted(maps.Keys(keyKinds)) {
+		t.Run(kind, func(t *testing.T) {
+			r, gen := newRand(t), keyKinds[kind]
+			var kept []cloned
+			tree, m := NewBytes[int](), model{}
+			for round := range 24 {
+				growing := round%6 < 3
+				for range 1 + r.IntN(400) {
+					step(t, r, tree, &m, gen, growing)
+				}
+				if err := same(tree, m); err != nil {
+					t.Fatalf("round %d: %v", round, err)
+				}
+				kept = append(kept, cloned{tree.Clone(), slices.Clone(m)})
+				if r.IntN(3) == 0 { // go on with some clone; the other side stays
+					i := r.IntN(len(kept))
+					kept[i].tree, tree = tree, kept[i].tree
+					kept[i].want, m = m, slices.Clone(kept[i].want)
+				}
+			}
+			for i, c := range kept {
+				if err := same(c.tree, c.want); err != nil {
+					t.Fatalf("clone %d: %v", i, err)
+				}
+			}
+		})
+	}
+}
+
+// step does one random operation on both sides and compares the answers.
+func step(t *testing.T, r *rand.Rand, tree *Bytes[int], m *model, gen func(*rand.Rand) []byte, growing bool) {
+	t.Helper()
+	key := gen(r)
+	if len(*m) > 0 && r.IntN(2) == 0 {
+		key = (*m)[r.IntN(len(*m))].key
+	}
+	x := r.IntN(20)
+	switch {
+	case x == 0:
+		if err := samePoint(tree, *m, key); err != nil {
+			t.Fatal(err)
+		}
+	case x == 1:
+		if err := sameSpan(tree, *m, key, gen(r)); err != nil {
+			t.Fatal(err)
+		}
+	case growing == (x < 15):
+		v := r.Int()
+		old, ok := tree.Set(key, v)
+		if want, there := m.set(key, v); old != want || ok != there {
+			t.Fatalf("Set(%q) = %d, %v, want %d, %v", key, old, ok, want, there)
+		}
+	default:
+		old, ok := tree.Delete(key)
+		if want, there := m.delete(key); old != want || ok != there {
+			t.Fatalf("Delete(%q) = %d, %v, want %d, %v", key, old, ok, want, there)
+		}
+	}
+}
+
+func TestEmpty(t *testing.T) {
+	var tree Bytes[int]
+	for _, clone := range []*Bytes[int]{&tree, tree.Clone(), NewBytes[int]()} {
+		if err := same(clone, nil); err != nil {
+			t.Error(err)
+		}
+		if err := samePoint(clone, nil, []byte("x")); err != nil {
+			t.Error(err)
+		}
+		if _, _, ok := clone.Min(); ok {
+			t.Error("Min of an empty tree")
+		}
+		if _, _, ok := clone.Max(); ok {
+			t.Error("Max of an empty tree")
+		}
+		if _, ok := clone.Delete(nil); ok {
+			t.Error("Delete of nothing")
+		}
+	}
+}
+
+func TestOneKey(t *testing.T) {
+	for _, key := range [][]byte{nil, {0}, {0, 0, 0, 0, 0, 0, 0, 0}, {255}, bytes.Repeat([]byte{255}, 99)} {
+		tree := NewBytes[int]()
+		tree.Set(key, 7)
+		if err := same(tree, model{{key, 7}}); err != nil {
+			t.Errorf("%q: %v", key, err)
+		}
+		for _, k := range [][]byte{nil, {0}, {0, 0}, {1}, {255}, {255, 0}, {255, 255}} {
+			if err := samePoint(tree, model{{key, 7}}, k); err != nil {
+				t.Errorf("%q: %v", key, err)
+			}
+		}
+		if old, ok := tree.Delete(key); old != 7 || !ok {
+			t.Errorf("Delete(%q) = %d, %v", key, old, ok)
+		}
+		if err := same(tree, nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestPrefix(t *testing.T) {
+	tree := NewBytes[int]()
+	var m model
+	for i, k := range []string{"", "a", "a\x00", "a\xff", "a\xff\xff", "a\xff\xffz", "ab", "b", "\xff", "\xff\xff", "\xff\xff\x01"} {
+		tree.Set([]byte(k), i)
+		m.set([]byte(k), i)
+	}
+	for _, p := range []string{"", "a", "a\xff", "a\xff\xff", "\xff", "\xff\xff", "c", "b"} {
+		var want, got []string
+		for _, e := range m {
+			if bytes.HasPrefix(e.key, []byte(p)) {
+				want = append(want, string(e.key))
+			}
+		}
+		for k := range tree.Prefix([]byte(p)) {
+			got = append(got, string(k))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("Prefix(%q) = %q, want %q", p, got, want)
+		}
+	}
+}
+
+// TestScanStops ends scans early at every possible place.
+func TestScanStops(t *testing.T) {
+	tree := NewBytes[int]()
+	for i := range 300 {
+		tree.Set(binary.BigEndian.AppendUint16(nil, uint16(i)), i)
+	}
+	for stop := range 300 {
+		n := 0
+		for _, v := range tree.Ascend(nil, nil) {
+			if n++; v == stop {
+				break
+			}
+		}
+		m := 300
+		for _, v := range tree.Descend(nil, nil) {
+			if m--; v == stop {
+				break
+			}
+		}
+		if n != stop+1 || m != stop {
+			t.Fatalf("stop at %d: %d up, %d down", stop, n, m)
+		}
+	}
+}
+
+func sequence(m model) iter.Seq2[[]byte, int] {
+	return func(yield func([]byte, int) bool) {
+		for _, p := range m {
+			if !yield(p.key, p.val) {
+				return
+			}
+		}
+	}
+}
+
+func TestLoad(t *testing.T) {
+	r := newRand(t)
+	for _, kind := range slices.Sorted(maps.Keys(keyKinds)) {
+		for _, n := range []int{0, 1, 29, 30, 31, 60, 61, 899, 900, 901, 3000} {
+			var m model
+			for range n {
+				m.set(keyKinds[kind](r), r.Int())
+			}
+			tree := NewBytes[int]()
+			tree.Set([]byte("before"), 1)
+			before := tree.Clone()
+			if err := tree.Load(sequence(m)); err != nil {
+				t.Fatalf("%s, %d keys: %v", kind, n, err)
+			}
+			if err := same(tree, m); err != nil {
+				t.Fatalf("%s, %d keys: %v", kind, n, err)
+			}
+			for range 200 { // a loaded tree can be written
+				step(t, r, tree, &m, keyKinds[kind], r.IntN(2) == 0)
+			}
+			if err := same(tree, m); err != nil {
+				t.Fatalf("%s, %d keys, then writes: %v", kind, n, err)
+			}
+			if err := same(before, model{{[]byte("before"), 1}}); err != nil {
+				t.Fatalf("clone from before: %v", err)
+			}
+		}
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	tree := NewBytes[int]()
+	tree.Set([]byte("stays"), 1)
+	var m model
+	for i := range 100 {
+		m = append(m, pair{binary.BigEndian.AppendUint16(nil, uint16(i)), i})
+	}
+	for _, at := range []int{1, 29, 30, 31, 99} {
+		for _, bad := range [][]byte{m[at-1].key, m[0].key[:1]} {
+			list := slices.Clone(m)
+			list[at].key = bad
+			var order *OrderError
+			if err := tree.Load(sequence(list)); !errors.As(err, &order) || order.Index != at {
+				t.Errorf("key %d out of order: %v", at, err)
+			}
+		}
+	}
+	long := model{{make([]byte, MaxKeyBytes), 1}, {make([]byte, MaxKeyBytes+1), 1}}
+	if err := tree.Load(sequence(long)); !errors.Is(err, ErrKeyTooLong) {
+		t.Errorf("key too long: %v", err)
+	}
+	if err := same(tree, model{{[]byte("stays"), 1}}); err != nil {
+		t.Errorf("refused input changed the tree: %v", err)
+	}
+	if err := tree.Load(sequence(long[:1])); err != nil {
+		t.Errorf("longest key: %v", err)
+	}
+}
+
+func TestSetRefusesLongKey(t *testing.T) {
+	tree := NewBytes[int]()
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+		if err := same(tree, nil); err != nil {
+			t.Error(err)
+		}
+	}()
+	tree.Set(make([]byte, MaxKeyBytes+1), 1)
+}

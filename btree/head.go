@@ -1,0 +1,76 @@
+package btree
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
+
+// head returns the eight bytes of key after the first skip as a big-endian
+// number, with zeros for those that key does not have. Among keys that share
+// their first skip bytes a smaller head means a smaller key; equal heads say
+// nothing.
+func head(key []byte, skip int) uint64 {
+	if len(key) >= skip+8 {
+		return binary.BigEndian.Uint64(key[skip:])
+	}
+	return shortHead(key, skip)
+}
+
+// shortHead is head for keys with fewer than eight bytes left.
+func shortHead(key []byte, skip int) uint64 {
+	rest := len(key) - skip
+	if rest <= 0 {
+		return 0
+	}
+	if len(key) >= 8 {
+		return binary.BigEndian.Uint64(key[len(key)-8:]) << (64 - 8*rest)
+	}
+	var h uint64
+	for i, c := range key[skip:] {
+		h |= uint64(c) << (56 - 8*i)
+	}
+	return h
+}
+
+// lowerHead returns the number of heads below x. It reads one head of each group
+// first, so that the cache misses of a cold node overlap instead of following
+// one another as in a binary search.
+func lowerHead(h *[leafKeys]uint64, x uint64) int {
+	g := groupKeys * (below(h[7], x) + below(h[15], x) + below(h[23], x))
+	q := (*[groupKeys]uint64)(h[g:])
+	return g + below(q[0], x) + below(q[1], x) + below(q[2], x) + below(q[3], x) +
+		below(q[4], x) + below(q[5], x) + below(q[6], x) + below(q[7], x)
+}
+
+// comparePrefix says whether key is below (-1) or above (1) all keys that begin
+// with prefix, or (0) begins with it too.
+func comparePrefix(key, prefix []byte) int {
+	if len(key) >= len(prefix) {
+		key = key[:len(prefix)]
+		if string(key) == string(prefix) {
+			return 0
+		}
+	}
+	return bytes.Compare(key, prefix)
+}
+
+// commonPrefix returns how many bytes a and b have in common at their start.
+func commonPrefix(a, b []byte) int {
+	n, i := min(len(a), len(b)), 0
+	for ; i+8 <= n; i += 8 {
+		x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:])
+		if x != 0 {
+			return i + bits.TrailingZeros64(x)/8
+		}
+	}
+	for i < n && a[i] == b[i] {
+		i++
+	}
+	return i
+}
+
+// separator returns the shortest string above left and not above right.
+func separator(left, right []byte) []byte {
+	return right[:commonPrefix(left, right)+1]
+}
