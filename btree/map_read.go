@@ -1,0 +1,204 @@
+package btree
+
+import (
+	"iter"
+	"unsafe"
+)
+
+// Min returns the first key and its value.
+func (t *Map[K, V]) Min() (key K, v V, ok bool) { return t.At(0) }
+
+// Max returns the last key and its value.
+func (t *Map[K, V]) Max() (key K, v V, ok bool) { return t.At(t.n - 1) }
+
+// At returns the key that has exactly i keys before it, and its value. There is
+// none if i is negative or not below Len.
+func (t *Map[K, V]) At(i int) (key K, v V, ok bool) {
+	if i < 0 || i >= t.n {
+		return key, v, false
+	}
+	node := t.root
+	for h := t.height - 1; h >= 0; h-- {
+		in := (*mapInner[K, V])(node)
+		c := 0
+		if i >= in.count/2 { // start at the nearer end
+			c = int(in.n) - 1
+			before := in.count - mapCount[K, V](in.kids[c], h)
+			for i < before {
+				c--
+				before -= mapCount[K, V](in.kids[c], h)
+			}
+			i -= before
+		} else {
+			for n := mapCount[K, V](in.kids[0], h); i >= n; n = mapCount[K, V](in.kids[c], h) {
+				i -= n
+				c++
+			}
+		}
+		node = in.kids[c]
+	}
+	lf := (*mapLeaf[K, V])(node)
+	return lf.keys[i], lf.vals[i], true
+}
+
+// Rank returns the number of keys below key.
+func (t *Map[K, V]) Rank(key K) int {
+	if t.root == nil {
+		return 0
+	}
+	node, rank := t.root, 0
+	for h := t.height - 1; h >= 0; h-- {
+		in := (*mapInner[K, V])(node)
+		c := in.route(key)
+		if n := int(in.n); c <= n/2 {
+			rank += in.sum(0, c, h)
+		} else {
+			rank += in.count - in.sum(c, n, h)
+		}
+		node = in.kids[c]
+	}
+	return rank + (*mapLeaf[K, V])(node).lower(key)
+}
+
+// Seek returns the first key that is not below key, and its value.
+func (t *Map[K, V]) Seek(key K) (found K, v V, ok bool) {
+	for k, v := range t.AscendFrom(key) {
+		return k, v, true
+	}
+	return found, v, false
+}
+
+// SeekBack returns the last key that is not above key, and its value.
+func (t *Map[K, V]) SeekBack(key K) (found K, v V, ok bool) {
+	for k, v := range t.DescendFrom(key) {
+		return k, v, true
+	}
+	return found, v, false
+}
+
+// All yields all keys and their values in ascending order. As in all loops over
+// a Map, the map must not be written meanwhile, but a Clone may.
+func (t *Map[K, V]) All() iter.Seq2[K, V] { return t.up(mapSpan[K]{}) }
+
+// Backward yields all keys and their values in descending order.
+func (t *Map[K, V]) Backward() iter.Seq2[K, V] { return t.down(mapSpan[K]{}) }
+
+// Ascend yields the keys k with lo <= k < hi and their values, in order.
+func (t *Map[K, V]) Ascend(lo, hi K) iter.Seq2[K, V] {
+	return t.up(mapSpan[K]{lo: lo, hi: hi, hasLo: true, hasHi: true})
+}
+
+// Descend yields the same as Ascend, in reverse order.
+func (t *Map[K, V]) Descend(lo, hi K) iter.Seq2[K, V] {
+	return t.down(mapSpan[K]{lo: lo, hi: hi, hasLo: true, hasHi: true})
+}
+
+// AscendFrom yields the keys k >= lo and their values, in ascending order.
+func (t *Map[K, V]) AscendFrom(lo K) iter.Seq2[K, V] {
+	return t.up(mapSpan[K]{lo: lo, hasLo: true})
+}
+
+// DescendFrom yields the keys k <= hi and their values, in descending order.
+func (t *Map[K, V]) DescendFrom(hi K) iter.Seq2[K, V] {
+	return t.down(mapSpan[K]{hi: hi, hasHi: true, withHi: true})
+}
+
+// mapSpan is a range of keys: k >= lo if hasLo, k < hi if hasHi, or k <= hi if
+// withHi too.
+type mapSpan[K Fixed] struct {
+	lo, hi               K
+	hasLo, hasHi, withHi bool
+}
+
+// kid returns the bounds that kid i still has to look at, of a node whose kids
+// first to last the span touches.
+func (s mapSpan[K]) kid(i, first, last int) mapSpan[K] {
+	s.hasLo = s.hasLo && i == first
+	s.hasHi = s.hasHi && i == last
+	return s
+}
+
+// span returns the kids that keys of s can be in, both included.
+func (in *mapInner[K, V]) span(s mapSpan[K]) (first, last int) {
+	last = int(in.n) - 1
+	if s.hasLo {
+		first = in.route(s.lo)
+	}
+	if s.hasHi {
+		last = in.route(s.hi)
+	}
+	return first, last
+}
+
+// span returns the index of the first key of s and that after the last.
+func (lf *mapLeaf[K, V]) span(s mapSpan[K]) (from, to int) {
+	to = int(lf.n)
+	if s.hasLo {
+		from = lf.lower(s.lo)
+	}
+	if s.hasHi {
+		to = lf.lower(s.hi)
+		if s.withHi && to < int(lf.n) && lf.keys[to] == s.hi {
+			to++
+		}
+	}
+	return from, to
+}
+
+func (t *Map[K, V]) up(s mapSpan[K]) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		if t.root != nil {
+			ascendMap(t.root, t.height, s, yield)
+		}
+	}
+}
+
+func (t *Map[K, V]) down(s mapSpan[K]) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		if t.root != nil {
+			descendMap(t.root, t.height, s, yield)
+		}
+	}
+}
+
+func ascendMap[K Fixed, V any](node unsafe.Pointer, height int, s mapSpan[K], yield func(K, V) bool) bool {
+	if height == 0 {
+		lf := (*mapLeaf[K, V])(node)
+		from, to := lf.span(s)
+		for i := from; i < to; i++ {
+			if !yield(lf.keys[i], lf.vals[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	in := (*mapInner[K, V])(node)
+	first, last := in.span(s)
+	for i := first; i <= last; i++ {
+		if !ascendMap(in.kids[i], height-1, s.kid(i, first, last), yield) {
+			return false
+		}
+	}
+	return true
+}
+
+func descendMap[K Fixed, V any](node unsafe.Pointer, height int, s mapSpan[K], yield func(K, V) bool) bool {
+	if height == 0 {
+		lf := (*mapLeaf[K, V])(node)
+		from, to := lf.span(s)
+		for i := to - 1; i >= from; i-- {
+			if !yield(lf.keys[i], lf.vals[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	in := (*mapInner[K, V])(node)
+	first, last := in.span(s)
+	for i := last; i >= first; i-- {
+		if !descendMap(in.kids[i], height-1, s.kid(i, first, last), yield) {
+			return false
+		}
+	}
+	return true
+}
