@@ -1,0 +1,254 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"syscall"
+	"time"
+)
+
+// shape is a number of connections and of requests in flight on each.
+type shape struct{ conns, flight int }
+
+func (s shape) String() string { return fmt.Sprintf("%d×%d", s.conns, s.flight) }
+
+// job is one measurement: what to send, where to and for how long.
+type job struct {
+	addr  string
+	codec codec
+	set   bool
+	shape shape
+	keys  uint64
+	// warm is how long to run before counting, window how long to count.
+	warm, window time.Duration
+	// load, where it is set, writes every key once instead of running by time.
+	load bool
+	seed uint64
+	// begin and end are called at the window's borders.
+	begin, end func()
+}
+
+// outcome is what one measurement found.
+type outcome struct {
+	ops  int64 // replies within the window
+	lat  hist  // of those that were also asked for within it
+	took time.Duration
+}
+
+// link is one connection of the load generator.
+type link struct {
+	fd       int
+	in, out  []byte // in: received, not yet parsed; out: not yet sent
+	sent     []time.Duration
+	at, wait int // sent is a ring: wait requests are in flight, the oldest at at
+	blocked  bool
+}
+
+// engine drives all connections of a job from one thread with epoll: the same
+// code and the same cost a request for every server of the comparison. It is
+// written for that and nothing else.
+type engine struct {
+	job
+	links []*link
+	ep    int
+	rnd   *rand.PCG
+	seq   uint64
+	next  uint64 // the next key of a load
+	start time.Time
+	stop  bool // nothing more is sent
+	out   outcome
+	count bool          // inside the window
+	from  time.Duration // its begin
+}
+
+// drainTime is how long replies may take after the last request.
+const drainTime = 20 * time.Second
+
+// run performs the job.
+func run(j job) (outcome, error) {
+	e := &engine{job: j, rnd: rand.NewPCG(j.seed, 1), seq: j.seed << 32}
+	var err error
+	if e.ep, err = syscall.EpollCreate1(0); err != nil {
+		return outcome{}, err
+	}
+	defer syscall.Close(e.ep)
+	defer func() {
+		for _, l := range e.links {
+			syscall.Close(l.fd)
+		}
+	}()
+	for range j.shape.conns {
+		if err := e.connect(); err != nil {
+			return outcome{}, err
+		}
+	}
+	e.start = time.Now()
+	err = e.loop()
+	return e.out, err
+}
+
+func (e *engine) connect() error {
+	c, err := net.DialTimeout("tcp", e.addr, 5*time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	f, err := c.(*net.TCPConn).File() // a duplicate that Go's own poller does not watch
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fd, err := syscall.Dup(int(f.Fd()))
+	if err != nil {
+		return err
+	}
+	l := &link{fd: fd, in: make([]byte, 0, 64<<10), sent: make([]time.Duration, e.shape.flight)}
+	e.links = append(e.links, l)
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		return err
+	}
+	return e.watch(l, syscall.EPOLL_CTL_ADD)
+}
+
+func (e *engine) watch(l *link, op int) error {
+	ev := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(len(e.links) - 1)}
+	if op == syscall.EPOLL_CTL_MOD {
+		for i, k := range e.links {
+			if k == l {
+				ev.Fd = int32(i)
+			}
+		}
+	}
+	if l.blocked {
+		ev.Events |= syscall.EPOLLOUT
+	}
+	return syscall.EpollCtl(e.ep, op, l.fd, &ev)
+}
+
+// loop runs until the window is over (or all keys are loaded) and every reply is in.
+func (e *engine) loop() error {
+	for _, l := range e.links {
+		if err := e.fill(l, 0); err != nil {
+			return err
+		}
+	}
+	events := make([]syscall.EpollEvent, 512)
+	for {
+		n, err := syscall.EpollWait(e.ep, events, 100)
+		if err != nil && err != syscall.EINTR {
+			return err
+		}
+		now := time.Since(e.start)
+		switch {
+		case e.load:
+		case !e.count && !e.stop && now >= e.warm:
+			e.begin()
+			e.count, e.from = true, time.Since(e.start)
+		case e.count && now >= e.from+e.window:
+			e.count, e.stop, e.out.took = false, true, now-e.from
+			e.end()
+		}
+		for _, ev := range events[:max(n, 0)] {
+			if err := e.serve(e.links[ev.Fd]); err != nil {
+				return err
+			}
+		}
+		if e.stop && e.idle() {
+			if e.load {
+				e.out.took = now
+			}
+			return nil
+		}
+		if !e.load && now > e.warm+e.window+drainTime {
+			return errors.New("replies are missing long after the last request")
+		}
+	}
+}
+
+func (e *engine) idle() bool {
+	for _, l := range e.links {
+		if l.wait > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// serve reads what one connection has, and sends one request for every reply.
+func (e *engine) serve(l *link) error {
+	if cap(l.in)-len(l.in) < 16<<10 {
+		l.in = append(make([]byte, 0, 2*cap(l.in)), l.in...)
+	}
+	n, err := syscall.Read(l.fd, l.in[len(l.in):cap(l.in)])
+	if err == syscall.EAGAIN {
+		return e.flush(l)
+	}
+	if err != nil || n == 0 {
+		return fmt.Errorf("connection lost with %d requests in flight: %v", l.wait, err)
+	}
+	l.in = l.in[:len(l.in)+n]
+	now := time.Since(e.start)
+	parsed := 0
+	for l.wait > 0 {
+		size, err := e.codec.reply(l.in[parsed:], e.set)
+		if err != nil {
+			return err
+		}
+		if size == 0 {
+			break
+		}
+		parsed += size
+		if e.count {
+			if e.out.ops++; l.sent[l.at] >= e.from {
+				e.out.lat.add(now - l.sent[l.at])
+			}
+		}
+		if l.at++; l.at == len(l.sent) {
+			l.at = 0
+		}
+		l.wait--
+	}
+	l.in = l.in[:copy(l.in, l.in[parsed:])]
+	return e.fill(l, now)
+}
+
+// fill tops up the requests in flight of one connection.
+func (e *engine) fill(l *link, now time.Duration) error {
+	for l.wait < len(l.sent) && !e.stop {
+		key := e.next
+		if !e.load {
+			key = e.rnd.Uint64() % e.keys
+		} else if e.next++; e.next == e.keys {
+			e.stop = true
+		}
+		if e.set {
+			e.seq++
+			l.out = e.codec.appendSet(l.out, key, e.seq)
+		} else {
+			l.out = e.codec.appendGet(l.out, key)
+		}
+		l.sent[(l.at+l.wait)%len(l.sent)] = now
+		l.wait++
+	}
+	return e.flush(l)
+}
+
+func (e *engine) flush(l *link) error {
+	for len(l.out) > 0 {
+		n, err := syscall.Write(l.fd, l.out)
+		if err == syscall.EAGAIN {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		l.out = l.out[:copy(l.out, l.out[n:])]
+	}
+	if blocked := len(l.out) > 0; blocked != l.blocked {
+		l.blocked = blocked
+		return e.watch(l, syscall.EPOLL_CTL_MOD)
+	}
+	return nil
+}

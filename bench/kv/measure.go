@@ -1,0 +1,212 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// cell is one line of the table: the samples of all rounds.
+type cell struct {
+	system, lane, op     string
+	shape                shape
+	rate, p50, p99, max  []float64 // operations a second; µs
+	server, client, busy []float64 // CPU µs an operation; share of one core that the client used
+	fsyncs               []float64 // an operation; NaN: not known
+}
+
+// load is what was found while the keys were loaded and recovered.
+type load struct {
+	heap, resident, residentAfter float64 // bytes, above those of the empty server
+	disk                          float64
+	took                          time.Duration
+	recovery                      []float64 // seconds
+}
+
+// measurements collects everything for the report.
+type measurements struct {
+	w                    io.Writer
+	cells                map[string]*cell
+	loads                map[string]*load
+	appending, allocated []float64 // bare fdatasync, µs
+}
+
+func cellKey(system, lane, op string, s shape) string {
+	return strings.Join([]string{system, lane, op, s.String()}, " ")
+}
+
+// visit is one system's turn in one round. The first also loads the keys.
+func (m *measurements) visit(p *plan, s *system, round int) error {
+	if round == 0 {
+		if err := m.load(p, s); err != nil {
+			return err
+		}
+	}
+	if _, err := s.start(s.ready); err != nil {
+		return err
+	}
+	if err := m.bare(s); err != nil {
+		return err
+	}
+	for _, l := range s.lanes {
+		for _, sh := range l.shapes {
+			for _, set := range []bool{false, true} {
+				if err := m.sample(p, s, l, sh, set, round); err != nil {
+					return fmt.Errorf("%s %s: %w", l.name, sh, err)
+				}
+			}
+		}
+	}
+	if err := m.bare(s); err != nil {
+		return err
+	}
+	return s.stop(syscall.SIGTERM)
+}
+
+func (m *measurements) bare(s *system) error {
+	a, b, err := bareSync(s.dir)
+	m.appending = append(m.appending, micros(a))
+	m.allocated = append(m.allocated, micros(b))
+	return err
+}
+
+// settle is how long a server is left alone before its memory is read.
+const settle = 2 * time.Second
+
+// load fills an empty server, reads its memory, and takes the recovery time.
+func (m *measurements) load(p *plan, s *system) error {
+	if _, err := s.start(nil); err != nil {
+		return err
+	}
+	time.Sleep(settle)
+	empty, before, err := s.memory()
+	if err != nil {
+		return err
+	}
+	from := time.Now()
+	if err := s.fill(s, p.keys); err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	l := &load{took: time.Since(from)}
+	m.loads[s.name] = l
+	time.Sleep(settle)
+	heap, resident, err := s.memory()
+	if err != nil {
+		return err
+	}
+	l.heap, l.resident, l.disk = heap-empty, resident-before, float64(s.diskBytes())
+	if heap < 0 || empty < 0 {
+		l.heap = math.NaN()
+	}
+	for range p.restart {
+		if err := s.stop(syscall.SIGKILL); err != nil {
+			return err
+		}
+		took, err := s.start(s.ready)
+		if err != nil {
+			return fmt.Errorf("recover: %w", err)
+		}
+		l.recovery = append(l.recovery, took.Seconds())
+	}
+	time.Sleep(settle)
+	_, resident, err = s.memory()
+	l.residentAfter = resident - before
+	if err != nil {
+		return err
+	}
+	return s.stop(syscall.SIGKILL)
+}
+
+// memory returns the live heap by the server's own account and its resident memory.
+func (s *system) memory() (heap, resident float64, err error) {
+	f, err := s.figures(s)
+	if err != nil {
+		return 0, 0, err
+	}
+	r, err := rss(s.proc.Process.Pid)
+	return f.heap, float64(r), err
+}
+
+// meter is read at both borders of a window.
+type meter struct {
+	server, client time.Duration
+	fsyncs         float64
+	err            error
+}
+
+// meter reads CPU times last at the begin of a window and first at its end, so
+// that asking the server for its figures is not measured.
+func (s *system) meter(begin bool) meter {
+	var m meter
+	var errs [2]error
+	cpu := func() {
+		m.server, errs[0] = cpuTime(s.proc.Process.Pid)
+		m.client = ownCPU()
+	}
+	if !begin {
+		cpu()
+	}
+	f, err := s.figures(s)
+	m.fsyncs, errs[1] = f.fsyncs, err
+	if begin {
+		cpu()
+	}
+	m.err = errors.Join(errs[:]...)
+	return m
+}
+
+// sample measures one lane in one shape once.
+func (m *measurements) sample(p *plan, s *system, l *lane, sh shape, set bool, round int) error {
+	op := map[bool]string{false: "read", true: "write"}[set]
+	var a, b meter
+	out, err := l.run(s, job{
+		set: set, shape: sh, keys: p.keys, warm: p.warm, window: p.window, seed: uint64(round + 2),
+		begin: func() { a = s.meter(true) }, end: func() { b = s.meter(false) },
+	})
+	for _, e := range []error{err, a.err, b.err} {
+		if e != nil {
+			return e
+		}
+	}
+	if out.ops == 0 {
+		return fmt.Errorf("no operation ended within %v", p.window)
+	}
+	key := cellKey(s.name, l.name, op, sh)
+	c := m.cells[key]
+	if c == nil {
+		c = &cell{system: s.name, lane: l.name, op: op, shape: sh}
+		m.cells[key] = c
+	}
+	n, secs := out.ops, out.took.Seconds()
+	c.rate = append(c.rate, float64(n)/secs)
+	c.p50 = append(c.p50, micros(out.lat.quantile(0.5)))
+	c.p99 = append(c.p99, micros(out.lat.quantile(0.99)))
+	c.max = append(c.max, micros(out.lat.max))
+	c.server = append(c.server, perOp(b.server-a.server, n))
+	c.client = append(c.client, perOp(b.client-a.client, n))
+	c.busy = append(c.busy, (b.client-a.client).Seconds()/secs)
+	syncs := math.NaN()
+	if a.fsyncs >= 0 && b.fsyncs >= 0 {
+		syncs = (b.fsyncs - a.fsyncs) / float64(n)
+	}
+	c.fsyncs = append(c.fsyncs, syncs)
+	fmt.Fprintf(m.w, "round %d  %-32s %10.0f /s   p50 %8.0f µs   p99 %8.0f µs   server %6.2f µs/op\n",
+		round+1, key, float64(n)/secs, c.p50[len(c.p50)-1], c.p99[len(c.p99)-1], c.server[len(c.server)-1])
+	return nil
+}
+
+func micros(d time.Duration) float64 { return float64(d) / 1000 }
+
+// median returns the middle one, NaN of nothing.
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	s := slices.Sorted(slices.Values(v))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// clockTick is the unit of CPU time in /proc/PID/stat (USER_HZ, 100 on Linux; proc(5)).
+const clockTick = 10 * time.Millisecond
+
+// cpuTime returns the user and system time that a process has used.
+func cpuTime(pid int) (time.Duration, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:]) // f[0] is field 3 of proc(5)
+	user, err1 := strconv.ParseInt(string(f[11]), 10, 64)
+	system, err2 := strconv.ParseInt(string(f[12]), 10, 64)
+	if err1 != nil || err2 != nil {
+		return 0, fmt.Errorf("cannot read CPU time of process %d", pid)
+	}
+	return time.Duration(user+system) * clockTick, nil
+}
+
+// ownCPU returns the CPU time of this process, the load generator.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic("BUG: getrusage: " + err.Error())
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// rss returns the resident memory of a process in bytes.
+func rss(pid int) (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, err := strconv.ParseInt(strings.Fields(v)[0], 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("process %d has no VmRSS", pid)
+}
+
+const tmpfsMagic = 0x01021994 // statfs(2)
+
+// onDisk refuses a folder whose fsync costs nothing.
+func onDisk(dir string) error {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return err
+	}
+	if s.Type == tmpfsMagic {
+		return fmt.Errorf("%s is a tmpfs: give a folder on a disk with -dir", dir)
+	}
+	return nil
+}
+
+// barePeriod is how long one measurement of bare fdatasync takes.
+const barePeriod = 700 * time.Millisecond
+
+// bareSync returns the median time of one write of 160 bytes and fdatasync, as
+// an append to a growing file and into a file that is allocated already.
+func bareSync(dir string) (appending, allocated time.Duration, err error) {
+	for i, p := range []*time.Duration{&appending, &allocated} {
+		if *p, err = timeSync(filepath.Join(dir, fmt.Sprintf("bare-%d", i)), i == 1); err != nil {
+			return 0, 0, err
+		}
+	}
+	return appending, allocated, nil
+}
+
+func timeSync(path string, allocated bool) (time.Duration, error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(path)
+	defer f.Close()
+	if allocated {
+		if _, err := f.Write(make([]byte, 4<<20)); err != nil {
+			return 0, err
+		}
+		if err := f.Sync(); err != nil {
+			return 0, err
+		}
+	}
+	record := make([]byte, 160)
+	var took []time.Duration
+	for begin := time.Now(); time.Since(begin) < barePeriod; {
+		from := time.Now()
+		if _, err := f.WriteAt(record, int64(len(took)*len(record))); err != nil {
+			return 0, err
+		}
+		if err := syscall.Fdatasync(int(f.Fd())); err != nil {
+			return 0, err
+		}
+		took = append(took, time.Since(from))
+	}
+	slices.Sort(took)
+	return took[len(took)/2], nil
+}
+
+// machine describes where this ran.
+func machine() string {
+	cpu := "unknown CPU"
+	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(b)) {
+			if name, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				cpu = strings.TrimSpace(v)
+				break
+			}
+		}
+	}
+	load, _ := os.ReadFile("/proc/loadavg")
+	return fmt.Sprintf("%s, %d cores, %s, load average at start %s", cpu, runtime.NumCPU(), runtime.Version(), strings.TrimSpace(string(load)))
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// head says what runs and where.
+func (m *measurements) head(p *plan, systems []*system) {
+	fmt.Fprintf(m.w, "Skerry, redis-server and etcd as durable key-value servers, %s\n", time.Now().Format("2006-01-02 15:04 MST"))
+	fmt.Fprintf(m.w, "%s\n", machine())
+	for _, s := range systems {
+		fmt.Fprintf(m.w, "%-8s%s\n", s.name, s.version)
+	}
+	fmt.Fprintf(m.w, "%d keys of %d bytes with values of %d bytes; %d rounds of %v windows; uniformly random keys\n\n",
+		p.keys, keyBytes, valBytes, p.rounds, p.window)
+}
+
+// clientBound is the share of a core from which on the generator, which is one
+// thread, may be what limits a figure.
+const clientBound = 0.95
+
+// report prints the medians of all rounds, what is unequal, and the targets.
+func (m *measurements) report(p *plan, systems []*system) {
+	m.table(systems)
+	m.memory(p, systems)
+	fmt.Fprintf(m.w, "\nBare write + fdatasync of 160 bytes on the same file system, p50 over this run: %.0f µs appending, %.0f µs into an allocated file\n",
+		median(m.appending), median(m.allocated))
+	m.unequal()
+	m.targets(p)
+}
+
+func (m *measurements) table(systems []*system) {
+	fmt.Fprintf(m.w, "\nMedians of the rounds (max: of all). * the load generator used ≥ %.0f %% of its core: the server may be able to do more.\n", clientBound*100)
+	fmt.Fprintf(m.w, "%-8s%-6s%-7s%-8s%12s%10s%10s%11s%14s%14s%12s\n",
+		"system", "face", "op", "shape", "ops/s", "p50 µs", "p99 µs", "max µs", "server µs/op", "client µs/op", "fsyncs/op")
+	for _, s := range systems {
+		for _, l := range s.lanes {
+			for _, op := range []string{"read", "write"} {
+				for _, sh := range l.shapes {
+					if c := m.cells[cellKey(s.name, l.name, op, sh)]; c != nil {
+						m.line(c)
+					}
+				}
+			}
+		}
+	}
+}
+
+func (m *measurements) line(c *cell) {
+	mark := " "
+	if median(c.busy) >= clientBound {
+		mark = "*"
+	}
+	fmt.Fprintf(m.w, "%-8s%-6s%-7s%-8s%11.0f%s%10.0f%10.0f%11.0f%14.2f%14.2f%12s\n", c.system, c.lane, c.op, c.shape,
+		median(c.rate), mark, median(c.p50), median(c.p99), slices.Max(c.max), median(c.server), median(c.client), known(median(c.fsyncs), "%.4f"))
+}
+
+// known formats v, or a dash where there is none.
+func known(v float64, format string) string {
+	if math.IsNaN(v) {
+		return "–"
+	}
+	return fmt.Sprintf(format, v)
+}
+
+func (m *measurements) memory(p *plan, systems []*system) {
+	fmt.Fprintf(m.w, "\nLoaded with %d keys; bytes a key are above the empty server and hold key and value (%d bytes).\n", p.keys, keyBytes+valBytes)
+	fmt.Fprintf(m.w, "%-8s%12s%14s%14s%22s%14s%20s\n", "system", "load s", "heap B/key", "RSS B/key", "RSS after recovery", "disk B/key", "recovery s")
+	n := float64(p.keys)
+	for _, s := range systems {
+		l := m.loads[s.name]
+		fmt.Fprintf(m.w, "%-8s%12.2f%14s%14.0f%22.0f%14.0f%20.2f\n", s.name, l.took.Seconds(),
+			known(l.heap/n, "%.0f"), l.resident/n, l.residentAfter/n, l.disk/n, median(l.recovery))
+	}
+}
+
+func (m *measurements) unequal() {
+	fmt.Fprint(m.w, `
+What is unequal:
+- RESP and HTTP are driven by one single-threaded epoll generator for all servers, etcd's gRPC by its own Go client
+  (clientv3: one client a connection, one goroutine a request), which takes much more CPU a request (client µs/op) and
+  shares the cores with the server; compare the server's µs/op too. etcd's HTTP is its JSON gateway: base64 in JSON, always POST.
+- redis-server answers on one thread and leaves a second core to the generator; Skerry and etcd use every core and
+  share them with it. "Per core used" is 1 / (server CPU a request).
+- etcd keeps old revisions (no compaction in this run), and its reads and Skerry's are linearizable by contract;
+  Redis's are by being one thread of one node.
+- fsyncs: Skerry's and etcd's (WAL and backend) by their /metrics; Redis 7.0 does not count its own. The counters
+  are read over HTTP from Skerry and etcd at both borders of a window, over RESP from Redis.
+- heap: what the server itself calls its live data (Go: live heap; Redis: used_memory), RSS: what the system gave it.
+- HTTP runs without pipelining, so 8×64 is RESP and gRPC only.
+- Each server was alone: the others were stopped. Same machine, same disk, same folder; its other load is shown above.
+`)
+}
