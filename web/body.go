@@ -1,0 +1,88 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// readBody reads the body of r, of at most limit bytes, into x.val. What is
+// too long by its own word is refused before any of it is read; memory grows
+// only as bytes arrive, whatever length was declared.
+func (x *exchange) readBody(r *http.Request, limit int) error {
+	n := r.ContentLength
+	if n > int64(limit) {
+		return x.tooLarge(limit)
+	}
+	if n == 0 && len(r.Header["Content-Length"]) == 0 {
+		return engine.Errorf(CodeLengthRequired, "the request has no body; an empty value needs Content-Length: 0")
+	}
+	if n > int64(cap(x.val)) && n <= smallBody {
+		x.val = make([]byte, 0, n)
+	}
+	x.val = x.val[:0]
+	for {
+		if len(x.val) == cap(x.val) {
+			if int64(len(x.val)) == n {
+				return nil // as much as was declared
+			}
+			if err := x.growBody(n, limit); err != nil {
+				return err
+			}
+		}
+		got, err := r.Body.Read(x.val[len(x.val):cap(x.val)])
+		x.val = x.val[:len(x.val)+got]
+		switch {
+		case len(x.val) > limit:
+			return x.tooLarge(limit)
+		case int64(len(x.val)) == n:
+			return nil
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return x.brokenBody(err)
+		}
+	}
+}
+
+// growBody doubles the room in x.val, but not beyond the declared length n (-1
+// if it is not known), nor beyond one byte more than the limit.
+func (x *exchange) growBody(n int64, limit int) error {
+	size := max(2*cap(x.val), 4<<10)
+	if most := limit + 1; size > most {
+		size = most
+	}
+	if n >= 0 && int64(size) > n {
+		size = int(n)
+	}
+	if size > smallBody {
+		if err := x.reserve(int64(size) - x.reserved); err != nil {
+			x.Header().Set("Connection", "close")
+			return err
+		}
+	}
+	grown := make([]byte, len(x.val), size)
+	copy(grown, x.val)
+	x.val = grown
+	return nil
+}
+
+func (x *exchange) tooLarge(limit int) error {
+	x.Header().Set("Connection", "close") // the rest of the body is not wanted
+	return engine.Errorf(engine.CodeValueTooLarge, "the value is over the limit of %d bytes", limit)
+}
+
+// brokenBody says why a body could not be read to its end.
+func (x *exchange) brokenBody(err error) error {
+	x.Header().Set("Connection", "close")
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return engine.Errorf(CodeBodyTimeout, "the body did not arrive in time")
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return engine.Errorf(CodeBodyIncomplete, "the body ended before its declared length")
+	}
+	return engine.Errorf(CodeBodyIncomplete, "the body could not be read: %w", err)
+}

@@ -1,0 +1,74 @@
+package web
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+)
+
+// resource is one line of the index.
+type resource struct {
+	Methods string `json:"methods"`
+	Path    string `json:"path"`
+	Text    string `json:"text"`
+}
+
+// resources is what the index tells a newcomer.
+func resources() []resource {
+	return []resource{
+		{"GET, HEAD", "/db/{key}", "the value of a key, as raw bytes"},
+		{"PUT, POST", "/db/{key}", "set a key to the body; ?ttl=30s lets it expire; If-Match and If-None-Match guard it"},
+		{"DELETE", "/db/{key}", "remove a key"},
+		{"GET, HEAD", "/db/?prefix=&limit=&after=&values=1", "list keys in byte order, a page at a time"},
+		{"GET", "/backup", "everything, as one file that can be restored"},
+		{"GET, HEAD", "/metrics", "figures for Prometheus"},
+		{"GET, HEAD", "/healthz", "whether the process answers"},
+		{"GET, HEAD", "/readyz", "whether requests should come here"},
+	}
+}
+
+//go:embed index.html
+var indexPage string
+
+// indexPolicy lets the page use its own style and nothing else.
+const indexPolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// index tells what is here: to browsers as a page, to others as JSON.
+func (a *app) index(x *exchange, r *http.Request) error {
+	if _, err := query(r); err != nil {
+		return err
+	}
+	h := x.Header()
+	h.Set("Vary", "Accept")
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		return x.json(http.StatusOK, map[string]any{"name": "skerry", "resources": resources()})
+	}
+	page, err := template.New("index").Parse(indexPage)
+	if err != nil {
+		return fmt.Errorf("parse index page: %w", err)
+	}
+	base := "http://" + r.Host
+	if r.TLS != nil {
+		base = "https://" + r.Host
+	}
+	curl := "curl"
+	if a.o.Password != "" {
+		curl = "curl -u :PASSWORD"
+	}
+	var b bytes.Buffer
+	err = page.Execute(&b, map[string]any{"Base": base, "Curl": curl, "Resources": resources()})
+	if err != nil {
+		return fmt.Errorf("render index page: %w", err)
+	}
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", indexPolicy)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	x.WriteHeader(http.StatusOK)
+	x.Write(b.Bytes())
+	return nil
+}

@@ -1,0 +1,95 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// health is the answer of /healthz and /readyz.
+type health struct {
+	Status string      `json:"status"`         // ok, ready or not_ready
+	Code   engine.Code `json:"code,omitempty"` // why not ready
+	Detail string      `json:"detail,omitempty"`
+}
+
+// healthz says that the process answers.
+func (a *app) healthz(x *exchange, _ *http.Request) error {
+	return x.json(http.StatusOK, health{Status: "ok"})
+}
+
+// readyz says whether requests should come here. It is answered to everybody,
+// so it tells no more than the code's meaning.
+func (a *app) readyz(x *exchange, _ *http.Request) error {
+	if a.o.Ready != nil {
+		if err := a.o.Ready(); err != nil {
+			m := meaning(engine.CodeOf(err))
+			return x.json(http.StatusServiceUnavailable, health{Status: "not_ready", Code: m.Code, Detail: m.Text})
+		}
+	}
+	return x.json(http.StatusOK, health{Status: "ready"})
+}
+
+// json answers with v, which may not be cached.
+func (x *exchange) json(status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	h := x.Header()
+	h["Content-Type"] = x.app.json
+	h["X-Content-Type-Options"] = x.app.noSniff
+	h.Set("Cache-Control", "no-store")
+	x.WriteHeader(status)
+	_, err = x.Write(append(body, '\n'))
+	return err
+}
+
+// backup streams a backup of everything. Its position follows as a trailer. If
+// it fails half-way the connection is cut, and the bytes do not verify.
+func (a *app) backup(x *exchange, r *http.Request) error {
+	if a.o.Backup == nil {
+		return engine.Errorf(engine.CodeUnsupported, "this engine has no backup of its own")
+	}
+	if _, err := query(r); err != nil {
+		return err
+	}
+	defer a.backups.Add(-1)
+	if a.backups.Add(1) > MaxBackups {
+		return engine.Errorf(engine.CodeQueueFull, "%d backups are being sent already", MaxBackups)
+	}
+	c := http.NewResponseController(x)
+	if err := c.SetReadDeadline(time.Time{}); err != nil {
+		return fmt.Errorf("lift the request's deadline: %w", err)
+	}
+	h := x.Header()
+	h["Content-Type"] = a.octets
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Disposition", `attachment; filename="skerry.backup"`)
+	h.Set("Trailer", positionHeader)
+	pos, err := a.o.Backup(r.Context(), &patient{x, c})
+	if err != nil {
+		return err
+	}
+	h.Set(positionHeader, strconv.FormatUint(uint64(pos), 10))
+	return nil
+}
+
+// patient is a writer with no bound on the whole, only on each write: a reader
+// that stops would hold the snapshot for ever.
+type patient struct {
+	w io.Writer
+	c *http.ResponseController
+}
+
+func (p *patient) Write(b []byte) (int, error) {
+	if err := p.c.SetWriteDeadline(time.Now().Add(StallTimeout)); err != nil {
+		return 0, err
+	}
+	return p.w.Write(b)
+}

@@ -1,0 +1,199 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Codes of failures that only HTTP knows. They are as stable as the engine's.
+const (
+	CodeBodyIncomplete   engine.Code = "body_incomplete"
+	CodeBodyTimeout      engine.Code = "body_timeout"
+	CodeCanceled         engine.Code = "canceled"
+	CodeCrossOrigin      engine.Code = "cross_origin"
+	CodeHostRefused      engine.Code = "host_refused"
+	CodeLengthRequired   engine.Code = "length_required"
+	CodeMediaType        engine.Code = "media_type"
+	CodeMethodNotAllowed engine.Code = "method_not_allowed"
+	CodeNoRoute          engine.Code = "no_route"
+)
+
+// Catalog returns the codes that this package adds to engine.Catalog, sorted.
+func Catalog() []engine.Meaning {
+	return []engine.Meaning{
+		{Code: CodeBodyIncomplete, Retryable: true, Text: "the request's body is malformed or ended early; nothing was written"},
+		{Code: CodeBodyTimeout, Retryable: true, Text: "the request's body did not arrive in time; nothing was written"},
+		{Code: CodeCanceled, Retryable: true, Text: "the client gave up before the call began; nothing was written"},
+		{Code: CodeCrossOrigin, Text: "a browser sent the request for a page of another origin"},
+		{Code: CodeHostRefused, Text: "without a password the server does not answer under that host name"},
+		{Code: CodeLengthRequired, Text: "a write has neither Content-Length nor a chunked body"},
+		{Code: CodeMediaType, Text: "the body's Content-Encoding cannot be kept"},
+		{Code: CodeMethodNotAllowed, Text: "the resource does not have that method; Allow says which it has"},
+		{Code: CodeNoRoute, Text: "there is no such resource"},
+	}
+}
+
+// Status returns the HTTP status of a code, and 500 for an unknown one.
+func Status(code engine.Code) int {
+	if s, ok := statuses()[code]; ok {
+		return s
+	}
+	return http.StatusInternalServerError
+}
+
+// statusClientGone is nginx's number for a client that closed its request: it
+// is seen in logs and metrics, rarely by a client.
+const statusClientGone = 499
+
+// statuses is the one map from codes to HTTP. A test holds it against both
+// catalogs. outcome_unknown is 500 because many clients repeat 502 to 504 on
+// their own, which must be the caller's decision there.
+func statuses() map[engine.Code]int {
+	return map[engine.Code]int{
+		engine.CodeClosed:             http.StatusServiceUnavailable,
+		engine.CodeConflict:           http.StatusConflict,
+		engine.CodeCorrupt:            http.StatusInternalServerError,
+		engine.CodeDiskFull:           http.StatusInsufficientStorage,
+		engine.CodeFormatNewer:        http.StatusInternalServerError,
+		engine.CodeInternal:           http.StatusInternalServerError,
+		engine.CodeInvalid:            http.StatusBadRequest,
+		engine.CodeKeyEmpty:           http.StatusBadRequest,
+		engine.CodeKeyTooLarge:        http.StatusBadRequest,
+		engine.CodeLimit:              http.StatusBadRequest,
+		engine.CodeLocked:             http.StatusInternalServerError,
+		engine.CodeMemoryFull:         http.StatusInsufficientStorage,
+		engine.CodeNotFound:           http.StatusNotFound,
+		engine.CodeNotInteger:         http.StatusUnprocessableEntity,
+		engine.CodeNotLeader:          http.StatusServiceUnavailable,
+		engine.CodeOutcomeUnknown:     http.StatusInternalServerError,
+		engine.CodeOverflow:           http.StatusUnprocessableEntity,
+		engine.CodePositionTimeout:    http.StatusServiceUnavailable,
+		engine.CodePreconditionFailed: http.StatusPreconditionFailed,
+		engine.CodeQueueFull:          http.StatusServiceUnavailable,
+		engine.CodeReadOnly:           http.StatusForbidden,
+		engine.CodeStopped:            http.StatusServiceUnavailable,
+		engine.CodeTruncated:          http.StatusGone,
+		engine.CodeTxTooLarge:         http.StatusRequestEntityTooLarge,
+		engine.CodeUnauthenticated:    http.StatusUnauthorized,
+		engine.CodeUnsupported:        http.StatusNotImplemented,
+		engine.CodeValueTooLarge:      http.StatusRequestEntityTooLarge,
+
+		CodeBodyIncomplete:   http.StatusBadRequest,
+		CodeBodyTimeout:      http.StatusRequestTimeout,
+		CodeCanceled:         statusClientGone,
+		CodeCrossOrigin:      http.StatusForbidden,
+		CodeHostRefused:      http.StatusMisdirectedRequest,
+		CodeLengthRequired:   http.StatusLengthRequired,
+		CodeMediaType:        http.StatusUnsupportedMediaType,
+		CodeMethodNotAllowed: http.StatusMethodNotAllowed,
+		CodeNoRoute:          http.StatusNotFound,
+	}
+}
+
+// meaning finds a code in both catalogs; an unknown one is internal.
+func meaning(code engine.Code) engine.Meaning {
+	var internal engine.Meaning
+	for _, list := range [][]engine.Meaning{engine.Catalog(), Catalog()} {
+		for _, m := range list {
+			switch m.Code {
+			case code:
+				return m
+			case engine.CodeInternal:
+				internal = m
+			}
+		}
+	}
+	return internal
+}
+
+// Problem is the body of an error answer, RFC 9457 as application/problem+json.
+type Problem struct {
+	Title     string      `json:"title"`  // the status in words
+	Status    int         `json:"status"` // as in the answer's first line
+	Code      engine.Code `json:"code"`   // stable; what programs should look at
+	Detail    string      `json:"detail"` // for people; may change
+	Retryable bool        `json:"retryable"`
+	RequestID string      `json:"request_id"`
+	Errors    []Fault     `json:"errors,omitempty"`
+}
+
+// Fault is one thing that is wrong with a request. It names where: one of
+// Pointer (into a JSON body), Parameter (of the query) and Header is set.
+type Fault struct {
+	Pointer   string      `json:"pointer,omitempty"`
+	Parameter string      `json:"parameter,omitempty"`
+	Header    string      `json:"header,omitempty"`
+	Code      engine.Code `json:"code"`
+	Detail    string      `json:"detail"`
+}
+
+// faults is an error about the named parts of a request. Its code is that of
+// the first.
+type faults []Fault
+
+func (f faults) Error() string { return f[0].Detail }
+
+// Unwrap gives the first fault to engine.CodeOf.
+func (f faults) Unwrap() error { return &engine.Error{Code: f[0].Code, Msg: f[0].Detail} }
+
+// hidden reports whether the message of an error with that status is for the
+// log only: it can name files.
+func hidden(status int) bool {
+	return status == http.StatusInternalServerError || status == http.StatusInsufficientStorage
+}
+
+// problemOf says what a client may know of err.
+func problemOf(err error) Problem {
+	code := engine.CodeOf(err)
+	if code == engine.CodeInternal && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		code = CodeCanceled
+	}
+	m := meaning(code)
+	p := Problem{Code: m.Code, Status: Status(m.Code), Detail: m.Text, Retryable: m.Retryable}
+	if p.Title = http.StatusText(p.Status); p.Title == "" {
+		p.Title = "Client Closed Request"
+	}
+	if e, ok := errors.AsType[*engine.Error](err); ok && !hidden(p.Status) {
+		p.Detail = e.Msg
+	}
+	if f, ok := errors.AsType[faults](err); ok {
+		p.Errors = f
+	}
+	return p
+}
+
+// fail answers with err. If the answer has begun, it cuts the connection off
+// instead, so that the client cannot take what it has for the whole.
+func (x *exchange) fail(r *http.Request, err error) {
+	p := problemOf(err)
+	p.RequestID = x.requestID()
+	if p.Status == http.StatusInternalServerError {
+		x.app.o.Logger.LogAttrs(r.Context(), levelOf(p.Code), "request failed", x.attrs(r, err)...)
+	}
+	if x.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(p); err != nil {
+		panic("BUG: encode problem: " + err.Error())
+	}
+	h := x.Header()
+	for _, name := range []string{"Content-Disposition", "Content-Encoding", "Content-Length", "ETag", "Trailer"} {
+		h.Del(name) // of the answer that did not come about
+	}
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	if p.Retryable && p.Status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", "1")
+	}
+	x.WriteHeader(p.Status)
+	x.Write(body.Bytes()) // an error means that the client is gone
+}

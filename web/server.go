@@ -1,0 +1,42 @@
+package web
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// Bounds of one connection, in force where NewServer made the server.
+const (
+	// MaxHeaderBytes bounds the request line and headers, so also the
+	// percent-encoded key. net/http answers 431 beyond it and a small slack.
+	MaxHeaderBytes = 64 << 10
+	// HeaderTimeout is how long the headers of a request may take to arrive.
+	HeaderTimeout = 10 * time.Second
+	// RequestTimeout is how long a whole request, and then its answer, may
+	// take. It stops bodies that are sent or read too slowly. /backup has no
+	// bound as long as its reader goes on reading: see StallTimeout.
+	RequestTimeout = 2 * time.Minute
+	// IdleTimeout is how long a connection may wait for its next request.
+	IdleTimeout = 2 * time.Minute
+	// StallTimeout is how long the reader of a backup may read nothing.
+	StallTimeout = time.Minute
+)
+
+// NewServer returns an http.Server for h with every bound set that net/http
+// leaves open. What net/http reports of single connections goes to log at
+// debug level; nil discards it. Its owner sets TLSConfig if there is one.
+func NewServer(h http.Handler, log *slog.Logger) *http.Server {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: HeaderTimeout,
+		ReadTimeout:       RequestTimeout,
+		WriteTimeout:      RequestTimeout,
+		IdleTimeout:       IdleTimeout,
+		MaxHeaderBytes:    MaxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
