@@ -1,0 +1,100 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+)
+
+// Errors without details.
+var (
+	// ErrClosed is returned by every call after Close.
+	ErrClosed = errors.New("journal: closed")
+	// ErrGone is yielded by Read for a record before First.
+	ErrGone = errors.New("journal: record is no longer kept")
+	// ErrChanged is yielded by a Read during which records were removed.
+	ErrChanged = errors.New("journal: records were removed while they were read")
+)
+
+// CorruptError says that stored bytes are not what was written.
+type CorruptError struct {
+	File   string // "" for a stream
+	Offset int64  // of the first part that cannot be trusted
+	Why    string
+}
+
+func (e *CorruptError) Error() string {
+	if e.File == "" {
+		return fmt.Sprintf("journal: damaged at offset %d: %s", e.Offset, e.Why)
+	}
+	return fmt.Sprintf("journal: %s is damaged at offset %d: %s", e.File, e.Offset, e.Why)
+}
+
+// NewerError says that a file was written by a newer version of the program.
+type NewerError struct {
+	File      string // "" for a stream
+	Version   uint32
+	Supported uint32 // the newest that this program reads
+}
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("journal: %s has format version %d, this program reads up to %d", e.File, e.Version, e.Supported)
+}
+
+// LockedError says that another process, or another part of this one, uses the folder.
+type LockedError struct {
+	Dir string
+	Pid int // 0: not known
+}
+
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("journal: %s is in use by process %d", e.Dir, e.Pid)
+}
+
+// LimitError says that something is larger, or in the case of a segment
+// smaller, than it may be.
+type LimitError struct {
+	What         string
+	Bytes, Limit int64
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("journal: %s is %d bytes, the limit is %d", e.What, e.Bytes, e.Limit)
+}
+
+// IndexError says that a call named an index which does not follow from what
+// the log holds.
+type IndexError struct {
+	Got, Want uint64
+}
+
+func (e *IndexError) Error() string {
+	return fmt.Sprintf("journal: index is %d, must be %d", e.Got, e.Want)
+}
+
+// FailedError says that the disk failed in a way that leaves open what is
+// stored. The log has stopped: every later call returns the same error. It does
+// not unwrap to its cause, so that errors.Is(err, syscall.ENOSPC) is true only
+// for errors after which the log can still be used.
+type FailedError struct {
+	Op, File string
+	Cause    error
+}
+
+func (e *FailedError) Error() string {
+	return fmt.Sprintf("journal: stopped: %s %s: %v", e.Op, e.File, e.Cause)
+}
+
+// noSpace returns err as one that matches syscall.ENOSPC, if it means that
+// there was no room: a full disk, a full quota, a file size limit, or a write
+// that ended early without a reason. For any other error it returns nil.
+func noSpace(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return err
+	case errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG), errors.Is(err, io.ErrShortWrite):
+		return fmt.Errorf("%w: %w", syscall.ENOSPC, err)
+	}
+	return nil
+}

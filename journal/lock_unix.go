@@ -1,0 +1,43 @@
+//go:build unix
+
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Lock uses flock, which the kernel releases when the process ends in any way.
+func (osFS) Lock(path string) (unlock func() error, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock folder: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err != nil {
+		b := make([]byte, 32)
+		n, _ := f.ReadAt(b, 0) // without a pid the error is still true
+		f.Close()
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+		return nil, &LockedError{filepath.Dir(path), pid}
+	}
+	// One fixed width, so that a full disk never stands against a restart: the
+	// block is there since the first start. Without room the pid is left out.
+	_, err = f.WriteAt(fmt.Appendf(nil, "%-20d\n", os.Getpid()), 0)
+	if err != nil && noSpace(err) == nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return func() error {
+		_, err := f.WriteAt([]byte(strings.Repeat(" ", 20)+"\n"), 0)
+		return errors.Join(err, f.Close())
+	}, nil
+}

@@ -1,0 +1,229 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Open opens the log in dir, which it makes if it is not there, and of which the
+// caller holds the lock (LockDir). It removes unfinished files, reads the last
+// segment, cuts its torn tail, if any, and makes durable what it found. Older
+// segments are checked when they are read, and all of them by Verify.
+//
+// It returns *CorruptError for damage, *NewerError for a newer format, and
+// otherwise errors of the file system; then it has changed nothing that counts.
+func Open(dir string, o Options) (*Log, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{fs: o.FS, dir: dir, o: o, kick: make(chan struct{}, 1)}
+	if err := l.fs.MkdirAll(dir); err != nil {
+		return nil, fmt.Errorf("make folder %s: %w", dir, err)
+	}
+	segs, dead, err := loadSegments(l.fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := RemoveTemp(l.fs, dir); err != nil {
+		return nil, err
+	}
+	// After a killed process names may exist that are not durable yet, and on
+	// them the removals below depend.
+	if err := l.syncDir(); err != nil {
+		return nil, err
+	}
+	if err := l.removeSegments(dead); err != nil {
+		return nil, err
+	}
+	for _, s := range dead {
+		l.maxID = max(l.maxID, s.id)
+	}
+	l.segs = segs
+	if len(segs) > 0 {
+		l.maxID = max(l.maxID, segs[len(segs)-1].id)
+		if err := l.openLast(segs[len(segs)-1]); err != nil {
+			if l.file != nil {
+				l.file.Close()
+			}
+			return nil, err
+		}
+	}
+	if !o.Inline {
+		l.done = make(chan struct{})
+		go l.background(l.kick)
+		l.wake()
+	}
+	return l, nil
+}
+
+// loadSegments reads the headers of dir's segments and sorts those that count,
+// ascending, from those that a later one supersedes.
+func loadSegments(fsys FS, dir string) (live, dead []*segment, err error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list %s: %w", dir, err)
+	}
+	for _, name := range names { // fixed-width hex: in the order of ids
+		id, ok := segID(name)
+		if !ok {
+			continue
+		}
+		s := &segment{path: filepath.Join(dir, name)}
+		err := withScanner(fsys, s.path, func(sc *scanner) error { s.segHead = sc.h; return nil })
+		if err != nil {
+			return nil, nil, err
+		}
+		if s.id != id {
+			return nil, nil, &CorruptError{s.path, 16, fmt.Sprintf("it is segment %s under another name", segName(s.id))}
+		}
+		for len(live) > 0 && (s.reset || live[len(live)-1].first >= s.first) {
+			dead = append(dead, live[len(live)-1])
+			live = live[:len(live)-1]
+		}
+		live = append(live, s)
+	}
+	return live, dead, nil
+}
+
+// withScanner opens the segment at path for reading and calls fn.
+func withScanner(fsys FS, path string, fn func(*scanner) error) error {
+	f, err := fsys.OpenFile(path, os.O_RDONLY)
+	if err != nil {
+		return fmt.Errorf("open segment: %w", err)
+	}
+	defer f.Close() // nothing is written through it
+	size, err := f.Size()
+	if err != nil {
+		return fmt.Errorf("open segment: %w", err)
+	}
+	sc, err := openScanner(f, path, size)
+	if err != nil {
+		return err
+	}
+	return fn(sc)
+}
+
+// openLast finds the end of the last segment, cuts what is torn after it, and
+// gets ready to write.
+func (l *Log) openLast(seg *segment) error {
+	f, err := l.fs.OpenFile(seg.path, os.O_RDWR)
+	if err != nil {
+		return fmt.Errorf("open segment: %w", err)
+	}
+	l.file = f
+	size, err := f.Size()
+	if err != nil {
+		return fmt.Errorf("open segment: %w", err)
+	}
+	sc, err := openScanner(f, seg.path, size)
+	if err != nil {
+		return err
+	}
+	seg.marks = make([]mark, 0, l.o.SegmentBytes/markEvery+2)
+	end, err := findEnd(sc, func(f *frame) { seg.addMark(f.first, f.off) })
+	if err != nil {
+		return err
+	}
+	l.pos, l.next, l.durable, l.unsealed = end.pos, end.next, end.next, end.count > 0
+	if end.used > end.pos {
+		if err := l.cutTail(seg, end); err != nil {
+			return err
+		}
+		size = end.pos
+	}
+	l.reserved = max(size, end.pos)
+	return l.hardenLast(sc, seg, end)
+}
+
+// segEnd is the end of a segment's last whole frame, and what is after it.
+type segEnd struct {
+	last  int64  // where the last frame begins; 0: there is none
+	pos   int64  // where it ends
+	count uint32 // its records
+	next  uint64 // index after it
+	used  int64  // end of the torn tail; pos if there is none
+}
+
+// findEnd reads the frames of the last segment, giving each to visit, up to the
+// end or the torn tail. Damage before valid data is *CorruptError.
+func findEnd(sc *scanner, visit func(*frame)) (segEnd, error) {
+	e := segEnd{pos: headerBytes, next: sc.h.first}
+	for {
+		f, why, err := sc.frame(e.pos)
+		if err != nil {
+			return e, err
+		}
+		if why != "" {
+			used, torn, later, err := sc.tail(e.pos)
+			if err == nil && !torn {
+				err = &CorruptError{sc.file, e.pos, fmt.Sprintf("%s, and later data follows at offset %d", why, later)}
+			}
+			e.used = used
+			return e, err
+		}
+		if f.first != e.next {
+			return e, &CorruptError{sc.file, f.off, fmt.Sprintf("record %d stands where %d must", f.first, e.next)}
+		}
+		visit(&f)
+		e.last, e.pos, e.count, e.next = f.off, f.end, f.count, f.next()
+	}
+}
+
+// cutTail removes what an interrupted Sync left.
+func (l *Log) cutTail(seg *segment, end segEnd) error {
+	if err := l.file.Truncate(end.pos); err != nil {
+		return fmt.Errorf("cut torn tail of %s: %w", seg.path, err)
+	}
+	l.stats.CutBytes = end.used - end.pos
+	if l.o.OnCut != nil {
+		l.o.OnCut(Cut{seg.path, end.pos, end.used - end.pos})
+	}
+	return nil
+}
+
+// hardenLast makes what findEnd saw durable. The last frame may so far be in the
+// kernel's memory only: its process was killed before its fsync, or that fsync
+// failed, and then the kernel takes the pages for clean and a new fsync would
+// not write them. So the frame is written again, byte for byte. Every earlier
+// frame was durable before the last one was begun.
+func (l *Log) hardenLast(sc *scanner, seg *segment, end segEnd) error {
+	if end.last > 0 {
+		b, err := sc.bytes(end.last, int(end.pos-end.last))
+		if err != nil {
+			return err
+		}
+		if _, err := l.file.WriteAt(b, end.last); err != nil {
+			return fmt.Errorf("write %s again: %w", seg.path, err)
+		}
+	}
+	if err := l.file.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", seg.path, err)
+	}
+	l.stats.Fsyncs++
+	return nil
+}
+
+func (l *Log) syncDir() error {
+	l.countFsync()
+	if err := l.fs.SyncDir(l.dir); err != nil {
+		return fmt.Errorf("sync folder %s: %w", l.dir, err)
+	}
+	return nil
+}
+
+// removeSegments deletes files one after the other, each durably, so that a
+// crash leaves out none in the middle.
+func (l *Log) removeSegments(segs []*segment) error {
+	for _, s := range segs {
+		if err := l.fs.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove segment: %w", err)
+		}
+		if err := l.syncDir(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

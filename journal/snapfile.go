@@ -1,0 +1,125 @@
+package journal
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// snapSyncEvery is how much of a snapshot is written between fsyncs. One fsync
+// of everything at the end would keep the log's own waiting behind it.
+const snapSyncEvery = 8 << 20
+
+// WriteSnapshot writes the snapshot file at path: what fill writes, under meta
+// data of at most MaxMetaBytes. The file appears whole and durable, in the
+// place of one that was there, or not at all. The error of fill is returned
+// unchanged; one that matches syscall.ENOSPC means that there was no room. A
+// failed fsync is *FailedError: it concerns this snapshot alone, but the disk is
+// the log's too.
+func WriteSnapshot(fsys FS, path string, meta []byte, fill func(w io.Writer) error) (err error) {
+	tmp := path + tmpSuffix
+	f, err := fsys.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return snapError(path, err)
+	}
+	w := &fileWriter{f: f}
+	err = writeSnapshot(w, meta, fill)
+	if err == nil {
+		err = w.sync()
+	}
+	if cerr := f.Close(); err == nil && cerr != nil {
+		err = snapError(path, cerr)
+	}
+	if err == nil {
+		if err = fsys.Rename(tmp, path); err != nil {
+			err = snapError(path, err)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, removeTemp(fsys, tmp))
+	}
+	if err := fsys.SyncDir(filepath.Dir(path)); err != nil {
+		return &FailedError{"sync folder of", path, err}
+	}
+	return nil
+}
+
+// removeTemp deletes an unfinished file. That there is none is no error.
+func removeTemp(fsys FS, tmp string) error {
+	if err := fsys.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove unfinished file: %w", err)
+	}
+	return nil
+}
+
+func writeSnapshot(w io.Writer, meta []byte, fill func(w io.Writer) error) error {
+	s, err := NewSnapshotWriter(w, meta)
+	if err != nil {
+		return err
+	}
+	if err := fill(s); err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+func snapError(path string, err error) error {
+	if soft := noSpace(err); soft != nil {
+		err = soft
+	}
+	return fmt.Errorf("write snapshot %s: %w", path, err)
+}
+
+// fileWriter writes a file from its beginning and syncs it every now and then.
+type fileWriter struct {
+	f     File
+	off   int64
+	dirty int64
+}
+
+func (w *fileWriter) Write(p []byte) (int, error) {
+	n, err := w.f.WriteAt(p, w.off)
+	w.off += int64(n)
+	w.dirty += int64(n)
+	if err != nil {
+		if soft := noSpace(err); soft != nil {
+			err = soft
+		}
+		return n, err
+	}
+	if w.dirty >= snapSyncEvery {
+		return n, w.sync()
+	}
+	return n, nil
+}
+
+func (w *fileWriter) sync() error {
+	w.dirty = 0
+	if err := w.f.Sync(); err != nil {
+		return &FailedError{"sync", "snapshot", err}
+	}
+	return nil
+}
+
+// ReadSnapshot opens the snapshot file at path. The caller closes the reader.
+func ReadSnapshot(fsys FS, path string) (*SnapshotReader, error) {
+	f, err := fsys.OpenFile(path, os.O_RDONLY)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	size, err := f.Size()
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	s, err := newSnapshotReader(bufio.NewReader(io.NewSectionReader(f, 0, size)), path)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	s.closer = f
+	return s, nil
+}

@@ -1,0 +1,169 @@
+package journal
+
+import (
+	"fmt"
+)
+
+// TruncateBefore allows the log to forget the records before index: it deletes
+// the segments that hold only such records, but never the last one.
+func (l *Log) TruncateBefore(index uint64) error {
+	l.trimMu.Lock()
+	defer l.trimMu.Unlock()
+	l.syncMu.Lock()
+	l.mu.Lock()
+	if l.err != nil {
+		defer l.syncMu.Unlock()
+		defer l.mu.Unlock()
+		return l.err
+	}
+	n := 0
+	for n+1 < len(l.segs) && l.segs[n+1].first <= index {
+		n++
+	}
+	old := append([]*segment(nil), l.segs[:n]...)
+	l.segs = append(l.segs[:0], l.segs[n:]...)
+	l.mu.Unlock()
+	l.syncMu.Unlock()
+	return l.removeOrFail(old)
+}
+
+// removeOrFail deletes segments that no longer count. If that fails the folder
+// is in doubt, and the log stops.
+func (l *Log) removeOrFail(old []*segment) error {
+	if err := l.removeSegments(old); err != nil {
+		return l.fail("remove segments in", l.dir, err)
+	}
+	return nil
+}
+
+// TruncateAfter removes the records after index, durably: once it has begun, a
+// crash leaves either all of them or none, and no crash brings one back after
+// it returned. The next index is then index+1. Records not yet durable are
+// removed too. It returns *IndexError if index is before First()-1. On an error
+// that matches syscall.ENOSPC the durable records are as they were.
+func (l *Log) TruncateAfter(index uint64) error {
+	l.trimMu.Lock()
+	defer l.trimMu.Unlock()
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	l.mu.Lock()
+	first, durable, err := l.first(), l.durable, l.err
+	if err == nil && index+1 >= first && index+1 >= durable {
+		l.cutBuffer(index)
+	}
+	l.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case index+1 < first:
+		return &IndexError{Got: index, Want: first - 1}
+	case index+1 >= durable:
+		return nil
+	}
+	h, body, count, err := l.keptOf(index)
+	if err != nil {
+		return err
+	}
+	return l.supersede(h, body, count)
+}
+
+// Reset removes all records, durably and atomically, and lets the log go on at
+// next, which must not be 0.
+func (l *Log) Reset(next uint64) error {
+	if next == 0 {
+		return &IndexError{Got: 0, Want: 1}
+	}
+	l.trimMu.Lock()
+	defer l.trimMu.Unlock()
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	if err := l.Err(); err != nil {
+		return err
+	}
+	return l.supersede(segHead{first: next, reset: true}, nil, 0)
+}
+
+// cutBuffer drops the buffered records after index, which none of the durable
+// ones is. The caller holds mu.
+func (l *Log) cutBuffer(index uint64) {
+	if l.bufCount == 0 || index+1 >= l.next {
+		return
+	}
+	if index < l.bufFirst {
+		l.dropBuffered()
+		return
+	}
+	keep := uint32(index - l.bufFirst + 1)
+	rest := l.buf[frameHead:]
+	for range keep {
+		_, rest = splitRecord(rest)
+	}
+	l.buf = l.buf[:len(l.buf)-len(rest)]
+	l.bufCount, l.next = keep, index+1
+}
+
+// keptOf finds how a new segment must begin so that the log ends with index: at
+// the frame that holds both index and its successor, without the latter, or
+// with nothing if a frame ends there. The caller holds syncMu.
+func (l *Log) keptOf(index uint64) (h segHead, body []byte, count uint32, err error) {
+	i := len(l.segs) - 1
+	for l.segs[i].first > index+1 {
+		i--
+	}
+	seg := l.segs[i]
+	h.first = index + 1
+	if seg.first == index+1 {
+		return h, nil, 0, nil
+	}
+	err = withScanner(l.fs, seg.path, func(sc *scanner) error {
+		at := l.start(seg, index)
+		for {
+			f, why, err := sc.frame(at.off)
+			if err != nil {
+				return err
+			}
+			if why != "" || f.first != at.first {
+				return &CorruptError{sc.file, at.off, "there is no whole frame where one must be"}
+			}
+			if f.next() == index+1 {
+				return nil
+			}
+			if f.next() > index+1 {
+				h.first, count = f.first, uint32(index+1-f.first)
+				rest := f.payload
+				for range count {
+					_, rest = splitRecord(rest)
+				}
+				body = append(make([]byte, frameHead), f.payload[:len(f.payload)-len(rest)]...)
+				return nil
+			}
+			at = mark{f.next(), f.end}
+		}
+	})
+	if err != nil {
+		return h, nil, 0, fmt.Errorf("truncate journal: %w", err)
+	}
+	return h, body, count, nil
+}
+
+// supersede begins a segment that takes the place of all that has its first
+// index or a later one, and then deletes what that leaves empty. The caller
+// holds trimMu and syncMu.
+func (l *Log) supersede(h segHead, body []byte, count uint32) error {
+	if err := l.roll(h, body, count); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	last := len(l.segs) - 1
+	seg, n := l.segs[last], last
+	for n > 0 && (h.reset || l.segs[n-1].first >= seg.first) {
+		n--
+	}
+	old := append([]*segment(nil), l.segs[n:last]...)
+	l.segs = append(l.segs[:n], seg)
+	l.gen++
+	l.next, l.bufCount = l.durable, 0
+	l.unsealed = count > 0
+	l.mu.Unlock()
+	return l.removeOrFail(old)
+}
