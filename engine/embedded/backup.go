@@ -1,0 +1,106 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
+)
+
+// Backup writes the newest committed state to w while the engine goes on, and
+// returns its position. The bytes are those of a snapshot file, with checksums:
+// VerifyBackup and Restore read them.
+func (db *DB) Backup(ctx context.Context, w io.Writer) (engine.Position, error) {
+	snap, err := db.snapshotAt(ctx, 0)
+	if err != nil {
+		return 0, err
+	}
+	sw, err := journal.NewSnapshotWriter(w, snap.head())
+	if err != nil {
+		return 0, fmt.Errorf("write backup: %w", err)
+	}
+	if err := snap.writePairs(&ctxWriter{ctx, sw}); err != nil {
+		return 0, fmt.Errorf("write backup: %w", err)
+	}
+	if err := sw.Close(); err != nil {
+		return 0, fmt.Errorf("write backup: %w", err)
+	}
+	return snap.pos, nil
+}
+
+// ctxWriter stops writing when ctx ends.
+type ctxWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (c *ctxWriter) Write(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.w.Write(p)
+}
+
+// Summary says what a backup or a data folder holds.
+type Summary struct {
+	Position engine.Position `json:"position"`
+	Keys     int             `json:"keys"`
+	Bytes    int64           `json:"bytes"` // of keys and values
+}
+
+func (s *snapshot) summary() Summary {
+	n := s.tree.Len()
+	return Summary{Position: s.pos, Keys: n, Bytes: s.bytes - int64(n)*keyOverhead}
+}
+
+// VerifyBackup reads a whole backup and says what it holds. A damaged or
+// truncated one gives engine.ErrCorrupt.
+func VerifyBackup(r io.Reader) (Summary, error) {
+	s, err := readBackup(r)
+	if err != nil {
+		return Summary{}, fileError("read backup", err)
+	}
+	return s.summary(), nil
+}
+
+func readBackup(r io.Reader) (*snapshot, error) {
+	sr, err := journal.NewSnapshotReader(r)
+	if err != nil {
+		return nil, err
+	}
+	s, err := loadSnapshot(sr.Meta, sr)
+	return s, errors.Join(err, sr.Close())
+}
+
+// Restore makes a data folder from a backup. The folder must be missing or
+// empty. The backup is verified before anything is written, and is read whole
+// into memory, as the engine will do anyway. The history of changes begins
+// anew after the backup's position.
+func Restore(r io.Reader, dir string, o Options) (Summary, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return Summary{}, err
+	}
+	if names, err := o.FS.List(dir); err == nil && len(names) > 0 {
+		return Summary{}, engine.Errorf(engine.CodeInvalid, "%s is not empty: restore makes a new data folder", dir)
+	}
+	s, err := readBackup(r)
+	if err != nil {
+		return Summary{}, fileError("read backup", err)
+	}
+	if err := makeFolders(o.FS, dir); err != nil {
+		return Summary{}, err
+	}
+	unlock, err := journal.LockDir(o.FS, dir)
+	if err != nil {
+		return Summary{}, fileError("lock data folder", err)
+	}
+	err = journal.WriteSnapshot(o.FS, snapshotName(dir, s.index), s.head(), s.writePairs)
+	if err = errors.Join(err, unlock()); err != nil {
+		return Summary{}, fileError("restore", err)
+	}
+	return s.summary(), nil
+}

@@ -1,0 +1,158 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// A batch is what one log record holds: the effects of consecutive
+// transactions, and the position that they were built on. Format 1, all of it
+// on disk, do not change:
+//
+//	byte     format
+//	uint64   base: position of the last transaction before the batch (little endian)
+//	then for each transaction
+//	  uvarint  microseconds since the Unix epoch, for the first; since the one before, for others
+//	  uvarint  number of writes, at least 1
+//	  then for each write
+//	    uvarint  2 × length of the key, + 1 if the key was removed
+//	    bytes    key
+//	    uvarint  length of the value  (not if removed)
+//	    bytes    value                (not if removed)
+//
+// Transactions have consecutive positions base+1, base+2, …
+const batchFormat = 1
+
+const batchHeader = 9
+
+var errBatch = errors.New("malformed batch")
+
+// batch gathers transactions until it is sealed, committed and published.
+type batch struct {
+	buf   []byte
+	base  engine.Position // of the transaction before
+	last  engine.Position // of the last transaction in it
+	time  int64           // of the last transaction in it, in microseconds
+	calls []*call         // to be answered when it is durable
+	snap  *snapshot       // the state after it; set when it is sealed
+}
+
+func newBatch(base engine.Position, size int) *batch {
+	buf := make([]byte, batchHeader, max(size, 512))
+	buf[0] = batchFormat
+	binary.LittleEndian.PutUint64(buf[1:], uint64(base))
+	return &batch{buf: buf, base: base, last: base}
+}
+
+// empty reports whether there is nothing to make durable.
+func (b *batch) empty() bool { return b.last == b.base }
+
+// add appends one transaction of n writes, which put then appends one by one.
+func (b *batch) add(micros int64, n int) {
+	if !b.empty() {
+		b.buf = binary.AppendUvarint(b.buf, uint64(micros-b.time))
+	} else {
+		b.buf = binary.AppendUvarint(b.buf, uint64(micros))
+	}
+	b.buf = binary.AppendUvarint(b.buf, uint64(n))
+	b.last++
+	b.time = micros
+}
+
+func (b *batch) put(key []byte, val string) {
+	b.buf = binary.AppendUvarint(b.buf, uint64(len(key))<<1)
+	b.buf = append(b.buf, key...)
+	b.buf = binary.AppendUvarint(b.buf, uint64(len(val)))
+	b.buf = append(b.buf, val...)
+}
+
+func (b *batch) remove(key []byte) {
+	b.buf = binary.AppendUvarint(b.buf, uint64(len(key))<<1|1)
+	b.buf = append(b.buf, key...)
+}
+
+// batchBase returns the position that an encoded batch was built on.
+func batchBase(data []byte) (engine.Position, error) {
+	if len(data) < batchHeader {
+		return 0, errBatch
+	}
+	if data[0] > batchFormat {
+		return 0, engine.Errorf(engine.CodeFormatNewer, "log record has batch format %d; this program knows up to %d", data[0], batchFormat)
+	}
+	if data[0] != batchFormat {
+		return 0, errBatch
+	}
+	return engine.Position(binary.LittleEndian.Uint64(data[1:])), nil
+}
+
+// changes decodes a batch. The writes alias data. An error is the last value.
+func changes(data []byte) iter.Seq2[engine.Change, error] {
+	return func(yield func(engine.Change, error) bool) {
+		pos, err := batchBase(data)
+		if err != nil {
+			yield(engine.Change{}, err)
+			return
+		}
+		d := decoder{rest: data[batchHeader:]}
+		var micros int64
+		for len(d.rest) > 0 {
+			pos++
+			micros += int64(d.uvarint())
+			n := d.uvarint()
+			if d.bad || n == 0 || n > uint64(len(d.rest)) {
+				yield(engine.Change{}, errBatch)
+				return
+			}
+			c := engine.Change{Pos: pos, Time: time.UnixMicro(micros), Writes: make([]engine.Write, n)}
+			for i := range c.Writes {
+				c.Writes[i] = d.write()
+			}
+			if d.bad {
+				yield(engine.Change{}, errBatch)
+				return
+			}
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// decoder reads from the front of rest; bad is set once something did not fit.
+type decoder struct {
+	rest []byte
+	bad  bool
+}
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 {
+		d.bad, d.rest = true, nil
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+func (d *decoder) bytes(n uint64) []byte {
+	if n > uint64(len(d.rest)) {
+		d.bad, d.rest = true, nil
+		return nil
+	}
+	b := d.rest[:n:n]
+	d.rest = d.rest[n:]
+	return b
+}
+
+func (d *decoder) write() engine.Write {
+	head := d.uvarint()
+	w := engine.Write{Key: d.bytes(head >> 1), Deleted: head&1 == 1}
+	if !w.Deleted {
+		w.Val = d.bytes(d.uvarint())
+	}
+	return w
+}

@@ -1,0 +1,172 @@
+// Package embedded is the engine that lives inside the program: all state in
+// one ordered map in memory, made durable by a log and snapshots on disk.
+//
+// It knows transactions, batches of effects, snapshots and recovery; it must
+// not know what keys mean or who calls. It puts together btree (the state),
+// journal (the files) and, later, raft (the other nodes). DESIGN.md beside this
+// file tells how a call flows.
+package embedded
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
+)
+
+// DB is an open embedded engine. It satisfies engine.Engine, engine.Eacher and
+// engine.Meter, and its transactions satisfy engine.Ranker. All methods are
+// safe for concurrent use.
+type DB struct {
+	opts    Options
+	dir     string
+	unlock  func() error
+	log     *journal.Log
+	exec    *executor
+	history *history
+	snap    atomic.Pointer[snapshot] // what readers see
+	closed  atomic.Bool
+
+	counts   counters
+	saver    saver
+	endOnce  sync.Once
+	stopOnce sync.Once
+	stop     chan struct{} // closed by the first fatal disk error
+	stopErr  error         // set before stop is closed
+}
+
+// Promises implements engine.Engine.
+func (db *DB) Promises() engine.Promises {
+	return engine.Promises{
+		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: true,
+		MaxKeyBytes: MaxKeyBytes, MaxValBytes: MaxValBytes, MaxTxBytes: MaxTxBytes,
+	}
+}
+
+// Update implements engine.Engine. A panic of fn undoes its writes and goes on
+// in the caller's goroutine.
+func (db *DB) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	c := db.exec.take()
+	c.one = fn
+	if err := db.exec.do(ctx, c); err != nil {
+		return 0, err
+	}
+	pos, err := c.pos, c.err
+	db.exec.give(c)
+	return pos, err
+}
+
+// UpdateEach implements engine.Eacher.
+func (db *DB) UpdateEach(ctx context.Context, n int, fn func(tx engine.Tx, i int) error) (engine.Position, error) {
+	c := db.exec.take()
+	c.n, c.fn = n, fn
+	if err := db.exec.do(ctx, c); err != nil {
+		return 0, err
+	}
+	pos := c.pos
+	db.exec.give(c)
+	return pos, nil
+}
+
+// Changes implements engine.Engine.
+func (db *DB) Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
+	return func(yield func(engine.Change, error) bool) {
+		pos := after
+		for ctx.Err() == nil {
+			batches, moved, err := db.history.after(pos)
+			if err != nil {
+				yield(engine.Change{}, err)
+				return
+			}
+			for _, b := range batches {
+				for c, err := range changes(b.data) {
+					if err != nil {
+						yield(engine.Change{}, engine.Errorf(engine.CodeInternal, "decode a committed batch: %w", err))
+						return
+					}
+					if c.Pos <= pos {
+						continue
+					}
+					if pos = c.Pos; !yield(c, nil) {
+						return
+					}
+				}
+			}
+			if len(batches) > 0 {
+				continue
+			}
+			select {
+			case <-moved:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// Stopped returns a channel that is closed when the node has stopped because
+// its disk failed while committing. Err then says why. The data that was
+// acknowledged is safe; the program must be restarted.
+func (db *DB) Stopped() <-chan struct{} { return db.stop }
+
+// Err returns why the node has stopped, or nil.
+func (db *DB) Err() error {
+	select {
+	case <-db.stop:
+		return db.stopErr
+	default:
+		return nil
+	}
+}
+
+// Close implements engine.Engine. Calls that have run are still answered with
+// their outcome.
+func (db *DB) Close() error {
+	var err error
+	db.endOnce.Do(func() {
+		db.exec.close(engine.ErrClosed)
+		db.closed.Store(true)
+		db.history.close(engine.ErrClosed)
+		db.saver.close()
+		err = db.log.Close()
+		if unlockErr := db.unlock(); err == nil {
+			err = unlockErr
+		}
+	})
+	return err
+}
+
+// commit implements committer: the one node's own disk is the quorum.
+func (db *DB) commit(b *batch) error {
+	index := db.snap.Load().index + 1
+	if err := db.log.Append(index, b.buf); err != nil {
+		return diskError(err)
+	}
+	if err := db.log.Sync(); err != nil {
+		return diskError(err)
+	}
+	b.snap.index = index
+	return nil
+}
+
+// publish makes a durable batch visible to readers and to Changes.
+func (db *DB) publish(b *batch) {
+	db.snap.Store(b.snap)
+	db.history.add(kept{index: b.snap.index, base: b.base, last: b.last, data: b.buf})
+	db.counts.batches.Add(1)
+	db.counts.transactions.Add(uint64(b.last - b.base))
+	db.counts.batchBytes.Add(uint64(len(b.buf)))
+	db.saver.logged(len(b.buf))
+}
+
+// fail stops the node. An fsync that failed may have lost what was written, and
+// asking again can succeed without writing it: so there is no second try.
+func (db *DB) fail(err error) {
+	db.stopOnce.Do(func() {
+		db.opts.Logger.Error("the disk failed while committing; the node stops", "dir", db.dir, "err", err)
+		db.stopErr = engine.Errorf(engine.CodeStopped, "the disk failed while committing: %w", err)
+		close(db.stop)
+	})
+}

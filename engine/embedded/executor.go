@@ -1,0 +1,423 @@
+package embedded
+
+import (
+	"context"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/skerrydb/skerry/btree"
+	"github.com/skerrydb/skerry/engine"
+)
+
+// leadBudget is how many calls one caller runs, its own among them, before the
+// background goroutine takes over.
+const leadBudget = 1024
+
+// call is one Update or UpdateEach on its way through the executor: fn n times,
+// or one, whose error is the call's own.
+type call struct {
+	n     int
+	fn    func(tx engine.Tx, i int) error
+	one   func(tx engine.Tx) error
+	claim atomic.Int32 // callWaiting, callRunning or callLeft
+
+	ran  chan struct{} // capacity 1: fn will not run any more
+	done chan error    // capacity 1: the outcome of the commit
+
+	// Set before done is sent.
+	err      error           // what one returned
+	panicked *panicked       // what fn panicked with
+	pos      engine.Position // after it
+}
+
+const (
+	callWaiting = iota
+	callRunning // the executor has it: the caller must wait until it ran
+	callLeft    // the caller gave up before it ran
+)
+
+// panicked carries a panic of user code to the goroutine that made the call.
+type panicked struct{ value any }
+
+// executor runs transactions one at a time over the speculative tree and
+// gathers their effects into batches, one of which is being made durable while
+// the next one fills.
+//
+// It has no goroutine of its own for the usual case. Two roles exist, each held
+// by one goroutine at a time: the leader runs queued calls, the committer makes
+// a batch durable. A caller that finds nobody leading leads, and commits when
+// nobody commits, so that a lone call costs no goroutine switch; under load one
+// caller runs the calls of many. Background goroutines take the roles over
+// where a caller would otherwise work for others for long.
+type executor struct {
+	opts    Options
+	log     committer
+	publish func(*batch)     // makes a durable batch's state visible
+	current func() *snapshot // the last state made visible
+	fail    func(error)      // told once, when the node must stop
+	pool    sync.Pool        // of *call
+	relay   chan *batch      // to the background committer
+	leadOn  chan struct{}    // to the background leader
+	stopped sync.WaitGroup
+
+	mu         sync.Mutex // guards the fields below
+	changed    sync.Cond  // on mu: leading, committing or broken has changed
+	queue      []*call
+	spare      []*call // emptied queue, for re-use
+	leading    bool
+	committing bool
+	broken     error // the batch being committed was lost; the leader must reset
+	closed     error // what new calls get, once set
+
+	// Owned by the leader.
+	tree  *btree.Bytes[string] // the speculative state
+	bytes int64                // counted for the memory limit
+	open  *batch
+	clock int64 // time of the last transaction that wrote, in microseconds
+	tx    txState
+}
+
+// committer makes a batch durable: on this disk or, in a cluster, on a quorum.
+// When it returns an error that matches engine.ErrDiskFull nothing of the batch
+// is kept and the next may be tried; any other error stops the node.
+type committer interface {
+	commit(b *batch) error
+}
+
+func newExecutor(o Options, log committer, current func() *snapshot) *executor {
+	x := &executor{
+		opts: o, log: log, current: current, relay: make(chan *batch, 1), leadOn: make(chan struct{}, 1),
+	}
+	x.changed.L = &x.mu
+	x.pool.New = func() any {
+		return &call{ran: make(chan struct{}, 1), done: make(chan error, 1)}
+	}
+	x.restart(current())
+	x.clock = current().time
+	x.stopped.Add(2)
+	go x.commitLoop()
+	go x.leadLoop()
+	return x
+}
+
+// restart drops the speculative state and goes on from a committed one.
+func (x *executor) restart(from *snapshot) {
+	x.tree = from.tree.Clone()
+	x.bytes = from.bytes
+	x.open = newBatch(from.pos, 0)
+}
+
+// take returns a call to fill in.
+func (x *executor) take() *call { return x.pool.Get().(*call) }
+
+// give takes back a call whose outcome has been received.
+func (x *executor) give(c *call) {
+	select {
+	case <-c.ran:
+	default:
+	}
+	c.n, c.fn, c.one, c.err = 0, nil, nil, nil
+	c.claim.Store(callWaiting)
+	x.pool.Put(c)
+}
+
+// do queues c and returns when its outcome is known, which it leaves in c.
+func (x *executor) do(ctx context.Context, c *call) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	x.mu.Lock()
+	switch {
+	case x.closed != nil:
+		x.mu.Unlock()
+		return x.closed
+	case len(x.queue) >= x.opts.QueueCalls:
+		x.mu.Unlock()
+		return engine.Errorf(engine.CodeQueueFull, "%d calls are waiting to run, which is the limit", x.opts.QueueCalls)
+	}
+	x.queue = append(x.queue, c)
+	lead := !x.leading
+	x.leading = true
+	x.mu.Unlock()
+	if lead {
+		x.lead(leadBudget)
+	}
+	if ctx.Done() == nil {
+		return c.outcome(<-c.done)
+	}
+	select {
+	case err := <-c.done:
+		return c.outcome(err)
+	case <-ctx.Done():
+	}
+	if c.claim.CompareAndSwap(callWaiting, callLeft) {
+		return ctx.Err()
+	}
+	<-c.ran // fn belongs to the caller: it must not run on after the return
+	select {
+	case err := <-c.done:
+		return c.outcome(err)
+	default:
+		return engine.Errorf(engine.CodeOutcomeUnknown, "the call was given up while it was being committed: %w", ctx.Err())
+	}
+}
+
+// outcome goes on with a panic of the call's function, in its caller.
+func (c *call) outcome(err error) error {
+	if c.panicked != nil {
+		panic(c.panicked.value)
+	}
+	return err
+}
+
+// lead runs queued calls until none is left or the budget is spent. The caller
+// has set leading.
+func (x *executor) lead(budget int) {
+	for {
+		x.mu.Lock()
+		work := x.queue
+		x.queue, x.spare = x.spare[:0], nil
+		x.mu.Unlock()
+		x.runAll(work)
+		budget -= len(work)
+
+		x.mu.Lock()
+		x.spare = work[:0]
+		idle := len(x.queue) == 0
+		b := x.sealIfFree()
+		if idle {
+			x.leading = false
+			x.changed.Broadcast()
+		}
+		x.mu.Unlock()
+		switch {
+		case idle && b != nil:
+			x.commitAll(b)
+			return
+		case idle:
+			return
+		case b != nil:
+			x.relay <- b
+		}
+		if budget <= 0 {
+			x.leadOn <- struct{}{}
+			return
+		}
+	}
+}
+
+// runAll runs the calls in order. A function that ends its goroutine with
+// runtime.Goexit, as testing's FailNow does, must not take the leader's role
+// with it: then the background goroutine goes on with the rest.
+func (x *executor) runAll(work []*call) {
+	done := 0
+	defer func() {
+		if done == len(work) {
+			return
+		}
+		work[done].ran <- struct{}{}
+		work[done].done <- engine.Errorf(engine.CodeInternal, "the transaction's function ended its goroutine; nothing was written")
+		x.mu.Lock()
+		x.queue = append(slices.Clone(work[done+1:]), x.queue...)
+		x.mu.Unlock()
+		x.leadOn <- struct{}{}
+	}()
+	for i, c := range work {
+		x.run(c)
+		work[i] = nil
+		done++
+	}
+}
+
+// sealIfFree returns the open batch, sealed, and takes the committing role for
+// it, if there is something to commit and nobody commits. The caller holds mu
+// and leads, or nobody does.
+func (x *executor) sealIfFree() *batch {
+	if x.broken != nil {
+		x.reset()
+	}
+	if x.committing || (x.open.empty() && len(x.open.calls) == 0) {
+		return nil
+	}
+	x.committing = true
+	b := x.open
+	if b.empty() { // only calls that wrote nothing: they saw what is published
+		x.open = &batch{buf: b.buf, base: b.base, last: b.last}
+		return b
+	}
+	b.snap = &snapshot{tree: x.tree.Clone(), pos: b.last, time: x.clock, bytes: x.bytes}
+	x.open = newBatch(b.last, len(b.buf))
+	return b
+}
+
+// sealFull commits the open batch in the background, after waiting for the one
+// before it. Only the leader calls it.
+func (x *executor) sealFull() {
+	x.mu.Lock()
+	for x.committing && x.broken == nil {
+		x.changed.Wait()
+	}
+	b := x.sealIfFree()
+	x.mu.Unlock()
+	if b != nil {
+		x.relay <- b
+	}
+}
+
+// abandon answers the calls of a batch that could not be made durable and has
+// all that was built on it dropped.
+func (x *executor) abandon(b *batch, err error) {
+	retry := engine.CodeOf(err) == engine.CodeDiskFull
+	if !retry {
+		x.fail(err)
+		err = engine.Errorf(engine.CodeOutcomeUnknown, "the disk failed while committing: %w", err)
+	}
+	for _, c := range b.calls {
+		c.done <- err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.broken = err
+	if !retry {
+		x.closed = engine.Errorf(engine.CodeStopped, "the node has stopped after a disk failure: %w", err)
+		x.broken = x.closed
+	}
+	if !x.leading {
+		x.reset()
+	}
+	x.changed.Broadcast()
+}
+
+// reset drops what was built on a lost batch. The caller holds mu and leads, or
+// nobody does.
+func (x *executor) reset() {
+	for _, c := range x.open.calls {
+		c.done <- x.broken
+	}
+	x.restart(x.current())
+	x.broken = nil
+	x.committing = false
+}
+
+// leadLoop leads where a caller has done its share.
+func (x *executor) leadLoop() {
+	defer x.stopped.Done()
+	for range x.leadOn {
+		x.lead(1 << 62)
+	}
+}
+
+// commitLoop commits where a caller would have to do it for others.
+func (x *executor) commitLoop() {
+	defer x.stopped.Done()
+	for b := range x.relay {
+		for b != nil {
+			b = x.commit(b)
+		}
+	}
+}
+
+// commitAll commits the caller's batch, and leaves what has gathered meanwhile
+// to the background.
+func (x *executor) commitAll(b *batch) {
+	if next := x.commit(b); next != nil {
+		x.relay <- next
+	}
+}
+
+// commit makes b durable, publishes it and answers its calls. It returns the
+// next batch if one has gathered; otherwise it gives the committing role up.
+func (x *executor) commit(b *batch) (next *batch) {
+	if !b.empty() {
+		if err := x.log.commit(b); err != nil {
+			x.abandon(b, err)
+			return nil
+		}
+		x.publish(b)
+	}
+	for i, c := range b.calls {
+		b.calls[i] = nil
+		c.done <- nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.committing = false
+	x.changed.Broadcast()
+	if x.leading {
+		return nil // the leader seals when it has run what is queued
+	}
+	return x.sealIfFree()
+}
+
+// run runs the transactions of one call and adds it to the open batch, also
+// when it failed or wrote nothing: what it saw must be durable before it is
+// answered.
+func (x *executor) run(c *call) {
+	if !c.claim.CompareAndSwap(callWaiting, callRunning) {
+		return
+	}
+	wall := x.opts.Now().UnixMicro()
+	h := &writeTx{x: x}
+	if c.one != nil {
+		c.err, c.panicked = x.transact(h, wall, c, 0)
+	}
+	for i := 0; i < c.n && c.panicked == nil; i++ {
+		_, c.panicked = x.transact(h, wall, c, i)
+	}
+	h.x = nil
+	c.pos = x.open.last
+	x.open.calls = append(x.open.calls, c)
+	c.ran <- struct{}{}
+}
+
+// transact runs c's transaction number i: all its writes are in the open batch
+// afterwards, or none.
+func (x *executor) transact(h *writeTx, wall int64, c *call, i int) (err error, p *panicked) {
+	x.tx.begin(max(wall, x.clock+1))
+	returned := false
+	defer func() {
+		if v := recover(); v != nil {
+			p = &panicked{v}
+			x.opts.Logger.Error("a transaction panicked; it was undone", "panic", v, "stack", string(debug.Stack()))
+		}
+		if err != nil || !returned {
+			x.undo()
+			return
+		}
+		if x.keep() && len(x.open.buf) >= batchBytes {
+			x.sealFull()
+		}
+	}()
+	if c.one != nil {
+		err = c.one(h)
+	} else {
+		err = c.fn(h, i)
+	}
+	returned = true
+	return err, nil
+}
+
+// close refuses new calls, answers those that have not run, and returns when
+// the roles are free and the background goroutines have ended.
+func (x *executor) close(err error) {
+	x.mu.Lock()
+	if x.closed == nil {
+		x.closed = err
+	}
+	for _, c := range x.queue {
+		if c.claim.CompareAndSwap(callWaiting, callRunning) {
+			c.ran <- struct{}{}
+			c.done <- err
+		}
+	}
+	x.queue = nil
+	for x.leading || x.committing {
+		x.changed.Wait()
+	}
+	x.mu.Unlock()
+	close(x.relay)
+	close(x.leadOn)
+	x.stopped.Wait()
+}

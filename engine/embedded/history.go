@@ -1,0 +1,106 @@
+package embedded
+
+import (
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// historyStep is how many batches a reader of the history takes at once.
+const historyStep = 64
+
+// history holds the newest committed batches, encoded, for Changes.
+type history struct {
+	limit int // bytes
+
+	mu     sync.Mutex // guards the fields below
+	kept   []kept     // oldest first, without gaps
+	bytes  int
+	floor  engine.Position // changes after it are kept
+	last   engine.Position
+	wake   chan struct{} // closed and replaced when last moves
+	closed error         // what readers get once set
+}
+
+type kept struct {
+	index      uint64 // of the log record
+	base, last engine.Position
+	data       []byte
+}
+
+func newHistory(limit int) *history {
+	return &history{limit: limit, wake: make(chan struct{})}
+}
+
+// reset forgets everything: history begins after pos.
+func (h *history) reset(pos engine.Position) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.kept, h.bytes, h.floor, h.last = nil, 0, pos, pos
+}
+
+// add appends a committed batch and drops the oldest ones over the limit.
+func (h *history) add(k kept) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.kept = append(h.kept, k)
+	h.bytes += len(k.data)
+	h.last = k.last
+	drop := 0
+	for h.bytes > h.limit && drop < len(h.kept)-1 {
+		h.bytes -= len(h.kept[drop].data)
+		h.kept[drop].data = nil
+		drop++
+	}
+	h.kept = h.kept[drop:]
+	h.floor = h.kept[0].base
+	close(h.wake)
+	h.wake = make(chan struct{})
+}
+
+// after returns the kept batches that hold positions after pos, or a channel
+// that is closed when there may be some.
+func (h *history) after(pos engine.Position) ([]kept, <-chan struct{}, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.closed != nil:
+		return nil, nil, h.closed
+	case pos < h.floor:
+		return nil, nil, engine.Errorf(engine.CodeTruncated, "changes after position %d are no longer kept; the oldest kept are after %d", pos, h.floor)
+	case pos > h.last:
+		return nil, nil, engine.Errorf(engine.CodeTruncated, "position %d is not of this history, which is at %d", pos, h.last)
+	}
+	i := sort.Search(len(h.kept), func(i int) bool { return h.kept[i].last > pos })
+	return slices.Clone(h.kept[i:min(len(h.kept), i+historyStep)]), h.wake, nil
+}
+
+// firstIndex returns the log index of the oldest kept batch, and whether there is one.
+func (h *history) firstIndex() (uint64, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.kept) == 0 {
+		return 0, false
+	}
+	return h.kept[0].index, true
+}
+
+// close ends all readers with err.
+func (h *history) close(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed == nil {
+		h.closed = err
+		close(h.wake)
+		h.wake = make(chan struct{})
+	}
+}
+
+// moved returns a channel that is closed when history grows or closes.
+func (h *history) moved() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.wake
+}

@@ -1,0 +1,268 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/skerrydb/skerry/btree"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
+)
+
+// Folders inside the data folder, do not change.
+const (
+	logDir      = "log"
+	snapshotDir = "snap"
+)
+
+// OpenURL opens embedded:///absolute/folder or embedded:relative/folder. It
+// satisfies engine.Opener.
+func OpenURL(_ context.Context, u *url.URL) (engine.Engine, error) {
+	dir := u.Path
+	if u.Opaque != "" {
+		dir = u.Opaque
+	}
+	if u.Host != "" || dir == "" || u.RawQuery != "" {
+		return nil, engine.Errorf(engine.CodeInvalid, "%s: an embedded engine's URL is embedded:///folder, without host and query", u.Redacted())
+	}
+	return Open(dir, Options{})
+}
+
+// Open opens the data folder, which it makes if it is missing, and recovers the
+// last acknowledged state. The folder is locked until Close; while another
+// process has it open the error is engine.ErrLocked and names that process.
+// Damaged files give engine.ErrCorrupt with file and offset, files of a newer
+// version engine.ErrFormatNewer; the folder is then left as it was.
+func Open(dir string, o Options) (*DB, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := makeFolders(o.FS, dir); err != nil {
+		return nil, err
+	}
+	unlock, err := journal.LockDir(o.FS, dir)
+	if err != nil {
+		return nil, fileError("lock data folder", err)
+	}
+	db := &DB{opts: o, dir: dir, unlock: unlock, history: newHistory(o.HistoryBytes), stop: make(chan struct{})}
+	if err := db.recover(); err != nil {
+		if db.log != nil {
+			err = errors.Join(err, db.log.Close())
+		}
+		return nil, errors.Join(err, unlock())
+	}
+	db.exec = newExecutor(o, db, db.snap.Load)
+	db.exec.publish, db.exec.fail = db.publish, db.fail
+	db.saver.start(o.SnapshotBytes, db.saveSnapshot, func(err error) {
+		o.Logger.Error("a background snapshot failed; the log keeps everything, it will be tried again", "err", err)
+	})
+	return db, nil
+}
+
+func makeFolders(fs journal.FS, dir string) error {
+	for _, d := range []string{dir, filepath.Join(dir, snapshotDir)} {
+		if err := fs.MkdirAll(d); err != nil {
+			return diskError(fmt.Errorf("make data folder: %w", err))
+		}
+	}
+	return nil
+}
+
+// recover loads the newest snapshot and applies the log after it.
+func (db *DB) recover() error {
+	begin := time.Now()
+	if err := journal.RemoveTemp(db.opts.FS, filepath.Join(db.dir, snapshotDir)); err != nil {
+		return diskError(err)
+	}
+	state := &snapshot{tree: btree.NewBytes[string]()}
+	name, err := newestSnapshot(db.opts.FS, db.dir)
+	if err != nil {
+		return fileError("list snapshots", err)
+	}
+	if name != "" {
+		if state, err = readSnapshotFile(db.opts.FS, name); err != nil {
+			return fileError("read snapshot "+name, err)
+		}
+	}
+	db.log, err = journal.Open(filepath.Join(db.dir, logDir), journal.Options{
+		FS: db.opts.FS, MaxRecordBytes: maxRecordBytes,
+	})
+	if err != nil {
+		return fileError("open log", err)
+	}
+	fromLog, err := db.replay(state)
+	if err != nil {
+		return fileError("replay log", err)
+	}
+	db.snap.Store(state)
+	db.opts.Logger.Info("data folder opened", "dir", db.dir, "position", state.pos, "keys", state.tree.Len(),
+		"snapshot", filepath.Base(name), "batches_from_log", fromLog, "took", time.Since(begin).Round(time.Millisecond))
+	return nil
+}
+
+// maxRecordBytes bounds a log record: a full batch and one transaction more,
+// with room for the lengths.
+const maxRecordBytes = batchBytes + 2*MaxTxBytes
+
+// replay applies the log's records after state to it, and fills the history
+// with all that the log has. It returns how many it applied.
+func (db *DB) replay(state *snapshot) (applied int, err error) {
+	first := db.log.First()
+	if last := db.log.Last(); last != 0 && first > state.index+1 {
+		return 0, engine.Errorf(engine.CodeCorrupt, "the log begins at record %d but the newest snapshot ends at %d: a snapshot file is missing", first, state.index)
+	}
+	started := false
+	for rec, err := range db.log.Read(first) {
+		if err != nil {
+			return applied, err
+		}
+		base, err := batchBase(rec.Data)
+		if err != nil {
+			return applied, fmt.Errorf("log record %d: %w", rec.Index, err)
+		}
+		if !started {
+			db.history.reset(base)
+			started = true
+		}
+		if rec.Index > state.index {
+			applied++
+		}
+		last, err := db.replayRecord(state, rec, base)
+		if err != nil {
+			return applied, fmt.Errorf("log record %d: %w", rec.Index, err)
+		}
+		db.history.add(kept{index: rec.Index, base: base, last: last, data: append([]byte(nil), rec.Data...)})
+	}
+	if !started {
+		db.history.reset(state.pos)
+	}
+	return applied, nil
+}
+
+// replayRecord applies one record to state unless state has it already, and
+// returns the position of its last transaction.
+func (db *DB) replayRecord(state *snapshot, rec journal.Record, base engine.Position) (engine.Position, error) {
+	apply := rec.Index > state.index
+	if apply && base != state.pos {
+		return 0, engine.Errorf(engine.CodeCorrupt, "the batch was built on position %d, but the state is at %d", base, state.pos)
+	}
+	last := base
+	for c, err := range changes(rec.Data) {
+		if err != nil {
+			return 0, err
+		}
+		last = c.Pos
+		if apply {
+			state.apply(c)
+		}
+	}
+	if apply {
+		state.index = rec.Index
+	}
+	return last, nil
+}
+
+// apply brings the state from one position to the next.
+func (s *snapshot) apply(c engine.Change) {
+	for _, w := range c.Writes {
+		old, had := "", false
+		if w.Deleted {
+			old, had = s.tree.Delete(w.Key)
+		} else {
+			val := string(w.Val)
+			old, had = s.tree.Set(w.Key, val)
+			s.bytes += size(w.Key, val)
+		}
+		if had {
+			s.bytes -= size(w.Key, old)
+		}
+	}
+	s.pos, s.time = c.Pos, c.Time.UnixMicro()
+}
+
+// newestSnapshot returns the file of the newest snapshot, or "".
+func newestSnapshot(fs journal.FS, dir string) (string, error) {
+	names, err := snapshots(fs, dir)
+	if err != nil || len(names) == 0 {
+		return "", err
+	}
+	return names[len(names)-1], nil
+}
+
+// snapshots returns the snapshot files, oldest first.
+func snapshots(fs journal.FS, dir string) ([]string, error) {
+	entries, err := fs.List(filepath.Join(dir, snapshotDir))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries { // sorted by name, which is by index
+		if strings.HasSuffix(e, ".snap") {
+			names = append(names, filepath.Join(dir, snapshotDir, e))
+		}
+	}
+	return names, nil
+}
+
+func (db *DB) removeSnapshotsBefore(index uint64) error {
+	names, err := snapshots(db.opts.FS, db.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name < snapshotName(db.dir, index) {
+			if err := db.opts.FS.Remove(name); err != nil {
+				return fmt.Errorf("remove old snapshot: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func readSnapshotFile(fs journal.FS, name string) (*snapshot, error) {
+	r, err := journal.ReadSnapshot(fs, name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := loadSnapshot(r.Meta, r)
+	return s, errors.Join(err, r.Close())
+}
+
+// fileError gives what the files say one of the catalog's codes.
+func fileError(doing string, err error) error {
+	var (
+		locked  *journal.LockedError
+		corrupt *journal.CorruptError
+		newer   *journal.NewerError
+		coded   *engine.Error
+	)
+	code := engine.CodeInternal
+	switch {
+	case errors.As(err, &coded):
+		return fmt.Errorf("%s: %w", doing, err)
+	case errors.As(err, &locked):
+		code = engine.CodeLocked
+	case errors.As(err, &newer):
+		code = engine.CodeFormatNewer
+	case errors.As(err, &corrupt), errors.Is(err, errBatch), errors.Is(err, errSnapshot):
+		code = engine.CodeCorrupt
+	default:
+		return diskError(fmt.Errorf("%s: %w", doing, err))
+	}
+	return engine.Errorf(code, "%s: %w", doing, err)
+}
+
+// diskError gives an error of the file system one of the catalog's codes.
+func diskError(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return engine.Errorf(engine.CodeDiskFull, "the disk is full; nothing was written: %w", err)
+	}
+	return err
+}

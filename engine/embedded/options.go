@@ -1,0 +1,101 @@
+package embedded
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
+)
+
+// Limits of one key, value and transaction. They are part of the engine's
+// promises; larger ones get engine.CodeKeyTooLarge, CodeValueTooLarge or
+// CodeTxTooLarge.
+const (
+	MaxKeyBytes = 4096
+	MaxValBytes = 16<<20 + 64 // 16 MiB of a user's and a capability's header
+	MaxTxBytes  = 64 << 20    // keys and values written by one transaction
+	MaxTxScan   = 1_000_000   // pairs that one Update may scan; a View has no limit
+)
+
+// batchBytes is where a batch is full: what comes after it waits for the next
+// one. A batch can be larger by one transaction.
+const batchBytes = 4 << 20
+
+// keyOverhead is what one key is counted for besides its own and its value's
+// bytes: tree slot, allocation rounding, leaf slack. Measured by `make bench-kv`.
+const keyOverhead = 64
+
+// Options of an embedded engine. The zero value works.
+type Options struct {
+	// MemoryBytes bounds the data: keys, values and keyOverhead for each.
+	// Over it, writes that grow the data get engine.ErrMemoryFull. The process
+	// needs about twice as much (garbage collector, copies, kept history).
+	// Default 4 GiB.
+	MemoryBytes int64
+
+	// HistoryBytes bounds the committed changes kept in memory for Changes.
+	// At least the newest batch is kept. Default 64 MiB.
+	HistoryBytes int
+
+	// SnapshotBytes of new log start a background snapshot; with data larger
+	// than that, as many bytes of log as the last snapshot had. Default 128 MiB.
+	SnapshotBytes int64
+
+	// QueueCalls bounds the calls that wait to run; more get
+	// engine.ErrQueueFull. Default 65,536.
+	QueueCalls int
+
+	// PositionWait bounds how long a View waits for Read.AtLeast; then it gets
+	// engine.ErrPositionTimeout. Default 5 s.
+	PositionWait time.Duration
+
+	// Now is the clock; default time.Now. Transactions' times never go back,
+	// whatever it says.
+	Now func() time.Time
+
+	// FS holds the files; default the operating system's.
+	FS journal.FS
+
+	// Logger gets what an operator should know; default slog.Default.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() (Options, error) {
+	for _, n := range []struct {
+		name string
+		v    int64
+	}{
+		{"MemoryBytes", o.MemoryBytes},
+		{"HistoryBytes", int64(o.HistoryBytes)},
+		{"SnapshotBytes", o.SnapshotBytes},
+		{"QueueCalls", int64(o.QueueCalls)},
+		{"PositionWait", int64(o.PositionWait)},
+	} {
+		if n.v < 0 {
+			return o, engine.Errorf(engine.CodeInvalid, "embedded: option %s is negative: %d", n.name, n.v)
+		}
+	}
+	o.MemoryBytes = or(o.MemoryBytes, 4<<30)
+	o.HistoryBytes = or(o.HistoryBytes, 64<<20)
+	o.SnapshotBytes = or(o.SnapshotBytes, 128<<20)
+	o.QueueCalls = or(o.QueueCalls, 65536)
+	o.PositionWait = or(o.PositionWait, 5*time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.FS == nil {
+		o.FS = journal.OS()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o, nil
+}
+
+func or[N int | int64 | time.Duration](n, def N) N {
+	if n == 0 {
+		return def
+	}
+	return n
+}

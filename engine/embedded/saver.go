@@ -1,0 +1,104 @@
+package embedded
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/skerrydb/skerry/journal"
+)
+
+// saver writes snapshots in the background, so that the log does not grow for
+// ever and a restart is quick.
+type saver struct {
+	save func() (int64, error) // writes one snapshot; returns its bytes
+	fail func(error)
+
+	since  atomic.Int64 // bytes of log since the last snapshot began
+	due    atomic.Int64 // at how many the next one begins
+	floor  int64        // due is never less
+	wanted chan struct{}
+	ended  chan struct{}
+	once   sync.Once
+}
+
+func (s *saver) start(floor int64, save func() (int64, error), fail func(error)) {
+	s.save, s.fail, s.floor = save, fail, floor
+	s.due.Store(floor)
+	s.wanted, s.ended = make(chan struct{}, 1), make(chan struct{})
+	go s.loop()
+}
+
+// logged counts n more bytes of log.
+func (s *saver) logged(n int) {
+	if s.since.Add(int64(n)) < s.due.Load() {
+		return
+	}
+	select {
+	case s.wanted <- struct{}{}:
+	default: // one is waiting or being written
+	}
+}
+
+func (s *saver) loop() {
+	defer close(s.ended)
+	for range s.wanted {
+		if s.since.Load() < s.due.Load() {
+			continue
+		}
+		s.since.Store(0)
+		size, err := s.save()
+		if err != nil {
+			s.fail(err) // the log still has everything; it is tried again after as much more log
+		}
+		s.due.Store(max(s.floor, size))
+	}
+}
+
+// close returns when no snapshot is being written any more.
+func (s *saver) close() {
+	s.once.Do(func() { close(s.wanted) })
+	<-s.ended
+}
+
+// snapshotName is the file of the snapshot that ends with a log index.
+func snapshotName(dir string, index uint64) string {
+	return filepath.Join(dir, snapshotDir, fmt.Sprintf("%020d.snap", index))
+}
+
+// saveSnapshot writes the newest published state, then drops what it replaces:
+// older snapshots, and log that neither recovery nor kept history needs.
+func (db *DB) saveSnapshot() (int64, error) {
+	snap := db.snap.Load()
+	name := snapshotName(db.dir, snap.index)
+	count := &countingWriter{}
+	err := journal.WriteSnapshot(db.opts.FS, name, snap.head(), func(w io.Writer) error {
+		count.w = w
+		return snap.writePairs(count)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("write snapshot %s: %w", name, err)
+	}
+	db.counts.snapshots.Add(1)
+	keep := snap.index + 1
+	if first, ok := db.history.firstIndex(); ok {
+		keep = min(keep, first)
+	}
+	if err := db.log.TruncateBefore(keep); err != nil {
+		return 0, fmt.Errorf("truncate the log: %w", err)
+	}
+	return count.n, db.removeSnapshotsBefore(snap.index)
+}
+
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}

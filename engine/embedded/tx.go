@@ -1,0 +1,274 @@
+package embedded
+
+import (
+	"iter"
+	"time"
+	"unsafe"
+
+	"github.com/skerrydb/skerry/btree"
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Values live in the tree as strings: one word less than a slice, and nobody
+// can change them.
+func asBytes(val string) []byte {
+	return unsafe.Slice(unsafe.StringData(val), len(val))
+}
+
+// writeTx is the handle of Update's functions. It is dead once x is nil.
+type writeTx struct{ x *executor }
+
+// txState is the transaction that runs now. Its memory is used again.
+type txState struct {
+	now      int64 // microseconds
+	touched  []touch
+	keys     []byte // of touched
+	byKey    map[string]int
+	written  int // bytes passed to Put and Delete
+	scanned  int // pairs
+	scanning int // scans in progress
+}
+
+// touch is one key that the transaction wrote, with what undoes it.
+type touch struct {
+	off, len int // of the key in txState.keys
+	old, new string
+	had, has bool // there was a value before, there is one now
+}
+
+// linearTouches is up to how many touched keys are searched one by one.
+const linearTouches = 8
+
+func (s *txState) begin(now int64) {
+	clear(s.touched)
+	clear(s.byKey)
+	s.touched, s.keys = s.touched[:0], s.keys[:0]
+	s.now, s.written, s.scanned, s.scanning = now, 0, 0, 0
+	if cap(s.keys) > batchBytes {
+		s.keys, s.touched, s.byKey = nil, nil, nil
+	}
+}
+
+func (s *txState) key(t touch) []byte { return s.keys[t.off : t.off+t.len] }
+
+// find returns the touch of key, or nil.
+func (s *txState) find(key []byte) *touch {
+	if len(s.touched) > linearTouches {
+		if i, ok := s.byKey[string(key)]; ok {
+			return &s.touched[i]
+		}
+		return nil
+	}
+	for i := range s.touched {
+		if t := &s.touched[i]; string(s.key(*t)) == string(key) {
+			return t
+		}
+	}
+	return nil
+}
+
+// record notes that key went from old to new.
+func (s *txState) record(key []byte, old string, had bool, val string, has bool) {
+	if t := s.find(key); t != nil {
+		t.new, t.has = val, has
+		return
+	}
+	t := touch{off: len(s.keys), len: len(key), old: old, had: had, new: val, has: has}
+	s.keys = append(s.keys, key...)
+	s.touched = append(s.touched, t)
+	if len(s.touched) <= linearTouches {
+		return
+	}
+	if s.byKey == nil {
+		s.byKey = make(map[string]int)
+	}
+	if len(s.byKey) == 0 {
+		for i, t := range s.touched {
+			s.byKey[string(s.key(t))] = i
+		}
+	}
+	s.byKey[string(key)] = len(s.touched) - 1
+}
+
+// undo takes the transaction's writes out of the tree.
+func (x *executor) undo() {
+	for _, t := range x.tx.touched {
+		key := x.tx.key(t)
+		if t.has {
+			x.bytes -= size(key, t.new)
+		}
+		if t.had {
+			x.bytes += size(key, t.old)
+			x.tree.Set(key, t.old)
+		} else {
+			x.tree.Delete(key)
+		}
+	}
+}
+
+// keep adds the transaction's effects to the open batch and reports whether
+// there are any.
+func (x *executor) keep() bool {
+	n := 0
+	for _, t := range x.tx.touched {
+		if t.had || t.has {
+			n++
+		}
+	}
+	if n == 0 {
+		return false
+	}
+	x.clock = x.tx.now
+	x.open.add(x.clock, n)
+	for _, t := range x.tx.touched {
+		switch {
+		case t.has:
+			x.open.put(x.tx.key(t), t.new)
+		case t.had:
+			x.open.remove(x.tx.key(t))
+		}
+	}
+	return true
+}
+
+// size is what a pair counts for against the memory limit.
+func size(key []byte, val string) int64 { return int64(len(key) + len(val) + keyOverhead) }
+
+// Get implements engine.Tx.
+func (h *writeTx) Get(key []byte) ([]byte, bool, error) {
+	if h.x == nil {
+		return nil, false, errEnded()
+	}
+	val, ok := h.x.tree.Get(key)
+	return asBytes(val), ok, nil
+}
+
+// Put implements engine.Tx.
+func (h *writeTx) Put(key, val []byte) error {
+	if err := h.mayWrite(key, len(val)); err != nil {
+		return err
+	}
+	x := h.x
+	if x.bytes+int64(len(key)+len(val)+keyOverhead) > x.opts.MemoryBytes {
+		old, had := x.tree.Get(key)
+		if !had || len(val) > len(old) {
+			return engine.Errorf(engine.CodeMemoryFull, "the data has reached the memory limit of %d bytes", x.opts.MemoryBytes)
+		}
+	}
+	kept := string(val)
+	old, had := x.tree.Set(key, kept)
+	x.bytes += size(key, kept)
+	if had {
+		x.bytes -= size(key, old)
+	}
+	x.tx.record(key, old, had, kept, true)
+	return nil
+}
+
+// Delete implements engine.Tx.
+func (h *writeTx) Delete(key []byte) error {
+	if err := h.mayWrite(key, 0); err != nil {
+		return err
+	}
+	x := h.x
+	old, had := x.tree.Delete(key)
+	if had {
+		x.bytes -= size(key, old)
+		x.tx.record(key, old, true, "", false)
+	}
+	return nil
+}
+
+// mayWrite checks one write and counts it.
+func (h *writeTx) mayWrite(key []byte, val int) error {
+	switch {
+	case h.x == nil:
+		return errEnded()
+	case len(key) == 0:
+		return engine.ErrKeyEmpty
+	case len(key) > MaxKeyBytes:
+		return engine.Errorf(engine.CodeKeyTooLarge, "a key of %d bytes is over the limit of %d", len(key), MaxKeyBytes)
+	case val > MaxValBytes:
+		return engine.Errorf(engine.CodeValueTooLarge, "a value of %d bytes is over the limit of %d", val, MaxValBytes)
+	case h.x.tx.written+len(key)+val > MaxTxBytes:
+		return engine.Errorf(engine.CodeTxTooLarge, "the transaction writes more than the limit of %d bytes", MaxTxBytes)
+	case h.x.tx.scanning > 0:
+		return engine.Errorf(engine.CodeInvalid, "a transaction must not write while it scans")
+	}
+	h.x.tx.written += len(key) + val
+	return nil
+}
+
+// Scan implements engine.Tx.
+func (h *writeTx) Scan(lo, hi []byte) iter.Seq2[engine.Pair, error] { return h.scan(lo, hi, ascend) }
+
+// ScanBack implements engine.Tx.
+func (h *writeTx) ScanBack(lo, hi []byte) iter.Seq2[engine.Pair, error] {
+	return h.scan(lo, hi, descend)
+}
+
+func (h *writeTx) scan(lo, hi []byte, dir direction) iter.Seq2[engine.Pair, error] {
+	return func(yield func(engine.Pair, error) bool) {
+		if h.x == nil {
+			yield(engine.Pair{}, errEnded())
+			return
+		}
+		s := &h.x.tx
+		s.scanning++
+		defer func() { s.scanning-- }()
+		for key, val := range dir(h.x.tree, lo, hi) {
+			if s.scanned++; s.scanned > MaxTxScan {
+				yield(engine.Pair{}, engine.Errorf(engine.CodeTxTooLarge, "the transaction scans more than the limit of %d pairs", MaxTxScan))
+				return
+			}
+			if !yield(engine.Pair{Key: key, Val: asBytes(val)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Now implements engine.Tx.
+func (h *writeTx) Now() time.Time {
+	if h.x == nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(h.x.tx.now)
+}
+
+// Count implements engine.Ranker.
+func (h *writeTx) Count(lo, hi []byte) int { return count(h.x.tree, lo, hi) }
+
+// At implements engine.Ranker.
+func (h *writeTx) At(lo, hi []byte, i int) (engine.Pair, bool) { return at(h.x.tree, lo, hi, i) }
+
+func errEnded() error {
+	return engine.Errorf(engine.CodeInvalid, "the transaction has ended")
+}
+
+// direction is ascend or descend.
+type direction func(t *btree.Bytes[string], lo, hi []byte) iter.Seq2[[]byte, string]
+
+func ascend(t *btree.Bytes[string], lo, hi []byte) iter.Seq2[[]byte, string] {
+	return t.Ascend(lo, hi)
+}
+
+func descend(t *btree.Bytes[string], lo, hi []byte) iter.Seq2[[]byte, string] {
+	return t.Descend(lo, hi)
+}
+
+func count(t *btree.Bytes[string], lo, hi []byte) int {
+	n := t.Len()
+	if hi != nil {
+		n = t.Rank(hi)
+	}
+	return max(0, n-t.Rank(lo))
+}
+
+func at(t *btree.Bytes[string], lo, hi []byte, i int) (engine.Pair, bool) {
+	if i < 0 || i >= count(t, lo, hi) {
+		return engine.Pair{}, false
+	}
+	key, val, ok := t.At(t.Rank(lo) + i)
+	return engine.Pair{Key: key, Val: asBytes(val)}, ok
+}

@@ -1,0 +1,122 @@
+package embedded
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/skerrydb/skerry/btree"
+	"github.com/skerrydb/skerry/engine"
+)
+
+// snapshot is one committed state. Nobody writes its tree, so any number of
+// goroutines may read it without a lock.
+type snapshot struct {
+	tree  *btree.Bytes[string]
+	pos   engine.Position
+	time  int64  // of the last transaction, in microseconds
+	bytes int64  // as counted for the memory limit
+	index uint64 // of the log record that led here
+}
+
+// viewTx is the handle of View's functions. It is dead once snap is nil.
+type viewTx struct {
+	snap  *snapshot
+	clock func() time.Time
+	now   time.Time
+}
+
+// View implements engine.Engine. On one node every level is linearizable: the
+// newest snapshot holds all that was acknowledged.
+func (db *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	snap, err := db.snapshotAt(ctx, r.AtLeast)
+	if err != nil {
+		return 0, err
+	}
+	tx := &viewTx{snap: snap, clock: db.opts.Now}
+	defer func() { tx.snap = nil }()
+	return snap.pos, fn(tx)
+}
+
+// snapshotAt returns the newest snapshot, once it includes pos.
+func (db *DB) snapshotAt(ctx context.Context, pos engine.Position) (*snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if db.closed.Load() {
+		return nil, engine.ErrClosed
+	}
+	if snap := db.snap.Load(); snap.pos >= pos {
+		return snap, nil
+	}
+	late := time.NewTimer(db.opts.PositionWait)
+	defer late.Stop()
+	for {
+		moved := db.history.moved()
+		snap := db.snap.Load()
+		if snap.pos >= pos {
+			return snap, nil
+		}
+		if db.closed.Load() {
+			return nil, engine.ErrClosed
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, engine.Errorf(engine.CodePositionTimeout, "this node is at position %d, not yet at %d: %w", snap.pos, pos, ctx.Err())
+		case <-late.C:
+			return nil, engine.Errorf(engine.CodePositionTimeout, "this node is at position %d and did not reach %d within %v", snap.pos, pos, db.opts.PositionWait)
+		}
+	}
+}
+
+// Get implements engine.Tx.
+func (v *viewTx) Get(key []byte) ([]byte, bool, error) {
+	if v.snap == nil {
+		return nil, false, errEnded()
+	}
+	val, ok := v.snap.tree.Get(key)
+	return asBytes(val), ok, nil
+}
+
+// Put implements engine.Tx.
+func (v *viewTx) Put(_, _ []byte) error { return engine.ErrReadOnly }
+
+// Delete implements engine.Tx.
+func (v *viewTx) Delete(_ []byte) error { return engine.ErrReadOnly }
+
+// Scan implements engine.Tx.
+func (v *viewTx) Scan(lo, hi []byte) iter.Seq2[engine.Pair, error] { return v.scan(lo, hi, ascend) }
+
+// ScanBack implements engine.Tx.
+func (v *viewTx) ScanBack(lo, hi []byte) iter.Seq2[engine.Pair, error] {
+	return v.scan(lo, hi, descend)
+}
+
+func (v *viewTx) scan(lo, hi []byte, dir direction) iter.Seq2[engine.Pair, error] {
+	return func(yield func(engine.Pair, error) bool) {
+		if v.snap == nil {
+			yield(engine.Pair{}, errEnded())
+			return
+		}
+		for key, val := range dir(v.snap.tree, lo, hi) {
+			if !yield(engine.Pair{Key: key, Val: asBytes(val)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Now implements engine.Tx.
+func (v *viewTx) Now() time.Time {
+	if v.now.IsZero() && v.snap != nil {
+		v.now = time.UnixMicro(max(v.clock().UnixMicro(), v.snap.time))
+	}
+	return v.now
+}
+
+// Count implements engine.Ranker.
+func (v *viewTx) Count(lo, hi []byte) int { return count(v.snap.tree, lo, hi) }
+
+// At implements engine.Ranker.
+func (v *viewTx) At(lo, hi []byte, i int) (engine.Pair, bool) { return at(v.snap.tree, lo, hi, i) }
