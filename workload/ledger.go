@@ -169,6 +169,9 @@ func (l *Ledger) end(it Item, pos engine.Position, result error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o := outcomeOf(result)
+	if o != Acked {
+		pos = 0 // what comes with an error is no position
+	}
 	l.endLocked(it, o, pos)
 	switch o {
 	case Acked:

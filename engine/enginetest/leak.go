@@ -1,0 +1,61 @@
+package enginetest
+
+import (
+	"runtime"
+	"strings"
+	"time"
+)
+
+// leakGrace is how long goroutines may take to end after Close has returned.
+const leakGrace = 3 * time.Second
+
+// goroutines returns the stacks of all goroutines by their number.
+func goroutines() map[string]string {
+	buf := make([]byte, 1<<20)
+	for {
+		n := runtime.Stack(buf, true)
+		if n < len(buf) {
+			buf = buf[:n]
+			break
+		}
+		buf = make([]byte, 2*len(buf))
+	}
+	all := map[string]string{}
+	for g := range strings.SplitSeq(string(buf), "\n\n") {
+		head, _, _ := strings.Cut(g, " [")
+		all[head] = g
+	}
+	return all
+}
+
+// checkLeaks fails t if goroutines are left that were not there before, this
+// one and those of the runtime apart.
+func checkLeaks(t T, before map[string]string) {
+	t.Helper()
+	var left []string
+	for end := time.Now().Add(leakGrace); ; time.Sleep(10 * time.Millisecond) {
+		left = left[:0]
+		for id, stack := range goroutines() {
+			if _, old := before[id]; !old && !strings.Contains(stack, "enginetest.checkLeaks") && !harmless(stack) {
+				left = append(left, stack)
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			break
+		}
+	}
+	t.Errorf("%d goroutines are left after Close, e.g.\n%s", len(left), left[0])
+}
+
+// harmless reports goroutines that belong to who drives the suite.
+func harmless(stack string) bool {
+	for _, of := range []string{"testing.(*T).Run(", "testing.tRunner(", "runtime.gc", "os/signal.", "enginetest.(*recorder)", "runtime.ensureSigM"} {
+		if strings.Contains(stack, of) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,110 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/workload"
+)
+
+func loadCases() []Case {
+	var out []Case
+	for _, w := range workload.All() {
+		name := w.Name()
+		out = append(out,
+			Case{"load/" + name, w.Needs(), func(e *env) { e.load(name, e.eng) }},
+			Case{"load/" + name + "-cut-off", w.Needs(), func(e *env) { e.loadCutOff(name) }},
+		)
+	}
+	return out
+}
+
+// load runs a workload and its check.
+func (e *env) load(name string, eng engine.Engine) workload.Stats {
+	w, err := workload.New(name)
+	if err != nil {
+		e.Fatalf("%v", err)
+	}
+	stats, err := workload.Run(e.ctx, eng, w, workload.Options{Steps: e.o.Steps, Seed: e.o.Seed})
+	if err != nil {
+		e.Fatalf("%v; %v", err, stats)
+	}
+	if stats.OK == 0 {
+		e.Fatalf("no step succeeded: %v", stats)
+	}
+	e.Logf("%v", stats)
+	return stats
+}
+
+// loadCutOff ends the ctx of many calls early, so that some outcomes are unknown.
+func (e *env) loadCutOff(name string) {
+	h := &hasty{Engine: e.eng, rng: rand.New(rand.NewPCG(e.o.Seed, 2))}
+	w, err := workload.New(name)
+	if err != nil {
+		e.Fatalf("%v", err)
+	}
+	if err := w.Setup(e.ctx, e.eng); err != nil {
+		e.Fatalf("set up: %v", err)
+	}
+	stats, err := workload.Load(e.ctx, h, w, workload.Options{Steps: e.o.Steps / 2, Seed: e.o.Seed})
+	if err == nil {
+		err = w.Check(e.ctx, e.eng)
+	}
+	if odd := h.odd.Load(); odd != nil {
+		e.Fatalf("an unknown outcome does not wrap its ctx's error: %v", *odd)
+	}
+	if err != nil {
+		e.Fatalf("%v; %v", err, stats)
+	}
+	e.Logf("%v", stats)
+}
+
+// hasty gives half of the calls very little time.
+type hasty struct {
+	engine.Engine
+	odd atomic.Pointer[error]
+	mu  sync.Mutex // guards rng
+	rng *rand.Rand
+}
+
+func (h *hasty) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.rng.IntN(2) == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Duration(h.rng.IntN(2000))*time.Microsecond)
+}
+
+func (h *hasty) note(err error) {
+	if errors.Is(err, engine.ErrOutcomeUnknown) && !errors.Is(err, context.DeadlineExceeded) {
+		h.odd.CompareAndSwap(nil, &err)
+	}
+}
+
+func (h *hasty) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	ctx, cancel := h.limit(ctx)
+	defer cancel()
+	return h.Engine.View(ctx, r, fn)
+}
+
+func (h *hasty) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	ctx, cancel := h.limit(ctx)
+	defer cancel()
+	pos, err := h.Engine.Update(ctx, fn)
+	h.note(err)
+	return pos, err
+}
+
+func (h *hasty) UpdateEach(ctx context.Context, n int, fn func(engine.Tx, int) error) (engine.Position, error) {
+	ctx, cancel := h.limit(ctx)
+	defer cancel()
+	pos, err := engine.UpdateEach(ctx, h.Engine, n, fn)
+	h.note(err)
+	return pos, err
+}

@@ -1,0 +1,275 @@
+package enginetest
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Limits of the reference engine.
+const (
+	refMaxKey = 100
+	refMaxVal = 4096
+	refMaxTx  = 20000
+)
+
+// ref is the simplest engine that keeps the contract: one writer at a time on a
+// sorted list, a copy of which is the next state. The faulty engines of this
+// package wrap it, so it is right by being plain.
+type ref struct {
+	writer chan struct{} // capacity 1: who writes
+	keep   int           // how many changes are kept; 0: all
+	ended  chan struct{}
+
+	mu     sync.Mutex // guards below
+	state  refState
+	moved  chan struct{} // closed at the next commit
+	closed bool
+}
+
+// refState is never changed, only replaced.
+type refState struct {
+	pairs   []engine.Pair
+	pos     engine.Position
+	now     time.Time
+	changes []engine.Change // the last of them has position pos
+}
+
+func newRef(from refState, keep int) *ref {
+	return &ref{
+		writer: make(chan struct{}, 1), keep: keep, ended: make(chan struct{}),
+		state: from, moved: make(chan struct{}),
+	}
+}
+
+func (r *ref) Promises() engine.Promises {
+	return engine.Promises{
+		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: true,
+		MaxKeyBytes: refMaxKey, MaxValBytes: refMaxVal, MaxTxBytes: refMaxTx,
+	}
+}
+
+// now returns the state, and a channel that is closed when there is a newer.
+func (r *ref) current() (refState, <-chan struct{}, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return r.state, nil, engine.ErrClosed
+	}
+	return r.state, r.moved, nil
+}
+
+func (r *ref) View(ctx context.Context, read engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	for {
+		st, moved, err := r.current()
+		if err != nil {
+			return 0, err
+		}
+		if st.pos >= read.AtLeast {
+			now := time.Now().Truncate(time.Microsecond)
+			if now.Before(st.now) {
+				now = st.now
+			}
+			return st.pos, fn(&refTx{pairs: st.pairs, now: now, readOnly: true})
+		}
+		select {
+		case <-moved:
+		case <-r.ended:
+			return 0, engine.ErrClosed
+		case <-ctx.Done():
+			return 0, engine.Errorf(engine.CodePositionTimeout, "at %d, not at %d: %w", st.pos, read.AtLeast, ctx.Err())
+		}
+	}
+}
+
+func (r *ref) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	select {
+	case r.writer <- struct{}{}:
+		defer func() { <-r.writer }()
+	case <-r.ended:
+		return 0, engine.ErrClosed
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	st, _, err := r.current()
+	if err != nil {
+		return 0, err
+	}
+	now := time.Now().Truncate(time.Microsecond)
+	if !now.After(st.now) {
+		now = st.now.Add(time.Microsecond)
+	}
+	tx := &refTx{pairs: slices.Clone(st.pairs), now: now, wrote: map[string]bool{}}
+	if err := fn(tx); err != nil {
+		return 0, err
+	}
+	if len(tx.wrote) == 0 {
+		return st.pos, nil
+	}
+	return r.commit(st, tx)
+}
+
+func (r *ref) commit(st refState, tx *refTx) (engine.Position, error) {
+	c := engine.Change{Pos: st.pos + 1, Time: tx.now}
+	for k := range tx.wrote {
+		i, ok := tx.find([]byte(k))
+		w := engine.Write{Key: []byte(k), Deleted: !ok}
+		if ok {
+			w.Val = tx.pairs[i].Val
+		}
+		c.Writes = append(c.Writes, w)
+	}
+	changes := append(slices.Clip(st.changes), c)
+	if r.keep > 0 && len(changes) > r.keep {
+		changes = slices.Clone(changes[len(changes)-r.keep:])
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return 0, engine.ErrClosed
+	}
+	r.state = refState{tx.pairs, c.Pos, c.Time, changes}
+	close(r.moved)
+	r.moved = make(chan struct{})
+	return c.Pos, nil
+}
+
+func (r *ref) Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
+	return func(yield func(engine.Change, error) bool) {
+		for {
+			st, moved, err := r.current()
+			if err == nil && after+engine.Position(len(st.changes)) < st.pos {
+				err = engine.ErrTruncated
+			}
+			if err != nil {
+				yield(engine.Change{}, err)
+				return
+			}
+			for _, c := range st.changes {
+				if c.Pos <= after {
+					continue
+				}
+				if after = c.Pos; !yield(c, nil) {
+					return
+				}
+			}
+			select {
+			case <-moved:
+			case <-r.ended:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+func (r *ref) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.closed = true
+		close(r.ended)
+	}
+	return nil
+}
+
+func (r *ref) Metrics() iter.Seq[engine.Metric] {
+	st, _, _ := r.current()
+	return slices.Values([]engine.Metric{
+		{Name: "engine_transactions_total", Help: "Transactions committed.", Counter: true, Value: float64(st.pos)},
+		{Name: "engine_keys", Help: "Keys held.", Value: float64(len(st.pairs))},
+	})
+}
+
+// refTx is a transaction on a list of its own.
+type refTx struct {
+	pairs    []engine.Pair
+	now      time.Time
+	readOnly bool
+	wrote    map[string]bool
+	size     int
+}
+
+func (t *refTx) find(key []byte) (int, bool) {
+	return slices.BinarySearchFunc(t.pairs, key, func(p engine.Pair, k []byte) int { return bytes.Compare(p.Key, k) })
+}
+
+func (t *refTx) Get(key []byte) ([]byte, bool, error) {
+	if i, ok := t.find(key); ok {
+		return t.pairs[i].Val, true, nil
+	}
+	return nil, false, nil
+}
+
+func (t *refTx) Put(key, val []byte) error {
+	switch {
+	case t.readOnly:
+		return engine.ErrReadOnly
+	case len(key) == 0:
+		return engine.ErrKeyEmpty
+	case len(key) > refMaxKey:
+		return engine.ErrKeyTooLarge
+	case len(val) > refMaxVal:
+		return engine.ErrValueTooLarge
+	case t.size+len(key)+len(val) > refMaxTx:
+		return engine.ErrTxTooLarge
+	}
+	t.size += len(key) + len(val)
+	t.wrote[string(key)] = true
+	p := engine.Pair{Key: bytes.Clone(key), Val: append([]byte{}, val...)}
+	if i, ok := t.find(key); ok {
+		t.pairs[i] = p
+	} else {
+		t.pairs = slices.Insert(t.pairs, i, p)
+	}
+	return nil
+}
+
+func (t *refTx) Delete(key []byte) error {
+	if t.readOnly {
+		return engine.ErrReadOnly
+	}
+	if i, ok := t.find(key); ok {
+		t.wrote[string(key)] = true
+		t.pairs = slices.Delete(t.pairs, i, i+1)
+	}
+	return nil
+}
+
+func (t *refTx) within(lo, hi []byte) []engine.Pair {
+	from, _ := t.find(lo)
+	to := len(t.pairs)
+	if hi != nil {
+		to, _ = t.find(hi)
+	}
+	return t.pairs[from:max(from, to)]
+}
+
+func (t *refTx) Scan(lo, hi []byte) iter.Seq2[engine.Pair, error] {
+	return valuesOf(t.within(lo, hi))
+}
+
+func (t *refTx) ScanBack(lo, hi []byte) iter.Seq2[engine.Pair, error] {
+	back := slices.Clone(t.within(lo, hi))
+	slices.Reverse(back)
+	return valuesOf(back)
+}
+
+func (t *refTx) Now() time.Time { return t.now }
+
+func (t *refTx) Count(lo, hi []byte) int { return len(t.within(lo, hi)) }
+
+func (t *refTx) At(lo, hi []byte, i int) (engine.Pair, bool) {
+	if list := t.within(lo, hi); i >= 0 && i < len(list) {
+		return list[i], true
+	}
+	return engine.Pair{}, false
+}

@@ -1,0 +1,120 @@
+package enginetest
+
+import (
+	"iter"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// DefaultSteps is how many steps a load case makes if Options does not say.
+const DefaultSteps = 2000
+
+// Options of the suite. The zero value runs every case that needs none of them.
+type Options struct {
+	// Reopen opens what the last call of open opened, which has been closed by
+	// then. Without it the cases of group reopen are skipped.
+	Reopen func(t T) engine.Engine
+
+	// History is a number of small transactions after which the engine that
+	// open opens certainly no longer keeps the first one's change. 0 skips
+	// the case on truncation.
+	History int
+
+	// Wipe deletes at the end of a case what it wrote: for engines that open
+	// opens on the same data again and again. A case that finds any data at
+	// its beginning fails and touches nothing.
+	Wipe bool
+
+	Steps int                    // of one load case; 0: DefaultSteps
+	Seed  uint64                 // of all random choices; 0: one that Run draws and logs
+	Only  func(name string) bool // which cases run; nil: all
+}
+
+// Case is one thing that the contract says.
+type Case struct {
+	Name  string          // group/what
+	Needs engine.Promises // without these it is skipped
+	run   func(*env)
+}
+
+// Cases returns all cases in the order in which they run.
+func Cases() []Case {
+	return slices.Concat(txCases(), scanCases(), limitCases(), viewCases(), updateCases(),
+		isolationCases(), changeCases(), eachCases(), cancelCases(), closeCases(), reopenCases(),
+		optionalCases(), loadCases())
+}
+
+// Run runs the suite under go test. open returns a new, empty engine, which the
+// suite closes; it is called once or more for every case, one case at a time.
+// The seed is o.Seed or that in SKERRY_SEED.
+func Run(t T, open func(t T) engine.Engine, o Options) {
+	t.Helper()
+	if o.Seed == 0 {
+		o.Seed, _ = strconv.ParseUint(os.Getenv("SKERRY_SEED"), 10, 64)
+	}
+	o = o.withDefaults()
+	t.Logf("SKERRY_SEED=%d", o.Seed)
+	for _, c := range Cases() {
+		if o.Only == nil || o.Only(c.Name) {
+			t.Run(c.Name, func(t T) { c.runOn(t, open, o) })
+		}
+	}
+}
+
+// Status is what became of a case.
+type Status string
+
+// Statuses.
+const (
+	Pass Status = "pass"
+	Fail Status = "fail"
+	Skip Status = "skip" // the engine does not promise it, or Options lacks what it takes
+)
+
+// Verdict is the result of one case.
+type Verdict struct {
+	Case    string        `json:"case"`
+	Status  Status        `json:"status"`
+	Log     []string      `json:"log,omitempty"` // why it failed or was skipped
+	Elapsed time.Duration `json:"elapsed_ns"`
+}
+
+// Conform runs the suite without go test and yields a verdict after each case.
+// What open may use of its T are Fatalf, Logf, TempDir and Cleanup.
+func Conform(open func(t T) engine.Engine, o Options) iter.Seq[Verdict] {
+	o = o.withDefaults()
+	return func(yield func(Verdict) bool) {
+		for _, c := range Cases() {
+			if o.Only != nil && !o.Only(c.Name) {
+				continue
+			}
+			start := time.Now()
+			r := record(func(t T) { c.runOn(t, open, o) })
+			v := Verdict{Case: c.Name, Status: Pass, Log: r.log, Elapsed: time.Since(start)}
+			switch {
+			case r.failed:
+				v.Status = Fail
+			case r.skipped:
+				v.Status = Skip
+			}
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+func (o Options) withDefaults() Options {
+	if o.Seed == 0 {
+		o.Seed = rand.Uint64()
+	}
+	if o.Steps <= 0 {
+		o.Steps = DefaultSteps
+	}
+	return o
+}

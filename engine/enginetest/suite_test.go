@@ -1,0 +1,120 @@
+package enginetest
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+const refHistory = 5000
+
+// refSuite opens reference engines, each as wrap makes it, and opens them again.
+func refSuite(wrap func(*ref) engine.Engine) (open func(T) engine.Engine, o Options) {
+	var last *ref
+	open = func(T) engine.Engine {
+		last = newRef(refState{}, refHistory)
+		return wrap(last)
+	}
+	return open, Options{
+		Steps: 1000, History: refHistory + 100, Seed: 1,
+		Reopen: func(T) engine.Engine {
+			last = newRef(last.state, refHistory)
+			return wrap(last)
+		},
+	}
+}
+
+func TestReferenceEngine(t *testing.T) {
+	open, o := refSuite(func(r *ref) engine.Engine { return r })
+	o.Seed = 0
+	Run(Adapt(t), open, o)
+}
+
+// TestReferenceEngineConforms runs every case the other way, and no case may
+// skip itself: then all faults of faults_test.go are looked for.
+func TestReferenceEngineConforms(t *testing.T) {
+	open, o := refSuite(func(r *ref) engine.Engine { return r })
+	o.Steps = 200
+	n := 0
+	for v := range Conform(open, o) {
+		if n++; v.Status != Pass {
+			t.Errorf("%s: %s: %s", v.Case, v.Status, strings.Join(v.Log, "\n"))
+		}
+	}
+	if n != len(Cases()) {
+		t.Errorf("%d verdicts on %d cases", n, len(Cases()))
+	}
+}
+
+func TestCasesHaveNames(t *testing.T) {
+	form := regexp.MustCompile(`^[a-z]+/[a-z]+(-[a-z]+)*$`)
+	seen := map[string]bool{}
+	for _, c := range Cases() {
+		if !form.MatchString(c.Name) || seen[c.Name] {
+			t.Errorf("case %q: a bad name or a second one of that name", c.Name)
+		}
+		seen[c.Name] = true
+	}
+}
+
+// weak promises nothing.
+type weak struct{ engine.Engine }
+
+func (weak) Promises() engine.Promises {
+	return engine.Promises{MaxKeyBytes: refMaxKey, MaxValBytes: refMaxVal, MaxTxBytes: refMaxTx}
+}
+
+func TestPromisesThatAreNotMadeAreSkippedByName(t *testing.T) {
+	open, o := refSuite(func(r *ref) engine.Engine { return weak{r} })
+	for v := range Conform(open, o) {
+		i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == v.Case })
+		needs := Cases()[i].Needs != engine.Promises{}
+		switch {
+		case v.Status == Fail, needs && v.Status != Skip:
+			t.Errorf("%s: %s: %v", v.Case, v.Status, v.Log)
+		case needs && !strings.Contains(strings.Join(v.Log, " "), "promise"):
+			t.Errorf("%s was skipped without a reason: %q", v.Case, v.Log)
+		}
+	}
+}
+
+func TestSuiteTouchesNoDataOfOthers(t *testing.T) {
+	r := newRef(refState{}, 0)
+	if _, err := r.Update(t.Context(), func(tx engine.Tx) error { return tx.Put([]byte("precious"), nil) }); err != nil {
+		t.Fatal(err)
+	}
+	for v := range Conform(func(T) engine.Engine { return newRef(r.state, 0) }, Options{Wipe: true}) {
+		if v.Status != Fail || !strings.Contains(strings.Join(v.Log, " "), "precious") {
+			t.Fatalf("%s on an engine with data: %s: %v", v.Case, v.Status, v.Log)
+		}
+	}
+}
+
+// TestWipe opens the same data for every case.
+func TestWipe(t *testing.T) {
+	last := newRef(refState{}, 0)
+	again := func(T) engine.Engine {
+		last = newRef(last.state, 0)
+		return last
+	}
+	for v := range Conform(again, Options{Wipe: true, Reopen: again, Steps: 50}) {
+		if v.Status == Fail {
+			t.Errorf("%s: %v", v.Case, v.Log)
+		}
+		if len(last.state.pairs) > 0 {
+			t.Fatalf("%s left %d keys", v.Case, len(last.state.pairs))
+		}
+	}
+}
+
+func TestRecorderCatchesPanics(t *testing.T) {
+	open := func(T) engine.Engine { panic("no engine") }
+	for v := range Conform(open, Options{Only: func(name string) bool { return name == "tx/binary" }}) {
+		if v.Status != Fail || !strings.Contains(strings.Join(v.Log, " "), "no engine") {
+			t.Errorf("%+v", v)
+		}
+	}
+}
