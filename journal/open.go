@@ -67,25 +67,39 @@ func loadSegments(fsys FS, dir string) (live, dead []*segment, err error) {
 		return nil, nil, fmt.Errorf("list %s: %w", dir, err)
 	}
 	for _, name := range names { // fixed-width hex: in the order of ids
-		id, ok := segID(name)
-		if !ok {
+		if _, ok := segID(name); !ok {
 			continue
 		}
-		s := &segment{path: filepath.Join(dir, name)}
-		err := withScanner(fsys, s.path, func(sc *scanner) error { s.segHead = sc.h; return nil })
+		s, err := loadSegment(fsys, filepath.Join(dir, name))
 		if err != nil {
 			return nil, nil, err
 		}
-		if s.id != id {
-			return nil, nil, &CorruptError{s.path, 16, fmt.Sprintf("it is segment %s under another name", segName(s.id))}
-		}
-		for len(live) > 0 && (s.reset || live[len(live)-1].first >= s.first) {
-			dead = append(dead, live[len(live)-1])
-			live = live[:len(live)-1]
-		}
-		live = append(live, s)
+		var gone []*segment
+		live, gone = s.place(live)
+		dead = append(dead, gone...)
 	}
 	return live, dead, nil
+}
+
+// loadSegment reads the header of the segment at path.
+func loadSegment(fsys FS, path string) (*segment, error) {
+	s := &segment{path: path}
+	err := withScanner(fsys, path, func(sc *scanner) error { s.segHead = sc.h; return nil })
+	if err == nil && segName(s.id) != filepath.Base(path) {
+		err = &CorruptError{path, 16, fmt.Sprintf("it is segment %s under another name", segName(s.id))}
+	}
+	return s, err
+}
+
+// place puts s, the newest segment so far, after those of live that it does not
+// supersede, and returns also those that it does.
+func (s *segment) place(live []*segment) (now, dead []*segment) {
+	n := len(live)
+	for n > 0 && (s.reset || live[n-1].first >= s.first) {
+		n--
+	}
+	dead = append(dead, live[n:]...)
+	return append(live[:n], s), dead
 }
 
 // withScanner opens the segment at path for reading and calls fn.

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"errors"
-	"fmt"
 	"iter"
 	"os"
 )
@@ -65,37 +64,32 @@ func (r *reader) segment(i int, yield func(Record, error) bool) error {
 }
 
 func (r *reader) frames(sc *scanner, seg *segment, limit uint64, yield func(Record, error) bool) error {
-	at := r.l.start(seg, r.next)
-	for at.first < limit {
-		f, why, err := sc.frame(at.off)
-		if err != nil {
-			return err
+	changed := false
+	err := sc.walk(r.l.start(seg, r.next), limit, func(f *frame) bool {
+		if changed = r.l.passed(seg, f) != r.gen; changed {
+			return false
 		}
-		if why == "" && f.first != at.first {
-			why = fmt.Sprintf("record %d stands where %d must", f.first, at.first)
+		if f.next() <= r.next {
+			return true
 		}
-		if gen := r.l.passed(seg, at); gen != r.gen {
-			return ErrChanged
-		}
-		if why != "" {
-			return &CorruptError{sc.file, at.off, why}
-		}
-		if b := f.payload; f.next() > r.next {
-			for index := f.first; index < min(f.next(), limit); index++ {
-				var data []byte
-				data, b = splitRecord(b)
-				if index < r.next {
-					continue
-				}
-				if r.next++; !yield(Record{index, data}, nil) {
-					r.done = true
-					return nil
-				}
+		b := f.payload
+		for index := f.first; index < min(f.next(), limit); index++ {
+			var data []byte
+			data, b = splitRecord(b)
+			if index < r.next {
+				continue
+			}
+			if r.next++; !yield(Record{index, data}, nil) {
+				r.done = true
+				return false
 			}
 		}
-		at = mark{f.next(), f.end}
+		return true
+	})
+	if changed {
+		return ErrChanged
 	}
-	return nil
+	return err
 }
 
 // start returns the last known frame of seg that begins at or before index.
@@ -114,11 +108,10 @@ func (l *Log) start(seg *segment, index uint64) mark {
 	return m
 }
 
-// passed remembers that a frame of seg begins at m, if it is new and was
-// reached without gaps, and returns the log's generation.
-func (l *Log) passed(seg *segment, m mark) uint64 {
+// passed remembers where f, a frame of seg, begins, and returns the log's generation.
+func (l *Log) passed(seg *segment, f *frame) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	seg.addMark(m.first, m.off)
+	seg.addMark(f.first, f.off)
 	return l.gen
 }

@@ -104,6 +104,29 @@ func (s *scanner) frame(off int64) (f frame, why string, err error) {
 	return f, "", nil
 }
 
+// walk gives the frames from m on to visit, until it returns false or one
+// reaches index limit. A frame that is damaged, or not the next one, is
+// *CorruptError.
+func (s *scanner) walk(m mark, limit uint64, visit func(*frame) bool) error {
+	for m.first < limit {
+		f, why, err := s.frame(m.off)
+		if err != nil {
+			return err
+		}
+		if why == "" && f.first != m.first {
+			why = fmt.Sprintf("record %d stands where %d must", f.first, m.first)
+		}
+		if why != "" {
+			return &CorruptError{s.file, m.off, why}
+		}
+		if !visit(&f) {
+			return nil
+		}
+		m = mark{f.next(), f.end}
+	}
+	return nil
+}
+
 // tail decides about what begins at off, where frame found no whole frame.
 // used is the end of the last byte that is not zero. torn reports that this is
 // what a crash may leave in the last segment: at most one frame, incomplete.

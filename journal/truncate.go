@@ -116,18 +116,7 @@ func (l *Log) keptOf(index uint64) (h segHead, body []byte, count uint32, err er
 		return h, nil, 0, nil
 	}
 	err = withScanner(l.fs, seg.path, func(sc *scanner) error {
-		at := l.start(seg, index)
-		for {
-			f, why, err := sc.frame(at.off)
-			if err != nil {
-				return err
-			}
-			if why != "" || f.first != at.first {
-				return &CorruptError{sc.file, at.off, "there is no whole frame where one must be"}
-			}
-			if f.next() == index+1 {
-				return nil
-			}
+		return sc.walk(l.start(seg, index), index+1, func(f *frame) bool {
 			if f.next() > index+1 {
 				h.first, count = f.first, uint32(index+1-f.first)
 				rest := f.payload
@@ -135,10 +124,9 @@ func (l *Log) keptOf(index uint64) (h segHead, body []byte, count uint32, err er
 					_, rest = splitRecord(rest)
 				}
 				body = append(make([]byte, frameHead), f.payload[:len(f.payload)-len(rest)]...)
-				return nil
 			}
-			at = mark{f.next(), f.end}
-		}
+			return true
+		})
 	})
 	if err != nil {
 		return h, nil, 0, fmt.Errorf("truncate journal: %w", err)
@@ -155,12 +143,8 @@ func (l *Log) supersede(h segHead, body []byte, count uint32) error {
 	}
 	l.mu.Lock()
 	last := len(l.segs) - 1
-	seg, n := l.segs[last], last
-	for n > 0 && (h.reset || l.segs[n-1].first >= seg.first) {
-		n--
-	}
-	old := append([]*segment(nil), l.segs[n:last]...)
-	l.segs = append(l.segs[:n], seg)
+	var old []*segment
+	l.segs, old = l.segs[last].place(l.segs[:last])
 	l.gen++
 	l.next, l.bufCount = l.durable, 0
 	l.unsealed = count > 0
