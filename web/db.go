@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -52,7 +54,7 @@ func (x *exchange) getKey(r *http.Request) error {
 		return err
 	}
 	x.head = r.Method == http.MethodHead
-	pos, err := x.app.store.View(r.Context(), read, space, x.getFn)
+	pos, err := x.view(r, read, x.getFn)
 	if err != nil {
 		x.kept = true
 		return err
@@ -76,6 +78,21 @@ func (x *exchange) getKey(r *http.Request) error {
 		x.Write(x.val) // an error means that the client is gone
 	}
 	return nil
+}
+
+// view runs fn on a snapshot as new as read asks, and waits a bounded time for it.
+func (x *exchange) view(r *http.Request, read engine.Read, fn func(*kv.Tx) error) (engine.Position, error) {
+	ctx := r.Context()
+	if read.AtLeast != 0 {
+		bounded, cancel := context.WithTimeout(ctx, PositionWait)
+		defer cancel()
+		ctx = bounded
+	}
+	pos, err := x.app.store.View(ctx, read, space, fn)
+	if err != nil && ctx != r.Context() && errors.Is(err, context.DeadlineExceeded) {
+		err = engine.Errorf(engine.CodePositionTimeout, "position %d did not arrive here within %v", read.AtLeast, PositionWait)
+	}
+	return pos, err
 }
 
 // get is getKey's transaction. It leaves a copy of the value in x.val, unless

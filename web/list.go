@@ -35,7 +35,7 @@ func (a *app) list(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	pos, err := a.store.View(r.Context(), read, space, func(t *kv.Tx) error {
+	pos, err := x.view(r, read, func(t *kv.Tx) error {
 		x.text, err = l.page(t, x.text[:0])
 		return err
 	})

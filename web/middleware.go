@@ -53,10 +53,12 @@ func (x *exchange) recovered(r *http.Request, p any) (again any) {
 	x.kept = true // who knows what still points into it
 	x.release()
 	if p == http.ErrAbortHandler {
+		x.status = 0 // what was begun does not count
 		return p
 	}
 	defer func() {
 		if recover() != nil {
+			x.status = 0
 			again = http.ErrAbortHandler
 		}
 	}()

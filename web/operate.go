@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -37,8 +38,10 @@ func (a *app) readyz(x *exchange, _ *http.Request) error {
 
 // json answers with v, which may not be cached.
 func (x *exchange) json(status int, v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
 	h := x.Header()
@@ -46,8 +49,8 @@ func (x *exchange) json(status int, v any) error {
 	h["X-Content-Type-Options"] = x.app.noSniff
 	h.Set("Cache-Control", "no-store")
 	x.WriteHeader(status)
-	_, err = x.Write(append(body, '\n'))
-	return err
+	x.Write(body.Bytes()) // an error means that the client is gone
+	return nil
 }
 
 // backup streams a backup of everything. Its position follows as a trailer. If

@@ -136,10 +136,13 @@ type Fault struct {
 // the first.
 type faults []Fault
 
-func (f faults) Error() string { return f[0].Detail }
+func (f faults) Error() string { return f.Unwrap().Error() }
 
 // Unwrap gives the first fault to engine.CodeOf.
-func (f faults) Unwrap() error { return &engine.Error{Code: f[0].Code, Msg: f[0].Detail} }
+func (f faults) Unwrap() error {
+	where := f[0].Pointer + f[0].Parameter + f[0].Header // one of them is set
+	return &engine.Error{Code: f[0].Code, Msg: where + ": " + f[0].Detail}
+}
 
 // hidden reports whether the message of an error with that status is for the
 // log only: it can name files.
@@ -150,7 +153,7 @@ func hidden(status int) bool {
 // problemOf says what a client may know of err.
 func problemOf(err error) Problem {
 	code := engine.CodeOf(err)
-	if code == engine.CodeInternal && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+	if code == engine.CodeInternal && errors.Is(err, context.Canceled) {
 		code = CodeCanceled
 	}
 	m := meaning(code)

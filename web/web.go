@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
@@ -38,6 +39,9 @@ const (
 	MaxTags = 64
 	// MaxBackups is how many backups are sent at once; more get CodeQueueFull.
 	MaxBackups = 2
+	// PositionWait is how long a read waits for the position that it asks for,
+	// if the engine does not give up sooner; then it gets CodePositionTimeout.
+	PositionWait = 10 * time.Second
 	// DefaultBufferBytes is Options.BufferBytes if that is 0.
 	DefaultBufferBytes = 256 << 20
 )
@@ -213,5 +217,5 @@ func (x *exchange) otherMethod(r *http.Request, allow string) error {
 		x.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	return engine.Errorf(CodeMethodNotAllowed, "%.32q is not allowed here, only %s", r.Method, allow)
+	return engine.Errorf(CodeMethodNotAllowed, "%.32s is not allowed here, only %s", r.Method, allow)
 }
