@@ -38,7 +38,8 @@ type batch struct {
 	last  engine.Position // of the last transaction in it
 	time  int64           // of the last transaction in it, in microseconds
 	calls []*call         // to be answered when it is durable
-	snap  *snapshot       // the state after it; set when it is sealed
+	snap  *snapshot       // the state after it, set when it is sealed; nil: nobody asked for it
+	index uint64          // of its log record; set before it is committed
 }
 
 func newBatch(base engine.Position, size int) *batch {

@@ -12,6 +12,7 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
@@ -27,8 +28,12 @@ type DB struct {
 	log     *journal.Log
 	exec    *executor
 	history *history
-	snap    atomic.Pointer[snapshot] // what readers see
+	snap    atomic.Pointer[snapshot] // what readers see, once they have checked durable
+	shown   signal                   // fires when snap moves
+	durable atomic.Uint64            // position of the newest committed transaction
 	closed  atomic.Bool
+	ending  chan struct{} // closed by Close
+	tidied  chan struct{} // closed when tidy has ended
 
 	counts   counters
 	saver    saver
@@ -128,6 +133,9 @@ func (db *DB) Close() error {
 	db.endOnce.Do(func() {
 		db.exec.close(engine.ErrClosed)
 		db.closed.Store(true)
+		db.shown.fire()
+		close(db.ending)
+		<-db.tidied
 		db.history.close(engine.ErrClosed)
 		db.saver.close()
 		err = db.log.Close()
@@ -140,25 +148,76 @@ func (db *DB) Close() error {
 
 // commit implements committer: the one node's own disk is the quorum.
 func (db *DB) commit(b *batch) error {
-	index := db.snap.Load().index + 1
-	if err := db.log.Append(index, b.buf); err != nil {
+	if err := db.log.Append(b.index, b.buf); err != nil {
 		return diskError(err)
 	}
 	if err := db.log.Sync(); err != nil {
 		return diskError(err)
 	}
-	b.snap.index = index
 	return nil
 }
 
-// publish makes a durable batch visible to readers and to Changes.
+// publish tells readers and Changes of a durable batch.
 func (db *DB) publish(b *batch) {
-	db.snap.Store(b.snap)
-	db.history.add(kept{index: b.snap.index, base: b.base, last: b.last, data: b.buf})
+	db.history.add(kept{index: b.index, base: b.base, last: b.last, data: b.buf})
+	db.durable.Store(uint64(b.last))
 	db.counts.batches.Add(1)
 	db.counts.transactions.Add(uint64(b.last - b.base))
 	db.counts.batchBytes.Add(uint64(len(b.buf)))
 	db.saver.logged(len(b.buf))
+}
+
+// show makes a durable state visible.
+func (db *DB) show(s *snapshot) {
+	db.snap.Store(s)
+	db.shown.fire()
+}
+
+// committed returns the state after the newest durable batch: the visible one,
+// and what the history has after it.
+func (db *DB) committed() *snapshot {
+	s := db.snap.Load()
+	if s.pos == engine.Position(db.durable.Load()) {
+		return s
+	}
+	s = &snapshot{tree: s.tree.Clone(), pos: s.pos, time: s.time, bytes: s.bytes}
+	for {
+		batches, _, err := db.history.after(s.pos)
+		if err != nil {
+			panic("BUG: the history does not reach back to the visible state: " + err.Error())
+		}
+		if len(batches) == 0 {
+			return s
+		}
+		for _, b := range batches {
+			for c, err := range changes(b.data) {
+				if err != nil {
+					panic("BUG: a committed batch does not decode: " + err.Error())
+				}
+				if c.Pos > s.pos {
+					s.apply(c)
+				}
+			}
+		}
+	}
+}
+
+// tidyEvery is after how long without readers the state that they would see is
+// brought up to date, so that the old one's memory is free again.
+const tidyEvery = time.Second
+
+func (db *DB) tidy() {
+	defer close(db.tidied)
+	tick := time.NewTicker(tidyEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			db.exec.freshen()
+		case <-db.ending:
+			return
+		}
+	}
 }
 
 // fail stops the node. An fsync that failed may have lost what was written, and
@@ -169,4 +228,29 @@ func (db *DB) fail(err error) {
 		db.stopErr = engine.Errorf(engine.CodeStopped, "the disk failed while committing: %w", err)
 		close(db.stop)
 	})
+}
+
+// signal wakes all who wait for something to move.
+type signal struct {
+	mu sync.Mutex    // guards ch
+	ch chan struct{} // nil while nobody waits
+}
+
+// next returns a channel that the next fire closes.
+func (s *signal) next() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch == nil {
+		s.ch = make(chan struct{})
+	}
+	return s.ch
+}
+
+func (s *signal) fire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch != nil {
+		close(s.ch)
+		s.ch = nil
+	}
 }

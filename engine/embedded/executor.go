@@ -54,13 +54,16 @@ type panicked struct{ value any }
 type executor struct {
 	opts    Options
 	log     committer
-	publish func(*batch)     // makes a durable batch's state visible
-	current func() *snapshot // the last state made visible
+	publish func(*batch)     // tells that a batch is durable, in order
+	show    func(*snapshot)  // makes a durable state visible to readers
+	current func() *snapshot // the state after the last published batch
 	fail    func(error)      // told once, when the node must stop
 	pool    sync.Pool        // of *call
 	relay   chan *batch      // to the background committer
 	leadOn  chan struct{}    // to the background leader
 	stopped sync.WaitGroup
+
+	wanted atomic.Bool // somebody has read since the last seal
 
 	mu         sync.Mutex // guards the fields below
 	changed    sync.Cond  // on mu: leading, committing or broken has changed
@@ -71,15 +74,20 @@ type executor struct {
 	broken     error // the batch being committed was lost; the leader must reset
 	closed     error // what new calls get, once set
 
+	index uint64 // of the last durable batch's log record; owned by the committer
+
 	// Owned by the leader.
 	tree  *btree.Bytes[string] // the speculative state
-	bytes int64                // counted for the memory limit
+	shown engine.Position      // of the last clone of it that was taken to be shown
+	since cloning
+	bytes int64 // counted for the memory limit
 	open  *batch
 	clock int64 // time of the last transaction that wrote, in microseconds
 	tx    txState
 }
 
-// committer makes a batch durable: on this disk or, in a cluster, on a quorum.
+// committer makes a batch durable, as log record b.index: on this disk or, in a
+// cluster, on a quorum.
 // When it returns an error that matches engine.ErrDiskFull nothing of the batch
 // is kept and the next may be tried; any other error stops the node.
 type committer interface {
@@ -95,7 +103,7 @@ func newExecutor(o Options, log committer, current func() *snapshot) *executor {
 		return &call{ran: make(chan struct{}, 1), done: make(chan error, 1)}
 	}
 	x.restart(current())
-	x.clock = current().time
+	x.clock, x.index = current().time, current().index
 	x.stopped.Add(2)
 	go x.commitLoop()
 	go x.leadLoop()
@@ -107,6 +115,33 @@ func (x *executor) restart(from *snapshot) {
 	x.tree = from.tree.Clone()
 	x.bytes = from.bytes
 	x.open = newBatch(from.pos, 0)
+	x.shown = 0
+}
+
+// cloning decides for which batches the tree is cloned. A clone itself is
+// cheap, but after it the first write to each leaf copies the leaf: half the
+// cost of a write. So while nobody reads, nothing is cloned; the first reader
+// after that waits for the batch in progress, and then every batch is, until
+// unreadBatches in a row had no reader.
+type cloning struct {
+	unread int // batches since anybody read
+	bytes  int // of batches since the last clone
+}
+
+const unreadBatches = 64
+
+// due reports whether the batch of the given size needs a clone. At the latest
+// one is due while the history still reaches back to the one before, from which
+// a lost batch's base is built again.
+func (c *cloning) due(read bool, size, history int) bool {
+	if c.unread++; read {
+		c.unread = 0
+	}
+	if c.bytes += size; c.unread > unreadBatches && c.bytes < history/2 {
+		return false
+	}
+	c.bytes = 0
+	return true
 }
 
 // take returns a call to fill in.
@@ -238,18 +273,53 @@ func (x *executor) sealIfFree() *batch {
 	if x.broken != nil {
 		x.reset()
 	}
-	if x.committing || (x.open.empty() && len(x.open.calls) == 0) {
+	if x.committing {
 		return nil
 	}
-	x.committing = true
 	b := x.open
-	if b.empty() { // only calls that wrote nothing: they saw what is published
+	if b.empty() {
+		if x.wanted.Load() {
+			x.showDurable()
+		}
+		if len(b.calls) == 0 {
+			return nil
+		}
 		x.open = &batch{buf: b.buf, base: b.base, last: b.last}
-		return b
+	} else {
+		if x.since.due(x.wanted.Swap(false), len(b.buf), x.opts.HistoryBytes) {
+			b.snap = x.clone(b.last)
+		}
+		x.open = newBatch(b.last, len(b.buf))
 	}
-	b.snap = &snapshot{tree: x.tree.Clone(), pos: b.last, time: x.clock, bytes: x.bytes}
-	x.open = newBatch(b.last, len(b.buf))
+	x.committing = true
 	return b
+}
+
+// clone returns the state of now, which is at pos. The caller leads, or holds
+// mu while nobody does.
+func (x *executor) clone(pos engine.Position) *snapshot {
+	x.shown, x.since.bytes = pos, 0
+	return &snapshot{tree: x.tree.Clone(), pos: pos, time: x.clock, bytes: x.bytes}
+}
+
+// showDurable makes the tree visible, all of which is durable: nothing is open
+// or being committed. The caller is as for clone.
+func (x *executor) showDurable() {
+	if pos := x.open.base; x.shown != pos {
+		s := x.clone(pos)
+		s.index = x.index
+		x.show(s)
+	}
+}
+
+// freshen makes the newest durable state visible now, if that can be done
+// without waiting. If not, the batch in progress or the one after it will be.
+func (x *executor) freshen() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.leading && !x.committing && x.broken == nil && x.open.empty() {
+		x.showDurable()
+	}
 }
 
 // sealFull commits the open batch in the background, after waiting for the one
@@ -331,9 +401,15 @@ func (x *executor) commitAll(b *batch) {
 // next batch if one has gathered; otherwise it gives the committing role up.
 func (x *executor) commit(b *batch) (next *batch) {
 	if !b.empty() {
+		b.index = x.index + 1
 		if err := x.log.commit(b); err != nil {
 			x.abandon(b, err)
 			return nil
+		}
+		x.index = b.index
+		if b.snap != nil {
+			b.snap.index = b.index
+			x.show(b.snap)
 		}
 		x.publish(b)
 	}

@@ -34,10 +34,10 @@ func (g *gate) current() *snapshot {
 	return g.snap
 }
 
-func (g *gate) publish(b *batch) {
+func (g *gate) show(s *snapshot) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.snap = b.snap
+	g.snap = s
 }
 
 func gated(t *testing.T, o Options) (*executor, *gate) {
@@ -52,7 +52,7 @@ func gated(t *testing.T, o Options) (*executor, *gate) {
 		snap: &snapshot{tree: btree.NewBytes[string]()},
 	}
 	x := newExecutor(o, g, g.current)
-	x.publish, x.fail = g.publish, func(error) {}
+	x.publish, x.show, x.fail = func(*batch) {}, g.show, func(error) {}
 	return x, g
 }
 

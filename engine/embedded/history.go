@@ -97,10 +97,3 @@ func (h *history) close(err error) {
 		h.wake = make(chan struct{})
 	}
 }
-
-// moved returns a channel that is closed when history grows or closes.
-func (h *history) moved() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.wake
-}

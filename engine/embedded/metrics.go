@@ -20,7 +20,7 @@ func (db *DB) Metrics() iter.Seq[engine.Metric] {
 		queued := len(db.exec.queue)
 		db.exec.mu.Unlock()
 		for _, m := range []engine.Metric{
-			{Name: "engine_position", Help: "Position of the newest committed transaction.", Value: float64(snap.pos)},
+			{Name: "engine_position", Help: "Position of the newest committed transaction.", Value: float64(db.durable.Load())},
 			{Name: "engine_keys", Help: "Keys in the newest committed state, of all capabilities.", Value: float64(snap.tree.Len())},
 			{Name: "engine_data_bytes", Help: "Bytes counted against the memory limit.", Value: float64(snap.bytes)},
 			{Name: "engine_memory_limit_bytes", Help: "The memory limit.", Value: float64(db.opts.MemoryBytes)},

@@ -51,18 +51,22 @@ func Open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fileError("lock data folder", err)
 	}
-	db := &DB{opts: o, dir: dir, unlock: unlock, history: newHistory(o.HistoryBytes), stop: make(chan struct{})}
+	db := &DB{
+		opts: o, dir: dir, unlock: unlock, history: newHistory(o.HistoryBytes),
+		stop: make(chan struct{}), ending: make(chan struct{}), tidied: make(chan struct{}),
+	}
 	if err := db.recover(); err != nil {
 		if db.log != nil {
 			err = errors.Join(err, db.log.Close())
 		}
 		return nil, errors.Join(err, unlock())
 	}
-	db.exec = newExecutor(o, db, db.snap.Load)
-	db.exec.publish, db.exec.fail = db.publish, db.fail
+	db.exec = newExecutor(o, db, db.committed)
+	db.exec.publish, db.exec.show, db.exec.fail = db.publish, db.show, db.fail
 	db.saver.start(o.SnapshotBytes, db.saveSnapshot, func(err error) {
 		o.Logger.Error("a background snapshot failed; the log keeps everything, it will be tried again", "err", err)
 	})
+	go db.tidy()
 	return db, nil
 }
 
@@ -102,6 +106,7 @@ func (db *DB) recover() error {
 		return fileError("replay log", err)
 	}
 	db.snap.Store(state)
+	db.durable.Store(uint64(state.pos))
 	db.opts.Logger.Info("data folder opened", "dir", db.dir, "position", state.pos, "keys", state.tree.Len(),
 		"snapshot", filepath.Base(name), "batches_from_log", fromLog, "took", time.Since(begin).Round(time.Millisecond))
 	return nil

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -71,10 +72,13 @@ func snapshotName(dir string, index uint64) string {
 // saveSnapshot writes the newest published state, then drops what it replaces:
 // older snapshots, and log that neither recovery nor kept history needs.
 func (db *DB) saveSnapshot() (int64, error) {
-	snap := db.snap.Load()
+	snap, err := db.snapshotAt(context.Background(), 0)
+	if err != nil {
+		return 0, err
+	}
 	name := snapshotName(db.dir, snap.index)
 	count := &countingWriter{}
-	err := journal.WriteSnapshot(db.opts.FS, name, snap.head(), func(w io.Writer) error {
+	err = journal.WriteSnapshot(db.opts.FS, name, snap.head(), func(w io.Writer) error {
 		count.w = w
 		return snap.writePairs(count)
 	})

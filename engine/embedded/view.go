@@ -38,7 +38,8 @@ func (db *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error)
 	return snap.pos, fn(tx)
 }
 
-// snapshotAt returns the newest snapshot, once it includes pos.
+// snapshotAt returns a snapshot that includes pos and all that was durable when
+// it was called.
 func (db *DB) snapshotAt(ctx context.Context, pos engine.Position) (*snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -46,13 +47,23 @@ func (db *DB) snapshotAt(ctx context.Context, pos engine.Position) (*snapshot, e
 	if db.closed.Load() {
 		return nil, engine.ErrClosed
 	}
+	if !db.exec.wanted.Load() {
+		db.exec.wanted.Store(true)
+	}
+	pos = max(pos, engine.Position(db.durable.Load()))
 	if snap := db.snap.Load(); snap.pos >= pos {
 		return snap, nil
 	}
+	db.exec.freshen()
+	return db.awaitSnapshot(ctx, pos)
+}
+
+// awaitSnapshot waits, within limits, until the visible state includes pos.
+func (db *DB) awaitSnapshot(ctx context.Context, pos engine.Position) (*snapshot, error) {
 	late := time.NewTimer(db.opts.PositionWait)
 	defer late.Stop()
 	for {
-		moved := db.history.moved()
+		moved := db.shown.next()
 		snap := db.snap.Load()
 		if snap.pos >= pos {
 			return snap, nil
@@ -60,6 +71,7 @@ func (db *DB) snapshotAt(ctx context.Context, pos engine.Position) (*snapshot, e
 		if db.closed.Load() {
 			return nil, engine.ErrClosed
 		}
+		db.exec.wanted.Store(true)
 		select {
 		case <-moved:
 		case <-ctx.Done():
