@@ -3,6 +3,8 @@ module github.com/skerrydb/skerry/bench
 go 1.26.0
 
 require (
+	github.com/google/btree v1.1.3
+	github.com/tidwall/btree v1.8.2
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.uber.org/zap v1.28.0
 )
@@ -22,7 +24,7 @@ require (
 	google.golang.org/genproto/googleapis/api v0.0.0-20260803160001-6ac0973c030d // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260803160001-6ac0973c030d // indirect
 	google.golang.org/grpc v1.83.2 // indirect
-	google.golang.org/protobuf v1.36.11 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 )
 
 replace github.com/skerrydb/skerry => ../

@@ -80,9 +80,10 @@ func (m *measurements) memory(p *plan, systems []*system) {
 func (m *measurements) unequal() {
 	fmt.Fprint(m.w, `
 What is unequal:
-- RESP and HTTP are driven by one single-threaded epoll generator for all servers, etcd's gRPC by its own Go client
-  (clientv3: one client a connection, one goroutine a request), which takes much more CPU a request (client µs/op) and
-  shares the cores with the server; compare the server's µs/op too. etcd's HTTP is its JSON gateway: base64 in JSON, always POST.
+- RESP and HTTP are driven by one single-threaded epoll generator for all servers. etcd's gRPC is driven twice: by its own
+  Go client (clientv3: one client a connection, one goroutine a request), which takes CPU from the server on the same
+  cores (client µs/op), and by a lean HTTP/2 client made for this ("lean"), which does not. etcd's HTTP is its JSON
+  gateway: base64 in JSON, always POST.
 - redis-server answers on one thread and leaves a second core to the generator; Skerry and etcd use every core and
   share them with it. "Per core used" is 1 / (server CPU a request).
 - etcd keeps old revisions (no compaction in this run), and its reads and Skerry's are linearizable by contract;

@@ -85,6 +85,7 @@ func newEtcd(path string, shapes, httpShapes []shape) *system {
 		},
 		lanes: []*lane{
 			{"gRPC", shapes, runEtcd},
+			{"lean", shapes, runLean},
 			ownLane("HTTP", 0, gatewayHTTP{}, httpShapes),
 		},
 		fill:  fillEtcd,
