@@ -39,11 +39,12 @@ func clearsTomb(c engine.Change, dataKey []byte) bool {
 
 // Watch yields the events of the keys of space that begin with prefix, of all
 // changes after the given position, in commit order, none left out and none
-// twice, and waits for more until ctx ends. Events of one position stand
-// together, all but the last with More set: resume after a position only when
-// its last event was handled. An error is the last value: ErrTruncated says
-// that the history after that position is no longer kept, so that everything
-// has to be read again. A key that expires has its event when Run deletes it.
+// twice, and waits for more; when ctx ends, so does the sequence. Events of one
+// position stand together, all but the last with More set: resume after a
+// position only when its last event was handled. An error is the last value:
+// ErrTruncated says that the history after that position is no longer kept, so
+// that everything has to be read again. A key that expires has its event when
+// Run deletes it.
 func (s *Store) Watch(ctx context.Context, space uint8, prefix []byte, after engine.Position) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if !s.eng.Promises().Feed {
@@ -52,7 +53,9 @@ func (s *Store) Watch(ctx context.Context, space uint8, prefix []byte, after eng
 		}
 		for c, err := range s.eng.Changes(ctx, after) {
 			if err != nil {
-				yield(Event{}, err)
+				if ctx.Err() == nil {
+					yield(Event{}, err)
+				}
 				return
 			}
 			if !yieldMatching(c, space, prefix, yield) {

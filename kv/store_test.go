@@ -1,0 +1,280 @@
+package kv_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// weak is an engine that promises less.
+type weak struct {
+	engine.Engine
+	p engine.Promises
+}
+
+func (w weak) Promises() engine.Promises { return w.p }
+
+func TestNeeds(t *testing.T) {
+	_, eng, _ := open(t)
+	for _, change := range []func(p *engine.Promises){
+		func(p *engine.Promises) { p.Atomic = engine.OnePartition },
+		func(p *engine.Promises) { p.Serializable = false },
+		func(p *engine.Promises) { p.Ordered = false },
+		func(p *engine.Promises) { p.MaxKeyBytes = kv.MaxKeyBytes },
+	} {
+		p := eng.Promises()
+		change(&p)
+		if _, err := kv.New(weak{eng, p}, kv.Options{}); !errors.Is(err, engine.ErrUnsupported) {
+			t.Errorf("engine with %+v: %v", p, err)
+		}
+	}
+	if _, err := kv.New(eng, kv.Options{ExpireEvery: -1}); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("negative option: %v", err)
+	}
+	p := eng.Promises()
+	p.Feed = false
+	s, err := kv.New(weak{eng, p}, kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range s.Watch(t.Context(), 0, nil, 0) {
+		if !errors.Is(err, engine.ErrUnsupported) {
+			t.Errorf("watch without a change feed: %v", err)
+		}
+	}
+}
+
+func TestMany(t *testing.T) {
+	s, _, _ := open(t)
+	ctx := t.Context()
+	pairs := []engine.Pair{{Key: []byte("a"), Val: []byte("1")}, {Key: []byte("b"), Val: []byte("2")}, {Key: []byte("a"), Val: []byte("3")}}
+	pos, err := s.MSet(ctx, 0, pairs)
+	if err != nil || pos == 0 {
+		t.Fatalf("mset: %d %v", pos, err)
+	}
+	es, at, err := s.MGet(ctx, engine.Read{AtLeast: pos}, 0, [][]byte{[]byte("b"), []byte("none"), []byte("a")})
+	if err != nil || at < pos {
+		t.Fatalf("mget: %d %v", at, err)
+	}
+	if string(es[0].Val) != "2" || es[1].Rev != 0 || es[1].Val != nil || string(es[2].Val) != "3" {
+		t.Errorf("mget: %+v", es)
+	}
+	over := make([][]byte, kv.MaxBatch+1)
+	if _, _, err := s.MGet(ctx, engine.Read{}, 0, over); !errors.Is(err, engine.ErrLimit) {
+		t.Errorf("mget of too many: %v", err)
+	}
+	if _, err := s.MSet(ctx, 0, make([]engine.Pair, kv.MaxBatch+1)); !errors.Is(err, engine.ErrLimit) {
+		t.Errorf("mset of too many: %v", err)
+	}
+	pairs = append(pairs, engine.Pair{Key: nil}, engine.Pair{Key: []byte("c")})
+	if _, err := s.MSet(ctx, 0, pairs); !errors.Is(err, engine.ErrKeyEmpty) {
+		t.Errorf("mset with an empty key: %v", err)
+	}
+	ok, _, err := s.Delete(ctx, 0, []byte("a"), es[2].Rev+1)
+	if ok || !errors.Is(err, engine.ErrPreconditionFailed) {
+		t.Errorf("delete at another revision: %v %v", ok, err)
+	}
+	if ok, _, err = s.Delete(ctx, 0, []byte("a"), es[2].Rev); !ok || err != nil {
+		t.Errorf("delete: %v %v", ok, err)
+	}
+}
+
+// TestReplyBytes: copies of large values are bounded.
+func TestReplyBytes(t *testing.T) {
+	s, _, _ := open(t)
+	big := strings.Repeat("v", 8<<20)
+	var keys [][]byte
+	for i := range kv.MaxReplyBytes/len(big) + 1 {
+		keys = append(keys, []byte(strconv.Itoa(i)))
+		set(t, s, strconv.Itoa(i), big, kv.SetOptions{})
+	}
+	if _, _, err := s.MGet(t.Context(), engine.Read{}, 0, keys); !errors.Is(err, engine.ErrLimit) {
+		t.Errorf("mget: %v", err)
+	}
+	page, _, err := s.List(t.Context(), engine.Read{}, 0, kv.ListOptions{})
+	if err != nil || !page.More || len(page.Items) != len(keys)-2 {
+		t.Errorf("list: %d items, more %v, %v", len(page.Items), page.More, err)
+	}
+}
+
+func TestList(t *testing.T) {
+	s, _, c := open(t)
+	ctx := t.Context()
+	var want []string
+	for i := range 25 {
+		k := fmt.Sprintf("p/%02d", i)
+		want = append(want, k)
+		set(t, s, k, "v", kv.SetOptions{})
+		set(t, s, k+"/gone", "v", kv.SetOptions{TTL: time.Millisecond})
+	}
+	set(t, s, "o", "v", kv.SetOptions{})
+	set(t, s, "p0", "v", kv.SetOptions{})
+	c.Add(time.Second)
+	for limit := 1; limit < 30; limit++ {
+		var got []string
+		o := kv.ListOptions{Prefix: []byte("p/"), Limit: limit}
+		for {
+			page, _, err := s.List(ctx, engine.Read{}, 0, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, it := range page.Items {
+				got = append(got, string(it.Key))
+			}
+			if !page.More {
+				break
+			}
+			if len(page.Items) != limit {
+				t.Fatalf("a page of %d has %d items and is not the last", limit, len(page.Items))
+			}
+			o.After = page.Items[limit-1].Key
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("pages of %d: %q", limit, got)
+		}
+	}
+	for _, o := range []kv.ListOptions{{After: []byte("q")}, {Prefix: []byte("p/"), After: []byte("q")}, {Prefix: []byte("zz")}} {
+		if page, _, err := s.List(ctx, engine.Read{}, 0, o); err != nil || page.More || len(page.Items) > 0 {
+			t.Errorf("list %+v: %+v, %v", o, page, err)
+		}
+	}
+	page, _, err := s.List(ctx, engine.Read{}, 0, kv.ListOptions{Prefix: []byte("p/"), After: []byte("a")})
+	if err != nil || len(page.Items) != len(want) {
+		t.Errorf("list after a key before the prefix: %d items, %v", len(page.Items), err)
+	}
+	if _, _, err := s.List(ctx, engine.Read{}, 0, kv.ListOptions{Limit: kv.MaxPage + 1}); !errors.Is(err, engine.ErrLimit) {
+		t.Errorf("page over the limit: %v", err)
+	}
+	if _, _, err := s.List(ctx, engine.Read{}, 0, kv.ListOptions{Limit: -1}); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("negative page: %v", err)
+	}
+}
+
+func TestUpdateEach(t *testing.T) {
+	s, _, _ := open(t)
+	failed := errors.New("of its own")
+	revs := make([]kv.Revision, 10)
+	_, err := s.UpdateEach(t.Context(), len(revs), func(tx *kv.Tx, i int) error {
+		tx.Select(uint8(i % 2))
+		res, err := tx.Set([]byte("k"), []byte(strconv.Itoa(i)), kv.SetOptions{})
+		if err != nil {
+			return err
+		}
+		if i >= 8 {
+			return failed
+		}
+		revs[i] = res.Rev
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sp, want := range []string{"6", "7"} {
+		e, _, _, err := s.Get(t.Context(), engine.Read{}, uint8(sp), []byte("k"))
+		if err != nil || string(e.Val) != want || e.Rev != revs[6+sp] {
+			t.Errorf("space %d has %q at %d, want %q at %d", sp, e.Val, e.Rev, want, revs[6+sp])
+		}
+	}
+}
+
+func TestReadOnlyView(t *testing.T) {
+	s, _, _ := open(t)
+	_, err := s.View(t.Context(), engine.Read{}, 0, func(tx *kv.Tx) error {
+		_, err := tx.Set([]byte("k"), nil, kv.SetOptions{})
+		return err
+	})
+	if !errors.Is(err, engine.ErrReadOnly) {
+		t.Errorf("set in a view: %v", err)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	s, _, _ := open(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	set(t, s, "p/0", "before", kv.SetOptions{})
+	from := update(t, s, func(tx *kv.Tx) error { _, err := tx.Add([]byte("q"), 1); return err })
+	want := []string{"p/a set", "p/b set more", "p/c set", "p/a deleted", "p/b deleted", "p/end set"}
+	var got []string
+	go func() {
+		_, _, _ = s.Set(ctx, 0, []byte("p/a"), []byte("1"), kv.SetOptions{})
+		_, _, _ = s.Set(ctx, 1, []byte("p/other"), []byte("1"), kv.SetOptions{})
+		_, _ = s.MSet(ctx, 0, []engine.Pair{{Key: []byte("p/b")}, {Key: []byte("o")}, {Key: []byte("p/c")}})
+		_, _, _ = s.Delete(ctx, 0, []byte("p/a"), 0)
+		_, _, _ = s.Set(ctx, 0, []byte("p/b"), nil, kv.SetOptions{Expires: start})
+		_, _, _ = s.Set(ctx, 0, []byte("p/end"), nil, kv.SetOptions{})
+	}()
+	last := from
+	for e, err := range s.Watch(ctx, 0, []byte("p/"), from) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Pos < last || e.Time.IsZero() || e.Deleted == (e.Rev != 0) {
+			t.Errorf("event %+v after position %d", e, last)
+		}
+		last = e.Pos
+		what := string(e.Key) + " set"
+		if e.Deleted {
+			what = string(e.Key) + " deleted"
+		}
+		if e.More {
+			what += " more"
+		}
+		got = append(got, what)
+		if string(e.Key) == "p/end" {
+			break
+		}
+	}
+	// Two keys of one transaction come in any order.
+	if len(got) > 2 && got[1] == "p/c set more" {
+		got[1], got[2] = "p/b set more", "p/c set"
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("events %q, want %q", got, want)
+	}
+	cancel()
+	for e, err := range s.Watch(ctx, 0, nil, last) {
+		t.Errorf("after the end of its context: %+v %v", e, err)
+	}
+}
+
+// TestDeletionToldOnce: a tombstone that is cleared is not a second deletion.
+func TestDeletionToldOnce(t *testing.T) {
+	s, eng, c := open(t)
+	update(t, s, func(tx *kv.Tx) error {
+		if _, err := tx.Set([]byte("k"), nil, kv.SetOptions{}); err != nil {
+			return err
+		}
+		_, err := tx.Delete([]byte("k"))
+		return err
+	})
+	set(t, s, "l", "", kv.SetOptions{TTL: time.Millisecond})
+	c.Add(time.Second)
+	if _, err := s.ExpireStep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	set(t, s, "end", "", kv.SetOptions{})
+	var got []string
+	for ch, err := range eng.Changes(t.Context(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e := range kv.Events(ch) {
+			got = append(got, fmt.Sprint(string(e.Key), e.Deleted))
+		}
+		if got[len(got)-1] == "endfalse" {
+			break
+		}
+	}
+	if want := []string{"ktrue", "lfalse", "ltrue", "endfalse"}; !slices.Equal(got, want) {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
