@@ -142,7 +142,7 @@ func (f *filler) step() (more bool, err error) {
 	l.mu.Lock()
 	if l.err != nil || !l.needsFill() {
 		l.mu.Unlock()
-		return false, l.err
+		return false, nil
 	}
 	from, target := l.reserved, l.fillTarget()
 	if l.file == nil || from >= target {

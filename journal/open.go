@@ -146,7 +146,7 @@ func (l *Log) openLast(seg *segment) error {
 		if err := l.cutTail(seg, end); err != nil {
 			return err
 		}
-		size = end.pos
+		size, sc.size = end.pos, end.pos
 	}
 	l.reserved = max(size, end.pos)
 	return l.hardenLast(sc, seg, end)

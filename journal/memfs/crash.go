@@ -58,7 +58,7 @@ func (m *FS) Crash() {
 func (m *FS) lose(n *inode) {
 	ops := n.pending
 	n.pending = nil
-	style := m.rng.IntN(4)
+	style := m.rng.IntN(8)
 	switch {
 	case len(ops) == 0 || style == 0: // nothing since the last sync
 	case style == 1: // the first few
