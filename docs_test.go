@@ -1,0 +1,209 @@
+package skerry_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/token"
+	"go/types"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the code says into the documents")
+
+// expectSection compares what a document says between two marks, or after the
+// first one, with what the code says.
+func expectSection(t *testing.T, file, after, before, want string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	head, rest, found := strings.Cut(text, after)
+	if !found {
+		t.Fatalf("%s: does not have %q", file, after)
+	}
+	tail := ""
+	if before != "" {
+		i := strings.Index(rest, before)
+		if i < 0 {
+			t.Fatalf("%s: does not have %q", file, before)
+		}
+		rest, tail = rest[:i], rest[i:]
+	}
+	if rest == want {
+		return
+	}
+	if !*rewrite {
+		t.Errorf("%s differs from the code; go test -run %s -rewrite . prints it anew", file, t.Name())
+		return
+	}
+	if err := os.WriteFile(file, []byte(head+after+want+tail), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestErrorsTable: docs/errors.md lists the whole catalog.
+func TestErrorsTable(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("\n| code | try again? | what it means |\n|---|---|---|\n")
+	for _, m := range engine.Catalog() {
+		again := "no"
+		if m.Retryable {
+			again = "yes"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", m.Code, again, m.Text)
+	}
+	expectSection(t, "docs/errors.md", "<!-- printed from engine.Catalog -->\n", "", b.String())
+}
+
+// TestPromisesTable: docs/guarantees.md says what the engines say.
+func TestPromisesTable(t *testing.T) {
+	t.Parallel()
+	db, err := embedded.Open(t.TempDir(), embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	p := db.Promises()
+	yes := map[bool]string{true: "yes", false: "no"}
+	var b strings.Builder
+	b.WriteString("\n| promise | embedded |\n|---|---|\n")
+	for _, row := range [][2]string{
+		{"atomic over", p.Atomic.String()},
+		{"serialisable", yes[p.Serializable]},
+		{"ordered scan", yes[p.Ordered]},
+		{"change feed", yes[p.Feed]},
+		{"durable", yes[p.Durable]},
+		{"longest key", quantity(int64(p.MaxKeyBytes), true)},
+		{"longest value", quantity(int64(p.MaxValBytes), true)},
+		{"largest transaction", quantity(int64(p.MaxTxBytes), true)},
+	} {
+		fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])
+	}
+	expectSection(t, "docs/guarantees.md", "that suite.\n", "", b.String())
+}
+
+// TestLimitsTable: docs/limits.md has every exported limit with its number.
+func TestLimitsTable(t *testing.T) {
+	t.Parallel()
+	var rows []string
+	for _, f := range goFiles(t) {
+		if f.test || f.nested || f.dir == "cmd/skerry" {
+			continue
+		}
+		for _, decl := range f.syntax.Decls {
+			if g, ok := decl.(*ast.GenDecl); ok && g.Tok == token.CONST {
+				rows = append(rows, limits(f, g)...)
+			}
+		}
+	}
+	if len(rows) < 20 {
+		t.Fatalf("found only %d limits: the search is broken", len(rows))
+	}
+	slices.Sort(rows)
+	expectSection(t, "docs/limits.md", "<!-- printed from the constants -->\n", "<!-- end -->",
+		"\n| limit | value | of what |\n|---|---|---|\n"+strings.Join(rows, "")+"\n")
+}
+
+var limitName = regexp.MustCompile(`^(Guest)?(Default)?Max[A-Z]`)
+
+// limits returns a row for every limit that one declaration holds.
+func limits(f goFile, g *ast.GenDecl) (rows []string) {
+	for _, spec := range g.Specs {
+		v := spec.(*ast.ValueSpec)
+		for i, name := range v.Names {
+			if !limitName.MatchString(name.Name) || i >= len(v.Values) {
+				continue
+			}
+			expr := v.Values[i]
+			from, to := f.set.Position(expr.Pos()).Offset, f.set.Position(expr.End()).Offset
+			value := string(f.text[from:to])
+			about := v.Doc.Text() + v.Comment.Text()
+			if about == "" {
+				about = g.Doc.Text()
+			}
+			about = strings.Join(strings.Fields(about), " ")
+			about = strings.TrimSuffix(strings.TrimPrefix(about, name.Name+" "), ".")
+			if tv, err := types.Eval(token.NewFileSet(), nil, token.NoPos, value); err == nil {
+				if n, ok := constant.Int64Val(constant.ToInt(tv.Value)); ok {
+					bytes := strings.Contains(name.Name+about, "Bytes") || strings.Contains(about, "bytes of")
+					value = quantity(n, bytes)
+				}
+			}
+			dir := strings.TrimPrefix(f.dir, "./")
+			rows = append(rows, fmt.Sprintf("| `%s.%s` | %s | %s |\n", dir, name.Name, value, strings.ReplaceAll(about, "|", `\|`)))
+		}
+	}
+	return rows
+}
+
+// quantity writes a number for people.
+func quantity(n int64, bytes bool) string {
+	if bytes {
+		for _, u := range []struct {
+			name string
+			size int64
+		}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+			if n >= u.size && n%u.size == 0 {
+				return fmt.Sprintf("%d %s", n/u.size, u.name)
+			}
+		}
+	}
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	if bytes {
+		s += " bytes"
+	}
+	return s
+}
+
+var direct = regexp.MustCompile(`(?m)^(?:require )?\t?(\S+\.\S+/\S+) v\S+$`)
+
+// TestDependencies: docs/dependencies.md names every module that go.mod requires
+// directly, and no other.
+func TestDependencies(t *testing.T) {
+	t.Parallel()
+	gomod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile("docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for _, m := range direct.FindAllSubmatch(gomod, -1) {
+		have[string(m[1])] = true
+	}
+	listed := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^\| (\S+\.\S+/\S+) \|`).FindAllSubmatch(doc, -1) {
+		listed[string(m[1])] = true
+	}
+	for m := range have {
+		if !listed[m] {
+			t.Errorf("docs/dependencies.md does not say why there is %s", m)
+		}
+	}
+	for m := range listed {
+		if !have[m] {
+			t.Errorf("docs/dependencies.md lists %s, which go.mod does not require", m)
+		}
+	}
+	if len(have) == 0 {
+		t.Error("found no dependency: the search is broken")
+	}
+}
