@@ -42,7 +42,14 @@ type Progress struct {
 // called before each file and about once a MiB. The log must not be open.
 // Problems are in the report; the error is of the file system.
 func Verify(fsys FS, dir string, progress func(Progress)) (Report, error) {
-	v := &verifier{fs: fsys, progress: progress}
+	return VerifyRecords(fsys, dir, progress, nil)
+}
+
+// VerifyRecords is Verify that also shows each record of the log that is whole,
+// in order. Record.Data is valid during the call. What record returns is a
+// problem of the file that holds it.
+func VerifyRecords(fsys FS, dir string, progress func(Progress), record func(Record) error) (Report, error) {
+	v := &verifier{fs: fsys, progress: progress, record: record}
 	names, err := fsys.List(dir)
 	if err != nil {
 		return v.rep, fmt.Errorf("list %s: %w", dir, err)
@@ -80,6 +87,7 @@ func Verify(fsys FS, dir string, progress func(Progress)) (Report, error) {
 type verifier struct {
 	fs       FS
 	progress func(Progress)
+	record   func(Record) error // or nil
 	rep      Report
 	at       Progress
 	told     int64 // Done at the last call of progress
@@ -186,6 +194,7 @@ func (v *verifier) segment(sc *scanner, limit uint64) error {
 		v.rep.Frames++
 		v.rep.Records += int(min(f.next(), limit) - f.first)
 		v.rep.Last = min(f.next(), limit) - 1
+		v.show(sc.file, f, limit)
 		return f.next() < limit
 	}
 	v.rep.Last = sc.h.first - 1
@@ -197,6 +206,21 @@ func (v *verifier) segment(sc *scanner, limit uint64) error {
 		return err
 	}
 	return sc.walk(mark{sc.h.first, headerBytes}, limit, visit)
+}
+
+// show gives the records of f before limit to v.record.
+func (v *verifier) show(file string, f *frame, limit uint64) {
+	if v.record == nil {
+		return
+	}
+	b := f.payload
+	for index := f.first; index < min(f.next(), limit); index++ {
+		var data []byte
+		data, b = splitRecord(b)
+		if err := v.record(Record{index, data}); err != nil {
+			v.rep.Problems = append(v.rep.Problems, Problem{file, f.off, err.Error()})
+		}
+	}
 }
 
 // snapshot checks one snapshot file.
