@@ -36,11 +36,20 @@ vuln: ## known vulnerabilities in what we depend on (asks vuln.go.dev)
 		echo "vuln: the vulnerability database at https://vuln.go.dev cannot be reached from here; nothing was checked" >&2; exit 1; }
 	go tool -modfile=tools/go.mod govulncheck ./...
 
+.PHONY: bench-kv
+bench-kv: ## compare with redis-server and etcd, fsync before reply on all sides (ARGS=-h for more)
+	ci/servers
+	cd bench && go run ./kv $(ARGS)
+
+.PHONY: bench-btree
+bench-btree: ## compare the B-tree with google/btree and tidwall/btree in one run (ARGS=-h for more)
+	cd bench && go run ./btree $(ARGS)
+
 .PHONY: soak
 soak: build ## every workload for SOAK (10m) on a new data folder, with its truth checked
 	bin/skerry bench --duration $(or $(SOAK),10m)
 
 .PHONY: clean
 clean: ## what building leaves behind; never the data
-	rm -rf bin
+	rm -rf bin .cache
 	go clean ./...
