@@ -153,7 +153,8 @@ func hidden(status int) bool {
 // problemOf says what a client may know of err.
 func problemOf(err error) Problem {
 	code := engine.CodeOf(err)
-	if code == engine.CodeInternal && errors.Is(err, context.Canceled) {
+	coded, ok := errors.AsType[*engine.Error](err)
+	if !ok && errors.Is(err, context.Canceled) {
 		code = CodeCanceled
 	}
 	m := meaning(code)
@@ -161,8 +162,8 @@ func problemOf(err error) Problem {
 	if p.Title = http.StatusText(p.Status); p.Title == "" {
 		p.Title = "Client Closed Request"
 	}
-	if e, ok := errors.AsType[*engine.Error](err); ok && !hidden(p.Status) {
-		p.Detail = e.Msg
+	if ok && !hidden(p.Status) {
+		p.Detail = coded.Msg
 	}
 	if f, ok := errors.AsType[faults](err); ok {
 		p.Errors = f

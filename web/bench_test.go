@@ -1,0 +1,169 @@
+package web_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/web"
+)
+
+// The benchmarks tell the cost of net/http and ours apart: Bare is net/http on
+// a connection with a handler that sends the same bytes, Whole is the face on
+// such a connection, Handler is the face without net/http, and Store is what
+// lies beneath it. The client allocates nothing, so allocations are the server's.
+
+const benchValue = 100
+
+// sink is a ResponseWriter that costs next to nothing.
+type sink struct {
+	h      http.Header
+	status int
+}
+
+func (s *sink) Header() http.Header         { return s.h }
+func (s *sink) WriteHeader(status int)      { s.status = status }
+func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
+
+func BenchmarkHandler(b *testing.B) {
+	s := serve(b, web.Options{})
+	h := s.http.Handler
+	val := bytes.Repeat([]byte{'v'}, benchValue)
+	for _, method := range []string{"PUT", "GET"} {
+		b.Run(method, func(b *testing.B) {
+			body := bytes.NewReader(val)
+			r, err := http.NewRequest(method, "/db/0123456789abcdef", nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			r.Host = "localhost"
+			if method == "PUT" {
+				r.Body, r.ContentLength = io.NopCloser(body), benchValue
+			}
+			w := &sink{h: http.Header{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				body.Reset(val)
+				clear(w.h)
+				h.ServeHTTP(w, r)
+			}
+			if w.status >= 300 {
+				b.Fatal(w.status)
+			}
+		})
+	}
+}
+
+func BenchmarkStore(b *testing.B) {
+	s := serve(b, web.Options{})
+	ctx, key, val := context.Background(), []byte("0123456789abcdef"), make([]byte, benchValue)
+	b.Run("PUT", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := s.store.Update(ctx, 0, func(t *kv.Tx) error {
+				_, err := t.Set(key, val, kv.SetOptions{SkipOld: true})
+				return err
+			}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("GET", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := s.store.View(ctx, engine.Read{}, 0, func(t *kv.Tx) error {
+				_, _, err := t.Get(key)
+				return err
+			}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkWhole(b *testing.B) {
+	s := serve(b, web.Options{})
+	for _, method := range []string{"PUT", "GET"} {
+		b.Run(method, func(b *testing.B) { roundTrips(b, s.addr, method) })
+	}
+}
+
+func BenchmarkBare(b *testing.B) {
+	val := bytes.Repeat([]byte{'v'}, benchValue)
+	length, kind, tag := []string{strconv.Itoa(benchValue)}, []string{"application/octet-stream"}, []string{`"1795262400000000"`}
+	s := serve(b, web.Options{}, func(h *http.Server) {
+		h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h := w.Header()
+			h["Etag"], h["X-Skerry-Position"] = tag, tag
+			if r.Method == "PUT" {
+				io.Copy(io.Discard, r.Body)
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+			h["Content-Length"], h["Content-Type"], h["Cache-Control"], h["X-Content-Type-Options"] = length, kind, kind, kind
+			w.WriteHeader(http.StatusOK)
+			w.Write(val)
+		})
+	})
+	for _, method := range []string{"PUT", "GET"} {
+		b.Run(method, func(b *testing.B) { roundTrips(b, s.addr, method) })
+	}
+}
+
+// roundTrips sends the same request again and again on one connection.
+func roundTrips(b *testing.B, addr, method string) {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	req := []byte(method + " /db/0123456789abcdef HTTP/1.1\r\nHost: localhost\r\n")
+	if method == "PUT" {
+		req = fmt.Appendf(req, "Content-Length: %d\r\n\r\n%s", benchValue, strings.Repeat("v", benchValue))
+	} else {
+		req = append(req, "\r\n"...)
+	}
+	in := bufio.NewReader(conn)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := conn.Write(req); err != nil {
+			b.Fatal(err)
+		}
+		if err := skipAnswer(in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// skipAnswer reads one answer of status 2xx and allocates nothing.
+func skipAnswer(in *bufio.Reader) error {
+	length, first := 0, true
+	for {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if first && line[9] != '2' {
+			return fmt.Errorf("answered %s", line)
+		}
+		first = false
+		if n, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+			for _, c := range bytes.TrimRight(n, "\r\n") {
+				length = length*10 + int(c-'0')
+			}
+		}
+		if len(line) == 2 {
+			_, err := in.Discard(length)
+			return err
+		}
+	}
+}
