@@ -223,11 +223,8 @@ func (r *Reader) multi() (done bool, err *ProtocolError) {
 			return false, nil
 		}
 		tail := r.pos + r.bulk
-		if r.buf[tail] != '\r' || r.buf[tail+1] != '\n' {
-			return false, protocolError("expected CRLF after bulk")
-		}
 		r.spans = append(r.spans, span{r.pos - r.base, tail - r.base})
-		r.pos = tail + 2
+		r.pos = tail + 2 // whatever these two bytes are: Redis does not look either
 		r.bulk = -1
 		r.left--
 	}

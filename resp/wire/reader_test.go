@@ -61,7 +61,7 @@ func TestReader(t *testing.T) {
 		{"*1\r\n$-1\r\n", ``, "invalid bulk length"},
 		{"*1\r\n$16777217\r\n", ``, "invalid bulk length"},
 		{"*1\r\n$9223372036854775808\r\n", ``, "invalid bulk length"},
-		{"*1\r\n$1\r\nabc\r\n", ``, "expected CRLF after bulk"},
+		{"*1\r\n$1\r\nabc*1\r\n$1\r\nb\r\n", `["a"];["b"]`, ""},
 		{"PING\r\n*1\r\n$x\r\n", `["PING"]`, "invalid bulk length"},
 		{strings.Repeat("x", DefaultMaxInline+1), ``, "too big inline request"},
 		{"*" + strings.Repeat("1", DefaultMaxInline+1), ``, "too big mbulk count string"},

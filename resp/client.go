@@ -1,0 +1,401 @@
+package resp
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+func clientCommands() []command {
+	sub := func(name string, arity int, run func(*call) error) command {
+		return command{name: "client|" + name, arity: arity, kind: kindAdmin, run: run}
+	}
+	return []command{
+		sub("caching", 3, clientCaching),
+		sub("getname", 2, clientGetName),
+		sub("getredir", 2, clientGetRedir),
+		sub("help", 2, clientHelp),
+		sub("id", 2, clientID),
+		sub("info", 2, clientInfo),
+		sub("kill", -3, clientKill),
+		sub("list", -2, clientList),
+		sub("no-evict", 3, clientNoEvict),
+		sub("pause", -3, clientPause),
+		sub("reply", 3, clientReply),
+		sub("setinfo", 4, clientSetInfo),
+		sub("setname", 3, clientSetName),
+		sub("tracking", -3, clientTracking),
+		sub("trackinginfo", 2, clientTrackingInfo),
+		sub("unblock", -3, clientUnblock),
+		sub("unpause", 2, clientUnpause),
+	}
+}
+
+func clientID(x *call) error {
+	x.out.Int(x.id)
+	return nil
+}
+
+func clientGetName(x *call) error {
+	x.mu.Lock()
+	name := x.name
+	x.mu.Unlock()
+	if name == "" {
+		x.out.Null()
+	} else {
+		x.out.BulkString(name)
+	}
+	return nil
+}
+
+// setName names the connection; an empty name takes the name away.
+func (c *conn) setName(name []byte) error {
+	for _, b := range name {
+		if b < '!' || b > '~' {
+			return replyError("ERR Client names cannot contain spaces, newlines or special characters.")
+		}
+	}
+	c.mu.Lock()
+	c.name = string(name)
+	c.mu.Unlock()
+	return nil
+}
+
+func clientSetName(x *call) error {
+	if err := x.setName(x.args[2]); err != nil {
+		return err
+	}
+	x.out.OK()
+	return nil
+}
+
+// clientSetInfo is of Redis 7.2; its clients send it on connecting.
+func clientSetInfo(x *call) error {
+	if !x.is(2, "LIB-NAME") && !x.is(2, "LIB-VER") {
+		return replyError("ERR Unrecognized option '" + cText(x.args[2], 128) + "'")
+	}
+	x.out.OK()
+	return nil
+}
+
+func clientInfo(x *call) error {
+	x.show()
+	x.out.Verbatim("txt", string(x.appendInfo(nil))+"\n")
+	return nil
+}
+
+// appendInfo appends the line of CLIENT LIST. Any goroutine may call it.
+func (c *conn) appendInfo(b []byte) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	str := func(k, v string) { b = append(append(append(append(b, ' '), k...), '='), v...) }
+	num := func(k string, n int64) { str(k, strconv.FormatInt(n, 10)) }
+	now := time.Now()
+	b = append(b, "id="...)
+	b = strconv.AppendInt(b, c.id, 10)
+	str("addr", c.nc.RemoteAddr().String())
+	str("laddr", c.nc.LocalAddr().String())
+	num("fd", c.fd())
+	str("name", c.name)
+	num("age", int64(now.Sub(c.created)/time.Second))
+	num("idle", int64(now.Sub(time.Unix(0, c.active.Load()))/time.Second))
+	str("flags", c.flagLetters())
+	num("db", int64(c.shown.db))
+	num("sub", int64(c.shown.subs))
+	num("psub", 0)
+	num("ssub", 0)
+	num("multi", int64(c.shown.multi))
+	num("qbuf", c.qbuf.Load())
+	num("qbuf-free", c.qfree.Load())
+	num("argv-mem", 0)
+	num("multi-mem", int64(c.shown.multiMem))
+	num("rbs", flushBytes)
+	num("rbp", 0)
+	num("obl", 0)
+	num("oll", 0)
+	num("omem", 0)
+	num("tot-mem", c.qbuf.Load()+c.qfree.Load()+int64(c.shown.multiMem))
+	str("events", "r")
+	cmd := "NULL"
+	if p := c.lastCmd.Load(); p != nil {
+		cmd = p.name
+	}
+	str("cmd", cmd)
+	str("user", "default")
+	redirect := int64(-1)
+	if c.shown.tracking {
+		redirect = c.shown.redirect
+	}
+	num("redir", redirect)
+	num("resp", int64(c.shown.resp))
+	return b
+}
+
+// flagLetters is what CLIENT LIST calls flags; c.mu is held.
+func (c *conn) flagLetters() string {
+	var f []byte
+	add := func(on bool, letter byte) {
+		if on {
+			f = append(f, letter)
+		}
+	}
+	add(c.shown.subs > 0, 'P')
+	add(c.shown.multi >= 0, 'x')
+	add(c.blocked, 'b')
+	add(c.shown.tracking, 't')
+	add(c.shown.tracking && c.shown.broken, 'R')
+	add(c.shown.bcast, 'B')
+	add(c.noEvict, 'e')
+	if len(f) == 0 {
+		return "N"
+	}
+	return string(f)
+}
+
+// kindOf is the type that TYPE filters name.
+func (c *conn) kindOf() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.shown.subs > 0 {
+		return "pubsub"
+	}
+	return "normal"
+}
+
+// clientType reads a TYPE filter. No connection here is of the other two types.
+func clientType(arg []byte) (string, error) {
+	switch t := string(bytes.ToLower(arg)); t {
+	case "normal", "pubsub", "master", "replica":
+		return t, nil
+	case "slave":
+		return "replica", nil
+	}
+	return "", replyError("ERR Unknown client type '" + cText(arg, 1024) + "'")
+}
+
+func clientList(x *call) error {
+	kind := ""
+	var ids []int64
+	switch {
+	case len(x.args) == 4 && x.is(2, "TYPE"):
+		var err error
+		if kind, err = clientType(x.args[3]); err != nil {
+			return err
+		}
+	case len(x.args) > 3 && x.is(2, "ID"):
+		for _, a := range x.args[3:] {
+			id, ok := parseInt(a)
+			if !ok {
+				return replyError("ERR Invalid client ID")
+			}
+			ids = append(ids, id)
+		}
+	case len(x.args) != 2:
+		return errSyntax
+	}
+	x.show()
+	var b []byte
+	for _, c := range x.srv.clients() {
+		if kind != "" && c.kindOf() != kind || ids != nil && !slices.Contains(ids, c.id) {
+			continue
+		}
+		b = append(c.appendInfo(b), '\n')
+	}
+	x.out.Verbatim("txt", string(b))
+	return nil
+}
+
+func clientNoEvict(x *call) error {
+	on := x.is(2, "ON")
+	if !on && !x.is(2, "OFF") {
+		return errSyntax
+	}
+	x.mu.Lock()
+	x.noEvict = on
+	x.mu.Unlock()
+	x.out.OK()
+	return nil
+}
+
+func clientReply(x *call) error {
+	switch {
+	case x.is(2, "ON"):
+		x.replyOff, x.skipNext = false, false
+		x.out.OK()
+	case x.is(2, "OFF"):
+		x.replyOff = true
+	case x.is(2, "SKIP"):
+		x.skipNext = !x.replyOff
+	default:
+		return errSyntax
+	}
+	return nil
+}
+
+func clientPause(x *call) error {
+	all := true
+	switch {
+	case len(x.args) > 4:
+		return replyError("ERR unknown subcommand or wrong number of arguments for '" + cText(x.args[1], 128) + "'. Try CLIENT HELP.")
+	case len(x.args) == 4 && x.is(3, "WRITE"):
+		all = false
+	case len(x.args) == 4 && !x.is(3, "ALL"):
+		return replyError("ERR CLIENT PAUSE mode must be WRITE or ALL")
+	}
+	ms, err := timeoutArg(x.args[2])
+	if err != nil {
+		return err
+	}
+	x.srv.pause.set(time.Now().Add(ms), all)
+	x.out.OK()
+	return nil
+}
+
+func clientUnpause(x *call) error {
+	x.srv.pause.clear()
+	x.out.OK()
+	return nil
+}
+
+// timeoutArg reads a timeout in milliseconds.
+func timeoutArg(arg []byte) (time.Duration, error) {
+	n, ok := parseInt(arg)
+	switch {
+	case !ok:
+		return 0, replyError("ERR timeout is not an integer or out of range")
+	case n < 0:
+		return 0, replyError("ERR timeout is negative")
+	}
+	const longest = int64(1<<63-1) / int64(time.Millisecond)
+	return time.Duration(min(n, longest)) * time.Millisecond, nil
+}
+
+// killFilter says which connections CLIENT KILL closes.
+type killFilter struct {
+	id          int64
+	addr, laddr string
+	kind        string
+	keepMe      bool
+}
+
+func clientKill(x *call) error {
+	f := killFilter{keepMe: true}
+	old := len(x.args) == 3
+	if old {
+		f.addr, f.keepMe = string(x.args[2]), false
+	} else if err := f.parse(x.args[2:]); err != nil {
+		return err
+	}
+	n := int64(0)
+	for _, c := range x.srv.clients() {
+		switch {
+		case f.id != 0 && c.id != f.id,
+			f.addr != "" && c.nc.RemoteAddr().String() != f.addr,
+			f.laddr != "" && c.nc.LocalAddr().String() != f.laddr,
+			f.kind != "" && c.kindOf() != f.kind,
+			f.keepMe && c == x.conn:
+			continue
+		}
+		n++
+		if c == x.conn {
+			c.closing = true // once it has its answer
+		} else {
+			c.kill()
+			x.srv.remove(c)
+		}
+	}
+	switch {
+	case !old:
+		x.out.Int(n)
+	case n == 0:
+		return replyError("ERR No such client")
+	default:
+		x.out.OK()
+	}
+	return nil
+}
+
+func (f *killFilter) parse(args [][]byte) error {
+	for ; len(args) > 0; args = args[2:] {
+		if len(args) == 1 {
+			return errSyntax
+		}
+		v := args[1]
+		switch word := string(bytes.ToUpper(args[0])); word {
+		case "ID":
+			id, ok := parseInt(v)
+			if !ok || id < 1 {
+				return replyError("ERR client-id should be greater than 0")
+			}
+			f.id = id
+		case "TYPE":
+			kind, err := clientType(v)
+			if err != nil {
+				return err
+			}
+			f.kind = kind
+		case "ADDR":
+			f.addr = string(v)
+		case "LADDR":
+			f.laddr = string(v)
+		case "USER":
+			if string(v) != "default" {
+				return replyError("ERR No such user '" + cText(v, 1024) + "'")
+			}
+		case "SKIPME":
+			if !wordIs(v, "YES") && !wordIs(v, "NO") {
+				return errSyntax
+			}
+			f.keepMe = wordIs(v, "YES")
+		default:
+			return errSyntax
+		}
+	}
+	return nil
+}
+
+// unblock is how CLIENT UNBLOCK ends a WAIT.
+type unblock struct{ asError bool }
+
+func clientUnblock(x *call) error {
+	u := unblock{}
+	if len(x.args) == 4 && !x.is(3, "TIMEOUT") {
+		if u.asError = x.is(3, "ERROR"); !u.asError {
+			return replyError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+		}
+	}
+	if len(x.args) > 4 {
+		return replyError("ERR unknown subcommand or wrong number of arguments for '" + cText(x.args[1], 128) + "'. Try CLIENT HELP.")
+	}
+	id, ok := parseInt(x.args[2])
+	if !ok {
+		return errNotInteger
+	}
+	done := int64(0)
+	if c := x.srv.client(id); c != nil {
+		c.mu.Lock()
+		if c.blocked {
+			select {
+			case c.unblocked <- u:
+				done = 1
+			default:
+			}
+		}
+		c.mu.Unlock()
+	}
+	x.out.Int(done)
+	return nil
+}
+
+// fd is the connection's file descriptor, -1 if it has none.
+func (c *conn) fd() int64 {
+	n := int64(-1)
+	if s, ok := c.raw.(syscall.Conn); ok {
+		if raw, err := s.SyscallConn(); err == nil {
+			raw.Control(func(fd uintptr) { n = int64(fd) })
+		}
+	}
+	return n
+}

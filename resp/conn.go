@@ -1,0 +1,258 @@
+package resp
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// conn is one client's connection. One goroutine, serve, reads, runs and
+// answers; what others may touch is marked so.
+type conn struct {
+	srv *Server
+	nc  net.Conn
+	raw net.Conn // nc without TLS: closing it never waits for the peer
+	id  int64
+	rd  *wire.Reader
+
+	// The chunk being handled.
+	args [][]byte    // arguments of the commands parsed since the last Fill
+	ops  []op        // commands that wait to run, with data
+	pre  wire.Writer // replies that are known already, between those of ops
+	out  wire.Writer // replies to be written
+	x    call        // scratch of the command being run
+	tmp  []byte      // scratch of the command being run
+	run  runState
+
+	// What the commands before mean to the next one.
+	db       uint8
+	authed   bool
+	replyOff bool // CLIENT REPLY OFF
+	skipNext bool // CLIENT REPLY SKIP
+	multi    multi
+	watched  []watch
+	track    tracking
+	subs     int  // 1 when subscribed to the invalidations
+	flushed  bool // the transaction being run emptied a database
+	closing  bool // the connection ends when the output is written
+	dropOut  bool // … without its output
+
+	viewFn func(*kv.Tx) error // method values, made once
+	eachFn func(*kv.Tx, int) error
+
+	wmu      sync.Mutex  // serialises writes to nc
+	pushes   pushQueue   // what waits to be pushed; own lock
+	killed   atomic.Bool // closed from outside
+	ending   atomic.Bool // to be closed once it has nothing more to do
+	done     chan struct{}
+	doneOnce sync.Once
+
+	// For CLIENT LIST, written by serve.
+	created   time.Time
+	active    atomic.Int64 // when the last commands came, Unix nanoseconds
+	lastCmd   atomic.Pointer[command]
+	qbuf      atomic.Int64
+	qfree     atomic.Int64
+	unblocked chan unblock // answers to WAIT from CLIENT UNBLOCK; capacity 1
+
+	mu      sync.Mutex // guards the fields below, for CLIENT LIST
+	name    string
+	blocked bool // in WAIT
+	noEvict bool
+	shown   shown
+}
+
+// shown is a copy of serve's own state for others to see.
+type shown struct {
+	db, multi, multiMem, subs int
+	resp                      int
+	redirect                  int64
+	tracking, bcast, broken   bool
+}
+
+func newConn(s *Server, nc net.Conn, id int64) *conn {
+	c := &conn{srv: s, nc: nc, id: id, created: time.Now(), done: make(chan struct{}), unblocked: make(chan unblock, 1)}
+	c.raw = nc
+	if t, ok := nc.(*tls.Conn); ok {
+		c.raw = t.NetConn()
+	}
+	c.authed = s.opts.Password == ""
+	c.rd = wire.NewReader(nc, &s.bufs, s.opts.Wire)
+	c.rd.SetGuest(!c.authed)
+	c.out.Buf = s.bufs.Get(0)[:0]
+	c.viewFn, c.eachFn = c.runView, c.runEach
+	c.active.Store(c.created.UnixNano())
+	c.multi.count = -1
+	c.track.redirect = -1
+	c.show()
+	return c
+}
+
+// serve handles the connection until it ends.
+func (c *conn) serve() {
+	defer c.close()
+	defer func() {
+		if v := recover(); v != nil {
+			c.logger().Error("a command panicked; the connection is closed", "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	for c.fill() {
+		c.pushes.busy()
+		c.handle()
+		ok := c.flush()
+		c.pushes.idle(c)
+		if !ok || c.closing {
+			break
+		}
+	}
+	if !c.killed.Load() {
+		c.nc.SetWriteDeadline(time.Now().Add(time.Second))
+		c.nc.Close() // with TLS it says goodbye
+	}
+}
+
+// close ends the connection for good.
+func (c *conn) close() {
+	c.kill()
+	c.srv.tracker.drop(c)
+	c.pushes.end()
+	c.srv.remove(c)
+	c.rd.Release()
+	c.srv.bufs.Put(c.out.Buf)
+	c.out.Buf = nil
+}
+
+// kill closes the connection from any goroutine; serve then ends.
+func (c *conn) kill() {
+	c.killed.Store(true)
+	c.doneOnce.Do(func() { close(c.done) })
+	c.raw.Close()
+}
+
+// finish makes serve end after the commands that it has received.
+func (c *conn) finish() {
+	c.ending.Store(true)
+	c.nc.SetReadDeadline(time.Unix(1, 0))
+}
+
+// fill waits for more input.
+func (c *conn) fill() bool {
+	clear(c.args)
+	c.args = c.args[:0]
+	if cap(c.args) > 64<<10 {
+		c.args = nil
+	}
+	if idle := c.srv.opts.IdleTimeout; idle > 0 {
+		c.nc.SetReadDeadline(time.Now().Add(idle))
+	}
+	if c.ending.Load() { // finish may have come before our deadline
+		return false
+	}
+	used, _ := c.rd.Buffered()
+	if err := c.rd.Fill(); err != nil {
+		return false
+	}
+	now, free := c.rd.Buffered()
+	c.srv.stats.netIn.Add(int64(now - used))
+	c.active.Store(time.Now().UnixNano())
+	c.qbuf.Store(int64(now))
+	c.qfree.Store(int64(free))
+	return true
+}
+
+// handle runs all complete commands in the buffer.
+func (c *conn) handle() {
+	n := int64(0)
+	for !c.closing {
+		from := len(c.args)
+		args, ok, err := c.rd.Next(c.args)
+		if err != nil {
+			c.runOps()
+			c.protocolError(err)
+			break
+		}
+		if !ok {
+			break
+		}
+		c.args = args
+		n++
+		c.plan(args[from:len(args):len(args)])
+		if len(c.ops) >= MaxChunk || len(c.out.Buf)+len(c.pre.Buf) > flushBytes {
+			c.runOps()
+			if !c.flush() {
+				c.closing = true
+			}
+		}
+	}
+	c.runOps()
+	if n > 0 {
+		c.srv.stats.commands.Add(n)
+	}
+}
+
+func (c *conn) protocolError(err error) {
+	c.closing = true
+	c.srv.stats.protoErr.Add(1)
+	if p, ok := errors.AsType[*wire.ProtocolError](err); ok {
+		c.out.Error("ERR " + p.Text)
+	}
+}
+
+// flush writes the output. It reports false if the connection is lost.
+func (c *conn) flush() bool {
+	if c.dropOut {
+		return false
+	}
+	if len(c.out.Buf) == 0 {
+		return !c.killed.Load()
+	}
+	c.wmu.Lock()
+	ok := c.write(c.out.Buf)
+	c.wmu.Unlock()
+	c.out.Buf = c.out.Buf[:0]
+	if cap(c.out.Buf) > 2*flushBytes {
+		c.out.Buf = c.srv.bufs.Get(0)[:0]
+	}
+	return ok
+}
+
+// write sends b; the caller holds wmu.
+func (c *conn) write(b []byte) bool {
+	c.nc.SetWriteDeadline(time.Now().Add(c.srv.opts.WriteTimeout))
+	n, err := c.nc.Write(b)
+	c.srv.stats.netOut.Add(int64(n))
+	if err == nil {
+		return true
+	}
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
+		c.srv.stats.limited.Add(1)
+		c.logger().Warn("client does not read; the connection is closed", "timeout", c.srv.opts.WriteTimeout)
+	}
+	c.kill()
+	return false
+}
+
+// show copies serve's state to where CLIENT LIST looks.
+func (c *conn) show() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shown = shown{
+		db: int(c.db), multi: c.multi.count, multiMem: c.multi.bytes, subs: c.subs, resp: 2,
+		redirect: c.track.redirect, tracking: c.track.on, bcast: c.track.bcast, broken: c.track.broken,
+	}
+	if c.out.RESP3 {
+		c.shown.resp = 3
+	}
+}
+
+func sortConns(list []*conn) {
+	slices.SortFunc(list, func(a, b *conn) int { return int(a.id - b.id) })
+}

@@ -1,0 +1,227 @@
+package resp
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+func connectionCommands() []command {
+	const always = flagNoAuth | flagNow | flagSubOK
+	return []command{
+		{name: "auth", arity: -2, kind: kindAdmin, flags: flagNoAuth, run: authCmd},
+		{name: "client", arity: -2, kind: kindAdmin, subs: clientCommands()},
+		{name: "echo", arity: 2, kind: kindPlain, run: echoCmd},
+		{name: "hello", arity: -1, kind: kindAdmin, flags: flagNoAuth, run: helloCmd},
+		{name: "ping", arity: -1, kind: kindPlain, flags: flagSubOK, run: pingCmd},
+		{name: "quit", arity: -1, kind: kindAdmin, flags: always, run: quitCmd},
+		{name: "reset", arity: 1, kind: kindAdmin, flags: always, run: resetCmd},
+		{name: "select", arity: 2, kind: kindState, run: selectCmd},
+		{name: "subscribe", arity: -2, kind: kindAdmin, flags: flagSubOK, run: subscribeCmd},
+		{name: "unsubscribe", arity: -1, kind: kindAdmin, flags: flagSubOK, run: unsubscribeCmd},
+	}
+}
+
+func pingCmd(x *call) error {
+	switch {
+	case len(x.args) > 2:
+		return replyError(wrongArity("ping"))
+	case x.subs > 0 && !x.out.RESP3:
+		x.out.Array(2)
+		x.out.BulkString("pong")
+		if len(x.args) == 2 {
+			x.out.Bulk(x.args[1])
+		} else {
+			x.out.BulkString("")
+		}
+	case len(x.args) == 2:
+		x.out.Bulk(x.args[1])
+	default:
+		x.out.RawString("+PONG\r\n")
+	}
+	return nil
+}
+
+func echoCmd(x *call) error {
+	x.out.Bulk(x.args[1])
+	return nil
+}
+
+func quitCmd(x *call) error {
+	x.out.OK()
+	x.closing = true
+	return nil
+}
+
+func selectCmd(x *call) error {
+	n, err := intArg(x.args[1])
+	if err != nil {
+		return err
+	}
+	if n < 0 || n >= Databases {
+		return errDBRange
+	}
+	x.conn.db, x.db = uint8(n), uint8(n)
+	x.show()
+	x.out.OK()
+	return nil
+}
+
+// resetCmd brings the connection back to how it began.
+func resetCmd(x *call) error {
+	c := x.conn
+	c.discard()
+	c.stopTracking()
+	c.db, x.db, c.subs = 0, 0, 0
+	c.replyOff, c.skipNext = false, false
+	c.authed = c.srv.opts.Password == ""
+	c.rd.SetGuest(!c.authed)
+	c.out.RESP3, c.pre.RESP3 = false, false
+	c.mu.Lock()
+	c.name, c.noEvict = "", false
+	c.mu.Unlock()
+	x.out.Simple("RESET")
+	return nil
+}
+
+// checkPassword compares in a time that does not depend on where they differ.
+func (s *Server) checkPassword(user, password []byte) bool {
+	sum := sha256.Sum256(password)
+	same := subtle.ConstantTimeCompare(sum[:], s.password[:]) == 1
+	return (same || s.opts.Password == "") && string(user) == "default"
+}
+
+func (c *conn) authenticate(user, password []byte) error {
+	if !c.srv.checkPassword(user, password) {
+		return errWrongPass
+	}
+	c.authed = true
+	c.rd.SetGuest(false)
+	return nil
+}
+
+func authCmd(x *call) error {
+	user, password := []byte("default"), x.args[1]
+	switch len(x.args) {
+	case 2:
+		if x.srv.opts.Password == "" {
+			return replyError("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+		}
+	case 3:
+		user, password = x.args[1], x.args[2]
+	default:
+		return errSyntax
+	}
+	if err := x.authenticate(user, password); err != nil {
+		return err
+	}
+	x.out.OK()
+	return nil
+}
+
+func helloCmd(x *call) error {
+	resp3 := x.out.RESP3
+	if len(x.args) > 1 {
+		n, ok := parseInt(x.args[1])
+		switch {
+		case !ok:
+			return replyError("ERR Protocol version is not an integer or out of range")
+		case n != 2 && n != 3:
+			return replyError("NOPROTO unsupported protocol version")
+		}
+		resp3 = n == 3
+	}
+	for i := 2; i < len(x.args); i++ {
+		more := len(x.args) - 1 - i
+		switch {
+		case x.is(i, "AUTH") && more >= 2:
+			if err := x.authenticate(x.args[i+1], x.args[i+2]); err != nil {
+				return err
+			}
+			i += 2
+		case x.is(i, "SETNAME") && more >= 1:
+			if err := x.setName(x.args[i+1]); err != nil {
+				return err
+			}
+			i++
+		default:
+			return replyError("ERR Syntax error in HELLO option '" + cText(x.args[i], 1024) + "'")
+		}
+	}
+	if !x.authed {
+		return replyError("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+	}
+	x.out.RESP3, x.pre.RESP3 = resp3, resp3
+	writeHello(x.out, x.id)
+	return nil
+}
+
+func writeHello(w *wire.Writer, id int64) {
+	w.Map(7)
+	w.BulkString("server")
+	w.BulkString("redis")
+	w.BulkString("version")
+	w.BulkString(Version)
+	w.BulkString("proto")
+	if w.RESP3 {
+		w.Int(3)
+	} else {
+		w.Int(2)
+	}
+	w.BulkString("id")
+	w.Int(id)
+	w.BulkString("mode")
+	w.BulkString("standalone")
+	w.BulkString("role")
+	w.BulkString("master")
+	w.BulkString("modules")
+	w.Array(0)
+}
+
+// subscribeCmd lets a RESP2 connection take invalidations that other
+// connections redirect to it. There is no other publishing and subscribing.
+func subscribeCmd(x *call) error {
+	for _, ch := range x.args[1:] {
+		if string(ch) != invalidateChannel {
+			return replyError("ERR only " + invalidateChannel + " can be subscribed to: this server has no publish and subscribe [unsupported]")
+		}
+	}
+	for range x.args[1:] {
+		x.subs = 1
+		x.subscribed("subscribe")
+	}
+	return nil
+}
+
+func unsubscribeCmd(x *call) error {
+	if len(x.args) == 1 && x.subs == 0 {
+		x.out.Push(3)
+		x.out.BulkString("unsubscribe")
+		x.out.Null()
+		x.out.Int(0)
+		return nil
+	}
+	if len(x.args) == 1 {
+		x.subs = 0
+		x.subscribed("unsubscribe")
+		return nil
+	}
+	for _, ch := range x.args[1:] {
+		if string(ch) == invalidateChannel {
+			x.subs = 0
+		}
+		x.out.Push(3)
+		x.out.BulkString("unsubscribe")
+		x.out.Bulk(ch)
+		x.out.Int(int64(x.subs))
+	}
+	return nil
+}
+
+func (x *call) subscribed(what string) {
+	x.out.Push(3)
+	x.out.BulkString(what)
+	x.out.BulkString(invalidateChannel)
+	x.out.Int(int64(x.subs))
+}

@@ -1,0 +1,323 @@
+package resp
+
+import (
+	"encoding/binary"
+	"hash/crc64"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/skerrydb/skerry/kv"
+)
+
+// The form of DUMP is that of Redis's RDB files, version 10, as described in
+// https://rdb.fnordig.de/file_format.html: a type byte, the value, the version
+// in two bytes and a CRC of all that in eight, both little-endian.
+const (
+	rdbVersion    = 10
+	rdbTypeString = 0
+	rdbFooter     = 10
+
+	// crcPoly is the polynomial of Jones, ad93d23594c935a9, bits reversed.
+	crcPoly = 0x95ac9329ac4bc9b5
+)
+
+// Encodings of a string in the two upper bits of its first byte, and in the
+// lower ones of rdbEncoded.
+const (
+	rdbLen6    = 0
+	rdbLen14   = 1
+	rdbLen32   = 0x80
+	rdbLen64   = 0x81
+	rdbEncoded = 3
+	rdbInt8    = 0
+	rdbInt16   = 1
+	rdbInt32   = 2
+	rdbLZF     = 3
+)
+
+func crcTable() *crc64.Table { return crc64.MakeTable(crcPoly) }
+
+// redisCRC is a CRC that neither begins nor ends with an inversion.
+func redisCRC(t *crc64.Table, b []byte) uint64 { return ^crc64.Update(^uint64(0), t, b) }
+
+// appendDump appends val in the form of DUMP.
+func appendDump(b []byte, t *crc64.Table, val []byte) []byte {
+	start := len(b)
+	b = append(b, rdbTypeString)
+	b = appendRDBString(b, val)
+	b = binary.LittleEndian.AppendUint16(b, rdbVersion)
+	return binary.LittleEndian.AppendUint64(b, redisCRC(t, b[start:]))
+}
+
+func appendRDBString(b, val []byte) []byte {
+	if n, ok := parseInt(val); ok && len(val) <= 11 && n >= math.MinInt32 && n <= math.MaxInt32 {
+		switch {
+		case n >= math.MinInt8 && n <= math.MaxInt8:
+			return append(b, rdbEncoded<<6|rdbInt8, byte(n))
+		case n >= math.MinInt16 && n <= math.MaxInt16:
+			return binary.LittleEndian.AppendUint16(append(b, rdbEncoded<<6|rdbInt16), uint16(n))
+		}
+		return binary.LittleEndian.AppendUint32(append(b, rdbEncoded<<6|rdbInt32), uint32(n))
+	}
+	switch n := len(val); {
+	case n < 1<<6:
+		b = append(b, byte(n))
+	case n < 1<<14:
+		b = append(b, byte(n>>8)|rdbLen14<<6, byte(n))
+	default:
+		b = binary.BigEndian.AppendUint32(append(b, rdbLen32), uint32(n))
+	}
+	return append(b, val...)
+}
+
+// Why a dump cannot be restored.
+const (
+	errDumpSum    replyError = "ERR DUMP payload version or checksum are wrong"
+	errDumpFormat replyError = "ERR Bad data format"
+	errDumpType   replyError = "ERR only strings can be restored here [unsupported]"
+)
+
+// parseDump returns the string in a dump of any version up to ours.
+func parseDump(b []byte, t *crc64.Table) ([]byte, error) {
+	n := len(b) - rdbFooter
+	if n < 0 {
+		return nil, errDumpSum
+	}
+	if binary.LittleEndian.Uint16(b[n:]) > rdbVersion || binary.LittleEndian.Uint64(b[n+2:]) != redisCRC(t, b[:n+2]) {
+		return nil, errDumpSum
+	}
+	b = b[:n]
+	switch {
+	case len(b) == 0:
+		return nil, errDumpFormat
+	case b[0] != rdbTypeString:
+		return nil, errDumpType
+	}
+	val, rest, err := parseRDBString(b[1:])
+	if err == nil && len(rest) > 0 {
+		err = errDumpFormat
+	}
+	return val, err
+}
+
+func parseRDBString(b []byte) (val, rest []byte, err error) {
+	n, enc, b, err := parseRDBLen(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !enc {
+		if n > uint64(len(b)) {
+			return nil, nil, errDumpFormat
+		}
+		return b[:n], b[n:], nil
+	}
+	size := 0
+	switch n {
+	case rdbInt8, rdbInt16, rdbInt32:
+		size = 1 << n
+	case rdbLZF:
+		return parseLZF(b)
+	default:
+		return nil, nil, errDumpFormat
+	}
+	if len(b) < size {
+		return nil, nil, errDumpFormat
+	}
+	var i int64
+	switch size {
+	case 1:
+		i = int64(int8(b[0]))
+	case 2:
+		i = int64(int16(binary.LittleEndian.Uint16(b)))
+	default:
+		i = int64(int32(binary.LittleEndian.Uint32(b)))
+	}
+	return strconv.AppendInt(nil, i, 10), b[size:], nil
+}
+
+// parseRDBLen reads a length; if enc, n says how the string is encoded.
+func parseRDBLen(b []byte) (n uint64, enc bool, rest []byte, err error) {
+	if len(b) == 0 {
+		return 0, false, nil, errDumpFormat
+	}
+	c := b[0]
+	b = b[1:]
+	size := 0
+	switch {
+	case c>>6 == rdbLen6:
+		return uint64(c), false, b, nil
+	case c>>6 == rdbEncoded:
+		return uint64(c & 63), true, b, nil
+	case c>>6 == rdbLen14:
+		size = 1
+	case c == rdbLen32:
+		size = 4
+	case c == rdbLen64:
+		size = 8
+	default:
+		return 0, false, nil, errDumpFormat
+	}
+	if len(b) < size {
+		return 0, false, nil, errDumpFormat
+	}
+	switch size {
+	case 1:
+		n = uint64(c&63)<<8 | uint64(b[0])
+	case 4:
+		n = uint64(binary.BigEndian.Uint32(b))
+	default:
+		n = binary.BigEndian.Uint64(b)
+	}
+	return n, false, b[size:], nil
+}
+
+// parseLZF reads a compressed string: its two lengths and its bytes.
+func parseLZF(b []byte) (val, rest []byte, err error) {
+	packed, enc, b, err := parseRDBLen(b)
+	if err != nil || enc {
+		return nil, nil, errDumpFormat
+	}
+	size, enc, b, err := parseRDBLen(b)
+	if err != nil || enc || packed > uint64(len(b)) || size > kv.MaxValBytes {
+		return nil, nil, errDumpFormat
+	}
+	val, err = unpackLZF(b[:packed], int(size))
+	return val, b[packed:], err
+}
+
+// unpackLZF reverses the compression of liblzf: a control byte below 32 says
+// how many plain bytes follow; any other one refers to earlier output.
+func unpackLZF(b []byte, size int) ([]byte, error) {
+	var out []byte // grows with what is really there
+	for i := 0; i < len(b); {
+		c := int(b[i])
+		i++
+		if c < 32 {
+			if i+c+1 > len(b) || len(out)+c+1 > size {
+				return nil, errDumpFormat
+			}
+			out = append(out, b[i:i+c+1]...)
+			i += c + 1
+			continue
+		}
+		n := c >> 5
+		if n == 7 {
+			if i == len(b) {
+				return nil, errDumpFormat
+			}
+			n += int(b[i])
+			i++
+		}
+		if i == len(b) {
+			return nil, errDumpFormat
+		}
+		from := len(out) - (c&31)<<8 - int(b[i]) - 1
+		i++
+		if n += 2; from < 0 || len(out)+n > size {
+			return nil, errDumpFormat
+		}
+		for k := range n { // may overlap what it writes
+			out = append(out, out[from+k])
+		}
+	}
+	if len(out) != size {
+		return nil, errDumpFormat
+	}
+	return out, nil
+}
+
+func dumpCmd(x *call) error {
+	e, ok, err := x.get(x.args[1])
+	if err != nil {
+		return err
+	}
+	if !ok {
+		x.out.Null()
+		return nil
+	}
+	x.tmp = appendDump(x.scratch(), x.srv.crc, e.Val)
+	x.out.Bulk(x.tmp)
+	return nil
+}
+
+// restoreOptions are those of RESTORE. IDLETIME and FREQ are checked and
+// otherwise without effect: nothing is evicted here.
+type restoreOptions struct{ replace, absolute bool }
+
+func (o *restoreOptions) parse(args [][]byte) error {
+	idle, freq := false, false
+	for i := 0; i < len(args); i++ {
+		more := i+1 < len(args)
+		switch {
+		case wordIs(args[i], "REPLACE"):
+			o.replace = true
+		case wordIs(args[i], "ABSTTL"):
+			o.absolute = true
+		case wordIs(args[i], "IDLETIME") && more && !freq:
+			i++
+			n, ok := parseInt(args[i])
+			if !ok {
+				return errNotInteger
+			}
+			if n < 0 {
+				return replyError("ERR Invalid IDLETIME value, must be >= 0")
+			}
+			idle = true
+		case wordIs(args[i], "FREQ") && more && !idle:
+			i++
+			n, ok := parseInt(args[i])
+			if !ok {
+				return errNotInteger
+			}
+			if n < 0 || n > 255 {
+				return replyError("ERR Invalid FREQ value, must be >= 0 and <= 255")
+			}
+			freq = true
+		default:
+			return errSyntax
+		}
+	}
+	return nil
+}
+
+func restoreCmd(x *call) error {
+	var o restoreOptions
+	if err := o.parse(x.args[4:]); err != nil {
+		return err
+	}
+	key := x.args[1]
+	if !o.replace {
+		_, ok, err := x.tx.Get(key)
+		if err != nil {
+			return err
+		}
+		if ok {
+			return replyError("BUSYKEY Target key name already exists.")
+		}
+	}
+	ms, ok := parseInt(x.args[2])
+	switch {
+	case !ok:
+		return errNotInteger
+	case ms < 0:
+		return replyError("ERR Invalid TTL value, must be >= 0")
+	}
+	val, err := parseDump(x.args[3], x.srv.crc)
+	if err != nil {
+		return err
+	}
+	set := kv.SetOptions{SkipOld: true}
+	if ms > 0 {
+		if !o.absolute {
+			now := x.tx.Now().UnixMilli()
+			ms = min(ms, math.MaxInt64-now) + now
+		}
+		set.Expires = time.UnixMilli(ms)
+	}
+	if _, err := x.tx.Set(key, val, set); err != nil {
+		return err
+	}
+	x.out.OK()
+	return nil
+}

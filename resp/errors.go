@@ -1,0 +1,92 @@
+package resp
+
+import (
+	"errors"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// replyError is an error whose text is the whole reply, as Redis words it. A
+// command that returns one has written nothing.
+type replyError string
+
+// Error returns the reply without its leading "-".
+func (e replyError) Error() string { return string(e) }
+
+// Replies that more than one command gives.
+const (
+	errSyntax      replyError = "ERR syntax error"
+	errNotInteger  replyError = "ERR value is not an integer or out of range"
+	errNotFloat    replyError = "ERR value is not a valid float"
+	errOverflow    replyError = "ERR increment or decrement would overflow"
+	errNoKey       replyError = "ERR no such key"
+	errOutOfRange  replyError = "ERR index out of range"
+	errTooBig      replyError = "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
+	errNaN         replyError = "ERR increment would produce NaN or Infinity"
+	errWrongType   replyError = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	errNoAuth      replyError = "NOAUTH Authentication required."
+	errWrongPass   replyError = "WRONGPASS invalid username-password pair or user is disabled."
+	errNoTxn       replyError = "ERR Command not allowed inside a transaction"
+	errExecAbort   replyError = "EXECABORT Transaction discarded because of previous errors."
+	errReplyTooBig replyError = "ERR the reply would be over the limit of 256 MiB [limit]"
+	errSameObject  replyError = "ERR source and destination objects are the same"
+	errDBRange     replyError = "ERR DB index is out of range"
+)
+
+// codeReply maps the engine's error codes to RESP errors: the first word of
+// the reply, which clients switch on. Codes that are not listed have ERR. This
+// is the only such map.
+func codeReply(c engine.Code) string {
+	switch c {
+	case engine.CodeMemoryFull:
+		return "OOM"
+	case engine.CodeReadOnly:
+		return "READONLY"
+	case engine.CodeQueueFull:
+		return "BUSY"
+	case engine.CodeDiskFull, engine.CodeStopped:
+		return "MISCONF"
+	case engine.CodeNotLeader:
+		return "CLUSTERDOWN"
+	case engine.CodeConflict, engine.CodePositionTimeout:
+		return "TRYAGAIN"
+	case engine.CodeUnauthenticated:
+		return "NOAUTH"
+	}
+	return "ERR"
+}
+
+// replyText turns any error into the text of a RESP error.
+func (s *Server) replyText(err error) string {
+	if e, ok := errors.AsType[replyError](err); ok {
+		return string(e)
+	}
+	switch code := engine.CodeOf(err); code {
+	case engine.CodeNotInteger:
+		return string(errNotInteger)
+	case engine.CodeOverflow:
+		return string(errOverflow)
+	case engine.CodeInternal:
+		s.opts.Logger.Error("a command failed", "err", err)
+		return "ERR internal error [internal]"
+	default:
+		if e, ok := errors.AsType[*engine.Error](err); ok {
+			return codeReply(code) + " " + e.Error()
+		}
+		return codeReply(code) + " " + err.Error()
+	}
+}
+
+// spoils reports whether err ends a whole transaction: the engine refused a
+// write that may be one of several of its command. An error of the command
+// itself came before its first write and spoils nothing.
+func spoils(err error) bool {
+	if _, ok := errors.AsType[replyError](err); ok {
+		return false
+	}
+	switch engine.CodeOf(err) {
+	case engine.CodeNotInteger, engine.CodeOverflow, engine.CodeKeyEmpty, engine.CodeKeyTooLarge:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,366 @@
+package resp
+
+import (
+	"time"
+
+	"github.com/skerrydb/skerry/kv"
+)
+
+func genericCommands() []command {
+	one, all, two := keyRange{1, 1, 1}, keyRange{1, -1, 1}, keyRange{1, 2, 1}
+	return []command{
+		{name: "copy", arity: -3, kind: kindWrite, keys: two, run: copyCmd},
+		{name: "del", arity: -2, kind: kindWrite, keys: all, run: delCmd},
+		{name: "dump", arity: 2, kind: kindRead, keys: one, run: dumpCmd},
+		{name: "exists", arity: -2, kind: kindRead, keys: all, run: existsCmd},
+		{name: "expire", arity: -3, kind: kindWrite, keys: one, run: expireCmd},
+		{name: "expireat", arity: -3, kind: kindWrite, keys: one, run: expireAtCmd},
+		{name: "expiretime", arity: 2, kind: kindRead, keys: one, run: expireTimeCmd},
+		{name: "keys", arity: 2, kind: kindScan, run: keysCmd},
+		{name: "migrate", arity: -6, kind: kindAdmin, flags: flagNoMulti | flagMovable | flagMayWrite, keys: keyRange{3, 3, 1}, run: migrateCmd},
+		{name: "move", arity: 3, kind: kindWrite, keys: one, run: moveCmd},
+		{name: "object", arity: -2, subs: objectCommands()},
+		{name: "persist", arity: 2, kind: kindWrite, keys: one, run: persistCmd},
+		{name: "pexpire", arity: -3, kind: kindWrite, keys: one, run: pexpireCmd},
+		{name: "pexpireat", arity: -3, kind: kindWrite, keys: one, run: pexpireAtCmd},
+		{name: "pexpiretime", arity: 2, kind: kindRead, keys: one, run: pexpireTimeCmd},
+		{name: "pttl", arity: 2, kind: kindRead, keys: one, run: pttlCmd},
+		{name: "randomkey", arity: 1, kind: kindScan, run: randomKeyCmd},
+		{name: "rename", arity: 3, kind: kindWrite, keys: two, run: renameCmd},
+		{name: "renamenx", arity: 3, kind: kindWrite, keys: two, run: renameNXCmd},
+		{name: "restore", arity: -4, kind: kindWrite, keys: one, run: restoreCmd},
+		{name: "scan", arity: -2, kind: kindScan, run: scanCmd},
+		{name: "sort", arity: -2, kind: kindWrite, flags: flagMovable, keys: one, run: sortCmd},
+		{name: "sort_ro", arity: -2, kind: kindRead, flags: flagMovable, keys: one, run: sortCmd},
+		{name: "touch", arity: -2, kind: kindRead, keys: all, run: existsCmd},
+		{name: "ttl", arity: 2, kind: kindRead, keys: one, run: ttlCmd},
+		{name: "type", arity: 2, kind: kindRead, keys: one, run: typeCmd},
+		{name: "unlink", arity: -2, kind: kindWrite, keys: all, run: delCmd},
+		{name: "wait", arity: 3, kind: kindAdmin, run: waitCmd},
+	}
+}
+
+func delCmd(x *call) error {
+	n := int64(0)
+	for _, key := range x.args[1:] {
+		ok, err := x.tx.Delete(key)
+		if err != nil {
+			return err
+		}
+		n += number(ok)
+	}
+	x.out.Int(n)
+	return nil
+}
+
+func existsCmd(x *call) error {
+	n := int64(0)
+	for _, key := range x.args[1:] {
+		_, ok, err := x.get(key)
+		if err != nil {
+			return err
+		}
+		n += number(ok)
+	}
+	x.out.Int(n)
+	return nil
+}
+
+func typeCmd(x *call) error {
+	_, ok, err := x.tx.Get(x.args[1])
+	if err != nil {
+		return err
+	}
+	if ok {
+		x.out.Simple("string")
+	} else {
+		x.out.Simple("none")
+	}
+	return nil
+}
+
+// set is how copies of entries are written: with their expiry.
+func copyOptions(e kv.Entry) kv.SetOptions {
+	return kv.SetOptions{Expires: e.Expires, SkipOld: true}
+}
+
+func renameCmd(x *call) error {
+	from, to := x.args[1], x.args[2]
+	e, ok, err := x.tx.Get(from)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return errNoKey
+	}
+	if string(from) != string(to) {
+		if _, err := x.tx.Set(to, e.Val, copyOptions(e)); err != nil {
+			return err
+		}
+		if _, err := x.tx.Delete(from); err != nil {
+			return err
+		}
+	}
+	x.out.OK()
+	return nil
+}
+
+func renameNXCmd(x *call) error {
+	from, to := x.args[1], x.args[2]
+	e, ok, err := x.tx.Get(from)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return errNoKey
+	}
+	o := copyOptions(e)
+	o.OnlyNew = true
+	res, err := x.tx.Set(to, e.Val, o)
+	if err != nil {
+		return err
+	}
+	if res.Written {
+		if _, err := x.tx.Delete(from); err != nil {
+			return err
+		}
+	}
+	x.out.Int(number(res.Written))
+	return nil
+}
+
+func copyCmd(x *call) error {
+	from, to, db, replace := x.args[1], x.args[2], x.db, false
+	for i := 3; i < len(x.args); i++ {
+		switch {
+		case x.is(i, "REPLACE"):
+			replace = true
+		case x.is(i, "DB") && i+1 < len(x.args):
+			i++
+			n, err := dbArg(x.args[i])
+			if err != nil {
+				return err
+			}
+			db = n
+		default:
+			return errSyntax
+		}
+	}
+	if db == x.db && string(from) == string(to) {
+		return errSameObject
+	}
+	e, ok, err := x.tx.Get(from)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		x.out.Int(0)
+		return nil
+	}
+	o := copyOptions(e)
+	o.OnlyNew = !replace
+	x.tx.Select(db)
+	res, err := x.tx.Set(to, e.Val, o)
+	x.tx.Select(x.db)
+	if err != nil {
+		return err
+	}
+	x.out.Int(number(res.Written))
+	return nil
+}
+
+// dbArg reads the number of a database.
+func dbArg(arg []byte) (uint8, error) {
+	n, err := intArg(arg)
+	if err != nil {
+		return 0, errNotInteger
+	}
+	if n < 0 || n >= Databases {
+		return 0, errDBRange
+	}
+	return uint8(n), nil
+}
+
+func moveCmd(x *call) error {
+	db, err := dbArg(x.args[2])
+	if err != nil {
+		return err
+	}
+	if db == x.db {
+		return errSameObject
+	}
+	key := x.args[1]
+	e, ok, err := x.tx.Get(key)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		x.out.Int(0)
+		return nil
+	}
+	o := copyOptions(e)
+	o.OnlyNew = true
+	x.tx.Select(db)
+	res, err := x.tx.Set(key, e.Val, o)
+	x.tx.Select(x.db)
+	if err != nil {
+		return err
+	}
+	if res.Written {
+		if _, err := x.tx.Delete(key); err != nil {
+			return err
+		}
+	}
+	x.out.Int(number(res.Written))
+	return nil
+}
+
+// SORT is for lists and sets. There are none, so a key is missing or of the
+// wrong kind.
+func sortCmd(x *call) error {
+	var dst []byte
+	for i := 2; i < len(x.args); i++ {
+		more := len(x.args) - 1 - i
+		switch {
+		case x.is(i, "ASC"), x.is(i, "DESC"), x.is(i, "ALPHA"):
+		case x.is(i, "LIMIT") && more >= 2:
+			for range 2 {
+				i++
+				if _, ok := parseInt(x.args[i]); !ok {
+					return errNotInteger
+				}
+			}
+		case (x.is(i, "BY") || x.is(i, "GET")) && more >= 1:
+			i++
+		case x.is(i, "STORE") && more >= 1 && x.cmd.name == "sort":
+			i++
+			dst = x.args[i]
+		default:
+			return errSyntax
+		}
+	}
+	_, ok, err := x.tx.Get(x.args[1])
+	switch {
+	case err != nil:
+		return err
+	case ok:
+		return errWrongType
+	case dst == nil:
+		x.out.Array(0)
+		return nil
+	}
+	if _, err := x.tx.Delete(dst); err != nil {
+		return err
+	}
+	x.out.Int(0)
+	return nil
+}
+
+// movableKeys finds the keys of SORT, whose STORE may stand anywhere, and of
+// MIGRATE, which has one key or a list behind KEYS.
+func movableKeys(c *command, args [][]byte, fn func(key []byte) bool) {
+	if c.name == "migrate" {
+		for i := 6; i < len(args); i++ {
+			if wordIs(args[i], "KEYS") && len(args[3]) == 0 {
+				for _, key := range args[i+1:] {
+					if !fn(key) {
+						return
+					}
+				}
+				return
+			}
+		}
+		fn(args[3])
+		return
+	}
+	if !fn(args[1]) {
+		return
+	}
+	var dst []byte
+	for i := 2; i < len(args); i++ {
+		switch {
+		case wordIs(args[i], "LIMIT"):
+			i += 2
+		case wordIs(args[i], "BY"), wordIs(args[i], "GET"):
+			i++
+		case wordIs(args[i], "STORE") && i+1 < len(args):
+			i++
+			dst = args[i]
+		}
+	}
+	if dst != nil {
+		fn(dst)
+	}
+}
+
+// waitCmd waits for replicas. None are known to the clients of this protocol:
+// an acknowledged write is already as safe as the engine makes it.
+func waitCmd(x *call) error {
+	n, ok := parseInt(x.args[1])
+	if !ok {
+		return errNotInteger
+	}
+	d, err := timeoutArg(x.args[2])
+	if err != nil {
+		return err
+	}
+	if n > 0 && x.tx == nil {
+		if u, ok := x.block(d); ok && u.asError {
+			return replyError("UNBLOCKED client unblocked via CLIENT UNBLOCK")
+		}
+	}
+	x.out.Int(0)
+	return nil
+}
+
+// pollEvery is how often a blocked connection looks whether its client is gone.
+const pollEvery = 50 * time.Millisecond
+
+// block waits for d, for ever if d is 0, or until CLIENT UNBLOCK. What the
+// client sends meanwhile is kept. The call's arguments are lost.
+func (c *conn) block(d time.Duration) (u unblock, ok bool) {
+	c.flush()
+	c.setBlocked(true)
+	c.pushes.idle(c)
+	defer func() {
+		c.pushes.busy()
+		c.setBlocked(false)
+		c.nc.SetReadDeadline(time.Time{})
+		select { // it came too late
+		case <-c.unblocked:
+		default:
+		}
+	}()
+	end := time.Now().Add(d)
+	for !c.ending.Load() && !c.killed.Load() {
+		next := time.Now().Add(pollEvery)
+		if d > 0 && end.Before(next) {
+			next = end
+		}
+		if used, _ := c.rd.Buffered(); used < flushBytes {
+			c.nc.SetReadDeadline(next)
+			if err := c.rd.Fill(); err != nil && !isTimeout(err) {
+				c.closing = true
+				return unblock{}, false
+			}
+		} else {
+			time.Sleep(time.Until(next))
+		}
+		select {
+		case u = <-c.unblocked:
+			return u, true
+		default:
+		}
+		if d > 0 && !time.Now().Before(end) {
+			return unblock{}, false
+		}
+	}
+	c.closing = true
+	return unblock{}, false
+}
+
+func (c *conn) setBlocked(on bool) {
+	c.mu.Lock()
+	c.blocked = on
+	c.mu.Unlock()
+}

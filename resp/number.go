@@ -1,0 +1,116 @@
+package resp
+
+import (
+	"math"
+	"math/big"
+	"strings"
+)
+
+// parseInt reads an int64 in the form that Redis takes: no plus sign, leading
+// zeros or spaces.
+func parseInt(b []byte) (n int64, ok bool) {
+	digits, neg := b, false
+	if len(b) > 0 && b[0] == '-' {
+		digits, neg = b[1:], true
+	}
+	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' && len(b) > 1 {
+		return 0, false
+	}
+	var u uint64 // 19 digits cannot overflow it
+	for _, c := range digits {
+		if c-'0' > 9 {
+			return 0, false
+		}
+		u = u*10 + uint64(c-'0')
+	}
+	switch {
+	case neg && u <= 1<<63:
+		return -int64(u), true
+	case !neg && u <= math.MaxInt64:
+		return int64(u), true
+	}
+	return 0, false
+}
+
+// intArg reads a number that Redis keeps in a C int.
+func intArg(b []byte) (int, error) {
+	n, ok := parseInt(b)
+	switch {
+	case !ok:
+		return 0, errNotInteger
+	case n < math.MinInt32 || n > math.MaxInt32:
+		return 0, replyError("ERR value is out of range, value must between -2147483648 and 2147483647")
+	}
+	return int(n), nil
+}
+
+// longDoubleBits is the precision of the x87 long double in which Redis adds
+// floating-point numbers.
+const longDoubleBits = 64
+
+// Binary exponents of a long double as big.Float counts them.
+const (
+	maxLongDoubleExp = 16384
+	minLongDoubleExp = -16444
+)
+
+// parseFloat reads a number as strtold does for Redis: decimal or hexadecimal,
+// infinities, no spaces. The precision is that of a long double.
+func parseFloat(b []byte) (*big.Float, bool) {
+	if len(b) == 0 || len(b) >= 256 {
+		return nil, false
+	}
+	s := strings.ToLower(string(b))
+	body := strings.TrimLeft(s, "+-")
+	if len(s)-len(body) > 1 {
+		return nil, false
+	}
+	f := new(big.Float).SetPrec(longDoubleBits)
+	base, digits := 10, "0123456789.e+-"
+	switch {
+	case body == "inf" || body == "infinity":
+		return f.SetInf(s[0] == '-'), true
+	case strings.HasPrefix(body, "0x"):
+		base, digits = 0, "0123456789abcdef.xp+-"
+	}
+	if strings.Trim(body, digits) != "" {
+		return nil, false
+	}
+	if _, _, err := f.Parse(s, base); err != nil || f.IsInf() {
+		return nil, false
+	}
+	if f.Sign() != 0 && (f.MantExp(nil) > maxLongDoubleExp || f.MantExp(nil) < minLongDoubleExp) {
+		return nil, false
+	}
+	if f.Sign() == 0 && strings.ContainsAny(mantissa(body, base), "123456789abcdef") {
+		return nil, false // too small to be told from zero
+	}
+	return f, true
+}
+
+// mantissa is the part of a number before its exponent.
+func mantissa(s string, base int) string {
+	if base == 0 {
+		s, _, _ = strings.Cut(s[2:], "p")
+		return s
+	}
+	s, _, _ = strings.Cut(s, "e")
+	return s
+}
+
+// appendFloat writes f as Redis does: at most 17 digits after the point,
+// without trailing zeros.
+func appendFloat(b []byte, f *big.Float) []byte {
+	start := len(b)
+	b = f.Append(b, 'f', 17)
+	for b[len(b)-1] == '0' {
+		b = b[:len(b)-1]
+	}
+	if b[len(b)-1] == '.' {
+		b = b[:len(b)-1]
+	}
+	if string(b[start:]) == "-0" {
+		return append(b[:start], '0')
+	}
+	return b
+}

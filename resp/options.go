@@ -1,0 +1,119 @@
+package resp
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// Databases is how many databases SELECT can choose from: the first key spaces of kv.
+const Databases = 16
+
+// Version is the version of Redis whose answers are given.
+const Version = "7.0.15"
+
+// Limits. What goes over one is answered with an error or ends the connection,
+// as said.
+const (
+	// MaxReplyBytes bounds one reply; a command that would go over it answers
+	// with an error.
+	MaxReplyBytes = 256 << 20
+	// MaxChunk is how many commands of a pipeline are gathered before they run.
+	MaxChunk = 1024
+	// MaxQueuedBytes bounds the commands that wait for EXEC on one connection;
+	// a further one is refused and spoils the transaction.
+	MaxQueuedBytes = 64 << 20
+	// MaxQueued bounds their number.
+	MaxQueued = 100_000
+	// MaxWatched bounds the keys that one connection watches.
+	MaxWatched = 10_000
+	// MaxCursors bounds the SCAN cursors that the server remembers; the oldest
+	// one is forgotten for a new one.
+	MaxCursors = 10_000
+	// MaxTrackedKeys bounds the keys remembered for CLIENT TRACKING; over it,
+	// clients are told to drop the keys that were forgotten.
+	MaxTrackedKeys = 1_000_000
+	// MaxPushBytes bounds the pushes that wait for one connection; over it the
+	// connection is closed.
+	MaxPushBytes = 8 << 20
+	// MaxLCSCells bounds the product of the lengths of LCS's strings.
+	MaxLCSCells = 16 << 20
+	// MaxFlushAtOnce is how many keys FLUSHDB and FLUSHALL remove in one
+	// transaction; more go in steps that others see.
+	MaxFlushAtOnce = 10_000
+)
+
+// Output of one connection is written when it reaches this size, even if more
+// commands of the pipeline wait.
+const flushBytes = 1 << 20
+
+// Options configure a Server. The zero value works.
+type Options struct {
+	// Password that clients must give with AUTH or HELLO; empty: none is needed.
+	Password string
+
+	// TLS, if not nil, is spoken on every connection.
+	TLS *tls.Config
+
+	// MaxClients bounds the connections; one more is told so and closed.
+	// 0 means 10,000.
+	MaxClients int
+
+	// IdleTimeout closes connections that send nothing for so long. 0: never.
+	IdleTimeout time.Duration
+
+	// WriteTimeout closes connections that do not take a reply for so long.
+	// 0 means one minute.
+	WriteTimeout time.Duration
+
+	// Wire bounds what a client sends; zero fields have wire's defaults.
+	Wire wire.Limits
+
+	// Meter, if not nil, gives the engine's figures for INFO.
+	Meter engine.Meter
+
+	// Durable says whether an acknowledged write survives a crash, as CONFIG
+	// GET appendonly tells clients. It follows from the engine's promises.
+	Durable bool
+
+	// Build is the version of this program, for INFO.
+	Build string
+
+	// Logger gets what an operator should know; default slog.Default.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.MaxClients < 0 || o.IdleTimeout < 0 || o.WriteTimeout < 0 {
+		return o, engine.Errorf(engine.CodeInvalid, "resp: an option is negative")
+	}
+	if o.Wire.MaxBulk > kv.MaxValBytes {
+		return o, engine.Errorf(engine.CodeInvalid, "resp: Wire.MaxBulk is %d, at most %d", o.Wire.MaxBulk, kv.MaxValBytes)
+	}
+	if o.MaxClients == 0 {
+		o.MaxClients = 10_000
+	}
+	if o.WriteTimeout == 0 {
+		o.WriteTimeout = time.Minute
+	}
+	if o.Wire.MaxBulk == 0 {
+		o.Wire.MaxBulk = kv.MaxValBytes
+	}
+	if o.Build == "" {
+		o.Build = "unknown"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o, nil
+}
+
+// String hides the password.
+func (o Options) String() string {
+	return fmt.Sprintf("{password:%t tls:%t maxclients:%d}", o.Password != "", o.TLS != nil, o.MaxClients)
+}

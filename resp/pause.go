@@ -1,0 +1,89 @@
+package resp
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// pause holds clients back for CLIENT PAUSE.
+type pause struct {
+	active atomic.Bool // there may be a pause: look closer
+
+	mu      sync.Mutex // guards the fields below
+	until   time.Time
+	all     bool
+	changed chan struct{} // closed when a pause begins or ends
+}
+
+func (p *pause) init() { p.changed = make(chan struct{}) }
+
+// set begins a pause or makes the present one longer and wider, as Redis does:
+// neither its end comes nearer nor does it change from all to writes.
+func (p *pause) set(until time.Time, all bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	running := time.Now().Before(p.until)
+	if !running || until.After(p.until) {
+		p.until = until
+	}
+	p.all = all || running && p.all
+	p.wake()
+	p.active.Store(true)
+}
+
+func (p *pause) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until, p.all = time.Time{}, false
+	p.active.Store(false)
+	p.wake()
+}
+
+func (p *pause) wake() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// left says how long a command has to wait, 0 if it need not, and what to
+// listen to for news.
+func (p *pause) left(write bool) (time.Duration, chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := time.Until(p.until)
+	if d <= 0 {
+		p.active.Store(false)
+		return 0, nil
+	}
+	if !p.all && !write {
+		return 0, nil
+	}
+	return d, p.changed
+}
+
+// waitPaused answers what came before cmd and waits while it is held back.
+func (c *conn) waitPaused(cmd *command) {
+	write := cmd.write() || cmd.kind == kindExec && c.multi.count >= 0 && c.multi.write
+	for first := true; ; first = false {
+		d, changed := c.srv.pause.left(write)
+		if d <= 0 {
+			return
+		}
+		if first {
+			c.runOps()
+			c.flush()
+			c.pushes.idle(c)
+			defer c.pushes.busy()
+		}
+		t := time.NewTimer(d)
+		select {
+		case <-t.C:
+		case <-changed:
+		case <-c.done:
+			c.closing = true
+			t.Stop()
+			return
+		}
+		t.Stop()
+	}
+}

@@ -1,0 +1,202 @@
+package resp
+
+import (
+	"context"
+	"errors"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// errLater is what runEach returns for a command that has to wait because the
+// output is full. Its transaction has done nothing.
+var errLater = errors.New("the output is full")
+
+// runState is how far the ops have come.
+type runState struct {
+	from     int   // first op of the View or UpdateEach that runs
+	at       int   // the next op
+	stop     int   // the first op that has to wait; -1: none
+	outStart int   // where the output of from begins
+	starts   []int // where the output of each op since from begins
+	hits     int64
+	misses   int64
+}
+
+// runOps runs all ops and appends their replies, and those between them.
+func (c *conn) runOps() {
+	if len(c.ops) > 0 {
+		c.runAll()
+	}
+	if len(c.pre.Buf) > 0 {
+		c.out.Raw(c.preOf(len(c.ops)))
+		c.pre.Buf = c.pre.Buf[:0]
+	}
+	clear(c.ops)
+	c.ops = c.ops[:0]
+	c.multi.tidy()
+}
+
+func (c *conn) runAll() {
+	r := &c.run
+	r.hits, r.misses = 0, 0
+	for i := 0; i < len(c.ops); i = r.at {
+		r.from, r.at, r.stop, r.outStart = i, i, -1, len(c.out.Buf)
+		c.noteBefore(i)
+		if c.ops[i].write {
+			c.update()
+		} else {
+			c.view()
+		}
+		if r.at < len(c.ops) && !c.flush() {
+			c.closing = true
+			break
+		}
+	}
+	if r.hits != 0 {
+		c.srv.stats.hits.Add(r.hits)
+	}
+	if r.misses != 0 {
+		c.srv.stats.misses.Add(r.misses)
+	}
+}
+
+// preOf returns the replies that stand before op i.
+func (c *conn) preOf(i int) []byte {
+	from, to := 0, len(c.pre.Buf)
+	if i > 0 {
+		from = c.ops[i-1].pre
+	}
+	if i < len(c.ops) {
+		to = c.ops[i].pre
+	}
+	return c.pre.Buf[from:to]
+}
+
+// view runs the reading ops from run.from on in one snapshot.
+func (c *conn) view() {
+	r := &c.run
+	pos, err := c.srv.store.View(context.Background(), engine.Read{}, 0, c.viewFn)
+	if err != nil {
+		for r.at = r.from; r.at < len(c.ops) && !c.ops[r.at].write; r.at++ {
+		}
+		c.failOps(err)
+		return
+	}
+	c.noteAfter(r.from, r.at, pos)
+}
+
+// runView is what view gives to the store.
+func (c *conn) runView(t *kv.Tx) error {
+	r := &c.run
+	c.out.Buf = c.out.Buf[:r.outStart]
+	for r.at = r.from; r.at < len(c.ops) && !c.ops[r.at].write; r.at++ {
+		if r.at > r.from && len(c.out.Buf)-r.outStart > flushBytes {
+			break
+		}
+		if err := c.runOp(t, r.at); err != nil && engine.CodeOf(err) == engine.CodeConflict {
+			return err // the engine may want to try again
+		}
+	}
+	return nil
+}
+
+// update runs all ops from run.from on, each as a transaction of its own. What
+// is read there is read after the writes before it.
+func (c *conn) update() {
+	r := &c.run
+	n := len(c.ops) - r.from
+	r.starts = r.starts[:0]
+	pos, err := c.srv.store.UpdateEach(context.Background(), n, c.eachFn)
+	r.at = len(c.ops)
+	if r.stop >= 0 {
+		r.at = r.stop
+	}
+	if err != nil {
+		c.failOps(err)
+		return
+	}
+	c.noteAfter(r.from, r.at, pos)
+}
+
+// runEach is what update gives to the store. It may be called again for the
+// same i, or begin anew.
+func (c *conn) runEach(t *kv.Tx, i int) error {
+	r := &c.run
+	if i < len(r.starts) {
+		c.out.Buf = c.out.Buf[:r.starts[i]]
+		r.starts = r.starts[:i]
+		if r.stop >= r.from+i {
+			r.stop = -1
+		}
+	}
+	if r.stop < 0 && i > 0 && len(c.out.Buf)-r.outStart > flushBytes {
+		r.stop = r.from + i
+	}
+	r.starts = append(r.starts, len(c.out.Buf))
+	if r.stop >= 0 {
+		return errLater
+	}
+	return c.runOp(t, r.from+i)
+}
+
+// runOp runs op i and appends its reply. An error means that the transaction
+// is to be undone; it is in the reply already.
+func (c *conn) runOp(t *kv.Tx, i int) error {
+	o := &c.ops[i]
+	if len(c.pre.Buf) > 0 {
+		c.out.Raw(c.preOf(i))
+	}
+	start := len(c.out.Buf)
+	t.Select(o.db)
+	x := &c.x
+	x.conn, x.cmd, x.args, x.tx, x.db, x.out = c, o.cmd, o.args, t, o.db, &c.out
+	var err error
+	if o.exec {
+		err = x.execQueue(o.queue, o.watched)
+	} else {
+		err = o.cmd.run(x)
+	}
+	if err != nil {
+		c.fail(&c.out, start, err)
+	} else if o.write && c.track.noloop {
+		c.track.wrote(t.Now())
+	}
+	if o.mute {
+		c.out.Buf = c.out.Buf[:start]
+	}
+	return err
+}
+
+// failOps answers the ops from run.from to run.at with an error, because none
+// of their results may be used.
+func (c *conn) failOps(err error) {
+	r := &c.run
+	c.out.Buf = c.out.Buf[:r.outStart]
+	for i := r.from; i < r.at; i++ {
+		c.out.Raw(c.preOf(i))
+		if !c.ops[i].mute {
+			c.fail(&c.out, len(c.out.Buf), err)
+		}
+	}
+}
+
+// runAlone runs a command that does not mix with others. Those before it have
+// been answered.
+func (c *conn) runAlone(cmd *command, args [][]byte, mute bool) {
+	start := len(c.out.Buf)
+	c.x = call{conn: c, cmd: cmd, args: args, db: c.db, out: &c.out}
+	if cmd.kind == kindScan {
+		c.ops = append(c.ops, op{cmd: cmd, args: args, db: c.db, mute: mute, note: c.track.on && c.track.notes(cmd)})
+		c.runOps()
+		return
+	}
+	c.invoke(start)
+	if cmd.name == "client|reply" {
+		mute = c.replyOff || c.skipNext
+	}
+	if mute {
+		c.out.Buf = c.out.Buf[:min(start, len(c.out.Buf))]
+	}
+	c.show()
+}

@@ -1,0 +1,260 @@
+package resp
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"hash/crc64"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/feed"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// closeGrace is how long Serve waits for commands in flight when it ends.
+const closeGrace = 5 * time.Second
+
+// Server serves Redis clients. It is safe for concurrent use.
+type Server struct {
+	store    *kv.Store
+	feed     *feed.Feed // nil: CLIENT TRACKING is refused
+	opts     Options
+	password [sha256.Size]byte
+	table    map[string]*command
+	crc      *crc64.Table
+	docs     docs
+	bufs     wire.Buffers
+	started  time.Time
+	runID    string
+	stats    stats
+	pause    pause
+	cursors  cursors
+	tracker  tracker
+
+	nextID atomic.Int64
+
+	mu        sync.Mutex // guards the fields below
+	conns     map[int64]*conn
+	listeners map[net.Listener]struct{}
+	closed    bool
+	done      chan struct{} // closed with closed
+}
+
+// New returns a Server of the keys in store. The first Databases spaces of it
+// are the databases. Without a feed CLIENT TRACKING answers with an error.
+func New(store *kv.Store, f *feed.Feed, o Options) (*Server, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		store: store, feed: f, opts: o,
+		password:  sha256.Sum256([]byte(o.Password)),
+		table:     commands(),
+		crc:       crcTable(),
+		started:   time.Now(),
+		runID:     newRunID(),
+		conns:     map[int64]*conn{},
+		listeners: map[net.Listener]struct{}{},
+		done:      make(chan struct{}),
+	}
+	s.pause.init()
+	s.cursors.init()
+	s.tracker.init(s)
+	return s, nil
+}
+
+// Serve accepts connections from l until ctx ends, Close is called or l fails.
+// It closes l, lets commands in flight finish, closes all connections that it
+// accepted and then returns; the error is nil unless l failed. It may be called
+// for several listeners.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	if s.opts.TLS != nil {
+		l = tls.NewListener(l, s.opts.TLS)
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		l.Close()
+		return engine.Errorf(engine.CodeClosed, "resp: the server is closed")
+	}
+	s.listeners[l] = struct{}{}
+	s.mu.Unlock()
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+
+	var mine connGroup
+	err := s.accept(l, &mine)
+	s.mu.Lock()
+	delete(s.listeners, l)
+	if s.closed || ctx.Err() != nil {
+		err = nil
+	}
+	s.mu.Unlock()
+	l.Close()
+	mine.end(closeGrace)
+	return err
+}
+
+// accept starts a goroutine for every connection until l is closed.
+func (s *Server) accept(l net.Listener, mine *connGroup) error {
+	pause := 5 * time.Millisecond
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			if ne, ok := errors.AsType[net.Error](err); ok && !errors.Is(err, net.ErrClosed) && ne.Timeout() {
+				time.Sleep(pause)
+				pause = min(2*pause, time.Second)
+				continue
+			}
+			return err
+		}
+		pause = 5 * time.Millisecond
+		s.stats.connections.Add(1)
+		c := s.newConn(nc)
+		if c == nil {
+			continue
+		}
+		mine.start(c)
+	}
+}
+
+// newConn registers a connection, or refuses it and returns nil.
+func (s *Server) newConn(nc net.Conn) *conn {
+	c := newConn(s, nc, s.nextID.Add(1))
+	s.mu.Lock()
+	refuse := s.closed || len(s.conns) >= s.opts.MaxClients
+	if !refuse {
+		s.conns[c.id] = c
+	}
+	s.mu.Unlock()
+	if !refuse {
+		return c
+	}
+	s.stats.rejected.Add(1)
+	go func() {
+		nc.SetDeadline(time.Now().Add(time.Second))
+		nc.Write([]byte("-ERR max number of clients reached\r\n"))
+		nc.Close()
+	}()
+	return nil
+}
+
+func (s *Server) remove(c *conn) {
+	s.mu.Lock()
+	delete(s.conns, c.id)
+	s.mu.Unlock()
+}
+
+// clients returns the connections, by id.
+func (s *Server) clients() []*conn {
+	s.mu.Lock()
+	list := make([]*conn, 0, len(s.conns))
+	for _, c := range s.conns {
+		list = append(list, c)
+	}
+	s.mu.Unlock()
+	sortConns(list)
+	return list
+}
+
+// client returns the connection with the given id, or nil.
+func (s *Server) client(id int64) *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conns[id]
+}
+
+// Close ends all Serve calls and connections. It does not wait for Serve.
+func (s *Server) Close() {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.done)
+	}
+	for l := range s.listeners {
+		l.Close()
+	}
+	for _, c := range s.conns {
+		c.kill()
+	}
+	s.mu.Unlock()
+	s.tracker.close()
+}
+
+// connGroup is the connections of one Serve call.
+type connGroup struct {
+	wg    sync.WaitGroup
+	mu    sync.Mutex
+	conns map[*conn]struct{}
+}
+
+func (g *connGroup) start(c *conn) {
+	g.mu.Lock()
+	if g.conns == nil {
+		g.conns = map[*conn]struct{}{}
+	}
+	g.conns[c] = struct{}{}
+	g.mu.Unlock()
+	g.wg.Go(func() {
+		c.serve()
+		g.mu.Lock()
+		delete(g.conns, c)
+		g.mu.Unlock()
+	})
+}
+
+// end lets every connection finish what it is running, and closes those that
+// do not within the grace.
+func (g *connGroup) end(grace time.Duration) {
+	g.each((*conn).finish)
+	done := make(chan struct{})
+	go func() {
+		g.wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return
+	case <-time.After(grace):
+	}
+	g.each((*conn).kill)
+	<-done
+}
+
+func (g *connGroup) each(fn func(*conn)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for c := range g.conns {
+		fn(c)
+	}
+}
+
+// stats counts what INFO reports.
+type stats struct {
+	connections, rejected   atomic.Int64
+	commands, errors        atomic.Int64
+	hits, misses            atomic.Int64
+	netIn, netOut           atomic.Int64
+	limited                 atomic.Int64 // connections closed for not reading
+	invalidations, protoErr atomic.Int64
+}
+
+func (s *stats) reset() {
+	for _, n := range []*atomic.Int64{&s.connections, &s.rejected, &s.commands, &s.errors, &s.hits,
+		&s.misses, &s.netIn, &s.netOut, &s.limited, &s.invalidations, &s.protoErr} {
+		n.Store(0)
+	}
+}
+
+// logger returns the logger for one connection's faults.
+func (c *conn) logger() *slog.Logger {
+	return c.srv.opts.Logger.With("client", c.id, "addr", c.nc.RemoteAddr().String())
+}

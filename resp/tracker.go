@@ -1,0 +1,132 @@
+package resp
+
+import (
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/feed"
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// invalidateChannel is where RESP2 clients subscribe to invalidations.
+const invalidateChannel = "__redis__:invalidate"
+
+// subscribe begins to follow the feed from its present position.
+func (tr *tracker) subscribe() (*feed.Sub, error) {
+	f := tr.srv.feed
+	if f == nil {
+		return nil, engine.Errorf(engine.CodeUnsupported, "client tracking needs a change feed, which this engine does not promise")
+	}
+	return f.Subscribe(feed.Filter{Prefixes: [][]byte{{}}}, f.Position())
+}
+
+// run hands the feed's changes on until stop is closed. When some were missed
+// everybody is told to drop everything.
+func (tr *tracker) run(sub *feed.Sub, stop chan struct{}) {
+	for {
+		err := tr.follow(sub, stop)
+		sub.Close()
+		if err == nil {
+			return
+		}
+		tr.srv.opts.Logger.Warn("changes for CLIENT TRACKING were missed; clients are told to drop all keys", "err", err)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+			if sub, err = tr.subscribe(); err == nil {
+				break
+			}
+			if engine.CodeOf(err) == engine.CodeClosed {
+				return
+			}
+		}
+		tr.flushed()
+	}
+}
+
+// follow returns nil when stop is closed, or why the subscription ended.
+func (tr *tracker) follow(sub *feed.Sub, stop chan struct{}) error {
+	for {
+		select {
+		case <-stop:
+			return nil
+		case c, ok := <-sub.C:
+			if !ok {
+				return sub.Err()
+			}
+			tr.change(c)
+		}
+	}
+}
+
+// tell pushes an invalidation of keys, or of all if keys is nil, to the
+// connection that wants to know; tr.mu is held.
+func (tr *tracker) tell(s *session, keys [][]byte) {
+	tr.srv.stats.invalidations.Add(1)
+	to := s.c
+	if s.target != 0 {
+		if to = tr.srv.client(s.target); to == nil || to.killed.Load() {
+			s.breakRedirect()
+			return
+		}
+	}
+	to.mu.Lock()
+	resp3, subscribed := to.shown.resp == 3, to.shown.subs > 0
+	to.mu.Unlock()
+	switch {
+	case resp3:
+		to.pushes.add(to, true, func(w *wire.Writer) {
+			w.Push(2)
+			w.BulkString("invalidate")
+			writeKeys(w, keys)
+		})
+	case subscribed && s.target != 0:
+		to.pushes.add(to, false, func(w *wire.Writer) {
+			w.Array(3)
+			w.BulkString("message")
+			w.BulkString(invalidateChannel)
+			writeKeys(w, keys)
+		})
+	}
+}
+
+func writeKeys(w *wire.Writer, keys [][]byte) {
+	if keys == nil {
+		w.NullArray()
+		return
+	}
+	w.Array(len(keys))
+	for _, k := range keys {
+		w.Bulk(k)
+	}
+}
+
+// breakRedirect tells a RESP3 client that the connection that it redirects to
+// is gone.
+func (s *session) breakRedirect() {
+	s.mu.Lock()
+	was := s.broken
+	s.broken = true
+	s.mu.Unlock()
+	s.c.mu.Lock()
+	s.c.shown.broken = true
+	resp3 := s.c.shown.resp == 3
+	s.c.mu.Unlock()
+	if was || !resp3 {
+		return
+	}
+	s.c.pushes.add(s.c, true, func(w *wire.Writer) {
+		w.Push(2)
+		w.BulkString("tracking-redir-broken")
+		w.Int(s.target)
+	})
+}
+
+func (s *session) isBroken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken
+}

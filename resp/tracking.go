@@ -1,0 +1,378 @@
+package resp
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// tracking is what CLIENT TRACKING has set on a connection. serve owns it; the
+// tracker sees only the session.
+type tracking struct {
+	on       bool
+	bcast    bool
+	optin    bool
+	optout   bool
+	noloop   bool
+	caching  bool // CLIENT CACHING was said for the next command
+	broken   bool // as last shown; session has the truth
+	redirect int64
+	prefixes []string // sorted
+	session  *session
+}
+
+// session is one period of tracking of one connection. Its settings are never
+// changed: another CLIENT TRACKING ON makes a new session that takes the keys over.
+type session struct {
+	c        *conn
+	target   int64 // connection to be told; 0: c itself
+	bcast    bool
+	noloop   bool
+	prefixes []string
+
+	mu     sync.Mutex // guards the fields below
+	broken bool
+	own    map[int64]struct{} // times of the connection's own recent writes, in microseconds
+	ring   []int64            // the same, oldest first from next on
+	next   int
+}
+
+// ownWrites is how many of its own writes a session with NOLOOP remembers. It
+// is told of older ones as if another client had made them.
+const ownWrites = 4096
+
+// wrote remembers a write of the connection's own, so that NOLOOP can know it
+// again. It is called before the write is committed, maybe in vain.
+func (t *tracking) wrote(at time.Time) {
+	s := t.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	us := at.UnixMicro()
+	if _, ok := s.own[us]; ok {
+		return
+	}
+	if len(s.ring) < ownWrites {
+		s.ring = append(s.ring, us)
+	} else {
+		delete(s.own, s.ring[s.next])
+		s.ring[s.next] = us
+		s.next = (s.next + 1) % ownWrites
+	}
+	s.own[us] = struct{}{}
+}
+
+func (s *session) wroteAt(at time.Time) bool {
+	if !s.noloop {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.own[at.UnixMicro()]
+	return ok
+}
+
+// notes reports whether the keys that cmd reads are to be remembered.
+func (t *tracking) notes(cmd *command) bool {
+	if t.bcast || t.optin && !t.caching || t.optout && t.caching {
+		return false
+	}
+	return cmd.kind == kindExec || reads(cmd)
+}
+
+func reads(cmd *command) bool {
+	return (cmd.kind == kindRead || cmd.kind == kindScan) && cmd.flags&flagUntrack == 0
+}
+
+// noteBefore tells the tracker which keys the ops from i on are about to read,
+// so that a change in between is not missed.
+func (c *conn) noteBefore(i int) {
+	if !c.track.on || c.track.bcast {
+		return
+	}
+	tr := &c.srv.tracker
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for ; i < len(c.ops); i++ {
+		c.ops[i].eachRead(func(key []byte) bool {
+			tr.begin(c.track.session, key)
+			return true
+		})
+	}
+}
+
+// noteAfter tells the tracker that the ops in [from, to) have read the state at pos.
+func (c *conn) noteAfter(from, to int, pos engine.Position) {
+	if !c.track.on || c.track.bcast {
+		return
+	}
+	tr := &c.srv.tracker
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for i := from; i < to; i++ {
+		c.ops[i].eachRead(func(key []byte) bool {
+			tr.confirm(c.track.session, key, pos)
+			return true
+		})
+	}
+	tr.trim()
+}
+
+// eachRead calls fn for the keys that o reads and the client wants to know of.
+func (o *op) eachRead(fn func(key []byte) bool) {
+	if !o.note {
+		return
+	}
+	if !o.exec {
+		o.cmd.eachKey(o.args, fn)
+		return
+	}
+	for _, q := range o.queue {
+		if reads(q.cmd) {
+			q.cmd.eachKey(q.args, fn)
+		}
+	}
+}
+
+// interest is one session's in one key.
+type interest struct {
+	s   *session
+	pos engine.Position // the state that it has read; later changes are news to it
+
+	reading bool // it is reading now
+	changed bool // … and the key has changed at pos since it began
+}
+
+// tracker knows which connection has read which key, and tells it of changes.
+// It learns of them from the feed alone, so it does not matter which node or
+// face made them. Keys are known by name, whatever their database, as in Redis.
+type tracker struct {
+	srv *Server
+
+	mu     sync.Mutex // guards the fields below; taken before session.mu and pushQueue.mu
+	keys   map[string][]interest
+	on     map[*session]struct{}
+	bcast  map[*session]struct{}
+	stop   chan struct{} // ends run; nil: it does not run
+	closed bool
+}
+
+func (tr *tracker) init(s *Server) {
+	tr.srv = s
+	tr.keys = map[string][]interest{}
+	tr.on = map[*session]struct{}{}
+	tr.bcast = map[*session]struct{}{}
+}
+
+// start registers a session and follows the feed if it is the first.
+func (tr *tracker) start(s *session) error {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if tr.closed {
+		return engine.ErrClosed
+	}
+	if tr.stop == nil {
+		sub, err := tr.subscribe()
+		if err != nil {
+			return err
+		}
+		tr.stop = make(chan struct{})
+		go tr.run(sub, tr.stop)
+	}
+	tr.on[s] = struct{}{}
+	if s.bcast {
+		tr.bcast[s] = struct{}{}
+	}
+	return nil
+}
+
+// replace lets the session next take over the keys of old.
+func (tr *tracker) replace(old, next *session) error {
+	if err := tr.start(next); err != nil {
+		return err
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	delete(tr.on, old)
+	delete(tr.bcast, old)
+	for _, list := range tr.keys {
+		for i := range list {
+			if list[i].s == old {
+				list[i].s = next
+			}
+		}
+	}
+	return nil
+}
+
+// end forgets a session. Its keys go when they change or when room is needed.
+func (tr *tracker) end(s *session) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	delete(tr.on, s)
+	delete(tr.bcast, s)
+	if len(tr.on) == 0 {
+		clear(tr.keys)
+		if tr.stop != nil {
+			close(tr.stop)
+			tr.stop = nil
+		}
+	}
+}
+
+// drop forgets a connection that has ended.
+func (tr *tracker) drop(c *conn) {
+	if s := c.track.session; s != nil {
+		tr.end(s)
+	}
+}
+
+func (tr *tracker) close() {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.closed = true
+	if tr.stop != nil {
+		close(tr.stop)
+		tr.stop = nil
+	}
+}
+
+// begin notes that s is about to read key; mu is held.
+func (tr *tracker) begin(s *session, key []byte) {
+	list := tr.keys[string(key)]
+	for i := range list {
+		if list[i].s == s {
+			list[i].reading = true
+			return
+		}
+	}
+	tr.keys[string(key)] = append(list, interest{s: s, reading: true})
+}
+
+// confirm notes that s has read key in the state at pos; mu is held.
+func (tr *tracker) confirm(s *session, key []byte, pos engine.Position) {
+	list := tr.keys[string(key)]
+	i := slices.IndexFunc(list, func(in interest) bool { return in.s == s })
+	if i < 0 {
+		return
+	}
+	in := &list[i]
+	switch {
+	case in.changed && in.pos > pos:
+		if list = slices.Delete(list, i, i+1); len(list) == 0 {
+			delete(tr.keys, string(key))
+		} else {
+			tr.keys[string(key)] = list
+		}
+		tr.tell(s, [][]byte{key})
+	default:
+		*in = interest{s: s, pos: max(pos, in.pos)}
+	}
+}
+
+// change tells everybody whom it concerns of one committed transaction.
+func (tr *tracker) change(c engine.Change) {
+	var keys [][]byte
+	for e := range kv.Events(c) {
+		if e.Space < Databases {
+			keys = append(keys, e.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for _, key := range keys {
+		tr.changeKey(key, c)
+	}
+	slices.SortFunc(keys, bytes.Compare)
+	for s := range tr.bcast {
+		if s.wroteAt(c.Time) {
+			continue
+		}
+		for _, p := range s.prefixes {
+			var under [][]byte
+			for _, key := range keys {
+				if bytes.HasPrefix(key, []byte(p)) {
+					under = append(under, key)
+				}
+			}
+			if len(under) > 0 {
+				tr.tell(s, under)
+			}
+		}
+	}
+}
+
+func (tr *tracker) changeKey(key []byte, c engine.Change) {
+	list, ok := tr.keys[string(key)]
+	if !ok {
+		return
+	}
+	kept := list[:0]
+	for _, in := range list {
+		_, live := tr.on[in.s]
+		switch {
+		case !live:
+		case in.reading:
+			in.pos, in.changed = max(in.pos, c.Pos), true
+			kept = append(kept, in)
+		case c.Pos <= in.pos:
+			kept = append(kept, in)
+		case !in.s.wroteAt(c.Time):
+			tr.tell(in.s, [][]byte{key})
+		}
+	}
+	clear(list[len(kept):])
+	if len(kept) == 0 {
+		delete(tr.keys, string(key))
+		return
+	}
+	tr.keys[string(key)] = kept
+}
+
+// trim forgets keys over the limit, telling those who know them; mu is held.
+func (tr *tracker) trim() {
+	for key, list := range tr.keys {
+		if len(tr.keys) <= MaxTrackedKeys {
+			return
+		}
+		if slices.ContainsFunc(list, func(in interest) bool { return in.reading }) {
+			continue
+		}
+		delete(tr.keys, key)
+		for _, in := range list {
+			if _, live := tr.on[in.s]; live {
+				tr.tell(in.s, [][]byte{[]byte(key)})
+			}
+		}
+	}
+}
+
+// flushed tells every tracking client to drop all that it has: the database
+// was emptied, or changes were missed.
+func (tr *tracker) flushed() {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for key, list := range tr.keys {
+		kept := list[:0]
+		for _, in := range list {
+			if in.reading {
+				in.pos, in.changed = ^engine.Position(0), true
+				kept = append(kept, in)
+			}
+		}
+		if len(kept) == 0 {
+			delete(tr.keys, key)
+			continue
+		}
+		tr.keys[key] = kept
+	}
+	for s := range tr.on {
+		tr.tell(s, nil)
+	}
+}

@@ -1,0 +1,305 @@
+package resp
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
+
+func transactionCommands() []command {
+	return []command{
+		{name: "multi", arity: 1, kind: kindState, flags: flagNow, run: multiCmd},
+		{name: "exec", arity: 1, kind: kindExec, flags: flagNow},
+		{name: "discard", arity: 1, kind: kindState, flags: flagNow, run: discardCmd},
+		{name: "watch", arity: -2, kind: kindScan, flags: flagNow | flagUntrack, keys: keyRange{1, -1, 1}, run: watchCmd},
+		{name: "unwatch", arity: 1, kind: kindState, run: unwatchCmd},
+	}
+}
+
+// queued is one command that waits for EXEC.
+type queued struct {
+	cmd  *command
+	args [][]byte // own copies
+}
+
+// multi is the transaction that a connection gathers. Transactions that are
+// complete but have not run yet lie before from in list.
+type multi struct {
+	count  int // commands so far; -1: none is being gathered
+	bytes  int // what they take up
+	spoilt bool
+	write  bool // one of them may write
+	admin  bool // one of them does not only read or write data
+
+	list []queued
+	from int
+	args [][]byte // where the arguments of list lie
+	buf  []byte   // where their bytes lie
+}
+
+func (m *multi) begin() {
+	m.count, m.bytes, m.spoilt, m.write, m.admin = 0, 0, false, false, false
+	m.from = len(m.list)
+}
+
+// add copies one command to the queue.
+func (m *multi) add(cmd *command, args [][]byte) {
+	start := len(m.args)
+	for _, a := range args {
+		at := len(m.buf)
+		m.buf = append(m.buf, a...)
+		m.args = append(m.args, m.buf[at:len(m.buf):len(m.buf)])
+	}
+	m.list = append(m.list, queued{cmd, m.args[start:len(m.args):len(m.args)]})
+	m.count++
+	m.write = m.write || cmd.write()
+	m.admin = m.admin || cmd.kind == kindState || cmd.kind == kindAdmin
+}
+
+// end ends the gathering and returns what was gathered. It stays valid until
+// the ops have run.
+func (m *multi) end() []queued {
+	q := m.list[m.from:]
+	m.count = -1
+	m.from = len(m.list)
+	return q
+}
+
+// keepQueue bounds the queue's memory that a connection keeps for later.
+const keepQueue = 64 << 10
+
+// tidy forgets the transactions that have run.
+func (m *multi) tidy() {
+	switch {
+	case len(m.list) == 0:
+	case m.count >= 0 && m.from > 0 || cap(m.buf) > keepQueue || cap(m.args) > keepQueue:
+		// What is being gathered keeps the old buffers alive on its own.
+		var rest []queued
+		if m.count >= 0 {
+			rest = slices.Clone(m.list[m.from:])
+		}
+		m.list, m.from, m.args, m.buf = rest, 0, nil, nil
+	case m.count < 0:
+		clear(m.list)
+		clear(m.args)
+		m.list, m.from, m.args, m.buf = m.list[:0], 0, m.args[:0], m.buf[:0]
+	}
+}
+
+// queue puts a command into the transaction that is being gathered.
+func (c *conn) queue(cmd *command, args [][]byte, mute bool) {
+	m := &c.multi
+	size := 0
+	for _, a := range args {
+		size += len(a) + 24
+	}
+	switch {
+	case cmd.flags&flagNoMulti != 0:
+		c.reject(cmd, string(errNoTxn))
+		return
+	case m.count >= MaxQueued || m.bytes+size > MaxQueuedBytes:
+		c.reject(cmd, "ERR the transaction is over the limit of 64 MiB or 100,000 commands [limit]")
+		return
+	}
+	m.bytes += size
+	m.add(cmd, args)
+	if !mute {
+		c.now().RawString("+QUEUED\r\n")
+	}
+}
+
+func multiCmd(x *call) error {
+	if x.multi.count >= 0 {
+		return replyError("ERR MULTI calls can not be nested")
+	}
+	x.multi.begin()
+	x.out.OK()
+	return nil
+}
+
+func discardCmd(x *call) error {
+	if x.multi.count < 0 {
+		return replyError("ERR DISCARD without MULTI")
+	}
+	x.discard()
+	x.out.OK()
+	return nil
+}
+
+// discard forgets the transaction being gathered and the watched keys.
+func (c *conn) discard() {
+	if c.multi.count >= 0 {
+		c.multi.end()
+	}
+	c.watched = nil
+}
+
+func unwatchCmd(x *call) error {
+	x.watched = nil
+	x.out.OK()
+	return nil
+}
+
+// planExec decides on EXEC: a transaction of data commands runs among its
+// neighbours, one with other commands by itself.
+func (c *conn) planExec(cmd *command, args [][]byte, mute bool) {
+	m := &c.multi
+	w := c.now()
+	start := len(w.Buf)
+	if m.count < 0 {
+		c.fail(w, start, replyError("ERR EXEC without MULTI"))
+	} else if m.spoilt {
+		c.discard()
+		c.fail(w, start, errExecAbort)
+	} else {
+		o := op{cmd: cmd, args: args, mute: mute, exec: true, watched: c.watched, write: m.write}
+		o.queue = m.end()
+		c.watched = nil
+		if m.admin {
+			c.runOps()
+			c.execAlone(o)
+		} else {
+			c.addOp(o)
+		}
+		return
+	}
+	if mute {
+		w.Buf = w.Buf[:start]
+	}
+}
+
+// execAlone runs a transaction with commands that are not about data only.
+// They may run more than once, as transactions do, so that what they change of
+// the connection is taken back before.
+func (c *conn) execAlone(o op) {
+	c.ops = append(c.ops, o)
+	c.ops[0].note = c.track.on
+	c.noteBefore(0)
+	start, db, resp3 := len(c.out.Buf), c.db, c.out.RESP3
+	run := func(t *kv.Tx) error {
+		c.out.Buf, c.db, c.out.RESP3, c.flushed = c.out.Buf[:start], db, resp3, false
+		c.x = call{conn: c, cmd: o.cmd, args: o.args, tx: t, db: db, out: &c.out}
+		err := c.x.execQueue(o.queue, o.watched)
+		if o.write && c.track.noloop {
+			c.track.wrote(t.Now())
+		}
+		return err
+	}
+	var pos engine.Position
+	var err error
+	if o.write {
+		pos, err = c.srv.store.Update(context.Background(), db, run)
+	} else {
+		pos, err = c.srv.store.View(context.Background(), engine.Read{}, db, run)
+	}
+	if err != nil {
+		c.fail(&c.out, start, err)
+	} else {
+		c.noteAfter(0, 1, pos)
+	}
+	if err == nil && c.flushed {
+		c.srv.tracker.flushed()
+	}
+	if o.mute {
+		c.out.Buf = c.out.Buf[:start]
+	}
+	c.ops = c.ops[:0]
+	c.multi.tidy()
+	c.show()
+}
+
+// execQueue runs the commands of a transaction, unless a watched key has
+// changed. An error means that all of it is to be undone.
+func (x *call) execQueue(queue []queued, watched []watch) error {
+	for _, w := range watched {
+		x.tx.Select(w.db)
+		rev, err := revision(x.tx, w.key)
+		if err != nil {
+			return err
+		}
+		if rev != w.rev {
+			x.out.NullArray()
+			return nil
+		}
+	}
+	head := len(x.out.Buf)
+	x.out.Array(len(queue))
+	for _, q := range queue {
+		start := len(x.out.Buf)
+		if start-head > MaxReplyBytes {
+			return errReplyTooBig
+		}
+		x.cmd, x.args = q.cmd, q.args
+		x.tx.Select(x.db)
+		err := x.checkKeys()
+		if err == nil {
+			err = q.cmd.run(x)
+		}
+		if err != nil && spoils(err) {
+			return err
+		}
+		if err != nil {
+			x.fail(x.out, start, err)
+		}
+	}
+	return nil
+}
+
+// checkKeys finds keys that cannot be before a command of several keys has
+// written the first of them: within EXEC it could not be undone alone.
+func (x *call) checkKeys() error {
+	if !x.cmd.write() {
+		return nil
+	}
+	var bad error
+	x.cmd.eachKey(x.args, func(key []byte) bool {
+		if len(key) == 0 {
+			bad = engine.ErrKeyEmpty
+		} else if len(key) > kv.MaxKeyBytes {
+			bad = engine.Errorf(engine.CodeKeyTooLarge, "key of %d bytes is over the limit of %d", len(key), kv.MaxKeyBytes)
+		}
+		return bad == nil
+	})
+	return bad
+}
+
+// watch is one watched key and the revision that it had; 0: there was none.
+type watch struct {
+	db  uint8
+	key []byte
+	rev kv.Revision
+}
+
+func watchCmd(x *call) error {
+	if x.multi.count >= 0 {
+		return replyError("ERR WATCH inside MULTI is not allowed")
+	}
+	list := x.watched
+	for _, key := range x.args[1:] {
+		if slices.ContainsFunc(list, func(w watch) bool { return w.db == x.db && bytes.Equal(w.key, key) }) {
+			continue
+		}
+		if len(list) >= MaxWatched {
+			return replyError("ERR more keys are watched than the limit of 10,000 [limit]")
+		}
+		rev, err := revision(x.tx, key)
+		if err != nil {
+			return err
+		}
+		list = append(list, watch{x.db, bytes.Clone(key), rev})
+	}
+	x.watched = list
+	x.out.OK()
+	return nil
+}
+
+func revision(t *kv.Tx, key []byte) (kv.Revision, error) {
+	e, ok, err := t.Get(key)
+	if err != nil || !ok {
+		return 0, err
+	}
+	return e.Rev, nil
+}
