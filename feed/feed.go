@@ -189,7 +189,7 @@ func (f *Feed) deliver(c engine.Change) {
 		if s.offer(part) {
 			s.quiet = false
 		} else {
-			f.drop(s, errBehind(s.pos))
+			f.drop(s, errBehind(s.told))
 		}
 	}
 	f.pos, f.at, f.moved = c.Pos, c.Time, true
@@ -225,10 +225,10 @@ func (f *Feed) heartbeat() {
 	}
 	f.moved = false
 	for s := range f.subs {
-		if s.live && s.quiet && s.pos < f.pos && len(s.ch) < cap(s.ch) {
+		if s.live && s.quiet && s.told < f.pos && len(s.ch) < cap(s.ch) {
 			s.offer(engine.Change{Pos: f.pos, Time: f.at})
 		}
-		f.moved = f.moved || s.live && s.pos < f.pos
+		f.moved = f.moved || s.live && s.told < f.pos
 		s.quiet = true
 	}
 }

@@ -1,10 +1,10 @@
 package feed
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -33,6 +33,7 @@ type Sub struct {
 
 	// The replay owns these until it joins the tail; then Feed.mu guards them.
 	pos    engine.Position // all up to it is in ch or did not concern the filter
+	told   engine.Position // the last position put into ch; at first the one asked for
 	picked []int           // scratch: indices of the writes of one change that match
 	room   room
 
@@ -64,7 +65,7 @@ func (f *Feed) Subscribe(filter Filter, after engine.Position) (*Sub, error) {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s := &Sub{
-		f: f, prefixes: prefixes, pos: after, quiet: true, cancel: cancel,
+		f: f, prefixes: prefixes, pos: after, told: after, quiet: true, cancel: cancel,
 		ch: make(chan engine.Change, f.o.Buffer), gone: make(chan struct{}), closed: make(chan struct{}),
 	}
 	s.C = s.ch
@@ -173,14 +174,15 @@ func (s *Sub) pick(c engine.Change) {
 	for i, w := range c.Writes {
 		// As no prefix begins with another, only the last one that is not
 		// greater than the key can be a prefix of it.
-		n, exact := slices.BinarySearchFunc(s.prefixes, w.Key, comparePrefix)
-		if exact || n > 0 && bytes.HasPrefix(w.Key, []byte(s.prefixes[n-1])) {
+		n := sort.Search(len(s.prefixes), func(j int) bool { return s.prefixes[j] > string(w.Key) })
+		if n == 0 {
+			continue
+		}
+		if p := s.prefixes[n-1]; len(p) <= len(w.Key) && p == string(w.Key[:len(p)]) {
 			s.picked = append(s.picked, i)
 		}
 	}
 }
-
-func comparePrefix(p string, key []byte) int { return strings.Compare(p, string(key)) }
 
 // take returns c cut down to the picked writes, and forgets them.
 func (s *Sub) take(c engine.Change) engine.Change {
@@ -210,6 +212,7 @@ func (s *Sub) send(ctx context.Context, c engine.Change) bool {
 		return false
 	case s.ch <- c:
 		s.room.add(c)
+		s.told = c.Pos
 		return true
 	}
 }
@@ -222,7 +225,7 @@ func (s *Sub) offer(c engine.Change) bool {
 	select {
 	case s.ch <- c:
 		s.room.add(c)
-		s.pos = c.Pos
+		s.pos, s.told = c.Pos, c.Pos
 		return true
 	default:
 		return false
