@@ -36,12 +36,17 @@ func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
 
 func BenchmarkHandler(b *testing.B) {
 	s := serve(b, web.Options{})
+	s.do(b, "PUT", "/db/0123456789abcdef", bytes.NewReader(make([]byte, benchValue)))
 	h := s.http.Handler
 	val := bytes.Repeat([]byte{'v'}, benchValue)
-	for _, method := range []string{"PUT", "GET"} {
+	for _, method := range []string{"PUT", "GET", "MISS"} {
 		b.Run(method, func(b *testing.B) {
+			path := "/db/0123456789abcdef"
+			if method == "MISS" {
+				method, path = "GET", "/db/absent"
+			}
 			body := bytes.NewReader(val)
-			r, err := http.NewRequest(method, "/db/0123456789abcdef", nil)
+			r, err := http.NewRequest(method, path, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -56,7 +61,7 @@ func BenchmarkHandler(b *testing.B) {
 				clear(w.h)
 				h.ServeHTTP(w, r)
 			}
-			if w.status >= 300 {
+			if w.status >= 300 && (w.status != 404 || path != "/db/absent") {
 				b.Fatal(w.status)
 			}
 		})
@@ -92,6 +97,7 @@ func BenchmarkStore(b *testing.B) {
 
 func BenchmarkWhole(b *testing.B) {
 	s := serve(b, web.Options{})
+	s.do(b, "PUT", "/db/0123456789abcdef", bytes.NewReader(make([]byte, benchValue)))
 	for _, method := range []string{"PUT", "GET"} {
 		b.Run(method, func(b *testing.B) { roundTrips(b, s.addr, method) })
 	}

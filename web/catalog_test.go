@@ -138,3 +138,26 @@ func checkProblem(t *testing.T, got answer, want engine.Meaning) {
 		t.Errorf("%s: Retry-After is there: %v", want.Code, retry)
 	}
 }
+
+// TestHTTPDoc: docs/http.md names every resource of the index and every code of HTTP's own.
+func TestHTTPDoc(t *testing.T) {
+	doc, err := os.ReadFile("../docs/http.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, web.Options{})
+	var index struct{ Resources []struct{ Path string } }
+	if err := json.Unmarshal(s.do(t, "GET", "/", nil).body, &index); err != nil || len(index.Resources) == 0 {
+		t.Fatalf("%v: %v", index, err)
+	}
+	for _, r := range index.Resources {
+		if path, _, _ := strings.Cut(r.Path, "?"); !strings.Contains(string(doc), "`"+path+"`") {
+			t.Errorf("docs/http.md does not have %s", path)
+		}
+	}
+	for _, m := range web.Catalog() {
+		if m.Code != web.CodeCanceled && !strings.Contains(string(doc), "`"+string(m.Code)+"`") {
+			t.Errorf("docs/http.md does not have %s", m.Code)
+		}
+	}
+}

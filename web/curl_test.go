@@ -83,3 +83,26 @@ func TestIndexExamples(t *testing.T) {
 		}
 	}
 }
+
+// TestDocExamples runs the commands of docs/http.md.
+func TestDocExamples(t *testing.T) {
+	needCurl(t)
+	doc, err := os.ReadFile("../docs/http.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, web.Options{})
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(doc), -1)
+	if len(blocks) == 0 {
+		t.Fatal("docs/http.md has no commands")
+	}
+	for _, b := range blocks {
+		script := strings.ReplaceAll(b[1], "localhost:7001", s.addr)
+		script = strings.ReplaceAll(script, "/tmp/", t.TempDir()+"/")
+		script = strings.ReplaceAll(script, "README.md", "../docs/http.md")
+		got := shell(t, s, "set -e\n"+strings.ReplaceAll(script, "curl ", "curl -fsS "))
+		if !strings.HasPrefix(got, "bar{") || !strings.Contains(got, `{"key":"session/42","value":"# HTTP`) {
+			t.Errorf("%s\nprints\n%.300s", b[1], got)
+		}
+	}
+}

@@ -29,7 +29,7 @@ func (a *app) healthz(x *exchange, _ *http.Request) error {
 func (a *app) readyz(x *exchange, _ *http.Request) error {
 	if a.o.Ready != nil {
 		if err := a.o.Ready(); err != nil {
-			m := meaning(engine.CodeOf(err))
+			m := a.outcome(engine.CodeOf(err))
 			return x.json(http.StatusServiceUnavailable, health{Status: "not_ready", Code: m.Code, Detail: m.Text})
 		}
 	}

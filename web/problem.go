@@ -95,20 +95,28 @@ func statuses() map[engine.Code]int {
 	}
 }
 
-// meaning finds a code in both catalogs; an unknown one is internal.
-func meaning(code engine.Code) engine.Meaning {
-	var internal engine.Meaning
-	for _, list := range [][]engine.Meaning{engine.Catalog(), Catalog()} {
-		for _, m := range list {
-			switch m.Code {
-			case code:
-				return m
-			case engine.CodeInternal:
-				internal = m
-			}
-		}
+// outcome is all that an answer says of a code by itself.
+type outcome struct {
+	engine.Meaning
+	status int
+}
+
+// outcomes is both catalogs by code. It is made once: a key that is not there
+// is no rare event.
+func outcomes() map[engine.Code]outcome {
+	all, status := map[engine.Code]outcome{}, statuses()
+	for _, m := range append(engine.Catalog(), Catalog()...) {
+		all[m.Code] = outcome{m, status[m.Code]}
 	}
-	return internal
+	return all
+}
+
+// outcome finds a code; an unknown one is internal.
+func (a *app) outcome(code engine.Code) outcome {
+	if o, ok := a.outcomes[code]; ok {
+		return o
+	}
+	return a.outcomes[engine.CodeInternal]
 }
 
 // Problem is the body of an error answer, RFC 9457 as application/problem+json.
@@ -151,14 +159,14 @@ func hidden(status int) bool {
 }
 
 // problemOf says what a client may know of err.
-func problemOf(err error) Problem {
+func (a *app) problemOf(err error) Problem {
 	code := engine.CodeOf(err)
 	coded, ok := errors.AsType[*engine.Error](err)
 	if !ok && errors.Is(err, context.Canceled) {
 		code = CodeCanceled
 	}
-	m := meaning(code)
-	p := Problem{Code: m.Code, Status: Status(m.Code), Detail: m.Text, Retryable: m.Retryable}
+	o := a.outcome(code)
+	p := Problem{Code: o.Code, Status: o.status, Detail: o.Text, Retryable: o.Retryable}
 	if p.Title = http.StatusText(p.Status); p.Title == "" {
 		p.Title = "Client Closed Request"
 	}
@@ -174,7 +182,7 @@ func problemOf(err error) Problem {
 // fail answers with err. If the answer has begun, it cuts the connection off
 // instead, so that the client cannot take what it has for the whole.
 func (x *exchange) fail(r *http.Request, err error) {
-	p := problemOf(err)
+	p := x.app.problemOf(err)
 	p.RequestID = x.requestID()
 	if p.Status == http.StatusInternalServerError {
 		x.app.o.Logger.LogAttrs(r.Context(), levelOf(p.Code), "request failed", x.attrs(r, err)...)

@@ -89,6 +89,7 @@ type app struct {
 	o        Options
 	ops      *http.ServeMux
 	metrics  *metrics
+	outcomes map[engine.Code]outcome
 	ids      *ids
 	pool     sync.Pool    // of *exchange
 	buffered atomic.Int64 // bytes reserved against Options.BufferBytes
@@ -106,7 +107,7 @@ func New(store *kv.Store, o Options) http.Handler {
 	if o.BufferBytes == 0 {
 		o.BufferBytes = DefaultBufferBytes
 	}
-	a := &app{store: store, o: o, ids: newIDs(), metrics: newMetrics(o.Metrics),
+	a := &app{store: store, o: o, ids: newIDs(), metrics: newMetrics(o.Metrics), outcomes: outcomes(),
 		noCache: []string{"no-cache"},
 		noSniff: []string{"nosniff"},
 		octets:  []string{"application/octet-stream"},
