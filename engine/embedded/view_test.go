@@ -1,0 +1,234 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal/memfs"
+)
+
+// unread writes until no batch is cloned for readers any more.
+func unread(t *testing.T, db *DB) (last string) {
+	t.Helper()
+	for i := range 2 * unreadBatches {
+		last = fmt.Sprint(i)
+		put(t, db, "k", last)
+	}
+	if visible, durable := db.snap.Load().pos, db.durable.Load(); visible == engine.Position(durable) {
+		t.Fatalf("the tree is still cloned for every batch at position %d", durable)
+	}
+	return last
+}
+
+// TestReadAfterUnread: the first reader after a long time without sees all that
+// was acknowledged.
+func TestReadAfterUnread(t *testing.T) {
+	db := open(t, t.TempDir(), Options{})
+	last := unread(t, db)
+	want(t, db, "k", last)
+}
+
+// TestReadWhileUnread: so does one that comes while a batch is being committed
+// and the next one is gathered.
+func TestReadWhileUnread(t *testing.T) {
+	db := open(t, t.TempDir(), Options{})
+	var acked atomic.Uint64
+	ctx, cancel := context.WithCancel(t.Context())
+	var writers sync.WaitGroup
+	for range 3 {
+		writers.Go(func() {
+			for ctx.Err() == nil {
+				pos, err := db.Update(context.Background(), func(tx engine.Tx) error {
+					return tx.Put([]byte("k"), nil)
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for {
+					have := acked.Load()
+					if have >= uint64(pos) || acked.CompareAndSwap(have, uint64(pos)) {
+						break
+					}
+				}
+			}
+		})
+	}
+	for range 5 {
+		from := db.counts.batches.Load()
+		for db.counts.batches.Load() < from+2*unreadBatches {
+			time.Sleep(time.Millisecond)
+		}
+		before := acked.Load()
+		pos, err := db.View(t.Context(), engine.Read{}, func(engine.Tx) error { return nil })
+		if err != nil || uint64(pos) < before {
+			t.Errorf("read at %d after %d was acknowledged: %v", pos, before, err)
+		}
+	}
+	cancel()
+	writers.Wait()
+}
+
+// TestTidy: without any reader the visible state is brought up to date after a
+// while, so that the memory of the old one is free.
+func TestTidy(t *testing.T) {
+	db := open(t, t.TempDir(), Options{})
+	unread(t, db)
+	for range 100 {
+		if uint64(db.snap.Load().pos) == db.durable.Load() {
+			return
+		}
+		time.Sleep(tidyEvery / 20)
+	}
+	t.Error("the visible state stays old")
+}
+
+// TestLostBatchUnread: a lost batch's base is rebuilt from the history where
+// nothing was cloned.
+func TestLostBatchUnread(t *testing.T) {
+	fs := memfs.New(1)
+	db := open(t, "data", Options{FS: fs})
+	last := unread(t, db)
+	fs.LimitSpace(0)
+	big := string(make([]byte, 8<<20))
+	if _, err := db.Update(t.Context(), putting("k", big)); !errors.Is(err, engine.ErrDiskFull) {
+		t.Fatalf("a write without room: %v", err)
+	}
+	fs.LimitSpace(-1)
+	if _, err := db.Update(t.Context(), func(tx engine.Tx) error {
+		if val, _, _ := tx.Get([]byte("k")); string(val) != last {
+			t.Errorf("after a lost batch k has %d bytes, want %q", len(val), last)
+		}
+		return tx.Put([]byte("more"), nil)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, db, "k", last)
+	if err := db.snap.Load().tree.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPositionWait(t *testing.T) {
+	db := open(t, t.TempDir(), Options{PositionWait: 20 * time.Millisecond})
+	pos := put(t, db, "k", "1")
+	_, err := db.View(t.Context(), engine.Read{AtLeast: pos + 1}, func(engine.Tx) error { return nil })
+	if !errors.Is(err, engine.ErrPositionTimeout) {
+		t.Errorf("a position that never comes: %v", err)
+	}
+	db.opts.PositionWait = time.Minute
+	done := make(chan error, 1)
+	go func() {
+		_, err := db.View(t.Context(), engine.Read{AtLeast: pos + 1}, func(tx engine.Tx) error {
+			if val, _, _ := tx.Get([]byte("k")); string(val) != "2" {
+				return fmt.Errorf("read %q", val)
+			}
+			return nil
+		})
+		done <- err
+	}()
+	time.Sleep(5 * time.Millisecond)
+	put(t, db, "k", "2")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUseAfterEnd: a transaction that somebody kept is dead.
+func TestUseAfterEnd(t *testing.T) {
+	db := open(t, t.TempDir(), Options{})
+	var kept []engine.Tx
+	keep := func(tx engine.Tx) error { kept = append(kept, tx); return nil }
+	if _, err := db.Update(t.Context(), keep); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.View(t.Context(), engine.Read{}, keep); err != nil {
+		t.Fatal(err)
+	}
+	for _, tx := range kept {
+		if _, _, err := tx.Get([]byte("k")); !errors.Is(err, engine.ErrInvalid) {
+			t.Errorf("%T: get after the end: %v", tx, err)
+		}
+		if err := tx.Put([]byte("k"), nil); err == nil {
+			t.Errorf("%T: put after the end was taken", tx)
+		}
+	}
+}
+
+// TestScanLimit: one Update may read so much and no more; a View any amount.
+func TestScanLimit(t *testing.T) {
+	db := open(t, t.TempDir(), Options{})
+	const keys = MaxTxScan/4 + 1
+	if _, err := db.UpdateEach(t.Context(), keys, func(tx engine.Tx, i int) error {
+		return tx.Put(fmt.Appendf(nil, "%08d", i), nil)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	scan4 := func(tx engine.Tx) error {
+		for range 4 {
+			for _, err := range tx.Scan(nil, nil) {
+				if err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if _, err := db.Update(t.Context(), scan4); !errors.Is(err, engine.ErrTxTooLarge) {
+		t.Errorf("%d pairs in one Update: %v", 4*keys, err)
+	}
+	if _, err := db.View(t.Context(), engine.Read{}, scan4); err != nil {
+		t.Errorf("%d pairs in one View: %v", 4*keys, err)
+	}
+}
+
+func TestWriteWhileScanning(t *testing.T) {
+	db := open(t, t.TempDir(), Options{})
+	put(t, db, "a", "1")
+	if _, err := db.Update(t.Context(), func(tx engine.Tx) error {
+		for range tx.Scan(nil, nil) {
+			if err := tx.Put([]byte("b"), nil); !errors.Is(err, engine.ErrInvalid) {
+				t.Errorf("put while scanning: %v", err)
+			}
+		}
+		return tx.Put([]byte("c"), nil)
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestChangesFollow: a reader of changes far behind catches up through trimmed
+// history with an error, never a gap.
+func TestChangesFollow(t *testing.T) {
+	db := open(t, t.TempDir(), Options{HistoryBytes: 2 << 10})
+	for i := range 100 {
+		put(t, db, fmt.Sprint(i), "value")
+	}
+	for _, err := range db.Changes(t.Context(), 0) {
+		if !errors.Is(err, engine.ErrTruncated) {
+			t.Errorf("changes from the beginning: %v", err)
+		}
+	}
+	for _, err := range db.Changes(t.Context(), 101) {
+		if !errors.Is(err, engine.ErrTruncated) {
+			t.Errorf("changes after a position of the future: %v", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	next := engine.Position(90)
+	for c, err := range db.Changes(ctx, next) {
+		if next++; err != nil || c.Pos != next {
+			t.Fatalf("change %d, want %d: %v", c.Pos, next, err)
+		}
+		if next == 100 {
+			cancel()
+		}
+	}
+	cancel()
+}
