@@ -267,15 +267,19 @@ func (s *Sub) finish(err error) {
 // last len(ch) changes that were sent.
 type room struct {
 	max   int
-	sizes []int // of the last changes sent, oldest first
+	sizes []int // of the last changes sent, oldest first, from head on
+	head  int
 	sum   int
 }
 
 // fits reports whether c may follow the n changes that are in the channel.
 func (r *room) fits(n int, c engine.Change) bool {
-	for len(r.sizes) > n {
-		r.sum -= r.sizes[0]
-		r.sizes = r.sizes[1:]
+	for len(r.sizes)-r.head > n {
+		r.sum -= r.sizes[r.head]
+		r.head++
+	}
+	if r.head > len(r.sizes)/2 {
+		r.sizes, r.head = append(r.sizes[:0], r.sizes[r.head:]...), 0
 	}
 	return n == 0 || r.sum+size(c) <= r.max
 }
