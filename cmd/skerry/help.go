@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+)
+
+func wantsHelp(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }
+
+// help answers `skerry help [VERB]`.
+func help(p process, args []string) int {
+	if len(args) == 0 {
+		printHelp(p.stdout)
+		return exitOK
+	}
+	if len(args) > 1 {
+		fmt.Fprintln(p.stderr, "skerry: help explains one verb at a time")
+		return exitUsage
+	}
+	i := slices.IndexFunc(verbs(), func(v verb) bool { return v.name == args[0] })
+	if i < 0 {
+		fmt.Fprintf(p.stderr, "skerry: there is no verb %q; `skerry help` lists them\n", args[0])
+		return exitUsage
+	}
+	printUsage(p.stdout, verbs()[i], verbs()[i].start().settings)
+	return exitOK
+}
+
+func printHelp(w io.Writer) {
+	fmt.Fprint(w, "Skerry is an application server with its database inside.\n\n\tskerry VERB [FLAGS]\n\n")
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, v := range verbs() {
+		fmt.Fprintf(t, "  %s\t%s\n", v.name, v.short)
+	}
+	fmt.Fprintf(t, "  help VERB\tsay what a verb takes\n")
+	t.Flush()
+	fmt.Fprint(w, `
+A setting is taken from the first of these that has it: a flag (--http ADDR), an
+environment variable (SKERRY_HTTP), the file that --config or SKERRY_CONFIG names
+(TOML: http = "ADDR"), the default.
+
+Exit codes: 0 done; 1 failed; 2 wrong usage or configuration; 3 damaged data or a
+broken promise; 4 the data folder is in use; 130 ended by a second signal.
+`)
+}
+
+func printUsage(w io.Writer, v verb, settings []setting) {
+	args := v.args
+	if args != "" {
+		args = " " + args
+	}
+	fmt.Fprintf(w, "skerry %s%s [FLAGS]: %s\n", v.name, args, v.short)
+	if v.long != "" {
+		fmt.Fprintf(w, "\n%s\n", v.long)
+	}
+	fmt.Fprint(w, "\nFlags:\n")
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	server := false
+	for _, s := range settings {
+		flag := "--" + s.name
+		if s.arg != "" {
+			flag += " " + s.arg
+		}
+		about := s.help
+		if s.def != "" {
+			about += " (default " + s.def + ")"
+		}
+		fmt.Fprintf(t, "  %s\t%s\n", flag, about)
+		server = server || s.server
+	}
+	if server {
+		fmt.Fprintf(t, "  --config FILE\tTOML file with these settings\n")
+	}
+	t.Flush()
+}

@@ -1,0 +1,138 @@
+// Command skerry starts and looks after a Skerry server; `skerry help` lists its
+// verbs. It is the only package that knows which engines exist, and the only one
+// that reads flags, the environment and signals; it must not know what a key or a
+// request means.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/workload"
+)
+
+// Exit codes. They are part of the interface: do not change.
+const (
+	exitOK      = 0
+	exitFailed  = 1   // the work was not done; the message says why
+	exitUsage   = 2   // the command line, the environment or the file is wrong
+	exitBroken  = 3   // stored data is damaged or a promise was broken
+	exitLocked  = 4   // another process has the data folder open
+	exitStopped = 130 // a second signal ended the program at once
+)
+
+// process is what a verb may use of the process that it runs in.
+type process struct {
+	args           []string // without the program's name
+	environ        []string
+	stdout, stderr io.Writer
+}
+
+func main() {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(exitStopped)
+	}()
+	os.Exit(run(ctx, process{os.Args[1:], os.Environ(), os.Stdout, os.Stderr}))
+}
+
+// verb is one thing that the program does.
+type verb struct {
+	name  string
+	args  string // what stands on the command line besides flags
+	short string // one line for the list
+	long  string // for `skerry help VERB`
+
+	start func() action
+}
+
+// action is one use of a verb. Once the settings have their values, check finds
+// what does not fit together; do is called if there was no mistake. rest holds
+// the arguments that are not flags.
+type action struct {
+	settings []setting
+	check    func(rest []string) error
+	do       func(ctx context.Context, p process, rest []string) error
+}
+
+func verbs() []verb {
+	return []verb{serveVerb, checkVerb, backupVerb, restoreVerb, benchVerb, conformVerb, versionVerb}
+}
+
+// run does what the arguments say until ctx ends and returns the exit code.
+func run(ctx context.Context, p process) int {
+	name := ""
+	if len(p.args) > 0 {
+		name = p.args[0]
+	}
+	switch name {
+	case "":
+		printHelp(p.stderr)
+		return exitUsage
+	case "help", "-h", "-help", "--help":
+		return help(p, p.args[1:])
+	case "--version", "-version":
+		name = "version"
+	}
+	i := slices.IndexFunc(verbs(), func(v verb) bool { return v.name == name })
+	if i < 0 {
+		fmt.Fprintf(p.stderr, "skerry: there is no verb %q; `skerry help` lists them\n", name)
+		return exitUsage
+	}
+	v := verbs()[i]
+	a := v.start()
+	if slices.ContainsFunc(p.args[1:], wantsHelp) {
+		printUsage(p.stdout, v, a.settings)
+		return exitOK
+	}
+	rest, err := configure(a.settings, p.args[1:], p.environ)
+	if err = mistakes(err, a.check(rest)); err == nil {
+		err = a.do(ctx, p, rest)
+	}
+	return report(p.stderr, v, err)
+}
+
+// report tells an error and returns the exit code for it.
+func report(w io.Writer, v verb, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if wrong, ok := errors.AsType[configError](err); ok {
+		for _, e := range wrong {
+			fmt.Fprintf(w, "skerry %s: %s\n", v.name, strings.ReplaceAll(e.Error(), "\n", "\n\t"))
+		}
+		fmt.Fprintf(w, "`skerry help %s` explains what it takes\n", v.name)
+		return exitUsage
+	}
+	fmt.Fprintf(w, "skerry %s: %v\n", v.name, err)
+	switch {
+	case errors.Is(err, engine.ErrLocked):
+		return exitLocked
+	case errors.Is(err, engine.ErrCorrupt), errors.As(err, new(broken)), errors.As(err, new(*workload.Violation)):
+		return exitBroken
+	}
+	return exitFailed
+}
+
+// broken is what a verb says that found damage or a promise that does not hold.
+type broken string
+
+func (b broken) Error() string { return string(b) }
+
+// usagef is a mistake in the arguments that are not flags.
+func usagef(format string, args ...any) error {
+	return configError{fmt.Errorf(format, args...)}
+}
