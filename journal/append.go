@@ -23,8 +23,8 @@ func (l *Log) Append(index uint64, data []byte) error {
 	case len(data) > l.o.MaxRecordBytes:
 		return &LimitError{"record", int64(len(data)), int64(l.o.MaxRecordBytes)}
 	}
-	if n := len(l.buf) + recordHead + len(data); l.bufCount > 0 && n > MaxFrameBytes {
-		return &LimitError{"frame", int64(n), MaxFrameBytes}
+	if n := len(l.buf) - frameHead + recordHead + len(data); l.bufCount > 0 && n > l.o.MaxFrameBytes {
+		return &LimitError{"frame", int64(n), int64(l.o.MaxFrameBytes)}
 	}
 	if l.bufCount == 0 {
 		l.bufFirst = index
@@ -89,7 +89,9 @@ func (l *Log) writeFrame(b []byte, first uint64, count uint32) ([]byte, error) {
 		b = append(b, 0)
 	}
 	size := int64(len(b))
-	if l.file == nil || l.pos > headerBytes && l.pos+size > l.o.SegmentBytes {
+	full := l.pos > headerBytes && l.pos+size > l.o.SegmentBytes
+	if l.file == nil || full && count > 0 { // a seal belongs to what it seals
+
 		if err := l.roll(segHead{first: first}, nil, 0); err != nil {
 			return b, err
 		}
@@ -164,8 +166,11 @@ func (l *Log) Close() error {
 	if l.done != nil {
 		<-l.done
 	}
-	if failed == nil && l.unsealed && l.pos+frameHead <= l.reserved {
-		_, failed = l.writeFrame(make([]byte, frameHead, 2*frameHead), l.durable, 0)
+	if failed == nil && l.unsealed {
+		_, failed = l.writeFrame(make([]byte, frameHead), l.durable, 0)
+		if noSpace(failed) != nil {
+			failed = nil // the seal is of use, not of need
+		}
 	}
 	l.dropSpare()
 	if l.file != nil {

@@ -104,7 +104,11 @@ func TestFlippedBits(t *testing.T) {
 		t.Run(fmt.Sprintf("sealed=%v", sealed), func(t *testing.T) {
 			s := smallLog(t, sealed)
 			refused, cuts := 0, 0
-			for _, name := range s.names {
+			names := s.names
+			if !sealed { // of the others the first run knows all
+				names = names[len(names)-1:]
+			}
+			for _, name := range names {
 				path := filepath.Join("log", name)
 				data, err := s.fs.ReadFile(path)
 				if err != nil {

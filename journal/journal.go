@@ -19,7 +19,7 @@ const (
 	DefaultSegmentBytes   = 64 << 20 // size at which the log goes on in a new file
 	DefaultReserveBytes   = 4 << 20  // zeros kept ahead of the writer
 	DefaultMaxRecordBytes = 64 << 20 // largest record
-	MaxFrameBytes         = 1 << 30  // records that one Sync writes, and largest Options.MaxRecordBytes
+	MaxFrameBytes         = 1 << 30  // default and most of Options.MaxFrameBytes
 	minSegmentBytes       = 2 * headerBytes
 )
 
@@ -29,6 +29,7 @@ type Options struct {
 	SegmentBytes   int64 // 0: DefaultSegmentBytes; at least 8 KiB
 	ReserveBytes   int64 // 0: DefaultReserveBytes; rounded up to 4 KiB
 	MaxRecordBytes int   // 0: DefaultMaxRecordBytes; at most MaxFrameBytes
+	MaxFrameBytes  int   // 0: MaxFrameBytes; what records, each with 4 bytes more, one Sync writes. One record always fits.
 
 	// OnCut, if set, is called by Open when it removes a torn tail.
 	OnCut func(Cut)
@@ -147,6 +148,12 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.MaxRecordBytes < 0 || o.MaxRecordBytes > MaxFrameBytes {
 		return o, &LimitError{What: "record limit", Bytes: int64(o.MaxRecordBytes), Limit: MaxFrameBytes}
+	}
+	if o.MaxFrameBytes == 0 {
+		o.MaxFrameBytes = MaxFrameBytes
+	}
+	if o.MaxFrameBytes < 0 || o.MaxFrameBytes > MaxFrameBytes {
+		return o, &LimitError{What: "frame limit", Bytes: int64(o.MaxFrameBytes), Limit: MaxFrameBytes}
 	}
 	if o.ReserveBytes < 0 {
 		return o, fmt.Errorf("journal: reserve of %d bytes", o.ReserveBytes)

@@ -200,6 +200,9 @@ func (s *SnapshotReader) block() error {
 	}
 	data := s.buf[:n]
 	if err := s.fill(data); err != nil {
+		if corrupt, ok := errors.AsType[*CorruptError](err); ok {
+			corrupt.Offset = at // the length may be what is wrong
+		}
 		return err
 	}
 	if binary.LittleEndian.Uint32(b[4:]) != blockSum(s.blocks, data) {

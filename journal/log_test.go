@@ -1,0 +1,308 @@
+package journal_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/skerrydb/skerry/journal"
+	"github.com/skerrydb/skerry/journal/memfs"
+)
+
+func memLog(t testing.TB, fs *memfs.FS) *journal.Log {
+	t.Helper()
+	return open(t, "log", journal.Options{FS: fs, SegmentBytes: 16 << 10, ReserveBytes: 4 << 10, MaxRecordBytes: 8 << 10, Inline: true})
+}
+
+// TestLimits: each limit holds to the byte, and going over it changes nothing.
+func TestLimits(t *testing.T) {
+	l := memLog(t, memfs.New(1))
+	var limit *journal.LimitError
+	if err := l.Append(1, make([]byte, 8<<10+1)); !errors.As(err, &limit) || limit.Limit != 8<<10 {
+		t.Errorf("a record too large: %v", err)
+	}
+	if l.Last() != 0 {
+		t.Errorf("a refused record is the last: %d", l.Last())
+	}
+	if err := l.Append(1, make([]byte, 8<<10)); err != nil {
+		t.Errorf("a record of the largest size: %v", err)
+	}
+	for _, o := range []journal.Options{{SegmentBytes: 8<<10 - 1}, {MaxRecordBytes: journal.MaxFrameBytes + 1}, {MaxRecordBytes: -1}} {
+		o.FS = memfs.New(1)
+		if _, err := journal.Open("log", o); !errors.As(err, &limit) {
+			t.Errorf("options %+v: %v", o, err)
+		}
+	}
+}
+
+// TestFrameLimit: what one Sync would write has a bound; a Sync makes room.
+func TestFrameLimit(t *testing.T) {
+	l := open(t, "log", journal.Options{FS: memfs.New(1), MaxRecordBytes: 1000, MaxFrameBytes: 1000, Inline: true})
+	if err := l.Append(1, make([]byte, 1000)); err != nil {
+		t.Fatalf("one record of the largest size: %v", err)
+	}
+	var limit *journal.LimitError
+	if err := l.Append(2, nil); !errors.As(err, &limit) || limit.What != "frame" || l.Last() != 1 {
+		t.Fatalf("a frame too large: %v, last %d", err, l.Last())
+	}
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Append(2, make([]byte, 496)), l.Append(3, make([]byte, 496))); err != nil {
+		t.Fatalf("a frame of exactly the limit: %v", err)
+	}
+	if err := l.Append(4, nil); !errors.As(err, &limit) {
+		t.Fatalf("one record more: %v", err)
+	}
+}
+
+func TestIndexes(t *testing.T) {
+	l := memLog(t, memfs.New(1))
+	var e *journal.IndexError
+	if err := l.Append(0, nil); !errors.As(err, &e) {
+		t.Errorf("append 0: %v", err)
+	}
+	appendSync(t, l, 7, 9, "a")
+	for _, i := range []uint64{0, 9, 11} {
+		if err := l.Append(i, nil); !errors.As(err, &e) || e.Want != 10 {
+			t.Errorf("append %d: %v", i, err)
+		}
+	}
+	if err := l.TruncateAfter(5); !errors.As(err, &e) {
+		t.Errorf("truncate after 5: %v", err)
+	}
+	if err := l.Reset(0); !errors.As(err, &e) {
+		t.Errorf("reset to 0: %v", err)
+	}
+	if err := l.TruncateAfter(100); err != nil || l.Last() != 9 {
+		t.Errorf("truncate after 100: %v, last %d", err, l.Last())
+	}
+	if err := l.TruncateAfter(6); err != nil || l.Last() != 6 || l.First() != 7 {
+		t.Errorf("truncate after 6: %v, records %d to %d", err, l.First(), l.Last())
+	}
+	appendSync(t, l, 7, 7, "b")
+	if got := read(t, l, 7); len(got) != 1 || got[0] != "b-7" {
+		t.Errorf("records %q", got)
+	}
+	for _, err := range l.Read(6) {
+		if !errors.Is(err, journal.ErrGone) {
+			t.Errorf("read from 6: %v", err)
+		}
+	}
+	if got := read(t, l, 8); len(got) != 0 {
+		t.Errorf("records from 8 on: %q", got)
+	}
+}
+
+// TestTruncateBuffered removes records that no Sync has written.
+func TestTruncateBuffered(t *testing.T) {
+	fs := memfs.New(1)
+	l := memLog(t, fs)
+	appendSync(t, l, 1, 2, "a")
+	for i := uint64(3); i <= 6; i++ {
+		if err := l.Append(i, fmt.Appendf(nil, "b-%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.TruncateAfter(4); err != nil || l.Last() != 4 || l.Durable() != 2 {
+		t.Fatalf("%v, last %d, durable %d", err, l.Last(), l.Durable())
+	}
+	appendSync(t, l, 5, 5, "c")
+	if got := fmt.Sprint(read(t, l, 1)); got != "[a-1 a-2 b-3 b-4 c-5]" {
+		t.Fatal(got)
+	}
+	if err := l.Append(6, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.TruncateAfter(5); err != nil || l.Last() != 5 {
+		t.Fatalf("%v, last %d", err, l.Last())
+	}
+	if n := fs.Stats().Syncs; l.Sync() != nil || fs.Stats().Syncs != n {
+		t.Fatal("a Sync of nothing reached the disk")
+	}
+}
+
+// TestFailedSync: whichever fsync of whichever call fails, every later call
+// fails too, and none of them touches the disk.
+func TestFailedSync(t *testing.T) {
+	ops := map[string]func(l *journal.Log) error{
+		"sync":            func(l *journal.Log) error { return errors.Join(l.Append(12, []byte("x")), l.Sync()) },
+		"sync and roll":   func(l *journal.Log) error { return errors.Join(l.Append(12, make([]byte, 8000)), l.Sync()) },
+		"truncate after":  func(l *journal.Log) error { return l.TruncateAfter(8) },
+		"truncate before": func(l *journal.Log) error { return l.TruncateBefore(11) },
+		"reset":           func(l *journal.Log) error { return l.Reset(5) },
+	}
+	for name, op := range ops {
+		t.Run(name, func(t *testing.T) {
+			n := 1
+			for ; ; n++ {
+				fs := memfs.New(1)
+				l := memLog(t, fs)
+				appendSync(t, l, 1, 9, "a")
+				for i := uint64(10); i <= 11; i++ { // two segments
+					if err := errors.Join(l.Append(i, make([]byte, 8000)), l.Sync()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				fs.FailSync(n)
+				err := op(l)
+				if err == nil {
+					break // it has fewer
+				}
+				var failed *journal.FailedError
+				if !errors.As(err, &failed) || errors.Is(err, syscall.ENOSPC) {
+					t.Fatalf("fsync %d: %v", n, err)
+				}
+				stats := fs.Stats()
+				for what, err := range map[string]error{
+					"append": l.Append(l.Last()+1, nil), "sync": l.Sync(), "truncate after": l.TruncateAfter(1),
+					"truncate before": l.TruncateBefore(2), "reset": l.Reset(3), "err": l.Err(), "close": l.Close(),
+				} {
+					if !errors.As(err, &failed) {
+						t.Errorf("%s after failed fsync %d: %v", what, n, err)
+					}
+				}
+				if fs.Stats() != stats {
+					t.Errorf("after failed fsync %d the disk was used", n)
+				}
+			}
+			if n == 1 {
+				t.Error("no fsync failed: the test does not test")
+			}
+		})
+	}
+}
+
+// TestReadDuringChanges: a reader that records are taken away from is told so.
+func TestReadDuringChanges(t *testing.T) {
+	for want, change := range map[error]func(l *journal.Log) error{
+		journal.ErrChanged: func(l *journal.Log) error { return l.TruncateAfter(500) },
+		journal.ErrGone:    func(l *journal.Log) error { return l.TruncateBefore(1000) },
+	} {
+		l := memLog(t, memfs.New(1))
+		for i := uint64(1); i <= 1000; i++ {
+			appendSync(t, l, i, i, "a longer record so that there are several segments of them")
+		}
+		var last error
+		for r, err := range l.Read(1) {
+			if last = err; r.Index == 3 {
+				if err := change(l); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if !errors.Is(last, want) {
+			t.Errorf("reading ended with %v, want %v", last, want)
+		}
+	}
+}
+
+// TestConcurrent appends, syncs, reads and truncates at the same time.
+func TestConcurrent(t *testing.T) {
+	l := open(t, t.TempDir(), journal.Options{SegmentBytes: 32 << 10, ReserveBytes: 8 << 10})
+	const n = 3000
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	for range 2 {
+		wg.Go(func() {
+			for {
+				if err := l.Sync(); err != nil {
+					t.Error(err)
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		for l.Durable() < n {
+			from := l.First()
+			for r, err := range l.Read(from) {
+				if errors.Is(err, journal.ErrGone) {
+					break
+				}
+				if err != nil || string(r.Data) != fmt.Sprintf("r-%d", r.Index) {
+					t.Errorf("record %d is %q, %v", r.Index, r.Data, err)
+				}
+			}
+			if err := l.TruncateBefore(l.Durable() / 2); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for i := uint64(1); i <= n; i++ {
+		if err := l.Append(i, fmt.Appendf(nil, "r-%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(done)
+	wg.Wait()
+	if err := l.Sync(); err != nil || l.Durable() != n {
+		t.Fatalf("%v, durable %d", err, l.Durable())
+	}
+}
+
+// TestVerify reports what is there and how far it is.
+func TestVerify(t *testing.T) {
+	fs := memfs.New(1)
+	l := memLog(t, fs)
+	for i := uint64(1); i <= 300; i++ {
+		appendSync(t, l, i, i, "a record of some length, so that there are segments")
+	}
+	if err := l.TruncateBefore(150); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.TruncateAfter(250); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Close(), journal.WriteSnapshot(fs, "log/a.snap", nil, zerosTo(600<<10))); err != nil {
+		t.Fatal(err)
+	}
+	fs.WriteFile("log/b.tmp", []byte("left"))
+	fs.WriteFile("log/LOCK", nil)
+	var at journal.Progress
+	rep, err := journal.Verify(fs, "log", func(p journal.Progress) {
+		if p.Done < at.Done || p.Done > p.Total || p.File == "" {
+			t.Errorf("progress %+v after %+v", p, at)
+		}
+		at = p
+	})
+	if err != nil || len(rep.Problems) > 0 {
+		t.Fatalf("%v, %v", rep.Problems, err)
+	}
+	if rep.First != l.First() || rep.Last != 250 || rep.Records != int(251-rep.First) || rep.Files < 3 || rep.Blocks != 4 || len(rep.Leftover) != 1 {
+		t.Errorf("%+v, the log has %d to %d", rep, l.First(), l.Last())
+	}
+	if at.File != filepath.Join("log", "a.snap") {
+		t.Errorf("progress ended with %+v", at)
+	}
+}
+
+// TestMemLock: the file system for tests locks as the real one does.
+func TestMemLock(t *testing.T) {
+	fs := memfs.New(1)
+	unlock, err := journal.LockDir(fs, "dir")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var locked *journal.LockedError
+	if _, err := journal.LockDir(fs, "dir"); !errors.As(err, &locked) || locked.Pid == 0 {
+		t.Errorf("second lock: %v", err)
+	}
+	fs.Kill()
+	if _, err = journal.LockDir(fs, "dir"); err != nil {
+		t.Errorf("after a kill: %v", err)
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+	if _, err := journal.LockDir(fs, "dir"); !errors.As(err, &locked) {
+		t.Errorf("the dead process's unlock released the lock: %v", err)
+	}
+}
