@@ -14,7 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 )
 
@@ -51,21 +50,6 @@ func expectSection(t *testing.T, file, after, before, want string) {
 	if err := os.WriteFile(file, []byte(head+after+want+tail), 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// TestErrorsTable: docs/errors.md lists the whole catalog.
-func TestErrorsTable(t *testing.T) {
-	t.Parallel()
-	var b strings.Builder
-	b.WriteString("\n| code | try again? | what it means |\n|---|---|---|\n")
-	for _, m := range engine.Catalog() {
-		again := "no"
-		if m.Retryable {
-			again = "yes"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", m.Code, again, m.Text)
-	}
-	expectSection(t, "docs/errors.md", "<!-- printed from engine.Catalog -->\n", "", b.String())
 }
 
 // TestPromisesTable: docs/guarantees.md says what the engines say.

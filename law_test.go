@@ -30,6 +30,8 @@ var law = map[string]may{
 	"journal":   {tests: "journal/memfs"},
 	"resp/wire": {},
 
+	"journal/memfs": {code: "journal"}, // a crashable disk, for tests
+
 	// the contract
 	"engine":            {tests: "engine"},
 	"engine/enginetest": {code: "engine workload", tests: "engine/embedded"},
