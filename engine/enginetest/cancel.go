@@ -62,7 +62,7 @@ func cancelQueued(e *env) {
 	select {
 	case err = <-second:
 		close(release)
-	case <-time.After(waitTimeout):
+	case <-time.After(e.o.wait):
 		close(release)
 		e.Fatalf("an update that waits does not return when its ctx has ended")
 	}

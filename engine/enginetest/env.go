@@ -15,6 +15,7 @@ import (
 const (
 	caseTimeout = 2 * time.Minute
 	waitTimeout = 10 * time.Second // for something that should happen at once
+	leakGrace   = 3 * time.Second  // for goroutines to end after Close has returned
 )
 
 // env is what a case works with. Functions that run inside a transaction return
@@ -38,7 +39,7 @@ func (c Case) runOn(t T, open func(t T) engine.Engine, o Options) {
 	ctx, cancel := context.WithTimeout(context.Background(), caseTimeout)
 	e := &env{T: t, o: o, ctx: ctx, rng: rand.New(rand.NewPCG(o.Seed, 1)), open: open}
 	before := goroutines()
-	t.Cleanup(func() { checkLeaks(t, before) })
+	t.Cleanup(func() { checkLeaks(t, before, o.grace) })
 	t.Cleanup(cancel)
 	e.use(open(t))
 	t.Cleanup(func() { e.finish() })
@@ -124,22 +125,24 @@ func (e *env) close() {
 	e.Helper()
 	e.closed = true
 	var err error
-	e.within(waitTimeout, "Close", func() { err = e.eng.Close() })
+	e.within(e.o.wait, "Close", func() { err = e.eng.Close() })
 	if err != nil {
 		e.Fatalf("close: %v", err)
 	}
 }
 
-// within fails the case if fn does not return in time.
+// within fails the case if fn does not return in time, or panics.
 func (e *env) within(d time.Duration, what string, fn func()) {
 	e.Helper()
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	go func() {
-		defer close(done)
-		fn()
+		done <- caught(func() error { fn(); return nil })
 	}()
 	select {
-	case <-done:
+	case err := <-done:
+		if err != nil {
+			e.Fatalf("%s: %v", what, err)
+		}
 	case <-time.After(d):
 		e.Fatalf("%s has not returned after %v", what, d)
 	}
@@ -151,8 +154,8 @@ func receive[V any](e *env, what string, c <-chan V) V {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(waitTimeout):
-		e.Fatalf("%s: nothing after %v", what, waitTimeout)
+	case <-time.After(e.o.wait):
+		e.Fatalf("%s: nothing after %v", what, e.o.wait)
 	}
 	panic("BUG: Fatalf returned")
 }
@@ -181,7 +184,9 @@ func (e *env) view(fn func(engine.Tx) error) engine.Position {
 
 func (e *env) viewAt(r engine.Read, fn func(engine.Tx) error) engine.Position {
 	e.Helper()
-	pos, err := e.eng.View(e.ctx, r, fn)
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait) // of a position that has come
+	defer cancel()
+	pos, err := e.eng.View(ctx, r, fn)
 	if err != nil {
 		e.Fatalf("view: %v", err)
 	}

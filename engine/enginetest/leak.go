@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// leakGrace is how long goroutines may take to end after Close has returned.
-const leakGrace = 3 * time.Second
-
 // goroutines returns the stacks of all goroutines by their number.
 func goroutines() map[string]string {
 	buf := make([]byte, 1<<20)
@@ -28,12 +25,12 @@ func goroutines() map[string]string {
 	return all
 }
 
-// checkLeaks fails t if goroutines are left that were not there before, this
-// one and those of the runtime apart.
-func checkLeaks(t T, before map[string]string) {
+// checkLeaks fails t if goroutines are left, after a grace, that were not there
+// before, this one and those of the runtime apart.
+func checkLeaks(t T, before map[string]string, grace time.Duration) {
 	t.Helper()
 	var left []string
-	for end := time.Now().Add(leakGrace); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(grace); ; time.Sleep(10 * time.Millisecond) {
 		left = left[:0]
 		for id, stack := range goroutines() {
 			if _, old := before[id]; !old && !strings.Contains(stack, "enginetest.checkLeaks") && !harmless(stack) {

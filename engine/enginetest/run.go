@@ -33,6 +33,8 @@ type Options struct {
 	Steps int                    // of one load case; 0: DefaultSteps
 	Seed  uint64                 // of all random choices; 0: one that Run draws and logs
 	Only  func(name string) bool // which cases run; nil: all
+
+	wait, grace time.Duration // 0: waitTimeout and leakGrace; tests of the suite have no such patience
 }
 
 // Case is one thing that the contract says.
@@ -115,6 +117,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Steps <= 0 {
 		o.Steps = DefaultSteps
+	}
+	if o.wait == 0 {
+		o.wait, o.grace = waitTimeout, leakGrace
 	}
 	return o
 }

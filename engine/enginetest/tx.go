@@ -224,7 +224,7 @@ func txReturnedBytes(e *env) {
 			if err != nil {
 				e.Errorf("update while a view is open: %v", err)
 			}
-		case <-time.After(waitTimeout):
+		case <-time.After(e.o.wait):
 			e.Errorf("an open View holds writers up")
 		}
 	}))
