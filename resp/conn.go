@@ -3,6 +3,7 @@ package resp
 import (
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"runtime/debug"
 	"slices"
@@ -12,6 +13,13 @@ import (
 
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// Bounds of what is taken from a client that broke the protocol, so that it
+// gets to read why the connection ends.
+const (
+	lingerTime  = time.Second
+	lingerBytes = 32 << 20
 )
 
 // conn is one client's connection. One goroutine, serve, reads, runs and
@@ -42,6 +50,7 @@ type conn struct {
 	track    tracking
 	subs     int  // 1 when subscribed to the invalidations
 	flushed  bool // the transaction being run emptied a database
+	linger   bool // … after the client has had time to read it
 	closing  bool // the connection ends when the output is written
 	dropOut  bool // … without its output
 
@@ -112,6 +121,9 @@ func (c *conn) serve() {
 		if !ok || c.closing {
 			break
 		}
+	}
+	if c.linger && !c.killed.Load() {
+		c.drain()
 	}
 	if !c.killed.Load() {
 		c.nc.SetWriteDeadline(time.Now().Add(time.Second))
@@ -198,8 +210,18 @@ func (c *conn) handle() {
 	}
 }
 
+// drain takes what the client still sends for a moment: closing a socket with
+// unread input makes the kernel throw away the reply that says what was wrong.
+func (c *conn) drain() {
+	if t, ok := c.raw.(*net.TCPConn); ok {
+		t.CloseWrite()
+	}
+	c.raw.SetReadDeadline(time.Now().Add(lingerTime))
+	io.CopyN(io.Discard, c.raw, lingerBytes)
+}
+
 func (c *conn) protocolError(err error) {
-	c.closing = true
+	c.closing, c.linger = true, true
 	c.srv.stats.protoErr.Add(1)
 	if p, ok := errors.AsType[*wire.ProtocolError](err); ok {
 		c.out.Error("ERR " + p.Text)

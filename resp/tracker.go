@@ -95,7 +95,7 @@ func (tr *tracker) tell(s *session, keys [][]byte) {
 
 func writeKeys(w *wire.Writer, keys [][]byte) {
 	if keys == nil {
-		w.NullArray()
+		w.Null()
 		return
 	}
 	w.Array(len(keys))

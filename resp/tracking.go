@@ -137,13 +137,15 @@ func (o *op) eachRead(fn func(key []byte) bool) {
 	}
 }
 
-// interest is one session's in one key.
+// interest is one session's in one key. The client may hold every version that
+// it has read since it was last told of a change: those from first to last.
 type interest struct {
-	s   *session
-	pos engine.Position // the state that it has read; later changes are news to it
+	s           *session
+	known       bool // it has read the key
+	first, last engine.Position
 
-	reading bool // it is reading now
-	changed bool // … and the key has changed at pos since it began
+	reading bool            // it is reading now
+	changed engine.Position // the last change since it began to
 }
 
 // tracker knows which connection has read which key, and tells it of changes.
@@ -256,21 +258,24 @@ func (tr *tracker) begin(s *session, key []byte) {
 func (tr *tracker) confirm(s *session, key []byte, pos engine.Position) {
 	list := tr.keys[string(key)]
 	i := slices.IndexFunc(list, func(in interest) bool { return in.s == s })
-	if i < 0 {
+	if i < 0 || !list[i].reading {
 		return
 	}
 	in := &list[i]
-	switch {
-	case in.changed && in.pos > pos:
+	if in.changed > pos {
 		if list = slices.Delete(list, i, i+1); len(list) == 0 {
 			delete(tr.keys, string(key))
 		} else {
 			tr.keys[string(key)] = list
 		}
 		tr.tell(s, [][]byte{key})
-	default:
-		*in = interest{s: s, pos: max(pos, in.pos)}
+		return
 	}
+	if !in.known {
+		in.known, in.first = true, pos
+	}
+	in.last = max(in.last, pos)
+	in.reading, in.changed = false, 0
 }
 
 // change tells everybody whom it concerns of one committed transaction.
@@ -315,16 +320,8 @@ func (tr *tracker) changeKey(key []byte, c engine.Change) {
 	}
 	kept := list[:0]
 	for _, in := range list {
-		_, live := tr.on[in.s]
-		switch {
-		case !live:
-		case in.reading:
-			in.pos, in.changed = max(in.pos, c.Pos), true
+		if _, live := tr.on[in.s]; live && in.change(tr, key, c) {
 			kept = append(kept, in)
-		case c.Pos <= in.pos:
-			kept = append(kept, in)
-		case !in.s.wroteAt(c.Time):
-			tr.tell(in.s, [][]byte{key})
 		}
 	}
 	clear(list[len(kept):])
@@ -333,6 +330,22 @@ func (tr *tracker) changeKey(key []byte, c engine.Change) {
 		return
 	}
 	tr.keys[string(key)] = kept
+}
+
+// change tells the session of a change of key, if it is news to it, and reports
+// whether the interest lasts: it may have read, or be reading, a newer version.
+func (in *interest) change(tr *tracker, key []byte, c engine.Change) bool {
+	if in.reading {
+		in.changed = max(in.changed, c.Pos)
+	}
+	if in.known && c.Pos > in.first {
+		if !in.s.wroteAt(c.Time) {
+			tr.tell(in.s, [][]byte{key})
+		}
+		in.known = c.Pos <= in.last
+		in.first = in.last
+	}
+	return in.known || in.reading
 }
 
 // trim forgets keys over the limit, telling those who know them; mu is held.
@@ -362,7 +375,7 @@ func (tr *tracker) flushed() {
 		kept := list[:0]
 		for _, in := range list {
 			if in.reading {
-				in.pos, in.changed = ^engine.Position(0), true
+				in.known, in.changed = false, ^engine.Position(0)
 				kept = append(kept, in)
 			}
 		}

@@ -155,11 +155,13 @@ func (c *conn) planExec(cmd *command, args [][]byte, mute bool) {
 		c.discard()
 		c.fail(w, start, errExecAbort)
 	} else {
+		if m.admin {
+			c.runOps()
+		}
 		o := op{cmd: cmd, args: args, mute: mute, exec: true, watched: c.watched, write: m.write}
 		o.queue = m.end()
 		c.watched = nil
 		if m.admin {
-			c.runOps()
 			c.execAlone(o)
 		} else {
 			c.addOp(o)

@@ -1,0 +1,142 @@
+package resp_test
+
+import (
+	"bytes"
+	"flag"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/skerrydb/skerry/resp"
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+var record = flag.Bool("record", false, "record commands.resp3 again from the real redis-server")
+
+// asker sends commands in RESP3 and waits for their replies.
+type asker struct {
+	testing.TB
+	nc net.Conn
+	rd *wire.Replies
+}
+
+func newAsker(tb testing.TB, addr string) *asker {
+	tb.Helper()
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { nc.Close() })
+	a := &asker{tb, nc, wire.NewReplies(nc, &wire.Buffers{}, 0)}
+	a.ask("HELLO", "3")
+	return a
+}
+
+func (a *asker) ask(words ...string) wire.Value {
+	a.Helper()
+	if _, err := a.nc.Write(wire.AppendCommandStrings(nil, words...)); err != nil {
+		a.Fatal(err)
+	}
+	v, err := a.rd.Read()
+	if err != nil {
+		a.Fatal(err)
+	}
+	return v
+}
+
+// subName returns the name of the subcommand that v names or describes, "" if
+// it is something else. Redis leaves their order open.
+func subName(v wire.Value) string {
+	if v.Kind == wire.KindArray && len(v.List) == 10 {
+		v = v.List[0]
+	}
+	if text := string(v.Str); v.Kind == wire.KindBulk && strings.Contains(text, "|") && !strings.ContainsAny(text, " `.") {
+		return text
+	}
+	return ""
+}
+
+// appendRESP3 appends v, without the elements of aggregates that keep refuses.
+func appendRESP3(b []byte, v wire.Value, keep func(e []wire.Value) bool) []byte {
+	w := wire.Writer{Buf: b, RESP3: true}
+	switch v.Kind {
+	case wire.KindSimple:
+		w.Simple(string(v.Str))
+	case wire.KindInt:
+		w.Int(v.Int)
+	case wire.KindNull:
+		w.Null()
+	case wire.KindBulk:
+		w.Bulk(v.Str)
+	default:
+		step := 1
+		if v.Kind == wire.KindMap {
+			step = 2
+		}
+		elems := slices.DeleteFunc(slices.Collect(slices.Chunk(v.List, step)), func(e []wire.Value) bool { return !keep(e) })
+		slices.SortStableFunc(elems, func(a, b []wire.Value) int { return strings.Compare(subName(a[0]), subName(b[0])) })
+		list := slices.Concat(elems...)
+		switch v.Kind {
+		case wire.KindArray:
+			w.Array(len(list))
+		case wire.KindSet:
+			w.Set(len(list))
+		case wire.KindMap:
+			w.Map(len(list) / 2)
+		}
+		for _, e := range list {
+			w.Buf = appendRESP3(w.Buf, e, keep)
+		}
+	}
+	return w.Buf
+}
+
+// TestReference proves that commands.resp3 is what Redis says of the commands
+// that Skerry has, and that COMMAND gives it back.
+func TestReference(t *testing.T) {
+	redis := newAsker(t, startRedis(t))
+	skerry := newAsker(t, startSkerry(t, resp.Options{}))
+	known := map[string]bool{}
+	for _, v := range skerry.ask("COMMAND", "LIST").List {
+		known[string(v.Str)] = true
+	}
+	// Subcommands that are not here are left out wherever they are named.
+	keep := func(e []wire.Value) bool { return subName(e[0]) == "" || known[subName(e[0])] }
+	var want []byte
+	var names []string
+	for name := range known {
+		if !strings.Contains(name, "|") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		info := appendRESP3(nil, redis.ask("COMMAND", "INFO", name).List[0], keep)
+		doc := redis.ask("COMMAND", "DOCS", name).List[1]
+		w := wire.Writer{Buf: want}
+		w.BulkString(name)
+		want = append(w.Buf, info...)
+		want = appendRESP3(want, doc, keep)
+	}
+	if *record {
+		if err := os.WriteFile("commands.resp3", want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := os.ReadFile("commands.resp3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(have, want) {
+		t.Fatal("commands.resp3 is not what Redis says; record it with -record")
+	}
+	for _, name := range names {
+		got := skerry.ask("COMMAND", "INFO", name).List[0]
+		if arity := int(got.List[1].Int); arity == 0 {
+			t.Errorf("COMMAND INFO %s: no arity", name)
+		}
+	}
+}
