@@ -191,3 +191,65 @@ func TestDependencies(t *testing.T) {
 		t.Error("found no dependency: the search is broken")
 	}
 }
+
+// TestLocksTable: docs/locks.md lists every mutex of the program.
+func TestLocksTable(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("docs/locks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\S+)`").FindAllSubmatch(doc, -1) {
+		listed[string(m[1])] = true
+	}
+	have := map[string]bool{}
+	for _, f := range goFiles(t) {
+		if f.test || f.nested || f.dir == "workload" || f.dir == "engine/enginetest" {
+			continue
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			if st, ok := spec.Type.(*ast.StructType); ok {
+				for _, name := range mutexes(st) {
+					have[f.dir+"."+spec.Name.Name+"."+name] = true
+				}
+			}
+			return true
+		})
+	}
+	for name := range have {
+		if !listed[name] {
+			t.Errorf("docs/locks.md does not have %s", name)
+		}
+	}
+	for name := range listed {
+		if !have[name] {
+			t.Errorf("docs/locks.md lists %s, which does not exist", name)
+		}
+	}
+	if len(have) < 5 {
+		t.Errorf("found only %d mutexes: the search is broken", len(have))
+	}
+}
+
+// mutexes returns the fields of a struct that are a sync.Mutex or sync.RWMutex.
+func mutexes(st *ast.StructType) (names []string) {
+	for _, field := range st.Fields.List {
+		sel, ok := field.Type.(*ast.SelectorExpr)
+		if !ok {
+			continue
+		}
+		pkg, ok := sel.X.(*ast.Ident)
+		if !ok || pkg.Name != "sync" || !strings.HasSuffix(sel.Sel.Name, "Mutex") {
+			continue
+		}
+		for _, name := range field.Names {
+			names = append(names, name.Name)
+		}
+	}
+	return names
+}
