@@ -126,6 +126,14 @@ func (x *exchange) reserve(n int64) error {
 	return nil
 }
 
+// room counts a body that has grown to n bytes.
+func (x *exchange) room(n int) error {
+	if over := int64(n) - smallBody - x.reserved; over > 0 {
+		return x.reserve(max(over, 1<<20)) // in steps: items are small
+	}
+	return nil
+}
+
 func (x *exchange) release() {
 	if x.reserved != 0 {
 		x.app.buffered.Add(-x.reserved)

@@ -1,6 +1,28 @@
 package web
 
-import "github.com/skerrydb/skerry/engine"
+import (
+	"net/http"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
 
 // Statuses lets the tests see that the map is total.
 func Statuses() map[engine.Code]int { return statuses() }
+
+// NewImpatient is New with another StallTimeout.
+func NewImpatient(store *kv.Store, o Options, stall time.Duration) http.Handler {
+	a := newApp(store, o)
+	a.stall = stall
+	return a.handler()
+}
+
+// AppendField lets the tests see that no byte is lost.
+func AppendField(b []byte, name string, data []byte) []byte { return appendField(b, name, data) }
+
+// TagsHold reports whether a header with these lines names rev, and whether it is well formed.
+func TagsHold(lines []string, rev kv.Revision) (holds, ok bool) {
+	l, err := parseTags("If-Match", lines)
+	return l.holds(rev, false), err == nil
+}

@@ -148,6 +148,9 @@ func TestBufferLimit(t *testing.T) {
 		if got := s.do(t, "GET", "/db/large", nil); got.status != 503 || got.code() != engine.CodeQueueFull {
 			t.Errorf("a value over the memory for bodies: %d %.100s", got.status, got.body)
 		}
+		if got := s.do(t, "GET", "/db/?values=1", nil); got.status != 503 || got.code() != engine.CodeQueueFull {
+			t.Errorf("a page over the memory for bodies: %d %.100s", got.status, got.body)
+		}
 		if got := s.do(t, "PUT", "/db/b", bytes.NewReader(large[:1<<20])); got.status >= 300 {
 			t.Errorf("a body of just the memory for bodies: %d %s", got.status, got.body)
 		}

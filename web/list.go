@@ -36,7 +36,7 @@ func (a *app) list(x *exchange, r *http.Request) error {
 		return err
 	}
 	pos, err := x.view(r, read, func(t *kv.Tx) error {
-		x.text, err = l.page(t, x.text[:0])
+		x.text, err = l.page(t, x)
 		return err
 	})
 	if err != nil {
@@ -78,13 +78,13 @@ func listingOf(q url.Values) (listing, error) {
 	return l, nil
 }
 
-// page appends the page as JSON to b.
-func (l *listing) page(t *kv.Tx, b []byte) ([]byte, error) {
+// page makes the page as JSON, in x.text's memory if that is enough.
+func (l *listing) page(t *kv.Tx, x *exchange) ([]byte, error) {
 	lo, hi := l.prefix, after(l.prefix)
 	if l.after != nil && bytes.Compare(l.after, lo) >= 0 {
 		lo = append(bytes.Clone(l.after), 0)
 	}
-	b = append(b, `{"items":[`...)
+	b := append(x.text[:0], `{"items":[`...)
 	n, last, more := 0, []byte(nil), false
 	if hi == nil || bytes.Compare(lo, hi) < 0 {
 		for it, err := range t.Scan(lo, hi) {
@@ -97,6 +97,11 @@ func (l *listing) page(t *kv.Tx, b []byte) ([]byte, error) {
 			}
 			if n > 0 {
 				b = append(b, ',')
+			}
+			if l.values {
+				if err := x.room(len(b) + 2*len(it.Val)); err != nil { // twice: base64, escapes
+					return b, err
+				}
 			}
 			b = l.item(b, it)
 			last = append(last[:0], it.Key...)

@@ -16,9 +16,6 @@ import (
 // metricPrefix begins the name of every figure of Skerry's own.
 const metricPrefix = "skerry_"
 
-// maxScrapes is how many requests to /metrics run at once; more get 503.
-const maxScrapes = 4
-
 // metrics are the figures of the HTTP face, in a registry of their own.
 type metrics struct {
 	registry *prometheus.Registry
@@ -129,13 +126,17 @@ func (f engineFigures) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// serveMetrics answers GET /metrics.
-func (a *app) serveMetrics() handler {
-	h := promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+// scrape answers GET /metrics.
+func (a *app) scrape() handler {
+	h := promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{})
 	return func(x *exchange, r *http.Request) error {
 		if _, err := query(r, "name[]"); err != nil {
 			return err
 		}
+		if err := a.scrapes.enter("requests for figures"); err != nil {
+			return err
+		}
+		defer a.scrapes.leave()
 		h.ServeHTTP(x, r)
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -62,10 +63,10 @@ func (a *app) backup(x *exchange, r *http.Request) error {
 	if _, err := query(r); err != nil {
 		return err
 	}
-	defer a.backups.Add(-1)
-	if a.backups.Add(1) > MaxBackups {
-		return engine.Errorf(engine.CodeQueueFull, "%d backups are being sent already", MaxBackups)
+	if err := a.backups.enter("backups"); err != nil {
+		return err
 	}
+	defer a.backups.leave()
 	c := http.NewResponseController(x)
 	if err := c.SetReadDeadline(time.Time{}); err != nil {
 		return fmt.Errorf("lift the request's deadline: %w", err)
@@ -75,7 +76,7 @@ func (a *app) backup(x *exchange, r *http.Request) error {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Disposition", `attachment; filename="skerry.backup"`)
 	h.Set("Trailer", positionHeader)
-	pos, err := a.o.Backup(r.Context(), &patient{x, c})
+	pos, err := a.o.Backup(r.Context(), &patient{x, c, a.stall})
 	if err != nil {
 		return err
 	}
@@ -86,13 +87,31 @@ func (a *app) backup(x *exchange, r *http.Request) error {
 // patient is a writer with no bound on the whole, only on each write: a reader
 // that stops would hold the snapshot for ever.
 type patient struct {
-	w io.Writer
-	c *http.ResponseController
+	w     io.Writer
+	c     *http.ResponseController
+	stall time.Duration
 }
 
 func (p *patient) Write(b []byte) (int, error) {
-	if err := p.c.SetWriteDeadline(time.Now().Add(StallTimeout)); err != nil {
+	if err := p.c.SetWriteDeadline(time.Now().Add(p.stall)); err != nil {
 		return 0, err
 	}
 	return p.w.Write(b)
 }
+
+// gate lets a bounded number of requests in at once.
+type gate struct {
+	max    int32
+	inside atomic.Int32
+}
+
+// enter fails if the gate is full; else leave must follow.
+func (g *gate) enter(what string) error {
+	if g.inside.Add(1) > g.max {
+		g.inside.Add(-1)
+		return engine.Errorf(engine.CodeQueueFull, "%d %s are being answered already", g.max, what)
+	}
+	return nil
+}
+
+func (g *gate) leave() { g.inside.Add(-1) }

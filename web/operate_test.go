@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -134,32 +135,44 @@ func TestBackupFails(t *testing.T) {
 	}
 }
 
-func TestBackupLimit(t *testing.T) {
+// TestGates: what is answered only so many times at once refuses one more, and
+// answers again once there is room.
+func TestGates(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
-	s := serve(t, web.Options{Backup: func(_ context.Context, w io.Writer) (engine.Position, error) {
-		started <- struct{}{}
-		<-release
-		return 7, nil
-	}})
-	var wg sync.WaitGroup
-	for range web.MaxBackups {
-		wg.Go(func() {
-			if got := s.do(t, "GET", "/backup", nil); got.status != 200 {
-				t.Errorf("a backup under the limit: %d", got.status)
-			}
-		})
-		<-started
+	hold := func() {
+		select {
+		case <-release:
+		default:
+			started <- struct{}{}
+			<-release
+		}
 	}
-	if got := s.do(t, "GET", "/backup", nil); got.status != 503 || got.code() != engine.CodeQueueFull {
-		t.Errorf("a backup over the limit: %d %s", got.status, got.body)
+	s := serve(t, web.Options{
+		Backup:  func(context.Context, io.Writer) (engine.Position, error) { hold(); return 7, nil },
+		Metrics: func() iter.Seq[engine.Metric] { return func(func(engine.Metric) bool) { hold() } },
+	})
+	paths := map[string]int{"/backup": web.MaxBackups, "/metrics": web.MaxScrapes}
+	var wg sync.WaitGroup
+	for path, limit := range paths {
+		for range limit {
+			wg.Go(func() {
+				if got := s.do(t, "GET", path, nil); got.status != 200 {
+					t.Errorf("%s under the limit: %d %s", path, got.status, got.body)
+				}
+			})
+			<-started
+		}
+		if got := s.do(t, "GET", path, nil); got.status != 503 || got.code() != engine.CodeQueueFull {
+			t.Errorf("%s over the limit: %d %s", path, got.status, got.body)
+		}
 	}
 	close(release)
 	wg.Wait()
-	wg.Go(func() { <-started })
-	if got := s.do(t, "GET", "/backup", nil); got.status != 200 {
-		t.Errorf("a backup afterwards: %d", got.status)
+	for path := range paths {
+		if got := s.do(t, "GET", path, nil); got.status != 200 {
+			t.Errorf("%s afterwards: %d", path, got.status)
+		}
 	}
-	wg.Wait()
 }
 
 func TestIndexPage(t *testing.T) {

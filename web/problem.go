@@ -152,10 +152,11 @@ func (f faults) Unwrap() error {
 	return &engine.Error{Code: f[0].Code, Msg: where + ": " + f[0].Detail}
 }
 
-// hidden reports whether the message of an error with that status is for the
-// log only: it can name files.
-func hidden(status int) bool {
-	return status == http.StatusInternalServerError || status == http.StatusInsufficientStorage
+// hidden reports whether the message of an error is for the log only: it can
+// name files.
+func (o outcome) hidden() bool {
+	return o.status == http.StatusInternalServerError || o.status == http.StatusInsufficientStorage ||
+		o.Code == engine.CodeStopped
 }
 
 // problemOf says what a client may know of err.
@@ -170,7 +171,7 @@ func (a *app) problemOf(err error) Problem {
 	if p.Title = http.StatusText(p.Status); p.Title == "" {
 		p.Title = "Client Closed Request"
 	}
-	if ok && !hidden(p.Status) {
+	if ok && !o.hidden() {
 		p.Detail = coded.Msg
 	}
 	if f, ok := errors.AsType[faults](err); ok {

@@ -39,6 +39,9 @@ const (
 	MaxTags = 64
 	// MaxBackups is how many backups are sent at once; more get CodeQueueFull.
 	MaxBackups = 2
+	// MaxScrapes is how many requests to /metrics are answered at once; more
+	// get CodeQueueFull.
+	MaxScrapes = 4
 	// PositionWait is how long a read waits for the position that it asks for,
 	// if the engine does not give up sooner; then it gets CodePositionTimeout.
 	PositionWait = 10 * time.Second
@@ -93,14 +96,18 @@ type app struct {
 	ids      *ids
 	pool     sync.Pool    // of *exchange
 	buffered atomic.Int64 // bytes reserved against Options.BufferBytes
-	backups  atomic.Int32 // being sent
+	backups  gate
+	scrapes  gate
+	stall    time.Duration // StallTimeout
 
 	// Values of headers that many answers share; net/http does not change them.
 	noCache, noSniff, octets, json, zero []string
 }
 
 // New returns the handler of the whole HTTP face on store.
-func New(store *kv.Store, o Options) http.Handler {
+func New(store *kv.Store, o Options) http.Handler { return newApp(store, o).handler() }
+
+func newApp(store *kv.Store, o Options) *app {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -108,6 +115,9 @@ func New(store *kv.Store, o Options) http.Handler {
 		o.BufferBytes = DefaultBufferBytes
 	}
 	a := &app{store: store, o: o, ids: newIDs(), metrics: newMetrics(o.Metrics), outcomes: outcomes(),
+		backups: gate{max: MaxBackups},
+		scrapes: gate{max: MaxScrapes},
+		stall:   StallTimeout,
 		noCache: []string{"no-cache"},
 		noSniff: []string{"nosniff"},
 		octets:  []string{"application/octet-stream"},
@@ -115,6 +125,11 @@ func New(store *kv.Store, o Options) http.Handler {
 		zero:    []string{"0"},
 	}
 	a.pool.New = func() any { return newExchange(a) }
+	return a
+}
+
+// handler builds the chain, the router and the routes.
+func (a *app) handler() http.Handler {
 	a.ops = http.NewServeMux()
 	for _, r := range []struct {
 		pattern string
@@ -124,7 +139,7 @@ func New(store *kv.Store, o Options) http.Handler {
 		{"/{$}", a.index, true},
 		{"/healthz", a.healthz, true},
 		{"/readyz", a.readyz, true},
-		{"/metrics", a.serveMetrics(), true},
+		{"/metrics", a.scrape(), true},
 		{"/backup", a.backup, false},
 		{"/db", a.list, true},
 	} {
