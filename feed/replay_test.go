@@ -82,6 +82,21 @@ func meet(t *testing.T, eng *stepped, order, steps int) {
 	<-ended
 }
 
+// TestAhead: a position that the tail has not reached yet is a place to begin.
+func TestAhead(t *testing.T) {
+	eng := &stepped{Engine: open(t, embedded.Options{}), readers: make(chan *reader, 1)}
+	f := start(t, eng, feed.Options{})
+	tail := <-eng.readers
+	put(t, eng, "1")
+	p2 := put(t, eng, "2")
+	s := subscribe(t, f, p2, "")
+	p3 := put(t, eng, "3")
+	for range 3 {
+		tail.next()
+	}
+	wantNext(t, s, p3, "3")
+}
+
 // TestResume: subscribers that come, fall behind, go and resume while others
 // write, each with filters of its own, get what the engine's history says.
 func TestResume(t *testing.T) {

@@ -66,8 +66,13 @@ func TestExpireSteps(t *testing.T) {
 		}
 	}
 	step(n, false)
-	c.Add(time.Minute + time.Millisecond)
+	e, _, _, err := s.Get(t.Context(), engine.Read{}, 3, []byte("key 000000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Set(e.Expires) // to the millisecond
 	step(n-kv.MaxExpirePerTx, true)
+	c.Add(time.Millisecond)
 	c.Add(-time.Hour) // what was seen to be expired stays so for writers
 	step(10, true)
 	step(0, false)
@@ -157,8 +162,8 @@ func TestFlush(t *testing.T) {
 		}
 		return nil
 	})
-	if err := rest(); err != nil {
-		t.Fatal(err)
+	if rest() == 0 {
+		t.Error("flush was done after two steps")
 	}
 	if _, ok := get(t, s, "z ahead"); ok {
 		t.Error("a key that ran ahead of the clock is left")
@@ -188,6 +193,36 @@ func TestFlush(t *testing.T) {
 	if k := stored(t, eng, "k\x01"); k != 0 {
 		t.Errorf("space 1 was due as well: %d are left", k)
 	}
+}
+
+// TestFlushSteps: keys that stay count for a step as well.
+func TestFlushSteps(t *testing.T) {
+	s, _, _ := open(t)
+	set(t, s, "a", "v", kv.SetOptions{})
+	for i := range kv.MaxFlushPerTx {
+		set(t, s, fmt.Sprint("b", i), "v", kv.SetOptions{})
+	}
+	rest, done, err := s.FlushTo(t.Context(), 0, 1)
+	if done || err != nil {
+		t.Fatalf("flush of one key too many was done in one step: %v", err)
+	}
+	update(t, s, func(tx *kv.Tx) error {
+		for i := range 2 * kv.MaxFlushPerTx {
+			if _, err := tx.Set(fmt.Appendf(nil, "c%d", i), nil, kv.SetOptions{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if n := rest(); n != 3 {
+		t.Errorf("flush took %d more steps, want 3", n)
+	}
+	update(t, s, func(tx *kv.Tx) error {
+		if n, err := tx.Count(); n != 2*kv.MaxFlushPerTx || err != nil {
+			t.Errorf("flush left %d keys, %v", n, err)
+		}
+		return nil
+	})
 }
 
 func TestFlushEnds(t *testing.T) {

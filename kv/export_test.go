@@ -5,8 +5,9 @@ import "context"
 // ExpireStep is one step of Run.
 func (s *Store) ExpireStep(ctx context.Context) (more bool, err error) { return s.expireStep(ctx) }
 
-// FlushTo runs Flush up to its step n and returns a function for the others.
-func (s *Store) FlushTo(ctx context.Context, space uint8, n int) (rest func() error, done bool, err error) {
+// FlushTo runs the first n steps of Flush and returns a function that does the
+// others and says how many they were, -1 if one failed.
+func (s *Store) FlushTo(ctx context.Context, space uint8, n int) (rest func() int, done bool, err error) {
 	var f flush
 	run := func() error {
 		_, err := s.Update(ctx, space, func(t *Tx) error { return f.step(t) })
@@ -17,12 +18,12 @@ func (s *Store) FlushTo(ctx context.Context, space uint8, n int) (rest func() er
 			return nil, true, err
 		}
 	}
-	return func() error {
-		for !f.done {
+	return func() (steps int) {
+		for ; !f.done; steps++ {
 			if err := run(); err != nil {
-				return err
+				return -1
 			}
 		}
-		return nil
+		return steps
 	}, false, nil
 }

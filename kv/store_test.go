@@ -158,6 +158,104 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestPrefixEnds: prefixes at the end of the key space.
+func TestPrefixEnds(t *testing.T) {
+	s, _, _ := open(t)
+	keys := []string{"a", "a\xfe", "a\xff", "a\xff\x00", "a\xff\xff", "b", "\xfe", "\xff", "\xff\xff", "\xff\xff\x00"}
+	for _, k := range keys {
+		set(t, s, k, "v", kv.SetOptions{})
+	}
+	for _, prefix := range append(keys, "", "a\xff\xff\xff", "\xff\xff\xff") {
+		var want, got []string
+		for _, k := range keys {
+			if strings.HasPrefix(k, prefix) {
+				want = append(want, k)
+			}
+		}
+		page, _, err := s.List(t.Context(), engine.Read{}, 0, kv.ListOptions{Prefix: []byte(prefix)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, it := range page.Items {
+			got = append(got, string(it.Key))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("prefix %q: %q, want %q", prefix, got, want)
+		}
+	}
+}
+
+// TestCopies: what the conveniences return is the caller's to change.
+func TestCopies(t *testing.T) {
+	s, _, _ := open(t)
+	ctx, k := t.Context(), []byte("k")
+	set(t, s, "k", "value", kv.SetOptions{})
+	e, _ := get(t, s, "k")
+	clear(e.Val)
+	es, _, err := s.MGet(ctx, engine.Read{}, 0, [][]byte{k})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(es[0].Val)
+	page, _, err := s.List(ctx, engine.Read{}, 0, kv.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(page.Items[0].Val)
+	clear(page.Items[0].Key)
+	if e, ok := get(t, s, "k"); !ok || string(e.Val) != "value" {
+		t.Errorf("the store's value became %q, %v", e.Val, ok)
+	}
+	res, _, err := s.Set(ctx, 0, k, []byte("other"), kv.SetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set(t, s, "k", "third", kv.SetOptions{})
+	if string(res.Old.Val) != "value" {
+		t.Errorf("the old value became %q", res.Old.Val)
+	}
+}
+
+// faultyEngine fails the third write of each transaction and all after it.
+type faultyEngine struct{ engine.Engine }
+
+func (f faultyEngine) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	return f.Engine.Update(ctx, func(tx engine.Tx) error { return fn(&faultTx{Tx: tx, left: 2, still: true}) })
+}
+
+// TestHalfWritten: a transaction with a write that could not be undone is not
+// committed, even if its function does not mind.
+func TestHalfWritten(t *testing.T) {
+	s, eng, _ := open(t)
+	set(t, s, "k", "v", kv.SetOptions{TTL: time.Minute})
+	bad, err := kv.New(faultyEngine{eng}, kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	careless := func(tx *kv.Tx) error {
+		if _, err := tx.Set([]byte("k"), []byte("w"), kv.SetOptions{TTL: time.Hour}); !errors.Is(err, engine.ErrMemoryFull) {
+			t.Errorf("set: %v", err)
+		}
+		if _, err := tx.Count(); !errors.Is(err, engine.ErrMemoryFull) {
+			t.Errorf("count in a broken transaction: %v", err)
+		}
+		if _, _, err := tx.At(0); !errors.Is(err, engine.ErrMemoryFull) {
+			t.Errorf("at in a broken transaction: %v", err)
+		}
+		return nil
+	}
+	if _, err := bad.Update(t.Context(), 0, careless); !errors.Is(err, engine.ErrMemoryFull) {
+		t.Errorf("update: %v", err)
+	}
+	_, err = bad.UpdateEach(t.Context(), 1, func(tx *kv.Tx, _ int) error { return careless(tx) })
+	if !errors.Is(err, engine.ErrOutcomeUnknown) {
+		t.Errorf("update each: %v", err)
+	}
+	if e, ok := get(t, s, "k"); !ok || string(e.Val) != "v" {
+		t.Errorf("k is %q, %v", e.Val, ok)
+	}
+}
+
 func TestUpdateEach(t *testing.T) {
 	s, _, _ := open(t)
 	failed := errors.New("of its own")
