@@ -9,12 +9,12 @@ help: ## this list
 
 .PHONY: run
 run: build ## start a server on 127.0.0.1: HTTP on 7001, the Redis protocol on 6380, data in ./data
-	exec bin/skerry serve $(ARGS)
+	@exec bin/skerry serve $(ARGS)
 
 .PHONY: build
 build: ## bin/skerry
 	@mkdir -p bin
-	$(GOBUILD) -o bin/skerry ./cmd/skerry
+	@$(GOBUILD) -o bin/skerry ./cmd/skerry
 
 .PHONY: test
 test: ## everything that must be true of a commit; installs by apt what the tests need
