@@ -223,3 +223,45 @@ func (s *server) roundTrip(tr *http.Transport, rnd *rand.Rand, path string) erro
 	}
 	return nil
 }
+
+// late is a real engine that gives its first write up before it runs, as a
+// queue does whose caller goes away.
+type late struct {
+	engine.Engine
+	mu  sync.Mutex
+	run func() error // the write that was given up
+}
+
+func (l *late) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	l.mu.Lock()
+	first := l.run == nil
+	if first {
+		l.run = func() error { _, err := l.Engine.Update(context.Background(), fn); return err }
+	}
+	l.mu.Unlock()
+	if first {
+		return 0, engine.Errorf(engine.CodeOutcomeUnknown, "the caller went away")
+	}
+	return l.Engine.Update(ctx, fn)
+}
+
+// TestGivenUpWrite: a write that was given up and runs later writes what was
+// sent with it, not what came after.
+func TestGivenUpWrite(t *testing.T) {
+	l := new(late)
+	s := serveOn(t, web.Options{}, func(e engine.Engine) engine.Engine { l.Engine = e; return l })
+	if got := s.do(t, "PUT", "/db/given-up", strings.NewReader("first")); got.status != 500 || got.code() != engine.CodeOutcomeUnknown {
+		t.Fatalf("answered %d %s", got.status, got.body)
+	}
+	for i := range 20 {
+		if got := s.do(t, "PUT", fmt.Sprintf("/db/another%d", i), strings.NewReader("other")); got.status != 201 {
+			t.Fatalf("answered %d %s", got.status, got.body)
+		}
+	}
+	if err := l.run(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.do(t, "GET", "/db/given-up", nil); string(got.body) != "first" {
+		t.Errorf("the write that was given up wrote %q (%d)", got.body, got.status)
+	}
+}
