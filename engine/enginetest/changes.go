@@ -410,7 +410,9 @@ func changesKept(e *env) {
 	end := e.put("end", "1")
 	var list []engine.Change
 	var was []string
-	for c, err := range e.eng.Changes(e.ctx, start) {
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
+	defer cancel()
+	for c, err := range e.eng.Changes(ctx, start) {
 		if err != nil {
 			e.Fatalf("changes: %v", err)
 		}

@@ -41,6 +41,12 @@ func viewFaults() []fault {
 				return f.ref.View(ctx, r, fn)
 			}
 		}},
+	}
+}
+
+// txViewFaults are those of transactions within views.
+func txViewFaults() []fault {
+	return []fault{
 		{"a position that does not come is ctx's plain error", []string{"view/at-least-times-out"}, func(f *faulty) {
 			f.view = func(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
 				pos, err := f.ref.View(ctx, r, fn)
@@ -116,9 +122,10 @@ func staleViews(linearizable bool) func(*faulty) {
 	}
 }
 
-// changeFaults are those of Changes.
+type yielder = func(engine.Change) bool
+
+// changeFaults are those of which changes come and in what order.
 func changeFaults() []fault {
-	type yielder = func(engine.Change) bool
 	return []fault{
 		{"two changes change places", []string{"changes/exact", "changes/live-under-writers", "load/set", "load/append"}, func(f *faulty) {
 			f.stream(func(yield yielder) yielder {
@@ -159,6 +166,12 @@ func changeFaults() []fault {
 				return f.ref.Changes(ctx, after+1)
 			}
 		}},
+	}
+}
+
+// contentFaults are those of what a change holds.
+func contentFaults() []fault {
+	return []fault{
 		{"a change has a write more than once", []string{"changes/final-values-once", "changes/exact"}, func(f *faulty) {
 			f.stream(func(yield yielder) yielder {
 				return func(c engine.Change) bool {
@@ -206,6 +219,12 @@ func changeFaults() []fault {
 				}
 			})
 		}},
+	}
+}
+
+// tailFaults are those of how changes come.
+func tailFaults() []fault {
+	return []fault{
 		{"a change comes before it can be seen", []string{"changes/visible-at-their-position"}, func(f *faulty) {
 			staleViews(true)(f)
 		}},
@@ -241,12 +260,15 @@ func changeFaults() []fault {
 	}
 }
 
+type eacher = func(context.Context, int, func(engine.Tx, int) error) (engine.Position, error)
+
+// with replaces UpdateEach.
+func with(each func(f *faulty) eacher) func(*faulty) {
+	return func(f *faulty) { f.each = each(f) }
+}
+
 // eachFaults are those of UpdateEach.
 func eachFaults() []fault {
-	type eacher = func(context.Context, int, func(engine.Tx, int) error) (engine.Position, error)
-	with := func(each func(f *faulty) eacher) func(*faulty) {
-		return func(f *faulty) { f.each = each(f) }
-	}
 	return []fault{
 		{"many are one transaction", []string{"each/failures-are-alone", "each/changes", "each/over-a-limit", "each/now"}, with(func(f *faulty) eacher {
 			return func(ctx context.Context, n int, fn func(engine.Tx, int) error) (engine.Position, error) {
@@ -269,6 +291,12 @@ func eachFaults() []fault {
 				return last, nil
 			}
 		})},
+	}
+}
+
+// eachResultFaults are those of what UpdateEach returns.
+func eachResultFaults() []fault {
+	return []fault{
 		{"the first failure ends the rest", []string{"each/failures-are-alone", "each/changes"}, with(func(f *faulty) eacher {
 			return func(ctx context.Context, n int, fn func(engine.Tx, int) error) (last engine.Position, err error) {
 				for i := range n {
@@ -347,6 +375,12 @@ func endFaults() []fault {
 		{"Close fails", []string{"tx/get-put-delete"}, func(f *faulty) {
 			f.end = func() error { f.ref.Close(); return errors.New("no") }
 		}},
+	}
+}
+
+// reopenFaults are those of what stays after Close, and of figures.
+func reopenFaults() []fault {
+	return []fault{
 		{"what Close cuts off is written and refused", []string{"close/under-load"}, func(f *faulty) {
 			f.end = func() error {
 				f.ref.mu.Lock() // a commit that waits here is late

@@ -28,32 +28,37 @@ const faultWait = 500 * time.Millisecond
 
 // TestEveryFaultIsCaught proves that the suite can fail.
 func TestEveryFaultIsCaught(t *testing.T) {
-	for _, list := range [][]fault{writeFaults(), txFaults(), viewFaults(), changeFaults(), eachFaults(), endFaults()} {
-		for _, x := range list {
-			t.Run(x.name, func(t *testing.T) {
-				open, o := refSuite(func(r *ref) engine.Engine {
-					f := &faulty{ref: r}
-					x.broken(f)
-					return f
-				})
-				o.wait, o.grace, o.Steps = faultWait, faultWait/5, 500
-				failed := map[string]string{}
-				o.Only = func(name string) bool { return slices.Contains(x.caught, name) }
-				for v := range Conform(open, o) {
-					if v.Status == Fail {
-						failed[v.Case] = strings.Join(v.Log, "; ")
-					}
-				}
-				for _, name := range x.caught {
-					why, ok := failed[name]
-					if !ok {
-						t.Errorf("%s lets it through", name)
-					}
-					t.Logf("%s: %s", name, short(strings.ReplaceAll(why, "\n", " ")))
-				}
+	for _, x := range allFaults() {
+		t.Run(x.name, func(t *testing.T) {
+			open, o := refSuite(func(r *ref) engine.Engine {
+				f := &faulty{ref: r}
+				x.broken(f)
+				return f
 			})
-		}
+			o.wait, o.grace, o.Steps = faultWait, faultWait/5, 500
+			failed := map[string]string{}
+			o.Only = func(name string) bool { return slices.Contains(x.caught, name) }
+			for v := range Conform(open, o) {
+				if v.Status == Fail {
+					failed[v.Case] = strings.Join(v.Log, "; ")
+				}
+			}
+			for _, name := range x.caught {
+				why, ok := failed[name]
+				if !ok {
+					t.Errorf("%s lets it through", name)
+				}
+				t.Logf("%s: %s", name, short(strings.ReplaceAll(why, "\n", " ")))
+			}
+		})
 	}
+}
+
+func allFaults() []fault {
+	return slices.Concat(writeFaults(), rollbackFaults(), positionFaults(), ctxFaults(),
+		txFaults(), limitFaults(), valueFaults(), viewFaults(), txViewFaults(),
+		changeFaults(), contentFaults(), tailFaults(),
+		eachFaults(), eachResultFaults(), endFaults(), reopenFaults())
 }
 
 // writeFaults are those of commits.
@@ -101,6 +106,12 @@ func writeFaults() []fault {
 		}},
 		{"transactions read beside each other and the last one wins",
 			[]string{"load/counter", "load/append", "load/bank", "isolation/no-write-skew", "each/beside-others"}, lostUpdates},
+	}
+}
+
+// rollbackFaults are those of transactions that fail.
+func rollbackFaults() []fault {
+	return []fault{
 		{"an error does not roll back", []string{"update/error-rolls-back", "each/failures-are-alone", "model/random-transactions"}, func(f *faulty) {
 			f.update = func(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
 				var failed error
@@ -132,6 +143,12 @@ func writeFaults() []fault {
 				return pos, err
 			}
 		}},
+	}
+}
+
+// positionFaults are those of the positions that commits return.
+func positionFaults() []fault {
+	return []fault{
 		{"a position is that of the transaction before", []string{"view/position-is-exact", "changes/exact", "load/set", "load/append"}, func(f *faulty) {
 			f.update = func(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
 				pos, err := f.ref.Update(ctx, fn)
@@ -152,6 +169,12 @@ func writeFaults() []fault {
 				return pos, err
 			}
 		}},
+	}
+}
+
+// ctxFaults are those of calls that are cut off.
+func ctxFaults() []fault {
+	return []fault{
 		{"ctx is not looked at", []string{"cancel/before", "cancel/while-it-waits", "each/ctx-ended-before"}, func(f *faulty) {
 			f.update = func(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
 				return f.ref.Update(context.WithoutCancel(ctx), fn)
@@ -270,6 +293,12 @@ func txFaults() []fault {
 				}}
 			})
 		}},
+	}
+}
+
+// limitFaults are those of what is too large.
+func limitFaults() []fault {
+	return []fault{
 		{"a key one byte too long is taken", []string{"limits/key"}, putFault(func(tx engine.Tx, key, val []byte) error {
 			return tx.Put(key[:min(len(key), refMaxKey)], val)
 		})},
@@ -318,6 +347,12 @@ func txFaults() []fault {
 				}}
 			})
 		}},
+	}
+}
+
+// valueFaults are those of values and times.
+func valueFaults() []fault {
+	return []fault{
 		{"an argument is kept, not copied", []string{"tx/copies-arguments"}, func(f *faulty) {
 			f.inUpdate(func(tx engine.Tx) engine.Tx {
 				return &faultyTx{Tx: tx, put: func(key, val []byte) error {

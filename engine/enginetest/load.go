@@ -17,20 +17,34 @@ func loadCases() []Case {
 	for _, w := range workload.All() {
 		name := w.Name()
 		out = append(out,
-			Case{"load/" + name, w.Needs(), func(e *env) { e.load(name, e.eng) }},
+			Case{"load/" + name, w.Needs(), func(e *env) { e.load(name) }},
 			Case{"load/" + name + "-cut-off", w.Needs(), func(e *env) { e.loadCutOff(name) }},
 		)
 	}
 	return out
 }
 
+// loadAndCheck loads eng; set-up and check are on the case's own engine.
+func (e *env) loadAndCheck(eng engine.Engine, w workload.Workload, steps int) (workload.Stats, error) {
+	if err := w.Setup(e.ctx, e.eng); err != nil {
+		return workload.Stats{}, err
+	}
+	stats, err := workload.Load(e.ctx, eng, w, workload.Options{Steps: steps, Seed: e.o.Seed})
+	if err != nil {
+		return stats, err
+	}
+	ctx, cancel := context.WithTimeout(e.ctx, 6*e.o.wait) // it may wait for a change that does not come
+	defer cancel()
+	return stats, w.Check(ctx, e.eng)
+}
+
 // load runs a workload and its check.
-func (e *env) load(name string, eng engine.Engine) workload.Stats {
+func (e *env) load(name string) {
 	w, err := workload.New(name)
 	if err != nil {
 		e.Fatalf("%v", err)
 	}
-	stats, err := workload.Run(e.ctx, eng, w, workload.Options{Steps: e.o.Steps, Seed: e.o.Seed})
+	stats, err := e.loadAndCheck(e.eng, w, e.o.Steps)
 	if err != nil {
 		e.Fatalf("%v; %v", err, stats)
 	}
@@ -38,7 +52,6 @@ func (e *env) load(name string, eng engine.Engine) workload.Stats {
 		e.Fatalf("no step succeeded: %v", stats)
 	}
 	e.Logf("%v", stats)
-	return stats
 }
 
 // loadCutOff ends the ctx of many calls early, so that some outcomes are unknown.
@@ -48,13 +61,7 @@ func (e *env) loadCutOff(name string) {
 	if err != nil {
 		e.Fatalf("%v", err)
 	}
-	if err := w.Setup(e.ctx, e.eng); err != nil {
-		e.Fatalf("set up: %v", err)
-	}
-	stats, err := workload.Load(e.ctx, h, w, workload.Options{Steps: e.o.Steps / 2, Seed: e.o.Seed})
-	if err == nil {
-		err = w.Check(e.ctx, e.eng)
-	}
+	stats, err := e.loadAndCheck(h, w, e.o.Steps/2)
 	if odd := h.odd.Load(); odd != nil {
 		e.Fatalf("an unknown outcome does not wrap its ctx's error: %v", *odd)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-const refHistory = 5000
+const refHistory = 2000
 
 // refSuite opens reference engines, each as wrap makes it, and opens them again.
 func refSuite(wrap func(*ref) engine.Engine) (open func(T) engine.Engine, o Options) {
@@ -95,9 +95,9 @@ func TestSuiteTouchesNoDataOfOthers(t *testing.T) {
 
 // TestWipe opens the same data for every case.
 func TestWipe(t *testing.T) {
-	last := newRef(refState{}, 0)
+	last := newRef(refState{}, 2000)
 	again := func(T) engine.Engine {
-		last = newRef(last.state, 0)
+		last = newRef(last.state, 2000)
 		return last
 	}
 	for v := range Conform(again, Options{Wipe: true, Reopen: again, Steps: 50}) {
