@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 
 	"github.com/skerrydb/skerry/engine"
 )
@@ -60,7 +61,7 @@ func (x *exchange) growBody(n int64, limit int) error {
 	}
 	if size > smallBody {
 		if err := x.reserve(int64(size) - x.reserved); err != nil {
-			x.Header().Set("Connection", "close")
+			x.dropBody()
 			return err
 		}
 	}
@@ -71,13 +72,23 @@ func (x *exchange) growBody(n int64, limit int) error {
 }
 
 func (x *exchange) tooLarge(limit int) error {
-	x.Header().Set("Connection", "close") // the rest of the body is not wanted
+	x.dropBody()
 	return engine.Errorf(engine.CodeValueTooLarge, "the value is over the limit of %d bytes", limit)
+}
+
+// dropBody makes net/http close the connection after the answer instead of
+// reading the rest of the body, and linger a little first: closed at once, the
+// connection would be reset and the client lose the answer while it is still
+// sending. MaxBytesReader is the only way to say that; it is given a limit
+// that it goes over, and nothing of the body.
+func (x *exchange) dropBody() {
+	over := http.MaxBytesReader(x.w, io.NopCloser(strings.NewReader("x")), 0)
+	over.Read(make([]byte, 1)) // fails, as it should
 }
 
 // brokenBody says why a body could not be read to its end.
 func (x *exchange) brokenBody(err error) error {
-	x.Header().Set("Connection", "close")
+	x.dropBody()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return engine.Errorf(CodeBodyTimeout, "the body did not arrive in time")
 	}

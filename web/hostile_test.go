@@ -77,6 +77,19 @@ func TestValueLimit(t *testing.T) {
 	}
 }
 
+// TestRefusedWhileSending: who is still sending a body that is refused gets the
+// answer all the same. The client sends Connection: close, after which
+// net/http would close at once, and treats a reset as the end of its request.
+func TestRefusedWhileSending(t *testing.T) {
+	s := serve(t, web.Options{})
+	body := make([]byte, kv.MaxValBytes+1)
+	for range 5 {
+		if got := s.do(t, "PUT", "/db/a", bytes.NewReader(body)); got.status != 413 || got.code() != engine.CodeValueTooLarge {
+			t.Errorf("answered %d %s", got.status, got.body)
+		}
+	}
+}
+
 func TestSlowBody(t *testing.T) {
 	s := serve(t, web.Options{}, func(h *http.Server) { h.ReadTimeout = 200 * time.Millisecond })
 	conn := s.dial(t)
