@@ -1,0 +1,82 @@
+package resp_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/feed"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/resp"
+)
+
+// startSkerry serves an embedded engine in a temporary folder, with everything
+// that belongs to it running, and stops it at the end of the test.
+func startSkerry(tb testing.TB, o resp.Options) (addr string) {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	serveSkerry(tb, l, o)
+	return l.Addr().String()
+}
+
+func serveSkerry(tb testing.TB, l net.Listener, o resp.Options) *resp.Server {
+	tb.Helper()
+	log := slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	eng, err := embedded.Open(tb.TempDir(), embedded.Options{Logger: log})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	store, err := kv.New(eng, kv.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f, err := feed.New(eng, feed.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o.Logger, o.Meter, o.Durable, o.Build = log, eng, true, "test"
+	srv, err := resp.New(store, f, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { f.Run(ctx) })
+	wg.Go(func() { store.Run(ctx) })
+	wg.Go(func() {
+		if err := srv.Serve(ctx, l); err != nil {
+			tb.Errorf("Serve: %v", err)
+		}
+	})
+	tb.Cleanup(func() {
+		cancel()
+		srv.Close()
+		wg.Wait()
+		if err := eng.Close(); err != nil {
+			tb.Errorf("close the engine: %v", err)
+		}
+	})
+	return srv
+}
+
+// TestTranscriptsOnSkerry proves that Skerry answers as Redis does, but where
+// the transcript gives the reason why not.
+func TestTranscriptsOnSkerry(t *testing.T) {
+	for _, s := range scripts(t) {
+		t.Run(s.name, func(t *testing.T) {
+			addr := startSkerry(t, resp.Options{Password: s.password})
+			for _, proto := range []int{2, 3} {
+				if s.only == 0 || s.only == proto {
+					flushAll(t, addr, s.password)
+					playScript(t, s, proto, true, tcp(addr))
+				}
+			}
+		})
+	}
+}
