@@ -50,12 +50,12 @@ func (c *bytesChecker[V]) node(node unsafe.Pointer, height int, lo, hi []byte) (
 		return 0, err
 	}
 	total := 0
-	for i := range int(in.n) {
+	for i := range in.n {
 		l, h := lo, hi
 		if i > 0 {
 			l = in.seps.at(i - 1)
 		}
-		if i+1 < int(in.n) {
+		if i+1 < in.n {
 			h = in.seps.at(i)
 		}
 		if owner := nodeOwner[V](in.kids[i], height-1); c.own != nil && owner == c.own && in.owner != c.own {
@@ -82,7 +82,7 @@ func nodeOwner[V any](node unsafe.Pointer, height int) *token {
 
 // inner checks the separators and unused places of an inner node.
 func (c *bytesChecker[V]) inner(in *bytesInner[V]) error {
-	n := int(in.n)
+	n := in.n
 	if n < 1 || n > innerKids {
 		return fmt.Errorf("inner node with %d kids", n)
 	}
@@ -90,7 +90,7 @@ func (c *bytesChecker[V]) inner(in *bytesInner[V]) error {
 		switch {
 		case i >= n && in.kids[i] != nil:
 			return fmt.Errorf("kid %d of %d", i, n)
-		case i >= n-1 && in.heads[i] != noHead:
+		case i >= n-1 && in.seps.heads[i] != noHead:
 			return fmt.Errorf("head of separator %d of %d", i, n-1)
 		case i >= n-1:
 			continue
@@ -99,8 +99,8 @@ func (c *bytesChecker[V]) inner(in *bytesInner[V]) error {
 		if i > 0 && bytes.Compare(in.seps.at(i-1), s) >= 0 {
 			return fmt.Errorf("separator %q is not above %q", s, in.seps.at(i-1))
 		}
-		if !bytes.HasPrefix(s, in.seps.blob[:in.plen]) || head(s, int(in.plen)) != in.heads[i] {
-			return fmt.Errorf("prefix of %d bytes or head wrong for separator %q", in.plen, s)
+		if !bytes.HasPrefix(s, in.seps.blob[:in.seps.plen]) || head(s, in.seps.plen) != in.seps.heads[i] {
+			return fmt.Errorf("prefix of %d bytes or head wrong for separator %q", in.seps.plen, s)
 		}
 	}
 	if got := int(in.seps.offs[n-1]); got != len(in.seps.blob) {

@@ -15,25 +15,23 @@ const (
 // Separator i is above all keys of kid i and not above any of kid i+1.
 //
 // Kids are untyped since one node type serves all heights; the height, which
-// every descent counts down, says what they are. The sizes are such that heads
-// starts on a cache line and the node fills its size class.
+// every descent counts down, says what they are.
 type bytesInner[V any] struct {
 	owner *token
 	seps  *separators
-	count int    // keys below this node
-	n     uint16 // kids; one more than separators
-	plen  uint16 // every separator starts with the same plen bytes
-	_     [24]byte
-	heads [innerKids]uint64 // of the separators
+	count int // keys below this node
+	n     int // kids; one more than separators
 	kids  [innerKids]unsafe.Pointer
 }
 
-// separators holds the separators of a node in full, for what their heads do not
-// tell. It never changes and is shared by all copies of the node: they differ in
-// their kids only.
+// separators tells the kids of a node apart. It never changes once it is set and
+// is shared by all copies of the node, which differ in their kids only: so the
+// copies that follow a clone are small.
 type separators struct {
-	blob []byte
-	offs [innerKids]uint32
+	blob  []byte // the separators in order, one after the other
+	plen  int    // every separator starts with the same plen bytes
+	heads [innerKids]uint64
+	offs  [innerKids]uint32
 }
 
 // at returns separator i.
@@ -54,17 +52,18 @@ func (in *bytesInner[V]) copy(own *token) *bytesInner[V] {
 // route returns the index of the kid that key belongs to: the number of
 // separators at or below it.
 func (in *bytesInner[V]) route(key []byte) int {
-	if in.plen > 0 {
-		switch comparePrefix(key, in.seps.blob[:in.plen]) {
+	s := in.seps
+	if s.plen > 0 {
+		switch comparePrefix(key, s.blob[:s.plen]) {
 		case -1:
 			return 0
 		case 1:
-			return int(in.n) - 1
+			return in.n - 1
 		}
 	}
-	h := head(key, int(in.plen))
-	i := lowerHead(&in.heads, h)
-	for i < int(in.n)-1 && in.heads[i] == h && bytes.Compare(in.seps.at(i), key) <= 0 {
+	h := head(key, s.plen)
+	i := lowerHead(&s.heads, h)
+	for i < in.n-1 && s.heads[i] == h && bytes.Compare(s.at(i), key) <= 0 {
 		i++
 	}
 	return i
@@ -77,17 +76,16 @@ func (in *bytesInner[V]) setSeps(list [][]byte) {
 		size += len(s)
 	}
 	seps := &separators{blob: make([]byte, 0, size)}
-	in.plen = 0
 	if len(list) > 0 {
-		in.plen = uint16(commonPrefix(list[0], list[len(list)-1]))
+		seps.plen = commonPrefix(list[0], list[len(list)-1])
 	}
 	for i, s := range list {
 		seps.blob = append(seps.blob, s...)
 		seps.offs[i+1] = uint32(len(seps.blob))
-		in.heads[i] = head(s, int(in.plen))
+		seps.heads[i] = head(s, seps.plen)
 	}
 	for i := len(list); i < innerKids; i++ {
-		in.heads[i] = noHead
+		seps.heads[i] = noHead
 	}
 	in.seps = seps
 }
@@ -109,11 +107,11 @@ func (b *branches) add(sep []byte, kid unsafe.Pointer) {
 	b.n++
 }
 
-// addNode appends all kids of a node, which sep parts from those before.
+// addTo appends all kids of a node, which sep parts from those before.
 func (in *bytesInner[V]) addTo(b *branches, sep []byte) {
-	for i := range int(in.n) {
+	for i := range in.n {
 		b.add(sep, in.kids[i])
-		if i+1 < int(in.n) {
+		if i+1 < in.n {
 			sep = in.seps.at(i)
 		}
 	}
@@ -124,7 +122,7 @@ func (in *bytesInner[V]) addTo(b *branches, sep []byte) {
 func (in *bytesInner[V]) set(b *branches, from, to int) {
 	clear(in.kids[:])
 	copy(in.kids[:], b.kids[from:to])
-	in.n = uint16(to - from)
+	in.n = to - from
 	in.setSeps(b.seps[from:max(from, to-1)])
 }
 
@@ -151,12 +149,12 @@ func (in *bytesInner[V]) split(i int, sep []byte, kid unsafe.Pointer, height int
 	in.addTo(&b, nil)
 	b.insert(i, sep, kid)
 	m := b.n / 2
-	if i == int(in.n)-1 {
+	if i == in.n-1 {
 		m = b.n - 1
 	}
 	right := newBytesInner[V](in.owner)
 	right.set(&b, m, b.n)
-	right.count = right.sum(0, int(right.n), height)
+	right.count = right.sum(0, right.n, height)
 	in.set(&b, 0, m)
 	in.count -= right.count
 	return right, b.seps[m-1]
@@ -181,7 +179,7 @@ func (in *bytesInner[V]) sum(from, to, height int) (n int) {
 // removeKid drops kid i and a separator beside it.
 func (in *bytesInner[V]) removeKid(i int) {
 	var b branches
-	for j := range int(in.n) {
+	for j := range in.n {
 		if j != i {
 			b.add(in.sepBefore(j), in.kids[j])
 		}
@@ -201,7 +199,7 @@ func (in *bytesInner[V]) sepBefore(i int) []byte {
 // b nil, a alone.
 func (in *bytesInner[V]) replacePair(i int, a unsafe.Pointer, sep []byte, b unsafe.Pointer) {
 	var list branches
-	for j := range int(in.n) {
+	for j := range in.n {
 		switch {
 		case j == i:
 			list.add(in.sepBefore(j), a)

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	loadLeaf = 30 // keys of a loaded leaf: dense, but the next insert need not split it
-	loadKids = 30 // kids of a loaded inner node
+	loadLeaf = leafKeys * 15 / 16 // keys of a loaded leaf: dense, but the next insert need not split it
+	loadKids = 30                 // kids of a loaded inner node
 )
 
 // Load replaces the contents of t with the pairs of seq, whose keys must be
@@ -110,9 +110,9 @@ func (b *bytesLoader[V]) build() (root unsafe.Pointer, height int) {
 		for from := 0; from < len(level.nodes); from += loadKids {
 			to := min(from+loadKids, len(level.nodes))
 			in := newBytesInner[V](b.own)
-			in.n = uint16(copy(in.kids[:], level.nodes[from:to]))
+			in.n = copy(in.kids[:], level.nodes[from:to])
 			in.setSeps(level.seps[from+1 : to])
-			in.count = in.sum(0, int(in.n), height)
+			in.count = in.sum(0, in.n, height)
 			up.nodes = append(up.nodes, unsafe.Pointer(in))
 			up.seps = append(up.seps, level.seps[from])
 		}

@@ -23,7 +23,7 @@ func (t *Bytes[V]) At(i int) (key []byte, v V, ok bool) {
 		in := (*bytesInner[V])(node)
 		c := 0
 		if i >= in.count/2 { // start at the nearer end
-			c = int(in.n) - 1
+			c = in.n - 1
 			before := in.count - kidCount[V](in.kids[c], h)
 			for i < before {
 				c--
@@ -51,7 +51,7 @@ func (t *Bytes[V]) Rank(key []byte) int {
 	for h := t.height - 1; h >= 0; h-- {
 		in := (*bytesInner[V])(node)
 		c := in.route(key)
-		if n := int(in.n); c <= n/2 {
+		if n := in.n; c <= n/2 {
 			rank += in.sum(0, c, h)
 		} else {
 			rank += in.count - in.sum(c, n, h)
@@ -128,7 +128,7 @@ func prefixEnd(p []byte) []byte {
 
 // span returns the kids that keys in lo <= k < hi can be in, both included.
 func (in *bytesInner[V]) span(lo, hi []byte) (first, last int) {
-	last = int(in.n) - 1
+	last = in.n - 1
 	if lo != nil {
 		first = in.route(lo)
 	}
@@ -154,14 +154,7 @@ func (lf *bytesLeaf[V]) span(lo, hi []byte) (from, to int) {
 // need to look at the bounds again.
 func ascendBytes[V any](node unsafe.Pointer, height int, lo, hi []byte, yield func([]byte, V) bool) bool {
 	if height == 0 {
-		lf := (*bytesLeaf[V])(node)
-		from, to := lf.span(lo, hi)
-		for i := from; i < to; i++ {
-			if !yield(lf.key(i), lf.vals[i]) {
-				return false
-			}
-		}
-		return true
+		return (*bytesLeaf[V])(node).ascend(lo, hi, yield)
 	}
 	in := (*bytesInner[V])(node)
 	first, last := in.span(lo, hi)
@@ -176,6 +169,19 @@ func ascendBytes[V any](node unsafe.Pointer, height int, lo, hi []byte, yield fu
 		if !ascendBytes(in.kids[i], height-1, l, h, yield) {
 			return false
 		}
+	}
+	return true
+}
+
+func (lf *bytesLeaf[V]) ascend(lo, hi []byte, yield func([]byte, V) bool) bool {
+	from, to := lf.span(lo, hi)
+	start := lf.offs[from]
+	for i := from; i < to; i++ {
+		end := lf.offs[i+1]
+		if !yield(lf.blob[start:end:end], lf.vals[i]) {
+			return false
+		}
+		start = end
 	}
 	return true
 }

@@ -36,8 +36,19 @@ func shortHead(key []byte, skip int) uint64 {
 // lowerHead returns the number of heads below x. It reads one head of each group
 // first, so that the cache misses of a cold node overlap instead of following
 // one another as in a binary search.
-func lowerHead(h *[leafKeys]uint64, x uint64) int {
+func lowerHead(h *[innerKids]uint64, x uint64) int {
 	g := groupKeys * (below(h[7], x) + below(h[15], x) + below(h[23], x))
+	q := (*[groupKeys]uint64)(h[g:])
+	return g + below(q[0], x) + below(q[1], x) + below(q[2], x) + below(q[3], x) +
+		below(q[4], x) + below(q[5], x) + below(q[6], x) + below(q[7], x)
+}
+
+func lowerLeaf(h *[leafKeys]uint64, x uint64) int {
+	g := 0
+	for i := groupKeys - 1; i < leafKeys-groupKeys; i += groupKeys {
+		g += below(h[i], x)
+	}
+	g *= groupKeys
 	q := (*[groupKeys]uint64)(h[g:])
 	return g + below(q[0], x) + below(q[1], x) + below(q[2], x) + below(q[3], x) +
 		below(q[4], x) + below(q[5], x) + below(q[6], x) + below(q[7], x)

@@ -50,12 +50,12 @@ func (c *mapChecker[K, V]) node(node unsafe.Pointer, height int, s mapSpan[K]) (
 		return 0, err
 	}
 	total := 0
-	for i := range int(in.n) {
+	for i := range in.n {
 		kid := s
 		if i > 0 {
 			kid.lo, kid.hasLo = in.seps[i-1], true
 		}
-		if i+1 < int(in.n) {
+		if i+1 < in.n {
 			kid.hi, kid.hasHi = in.seps[i], true
 		}
 		if owner := mapOwner[K, V](in.kids[i], height-1); c.own != nil && owner == c.own && in.owner != c.own {
@@ -82,7 +82,7 @@ func mapOwner[K Fixed, V any](node unsafe.Pointer, height int) *token {
 
 // inner checks the separators and unused places of an inner node.
 func (c *mapChecker[K, V]) inner(in *mapInner[K, V]) error {
-	n := int(in.n)
+	n := in.n
 	if n < 1 || n > innerKids {
 		return fmt.Errorf("inner node with %d kids", n)
 	}

@@ -54,9 +54,9 @@ func buildMap[K Fixed, V any](own *token, level mapLevel[K]) (root unsafe.Pointe
 		for from := 0; from < len(level.nodes); from += loadKids {
 			to := min(from+loadKids, len(level.nodes))
 			in := &mapInner[K, V]{owner: own}
-			in.n = uint16(copy(in.kids[:], level.nodes[from:to]))
+			in.n = copy(in.kids[:], level.nodes[from:to])
 			in.setSeps(level.seps[from+1 : to])
-			in.count = in.sum(0, int(in.n), height)
+			in.count = in.sum(0, in.n, height)
 			up.nodes = append(up.nodes, unsafe.Pointer(in))
 			up.seps = append(up.seps, level.seps[from])
 		}

@@ -19,12 +19,14 @@ type mapLeaf[K Fixed, V any] struct {
 
 // mapInner routes keys to its kids: mapLeaf[K, V] at height 1, else
 // mapInner[K, V]. Separator i is above all keys of kid i and not above any of
-// kid i+1; the places beyond the last separator hold the highest K.
+// kid i+1; the places beyond the last separator hold the highest K. The array of
+// separators never changes once it is set and is shared by all copies of the
+// node, which differ in their kids only.
 type mapInner[K Fixed, V any] struct {
 	owner *token
-	count int    // keys below this node
-	n     uint16 // kids; one more than separators
-	seps  [innerKids]K
+	seps  *[innerKids]K
+	count int // keys below this node
+	n     int // kids; one more than separators
 	kids  [innerKids]unsafe.Pointer
 }
 
@@ -70,10 +72,10 @@ func (lf *mapLeaf[K, V]) lower(key K) int {
 // route returns the index of the kid that key belongs to: the number of
 // separators not above it.
 func (in *mapInner[K, V]) route(key K) int {
-	h := &in.seps
+	h := in.seps
 	g := groupKeys * (lt(h[7], key) + lt(h[15], key) + lt(h[23], key))
 	i := g + lt8((*[8]K)(h[g:]), key)
-	if i < int(in.n)-1 && h[i] == key {
+	if i < in.n-1 && h[i] == key {
 		i++
 	}
 	return i
@@ -161,11 +163,13 @@ func (lf *mapLeaf[K, V]) appendFrom(src *mapLeaf[K, V], from, to int) {
 
 // setSeps replaces the separators; there must be one less than kids.
 func (in *mapInner[K, V]) setSeps(list []K) {
-	copy(in.seps[:], list)
+	seps := new([innerKids]K)
+	copy(seps[:], list)
 	top := highest[K]()
 	for i := len(list); i < innerKids; i++ {
-		in.seps[i] = top
+		seps[i] = top
 	}
+	in.seps = seps
 }
 
 // mapBranches collects kids and the separators between them while nodes are
@@ -178,7 +182,7 @@ type mapBranches[K Fixed] struct {
 
 // addTo appends all kids of a node, which sep parts from those before.
 func (in *mapInner[K, V]) addTo(b *mapBranches[K], sep K) {
-	n := int(in.n)
+	n := in.n
 	copy(b.kids[b.n:], in.kids[:n])
 	if b.n > 0 {
 		b.seps[b.n-1] = sep
@@ -211,17 +215,20 @@ func (b *mapBranches[K]) remove(i int) {
 func (in *mapInner[K, V]) set(b *mapBranches[K], from, to int) {
 	clear(in.kids[:])
 	copy(in.kids[:], b.kids[from:to])
-	in.n = uint16(to - from)
+	in.n = to - from
 	in.setSeps(b.seps[from:max(from, to-1)])
 }
 
 // insert adds a kid right after kid i; sep parts the two. There must be room.
 func (in *mapInner[K, V]) insert(i int, sep K, kid unsafe.Pointer) {
-	n := int(in.n)
+	n := in.n
 	copy(in.kids[i+2:n+1], in.kids[i+1:n])
-	copy(in.seps[i+1:n], in.seps[i:n-1])
-	in.kids[i+1], in.seps[i] = kid, sep
+	in.kids[i+1] = kid
 	in.n++
+	seps := *in.seps
+	copy(seps[i+1:n], seps[i:n-1])
+	seps[i] = sep
+	in.seps = &seps
 }
 
 // split adds a kid as insert does to a full node, moves the upper part to a new
@@ -232,12 +239,12 @@ func (in *mapInner[K, V]) split(i int, sep K, kid unsafe.Pointer, height int) (*
 	in.addTo(&b, sep)
 	b.insert(i, sep, kid)
 	m := b.n / 2
-	if i == int(in.n)-1 {
+	if i == in.n-1 {
 		m = b.n - 1
 	}
 	right := &mapInner[K, V]{owner: in.owner}
 	right.set(&b, m, b.n)
-	right.count = right.sum(0, int(right.n), height)
+	right.count = right.sum(0, right.n, height)
 	in.set(&b, 0, m)
 	in.count -= right.count
 	return right, b.seps[m-1]
@@ -257,6 +264,13 @@ func (in *mapInner[K, V]) sum(from, to, height int) (n int) {
 		n += mapCount[K, V](kid, height)
 	}
 	return n
+}
+
+// setSep replaces separator i.
+func (in *mapInner[K, V]) setSep(i int, sep K) {
+	seps := *in.seps
+	seps[i] = sep
+	in.seps = &seps
 }
 
 // removeKid drops kid i and a separator beside it.
@@ -292,7 +306,7 @@ func (in *mapInner[K, V]) mendLeaf(i int) {
 	b := joinMapLeaves(in.owner, left, right, m, n)
 	in.kids[i] = unsafe.Pointer(joinMapLeaves(in.owner, left, right, 0, m))
 	in.kids[i+1] = unsafe.Pointer(b)
-	in.seps[i] = b.keys[0]
+	in.setSep(i, b.keys[0])
 }
 
 // joinMapLeaves returns a leaf with the keys from (included) to (not included)
@@ -337,5 +351,5 @@ func (in *mapInner[K, V]) mendInner(i, height int) {
 	b.set(&list, m, list.n)
 	b.count = left.count + right.count - a.count
 	in.kids[i+1] = unsafe.Pointer(b)
-	in.seps[i] = list.seps[m-1]
+	in.setSep(i, list.seps[m-1])
 }

@@ -22,7 +22,7 @@ func (t *Map[K, V]) At(i int) (key K, v V, ok bool) {
 		in := (*mapInner[K, V])(node)
 		c := 0
 		if i >= in.count/2 { // start at the nearer end
-			c = int(in.n) - 1
+			c = in.n - 1
 			before := in.count - mapCount[K, V](in.kids[c], h)
 			for i < before {
 				c--
@@ -50,7 +50,7 @@ func (t *Map[K, V]) Rank(key K) int {
 	for h := t.height - 1; h >= 0; h-- {
 		in := (*mapInner[K, V])(node)
 		c := in.route(key)
-		if n := int(in.n); c <= n/2 {
+		if n := in.n; c <= n/2 {
 			rank += in.sum(0, c, h)
 		} else {
 			rank += in.count - in.sum(c, n, h)
@@ -120,7 +120,7 @@ func (s mapSpan[K]) kid(i, first, last int) mapSpan[K] {
 
 // span returns the kids that keys of s can be in, both included.
 func (in *mapInner[K, V]) span(s mapSpan[K]) (first, last int) {
-	last = int(in.n) - 1
+	last = in.n - 1
 	if s.hasLo {
 		first = in.route(s.lo)
 	}
@@ -165,8 +165,9 @@ func ascendMap[K Fixed, V any](node unsafe.Pointer, height int, s mapSpan[K], yi
 	if height == 0 {
 		lf := (*mapLeaf[K, V])(node)
 		from, to := lf.span(s)
-		for i := from; i < to; i++ {
-			if !yield(lf.keys[i], lf.vals[i]) {
+		vals := lf.vals[from:max(from, to)]
+		for i, k := range lf.keys[from:max(from, to)] {
+			if !yield(k, vals[i]) {
 				return false
 			}
 		}
