@@ -17,6 +17,7 @@ const (
 	rdbVersion    = 10
 	rdbTypeString = 0
 	rdbFooter     = 10
+	rdbPackFrom   = 20 // longer strings are compressed, if that makes them shorter
 
 	// crcPoly is the polynomial of Jones, ad93d23594c935a9, bits reversed.
 	crcPoly = 0x95ac9329ac4bc9b5
@@ -42,15 +43,15 @@ func crcTable() *crc64.Table { return crc64.MakeTable(crcPoly) }
 func redisCRC(t *crc64.Table, b []byte) uint64 { return ^crc64.Update(^uint64(0), t, b) }
 
 // appendDump appends val in the form of DUMP.
-func appendDump(b []byte, t *crc64.Table, val []byte) []byte {
+func (p *packer) appendDump(b []byte, t *crc64.Table, val []byte) []byte {
 	start := len(b)
 	b = append(b, rdbTypeString)
-	b = appendRDBString(b, val)
+	b = p.appendString(b, val)
 	b = binary.LittleEndian.AppendUint16(b, rdbVersion)
 	return binary.LittleEndian.AppendUint64(b, redisCRC(t, b[start:]))
 }
 
-func appendRDBString(b, val []byte) []byte {
+func (p *packer) appendString(b, val []byte) []byte {
 	if n, ok := parseInt(val); ok && len(val) <= 11 && n >= math.MinInt32 && n <= math.MaxInt32 {
 		switch {
 		case n >= math.MinInt8 && n <= math.MaxInt8:
@@ -60,15 +61,24 @@ func appendRDBString(b, val []byte) []byte {
 		}
 		return binary.LittleEndian.AppendUint32(append(b, rdbEncoded<<6|rdbInt32), uint32(n))
 	}
-	switch n := len(val); {
-	case n < 1<<6:
-		b = append(b, byte(n))
-	case n < 1<<14:
-		b = append(b, byte(n>>8)|rdbLen14<<6, byte(n))
-	default:
-		b = binary.BigEndian.AppendUint32(append(b, rdbLen32), uint32(n))
+	if len(val) > rdbPackFrom {
+		tmp, ok := p.pack(nil, val, len(val)-4)
+		if ok {
+			b = appendRDBLen(append(b, rdbEncoded<<6|rdbLZF), len(tmp))
+			return append(appendRDBLen(b, len(val)), tmp...)
+		}
 	}
-	return append(b, val...)
+	return append(appendRDBLen(b, len(val)), val...)
+}
+
+func appendRDBLen(b []byte, n int) []byte {
+	switch {
+	case n < 1<<6:
+		return append(b, byte(n))
+	case n < 1<<14:
+		return append(b, byte(n>>8)|rdbLen14<<6, byte(n))
+	}
+	return binary.BigEndian.AppendUint32(append(b, rdbLen32), uint32(n))
 }
 
 // Why a dump cannot be restored.
@@ -186,47 +196,6 @@ func parseLZF(b []byte) (val, rest []byte, err error) {
 	return val, b[packed:], err
 }
 
-// unpackLZF reverses the compression of liblzf: a control byte below 32 says
-// how many plain bytes follow; any other one refers to earlier output.
-func unpackLZF(b []byte, size int) ([]byte, error) {
-	var out []byte // grows with what is really there
-	for i := 0; i < len(b); {
-		c := int(b[i])
-		i++
-		if c < 32 {
-			if i+c+1 > len(b) || len(out)+c+1 > size {
-				return nil, errDumpFormat
-			}
-			out = append(out, b[i:i+c+1]...)
-			i += c + 1
-			continue
-		}
-		n := c >> 5
-		if n == 7 {
-			if i == len(b) {
-				return nil, errDumpFormat
-			}
-			n += int(b[i])
-			i++
-		}
-		if i == len(b) {
-			return nil, errDumpFormat
-		}
-		from := len(out) - (c&31)<<8 - int(b[i]) - 1
-		i++
-		if n += 2; from < 0 || len(out)+n > size {
-			return nil, errDumpFormat
-		}
-		for k := range n { // may overlap what it writes
-			out = append(out, out[from+k])
-		}
-	}
-	if len(out) != size {
-		return nil, errDumpFormat
-	}
-	return out, nil
-}
-
 func dumpCmd(x *call) error {
 	e, ok, err := x.get(x.args[1])
 	if err != nil {
@@ -236,7 +205,7 @@ func dumpCmd(x *call) error {
 		x.out.Null()
 		return nil
 	}
-	x.tmp = appendDump(x.scratch(), x.srv.crc, e.Val)
+	x.tmp = x.srv.packer.appendDump(x.scratch(), x.srv.crc, e.Val)
 	x.out.Bulk(x.tmp)
 	return nil
 }

@@ -163,7 +163,7 @@ func (m *migration) send(bufs *wire.Buffers, s *Server) error {
 		if !e.expires.IsZero() {
 			ttl = max(1, time.Until(e.expires).Milliseconds())
 		}
-		args := [][]byte{[]byte("RESTORE"), e.key, strconv.AppendInt(nil, ttl, 10), appendDump(nil, s.crc, e.val)}
+		args := [][]byte{[]byte("RESTORE"), e.key, strconv.AppendInt(nil, ttl, 10), s.packer.appendDump(nil, s.crc, e.val)}
 		if m.replace {
 			args = append(args, []byte("REPLACE"))
 		}

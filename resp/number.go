@@ -48,6 +48,9 @@ func intArg(b []byte) (int, error) {
 // floating-point numbers.
 const longDoubleBits = 64
 
+// maxFloatText is the length in bytes from which a number is not read any more.
+const maxFloatText = 5 * 1024
+
 // Binary exponents of a long double as big.Float counts them.
 const (
 	maxLongDoubleExp = 16384
@@ -57,7 +60,7 @@ const (
 // parseFloat reads a number as strtold does for Redis: decimal or hexadecimal,
 // infinities, no spaces. The precision is that of a long double.
 func parseFloat(b []byte) (*big.Float, bool) {
-	if len(b) == 0 || len(b) >= 256 {
+	if len(b) == 0 || len(b) >= maxFloatText {
 		return nil, false
 	}
 	s := strings.ToLower(string(b))

@@ -29,6 +29,7 @@ type Server struct {
 	password [sha256.Size]byte
 	table    map[string]*command
 	crc      *crc64.Table
+	packer   packer
 	docs     docs
 	bufs     wire.Buffers
 	started  time.Time
