@@ -8,11 +8,20 @@ import (
 	"github.com/skerrydb/skerry/engine/enginetest"
 )
 
-// TestContract runs the conformance suite, with a history that is soon full.
+// TestContract runs the conformance suite; what needs a short history, with one.
 func TestContract(t *testing.T) {
+	const short = "changes/truncated"
+	contract(t, Options{}, enginetest.Options{Only: func(name string) bool { return name != short }})
+	contract(t, Options{HistoryBytes: 32 << 10}, enginetest.Options{
+		History: 4000, Only: func(name string) bool { return name == short },
+	})
+}
+
+func contract(t *testing.T, o Options, suite enginetest.Options) {
 	var dir string
-	open := func(t enginetest.T) engine.Engine {
-		db, err := Open(dir, Options{HistoryBytes: 64 << 10, Logger: slog.New(slog.DiscardHandler)})
+	o.Logger = slog.New(slog.DiscardHandler)
+	suite.Reopen = func(t enginetest.T) engine.Engine {
+		db, err := Open(dir, o)
 		if err != nil {
 			t.Fatalf("open: %v", err)
 		}
@@ -20,6 +29,6 @@ func TestContract(t *testing.T) {
 	}
 	enginetest.Run(enginetest.Adapt(t), func(t enginetest.T) engine.Engine {
 		dir = t.TempDir()
-		return open(t)
-	}, enginetest.Options{Reopen: open, History: 10000})
+		return suite.Reopen(t)
+	}, suite)
 }
