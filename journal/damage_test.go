@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/skerrydb/skerry/journal"
@@ -267,6 +269,17 @@ func TestTornFrame(t *testing.T) {
 			t.Fatalf("run %d: the last record is %d", run, last)
 		}
 		read(t, l, 1)
+		// A smaller frame in the same place: of the one before nothing may be left.
+		before := l.Last()
+		if err := l.Append(before+1, []byte(strings.Repeat("less", 400))); err != nil {
+			t.Fatal(err)
+		}
+		fs.StopAfter(2) // zeros, where the torn one was cut, and the frame's write
+		err := l.Sync()
+		fs.Crash()
+		if l = open(t, "log", o); l.Last() != before+1 && (l.Last() != before || err == nil) {
+			t.Fatalf("run %d: the last record is %d, it was %d; sync: %v", run, l.Last(), before, err)
+		}
 		appendSync(t, l, l.Last()+1, l.Last()+1, "next")
 		l.Close()
 		fs.Crash()
@@ -277,5 +290,51 @@ func TestTornFrame(t *testing.T) {
 	t.Logf("kept %d, torn %d, none %d", kept, torn, none)
 	if kept == 0 || torn == 0 || none == 0 {
 		t.Error("the test does not test")
+	}
+}
+
+// TestUndoneWrite: a frame that lacked only its padding was refused; no crash
+// brings it back.
+func TestUndoneWrite(t *testing.T) {
+	start := seed(t)
+	for run := range uint64(200) {
+		fs := memfs.New(start + run)
+		l := memLog(t, fs)
+		appendSync(t, l, 1, 3, "kept")
+		if err := l.Append(4, []byte("refused")); err != nil {
+			t.Fatal(err)
+		}
+		fs.ShortWrite(1, 3)
+		if err := l.Sync(); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("sync: %v", err)
+		}
+		fs.Crash()
+		if l = memLog(t, fs); l.Last() != 3 {
+			t.Fatalf("run %d: the last record is %d", run, l.Last())
+		}
+	}
+}
+
+// TestTwoDamages: where the last frame's header tells its length, anything after
+// it shows that it was once whole, be that itself readable or not.
+func TestTwoDamages(t *testing.T) {
+	s := smallLog(t, true)
+	path := filepath.Join("log", s.names[len(s.names)-1])
+	data, err := s.fs.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := s.frames[len(s.frames)-1]
+	at := bytes.LastIndex(data, []byte(last[len(last)-1]))
+	seal := bytes.LastIndex(data, []byte("SFRM"))
+	if at < 0 || seal < at {
+		t.Fatalf("the last record is at %d, the seal at %d", at, seal)
+	}
+	data[at] ^= 1
+	data[seal] ^= 1
+	s.fs.WriteFile(path, data)
+	var corrupt *journal.CorruptError
+	if _, _, err := s.outcome(t, s.fs); !errors.As(err, &corrupt) || corrupt.Offset > int64(at) {
+		t.Fatalf("open: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry/journal"
 	"github.com/skerrydb/skerry/journal/memfs"
@@ -125,8 +126,8 @@ func TestTruncateBuffered(t *testing.T) {
 	}
 }
 
-// TestFailedSync: whichever fsync of whichever call fails, every later call
-// fails too, and none of them touches the disk.
+// TestFailedSync: whichever fsync of whichever call fails, for whatever reason,
+// every later call fails too, and none of them touches the disk.
 func TestFailedSync(t *testing.T) {
 	ops := map[string]func(l *journal.Log) error{
 		"sync":            func(l *journal.Log) error { return errors.Join(l.Append(12, []byte("x")), l.Sync()) },
@@ -136,43 +137,75 @@ func TestFailedSync(t *testing.T) {
 		"reset":           func(l *journal.Log) error { return l.Reset(5) },
 	}
 	for name, op := range ops {
-		t.Run(name, func(t *testing.T) {
-			n := 1
-			for ; ; n++ {
-				fs := memfs.New(1)
-				l := memLog(t, fs)
-				appendSync(t, l, 1, 9, "a")
-				for i := uint64(10); i <= 11; i++ { // two segments
-					if err := errors.Join(l.Append(i, make([]byte, 8000)), l.Sync()); err != nil {
-						t.Fatal(err)
-					}
+		for _, why := range []error{syscall.EIO, syscall.ENOSPC} {
+			t.Run(fmt.Sprintf("%s/%v", name, why), func(t *testing.T) {
+				n := 1
+				for failSync(t, n, why, op) {
+					n++
 				}
-				fs.FailSync(n)
-				err := op(l)
-				if err == nil {
-					break // it has fewer
+				if n == 1 {
+					t.Error("no fsync failed: the test does not test")
 				}
-				var failed *journal.FailedError
-				if !errors.As(err, &failed) || errors.Is(err, syscall.ENOSPC) {
-					t.Fatalf("fsync %d: %v", n, err)
-				}
-				stats := fs.Stats()
-				for what, err := range map[string]error{
-					"append": l.Append(l.Last()+1, nil), "sync": l.Sync(), "truncate after": l.TruncateAfter(1),
-					"truncate before": l.TruncateBefore(2), "reset": l.Reset(3), "err": l.Err(), "close": l.Close(),
-				} {
-					if !errors.As(err, &failed) {
-						t.Errorf("%s after failed fsync %d: %v", what, n, err)
-					}
-				}
-				if fs.Stats() != stats {
-					t.Errorf("after failed fsync %d the disk was used", n)
-				}
-			}
-			if n == 1 {
-				t.Error("no fsync failed: the test does not test")
-			}
-		})
+			})
+		}
+	}
+}
+
+// failSync runs op with its nth fsync failing, and returns false if it has fewer.
+func failSync(t *testing.T, n int, why error, op func(l *journal.Log) error) bool {
+	fs := memfs.New(1)
+	l := memLog(t, fs)
+	appendSync(t, l, 1, 9, "a")
+	for i := uint64(10); i <= 11; i++ { // two segments
+		if err := errors.Join(l.Append(i, make([]byte, 8000)), l.Sync()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fs.FailSyncAs(n, why)
+	err := op(l)
+	if err == nil {
+		return false
+	}
+	var failed *journal.FailedError
+	if !errors.As(err, &failed) || errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("fsync %d: %v", n, err)
+	}
+	stats := fs.Stats()
+	for what, err := range map[string]error{
+		"append": l.Append(l.Last()+1, nil), "sync": l.Sync(), "truncate after": l.TruncateAfter(1),
+		"truncate before": l.TruncateBefore(2), "reset": l.Reset(3), "err": l.Err(), "close": l.Close(),
+	} {
+		if !errors.As(err, &failed) {
+			t.Errorf("%s after failed fsync %d: %v", what, n, err)
+		}
+	}
+	if fs.Stats() != stats {
+		t.Errorf("after failed fsync %d the disk was used", n)
+	}
+	return true
+}
+
+// TestBackgroundFails: a failed fsync stops the log also when nobody waits for it.
+func TestBackgroundFails(t *testing.T) {
+	fs := memfs.New(1)
+	l := open(t, "log", journal.Options{FS: fs, ReserveBytes: 8 << 10})
+	appendSync(t, l, 1, 1, "a")
+	for before := -1; before != fs.Stats().Syncs; time.Sleep(20 * time.Millisecond) {
+		before = fs.Stats().Syncs // until the background is at rest
+	}
+	fs.FailSync(2) // the first is Sync's own
+	if err := errors.Join(l.Append(2, make([]byte, 12<<10)), l.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	for range 500 {
+		if l.Err() != nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	var failed *journal.FailedError
+	if err := l.Append(3, nil); !errors.As(err, &failed) {
+		t.Fatalf("append: %v", err)
 	}
 }
 

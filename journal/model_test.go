@@ -189,6 +189,9 @@ func (m *model) try(what string, after state, op func() error) {
 		if err := m.durable.match(m.l, len(m.pending)); err != nil {
 			m.t.Fatalf("after %s without space: %v", what, err)
 		}
+		if m.rng.IntN(2) == 0 { // what was undone must not come back
+			m.lost(m.rng.IntN(2) == 0, m.durable)
+		}
 	case errors.Is(err, memfs.ErrStopped): // while it was only reading
 		m.lost(false, m.durable)
 	case errors.As(err, &failed):
@@ -214,16 +217,16 @@ func (m *model) fault() {
 	m.fs.StopAfter(-1)
 	m.fs.FailSync(0)
 	m.fs.LimitSpace(-1)
-	m.fs.ShortWrite(0)
+	m.fs.ShortWrite(0, 0)
 	switch n {
 	case 0, 1, 2:
 		m.fs.StopAfter(m.rng.IntN(12))
 	case 3:
-		m.fs.FailSync(1 + m.rng.IntN(4))
+		m.fs.FailSyncAs(1+m.rng.IntN(4), []error{syscall.EIO, syscall.ENOSPC}[m.rng.IntN(2)])
 	case 4:
 		m.fs.LimitSpace(m.rng.Int64N(20 << 10))
 	case 5:
-		m.fs.ShortWrite(1 + m.rng.IntN(3))
+		m.fs.ShortWrite(1+m.rng.IntN(3), 1<<m.rng.IntN(14))
 	}
 }
 

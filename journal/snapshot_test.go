@@ -173,7 +173,7 @@ func TestSnapshotFails(t *testing.T) {
 		ok   func(error) bool
 	}{
 		"no space":  {plan: func(fs *memfs.FS) { fs.LimitSpace(50_000) }, ok: func(err error) bool { return errors.Is(err, syscall.ENOSPC) }},
-		"short":     {plan: func(fs *memfs.FS) { fs.ShortWrite(2) }, ok: func(err error) bool { return errors.Is(err, syscall.ENOSPC) }},
+		"short":     {plan: func(fs *memfs.FS) { fs.ShortWrite(2, 1) }, ok: func(err error) bool { return errors.Is(err, syscall.ENOSPC) }},
 		"sync":      {plan: func(fs *memfs.FS) { fs.FailSync(1) }, ok: func(err error) bool { return errors.As(err, &failed) }},
 		"read-only": {plan: func(fs *memfs.FS) { fs.SetReadOnly(true) }, ok: func(err error) bool { return errors.Is(err, syscall.EROFS) }},
 		"fill":      {fill: func(io.Writer) error { return mine }, ok: func(err error) bool { return errors.Is(err, mine) }},

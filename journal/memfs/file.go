@@ -122,7 +122,7 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	n, err := int64(len(p)), error(nil)
 	if m.shortWrite > 0 {
 		if m.shortWrite--; m.shortWrite == 0 {
-			n, err = n/2, io.ErrShortWrite
+			n, err = max(0, n-int64(m.missing)), io.ErrShortWrite
 		}
 	}
 	if grow := off + n - int64(len(f.node.data)); grow > 0 && m.space >= 0 {
@@ -173,7 +173,7 @@ func (f *file) Sync() error {
 	m.stats.Syncs++
 	if m.syncFails() {
 		f.node.pending = nil // the kernel takes the pages for clean
-		return pathError("sync", f.path, syscall.EIO)
+		return pathError("sync", f.path, m.syncError)
 	}
 	f.node.settle()
 	return nil

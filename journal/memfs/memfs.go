@@ -48,7 +48,9 @@ type FS struct {
 	stopAfter  int   // changes until the power fails; negative: never
 	space      int64 // bytes that files may still grow; negative: no limit
 	failSyncs  int   // the sync that fails; 0: none
+	syncError  error // and how
 	shortWrite int   // the write that is cut short; 0: none
+	missing    int   // by how many bytes
 	readOnly   bool
 }
 
@@ -84,11 +86,14 @@ func (m *FS) LimitSpace(n int64) { m.set(func() { m.space = n }) }
 // FailSync makes the nth sync from now, of a file or a folder, fail with EIO;
 // 1 is the next, 0 is none. As with Linux, what it should have made durable
 // still shows in reads, and no later sync writes it.
-func (m *FS) FailSync(n int) { m.set(func() { m.failSyncs = n }) }
+func (m *FS) FailSync(n int) { m.FailSyncAs(n, syscall.EIO) }
 
-// ShortWrite makes the nth write from now end half way, with
-// io.ErrShortWrite; 1 is the next, 0 is none.
-func (m *FS) ShortWrite(n int) { m.set(func() { m.shortWrite = n }) }
+// FailSyncAs is FailSync with another error.
+func (m *FS) FailSyncAs(n int, err error) { m.set(func() { m.failSyncs, m.syncError = n, err }) }
+
+// ShortWrite makes the nth write from now leave out its last bytes, up to
+// missing of them, with io.ErrShortWrite; 1 is the next, 0 is none.
+func (m *FS) ShortWrite(n, missing int) { m.set(func() { m.shortWrite, m.missing = n, missing }) }
 
 // SetReadOnly makes every change fail with EROFS, or no longer.
 func (m *FS) SetReadOnly(on bool) { m.set(func() { m.readOnly = on }) }
@@ -265,7 +270,7 @@ func (m *FS) SyncDir(dir string) error {
 	}
 	m.stats.DirSyncs++
 	if m.syncFails() {
-		return pathError("sync", dir, syscall.EIO)
+		return pathError("sync", dir, m.syncError)
 	}
 	var rest []dirOp
 	for _, op := range m.dirOps {
