@@ -138,10 +138,30 @@ func TestSlowInBytes(t *testing.T) {
 	wantEnd(t, s, engine.ErrTruncated)
 	// A replay waits instead.
 	r := subscribe(t, f, 0, "a", "b", "k")
+	for deadline := time.Now().Add(30 * time.Millisecond); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if n := len(r.C); n > 1 {
+			t.Fatalf("%d changes of 200 bytes are in a buffer of 100", n)
+		}
+	}
 	for pos := engine.Position(1); pos <= last; pos++ {
 		if c, ok := next(t, r); !ok || c.Pos != pos {
 			t.Fatalf("replay: position %d, want %d (%v)", c.Pos, pos, r.Err())
 		}
+	}
+}
+
+// TestRoom: what was read makes room, however much came before.
+func TestRoom(t *testing.T) {
+	eng := open(t, embedded.Options{})
+	f := start(t, eng, feed.Options{BufferBytes: 200})
+	s := subscribe(t, f, 0, "")
+	key := strings.Repeat("k", 60)
+	first := put(t, eng, key)
+	for i := range engine.Position(50) {
+		if err := f.Wait(t.Context(), put(t, eng, key)); err != nil {
+			t.Fatal(err)
+		}
+		wantNext(t, s, first+i, key)
 	}
 }
 
@@ -194,6 +214,20 @@ func TestHeartbeat(t *testing.T) {
 	g := create(t, eng, feed.Options{Heartbeat: time.Hour})
 	if c := <-subscribe(t, g, 0, "quiet").C; c.Pos == 0 || len(c.Writes) > 0 {
 		t.Errorf("replay: %+v", c)
+	}
+}
+
+// TestHeartbeatAfterEvent: who had an event hears later what came after it.
+func TestHeartbeatAfterEvent(t *testing.T) {
+	eng := open(t, embedded.Options{})
+	f := start(t, eng, feed.Options{Heartbeat: 30 * time.Millisecond})
+	s := subscribe(t, f, 0, "quiet")
+	wantNext(t, s, put(t, eng, "quiet"), "quiet")
+	last := put(t, eng, "other")
+	for c := range s.C {
+		if c.Pos >= last {
+			break
+		}
 	}
 }
 
@@ -312,7 +346,8 @@ func TestTailFails(t *testing.T) {
 	wantNext(t, s, put(t, eng, "b"), "b")
 	wantNext(t, s, put(t, eng, "c"), "c")
 	wantNext(t, s, put(t, eng, "d"), "d")
-	eng.fail(0, engine.ErrTruncated)
+	eng.fail(0, engine.ErrNotLeader)
+	eng.truncate(5)
 	last := put(t, eng, "e")
 	wantEnd(t, s, engine.ErrTruncated)
 	if err := f.Wait(t.Context(), last); err != nil {

@@ -219,12 +219,20 @@ func (e *stepped) Changes(ctx context.Context, after engine.Position) iter.Seq2[
 	}
 }
 
-// faulty is an engine whose Changes end with err after some changes, once.
+// faulty is an engine whose Changes end with err after some changes, once, and
+// which keeps no changes up to position floor.
 type faulty struct {
 	engine.Engine
-	mu  sync.Mutex
-	n   int
-	err error
+	mu    sync.Mutex
+	n     int
+	err   error
+	floor engine.Position
+}
+
+func (e *faulty) truncate(floor engine.Position) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.floor = floor
 }
 
 func (e *faulty) fail(n int, err error) {
@@ -233,9 +241,12 @@ func (e *faulty) fail(n int, err error) {
 	e.n, e.err = n, err
 }
 
-func (e *faulty) due() error {
+func (e *faulty) due(after engine.Position) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if after < e.floor {
+		return engine.ErrTruncated
+	}
 	if e.err == nil || e.n > 0 {
 		e.n--
 		return nil
@@ -248,7 +259,7 @@ func (e *faulty) due() error {
 func (e *faulty) Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
 	return func(yield func(engine.Change, error) bool) {
 		for c, err := range e.Engine.Changes(ctx, after) {
-			if bad := e.due(); bad != nil {
+			if bad := e.due(after); bad != nil {
 				yield(engine.Change{}, bad)
 				return
 			}
