@@ -1,0 +1,250 @@
+package resp_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/resp"
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// raw sends bytes on a connection of its own and returns all that comes back
+// until the server closes, or for a moment.
+func raw(t *testing.T, addr, in string) string {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	go io.WriteString(nc, in)
+	nc.SetReadDeadline(time.Now().Add(2 * time.Second))
+	out, _ := io.ReadAll(nc)
+	return string(out)
+}
+
+func TestHostileInput(t *testing.T) {
+	addr := startSkerry(t, resp.Options{})
+	for _, c := range []struct{ name, in, want string }{
+		{"a gigabyte announced", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1073741824\r\nabc", "-ERR Protocol error: invalid bulk length\r\n"},
+		{"a length beyond 64 bits", "*1\r\n$99999999999999999999\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
+		{"two thousand million arguments", "*2147483647\r\n$3\r\nDEL\r\n", "-ERR Protocol error: invalid multibulk length\r\n"},
+		{"a negative length", "*1\r\n$-5\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
+		{"a nested array", "*2\r\n$3\r\nGET\r\n*1\r\n$1\r\nk\r\n", "-ERR Protocol error: expected '$', got '*'\r\n"},
+		{"RESP3 types", "%1\r\n", "-ERR unknown command '%1', with args beginning with: \r\n+OK\r\n"},
+		{"answers before a broken command", "PING\r\n*1\r\n$4\r\nPING\r\n*x\r\n", "+PONG\r\n+PONG\r\n-ERR Protocol error: invalid multibulk length\r\n"},
+		{"commands after QUIT", "SET q 1\r\nQUIT\r\nSET q 2\r\n\x00\xff*garbage\r\n", "+OK\r\n+OK\r\n"},
+		{"half a command at the end", "SET h 1\r\n*3\r\n$3\r\nSET\r\n$1\r\nh\r\n$5\r\nab", "+OK\r\n"},
+	} {
+		in := c.in
+		if c.name == "RESP3 types" {
+			in += "QUIT\r\n"
+		}
+		if got := raw(t, addr, in); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	a := newAsker(t, addr)
+	if v := a.ask("MGET", "k", "q", "h"); !v.List[0].IsNull() || string(v.List[1].Str) != "1" || string(v.List[2].Str) != "1" {
+		t.Errorf("k, q, h are %v", v.List)
+	}
+}
+
+// TestAnnouncedLengthsCostNothing has many connections announce much and send
+// nothing of it.
+func TestAnnouncedLengthsCostNothing(t *testing.T) {
+	addr := startSkerry(t, resp.Options{})
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for range 100 {
+		nc, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		io.WriteString(nc, "*1048576\r\n$16777216\r\nx")
+	}
+	a := newAsker(t, addr)
+	for strings.Count(string(a.ask("CLIENT", "LIST").Str), "\n") < 101 {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if grown := int64(heap()) - int64(before); grown > 16<<20 {
+		t.Errorf("the heap grew by %d bytes for 100 announcements of 16 TiB", grown)
+	}
+}
+
+func TestSlowWriter(t *testing.T) {
+	addr := startSkerry(t, resp.Options{})
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	for _, b := range wire.AppendCommandStrings(nil, "SET", "slow", "a\r\nb") {
+		if _, err := nc.Write([]byte{b}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(nc, got); err != nil || string(got) != "+OK\r\n" {
+		t.Fatalf("%q %v", got, err)
+	}
+}
+
+// TestReaderThatDoesNotRead asks for much, reads nothing and is cut off, while
+// others are served.
+func TestReaderThatDoesNotRead(t *testing.T) {
+	addr := startSkerry(t, resp.Options{WriteTimeout: 300 * time.Millisecond})
+	a := newAsker(t, addr)
+	a.ask("SET", "big", strings.Repeat("x", 1<<20))
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	go nc.Write(bytes.Repeat([]byte("GET big\r\n"), 5000))
+	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if v := a.ask("PING"); string(v.Str) != "PONG" {
+			t.Fatal(v)
+		}
+		list := string(a.ask("CLIENT", "LIST").Str)
+		if time.Since(start) > 200*time.Millisecond && strings.Count(list, "\n") == 1 {
+			break
+		}
+		if time.Since(start) > 10*time.Second {
+			t.Fatalf("it is still there:\n%s", list)
+		}
+	}
+	if info := string(a.ask("INFO", "stats").Str); !strings.Contains(info, "client_output_buffer_limit_disconnections:1") {
+		t.Errorf("INFO does not tell of it:\n%s", info)
+	}
+}
+
+func TestMaxClients(t *testing.T) {
+	addr := startSkerry(t, resp.Options{MaxClients: 2})
+	a, b := newAsker(t, addr), newAsker(t, addr)
+	if got := raw(t, addr, ""); got != "-ERR max number of clients reached\r\n" {
+		t.Errorf("the third got %q", got)
+	}
+	b.nc.Close()
+	for strings.Count(string(a.ask("CLIENT", "LIST").Str), "\n") > 1 {
+		time.Sleep(time.Millisecond)
+	}
+	newAsker(t, addr).ask("PING")
+}
+
+func TestIdleTimeout(t *testing.T) {
+	addr := startSkerry(t, resp.Options{IdleTimeout: 50 * time.Millisecond})
+	start := time.Now()
+	if got := raw(t, addr, "PING\r\n"); got != "+PONG\r\n" || time.Since(start) > time.Second {
+		t.Errorf("%q after %v", got, time.Since(start))
+	}
+}
+
+// TestBigPipelines makes the output larger than what is gathered before it is
+// written, among reads alone and among writes.
+func TestBigPipelines(t *testing.T) {
+	addr := startSkerry(t, resp.Options{})
+	a := newAsker(t, addr)
+	val := strings.Repeat("v", 100_000)
+	for _, write := range []bool{false, true} {
+		var in []byte
+		in = wire.AppendCommandStrings(in, "SET", "big", val)
+		for i := range 300 {
+			if write {
+				in = wire.AppendCommandStrings(in, "SET", "n", fmt.Sprint(i))
+			}
+			in = wire.AppendCommandStrings(in, "ECHO", fmt.Sprint(i))
+			in = wire.AppendCommandStrings(in, "GET", "big")
+			in = wire.AppendCommandStrings(in, "MULTI")
+			in = wire.AppendCommandStrings(in, "GET", "n")
+			in = wire.AppendCommandStrings(in, "EXEC")
+		}
+		go a.nc.Write(in)
+		next := func() wire.Value {
+			v, err := a.rd.Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		next()
+		for i := range 300 {
+			want := ""
+			if write {
+				next()
+				want = fmt.Sprint(i)
+			}
+			if v := next(); string(v.Str) != fmt.Sprint(i) {
+				t.Fatalf("ECHO %d answers %q", i, v.Str)
+			}
+			if v := next(); string(v.Str) != val {
+				t.Fatalf("GET answers %d bytes", len(v.Str))
+			}
+			next()
+			next()
+			if v := next(); len(v.List) != 1 || write && string(v.List[0].Str) != want {
+				t.Fatalf("EXEC answers %v, want %s", v, want)
+			}
+		}
+	}
+}
+
+// TestLimits goes over each limit of a connection by one.
+func TestLimits(t *testing.T) {
+	addr := startSkerry(t, resp.Options{})
+	a := newAsker(t, addr)
+	a.ask("SET", "big", strings.Repeat("x", 16<<20))
+	args := []string{"MGET"}
+	for range resp.MaxReplyBytes/(16<<20) + 1 {
+		args = append(args, "big")
+	}
+	if v := a.ask(args...); string(v.Str) != "ERR the reply would be over the limit of 256 MiB [limit]" {
+		t.Errorf("MGET of too much: %.100q", v.Str)
+	}
+	args = []string{"WATCH"}
+	for i := range resp.MaxWatched + 1 {
+		args = append(args, fmt.Sprint(i))
+	}
+	if v := a.ask(args...); !strings.HasSuffix(string(v.Str), "[limit]") {
+		t.Errorf("WATCH of too many: %q", v.Str)
+	}
+	if v := a.ask(args[:len(args)-1]...); string(v.Str) != "OK" {
+		t.Errorf("WATCH of as many as allowed: %q", v.Str)
+	}
+	if v := a.ask("WATCH", "one more"); !strings.HasSuffix(string(v.Str), "[limit]") {
+		t.Errorf("WATCH of one more: %q", v.Str)
+	}
+	a.ask("UNWATCH")
+	a.ask("MULTI")
+	big := strings.Repeat("x", 16<<20-100)
+	for i := range 5 {
+		v := a.ask("SET", "k", big)
+		if over := i == 4; over != v.IsError() || over && !strings.HasSuffix(string(v.Str), "[limit]") {
+			t.Errorf("queued number %d: %q", i, v.Str)
+		}
+	}
+	if v := a.ask("EXEC"); !strings.HasPrefix(string(v.Str), "EXECABORT") {
+		t.Errorf("EXEC after the limit: %q", v.Str)
+	}
+	a.ask("SET", "a", strings.Repeat("a", 5000))
+	if v := a.ask("LCS", "a", "a"); !strings.HasSuffix(string(v.Str), "[limit]") {
+		t.Errorf("LCS of too much: %.100q", v.Str)
+	}
+	if v := a.ask("SCAN", "12345678"); !strings.HasSuffix(string(v.Str), "[limit]") {
+		t.Errorf("SCAN of an unknown cursor: %q", v.Str)
+	}
+}
