@@ -7,6 +7,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"log/slog"
 	"os"
 	"regexp"
 	"slices"
@@ -55,7 +56,7 @@ func expectSection(t *testing.T, file, after, before, want string) {
 // TestPromisesTable: docs/guarantees.md says what the engines say.
 func TestPromisesTable(t *testing.T) {
 	t.Parallel()
-	db, err := embedded.Open(t.TempDir(), embedded.Options{})
+	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

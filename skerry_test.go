@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -22,7 +23,7 @@ const patience = 20 * time.Second
 
 func openEngine(t *testing.T) engine.Engine {
 	t.Helper()
-	db, err := embedded.Open(t.TempDir(), embedded.Options{})
+	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

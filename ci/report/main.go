@@ -115,7 +115,8 @@ func (t *tracker) take(e event) {
 // finish reports one package whose tests are over.
 func (t *tracker) finish(e event) {
 	passed, failed := 0, 0
-	for _, id := range t.of(e.Package) {
+	failedBelow := map[string]bool{} // tests with a subtest that failed: that one counts
+	for _, id := range slices.Backward(t.of(e.Package)) {
 		outcome := t.outcomes[id]
 		delete(t.outcomes, id)
 		switch outcome {
@@ -128,11 +129,14 @@ func (t *tracker) finish(e event) {
 		if outcome == "fail" {
 			fmt.Fprint(t.out, indent(t.output[id]))
 		}
-		if t.parents[id] && outcome == "pass" {
+		if t.parents[id] && (outcome == "pass" || failedBelow[id]) {
 			continue
 		}
 		if outcome == "fail" {
 			failed++
+			for i := strings.LastIndexByte(id, '/'); i > len(e.Package); i = strings.LastIndexByte(id[:i], '/') {
+				failedBelow[id[:i]] = true
+			}
 		} else {
 			passed++
 		}
@@ -170,10 +174,14 @@ func short(pkg string) string {
 	return pkg
 }
 
-// indent keeps the last lines of one output.
+// indent keeps the last lines of one output, without those that only say what
+// go test does.
 func indent(lines []string) string {
 	const keep = 200
 	var b strings.Builder
+	lines = slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
+		return strings.HasPrefix(l, "=== ") || l == "FAIL\n" || strings.HasPrefix(l, "FAIL\t")
+	})
 	if n := len(lines) - keep; n > 0 {
 		fmt.Fprintf(&b, "      … %d lines left out\n", n)
 		lines = lines[n:]

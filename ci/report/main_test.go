@@ -20,6 +20,17 @@ func TestCounts(t *testing.T) {
 {"Action":"output","Package":"q","Test":"TestB","Output":"panic: boom\n"}
 {"Action":"fail","Package":"q","Elapsed":1}
 {"Action":"fail","Package":"r","Elapsed":1}
+{"Action":"run","Package":"s","Test":"TestC"}
+{"Action":"run","Package":"s","Test":"TestC/x"}
+{"Action":"run","Package":"s","Test":"TestC/x/y"}
+{"Action":"fail","Package":"s","Test":"TestC/x/y"}
+{"Action":"fail","Package":"s","Test":"TestC/x"}
+{"Action":"fail","Package":"s","Test":"TestC"}
+{"Action":"run","Package":"s","Test":"TestD"}
+{"Action":"run","Package":"s","Test":"TestD/z"}
+{"Action":"pass","Package":"s","Test":"TestD/z"}
+{"Action":"fail","Package":"s","Test":"TestD"}
+{"Action":"fail","Package":"s","Elapsed":1}
 `
 	file := filepath.Join(t.TempDir(), "results")
 	var out strings.Builder
@@ -37,7 +48,9 @@ func TestCounts(t *testing.T) {
 	want := `skipped: p TestA/y a_test.go:3: no redis-server
 failed:  q TestB
 failed:  r (the package)
-1 passed, 2 failed, 1 skipped
+failed:  s TestC/x/y
+failed:  s TestD
+2 passed, 4 failed, 1 skipped
 `
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", &out, want)
