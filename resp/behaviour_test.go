@@ -1,0 +1,315 @@
+package resp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/resp"
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+func TestWait(t *testing.T) {
+	addr := startSkerry(t, resp.Options{})
+	a, b := newAsker(t, addr), newAsker(t, addr)
+	id := fmt.Sprint(b.ask("CLIENT", "ID").Int)
+	start := time.Now()
+	if v := a.ask("WAIT", "1", "120"); v.Int != 0 || time.Since(start) < 100*time.Millisecond {
+		t.Errorf("WAIT 1 120 answers %v after %v", v, time.Since(start))
+	}
+	unblock := func(how string) {
+		for a.ask("CLIENT", "UNBLOCK", id, how).Int == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	go unblock("ERROR")
+	if v := b.ask("WAIT", "1", "0"); !strings.HasPrefix(string(v.Str), "UNBLOCKED ") {
+		t.Errorf("WAIT ended by an error answers %q", v.Str)
+	}
+	// What is sent while waiting is answered afterwards, in order.
+	b.nc.Write([]byte("WAIT 1 0\r\nECHO one\r\n"))
+	time.Sleep(80 * time.Millisecond)
+	b.nc.Write([]byte("ECHO two\r\n"))
+	unblock("TIMEOUT")
+	for i, want := range []string{"", "one", "two"} {
+		if v, err := b.rd.Read(); err != nil || string(v.Str) != want {
+			t.Errorf("reply %d is %q, %v", i, v.Str, err)
+		}
+	}
+	// A client that goes away while it waits is noticed.
+	b.nc.Write([]byte("WAIT 1 0\r\n"))
+	time.Sleep(20 * time.Millisecond)
+	b.nc.Close()
+	for start := time.Now(); strings.Count(string(a.ask("CLIENT", "LIST").Str), "\n") > 1; time.Sleep(time.Millisecond) {
+		if time.Since(start) > 5*time.Second {
+			t.Fatal("a blocked connection outlives its client")
+		}
+	}
+}
+
+// TestMigrate moves keys to a real redis-server and back.
+func TestMigrate(t *testing.T) {
+	redisAddr, addr := startRedis(t, "--requirepass", "pw"), startSkerry(t, resp.Options{})
+	a, r := newAsker(t, addr), newAsker(t, redisAddr)
+	r.ask("AUTH", "pw")
+	host, port, _ := net.SplitHostPort(redisAddr)
+	text := strings.Repeat("compressible ", 1000)
+	a.ask("MSET", "text", text, "n", "-12345", "bin", "\x00\xff\r\n", "stays", "s")
+	a.ask("EXPIRE", "n", "1000")
+	if v := a.ask("MIGRATE", host, port, "", "3", "5000", "AUTH", "pw", "KEYS", "text", "n", "bin", "none"); string(v.Str) != "OK" {
+		t.Fatalf("MIGRATE: %q", v.Str)
+	}
+	if v := a.ask("EXISTS", "text", "n", "bin"); v.Int != 0 {
+		t.Errorf("%d keys are still here", v.Int)
+	}
+	r.ask("SELECT", "3")
+	if v := r.ask("MGET", "text", "n", "bin"); string(v.List[0].Str) != text || string(v.List[1].Str) != "-12345" || string(v.List[2].Str) != "\x00\xff\r\n" {
+		t.Errorf("Redis has %v", v.List)
+	}
+	if v := r.ask("TTL", "n"); v.Int < 900 || v.Int > 1000 {
+		t.Errorf("its TTL is %d", v.Int)
+	}
+	if v := a.ask("MIGRATE", host, port, "stays", "3", "5000"); !strings.HasPrefix(string(v.Str), "ERR Target instance replied with error: NOAUTH") {
+		t.Errorf("without a password: %q", v.Str)
+	}
+	a.ask("SET", "text", "other")
+	if v := a.ask("MIGRATE", host, port, "text", "3", "5000", "AUTH2", "default", "pw"); !strings.HasPrefix(string(v.Str), "ERR Target instance replied with error: BUSYKEY") {
+		t.Errorf("over a key that is there: %q", v.Str)
+	}
+	if v := a.ask("MIGRATE", host, port, "text", "3", "5000", "COPY", "REPLACE", "AUTH", "pw"); string(v.Str) != "OK" || a.ask("EXISTS", "text").Int != 1 {
+		t.Errorf("COPY REPLACE: %q", v.Str)
+	}
+	if v := a.ask("MIGRATE", "127.0.0.1", "1", "text", "0", "500"); string(v.Str) != "IOERR error or timeout connecting to the client" {
+		t.Errorf("to nobody: %q", v.Str)
+	}
+	skerryHost, skerryPort, _ := net.SplitHostPort(addr)
+	if v := r.ask("MIGRATE", skerryHost, skerryPort, "", "7", "5000", "KEYS", "n", "bin"); string(v.Str) != "OK" {
+		t.Fatalf("back: %q", v.Str)
+	}
+	a.ask("SELECT", "7")
+	if v := a.ask("MGET", "n", "bin"); string(v.List[0].Str) != "-12345" || string(v.List[1].Str) != "\x00\xff\r\n" {
+		t.Errorf("it came back as %v", v.List)
+	}
+}
+
+// cachingClient keeps what it has read until it is told that it changed.
+type cachingClient struct {
+	*asker
+	mu    sync.Mutex
+	cache map[string]string
+}
+
+// run reads keys until stop is closed. Replies and pushes come in the order in
+// which the server sent them, and are handled in that order.
+func (c *cachingClient) run(keys []string, rng *rand.Rand, stop chan struct{}) error {
+	for {
+		select {
+		case <-stop:
+			return nil
+		default:
+		}
+		key := keys[rng.IntN(len(keys))]
+		c.mu.Lock()
+		_, have := c.cache[key]
+		c.mu.Unlock()
+		if have {
+			key = keys[0] + " none" // lets the pushes come in
+		}
+		if _, err := c.nc.Write(wire.AppendCommandStrings(nil, "GET", key)); err != nil {
+			return err
+		}
+		for {
+			v, err := c.rd.Read()
+			if err != nil {
+				return err
+			}
+			if v.Kind != wire.KindPush {
+				if !have {
+					c.mu.Lock()
+					c.cache[key] = string(v.Str)
+					c.mu.Unlock()
+				}
+				break
+			}
+			c.invalidate(v)
+		}
+	}
+}
+
+func (c *cachingClient) invalidate(v wire.Value) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range v.List[1].List {
+		delete(c.cache, string(k.Str))
+	}
+	if v.List[1].IsNull() {
+		clear(c.cache)
+	}
+}
+
+// TestTrackingTruth has clients cache what they read while others write. When
+// all is quiet, no cache holds an old value.
+func TestTrackingTruth(t *testing.T) {
+	addr := startSkerry(t, resp.Options{})
+	s := seed(t)
+	var keys []string
+	for i := range 20 {
+		keys = append(keys, fmt.Sprint("k", i))
+	}
+	stop := make(chan struct{})
+	var readers, writers sync.WaitGroup
+	var clients []*cachingClient
+	for i := range 4 {
+		c := &cachingClient{asker: newAsker(t, addr), cache: map[string]string{}}
+		if v := c.ask("CLIENT", "TRACKING", "ON"); string(v.Str) != "OK" {
+			t.Fatal(v)
+		}
+		clients = append(clients, c)
+		readers.Go(func() {
+			if err := c.run(keys, rand.New(rand.NewPCG(s, uint64(i))), stop); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for i := range 2 {
+		w := newAsker(t, addr)
+		rng := rand.New(rand.NewPCG(s, uint64(100+i)))
+		writers.Go(func() {
+			for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+				w.ask("SET", keys[rng.IntN(len(keys))], fmt.Sprint(rng.Uint64()))
+			}
+		})
+	}
+	writers.Wait()
+	time.Sleep(300 * time.Millisecond)
+	close(stop)
+	readers.Wait()
+	a := newAsker(t, addr)
+	held := 0
+	for i, c := range clients {
+		c.ask("PING")
+		for key, val := range c.cache {
+			held++
+			if v := a.ask("GET", key); string(v.Str) != val {
+				t.Errorf("client %d holds %s of %s, which is %s", i, val, key, v.Str)
+			}
+		}
+	}
+	if held == 0 {
+		t.Error("no client holds anything: the test shows nothing")
+	}
+}
+
+// TestMemoryFull fills an engine whose limit is small.
+func TestMemoryFull(t *testing.T) {
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	eng, err := embedded.Open(t.TempDir(), embedded.Options{MemoryBytes: 1 << 20, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer eng.Close()
+	store, err := kv.New(eng, kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := resp.New(store, nil, resp.Options{Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(context.Background(), l) }()
+	a := newAsker(t, l.Addr().String())
+	val := strings.Repeat("x", 100_000)
+	n := 0
+	for ; n < 20; n++ {
+		if v := a.ask("SET", fmt.Sprint(n), val); v.IsError() {
+			if !strings.HasPrefix(string(v.Str), "OOM ") || !strings.HasSuffix(string(v.Str), "[memory_full]") {
+				t.Errorf("over the limit: %q", v.Str)
+			}
+			break
+		}
+	}
+	if n < 5 || n == 20 {
+		t.Fatalf("%d values of 100 kB fit into 1 MiB", n)
+	}
+	// A transaction is undone as a whole; reading and deleting work.
+	a.ask("MULTI")
+	a.ask("SET", "small", "1")
+	a.ask("SET", "large", val)
+	if v := a.ask("EXEC"); !strings.HasPrefix(string(v.Str), "OOM ") {
+		t.Errorf("EXEC: %v %q", v, v.Str)
+	}
+	if v := a.ask("MGET", "0", "small"); string(v.List[0].Str) != val || !v.List[1].IsNull() {
+		t.Error("data is wrong after the refusal")
+	}
+	if v := a.ask("DEL", "0"); v.Int != 1 {
+		t.Errorf("DEL: %q", v.Str)
+	}
+	if v := a.ask("SET", "large", val); v.IsError() {
+		t.Errorf("SET after DEL: %q", v.Str)
+	}
+	if v := a.ask("CLIENT", "TRACKING", "ON"); !strings.HasSuffix(string(v.Str), "[unsupported]") {
+		t.Errorf("tracking without a feed: %q", v.Str)
+	}
+	srv.Close()
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+// TestShutdown ends Serve while clients write: each write is answered or not
+// sent, and all connections end.
+func TestShutdown(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := serveSkerry(t, l, resp.Options{})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		a := newAsker(t, l.Addr().String())
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				if _, err := a.nc.Write(wire.AppendCommandStrings(nil, "SET", fmt.Sprint(i), fmt.Sprint(n))); err != nil {
+					return
+				}
+				v, err := a.rd.Read()
+				if err != nil {
+					return
+				}
+				if v.IsError() {
+					t.Errorf("a reply at shutdown: %q", v.Str)
+				}
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond)
+	srv.Close()
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+		t.Fatal("connections outlive Close")
+	}
+	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		t.Error("it still listens")
+	}
+	if err := srv.Serve(t.Context(), l); err == nil || errors.Is(err, net.ErrClosed) {
+		t.Errorf("Serve after Close: %v", err)
+	}
+}
