@@ -184,3 +184,20 @@ func TestMachineMemory(t *testing.T) {
 	write(root, "sys/fs/cgroup/memory/c/memory.limit_in_bytes", "700000\n")
 	expect("version 1", 700000)
 }
+
+// TestOperatingExample: the file that docs/operating.md shows is one.
+func TestOperatingExample(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(doc), "```toml\n")
+	example, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("docs/operating.md shows no file")
+	}
+	want := "/var/lib/skerry 10.0.0.5:7001 10.0.0.5:6380 8GiB info"
+	if got := configured(t, "", "", example); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
