@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -374,5 +375,38 @@ func TestDeletionToldOnce(t *testing.T) {
 	}
 	if want := []string{"ktrue", "lfalse", "ltrue", "endfalse"}; !slices.Equal(got, want) {
 		t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+// TestTogether: counters and compare-and-set by many at once lose nothing.
+func TestTogether(t *testing.T) {
+	s, _, _ := open(t)
+	const workers, each = 8, 50
+	var work sync.WaitGroup
+	for range workers {
+		work.Go(func() {
+			for done := 0; done < each; {
+				e, _ := get(t, s, "cas")
+				o := kv.SetOptions{IfRev: e.Rev, OnlyNew: e.Rev == 0}
+				n, _ := strconv.Atoi(string(e.Val))
+				res, _, err := s.Set(t.Context(), 0, []byte("cas"), []byte(strconv.Itoa(n+1)), o)
+				switch {
+				case err != nil && !errors.Is(err, engine.ErrPreconditionFailed):
+					t.Error(err)
+					return
+				case err == nil && res.Written:
+					done++
+					if _, err := s.Update(t.Context(), 0, func(tx *kv.Tx) error { _, err := tx.Add([]byte("n"), 1); return err }); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	work.Wait()
+	for _, k := range []string{"cas", "n"} {
+		if e, _ := get(t, s, k); string(e.Val) != strconv.Itoa(workers*each) {
+			t.Errorf("%s is %q, want %d", k, e.Val, workers*each)
+		}
 	}
 }

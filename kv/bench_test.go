@@ -1,0 +1,90 @@
+package kv_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// BenchmarkTx compares one operation on 100,000 keys with what it asks of the
+// engine, 1,000 of them in a transaction.
+func BenchmarkTx(b *testing.B) {
+	const keys = 100_000
+	s, eng, _ := open(b)
+	fill(b, s, 0, keys, kv.SetOptions{})
+	name := make([][]byte, keys)
+	raw := make([][]byte, keys)
+	for i := range name {
+		name[i] = fmt.Appendf(nil, "key %06d", i)
+		raw[i] = append([]byte("k\x00"), name[i]...)
+	}
+	val, rec := make([]byte, 100), make([]byte, 109)
+	var t kv.Tx
+	for _, bm := range []struct {
+		name string
+		op   func(tx engine.Tx, i int) error
+	}{
+		{"get/engine", func(tx engine.Tx, i int) error { _, _, err := tx.Get(raw[i]); return err }},
+		{"get/kv", func(_ engine.Tx, i int) error { _, _, err := t.Get(name[i]); return err }},
+		{"set/engine", func(tx engine.Tx, i int) error {
+			_, _, err := tx.Get(raw[i])
+			return errors.Join(err, tx.Put(raw[i], rec))
+		}},
+		{"set/kv", func(_ engine.Tx, i int) error {
+			_, err := t.Set(name[i], val, kv.SetOptions{SkipOld: true})
+			return err
+		}},
+		{"set/kv old", func(_ engine.Tx, i int) error { _, err := t.Set(name[i], val, kv.SetOptions{}); return err }},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for n := 0; n < b.N; n += 1000 {
+				_, err := eng.Update(context.Background(), func(tx engine.Tx) error {
+					t.Bind(tx, 0)
+					for j := n; j < min(b.N, n+1000); j++ {
+						if err := bm.op(tx, j*7919%keys); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkSetWhileExpiring is a write beside the deletion of 100,000 keys that
+// expired at once, and by itself.
+func BenchmarkSetWhileExpiring(b *testing.B) {
+	for _, expired := range []int{0, 100_000} {
+		b.Run(fmt.Sprint(expired), func(b *testing.B) {
+			s, eng, c := open(b)
+			fill(b, s, 0, expired, kv.SetOptions{TTL: time.Minute})
+			c.Add(time.Hour)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			ended := make(chan error)
+			go func() { ended <- s.Run(ctx) }()
+			var longest time.Duration
+			for b.Loop() {
+				from := time.Now()
+				if _, _, err := s.Set(ctx, 1, []byte("k"), []byte("v"), kv.SetOptions{SkipOld: true}); err != nil {
+					b.Fatal(err)
+				}
+				longest = max(longest, time.Since(from))
+			}
+			b.ReportMetric(float64(longest.Microseconds()), "longest-µs")
+			b.ReportMetric(float64(stored(b, eng, "x")), "left")
+			cancel()
+			<-ended
+		})
+	}
+}
