@@ -49,6 +49,9 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
+	if e.Pid == 0 {
+		return fmt.Sprintf("journal: %s is in use by another process", e.Dir)
+	}
 	return fmt.Sprintf("journal: %s is in use by process %d", e.Dir, e.Pid)
 }
 
