@@ -70,7 +70,7 @@ COPY K K
 COPY K K [DB:D|REPLACE] [REPLACE|DB:D]
 MOVE K D
 DUMP K
-OBJECT [ENCODING:K|REFCOUNT:K|FREQ:K|BOGUS:K]
+OBJECT [ENCODING:K|FREQ:K|BOGUS:K]
 SORT K
 SORT_RO K [ALPHA|DESC|LIMIT:I:I]
 KEYS P
@@ -158,9 +158,9 @@ func (g *grammar) argument(kind string) string {
 	case "D":
 		return g.pick("0", "1", "0", "1", "2", "15", "16", "-1", "x")
 	case "T":
-		return g.pick("1000", "5000", "100000", "0", "-1", "9223372036854775807", "x")
+		return g.pick(g.timeToLive(), g.timeToLive(), g.timeToLive(), "0", "-1", "9223372036854775807", "x")
 	case "M":
-		return g.pick("1000000", "5000000", "100000000", "0", "-1", "9223372036854775807", "x")
+		return g.pick(g.timeToLive()+"000", g.timeToLive()+"000", g.timeToLive()+"000", "0", "-1", "9223372036854775807", "x")
 	case "A":
 		return g.pick("4102444800", "4102444801", "4200000000", "1", "0", "-1", "9223372036854775807", "x")
 	case "B":
@@ -170,6 +170,10 @@ func (g *grammar) argument(kind string) string {
 	}
 	return kind
 }
+
+// timeToLive makes seconds that hardly come twice: with EXPIRE … GT of the same
+// time, the millisecond in which a server happens to run it would decide.
+func (g *grammar) timeToLive() string { return strconv.Itoa(1000 + g.IntN(1_000_000)) }
 
 // float makes an argument of INCRBYFLOAT, most often a plain decimal.
 func (g *grammar) float() string {
