@@ -45,6 +45,10 @@ bench-kv: ## compare with redis-server and etcd, fsync before reply on all sides
 bench-btree: ## compare the B-tree with google/btree and tidwall/btree in one run (ARGS=-h for more)
 	cd bench && go run ./btree $(ARGS)
 
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZ (30s)
+	@ci/fuzz
+
 .PHONY: soak
 soak: build ## every workload for SOAK (10m) on a new data folder, with its truth checked
 	bin/skerry bench --duration $(or $(SOAK),10m)

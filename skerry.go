@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,7 +69,8 @@ type Options struct {
 type Server struct {
 	eng     engine.Engine
 	o       Options
-	parts   []part // in the order in which they start
+	flow    []part // what the faces stand on: starts first, ends last
+	faces   []part
 	http    net.Listener
 	resp    net.Listener
 	serving atomic.Bool
@@ -125,7 +125,7 @@ func (s *Server) assemble() (err error) {
 	if s.resp, err = listen("RESP", s.resp, cmp.Or(s.o.RESP, DefaultRESP)); err != nil {
 		return err
 	}
-	s.parts = []part{{"feed", changes.Run}, {"expiry", store.Run}}
+	s.flow = []part{{"feed", changes.Run}, {"expiry", store.Run}}
 	if s.resp != nil {
 		meter, _ := s.eng.(engine.Meter)
 		face, err := resp.New(store, changes, resp.Options{
@@ -135,11 +135,11 @@ func (s *Server) assemble() (err error) {
 		if err != nil {
 			return err
 		}
-		s.parts = append(s.parts, part{"resp", func(ctx context.Context) error { return face.Serve(ctx, s.resp) }})
+		s.faces = append(s.faces, part{"resp", func(ctx context.Context) error { return face.Serve(ctx, s.resp) }})
 	}
 	if s.http != nil {
 		face := s.newHTTP(store)
-		s.parts = append(s.parts, part{"http", func(ctx context.Context) error { return s.serveHTTP(ctx, face) }})
+		s.faces = append(s.faces, part{"http", func(ctx context.Context) error { return s.serveHTTP(ctx, face) }})
 	}
 	return nil
 }
@@ -218,11 +218,9 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	defer close(s.over)
 	defer s.closeListeners()
-	failed := make(chan error, len(s.parts))
-	stops := make([]func(), len(s.parts))
-	for i, p := range s.parts {
-		stops[i] = s.start(p, failed)
-	}
+	failed := make(chan error, len(s.flow)+len(s.faces))
+	stopFlow := s.start(s.flow, failed)
+	stopFaces := s.start(s.faces, failed)
 	var stopped <-chan struct{}
 	if e, ok := s.eng.(stopper); ok {
 		stopped = e.Stopped()
@@ -237,30 +235,30 @@ func (s *Server) Run(ctx context.Context) error {
 	case err = <-failed:
 	}
 	s.serving.Store(false)
-	for _, stop := range slices.Backward(stops) {
-		stop()
-	}
+	stopFaces()
+	stopFlow()
 	return err
 }
 
-// start runs p in the background, sends to failed if it ends by itself, and
-// returns a function that stops it and waits for its end.
-func (s *Server) start(p part, failed chan<- error) (stop func()) {
+// start runs parts in the background, sends to failed what ends by itself, and
+// returns a function that stops them all at once and waits for their end.
+func (s *Server) start(parts []part, failed chan<- error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		err := p.run(ctx)
-		if ctx.Err() == nil {
-			if err == nil {
-				err = errors.New("for no reason that it told")
+	var running sync.WaitGroup
+	for _, p := range parts {
+		running.Go(func() {
+			err := p.run(ctx)
+			switch {
+			case ctx.Err() == nil && err == nil:
+				failed <- fmt.Errorf("%s stopped, for no reason that it told", p.name)
+			case ctx.Err() == nil:
+				failed <- fmt.Errorf("%s stopped: %w", p.name, err)
+			case err != nil && !errors.Is(err, context.Canceled):
+				s.o.Logger.Warn("a part did not stop cleanly", "part", p.name, "err", err)
 			}
-			failed <- fmt.Errorf("%s stopped: %w", p.name, err)
-		} else if err != nil && !errors.Is(err, context.Canceled) {
-			s.o.Logger.Warn("a part did not stop cleanly", "part", p.name, "err", err)
-		}
-	}()
-	return func() { cancel(); <-done }
+		})
+	}
+	return func() { cancel(); running.Wait() }
 }
 
 // Ready returns nil while requests are answered: after Run has begun, before it
