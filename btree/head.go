@@ -43,12 +43,10 @@ func lowerHead(h *[innerKids]uint64, x uint64) int {
 		below(q[4], x) + below(q[5], x) + below(q[6], x) + below(q[7], x)
 }
 
+// lowerLeaf is lowerHead for the wider leaves.
 func lowerLeaf(h *[leafKeys]uint64, x uint64) int {
-	g := 0
-	for i := groupKeys - 1; i < leafKeys-groupKeys; i += groupKeys {
-		g += below(h[i], x)
-	}
-	g *= groupKeys
+	g := groupKeys * (below(h[7], x) + below(h[15], x) + below(h[23], x) +
+		below(h[31], x) + below(h[39], x) + below(h[47], x))
 	q := (*[groupKeys]uint64)(h[g:])
 	return g + below(q[0], x) + below(q[1], x) + below(q[2], x) + below(q[3], x) +
 		below(q[4], x) + below(q[5], x) + below(q[6], x) + below(q[7], x)

@@ -53,20 +53,17 @@ func lt[K Fixed](a, b K) int {
 	return 0
 }
 
-// lt8 returns how many of eight keys are below x.
-func lt8[K Fixed](q *[8]K, x K) int {
-	return lt(q[0], x) + lt(q[1], x) + lt(q[2], x) + lt(q[3], x) +
-		lt(q[4], x) + lt(q[5], x) + lt(q[6], x) + lt(q[7], x)
-}
-
 // lower returns the number of keys below key. As lowerHead, it reads one key of
-// each group first, so that cache misses overlap.
+// each group first, so that cache misses overlap. The comparisons are written out
+// because the compiler inlines no function of this size.
 func (lf *mapLeaf[K, V]) lower(key K) int {
 	h := &lf.keys
 	g := lt(h[7], key) + lt(h[15], key) + lt(h[23], key) + lt(h[31], key) +
 		lt(h[39], key) + lt(h[47], key) + lt(h[55], key)
 	g = min(g*groupKeys, mapKeys-groupKeys)
-	return g + lt8((*[8]K)(h[g:]), key)
+	q := (*[groupKeys]K)(h[g:])
+	return g + lt(q[0], key) + lt(q[1], key) + lt(q[2], key) + lt(q[3], key) +
+		lt(q[4], key) + lt(q[5], key) + lt(q[6], key) + lt(q[7], key)
 }
 
 // route returns the index of the kid that key belongs to: the number of
@@ -74,8 +71,10 @@ func (lf *mapLeaf[K, V]) lower(key K) int {
 func (in *mapInner[K, V]) route(key K) int {
 	h := in.seps
 	g := groupKeys * (lt(h[7], key) + lt(h[15], key) + lt(h[23], key))
-	i := g + lt8((*[8]K)(h[g:]), key)
-	if i < in.n-1 && h[i] == key {
+	q := (*[groupKeys]K)(h[g:])
+	i := g + lt(q[0], key) + lt(q[1], key) + lt(q[2], key) + lt(q[3], key) +
+		lt(q[4], key) + lt(q[5], key) + lt(q[6], key) + lt(q[7], key)
+	if i < in.n-1 && h[i&(innerKids-1)] == key {
 		i++
 	}
 	return i
