@@ -1,0 +1,198 @@
+package btree
+
+import (
+	"encoding/binary"
+	"runtime"
+	"testing"
+)
+
+func key8(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)*0x9E3779B97F4A7C15) }
+
+// TestAllocations holds reads, overwrites, and inserts and deletes that need
+// neither splits nor merges, to no allocation at all.
+func TestAllocations(t *testing.T) {
+	const n = 20_000
+	tree, nums := NewBytes[int](), NewMap[int, int]()
+	keys := make([][]byte, n)
+	for i := range keys {
+		keys[i] = key8(i)
+		tree.Set(keys[i], i)
+		nums.Set(i*7919%n, i)
+	}
+	absent := []byte("absent")
+	i, sum := 0, 0
+	next := func() int { i = (i + 7919) % n; return i }
+	for _, c := range []struct {
+		name string
+		fn   func()
+	}{
+		{"Get", func() { v, _ := tree.Get(keys[next()]); sum += v }},
+		{"Get miss", func() { v, _ := tree.Get(absent); sum += v }},
+		{"Set, overwrite", func() { tree.Set(keys[next()], i) }},
+		{"Set and Delete", func() { tree.Set(absent, 1); tree.Delete(absent) }},
+		{"Delete miss", func() { tree.Delete(absent) }},
+		{"At", func() { _, v, _ := tree.At(next()); sum += v }},
+		{"Rank", func() { sum += tree.Rank(keys[next()]) }},
+		{"Seek", func() { _, v, _ := tree.Seek(keys[next()]); sum += v }},
+		{"SeekBack", func() { _, v, _ := tree.SeekBack(absent); sum += v }},
+		{"scan", func() {
+			for _, v := range tree.Ascend(keys[next()], nil) {
+				if sum += v; v%64 == 0 {
+					break
+				}
+			}
+		}},
+		{"Map.Get", func() { v, _ := nums.Get(next()); sum += v }},
+		{"Map.Set, overwrite", func() { nums.Set(next(), i) }},
+		{"Map.Set and Delete", func() { nums.Set(-1, 1); nums.Delete(-1) }},
+		{"Map.Seek", func() { _, v, _ := nums.Seek(next()); sum += v }},
+		{"Map.At", func() { _, v, _ := nums.At(next()); sum += v }},
+		{"Map scan", func() {
+			for _, v := range nums.AscendFrom(next()) {
+				if sum += v; v%64 == 0 {
+					break
+				}
+			}
+		}},
+	} {
+		c.fn() // what the first run has to grow
+		if got := testing.AllocsPerRun(200, c.fn); got != 0 {
+			t.Errorf("%s: %v allocations", c.name, got)
+		}
+	}
+}
+
+// TestCopiesAfterClone bounds what a clone makes the next write copy: the nodes
+// of one path, once, and no key bytes if the key was there.
+func TestCopiesAfterClone(t *testing.T) {
+	const n = 20_000
+	tree := NewBytes[int]()
+	for i := range n {
+		tree.Set(key8(i), i)
+	}
+	keep := make([]*Bytes[int], 0, 300)
+	k := key8(77)
+	got := testing.AllocsPerRun(200, func() {
+		keep = append(keep, tree.Clone())
+		tree.Set(k, 1)
+		tree.Set(k, 2)
+	})
+	if want := float64(3 + tree.height); got > want { // the clone, a token, the leaf, inner nodes
+		t.Errorf("%v allocations for a clone and two writes, want at most %v", got, want)
+	}
+}
+
+// heapOf returns the live bytes that fn's result holds on to.
+func heapOf(fn func() any) int {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	kept := fn()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(kept)
+	return int(after.HeapAlloc) - int(before.HeapAlloc)
+}
+
+// TestBytesPerEntry bounds the memory beyond key and value: at random inserts,
+// after a Load, and after churn at a constant size, which must not grow.
+func TestBytesPerEntry(t *testing.T) {
+	const n, keyLen, valLen = 20_000, 16, 16
+	type val struct {
+		p *byte
+		n int
+	}
+	r := newRand(t)
+	key := func(i int) []byte { return append(key8(i), key8(i*3+1)...) }
+	for _, c := range []struct {
+		name  string
+		bound int
+		fn    func() any
+	}{
+		{"random inserts", 40, func() any {
+			tree := NewBytes[val]()
+			for i := range n {
+				tree.Set(key(i), val{})
+			}
+			return tree
+		}},
+		{"ascending inserts", 20, func() any {
+			tree := NewBytes[val]()
+			for i := range n {
+				tree.Set(binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i)), val{})
+			}
+			return tree
+		}},
+		{"loaded", 22, func() any {
+			tree := NewBytes[val]()
+			if err := tree.Load(func(yield func([]byte, val) bool) {
+				for i := range n {
+					if !yield(binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i)), val{}) {
+						return
+					}
+				}
+			}); err != nil {
+				t.Error(err)
+			}
+			return tree
+		}},
+		{"churn", 50, func() any { // every key replaced several times, with clones now and then
+			tree := NewBytes[val]()
+			for i := range n {
+				tree.Set(key(i), val{})
+			}
+			for i := n; i < 6*n; i++ {
+				tree.Delete(key(i - n))
+				tree.Set(key(i), val{})
+				if r.IntN(100) == 0 {
+					tree.Clone()
+				}
+			}
+			return tree
+		}},
+		{"deletes", 90, func() any { // a tenth is left, spread over all leaves
+			tree := NewBytes[val]()
+			for i := range 10 * n {
+				tree.Set(key(i), val{})
+			}
+			for i := range 10 * n {
+				if i%10 != 0 {
+					tree.Delete(key(i))
+				}
+			}
+			if err := tree.Check(); err != nil {
+				t.Error(err)
+			}
+			return tree
+		}},
+	} {
+		per := heapOf(c.fn)/n - keyLen - valLen
+		t.Logf("%s: %d bytes an entry beyond key and value", c.name, per)
+		if per > c.bound {
+			t.Errorf("%s: %d bytes an entry beyond key and value, want at most %d", c.name, per, c.bound)
+		}
+	}
+}
+
+// TestLongKeysLeave fills leaves with long keys and replaces them by short ones:
+// the room of the long ones must not stay.
+func TestLongKeysLeave(t *testing.T) {
+	const n = 2000
+	got := heapOf(func() any {
+		tree := NewBytes[int]()
+		for i := range n {
+			tree.Set(append(key8(i), make([]byte, 4096)...), i)
+		}
+		for i := range n {
+			tree.Set(key8(i), i)
+			tree.Delete(append(key8(i), make([]byte, 4096)...))
+		}
+		if err := tree.Check(); err != nil {
+			t.Error(err)
+		}
+		return tree
+	})
+	if per := got / n; per > 250 {
+		t.Errorf("%d bytes an entry after long keys, want at most 250", per)
+	}
+}

@@ -1,0 +1,56 @@
+package btree
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+)
+
+// FuzzBytes reads operations from the input: a byte that says what to do, one
+// that says how long the key is, the key, and holds the tree against the model.
+func FuzzBytes(f *testing.F) {
+	f.Add([]byte("\x00\x03abc\x00\x02ab\x03\x00\x01\x03abc"))
+	f.Add(bytes.Repeat([]byte{0, 1, 7, 3, 0, 1, 2, 255, 0}, 40))
+	var many []byte
+	for i := range 300 {
+		many = append(many, byte(i%3*4), 2, byte(i), byte(i*7))
+	}
+	f.Add(many)
+	f.Fuzz(func(t *testing.T, in []byte) {
+		tree, m := NewBytes[int](), model{}
+		var kept []cloned
+		for i := 0; len(in) >= 2; i++ {
+			op, n := in[0], min(int(in[1]), len(in)-2)
+			key := in[2 : 2+n]
+			if op&16 != 0 { // long keys from short input
+				key = bytes.Repeat(key, 400)
+				key = key[:min(len(key), MaxKeyBytes)]
+			}
+			in = in[2+n:]
+			switch op % 4 {
+			case 0, 1:
+				old, ok := tree.Set(key, i)
+				if want, there := m.set(key, i); old != want || ok != there {
+					t.Fatalf("Set(%q) = %d, %v", key, old, ok)
+				}
+			case 2:
+				old, ok := tree.Delete(key)
+				if want, there := m.delete(key); old != want || ok != there {
+					t.Fatalf("Delete(%q) = %d, %v", key, old, ok)
+				}
+			default:
+				if err := samePoint(tree, m, key); err != nil {
+					t.Fatal(err)
+				}
+				if len(kept) < 8 {
+					kept = append(kept, cloned{tree.Clone(), slices.Clone(m)})
+				}
+			}
+		}
+		for i, c := range append(kept, cloned{tree, m}) {
+			if err := same(c.tree, c.want); err != nil {
+				t.Fatalf("tree %d: %v", i, err)
+			}
+		}
+	})
+}
