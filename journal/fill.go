@@ -25,6 +25,9 @@ var zeros [fillChunk]byte
 
 // needsFill reports whether the background has something to do. The caller holds mu.
 func (l *Log) needsFill() bool {
+	if l.pos < l.retryAt {
+		return false
+	}
 	return l.file != nil && l.fillTarget() > l.reserved || l.wantsSpare()
 }
 
@@ -104,8 +107,11 @@ func (l *Log) background(kick <-chan struct{}) {
 	for range kick {
 		for {
 			more, err := f.step()
+			if err != nil {
+				l.pauseFill()
+			}
 			if err != nil || !more {
-				break // a Sync that needs the space will find out and report it
+				break
 			}
 			select {
 			case _, ok := <-kick:
@@ -116,6 +122,14 @@ func (l *Log) background(kick <-chan struct{}) {
 			}
 		}
 	}
+}
+
+// pauseFill keeps the background from trying at every Sync what a full disk does
+// not allow. A Sync that needs the space tries it itself, and reports it.
+func (l *Log) pauseFill() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retryAt = l.pos + max(l.o.ReserveBytes/4, 1)
 }
 
 // filler is the background's state. It has its own handle on the last segment:
@@ -270,6 +284,7 @@ func (l *Log) begin(seg *segment, s *spare, end int64, count uint32) {
 	seg.addMark(seg.first, headerBytes)
 	l.segs = append(l.segs, seg)
 	l.file, l.pos, l.reserved, l.spare = s.file, end, max(end, s.reserved), nil
+	l.retryAt = 0
 	l.maxID = seg.id
 	l.durable = seg.first + uint64(count)
 	l.stats.Fsyncs += 2

@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -206,6 +207,50 @@ func TestBackgroundFails(t *testing.T) {
 	var failed *journal.FailedError
 	if err := l.Append(3, nil); !errors.As(err, &failed) {
 		t.Fatalf("append: %v", err)
+	}
+}
+
+// TestBackgroundWithoutRoom: where there is no room for the next segment, the
+// background does not try for it again at every Sync.
+func TestBackgroundWithoutRoom(t *testing.T) {
+	fs := memfs.New(1)
+	fs.LimitSpace(140 << 10) // one segment and a little
+	l := open(t, "log", journal.Options{FS: fs, SegmentBytes: 128 << 10, ReserveBytes: 64 << 10})
+	const n = 300
+	for i := uint64(1); i <= n; i++ {
+		appendSync(t, l, i, i, "a")
+		time.Sleep(time.Millisecond / 4) // the background gets its chance
+	}
+	if w := fs.Stats().Writes; w > n+50 {
+		t.Errorf("%d writes for %d Syncs", w, n)
+	}
+	for i := uint64(n + 1); ; i++ {
+		if err := errors.Join(l.Append(i, make([]byte, 1000)), l.Sync()); errors.Is(err, syscall.ENOSPC) {
+			break
+		} else if err != nil || i > 1000 {
+			t.Fatalf("record %d: %v", i, err)
+		}
+	}
+	fs.LimitSpace(-1)
+	appendSync(t, l, l.Last()+1, l.Last()+300, "with room again")
+}
+
+// TestLargeRecord: a record larger than a segment, and then small ones.
+func TestLargeRecord(t *testing.T) {
+	dir := t.TempDir()
+	o := journal.Options{SegmentBytes: 1 << 20}
+	l := open(t, dir, o)
+	large := bytes.Repeat([]byte("large"), 4<<20)
+	if err := errors.Join(l.Append(1, []byte("a")), l.Sync(), l.Append(2, large), l.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	appendSync(t, l, 3, 3, "b")
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := read(t, open(t, dir, o), 1)
+	if len(got) != 3 || got[1] != string(large) || got[2] != "b-3" {
+		t.Fatalf("%d records", len(got))
 	}
 }
 
