@@ -32,10 +32,12 @@ func TestWait(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	go unblock("ERROR")
+	var other sync.WaitGroup
+	other.Go(func() { unblock("ERROR") })
 	if v := b.ask("WAIT", "1", "0"); !strings.HasPrefix(string(v.Str), "UNBLOCKED ") {
 		t.Errorf("WAIT ended by an error answers %q", v.Str)
 	}
+	other.Wait()
 	// What is sent while waiting is answered afterwards, in order.
 	b.nc.Write([]byte("WAIT 1 0\r\nECHO one\r\n"))
 	time.Sleep(80 * time.Millisecond)
