@@ -144,7 +144,8 @@ type Eacher interface {
 	// transaction of its own; an error of fn undoes that transaction alone and
 	// is fn's to remember. It returns once all of them are durable, with the
 	// position of the last. An error of UpdateEach itself means that none of
-	// the results may be used: it is ErrOutcomeUnknown once any fn has run.
+	// the results may be used: it is ErrOutcomeUnknown once any fn has run,
+	// unless the engine knows that nothing was written.
 	UpdateEach(ctx context.Context, n int, fn func(tx Tx, i int) error) (Position, error)
 }
 

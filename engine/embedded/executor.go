@@ -28,6 +28,7 @@ type call struct {
 
 	// Set before done is sent.
 	err      error           // what one returned
+	split    bool            // its transactions are in more than one batch
 	panicked *panicked       // what fn panicked with
 	pos      engine.Position // after it
 }
@@ -80,6 +81,7 @@ type executor struct {
 	tree  *btree.Bytes[string] // the speculative state
 	shown engine.Position      // of the last clone of it that was taken to be shown
 	since cloning
+	lost  error // set when reset drops what the running call has written
 	bytes int64 // counted for the memory limit
 	open  *batch
 	clock int64 // time of the last transaction that wrote, in microseconds
@@ -153,7 +155,7 @@ func (x *executor) give(c *call) {
 	case <-c.ran:
 	default:
 	}
-	c.n, c.fn, c.one, c.err = 0, nil, nil, nil
+	c.n, c.fn, c.one, c.err, c.split = 0, nil, nil, nil, false
 	c.claim.Store(callWaiting)
 	x.pool.Put(c)
 }
@@ -345,7 +347,7 @@ func (x *executor) abandon(b *batch, err error) {
 		err = engine.Errorf(engine.CodeOutcomeUnknown, "the disk failed while committing: %w", err)
 	}
 	for _, c := range b.calls {
-		c.done <- err
+		c.fail(err)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -364,8 +366,9 @@ func (x *executor) abandon(b *batch, err error) {
 // nobody does.
 func (x *executor) reset() {
 	for _, c := range x.open.calls {
-		c.done <- x.broken
+		c.fail(x.broken)
 	}
+	x.lost = x.broken
 	x.restart(x.current())
 	x.broken = nil
 	x.committing = false
@@ -436,16 +439,38 @@ func (x *executor) run(c *call) {
 	}
 	wall := x.opts.Now().UnixMicro()
 	h := &writeTx{x: x}
+	x.lost = nil
 	if c.one != nil {
 		c.err, c.panicked = x.transact(h, wall, c, 0)
 	}
 	for i := 0; i < c.n && c.panicked == nil; i++ {
+		if i > 0 && len(x.open.buf) >= batchBytes {
+			c.split = true
+			if x.sealFull(); x.lost != nil {
+				break
+			}
+		}
 		_, c.panicked = x.transact(h, wall, c, i)
 	}
 	h.x = nil
 	c.pos = x.open.last
-	x.open.calls = append(x.open.calls, c)
 	c.ran <- struct{}{}
+	if x.lost != nil {
+		c.fail(x.lost) // what it wrote before has been dropped
+		return
+	}
+	x.open.calls = append(x.open.calls, c)
+	if len(x.open.buf) >= batchBytes {
+		x.sealFull()
+	}
+}
+
+// fail answers c with the error of its batch.
+func (c *call) fail(err error) {
+	if c.split && engine.CodeOf(err) != engine.CodeOutcomeUnknown {
+		err = engine.Errorf(engine.CodeOutcomeUnknown, "some of the call's transactions were committed, then: %w", err)
+	}
+	c.done <- err
 }
 
 // transact runs c's transaction number i: all its writes are in the open batch
@@ -462,9 +487,7 @@ func (x *executor) transact(h *writeTx, wall int64, c *call, i int) (err error, 
 			x.undo()
 			return
 		}
-		if x.keep() && len(x.open.buf) >= batchBytes {
-			x.sealFull()
-		}
+		x.keep()
 	}()
 	if c.one != nil {
 		err = c.one(h)

@@ -106,9 +106,8 @@ func (x *executor) undo() {
 	}
 }
 
-// keep adds the transaction's effects to the open batch and reports whether
-// there are any.
-func (x *executor) keep() bool {
+// keep adds the transaction's effects, if there are any, to the open batch.
+func (x *executor) keep() {
 	n := 0
 	for _, t := range x.tx.touched {
 		if t.had || t.has {
@@ -116,7 +115,7 @@ func (x *executor) keep() bool {
 		}
 	}
 	if n == 0 {
-		return false
+		return
 	}
 	x.clock = x.tx.now
 	x.open.add(x.clock, n)
@@ -128,7 +127,6 @@ func (x *executor) keep() bool {
 			x.open.remove(x.tx.key(t))
 		}
 	}
-	return true
 }
 
 // size is what a pair counts for against the memory limit.
