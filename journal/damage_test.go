@@ -128,8 +128,12 @@ func TestFlippedBits(t *testing.T) {
 					bad := slices.Clone(data)
 					bad[i] ^= 1 << (i % 8)
 					fs.WriteFile(path, bad)
+					rep, verr := journal.Verify(fs, "log", nil) // before Open cuts
 					n, cut, err := s.outcome(t, fs)
 					var corrupt *journal.CorruptError
+					if verr != nil || (len(rep.Problems) > 0) != errors.As(err, &corrupt) || (len(rep.Torn) > 0) != cut {
+						t.Fatalf("byte %d of %s: verify says %+v, %v; open: cut %v, %v", i, path, rep, verr, cut, err)
+					}
 					switch {
 					case errors.As(err, &corrupt):
 						refused++

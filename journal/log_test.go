@@ -357,6 +357,19 @@ func TestVerify(t *testing.T) {
 	if rep.First != l.First() || rep.Last != 250 || rep.Records != int(251-rep.First) || rep.Files < 3 || rep.Blocks != 4 || len(rep.Leftover) != 1 {
 		t.Errorf("%+v, the log has %d to %d", rep, l.First(), l.Last())
 	}
+	next := l.First()
+	rep, err = journal.VerifyRecords(fs, "log", nil, func(r journal.Record) error {
+		if r.Index != next || string(r.Data) != fmt.Sprintf("a record of some length, so that there are segments-%d", next) {
+			t.Fatalf("record %d is %q, want %d", r.Index, r.Data, next)
+		}
+		if next++; r.Index == 200 {
+			return errors.New("not to my taste")
+		}
+		return nil
+	})
+	if err != nil || next != 251 || len(rep.Problems) != 1 || rep.Problems[0].Why != "not to my taste" {
+		t.Errorf("records up to %d, %+v, %v", next-1, rep.Problems, err)
+	}
 	if at.File != filepath.Join("log", "a.snap") {
 		t.Errorf("progress ended with %+v", at)
 	}
