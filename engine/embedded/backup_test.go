@@ -62,8 +62,8 @@ func TestCheckWhileOpen(t *testing.T) {
 // folder is refused: an empty start would be a silent loss.
 func TestMissingSnapshot(t *testing.T) {
 	fs := memfs.New(1)
-	db := open(t, "data", Options{FS: fs, SnapshotBytes: 20 << 20, HistoryBytes: 1 << 10})
-	val := string(make([]byte, 1<<20))
+	db := open(t, "data", Options{FS: fs, SnapshotBytes: 8 << 10, HistoryBytes: 1 << 10, segmentBytes: 16 << 10})
+	val := string(make([]byte, 1<<10))
 	for i := range 150 {
 		put(t, db, fmt.Sprintf("key %03d", i%20), val)
 	}

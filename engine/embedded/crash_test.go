@@ -46,7 +46,7 @@ func TestPowerLoss(t *testing.T) {
 }
 
 func crashOptions(fs *memfs.FS) Options {
-	return Options{FS: fs, SnapshotBytes: 4 << 10, HistoryBytes: 4 << 10, Logger: quiet()}
+	return Options{FS: fs, SnapshotBytes: 4 << 10, HistoryBytes: 4 << 10, segmentBytes: 16 << 10, Logger: quiet()}
 }
 
 // writeUntilOff has every writer count up until the disk is gone.

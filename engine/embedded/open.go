@@ -96,7 +96,7 @@ func (db *DB) recover() error {
 		}
 	}
 	db.log, err = journal.Open(filepath.Join(db.dir, logDir), journal.Options{
-		FS: db.opts.FS, MaxRecordBytes: maxRecordBytes,
+		FS: db.opts.FS, MaxRecordBytes: maxRecordBytes, SegmentBytes: db.opts.segmentBytes,
 	})
 	if err != nil {
 		return fileError("open log", err)

@@ -59,6 +59,8 @@ type Options struct {
 
 	// Logger gets what an operator should know; default slog.Default.
 	Logger *slog.Logger
+
+	segmentBytes int64 // of log in one file; 0: the journal's default
 }
 
 func (o Options) withDefaults() (Options, error) {
