@@ -160,17 +160,19 @@ func (lf *bytesLeaf[V]) remove(i int) {
 // the upper part of the leaf to a new one and returns that.
 func (lf *bytesLeaf[V]) split(i int, key []byte, v V) *bytesLeaf[V] {
 	m, stays := lf.splitPoint(i, len(key))
-	room := len(key)
-	right := newBytesLeaf[V](lf.owner, len(lf.blob)-int(lf.offs[m])+room)
+	here, there := 0, len(key) // the room that the new key needs
+	if stays {
+		here, there = there, here
+	}
+	right := newBytesLeaf[V](lf.owner, len(lf.blob)-int(lf.offs[m])+there)
 	right.appendFrom(lf, m, int(lf.n))
 	right.setPrefix()
-	if !stays {
-		lf.truncate(m, 0)
+	lf.truncate(m, here)
+	if stays {
+		lf.insert(i, key, v)
+	} else {
 		right.insert(i-m, key, v)
-		return right
 	}
-	lf.truncate(m, room)
-	lf.insert(i, key, v)
 	return right
 }
 
