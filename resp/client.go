@@ -111,12 +111,13 @@ func (c *conn) appendInfo(b []byte) []byte {
 	num("qbuf-free", c.qfree.Load())
 	num("argv-mem", 0)
 	num("multi-mem", int64(c.shown.multiMem))
+	out := c.raw.waiting()
 	num("rbs", flushBytes)
 	num("rbp", 0)
 	num("obl", 0)
-	num("oll", 0)
-	num("omem", 0)
-	num("tot-mem", c.qbuf.Load()+c.qfree.Load()+int64(c.shown.multiMem))
+	num("oll", number(out > 0))
+	num("omem", out)
+	num("tot-mem", c.qbuf.Load()+c.qfree.Load()+int64(c.shown.multiMem)+out)
 	str("events", "r")
 	cmd := "NULL"
 	if p := c.lastCmd.Load(); p != nil {
@@ -392,7 +393,7 @@ func clientUnblock(x *call) error {
 // fd is the connection's file descriptor, -1 if it has none.
 func (c *conn) fd() int64 {
 	n := int64(-1)
-	if s, ok := c.raw.(syscall.Conn); ok {
+	if s, ok := c.raw.Conn.(syscall.Conn); ok {
 		if raw, err := s.SyscallConn(); err == nil {
 			raw.Control(func(fd uintptr) { n = int64(fd) })
 		}

@@ -15,11 +15,19 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// Bounds of what is taken from a client that broke the protocol, so that it
-// gets to read why the connection ends.
 const (
+	// What is taken at most from a client that broke the protocol, so that it
+	// gets to read why the connection ends.
 	lingerTime  = time.Second
 	lingerBytes = 32 << 20
+
+	// handshakeTime is how long a client has to begin TLS.
+	handshakeTime = 10 * time.Second
+
+	// keepArgs is how many arguments and keepOut how many bytes of output a
+	// connection keeps room for between two reads.
+	keepArgs = 8 << 10
+	keepOut  = 256 << 10
 )
 
 // conn is one client's connection. One goroutine, serve, reads, runs and
@@ -27,7 +35,7 @@ const (
 type conn struct {
 	srv *Server
 	nc  net.Conn
-	raw net.Conn // nc without TLS: closing it never waits for the peer
+	raw *outConn // nc without TLS: closing it never waits for the peer
 	id  int64
 	rd  *wire.Reader
 
@@ -88,13 +96,14 @@ type shown struct {
 }
 
 func newConn(s *Server, nc net.Conn, id int64) *conn {
-	c := &conn{srv: s, nc: nc, id: id, created: time.Now(), done: make(chan struct{}), unblocked: make(chan unblock, 1)}
-	c.raw = nc
-	if t, ok := nc.(*tls.Conn); ok {
-		c.raw = t.NetConn()
+	c := &conn{srv: s, id: id, created: time.Now(), done: make(chan struct{}), unblocked: make(chan unblock, 1)}
+	c.raw = newOutConn(nc, s.opts.WriteTimeout, c.notReading)
+	c.nc = c.raw
+	if s.opts.TLS != nil {
+		c.nc = tls.Server(c.raw, s.opts.TLS)
 	}
 	c.authed = s.opts.Password == ""
-	c.rd = wire.NewReader(nc, &s.bufs, s.opts.Wire)
+	c.rd = wire.NewReader(c.nc, &s.bufs, s.opts.Wire)
 	c.rd.SetGuest(!c.authed)
 	c.out.Buf = s.bufs.Get(0)[:0]
 	c.viewFn, c.eachFn = c.runView, c.runEach
@@ -113,6 +122,9 @@ func (c *conn) serve() {
 			c.logger().Error("a command panicked; the connection is closed", "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
+	if !c.handshake() {
+		return
+	}
 	for c.fill() {
 		c.pushes.busy()
 		c.handle()
@@ -122,13 +134,26 @@ func (c *conn) serve() {
 			break
 		}
 	}
-	if c.linger && !c.killed.Load() {
+	if c.dropOut || c.killed.Load() {
+		return
+	}
+	c.raw.wait()
+	if c.linger {
 		c.drain()
 	}
-	if !c.killed.Load() {
-		c.nc.SetWriteDeadline(time.Now().Add(time.Second))
-		c.nc.Close() // with TLS it says goodbye
+	c.nc.Close() // with TLS it says goodbye
+}
+
+// handshake has TLS begin, in limited time.
+func (c *conn) handshake() bool {
+	t, ok := c.nc.(*tls.Conn)
+	if !ok {
+		return true
 	}
+	c.raw.SetReadDeadline(time.Now().Add(handshakeTime))
+	err := t.Handshake()
+	c.raw.SetReadDeadline(time.Time{})
+	return err == nil
 }
 
 // close ends the connection for good.
@@ -159,8 +184,11 @@ func (c *conn) finish() {
 func (c *conn) fill() bool {
 	clear(c.args)
 	c.args = c.args[:0]
-	if cap(c.args) > 64<<10 {
+	if cap(c.args) > keepArgs {
 		c.args = nil
+	}
+	if cap(c.tmp) > keepOut {
+		c.tmp = nil
 	}
 	if idle := c.srv.opts.IdleTimeout; idle > 0 {
 		c.nc.SetReadDeadline(time.Now().Add(idle))
@@ -213,9 +241,7 @@ func (c *conn) handle() {
 // drain takes what the client still sends for a moment: closing a socket with
 // unread input makes the kernel throw away the reply that says what was wrong.
 func (c *conn) drain() {
-	if t, ok := c.raw.(*net.TCPConn); ok {
-		t.CloseWrite()
-	}
+	c.raw.CloseWrite()
 	c.raw.SetReadDeadline(time.Now().Add(lingerTime))
 	io.CopyN(io.Discard, c.raw, lingerBytes)
 }
@@ -240,7 +266,7 @@ func (c *conn) flush() bool {
 	ok := c.write(c.out.Buf)
 	c.wmu.Unlock()
 	c.out.Buf = c.out.Buf[:0]
-	if cap(c.out.Buf) > 2*flushBytes {
+	if cap(c.out.Buf) > keepOut {
 		c.out.Buf = c.srv.bufs.Get(0)[:0]
 	}
 	return ok
@@ -248,18 +274,19 @@ func (c *conn) flush() bool {
 
 // write sends b; the caller holds wmu.
 func (c *conn) write(b []byte) bool {
-	c.nc.SetWriteDeadline(time.Now().Add(c.srv.opts.WriteTimeout))
 	n, err := c.nc.Write(b)
 	c.srv.stats.netOut.Add(int64(n))
-	if err == nil {
-		return true
+	if err != nil {
+		c.kill()
 	}
-	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
-		c.srv.stats.limited.Add(1)
-		c.logger().Warn("client does not read; the connection is closed", "timeout", c.srv.opts.WriteTimeout)
-	}
-	c.kill()
-	return false
+	return err == nil
+}
+
+// notReading is told when the connection is closed because the client does not
+// take its replies.
+func (c *conn) notReading() {
+	c.srv.stats.limited.Add(1)
+	c.logger().Warn("client does not read its replies; the connection is closed", "timeout", c.srv.opts.WriteTimeout)
 }
 
 // show copies serve's state to where CLIENT LIST looks.

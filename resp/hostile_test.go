@@ -2,6 +2,7 @@ package resp_test
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -246,5 +247,38 @@ func TestLimits(t *testing.T) {
 	}
 	if v := a.ask("SCAN", "12345678"); !strings.HasSuffix(string(v.Str), "[limit]") {
 		t.Errorf("SCAN of an unknown cursor: %q", v.Str)
+	}
+}
+
+// TestLongPipelineBeforeReading sends requests and gets replies that both are
+// far larger than what the sockets hold, and reads only afterwards.
+func TestLongPipelineBeforeReading(t *testing.T) {
+	server, client, _ := testTLS(t)
+	for name, o := range map[string]resp.Options{"plain": {}, "TLS": {TLS: server}} {
+		t.Run(name, func(t *testing.T) {
+			addr := startSkerry(t, o)
+			nc, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.TLS != nil {
+				nc = tls.Client(nc, client)
+			}
+			defer nc.Close()
+			nc.SetDeadline(time.Now().Add(30 * time.Second))
+			val := bytes.Repeat([]byte("v"), 20_000)
+			const n = 2000 // 40 MB each way
+			for range n {
+				if _, err := nc.Write(wire.AppendCommand(nil, []byte("ECHO"), val)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rd := wire.NewReplies(nc, &wire.Buffers{}, 0)
+			for i := range n {
+				if v, err := rd.Read(); err != nil || !bytes.Equal(v.Str, val) {
+					t.Fatalf("reply %d: %d bytes, %v", i, len(v.Str), err)
+				}
+			}
+		})
 	}
 }

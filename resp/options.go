@@ -38,6 +38,9 @@ const (
 	// MaxTrackedKeys bounds the keys remembered for CLIENT TRACKING; over it,
 	// clients are told to drop the keys that were forgotten.
 	MaxTrackedKeys = 1_000_000
+	// MaxOutputBytes bounds the replies that wait for a client that does not
+	// read; over it no more of its commands are read. One reply is always let in.
+	MaxOutputBytes = 64 << 20
 	// MaxPushBytes bounds the pushes that wait for one connection; over it the
 	// connection is closed.
 	MaxPushBytes = 8 << 20
@@ -67,7 +70,7 @@ type Options struct {
 	// IdleTimeout closes connections that send nothing for so long. 0: never.
 	IdleTimeout time.Duration
 
-	// WriteTimeout closes connections that do not take a reply for so long.
+	// WriteTimeout closes connections that take nothing of a reply for so long.
 	// 0 means one minute.
 	WriteTimeout time.Duration
 

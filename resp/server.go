@@ -3,7 +3,6 @@ package resp
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"errors"
 	"hash/crc64"
 	"log/slog"
@@ -77,9 +76,6 @@ func New(store *kv.Store, f *feed.Feed, o Options) (*Server, error) {
 // accepted and then returns; the error is nil unless l failed. It may be called
 // for several listeners.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	if s.opts.TLS != nil {
-		l = tls.NewListener(l, s.opts.TLS)
-	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()

@@ -83,9 +83,6 @@ func appendCmd(x *call) error {
 
 // scratch returns an empty buffer that is the call's until it returns.
 func (x *call) scratch() []byte {
-	if cap(x.tmp) > flushBytes {
-		x.tmp = nil
-	}
 	return x.tmp[:0]
 }
 

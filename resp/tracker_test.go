@@ -2,7 +2,6 @@ package resp
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -202,7 +201,7 @@ func TestPushLimit(t *testing.T) {
 	select {
 	case <-x.c.done:
 	case <-time.After(5 * time.Second):
-		t.Error(fmt.Sprintf("still open with over %d bytes of pushes", MaxPushBytes))
+		t.Errorf("still open with over %d bytes of pushes", MaxPushBytes)
 	}
 }
 

@@ -1,0 +1,119 @@
+package resp
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// stallAfter is how long a write may block before the rest of it is left to a
+// goroutine, so that the client's further commands are read meanwhile: a client
+// that sends a long pipeline before it reads the first reply must not wait for
+// a server that waits for the client.
+const stallAfter = 20 * time.Millisecond
+
+// drainBytes is what a slow client is sent at once, and has Options.WriteTimeout
+// to take some of.
+const drainBytes = 256 << 10
+
+// outConn is a connection whose writes do not wait for the peer at once. What
+// it does not take is kept, up to MaxOutputBytes; then Write waits, and with it
+// the reading of further commands. TLS, if any, is above it.
+type outConn struct {
+	net.Conn
+	timeout time.Duration // without progress for so long the connection is given up
+	limited func()        // told of that
+
+	mu       sync.Mutex // guards the fields below
+	moved    sync.Cond  // on mu: pending or err has changed
+	draining bool       // drain runs
+	backlog  []byte     // to be taken by drain
+	pending  int        // bytes of backlog and of what drain is writing
+	err      error      // the connection is lost
+}
+
+func newOutConn(nc net.Conn, timeout time.Duration, limited func()) *outConn {
+	o := &outConn{Conn: nc, timeout: timeout, limited: limited}
+	o.moved.L = &o.mu
+	return o
+}
+
+// Write takes all of p or fails. It is called by one goroutine at a time.
+func (o *outConn) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.err == nil && o.pending > 0 && o.pending+len(p) > MaxOutputBytes {
+		o.moved.Wait()
+	}
+	if o.err != nil {
+		return 0, o.err
+	}
+	n := 0
+	if !o.draining {
+		var err error
+		o.Conn.SetWriteDeadline(time.Now().Add(stallAfter))
+		if n, err = o.Conn.Write(p); err == nil || !isTimeout(err) {
+			return n, err
+		}
+		o.draining = true
+		go o.drain()
+	}
+	o.backlog = append(o.backlog, p[n:]...)
+	o.pending += len(p) - n
+	return len(p), nil
+}
+
+// drain writes the backlog until it is empty or the connection is lost.
+func (o *outConn) drain() {
+	var rest []byte
+	for {
+		o.mu.Lock()
+		if len(rest) == 0 {
+			rest, o.backlog = o.backlog, nil
+		}
+		if o.pending == 0 || o.err != nil {
+			o.draining = false
+			o.mu.Unlock()
+			return
+		}
+		o.mu.Unlock()
+		o.Conn.SetWriteDeadline(time.Now().Add(o.timeout))
+		n, err := o.Conn.Write(rest[:min(len(rest), drainBytes)])
+		rest = rest[n:]
+		if n == 0 && isTimeout(err) {
+			o.limited()
+		}
+		o.mu.Lock()
+		o.pending -= n
+		if err != nil && (n == 0 || !isTimeout(err)) {
+			o.err = err
+			o.Conn.Close()
+		}
+		o.moved.Broadcast()
+		o.mu.Unlock()
+	}
+}
+
+// wait returns when nothing is left to be written, or the connection is lost.
+func (o *outConn) wait() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.pending > 0 && o.err == nil {
+		o.moved.Wait()
+	}
+}
+
+// waiting returns how many bytes the peer has not taken yet.
+func (o *outConn) waiting() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return int64(o.pending)
+}
+
+// CloseWrite tells the peer that nothing more will come.
+func (o *outConn) CloseWrite() error {
+	if t, ok := o.Conn.(*net.TCPConn); ok {
+		return t.CloseWrite()
+	}
+	return nil
+}
