@@ -55,8 +55,8 @@ func serveSkerry(tb testing.TB, l net.Listener, o resp.Options) *resp.Server {
 		}
 	})
 	tb.Cleanup(func() {
-		cancel()
 		srv.Close()
+		cancel()
 		wg.Wait()
 		if err := eng.Close(); err != nil {
 			tb.Errorf("close the engine: %v", err)
