@@ -156,9 +156,8 @@ func rueidisCache(t *testing.T, reader, writer rueidis.Client) {
 			v, err := read().ToString()
 			return err == nil && v == want
 		})
-		if r := read(); !r.IsCacheHit() {
-			t.Fatalf("round %d: the second read was not from the cache: %v", i, r)
-		}
+		// An invalidation too many does no harm; it may follow the read that it came too late for.
+		until(t, "a read of "+want+" from the cache", func() bool { r := read(); return r.IsCacheHit() })
 	}
 	if err := writer.Do(ctx, writer.B().Del().Key("k:cached").Build()).Error(); err != nil {
 		t.Fatal(err)
