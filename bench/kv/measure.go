@@ -95,14 +95,11 @@ func (m *measurements) load(p *plan, s *system) error {
 	l := &load{took: time.Since(from)}
 	m.loads[s.name] = l
 	time.Sleep(settle)
-	heap, resident, err := s.memory()
+	_, resident, err := s.memory()
 	if err != nil {
 		return err
 	}
-	l.heap, l.resident, l.disk = heap-empty, resident-before, float64(s.diskBytes())
-	if heap < 0 || empty < 0 {
-		l.heap = math.NaN()
-	}
+	l.resident, l.disk = resident-before, float64(s.diskBytes())
 	for range p.restart {
 		if err := s.stop(syscall.SIGKILL); err != nil {
 			return err
@@ -114,12 +111,47 @@ func (m *measurements) load(p *plan, s *system) error {
 		l.recovery = append(l.recovery, took.Seconds())
 	}
 	time.Sleep(settle)
-	_, resident, err = s.memory()
-	l.residentAfter = resident - before
-	if err != nil {
+	if _, resident, err = s.memory(); err != nil {
 		return err
 	}
+	l.residentAfter = resident - before
+	heap, err := s.liveHeap(p)
+	if err != nil {
+		return fmt.Errorf("read the heap: %w", err)
+	}
+	if l.heap = heap - empty; heap < 0 || empty < 0 {
+		l.heap = math.NaN()
+	}
 	return s.stop(syscall.SIGKILL)
+}
+
+// churn is how long keys are overwritten to see the live heap.
+const churn = 3 * time.Second
+
+// liveHeap returns the least heap that the server reports while its keys are
+// overwritten: a Go server's figure holds garbage but right after a collection.
+func (s *system) liveHeap(p *plan) (float64, error) {
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.lanes[0].run(s, job{
+			set: true, shape: shape{8, 64}, keys: p.keys, window: churn, seed: 1,
+			begin: func() {}, end: func() {},
+		})
+		done <- err
+	}()
+	least := math.Inf(1)
+	for {
+		select {
+		case err := <-done:
+			return least, err
+		case <-time.After(20 * time.Millisecond):
+			f, err := s.figures(s)
+			if err != nil {
+				return 0, err
+			}
+			least = min(least, f.heap)
+		}
+	}
 }
 
 // memory returns the live heap by the server's own account and its resident memory.

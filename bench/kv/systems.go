@@ -66,7 +66,7 @@ func newSkerry(path string, shapes, httpShapes []shape) *system {
 		ready: func(s *system) error { return askKey(s.ports[0], resp{}) },
 		figures: func(s *system) (figures, error) {
 			m, err := metricsPage(s.ports[1])
-			return figures{figure(m, "skerry_go_heap_live_bytes"), figure(m, "skerry_engine_fsyncs_total")}, err
+			return figures{figure(m, "go_memstats_heap_alloc_bytes"), figure(m, "skerry_engine_fsyncs_total")}, err
 		},
 	}
 }
