@@ -126,7 +126,18 @@ func TestClockGoesBack(t *testing.T) {
 	}
 	db := open(t, dir, o)
 	write(db)
-	now = now.Add(-time.Hour)
+	now = now.Add(time.Hour)
+	read := func() (at time.Time) {
+		if _, err := db.View(t.Context(), engine.Read{}, func(tx engine.Tx) error { at = tx.Now(); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	late := read()
+	now = now.Add(-2 * time.Hour)
+	if early := read(); early.Before(late) {
+		t.Errorf("a view at %v came after one at %v", early, late)
+	}
 	write(db)
 	write(db)
 	_ = db.Close()

@@ -59,6 +59,7 @@ type executor struct {
 	show    func(*snapshot)  // makes a durable state visible to readers
 	current func() *snapshot // the state after the last published batch
 	fail    func(error)      // told once, when the node must stop
+	wall    clock            // what transactions and views take their time from
 	pool    sync.Pool        // of *call
 	relay   chan *batch      // to the background committer
 	leadOn  chan struct{}    // to the background leader
@@ -101,6 +102,7 @@ func newExecutor(o Options, log committer, current func() *snapshot) *executor {
 		opts: o, log: log, current: current, relay: make(chan *batch, 1), leadOn: make(chan struct{}, 1),
 	}
 	x.changed.L = &x.mu
+	x.wall.now = o.Now
 	x.pool.New = func() any {
 		return &call{ran: make(chan struct{}, 1), done: make(chan error, 1)}
 	}
@@ -437,7 +439,7 @@ func (x *executor) run(c *call) {
 	if !c.claim.CompareAndSwap(callWaiting, callRunning) {
 		return
 	}
-	wall := x.opts.Now().UnixMicro()
+	wall := x.wall.micros()
 	h := &writeTx{x: x}
 	x.lost = nil
 	if c.one != nil {

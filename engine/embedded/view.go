@@ -22,7 +22,7 @@ type snapshot struct {
 // viewTx is the handle of View's functions. It is dead once snap is nil.
 type viewTx struct {
 	snap  *snapshot
-	clock func() time.Time
+	clock *clock
 	now   time.Time
 }
 
@@ -33,7 +33,7 @@ func (db *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error)
 	if err != nil {
 		return 0, err
 	}
-	tx := &viewTx{snap: snap, clock: db.opts.Now}
+	tx := &viewTx{snap: snap, clock: &db.exec.wall}
 	defer func() { tx.snap = nil }()
 	return snap.pos, fn(tx)
 }
@@ -122,7 +122,7 @@ func (v *viewTx) scan(lo, hi []byte, dir direction) iter.Seq2[engine.Pair, error
 // Now implements engine.Tx.
 func (v *viewTx) Now() time.Time {
 	if v.now.IsZero() && v.snap != nil {
-		v.now = time.UnixMicro(max(v.clock().UnixMicro(), v.snap.time))
+		v.now = time.UnixMicro(max(v.clock.micros(), v.snap.time))
 	}
 	return v.now
 }
