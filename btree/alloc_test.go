@@ -196,3 +196,47 @@ func TestLongKeysLeave(t *testing.T) {
 		t.Errorf("%d bytes an entry after long keys, want at most 250", per)
 	}
 }
+
+// TestMapBytesPerEntry is the same for a Map of 16-byte pairs.
+func TestMapBytesPerEntry(t *testing.T) {
+	const n = 50_000
+	for _, c := range []struct {
+		name  string
+		bound int
+		fn    func(m *Map[int, int])
+	}{
+		{"random inserts", 27, func(m *Map[int, int]) {
+			for i := range n {
+				m.Set(i*7919%n, i)
+			}
+		}},
+		{"ascending inserts", 18, func(m *Map[int, int]) {
+			for i := range n {
+				m.Set(i, i)
+			}
+		}},
+		{"deletes", 60, func(m *Map[int, int]) {
+			for i := range 10 * n {
+				m.Set(i*7919%(10*n), i)
+			}
+			for i := range 10 * n {
+				if i%10 != 0 {
+					m.Delete(i)
+				}
+			}
+		}},
+	} {
+		per := heapOf(func() any {
+			m := NewMap[int, int]()
+			c.fn(m)
+			if err := m.Check(); err != nil || m.Len() != n {
+				t.Errorf("%s: %d keys, %v", c.name, m.Len(), err)
+			}
+			return m
+		}) / n
+		t.Logf("%s: %d bytes an entry", c.name, per)
+		if per > c.bound {
+			t.Errorf("%s: %d bytes an entry, want at most %d", c.name, per, c.bound)
+		}
+	}
+}
