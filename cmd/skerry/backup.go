@@ -43,7 +43,7 @@ before it gets its name, so a file of that name is a whole backup.`,
 		o := &backupOptions{}
 		return action{o.settings(), o.check, func(ctx context.Context, p process, _ []string) error {
 			return backup(ctx, p, o)
-		}}
+		}, false}
 	},
 }
 

@@ -61,7 +61,7 @@ between. A truth that does not hold is exit code 3.`,
 				return err
 			}
 			return errors.Join(bench(ctx, p, o, eng), eng.Close())
-		}}
+		}, false}
 	},
 }
 

@@ -19,7 +19,7 @@ log is no damage: it was never acknowledged, and the next start cuts it.`,
 		settings := []setting{dataSetting(&dir, "./data"), jsonSetting(&asJSON)}
 		return action{settings, noArguments, func(_ context.Context, p process, _ []string) error {
 			return check(p, dir, asJSON)
-		}}
+		}, true}
 	},
 }
 

@@ -53,7 +53,7 @@ one whose promise the engine does not make is skipped.`,
 			}
 			defer done()
 			return conform(ctx, p, o, rawURL)
-		}}
+		}, false}
 	},
 }
 

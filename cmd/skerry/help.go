@@ -42,7 +42,7 @@ environment variable (SKERRY_HTTP), the file that --config or SKERRY_CONFIG name
 (TOML: http = "ADDR"), the default.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage or configuration; 3 damaged data or a
-broken promise; 4 the data folder is in use; 130 ended by a second signal.
+broken promise; 4 the data folder is in use; 130 ended at once by a signal.
 `)
 }
 

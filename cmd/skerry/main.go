@@ -26,7 +26,7 @@ const (
 	exitUsage   = 2   // the command line, the environment or the file is wrong
 	exitBroken  = 3   // stored data is damaged or a promise was broken
 	exitLocked  = 4   // another process has the data folder open
-	exitStopped = 130 // a second signal ended the program at once
+	exitStopped = 130 // a signal ended the program at once
 )
 
 // process is what a verb may use of the process that it runs in.
@@ -34,6 +34,7 @@ type process struct {
 	args           []string // without the program's name
 	environ        []string
 	stdout, stderr io.Writer
+	exit           func(code int)
 }
 
 func main() {
@@ -46,7 +47,7 @@ func main() {
 		<-signals
 		os.Exit(exitStopped)
 	}()
-	os.Exit(run(ctx, process{os.Args[1:], os.Environ(), os.Stdout, os.Stderr}))
+	os.Exit(run(ctx, process{os.Args[1:], os.Environ(), os.Stdout, os.Stderr, os.Exit}))
 }
 
 // verb is one thing that the program does.
@@ -61,11 +62,13 @@ type verb struct {
 
 // action is one use of a verb. Once the settings have their values, check finds
 // what does not fit together; do is called if there was no mistake. rest holds
-// the arguments that are not flags.
+// the arguments that are not flags. abrupt says that do does not look at ctx, and
+// that nothing is lost if the process ends in the middle of it.
 type action struct {
 	settings []setting
 	check    func(rest []string) error
 	do       func(ctx context.Context, p process, rest []string) error
+	abrupt   bool
 }
 
 func verbs() []verb {
@@ -100,6 +103,9 @@ func run(ctx context.Context, p process) int {
 	}
 	rest, err := configure(a.settings, p.args[1:], p.environ)
 	if err = mistakes(err, a.check(rest)); err == nil {
+		if a.abrupt {
+			defer context.AfterFunc(ctx, func() { p.exit(exitStopped) })()
+		}
 		err = a.do(ctx, p, rest)
 	}
 	return report(p.stderr, v, err)

@@ -36,7 +36,7 @@ missing or empty: nothing is ever overwritten.`,
 		}
 		return action{settings, check, func(_ context.Context, p process, _ []string) error {
 			return restore(p, from, dir, asJSON)
-		}}
+		}, true}
 	},
 }
 

@@ -73,7 +73,7 @@ acknowledged is lost either way.`,
 		o := &serveOptions{}
 		return action{o.settings(), o.check, func(ctx context.Context, p process, _ []string) error {
 			return serve(ctx, p, o)
-		}}
+		}, false}
 	},
 }
 

@@ -83,6 +83,12 @@ func TestTLSOnBothFaces(t *testing.T) {
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("GET: %s", resp.Status)
 	}
+	if out := s.run("SSL_CERT_FILE=cert.pem skerry backup --from " + p.HTTP + " --to b"); !strings.HasPrefix(out, "b: position") {
+		t.Errorf("backup: %s", out)
+	}
+	if out := s.run("skerry backup --from " + p.HTTP + " --to c"); !strings.Contains(out, "certificate") {
+		t.Errorf("backup from a server that nobody vouches for: %s", out)
+	}
 	old := trust.Clone()
 	old.MaxVersion = tls.VersionTLS11
 	old.MinVersion = tls.VersionTLS10

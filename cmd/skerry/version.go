@@ -50,7 +50,7 @@ var versionVerb = verb{
 			}
 			_, err := fmt.Fprintf(p.stdout, "skerry %s (%s, %s)\n", b.Version, b.Go, b.Platform)
 			return err
-		}}
+		}, true}
 	},
 }
 
