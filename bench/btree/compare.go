@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// contender is a library: measure builds a map and returns the figures of one
+// round, in the order of ops.
+type contender struct {
+	name    string
+	measure func() []float64
+}
+
+// op is one row of the table: its target is a factor on tidwall's figure, 0: none.
+type op struct {
+	name   string
+	target float64
+}
+
+var ops = []op{
+	{"insert, random order", 1},
+	{"get", 0.5},
+	{"get miss", 0.35},
+	{"overwrite", 0.55},
+	{"delete", 0.55},
+	{"reinsert", 0},
+	{"full scan, per item", 0.7},
+	{"clone + one write", 0.55},
+	{"clone + 100 writes, per write", 0},
+	{"bytes per entry", 1.1},
+}
+
+// compare runs all contenders in turn, rounds times, prints the table and
+// returns the number of missed targets.
+func compare(w io.Writer, name string, rounds int, list []contender) (missed int) {
+	figures := make([][][]float64, len(list)) // contender, op, round
+	for c := range list {
+		figures[c] = make([][]float64, len(ops))
+	}
+	for round := range rounds {
+		for i := range list {
+			c := (i + round) % len(list)
+			for o, ns := range list[c].measure() {
+				figures[c][o] = append(figures[c][o], ns)
+			}
+		}
+	}
+	fmt.Fprintf(w, "\n%s\n%-31s", name, "")
+	for _, c := range list {
+		fmt.Fprintf(w, "%10s", c.name)
+	}
+	fmt.Fprintf(w, "%12s%12s%9s\n", "x google", "x tidwall", "target")
+	for o, row := range ops {
+		fmt.Fprintf(w, "%-31s", row.name)
+		var med []float64
+		for c := range list {
+			med = append(med, median(figures[c][o]))
+			fmt.Fprintf(w, "%10.1f", med[c])
+		}
+		ratio := med[2] / med[1]
+		fmt.Fprintf(w, "%12.2f%12.2f", med[2]/med[0], ratio)
+		switch {
+		case row.target == 0:
+		case ratio <= row.target:
+			fmt.Fprintf(w, "%9.2f  met", row.target)
+		default:
+			fmt.Fprintf(w, "%9.2f  MISSED", row.target)
+			missed++
+		}
+		fmt.Fprintln(w)
+	}
+	return missed
+}
+
+func median(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	n := len(list)
+	return (list[(n-1)/2] + list[n/2]) / 2
+}
+
+// contend makes a contender of a map. kept returns what the map is to keep as
+// its keys; it is made before the clock starts, but counted in its memory.
+func contend[K any](name string, keys keySet[K], make func() ordered[K], kept func([]K) []K) contender {
+	return contender{name, func() []float64 {
+		before := heap()
+		t, own := make(), kept(keys.insert)
+		n := len(own)
+		insert := timed(n, func() {
+			for i, k := range own {
+				t.set(k, i)
+			}
+		})
+		own = nil
+		bytes := float64(heap()-before) / float64(n)
+		return append(measure(t, keys, n, insert), bytes)
+	}}
+}
+
+// measure times everything but the first inserts, whose figure it is given.
+func measure[K any](t ordered[K], keys keySet[K], n int, insert float64) []float64 {
+	count := func(list []K, fn func(K) bool) (found int) {
+		for _, k := range list {
+			if fn(k) {
+				found++
+			}
+		}
+		return found
+	}
+	writes := func(list []K, per int) func() {
+		return func() {
+			for i, k := range list {
+				if per > 0 && i%per == 0 {
+					t.clone()
+				}
+				t.set(k, i)
+			}
+		}
+	}
+	some, single := keys.lookup[:n/4], keys.lookup[:min(n, 100_000)]
+	return []float64{
+		insert,
+		timed(n, func() { must(count(keys.lookup, t.get) == n) }),
+		timed(len(keys.miss), func() { must(count(keys.miss, t.get) == 0) }),
+		timed(n, writes(keys.lookup, 0)),
+		timed(len(some), func() { must(count(some, t.remove) == len(some)) }),
+		timed(len(some), writes(some, 0)),
+		timed(n, func() { must(t.scan() != 0) }),
+		timed(len(single), writes(single, 1)),
+		timed(n, writes(keys.lookup, 100)),
+	}
+}
+
+// timed returns the nanoseconds per operation of fn, which does n.
+func timed(n int, fn func()) float64 {
+	runtime.GC()
+	start := time.Now()
+	fn()
+	return float64(time.Since(start).Nanoseconds()) / float64(n)
+}
+
+// heap returns the bytes of live objects.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func must(ok bool) {
+	if !ok {
+		panic("BUG: a contender gave a wrong answer")
+	}
+}

@@ -1,0 +1,32 @@
+// Command btree compares the ordered maps of package btree with google/btree and
+// tidwall/btree and prints a table with the targets beside the ratios.
+//
+// It knows the three libraries and the loads; it must not know what the maps are
+// used for. All contenders get the same keys in the same order within one run,
+// taking turns round by round; the figures are medians over the rounds.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+)
+
+func main() {
+	rounds := flag.Int("rounds", 5, "rounds; the figures are medians")
+	only := flag.String("only", "", "run only the loads whose name contains this")
+	scale := flag.Float64("scale", 1, "factor on the number of keys, for a quick look")
+	flag.Parse()
+
+	fmt.Printf("%s, %d CPUs, GOMAXPROCS %d; ns per operation, medians of %d rounds\n",
+		runtime.Version(), runtime.NumCPU(), runtime.GOMAXPROCS(0), *rounds)
+	missed := 0
+	for _, l := range loads(*scale) {
+		if strings.Contains(l.name, *only) {
+			missed += l.run(os.Stdout, *rounds)
+		}
+	}
+	fmt.Printf("\ntargets missed: %d\n", missed)
+}
