@@ -120,7 +120,11 @@ func (lf *bytesLeaf[V]) insert(i int, key []byte, v V) {
 func (lf *bytesLeaf[V]) insertBytes(at int, key []byte) {
 	old, size := lf.blob, len(lf.blob)+len(key)
 	if lf.shared || size > cap(old) {
-		b := newBlob(size + size/8)
+		room := size / 4
+		if lf.shared {
+			room = size / 16 // the leaf may well be shared again before its next insert
+		}
+		b := newBlob(size + room)
 		b = append(b, old[:at]...)
 		b = append(b, key...)
 		lf.blob, lf.shared = append(b, old[at:]...), false

@@ -150,6 +150,27 @@ func (lf *bytesLeaf[V]) span(lo, hi []byte) (from, to int) {
 	return from, to
 }
 
+// ahead is the number of leaves that a scan touches ahead, after its first leaf.
+const ahead = 8
+
+// touchBytes reads a byte of each part of some leaves that a scan comes to next,
+// so that their cache misses overlap. It returns a sum to be ignored, and is not
+// inlined, so that the reads are not optimised away.
+//
+//go:noinline
+func touchBytes[V any](leaves []unsafe.Pointer) (sum int) {
+	for _, p := range leaves {
+		lf := (*bytesLeaf[V])(p)
+		sum += int(lf.n) + int(lf.offs[leafKeys/2])
+	}
+	for _, p := range leaves {
+		if lf := (*bytesLeaf[V])(p); len(lf.blob) > 0 {
+			sum += int(lf.blob[0])
+		}
+	}
+	return sum
+}
+
 // ascendBytes yields what is below a node; only the kids at the ends of the span
 // need to look at the bounds again.
 func ascendBytes[V any](node unsafe.Pointer, height int, lo, hi []byte, yield func([]byte, V) bool) bool {
@@ -166,6 +187,9 @@ func ascendBytes[V any](node unsafe.Pointer, height int, lo, hi []byte, yield fu
 		if i == last {
 			h = hi
 		}
+		if height == 1 && i > first && (i-first)%ahead == 1 {
+			touchBytes[V](in.kids[i:min(i+ahead, last+1)])
+		}
 		if !ascendBytes(in.kids[i], height-1, l, h, yield) {
 			return false
 		}
@@ -175,13 +199,10 @@ func ascendBytes[V any](node unsafe.Pointer, height int, lo, hi []byte, yield fu
 
 func (lf *bytesLeaf[V]) ascend(lo, hi []byte, yield func([]byte, V) bool) bool {
 	from, to := lf.span(lo, hi)
-	start := lf.offs[from]
 	for i := from; i < to; i++ {
-		end := lf.offs[i+1]
-		if !yield(lf.blob[start:end:end], lf.vals[i]) {
+		if !yield(lf.key(i), lf.vals[i]) {
 			return false
 		}
-		start = end
 	}
 	return true
 }
@@ -207,6 +228,9 @@ func descendBytes[V any](node unsafe.Pointer, height int, lo, hi []byte, yield f
 		}
 		if i == last {
 			h = hi
+		}
+		if height == 1 && i < last && (last-i)%ahead == 1 {
+			touchBytes[V](in.kids[max(i-ahead+1, first) : i+1])
 		}
 		if !descendBytes(in.kids[i], height-1, l, h, yield) {
 			return false

@@ -161,6 +161,17 @@ func (t *Map[K, V]) down(s mapSpan[K]) iter.Seq2[K, V] {
 	}
 }
 
+// touchMap is touchBytes for the leaves of a Map.
+//
+//go:noinline
+func touchMap[K Fixed, V any](leaves []unsafe.Pointer) (sum int) {
+	for _, p := range leaves {
+		lf := (*mapLeaf[K, V])(p)
+		sum += int(lf.n) + lt(lf.keys[mapKeys/2], lf.keys[mapKeys-1])
+	}
+	return sum
+}
+
 func ascendMap[K Fixed, V any](node unsafe.Pointer, height int, s mapSpan[K], yield func(K, V) bool) bool {
 	if height == 0 {
 		lf := (*mapLeaf[K, V])(node)
@@ -176,6 +187,9 @@ func ascendMap[K Fixed, V any](node unsafe.Pointer, height int, s mapSpan[K], yi
 	in := (*mapInner[K, V])(node)
 	first, last := in.span(s)
 	for i := first; i <= last; i++ {
+		if height == 1 && i > first && (i-first)%ahead == 1 {
+			touchMap[K, V](in.kids[i:min(i+ahead, last+1)])
+		}
 		if !ascendMap(in.kids[i], height-1, s.kid(i, first, last), yield) {
 			return false
 		}
@@ -197,6 +211,9 @@ func descendMap[K Fixed, V any](node unsafe.Pointer, height int, s mapSpan[K], y
 	in := (*mapInner[K, V])(node)
 	first, last := in.span(s)
 	for i := last; i >= first; i-- {
+		if height == 1 && i < last && (last-i)%ahead == 1 {
+			touchMap[K, V](in.kids[max(i-ahead+1, first) : i+1])
+		}
 		if !descendMap(in.kids[i], height-1, s.kid(i, first, last), yield) {
 			return false
 		}
