@@ -99,8 +99,8 @@ func heapOf(fn func() any) int {
 func TestBytesPerEntry(t *testing.T) {
 	const n, keyLen, valLen = 20_000, 16, 16
 	type val struct {
-		p *byte
-		n int
+		_ *byte
+		_ int
 	}
 	r := newRand(t)
 	key := func(i int) []byte { return append(key8(i), key8(i*3+1)...) }
