@@ -26,8 +26,8 @@ func lzfHash(b []byte) uint32 {
 	return (h>>(24-lzfHashBits) - h*5) & (1<<lzfHashBits - 1)
 }
 
-// pack appends the compressed form of in to out, or reports false if that is
-// longer than limit.
+// pack appends the compressed form of in to out, or reports false if that may
+// be longer than limit: it gives up exactly where liblzf does, a little early.
 func (p *packer) pack(out, in []byte, limit int) ([]byte, bool) {
 	table, ok := p.tables.Get().(*lzfTable)
 	if !ok {
@@ -37,6 +37,12 @@ func (p *packer) pack(out, in []byte, limit int) ([]byte, bool) {
 	defer p.tables.Put(table)
 	start := len(out)
 	plain := 0 // where the plain bytes that are not written yet begin
+	// used is the length of the output if the plain bytes were written, with a
+	// control byte for those that may follow.
+	used := func(i int) int {
+		n := i - plain
+		return len(out) - start + n + n/lzfMaxPlain + 1
+	}
 	end := len(in) - 2
 	i := 0
 	for i < end {
@@ -45,8 +51,18 @@ func (p *packer) pack(out, in []byte, limit int) ([]byte, bool) {
 		*slot = int32(i)
 		back := i - ref - 1
 		if ref == 0 || back >= lzfMaxBack || in[ref] != in[i] || in[ref+1] != in[i+1] || in[ref+2] != in[i+2] {
+			if used(i) >= limit {
+				return out[:start], false
+			}
 			i++
 			continue
+		}
+		full := used(i) + 4
+		if (i-plain)%lzfMaxPlain == 0 {
+			full-- // no control byte is needed here
+		}
+		if full >= limit {
+			return out[:start], false
 		}
 		out = appendPlain(out, in[plain:i])
 		n := matchLen(in, ref, i)
@@ -62,15 +78,11 @@ func (p *packer) pack(out, in []byte, limit int) ([]byte, bool) {
 		}
 		table[lzfHash(in[i-2:])] = int32(i - 2)
 		table[lzfHash(in[i-1:])] = int32(i - 1)
-		if len(out)-start > limit {
-			return out[:start], false
-		}
 	}
-	out = appendPlain(out, in[plain:])
-	if len(out)-start > limit {
+	if used(i)+3 > limit {
 		return out[:start], false
 	}
-	return out, true
+	return appendPlain(out, in[plain:]), true
 }
 
 // matchLen returns how many bytes at i are those at ref, at least three.
