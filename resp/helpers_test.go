@@ -196,3 +196,35 @@ func TestCursors(t *testing.T) {
 		t.Errorf("%d cursors, %d and %d in the queues, limit %d", n, len(c.open), len(c.used), MaxCursors)
 	}
 }
+
+// TestDocsListCommands compares docs/redis.md with the table, both ways.
+func TestDocsListCommands(t *testing.T) {
+	text, err := os.ReadFile("../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(text), "\n## Commands\n")
+	list, _, _ = strings.Cut(list, "\nAnything else")
+	have := map[string]bool{}
+	for _, m := range regexp.MustCompile("`([A-Z_-]+)`").FindAllStringSubmatch(list, -1) {
+		have[strings.ToLower(m[1])] = true
+	}
+	want := map[string]bool{}
+	for name, c := range commands() {
+		want[name] = true
+		for _, sub := range subNames(c) {
+			_, short, _ := strings.Cut(sub, "|")
+			want[short] = true
+		}
+	}
+	for name := range want {
+		if !have[name] {
+			t.Errorf("docs/redis.md does not list %s", name)
+		}
+	}
+	for name := range have {
+		if !want[name] {
+			t.Errorf("docs/redis.md lists %s, which there is not", name)
+		}
+	}
+}
