@@ -235,6 +235,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case err = <-failed:
 	}
 	s.serving.Store(false)
+	s.o.Logger.Info("stopping; requests in flight are answered first")
 	stopFaces()
 	stopFlow()
 	return err

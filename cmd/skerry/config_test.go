@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -183,6 +184,17 @@ func TestMachineMemory(t *testing.T) {
 	write(root, "proc/self/cgroup", "5:cpu,memory:/c\n")
 	write(root, "sys/fs/cgroup/memory/c/memory.limit_in_bytes", "700000\n")
 	expect("version 1", 700000)
+}
+
+func TestProcessLimit(t *testing.T) {
+	for _, c := range []struct{ machine, data, want int64 }{
+		{1000, 100, 900}, {1000, 500, 900}, {1000, 501, 1002}, {1000, 4000, 8000},
+		{1000, math.MaxInt64, math.MaxInt64},
+	} {
+		if got := processLimit(c.machine, c.data); got != c.want {
+			t.Errorf("machine %d, data %d: %d, want %d", c.machine, c.data, got, c.want)
+		}
+	}
 }
 
 // TestOperatingExample: the file that docs/operating.md shows is one.

@@ -21,6 +21,20 @@ func memoryLimit(set int64) int64 {
 	return max(machineMemory("/")/2, minMemory)
 }
 
+// processLimit is what the garbage collector is told to keep the whole process
+// within: nine tenths of the machine's memory or, if the data may take more than
+// half of that memory, at least twice what the data may take.
+func processLimit(machine, data int64) int64 {
+	whole := machine / 10 * 9
+	switch {
+	case data > math.MaxInt64/2:
+		return math.MaxInt64
+	case data > machine/2:
+		return max(whole, 2*data)
+	}
+	return whole
+}
+
 // machineMemory returns how many bytes this process may use: the machine's
 // memory, or the control group's limit if that is less. Sources: proc(5)
 // MemTotal; the kernel's cgroup-v2 documentation, memory.max; cgroup-v1,

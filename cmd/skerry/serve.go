@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"os"
 	"runtime/debug"
 
@@ -82,7 +81,7 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 	log := o.logger(p.stderr)
 	o.memory = memoryLimit(o.memory)
 	if os.Getenv("GOMEMLIMIT") == "" { // else the operator has said it
-		boundProcess(machineMemory("/"), o.memory)
+		debug.SetMemoryLimit(processLimit(machineMemory("/"), o.memory))
 	}
 	url, err := embeddedURL(o.data)
 	if err != nil {
@@ -172,20 +171,6 @@ func (o *serveOptions) logger(w io.Writer) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
-}
-
-// boundProcess tells the garbage collector to keep the whole process within nine
-// tenths of the machine's memory, or, if the data may take more than half of that
-// memory, within twice what the data may take.
-func boundProcess(machine, data int64) {
-	whole := machine / 10 * 9
-	switch {
-	case data > math.MaxInt64/2:
-		whole = math.MaxInt64
-	case data > machine/2:
-		whole = max(whole, 2*data)
-	}
-	debug.SetMemoryLimit(whole)
 }
 
 // announcement is what `serve --json` prints once it listens.
