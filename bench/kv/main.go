@@ -89,7 +89,7 @@ func (p *plan) compare() error {
 			s.stop(syscall.SIGKILL)
 		}
 	}()
-	m := &measurements{w: w, cells: map[string]*cell{}, loads: map[string]*load{}}
+	m := &measurements{w: w, cells: map[string]*cell{}, loads: map[string]*load{}, syncs: map[string][]float64{}}
 	m.head(p, systems)
 	for r := range p.rounds {
 		for _, s := range systems {

@@ -33,7 +33,8 @@ type measurements struct {
 	w                    io.Writer
 	cells                map[string]*cell
 	loads                map[string]*load
-	appending, allocated []float64 // bare fdatasync, µs
+	appending, allocated []float64            // bare fdatasync, µs
+	syncs                map[string][]float64 // the faster of both beside each system's single writes, µs
 }
 
 func cellKey(system, lane, op string, s shape) string {
@@ -50,26 +51,37 @@ func (m *measurements) visit(p *plan, s *system, round int) error {
 	if _, err := s.start(s.ready); err != nil {
 		return err
 	}
-	if err := m.bare(s); err != nil {
-		return err
-	}
 	for _, l := range s.lanes {
 		for _, sh := range l.shapes {
 			for _, set := range []bool{false, true} {
-				if err := m.sample(p, s, l, sh, set, round); err != nil {
+				if err := m.besideBare(p, s, l, sh, set, round); err != nil {
 					return fmt.Errorf("%s %s: %w", l.name, sh, err)
 				}
 			}
 		}
 	}
-	if err := m.bare(s); err != nil {
+	return s.stop(syscall.SIGTERM)
+}
+
+// besideBare takes a sample. Right before and after that of single writes it
+// measures the bare fdatasync, to which these are compared: disks have moods.
+func (m *measurements) besideBare(p *plan, s *system, l *lane, sh shape, set bool, round int) error {
+	bare := func() error { return nil }
+	if set && sh == (shape{1, 1}) {
+		bare = func() error { return m.bare(s) }
+	}
+	if err := bare(); err != nil {
 		return err
 	}
-	return s.stop(syscall.SIGTERM)
+	if err := m.sample(p, s, l, sh, set, round); err != nil {
+		return err
+	}
+	return bare()
 }
 
 func (m *measurements) bare(s *system) error {
 	a, b, err := bareSync(s.dir)
+	m.syncs[s.name] = append(m.syncs[s.name], micros(min(a, b)))
 	m.appending = append(m.appending, micros(a))
 	m.allocated = append(m.allocated, micros(b))
 	return err
@@ -125,33 +137,32 @@ func (m *measurements) load(p *plan, s *system) error {
 	return s.stop(syscall.SIGKILL)
 }
 
-// churn is how long keys are overwritten to see the live heap.
-const churn = 3 * time.Second
+const (
+	churn    = 300 * time.Millisecond // of overwriting at a time
+	maxChurn = 40                     // times
+)
 
-// liveHeap returns the least heap that the server reports while its keys are
-// overwritten: a Go server's figure holds garbage but right after a collection.
+// liveHeap returns the heap that is live. A Go server knows it from its last
+// collection, so keys are overwritten until there is one.
 func (s *system) liveHeap(p *plan) (float64, error) {
-	done := make(chan error, 1)
-	go func() {
+	before, err := s.figures(s)
+	if err != nil || before.collections < 0 {
+		return before.heap, err
+	}
+	for i := range maxChurn {
 		_, err := s.lanes[0].run(s, job{
-			set: true, shape: shape{8, 64}, keys: p.keys, window: churn, seed: 1,
+			set: true, shape: shape{8, 64}, keys: p.keys, window: churn, seed: uint64(i + 1),
 			begin: func() {}, end: func() {},
 		})
-		done <- err
-	}()
-	least := math.Inf(1)
-	for {
-		select {
-		case err := <-done:
-			return least, err
-		case <-time.After(20 * time.Millisecond):
-			f, err := s.figures(s)
-			if err != nil {
-				return 0, err
-			}
-			least = min(least, f.heap)
+		if err != nil {
+			return 0, err
+		}
+		f, err := s.figures(s)
+		if err != nil || f.collections > before.collections {
+			return f.heap, err
 		}
 	}
+	return 0, fmt.Errorf("no garbage collection in %v of overwriting", maxChurn*churn)
 }
 
 // memory returns the live heap by the server's own account and its resident memory.

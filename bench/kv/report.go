@@ -90,8 +90,10 @@ What is unequal:
   Redis's are by being one thread of one node.
 - fsyncs: Skerry's and etcd's (WAL and backend) by their /metrics; Redis 7.0 does not count its own. The counters
   are read over HTTP from Skerry and etcd at both borders of a window, over RESP from Redis.
-- heap: of the Go servers the least that they report during some seconds of overwriting, i.e. just after a collection; of
-  Redis used_memory. Skerry's holds the kept history of changes (up to 64 MiB). RSS: what the system gave the process.
+- heap: of the Go servers what lived at their last collection, forced by overwriting for a moment after recovery; of Redis
+  used_memory. Once it ran for a while, Skerry's holds the kept history of changes too (up to 64 MiB by default).
+  RSS: what the system gave the process, garbage included.
+- etcd is Debian's, an older version built with an older Go; newer ones are faster.
 - HTTP runs without pipelining, so 8×64 is RESP and gRPC only.
 - Each server was alone: the others were stopped. Same machine, same disk, same folder; its other load is shown above.
 `)

@@ -32,8 +32,9 @@ type system struct {
 
 // figures are what a server says about itself. Negative: it does not say.
 type figures struct {
-	heap   float64 // bytes of live data structures
-	fsyncs float64 // since its start
+	heap        float64 // bytes of live data structures; of a Go server at its last collection
+	fsyncs      float64 // since its start
+	collections float64 // of garbage, since its start
 }
 
 // lane is one protocol of a system.
@@ -200,6 +201,17 @@ func metricsPage(addr string) (map[string]float64, error) {
 		}
 	}
 	return m, nil
+}
+
+// liveGo returns the live heap of a Go server: the heap at which it collects
+// next is that much larger as GOGC says (https://go.dev/doc/gc-guide#GOGC; 100
+// where it is not told). Roots, which count too, are small here.
+func liveGo(m map[string]float64) float64 {
+	gogc := figure(m, "go_gc_gogc_percent")
+	if gogc < 0 {
+		gogc = 100
+	}
+	return figure(m, "go_memstats_next_gc_bytes") / (1 + gogc/100)
 }
 
 // figure returns the metric of that name, or -1.

@@ -49,7 +49,7 @@ func newRedis(path string, shapes []shape) *system {
 			}
 			used, _, _ := strings.Cut(rest, "\r\n")
 			heap, err := strconv.ParseFloat(used, 64)
-			return figures{heap, -1}, err // Redis 7.0 does not count its fsyncs
+			return figures{heap, -1, -1}, err // Redis 7.0 does not count its fsyncs
 		},
 	}
 }
@@ -66,7 +66,7 @@ func newSkerry(path string, shapes, httpShapes []shape) *system {
 		ready: func(s *system) error { return askKey(s.ports[0], resp{}) },
 		figures: func(s *system) (figures, error) {
 			m, err := metricsPage(s.ports[1])
-			return figures{figure(m, "go_memstats_heap_alloc_bytes"), figure(m, "skerry_engine_fsyncs_total")}, err
+			return figures{liveGo(m), figure(m, "skerry_engine_fsyncs_total"), figure(m, "go_gc_duration_seconds_count")}, err
 		},
 	}
 }
@@ -93,7 +93,7 @@ func newEtcd(path string, shapes, httpShapes []shape) *system {
 		figures: func(s *system) (figures, error) {
 			m, err := metricsPage(s.ports[0])
 			syncs := figure(m, "etcd_disk_wal_fsync_duration_seconds_count") + figure(m, "etcd_disk_backend_commit_duration_seconds_count")
-			return figures{figure(m, "go_memstats_heap_alloc_bytes"), syncs}, err
+			return figures{liveGo(m), syncs, figure(m, "go_gc_duration_seconds_count")}, err
 		},
 	}
 }
