@@ -125,6 +125,11 @@ func machine() string {
 			}
 		}
 	}
-	load, _ := os.ReadFile("/proc/loadavg")
-	return fmt.Sprintf("%s, %d cores, %s, load average at start %s", cpu, runtime.NumCPU(), runtime.Version(), strings.TrimSpace(string(load)))
+	return fmt.Sprintf("%s, %d cores, generator built with %s", cpu, runtime.NumCPU(), runtime.Version())
+}
+
+// loadAverage says how busy the machine was over the last 1, 5 and 15 minutes.
+func loadAverage() string {
+	b, _ := os.ReadFile("/proc/loadavg")
+	return strings.Join(strings.Fields(string(b))[:3], " ")
 }

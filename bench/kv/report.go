@@ -10,7 +10,7 @@ import (
 // head says what runs and where.
 func (m *measurements) head(p *plan, systems []*system) {
 	fmt.Fprintf(m.w, "Skerry, redis-server and etcd as durable key-value servers, %s\n", time.Now().Format("2006-01-02 15:04 MST"))
-	fmt.Fprintf(m.w, "%s\n", machine())
+	fmt.Fprintf(m.w, "%s\nload average before: %s\n", machine(), loadAverage())
 	for _, s := range systems {
 		fmt.Fprintf(m.w, "%-8s%s\n", s.name, s.version)
 	}
@@ -28,6 +28,7 @@ func (m *measurements) report(p *plan, systems []*system) {
 	m.memory(p, systems)
 	fmt.Fprintf(m.w, "\nBare write + fdatasync of 160 bytes on the same file system, p50 over this run: %.0f µs appending, %.0f µs into an allocated file\n",
 		median(m.appending), median(m.allocated))
+	fmt.Fprintf(m.w, "Load average after: %s (this run itself makes about 2)\n", loadAverage())
 	m.unequal()
 	m.targets(p)
 }
@@ -95,6 +96,6 @@ What is unequal:
   RSS: what the system gave the process, garbage included.
 - etcd is Debian's, an older version built with an older Go; newer ones are faster.
 - HTTP runs without pipelining, so 8×64 is RESP and gRPC only.
-- Each server was alone: the others were stopped. Same machine, same disk, same folder; its other load is shown above.
+- Each server was alone: the others were stopped. Same machine, same disk, same folder; the load averages tell of other work on it.
 `)
 }
