@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -12,7 +13,7 @@ import (
 // round, in the order of ops.
 type contender struct {
 	name    string
-	measure func() []float64
+	measure func(clock) []float64
 }
 
 // op is one row of the table: its target is a factor on tidwall's figure, 0: none.
@@ -36,7 +37,7 @@ var ops = []op{
 
 // compare runs all contenders in turn, rounds times, prints the table and
 // returns the number of missed targets.
-func compare(w io.Writer, name string, rounds int, list []contender) (missed int) {
+func compare(w io.Writer, now clock, name string, rounds int, list []contender) (missed int) {
 	figures := make([][][]float64, len(list)) // contender, op, round
 	for c := range list {
 		figures[c] = make([][]float64, len(ops))
@@ -44,7 +45,7 @@ func compare(w io.Writer, name string, rounds int, list []contender) (missed int
 	for round := range rounds {
 		for i := range list {
 			c := (i + round) % len(list)
-			for o, ns := range list[c].measure() {
+			for o, ns := range list[c].measure(now) {
 				figures[c][o] = append(figures[c][o], ns)
 			}
 		}
@@ -85,23 +86,23 @@ func median(list []float64) float64 {
 // contend makes a contender of a map. kept returns what the map is to keep as
 // its keys; it is made before the clock starts, but counted in its memory.
 func contend[K any](name string, keys keySet[K], make func() ordered[K], kept func([]K) []K) contender {
-	return contender{name, func() []float64 {
+	return contender{name, func(now clock) []float64 {
 		before := heap()
 		t, own := make(), kept(keys.insert)
 		n := len(own)
-		insert := timed(n, func() {
+		insert := now.timed(n, func() {
 			for i, k := range own {
 				t.set(k, i)
 			}
 		})
 		own = nil
 		bytes := float64(heap()-before) / float64(n)
-		return append(measure(t, keys, n, insert), bytes)
+		return append(measure(now, t, keys, n, insert), bytes)
 	}}
 }
 
 // measure times everything but the first inserts, whose figure it is given.
-func measure[K any](t ordered[K], keys keySet[K], n int, insert float64) []float64 {
+func measure[K any](now clock, t ordered[K], keys keySet[K], n int, insert float64) []float64 {
 	count := func(list []K, fn func(K) bool) (found int) {
 		for _, k := range list {
 			if fn(k) {
@@ -123,24 +124,37 @@ func measure[K any](t ordered[K], keys keySet[K], n int, insert float64) []float
 	some, single := keys.lookup[:n/4], keys.lookup[:min(n, 100_000)]
 	return []float64{
 		insert,
-		timed(n, func() { must(count(keys.lookup, t.get) == n) }),
-		timed(len(keys.miss), func() { must(count(keys.miss, t.get) == 0) }),
-		timed(n, writes(keys.lookup, 0)),
-		timed(len(some), func() { must(count(some, t.remove) == len(some)) }),
-		timed(len(some), writes(some, 0)),
-		timed(n, func() { must(t.scan() != 0) }),
-		timed(len(single), writes(single, 1)),
-		timed(n, writes(keys.lookup, 100)),
+		now.timed(n, func() { must(count(keys.lookup, t.get) == n) }),
+		now.timed(len(keys.miss), func() { must(count(keys.miss, t.get) == 0) }),
+		now.timed(n, writes(keys.lookup, 0)),
+		now.timed(len(some), func() { must(count(some, t.remove) == len(some)) }),
+		now.timed(len(some), writes(some, 0)),
+		now.timed(n, func() { must(t.scan() != 0) }),
+		now.timed(len(single), writes(single, 1)),
+		now.timed(n, writes(keys.lookup, 100)),
 	}
 }
 
 // timed returns the nanoseconds per operation of fn, which does n.
-func timed(n int, fn func()) float64 {
+func (c clock) timed(n int, fn func()) float64 {
 	runtime.GC()
-	start := time.Now()
+	start := c()
 	fn()
-	return float64(time.Since(start).Nanoseconds()) / float64(n)
+	return float64(c()-start) / float64(n)
 }
+
+// clock returns nanoseconds since some point in time.
+type clock func() int64
+
+// cpuClock counts the CPU time of this process. It charges each library with the
+// collector's work in the background, and other processes disturb it less.
+func cpuClock() int64 {
+	var u syscall.Rusage
+	must(syscall.Getrusage(syscall.RUSAGE_SELF, &u) == nil)
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
+func wallClock() int64 { return time.Now().UnixNano() }
 
 // heap returns the bytes of live objects.
 func heap() uint64 {

@@ -12,7 +12,7 @@ import (
 // load is one set of keys for which all contenders run.
 type load struct {
 	name string
-	run  func(w io.Writer, rounds int) (missed int)
+	run  func(w io.Writer, now clock, rounds int) (missed int)
 }
 
 // value is what string keys are given: one pointer and a number, as the value of
@@ -62,7 +62,7 @@ func randomKey(r *rand.Rand, n int) []byte {
 
 // stringLoad makes 1.25 n different keys, of which every fifth is left out.
 func stringLoad(name string, n int, gen func(r *rand.Rand, i int) []byte) load {
-	return load{name, func(w io.Writer, rounds int) int {
+	return load{name, func(w io.Writer, now clock, rounds int) int {
 		r := rand.New(rand.NewPCG(1, 2))
 		var there, absent [][]byte
 		seen := make(map[string]bool, n)
@@ -83,7 +83,7 @@ func stringLoad(name string, n int, gen func(r *rand.Rand, i int) []byte) load {
 		keys.lookup = packed(shuffled(r, there))
 		keys.miss = packed(shuffled(r, absent))
 		strs := keySet[string]{asStrings(keys.insert), asStrings(keys.lookup), asStrings(keys.miss)}
-		return compare(w, name, rounds, []contender{
+		return compare(w, now, name, rounds, []contender{
 			contend("google", strs, newGoogleStrings, cloneAll),
 			contend("tidwall", strs, newTidwallStrings, cloneAll),
 			contend("skerry", keys, newOurStrings, same), // copies the keys by itself
@@ -93,7 +93,7 @@ func stringLoad(name string, n int, gen func(r *rand.Rand, i int) []byte) load {
 
 // intLoad makes n random even numbers; odd ones are missing.
 func intLoad(name string, n int) load {
-	return load{name, func(w io.Writer, rounds int) int {
+	return load{name, func(w io.Writer, now clock, rounds int) int {
 		r := rand.New(rand.NewPCG(3, 4))
 		there := make([]int64, n)
 		for i := range there {
@@ -107,7 +107,7 @@ func intLoad(name string, n int) load {
 		for i := range keys.miss {
 			keys.miss[i] |= 1
 		}
-		return compare(w, name, rounds, []contender{
+		return compare(w, now, name, rounds, []contender{
 			contend("google", keys, newGoogleInts, same),
 			contend("tidwall", keys, newTidwallInts, same),
 			contend("skerry", keys, newOurInts, same),
