@@ -40,7 +40,10 @@ func serveSkerry(tb testing.TB, l net.Listener, o resp.Options) *resp.Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	o.Logger, o.Meter, o.Durable, o.Build = log, eng, true, "test"
+	if o.Logger == nil {
+		o.Logger = log
+	}
+	o.Meter, o.Durable, o.Build = eng, true, "test"
 	srv, err := resp.New(store, f, o)
 	if err != nil {
 		tb.Fatal(err)
