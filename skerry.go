@@ -135,7 +135,10 @@ func (s *Server) assemble() (err error) {
 		if err != nil {
 			return err
 		}
-		s.faces = append(s.faces, part{"resp", func(ctx context.Context) error { return face.Serve(ctx, s.resp) }})
+		s.faces = append(s.faces, part{"resp", func(ctx context.Context) error {
+			defer face.Close()
+			return face.Serve(ctx, s.resp)
+		}})
 	}
 	if s.http != nil {
 		face := s.newHTTP(store)

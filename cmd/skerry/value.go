@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/skerrydb/skerry"
 )
 
 // The functions here make a setting's set: they read one value or say why not.
@@ -148,7 +150,7 @@ func formatSize(n int64) string {
 }
 
 // off is the address of a face that is not wanted.
-const off = "off"
+const off = skerry.Off
 
 func address(p *string) func(string) error {
 	return func(v string) error {
