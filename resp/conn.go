@@ -27,7 +27,7 @@ const (
 	// keepArgs is how many arguments and keepOut how many bytes of output a
 	// connection keeps room for between two reads.
 	keepArgs = 8 << 10
-	keepOut  = 256 << 10
+	keepOut  = 2 * flushBytes
 )
 
 // conn is one client's connection. One goroutine, serve, reads, runs and
@@ -187,7 +187,7 @@ func (c *conn) fill() bool {
 	if cap(c.args) > keepArgs {
 		c.args = nil
 	}
-	if cap(c.tmp) > keepOut {
+	if cap(c.tmp) > keepOut/8 {
 		c.tmp = nil
 	}
 	if idle := c.srv.opts.IdleTimeout; idle > 0 {
@@ -265,8 +265,9 @@ func (c *conn) flush() bool {
 	c.wmu.Lock()
 	ok := c.write(c.out.Buf)
 	c.wmu.Unlock()
+	used := len(c.out.Buf)
 	c.out.Buf = c.out.Buf[:0]
-	if cap(c.out.Buf) > keepOut {
+	if n := cap(c.out.Buf); n > keepOut || n > keepOut/8 && used < n/4 {
 		c.out.Buf = c.srv.bufs.Get(0)[:0]
 	}
 	return ok

@@ -5,9 +5,12 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"os"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -280,5 +283,30 @@ func TestLongPipelineBeforeReading(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// starved is a listener that is out of file descriptors a few times.
+type starved struct {
+	net.Listener
+	times int
+}
+
+func (l *starved) Accept() (net.Conn, error) {
+	if l.times > 0 {
+		l.times--
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return l.Listener.Accept()
+}
+
+func TestAcceptSurvivesStarvation(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveSkerry(t, &starved{l, 3}, resp.Options{Logger: slog.New(slog.DiscardHandler)})
+	if got := raw(t, l.Addr().String(), "PING\r\nQUIT\r\n"); got != "+PONG\r\n+OK\r\n" {
+		t.Errorf("%q", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -106,7 +107,8 @@ func (s *Server) accept(l net.Listener, mine *connGroup) error {
 	for {
 		nc, err := l.Accept()
 		if err != nil {
-			if ne, ok := errors.AsType[net.Error](err); ok && !errors.Is(err, net.ErrClosed) && ne.Timeout() {
+			if mayPass(err) {
+				s.opts.Logger.Warn("a connection could not be accepted", "err", err)
 				time.Sleep(pause)
 				pause = min(2*pause, time.Second)
 				continue
@@ -121,6 +123,17 @@ func (s *Server) accept(l net.Listener, mine *connGroup) error {
 		}
 		mine.start(c)
 	}
+}
+
+// mayPass reports whether accepting may work again: the peer gave up, or the
+// process or the machine is out of descriptors or memory for now.
+func mayPass(err error) bool {
+	for _, no := range [...]syscall.Errno{syscall.ECONNABORTED, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, no) {
+			return true
+		}
+	}
+	return false
 }
 
 // newConn registers a connection, or refuses it and returns nil.

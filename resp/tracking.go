@@ -354,7 +354,7 @@ func (tr *tracker) trim() {
 		if len(tr.keys) <= MaxTrackedKeys {
 			return
 		}
-		if slices.ContainsFunc(list, func(in interest) bool { return in.reading }) {
+		if slices.ContainsFunc(list, tr.isReading) {
 			continue
 		}
 		delete(tr.keys, key)
@@ -366,6 +366,11 @@ func (tr *tracker) trim() {
 	}
 }
 
+func (tr *tracker) isReading(in interest) bool {
+	_, live := tr.on[in.s]
+	return live && in.reading
+}
+
 // flushed tells every tracking client to drop all that it has: the database
 // was emptied, or changes were missed.
 func (tr *tracker) flushed() {
@@ -374,7 +379,7 @@ func (tr *tracker) flushed() {
 	for key, list := range tr.keys {
 		kept := list[:0]
 		for _, in := range list {
-			if in.reading {
+			if tr.isReading(in) {
 				in.known, in.changed = false, ^engine.Position(0)
 				kept = append(kept, in)
 			}

@@ -178,7 +178,7 @@ func (c *conn) planExec(cmd *command, args [][]byte, mute bool) {
 // the connection is taken back before.
 func (c *conn) execAlone(o op) {
 	c.ops = append(c.ops, o)
-	c.ops[0].note = c.track.on
+	c.ops[0].note = c.track.on && c.track.notes(o.cmd)
 	c.noteBefore(0)
 	start, db, resp3 := len(c.out.Buf), c.db, c.out.RESP3
 	run := func(t *kv.Tx) error {

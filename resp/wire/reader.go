@@ -56,6 +56,8 @@ type Reader struct {
 	seen int // bytes from pos on that hold no newline
 	end  int // end of what was received
 
+	quiet int // reads in a row that did not need a buffer as large as this
+
 	left  int // arguments still to come; 0 between commands
 	bulk  int // length of the argument being received, -1 before its length line
 	spans []span
@@ -109,7 +111,7 @@ func (r *Reader) makeRoom() {
 	n := r.end - r.base
 	size := len(r.buf)
 	switch {
-	case n == 0 && size > largeBuffer: // a big command has gone
+	case n == 0 && size > largeBuffer && r.calm(): // big commands have gone
 		size = middleBuffer
 	case full && size < largeBuffer: // the peer sends faster than we read
 		size *= 4
@@ -129,6 +131,23 @@ func (r *Reader) makeRoom() {
 	if cap(r.spans) > 1<<16 && r.left == 0 {
 		r.spans = nil
 	}
+}
+
+// Buffers larger than the pool's are given up at once over keepBuffer, else
+// after calmReads reads in a row that would not have needed them.
+const (
+	keepBuffer = 1 << 20
+	calmReads  = 8
+)
+
+// calm reports whether the buffer has become too large for what comes.
+func (r *Reader) calm() bool {
+	if r.end > largeBuffer {
+		r.quiet = 0
+	} else {
+		r.quiet++
+	}
+	return len(r.buf) > keepBuffer || r.quiet >= calmReads
 }
 
 // Next appends the arguments of the next complete command to args. It reports

@@ -216,3 +216,51 @@ func (r *loopReader) Read(p []byte) (int, error) {
 	r.off = (r.off + n) % len(r.in)
 	return n, nil
 }
+
+// TestReaderKeepsItsBuffer: a stream of large commands does not make the buffer
+// grow anew for each of them, and small ones make it shrink in the end.
+func TestReaderKeepsItsBuffer(t *testing.T) {
+	big := AppendCommand(nil, []byte("SET"), []byte("k"), make([]byte, 300<<10))
+	small := AppendCommandStrings(nil, "PING")
+	src := &chunks{}
+	rd := NewReader(src, &Buffers{}, Limits{})
+	read := func(cmd []byte) {
+		src.b = cmd
+		for {
+			_, ok, err := rd.Next(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ok {
+				return
+			}
+			if err := rd.Fill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	read(big)
+	size := len(rd.buf)
+	for range 3 {
+		read(big)
+		read(small)
+	}
+	if len(rd.buf) != size || size < len(big) {
+		t.Errorf("the buffer went from %d to %d bytes", size, len(rd.buf))
+	}
+	for range calmReads + 1 {
+		read(small)
+	}
+	if len(rd.buf) > largeBuffer {
+		t.Errorf("after small commands it still has %d bytes", len(rd.buf))
+	}
+}
+
+// chunks yields what b holds, as much as fits.
+type chunks struct{ b []byte }
+
+func (c *chunks) Read(p []byte) (int, error) {
+	n := copy(p, c.b)
+	c.b = c.b[n:]
+	return n, nil
+}
