@@ -395,7 +395,7 @@ func (c *conn) fd() int64 {
 	n := int64(-1)
 	if s, ok := c.raw.Conn.(syscall.Conn); ok {
 		if raw, err := s.SyscallConn(); err == nil {
-			raw.Control(func(fd uintptr) { n = int64(fd) })
+			_ = raw.Control(func(fd uintptr) { n = int64(fd) }) // if it is closed there is none
 		}
 	}
 	return n

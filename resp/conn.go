@@ -243,7 +243,7 @@ func (c *conn) handle() {
 func (c *conn) drain() {
 	c.raw.CloseWrite()
 	c.raw.SetReadDeadline(time.Now().Add(lingerTime))
-	io.CopyN(io.Discard, c.raw, lingerBytes)
+	_, _ = io.CopyN(io.Discard, c.raw, lingerBytes) // how it ends does not matter
 }
 
 func (c *conn) protocolError(err error) {

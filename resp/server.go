@@ -151,7 +151,7 @@ func (s *Server) newConn(nc net.Conn) *conn {
 	s.stats.rejected.Add(1)
 	go func() {
 		nc.SetDeadline(time.Now().Add(time.Second))
-		nc.Write([]byte("-ERR max number of clients reached\r\n"))
+		_, _ = nc.Write([]byte("-ERR max number of clients reached\r\n")) // it is closed either way
 		nc.Close()
 	}()
 	return nil
