@@ -94,14 +94,26 @@ func heapOf(fn func() any) int {
 	return int(after.HeapAlloc) - int(before.HeapAlloc)
 }
 
+// entryVal is as large as a string.
+type entryVal struct {
+	_ *byte
+	_ int
+}
+
+func ascending(i int) []byte { return binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i)) }
+
+func inserted(n int, key func(int) []byte) *Bytes[entryVal] {
+	tree := NewBytes[entryVal]()
+	for i := range n {
+		tree.Set(key(i), entryVal{})
+	}
+	return tree
+}
+
 // TestBytesPerEntry bounds the memory beyond key and value: at random inserts,
 // after a Load, and after churn at a constant size, which must not grow.
 func TestBytesPerEntry(t *testing.T) {
 	const n, keyLen, valLen = 20_000, 16, 16
-	type val struct {
-		_ *byte
-		_ int
-	}
 	r := newRand(t)
 	key := func(i int) []byte { return append(key8(i), key8(i*3+1)...) }
 	for _, c := range []struct {
@@ -109,25 +121,13 @@ func TestBytesPerEntry(t *testing.T) {
 		bound int
 		fn    func() any
 	}{
-		{"random inserts", 40, func() any {
-			tree := NewBytes[val]()
-			for i := range n {
-				tree.Set(key(i), val{})
-			}
-			return tree
-		}},
-		{"ascending inserts", 20, func() any {
-			tree := NewBytes[val]()
-			for i := range n {
-				tree.Set(binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i)), val{})
-			}
-			return tree
-		}},
+		{"random inserts", 40, func() any { return inserted(n, key) }},
+		{"ascending inserts", 20, func() any { return inserted(n, ascending) }},
 		{"loaded", 22, func() any {
-			tree := NewBytes[val]()
-			if err := tree.Load(func(yield func([]byte, val) bool) {
+			tree := NewBytes[entryVal]()
+			if err := tree.Load(func(yield func([]byte, entryVal) bool) {
 				for i := range n {
-					if !yield(binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i)), val{}) {
+					if !yield(ascending(i), entryVal{}) {
 						return
 					}
 				}
@@ -137,13 +137,10 @@ func TestBytesPerEntry(t *testing.T) {
 			return tree
 		}},
 		{"churn", 50, func() any { // every key replaced several times, with clones now and then
-			tree := NewBytes[val]()
-			for i := range n {
-				tree.Set(key(i), val{})
-			}
+			tree := inserted(n, key)
 			for i := n; i < 6*n; i++ {
 				tree.Delete(key(i - n))
-				tree.Set(key(i), val{})
+				tree.Set(key(i), entryVal{})
 				if r.IntN(100) == 0 {
 					tree.Clone()
 				}
@@ -151,10 +148,7 @@ func TestBytesPerEntry(t *testing.T) {
 			return tree
 		}},
 		{"deletes", 90, func() any { // a tenth is left, spread over all leaves
-			tree := NewBytes[val]()
-			for i := range 10 * n {
-				tree.Set(key(i), val{})
-			}
+			tree := inserted(10*n, key)
 			for i := range 10 * n {
 				if i%10 != 0 {
 					tree.Delete(key(i))

@@ -83,7 +83,7 @@ func (x *exchange) tooLarge(limit int) error {
 // that it goes over, and nothing of the body.
 func (x *exchange) dropBody() {
 	over := http.MaxBytesReader(x.w, io.NopCloser(strings.NewReader("x")), 0)
-	over.Read(make([]byte, 1)) // fails, as it should
+	_, _ = over.Read(make([]byte, 1)) // fails, as it should
 }
 
 // brokenBody says why a body could not be read to its end.

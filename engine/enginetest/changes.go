@@ -504,7 +504,10 @@ func changesEnd(e *env) {
 			e.Fatalf("a tail whose ctx was cancelled ended with %v", err)
 		}
 	}
-	for range e.eng.Changes(e.ctx, 0) { // a reader that has enough
+	for _, err := range e.eng.Changes(e.ctx, 0) { // a reader that has enough
+		if err != nil {
+			e.Fatalf("changes from the beginning: %v", err)
+		}
 		break
 	}
 }

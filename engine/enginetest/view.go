@@ -293,7 +293,9 @@ func viewPosition(e *env) {
 		}
 		for _, w := range c.Writes {
 			if string(w.Key) == "n" {
-				fmt.Sscan(string(w.Val), &n)
+				if _, err := fmt.Sscan(string(w.Val), &n); err != nil {
+					e.Fatalf("the value %q of a change is not the number that was written", w.Val)
+				}
 			}
 		}
 	}
