@@ -203,8 +203,12 @@ func (s *Server) settings() []setting {
 		}
 		return "no"
 	}
+	fsync := "no"
+	if s.opts.Durable {
+		fsync = "always"
+	}
 	return []setting{
-		{"appendfsync", "always"},
+		{"appendfsync", fsync},
 		{"appendonly", yesNo(s.opts.Durable)},
 		{"cluster-enabled", "no"},
 		{"databases", strconv.Itoa(Databases)},
