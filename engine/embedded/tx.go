@@ -67,14 +67,24 @@ func (s *txState) find(key []byte) *touch {
 	return nil
 }
 
-// record notes that key went from old to new.
+// hold copies key to the end of keys. A key that the caller got from a scan
+// aliases the tree, and its bytes move when the tree is written.
+func (s *txState) hold(key []byte) []byte {
+	s.keys = append(s.keys, key...)
+	return s.keys[len(s.keys)-len(key):]
+}
+
+// drop takes back what hold has just returned.
+func (s *txState) drop(held []byte) { s.keys = s.keys[:len(s.keys)-len(held)] }
+
+// record notes that key, which hold has just returned, went from old to new.
 func (s *txState) record(key []byte, old string, had bool, val string, has bool) {
 	if t := s.find(key); t != nil {
 		t.new, t.has = val, has
+		s.drop(key)
 		return
 	}
-	t := touch{off: len(s.keys), len: len(key), old: old, had: had, new: val, has: has}
-	s.keys = append(s.keys, key...)
+	t := touch{off: len(s.keys) - len(key), len: len(key), old: old, had: had, new: val, has: has}
 	s.touched = append(s.touched, t)
 	if len(s.touched) <= linearTouches {
 		return
@@ -147,13 +157,11 @@ func (h *writeTx) Put(key, val []byte) error {
 		return err
 	}
 	x := h.x
-	if x.bytes+int64(len(key)+len(val)+keyOverhead) > x.opts.MemoryBytes {
-		old, had := x.tree.Get(key)
-		if !had || len(val) > len(old) {
-			return engine.Errorf(engine.CodeMemoryFull, "the data has reached the memory limit of %d bytes", x.opts.MemoryBytes)
-		}
+	if x.bytes+int64(len(key)+len(val)+keyOverhead) > x.opts.MemoryBytes && !x.mayGrow(key, len(val)) {
+		return engine.Errorf(engine.CodeMemoryFull, "the data has reached the memory limit of %d bytes", x.opts.MemoryBytes)
 	}
 	kept := string(val)
+	key = x.tx.hold(key)
 	old, had := x.tree.Set(key, kept)
 	x.bytes += size(key, kept)
 	if had {
@@ -169,12 +177,26 @@ func (h *writeTx) Delete(key []byte) error {
 		return err
 	}
 	x := h.x
+	key = x.tx.hold(key)
 	old, had := x.tree.Delete(key)
-	if had {
-		x.bytes -= size(key, old)
-		x.tx.record(key, old, true, "", false)
+	if !had {
+		x.tx.drop(key)
+		return nil
 	}
+	x.bytes -= size(key, old)
+	x.tx.record(key, old, true, "", false)
 	return nil
+}
+
+// mayGrow reports whether key may get a value of so many bytes near the memory
+// limit: if the data does not grow by it, or stays within the limit.
+func (x *executor) mayGrow(key []byte, val int) bool {
+	old, had := x.tree.Get(key)
+	grows := int64(val - len(old))
+	if !had {
+		grows += int64(len(key) + keyOverhead)
+	}
+	return grows <= 0 || x.bytes+grows <= x.opts.MemoryBytes
 }
 
 // mayWrite checks one write and counts it.

@@ -1,0 +1,62 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// TestWriteScannedKey: a key that the transaction was given aliases the tree,
+// which moves its bytes when it is written. It may be what is written: the tree,
+// the log and what undoes it must all name the same key.
+func TestWriteScannedKey(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir, Options{})
+	for i := range 20 {
+		put(t, db, fmt.Sprintf("key %02d", i), "v")
+	}
+	unread(t, db) // nothing is cloned now: the tree changes its leaves in place
+	first := func(tx engine.Tx, from string) []byte {
+		p, _ := tx.(engine.Ranker).At([]byte(from), nil, 0)
+		return p.Key
+	}
+	errUndo := errors.New("undo")
+	for _, fn := range []func(tx engine.Tx) error{
+		func(tx engine.Tx) error { return tx.Delete(first(tx, "key 10")) },
+		func(tx engine.Tx) error { return tx.Put(first(tx, "key 12")[:5], []byte("new")) },
+		func(tx engine.Tx) error { return errors.Join(tx.Delete(first(tx, "key 15")), errUndo) },
+	} {
+		if _, err := db.Update(t.Context(), fn); err != nil && !errors.Is(err, errUndo) {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		for i := range 20 {
+			key := fmt.Sprintf("key %02d", i)
+			if val, ok := get(t, db, key); ok != (i != 10) || ok && val != "v" {
+				t.Errorf("%s = %q, %v", key, val, ok)
+			}
+		}
+		want(t, db, "key 1", "new")
+		_ = db.Close()
+		db = open(t, dir, Options{}) // and the same from the log
+	}
+}
+
+// TestReplaceNearLimit: what counts is how much the data grows.
+func TestReplaceNearLimit(t *testing.T) {
+	const limit = 20_000
+	db := open(t, t.TempDir(), Options{MemoryBytes: limit})
+	room := limit - keyOverhead - len("k")
+	for _, c := range []struct {
+		val  int
+		full bool
+	}{{12_000, false}, {15_000, false}, {room + 1, true}, {room, false}, {room, false}, {1, false}, {room + 1, true}} {
+		_, err := db.Update(t.Context(), putting("k", string(make([]byte, c.val))))
+		if errors.Is(err, engine.ErrMemoryFull) != c.full || err != nil && !c.full {
+			t.Errorf("a value of %d bytes: %v", c.val, err)
+		}
+	}
+}
