@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
@@ -94,9 +95,12 @@ func Restore(r io.Reader, dir string, o Options) (Summary, error) {
 	if err := makeFolders(o.FS, dir); err != nil {
 		return Summary{}, err
 	}
+	if err := o.FS.MkdirAll(filepath.Join(dir, logDir)); err != nil { // so that Check takes it for a data folder
+		return Summary{}, diskError(fmt.Errorf("make data folder: %w", err))
+	}
 	unlock, err := journal.LockDir(o.FS, dir)
 	if err != nil {
-		return Summary{}, fileError("lock data folder", err)
+		return Summary{}, lockError(err)
 	}
 	err = journal.WriteSnapshot(o.FS, snapshotName(dir, s.index), s.head(), s.writePairs)
 	if err = errors.Join(err, unlock()); err != nil {

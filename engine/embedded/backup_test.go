@@ -100,6 +100,9 @@ func TestBackup(t *testing.T) {
 	if _, err := Restore(bytes.NewReader(b.Bytes()), dir, Options{}); err != nil {
 		t.Fatal(err)
 	}
+	if rep, err := Check(dir, Options{}, nil); err != nil || !rep.OK() || rep.Keys != 100 {
+		t.Errorf("check of a restored folder that was never opened: %+v, %v", rep, err)
+	}
 	restored := open(t, dir, Options{})
 	want(t, restored, "key 099", "value")
 	if pos := put(t, restored, "more", "1"); pos != 101 {

@@ -3,6 +3,7 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/skerrydb/skerry/btree"
@@ -35,12 +36,17 @@ func Check(dir string, o Options, progress func(file string)) (Report, error) {
 	if err != nil {
 		return rep, err
 	}
-	if _, err := o.FS.List(filepath.Join(dir, logDir)); err != nil {
-		return rep, engine.Errorf(engine.CodeNotFound, "%s is not a data folder: %w", dir, err)
+	for _, sub := range []string{logDir, snapshotDir} {
+		switch _, err := o.FS.List(filepath.Join(dir, sub)); {
+		case errors.Is(err, fs.ErrNotExist):
+			return rep, engine.Errorf(engine.CodeNotFound, "%s is not a data folder: %w", dir, err)
+		case err != nil:
+			return rep, fileError("read data folder", err)
+		}
 	}
 	unlock, err := journal.LockDir(o.FS, dir)
 	if err != nil {
-		return rep, fileError("lock data folder", err)
+		return rep, lockError(err)
 	}
 	c := &checker{fs: o.FS, dir: dir, rep: &rep, progress: progress}
 	return rep, errors.Join(c.run(), unlock())

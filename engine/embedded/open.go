@@ -49,7 +49,7 @@ func Open(dir string, o Options) (*DB, error) {
 	}
 	unlock, err := journal.LockDir(o.FS, dir)
 	if err != nil {
-		return nil, fileError("lock data folder", err)
+		return nil, lockError(err)
 	}
 	db := &DB{
 		opts: o, dir: dir, unlock: unlock, history: newHistory(o.HistoryBytes),
@@ -107,8 +107,12 @@ func (db *DB) recover() error {
 	}
 	db.snap.Store(state)
 	db.durable.Store(uint64(state.pos))
+	from := "none"
+	if name != "" {
+		from = filepath.Base(name)
+	}
 	db.opts.Logger.Info("data folder opened", "dir", db.dir, "position", state.pos, "keys", state.tree.Len(),
-		"snapshot", filepath.Base(name), "batches_from_log", fromLog, "took", time.Since(begin).Round(time.Millisecond))
+		"snapshot", from, "batches_from_log", fromLog, "took", time.Since(begin).Round(time.Millisecond))
 	return nil
 }
 
@@ -238,6 +242,19 @@ func readSnapshotFile(fs journal.FS, name string) (*snapshot, error) {
 	}
 	s, err := loadSnapshot(r.Meta, r)
 	return s, errors.Join(err, r.Close())
+}
+
+// lockError says that a data folder could not be locked, and who has it.
+func lockError(err error) error {
+	locked, ok := errors.AsType[*journal.LockedError](err)
+	if !ok {
+		return fileError("lock data folder", err)
+	}
+	who := "another process"
+	if locked.Pid != 0 {
+		who = fmt.Sprintf("process %d", locked.Pid)
+	}
+	return &engine.Error{Code: engine.CodeLocked, Msg: fmt.Sprintf("data folder %s is in use by %s", locked.Dir, who), Err: locked}
 }
 
 // fileError gives what the files say one of the catalog's codes.
