@@ -49,8 +49,14 @@ before it gets its name, so a file of that name is a whole backup.`,
 
 func (o *backupOptions) check(rest []string) error {
 	var source, server error
-	if (o.from == "") == (o.data == "") {
-		source = errors.New("needs one of --from and --data")
+	switch {
+	case o.from == "" && o.data == "":
+		source = errors.New("needs --from URL, or --data DIR")
+	case o.from != "" && o.data != "":
+		source = errors.New("takes --from or --data, not both")
+	}
+	if o.to == "-" {
+		source = mistakes(source, errors.New("--to: a file is needed, to be verified; GET /backup streams: curl URL/backup"))
 	}
 	if u, err := url.Parse(o.from); o.from != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		server = fmt.Errorf("--from: %q is not an address like http://127.0.0.1:7001", o.from)
@@ -69,7 +75,7 @@ func backup(ctx context.Context, p process, o *backupOptions) (err error) {
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("%s is there already", o.to)
+		return fmt.Errorf("%s is there already: nothing is overwritten", o.to)
 	}
 	f, err := os.CreateTemp(filepath.Dir(o.to), filepath.Base(o.to)+".*.tmp")
 	if err != nil {

@@ -124,7 +124,7 @@ func printVerdict(w io.Writer, asJSON bool, v enginetest.Verdict) error {
 // oneURL is the check of a verb that takes the URL of an engine, or nothing.
 func oneURL(rest []string) error {
 	if len(rest) > 1 {
-		return usagef("%q: what is that? Only one URL is taken", rest[1])
+		return usagef("%q is one argument too many: only one URL is taken", rest[1])
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func openEngine(ctx context.Context, rawURL string, memory int64, log *slog.Logg
 	all := engines(embedded.Options{MemoryBytes: memoryLimit(memory), Logger: log})
 	open, ok := all[u.Scheme]
 	if !ok {
-		return nil, usagef("%s: there is no engine %q, only %s", u.Redacted(), u.Scheme,
+		return nil, usagef("%s: there is no engine %q, only %s; a URL is like embedded:///folder", u.Redacted(), u.Scheme,
 			strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 	return open(ctx, u)

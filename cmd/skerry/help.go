@@ -11,7 +11,7 @@ func wantsHelp(arg string) bool { return arg == "-h" || arg == "-help" || arg ==
 
 // help answers `skerry help [VERB]`.
 func help(p process, args []string) int {
-	if len(args) == 0 {
+	if len(args) == 0 || len(args) == 1 && (args[0] == "help" || wantsHelp(args[0])) {
 		printHelp(p.stdout)
 		return exitOK
 	}
@@ -42,7 +42,7 @@ environment variable (SKERRY_HTTP), the file that --config or SKERRY_CONFIG name
 (TOML: http = "ADDR"), the default.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage or configuration; 3 damaged data or a
-broken promise; 4 the data folder is in use; 130 ended at once by a signal.
+broken promise; 4 the data folder is in use; 130 ended by a signal.
 `)
 }
 

@@ -26,7 +26,7 @@ const (
 	exitUsage   = 2   // the command line, the environment or the file is wrong
 	exitBroken  = 3   // stored data is damaged or a promise was broken
 	exitLocked  = 4   // another process has the data folder open
-	exitStopped = 130 // a signal ended the program at once
+	exitStopped = 130 // a signal ended the program before its work was done
 )
 
 // process is what a verb may use of the process that it runs in.
@@ -107,6 +107,10 @@ func run(ctx context.Context, p process) int {
 			defer context.AfterFunc(ctx, func() { p.exit(exitStopped) })()
 		}
 		err = a.do(ctx, p, rest)
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		fmt.Fprintf(p.stderr, "skerry %s: stopped by a signal before it was done\n", v.name)
+		return exitStopped
 	}
 	return report(p.stderr, v, err)
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/skerrydb/skerry"
 )
@@ -96,6 +97,9 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 		HTTP: o.http, RESP: o.resp, Password: o.password, Hosts: o.hosts, TLS: o.tls,
 		Build: thisBuild().Version, Logger: log,
 	})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w; --http and --resp choose other addresses", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -132,7 +136,7 @@ func (o *serveOptions) check(rest []string) error {
 	if o.passwordFile == "" && !o.insecurePublic {
 		for _, face := range []struct{ name, addr string }{{"http", o.http}, {"resp", o.resp}} {
 			if public(face.addr) {
-				wrong = append(wrong, fmt.Errorf("%s: %s can be reached from other machines: set password-file, or insecure-public if everyone may read and write", face.name, face.addr))
+				wrong = append(wrong, fmt.Errorf("%s: %s can be reached from other machines: set --password-file, or --insecure-public if everyone may read and write", face.name, face.addr))
 			}
 		}
 	}

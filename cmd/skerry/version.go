@@ -67,7 +67,7 @@ func printJSON(w io.Writer, v any) error {
 
 func noArguments(rest []string) error {
 	if len(rest) > 0 {
-		return usagef("%q: what is that? Only flags are taken", rest[0])
+		return usagef("%q is one argument too many: only flags are taken", rest[0])
 	}
 	return nil
 }
