@@ -62,10 +62,10 @@ func listingOf(q url.Values) (listing, error) {
 	if q.Has("limit") {
 		n, err := strconv.Atoi(q.Get("limit"))
 		if err != nil || n < 1 {
-			return l, badParameter("limit", engine.CodeInvalid, "limit must be a whole number from 1 to "+strconv.Itoa(kv.MaxPage))
+			return l, badParameter("limit", engine.CodeInvalid, "must be a whole number from 1 to "+strconv.Itoa(kv.MaxPage))
 		}
 		if n > kv.MaxPage {
-			return l, badParameter("limit", engine.CodeLimit, "limit is at most "+strconv.Itoa(kv.MaxPage))
+			return l, badParameter("limit", engine.CodeLimit, "must be at most "+strconv.Itoa(kv.MaxPage))
 		}
 		l.limit = n
 	}
@@ -73,7 +73,7 @@ func listingOf(q url.Values) (listing, error) {
 	case v == "1":
 		l.values = true
 	case v != "0" && q.Has("values"):
-		return l, badParameter("values", engine.CodeInvalid, "values must be 0 or 1")
+		return l, badParameter("values", engine.CodeInvalid, "must be 0 or 1")
 	}
 	return l, nil
 }

@@ -148,7 +148,7 @@ func (a *app) checkHost(next http.Handler) http.Handler {
 	return handler(func(x *exchange, r *http.Request) error {
 		if !a.hostAllowed(r.Host) && !open(r.URL.Path) {
 			return engine.Errorf(CodeHostRefused,
-				"without a password this server answers only under an IP address, localhost, or a host name that its operator allowed")
+				"without a password this server answers only under an IP address, localhost, or one of the names that its setting hosts allows")
 		}
 		next.ServeHTTP(x, r)
 		return nil

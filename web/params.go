@@ -81,7 +81,7 @@ func readOf(r *http.Request, q url.Values) (engine.Read, error) {
 		case "local":
 			read.Level = engine.Local
 		default:
-			return read, badParameter("read", engine.CodeInvalid, "read must be linearizable, session or local")
+			return read, badParameter("read", engine.CodeInvalid, "must be linearizable, session or local")
 		}
 	}
 	text, ok, err := single(r.Header, positionHeader)
