@@ -79,6 +79,11 @@ func (db *DB) UpdateEach(ctx context.Context, n int, fn func(tx engine.Tx, i int
 // Changes implements engine.Engine.
 func (db *DB) Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
 	return func(yield func(engine.Change, error) bool) {
+		// A view can be ahead of the history by the batch that is being published.
+		if last := max(db.snap.Load().pos, engine.Position(db.durable.Load())); after > last {
+			yield(engine.Change{}, engine.Errorf(engine.CodeTruncated, "position %d is not of this history, which is at %d", after, last))
+			return
+		}
 		pos := after
 		for ctx.Err() == nil {
 			batches, moved, err := db.history.after(pos)
@@ -157,10 +162,11 @@ func (db *DB) commit(b *batch) error {
 	return nil
 }
 
-// publish tells readers and Changes of a durable batch.
+// publish tells readers and Changes of a durable batch. Readers first: who has
+// seen a change must find it in the next view.
 func (db *DB) publish(b *batch) {
-	db.history.add(kept{index: b.index, base: b.base, last: b.last, data: b.buf})
 	db.durable.Store(uint64(b.last))
+	db.history.add(kept{index: b.index, base: b.base, last: b.last, data: b.buf})
 	db.counts.batches.Add(1)
 	db.counts.transactions.Add(uint64(b.last - b.base))
 	db.counts.batchBytes.Add(uint64(len(b.buf)))
@@ -169,6 +175,7 @@ func (db *DB) publish(b *batch) {
 
 // show makes a durable state visible.
 func (db *DB) show(s *snapshot) {
+	s.shown = time.Now()
 	db.snap.Store(s)
 	db.shown.fire()
 }
@@ -198,6 +205,7 @@ func (db *DB) committed() *snapshot {
 					s.apply(c)
 				}
 			}
+			s.index = b.index
 		}
 	}
 }

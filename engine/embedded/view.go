@@ -14,9 +14,10 @@ import (
 type snapshot struct {
 	tree  *btree.Bytes[string]
 	pos   engine.Position
-	time  int64  // of the last transaction, in microseconds
-	bytes int64  // as counted for the memory limit
-	index uint64 // of the log record that led here
+	time  int64     // of the last transaction, in microseconds
+	bytes int64     // as counted for the memory limit
+	index uint64    // of the log record that led here
+	shown time.Time // when it became visible: it has all that was durable then
 }
 
 // viewTx is the handle of View's functions. It is dead once snap is nil.
@@ -26,16 +27,31 @@ type viewTx struct {
 	now   time.Time
 }
 
-// View implements engine.Engine. On one node every level is linearizable: the
-// newest snapshot holds all that was acknowledged.
+// localStale is how old a View below linearizable may be, if Read.MaxStale does
+// not say.
+const localStale = time.Second
+
+// View implements engine.Engine. The levels below linearizable take what is
+// visible, if it is not too old, and so do not make writers clone the tree.
 func (db *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
-	snap, err := db.snapshotAt(ctx, r.AtLeast)
+	snap, err := db.snapshotFor(ctx, r)
 	if err != nil {
 		return 0, err
 	}
 	tx := &viewTx{snap: snap, clock: &db.exec.wall}
 	defer func() { tx.snap = nil }()
 	return snap.pos, fn(tx)
+}
+
+// snapshotFor returns a snapshot that is as new as r asks.
+func (db *DB) snapshotFor(ctx context.Context, r engine.Read) (*snapshot, error) {
+	if r.Level != engine.Linearizable && ctx.Err() == nil && !db.closed.Load() {
+		snap := db.snap.Load()
+		if snap.pos >= r.AtLeast && time.Since(snap.shown) <= or(r.MaxStale, localStale) {
+			return snap, nil
+		}
+	}
+	return db.snapshotAt(ctx, r.AtLeast)
 }
 
 // snapshotAt returns a snapshot that includes pos and all that was durable when

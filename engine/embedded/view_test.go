@@ -34,6 +34,34 @@ func TestReadAfterUnread(t *testing.T) {
 	want(t, db, "k", last)
 }
 
+// TestLocalRead: a local read takes what is visible without making it newer,
+// until that is too old or too early.
+func TestLocalRead(t *testing.T) {
+	db := open(t, t.TempDir(), Options{})
+	last := unread(t, db)
+	read := func(r engine.Read) (val string) {
+		if _, err := db.View(t.Context(), r, func(tx engine.Tx) error {
+			b, _, err := tx.Get([]byte("k"))
+			val = string(b)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return val
+	}
+	if val := read(engine.Read{Level: engine.Local, MaxStale: time.Minute}); val == last {
+		t.Errorf("a local read saw %q: it was made to be fresh", val)
+	}
+	pos := put(t, db, "k", "mine")
+	if val := read(engine.Read{Level: engine.Session, AtLeast: pos, MaxStale: time.Minute}); val != "mine" {
+		t.Errorf("a session's read after its own write saw %q", val)
+	}
+	last = unread(t, db)
+	if val := read(engine.Read{Level: engine.Local, MaxStale: time.Nanosecond}); val != last {
+		t.Errorf("a local read that must not be old saw %q", val)
+	}
+}
+
 // TestReadWhileUnread: so does one that comes while a batch is being committed
 // and the next one is gathered.
 func TestReadWhileUnread(t *testing.T) {
