@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -123,6 +124,9 @@ func backupServer(ctx context.Context, o *backupOptions, w io.Writer) error {
 		req.Header.Set("Authorization", "Bearer "+o.password)
 	}
 	resp, err := http.DefaultClient.Do(req)
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		return fmt.Errorf("%w; SSL_CERT_FILE=FILE makes an authority known", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -130,7 +134,11 @@ func backupServer(ctx context.Context, o *backupOptions, w io.Writer) error {
 	if resp.StatusCode != http.StatusOK {
 		const most = 1 << 10
 		why, _ := io.ReadAll(io.LimitReader(resp.Body, most)) // the best that can be told
-		return fmt.Errorf("%s answered %s: %s", req.URL.Redacted(), resp.Status, bytes.TrimSpace(why))
+		hint := ""
+		if resp.StatusCode == http.StatusUnauthorized {
+			hint = "; --password-file names the file with the server's password"
+		}
+		return fmt.Errorf("%s answered %s: %s%s", req.URL.Redacted(), resp.Status, bytes.TrimSpace(why), hint)
 	}
 	if _, err := io.Copy(w, resp.Body); err != nil {
 		return fmt.Errorf("read %s: %w", req.URL.Redacted(), err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -34,10 +35,10 @@ func (o *conformOptions) settings() []setting {
 
 var conformVerb = verb{
 	name: "conform", args: "[URL]", short: "prove what an engine promises, case by case",
-	long: `URL names an engine without data, like embedded:///folder; every case deletes what
-it wrote, and a case that finds data fails and touches nothing. Without a URL an
-embedded engine in a temporary folder is taken. A case that fails is exit code 3;
-one whose promise the engine does not make is skipped.`,
+	long: `URL names an engine without data, like embedded:///folder; one that has
+data is refused and not touched, and every case deletes what it wrote. Without a
+URL an embedded engine in a temporary folder is taken. A case that fails is exit
+code 3; one whose promise the engine does not make is skipped.`,
 	start: func() action {
 		o := &conformOptions{}
 		check := func(rest []string) error {
@@ -61,12 +62,12 @@ func conform(ctx context.Context, p process, o *conformOptions, rawURL string) e
 	if o.seed == 0 {
 		o.seed = rand.Uint64()
 	}
-	// A URL that cannot be opened at all is told once, not once a case.
+	// What hinders all cases is told once, not once a case.
 	eng, err := openEngine(ctx, rawURL, o.memory, quiet(p.stderr))
 	if err != nil {
 		return err
 	}
-	if err := eng.Close(); err != nil {
+	if err := errors.Join(empty(ctx, eng), eng.Close()); err != nil {
 		return err
 	}
 	open := func(t enginetest.T) engine.Engine {
@@ -104,6 +105,23 @@ func conform(ctx context.Context, p process, o *conformOptions, rawURL string) e
 		return fmt.Errorf("no case ran: --only %s", o.only)
 	}
 	return nil
+}
+
+// empty returns an error if the engine has data, as far as it can be looked for.
+func empty(ctx context.Context, eng engine.Engine) error {
+	if !eng.Promises().Ordered {
+		return nil
+	}
+	_, err := eng.View(ctx, engine.Read{}, func(tx engine.Tx) error {
+		for pair, err := range tx.Scan(nil, nil) {
+			if err != nil {
+				return err
+			}
+			return fmt.Errorf("the engine holds data, such as key %q: conform needs an empty one, and has touched nothing", pair.Key)
+		}
+		return nil
+	})
+	return err
 }
 
 func printVerdict(w io.Writer, asJSON bool, v enginetest.Verdict) error {

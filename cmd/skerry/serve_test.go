@@ -99,7 +99,7 @@ func TestAddressInUse(t *testing.T) {
 	s := newShell(t)
 	p := s.serve()
 	out := s.run("skerry serve --data other --http " + p.httpAddr() + " --resp 127.0.0.1:0 2>&1 | tail -n 1")
-	if !strings.HasPrefix(out, "skerry serve: HTTP: ") || !strings.Contains(out, "address already in use") {
+	if !strings.HasPrefix(out, "skerry serve: HTTP: ") || !strings.Contains(out, "address already in use; --http and --resp choose other addresses") {
 		t.Errorf("got %s", out)
 	}
 }
@@ -150,7 +150,7 @@ func TestPassword(t *testing.T) {
 	if code, _ := get(t, p.HTTP+"/db/a"); code != http.StatusUnauthorized {
 		t.Errorf("HTTP without a password: %d", code)
 	}
-	if out := s.run("skerry backup --from " + p.HTTP + " --to b"); !strings.Contains(out, "401") {
+	if out := s.run("skerry backup --from " + p.HTTP + " --to b"); !strings.Contains(out, "401") || !strings.Contains(out, "--password-file") {
 		t.Errorf("backup without a password: %s", out)
 	}
 	if out := s.run("skerry backup --from " + p.HTTP + " --to b --password-file password"); !strings.HasPrefix(out, "b: position") {
