@@ -22,7 +22,7 @@ func resources() []resource {
 		{"GET, HEAD", "/db/{key}", "the value of a key, as raw bytes"},
 		{"PUT, POST", "/db/{key}", "set a key to the body; ?ttl=30s lets it expire; If-Match and If-None-Match guard it"},
 		{"DELETE", "/db/{key}", "remove a key"},
-		{"GET, HEAD", "/db/?prefix=&limit=&after=&values=1", "list keys in byte order, a page at a time"},
+		{"GET, HEAD", "/db/?prefix=", "list keys in byte order, a page at a time; also limit=, after= and values=1"},
 		{"GET", "/backup", "everything, as one file that can be restored"},
 		{"GET, HEAD", "/metrics", "figures for Prometheus"},
 		{"GET, HEAD", "/healthz", "whether the process answers"},
