@@ -5,12 +5,26 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 )
 
 // shape is a number of connections and of requests in flight on each.
 type shape struct{ conns, flight int }
+
+// parseShapes reads "1x1,8x64".
+func parseShapes(list string) ([]shape, error) {
+	var all []shape
+	for word := range strings.SplitSeq(list, ",") {
+		var s shape
+		if n, err := fmt.Sscanf(word+"\n", "%dx%d\n", &s.conns, &s.flight); n != 2 || err != nil || s.conns < 1 || s.flight < 1 || s.flight > maxLeanConcurrent {
+			return nil, fmt.Errorf("%q is no shape such as 8x64, with at most %d in flight", word, maxLeanConcurrent)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
 
 func (s shape) String() string { return fmt.Sprintf("%d×%d", s.conns, s.flight) }
 

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,6 +27,7 @@ type plan struct {
 	out     string
 	skerry  string
 	systems string
+	shapes  string
 	keys    uint64
 	rounds  int
 	window  time.Duration
@@ -40,6 +42,7 @@ func main() {
 	flag.StringVar(&p.out, "out", "", "`file` for the output (default results/kv-DATE.txt, none with -quick)")
 	flag.StringVar(&p.skerry, "skerry", "", "skerry `program` to measure (default: built from this repository)")
 	flag.StringVar(&p.systems, "systems", "skerry,redis,etcd", "systems to run, in this order")
+	flag.StringVar(&p.shapes, "shapes", "1x1,64x1,512x1,8x64", "connections and requests in flight on each; HTTP takes those with one in flight")
 	flag.Uint64Var(&p.keys, "keys", 1_000_000, "keys loaded beforehand, of 16 bytes with values of 100 bytes")
 	flag.IntVar(&p.rounds, "rounds", 3, "rounds; the systems take turns in each, and medians are printed")
 	flag.DurationVar(&p.window, "window", 4*time.Second, "counted time of one measurement")
@@ -108,8 +111,11 @@ func (p *plan) open(dir string) ([]*system, error) {
 	if err != nil {
 		return nil, err
 	}
-	shapes := []shape{{1, 1}, {64, 1}, {512, 1}, {8, 64}}
-	unpipelined := shapes[:3]
+	shapes, err := parseShapes(p.shapes)
+	if err != nil {
+		return nil, err
+	}
+	unpipelined := slices.DeleteFunc(slices.Clone(shapes), func(s shape) bool { return s.flight > 1 })
 	var all []*system
 	for name := range strings.SplitSeq(p.systems, ",") {
 		var s *system

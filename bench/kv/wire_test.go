@@ -76,3 +76,15 @@ func TestFailuresAreNotCounted(t *testing.T) {
 		}
 	}
 }
+
+func TestShapes(t *testing.T) {
+	got, err := parseShapes("1x1,8x64")
+	if err != nil || len(got) != 2 || got[1] != (shape{8, 64}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, bad := range []string{"", "8", "8x", "x8", "0x1", "1x0", "8x64x", "1x1,", "1x1000000"} {
+		if got, err := parseShapes(bad); err == nil {
+			t.Errorf("%q is read as %v", bad, got)
+		}
+	}
+}
