@@ -85,8 +85,10 @@ func Restore(r io.Reader, dir string, o Options) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	if names, err := o.FS.List(dir); err == nil && len(names) > 0 {
-		return Summary{}, engine.Errorf(engine.CodeInvalid, "%s is not empty: restore makes a new data folder", dir)
+	for _, d := range []string{dir, filepath.Join(dir, snapshotDir), filepath.Join(dir, logDir)} {
+		if names, err := o.FS.List(d); err == nil && len(names) > 0 {
+			return Summary{}, engine.Errorf(engine.CodeInvalid, "%s is not empty: restore makes a new data folder", d)
+		}
 	}
 	s, err := readBackup(r)
 	if err != nil {

@@ -80,7 +80,7 @@ func (db *DB) UpdateEach(ctx context.Context, n int, fn func(tx engine.Tx, i int
 func (db *DB) Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
 	return func(yield func(engine.Change, error) bool) {
 		// A view can be ahead of the history by the batch that is being published.
-		if last := max(db.snap.Load().pos, engine.Position(db.durable.Load())); after > last {
+		if last := max(db.snap.Load().pos, engine.Position(db.durable.Load())); after > last && !db.closed.Load() {
 			yield(engine.Change{}, engine.Errorf(engine.CodeTruncated, "position %d is not of this history, which is at %d", after, last))
 			return
 		}

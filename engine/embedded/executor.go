@@ -114,12 +114,13 @@ func newExecutor(o Options, log committer, current func() *snapshot) *executor {
 	return x
 }
 
-// restart drops the speculative state and goes on from a committed one.
+// restart drops the speculative state and goes on from a committed one, which
+// readers see.
 func (x *executor) restart(from *snapshot) {
 	x.tree = from.tree.Clone()
 	x.bytes = from.bytes
 	x.open = newBatch(from.pos, 0)
-	x.shown = 0
+	x.shown, x.since.bytes = from.pos, 0
 }
 
 // cloning decides for which batches the tree is cloned. A clone itself is
@@ -132,7 +133,7 @@ type cloning struct {
 	bytes  int // of batches since the last clone
 }
 
-const unreadBatches = 64
+const unreadBatches = 16
 
 // due reports whether the batch of the given size needs a clone. At the latest
 // one is due while the history still reaches back to the one before, from which
@@ -256,8 +257,13 @@ func (x *executor) runAll(work []*call) {
 		if done == len(work) {
 			return
 		}
-		work[done].ran <- struct{}{}
-		work[done].done <- engine.Errorf(engine.CodeInternal, "the transaction's function ended its goroutine; nothing was written")
+		c := work[done]
+		code, kept := engine.CodeInternal, "nothing was written"
+		if c.n > 1 {
+			code, kept = engine.CodeOutcomeUnknown, "those of the call before it may be committed"
+		}
+		c.ran <- struct{}{}
+		c.done <- engine.Errorf(code, "the transaction's function ended its goroutine; %s", kept)
 		x.mu.Lock()
 		x.queue = append(slices.Clone(work[done+1:]), x.queue...)
 		x.mu.Unlock()
@@ -364,24 +370,36 @@ func (x *executor) abandon(b *batch, err error) {
 	x.changed.Broadcast()
 }
 
-// reset drops what was built on a lost batch. The caller holds mu and leads, or
-// nobody does.
+// reset drops what was built on a lost batch. What it goes on from is made
+// visible: a clone that readers wait for may have been lost with the batch. The
+// caller holds mu and leads, or nobody does.
 func (x *executor) reset() {
 	for _, c := range x.open.calls {
 		c.fail(x.broken)
 	}
 	x.lost = x.broken
-	x.restart(x.current())
+	from := *x.current() // a copy: show writes to it
+	x.show(&from)
+	x.restart(&from)
 	x.broken = nil
 	x.committing = false
 }
 
-// leadLoop leads where a caller has done its share.
+// leadLoop leads where a caller has done its share. When a call's function ends
+// its goroutine, another one goes on.
 func (x *executor) leadLoop() {
-	defer x.stopped.Done()
+	ended := false
+	defer func() {
+		if ended {
+			x.stopped.Done()
+		} else {
+			go x.leadLoop()
+		}
+	}()
 	for range x.leadOn {
 		x.lead(1 << 62)
 	}
+	ended = true
 }
 
 // commitLoop commits where a caller would have to do it for others.

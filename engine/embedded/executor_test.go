@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -302,26 +301,6 @@ func TestFullBatch(t *testing.T) {
 		}
 	}
 	x.close(engine.ErrClosed)
-}
-
-// TestGoexit: a function that ends its goroutine leaves the executor at work
-// and nothing written.
-func TestGoexit(t *testing.T) {
-	db := open(t, t.TempDir(), Options{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = db.Update(context.Background(), func(tx engine.Tx) error {
-			_ = tx.Put([]byte("half"), nil)
-			runtime.Goexit()
-			return nil
-		})
-	}()
-	<-ended
-	put(t, db, "k", "v")
-	if _, ok := get(t, db, "half"); ok {
-		t.Error("half a transaction was committed")
-	}
 }
 
 func TestPanic(t *testing.T) {

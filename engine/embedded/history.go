@@ -19,9 +19,8 @@ type history struct {
 	kept   []kept     // oldest first, without gaps
 	bytes  int
 	floor  engine.Position // changes after it are kept
-	last   engine.Position
-	wake   chan struct{} // closed and replaced when last moves
-	closed error         // what readers get once set
+	wake   chan struct{}   // closed and replaced when there is more
+	closed error           // what readers get once set
 }
 
 type kept struct {
@@ -38,7 +37,7 @@ func newHistory(limit int) *history {
 func (h *history) reset(pos engine.Position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.kept, h.bytes, h.floor, h.last = nil, 0, pos, pos
+	h.kept, h.bytes, h.floor = nil, 0, pos
 }
 
 // add appends a committed batch and drops the oldest ones over the limit.
@@ -47,7 +46,6 @@ func (h *history) add(k kept) {
 	defer h.mu.Unlock()
 	h.kept = append(h.kept, k)
 	h.bytes += len(k.data)
-	h.last = k.last
 	drop := 0
 	for h.bytes > h.limit && drop < len(h.kept)-1 {
 		h.bytes -= len(h.kept[drop].data)
@@ -60,8 +58,8 @@ func (h *history) add(k kept) {
 	h.wake = make(chan struct{})
 }
 
-// after returns the kept batches that hold positions after pos, or a channel
-// that is closed when there may be some.
+// after returns the kept batches that hold positions after pos, if there are
+// any yet, and a channel that is closed when there may be more.
 func (h *history) after(pos engine.Position) ([]kept, <-chan struct{}, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,8 +68,6 @@ func (h *history) after(pos engine.Position) ([]kept, <-chan struct{}, error) {
 		return nil, nil, h.closed
 	case pos < h.floor:
 		return nil, nil, engine.Errorf(engine.CodeTruncated, "changes after position %d are no longer kept; the oldest kept are after %d", pos, h.floor)
-	case pos > h.last:
-		return nil, nil, engine.Errorf(engine.CodeTruncated, "position %d is not of this history, which is at %d", pos, h.last)
 	}
 	i := sort.Search(len(h.kept), func(i int) bool { return h.kept[i].last > pos })
 	return slices.Clone(h.kept[i:min(len(h.kept), i+historyStep)]), h.wake, nil

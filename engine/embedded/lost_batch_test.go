@@ -1,12 +1,14 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal/memfs"
 )
 
 // TestFullBatchOnLostBatch: transactions that fill the open batch, and so wait
@@ -53,4 +55,63 @@ func TestFullBatchOnLostBatch(t *testing.T) {
 		}
 		x.close(engine.ErrClosed)
 	}
+}
+
+// commitFunc is a committer.
+type commitFunc func(*batch) error
+
+func (f commitFunc) commit(b *batch) error { return f(b) }
+
+// TestReaderOfLostBatch: a reader that waits for the clone which a lost batch
+// would have brought sees what is durable at once.
+func TestReaderOfLostBatch(t *testing.T) {
+	db := open(t, t.TempDir(), Options{PositionWait: time.Minute})
+	last := unread(t, db)
+	begun, let := make(chan struct{}), make(chan struct{})
+	db.exec.log = commitFunc(func(*batch) error {
+		close(begun)
+		<-let
+		return engine.ErrDiskFull
+	})
+	db.exec.wanted.Store(true)
+	lost := start(t.Context(), db.exec, putting("k", "lost"))
+	<-begun
+	time.AfterFunc(tidyEvery/50, func() { close(let) })
+	begin := time.Now()
+	want(t, db, "k", last)
+	if took := time.Since(begin); took > tidyEvery/2 {
+		t.Errorf("it waited %v", took)
+	}
+	if err := <-lost; !errors.Is(err, engine.ErrDiskFull) {
+		t.Error(err)
+	}
+}
+
+// TestLostWhenDue: the history always reaches back to the visible state, also
+// when again and again the batch is lost that would have been cloned.
+func TestLostWhenDue(t *testing.T) {
+	fs := memfs.New(1)
+	db := open(t, "data", Options{FS: fs, HistoryBytes: 32 << 10})
+	last := unread(t, db)
+	lost := 0
+	db.exec.log = commitFunc(func(b *batch) error {
+		if b.snap != nil {
+			lost++
+			return engine.ErrDiskFull
+		}
+		return db.commit(b)
+	})
+	for i := 0; lost < 6; i++ {
+		val := fmt.Sprintf("%0500d", i)
+		was := lost
+		if _, err := db.Update(t.Context(), putting("k", val)); (err == nil) != (lost == was) {
+			t.Fatal(err)
+		} else if err == nil {
+			last = val
+		}
+		if _, _, err := db.history.after(db.snap.Load().pos); err != nil {
+			t.Fatalf("after %d batches: %v", i, err)
+		}
+	}
+	want(t, db, "k", last)
 }

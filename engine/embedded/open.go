@@ -120,12 +120,31 @@ func (db *DB) recover() error {
 // with room for the lengths.
 const maxRecordBytes = batchBytes + 2*MaxTxBytes
 
+// joinLog sees to it that the log goes on from state, and returns its first
+// index. A log that ends before the state lost its last frame to damage that
+// looks like an interrupted write: the snapshot has what was in it, so the log,
+// and with it the history, begins anew.
+func (db *DB) joinLog(state *snapshot) (first uint64, err error) {
+	first, last := db.log.First(), db.log.Last()
+	switch {
+	case last == 0:
+	case first > state.index+1:
+		return 0, engine.Errorf(engine.CodeCorrupt, "the log begins at record %d but the newest snapshot ends at %d: a snapshot file is missing", first, state.index)
+	case last < state.index:
+		db.opts.Logger.Warn("the log ends before the newest snapshot, which has all of it; it begins anew",
+			"dir", db.dir, "log_ends", last, "snapshot_ends", state.index)
+		first = state.index + 1
+		return first, db.log.Reset(first)
+	}
+	return first, nil
+}
+
 // replay applies the log's records after state to it, and fills the history
 // with all that the log has. It returns how many it applied.
 func (db *DB) replay(state *snapshot) (applied int, err error) {
-	first := db.log.First()
-	if last := db.log.Last(); last != 0 && first > state.index+1 {
-		return 0, engine.Errorf(engine.CodeCorrupt, "the log begins at record %d but the newest snapshot ends at %d: a snapshot file is missing", first, state.index)
+	first, err := db.joinLog(state)
+	if err != nil {
+		return 0, err
 	}
 	started := false
 	for rec, err := range db.log.Read(first) {
@@ -142,6 +161,7 @@ func (db *DB) replay(state *snapshot) (applied int, err error) {
 		}
 		if rec.Index > state.index {
 			applied++
+			db.saver.since.Add(int64(len(rec.Data)))
 		}
 		last, err := db.replayRecord(state, rec, base)
 		if err != nil {

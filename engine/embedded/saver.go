@@ -2,12 +2,14 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
 )
 
@@ -17,7 +19,7 @@ type saver struct {
 	save func() (int64, error) // writes one snapshot; returns its bytes
 	fail func(error)
 
-	since  atomic.Int64 // bytes of log since the last snapshot began
+	since  atomic.Int64 // bytes of log since the last snapshot began, also before a restart
 	due    atomic.Int64 // at how many the next one begins
 	floor  int64        // due is never less
 	wanted chan struct{}
@@ -30,6 +32,7 @@ func (s *saver) start(floor int64, save func() (int64, error), fail func(error))
 	s.due.Store(floor)
 	s.wanted, s.ended = make(chan struct{}, 1), make(chan struct{})
 	go s.loop()
+	s.logged(0)
 }
 
 // logged counts n more bytes of log.
@@ -51,6 +54,9 @@ func (s *saver) loop() {
 		}
 		s.since.Store(0)
 		size, err := s.save()
+		if errors.Is(err, engine.ErrClosed) {
+			continue
+		}
 		if err != nil {
 			s.fail(err) // the log still has everything; it is tried again after as much more log
 		}

@@ -22,11 +22,11 @@ type writeTx struct{ x *executor }
 type txState struct {
 	now      int64 // microseconds
 	touched  []touch
-	keys     []byte // of touched
-	byKey    map[string]int
-	written  int // bytes passed to Put and Delete
-	scanned  int // pairs
-	scanning int // scans in progress
+	keys     []byte         // of touched
+	byKey    map[string]int // index in touched; empty up to linearTouches
+	written  int            // bytes passed to Put and Delete
+	scanned  int            // pairs
+	scanning int            // scans in progress
 }
 
 // touch is one key that the transaction wrote, with what undoes it.
@@ -39,14 +39,18 @@ type touch struct {
 // linearTouches is up to how many touched keys are searched one by one.
 const linearTouches = 8
 
+// keepTouches is the size up to which byKey is used again: clearing a map takes
+// as long as it is large, however little is in it.
+const keepTouches = 4096
+
 func (s *txState) begin(now int64) {
+	if cap(s.keys) > batchBytes || len(s.touched) > keepTouches {
+		s.keys, s.touched, s.byKey = nil, nil, nil
+	}
 	clear(s.touched)
 	clear(s.byKey)
 	s.touched, s.keys = s.touched[:0], s.keys[:0]
 	s.now, s.written, s.scanned, s.scanning = now, 0, 0, 0
-	if cap(s.keys) > batchBytes {
-		s.keys, s.touched, s.byKey = nil, nil, nil
-	}
 }
 
 func (s *txState) key(t touch) []byte { return s.keys[t.off : t.off+t.len] }

@@ -260,3 +260,54 @@ func TestChangesFollow(t *testing.T) {
 	}
 	cancel()
 }
+
+// TestViewThenChanges: to follow the changes from the position of a view works
+// also while the batch that the view shows is still being published.
+func TestViewThenChanges(t *testing.T) {
+	db := open(t, t.TempDir(), Options{})
+	begun, let := make(chan struct{}), make(chan struct{})
+	publish := db.exec.publish
+	db.exec.publish = func(b *batch) { begun <- struct{}{}; <-let; publish(b) }
+	first := start(t.Context(), db.exec, putting("k", "1"))
+	<-begun
+	pos, err := db.View(t.Context(), engine.Read{}, func(engine.Tx) error { return nil })
+	if err != nil || pos != 1 {
+		t.Fatalf("position %d, %v", pos, err)
+	}
+	time.AfterFunc(10*time.Millisecond, func() { let <- struct{}{}; <-begun; let <- struct{}{} })
+	second := start(t.Context(), db.exec, putting("k", "2"))
+	for c, err := range db.Changes(t.Context(), pos) {
+		if err != nil || c.Pos != 2 {
+			t.Errorf("changes after %d: %d, %v", pos, c.Pos, err)
+		}
+		break
+	}
+	if err := errors.Join(<-first, <-second); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestChangesThenView: who has seen a change finds it in the next view, also
+// while nothing is cloned.
+func TestChangesThenView(t *testing.T) {
+	db := open(t, t.TempDir(), Options{})
+	unread(t, db)
+	pos := engine.Position(db.durable.Load())
+	last := pos + 200
+	go func() {
+		for range last - pos {
+			_, _ = db.Update(context.Background(), putting("k", "v"))
+		}
+	}()
+	for c, err := range db.Changes(t.Context(), pos) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, err := db.View(t.Context(), engine.Read{}, func(engine.Tx) error { return nil }); err != nil || at < c.Pos {
+			t.Fatalf("a view at %d after change %d: %v", at, c.Pos, err)
+		}
+		if c.Pos == last {
+			break
+		}
+	}
+}

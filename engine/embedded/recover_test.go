@@ -1,0 +1,93 @@
+package embedded
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal/memfs"
+)
+
+// TestSnapshotNewerThanLog: the log's last frame is damaged and taken for an
+// interrupted write, but a snapshot has what was in it. Nothing is lost, writing
+// goes on, and the history does not pretend to be whole.
+func TestSnapshotNewerThanLog(t *testing.T) {
+	fs := memfs.New(1)
+	o := Options{FS: fs, SnapshotBytes: 1 << 30}
+	db := open(t, "data", o)
+	for i := range 20 {
+		put(t, db, fmt.Sprintf("key %d", i), "v")
+	}
+	if _, err := db.saveSnapshot(); err != nil {
+		t.Fatal(err)
+	}
+	fs.Crash() // so that Close cannot seal the log
+	_ = db.Close()
+	names, err := fs.List("data/log")
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	path := filepath.Join("data/log", names[0])
+	data, err := fs.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[bytes.LastIndex(data, []byte("key 19"))] ^= 1
+	fs.WriteFile(path, data)
+	db = open(t, "data", o)
+	want(t, db, "key 19", "v")
+	if pos := put(t, db, "more", "v"); pos != 21 {
+		t.Errorf("the first write after it is at position %d", pos)
+	}
+	for _, err := range db.Changes(t.Context(), 5) {
+		if !errors.Is(err, engine.ErrTruncated) {
+			t.Errorf("changes from before: %v", err)
+		}
+		break
+	}
+	_ = db.Close()
+	want(t, open(t, "data", o), "more", "v")
+}
+
+// TestSnapshotOverRestarts: a process that is restarted before it has written
+// enough for a snapshot must not gather log for ever.
+func TestSnapshotOverRestarts(t *testing.T) {
+	fs := memfs.New(1)
+	o := Options{FS: fs, SnapshotBytes: 20 << 10}
+	for range 8 {
+		db := open(t, "data", o)
+		put(t, db, "k", string(make([]byte, 4<<10)))
+		_ = db.Close()
+	}
+	open(t, "data", o)
+	for range 500 {
+		if names, _ := fs.List("data/snap"); len(names) > 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("no snapshot was written in 5 s")
+}
+
+// TestRestoreOverData: a folder without its lock file is not empty either.
+func TestRestoreOverData(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, dir, Options{})
+	put(t, db, "k", "v")
+	var b bytes.Buffer
+	if _, err := db.Backup(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	_ = db.Close()
+	if err := os.Remove(filepath.Join(dir, "LOCK")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(&b, dir, Options{}); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("restore over data: %v", err)
+	}
+}
