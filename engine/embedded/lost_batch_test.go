@@ -57,6 +57,28 @@ func TestFullBatchOnLostBatch(t *testing.T) {
 	}
 }
 
+// TestSplitEach: when an UpdateEach fills two batches and the second is lost, it
+// must not be told that nothing was written.
+func TestSplitEach(t *testing.T) {
+	db := open(t, t.TempDir(), Options{})
+	big, batches := make([]byte, batchBytes), 0
+	db.exec.log = commitFunc(func(b *batch) error {
+		if batches++; batches == 2 {
+			return engine.ErrDiskFull
+		}
+		return db.commit(b)
+	})
+	_, err := db.UpdateEach(t.Context(), 2, func(tx engine.Tx, i int) error {
+		return tx.Put(fmt.Append(nil, "k", i), big)
+	})
+	if !errors.Is(err, engine.ErrOutcomeUnknown) || engine.Retryable(err) {
+		t.Errorf("half of an UpdateEach was written: %v", err)
+	}
+	if _, ok := get(t, db, "k0"); !ok || batches != 2 {
+		t.Errorf("after %d batches the first is visible: %v", batches, ok)
+	}
+}
+
 // commitFunc is a committer.
 type commitFunc func(*batch) error
 
@@ -84,6 +106,9 @@ func TestReaderOfLostBatch(t *testing.T) {
 	}
 	if err := <-lost; !errors.Is(err, engine.ErrDiskFull) {
 		t.Error(err)
+	}
+	if have, last := db.snap.Load().index, db.log.Last(); have != last {
+		t.Errorf("a snapshot of it would be named after record %d, the log ends at %d", have, last)
 	}
 }
 

@@ -74,6 +74,33 @@ func TestSnapshotOverRestarts(t *testing.T) {
 	t.Error("no snapshot was written in 5 s")
 }
 
+// TestHistoryOverRestart: a snapshot takes no log that the history needs.
+func TestHistoryOverRestart(t *testing.T) {
+	o := Options{FS: memfs.New(1), SnapshotBytes: 1 << 30, segmentBytes: 8 << 10}
+	db := open(t, "data", o)
+	const n = 50
+	for range n {
+		put(t, db, "k", string(make([]byte, 1<<10)))
+	}
+	if _, err := db.saveSnapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if segs := db.log.Stats().Segments; segs < 3 {
+		t.Fatalf("only %d files of log", segs)
+	}
+	_ = db.Close()
+	db = open(t, "data", o)
+	next := engine.Position(1)
+	for c, err := range db.Changes(t.Context(), 0) {
+		if err != nil || c.Pos != next {
+			t.Fatalf("change %d, want %d: %v", c.Pos, next, err)
+		}
+		if next++; next > n {
+			return
+		}
+	}
+}
+
 // TestRestoreOverData: a folder without its lock file is not empty either.
 func TestRestoreOverData(t *testing.T) {
 	dir := t.TempDir()

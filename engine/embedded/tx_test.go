@@ -3,9 +3,11 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal/memfs"
 )
 
 // TestWriteScannedKey: a key that the transaction was given aliases the tree,
@@ -59,4 +61,56 @@ func TestReplaceNearLimit(t *testing.T) {
 			t.Errorf("a value of %d bytes: %v", c.val, err)
 		}
 	}
+}
+
+// TestBytesCounted: what counts against the memory limit is exactly what is
+// there, after undone transactions, deletions, replay, snapshot and restart.
+func TestBytesCounted(t *testing.T) {
+	rng := rand.New(rand.NewPCG(testSeed(t), 0))
+	o := Options{FS: memfs.New(1), SnapshotBytes: 1 << 30}
+	db := open(t, "data", o)
+	check := func(when string) {
+		t.Helper()
+		want := int64(0)
+		snap, err := db.snapshotAt(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, val := range snap.tree.Ascend(nil, nil) {
+			want += size(key, val)
+		}
+		if snap.bytes != want || db.exec.bytes != want {
+			t.Errorf("%s: %d bytes, counted are %d, and %d by the executor", when, want, snap.bytes, db.exec.bytes)
+		}
+	}
+	errUndo := errors.New("undo")
+	for range 300 {
+		_, err := db.Update(t.Context(), func(tx engine.Tx) (err error) {
+			for range 1 + rng.IntN(15) {
+				key := fmt.Append(nil, rng.IntN(30))
+				if rng.IntN(3) == 0 {
+					err = errors.Join(err, tx.Delete(key))
+				} else {
+					err = errors.Join(err, tx.Put(key, make([]byte, rng.IntN(100))))
+				}
+			}
+			if rng.IntN(2) == 0 {
+				return errUndo
+			}
+			return err
+		})
+		if err != nil && err != errUndo {
+			t.Fatal(err)
+		}
+	}
+	check("at run time")
+	_ = db.Close()
+	db = open(t, "data", o)
+	check("after replay")
+	if _, err := db.saveSnapshot(); err != nil {
+		t.Fatal(err)
+	}
+	_ = db.Close()
+	db = open(t, "data", o)
+	check("from a snapshot")
 }
