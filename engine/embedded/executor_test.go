@@ -92,7 +92,7 @@ func pending(t *testing.T, what string, c <-chan error) {
 	t.Helper()
 	select {
 	case err := <-c:
-		t.Fatalf("%s was answered (%v) before its batch was durable", what, err)
+		t.Fatalf("%s was answered (%v) too early", what, err)
 	case <-time.After(10 * time.Millisecond):
 	}
 }
@@ -269,6 +269,32 @@ func TestCancel(t *testing.T) {
 	<-g.begun
 	g.let <- nil
 	if err := <-inline; err != nil {
+		t.Error(err)
+	}
+	x.close(engine.ErrClosed)
+}
+
+// TestCancelWhileRunning: the call does not return while its function, which
+// another goroutine runs, still uses what belongs to the caller.
+func TestCancelWhileRunning(t *testing.T) {
+	x, g := gated(t, Options{})
+	go g.pass()
+	hold, goOn := make(chan struct{}), make(chan struct{})
+	first := start(t.Context(), x, func(engine.Tx) error { close(hold); <-goOn; return nil })
+	<-hold
+	ctx, cancel := context.WithCancel(t.Context())
+	inside, end := make(chan struct{}), make(chan struct{})
+	second := start(ctx, x, func(engine.Tx) error { close(inside); <-end; return nil })
+	waitQueued(t, x, func() bool { return len(x.queue) == 1 })
+	close(goOn)
+	<-inside
+	cancel()
+	pending(t, "the cancelled call", second)
+	close(end)
+	if err := <-second; err != nil && !errors.Is(err, engine.ErrOutcomeUnknown) {
+		t.Error(err)
+	}
+	if err := <-first; err != nil {
 		t.Error(err)
 	}
 	x.close(engine.ErrClosed)
