@@ -177,6 +177,7 @@ func (db *DB) publish(b *batch) {
 func (db *DB) show(s *snapshot) {
 	s.shown = time.Now()
 	db.snap.Store(s)
+	db.history.need(s.pos)
 	db.shown.fire()
 }
 

@@ -133,16 +133,19 @@ type cloning struct {
 	bytes  int // of batches since the last clone
 }
 
-const unreadBatches = 16
+const (
+	unreadBatches = 16
+	unreadBytes   = 32 << 20 // of batches that the history keeps for the next clone, besides its own
+)
 
-// due reports whether the batch of the given size needs a clone. At the latest
-// one is due while the history still reaches back to the one before, from which
-// a lost batch's base is built again.
-func (c *cloning) due(read bool, size, history int) bool {
+// due reports whether the batch of the given size needs a clone. Where there is
+// none, the base of a lost batch is built again from the last clone and the
+// history.
+func (c *cloning) due(read bool, size int) bool {
 	if c.unread++; read {
 		c.unread = 0
 	}
-	if c.bytes += size; c.unread > unreadBatches && c.bytes < history/2 {
+	if c.bytes += size; c.unread > unreadBatches && c.bytes < unreadBytes {
 		return false
 	}
 	c.bytes = 0
@@ -296,7 +299,7 @@ func (x *executor) sealIfFree() *batch {
 		}
 		x.open = &batch{buf: b.buf, base: b.base, last: b.last}
 	} else {
-		if x.since.due(x.wanted.Swap(false), len(b.buf), x.opts.HistoryBytes) {
+		if x.since.due(x.wanted.Swap(false), len(b.buf)) {
 			b.snap = x.clone(b.last)
 		}
 		x.open = newBatch(b.last, len(b.buf))

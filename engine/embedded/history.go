@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -19,6 +20,7 @@ type history struct {
 	kept   []kept     // oldest first, without gaps
 	bytes  int
 	floor  engine.Position // changes after it are kept
+	needed engine.Position // those after it are kept over the limit: the state that is visible has them not
 	wake   chan struct{}   // closed and replaced when there is more
 	closed error           // what readers get once set
 }
@@ -30,7 +32,7 @@ type kept struct {
 }
 
 func newHistory(limit int) *history {
-	return &history{limit: limit, wake: make(chan struct{})}
+	return &history{limit: limit, needed: math.MaxUint64, wake: make(chan struct{})}
 }
 
 // reset forgets everything: history begins after pos.
@@ -46,16 +48,33 @@ func (h *history) add(k kept) {
 	defer h.mu.Unlock()
 	h.kept = append(h.kept, k)
 	h.bytes += len(k.data)
+	h.trim()
+	h.floor = h.kept[0].base
+	close(h.wake)
+	h.wake = make(chan struct{})
+}
+
+// need has what comes after pos kept, and what is before it no longer.
+func (h *history) need(pos engine.Position) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.needed = pos
+	if h.trim() {
+		h.floor = h.kept[0].base
+	}
+}
+
+// trim drops what is over the limit and not needed, but never the newest batch,
+// and reports whether it dropped any. The caller holds mu.
+func (h *history) trim() bool {
 	drop := 0
-	for h.bytes > h.limit && drop < len(h.kept)-1 {
+	for h.bytes > h.limit && drop < len(h.kept)-1 && h.kept[drop].last <= h.needed {
 		h.bytes -= len(h.kept[drop].data)
 		h.kept[drop].data = nil
 		drop++
 	}
 	h.kept = h.kept[drop:]
-	h.floor = h.kept[0].base
-	close(h.wake)
-	h.wake = make(chan struct{})
+	return drop > 0
 }
 
 // after returns the kept batches that hold positions after pos, if there are

@@ -106,6 +106,7 @@ func (db *DB) recover() error {
 		return fileError("replay log", err)
 	}
 	db.snap.Store(state)
+	db.history.need(state.pos)
 	db.durable.Store(uint64(state.pos))
 	from := "none"
 	if name != "" {

@@ -35,7 +35,8 @@ type Options struct {
 	MemoryBytes int64
 
 	// HistoryBytes bounds the committed changes kept in memory for Changes.
-	// At least the newest batch is kept. Default 64 MiB.
+	// At least the newest batch is kept, and while nobody reads up to 32 MiB
+	// more. Default 16 MiB.
 	HistoryBytes int
 
 	// SnapshotBytes of new log start a background snapshot; with data larger
@@ -79,7 +80,7 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	o.MemoryBytes = or(o.MemoryBytes, 4<<30)
-	o.HistoryBytes = or(o.HistoryBytes, 64<<20)
+	o.HistoryBytes = or(o.HistoryBytes, 16<<20)
 	o.SnapshotBytes = or(o.SnapshotBytes, 128<<20)
 	o.QueueCalls = or(o.QueueCalls, 65536)
 	o.PositionWait = or(o.PositionWait, 5*time.Second)
