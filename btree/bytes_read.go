@@ -93,8 +93,13 @@ func (t *Bytes[V]) SeekBack(key []byte) (found []byte, v V, ok bool) {
 // Clone of it may, or the loop may run over a Clone.
 func (t *Bytes[V]) Ascend(lo, hi []byte) iter.Seq2[[]byte, V] {
 	return func(yield func([]byte, V) bool) {
-		if t.root != nil {
-			ascendBytes(t.root, t.height, lo, hi, yield)
+		w := bytesWalk[V]{t: t, lo: lo, hi: hi, step: 1}
+		for w.next() {
+			for i := w.from; i < w.to; i++ {
+				if !yield(w.lf.key(i), w.lf.vals[i]) {
+					return
+				}
+			}
 		}
 	}
 }
@@ -102,8 +107,13 @@ func (t *Bytes[V]) Ascend(lo, hi []byte) iter.Seq2[[]byte, V] {
 // Descend yields the same as Ascend, in reverse order.
 func (t *Bytes[V]) Descend(lo, hi []byte) iter.Seq2[[]byte, V] {
 	return func(yield func([]byte, V) bool) {
-		if t.root != nil {
-			descendBytes(t.root, t.height, lo, hi, yield)
+		w := bytesWalk[V]{t: t, lo: lo, hi: hi, step: -1}
+		for w.next() {
+			for i := w.to - 1; i >= w.from; i-- {
+				if !yield(w.lf.key(i), w.lf.vals[i]) {
+					return
+				}
+			}
 		}
 	}
 }
@@ -171,70 +181,78 @@ func touchBytes[V any](leaves []unsafe.Pointer) (sum int) {
 	return sum
 }
 
-// ascendBytes yields what is below a node; only the kids at the ends of the span
-// need to look at the bounds again.
-func ascendBytes[V any](node unsafe.Pointer, height int, lo, hi []byte, yield func([]byte, V) bool) bool {
-	if height == 0 {
-		return (*bytesLeaf[V])(node).ascend(lo, hi, yield)
+// touchSpan returns the kids to touch before a scan reads kid i of a node, on its
+// way to kid end: the ahead of them that begin there, if i begins such a group.
+func touchSpan(i, end int) (from, to int) {
+	switch {
+	case i < end && i%ahead == 0:
+		return i, min(i+ahead, end+1)
+	case i > end && i%ahead == ahead-1:
+		return max(i-ahead+1, end), i + 1
 	}
-	in := (*bytesInner[V])(node)
-	first, last := in.span(lo, hi)
-	for i := first; i <= last; i++ {
-		var l, h []byte
-		if i == first {
-			l = lo
-		}
-		if i == last {
-			h = hi
-		}
-		if height == 1 && i > first && (i-first)%ahead == 1 {
-			touchBytes[V](in.kids[i:min(i+ahead, last+1)])
-		}
-		if !ascendBytes(in.kids[i], height-1, l, h, yield) {
-			return false
-		}
-	}
-	return true
+	return 0, 0
 }
 
-func (lf *bytesLeaf[V]) ascend(lo, hi []byte, yield func([]byte, V) bool) bool {
-	from, to := lf.span(lo, hi)
-	for i := from; i < to; i++ {
-		if !yield(lf.key(i), lf.vals[i]) {
-			return false
-		}
-	}
-	return true
+// bytesWalk goes from leaf to leaf. It is apart from the loops over keys so that
+// those are small enough for the compiler to inline them where they are used,
+// together with the body of the loop there: then no key costs a call.
+type bytesWalk[V any] struct {
+	t        *Bytes[V]
+	lo, hi   []byte // nil: no bound, or no leaf to come needs a look at it
+	step     int    // 1 or -1
+	lf       *bytesLeaf[V]
+	from, to int // the keys of lf that are within the bounds
+	path     [maxHeight]bytesTurn[V]
 }
 
-// descendBytes is ascendBytes the other way round.
-func descendBytes[V any](node unsafe.Pointer, height int, lo, hi []byte, yield func([]byte, V) bool) bool {
-	if height == 0 {
-		lf := (*bytesLeaf[V])(node)
-		from, to := lf.span(lo, hi)
-		for i := to - 1; i >= from; i-- {
-			if !yield(lf.key(i), lf.vals[i]) {
-				return false
-			}
+// bytesTurn is an inner node on the way to a leaf, the kid that was taken and the
+// last one to take.
+type bytesTurn[V any] struct {
+	in     *bytesInner[V]
+	i, end int
+}
+
+// next goes to the first leaf, or to the next, and says whether there is one.
+func (w *bytesWalk[V]) next() bool {
+	d, node, height := 0, w.t.root, w.t.height
+	if w.lf != nil {
+		for d = height - 1; d >= 0 && w.path[d].i == w.path[d].end; d-- {
 		}
-		return true
-	}
-	in := (*bytesInner[V])(node)
-	first, last := in.span(lo, hi)
-	for i := last; i >= first; i-- {
-		var l, h []byte
-		if i == first {
-			l = lo
-		}
-		if i == last {
-			h = hi
-		}
-		if height == 1 && i < last && (last-i)%ahead == 1 {
-			touchBytes[V](in.kids[max(i-ahead+1, first) : i+1])
-		}
-		if !descendBytes(in.kids[i], height-1, l, h, yield) {
+		if d < 0 {
 			return false
 		}
+		p := &w.path[d]
+		p.i += w.step
+		node = p.in.kids[p.i]
+		d++
+	}
+	if node == nil {
+		return false
+	}
+	for ; d < height; d++ {
+		in := (*bytesInner[V])(node)
+		i, end := in.span(w.lo, w.hi)
+		if i > end {
+			return false // the bounds are the wrong way round
+		}
+		if w.step < 0 {
+			i, end = end, i
+		}
+		w.path[d] = bytesTurn[V]{in, i, end}
+		node = in.kids[i]
+	}
+	if height > 0 && w.lf != nil {
+		p := &w.path[height-1]
+		if from, to := touchSpan(p.i, p.end); from < to {
+			touchBytes[V](p.in.kids[from:to])
+		}
+	}
+	w.lf = (*bytesLeaf[V])(node)
+	w.from, w.to = w.lf.span(w.lo, w.hi)
+	if w.step > 0 {
+		w.lo = nil // all keys of the leaves to come are above it
+	} else {
+		w.hi = nil
 	}
 	return true
 }

@@ -110,14 +110,6 @@ type mapSpan[K Fixed] struct {
 	hasLo, hasHi, withHi bool
 }
 
-// kid returns the bounds that kid i still has to look at, of a node whose kids
-// first to last the span touches.
-func (s mapSpan[K]) kid(i, first, last int) mapSpan[K] {
-	s.hasLo = s.hasLo && i == first
-	s.hasHi = s.hasHi && i == last
-	return s
-}
-
 // span returns the kids that keys of s can be in, both included.
 func (in *mapInner[K, V]) span(s mapSpan[K]) (first, last int) {
 	last = in.n - 1
@@ -147,18 +139,87 @@ func (lf *mapLeaf[K, V]) span(s mapSpan[K]) (from, to int) {
 
 func (t *Map[K, V]) up(s mapSpan[K]) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		if t.root != nil {
-			ascendMap(t.root, t.height, s, yield)
+		w := mapWalk[K, V]{t: t, s: s, step: 1}
+		for w.next() {
+			for i := w.from; i < w.to; i++ {
+				if !yield(w.lf.keys[i], w.lf.vals[i]) {
+					return
+				}
+			}
 		}
 	}
 }
 
 func (t *Map[K, V]) down(s mapSpan[K]) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		if t.root != nil {
-			descendMap(t.root, t.height, s, yield)
+		w := mapWalk[K, V]{t: t, s: s, step: -1}
+		for w.next() {
+			for i := w.to - 1; i >= w.from; i-- {
+				if !yield(w.lf.keys[i], w.lf.vals[i]) {
+					return
+				}
+			}
 		}
 	}
+}
+
+// mapWalk is bytesWalk for a Map.
+type mapWalk[K Fixed, V any] struct {
+	t        *Map[K, V]
+	s        mapSpan[K]
+	step     int
+	lf       *mapLeaf[K, V]
+	from, to int
+	path     [maxHeight]mapTurn[K, V]
+}
+
+type mapTurn[K Fixed, V any] struct {
+	in     *mapInner[K, V]
+	i, end int
+}
+
+func (w *mapWalk[K, V]) next() bool {
+	d, node, height := 0, w.t.root, w.t.height
+	if w.lf != nil {
+		for d = height - 1; d >= 0 && w.path[d].i == w.path[d].end; d-- {
+		}
+		if d < 0 {
+			return false
+		}
+		p := &w.path[d]
+		p.i += w.step
+		node = p.in.kids[p.i]
+		d++
+	}
+	if node == nil {
+		return false
+	}
+	for ; d < height; d++ {
+		in := (*mapInner[K, V])(node)
+		i, end := in.span(w.s)
+		if i > end {
+			return false // the bounds are the wrong way round
+		}
+		if w.step < 0 {
+			i, end = end, i
+		}
+		w.path[d] = mapTurn[K, V]{in, i, end}
+		node = in.kids[i]
+	}
+	if height > 0 && w.lf != nil {
+		p := &w.path[height-1]
+		if from, to := touchSpan(p.i, p.end); from < to {
+			touchMap[K, V](p.in.kids[from:to])
+		}
+	}
+	w.lf = (*mapLeaf[K, V])(node)
+	w.from, w.to = w.lf.span(w.s)
+	if w.step > 0 {
+		w.s.hasLo = false // all keys of the leaves to come are above it
+	} else {
+		w.s.hasHi = false
+	}
+	return true
 }
 
 // touchMap is touchBytes for the leaves of a Map.
@@ -170,53 +231,4 @@ func touchMap[K Fixed, V any](leaves []unsafe.Pointer) (sum int) {
 		sum += int(lf.n) + lt(lf.keys[mapKeys/2], lf.keys[mapKeys-1])
 	}
 	return sum
-}
-
-func ascendMap[K Fixed, V any](node unsafe.Pointer, height int, s mapSpan[K], yield func(K, V) bool) bool {
-	if height == 0 {
-		lf := (*mapLeaf[K, V])(node)
-		from, to := lf.span(s)
-		vals := lf.vals[from:max(from, to)]
-		for i, k := range lf.keys[from:max(from, to)] {
-			if !yield(k, vals[i]) {
-				return false
-			}
-		}
-		return true
-	}
-	in := (*mapInner[K, V])(node)
-	first, last := in.span(s)
-	for i := first; i <= last; i++ {
-		if height == 1 && i > first && (i-first)%ahead == 1 {
-			touchMap[K, V](in.kids[i:min(i+ahead, last+1)])
-		}
-		if !ascendMap(in.kids[i], height-1, s.kid(i, first, last), yield) {
-			return false
-		}
-	}
-	return true
-}
-
-func descendMap[K Fixed, V any](node unsafe.Pointer, height int, s mapSpan[K], yield func(K, V) bool) bool {
-	if height == 0 {
-		lf := (*mapLeaf[K, V])(node)
-		from, to := lf.span(s)
-		for i := to - 1; i >= from; i-- {
-			if !yield(lf.keys[i], lf.vals[i]) {
-				return false
-			}
-		}
-		return true
-	}
-	in := (*mapInner[K, V])(node)
-	first, last := in.span(s)
-	for i := last; i >= first; i-- {
-		if height == 1 && i < last && (last-i)%ahead == 1 {
-			touchMap[K, V](in.kids[max(i-ahead+1, first) : i+1])
-		}
-		if !descendMap(in.kids[i], height-1, s.kid(i, first, last), yield) {
-			return false
-		}
-	}
-	return true
 }
