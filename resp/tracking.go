@@ -152,7 +152,8 @@ type interest struct {
 // It learns of them from the feed alone, so it does not matter which node or
 // face made them. Keys are known by name, whatever their database, as in Redis.
 type tracker struct {
-	srv *Server
+	srv     *Server
+	running sync.WaitGroup // of run
 
 	mu     sync.Mutex // guards the fields below; taken before session.mu and pushQueue.mu
 	keys   map[string][]interest
@@ -182,7 +183,8 @@ func (tr *tracker) start(s *session) error {
 			return err
 		}
 		tr.stop = make(chan struct{})
-		go tr.run(sub, tr.stop)
+		stop := tr.stop
+		tr.running.Go(func() { tr.run(sub, stop) })
 	}
 	tr.on[s] = struct{}{}
 	if s.bcast {
@@ -234,12 +236,13 @@ func (tr *tracker) drop(c *conn) {
 
 func (tr *tracker) close() {
 	tr.mu.Lock()
-	defer tr.mu.Unlock()
 	tr.closed = true
 	if tr.stop != nil {
 		close(tr.stop)
 		tr.stop = nil
 	}
+	tr.mu.Unlock()
+	tr.running.Wait()
 }
 
 // begin notes that s is about to read key; mu is held.
