@@ -464,7 +464,7 @@ func (x *executor) run(c *call) {
 	h := &writeTx{x: x}
 	x.lost = nil
 	if c.one != nil {
-		c.err, c.panicked = x.transact(h, wall, c, 0)
+		c.panicked, c.err = x.transact(h, wall, c, 0)
 	}
 	for i := 0; i < c.n && c.panicked == nil; i++ {
 		if i > 0 && len(x.open.buf) >= batchBytes {
@@ -473,7 +473,7 @@ func (x *executor) run(c *call) {
 				break
 			}
 		}
-		_, c.panicked = x.transact(h, wall, c, i)
+		c.panicked, _ = x.transact(h, wall, c, i) // its error is its function's to remember
 	}
 	h.x = nil
 	c.pos = x.open.last
@@ -498,7 +498,7 @@ func (c *call) fail(err error) {
 
 // transact runs c's transaction number i: all its writes are in the open batch
 // afterwards, or none.
-func (x *executor) transact(h *writeTx, wall int64, c *call, i int) (err error, p *panicked) {
+func (x *executor) transact(h *writeTx, wall int64, c *call, i int) (p *panicked, err error) {
 	x.tx.begin(max(wall, x.clock+1))
 	returned := false
 	defer func() {
@@ -518,7 +518,7 @@ func (x *executor) transact(h *writeTx, wall int64, c *call, i int) (err error, 
 		err = c.fn(h, i)
 	}
 	returned = true
-	return err, nil
+	return nil, err
 }
 
 // close refuses new calls, answers those that have not run, and returns when

@@ -286,7 +286,7 @@ func fileError(doing string, err error) error {
 		newer   *journal.NewerError
 		coded   *engine.Error
 	)
-	code := engine.CodeInternal
+	var code engine.Code
 	switch {
 	case errors.As(err, &coded):
 		return fmt.Errorf("%s: %w", doing, err)
