@@ -53,6 +53,14 @@ func lt[K Fixed](a, b K) int {
 	return 0
 }
 
+// le is 1 if a <= b.
+func le[K Fixed](a, b K) int {
+	if a <= b {
+		return 1
+	}
+	return 0
+}
+
 // lower returns the number of keys below key. As lowerHead, it reads one key of
 // each group first, so that cache misses overlap. The comparisons are written out
 // because the compiler inlines no function of this size.
@@ -70,14 +78,11 @@ func (lf *mapLeaf[K, V]) lower(key K) int {
 // separators not above it.
 func (in *mapInner[K, V]) route(key K) int {
 	h := in.seps
-	g := groupKeys * (lt(h[7], key) + lt(h[15], key) + lt(h[23], key))
+	g := groupKeys * (le(h[7], key) + le(h[15], key) + le(h[23], key))
 	q := (*[groupKeys]K)(h[g:])
-	i := g + lt(q[0], key) + lt(q[1], key) + lt(q[2], key) + lt(q[3], key) +
-		lt(q[4], key) + lt(q[5], key) + lt(q[6], key) + lt(q[7], key)
-	if i < in.n-1 && h[i&(innerKids-1)] == key {
-		i++
-	}
-	return i
+	i := g + le(q[0], key) + le(q[1], key) + le(q[2], key) + le(q[3], key) +
+		le(q[4], key) + le(q[5], key) + le(q[6], key) + le(q[7], key)
+	return min(i, in.n-1) // the highest key is not above the unused places
 }
 
 func newMapLeaf[K Fixed, V any](own *token) *mapLeaf[K, V] {
