@@ -149,7 +149,7 @@ func (f *Feed) follow(ctx context.Context) error {
 // starts, if known, and where it got to.
 func (f *Feed) tail(ctx context.Context, from *engine.Position, known *bool) error {
 	if !*known {
-		pos, err := f.eng.View(ctx, engine.Read{Level: engine.Local}, func(engine.Tx) error { return nil })
+		pos, err := f.eng.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
 		if err != nil {
 			return err
 		}
