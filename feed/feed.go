@@ -215,8 +215,8 @@ func (f *Feed) beat(stop <-chan struct{}) {
 }
 
 // heartbeat sends the tail's position to every live subscription that had
-// nothing since the last heartbeat. A full buffer is left alone: what is in it
-// moves the position too.
+// nothing since the last heartbeat. A buffer with something in it is left alone:
+// that moves the position too, and heartbeats must not take the room of changes.
 func (f *Feed) heartbeat() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -225,7 +225,7 @@ func (f *Feed) heartbeat() {
 	}
 	f.moved = false
 	for s := range f.subs {
-		if s.live && s.quiet && s.told < f.pos && len(s.ch) < cap(s.ch) {
+		if s.live && s.quiet && s.told < f.pos && len(s.ch) == 0 {
 			s.offer(engine.Change{Pos: f.pos, Time: f.at})
 		}
 		f.moved = f.moved || s.live && s.told < f.pos
