@@ -174,8 +174,9 @@ func (x *executor) do(ctx context.Context, c *call) error {
 	x.mu.Lock()
 	switch {
 	case x.closed != nil:
+		err := x.closed
 		x.mu.Unlock()
-		return x.closed
+		return err
 	case len(x.queue) >= x.opts.QueueCalls:
 		x.mu.Unlock()
 		return engine.Errorf(engine.CodeQueueFull, "%d calls are waiting to run, which is the limit", x.opts.QueueCalls)
