@@ -28,6 +28,7 @@ var law = map[string]may{
 	// leaves: nothing of ours, not even in tests
 	"btree":     {},
 	"journal":   {tests: "journal/memfs"},
+	"raft":      {code: "go.etcd.io/raft/... google.golang.org/protobuf/proto"},
 	"resp/wire": {},
 
 	"journal/memfs": {code: "journal"}, // a crashable disk, for tests
@@ -37,7 +38,7 @@ var law = map[string]may{
 	"engine/enginetest": {code: "engine workload", tests: "engine/embedded"},
 
 	// engines
-	"engine/embedded": {code: "engine btree journal", tests: "engine/enginetest journal/memfs workload"},
+	"engine/embedded": {code: "engine btree journal peer raft", tests: "engine/enginetest journal/memfs workload"},
 
 	// flow and capabilities; their tests run on a real engine
 	"feed": {code: "engine", tests: "engine/embedded"},

@@ -1,0 +1,149 @@
+package raft
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+	"google.golang.org/protobuf/proto"
+)
+
+// MaxVoters is how many nodes of one cluster may have a vote. More would make
+// every write slower and hardly anything safer.
+const MaxVoters = 7
+
+// Members says who is a member. Ids are ascending.
+type Members struct {
+	Voters, Learners []uint64
+	// While a change of several members is under way: the voters of before, and
+	// who becomes a learner at its end.
+	Outgoing, LearnersNext []uint64
+	AutoLeave              bool
+}
+
+// Op is one step of a change of the members.
+type Op uint8
+
+// What a change can do with a node.
+const (
+	AddLearner Op = iota // it gets all data and has no vote
+	Promote              // a learner gets a vote; a stranger becomes a voter
+	Remove               // it is no member any more
+)
+
+// Step is one node's part in a change.
+type Step struct {
+	Op   Op
+	Node uint64
+}
+
+// ErrChangePending is returned while another change of the members is under way.
+var ErrChangePending = errors.New("raft: another change of the members is under way")
+
+// ProposeChange proposes a change of the members: one step, or several that take
+// effect together (joint consensus). Context is given to the machine when the
+// change is applied.
+func (c *Core) ProposeChange(steps []Step, context []byte) error {
+	if !c.role.Leads || !c.role.Ready {
+		return ErrNotLeader
+	}
+	if err := c.checkChange(steps); err != nil {
+		return err
+	}
+	cc := &raftpb.ConfChangeV2{Context: context}
+	for _, s := range steps {
+		typ := [...]raftpb.ConfChangeType{raftpb.ConfChangeAddLearnerNode, raftpb.ConfChangeAddNode, raftpb.ConfChangeRemoveNode}[s.Op]
+		cc.Changes = append(cc.Changes, &raftpb.ConfChangeSingle{Type: typ.Enum(), NodeId: new(s.Node)})
+	}
+	if err := c.rn.ProposeConfChange(cc); err != nil {
+		return ErrBusy
+	}
+	c.changing = true
+	return nil
+}
+
+// checkChange refuses what must not be proposed.
+func (c *Core) checkChange(steps []Step) error {
+	conf := c.rn.Status().Config
+	if len(conf.Voters[1]) > 0 || c.changing {
+		return ErrChangePending
+	}
+	voters := map[uint64]bool{}
+	for id := range conf.Voters[0] {
+		voters[id] = true
+	}
+	for _, s := range steps {
+		switch s.Op {
+		case Promote:
+			voters[s.Node] = true
+		case Remove:
+			delete(voters, s.Node)
+		case AddLearner:
+			if voters[s.Node] {
+				return fmt.Errorf("raft: node %d has a vote already", s.Node)
+			}
+		}
+	}
+	switch {
+	case len(voters) == 0:
+		return errors.New("raft: the last node with a vote cannot be removed")
+	case len(voters) > MaxVoters:
+		return fmt.Errorf("raft: %d nodes with a vote are the limit", MaxVoters)
+	}
+	return nil
+}
+
+// applyChange lets raft apply a committed change and returns the members after
+// it.
+func (c *Core) applyChange(e *raftpb.Entry) (*Members, []byte) {
+	cc := &raftpb.ConfChangeV2{}
+	if e.GetType() == raftpb.EntryConfChange {
+		v1 := &raftpb.ConfChange{}
+		if err := proto.Unmarshal(e.GetData(), v1); err != nil {
+			panic("BUG: a committed change of the members does not decode: " + err.Error())
+		}
+		cc = v1.AsV2()
+	} else if err := proto.Unmarshal(e.GetData(), cc); err != nil {
+		panic("BUG: a committed change of the members does not decode: " + err.Error())
+	}
+	m := membersOf(c.rn.ApplyConfChange(cc))
+	return &m, cc.GetContext()
+}
+
+// CaughtUp returns a learner that has caught up to within lag entries, or 0.
+func (c *Core) CaughtUp(lag uint64) (learner uint64) {
+	commit := c.rn.BasicStatus().GetCommit()
+	c.rn.WithProgress(func(id uint64, typ raft.ProgressType, pr tracker.Progress) {
+		if typ == raft.ProgressTypeLearner && pr.RecentActive && pr.State == tracker.StateReplicate && pr.Match+lag >= commit {
+			learner = id
+		}
+	})
+	return learner
+}
+
+func membersOf(cs *raftpb.ConfState) Members {
+	return Members{
+		Voters: sorted(cs.GetVoters()), Learners: sorted(cs.GetLearners()),
+		Outgoing: sorted(cs.GetVotersOutgoing()), LearnersNext: sorted(cs.GetLearnersNext()), AutoLeave: cs.GetAutoLeave(),
+	}
+}
+
+func sorted(ids []uint64) []uint64 {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	return ids
+}
+
+func (m Members) conf() *raftpb.ConfState {
+	return &raftpb.ConfState{
+		Voters: m.Voters, Learners: m.Learners, VotersOutgoing: m.Outgoing, LearnersNext: m.LearnersNext, AutoLeave: new(m.AutoLeave),
+	}
+}
+
+// Has reports whether a node is a member of any kind.
+func (m Members) Has(id uint64) bool {
+	return slices.Contains(m.Voters, id) || slices.Contains(m.Learners, id) || slices.Contains(m.Outgoing, id) || slices.Contains(m.LearnersNext, id)
+}

@@ -1,0 +1,416 @@
+// Package raft keeps one log the same on several nodes.
+//
+// It knows opaque entries, terms, votes and who is a member, and drives
+// go.etcd.io/raft/v3; it must not know what an entry means, nor files, sockets
+// or the wall clock: it declares the Log, Net and Machine that it needs. Core is
+// the part without goroutines: whoever holds it steps it, so that a test can run
+// a whole cluster in one goroutine. Node is Core with the goroutines around it.
+package raft
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+)
+
+// Message is what one node tells another. A node takes it to pieces with
+// Unmarshal, which bounds it.
+type Message = raftpb.Message
+
+// Limits and defaults.
+const (
+	DefaultElectionTicks  = 10
+	DefaultHeartbeatTicks = 1
+	DefaultMessageBytes   = 1 << 20   // of entries in one message, one entry always fits
+	DefaultInflight       = 64        // messages on their way to a follower
+	DefaultInflightBytes  = 32 << 20  // of entries on their way to a follower
+	MaxUncommittedBytes   = 512 << 20 // of proposals that no quorum has yet; more are refused
+	MaxApplyBytes         = 64 << 20  // of entries that are being applied
+)
+
+// ErrNotLeader is returned for a proposal to a node that does not lead, or no
+// longer in the term that the proposal was made for. It will never be committed.
+var ErrNotLeader = errors.New("raft: not the leader of that term")
+
+// ErrBusy is returned for a proposal that the leader cannot take now. It will
+// never be committed.
+var ErrBusy = errors.New("raft: too much is uncommitted")
+
+// Kind tells what an entry is for.
+type Kind uint8
+
+const (
+	Data   Kind = iota // opaque; empty: a leader's first entry
+	Change             // of the members; its data is encoded by this package
+)
+
+// Entry is one entry of the log. Nobody modifies Data.
+type Entry struct {
+	Index, Term uint64
+	Kind        Kind
+	Data        []byte
+	Members     *Members // set when a Change is applied: who is a member after it
+	Context     []byte   // of a Change that is applied: what its proposer gave with it
+}
+
+// Vote is what a node must never forget: its term and whom it voted for in it.
+type Vote struct{ Term, For uint64 }
+
+// Base is the state that a log goes on from: all up to Index has been applied.
+type Base struct {
+	Index, Term uint64
+	Members     Members
+}
+
+// Role is what a node is at one time.
+type Role struct {
+	Term   uint64
+	Leader uint64 // 0: none is known
+	Leads  bool   // this node leads; it may take proposals once Ready is also set
+	Ready  bool   // an entry of its own term has been applied
+}
+
+// Config of a Core.
+type Config struct {
+	ID             uint64
+	ElectionTicks  int    // without a leader before a node stands; 0: DefaultElectionTicks
+	HeartbeatTicks int    // 0: DefaultHeartbeatTicks
+	MessageBytes   uint64 // 0: DefaultMessageBytes
+	Inflight       int    // 0: DefaultInflight
+	Start          uint64 // tells this start of the node from earlier ones, in reads; any number
+	Applied        uint64 // the machine holds all up to this index
+	Log            *Store
+	Logger         *slog.Logger
+}
+
+// Ready is what a Core wants done. Messages may be sent at once. Save must be
+// made durable, in the order of the Readys, and then be given to Saved; Apply
+// likewise, to Applied.
+type Ready struct {
+	Messages []*Message
+	Save     *Save
+	Apply    *Apply
+	Reads    []Read
+	Role     *Role // has changed
+}
+
+// Save is what must be durable before its answers go out.
+type Save struct {
+	Vote      Vote // the newest; zero: as before
+	Entries   []*raftpb.Entry
+	Snapshot  *raftpb.Snapshot // to be installed before all else; Data is what its sender gave
+	responses []*Message
+}
+
+// Apply is committed entries.
+type Apply struct {
+	Entries []Entry
+	resp    []*Message
+}
+
+// Read is the answer to ReadIndex: once all up to Index is applied, the machine
+// shows at least all that was committed when the read was asked for.
+type Read struct{ ID, Index uint64 }
+
+// Core is one node without goroutines. It is not safe for concurrent use.
+type Core struct {
+	cfg     Config
+	rn      *raft.RawNode
+	store   *Store
+	role    Role
+	applied uint64
+	held    []uint64 // reads that wait for the leader's first entry
+	// A change of the members was proposed by this leader and is not committed.
+	// The library would put an empty entry in the place of a second one.
+	changing bool
+}
+
+// NewCore starts a node from its log.
+func NewCore(c Config) (*Core, error) {
+	c.ElectionTicks = or(c.ElectionTicks, DefaultElectionTicks)
+	c.HeartbeatTicks = or(c.HeartbeatTicks, DefaultHeartbeatTicks)
+	c.MessageBytes = or(c.MessageBytes, DefaultMessageBytes)
+	c.Inflight = or(c.Inflight, DefaultInflight)
+	rn, err := raft.NewRawNode(&raft.Config{
+		ID: c.ID, ElectionTick: c.ElectionTicks, HeartbeatTick: c.HeartbeatTicks,
+		Storage: c.Log, Applied: c.Applied, AsyncStorageWrites: true,
+		MaxSizePerMsg: c.MessageBytes, MaxCommittedSizePerReady: MaxApplyBytes,
+		MaxUncommittedEntriesSize: MaxUncommittedBytes,
+		MaxInflightMsgs:           c.Inflight, MaxInflightBytes: DefaultInflightBytes + c.MessageBytes,
+		CheckQuorum: true, PreVote: true, DisableProposalForwarding: true, StepDownOnRemoval: true,
+		Logger: logger{c.Logger},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start raft: %w", err)
+	}
+	return &Core{cfg: c, rn: rn, store: c.Log, applied: c.Applied}, nil
+}
+
+func or[N int | uint64](n, def N) N {
+	if n == 0 {
+		return def
+	}
+	return n
+}
+
+// Tick tells that time goes by.
+func (c *Core) Tick() { c.rn.Tick() }
+
+// Campaign stands for election at once.
+func (c *Core) Campaign() { _ = c.rn.Campaign() } // it says only that it cannot
+
+// Step takes a message of another node. Messages that no other node may send are
+// refused.
+func (c *Core) Step(m *Message) error {
+	if m.GetTo() != c.cfg.ID || raft.IsLocalMsgTarget(m.GetFrom()) || m.GetFrom() == 0 || m.GetType() == raftpb.MsgProp {
+		return fmt.Errorf("raft: a message %v from %d to %d is not for this node", m.GetType(), m.GetFrom(), m.GetTo())
+	}
+	if m.GetType() == raftpb.MsgReadIndex && c.role.Leads && !c.role.Ready {
+		return nil // it will be asked again
+	}
+	if err := c.rn.Step(m); err != nil && !errors.Is(err, raft.ErrProposalDropped) && !errors.Is(err, raft.ErrStepPeerNotFound) {
+		return fmt.Errorf("raft: %w", err)
+	}
+	return nil
+}
+
+// Propose appends data to the log if this node leads in the term.
+func (c *Core) Propose(term uint64, data []byte) error {
+	if s := c.rn.BasicStatus(); s.RaftState != raft.StateLeader || s.GetTerm() != term || s.LeadTransferee != 0 {
+		return ErrNotLeader
+	}
+	if err := c.rn.Propose(data); err != nil {
+		return ErrBusy
+	}
+	return nil
+}
+
+// ReadIndex asks for the index that a linearizable read has to wait for. The
+// answer comes in Ready.Reads; it is lost when a message is lost or the leader
+// changes, and must then be asked for again.
+func (c *Core) ReadIndex(id uint64) {
+	if planted("stale-read") {
+		c.held = append(c.held, id)
+		return
+	}
+	if c.role.Leads && !c.role.Ready {
+		c.held = append(c.held, id)
+		return
+	}
+	c.rn.ReadIndex(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, c.cfg.Start), id))
+}
+
+// Transfer hands the leadership to another node, or to the one that is most up
+// to date for 0. It reports whether there is one.
+func (c *Core) Transfer(to uint64) bool {
+	if !c.role.Leads {
+		return false
+	}
+	if to == 0 {
+		var best uint64
+		c.rn.WithProgress(func(id uint64, typ raft.ProgressType, pr tracker.Progress) {
+			if id != c.cfg.ID && typ == raft.ProgressTypePeer && pr.RecentActive && pr.Match >= best {
+				to, best = id, pr.Match
+			}
+		})
+	}
+	if to == 0 || to == c.cfg.ID {
+		return false
+	}
+	c.rn.TransferLeader(to)
+	return true
+}
+
+// Unreachable tells that messages to a node are being lost.
+func (c *Core) Unreachable(id uint64) { c.rn.ReportUnreachable(id) }
+
+// SnapshotSent tells how the sending of a snapshot ended.
+func (c *Core) SnapshotSent(to uint64, ok bool) {
+	status := raft.SnapshotFinish
+	if !ok {
+		status = raft.SnapshotFailure
+	}
+	c.rn.ReportSnapshot(to, status)
+}
+
+// Ready returns what is to be done, and whether there is anything.
+func (c *Core) Ready() (Ready, bool) {
+	if !c.rn.HasReady() {
+		return c.answerHeld(Ready{})
+	}
+	rd := c.rn.Ready()
+	var out Ready
+	for _, m := range rd.Messages {
+		switch {
+		case m.GetTo() == raft.LocalAppendThread:
+			out.Save = &Save{Vote: Vote{m.GetTerm(), m.GetVote()}, Entries: m.GetEntries(), Snapshot: m.GetSnapshot(), responses: m.GetResponses()}
+		case m.GetTo() == raft.LocalApplyThread:
+			out.Apply = c.newApply(m)
+		default:
+			out.Messages = append(out.Messages, m)
+		}
+	}
+	for _, s := range rd.ReadStates {
+		if len(s.RequestCtx) == 16 && binary.LittleEndian.Uint64(s.RequestCtx) == c.cfg.Start {
+			out.Reads = append(out.Reads, Read{binary.LittleEndian.Uint64(s.RequestCtx[8:]), s.Index})
+		}
+	}
+	c.newRole(&out)
+	return c.answerHeld(out)
+}
+
+// answerHeld asks for the reads that had to wait.
+func (c *Core) answerHeld(out Ready) (Ready, bool) {
+	if planted("stale-read") {
+		for _, id := range c.held {
+			out.Reads = append(out.Reads, Read{id, c.applied})
+		}
+		c.held = nil
+	}
+	busy := out.Save != nil || out.Apply != nil || out.Role != nil || len(out.Messages)+len(out.Reads) > 0
+	if len(c.held) > 0 && (!c.role.Leads || c.role.Ready) {
+		held := c.held
+		c.held = nil
+		for _, id := range held {
+			c.ReadIndex(id)
+		}
+		busy = true // the next Ready has more
+	}
+	return out, busy
+}
+
+// newRole finds out whether the role has changed.
+func (c *Core) newRole(out *Ready) {
+	s := c.rn.BasicStatus()
+	r := Role{Term: s.GetTerm(), Leader: s.Lead, Leads: s.RaftState == raft.StateLeader}
+	r.Ready = r.Leads && c.role.Leads && c.role.Term == r.Term && c.role.Ready
+	if r != c.role {
+		c.changing = c.changing && r.Leads && r.Term == c.role.Term
+		c.role = r
+		out.Role = &r
+	}
+}
+
+// newApply puts committed entries into our form. A change of the members takes
+// effect for raft here, when its entry is committed; the machine learns of it
+// when it applies the entry.
+func (c *Core) newApply(m *Message) *Apply {
+	a := &Apply{Entries: make([]Entry, len(m.GetEntries())), resp: m.GetResponses()}
+	for i, e := range m.GetEntries() {
+		a.Entries[i] = fromPB(e)
+		if e.GetType() != raftpb.EntryNormal || len(e.GetData()) == 0 {
+			c.changing = false
+		}
+		if e.GetType() == raftpb.EntryNormal {
+			continue
+		}
+		a.Entries[i].Members, a.Entries[i].Context = c.applyChange(e)
+	}
+	return a
+}
+
+// Saved tells that s is durable. It returns the messages that may now go out.
+func (c *Core) Saved(s *Save) []*Message {
+	var out []*Message
+	for _, m := range s.responses {
+		if m.GetTo() == c.cfg.ID {
+			_ = c.rn.Step(m) // its own word
+		} else {
+			out = append(out, m)
+		}
+	}
+	s.responses = nil
+	return out
+}
+
+// Others takes from s the messages for other nodes, which may be sent as soon as
+// s is durable, before Saved is told.
+func (s *Save) Others(self uint64) (out []*Message) {
+	keep := s.responses[:0]
+	for _, m := range s.responses {
+		if m.GetTo() == self {
+			keep = append(keep, m)
+		} else {
+			out = append(out, m)
+		}
+	}
+	s.responses = keep
+	return out
+}
+
+// Applied tells that the machine has applied a. The role may be ready by that.
+func (c *Core) Applied(a *Apply) *Role {
+	for _, m := range a.resp {
+		_ = c.rn.Step(m) // its own word
+	}
+	if n := len(a.Entries); n > 0 {
+		c.applied = max(c.applied, a.Entries[n-1].Index)
+		return c.ready(a.Entries[n-1].Term)
+	}
+	return nil
+}
+
+// ready marks the role as ready if an entry of the node's own term was applied.
+func (c *Core) ready(term uint64) *Role {
+	if !c.role.Leads || c.role.Ready || (term != c.role.Term && !planted("early-leader")) {
+		return nil
+	}
+	c.role.Ready = true
+	r := c.role
+	return &r
+}
+
+// Role returns the present role.
+func (c *Core) Role() Role { return c.role }
+
+// Follower is what the leader knows of another node.
+type Follower struct {
+	ID      uint64
+	Match   uint64 // it has all up to this index durable
+	Learner bool
+	Active  bool   // it has answered since the last check
+	State   string // probe, replicate or snapshot
+}
+
+// Status is for operators.
+type Status struct {
+	Role
+	Commit, Applied uint64
+	Followers       []Follower // of a leader; itself too
+}
+
+// Status returns figures for operators.
+func (c *Core) Status() Status {
+	b := c.rn.BasicStatus()
+	s := Status{Role: c.role, Commit: b.GetCommit(), Applied: c.applied}
+	if c.role.Leads {
+		c.rn.WithProgress(func(id uint64, typ raft.ProgressType, pr tracker.Progress) {
+			s.Followers = append(s.Followers, Follower{id, pr.Match, typ == raft.ProgressTypeLearner, pr.RecentActive || id == c.cfg.ID, pr.State.String()})
+		})
+	}
+	return s
+}
+
+// logger hands what the library says to slog, one level down: what it takes for
+// news is noise to an operator.
+type logger struct{ l *slog.Logger }
+
+func (g logger) Debug(...any)             {}
+func (g logger) Debugf(string, ...any)    {}
+func (g logger) Info(v ...any)            { g.l.Debug("raft: " + fmt.Sprint(v...)) }
+func (g logger) Infof(f string, v ...any) { g.l.Debug("raft: " + fmt.Sprintf(f, v...)) }
+func (g logger) Warning(v ...any)         { g.l.Info("raft: " + fmt.Sprint(v...)) }
+func (g logger) Warningf(f string, v ...any) {
+	g.l.Info("raft: " + fmt.Sprintf(f, v...))
+}
+func (g logger) Error(v ...any)            { g.l.Warn("raft: " + fmt.Sprint(v...)) }
+func (g logger) Errorf(f string, v ...any) { g.l.Warn("raft: " + fmt.Sprintf(f, v...)) }
+func (g logger) Fatal(v ...any)            { panic("raft: " + fmt.Sprint(v...)) }
+func (g logger) Fatalf(f string, v ...any) { panic("raft: " + fmt.Sprintf(f, v...)) }
+func (g logger) Panic(v ...any)            { panic("raft: " + fmt.Sprint(v...)) }
+func (g logger) Panicf(f string, v ...any) { panic("raft: " + fmt.Sprintf(f, v...)) }

@@ -1,0 +1,478 @@
+package raft
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// MaxInbox is how many messages of other nodes wait to be stepped; more are
+// dropped, as a network may.
+const MaxInbox = 8192
+
+// diskRetry is how long a full disk is left alone before the next try.
+const diskRetry = 200 * time.Millisecond
+
+// Net carries messages to other nodes.
+type Net interface {
+	// Send queues a message, or loses it, and never blocks. It reports whether
+	// there is hope.
+	Send(to uint64, msg []byte) bool
+	// SendSnapshot delivers a message and a stream, and returns when the other
+	// side has it all durable.
+	SendSnapshot(ctx context.Context, to uint64, msg []byte, r io.Reader) error
+}
+
+// Machine is what the log is for. All methods but OpenSnapshot and Temporary are
+// called by one goroutine, in the order of the log.
+type Machine interface {
+	// Apply applies committed entries.
+	Apply(entries []Entry)
+	// Install makes the received snapshot the state, durably. file is what
+	// Receive was told.
+	Install(b Base, file []byte) error
+	// Lead tells that this node leads in the term and that all entries of
+	// earlier terms are applied: proposals may be made.
+	Lead(term uint64)
+	// Follow tells that this node does not lead; leader is 0 if none is known.
+	Follow(term, leader uint64)
+	// Refused tells that a proposal was not taken and will never be committed.
+	Refused(p *Proposal, err error)
+	// OpenSnapshot opens the newest snapshot on disk.
+	OpenSnapshot() (Base, io.ReadCloser, error)
+	// Temporary reports whether the same call of Log may succeed later: there
+	// was no room.
+	Temporary(err error) bool
+	// Fail tells that the node has stopped, because its log failed.
+	Fail(err error)
+}
+
+// Proposal is data for the log, made by the leader of a term.
+type Proposal struct {
+	Term uint64
+	Data []byte
+}
+
+// NodeConfig is a Config and what the goroutines need.
+type NodeConfig struct {
+	Config
+	Net     Net
+	Machine Machine
+	Tick    <-chan time.Time // the clock
+	Lone    bool             // the only voter: stand for election at once
+}
+
+// Node is a Core with its goroutines: one steps it, one writes to disk, one
+// applies. All methods are safe for concurrent use.
+type Node struct {
+	cfg   NodeConfig
+	core  *Core
+	store *Store
+
+	events queue[event]
+	saves  queue[*Save]
+	tasks  queue[task]
+
+	stop    context.CancelFunc
+	ctx     context.Context
+	running sync.WaitGroup
+	status  atomic.Pointer[Status]
+	full    atomic.Bool // the disk has no room: nothing is being saved
+	dropped atomic.Uint64
+
+	reads   reads           // of the stepping goroutine, as all below
+	stalled int             // ticks that the disk has been full while leading
+	sending map[uint64]bool // snapshots on their way
+}
+
+// event is something that the stepping goroutine has to deal with. One field is set.
+type event struct {
+	msg     *Message
+	prop    *Proposal
+	saved   []*Save
+	applied *Apply
+	read    *readWait
+	fn      func(*Core)
+}
+
+// task is something that the applying goroutine has to do. One field is set.
+type task struct {
+	apply   *Apply
+	role    *Role
+	refused *Proposal
+	err     error // why refused
+	install func()
+}
+
+// Start starts a node.
+func Start(cfg NodeConfig) (*Node, error) {
+	core, err := NewCore(cfg.Config)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, core: core, store: cfg.Log, sending: map[uint64]bool{}}
+	n.ctx, n.stop = context.WithCancel(context.Background())
+	n.events.init()
+	n.saves.init()
+	n.tasks.init()
+	n.status.Store(&Status{})
+	if cfg.Lone {
+		core.Campaign()
+	}
+	n.running.Go(n.step)
+	n.running.Go(n.disk)
+	n.running.Go(n.apply)
+	return n, nil
+}
+
+// Close stops the node. What is not durable is as good as lost.
+func (n *Node) Close() {
+	n.stop()
+	n.saves.close()
+	n.tasks.close()
+	n.events.close()
+	n.running.Wait()
+}
+
+// Status returns figures for operators, at most a tick old.
+func (n *Node) Status() Status { return *n.status.Load() }
+
+// Dropped returns how many messages were lost because too many waited.
+func (n *Node) Dropped() uint64 { return n.dropped.Load() }
+
+// Receive takes a message of another node.
+func (n *Node) Receive(from uint64, msg []byte) error {
+	m := &Message{}
+	if err := proto.Unmarshal(msg, m); err != nil {
+		return err
+	}
+	if m.GetFrom() != from {
+		return errors.New("raft: a message with a false sender")
+	}
+	if n.events.size() >= MaxInbox {
+		n.dropped.Add(1)
+		return nil
+	}
+	n.events.push(event{msg: m})
+	return nil
+}
+
+// ReceiveSnapshot takes the message that came with a snapshot, once the machine
+// has the snapshot in the place that file names.
+func (n *Node) ReceiveSnapshot(from uint64, msg, file []byte) error {
+	m := &Message{}
+	if err := proto.Unmarshal(msg, m); err != nil {
+		return err
+	}
+	if m.GetFrom() != from || m.GetType() != raftpb.MsgSnap || m.GetSnapshot() == nil {
+		return errors.New("raft: not a snapshot of that sender")
+	}
+	m.Snapshot.Data = file
+	n.events.push(event{msg: m})
+	return nil
+}
+
+// Propose hands p over. What becomes of it the machine learns.
+func (n *Node) Propose(p *Proposal) { n.events.push(event{prop: p}) }
+
+// Do runs fn on the core soon, in the goroutine that steps it, and returns when
+// it has run. The error is that of ctx, or says that the node is closed.
+func (n *Node) Do(ctx context.Context, fn func(*Core)) error {
+	done := make(chan struct{})
+	n.events.push(event{fn: func(c *Core) { fn(c); close(done) }})
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-n.ctx.Done():
+		return errClosed
+	}
+}
+
+var errClosed = errors.New("raft: the node is closed")
+
+// step is the goroutine that owns the core.
+func (n *Node) step() {
+	var batch []event
+	for {
+		select {
+		case <-n.ctx.Done():
+			return
+		case <-n.cfg.Tick:
+			n.tick()
+		case <-n.events.wake:
+		}
+		batch = n.events.take(batch[:0])
+		for i := range batch {
+			n.handle(&batch[i])
+			batch[i] = event{}
+		}
+		n.askReads()
+		for {
+			rd, busy := n.core.Ready()
+			if !busy {
+				break
+			}
+			n.carryOut(rd)
+		}
+	}
+}
+
+func (n *Node) tick() {
+	n.core.Tick()
+	n.reads.tick()
+	n.promote()
+	if n.full.Load() && n.core.Role().Leads {
+		if n.stalled++; n.stalled == 20 {
+			n.core.Transfer(0) // to one that can write
+			n.stalled = 0
+		}
+	} else {
+		n.stalled = 0
+	}
+	s := n.core.Status()
+	n.status.Store(&s)
+}
+
+// promoteLag is how many entries a learner may be behind when it gets a vote.
+const promoteLag = 1024
+
+// promote gives a vote to a learner that has caught up.
+func (n *Node) promote() {
+	if id := n.core.CaughtUp(promoteLag); id != 0 && n.core.Role().Ready {
+		_ = n.core.ProposeChange([]Step{{Promote, id}}, nil) // it is tried again at the next tick
+	}
+}
+
+func (n *Node) handle(e *event) {
+	switch {
+	case e.msg != nil:
+		if err := n.core.Step(e.msg); err != nil {
+			n.cfg.Logger.Warn("a message of another node was not taken", "err", err)
+		}
+	case e.prop != nil:
+		err := ErrBusy
+		if !n.full.Load() {
+			err = n.core.Propose(e.prop.Term, e.prop.Data)
+		}
+		if err != nil {
+			n.tasks.push(task{refused: e.prop, err: err})
+		}
+	case e.saved != nil:
+		for _, s := range e.saved {
+			n.core.Saved(s)
+		}
+	case e.applied != nil:
+		if role := n.core.Applied(e.applied); role != nil {
+			n.tasks.push(task{role: role})
+		}
+		n.reads.applied(n.core.applied)
+	case e.read != nil:
+		n.reads.waiting = append(n.reads.waiting, e.read)
+	case e.fn != nil:
+		e.fn(n.core)
+	}
+}
+
+// carryOut hands what the core wants done to those who do it.
+func (n *Node) carryOut(rd Ready) {
+	if rd.Role != nil {
+		n.tasks.push(task{role: rd.Role})
+		n.reads.lost()
+		s := n.core.Status()
+		n.status.Store(&s)
+	}
+	for _, m := range rd.Messages {
+		n.send(m)
+	}
+	if rd.Save != nil {
+		n.saves.push(rd.Save)
+	}
+	if rd.Apply != nil {
+		n.tasks.push(task{apply: rd.Apply})
+	}
+	for _, r := range rd.Reads {
+		n.reads.confirmed(r, n.core.applied)
+	}
+}
+
+func (n *Node) send(m *Message) {
+	if m.GetType() == raftpb.MsgSnap {
+		n.sendSnapshot(m)
+		return
+	}
+	b, err := proto.Marshal(m)
+	if err != nil {
+		panic("BUG: marshal a message: " + err.Error())
+	}
+	if !n.cfg.Net.Send(m.GetTo(), b) {
+		n.events.push(event{fn: func(c *Core) { c.Unreachable(m.GetTo()) }})
+	}
+}
+
+// sendSnapshot streams the newest snapshot, which may be newer than the message
+// says.
+func (n *Node) sendSnapshot(m *Message) {
+	to := m.GetTo()
+	if n.sending[to] {
+		return
+	}
+	n.sending[to] = true
+	n.running.Go(func() {
+		err := n.stream(m)
+		if err != nil && n.ctx.Err() == nil {
+			n.cfg.Logger.Warn("a snapshot did not reach another node; it will be tried again", "node", to, "err", err)
+		}
+		n.events.push(event{fn: func(c *Core) {
+			delete(n.sending, to)
+			c.SnapshotSent(to, err == nil)
+		}})
+	})
+}
+
+func (n *Node) stream(m *Message) error {
+	base, r, err := n.cfg.Machine.OpenSnapshot()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	m.Snapshot = base.pb(nil)
+	msg, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return n.cfg.Net.SendSnapshot(n.ctx, m.GetTo(), msg, r)
+}
+
+// disk is the goroutine that makes Saves durable.
+func (n *Node) disk() {
+	var saves []*Save
+	for n.saves.wait(n.ctx) {
+		saves = n.saves.take(saves[:0])
+		for rest := saves; len(rest) > 0; {
+			k := 1
+			for k < len(rest) && rest[k].Snapshot == nil {
+				k++
+			}
+			if err := n.save(rest[:k]); err != nil {
+				if n.ctx.Err() == nil {
+					n.cfg.Machine.Fail(err)
+					n.stop()
+				}
+				return
+			}
+			n.events.push(event{saved: append([]*Save(nil), rest[:k]...)})
+			rest = rest[k:]
+		}
+	}
+}
+
+// save makes some Saves durable with one sync; only the first may have a
+// snapshot. It waits while the disk is full.
+func (n *Node) save(group []*Save) error {
+	if planted("ack-before-fsync") {
+		n.answer(group)
+	}
+	if s := group[0].Snapshot; s != nil {
+		if err := n.install(s); err != nil {
+			return err
+		}
+	}
+	for {
+		err := n.trySave(group)
+		if err == nil {
+			break
+		}
+		if !n.cfg.Machine.Temporary(err) {
+			return err
+		}
+		if !n.full.Swap(true) {
+			n.cfg.Logger.Error("the disk is full; this node keeps up no longer until there is room", "err", err)
+		}
+		select {
+		case <-time.After(diskRetry):
+		case <-n.ctx.Done():
+			return n.ctx.Err()
+		}
+	}
+	if n.full.Swap(false) {
+		n.cfg.Logger.Info("the disk has room again")
+	}
+	n.answer(group)
+	return nil
+}
+
+func (n *Node) trySave(group []*Save) error {
+	for _, s := range group {
+		if err := n.store.Append(s); err != nil {
+			return err
+		}
+	}
+	return n.store.Sync(group...)
+}
+
+// answer sends what other nodes were waiting to hear.
+func (n *Node) answer(group []*Save) {
+	for _, s := range group {
+		for _, m := range s.Others(n.cfg.ID) {
+			n.send(m)
+		}
+	}
+}
+
+// install has the applying goroutine take the snapshot over, after all that was
+// committed before it.
+func (n *Node) install(s *raftpb.Snapshot) error {
+	done := make(chan error, 1)
+	n.tasks.push(task{install: func() {
+		base, file := BaseOf(s)
+		err := n.cfg.Machine.Install(base, file)
+		if err == nil {
+			err = n.store.Installed(base)
+		}
+		done <- err
+	}})
+	select {
+	case err := <-done:
+		return err
+	case <-n.ctx.Done():
+		return n.ctx.Err()
+	}
+}
+
+// apply is the goroutine that owns the machine.
+func (n *Node) apply() {
+	var tasks []task
+	leads := false
+	for n.tasks.wait(n.ctx) {
+		tasks = n.tasks.take(tasks[:0])
+		for i := range tasks {
+			switch t := &tasks[i]; {
+			case t.apply != nil:
+				n.cfg.Machine.Apply(t.apply.Entries)
+				n.events.push(event{applied: t.apply})
+			case t.refused != nil:
+				n.cfg.Machine.Refused(t.refused, t.err)
+			case t.install != nil:
+				t.install()
+			case t.role != nil && t.role.Ready:
+				leads = true
+				n.cfg.Machine.Lead(t.role.Term)
+			case t.role != nil:
+				leads = false
+				n.cfg.Machine.Follow(t.role.Term, t.role.Leader)
+			}
+			tasks[i] = task{}
+		}
+	}
+	if leads {
+		n.cfg.Machine.Follow(0, 0)
+	}
+}

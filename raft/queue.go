@@ -1,0 +1,63 @@
+package raft
+
+import (
+	"context"
+	"sync"
+)
+
+// queue hands values from any goroutine to one that takes them all at once.
+type queue[T any] struct {
+	mu     sync.Mutex // guards the fields below
+	items  []T
+	closed bool
+	wake   chan struct{} // capacity 1: there is something
+}
+
+func (q *queue[T]) init() { q.wake = make(chan struct{}, 1) }
+
+// push adds v and never blocks. After close it does nothing.
+func (q *queue[T]) push(v T) {
+	q.mu.Lock()
+	if !q.closed {
+		q.items = append(q.items, v)
+	}
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take moves all values to into.
+func (q *queue[T]) take(into []T) []T {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	into = append(into, q.items...)
+	clear(q.items)
+	q.items = q.items[:0]
+	return into
+}
+
+// wait waits until there is something, and reports false once ctx has ended.
+func (q *queue[T]) wait(ctx context.Context) bool {
+	select {
+	case <-q.wake:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (q *queue[T]) size() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items)
+}
+
+// close drops what is there and all that comes.
+func (q *queue[T]) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.items = nil
+}

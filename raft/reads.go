@@ -1,0 +1,116 @@
+package raft
+
+import "context"
+
+// readResend is after how many ticks a read that got no answer is asked for again.
+const readResend = 4
+
+// reads groups reads: those that come while one question is on its way are
+// answered together by the next one. Only the stepping goroutine touches it.
+type reads struct {
+	waiting []*readWait // not yet asked for
+	asked   []*readWait // in the question that is on its way
+	id      uint64      // of that question
+	age     int         // of it, in ticks
+	late    []lateReads // confirmed, but not yet applied
+}
+
+type lateReads struct {
+	index uint64
+	waits []*readWait
+}
+
+type readWait struct {
+	ctx  context.Context
+	term uint64     // in which this node must lead all the time; 0: it need not
+	done chan error // capacity 1
+}
+
+// ReadIndex returns once the machine has applied all that was committed, on any
+// node, when it was called. Before that it returns ctx's error when ctx ends.
+func (n *Node) ReadIndex(ctx context.Context) error { return n.readIndex(ctx, 0) }
+
+// Confirm is ReadIndex for a node that leads in the term: it returns ErrNotLeader
+// unless the node still led in it when a majority was asked.
+func (n *Node) Confirm(ctx context.Context, term uint64) error { return n.readIndex(ctx, term) }
+
+func (n *Node) readIndex(ctx context.Context, term uint64) error {
+	w := &readWait{ctx: ctx, term: term, done: make(chan error, 1)}
+	n.events.push(event{read: w})
+	select {
+	case err := <-w.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-n.ctx.Done():
+		return errClosed
+	}
+}
+
+// askReads sends a question for those that wait, if none is on its way.
+func (n *Node) askReads() {
+	r := &n.reads
+	if len(r.asked) > 0 || len(r.waiting) == 0 {
+		return
+	}
+	role := n.core.Role()
+	for _, w := range r.waiting {
+		switch {
+		case w.term != 0 && (!role.Leads || role.Term != w.term):
+			w.done <- ErrNotLeader
+		case w.ctx.Err() == nil:
+			r.asked = append(r.asked, w)
+		}
+	}
+	clear(r.waiting)
+	r.waiting = r.waiting[:0]
+	if len(r.asked) > 0 {
+		r.id++
+		r.age = 0
+		n.core.ReadIndex(r.id)
+	}
+}
+
+// confirmed takes the answer to a question.
+func (r *reads) confirmed(a Read, applied uint64) {
+	if a.ID != r.id || len(r.asked) == 0 {
+		return // of a question that was given up
+	}
+	waits := append([]*readWait(nil), r.asked...)
+	clear(r.asked)
+	r.asked = r.asked[:0]
+	r.late = append(r.late, lateReads{a.Index, waits})
+	r.applied(applied)
+}
+
+// applied wakes those who waited for an index up to this one.
+func (r *reads) applied(index uint64) {
+	keep := r.late[:0]
+	for _, l := range r.late {
+		if l.index > index {
+			keep = append(keep, l)
+			continue
+		}
+		for _, w := range l.waits {
+			w.done <- nil
+		}
+	}
+	clear(r.late[len(keep):])
+	r.late = keep
+}
+
+// lost has the question on its way asked again: its answer will not come.
+func (r *reads) lost() {
+	r.waiting = append(r.waiting, r.asked...)
+	clear(r.asked)
+	r.asked = r.asked[:0]
+}
+
+func (r *reads) tick() {
+	if len(r.asked) == 0 {
+		return
+	}
+	if r.age++; r.age >= readResend {
+		r.lost()
+	}
+}
