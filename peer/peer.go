@@ -1,0 +1,140 @@
+// Package peer is the port between the nodes of a cluster: who is who, and how
+// they talk to each other.
+//
+// It knows certificates, TLS, connections and frames; it must not know what a
+// message means, nor raft, keys, engines or the files of the data. Whatever
+// crosses it is opaque bytes, JSON that its owner understands, or a whole
+// connection that is handed on. DESIGN.md has the formats and the invariants.
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// Protocols of the port itself, told apart by ALPN. The names are on the wire:
+// do not change. Others are opened with Port.Dial and served with Port.Protocol.
+const (
+	ProtocolRaft = "skerry-raft/1" // messages, one way, from the node that dialled
+	ProtocolSnap = "skerry-snap/1" // one snapshot
+	ProtocolCall = "skerry-call/1" // one call
+)
+
+// Limits. Where Options has a field of the same meaning, its zero means this.
+const (
+	MaxMessageBytes = 256 << 20 // Bytes of one message; Send refuses a longer one, a longer one that arrives ends the connection
+	MaxQueue        = 8192      // messages that wait for one node; Send refuses more
+	MaxQueueBytes   = 64 << 20  // Bytes of the messages that wait for one node; one message always fits
+	MaxCallBytes    = 4 << 20   // Bytes of one call's argument, and of its answer
+	MaxCalls        = 128       // calls that are answered at once; more get CodeBusy
+	MaxMetaBytes    = 1 << 20   // Bytes of what describes a snapshot
+	MaxSnapshots    = 4         // snapshots that are taken in at once; more get CodeBusy
+	MaxHelloBytes   = 16 << 10  // Bytes of a greeting
+	MaxGuests       = 64        // connections that have not proved yet who they are; the oldest makes room for a new one
+	MaxConns        = 1024      // connections that have; more get CodeBusy
+	MaxInvitations  = 65_535    // invitations that a cluster gives out in its life, so also the highest node id
+	MaxInviteBytes  = 64 << 10  // Bytes of an invitation
+)
+
+// Times. Where Options has a field of the same meaning, its zero means this.
+const (
+	DefaultHandshakeTimeout = 5 * time.Second  // from the first byte to the end of the greeting
+	DefaultIdleTimeout      = 6 * time.Second  // without a byte from the other side; it is silent for a sixth of that at most
+	DefaultStallTimeout     = 60 * time.Second // without progress of a snapshot
+	DefaultCallTimeout      = 30 * time.Second // of a call whose context has no deadline
+	DefaultSkew             = 2 * time.Second  // between two clocks before it is logged
+)
+
+// Hello is what one node tells the other at the begin of every connection, in
+// both directions.
+type Hello struct {
+	Version  string    `json:"version"`            // of the program
+	Cluster  string    `json:"cluster"`            // 32 hexadecimal digits
+	Folder   string    `json:"folder"`             // random, stays with the data folder
+	Node     uint64    `json:"node"`               // as its certificate says
+	Start    uint64    `json:"start,omitempty"`    // random for each process that has a Port; 0: a Client
+	Addr     string    `json:"addr,omitempty"`     // its port between nodes, as others reach it
+	Time     time.Time `json:"time"`               // its clock
+	Last     uint64    `json:"last,omitempty"`     // index of its last durable record
+	Protocol string    `json:"protocol,omitempty"` // what the connection is for
+}
+
+// Options of a Port. Only Version is needed, and Addr or Listener. All
+// functions may be called from several goroutines at once if nothing else is
+// said; they get no lock's protection and hold none up. Close waits for them.
+type Options struct {
+	Addr      string       // HOST:PORT to listen on
+	Listener  net.Listener // instead of Addr; Close closes it
+	Advertise string       // HOST:PORT as other nodes reach the port; "": the listener's own address
+	Version   string       // of the program, like 1.2.3 or v1.2.3-rc1; nodes more than one minor version apart refuse each other. What is no such version goes with every other
+	Logger    *slog.Logger // nil: slog.Default()
+
+	// Hello fills in what only the owner knows (Last). May be nil.
+	Hello func(*Hello)
+
+	// Check may refuse a node that has proved that it is of this cluster: one
+	// that was removed, or whose folder is another than the one known by its id.
+	// The text of the error is shown to the people of that node. It is asked for
+	// every connection in either direction, Hello.Protocol says for what. nil:
+	// every node with a certificate of the cluster is let in.
+	Check func(Hello) error
+
+	// Receive takes one message. It is called by one goroutine for each node, in
+	// the order of Send. The message is the callee's. While it blocks nothing
+	// more of that node is read. nil: raft connections are refused.
+	Receive func(from uint64, msg []byte)
+
+	// Down is told that messages to a node were or may have been lost: a
+	// connection broke, or could not be made. May be nil.
+	Down func(id uint64)
+
+	// Snapshot takes a snapshot in. The reader ends with io.EOF only when all has
+	// arrived unharmed; otherwise it fails with *CorruptError or
+	// io.ErrUnexpectedEOF, and then nothing of it may be used. What Snapshot
+	// returns is what the sender's SendSnapshot returns. ctx ends with the Port and
+	// with the connection. nil: refused.
+	Snapshot func(ctx context.Context, from uint64, meta []byte, r io.Reader) error
+
+	// Handle answers a call. ctx ends with the caller's patience, its connection
+	// or the Port. in must not be kept. nil: refused.
+	Handle func(ctx context.Context, from uint64, method string, in json.RawMessage) (any, error)
+
+	// Explain gives the stable code and the text of an error of Handle or
+	// Snapshot, which the other side gets as a RemoteError. nil: the code is
+	// CodeInternal and the text is err.Error().
+	Explain func(err error) (code, text string)
+
+	Now func() time.Time // nil: time.Now
+
+	Queue            int           // 0: MaxQueue
+	QueueBytes       int           // 0: MaxQueueBytes
+	MessageBytes     int           // 0: MaxMessageBytes
+	Guests           int           // 0: MaxGuests
+	Conns            int           // 0: MaxConns
+	HandshakeTimeout time.Duration // 0: DefaultHandshakeTimeout
+	IdleTimeout      time.Duration // 0: DefaultIdleTimeout
+	StallTimeout     time.Duration // 0: DefaultStallTimeout
+	Skew             time.Duration // 0: DefaultSkew
+}
+
+// PeerState is what a Port knows about one other node.
+type PeerState struct {
+	ID        uint64
+	Addr      string
+	Connected bool          // messages can be sent to it
+	Inbound   bool          // messages can come from it
+	Since     time.Time     // of the last change of Connected
+	Error     string        // why it is not connected; "": it is, or nothing failed yet
+	Hello     Hello         // its last greeting; zero: none yet
+	Skew      time.Duration // its clock minus ours, off by RTT at most
+	RTT       time.Duration // 0: not measured yet
+
+	Sent, Received           uint64 // messages
+	SentBytes, ReceivedBytes uint64 // of those messages
+	Dropped                  uint64 // messages refused by Send or lost with a connection
+	Queue, QueueBytes        int    // waiting to be written
+}
