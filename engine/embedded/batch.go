@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/raft"
 )
 
 // A batch is what one log record holds: the effects of consecutive
@@ -33,13 +34,15 @@ var errBatch = errors.New("malformed batch")
 
 // batch gathers transactions until it is sealed, committed and published.
 type batch struct {
-	buf   []byte
-	base  engine.Position // of the transaction before
-	last  engine.Position // of the last transaction in it
-	time  int64           // of the last transaction in it, in microseconds
-	calls []*call         // to be answered when it is durable
-	snap  *snapshot       // the state after it, set when it is sealed; nil: nobody asked for it
-	index uint64          // of its log record; set before it is committed
+	buf      []byte
+	base     engine.Position // of the transaction before
+	last     engine.Position // of the last transaction in it
+	time     int64           // of the last transaction in it, in microseconds
+	calls    []*call         // to be answered when it is durable
+	snap     *snapshot       // the state after it, set when it is sealed; nil: nobody asked for it
+	index    uint64          // of its log record; set before it is committed
+	term     uint64          // that it was built in, in a cluster
+	proposal *raft.Proposal  // of it, in a cluster
 }
 
 func newBatch(base engine.Position, size int) *batch {

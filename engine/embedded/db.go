@@ -28,6 +28,8 @@ type DB struct {
 	log     *journal.Log
 	exec    *executor
 	history *history
+	group   *group                   // nil: this node is alone
+	began   time.Time                // by the clock that nobody sets
 	snap    atomic.Pointer[snapshot] // what readers see, once they have checked durable
 	shown   signal                   // fires when snap moves
 	durable atomic.Uint64            // position of the newest committed transaction
@@ -151,12 +153,16 @@ func (db *DB) Close() error {
 	return err
 }
 
-// commit implements committer: the one node's own disk is the quorum.
-func (db *DB) commit(b *batch) error {
-	if err := db.log.Append(b.index, b.buf); err != nil {
+// alone is the committer of a node that is alone: its own disk is the quorum.
+type alone struct{ log *journal.Log }
+
+func (a alone) shared() bool { return false }
+
+func (a alone) commit(b *batch) error {
+	if err := a.log.Append(b.index, b.buf); err != nil {
 		return diskError(err)
 	}
-	if err := db.log.Sync(); err != nil {
+	if err := a.log.Sync(); err != nil {
 		return diskError(err)
 	}
 	return nil
@@ -175,7 +181,7 @@ func (db *DB) publish(b *batch) {
 
 // show makes a durable state visible.
 func (db *DB) show(s *snapshot) {
-	s.shown = time.Now()
+	s.shown = db.opts.mono()
 	db.snap.Store(s)
 	db.history.need(s.pos)
 	db.shown.fire()
@@ -206,7 +212,6 @@ func (db *DB) committed() *snapshot {
 					s.apply(c)
 				}
 			}
-			s.index = b.index
 		}
 	}
 }

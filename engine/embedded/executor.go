@@ -1,7 +1,9 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -72,11 +74,12 @@ type executor struct {
 	queue      []*call
 	spare      []*call // emptied queue, for re-use
 	leading    bool
-	committing bool
-	broken     error // the batch being committed was lost; the leader must reset
-	closed     error // what new calls get, once set
-
-	index uint64 // of the last durable batch's log record; owned by the committer
+	committing *batch
+	broken     error   // the batch being committed was lost; the leader must reset
+	closed     error   // what new calls get, once set
+	refuse     error   // what new calls get while this node follows another
+	term       uint64  // that this node leads in, in a cluster
+	at         applied // what the log says up to the last durable batch
 
 	// Owned by the leader.
 	tree  *btree.Bytes[string] // the speculative state
@@ -87,15 +90,33 @@ type executor struct {
 	open  *batch
 	clock int64 // time of the last transaction that wrote, in microseconds
 	tx    txState
+
+	// In a cluster: owned by the machine's goroutine.
+	orphans        []orphan      // what this node proposed before it was deposed
+	told           func(*roster) // tells that the members have changed
+	refusedBatches atomic.Uint64
 }
 
-// committer makes a batch durable, as log record b.index: on this disk or, in a
-// cluster, on a quorum.
+// applied is a point in the log and what is known there besides the state.
+type applied struct {
+	index  uint64  // of a log record
+	term   uint64  // of it, in a cluster
+	roster *roster // who is a member; nil: this node is alone
+}
+
+// committer makes a batch durable: on this disk or, in a cluster, on a quorum.
 // When it returns an error that matches engine.ErrDiskFull nothing of the batch
-// is kept and the next may be tried; any other error stops the node.
+// is kept and the next may be tried; after errLater the outcome comes by settle;
+// any other error stops the node.
 type committer interface {
 	commit(b *batch) error
+	// shared reports whether other nodes may know more than this one: then also
+	// a batch without writes must be committed, as somebody else may lead.
+	shared() bool
 }
+
+// errLater is what a committer returns that tells the outcome by settle.
+var errLater = errors.New("the outcome comes later")
 
 func newExecutor(o Options, log committer, current func() *snapshot) *executor {
 	x := &executor{
@@ -107,7 +128,7 @@ func newExecutor(o Options, log committer, current func() *snapshot) *executor {
 		return &call{ran: make(chan struct{}, 1), done: make(chan error, 1)}
 	}
 	x.restart(current())
-	x.clock, x.index = current().time, current().index
+	x.clock, x.at = current().time, current().applied
 	x.stopped.Add(2)
 	go x.commitLoop()
 	go x.leadLoop()
@@ -166,20 +187,17 @@ func (x *executor) give(c *call) {
 	x.pool.Put(c)
 }
 
-// do queues c and returns when its outcome is known, which it leaves in c.
-func (x *executor) do(ctx context.Context, c *call) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+// submit queues c, and runs what is queued if nobody else does. The outcome
+// comes on c.done.
+func (x *executor) submit(c *call) error {
 	x.mu.Lock()
-	switch {
-	case x.closed != nil:
-		err := x.closed
+	err := cmp.Or(x.closed, x.refuse)
+	if err == nil && len(x.queue) >= x.opts.QueueCalls {
+		err = engine.Errorf(engine.CodeQueueFull, "%d calls are waiting to run, which is the limit", x.opts.QueueCalls)
+	}
+	if err != nil {
 		x.mu.Unlock()
 		return err
-	case len(x.queue) >= x.opts.QueueCalls:
-		x.mu.Unlock()
-		return engine.Errorf(engine.CodeQueueFull, "%d calls are waiting to run, which is the limit", x.opts.QueueCalls)
 	}
 	x.queue = append(x.queue, c)
 	lead := !x.leading
@@ -187,6 +205,17 @@ func (x *executor) do(ctx context.Context, c *call) error {
 	x.mu.Unlock()
 	if lead {
 		x.lead(leadBudget)
+	}
+	return nil
+}
+
+// do queues c and returns when its outcome is known, which it leaves in c.
+func (x *executor) do(ctx context.Context, c *call) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := x.submit(c); err != nil {
+		return err
 	}
 	if ctx.Done() == nil {
 		return c.outcome(<-c.done)
@@ -243,7 +272,7 @@ func (x *executor) lead(budget int) {
 		case idle:
 			return
 		case b != nil:
-			x.relay <- b
+			x.hand(b)
 		}
 		if budget <= 0 {
 			x.leadOn <- struct{}{}
@@ -287,7 +316,7 @@ func (x *executor) sealIfFree() *batch {
 	if x.broken != nil {
 		x.reset()
 	}
-	if x.committing {
+	if x.committing != nil {
 		return nil
 	}
 	b := x.open
@@ -305,7 +334,7 @@ func (x *executor) sealIfFree() *batch {
 		}
 		x.open = newBatch(b.last, len(b.buf))
 	}
-	x.committing = true
+	x.committing, b.term = b, x.term
 	return b
 }
 
@@ -321,7 +350,7 @@ func (x *executor) clone(pos engine.Position) *snapshot {
 func (x *executor) showDurable() {
 	if pos := x.open.base; x.shown != pos {
 		s := x.clone(pos)
-		s.index = x.index
+		s.applied = x.at
 		x.show(s)
 	}
 }
@@ -331,7 +360,7 @@ func (x *executor) showDurable() {
 func (x *executor) freshen() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.leading && !x.committing && x.broken == nil && x.open.empty() {
+	if !x.leading && x.committing == nil && x.broken == nil && x.open.empty() {
 		x.showDurable()
 	}
 }
@@ -340,20 +369,29 @@ func (x *executor) freshen() {
 // before it. Only the leader calls it.
 func (x *executor) sealFull() {
 	x.mu.Lock()
-	for x.committing && x.broken == nil {
+	for x.committing != nil && x.broken == nil {
 		x.changed.Wait()
 	}
 	b := x.sealIfFree()
 	x.mu.Unlock()
 	if b != nil {
-		x.relay <- b
+		x.hand(b)
 	}
+}
+
+// hand has b committed in the background.
+func (x *executor) hand(b *batch) {
+	if x.log.shared() {
+		x.commit(b) // which does not wait
+		return
+	}
+	x.relay <- b
 }
 
 // abandon answers the calls of a batch that could not be made durable and has
 // all that was built on it dropped.
 func (x *executor) abandon(b *batch, err error) {
-	retry := engine.CodeOf(err) == engine.CodeDiskFull
+	retry := engine.Retryable(err)
 	if !retry {
 		x.fail(err)
 		err = engine.Errorf(engine.CodeOutcomeUnknown, "the disk failed while committing: %w", err)
@@ -383,10 +421,11 @@ func (x *executor) reset() {
 	}
 	x.lost = x.broken
 	from := *x.current() // a copy: show writes to it
+	from.applied = x.at
 	x.show(&from)
 	x.restart(&from)
 	x.broken = nil
-	x.committing = false
+	x.committing = nil
 }
 
 // leadLoop leads where a caller has done its share. When a call's function ends
@@ -420,22 +459,39 @@ func (x *executor) commitLoop() {
 // to the background.
 func (x *executor) commitAll(b *batch) {
 	if next := x.commit(b); next != nil {
-		x.relay <- next
+		x.hand(next)
 	}
 }
 
 // commit makes b durable, publishes it and answers its calls. It returns the
-// next batch if one has gathered; otherwise it gives the committing role up.
+// next batch if one has gathered; otherwise it gives the committing role up, or
+// leaves it to settle.
 func (x *executor) commit(b *batch) (next *batch) {
-	if !b.empty() {
-		b.index = x.index + 1
-		if err := x.log.commit(b); err != nil {
+	if !b.empty() || x.log.shared() {
+		if !x.log.shared() {
+			b.index = x.at.index + 1
+		}
+		switch err := x.log.commit(b); err {
+		case nil:
+		case errLater:
+			return nil
+		default:
 			x.abandon(b, err)
 			return nil
 		}
-		x.index = b.index
+	}
+	return x.finish(b)
+}
+
+// finish publishes a durable batch and answers its calls.
+func (x *executor) finish(b *batch) (next *batch) {
+	if !b.empty() {
+		x.mu.Lock()
+		x.at.index, x.at.term = b.index, b.term
+		at := x.at
+		x.mu.Unlock()
 		if b.snap != nil {
-			b.snap.index = b.index
+			b.snap.applied = at
 			x.show(b.snap)
 		}
 		x.publish(b)
@@ -446,7 +502,7 @@ func (x *executor) commit(b *batch) (next *batch) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.committing = false
+	x.committing = nil
 	x.changed.Broadcast()
 	if x.leading {
 		return nil // the leader seals when it has run what is queued
@@ -536,7 +592,7 @@ func (x *executor) close(err error) {
 		}
 	}
 	x.queue = nil
-	for x.leading || x.committing {
+	for x.leading || x.committing != nil {
 		x.changed.Wait()
 	}
 	x.mu.Unlock()

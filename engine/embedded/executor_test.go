@@ -27,6 +27,8 @@ func (g *gate) commit(b *batch) error {
 	return <-g.let
 }
 
+func (g *gate) shared() bool { return false }
+
 func (g *gate) current() *snapshot {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -66,7 +66,7 @@ func TestSplitEach(t *testing.T) {
 		if batches++; batches == 2 {
 			return engine.ErrDiskFull
 		}
-		return db.commit(b)
+		return alone{db.log}.commit(b)
 	})
 	_, err := db.UpdateEach(t.Context(), 2, func(tx engine.Tx, i int) error {
 		return tx.Put(fmt.Append(nil, "k", i), big)
@@ -83,6 +83,8 @@ func TestSplitEach(t *testing.T) {
 type commitFunc func(*batch) error
 
 func (f commitFunc) commit(b *batch) error { return f(b) }
+
+func (f commitFunc) shared() bool { return false }
 
 // TestReaderOfLostBatch: a reader that waits for the clone which a lost batch
 // would have brought sees what is durable at once.
@@ -124,7 +126,7 @@ func TestLostWhenDue(t *testing.T) {
 			lost++
 			return engine.ErrDiskFull
 		}
-		return db.commit(b)
+		return alone{db.log}.commit(b)
 	})
 	for i := 0; lost < 6; i++ {
 		val := fmt.Sprintf("%0500d", i)

@@ -52,7 +52,7 @@ func Open(dir string, o Options) (*DB, error) {
 		return nil, lockError(err)
 	}
 	db := &DB{
-		opts: o, dir: dir, unlock: unlock, history: newHistory(o.HistoryBytes),
+		opts: o, dir: dir, began: o.mono(), unlock: unlock, history: newHistory(o.HistoryBytes),
 		stop: make(chan struct{}), ending: make(chan struct{}), tidied: make(chan struct{}),
 	}
 	if err := db.recover(); err != nil {
@@ -61,8 +61,11 @@ func Open(dir string, o Options) (*DB, error) {
 		}
 		return nil, errors.Join(err, unlock())
 	}
-	db.exec = newExecutor(o, db, db.committed)
+	db.exec = newExecutor(o, db.committer(), db.committed)
 	db.exec.publish, db.exec.show, db.exec.fail = db.publish, db.show, db.fail
+	if db.group != nil {
+		db.group.begin()
+	}
 	db.saver.start(o.SnapshotBytes, db.saveSnapshot, func(err error) {
 		o.Logger.Error("a background snapshot failed; the log keeps everything, it will be tried again", "err", err)
 	})
@@ -101,7 +104,7 @@ func (db *DB) recover() error {
 	if err != nil {
 		return fileError("open log", err)
 	}
-	fromLog, err := db.replay(state)
+	fromLog, err := db.catchUp(state)
 	if err != nil {
 		return fileError("replay log", err)
 	}

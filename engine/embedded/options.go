@@ -61,7 +61,13 @@ type Options struct {
 	// Logger gets what an operator should know; default slog.Default.
 	Logger *slog.Logger
 
-	segmentBytes int64 // of log in one file; 0: the journal's default
+	// Cluster says how a node of a cluster is reached. A folder that is no node
+	// of a cluster does not use it, and a node needs none but its own folder.
+	Cluster ClusterOptions
+
+	segmentBytes int64              // of log in one file; 0: the journal's default
+	mono         func() time.Time   // a clock that nobody sets; nil: time.Now
+	sim          func(*DB) proposer // the node is driven by a simulation, which this tells of it
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -86,6 +92,9 @@ func (o Options) withDefaults() (Options, error) {
 	o.PositionWait = or(o.PositionWait, 5*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.mono == nil {
+		o.mono = time.Now
 	}
 	if o.FS == nil {
 		o.FS = journal.OS()

@@ -82,6 +82,13 @@ func (db *DB) saveSnapshot() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if g := db.group; g != nil {
+		g.saveMu.Lock()
+		defer g.saveMu.Unlock()
+		if snap.index <= g.store.Base().Index {
+			return 0, nil // nothing new, or another node's snapshot has come in between
+		}
+	}
 	name := snapshotName(db.dir, snap.index)
 	count := &countingWriter{}
 	err = journal.WriteSnapshot(db.opts.FS, name, snap.head(), func(w io.Writer) error {
@@ -98,6 +105,9 @@ func (db *DB) saveSnapshot() (int64, error) {
 	}
 	if err := db.log.TruncateBefore(keep); err != nil {
 		return 0, fmt.Errorf("truncate the log: %w", err)
+	}
+	if db.group != nil {
+		db.group.store.Compacted(snap.base())
 	}
 	return count.n, db.removeSnapshotsBefore(snap.index)
 }

@@ -21,10 +21,16 @@ import (
 //	int64   time of the last transaction, microseconds since the Unix epoch
 //	uint64  number of pairs
 //
+// Format 2, of a node of a cluster, has besides
+//
+//	uint64  term of that log record
+//	bytes   who is a member after it, as JSON
+//
 // The content is the pairs in ascending order: uvarint length and bytes of the
 // key, uvarint length and bytes of the value.
 const (
-	snapshotFormat = 1
+	snapshotAlone  = 1
+	snapshotFormat = 2
 	snapshotHead   = 1 + 4*8
 )
 
@@ -36,12 +42,20 @@ type head struct {
 	index uint64
 	time  int64
 	pairs uint64
+
+	term   uint64
+	roster *roster // nil: of a node that was alone
 }
 
 func (s *snapshot) head() []byte {
-	b := append(make([]byte, 0, snapshotHead), snapshotFormat)
+	b := append(make([]byte, 0, snapshotHead), snapshotAlone)
 	for _, n := range []uint64{uint64(s.pos), s.index, uint64(s.time), uint64(s.tree.Len())} {
 		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	if s.roster != nil {
+		b[0] = snapshotFormat
+		b = binary.LittleEndian.AppendUint64(b, s.term)
+		b = s.roster.append(b)
 	}
 	return b
 }
@@ -50,11 +64,21 @@ func parseHead(b []byte) (h head, err error) {
 	switch {
 	case len(b) > 0 && b[0] > snapshotFormat:
 		return h, engine.Errorf(engine.CodeFormatNewer, "the snapshot has format %d; this program knows up to %d", b[0], snapshotFormat)
-	case len(b) != snapshotHead || b[0] != snapshotFormat:
+	case len(b) < snapshotHead, b[0] == snapshotAlone && len(b) != snapshotHead, b[0] == 0:
 		return h, errSnapshot
 	}
+	if b[0] == snapshotFormat {
+		if len(b) < snapshotHead+8 {
+			return h, errSnapshot
+		}
+		h.term = binary.LittleEndian.Uint64(b[snapshotHead:])
+		if h.roster, err = parseRoster(b[snapshotHead+8:]); err != nil {
+			return h, err
+		}
+	}
 	at := func(i int) uint64 { return binary.LittleEndian.Uint64(b[1+8*i:]) }
-	return head{pos: engine.Position(at(0)), index: at(1), time: int64(at(2)), pairs: at(3)}, nil
+	h.pos, h.index, h.time, h.pairs = engine.Position(at(0)), at(1), int64(at(2)), at(3)
+	return h, nil
 }
 
 // writePairs writes the content of a snapshot.
@@ -137,7 +161,7 @@ func loadSnapshot(meta []byte, r io.Reader) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &snapshot{tree: btree.NewBytes[string](), pos: h.pos, index: h.index, time: h.time}
+	s := &snapshot{tree: btree.NewBytes[string](), pos: h.pos, time: h.time, applied: applied{h.index, h.term, h.roster}}
 	var failed error
 	err = s.tree.Load(func(yield func([]byte, string) bool) {
 		for p, err := range readPairs(r, h) {

@@ -12,12 +12,12 @@ import (
 // snapshot is one committed state. Nobody writes its tree, so any number of
 // goroutines may read it without a lock.
 type snapshot struct {
-	tree  *btree.Bytes[string]
-	pos   engine.Position
-	time  int64     // of the last transaction, in microseconds
-	bytes int64     // as counted for the memory limit
-	index uint64    // of the log record that led here
-	shown time.Time // when it became visible: it has all that was durable then
+	tree    *btree.Bytes[string]
+	pos     engine.Position
+	time    int64     // of the last transaction, in microseconds
+	bytes   int64     // as counted for the memory limit
+	shown   time.Time // when it became visible: it has all that was durable then
+	applied           // the log record that led here
 }
 
 // viewTx is the handle of View's functions. It is dead once snap is nil.
@@ -45,10 +45,17 @@ func (db *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error)
 
 // snapshotFor returns a snapshot that is as new as r asks.
 func (db *DB) snapshotFor(ctx context.Context, r engine.Read) (*snapshot, error) {
+	fresh := db.group == nil
 	if r.Level != engine.Linearizable && ctx.Err() == nil && !db.closed.Load() {
-		snap := db.snap.Load()
-		if snap.pos >= r.AtLeast && time.Since(snap.shown) <= or(r.MaxStale, localStale) {
+		snap, oldest := db.snap.Load(), db.opts.mono().Add(-or(r.MaxStale, localStale))
+		fresh = fresh || !db.group.freshAt().Before(oldest)
+		if fresh && snap.pos >= r.AtLeast && !snap.shown.Before(oldest) {
 			return snap, nil
+		}
+	}
+	if !fresh {
+		if err := db.group.read(ctx); err != nil {
+			return nil, err
 		}
 	}
 	return db.snapshotAt(ctx, r.AtLeast)

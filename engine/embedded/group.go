@@ -1,0 +1,263 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
+	"github.com/skerrydb/skerry/raft"
+)
+
+// proposer is the part of raft.Node that the executor needs. A simulation has
+// its own.
+type proposer interface {
+	Propose(p *raft.Proposal)
+	Confirm(term uint64, done func(error))
+}
+
+// group joins the executor to raft: it is the executor's committer, and raft's
+// machine.
+type group struct {
+	db    *DB
+	self  uint64
+	store *raft.Store
+	vote  *voteFile
+	raft  proposer
+
+	view  atomic.Pointer[view]
+	moved signal       // fires when view moves
+	fresh atomic.Int64 // when this node last knew that its state was the newest, as sinceStart
+
+	saveMu sync.Mutex // one snapshot is put in place at a time: an own one, or a received one
+}
+
+// view is what this node knows of the cluster at one time.
+type view struct {
+	roster *roster
+	term   uint64
+	leader uint64
+	serves bool // this node leads and takes calls
+}
+
+// commit implements committer.
+func (g *group) commit(b *batch) error {
+	if b.empty() {
+		if planted("unconfirmed-read") {
+			return nil
+		}
+		g.raft.Confirm(b.term, func(err error) { g.db.exec.confirmed(b, err) })
+		return errLater
+	}
+	b.proposal = &raft.Proposal{Term: b.term, Data: b.buf}
+	g.raft.Propose(b.proposal)
+	return errLater
+}
+
+// shared implements committer.
+func (g *group) shared() bool { return true }
+
+// Apply implements raft.Machine.
+func (g *group) Apply(entries []raft.Entry) {
+	if err := g.db.exec.applyAll(entries); err != nil {
+		g.Fail(fmt.Errorf("apply the log: %w", err))
+	}
+}
+
+// Lead implements raft.Machine.
+func (g *group) Lead(term uint64) {
+	g.db.exec.accept(term)
+	g.see(func(v *view) { v.term, v.leader, v.serves = term, g.self, true })
+	g.db.opts.Logger.Info("this node leads", "node", g.self, "term", term)
+}
+
+// Follow implements raft.Machine.
+func (g *group) Follow(term, leader uint64) {
+	was := g.view.Load()
+	why := engine.Errorf(engine.CodeNotLeader, "node %d does not lead and knows of no leader now; nothing was written", g.self)
+	if leader != 0 && leader != g.self {
+		why = engine.Errorf(engine.CodeNotLeader, "node %d does not lead, node %d does; nothing was written", g.self, leader)
+	}
+	g.db.exec.yield(why)
+	g.see(func(v *view) { v.term, v.leader, v.serves = term, leader, false })
+	if was.leader != leader {
+		g.db.opts.Logger.Info("the leader has changed", "node", g.self, "leader", leader, "term", term)
+	}
+}
+
+// Refused implements raft.Machine.
+func (g *group) Refused(p *raft.Proposal, err error) {
+	why := engine.Errorf(engine.CodeNotLeader, "node %d does not lead any more; nothing was written", g.self)
+	switch {
+	case errors.Is(err, raft.ErrFull):
+		why = engine.Errorf(engine.CodeDiskFull, "the disk of node %d is full; nothing was written", g.self)
+	case errors.Is(err, raft.ErrBusy):
+		why = engine.Errorf(engine.CodeQueueFull, "the cluster has taken more than it can replicate now; nothing was written")
+	}
+	g.db.exec.refused(p, why)
+}
+
+// Temporary implements raft.Machine.
+func (g *group) Temporary(err error) bool { return engine.CodeOf(err) == engine.CodeDiskFull }
+
+// Fail implements raft.Machine.
+func (g *group) Fail(err error) { g.db.fail(err) }
+
+// see changes the view.
+func (g *group) see(change func(*view)) {
+	v := *g.view.Load()
+	change(&v)
+	g.view.Store(&v)
+	g.moved.fire()
+}
+
+// told takes over who is a member.
+func (g *group) told(r *roster) { g.see(func(v *view) { v.roster = r }) }
+
+// base is what a snapshot tells raft.
+func (s *snapshot) base() raft.Base {
+	return raft.Base{Index: s.index, Term: s.term, Members: s.roster.Members}
+}
+
+// OpenSnapshot implements raft.Machine.
+func (g *group) OpenSnapshot() (raft.Base, io.ReadCloser, error) {
+	g.saveMu.Lock()
+	defer g.saveMu.Unlock()
+	fs := g.db.opts.FS
+	name, err := newestSnapshot(fs, g.db.dir)
+	if err == nil && name == "" {
+		err = errors.New("there is no snapshot yet")
+	}
+	if err != nil {
+		return raft.Base{}, nil, err
+	}
+	r, err := journal.ReadSnapshot(fs, name)
+	if err != nil {
+		return raft.Base{}, nil, err
+	}
+	h, err := parseHead(r.Meta)
+	if err = errors.Join(err, r.Close()); err != nil {
+		return raft.Base{}, nil, err
+	}
+	if h.roster == nil {
+		return raft.Base{}, nil, fmt.Errorf("%s is of a node that was alone", name)
+	}
+	f, err := fs.OpenFile(name, os.O_RDONLY)
+	if err != nil {
+		return raft.Base{}, nil, err
+	}
+	size, err := f.Size()
+	if err != nil {
+		return raft.Base{}, nil, errors.Join(err, f.Close())
+	}
+	return raft.Base{Index: h.index, Term: h.term, Members: h.roster.Members}, fileReader{io.NewSectionReader(f, 0, size), f}, nil
+}
+
+// fileReader reads a file from its beginning.
+type fileReader struct {
+	io.Reader
+	io.Closer
+}
+
+// receivedName is where a snapshot of another node is put until it is installed.
+func (g *group) receivedName() string {
+	return filepath.Join(g.db.dir, snapshotDir, "received.tmp")
+}
+
+// receive puts a snapshot that another node sends on disk and checks it. The
+// result is what Install must be told.
+func (g *group) receive(r io.Reader) ([]byte, error) {
+	name := g.receivedName()
+	sr, err := journal.NewSnapshotReader(r)
+	if err != nil {
+		return nil, fileError("read a snapshot of another node", err)
+	}
+	h, err := parseHead(sr.Meta)
+	if err != nil {
+		return nil, fileError("read a snapshot of another node", err)
+	}
+	if h.roster == nil {
+		return nil, engine.Errorf(engine.CodeCorrupt, "the snapshot of another node does not say who is a member")
+	}
+	err = journal.WriteSnapshot(g.db.opts.FS, name, sr.Meta, func(w io.Writer) error {
+		_, err := io.Copy(w, sr)
+		return errors.Join(err, sr.Close())
+	})
+	if err != nil {
+		return nil, fileError("receive a snapshot of another node", err)
+	}
+	return []byte(name), nil
+}
+
+// Install implements raft.Machine.
+func (g *group) Install(b raft.Base, file []byte) error {
+	g.saveMu.Lock()
+	defer g.saveMu.Unlock()
+	db := g.db
+	s, err := readSnapshotFile(db.opts.FS, string(file))
+	if err != nil {
+		return fileError("read a received snapshot", err)
+	}
+	if s.index != b.Index || s.roster == nil {
+		return engine.Errorf(engine.CodeCorrupt, "a received snapshot ends at log record %d, not at %d as its sender said", s.index, b.Index)
+	}
+	name := snapshotName(db.dir, s.index)
+	if err := db.opts.FS.Rename(string(file), name); err != nil {
+		return diskError(err)
+	}
+	if err := db.opts.FS.SyncDir(filepath.Join(db.dir, snapshotDir)); err != nil {
+		return diskError(err)
+	}
+	db.history.reset(s.pos)
+	db.durable.Store(uint64(s.pos))
+	db.exec.install(s)
+	db.show(s)
+	g.told(s.roster)
+	db.opts.Logger.Info("this node was brought up to date by a snapshot", "position", s.pos, "keys", s.tree.Len())
+	return db.removeSnapshotsBefore(s.index)
+}
+
+// errNoLeader is what a read gets that could not be confirmed in time.
+func (g *group) errNoLeader(err error) error {
+	return engine.Errorf(engine.CodeNotLeader, "node %d could not find out from a majority whether its data is the newest: %w", g.self, err)
+}
+
+// read makes sure that the state holds all that was committed when it is called.
+func (g *group) read(ctx context.Context) error {
+	node, ok := g.raft.(*raft.Node)
+	if !ok {
+		return nil // the simulation has confirmed it
+	}
+	began := g.db.opts.mono()
+	ctx, cancel := context.WithTimeout(ctx, g.db.opts.PositionWait)
+	defer cancel()
+	if err := node.ReadIndex(ctx); err != nil {
+		if g.db.closed.Load() {
+			return engine.ErrClosed
+		}
+		return g.errNoLeader(err)
+	}
+	g.confirmedAt(began)
+	return nil
+}
+
+// confirmedAt notes that the state holds all that was committed at t.
+func (g *group) confirmedAt(t time.Time) {
+	at := int64(t.Sub(g.db.began))
+	for {
+		last := g.fresh.Load()
+		if at <= last || g.fresh.CompareAndSwap(last, at) {
+			return
+		}
+	}
+}
+
+// freshAt is the newest time whose commits the state surely holds.
+func (g *group) freshAt() time.Time { return g.db.began.Add(time.Duration(g.fresh.Load())) }

@@ -1,0 +1,199 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
+	"github.com/skerrydb/skerry/raft"
+)
+
+// A record of the log of a node of a cluster. Format 2, all of it on disk, do
+// not change (format 1 is a batch and nothing else, of a node that is alone):
+//
+//	byte     format
+//	byte     kind: 0 data, 1 change of the members
+//	uvarint  term
+//	uvarint  index up to which all was known to be committed when it was written
+//	bytes    the entry: nothing, a batch, a change, or a note about a node
+const recordFormat = 2
+
+var errRecord = errors.New("malformed log record")
+
+func appendRecord(buf []byte, e raft.Entry) []byte {
+	buf = append(buf, recordFormat, byte(e.Kind))
+	buf = binary.AppendUvarint(buf, e.Term)
+	buf = binary.AppendUvarint(buf, e.Commit)
+	return append(buf, e.Data...)
+}
+
+// parseRecord decodes a record of any format. The entry's data aliases it.
+func parseRecord(r journal.Record) (raft.Entry, error) {
+	e := raft.Entry{Index: r.Index}
+	switch {
+	case len(r.Data) == 0:
+		return e, errRecord
+	case r.Data[0] == batchFormat:
+		e.Data = r.Data
+		return e, nil
+	case r.Data[0] > recordFormat:
+		return e, engine.Errorf(engine.CodeFormatNewer, "log record %d has format %d; this program knows up to %d", r.Index, r.Data[0], recordFormat)
+	case len(r.Data) < 4 || r.Data[1] > byte(raft.Change):
+		return e, errRecord
+	}
+	e.Kind = raft.Kind(r.Data[1])
+	d := decoder{rest: r.Data[2:]}
+	e.Term, e.Commit = d.uvarint(), d.uvarint()
+	if d.bad {
+		return e, errRecord
+	}
+	e.Data = d.rest
+	return e, nil
+}
+
+// raftLog is the journal and the vote file as raft wants them. It implements
+// raft.Log.
+type raftLog struct {
+	log     *journal.Log
+	vote    *voteFile
+	next    uint64 // after the last appended entry
+	scratch []byte
+}
+
+func newRaftLog(log *journal.Log, vote *voteFile) *raftLog { return &raftLog{log: log, vote: vote} }
+
+// Append implements raft.Log.
+func (l *raftLog) Append(entries []raft.Entry) error {
+	first := entries[0].Index
+	if last := l.log.Last(); last >= first && !planted("no-truncation") {
+		if err := l.log.TruncateAfter(first - 1); err != nil {
+			return diskError(err)
+		}
+	}
+	for _, e := range entries {
+		l.scratch = appendRecord(l.scratch[:0], e)
+		if err := l.log.Append(e.Index, l.scratch); err != nil {
+			if planted("no-truncation") {
+				continue
+			}
+			return diskError(err)
+		}
+	}
+	return nil
+}
+
+// Sync implements raft.Log.
+func (l *raftLog) Sync() error { return diskError(l.log.Sync()) }
+
+// SetVote implements raft.Log.
+func (l *raftLog) SetVote(v raft.Vote) error { return diskError(l.vote.set(v)) }
+
+// First implements raft.Log.
+func (l *raftLog) First() uint64 { return l.log.First() }
+
+// Last implements raft.Log.
+func (l *raftLog) Last() uint64 { return l.log.Durable() }
+
+// Reset implements raft.Log.
+func (l *raftLog) Reset(next uint64) error { return diskError(l.log.Reset(next)) }
+
+// Read implements raft.Log.
+func (l *raftLog) Read(from uint64) iter.Seq2[raft.Entry, error] {
+	return func(yield func(raft.Entry, error) bool) {
+		for r, err := range l.log.Read(from) {
+			var e raft.Entry
+			if err == nil {
+				e, err = parseRecord(r)
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// voteFile keeps the vote: two slots that are written in turn, so that an
+// interrupted write leaves the older one. A slot, do not change:
+//
+//	bytes   "skvote" and two bytes of format, 1
+//	uint64  number of this write (little endian, as all here)
+//	uint64  term
+//	uint64  id of the node that got the vote; 0: none
+//	uint32  CRC-32C of all before
+type voteFile struct {
+	f    journal.File
+	seq  uint64
+	last raft.Vote
+}
+
+const (
+	voteName   = "vote"
+	voteMagic  = "skvote\x01\x00"
+	voteBytes  = 8 + 3*8 + 4
+	voteStride = 4096 // between slots: no disk tears one while it writes the other
+)
+
+func openVote(fs journal.FS, dir string) (*voteFile, error) {
+	f, err := fs.OpenFile(filepath.Join(dir, voteName), os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, fmt.Errorf("open the vote: %w", err)
+	}
+	v := &voteFile{f: f}
+	size, err := f.Size()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the vote: %w", err), f.Close())
+	}
+	bad := 0
+	for slot := range int64(2) {
+		b := make([]byte, voteBytes)
+		if _, err := f.ReadAt(b, slot*voteStride); err != nil && !errors.Is(err, io.EOF) {
+			return nil, errors.Join(fmt.Errorf("read the vote: %w", err), f.Close())
+		}
+		seq, vote, ok := parseVote(b)
+		switch {
+		case !ok:
+			bad++
+		case seq > v.seq:
+			v.seq, v.last = seq, vote
+		}
+	}
+	if bad == 2 && size > voteStride {
+		return nil, errors.Join(engine.Errorf(engine.CodeCorrupt, "%s: both copies of the vote are damaged; the node cannot know whom it voted for: remove it from the cluster and join again",
+			filepath.Join(dir, voteName)), f.Close())
+	}
+	return v, fs.SyncDir(dir)
+}
+
+func parseVote(b []byte) (seq uint64, v raft.Vote, ok bool) {
+	if string(b[:8]) != voteMagic || crc32.Checksum(b[:voteBytes-4], castagnoli) != binary.LittleEndian.Uint32(b[voteBytes-4:]) {
+		return 0, v, false
+	}
+	at := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8+8*i:]) }
+	return at(0), raft.Vote{Term: at(1), For: at(2)}, true
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// set makes v durable.
+func (f *voteFile) set(v raft.Vote) error {
+	b := append(make([]byte, 0, voteBytes), voteMagic...)
+	for _, n := range []uint64{f.seq + 1, v.Term, v.For} {
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	if _, err := f.f.WriteAt(b, int64(f.seq%2)*voteStride); err != nil {
+		return fmt.Errorf("write the vote: %w", err)
+	}
+	if err := f.f.Sync(); err != nil {
+		return fmt.Errorf("sync the vote: %w", err)
+	}
+	f.seq, f.last = f.seq+1, v
+	return nil
+}
