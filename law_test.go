@@ -46,7 +46,8 @@ var law = map[string]may{
 	"kv":   {code: "engine", tests: "engine/embedded"},
 
 	// truth
-	"workload": {code: "engine", tests: "engine/embedded"},
+	"workload":         {code: "engine", tests: "engine/embedded"},
+	"workload/history": {code: "github.com/anishathalye/porcupine"},
 
 	// faces
 	"web": {code: "engine feed kv github.com/prometheus/...", tests: "engine/embedded"},
