@@ -1,11 +1,14 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"path/filepath"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
@@ -48,23 +51,51 @@ func (c *ctxWriter) Write(p []byte) (int, error) {
 // Summary says what a backup or a data folder holds.
 type Summary struct {
 	Position engine.Position `json:"position"`
+	Time     time.Time       `json:"time"` // of the last transaction
 	Keys     int             `json:"keys"`
 	Bytes    int64           `json:"bytes"` // of keys and values
 }
 
 func (s *snapshot) summary() Summary {
 	n := s.tree.Len()
-	return Summary{Position: s.pos, Keys: n, Bytes: s.bytes - int64(n)*keyOverhead}
+	return Summary{Position: s.pos, Time: time.UnixMicro(s.time).UTC(), Keys: n, Bytes: s.bytes - int64(n)*keyOverhead}
 }
 
-// VerifyBackup reads a whole backup and says what it holds. A damaged or
-// truncated one gives engine.ErrCorrupt.
+// VerifyBackup reads a whole backup, with little memory, and says what it
+// holds. A damaged or truncated one gives engine.ErrCorrupt.
 func VerifyBackup(r io.Reader) (Summary, error) {
-	s, err := readBackup(r)
+	sum, err := scanBackup(r)
 	if err != nil {
 		return Summary{}, fileError("read backup", err)
 	}
-	return s.summary(), nil
+	return sum, nil
+}
+
+// scanBackup finds what readBackup would refuse.
+func scanBackup(r io.Reader) (sum Summary, err error) {
+	sr, err := journal.NewSnapshotReader(r)
+	if err != nil {
+		return sum, err
+	}
+	defer func() { err = errors.Join(err, sr.Close()) }()
+	h, err := parseHead(sr.Meta)
+	if err != nil {
+		return sum, err
+	}
+	sum.Position, sum.Time = h.pos, time.UnixMicro(h.time).UTC()
+	var last []byte
+	for p, err := range readPairs(sr, h) {
+		if err != nil {
+			return sum, err
+		}
+		if bytes.Compare(last, p.key) >= 0 {
+			return sum, fmt.Errorf("%w: pair %d is not after the one before", errSnapshot, sum.Keys)
+		}
+		last = append(last[:0], p.key...)
+		sum.Keys++
+		sum.Bytes += int64(len(p.key) + len(p.val))
+	}
+	return sum, nil
 }
 
 func readBackup(r io.Reader) (*snapshot, error) {
@@ -81,6 +112,13 @@ func readBackup(r io.Reader) (*snapshot, error) {
 // into memory, as the engine will do anyway. The history of changes begins
 // anew after the backup's position.
 func Restore(r io.Reader, dir string, o Options) (Summary, error) {
+	return RestoreChanges(r, func(func(engine.Change, error) bool) {}, dir, o)
+}
+
+// RestoreChanges is Restore of a backup with changes after it, which must follow
+// it and each other without a gap in their positions. They are read after the
+// backup, and all before anything is written; their error is returned.
+func RestoreChanges(r io.Reader, after iter.Seq2[engine.Change, error], dir string, o Options) (Summary, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return Summary{}, err
@@ -94,6 +132,20 @@ func Restore(r io.Reader, dir string, o Options) (Summary, error) {
 	if err != nil {
 		return Summary{}, fileError("read backup", err)
 	}
+	for c, err := range after {
+		if err != nil {
+			return Summary{}, err
+		}
+		if c.Pos != s.pos+1 {
+			return Summary{}, engine.Errorf(engine.CodeCorrupt, "the change at position %d comes after position %d", c.Pos, s.pos)
+		}
+		s.apply(c)
+	}
+	return writeFolder(s, dir, o)
+}
+
+// writeFolder makes a data folder that holds s.
+func writeFolder(s *snapshot, dir string, o Options) (Summary, error) {
 	if err := makeFolders(o.FS, dir); err != nil {
 		return Summary{}, err
 	}

@@ -132,3 +132,55 @@ func TestBackup(t *testing.T) {
 		}
 	}
 }
+
+func TestRestoreChanges(t *testing.T) {
+	fs := memfs.New(1)
+	filled(t, fs)
+	db := open(t, "data", Options{FS: fs})
+	var backup bytes.Buffer
+	if _, err := db.Backup(t.Context(), &backup); err != nil {
+		t.Fatal(err)
+	}
+	put(t, db, "later", "1")
+	put(t, db, "later", "2")
+	var later []engine.Change
+	for c, err := range db.Changes(t.Context(), 100) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if later = append(later, c); len(later) == 2 {
+			break
+		}
+	}
+	restore := func(dir string, failed error, after ...engine.Change) (Summary, error) {
+		return RestoreChanges(bytes.NewReader(backup.Bytes()), func(yield func(engine.Change, error) bool) {
+			for _, c := range after {
+				if !yield(c, nil) {
+					return
+				}
+			}
+			if failed != nil {
+				yield(engine.Change{}, failed)
+			}
+		}, dir, Options{FS: fs})
+	}
+	sum, err := restore("to", nil, later...)
+	if err != nil || sum.Position != 102 || sum.Keys != 101 || !sum.Time.Equal(later[1].Time) {
+		t.Errorf("restored %+v, %v", sum, err)
+	}
+	if rep, err := Check("to", Options{FS: fs}, nil); err != nil || !rep.OK() || rep.Position != 102 {
+		t.Errorf("the restored folder: %+v, %v", rep, err)
+	}
+	if _, err := restore("gap", nil, later[1]); !errors.Is(err, engine.ErrCorrupt) {
+		t.Errorf("a gap: %v", err)
+	}
+	mine := errors.New("mine")
+	if _, err := restore("gap", mine, later[0]); !errors.Is(err, mine) {
+		t.Errorf("an error of the changes: %v", err)
+	}
+	for _, sub := range []string{"gap", "gap/snap", "gap/log"} {
+		if names, _ := fs.List(sub); len(names) > 0 {
+			t.Errorf("a restore that failed left %s/%v", sub, names)
+		}
+	}
+}
