@@ -37,6 +37,10 @@ const (
 // longer in the term that the proposal was made for. It will never be committed.
 var ErrNotLeader = errors.New("raft: not the leader of that term")
 
+// ErrFull is returned for a proposal to a leader whose disk has no room. It will
+// never be committed.
+var ErrFull = errors.New("raft: the disk is full")
+
 // ErrBusy is returned for a proposal that the leader cannot take now. It will
 // never be committed.
 var ErrBusy = errors.New("raft: too much is uncommitted")
@@ -56,6 +60,7 @@ type Entry struct {
 	Data        []byte
 	Members     *Members // set when a Change is applied: who is a member after it
 	Context     []byte   // of a Change that is applied: what its proposer gave with it
+	Commit      uint64   // in a Log: all up to it was known to be committed when the entry was saved
 }
 
 // Vote is what a node must never forget: its term and whom it voted for in it.
@@ -101,7 +106,8 @@ type Ready struct {
 
 // Save is what must be durable before its answers go out.
 type Save struct {
-	Vote      Vote // the newest; zero: as before
+	Vote      Vote   // the newest; zero: as before
+	Commit    uint64 // all up to it is committed; 0: as before
 	Entries   []*raftpb.Entry
 	Snapshot  *raftpb.Snapshot // to be installed before all else; Data is what its sender gave
 	responses []*Message
@@ -248,7 +254,7 @@ func (c *Core) Ready() (Ready, bool) {
 	for _, m := range rd.Messages {
 		switch {
 		case m.GetTo() == raft.LocalAppendThread:
-			out.Save = &Save{Vote: Vote{m.GetTerm(), m.GetVote()}, Entries: m.GetEntries(), Snapshot: m.GetSnapshot(), responses: m.GetResponses()}
+			out.Save = &Save{Vote: Vote{m.GetTerm(), m.GetVote()}, Commit: m.GetCommit(), Entries: m.GetEntries(), Snapshot: m.GetSnapshot(), responses: m.GetResponses()}
 		case m.GetTo() == raft.LocalApplyThread:
 			out.Apply = c.newApply(m)
 		default:

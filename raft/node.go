@@ -107,7 +107,7 @@ type task struct {
 	role    *Role
 	refused *Proposal
 	err     error // why refused
-	install func()
+	fn      func()
 }
 
 // Start starts a node.
@@ -198,6 +198,9 @@ func (n *Node) Do(ctx context.Context, fn func(*Core)) error {
 
 var errClosed = errors.New("raft: the node is closed")
 
+// Unreachable tells that messages to a node are being lost.
+func (n *Node) Unreachable(id uint64) { n.events.push(event{fn: func(c *Core) { c.Unreachable(id) }}) }
+
 // step is the goroutine that owns the core.
 func (n *Node) step() {
 	var batch []event
@@ -258,7 +261,7 @@ func (n *Node) handle(e *event) {
 			n.cfg.Logger.Warn("a message of another node was not taken", "err", err)
 		}
 	case e.prop != nil:
-		err := ErrBusy
+		err := ErrFull
 		if !n.full.Load() {
 			err = n.core.Propose(e.prop.Term, e.prop.Data)
 		}
@@ -431,7 +434,7 @@ func (n *Node) answer(group []*Save) {
 // committed before it.
 func (n *Node) install(s *raftpb.Snapshot) error {
 	done := make(chan error, 1)
-	n.tasks.push(task{install: func() {
+	n.tasks.push(task{fn: func() {
 		base, file := BaseOf(s)
 		err := n.cfg.Machine.Install(base, file)
 		if err == nil {
@@ -460,8 +463,8 @@ func (n *Node) apply() {
 				n.events.push(event{applied: t.apply})
 			case t.refused != nil:
 				n.cfg.Machine.Refused(t.refused, t.err)
-			case t.install != nil:
-				t.install()
+			case t.fn != nil:
+				t.fn()
 			case t.role != nil && t.role.Ready:
 				leads = true
 				n.cfg.Machine.Lead(t.role.Term)

@@ -22,23 +22,17 @@ type lateReads struct {
 
 type readWait struct {
 	ctx  context.Context
-	term uint64     // in which this node must lead all the time; 0: it need not
-	done chan error // capacity 1
+	term uint64      // in which this node must lead all the time; 0: it need not
+	done func(error) // must not block
 }
 
 // ReadIndex returns once the machine has applied all that was committed, on any
 // node, when it was called. Before that it returns ctx's error when ctx ends.
-func (n *Node) ReadIndex(ctx context.Context) error { return n.readIndex(ctx, 0) }
-
-// Confirm is ReadIndex for a node that leads in the term: it returns ErrNotLeader
-// unless the node still led in it when a majority was asked.
-func (n *Node) Confirm(ctx context.Context, term uint64) error { return n.readIndex(ctx, term) }
-
-func (n *Node) readIndex(ctx context.Context, term uint64) error {
-	w := &readWait{ctx: ctx, term: term, done: make(chan error, 1)}
-	n.events.push(event{read: w})
+func (n *Node) ReadIndex(ctx context.Context) error {
+	done := make(chan error, 1)
+	n.events.push(event{read: &readWait{ctx: ctx, done: func(err error) { done <- err }}})
 	select {
-	case err := <-w.done:
+	case err := <-done:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -46,6 +40,19 @@ func (n *Node) readIndex(ctx context.Context, term uint64) error {
 		return errClosed
 	}
 }
+
+// Confirm finds out whether this node still leads in the term: done gets nil
+// once a majority has said so and all that was committed before is applied, or
+// ErrNotLeader. It runs in the machine's goroutine, and not at all if the node
+// is closed before.
+func (n *Node) Confirm(term uint64, done func(error)) {
+	n.events.push(event{read: &readWait{ctx: n.ctx, term: term, done: func(err error) {
+		n.tasks.push(task{fn: func() { done(err) }})
+	}}})
+}
+
+// Run has fn run in the machine's goroutine, in its turn.
+func (n *Node) Run(fn func()) { n.tasks.push(task{fn: fn}) }
 
 // askReads sends a question for those that wait, if none is on its way.
 func (n *Node) askReads() {
@@ -57,7 +64,7 @@ func (n *Node) askReads() {
 	for _, w := range r.waiting {
 		switch {
 		case w.term != 0 && (!role.Leads || role.Term != w.term):
-			w.done <- ErrNotLeader
+			w.done(ErrNotLeader)
 		case w.ctx.Err() == nil:
 			r.asked = append(r.asked, w)
 		}
@@ -92,7 +99,7 @@ func (r *reads) applied(index uint64) {
 			continue
 		}
 		for _, w := range l.waits {
-			w.done <- nil
+			w.done(nil)
 		}
 	}
 	clear(r.late[len(keep):])

@@ -40,15 +40,20 @@ const tailBytes = 32 << 20
 type Store struct {
 	log Log
 
-	mu    sync.Mutex
-	vote  Vote
-	start Members         // at the index that the machine started from
-	snap  Base            // newest state that can be sent to a follower
-	prev  entryID         // of the entry before first
-	first uint64          // oldest entry that can be read
-	tail  []*raftpb.Entry // the newest entries, without a gap up to last
-	size  int             // of tail
-	last  entryID
+	mu   sync.Mutex
+	vote Vote
+	// All up to it is committed. Every entry that is saved carries it: before a
+	// node acknowledges a second change of the members it must have made durable
+	// that the first one is committed, or it would restart as a member of a
+	// cluster of long ago, and elect itself in it.
+	commit uint64
+	start  Members         // at the index that the machine started from
+	snap   Base            // newest state that can be sent to a follower
+	prev   entryID         // of the entry before first
+	first  uint64          // oldest entry that can be read
+	tail   []*raftpb.Entry // the newest entries, without a gap up to last
+	size   int             // of tail
+	last   entryID
 }
 
 type entryID struct{ index, term uint64 }
@@ -82,6 +87,7 @@ func NewStore(log Log, vote Vote, base Base) (*Store, error) {
 			return nil, fmt.Errorf("raft: entry %d of the log has term %d, but the state was built on term %d: the log is another one", e.Index, e.Term, base.Term)
 		}
 		s.last = entryID{e.Index, e.Term}
+		s.commit = max(s.commit, e.Commit)
 		s.keep(e)
 	}
 	return s, nil
@@ -125,12 +131,20 @@ func (s *Store) Append(w *Save) error {
 		s.vote = v
 		s.mu.Unlock()
 	}
+	s.mu.Lock()
+	s.commit = max(s.commit, w.Commit)
+	commit := s.commit
+	s.mu.Unlock()
 	if len(w.Entries) == 0 {
 		return nil
+	}
+	if planted("commit-not-kept") {
+		commit = 0
 	}
 	entries := make([]Entry, len(w.Entries))
 	for i, e := range w.Entries {
 		entries[i] = fromPB(e)
+		entries[i].Commit = commit
 	}
 	return s.log.Append(entries)
 }
@@ -206,7 +220,8 @@ func (s *Store) Base() Base {
 func (s *Store) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	hs := &raftpb.HardState{Term: new(max(s.vote.Term, s.last.term)), Vote: new(s.vote.For), Commit: new(s.snap.Index)}
+	commit := max(s.snap.Index, min(s.commit, s.last.index))
+	hs := &raftpb.HardState{Term: new(max(s.vote.Term, s.last.term)), Vote: new(s.vote.For), Commit: new(commit)}
 	if s.vote.Term < s.last.term {
 		hs.Vote = new(uint64(0))
 	}

@@ -1,20 +1,72 @@
 package embedded
 
 import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"slices"
+	"time"
+
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
+	"github.com/skerrydb/skerry/peer"
 	"github.com/skerrydb/skerry/raft"
 )
 
-// ClusterOptions say how a node of a cluster is reached.
-type ClusterOptions struct{}
+// Defaults of a cluster's clock. A node stands for election when it has heard of
+// no leader for one to two times ElectionTicks.
+const (
+	DefaultTick   = 50 * time.Millisecond
+	electionTicks = 12
+)
+
+// ClusterOptions say how a node of a cluster reaches the others and is reached.
+type ClusterOptions struct {
+	Addr      string       // HOST:PORT to listen on for other nodes; "": what the cluster knows of this node
+	Listener  net.Listener // instead of Addr
+	Advertise string       // HOST:PORT as other nodes reach it; "": Addr
+	Join      []string     // nodes to ask for admission as long as this one is no member
+	Version   string       // of the program
+	Tick      time.Duration
+}
+
+// clusterDir is the folder inside the data folder that makes it a node.
+const clusterDir = "cluster"
+
+// identity returns who this node is, or nil if it is alone.
+func identity(dir string, o Options) (*peer.Identity, error) {
+	if o.FS != journal.OS() {
+		return nil, nil // certificates are kept in real files only
+	}
+	id, err := peer.Load(filepath.Join(dir, clusterDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, engine.Errorf(engine.CodeInvalid, "%w", err)
+	}
+	return id, nil
+}
 
 // catchUp brings the state of the newest snapshot up to what the log has. In a
 // cluster that waits until it is known what of the log is committed.
 func (db *DB) catchUp(state *snapshot) (fromLog int, err error) {
-	if db.opts.sim == nil {
+	if db.offline && (db.id != nil || state.roster != nil) {
+		return 0, nil // the log waits for whoever opened it so
+	}
+	if db.id == nil && db.opts.sim == nil {
+		if state.roster != nil {
+			return 0, engine.Errorf(engine.CodeInvalid, "%s is the data of a node of a cluster, but its folder %q is missing", db.dir, clusterDir)
+		}
 		return db.replay(state)
 	}
-	g := &group{db: db}
+	g := &group{db: db, self: 1}
+	if db.id != nil {
+		g.self = db.id.Node
+	}
 	if g.vote, err = openVote(db.opts.FS, db.dir); err != nil {
 		return 0, err
 	}
@@ -22,11 +74,14 @@ func (db *DB) catchUp(state *snapshot) (fromLog int, err error) {
 	if _, err := db.joinLog(state); err != nil {
 		return 0, err
 	}
-	if state.roster == nil {
-		state.roster = &roster{}
-	}
 	if err := db.joinTerm(state); err != nil {
 		return 0, err
+	}
+	if state.roster == nil {
+		if state.pos != 0 {
+			return 0, engine.Errorf(engine.CodeInvalid, "%s was not made a node of a cluster to the end; run `skerry cluster init` again", db.dir)
+		}
+		state.roster = &roster{}
 	}
 	g.store, err = raft.NewStore(newRaftLog(db.log, g.vote), g.vote.last, state.base())
 	if err != nil {
@@ -66,8 +121,214 @@ func (db *DB) committer() committer {
 }
 
 // begin starts following: somebody has to be elected first.
-func (g *group) begin() {
+func (g *group) begin() error {
 	g.db.exec.told = g.told
 	g.db.exec.refuse = engine.Errorf(engine.CodeNotLeader, "this node has just started and knows of no leader yet; nothing was written")
-	g.raft = g.db.opts.sim(g.db)
+	if g.db.opts.sim != nil {
+		g.raft = g.db.opts.sim(g.db)
+		return nil
+	}
+	return g.start()
+}
+
+// start opens the port to the other nodes and starts raft.
+func (g *group) start() error {
+	o := g.db.opts.Cluster
+	me, _ := g.view.Load().roster.node(g.self)
+	addr := cmpOr(o.Addr, me.Addr)
+	if addr == "" && o.Listener == nil {
+		return engine.Errorf(engine.CodeInvalid, "node %d of a cluster needs an address for the other nodes", g.self)
+	}
+	g.started = make(chan struct{})
+	g.ctx, g.stop = context.WithCancel(context.Background())
+	var err error
+	g.port, err = peer.Listen(g.db.id, peer.Options{
+		Addr: addr, Listener: o.Listener, Advertise: o.Advertise, Version: o.Version, Logger: g.db.opts.Logger,
+		Hello: func(h *peer.Hello) { h.Last = g.db.log.Durable() },
+		Check: g.check, Receive: g.message, Down: g.down, Snapshot: g.snapshot, Handle: g.handle, Explain: explain,
+	})
+	if err != nil {
+		return engine.Errorf(engine.CodeInvalid, "open the port to other nodes: %w", err)
+	}
+	g.want.Store(&nodeInfo{ID: g.self, Addr: cmpOr(o.Advertise, g.port.Addr()), HTTP: me.HTTP, RESP: me.RESP, Folder: g.db.id.Folder})
+	g.told(g.view.Load().roster)
+	g.ticker = time.NewTicker(or(o.Tick, DefaultTick))
+	node, err := raft.Start(raft.NodeConfig{
+		Config: raft.Config{
+			ID: g.self, ElectionTicks: electionTicks, Start: uint64(time.Now().UnixNano()),
+			Applied: g.db.exec.at.index, Log: g.store, Logger: g.db.opts.Logger,
+		},
+		Net: g.port, Machine: g, Tick: g.ticker.C, Lone: slices.Equal(g.view.Load().roster.Members.Voters, []uint64{g.self}),
+	})
+	if err != nil {
+		return engine.Errorf(engine.CodeInternal, "%w", errors.Join(err, g.port.Close()))
+	}
+	g.node, g.raft = node, node
+	close(g.started)
+	g.running.Go(g.keepAnnounced)
+	return nil
+}
+
+func cmpOr(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// message takes what another node sends.
+func (g *group) message(from uint64, msg []byte) {
+	<-g.started
+	if err := g.node.Receive(from, msg); err != nil {
+		g.db.opts.Logger.Warn("another node sent what is no message", "node", from, "err", err)
+	}
+}
+
+func (g *group) down(id uint64) {
+	<-g.started
+	g.node.Unreachable(id)
+}
+
+// snapshot takes the whole state that another node sends.
+func (g *group) snapshot(ctx context.Context, from uint64, meta []byte, r io.Reader) error {
+	<-g.started
+	file, err := g.receive(r)
+	if err != nil {
+		return err
+	}
+	return g.node.ReceiveSnapshot(from, meta, file)
+}
+
+// check refuses nodes that must not take part.
+func (g *group) check(h peer.Hello) error {
+	r := g.view.Load().roster
+	if slices.Contains(r.Removed, h.Node) {
+		return engine.Errorf(codeRemoved, "node %d was removed from the cluster and cannot come back under its old id: invite a new node", h.Node)
+	}
+	if n, ok := r.node(h.Node); ok && n.Folder != "" && n.Folder != h.Folder {
+		return engine.Errorf(codeDuplicate, "node %d of the cluster has another data folder: two nodes must not have one id, and a lost folder needs a new invitation", h.Node)
+	}
+	if h.Protocol != peer.ProtocolRaft || h.Node == g.self || g.node == nil {
+		return nil
+	}
+	for _, f := range g.node.Status().Followers {
+		if f.ID == h.Node && h.Last < f.Match {
+			return engine.Errorf(codeOld, "the data folder of node %d ends at log record %d, but it has acknowledged %d: it was put back to an older state and has lost writes; remove the node and join again with a new invitation",
+				h.Node, h.Last, f.Match)
+		}
+	}
+	return nil
+}
+
+// Codes that only nodes tell each other.
+const (
+	codeRemoved   engine.Code = "node_removed"
+	codeDuplicate engine.Code = "node_duplicate"
+	codeOld       engine.Code = "node_folder_old"
+	codeFull      engine.Code = "cluster_full"
+)
+
+// explain gives an error its code and text for another node.
+func explain(err error) (code, text string) {
+	if e, ok := errors.AsType[*engine.Error](err); ok {
+		return string(e.Code), e.Msg
+	}
+	return string(engine.CodeInternal), err.Error()
+}
+
+// close hands the leadership over, if there is somebody, and stops.
+func (g *group) close() error {
+	if g.node == nil {
+		return nil
+	}
+	g.handOver()
+	g.stop()
+	g.node.Close()
+	g.ticker.Stop()
+	err := g.port.Close()
+	g.running.Wait()
+	g.db.exec.expire(0)
+	return errors.Join(err, g.vote.f.Close())
+}
+
+// handOver makes another node the leader, so that nobody has to find out first
+// that this one is gone.
+func (g *group) handOver() {
+	if !g.view.Load().serves {
+		return
+	}
+	ctx, cancel := context.WithTimeout(g.ctx, time.Second)
+	defer cancel()
+	handed := false
+	if err := g.node.Do(ctx, func(c *raft.Core) { handed = c.Transfer(0) }); err != nil || !handed {
+		return
+	}
+	for g.view.Load().serves {
+		moved := g.moved.next()
+		if !g.view.Load().serves {
+			break
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Cluster implements engine.Clustered.
+func (db *DB) Cluster() engine.Cluster {
+	if db.group == nil || db.group.port == nil {
+		return nil
+	}
+	return db.group
+}
+
+// State implements engine.Cluster.
+func (g *group) State() engine.ClusterState {
+	v := g.view.Load()
+	return engine.ClusterState{ID: g.db.id.Cluster, Self: g.self, Leader: v.leader, Term: v.term, Nodes: v.roster.public()}
+}
+
+// AwaitLeader implements engine.Cluster.
+func (g *group) AwaitLeader(ctx context.Context) (engine.Node, error) {
+	for {
+		moved := g.moved.next()
+		v := g.view.Load()
+		if v.leader != 0 && (v.leader != g.self || v.serves) {
+			s := engine.ClusterState{Nodes: v.roster.public()}
+			if n, ok := s.Node(v.leader); ok {
+				return n, nil
+			}
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return engine.Node{}, engine.Errorf(engine.CodeNotLeader, "node %d knows of no leader: there is no majority, or an election goes on: %w", g.self, ctx.Err())
+		case <-g.ctx.Done():
+			return engine.Node{}, engine.ErrClosed
+		}
+	}
+}
+
+// Dial implements engine.Cluster.
+func (g *group) Dial(ctx context.Context, node uint64, protocol string) (net.Conn, error) {
+	c, err := g.port.Dial(ctx, node, protocol)
+	if err != nil {
+		return nil, engine.Errorf(engine.CodeNotLeader, "connect to node %d: %w", node, err)
+	}
+	return c, nil
+}
+
+// Listen implements engine.Cluster.
+func (g *group) Listen(protocol string) net.Listener { return g.port.Protocol(protocol) }
+
+// Advertise tells the cluster where this node's faces are. "" is off.
+func (db *DB) Advertise(http, resp string) {
+	if g := db.group; g != nil && g.port != nil {
+		n := *g.want.Load()
+		n.HTTP, n.RESP = http, resp
+		g.want.Store(&n)
+		g.moved.fire()
+	}
 }

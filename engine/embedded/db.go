@@ -9,6 +9,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
+	"github.com/skerrydb/skerry/peer"
 )
 
 // DB is an open embedded engine. It satisfies engine.Engine, engine.Eacher and
@@ -28,6 +30,7 @@ type DB struct {
 	log     *journal.Log
 	exec    *executor
 	history *history
+	id      *peer.Identity           // nil: this node is alone
 	group   *group                   // nil: this node is alone
 	began   time.Time                // by the clock that nobody sets
 	snap    atomic.Pointer[snapshot] // what readers see, once they have checked durable
@@ -138,6 +141,9 @@ func (db *DB) Err() error {
 func (db *DB) Close() error {
 	var err error
 	db.endOnce.Do(func() {
+		if db.group != nil {
+			err = db.group.close()
+		}
 		db.exec.close(engine.ErrClosed)
 		db.closed.Store(true)
 		db.shown.fire()
@@ -145,10 +151,7 @@ func (db *DB) Close() error {
 		<-db.tidied
 		db.history.close(engine.ErrClosed)
 		db.saver.close()
-		err = db.log.Close()
-		if unlockErr := db.unlock(); err == nil {
-			err = unlockErr
-		}
+		err = errors.Join(err, db.log.Close(), db.unlock())
 	})
 	return err
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
+	"github.com/skerrydb/skerry/peer"
 	"github.com/skerrydb/skerry/raft"
 )
 
@@ -35,6 +36,17 @@ type group struct {
 	view  atomic.Pointer[view]
 	moved signal       // fires when view moves
 	fresh atomic.Int64 // when this node last knew that its state was the newest, as sinceStart
+
+	// Of a real node, not of a simulated one.
+	node    *raft.Node
+	port    *peer.Port
+	ticker  *time.Ticker
+	started chan struct{}            // closed when node is there
+	want    atomic.Pointer[nodeInfo] // what the others are to know of this node
+	led     atomic.Int64             // when there last was a leader, as fresh
+	ctx     context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
 
 	saveMu sync.Mutex // one snapshot is put in place at a time: an own one, or a received one
 }
@@ -114,12 +126,35 @@ func (g *group) Fail(err error) { g.db.fail(err) }
 func (g *group) see(change func(*view)) {
 	v := *g.view.Load()
 	change(&v)
+	if v.leader != 0 || g.view.Load().leader != 0 {
+		g.led.Store(int64(g.db.opts.mono().Sub(g.db.began)))
+	}
 	g.view.Store(&v)
 	g.moved.fire()
 }
 
 // told takes over who is a member.
-func (g *group) told(r *roster) { g.see(func(v *view) { v.roster = r }) }
+func (g *group) told(r *roster) {
+	g.see(func(v *view) { v.roster = r })
+	if g.port == nil {
+		return
+	}
+	addrs := map[uint64]string{}
+	for _, n := range r.Nodes {
+		if n.ID != g.self {
+			addrs[n.ID] = n.Addr
+		}
+	}
+	g.port.SetPeers(addrs)
+}
+
+// sinceLeader is how long there has been no leader.
+func (g *group) sinceLeader() time.Duration {
+	if g.view.Load().leader != 0 {
+		return 0
+	}
+	return g.db.opts.mono().Sub(g.db.began) - time.Duration(g.led.Load())
+}
 
 // base is what a snapshot tells raft.
 func (s *snapshot) base() raft.Base {

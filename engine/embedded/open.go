@@ -51,8 +51,12 @@ func Open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, lockError(err)
 	}
+	id, err := identity(dir, o)
+	if err != nil {
+		return nil, errors.Join(err, unlock())
+	}
 	db := &DB{
-		opts: o, dir: dir, began: o.mono(), unlock: unlock, history: newHistory(o.HistoryBytes),
+		id: id, opts: o, dir: dir, began: o.mono(), unlock: unlock, history: newHistory(o.HistoryBytes),
 		stop: make(chan struct{}), ending: make(chan struct{}), tidied: make(chan struct{}),
 	}
 	if err := db.recover(); err != nil {
@@ -64,7 +68,10 @@ func Open(dir string, o Options) (*DB, error) {
 	db.exec = newExecutor(o, db.committer(), db.committed)
 	db.exec.publish, db.exec.show, db.exec.fail = db.publish, db.show, db.fail
 	if db.group != nil {
-		db.group.begin()
+		if err := db.group.begin(); err != nil {
+			db.exec.close(engine.ErrClosed)
+			return nil, errors.Join(err, db.log.Close(), unlock())
+		}
 	}
 	db.saver.start(o.SnapshotBytes, db.saveSnapshot, func(err error) {
 		o.Logger.Error("a background snapshot failed; the log keeps everything, it will be tried again", "err", err)

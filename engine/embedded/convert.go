@@ -1,0 +1,174 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
+	"github.com/skerrydb/skerry/peer"
+	"github.com/skerrydb/skerry/raft"
+)
+
+// InitCluster makes a data folder, new or with data, the first node of a new
+// cluster, which other nodes reach at addr. The folder must not be in use. If it
+// was interrupted it can be done again.
+func InitCluster(ctx context.Context, dir, addr string, o Options) (*peer.Identity, Summary, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, Summary{}, err
+	}
+	db, err := openOffline(dir, o)
+	if err != nil {
+		return nil, Summary{}, err
+	}
+	state := db.snap.Load()
+	if state.roster != nil && db.id != nil {
+		return nil, Summary{}, errors.Join(engine.Errorf(engine.CodeInvalid, "%s is node %d of a cluster already", dir, db.id.Node), db.closeOffline())
+	}
+	if state.roster == nil {
+		if err := db.become(state, 1, addr); err != nil {
+			return nil, Summary{}, errors.Join(err, db.closeOffline())
+		}
+	}
+	id := db.id
+	if id == nil {
+		id, err = peer.Init(filepath.Join(dir, clusterDir))
+	}
+	if err == nil {
+		g := &group{db: db}
+		g.remember(db.snap.Load().roster)
+	}
+	return id, db.snap.Load().summary(), errors.Join(err, db.closeOffline())
+}
+
+// RecoverCluster makes the data folder of a node whose cluster has lost its
+// majority the first node of a new cluster: with all that this node has, also
+// what may never have been acknowledged, and without what it never got. The
+// other nodes become strangers. It is for when nothing else is left.
+func RecoverCluster(ctx context.Context, dir, addr string, o Options) (*peer.Identity, Summary, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, Summary{}, err
+	}
+	db, err := openOffline(dir, o)
+	if err != nil {
+		return nil, Summary{}, err
+	}
+	if db.id == nil {
+		return nil, Summary{}, errors.Join(engine.Errorf(engine.CodeInvalid, "%s is no node of a cluster", dir), db.closeOffline())
+	}
+	state := db.snap.Load()
+	term, err := db.applyLog(state)
+	if err == nil {
+		err = db.become(state, term+1, addr)
+	}
+	if err != nil {
+		return nil, Summary{}, errors.Join(err, db.closeOffline())
+	}
+	old := filepath.Join(dir, clusterDir)
+	if err := os.Rename(old, old+".before-"+time.Now().UTC().Format("20060102T150405Z")); err != nil {
+		return nil, Summary{}, errors.Join(fmt.Errorf("set the old credentials aside: %w", err), db.closeOffline())
+	}
+	id, err := peer.Init(old)
+	if err == nil {
+		(&group{db: db}).remember(db.snap.Load().roster)
+	}
+	return id, state.summary(), errors.Join(err, db.closeOffline())
+}
+
+// openOffline opens a folder of either kind without starting anything.
+func openOffline(dir string, o Options) (*DB, error) {
+	if err := makeFolders(o.FS, dir); err != nil {
+		return nil, err
+	}
+	unlock, err := journal.LockDir(o.FS, dir)
+	if err != nil {
+		return nil, lockError(err)
+	}
+	db := &DB{opts: o, dir: dir, began: o.mono(), unlock: unlock, history: newHistory(o.HistoryBytes)}
+	if db.id, err = identity(dir, o); err == nil {
+		db.offline = true
+		err = db.recover()
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.closeOffline())
+	}
+	return db, nil
+}
+
+func (db *DB) closeOffline() error {
+	var err error
+	if db.log != nil {
+		err = db.log.Close()
+	}
+	return errors.Join(err, db.unlock())
+}
+
+// applyLog applies all entries of a node's log to state, and returns the newest
+// term there.
+func (db *DB) applyLog(state *snapshot) (term uint64, err error) {
+	term = state.term
+	v, err := openVote(db.opts.FS, db.dir)
+	if err != nil {
+		return 0, err
+	}
+	term = max(term, v.last.Term)
+	if err := v.f.Close(); err != nil {
+		return 0, err
+	}
+	for r, err := range db.log.Read(db.log.First()) {
+		if err != nil {
+			return 0, fileError("read the log", err)
+		}
+		e, err := parseRecord(r)
+		if err != nil {
+			return 0, fileError("read the log", err)
+		}
+		term = max(term, e.Term)
+		if e.Index <= state.index {
+			continue
+		}
+		state.index, state.term = e.Index, e.Term
+		if e.Kind != raft.Data || len(e.Data) == 0 || e.Data[0] != batchFormat {
+			continue
+		}
+		if base, err := batchBase(e.Data); err != nil || base != state.pos {
+			continue // refused, as every node would
+		}
+		for c, err := range changes(e.Data) {
+			if err != nil {
+				return 0, fileError("read the log", err)
+			}
+			state.apply(c)
+		}
+	}
+	return term, nil
+}
+
+// become makes state that of the only node of a cluster.
+func (db *DB) become(state *snapshot, term uint64, addr string) error {
+	s := *state
+	s.index = max(state.index, db.log.Last()) + 1
+	s.term = term
+	s.roster = &roster{Members: raft.Members{Voters: []uint64{1}}, Nodes: []nodeInfo{{ID: 1, Addr: addr}}}
+	if err := journal.WriteSnapshot(db.opts.FS, snapshotName(db.dir, s.index), s.head(), s.writePairs); err != nil {
+		return fileError("write the state of the new cluster", err)
+	}
+	v, err := openVote(db.opts.FS, db.dir)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(v.set(raft.Vote{Term: term}), v.f.Close()); err != nil {
+		return err
+	}
+	if err := db.log.Reset(s.index + 1); err != nil {
+		return diskError(err)
+	}
+	db.snap.Store(&s)
+	return db.removeSnapshotsBefore(s.index)
+}

@@ -1,0 +1,309 @@
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/peer"
+	"github.com/skerrydb/skerry/raft"
+)
+
+// Methods of calls between nodes, and of `skerry cluster`. Each has a twin that
+// only the leader answers; the plain one goes on to it.
+const (
+	methodJoin     = "join"     // nodeInfo → nothing: make it a member, or take over what it says of itself
+	methodRemove   = "remove"   // nodeRef → nothing
+	methodTransfer = "transfer" // nodeRef → nothing; id 0: whoever is most up to date
+	methodStatus   = "status"   // → ClusterStatus, of the node that is asked
+
+	toLeader = "leader/" // prefix: answer only if you lead
+)
+
+// changeWait bounds a change of the members.
+const changeWait = 10 * time.Second
+
+// announceEvery is after how long a node tries again to tell about itself.
+const announceEvery = 500 * time.Millisecond
+
+type nodeRef struct {
+	ID uint64 `json:"id"`
+}
+
+// handle answers a call of another node, or of `skerry cluster`.
+func (g *group) handle(ctx context.Context, from uint64, method string, in json.RawMessage) (any, error) {
+	select {
+	case <-g.started:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if method == methodStatus {
+		return g.status(), nil
+	}
+	name, only := method, false
+	if len(method) > len(toLeader) && method[:len(toLeader)] == toLeader {
+		name, only = method[len(toLeader):], true
+	}
+	ctx, cancel := context.WithTimeout(ctx, changeWait)
+	defer cancel()
+	if !only {
+		return nil, g.onLeader(ctx, name, in)
+	}
+	return nil, g.lead(ctx, name, in)
+}
+
+// onLeader has the leader do something.
+func (g *group) onLeader(ctx context.Context, method string, in json.RawMessage) error {
+	for {
+		n, err := g.AwaitLeader(ctx)
+		if err != nil {
+			return err
+		}
+		if n.ID == g.self {
+			err = g.lead(ctx, method, in)
+		} else {
+			err = remote(g.port.Call(ctx, n.Addr, n.ID, toLeader+method, in, nil))
+		}
+		if !errors.Is(err, engine.ErrNotLeader) {
+			return err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// remote gives an error of another node its code back.
+func remote(err error) error {
+	if r, ok := errors.AsType[*peer.RemoteError](err); ok {
+		return engine.Errorf(engine.Code(r.Code), "%s", r.Text)
+	}
+	return err
+}
+
+// lead does what only the leader can do.
+func (g *group) lead(ctx context.Context, method string, in json.RawMessage) error {
+	if !g.view.Load().serves {
+		return engine.Errorf(engine.CodeNotLeader, "node %d does not lead", g.self)
+	}
+	switch method {
+	case methodJoin:
+		var n nodeInfo
+		if err := json.Unmarshal(in, &n); err != nil || n.ID == 0 || n.Addr == "" {
+			return engine.Errorf(engine.CodeInvalid, "a node that joins must say its id and its address")
+		}
+		return g.admit(ctx, n)
+	case methodRemove, methodTransfer:
+		var ref nodeRef
+		if err := json.Unmarshal(in, &ref); err != nil {
+			return engine.Errorf(engine.CodeInvalid, "the call does not say which node")
+		}
+		if method == methodRemove {
+			return g.remove(ctx, ref.ID)
+		}
+		return g.transfer(ctx, ref.ID)
+	}
+	return engine.Errorf(engine.CodeInvalid, "there is no call %q", method)
+}
+
+// admit makes a node a member, first without a vote, or takes over its addresses.
+func (g *group) admit(ctx context.Context, n nodeInfo) error {
+	r := g.view.Load().roster
+	have, member := r.node(n.ID)
+	switch {
+	case slices.Contains(r.Removed, n.ID):
+		return engine.Errorf(codeRemoved, "node %d was removed from the cluster and cannot come back under its old id: invite a new node", n.ID)
+	case member && have.Folder != "" && have.Folder != n.Folder:
+		return engine.Errorf(codeDuplicate, "node %d of the cluster has another data folder: two nodes must not have one id, and a lost folder needs a new invitation", n.ID)
+	case member && have == n:
+		return nil
+	case member:
+		return g.propose(ctx, n)
+	case len(r.Nodes) >= raft.MaxVoters:
+		return engine.Errorf(codeFull, "the cluster has %d nodes, which is the limit; remove one first", len(r.Nodes))
+	}
+	g.db.opts.Logger.Info("a node joins; it gets a vote when it has all data", "node", n.ID, "addr", n.Addr)
+	return g.change(ctx, []raft.Step{{Op: raft.AddLearner, Node: n.ID}}, n.note(), func(r *roster) bool { return r.Members.Has(n.ID) })
+}
+
+// propose puts what a member says of itself into the log.
+func (g *group) propose(ctx context.Context, n nodeInfo) error {
+	g.node.Propose(&raft.Proposal{Term: g.view.Load().term, Data: n.note()})
+	return g.await(ctx, func(r *roster) bool { have, _ := r.node(n.ID); return have == n })
+}
+
+// remove makes a node a stranger, for ever.
+func (g *group) remove(ctx context.Context, id uint64) error {
+	r := g.view.Load().roster
+	switch {
+	case slices.Contains(r.Removed, id):
+		return nil
+	case !r.Members.Has(id):
+		return engine.Errorf(engine.CodeNotFound, "node %d is no member of the cluster", id)
+	case id == g.self && len(r.Members.Voters) == 1:
+		return engine.Errorf(engine.CodeInvalid, "node %d is the last one with a vote; a cluster cannot lose it", id)
+	case id == g.self:
+		if err := g.transfer(ctx, 0); err != nil {
+			return err
+		}
+		return engine.Errorf(engine.CodeNotLeader, "node %d has handed the leadership over, to be removed", id)
+	}
+	g.db.opts.Logger.Info("a node is removed from the cluster", "node", id)
+	return g.change(ctx, []raft.Step{{Op: raft.Remove, Node: id}}, nil, func(r *roster) bool { return !r.Members.Has(id) })
+}
+
+// transfer hands the leadership to a node, or for 0 to the one most up to date.
+func (g *group) transfer(ctx context.Context, to uint64) error {
+	if r := g.view.Load().roster; to != 0 && !slices.Contains(r.Members.Voters, to) {
+		return engine.Errorf(engine.CodeInvalid, "node %d has no vote, so it cannot lead", to)
+	}
+	if to == g.self {
+		return nil
+	}
+	ok := false
+	if err := g.node.Do(ctx, func(c *raft.Core) { ok = c.Transfer(to) }); err != nil {
+		return err
+	}
+	if !ok {
+		return engine.Errorf(engine.CodeInvalid, "no other node can lead now")
+	}
+	return g.awaitView(ctx, func(v *view) bool { return v.leader != g.self && v.leader != 0 })
+}
+
+// change proposes a change of the members and waits until it is in force.
+func (g *group) change(ctx context.Context, steps []raft.Step, note []byte, done func(*roster) bool) error {
+	for {
+		var err error
+		if doErr := g.node.Do(ctx, func(c *raft.Core) { err = c.ProposeChange(steps, note) }); doErr != nil {
+			return doErr
+		}
+		switch {
+		case err == nil:
+			return g.await(ctx, done)
+		case errors.Is(err, raft.ErrNotLeader):
+			return engine.Errorf(engine.CodeNotLeader, "node %d does not lead any more", g.self)
+		case !errors.Is(err, raft.ErrChangePending) && !errors.Is(err, raft.ErrBusy):
+			return engine.Errorf(engine.CodeInvalid, "%w", err)
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return engine.Errorf(engine.CodeNotLeader, "another change of the members is under way: %w", err)
+		}
+	}
+}
+
+func (g *group) await(ctx context.Context, done func(*roster) bool) error {
+	return g.awaitView(ctx, func(v *view) bool { return done(v.roster) })
+}
+
+func (g *group) awaitView(ctx context.Context, done func(*view) bool) error {
+	for {
+		moved := g.moved.next()
+		if done(g.view.Load()) {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-g.ctx.Done():
+			return engine.ErrClosed
+		case <-ctx.Done():
+			return engine.Errorf(engine.CodeOutcomeUnknown, "the change was proposed but is not in force yet: %w", ctx.Err())
+		}
+	}
+}
+
+// keepAnnounced makes this node a member, and has the others know where it is.
+func (g *group) keepAnnounced() {
+	tick := time.NewTicker(announceEvery)
+	defer tick.Stop()
+	said := ""
+	for {
+		moved := g.moved.next()
+		if err := g.announce(); err != nil && g.ctx.Err() == nil {
+			if g.fatal(err) {
+				return
+			}
+			if text := err.Error(); text != said {
+				said = text
+				g.db.opts.Logger.Info("this node could not tell the cluster about itself yet", "err", err)
+			}
+		}
+		g.node.Run(func() { g.db.exec.expire(OutcomeWait) })
+		select {
+		case <-tick.C:
+		case <-moved:
+		case <-g.ctx.Done():
+			return
+		}
+	}
+}
+
+// announce tells the leader, or whoever may know it, about this node, unless that
+// is known.
+func (g *group) announce() error {
+	v, want := g.view.Load(), *g.want.Load()
+	if have, ok := v.roster.node(g.self); ok && have == want && v.leader != 0 {
+		return nil
+	} else if ok && have == want && g.sinceLeader() < 4*announceEvery {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(g.ctx, changeWait)
+	defer cancel()
+	if v.serves {
+		return g.admit(ctx, want)
+	}
+	var errs []error
+	for _, addr := range g.others(v) {
+		err := remote(g.port.Call(ctx, addr, 0, methodJoin, want, nil))
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+		if permanent(err) {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// others are the addresses of nodes that may know the leader, the leader first.
+func (g *group) others(v *view) (addrs []string) {
+	if n, ok := v.roster.node(v.leader); ok && n.ID != g.self {
+		addrs = append(addrs, n.Addr)
+	}
+	for _, n := range v.roster.Nodes {
+		if n.ID != g.self && n.ID != v.leader {
+			addrs = append(addrs, n.Addr)
+		}
+	}
+	for _, a := range g.db.opts.Cluster.Join {
+		if !slices.Contains(addrs, a) {
+			addrs = append(addrs, a)
+		}
+	}
+	return addrs
+}
+
+// permanent reports whether asking again cannot help.
+func permanent(err error) bool {
+	switch engine.CodeOf(err) {
+	case codeRemoved, codeDuplicate, codeOld, codeFull:
+		return true
+	}
+	return errors.As(err, new(*peer.RefusedError)) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// fatal stops the node if it cannot be a member.
+func (g *group) fatal(err error) bool {
+	if !permanent(err) {
+		return false
+	}
+	g.db.fail(err)
+	return true
+}
