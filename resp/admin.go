@@ -14,8 +14,8 @@ func serverCommands() []command {
 		{name: "acl", arity: -2, subs: []command{
 			{name: "acl|whoami", arity: 2, kind: kindPlain, run: aclWhoAmI},
 		}},
-		{name: "asking", arity: 1, kind: kindPlain, run: noCluster},
-		{name: "cluster", arity: -2, kind: kindPlain, run: noCluster},
+		{name: "asking", arity: 1, kind: kindPlain, run: askingCmd},
+		{name: "cluster", arity: -2, subs: clusterCommands()},
 		{name: "command", arity: -1, kind: kindPlain, run: commandCmd, subs: commandCommands()},
 		{name: "config", arity: -2, subs: configCommands()},
 		{name: "dbsize", arity: 1, kind: kindRead, run: dbSizeCmd},
@@ -26,9 +26,9 @@ func serverCommands() []command {
 			{name: "memory|help", arity: 2, kind: kindPlain, run: memoryHelp},
 			{name: "memory|usage", arity: -3, kind: kindRead, flags: flagUntrack, keys: keyRange{2, 2, 1}, run: memoryUsage},
 		}},
-		{name: "readonly", arity: 1, kind: kindPlain, run: noCluster},
-		{name: "readwrite", arity: 1, kind: kindPlain, run: noCluster},
-		{name: "role", arity: 1, kind: kindPlain, run: roleCmd},
+		{name: "readonly", arity: 1, kind: kindAdmin, run: readOnlyCmd},
+		{name: "readwrite", arity: 1, kind: kindAdmin, run: readOnlyCmd},
+		{name: "role", arity: 1, kind: kindAdmin, run: roleCmd},
 		{name: "shutdown", arity: -1, kind: kindPlain, flags: flagNoMulti, run: shutdownCmd},
 		{name: "swapdb", arity: 3, kind: kindPlain, run: swapDBCmd},
 		{name: "time", arity: 1, kind: kindPlain, run: timeCmd},
@@ -37,18 +37,6 @@ func serverCommands() []command {
 
 func aclWhoAmI(x *call) error {
 	x.out.BulkString("default")
-	return nil
-}
-
-func noCluster(*call) error {
-	return replyError("ERR This instance has cluster support disabled")
-}
-
-func roleCmd(x *call) error {
-	x.out.Array(3)
-	x.out.BulkString("master")
-	x.out.Int(0)
-	x.out.Array(0)
 	return nil
 }
 
@@ -210,7 +198,7 @@ func (s *Server) settings() []setting {
 	return []setting{
 		{"appendfsync", fsync},
 		{"appendonly", yesNo(s.opts.Durable)},
-		{"cluster-enabled", "no"},
+		{"cluster-enabled", yesNo(s.opts.Cluster != nil)},
 		{"databases", strconv.Itoa(Databases)},
 		{"maxclients", strconv.Itoa(s.opts.MaxClients)},
 		{"maxmemory-policy", "noeviction"},

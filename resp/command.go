@@ -64,12 +64,15 @@ func (c *command) write() bool { return c.kind == kindWrite || c.flags&flagMayWr
 
 func (c *command) arityOK(n int) bool { return n == c.arity || c.arity < 0 && n >= -c.arity }
 
-// commands is the table of all commands, by group.
+// commands is the table of all commands that clients may send.
 func commands() map[string]*command {
+	return table(connectionCommands(), genericCommands(), stringCommands(), transactionCommands(), serverCommands())
+}
+
+// table makes a table of groups of commands.
+func table(groups ...[]command) map[string]*command {
 	table := map[string]*command{}
-	for _, group := range [][]command{
-		connectionCommands(), genericCommands(), stringCommands(), transactionCommands(), serverCommands(),
-	} {
+	for _, group := range groups {
 		for i := range group {
 			c := &group[i]
 			table[c.name] = c

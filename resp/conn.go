@@ -60,6 +60,7 @@ type conn struct {
 	flushed  bool // the transaction being run emptied a database
 	linger   bool // … after the client has had time to read it
 	closing  bool // the connection ends when the output is written
+	cl       membership
 	dropOut  bool // … without its output
 
 	viewFn func(*kv.Tx) error // method values, made once
@@ -95,14 +96,18 @@ type shown struct {
 	tracking, bcast, broken   bool
 }
 
-func newConn(s *Server, nc net.Conn, id int64) *conn {
+func newConn(s *Server, nc net.Conn, id int64, node bool) *conn {
 	c := &conn{srv: s, id: id, created: time.Now(), done: make(chan struct{}), unblocked: make(chan unblock, 1)}
 	c.raw = newOutConn(nc, s.opts.WriteTimeout, c.notReading)
 	c.nc = c.raw
-	if s.opts.TLS != nil {
+	if s.opts.TLS != nil && !node {
 		c.nc = tls.Server(c.raw, s.opts.TLS)
 	}
-	c.authed = s.opts.Password == ""
+	c.authed = s.opts.Password == "" || node
+	c.cl.node = node
+	if !node {
+		c.cl.Cluster = s.opts.Cluster
+	}
 	c.rd = wire.NewReader(c.nc, &s.bufs, s.opts.Wire)
 	c.rd.SetGuest(!c.authed)
 	c.out.Buf = s.bufs.Get(0)[:0]
@@ -190,7 +195,7 @@ func (c *conn) fill() bool {
 	if cap(c.tmp) > keepOut/8 {
 		c.tmp = nil
 	}
-	if idle := c.srv.opts.IdleTimeout; idle > 0 {
+	if idle := c.srv.opts.IdleTimeout; idle > 0 && !c.cl.node {
 		c.nc.SetReadDeadline(time.Now().Add(idle))
 	}
 	if c.ending.Load() { // finish may have come before our deadline

@@ -3,8 +3,6 @@ package resp
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-
-	"github.com/skerrydb/skerry/resp/wire"
 )
 
 func connectionCommands() []command {
@@ -75,7 +73,8 @@ func resetCmd(x *call) error {
 	c.stopTracking()
 	c.db, x.db, c.subs = 0, 0, 0
 	c.replyOff, c.skipNext = false, false
-	c.authed = c.srv.opts.Password == ""
+	c.cl = membership{Cluster: c.cl.Cluster, node: c.cl.node}
+	c.authed = c.srv.opts.Password == "" || c.cl.node
 	c.rd.SetGuest(!c.authed)
 	c.out.RESP3, c.pre.RESP3 = false, false
 	c.mu.Lock()
@@ -153,11 +152,18 @@ func helloCmd(x *call) error {
 		return replyError("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
 	}
 	x.out.RESP3, x.pre.RESP3 = resp3, resp3
-	writeHello(x.out, x.id)
+	x.writeHello()
 	return nil
 }
 
-func writeHello(w *wire.Writer, id int64) {
+func (x *call) writeHello() {
+	w, mode, role := x.out, "standalone", "master"
+	if cl := x.srv.opts.Cluster; cl != nil {
+		mode = "cluster"
+		if st := cl.State(); st.Leader != st.Self {
+			role = "replica"
+		}
+	}
 	w.Map(7)
 	w.BulkString("server")
 	w.BulkString("redis")
@@ -170,11 +176,11 @@ func writeHello(w *wire.Writer, id int64) {
 		w.Int(2)
 	}
 	w.BulkString("id")
-	w.Int(id)
+	w.Int(x.id)
 	w.BulkString("mode")
-	w.BulkString("standalone")
+	w.BulkString(mode)
 	w.BulkString("role")
-	w.BulkString("master")
+	w.BulkString(role)
 	w.BulkString("modules")
 	w.Array(0)
 }

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"context"
 	"time"
 
 	"github.com/skerrydb/skerry/kv"
@@ -304,21 +305,34 @@ func waitCmd(x *call) error {
 	if err != nil {
 		return err
 	}
-	if n > 0 && x.tx == nil {
-		if u, ok := x.block(d); ok && u.asError {
+	var have func() int64 // alone: there are no replicas
+	if x.srv.opts.Cluster != nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		if have, err = x.replicas(ctx, n); err != nil {
+			return err
+		}
+	}
+	enough := func() bool { return have != nil && have() >= n }
+	if n > 0 && x.tx == nil && !enough() {
+		if u, ok := x.block(d, enough); ok && u.asError {
 			return replyError("UNBLOCKED client unblocked via CLIENT UNBLOCK")
 		}
 	}
-	x.out.Int(0)
+	if have == nil {
+		x.out.Int(0)
+	} else {
+		x.out.Int(have())
+	}
 	return nil
 }
 
 // pollEvery is how often a blocked connection looks whether its client is gone.
 const pollEvery = 50 * time.Millisecond
 
-// block waits for d, for ever if d is 0, or until CLIENT UNBLOCK. What the
-// client sends meanwhile is kept. The call's arguments are lost.
-func (c *conn) block(d time.Duration) (u unblock, ok bool) {
+// block waits for d, for ever if d is 0, or until CLIENT UNBLOCK or enough says
+// so. What the client sends meanwhile is kept. The call's arguments are lost.
+func (c *conn) block(d time.Duration, enough func() bool) (u unblock, ok bool) {
 	c.flush()
 	c.setBlocked(true)
 	c.pushes.idle(c)
@@ -332,8 +346,10 @@ func (c *conn) block(d time.Duration) (u unblock, ok bool) {
 		}
 	}()
 	end := time.Now().Add(d)
-	for !c.ending.Load() && !c.killed.Load() {
-		next := time.Now().Add(pollEvery)
+	poll := time.Millisecond
+	for !c.ending.Load() && !c.killed.Load() && !enough() {
+		poll = min(2*poll, pollEvery)
+		next := time.Now().Add(poll)
 		if d > 0 && end.Before(next) {
 			next = end
 		}

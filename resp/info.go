@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 )
 
@@ -40,7 +39,9 @@ func infoSections() []infoSection {
 		{"cpu", infoCPU},
 		{"modules", func(*call) ([]string, error) { return nil, nil }},
 		{"errorstats", func(*call) ([]string, error) { return nil, nil }},
-		{"cluster", func(*call) ([]string, error) { return []string{"cluster_enabled:0"}, nil }},
+		{"cluster", func(x *call) ([]string, error) {
+			return []string{fmt.Sprintf("cluster_enabled:%d", number(x.srv.opts.Cluster != nil))}, nil
+		}},
 		{"engine", infoEngine},
 		{"keyspace", infoKeyspace},
 	}
@@ -76,9 +77,13 @@ func infoCmd(x *call) error {
 func infoServer(x *call) ([]string, error) {
 	s := x.srv
 	up := time.Since(s.started)
+	mode := "standalone"
+	if s.opts.Cluster != nil {
+		mode = "cluster"
+	}
 	return []string{
 		"redis_version:" + Version,
-		"redis_mode:standalone",
+		"redis_mode:" + mode,
 		"server_name:skerry",
 		"skerry_version:" + s.opts.Build,
 		"os:" + runtime.GOOS + " " + runtime.GOARCH,
@@ -141,7 +146,7 @@ func infoStats(x *call) ([]string, error) {
 	x.srv.tracker.mu.Lock()
 	keys, bcast := len(x.srv.tracker.keys), len(x.srv.tracker.bcast)
 	x.srv.tracker.mu.Unlock()
-	return []string{
+	lines := []string{
 		fmt.Sprintf("total_connections_received:%d", t.connections.Load()),
 		fmt.Sprintf("total_commands_processed:%d", t.commands.Load()),
 		fmt.Sprintf("total_net_input_bytes:%d", t.netIn.Load()),
@@ -157,11 +162,11 @@ func infoStats(x *call) ([]string, error) {
 		fmt.Sprintf("tracking_invalidations:%d", t.invalidations.Load()),
 		fmt.Sprintf("total_error_replies:%d", t.errors.Load()),
 		fmt.Sprintf("protocol_errors:%d", t.protoErr.Load()),
-	}, nil
-}
-
-func infoReplication(*call) ([]string, error) {
-	return []string{"role:master", "connected_slaves:0", "master_failover_state:no-failover"}, nil
+	}
+	if x.srv.opts.Cluster != nil {
+		lines = append(lines, x.srv.clusterStats()...)
+	}
+	return lines, nil
 }
 
 func infoEngine(x *call) ([]string, error) {
@@ -205,7 +210,7 @@ func infoKeyspace(x *call) ([]string, error) {
 		err := look(x.tx)
 		return lines, err
 	}
-	_, err := x.srv.store.View(context.Background(), engine.Read{}, 0, look)
+	_, err := x.srv.store.View(context.Background(), x.srv.loosely(), 0, look)
 	return lines, err
 }
 

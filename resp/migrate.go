@@ -73,6 +73,11 @@ func (m *migration) parse(args [][]byte) error {
 }
 
 func migrateCmd(x *call) error {
+	if cl := x.srv.opts.Cluster; cl != nil && x.cl.node {
+		if st := cl.State(); st.Leader != st.Self {
+			return engine.ErrNotLeader // before anything is copied
+		}
+	}
 	var m migration
 	if err := m.parse(x.args); err != nil {
 		return err
@@ -132,6 +137,9 @@ func (m *migration) remove(store *kv.Store, db uint8) error {
 		}
 		return nil
 	})
+	if engine.CodeOf(err) == engine.CodeNotLeader {
+		return engine.Errorf(engine.CodeOutcomeUnknown, "the keys are on the other server and still here, as this node does not lead any more")
+	}
 	if err == nil && changed {
 		return engine.Errorf(engine.CodePreconditionFailed, "a key was changed while it was copied: it is on the other server and, with its new value, still here")
 	}

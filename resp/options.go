@@ -17,6 +17,13 @@ const Databases = 16
 // Version is the version of Redis whose answers are given.
 const Version = "7.0.15"
 
+// NodeProtocol is the name under which connections for ServeNode are opened with
+// engine.Cluster's Dial. Do not change.
+const NodeProtocol = "skerry-resp/1"
+
+// DefaultElectionWait is Options.ElectionWait's default.
+const DefaultElectionWait = 5 * time.Second
+
 // Limits. What goes over one is answered with an error or ends the connection,
 // as said.
 const (
@@ -49,6 +56,12 @@ const (
 	// MaxFlushAtOnce is how many keys FLUSHDB and FLUSHALL remove in one
 	// transaction; more go in steps that others see.
 	MaxFlushAtOnce = 10_000
+	// MaxUpstreams bounds the connections to other nodes that commands are
+	// forwarded over at a time; further commands wait for one, like for an election.
+	MaxUpstreams = 1024
+	// MaxNodeConns bounds the connections that other nodes have opened to this
+	// one; a further one is closed.
+	MaxNodeConns = 16 * MaxUpstreams
 )
 
 // Output of one connection is written when it reaches this size, even if more
@@ -77,6 +90,15 @@ type Options struct {
 	// Wire bounds what a client sends; zero fields have wire's defaults.
 	Wire wire.Limits
 
+	// Cluster, if not nil, is the cluster that this server's node is part of:
+	// what needs the leader is then handed to it over Cluster.Dial. The
+	// embedder calls ServeNode with Cluster.Listen(NodeProtocol).
+	Cluster engine.Cluster
+
+	// ElectionWait bounds how long a command waits for a leader before it is
+	// answered with CLUSTERDOWN. 0 means DefaultElectionWait.
+	ElectionWait time.Duration
+
 	// Meter, if not nil, gives the engine's figures for INFO.
 	Meter engine.Meter
 
@@ -92,7 +114,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.MaxClients < 0 || o.IdleTimeout < 0 || o.WriteTimeout < 0 {
+	if o.MaxClients < 0 || o.IdleTimeout < 0 || o.WriteTimeout < 0 || o.ElectionWait < 0 {
 		return o, engine.Errorf(engine.CodeInvalid, "resp: an option is negative")
 	}
 	if o.Wire.MaxBulk > kv.MaxValBytes {
@@ -103,6 +125,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.WriteTimeout == 0 {
 		o.WriteTimeout = time.Minute
+	}
+	if o.ElectionWait == 0 {
+		o.ElectionWait = DefaultElectionWait
 	}
 	if o.Wire.MaxBulk == 0 {
 		o.Wire.MaxBulk = kv.MaxValBytes

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
@@ -44,6 +45,9 @@ func (c *conn) plan(args [][]byte) {
 		c.waitPaused(cmd)
 	}
 	c.lastCmd.Store(cmd)
+	if c.cl.moves && c.movedAway(cmd, args) {
+		return
+	}
 	mute := c.replyOff || c.skipNext
 	c.skipNext = false
 	if c.multi.count >= 0 && cmd.flags&flagNow == 0 {
@@ -68,6 +72,9 @@ func (c *conn) plan(args [][]byte) {
 // text of the reply; the command is then the one that was meant, if it exists.
 func (c *conn) find(args [][]byte) (*command, string) {
 	cmd := find(c.srv.table, args[0])
+	if cmd == nil && c.cl.node {
+		cmd = find(c.srv.ups.table, args[0])
+	}
 	if cmd == nil {
 		return nil, unknownCommand(args)
 	}
@@ -185,6 +192,9 @@ func (c *conn) fail(w *wire.Writer, start int, err error) {
 	w.Buf = w.Buf[:start]
 	c.srv.stats.errors.Add(1)
 	w.Error(c.srv.replyText(err))
+	if c.cl.node && engine.CodeOf(err) == engine.CodeNotLeader {
+		c.cl.deposed, c.closing = true, true
+	}
 }
 
 // afterCommand forgets what CLIENT CACHING said, which holds for one command.

@@ -43,10 +43,16 @@ func (c *conn) runAll() {
 	for i := 0; i < len(c.ops); i = r.at {
 		r.from, r.at, r.stop, r.outStart = i, i, -1, len(c.out.Buf)
 		c.noteBefore(i)
-		if c.ops[i].write {
-			c.update()
-		} else {
+		switch {
+		case !c.ops[i].write:
 			c.view()
+		case c.cl.Cluster == nil:
+			c.update()
+		default:
+			c.lead()
+		}
+		if c.cl.deposed {
+			break
 		}
 		if r.at < len(c.ops) && !c.flush() {
 			c.closing = true
@@ -76,13 +82,18 @@ func (c *conn) preOf(i int) []byte {
 // view runs the reading ops from run.from on in one snapshot.
 func (c *conn) view() {
 	r := &c.run
-	pos, err := c.srv.store.View(context.Background(), engine.Read{}, 0, c.viewFn)
+	read := c.read()
+	pos, err := c.srv.store.View(context.Background(), read, 0, c.viewFn)
+	if err != nil && c.cl.Cluster != nil {
+		pos, err = c.viewAgain(err)
+	}
 	if err != nil {
 		for r.at = r.from; r.at < len(c.ops) && !c.ops[r.at].write; r.at++ {
 		}
 		c.failOps(err)
 		return
 	}
+	c.cl.saw(pos, read.Level)
 	c.noteAfter(r.from, r.at, pos)
 }
 
@@ -104,19 +115,27 @@ func (c *conn) runView(t *kv.Tx) error {
 // update runs all ops from run.from on, each as a transaction of its own. What
 // is read there is read after the writes before it.
 func (c *conn) update() {
+	if err := c.tryUpdate(); err != nil {
+		c.failOps(err)
+	}
+}
+
+// tryUpdate is update that leaves the replies to the caller when it fails.
+func (c *conn) tryUpdate() error {
 	r := &c.run
 	n := len(c.ops) - r.from
-	r.starts = r.starts[:0]
+	r.starts, r.stop = r.starts[:0], -1
 	pos, err := c.srv.store.UpdateEach(context.Background(), n, c.eachFn)
 	r.at = len(c.ops)
 	if r.stop >= 0 {
 		r.at = r.stop
 	}
 	if err != nil {
-		c.failOps(err)
-		return
+		return err
 	}
+	c.cl.saw(pos, engine.Session)
 	c.noteAfter(r.from, r.at, pos)
+	return nil
 }
 
 // runEach is what update gives to the store. It may be called again for the
@@ -159,8 +178,8 @@ func (c *conn) runOp(t *kv.Tx, i int) error {
 	}
 	if err != nil {
 		c.fail(&c.out, start, err)
-	} else if o.write && c.track.noloop {
-		c.track.wrote(t.Now())
+	} else if o.write && (c.track.noloop || c.cl.node) {
+		c.wrote(t.Now())
 	}
 	if o.mute {
 		c.out.Buf = c.out.Buf[:start]
@@ -189,6 +208,10 @@ func (c *conn) runAlone(cmd *command, args [][]byte, mute bool) {
 	if cmd.kind == kindScan {
 		c.ops = append(c.ops, op{cmd: cmd, args: args, db: c.db, mute: mute, note: c.track.on && c.track.notes(cmd)})
 		c.runOps()
+		return
+	}
+	if c.cl.Cluster != nil && cmd.write() {
+		c.leadAlone(cmd, args, mute)
 		return
 	}
 	c.invoke(start)

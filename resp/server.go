@@ -38,11 +38,13 @@ type Server struct {
 	pause    pause
 	cursors  cursors
 	tracker  tracker
+	ups      upstreams
 
 	nextID atomic.Int64
 
 	mu        sync.Mutex // guards the fields below
 	conns     map[int64]*conn
+	nodeConns map[int64]*conn // those that other nodes opened
 	listeners map[net.Listener]struct{}
 	closed    bool
 	done      chan struct{} // closed with closed
@@ -63,12 +65,14 @@ func New(store *kv.Store, f *feed.Feed, o Options) (*Server, error) {
 		started:   time.Now(),
 		runID:     newRunID(),
 		conns:     map[int64]*conn{},
+		nodeConns: map[int64]*conn{},
 		listeners: map[net.Listener]struct{}{},
 		done:      make(chan struct{}),
 	}
 	s.pause.init()
 	s.cursors.init()
 	s.tracker.init(s)
+	s.ups.init(s)
 	return s, nil
 }
 
@@ -77,6 +81,18 @@ func New(store *kv.Store, f *feed.Feed, o Options) (*Server, error) {
 // accepted and then returns; the error is nil unless l failed. It may be called
 // for several listeners.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	return s.serve(ctx, l, false)
+}
+
+// ServeNode is Serve for connections that other nodes of the cluster opened to
+// have their clients' commands run here, where the leader is: they have
+// authenticated already, are not counted as clients, and are answered with
+// engine.ErrNotLeader's text where this node does not lead.
+func (s *Server) ServeNode(ctx context.Context, l net.Listener) error {
+	return s.serve(ctx, l, true)
+}
+
+func (s *Server) serve(ctx context.Context, l net.Listener, node bool) error {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -89,7 +105,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer stop()
 
 	var mine connGroup
-	err := s.accept(l, &mine)
+	err := s.accept(l, &mine, node)
 	s.mu.Lock()
 	delete(s.listeners, l)
 	if s.closed || ctx.Err() != nil {
@@ -102,7 +118,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 }
 
 // accept starts a goroutine for every connection until l is closed.
-func (s *Server) accept(l net.Listener, mine *connGroup) error {
+func (s *Server) accept(l net.Listener, mine *connGroup, node bool) error {
 	pause := 5 * time.Millisecond
 	for {
 		nc, err := l.Accept()
@@ -116,12 +132,16 @@ func (s *Server) accept(l net.Listener, mine *connGroup) error {
 			return err
 		}
 		pause = 5 * time.Millisecond
-		s.stats.connections.Add(1)
-		c := s.newConn(nc)
-		if c == nil {
-			continue
+		var c *conn
+		if node {
+			c = s.newNodeConn(nc)
+		} else {
+			s.stats.connections.Add(1)
+			c = s.newConn(nc)
 		}
-		mine.start(c)
+		if c != nil {
+			mine.start(c)
+		}
 	}
 }
 
@@ -138,7 +158,7 @@ func mayPass(err error) bool {
 
 // newConn registers a connection, or refuses it and returns nil.
 func (s *Server) newConn(nc net.Conn) *conn {
-	c := newConn(s, nc, s.nextID.Add(1))
+	c := newConn(s, nc, s.nextID.Add(1), false)
 	s.mu.Lock()
 	refuse := s.closed || len(s.conns) >= s.opts.MaxClients
 	if !refuse {
@@ -160,6 +180,7 @@ func (s *Server) newConn(nc net.Conn) *conn {
 func (s *Server) remove(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c.id)
+	delete(s.nodeConns, c.id)
 	s.mu.Unlock()
 }
 
@@ -195,7 +216,11 @@ func (s *Server) Close() {
 	for _, c := range s.conns {
 		c.kill()
 	}
+	for _, c := range s.nodeConns {
+		c.kill()
+	}
 	s.mu.Unlock()
+	s.ups.close()
 	s.tracker.close()
 }
 
@@ -255,11 +280,14 @@ type stats struct {
 	netIn, netOut           atomic.Int64
 	limited                 atomic.Int64 // connections closed for not reading
 	invalidations, protoErr atomic.Int64
+
+	// Of a cluster.
+	forwarded, retried, unknown, moved atomic.Int64
 }
 
 func (s *stats) reset() {
 	for _, n := range []*atomic.Int64{&s.connections, &s.rejected, &s.commands, &s.errors, &s.hits,
-		&s.misses, &s.netIn, &s.netOut, &s.limited, &s.invalidations, &s.protoErr} {
+		&s.misses, &s.netIn, &s.netOut, &s.limited, &s.invalidations, &s.protoErr, &s.forwarded, &s.retried, &s.unknown, &s.moved} {
 		n.Store(0)
 	}
 }

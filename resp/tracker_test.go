@@ -42,7 +42,7 @@ func newTrackerTest(t *testing.T) *trackerTest {
 		t.Fatal(err)
 	}
 	ours, theirs := net.Pipe()
-	c := newConn(srv, ours, 1)
+	c := newConn(srv, ours, 1, false)
 	t.Cleanup(func() { c.kill(); c.pushes.end() })
 	c.out.RESP3 = true
 	c.show()
@@ -144,7 +144,7 @@ func TestTrackerNoLoop(t *testing.T) {
 	for i := range int64(2 * ownWrites) {
 		own.wrote(time.UnixMicro(1000 + i))
 	}
-	if len(x.s.own) != ownWrites || len(x.s.ring) != ownWrites || x.s.wroteAt(time.UnixMicro(1000)) || !x.s.wroteAt(time.UnixMicro(1000+2*ownWrites-1)) {
+	if len(x.s.own) != ownWrites || len(x.s.ring) != ownWrites || x.s.mine(nil, time.UnixMicro(1000)) || !x.s.mine(nil, time.UnixMicro(1000+2*ownWrites-1)) {
 		t.Errorf("%d own writes are remembered, the limit is %d", len(x.s.own), ownWrites)
 	}
 }

@@ -39,19 +39,32 @@ type session struct {
 	own    map[int64]struct{} // times of the connection's own recent writes, in microseconds
 	ring   []int64            // the same, oldest first from next on
 	next   int
+	holds  bool // a write is being forwarded: which changes are the connection's own is not known yet
+	held   []news
+}
+
+// news is a change of keys that a session may have made itself.
+type news struct {
+	keys [][]byte
+	at   time.Time
 }
 
 // ownWrites is how many of its own writes a session with NOLOOP remembers. It
 // is told of older ones as if another client had made them.
 const ownWrites = 4096
 
+// maxHeld bounds the changes that wait while a write is forwarded; further ones
+// are told as if another client had made them.
+const maxHeld = 4096
+
 // wrote remembers a write of the connection's own, so that NOLOOP can know it
 // again. It is called before the write is committed, maybe in vain.
-func (t *tracking) wrote(at time.Time) {
+func (t *tracking) wrote(at time.Time) { t.wroteMicro(at.UnixMicro()) }
+
+func (t *tracking) wroteMicro(us int64) {
 	s := t.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	us := at.UnixMicro()
 	if _, ok := s.own[us]; ok {
 		return
 	}
@@ -65,14 +78,51 @@ func (t *tracking) wrote(at time.Time) {
 	s.own[us] = struct{}{}
 }
 
-func (s *session) wroteAt(at time.Time) bool {
+// mine reports whether a change need not be told: the session made it, or that
+// will be known later, and then it is told if need be.
+func (s *session) mine(keys [][]byte, at time.Time) bool {
 	if !s.noloop {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, ok := s.own[at.UnixMicro()]
-	return ok
+	if _, ok := s.own[at.UnixMicro()]; ok {
+		return true
+	}
+	if s.holds && len(s.held) < maxHeld {
+		s.held = append(s.held, news{keys, at})
+		return true
+	}
+	return false
+}
+
+// hold begins to keep changes back until it is known who made them.
+func (t *tracking) hold() {
+	if t.noloop {
+		t.session.mu.Lock()
+		t.session.holds = true
+		t.session.mu.Unlock()
+	}
+}
+
+// releaseHeld tells of the changes that were kept back and are not the
+// connection's own.
+func (c *conn) releaseHeld() {
+	if !c.track.noloop {
+		return
+	}
+	s, tr := c.track.session, &c.srv.tracker
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	s.mu.Lock()
+	held := s.held
+	s.holds, s.held = false, nil
+	s.mu.Unlock()
+	for _, n := range held {
+		if !s.mine(n.keys, n.at) {
+			tr.tell(s, n.keys)
+		}
+	}
 }
 
 // notes reports whether the keys that cmd reads are to be remembered.
@@ -281,6 +331,22 @@ func (tr *tracker) confirm(s *session, key []byte, pos engine.Position) {
 	in.reading, in.changed = false, 0
 }
 
+// disown tells s to forget key, which it has just read in a state that is not
+// known; mu is held.
+func (tr *tracker) disown(s *session, key []byte) {
+	list := tr.keys[string(key)]
+	i := slices.IndexFunc(list, func(in interest) bool { return in.s == s })
+	if i < 0 {
+		return
+	}
+	if list = slices.Delete(list, i, i+1); len(list) == 0 {
+		delete(tr.keys, string(key))
+	} else {
+		tr.keys[string(key)] = list
+	}
+	tr.tell(s, [][]byte{key})
+}
+
 // change tells everybody whom it concerns of one committed transaction.
 func (tr *tracker) change(c engine.Change) {
 	var keys [][]byte
@@ -299,9 +365,6 @@ func (tr *tracker) change(c engine.Change) {
 	}
 	slices.SortFunc(keys, bytes.Compare)
 	for s := range tr.bcast {
-		if s.wroteAt(c.Time) {
-			continue
-		}
 		for _, p := range s.prefixes {
 			var under [][]byte
 			for _, key := range keys {
@@ -309,7 +372,7 @@ func (tr *tracker) change(c engine.Change) {
 					under = append(under, key)
 				}
 			}
-			if len(under) > 0 {
+			if len(under) > 0 && !s.mine(under, c.Time) {
 				tr.tell(s, under)
 			}
 		}
@@ -342,8 +405,8 @@ func (in *interest) change(tr *tracker, key []byte, c engine.Change) bool {
 		in.changed = max(in.changed, c.Pos)
 	}
 	if in.known && c.Pos > in.first {
-		if !in.s.wroteAt(c.Time) {
-			tr.tell(in.s, [][]byte{key})
+		if keys := [][]byte{key}; !in.s.mine(keys, c.Time) {
+			tr.tell(in.s, keys)
 		}
 		in.known = c.Pos <= in.last
 		in.first = in.last

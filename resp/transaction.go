@@ -161,7 +161,9 @@ func (c *conn) planExec(cmd *command, args [][]byte, mute bool) {
 		o := op{cmd: cmd, args: args, mute: mute, exec: true, watched: c.watched, write: m.write}
 		o.queue = m.end()
 		c.watched = nil
-		if m.admin {
+		if m.admin && o.write && c.cl.Cluster != nil {
+			c.leadExec(o)
+		} else if m.admin {
 			c.execAlone(o)
 		} else {
 			c.addOp(o)
@@ -177,6 +179,19 @@ func (c *conn) planExec(cmd *command, args [][]byte, mute bool) {
 // They may run more than once, as transactions do, so that what they change of
 // the connection is taken back before.
 func (c *conn) execAlone(o op) {
+	start := len(c.out.Buf)
+	if err := c.tryExec(o); err != nil {
+		c.fail(&c.out, start, err)
+	}
+	if o.mute {
+		c.out.Buf = c.out.Buf[:start]
+	}
+	c.multi.tidy()
+	c.show()
+}
+
+// tryExec is execAlone that leaves an error to the caller.
+func (c *conn) tryExec(o op) error {
 	c.ops = append(c.ops, o)
 	c.ops[0].note = c.track.on && c.track.notes(o.cmd)
 	c.noteBefore(0)
@@ -185,8 +200,8 @@ func (c *conn) execAlone(o op) {
 		c.out.Buf, c.db, c.out.RESP3, c.flushed = c.out.Buf[:start], db, resp3, false
 		c.x = call{conn: c, cmd: o.cmd, args: o.args, tx: t, db: db, out: &c.out}
 		err := c.x.execQueue(o.queue, o.watched)
-		if o.write && c.track.noloop {
-			c.track.wrote(t.Now())
+		if o.write && (c.track.noloop || c.cl.node) {
+			c.wrote(t.Now())
 		}
 		return err
 	}
@@ -195,22 +210,19 @@ func (c *conn) execAlone(o op) {
 	if o.write {
 		pos, err = c.srv.store.Update(context.Background(), db, run)
 	} else {
-		pos, err = c.srv.store.View(context.Background(), engine.Read{}, db, run)
+		pos, err = c.srv.store.View(context.Background(), c.read(), db, run)
 	}
-	if err != nil {
-		c.fail(&c.out, start, err)
-	} else {
+	if err == nil {
+		c.cl.saw(pos, engine.Session)
 		c.noteAfter(0, 1, pos)
-	}
-	if err == nil && c.flushed {
-		c.srv.tracker.flushed()
-	}
-	if o.mute {
-		c.out.Buf = c.out.Buf[:start]
+		if c.flushed {
+			c.srv.tracker.flushed()
+		}
+	} else {
+		c.out.Buf, c.db, c.out.RESP3 = c.out.Buf[:start], db, resp3
 	}
 	c.ops = c.ops[:0]
-	c.multi.tidy()
-	c.show()
+	return err
 }
 
 // execQueue runs the commands of a transaction, unless a watched key has

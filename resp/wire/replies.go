@@ -122,8 +122,20 @@ func (r *Replies) Fill() error {
 // Next returns the next complete reply, or false when more must be received
 // first. An error is a *ProtocolError and final.
 func (r *Replies) Next() (Value, bool, error) {
+	done, err := r.whole()
+	if !done || err != nil {
+		return Value{}, false, err
+	}
+	d := decoder{r.buf[r.base:r.pos]}
+	v := d.value()
+	r.passed()
+	return v, true, nil
+}
+
+// whole reports whether the reply from base to pos is complete.
+func (r *Replies) whole() (bool, error) {
 	if r.err != nil {
-		return Value{}, false, r.err
+		return false, r.err
 	}
 	done, err := r.scan()
 	if err == nil && (r.pos-r.base > r.max || !done && r.end-r.base > r.max) {
@@ -131,16 +143,26 @@ func (r *Replies) Next() (Value, bool, error) {
 	}
 	if err != nil {
 		r.err = err
-		return Value{}, false, err
+		return false, err
 	}
-	if !done {
-		return Value{}, false, nil
-	}
-	d := decoder{r.buf[r.base:r.pos]}
-	v := d.value()
+	return done, nil
+}
+
+// passed moves behind the reply that is complete.
+func (r *Replies) passed() {
 	r.base = r.pos
 	r.depth, r.want[0] = 0, 1
-	return v, true, nil
+}
+
+// NextRaw is Next for who passes replies on: it returns the bytes of the reply.
+func (r *Replies) NextRaw() ([]byte, bool, error) {
+	done, err := r.whole()
+	if !done || err != nil {
+		return nil, false, err
+	}
+	raw := r.buf[r.base:r.pos:r.pos]
+	r.passed()
+	return raw, true, nil
 }
 
 // Read returns the next reply, filling as often as needed.

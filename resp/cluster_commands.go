@@ -1,0 +1,344 @@
+package resp
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+func clusterCommands() []command {
+	sub := func(name string, arity int, kind kind, run func(*call) error) command {
+		return command{name: "cluster|" + name, arity: arity, kind: kind, run: clustered(run)}
+	}
+	return []command{
+		sub("countkeysinslot", 3, kindScan, clusterCountKeysInSlot),
+		sub("help", 2, kindPlain, clusterHelp),
+		sub("info", 2, kindPlain, clusterInfo),
+		sub("keyslot", 3, kindPlain, clusterKeySlot),
+		sub("myid", 2, kindPlain, clusterMyID),
+		sub("nodes", 2, kindPlain, clusterNodes),
+		sub("shards", 2, kindAdmin, clusterShards),
+		sub("slots", 2, kindAdmin, clusterSlots),
+	}
+}
+
+// clustered refuses a command on a node that is alone, as Redis does.
+func clustered(run func(*call) error) func(*call) error {
+	return func(x *call) error {
+		if x.srv.opts.Cluster == nil {
+			return replyError("ERR This instance has cluster support disabled")
+		}
+		return run(x)
+	}
+}
+
+func askingCmd(x *call) error {
+	return clustered(func(x *call) error { x.out.OK(); return nil })(x)
+}
+
+// readOnlyCmd is READONLY and READWRITE, which clients send only when they work
+// with a cluster.
+func readOnlyCmd(x *call) error {
+	return clustered(func(x *call) error {
+		x.cl.readonly = x.cmd.name == "readonly"
+		x.cl.asksCluster()
+		x.out.OK()
+		return nil
+	})(x)
+}
+
+// asksCluster notes that the client follows MOVED.
+func (m *membership) asksCluster() {
+	m.moves = m.Cluster != nil && !m.stays
+}
+
+// nodeID is the name of 40 hexadecimal digits that Redis gives a node.
+func nodeID(st *engine.ClusterState, id uint64) string {
+	return fmt.Sprintf("%.32s%08x", st.ID+strings.Repeat("0", 32), id)
+}
+
+// face is a node's address for clients. That of this node, if it is not
+// configured, is where the client has found it.
+func (x *call) face(st *engine.ClusterState, n engine.Node) (host string, port int64) {
+	addr := n.RESP
+	if addr == "" && n.ID == st.Self {
+		addr = x.nc.LocalAddr().String()
+	}
+	return endpoint(addr)
+}
+
+// owner returns the node that clients are told has all slots: the leader, or this
+// node, which forwards, if the leader cannot be reached by clients. Without a
+// leader it waits for one.
+func (x *call) owner() (engine.ClusterState, engine.Node, error) {
+	cl := x.srv.opts.Cluster
+	st := cl.State()
+	if st.Leader == 0 && x.tx == nil { // else others would wait too
+		ctx, cancel := context.WithTimeout(context.Background(), x.srv.opts.ElectionWait)
+		defer cancel()
+		if _, err := cl.AwaitLeader(ctx); err != nil {
+			return st, engine.Node{}, err
+		}
+		st = cl.State()
+	}
+	n, ok := st.Node(st.Leader)
+	if !ok || n.RESP == "" && n.ID != st.Self {
+		if n, ok = st.Node(st.Self); !ok {
+			return st, n, engine.ErrNotLeader
+		}
+	}
+	return st, n, nil
+}
+
+// faces returns the nodes that clients can reach, the owner of the slots first.
+func faces(st *engine.ClusterState, owner engine.Node) []engine.Node {
+	list := []engine.Node{owner}
+	for _, n := range st.Nodes {
+		if n.ID != owner.ID && (n.RESP != "" || n.ID == st.Self) {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+func clusterSlots(x *call) error {
+	st, owner, err := x.owner()
+	if err != nil {
+		return err
+	}
+	list := faces(&st, owner)
+	x.out.Array(1)
+	x.out.Array(2 + len(list))
+	x.out.Int(0)
+	x.out.Int(Slots - 1)
+	for _, n := range list {
+		host, port := x.face(&st, n)
+		x.out.Array(4)
+		x.out.BulkString(host)
+		x.out.Int(port)
+		x.out.BulkString(nodeID(&st, n.ID))
+		x.out.Array(0)
+	}
+	x.cl.asksCluster()
+	return nil
+}
+
+func clusterShards(x *call) error {
+	st, owner, err := x.owner()
+	if err != nil {
+		return err
+	}
+	list := faces(&st, owner)
+	x.out.Array(1)
+	x.out.Map(2)
+	x.out.BulkString("slots")
+	x.out.Array(2)
+	x.out.Int(0)
+	x.out.Int(Slots - 1)
+	x.out.BulkString("nodes")
+	x.out.Array(len(list))
+	for i, n := range list {
+		host, port := x.face(&st, n)
+		name := "port"
+		if x.srv.opts.TLS != nil {
+			name = "tls-port"
+		}
+		role := "replica"
+		if i == 0 {
+			role = "master"
+		}
+		x.out.Map(7)
+		x.out.BulkString("id")
+		x.out.BulkString(nodeID(&st, n.ID))
+		x.out.BulkString(name)
+		x.out.Int(port)
+		x.out.BulkString("ip")
+		x.out.BulkString(host)
+		x.out.BulkString("endpoint")
+		x.out.BulkString(host)
+		x.out.BulkString("role")
+		x.out.BulkString(role)
+		x.out.BulkString("replication-offset")
+		if n.ID == st.Self {
+			x.out.Int(int64(x.localPosition()))
+		} else {
+			x.out.Int(0) // not known here
+		}
+		x.out.BulkString("health")
+		x.out.BulkString("online")
+	}
+	x.cl.asksCluster()
+	return nil
+}
+
+func clusterNodes(x *call) error {
+	st := x.srv.opts.Cluster.State()
+	var b strings.Builder
+	for _, n := range st.Nodes {
+		host, port := x.face(&st, n)
+		_, bus := endpoint(n.Addr)
+		flags, master, slots := "slave", "-", ""
+		switch {
+		case n.ID == st.Leader:
+			flags, slots = "master", fmt.Sprintf(" 0-%d", Slots-1)
+		case st.Leader != 0:
+			master = nodeID(&st, st.Leader)
+		}
+		if n.ID == st.Self {
+			flags = "myself," + flags
+		}
+		fmt.Fprintf(&b, "%s %s@%d %s %s 0 0 %d connected%s\n", nodeID(&st, n.ID),
+			hostPort(host, port), bus, flags, master, st.Term, slots)
+	}
+	x.out.Verbatim("txt", b.String())
+	return nil
+}
+
+// hostPort joins them as Redis does, without brackets.
+func hostPort(host string, port int64) string { return fmt.Sprintf("%s:%d", host, port) }
+
+func clusterInfo(x *call) error {
+	st := x.srv.opts.Cluster.State()
+	state, slots := "ok", Slots
+	if st.Leader == 0 {
+		state, slots = "fail", 0
+	}
+	x.out.Verbatim("txt", strings.Join([]string{
+		"cluster_state:" + state,
+		fmt.Sprintf("cluster_slots_assigned:%d", slots),
+		fmt.Sprintf("cluster_slots_ok:%d", slots),
+		"cluster_slots_pfail:0",
+		"cluster_slots_fail:0",
+		fmt.Sprintf("cluster_known_nodes:%d", len(st.Nodes)),
+		fmt.Sprintf("cluster_size:%d", number(st.Leader != 0)),
+		fmt.Sprintf("cluster_current_epoch:%d", st.Term),
+		fmt.Sprintf("cluster_my_epoch:%d", st.Term),
+		"",
+	}, "\r\n"))
+	return nil
+}
+
+func clusterMyID(x *call) error {
+	st := x.srv.opts.Cluster.State()
+	x.out.BulkString(nodeID(&st, st.Self))
+	return nil
+}
+
+func clusterKeySlot(x *call) error {
+	x.out.Int(int64(keySlot(x.args[2])))
+	return nil
+}
+
+// clusterCountKeysInSlot looks at all keys of database 0.
+func clusterCountKeysInSlot(x *call) error {
+	slot, ok := parseInt(x.args[2])
+	if !ok || slot < 0 || slot >= Slots {
+		return replyError("ERR Invalid slot")
+	}
+	x.tx.Select(0)
+	defer x.tx.Select(x.db)
+	n := int64(0)
+	for it, err := range x.tx.Scan(nil, nil) {
+		if err != nil {
+			return err
+		}
+		n += number(int64(keySlot(it.Key)) == slot)
+	}
+	x.out.Int(n)
+	return nil
+}
+
+// localPosition is the position of this node's state as it is now.
+func (x *call) localPosition() engine.Position {
+	if x.tx != nil {
+		return x.cl.pos // not in the middle of a transaction
+	}
+	pos, err := x.srv.store.View(context.Background(), x.srv.loosely(), 0, nothing)
+	if err != nil {
+		return 0
+	}
+	return pos
+}
+
+// roleCmd tells the node's role. Offsets are positions; those of other nodes are
+// not known here and told as 0.
+func roleCmd(x *call) error {
+	cl := x.srv.opts.Cluster
+	if cl == nil {
+		x.out.Array(3)
+		x.out.BulkString("master")
+		x.out.Int(0)
+		x.out.Array(0)
+		return nil
+	}
+	st := cl.State()
+	if st.Leader != st.Self {
+		leader, _ := st.Node(st.Leader)
+		host, port := endpoint(leader.RESP)
+		state := "connected"
+		if st.Leader == 0 {
+			state = "connect"
+		}
+		x.out.Array(5)
+		x.out.BulkString("slave")
+		x.out.BulkString(host)
+		x.out.Int(port)
+		x.out.BulkString(state)
+		x.out.Int(int64(x.localPosition()))
+		return nil
+	}
+	x.out.Array(3)
+	x.out.BulkString("master")
+	x.out.Int(int64(x.localPosition()))
+	x.out.Array(len(st.Nodes) - 1)
+	for _, n := range st.Nodes {
+		if n.ID == st.Self {
+			continue
+		}
+		host, port := endpoint(n.RESP)
+		x.out.Array(3)
+		x.out.BulkString(host)
+		x.out.BulkInt(port)
+		x.out.BulkString("0")
+	}
+	return nil
+}
+
+func infoReplication(x *call) ([]string, error) {
+	cl := x.srv.opts.Cluster
+	if cl == nil {
+		return []string{"role:master", "connected_slaves:0", "master_failover_state:no-failover"}, nil
+	}
+	st := cl.State()
+	offset := x.localPosition()
+	if st.Leader != st.Self {
+		leader, _ := st.Node(st.Leader)
+		host, port := endpoint(leader.RESP)
+		link := "up"
+		if st.Leader == 0 {
+			link = "down"
+		}
+		return []string{
+			"role:slave", "master_host:" + host, fmt.Sprintf("master_port:%d", port), "master_link_status:" + link,
+			fmt.Sprintf("slave_repl_offset:%d", offset), "slave_read_only:1", "connected_slaves:0",
+			fmt.Sprintf("master_repl_offset:%d", offset),
+		}, nil
+	}
+	lines := []string{"role:master", fmt.Sprintf("connected_slaves:%d", len(st.Nodes)-1)}
+	i := 0
+	for _, n := range st.Nodes {
+		if n.ID == st.Self {
+			continue
+		}
+		host, port, err := net.SplitHostPort(n.RESP)
+		if err != nil {
+			port = "0"
+		}
+		lines = append(lines, fmt.Sprintf("slave%d:ip=%s,port=%s,state=online", i, host, port))
+		i++
+	}
+	return append(lines, "master_failover_state:no-failover", fmt.Sprintf("master_repl_offset:%d", offset)), nil
+}

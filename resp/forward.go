@@ -1,0 +1,285 @@
+package resp
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// Replies to commands whose connection to the leader broke.
+const (
+	textUnknown = "ERR the connection to the node that leads broke before its reply: the command may or may not have run [outcome_unknown]"
+	textBroken  = "CLUSTERDOWN the connection to the node that leads broke before its reply; nothing was written [not_leader]"
+)
+
+// errBroken is why forward did not get all replies: the rest of the ops has not
+// run, or has only read.
+var errBroken = engine.Errorf(engine.CodeNotLeader, "the connection to the node that leads broke; nothing was written")
+
+// errThere is what the other node said: it does not lead. Nothing was written.
+var errThere = engine.Errorf(engine.CodeNotLeader, "the node that was asked does not lead")
+
+// lead runs the ops from run.from on, the first of which writes, where the
+// leader is, or answers them with an error.
+func (c *conn) lead() {
+	r := &c.run
+	s := search{c: c}
+	defer s.end()
+	for {
+		node, err := s.leader()
+		switch {
+		case err != nil:
+		case c.here(node):
+			if err = c.tryUpdate(); engine.CodeOf(err) != engine.CodeNotLeader {
+				if err != nil {
+					c.failOps(err)
+				}
+				return
+			}
+			c.out.Buf = c.out.Buf[:r.outStart]
+		default:
+			to := c.forwardEnd()
+			if err = c.forward(node, to); err == nil {
+				return
+			}
+			if !c.ops[r.from].write { // it is read here
+				r.at = r.from
+				return
+			}
+		}
+		if err = s.again(err); err != nil {
+			r.at = len(c.ops)
+			c.failOps(err)
+			return
+		}
+	}
+}
+
+// forwardEnd returns how far the ops from run.from on are forwarded together: up
+// to a read whose keys the client wants to be told of, because the tracker has to
+// know what state was read.
+func (c *conn) forwardEnd() int {
+	for i := c.run.from; i < len(c.ops); i++ {
+		if o := &c.ops[i]; o.note && !o.exec && !o.write && i > c.run.from {
+			return i
+		}
+	}
+	return len(c.ops)
+}
+
+// forward has another node run the ops from run.from to to, and passes its
+// replies on. Where they end early run.from is moved behind the ops that were
+// answered, and the others may be tried again.
+func (c *conn) forward(node uint64, to int) error {
+	r := &c.run
+	u, err := c.srv.ups.get(c, node)
+	if err != nil {
+		return err
+	}
+	from := r.from
+	u.encode(c, from, to)
+	c.srv.stats.forwarded.Add(int64(to - from))
+	c.track.hold()
+	defer c.releaseHeld()
+	sent := u.send()
+	i := from
+	for err = nil; i < to; i++ {
+		var reply []byte
+		if reply, err = u.replyAfter(c, u.skips[i-from]); err != nil {
+			break
+		}
+		if isNotLeader(reply) {
+			err = errThere
+			break
+		}
+		if !c.relay(i, reply) {
+			err = errors.New("the client is gone")
+			break
+		}
+	}
+	if err == nil {
+		err = c.takeMark(u)
+	}
+	if err == nil {
+		sent.wait()
+		c.srv.ups.put(u)
+		r.at = to
+		return nil
+	}
+	c.srv.ups.drop(u)
+	c.cl.lost = true
+	return c.afterBreak(err, i, to, u.ends[i-from:], sent.wait())
+}
+
+// afterBreak answers, of the ops from i to to, those that may have run. ends are
+// the ends of their bytes, of which n were sent.
+func (c *conn) afterBreak(err error, i, to int, ends []int, n int) error {
+	r := &c.run
+	last := i - 1
+	if err != errThere {
+		for k := i; k < to && ends[k-i] <= n; k++ {
+			if c.ops[k].write {
+				last = k
+			}
+		}
+		err = errBroken
+	}
+	for ; i <= last; i++ {
+		text := textBroken
+		if c.ops[i].write {
+			text = textUnknown
+			c.srv.stats.unknown.Add(1)
+		}
+		c.srv.stats.errors.Add(1)
+		w := wire.Writer{}
+		w.Error(text)
+		c.relay(i, w.Buf)
+	}
+	r.from, r.outStart, r.at = i, len(c.out.Buf), i
+	if i == to {
+		return nil
+	}
+	if c.closing {
+		r.at = len(c.ops)
+		return nil
+	}
+	return err
+}
+
+// relay appends the reply to op i and those before it that are known already. It
+// reports false if the client is gone.
+func (c *conn) relay(i int, reply []byte) bool {
+	o := &c.ops[i]
+	c.out.Raw(c.preOf(i))
+	if !o.mute {
+		c.out.Raw(reply)
+	}
+	c.cl.replied = len(reply) > 1 && reply[0] == wire.KindArray && reply[1] != '-'
+	if o.exec && o.note {
+		c.disown(o)
+	}
+	if len(c.out.Buf) > flushBytes && !c.flush() {
+		c.closing = true
+	}
+	return !c.closing
+}
+
+// disown tells the client at once to forget what it has read in a transaction
+// that another node ran: here is not known in which state it was read.
+func (c *conn) disown(o *op) {
+	tr := &c.srv.tracker
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	o.eachRead(func(key []byte) bool {
+		tr.disown(c.track.session, key)
+		return true
+	})
+}
+
+// takeMark takes the leader's reply to SKERRY MARK: the position that the
+// commands before it have reached, and the times of their writes.
+func (c *conn) takeMark(u *upstream) error {
+	raw, err := u.next(c)
+	if err != nil {
+		return err
+	}
+	rd := wire.NewReplies(bytes.NewReader(raw), &c.srv.bufs, 0)
+	defer rd.Release()
+	v, err := rd.Read()
+	if err != nil || len(v.List) == 0 {
+		return errBroken
+	}
+	c.cl.saw(engine.Position(v.List[0].Int), engine.Session)
+	if c.track.noloop {
+		for _, at := range v.List[1:] {
+			c.track.wroteMicro(at.Int)
+		}
+	}
+	return nil
+}
+
+// isNotLeader knows the reply of a node that does not lead.
+func isNotLeader(reply []byte) bool {
+	return len(reply) > 0 && reply[0] == wire.KindError &&
+		bytes.HasPrefix(reply, []byte("-CLUSTERDOWN ")) && bytes.HasSuffix(reply, []byte("["+string(engine.CodeNotLeader)+"]\r\n"))
+}
+
+// leadOne runs one command where the leader is: by local if that is here.
+func (c *conn) leadOne(o op, local func() error) {
+	start := len(c.out.Buf)
+	s := search{c: c}
+	defer s.end()
+	for {
+		node, err := s.leader()
+		switch {
+		case err != nil:
+		case c.here(node):
+			err = local()
+		case o.exec && !forwardable(o.queue):
+			err = replyError("ERR a transaction that writes and changes the connection runs only on the node that leads [unsupported]")
+		default:
+			c.ops = append(c.ops[:0], o)
+			c.run = runState{outStart: start, stop: -1}
+			err = c.forward(node, 1)
+			if err == nil && o.exec && c.cl.replied {
+				c.selected(o.queue)
+			}
+			c.ops = c.ops[:0]
+		}
+		if err == nil {
+			break
+		}
+		c.out.Buf = c.out.Buf[:min(start, len(c.out.Buf))]
+		if err = s.again(err); err != nil {
+			c.fail(&c.out, len(c.out.Buf), err)
+			break
+		}
+	}
+	if o.mute {
+		c.out.Buf = c.out.Buf[:min(start, len(c.out.Buf))]
+	}
+	c.show()
+}
+
+// leadAlone runs a command that writes and does not mix with others.
+func (c *conn) leadAlone(cmd *command, args [][]byte, mute bool) {
+	c.leadOne(op{cmd: cmd, args: args, mute: mute, db: c.db, write: true}, func() error {
+		c.x = call{conn: c, cmd: cmd, args: args, db: c.db, out: &c.out}
+		return cmd.run(&c.x)
+	})
+	if cmd.name == "flushall" || cmd.name == "flushdb" {
+		c.srv.tracker.flushed()
+	}
+}
+
+// leadExec runs a transaction that writes and is not about data only.
+func (c *conn) leadExec(o op) {
+	o.db = c.db
+	c.leadOne(o, func() error { return c.tryExec(o) })
+	c.multi.tidy()
+}
+
+// forwardable reports whether no command of a transaction is about the
+// connection itself, but SELECT.
+func forwardable(queue []queued) bool {
+	for _, q := range queue {
+		if q.cmd.kind == kindAdmin && !q.cmd.write() && q.cmd.name != "info" && q.cmd.name != "wait" {
+			return false
+		}
+	}
+	return true
+}
+
+// selected does here what SELECT has done in a transaction on the leader.
+func (c *conn) selected(queue []queued) {
+	for _, q := range queue {
+		if q.cmd.name != "select" {
+			continue
+		}
+		if n, err := intArg(q.args[1]); err == nil && n >= 0 && n < Databases {
+			c.db = uint8(n)
+		}
+	}
+}

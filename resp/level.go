@@ -1,0 +1,204 @@
+package resp
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// clientMoved says whether the client follows MOVED. It overrules what the other
+// commands of cluster clients say.
+func clientMoved(x *call) error {
+	switch {
+	case x.is(2, "ON"):
+		x.cl.stays = false
+		x.cl.asksCluster()
+	case x.is(2, "OFF"):
+		x.cl.stays, x.cl.moves = true, false
+	default:
+		return errSyntax
+	}
+	x.out.OK()
+	return nil
+}
+
+// clientRead sets how new reads are, or tells it.
+func clientRead(x *call) error {
+	m := &x.cl
+	switch {
+	case len(x.args) == 2:
+		name := [...]string{"linearizable", "session", "local"}[m.level]
+		if m.level == engine.Local && m.maxStale > 0 {
+			name += " " + strconv.FormatInt(m.maxStale.Milliseconds(), 10)
+		}
+		x.out.BulkString(name)
+		return nil
+	case len(x.args) == 3 && x.is(2, "LINEARIZABLE"):
+		m.level = engine.Linearizable
+	case len(x.args) == 3 && x.is(2, "SESSION"):
+		m.level = engine.Session
+	case len(x.args) <= 4 && x.is(2, "LOCAL"):
+		m.maxStale = 0
+		if len(x.args) == 4 {
+			d, err := timeoutArg(x.args[3])
+			if err != nil {
+				return err
+			}
+			m.maxStale = d
+		}
+		m.level = engine.Local
+	default:
+		return errSyntax
+	}
+	x.out.OK()
+	return nil
+}
+
+// clientPosition tells the position that the connection knows of, or takes one
+// that the client has from another connection.
+func clientPosition(x *call) error {
+	switch len(x.args) {
+	case 2:
+		pos, err := x.position()
+		if err != nil {
+			return err
+		}
+		x.out.Int(int64(pos))
+	case 3:
+		n, ok := parseInt(x.args[2])
+		if !ok || n < 0 {
+			return errNotInteger
+		}
+		x.cl.pos = max(x.cl.pos, engine.Position(n))
+		x.out.OK()
+	default:
+		return errSyntax
+	}
+	return nil
+}
+
+// position returns a position that has all that the client has seen and written.
+func (x *call) position() (engine.Position, error) {
+	if !x.cl.lost || x.tx != nil {
+		return x.cl.pos, nil
+	}
+	pos, err := x.srv.store.View(context.Background(), engine.Read{}, 0, nothing)
+	if err != nil {
+		return 0, err
+	}
+	x.cl.saw(pos, engine.Linearizable)
+	return x.cl.pos, nil
+}
+
+// replicas returns a function that tells how many nodes besides the leader have
+// on disk what the client has written. Those that a majority needs have it, or
+// the writes would not have been acknowledged; if n are more, the others are
+// asked until ctx ends.
+func (x *call) replicas(ctx context.Context, n int64) (func() int64, error) {
+	pos, err := x.position()
+	if err != nil {
+		return nil, err
+	}
+	st := x.srv.opts.Cluster.State()
+	voters := 0
+	for _, node := range st.Nodes {
+		voters += int(number(node.Voter))
+	}
+	sure := int64(voters / 2)
+	var have atomic.Int64
+	if n > sure && x.tx == nil {
+		for _, node := range st.Nodes {
+			if node.ID != st.Leader {
+				go x.conn.ask(ctx, node.ID, pos, &have)
+			}
+		}
+	}
+	return func() int64 { return max(sure, have.Load()) }, nil
+}
+
+const (
+	// askFor is how long a node may take to say that it has a position before
+	// the connection is free for others, and askPause the time until it is asked again.
+	askFor   = 100 * time.Millisecond
+	askPause = 20 * time.Millisecond
+)
+
+// ask adds one to have when a node has pos.
+func (c *conn) ask(ctx context.Context, node uint64, pos engine.Position, have *atomic.Int64) {
+	for ctx.Err() == nil {
+		ok := false
+		if node == c.srv.opts.Cluster.State().Self {
+			ok = c.srv.reached(pos, askFor)
+		} else {
+			ok = c.askOther(node, pos)
+		}
+		if ok {
+			have.Add(1)
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(askPause):
+		}
+	}
+}
+
+func (c *conn) askOther(node uint64, pos engine.Position) bool {
+	u, err := c.srv.ups.get(c, node)
+	if err != nil {
+		return false
+	}
+	u.out = wire.AppendCommandStrings(u.out[:0], "SKERRY", "REACHED", strconv.FormatUint(uint64(pos), 10),
+		strconv.FormatInt(askFor.Milliseconds(), 10))
+	u.nc.SetDeadline(time.Now().Add(upstreamDial))
+	if _, err = u.nc.Write(u.out); err == nil {
+		var v wire.Value
+		if v, err = u.rd.Read(); err == nil {
+			ok := v.Int == 1
+			u.nc.SetDeadline(time.Time{})
+			c.srv.ups.put(u)
+			return ok
+		}
+	}
+	c.srv.ups.drop(u)
+	return false
+}
+
+// Metrics yields figures of the server's part in its cluster; none if it is alone.
+func (s *Server) Metrics() iter.Seq[engine.Metric] {
+	return func(yield func(engine.Metric) bool) {
+		if s.opts.Cluster == nil {
+			return
+		}
+		s.mu.Lock()
+		nodes := len(s.nodeConns)
+		s.mu.Unlock()
+		t := &s.stats
+		for _, m := range []engine.Metric{
+			{Name: "resp_forwarded_commands_total", Help: "Commands handed to the node that leads.", Counter: true, Value: float64(t.forwarded.Load())},
+			{Name: "resp_forward_retries_total", Help: "Times that the leader was not where it was thought to be, or not reachable.", Counter: true, Value: float64(t.retried.Load())},
+			{Name: "resp_forward_unknown_total", Help: "Forwarded commands that were answered with outcome_unknown.", Counter: true, Value: float64(t.unknown.Load())},
+			{Name: "resp_moved_replies_total", Help: "Commands answered with MOVED.", Counter: true, Value: float64(t.moved.Load())},
+			{Name: "resp_upstreams_in_use", Help: "Connections to other nodes that commands are being forwarded over.", Value: float64(len(s.ups.slots))},
+			{Name: "resp_node_connections", Help: "Connections that other nodes have opened to hand commands to this one.", Value: float64(nodes)},
+		} {
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// clusterStats are the same figures as lines of INFO.
+func (s *Server) clusterStats() (lines []string) {
+	for m := range s.Metrics() {
+		lines = append(lines, fmt.Sprintf("%s:%.0f", m.Name[len("resp_"):], m.Value))
+	}
+	return lines
+}

@@ -1,0 +1,104 @@
+package resp
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// nodeCommands are what other nodes say on their connections besides what their
+// clients said. Nodes of the next and the last minor version understand them:
+// a command is never changed, a new one gets a new name.
+func nodeCommands() []command {
+	return []command{{name: "skerry", arity: -2, subs: []command{
+		{name: "skerry|mark", arity: 2, kind: kindAdmin, run: markCmd},
+		{name: "skerry|reached", arity: 4, kind: kindAdmin, run: reachedCmd},
+		{name: "skerry|watch", arity: -5, kind: kindState, run: watchAtCmd},
+	}}}
+}
+
+// newNodeConn registers a connection that another node has opened, or refuses
+// it and returns nil.
+func (s *Server) newNodeConn(nc net.Conn) *conn {
+	c := newConn(s, nc, s.nextID.Add(1), true)
+	s.mu.Lock()
+	refuse := s.closed || len(s.nodeConns) >= MaxNodeConns
+	if !refuse {
+		s.nodeConns[c.id] = c
+	}
+	s.mu.Unlock()
+	if !refuse {
+		return c
+	}
+	s.opts.Logger.Warn("a connection of another node is refused", "limit", MaxNodeConns)
+	nc.Close()
+	return nil
+}
+
+// markCmd answers with the position that the commands since the last mark have
+// reached, 0 if they have done nothing, and the times of their writes in
+// microseconds, by which a change is known again.
+func markCmd(x *call) error {
+	m := &x.cl
+	x.out.Array(1 + len(m.marks))
+	x.out.Int(int64(m.pos))
+	for _, us := range m.marks {
+		x.out.Int(us)
+	}
+	m.pos, m.marks = 0, m.marks[:0]
+	return nil
+}
+
+// watchAtCmd watches keys at revisions that another node has read: DB REV KEY ….
+func watchAtCmd(x *call) error {
+	args := x.args[2:]
+	if len(args)%3 != 0 || len(args) > 3*MaxWatched {
+		return errSyntax
+	}
+	var list []watch
+	for ; len(args) > 0; args = args[3:] {
+		db, err := strconv.ParseUint(string(args[0]), 10, 8)
+		if err != nil || db >= Databases {
+			return errDBRange
+		}
+		rev, err := strconv.ParseUint(string(args[1]), 10, 64)
+		if err != nil {
+			return errNotInteger
+		}
+		list = append(list, watch{uint8(db), bytes.Clone(args[2]), kv.Revision(rev)})
+	}
+	x.watched = list
+	x.out.OK()
+	return nil
+}
+
+// reachedCmd answers 1 when this node has a position: POS MS, or 0 when it does
+// not within that time.
+func reachedCmd(x *call) error {
+	pos, err := strconv.ParseUint(string(x.args[2]), 10, 64)
+	if err != nil {
+		return errNotInteger
+	}
+	d, err := timeoutArg(x.args[3])
+	if err != nil {
+		return err
+	}
+	x.out.Int(number(x.srv.reached(engine.Position(pos), d)))
+	return nil
+}
+
+// reached reports whether this node has applied pos, or does so within d. What a
+// node has applied is on its own disk.
+func (s *Server) reached(pos engine.Position, d time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	r := s.loosely()
+	r.AtLeast = pos
+	_, err := s.store.View(ctx, r, 0, nothing)
+	return err == nil
+}

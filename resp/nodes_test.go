@@ -1,0 +1,244 @@
+package resp_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/feed"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/resp"
+)
+
+// nodes is a cluster whose nodes share one real engine, so that every node has
+// all data at once. Who leads is decided by the test; the others' engines refuse
+// to write, and their faces reach the leader's over TCP.
+type nodes struct {
+	testing.TB
+	db    *embedded.DB
+	list  []*node
+	plain bool // nodes do not know each other's addresses for clients
+
+	mu      sync.Mutex // guards the fields below
+	leader  uint64
+	term    uint64
+	changed chan struct{}
+}
+
+// node is one of them. It is an engine and the engine.Cluster of its face.
+type node struct {
+	*embedded.DB
+	all   *nodes
+	id    uint64
+	addr  string // for clients
+	port  net.Listener
+	srv   *resp.Server
+	stuck atomic.Bool // it does not get on
+
+	// wrap, if not nil, stands between this node and the one that it dials.
+	wrap atomic.Pointer[func(net.Conn) net.Conn]
+	// before, if not nil, is called before a hand-over of writes.
+	before atomic.Pointer[func()]
+}
+
+// startNodes starts n nodes; number 1 leads.
+func startNodes(tb testing.TB, n int, o resp.Options) *nodes {
+	tb.Helper()
+	log := slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	db, err := embedded.Open(tb.TempDir(), embedded.Options{Logger: log})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	all := &nodes{TB: tb, db: db, leader: 1, term: 1, changed: make(chan struct{})}
+	tb.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			tb.Errorf("close the engine: %v", err)
+		}
+	})
+	if o.Logger == nil {
+		o.Logger = log
+	}
+	var clients []net.Listener
+	for i := range n {
+		l, port := loopback(tb), loopback(tb)
+		clients = append(clients, l)
+		all.list = append(all.list, &node{DB: db, all: all, id: uint64(i + 1), addr: l.Addr().String(), port: port})
+	}
+	for i, nd := range all.list {
+		nd.serve(tb, clients[i], o)
+	}
+	return all
+}
+
+func loopback(tb testing.TB) net.Listener {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
+func (nd *node) serve(tb testing.TB, clients net.Listener, o resp.Options) {
+	tb.Helper()
+	store, err := kv.New(nd, kv.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f, err := feed.New(nd, feed.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o.Meter, o.Durable, o.Build, o.Cluster = nd.DB, true, "test", nd
+	if nd.srv, err = resp.New(store, f, o); err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { f.Run(ctx) })
+	wg.Go(func() { store.Run(ctx) })
+	wg.Go(func() {
+		if err := nd.srv.Serve(ctx, clients); err != nil {
+			tb.Errorf("Serve: %v", err)
+		}
+	})
+	wg.Go(func() {
+		if err := nd.srv.ServeNode(ctx, nd.Listen(resp.NodeProtocol)); err != nil {
+			tb.Errorf("ServeNode: %v", err)
+		}
+	})
+	tb.Cleanup(func() {
+		nd.srv.Close()
+		cancel()
+		wg.Wait()
+	})
+}
+
+// lead makes a node the leader, 0: none.
+func (a *nodes) lead(id uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.leader, a.term = id, a.term+1
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+// ask opens a connection to a node.
+func (a *nodes) ask(id int) *asker {
+	a.Helper()
+	return newAsker(a, a.list[id-1].addr)
+}
+
+func (nd *node) leads() bool {
+	nd.all.mu.Lock()
+	defer nd.all.mu.Unlock()
+	return nd.all.leader == nd.id
+}
+
+// Cluster is what faces see of the node.
+func (nd *node) State() engine.ClusterState {
+	nd.all.mu.Lock()
+	defer nd.all.mu.Unlock()
+	st := engine.ClusterState{ID: "00112233445566778899aabbccddeeff", Self: nd.id, Leader: nd.all.leader, Term: nd.all.term}
+	for _, n := range nd.all.list {
+		e := engine.Node{ID: n.id, Addr: n.port.Addr().String(), RESP: n.addr, Voter: true}
+		if nd.all.plain {
+			e.RESP = ""
+		}
+		st.Nodes = append(st.Nodes, e)
+	}
+	return st
+}
+
+func (nd *node) AwaitLeader(ctx context.Context) (engine.Node, error) {
+	for {
+		st := nd.State()
+		if n, ok := st.Node(st.Leader); ok {
+			return n, nil
+		}
+		nd.all.mu.Lock()
+		changed, leader := nd.all.changed, nd.all.leader
+		nd.all.mu.Unlock()
+		if leader != 0 {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return engine.Node{}, engine.Errorf(engine.CodeNotLeader, "no leader is known: %w", ctx.Err())
+		}
+	}
+}
+
+func (nd *node) Dial(ctx context.Context, id uint64, protocol string) (net.Conn, error) {
+	if protocol != resp.NodeProtocol {
+		return nil, errors.New("unknown protocol " + protocol)
+	}
+	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", nd.all.list[id-1].port.Addr().String())
+	if wrap := nd.wrap.Load(); err == nil && wrap != nil {
+		nc = (*wrap)(nc)
+	}
+	return nc, err
+}
+
+func (nd *node) Listen(string) net.Listener { return nd.port }
+
+// View waits for the leader's word as a read by ReadIndex does, and does not get
+// beyond nothing while the node is stuck.
+func (nd *node) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	if st := nd.State(); r.Level == engine.Linearizable && st.Leader == 0 {
+		return 0, engine.ErrNotLeader
+	}
+	if nd.stuck.Load() && r.AtLeast > 0 {
+		<-ctx.Done()
+		return 0, engine.ErrPositionTimeout
+	}
+	return nd.DB.View(ctx, r, fn)
+}
+
+func (nd *node) mayWrite() error {
+	if f := nd.before.Load(); f != nil {
+		(*f)()
+	}
+	if !nd.leads() {
+		return engine.ErrNotLeader
+	}
+	return nil
+}
+
+func (nd *node) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	if err := nd.mayWrite(); err != nil {
+		return 0, err
+	}
+	return nd.DB.Update(ctx, fn)
+}
+
+func (nd *node) UpdateEach(ctx context.Context, n int, fn func(engine.Tx, int) error) (engine.Position, error) {
+	if err := nd.mayWrite(); err != nil {
+		return 0, err
+	}
+	return nd.DB.UpdateEach(ctx, n, fn)
+}
+
+// Changes are those of the shared engine.
+func (nd *node) Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
+	return nd.DB.Changes(ctx, after)
+}
+
+// eventually waits for what must become true.
+func eventually(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			tb.Fatalf("%s: not within 20 s", what)
+		}
+	}
+}
