@@ -32,6 +32,7 @@ type DB struct {
 	history *history
 	id      *peer.Identity           // nil: this node is alone
 	group   *group                   // nil: this node is alone
+	offline bool                     // opened by itself, to be changed as a whole
 	began   time.Time                // by the clock that nobody sets
 	snap    atomic.Pointer[snapshot] // what readers see, once they have checked durable
 	shown   signal                   // fires when snap moves

@@ -146,6 +146,7 @@ func (g *group) told(r *roster) {
 		}
 	}
 	g.port.SetPeers(addrs)
+	g.remember(r)
 }
 
 // sinceLeader is how long there has been no leader.
