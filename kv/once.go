@@ -1,0 +1,85 @@
+package kv
+
+import (
+	"crypto/sha256"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// OnceSpace is the space that holds what Remember keeps: one key for each
+// request that is to be carried out once, with the caller's answer to it. Its
+// keys are those of the requests and expire; no face shows the space to clients.
+// The number is part of the layout: do not change.
+const OnceSpace uint8 = 255
+
+// Limits of what is remembered. Going over one is CodeLimit.
+const (
+	// MaxOnceKeyBytes is the longest key of a request in bytes.
+	MaxOnceKeyBytes = 255
+	// MaxOnceAnswerBytes is the longest answer in bytes that is remembered.
+	MaxOnceAnswerBytes = 1024
+)
+
+// onceFormat begins every remembered answer; do not change.
+const onceFormat = 1
+
+// Answered is what is remembered of a request that was carried out.
+type Answered struct {
+	Sum    [sha256.Size]byte // of the request, to tell another one under the same key
+	Answer []byte            // whatever Remember was given; as valid as Entry.Val
+}
+
+// Recall returns what Remember kept under key, and whether there is something
+// that has not expired. It works in OnceSpace, whatever space t is in.
+func (t *Tx) Recall(key []byte) (Answered, bool, error) {
+	if err := checkOnceKey(key); err != nil {
+		return Answered{}, false, err
+	}
+	back := t.space
+	t.space = OnceSpace
+	e, ok, err := t.Get(key)
+	t.space = back
+	if err != nil || !ok {
+		return Answered{}, false, err
+	}
+	switch {
+	case len(e.Val) < 1+sha256.Size:
+		return Answered{}, false, engine.Errorf(engine.CodeCorrupt, "read a remembered answer: %d bytes are too few", len(e.Val))
+	case e.Val[0] != onceFormat:
+		return Answered{}, false, engine.Errorf(engine.CodeFormatNewer, "read a remembered answer: unknown format %d", e.Val[0])
+	}
+	return Answered{Sum: [sha256.Size]byte(e.Val[1:]), Answer: e.Val[1+sha256.Size:]}, true, nil
+}
+
+// Remember keeps a under key for ttl, in the same transaction as whatever the
+// request does: either both are committed or neither is. What was there before
+// is replaced. ttl must be greater than zero.
+func (t *Tx) Remember(key []byte, a Answered, ttl time.Duration) error {
+	if err := checkOnceKey(key); err != nil {
+		return err
+	}
+	switch {
+	case ttl <= 0:
+		return engine.Errorf(engine.CodeInvalid, "an answer must be remembered for more than %v", ttl)
+	case len(a.Answer) > MaxOnceAnswerBytes:
+		return engine.Errorf(engine.CodeLimit, "an answer of %d bytes is over the limit of %d that are remembered", len(a.Answer), MaxOnceAnswerBytes)
+	}
+	val := make([]byte, 0, 1+len(a.Sum)+len(a.Answer))
+	val = append(append(append(val, onceFormat), a.Sum[:]...), a.Answer...)
+	back := t.space
+	t.space = OnceSpace
+	_, err := t.Set(key, val, SetOptions{TTL: ttl, SkipOld: true})
+	t.space = back
+	return err
+}
+
+func checkOnceKey(key []byte) error {
+	switch {
+	case len(key) == 0:
+		return engine.Errorf(engine.CodeInvalid, "the key of a request must have at least one byte")
+	case len(key) > MaxOnceKeyBytes:
+		return engine.Errorf(engine.CodeLimit, "the key of a request has %d bytes, over the limit of %d", len(key), MaxOnceKeyBytes)
+	}
+	return nil
+}
