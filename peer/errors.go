@@ -16,6 +16,7 @@ const (
 	CodeRefused  = "refused"       // by Options.Check
 	CodeProtocol = "protocol"      // not served, or not understood
 	CodeLimit    = "limit"         // too large
+	CodeCorrupt  = "corrupt"       // a snapshot did not arrive as it was sent
 	CodeInternal = "internal"      // what has no code of its own
 )
 
@@ -35,9 +36,9 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string {
 	if e.Remote {
-		return "peer: the other node refused the connection: " + e.Text
+		return "refused by the other node: " + e.Text
 	}
-	return "peer: " + e.Text
+	return e.Text
 }
 
 // refuse makes a RefusedError of this node.

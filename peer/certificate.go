@@ -1,0 +1,196 @@
+package peer
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// How long certificates are valid. They begin a day early, so that a node whose
+// clock is behind the one that made them can use them at once.
+const (
+	caYears   = 20
+	nodeYears = 10
+	backdate  = 24 * time.Hour
+)
+
+// uri is how a certificate names its holder: skerry://CLUSTER for the CA,
+// skerry://CLUSTER/node/3 for a node. On disk and on the wire: do not change.
+func uri(cluster string, node uint64) *url.URL {
+	u := &url.URL{Scheme: "skerry", Host: cluster}
+	if node != 0 {
+		u.Path = "/node/" + strconv.FormatUint(node, 10)
+	}
+	return u
+}
+
+// parseURI undoes uri. It takes exactly what uri makes.
+func parseURI(u *url.URL) (cluster string, node uint64, ok bool) {
+	if u.Scheme != "skerry" || !isClusterID(u.Host) {
+		return "", 0, false
+	}
+	if u.Path != "" {
+		var err error
+		if len(u.Path) < len("/node/") {
+			return "", 0, false
+		}
+		if node, err = strconv.ParseUint(u.Path[len("/node/"):], 10, 64); err != nil || node == 0 {
+			return "", 0, false
+		}
+	}
+	return u.Host, node, *u == *uri(u.Host, node)
+}
+
+// isClusterID reports whether s is 32 lower-case hexadecimal digits.
+func isClusterID(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == 16 && hex.EncodeToString(b) == s
+}
+
+// certified returns what a certificate says about its holder.
+func certified(c *x509.Certificate) (cluster string, node uint64, ok bool) {
+	if len(c.URIs) != 1 {
+		return "", 0, false
+	}
+	return parseURI(c.URIs[0])
+}
+
+// issue makes a key and a certificate for it, signed by the CA, or by itself if
+// ca is nil: then it is the CA's.
+func issue(cluster string, node uint64, now time.Time, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (certPEM, keyPEM []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               pkix.Name{Organization: []string{"skerry"}, CommonName: fmt.Sprintf("node %d of %s", node, cluster)},
+		NotBefore:             now.Add(-backdate),
+		NotAfter:              now.AddDate(nodeYears, 0, 0),
+		URIs:                  []*url.URL{uri(cluster, node)},
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		BasicConstraintsValid: true,
+	}
+	signer := caKey
+	if ca == nil {
+		t.Subject.CommonName = "CA of " + cluster
+		t.NotAfter = now.AddDate(caYears, 0, 0)
+		t.KeyUsage, t.ExtKeyUsage = x509.KeyUsageCertSign, nil
+		t.IsCA, t.MaxPathLenZero = true, true
+		ca, signer = t, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, ca, &key.PublicKey, signer)
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil
+}
+
+// marshalCert undoes parseCert.
+func marshalCert(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
+// parseCert reads a file that holds one certificate.
+func parseCert(text []byte) (*x509.Certificate, error) {
+	block, rest := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE" || len(bytes.TrimSpace(rest)) > 0 {
+		return nil, errors.New("is not one certificate in PEM")
+	}
+	return x509.ParseCertificate(block.Bytes)
+}
+
+// parseKey reads a file that holds one private key.
+func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
+	block, rest := pem.Decode(text)
+	if block == nil || block.Type != "PRIVATE KEY" || len(bytes.TrimSpace(rest)) > 0 {
+		return nil, errors.New("is not one private key in PEM")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	if k, ok := key.(*ecdsa.PrivateKey); ok {
+		return k, nil
+	}
+	return nil, errors.New("is a key of another kind than ECDSA")
+}
+
+// verify returns the node whose certificate another side has shown, or why it is
+// none of this cluster. TLS has proved that the other side has the key of it.
+func (id *Identity) verify(shown []*x509.Certificate, now time.Time) (uint64, *RefusedError) {
+	if len(shown) == 0 {
+		return 0, refuse(CodeCert, "no certificate was shown")
+	}
+	leaf := shown[0]
+	cluster, node, ok := certified(leaf)
+	if !ok || node == 0 {
+		return 0, refuse(CodeCert, "the certificate is not one of a node: %q", leaf.Subject.CommonName)
+	}
+	if cluster != id.Cluster {
+		return 0, refuse(CodeCluster, "node %d of cluster %s talks to node %d of cluster %s", node, cluster, id.Node, id.Cluster)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(id.ca)
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	if err == nil {
+		return node, nil
+	}
+	if _, unknown := errors.AsType[x509.UnknownAuthorityError](err); unknown {
+		return 0, refuse(CodeCluster, "the certificate of node %d has this cluster's id, %s, but is not signed by its CA", node, cluster)
+	}
+	if why := outdated(leaf, now); why != "" {
+		return 0, refuse(CodeCert, "the certificate of node %d %s", node, why)
+	}
+	if why := outdated(id.ca, now); why != "" {
+		return 0, refuse(CodeCert, "the CA's certificate %s", why)
+	}
+	return 0, refuse(CodeCert, "the certificate of node %d: %v", node, err)
+}
+
+// outdated says why a certificate is not valid at a time, or "".
+func outdated(c *x509.Certificate, now time.Time) string {
+	const layout = "2006-01-02 15:04 MST"
+	switch {
+	case now.Before(c.NotBefore):
+		return fmt.Sprintf("is not valid before %s, and the clock says %s", c.NotBefore.UTC().Format(layout), now.UTC().Format(layout))
+	case now.After(c.NotAfter):
+		return fmt.Sprintf("expired at %s, and the clock says %s", c.NotAfter.UTC().Format(layout), now.UTC().Format(layout))
+	}
+	return ""
+}
+
+// tlsConfig returns the settings of both ends of every connection. Who the other
+// side is, is checked by verify and not here: the client does it before it sends
+// anything, the server when it can still answer with a text.
+func (id *Identity) tlsConfig() *tls.Config {
+	return &tls.Config{
+		Certificates:                []tls.Certificate{id.pair},
+		MinVersion:                  tls.VersionTLS13,
+		ClientAuth:                  tls.RequireAnyClientCert,
+		SessionTicketsDisabled:      true, // each connection proves anew who it is
+		DynamicRecordSizingDisabled: true, // a batch goes out in whole records at once
+	}
+}

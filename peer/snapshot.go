@@ -1,0 +1,291 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"sync"
+	"time"
+)
+
+// A snapshot on the wire: the meta data as a blob, then chunks: length (4 bytes,
+// little endian), checksum (4 bytes), data. The checksum is CRC-32C of all data so
+// far, the meta data first, so that chunks cannot change places. A chunk without
+// data ends the snapshot. Back come bytes snapBeat while the receiver is alive,
+// then snapAnswer and a response. Do not change.
+const (
+	chunkHead  = 8
+	chunkBytes = 256 << 10 // of data in one chunk at most
+
+	snapBeat   = 1
+	snapAnswer = 2
+)
+
+// SendSnapshot sends what r holds until io.EOF to a node of SetPeers, over a
+// connection of its own, as fast as the node takes it in. It returns nil when the
+// node's Snapshot has returned nil; its error comes back as *RemoteError. It gives
+// up when nothing moves for Options.StallTimeout, the node is silent for
+// Options.IdleTimeout, or ctx ends; it cannot interrupt a Read of r.
+func (p *Port) SendSnapshot(ctx context.Context, to uint64, meta []byte, r io.Reader) error {
+	if len(meta) > MaxMetaBytes {
+		return fmt.Errorf("peer: send snapshot: %w", &LimitError{"the meta data", int64(len(meta)), MaxMetaBytes})
+	}
+	c, err := p.dial(ctx, to, ProtocolSnap)
+	if err != nil {
+		return err
+	}
+	c.wire.widen(p.o.IdleTimeout, p.o.StallTimeout)
+	defer context.AfterFunc(ctx, c.kill)()
+	verdict := make(chan error, 1)
+	go func() {
+		verdict <- readVerdict(c.Conn)
+		c.kill() // ends a write that hangs, or that nobody wants
+	}()
+	if err := sendChunks(c, meta, r); err != nil {
+		var own *sourceError
+		if errors.As(err, &own) {
+			c.kill()
+			<-verdict
+			return fmt.Errorf("peer: read the snapshot to send: %w", own.err)
+		}
+		// The receiver may have said why. Its answer is read before the connection
+		// is given up.
+		giveUp := time.AfterFunc(partTime, c.kill)
+		defer giveUp.Stop()
+		if why := <-verdict; why != nil && (isRemote(why) || !lost(why)) {
+			err = why
+		}
+		return sendError(ctx, to, err)
+	}
+	return sendError(ctx, to, <-verdict)
+}
+
+func sendError(ctx context.Context, to uint64, err error) error {
+	switch {
+	case err == nil, isRemote(err):
+		return err
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case err == io.EOF:
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("peer: send snapshot to node %d: %w", to, err)
+}
+
+func isRemote(err error) bool {
+	_, ok := errors.AsType[*RemoteError](err)
+	return ok
+}
+
+// sourceError is an error of what was to be sent.
+type sourceError struct{ err error }
+
+func (e *sourceError) Error() string { return e.err.Error() }
+
+// sendChunks sends a whole snapshot.
+func sendChunks(c *Conn, meta []byte, r io.Reader) error {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	sum := crc32.Checksum(meta, table)
+	if err := c.writeAll(appendBlob(nil, meta)); err != nil {
+		return err
+	}
+	buf := make([]byte, chunkHead+chunkBytes)
+	for {
+		n, err := io.ReadFull(r, buf[chunkHead:])
+		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+			return &sourceError{err}
+		}
+		last := err != nil
+		if n > 0 {
+			sum = crc32.Update(sum, table, buf[chunkHead:chunkHead+n])
+			putChunkHead(buf, n, sum)
+			if err := c.writeAll(buf[:chunkHead+n]); err != nil {
+				return err
+			}
+		}
+		if last {
+			putChunkHead(buf, 0, sum)
+			return c.writeAll(buf[:chunkHead])
+		}
+	}
+}
+
+func putChunkHead(b []byte, n int, sum uint32) {
+	binary.LittleEndian.PutUint32(b, uint32(n))
+	binary.LittleEndian.PutUint32(b[4:], sum)
+}
+
+// readVerdict waits for the receiver's answer.
+func readVerdict(r io.Reader) error {
+	for {
+		var b [1]byte
+		if _, err := io.ReadFull(r, b[:]); err != nil {
+			return err
+		}
+		switch b[0] {
+		case snapBeat:
+		case snapAnswer:
+			text, err := readBlob(r, "the answer", MaxHelloBytes)
+			if err != nil {
+				return err
+			}
+			var a response
+			if err := json.Unmarshal(text, &a); err != nil {
+				return &CorruptError{"the answer to a snapshot"}
+			}
+			if a.Error != nil {
+				return a.Error
+			}
+			return nil
+		default:
+			return &CorruptError{"the answer to a snapshot"}
+		}
+	}
+}
+
+// chunks reads a snapshot's data.
+type chunks struct {
+	r     *bufio.Reader
+	table *crc32.Table
+	sum   uint32
+	left  []byte // of the chunk
+	buf   []byte
+	err   error // that Read goes on to return
+}
+
+// newChunks reads the meta data.
+func newChunks(r io.Reader) (*chunks, []byte, error) {
+	c := &chunks{r: bufio.NewReaderSize(r, 64<<10), table: crc32.MakeTable(crc32.Castagnoli)}
+	meta, err := readBlob(c.r, "the meta data", MaxMetaBytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.sum = crc32.Checksum(meta, c.table)
+	return c, meta, nil
+}
+
+// Read returns io.EOF only after the chunk that ends the snapshot.
+func (c *chunks) Read(b []byte) (int, error) {
+	for len(c.left) == 0 && c.err == nil {
+		if c.err = c.next(); c.err == nil && len(c.left) == 0 {
+			c.err = io.EOF
+		}
+	}
+	if len(c.left) == 0 {
+		return 0, c.err
+	}
+	n := copy(b, c.left)
+	c.left = c.left[n:]
+	return n, nil
+}
+
+// next reads one chunk and checks it.
+func (c *chunks) next() error {
+	var head [chunkHead]byte
+	if _, err := io.ReadFull(c.r, head[:]); err == io.EOF {
+		return io.ErrUnexpectedEOF
+	} else if err != nil {
+		return err
+	}
+	n := int(binary.LittleEndian.Uint32(head[:]))
+	if n > chunkBytes {
+		return &CorruptError{fmt.Sprintf("a chunk of %d bytes", n)}
+	}
+	if cap(c.buf) < n {
+		c.buf = make([]byte, n)
+	}
+	c.buf = c.buf[:n]
+	if _, err := io.ReadFull(c.r, c.buf); err == io.EOF && n > 0 {
+		return io.ErrUnexpectedEOF
+	} else if err != nil && n > 0 {
+		return err
+	}
+	c.sum = crc32.Update(c.sum, c.table, c.buf)
+	if c.sum != binary.LittleEndian.Uint32(head[4:]) {
+		return &CorruptError{"the checksum of a chunk"}
+	}
+	c.left = c.buf
+	return nil
+}
+
+// takeSnapshot takes in the one snapshot of a connection.
+func (p *Port) takeSnapshot(c *Conn) {
+	select {
+	case p.snaps <- struct{}{}:
+		defer func() { <-p.snaps }()
+	default:
+		p.conclude(c, &RemoteError{CodeBusy, fmt.Sprintf("node %d takes in %d snapshots already", p.id.Node, MaxSnapshots)})
+		return
+	}
+	c.wire.widen(p.o.StallTimeout, p.o.IdleTimeout)
+	in, meta, err := newChunks(c.Conn)
+	if limit, over := errors.AsType[*LimitError](err); over {
+		p.conclude(c, &RemoteError{CodeLimit, limit.Error()})
+		return
+	} else if err != nil {
+		c.kill()
+		return
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	var beats sync.WaitGroup
+	beats.Go(func() { p.beatSnapshot(ctx, cancel, c) })
+	err = p.o.Snapshot(ctx, c.Node(), meta, in)
+	if err == nil { // also what it did not care to read must have come
+		if _, err = io.Copy(io.Discard, in); err != nil {
+			err = fmt.Errorf("the rest of the snapshot: %w", err)
+		}
+	}
+	cancel()
+	beats.Wait()
+	if err == nil {
+		p.conclude(c, nil)
+		return
+	}
+	p.log.Warn("a snapshot was not taken in", "from", c.Node(), "err", err)
+	var a RemoteError
+	if _, corrupt := errors.AsType[*CorruptError](err); corrupt {
+		a = RemoteError{CodeCorrupt, err.Error()}
+	} else {
+		a.Code, a.Text = p.o.Explain(err)
+	}
+	p.conclude(c, &a)
+}
+
+// beatSnapshot tells the sender that the receiver is alive.
+func (p *Port) beatSnapshot(ctx context.Context, cancel func(), c *Conn) {
+	tick := time.NewTicker(p.o.IdleTimeout / 6)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if _, err := c.Conn.Write([]byte{snapBeat}); err != nil {
+				cancel()
+				return
+			}
+		}
+	}
+}
+
+// conclude sends the answer of a snapshot and ends the connection.
+func (p *Port) conclude(c *Conn, e *RemoteError) {
+	if e != nil && len(e.Text) > MaxHelloBytes/8 {
+		e.Text = e.Text[:MaxHelloBytes/8]
+	}
+	text, err := json.Marshal(response{Error: e})
+	if err == nil {
+		c.SetWriteDeadline(time.Now().Add(partTime))
+		_, err = c.Conn.Write(appendBlob([]byte{snapAnswer}, text))
+	}
+	if err != nil {
+		c.kill()
+		return
+	}
+	c.part()
+}
