@@ -22,6 +22,7 @@ import (
 type proposer interface {
 	Propose(p *raft.Proposal)
 	Confirm(term uint64, done func(error))
+	ReadIndex(ctx context.Context) error
 }
 
 // group joins the executor to raft: it is the executor's committer, and raft's
@@ -267,14 +268,10 @@ func (g *group) errNoLeader(err error) error {
 
 // read makes sure that the state holds all that was committed when it is called.
 func (g *group) read(ctx context.Context) error {
-	node, ok := g.raft.(*raft.Node)
-	if !ok {
-		return nil // the simulation has confirmed it
-	}
 	began := g.db.opts.mono()
 	ctx, cancel := context.WithTimeout(ctx, g.db.opts.PositionWait)
 	defer cancel()
-	if err := node.ReadIndex(ctx); err != nil {
+	if err := g.raft.ReadIndex(ctx); err != nil {
 		if g.db.closed.Load() {
 			return engine.ErrClosed
 		}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"io"
 	"log/slog"
 	"time"
 
@@ -68,6 +69,16 @@ type Options struct {
 	segmentBytes int64              // of log in one file; 0: the journal's default
 	mono         func() time.Time   // a clock that nobody sets; nil: time.Now
 	sim          func(*DB) proposer // the node is driven by a simulation, which this tells of it
+	random       io.Reader          // for a log that does all work in its caller's goroutine; nil: it need not
+	reserveBytes int64              // of the log's file, ahead of the writer; 0: the journal's default
+}
+
+// journal is how the log is opened.
+func (o Options) journal() journal.Options {
+	return journal.Options{
+		FS: o.FS, MaxRecordBytes: maxRecordBytes, SegmentBytes: o.segmentBytes, ReserveBytes: o.reserveBytes,
+		Inline: o.random != nil, Random: o.random,
+	}
 }
 
 func (o Options) withDefaults() (Options, error) {
