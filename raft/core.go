@@ -220,7 +220,9 @@ func (c *Core) Transfer(to uint64) bool {
 	if to == 0 {
 		var best uint64
 		c.rn.WithProgress(func(id uint64, typ raft.ProgressType, pr tracker.Progress) {
-			if id != c.cfg.ID && typ == raft.ProgressTypePeer && pr.RecentActive && pr.Match >= best {
+			// Right after a check of the quorum nobody has been active yet.
+			alive := pr.RecentActive || pr.State == tracker.StateReplicate
+			if id != c.cfg.ID && typ == raft.ProgressTypePeer && alive && pr.Match >= best {
 				to, best = id, pr.Match
 			}
 		})

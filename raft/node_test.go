@@ -1,0 +1,486 @@
+package raft
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// memLog is a Log in memory, whose Sync can be told to find no room.
+type memLog struct {
+	mu      sync.Mutex // guards the fields below
+	first   uint64
+	entries []Entry
+	synced  int // of entries
+	vote    Vote
+	full    bool
+}
+
+var errNoRoom = errors.New("no room")
+
+func (l *memLog) Append(entries []Entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.entries) == 0 && l.first == 0 {
+		l.first = entries[0].Index
+	}
+	keep := int(entries[0].Index - l.first)
+	l.entries = append(l.entries[:keep:keep], entries...)
+	l.synced = min(l.synced, keep)
+	return nil
+}
+
+func (l *memLog) Sync() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.full {
+		l.entries = l.entries[:l.synced]
+		return errNoRoom
+	}
+	l.synced = len(l.entries)
+	return nil
+}
+
+func (l *memLog) SetVote(v Vote) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.vote = v
+	return nil
+}
+
+func (l *memLog) First() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(l.first, 1)
+}
+
+func (l *memLog) Last() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(l.first, 1) + uint64(l.synced) - 1
+}
+
+func (l *memLog) Read(from uint64) iter.Seq2[Entry, error] {
+	l.mu.Lock()
+	all := slices.Clone(l.entries[from-max(l.first, 1) : l.synced])
+	l.mu.Unlock()
+	return func(yield func(Entry, error) bool) {
+		for _, e := range all {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (l *memLog) Reset(next uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.first, l.entries, l.synced = next, nil, 0
+	return nil
+}
+
+func (l *memLog) truncateBefore(index uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := int(index - l.first)
+	l.entries, l.first, l.synced = slices.Clone(l.entries[n:]), index, l.synced-n
+}
+
+// cluster is a number of nodes in one process.
+type cluster struct {
+	t     *testing.T
+	mu    sync.Mutex // guards the fields below
+	nodes map[uint64]*member
+	cut   map[uint64]bool // nobody hears it, it hears nobody
+}
+
+// member is one node: a machine that keeps all data that it is given.
+type member struct {
+	c    *cluster
+	id   uint64
+	log  *memLog
+	node *Node
+
+	mu      sync.Mutex // guards the fields below
+	up      chan struct{}
+	state   []string
+	base    Base
+	files   map[string][]string
+	leads   uint64
+	leader  uint64
+	refused int
+	failed  error
+}
+
+func newCluster(t *testing.T) *cluster {
+	return &cluster{t: t, nodes: map[uint64]*member{}, cut: map[uint64]bool{}}
+}
+
+// start starts a node that begins from base.
+func (c *cluster) start(id uint64, log *memLog, base Base, state []string) *member {
+	c.t.Helper()
+	m := &member{c: c, id: id, log: log, base: base, state: slices.Clone(state), up: make(chan struct{}), files: map[string][]string{}}
+	store, err := NewStore(log, log.vote, base)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ticker := time.NewTicker(5 * time.Millisecond)
+	node, err := Start(NodeConfig{
+		Config: Config{ID: id, Start: uint64(time.Now().UnixNano()), Applied: base.Index, Log: store, Logger: slog.New(slog.DiscardHandler)},
+		Net:    link{c, id}, Machine: m, Tick: ticker.C, Lone: slices.Equal(base.Members.Voters, []uint64{id}),
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	m.node = node
+	close(m.up)
+	c.mu.Lock()
+	c.nodes[id] = m
+	c.mu.Unlock()
+	c.t.Cleanup(func() { node.Close(); ticker.Stop() })
+	return m
+}
+
+func (c *cluster) member(id uint64) *member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut[id] {
+		return nil
+	}
+	return c.nodes[id]
+}
+
+func (c *cluster) isolate(id uint64, yes bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut[id] = yes
+}
+
+// link is a Net without wires.
+type link struct {
+	c    *cluster
+	from uint64
+}
+
+func (l link) Send(to uint64, msg []byte) bool {
+	m := l.c.member(to)
+	if m == nil || l.c.member(l.from) == nil {
+		return false
+	}
+	<-m.up
+	if err := m.node.Receive(l.from, msg); err != nil {
+		l.c.t.Error(err)
+	}
+	return true
+}
+
+func (l link) SendSnapshot(_ context.Context, to uint64, msg []byte, r io.Reader) error {
+	m := l.c.member(to)
+	if m == nil || l.c.member(l.from) == nil {
+		return errors.New("unreachable")
+	}
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	name := fmt.Sprintf("file %d", len(m.files))
+	var state []string
+	for _, s := range bytes.Split(b, []byte{0}) {
+		state = append(state, string(s))
+	}
+	m.files[name] = state[:len(state)-1]
+	m.mu.Unlock()
+	return m.node.ReceiveSnapshot(l.from, msg, []byte(name))
+}
+
+func (m *member) Apply(entries []Entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range entries {
+		if e.Kind == Data && len(e.Data) > 0 {
+			m.state = append(m.state, string(e.Data))
+		}
+		if e.Kind == Change {
+			m.base.Members = *e.Members
+		}
+		m.base.Index, m.base.Term = e.Index, e.Term
+	}
+}
+
+func (m *member) Install(b Base, file []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.base, m.state = b, m.files[string(file)]
+	return nil
+}
+
+func (m *member) Lead(term uint64) { m.set(func() { m.leads, m.leader = term, m.id }) }
+func (m *member) Follow(_, leader uint64) {
+	m.set(func() { m.leads, m.leader = 0, leader })
+}
+func (m *member) Refused(*Proposal, error) { m.set(func() { m.refused++ }) }
+func (m *member) Temporary(err error) bool { return errors.Is(err, errNoRoom) }
+func (m *member) Fail(err error)           { m.set(func() { m.failed = err }) }
+
+func (m *member) set(fn func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fn()
+}
+
+func (m *member) OpenSnapshot() (Base, io.ReadCloser, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var b bytes.Buffer
+	for _, s := range m.state {
+		b.WriteString(s + "\x00")
+	}
+	return m.base, io.NopCloser(&b), nil
+}
+
+func (m *member) have() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.state)
+}
+
+// wait waits until ok, for long: the machine may be busy.
+func (c *cluster) wait(what string, ok func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			c.t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// leader waits until one node leads that everybody can hear.
+func (c *cluster) leader() (l *member, term uint64) {
+	c.t.Helper()
+	c.wait("a leader", func() bool {
+		for id := range uint64(10) {
+			if m := c.member(id); m != nil {
+				m.set(func() { l, term = m, m.leads })
+				if term != 0 {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	return l, term
+}
+
+// put proposes until it is applied at the leader. A value can be applied twice.
+func (c *cluster) put(v string) {
+	c.t.Helper()
+	c.wait("proposal "+v, func() bool {
+		l, term := c.leader()
+		l.node.Propose(&Proposal{term, []byte(v)})
+		for range 100 {
+			if slices.Contains(l.have(), v) {
+				return true
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return false
+	})
+}
+
+func (c *cluster) same(ids ...uint64) {
+	c.t.Helper()
+	want, _ := c.leader()
+	for _, id := range ids {
+		c.wait(fmt.Sprintf("node %d to have what the leader has", id), func() bool { return slices.Equal(c.nodes[id].have(), want.have()) })
+	}
+}
+
+func three(t *testing.T) *cluster {
+	c := newCluster(t)
+	for id := range uint64(3) {
+		c.start(id+1, &memLog{}, Base{Members: Members{Voters: []uint64{1, 2, 3}}}, nil)
+	}
+	return c
+}
+
+func TestThreeNodes(t *testing.T) {
+	t.Parallel()
+	c := three(t)
+	for i := range 50 {
+		c.put(fmt.Sprint(i))
+	}
+	c.same(1, 2, 3)
+	for id := range uint64(3) {
+		if err := c.nodes[id+1].node.ReadIndex(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(c.nodes[id+1].have(), "49") {
+			t.Errorf("node %d: a confirmed read does not see the last value", id+1)
+		}
+	}
+}
+
+// TestDeposed: a leader that is cut off loses its role; what it proposes is
+// refused or never committed, and it confirms no read.
+func TestDeposed(t *testing.T) {
+	t.Parallel()
+	c := three(t)
+	c.put("a")
+	old, term := c.leader()
+	c.isolate(old.id, true)
+	old.node.Propose(&Proposal{term, []byte("lost")})
+	confirmed := make(chan error, 1)
+	old.node.Confirm(term, func(err error) { confirmed <- err })
+	c.put("b")
+	if err := <-confirmed; !errors.Is(err, ErrNotLeader) {
+		t.Errorf("a leader that was cut off was confirmed: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := old.node.ReadIndex(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a read without a majority: %v", err)
+	}
+	old.node.Propose(&Proposal{term, []byte("late")})
+	c.wait("the late proposal to be refused", func() (ok bool) { old.set(func() { ok = old.refused > 0 }); return ok })
+	c.isolate(old.id, false)
+	c.put("c")
+	c.same(1, 2, 3)
+	for _, v := range old.have() {
+		if v == "lost" || v == "late" {
+			t.Errorf("%s was committed", v)
+		}
+	}
+}
+
+// TestGrow: a lone node gets two more, which become voters by themselves, one by
+// a snapshot; then it leaves.
+func TestGrow(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	first := c.start(1, &memLog{}, Base{Members: Members{Voters: []uint64{1}}}, nil)
+	for i := range 20 {
+		c.put(fmt.Sprint(i))
+	}
+	first.mu.Lock()
+	base := first.base
+	first.mu.Unlock()
+	first.log.truncateBefore(base.Index)
+	first.node.store.Compacted(base)
+	for id := range uint64(2) {
+		c.start(id+2, &memLog{}, Base{}, nil)
+		c.change(Step{AddLearner, id + 2})
+		c.wait("the learner's vote", func() bool { return slices.Contains(c.members().Voters, id+2) })
+		c.put(fmt.Sprintf("after %d", id))
+	}
+	c.same(1, 2, 3)
+	if err := c.tryChange(Step{Remove, 1}, Step{Remove, 2}, Step{Remove, 3}); err == nil {
+		t.Error("the last voters could be removed")
+	}
+	if l, _ := c.leader(); l == first {
+		if err := l.node.Do(t.Context(), func(core *Core) { core.Transfer(0) }); err != nil {
+			t.Fatal(err)
+		}
+		c.wait("the hand-over", func() (ok bool) { first.set(func() { ok = first.leads == 0 }); return ok })
+	}
+	c.change(Step{Remove, 1})
+	c.isolate(1, true)
+	c.put("without 1")
+	c.same(2, 3)
+}
+
+func (c *cluster) members() (m Members) {
+	l, _ := c.leader()
+	l.set(func() { m = l.base.Members })
+	return m
+}
+
+func (c *cluster) tryChange(steps ...Step) (err error) {
+	l, _ := c.leader()
+	if doErr := l.node.Do(c.t.Context(), func(core *Core) { err = core.ProposeChange(steps, nil) }); doErr != nil {
+		return doErr
+	}
+	return err
+}
+
+func (c *cluster) change(steps ...Step) {
+	c.t.Helper()
+	c.wait("a change of the members", func() bool { return c.tryChange(steps...) == nil })
+}
+
+// TestRestart: a node that comes back with its log has what it acknowledged, also
+// one that was the only one.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	c := three(t)
+	for i := range 20 {
+		c.put(fmt.Sprint(i))
+	}
+	c.same(1, 2, 3)
+	for _, m := range c.nodes {
+		m.node.Close()
+	}
+	old := c.nodes
+	c.mu.Lock()
+	c.nodes = map[uint64]*member{}
+	c.mu.Unlock()
+	for id := range uint64(3) {
+		c.start(id+1, old[id+1].log, Base{Members: Members{Voters: []uint64{1, 2, 3}}}, nil)
+	}
+	c.put("again")
+	c.same(1, 2, 3)
+	if have := c.nodes[2].have(); !slices.Contains(have, "19") {
+		t.Errorf("after a restart there is only %v", have)
+	}
+}
+
+// TestFullDisk: a leader without room hands over; it catches up when there is
+// room again.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	c := three(t)
+	c.put("a")
+	old, _ := c.leader()
+	full := func(yes bool) { old.log.mu.Lock(); old.log.full = yes; old.log.mu.Unlock() }
+	full(true)
+	for i := 0; ; i++ {
+		c.put(fmt.Sprint(i)) // the others are a majority
+		if l, _ := c.leader(); l != old {
+			break
+		}
+	}
+	full(false)
+	c.put("z")
+	c.same(1, 2, 3)
+	if old.failed != nil {
+		t.Error(old.failed)
+	}
+}
+
+// TestGarbage: what no node sends is refused, and does not stop a node.
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	c := three(t)
+	c.put("a")
+	n := c.nodes[1].node
+	if err := n.Receive(2, []byte("garbage")); err == nil {
+		t.Error("garbage was taken")
+	}
+	for typ := range uint64(30) { // every type, with nothing else in it, as from a node that goes wrong
+		msg := append([]byte{1 << 3}, binary.AppendUvarint(nil, typ)...)
+		msg = append(msg, 2<<3, 1, 3<<3, 2)
+		_ = n.Receive(2, msg) // it may be refused at once, or later
+	}
+	c.put("b")
+	c.same(1, 2, 3)
+}
