@@ -25,7 +25,7 @@ func randomPipeline(rng *rand.Rand, n int) []byte {
 		k, v := fmt.Sprint("k", rng.IntN(5)), strings.Repeat(strconv.Itoa(rng.IntN(10)), rng.IntN(300))
 		all := [][]string{
 			{"SET", k, v}, {"GET", k}, {"APPEND", k, "x"}, {"STRLEN", k}, {"INCR", "n" + k}, {"MGET", k, "nk1"},
-			{"DEL", k}, {"PING", v}, {"SELECT", strconv.Itoa(rng.IntN(3))}, {"DBSIZE"}, {"GETSET", k, v}, {"INCR", k},
+			{"DEL", k}, {"PING", v}, {"SELECT", strconv.Itoa(rng.IntN(3))}, {"GETSET", k, v}, {"INCR", k},
 			{"EXISTS", k}, {"SET", k}, {"BOGUS", k}, {"WATCH", k}, {"KEYS", "*"}, {"CLIENT", "REPLY", "SKIP"},
 			{"COPY", k, "k1", "REPLACE"}, {"SORT_RO", "none"}, {"FLUSHDB"}, {"ECHO", k}, {"CLIENT", "GETNAME"},
 		}

@@ -243,18 +243,26 @@ type sending struct {
 	done chan struct{} // nil: it is over
 }
 
+// send writes out. If that fails the connection is closed, so that nobody waits
+// for replies to what was not sent.
 func (u *upstream) send() *sending {
 	s := &sending{}
+	write := func() {
+		var err error
+		if s.n, err = u.nc.Write(u.out); err != nil {
+			u.nc.Close()
+		}
+	}
 	if len(u.out) <= sendAtOnce {
 		u.nc.SetWriteDeadline(time.Now().Add(upstreamDial))
-		s.n, _ = u.nc.Write(u.out) // the replies that do not come tell
+		write()
 		return s
 	}
 	u.nc.SetWriteDeadline(time.Time{})
 	s.done = make(chan struct{})
 	go func() {
 		defer close(s.done)
-		s.n, _ = u.nc.Write(u.out)
+		write()
 	}()
 	return s
 }

@@ -1,0 +1,310 @@
+package resp_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/resp"
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// cutter breaks a connection after so many bytes, once.
+type cutter struct{ in, out atomic.Int64 }
+
+const uncut = 1 << 40
+
+func newCutter(nd *node) *cutter {
+	c := &cutter{}
+	c.in.Store(uncut)
+	c.out.Store(uncut)
+	wrap := func(nc net.Conn) net.Conn { return &cutConn{nc, c} }
+	nd.wrap.Store(&wrap)
+	return c
+}
+
+type cutConn struct {
+	net.Conn
+	c *cutter
+}
+
+var errCut = errors.New("the connection was cut")
+
+// take returns how many of n bytes may pass.
+func take(left *atomic.Int64, n int) (int, bool) {
+	have := left.Add(int64(-n))
+	if have >= 0 {
+		return n, true
+	}
+	left.Store(uncut)
+	return n + int(have), false
+}
+
+func (c *cutConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil {
+		return n, err
+	}
+	if n, ok := take(&c.c.in, n); !ok {
+		c.Close()
+		if n > 0 {
+			return n, nil
+		}
+		return 0, errCut
+	}
+	return n, nil
+}
+
+func (c *cutConn) Write(p []byte) (int, error) {
+	n, ok := take(&c.c.out, len(p))
+	n, err := c.Conn.Write(p[:n])
+	if !ok && err == nil {
+		err = errCut
+		c.Close()
+	}
+	return n, err
+}
+
+// cutPipeline is what is cut: writes, reads and a transaction. Its counter n is
+// added to four times.
+func cutPipeline() (b []byte, want []string) {
+	for _, c := range []struct {
+		want  string
+		words []string
+	}{
+		{"OK", []string{"SET", "a", strings.Repeat("v", 20)}},
+		{"1", []string{"INCR", "n"}},
+		{strings.Repeat("v", 20), []string{"GET", "a"}},
+		{"PONG", []string{"PING"}},
+		{"OK", []string{"MULTI"}},
+		{"QUEUED", []string{"INCR", "n"}},
+		{"QUEUED", []string{"GET", "a"}},
+		{"[2 " + strings.Repeat("v", 20) + "]", []string{"EXEC"}},
+		{"3", []string{"INCR", "n"}},
+		{"3", []string{"GET", "n"}},
+		{"4", []string{"INCR", "n"}},
+		{"nil", []string{"GET", "none"}},
+	} {
+		b = wire.AppendCommandStrings(b, c.words...)
+		want = append(want, c.want)
+	}
+	return b, want
+}
+
+// cutRun runs the pipeline and returns the replies.
+func cutRun(all *nodes, a *asker, b []byte, n int) (got []string) {
+	all.Helper()
+	if v := a.ask("FLUSHALL"); string(v.Str) != "OK" {
+		a.Fatalf("FLUSHALL: %s", v.Str)
+	}
+	a.nc.Write(b)
+	a.nc.SetReadDeadline(time.Now().Add(30 * time.Second))
+	for range n {
+		v, err := a.rd.Read()
+		if err != nil {
+			a.Fatal(err)
+		}
+		got = append(got, show(a.TB, v))
+	}
+	return got
+}
+
+const (
+	replyUnknown = "ERR the connection to the node that leads broke before its reply: the command may or may not have run [outcome_unknown]"
+	replyBroken  = "CLUSTERDOWN the connection to the node that leads broke before its reply; nothing was written [not_leader]"
+)
+
+// TestUpstreamCut cuts the connection to the leader at every byte of what it
+// answers, and of what it is sent. No reply is wrong or out of its place, nothing
+// runs twice, and commands that were not sent run on another connection.
+func TestUpstreamCut(t *testing.T) {
+	all := startNodes(t, 2, resp.Options{})
+	cut := newCutter(all.list[1])
+	a := all.ask(2)
+	b, want := cutPipeline()
+	cutRun(all, a, b, len(want)) // the connection is there and speaks RESP3
+	for name, left := range map[string]*atomic.Int64{"reply": &cut.in, "command": &cut.out} {
+		unknown := 0
+		for at := int64(0); ; at++ {
+			if v := a.ask("FLUSHALL"); string(v.Str) != "OK" {
+				t.Fatal(show(t, v))
+			}
+			all.ask(1).ask("DEL", "none")
+			left.Store(at + flushBytesOf(name))
+			got := cutRun(all, a, b, len(want))
+			if left.Swap(uncut) < uncut/2 { // it was not reached
+				break
+			}
+			// What was sent on the cut connection may still be run: wait until only
+			// the next one is left.
+			a.want("OK", "SET", "other", "x")
+			eventually(t, "the end of the cut connection", func() bool { return metric(all.list[0], "resp_node_connections") <= 1 })
+			unknown += checkCut(t, fmt.Sprintf("%s cut at %d", name, at), all, got, want)
+		}
+		if name == "reply" && unknown == 0 {
+			t.Errorf("%s: no command's outcome was ever unknown", name)
+		}
+	}
+}
+
+// metric returns one of a node's figures.
+func metric(nd *node, name string) float64 {
+	for m := range nd.srv.Metrics() {
+		if m.Name == name {
+			return m.Value
+		}
+	}
+	return -1
+}
+
+// flushBytesOf lets cutRun's FLUSHALL pass.
+func flushBytesOf(name string) int64 {
+	if name == "reply" {
+		return int64(len("+OK\r\n*2\r\n:000000\r\n:0000000000000000\r\n"))
+	}
+	return int64(len(wire.AppendCommandStrings(wire.AppendCommandStrings(nil, "FLUSHALL"), "SKERRY", "MARK")))
+}
+
+func checkCut(t *testing.T, what string, all *nodes, got, want []string) (unknown int) {
+	t.Helper()
+	n, broken := 0, false // what the counter is at most, as far as is known
+	for i, g := range got {
+		switch {
+		case g == replyUnknown || g == replyBroken:
+			broken = true
+			if g == replyUnknown {
+				unknown++
+			}
+			if write := i == 0 || i == 1 || i == 7 || i == 8 || i == 10; write != (g == replyUnknown) {
+				t.Errorf("%s: reply %d is %s", what, i, g)
+			}
+		case !broken && g != want[i]:
+			t.Errorf("%s: reply %d is %s, want %s", what, i, g, want[i])
+		case i == 1 || i == 8 || i == 10: // INCR: more than all before
+			m := 0
+			fmt.Sscan(g, &m)
+			if m <= n || m > 4 {
+				t.Errorf("%s: reply %d is %s after %d", what, i, g, n)
+			}
+			n = m
+		}
+	}
+	v := all.ask(1).ask("GET", "n")
+	m := 0
+	fmt.Sscan(string(v.Str), &m)
+	acked := 0
+	for i, g := range got {
+		if (i == 1 || i == 7 || i == 8 || i == 10) && g != replyUnknown {
+			acked++
+		}
+	}
+	if m < acked || m > 4 {
+		t.Errorf("%s: the counter is %d, %d times acknowledged: %q", what, m, acked, got)
+	}
+	return unknown
+}
+
+// TestElection: commands wait for a leader, but not for ever.
+func TestElection(t *testing.T) {
+	all := startNodes(t, 3, resp.Options{ElectionWait: 300 * time.Millisecond})
+	a := all.ask(2)
+	a.want("OK", "SET", "k", "v")
+	a.want("OK", "CLIENT", "READ", "LOCAL")
+	all.lead(0)
+	start := time.Now()
+	for _, words := range [][]string{{"SET", "k", "w"}, {"FLUSHALL"}, {"CLUSTER", "SLOTS"}, {"CLUSTER", "SHARDS"}} {
+		if v := show(t, a.ask(words...)); !strings.HasPrefix(v, "CLUSTERDOWN ") || !strings.HasSuffix(v, " [not_leader]") {
+			t.Errorf("%v without a leader: %s", words, v)
+		}
+	}
+	if d := time.Since(start); d < 4*290*time.Millisecond {
+		t.Errorf("they waited %v only", d)
+	}
+	a.want("v", "GET", "k")
+	a.want("OK", "CLIENT", "READ", "LINEARIZABLE")
+	if v := show(t, a.ask("GET", "k")); !strings.HasPrefix(v, "CLUSTERDOWN ") {
+		t.Errorf("a linearizable read without a leader: %s", v)
+	}
+	start = time.Now() // a whole pipeline waits once
+	var b []byte
+	for range 50 {
+		b = wire.AppendCommandStrings(b, "INCR", "n")
+	}
+	a.nc.Write(b)
+	for range 50 {
+		if v, err := a.rd.Read(); err != nil || !v.IsError() {
+			t.Fatal(show(t, v), err)
+		}
+	}
+	if d := time.Since(start); d > 3*time.Second {
+		t.Errorf("a pipeline waited %v", d)
+	}
+	if v := string(a.ask("CLUSTER", "INFO").Str); !strings.Contains(v, "cluster_state:fail\r\n") {
+		t.Errorf("CLUSTER INFO: %s", v)
+	}
+	a.ask("INFO")
+	a.ask("ROLE")
+}
+
+// TestElectionEnds: those who wait go on when a leader is found.
+func TestElectionEnds(t *testing.T) {
+	for _, next := range []uint64{1, 2, 3} {
+		all := startNodes(t, 3, resp.Options{ElectionWait: 30 * time.Second})
+		a := all.ask(2)
+		a.want("1", "INCR", "k")
+		all.lead(0)
+		a.nc.Write([]byte("INCR k\r\nGET k\r\nFLUSHALL\r\nGET k\r\nCLUSTER SLOTS\r\n"))
+		time.Sleep(20 * time.Millisecond)
+		all.lead(next)
+		for i, want := range []string{"2", "2", "OK", "nil"} {
+			if v, err := a.rd.Read(); err != nil || show(t, v) != want {
+				t.Errorf("leader %d, reply %d: %s, %v", next, i, show(t, v), err)
+			}
+		}
+		if v, err := a.rd.Read(); err != nil || v.IsError() {
+			t.Error(show(t, v), err)
+		}
+	}
+}
+
+// TestClientGoneInElection: nobody waits for a client that is gone, and Close
+// does not wait for those who wait.
+func TestClientGoneInElection(t *testing.T) {
+	all := startNodes(t, 2, resp.Options{ElectionWait: time.Hour})
+	a := all.ask(2)
+	all.lead(0)
+	a.nc.Write([]byte("SET k v\r\n"))
+	time.Sleep(20 * time.Millisecond)
+	start := time.Now()
+	all.list[1].srv.Close()
+	if _, err := a.rd.Read(); err == nil {
+		t.Error("there was a reply")
+	}
+	if d := time.Since(start); d > 5*time.Second {
+		t.Errorf("it took %v", d)
+	}
+}
+
+// TestLeaderStalls: a leader that does not answer and is not the leader any more
+// is given up; one that still leads is waited for.
+func TestLeaderStalls(t *testing.T) {
+	all := startNodes(t, 3, resp.Options{})
+	a := all.ask(2)
+	a.want("1", "INCR", "k")
+	stop := make(chan struct{})
+	stall := func() { <-stop }
+	all.list[0].before.Store(&stall)
+	time.AfterFunc(300*time.Millisecond, func() { close(stop) })
+	a.want("2", "INCR", "k")
+	again := make(chan struct{})
+	defer close(again)
+	stall = func() { <-again }
+	all.list[0].before.Store(&stall)
+	time.AfterFunc(50*time.Millisecond, func() { all.lead(3) })
+	a.want(replyUnknown, "INCR", "k")
+	a.want("3", "INCR", "k")
+}
