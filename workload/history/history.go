@@ -63,6 +63,8 @@ const (
 	MaxKeys       = 10_000    // keys, pairs or elements that one step names or returns
 	MaxOperations = 1_000_000 // operations of one history
 	MaxPending    = 100_000   // calls of a file or a Recorder that wait for their return
+	MaxTime       = 1 << 60   // of a call or return, and as much below zero
+	MaxPosition   = 1 << 60   // of Pos and Asked
 )
 
 // Value is a string, or no value: the zero Value. In JSON it is a string or null.
@@ -201,6 +203,14 @@ func (o *Op) changed() bool {
 // that its outcome must have or cannot have, a limit, a level that a write cannot
 // have, a text that is not UTF-8.
 func (o *Op) Validate() error {
+	for _, t := range [...]int64{o.Call, o.Return} {
+		if t < -MaxTime || t > MaxTime {
+			return fmt.Errorf("time %d is beyond %d", t, int64(MaxTime))
+		}
+	}
+	if o.Pos > MaxPosition || o.Asked > MaxPosition {
+		return fmt.Errorf("position %d is beyond %d", max(o.Pos, o.Asked), int64(MaxPosition))
+	}
 	switch o.Outcome {
 	case OK, Fail:
 		if o.Return < o.Call {
