@@ -160,7 +160,7 @@ func (p *Port) handle(ctx context.Context, from uint64, q *request) response {
 	out, err := p.o.Handle(ctx, from, q.Method, q.In)
 	if err != nil {
 		code, text := p.o.Explain(err)
-		return response{Error: &RemoteError{code, text}}
+		return response{Error: &RemoteError{code, shorten(text)}}
 	}
 	text, err := json.Marshal(out)
 	if err != nil {

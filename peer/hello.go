@@ -204,10 +204,21 @@ func (n *node) welcome(raw net.Conn, ready func(Hello) *RefusedError) (c *Conn, 
 
 // turnAway tells the other side why and returns the refusal.
 func (n *node) turnAway(c *Conn, r *RefusedError) error {
-	if err := n.reply(c, answer{Refused: &RemoteError{r.Code, r.Text}}); err != nil {
+	if err := n.reply(c, answer{Refused: &RemoteError{r.Code, shorten(r.Text)}}); err != nil {
 		return fmt.Errorf("%w (which it was not told: %w)", r, err)
 	}
 	return r
+}
+
+// maxTextBytes bounds an error's text on the wire. JSON may make it six times as
+// long, which still fits into a greeting.
+const maxTextBytes = 2 << 10
+
+func shorten(text string) string {
+	if len(text) <= maxTextBytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxTextBytes], "") + "…"
 }
 
 func (n *node) reply(c *Conn, a answer) error {

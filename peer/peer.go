@@ -26,18 +26,18 @@ const (
 
 // Limits. Where Options has a field of the same meaning, its zero means this.
 const (
-	MaxMessageBytes = 256 << 20 // Bytes of one message; Send refuses a longer one, a longer one that arrives ends the connection
+	MaxMessageBytes = 256 << 20 // bytes of one message; Send refuses a longer one, a longer one that arrives ends the connection
 	MaxQueue        = 8192      // messages that wait for one node; Send refuses more
-	MaxQueueBytes   = 64 << 20  // Bytes of the messages that wait for one node; one message always fits
-	MaxCallBytes    = 4 << 20   // Bytes of one call's argument, and of its answer
+	MaxQueueBytes   = 64 << 20  // bytes of the messages that wait for one node; one message always fits
+	MaxCallBytes    = 4 << 20   // bytes of one call's argument, and of its answer
 	MaxCalls        = 128       // calls that are answered at once; more get CodeBusy
-	MaxMetaBytes    = 1 << 20   // Bytes of what describes a snapshot
+	MaxMetaBytes    = 1 << 20   // bytes of what describes a snapshot
 	MaxSnapshots    = 4         // snapshots that are taken in at once; more get CodeBusy
-	MaxHelloBytes   = 16 << 10  // Bytes of a greeting
+	MaxHelloBytes   = 16 << 10  // bytes of a greeting
 	MaxGuests       = 64        // connections that have not proved yet who they are; the oldest makes room for a new one
-	MaxConns        = 1024      // connections that have; more get CodeBusy
+	MaxConns        = 1024      // connections of nodes that were let in; more get CodeBusy
 	MaxInvitations  = 65_535    // invitations that a cluster gives out in its life, so also the highest node id
-	MaxInviteBytes  = 64 << 10  // Bytes of an invitation
+	MaxInviteBytes  = 64 << 10  // bytes of an invitation
 )
 
 // Times. Where Options has a field of the same meaning, its zero means this.

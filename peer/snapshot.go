@@ -275,8 +275,8 @@ func (p *Port) beatSnapshot(ctx context.Context, cancel func(), c *Conn) {
 
 // conclude sends the answer of a snapshot and ends the connection.
 func (p *Port) conclude(c *Conn, e *RemoteError) {
-	if e != nil && len(e.Text) > MaxHelloBytes/8 {
-		e.Text = e.Text[:MaxHelloBytes/8]
+	if e != nil {
+		e.Text = shorten(e.Text)
 	}
 	text, err := json.Marshal(response{Error: e})
 	if err == nil {
