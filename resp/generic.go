@@ -347,7 +347,7 @@ func (c *conn) block(d time.Duration, enough func() bool) (u unblock, ok bool) {
 	}()
 	end := time.Now().Add(d)
 	poll := time.Millisecond
-	for !c.ending.Load() && !c.killed.Load() && !enough() {
+	for !c.ending.Load() && !c.killed.Load() {
 		poll = min(2*poll, pollEvery)
 		next := time.Now().Add(poll)
 		if d > 0 && end.Before(next) {
@@ -367,7 +367,7 @@ func (c *conn) block(d time.Duration, enough func() bool) (u unblock, ok bool) {
 			return u, true
 		default:
 		}
-		if d > 0 && !time.Now().Before(end) {
+		if enough() || d > 0 && !time.Now().Before(end) {
 			return unblock{}, false
 		}
 	}
