@@ -59,7 +59,7 @@ var law = map[string]may{
 	// assembly
 	".": {code: "engine feed kv web resp", tests: "engine/embedded"},
 	"cmd/skerry": {
-		code: ". engine engine/embedded engine/enginetest journal workload kv github.com/BurntSushi/toml",
+		code: ". engine engine/embedded engine/enginetest journal workload workload/history kv github.com/BurntSushi/toml",
 	},
 
 	// the repository's own programs
