@@ -173,16 +173,21 @@ func (c *Core) Campaign() { _ = c.rn.Campaign() } // it says only that it cannot
 // Step takes a message of another node. Messages that no other node may send are
 // refused.
 func (c *Core) Step(m *Message) error {
-	if m.GetTo() != c.cfg.ID || raft.IsLocalMsgTarget(m.GetFrom()) || m.GetFrom() == 0 || m.GetType() == raftpb.MsgProp {
+	if m.GetTo() != c.cfg.ID || raft.IsLocalMsgTarget(m.GetFrom()) || m.GetFrom() == 0 || onlyOwn(m.GetType()) {
 		return fmt.Errorf("raft: a message %v from %d to %d is not for this node", m.GetType(), m.GetFrom(), m.GetTo())
 	}
-	if m.GetType() == raftpb.MsgReadIndex && c.role.Leads && !c.role.Ready {
-		return nil // it will be asked again
+	if m.GetType() == raftpb.MsgReadIndex && !c.role.Ready {
+		return nil // it will be asked again; raft would hand it on, in its sender's name
 	}
 	if err := c.rn.Step(m); err != nil && !errors.Is(err, raft.ErrProposalDropped) && !errors.Is(err, raft.ErrStepPeerNotFound) {
 		return fmt.Errorf("raft: %w", err)
 	}
 	return nil
+}
+
+// onlyOwn reports whether no other node has a reason to send such a message.
+func onlyOwn(t raftpb.MessageType) bool {
+	return t == raftpb.MsgProp || t == raftpb.MsgTransferLeader || t == raftpb.MsgForgetLeader
 }
 
 // Propose appends data to the log if this node leads in the term.
