@@ -3,6 +3,7 @@ package web_test
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -43,11 +44,35 @@ func TestCases(t *testing.T) {
 		t.Fatalf("no cases: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runFile(t, file) })
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			runFile(t, file, *rewrite, func(o web.Options) *server { return serve(t, o) })
+		})
 	}
 }
 
-func runFile(t *testing.T, file string) {
+// TestCasesForwarded sends the same requests to a node that does not lead: the
+// answers must not tell the difference, but for the header that names the node.
+func TestCasesForwarded(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			var follower *node
+			runFile(t, file, false, func(o web.Options) *server {
+				follower = serveCluster(t, 2, o).nodes[1]
+				follower.inCluster = true
+				return follower.server
+			})
+			if strings.Contains(file, "conditions") && (follower.forwards(t, "answered") == 0 || follower.forwards(t, "broken")+follower.forwards(t, "refused") > 0) {
+				t.Error("the leader was not asked")
+			}
+		})
+	}
+}
+
+func runFile(t *testing.T, file string, rewrite bool, serve func(web.Options) *server) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +81,7 @@ func runFile(t *testing.T, file string) {
 	var o web.Options
 	start := func() {
 		if s == nil {
-			s = serve(t, o)
+			s = serve(o)
 		}
 	}
 	var out strings.Builder
@@ -85,7 +110,7 @@ func runFile(t *testing.T, file string) {
 				break
 			}
 		}
-		if !*rewrite && got != want {
+		if !rewrite && got != want {
 			t.Errorf("%s: the answer to\n%s\nis\n%s\nnot\n%s", file, asked, got, want)
 		}
 		out.WriteString(asked)
@@ -94,7 +119,7 @@ func runFile(t *testing.T, file string) {
 		}
 		out.WriteString("====\n")
 	}
-	if *rewrite {
+	if rewrite {
 		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -131,6 +156,27 @@ func (s *server) answerTo(t *testing.T, asked string) string {
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		body = fmt.Appendf(body, "\nbroken off: %v", err)
+	}
+	if s.inCluster {
+		return s.withoutCluster(t, method, strings.Fields(lines(asked)[0]), resp, body)
+	}
+	return answerText(resp, body)
+}
+
+// withoutCluster is the answer with what only a node of a cluster says taken
+// out of it. It checks that writes were carried out by the leader.
+func (s *server) withoutCluster(t *testing.T, method string, asked []string, resp *http.Response, body []byte) string {
+	by := resp.Header.Get("X-Skerry-Node")
+	wrote := resp.StatusCode == 201 || resp.StatusCode == 204 && (method == "PUT" || method == "POST" || method == "DELETE")
+	if wrote && by != "1" {
+		t.Errorf("%v was answered with %d by node %q", asked, resp.StatusCode, by)
+	}
+	resp.Header.Del("X-Skerry-Node")
+	var about map[string]json.RawMessage
+	if json.Unmarshal(body, &about) == nil && about["cluster"] != nil {
+		at := bytes.Index(body, []byte(`"cluster":`))
+		body = slices.Delete(body, at, bytes.Index(body, []byte(`"name"`)))
+		resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	return answerText(resp, body)
 }

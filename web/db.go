@@ -15,8 +15,18 @@ import (
 const keyMethods = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
 
 // db answers for one key, or for the listing if key is empty. key is the
-// decoded path: any bytes.
+// decoded path: any bytes. What this node cannot answer because another one
+// leads, that one answers.
 func (a *app) db(x *exchange, r *http.Request, key string) error {
+	err := a.dbHere(x, r, key)
+	if a.forward == nil || x.fromNode || engine.CodeOf(err) != engine.CodeNotLeader {
+		return err
+	}
+	return x.atLeader(r, func() error { return a.dbHere(x, r, key) })
+}
+
+// dbHere is db on this node. It may be called again if it returned ErrNotLeader.
+func (a *app) dbHere(x *exchange, r *http.Request, key string) error {
 	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if key == "" && (reading || r.Method == http.MethodOptions) {
 		x.route = a.metrics.lists
@@ -42,7 +52,7 @@ func (a *app) db(x *exchange, r *http.Request, key string) error {
 }
 
 func (x *exchange) getKey(r *http.Request) error {
-	q, err := query(r, "read")
+	q, err := query(r, "read", "max_stale")
 	if err != nil {
 		return err
 	}
@@ -127,14 +137,15 @@ func (x *exchange) setKey(r *http.Request) error {
 	if len(x.key) == 0 {
 		return engine.ErrKeyEmpty
 	}
-	if err := x.readBody(r, kv.MaxValBytes); err != nil {
-		return err
+	if !x.gathered {
+		if err := x.readBody(r, kv.MaxValBytes); err != nil {
+			return err
+		}
+		x.gathered = true
 	}
-	pos, err := x.app.store.Update(r.Context(), space, x.setFn)
+	x.deleting, x.writeFn = false, x.setFn
+	pos, err := x.write(r)
 	if err != nil {
-		// The call may have been given up while it waits to run: then the
-		// engine still has x.
-		x.kept = true
 		return err
 	}
 	x.stamp(pos, -1)
@@ -145,6 +156,33 @@ func (x *exchange) setKey(r *http.Request) error {
 	x.Header()["Content-Length"] = x.app.zero
 	x.WriteHeader(http.StatusCreated)
 	return nil
+}
+
+// write runs x.writeFn as a transaction, if this node may, and once only if the
+// request asks for that.
+func (x *exchange) write(r *http.Request) (engine.Position, error) {
+	if x.othersLead() {
+		return 0, engine.ErrNotLeader
+	}
+	fn := x.writeFn
+	if x.once.key != nil {
+		x.sumUp(r)
+		fn = x.onceFn
+	}
+	pos, err := x.app.store.Update(r.Context(), space, fn)
+	if err != nil {
+		// The call may have been given up while it waits to run: then the
+		// engine still has x.
+		x.kept = true
+		return 0, err
+	}
+	if x.once.replayed {
+		x.Header()[replayedHeader] = []string{"true"}
+	}
+	if x.once.verdict != nil {
+		x.setPosition(pos)
+	}
+	return pos, x.once.verdict
 }
 
 // put is setKey's transaction.
@@ -180,9 +218,9 @@ func (x *exchange) deleteKey(r *http.Request) error {
 	if len(x.key) == 0 {
 		return engine.ErrKeyEmpty
 	}
-	pos, err := x.app.store.Update(r.Context(), space, x.deleteFn)
+	x.deleting, x.writeFn = true, x.deleteFn
+	pos, err := x.write(r)
 	if err != nil {
-		x.kept = true
 		return err
 	}
 	x.setPosition(pos)
@@ -221,6 +259,9 @@ func (x *exchange) writeConditions(r *http.Request) (err error) {
 		return badHeader("Content-Range", engine.CodeInvalid, "a value is written as a whole")
 	case h["Content-Encoding"] != nil && !slices.Equal(h["Content-Encoding"], []string{"identity"}):
 		return badHeader("Content-Encoding", CodeMediaType, "a value is kept without its encoding; send it as application data, unencoded or not declared")
+	}
+	if x.once.key, err = onceOf(h); err != nil {
+		return err
 	}
 	x.cond, err = conditionsOf(r)
 	return err

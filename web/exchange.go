@@ -32,6 +32,9 @@ type exchange struct {
 	// must not go back to the pool.
 	kept bool
 
+	fromNode bool // another node passed the request on: it must be answered here
+	gathered bool // the body is in val
+
 	// What one call on a key needs. The functions are bound once, so that a
 	// request makes no closures.
 	key, val  []byte
@@ -42,15 +45,19 @@ type exchange struct {
 	entry     kv.Entry
 	set       kv.SetOptions
 	replaced  bool
+	deleting  bool
+	once      once
 	getFn     func(*kv.Tx) error
 	setFn     func(*kv.Tx) error
 	deleteFn  func(*kv.Tx) error
-	unchanged bool // a read's If-None-Match matched
+	onceFn    func(*kv.Tx) error
+	writeFn   func(*kv.Tx) error // setFn or deleteFn
+	unchanged bool               // a read's If-None-Match matched
 }
 
 func newExchange(a *app) *exchange {
 	x := &exchange{app: a}
-	x.getFn, x.setFn, x.deleteFn = x.get, x.put, x.del
+	x.getFn, x.setFn, x.deleteFn, x.onceFn = x.get, x.put, x.del, x.doOnce
 	return x
 }
 
@@ -74,7 +81,8 @@ func (x *exchange) end() {
 	if cap(text) > smallBody {
 		text = nil
 	}
-	*x = exchange{app: x.app, key: key, val: val, text: text, getFn: x.getFn, setFn: x.setFn, deleteFn: x.deleteFn}
+	*x = exchange{app: x.app, key: key, val: val, text: text,
+		getFn: x.getFn, setFn: x.setFn, deleteFn: x.deleteFn, onceFn: x.onceFn}
 	x.app.pool.Put(x)
 }
 

@@ -15,7 +15,7 @@ func Statuses() map[engine.Code]int { return statuses() }
 func NewImpatient(store *kv.Store, o Options, stall time.Duration) http.Handler {
 	a := newApp(store, o)
 	a.stall = stall
-	return a.handler()
+	return newFace(a)
 }
 
 // AppendField lets the tests see that no byte is lost.

@@ -24,6 +24,7 @@ func resources() []resource {
 		{"DELETE", "/db/{key}", "remove a key"},
 		{"GET, HEAD", "/db/?prefix=", "list keys in byte order, a page at a time; also limit=, after= and values=1"},
 		{"GET", "/backup", "everything, as one file that can be restored"},
+		{"GET, HEAD", "/cluster", "the nodes that keep this data, and which one leads"},
 		{"GET, HEAD", "/metrics", "figures for Prometheus"},
 		{"GET, HEAD", "/healthz", "whether the process answers"},
 		{"GET, HEAD", "/readyz", "whether requests should come here"},
@@ -44,7 +45,11 @@ func (a *app) index(x *exchange, r *http.Request) error {
 	h := x.Header()
 	h.Set("Vary", "Accept")
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
-		return x.json(http.StatusOK, map[string]any{"name": "skerry", "resources": resources()})
+		all := map[string]any{"name": "skerry", "resources": resources()}
+		if c := a.clusterOf(); c != nil {
+			all["cluster"] = c
+		}
+		return x.json(http.StatusOK, all)
 	}
 	page, err := template.New("index").Parse(indexPage)
 	if err != nil {
@@ -59,7 +64,7 @@ func (a *app) index(x *exchange, r *http.Request) error {
 		curl = "curl -u :PASSWORD"
 	}
 	var b bytes.Buffer
-	err = page.Execute(&b, map[string]any{"Base": base, "Curl": curl, "Resources": resources()})
+	err = page.Execute(&b, map[string]any{"Base": base, "Curl": curl, "Resources": resources(), "Cluster": a.clusterOf()})
 	if err != nil {
 		return fmt.Errorf("render index page: %w", err)
 	}

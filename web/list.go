@@ -23,7 +23,7 @@ type listing struct {
 
 // list answers GET /db/: a page of keys in byte order.
 func (a *app) list(x *exchange, r *http.Request) error {
-	q, err := query(r, "prefix", "after", "limit", "values", "read")
+	q, err := query(r, "prefix", "after", "limit", "values", "read", "max_stale")
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ type metrics struct {
 	inFlight prometheus.Gauge
 
 	keys, lists, none *route
+	nodes             *route // all that other nodes passed on
 }
 
 // methodNames are the methods told apart; all others are "other", so that
@@ -64,6 +65,7 @@ func newMetrics(figures func() iter.Seq[engine.Metric]) *metrics {
 	if figures != nil {
 		m.registry.MustRegister(engineFigures(figures))
 	}
+	m.nodes = m.route("node")
 	m.keys, m.lists, m.none = m.route(dbPath+"{key}"), m.route(dbPath), m.route("none")
 	return m
 }

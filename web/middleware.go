@@ -20,6 +20,9 @@ import (
 func (a *app) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := a.begin(w)
+		if a.node != nil {
+			x.Header()[nodeHeader] = a.node
+		}
 		a.metrics.inFlight.Inc()
 		debugging := a.o.Logger.Enabled(r.Context(), slog.LevelDebug)
 		if ids := r.Header["X-Request-Id"]; len(ids) == 1 && goodRequestID(ids[0]) {
@@ -31,6 +34,9 @@ func (a *app) observe(next http.Handler) http.Handler {
 			p := recover()
 			if p != nil {
 				p = x.recovered(r, p)
+			}
+			if x.fromNode {
+				x.route = a.metrics.nodes
 			}
 			took := time.Since(x.start)
 			x.route.observe(r.Method, x.status, took)
@@ -45,6 +51,24 @@ func (a *app) observe(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(x, r)
 	})
+}
+
+// passedOn marks requests that another node has passed on.
+func passedOn(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		of(w).fromNode = true
+		next.ServeHTTP(w, r)
+	})
+}
+
+// client is the address of who asks; for what another node has passed on it is
+// the one that node saw.
+func (x *exchange) client(r *http.Request) string {
+	if by := r.Header[forwardedFor]; x.fromNode && len(by) > 0 {
+		last := by[len(by)-1]
+		return strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
+	}
+	return r.RemoteAddr
 }
 
 // recovered answers for a handler that panicked with p. It returns what to
@@ -69,7 +93,7 @@ func (x *exchange) recovered(r *http.Request, p any) (again any) {
 func (x *exchange) log(r *http.Request, took time.Duration) {
 	x.app.o.Logger.LogAttrs(r.Context(), slog.LevelDebug, "request", append(x.attrs(r, nil),
 		slog.Int("status", x.status), slog.Int64("bytes", x.sent), slog.Duration("took", took),
-		slog.String("from", r.RemoteAddr))...)
+		slog.String("from", x.client(r)))...)
 }
 
 // attrs tell a request apart in the log. Headers and queries are left out:

@@ -28,11 +28,13 @@ func (a *app) healthz(x *exchange, _ *http.Request) error {
 // readyz says whether requests should come here. It is answered to everybody,
 // so it tells no more than the code's meaning.
 func (a *app) readyz(x *exchange, _ *http.Request) error {
-	if a.o.Ready != nil {
-		if err := a.o.Ready(); err != nil {
-			m := a.outcome(engine.CodeOf(err))
-			return x.json(http.StatusServiceUnavailable, health{Status: "not_ready", Code: m.Code, Detail: m.Text})
+	if err := a.ready(); err != nil {
+		m := a.outcome(engine.CodeOf(err))
+		detail := m.Text
+		if m.Code == engine.CodeNotLeader {
+			detail = "no node leads: this node has lost the others, or they elect"
 		}
+		return x.json(http.StatusServiceUnavailable, health{Status: "not_ready", Code: m.Code, Detail: detail})
 	}
 	return x.json(http.StatusOK, health{Status: "ready"})
 }

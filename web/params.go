@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 // Headers of Skerry's own, as net/http spells them.
 const (
+	nodeHeader     = "X-Skerry-Node"     // id of the node that answered
 	positionHeader = "X-Skerry-Position" // of the answer's state; of a request: at least
 	expiresHeader  = "X-Skerry-Expires"  // when the key ends, RFC 3339 in UTC
 	ttlHeader      = "X-Skerry-Ttl"      // as the parameter ttl
@@ -84,6 +86,15 @@ func readOf(r *http.Request, q url.Values) (engine.Read, error) {
 			return read, badParameter("read", engine.CodeInvalid, "must be linearizable, session or local")
 		}
 	}
+	if q.Has("max_stale") {
+		var err error
+		if read.MaxStale, err = maxStaleOf(q.Get("max_stale")); err != nil {
+			return read, err
+		}
+		if read.Level != engine.Local {
+			return read, badParameter("max_stale", engine.CodeInvalid, "goes with read=local only")
+		}
+	}
 	text, ok, err := single(r.Header, positionHeader)
 	if err != nil || !ok {
 		return read, err
@@ -94,6 +105,36 @@ func readOf(r *http.Request, q url.Values) (engine.Read, error) {
 	}
 	read.AtLeast = engine.Position(n)
 	return read, nil
+}
+
+// maxStaleOf reads how old a local read may be.
+func maxStaleOf(text string) (time.Duration, error) {
+	d, err := duration(text)
+	switch {
+	case errors.Is(err, strconv.ErrRange) || d > MaxStaleness:
+		return 0, badParameter("max_stale", engine.CodeLimit, "must be at most "+MaxStaleness.String())
+	case err != nil || d <= 0:
+		return 0, badParameter("max_stale", engine.CodeInvalid, "must be a duration greater than zero such as 500ms or 5s, or a whole number of seconds")
+	}
+	return d, nil
+}
+
+// duration reads a duration as Go writes it, or a whole number of seconds. One
+// that is too long for a time.Duration is strconv.ErrRange.
+func duration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err == nil {
+		return d, nil
+	}
+	// Not ParseDuration of text+"s": that would take 1e3 and 1h30.
+	s, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil:
+		return 0, strconv.ErrSyntax
+	case s > int64(maxTTL/time.Second):
+		return 0, strconv.ErrRange
+	}
+	return time.Duration(max(s, -1)) * time.Second, nil
 }
 
 // expiryOf says how long the key that r sets shall live: the parameter ttl or
@@ -120,18 +161,13 @@ func expiryOf(r *http.Request, q url.Values) (kv.SetOptions, error) {
 		o.KeepTTL = true
 		return o, nil
 	}
-	if o.TTL, err = time.ParseDuration(text); err != nil {
-		// Not ParseDuration of text+"s": that would take 1e3 and 1h30.
-		s, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return o, bad(engine.CodeInvalid, "a time to live is a duration such as 90s or 1h30m, a whole number of seconds, or keep; at most about 292 years")
-		}
-		if s > int64(maxTTL/time.Second) {
-			return o, bad(engine.CodeLimit, "a time to live is at most about 292 years")
-		}
-		o.TTL = time.Duration(max(s, -1)) * time.Second
-	}
-	if o.TTL <= 0 {
+	o.TTL, err = duration(text)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return o, bad(engine.CodeLimit, "a time to live is at most about 292 years")
+	case err != nil:
+		return o, bad(engine.CodeInvalid, "a time to live is a duration such as 90s or 1h30m, a whole number of seconds, or keep; at most about 292 years")
+	case o.TTL <= 0:
 		return o, bad(engine.CodeInvalid, "a time to live must be greater than zero; DELETE removes a key")
 	}
 	return o, nil

@@ -17,6 +17,7 @@ const (
 	CodeCanceled         engine.Code = "canceled"
 	CodeCrossOrigin      engine.Code = "cross_origin"
 	CodeHostRefused      engine.Code = "host_refused"
+	CodeKeyReused        engine.Code = "idempotency_key_reused"
 	CodeLengthRequired   engine.Code = "length_required"
 	CodeMediaType        engine.Code = "media_type"
 	CodeMethodNotAllowed engine.Code = "method_not_allowed"
@@ -31,6 +32,7 @@ func Catalog() []engine.Meaning {
 		{Code: CodeCanceled, Retryable: true, Text: "the client gave up before the call began; nothing was written"},
 		{Code: CodeCrossOrigin, Text: "a browser sent the request for a page of another origin"},
 		{Code: CodeHostRefused, Text: "without a password the server does not answer under that host name"},
+		{Code: CodeKeyReused, Text: "the Idempotency-Key was used before with another request; nothing was written"},
 		{Code: CodeLengthRequired, Text: "a write has neither Content-Length nor a chunked body"},
 		{Code: CodeMediaType, Text: "the body's Content-Encoding cannot be kept"},
 		{Code: CodeMethodNotAllowed, Text: "the resource does not have that method; Allow says which it has"},
@@ -88,6 +90,7 @@ func statuses() map[engine.Code]int {
 		CodeCanceled:         statusClientGone,
 		CodeCrossOrigin:      http.StatusForbidden,
 		CodeHostRefused:      http.StatusMisdirectedRequest,
+		CodeKeyReused:        http.StatusUnprocessableEntity,
 		CodeLengthRequired:   http.StatusLengthRequired,
 		CodeMediaType:        http.StatusUnsupportedMediaType,
 		CodeMethodNotAllowed: http.StatusMethodNotAllowed,
@@ -118,6 +121,8 @@ func (a *app) outcome(code engine.Code) outcome {
 	}
 	return a.outcomes[engine.CodeInternal]
 }
+
+const problemType = "application/problem+json"
 
 // Problem is the body of an error answer, RFC 9457 as application/problem+json.
 type Problem struct {
@@ -201,7 +206,7 @@ func (x *exchange) fail(r *http.Request, err error) {
 	for _, name := range []string{"Content-Disposition", "Content-Encoding", "Content-Length", "ETag", "Trailer"} {
 		h.Del(name) // of the answer that did not come about
 	}
-	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Type", problemType)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	if p.Retryable && p.Status == http.StatusServiceUnavailable {

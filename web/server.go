@@ -40,3 +40,14 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
+
+// nodeSlack is what a node adds to the headers of a request that it passes on.
+const nodeSlack = 4 << 10
+
+// NewNodeServer is NewServer for Face.NodeHandler: what fits into the headers
+// that a client may send also fits when another node passes it on.
+func NewNodeServer(h http.Handler, log *slog.Logger) *http.Server {
+	srv := NewServer(h, log)
+	srv.MaxHeaderBytes += nodeSlack
+	return srv
+}

@@ -47,6 +47,8 @@ type server struct {
 	store *kv.Store
 	clock *clock
 	http  *http.Server
+
+	inCluster bool // answers name the node
 }
 
 // serve starts a server. with may change its options and the http.Server.

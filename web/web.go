@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,9 @@ const (
 	// MaxScrapes is how many requests to /metrics are answered at once; more
 	// get CodeQueueFull.
 	MaxScrapes = 4
+	// MaxStaleness is the most that the parameter max_stale can ask for; more is
+	// CodeLimit.
+	MaxStaleness = time.Hour
 	// PositionWait is how long a read waits for the position that it asks for,
 	// if the engine does not give up sooner; then it gets CodePositionTimeout.
 	PositionWait = 10 * time.Second
@@ -69,6 +73,18 @@ type Options struct {
 	// BufferBytes bounds the memory of all bodies above 64 KiB that are being
 	// received or sent; over it a request gets CodeQueueFull.
 	BufferBytes int64
+
+	// RememberFor is how long the answer to a write with an Idempotency-Key is
+	// remembered.
+	RememberFor time.Duration
+
+	// Cluster is the cluster of which this server is one node, nil if it runs
+	// alone. What only the leader can do is then passed on to it.
+	Cluster engine.Cluster
+
+	// ElectionWait is how long a request for the leader waits while there is
+	// none, or the one that is known cannot be asked; then it gets CodeNotLeader.
+	ElectionWait time.Duration
 
 	// Logger gets a line a request at debug level, and faults of the server at
 	// error level. Nil discards them.
@@ -102,10 +118,41 @@ type app struct {
 
 	// Values of headers that many answers share; net/http does not change them.
 	noCache, noSniff, octets, json, zero []string
+
+	node    []string   // this node's id; nil: alone
+	forward *forwarder // nil: alone
 }
 
-// New returns the handler of the whole HTTP face on store.
-func New(store *kv.Store, o Options) http.Handler { return newApp(store, o).handler() }
+// Face is the HTTP face of one server. As an http.Handler it serves clients.
+type Face struct {
+	app          *app
+	client, node http.Handler
+}
+
+// New returns the whole HTTP face on store.
+func New(store *kv.Store, o Options) *Face { return newFace(newApp(store, o)) }
+
+func newFace(a *app) *Face {
+	f := &Face{app: a}
+	f.client, f.node = a.handlers()
+	return f
+}
+
+// ServeHTTP implements http.Handler for clients.
+func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.client.ServeHTTP(w, r) }
+
+// NodeHandler serves requests that other nodes pass on, which is all that may
+// reach it: who asks was checked there and is not checked again. It never
+// passes anything on: what only the leader can do is CodeNotLeader elsewhere.
+func (f *Face) NodeHandler() http.Handler { return f.node }
+
+// Close closes the connections to other nodes that are kept for further
+// requests. It is called when nothing is served any more.
+func (f *Face) Close() {
+	if f.app.forward != nil {
+		f.app.forward.transport.CloseIdleConnections()
+	}
+}
 
 func newApp(store *kv.Store, o Options) *app {
 	if o.Logger == nil {
@@ -113,6 +160,12 @@ func newApp(store *kv.Store, o Options) *app {
 	}
 	if o.BufferBytes == 0 {
 		o.BufferBytes = DefaultBufferBytes
+	}
+	if o.RememberFor == 0 {
+		o.RememberFor = DefaultRememberFor
+	}
+	if o.ElectionWait == 0 {
+		o.ElectionWait = DefaultElectionWait
 	}
 	a := &app{store: store, o: o, ids: newIDs(), metrics: newMetrics(o.Metrics), outcomes: outcomes(),
 		backups: gate{max: MaxBackups},
@@ -125,11 +178,15 @@ func newApp(store *kv.Store, o Options) *app {
 		zero:    []string{"0"},
 	}
 	a.pool.New = func() any { return newExchange(a) }
+	if o.Cluster != nil {
+		a.node = []string{strconv.FormatUint(o.Cluster.State().Self, 10)}
+		a.forward = newForwarder(o, a.metrics)
+	}
 	return a
 }
 
-// handler builds the chain, the router and the routes.
-func (a *app) handler() http.Handler {
+// handlers builds the chains, the router and the routes.
+func (a *app) handlers() (client, node http.Handler) {
 	a.ops = http.NewServeMux()
 	for _, r := range []struct {
 		pattern string
@@ -141,7 +198,8 @@ func (a *app) handler() http.Handler {
 		{"/readyz", a.readyz, true},
 		{"/metrics", a.scrape(), true},
 		{"/backup", a.backup, false},
-		{"/db", a.list, true},
+		{"/db", func(x *exchange, r *http.Request) error { return a.db(x, r, "") }, true},
+		{"/cluster", a.clusterz, true},
 	} {
 		a.ops.Handle(r.pattern, a.operation(r.pattern, r.get, r.head))
 	}
@@ -153,7 +211,8 @@ func (a *app) handler() http.Handler {
 	origin.SetDenyHandler(handler(func(*exchange, *http.Request) error {
 		return engine.Errorf(CodeCrossOrigin, "a web page of another origin may not change anything here")
 	}))
-	return chain(http.HandlerFunc(a.route), a.observe, a.checkHost, origin.Handler, a.authenticate)
+	route := http.HandlerFunc(a.route)
+	return chain(route, a.observe, a.checkHost, origin.Handler, a.authenticate), chain(route, a.observe, passedOn)
 }
 
 // chain wraps h so that the first middleware is the outermost.

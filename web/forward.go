@@ -1,0 +1,346 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Bounds of requests that are passed on to the leader.
+const (
+	// DefaultElectionWait is Options.ElectionWait if that is 0.
+	DefaultElectionWait = 5 * time.Second
+	// MaxForwards is how many requests are passed on, or wait for a leader, at
+	// once; more get CodeQueueFull.
+	MaxForwards = 4096
+	// LeaderTimeout is how long the leader may take to begin its answer; then a
+	// write is CodeOutcomeUnknown.
+	LeaderTimeout = 30 * time.Second
+	// NodeDialTimeout is how long a connection to another node may take to open.
+	NodeDialTimeout = 3 * time.Second
+	// NodeStall is how long another node may take nothing of a request.
+	NodeStall = 10 * time.Second
+	// MaxProblemBytes is the longest problem of the leader that is looked into.
+	MaxProblemBytes = 64 << 10
+
+	// nodeIdle is shorter than IdleTimeout, so that it is not the leader that
+	// closes a connection which is just about to be used.
+	nodeIdle             = 30 * time.Second
+	minPause, maxPause   = 10 * time.Millisecond, 250 * time.Millisecond
+	forwardBuffer        = 32 << 10
+	nodeProtocol         = "http/1.1"
+	forwardedFor         = "X-Forwarded-For"
+	transportRepeatsThis = "X-Idempotency-Key"
+)
+
+// forwarder passes requests on to the node that leads.
+type forwarder struct {
+	cluster   engine.Cluster
+	transport *http.Transport
+	wait      time.Duration // Options.ElectionWait
+	gate      gate
+	attempts  *prometheus.CounterVec // by result
+}
+
+func newForwarder(o Options, m *metrics) *forwarder {
+	if o.Cluster == nil {
+		return nil
+	}
+	f := &forwarder{cluster: o.Cluster, wait: o.ElectionWait, gate: gate{max: MaxForwards}}
+	f.attempts = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: metricPrefix + "http_forwards_total",
+		Help: "Attempts to have the leader answer a request, by result: answered, refused (it did not lead or could not be reached), broken (it may or may not have acted).",
+	}, []string{"result"})
+	m.registry.MustRegister(f.attempts)
+	f.transport = &http.Transport{
+		DialContext:           f.dial,
+		DisableCompression:    true, // what was not asked for must not be added
+		MaxIdleConnsPerHost:   MaxForwards,
+		IdleConnTimeout:       nodeIdle,
+		ResponseHeaderTimeout: LeaderTimeout,
+		ReadBufferSize:        forwardBuffer,
+		WriteBufferSize:       forwardBuffer,
+	}
+	return f
+}
+
+// dial opens a connection to the node whose id is the host in addr.
+func (f *forwarder) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	id, err := strconv.ParseUint(host, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("dial node %q: %w", host, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, NodeDialTimeout)
+	defer cancel()
+	conn, err := f.cluster.Dial(ctx, id, nodeProtocol)
+	if err != nil {
+		return nil, err
+	}
+	return &nodeConn{Conn: conn}, nil
+}
+
+// nodeConn is a connection to another node that can tell whether anything of a
+// request was written to it, and make sure that nothing is from then on.
+type nodeConn struct {
+	net.Conn
+	written atomic.Int64 // bytes handed to Conn; negative: no more may be
+}
+
+// Write implements net.Conn. The bytes count as sent before they are.
+func (c *nodeConn) Write(p []byte) (int, error) {
+	if c.written.Add(int64(len(p))) < 0 {
+		return 0, net.ErrClosed
+	}
+	if err := c.SetWriteDeadline(time.Now().Add(NodeStall)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
+// shut lets nothing more be written and returns how many bytes were.
+func (c *nodeConn) shut() int64 {
+	n := c.written.Or(math.MinInt64)
+	c.Close() // it is broken already or will never be used again
+	return n & math.MaxInt64
+}
+
+// gatheredBody is a request's body that is in memory. The transport may read it
+// after its RoundTrip has returned, until it closes it.
+type gatheredBody struct {
+	rest   []byte
+	all    atomic.Bool // the last byte was read
+	closed atomic.Bool
+}
+
+func (b *gatheredBody) Read(p []byte) (int, error) {
+	n := copy(p, b.rest)
+	if b.rest = b.rest[n:]; len(b.rest) == 0 {
+		b.all.Store(true)
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (b *gatheredBody) Close() error {
+	b.closed.Store(true)
+	return nil
+}
+
+// attempt is one try to have the leader answer.
+type attempt struct {
+	conn   *nodeConn
+	before int64 // what was written to conn before
+	body   *gatheredBody
+}
+
+func (t *attempt) got(i httptrace.GotConnInfo) {
+	if c, ok := i.Conn.(*nodeConn); ok {
+		t.conn, t.before = c, c.written.Load()
+	}
+}
+
+// mayHaveArrived reports whether the leader may have the whole request, after
+// the attempt has failed. If not, it never will.
+func (t *attempt) mayHaveArrived() bool {
+	if t.conn == nil || t.conn.shut() == t.before {
+		return false
+	}
+	return t.body == nil || t.body.all.Load()
+}
+
+// pass has the leader answer r. It returns nil once x is answered,
+// ErrNotLeader if the leader has certainly not acted on it, ErrOutcomeUnknown
+// if it may have, and panics with http.ErrAbortHandler if the answer broke off.
+func (f *forwarder) pass(x *exchange, r *http.Request, leader uint64) error {
+	ctx, cancel := context.WithTimeout(r.Context(), RequestTimeout)
+	defer cancel()
+	var t attempt
+	out := t.request(x, r, leader)
+	out = out.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: t.got}))
+	resp, err := f.transport.RoundTrip(out)
+	defer func() { x.kept = x.kept || t.body != nil && !t.body.closed.Load() }()
+	if err != nil {
+		return f.failed(r, leader, &t, err)
+	}
+	defer resp.Body.Close()
+	begun, err := refusedBy(resp)
+	switch {
+	case errors.Is(err, engine.ErrNotLeader):
+		f.count("refused")
+		return err
+	case errors.Is(err, engine.ErrOutcomeUnknown) && x.repeatable(r):
+		f.count("broken")
+		return err
+	}
+	f.count("answered")
+	x.relay(resp, begun)
+	return nil
+}
+
+func (f *forwarder) count(result string) { f.attempts.WithLabelValues(result).Inc() }
+
+// failed says what it means that there is no answer.
+func (f *forwarder) failed(r *http.Request, leader uint64, t *attempt, err error) error {
+	if !t.mayHaveArrived() || reads(r) {
+		f.count("refused")
+		if r.Context().Err() != nil {
+			return r.Context().Err()
+		}
+		return engine.Errorf(engine.CodeNotLeader, "node %d, which leads, could not be asked: %w", leader, err)
+	}
+	f.count("broken")
+	return engine.Errorf(engine.CodeOutcomeUnknown, "the connection to node %d, which leads, broke after the request was sent: %w", leader, err)
+}
+
+// request makes the request to the leader: as it came, but for what concerned
+// the connection that it came on, and the password, which was checked here.
+func (t *attempt) request(x *exchange, r *http.Request, leader uint64) *http.Request {
+	h := make(http.Header, len(r.Header)+2)
+	for name, vals := range r.Header {
+		h[name] = vals
+	}
+	dropHopByHop(h)
+	for _, name := range [...]string{"Authorization", "Expect", transportRepeatsThis} {
+		delete(h, name)
+	}
+	if h["User-Agent"] == nil {
+		h["User-Agent"] = []string{""} // or the transport names itself
+	}
+	if x.id != "" {
+		h["X-Request-Id"] = []string{x.id}
+	} else {
+		delete(h, "X-Request-Id") // it was refused here
+	}
+	if from, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		// What the client said of itself comes first and cannot be relied on;
+		// the last one is what this node saw.
+		h[forwardedFor] = []string{strings.Join(append(slices.Clone(r.Header[forwardedFor]), from), ", ")}
+	}
+	out := &http.Request{
+		Method: r.Method,
+		URL: &url.URL{Scheme: "http", Host: strconv.FormatUint(leader, 10), Path: r.URL.Path,
+			RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery},
+		Host:   r.Host,
+		Header: h,
+		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	if x.gathered && len(x.val) > 0 {
+		t.body = &gatheredBody{rest: x.val}
+		out.Body, out.ContentLength = t.body, int64(len(x.val))
+	}
+	return out
+}
+
+// dropHopByHop removes the headers that are about one connection, RFC 9110
+// section 7.6.1.
+func dropHopByHop(h http.Header) {
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			h.Del(strings.Trim(name, " \t"))
+		}
+	}
+	for _, name := range [...]string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+		"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
+		delete(h, name)
+	}
+}
+
+// refusedBy looks into the answers that can mean that another node should be
+// asked. What it has read of the body is in begun.
+func refusedBy(resp *http.Response) (begun []byte, err error) {
+	if resp.StatusCode < 500 || resp.Header.Get("Content-Type") != problemType {
+		return nil, nil
+	}
+	begun, err = io.ReadAll(io.LimitReader(resp.Body, MaxProblemBytes))
+	var p Problem
+	if err != nil || json.Unmarshal(begun, &p) != nil {
+		return begun, nil
+	}
+	switch p.Code {
+	case engine.CodeNotLeader, engine.CodeOutcomeUnknown:
+		return begun, engine.Errorf(p.Code, "%s", p.Detail)
+	}
+	return begun, nil
+}
+
+// relay answers with resp, of whose body begun has been read.
+func (x *exchange) relay(resp *http.Response, begun []byte) {
+	h := x.Header()
+	trailers := resp.Trailer
+	dropHopByHop(resp.Header)
+	for name, vals := range resp.Header {
+		h[name] = vals
+	}
+	for name := range trailers {
+		h.Add("Trailer", name)
+	}
+	if ids := resp.Header["X-Request-Id"]; len(ids) == 1 {
+		x.id = ids[0] // for our log
+	}
+	x.WriteHeader(resp.StatusCode)
+	if len(begun) > 0 {
+		if _, err := x.Write(begun); err != nil {
+			return
+		}
+	}
+	if resp.ContentLength != int64(len(begun)) {
+		size := forwardBuffer
+		if n := resp.ContentLength; n > 0 && n < int64(size) {
+			size = int(n)
+		}
+		x.stream(resp.Body, size)
+	}
+	for name, vals := range resp.Trailer {
+		h[name] = vals
+	}
+}
+
+// stream copies body to the client. If body breaks off, so does the answer.
+func (x *exchange) stream(body io.Reader, size int) {
+	if cap(x.text) < size {
+		x.text = make([]byte, 0, size)
+	}
+	buf := x.text[:size]
+	for {
+		n, err := body.Read(buf)
+		if n > 0 {
+			if _, gone := x.Write(buf[:n]); gone != nil {
+				return
+			}
+		}
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// reads reports whether r changes nothing.
+func reads(r *http.Request) bool {
+	return r.Method == http.MethodGet || r.Method == http.MethodHead
+}
+
+// repeatable reports whether r may be carried out although it may have been before.
+func (x *exchange) repeatable(r *http.Request) bool { return x.once.key != nil || reads(r) }
