@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +58,11 @@ type Options struct {
 	// still runs is then cut off. 0 is DefaultGrace.
 	Grace time.Duration
 
+	// AdvertiseHost is the host name or IP address by which other machines
+	// reach the faces, for the nodes of a cluster to tell clients. "": that of
+	// the listener, or if that is every one, that of the port between nodes.
+	AdvertiseHost string
+
 	// Build is the version of this program, which clients may ask for.
 	Build string
 
@@ -68,9 +73,12 @@ type Options struct {
 // Server is the capabilities and faces on one engine.
 type Server struct {
 	eng     engine.Engine
+	cluster engine.Cluster // nil: the engine runs alone
 	o       Options
 	flow    []part // what the faces stand on: starts first, ends last
+	nodes   []part // what other nodes hand on to this one
 	faces   []part
+	ends    []func() // called when faces and nodes have ended
 	http    net.Listener
 	resp    net.Listener
 	serving atomic.Bool
@@ -96,7 +104,7 @@ func Open(eng engine.Engine, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{eng: eng, o: o, http: o.HTTPListener, resp: o.RESPListener,
+	s := &Server{eng: eng, cluster: clusterOf(eng), o: o, http: o.HTTPListener, resp: o.RESPListener,
 		quit: make(chan struct{}), over: make(chan struct{})}
 	err := s.assemble()
 	if err != nil {
@@ -126,25 +134,37 @@ func (s *Server) assemble() (err error) {
 		return err
 	}
 	s.flow = []part{{"feed", changes.Run}, {"expiry", store.Run}}
+	redis, err := s.newRESP(store, changes)
+	if err != nil {
+		return err
+	}
+	face := s.newHTTP(store, redis)
+	if s.cluster == nil {
+		return nil
+	}
+	s.serveNodes(redis, face)
+	return s.advertise()
+}
+
+// newRESP adds the face for Redis clients. Without a listener there is none,
+// but for other nodes of a cluster.
+func (s *Server) newRESP(store *kv.Store, changes *feed.Feed) (*resp.Server, error) {
+	if s.resp == nil && s.cluster == nil {
+		return nil, nil
+	}
+	meter, _ := s.eng.(engine.Meter)
+	face, err := resp.New(store, changes, resp.Options{
+		Password: s.o.Password, TLS: s.o.TLS, Cluster: s.cluster, Meter: meter, Durable: s.eng.Promises().Durable,
+		Build: s.o.Build, Logger: s.o.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.ends = append(s.ends, face.Close)
 	if s.resp != nil {
-		meter, _ := s.eng.(engine.Meter)
-		face, err := resp.New(store, changes, resp.Options{
-			Password: s.o.Password, TLS: s.o.TLS, Meter: meter, Durable: s.eng.Promises().Durable,
-			Build: s.o.Build, Logger: s.o.Logger,
-		})
-		if err != nil {
-			return err
-		}
-		s.faces = append(s.faces, part{"resp", func(ctx context.Context) error {
-			defer face.Close()
-			return face.Serve(ctx, s.resp)
-		}})
+		s.faces = append(s.faces, part{"resp", func(ctx context.Context) error { return face.Serve(ctx, s.resp) }})
 	}
-	if s.http != nil {
-		face := s.newHTTP(store)
-		s.faces = append(s.faces, part{"http", func(ctx context.Context) error { return s.serveHTTP(ctx, face) }})
-	}
-	return nil
+	return face, nil
 }
 
 func listen(face string, given net.Listener, addr string) (net.Listener, error) {
@@ -161,17 +181,50 @@ func listen(face string, given net.Listener, addr string) (net.Listener, error) 
 	return l, nil
 }
 
-func (s *Server) newHTTP(store *kv.Store) *http.Server {
-	o := web.Options{Password: s.o.Password, Hosts: s.o.Hosts, Logger: s.o.Logger, Ready: s.Ready}
+// newHTTP adds the face for HTTP likewise.
+func (s *Server) newHTTP(store *kv.Store, redis *resp.Server) *web.Face {
+	if s.http == nil && s.cluster == nil {
+		return nil
+	}
+	o := web.Options{Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready}
 	if m, ok := s.eng.(engine.Meter); ok {
 		o.Metrics = m.Metrics
+		if redis != nil {
+			o.Metrics = func() iter.Seq[engine.Metric] { return both(m.Metrics(), redis.Metrics()) }
+		}
 	}
 	if b, ok := s.eng.(backuper); ok {
 		o.Backup = b.Backup
 	}
-	srv := web.NewServer(web.New(store, o), s.o.Logger)
+	face := web.New(store, o)
+	s.ends = append(s.ends, face.Close)
+	if s.http == nil {
+		return face
+	}
+	srv := web.NewServer(face, s.o.Logger)
 	srv.TLSConfig = s.o.TLS
-	return srv
+	s.faces = append(s.faces, part{"http", func(ctx context.Context) error {
+		return s.serveHTTP(ctx, srv, func() error {
+			if s.o.TLS != nil {
+				return srv.ServeTLS(s.http, "", "")
+			}
+			return srv.Serve(s.http)
+		})
+	}})
+	return face
+}
+
+// both yields two sequences one after the other.
+func both[T any](a, b iter.Seq[T]) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, seq := range []iter.Seq[T]{a, b} {
+			for v := range seq {
+				if !yield(v) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // backuper is satisfied by engines that can write all their data while they run.
@@ -186,43 +239,19 @@ type stopper interface {
 	Err() error
 }
 
-// serveHTTP serves until ctx ends, and then gives requests in flight their time.
-func (s *Server) serveHTTP(ctx context.Context, srv *http.Server) error {
-	failed := make(chan error, 1)
-	go func() {
-		if s.o.TLS != nil {
-			failed <- srv.ServeTLS(s.http, "", "")
-		} else {
-			failed <- srv.Serve(s.http)
-		}
-	}()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Grace)
-	defer cancel()
-	if err := srv.Shutdown(grace); err != nil {
-		s.o.Logger.Warn("requests were cut off at the end of the grace period", "grace", s.o.Grace)
-		srv.Close()
-	}
-	<-failed //nolint:errcheck // it says only that the server is closed
-	return nil
-}
-
 // Run serves until ctx ends or Close is called, and returns nil after a clean
-// stop: the faces stop first and their requests end, then what they stand on. It
-// returns an error if a part or the engine stopped by itself. It can be called
-// once.
+// stop: a node that leads hands that over, the faces stop and their requests
+// end, then what they stand on. It returns an error if a part or the engine
+// stopped by itself. It can be called once.
 func (s *Server) Run(ctx context.Context) error {
 	if s.started.Swap(true) {
 		return engine.Errorf(engine.CodeClosed, "skerry: the server has run already or is closed")
 	}
 	defer close(s.over)
 	defer s.closeListeners()
-	failed := make(chan error, len(s.flow)+len(s.faces))
+	failed := make(chan error, len(s.flow)+len(s.nodes)+len(s.faces))
 	stopFlow := s.start(s.flow, failed)
+	stopNodes := s.start(s.nodes, failed)
 	stopFaces := s.start(s.faces, failed)
 	var stopped <-chan struct{}
 	if e, ok := s.eng.(stopper); ok {
@@ -239,7 +268,12 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.serving.Store(false)
 	s.o.Logger.Info("stopping; requests in flight are answered first")
+	s.handOver()
 	stopFaces()
+	stopNodes()
+	for _, end := range s.ends {
+		end()
+	}
 	stopFlow()
 	return err
 }
@@ -266,15 +300,18 @@ func (s *Server) start(parts []part, failed chan<- error) (stop func()) {
 }
 
 // Ready returns nil while requests are answered: after Run has begun, before it
-// stops, and only as long as the engine has not stopped by itself.
+// stops, and only as long as the engine has not stopped by itself and, as a node
+// of a cluster, is a member and knows who leads.
 func (s *Server) Ready() error {
 	if !s.serving.Load() {
 		return engine.ErrClosed
 	}
 	if e, ok := s.eng.(stopper); ok {
-		return e.Err()
+		if err := e.Err(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return s.joined()
 }
 
 // HTTPURL returns where the HTTP face is, or "" if there is none.

@@ -1,0 +1,148 @@
+package skerry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/resp"
+	"github.com/skerrydb/skerry/web"
+)
+
+// httpProtocol is the name under which nodes pass on whole requests. On the wire:
+// do not change.
+const httpProtocol = "http/1.1"
+
+// handOverWait bounds how long Run waits at its end for another node to lead.
+const handOverWait = 2 * time.Second
+
+// advertiser is satisfied by engines that tell other nodes where the faces of
+// this one are.
+type advertiser interface {
+	Advertise(http, resp string)
+}
+
+// leaver is satisfied by engines that can give the leadership away before they
+// are closed.
+type leaver interface {
+	HandOver(ctx context.Context)
+}
+
+// clusterOf returns the cluster that an engine is a node of, or nil.
+func clusterOf(eng engine.Engine) engine.Cluster {
+	if c, ok := eng.(engine.Clustered); ok {
+		return c.Cluster()
+	}
+	return nil
+}
+
+// serveNodes adds the parts that serve what other nodes hand on to this one.
+func (s *Server) serveNodes(redis *resp.Server, face *web.Face) {
+	if redis != nil {
+		l := s.cluster.Listen(resp.NodeProtocol)
+		s.nodes = append(s.nodes, part{"resp of other nodes", func(ctx context.Context) error { return redis.ServeNode(ctx, l) }})
+	}
+	if face != nil {
+		l, srv := s.cluster.Listen(httpProtocol), web.NewNodeServer(face.NodeHandler(), s.o.Logger)
+		s.nodes = append(s.nodes, part{"http of other nodes", func(ctx context.Context) error {
+			return s.serveHTTP(ctx, srv, func() error { return srv.Serve(l) })
+		}})
+	}
+}
+
+// advertise tells the other nodes where the faces of this one are.
+func (s *Server) advertise() error {
+	a, ok := s.eng.(advertiser)
+	if !ok {
+		return nil
+	}
+	http, err := s.reachable("HTTP", s.http)
+	if err != nil {
+		return err
+	}
+	resp, err := s.reachable("RESP", s.resp)
+	if err != nil {
+		return err
+	}
+	a.Advertise(http, resp)
+	return nil
+}
+
+// reachable returns a face's address as other machines reach it.
+func (s *Server) reachable(face string, l net.Listener) (string, error) {
+	if l == nil {
+		return "", nil
+	}
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return "", engine.Errorf(engine.CodeInvalid, "skerry: the %s listener has the address %q, which other nodes cannot be told", face, l.Addr())
+	}
+	if unspecified(host) {
+		host = ""
+	}
+	st := s.cluster.State()
+	own, _ := st.Node(st.Self)
+	nodeHost, _, err := net.SplitHostPort(own.Addr)
+	if err != nil || unspecified(nodeHost) {
+		nodeHost = ""
+	}
+	if host = cmp.Or(s.o.AdvertiseHost, host, nodeHost); host == "" {
+		return "", engine.Errorf(engine.CodeInvalid, "skerry: %s listens on all addresses, so it must be said by which host other machines reach it: AdvertiseHost", face)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func unspecified(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
+// handOver has another node lead before the faces stop, so that what clients
+// still ask here, and what the other nodes hand on, is answered there.
+func (s *Server) handOver() {
+	if l, ok := s.eng.(leaver); ok && s.cluster != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), handOverWait)
+		defer cancel()
+		l.HandOver(ctx)
+	}
+}
+
+// joined returns why this node of a cluster cannot answer requests yet, or nil.
+func (s *Server) joined() error {
+	if s.cluster == nil {
+		return nil
+	}
+	st := s.cluster.State()
+	if _, member := st.Node(st.Self); !member {
+		return engine.Errorf(engine.CodeNotLeader, "node %d is not a member of the cluster yet", st.Self)
+	}
+	if st.Leader == 0 {
+		return engine.Errorf(engine.CodeNotLeader, "node %d knows of no leader", st.Self)
+	}
+	return nil
+}
+
+// serveHTTP serves until ctx ends, and then gives requests in flight their time.
+func (s *Server) serveHTTP(ctx context.Context, srv *http.Server, serve func() error) error {
+	failed := make(chan error, 1)
+	go func() { failed <- serve() }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Grace)
+	defer cancel()
+	if err := srv.Shutdown(grace); err != nil {
+		s.o.Logger.Warn("requests were cut off at the end of the grace period", "grace", s.o.Grace)
+		srv.Close()
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		s.o.Logger.Debug("a listener failed while stopping", "err", err)
+	}
+	return nil
+}
