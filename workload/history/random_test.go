@@ -214,6 +214,94 @@ func generate(rng *rand.Rand, mode string, n, clients int, unknown float64) []hi
 	return ops
 }
 
+// position gives an operation that the store has just done its position; now and
+// then it is a read of an older state instead.
+func (s *store) position(o *history.Op, told uint64) {
+	text := make(map[string]string, len(s.text))
+	for k, v := range s.text {
+		text[k] = v
+	}
+	if o.Kind == history.Get {
+		if s.rng.IntN(2) == 0 {
+			o.Level, o.Pos = history.Session, told+s.rng.Uint64N(s.pos-told+1)
+			if o.Pos == 0 {
+				o.Level, o.Pos = "", s.pos
+				return
+			}
+			v, ok := s.old[o.Pos][o.Key]
+			o.Got = history.Value{Text: v, Present: ok}
+			return
+		}
+		o.Pos = s.pos
+		return
+	}
+	if o.Done || o.Kind == history.Set || o.Kind == history.Add {
+		s.pos++
+		s.old = append(s.old, text)
+		o.Pos = s.pos
+	}
+}
+
+// generatePositions is generate with positions, one operation after another but for
+// those with unknown outcomes.
+func generatePositions(rng *rand.Rand, mode string, n int) []history.Op {
+	s := newStore(rng)
+	told := map[int64]uint64{}
+	var ops, waiting []history.Op
+	for now := int64(10); len(ops) < n; now += 10 {
+		o := history.Op{Client: rng.Int64N(4), Step: s.choose(mode), Call: now, Return: now + 5, Outcome: history.OK}
+		if o.Kind != history.Get && rng.IntN(8) == 0 {
+			o.Outcome = history.Unknown
+			waiting = append(waiting, o)
+			ops = append(ops, o)
+			continue
+		}
+		if len(waiting) > 0 && rng.IntN(3) == 0 { // one that is done late
+			late := waiting[0]
+			waiting = waiting[1:]
+			s.do(&late.Step)
+			s.position(&late, 0)
+		}
+		s.do(&o.Step)
+		s.position(&o, told[o.Client])
+		told[o.Client] = max(told[o.Client], o.Pos)
+		ops = append(ops, o)
+	}
+	return ops
+}
+
+func TestRandomPositions(t *testing.T) {
+	t.Parallel()
+	first := seed(t)
+	tried, caught := 0, 0
+	for i := range uint64(40) {
+		for _, mode := range []string{"register", "counter"} {
+			rng := rand.New(rand.NewPCG(first+i, 3))
+			ops := generatePositions(rng, mode, 80)
+			r := history.Check(t.Context(), ops, history.Options{Timeout: time.Minute})
+			if r.Verdict != history.Correct {
+				t.Fatalf("seed %d, %s: %s\n%s", first+i, mode, r.Verdict, r.Explanation)
+			}
+			for range 5 { // another position for a read, or another value
+				bad := slices.Clone(ops)
+				o := &bad[rng.IntN(len(bad))]
+				if o.Level != history.Session {
+					continue
+				}
+				tried++
+				o.Got = history.Some("0" + o.Got.Text)
+				if r := history.Check(t.Context(), bad, history.Options{Timeout: time.Minute}); r.Verdict == history.Violation {
+					caught++
+				}
+			}
+		}
+	}
+	t.Logf("caught %d of %d", caught, tried)
+	if caught < tried || tried == 0 {
+		t.Errorf("caught only %d of %d", caught, tried)
+	}
+}
+
 var modes = []string{"register", "counter", "list", "set", "bank", "txn"}
 
 func TestRandomCorrect(t *testing.T) {

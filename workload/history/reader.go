@@ -27,7 +27,7 @@ func (e *LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e
 // the pending calls in memory.
 func Ops(r io.Reader) iter.Seq2[Op, error] {
 	return func(yield func(Op, error) bool) {
-		f := file{pending: map[int64]object{}, began: map[int64]int{}}
+		f := file{most: MaxPending, pending: map[int64]object{}, began: map[int64]int{}}
 		in := bufio.NewScanner(r)
 		in.Buffer(make([]byte, 0, 64<<10), MaxLineBytes+2)
 		for in.Scan() {
@@ -53,14 +53,16 @@ func Ops(r io.Reader) iter.Seq2[Op, error] {
 }
 
 // Read returns all operations of a file, at most MaxOperations.
-func Read(r io.Reader) ([]Op, error) {
+func Read(r io.Reader) ([]Op, error) { return readUpTo(r, MaxOperations) }
+
+func readUpTo(r io.Reader, most int) ([]Op, error) {
 	var ops []Op
 	for op, err := range Ops(r) {
 		if err != nil {
 			return nil, err
 		}
-		if len(ops) == MaxOperations {
-			return nil, fmt.Errorf("read history: more than %d operations", MaxOperations)
+		if len(ops) == most {
+			return nil, fmt.Errorf("read history: more than %d operations", most)
 		}
 		ops = append(ops, op)
 	}
@@ -70,6 +72,7 @@ func Read(r io.Reader) ([]Op, error) {
 // file is what the reader remembers between lines.
 type file struct {
 	line    int
+	most    int              // MaxPending
 	pending map[int64]object // calls that have not returned, by id
 	began   map[int64]int    // the line of the call
 }
@@ -111,8 +114,8 @@ func (f *file) call(id int64, o object) error {
 	if _, twice := f.pending[id]; twice {
 		return fmt.Errorf("call %d was made in line %d and has not returned", id, f.began[id])
 	}
-	if len(f.pending) == MaxPending {
-		return fmt.Errorf("more than %d calls wait for their return", MaxPending)
+	if len(f.pending) == f.most {
+		return fmt.Errorf("more than %d calls wait for their return", f.most)
 	}
 	for _, name := range [...]string{"outcome", "return", "result", "pos"} {
 		if _, there := o[name]; there {

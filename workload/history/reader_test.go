@@ -102,30 +102,6 @@ func TestReadLimits(t *testing.T) {
 	}
 }
 
-// pendingCalls is a file of MaxPending+1 calls.
-type pendingCalls struct {
-	next int
-	buf  bytes.Buffer
-}
-
-func (p *pendingCalls) Read(b []byte) (int, error) {
-	for ; p.buf.Len() == 0 && p.next <= history.MaxPending; p.next++ {
-		fmt.Fprintf(&p.buf, `{"event":"call","id":%d,"client":1,"op":"get","key":"x","call":1}`+"\n", p.next)
-	}
-	return p.buf.Read(b)
-}
-
-func TestReadMaxPending(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads 100,000 lines")
-	}
-	t.Parallel()
-	_, err := history.Read(&pendingCalls{})
-	if want := fmt.Sprintf("line %d: more than %d calls wait for their return", history.MaxPending+1, history.MaxPending); err == nil || err.Error() != want {
-		t.Errorf("%v", err)
-	}
-}
-
 // TestRoundTrip: what is written is read again as it was.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()

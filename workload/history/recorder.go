@@ -16,6 +16,8 @@ type Recorder struct {
 	w   io.Writer
 	now func() int64
 
+	most, mostPending int // MaxOperations, MaxPending
+
 	mu      sync.Mutex // guards what follows, and writes to w
 	ops     []Op
 	pending map[*Pending]struct{}
@@ -32,7 +34,7 @@ func NewRecorder(w io.Writer, now func() int64) *Recorder {
 		start := time.Now()
 		now = func() int64 { return int64(time.Since(start)) }
 	}
-	return &Recorder{w: w, now: now, pending: map[*Pending]struct{}{}}
+	return &Recorder{w: w, now: now, most: MaxOperations, mostPending: MaxPending, pending: map[*Pending]struct{}{}}
 }
 
 // Pending is a call that has not ended. Until End its caller owns it, and puts the
@@ -54,8 +56,8 @@ func (r *Recorder) Begin(op Op) *Pending {
 	p.begun.Steps = slices.Clone(op.Steps)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.pending) == MaxPending {
-		r.fail(fmt.Errorf("record history: more than %d calls wait for their end", MaxPending))
+	if len(r.pending) == r.mostPending {
+		r.fail(fmt.Errorf("record history: more than %d calls wait for their end", r.mostPending))
 	} else if !r.closed {
 		r.pending[p] = struct{}{}
 	}
@@ -95,8 +97,8 @@ func (r *Recorder) add(op Op) {
 		r.fail(fmt.Errorf("record history: operation of client %d, called at %d: %w", op.Client, op.Call, err))
 		return
 	}
-	if len(r.ops) == MaxOperations {
-		r.fail(fmt.Errorf("record history: more than %d operations", MaxOperations))
+	if len(r.ops) == r.most {
+		r.fail(fmt.Errorf("record history: more than %d operations", r.most))
 		return
 	}
 	r.ops = append(r.ops, op)

@@ -101,18 +101,4 @@ func TestRecorderErrors(t *testing.T) {
 	if err := r.Close(); err == nil || !strings.Contains(err.Error(), "not UTF-8") || len(r.Ops()) != 0 {
 		t.Errorf("bytes that are no text: %v", err)
 	}
-	r = history.NewRecorder(nil, nil)
-	for range history.MaxPending + 1 {
-		r.Begin(good)
-	}
-	if err := r.Close(); err == nil || !strings.Contains(err.Error(), "calls wait") {
-		t.Errorf("more than MaxPending calls: %v", err)
-	}
-	r = history.NewRecorder(nil, nil)
-	for range history.MaxOperations + 1 {
-		r.Add(good)
-	}
-	if err := r.Close(); err == nil || !strings.Contains(err.Error(), "operations") || len(r.Ops()) != history.MaxOperations {
-		t.Errorf("more than MaxOperations operations: %v", err)
-	}
 }
