@@ -45,6 +45,9 @@ var law = map[string]may{
 	"feed": {code: "engine", tests: "engine/embedded"},
 	"kv":   {code: "engine", tests: "engine/embedded"},
 
+	// the online backup
+	"archive": {code: "engine journal", tests: "engine/embedded journal/memfs"},
+
 	// truth
 	"workload":         {code: "engine", tests: "engine/embedded"},
 	"workload/history": {code: "github.com/anishathalye/porcupine"},
@@ -59,7 +62,7 @@ var law = map[string]may{
 	// assembly
 	".": {code: "engine feed kv web resp", tests: "engine/embedded"},
 	"cmd/skerry": {
-		code: ". engine engine/embedded engine/enginetest journal workload workload/history kv github.com/BurntSushi/toml",
+		code: ". archive engine engine/embedded engine/enginetest journal workload workload/history kv github.com/BurntSushi/toml",
 	},
 
 	// the repository's own programs

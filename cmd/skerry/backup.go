@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/skerrydb/skerry/engine/embedded"
 )
@@ -39,7 +40,8 @@ func (o *backupOptions) settings() []setting {
 var backupVerb = verb{
 	name: "backup", short: "write all data to one file, from a running server or a data folder",
 	long: `The file is one consistent state, with checksums. It is read back and verified
-before it gets its name, so a file of that name is a whole backup.`,
+before it gets its name, so a file of that name is a whole backup. A backup that
+goes on, with every change, is what serve --archive DIR keeps.`,
 	start: func() action {
 		o := &backupOptions{}
 		return action{o.settings(), o.check, func(ctx context.Context, p process, _ []string) error {
@@ -172,6 +174,7 @@ func printSummary(w io.Writer, asJSON bool, file string, sum embedded.Summary) e
 	if asJSON {
 		return printJSON(w, sum)
 	}
-	_, err := fmt.Fprintf(w, "%s: position %d, %s, %d bytes of keys and values\n", file, sum.Position, plural(sum.Keys, "key"), sum.Bytes)
+	_, err := fmt.Fprintf(w, "%s: position %d of %s, %s, %d bytes of keys and values\n", file, sum.Position,
+		sum.Time.Format(time.RFC3339Nano), plural(sum.Keys, "key"), sum.Bytes)
 	return err
 }

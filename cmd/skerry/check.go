@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skerrydb/skerry/archive"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/workload/history"
 )
@@ -18,7 +19,8 @@ var checkVerb = verb{
 	long: `The folder must not be in use. Every checksum, the chain from snapshot to the end
 of the log and the state that a start would build are verified, and nothing is
 changed. A torn end of the log is no damage: it was never acknowledged, and the
-next start cuts it.
+next start cuts it. Of an archive's folder, which may be in use, it says also what
+can be restored.
 
 With --history no folder is looked at: FILE holds what clients asked for and what
 they were answered, one JSON object a line (docs/histories.md). The check decides
@@ -145,6 +147,9 @@ func drawHistory(name string, r *history.Result) error {
 }
 
 func check(p process, dir string, asJSON bool) error {
+	if archive.IsArchive(nil, dir) {
+		return checkArchive(p, dir, asJSON)
+	}
 	var progress func(string)
 	if !asJSON {
 		progress = func(file string) { fmt.Fprintln(p.stdout, "reading", file) }

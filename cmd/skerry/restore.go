@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
 	"os"
 
+	"github.com/skerrydb/skerry/archive"
 	"github.com/skerrydb/skerry/engine/embedded"
 )
 
@@ -20,21 +23,38 @@ func quiet(w io.Writer) *slog.Logger {
 }
 
 var restoreVerb = verb{
-	name: "restore", short: "make a new data folder from a backup",
+	name: "restore", short: "make a new data folder from a backup, or from an archive at any point",
 	long: `The whole backup is verified before anything is written. The folder must be
-missing or empty: nothing is ever overwritten.`,
+missing or empty: nothing is ever overwritten.
+
+From an archive (serve --archive), --at says which state: latest, a position (that
+of the last transaction to be restored), or a time like 2026-11-21T12:00:00Z (the
+last transaction that is not later). The archive may be in use.`,
 	start: func() action {
-		var from, dir string
+		var from, at, dir string
 		var asJSON bool
 		settings := []setting{
-			{"from", "FILE", "", "file that backup has written", false, text(&from)},
+			{"from", "PATH", "", "file that backup has written, or folder of an archive", false, text(&from)},
+			{"at", "WHEN", "", "time, position or latest; of an archive only (default latest)", false, text(&at)},
 			dataSetting(&dir, ""),
 			jsonSetting(&asJSON),
 		}
 		check := func(rest []string) error {
-			return mistakes(noArguments(rest), needs("from", from), needs("data", dir))
+			var when error
+			if at != "" {
+				if _, err := archive.ParseTarget(at); err != nil {
+					when = fmt.Errorf("--at: %w", err)
+				}
+			}
+			return mistakes(noArguments(rest), needs("from", from), when, needs("data", dir))
 		}
 		return action{settings, check, func(_ context.Context, p process, _ []string) error {
+			if info, err := os.Stat(from); err == nil && info.IsDir() {
+				return restoreArchive(p, from, cmp.Or(at, "latest"), dir, asJSON)
+			}
+			if at != "" {
+				return usagef("--at: %s is a backup of one state; only an archive has others", from)
+			}
 			return restore(p, from, dir, asJSON)
 		}, true}
 	},

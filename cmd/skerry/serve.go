@@ -26,6 +26,7 @@ type serveOptions struct {
 	data           string
 	http, resp     string
 	memory         int64
+	archive        archiveOptions
 	passwordFile   string
 	hosts          []string
 	tlsCert        string
@@ -48,7 +49,7 @@ func memorySetting(p *int64) setting {
 }
 
 func (o *serveOptions) settings() []setting {
-	return []setting{
+	return append([]setting{
 		dataSetting(&o.data, "./data"),
 		{"http", "ADDR", skerry.DefaultHTTP, "address of HTTP, or " + off, true, address(&o.http)},
 		{"resp", "ADDR", skerry.DefaultRESP, "address of the Redis protocol, or " + off, true, address(&o.resp)},
@@ -61,7 +62,7 @@ func (o *serveOptions) settings() []setting {
 		{"log-level", "LEVEL", "info", "debug, info, warn or error", true, choice(&o.logLevel, "debug", "info", "warn", "error")},
 		{"log-format", "FORMAT", "text", "text or json", true, choice(&o.logFormat, "text", "json")},
 		jsonSetting(&o.json),
-	}
+	}, o.archive.settings()...)
 }
 
 var serveVerb = verb{
@@ -93,6 +94,11 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
+	endArchive, err := o.archive.start(eng, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, endArchive()) }()
 	srv, err := skerry.Open(eng, skerry.Options{
 		HTTP: o.http, RESP: o.resp, Password: o.password, Hosts: o.hosts, TLS: o.tls,
 		Build: thisBuild().Version, Logger: log,

@@ -1,0 +1,261 @@
+// Package archive keeps an online backup: base snapshots of an engine and every
+// change after them, in one folder, so that each position in between can be
+// restored.
+//
+// It knows bases, positions and the log of shipped changes; it must not know
+// which engine runs, what a snapshot holds or what keys mean. DESIGN.md has the
+// format and the invariants.
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
+)
+
+// Source is what an archiver needs of an engine.
+type Source interface {
+	View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error)
+	Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error]
+	// Backup writes one consistent committed state and returns its position.
+	Backup(ctx context.Context, w io.Writer) (engine.Position, error)
+}
+
+// Summary is what a base holds.
+type Summary struct {
+	Position engine.Position `json:"position"`
+	Time     time.Time       `json:"time"` // of the last transaction in it
+	Keys     int             `json:"keys"`
+	Bytes    int64           `json:"bytes"` // of keys and values
+}
+
+// Defaults of Options.
+const (
+	DefaultSyncEvery = time.Second
+	DefaultSyncBytes = 4 << 20
+	DefaultBaseBytes = 64 << 20
+	DefaultRetry     = 30 * time.Second
+	DefaultDrain     = 5 * time.Second
+)
+
+// MaxPendingBytes bounds the changes that wait to be made durable; over it, the
+// archiver reads no more of them until they are.
+const MaxPendingBytes = 32 << 20
+
+// MaxRecordBytes bounds one archived change. Twice what the embedded engine's
+// largest transaction can need.
+const MaxRecordBytes = 256 << 20
+
+// Options of an archiver. Verify must be set; the rest may be zero.
+type Options struct {
+	// Verify reads a base whole and says what it holds, or why it cannot be
+	// restored.
+	Verify func(io.Reader) (Summary, error)
+
+	// Keep is how far back each state can be restored; what only older ones
+	// need is removed. 0 removes nothing.
+	Keep time.Duration
+
+	// SyncEvery and SyncBytes bound what the loss of this machine loses of the
+	// archive: changes are durable there after at most so long, or so much,
+	// and one fsync.
+	SyncEvery time.Duration
+	SyncBytes int64
+
+	// BaseBytes of shipped changes, or as many as the last base has, whichever
+	// is more, start a new base. So a restore never has to read much more than
+	// twice the data.
+	BaseBytes int64
+
+	// Retry is the longest pause between two tries after a failure.
+	Retry time.Duration
+
+	// Drain is how long Run goes on after its context has ended, to ship what
+	// was committed before.
+	Drain time.Duration
+
+	Now    func() time.Time // the clock; default time.Now
+	FS     journal.FS       // holds the folder; default the operating system's
+	Logger *slog.Logger     // gets what an operator should know; default slog.Default
+
+	segmentBytes int64 // of log in one file; 0: the journal's default
+	inline       bool  // see journal.Options.Inline
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Verify == nil {
+		return o, engine.Errorf(engine.CodeInvalid, "archive: option Verify is not set")
+	}
+	for _, n := range []struct {
+		name string
+		v    int64
+	}{
+		{"Keep", int64(o.Keep)}, {"SyncEvery", int64(o.SyncEvery)}, {"SyncBytes", o.SyncBytes},
+		{"BaseBytes", o.BaseBytes}, {"Retry", int64(o.Retry)}, {"Drain", int64(o.Drain)},
+	} {
+		if n.v < 0 {
+			return o, engine.Errorf(engine.CodeInvalid, "archive: option %s is negative: %d", n.name, n.v)
+		}
+	}
+	o.SyncEvery = or(o.SyncEvery, DefaultSyncEvery)
+	o.SyncBytes = min(or(o.SyncBytes, DefaultSyncBytes), MaxPendingBytes)
+	o.BaseBytes = or(o.BaseBytes, DefaultBaseBytes)
+	o.Retry = or(o.Retry, DefaultRetry)
+	o.Drain = or(o.Drain, DefaultDrain)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.FS == nil {
+		o.FS = journal.OS()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o, nil
+}
+
+func or[N int64 | time.Duration](n, def N) N {
+	if n == 0 {
+		return def
+	}
+	return n
+}
+
+// Archiver owns one archive folder.
+type Archiver struct {
+	dir    string
+	o      Options
+	unlock func() error
+	status status
+}
+
+// status is what Status reads.
+type status struct {
+	pos, time, base atomic.Int64
+	bases, lost     atomic.Int64
+	failure         atomic.Pointer[error]
+}
+
+// Status says how far an archiver is.
+type Status struct {
+	Position engine.Position // everything up to it can be restored, or will be once Base is set
+	Time     time.Time       // of that transaction
+	Base     engine.Position // of the newest base; see Bases
+	Bases    int             // taken by this Archiver
+	Lost     int             // times that the server's history did not reach back, so that changes are missing
+	Err      error           // why it does not get on now; nil: it does
+}
+
+// Open makes dir an archive if it is missing or empty, and locks it until Close.
+// It refuses a folder that is something else, one of a newer version
+// (engine.ErrFormatNewer) and one in use (engine.ErrLocked).
+func Open(dir string, o Options) (*Archiver, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := journal.LockDir(o.FS, dir)
+	if err != nil {
+		return nil, fileError("lock archive "+dir, err)
+	}
+	a := &Archiver{dir: dir, o: o, unlock: unlock}
+	if err := a.prepare(); err != nil {
+		return nil, errors.Join(err, unlock())
+	}
+	return a, nil
+}
+
+// Close unlocks the folder. Run must have returned.
+func (a *Archiver) Close() error { return a.unlock() }
+
+// Status may be called at any time.
+func (a *Archiver) Status() Status {
+	s := &a.status
+	st := Status{
+		Position: engine.Position(s.pos.Load()), Time: time.UnixMicro(s.time.Load()), Base: engine.Position(s.base.Load()),
+		Bases: int(s.bases.Load()), Lost: int(s.lost.Load()),
+	}
+	if err := s.failure.Load(); err != nil {
+		st.Err = *err
+	}
+	return st
+}
+
+// Run archives src until ctx ends, and then for at most Options.Drain what was
+// committed before. Nothing is left out and nothing archived twice, also over
+// restarts. What fails is logged and tried again, for ever: the caller is
+// never disturbed. It returns nil after ctx has ended, or src's engine.ErrClosed.
+func (a *Archiver) Run(ctx context.Context, src Source) error {
+	const first = 100 * time.Millisecond
+	pause := first
+	for ctx.Err() == nil {
+		s := &session{a: a, src: src, wake: make(chan struct{}, 1), wantBase: make(chan struct{}, 1)}
+		before := a.status.pos.Load()
+		err := s.run(ctx)
+		switch {
+		case errors.Is(err, engine.ErrClosed):
+			return err
+		case ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
+			return nil
+		case err == nil:
+			err = errors.New("the changes ended, for no reason that was told")
+		}
+		if a.status.pos.Load() > before {
+			pause = first
+		}
+		a.failed("the archive does not get on; the server does; it is tried again", err, "pause", pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, a.o.Retry)
+	}
+	return nil
+}
+
+// failed tells an operator, once for each kind of failure and pause.
+func (a *Archiver) failed(msg string, err error, more ...any) {
+	a.status.failure.Store(&err)
+	a.o.Logger.Error(msg, append([]any{"archive", a.dir, "err", err}, more...)...)
+}
+
+// works takes note that something was made durable again.
+func (a *Archiver) works() {
+	if a.status.failure.Swap(nil) != nil {
+		a.o.Logger.Info("the archive gets on again", "archive", a.dir, "position", a.status.pos.Load())
+	}
+}
+
+// fileError gives what the files say one of the catalog's codes.
+func fileError(doing string, err error) error {
+	var (
+		locked  *journal.LockedError
+		corrupt *journal.CorruptError
+		newer   *journal.NewerError
+		coded   *engine.Error
+	)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &coded):
+		return fmt.Errorf("%s: %w", doing, err)
+	case errors.As(err, &locked):
+		return engine.Errorf(engine.CodeLocked, "%s: %w", doing, err)
+	case errors.As(err, &newer):
+		return engine.Errorf(engine.CodeFormatNewer, "%s: %w", doing, err)
+	case errors.As(err, &corrupt):
+		return engine.Errorf(engine.CodeCorrupt, "%s: %w", doing, err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return engine.Errorf(engine.CodeDiskFull, "%s: %w", doing, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
