@@ -302,8 +302,8 @@ func TestLeaderStalls(t *testing.T) {
 	a.want("2", "INCR", "k")
 	again := make(chan struct{})
 	defer close(again)
-	stall = func() { <-again }
-	all.list[0].before.Store(&stall)
+	stallAgain := func() { <-again }
+	all.list[0].before.Store(&stallAgain)
 	time.AfterFunc(50*time.Millisecond, func() { all.lead(3) })
 	a.want(replyUnknown, "INCR", "k")
 	a.want("3", "INCR", "k")

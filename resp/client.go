@@ -53,6 +53,10 @@ func clientGetName(x *call) error {
 	return nil
 }
 
+// movedName is how the name of a connection ends that wants MOVED. It is what
+// every client library can say on all its connections.
+const movedName = "+moved"
+
 // setName names the connection; an empty name takes the name away.
 func (c *conn) setName(name []byte) error {
 	for _, b := range name {
@@ -63,6 +67,9 @@ func (c *conn) setName(name []byte) error {
 	c.mu.Lock()
 	c.name = string(name)
 	c.mu.Unlock()
+	if bytes.HasSuffix(name, []byte(movedName)) {
+		c.cl.asksCluster()
+	}
 	return nil
 }
 

@@ -53,7 +53,7 @@ func installIORedis(t *testing.T) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"package.json", "package-lock.json", "run.js"} {
+	for _, name := range []string{"package.json", "package-lock.json", "run.js", "cluster.js"} {
 		b, err := os.ReadFile(filepath.Join(from, name))
 		if err != nil {
 			t.Fatal(err)

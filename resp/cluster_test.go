@@ -88,7 +88,7 @@ func TestClusterAnswers(t *testing.T) {
 // have found, which hands on what they send.
 func TestUnknownAddresses(t *testing.T) {
 	all := startNodes(t, 3, resp.Options{})
-	all.plain = true
+	all.plain.Store(true)
 	a := all.ask(2)
 	host, port, _ := net.SplitHostPort(all.list[1].addr)
 	a.want("[[0 16383 ["+host+" "+port+" 00112233445566778899aabbccddeeff00000002 []]]]", "CLUSTER", "SLOTS")
@@ -106,6 +106,8 @@ func TestMovedRule(t *testing.T) {
 		{[]string{"CLUSTER", "MYID"}, false}, {[]string{"CLUSTER", "KEYSLOT", "foo"}, false}, {[]string{"ASKING"}, false},
 		{[]string{"CLUSTER", "SLOTS"}, true}, {[]string{"CLUSTER", "SHARDS"}, true}, {[]string{"READONLY"}, true},
 		{[]string{"READWRITE"}, true}, {[]string{"CLIENT", "MOVED", "ON"}, true},
+		{[]string{"CLIENT", "SETNAME", "x+moved"}, true}, {[]string{"HELLO", "3", "SETNAME", "+moved"}, true},
+		{[]string{"CLIENT", "SETNAME", "moved"}, false},
 	} {
 		a := all.ask(2)
 		a.ask(c.words...)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -281,9 +282,9 @@ func TestLeaderLostMidway(t *testing.T) {
 	for _, from := range []int{1, 2} { // the leader itself, and another node
 		all := startNodes(t, 3, resp.Options{})
 		a := all.ask(from)
-		calls := 0
+		var calls atomic.Int64
 		before := func() {
-			if calls++; calls == 3 {
+			if calls.Add(1) == 3 {
 				all.lead(3)
 			}
 		}
@@ -299,7 +300,7 @@ func TestLeaderLostMidway(t *testing.T) {
 				t.Fatalf("reply %d: %s, %v", i, show(t, v), err)
 			}
 		}
-		if all.leader != 3 {
+		if !all.list[2].leads() {
 			t.Error("the leader did not change")
 		}
 	}

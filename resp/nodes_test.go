@@ -25,7 +25,7 @@ type nodes struct {
 	testing.TB
 	db    *embedded.DB
 	list  []*node
-	plain bool // nodes do not know each other's addresses for clients
+	plain atomic.Bool // nodes do not know each other's addresses for clients
 
 	mu      sync.Mutex // guards the fields below
 	leader  uint64
@@ -150,7 +150,7 @@ func (nd *node) State() engine.ClusterState {
 	st := engine.ClusterState{ID: "00112233445566778899aabbccddeeff", Self: nd.id, Leader: nd.all.leader, Term: nd.all.term}
 	for _, n := range nd.all.list {
 		e := engine.Node{ID: n.id, Addr: n.port.Addr().String(), RESP: n.addr, Voter: true}
-		if nd.all.plain {
+		if nd.all.plain.Load() {
 			e.RESP = ""
 		}
 		st.Nodes = append(st.Nodes, e)
