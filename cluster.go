@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/resp"
@@ -17,9 +16,6 @@ import (
 // do not change.
 const httpProtocol = "http/1.1"
 
-// handOverWait bounds how long Run waits at its end for another node to lead.
-const handOverWait = 2 * time.Second
-
 // advertiser is satisfied by engines that tell other nodes where the faces of
 // this one are.
 type advertiser interface {
@@ -27,9 +23,9 @@ type advertiser interface {
 }
 
 // leaver is satisfied by engines that can give the leadership away before they
-// are closed.
+// are closed. HandOver waits, bounded, until another node leads.
 type leaver interface {
-	HandOver(ctx context.Context)
+	HandOver()
 }
 
 // clusterOf returns the cluster that an engine is a node of, or nil.
@@ -105,9 +101,7 @@ func unspecified(host string) bool {
 // still ask here, and what the other nodes hand on, is answered there.
 func (s *Server) handOver() {
 	if l, ok := s.eng.(leaver); ok && s.cluster != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), handOverWait)
-		defer cancel()
-		l.HandOver(ctx)
+		l.HandOver()
 	}
 }
 

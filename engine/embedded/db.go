@@ -123,7 +123,8 @@ func (db *DB) Changes(ctx context.Context, after engine.Position) iter.Seq2[engi
 }
 
 // Stopped returns a channel that is closed when the node has stopped because
-// its disk failed while committing. Err then says why. The data that was
+// its disk failed while committing, or because it cannot be a member of its
+// cluster. Err then says why. The data that was
 // acknowledged is safe; the program must be restarted.
 func (db *DB) Stopped() <-chan struct{} { return db.stop }
 
@@ -240,10 +241,13 @@ func (db *DB) tidy() {
 
 // fail stops the node. An fsync that failed may have lost what was written, and
 // asking again can succeed without writing it: so there is no second try.
-func (db *DB) fail(err error) {
+func (db *DB) fail(err error) { db.end("the disk failed while committing", err) }
+
+// end stops the node, which cannot keep its promises any more.
+func (db *DB) end(why string, err error) {
 	db.stopOnce.Do(func() {
-		db.opts.Logger.Error("the disk failed while committing; the node stops", "dir", db.dir, "err", err)
-		db.stopErr = engine.Errorf(engine.CodeStopped, "the disk failed while committing: %w", err)
+		db.opts.Logger.Error(why+"; the node stops", "dir", db.dir, "err", err)
+		db.stopErr = engine.Errorf(engine.CodeStopped, "%s: %w", why, err)
 		close(db.stop)
 	})
 }

@@ -15,7 +15,8 @@ import (
 // Methods of calls between nodes, and of `skerry cluster`. Each has a twin that
 // only the leader answers; the plain one goes on to it.
 const (
-	methodJoin     = "join"     // nodeInfo → nothing: make it a member, or take over what it says of itself
+	methodJoin     = "join"     // joining → nothing: make it a member, or take over what it says of itself
+	methodMayJoin  = "may-join" // joining → nothing: whether join would be refused
 	methodRemove   = "remove"   // nodeRef → nothing
 	methodTransfer = "transfer" // nodeRef → nothing; id 0: whoever is most up to date
 	methodStatus   = "status"   // → ClusterStatus, of the node that is asked
@@ -28,6 +29,12 @@ const changeWait = 10 * time.Second
 
 // announceEvery is after how long a node tries again to tell about itself.
 const announceEvery = 500 * time.Millisecond
+
+// joining is what a node says that wants to be a member, or is one.
+type joining struct {
+	nodeInfo
+	Last uint64 `json:"last"` // index of its last durable log record
+}
 
 type nodeRef struct {
 	ID uint64 `json:"id"`
@@ -92,12 +99,15 @@ func (g *group) lead(ctx context.Context, method string, in json.RawMessage) err
 		return engine.Errorf(engine.CodeNotLeader, "node %d does not lead", g.self)
 	}
 	switch method {
-	case methodJoin:
-		var n nodeInfo
+	case methodJoin, methodMayJoin:
+		var n joining
 		if err := json.Unmarshal(in, &n); err != nil || n.ID == 0 || n.Addr == "" {
 			return engine.Errorf(engine.CodeInvalid, "a node that joins must say its id and its address")
 		}
-		return g.admit(ctx, n)
+		if err := g.mayJoin(n); err != nil || method == methodMayJoin {
+			return err
+		}
+		return g.admit(ctx, n.nodeInfo)
 	case methodRemove, methodTransfer:
 		var ref nodeRef
 		if err := json.Unmarshal(in, &ref); err != nil {
@@ -111,8 +121,8 @@ func (g *group) lead(ctx context.Context, method string, in json.RawMessage) err
 	return engine.Errorf(engine.CodeInvalid, "there is no call %q", method)
 }
 
-// admit makes a node a member, first without a vote, or takes over its addresses.
-func (g *group) admit(ctx context.Context, n nodeInfo) error {
+// mayJoin returns why a node cannot be a member, or nil.
+func (g *group) mayJoin(n joining) error {
 	r := g.view.Load().roster
 	have, member := r.node(n.ID)
 	switch {
@@ -120,12 +130,32 @@ func (g *group) admit(ctx context.Context, n nodeInfo) error {
 		return engine.Errorf(codeRemoved, "node %d was removed from the cluster and cannot come back under its old id: invite a new node", n.ID)
 	case member && have.Folder != "" && have.Folder != n.Folder:
 		return engine.Errorf(codeDuplicate, "node %d of the cluster has another data folder: two nodes must not have one id, and a lost folder needs a new invitation", n.ID)
-	case member && have == n:
-		return nil
 	case member:
-		return g.propose(ctx, n)
+		return g.tooOld(n.ID, n.Last)
 	case len(r.Nodes) >= raft.MaxVoters:
 		return engine.Errorf(codeFull, "the cluster has %d nodes, which is the limit; remove one first", len(r.Nodes))
+	}
+	return nil
+}
+
+// tooOld returns an error if a node's log ends before what it has acknowledged to
+// this node, which leads.
+func (g *group) tooOld(id, last uint64) error {
+	for _, f := range g.node.Status().Followers {
+		if f.ID == id && id != g.self && last < f.Match {
+			return engine.Errorf(codeOld, "the data folder of node %d ends at log record %d, but it has acknowledged %d: it was put back to an older state and has lost writes; remove the node and join again with a new invitation",
+				id, last, f.Match)
+		}
+	}
+	return nil
+}
+
+// admit makes a node a member, first without a vote, or takes over its addresses.
+func (g *group) admit(ctx context.Context, n nodeInfo) error {
+	if have, member := g.view.Load().roster.node(n.ID); have == n {
+		return nil
+	} else if member {
+		return g.propose(ctx, n)
 	}
 	g.db.opts.Logger.Info("a node joins; it gets a vote when it has all data", "node", n.ID, "addr", n.Addr)
 	return g.change(ctx, []raft.Step{{Op: raft.AddLearner, Node: n.ID}}, n.note(), func(r *roster) bool { return r.Members.Has(n.ID) })
@@ -226,7 +256,8 @@ func (g *group) keepAnnounced() {
 	for {
 		moved := g.moved.next()
 		if err := g.announce(); err != nil && g.ctx.Err() == nil {
-			if g.fatal(err) {
+			if permanent(err, g.view.Load().roster.Members.Has(g.self)) {
+				g.db.end("this node cannot be a member of the cluster", err)
 				return
 			}
 			if text := err.Error(); text != said {
@@ -260,12 +291,12 @@ func (g *group) announce() error {
 	}
 	var errs []error
 	for _, addr := range g.others(v) {
-		err := remote(g.port.Call(ctx, addr, 0, methodJoin, want, nil))
+		err := remote(g.port.Call(ctx, addr, 0, methodJoin, joining{want, g.db.log.Durable()}, nil))
 		if err == nil {
 			return nil
 		}
 		errs = append(errs, err)
-		if permanent(err) {
+		if permanent(err, v.roster.Members.Has(g.self)) {
 			return err
 		}
 	}
@@ -290,20 +321,22 @@ func (g *group) others(v *view) (addrs []string) {
 	return addrs
 }
 
-// permanent reports whether asking again cannot help.
-func permanent(err error) bool {
+// permanent reports whether asking again cannot help. A member is not put off by
+// whoever else is found at another's address.
+func permanent(err error, member bool) bool {
 	switch engine.CodeOf(err) {
 	case codeRemoved, codeDuplicate, codeOld, codeFull:
 		return true
 	}
-	return errors.As(err, new(*peer.RefusedError)) && !errors.Is(err, context.DeadlineExceeded)
-}
-
-// fatal stops the node if it cannot be a member.
-func (g *group) fatal(err error) bool {
-	if !permanent(err) {
+	refused, ok := errors.AsType[*peer.RefusedError](err)
+	if !ok {
 		return false
 	}
-	g.db.fail(err)
-	return true
+	switch refused.Code {
+	case peer.CodeRefused, peer.CodeTwin:
+		return refused.Remote
+	case peer.CodeCluster, peer.CodeCert, peer.CodeVersion:
+		return !member
+	}
+	return false
 }

@@ -73,6 +73,22 @@ func (g *group) status() ClusterStatus {
 	return s
 }
 
+// HandOver has another node of the cluster lead, if this one does and another
+// can. It returns when that is so, after a second at most.
+func (db *DB) HandOver() {
+	if db.group != nil && db.group.node != nil {
+		db.group.handOver()
+	}
+}
+
+// NodeAddr returns where other nodes reach this one, or "" if it is alone.
+func (db *DB) NodeAddr() string {
+	if db.group == nil || db.group.port == nil {
+		return ""
+	}
+	return db.group.want.Load().Addr
+}
+
 // nodesName is the file beside a node's certificate that says where the nodes
 // are, for `skerry cluster`.
 const nodesName = "nodes.json"
