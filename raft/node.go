@@ -44,8 +44,9 @@ type Machine interface {
 	Follow(term, leader uint64)
 	// Refused tells that a proposal was not taken and will never be committed.
 	Refused(p *Proposal, err error)
-	// OpenSnapshot opens the newest snapshot on disk.
-	OpenSnapshot() (Base, io.ReadCloser, error)
+	// OpenSnapshot opens the newest snapshot on disk, in which the receiver is a
+	// member.
+	OpenSnapshot(to uint64) (Base, io.ReadCloser, error)
 	// Temporary reports whether the same call of Log may succeed later: there
 	// was no room.
 	Temporary(err error) bool
@@ -341,7 +342,7 @@ func (n *Node) sendSnapshot(m *Message) {
 }
 
 func (n *Node) stream(m *Message) error {
-	base, r, err := n.cfg.Machine.OpenSnapshot()
+	base, r, err := n.cfg.Machine.OpenSnapshot(m.GetTo())
 	if err != nil {
 		return err
 	}

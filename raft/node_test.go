@@ -239,7 +239,7 @@ func (m *member) set(fn func()) {
 	fn()
 }
 
-func (m *member) OpenSnapshot() (Base, io.ReadCloser, error) {
+func (m *member) OpenSnapshot(uint64) (Base, io.ReadCloser, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var b bytes.Buffer

@@ -139,7 +139,7 @@ func (g *group) start() error {
 	if addr == "" && o.Listener == nil {
 		return engine.Errorf(engine.CodeInvalid, "node %d of a cluster needs an address for the other nodes", g.self)
 	}
-	g.started = make(chan struct{})
+	g.started, g.learned = make(chan struct{}), map[uint64]string{}
 	g.ctx, g.stop = context.WithCancel(context.Background())
 	var err error
 	g.port, err = peer.Listen(g.db.id, peer.Options{
@@ -208,9 +208,11 @@ func (g *group) check(h peer.Hello) error {
 	if n, ok := r.node(h.Node); ok && n.Folder != "" && n.Folder != h.Folder {
 		return engine.Errorf(codeDuplicate, "node %d of the cluster has another data folder: two nodes must not have one id, and a lost folder needs a new invitation", h.Node)
 	}
-	if h.Protocol != peer.ProtocolRaft || h.Node == g.self || g.node == nil {
+	if h.Protocol != peer.ProtocolRaft || h.Node == g.self {
 		return nil
 	}
+	<-g.started
+	g.learn(h.Node, h.Addr)
 	for _, f := range g.node.Status().Followers {
 		if f.ID == h.Node && h.Last < f.Match {
 			return engine.Errorf(codeOld, "the data folder of node %d ends at log record %d, but it has acknowledged %d: it was put back to an older state and has lost writes; remove the node and join again with a new invitation",

@@ -98,11 +98,20 @@ func (x *executor) note(e raft.Entry, r *roster) {
 	x.at.index, x.at.term = e.Index, e.Term
 	if r != nil {
 		x.at.roster = r
+		x.showRoster()
 	}
 	x.mu.Unlock()
 	if r != nil {
 		x.told(r)
 	}
+}
+
+// showRoster has the visible state tell who is a member now: a newcomer can be
+// sent only a snapshot in which it is one. The caller holds mu.
+func (x *executor) showRoster() {
+	s := *x.current() // a copy: show writes to it
+	s.applied = x.at
+	x.show(&s)
 }
 
 // applyBatch returns the bytes of the batch if it was another node's.

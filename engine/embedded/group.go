@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -48,6 +49,9 @@ type group struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
+
+	peersMu sync.Mutex // guards learned, and the order in which the port is told
+	learned map[uint64]string
 
 	saveMu sync.Mutex // one snapshot is put in place at a time: an own one, or a received one
 }
@@ -140,14 +144,34 @@ func (g *group) told(r *roster) {
 	if g.port == nil {
 		return
 	}
-	addrs := map[uint64]string{}
-	for _, n := range r.Nodes {
-		if n.ID != g.self {
-			addrs[n.ID] = n.Addr
-		}
-	}
-	g.port.SetPeers(addrs)
+	g.setPeers()
 	g.remember(r)
+}
+
+// setPeers tells the port where the other nodes are: as the members say, or, of
+// nodes that this one does not know of yet, as they said when they connected.
+func (g *group) setPeers() {
+	g.peersMu.Lock()
+	defer g.peersMu.Unlock()
+	addrs := maps.Clone(g.learned)
+	for _, n := range g.view.Load().roster.Nodes {
+		addrs[n.ID] = n.Addr
+	}
+	delete(addrs, g.self)
+	g.port.SetPeers(addrs)
+}
+
+// learn notes where a node says that it is.
+func (g *group) learn(id uint64, addr string) {
+	g.peersMu.Lock()
+	known := addr == "" || g.learned[id] == addr
+	if !known {
+		g.learned[id] = addr
+	}
+	g.peersMu.Unlock()
+	if _, member := g.view.Load().roster.node(id); !known && !member {
+		g.setPeers()
+	}
 }
 
 // sinceLeader is how long there has been no leader.
@@ -163,8 +187,18 @@ func (s *snapshot) base() raft.Base {
 	return raft.Base{Index: s.index, Term: s.term, Members: s.roster.Members}
 }
 
-// OpenSnapshot implements raft.Machine.
-func (g *group) OpenSnapshot() (raft.Base, io.ReadCloser, error) {
+// OpenSnapshot implements raft.Machine. A snapshot from before the receiver was a
+// member would be refused by it.
+func (g *group) OpenSnapshot(to uint64) (raft.Base, io.ReadCloser, error) {
+	if !g.store.Base().Members.Has(to) {
+		if _, err := g.db.saveSnapshot(); err != nil {
+			return raft.Base{}, nil, err
+		}
+	}
+	return g.openNewest()
+}
+
+func (g *group) openNewest() (raft.Base, io.ReadCloser, error) {
 	g.saveMu.Lock()
 	defer g.saveMu.Unlock()
 	fs := g.db.opts.FS

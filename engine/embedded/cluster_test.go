@@ -1,0 +1,338 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/peer"
+)
+
+// trio is a cluster of nodes in one process, over real ports and files.
+type trio struct {
+	t     *testing.T
+	addrs map[uint64]string
+	dirs  map[uint64]string
+	dbs   map[uint64]*DB
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// newTrio makes a cluster of n nodes, of which all have a vote.
+func newTrio(t *testing.T, n int) *trio {
+	t.Helper()
+	c := &trio{t, map[uint64]string{}, map[uint64]string{}, map[uint64]*DB{}}
+	c.dirs[1], c.addrs[1] = t.TempDir(), freeAddr(t)
+	id, _, err := InitCluster(t.Context(), c.dirs[1], c.addrs[1], Options{Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.start(1)
+	for node := uint64(2); node <= uint64(n); node++ {
+		c.invite(id, node)
+		c.start(node)
+	}
+	c.await("all to have a vote", func() bool {
+		voters := 0
+		for _, m := range c.dbs[1].Cluster().State().Nodes {
+			if m.Voter {
+				voters++
+			}
+		}
+		return voters == n
+	})
+	return c
+}
+
+func (c *trio) invite(id *peer.Identity, node uint64) {
+	c.t.Helper()
+	inv, err := id.Invite()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.dirs[node], c.addrs[node] = c.t.TempDir(), freeAddr(c.t)
+	if _, err := peer.Accept(filepath.Join(c.dirs[node], clusterDir), inv); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *trio) start(node uint64) *DB {
+	c.t.Helper()
+	db, err := Open(c.dirs[node], Options{Logger: quiet(), SnapshotBytes: 1 << 20, Cluster: ClusterOptions{
+		Addr: c.addrs[node], Join: []string{c.addrs[1]}, Version: "0.1.0", Tick: 10 * time.Millisecond,
+	}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.dbs[node] = db
+	c.t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func (c *trio) await(what string, ok func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(60 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			c.t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// leader returns the node that leads.
+func (c *trio) leader() *DB {
+	c.t.Helper()
+	var led *DB
+	c.await("a leader", func() bool {
+		for _, db := range c.dbs {
+			if s := db.Cluster().State(); s.Leader == s.Self && db.group.view.Load().serves {
+				led = db
+				return true
+			}
+		}
+		return false
+	})
+	return led
+}
+
+// put writes on whoever leads until it is certain.
+func (c *trio) put(key, val string) engine.Position {
+	c.t.Helper()
+	var pos engine.Position
+	c.await("a write of "+key, func() bool {
+		var err error
+		pos, err = c.leader().Update(c.t.Context(), func(tx engine.Tx) error { return tx.Put([]byte(key), []byte(val)) })
+		if err != nil && !errors.Is(err, engine.ErrNotLeader) && !errors.Is(err, engine.ErrOutcomeUnknown) {
+			c.t.Fatal(err)
+		}
+		return err == nil
+	})
+	return pos
+}
+
+// get reads on one node.
+func (c *trio) get(node uint64, key string, r engine.Read) (val string, err error) {
+	_, err = c.dbs[node].View(c.t.Context(), r, func(tx engine.Tx) error {
+		v, _, err := tx.Get([]byte(key))
+		val = string(v)
+		return err
+	})
+	return val, err
+}
+
+func TestClusterOfThree(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, 3)
+	for i := range 20 {
+		key, val := fmt.Sprint("key", i), fmt.Sprint("val", i)
+		pos := c.put(key, val)
+		for node := range c.dbs {
+			if got, err := c.get(node, key, engine.Read{}); err != nil || got != val {
+				t.Fatalf("node %d: a linearizable read of %s: %q, %v", node, key, got, err)
+			}
+			if got, err := c.get(node, key, engine.Read{Level: engine.Session, AtLeast: pos}); err != nil || got != val {
+				t.Fatalf("node %d: a session read of %s: %q, %v", node, key, got, err)
+			}
+		}
+	}
+	for node, db := range c.dbs {
+		if db == c.leader() {
+			continue
+		}
+		ran := false
+		_, err := db.Update(t.Context(), func(engine.Tx) error { ran = true; return nil })
+		if !errors.Is(err, engine.ErrNotLeader) || ran {
+			t.Errorf("node %d follows and took a call: %v, ran %v", node, err, ran)
+		}
+		n := 0
+		for ch, err := range db.Changes(t.Context(), 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; ch.Pos != engine.Position(n) || string(ch.Writes[0].Key) != fmt.Sprint("key", n-1) {
+				t.Fatalf("node %d: change %d is %v", node, n, ch)
+			}
+			if n == 20 {
+				break
+			}
+		}
+	}
+}
+
+// TestClusterKeepsData: what was there before the folder became a node stays,
+// reaches the others, and survives a restart of all.
+func TestClusterKeepsData(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db := open(t, dir, Options{Logger: quiet()})
+	if _, err := db.Update(t.Context(), func(tx engine.Tx) error { return tx.Put([]byte("old"), []byte("data")) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := &trio{t, map[uint64]string{1: freeAddr(t)}, map[uint64]string{1: dir}, map[uint64]*DB{}}
+	id, sum, err := InitCluster(t.Context(), dir, c.addrs[1], Options{Logger: quiet()})
+	if err != nil || sum.Keys != 1 {
+		t.Fatal(sum, err)
+	}
+	if _, _, err := InitCluster(t.Context(), dir, c.addrs[1], Options{Logger: quiet()}); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("a node was made one again: %v", err)
+	}
+	c.start(1)
+	c.put("new", "1")
+	c.invite(id, 2)
+	c.start(2)
+	c.await("the newcomer's vote", func() bool { n, ok := state(c.dbs[1]).Node(2); return ok && n.Voter })
+	for _, key := range []string{"old", "new"} {
+		if got, err := c.get(2, key, engine.Read{}); err != nil || got == "" {
+			t.Fatalf("the newcomer has %s = %q, %v", key, got, err)
+		}
+	}
+	for _, db := range c.dbs {
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.start(1)
+	c.start(2)
+	c.put("newer", "2")
+	if got, err := c.get(2, "old", engine.Read{}); err != nil || got != "data" {
+		t.Errorf("after a restart: %q, %v", got, err)
+	}
+}
+
+func state(db *DB) *engine.ClusterState {
+	s := db.Cluster().State()
+	return &s
+}
+
+// TestClusterFailOver: the leader is gone, and comes back after many writes, when
+// only a snapshot can bring it up to date.
+func TestClusterFailOver(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, 3)
+	c.put("a", "1")
+	old := c.leader()
+	node := state(old).Self
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	delete(c.dbs, node)
+	big := string(make([]byte, 100<<10))
+	for i := range 60 {
+		c.put(fmt.Sprint("big", i), big)
+	}
+	c.await("snapshots", func() bool { return c.leader().counts.snapshots.Load() > 0 })
+	c.put("b", "2")
+	c.start(node)
+	if got, err := c.get(node, "b", engine.Read{}); err != nil || got != "2" {
+		t.Errorf("node %d came back and reads %q, %v", node, got, err)
+	}
+}
+
+// TestClusterWithoutMajority: nobody writes, nobody reads what may be old.
+func TestClusterWithoutMajority(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, 2)
+	c.put("a", "1")
+	if err := c.dbs[2].Close(); err != nil {
+		t.Fatal(err)
+	}
+	left := c.dbs[1]
+	left.opts.PositionWait = 300 * time.Millisecond
+	c.await("writes to be refused", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err := left.Update(ctx, func(tx engine.Tx) error { return tx.Put([]byte("b"), []byte("2")) })
+		if err == nil {
+			t.Fatal("a write without a majority")
+		}
+		return errors.Is(err, engine.ErrNotLeader)
+	})
+	if _, err := c.get(1, "a", engine.Read{}); !errors.Is(err, engine.ErrNotLeader) {
+		t.Errorf("a linearizable read without a majority: %v", err)
+	}
+	c.await("local reads to be refused", func() bool {
+		_, err := c.get(1, "a", engine.Read{Level: engine.Local, MaxStale: 50 * time.Millisecond})
+		return errors.Is(err, engine.ErrNotLeader)
+	})
+	if got, err := c.get(1, "a", engine.Read{Level: engine.Local, MaxStale: time.Hour}); err != nil || got != "1" {
+		t.Errorf("a local read that may be old: %q, %v", got, err)
+	}
+}
+
+// TestClusterMembers: a node is removed, cannot come back, and another takes its
+// place; two nodes cannot have one id.
+func TestClusterMembers(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, 3)
+	c.put("a", "1")
+	if err := c.dbs[1].group.onLeader(t.Context(), methodTransfer, []byte(`{"id":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	c.await("node 1 to lead", func() bool { return c.leader() == c.dbs[1] })
+	if err := c.dbs[1].group.onLeader(t.Context(), methodRemove, []byte(`{"id":3}`)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-c.dbs[3].Stopped():
+	case <-time.After(30 * time.Second):
+		t.Error("a node that was removed goes on")
+	}
+	_ = c.dbs[3].Close()
+	delete(c.dbs, 3)
+	id, err := peer.Load(filepath.Join(c.dirs[1], clusterDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.invite(id, 4)
+	c.start(4)
+	c.await("the new node's vote", func() bool { n, ok := state(c.dbs[1]).Node(4); return ok && n.Voter })
+	if got, err := c.get(4, "a", engine.Read{}); err != nil || got != "1" {
+		t.Errorf("the new node reads %q, %v", got, err)
+	}
+}
+
+// TestClusterRecover: two of three are lost; the third goes on alone.
+func TestClusterRecover(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, 3)
+	for i := range 10 {
+		c.put(fmt.Sprint("key", i), "1")
+	}
+	if _, err := c.get(3, "key9", engine.Read{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, db := range c.dbs {
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, sum, err := RecoverCluster(t.Context(), c.dirs[3], c.addrs[3], Options{Logger: quiet()})
+	if err != nil || sum.Keys != 10 {
+		t.Fatal(sum, err)
+	}
+	lone := &trio{t, map[uint64]string{1: c.addrs[3]}, map[uint64]string{1: c.dirs[3]}, map[uint64]*DB{}}
+	lone.start(1)
+	lone.put("more", "2")
+	if got, err := lone.get(1, "key9", engine.Read{}); err != nil || got != "1" {
+		t.Errorf("after the recovery: %q, %v", got, err)
+	}
+	if _, err := os.Stat(filepath.Join(c.dirs[3], clusterDir, "node.key")); err != nil {
+		t.Error(err)
+	}
+}
