@@ -11,14 +11,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/skerrydb/skerry/bench/rig"
 )
 
 // plan is what one run measures.
@@ -65,7 +65,7 @@ func (p *plan) compare() error {
 	if err != nil {
 		return err
 	}
-	if err := onDisk(dir); err != nil {
+	if err := rig.OnDisk(dir); err != nil {
 		return err
 	}
 	w := io.Writer(os.Stdout)
@@ -111,29 +111,29 @@ func (p *plan) open(dir string) ([]*system, error) {
 	if err != nil {
 		return nil, err
 	}
-	shapes, err := parseShapes(p.shapes)
+	shapes, err := rig.ParseShapes(p.shapes)
 	if err != nil {
 		return nil, err
 	}
-	unpipelined := slices.DeleteFunc(slices.Clone(shapes), func(s shape) bool { return s.flight > 1 })
+	unpipelined := slices.DeleteFunc(slices.Clone(shapes), func(s rig.Shape) bool { return s.Flight > 1 })
 	var all []*system
 	for name := range strings.SplitSeq(p.systems, ",") {
 		var s *system
 		switch name {
 		case "skerry":
-			path, err := p.build(abs)
+			path, err := p.program(abs)
 			if err != nil {
 				return nil, err
 			}
 			s = newSkerry(path, shapes, unpipelined)
 		case "redis":
-			path, err := need("redis-server", "redis-server")
+			path, err := rig.Need("redis-server", "redis-server")
 			if err != nil {
 				return nil, err
 			}
 			s = newRedis(path, shapes)
 		case "etcd":
-			path, err := need("etcd", "etcd-server")
+			path, err := rig.Need("etcd", "etcd-server")
 			if err != nil {
 				return nil, err
 			}
@@ -147,37 +147,10 @@ func (p *plan) open(dir string) ([]*system, error) {
 	return all, nil
 }
 
-// build makes the skerry program of this repository, as a release is built.
-func (p *plan) build(dir string) (string, error) {
+// program returns the skerry to measure.
+func (p *plan) program(dir string) (string, error) {
 	if p.skerry != "" {
 		return filepath.Abs(p.skerry)
 	}
-	path := filepath.Join(dir, "skerry.bin")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./cmd/skerry")
-	mod, err := exec.Command("go", "env", "GOMOD").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the repository (run this in bench/): %w", err)
-	}
-	cmd.Dir = filepath.Dir(filepath.Dir(strings.TrimSpace(string(mod)))) // the module above bench
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build skerry: %w\n%s", err, out)
-	}
-	return path, nil
-}
-
-func need(program, debianPackage string) (string, error) {
-	path, err := exec.LookPath(program)
-	if err != nil {
-		return "", fmt.Errorf("%s is missing (Debian package %s), or leave it out with -systems", program, debianPackage)
-	}
-	return path, nil
-}
-
-// perOp divides, with NaN for nothing.
-func perOp(d time.Duration, n int64) float64 {
-	if n == 0 {
-		return math.NaN()
-	}
-	return float64(d) / 1000 / float64(n)
+	return rig.Build(dir)
 }

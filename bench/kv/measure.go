@@ -5,16 +5,17 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/skerrydb/skerry/bench/rig"
 )
 
 // cell is one line of the table: the samples of all rounds.
 type cell struct {
 	system, lane, op     string
-	shape                shape
+	shape                rig.Shape
 	rate, p50, p99, max  []float64 // operations a second; µs
 	server, client, busy []float64 // CPU µs an operation; share of one core that the client used
 	fsyncs               []float64 // an operation; NaN: not known
@@ -37,7 +38,7 @@ type measurements struct {
 	syncs                map[string][]float64 // the faster of both beside each system's single writes, µs
 }
 
-func cellKey(system, lane, op string, s shape) string {
+func cellKey(system, lane, op string, s rig.Shape) string {
 	return strings.Join([]string{system, lane, op, s.String()}, " ")
 }
 
@@ -65,9 +66,9 @@ func (m *measurements) visit(p *plan, s *system, round int) error {
 
 // besideBare takes a sample. Right before and after that of single writes it
 // measures the bare fdatasync, to which these are compared: disks have moods.
-func (m *measurements) besideBare(p *plan, s *system, l *lane, sh shape, set bool, round int) error {
+func (m *measurements) besideBare(p *plan, s *system, l *lane, sh rig.Shape, set bool, round int) error {
 	bare := func() error { return nil }
-	if set && sh == (shape{1, 1}) {
+	if set && sh == (rig.Shape{Conns: 1, Flight: 1}) {
 		bare = func() error { return m.bare(s) }
 	}
 	if err := bare(); err != nil {
@@ -80,10 +81,10 @@ func (m *measurements) besideBare(p *plan, s *system, l *lane, sh shape, set boo
 }
 
 func (m *measurements) bare(s *system) error {
-	a, b, err := bareSync(s.dir)
-	m.syncs[s.name] = append(m.syncs[s.name], micros(min(a, b)))
-	m.appending = append(m.appending, micros(a))
-	m.allocated = append(m.allocated, micros(b))
+	a, b, err := rig.BareSync(s.dir)
+	m.syncs[s.name] = append(m.syncs[s.name], rig.Micros(min(a, b)))
+	m.appending = append(m.appending, rig.Micros(a))
+	m.allocated = append(m.allocated, rig.Micros(b))
 	return err
 }
 
@@ -111,7 +112,7 @@ func (m *measurements) load(p *plan, s *system) error {
 	if err != nil {
 		return err
 	}
-	l.resident, l.disk = resident-before, float64(s.diskBytes())
+	l.resident, l.disk = resident-before, float64(rig.DiskBytes(s.dir))
 	for range p.restart {
 		if err := s.stop(syscall.SIGKILL); err != nil {
 			return err
@@ -150,9 +151,9 @@ func (s *system) liveHeap(p *plan) (float64, error) {
 		return before.heap, err
 	}
 	for i := range maxChurn {
-		_, err := s.lanes[0].run(s, job{
-			set: true, shape: shape{8, 64}, keys: p.keys, window: churn, seed: uint64(i + 1),
-			begin: func() {}, end: func() {},
+		_, err := s.lanes[0].run(s, rig.Job{
+			Set: true, Shape: rig.Shape{Conns: 8, Flight: 64}, Keys: p.keys, Window: churn, Seed: uint64(i + 1),
+			Begin: func() {}, End: func() {},
 		})
 		if err != nil {
 			return 0, err
@@ -171,7 +172,7 @@ func (s *system) memory() (heap, resident float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	r, err := rss(s.proc.Process.Pid)
+	r, err := rig.RSS(s.proc.PID())
 	return f.heap, float64(r), err
 }
 
@@ -188,8 +189,8 @@ func (s *system) meter(begin bool) meter {
 	var m meter
 	var errs [2]error
 	cpu := func() {
-		m.server, errs[0] = cpuTime(s.proc.Process.Pid)
-		m.client = ownCPU()
+		m.server, errs[0] = rig.CPUTime(s.proc.PID())
+		m.client = rig.OwnCPU()
 	}
 	if !begin {
 		cpu()
@@ -204,19 +205,19 @@ func (s *system) meter(begin bool) meter {
 }
 
 // sample measures one lane in one shape once.
-func (m *measurements) sample(p *plan, s *system, l *lane, sh shape, set bool, round int) error {
+func (m *measurements) sample(p *plan, s *system, l *lane, sh rig.Shape, set bool, round int) error {
 	op := map[bool]string{false: "read", true: "write"}[set]
 	var a, b meter
-	out, err := l.run(s, job{
-		set: set, shape: sh, keys: p.keys, warm: p.warm, window: p.window, seed: uint64(round + 2),
-		begin: func() { a = s.meter(true) }, end: func() { b = s.meter(false) },
+	out, err := l.run(s, rig.Job{
+		Set: set, Shape: sh, Keys: p.keys, Warm: p.warm, Window: p.window, Seed: uint64(round + 2),
+		Begin: func() { a = s.meter(true) }, End: func() { b = s.meter(false) },
 	})
 	for _, e := range []error{err, a.err, b.err} {
 		if e != nil {
 			return e
 		}
 	}
-	if out.ops == 0 {
+	if out.Ops == 0 {
 		return fmt.Errorf("no operation ended within %v", p.window)
 	}
 	key := cellKey(s.name, l.name, op, sh)
@@ -225,13 +226,13 @@ func (m *measurements) sample(p *plan, s *system, l *lane, sh shape, set bool, r
 		c = &cell{system: s.name, lane: l.name, op: op, shape: sh}
 		m.cells[key] = c
 	}
-	n, secs := out.ops, out.took.Seconds()
+	n, secs := out.Ops, out.Took.Seconds()
 	c.rate = append(c.rate, float64(n)/secs)
-	c.p50 = append(c.p50, micros(out.lat.quantile(0.5)))
-	c.p99 = append(c.p99, micros(out.lat.quantile(0.99)))
-	c.max = append(c.max, micros(out.lat.max))
-	c.server = append(c.server, perOp(b.server-a.server, n))
-	c.client = append(c.client, perOp(b.client-a.client, n))
+	c.p50 = append(c.p50, rig.Micros(out.Lat.Quantile(0.5)))
+	c.p99 = append(c.p99, rig.Micros(out.Lat.Quantile(0.99)))
+	c.max = append(c.max, rig.Micros(out.Lat.Max))
+	c.server = append(c.server, rig.PerOp(b.server-a.server, n))
+	c.client = append(c.client, rig.PerOp(b.client-a.client, n))
 	c.busy = append(c.busy, (b.client-a.client).Seconds()/secs)
 	syncs := math.NaN()
 	if a.fsyncs >= 0 && b.fsyncs >= 0 {
@@ -241,15 +242,4 @@ func (m *measurements) sample(p *plan, s *system, l *lane, sh shape, set bool, r
 	fmt.Fprintf(m.w, "round %d  %-32s %10.0f /s   p50 %8.0f µs   p99 %8.0f µs   server %6.2f µs/op\n",
 		round+1, key, float64(n)/secs, c.p50[len(c.p50)-1], c.p99[len(c.p99)-1], c.server[len(c.server)-1])
 	return nil
-}
-
-func micros(d time.Duration) float64 { return float64(d) / 1000 }
-
-// median returns the middle one, NaN of nothing.
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	s := slices.Sorted(slices.Values(v))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }

@@ -2,20 +2,21 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
+
+	"github.com/skerrydb/skerry/bench/rig"
 )
 
 // head says what runs and where.
 func (m *measurements) head(p *plan, systems []*system) {
 	fmt.Fprintf(m.w, "Skerry, redis-server and etcd as durable key-value servers, %s\n", time.Now().Format("2006-01-02 15:04 MST"))
-	fmt.Fprintf(m.w, "%s\nload average before: %s\n", machine(), loadAverage())
+	fmt.Fprintf(m.w, "%s\nload average before: %s\n", rig.Machine(), rig.LoadAverage())
 	for _, s := range systems {
 		fmt.Fprintf(m.w, "%-8s%s\n", s.name, s.version)
 	}
 	fmt.Fprintf(m.w, "%d keys of %d bytes with values of %d bytes; %d rounds of %v windows; uniformly random keys\n\n",
-		p.keys, keyBytes, valBytes, p.rounds, p.window)
+		p.keys, rig.KeyBytes, rig.ValBytes, p.rounds, p.window)
 }
 
 // clientBound is the share of a core from which on the generator, which is one
@@ -27,8 +28,8 @@ func (m *measurements) report(p *plan, systems []*system) {
 	m.table(systems)
 	m.memory(p, systems)
 	fmt.Fprintf(m.w, "\nBare write + fdatasync of 160 bytes on the same file system, p50 over this run: %.0f µs appending, %.0f µs into an allocated file\n",
-		median(m.appending), median(m.allocated))
-	fmt.Fprintf(m.w, "Load average after: %s (this run itself makes about 2)\n", loadAverage())
+		rig.Median(m.appending), rig.Median(m.allocated))
+	fmt.Fprintf(m.w, "Load average after: %s (this run itself makes about 2)\n", rig.LoadAverage())
 	m.unequal()
 	m.targets(p)
 }
@@ -52,29 +53,21 @@ func (m *measurements) table(systems []*system) {
 
 func (m *measurements) line(c *cell) {
 	mark := " "
-	if median(c.busy) >= clientBound {
+	if rig.Median(c.busy) >= clientBound {
 		mark = "*"
 	}
 	fmt.Fprintf(m.w, "%-8s%-6s%-7s%-8s%11.0f%s%10.0f%10.0f%11.0f%14.2f%14.2f%12s\n", c.system, c.lane, c.op, c.shape,
-		median(c.rate), mark, median(c.p50), median(c.p99), slices.Max(c.max), median(c.server), median(c.client), known(median(c.fsyncs), "%.4f"))
-}
-
-// known formats v, or a dash where there is none.
-func known(v float64, format string) string {
-	if math.IsNaN(v) {
-		return "–"
-	}
-	return fmt.Sprintf(format, v)
+		rig.Median(c.rate), mark, rig.Median(c.p50), rig.Median(c.p99), slices.Max(c.max), rig.Median(c.server), rig.Median(c.client), rig.Known(rig.Median(c.fsyncs), "%.4f"))
 }
 
 func (m *measurements) memory(p *plan, systems []*system) {
-	fmt.Fprintf(m.w, "\nLoaded with %d keys; bytes a key are above the empty server and hold key and value (%d bytes).\n", p.keys, keyBytes+valBytes)
+	fmt.Fprintf(m.w, "\nLoaded with %d keys; bytes a key are above the empty server and hold key and value (%d bytes).\n", p.keys, rig.KeyBytes+rig.ValBytes)
 	fmt.Fprintf(m.w, "%-8s%12s%14s%14s%22s%14s%20s\n", "system", "load s", "heap B/key", "RSS B/key", "RSS after recovery", "disk B/key", "recovery s")
 	n := float64(p.keys)
 	for _, s := range systems {
 		l := m.loads[s.name]
 		fmt.Fprintf(m.w, "%-8s%12.2f%14s%14.0f%22.0f%14.0f%20.2f\n", s.name, l.took.Seconds(),
-			known(l.heap/n, "%.0f"), l.resident/n, l.residentAfter/n, l.disk/n, median(l.recovery))
+			rig.Known(l.heap/n, "%.0f"), l.resident/n, l.residentAfter/n, l.disk/n, rig.Median(l.recovery))
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"errors"
@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// shape is a number of connections and of requests in flight on each.
-type shape struct{ conns, flight int }
+// Shape is a number of connections and of requests in flight on each.
+type Shape struct{ Conns, Flight int }
 
-// parseShapes reads "1x1,8x64".
-func parseShapes(list string) ([]shape, error) {
-	var all []shape
+// ParseShapes reads "1x1,8x64".
+func ParseShapes(list string) ([]Shape, error) {
+	var all []Shape
 	for word := range strings.SplitSeq(list, ",") {
-		var s shape
-		if n, err := fmt.Sscanf(word+"\n", "%dx%d\n", &s.conns, &s.flight); n != 2 || err != nil || s.conns < 1 || s.flight < 1 || s.flight > maxLeanConcurrent {
+		var s Shape
+		if n, err := fmt.Sscanf(word+"\n", "%dx%d\n", &s.Conns, &s.Flight); n != 2 || err != nil || s.Conns < 1 || s.Flight < 1 || s.Flight > maxLeanConcurrent {
 			return nil, fmt.Errorf("%q is no shape such as 8x64, with at most %d in flight", word, maxLeanConcurrent)
 		}
 		all = append(all, s)
@@ -26,29 +26,30 @@ func parseShapes(list string) ([]shape, error) {
 	return all, nil
 }
 
-func (s shape) String() string { return fmt.Sprintf("%d×%d", s.conns, s.flight) }
+func (s Shape) String() string { return fmt.Sprintf("%d×%d", s.Conns, s.Flight) }
 
-// job is one measurement: what to send, where to and for how long.
-type job struct {
-	addr  string
-	codec codec
-	set   bool
-	shape shape
-	keys  uint64
-	// warm is how long to run before counting, window how long to count.
-	warm, window time.Duration
-	// load, where it is set, writes every key once instead of running by time.
-	load bool
-	seed uint64
-	// begin and end are called at the window's borders.
-	begin, end func()
+// Job is one measurement: what to send, where to and for how long.
+type Job struct {
+	Addrs []string // the connections take them in turn
+	Codec Codec
+	Set   bool
+	Shape Shape
+	Keys  uint64
+	// Warm is how long to run before counting, Window how long to count.
+	Warm, Window time.Duration
+	// Load, where it is set, writes every key once instead of running by time.
+	Load  bool
+	First uint64 // where Load begins; Keys is where it ends
+	Seed  uint64
+	// Begin and End are called at the window's borders.
+	Begin, End func()
 }
 
-// outcome is what one measurement found.
-type outcome struct {
-	ops  int64 // replies within the window
-	lat  hist  // of those that were also asked for within it
-	took time.Duration
+// Outcome is what one measurement found.
+type Outcome struct {
+	Ops  int64 // replies within the window
+	Lat  Hist  // of those that were also asked for within it
+	Took time.Duration
 }
 
 // link is one connection of the load generator.
@@ -64,7 +65,7 @@ type link struct {
 // code and the same cost a request for every server of the comparison. It is
 // written for that and nothing else.
 type engine struct {
-	job
+	Job
 	links []*link
 	ep    int
 	rnd   *rand.PCG
@@ -72,7 +73,7 @@ type engine struct {
 	next  uint64 // the next key of a load
 	start time.Time
 	stop  bool // nothing more is sent
-	out   outcome
+	out   Outcome
 	count bool          // inside the window
 	from  time.Duration // its begin
 }
@@ -80,12 +81,12 @@ type engine struct {
 // drainTime is how long replies may take after the last request.
 const drainTime = 20 * time.Second
 
-// run performs the job.
-func run(j job) (outcome, error) {
-	e := &engine{job: j, rnd: rand.NewPCG(j.seed, 1), seq: j.seed << 32}
+// Run performs the job.
+func Run(j Job) (Outcome, error) {
+	e := &engine{Job: j, next: j.First, rnd: rand.NewPCG(j.Seed, 1), seq: j.Seed << 32}
 	var err error
 	if e.ep, err = syscall.EpollCreate1(0); err != nil {
-		return outcome{}, err
+		return Outcome{}, err
 	}
 	defer syscall.Close(e.ep)
 	defer func() {
@@ -93,9 +94,9 @@ func run(j job) (outcome, error) {
 			syscall.Close(l.fd)
 		}
 	}()
-	for range j.shape.conns {
-		if err := e.connect(); err != nil {
-			return outcome{}, err
+	for i := range j.Shape.Conns {
+		if err := e.connect(j.Addrs[i%len(j.Addrs)]); err != nil {
+			return Outcome{}, err
 		}
 	}
 	e.start = time.Now()
@@ -103,8 +104,8 @@ func run(j job) (outcome, error) {
 	return e.out, err
 }
 
-func (e *engine) connect() error {
-	c, err := net.DialTimeout("tcp", e.addr, 5*time.Second)
+func (e *engine) connect(addr string) error {
+	c, err := net.DialTimeout("tcp", addr, 5*time.Second)
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (e *engine) connect() error {
 	if err != nil {
 		return err
 	}
-	l := &link{fd: fd, in: make([]byte, 0, 64<<10), sent: make([]time.Duration, e.shape.flight)}
+	l := &link{fd: fd, in: make([]byte, 0, 64<<10), sent: make([]time.Duration, e.Shape.Flight)}
 	e.links = append(e.links, l)
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		return err
@@ -156,13 +157,13 @@ func (e *engine) loop() error {
 		}
 		now := time.Since(e.start)
 		switch {
-		case e.load:
-		case !e.count && !e.stop && now >= e.warm:
-			e.begin()
+		case e.Load:
+		case !e.count && !e.stop && now >= e.Warm:
+			e.Begin()
 			e.count, e.from = true, time.Since(e.start)
-		case e.count && now >= e.from+e.window:
-			e.count, e.stop, e.out.took = false, true, now-e.from
-			e.end()
+		case e.count && now >= e.from+e.Window:
+			e.count, e.stop, e.out.Took = false, true, now-e.from
+			e.End()
 		}
 		for _, ev := range events[:max(n, 0)] {
 			if err := e.serve(e.links[ev.Fd]); err != nil {
@@ -170,12 +171,12 @@ func (e *engine) loop() error {
 			}
 		}
 		if e.stop && e.idle() {
-			if e.load {
-				e.out.took = now
+			if e.Load {
+				e.out.Took = now
 			}
 			return nil
 		}
-		if !e.load && now > e.warm+e.window+drainTime {
+		if !e.Load && now > e.Warm+e.Window+drainTime {
 			return errors.New("replies are missing long after the last request")
 		}
 	}
@@ -206,7 +207,7 @@ func (e *engine) serve(l *link) error {
 	now := time.Since(e.start)
 	parsed := 0
 	for l.wait > 0 {
-		size, err := e.codec.reply(l.in[parsed:], e.set)
+		size, err := e.Codec.Reply(l.in[parsed:], e.Set)
 		if err != nil {
 			return err
 		}
@@ -215,8 +216,8 @@ func (e *engine) serve(l *link) error {
 		}
 		parsed += size
 		if e.count {
-			if e.out.ops++; l.sent[l.at] >= e.from {
-				e.out.lat.add(now - l.sent[l.at])
+			if e.out.Ops++; l.sent[l.at] >= e.from {
+				e.out.Lat.Add(now - l.sent[l.at])
 			}
 		}
 		if l.at++; l.at == len(l.sent) {
@@ -232,16 +233,16 @@ func (e *engine) serve(l *link) error {
 func (e *engine) fill(l *link, now time.Duration) error {
 	for l.wait < len(l.sent) && !e.stop {
 		key := e.next
-		if !e.load {
-			key = e.rnd.Uint64() % e.keys
-		} else if e.next++; e.next == e.keys {
+		if !e.Load {
+			key = e.rnd.Uint64() % e.Keys
+		} else if e.next++; e.next == e.Keys {
 			e.stop = true
 		}
-		if e.set {
+		if e.Set {
 			e.seq++
-			l.out = e.codec.appendSet(l.out, key, e.seq)
+			l.out = e.Codec.AppendSet(l.out, key, e.seq)
 		} else {
-			l.out = e.codec.appendGet(l.out, key)
+			l.out = e.Codec.AppendGet(l.out, key)
 		}
 		l.sent[(l.at+l.wait)%len(l.sent)] = now
 		l.wait++

@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ import (
 // clockTick is the unit of CPU time in /proc/PID/stat (USER_HZ, 100 on Linux; proc(5)).
 const clockTick = 10 * time.Millisecond
 
-// cpuTime returns the user and system time that a process has used.
-func cpuTime(pid int) (time.Duration, error) {
+// CPUTime returns the user and system time that a process has used.
+func CPUTime(pid int) (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
@@ -31,8 +31,8 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, nil
 }
 
-// ownCPU returns the CPU time of this process, the load generator.
-func ownCPU() time.Duration {
+// OwnCPU returns the CPU time of this process, the load generator.
+func OwnCPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		panic("BUG: getrusage: " + err.Error())
@@ -40,8 +40,8 @@ func ownCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// rss returns the resident memory of a process in bytes.
-func rss(pid int) (int64, error) {
+// RSS returns the resident memory of a process in bytes.
+func RSS(pid int) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
@@ -57,8 +57,8 @@ func rss(pid int) (int64, error) {
 
 const tmpfsMagic = 0x01021994 // statfs(2)
 
-// onDisk refuses a folder whose fsync costs nothing.
-func onDisk(dir string) error {
+// OnDisk refuses a folder whose fsync costs nothing.
+func OnDisk(dir string) error {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return err
@@ -72,9 +72,9 @@ func onDisk(dir string) error {
 // barePeriod is how long one measurement of bare fdatasync takes.
 const barePeriod = 700 * time.Millisecond
 
-// bareSync returns the median time of one write of 160 bytes and fdatasync, as
+// BareSync returns the median time of one write of 160 bytes and fdatasync, as
 // an append to a growing file and into a file that is allocated already.
-func bareSync(dir string) (appending, allocated time.Duration, err error) {
+func BareSync(dir string) (appending, allocated time.Duration, err error) {
 	for i, p := range []*time.Duration{&appending, &allocated} {
 		if *p, err = timeSync(filepath.Join(dir, fmt.Sprintf("bare-%d", i)), i == 1); err != nil {
 			return 0, 0, err
@@ -114,8 +114,8 @@ func timeSync(path string, allocated bool) (time.Duration, error) {
 	return took[len(took)/2], nil
 }
 
-// machine describes where this ran.
-func machine() string {
+// Machine describes where this ran.
+func Machine() string {
 	cpu := "unknown CPU"
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(b)) {
@@ -128,8 +128,8 @@ func machine() string {
 	return fmt.Sprintf("%s, %d cores, generator built with %s", cpu, runtime.NumCPU(), runtime.Version())
 }
 
-// loadAverage says how busy the machine was over the last 1, 5 and 15 minutes.
-func loadAverage() string {
+// LoadAverage says how busy the machine was over the last 1, 5 and 15 minutes.
+func LoadAverage() string {
 	b, _ := os.ReadFile("/proc/loadavg")
 	return strings.Join(strings.Fields(string(b))[:3], " ")
 }

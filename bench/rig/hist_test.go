@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"math"
@@ -7,21 +7,21 @@ import (
 )
 
 func TestHistQuantiles(t *testing.T) {
-	var a, b hist
+	var a, b Hist
 	for i := 1; i <= 100_000; i++ {
 		h := &a
 		if i%2 == 0 {
 			h = &b
 		}
-		h.add(time.Duration(i) * time.Microsecond)
+		h.Add(time.Duration(i) * time.Microsecond)
 	}
-	a.merge(&b)
-	if a.count != 100_000 || a.max != 100*time.Millisecond {
-		t.Fatalf("count %d, max %v", a.count, a.max)
+	a.Merge(&b)
+	if a.Count != 100_000 || a.Max != 100*time.Millisecond {
+		t.Fatalf("count %d, max %v", a.Count, a.Max)
 	}
 	for _, q := range []float64{0.01, 0.5, 0.99, 0.999} {
 		want := q * 100_000 * 1000
-		if got := float64(a.quantile(q)); math.Abs(got-want) > want*0.02 {
+		if got := float64(a.Quantile(q)); math.Abs(got-want) > want*0.02 {
 			t.Errorf("quantile %g = %v, want %v", q, time.Duration(got), time.Duration(want))
 		}
 	}

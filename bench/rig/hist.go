@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"math/bits"
@@ -8,10 +8,10 @@ import (
 // subBuckets splits every power of two, so a bucket is at most 1.6 % wide.
 const subBuckets = 64
 
-// hist counts latencies by their size. It is not safe for concurrent use.
-type hist struct {
-	count  int64
-	max    time.Duration
+// Hist counts latencies by their size. It is not safe for concurrent use.
+type Hist struct {
+	Count  int64
+	Max    time.Duration
 	bucket [64 * subBuckets]int64
 }
 
@@ -32,27 +32,27 @@ func lowest(i int) time.Duration {
 	return time.Duration(i%subBuckets+subBuckets) << shift
 }
 
-func (h *hist) add(d time.Duration) {
-	h.count++
-	h.max = max(h.max, d)
+func (h *Hist) Add(d time.Duration) {
+	h.Count++
+	h.Max = max(h.Max, d)
 	h.bucket[bucketOf(uint64(max(d, 0)))]++
 }
 
-func (h *hist) merge(o *hist) {
-	h.count += o.count
-	h.max = max(h.max, o.max)
+func (h *Hist) Merge(o *Hist) {
+	h.Count += o.Count
+	h.Max = max(h.Max, o.Max)
 	for i, n := range o.bucket {
 		h.bucket[i] += n
 	}
 }
 
-// quantile returns the latency that a share q of all stay below or at.
-func (h *hist) quantile(q float64) time.Duration {
-	rest := int64(q * float64(h.count))
+// Quantile returns the latency that a share q of all stay below or at.
+func (h *Hist) Quantile(q float64) time.Duration {
+	rest := int64(q * float64(h.Count))
 	for i, n := range h.bucket {
 		if rest -= n; rest < 0 {
 			return lowest(i)
 		}
 	}
-	return h.max
+	return h.Max
 }

@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"bufio"
@@ -37,7 +37,7 @@ const (
 // leanGRPC is one connection with many calls in flight.
 type leanGRPC struct {
 	net.Conn
-	job
+	Job
 	head  []byte // the encoded header fields of every call
 	rnd   *rand.PCG
 	out   []byte
@@ -46,16 +46,17 @@ type leanGRPC struct {
 	data  int64 // DATA frames seen; one a successful call
 	ends  int64
 	start time.Time
-	hist  hist
+	hist  Hist
 }
 
-func dialLean(j job, id uint64) (*leanGRPC, error) {
-	c, err := net.DialTimeout("tcp", j.addr, 5*time.Second)
+func dialLean(j Job, id uint64) (*leanGRPC, error) {
+	addr := j.Addrs[id%uint64(len(j.Addrs))]
+	c, err := net.DialTimeout("tcp", addr, 5*time.Second)
 	if err != nil {
 		return nil, err
 	}
 	path := "/etcdserverpb.KV/Range"
-	if j.set {
+	if j.Set {
 		path = "/etcdserverpb.KV/Put"
 	}
 	head := []byte{0x83, 0x86} // :method POST, :scheme http
@@ -64,13 +65,13 @@ func dialLean(j job, id uint64) (*leanGRPC, error) {
 		value string
 	}{
 		{[]byte{0x04}, path},                     // :path
-		{[]byte{0x01}, j.addr},                   // :authority
+		{[]byte{0x01}, addr},                     // :authority
 		{[]byte{0x0f, 0x10}, "application/grpc"}, // content-type
 		{[]byte{0x00, 2, 't', 'e'}, "trailers"},  // te
 	} {
 		head = append(append(append(head, f.name...), byte(len(f.value))), f.value...)
 	}
-	l := &leanGRPC{Conn: c, job: j, head: head, rnd: rand.NewPCG(j.seed, id), next: 1}
+	l := &leanGRPC{Conn: c, Job: j, head: head, rnd: rand.NewPCG(j.Seed, id), next: 1}
 	l.out = append(l.out, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"...)
 	l.frame(frameSettings, 0, 0, nil)
 	l.frame(8, 0, 0, binary.BigEndian.AppendUint32(nil, maxWindow-defaultWindow)) // WINDOW_UPDATE
@@ -85,11 +86,11 @@ func (l *leanGRPC) frame(kind, flags byte, stream uint32, payload []byte) {
 
 // call appends one request to what will be written.
 func (l *leanGRPC) call(now time.Duration) {
-	key := l.rnd.Uint64() % l.keys
+	key := l.rnd.Uint64() % l.Keys
 	msg := make([]byte, grpcPrefixBytes, 160)
-	msg = appendKey(append(msg, 0x0a, keyBytes), key) // field 1: key
-	if l.set {
-		msg = appendVal(append(msg, 0x12, valBytes), l.rnd.Uint64()) // field 2: value
+	msg = AppendKey(append(msg, 0x0a, KeyBytes), key) // field 1: key
+	if l.Set {
+		msg = AppendVal(append(msg, 0x12, ValBytes), l.rnd.Uint64()) // field 2: value
 	}
 	msg[grpcPrefixBytes-1] = byte(len(msg) - grpcPrefixBytes)
 	l.frame(frameHeaders, flagEndHeaders, l.next, l.head)
@@ -101,11 +102,11 @@ func (l *leanGRPC) call(now time.Duration) {
 func (l *leanGRPC) run(start time.Time) error {
 	defer l.Close()
 	l.start = start
-	for range l.shape.flight {
+	for range l.Shape.Flight {
 		l.call(time.Since(start))
 	}
 	r := bufio.NewReaderSize(l, 64<<10)
-	flight, end := l.shape.flight, l.warm+l.window
+	flight, end := l.Shape.Flight, l.Warm+l.Window
 	for flight > 0 {
 		if _, err := l.Write(l.out); err != nil {
 			return err
@@ -154,7 +155,7 @@ func (l *leanGRPC) read(r *bufio.Reader) (ended bool, err error) {
 			l.frame(frameSettings, flagAck, 0, nil)
 		}
 	case frameData:
-		if l.data++; !l.set && n < grpcPrefixBytes+keyBytes+valBytes {
+		if l.data++; !l.Set && n < grpcPrefixBytes+KeyBytes+ValBytes {
 			return false, fmt.Errorf("reply of %d bytes does not hold the value", n)
 		}
 	case frameHeaders:
@@ -165,22 +166,22 @@ func (l *leanGRPC) read(r *bufio.Reader) (ended bool, err error) {
 			return false, errors.New("a call ended without a message: it failed")
 		}
 		sent := l.sent[stream>>1%maxLeanConcurrent]
-		if now := time.Since(l.start); now > l.warm && now <= l.warm+l.window {
-			l.hist.add(now - sent)
+		if now := time.Since(l.start); now > l.Warm && now <= l.Warm+l.Window {
+			l.hist.Add(now - sent)
 		}
 		return true, nil
 	}
 	return false, nil
 }
 
-// runLean drives etcd's gRPC with one goroutine and one such connection each.
-func runLean(s *system, j job) (outcome, error) {
-	j.addr = s.ports[0]
-	links := make([]*leanGRPC, j.shape.conns)
+// RunLean performs the job on etcd's gRPC with the lean client: one goroutine a
+// connection.
+func RunLean(j Job) (Outcome, error) {
+	links := make([]*leanGRPC, j.Shape.Conns)
 	for i := range links {
 		l, err := dialLean(j, uint64(i))
 		if err != nil {
-			return outcome{}, err
+			return Outcome{}, err
 		}
 		defer l.Close()
 		links[i] = l
@@ -191,15 +192,15 @@ func runLean(s *system, j job) (outcome, error) {
 	for i, l := range links {
 		wg.Go(func() { errs[i] = l.run(start) })
 	}
-	time.Sleep(time.Until(start.Add(j.warm)))
-	j.begin()
-	time.Sleep(time.Until(start.Add(j.warm + j.window)))
-	j.end()
+	time.Sleep(time.Until(start.Add(j.Warm)))
+	j.Begin()
+	time.Sleep(time.Until(start.Add(j.Warm + j.Window)))
+	j.End()
 	wg.Wait()
-	out := outcome{took: j.window}
+	out := Outcome{Took: j.Window}
 	for _, l := range links {
-		out.lat.merge(&l.hist)
+		out.Lat.Merge(&l.hist)
 	}
-	out.ops = out.lat.count
+	out.Ops = out.Lat.Count
 	return out, errors.Join(errs...)
 }

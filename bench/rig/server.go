@@ -1,0 +1,219 @@
+package rig
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// StartLimit is how long a server may take until it serves, or until it has
+// stopped.
+const StartLimit = 3 * time.Minute
+
+// Process is a server that runs as a process of its own.
+type Process struct {
+	cmd  *exec.Cmd
+	log  *os.File
+	done chan struct{} // closed when it has ended
+}
+
+// Start starts a command that appends its output to the file log. It dies with
+// this process, however that ends.
+func Start(cmd *exec.Cmd, log string) (*Process, error) {
+	p := &Process{cmd: cmd, done: make(chan struct{})}
+	var err error
+	if p.log, err = os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = p.log, p.log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		p.log.Close()
+		return nil, err
+	}
+	go func() {
+		_ = cmd.Wait() // what it says about its end stands in its log
+		p.log.Close()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// PID returns its process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done returns a channel that is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Signal sends it a signal.
+func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal(sig) }
+
+// Stop sends it a signal and waits for its end, by force after StartLimit. The
+// error is nil if it had ended before.
+func (p *Process) Stop(sig syscall.Signal) error {
+	if err := p.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(StartLimit):
+	}
+	_ = p.Signal(syscall.SIGKILL)
+	<-p.done
+	return fmt.Errorf("process %d did not stop within %v of %v", p.PID(), StartLimit, sig)
+}
+
+// FreePorts returns n loopback addresses that nobody listened on a moment ago.
+func FreePorts(n int) ([]string, error) {
+	var addrs []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		addrs = append(addrs, l.Addr().String())
+	}
+	return addrs, nil
+}
+
+// DiskBytes returns the size of the files below a folder.
+func DiskBytes(dir string) int64 {
+	var sum int64
+	_ = filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {
+		if err == nil && !info.IsDir() {
+			sum += info.Size()
+		}
+		return nil
+	})
+	return sum
+}
+
+// Ask sends one request on a connection of its own and returns what came until
+// enough says that it is whole.
+func Ask(addr string, request []byte, enough func([]byte) (bool, error)) ([]byte, error) {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(StartLimit))
+	if _, err := c.Write(request); err != nil {
+		return nil, err
+	}
+	var got []byte
+	b := make([]byte, 64<<10)
+	for {
+		n, err := c.Read(b)
+		got = append(got, b[:n]...)
+		if done, bad := enough(got); done || bad != nil {
+			return got, bad
+		}
+		if err != nil {
+			return got, err
+		}
+	}
+}
+
+// AskKey reads key 0 through a codec.
+func AskKey(addr string, c Codec) error {
+	_, err := Ask(addr, c.AppendGet(nil, 0), func(b []byte) (bool, error) {
+		n, err := c.Reply(b, false)
+		return n > 0, err
+	})
+	return err
+}
+
+// MetricsPage reads a page of Prometheus metrics and adds up each name over its labels.
+func MetricsPage(addr string) (map[string]float64, error) {
+	r, err := http.Get("http://" + addr + "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if r.StatusCode != http.StatusOK {
+		return nil, errors.New("/metrics: " + r.Status)
+	}
+	m := map[string]float64{}
+	for line := range strings.Lines(string(b)) {
+		line = strings.TrimSpace(line)
+		at := strings.LastIndexByte(line, ' ')
+		if at < 0 || line[0] == '#' {
+			continue
+		}
+		name, _, _ := strings.Cut(line[:at], "{")
+		if v, err := strconv.ParseFloat(line[at+1:], 64); err == nil {
+			m[name] += v
+		}
+	}
+	return m, nil
+}
+
+// LiveGo returns the live heap of a Go server: the heap at which it collects
+// next is that much larger as GOGC says (https://go.dev/doc/gc-guide#GOGC; 100
+// where it is not told). Roots, which count too, are small here.
+func LiveGo(m map[string]float64) float64 {
+	gogc := Figure(m, "go_gc_gogc_percent")
+	if gogc < 0 {
+		gogc = 100
+	}
+	return Figure(m, "go_memstats_next_gc_bytes") / (1 + gogc/100)
+}
+
+// Figure returns the metric of that name, or -1.
+func Figure(m map[string]float64, name string) float64 {
+	if v, ok := m[name]; ok {
+		return v
+	}
+	return -1
+}
+
+// OutputLine runs a program that prints its version.
+func OutputLine(path string, args ...string) string {
+	b, err := exec.Command(path, args...).CombinedOutput()
+	if err != nil {
+		return err.Error()
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	return strings.TrimSpace(line)
+}
+
+// Build makes the skerry program of this repository in a folder, as a release is
+// built, and returns its path.
+func Build(dir string) (string, error) {
+	path := filepath.Join(dir, "skerry.bin")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./cmd/skerry")
+	mod, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the repository (run this in bench/): %w", err)
+	}
+	cmd.Dir = filepath.Dir(filepath.Dir(strings.TrimSpace(string(mod)))) // the module above bench
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build skerry: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// Need finds a program.
+func Need(program, debianPackage string) (string, error) {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return "", fmt.Errorf("%s is missing (Debian package %s), or leave it out with -systems", program, debianPackage)
+	}
+	return path, nil
+}
