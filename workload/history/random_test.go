@@ -307,7 +307,7 @@ var modes = []string{"register", "counter", "list", "set", "bank", "txn"}
 func TestRandomCorrect(t *testing.T) {
 	t.Parallel()
 	first := seed(t)
-	for i := range uint64(60) {
+	for i := range uint64(30) {
 		for _, mode := range modes {
 			ops := generate(rand.New(rand.NewPCG(first+i, 0)), mode, 100, 6, 0.05)
 			r := history.Check(t.Context(), ops, history.Options{Timeout: time.Minute})
