@@ -133,24 +133,26 @@ func (g *group) begin() error {
 
 // start opens the port to the other nodes and starts raft.
 func (g *group) start() error {
-	o := g.db.opts.Cluster
 	me, _ := g.view.Load().roster.node(g.self)
-	addr := cmpOr(o.Addr, me.Addr)
-	if addr == "" && o.Listener == nil {
+	o, err := g.db.opts.Cluster.recall(g.db.dir, g.self, me)
+	if err != nil {
+		return err
+	}
+	g.db.opts.Cluster = o
+	if o.Addr == "" && o.Listener == nil {
 		return engine.Errorf(engine.CodeInvalid, "node %d of a cluster needs an address for the other nodes", g.self)
 	}
 	g.started, g.learned = make(chan struct{}), map[uint64]string{}
 	g.ctx, g.stop = context.WithCancel(context.Background())
-	var err error
 	g.port, err = peer.Listen(g.db.id, peer.Options{
-		Addr: addr, Listener: o.Listener, Advertise: o.Advertise, Version: o.Version, Logger: g.db.opts.Logger,
+		Addr: o.Addr, Listener: o.Listener, Advertise: o.Advertise, Version: o.Version, Logger: g.db.opts.Logger,
 		Hello: func(h *peer.Hello) { h.Last = g.db.log.Durable() },
 		Check: g.check, Receive: g.message, Down: g.down, Snapshot: g.snapshot, Handle: g.handle, Explain: explain,
 	})
 	if err != nil {
 		return engine.Errorf(engine.CodeInvalid, "open the port to other nodes: %w", err)
 	}
-	g.want.Store(&nodeInfo{ID: g.self, Addr: cmpOr(o.Advertise, g.port.Addr()), HTTP: me.HTTP, RESP: me.RESP, Folder: g.db.id.Folder})
+	g.want.Store(&nodeInfo{ID: g.self, Addr: g.port.Addr(), HTTP: me.HTTP, RESP: me.RESP, Folder: g.db.id.Folder})
 	g.told(g.view.Load().roster)
 	g.ticker = time.NewTicker(or(o.Tick, DefaultTick))
 	node, err := raft.Start(raft.NodeConfig{
@@ -167,13 +169,6 @@ func (g *group) start() error {
 	close(g.started)
 	g.running.Go(g.keepAnnounced)
 	return nil
-}
-
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // message takes what another node sends.
@@ -213,13 +208,7 @@ func (g *group) check(h peer.Hello) error {
 	}
 	<-g.started
 	g.learn(h.Node, h.Addr)
-	for _, f := range g.node.Status().Followers {
-		if f.ID == h.Node && h.Last < f.Match {
-			return engine.Errorf(codeOld, "the data folder of node %d ends at log record %d, but it has acknowledged %d: it was put back to an older state and has lost writes; remove the node and join again with a new invitation",
-				h.Node, h.Last, f.Match)
-		}
-	}
-	return nil
+	return g.tooOld(h.Node, h.Last)
 }
 
 // Codes that only nodes tell each other.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -49,7 +51,8 @@ func InitCluster(ctx context.Context, dir, addr string, o Options) (*peer.Identi
 // RecoverCluster makes the data folder of a node whose cluster has lost its
 // majority the first node of a new cluster: with all that this node has, also
 // what may never have been acknowledged, and without what it never got. The
-// other nodes become strangers. It is for when nothing else is left.
+// other nodes become strangers. It is for when nothing else is left. addr is
+// where other nodes will reach it; "" is where they reached it until now.
 func RecoverCluster(ctx context.Context, dir, addr string, o Options) (*peer.Identity, Summary, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -61,6 +64,15 @@ func RecoverCluster(ctx context.Context, dir, addr string, o Options) (*peer.Ide
 	}
 	if db.id == nil {
 		return nil, Summary{}, errors.Join(engine.Errorf(engine.CodeInvalid, "%s is no node of a cluster", dir), db.closeOffline())
+	}
+	if addr == "" {
+		var known ClusterOptions
+		if known, err = known.recall(dir, db.id.Node, nodeInfo{}); err == nil && known.Addr == "" {
+			err = engine.Errorf(engine.CodeInvalid, "the address of node %d is not known", db.id.Node)
+		}
+		if addr = known.Addr; err != nil {
+			return nil, Summary{}, errors.Join(err, db.closeOffline())
+		}
 	}
 	state := db.snap.Load()
 	term, err := db.applyLog(state)
@@ -79,6 +91,94 @@ func RecoverCluster(ctx context.Context, dir, addr string, o Options) (*peer.Ide
 		(&group{db: db}).remember(db.snap.Load().roster)
 	}
 	return id, state.summary(), errors.Join(err, db.closeOffline())
+}
+
+// Invite gives out an invitation for the next node: text that is to be kept
+// secret. Only the folder where the cluster was begun can do that; it may be in
+// use.
+func Invite(dir string) ([]byte, error) {
+	id, err := loadNode(dir)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := readNodes(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read where the nodes are: %w", err)
+	}
+	var used []uint64
+	for _, n := range nodes {
+		used = append(used, n.ID)
+	}
+	text, err := id.Invite(used...)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, engine.Errorf(engine.CodeInvalid, "node %d cannot invite: the key of the cluster's CA, %s, is only in the folder where the cluster was begun",
+			id.Node, filepath.Join(clusterDir, "ca.key"))
+	}
+	return text, err
+}
+
+// Accept makes a data folder, new or empty, the node that an invitation is for,
+// and returns the node's id. A folder that is that node already is left as it is.
+func Accept(dir string, invitation []byte, o Options) (uint64, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return 0, err
+	}
+	within := filepath.Join(dir, clusterDir)
+	if _, err := peer.Load(within); err == nil {
+		return accepted(peer.Accept(within, invitation))
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return 0, engine.Errorf(engine.CodeInvalid, "%w", err)
+	}
+	db, err := openOffline(dir, o)
+	if err != nil {
+		return 0, err
+	}
+	if s := db.snap.Load(); s.pos != 0 || s.roster != nil || db.log.Last() != 0 {
+		return 0, errors.Join(engine.Errorf(engine.CodeInvalid, "%s has data of its own, which would be lost: a node that joins a cluster begins with a new folder", dir), db.closeOffline())
+	}
+	node, err := accepted(peer.Accept(within, invitation))
+	return node, errors.Join(err, db.closeOffline())
+}
+
+func accepted(id *peer.Identity, err error) (uint64, error) {
+	if err != nil {
+		return 0, engine.Errorf(engine.CodeInvalid, "%w", err)
+	}
+	return id.Node, nil
+}
+
+// MayJoin asks a cluster, whose nodes are at the addresses of join, whether it
+// would admit the node of a folder, which the others will reach at addr. If so
+// the folder remembers all these addresses for its first start.
+func MayJoin(ctx context.Context, dir, addr string, join []string, version string) error {
+	id, err := loadNode(dir)
+	if err != nil {
+		return err
+	}
+	client, own := peer.NewClient(id, version), nodeInfo{ID: id.Node, Addr: addr, Folder: id.Folder}
+	var errs []error
+	for _, at := range join {
+		var s ClusterStatus
+		err := remote(client.Call(ctx, at, 0, methodMayJoin, joining{nodeInfo: own, Last: math.MaxUint64}, nil))
+		if err == nil {
+			err = remote(client.Call(ctx, at, 0, methodStatus, nil, &s))
+		}
+		if err == nil {
+			nodes := []nodeInfo{own}
+			for _, n := range s.Nodes {
+				if n.ID != own.ID {
+					nodes = append(nodes, nodeInfo{ID: n.ID, Addr: n.Addr, HTTP: n.HTTP, RESP: n.RESP})
+				}
+			}
+			return writeNodes(dir, nodes)
+		}
+		if permanent(err, false) {
+			return err
+		}
+		errs = append(errs, err)
+	}
+	return engine.Errorf(engine.CodeNotLeader, "no node of the cluster could say whether it would admit this one: %w", errors.Join(errs...))
 }
 
 // openOffline opens a folder of either kind without starting anything.
