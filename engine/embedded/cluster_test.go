@@ -16,13 +16,13 @@ import (
 
 // trio is a cluster of nodes in one process, over real ports and files.
 type trio struct {
-	t     *testing.T
+	t     testing.TB
 	addrs map[uint64]string
 	dirs  map[uint64]string
 	dbs   map[uint64]*DB
 }
 
-func freeAddr(t *testing.T) string {
+func freeAddr(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -33,7 +33,7 @@ func freeAddr(t *testing.T) string {
 }
 
 // newTrio makes a cluster of n nodes, of which all have a vote.
-func newTrio(t *testing.T, n int) *trio {
+func newTrio(t testing.TB, n int) *trio {
 	t.Helper()
 	c := &trio{t, map[uint64]string{}, map[uint64]string{}, map[uint64]*DB{}}
 	c.dirs[1], c.addrs[1] = t.TempDir(), freeAddr(t)
