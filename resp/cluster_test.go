@@ -69,7 +69,10 @@ func TestClusterAnswers(t *testing.T) {
 		}
 		a.want("OK", "ASKING")
 	}
-	a := all.ask(1)
+}
+
+func TestSlots(t *testing.T) {
+	a := startNodes(t, 1, resp.Options{}).ask(1)
 	for key, slot := range map[string]string{"foo": "12182", "{user1000}.following": "3443", "foo{}{bar}": "8363", "foo{{bar}}zap": "4015", "foo{bar}{zap}": "5061", "123456789": "12739"} {
 		a.want(slot, "CLUSTER", "KEYSLOT", key)
 	}

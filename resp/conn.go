@@ -142,6 +142,9 @@ func (c *conn) serve() {
 	if c.dropOut || c.killed.Load() {
 		return
 	}
+	if c.cl.node && c.ending.Load() {
+		c.goodbye()
+	}
 	c.raw.wait()
 	if c.linger {
 		c.drain()

@@ -228,6 +228,31 @@ func TestLeaderChanges(t *testing.T) {
 	wg.Wait()
 }
 
+// TestLeaderLeaves stops the leader's face as a signal does, under load, before
+// and after the lead has gone to another node: no client of other nodes notices.
+func TestLeaderLeaves(t *testing.T) {
+	for name, leave := range map[string]func(all *nodes){
+		"handed over": func(all *nodes) { all.lead(3); all.list[0].stop() },
+		"just gone":   func(all *nodes) { all.list[0].stop(); all.lead(3) },
+		"gone before": func(all *nodes) { all.list[0].stop(); time.Sleep(200 * time.Millisecond); all.lead(3) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := startNodes(t, 3, resp.Options{})
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			for c := range 6 {
+				a := all.ask(c%2 + 2)
+				wg.Go(func() { appendNumbers(a, fmt.Sprint("log", c), stop) })
+			}
+			time.Sleep(50 * time.Millisecond)
+			leave(all)
+			time.Sleep(100 * time.Millisecond)
+			close(stop)
+			wg.Wait()
+		})
+	}
+}
+
 func appendNumbers(a *asker, key string, stop chan struct{}) {
 	acked := map[int]bool{}
 	n := 0

@@ -40,6 +40,13 @@ func (s *Server) newNodeConn(nc net.Conn) *conn {
 	return nil
 }
 
+// goodbye tells the other node that nothing more is run here: it takes this for
+// the reply to whatever it has sent meanwhile, and runs that elsewhere.
+func (c *conn) goodbye() {
+	c.fail(&c.out, len(c.out.Buf), engine.ErrNotLeader)
+	c.linger = c.flush()
+}
+
 // markCmd answers with the position that the commands since the last mark have
 // reached, 0 if they have done nothing, and the times of their writes in
 // microseconds, by which a change is known again.

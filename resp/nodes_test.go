@@ -42,6 +42,7 @@ type node struct {
 	port  net.Listener
 	srv   *resp.Server
 	stuck atomic.Bool // it does not get on
+	stop  func()      // ends its face as a signal does
 
 	// wrap, if not nil, stands between this node and the one that it dials.
 	wrap atomic.Pointer[func(net.Conn) net.Conn]
@@ -115,6 +116,7 @@ func (nd *node) serve(tb testing.TB, clients net.Listener, o resp.Options) {
 			tb.Errorf("ServeNode: %v", err)
 		}
 	})
+	nd.stop = cancel
 	tb.Cleanup(func() {
 		nd.srv.Close()
 		cancel()

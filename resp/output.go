@@ -112,7 +112,7 @@ func (o *outConn) waiting() int64 {
 
 // CloseWrite tells the peer that nothing more will come.
 func (o *outConn) CloseWrite() error {
-	if t, ok := o.Conn.(*net.TCPConn); ok {
+	if t, ok := o.Conn.(interface{ CloseWrite() error }); ok { // TCP, and TLS between nodes
 		return t.CloseWrite()
 	}
 	return nil

@@ -169,8 +169,8 @@ func (u *upstream) ping() bool {
 	if _, err := u.nc.Write(wire.AppendCommandStrings(nil, "PING")); err != nil {
 		return false
 	}
-	_, err := u.rd.Read()
-	return err == nil
+	v, err := u.rd.Read()
+	return err == nil && string(v.Str) == "PONG"
 }
 
 // encode makes out the commands of c's ops in [from, to), and a mark.

@@ -1,0 +1,92 @@
+package resp
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// TestNodeLimits: over the limits of connections between nodes they are refused,
+// and commands wait as for an election.
+func TestNodeLimits(t *testing.T) {
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	eng, err := embedded.Open(t.TempDir(), embedded.Options{Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { eng.Close() })
+	store, err := kv.New(eng, kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Its methods are not needed: nothing is dialled.
+	none := struct{ engine.Cluster }{}
+	srv, err := New(store, nil, Options{Logger: log, Cluster: none, ElectionWait: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	c := newConn(srv, ours, 1, false)
+	defer c.kill()
+	for range MaxUpstreams {
+		srv.ups.slots <- struct{}{}
+	}
+	if _, err := srv.ups.get(c, 2); engine.CodeOf(err) != engine.CodeNotLeader || !engine.Retryable(err) {
+		t.Errorf("over the limit of upstreams: %v", err)
+	}
+	for i := range int64(MaxNodeConns - 1) {
+		srv.nodeConns[-1-i] = nil
+	}
+	for _, want := range []bool{true, false} {
+		ours, theirs := net.Pipe()
+		c := srv.newNodeConn(ours)
+		if (c != nil) != want {
+			t.Fatalf("accepted: %v, want %v", c != nil, want)
+		}
+		if c == nil {
+			if _, err := theirs.Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("a refused connection: %v", err)
+			}
+		}
+		theirs.Close()
+	}
+}
+
+// TestHeldChanges: while a write is forwarded nobody knows whose a change is; it
+// is told afterwards, if it was another's.
+func TestHeldChanges(t *testing.T) {
+	x := newTrackerTest(t)
+	x.s.noloop = true
+	x.c.track.noloop, x.c.track.session = true, x.s
+	read := func() {
+		x.begin("k")
+		x.confirm("k", 1)
+	}
+	read()
+	x.c.track.hold()
+	x.change("k", 5)
+	x.want("a change while a write is forwarded", 0)
+	x.c.track.wroteMicro(5)
+	x.c.releaseHeld()
+	x.want("it was the connection's own", 0)
+	read()
+	x.c.track.hold()
+	x.change("k", 6)
+	x.c.releaseHeld()
+	x.want("it was another's", 1)
+	x.c.track.hold()
+	for i := range engine.Position(maxHeld + 1) {
+		read()
+		x.change("k", 10+i)
+	}
+	x.want("a change too many to be held", 1)
+	x.c.releaseHeld()
+	x.want("and those that were", maxHeld)
+}
