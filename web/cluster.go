@@ -19,45 +19,65 @@ func (x *exchange) othersLead() bool {
 	return s.Leader != s.Self
 }
 
-// atLeader has r answered by the node that leads, or by here if that is this
-// one. It waits for a leader, and asks again as long as it is certain that
-// nothing was done yet or that to do it again is safe.
-func (x *exchange) atLeader(r *http.Request, here func() error) error {
-	f := x.app.forward
-	if err := f.gate.enter("requests for the leader"); err != nil {
+// atLeader goes on with r after err, which is what a try on this node came to:
+// if another node must answer, or the same request may be made again, it is
+// made to whoever leads, until that is certain to be of no use.
+func (x *exchange) atLeader(r *http.Request, err error, here func() error) error {
+	if !x.again(r, err) {
 		return err
+	}
+	f := x.app.forward
+	if full := f.gate.enter("requests for the leader"); full != nil {
+		return x.orUnknown(err, full)
 	}
 	defer f.gate.leave()
 	wait, cancel := context.WithTimeout(r.Context(), f.wait)
 	defer cancel()
-	var unknown error // an earlier try may have been carried out
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		err := f.ask(wait, x, r, here)
-		switch {
-		case errors.Is(err, engine.ErrOutcomeUnknown):
-			if !x.repeatable(r) {
-				return err
-			}
-			unknown = err
-		case !errors.Is(err, engine.ErrNotLeader):
-			if err != nil && unknown != nil && r.Context().Err() != nil {
-				return unknown
-			}
-			return err
-		}
+	for pause := time.Duration(0); ; pause = min(2*pause+minPause, maxPause) {
 		select {
 		case <-time.After(pause):
-			continue
 		case <-wait.Done():
+			return x.orUnknown(err, f.noLeader(r))
 		}
-		switch {
-		case unknown != nil && !reads(r):
-			return unknown
-		case r.Context().Err() != nil:
-			return r.Context().Err()
+		next := f.ask(wait, x, r, here)
+		if !x.again(r, next) {
+			return x.orUnknown(err, next)
 		}
-		return engine.Errorf(engine.CodeNotLeader, "no node led for %v; nothing was written", f.wait)
+		err = x.orUnknown(err, next)
 	}
+}
+
+// again reports whether r may be tried again after err.
+func (x *exchange) again(r *http.Request, err error) bool {
+	switch engine.CodeOf(err) {
+	case engine.CodeNotLeader:
+		return true
+	case engine.CodeOutcomeUnknown:
+		return x.repeatable(r)
+	}
+	return false
+}
+
+// orUnknown is what a request has come to by a try that ended with next, after
+// one that ended with err: if the outcome of that one is unknown, it stays so
+// until a leader has looked for what is remembered of it.
+func (x *exchange) orUnknown(err, next error) error {
+	if !errors.Is(err, engine.ErrOutcomeUnknown) {
+		return next
+	}
+	switch engine.CodeOf(next) {
+	case engine.CodeNotLeader, engine.CodeQueueFull, engine.CodeClosed, engine.CodeInternal:
+		return err // the last one is also what a client has that is gone
+	}
+	return next
+}
+
+// noLeader is why r is given up.
+func (f *forwarder) noLeader(r *http.Request) error {
+	if err := r.Context().Err(); err != nil {
+		return err
+	}
+	return engine.Errorf(engine.CodeNotLeader, "no node led for %v; nothing was written", f.wait)
 }
 
 // ask makes one try to have r answered by whoever leads.

@@ -19,13 +19,14 @@ const keyMethods = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
 // leads, that one answers.
 func (a *app) db(x *exchange, r *http.Request, key string) error {
 	err := a.dbHere(x, r, key)
-	if a.forward == nil || x.fromNode || engine.CodeOf(err) != engine.CodeNotLeader {
+	if a.forward == nil || x.fromNode {
 		return err
 	}
-	return x.atLeader(r, func() error { return a.dbHere(x, r, key) })
+	return x.atLeader(r, err, func() error { return a.dbHere(x, r, key) })
 }
 
-// dbHere is db on this node. It may be called again if it returned ErrNotLeader.
+// dbHere is db on this node. It may be called again if it returned ErrNotLeader,
+// or ErrOutcomeUnknown for what is repeatable.
 func (a *app) dbHere(x *exchange, r *http.Request, key string) error {
 	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if key == "" && (reading || r.Method == http.MethodOptions) {

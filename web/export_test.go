@@ -26,3 +26,9 @@ func TagsHold(lines []string, rev kv.Revision) (holds, ok bool) {
 	l, err := parseTags("If-Match", lines)
 	return l.holds(rev, false), err == nil
 }
+
+// LimitForwards sets what MaxForwards and LeaderTimeout are for f.
+func LimitForwards(f *Face, most int32, answer time.Duration) {
+	f.app.forward.gate.max = most
+	f.app.forward.transport.ResponseHeaderTimeout = answer
+}

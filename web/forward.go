@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -14,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -99,29 +99,44 @@ func (f *forwarder) dial(ctx context.Context, _, addr string) (net.Conn, error) 
 	return &nodeConn{Conn: conn}, nil
 }
 
-// nodeConn is a connection to another node that can tell whether anything of a
-// request was written to it, and make sure that nothing is from then on.
+// nodeConn is a connection to another node that can tell how much was written to
+// it, and make sure that nothing is from then on.
 type nodeConn struct {
 	net.Conn
-	written atomic.Int64 // bytes handed to Conn; negative: no more may be
+	mu      sync.Mutex // guards what follows; held across a write, of NodeStall at most
+	written int64
+	over    bool
 }
 
-// Write implements net.Conn. The bytes count as sent before they are.
+// Write implements net.Conn.
 func (c *nodeConn) Write(p []byte) (int, error) {
-	if c.written.Add(int64(len(p))) < 0 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
 		return 0, net.ErrClosed
 	}
 	if err := c.SetWriteDeadline(time.Now().Add(NodeStall)); err != nil {
 		return 0, err
 	}
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	c.written += int64(n)
+	return n, err
+}
+
+// sent returns how many bytes were written.
+func (c *nodeConn) sent() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.written
 }
 
 // shut lets nothing more be written and returns how many bytes were.
 func (c *nodeConn) shut() int64 {
-	n := c.written.Or(math.MinInt64)
-	c.Close() // it is broken already or will never be used again
-	return n & math.MaxInt64
+	c.Close() // ends a write that stands still; the connection is broken anyway
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	return c.written
 }
 
 // gatheredBody is a request's body that is in memory. The transport may read it
@@ -155,7 +170,7 @@ type attempt struct {
 
 func (t *attempt) got(i httptrace.GotConnInfo) {
 	if c, ok := i.Conn.(*nodeConn); ok {
-		t.conn, t.before = c, c.written.Load()
+		t.conn, t.before = c, c.sent()
 	}
 }
 
@@ -185,6 +200,8 @@ func (f *forwarder) pass(x *exchange, r *http.Request, leader uint64) error {
 	defer resp.Body.Close()
 	begun, err := refusedBy(resp)
 	switch {
+	case begun == nil && err != nil: // the answer broke off, of which the client has nothing yet
+		return f.failed(r, leader, &t, err)
 	case errors.Is(err, engine.ErrNotLeader):
 		f.count("refused")
 		return err
@@ -266,14 +283,18 @@ func dropHopByHop(h http.Header) {
 }
 
 // refusedBy looks into the answers that can mean that another node should be
-// asked. What it has read of the body is in begun.
+// asked: then err is ErrNotLeader or ErrOutcomeUnknown. What it has read of the
+// body is in begun, which is nil if err is that of reading it.
 func refusedBy(resp *http.Response) (begun []byte, err error) {
 	if resp.StatusCode < 500 || resp.Header.Get("Content-Type") != problemType {
 		return nil, nil
 	}
 	begun, err = io.ReadAll(io.LimitReader(resp.Body, MaxProblemBytes))
+	if err != nil {
+		return nil, err
+	}
 	var p Problem
-	if err != nil || json.Unmarshal(begun, &p) != nil {
+	if json.Unmarshal(begun, &p) != nil {
 		return begun, nil
 	}
 	switch p.Code {

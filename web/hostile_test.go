@@ -177,10 +177,10 @@ func TestBufferLimit(t *testing.T) {
 	}
 }
 
-// eventually tries for 5 s.
+// eventually tries for 20 s.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s is refused", what)
 		}

@@ -38,8 +38,9 @@ type node struct {
 	id   uint64
 	peer net.Listener
 	face *web.Face
-	// update, if set, is called in place of the engine's Update.
+	// update and view, if set, are called in place of the engine's Update and View.
 	update func(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error)
+	view   func(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error)
 }
 
 func (n *node) State() engine.ClusterState {
@@ -105,6 +106,23 @@ func (c *cluster) via(fn func(ctx context.Context, to uint64) (net.Conn, error))
 	c.dial = fn
 }
 
+// scripted lets the first connections between nodes end in scripts, one each,
+// and all further ones in the real node.
+func (c *cluster) scripted(scripts ...func(conn net.Conn)) {
+	var mu sync.Mutex
+	c.via(func(ctx context.Context, to uint64) (net.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(scripts) == 0 {
+			return c.reach(ctx, to)
+		}
+		here, there := net.Pipe()
+		go scripts[0](there)
+		scripts = scripts[1:]
+		return here, nil
+	})
+}
+
 // replica is the engine as one node has it.
 type replica struct {
 	engine.Engine
@@ -119,6 +137,13 @@ func (r *replica) Update(ctx context.Context, fn func(engine.Tx) error) (engine.
 		return r.n.update(ctx, fn)
 	}
 	return r.Engine.Update(ctx, fn)
+}
+
+func (r *replica) View(ctx context.Context, read engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	if r.n.view != nil {
+		return r.n.view(ctx, read, fn)
+	}
+	return r.Engine.View(ctx, read, fn)
 }
 
 // serveCluster starts nodes 1 … n, of which node 1 leads.
