@@ -39,7 +39,7 @@ var law = map[string]may{
 	"engine/enginetest": {code: "engine workload", tests: "engine/embedded"},
 
 	// engines
-	"engine/embedded": {code: "engine btree journal peer raft", tests: "engine/enginetest journal/memfs workload"},
+	"engine/embedded": {code: "engine btree journal peer raft", tests: "engine/enginetest journal/memfs workload workload/history google.golang.org/protobuf/proto"},
 
 	// flow and capabilities; their tests run on a real engine
 	"feed": {code: "engine", tests: "engine/embedded"},

@@ -338,6 +338,7 @@ func (c *Core) Saved(s *Save) []*Message {
 		}
 	}
 	s.responses = nil
+	c.applied = max(c.applied, s.Snapshot.GetMetadata().GetIndex())
 	return out
 }
 

@@ -273,6 +273,7 @@ func (n *Node) handle(e *event) {
 		for _, s := range e.saved {
 			n.core.Saved(s)
 		}
+		n.reads.applied(n.core.applied) // a snapshot also counts
 	case e.applied != nil:
 		if role := n.core.Applied(e.applied); role != nil {
 			n.tasks.push(task{role: role})
@@ -347,7 +348,7 @@ func (n *Node) stream(m *Message) error {
 		return err
 	}
 	defer r.Close()
-	m.Snapshot = base.pb(nil)
+	Attach(m, base)
 	msg, err := proto.Marshal(m)
 	if err != nil {
 		return err

@@ -339,6 +339,9 @@ func (b Base) pb(data []byte) *raftpb.Snapshot {
 	}}
 }
 
+// Attach has a message of a snapshot say which one goes with it.
+func Attach(m *Message, b Base) { m.Snapshot = b.pb(nil) }
+
 // BaseOf returns the state that a message brings, and what its sender called it.
 func BaseOf(s *raftpb.Snapshot) (Base, []byte) {
 	m := s.GetMetadata()

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,8 @@ type group struct {
 
 	peersMu sync.Mutex // guards learned, and the order in which the port is told
 	learned map[uint64]string
+
+	received atomic.Uint64 // snapshots of other nodes, since the start
 
 	saveMu sync.Mutex // one snapshot is put in place at a time: an own one, or a received one
 }
@@ -237,15 +240,43 @@ type fileReader struct {
 	io.Closer
 }
 
-// receivedName is where a snapshot of another node is put until it is installed.
-func (g *group) receivedName() string {
-	return filepath.Join(g.db.dir, snapshotDir, "received.tmp")
+// receivedPrefix begins the name of a snapshot of another node until it is
+// installed. The index that it ends with follows, and a number: several can come
+// in at once, and one can come while another waits to be installed.
+const receivedPrefix = "received-"
+
+func (g *group) receivedName(index uint64) string {
+	name := fmt.Sprintf("%s%020d-%d.tmp", receivedPrefix, index, g.received.Add(1))
+	return filepath.Join(g.db.dir, snapshotDir, name)
+}
+
+// removeReceived removes snapshots of other nodes that raft will not have
+// installed any more, as the state is newer.
+func (g *group) removeReceived() error {
+	g.db.exec.mu.Lock()
+	at := g.db.exec.at.index
+	g.db.exec.mu.Unlock()
+	dir := filepath.Join(g.db.dir, snapshotDir)
+	names, err := g.db.opts.FS.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, receivedPrefix) && name < fmt.Sprintf("%s%020d", receivedPrefix, at+1) {
+			if err := g.db.opts.FS.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // receive puts a snapshot that another node sends on disk and checks it. The
 // result is what Install must be told.
 func (g *group) receive(r io.Reader) ([]byte, error) {
-	name := g.receivedName()
+	if err := g.removeReceived(); err != nil {
+		return nil, fileError("remove old snapshots of other nodes", err)
+	}
 	sr, err := journal.NewSnapshotReader(r)
 	if err != nil {
 		return nil, fileError("read a snapshot of another node", err)
@@ -257,6 +288,7 @@ func (g *group) receive(r io.Reader) ([]byte, error) {
 	if h.roster == nil {
 		return nil, engine.Errorf(engine.CodeCorrupt, "the snapshot of another node does not say who is a member")
 	}
+	name := g.receivedName(h.index)
 	err = journal.WriteSnapshot(g.db.opts.FS, name, sr.Meta, func(w io.Writer) error {
 		_, err := io.Copy(w, sr)
 		return errors.Join(err, sr.Close())
@@ -317,7 +349,7 @@ func (g *group) read(ctx context.Context) error {
 
 // confirmedAt notes that the state holds all that was committed at t.
 func (g *group) confirmedAt(t time.Time) {
-	at := int64(t.Sub(g.db.began))
+	at := int64(t.Sub(g.db.began)) // more than 0 but for the very first moment, which is as well forgotten
 	for {
 		last := g.fresh.Load()
 		if at <= last || g.fresh.CompareAndSwap(last, at) {
@@ -326,5 +358,12 @@ func (g *group) confirmedAt(t time.Time) {
 	}
 }
 
-// freshAt is the newest time whose commits the state surely holds.
-func (g *group) freshAt() time.Time { return g.db.began.Add(time.Duration(g.fresh.Load())) }
+// freshAt is the newest time whose commits the state surely holds; the zero time
+// as long as no read was confirmed since the start.
+func (g *group) freshAt() time.Time {
+	fresh := g.fresh.Load()
+	if fresh == 0 {
+		return time.Time{}
+	}
+	return g.db.began.Add(time.Duration(fresh))
+}

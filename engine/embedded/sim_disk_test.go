@@ -1,0 +1,211 @@
+package embedded
+
+import (
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/raft"
+)
+
+// What raft.Node's disk goroutine does, and its reads.
+
+func (n *simNode) diskTakes() time.Duration {
+	return n.slow + n.w.between(50*time.Microsecond, n.w.plan.diskDelay)
+}
+
+// save begins to make durable what waits, if that is not being done.
+func (n *simNode) save() {
+	if n.saving || len(n.saves) == 0 {
+		return
+	}
+	n.saving = true
+	n.after(n.w.between(0, time.Millisecond), func() {
+		k := 1
+		for k < len(n.saves) && n.saves[k].Snapshot == nil {
+			k++
+		}
+		group := n.saves[:k:k]
+		n.saves = n.saves[k:]
+		if planted("ack-before-fsync") {
+			n.answer(group)
+		}
+		if s := group[0].Snapshot; s != nil {
+			n.do(simTask{fn: func() { n.install(group) }})
+			return
+		}
+		n.write(group)
+	})
+}
+
+// install has the snapshot of the first Save taken over, in the applying
+// goroutine.
+func (n *simNode) install(group []*raft.Save) {
+	base, file := raft.BaseOf(group[0].Snapshot)
+	n.w.logf("n%d installs %+v", n.id, base)
+	if err := n.db.group.Install(base, file); err != nil {
+		n.db.group.Fail(err)
+		return
+	}
+	n.w.truth.install(n, base)
+	n.installed(group, base)
+}
+
+// installed tells the log; it waits while the disk is full.
+func (n *simNode) installed(group []*raft.Save, base raft.Base) {
+	err := n.db.group.store.Installed(base)
+	if err == nil {
+		n.after(n.diskTakes(), func() { n.write(group) })
+		return
+	}
+	n.tryAgain(err, func() { n.installed(group, base) })
+}
+
+// write hands a group to the log, and sync makes it durable.
+func (n *simNode) write(group []*raft.Save) {
+	for _, s := range group {
+		if err := n.db.group.store.Append(s); err != nil {
+			n.tryAgain(err, func() { n.write(group) })
+			return
+		}
+	}
+	n.after(n.diskTakes(), func() { n.sync(group) })
+}
+
+func (n *simNode) sync(group []*raft.Save) {
+	if err := n.db.group.store.Sync(group...); err != nil {
+		n.tryAgain(err, func() { n.write(group) })
+		return
+	}
+	n.full = false
+	if !planted("ack-before-fsync") {
+		n.answer(group)
+	}
+	n.post(func() {
+		for _, s := range group {
+			n.core.Saved(s)
+		}
+		n.appliedReads()
+	})
+	n.saving = false
+	n.save()
+}
+
+// tryAgain does so when the disk is full; after any other error the node stops.
+func (n *simNode) tryAgain(err error, again func()) {
+	n.w.logf("n%d cannot save: %v", n.id, err)
+	if engine.CodeOf(err) == engine.CodeDiskFull && !n.limited {
+		n.w.violated("node %d says that its disk is full: %v", n.id, err)
+	}
+	if !n.db.group.Temporary(err) {
+		n.db.group.Fail(err)
+		return
+	}
+	n.full = true
+	n.after(200*time.Millisecond, again)
+}
+
+// answer sends what other nodes wait for.
+func (n *simNode) answer(group []*raft.Save) {
+	for _, s := range group {
+		for _, m := range s.Others(n.id) {
+			n.send(m)
+		}
+	}
+}
+
+// simReads is raft.Node's reads.
+type simReads struct {
+	waiting []*simRead
+	asked   []*simRead
+	id      uint64
+	age     int
+	late    []simLate
+}
+
+type simLate struct {
+	index uint64
+	waits []*simRead
+}
+
+type simRead struct {
+	term uint64
+	done func(error)
+}
+
+func (r *simReads) lost() {
+	r.waiting = append(r.waiting, r.asked...)
+	r.asked = nil
+}
+
+// Confirm implements proposer.
+func (n *simNode) Confirm(term uint64, done func(error)) {
+	n.post(func() {
+		n.reads.waiting = append(n.reads.waiting, &simRead{term, func(err error) {
+			n.do(simTask{fn: func() { done(err) }})
+		}})
+	})
+}
+
+// ask asks for what a linearizable View waits for.
+func (n *simNode) ask(done func(error)) {
+	n.post(func() {
+		n.reads.waiting = append(n.reads.waiting, &simRead{0, func(err error) {
+			n.after(n.w.between(0, 2*time.Millisecond), func() { done(err) })
+		}})
+	})
+}
+
+func (n *simNode) askReads() {
+	r := &n.reads
+	if len(r.asked) > 0 || len(r.waiting) == 0 {
+		return
+	}
+	role := n.core.Role()
+	for _, w := range r.waiting {
+		if w.term != 0 && (!role.Leads || role.Term != w.term) {
+			w.done(raft.ErrNotLeader)
+		} else {
+			r.asked = append(r.asked, w)
+		}
+	}
+	r.waiting = nil
+	if len(r.asked) > 0 {
+		r.id++
+		r.age = 0
+		n.core.ReadIndex(r.id)
+	}
+}
+
+func (n *simNode) confirmedRead(a raft.Read) {
+	r := &n.reads
+	if a.ID != r.id || len(r.asked) == 0 {
+		return
+	}
+	r.late = append(r.late, simLate{a.Index, r.asked})
+	r.asked = nil
+	n.appliedReads()
+}
+
+func (n *simNode) appliedReads() {
+	r := &n.reads
+	applied := n.core.Status().Applied
+	var keep []simLate
+	for _, l := range r.late {
+		if l.index > applied {
+			keep = append(keep, l)
+			continue
+		}
+		for _, w := range l.waits {
+			w.done(nil)
+		}
+	}
+	r.late = keep
+}
+
+func (n *simNode) tickReads() {
+	if r := &n.reads; len(r.asked) > 0 {
+		if r.age++; r.age >= 4 {
+			r.lost()
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package embedded
+
+import (
+	"slices"
+	"time"
+
+	"github.com/skerrydb/skerry/raft"
+)
+
+// simFault is something that goes wrong, or a change that is made by somebody.
+type simFault struct {
+	name string
+	odds int // of 10: how often a run has it
+	do   func(*world)
+}
+
+var simFaults = []simFault{
+	{"loss", 6, lossyNet},
+	{"cut", 6, cutNet},
+	{"isolate", 5, isolateLeader},
+	{"one way", 4, cutOneWay},
+	{"crash", 7, crashSome},
+	{"crash within", 5, crashWithin},
+	{"crash all", 2, crashAll},
+	{"slow disk", 4, slowDisk},
+	{"full disk", 3, fullDisk},
+	{"failed sync", 3, failSync},
+	{"clock", 4, jumpClock},
+	{"drift", 3, drift},
+	{"transfer", 5, transferLead},
+	{"members", 5, changeMembers},
+	{"lag", 4, leaveBehind},
+}
+
+// schedule plans the faults of a run.
+func (p *plan) schedule(w *world) {
+	if len(p.faults) == 0 {
+		return
+	}
+	var next func()
+	next = func() {
+		if w.healed {
+			return
+		}
+		f := p.faults[w.rng.IntN(len(p.faults))]
+		w.logf("fault: %s", f.name)
+		f.do(w)
+		w.after(w.between(p.faultEvery/10, 2*p.faultEvery), next)
+	}
+	w.after(w.between(500*time.Millisecond, 4*time.Second), next)
+}
+
+// soon undoes a fault after a while.
+func (w *world) soon(least, most time.Duration, undo func()) { w.after(w.between(least, most), undo) }
+
+func (w *world) someNode() *simNode { return w.nodes[w.rng.IntN(len(w.nodes))] }
+
+// leader returns a node that leads, or any.
+func (w *world) leader() *simNode {
+	for _, n := range w.nodes {
+		if n.up && n.core.Role().Leads {
+			return n
+		}
+	}
+	return w.someNode()
+}
+
+func lossyNet(w *world) {
+	t := &w.net
+	t.loss, t.twice, t.late = w.rng.Float64()*0.3, w.rng.Float64()*0.2, w.rng.Float64()*0.3
+	t.slow = w.between(20*time.Millisecond, 3*time.Second)
+	w.soon(time.Second, 5*time.Second, func() { t.loss, t.twice, t.late = 0.01, 0.01, 0.02 })
+}
+
+func (t *simNet) set(cut bool, apart func(from, to int) bool) {
+	for from := range t.cut {
+		for to := range t.cut {
+			if from != to && apart(from, to) {
+				t.cut[from][to] = cut
+			}
+		}
+	}
+}
+
+func (w *world) cutFor(apart func(from, to int) bool) {
+	w.net.set(true, apart)
+	w.soon(200*time.Millisecond, 6*time.Second, func() { w.net.set(false, apart) })
+}
+
+func cutNet(w *world) {
+	side := w.rng.IntN(1 << len(w.nodes))
+	w.cutFor(func(from, to int) bool { return side>>from&1 != side>>to&1 })
+}
+
+func isolateLeader(w *world) {
+	alone := int(w.leader().id) - 1
+	w.cutFor(func(from, to int) bool { return from == alone || to == alone })
+}
+
+func cutOneWay(w *world) {
+	who, hears := w.rng.IntN(len(w.nodes)), w.chance(0.5)
+	if w.chance(0.5) {
+		who = int(w.leader().id) - 1
+	}
+	w.cutFor(func(from, to int) bool { return hears && from == who || !hears && to == who })
+}
+
+func (w *world) crash(n *simNode, power bool, most time.Duration) {
+	n.end(power)
+	w.soon(20*time.Millisecond, most, n.start)
+}
+
+func crashSome(w *world) {
+	n := w.someNode()
+	if w.chance(0.4) {
+		n = w.leader()
+	}
+	w.crash(n, w.chance(0.7), 4*time.Second)
+	if w.chance(0.3) {
+		w.crash(w.someNode(), w.chance(0.7), 4*time.Second)
+	}
+}
+
+// crashWithin has the power fail after a few more writes to the disk.
+func crashWithin(w *world) {
+	n := w.someNode()
+	if n.up {
+		n.harmed = true
+		n.fs.StopAfter(1 + w.rng.IntN(12))
+	}
+}
+
+func crashAll(w *world) {
+	power := w.chance(0.7)
+	for _, n := range w.nodes {
+		w.crash(n, power, 2*time.Second)
+	}
+}
+
+func slowDisk(w *world) {
+	n := w.someNode()
+	n.slow = w.between(20*time.Millisecond, time.Second)
+	w.soon(500*time.Millisecond, 5*time.Second, func() { n.slow = 0 })
+}
+
+func fullDisk(w *world) {
+	n := w.someNode()
+	if w.chance(0.3) {
+		n = w.leader()
+	}
+	if !n.up {
+		return
+	}
+	n.limited = true
+	n.fs.LimitSpace(int64(w.rng.IntN(6 << 10)))
+	life := n.life
+	w.soon(500*time.Millisecond, 8*time.Second, func() {
+		if n.life == life {
+			n.fs.LimitSpace(-1)
+			n.after(500*time.Millisecond, func() { n.limited = false })
+		}
+	})
+}
+
+func failSync(w *world) {
+	if n := w.someNode(); n.up {
+		n.harmed = true
+		n.fs.FailSync(1 + w.rng.IntN(5))
+	}
+}
+
+func jumpClock(w *world) {
+	n := w.someNode()
+	n.wall += w.between(0, time.Hour)
+	if w.chance(0.5) {
+		n.wall -= w.between(0, 2*time.Hour)
+	}
+}
+
+func drift(w *world) {
+	n := w.someNode()
+	n.rate = 0.6 + w.rng.Float64()
+	w.soon(time.Second, 6*time.Second, func() { n.rate = 1 })
+}
+
+func transferLead(w *world) {
+	n := w.leader()
+	if !n.up {
+		return
+	}
+	to := uint64(w.rng.IntN(len(w.nodes) + 1))
+	n.post(func() { n.core.Transfer(to) })
+}
+
+// leaveBehind keeps a node from hearing anything while the others go on and
+// forget their logs.
+func leaveBehind(w *world) {
+	who := w.rng.IntN(len(w.nodes))
+	w.cutFor(func(_, to int) bool { return to == who })
+	for _, n := range w.nodes {
+		n.after(w.between(time.Second, 3*time.Second), func() {
+			_, err := n.db.saveSnapshot()
+			w.logf("n%d saves a snapshot: %v", n.id, err)
+		})
+	}
+}
+
+// changeMembers asks the leader for a change: a new node, one less, or both.
+func changeMembers(w *world) {
+	n := w.leader()
+	if !n.up || !n.core.Role().Ready {
+		return
+	}
+	r := n.db.exec.at.roster
+	voters := r.Members.Voters
+	var spare []*simNode
+	for _, m := range w.nodes {
+		if !m.gone && !r.Members.Has(m.id) && !slices.Contains(r.Removed, m.id) {
+			spare = append(spare, m)
+		}
+	}
+	var steps []raft.Step
+	var context []byte
+	if len(spare) > 0 && w.chance(0.6) {
+		m := spare[w.rng.IntN(len(spare))]
+		steps = append(steps, raft.Step{Op: raft.AddLearner, Node: m.id})
+		context = simInfo(m.id).note()
+		w.after(w.between(0, time.Second), m.start)
+	}
+	if len(voters) > 3 && w.chance(0.7) || len(voters) == 3 && w.chance(0.2) {
+		steps = append(steps, raft.Step{Op: raft.Remove, Node: voters[w.rng.IntN(len(voters))]})
+	}
+	if len(r.Members.Learners) > 0 && w.chance(0.2) {
+		steps = append(steps, raft.Step{Op: raft.Remove, Node: r.Members.Learners[0]})
+	}
+	if len(steps) == 0 {
+		return
+	}
+	n.post(func() {
+		err := n.core.ProposeChange(steps, context)
+		w.logf("n%d proposes %v: %v", n.id, steps, err)
+	})
+}

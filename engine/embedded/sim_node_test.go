@@ -1,0 +1,400 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
+	"github.com/skerrydb/skerry/journal/memfs"
+	"github.com/skerrydb/skerry/raft"
+)
+
+// simDir is every node's data folder, each on its own disk.
+const simDir = "node"
+
+// simNode is one machine: its disk and its clock, and while it is up its
+// program. It does with events what raft.Node does with goroutines, in the same
+// order.
+type simNode struct {
+	w    *world
+	id   uint64
+	fs   *memfs.FS
+	wall time.Duration // what its clock is ahead
+	rate float64       // of its ticks, 1 is right
+	slow time.Duration // what its disk takes more
+
+	up      bool
+	life    int  // grows at every start and end: plans of an earlier one are void
+	harmed  bool // a fault of its disk is planned or was
+	limited bool // its disk has little room
+	gone    bool // removed from the cluster: it does not come back
+
+	db      *DB
+	core    *raft.Core
+	inbox   []func() // for the stepping goroutine
+	woken   bool
+	saves   []*raft.Save
+	saving  bool
+	full    bool
+	stalled int
+	tasks   []simTask // for the applying goroutine
+	busy    bool
+	reads   simReads
+	sending map[uint64]bool
+	viewing *simView // the View that runs now
+	calls   []*simOp // that are not answered
+}
+
+// simTask is something for the applying goroutine; one field is set.
+type simTask struct {
+	apply *raft.Apply
+	role  *raft.Role
+	fn    func()
+}
+
+func newSimNode(w *world, id uint64) *simNode {
+	return &simNode{w: w, id: id, fs: memfs.New(w.rng.Uint64()), rate: 1, wall: w.between(0, time.Minute)}
+}
+
+// found puts the beginning of the cluster on the node's disk.
+func (n *simNode) found(voters int) {
+	r := &roster{}
+	for id := range voters {
+		r.Members.Voters = append(r.Members.Voters, uint64(id+1))
+		r.Nodes = append(r.Nodes, simInfo(uint64(id+1)))
+	}
+	s := n.w.truth.initial(r)
+	err := errors.Join(makeFolders(n.fs, simDir), journal.WriteSnapshot(n.fs, snapshotName(simDir, 1), s.head(), s.writePairs))
+	if err != nil {
+		panic(err)
+	}
+}
+
+func simInfo(id uint64) nodeInfo { return nodeInfo{ID: id, Addr: string(rune('a' + id))} }
+
+// start starts the node's program. What it cannot open it tries again.
+func (n *simNode) start() {
+	if n.up || n.gone {
+		return
+	}
+	n.life++
+	n.inbox, n.woken, n.saves, n.saving, n.full, n.stalled = nil, false, nil, false, false, 0
+	n.tasks, n.busy, n.reads, n.sending, n.calls = nil, false, simReads{}, map[uint64]bool{}, nil
+	db, err := Open(simDir, n.options())
+	if err != nil {
+		n.w.logf("n%d does not start: %v", n.id, err)
+		if !n.harmed && !n.limited {
+			n.w.violated("node %d does not start: %v", n.id, err)
+		}
+		n.up = true // half
+		n.end(n.w.chance(0.5))
+		n.w.after(n.w.between(0, time.Second), n.start)
+		return
+	}
+	n.up, n.db = true, db
+	n.w.logf("n%d starts at position %d, index %d", n.id, db.durable.Load(), db.exec.at.index)
+	n.w.truth.started(n)
+	n.after(n.tickAfter(), n.tick)
+	n.after(n.w.between(0, 2*time.Second), n.keepHouse)
+	n.post(func() {})
+}
+
+func (n *simNode) options() Options {
+	logger := slog.New(slog.DiscardHandler)
+	if n.w.trace != nil {
+		logger = slog.New(slog.NewTextHandler(n.w.trace, &slog.HandlerOptions{
+			Level:       slog.LevelDebug,
+			ReplaceAttr: n.describe,
+		}))
+	}
+	return Options{
+		FS: n.fs, Logger: logger, Now: n.clock, mono: n.mono, sim: n.join, PositionWait: 1,
+		HistoryBytes: n.w.plan.history, segmentBytes: 8 << 10, reserveBytes: 4 << 10, random: entropy,
+		QueueCalls: n.w.plan.queue,
+	}
+}
+
+func (n *simNode) describe(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.String("of", string(rune('0'+n.id)))
+	}
+	return a
+}
+
+// join is Options.sim.
+func (n *simNode) join(db *DB) proposer {
+	db.group.self = n.id
+	core, err := raft.NewCore(raft.Config{
+		ID: n.id, Start: n.w.rng.Uint64(), Applied: db.exec.at.index, Log: db.group.store, Logger: db.opts.Logger,
+		MessageBytes: n.w.plan.message, Inflight: n.w.plan.inflight,
+	})
+	if err != nil {
+		n.w.violated("node %d does not join: %v", n.id, err)
+	}
+	n.core = core
+	publish := db.exec.publish
+	db.exec.publish = func(b *batch) {
+		n.w.truth.published(n, b)
+		publish(b)
+	}
+	return n
+}
+
+func (n *simNode) clock() time.Time { return time.Unix(1_800_000_000, 0).Add(n.w.now + n.wall) }
+
+func (n *simNode) mono() time.Time {
+	now := n.w.now
+	if n.viewing != nil && n.viewing.confirmed {
+		now = n.viewing.asked
+	}
+	return time.Unix(0, int64(now))
+}
+
+// after plans fn for this life of the program.
+func (n *simNode) after(d time.Duration, fn func()) {
+	life := n.life
+	n.w.after(d, func() {
+		if n.up && n.life == life {
+			fn()
+			n.settle()
+		}
+	})
+}
+
+// settle sees what came of something that the program did: calls that are
+// answered, or a program that has stopped.
+func (n *simNode) settle() {
+	if !n.up {
+		return
+	}
+	keep := n.calls[:0]
+	for _, op := range n.calls {
+		select {
+		case err := <-op.call.done:
+			op.answered(n, err)
+		default:
+			keep = append(keep, op)
+		}
+	}
+	n.calls = keep
+	err := n.db.Err()
+	if err != nil && !n.harmed {
+		n.w.violated("node %d has stopped: %v", n.id, err)
+	}
+	if err != nil || n.powerless() {
+		n.w.logf("n%d stops: %v", n.id, err)
+		n.end(n.w.chance(0.6))
+		n.w.after(n.w.between(50*time.Millisecond, 3*time.Second), n.start)
+	}
+}
+
+// powerless reports whether a planned loss of power has come.
+func (n *simNode) powerless() bool {
+	if !n.harmed {
+		return false
+	}
+	f, err := n.fs.OpenFile(simDir+"/"+voteName, os.O_RDONLY)
+	if err == nil {
+		f.Close()
+	}
+	return errors.Is(err, memfs.ErrStopped)
+}
+
+// end ends the program: with the loss of power, or with the machine running on.
+func (n *simNode) end(power bool) {
+	if !n.up {
+		return
+	}
+	n.w.logf("n%d ends, power %v", n.id, power)
+	n.drop()
+	for _, op := range n.calls {
+		op.lost()
+	}
+	n.calls = nil
+	n.harmed, n.limited = false, false
+	if power {
+		n.fs.Crash()
+	} else {
+		n.fs.Kill()
+	}
+}
+
+// drop forgets the program.
+func (n *simNode) drop() {
+	n.up = false
+	n.life++
+	if n.db != nil {
+		close(n.db.exec.relay)
+		close(n.db.exec.leadOn)
+	}
+	n.db, n.core = nil, nil
+}
+
+// admits does what the port between nodes does: those that were removed have no
+// say any more.
+func (n *simNode) admits(from uint64) bool {
+	return !slices.Contains(n.db.group.view.Load().roster.Removed, from)
+}
+
+// post hands fn to the stepping goroutine.
+func (n *simNode) post(fn func()) {
+	n.inbox = append(n.inbox, fn)
+	if !n.woken {
+		n.woken = true
+		n.after(n.w.between(0, 200*time.Microsecond), n.step)
+	}
+}
+
+// step is raft.Node's loop.
+func (n *simNode) step() {
+	n.woken = false
+	work := n.inbox
+	n.inbox = nil
+	for _, fn := range work {
+		fn()
+	}
+	n.askReads()
+	for {
+		rd, busy := n.core.Ready()
+		if !busy {
+			return
+		}
+		n.carryOut(rd)
+	}
+}
+
+func (n *simNode) tickAfter() time.Duration {
+	return time.Duration(float64(100*time.Millisecond) * n.rate)
+}
+
+func (n *simNode) tick() {
+	n.after(n.tickAfter(), n.tick)
+	n.post(func() {
+		n.core.Tick()
+		n.tickReads()
+		if id := n.core.CaughtUp(n.w.plan.promoteLag); id != 0 && n.core.Role().Ready {
+			err := n.core.ProposeChange([]raft.Step{{Op: raft.Promote, Node: id}}, nil)
+			n.w.logf("n%d promotes n%d: %v", n.id, id, err)
+		}
+		if n.full && n.core.Role().Leads {
+			if n.stalled++; n.stalled == 20 {
+				n.core.Transfer(0)
+				n.stalled = 0
+			}
+		} else {
+			n.stalled = 0
+		}
+		n.do(simTask{fn: func() { n.db.exec.expire(OutcomeWait) }})
+	})
+}
+
+func (n *simNode) carryOut(rd raft.Ready) {
+	if rd.Role != nil {
+		n.w.logf("n%d role %+v", n.id, *rd.Role)
+		n.do(simTask{role: rd.Role})
+		n.reads.lost()
+	}
+	for _, m := range rd.Messages {
+		n.send(m)
+	}
+	if rd.Save != nil {
+		n.saves = append(n.saves, rd.Save)
+		n.save()
+	}
+	if rd.Apply != nil {
+		n.do(simTask{apply: rd.Apply})
+	}
+	for _, r := range rd.Reads {
+		n.confirmedRead(r)
+	}
+}
+
+func (n *simNode) send(m *raft.Message) {
+	if m.GetSnapshot() != nil {
+		n.sendSnapshot(m)
+		return
+	}
+	n.w.net.send(n, m)
+}
+
+// do hands t to the applying goroutine.
+func (n *simNode) do(t simTask) {
+	n.tasks = append(n.tasks, t)
+	if !n.busy {
+		n.busy = true
+		n.after(n.w.between(0, n.w.plan.applyDelay), n.apply)
+	}
+}
+
+// apply is the applying goroutine of raft.Node.
+func (n *simNode) apply() {
+	n.busy = false
+	work := n.tasks
+	n.tasks = nil
+	for _, t := range work {
+		switch {
+		case t.apply != nil:
+			n.w.truth.committed(n, t.apply.Entries)
+			n.db.group.Apply(t.apply.Entries)
+			n.w.truth.applied(n, t.apply.Entries)
+			n.post(func() {
+				if role := n.core.Applied(t.apply); role != nil {
+					n.do(simTask{role: role})
+				}
+				n.appliedReads()
+			})
+		case t.fn != nil:
+			t.fn()
+		case t.role.Ready:
+			n.w.truth.leads(n, t.role.Term)
+			n.db.group.Lead(t.role.Term)
+		default:
+			n.db.group.Follow(t.role.Term, t.role.Leader)
+		}
+	}
+}
+
+// Propose implements proposer.
+func (n *simNode) Propose(p *raft.Proposal) {
+	n.post(func() {
+		err := raft.ErrFull
+		if !n.full {
+			err = n.core.Propose(p.Term, p.Data)
+		}
+		if err != nil {
+			n.do(simTask{fn: func() { n.db.group.Refused(p, err) }})
+		}
+	})
+}
+
+// keepHouse does now and then what the engine does in the background.
+func (n *simNode) keepHouse() {
+	n.after(n.w.between(100*time.Millisecond, n.w.plan.houseEvery), n.keepHouse)
+	n.db.exec.freshen()
+	if !n.w.chance(n.w.plan.snapshots) {
+		return
+	}
+	size, err := n.db.saveSnapshot()
+	n.w.logf("n%d saves a snapshot: %d bytes, %v, base %+v", n.id, size, err, n.db.group.store.Base())
+	if err != nil && engine.CodeOf(err) != engine.CodePositionTimeout && !n.harmed && !n.limited {
+		n.w.violated("node %d cannot save a snapshot: %v", n.id, err)
+	}
+}
+
+var errAsk = errors.New("the simulation has to ask first")
+
+// ReadIndex implements proposer: only a View whose question was answered goes on.
+func (n *simNode) ReadIndex(context.Context) error {
+	if n.viewing == nil || !n.viewing.confirmed {
+		return errAsk
+	}
+	return nil
+}
+
+var _ io.Reader = entropy
