@@ -3,7 +3,9 @@ package embedded
 import (
 	"fmt"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 )
@@ -37,4 +39,53 @@ func BenchmarkClusterUpdate(b *testing.B) {
 			work.Wait()
 		})
 	}
+}
+
+// BenchmarkGroups spreads the same callers over several clusters in one process:
+// what it would cost to split the data over groups (docs/decisions/0015).
+func BenchmarkGroups(b *testing.B) {
+	for _, groups := range []int{1, 2, 4, 8} {
+		b.Run(fmt.Sprint(groups), func(b *testing.B) {
+			dbs := make([]*DB, groups)
+			for g := range dbs {
+				dbs[g] = newTrio(b, 3).leader()
+			}
+			val := make([]byte, 100)
+			const callers, each = 8, 64
+			start := cpuTime(b)
+			b.ResetTimer()
+			var work sync.WaitGroup
+			for w := range callers {
+				work.Go(func() {
+					key := []byte(fmt.Sprintf("key%012d", w))
+					for range b.N / callers / each {
+						_, err := dbs[w%groups].UpdateEach(b.Context(), each, func(tx engine.Tx, i int) error {
+							key[4] = byte(i)
+							return tx.Put(key, val)
+						})
+						if err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			work.Wait()
+			b.StopTimer()
+			b.ReportMetric(float64((cpuTime(b)-start).Nanoseconds())/float64(b.N), "cpu-ns/op")
+			start = cpuTime(b)
+			time.Sleep(time.Second)
+			b.ReportMetric(float64((cpuTime(b)-start).Microseconds())/float64(groups), "idle-cpu-µs/s/group")
+		})
+	}
+}
+
+// cpuTime is what the process has used.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
