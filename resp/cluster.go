@@ -94,8 +94,8 @@ func (s *Server) loosely() engine.Read {
 	return engine.Read{Level: engine.Local, MaxStale: 1 << 62}
 }
 
-// viewAgain repeats the View of run, which failed with err, while there is no leader.
-func (c *conn) viewAgain(err error) (engine.Position, error) {
+// viewAgain repeats a View, which failed with err, while there is no leader.
+func (c *conn) viewAgain(err error, view func() (engine.Position, error)) (engine.Position, error) {
 	s := search{c: c}
 	defer s.end()
 	for {
@@ -106,7 +106,7 @@ func (c *conn) viewAgain(err error) (engine.Position, error) {
 			return 0, err
 		}
 		var pos engine.Position
-		if pos, err = c.srv.store.View(context.Background(), c.read(), 0, c.viewFn); err == nil {
+		if pos, err = view(); err == nil {
 			return pos, nil
 		}
 	}

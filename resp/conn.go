@@ -103,6 +103,7 @@ func newConn(s *Server, nc net.Conn, id int64, node bool) *conn {
 	if s.opts.TLS != nil && !node {
 		c.nc = tls.Server(c.raw, s.opts.TLS)
 	}
+	c.raw.waits = node
 	c.authed = s.opts.Password == "" || node
 	c.cl.node = node
 	if !node {

@@ -2,6 +2,7 @@ package resp_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"iter"
 	"log/slog"
@@ -25,6 +26,7 @@ type nodes struct {
 	testing.TB
 	db    *embedded.DB
 	list  []*node
+	dial  *tls.Config
 	plain atomic.Bool // nodes do not know each other's addresses for clients
 
 	mu      sync.Mutex // guards the fields below
@@ -67,9 +69,11 @@ func startNodes(tb testing.TB, n int, o resp.Options) *nodes {
 	if o.Logger == nil {
 		o.Logger = log
 	}
+	server, client, _ := testTLS(tb)
+	all.dial = client
 	var clients []net.Listener
 	for i := range n {
-		l, port := loopback(tb), loopback(tb)
+		l, port := loopback(tb), tls.NewListener(loopback(tb), server)
 		clients = append(clients, l)
 		all.list = append(all.list, &node{DB: db, all: all, id: uint64(i + 1), addr: l.Addr().String(), port: port})
 	}
@@ -184,7 +188,7 @@ func (nd *node) Dial(ctx context.Context, id uint64, protocol string) (net.Conn,
 	if protocol != resp.NodeProtocol {
 		return nil, errors.New("unknown protocol " + protocol)
 	}
-	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", nd.all.list[id-1].port.Addr().String())
+	nc, err := (&tls.Dialer{Config: nd.all.dial}).DialContext(ctx, "tcp", nd.all.list[id-1].port.Addr().String())
 	if wrap := nd.wrap.Load(); err == nil && wrap != nil {
 		nc = (*wrap)(nc)
 	}

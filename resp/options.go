@@ -61,7 +61,7 @@ const (
 	MaxUpstreams = 1024
 	// MaxNodeConns bounds the connections that other nodes have opened to this
 	// one; a further one is closed.
-	MaxNodeConns = 16 * MaxUpstreams
+	MaxNodeConns = 16_384
 )
 
 // Output of one connection is written when it reaches this size, even if more

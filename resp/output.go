@@ -21,6 +21,7 @@ const drainBytes = 256 << 10
 // the reading of further commands. TLS, if any, is above it.
 type outConn struct {
 	net.Conn
+	waits   bool          // Write waits for the peer
 	timeout time.Duration // without progress for so long the connection is given up
 	limited func()        // told of that
 
@@ -38,6 +39,20 @@ func newOutConn(nc net.Conn, timeout time.Duration, limited func()) *outConn {
 	return o
 }
 
+// writeAll waits until the peer has taken p, while there is progress. It is for
+// other nodes, which take replies while they send: they speak TLS below, where
+// nothing can be written any more after a deadline.
+func (o *outConn) writeAll(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		o.Conn.SetWriteDeadline(time.Now().Add(o.timeout))
+		var k int
+		k, err = o.Conn.Write(p[n:min(len(p), n+drainBytes)])
+		n += k
+	}
+	o.err = err
+	return n, err
+}
+
 // Write takes all of p or fails. It is called by one goroutine at a time.
 func (o *outConn) Write(p []byte) (int, error) {
 	o.mu.Lock()
@@ -51,6 +66,9 @@ func (o *outConn) Write(p []byte) (int, error) {
 	n := 0
 	if !o.draining {
 		var err error
+		if o.waits {
+			return o.writeAll(p)
+		}
 		o.Conn.SetWriteDeadline(time.Now().Add(stallAfter))
 		if n, err = o.Conn.Write(p); err == nil || !isTimeout(err) {
 			return n, err

@@ -85,7 +85,9 @@ func (c *conn) view() {
 	read := c.read()
 	pos, err := c.srv.store.View(context.Background(), read, 0, c.viewFn)
 	if err != nil && c.cl.Cluster != nil {
-		pos, err = c.viewAgain(err)
+		pos, err = c.viewAgain(err, func() (engine.Position, error) {
+			return c.srv.store.View(context.Background(), c.read(), 0, c.viewFn)
+		})
 	}
 	if err != nil {
 		for r.at = r.from; r.at < len(c.ops) && !c.ops[r.at].write; r.at++ {

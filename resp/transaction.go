@@ -210,7 +210,10 @@ func (c *conn) tryExec(o op) error {
 	if o.write {
 		pos, err = c.srv.store.Update(context.Background(), db, run)
 	} else {
-		pos, err = c.srv.store.View(context.Background(), c.read(), db, run)
+		view := func() (engine.Position, error) { return c.srv.store.View(context.Background(), c.read(), db, run) }
+		if pos, err = view(); err != nil && c.cl.Cluster != nil {
+			pos, err = c.viewAgain(err, view)
+		}
 	}
 	if err == nil {
 		c.cl.saw(pos, engine.Session)
