@@ -51,6 +51,26 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
+// BenchmarkForwarded is the same load on a node that does not lead, with TLS to
+// the one that does, and on that one itself.
+func BenchmarkForwarded(b *testing.B) {
+	val := make([]byte, 100)
+	set := func(key []byte, _ int) []byte { return wire.AppendCommand(nil, []byte("SET"), key, val) }
+	for id, name := range []string{"leader", "other"} {
+		b.Run(name, func(b *testing.B) {
+			addr := startNodes(b, 2, resp.Options{}).list[id].addr
+			fill(b, addr, val)
+			b.ReportAllocs()
+			b.ResetTimer()
+			var wg sync.WaitGroup
+			for c := range benchConns {
+				wg.Go(func() { pipeline(b, addr, c, b.N/benchConns/benchFlight+1, set) })
+			}
+			wg.Wait()
+		})
+	}
+}
+
 func benchKey(i int) []byte { return fmt.Appendf(nil, "key:%012d", i%benchKeys) }
 
 func fill(b *testing.B, addr string, val []byte) {

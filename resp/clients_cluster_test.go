@@ -114,7 +114,8 @@ func changing(t *testing.T, all *nodes, n int, do func(i int) error) {
 					return
 				default:
 				}
-				if err := do(i); err != nil {
+				// A leader that is slow to answer after its time is given up.
+				if err := do(i); err != nil && !strings.Contains(err.Error(), "[outcome_unknown]") {
 					t.Errorf("worker %d: %v", w, err)
 					return
 				}

@@ -56,7 +56,7 @@ type node struct {
 func startNodes(tb testing.TB, n int, o resp.Options) *nodes {
 	tb.Helper()
 	log := slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	db, err := embedded.Open(tb.TempDir(), embedded.Options{Logger: log})
+	db, err := embedded.Open(tb.TempDir(), embedded.Options{Logger: log, PositionWait: 500 * time.Millisecond})
 	if err != nil {
 		tb.Fatal(err)
 	}
