@@ -41,6 +41,12 @@ bench-kv: ## compare with redis-server and etcd, fsync before reply on all sides
 	ci/servers
 	cd bench && go run ./kv $(ARGS)
 
+.PHONY: bench-cluster
+bench-cluster: ## compare three nodes with three of etcd: load, growth, fail-over (ARGS=-h for more)
+	ci/servers
+	@mkdir -p bin
+	cd bench && go build -o ../bin/bench-cluster ./cluster && exec ../bin/bench-cluster $(ARGS)
+
 .PHONY: bench-btree
 bench-btree: ## compare the B-tree with google/btree and tidwall/btree in one run (ARGS=-h for more)
 	cd bench && go run ./btree $(ARGS)

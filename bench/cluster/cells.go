@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/skerrydb/skerry/bench/rig"
+)
+
+// Where the connections of a spot go.
+const (
+	toLeader    = "leader"
+	toFollower  = "follower"  // one of them
+	toFollowers = "followers" // all of them, in turn
+)
+
+// spot is one thing to measure on a face.
+type spot struct {
+	op, to string
+	shape  rig.Shape
+	http   bool // on HTTP; otherwise on the others
+}
+
+// spots is what is measured on every system in every round.
+var spots = []spot{
+	{"write", toLeader, rig.Shape{Conns: 1, Flight: 1}, false},
+	{"write", toLeader, rig.Shape{Conns: 8, Flight: 64}, false},
+	{"write", toFollower, rig.Shape{Conns: 1, Flight: 1}, false},
+	{"write", toFollower, rig.Shape{Conns: 8, Flight: 64}, false},
+	{"read", toLeader, rig.Shape{Conns: 1, Flight: 1}, false},
+	{"read", toLeader, rig.Shape{Conns: 8, Flight: 64}, false},
+	{"read", toFollower, rig.Shape{Conns: 1, Flight: 1}, false},
+	{"read", toFollowers, rig.Shape{Conns: 8, Flight: 64}, false},
+	{"write", toLeader, rig.Shape{Conns: 1, Flight: 1}, true},
+	{"write", toLeader, rig.Shape{Conns: 512, Flight: 1}, true},
+	{"write", toFollower, rig.Shape{Conns: 512, Flight: 1}, true},
+	{"read", toLeader, rig.Shape{Conns: 512, Flight: 1}, true},
+	{"read", toFollowers, rig.Shape{Conns: 512, Flight: 1}, true},
+}
+
+// sample is one measurement of a spot.
+type sample struct {
+	rate, p50, p99, max  float64 // operations a second; µs
+	server, client, busy float64 // CPU µs an operation; share of one core that the client used
+	fsyncs               float64 // an operation, all nodes
+}
+
+// cell is a line of the table: the samples of all rounds.
+type cell struct {
+	system, face string
+	spot         spot
+	samples      []sample
+}
+
+func cellKey(system, face string, s spot) string {
+	return fmt.Sprintf("%s %s %s %s %s", system, face, s.to, s.op, s.shape)
+}
+
+// of returns one figure of all samples.
+func (c *cell) of(get func(sample) float64) []float64 {
+	var all []float64
+	for _, s := range c.samples {
+		all = append(all, get(s))
+	}
+	return all
+}
+
+// errMoved: the leader changed during a measurement.
+var errMoved = errors.New("another node became the leader meanwhile")
+
+// moves is how often a measurement is repeated because of that.
+const moves = 5
+
+// measure takes one sample.
+func (c *cluster) measure(p *plan, f *face, s spot, keys, seed uint64) (one sample, err error) {
+	for range moves {
+		if one, err = c.attempt(p, f, s, keys, seed); !errors.Is(err, errMoved) {
+			break
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", cellKey(c.name, f.name, s), err)
+	}
+	return one, err
+}
+
+func (c *cluster) attempt(p *plan, f *face, s spot, keys, seed uint64) (sample, error) {
+	lead, others, err := c.roles()
+	if err != nil {
+		return sample{}, err
+	}
+	j := rig.Job{Set: s.op == "write", Shape: s.shape, Keys: keys, Warm: p.warm, Window: p.window, Seed: seed}
+	switch s.to {
+	case toLeader:
+		j.Addrs = c.addrs(f.port, lead)
+	case toFollower:
+		j.Addrs = c.addrs(f.port, others[0])
+	case toFollowers:
+		j.Addrs = c.addrs(f.port, others...)
+	}
+	var a, b usage
+	var own [2]float64
+	var errs [2]error
+	j.Begin = func() {
+		a, errs[0] = c.meter(true)
+		own[0] = rig.Micros(rig.OwnCPU())
+	}
+	j.End = func() {
+		own[1] = rig.Micros(rig.OwnCPU())
+		b, errs[1] = c.meter(false)
+	}
+	out, err := f.run(j)
+	if now, _, e := c.roles(); e == nil && now != lead {
+		return sample{}, errMoved
+	}
+	if err := errors.Join(err, errs[0], errs[1]); err != nil {
+		return sample{}, err
+	}
+	if out.Ops == 0 {
+		return sample{}, fmt.Errorf("no operation ended within %v", p.window)
+	}
+	n, secs := float64(out.Ops), out.Took.Seconds()
+	return sample{
+		rate: n / secs, p50: rig.Micros(out.Lat.Quantile(0.5)), p99: rig.Micros(out.Lat.Quantile(0.99)), max: rig.Micros(out.Lat.Max),
+		server: rig.PerOp(b.cpu-a.cpu, out.Ops), client: (own[1] - own[0]) / n, busy: (own[1] - own[0]) / 1e6 / secs,
+		fsyncs: (b.fsyncs - a.fsyncs) / n,
+	}, nil
+}
+
+// visit is one system's turn in one round.
+func (m *measurements) visit(p *plan, c *cluster, round int) error {
+	for _, f := range c.faces {
+		for _, s := range spots {
+			if s.http == f.piped {
+				continue
+			}
+			one, err := c.measure(p, f, s, p.keys, uint64(round+2))
+			if err != nil {
+				return c.explain(err)
+			}
+			key := cellKey(c.name, f.name, s)
+			if m.cells[key] == nil {
+				m.cells[key] = &cell{system: c.name, face: f.name, spot: s}
+			}
+			m.cells[key].samples = append(m.cells[key].samples, one)
+			fmt.Fprintf(m.w, "round %d  %-40s %10.0f /s   p50 %8.0f µs   p99 %8.0f µs   server %7.2f µs/op\n",
+				round+1, key, one.rate, one.p50, one.p99, one.server)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// client writes and reads single keys and, when a node is lost, goes on with
+// another one at the next call. It does not repeat a call by itself.
+type client interface {
+	put(ctx context.Context, key, val string) error
+	get(ctx context.Context, key string) (string, error) // "": there is none
+	close()
+}
+
+// respClient is one connection to one of some nodes.
+type respClient struct {
+	addrs []string
+	at    int
+	conn  net.Conn
+	r     *bufio.Reader
+	out   []byte
+}
+
+func (c *respClient) put(ctx context.Context, key, val string) error {
+	reply, err := c.call(ctx, "SET", key, val)
+	if err == nil && reply != "OK" {
+		err = fmt.Errorf("SET: %q", reply)
+	}
+	return err
+}
+
+func (c *respClient) get(ctx context.Context, key string) (string, error) {
+	return c.call(ctx, "GET", key)
+}
+
+func (c *respClient) close() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// call leaves the node after any error.
+func (c *respClient) call(ctx context.Context, args ...string) (string, error) {
+	reply, err := c.try(ctx, args)
+	if err != nil {
+		c.close()
+		c.at = (c.at + 1) % len(c.addrs)
+	}
+	return reply, err
+}
+
+func (c *respClient) try(ctx context.Context, args []string) (string, error) {
+	if c.conn == nil {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", c.addrs[c.at])
+		if err != nil {
+			return "", err
+		}
+		c.conn, c.r = conn, bufio.NewReader(conn)
+	}
+	end, _ := ctx.Deadline()
+	if err := c.conn.SetDeadline(end); err != nil {
+		return "", err
+	}
+	c.out = fmt.Appendf(c.out[:0], "*%d\r\n", len(args))
+	for _, a := range args {
+		c.out = fmt.Appendf(c.out, "$%d\r\n%s\r\n", len(a), a)
+	}
+	if _, err := c.conn.Write(c.out); err != nil {
+		return "", err
+	}
+	line, err := c.r.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	line = strings.TrimSuffix(line, "\r\n")
+	switch {
+	case line == "$-1":
+		return "", nil
+	case strings.HasPrefix(line, "+"):
+		return line[1:], nil
+	case strings.HasPrefix(line, "$"):
+		n, err := strconv.Atoi(line[1:])
+		if err != nil {
+			return "", err
+		}
+		b := make([]byte, n+2)
+		_, err = io.ReadFull(c.r, b)
+		return string(b[:n]), err
+	}
+	return "", errors.New(line)
+}
+
+// etcdClient is etcd's own client, which chooses the node.
+type etcdClient struct{ *clientv3.Client }
+
+func (c *etcdClient) put(ctx context.Context, key, val string) error {
+	_, err := c.Put(ctx, key, val)
+	return err
+}
+
+func (c *etcdClient) get(ctx context.Context, key string) (string, error) {
+	r, err := c.Get(ctx, key)
+	if err != nil || len(r.Kvs) == 0 {
+		return "", err
+	}
+	return string(r.Kvs[0].Value), nil
+}
+
+func (c *etcdClient) close() { c.Close() }
+
+// patience is how long a client waits for one answer while nodes come and go.
+const patience = 300 * time.Millisecond

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/skerrydb/skerry/bench/rig"
+)
+
+// faults is what was found while nodes came and went.
+type faults struct {
+	kill, handOver []float64 // longest time without an acknowledged write, s
+	lost           int       // of the acknowledged writes that were read again
+	catchUp        []behind
+}
+
+// behind is one follower that was away and came back.
+type behind struct {
+	bulk, took   time.Duration // to write what it missed; until it had it
+	before, then lag
+	frozen       bool // not killed
+}
+
+// lag is how writes went for a time.
+type lag struct{ rate, p50, p99, max, gap float64 } // a second; ms
+
+func lagOf(w *writers, from, to time.Duration) lag {
+	rate, h := w.between(from, to)
+	ms := func(d time.Duration) float64 { return rig.Micros(d) / 1000 }
+	return lag{rate, ms(h.Quantile(0.5)), ms(h.Quantile(0.99)), ms(h.Max), ms(w.gap(from, to))}
+}
+
+// calm is how long writers run before a fault, and calmAfter after writes came back.
+const (
+	calm      = 1500 * time.Millisecond
+	calmAfter = 2 * time.Second
+	faultEnd  = 60 * time.Second // for writes to come back
+)
+
+// loseLeader sends the leader a signal that ends it, under load, and returns the
+// longest time without an acknowledged write. Then the node is started again.
+func (c *cluster) loseLeader(sig syscall.Signal, run string) (gap time.Duration, lost int, err error) {
+	lead, _, err := c.roles()
+	if err != nil {
+		return 0, 0, err
+	}
+	w, err := startWriters(c, run)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer w.end()
+	time.Sleep(calm)
+	if w.ackedSince(0) == 0 {
+		return 0, 0, fmt.Errorf("no write was acknowledged in %v before the fault: %w", calm, w.lastError())
+	}
+	fault := w.now()
+	stopped := make(chan error, 1)
+	go func() { stopped <- c.stop(lead, sig) }()
+	// A leader that hands over works on for a while; what counts is that writes
+	// are taken when it is gone.
+	if err := <-stopped; err != nil {
+		return 0, 0, err
+	}
+	gone := w.now()
+	err = poll(faultEnd, func() error {
+		if w.ackedSince(gone+50*time.Millisecond) < writerCount {
+			return fmt.Errorf("writes did not come back: %w", w.lastError())
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	time.Sleep(calmAfter)
+	w.end()
+	gap = w.gap(fault, w.now())
+	if err := c.start(lead); err != nil {
+		return 0, 0, err
+	}
+	if err := c.await(nodes); err != nil {
+		return 0, 0, err
+	}
+	lost, err = w.lost(fault)
+	return gap, lost, err
+}
+
+// leaveBehind has a follower miss so many bytes, and watches writes while it
+// catches up. Either it is stopped and started, or frozen and thawed.
+func (c *cluster) leaveBehind(bytes int64, freeze bool, run string) (b behind, err error) {
+	lead, others, err := c.roles()
+	if err != nil {
+		return b, err
+	}
+	away := others[0]
+	if freeze {
+		err = c.nodes[away].proc.Signal(syscall.SIGSTOP)
+	} else {
+		err = c.stop(away, syscall.SIGKILL)
+	}
+	if err != nil {
+		return b, err
+	}
+	from := time.Now()
+	if err := writeBulk(c, lead, bytes); err != nil {
+		return b, fmt.Errorf("write %d MiB: %w", bytes>>20, err)
+	}
+	b.bulk = time.Since(from)
+	w, err := startWriters(c, run)
+	if err != nil {
+		return b, err
+	}
+	defer w.end()
+	time.Sleep(2 * calm)
+	begin := w.now()
+	target, err := c.applied(c.nodes[lead])
+	if err != nil {
+		return b, err
+	}
+	if freeze {
+		err = c.nodes[away].proc.Signal(syscall.SIGCONT)
+	} else {
+		err = c.start(away)
+	}
+	if err != nil {
+		return b, err
+	}
+	if err := c.awaitApplied(away, target); err != nil {
+		return b, fmt.Errorf("%w; the writers: %w", err, errors.Join(w.lastError()))
+	}
+	end := w.now()
+	w.end()
+	b.took, b.before, b.then = end-begin, lagOf(w, calm/2, begin), lagOf(w, begin, end)
+	return b, c.await(nodes)
+}
+
+// awaitApplied waits until a node has what the leader had a moment ago, target at
+// first.
+func (c *cluster) awaitApplied(i int, target uint64) error {
+	return poll(10*time.Minute, func() error {
+		at, err := c.applied(c.nodes[i])
+		if err != nil {
+			return err
+		}
+		if at < target {
+			lead, err := c.leader(c)
+			if err != nil {
+				return err
+			}
+			if now, err := c.applied(c.nodes[lead]); err == nil {
+				target = now
+			}
+			return fmt.Errorf("the follower is %d writes behind", target-min(at, target))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,178 @@
+// Command cluster compares three nodes of Skerry with three of etcd, each with
+// every write on the disks of a majority before it is acknowledged: load, growth,
+// and what happens to writes when nodes are lost and come back.
+//
+// It knows how to make, load, break and stop both clusters on this machine; it
+// must not know Skerry's insides: it runs the built program and speaks its
+// protocols. Linux only (epoll, /proc).
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/skerrydb/skerry/bench/rig"
+)
+
+// plan is what one run measures.
+type plan struct {
+	dir, out, skerry string
+	systems, parts   []string
+	keys             uint64
+	rounds           int
+	window, warm     time.Duration
+	faults           int
+	behind           int64 // bytes
+	growth           []uint64
+	short, keep      bool
+}
+
+var allParts = []string{"load", "failover", "catchup", "growth"}
+
+func main() {
+	p := plan{growth: []uint64{1_000, 100_000, 10_000_000}, systems: []string{"skerry", "etcd"}, parts: allParts}
+	flag.StringVar(&p.dir, "dir", ".", "`folder` on a disk below which the nodes keep their data while this runs")
+	flag.StringVar(&p.out, "out", "", "`file` for the output (default results/cluster-DATE.txt, none with -short)")
+	flag.StringVar(&p.skerry, "skerry", "", "skerry `program` to measure (default: built from this repository)")
+	flag.Func("systems", "systems to run, in this order (default skerry,etcd)", words(&p.systems, "skerry", "etcd"))
+	flag.Func("parts", "parts to run (default load,failover,catchup,growth)", words(&p.parts, allParts...))
+	flag.Uint64Var(&p.keys, "keys", 1_000_000, "keys loaded beforehand, of 16 bytes with values of 100 bytes")
+	flag.IntVar(&p.rounds, "rounds", 3, "rounds; the systems take turns in each, and medians are printed")
+	flag.DurationVar(&p.window, "window", 3*time.Second, "counted time of one measurement")
+	flag.DurationVar(&p.warm, "warm", 500*time.Millisecond, "time before it that is not counted")
+	flag.IntVar(&p.faults, "failovers", 5, "times that the leader is killed, and as often sent SIGTERM")
+	flag.Int64Var(&p.behind, "behind", 1<<30, "`bytes` that a follower misses")
+	flag.Func("growth", "numbers of keys at which the cost of a write is taken (default 1000,100000,10000000; the last needs 12 GiB of memory)", func(s string) (err error) {
+		p.growth, err = counts(s)
+		return err
+	})
+	flag.BoolVar(&p.short, "short", false, "a short run to see that all of it works; its figures mean nothing")
+	flag.BoolVar(&p.keep, "keep", false, "leave data and logs where they are")
+	flag.Parse()
+	if p.short {
+		p.keys, p.rounds, p.window, p.warm = 20_000, 1, 400*time.Millisecond, 100*time.Millisecond
+		p.faults, p.behind, p.growth = 1, 64<<20, []uint64{1_000, 20_000}
+	}
+	if err := p.compare(); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+// words reads a list of which only some words are known.
+func words(into *[]string, known ...string) func(string) error {
+	return func(s string) error {
+		*into = strings.Split(s, ",")
+		for _, w := range *into {
+			if !slices.Contains(known, w) {
+				return fmt.Errorf("%q is none of %s", w, strings.Join(known, ", "))
+			}
+		}
+		return nil
+	}
+}
+
+// counts reads an ascending list of numbers.
+func counts(s string) (all []uint64, err error) {
+	for w := range strings.SplitSeq(s, ",") {
+		n, err := strconv.ParseUint(w, 10, 64)
+		if err != nil || n == 0 || len(all) > 0 && n <= all[len(all)-1] {
+			return nil, fmt.Errorf("%q is no ascending list of numbers such as 1000,100000", s)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// compare runs the whole plan and prints the report. Whatever happens, nothing
+// that it started is left.
+func (p *plan) compare() (err error) {
+	dir, err := os.MkdirTemp(p.dir, "cluster-*.tmp")
+	if err != nil {
+		return err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	f := &fleet{procs: map[*rig.Process]struct{}{}}
+	leave := func() {
+		f.end()
+		if !p.keep {
+			_ = os.RemoveAll(dir) // nothing can be done about it
+		}
+	}
+	defer leave()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		<-signals
+		leave()
+		fmt.Fprintln(os.Stderr, "cluster: interrupted; everything is stopped")
+		os.Exit(130)
+	}()
+	if err := rig.OnDisk(dir); err != nil {
+		return err
+	}
+	w, closing, err := p.output()
+	if err != nil {
+		return err
+	}
+	defer closing()
+	kinds, err := p.kinds(dir)
+	if err != nil {
+		return err
+	}
+	m := &measurements{w: w, fleet: f, cells: map[string]*cell{}, faults: map[string]*faults{}, grown: map[string][]grown{}, disk: map[string]float64{}}
+	return m.run(p, kinds, dir)
+}
+
+// output returns where the report goes.
+func (p *plan) output() (io.Writer, func(), error) {
+	if p.out == "" && !p.short {
+		p.out = filepath.Join("results", "cluster-"+time.Now().Format("2006-01-02")+".txt")
+	}
+	if p.out == "" {
+		return os.Stdout, func() {}, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(p.out), 0o755); err != nil {
+		return nil, nil, err
+	}
+	f, err := os.Create(p.out)
+	if err != nil {
+		return nil, nil, err
+	}
+	return io.MultiWriter(os.Stdout, f), func() { f.Close() }, nil
+}
+
+// kinds finds the programs.
+func (p *plan) kinds(dir string) (all []*kind, err error) {
+	for _, name := range p.systems {
+		var path string
+		if name == "etcd" {
+			if path, err = rig.Need("etcd", "etcd-server"); err != nil {
+				return nil, err
+			}
+			all = append(all, newEtcd(path))
+			continue
+		}
+		if p.skerry != "" {
+			path, err = filepath.Abs(p.skerry)
+		} else {
+			path, err = rig.Build(dir)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, newSkerry(path))
+	}
+	return all, nil
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/skerrydb/skerry/bench/rig"
+)
+
+// writers write new keys, one after another each, whatever happens to nodes.
+type writers struct {
+	c     *cluster
+	run   string // prefix of their keys
+	start time.Time
+	stop  context.CancelFunc
+	done  sync.WaitGroup
+	each  []*writer
+}
+
+type writer struct {
+	client client
+	mu     sync.Mutex // guards what follows
+	acks   []ack
+	failed int   // calls without an answer
+	last   error // of them
+}
+
+// ack is one acknowledged write; its key's number is its index.
+type ack struct {
+	key int
+	end time.Duration // since the writers started
+	lat time.Duration
+}
+
+// writerCount is how many write at a time.
+const writerCount = 16
+
+// retryPause is how long a writer waits after a call that failed.
+const retryPause = 5 * time.Millisecond
+
+// startWriters spreads writers over all nodes.
+func startWriters(c *cluster, run string) (*writers, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	w := &writers{c: c, run: run, start: time.Now(), stop: stop}
+	for i := range writerCount {
+		addrs := c.addrs(portData, i%nodes, (i+1)%nodes, (i+2)%nodes)
+		cl, err := c.client(addrs)
+		if err != nil {
+			stop()
+			w.end()
+			return nil, err
+		}
+		w.each = append(w.each, &writer{client: cl})
+	}
+	for i, one := range w.each {
+		w.done.Go(func() { w.write(ctx, i, one) })
+	}
+	return w, nil
+}
+
+func (w *writers) key(writer, n int) string { return fmt.Sprintf("%s-%d-%d", w.run, writer, n) }
+
+func (w *writers) write(ctx context.Context, id int, one *writer) {
+	val := string(rig.AppendVal(nil, uint64(id)))
+	for n := 0; ctx.Err() == nil; n++ {
+		from := time.Now()
+		call, cancel := context.WithTimeout(context.Background(), patience)
+		err := one.client.put(call, w.key(id, n), val)
+		cancel()
+		now := time.Now()
+		one.mu.Lock()
+		if err == nil {
+			one.acks = append(one.acks, ack{n, now.Sub(w.start), now.Sub(from)})
+		} else {
+			one.failed, one.last = one.failed+1, err
+		}
+		one.mu.Unlock()
+		if err != nil {
+			time.Sleep(retryPause)
+		}
+	}
+}
+
+// now is the time as acks tell it.
+func (w *writers) now() time.Duration { return time.Since(w.start) }
+
+// end stops them.
+func (w *writers) end() {
+	w.stop()
+	w.done.Wait()
+	for _, one := range w.each {
+		one.client.close()
+	}
+}
+
+// ackedSince counts the writes acknowledged after a time.
+func (w *writers) ackedSince(t time.Duration) (n int) {
+	for _, one := range w.each {
+		one.mu.Lock()
+		for i := len(one.acks) - 1; i >= 0 && one.acks[i].end > t; i-- {
+			n++
+		}
+		one.mu.Unlock()
+	}
+	return n
+}
+
+// lastError returns what some writer was told last when its call failed.
+func (w *writers) lastError() (err error) {
+	for _, one := range w.each {
+		one.mu.Lock()
+		if one.last != nil {
+			err = one.last
+		}
+		one.mu.Unlock()
+	}
+	return err
+}
+
+// gap returns the longest time in which no write was acknowledged, of those that
+// ended between two times.
+func (w *writers) gap(from, to time.Duration) time.Duration {
+	var ends []time.Duration
+	for _, one := range w.each {
+		for _, a := range one.acks {
+			ends = append(ends, a.end)
+		}
+	}
+	slices.Sort(ends)
+	longest := time.Duration(0)
+	for i := 1; i < len(ends); i++ {
+		if ends[i] > from && ends[i] <= to {
+			longest = max(longest, ends[i]-ends[i-1])
+		}
+	}
+	return longest
+}
+
+// between returns how many writes a second were acknowledged in a time and how
+// long each took.
+func (w *writers) between(from, to time.Duration) (rate float64, lat rig.Hist) {
+	for _, one := range w.each {
+		for _, a := range one.acks {
+			if a.end > from && a.end <= to {
+				lat.Add(a.lat)
+			}
+		}
+	}
+	return float64(lat.Count) / (to - from).Seconds(), lat
+}
+
+// readBack is how many writes of each writer before a fault are read again.
+const readBack = 50
+
+// lost returns how many of the writes that were acknowledged last before a fault
+// are not there.
+func (w *writers) lost(fault time.Duration) (n int, err error) {
+	lead, _, err := w.c.roles()
+	if err != nil {
+		return 0, err
+	}
+	cl, err := w.c.client(w.c.addrs(portData, lead))
+	if err != nil {
+		return 0, err
+	}
+	defer cl.close()
+	for id, one := range w.each {
+		before := slices.IndexFunc(one.acks, func(a ack) bool { return a.end > fault })
+		if before < 0 {
+			before = len(one.acks)
+		}
+		for _, a := range one.acks[max(0, before-readBack):before] {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			v, err := cl.get(ctx, w.key(id, a.key))
+			cancel()
+			if err != nil {
+				return n, err
+			}
+			if v == "" {
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
+// writeBulk writes so many bytes in large values, over and over the same keys,
+// to one node.
+func writeBulk(c *cluster, lead int, bytes int64) error {
+	const size, keys, workers = 16 << 10, 16 << 10, 32
+	val := strings.Repeat(string(rig.AppendVal(nil, 1)), size/rig.ValBytes+1)[:size]
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for id := range workers {
+		wg.Go(func() {
+			cl, err := c.client(c.addrs(portData, lead))
+			if err != nil {
+				errs[id] = err
+				return
+			}
+			defer cl.close()
+			for n := id; int64(n)*size < bytes && errs[id] == nil; n += workers {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				errs[id] = cl.put(ctx, fmt.Sprintf("bulk-%d", n%keys), val)
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	return firstOf(errs)
+}
+
+func firstOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
