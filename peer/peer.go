@@ -34,7 +34,7 @@ const (
 	MaxMetaBytes    = 1 << 20   // bytes of what describes a snapshot
 	MaxSnapshots    = 4         // snapshots that are taken in at once; more get CodeBusy
 	MaxHelloBytes   = 16 << 10  // bytes of a greeting
-	MaxGuests       = 64        // connections that have not proved yet who they are; the oldest makes room for a new one
+	MaxGuests       = 256       // connections that have not proved yet who they are; the oldest makes room for a new one
 	MaxConns        = 1024      // connections of nodes that were let in; more get CodeBusy
 	MaxInvitations  = 65_535    // invitations that a cluster gives out in its life, so also the highest node id
 	MaxInviteBytes  = 64 << 10  // bytes of an invitation

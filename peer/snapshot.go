@@ -46,7 +46,7 @@ func (p *Port) SendSnapshot(ctx context.Context, to uint64, meta []byte, r io.Re
 		verdict <- readVerdict(c.Conn)
 		c.kill() // ends a write that hangs, or that nobody wants
 	}()
-	if err := sendChunks(c, meta, r); err != nil {
+	if err := sendChunks(c, meta, &patient{ctx, r}); err != nil {
 		var own *sourceError
 		if errors.As(err, &own) {
 			c.kill()
@@ -80,6 +80,19 @@ func sendError(ctx context.Context, to uint64, err error) error {
 func isRemote(err error) bool {
 	_, ok := errors.AsType[*RemoteError](err)
 	return ok
+}
+
+// patient reads until its context ends, also from a source that only trickles.
+type patient struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (p *patient) Read(b []byte) (int, error) {
+	if err := p.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return p.r.Read(b)
 }
 
 // sourceError is an error of what was to be sent.
