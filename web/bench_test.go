@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
@@ -123,6 +125,46 @@ func BenchmarkBare(b *testing.B) {
 	for _, method := range []string{"PUT", "GET"} {
 		b.Run(method, func(b *testing.B) { roundTrips(b, s.addr, method) })
 	}
+}
+
+// BenchmarkMany is Whole on many connections at once, asked of the node that
+// leads and of one that passes everything on to it (without TLS in between).
+func BenchmarkMany(b *testing.B) {
+	c := serveCluster(b, 2, web.Options{})
+	for i, name := range []string{"Leader", "Follower"} {
+		b.Run(name, func(b *testing.B) { manyPuts(b, c.nodes[i].addr) })
+	}
+	b.Run("Alone", func(b *testing.B) { manyPuts(b, serve(b, web.Options{}).addr) })
+}
+
+func manyPuts(b *testing.B, addr string) {
+	const conns = 512
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var wg sync.WaitGroup
+	for c := range conns {
+		wg.Go(func() {
+			conn, err := net.Dial("tcp", addr)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer conn.Close()
+			in := bufio.NewReader(conn)
+			req := fmt.Appendf(nil, "PUT /db/0123456789ab%04d HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", c, benchValue, strings.Repeat("v", benchValue))
+			for left.Add(-1) >= 0 {
+				if _, err := conn.Write(req); err != nil {
+					b.Error(err)
+					return
+				}
+				if err := skipAnswer(in); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // roundTrips sends the same request again and again on one connection.

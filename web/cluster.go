@@ -31,19 +31,25 @@ func (x *exchange) atLeader(r *http.Request, err error, here func() error) error
 		return x.orUnknown(err, full)
 	}
 	defer f.gate.leave()
+	if s := f.cluster.State(); s.Leader != 0 && s.Leader != s.Self {
+		// Nearly always this is all there is to it.
+		next := f.pass(x, r, s.Leader)
+		if err = x.orUnknown(err, next); !x.again(r, next) {
+			return err
+		}
+	}
 	wait, cancel := context.WithTimeout(r.Context(), f.wait)
 	defer cancel()
-	for pause := time.Duration(0); ; pause = min(2*pause+minPause, maxPause) {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		next := f.ask(wait, x, r, here)
+		if err = x.orUnknown(err, next); !x.again(r, next) {
+			return err
+		}
 		select {
 		case <-time.After(pause):
 		case <-wait.Done():
 			return x.orUnknown(err, f.noLeader(r))
 		}
-		next := f.ask(wait, x, r, here)
-		if !x.again(r, next) {
-			return x.orUnknown(err, next)
-		}
-		err = x.orUnknown(err, next)
 	}
 }
 

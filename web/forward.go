@@ -1,11 +1,13 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -44,6 +46,7 @@ const (
 	nodeIdle             = 30 * time.Second
 	minPause, maxPause   = 10 * time.Millisecond, 250 * time.Millisecond
 	forwardBuffer        = 32 << 10
+	inOneWrite           = 4 << 10 // a body up to this goes out together with its head
 	nodeProtocol         = "http/1.1"
 	forwardedFor         = "X-Forwarded-For"
 	transportRepeatsThis = "X-Idempotency-Key"
@@ -51,11 +54,11 @@ const (
 
 // forwarder passes requests on to the node that leads.
 type forwarder struct {
-	cluster   engine.Cluster
-	transport *http.Transport
-	wait      time.Duration // Options.ElectionWait
-	gate      gate
-	attempts  *prometheus.CounterVec // by result
+	cluster                   engine.Cluster
+	transport                 *http.Transport
+	wait                      time.Duration // Options.ElectionWait
+	gate                      gate
+	answered, refused, broken prometheus.Counter // attempts by result
 }
 
 func newForwarder(o Options, m *metrics) *forwarder {
@@ -63,19 +66,19 @@ func newForwarder(o Options, m *metrics) *forwarder {
 		return nil
 	}
 	f := &forwarder{cluster: o.Cluster, wait: o.ElectionWait, gate: gate{max: MaxForwards}}
-	f.attempts = prometheus.NewCounterVec(prometheus.CounterOpts{
+	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: metricPrefix + "http_forwards_total",
 		Help: "Attempts to have the leader answer a request, by result: answered, refused (it did not lead or could not be reached), broken (it may or may not have acted).",
 	}, []string{"result"})
-	m.registry.MustRegister(f.attempts)
+	m.registry.MustRegister(attempts)
+	f.answered, f.refused, f.broken = attempts.WithLabelValues("answered"), attempts.WithLabelValues("refused"), attempts.WithLabelValues("broken")
 	f.transport = &http.Transport{
 		DialContext:           f.dial,
 		DisableCompression:    true, // what was not asked for must not be added
 		MaxIdleConnsPerHost:   MaxForwards,
 		IdleConnTimeout:       nodeIdle,
 		ResponseHeaderTimeout: LeaderTimeout,
-		ReadBufferSize:        forwardBuffer,
-		WriteBufferSize:       forwardBuffer,
+		WriteBufferSize:       2 * inOneWrite,
 	}
 	return f
 }
@@ -115,8 +118,11 @@ func (c *nodeConn) Write(p []byte) (int, error) {
 	if c.over {
 		return 0, net.ErrClosed
 	}
-	if err := c.SetWriteDeadline(time.Now().Add(NodeStall)); err != nil {
-		return 0, err
+	if len(p) > 2*inOneWrite { // less always fits: the request before was taken
+		if err := c.SetWriteDeadline(time.Now().Add(NodeStall)); err != nil {
+			return 0, err
+		}
+		defer c.SetWriteDeadline(time.Time{})
 	}
 	n, err := c.Conn.Write(p)
 	c.written += int64(n)
@@ -166,6 +172,7 @@ type attempt struct {
 	conn   *nodeConn
 	before int64 // what was written to conn before
 	body   *gatheredBody
+	trace  httptrace.ClientTrace
 }
 
 func (t *attempt) got(i httptrace.GotConnInfo) {
@@ -187,45 +194,47 @@ func (t *attempt) mayHaveArrived() bool {
 // ErrNotLeader if the leader has certainly not acted on it, ErrOutcomeUnknown
 // if it may have, and panics with http.ErrAbortHandler if the answer broke off.
 func (f *forwarder) pass(x *exchange, r *http.Request, leader uint64) error {
-	ctx, cancel := context.WithTimeout(r.Context(), RequestTimeout)
-	defer cancel()
-	var t attempt
+	t := new(attempt)
 	out := t.request(x, r, leader)
-	out = out.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: t.got}))
+	t.trace.GotConn = t.got
+	out = out.WithContext(httptrace.WithClientTrace(r.Context(), &t.trace))
 	resp, err := f.transport.RoundTrip(out)
 	defer func() { x.kept = x.kept || t.body != nil && !t.body.closed.Load() }()
 	if err != nil {
-		return f.failed(r, leader, &t, err)
+		return f.failed(r, leader, t, err)
 	}
 	defer resp.Body.Close()
 	begun, err := refusedBy(resp)
 	switch {
 	case begun == nil && err != nil: // the answer broke off, of which the client has nothing yet
-		return f.failed(r, leader, &t, err)
+		return f.failed(r, leader, t, err)
 	case errors.Is(err, engine.ErrNotLeader):
-		f.count("refused")
+		f.refused.Inc()
 		return err
 	case errors.Is(err, engine.ErrOutcomeUnknown) && x.repeatable(r):
-		f.count("broken")
+		f.broken.Inc()
 		return err
 	}
-	f.count("answered")
+	f.answered.Inc()
+	if resp.ContentLength < 0 || resp.ContentLength > forwardBuffer {
+		// The head has had its time limit; so has what may not be here yet.
+		late := time.AfterFunc(RequestTimeout, func() { t.conn.shut() })
+		defer late.Stop()
+	}
 	x.relay(resp, begun)
 	return nil
 }
 
-func (f *forwarder) count(result string) { f.attempts.WithLabelValues(result).Inc() }
-
 // failed says what it means that there is no answer.
 func (f *forwarder) failed(r *http.Request, leader uint64, t *attempt, err error) error {
 	if !t.mayHaveArrived() || reads(r) {
-		f.count("refused")
+		f.refused.Inc()
 		if r.Context().Err() != nil {
 			return r.Context().Err()
 		}
 		return engine.Errorf(engine.CodeNotLeader, "node %d, which leads, could not be asked: %w", leader, err)
 	}
-	f.count("broken")
+	f.broken.Inc()
 	return engine.Errorf(engine.CodeOutcomeUnknown, "the connection to node %d, which leads, broke after the request was sent: %w", leader, err)
 }
 
@@ -233,9 +242,7 @@ func (f *forwarder) failed(r *http.Request, leader uint64, t *attempt, err error
 // the connection that it came on, and the password, which was checked here.
 func (t *attempt) request(x *exchange, r *http.Request, leader uint64) *http.Request {
 	h := make(http.Header, len(r.Header)+2)
-	for name, vals := range r.Header {
-		h[name] = vals
-	}
+	maps.Copy(h, r.Header)
 	dropHopByHop(h)
 	for _, name := range [...]string{"Authorization", "Expect", transportRepeatsThis} {
 		delete(h, name)
@@ -261,7 +268,13 @@ func (t *attempt) request(x *exchange, r *http.Request, leader uint64) *http.Req
 		Header: h,
 		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
-	if x.gathered && len(x.val) > 0 {
+	switch {
+	case !x.gathered || len(x.val) == 0:
+	case len(x.val) <= inOneWrite:
+		// Of a type that the transport knows not to be slow, so that it does not
+		// send the head alone. The copy is the transport's for as long as it likes.
+		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(bytes.Clone(x.val))), int64(len(x.val))
+	default:
 		t.body = &gatheredBody{rest: x.val}
 		out.Body, out.ContentLength = t.body, int64(len(x.val))
 	}
@@ -309,9 +322,7 @@ func (x *exchange) relay(resp *http.Response, begun []byte) {
 	h := x.Header()
 	trailers := resp.Trailer
 	dropHopByHop(resp.Header)
-	for name, vals := range resp.Header {
-		h[name] = vals
-	}
+	maps.Copy(h, resp.Header)
 	for name := range trailers {
 		h.Add("Trailer", name)
 	}
@@ -331,9 +342,7 @@ func (x *exchange) relay(resp *http.Response, begun []byte) {
 		}
 		x.stream(resp.Body, size)
 	}
-	for name, vals := range resp.Trailer {
-		h[name] = vals
-	}
+	maps.Copy(h, resp.Trailer)
 }
 
 // stream copies body to the client. If body breaks off, so does the answer.

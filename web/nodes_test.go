@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ type cluster struct {
 	db    *embedded.DB
 	clock *clock
 	nodes []*node // nodes[0] has id 1
+	table []engine.Node
 
 	mu      sync.Mutex
 	leader  uint64
@@ -47,9 +49,7 @@ func (n *node) State() engine.ClusterState {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	s := engine.ClusterState{ID: "00112233445566778899aabbccddeeff", Self: n.id, Leader: n.c.leader, Term: 7}
-	for _, m := range n.c.nodes {
-		s.Nodes = append(s.Nodes, engine.Node{ID: m.id, Addr: m.peer.Addr().String(), HTTP: m.addr, Voter: m.id < 3})
-	}
+	s.Nodes = n.c.table
 	return s
 }
 
@@ -168,7 +168,11 @@ func serveCluster(t testing.TB, n int, o web.Options, with ...func(*http.Server)
 		o.Backup = c.db.Backup
 	}
 	for i := range n {
-		c.nodes = append(c.nodes, c.start(t, uint64(i+1), o, with))
+		m := c.start(t, uint64(i+1), o, with)
+		c.nodes = append(c.nodes, m)
+		c.mu.Lock()
+		c.table = append(slices.Clip(c.table), engine.Node{ID: m.id, Addr: m.peer.Addr().String(), HTTP: m.addr, Voter: m.id < 3})
+		c.mu.Unlock()
 	}
 	return c
 }
