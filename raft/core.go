@@ -89,6 +89,7 @@ type Config struct {
 	Inflight       int    // 0: DefaultInflight
 	Start          uint64 // tells this start of the node from earlier ones, in reads; any number
 	Applied        uint64 // the machine holds all up to this index
+	Leases         bool   // leaders of this cluster may use leases: no vote in the first ElectionTicks
 	Log            *Store
 	Logger         *slog.Logger
 }
@@ -130,6 +131,8 @@ type Core struct {
 	store   *Store
 	role    Role
 	applied uint64
+	ticks   int      // since the start, up to ElectionTicks
+	handed  uint64   // the last term in which it began to hand over its leadership
 	held    []uint64 // reads that wait for the leader's first entry
 	// A change of the members was proposed by this leader and is not committed.
 	// The library would put an empty entry in the place of a second one.
@@ -165,7 +168,10 @@ func or[N int | uint64](n, def N) N {
 }
 
 // Tick tells that time goes by.
-func (c *Core) Tick() { c.rn.Tick() }
+func (c *Core) Tick() {
+	c.ticks = min(c.ticks+1, c.cfg.ElectionTicks)
+	c.rn.Tick()
+}
 
 // Campaign stands for election at once.
 func (c *Core) Campaign() { _ = c.rn.Campaign() } // it says only that it cannot
@@ -178,6 +184,9 @@ func (c *Core) Step(m *Message) error {
 	}
 	if m.GetType() == raftpb.MsgReadIndex && !c.role.Ready {
 		return nil // it will be asked again; raft would hand it on, in its sender's name
+	}
+	if c.cfg.Leases && c.ticks < c.cfg.ElectionTicks && (m.GetType() == raftpb.MsgVote || m.GetType() == raftpb.MsgPreVote) {
+		return nil // a leader may count on this node, which has forgotten it
 	}
 	if err := c.rn.Step(m); err != nil && !errors.Is(err, raft.ErrProposalDropped) && !errors.Is(err, raft.ErrStepPeerNotFound) {
 		return fmt.Errorf("raft: %w", err)
@@ -235,6 +244,7 @@ func (c *Core) Transfer(to uint64) bool {
 	if to == 0 || to == c.cfg.ID {
 		return false
 	}
+	c.handed = c.role.Term
 	c.rn.TransferLeader(to)
 	return true
 }

@@ -65,8 +65,10 @@ type NodeConfig struct {
 	Config
 	Net     Net
 	Machine Machine
-	Tick    <-chan time.Time // the clock
-	Lone    bool             // the only voter: stand for election at once
+	Tick    <-chan time.Time     // the clock
+	Lone    bool                 // the only voter: stand for election at once
+	Lease   time.Duration        // of a leader, see LeaseOf; 0: none. Needs Leases on every node
+	Clock   func() time.Duration // nobody sets it; for Lease
 }
 
 // Node is a Core with its goroutines: one steps it, one writes to disk, one
@@ -119,6 +121,9 @@ func Start(cfg NodeConfig) (*Node, error) {
 	}
 	n := &Node{cfg: cfg, core: core, store: cfg.Log, sending: map[uint64]bool{}}
 	n.ctx, n.stop = context.WithCancel(context.Background())
+	if cfg.Lease > 0 && cfg.Leases {
+		n.reads.lease = lease{length: cfg.Lease, clock: cfg.Clock}
+	}
 	n.events.init()
 	n.saves.init()
 	n.tasks.init()
@@ -304,7 +309,7 @@ func (n *Node) carryOut(rd Ready) {
 		n.tasks.push(task{apply: rd.Apply})
 	}
 	for _, r := range rd.Reads {
-		n.reads.confirmed(r, n.core.applied)
+		n.reads.confirmed(r, n.core)
 	}
 }
 

@@ -102,7 +102,12 @@ type cluster struct {
 	mu    sync.Mutex // guards the fields below
 	nodes map[uint64]*member
 	cut   map[uint64]bool // nobody hears it, it hears nobody
+	lease time.Duration
 }
+
+const testTick = 5 * time.Millisecond
+
+var epoch = time.Now()
 
 // member is one node: a machine that keeps all data that it is given.
 type member struct {
@@ -117,6 +122,7 @@ type member struct {
 	base    Base
 	files   map[string][]string
 	leads   uint64
+	since   time.Time // when it began to lead
 	leader  uint64
 	refused int
 	failed  error
@@ -134,9 +140,10 @@ func (c *cluster) start(id uint64, log *memLog, base Base, state []string) *memb
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	ticker := time.NewTicker(5 * time.Millisecond)
+	ticker := time.NewTicker(testTick)
 	node, err := Start(NodeConfig{
-		Config: Config{ID: id, Start: uint64(time.Now().UnixNano()), Applied: base.Index, Log: store, Logger: slog.New(slog.DiscardHandler)},
+		Config: Config{ID: id, Start: uint64(time.Now().UnixNano()), Applied: base.Index, Leases: c.lease > 0, Log: store, Logger: slog.New(slog.DiscardHandler)},
+		Lease:  c.lease, Clock: func() time.Duration { return time.Since(epoch) },
 		Net:    link{c, id}, Machine: m, Tick: ticker.C, Lone: slices.Equal(base.Members.Voters, []uint64{id}),
 	})
 	if err != nil {
@@ -225,7 +232,7 @@ func (m *member) Install(b Base, file []byte) error {
 	return nil
 }
 
-func (m *member) Lead(term uint64) { m.set(func() { m.leads, m.leader = term, m.id }) }
+func (m *member) Lead(term uint64) { m.set(func() { m.leads, m.leader, m.since = term, m.id, time.Now() }) }
 func (m *member) Follow(_, leader uint64) {
 	m.set(func() { m.leads, m.leader = 0, leader })
 }
@@ -307,7 +314,10 @@ func (c *cluster) same(ids ...uint64) {
 }
 
 func three(t *testing.T) *cluster {
-	c := newCluster(t)
+	return newCluster(t).three()
+}
+
+func (c *cluster) three() *cluster {
 	for id := range uint64(3) {
 		c.start(id+1, &memLog{}, Base{Members: Members{Voters: []uint64{1, 2, 3}}}, nil)
 	}
@@ -360,6 +370,52 @@ func TestDeposed(t *testing.T) {
 		if v == "lost" || v == "late" {
 			t.Errorf("%s was committed", v)
 		}
+	}
+}
+
+// TestLease: a leader with a lease answers reads without a majority, but none that
+// begins after another node leads.
+func TestLease(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.lease = LeaseOf(DefaultElectionTicks, testTick)
+	c.three()
+	alone := 0
+	for round := range 12 {
+		c.put(fmt.Sprint(round))
+		old, _ := c.leader()
+		if err := old.node.ReadIndex(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.isolate(old.id, true)
+		cut := time.Now()
+		var last time.Time
+		deposed := make(chan struct{})
+		go func() {
+			defer close(deposed)
+			for time.Since(cut) < 4*DefaultElectionTicks*testTick {
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+				if old.node.ReadIndex(ctx) == nil {
+					last = began
+				}
+				cancel()
+			}
+		}()
+		next, _ := c.leader()
+		var since time.Time
+		next.set(func() { since = next.since })
+		<-deposed
+		if last.After(cut) {
+			alone++
+		}
+		if last.After(since) {
+			t.Fatalf("round %d: node %d answered a read that began %v after node %d led", round, old.id, last.Sub(since), next.id)
+		}
+		c.isolate(old.id, false)
+	}
+	if alone == 0 {
+		t.Error("no read was ever answered by a lease")
 	}
 }
 

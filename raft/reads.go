@@ -13,6 +13,7 @@ type reads struct {
 	id      uint64      // of that question
 	age     int         // of it, in ticks
 	late    []lateReads // confirmed, but not yet applied
+	lease   lease
 }
 
 type lateReads struct {
@@ -71,7 +72,12 @@ func (n *Node) askReads() {
 	}
 	clear(r.waiting)
 	r.waiting = r.waiting[:0]
+	if len(r.asked) > 0 && r.lease.holds(n.core) {
+		r.take(n.core.rn.BasicStatus().GetCommit(), n.core.applied)
+		return
+	}
 	if len(r.asked) > 0 {
+		r.lease.ask()
 		r.id++
 		r.age = 0
 		n.core.ReadIndex(r.id)
@@ -79,14 +85,20 @@ func (n *Node) askReads() {
 }
 
 // confirmed takes the answer to a question.
-func (r *reads) confirmed(a Read, applied uint64) {
+func (r *reads) confirmed(a Read, c *Core) {
 	if a.ID != r.id || len(r.asked) == 0 {
 		return // of a question that was given up
 	}
+	r.lease.got(c)
+	r.take(a.Index, c.applied)
+}
+
+// take has those who asked wait for an index only.
+func (r *reads) take(index, applied uint64) {
 	waits := append([]*readWait(nil), r.asked...)
 	clear(r.asked)
 	r.asked = r.asked[:0]
-	r.late = append(r.late, lateReads{a.Index, waits})
+	r.late = append(r.late, lateReads{index, waits})
 	r.applied(applied)
 }
 
