@@ -29,6 +29,7 @@ type membership struct {
 	pos      engine.Position
 	lost     bool // a write's position is not known: it is greater than pos
 
+	leads   bool    // the node has led when the last writes ran: try it first
 	replied bool    // the last reply from the leader is an array: EXEC has run
 	marks   []int64 // of node: times of its writes since the last mark, in microseconds
 }
@@ -102,7 +103,7 @@ func (c *conn) viewAgain(err error, view func() (engine.Position, error)) (engin
 		if err = s.again(err); err != nil {
 			return 0, err
 		}
-		if _, err = s.leader(); err != nil {
+		if _, _, err = s.leader(); err != nil {
 			return 0, err
 		}
 		var pos engine.Position
@@ -143,13 +144,13 @@ func (s *search) end() {
 }
 
 // leader returns the leader, and whether it is this node.
-func (s *search) leader() (uint64, error) {
+func (s *search) leader() (id uint64, here bool, err error) {
 	st := s.c.cl.State()
 	if st.Leader != 0 && (s.ctx == nil || st.Leader != st.Self) {
-		return st.Leader, nil
+		return st.Leader, st.Leader == st.Self, nil
 	}
 	n, err := s.c.cl.AwaitLeader(s.context())
-	return n.ID, err
+	return n.ID, n.ID == st.Self, err
 }
 
 // again waits a moment after err, and returns it if trying again is of no use:
@@ -170,9 +171,6 @@ func (s *search) again(err error) error {
 		return engine.Errorf(engine.CodeNotLeader, "no leader was found within %v; nothing was written", s.c.srv.opts.ElectionWait)
 	}
 }
-
-// here reports whether id is this node.
-func (c *conn) here(id uint64) bool { return c.cl.State().Self == id }
 
 // movedAway answers a command with MOVED if it has to run on another node whose
 // address is known. WATCH is among them, as clients read and write on the

@@ -24,21 +24,21 @@ var errThere = engine.Errorf(engine.CodeNotLeader, "the node that was asked does
 // lead runs the ops from run.from on, the first of which writes, where the
 // leader is, or answers them with an error.
 func (c *conn) lead() {
+	if c.cl.leads && c.updateHere() {
+		return
+	}
 	r := &c.run
 	s := search{c: c}
 	defer s.end()
 	for {
-		node, err := s.leader()
+		node, here, err := s.leader()
 		switch {
 		case err != nil:
-		case c.here(node):
-			if err = c.tryUpdate(); engine.CodeOf(err) != engine.CodeNotLeader {
-				if err != nil {
-					c.failOps(err)
-				}
+		case here:
+			if c.updateHere() {
 				return
 			}
-			c.out.Buf = c.out.Buf[:r.outStart]
+			err = engine.ErrNotLeader
 		default:
 			to := c.forwardEnd()
 			if err = c.forward(node, to); err == nil {
@@ -55,6 +55,19 @@ func (c *conn) lead() {
 			return
 		}
 	}
+}
+
+// updateHere is update that answers nothing and reports false if this node does
+// not lead. Nothing was written then.
+func (c *conn) updateHere() bool {
+	err := c.tryUpdate()
+	c.cl.leads = engine.CodeOf(err) != engine.CodeNotLeader
+	if !c.cl.leads {
+		c.out.Buf = c.out.Buf[:c.run.outStart]
+	} else if err != nil {
+		c.failOps(err)
+	}
+	return c.cl.leads
 }
 
 // forwardEnd returns how far the ops from run.from on are forwarded together: up
@@ -212,10 +225,10 @@ func (c *conn) leadOne(o op, local func() error) {
 	s := search{c: c}
 	defer s.end()
 	for {
-		node, err := s.leader()
+		node, here, err := s.leader()
 		switch {
 		case err != nil:
-		case c.here(node):
+		case here:
 			err = local()
 		case o.exec && !forwardable(o.queue):
 			err = replyError("ERR a transaction that writes and changes the connection runs only on the node that leads [unsupported]")
