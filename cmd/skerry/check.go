@@ -184,6 +184,10 @@ func printReport(w io.Writer, rep embedded.Report) error {
 	if rep.TornBytes > 0 {
 		fmt.Fprintf(w, "torn end of the log: %d bytes that were never acknowledged; the next start cuts them\n", rep.TornBytes)
 	}
+	if rep.Node != 0 {
+		fmt.Fprintf(w, "node %d of cluster %s, term %d; %s at the end of the log may not be acknowledged\n",
+			rep.Node, rep.Cluster, rep.Term, plural(rep.Unsure, "record"))
+	}
 	if len(rep.Problems) > 0 {
 		return nil
 	}

@@ -15,17 +15,31 @@ func help(p process, args []string) int {
 		printHelp(p.stdout)
 		return exitOK
 	}
-	if len(args) > 1 {
+	v, rest, err := find(verbs(), append(slices.Clone(args), "--help"))
+	switch {
+	case err != nil:
+		fmt.Fprintf(p.stderr, "skerry: %v\n", err)
+		return exitUsage
+	case v.subs != nil:
+		printVerbs(p.stdout, v)
+		return exitOK
+	case len(rest) > 1:
 		fmt.Fprintln(p.stderr, "skerry: help explains one verb at a time")
 		return exitUsage
 	}
-	i := slices.IndexFunc(verbs(), func(v verb) bool { return v.name == args[0] })
-	if i < 0 {
-		fmt.Fprintf(p.stderr, "skerry: there is no verb %q; `skerry help` lists them\n", args[0])
-		return exitUsage
-	}
-	printUsage(p.stdout, verbs()[i], verbs()[i].start().settings)
+	printUsage(p.stdout, v, v.start().settings)
 	return exitOK
+}
+
+// printVerbs says what a verb does by its next argument.
+func printVerbs(w io.Writer, v verb) {
+	fmt.Fprintf(w, "skerry %s: %s\n\n%s\n\n", v.name, v.short, v.long)
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, s := range v.subs {
+		fmt.Fprintf(t, "  %s\t%s\n", s.name, s.short)
+	}
+	t.Flush()
+	fmt.Fprintf(w, "\n`skerry help %s …` says what each takes.\n", v.name)
 }
 
 func printHelp(w io.Writer) {

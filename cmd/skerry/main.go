@@ -33,6 +33,7 @@ const (
 type process struct {
 	args           []string // without the program's name
 	environ        []string
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	exit           func(code int)
 }
@@ -47,7 +48,7 @@ func main() {
 		<-signals
 		os.Exit(exitStopped)
 	}()
-	os.Exit(run(ctx, process{os.Args[1:], os.Environ(), os.Stdout, os.Stderr, os.Exit}))
+	os.Exit(run(ctx, process{os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr, os.Exit}))
 }
 
 // verb is one thing that the program does.
@@ -58,6 +59,7 @@ type verb struct {
 	long  string // for `skerry help VERB`
 
 	start func() action
+	subs  []verb // what it does instead, by its next argument; their names have both
 }
 
 // action is one use of a verb. Once the settings have their values, check finds
@@ -72,7 +74,7 @@ type action struct {
 }
 
 func verbs() []verb {
-	return []verb{serveVerb, checkVerb, backupVerb, restoreVerb, benchVerb, conformVerb, versionVerb}
+	return []verb{serveVerb, clusterVerb, devVerb, checkVerb, backupVerb, restoreVerb, benchVerb, conformVerb, versionVerb}
 }
 
 // run does what the arguments say until ctx ends and returns the exit code.
@@ -90,18 +92,21 @@ func run(ctx context.Context, p process) int {
 	case "--version", "-version":
 		name = "version"
 	}
-	i := slices.IndexFunc(verbs(), func(v verb) bool { return v.name == name })
-	if i < 0 {
-		fmt.Fprintf(p.stderr, "skerry: there is no verb %q; `skerry help` lists them\n", name)
+	v, args, err := find(verbs(), append([]string{name}, p.args[1:]...))
+	if err != nil {
+		fmt.Fprintf(p.stderr, "skerry: %v\n", err)
 		return exitUsage
 	}
-	v := verbs()[i]
+	if v.subs != nil {
+		printVerbs(p.stdout, v)
+		return exitOK
+	}
 	a := v.start()
-	if slices.ContainsFunc(p.args[1:], wantsHelp) {
+	if slices.ContainsFunc(args, wantsHelp) {
 		printUsage(p.stdout, v, a.settings)
 		return exitOK
 	}
-	rest, err := configure(a.settings, p.args[1:], p.environ)
+	rest, err := configure(a.settings, args, p.environ)
 	if err = mistakes(err, a.check(rest)); err == nil {
 		if a.abrupt {
 			defer context.AfterFunc(ctx, func() { p.exit(exitStopped) })()
@@ -113,6 +118,29 @@ func run(ctx context.Context, p process) int {
 		return exitStopped
 	}
 	return report(p.stderr, v, err)
+}
+
+// find returns the verb that the first arguments name, and the arguments after
+// them. A verb with subs is returned itself only if help is wanted.
+func find(of []verb, args []string) (v verb, rest []string, err error) {
+	i := slices.IndexFunc(of, func(v verb) bool { return v.name == args[0] })
+	if i < 0 {
+		return v, nil, fmt.Errorf("there is no verb %q; `skerry help` lists them", args[0])
+	}
+	v, rest = of[i], args[1:]
+	switch {
+	case v.subs == nil:
+		return v, rest, nil
+	case len(rest) == 0:
+		return v, nil, fmt.Errorf("%s needs to be told what to do; `skerry help %s` lists it", v.name, v.name)
+	case wantsHelp(rest[0]):
+		return v, nil, nil
+	}
+	name := v.name + " " + rest[0]
+	if i = slices.IndexFunc(v.subs, func(v verb) bool { return v.name == name }); i < 0 {
+		return v, nil, fmt.Errorf("there is no verb %q; `skerry help %s` lists them", name, v.name)
+	}
+	return v.subs[i], rest[1:], nil
 }
 
 // report tells an error and returns the exit code for it.

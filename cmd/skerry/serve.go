@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/engine/embedded"
 )
 
 // Bounds of a server's configuration.
@@ -35,6 +36,8 @@ type serveOptions struct {
 	logLevel       string
 	logFormat      string
 	json           bool
+	node           nodeOptions
+	whileStdin     bool
 
 	password string      // what passwordFile holds, after check
 	tls      *tls.Config // of tlsCert and tlsKey, after check
@@ -61,15 +64,18 @@ func (o *serveOptions) settings() []setting {
 		{"insecure-public", "", "", "allow an address that other machines reach without a password", true, toggle(&o.insecurePublic)},
 		{"log-level", "LEVEL", "info", "debug, info, warn or error", true, choice(&o.logLevel, "debug", "info", "warn", "error")},
 		{"log-format", "FORMAT", "text", "text or json", true, choice(&o.logFormat, "text", "json")},
+		{"while-stdin", "", "", "stop cleanly when the standard input ends: for programs that start this one", false, toggle(&o.whileStdin)},
 		jsonSetting(&o.json),
-	}, o.archive.settings()...)
+	}, append(o.archive.settings(), o.node.settings()...)...)
 }
 
 var serveVerb = verb{
 	name: "serve", short: "serve the data of a folder over HTTP and the Redis protocol",
 	long: `Makes the folder if it is missing. SIGTERM and SIGINT stop it cleanly: requests
 in flight are answered first; a second signal ends it at once. Nothing that was
-acknowledged is lost either way.`,
+acknowledged is lost either way.
+
+A folder that skerry cluster made is one node of several: see skerry help cluster.`,
 	start: func() action {
 		o := &serveOptions{}
 		return action{o.settings(), o.check, func(ctx context.Context, p process, _ []string) error {
@@ -85,11 +91,7 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 	if os.Getenv("GOMEMLIMIT") == "" { // else the operator has said it
 		debug.SetMemoryLimit(processLimit(machineMemory("/"), o.memory))
 	}
-	url, err := embeddedURL(o.data)
-	if err != nil {
-		return err
-	}
-	eng, err := openEngine(ctx, url, o.memory, log)
+	eng, err := o.openNode(log)
 	if err != nil {
 		return err
 	}
@@ -101,7 +103,7 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 	defer func() { err = errors.Join(err, endArchive()) }()
 	srv, err := skerry.Open(eng, skerry.Options{
 		HTTP: o.http, RESP: o.resp, Password: o.password, Hosts: o.hosts, TLS: o.tls,
-		Build: thisBuild().Version, Logger: log,
+		AdvertiseHost: o.node.facesHost(), Build: thisBuild().Version, Logger: log,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; --http and --resp choose other addresses", err)
@@ -110,15 +112,28 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 		return err
 	}
 	defer srv.Close()
-	if err := o.announce(p.stdout, srv); err != nil {
+	if err := o.announce(p.stdout, eng, srv); err != nil {
 		return err
+	}
+	if o.whileStdin {
+		ctx = whileOpen(ctx, p.stdin)
 	}
 	return srv.Run(ctx)
 }
 
+// whileOpen returns a context that ends when there is no more to read from r.
+func whileOpen(ctx context.Context, r io.Reader) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, r) // an error is an end too
+		cancel()
+	}()
+	return ctx
+}
+
 // check reads what the settings name and finds what does not fit together.
 func (o *serveOptions) check(rest []string) error {
-	wrong := []error{noArguments(rest)}
+	wrong := []error{noArguments(rest), o.node.check()}
 	var err error
 	if o.passwordFile != "" {
 		o.password, err = readPassword(o.passwordFile)
@@ -191,16 +206,25 @@ type announcement struct {
 	HTTP        string `json:"http,omitempty"`
 	RESP        string `json:"resp,omitempty"`
 	MemoryBytes int64  `json:"memory_bytes"`
+	Cluster     string `json:"cluster,omitempty"`
+	Node        uint64 `json:"node,omitempty"`
+	NodeAddr    string `json:"node_addr,omitempty"`
 }
 
-func (o *serveOptions) announce(w io.Writer, srv *skerry.Server) error {
-	a := announcement{thisBuild().Version, os.Getpid(), o.data, srv.HTTPURL(), srv.RESPURL(), o.memory}
+func (o *serveOptions) announce(w io.Writer, db *embedded.DB, srv *skerry.Server) error {
+	a := announcement{Version: thisBuild().Version, PID: os.Getpid(), Data: o.data, HTTP: srv.HTTPURL(), RESP: srv.RESPURL(), MemoryBytes: o.memory}
+	node := ""
+	if c := db.Cluster(); c != nil {
+		st := c.State()
+		a.Cluster, a.Node, a.NodeAddr = st.ID, st.Self, db.NodeAddr()
+		node = fmt.Sprintf("%d of cluster %s, at %s", st.Self, st.ID, a.NodeAddr)
+	}
 	if o.json {
 		return printJSON(w, a)
 	}
 	_, err := fmt.Fprintf(w, "skerry %s\n", a.Version)
 	for _, line := range []struct{ name, value string }{
-		{"HTTP", a.HTTP}, {"Redis", a.RESP}, {"data", a.Data}, {"memory", formatSize(o.memory)},
+		{"HTTP", a.HTTP}, {"Redis", a.RESP}, {"data", a.Data}, {"memory", formatSize(o.memory)}, {"node", node},
 	} {
 		if line.value != "" && err == nil {
 			_, err = fmt.Fprintf(w, "  %-7s %s\n", line.name, line.value)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/peer"
@@ -19,6 +20,10 @@ import (
 
 // MaxNodes is how many nodes a cluster has at most.
 const MaxNodes = raft.MaxVoters
+
+// ErrNoNodeAddr is returned for a node that starts without an address for the
+// others and has had none before.
+var ErrNoNodeAddr = errors.New("the address on which the other nodes of the cluster reach it is not known")
 
 // nodesName is the file beside a node's certificate that says where the nodes
 // are: for `skerry cluster`, and for a start before the log has told.
@@ -125,6 +130,9 @@ func loadNode(dir string) (*peer.Identity, error) {
 	}
 	return id, err
 }
+
+// Expires is when the node's certificate ends: no other node lets it in then.
+func (a *Admin) Expires() time.Time { return a.id.Expires() }
 
 // Self is the id of the folder's node.
 func (a *Admin) Self() uint64 { return a.id.Node }

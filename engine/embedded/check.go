@@ -9,6 +9,7 @@ import (
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
+	"github.com/skerrydb/skerry/raft"
 )
 
 // Report is what Check found.
@@ -19,6 +20,13 @@ type Report struct {
 	LogBytes  int64    `json:"log_bytes"`
 	TornBytes int64    `json:"torn_bytes"` // an unfinished write at the end of the log: not damage, the next start cuts it
 	Problems  []string `json:"problems"`
+
+	// Of a node of a cluster.
+	Node    uint64 `json:"node,omitempty"`
+	Cluster string `json:"cluster,omitempty"`
+	Term    uint64 `json:"term,omitempty"`    // newest in the log, the snapshot and the vote
+	Unsure  int    `json:"unsure,omitempty"`  // log records at its end that this node does not know to be committed; Summary counts them in
+	Refused int    `json:"refused,omitempty"` // batches of deposed leaders, which no node applies: not damage
 }
 
 // OK reports whether nothing is damaged.
@@ -49,6 +57,7 @@ func Check(dir string, o Options, progress func(file string)) (Report, error) {
 		return rep, lockError(err)
 	}
 	c := &checker{fs: o.FS, dir: dir, rep: &rep, progress: progress}
+	c.node(o)
 	return rep, errors.Join(c.run(), unlock())
 }
 
@@ -59,6 +68,29 @@ type checker struct {
 	progress func(string)
 	state    *snapshot
 	broken   bool // the state can no longer be followed
+
+	member bool // of a cluster: records have format 2
+	last   uint64
+	commit uint64 // newest index that a record says is committed
+	stale  bool   // the log is older than the snapshot: a start begins it anew
+}
+
+// node reads who the folder is in which cluster, and its vote.
+func (c *checker) node(o Options) {
+	id, err := identity(c.dir, o)
+	if err != nil {
+		c.problem("%s: %v", filepath.Join(c.dir, clusterDir), err)
+	}
+	if c.member = id != nil; !c.member {
+		return
+	}
+	c.rep.Node, c.rep.Cluster = id.Node, id.Cluster
+	v, err := readVote(c.fs, c.dir)
+	if err != nil {
+		c.problem("%v", err)
+		return
+	}
+	c.rep.Term = v.Term
 }
 
 func (c *checker) run() error {
@@ -80,6 +112,10 @@ func (c *checker) run() error {
 		c.problem("the recovered state: %v", err)
 	}
 	c.rep.Summary = c.state.summary()
+	c.rep.Term = max(c.rep.Term, c.state.term)
+	if end := max(c.commit, c.state.index); c.member && c.last > end {
+		c.rep.Unsure = int(c.last - end)
+	}
 	return nil
 }
 
@@ -126,27 +162,73 @@ func (c *checker) snapshots() error {
 // record follows the log: a batch that the snapshot does not hold must be built
 // on the position before it.
 func (c *checker) record(rec journal.Record) error {
-	base, err := batchBase(rec.Data)
+	e, err := parseRecord(rec)
+	if err == nil && !c.member && len(rec.Data) > 0 && rec.Data[0] != batchFormat {
+		err = errors.New("it is of a node of a cluster, and the folder is none")
+	}
 	if err != nil {
+		c.broken = true
 		return fmt.Errorf("record %d: %w", rec.Index, err)
 	}
-	follows := rec.Index > c.state.index && !c.broken
-	if follows && (base != c.state.pos || rec.Index != c.state.index+1) {
+	if c.member {
+		if rec.Index == c.state.index && e.Term != c.state.term {
+			c.stale = true // a received snapshot replaces it
+		}
+		c.commit, c.rep.Term = max(c.commit, e.Commit), max(c.rep.Term, e.Term)
+	}
+	c.last = rec.Index
+	if c.follows(rec.Index) && c.member && rec.Index != c.state.index+1 {
+		c.broken = true
+		return fmt.Errorf("record %d follows, but the records before it end with record %d", rec.Index, c.state.index)
+	}
+	if e.Kind == raft.Change || len(e.Data) == 0 || e.Data[0] == noteFormat {
+		return c.skip(e)
+	}
+	return c.batch(rec.Index, e)
+}
+
+// follows reports whether a record leads from the state to the next one.
+func (c *checker) follows(index uint64) bool { return index > c.state.index && !c.broken && !c.stale }
+
+// skip follows an entry that changes no data.
+func (c *checker) skip(e raft.Entry) error {
+	if c.follows(e.Index) {
+		c.state.index, c.state.term = e.Index, e.Term
+	}
+	if len(e.Data) > 0 && e.Data[0] == noteFormat && e.Kind == raft.Data {
+		if _, err := parseNote(e.Data); err != nil {
+			return fmt.Errorf("record %d: %w", e.Index, err)
+		}
+	}
+	return nil
+}
+
+// batch follows one that changes data.
+func (c *checker) batch(index uint64, e raft.Entry) error {
+	base, err := batchBase(e.Data)
+	if err != nil {
+		return fmt.Errorf("record %d: %w", index, err)
+	}
+	follows := c.follows(index)
+	refused := follows && c.member && base != c.state.pos
+	if refused {
+		c.rep.Refused++
+	} else if follows && (base != c.state.pos || index != c.state.index+1) {
 		c.broken = true
 		return fmt.Errorf("record %d is built on position %d, but the records before it end with record %d at position %d",
-			rec.Index, base, c.state.index, c.state.pos)
+			index, base, c.state.index, c.state.pos)
 	}
-	for change, err := range changes(rec.Data) {
+	for change, err := range changes(e.Data) {
 		if err != nil {
 			c.broken = true
-			return fmt.Errorf("record %d: %w", rec.Index, err)
+			return fmt.Errorf("record %d: %w", index, err)
 		}
-		if follows {
+		if follows && !refused {
 			c.state.apply(change)
 		}
 	}
 	if follows {
-		c.state.index = rec.Index
+		c.state.index, c.state.term = index, e.Term
 	}
 	return nil
 }

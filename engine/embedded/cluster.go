@@ -140,7 +140,7 @@ func (g *group) start() error {
 	}
 	g.db.opts.Cluster = o
 	if o.Addr == "" && o.Listener == nil {
-		return engine.Errorf(engine.CodeInvalid, "node %d of a cluster needs an address for the other nodes", g.self)
+		return engine.Errorf(engine.CodeInvalid, "node %d: %w", g.self, ErrNoNodeAddr)
 	}
 	g.started, g.learned = make(chan struct{}), map[uint64]string{}
 	g.ctx, g.stop = context.WithCancel(context.Background())

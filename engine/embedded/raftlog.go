@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	iofs "io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -141,7 +142,23 @@ const (
 )
 
 func openVote(fs journal.FS, dir string) (*voteFile, error) {
-	f, err := fs.OpenFile(filepath.Join(dir, voteName), os.O_RDWR|os.O_CREATE)
+	return openVoteFile(fs, dir, os.O_RDWR|os.O_CREATE)
+}
+
+// readVote returns the vote without changing anything; none if there is no file.
+func readVote(fs journal.FS, dir string) (raft.Vote, error) {
+	v, err := openVoteFile(fs, dir, os.O_RDONLY)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return raft.Vote{}, nil
+	}
+	if err != nil {
+		return raft.Vote{}, err
+	}
+	return v.last, v.f.Close()
+}
+
+func openVoteFile(fs journal.FS, dir string, flag int) (*voteFile, error) {
+	f, err := fs.OpenFile(filepath.Join(dir, voteName), flag)
 	if err != nil {
 		return nil, fmt.Errorf("open the vote: %w", err)
 	}

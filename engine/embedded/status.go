@@ -6,11 +6,18 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
+// Roles of a node.
+const (
+	RoleLeader   = "leader"
+	RoleFollower = "follower"
+	RoleNone     = "without a leader"
+)
+
 // ClusterStatus is what one node says of itself and of the cluster.
 type ClusterStatus struct {
 	Cluster  string          `json:"cluster"`
 	Node     uint64          `json:"node"` // who says it
-	Role     string          `json:"role"` // leader, follower, or without a leader
+	Role     string          `json:"role"` // RoleLeader and so on
 	Leader   uint64          `json:"leader"`
 	Term     uint64          `json:"term"`
 	Position engine.Position `json:"position"`
@@ -38,14 +45,14 @@ type NodeStatus struct {
 func (g *group) status() ClusterStatus {
 	v, rs := g.view.Load(), g.node.Status()
 	s := ClusterStatus{
-		Cluster: g.db.id.Cluster, Node: g.self, Role: "follower", Leader: v.leader, Term: v.term,
+		Cluster: g.db.id.Cluster, Node: g.self, Role: RoleFollower, Leader: v.leader, Term: v.term,
 		Position: engine.Position(g.db.durable.Load()), Commit: rs.Commit, Applied: rs.Applied, Version: g.db.opts.Cluster.Version,
 	}
 	switch {
 	case v.serves:
-		s.Role = "leader"
+		s.Role = RoleLeader
 	case v.leader == 0:
-		s.Role = "without a leader"
+		s.Role = RoleNone
 	}
 	peers := g.port.Peers()
 	for _, n := range v.roster.public() {
