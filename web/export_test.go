@@ -32,3 +32,9 @@ func LimitForwards(f *Face, most int32, answer time.Duration) {
 	f.app.forward.gate.max = most
 	f.app.forward.transport.ResponseHeaderTimeout = answer
 }
+
+// OnceKey returns the key that an Idempotency-Key names, and whether it is well formed.
+func OnceKey(line string) (string, bool) {
+	key, err := onceOf(http.Header{onceHeader: {line}})
+	return string(key), err == nil
+}

@@ -255,11 +255,13 @@ func (t *attempt) request(x *exchange, r *http.Request, leader uint64) *http.Req
 	} else {
 		delete(h, "X-Request-Id") // it was refused here
 	}
-	if from, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		// What the client said of itself comes first and cannot be relied on;
-		// the last one is what this node saw.
-		h[forwardedFor] = []string{strings.Join(append(slices.Clone(r.Header[forwardedFor]), from), ", ")}
+	// What the client said of itself comes first and cannot be relied on; the
+	// last one is what this node saw.
+	from, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		from = "unknown" // RFC 7239 section 6.2: a socket without an address
 	}
+	h[forwardedFor] = []string{strings.Join(append(slices.Clone(r.Header[forwardedFor]), from), ", ")}
 	out := &http.Request{
 		Method: r.Method,
 		URL: &url.URL{Scheme: "http", Host: strconv.FormatUint(leader, 10), Path: r.URL.Path,

@@ -152,6 +152,20 @@ func TestForwardedLarge(t *testing.T) {
 	}
 }
 
+// TestForwardedLongHeaders: what fits into a client's headers still does when the
+// node has added its own.
+func TestForwardedLongHeaders(t *testing.T) {
+	c := serveCluster(t, 2, web.Options{})
+	for _, n := range []int{web.MaxHeaderBytes - 300, web.MaxHeaderBytes + 2<<10} {
+		got, direct := c.nodes[1].put(t, "/db/a", "x", "X-Forwarded-For", strings.Repeat("1", n)), c.nodes[0].put(t, "/db/b", "x", "X-Forwarded-For", strings.Repeat("1", n))
+		if got.status != direct.status || got.status != 201 && n < web.MaxHeaderBytes {
+			t.Errorf("%d bytes of headers: %d, directly %d", n, got.status, direct.status)
+		}
+		c.nodes[0].do(t, "DELETE", "/db/a", nil)
+		c.nodes[0].do(t, "DELETE", "/db/b", nil)
+	}
+}
+
 // TestForwardedSlowly: a client that sends slowly takes nothing of the leader, and
 // one that does not read its answer is cut off.
 func TestForwardedSlowly(t *testing.T) {
