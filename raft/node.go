@@ -24,6 +24,8 @@ type Net interface {
 	// Send queues a message, or loses it, and never blocks. It reports whether
 	// there is hope.
 	Send(to uint64, msg []byte) bool
+	// Urgent is Send for a short message that may overtake others.
+	Urgent(to uint64, msg []byte) bool
 	// SendSnapshot delivers a message and a stream, and returns when the other
 	// side has it all durable.
 	SendSnapshot(ctx context.Context, to uint64, msg []byte, r io.Reader) error
@@ -322,9 +324,24 @@ func (n *Node) send(m *Message) {
 	if err != nil {
 		panic("BUG: marshal a message: " + err.Error())
 	}
-	if !n.cfg.Net.Send(m.GetTo(), b) {
+	send := n.cfg.Net.Send
+	if urgent(m.GetType()) {
+		send = n.cfg.Net.Urgent
+	}
+	if !send(m.GetTo(), b) {
 		n.events.push(event{fn: func(c *Core) { c.Unreachable(m.GetTo()) }})
 	}
+}
+
+// urgent reports whether a message must not wait behind long ones: who waits for
+// it might call an election.
+func urgent(t raftpb.MessageType) bool {
+	switch t {
+	case raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp,
+		raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp, raftpb.MsgTimeoutNow:
+		return true
+	}
+	return false
 }
 
 // sendSnapshot streams the newest snapshot, which may be newer than the message

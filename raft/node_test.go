@@ -144,7 +144,7 @@ func (c *cluster) start(id uint64, log *memLog, base Base, state []string) *memb
 	node, err := Start(NodeConfig{
 		Config: Config{ID: id, Start: uint64(time.Now().UnixNano()), Applied: base.Index, Leases: c.lease > 0, Log: store, Logger: slog.New(slog.DiscardHandler)},
 		Lease:  c.lease, Clock: func() time.Duration { return time.Since(epoch) },
-		Net:    link{c, id}, Machine: m, Tick: ticker.C, Lone: slices.Equal(base.Members.Voters, []uint64{id}),
+		Net: link{c, id}, Machine: m, Tick: ticker.C, Lone: slices.Equal(base.Members.Voters, []uint64{id}),
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -191,6 +191,8 @@ func (l link) Send(to uint64, msg []byte) bool {
 	return true
 }
 
+func (l link) Urgent(to uint64, msg []byte) bool { return l.Send(to, msg) }
+
 func (l link) SendSnapshot(_ context.Context, to uint64, msg []byte, r io.Reader) error {
 	m := l.c.member(to)
 	if m == nil || l.c.member(l.from) == nil {
@@ -232,7 +234,9 @@ func (m *member) Install(b Base, file []byte) error {
 	return nil
 }
 
-func (m *member) Lead(term uint64) { m.set(func() { m.leads, m.leader, m.since = term, m.id, time.Now() }) }
+func (m *member) Lead(term uint64) {
+	m.set(func() { m.leads, m.leader, m.since = term, m.id, time.Now() })
+}
 func (m *member) Follow(_, leader uint64) {
 	m.set(func() { m.leads, m.leader = 0, leader })
 }

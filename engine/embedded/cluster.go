@@ -31,6 +31,11 @@ type ClusterOptions struct {
 	Join      []string     // nodes to ask for admission as long as this one is no member
 	Version   string       // of the program
 	Tick      time.Duration
+
+	// Lease lets this node, while it leads, answer linearizable reads without
+	// asking a majority for each group of them. It leans on clocks: they must not
+	// run more than raft.LeaseDrift percent apart. All nodes must have the same.
+	Lease bool
 }
 
 // clusterDir is the folder inside the data folder that makes it a node.
@@ -154,11 +159,17 @@ func (g *group) start() error {
 	}
 	g.want.Store(&nodeInfo{ID: g.self, Addr: g.port.Addr(), HTTP: me.HTTP, RESP: me.RESP, Folder: g.db.id.Folder})
 	g.told(g.view.Load().roster)
-	g.ticker = time.NewTicker(or(o.Tick, DefaultTick))
+	tick := or(o.Tick, DefaultTick)
+	lease := time.Duration(0)
+	if o.Lease {
+		lease = raft.LeaseOf(electionTicks, tick)
+	}
+	g.ticker = time.NewTicker(tick)
 	node, err := raft.Start(raft.NodeConfig{
+		Lease: lease, Clock: func() time.Duration { return g.db.opts.mono().Sub(g.db.began) },
 		Config: raft.Config{
 			ID: g.self, ElectionTicks: electionTicks, Start: uint64(time.Now().UnixNano()),
-			Applied: g.db.exec.at.index, Log: g.store, Logger: g.db.opts.Logger,
+			Applied: g.db.exec.at.index, Leases: o.Lease, Log: g.store, Logger: g.db.opts.Logger,
 		},
 		Net: g.port, Machine: g, Tick: g.ticker.C, Lone: slices.Equal(g.view.Load().roster.Members.Voters, []uint64{g.self}),
 	})

@@ -249,6 +249,9 @@ func TestClusterWithoutMajority(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, 2)
 	c.put("a", "1")
+	if got, err := c.get(1, "a", engine.Read{}); err != nil || got != "1" {
+		t.Fatalf("%q, %v", got, err)
+	}
 	if err := c.dbs[2].Close(); err != nil {
 		t.Fatal(err)
 	}
