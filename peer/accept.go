@@ -173,7 +173,7 @@ func (p *Port) admitNode(h Hello, _ bool) *RefusedError {
 	if k.hello.Folder != h.Folder {
 		return refuse(CodeTwin, "two data folders run as node %d; stop one, and give it an invitation of its own", h.Node)
 	}
-	if h.Protocol == ProtocolRaft && k.live > 0 && slices.Contains(k.old, h.Start) {
+	if h.Start != 0 && k.live > 0 && slices.Contains(k.old, h.Start) {
 		return refuse(CodeTwin, "two programs run as node %d, with copies of one data folder; stop one, and remove its folder", h.Node)
 	}
 	return nil
