@@ -136,7 +136,7 @@ cluster, and the node joins when it starts.`,
 
 func clusterJoin(ctx context.Context, p process, o *joinOptions) error {
 	if o.invite != "" {
-		if err := accept(o.data, o.invite, quiet(p.stderr)); err != nil {
+		if err := accept(o.data, o.invite); err != nil {
 			return err
 		}
 	}

@@ -72,7 +72,7 @@ func (o *nodeOptions) given() bool {
 // to be.
 func (o *serveOptions) openNode(log *slog.Logger) (*embedded.DB, error) {
 	if o.node.invite != "" {
-		if err := accept(o.data, o.node.invite, log); err != nil {
+		if err := accept(o.data, o.node.invite); err != nil {
 			return nil, err
 		}
 	}
@@ -104,7 +104,7 @@ func (o *serveOptions) openNode(log *slog.Logger) (*embedded.DB, error) {
 
 // accept makes a data folder the node that an invitation is for. An invitation
 // that is gone was for a folder that is a node by now, as it should be.
-func accept(dir, file string, log *slog.Logger) error {
+func accept(dir, file string) error {
 	text, err := readInvitation(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, no := embedded.OpenAdmin(dir, ""); no == nil {
@@ -114,7 +114,7 @@ func accept(dir, file string, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("invite: %w", err)
 	}
-	if _, err := embedded.Accept(dir, text, embedded.Options{MemoryBytes: noLimit, Logger: log}); err != nil {
+	if _, err := embedded.Accept(dir, text, embedded.Options{MemoryBytes: noLimit, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		return fmt.Errorf("invite: %w", err)
 	}
 	return nil

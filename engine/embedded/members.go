@@ -73,6 +73,9 @@ func (g *group) onLeader(ctx context.Context, method string, in json.RawMessage)
 			err = g.lead(ctx, method, in)
 		} else {
 			err = remote(g.port.Call(ctx, n.Addr, n.ID, toLeader+method, in, nil))
+			if e := (*engine.Error)(nil); err != nil && !errors.As(err, &e) { // to do it twice does no harm
+				err = engine.Errorf(engine.CodeNotLeader, "node %d, which leads, could not be asked: %w", n.ID, err)
+			}
 		}
 		if !errors.Is(err, engine.ErrNotLeader) {
 			return err
