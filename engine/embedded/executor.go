@@ -17,33 +17,6 @@ import (
 // background goroutine takes over.
 const leadBudget = 1024
 
-// call is one Update or UpdateEach on its way through the executor: fn n times,
-// or one, whose error is the call's own.
-type call struct {
-	n     int
-	fn    func(tx engine.Tx, i int) error
-	one   func(tx engine.Tx) error
-	claim atomic.Int32 // callWaiting, callRunning or callLeft
-
-	ran  chan struct{} // capacity 1: fn will not run any more
-	done chan error    // capacity 1: the outcome of the commit
-
-	// Set before done is sent.
-	err      error           // what one returned
-	split    bool            // its transactions are in more than one batch
-	panicked *panicked       // what fn panicked with
-	pos      engine.Position // after it
-}
-
-const (
-	callWaiting = iota
-	callRunning // the executor has it: the caller must wait until it ran
-	callLeft    // the caller gave up before it ran
-)
-
-// panicked carries a panic of user code to the goroutine that made the call.
-type panicked struct{ value any }
-
 // executor runs transactions one at a time over the speculative tree and
 // gathers their effects into batches, one of which is being made durable while
 // the next one fills.
@@ -173,20 +146,6 @@ func (c *cloning) due(read bool, size int) bool {
 	return true
 }
 
-// take returns a call to fill in.
-func (x *executor) take() *call { return x.pool.Get().(*call) }
-
-// give takes back a call whose outcome has been received.
-func (x *executor) give(c *call) {
-	select {
-	case <-c.ran:
-	default:
-	}
-	c.n, c.fn, c.one, c.err, c.split = 0, nil, nil, nil, false
-	c.claim.Store(callWaiting)
-	x.pool.Put(c)
-}
-
 // submit queues c, and runs what is queued if nobody else does. The outcome
 // comes on c.done.
 func (x *executor) submit(c *call) error {
@@ -235,14 +194,6 @@ func (x *executor) do(ctx context.Context, c *call) error {
 	default:
 		return engine.Errorf(engine.CodeOutcomeUnknown, "the call was given up while it was being committed: %w", ctx.Err())
 	}
-}
-
-// outcome goes on with a panic of the call's function, in its caller.
-func (c *call) outcome(err error) error {
-	if c.panicked != nil {
-		panic(c.panicked.value)
-	}
-	return err
 }
 
 // lead runs queued calls until none is left or the budget is spent. The caller
@@ -543,14 +494,6 @@ func (x *executor) run(c *call) {
 	if len(x.open.buf) >= batchBytes {
 		x.sealFull()
 	}
-}
-
-// fail answers c with the error of its batch.
-func (c *call) fail(err error) {
-	if c.split && engine.CodeOf(err) != engine.CodeOutcomeUnknown {
-		err = engine.Errorf(engine.CodeOutcomeUnknown, "some of the call's transactions were committed, then: %w", err)
-	}
-	c.done <- err
 }
 
 // transact runs c's transaction number i: all its writes are in the open batch
