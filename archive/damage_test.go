@@ -196,6 +196,10 @@ func TestRefusedFolders(t *testing.T) {
 	if _, err := archive.Open("other", w.options()); !errors.Is(err, engine.ErrInvalid) {
 		t.Errorf("a folder with something in it: %v", err)
 	}
+	w.fs.WriteFile("mine/snap/1.snap", []byte("x"))
+	if _, err := archive.Open("mine", w.options()); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("a data folder: %v", err)
+	}
 	if _, err := archive.Find(w.fs, "other", archive.Latest()); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("find in what is no archive: %v", err)
 	}

@@ -160,13 +160,17 @@ func fileSize(fsys journal.FS, path string) (int64, error) {
 func (a *Archiver) prepare() error {
 	fsys := a.o.FS
 	if !IsArchive(fsys, a.dir) {
-		names, err := list(fsys, a.dir)
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			if name != "LOCK" && !strings.HasSuffix(name, ".tmp") {
-				return engine.Errorf(engine.CodeInvalid, "%s is neither empty nor an archive: it has %s", a.dir, name)
+		// A list has no folders: those of an archive and of a data folder are looked into.
+		for _, sub := range []string{"", basesDir, logDir, "snap"} {
+			path := filepath.Join(a.dir, sub)
+			names, err := list(fsys, path)
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				if name != "LOCK" && !strings.HasSuffix(name, ".tmp") {
+					return engine.Errorf(engine.CodeInvalid, "%s is neither empty nor an archive: it has %s", a.dir, filepath.Join(path, name))
+				}
 			}
 		}
 		if err := writeHead(fsys, filepath.Join(a.dir, headName), folderHead{folderFormat}); err != nil {
