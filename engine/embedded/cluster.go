@@ -93,7 +93,7 @@ func (db *DB) catchUp(state *snapshot) (fromLog int, err error) {
 		return 0, engine.Errorf(engine.CodeCorrupt, "%w", err)
 	}
 	db.history.reset(state.pos)
-	g.view.Store(&view{roster: state.roster})
+	g.view.Store(&view{roster: state.roster, nodes: state.roster.public()})
 	return 0, nil
 }
 
@@ -289,7 +289,7 @@ func (db *DB) Cluster() engine.Cluster {
 // State implements engine.Cluster.
 func (g *group) State() engine.ClusterState {
 	v := g.view.Load()
-	return engine.ClusterState{ID: g.db.id.Cluster, Self: g.self, Leader: v.leader, Term: v.term, Nodes: v.roster.public()}
+	return engine.ClusterState{ID: g.db.id.Cluster, Self: g.self, Leader: v.leader, Term: v.term, Nodes: v.nodes}
 }
 
 // AwaitLeader implements engine.Cluster.
@@ -298,7 +298,7 @@ func (g *group) AwaitLeader(ctx context.Context) (engine.Node, error) {
 		moved := g.moved.next()
 		v := g.view.Load()
 		if v.leader != 0 && (v.leader != g.self || v.serves) {
-			s := engine.ClusterState{Nodes: v.roster.public()}
+			s := engine.ClusterState{Nodes: v.nodes}
 			if n, ok := s.Node(v.leader); ok {
 				return n, nil
 			}

@@ -62,6 +62,7 @@ type group struct {
 // view is what this node knows of the cluster at one time.
 type view struct {
 	roster *roster
+	nodes  []engine.Node // of the roster, as faces see them
 	term   uint64
 	leader uint64
 	serves bool // this node leads and takes calls
@@ -143,7 +144,7 @@ func (g *group) see(change func(*view)) {
 
 // told takes over who is a member.
 func (g *group) told(r *roster) {
-	g.see(func(v *view) { v.roster = r })
+	g.see(func(v *view) { v.roster, v.nodes = r, r.public() })
 	if g.port == nil {
 		return
 	}

@@ -55,7 +55,7 @@ func (g *group) status() ClusterStatus {
 		s.Role = RoleNone
 	}
 	peers := g.port.Peers()
-	for _, n := range v.roster.public() {
+	for _, n := range v.nodes {
 		ns := NodeStatus{ID: n.ID, Addr: n.Addr, HTTP: n.HTTP, RESP: n.RESP, Voter: n.Voter, Connected: n.ID == g.self}
 		for _, p := range peers {
 			if p.ID == n.ID && n.ID != g.self {
