@@ -201,3 +201,29 @@ func TestSteppedDown(t *testing.T) {
 		})
 	}
 }
+
+// TestDeposedFrozen: a leader that is frozen while another one takes over is not
+// waited for, neither by what it was asked nor by what comes next.
+func TestDeposedFrozen(t *testing.T) {
+	c := serveCluster(t, 3, web.Options{})
+	web.LimitForwards(c.nodes[1].face, 100, time.Hour)
+	over := make(chan struct{})
+	t.Cleanup(func() { close(over) })
+	frozen := func(conn net.Conn) { take(t, conn); <-over; conn.Close() }
+	c.scripted(frozen, frozen)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if got := c.nodes[1].put(t, "/db/a", "x", "Idempotency-Key", "k"); got.status != 201 || got.header.Get("X-Skerry-Node") != "3" {
+			t.Errorf("with a key: %d by node %s %s", got.status, got.header.Get("X-Skerry-Node"), got.body)
+		}
+	})
+	wg.Go(func() {
+		if got := c.nodes[1].put(t, "/db/b", "x"); got.status != 500 || got.code() != engine.CodeOutcomeUnknown {
+			t.Errorf("without a key: %d %s", got.status, got.body)
+		}
+	})
+	eventually(t, "both requests in flight", func() bool { return c.nodes[1].figure(t, "skerry_http_requests_in_flight") > 2 })
+	eventually(t, "both asked", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.dials == 2 })
+	c.lead(3)
+	wg.Wait()
+}

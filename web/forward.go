@@ -44,6 +44,7 @@ const (
 	// nodeIdle is shorter than IdleTimeout, so that it is not the leader that
 	// closes a connection which is just about to be used.
 	nodeIdle             = 30 * time.Second
+	deposedCheck         = 500 * time.Millisecond
 	minPause, maxPause   = 10 * time.Millisecond, 250 * time.Millisecond
 	forwardBuffer        = 32 << 10
 	inOneWrite           = 4 << 10 // a body up to this goes out together with its head
@@ -197,8 +198,11 @@ func (f *forwarder) pass(x *exchange, r *http.Request, leader uint64) error {
 	t := new(attempt)
 	out := t.request(x, r, leader)
 	t.trace.GotConn = t.got
-	out = out.WithContext(httptrace.WithClientTrace(r.Context(), &t.trace))
-	resp, err := f.transport.RoundTrip(out)
+	ctx, cancel := context.WithCancel(httptrace.WithClientTrace(r.Context(), &t.trace))
+	defer cancel()
+	w := f.watch(leader, cancel)
+	resp, err := f.transport.RoundTrip(out.WithContext(ctx))
+	w.end()
 	defer func() { x.kept = x.kept || t.body != nil && !t.body.closed.Load() }()
 	if err != nil {
 		return f.failed(r, leader, t, err)
@@ -218,11 +222,47 @@ func (f *forwarder) pass(x *exchange, r *http.Request, leader uint64) error {
 	f.answered.Inc()
 	if resp.ContentLength < 0 || resp.ContentLength > forwardBuffer {
 		// The head has had its time limit; so has what may not be here yet.
-		late := time.AfterFunc(RequestTimeout, func() { t.conn.shut() })
-		defer late.Stop()
+		defer time.AfterFunc(RequestTimeout, cancel).Stop()
 	}
 	x.relay(resp, begun)
 	return nil
+}
+
+// watch gives an attempt up when another node has led for a while and the one
+// that was asked has not answered: it is frozen or cut off, or it would have.
+type watch struct {
+	f       *forwarder
+	leader  uint64 // the node that was asked
+	cancel  func()
+	timer   *time.Timer
+	deposed int // how many checks found another leader; check's alone
+	over    atomic.Bool
+}
+
+func (f *forwarder) watch(leader uint64, cancel func()) *watch {
+	w := &watch{f: f, leader: leader, cancel: cancel}
+	w.timer = time.AfterFunc(time.Hour, w.check)
+	w.timer.Reset(deposedCheck) // only now: check needs timer
+	return w
+}
+
+func (w *watch) check() {
+	if w.over.Load() {
+		return
+	}
+	if s := w.f.cluster.State(); s.Leader != w.leader && s.Leader != 0 {
+		w.deposed++
+	}
+	if w.deposed > 1 {
+		w.cancel()
+		return
+	}
+	w.timer.Reset(deposedCheck)
+}
+
+func (w *watch) end() {
+	w.over.Store(true)
+	w.timer.Stop()
 }
 
 // failed says what it means that there is no answer.

@@ -29,6 +29,7 @@ type cluster struct {
 	mu      sync.Mutex
 	leader  uint64
 	changed chan struct{} // closed at every change
+	dials   int           // to other nodes, so far
 	dial    func(ctx context.Context, to uint64) (net.Conn, error)
 }
 
@@ -74,6 +75,7 @@ func (n *node) Dial(ctx context.Context, to uint64, protocol string) (net.Conn, 
 		return nil, errors.New("nobody serves " + protocol)
 	}
 	n.c.mu.Lock()
+	n.c.dials++
 	dial := n.c.dial
 	n.c.mu.Unlock()
 	if dial != nil {
