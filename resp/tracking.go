@@ -154,7 +154,9 @@ func (c *conn) noteBefore(i int) {
 	}
 }
 
-// noteAfter tells the tracker that the ops in [from, to) have read the state at pos.
+// noteAfter tells the tracker what the ops in [from, to) have read. The last of
+// them saw the state at pos; an earlier one at most as many transactions before as
+// there are writes between.
 func (c *conn) noteAfter(from, to int, pos engine.Position) {
 	if !c.track.on || c.track.bcast {
 		return
@@ -162,11 +164,14 @@ func (c *conn) noteAfter(from, to int, pos engine.Position) {
 	tr := &c.srv.tracker
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	for i := from; i < to; i++ {
+	for i := to - 1; i >= from; i-- {
 		c.ops[i].eachRead(func(key []byte) bool {
 			tr.confirm(c.track.session, key, pos)
 			return true
 		})
+		if c.ops[i].write && pos > 0 {
+			pos--
+		}
 	}
 	tr.trim()
 }
