@@ -124,6 +124,10 @@ func (x *executor) applyBatch(e raft.Entry) (int, error) {
 	b := x.committing
 	own := b != nil && !b.empty() && x.term == e.Term && b.term == e.Term && b.base == base
 	follows := x.term == 0
+	at := x.open.base // what is durable
+	if b != nil {
+		at = b.base
+	}
 	x.mu.Unlock()
 	switch {
 	case own:
@@ -131,6 +135,9 @@ func (x *executor) applyBatch(e raft.Entry) (int, error) {
 		if next := x.finish(b); next != nil {
 			x.commit(next)
 		}
+		return 0, nil
+	case !follows && base != at:
+		x.refuseBatch(e, base, at)
 		return 0, nil
 	case !follows:
 		return 0, fmt.Errorf("BUG: this node leads in term %d and did not propose the batch on position %d", e.Term, base)
@@ -144,10 +151,7 @@ func (x *executor) followBatch(e raft.Entry, base engine.Position) (int, error) 
 	x.lead1()
 	defer x.unlead()
 	if base != x.open.base && !planted("no-base-check") {
-		x.refusedBatches.Add(1)
-		x.opts.Logger.Info("a batch of a deposed leader was refused", "index", e.Index, "term", e.Term, "built_on", base, "state", x.open.base)
-		x.settleOrphan(e, base, false)
-		x.noteLocked(e)
+		x.refuseBatch(e, base, x.open.base)
 		return 0, nil
 	}
 	state := snapshot{tree: x.tree, pos: x.open.base, time: x.clock, bytes: x.bytes}
@@ -164,6 +168,15 @@ func (x *executor) followBatch(e raft.Entry, base engine.Position) (int, error) 
 	x.publish(b)
 	x.settleOrphan(e, base, true)
 	return len(e.Data), nil
+}
+
+// refuseBatch moves on over a batch that was not built on the state that is here,
+// which is at a position.
+func (x *executor) refuseBatch(e raft.Entry, base, at engine.Position) {
+	x.refusedBatches.Add(1)
+	x.opts.Logger.Info("a batch of a deposed leader was refused", "index", e.Index, "term", e.Term, "built_on", base, "state", at)
+	x.settleOrphan(e, base, false)
+	x.noteLocked(e)
 }
 
 func (x *executor) noteLocked(e raft.Entry) {

@@ -54,7 +54,7 @@ func (c *simClient) next() {
 	if c.ends || w.healed {
 		return
 	}
-	n := w.pick()
+	n := w.pick(c.id)
 	if n == nil {
 		w.after(w.between(10*time.Millisecond, time.Second), c.next)
 		return
@@ -65,18 +65,22 @@ func (c *simClient) next() {
 }
 
 // pick returns the node that a client calls: mostly one that leads, if any does.
-func (w *world) pick() *simNode {
+func (w *world) pick(id int64) *simNode {
 	var up, lead []*simNode
 	for _, n := range w.nodes {
-		if n.up {
+		if n.up && (id%2 == 1 || n != w.hidden) {
 			up = append(up, n)
 			if n.db.group.view.Load().serves {
 				lead = append(lead, n)
 			}
 		}
 	}
-	if len(lead) > 0 && w.chance(0.75) {
-		return lead[w.rng.IntN(len(lead))]
+	if len(lead) > 0 && w.chance(0.8) {
+		slices.SortFunc(lead, func(a, b *simNode) int { return int(b.db.group.view.Load().term) - int(a.db.group.view.Load().term) })
+		if id%2 == 0 && w.chance(0.8) {
+			return lead[0] // of the newest term
+		}
+		return lead[len(lead)-1]
 	}
 	if len(up) == 0 {
 		return nil

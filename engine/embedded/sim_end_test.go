@@ -14,7 +14,7 @@ func (w *world) heal() {
 	w.logf("heal")
 	w.healed = true
 	w.net.set(false, func(int, int) bool { return true })
-	w.net.loss, w.net.twice, w.net.late = 0, 0, 0
+	w.net.loss, w.net.twice, w.net.late, w.net.voters = 0, 0, 0, 0
 	for _, n := range w.nodes {
 		n.slow, n.rate = 0, 1
 		n.fs.StopAfter(-1)
@@ -67,7 +67,7 @@ func (w *world) converge() {
 		}
 		w.until(w.now+200*time.Millisecond, nil)
 	}
-	w.until(w.now+OutcomeWait+patience, nil)
+	w.until(w.now+OutcomeWait+patience, w.quiet)
 	if !w.until(end+OutcomeWait+patience, w.same) && !w.same() {
 		for _, n := range w.members() {
 			if n.up {
@@ -76,6 +76,16 @@ func (w *world) converge() {
 		}
 		w.violated("the nodes do not have the same state within %v after the last fault", recovery)
 	}
+}
+
+// quiet reports whether all calls are answered.
+func (w *world) quiet() bool {
+	for _, n := range w.nodes {
+		if len(n.calls) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // write has a client write at the leader, and reports whether it did.

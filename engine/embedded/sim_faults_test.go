@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/raft"
 )
 
@@ -30,6 +31,8 @@ var simFaults = []simFault{
 	{"transfer", 5, transferLead},
 	{"members", 5, changeMembers},
 	{"lag", 4, leaveBehind},
+	{"rivals", 4, rivals},
+	{"leftover", 3, leftover},
 }
 
 // schedule plans the faults of a run.
@@ -47,7 +50,7 @@ func (p *plan) schedule(w *world) {
 		f.do(w)
 		w.after(w.between(p.faultEvery/10, 2*p.faultEvery), next)
 	}
-	w.after(w.between(500*time.Millisecond, 4*time.Second), next)
+	w.after(w.between(500*time.Millisecond, 2*time.Second), next)
 }
 
 // soon undoes a fault after a while.
@@ -69,7 +72,11 @@ func lossyNet(w *world) {
 	t := &w.net
 	t.loss, t.twice, t.late = w.rng.Float64()*0.3, w.rng.Float64()*0.2, w.rng.Float64()*0.3
 	t.slow = w.between(20*time.Millisecond, 3*time.Second)
-	w.soon(time.Second, 5*time.Second, func() { t.loss, t.twice, t.late = 0.01, 0.01, 0.02 })
+	w.soon(time.Second, 5*time.Second, func() {
+		if !w.healed {
+			t.loss, t.twice, t.late = 0.01, 0.01, 0.02
+		}
+	})
 }
 
 func (t *simNet) set(cut bool, apart func(from, to int) bool) {
@@ -84,7 +91,7 @@ func (t *simNet) set(cut bool, apart func(from, to int) bool) {
 
 func (w *world) cutFor(apart func(from, to int) bool) {
 	w.net.set(true, apart)
-	w.soon(200*time.Millisecond, 6*time.Second, func() { w.net.set(false, apart) })
+	w.soon(50*time.Millisecond, 3*time.Second, func() { w.net.set(false, apart) })
 }
 
 func cutNet(w *world) {
@@ -93,7 +100,16 @@ func cutNet(w *world) {
 }
 
 func isolateLeader(w *world) {
-	alone := int(w.leader().id) - 1
+	n := w.leader()
+	alone := int(n.id) - 1
+	if w.chance(0.5) { // it notices late
+		n.rate = 3
+		w.soon(time.Second, 4*time.Second, func() { n.rate = 1 })
+	}
+	if w.chance(0.5) { // some clients are where the others are
+		w.hidden = n
+		w.soon(time.Second, 4*time.Second, func() { w.hidden = nil })
+	}
 	w.cutFor(func(from, to int) bool { return from == alone || to == alone })
 }
 
@@ -106,8 +122,11 @@ func cutOneWay(w *world) {
 }
 
 func (w *world) crash(n *simNode, power bool, most time.Duration) {
+	if w.healed {
+		return
+	}
 	n.end(power)
-	w.soon(20*time.Millisecond, most, n.start)
+	w.soon(5*time.Millisecond, most, n.start)
 }
 
 func crashSome(w *world) {
@@ -115,9 +134,9 @@ func crashSome(w *world) {
 	if w.chance(0.4) {
 		n = w.leader()
 	}
-	w.crash(n, w.chance(0.7), 4*time.Second)
+	w.crash(n, w.chance(0.7), 2*time.Second)
 	if w.chance(0.3) {
-		w.crash(w.someNode(), w.chance(0.7), 4*time.Second)
+		w.crash(w.someNode(), w.chance(0.7), 2*time.Second)
 	}
 }
 
@@ -148,7 +167,7 @@ func fullDisk(w *world) {
 	if w.chance(0.3) {
 		n = w.leader()
 	}
-	if !n.up {
+	if !n.up || n.limited {
 		return
 	}
 	n.limited = true
@@ -227,7 +246,7 @@ func changeMembers(w *world) {
 		context = simInfo(m.id).note()
 		w.after(w.between(0, time.Second), m.start)
 	}
-	if len(voters) > 3 && w.chance(0.7) || len(voters) == 3 && w.chance(0.2) {
+	if len(voters) > 3 && w.chance(0.7) || len(voters) > 1 && w.chance(w.plan.shrink) {
 		steps = append(steps, raft.Step{Op: raft.Remove, Node: voters[w.rng.IntN(len(voters))]})
 	}
 	if len(r.Members.Learners) > 0 && w.chance(0.2) {
@@ -239,5 +258,43 @@ func changeMembers(w *world) {
 	n.post(func() {
 		err := n.core.ProposeChange(steps, context)
 		w.logf("n%d proposes %v: %v", n.id, steps, err)
+	})
+}
+
+// rivals has the leader hand over to all others at once, on a slow network, while
+// those that vote end and come back at once.
+func rivals(w *world) {
+	n := w.leader()
+	if !n.up {
+		return
+	}
+	t := &w.net
+	t.late, t.slow, t.voters = 0.6, 150*time.Millisecond, 0.5
+	w.after(600*time.Millisecond, func() {
+		if t.voters = 0; !w.healed {
+			t.late = 0.02
+		}
+	})
+	n.post(func() {
+		for _, to := range w.rng.Perm(len(w.nodes)) {
+			n.core.Transfer(uint64(to + 1))
+		}
+	})
+}
+
+// leftover has a leader propose once more what was committed before: every node
+// must refuse it, as it was not built on the newest state.
+func leftover(w *world) {
+	n := w.leader()
+	var old *truthBatch
+	for base := engine.Position(0); w.truth.batches[base] != nil && w.chance(0.95); base = old.last {
+		old = w.truth.batches[base]
+	}
+	if !n.up || old == nil {
+		return
+	}
+	n.post(func() {
+		err := n.core.Propose(n.core.Role().Term, old.data)
+		w.logf("n%d proposes the batch of entry %d again: %v", n.id, old.index, err)
 	})
 }

@@ -13,12 +13,13 @@ import (
 
 // simNet is the network between the nodes.
 type simNet struct {
-	w     *world
-	cut   [][]bool // from, to: nothing arrives
-	loss  float64  // of messages
-	twice float64  // messages that arrive twice
-	late  float64  // messages that take up to slow, and so overtake each other
-	slow  time.Duration
+	w      *world
+	cut    [][]bool // from, to: nothing arrives
+	loss   float64  // of messages
+	twice  float64  // messages that arrive twice
+	late   float64  // messages that take up to slow, and so overtake each other
+	slow   time.Duration
+	voters float64 // those that end and come back at once after they have voted
 }
 
 func (t *simNet) init(w *world, nodes int) {
@@ -52,6 +53,9 @@ func (t *simNet) send(from *simNode, m *raft.Message) {
 			from.post(func() { from.core.Unreachable(to) })
 		}
 		return
+	}
+	if t.voters > 0 && m.GetType().String() == "MsgVoteResp" && w.chance(t.voters) {
+		from.after(w.between(0, 2*time.Millisecond), func() { w.crash(from, w.chance(0.5), 30*time.Millisecond) })
 	}
 	copies := 1
 	if w.chance(t.loss) {

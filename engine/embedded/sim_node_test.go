@@ -132,7 +132,7 @@ func (n *simNode) join(db *DB) proposer {
 	db.group.self = n.id
 	core, err := raft.NewCore(raft.Config{
 		ID: n.id, Start: n.w.rng.Uint64(), Applied: db.exec.at.index, Log: db.group.store, Logger: db.opts.Logger,
-		MessageBytes: n.w.plan.message, Inflight: n.w.plan.inflight,
+		HeartbeatTicks: 3, MessageBytes: n.w.plan.message, Inflight: n.w.plan.inflight,
 	})
 	if err != nil {
 		n.w.violated("node %d does not join: %v", n.id, err)
@@ -269,8 +269,11 @@ func (n *simNode) step() {
 	}
 }
 
+// simTick makes elections happen after 300 to 600 milliseconds without a leader.
+const simTick = 30 * time.Millisecond
+
 func (n *simNode) tickAfter() time.Duration {
-	return time.Duration(float64(100*time.Millisecond) * n.rate)
+	return time.Duration(float64(simTick) * n.rate)
 }
 
 func (n *simNode) tick() {
@@ -337,6 +340,11 @@ func (n *simNode) apply() {
 	n.busy = false
 	work := n.tasks
 	n.tasks = nil
+	if k := 1 + n.w.rng.IntN(2*len(work)); k < len(work) { // not all at once
+		work, n.tasks = work[:k:k], work[k:]
+		n.busy = true
+		n.after(n.w.between(0, n.w.plan.applyDelay), n.apply)
+	}
 	for _, t := range work {
 		switch {
 		case t.apply != nil:
@@ -381,7 +389,9 @@ func (n *simNode) keepHouse() {
 		return
 	}
 	size, err := n.db.saveSnapshot()
-	n.w.logf("n%d saves a snapshot: %d bytes, %v, base %+v", n.id, size, err, n.db.group.store.Base())
+	if size > 0 || err != nil {
+		n.w.logf("n%d saves a snapshot: %d bytes, %v, base %+v", n.id, size, err, n.db.group.store.Base())
+	}
 	if err != nil && engine.CodeOf(err) != engine.CodePositionTimeout && !n.harmed && !n.limited {
 		n.w.violated("node %d cannot save a snapshot: %v", n.id, err)
 	}

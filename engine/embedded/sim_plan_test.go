@@ -27,6 +27,9 @@ type plan struct {
 	applyDelay     time.Duration
 	faultEvery     time.Duration
 	faults         []simFault
+	theme          []string // names of faults that this run has many of
+	shrink         float64  // chance that a small cluster gets smaller
+	readers        bool     // every second client only reads
 	kinds          []func(*world, *simOp)
 	values         int // bytes that a value has more
 }
@@ -36,28 +39,56 @@ func newPlan(r *rand.Rand) plan {
 	dur := func(ms ...int) time.Duration { return time.Duration(pick(ms...)) * time.Millisecond }
 	p := plan{
 		voters: pick(3, 3, 3, 5), spares: pick(0, 1, 2), clients: 2 + r.IntN(4),
-		length: dur(6000, 9000, 14000), think: dur(50, 150, 400),
+		length: dur(4000, 6000, 9000), think: dur(50, 150, 400),
 		history: pick(1, 4<<10, 64<<10), queue: pick(1000, 1000, 2),
-		message: uint64(pick(1, 200, 1<<20)), inflight: pick(2, 64, 64), promoteLag: uint64(pick(0, 10, 1024)),
+		message: uint64(pick(1, 200, 1<<20)), inflight: pick(2, 64, 64), shrink: 0.1, promoteLag: uint64(pick(0, 10, 1024)),
 		snapshots: []float64{0.1, 0.5, 1}[r.IntN(3)], houseEvery: dur(300, 1000, 3000),
-		diskDelay: dur(1, 5, 40), applyDelay: dur(1, 5, 60), faultEvery: dur(400, 1200, 3000),
+		diskDelay: dur(1, 5, 40), applyDelay: dur(1, 5, 60, 200), faultEvery: dur(300, 700, 1500),
 		values: pick(0, 0, 100, 400),
 	}
+	p.theme = themes[r.IntN(len(themes))]
 	for _, f := range simFaults {
-		if r.IntN(10) < f.odds {
+		switch {
+		case slices.Contains(p.theme, f.name):
+			p.faults = append(p.faults, f, f)
+		case len(p.theme) == 0 && r.IntN(10) < f.odds, r.IntN(40) < f.odds:
 			p.faults = append(p.faults, f)
 		}
 	}
+	if slices.Contains(p.theme, "members") {
+		p.snapshots, p.faultEvery, p.promoteLag, p.shrink = p.snapshots/10, 400*time.Millisecond, 1024, 0.6
+	}
+	if slices.Contains(p.theme, "transfer") {
+		p.applyDelay, p.clients, p.think = 200*time.Millisecond, 6, 50*time.Millisecond
+	}
+	p.readers = r.IntN(3) == 0
 	kinds := slices.Clone(simKinds)
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	p.kinds = kinds[:1+r.IntN(len(kinds))]
 	return p
 }
 
+// themes are sets of faults that together find what each alone would not.
+var themes = [][]string{
+	{}, {}, {}, // anything
+	{"rivals", "crash", "loss"},
+	{"transfer", "transfer", "slow disk"},
+	{"members", "crash all", "crash", "cut"},
+	{"isolate", "drift"},
+	{"full disk", "failed sync", "crash within"},
+	{"lag", "crash within", "loss"},
+}
+
 // choose makes up an operation.
 func (p *plan) choose(w *world, op *simOp) {
-	p.kinds[w.rng.IntN(len(p.kinds))](w, op)
-	if !readsOnly(&op.rec) || w.chance(0.3) {
+	for {
+		p.kinds[w.rng.IntN(len(p.kinds))](w, op)
+		if !p.readers || op.client.id%2 == 0 || readsOnly(&op.rec) || w.chance(0.02) {
+			break
+		}
+		op.rec = hist.Op{}
+	}
+	if !readsOnly(&op.rec) || p.readers && w.chance(0.6) || w.chance(0.3) {
 		return // the latter is a transaction that only reads
 	}
 	op.view = &simView{read: engine.Read{Level: engine.Linearizable}}

@@ -70,6 +70,7 @@ func TestSimulation(t *testing.T) {
 	}
 	first, count := simEnv(t, "SKERRY_SIM_FIRST", 1), simEnv(t, "SKERRY_SIM_COUNT", 100)
 	var sum outcome
+	undecided := 0
 	var began = time.Now()
 	for seed := first; seed < first+count; seed++ {
 		o := simulate(uint64(seed), nil)
@@ -81,6 +82,9 @@ func TestSimulation(t *testing.T) {
 				bytes.Join(lines[max(0, len(lines)-60):], []byte("\n")), again.sum == o.sum, seed)
 			return
 		}
+		if o.undecided {
+			undecided++
+		}
 		sum.ops += o.ops
 		sum.acked += o.acked
 		sum.unknown += o.unknown
@@ -90,5 +94,5 @@ func TestSimulation(t *testing.T) {
 		sum.virtual += o.virtual
 		sum.events += o.events
 	}
-	t.Logf("%d histories, %v each: %+v", count, time.Since(began)/time.Duration(count), sum)
+	t.Logf("%d histories, %d undecided, %v each: %+v", count, undecided, time.Since(began)/time.Duration(count), sum)
 }

@@ -29,6 +29,7 @@ type world struct {
 	nodes     []*simNode // by id-1
 	net       simNet
 	truth     truth
+	hidden    *simNode // which clients with even ids do not reach
 	clients   []*simClient
 	ops       []*simOp // in the order of their calls
 	healed    bool     // there will be no more faults
@@ -189,7 +190,7 @@ func (w *world) begin() {
 		w.after(w.between(0, 50*time.Millisecond), n.start)
 	}
 	for _, c := range w.clients {
-		w.after(w.between(500*time.Millisecond, 3*time.Second), c.next)
+		w.after(w.between(200*time.Millisecond, time.Second), c.next)
 	}
 	w.plan.schedule(w)
 }
