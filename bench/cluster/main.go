@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,7 @@ type plan struct {
 	faults           int
 	behind           int64 // bytes
 	growth           []uint64
+	only             *regexp.Regexp // nil: all
 	short, keep      bool
 }
 
@@ -45,6 +47,10 @@ func main() {
 	flag.StringVar(&p.skerry, "skerry", "", "skerry `program` to measure (default: built from this repository)")
 	flag.Func("systems", "systems to run, in this order (default skerry,etcd)", words(&p.systems, "skerry", "etcd"))
 	flag.Func("parts", "parts to run (default load,failover,catchup,growth)", words(&p.parts, allParts...))
+	flag.Func("only", "`pattern` of what to measure under load, such as 'leader write 8×64'", func(s string) (err error) {
+		p.only, err = regexp.Compile(s)
+		return err
+	})
 	flag.Uint64Var(&p.keys, "keys", 1_000_000, "keys loaded beforehand, of 16 bytes with values of 100 bytes")
 	flag.IntVar(&p.rounds, "rounds", 3, "rounds; the systems take turns in each, and medians are printed")
 	flag.DurationVar(&p.window, "window", 3*time.Second, "counted time of one measurement")
@@ -59,12 +65,23 @@ func main() {
 	flag.BoolVar(&p.keep, "keep", false, "leave data and logs where they are")
 	flag.Parse()
 	if p.short {
-		p.keys, p.rounds, p.window, p.warm = 20_000, 1, 400*time.Millisecond, 100*time.Millisecond
-		p.faults, p.behind, p.growth = 1, 64<<20, []uint64{1_000, 20_000}
+		shorten()
 	}
 	if err := p.compare(); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)
+	}
+}
+
+// shorten sets what the command line leaves out to values for a short run.
+func shorten() {
+	values := map[string]string{"keys": "20000", "rounds": "1", "window": "400ms", "warm": "100ms",
+		"failovers": "1", "behind": strconv.Itoa(64 << 20), "growth": "1000,20000"}
+	flag.Visit(func(f *flag.Flag) { delete(values, f.Name) })
+	for name, value := range values {
+		if err := flag.Set(name, value); err != nil {
+			panic("BUG: " + name + ": " + err.Error())
+		}
 	}
 }
 
