@@ -43,6 +43,7 @@ type batch struct {
 	index    uint64          // of its log record; set before it is committed
 	term     uint64          // that it was built in, in a cluster
 	proposal *raft.Proposal  // of it, in a cluster
+	began    time.Time       // when its commit began, of one that was built here
 }
 
 func newBatch(base engine.Position, size int) *batch {

@@ -179,6 +179,9 @@ func (db *DB) publish(b *batch) {
 	db.durable.Store(uint64(b.last))
 	db.history.add(kept{index: b.index, base: b.base, last: b.last, data: b.buf})
 	db.counts.batches.Add(1)
+	if !b.began.IsZero() {
+		db.counts.committed(db.opts.mono().Sub(b.began))
+	}
 	db.counts.transactions.Add(uint64(b.last - b.base))
 	db.counts.batchBytes.Add(uint64(len(b.buf)))
 	db.saver.logged(len(b.buf))

@@ -418,6 +418,7 @@ func (x *executor) commitAll(b *batch) {
 // next batch if one has gathered; otherwise it gives the committing role up, or
 // leaves it to settle.
 func (x *executor) commit(b *batch) (next *batch) {
+	b.began = x.opts.mono()
 	if !b.empty() || x.log.shared() {
 		if !x.log.shared() {
 			b.index = x.at.index + 1

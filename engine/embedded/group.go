@@ -135,6 +135,12 @@ func (g *group) Fail(err error) { g.db.fail(err) }
 func (g *group) see(change func(*view)) {
 	v := *g.view.Load()
 	change(&v)
+	if v.leader != 0 && g.db.counts.leader.Swap(v.leader) != v.leader {
+		g.db.counts.leaders.Add(1)
+	}
+	if v.serves && !g.view.Load().serves {
+		g.db.counts.led.Add(1)
+	}
 	if v.leader != 0 || g.view.Load().leader != 0 {
 		g.led.Store(int64(g.db.opts.mono().Sub(g.db.began)))
 	}

@@ -2,7 +2,9 @@ package embedded
 
 import (
 	"iter"
+	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 )
@@ -10,32 +12,127 @@ import (
 // counters only grow.
 type counters struct {
 	batches, transactions, batchBytes, snapshots atomic.Uint64
+
+	commits, commitNanos atomic.Uint64 // of batches of calls made here, and how long they took
+	slow, slower         atomic.Uint64 // those over slowCommit and slowerCommit
+
+	leader       atomic.Uint64 // the last one known
+	led, leaders atomic.Uint64 // terms in which this node led; times that it learned of another leader
+}
+
+// What is counted as a slow commit: a disk or a network that is busy, and one
+// that is in trouble.
+const (
+	slowCommit   = 100 * time.Millisecond
+	slowerCommit = time.Second
+)
+
+// committed counts a batch that took so long to become durable.
+func (c *counters) committed(took time.Duration) {
+	c.commits.Add(1)
+	c.commitNanos.Add(uint64(max(0, took)))
+	if took > slowCommit {
+		c.slow.Add(1)
+	}
+	if took > slowerCommit {
+		c.slower.Add(1)
+	}
+}
+
+// gauge and counted are figures of either kind.
+func gauge[N int | int64 | uint64 | float64](name, help string, v N) engine.Metric {
+	return engine.Metric{Name: name, Help: help, Value: float64(v)}
+}
+
+func counted[N int | int64 | uint64 | float64](name, help string, v N) engine.Metric {
+	return engine.Metric{Name: name, Help: help, Counter: true, Value: float64(v)}
 }
 
 // Metrics implements engine.Meter.
 func (db *DB) Metrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
-		snap, log := db.snap.Load(), db.log.Stats()
-		db.exec.mu.Lock()
-		queued := len(db.exec.queue)
-		db.exec.mu.Unlock()
-		for _, m := range []engine.Metric{
-			{Name: "engine_position", Help: "Position of the newest committed transaction.", Value: float64(db.durable.Load())},
-			{Name: "engine_keys", Help: "Keys in the newest committed state, of all capabilities.", Value: float64(snap.tree.Len())},
-			{Name: "engine_data_bytes", Help: "Bytes counted against the memory limit.", Value: float64(snap.bytes)},
-			{Name: "engine_memory_limit_bytes", Help: "The memory limit.", Value: float64(db.opts.MemoryBytes)},
-			{Name: "engine_queued_calls", Help: "Calls that wait to run.", Value: float64(queued)},
-			{Name: "engine_transactions_total", Help: "Committed transactions that wrote.", Counter: true, Value: float64(db.counts.transactions.Load())},
-			{Name: "engine_batches_total", Help: "Batches made durable.", Counter: true, Value: float64(db.counts.batches.Load())},
-			{Name: "engine_batch_bytes_total", Help: "Bytes of those batches.", Counter: true, Value: float64(db.counts.batchBytes.Load())},
-			{Name: "engine_snapshots_total", Help: "Snapshots written.", Counter: true, Value: float64(db.counts.snapshots.Load())},
-			{Name: "engine_fsyncs_total", Help: "Times that the log was made durable.", Counter: true, Value: float64(log.Fsyncs)},
-			{Name: "engine_log_bytes_total", Help: "Bytes written to the log.", Counter: true, Value: float64(log.Bytes)},
-			{Name: "engine_log_segments", Help: "Files of log on disk.", Value: float64(log.Segments)},
-		} {
+		all := db.figures()
+		if g := db.group; g != nil && g.node != nil {
+			all = append(all, g.figures()...)
+		}
+		for _, m := range all {
 			if !yield(m) {
 				return
 			}
 		}
+	}
+}
+
+func (db *DB) figures() []engine.Metric {
+	snap, log, c := db.snap.Load(), db.log.Stats(), &db.counts
+	db.exec.mu.Lock()
+	queued := len(db.exec.queue)
+	db.exec.mu.Unlock()
+	return []engine.Metric{
+		gauge("engine_position", "Position of the newest committed transaction.", db.durable.Load()),
+		gauge("engine_keys", "Keys in the newest committed state, of all capabilities.", snap.tree.Len()),
+		gauge("engine_data_bytes", "Bytes counted against the memory limit.", snap.bytes),
+		gauge("engine_memory_limit_bytes", "The memory limit.", db.opts.MemoryBytes),
+		gauge("engine_queued_calls", "Calls that wait to run.", queued),
+		counted("engine_transactions_total", "Committed transactions that wrote.", c.transactions.Load()),
+		counted("engine_batches_total", "Batches made durable.", c.batches.Load()),
+		counted("engine_batch_bytes_total", "Bytes of those batches.", c.batchBytes.Load()),
+		counted("engine_snapshots_total", "Snapshots written.", c.snapshots.Load()),
+		counted("engine_fsyncs_total", "Times that the log was made durable.", log.Fsyncs),
+		counted("engine_log_bytes_total", "Bytes written to the log.", log.Bytes),
+		gauge("engine_log_segments", "Files of log on disk.", log.Segments),
+		counted("engine_commits_total", "Batches of calls made on this node that were committed.", c.commits.Load()),
+		counted("engine_commit_seconds_total", "Time from the end of such a batch to its commit: one fsync, in a cluster a majority's. Divided by engine_commits_total it is the mean.", float64(c.commitNanos.Load())/1e9),
+		counted("engine_commits_over_100ms_total", "Such batches that took longer than 0.1 s.", c.slow.Load()),
+		counted("engine_commits_over_1s_total", "Such batches that took longer than 1 s.", c.slower.Load()),
+	}
+}
+
+// figures are those of a node of a cluster.
+func (g *group) figures() []engine.Metric {
+	v, rs, c := g.view.Load(), g.node.Status(), &g.db.counts
+	var behind, dropped uint64
+	var connected int
+	var skew, rtt time.Duration
+	for _, f := range rs.Followers {
+		if f.ID != g.self {
+			behind = max(behind, rs.Commit-min(rs.Commit, f.Match))
+		}
+	}
+	for _, p := range g.port.Peers() {
+		dropped += p.Dropped
+		if p.Connected {
+			connected++
+			skew, rtt = max(skew, p.Skew.Abs()), max(rtt, p.RTT)
+		}
+	}
+	leads, voter := 0, 0
+	if v.serves {
+		leads = 1
+	}
+	if slices.Contains(v.roster.Members.Voters, g.self) {
+		voter = 1
+	}
+	stats := g.port.Stats()
+	return []engine.Metric{
+		gauge("cluster_leads", "1 if this node leads and takes writes.", leads),
+		gauge("cluster_votes", "1 if this node has a vote; a learner has none yet.", voter),
+		gauge("cluster_term", "Term that this node knows; every election begins a new one.", v.term),
+		gauge("cluster_leader", "Id of the node that leads; 0: none is known.", v.leader),
+		gauge("cluster_without_leader_seconds", "How long no leader has been known; 0: one is.", g.sinceLeader().Seconds()),
+		counted("cluster_elections_won_total", "Times that this node became the leader.", c.led.Load()),
+		counted("cluster_leader_changes_total", "Times that this node learned of another leader than before.", c.leaders.Load()),
+		gauge("cluster_nodes", "Nodes of the cluster.", len(v.roster.Nodes)),
+		gauge("cluster_voters", "Nodes with a vote.", len(v.roster.Members.Voters)),
+		gauge("cluster_connected_nodes", "Other nodes that this one can send to.", connected),
+		gauge("cluster_commit_index", "Log record up to which this node knows all to be committed.", rs.Commit),
+		gauge("cluster_applied_index", "Log record up to which this node's state has all.", rs.Applied),
+		gauge("cluster_behind_entries", "Committed log records that the node furthest behind has not acknowledged, as the leader knows it; 0 on others.", behind),
+		counted("cluster_refused_batches_total", "Batches of deposed leaders that were not applied, by no node.", g.db.exec.refusedBatches.Load()),
+		counted("cluster_dropped_messages_total", "Messages to or from other nodes that were lost because too many waited or a connection broke; they are sent again.", dropped+g.node.Dropped()),
+		counted("cluster_refused_connections_total", "Connections to the port between nodes that were refused with a reason.", stats.Refused),
+		counted("cluster_strange_connections_total", "Connections to that port that did not even greet.", stats.Strange),
+		gauge("cluster_clock_skew_seconds", "Greatest difference between this node's clock and that of a connected one.", skew.Seconds()),
+		gauge("cluster_round_trip_seconds", "Longest round trip to a connected node.", rtt.Seconds()),
 	}
 }
