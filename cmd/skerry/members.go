@@ -72,12 +72,21 @@ none is lost.`,
 			if err := change(ctx, func(ctx context.Context) error { return a.Transfer(ctx, id) }); err != nil {
 				return err
 			}
-			if n := leaderOf(a.Ask(ctx)); n != 0 {
-				_, err = fmt.Fprintf(p.stdout, "node %d leads\n", n)
-			}
+			_, err = fmt.Fprintf(p.stdout, "node %d leads\n", nowLeads(ctx, a))
 			return err
 		}, false}
 	},
+}
+
+// nowLeads waits until a node that was elected takes calls, and returns its id; 0
+// if that takes too long.
+func nowLeads(ctx context.Context, a *embedded.Admin) (n uint64) {
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	for n == 0 && ctx.Err() == nil {
+		n = leaderOf(a.Ask(ctx))
+	}
+	return n
 }
 
 // change makes a change of the members, bounded.
