@@ -1,0 +1,61 @@
+//go:build !planted
+
+package embedded
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// plantedFaults are the faults that a program built with the tag planted makes
+// when SKERRY_TEST_FAULT names them, and within how many histories the
+// simulation finds each: about five times what it takes now.
+var plantedFaults = []struct {
+	name   string
+	within int
+}{
+	{"ack-before-fsync", 200},    // a node acknowledges what its disk may lose
+	{"vote-not-kept", 2000},      // a node forgets whom it voted for
+	{"stale-read", 200},          // a read is answered without asking anybody
+	{"early-leader", 2000},       // a leader takes calls before it has all that was committed
+	{"no-truncation", 1000},      // what a new leader replaces stays in the log
+	{"no-base-check", 200},       // a batch is applied to another state than the one it was built on
+	{"snapshot-keeps-log", 1000}, // the log stays after a snapshot that replaces it
+	{"commit-not-kept", 500},     // a node comes back as a member of a cluster of long ago
+	{"unconfirmed-read", 500},    // a leader answers what only reads without asking
+}
+
+// TestPlantedFaults proves that the simulation finds what it is there to find.
+func TestPlantedFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the tests again and simulates for about a minute")
+	}
+	t.Parallel()
+	bin := filepath.Join(t.TempDir(), "planted.test")
+	if out, err := exec.Command("go", "test", "-c", "-tags", "planted", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build with planted faults: %v\n%s", err, out)
+	}
+	for _, f := range plantedFaults {
+		t.Run(f.name, func(t *testing.T) {
+			c := exec.Command(bin, "-test.run=^TestSimulation$", "-test.timeout=0")
+			c.Env = append(os.Environ(), "SKERRY_TEST_FAULT="+f.name, simChildVar+"=1", simFirstVar+"=1",
+				fmt.Sprintf("%s=%d", simCountVar, f.within), "GOMAXPROCS=1")
+			out, err := c.CombinedOutput()
+			if err == nil {
+				t.Fatalf("%d histories did not find it", f.within)
+			}
+			found := string(out)
+			if i := strings.Index(found, "seed "); i >= 0 {
+				found = found[i:]
+			} else {
+				t.Fatalf("it failed, but for no seed: %v\n%s", err, out)
+			}
+			found, _, _ = strings.Cut(found, "\n")
+			t.Log(found)
+		})
+	}
+}
