@@ -202,27 +202,36 @@ func (p *server) respPort() string {
 // of the reply.
 func (p *server) ask(command string) string {
 	p.t.Helper()
-	c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", p.respPort()), startWait)
+	line, err := askAt(net.JoinHostPort("127.0.0.1", p.respPort()), command)
 	if err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("%s: %v", command, err)
+	}
+	return line
+}
+
+// askAt is ask for an address.
+func askAt(addr, command string) (string, error) {
+	c, err := net.DialTimeout("tcp", addr, startWait)
+	if err != nil {
+		return "", err
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(startWait))
 	if _, err := io.WriteString(c, command+"\r\n"); err != nil {
-		p.t.Fatal(err)
+		return "", err
 	}
 	r := bufio.NewReader(c)
 	line, err := r.ReadString('\n')
 	if err != nil {
-		p.t.Fatalf("%s: %v", command, err)
+		return "", err
 	}
 	if line = strings.TrimSpace(line); len(line) > 1 && line[0] == '$' && line != "$-1" {
 		n, _ := strconv.Atoi(line[1:])
 		text := make([]byte, n)
 		if _, err := io.ReadFull(r, text); err != nil {
-			p.t.Fatal(err)
+			return "", err
 		}
 		line = string(text)
 	}
-	return line
+	return line, nil
 }
