@@ -48,8 +48,16 @@ func (x *executor) yield(why error) {
 		}
 	}
 	x.queue = nil
-	if x.committing != nil {
+	switch {
+	case x.committing != nil && planted("deposed-is-failed"):
+		orphan{x.committing, x.opts.mono()}.answer(why)
+	case x.committing != nil:
 		x.orphans = append(x.orphans, orphan{x.committing, x.opts.mono()})
+	}
+	if planted("speculation-kept") {
+		x.open = newBatch(x.open.last, 0)
+		x.committing = nil
+		return
 	}
 	x.broken = why
 	if !x.leading {
@@ -161,7 +169,9 @@ func (x *executor) followBatch(e raft.Entry, base engine.Position) (int, error) 
 		}
 		state.apply(c)
 	}
-	x.bytes, x.clock = state.bytes, state.time
+	if x.bytes = state.bytes; !planted("clock-back") {
+		x.clock = state.time
+	}
 	b := &batch{buf: e.Data, base: x.open.base, last: state.pos, time: state.time, index: e.Index, term: e.Term}
 	x.open = newBatch(b.last, 0)
 	x.noteLocked(e)
@@ -219,6 +229,10 @@ func (x *executor) giveUp(term uint64) {
 	for _, o := range x.orphans {
 		if o.term >= term {
 			keep = append(keep, o)
+			continue
+		}
+		if planted("orphan-acked") {
+			o.answer(nil)
 			continue
 		}
 		o.answer(engine.Errorf(engine.CodeNotLeader, "the node was deposed before the call was committed; nothing was written"))

@@ -27,6 +27,12 @@ var plantedFaults = []struct {
 	{"snapshot-keeps-log", 1000}, // the log stays after a snapshot that replaces it
 	{"commit-not-kept", 500},     // a node comes back as a member of a cluster of long ago
 	{"unconfirmed-read", 500},    // a leader answers what only reads without asking
+	{"deposed-is-failed", 500},   // a deposed leader says that nothing was written
+	{"orphan-acked", 1000},       // a deposed leader says that all was written
+	{"speculation-kept", 200},    // a deposed leader keeps what was not committed
+	{"clock-back", 200},          // times of transactions go back under a new leader
+	{"install-not-synced", 2000}, // a received snapshot can be lost when the log is gone
+	{"session-position", 200},    // a read ignores the position that it was asked for
 }
 
 // TestPlantedFaults proves that the simulation finds what it is there to find.

