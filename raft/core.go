@@ -8,6 +8,7 @@
 package raft
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -424,16 +425,27 @@ func (c *Core) Status() Status {
 // news is noise to an operator.
 type logger struct{ l *slog.Logger }
 
-func (g logger) Debug(...any)             {}
-func (g logger) Debugf(string, ...any)    {}
-func (g logger) Info(v ...any)            { g.l.Debug("raft: " + fmt.Sprint(v...)) }
-func (g logger) Infof(f string, v ...any) { g.l.Debug("raft: " + fmt.Sprintf(f, v...)) }
-func (g logger) Warning(v ...any)         { g.l.Info("raft: " + fmt.Sprint(v...)) }
-func (g logger) Warningf(f string, v ...any) {
-	g.l.Info("raft: " + fmt.Sprintf(f, v...))
+func (g logger) Debug(...any)                {}
+func (g logger) Debugf(string, ...any)       {}
+func (g logger) Info(v ...any)               { g.say(slog.LevelDebug, "", v) }
+func (g logger) Infof(f string, v ...any)    { g.say(slog.LevelDebug, f, v) }
+func (g logger) Warning(v ...any)            { g.say(slog.LevelInfo, "", v) }
+func (g logger) Warningf(f string, v ...any) { g.say(slog.LevelInfo, f, v) }
+func (g logger) Error(v ...any)              { g.say(slog.LevelWarn, "", v) }
+func (g logger) Errorf(f string, v ...any)   { g.say(slog.LevelWarn, f, v) }
+
+// say logs, and formats only what somebody reads. format "" is fmt.Sprint's.
+func (g logger) say(level slog.Level, format string, v []any) {
+	if !g.l.Enabled(context.Background(), level) {
+		return
+	}
+	text := fmt.Sprint(v...)
+	if format != "" {
+		text = fmt.Sprintf(format, v...)
+	}
+	g.l.Log(context.Background(), level, "raft: "+text)
 }
-func (g logger) Error(v ...any)            { g.l.Warn("raft: " + fmt.Sprint(v...)) }
-func (g logger) Errorf(f string, v ...any) { g.l.Warn("raft: " + fmt.Sprintf(f, v...)) }
+
 func (g logger) Fatal(v ...any)            { panic("raft: " + fmt.Sprint(v...)) }
 func (g logger) Fatalf(f string, v ...any) { panic("raft: " + fmt.Sprintf(f, v...)) }
 func (g logger) Panic(v ...any)            { panic("raft: " + fmt.Sprint(v...)) }

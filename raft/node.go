@@ -412,8 +412,17 @@ func (n *Node) save(group []*Save) error {
 			return err
 		}
 	}
+	if err := n.whileFull(func() error { return n.trySave(group) }); err != nil {
+		return err
+	}
+	n.answer(group)
+	return nil
+}
+
+// whileFull tries until the disk has room.
+func (n *Node) whileFull(try func() error) error {
 	for {
-		err := n.trySave(group)
+		err := try()
 		if err == nil {
 			break
 		}
@@ -432,7 +441,6 @@ func (n *Node) save(group []*Save) error {
 	if n.full.Swap(false) {
 		n.cfg.Logger.Info("the disk has room again")
 	}
-	n.answer(group)
 	return nil
 }
 
@@ -458,20 +466,17 @@ func (n *Node) answer(group []*Save) {
 // committed before it.
 func (n *Node) install(s *raftpb.Snapshot) error {
 	done := make(chan error, 1)
-	n.tasks.push(task{fn: func() {
-		base, file := BaseOf(s)
-		err := n.cfg.Machine.Install(base, file)
-		if err == nil {
-			err = n.store.Installed(base)
-		}
-		done <- err
-	}})
+	base, file := BaseOf(s)
+	n.tasks.push(task{fn: func() { done <- n.cfg.Machine.Install(base, file) }})
 	select {
 	case err := <-done:
-		return err
+		if err != nil {
+			return err
+		}
 	case <-n.ctx.Done():
 		return n.ctx.Err()
 	}
+	return n.whileFull(func() error { return n.store.Installed(base) })
 }
 
 // apply is the goroutine that owns the machine.

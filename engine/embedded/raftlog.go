@@ -185,7 +185,21 @@ func openVoteFile(fs journal.FS, dir string, flag int) (*voteFile, error) {
 		return nil, errors.Join(engine.Errorf(engine.CodeCorrupt, "%s: both copies of the vote are damaged; the node cannot know whom it voted for: remove it from the cluster and join again",
 			filepath.Join(dir, voteName)), f.Close())
 	}
-	return v, fs.SyncDir(dir)
+	if err := errors.Join(v.harden(), fs.SyncDir(dir)); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return v, nil
+}
+
+// harden makes durable what openVote saw. The newest vote may so far be in the
+// kernel's memory only: its process was killed before its fsync, or that fsync
+// failed, and then a new one would not write it. So it is written again.
+func (f *voteFile) harden() error {
+	if f.seq == 0 {
+		return nil
+	}
+	f.seq--
+	return f.set(f.last)
 }
 
 func parseVote(b []byte) (seq uint64, v raft.Vote, ok bool) {

@@ -58,6 +58,9 @@ func newPlan(r *rand.Rand) plan {
 	if slices.Contains(p.theme, "members") {
 		p.snapshots, p.faultEvery, p.promoteLag, p.shrink = p.snapshots/10, 400*time.Millisecond, 1024, 0.6
 	}
+	if slices.Contains(p.theme, "lag") {
+		p.snapshots, p.houseEvery, p.history, p.values = 1, 300*time.Millisecond, 1, 400
+	}
 	if slices.Contains(p.theme, "transfer") {
 		p.applyDelay, p.clients, p.think = 200*time.Millisecond, 6, 50*time.Millisecond
 	}
