@@ -72,7 +72,8 @@ func newShell(t *testing.T) *shell {
 	if err := os.WriteFile(filepath.Join(bin, ".curlrc"), []byte("silent\nshow-error\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.env = append(s.env, "SKERRY_TEST_MAIN=1", "PATH="+bin+":"+os.Getenv("PATH"), "CURL_HOME="+bin, "FAKETTY=1", "LC_ALL=C.UTF-8")
+	// Under the race detector a process would wait for a second when it ends.
+	s.env = append(s.env, "GORACE=atexit_sleep_ms=0", "SKERRY_TEST_MAIN=1", "PATH="+bin+":"+os.Getenv("PATH"), "CURL_HOME="+bin, "FAKETTY=1", "LC_ALL=C.UTF-8")
 	return s
 }
 

@@ -256,10 +256,13 @@ func (g *group) keepAnnounced() {
 	tick := time.NewTicker(announceEvery)
 	defer tick.Stop()
 	said := ""
+	var old suspicion
 	for {
 		moved := g.moved.next()
-		if err := g.announce(); err != nil && g.ctx.Err() == nil {
-			if permanent(err, g.view.Load().roster.Members.Has(g.self)) {
+		err := g.announce()
+		tooOld := old.confirmed(engine.CodeOf(err) == codeOld, g.db.log.Durable(), g.db.opts.mono())
+		if err != nil && g.ctx.Err() == nil {
+			if tooOld || permanent(err, g.view.Load().roster.Members.Has(g.self)) {
 				g.db.end("this node cannot be a member of the cluster", err)
 				return
 			}
@@ -276,6 +279,30 @@ func (g *group) keepAnnounced() {
 			return
 		}
 	}
+}
+
+// suspicion is that this node's folder was put back to an older state. It may be
+// wrong at first: what a node says of its log can be overtaken by what it
+// acknowledges meanwhile, and whoever judges it may be a leader that does not
+// know yet that it is deposed.
+type suspicion struct {
+	since time.Time // zero: there is none
+	last  uint64
+}
+
+// suspicionWait is how long the log must stay as it is for the suspicion to be
+// true: longer than a leader without a majority goes on.
+const suspicionWait = 3 * time.Second
+
+// confirmed takes what was heard now, and where the log ends.
+func (s *suspicion) confirmed(heard bool, last uint64, now time.Time) bool {
+	switch {
+	case !heard:
+		s.since = time.Time{}
+	case s.since.IsZero() || s.last != last:
+		s.since, s.last = now, last
+	}
+	return heard && now.Sub(s.since) > suspicionWait
 }
 
 // announce tells the leader, or whoever may know it, about this node, unless that
@@ -328,7 +355,7 @@ func (g *group) others(v *view) (addrs []string) {
 // whoever else is found at another's address.
 func permanent(err error, member bool) bool {
 	switch engine.CodeOf(err) {
-	case codeRemoved, codeDuplicate, codeOld, codeFull:
+	case codeRemoved, codeDuplicate, codeFull:
 		return true
 	}
 	refused, ok := errors.AsType[*peer.RefusedError](err)
