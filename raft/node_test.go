@@ -13,6 +13,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
 )
 
 // memLog is a Log in memory, whose Sync can be told to find no room.
@@ -25,7 +28,7 @@ type memLog struct {
 	full    bool
 }
 
-var errNoRoom = errors.New("no room")
+var errNoRoom, errGone = errors.New("no room"), errors.New("no longer kept")
 
 func (l *memLog) Append(entries []Entry) error {
 	l.mu.Lock()
@@ -71,8 +74,11 @@ func (l *memLog) Last() uint64 {
 
 func (l *memLog) Read(from uint64) iter.Seq2[Entry, error] {
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	if from < max(l.first, 1) {
+		return func(yield func(Entry, error) bool) { yield(Entry{}, errGone) }
+	}
 	all := slices.Clone(l.entries[from-max(l.first, 1) : l.synced])
-	l.mu.Unlock()
 	return func(yield func(Entry, error) bool) {
 		for _, e := range all {
 			if !yield(e, nil) {
@@ -420,6 +426,36 @@ func TestLease(t *testing.T) {
 	}
 	if alone == 0 {
 		t.Error("no read was ever answered by a lease")
+	}
+}
+
+// TestLogForgetsFirst: the log forgets entries a moment before the store is told,
+// as a follower needs them. That is no reason to stop.
+func TestLogForgetsFirst(t *testing.T) {
+	log := &memLog{}
+	s, err := NewStore(log, Vote{}, Base{Members: Members{Voters: []uint64{1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const last = 40 // entries, of which the tail holds 32
+	for i := range uint64(last) {
+		w := &Save{Entries: []*raftpb.Entry{toPB(Entry{Index: i + 1, Term: 1, Data: make([]byte, 1<<20)})}}
+		if err := errors.Join(s.Append(w), s.Sync(w)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if some, err := s.Entries(3, last+1, 1); err != nil || len(some) != 1 {
+		t.Fatalf("before: %d entries, %v", len(some), err)
+	}
+	log.truncateBefore(6)
+	if some, err := s.Entries(3, last+1, 1); err != raft.ErrCompacted {
+		t.Errorf("entry 3: %d entries, %v", len(some), err)
+	}
+	if _, err := s.Term(4); err != raft.ErrCompacted {
+		t.Errorf("the term of entry 4: %v", err)
+	}
+	if some, err := s.Entries(6, last+1, 1); err != nil || len(some) != 1 || some[0].GetIndex() != 6 {
+		t.Errorf("entry 6: %v, %v", some, err)
 	}
 }
 

@@ -262,6 +262,9 @@ func bounded(all []*raftpb.Entry, maxSize uint64) []*raftpb.Entry {
 func (s *Store) fromLog(lo, hi, maxSize uint64) (out []*raftpb.Entry, err error) {
 	size := uint64(0)
 	for e, err := range s.log.Read(lo) {
+		if err != nil && s.log.First() > lo {
+			return nil, raft.ErrCompacted // the log has just forgotten it, and Compacted is about to be told
+		}
 		if err != nil {
 			return nil, fmt.Errorf("raft: read entry %d: %w", lo, err)
 		}
