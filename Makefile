@@ -56,8 +56,9 @@ fuzz: ## every fuzz target for FUZZ (30s)
 	@ci/fuzz
 
 .PHONY: soak
-soak: build ## every workload for SOAK (10m) on a new data folder, with its truth checked
+soak: build ## every workload for SOAK (10m) on a new data folder, with its truth checked, then as long new seeds of the simulated cluster
 	bin/skerry bench --duration $(or $(SOAK),10m)
+	SKERRY_SIM_FOR=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./engine/embedded
 
 .PHONY: clean
 clean: ## what building leaves behind; never the data

@@ -64,7 +64,6 @@ func parseRecord(r journal.Record) (raft.Entry, error) {
 type raftLog struct {
 	log     *journal.Log
 	vote    *voteFile
-	next    uint64 // after the last appended entry
 	scratch []byte
 }
 
