@@ -62,7 +62,8 @@ var law = map[string]may{
 	// assembly
 	".": {code: "engine feed kv web resp", tests: "engine/embedded"},
 	"cmd/skerry": {
-		code: ". archive engine engine/embedded engine/enginetest journal workload workload/history kv github.com/BurntSushi/toml",
+		code:  ". archive engine engine/embedded engine/enginetest journal workload workload/history kv github.com/BurntSushi/toml",
+		tests: "github.com/redis/...", // the client libraries, against three processes
 	},
 
 	// the repository's own programs
