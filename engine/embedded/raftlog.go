@@ -141,7 +141,14 @@ const (
 )
 
 func openVote(fs journal.FS, dir string) (*voteFile, error) {
-	return openVoteFile(fs, dir, os.O_RDWR|os.O_CREATE)
+	v, err := openVoteFile(fs, dir, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(v.harden(), fs.SyncDir(dir)); err != nil {
+		return nil, errors.Join(err, v.f.Close())
+	}
+	return v, nil
 }
 
 // readVote returns the vote without changing anything; none if there is no file.
@@ -183,9 +190,6 @@ func openVoteFile(fs journal.FS, dir string, flag int) (*voteFile, error) {
 	if bad == 2 && size > voteStride {
 		return nil, errors.Join(engine.Errorf(engine.CodeCorrupt, "%s: both copies of the vote are damaged; the node cannot know whom it voted for: remove it from the cluster and join again",
 			filepath.Join(dir, voteName)), f.Close())
-	}
-	if err := errors.Join(v.harden(), fs.SyncDir(dir)); err != nil {
-		return nil, errors.Join(err, f.Close())
 	}
 	return v, nil
 }

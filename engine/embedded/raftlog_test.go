@@ -1,9 +1,11 @@
 package embedded
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/skerrydb/skerry/journal"
 	"github.com/skerrydb/skerry/journal/memfs"
 	"github.com/skerrydb/skerry/raft"
 )
@@ -46,5 +48,22 @@ func TestVoteIsKept(t *testing.T) {
 			}
 			fs.StopAfter([]int{-1, -1, 0, 1, 2}[rng.IntN(5)]) // while it starts again
 		}
+	}
+}
+
+// TestVoteIsRead reads the vote without a right to write, as a check does.
+func TestVoteIsRead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f, err := openVote(journal.OS(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := raft.Vote{Term: 7, For: 2}
+	if err := errors.Join(f.set(want), f.f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readVote(journal.OS(), dir); got != want || err != nil {
+		t.Errorf("read %+v, %v; want %+v", got, err, want)
 	}
 }
