@@ -65,6 +65,9 @@ func (c *cluster) loseLeader(sig syscall.Signal, run string) (gap time.Duration,
 	}
 	gone := w.now()
 	err = poll(faultEnd, func() error {
+		if err := c.alive(); err != nil {
+			return err
+		}
 		if w.ackedSince(gone+50*time.Millisecond) < writerCount {
 			return fmt.Errorf("writes did not come back: %w", w.lastError())
 		}
@@ -139,6 +142,9 @@ func (c *cluster) leaveBehind(bytes int64, freeze bool, run string) (b behind, e
 // first.
 func (c *cluster) awaitApplied(i int, target uint64) error {
 	return poll(10*time.Minute, func() error {
+		if err := c.alive(); err != nil {
+			return err
+		}
 		at, err := c.applied(c.nodes[i])
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -170,8 +171,8 @@ func (c *cluster) stopAll(sig syscall.Signal) error {
 func poll(limit time.Duration, check func() error) error {
 	for end := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
 		err := check()
-		if err == nil {
-			return nil
+		if err == nil || errors.Is(err, errDied) {
+			return err
 		}
 		if time.Now().After(end) {
 			return fmt.Errorf("not after %v: %w", limit, err)
@@ -179,9 +180,29 @@ func poll(limit time.Duration, check func() error) error {
 	}
 }
 
+var errDied = errors.New("a node ended by itself")
+
+// alive returns an error if a node that was not stopped does not run.
+func (c *cluster) alive() error {
+	for _, n := range c.nodes {
+		if n.proc == nil {
+			continue
+		}
+		select {
+		case <-n.proc.Done():
+			return fmt.Errorf("%s: %w", filepath.Base(n.dir), errDied)
+		default:
+		}
+	}
+	return nil
+}
+
 // await waits until so many nodes agree on a leader that has nothing to send them.
 func (c *cluster) await(want int) error {
 	return poll(rig.StartLimit, func() error {
+		if err := c.alive(); err != nil {
+			return err
+		}
 		lead, err := c.leader(c)
 		if err != nil {
 			return err
@@ -272,7 +293,8 @@ func (c *cluster) resident() (sum int64, err error) {
 	return sum, nil
 }
 
-// logLines is how much of each node's log explains a failure.
+// logLines is how much of each node's log explains a failure: its end, or where
+// the program broke.
 const logLines = 15
 
 // explain adds what the nodes logged last to an error.
@@ -287,7 +309,11 @@ func (c *cluster) explain(err error) error {
 		}
 		text, _ := os.ReadFile(n.dir + ".log")
 		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		fmt.Fprintf(&b, "\n--- %s %s\n%s", c.name, filepath.Base(n.dir), strings.Join(lines[max(0, len(lines)-logLines):], "\n"))
+		from := max(0, len(lines)-logLines)
+		if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "panic:") || strings.HasPrefix(l, "fatal error:") }); i >= 0 {
+			from = max(0, i-2)
+		}
+		fmt.Fprintf(&b, "\n--- %s %s\n%s", c.name, filepath.Base(n.dir), strings.Join(lines[from:min(len(lines), from+logLines)], "\n"))
 	}
 	return fmt.Errorf("%w%s", err, b.String())
 }
