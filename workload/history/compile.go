@@ -149,7 +149,7 @@ type cell struct {
 
 // bound looks at values that one operation alone can have written. If somebody saw
 // such a value, an unknown write of it came before the end of the first that did;
-// if nobody saw any that it wrote, and nobody looked at its keys in a way that tells
+// if nobody can have seen any that it wrote, and nobody looked at its keys in a way that tells
 // more than the value, it makes no difference and is left out.
 func (s *search) bound() {
 	if !slices.ContainsFunc(s.calls, func(c *call) bool { return c.unknown }) {
@@ -157,6 +157,7 @@ func (s *search) bound() {
 	}
 	writers := map[cell]int{}
 	seen := map[cell]int64{} // the end of the first to see it
+	hoped := map[cell]bool{} // an unknown call did something only if it saw it
 	vague := make([]bool, len(s.keys))
 	for _, c := range s.calls {
 		for i := range c.actions {
@@ -169,6 +170,9 @@ func (s *search) bound() {
 				}
 			}
 			if c.unknown {
+				if a.kind == CAS {
+					hoped[cell{a.key, a.expect}] = true
+				}
 				continue
 			}
 			s.observed(a, func(w cell) {
@@ -192,7 +196,7 @@ func (s *search) bound() {
 				if ok && w.value != 0 && writers[w] == 1 && !vague[w.key] {
 					c.end = min(c.end, max(t, c.begin))
 				}
-				needed = needed || ok || w.value == 0 || vague[w.key]
+				needed = needed || ok || hoped[w] || w.value == 0 || vague[w.key]
 			})
 			needed = needed || a.kind != Set && a.kind != MSet && a.kind != Append && a.kind != SetAdd && !a.kind.reads()
 		}
