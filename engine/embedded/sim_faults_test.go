@@ -91,7 +91,11 @@ func (t *simNet) set(cut bool, apart func(from, to int) bool) {
 
 func (w *world) cutFor(apart func(from, to int) bool) {
 	w.net.set(true, apart)
-	w.soon(50*time.Millisecond, 3*time.Second, func() { w.net.set(false, apart) })
+	most := 3 * time.Second
+	if w.chance(0.15) {
+		most = 10 * time.Second // longer than a call waits for its outcome
+	}
+	w.soon(50*time.Millisecond, most, func() { w.net.set(false, apart) })
 }
 
 func cutNet(w *world) {
@@ -214,10 +218,16 @@ func transferLead(w *world) {
 // leaveBehind keeps a node from hearing anything while the others go on and
 // forget their logs.
 func leaveBehind(w *world) {
-	who := w.rng.IntN(len(w.nodes))
-	w.cutFor(func(_, to int) bool { return to == who })
+	who, both := w.rng.IntN(len(w.nodes)), w.chance(0.5)
+	if w.chance(0.4) {
+		who = int(w.leader().id) - 1
+	}
+	w.cutFor(func(from, to int) bool { return to == who || both && from == who })
 	for _, n := range w.nodes {
 		n.after(w.between(time.Second, 3*time.Second), func() {
+			if n.id == uint64(who+1) {
+				return
+			}
 			_, err := n.db.saveSnapshot()
 			w.logf("n%d saves a snapshot: %v", n.id, err)
 		})

@@ -158,6 +158,7 @@ func (t *simNet) stream(from, to *simNode, msg, b []byte, done func(ok bool)) {
 }
 
 func (n *simNode) receiveSnapshot(from uint64, msg, b []byte, damaged bool) bool {
+	n.maybeStop(0.1)
 	file, err := n.db.group.receive(bytes.NewReader(b))
 	n.w.logf("n%d receives a snapshot of n%d: damaged %v, err %v", n.id, from, damaged, err)
 	switch {

@@ -86,6 +86,7 @@ func (n *simNode) start() {
 	n.life++
 	n.inbox, n.woken, n.saves, n.saving, n.full, n.stalled = nil, false, nil, false, false, 0
 	n.tasks, n.busy, n.reads, n.sending, n.calls = nil, false, simReads{}, map[uint64]bool{}, nil
+	n.maybeStop(0.05)
 	db, err := Open(simDir, n.options())
 	if err != nil {
 		n.w.logf("n%d does not start: %v", n.id, err)
@@ -103,6 +104,14 @@ func (n *simNode) start() {
 	n.after(n.tickAfter(), n.tick)
 	n.after(n.w.between(0, 2*time.Second), n.keepHouse)
 	n.post(func() {})
+}
+
+// maybeStop has the power fail soon, where much depends on the order of things.
+func (n *simNode) maybeStop(p float64) {
+	if p = p * n.w.plan.fragile; !n.w.healed && n.w.chance(p) {
+		n.harmed = true
+		n.fs.StopAfter(n.w.rng.IntN(6))
+	}
 }
 
 func (n *simNode) options() Options {
@@ -388,6 +397,7 @@ func (n *simNode) keepHouse() {
 	if !n.w.chance(n.w.plan.snapshots) {
 		return
 	}
+	n.maybeStop(0.05)
 	size, err := n.db.saveSnapshot()
 	if size > 0 || err != nil {
 		n.w.logf("n%d saves a snapshot: %d bytes, %v, base %+v", n.id, size, err, n.db.group.store.Base())

@@ -28,6 +28,7 @@ type plan struct {
 	faultEvery     time.Duration
 	faults         []simFault
 	theme          []string // names of faults that this run has many of
+	fragile        float64  // 1: the power may fail while files are put in place
 	shrink         float64  // chance that a small cluster gets smaller
 	readers        bool     // every second client only reads
 	kinds          []func(*world, *simOp)
@@ -41,7 +42,7 @@ func newPlan(r *rand.Rand) plan {
 		voters: pick(3, 3, 3, 5), spares: pick(0, 1, 2), clients: 2 + r.IntN(4),
 		length: dur(4000, 6000, 9000), think: dur(50, 150, 400),
 		history: pick(1, 4<<10, 64<<10), queue: pick(1000, 1000, 2),
-		message: uint64(pick(1, 200, 1<<20)), inflight: pick(2, 64, 64), shrink: 0.1, promoteLag: uint64(pick(0, 10, 1024)),
+		message: uint64(pick(1, 200, 1<<20)), inflight: pick(2, 64, 64), fragile: float64(pick(0, 1, 1)), shrink: 0.1, promoteLag: uint64(pick(0, 10, 1024)),
 		snapshots: []float64{0.1, 0.5, 1}[r.IntN(3)], houseEvery: dur(300, 1000, 3000),
 		diskDelay: dur(1, 5, 40), applyDelay: dur(1, 5, 60, 200), faultEvery: dur(300, 700, 1500),
 		values: pick(0, 0, 100, 400),
