@@ -264,6 +264,9 @@ func (x *executor) runAll(work []*call) {
 // it, if there is something to commit and nobody commits. The caller holds mu
 // and leads, or nobody does.
 func (x *executor) sealIfFree() *batch {
+	if x.broken == nil && x.log.shared() && x.term == 0 && (len(x.open.calls) > 0 || !x.open.empty()) {
+		x.broken = x.refuse // it was run after the node was deposed
+	}
 	if x.broken != nil {
 		x.reset()
 	}

@@ -1,0 +1,119 @@
+package embedded
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/btree"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/raft"
+)
+
+// quorum is a committer of a cluster that only notes what it is given; the test
+// is the machine's goroutine.
+type quorum struct{ got chan *batch }
+
+func (q quorum) commit(b *batch) error {
+	q.got <- b
+	return errLater
+}
+
+func (q quorum) shared() bool { return true }
+
+// leading returns an executor that takes calls as the leader of term 5.
+func leading(t *testing.T) (*executor, quorum) {
+	t.Helper()
+	o, err := Options{Logger: quiet()}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{snap: &snapshot{tree: btree.NewBytes[string]()}}
+	q := quorum{make(chan *batch, 16)}
+	x := newExecutor(o, q, g.current)
+	x.publish, x.show, x.fail, x.told = func(*batch) {}, g.show, func(error) {}, func(*roster) {}
+	x.accept(5)
+	return x, q
+}
+
+// held returns a transaction that says when it runs, and ends when it is let go.
+func held(fn func(engine.Tx) error) (run func(engine.Tx) error, runs, let chan struct{}) {
+	runs, let = make(chan struct{}), make(chan struct{})
+	return func(tx engine.Tx) error {
+		close(runs)
+		<-let
+		return fn(tx)
+	}, runs, let
+}
+
+func nothing(engine.Tx) error { return nil }
+
+// within fails the test if fn does not return.
+func within(t *testing.T, what string, fn func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { fn(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("%s did not end", what)
+	}
+}
+
+// TestNothingIsSealedAfterDeposition: the caller that leads when the node is
+// deposed runs on, over a state that was dropped meanwhile. What it still runs
+// must come to nothing, and must not be in the way of the new leader's batches.
+func TestNothingIsSealedAfterDeposition(t *testing.T) {
+	x, q := leading(t)
+	first, runs, let := held(nothing)
+	zero := start(t.Context(), x, first)
+	<-runs
+	big, bigRuns, bigLet := held(putting("big", strings.Repeat("x", batchBytes)))
+	one := start(t.Context(), x, big)
+	waitQueued(t, x, func() bool { return len(x.queue) == 1 })
+	two := start(t.Context(), x, putting("late", "1"))
+	waitQueued(t, x, func() bool { return len(x.queue) == 2 })
+	three := make(chan error, 1)
+	go func() {
+		c := x.take()
+		c.n, c.fn = 3, func(tx engine.Tx, _ int) error { return putting("each", strings.Repeat("x", batchBytes))(tx) }
+		three <- x.do(t.Context(), c)
+	}()
+	waitQueued(t, x, func() bool { return len(x.queue) == 3 })
+	close(let)
+	<-q.got // that of the first call, which wrote nothing
+	<-bigRuns
+	yielded := make(chan struct{})
+	go func() {
+		x.yield(engine.Errorf(engine.CodeNotLeader, "deposed"))
+		close(yielded)
+	}()
+	waitQueued(t, x, func() bool { return x.term == 0 })
+	close(bigLet)
+	within(t, "yield", func() { <-yielded })
+	for _, c := range []<-chan error{one, two, three} {
+		within(t, "a call of a deposed leader", func() {
+			if err := <-c; !errors.Is(err, engine.ErrNotLeader) && engine.CodeOf(err) != engine.CodeOutcomeUnknown {
+				t.Errorf("a call that ran on after the node was deposed: %v", err)
+			}
+		})
+	}
+	select {
+	case b := <-q.got:
+		t.Errorf("a batch of term %d on position %d was proposed after the node was deposed", b.term, b.base)
+	default:
+	}
+	theirs := newBatch(0, 0)
+	theirs.add(1, 1)
+	theirs.put([]byte("k"), "v")
+	within(t, "the new leader's batch", func() {
+		if err := x.applyAll([]raft.Entry{{Index: 1, Term: 6, Data: theirs.buf}}); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, ok := x.tree.Get([]byte("k")); !ok {
+		t.Error("the new leader's batch was not applied")
+	}
+	within(t, "the call before", func() { <-zero })
+}
