@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -116,4 +117,34 @@ func TestNothingIsSealedAfterDeposition(t *testing.T) {
 		t.Error("the new leader's batch was not applied")
 	}
 	within(t, "the call before", func() { <-zero })
+}
+
+// TestCallsAreAnsweredOnce: a batch that was refused, and is still the one on its
+// way when the node is deposed, is not answered again: its caller may be gone.
+func TestCallsAreAnsweredOnce(t *testing.T) {
+	x, q := leading(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	write := start(ctx, x, putting("k", "1"))
+	b := <-q.got
+	b.proposal = &raft.Proposal{Term: 5}
+	cancel()
+	<-write
+	slow, runs, let := held(nothing)
+	other := start(t.Context(), x, slow)
+	<-runs
+	x.refused(b.proposal, engine.Errorf(engine.CodeNotLeader, "refused"))
+	yielded := make(chan struct{})
+	go func() {
+		x.yield(engine.Errorf(engine.CodeNotLeader, "deposed"))
+		close(yielded)
+	}()
+	waitQueued(t, x, func() bool { return x.term == 0 })
+	close(let)
+	within(t, "yield", func() { <-yielded })
+	within(t, "an entry of the next term", func() {
+		if err := x.applyAll([]raft.Entry{{Index: 1, Term: 6}}); err != nil {
+			t.Error(err)
+		}
+	})
+	within(t, "the other call", func() { <-other })
 }

@@ -353,6 +353,7 @@ func (x *executor) abandon(b *batch, err error) {
 	for _, c := range b.calls {
 		c.fail(err)
 	}
+	b.calls = nil // yield may still find b, and must not answer them again
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.broken = err
