@@ -201,11 +201,16 @@ func (s *Store) Compacted(b Base) {
 	if b.Index > s.snap.Index {
 		s.snap = b
 	}
-	if first > s.first {
-		// The oldest entry left is good for its term only.
-		if term, err := s.term(first); err == nil {
-			s.prev, s.first = entryID{first, term}, first+1
-		}
+	if first <= s.first {
+		return
+	}
+	if first == s.snap.Index+1 { // whoever gets the snapshot goes on from here
+		s.prev, s.first = entryID{s.snap.Index, s.snap.Term}, first
+		return
+	}
+	// The oldest entry left is good for its term only.
+	if term, err := s.term(first); err == nil {
+		s.prev, s.first = entryID{first, term}, first+1
 	}
 }
 
