@@ -119,6 +119,7 @@ type Save struct {
 type Apply struct {
 	Entries []Entry
 	resp    []*Message
+	change  bool // a change of the members is among them, or what was put in its place
 }
 
 // Read is the answer to ReadIndex: once all up to Index is applied, the machine
@@ -135,7 +136,7 @@ type Core struct {
 	ticks   int      // since the start, up to ElectionTicks
 	handed  uint64   // the last term in which it began to hand over its leadership
 	held    []uint64 // reads that wait for the leader's first entry
-	// A change of the members was proposed by this leader and is not committed.
+	// A change of the members was proposed by this leader and is not applied.
 	// The library would put an empty entry in the place of a second one.
 	changing bool
 }
@@ -327,9 +328,7 @@ func (c *Core) newApply(m *Message) *Apply {
 	a := &Apply{Entries: make([]Entry, len(m.GetEntries())), resp: m.GetResponses()}
 	for i, e := range m.GetEntries() {
 		a.Entries[i] = fromPB(e)
-		if e.GetType() != raftpb.EntryNormal || len(e.GetData()) == 0 {
-			c.changing = false
-		}
+		a.change = a.change || e.GetType() != raftpb.EntryNormal || len(e.GetData()) == 0
 		if e.GetType() == raftpb.EntryNormal {
 			continue
 		}
@@ -372,6 +371,9 @@ func (s *Save) Others(self uint64) (out []*Message) {
 func (c *Core) Applied(a *Apply) *Role {
 	for _, m := range a.resp {
 		_ = c.rn.Step(m) // its own word
+	}
+	if a.change {
+		c.changing = false // not before: the library looks at what it knows to be applied
 	}
 	if n := len(a.Entries); n > 0 {
 		c.applied = max(c.applied, a.Entries[n-1].Index)
