@@ -104,19 +104,40 @@ func (l *raftLog) Last() uint64 { return l.log.Durable() }
 // Reset implements raft.Log.
 func (l *raftLog) Reset(next uint64) error { return diskError(l.log.Reset(next)) }
 
-// Read implements raft.Log.
+// readTries is how often a Read begins again because the log's end was replaced
+// beside it.
+const readTries = 100
+
+// Read implements raft.Log. Raft replaces the end of the log while it reads what
+// is before: that is no error here.
 func (l *raftLog) Read(from uint64) iter.Seq2[raft.Entry, error] {
 	return func(yield func(raft.Entry, error) bool) {
-		for r, err := range l.log.Read(from) {
-			var e raft.Entry
-			if err == nil {
-				e, err = parseRecord(r)
+		for next, tries := from, 1; ; tries++ {
+			again := false
+			for r, err := range l.log.Read(next) {
+				var e raft.Entry
+				if err == nil {
+					e, err = parseRecord(r)
+				}
+				if again = tries < readTries && l.replaced(err, next); again {
+					break
+				}
+				if !yield(e, err) || err != nil {
+					return
+				}
+				next = e.Index + 1
 			}
-			if !yield(e, err) || err != nil {
+			if !again {
 				return
 			}
 		}
 	}
+}
+
+// replaced reports whether a read that began at from failed because later
+// records were removed; a file of theirs can be gone by then.
+func (l *raftLog) replaced(err error, from uint64) bool {
+	return errors.Is(err, journal.ErrChanged) || errors.Is(err, journal.ErrGone) && l.log.First() <= from
 }
 
 // voteFile keeps the vote: two slots that are written in turn, so that an
