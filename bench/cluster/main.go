@@ -62,7 +62,7 @@ func main() {
 		return err
 	})
 	flag.BoolVar(&p.short, "short", false, "a short run to see that all of it works; its figures mean nothing")
-	flag.BoolVar(&p.keep, "keep", false, "leave data and logs where they are")
+	flag.BoolVar(&p.keep, "keep", false, "when it fails, leave data and logs where they are")
 	flag.Parse()
 	if p.short {
 		shorten()
@@ -121,18 +121,20 @@ func (p *plan) compare() (err error) {
 		return err
 	}
 	f := &fleet{procs: map[*rig.Process]struct{}{}}
-	leave := func() {
+	leave := func(failed bool) {
 		f.end()
-		if !p.keep {
-			_ = os.RemoveAll(dir) // nothing can be done about it
+		if p.keep && failed {
+			fmt.Fprintln(os.Stderr, "cluster: data and logs are in", dir)
+			return
 		}
+		_ = os.RemoveAll(dir) // nothing can be done about it
 	}
-	defer leave()
+	defer func() { leave(err != nil) }()
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		<-signals
-		leave()
+		leave(false)
 		fmt.Fprintln(os.Stderr, "cluster: interrupted; everything is stopped")
 		os.Exit(130)
 	}()

@@ -186,7 +186,7 @@ func (m *measurements) targets() {
 	all = append(all,
 		rig.AtMost("kill -9 of the leader under load, worst time without an acknowledged write", worst, 2, " s"),
 		rig.AtMost("acknowledged writes lost", lost, 0, ""),
-		rig.AtMost("longest gap in writes while a follower catches up", stall, 0.5, " s"))
+		rig.AtMost("writes go on while a follower catches up: their longest gap", stall, 0.5, " s"))
 	for _, t := range all {
 		fmt.Fprintln(m.w, t)
 	}
