@@ -152,12 +152,7 @@ func backupFolder(ctx context.Context, p process, dir string, w io.Writer) (err 
 	if _, err := os.Stat(dir); err != nil {
 		return err // opening it would make it
 	}
-	db, err := embedded.Open(dir, embedded.Options{MemoryBytes: noLimit, Logger: quiet(p.stderr)})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	_, err = db.Backup(ctx, w)
+	_, err = embedded.BackupFolder(ctx, dir, w, embedded.Options{MemoryBytes: noLimit, Logger: quiet(p.stderr)})
 	return err
 }
 

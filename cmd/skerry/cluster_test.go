@@ -323,3 +323,42 @@ func TestMajorityIsLost(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 }
+
+// TestBackupOfANode: a backup is data, of no cluster, whether it is taken from a
+// running node or from the folder of one that is stopped.
+func TestBackupOfANode(t *testing.T) {
+	t.Parallel()
+	c := newNodes(t, 2)
+	c.set(2, "kept", "yes")
+	if out := c.s.run("skerry backup --from " + c.proc[2].HTTP + " --to running"); !strings.Contains(out, ": position 1 of ") {
+		t.Errorf("backup: %s", out)
+	}
+	if out := c.s.run("skerry bench embedded:n1 --duration 1ms"); !strings.Contains(out, "only skerry serve runs it") {
+		t.Errorf("bench of a node: %s", out)
+	}
+	for id := 1; id <= 2; id++ {
+		if code := c.proc[id].stop(syscall.SIGTERM); code != exitOK {
+			t.Errorf("exit code %d", code)
+		}
+	}
+	if out := c.s.run("skerry backup --data n1 --to stopped"); !strings.Contains(out, ": position 1 of ") {
+		t.Errorf("backup: %s", out)
+	}
+	for _, file := range []string{"running", "stopped"} {
+		if out := c.s.run("skerry restore --from " + file + " --data from-" + file); !strings.Contains(out, "1 key") {
+			t.Fatalf("restore: %s", out)
+		}
+		p := c.s.serve("--data", "from-"+file)
+		p.waitReady()
+		if got := p.ask("GET kept"); got != "yes" || p.Node != 0 {
+			t.Errorf("%s: %q, node %d", file, got, p.Node)
+		}
+		p.stop(syscall.SIGTERM)
+		if out := c.s.run("skerry cluster init --data from-" + file + " --node " + nodeAddr(t)); !strings.Contains(out, "with 1 key") {
+			t.Errorf("init: %s", out)
+		}
+	}
+	if out := c.s.run("skerry cluster init --data n1 --node " + c.addr[1]); !strings.Contains(out, "n1 is node 1 of a cluster already") {
+		t.Errorf("init of a node: %s", out)
+	}
+}

@@ -43,8 +43,12 @@ func openEngine(ctx context.Context, rawURL string, memory int64, log *slog.Logg
 	return open(ctx, u)
 }
 
-// openEmbedded avoids an interface that holds a nil pointer.
+// openEmbedded refuses a node of a cluster, which would begin to take part, and
+// avoids an interface that holds a nil pointer.
 func openEmbedded(dir string, o embedded.Options) (engine.Engine, error) {
+	if _, err := embedded.OpenAdmin(dir, ""); err == nil {
+		return nil, engine.Errorf(engine.CodeInvalid, "%s is a node of a cluster: only skerry serve runs it", dir)
+	}
 	db, err := embedded.Open(dir, o)
 	if err != nil {
 		return nil, err

@@ -22,17 +22,49 @@ func (db *DB) Backup(ctx context.Context, w io.Writer) (engine.Position, error) 
 	if err != nil {
 		return 0, err
 	}
-	sw, err := journal.NewSnapshotWriter(w, snap.head())
+	return snap.pos, snap.backup(ctx, w)
+}
+
+// BackupFolder is Backup of a data folder that no process has open, without
+// starting anything. Of a node of a cluster it holds all that the node has, also
+// the end of its log that may not have been acknowledged.
+func BackupFolder(ctx context.Context, dir string, w io.Writer, o Options) (engine.Position, error) {
+	o, err := o.withDefaults()
 	if err != nil {
-		return 0, fmt.Errorf("write backup: %w", err)
+		return 0, err
 	}
-	if err := snap.writePairs(&ctxWriter{ctx, sw}); err != nil {
-		return 0, fmt.Errorf("write backup: %w", err)
+	db, err := openOffline(dir, o)
+	if err != nil {
+		return 0, err
+	}
+	state := db.snap.Load()
+	if db.id != nil {
+		_, err = db.applyLog(state)
+	}
+	if err == nil {
+		err = state.backup(ctx, w)
+	}
+	return state.pos, errors.Join(err, db.closeOffline())
+}
+
+// backup writes the state without what it was in a cluster: a backup is data.
+func (s *snapshot) backup(ctx context.Context, w io.Writer) error {
+	sw, err := journal.NewSnapshotWriter(w, s.alone().head())
+	if err != nil {
+		return fmt.Errorf("write backup: %w", err)
+	}
+	if err := s.writePairs(&ctxWriter{ctx, sw}); err != nil {
+		return fmt.Errorf("write backup: %w", err)
 	}
 	if err := sw.Close(); err != nil {
-		return 0, fmt.Errorf("write backup: %w", err)
+		return fmt.Errorf("write backup: %w", err)
 	}
-	return snap.pos, nil
+	return nil
+}
+
+// alone returns the state as that of a node that is alone.
+func (s *snapshot) alone() *snapshot {
+	return &snapshot{tree: s.tree, pos: s.pos, time: s.time, bytes: s.bytes, applied: applied{index: s.index}}
 }
 
 // ctxWriter stops writing when ctx ends.
@@ -104,7 +136,10 @@ func readBackup(r io.Reader) (*snapshot, error) {
 		return nil, err
 	}
 	s, err := loadSnapshot(sr.Meta, sr)
-	return s, errors.Join(err, sr.Close())
+	if err = errors.Join(err, sr.Close()); err != nil {
+		return nil, err
+	}
+	return s.alone(), nil // if it is a snapshot file of a node
 }
 
 // Restore makes a data folder from a backup. The folder must be missing or

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -31,6 +32,9 @@ func InitCluster(ctx context.Context, dir, addr string, o Options) (*peer.Identi
 	state := db.snap.Load()
 	if state.roster != nil && db.id != nil {
 		return nil, Summary{}, errors.Join(engine.Errorf(engine.CodeInvalid, "%s is node %d of a cluster already", dir, db.id.Node), db.closeOffline())
+	}
+	if r := state.roster; r != nil && !slices.Equal(r.Members.Voters, []uint64{1}) {
+		return nil, Summary{}, errors.Join(engine.Errorf(engine.CodeInvalid, "%s is the data of a node of a cluster whose folder %q is missing; put that back, or restore a backup into a new folder", dir, clusterDir), db.closeOffline())
 	}
 	if state.roster == nil {
 		if err := db.become(state, 1, addr); err != nil {
