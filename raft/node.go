@@ -34,15 +34,17 @@ type Net interface {
 // Machine is what the log is for. All methods but OpenSnapshot and Temporary are
 // called by one goroutine, in the order of the log.
 type Machine interface {
-	// Apply applies committed entries.
-	Apply(entries []Entry)
+	// Apply applies committed entries. After an error the node stops: what
+	// follows an entry must not be applied without it.
+	Apply(entries []Entry) error
 	// Install makes the received snapshot the state, durably. file is what
 	// Receive was told.
 	Install(b Base, file []byte) error
 	// Lead tells that this node leads in the term and that all entries of
 	// earlier terms are applied: proposals may be made.
 	Lead(term uint64)
-	// Follow tells that this node does not lead; leader is 0 if none is known.
+	// Follow tells that this node does not lead; leader is 0 if none is known. In
+	// term 0 it is the last call: the node has ended.
 	Follow(term, leader uint64)
 	// Refused tells that a proposal was not taken and will never be committed.
 	Refused(p *Proposal, err error)
@@ -52,7 +54,7 @@ type Machine interface {
 	// Temporary reports whether the same call of Log may succeed later: there
 	// was no room.
 	Temporary(err error) bool
-	// Fail tells that the node has stopped, because its log failed.
+	// Fail tells that the node has stopped, because its log or Apply failed.
 	Fail(err error)
 }
 
@@ -482,29 +484,36 @@ func (n *Node) install(s *raftpb.Snapshot) error {
 // apply is the goroutine that owns the machine.
 func (n *Node) apply() {
 	var tasks []task
-	leads := false
+	defer n.cfg.Machine.Follow(0, 0)
 	for n.tasks.wait(n.ctx) {
 		tasks = n.tasks.take(tasks[:0])
 		for i := range tasks {
-			switch t := &tasks[i]; {
-			case t.apply != nil:
-				n.cfg.Machine.Apply(t.apply.Entries)
-				n.events.push(event{applied: t.apply})
-			case t.refused != nil:
-				n.cfg.Machine.Refused(t.refused, t.err)
-			case t.fn != nil:
-				t.fn()
-			case t.role != nil && t.role.Ready:
-				leads = true
-				n.cfg.Machine.Lead(t.role.Term)
-			case t.role != nil:
-				leads = false
-				n.cfg.Machine.Follow(t.role.Term, t.role.Leader)
+			if err := n.carry(&tasks[i]); err != nil {
+				n.cfg.Machine.Fail(err)
+				n.stop()
+				return
 			}
 			tasks[i] = task{}
 		}
 	}
-	if leads {
-		n.cfg.Machine.Follow(0, 0)
+}
+
+// carry does one task.
+func (n *Node) carry(t *task) error {
+	switch {
+	case t.apply != nil:
+		if err := n.cfg.Machine.Apply(t.apply.Entries); err != nil {
+			return err
+		}
+		n.events.push(event{applied: t.apply})
+	case t.refused != nil:
+		n.cfg.Machine.Refused(t.refused, t.err)
+	case t.fn != nil:
+		t.fn()
+	case t.role != nil && t.role.Ready:
+		n.cfg.Machine.Lead(t.role.Term)
+	case t.role != nil:
+		n.cfg.Machine.Follow(t.role.Term, t.role.Leader)
 	}
+	return nil
 }

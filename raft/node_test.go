@@ -131,6 +131,8 @@ type member struct {
 	since   time.Time // when it began to lead
 	leader  uint64
 	refused int
+	poison  string // it cannot be applied
+	ended   bool
 	failed  error
 }
 
@@ -219,10 +221,13 @@ func (l link) SendSnapshot(_ context.Context, to uint64, msg []byte, r io.Reader
 	return m.node.ReceiveSnapshot(l.from, msg, []byte(name))
 }
 
-func (m *member) Apply(entries []Entry) {
+func (m *member) Apply(entries []Entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range entries {
+		if m.poison != "" && string(e.Data) == m.poison {
+			return errPoison
+		}
 		if e.Kind == Data && len(e.Data) > 0 {
 			m.state = append(m.state, string(e.Data))
 		}
@@ -231,6 +236,7 @@ func (m *member) Apply(entries []Entry) {
 		}
 		m.base.Index, m.base.Term = e.Index, e.Term
 	}
+	return nil
 }
 
 func (m *member) Install(b Base, file []byte) error {
@@ -243,8 +249,8 @@ func (m *member) Install(b Base, file []byte) error {
 func (m *member) Lead(term uint64) {
 	m.set(func() { m.leads, m.leader, m.since = term, m.id, time.Now() })
 }
-func (m *member) Follow(_, leader uint64) {
-	m.set(func() { m.leads, m.leader = 0, leader })
+func (m *member) Follow(term, leader uint64) {
+	m.set(func() { m.leads, m.leader, m.ended = 0, leader, term == 0 })
 }
 func (m *member) Refused(*Proposal, error) { m.set(func() { m.refused++ }) }
 func (m *member) Temporary(err error) bool { return errors.Is(err, errNoRoom) }

@@ -86,10 +86,11 @@ func (g *group) commit(b *batch) error {
 func (g *group) shared() bool { return true }
 
 // Apply implements raft.Machine.
-func (g *group) Apply(entries []raft.Entry) {
+func (g *group) Apply(entries []raft.Entry) error {
 	if err := g.db.exec.applyAll(entries); err != nil {
-		g.Fail(fmt.Errorf("apply the log: %w", err))
+		return fmt.Errorf("apply the log: %w", err)
 	}
+	return nil
 }
 
 // Lead implements raft.Machine.
@@ -107,8 +108,11 @@ func (g *group) Follow(term, leader uint64) {
 		why = engine.Errorf(engine.CodeNotLeader, "node %d does not lead, node %d does; nothing was written", g.self, leader)
 	}
 	g.db.exec.yield(why)
+	if term == 0 { // the log will tell no more
+		g.db.exec.expire(0)
+	}
 	g.see(func(v *view) { v.term, v.leader, v.serves = term, leader, false })
-	if was.leader != leader {
+	if was.leader != leader && term != 0 {
 		g.db.opts.Logger.Info("the leader has changed", "node", g.self, "leader", leader, "term", term)
 	}
 }

@@ -358,7 +358,9 @@ func (n *simNode) apply() {
 		switch {
 		case t.apply != nil:
 			n.w.truth.committed(n, t.apply.Entries)
-			n.db.group.Apply(t.apply.Entries)
+			if err := n.db.group.Apply(t.apply.Entries); err != nil {
+				n.db.group.Fail(err)
+			}
 			n.w.truth.applied(n, t.apply.Entries)
 			n.post(func() {
 				if role := n.core.Applied(t.apply); role != nil {

@@ -1,0 +1,39 @@
+package raft
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+var errPoison = errors.New("this entry cannot be applied")
+
+// TestStopAtAnEntry: a node that cannot apply an entry applies none after it,
+// answers no read, and says that it has ended.
+func TestStopAtAnEntry(t *testing.T) {
+	c := three(t)
+	c.put("a")
+	l, _ := c.leader()
+	sick := c.nodes[l.id%3+1]
+	c.wait("node to have a", func() bool { return slices.Contains(sick.have(), "a") })
+	sick.set(func() { sick.poison = "b" })
+	c.put("b")
+	c.put("c")
+	c.wait("the node to end", func() (ok bool) {
+		sick.set(func() { ok = sick.failed != nil && sick.ended })
+		return ok
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := sick.node.ReadIndex(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("a read on a node that has ended: %v", err)
+	}
+	if have := sick.have(); slices.Contains(have, "c") {
+		t.Errorf("the node went on: it has %q", have)
+	}
+	if err := sick.failed; !errors.Is(err, errPoison) {
+		t.Errorf("it ended because of %v", err)
+	}
+}
