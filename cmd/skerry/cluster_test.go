@@ -247,7 +247,9 @@ func TestNodeIsReplaced(t *testing.T) {
 	c.leader()
 	c.add() // node 4
 	c.proc[3] = nil
-	c.await("two nodes and a newcomer", func() bool { return len(c.seen(1).Nodes) == 3 || len(c.seen(1).Nodes) == 2 && c.seen(1).Nodes[1].ID == 4 })
+	c.await("two nodes and a newcomer", func() bool {
+		return len(c.seen(1).Nodes) == 3 || len(c.seen(1).Nodes) == 2 && c.seen(1).Nodes[1].ID == 4
+	})
 	c.expectGet("kept", "yes")
 }
 

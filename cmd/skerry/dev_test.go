@@ -126,6 +126,11 @@ func marked(t *testing.T, mark string) map[string]int {
 	return found
 }
 
+// devMark is a new variable to know the processes of one test by.
+func devMark() string {
+	return fmt.Sprintf("SKERRY_TEST_DEV=%d-%d", os.Getpid(), time.Now().UnixNano())
+}
+
 // TestDev: one command runs a cluster. A node that is killed is started again;
 // Ctrl-C and even kill -9 leave nothing running, and the data stays.
 func TestDev(t *testing.T) {
@@ -134,7 +139,7 @@ func TestDev(t *testing.T) {
 		t.Skip("it finds processes in /proc")
 	}
 	s := newShell(t)
-	mark := fmt.Sprintf("SKERRY_TEST_DEV=%d-%d", os.Getpid(), time.Now().UnixNano())
+	mark := devMark()
 	d := startDev(t, s, mark)
 	if got := d.ask(2, "SET kept yes"); got != "+OK" {
 		t.Errorf("SET: %s", got)

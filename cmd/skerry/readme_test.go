@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -39,16 +42,21 @@ func tour(t *testing.T) []step {
 }
 
 // TestReadmeTour runs the tour of the README as it stands there, but for the
-// ports: `make run` starts the program under test on free ones, and `kill -9`
-// ends that process.
+// ports: `make run` and `skerry dev` start the program under test on free ones,
+// and `kill -9` and `pkill -9` end that process.
 func TestReadmeTour(t *testing.T) {
 	t.Parallel()
 	need(t, "curl", "redis-cli")
+	if runtime.GOOS != "linux" {
+		t.Skip("it finds processes in /proc")
+	}
 	s := newShell(t)
 	if err := os.Symlink(s.bin, filepath.Join(s.dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
 	var p *server
+	var three *devRun
+	mark := devMark()
 	kills := 0
 	for _, st := range tour(t) {
 		if st.command == "make run" {
@@ -56,11 +64,26 @@ func TestReadmeTour(t *testing.T) {
 			p.waitReady()
 			continue
 		}
+		if strings.HasPrefix(st.command, "bin/skerry dev ") {
+			three = startDev(t, s, mark)
+			continue
+		}
+		if strings.HasPrefix(st.command, "pkill -9 ") {
+			if err := syscall.Kill(marked(t, mark)["d/n1"], syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			kills++
+			continue
+		}
 		if p == nil {
 			t.Fatalf("%s: the tour does not begin with make run", st.command)
 		}
 		line := strings.ReplaceAll(st.command, "localhost:7001", p.httpAddr())
 		line = strings.ReplaceAll(line, "-p 6380", "-p "+p.respPort())
+		for i := 1; three != nil && i < len(three.Nodes); i++ {
+			_, port, _ := strings.Cut(three.Nodes[i].RESP, ":")
+			line = strings.ReplaceAll(line, fmt.Sprint("-p ", devRESP+i), "-p "+port)
+		}
 		got := s.run(line)
 		if strings.HasPrefix(st.command, "kill -9 ") {
 			<-p.exited
@@ -70,8 +93,8 @@ func TestReadmeTour(t *testing.T) {
 			t.Fatalf("$ %s\nREADME.md says:\n%sit printed:\n%s%s", st.command, st.want, got, p.log())
 		}
 	}
-	if kills == 0 {
-		t.Error("the tour does not show that a killed server keeps its data")
+	if kills < 2 {
+		t.Error("the tour does not show that a killed server keeps its data, alone and of three")
 	}
 }
 
