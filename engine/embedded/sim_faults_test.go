@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -33,6 +34,7 @@ var simFaults = []simFault{
 	{"lag", 4, leaveBehind},
 	{"rivals", 4, rivals},
 	{"leftover", 3, leftover},
+	{"announce", 3, announce},
 }
 
 // schedule plans the faults of a run.
@@ -307,4 +309,17 @@ func leftover(w *world) {
 		err := n.core.Propose(n.core.Role().Term, old.data)
 		w.logf("n%d proposes the batch of entry %d again: %v", n.id, old.index, err)
 	})
+}
+
+// announce has a leader tell all nodes of a new address of one.
+func announce(w *world) {
+	n := w.leader()
+	if !n.up {
+		return
+	}
+	info := simInfo(uint64(1 + w.rng.IntN(w.plan.voters)))
+	info.HTTP = fmt.Sprint(w.now)
+	if _, member := n.db.exec.at.roster.node(info.ID); member {
+		n.post(func() { _ = n.core.Propose(n.core.Role().Term, info.note()) }) // it may be lost
+	}
 }
