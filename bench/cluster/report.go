@@ -227,13 +227,14 @@ func (m *measurements) losses(p *plan) {
 		}
 	}
 	if a, b := m.faults["skerry"], m.faults["etcd"]; a != nil && b != nil {
-		compare("kill -9 of the leader, median", " s", rig.Median(a.kill), rig.Median(b.kill), false)
-		compare("SIGTERM of the leader, median", " s", rig.Median(a.handOver), rig.Median(b.handOver), false)
+		compare("kill -9 of the leader, median", " ms", 1000*rig.Median(a.kill), 1000*rig.Median(b.kill), false)
+		compare("SIGTERM of the leader, median", " ms", 1000*rig.Median(a.handOver), 1000*rig.Median(b.handOver), false)
 		for i := range min(len(a.catchUp), len(b.catchUp)) {
 			x, y := a.catchUp[i], b.catchUp[i]
-			compare("time to catch up", " s", x.took.Seconds(), y.took.Seconds(), false)
-			compare("p99 of writes during that", " ms", x.then.p99, y.then.p99, false)
-			compare("p99 during that / before", " ×", x.then.p99/x.before.p99, y.then.p99/y.before.p99, false)
+			how := map[bool]string{false: ", killed and started", true: ", frozen and thawed"}[x.frozen]
+			compare("time to catch up"+how, " s", x.took.Seconds(), y.took.Seconds(), false)
+			compare("p99 of writes during that"+how, " ms", x.then.p99, y.then.p99, false)
+			compare("p99 during that / before"+how, " ×", x.then.p99/x.before.p99, y.then.p99/y.before.p99, false)
 		}
 	}
 	compare("bytes on disk after the load", " MiB", m.disk["skerry"]/(1<<20), m.disk["etcd"]/(1<<20), false)
