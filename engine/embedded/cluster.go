@@ -179,6 +179,7 @@ func (g *group) start() error {
 	g.node, g.raft = node, node
 	close(g.started)
 	g.running.Go(g.keepAnnounced)
+	g.running.Go(g.keepExpiring)
 	return nil
 }
 
@@ -296,6 +297,9 @@ func (g *group) State() engine.ClusterState {
 func (g *group) AwaitLeader(ctx context.Context) (engine.Node, error) {
 	for {
 		moved := g.moved.next()
+		if g.db.Err() != nil {
+			return engine.Node{}, engine.ErrClosed
+		}
 		v := g.view.Load()
 		if v.leader != 0 && (v.leader != g.self || v.serves) {
 			s := engine.ClusterState{Nodes: v.nodes}

@@ -264,6 +264,9 @@ func (g *group) keepAnnounced() {
 		if err != nil && g.ctx.Err() == nil {
 			if tooOld || permanent(err, g.view.Load().roster.Members.Has(g.self)) {
 				g.db.end("this node cannot be a member of the cluster", err)
+				g.node.Close() // what waits for the others would wait in vain, and hold up the end of the process
+				g.db.exec.expire(0)
+				g.moved.fire()
 				return
 			}
 			if text := err.Error(); text != said {
@@ -271,10 +274,24 @@ func (g *group) keepAnnounced() {
 				g.db.opts.Logger.Info("this node could not tell the cluster about itself yet", "err", err)
 			}
 		}
-		g.node.Run(func() { g.db.exec.expire(OutcomeWait) })
 		select {
 		case <-tick.C:
 		case <-moved:
+		case <-g.ctx.Done():
+			return
+		}
+	}
+}
+
+// keepExpiring tells callers in time that the log does not tell the outcome. To
+// announce something can take longer.
+func (g *group) keepExpiring() {
+	tick := time.NewTicker(announceEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			g.node.Run(func() { g.db.exec.expire(OutcomeWait) })
 		case <-g.ctx.Done():
 			return
 		}
