@@ -67,18 +67,19 @@ func Open(dir string, o Options) (*DB, error) {
 	}
 	db.exec = newExecutor(o, db.committer(), db.committed)
 	db.exec.publish, db.exec.show, db.exec.fail = db.publish, db.show, db.fail
+	if o.sim != nil {
+		return db, db.group.begin() // which does the work of the background itself
+	}
+	db.saver.start(o.SnapshotBytes, db.saveSnapshot, func(err error) { // before the group, which logs at once
+		o.Logger.Error("a background snapshot failed; the log keeps everything, it will be tried again", "err", err)
+	})
 	if db.group != nil {
 		if err := db.group.begin(); err != nil {
 			db.exec.close(engine.ErrClosed)
+			db.saver.close()
 			return nil, errors.Join(err, db.log.Close(), unlock())
 		}
 	}
-	if o.sim != nil {
-		return db, nil // which does the work of the background itself
-	}
-	db.saver.start(o.SnapshotBytes, db.saveSnapshot, func(err error) {
-		o.Logger.Error("a background snapshot failed; the log keeps everything, it will be tried again", "err", err)
-	})
 	go db.tidy()
 	return db, nil
 }
