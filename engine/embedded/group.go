@@ -351,7 +351,7 @@ func (g *group) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, g.db.opts.PositionWait)
 	defer cancel()
 	if err := g.raft.ReadIndex(ctx); err != nil {
-		if g.db.closed.Load() {
+		if g.db.closed.Load() || g.db.Err() != nil {
 			return engine.ErrClosed
 		}
 		return g.errNoLeader(err)
