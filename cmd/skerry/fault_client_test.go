@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -72,7 +73,10 @@ func outcomeOf(err error) (out history.Outcome, known bool) {
 	return history.Unknown, true
 }
 
-// silence keeps go-redis from printing what it could not connect to.
+// silenceGoRedis keeps go-redis from printing what it could not connect to. It
+// has one logger for the process.
+var silenceGoRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
+
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}

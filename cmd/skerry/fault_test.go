@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/skerrydb/skerry/workload/history"
 )
 
@@ -22,7 +20,8 @@ import (
 // and the network between them while clients of several libraries work, and check
 // afterwards what the clients were told. SKERRY_SEED repeats the same deeds; what
 // the processes make of them depends on time, so that a failure may need several
-// runs to come back. SKERRY_SOAK is how long TestSoakFaults goes on.
+// runs to come back. SKERRY_DEEDS has TestFaults do only these, by their names with
+// commas between them; SKERRY_SOAK is how long TestSoakFaults goes on.
 
 // checkWait bounds the check of one history.
 const checkWait = 5 * time.Minute
@@ -38,7 +37,7 @@ type trial struct {
 
 func newTrial(t *testing.T, seed uint64) *trial {
 	t.Helper()
-	redis.SetLogger(silence{})
+	silenceGoRedis()
 	rng := rand.New(rand.NewPCG(seed, 0))
 	f := newFleet(t)
 	l := newLoad(t, f)
@@ -196,6 +195,7 @@ func (x *trial) stopAll() {
 	x.Helper()
 	for _, n := range x.f.nodes {
 		x.f.signal(n, syscall.SIGTERM)
+		x.f.tell("node %d has stopped", n.id)
 	}
 	for _, n := range x.f.nodes {
 		if out, err := x.f.verb("check", "--data", n.dir); err != nil || !strings.Contains(out, "sound") {
@@ -206,13 +206,17 @@ func (x *trial) stopAll() {
 
 // TestFaults does every deed in an order of the seed, as far as its time goes.
 func TestFaults(t *testing.T) {
-	budget := 18 * time.Second
+	t.Parallel()
+	budget := 15 * time.Second
 	if testing.Short() {
 		budget = 5 * time.Second
 	}
 	x := newTrial(t, testSeed(t))
 	all := deeds()
 	x.n.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	if only := os.Getenv("SKERRY_DEEDS"); only != "" {
+		all = slices.DeleteFunc(append(deeds(), bigDeeds()...), func(d deed) bool { return !strings.Contains(","+only+",", ","+d.name+",") })
+	}
 	began := time.Now()
 	for _, d := range all {
 		if x.n.run(d); time.Since(began) > budget {
@@ -224,7 +228,8 @@ func TestFaults(t *testing.T) {
 
 // TestKilledLeaders kills one leader after the other.
 func TestKilledLeaders(t *testing.T) {
-	kills := 6
+	t.Parallel()
+	kills := 20
 	if testing.Short() {
 		kills = 2
 	}
