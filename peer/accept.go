@@ -18,7 +18,7 @@ func (p *Port) accept() {
 	pause := 5 * time.Millisecond
 	for {
 		raw, err := p.ln.Accept()
-		if p.ctx.Err() != nil {
+		if p.ctx.Err() != nil || errors.Is(err, net.ErrClosed) { // by Close
 			if err == nil {
 				raw.Close()
 			}
