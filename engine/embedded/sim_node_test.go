@@ -3,7 +3,6 @@ package embedded
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -418,5 +417,3 @@ func (n *simNode) ReadIndex(context.Context) error {
 	}
 	return nil
 }
-
-var _ io.Reader = entropy

@@ -21,12 +21,12 @@ var plantedFaults = []struct {
 	{"ack-before-fsync", 200},    // a node acknowledges what its disk may lose
 	{"vote-not-kept", 2000},      // a node forgets whom it voted for
 	{"stale-read", 200},          // a read is answered without asking anybody
-	{"early-leader", 2000},       // a leader takes calls before it has all that was committed
+	{"early-leader", 4000},       // a leader takes calls before it has all that was committed
 	{"no-truncation", 1000},      // what a new leader replaces stays in the log
 	{"no-base-check", 200},       // a batch is applied to another state than the one it was built on
 	{"snapshot-keeps-log", 1000}, // the log stays after a snapshot that replaces it
-	{"commit-not-kept", 500},     // a node comes back as a member of a cluster of long ago
-	{"unconfirmed-read", 500},    // a leader answers what only reads without asking
+	{"commit-not-kept", 2000},    // a node comes back as a member of a cluster of long ago
+	{"unconfirmed-read", 4000},   // a leader answers what only reads without asking
 	{"deposed-is-failed", 500},   // a deposed leader says that nothing was written
 	{"orphan-acked", 1000},       // a deposed leader says that all was written
 	{"speculation-kept", 200},    // a deposed leader keeps what was not committed

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/skerrydb/skerry/btree"
@@ -228,11 +229,9 @@ func (t *truth) state(pos engine.Position) (pairs [][2]string, bytes int64) {
 		pairs = append(pairs, [2]string{k, v})
 		bytes += size([]byte(k), v)
 	}
-	slices.SortFunc(pairs, func(a, b [2]string) int { return bytesCompare(a[0], b[0]) })
+	slices.SortFunc(pairs, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
 	return pairs, bytes
 }
-
-func bytesCompare(a, b string) int { return bytes.Compare([]byte(a), []byte(b)) }
 
 // ackedBefore is the newest position that had been acknowledged at a time.
 func (t *truth) ackedBefore(at time.Duration) (pos uint64) {
