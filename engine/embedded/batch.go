@@ -94,6 +94,9 @@ func batchBase(data []byte) (engine.Position, error) {
 	return engine.Position(binary.LittleEndian.Uint64(data[1:])), nil
 }
 
+// maxChunk is the most writes that are allocated ahead.
+const maxChunk = 128
+
 // changes decodes a batch. The writes alias data. An error is the last value.
 func changes(data []byte) iter.Seq2[engine.Change, error] {
 	return func(yield func(engine.Change, error) bool) {
@@ -104,6 +107,8 @@ func changes(data []byte) iter.Seq2[engine.Change, error] {
 		}
 		d := decoder{rest: data[batchHeader:]}
 		var micros int64
+		var room []engine.Write
+		chunk := uint64(1)
 		for len(d.rest) > 0 {
 			pos++
 			micros += int64(d.uvarint())
@@ -112,7 +117,12 @@ func changes(data []byte) iter.Seq2[engine.Change, error] {
 				yield(engine.Change{}, errBatch)
 				return
 			}
-			c := engine.Change{Pos: pos, Time: time.UnixMicro(micros), Writes: make([]engine.Write, n)}
+			if uint64(len(room)) < n { // one allocation for the writes of many small transactions
+				chunk = min(2*chunk, maxChunk)
+				room = make([]engine.Write, max(n, chunk))
+			}
+			c := engine.Change{Pos: pos, Time: time.UnixMicro(micros), Writes: room[:n:n]}
+			room = room[n:]
 			for i := range c.Writes {
 				c.Writes[i] = d.write()
 			}
