@@ -227,8 +227,8 @@ func (n *Node) step() {
 			n.handle(&batch[i])
 			batch[i] = event{}
 		}
-		n.askReads()
 		for {
+			n.askReads() // also those that came while a question was on its way
 			rd, busy := n.core.Ready()
 			if !busy {
 				break

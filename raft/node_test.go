@@ -121,6 +121,7 @@ type member struct {
 	id   uint64
 	log  *memLog
 	node *Node
+	tick *time.Ticker
 
 	mu      sync.Mutex // guards the fields below
 	up      chan struct{}
@@ -157,7 +158,7 @@ func (c *cluster) start(id uint64, log *memLog, base Base, state []string) *memb
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	m.node = node
+	m.node, m.tick = node, ticker
 	close(m.up)
 	c.mu.Lock()
 	c.nodes[id] = m

@@ -1,0 +1,36 @@
+package raft
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestReadsDoNotWaitForTheClock: reads that came while a question was on its way
+// are asked for as soon as it is answered.
+func TestReadsDoNotWaitForTheClock(t *testing.T) {
+	c := three(t)
+	c.put("a")
+	c.same(1, 2, 3)
+	l, _ := c.leader()
+	c.isolate(l.id%3+1, true) // or its answers would do for a clock
+	for _, m := range c.nodes {
+		m.tick.Stop()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for round := range 200 {
+		var reads sync.WaitGroup
+		for range 4 {
+			reads.Go(func() {
+				if err := l.node.ReadIndex(ctx); err != nil {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		if reads.Wait(); t.Failed() {
+			return
+		}
+	}
+}
