@@ -37,8 +37,8 @@ type group struct {
 	raft  proposer
 
 	view  atomic.Pointer[view]
-	moved signal       // fires when view moves
-	fresh atomic.Int64 // when this node last knew that its state was the newest, as sinceStart
+	moved signal                    // fires when view moves
+	fresh atomic.Pointer[confirmed] // the newest; nil: none since the start
 
 	// Of a real node, not of a simulated one.
 	node    *raft.Node
@@ -167,9 +167,12 @@ func (g *group) told(r *roster) {
 func (g *group) setPeers() {
 	g.peersMu.Lock()
 	defer g.peersMu.Unlock()
-	addrs := maps.Clone(g.learned)
-	for _, n := range g.view.Load().roster.Nodes {
+	addrs, r := maps.Clone(g.learned), g.view.Load().roster
+	for _, n := range r.Nodes {
 		addrs[n.ID] = n.Addr
+	}
+	for _, id := range r.Removed {
+		delete(addrs, id)
 	}
 	delete(addrs, g.self)
 	g.port.SetPeers(addrs)
@@ -360,23 +363,33 @@ func (g *group) read(ctx context.Context) error {
 	return nil
 }
 
-// confirmedAt notes that the state holds all that was committed at t.
+// confirmed is what this node learned from a majority: the state at pos has all
+// that was committed at a time.
+type confirmed struct {
+	at  time.Time
+	pos engine.Position
+}
+
+// confirmedAt notes that the durable state holds all that was committed at t.
 func (g *group) confirmedAt(t time.Time) {
-	at := int64(t.Sub(g.db.began)) // more than 0 but for the very first moment, which is as well forgotten
+	now := &confirmed{t, engine.Position(g.db.durable.Load())}
 	for {
 		last := g.fresh.Load()
-		if at <= last || g.fresh.CompareAndSwap(last, at) {
+		if last != nil && !last.at.Before(t) || g.fresh.CompareAndSwap(last, now) {
 			return
 		}
 	}
 }
 
-// freshAt is the newest time whose commits the state surely holds; the zero time
-// as long as no read was confirmed since the start.
-func (g *group) freshAt() time.Time {
-	fresh := g.fresh.Load()
-	if fresh == 0 {
-		return time.Time{}
+// freshSince reports whether the durable state is known to hold all that was
+// committed at t, and which position a state must have to hold it.
+func (g *group) freshSince(t time.Time) (engine.Position, bool) {
+	c := g.fresh.Load()
+	if c == nil || c.at.Before(t) {
+		return 0, false
 	}
-	return g.db.began.Add(time.Duration(fresh))
+	if planted("confirmed-position") {
+		return 0, true
+	}
+	return c.pos, true
 }

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/skerrydb/skerry/btree"
@@ -48,8 +49,13 @@ func (db *DB) snapshotFor(ctx context.Context, r engine.Read) (*snapshot, error)
 	fresh := db.group == nil
 	if r.Level != engine.Linearizable && ctx.Err() == nil && !db.closed.Load() {
 		snap, oldest := db.snap.Load(), db.opts.mono().Add(-or(r.MaxStale, localStale))
-		fresh = fresh || !db.group.freshAt().Before(oldest)
-		if fresh && (snap.pos >= r.AtLeast || planted("session-position")) && !snap.shown.Before(oldest) {
+		var known engine.Position
+		if db.group != nil {
+			known, fresh = db.group.freshSince(oldest)
+		} else if snap.shown.Before(oldest) {
+			known = math.MaxUint64 // it may lack what was committed since
+		}
+		if fresh && snap.pos >= known && (snap.pos >= r.AtLeast || planted("session-position")) {
 			return snap, nil
 		}
 	}
