@@ -85,7 +85,11 @@ func (x *executor) applyAll(entries []raft.Entry) error {
 			if err != nil {
 				return fmt.Errorf("log entry %d: %w", e.Index, err)
 			}
-			x.note(e, x.at.roster.with(n))
+			r := x.at.roster
+			if r.Members.Has(n.ID) { // it may have been removed since it said so
+				r = r.with(n)
+			}
+			x.note(e, r)
 		default:
 			n, err := x.applyBatch(e)
 			if err != nil {
