@@ -56,9 +56,10 @@ fuzz: ## every fuzz target for FUZZ (30s)
 	@ci/fuzz
 
 .PHONY: soak
-soak: build ## every workload for SOAK (10m) on a new data folder, with its truth checked, then as long new seeds of the simulated cluster
+soak: build ## every workload for SOAK (10m) on a new data folder, with its truth checked, then as long new seeds of the simulated cluster, then as long faults in real ones
 	bin/skerry bench --duration $(or $(SOAK),10m)
 	SKERRY_SIM_FOR=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./engine/embedded
+	SKERRY_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestSoakFaults$$' ./cmd/skerry
 
 .PHONY: clean
 clean: ## what building leaves behind; never the data

@@ -212,10 +212,17 @@ func (n *nemesis) replace() {
 // starve keeps a node away until the others have dropped what it misses of the
 // log, so that it needs their snapshot.
 func (n *nemesis) starve() {
+	n.whole()
 	of := n.follower()
 	n.kill(of)
+	before := n.snapshotsTaken(of)
 	big := strings.Repeat("skerry ", 1<<20/7)
-	c := newWebClient([]string{n.nodes[0].http, n.nodes[1].http, n.nodes[2].http})
+	c := newWebClient(nil)
+	for _, other := range n.nodes {
+		if other != of {
+			c.addrs = append(c.addrs, other.http)
+		}
+	}
 	for i := range 320 {
 		if _, err := c.askOnce(nil, fmt.Sprintf("fill-%d-%d", n.rng.Uint64(), i), fmt.Sprint("/db/fill/", i%16), big); err != nil {
 			n.t.Fatal(err)
@@ -224,9 +231,16 @@ func (n *nemesis) starve() {
 	n.tell("320 MiB written")
 	n.comeBack(of)
 	n.whole()
+	if n.snapshotsTaken(of) == before {
+		n.t.Errorf("node %d missed 320 MiB of log and came back without a snapshot", of.id)
+	}
+}
+
+// snapshotsTaken is how many snapshots a node says that it got from another one.
+func (n *nemesis) snapshotsTaken(of *fleetNode) int {
 	log, err := os.ReadFile(of.dir + ".log")
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	n.tell("node %d took a snapshot: %v", of.id, strings.Contains(string(log), "snapshot"))
+	return strings.Count(string(log), "brought up to date by a snapshot")
 }

@@ -72,6 +72,9 @@ func (x *trial) clients(rng *rand.Rand) {
 		x.Fatal(err)
 	}
 	add("rueidis", c)
+	if c := newIORedis(x.T, resp[0]); c != nil {
+		add("ioredis at 1", c)
+	}
 	x.l.run("socket at 2", rng, redisStep(&plainClient{addr: resp[1]}))
 	x.l.run("session", rng, sessionStep(resp, rng))
 	for i := range 2 {
@@ -266,14 +269,14 @@ func TestSoakFaults(t *testing.T) {
 	}
 	seed := testSeed(t)
 	for began, round := time.Now(), 0; time.Since(began) < d && !t.Failed(); round++ {
-		t.Run(fmt.Sprintf("SKERRY_SEED=%d", seed), func(t *testing.T) { soakRound(t, seed, round) })
+		t.Run(fmt.Sprintf("SKERRY_SEED=%d", seed), func(t *testing.T) { soakRound(t, seed) })
 		fmt.Printf("%v of %v, round %d, seed %d: failed %v\n", time.Since(began).Round(time.Second), d, round+1, seed, t.Failed())
 		seed++
 	}
 }
 
 // soakRound is about five minutes of it.
-func soakRound(t *testing.T, seed uint64, round int) {
+func soakRound(t *testing.T, seed uint64) {
 	x := newTrial(t, seed)
 	all := append(deeds(), bigDeeds()...)
 	x.kills(20)
@@ -282,5 +285,4 @@ func soakRound(t *testing.T, seed uint64, round int) {
 		x.n.run(d)
 	}
 	x.end()
-	_ = round
 }
