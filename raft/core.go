@@ -134,6 +134,7 @@ type Core struct {
 	role    Role
 	applied uint64
 	ticks   int      // since the start, up to ElectionTicks
+	quiet   int      // ticks since a leader was heard, up to ElectionTicks
 	handed  uint64   // the last term in which it began to hand over its leadership
 	held    []uint64 // reads that wait for the leader's first entry
 	// A change of the members was proposed by this leader and is not applied.
@@ -172,6 +173,7 @@ func or[N int | uint64](n, def N) N {
 // Tick tells that time goes by.
 func (c *Core) Tick() {
 	c.ticks = min(c.ticks+1, c.cfg.ElectionTicks)
+	c.quiet = min(c.quiet+1, c.cfg.ElectionTicks)
 	c.rn.Tick()
 }
 
@@ -187,8 +189,8 @@ func (c *Core) Step(m *Message) error {
 	if m.GetType() == raftpb.MsgReadIndex && !c.role.Ready {
 		return nil // it will be asked again; raft would hand it on, in its sender's name
 	}
-	if c.cfg.Leases && c.ticks < c.cfg.ElectionTicks && (m.GetType() == raftpb.MsgVote || m.GetType() == raftpb.MsgPreVote) {
-		return nil // a leader may count on this node, which has forgotten it
+	if c.cfg.Leases && c.promised(m) {
+		return nil
 	}
 	if err := c.rn.Step(m); err != nil && !errors.Is(err, raft.ErrProposalDropped) && !errors.Is(err, raft.ErrStepPeerNotFound) {
 		return fmt.Errorf("raft: %w", err)

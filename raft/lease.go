@@ -1,6 +1,10 @@
 package raft
 
-import "time"
+import (
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+)
 
 // lease lets a leader answer reads without asking: for a while after a majority
 // has last confirmed it, nobody else can have been elected. It leans on clocks,
@@ -13,10 +17,12 @@ import "time"
 // by the clock of any voter. What remains is that clocks run at different speeds:
 // LeaseDrift is allowed for.
 //
-// Two things would break it, and are seen to: a node that restarts has forgotten
-// whom it heard, so it gives no vote for its first ElectionTicks ticks; and a
-// hand-over has a node elected in spite of the leader, so a leader that has ever
-// begun one has no lease any more in that term.
+// Three things would break it, and are seen to: a node that restarts has forgotten
+// whom it heard, so it gives no vote for its first ElectionTicks ticks; a node
+// that learns of a newer term forgets its leader, which may not know of that term
+// yet, so the time is counted here too (promised); and a hand-over has a node
+// elected in spite of the leader, so a leader that has ever begun one has no lease
+// any more in that term.
 type lease struct {
 	length time.Duration
 	clock  func() time.Duration // nobody sets it; nil: there is no lease
@@ -57,3 +63,22 @@ func (l *lease) holds(c *Core) bool {
 // mayLease reports whether nobody else can be elected while others hear this
 // leader.
 func (c *Core) mayLease() bool { return c.role.Ready && c.handed != c.role.Term }
+
+// handOver marks a request for a vote of a node that the leader has chosen. The
+// library's, which does not export it.
+const handOver = "CampaignTransfer"
+
+// promised reports whether m asks for a vote that a leader may count on not being
+// given, and takes note of a leader that is heard.
+func (c *Core) promised(m *Message) bool {
+	switch m.GetType() {
+	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+		if m.GetTerm() >= c.rn.BasicStatus().GetTerm() {
+			c.quiet = 0
+		}
+	case raftpb.MsgVote, raftpb.MsgPreVote:
+		chosen := string(m.GetContext()) == handOver
+		return c.ticks < c.cfg.ElectionTicks || c.quiet < c.cfg.ElectionTicks && !chosen
+	}
+	return false
+}
