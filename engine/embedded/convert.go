@@ -238,10 +238,14 @@ func (db *DB) applyLog(state *snapshot) (term uint64, err error) {
 			continue
 		}
 		state.index, state.term = e.Index, e.Term
-		if e.Kind != raft.Data || len(e.Data) == 0 || e.Data[0] != batchFormat {
+		if e.Kind != raft.Data || len(e.Data) == 0 || e.Data[0] == noteFormat {
 			continue
 		}
-		if base, err := batchBase(e.Data); err != nil || base != state.pos {
+		base, err := batchBase(e.Data)
+		if err != nil {
+			return 0, fileError(fmt.Sprintf("log record %d", e.Index), err)
+		}
+		if base != state.pos {
 			continue // refused, as every node would
 		}
 		for c, err := range changes(e.Data) {

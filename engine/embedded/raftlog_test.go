@@ -1,9 +1,11 @@
 package embedded
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
 	"github.com/skerrydb/skerry/raft"
 )
@@ -48,5 +50,31 @@ func TestReadBesideTruncation(t *testing.T) {
 		if want != replaced {
 			t.Errorf("read up to entry %d of %d", want-1, replaced-1)
 		}
+	}
+}
+
+// TestRecoverNotOverNewer: what a newer program has written is not left out in
+// silence when a cluster is begun again.
+func TestRecoverNotOverNewer(t *testing.T) {
+	dir := t.TempDir()
+	if _, _, err := InitCluster(t.Context(), dir, "127.0.0.1:1", Options{Logger: quiet()}); err != nil {
+		t.Fatal(err)
+	}
+	o, err := Options{Logger: quiet()}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := journal.Open(filepath.Join(dir, logDir), o.journal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := newBatch(0, 0).buf
+	data[0] = batchFormat + 1
+	l := newRaftLog(log, nil)
+	if err := errors.Join(l.Append([]raft.Entry{{Index: log.Last() + 1, Term: 1, Data: data}}), l.Sync(), log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := RecoverCluster(t.Context(), dir, "", Options{Logger: quiet()}); !errors.Is(err, engine.ErrFormatNewer) {
+		t.Errorf("recovery over a batch of a newer program: %v", err)
 	}
 }
