@@ -66,6 +66,10 @@ type Options struct {
 	// Build is the version of this program, which clients may ask for.
 	Build string
 
+	// Metrics yields figures for /metrics besides those of the engine and of the
+	// faces; it may be nil.
+	Metrics func() iter.Seq[engine.Metric]
+
 	// Logger gets what an operator should know; nil discards it.
 	Logger *slog.Logger
 }
@@ -187,12 +191,14 @@ func (s *Server) newHTTP(store *kv.Store, redis *resp.Server) *web.Face {
 		return nil
 	}
 	o := web.Options{Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready}
+	meters := []func() iter.Seq[engine.Metric]{s.o.Metrics}
 	if m, ok := s.eng.(engine.Meter); ok {
-		o.Metrics = m.Metrics
-		if redis != nil {
-			o.Metrics = func() iter.Seq[engine.Metric] { return both(m.Metrics(), redis.Metrics()) }
-		}
+		meters = append(meters, m.Metrics)
 	}
+	if redis != nil {
+		meters = append(meters, redis.Metrics)
+	}
+	o.Metrics = func() iter.Seq[engine.Metric] { return all(meters) }
 	if b, ok := s.eng.(backuper); ok {
 		o.Backup = b.Backup
 	}
@@ -214,12 +220,15 @@ func (s *Server) newHTTP(store *kv.Store, redis *resp.Server) *web.Face {
 	return face
 }
 
-// both yields two sequences one after the other.
-func both[T any](a, b iter.Seq[T]) iter.Seq[T] {
-	return func(yield func(T) bool) {
-		for _, seq := range []iter.Seq[T]{a, b} {
-			for v := range seq {
-				if !yield(v) {
+// all yields what each of them yields; one can be nil.
+func all(meters []func() iter.Seq[engine.Metric]) iter.Seq[engine.Metric] {
+	return func(yield func(engine.Metric) bool) {
+		for _, figures := range meters {
+			if figures == nil {
+				continue
+			}
+			for m := range figures() {
+				if !yield(m) {
 					return
 				}
 			}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/skerrydb/skerry/archive"
@@ -30,17 +32,17 @@ func (o *archiveOptions) settings() []setting {
 
 // start archives eng in the background, if that is wanted. A folder that cannot
 // be an archive is an error now; what fails later is logged and tried again.
-func (o *archiveOptions) start(eng engine.Engine, log *slog.Logger) (stop func() error, err error) {
+func (o *archiveOptions) start(eng engine.Engine, log *slog.Logger) (figures func() iter.Seq[engine.Metric], stop func() error, err error) {
 	if o.dir == "" {
-		return func() error { return nil }, nil
+		return nil, func() error { return nil }, nil
 	}
 	src, ok := eng.(archive.Source)
 	if !ok {
-		return nil, engine.Errorf(engine.CodeUnsupported, "this engine cannot be archived: it has no backup")
+		return nil, nil, engine.Errorf(engine.CodeUnsupported, "this engine cannot be archived: it has no backup")
 	}
 	a, err := archive.Open(o.dir, archive.Options{Verify: verifyBase, Keep: o.keep, Logger: log})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -50,11 +52,27 @@ func (o *archiveOptions) start(eng engine.Engine, log *slog.Logger) (stop func()
 			log.Error("archiving has ended", "archive", o.dir, "err", err)
 		}
 	}()
-	return func() error {
+	stop = func() error {
 		cancel()
 		<-ended
 		return a.Close()
-	}, nil
+	}
+	return func() iter.Seq[engine.Metric] { return archiveFigures(a.Status()) }, stop, nil
+}
+
+// archiveFigures are what /metrics shows of an archive.
+func archiveFigures(s archive.Status) iter.Seq[engine.Metric] {
+	failing := 0.0
+	if s.Err != nil {
+		failing = 1
+	}
+	return slices.Values([]engine.Metric{
+		{Name: "archive_position", Help: "Position up to which everything is archived.", Value: float64(s.Position)},
+		{Name: "archive_time_seconds", Help: "Time of that transaction, since the Unix epoch.", Value: float64(s.Time.UnixMicro()) / 1e6},
+		{Name: "archive_bases_total", Help: "Bases taken since the start.", Counter: true, Value: float64(s.Bases)},
+		{Name: "archive_lost_total", Help: "Times that changes are missing because the history did not reach back.", Counter: true, Value: float64(s.Lost)},
+		{Name: "archive_failing", Help: "1 while archiving does not get on; the log says why.", Value: failing},
+	})
 }
 
 // verifyBase reads a base of an archive, which is a backup.

@@ -23,6 +23,7 @@ type nodeOptions struct {
 	advertise     string
 	join          []string
 	invite        string
+	lease         bool
 }
 
 func (o *nodeOptions) settings() []setting {
@@ -32,6 +33,7 @@ func (o *nodeOptions) settings() []setting {
 		{"advertise", "HOST", "", "host by which other machines reach HTTP and Redis, where clients are sent (default that of their addresses, or of the node)", true, host(&o.advertise)},
 		{"join", "HOST:PORT,…", "", "nodes of the cluster to ask for admission (default those that were known last)", true, addresses(&o.join)},
 		{"invite", "FILE", "", "invitation that makes a new folder a node; once it is one the file is not needed", true, text(&o.invite)},
+		{"lease", "", "", "let the leader answer linearizable reads without asking the others each time; needs clocks that run alike, and the same on every node", true, toggle(&o.lease)},
 	}
 }
 
@@ -88,7 +90,7 @@ func (o *serveOptions) openNode(log *slog.Logger) (*embedded.DB, error) {
 	db, err := embedded.Open(dir, embedded.Options{
 		MemoryBytes: o.memory, Logger: log,
 		Cluster: embedded.ClusterOptions{
-			Addr: o.node.addr, Advertise: o.node.nodeAdvertise, Join: o.node.join, Version: thisBuild().Version,
+			Addr: o.node.addr, Advertise: o.node.nodeAdvertise, Join: o.node.join, Lease: o.node.lease, Version: thisBuild().Version,
 		},
 	})
 	switch {

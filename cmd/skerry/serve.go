@@ -96,14 +96,14 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
-	endArchive, err := o.archive.start(eng, log)
+	figures, endArchive, err := o.archive.start(eng, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, endArchive()) }()
 	srv, err := skerry.Open(eng, skerry.Options{
 		HTTP: o.http, RESP: o.resp, Password: o.password, Hosts: o.hosts, TLS: o.tls,
-		AdvertiseHost: o.node.facesHost(), Build: thisBuild().Version, Logger: log,
+		AdvertiseHost: o.node.facesHost(), Build: thisBuild().Version, Metrics: figures, Logger: log,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w; --http and --resp choose other addresses", err)

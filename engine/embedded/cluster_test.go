@@ -20,6 +20,7 @@ type trio struct {
 	addrs map[uint64]string
 	dirs  map[uint64]string
 	dbs   map[uint64]*DB
+	lease bool
 }
 
 func freeAddr(t testing.TB) string {
@@ -35,7 +36,12 @@ func freeAddr(t testing.TB) string {
 // newTrio makes a cluster of n nodes, of which all have a vote.
 func newTrio(t testing.TB, n int) *trio {
 	t.Helper()
-	c := &trio{t, map[uint64]string{}, map[uint64]string{}, map[uint64]*DB{}}
+	return newTrioLeased(t, n, false)
+}
+
+func newTrioLeased(t testing.TB, n int, lease bool) *trio {
+	t.Helper()
+	c := &trio{t, map[uint64]string{}, map[uint64]string{}, map[uint64]*DB{}, lease}
 	c.dirs[1], c.addrs[1] = t.TempDir(), freeAddr(t)
 	id, _, err := InitCluster(t.Context(), c.dirs[1], c.addrs[1], Options{Logger: quiet()})
 	if err != nil {
@@ -73,7 +79,7 @@ func (c *trio) invite(id *peer.Identity, node uint64) {
 func (c *trio) start(node uint64) *DB {
 	c.t.Helper()
 	db, err := Open(c.dirs[node], Options{Logger: quiet(), SnapshotBytes: 1 << 20, Cluster: ClusterOptions{
-		Addr: c.addrs[node], Join: []string{c.addrs[1]}, Version: "0.1.0", Tick: 10 * time.Millisecond,
+		Addr: c.addrs[node], Join: []string{c.addrs[1]}, Version: "0.1.0", Tick: 10 * time.Millisecond, Lease: c.lease,
 	}})
 	if err != nil {
 		c.t.Fatal(err)
@@ -172,6 +178,26 @@ func TestClusterOfThree(t *testing.T) {
 	}
 }
 
+// TestClusterWithLeases: reads see what was written, through changes of leader.
+func TestClusterWithLeases(t *testing.T) {
+	t.Parallel()
+	c := newTrioLeased(t, 3, true)
+	for i := range 30 {
+		val := fmt.Sprint(i)
+		c.put("key", val)
+		for node := range c.dbs {
+			if got, err := c.get(node, "key", engine.Read{}); err != nil || got != val {
+				t.Fatalf("node %d: %q instead of %q, %v", node, got, val, err)
+			}
+		}
+		if i%10 == 9 {
+			if err := c.leader().group.onLeader(t.Context(), methodTransfer, []byte(`{"id":0}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // TestClusterKeepsData: what was there before the folder became a node stays,
 // reaches the others, and survives a restart of all.
 func TestClusterKeepsData(t *testing.T) {
@@ -184,7 +210,7 @@ func TestClusterKeepsData(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c := &trio{t, map[uint64]string{1: freeAddr(t)}, map[uint64]string{1: dir}, map[uint64]*DB{}}
+	c := &trio{t, map[uint64]string{1: freeAddr(t)}, map[uint64]string{1: dir}, map[uint64]*DB{}, false}
 	id, sum, err := InitCluster(t.Context(), dir, c.addrs[1], Options{Logger: quiet()})
 	if err != nil || sum.Keys != 1 {
 		t.Fatal(sum, err)
@@ -329,7 +355,7 @@ func TestClusterRecover(t *testing.T) {
 	if err != nil || sum.Keys != 10 {
 		t.Fatal(sum, err)
 	}
-	lone := &trio{t, map[uint64]string{1: c.addrs[3]}, map[uint64]string{1: c.dirs[3]}, map[uint64]*DB{}}
+	lone := &trio{t, map[uint64]string{1: c.addrs[3]}, map[uint64]string{1: c.dirs[3]}, map[uint64]*DB{}, false}
 	lone.start(1)
 	lone.put("more", "2")
 	if got, err := lone.get(1, "key9", engine.Read{}); err != nil || got != "1" {
