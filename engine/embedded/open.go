@@ -99,6 +99,11 @@ func (db *DB) recover() error {
 	if err := journal.RemoveTemp(db.opts.FS, filepath.Join(db.dir, snapshotDir)); err != nil {
 		return diskError(err)
 	}
+	// After a killed process a snapshot may have a name that is not durable yet,
+	// and the log goes on from it.
+	if err := db.opts.FS.SyncDir(filepath.Join(db.dir, snapshotDir)); err != nil {
+		return diskError(err)
+	}
 	state := &snapshot{tree: btree.NewBytes[string]()}
 	name, err := newestSnapshot(db.opts.FS, db.dir)
 	if err != nil {
