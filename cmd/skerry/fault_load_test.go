@@ -198,16 +198,20 @@ func (l *load) fault(format string, args ...any) {
 func redisStep(c redisClient) func(*worker, context.Context) {
 	return func(w *worker, ctx context.Context) {
 		switch p := w.rng.IntN(100); {
-		case p < 30:
+		case p < 27:
 			w.get(ctx, c, w.key("r", 3, history.Get))
+		case p < 30:
+			w.set(ctx, c, w.key("x", 2, history.Get))
 		case p < 45:
 			w.set(ctx, c, w.key("r", 3, history.Get))
 		case p < 50:
 			w.create(ctx, c, w.key("r", 3, history.Get))
 		case p < 54:
 			w.remove(ctx, c, w.key("r", 3, history.Get))
+		case p < 57:
+			w.get(ctx, c, w.key("x", 2, history.Get))
 		case p < 62:
-			w.swap(ctx, c, w.key("r", 3, history.Get))
+			w.swap(ctx, c, w.key("x", 2, history.Get))
 		case p < 74:
 			w.add(ctx, c, w.key("c", 2, history.Get))
 		case p < 82:
@@ -326,7 +330,9 @@ func (w *worker) setRead(ctx context.Context, c redisClient, key string) {
 	})
 }
 
-// swap is a compare-and-set by WATCH.
+// swap is a compare-and-set by WATCH. Its keys are never deleted: one that was
+// absent at WATCH, was created and is absent again counts as unchanged (docs/redis.md),
+// though MGET may have shown it in between.
 func (w *worker) swap(ctx context.Context, c redisClient, key string) {
 	var p *history.Pending
 	op := opOn(history.CAS, key)

@@ -127,9 +127,9 @@ func (x *trial) readAll() (sums []string) {
 			op.Client = int64(1000 + i)
 			pending = append(pending, x.l.rec.Begin(op))
 		}
-		items, pos, pages, err := c.list(ctx, "h/", "linearizable")
-		if err != nil || pages != 1 {
-			x.Fatalf("read node %d: %v; %d pages", n.id, err, pages)
+		items, pos, _, err := c.list(ctx, "h/", "linearizable") // nobody writes: all pages are of one state
+		if err != nil {
+			x.Fatalf("read node %d: %v", n.id, err)
 		}
 		endReads(pending, items, pos)
 		all, last, _, err := c.list(ctx, "", "linearizable")
