@@ -32,7 +32,7 @@ var plantedFaults = []struct {
 	{"speculation-kept", 200},    // a deposed leader keeps what was not committed
 	{"clock-back", 200},          // times of transactions go back under a new leader
 	{"install-not-synced", 2000}, // a received snapshot can be lost when the log is gone
-	{"confirmed-position", 2000},  // a local read is taken from a state older than the newest known
+	{"confirmed-position", 2000}, // a local read is taken from a state older than the newest known
 	{"session-position", 200},    // a read ignores the position that it was asked for
 }
 
