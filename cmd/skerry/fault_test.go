@@ -20,7 +20,7 @@ import (
 // and the network between them while clients of several libraries work, and check
 // afterwards what the clients were told. SKERRY_SEED repeats the same deeds; what
 // the processes make of them depends on time, so that a failure may need several
-// runs to come back. SKERRY_DEEDS has TestFaults do only these, by their names with
+// runs to come back. SKERRY_KILLS is how many leaders TestKilledLeaders kills. SKERRY_DEEDS has TestFaults do only these, by their names with
 // commas between them; SKERRY_SOAK is how long TestSoakFaults goes on.
 
 // checkWait bounds the check of one history.
@@ -269,20 +269,20 @@ func TestSoakFaults(t *testing.T) {
 	}
 	seed := testSeed(t)
 	for began, round := time.Now(), 0; time.Since(began) < d && !t.Failed(); round++ {
-		t.Run(fmt.Sprintf("SKERRY_SEED=%d", seed), func(t *testing.T) { soakRound(t, seed) })
+		t.Run(fmt.Sprintf("SKERRY_SEED=%d", seed), func(t *testing.T) { soakRound(t, seed, min(4*time.Minute, d-time.Since(began))) })
 		fmt.Printf("%v of %v, round %d, seed %d: failed %v\n", time.Since(began).Round(time.Second), d, round+1, seed, t.Failed())
 		seed++
 	}
 }
 
-// soakRound is about five minutes of it.
-func soakRound(t *testing.T, seed uint64) {
+// soakRound is one cluster's life: 20 leaders are killed, then for d it meets
+// everything else, in any order.
+func soakRound(t *testing.T, seed uint64, d time.Duration) {
 	x := newTrial(t, seed)
 	all := append(deeds(), bigDeeds()...)
 	x.kills(20)
-	for began := time.Now(); time.Since(began) < 4*time.Minute; {
-		d := all[x.n.rng.IntN(len(all))]
-		x.n.run(d)
+	for began := time.Now(); time.Since(began) < d; {
+		x.n.run(all[x.n.rng.IntN(len(all))])
 	}
 	x.end()
 }
