@@ -3,7 +3,9 @@ package raft
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -213,6 +215,13 @@ func (n *Node) Unreachable(id uint64) { n.events.push(event{fn: func(c *Core) { 
 
 // step is the goroutine that owns the core.
 func (n *Node) step() {
+	defer func() {
+		if v := recover(); v != nil { // the library has found its log or itself broken
+			n.cfg.Logger.Error("raft has stopped", "why", v, "stack", string(debug.Stack()))
+			n.cfg.Machine.Fail(fmt.Errorf("raft has stopped: %v", v))
+			n.stop()
+		}
+	}()
 	var batch []event
 	for {
 		select {
@@ -400,6 +409,7 @@ func (n *Node) disk() {
 			n.events.push(event{saved: append([]*Save(nil), rest[:k]...)})
 			rest = rest[k:]
 		}
+		clear(saves)
 	}
 }
 

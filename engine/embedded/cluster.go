@@ -71,6 +71,9 @@ func (db *DB) catchUp(state *snapshot) (fromLog int, err error) {
 	g := &group{db: db, self: 1}
 	if db.id != nil {
 		g.self = db.id.Node
+		if state.roster != nil && state.roster.Left == db.id.Cluster {
+			return 0, engine.Errorf(engine.CodeInvalid, "the recovery of %s was interrupted; run `skerry cluster recover` again", db.dir)
+		}
 	}
 	if g.vote, err = openVote(db.opts.FS, db.dir); err != nil {
 		return 0, err

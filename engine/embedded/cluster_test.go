@@ -336,6 +336,59 @@ func TestClusterMembers(t *testing.T) {
 	}
 }
 
+// TestClusterKeepsItsMajority: a node that the others need is not removed.
+func TestClusterKeepsItsMajority(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, 3)
+	if err := c.dbs[1].group.onLeader(t.Context(), methodTransfer, []byte(`{"id":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	c.await("node 1 to lead", func() bool { return c.leader() == c.dbs[1] })
+	if err := c.dbs[3].Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.await("the loss of node 3 to be seen", func() bool {
+		for _, p := range c.dbs[1].group.port.Peers() {
+			if p.ID == 3 {
+				return !p.Connected
+			}
+		}
+		return false
+	})
+	if err := c.dbs[1].group.onLeader(t.Context(), methodRemove, []byte(`{"id":2}`)); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("a node that is needed was removed: %v", err)
+	}
+	if err := c.dbs[1].group.onLeader(t.Context(), methodRemove, []byte(`{"id":3}`)); err != nil {
+		t.Errorf("a node that is gone cannot be removed: %v", err)
+	}
+	c.put("a", "1")
+}
+
+// interruptRecovery does what a crash in the middle of RecoverCluster leaves. The
+// folder must not be opened as a node of the cluster that it was taken out of.
+func interruptRecovery(t *testing.T, dir, addr string) {
+	t.Helper()
+	o, err := Options{Logger: quiet()}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := openOffline(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	term, err := db.applyLog(db.snap.Load())
+	if err == nil {
+		err = db.become(db.snap.Load(), term+1, addr, db.id.Cluster)
+	}
+	if err = errors.Join(err, db.closeOffline()); err != nil {
+		t.Fatal(err)
+	}
+	if db, err := Open(dir, Options{Logger: quiet(), Cluster: ClusterOptions{Addr: addr}}); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("a half recovered folder was opened: %v", err)
+		_ = db.Close()
+	}
+}
+
 // TestClusterRecover: two of three are lost; the third goes on alone.
 func TestClusterRecover(t *testing.T) {
 	t.Parallel()
@@ -351,6 +404,7 @@ func TestClusterRecover(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	interruptRecovery(t, c.dirs[3], c.addrs[3])
 	_, sum, err := RecoverCluster(t.Context(), c.dirs[3], c.addrs[3], Options{Logger: quiet()})
 	if err != nil || sum.Keys != 10 {
 		t.Fatal(sum, err)

@@ -37,7 +37,7 @@ func InitCluster(ctx context.Context, dir, addr string, o Options) (*peer.Identi
 		return nil, Summary{}, errors.Join(engine.Errorf(engine.CodeInvalid, "%s is the data of a node of a cluster whose folder %q is missing; put that back, or restore a backup into a new folder", dir, clusterDir), db.closeOffline())
 	}
 	if state.roster == nil {
-		if err := db.become(state, 1, addr); err != nil {
+		if err := db.become(state, 1, addr, ""); err != nil {
 			return nil, Summary{}, errors.Join(err, db.closeOffline())
 		}
 	}
@@ -81,7 +81,7 @@ func RecoverCluster(ctx context.Context, dir, addr string, o Options) (*peer.Ide
 	state := db.snap.Load()
 	term, err := db.applyLog(state)
 	if err == nil {
-		err = db.become(state, term+1, addr)
+		err = db.become(state, term+1, addr, db.id.Cluster)
 	}
 	if err != nil {
 		return nil, Summary{}, errors.Join(err, db.closeOffline())
@@ -258,12 +258,13 @@ func (db *DB) applyLog(state *snapshot) (term uint64, err error) {
 	return term, nil
 }
 
-// become makes state that of the only node of a cluster.
-func (db *DB) become(state *snapshot, term uint64, addr string) error {
+// become makes state that of the only node of a cluster. left is the one that it
+// was in: as long as the folder still has its credentials it is not opened.
+func (db *DB) become(state *snapshot, term uint64, addr, left string) error {
 	s := *state
 	s.index = max(state.index, db.log.Last()) + 1
 	s.term = term
-	s.roster = &roster{Members: raft.Members{Voters: []uint64{1}}, Nodes: []nodeInfo{{ID: 1, Addr: addr}}}
+	s.roster = &roster{Members: raft.Members{Voters: []uint64{1}}, Nodes: []nodeInfo{{ID: 1, Addr: addr}}, Left: left}
 	if err := journal.WriteSnapshot(db.opts.FS, snapshotName(db.dir, s.index), s.head(), s.writePairs); err != nil {
 		return fileError("write the state of the new cluster", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/raft"
 )
 
 // leadBudget is how many calls one caller runs, its own among them, before the
@@ -289,6 +290,9 @@ func (x *executor) sealIfFree() *batch {
 		x.open = newBatch(b.last, len(b.buf))
 	}
 	x.committing, b.term = b, x.term
+	if x.log.shared() {
+		b.proposal = &raft.Proposal{Term: b.term, Data: b.buf}
+	}
 	return b
 }
 

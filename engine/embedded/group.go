@@ -77,7 +77,6 @@ func (g *group) commit(b *batch) error {
 		g.raft.Confirm(b.term, func(err error) { g.db.exec.confirmed(b, err) })
 		return errLater
 	}
-	b.proposal = &raft.Proposal{Term: b.term, Data: b.buf}
 	g.raft.Propose(b.proposal)
 	return errLater
 }

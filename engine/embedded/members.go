@@ -186,8 +186,29 @@ func (g *group) remove(ctx context.Context, id uint64) error {
 		}
 		return engine.Errorf(engine.CodeNotLeader, "node %d has handed the leadership over, to be removed", id)
 	}
+	if alive, left := g.alive(r, id); alive <= left/2 {
+		return engine.Errorf(engine.CodeInvalid, "without node %d only %d of %d nodes with a vote would answer, and the cluster would stop: bring another one back first", id, alive, left)
+	}
 	g.db.opts.Logger.Info("a node is removed from the cluster", "node", id)
 	return g.change(ctx, []raft.Step{{Op: raft.Remove, Node: id}}, nil, func(r *roster) bool { return !r.Members.Has(id) })
+}
+
+// alive counts the nodes with a vote, and those of them that are connected, when
+// one is gone.
+func (g *group) alive(r *roster, without uint64) (alive, voters int) {
+	connected := map[uint64]bool{g.self: true}
+	for _, p := range g.port.Peers() {
+		connected[p.ID] = p.Connected
+	}
+	for _, id := range r.Members.Voters {
+		if id == without {
+			continue
+		}
+		if voters++; connected[id] {
+			alive++
+		}
+	}
+	return alive, voters
 }
 
 // transfer hands the leadership to a node, or for 0 to the one most up to date.

@@ -14,6 +14,7 @@ type roster struct {
 	Members raft.Members `json:"members"`
 	Nodes   []nodeInfo   `json:"nodes"`             // ascending by id
 	Removed []uint64     `json:"removed,omitempty"` // ids that were members once and must not come back
+	Left    string       `json:"left,omitempty"`    // the cluster that this state was taken out of, to begin another
 }
 
 // nodeInfo is what all nodes know of one.
