@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -344,4 +345,37 @@ func readReply(r *bufio.Reader) (any, error) {
 		list = append(list, v)
 	}
 	return list, nil
+}
+
+// TestOutcomes: what is taken for certainly not done must be so, or the check of a
+// history blames the store for what a client did.
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	for _, c := range []struct {
+		err   error
+		out   history.Outcome
+		known bool
+	}{
+		{nil, history.OK, true},
+		{errNotSent{io.EOF}, history.Fail, true},
+		{refused, history.Fail, true},
+		{fmt.Errorf("in a library: %w", refused), history.Fail, true},
+		{&net.OpError{Op: "read", Err: errors.New("reset")}, history.Unknown, true},
+		{&net.OpError{Op: "write", Err: errors.New("broken pipe")}, history.Unknown, true},
+		{io.EOF, history.Unknown, true},
+		{context.DeadlineExceeded, history.Unknown, true},
+		{serverError("CLUSTERDOWN nobody leads [not_leader]"), history.Fail, true},
+		{serverError("BUSY too many calls [queue_full]"), history.Fail, true},
+		{serverError("ERR the engine is closed [closed]"), history.Fail, true},
+		{serverError("MOVED 1 127.0.0.1:1"), history.Fail, true},
+		{serverError("EXECABORT Transaction discarded because of previous errors."), history.Fail, true},
+		{serverError("ERR it broke [outcome_unknown]"), history.Unknown, true},
+		{serverError("ERR internal error [internal]"), history.Unknown, false},
+		{serverError("HTTP 502 without a code"), history.Unknown, false},
+	} {
+		if out, known := outcomeOf(c.err); out != c.out || known != c.known {
+			t.Errorf("%v: %s, %v; want %s, %v", c.err, out, known, c.out, c.known)
+		}
+	}
 }

@@ -190,6 +190,9 @@ func (x *trial) report() {
 		}
 		x.Logf("%-24s %6d done, %3d unknown, writes again after a fault within %5d ms, half of the times within %4d ms",
 			w.name, w.ok, w.unk, longest.Milliseconds(), middle.Milliseconds())
+		if w.ok == 0 {
+			x.Errorf("%s has done nothing", w.name)
+		}
 	}
 }
 

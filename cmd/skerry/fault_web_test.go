@@ -281,6 +281,7 @@ func (s *sessionClient) step(w *worker, ctx context.Context) error {
 			return err
 		}
 		s.acked = s.sent
+		w.ok++
 		w.wrote(call)
 	} else {
 		v, err := s.c.do(ctx, "GET", key)
