@@ -55,7 +55,7 @@ func openDB(t *testing.T, o embedded.Options) *embedded.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { db.Close() }) //nolint:errcheck // the tests that care close it themselves
+	t.Cleanup(func() { db.Close() }) // the tests that care close it themselves
 	return db
 }
 

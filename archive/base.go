@@ -70,7 +70,7 @@ func (s *session) takeBase(ctx context.Context) (size int64, err error) {
 	}
 	defer func() {
 		if err = errors.Join(err, f.Close()); err != nil {
-			fs.Remove(tmp) //nolint:errcheck // the next one takes its place
+			fs.Remove(tmp) // the next one takes its place
 		}
 	}()
 	w := &fileWriter{file: f}

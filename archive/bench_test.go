@@ -23,7 +23,7 @@ func BenchmarkWriters(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer db.Close() //nolint:errcheck // it is thrown away
+			defer db.Close() // it is thrown away
 			behind := func() {}
 			if with {
 				a, err := archive.Open(filepath.Join(dir, "archive"), archive.Options{Verify: verify, Logger: quiet})
@@ -40,7 +40,7 @@ func BenchmarkWriters(b *testing.B) {
 					cancel()
 					<-ended
 					b.ReportMetric(float64(a.Status().Lost), "gaps")
-					a.Close() //nolint:errcheck // it is thrown away
+					a.Close() // it is thrown away
 				}
 			}
 			var n atomic.Uint64

@@ -216,6 +216,6 @@ func removePart(fsys journal.FS, gone string) error {
 			return fileError("remove old part", err)
 		}
 	}
-	fsys.Remove(dir) //nolint:errcheck // an empty folder does no harm
+	fsys.Remove(dir) // an empty folder does no harm
 	return fileError("remove old part", fsys.Remove(gone))
 }

@@ -217,7 +217,7 @@ func (r *replay) read(p part) (*journal.Problem, error) {
 	rep, err := journal.VerifyRecords(r.fs, p.dir, nil, func(rec journal.Record) error {
 		pos := engine.Position(rec.Index)
 		if stopped != nil || r.over {
-			return nil
+			return nil //nolint:nilerr // it is told already
 		}
 		if pos != want {
 			stopped = fmt.Errorf("the change at position %d comes after that at %d: changes are missing", pos, want-1)

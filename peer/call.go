@@ -145,7 +145,7 @@ func (p *Port) answerCall(c *Conn) {
 	go func() { // nothing more comes but the end of the connection
 		defer close(gone)
 		var b [1]byte
-		c.Conn.Read(b[:])
+		_, _ = c.Conn.Read(b[:]) // any outcome is the end
 		cancel()
 	}()
 	defer func() {
@@ -186,6 +186,6 @@ func (p *Port) respond(c *Conn, r response) {
 	}
 	if r.Error != nil && (r.Error.Code == CodeLimit || r.Error.Code == CodeBusy || r.Error.Code == CodeProtocol) {
 		c.SetReadDeadline(time.Now().Add(partTime))
-		io.CopyN(io.Discard, c.Conn, 2*MaxCallBytes) // what was not read would reset the connection
+		_, _ = io.CopyN(io.Discard, c.Conn, 2*MaxCallBytes) // what was not read would reset the connection
 	}
 }

@@ -234,7 +234,7 @@ func (n *node) reply(c *Conn, a answer) error {
 // gone, also on connections that are silent for long.
 func keepAlive(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
-		t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4})
+		_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4})
 	}
 }
 

@@ -213,7 +213,7 @@ func (l *link) serve(c *Conn) error {
 	defer func() {
 		c.kill()
 		if broken != nil {
-			<-broken
+			_ = <-broken
 		}
 	}()
 	tick := time.NewTicker(idle / 6)

@@ -153,7 +153,7 @@ func (c *Conn) part() {
 	defer c.kill()
 	c.wire.readStall, c.wire.writeStall = 0, 0
 	if c.wire.SetDeadline(time.Now().Add(partTime)) == nil && c.Conn.CloseWrite() == nil {
-		io.Copy(io.Discard, c.Conn) // the deadline ends it
+		_, _ = io.Copy(io.Discard, c.Conn) // the deadline ends it
 	}
 }
 

@@ -350,7 +350,7 @@ func refusedBy(resp *http.Response) (begun []byte, err error) {
 	}
 	var p Problem
 	if json.Unmarshal(begun, &p) != nil {
-		return begun, nil
+		return begun, nil //nolint:nilerr // it is passed on as it is
 	}
 	switch p.Code {
 	case engine.CodeNotLeader, engine.CodeOutcomeUnknown:

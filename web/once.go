@@ -52,7 +52,8 @@ func onceOf(h http.Header) ([]byte, error) {
 		return nil, err
 	}
 	text = strings.Trim(text, " \t")
-	key, ok := []byte(text), true
+	var ok bool
+	key := []byte(text)
 	if strings.HasPrefix(text, `"`) {
 		key, ok = unquote(text)
 	} else {

@@ -89,7 +89,7 @@ func (o ClusterOptions) recall(dir string, self uint64, me nodeInfo) (ClusterOpt
 	case port != "0":
 		o.Advertise = o.Addr
 	}
-	return o, nil
+	return o, nil //nolint:nilerr // whoever listens on the address says what is wrong with it
 }
 
 // Admin talks to running nodes as the node whose data folder it was opened on.

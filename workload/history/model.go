@@ -114,7 +114,7 @@ func (v *values) with(set, elem id) id {
 func (v *values) list(kind Kind, texts []string) id {
 	var n id
 	for _, text := range texts {
-		next := n
+		var next id
 		if kind == List {
 			next = v.appended(n, v.text(text))
 		} else if next = v.with(n, v.text(text)); next == n {
