@@ -213,7 +213,7 @@ func (l *link) serve(c *Conn) error {
 	defer func() {
 		c.kill()
 		if broken != nil {
-			_ = <-broken
+			<-broken //nolint:errcheck // that it has ended is all
 		}
 	}()
 	tick := time.NewTicker(idle / 6)

@@ -50,7 +50,7 @@ func (p *Port) SendSnapshot(ctx context.Context, to uint64, meta []byte, r io.Re
 		var own *sourceError
 		if errors.As(err, &own) {
 			c.kill()
-			_ = <-verdict
+			<-verdict //nolint:errcheck // that it has ended is all
 			return fmt.Errorf("peer: read the snapshot to send: %w", own.err)
 		}
 		// The receiver may have said why. Its answer is read before the connection
