@@ -150,7 +150,7 @@ func (id *Identity) verify(shown []*x509.Certificate, now time.Time) (uint64, *R
 		return 0, refuse(CodeCert, "the certificate is not one of a node: %q", leaf.Subject.CommonName)
 	}
 	if cluster != id.Cluster {
-		return 0, refuse(CodeCluster, "node %d of cluster %s talks to node %d of cluster %s", node, cluster, id.Node, id.Cluster)
+		return 0, refuse(CodeCluster, "node %d of cluster %s talks to node %d of cluster %s; an address or a data folder is the wrong one", node, cluster, id.Node, id.Cluster)
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(id.ca)

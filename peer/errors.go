@@ -46,6 +46,10 @@ func refuse(code, format string, args ...any) *RefusedError {
 	return &RefusedError{Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
+// ErrNewer is what a folder or an invitation is refused with that a newer version
+// of the program has made.
+var ErrNewer = errors.New("made by a newer version")
+
 // RemoteError is an error that the other node's Handle or Snapshot returned,
 // with the code and the text that its owner gave it.
 type RemoteError struct {

@@ -48,7 +48,7 @@ func (n *node) judge(h Hello, proven uint64, outgoing bool) *RefusedError {
 	case h.Node != proven:
 		return refuse(CodeCert, "node %d has the certificate of node %d", h.Node, proven)
 	case h.Cluster != n.id.Cluster:
-		return refuse(CodeCluster, "node %d of cluster %s talks to node %d of cluster %s", h.Node, h.Cluster, n.id.Node, n.id.Cluster)
+		return refuse(CodeCluster, "node %d of cluster %s talks to node %d of cluster %s; an address or a data folder is the wrong one", h.Node, h.Cluster, n.id.Node, n.id.Cluster)
 	case h.Node == n.id.Node && h.Folder != n.id.Folder:
 		return refuse(CodeTwin, "two data folders run as node %d; stop one, and give it an invitation of its own", h.Node)
 	case h.Node == n.id.Node && h.Start != 0 && n.start != 0 && h.Start != n.start:

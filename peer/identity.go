@@ -111,7 +111,7 @@ func Load(dir string) (*Identity, error) {
 		return nil, fmt.Errorf("peer: %s: %w", filepath.Join(dir, nodeFile), err)
 	}
 	if a.Format > identityFormat {
-		return nil, fmt.Errorf("peer: %s has format %d, this program reads up to %d", filepath.Join(dir, nodeFile), a.Format, identityFormat)
+		return nil, fmt.Errorf("peer: %s has format %d, this program reads up to %d: %w", filepath.Join(dir, nodeFile), a.Format, identityFormat, ErrNewer)
 	}
 	var parts [3][]byte
 	for i, name := range []string{caCertFile, certFile, keyFile} {
@@ -163,7 +163,7 @@ func parseInvitation(text []byte) (*invitation, error) {
 		return nil, errors.New("peer: this is not an invitation")
 	}
 	if inv.Format > identityFormat {
-		return nil, fmt.Errorf("peer: the invitation has format %d, this program reads up to %d", inv.Format, identityFormat)
+		return nil, fmt.Errorf("peer: the invitation has format %d, this program reads up to %d: %w", inv.Format, identityFormat, ErrNewer)
 	}
 	a := about{identityFormat, inv.Cluster, inv.Node, ""}
 	if _, err := assemble(a, []byte(inv.CA), []byte(inv.Cert), []byte(inv.Key)); err != nil {

@@ -95,9 +95,18 @@ func (s *Server) loosely() engine.Read {
 	return engine.Read{Level: engine.Local, MaxStale: 1 << 62}
 }
 
-// viewAgain repeats a View, which failed with err, while there is no leader.
-func (c *conn) viewAgain(err error, view func() (engine.Position, error)) (engine.Position, error) {
-	s := search{c: c}
+// viewBegins is the time at which a View begins, for viewAgain; alone nobody asks.
+func (c *conn) viewBegins() (t time.Time) {
+	if c.cl.Cluster != nil {
+		t = time.Now()
+	}
+	return t
+}
+
+// viewAgain repeats a View, which began at a time and failed with err, while there
+// is no leader. The View itself waits for one, which counts.
+func (c *conn) viewAgain(began time.Time, err error, view func() (engine.Position, error)) (engine.Position, error) {
+	s := search{c: c, waited: time.Since(began)}
 	defer s.end()
 	for {
 		if err = s.again(err); err != nil {
@@ -120,12 +129,13 @@ type search struct {
 	ctx    context.Context // nil: nothing had to be waited for yet
 	cancel context.CancelFunc
 	pause  time.Duration
+	waited time.Duration // before the search
 }
 
 // context ends when the wait is over or the client is gone.
 func (s *search) context() context.Context {
 	if s.ctx == nil {
-		s.ctx, s.cancel = context.WithTimeout(context.Background(), s.c.srv.opts.ElectionWait)
+		s.ctx, s.cancel = context.WithTimeout(context.Background(), s.c.srv.opts.ElectionWait-s.waited)
 		go func(ctx context.Context, cancel func(), gone <-chan struct{}) {
 			select {
 			case <-gone:

@@ -83,9 +83,10 @@ func (c *conn) preOf(i int) []byte {
 func (c *conn) view() {
 	r := &c.run
 	read := c.read()
+	began := c.viewBegins()
 	pos, err := c.srv.store.View(context.Background(), read, 0, c.viewFn)
 	if err != nil && c.cl.Cluster != nil {
-		pos, err = c.viewAgain(err, func() (engine.Position, error) {
+		pos, err = c.viewAgain(began, err, func() (engine.Position, error) {
 			return c.srv.store.View(context.Background(), c.read(), 0, c.viewFn)
 		})
 	}

@@ -211,8 +211,9 @@ func (c *conn) tryExec(o op) error {
 		pos, err = c.srv.store.Update(context.Background(), db, run)
 	} else {
 		view := func() (engine.Position, error) { return c.srv.store.View(context.Background(), c.read(), db, run) }
+		began := c.viewBegins()
 		if pos, err = view(); err != nil && c.cl.Cluster != nil {
-			pos, err = c.viewAgain(err, view)
+			pos, err = c.viewAgain(began, err, view)
 		}
 	}
 	if err == nil {

@@ -38,7 +38,11 @@ func (x *exchange) atLeader(r *http.Request, err error, here func() error) error
 			return err
 		}
 	}
-	wait, cancel := context.WithTimeout(r.Context(), f.wait)
+	left := f.wait
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		left -= time.Since(x.start) // a read has waited for a leader already, in View
+	}
+	wait, cancel := context.WithTimeout(r.Context(), left)
 	defer cancel()
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		next := f.ask(wait, x, r, here)

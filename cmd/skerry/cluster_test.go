@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -307,6 +308,7 @@ func TestMajorityIsLost(t *testing.T) {
 			if code, body := get(t, p.HTTP+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "not_leader") {
 				t.Errorf("readyz without a majority: %d %s", code, body)
 			}
+			refusedInTime(t, p)
 			p.kill()
 			c.proc[id] = nil
 		}
@@ -328,6 +330,27 @@ func TestMajorityIsLost(t *testing.T) {
 	}
 	if code := p.stop(syscall.SIGTERM); code != exitOK {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// refusedInTime: without a leader a read waits as long for one as a write does, five
+// seconds, and not once more for what the engine has waited already.
+func refusedInTime(t *testing.T, p *server) {
+	t.Helper()
+	start := time.Now()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if got, err := askAt(net.JoinHostPort("127.0.0.1", p.respPort()), "GET kept"); err != nil || !strings.Contains(got, "[not_leader]") {
+			t.Errorf("a read over the Redis protocol without a majority: %s %v", got, err)
+		}
+	})
+	code, body := get(t, p.HTTP+"/db/kept")
+	wg.Wait()
+	if code != http.StatusServiceUnavailable || !strings.Contains(body, "not_leader") {
+		t.Errorf("a read over HTTP without a majority: %d %s", code, body)
+	}
+	if took := time.Since(start); took > 9*time.Second {
+		t.Errorf("reads without a majority were refused after %v", took)
 	}
 }
 

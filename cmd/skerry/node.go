@@ -80,7 +80,7 @@ func (o *serveOptions) openNode(log *slog.Logger) (*embedded.DB, error) {
 	}
 	if o.node.given() {
 		if _, err := embedded.OpenAdmin(o.data, ""); err != nil {
-			return nil, fmt.Errorf("--node, --node-advertise, --join: %w", err)
+			return nil, err
 		}
 	}
 	dir, err := filepath.Abs(o.data)

@@ -49,7 +49,11 @@ last transaction that is not later). The archive may be in use.`,
 			return mistakes(noArguments(rest), needs("from", from), when, needs("data", dir))
 		}
 		return action{settings, check, func(_ context.Context, p process, _ []string) error {
-			if info, err := os.Stat(from); err == nil && info.IsDir() {
+			info, err := os.Stat(from)
+			if err != nil {
+				return err
+			}
+			if info.IsDir() {
 				return restoreArchive(p, from, cmp.Or(at, "latest"), dir, asJSON)
 			}
 			if at != "" {

@@ -108,7 +108,10 @@ func (rep *clusterReport) print(w io.Writer) error {
 			behind = fmt.Sprint(seen.Behind)
 		}
 		if leader != nil && n.ID != leader.Node && seen.Connected {
-			skew, rtt = signed(seen.Skew), seen.RTT.Round(10*time.Microsecond).String()
+			skew = signed(seen.Skew)
+			if seen.RTT > 0 { // else it was not measured yet
+				rtt = seen.RTT.Round(10 * time.Microsecond).String()
+			}
 		} else if leader != nil && n.ID != leader.Node {
 			skew = "cut off"
 		}

@@ -126,7 +126,7 @@ func OpenAdmin(dir, version string) (*Admin, error) {
 func loadNode(dir string) (*peer.Identity, error) {
 	id, err := peer.Load(filepath.Join(dir, clusterDir))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, engine.Errorf(engine.CodeInvalid, "%s is no node of a cluster; `skerry cluster init` makes it the first one of a new cluster, an invitation one of a cluster that is there", dir)
+		return nil, engine.Errorf(engine.CodeInvalid, "%s is no node of a cluster; `skerry cluster init` makes it the first one of a new cluster, `skerry serve --invite FILE` one more of a cluster that is there", dir)
 	}
 	return id, err
 }

@@ -80,6 +80,8 @@ func (c *checker) node(o Options) {
 	id, err := identity(c.dir, o)
 	if err != nil {
 		c.problem("%s: %v", filepath.Join(c.dir, clusterDir), err)
+		c.member = true // its records are those of a node all the same
+		return
 	}
 	if c.member = id != nil; !c.member {
 		return

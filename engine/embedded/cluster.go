@@ -50,6 +50,9 @@ func identity(dir string, o Options) (*peer.Identity, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if errors.Is(err, peer.ErrNewer) {
+		return nil, engine.Errorf(engine.CodeFormatNewer, "%w", err)
+	}
 	if err != nil {
 		return nil, engine.Errorf(engine.CodeInvalid, "%w", err)
 	}
