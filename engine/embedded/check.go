@@ -69,6 +69,7 @@ type checker struct {
 	state    *snapshot
 	broken   bool // the state can no longer be followed
 
+	voted  bool // there is a vote
 	member bool // of a cluster: records have format 2
 	last   uint64
 	commit uint64 // newest index that a record says is committed
@@ -92,7 +93,7 @@ func (c *checker) node(o Options) {
 		c.problem("%v", err)
 		return
 	}
-	c.rep.Term = v.Term
+	c.voted, c.rep.Term = v.Term > 0, v.Term
 }
 
 func (c *checker) run() error {
@@ -114,6 +115,9 @@ func (c *checker) run() error {
 		c.problem("the recovered state: %v", err)
 	}
 	c.rep.Summary = c.state.summary()
+	if c.member && c.rep.Node > 0 && !c.voted && len(c.rep.Problems) == 0 && rep.Records > 0 {
+		c.problem("%v", lostVote(c.dir))
+	}
 	c.rep.Term = max(c.rep.Term, c.state.term)
 	if end := max(c.commit, c.state.index); c.member && c.last > end {
 		c.rep.Unsure = int(c.last - end)

@@ -88,6 +88,9 @@ func (db *DB) catchUp(state *snapshot) (fromLog int, err error) {
 	if err := db.joinTerm(state); err != nil {
 		return 0, err
 	}
+	if err := db.voteThere(g.vote); err != nil {
+		return 0, errors.Join(err, g.vote.f.Close())
+	}
 	if state.roster == nil {
 		if state.pos != 0 {
 			return 0, engine.Errorf(engine.CodeInvalid, "%s was not made a node of a cluster to the end; run `skerry cluster init` again", db.dir)
@@ -101,6 +104,15 @@ func (db *DB) catchUp(state *snapshot) (fromLog int, err error) {
 	db.history.reset(state.pos)
 	g.view.Store(&view{roster: state.roster, nodes: state.roster.public()})
 	return 0, nil
+}
+
+// voteThere refuses a log without a vote: a node makes its term durable before any
+// entry of it, so the vote was there and is lost.
+func (db *DB) voteThere(v *voteFile) error {
+	if v.seq != 0 || db.log.Durable() < db.log.First() || planted("vote-not-kept") {
+		return nil
+	}
+	return lostVote(db.dir)
 }
 
 // joinTerm drops a log that a snapshot of another node was to replace, when the

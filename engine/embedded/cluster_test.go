@@ -246,6 +246,34 @@ func state(db *DB) *engine.ClusterState {
 	return &s
 }
 
+// TestClusterLostVote: a node that has forgotten its vote could vote twice, so it
+// does not start, and check says so.
+func TestClusterLostVote(t *testing.T) {
+	t.Parallel()
+	c := newTrio(t, 2)
+	c.put("a", "1")
+	if err := c.dbs[2].Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(c.dirs[2], voteName)
+	for what, spoil := range map[string]func() error{
+		"short":   func() error { return os.Truncate(name, 7) },
+		"missing": func() error { return os.Remove(name) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		rep, err := Check(c.dirs[2], Options{Logger: quiet()}, nil)
+		if err != nil || len(rep.Problems) == 0 {
+			t.Errorf("%s: check finds %v, %v", what, rep.Problems, err)
+		}
+		if db, err := Open(c.dirs[2], Options{Logger: quiet(), Cluster: ClusterOptions{Addr: c.addrs[2]}}); !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("%s: the node started: %v", what, err)
+			_ = db.Close()
+		}
+	}
+}
+
 // TestClusterFailOver: the leader is gone, and comes back after many writes, when
 // only a snapshot can bring it up to date.
 func TestClusterFailOver(t *testing.T) {

@@ -209,10 +209,14 @@ func openVoteFile(fs journal.FS, dir string, flag int) (*voteFile, error) {
 		}
 	}
 	if bad == 2 && size > voteStride {
-		return nil, errors.Join(engine.Errorf(engine.CodeCorrupt, "%s: both copies of the vote are damaged; the node cannot know whom it voted for: remove it from the cluster and join again",
-			filepath.Join(dir, voteName)), f.Close())
+		return nil, errors.Join(lostVote(dir), f.Close())
 	}
 	return v, nil
+}
+
+func lostVote(dir string) error {
+	return engine.Errorf(engine.CodeCorrupt, "%s: the vote is missing, or both copies of the vote are damaged; the node cannot know whom it voted for: remove it from the cluster and let a new one join",
+		filepath.Join(dir, voteName))
 }
 
 // harden makes durable what openVote saw. The newest vote may so far be in the
