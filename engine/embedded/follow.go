@@ -160,8 +160,8 @@ func (x *executor) applyBatch(e raft.Entry) (int, error) {
 // followBatch applies a batch if it was built on the state that is here; if not,
 // every node refuses it alike.
 func (x *executor) followBatch(e raft.Entry, base engine.Position) (int, error) {
-	x.lead1()
-	defer x.unlead()
+	x.takeTree()
+	defer x.giveTree()
 	if base != x.open.base && !planted("no-base-check") {
 		x.refuseBatch(e, base, x.open.base)
 		return 0, nil
@@ -199,8 +199,8 @@ func (x *executor) noteLocked(e raft.Entry) {
 	x.mu.Unlock()
 }
 
-// lead1 takes the leader's role, to write to the tree.
-func (x *executor) lead1() {
+// takeTree takes the role of the leader, who alone writes to the tree.
+func (x *executor) takeTree() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for x.leading {
@@ -209,7 +209,7 @@ func (x *executor) lead1() {
 	x.leading = true
 }
 
-func (x *executor) unlead() {
+func (x *executor) giveTree() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.leading = false
@@ -336,8 +336,8 @@ func (x *executor) refused(p *raft.Proposal, why error) {
 
 // install goes on from another state, which a snapshot has brought.
 func (x *executor) install(s *snapshot) {
-	x.lead1()
-	defer x.unlead()
+	x.takeTree()
+	defer x.giveTree()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, o := range x.orphans {
