@@ -114,6 +114,20 @@ func (c *trio) leader() *DB {
 	return led
 }
 
+// transfer has another node lead, or the one named. Raft gives a hand-over up when
+// the others do not go along in time, so it is asked for again.
+func (c *trio) transfer(to uint64) {
+	c.t.Helper()
+	old := c.leader()
+	c.await("the hand-over", func() bool {
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+		defer cancel()
+		_ = c.leader().group.onLeader(ctx, methodTransfer, fmt.Appendf(nil, `{"id":%d}`, to)) // what counts is who leads
+		now := c.leader()
+		return to == 0 && now != old || to != 0 && now == c.dbs[to]
+	})
+}
+
 // put writes on whoever leads until it is certain.
 func (c *trio) put(key, val string) engine.Position {
 	c.t.Helper()
@@ -191,9 +205,7 @@ func TestClusterWithLeases(t *testing.T) {
 			}
 		}
 		if i%10 == 9 {
-			if err := c.leader().group.onLeader(t.Context(), methodTransfer, []byte(`{"id":0}`)); err != nil {
-				t.Fatal(err)
-			}
+			c.transfer(0)
 		}
 	}
 }
@@ -338,10 +350,7 @@ func TestClusterMembers(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, 3)
 	c.put("a", "1")
-	if err := c.dbs[1].group.onLeader(t.Context(), methodTransfer, []byte(`{"id":1}`)); err != nil {
-		t.Fatal(err)
-	}
-	c.await("node 1 to lead", func() bool { return c.leader() == c.dbs[1] })
+	c.transfer(1)
 	if err := c.dbs[1].group.onLeader(t.Context(), methodRemove, []byte(`{"id":3}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -368,10 +377,7 @@ func TestClusterMembers(t *testing.T) {
 func TestClusterKeepsItsMajority(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, 3)
-	if err := c.dbs[1].group.onLeader(t.Context(), methodTransfer, []byte(`{"id":1}`)); err != nil {
-		t.Fatal(err)
-	}
-	c.await("node 1 to lead", func() bool { return c.leader() == c.dbs[1] })
+	c.transfer(1)
 	if err := c.dbs[3].Close(); err != nil {
 		t.Fatal(err)
 	}
