@@ -8,6 +8,7 @@
 package raft
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -144,10 +145,10 @@ type Core struct {
 
 // NewCore starts a node from its log.
 func NewCore(c Config) (*Core, error) {
-	c.ElectionTicks = or(c.ElectionTicks, DefaultElectionTicks)
-	c.HeartbeatTicks = or(c.HeartbeatTicks, DefaultHeartbeatTicks)
-	c.MessageBytes = or(c.MessageBytes, DefaultMessageBytes)
-	c.Inflight = or(c.Inflight, DefaultInflight)
+	c.ElectionTicks = cmp.Or(c.ElectionTicks, DefaultElectionTicks)
+	c.HeartbeatTicks = cmp.Or(c.HeartbeatTicks, DefaultHeartbeatTicks)
+	c.MessageBytes = cmp.Or(c.MessageBytes, DefaultMessageBytes)
+	c.Inflight = cmp.Or(c.Inflight, DefaultInflight)
 	rn, err := raft.NewRawNode(&raft.Config{
 		ID: c.ID, ElectionTick: c.ElectionTicks, HeartbeatTick: c.HeartbeatTicks,
 		Storage: c.Log, Applied: c.Applied, AsyncStorageWrites: true,
@@ -161,13 +162,6 @@ func NewCore(c Config) (*Core, error) {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
 	return &Core{cfg: c, rn: rn, store: c.Log, applied: c.Applied}, nil
-}
-
-func or[N int | uint64](n, def N) N {
-	if n == 0 {
-		return def
-	}
-	return n
 }
 
 // Tick tells that time goes by.
@@ -218,11 +212,7 @@ func (c *Core) Propose(term uint64, data []byte) error {
 // answer comes in Ready.Reads; it is lost when a message is lost or the leader
 // changes, and must then be asked for again.
 func (c *Core) ReadIndex(id uint64) {
-	if planted("stale-read") {
-		c.held = append(c.held, id)
-		return
-	}
-	if c.role.Leads && !c.role.Ready {
+	if planted("stale-read") || c.role.Leads && !c.role.Ready {
 		c.held = append(c.held, id)
 		return
 	}
@@ -341,13 +331,9 @@ func (c *Core) newApply(m *Message) *Apply {
 
 // Saved tells that s is durable. It returns the messages that may now go out.
 func (c *Core) Saved(s *Save) []*Message {
-	var out []*Message
+	out := s.Others(c.cfg.ID)
 	for _, m := range s.responses {
-		if m.GetTo() == c.cfg.ID {
-			_ = c.rn.Step(m) // its own word
-		} else {
-			out = append(out, m)
-		}
+		_ = c.rn.Step(m) // its own word
 	}
 	s.responses = nil
 	c.applied = max(c.applied, s.Snapshot.GetMetadata().GetIndex())

@@ -178,7 +178,7 @@ func (x *executor) followBatch(e raft.Entry, base engine.Position) (int, error) 
 	}
 	b := &batch{buf: e.Data, base: x.open.base, last: state.pos, time: state.time, index: e.Index, term: e.Term}
 	x.open = newBatch(b.last, 0)
-	x.noteLocked(e)
+	x.note(e, nil)
 	x.publish(b)
 	x.settleOrphan(e, base, true)
 	return len(e.Data), nil
@@ -190,13 +190,7 @@ func (x *executor) refuseBatch(e raft.Entry, base, at engine.Position) {
 	x.refusedBatches.Add(1)
 	x.opts.Logger.Info("a batch of a deposed leader was refused", "index", e.Index, "term", e.Term, "built_on", base, "state", at)
 	x.settleOrphan(e, base, false)
-	x.noteLocked(e)
-}
-
-func (x *executor) noteLocked(e raft.Entry) {
-	x.mu.Lock()
-	x.at.index, x.at.term = e.Index, e.Term
-	x.mu.Unlock()
+	x.note(e, nil)
 }
 
 // takeTree takes the role of the leader, who alone writes to the tree.
