@@ -6,10 +6,21 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal/memfs"
 )
+
+// awaitSnapshot waits for the first snapshot, which is written in the background.
+func awaitSnapshot(t *testing.T, db *DB) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); db.counts.snapshots.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no snapshot was written")
+		}
+	}
+}
 
 // filled is a folder with a snapshot and log after it.
 func filled(t *testing.T, fs *memfs.FS) {
@@ -18,6 +29,7 @@ func filled(t *testing.T, fs *memfs.FS) {
 	for i := range 100 {
 		put(t, db, fmt.Sprintf("key %03d", i), "value")
 	}
+	awaitSnapshot(t, db)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}

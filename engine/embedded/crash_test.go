@@ -201,6 +201,7 @@ func TestDamage(t *testing.T) {
 	for i := range 60 {
 		put(t, db, fmt.Sprintf("key %03d", i), "some value of some length, so that there is a snapshot")
 	}
+	awaitSnapshot(t, db)
 	_ = db.Close()
 	for _, dir := range []string{"data/log", "data/snap"} {
 		names, err := fs.List(dir)
