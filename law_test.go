@@ -45,6 +45,8 @@ var law = map[string]may{
 	"feed": {code: "engine", tests: "engine/embedded"},
 	"kv":   {code: "engine", tests: "engine/embedded"},
 
+	"proc": {code: "engine kv", tests: "engine/embedded"},
+
 	// the online backup
 	"archive": {code: "engine journal", tests: "engine/embedded journal/memfs"},
 
@@ -53,14 +55,14 @@ var law = map[string]may{
 	"workload/history": {code: "github.com/anishathalye/porcupine"},
 
 	// faces
-	"web": {code: "engine feed kv github.com/prometheus/...", tests: "engine/embedded"},
+	"web": {code: "engine feed kv proc github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
-		code:  "engine feed kv resp/wire",
+		code:  "engine feed kv proc resp/wire",
 		tests: "engine/embedded github.com/redis/...",
 	},
 
 	// assembly
-	".": {code: "engine feed kv web resp", tests: "engine/embedded"},
+	".": {code: "engine feed kv proc web resp", tests: "engine/embedded"},
 	"cmd/skerry": {
 		code:  ". archive engine engine/embedded engine/enginetest journal workload workload/history kv github.com/BurntSushi/toml",
 		tests: "github.com/redis/...", // the client libraries, against three processes

@@ -17,6 +17,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/web"
 )
@@ -43,6 +44,9 @@ type Options struct {
 	// HTTPListener and RESPListener, if set, are used instead of making
 	// listeners. The Server closes them, also when Open fails.
 	HTTPListener, RESPListener net.Listener
+
+	// Procedures are what clients can call; see package proc.
+	Procedures []proc.Procedure
 
 	// Password, if not empty, is asked of every client on both faces.
 	Password string
@@ -137,12 +141,16 @@ func (s *Server) assemble() (err error) {
 	if s.resp, err = listen("RESP", s.resp, cmp.Or(s.o.RESP, DefaultRESP)); err != nil {
 		return err
 	}
-	s.flow = []part{{"feed", changes.Run}, {"expiry", store.Run}}
-	redis, err := s.newRESP(store, changes)
+	procs, err := proc.New(s.eng, proc.Options{Logger: s.o.Logger}, s.o.Procedures...)
 	if err != nil {
 		return err
 	}
-	face := s.newHTTP(store, redis)
+	s.flow = []part{{"feed", changes.Run}, {"expiry", store.Run}, {"procedures", procs.Run}}
+	redis, err := s.newRESP(store, changes, procs)
+	if err != nil {
+		return err
+	}
+	face := s.newHTTP(store, procs, redis)
 	if s.cluster == nil {
 		return nil
 	}
@@ -152,13 +160,13 @@ func (s *Server) assemble() (err error) {
 
 // newRESP adds the face for Redis clients. Without a listener there is none,
 // but for other nodes of a cluster.
-func (s *Server) newRESP(store *kv.Store, changes *feed.Feed) (*resp.Server, error) {
+func (s *Server) newRESP(store *kv.Store, changes *feed.Feed, procs *proc.Set) (*resp.Server, error) {
 	if s.resp == nil && s.cluster == nil {
 		return nil, nil
 	}
 	meter, _ := s.eng.(engine.Meter)
 	face, err := resp.New(store, changes, resp.Options{
-		Password: s.o.Password, TLS: s.o.TLS, Cluster: s.cluster, Meter: meter, Durable: s.eng.Promises().Durable,
+		Procedures: procs, Password: s.o.Password, TLS: s.o.TLS, Cluster: s.cluster, Meter: meter, Durable: s.eng.Promises().Durable,
 		Build: s.o.Build, Logger: s.o.Logger,
 	})
 	if err != nil {
@@ -186,11 +194,11 @@ func listen(face string, given net.Listener, addr string) (net.Listener, error) 
 }
 
 // newHTTP adds the face for HTTP likewise.
-func (s *Server) newHTTP(store *kv.Store, redis *resp.Server) *web.Face {
+func (s *Server) newHTTP(store *kv.Store, procs *proc.Set, redis *resp.Server) *web.Face {
 	if s.http == nil && s.cluster == nil {
 		return nil
 	}
-	o := web.Options{Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready}
+	o := web.Options{Procedures: procs, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready}
 	meters := []func() iter.Seq[engine.Metric]{s.o.Metrics}
 	if m, ok := s.eng.(engine.Meter); ok {
 		meters = append(meters, m.Metrics)

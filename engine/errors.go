@@ -19,6 +19,7 @@ const (
 	CodeFormatNewer        Code = "format_newer"
 	CodeInternal           Code = "internal"
 	CodeInvalid            Code = "invalid"
+	CodeKeyReused          Code = "idempotency_key_reused"
 	CodeKeyEmpty           Code = "key_empty"
 	CodeKeyTooLarge        Code = "key_too_large"
 	CodeLimit              Code = "limit"
@@ -31,12 +32,14 @@ const (
 	CodeOverflow           Code = "overflow"
 	CodePositionTimeout    Code = "position_timeout"
 	CodePreconditionFailed Code = "precondition_failed"
+	CodeProcedureFailed    Code = "procedure_failed"
 	CodeQueueFull          Code = "queue_full"
 	CodeReadOnly           Code = "read_only"
 	CodeStopped            Code = "stopped"
 	CodeTruncated          Code = "truncated"
 	CodeTxTooLarge         Code = "tx_too_large"
 	CodeUnauthenticated    Code = "unauthenticated"
+	CodeUnknownProcedure   Code = "unknown_procedure"
 	CodeUnsupported        Code = "unsupported"
 	CodeValueTooLarge      Code = "value_too_large"
 )
@@ -56,6 +59,7 @@ func Catalog() []Meaning {
 		{CodeCorrupt, false, "stored data failed its checksum; the message names file and offset"},
 		{CodeDiskFull, true, "the disk has no room for the write; nothing was written"},
 		{CodeFormatNewer, false, "the data was written by a newer version of the program"},
+		{CodeKeyReused, false, "the idempotency key was used before with another request; nothing was written"},
 		{CodeInternal, false, "a fault in the program; details are in the server's log"},
 		{CodeInvalid, false, "an argument is malformed"},
 		{CodeKeyEmpty, false, "a key must have at least one byte"},
@@ -70,12 +74,14 @@ func Catalog() []Meaning {
 		{CodeOverflow, false, "the number would leave its range"},
 		{CodePositionTimeout, true, "the asked position did not arrive here in time"},
 		{CodePreconditionFailed, false, "the key's revision is not the expected one; nothing was written"},
+		{CodeProcedureFailed, false, "the procedure returned an error; nothing was written"},
 		{CodeQueueFull, true, "too many calls are waiting; nothing was written"},
 		{CodeReadOnly, false, "a write inside a read-only view"},
 		{CodeStopped, false, "the disk failed while committing; the node has stopped and must be restarted"},
 		{CodeTruncated, false, "the change history after that position is no longer kept; read everything again"},
 		{CodeTxTooLarge, false, "one transaction writes or reads more than the engine's limit; nothing was written"},
 		{CodeUnauthenticated, false, "the request did not prove who asks"},
+		{CodeUnknownProcedure, false, "the program has no procedure of that name"},
 		{CodeUnsupported, false, "the engine does not promise what was asked"},
 		{CodeValueTooLarge, false, "the value is longer than the engine's limit"},
 	}
@@ -140,6 +146,7 @@ var (
 	ErrInvalid            = &Error{Code: CodeInvalid, Msg: "invalid argument"}
 	ErrKeyEmpty           = &Error{Code: CodeKeyEmpty, Msg: "a key must have at least one byte"}
 	ErrKeyTooLarge        = &Error{Code: CodeKeyTooLarge, Msg: "key too large"}
+	ErrKeyReused          = &Error{Code: CodeKeyReused, Msg: "idempotency key used before with another request"}
 	ErrLimit              = &Error{Code: CodeLimit, Msg: "over a limit"}
 	ErrLocked             = &Error{Code: CodeLocked, Msg: "the data folder is in use"}
 	ErrMemoryFull         = &Error{Code: CodeMemoryFull, Msg: "memory limit reached"}
@@ -150,12 +157,14 @@ var (
 	ErrOverflow           = &Error{Code: CodeOverflow, Msg: "increment or decrement would overflow"}
 	ErrPositionTimeout    = &Error{Code: CodePositionTimeout, Msg: "position not reached in time"}
 	ErrPreconditionFailed = &Error{Code: CodePreconditionFailed, Msg: "revision does not match"}
+	ErrProcedureFailed    = &Error{Code: CodeProcedureFailed, Msg: "the procedure returned an error"}
 	ErrQueueFull          = &Error{Code: CodeQueueFull, Msg: "too many calls are waiting"}
 	ErrReadOnly           = &Error{Code: CodeReadOnly, Msg: "write in a read-only view"}
 	ErrStopped            = &Error{Code: CodeStopped, Msg: "the node has stopped after a disk failure"}
 	ErrTruncated          = &Error{Code: CodeTruncated, Msg: "change history truncated"}
 	ErrTxTooLarge         = &Error{Code: CodeTxTooLarge, Msg: "transaction too large"}
 	ErrUnauthenticated    = &Error{Code: CodeUnauthenticated, Msg: "authentication required"}
+	ErrUnknownProcedure   = &Error{Code: CodeUnknownProcedure, Msg: "no such procedure"}
 	ErrUnsupported        = &Error{Code: CodeUnsupported, Msg: "not supported by this engine"}
 	ErrValueTooLarge      = &Error{Code: CodeValueTooLarge, Msg: "value too large"}
 )

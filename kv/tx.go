@@ -46,6 +46,10 @@ func (t *Tx) Bind(tx engine.Tx, space uint8) {
 	}
 }
 
+// Engine returns the transaction that t is bound to, for capabilities that work
+// in the same one.
+func (t *Tx) Engine() engine.Tx { return t.tx }
+
 // Select makes t work on another space of the same transaction.
 func (t *Tx) Select(space uint8) { t.space = space }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
@@ -70,6 +71,10 @@ const flushBytes = 1 << 20
 
 // Options configure a Server. The zero value works.
 type Options struct {
+	// Procedures can be called by FCALL, FCALL_RO, CALL and CALLONCE. Nil: there
+	// are none.
+	Procedures *proc.Set
+
 	// Password that clients must give with AUTH or HELLO; empty: none is needed.
 	Password string
 

@@ -123,7 +123,7 @@ func (x *exchange) doOnce(t *kv.Tx) error {
 	}
 	if ok {
 		if was.Sum != x.once.sum {
-			return engine.Errorf(CodeKeyReused, "the %s was used before, with another method, key, body, time to live or condition; nothing was written", onceHeader)
+			return engine.Errorf(engine.CodeKeyReused, "the %s was used before, with another method, key, body, time to live or condition; nothing was written", onceHeader)
 		}
 		x.once.replayed = true
 		return x.recall(was.Answer)

@@ -17,7 +17,6 @@ const (
 	CodeCanceled         engine.Code = "canceled"
 	CodeCrossOrigin      engine.Code = "cross_origin"
 	CodeHostRefused      engine.Code = "host_refused"
-	CodeKeyReused        engine.Code = "idempotency_key_reused"
 	CodeLengthRequired   engine.Code = "length_required"
 	CodeMediaType        engine.Code = "media_type"
 	CodeMethodNotAllowed engine.Code = "method_not_allowed"
@@ -32,7 +31,6 @@ func Catalog() []engine.Meaning {
 		{Code: CodeCanceled, Retryable: true, Text: "the client gave up before the call began; nothing was written"},
 		{Code: CodeCrossOrigin, Text: "a browser sent the request for a page of another origin"},
 		{Code: CodeHostRefused, Text: "without a password the server does not answer under that host name"},
-		{Code: CodeKeyReused, Text: "the Idempotency-Key was used before with another request; nothing was written"},
 		{Code: CodeLengthRequired, Text: "a write has neither Content-Length nor a chunked body"},
 		{Code: CodeMediaType, Text: "the body's Content-Encoding cannot be kept"},
 		{Code: CodeMethodNotAllowed, Text: "the resource does not have that method; Allow says which it has"},
@@ -66,6 +64,7 @@ func statuses() map[engine.Code]int {
 		engine.CodeInvalid:            http.StatusBadRequest,
 		engine.CodeKeyEmpty:           http.StatusBadRequest,
 		engine.CodeKeyTooLarge:        http.StatusBadRequest,
+		engine.CodeKeyReused:          http.StatusUnprocessableEntity,
 		engine.CodeLimit:              http.StatusBadRequest,
 		engine.CodeLocked:             http.StatusInternalServerError,
 		engine.CodeMemoryFull:         http.StatusInsufficientStorage,
@@ -76,12 +75,14 @@ func statuses() map[engine.Code]int {
 		engine.CodeOverflow:           http.StatusUnprocessableEntity,
 		engine.CodePositionTimeout:    http.StatusServiceUnavailable,
 		engine.CodePreconditionFailed: http.StatusPreconditionFailed,
+		engine.CodeProcedureFailed:    http.StatusUnprocessableEntity,
 		engine.CodeQueueFull:          http.StatusServiceUnavailable,
 		engine.CodeReadOnly:           http.StatusForbidden,
 		engine.CodeStopped:            http.StatusServiceUnavailable,
 		engine.CodeTruncated:          http.StatusGone,
 		engine.CodeTxTooLarge:         http.StatusRequestEntityTooLarge,
 		engine.CodeUnauthenticated:    http.StatusUnauthorized,
+		engine.CodeUnknownProcedure:   http.StatusNotFound,
 		engine.CodeUnsupported:        http.StatusNotImplemented,
 		engine.CodeValueTooLarge:      http.StatusRequestEntityTooLarge,
 
@@ -90,7 +91,6 @@ func statuses() map[engine.Code]int {
 		CodeCanceled:         statusClientGone,
 		CodeCrossOrigin:      http.StatusForbidden,
 		CodeHostRefused:      http.StatusMisdirectedRequest,
-		CodeKeyReused:        http.StatusUnprocessableEntity,
 		CodeLengthRequired:   http.StatusLengthRequired,
 		CodeMediaType:        http.StatusUnsupportedMediaType,
 		CodeMethodNotAllowed: http.StatusMethodNotAllowed,

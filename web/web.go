@@ -25,6 +25,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/proc"
 )
 
 // Limits. Going over one is an error of the stated code.
@@ -59,6 +60,9 @@ const space = 0
 
 // Options of the handler. The zero value serves everybody and logs nothing.
 type Options struct {
+	// Procedures can be called under /api/call/. Nil: there are none.
+	Procedures *proc.Set
+
 	// Password, if not empty, is asked of every request but those to /healthz
 	// and /readyz, as a bearer token or as the password of any user in Basic.
 	Password string
