@@ -59,7 +59,7 @@ fuzz: ## every fuzz target for FUZZ (30s)
 soak: build ## every workload for SOAK (10m) on a new data folder, with its truth checked, then as long new seeds of the simulated cluster, then as long faults in real ones
 	bin/skerry bench --duration $(or $(SOAK),10m)
 	SKERRY_SIM_FOR=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./engine/embedded
-	SKERRY_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestSoakFaults$$' ./cmd/skerry
+	SKERRY_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestSoakFaults$$' ./cli
 
 .PHONY: clean
 clean: ## what building leaves behind; never the data

@@ -5,9 +5,10 @@
 // The listing is the architecture:
 //
 //	skerry.go  Options, Open, Run, Close: assembles what is below, nothing else
-//	cmd        cmd/skerry: flags, environment, signals, and which engines exist
+//	programs   cmd/skerry, examples: one call of cli.Main each, with procedures or without
+//	cli        every verb: flags, environment, signals, and which engines exist
 //	faces      web (HTTP), resp (the Redis protocol; resp/wire is the codec alone)
-//	capability kv (plain keys: expiry, counters, compare-and-set)
+//	capability kv (plain keys: expiry, counters, compare-and-set), proc (stored procedures in Go)
 //	flow       feed (one tail of the changes a node, bounded fan-out)
 //	contract   engine (types only), engine/enginetest (the conformance suite)
 //	engines    engine/embedded (btree and journal put together)

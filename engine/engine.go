@@ -3,7 +3,7 @@
 //
 // It knows Engine, Tx, Change, Position, Promises and the error catalog; it
 // must not know any implementation. It does no I/O and has no state:
-// capabilities call it, engines satisfy it, and only cmd/skerry names one.
+// capabilities call it, engines satisfy it, and only cli names one.
 package engine
 
 import (

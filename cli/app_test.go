@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/proc"
+)
+
+type greetIn struct {
+	Name string `json:"name"`
+}
+
+// greet is the only procedure of the program under test, besides skerry's none.
+var greet = proc.DefineRead("greet", func(_ *proc.Tx, in greetIn) (string, error) {
+	return "hello, " + in.Name, nil
+}).Describe("greet somebody")
+
+// runApp runs a program with a procedure, in this process.
+func runApp(args ...string) (code int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	code = Run(context.Background(), App{Name: "greeter", Version: "v7", Procedures: []proc.Procedure{greet}},
+		Process{Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err, Exit: func(int) {}})
+	return code, out.String(), err.String()
+}
+
+// TestOwnName: what a user's program prints about itself can be typed as it stands.
+func TestOwnName(t *testing.T) {
+	t.Parallel()
+	all := [][]string{{"help"}, {""}, {"frob"}, {"help", "frob"}, {"cluster", "frob"}, {"serve", "1"},
+		{"cluster", "remove"}, {"cluster", "status", "--data", t.TempDir()}}
+	for _, v := range verbs() {
+		all = append(all, []string{"help", v.name})
+		for _, sub := range v.subs {
+			all = append(all, append([]string{"help"}, strings.Fields(sub.name)...))
+		}
+	}
+	for _, args := range all {
+		_, stdout, stderr := runApp(args...)
+		if text := stdout + stderr; strings.Contains(text, "skerry ") || !strings.Contains(text, "greeter ") && !strings.Contains(text, "greeter:") {
+			t.Errorf("%q prints\n%s", args, text)
+		}
+	}
+	if _, stdout, _ := runApp("help"); !strings.Contains(stdout, "has 1 procedure of its own") {
+		t.Errorf("help says nothing about the procedure:\n%s", stdout)
+	}
+	if _, stdout, _ := runApp("version"); !strings.HasPrefix(stdout, "greeter v7 (") {
+		t.Errorf("version prints %q", stdout)
+	}
+}
+
+// TestOwnErrorKeepsWords: a folder that is called like the program keeps its name.
+func TestOwnErrorKeepsWords(t *testing.T) {
+	t.Parallel()
+	p := process{app: App{Name: "greeter"}}
+	got := p.ownError(engine.Errorf(engine.CodeInvalid, "my skerry data: `skerry check` says more"))
+	if want := "my skerry data: `greeter check` says more [invalid]"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

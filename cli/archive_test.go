@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestArchiveAndRestore: a server archives itself over a kill and a stop, and
+// restores end where they are told to.
+func TestArchiveAndRestore(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	var middle time.Time
+	for round := range 3 {
+		p := s.serve("--archive", "arch", "--archive-keep", "24h")
+		for i := range 20 {
+			if got := p.ask(fmt.Sprintf("SET k%d round%d", i, round)); got != "+OK" {
+				t.Fatalf("SET: %s", got)
+			}
+		}
+		switch round {
+		case 0:
+			p.kill()
+		case 1:
+			if out := s.run("skerry check --data arch"); !strings.Contains(out, "sound: ") {
+				t.Fatalf("check beside the server: %s", out)
+			}
+			middle = time.Now()
+			time.Sleep(2 * time.Millisecond)
+			fallthrough
+		default:
+			if code := p.stop(syscall.SIGTERM); code != exitOK {
+				t.Fatalf("exit code %d\n%s", code, p.log())
+			}
+		}
+	}
+	if out := s.run("skerry check --data arch"); !strings.Contains(out, "can be restored: position 0 ") || !strings.Contains(out, " to 60 ") {
+		t.Errorf("check: %s\nwant positions 0 to 60", out)
+	}
+	for at, want := range map[string]string{
+		"latest": "position 60 ", "47": "position 47 ", "0": "position 0 ",
+		middle.UTC().Format(time.RFC3339Nano): "position 40 ",
+	} {
+		out := s.run(fmt.Sprintf("skerry restore --from arch --at %s --data r%s && skerry check --data r%s | tail -n 1", at, want[9:11], want[9:11]))
+		if strings.Count(out, want) < 1 || !strings.Contains(out, "sound: "+strings.TrimSpace(want)+",") {
+			t.Errorf("restore --at %s: %s", at, out)
+		}
+	}
+	for at, why := range map[string]string{
+		"61": "[not_found]\n[1]", "1960-01-01T00:00:00Z": "[not_found]\n[1]", "monday": "[2]",
+	} {
+		if out := s.run("skerry restore --from arch --data none --at " + at); !strings.HasSuffix(out, why+"\n") {
+			t.Errorf("restore --at %s: %s", at, out)
+		}
+	}
+	if out := s.run("ls none; timeout 60 skerry serve --archive r47 --data other --http 127.0.0.1:0 --resp 127.0.0.1:0 2>&1 | grep -v level="); !strings.Contains(out, "No such file") || !strings.HasSuffix(out, "[1]\n") {
+		t.Errorf("an archive in a data folder: %s", out)
+	}
+}

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/skerrydb/skerry/engine/embedded"
+)
+
+// backupOptions is what `skerry backup` takes.
+type backupOptions struct {
+	from         string
+	data         string
+	to           string
+	passwordFile string
+	password     string // what it holds, after check
+	json         bool
+}
+
+func (o *backupOptions) settings() []setting {
+	return []setting{
+		{"from", "URL", "", "HTTP address of a running server, like http://127.0.0.1:7001", false, text(&o.from)},
+		{"data", "DIR", "", "instead of --from: a data folder that is not in use", false, text(&o.data)},
+		{"to", "FILE", "", "file to write; it must not be there yet", false, text(&o.to)},
+		{"password-file", "FILE", "", "file with the server's password", true, text(&o.passwordFile)},
+		jsonSetting(&o.json),
+	}
+}
+
+var backupVerb = verb{
+	name: "backup", short: "write all data to one file, from a running server or a data folder",
+	long: `The file is one consistent state, with checksums. It is read back and verified
+before it gets its name, so a file of that name is a whole backup. A backup that
+goes on, with every change, is what serve --archive DIR keeps.`,
+	start: func() action {
+		o := &backupOptions{}
+		return action{o.settings(), o.check, func(ctx context.Context, p process, _ []string) error {
+			return backup(ctx, p, o)
+		}, false}
+	},
+}
+
+func (o *backupOptions) check(rest []string) error {
+	var source, server error
+	switch {
+	case o.from == "" && o.data == "":
+		source = errors.New("needs --from URL, or --data DIR")
+	case o.from != "" && o.data != "":
+		source = errors.New("takes --from or --data, not both")
+	}
+	if o.to == "-" {
+		source = mistakes(source, errors.New("--to: a file is needed, to be verified; GET /backup streams: curl URL/backup"))
+	}
+	if u, err := url.Parse(o.from); o.from != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		server = fmt.Errorf("--from: %q is not an address like http://127.0.0.1:7001", o.from)
+	}
+	var secret error
+	if o.passwordFile != "" {
+		o.password, secret = readPassword(o.passwordFile)
+	}
+	return mistakes(noArguments(rest), source, server, needs("to", o.to), secret)
+}
+
+// backup writes beside the target and renames, so that a file of the target's
+// name is never half a backup.
+func backup(ctx context.Context, p process, o *backupOptions) (err error) {
+	if _, err := os.Lstat(o.to); !errors.Is(err, os.ErrNotExist) {
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("%s is there already: nothing is overwritten", o.to)
+	}
+	f, err := os.CreateTemp(filepath.Dir(o.to), filepath.Base(o.to)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		f.Close()
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	if o.from != "" {
+		err = backupServer(ctx, o, f)
+	} else {
+		err = backupFolder(ctx, p, o.data, f)
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	sum, err := embedded.VerifyBackup(f)
+	if err != nil {
+		return fmt.Errorf("what was written is not a whole backup: %w", err)
+	}
+	if err := os.Rename(f.Name(), o.to); err != nil {
+		return err
+	}
+	if err := syncFolder(filepath.Dir(o.to)); err != nil {
+		return err
+	}
+	return printSummary(p.Stdout, o.json, o.to, sum)
+}
+
+func backupServer(ctx context.Context, o *backupOptions, w io.Writer) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(o.from, "/")+"/backup", nil)
+	if err != nil {
+		return err
+	}
+	if o.password != "" {
+		req.Header.Set("Authorization", "Bearer "+o.password)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		return fmt.Errorf("%w; SSL_CERT_FILE=FILE makes an authority known", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		const most = 1 << 10
+		why, _ := io.ReadAll(io.LimitReader(resp.Body, most)) // the best that can be told
+		hint := ""
+		if resp.StatusCode == http.StatusUnauthorized {
+			hint = "; --password-file names the file with the server's password"
+		}
+		return fmt.Errorf("%s answered %s: %s%s", req.URL.Redacted(), resp.Status, bytes.TrimSpace(why), hint)
+	}
+	if _, err := io.Copy(w, resp.Body); err != nil {
+		return fmt.Errorf("read %s: %w", req.URL.Redacted(), err)
+	}
+	return nil
+}
+
+func backupFolder(ctx context.Context, p process, dir string, w io.Writer) (err error) {
+	if _, err := os.Stat(dir); err != nil {
+		return err // opening it would make it
+	}
+	_, err = embedded.BackupFolder(ctx, dir, w, embedded.Options{MemoryBytes: noLimit, Logger: quiet(p.Stderr)})
+	return err
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+func printSummary(w io.Writer, asJSON bool, file string, sum embedded.Summary) error {
+	if asJSON {
+		return printJSON(w, sum)
+	}
+	_, err := fmt.Fprintf(w, "%s: position %d of %s, %s, %d bytes of keys and values\n", file, sum.Position,
+		sum.Time.Format(time.RFC3339Nano), plural(sum.Keys, "key"), sum.Bytes)
+	return err
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/workload"
+)
+
+// Bounds of a load.
+const (
+	maxClients  = 100_000
+	maxDuration = 30 * 24 * time.Hour
+)
+
+// benchOptions is what `skerry bench` takes.
+type benchOptions struct {
+	workloads []string
+	clients   int
+	duration  time.Duration
+	seed      uint64
+	memory    int64
+	json      bool
+}
+
+func (o *benchOptions) settings() []setting {
+	var names []string
+	for _, w := range workload.All() {
+		names = append(names, w.Name())
+	}
+	return []setting{
+		{"workload", "NAMES", "", "which of bank, counter, append, set, with commas between them (default all)", false, several(&o.workloads, names...)},
+		{"clients", "N", "64", "calls at a time", false, whole(&o.clients, 1, maxClients)},
+		{"duration", "TIME", "5s", "how long, of each workload", false, duration(&o.duration, time.Millisecond, maxDuration)},
+		{"seed", "N", "", "of the random choices (default a new one; it is printed)", false, seed(&o.seed)},
+		memorySetting(&o.memory),
+		jsonSetting(&o.json),
+	}
+}
+
+var benchVerb = verb{
+	name: "bench", args: "[URL]", short: "load an engine and check the truth that it must keep",
+	long: `URL names an engine: embedded:///folder. The workloads write under keys of their
+own, which begin with "w", and leave them there. Without a URL an embedded engine
+in a temporary folder is taken. Calls go straight to the engine: no protocol is
+between. A truth that does not hold is exit code 3.`,
+	start: func() action {
+		o := &benchOptions{}
+		return action{o.settings(), oneURL, func(ctx context.Context, p process, rest []string) error {
+			rawURL, done, err := engineURL(rest)
+			if err != nil {
+				return err
+			}
+			defer done()
+			eng, err := openEngine(ctx, rawURL, o.memory, quiet(p.Stderr))
+			if err != nil {
+				return err
+			}
+			return errors.Join(bench(ctx, p, o, eng), eng.Close())
+		}, false}
+	},
+}
+
+func bench(ctx context.Context, p process, o *benchOptions, eng engine.Engine) error {
+	if o.seed == 0 {
+		o.seed = rand.Uint64()
+	}
+	loads := workload.All()
+	if o.workloads != nil {
+		loads = nil
+		for _, name := range o.workloads {
+			w, err := workload.New(name)
+			if err != nil {
+				return err
+			}
+			loads = append(loads, w)
+		}
+	}
+	for _, w := range loads {
+		stats, err := workload.Run(ctx, eng, w, workload.Options{Clients: o.clients, Duration: o.duration, Seed: o.seed})
+		if err != nil {
+			return fmt.Errorf("%s, seed %d: %w", w.Name(), o.seed, err)
+		}
+		if o.json {
+			err = printJSON(p.Stdout, stats)
+		} else {
+			_, err = fmt.Fprintf(p.Stdout, "%v; the truth holds\n", stats)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

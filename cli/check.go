@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerrydb/skerry/archive"
+	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/workload/history"
+)
+
+var checkVerb = verb{
+	name: "check", short: "verify a whole data folder, or a recorded history of operations",
+	long: `The folder must not be in use. Every checksum, the chain from snapshot to the end
+of the log and the state that a start would build are verified, and nothing is
+changed. A torn end of the log is no damage: it was never acknowledged, and the
+next start cuts it. Of an archive's folder, which may be in use, it says also what
+can be restored.
+
+With --history no folder is looked at: FILE holds what clients asked for and what
+they were answered, one JSON object a line (docs/histories.md). The check decides
+whether one store that does one operation at a time could have answered so. If it
+could not, the first answer that nothing explains is shown; that is exit code 3.
+Not to know in time is exit code 1.`,
+	start: func() action {
+		var dir string
+		var asJSON bool
+		var h historyOptions
+		settings := append([]setting{dataSetting(&dir, "./data"), jsonSetting(&asJSON)}, h.settings()...)
+		return action{settings, h.mistake, func(ctx context.Context, p process, _ []string) error {
+			if h.file != "" {
+				return checkHistory(ctx, p, h, asJSON)
+			}
+			return check(p, dir, asJSON)
+		}, true}
+	},
+}
+
+// historyOptions is what `skerry check --history` takes.
+type historyOptions struct {
+	file, html string
+	timeout    time.Duration
+}
+
+func (h *historyOptions) settings() []setting {
+	return []setting{
+		{"history", "FILE", "", "check this recorded history instead of a folder; - is the standard input", false, text(&h.file)},
+		{"timeout", "TIME", "", "how long to search in a history (default no limit)", false, duration(&h.timeout, time.Millisecond, maxDuration)},
+		{"html", "FILE", "", "draw the part of the history that the answer is about", false, text(&h.html)},
+	}
+}
+
+func (h *historyOptions) mistake(rest []string) error {
+	var err error
+	if h.file == "" && (h.timeout != 0 || h.html != "") {
+		err = errors.New("--timeout and --html need --history")
+	}
+	return mistakes(err, noArguments(rest))
+}
+
+// historyReport is what --json prints of a history.
+type historyReport struct {
+	Verdict     history.Verdict `json:"verdict"`
+	Operations  int             `json:"operations"` // with those that say nothing
+	Checked     int             `json:"checked"`
+	Partitions  int             `json:"partitions"`
+	Explanation string          `json:"explanation,omitempty"`
+}
+
+func checkHistory(ctx context.Context, p process, h historyOptions, asJSON bool) error {
+	name, in := "the standard input", io.Reader(os.Stdin)
+	if h.file != "-" {
+		name = h.file
+		f, err := os.Open(name)
+		if err != nil {
+			return fmt.Errorf("open history: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	ops, err := history.Read(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	progress, stop := tellProgress(p.Stderr)
+	r := history.Check(ctx, ops, history.Options{Timeout: h.timeout, Progress: progress})
+	stop()
+	if asJSON {
+		err = printJSON(p.Stdout, historyReport{r.Verdict, len(ops), r.Operations, r.Partitions, r.Explanation})
+	} else {
+		_, err = fmt.Fprintf(p.Stdout, "%s: %s, %d searched in %s\n%s", r.Verdict,
+			plural(len(ops), "operation"), r.Operations, plural(r.Partitions, "part"), r.Explanation)
+	}
+	if h.html != "" {
+		err = errors.Join(err, drawHistory(h.html, &r))
+	}
+	switch r.Verdict {
+	case history.Violation:
+		err = errors.Join(broken(name+" is not what one store could have answered"), err)
+	case history.Undecided:
+		err = errors.Join(fmt.Errorf("%s: not decided", name), err)
+	}
+	return err
+}
+
+// progressEvery is how often a long check says how far it is.
+const progressEvery = 2 * time.Second
+
+// tellProgress writes how far a check is from time to time, until stop is called.
+func tellProgress(w io.Writer) (progress func(done, all int), stop func()) {
+	var done, all atomic.Int64
+	quit, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(progressEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				if n := all.Load(); n > 0 {
+					fmt.Fprintf(w, "checked %d of %d operations\n", done.Load(), n)
+				} else {
+					fmt.Fprintln(w, "searching")
+				}
+			}
+		}
+	}()
+	return func(d, a int) { done.Store(int64(d)); all.Store(int64(a)) }, func() { close(quit); <-ended }
+}
+
+func drawHistory(name string, r *history.Result) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("draw history: %w", err)
+	}
+	if err := errors.Join(r.WriteHTML(f), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(name))
+	}
+	return nil
+}
+
+func check(p process, dir string, asJSON bool) error {
+	if archive.IsArchive(nil, dir) {
+		return checkArchive(p, dir, asJSON)
+	}
+	var progress func(string)
+	if !asJSON {
+		progress = func(file string) { fmt.Fprintln(p.Stdout, "reading", file) }
+	}
+	rep, err := embedded.Check(dir, embedded.Options{}, progress)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = printJSON(p.Stdout, rep)
+	} else {
+		err = printReport(p.Stdout, rep)
+	}
+	if err == nil && len(rep.Problems) > 0 {
+		err = broken(fmt.Sprintf("%s is damaged: %s", dir, plural(len(rep.Problems), "problem")))
+	}
+	return err
+}
+
+// plural writes a number of things.
+func plural(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprint(n, " ", thing)
+}
+
+func printReport(w io.Writer, rep embedded.Report) error {
+	for _, problem := range rep.Problems {
+		fmt.Fprintln(w, "DAMAGED:", problem)
+	}
+	if rep.TornBytes > 0 {
+		fmt.Fprintf(w, "torn end of the log: %d bytes that were never acknowledged; the next start cuts them\n", rep.TornBytes)
+	}
+	if rep.Node != 0 {
+		fmt.Fprintf(w, "node %d of cluster %s, term %d; %s at the end of the log may not be acknowledged\n",
+			rep.Node, rep.Cluster, rep.Term, plural(rep.Unsure, "record"))
+	}
+	if len(rep.Problems) > 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "sound: position %d, %s, %d bytes of keys and values, %s, %s\n",
+		rep.Position, plural(rep.Keys, "key"), rep.Bytes, plural(rep.Records, "log record"), plural(rep.Snapshots, "snapshot"))
+	return err
+}

@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+)
+
+// askWait bounds how long a node is waited for that does not answer.
+const askWait = 3 * time.Second
+
+// changeWait bounds a change of the members: as long as the leader tries.
+const changeWait = 15 * time.Second
+
+var clusterVerb = verb{
+	name: "cluster", args: "WHAT", short: "make, watch and change a cluster of nodes that keep the same data",
+	long: `Three nodes survive the loss of any one. Each is a server with a data folder of its
+own; they talk to each other over a port of their own, encrypted, and know each
+other by certificates that an invitation brings:
+
+	skerry cluster init --data n1 --node HOST1:7100
+	skerry serve --data n1
+	skerry cluster invite --data n1 > n2.invite
+	skerry serve --data n2 --invite n2.invite --node HOST2:7100 --join HOST1:7100
+
+docs/cluster.md tells the rest. All of it on one machine, to try: skerry dev.`,
+	subs: []verb{
+		clusterInitVerb, clusterInviteVerb, clusterJoinVerb, clusterStatusVerb,
+		clusterLeaveVerb, clusterRemoveVerb, clusterTransferVerb, clusterRecoverVerb,
+	},
+}
+
+var clusterInitVerb = verb{
+	name: "cluster init", short: "make a data folder the first node of a new cluster",
+	long: `The folder may be new or have data, which is kept; it must not be in use. It gets
+the key of the cluster's CA: only from this folder can further nodes be invited. If
+it was interrupted it can be done again.`,
+	start: func() action {
+		var dir, addr string
+		var asJSON bool
+		settings := []setting{
+			dataSetting(&dir, "./data"),
+			{"node", "HOST:PORT", "", "address by which the other nodes will reach this one", false, nodeAddress(&addr)},
+			jsonSetting(&asJSON),
+		}
+		check := func(rest []string) error { return mistakes(noArguments(rest), reachable("node", addr)) }
+		return action{settings, check, func(ctx context.Context, p process, _ []string) error {
+			return clusterInit(ctx, p, dir, addr, asJSON)
+		}, false}
+	},
+}
+
+// reachable finds an address missing, or one that other machines cannot use.
+func reachable(name, addr string) error {
+	if addr == "" {
+		return needs(name, addr)
+	}
+	o := nodeOptions{addr: addr}
+	if o.check() != nil {
+		return fmt.Errorf("--%s: %s is no address that other machines can connect to; it may differ from the one that serve listens on", name, addr)
+	}
+	return nil
+}
+
+func clusterInit(ctx context.Context, p process, dir, addr string, asJSON bool) error {
+	id, sum, err := embedded.InitCluster(ctx, dir, addr, embedded.Options{MemoryBytes: noLimit, Logger: quiet(p.Stderr)})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(p.Stdout, map[string]any{"cluster": id.Cluster, "node": id.Node, "addr": addr, "state": sum})
+	}
+	_, err = fmt.Fprintf(p.Stdout, `%s is node %d of the new cluster %s, with %s
+start it:            %s serve --data %s
+invite another one:  %s cluster invite --data %s > n2.invite
+`, dir, id.Node, id.Cluster, plural(sum.Keys, "key"), p.app.Name, dir, p.app.Name, dir)
+	return err
+}
+
+var clusterInviteVerb = verb{
+	name: "cluster invite", short: "print an invitation for one more node",
+	long: `Each invitation is for one node and gives it a new id. It has a private key: who
+has the file can become that node, so keep it secret, and remove it once the node
+is a member. The folder may be in use; it must be the one that cluster init made.`,
+	start: func() action {
+		var dir string
+		return action{[]setting{dataSetting(&dir, "./data")}, noArguments, func(_ context.Context, p process, _ []string) error {
+			text, err := embedded.Invite(dir)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(p.Stdout, "%s\n", text)
+			return err
+		}, false}
+	},
+}
+
+// joinOptions is what `skerry cluster join` takes.
+type joinOptions struct {
+	data, node, invite string
+	join               []string
+	json               bool
+}
+
+var clusterJoinVerb = verb{
+	name: "cluster join", short: "accept an invitation, and ask the cluster whether it would admit the node",
+	long: `Makes the folder the node that it is invited to be, if it is not yet, and asks the
+cluster. Nothing is served: after that, skerry serve --data DIR needs no word of the
+cluster, and the node joins when it starts.`,
+	start: func() action {
+		o := &joinOptions{}
+		settings := []setting{
+			dataSetting(&o.data, "./data"),
+			{"invite", "FILE", "", "invitation; not needed if the folder is a node already", false, text(&o.invite)},
+			{"node", "HOST:PORT", "", "address by which the other nodes will reach this one", false, nodeAddress(&o.node)},
+			{"join", "HOST:PORT,…", "", "nodes of the cluster to ask", false, addresses(&o.join)},
+			jsonSetting(&o.json),
+		}
+		check := func(rest []string) error {
+			var none error
+			if o.join == nil {
+				none = needs("join", "")
+			}
+			return mistakes(noArguments(rest), reachable("node", o.node), none)
+		}
+		return action{settings, check, func(ctx context.Context, p process, _ []string) error {
+			return clusterJoin(ctx, p, o)
+		}, false}
+	},
+}
+
+func clusterJoin(ctx context.Context, p process, o *joinOptions) error {
+	if o.invite != "" {
+		if err := accept(o.data, o.invite); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, changeWait)
+	defer cancel()
+	if err := embedded.MayJoin(ctx, o.data, o.node, o.join, p.app.build().Version); err != nil {
+		return err
+	}
+	a, err := openAdmin(p, o.data)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(p.Stdout, map[string]any{"cluster": a.Cluster(), "node": a.Self(), "addr": o.node})
+	}
+	_, err = fmt.Fprintf(p.Stdout, "%s is node %d of cluster %s, which would admit it\nstart it:  %s serve --data %s\n", o.data, a.Self(), a.Cluster(), p.app.Name, o.data)
+	return err
+}
+
+// openAdmin opens a folder's way to its cluster and warns of a certificate that
+// ends soon.
+func openAdmin(p process, dir string) (*embedded.Admin, error) {
+	a, err := embedded.OpenAdmin(dir, p.app.build().Version)
+	if err != nil {
+		return nil, err
+	}
+	const soon = 90 * 24 * time.Hour
+	switch left := time.Until(a.Expires()); {
+	case left < 0:
+		fmt.Fprintf(p.Stderr, "%s: the certificate of node %d expired at %v: no other node lets it in; remove the node and join again with a new invitation\n", p.app.Name, a.Self(), a.Expires().UTC())
+	case left < soon:
+		fmt.Fprintf(p.Stderr, "%s: the certificate of node %d ends at %v: replace the node before that\n", p.app.Name, a.Self(), a.Expires().UTC())
+	}
+	return a, nil
+}
+
+// hint says what may help against an error of a node.
+func hint(err error) error {
+	switch engine.CodeOf(err) {
+	case engine.CodeNotLeader:
+		return fmt.Errorf("%w; `skerry cluster status` shows who answers", err)
+	case engine.CodeOutcomeUnknown:
+		return fmt.Errorf("%w; `skerry cluster status` shows whether it came into force; a change of the members needs a majority of them", err)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("no answer in time: %w", err)
+	}
+	return err
+}

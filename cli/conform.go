@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/enginetest"
+)
+
+// conformOptions is what `skerry conform` takes.
+type conformOptions struct {
+	only   string
+	steps  int
+	seed   uint64
+	memory int64
+	json   bool
+}
+
+func (o *conformOptions) settings() []setting {
+	return []setting{
+		{"only", "PATTERN", "*/*", "which cases, like changes/* or */order", false, text(&o.only)},
+		{"steps", "N", "2000", "steps of each case that loads the engine", false, whole(&o.steps, 1, 1e9)},
+		{"seed", "N", "", "of the random choices (default a new one; it is printed)", false, seed(&o.seed)},
+		memorySetting(&o.memory),
+		jsonSetting(&o.json),
+	}
+}
+
+var conformVerb = verb{
+	name: "conform", args: "[URL]", short: "prove what an engine promises, case by case",
+	long: `URL names an engine without data, like embedded:///folder; one that has
+data is refused and not touched, and every case deletes what it wrote. Without a
+URL an embedded engine in a temporary folder is taken. A case that fails is exit
+code 3; one whose promise the engine does not make is skipped.`,
+	start: func() action {
+		o := &conformOptions{}
+		check := func(rest []string) error {
+			if _, err := path.Match(o.only, ""); err != nil {
+				return mistakes(oneURL(rest), fmt.Errorf("--only: %w", err))
+			}
+			return oneURL(rest)
+		}
+		return action{o.settings(), check, func(ctx context.Context, p process, rest []string) error {
+			rawURL, done, err := engineURL(rest)
+			if err != nil {
+				return err
+			}
+			defer done()
+			return conform(ctx, p, o, rawURL)
+		}, false}
+	},
+}
+
+func conform(ctx context.Context, p process, o *conformOptions, rawURL string) error {
+	if o.seed == 0 {
+		o.seed = rand.Uint64()
+	}
+	// What hinders all cases is told once, not once a case.
+	eng, err := openEngine(ctx, rawURL, o.memory, quiet(p.Stderr))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(empty(ctx, eng), eng.Close()); err != nil {
+		return err
+	}
+	open := func(t enginetest.T) engine.Engine {
+		t.Helper()
+		eng, err := openEngine(ctx, rawURL, o.memory, quiet(io.Discard))
+		if err != nil {
+			t.Fatalf("open %s: %v", rawURL, err)
+		}
+		return eng
+	}
+	only := func(name string) bool {
+		ok, _ := path.Match(o.only, name) // the pattern is known to be well formed
+		return ok
+	}
+	count := map[enginetest.Status]int{}
+	for v := range enginetest.Conform(open, enginetest.Options{
+		Reopen: open, Wipe: true, Steps: o.steps, Seed: o.seed, Only: only,
+	}) {
+		count[v.Status]++
+		if err := printVerdict(p.Stdout, o.json, v); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if !o.json {
+		fmt.Fprintf(p.Stdout, "%d passed, %d failed, %d skipped (seed %d)\n",
+			count[enginetest.Pass], count[enginetest.Fail], count[enginetest.Skip], o.seed)
+	}
+	switch {
+	case count[enginetest.Fail] > 0:
+		return broken(fmt.Sprintf("%s failed, seed %d", plural(count[enginetest.Fail], "case"), o.seed))
+	case count[enginetest.Pass] == 0:
+		return fmt.Errorf("no case ran: --only %s", o.only)
+	}
+	return nil
+}
+
+// empty returns an error if the engine has data, as far as it can be looked for.
+func empty(ctx context.Context, eng engine.Engine) error {
+	if !eng.Promises().Ordered {
+		return nil
+	}
+	_, err := eng.View(ctx, engine.Read{}, func(tx engine.Tx) error {
+		for pair, err := range tx.Scan(nil, nil) {
+			if err != nil {
+				return err
+			}
+			return fmt.Errorf("the engine holds data, such as key %q: conform needs an empty one, and has touched nothing", pair.Key)
+		}
+		return nil
+	})
+	return err
+}
+
+func printVerdict(w io.Writer, asJSON bool, v enginetest.Verdict) error {
+	if asJSON {
+		return printJSON(w, v)
+	}
+	if _, err := fmt.Fprintf(w, "%s  %-40s %6v\n", v.Status, v.Case, v.Elapsed.Round(time.Millisecond)); err != nil {
+		return err
+	}
+	if v.Status != enginetest.Pass {
+		for _, line := range v.Log {
+			fmt.Fprintf(w, "      %s\n", line)
+		}
+	}
+	return nil
+}
+
+// oneURL is the check of a verb that takes the URL of an engine, or nothing.
+func oneURL(rest []string) error {
+	if len(rest) > 1 {
+		return usagef("%q is one argument too many: only one URL is taken", rest[1])
+	}
+	return nil
+}
+
+// engineURL returns the URL that args hold, or else that of an embedded engine in
+// a temporary folder, which done removes.
+func engineURL(args []string) (rawURL string, done func(), err error) {
+	if len(args) == 1 {
+		return args[0], func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "skerry-")
+	if err != nil {
+		return "", nil, err
+	}
+	done = func() { os.RemoveAll(dir) }
+	if rawURL, err = embeddedURL(dir); err != nil {
+		done()
+		return "", nil, err
+	}
+	return rawURL, done, nil
+}

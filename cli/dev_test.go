@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// devRun is one `skerry dev` process.
+type devRun struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	exited chan struct{}
+	stderr string
+	Leader int       `json:"leader"`
+	Nodes  []devNode `json:"nodes"`
+}
+
+// startDev starts the nodes in a folder, and waits until one leads.
+func startDev(t *testing.T, s *shell, mark string) *devRun {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := os.CreateTemp(t.TempDir(), "stderr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	d := &devRun{t: t, cmd: exec.Command(self, "dev", "--json", "--nodes", "3", "--data", "d", "--memory", "64MiB"), exited: make(chan struct{}), stderr: stderr.Name()}
+	d.cmd.Dir, d.cmd.Env, d.cmd.Stderr = s.dir, append(s.env, mark), stderr
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := make(chan string, 1)
+	go func() {
+		r := bufio.NewReader(out)
+		first, _ := r.ReadString('\n')
+		line <- first
+		io.Copy(io.Discard, r)
+		d.cmd.Wait()
+		close(d.exited)
+	}()
+	t.Cleanup(func() {
+		d.cmd.Process.Kill()
+		<-d.exited
+		d.await("no process to be left", func() bool { return len(marked(t, mark)) == 0 })
+	})
+	select {
+	case first := <-line:
+		if err := json.Unmarshal([]byte(first), d); err != nil || len(d.Nodes) != 3 || d.Leader == 0 {
+			t.Fatalf("dev printed %q: %v\n%s", first, err, d.log())
+		}
+	case <-time.After(clusterWait):
+		t.Fatalf("dev did not get ready in %v\n%s", clusterWait, d.log())
+	}
+	return d
+}
+
+func (d *devRun) log() string {
+	text, err := os.ReadFile(d.stderr)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (d *devRun) await(what string, ok func() bool) {
+	d.t.Helper()
+	for end := time.Now().Add(clusterWait); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			d.t.Fatalf("waited in vain for %s\n%s", what, d.log())
+		}
+	}
+}
+
+// ask sends one command to a node, which may be starting; "" if it cannot be asked.
+func (d *devRun) ask(node int, command string) string {
+	line, err := askAt(d.Nodes[node-1].RESP, command)
+	if err != nil {
+		return ""
+	}
+	return line
+}
+
+// marked returns the processes that have a variable in their environment, by what
+// they serve.
+func marked(t *testing.T, mark string) map[string]int {
+	t.Helper()
+	found := map[string]int{}
+	environs, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range environs {
+		text, err := os.ReadFile(name)
+		if err != nil || !strings.Contains("\x00"+string(text), "\x00"+mark+"\x00") {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.Split(name, "/")[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may be gone
+		for _, arg := range strings.Split(string(args), "\x00") {
+			if strings.HasPrefix(arg, "d/n") {
+				found[arg] = pid
+			}
+		}
+	}
+	return found
+}
+
+// devMark is a new variable to know the processes of one test by.
+func devMark() string {
+	return fmt.Sprintf("SKERRY_TEST_DEV=%d-%d", os.Getpid(), time.Now().UnixNano())
+}
+
+// TestDev: one command runs a cluster. A node that is killed is started again;
+// Ctrl-C and even kill -9 leave nothing running, and the data stays.
+func TestDev(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("it finds processes in /proc")
+	}
+	s := newShell(t)
+	mark := devMark()
+	d := startDev(t, s, mark)
+	if got := d.ask(2, "SET kept yes"); got != "+OK" {
+		t.Errorf("SET: %s", got)
+	}
+	running := marked(t, mark)
+	if len(running) != 3 {
+		t.Fatalf("three nodes are %v", running)
+	}
+	name := fmt.Sprint("d/n", d.Leader)
+	if err := syscall.Kill(running[name], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	d.await("the killed node to be back", func() bool { return d.ask(d.Leader, "GET kept") == "yes" })
+	if log := d.log(); !strings.Contains(log, fmt.Sprintf("n%d | ended: signal: killed; it is started again in ", d.Leader)) {
+		t.Errorf("dev says: %s", log)
+	}
+	if out := s.run("skerry dev --data d"); !strings.Contains(out, "is in use by process") {
+		t.Errorf("a second one: %s", out)
+	}
+	d.cmd.Process.Kill()
+	<-d.exited
+	d.await("the nodes to stop after dev was killed", func() bool { return len(marked(t, mark)) == 0 })
+
+	again := startDev(t, s, mark)
+	if again.Nodes[1] != d.Nodes[1] {
+		t.Errorf("the addresses are %v, they were %v", again.Nodes, d.Nodes)
+	}
+	again.await("the data of the last time", func() bool { return again.ask(3, "GET kept") == "yes" })
+	again.cmd.Process.Signal(os.Interrupt)
+	select {
+	case <-again.exited:
+	case <-time.After(clusterWait):
+		t.Fatalf("dev does not stop\n%s", again.log())
+	}
+	if code := again.cmd.ProcessState.ExitCode(); code != exitOK || len(marked(t, mark)) != 0 {
+		t.Errorf("exit code %d, still running %v\n%s", code, marked(t, mark), again.log())
+	}
+}

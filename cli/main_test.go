@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the commands print into testdata/*.txt")
+
+// TestMain lets the test binary be the program: every test that starts `skerry`
+// starts this file again, so that nothing has to be built beside it.
+func TestMain(m *testing.M) {
+	if os.Getenv("SKERRY_TEST_MAIN") == "1" {
+		Main(App{})
+	}
+	os.Exit(m.Run())
+}
+
+// need skips the test if a program is not there, or fails it where
+// SKERRY_REQUIRE_SERVERS=1.
+func need(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, name := range programs {
+		if _, err := exec.LookPath(name); err != nil {
+			if os.Getenv("SKERRY_REQUIRE_SERVERS") == "1" {
+				t.Fatalf("%s is not installed, and SKERRY_REQUIRE_SERVERS=1", name)
+			}
+			t.Skipf("%s is not installed", name)
+		}
+	}
+}
+
+// shell runs commands in one folder in which `skerry` is the program under test.
+type shell struct {
+	t   *testing.T
+	dir string // where commands run
+	bin string // has skerry and comes first in PATH
+	env []string
+}
+
+func newShell(t *testing.T) *shell {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(bin, "skerry")); err != nil {
+		t.Fatal(err)
+	}
+	s := &shell{t: t, dir: t.TempDir(), bin: bin}
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "SKERRY_") || strings.HasPrefix(v, "SKERRY_TEST_") {
+			s.env = append(s.env, v)
+		}
+	}
+	// curl and redis-cli then print as they do for a person at a terminal.
+	if err := os.WriteFile(filepath.Join(bin, ".curlrc"), []byte("silent\nshow-error\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Under the race detector a process would wait for a second when it ends.
+	s.env = append(s.env, "GORACE=atexit_sleep_ms=0", "SKERRY_TEST_MAIN=1", "PATH="+bin+":"+os.Getenv("PATH"), "CURL_HOME="+bin, "FAKETTY=1", "LC_ALL=C.UTF-8")
+	return s
+}
+
+func (s *shell) command(line string) *exec.Cmd {
+	cmd := exec.CommandContext(s.t.Context(), "bash", "-o", "pipefail", "-c", line)
+	cmd.Dir, cmd.Env = s.dir, s.env
+	return cmd
+}
+
+// run returns what a command line prints: its standard output as it is, each
+// line of its standard error after "! ", and an exit code that is not 0 in
+// brackets. The folder is written as $DIR.
+func (s *shell) run(line string) string {
+	s.t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := s.command(line)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	for l := range strings.Lines(stderr.String()) {
+		stdout.WriteString(strings.TrimSpace("! "+l) + "\n")
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		fmt.Fprintf(&stdout, "[%d]\n", exit.ExitCode())
+	} else if err != nil {
+		s.t.Fatalf("%s: %v", line, err)
+	}
+	return strings.ReplaceAll(stdout.String(), s.dir, "$DIR")
+}
+
+// server is one `skerry serve` process.
+type server struct {
+	announcement
+	t      *testing.T
+	cmd    *exec.Cmd
+	stderr string // name of the file that has it
+	exited chan struct{}
+}
+
+// startWait is how long a server may take to listen.
+const startWait = 30 * time.Second
+
+// serve starts a server on the folder named data and free ports, and waits until
+// it has said where it listens.
+func (s *shell) serve(args ...string) *server {
+	s.t.Helper()
+	argv := append([]string{"serve", "--json", "--http", "127.0.0.1:0", "--resp", "127.0.0.1:0"}, args...)
+	self, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	stderr, err := os.CreateTemp(s.t.TempDir(), "stderr")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer stderr.Close()
+	p := &server{t: s.t, cmd: exec.Command(self, argv...), stderr: stderr.Name(), exited: make(chan struct{})}
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = s.dir, s.env, stderr
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(p.kill)
+	line := make(chan string, 1)
+	go func() {
+		r := bufio.NewReader(out)
+		first, _ := r.ReadString('\n')
+		line <- first
+		io.Copy(io.Discard, r)
+		p.cmd.Wait()
+		close(p.exited)
+	}()
+	select {
+	case first := <-line:
+		if err := json.Unmarshal([]byte(first), &p.announcement); err != nil {
+			p.kill()
+			s.t.Fatalf("serve printed %q: %v\n%s", first, err, p.log())
+		}
+	case <-time.After(startWait):
+		s.t.Fatalf("serve did not say in %v where it listens", startWait)
+	}
+	return p
+}
+
+// kill ends the process at once, as a power cut would.
+func (p *server) kill() {
+	p.cmd.Process.Kill()
+	<-p.exited
+}
+
+// stop sends a signal and returns the exit code.
+func (p *server) stop(sig syscall.Signal) int {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Fatal(err)
+	}
+	select {
+	case <-p.exited:
+	case <-time.After(startWait):
+		p.t.Fatalf("still running %v after %v\n%s", startWait, sig, p.log())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// log is what the process has written to its standard error.
+func (p *server) log() string {
+	text, err := os.ReadFile(p.stderr)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (p *server) httpAddr() string { return strings.TrimPrefix(p.HTTP, "http://") }
+
+func (p *server) respPort() string {
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(p.RESP, "redis://"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return port
+}
+
+// ask sends one inline command of the Redis protocol and returns the first line
+// of the reply.
+func (p *server) ask(command string) string {
+	p.t.Helper()
+	line, err := askAt(net.JoinHostPort("127.0.0.1", p.respPort()), command)
+	if err != nil {
+		p.t.Fatalf("%s: %v", command, err)
+	}
+	return line
+}
+
+// askAt is ask for an address.
+func askAt(addr, command string) (string, error) {
+	c, err := net.DialTimeout("tcp", addr, startWait)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(startWait))
+	if _, err := io.WriteString(c, command+"\r\n"); err != nil {
+		return "", err
+	}
+	r := bufio.NewReader(c)
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	if line = strings.TrimSpace(line); len(line) > 1 && line[0] == '$' && line != "$-1" {
+		n, _ := strconv.Atoi(line[1:])
+		text := make([]byte, n)
+		if _, err := io.ReadFull(r, text); err != nil {
+			return "", err
+		}
+		line = string(text)
+	}
+	return line, nil
+}

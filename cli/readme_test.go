@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// step is one command of the tour and what the README says that it prints.
+type step struct{ command, want string }
+
+var consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```")
+
+// tour reads the steps from the README.
+func tour(t *testing.T) []step {
+	t.Helper()
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps []step
+	for _, block := range consoleBlock.FindAllSubmatch(text, -1) {
+		for line := range strings.Lines(string(block[1])) {
+			if command, ok := strings.CutPrefix(line, "$ "); ok {
+				steps = append(steps, step{command: strings.TrimSpace(command)})
+			} else if len(steps) > 0 {
+				steps[len(steps)-1].want += line
+			}
+		}
+	}
+	if len(steps) < 10 {
+		t.Fatalf("found only %d commands in README.md", len(steps))
+	}
+	return steps
+}
+
+// TestReadmeTour runs the tour of the README as it stands there, but for the
+// ports: `make run` and `skerry dev` start the program under test on free ones,
+// and `kill -9` and `pkill -9` end that process.
+func TestReadmeTour(t *testing.T) {
+	t.Parallel()
+	need(t, "curl", "redis-cli")
+	if runtime.GOOS != "linux" {
+		t.Skip("it finds processes in /proc")
+	}
+	s := newShell(t)
+	if err := os.Symlink(s.bin, filepath.Join(s.dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	var p *server
+	var three *devRun
+	mark := devMark()
+	kills := 0
+	for _, st := range tour(t) {
+		if st.command == "make run" {
+			p = s.serve()
+			p.waitReady()
+			continue
+		}
+		if strings.HasPrefix(st.command, "bin/skerry dev ") {
+			three = startDev(t, s, mark)
+			continue
+		}
+		if strings.HasPrefix(st.command, "pkill -9 ") {
+			if err := syscall.Kill(marked(t, mark)["d/n1"], syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			kills++
+			continue
+		}
+		if p == nil {
+			t.Fatalf("%s: the tour does not begin with make run", st.command)
+		}
+		line := strings.ReplaceAll(st.command, "localhost:7001", p.httpAddr())
+		line = strings.ReplaceAll(line, "-p 6380", "-p "+p.respPort())
+		for i := 1; three != nil && i < len(three.Nodes); i++ {
+			_, port, _ := strings.Cut(three.Nodes[i].RESP, ":")
+			line = strings.ReplaceAll(line, fmt.Sprint("-p ", devRESP+i), "-p "+port)
+		}
+		got := s.run(line)
+		if strings.HasPrefix(st.command, "kill -9 ") {
+			<-p.exited
+			kills++
+		}
+		if strings.TrimSuffix(got, "\n") != strings.TrimSuffix(st.want, "\n") { // a value has no line end of its own
+			t.Fatalf("$ %s\nREADME.md says:\n%sit printed:\n%s%s", st.command, st.want, got, p.log())
+		}
+	}
+	if kills < 2 {
+		t.Error("the tour does not show that a killed server keeps its data, alone and of three")
+	}
+}
+
+// waitReady waits until the server answers requests.
+func (p *server) waitReady() {
+	p.t.Helper()
+	for deadline := time.Now().Add(startWait); ; time.Sleep(5 * time.Millisecond) {
+		resp, err := http.Get(p.HTTP + "/readyz")
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("not ready after %v: %v\n%s", startWait, err, p.log())
+		}
+	}
+}
