@@ -69,6 +69,12 @@ var law = map[string]may{
 	},
 	"cmd/skerry": {code: "cli"},
 
+	// programs to learn from
+	"examples/voter":        {code: "engine kv proc", tests: "engine/embedded"},
+	"examples/voter/server": {code: "cli examples/voter"},
+	"examples/bank":         {code: "engine kv proc", tests: "engine/embedded"},
+	"examples/bank/server":  {code: "cli examples/bank"},
+
 	// the repository's own programs
 	"ci/report": {},
 }

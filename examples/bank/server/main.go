@@ -1,0 +1,12 @@
+// Command server is a Skerry server with the procedures of the bank inside:
+// `server serve`, `server dev`, and every other verb that skerry has.
+package main
+
+import (
+	"github.com/skerrydb/skerry/cli"
+	"github.com/skerrydb/skerry/examples/bank"
+)
+
+func main() {
+	cli.Main(cli.App{Name: "bank", Procedures: bank.Procedures()})
+}

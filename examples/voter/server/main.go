@@ -1,0 +1,12 @@
+// Command server is a Skerry server with the procedures of the phone vote inside:
+// `server serve`, `server dev`, and every other verb that skerry has.
+package main
+
+import (
+	"github.com/skerrydb/skerry/cli"
+	"github.com/skerrydb/skerry/examples/voter"
+)
+
+func main() {
+	cli.Main(cli.App{Name: "voter", Procedures: voter.Procedures()})
+}
