@@ -186,7 +186,7 @@ func (s *search) again(err error) error {
 // address is known. WATCH is among them, as clients read and write on the
 // connection that they watch on.
 func (c *conn) movedAway(cmd *command, args [][]byte) bool {
-	if !cmd.write() && cmd.name != "watch" {
+	if !c.writes(cmd, args) && cmd.name != "watch" {
 		return false
 	}
 	st := c.cl.State()

@@ -18,6 +18,8 @@ const (
 	// kindScan reads much data or has an effect beside its reply: a View of its
 	// own, never the executor's time, unless it stands in a MULTI.
 	kindScan
+	// kindCall calls a procedure: a kindRead if that only reads, else a kindWrite.
+	kindCall
 	// kindPlain needs no data and has no effect but its reply.
 	kindPlain
 	// kindState needs no data and changes what the commands behind it mean, in
@@ -66,7 +68,7 @@ func (c *command) arityOK(n int) bool { return n == c.arity || c.arity < 0 && n 
 
 // commands is the table of all commands that clients may send.
 func commands() map[string]*command {
-	return table(connectionCommands(), genericCommands(), stringCommands(), transactionCommands(), serverCommands())
+	return table(connectionCommands(), genericCommands(), stringCommands(), transactionCommands(), serverCommands(), procedureCommands())
 }
 
 // table makes a table of groups of commands.

@@ -257,9 +257,18 @@ func sortCmd(x *call) error {
 	return nil
 }
 
-// movableKeys finds the keys of SORT, whose STORE may stand anywhere, and of
-// MIGRATE, which has one key or a list behind KEYS.
+// movableKeys finds the keys of SORT, whose STORE may stand anywhere, of
+// MIGRATE, which has one key or a list behind KEYS, and of FCALL, which counts them.
 func movableKeys(c *command, args [][]byte, fn func(key []byte) bool) {
+	if c.kind == kindCall {
+		n, _ := keyCount(args) // a wrong number of keys is none
+		for _, key := range args[3 : 3+n] {
+			if !fn(key) {
+				return
+			}
+		}
+		return
+	}
 	if c.name == "migrate" {
 		for i := 6; i < len(args); i++ {
 			if wordIs(args[i], "KEYS") && len(args[3]) == 0 {

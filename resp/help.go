@@ -104,6 +104,34 @@ func commandHelp(x *call) error {
 	)
 }
 
+func functionHelp(x *call) error {
+	return x.help("FUNCTION",
+		"LIST [LIBRARYNAME PATTERN] [WITHCODE]",
+		"    Return general information on all the libraries:",
+		"    * Library name",
+		"    * The engine used to run the Library",
+		"    * Functions list",
+		"    * Library code (if WITHCODE is given)",
+		"    It also possible to get only function that matches a pattern using LIBRARYNAME argument.",
+		"STATS",
+		"    Return information about the current function running:",
+		"    * Function name",
+		"    * Command used to run the function",
+		"    * Duration in MS that the function is running",
+		"    If no function is running, return nil",
+		"    In addition, returns a list of available engines.",
+	)
+}
+
+func procHelp(x *call) error {
+	return x.help("PROC",
+		"LIST",
+		"    Return the names of all procedures.",
+		"SCHEMA [<name> ...]",
+		"    Return JSON that describes all procedures, or the given ones.",
+	)
+}
+
 func objectHelp(x *call) error {
 	return x.help("OBJECT",
 		"ENCODING <key>",

@@ -102,6 +102,9 @@ func (nd *node) serve(tb testing.TB, clients net.Listener, o resp.Options) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	if o.Procedures == nil {
+		o.Procedures = testProcedures(tb, nd)
+	}
 	o.Meter, o.Durable, o.Build, o.Cluster = nd.DB, true, "test", nd
 	if nd.srv, err = resp.New(store, f, o); err != nil {
 		tb.Fatal(err)

@@ -61,9 +61,9 @@ func (p *pause) left(write bool) (time.Duration, chan struct{}) {
 	return d, p.changed
 }
 
-// waitPaused answers what came before cmd and waits while it is held back.
-func (c *conn) waitPaused(cmd *command) {
-	write := cmd.write() || cmd.kind == kindExec && c.multi.count >= 0 && c.multi.write
+// waitPaused answers what came before a command and waits while it is held back.
+func (c *conn) waitPaused(cmd *command, args [][]byte) {
+	write := c.writes(cmd, args) || cmd.kind == kindExec && c.multi.count >= 0 && c.multi.write
 	for first := true; ; first = false {
 		d, changed := c.srv.pause.left(write)
 		if d <= 0 {

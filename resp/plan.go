@@ -42,7 +42,7 @@ func (c *conn) plan(args [][]byte) {
 		return
 	}
 	if c.srv.pause.active.Load() {
-		c.waitPaused(cmd)
+		c.waitPaused(cmd, args)
 	}
 	c.lastCmd.Store(cmd)
 	if c.cl.moves && c.movedAway(cmd, args) {
@@ -57,6 +57,8 @@ func (c *conn) plan(args [][]byte) {
 	switch cmd.kind {
 	case kindRead, kindWrite:
 		c.addOp(op{cmd: cmd, args: args, mute: mute, write: cmd.kind == kindWrite})
+	case kindCall:
+		c.addOp(op{cmd: cmd, args: args, mute: mute, write: c.writes(cmd, args)})
 	case kindPlain, kindState:
 		c.answer(cmd, args, mute)
 	case kindExec:
@@ -80,6 +82,9 @@ func (c *conn) find(args [][]byte) (*command, string) {
 	}
 	if cmd.byName != nil && len(args) > 1 {
 		sub := find(cmd.byName, args[1])
+		if text, ok := refusedFunction(args[1]); ok && cmd.name == "function" {
+			return cmd, text
+		}
 		if sub == nil {
 			return cmd, "ERR unknown subcommand '" + cText(args[1], 128) + "'. Try " + strings.ToUpper(cmd.name) + " HELP."
 		}

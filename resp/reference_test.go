@@ -113,7 +113,11 @@ func TestReference(t *testing.T) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		info := appendRESP3(nil, redis.ask("COMMAND", "INFO", name).List[0], keep)
+		v := redis.ask("COMMAND", "INFO", name).List[0]
+		if v.Kind == wire.KindNull {
+			continue // it is Skerry's own
+		}
+		info := appendRESP3(nil, v, keep)
 		doc := redis.ask("COMMAND", "DOCS", name).List[1]
 		w := wire.Writer{Buf: want}
 		w.BulkString(name)

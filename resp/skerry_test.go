@@ -43,6 +43,9 @@ func serveSkerry(tb testing.TB, l net.Listener, o resp.Options) *resp.Server {
 	if o.Logger == nil {
 		o.Logger = log
 	}
+	if o.Procedures == nil {
+		o.Procedures = testProcedures(tb, eng)
+	}
 	o.Meter, o.Durable, o.Build = eng, true, "test"
 	srv, err := resp.New(store, f, o)
 	if err != nil {

@@ -45,8 +45,8 @@ func (m *multi) begin() {
 	m.from = len(m.list)
 }
 
-// add copies one command to the queue.
-func (m *multi) add(cmd *command, args [][]byte) {
+// add copies one command, which may write, to the queue.
+func (m *multi) add(cmd *command, args [][]byte, write bool) {
 	start := len(m.args)
 	for _, a := range args {
 		at := len(m.buf)
@@ -55,7 +55,7 @@ func (m *multi) add(cmd *command, args [][]byte) {
 	}
 	m.list = append(m.list, queued{cmd, m.args[start:len(m.args):len(m.args)]})
 	m.count++
-	m.write = m.write || cmd.write()
+	m.write = m.write || write
 	m.admin = m.admin || cmd.kind == kindState || cmd.kind == kindAdmin
 }
 
@@ -105,7 +105,7 @@ func (c *conn) queue(cmd *command, args [][]byte, mute bool) {
 		return
 	}
 	m.bytes += size
-	m.add(cmd, args)
+	m.add(cmd, args, c.writes(cmd, args))
 	if !mute {
 		c.now().RawString("+QUEUED\r\n")
 	}

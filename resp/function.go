@@ -1,0 +1,157 @@
+package resp
+
+import (
+	"encoding/json"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/proc"
+)
+
+// library is the one library of functions that there is, and its language.
+const (
+	library         = "skerry"
+	libraryLanguage = "GO"
+)
+
+func functionCommands() []command {
+	return []command{
+		{name: "function|help", arity: 2, kind: kindPlain, run: functionHelp},
+		{name: "function|list", arity: -2, kind: kindPlain, run: functionList},
+		{name: "function|stats", arity: 2, kind: kindPlain, run: functionStats},
+	}
+}
+
+func procCommands() []command {
+	return []command{
+		{name: "proc|help", arity: 2, kind: kindPlain, run: procHelp},
+		{name: "proc|list", arity: 2, kind: kindPlain, run: procList},
+		{name: "proc|schema", arity: -2, kind: kindPlain, run: procSchema},
+	}
+}
+
+// refusedFunction answers those subcommands of FUNCTION that change what
+// functions there are.
+func refusedFunction(sub []byte) (text string, ok bool) {
+	for _, name := range [...]string{"DELETE", "DUMP", "FLUSH", "KILL", "LOAD", "RESTORE"} {
+		if wordIs(sub, name) {
+			return "ERR FUNCTION " + name + " is refused: procedures are compiled into the program [unsupported]", true
+		}
+	}
+	return "", false
+}
+
+// schemas describes all procedures, by name.
+func (s *Server) schemas() []proc.Schema {
+	if s.opts.Procedures == nil {
+		return []proc.Schema{}
+	}
+	return s.opts.Procedures.Schemas()
+}
+
+func procList(x *call) error {
+	list := x.srv.schemas()
+	x.out.Array(len(list))
+	for _, p := range list {
+		x.out.BulkString(p.Name)
+	}
+	return nil
+}
+
+// procSchema is PROC SCHEMA [NAME …]: JSON of all procedures, or of those named.
+func procSchema(x *call) error {
+	list := x.srv.schemas()
+	if names := x.args[2:]; len(names) > 0 {
+		set := x.srv.opts.Procedures
+		list = make([]proc.Schema, 0, len(names))
+		for _, name := range names {
+			if set == nil {
+				return noProcedures(name)
+			}
+			p, err := set.Schema(string(name))
+			if err != nil {
+				return err
+			}
+			list = append(list, p)
+		}
+	}
+	b, err := json.Marshal(list)
+	if err != nil {
+		return engine.Errorf(engine.CodeInternal, "write schemas: %w", err)
+	}
+	x.out.Bulk(b)
+	return nil
+}
+
+// functionList is FUNCTION LIST [LIBRARYNAME PATTERN] [WITHCODE]. There is one
+// library, without code.
+func functionList(x *call) error {
+	var pattern []byte
+	code := false
+	for i := 2; i < len(x.args); i++ {
+		switch {
+		case x.is(i, "WITHCODE") && !code:
+			code = true
+		case x.is(i, "LIBRARYNAME") && pattern == nil:
+			if i++; i == len(x.args) {
+				return replyError("ERR library name argument was not given")
+			}
+			pattern = x.args[i]
+		default:
+			return replyError("ERR Unknown argument " + cText(x.args[i], 1024))
+		}
+	}
+	list := x.srv.schemas()
+	if len(list) == 0 || pattern != nil && !globMatch(lower(pattern), []byte(library)) {
+		x.out.Array(0)
+		return nil
+	}
+	w := x.out
+	w.Array(1)
+	w.Map(3 + int(number(code)))
+	w.BulkString("library_name")
+	w.BulkString(library)
+	w.BulkString("engine")
+	w.BulkString(libraryLanguage)
+	w.BulkString("functions")
+	w.Array(len(list))
+	for _, p := range list {
+		w.Map(3)
+		w.BulkString("name")
+		w.BulkString(p.Name)
+		w.BulkString("description")
+		if p.Text == "" {
+			w.Null()
+		} else {
+			w.BulkString(p.Text)
+		}
+		w.BulkString("flags")
+		w.Set(int(number(p.ReadOnly)))
+		if p.ReadOnly {
+			w.BulkString("no-writes")
+		}
+	}
+	if code {
+		w.BulkString("library_code")
+		w.BulkString("")
+	}
+	return nil
+}
+
+// functionStats tells of no running function: which one runs is the executor's
+// to know, and it cannot be killed.
+func functionStats(x *call) error {
+	n := len(x.srv.schemas())
+	w := x.out
+	w.Map(2)
+	w.BulkString("running_script")
+	w.Null()
+	w.BulkString("engines")
+	w.Map(1)
+	w.BulkString(libraryLanguage)
+	w.Map(2)
+	w.BulkString("libraries_count")
+	w.Int(number(n > 0))
+	w.BulkString("functions_count")
+	w.Int(int64(n))
+	return nil
+}
