@@ -10,12 +10,19 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// readBody reads the body of r, of at most limit bytes, into x.val. What is
-// too long by its own word is refused before any of it is read; memory grows
-// only as bytes arrive, whatever length was declared.
-func (x *exchange) readBody(r *http.Request, limit int) error {
+// bodyLimit is the most bytes that a body may have, and what it is to have more.
+type bodyLimit struct {
+	bytes int
+	code  engine.Code
+	what  string
+}
+
+// readBody reads the body of r into x.val. What is too long by its own word is
+// refused before any of it is read; memory grows only as bytes arrive, whatever
+// length was declared.
+func (x *exchange) readBody(r *http.Request, limit bodyLimit) error {
 	n := r.ContentLength
-	if n > int64(limit) {
+	if n > int64(limit.bytes) {
 		return x.tooLarge(limit)
 	}
 	if n == 0 && len(r.Header["Content-Length"]) == 0 {
@@ -30,14 +37,14 @@ func (x *exchange) readBody(r *http.Request, limit int) error {
 			if int64(len(x.val)) == n {
 				return nil // as much as was declared
 			}
-			if err := x.growBody(n, limit); err != nil {
+			if err := x.growBody(n, limit.bytes); err != nil {
 				return err
 			}
 		}
 		got, err := r.Body.Read(x.val[len(x.val):cap(x.val)])
 		x.val = x.val[:len(x.val)+got]
 		switch {
-		case len(x.val) > limit:
+		case len(x.val) > limit.bytes:
 			return x.tooLarge(limit)
 		case int64(len(x.val)) == n:
 			return nil
@@ -71,9 +78,9 @@ func (x *exchange) growBody(n int64, limit int) error {
 	return nil
 }
 
-func (x *exchange) tooLarge(limit int) error {
+func (x *exchange) tooLarge(limit bodyLimit) error {
 	x.dropBody()
-	return engine.Errorf(engine.CodeValueTooLarge, "the value is over the limit of %d bytes", limit)
+	return engine.Errorf(limit.code, "%s over the limit of %d bytes", limit.what, limit.bytes)
 }
 
 // dropBody makes net/http close the connection after the answer instead of

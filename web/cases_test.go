@@ -37,7 +37,7 @@ var rewrite = flag.Bool("rewrite", false, "write the cases in testdata anew from
 //
 // Instead of a request line there may be "raw" and lines of Go strings, which
 // are sent as they are; "advance 30s", which moves the clock; or, first in the
-// file, "password TEXT" or "not ready". Lines with # are comments.
+// file, "password TEXT", "procedures" or "not ready". Lines with # are comments.
 func TestCases(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -45,7 +45,7 @@ func TestCases(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			runFile(t, file, *rewrite, func(o web.Options) *server { return serve(t, o) })
+			runFile(t, file, *rewrite, func(o web.Options, ps procedures) *server { return serveProcedures(t, ps, o) })
 		})
 	}
 }
@@ -60,8 +60,8 @@ func TestCasesForwarded(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			var follower *node
-			runFile(t, file, false, func(o web.Options) *server {
-				follower = serveCluster(t, 2, o).nodes[1]
+			runFile(t, file, false, func(o web.Options, ps procedures) *server {
+				follower = serveVersions(t, o, ps, ps).nodes[1]
 				follower.inCluster = true
 				return follower.server
 			})
@@ -72,16 +72,17 @@ func TestCasesForwarded(t *testing.T) {
 	}
 }
 
-func runFile(t *testing.T, file string, rewrite bool, serve func(web.Options) *server) {
+func runFile(t *testing.T, file string, rewrite bool, serve func(web.Options, procedures) *server) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var s *server
 	var o web.Options
+	var ps procedures
 	start := func() {
 		if s == nil {
-			s = serve(o)
+			s = serve(o, ps)
 		}
 	}
 	var out strings.Builder
@@ -95,6 +96,8 @@ func runFile(t *testing.T, file string, rewrite bool, serve func(web.Options) *s
 				o.Password = rest
 			case "not":
 				o.Ready = func() error { return engine.Errorf(engine.CodeStopped, "disk sda1 failed") }
+			case "procedures":
+				ps = testProcedures()
 			case "advance":
 				d, err := time.ParseDuration(rest)
 				if err != nil {

@@ -39,7 +39,7 @@ func (x *exchange) atLeader(r *http.Request, err error, here func() error) error
 		}
 	}
 	left := f.wait
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+	if x.reads(r) {
 		left -= time.Since(x.start) // a read has waited for a leader already, in View
 	}
 	wait, cancel := context.WithTimeout(r.Context(), left)

@@ -139,7 +139,7 @@ func (x *exchange) setKey(r *http.Request) error {
 		return engine.ErrKeyEmpty
 	}
 	if !x.gathered {
-		if err := x.readBody(r, kv.MaxValBytes); err != nil {
+		if err := x.readBody(r, bodyLimit{kv.MaxValBytes, engine.CodeValueTooLarge, "the value is"}); err != nil {
 			return err
 		}
 		x.gathered = true

@@ -10,6 +10,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/proc"
 )
 
 // smallBody is the largest body in bytes that an exchange keeps room for when
@@ -53,11 +54,18 @@ type exchange struct {
 	onceFn    func(*kv.Tx) error
 	writeFn   func(*kv.Tx) error // setFn or deleteFn
 	unchanged bool               // a read's If-None-Match matched
+
+	// What a call of a procedure needs.
+	call      *proc.Call
+	procedure string // the version that this node has; see procedureHeader
+	reading   bool   // it only reads
+	callFn    func(*kv.Tx) error
 }
 
 func newExchange(a *app) *exchange {
 	x := &exchange{app: a}
 	x.getFn, x.setFn, x.deleteFn, x.onceFn = x.get, x.put, x.del, x.doOnce
+	x.callFn = x.runIn
 	return x
 }
 
@@ -82,7 +90,7 @@ func (x *exchange) end() {
 		text = nil
 	}
 	*x = exchange{app: x.app, key: key, val: val, text: text,
-		getFn: x.getFn, setFn: x.setFn, deleteFn: x.deleteFn, onceFn: x.onceFn}
+		getFn: x.getFn, setFn: x.setFn, deleteFn: x.deleteFn, onceFn: x.onceFn, callFn: x.callFn}
 	x.app.pool.Put(x)
 }
 

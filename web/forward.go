@@ -205,13 +205,13 @@ func (f *forwarder) pass(x *exchange, r *http.Request, leader uint64) error {
 	w.end()
 	defer func() { x.kept = x.kept || t.body != nil && !t.body.closed.Load() }()
 	if err != nil {
-		return f.failed(r, leader, t, err)
+		return f.failed(x, r, leader, t, err)
 	}
 	defer resp.Body.Close()
 	begun, err := refusedBy(resp)
 	switch {
 	case begun == nil && err != nil: // the answer broke off, of which the client has nothing yet
-		return f.failed(r, leader, t, err)
+		return f.failed(x, r, leader, t, err)
 	case errors.Is(err, engine.ErrNotLeader):
 		f.refused.Inc()
 		return err
@@ -266,8 +266,8 @@ func (w *watch) end() {
 }
 
 // failed says what it means that there is no answer.
-func (f *forwarder) failed(r *http.Request, leader uint64, t *attempt, err error) error {
-	if !t.mayHaveArrived() || reads(r) {
+func (f *forwarder) failed(x *exchange, r *http.Request, leader uint64, t *attempt, err error) error {
+	if !t.mayHaveArrived() || x.reads(r) {
 		f.refused.Inc()
 		if r.Context().Err() != nil {
 			return r.Context().Err()
@@ -286,6 +286,9 @@ func (t *attempt) request(x *exchange, r *http.Request, leader uint64) *http.Req
 	dropHopByHop(h)
 	for _, name := range [...]string{"Authorization", "Expect", transportRepeatsThis} {
 		delete(h, name)
+	}
+	if delete(h, procedureHeader); x.procedure != "" {
+		h[procedureHeader] = []string{x.procedure}
 	}
 	if h["User-Agent"] == nil {
 		h["User-Agent"] = []string{""} // or the transport names itself
@@ -410,9 +413,9 @@ func (x *exchange) stream(body io.Reader, size int) {
 }
 
 // reads reports whether r changes nothing.
-func reads(r *http.Request) bool {
-	return r.Method == http.MethodGet || r.Method == http.MethodHead
+func (x *exchange) reads(r *http.Request) bool {
+	return x.reading || r.Method == http.MethodGet || r.Method == http.MethodHead
 }
 
 // repeatable reports whether r may be carried out although it may have been before.
-func (x *exchange) repeatable(r *http.Request) bool { return x.once.key != nil || reads(r) }
+func (x *exchange) repeatable(r *http.Request) bool { return x.once.key != nil || x.reads(r) }

@@ -23,8 +23,8 @@ type metrics struct {
 	seconds  *prometheus.HistogramVec // by route, method
 	inFlight prometheus.Gauge
 
-	keys, lists, none *route
-	nodes             *route // all that other nodes passed on
+	keys, lists, calls, none *route
+	nodes                    *route // all that other nodes passed on
 }
 
 // methodNames are the methods told apart; all others are "other", so that
@@ -67,6 +67,7 @@ func newMetrics(figures func() iter.Seq[engine.Metric]) *metrics {
 	}
 	m.nodes = m.route("node")
 	m.keys, m.lists, m.none = m.route(dbPath+"{key}"), m.route(dbPath), m.route("none")
+	m.calls = m.route(callPath + "{name}")
 	return m
 }
 

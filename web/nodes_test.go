@@ -151,6 +151,17 @@ func (r *replica) View(ctx context.Context, read engine.Read, fn func(engine.Tx)
 // serveCluster starts nodes 1 … n, of which node 1 leads.
 func serveCluster(t testing.TB, n int, o web.Options, with ...func(*http.Server)) *cluster {
 	t.Helper()
+	return serveNodes(t, make([]procedures, n), o, with)
+}
+
+// serveVersions starts a node for each of versions with the procedures in it.
+func serveVersions(t testing.TB, o web.Options, versions ...procedures) *cluster {
+	t.Helper()
+	return serveNodes(t, versions, o, nil)
+}
+
+func serveNodes(t testing.TB, versions []procedures, o web.Options, with []func(*http.Server)) *cluster {
+	t.Helper()
 	c := &cluster{clock: newClock(), leader: 1, changed: make(chan struct{})}
 	eo := c.clock.opts()
 	eo.Logger = quiet()
@@ -169,8 +180,8 @@ func serveCluster(t testing.TB, n int, o web.Options, with ...func(*http.Server)
 	if o.Backup == nil {
 		o.Backup = c.db.Backup
 	}
-	for i := range n {
-		m := c.start(t, uint64(i+1), o, with)
+	for i, ps := range versions {
+		m := c.start(t, uint64(i+1), ps, o, with)
 		c.nodes = append(c.nodes, m)
 		c.mu.Lock()
 		c.table = append(slices.Clip(c.table), engine.Node{ID: m.id, Addr: m.peer.Addr().String(), HTTP: m.addr, Voter: m.id < 3})
@@ -179,13 +190,14 @@ func serveCluster(t testing.TB, n int, o web.Options, with ...func(*http.Server)
 	return c
 }
 
-func (c *cluster) start(t testing.TB, id uint64, o web.Options, with []func(*http.Server)) *node {
+func (c *cluster) start(t testing.TB, id uint64, ps procedures, o web.Options, with []func(*http.Server)) *node {
 	t.Helper()
 	n := &node{c: c, id: id}
 	store, err := kv.New(&replica{c.db, n}, kv.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	ps.on(t, &replica{c.db, n}, &o)
 	var ls [2]net.Listener
 	for i := range ls {
 		if ls[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {

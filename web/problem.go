@@ -14,6 +14,7 @@ import (
 const (
 	CodeBodyIncomplete   engine.Code = "body_incomplete"
 	CodeBodyTimeout      engine.Code = "body_timeout"
+	CodeBodyTooLarge     engine.Code = "body_too_large"
 	CodeCanceled         engine.Code = "canceled"
 	CodeCrossOrigin      engine.Code = "cross_origin"
 	CodeHostRefused      engine.Code = "host_refused"
@@ -28,11 +29,12 @@ func Catalog() []engine.Meaning {
 	return []engine.Meaning{
 		{Code: CodeBodyIncomplete, Retryable: true, Text: "the request's body is malformed or ended early; nothing was written"},
 		{Code: CodeBodyTimeout, Retryable: true, Text: "the request's body did not arrive in time; nothing was written"},
+		{Code: CodeBodyTooLarge, Text: "the request's body is over its limit; nothing was written"},
 		{Code: CodeCanceled, Retryable: true, Text: "the client gave up before the call began; nothing was written"},
 		{Code: CodeCrossOrigin, Text: "a browser sent the request for a page of another origin"},
 		{Code: CodeHostRefused, Text: "without a password the server does not answer under that host name"},
 		{Code: CodeLengthRequired, Text: "a write has neither Content-Length nor a chunked body"},
-		{Code: CodeMediaType, Text: "the body's Content-Encoding cannot be kept"},
+		{Code: CodeMediaType, Text: "the body has a Content-Encoding or a Content-Type that is not taken here"},
 		{Code: CodeMethodNotAllowed, Text: "the resource does not have that method; Allow says which it has"},
 		{Code: CodeNoRoute, Text: "there is no such resource"},
 	}
@@ -88,6 +90,7 @@ func statuses() map[engine.Code]int {
 
 		CodeBodyIncomplete:   http.StatusBadRequest,
 		CodeBodyTimeout:      http.StatusRequestTimeout,
+		CodeBodyTooLarge:     http.StatusRequestEntityTooLarge,
 		CodeCanceled:         statusClientGone,
 		CodeCrossOrigin:      http.StatusForbidden,
 		CodeHostRefused:      http.StatusMisdirectedRequest,
@@ -172,6 +175,9 @@ func (a *app) problemOf(err error) Problem {
 		code = CodeCanceled
 	}
 	o := a.outcome(code)
+	if _, own := errors.AsType[*ownCode](err); own {
+		o = outcome{engine.Meaning{Code: code}, http.StatusUnprocessableEntity}
+	}
 	p := Problem{Code: o.Code, Status: o.status, Detail: o.Text, Retryable: o.Retryable}
 	if p.Title = http.StatusText(p.Status); p.Title == "" {
 		p.Title = "Client Closed Request"

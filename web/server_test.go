@@ -15,6 +15,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web"
 )
 
@@ -51,14 +52,39 @@ type server struct {
 	inCluster bool // answers name the node
 }
 
+// procedures, if there are any, are what serve gives its server.
+type procedures []proc.Procedure
+
+func (ps procedures) on(t testing.TB, eng engine.Engine, o *web.Options) {
+	t.Helper()
+	if ps == nil {
+		return
+	}
+	var err error
+	if o.Procedures, err = proc.New(eng, proc.Options{MaxResult: testMaxResult, Logger: o.Logger}, ps...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // serve starts a server. with may change its options and the http.Server.
 func serve(t testing.TB, o web.Options, with ...func(*http.Server)) *server {
 	t.Helper()
 	return serveOn(t, o, func(e engine.Engine) engine.Engine { return e }, with...)
 }
 
+// serveProcedures is serve with procedures.
+func serveProcedures(t testing.TB, ps procedures, o web.Options, with ...func(*http.Server)) *server {
+	t.Helper()
+	return serveAll(t, ps, o, func(e engine.Engine) engine.Engine { return e }, with...)
+}
+
 // serveOn starts a server whose engine is what wrap makes of the real one.
 func serveOn(t testing.TB, o web.Options, wrap func(engine.Engine) engine.Engine, with ...func(*http.Server)) *server {
+	t.Helper()
+	return serveAll(t, nil, o, wrap, with...)
+}
+
+func serveAll(t testing.TB, ps procedures, o web.Options, wrap func(engine.Engine) engine.Engine, with ...func(*http.Server)) *server {
 	t.Helper()
 	c := newClock()
 	eo := c.opts()
@@ -77,6 +103,7 @@ func serveOn(t testing.TB, o web.Options, wrap func(engine.Engine) engine.Engine
 	if o.Backup == nil {
 		o.Backup = db.Backup
 	}
+	ps.on(t, wrap(db), &o)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package web is the HTTP face: plain keys under /db/, and what an operator
-// asks of a server (health, readiness, metrics, backup).
+// Package web is the HTTP face: plain keys under /db/, procedures under /api/,
+// and what an operator asks of a server (health, readiness, metrics, backup).
 //
 // It knows routes, methods, conditions, problem answers, who may ask, and how
 // the figures of a server are printed; it must not know engine names, the
@@ -52,6 +52,8 @@ const (
 	PositionWait = 10 * time.Second
 	// DefaultBufferBytes is Options.BufferBytes if that is 0.
 	DefaultBufferBytes = 256 << 20
+	// MaxCallBytes is the longest body of a call; more is CodeBodyTooLarge.
+	MaxCallBytes = proc.MaxArgBytes
 )
 
 // space is the key space that /db/ shows: the one that Redis clients call
@@ -121,7 +123,9 @@ type app struct {
 	stall    time.Duration // StallTimeout
 
 	// Values of headers that many answers share; net/http does not change them.
-	noCache, noSniff, octets, json, zero []string
+	noCache, noStore, noSniff, octets, json, zero []string
+
+	procedures map[string]procedure // Options.Procedures by name
 
 	node    []string   // this node's id; nil: alone
 	forward *forwarder // nil: alone
@@ -176,11 +180,13 @@ func newApp(store *kv.Store, o Options) *app {
 		scrapes: gate{max: MaxScrapes},
 		stall:   StallTimeout,
 		noCache: []string{"no-cache"},
+		noStore: []string{"no-store"},
 		noSniff: []string{"nosniff"},
 		octets:  []string{"application/octet-stream"},
 		json:    []string{"application/json"},
 		zero:    []string{"0"},
 	}
+	a.procedures = proceduresOf(o.Procedures)
 	a.pool.New = func() any { return newExchange(a) }
 	if o.Cluster != nil {
 		a.node = []string{strconv.FormatUint(o.Cluster.State().Self, 10)}
@@ -204,6 +210,7 @@ func (a *app) handlers() (client, node http.Handler) {
 		{"/backup", a.backup, false},
 		{"/db", func(x *exchange, r *http.Request) error { return a.db(x, r, "") }, true},
 		{"/cluster", a.clusterz, true},
+		{"/api/procedures", a.listProcedures(), true},
 	} {
 		a.ops.Handle(r.pattern, a.operation(r.pattern, r.get, r.head))
 	}
@@ -229,9 +236,9 @@ func chain(h http.Handler, middleware ...func(http.Handler) http.Handler) http.H
 
 const dbPath = "/db/"
 
-// route sends keys to the handlers of /db/ and all else to the ServeMux. Keys
-// do not go through the ServeMux because it cleans paths: it would answer a//b
-// and a/../b with a redirect to another key.
+// route sends keys to the handlers of /db/, calls to that of /api/call/, and all
+// else to the ServeMux. Keys do not go through the ServeMux because it cleans
+// paths: it would answer a//b and a/../b with a redirect to another key.
 func (a *app) route(w http.ResponseWriter, r *http.Request) {
 	p := r.URL.Path
 	if strings.HasPrefix(p, dbPath) {
@@ -243,6 +250,13 @@ func (a *app) route(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if err := a.db(x, r, p[len(dbPath):]); err != nil {
+			x.fail(r, err)
+		}
+		return
+	}
+	if strings.HasPrefix(p, callPath) {
+		x := of(w)
+		if err := a.call(x, r, p[len(callPath):]); err != nil {
 			x.fail(r, err)
 		}
 		return
