@@ -145,23 +145,13 @@ func commandInfo(x *call) error {
 	return nil
 }
 
-// writeInfo writes one element of COMMAND INFO. For a command that Redis 7.0
-// does not have it says what is needed to send it.
+// writeInfo writes one element of COMMAND INFO.
 func (x *call) writeInfo(c *command) {
 	if v, ok := x.srv.docs.info[c.name]; ok {
 		writeValue(x.out, v)
 		return
 	}
-	x.out.Array(10)
-	x.out.BulkString(c.name)
-	x.out.Int(int64(c.arity))
-	x.out.Set(0)
-	x.out.Int(int64(c.keys.first))
-	x.out.Int(int64(c.keys.last))
-	x.out.Int(int64(c.keys.step))
-	for range 4 {
-		x.out.Set(0)
-	}
+	x.writeOwnInfo(c)
 }
 
 func commandDocs(x *call) error {
@@ -181,7 +171,7 @@ func commandDocs(x *call) error {
 		if v, ok := x.srv.docs.find(name); ok {
 			writeValue(x.out, v)
 		} else {
-			x.out.Map(0)
+			x.writeOwnDoc(x.srv.lookup([]byte(name)))
 		}
 	}
 	return nil
@@ -265,7 +255,7 @@ func (x *call) keysOf() (*command, [][]byte, error) {
 		keys = append(keys, key)
 		return true
 	})
-	if len(keys) == 0 {
+	if len(keys) == 0 && c.kind != kindCall {
 		return nil, nil, replyError("ERR The command has no key arguments")
 	}
 	return c, keys, nil
