@@ -64,7 +64,7 @@ var law = map[string]may{
 	// assembly
 	".": {code: "engine feed kv proc web resp", tests: "engine/embedded"},
 	"cli": {
-		code:  ". archive engine engine/embedded engine/enginetest journal kv proc workload workload/history github.com/BurntSushi/toml",
+		code:  ". archive engine engine/embedded engine/enginetest journal kv proc web workload workload/history github.com/BurntSushi/toml",
 		tests: "github.com/redis/...", // the client libraries, against three processes
 	},
 	"cmd/skerry": {code: "cli"},

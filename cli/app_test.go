@@ -7,23 +7,12 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/proc"
 )
 
-type greetIn struct {
-	Name string `json:"name"`
-}
-
-// greet is the only procedure of the program under test, besides skerry's none.
-var greet = proc.DefineRead("greet", func(_ *proc.Tx, in greetIn) (string, error) {
-	return "hello, " + in.Name, nil
-}).Describe("greet somebody")
-
-// runApp runs a program with a procedure, in this process.
+// runApp runs greeter in this process.
 func runApp(args ...string) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
-	code = Run(context.Background(), App{Name: "greeter", Version: "v7", Procedures: []proc.Procedure{greet}},
-		Process{Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err, Exit: func(int) {}})
+	code = Run(context.Background(), greeter(), Process{Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err, Exit: func(int) {}})
 	return code, out.String(), err.String()
 }
 
@@ -44,7 +33,7 @@ func TestOwnName(t *testing.T) {
 			t.Errorf("%q prints\n%s", args, text)
 		}
 	}
-	if _, stdout, _ := runApp("help"); !strings.Contains(stdout, "has 1 procedure of its own") {
+	if _, stdout, _ := runApp("help"); !strings.Contains(stdout, "has 4 procedures of its own") {
 		t.Errorf("help says nothing about the procedure:\n%s", stdout)
 	}
 	if _, stdout, _ := runApp("version"); !strings.HasPrefix(stdout, "greeter v7 (") {

@@ -1,17 +1,13 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/skerrydb/skerry/engine/embedded"
@@ -19,20 +15,18 @@ import (
 
 // backupOptions is what `skerry backup` takes.
 type backupOptions struct {
-	from         string
-	data         string
-	to           string
-	passwordFile string
-	password     string // what it holds, after check
-	json         bool
+	from remote
+	data string
+	to   string
+	json bool
 }
 
 func (o *backupOptions) settings() []setting {
 	return []setting{
-		{"from", "URL", "", "HTTP address of a running server, like http://127.0.0.1:7001", false, text(&o.from)},
+		{"from", "URL", "", "HTTP address of a running server, like http://127.0.0.1:7001", false, text(&o.from.url)},
 		{"data", "DIR", "", "instead of --from: a data folder that is not in use", false, text(&o.data)},
 		{"to", "FILE", "", "file to write; it must not be there yet", false, text(&o.to)},
-		{"password-file", "FILE", "", "file with the server's password", true, text(&o.passwordFile)},
+		o.from.passwordSetting(),
 		jsonSetting(&o.json),
 	}
 }
@@ -51,24 +45,17 @@ goes on, with every change, is what serve --archive DIR keeps.`,
 }
 
 func (o *backupOptions) check(rest []string) error {
-	var source, server error
+	var source error
 	switch {
-	case o.from == "" && o.data == "":
+	case o.from.url == "" && o.data == "":
 		source = errors.New("needs --from URL, or --data DIR")
-	case o.from != "" && o.data != "":
+	case o.from.url != "" && o.data != "":
 		source = errors.New("takes --from or --data, not both")
 	}
 	if o.to == "-" {
 		source = mistakes(source, errors.New("--to: a file is needed, to be verified; GET /backup streams: curl URL/backup"))
 	}
-	if u, err := url.Parse(o.from); o.from != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		server = fmt.Errorf("--from: %q is not an address like http://127.0.0.1:7001", o.from)
-	}
-	var secret error
-	if o.passwordFile != "" {
-		o.password, secret = readPassword(o.passwordFile)
-	}
-	return mistakes(noArguments(rest), source, server, needs("to", o.to), secret)
+	return mistakes(noArguments(rest), source, o.from.check("from"), needs("to", o.to))
 }
 
 // backup writes beside the target and renames, so that a file of the target's
@@ -90,7 +77,7 @@ func backup(ctx context.Context, p process, o *backupOptions) (err error) {
 			os.Remove(f.Name())
 		}
 	}()
-	if o.from != "" {
+	if o.from.url != "" {
 		err = backupServer(ctx, o, f)
 	} else {
 		err = backupFolder(ctx, p, o.data, f)
@@ -118,32 +105,13 @@ func backup(ctx context.Context, p process, o *backupOptions) (err error) {
 }
 
 func backupServer(ctx context.Context, o *backupOptions, w io.Writer) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(o.from, "/")+"/backup", nil)
-	if err != nil {
-		return err
-	}
-	if o.password != "" {
-		req.Header.Set("Authorization", "Bearer "+o.password)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if errors.As(err, new(x509.UnknownAuthorityError)) {
-		return fmt.Errorf("%w; SSL_CERT_FILE=FILE makes an authority known", err)
-	}
+	resp, err := o.from.ask(ctx, http.MethodGet, "/backup", nil, nil)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		const most = 1 << 10
-		why, _ := io.ReadAll(io.LimitReader(resp.Body, most)) // the best that can be told
-		hint := ""
-		if resp.StatusCode == http.StatusUnauthorized {
-			hint = "; --password-file names the file with the server's password"
-		}
-		return fmt.Errorf("%s answered %s: %s%s", req.URL.Redacted(), resp.Status, bytes.TrimSpace(why), hint)
-	}
 	if _, err := io.Copy(w, resp.Body); err != nil {
-		return fmt.Errorf("read %s: %w", req.URL.Redacted(), err)
+		return fmt.Errorf("read %s: %w", resp.Request.URL.Redacted(), err)
 	}
 	return nil
 }

@@ -20,22 +20,27 @@ func TestCommandLine(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(newShell(t), string(text))
-			if got == string(text) {
-				return
-			}
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			t.Errorf("%s: first difference (go test -rewrite accepts what is printed):\n%s", file, difference(string(text), got))
+			expectPlay(t, newShell(t), file)
 		})
+	}
+}
+
+// expectPlay runs the commands of a file and compares what they print.
+func expectPlay(t *testing.T, s *shell, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := play(s, string(text))
+	switch {
+	case got == string(text):
+	case *rewrite:
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("%s: first difference (go test -rewrite accepts what is printed):\n%s", file, difference(string(text), got))
 	}
 }
 

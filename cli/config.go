@@ -121,7 +121,7 @@ func readFlags(settings []setting, args []string) (flags source, rest []string, 
 		if arg == "--" {
 			return flags, append(rest, args...), wrong
 		}
-		if len(arg) < 2 || arg[0] != '-' {
+		if len(arg) < 2 || arg[0] != '-' || '0' <= arg[1] && arg[1] <= '9' { // -5 is a number
 			rest = append(rest, arg)
 			continue
 		}

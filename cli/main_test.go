@@ -22,10 +22,14 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write what the commands print into testdata/*.txt")
 
 // TestMain lets the test binary be the program: every test that starts `skerry`
-// starts this file again, so that nothing has to be built beside it.
+// starts this file again, so that nothing has to be built beside it. It can be
+// greeter too, a program with procedures.
 func TestMain(m *testing.M) {
-	if os.Getenv("SKERRY_TEST_MAIN") == "1" {
+	switch os.Getenv("SKERRY_TEST_MAIN") {
+	case "1":
 		Main(App{})
+	case "greeter":
+		Main(greeter())
 	}
 	os.Exit(m.Run())
 }
@@ -59,8 +63,10 @@ func newShell(t *testing.T) *shell {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	if err := os.Symlink(self, filepath.Join(bin, "skerry")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"skerry", "greeter"} {
+		if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s := &shell{t: t, dir: t.TempDir(), bin: bin}
 	for _, v := range os.Environ() {

@@ -44,7 +44,10 @@ type action struct {
 }
 
 func verbs() []verb {
-	return []verb{serveVerb, clusterVerb, devVerb, checkVerb, backupVerb, restoreVerb, benchVerb, conformVerb, versionVerb}
+	return []verb{
+		serveVerb, clusterVerb, devVerb, proceduresVerb, callVerb,
+		checkVerb, backupVerb, restoreVerb, benchVerb, conformVerb, versionVerb,
+	}
 }
 
 // run does what the arguments say until ctx ends and returns the exit code.

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/skerrydb/skerry/proc"
+)
+
+// callOptions is what `skerry call` takes.
+type callOptions struct {
+	remote
+	args string // all arguments as JSON
+	key  string
+}
+
+var callVerb = verb{
+	name: "call", args: "NAME [ARG…]", short: "call a procedure of a running server, and print its result as JSON",
+	long: `Arguments stand in the order that skerry procedures shows; those at the end that are
+optional may be left out. Texts, times and bytes are written as they are, all else
+as JSON: 5, true, '["a","b"]', '{"a":1}'. Nothing (two quotes) is null where null may
+be. What begins with a dash and is no number stands behind --.
+
+If the outcome is unknown, because the server or the connection was lost, the call
+may have been carried out. With --key it can be repeated: the server carries it out
+once, and gives the answer of that to all calls with the key, for a day.
+
+The exit code is 1 if the procedure failed, 2 if there is none of that name or the
+arguments are not what it takes.`,
+	start: func() action {
+		o := &callOptions{}
+		settings := []setting{
+			urlSetting(&o.url, defaultURL),
+			{"json-args", "JSON", "", "instead of ARG…: all arguments as one object; - reads it from the standard input", false, text(&o.args)},
+			{"key", "KEY", "", "carry the call out once, however often it is sent with this key", false, text(&o.key)},
+			o.passwordSetting(),
+		}
+		return action{settings, o.check, func(ctx context.Context, p process, rest []string) error {
+			return o.call(ctx, p, rest[0], rest[1:])
+		}, false}
+	},
+}
+
+func (o *callOptions) check(rest []string) error {
+	var what error
+	switch {
+	case len(rest) == 0:
+		what = errors.New("needs the name of a procedure; `skerry procedures` lists them")
+	case rest[0] == "":
+		what = errors.New("the name of the procedure is empty")
+	case len(rest) > 1 && o.args != "":
+		what = errors.New("takes --json-args or arguments, not both")
+	}
+	return mistakes(what, o.remote.check("url"))
+}
+
+func (o *callOptions) call(ctx context.Context, p process, name string, args []string) error {
+	body := []byte(o.args)
+	var err error
+	switch {
+	case o.args == "-":
+		if body, err = io.ReadAll(io.LimitReader(p.Stdin, proc.MaxArgBytes+1)); err != nil {
+			return fmt.Errorf("read the arguments: %w", err)
+		}
+	case len(args) > 0:
+		if body, err = o.object(ctx, name, args); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(body) > proc.MaxArgBytes:
+		return usagef("the arguments are larger than %s", formatSize(proc.MaxArgBytes))
+	case o.args != "" && (!json.Valid(body) || bytes.TrimSpace(body)[0] != '{'):
+		return usagef("--json-args: is not one JSON object")
+	}
+	header := http.Header{}
+	if len(body) > 0 {
+		header.Set("Content-Type", "application/json")
+	}
+	if o.key != "" {
+		header.Set("Idempotency-Key", o.key)
+	}
+	resp, err := o.ask(ctx, http.MethodPost, "/api/call/"+url.PathEscape(name), header, body)
+	if no, ok := errors.AsType[*refusal](err); ok && no.arguments() {
+		return usagef("%w", no)
+	}
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.Header.Get("Idempotent-Replayed") == "true" {
+		fmt.Fprintln(p.Stderr, "this call was carried out before; its result then was:")
+	}
+	if _, err := io.Copy(p.Stdout, resp.Body); err != nil {
+		return fmt.Errorf("the call was carried out, but its result did not arrive: %w", err)
+	}
+	return nil
+}
+
+// object makes the body of a call from arguments in the order of the schema.
+func (o *callOptions) object(ctx context.Context, name string, args []string) ([]byte, error) {
+	list, err := o.procedures(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(list.Procedures, func(s proc.Schema) bool { return s.Name == name })
+	if i < 0 {
+		return nil, usagef("the server has no procedure %q; `skerry procedures` lists them. With --json-args one can be called that only the leader has", name)
+	}
+	s := list.Procedures[i]
+	if len(args) > len(s.Args) {
+		return nil, usagef("%q is one argument too many: %s takes (%s)", args[len(s.Args)], name, fieldWords(s.Args))
+	}
+	b := []byte{'{'}
+	for i, arg := range args {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		key, err := json.Marshal(s.Args[i].Name)
+		if err != nil {
+			return nil, err
+		}
+		val, err := argument(s.Args[i].Type, arg)
+		if err != nil {
+			return nil, usagef("%s: %w", s.Args[i].Name, err)
+		}
+		b = append(append(append(b, key...), ':'), val...)
+	}
+	return append(b, '}'), nil
+}
+
+// argument writes one argument as JSON.
+func argument(t proc.Type, arg string) ([]byte, error) {
+	switch {
+	case arg == "" && t.Nullable:
+		return []byte("null"), nil
+	case t.Kind == proc.KindBytes:
+		return json.Marshal(base64.StdEncoding.EncodeToString([]byte(arg)))
+	case t.Kind == proc.KindString || t.Kind == proc.KindTime:
+		if !utf8.ValidString(arg) {
+			return nil, fmt.Errorf("%q is not UTF-8", arg)
+		}
+		return json.Marshal(arg)
+	case !json.Valid([]byte(arg)):
+		return nil, fmt.Errorf("%q is no %s, as JSON has it", arg, typeWords(notNull(t)))
+	}
+	return []byte(arg), nil
+}

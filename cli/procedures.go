@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/skerrydb/skerry/proc"
+)
+
+// listing is what a server answers that is asked for its procedures, and what
+// `skerry procedures --json` prints.
+type listing struct {
+	Procedures []proc.Schema `json:"procedures"`
+}
+
+// procedures asks the server for the procedures of its program.
+func (r *remote) procedures(ctx context.Context) (listing, error) {
+	var list listing
+	err := r.askJSON(ctx, "/api/procedures", &list)
+	return list, err
+}
+
+var proceduresVerb = verb{
+	name: "procedures", short: "list what a running server's program can be called for",
+	long: `ARGUMENTS are in the order in which skerry call takes them; one in brackets may be
+left out. A procedure that reads runs on any node, one that writes on the leader.`,
+	start: func() action {
+		var r remote
+		var asJSON bool
+		settings := []setting{urlSetting(&r.url, defaultURL), r.passwordSetting(), jsonSetting(&asJSON)}
+		check := func(rest []string) error { return mistakes(noArguments(rest), r.check("url")) }
+		return action{settings, check, func(ctx context.Context, p process, _ []string) error {
+			list, err := r.procedures(ctx)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(p.Stdout, list)
+			}
+			return printProcedures(p, list)
+		}, false}
+	},
+}
+
+func printProcedures(p process, list listing) error {
+	if len(list.Procedures) == 0 {
+		_, err := fmt.Fprintln(p.Stdout, "the program of this server has no procedures")
+		return err
+	}
+	t := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tDOES\tARGUMENTS\tRESULT\tFOR")
+	for _, s := range list.Procedures {
+		does := "writes"
+		if s.ReadOnly {
+			does = "reads"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Name, does, dash(fieldWords(s.Args)), typeWords(s.Result), dash(s.Text))
+	}
+	return t.Flush()
+}
+
+// fieldWords writes fields as they stand between brackets.
+func fieldWords(fields []proc.Field) string {
+	var words []string
+	for _, f := range fields {
+		word := f.Name + " " + typeWords(f.Type)
+		if f.Optional {
+			word = "[" + f.Name + " " + typeWords(notNull(f.Type)) + "]"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ", ")
+}
+
+// notNull is a type without the word that it may be null, which goes without
+// saying where it may be left out.
+func notNull(t proc.Type) proc.Type {
+	t.Nullable = false
+	return t
+}
+
+// typeWords writes a type much as Go does.
+func typeWords(t proc.Type) string {
+	word := string(t.Kind)
+	switch t.Kind {
+	case proc.KindInt, proc.KindUint, proc.KindFloat:
+		if t.Bits != 0 && t.Bits != 64 {
+			word += fmt.Sprint(t.Bits)
+		}
+	case proc.KindList:
+		word = "[]" + elementWords(t)
+	case proc.KindMap:
+		word = "map[string]" + elementWords(t)
+	case proc.KindObject:
+		word = "{" + fieldWords(t.Fields) + "}"
+	}
+	if t.Nullable {
+		word += " or null"
+	}
+	return word
+}
+
+func elementWords(t proc.Type) string {
+	switch {
+	case t.Of == nil:
+		return string(proc.KindJSON)
+	case t.Of.Nullable:
+		return "(" + typeWords(*t.Of) + ")"
+	}
+	return typeWords(*t.Of)
+}

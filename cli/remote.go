@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web"
+)
+
+// defaultURL is where a server is if nothing else is said.
+const defaultURL = "http://" + skerry.DefaultHTTP
+
+// maxAnswer bounds the bytes of an answer that is read as a whole, and
+// maxRefusal those of one that says why not.
+const (
+	maxAnswer  = 64 << 20
+	maxRefusal = 64 << 10
+)
+
+// remote is a running server that a verb asks over HTTP.
+type remote struct {
+	url          string
+	passwordFile string
+	password     string // what it holds, after check
+}
+
+func urlSetting(p *string, def string) setting {
+	return setting{"url", "URL", def, "HTTP address of a running server", false, text(p)}
+}
+
+func (r *remote) passwordSetting() setting {
+	return setting{"password-file", "FILE", "", "file with the server's password", true, text(&r.passwordFile)}
+}
+
+// check finds what is wrong with the settings; flag is the one that url is of,
+// which may be empty. It reads the password.
+func (r *remote) check(flag string) (err error) {
+	var where error
+	if u, err := url.Parse(r.url); r.url != "" && (err != nil || u.Host == "" || u.RawQuery != "" || u.Scheme != "http" && u.Scheme != "https") {
+		where = fmt.Errorf("--%s: %q is not an address like %s", flag, r.url, defaultURL)
+	}
+	if r.passwordFile != "" {
+		r.password, err = readPassword(r.passwordFile)
+	}
+	return mistakes(where, err)
+}
+
+// ask sends one request and returns the answer to it, whose body the caller
+// closes. An answer other than 200 is an error, a *refusal if it came from Skerry.
+func (r *remote) ask(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(r.url, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for name, vals := range header {
+		req.Header[name] = vals
+	}
+	if r.password != "" {
+		req.Header.Set("Authorization", "Bearer "+r.password)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		return nil, fmt.Errorf("%w; SSL_CERT_FILE=FILE makes an authority known", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	why, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // the best that can be told
+	no := &refusal{}
+	if json.Unmarshal(why, &no.Problem) != nil || no.Code == "" {
+		const most = 1 << 10
+		return nil, fmt.Errorf("%s answered %s: %s", req.URL.Redacted(), resp.Status, bytes.TrimSpace(why[:min(len(why), most)]))
+	}
+	return nil, no
+}
+
+// askJSON reads the answer to a GET into v.
+func (r *remote) askJSON(ctx context.Context, path string, v any) error {
+	resp, err := r.ask(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read %s%s: %w", r.url, path, err)
+	case len(b) > maxAnswer:
+		return fmt.Errorf("%s%s is larger than %s", r.url, path, formatSize(maxAnswer))
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s%s is not what a Skerry server answers: %w", r.url, path, err)
+	}
+	return nil
+}
+
+// refusal is an answer with which a server says why it did not do it.
+type refusal struct{ web.Problem }
+
+// Error returns the text and the code, as those of an error on this machine.
+func (no *refusal) Error() string {
+	hint := ""
+	if no.Code == engine.CodeUnauthenticated {
+		hint = "; --password-file names the file with the server's password"
+	}
+	return fmt.Sprintf("%s [%s]%s", cmp.Or(no.Detail, no.Title), no.Code, hint)
+}
+
+// arguments reports whether the server refused what the command line said.
+func (no *refusal) arguments() bool {
+	at := func(f web.Fault) bool { return f.Pointer != "" || f.Header != "" }
+	return no.Code == engine.CodeUnknownProcedure || slices.ContainsFunc(no.Errors, at)
+}
