@@ -150,7 +150,7 @@ func TestPassword(t *testing.T) {
 	if code, _ := get(t, p.HTTP+"/db/a"); code != http.StatusUnauthorized {
 		t.Errorf("HTTP without a password: %d", code)
 	}
-	if out := s.run("skerry backup --from " + p.HTTP + " --to b"); !strings.Contains(out, "401") || !strings.Contains(out, "--password-file") {
+	if out := s.run("skerry backup --from " + p.HTTP + " --to b"); !strings.Contains(out, "[unauthenticated]") || !strings.Contains(out, "--password-file") {
 		t.Errorf("backup without a password: %s", out)
 	}
 	if out := s.run("skerry backup --from " + p.HTTP + " --to b --password-file password"); !strings.HasPrefix(out, "b: position") {
