@@ -29,6 +29,9 @@ type membership struct {
 	pos      engine.Position
 	lost     bool // a write's position is not known: it is greater than pos
 
+	tells bool   // the client wants to be told of a new leader
+	told  uint64 // the one that it was told of last; 0: none
+
 	leads   bool    // the node has led when the last writes ran: try it first
 	replied bool    // the last reply from the leader is an array: EXEC has run
 	marks   []int64 // of node: times of its writes since the last mark, in microseconds

@@ -18,6 +18,7 @@ func clusterCommands() []command {
 		sub("help", 2, kindPlain, clusterHelp),
 		sub("info", 2, kindPlain, clusterInfo),
 		sub("keyslot", 3, kindPlain, clusterKeySlot),
+		{name: "cluster|leader", arity: -2, kind: kindAdmin, run: clusterLeader},
 		sub("myid", 2, kindPlain, clusterMyID),
 		sub("nodes", 2, kindPlain, clusterNodes),
 		sub("shards", 2, kindAdmin, clusterShards),
@@ -62,10 +63,10 @@ func nodeID(st *engine.ClusterState, id uint64) string {
 
 // face is a node's address for clients. That of this node, if it is not
 // configured, is where the client has found it.
-func (x *call) face(st *engine.ClusterState, n engine.Node) (host string, port int64) {
+func (c *conn) face(st *engine.ClusterState, n engine.Node) (host string, port int64) {
 	addr := n.RESP
 	if addr == "" && n.ID == st.Self {
-		addr = x.nc.LocalAddr().String()
+		addr = c.nc.LocalAddr().String()
 	}
 	return endpoint(addr)
 }
@@ -225,6 +226,61 @@ func clusterMyID(x *call) error {
 	st := x.srv.opts.Cluster.State()
 	x.out.BulkString(nodeID(&st, st.Self))
 	return nil
+}
+
+// clusterLeader is CLUSTER LEADER [PUSH]: who leads, and from now on a push when
+// that has changed.
+func clusterLeader(x *call) error {
+	push := len(x.args) == 3 && x.is(2, "PUSH")
+	switch {
+	case len(x.args) > 2 && !push:
+		return errSyntax
+	case push && !x.out.RESP3:
+		return replyError("ERR CLUSTER LEADER PUSH needs RESP3: send HELLO 3 first")
+	}
+	var st engine.ClusterState
+	if x.srv.opts.Cluster != nil {
+		st = x.srv.opts.Cluster.State()
+	}
+	leader, ok := st.Node(st.Leader)
+	host, port := "", int64(0)
+	if ok {
+		host, port = x.face(&st, leader)
+	}
+	if push {
+		x.cl.tells, x.cl.told = true, leader.ID
+	}
+	if host == "" {
+		x.out.Null()
+		return nil
+	}
+	x.out.Array(3)
+	x.out.BulkString(nodeID(&st, leader.ID))
+	x.out.BulkString(host)
+	x.out.Int(port)
+	return nil
+}
+
+// tellLeader pushes who leads, if the client asked for that and node, which has
+// just answered as the leader, is another one than it was told last. Without an
+// address there is nothing to tell.
+func (c *conn) tellLeader(node uint64) {
+	if !c.cl.tells || node == c.cl.told || node == 0 || !c.out.RESP3 {
+		return
+	}
+	st := c.cl.State()
+	n, ok := st.Node(node)
+	if !ok || n.RESP == "" {
+		return
+	}
+	c.cl.told = node
+	host, port := endpoint(n.RESP)
+	w := &c.out
+	w.Push(4)
+	w.BulkString("leader")
+	w.BulkString(nodeID(&st, node))
+	w.BulkString(host)
+	w.Int(port)
 }
 
 func clusterKeySlot(x *call) error {

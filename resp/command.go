@@ -118,6 +118,7 @@ type call struct {
 	tx   *kv.Tx   // nil for commands without data outside of MULTI
 	db   uint8    // the database that tx works on
 	out  *wire.Writer
+	exec bool // it is one of a transaction's
 }
 
 // is reports whether argument i is the given word, which is in upper case.

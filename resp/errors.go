@@ -56,10 +56,40 @@ func codeReply(c engine.Code) string {
 	return "ERR"
 }
 
+// callError is the error of a procedure's call. Its reply always has the error's
+// own text and code, as both are what the procedure says.
+type callError struct {
+	err    error
+	undone bool // the call has written nothing, or what it wrote is undone
+	by     uint64
+}
+
+// Error returns the text of the reply behind its first word.
+func (e *callError) Error() string {
+	code := engine.CodeOf(e.err)
+	text, tail := e.err.Error(), " ["+string(code)+"]"
+	if c, ok := errors.AsType[*engine.Error](e.err); ok {
+		text = c.Msg
+	}
+	if len(text) > MaxErrorBytes {
+		text = text[:MaxErrorBytes] + "…"
+	}
+	if e.by != 0 {
+		text += otherProgram(e.by)
+	}
+	return text + tail
+}
+
+// Unwrap returns what the call returned.
+func (e *callError) Unwrap() error { return e.err }
+
 // replyText turns any error into the text of a RESP error.
 func (s *Server) replyText(err error) string {
 	if e, ok := errors.AsType[replyError](err); ok {
 		return string(e)
+	}
+	if e, ok := errors.AsType[*callError](err); ok {
+		return codeReply(engine.CodeOf(e.err)) + " " + e.Error()
 	}
 	switch code := engine.CodeOf(err); code {
 	case engine.CodeNotInteger:
@@ -83,6 +113,9 @@ func (s *Server) replyText(err error) string {
 func spoils(err error) bool {
 	if _, ok := errors.AsType[replyError](err); ok {
 		return false
+	}
+	if e, ok := errors.AsType[*callError](err); ok {
+		return !e.undone
 	}
 	switch engine.CodeOf(err) {
 	case engine.CodeNotInteger, engine.CodeOverflow, engine.CodeKeyEmpty, engine.CodeKeyTooLarge:

@@ -107,7 +107,7 @@ func (c *conn) forward(node uint64, to int) error {
 			err = errThere
 			break
 		}
-		if !c.relay(i, reply) {
+		if !c.relay(i, reply, node) {
 			err = errors.New("the client is gone")
 			break
 		}
@@ -133,22 +133,22 @@ func (c *conn) afterBreak(err error, i, to int, ends []int, n int) error {
 	last := i - 1
 	if err != errThere {
 		for k := i; k < to && ends[k-i] <= n; k++ {
-			if c.ops[k].write {
+			o := &c.ops[k]
+			if o.maybe = o.write; o.write && !o.repeatable() {
 				last = k
 			}
 		}
 		err = errBroken
 	}
 	for ; i <= last; i++ {
-		text := textBroken
-		if c.ops[i].write {
-			text = textUnknown
-			c.srv.stats.unknown.Add(1)
-		}
-		c.srv.stats.errors.Add(1)
 		w := wire.Writer{}
-		w.Error(text)
-		c.relay(i, w.Buf)
+		if c.ops[i].write {
+			c.unknown(&w)
+		} else {
+			c.srv.stats.errors.Add(1)
+			w.Error(textBroken)
+		}
+		c.relay(i, w.Buf, 0)
 	}
 	r.from, r.outStart, r.at = i, len(c.out.Buf), i
 	if i == to {
@@ -161,12 +161,32 @@ func (c *conn) afterBreak(err error, i, to int, ends []int, n int) error {
 	return err
 }
 
-// relay appends the reply to op i and those before it that are known already. It
-// reports false if the client is gone.
-func (c *conn) relay(i int, reply []byte) bool {
+// repeatable reports whether a write may be sent again without knowing whether it
+// has run: it carries the key by which the leader knows it again.
+func (o *op) repeatable() bool { return o.cmd.name == "callonce" }
+
+// unknown answers a write that may or may not have run.
+func (c *conn) unknown(w *wire.Writer) {
+	c.srv.stats.unknown.Add(1)
+	c.srv.stats.errors.Add(1)
+	w.Error(textUnknown)
+}
+
+// relay appends node's reply to op i, or this one's if node is 0, and those
+// before it that are known already. It reports false if the client is gone.
+func (c *conn) relay(i int, reply []byte, node uint64) bool {
 	o := &c.ops[i]
 	c.out.Raw(c.preOf(i))
+	if o.maybe && didNotRun(reply) {
+		w := wire.Writer{}
+		c.unknown(&w)
+		reply = w.Buf
+	}
+	if o.cmd.kind == kindCall {
+		reply = c.ownFault(o, reply)
+	}
 	if !o.mute {
+		c.tellLeader(node)
 		c.out.Raw(reply)
 	}
 	c.cl.replied = len(reply) > 1 && reply[0] == wire.KindArray && reply[1] != '-'
@@ -211,6 +231,20 @@ func (c *conn) takeMark(u *upstream) error {
 		}
 	}
 	return nil
+}
+
+// didNotRun knows the replies to commands that were refused without looking at
+// what has run before.
+func didNotRun(reply []byte) bool {
+	if len(reply) == 0 || reply[0] != wire.KindError {
+		return false
+	}
+	for _, code := range [...]engine.Code{engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped} {
+		if bytes.HasSuffix(reply, []byte("["+string(code)+"]\r\n")) {
+			return true
+		}
+	}
+	return false
 }
 
 // isNotLeader knows the reply of a node that does not lead.

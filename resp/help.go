@@ -165,6 +165,8 @@ func clusterHelp(x *call) error {
 		"    Return information about the cluster.",
 		"KEYSLOT <key>",
 		"    Return the hash slot for <key>.",
+		"LEADER [PUSH]",
+		"    Return id, host and port of the node that leads, and push them when they change.",
 		"MYID",
 		"    Return the node id.",
 		"NODES",

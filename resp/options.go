@@ -54,6 +54,8 @@ const (
 	MaxPushBytes = 8 << 20
 	// MaxLCSCells bounds the product of the lengths of LCS's strings.
 	MaxLCSCells = 16 << 20
+	// MaxErrorBytes bounds the text of a procedure's error; the rest is left out.
+	MaxErrorBytes = 4 << 10
 	// MaxFlushAtOnce is how many keys FLUSHDB and FLUSHALL remove in one
 	// transaction; more go in steps that others see.
 	MaxFlushAtOnce = 10_000

@@ -23,6 +23,7 @@ type op struct {
 	watched []watch
 
 	write bool // it may write
+	maybe bool // it was sent to a leader whose reply did not come, and may be sent again
 }
 
 // plan decides on one command: it is answered, queued for EXEC, put among ops

@@ -1,8 +1,12 @@
 package resp
 
 import (
+	"bytes"
+	"strconv"
+
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/resp/wire"
 )
 
 func procedureCommands() []command {
@@ -60,7 +64,7 @@ func (x *call) begin() (*proc.Call, error) {
 func callCmd(x *call) error {
 	p, err := x.begin()
 	if err != nil {
-		return x.alone(err)
+		return x.refused(err)
 	}
 	err = x.finish(p, x.args[2:])
 	p.End()
@@ -71,9 +75,15 @@ func callCmd(x *call) error {
 func callOnceCmd(x *call) error {
 	p, err := x.begin()
 	if err != nil {
-		return x.alone(err)
+		return x.refused(err)
 	}
-	err = x.finishOnce(p, x.args[1], x.args[3:])
+	if err = p.Arguments(x.args[3:]); err != nil {
+		err = x.refused(err)
+	} else if err = p.Once(x.args[1]); err != nil {
+		err = &callError{err: err, undone: true}
+	} else {
+		err = x.runCall(p)
+	}
 	p.End()
 	return err
 }
@@ -83,7 +93,7 @@ func callOnceCmd(x *call) error {
 func fcallCmd(x *call) error {
 	p, err := x.begin()
 	if err != nil {
-		return x.alone(err)
+		return x.refused(err)
 	}
 	if _, err = keyCount(x.args); err == nil {
 		if x.cmd.name == "fcall_ro" && !p.ReadOnly() {
@@ -113,33 +123,73 @@ func keyCount(args [][]byte) (int, error) {
 // finish runs p in the transaction of the command and writes its result.
 func (x *call) finish(p *proc.Call, args [][]byte) error {
 	if err := p.Arguments(args); err != nil {
-		return x.alone(err)
-	}
-	return x.runCall(p)
-}
-
-func (x *call) finishOnce(p *proc.Call, key []byte, args [][]byte) error {
-	if err := p.Arguments(args); err != nil {
-		return x.alone(err)
-	}
-	if err := p.Once(key); err != nil {
-		return x.alone(err)
+		return x.refused(err)
 	}
 	return x.runCall(p)
 }
 
 func (x *call) runCall(p *proc.Call) error {
-	if err := p.Run(x.tx.Engine()); err != nil {
-		return err
+	err := p.Run(x.tx.Engine())
+	if err == nil {
+		err = p.Write(x.out)
 	}
-	return p.Write(x.out)
+	if err == nil {
+		return nil
+	}
+	if engine.CodeOf(err) == engine.CodeNotLeader { // that is not a procedure's to say
+		err = engine.Errorf(engine.CodeProcedureFailed, "%w", err)
+	}
+	return &callError{err: err}
 }
 
-// alone marks an error of a call that has written nothing, so that within EXEC
-// the other commands stand.
-func (x *call) alone(err error) error {
-	if x.cmd.kind != kindCall || err == nil {
-		return err
+// refused is the error of a call that did not begin. To another node it says that
+// the programs may differ, which only that one can know; see ownFault.
+func (x *call) refused(err error) error {
+	e := &callError{err: err, undone: true}
+	if x.cl.node && !x.exec {
+		st := x.srv.opts.Cluster.State()
+		e.by = st.Self
 	}
-	return replyError(x.srv.replyText(err))
+	return e
+}
+
+// otherProgram is what the leader adds to the text of a call that it refused.
+func otherProgram(leader uint64) string {
+	return " (node " + strconv.FormatUint(leader, 10) + otherProgramTail
+}
+
+const otherProgramTail = " leads and runs another version of the program)"
+
+// ownFault takes what refused has added out of the leader's reply to a call if
+// this node's program would refuse it too: then it is the client's mistake.
+func (c *conn) ownFault(o *op, reply []byte) []byte {
+	if len(reply) == 0 || reply[0] != wire.KindError {
+		return reply
+	}
+	at := bytes.LastIndex(reply, []byte(" (node "))
+	tail := bytes.LastIndex(reply, []byte(otherProgramTail+" ["))
+	if at < 0 || tail < at {
+		return reply
+	}
+	code := bytes.TrimSuffix(reply[tail+len(otherProgramTail)+2:], []byte("]\r\n"))
+	if string(c.refusal(o)) != string(code) {
+		return reply
+	}
+	tail += len(otherProgramTail)
+	return append(reply[:at:at], reply[tail:]...)
+}
+
+// refusal returns the code with which this node's program would refuse a call.
+func (c *conn) refusal(o *op) engine.Code {
+	x := call{conn: c, cmd: o.cmd, args: o.args}
+	p, err := x.begin()
+	if err != nil {
+		return engine.CodeOf(err)
+	}
+	defer p.End()
+	first := 3 // FCALL and CALLONCE
+	if o.cmd.name == "call" {
+		first = 2
+	}
+	return engine.CodeOf(p.Arguments(o.args[first:]))
 }

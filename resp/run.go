@@ -172,7 +172,7 @@ func (c *conn) runOp(t *kv.Tx, i int) error {
 	start := len(c.out.Buf)
 	t.Select(o.db)
 	x := &c.x
-	x.conn, x.cmd, x.args, x.tx, x.db, x.out = c, o.cmd, o.args, t, o.db, &c.out
+	x.conn, x.cmd, x.args, x.tx, x.db, x.out, x.exec = c, o.cmd, o.args, t, o.db, &c.out, o.exec
 	var err error
 	if o.exec {
 		err = x.execQueue(o.queue, o.watched)
@@ -197,7 +197,11 @@ func (c *conn) failOps(err error) {
 	c.out.Buf = c.out.Buf[:r.outStart]
 	for i := r.from; i < r.at; i++ {
 		c.out.Raw(c.preOf(i))
-		if !c.ops[i].mute {
+		switch o := &c.ops[i]; {
+		case o.mute:
+		case o.maybe: // whatever err says, it may have run before
+			c.unknown(&c.out)
+		default:
 			c.fail(&c.out, len(c.out.Buf), err)
 		}
 	}

@@ -198,7 +198,7 @@ func (c *conn) tryExec(o op) error {
 	start, db, resp3 := len(c.out.Buf), c.db, c.out.RESP3
 	run := func(t *kv.Tx) error {
 		c.out.Buf, c.db, c.out.RESP3, c.flushed = c.out.Buf[:start], db, resp3, false
-		c.x = call{conn: c, cmd: o.cmd, args: o.args, tx: t, db: db, out: &c.out}
+		c.x = call{conn: c, cmd: o.cmd, args: o.args, tx: t, db: db, out: &c.out, exec: true}
 		err := c.x.execQueue(o.queue, o.watched)
 		if o.write && (c.track.noloop || c.cl.node) {
 			c.wrote(t.Now())
