@@ -47,6 +47,12 @@ bench-cluster: ## compare three nodes with three of etcd: load, growth, fail-ove
 	@mkdir -p bin
 	cd bench && go build -o ../bin/bench-cluster ./cluster && exec ../bin/bench-cluster $(ARGS)
 
+.PHONY: bench-voter
+bench-voter: ## compare procedures with Lua in redis-server and plpgsql in PostgreSQL (ARGS=-h for more)
+	ci/servers postgres
+	@mkdir -p bin
+	cd bench && go build -o ../bin/bench-voter ./voter && exec ../bin/bench-voter $(ARGS)
+
 .PHONY: bench-btree
 bench-btree: ## compare the B-tree with google/btree and tidwall/btree in one run (ARGS=-h for more)
 	cd bench && go run ./btree $(ARGS)
