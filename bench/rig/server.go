@@ -35,7 +35,10 @@ func Start(cmd *exec.Cmd, log string) (*Process, error) {
 		return nil, err
 	}
 	cmd.Stdout, cmd.Stderr = p.log, p.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	if err := cmd.Start(); err != nil {
 		p.log.Close()
 		return nil, err
@@ -196,17 +199,27 @@ func OutputLine(path string, args ...string) string {
 // built, and returns its path.
 func Build(dir string) (string, error) {
 	path := filepath.Join(dir, "skerry.bin")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./cmd/skerry")
+	return path, BuildProgram("./cmd/skerry", path)
+}
+
+// BuildProgram makes a program of this repository, whose package is given from
+// the repository's root, as the file path.
+func BuildProgram(pkg, path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
 	mod, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
-		return "", fmt.Errorf("find the repository (run this in bench/): %w", err)
+		return fmt.Errorf("find the repository (run this in bench/): %w", err)
 	}
 	cmd.Dir = filepath.Dir(filepath.Dir(strings.TrimSpace(string(mod)))) // the module above bench
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build skerry: %w\n%s", err, out)
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
 	}
-	return path, nil
+	return nil
 }
 
 // Need finds a program.
