@@ -46,6 +46,8 @@ var law = map[string]may{
 	"kv":   {code: "engine", tests: "engine/embedded"},
 
 	"proc": {code: "engine kv", tests: "engine/embedded"},
+	// what a program is for those who call it; its tests call a real server
+	"proc/typescript": {code: "proc", tests: "engine engine/embedded kv web"},
 
 	// the online backup
 	"archive": {code: "engine journal", tests: "engine/embedded journal/memfs"},

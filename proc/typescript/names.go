@@ -1,0 +1,111 @@
+package typescript
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/skerrydb/skerry/proc"
+)
+
+// namesOf gives each of schemas, which are sorted by name, a function name of
+// its own. A procedure whose name needs no change keeps it.
+func namesOf(schemas []proc.Schema) []string {
+	names := make([]string, len(schemas))
+	taken := map[string]bool{}
+	take := func(i int, name string) {
+		names[i] = name
+		taken[fold(name)] = true
+	}
+	for i, s := range schemas {
+		if camel(s.Name) == s.Name && !taken[fold(s.Name)] {
+			take(i, s.Name)
+		}
+	}
+	for i, s := range schemas {
+		if names[i] != "" {
+			continue
+		}
+		name := camel(s.Name)
+		for n := 2; taken[fold(name)]; n++ {
+			name = camel(s.Name) + strconv.Itoa(n)
+		}
+		take(i, name)
+	}
+	return names
+}
+
+// fold is what two names must not have in common: their types begin with it.
+func fold(name string) string { return pascal(name) }
+
+// camel makes an identifier of a name: words are what stands between other
+// characters than letters and digits.
+func camel(name string) string {
+	words := strings.FieldsFunc(strings.ToValidUTF8(name, ""), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	var b strings.Builder
+	for i, w := range words {
+		if i == 0 {
+			w = lowerFirst(w)
+		} else {
+			w = upperFirst(w)
+		}
+		b.WriteString(w)
+	}
+	s := b.String()
+	if first, _ := utf8.DecodeRuneInString(s); s == "" || unicode.IsDigit(first) {
+		s = "_" + s
+	}
+	if slices.Contains(reserved(), s) {
+		s += "_"
+	}
+	return s
+}
+
+// pascal is what the names of the types of a function begin with.
+func pascal(function string) string {
+	if function == "_" {
+		return function
+	}
+	return upperFirst(strings.TrimSuffix(function, "_"))
+}
+
+// lowerFirst lowers the first letter, and those of an abbreviation: HTTPGet is httpGet.
+func lowerFirst(w string) string {
+	runes := []rune(w)
+	for i, r := range runes {
+		if !unicode.IsUpper(r) || i > 0 && i+1 < len(runes) && unicode.IsLower(runes[i+1]) {
+			break
+		}
+		runes[i] = unicode.ToLower(r)
+	}
+	return string(runes)
+}
+
+func upperFirst(w string) string {
+	r, size := utf8.DecodeRuneInString(w)
+	return string(unicode.ToUpper(r)) + w[size:]
+}
+
+// reserved are words that a variable cannot have as its name in a module
+// (ECMA-262 section 12.7.2), and names that would change what an object is.
+func reserved() []string {
+	return []string{
+		"arguments", "async", "await", "break", "case", "catch", "class", "const", "constructor", "continue", "debugger",
+		"default", "delete", "do", "else", "enum", "eval", "export", "extends", "false", "finally", "for", "function",
+		"hasOwnProperty", "if", "implements", "import", "in", "instanceof", "interface", "let", "new", "null", "package",
+		"private", "protected", "public", "return", "static", "super", "switch", "then", "this", "throw", "toJSON",
+		"toLocaleString", "toString", "true", "try", "typeof", "undefined", "valueOf", "var", "void", "while", "with", "yield",
+	}
+}
+
+// identifier reports whether a property can stand without quotes.
+func identifier(name string) bool {
+	for i, r := range name {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_' || r == '$' || i > 0 && r >= '0' && r <= '9') {
+			return false
+		}
+	}
+	return name != ""
+}
