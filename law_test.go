@@ -63,6 +63,12 @@ var law = map[string]may{
 		tests: "engine/embedded github.com/redis/...",
 	},
 
+	// what programs link that call a server; its tests call a real one
+	"client": {
+		code:  "resp/wire",
+		tests: ". engine engine/embedded kv proc github.com/redis/...",
+	},
+
 	// assembly
 	".": {code: "engine feed kv proc web resp", tests: "engine/embedded"},
 	"cli": {

@@ -1,0 +1,254 @@
+package client
+
+import (
+	"math"
+	"reflect"
+	"strconv"
+	"time"
+)
+
+// bulkHead is the most bytes around an argument: $, its length, two line ends.
+const bulkHead = 1 + 10 + 2 + 2
+
+// JSON makes an argument of v as encoding/json writes it. A single argument that
+// is an object stands for all arguments of a procedure, by name. What is wrong
+// with v is an error of the call.
+func JSON(v any) Arg { return jsonArg(v) }
+
+// Arg is an argument that is ready to be sent.
+type Arg struct {
+	text []byte
+	err  error
+}
+
+// argSize returns how many bytes a needs at most, or that it is no plain kind. It
+// must not let a escape, so it calls no method of it.
+func argSize(a any) (size int, plain bool) {
+	switch v := a.(type) {
+	case string:
+		return len(v), true
+	case []byte:
+		return len(v), true
+	case int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, bool, nil,
+		*int, *int8, *int16, *int32, *int64, *uint, *uint8, *uint16, *uint32, *uint64, *bool:
+		return 20, true
+	case float32, float64, *float32, *float64:
+		return 32, true
+	case time.Time, *time.Time, time.Duration:
+		return 40, true
+	case *string:
+		if v != nil {
+			return len(*v), true
+		}
+		return 0, true
+	case *[]byte:
+		if v != nil {
+			return len(*v), true
+		}
+		return 0, true
+	case Arg:
+		return len(v.text), v.err == nil
+	}
+	return 0, false
+}
+
+// appendArg appends a plain argument as a bulk string.
+func appendArg(b []byte, a any) []byte {
+	switch v := a.(type) {
+	case string:
+		return appendBulk(b, v)
+	case []byte:
+		return appendBulk(b, v)
+	case int:
+		return appendInt(b, int64(v))
+	case int64:
+		return appendInt(b, v)
+	case int32:
+		return appendInt(b, int64(v))
+	case int16:
+		return appendInt(b, int64(v))
+	case int8:
+		return appendInt(b, int64(v))
+	case uint:
+		return appendUint(b, uint64(v))
+	case uint64:
+		return appendUint(b, v)
+	case uint32:
+		return appendUint(b, uint64(v))
+	case uint16:
+		return appendUint(b, uint64(v))
+	case uint8:
+		return appendUint(b, uint64(v))
+	case float64:
+		return appendFloat(b, v, 64)
+	case float32:
+		return appendFloat(b, float64(v), 32)
+	case bool:
+		return appendBool(b, v)
+	case time.Time:
+		return appendTime(b, v)
+	case time.Duration:
+		return appendInt(b, int64(v))
+	case Arg:
+		return appendBulk(b, v.text)
+	}
+	return appendPointer(b, a)
+}
+
+// appendPointer appends what a plain pointer points to, or nothing for nil.
+func appendPointer(b []byte, a any) []byte {
+	switch v := a.(type) {
+	case *string:
+		if v != nil {
+			return appendBulk(b, *v)
+		}
+	case *[]byte:
+		if v != nil {
+			return appendBulk(b, *v)
+		}
+	case *int:
+		if v != nil {
+			return appendInt(b, int64(*v))
+		}
+	case *int64:
+		if v != nil {
+			return appendInt(b, *v)
+		}
+	case *int32:
+		if v != nil {
+			return appendInt(b, int64(*v))
+		}
+	case *int16:
+		if v != nil {
+			return appendInt(b, int64(*v))
+		}
+	case *int8:
+		if v != nil {
+			return appendInt(b, int64(*v))
+		}
+	case *float64:
+		if v != nil {
+			return appendFloat(b, *v, 64)
+		}
+	case *float32:
+		if v != nil {
+			return appendFloat(b, float64(*v), 32)
+		}
+	case *bool:
+		if v != nil {
+			return appendBool(b, *v)
+		}
+	case *time.Time:
+		if v != nil {
+			return appendTime(b, *v)
+		}
+	default:
+		return appendUintPointer(b, a)
+	}
+	return append(b, "$0\r\n\r\n"...)
+}
+
+func appendUintPointer(b []byte, a any) []byte {
+	switch v := a.(type) {
+	case *uint:
+		if v != nil {
+			return appendUint(b, uint64(*v))
+		}
+	case *uint64:
+		if v != nil {
+			return appendUint(b, *v)
+		}
+	case *uint32:
+		if v != nil {
+			return appendUint(b, uint64(*v))
+		}
+	case *uint16:
+		if v != nil {
+			return appendUint(b, uint64(*v))
+		}
+	case *uint8:
+		if v != nil {
+			return appendUint(b, uint64(*v))
+		}
+	}
+	return append(b, "$0\r\n\r\n"...)
+}
+
+// appendHead appends the line that begins an array or a bulk string.
+func appendHead(b []byte, kind byte, n int) []byte {
+	if uint(n) < 10 {
+		return append(b, kind, '0'+byte(n), '\r', '\n')
+	}
+	if uint(n) < 100 {
+		return append(b, kind, '0'+byte(n/10), '0'+byte(n%10), '\r', '\n')
+	}
+	b = strconv.AppendInt(append(b, kind), int64(n), 10)
+	return append(b, '\r', '\n')
+}
+
+func appendBulk[T string | []byte](b []byte, s T) []byte {
+	b = appendHead(b, '$', len(s))
+	b = append(b, s...)
+	return append(b, '\r', '\n')
+}
+
+func appendInt(b []byte, n int64) []byte {
+	if n >= 0 {
+		return appendUint(b, uint64(n))
+	}
+	var tmp [20]byte
+	return appendBulk(b, strconv.AppendInt(tmp[:0], n, 10))
+}
+
+// appendUint appends a number, without a copy: its length is known before.
+func appendUint(b []byte, n uint64) []byte {
+	b = appendHead(b, '$', digits(n))
+	b = strconv.AppendUint(b, n, 10)
+	return append(b, '\r', '\n')
+}
+
+func digits(n uint64) int {
+	d := 1
+	for ; n >= 10000; n /= 10000 {
+		d += 4
+	}
+	for ; n >= 10; n /= 10 {
+		d++
+	}
+	return d
+}
+
+// appendFloat appends a number so that it can be read back exactly; infinities
+// and NaN as inf, -inf and nan.
+func appendFloat(b []byte, f float64, bits int) []byte {
+	switch {
+	case math.IsInf(f, 1):
+		return appendBulk(b, "inf")
+	case math.IsInf(f, -1):
+		return appendBulk(b, "-inf")
+	case math.IsNaN(f):
+		return appendBulk(b, "nan")
+	}
+	var tmp [32]byte
+	return appendBulk(b, strconv.AppendFloat(tmp[:0], f, 'g', -1, bits))
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return appendBulk(b, "true")
+	}
+	return appendBulk(b, "false")
+}
+
+func appendTime(b []byte, t time.Time) []byte {
+	var tmp [40]byte
+	return appendBulk(b, t.UTC().AppendFormat(tmp[:0], time.RFC3339Nano))
+}
+
+// argError says what is wrong with argument i.
+func argError(i int, a any) error {
+	if v, ok := a.(Arg); ok && v.err != nil {
+		return errorf(CodeInvalid, "argument %d cannot be written as JSON: %w", i+1, v.err)
+	}
+	return errorf(CodeInvalid, "argument %d is a %s, which cannot be sent; client.JSON makes an argument of anything that encoding/json can write", i+1, reflect.TypeOf(a).String())
+}

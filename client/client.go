@@ -1,0 +1,348 @@
+package client
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// Client calls procedures and commands of a server or a cluster. It is safe for
+// concurrent use.
+type Client struct {
+	o       Options
+	base    time.Time // when it was opened; times are counted from here
+	bufs    wire.Buffers
+	waiters sync.Pool
+	places  places
+	herald  herald
+	closing chan struct{} // closed by Close
+	links   sync.WaitGroup
+	others  sync.WaitGroup // herald and sweeper
+	asleep  atomic.Bool    // the sweeper waits for roused
+	roused  chan struct{}
+	turn    atomic.Uint32 // chooses among nodes for reads
+
+	route atomic.Pointer[node]    // where writes go
+	nodes atomic.Pointer[[]*node] // replaced under mu, never changed
+
+	mu     sync.Mutex // guards the fields below, and which nodes there are
+	leader *node      // who leads, as was last heard; nil: not known
+	last   error      // why a connection could not be made or ended
+	asked  int64      // when the nodes were last asked who leads
+	shut   bool
+
+	delayedMu sync.Mutex // guards delayed
+	delayed   []delayed
+}
+
+// delayed is a call that is sent again at a time.
+type delayed struct {
+	s  slot
+	at int64
+}
+
+// Open returns a Client and begins to connect in the background: whether the
+// servers can be reached, calls tell, or Ping. The error is ErrInvalid and names
+// the option that cannot be.
+func Open(o Options) (*Client, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{o: o, base: time.Now(), closing: make(chan struct{}), roused: make(chan struct{}, 1)}
+	c.places.max = int64(o.MaxInFlight)
+	c.herald.wake = make(chan struct{}, 1)
+	c.nodes.Store(&[]*node{})
+	c.mu.Lock()
+	for _, a := range o.Addrs {
+		if c.byAddr(a) == nil {
+			c.addNode(a).given = true
+		}
+	}
+	c.route.Store((*c.nodes.Load())[0])
+	c.mu.Unlock()
+	c.others.Go(func() { c.herald.run(c.closing) })
+	c.others.Go(c.sweep)
+	return c, nil
+}
+
+// Close ends all calls: those that were sent with an error that is both
+// ErrOutcomeUnknown and ErrClosed, the others with ErrClosed. It waits for their
+// callbacks, unless it is called in one. It may be called again.
+func (c *Client) Close() {
+	inside := c.inCallback()
+	c.mu.Lock()
+	first := !c.shut
+	c.shut = true
+	c.mu.Unlock()
+	if first {
+		close(c.closing)
+		for _, n := range *c.nodes.Load() {
+			for _, l := range n.links {
+				l.close()
+			}
+		}
+		c.endDelayed()
+	}
+	if !inside {
+		c.links.Wait()
+		c.others.Wait()
+	}
+}
+
+// addNode makes a node known and starts its links. Under mu.
+func (c *Client) addNode(addr string) *node {
+	n := newNode(c, addr)
+	old := *c.nodes.Load()
+	next := append(old[:len(old):len(old)], n)
+	c.nodes.Store(&next)
+	if !c.shut {
+		for _, l := range n.links {
+			c.links.Go(l.run)
+		}
+	}
+	return n
+}
+
+// byAddr finds a node by an address that it is dialled at, or tells. Under mu.
+func (c *Client) byAddr(addr string) *node {
+	for _, n := range *c.nodes.Load() {
+		if n.addr == addr || n.told == addr {
+			return n
+		}
+	}
+	return nil
+}
+
+// target returns the link for a call.
+func (c *Client) target(flags uint8) *link {
+	n := c.route.Load()
+	if flags&followed != 0 && c.o.ReadFrom != ReadLeader {
+		n = c.reader(n)
+	}
+	return n.link()
+}
+
+// reader returns the node for a call that only reads.
+func (c *Client) reader(leader *node) *node {
+	list := *c.nodes.Load()
+	first := int(c.turn.Add(1))
+	for i := range list {
+		n := list[(first+i)%len(list)]
+		if n.up() && (n != leader || c.o.ReadFrom == ReadAny) {
+			return n
+		}
+	}
+	return leader
+}
+
+// choose decides where writes go: to the leader if there is a connection, else
+// where they went, else to any node that has one. Under mu.
+func (c *Client) choose() {
+	now := c.route.Load()
+	if c.leader != nil && c.leader.up() {
+		c.route.Store(c.leader)
+		return
+	}
+	if now.up() {
+		return
+	}
+	for _, n := range *c.nodes.Load() {
+		if n.up() {
+			c.route.Store(n)
+			return
+		}
+	}
+}
+
+// connected is told when a link has a connection.
+func (c *Client) connected(l *link, g *greeting) {
+	c.mu.Lock()
+	c.learn(l.node, g)
+	c.choose()
+	c.mu.Unlock()
+	c.rescue()
+}
+
+// disconnected is told when a link has lost its connection, or could make none.
+// Its calls are ended, or sent elsewhere.
+func (c *Client) disconnected(l *link, cause error) {
+	sent, unsent := l.broken()
+	c.mu.Lock()
+	c.last = cause
+	c.choose()
+	up := c.route.Load().up()
+	c.mu.Unlock()
+	select {
+	case <-c.closing:
+		cause = ErrClosed
+	default:
+	}
+	var list []slot
+	for i := range sent {
+		s := &sent[i]
+		switch {
+		case cause != ErrClosed && s.again():
+			list = append(list, *s)
+		case s.flags&(void|dropped) != 0:
+			c.places.free(1)
+		default:
+			c.places.free(1)
+			c.herald.tell(*s, unknown(cause, l.node.addr))
+		}
+	}
+	list = append(list, unsent...)
+	if refused(cause) && !up {
+		for i := range list {
+			c.places.free(1)
+			c.herald.tell(list[i], cause)
+		}
+		return
+	}
+	c.move(list)
+}
+
+// refused reports whether a server was reached that will not have us.
+func refused(err error) bool {
+	e, ok := err.(*Error)
+	return ok && e.Kind != "" && e.Code == "unauthenticated"
+}
+
+// move puts calls that are in no queue into one.
+func (c *Client) move(list []slot) {
+	live := list[:0]
+	for _, s := range list {
+		if s.flags&(void|dropped) != 0 || s.w != nil && s.w.state.Load() != pending {
+			c.places.free(1)
+			continue
+		}
+		live = append(live, s)
+	}
+	for len(live) > 0 {
+		select {
+		case <-c.closing:
+			for _, s := range live {
+				c.places.free(1)
+				c.herald.tell(s, ErrClosed)
+			}
+			return
+		default:
+		}
+		if c.target(0).adopt(live) {
+			return
+		}
+	}
+}
+
+// rescue moves calls away from links without a connection while another node has one.
+func (c *Client) rescue() {
+	if !c.route.Load().up() {
+		return
+	}
+	for _, n := range *c.nodes.Load() {
+		for _, l := range n.links {
+			if list := l.strand(); len(list) > 0 {
+				c.move(list)
+			}
+		}
+	}
+}
+
+// later sends a call again that another node, or the same one soon, will carry
+// out, and reports whether there is time for that. Its slot is in no queue.
+func (c *Client) later(l *link, s *slot, e *Error, now int64) bool {
+	at := now + int64(c.retryPause(s.tries))
+	if s.deadline != 0 && at >= s.deadline || s.tries == 255 {
+		return false
+	}
+	s.tries++
+	if s.w != nil {
+		s.w.place.Store(nil)
+	}
+	c.places.used.Add(1)
+	c.delayedMu.Lock()
+	select {
+	case <-c.closing:
+		c.delayedMu.Unlock()
+		c.places.free(1)
+		return false
+	default:
+	}
+	c.delayed = append(c.delayed, delayed{*s, at})
+	c.delayedMu.Unlock()
+	c.whoLeads(now)
+	return true
+}
+
+// endDelayed ends what waits to be sent again.
+func (c *Client) endDelayed() {
+	c.delayedMu.Lock()
+	list := c.delayed
+	c.delayed = nil
+	c.delayedMu.Unlock()
+	for i := range list {
+		c.places.free(1)
+		c.herald.tell(list[i].s, ErrClosed)
+	}
+}
+
+// unavailable is how a call ends that found no node.
+func (c *Client) unavailable(cause error) error {
+	c.mu.Lock()
+	last := c.last
+	c.mu.Unlock()
+	if last == nil {
+		last = cause
+	}
+	return errorf(CodeUnavailable, "no node could be reached in time; nothing was sent: %w", last)
+}
+
+// whoLeads asks all nodes who leads, if that was not done just now.
+func (c *Client) whoLeads(now int64) {
+	c.mu.Lock()
+	ask := now-c.asked > int64(50*time.Millisecond)
+	if ask {
+		c.asked = now
+	}
+	c.mu.Unlock()
+	if !ask {
+		return
+	}
+	for _, n := range *c.nodes.Load() {
+		l := n.links[0]
+		if !l.up.Load() {
+			continue
+		}
+		r := request{verb: verbDo, flags: readsOnly, start: now, deadline: now + int64(time.Second), size: 64}
+		r.done = func(res Result, err error) {
+			if err != nil {
+				return
+			}
+			text, _ := res.Bytes()
+			c.mu.Lock()
+			c.learn(n, &greeting{nodes: text})
+			c.choose()
+			c.mu.Unlock()
+		}
+		c.places.used.Add(1)
+		if !l.add(&r, []any{"CLUSTER", "NODES"}) {
+			c.places.free(1)
+		}
+	}
+}
+
+// connectContext ends when the client is closed, or after DialTimeout.
+func (c *Client) connectContext() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.o.DialTimeout)
+	go func() {
+		select {
+		case <-c.closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}

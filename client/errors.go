@@ -1,0 +1,159 @@
+package client
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// Codes of failures that the client itself finds. Errors of the server have the
+// codes of its own catalog, and those that a procedure chose.
+const (
+	CodeClosed          = "client_closed"
+	CodeOutcomeUnknown  = "outcome_unknown"
+	CodeTooManyInFlight = "too_many_in_flight"
+	CodeUnavailable     = "unavailable"
+	CodeTimeout         = "timeout"
+	CodeCancelled       = "cancelled"
+	CodeInvalid         = "invalid"
+	CodeLimit           = "limit"
+	CodeInCallback      = "in_callback"
+	CodeNotLeader       = "not_leader"
+	CodeWrongType       = "wrong_type"
+)
+
+// Error is a failed call. Two Errors match under errors.Is when their codes are
+// equal, so the sentinels below work for any message.
+type Error struct {
+	Code string // stable: of the catalog, of the procedure, or one of the above
+	Kind string // the first word of a server's error, for example ERR; "" is the client's own
+	Msg  string // for people, without kind and code
+	Node string // the address of the node that said it, or that was asked; or ""
+	Err  error  // cause for errors.Is and errors.As, or nil; its text is in Msg
+}
+
+// Sentinels for errors.Is.
+var (
+	// ErrOutcomeUnknown: the call was sent, and may or may not have been carried out.
+	ErrOutcomeUnknown = &Error{Code: CodeOutcomeUnknown, Msg: "outcome unknown"}
+	// ErrClosed: the client was closed. A call that was sent before is ErrOutcomeUnknown too.
+	ErrClosed = &Error{Code: CodeClosed, Msg: "the client is closed"}
+	// ErrTooManyInFlight: there are Options.MaxInFlight calls; nothing was sent.
+	ErrTooManyInFlight = &Error{Code: CodeTooManyInFlight, Msg: "too many calls are in flight"}
+	// ErrUnavailable: no node could be reached in time; nothing was sent.
+	ErrUnavailable = &Error{Code: CodeUnavailable, Msg: "no node can be reached"}
+	// ErrTimeout: the time of the call was over; nothing was changed.
+	ErrTimeout = &Error{Code: CodeTimeout, Msg: "the time is over"}
+	// ErrCancelled: the context of the call was cancelled; nothing was changed.
+	ErrCancelled = &Error{Code: CodeCancelled, Msg: "the call was cancelled"}
+	// ErrInvalid: an argument, an option or an URL is malformed.
+	ErrInvalid = &Error{Code: CodeInvalid, Msg: "invalid argument"}
+	// ErrLimit: a command or a reply is over a limit.
+	ErrLimit = &Error{Code: CodeLimit, Msg: "over a limit"}
+	// ErrInCallback: a blocking call was made in a callback, where it could wait for itself.
+	ErrInCallback = &Error{Code: CodeInCallback, Msg: "a blocking call in a callback would wait for itself"}
+	// ErrWrongType: a result is not of the kind that was asked for.
+	ErrWrongType = &Error{Code: CodeWrongType, Msg: "the result is of another type"}
+)
+
+// Error returns kind, message and code, as the server writes them.
+func (e *Error) Error() string {
+	s := e.Msg
+	if e.Kind != "" {
+		s = e.Kind + " " + s
+	}
+	if e.Code != "" {
+		s += " [" + e.Code + "]"
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is reports whether target is an Error of the same code.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}
+
+// errorf makes an Error; an error wrapped with %w becomes its cause.
+func errorf(code, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Code: code, Msg: err.Error(), Err: errors.Unwrap(err)}
+}
+
+// kinds are the codes of errors that carry none, by their first word: those of
+// Redis, and of servers that refuse before they know who asks.
+func kindCode(kind string) string {
+	switch kind {
+	case "NOAUTH", "WRONGPASS":
+		return "unauthenticated"
+	case "NOPERM":
+		return "forbidden"
+	case "WRONGTYPE":
+		return CodeWrongType
+	case "OOM":
+		return "memory_full"
+	case "READONLY":
+		return "read_only"
+	case "BUSY", "LOADING", "MASTERDOWN", "TRYAGAIN":
+		return "busy"
+	case "MISCONF":
+		return "stopped"
+	case "CLUSTERDOWN":
+		return CodeNotLeader
+	case "MOVED", "ASK":
+		return "moved"
+	case "EXECABORT":
+		return "aborted"
+	}
+	return "error"
+}
+
+// replyError makes an Error of the text of an error reply.
+func replyError(text []byte, node string) *Error {
+	e := &Error{Node: node}
+	text = bytes.TrimRight(text, "\r\n")
+	if word, rest, ok := bytes.Cut(text, []byte(" ")); ok && isKind(word) {
+		e.Kind, text = string(word), rest
+	}
+	if n := len(text); n > 2 && text[n-1] == ']' {
+		if i := bytes.LastIndexByte(text, '['); i >= 0 && i < n-2 && isCode(text[i+1:n-1]) {
+			e.Code = string(text[i+1 : n-1])
+			text = bytes.TrimRight(text[:i], " ")
+		}
+	}
+	if e.Code == "" {
+		e.Code = kindCode(e.Kind)
+	}
+	e.Msg = string(text)
+	return e
+}
+
+// isKind reports whether a word is in capitals, as the kind of an error is.
+func isKind(word []byte) bool {
+	for _, c := range word {
+		if c < 'A' || c > 'Z' {
+			return false
+		}
+	}
+	return len(word) > 0
+}
+
+// isCode reports whether text can be a code: no spaces nor brackets.
+func isCode(text []byte) bool {
+	for _, c := range text {
+		if c <= ' ' || c == '[' || c == ']' || c > '~' {
+			return false
+		}
+	}
+	return len(text) <= 64
+}
+
+// saysNotLeader reports whether an error reply means that nothing was done and
+// that another node, or the same one later, will do it.
+func saysNotLeader(text []byte) bool {
+	return bytes.HasSuffix(text, []byte("[not_leader]")) ||
+		bytes.HasPrefix(text, []byte("CLUSTERDOWN ")) || bytes.HasPrefix(text, []byte("MOVED "))
+}

@@ -1,0 +1,97 @@
+package client
+
+import (
+	"bytes"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// learn takes what n said of the nodes of its cluster: each line of CLUSTER NODES
+// is id, host:port@bus, flags, and more. Under mu.
+func (c *Client) learn(n *node, g *greeting) {
+	var leader *node
+	leaders := 0
+	for line := range bytes.Lines(g.nodes) {
+		f := bytes.Fields(line)
+		if len(f) < 3 {
+			continue
+		}
+		flags := string(f[2])
+		where, _, _ := strings.Cut(string(f[1]), "@")
+		at, ok := told(where)
+		peer := c.byAddr(at)
+		if strings.Contains(flags, "myself") {
+			peer = n
+			if ok {
+				n.told = at
+			}
+		}
+		if peer == nil && ok && len(*c.nodes.Load()) < MaxAddrs {
+			peer = c.addNode(at)
+		}
+		if strings.Contains(flags, "master") {
+			leader = peer
+			leaders++
+		}
+	}
+	if leaders == 1 && leader != nil {
+		c.leader = leader
+	}
+}
+
+// told reads an address as Redis writes it: the last colon stands before the port.
+func told(s string) (string, bool) {
+	i := strings.LastIndexByte(s, ':')
+	if i <= 0 {
+		return "", false
+	}
+	if n, ok := number(s[i+1:]); !ok || n < 1 || n > 65535 {
+		return "", false
+	}
+	return net.JoinHostPort(strings.Trim(s[:i], "[]"), s[i+1:]), true
+}
+
+// push takes what a server said out of turn.
+func (l *link) push(raw []byte) {
+	it, rest, ok := wire.Cut(raw)
+	if !ok || it.Len == 0 {
+		return
+	}
+	name, rest, _ := wire.Cut(rest)
+	switch string(name.Str) {
+	case "leader":
+		l.pushLeader(rest)
+	}
+}
+
+// pushLeader takes id, host and port of the node that leads now.
+func (l *link) pushLeader(b []byte) {
+	_, b, _ = wire.Cut(b)
+	host, b, ok := wire.Cut(b)
+	if !ok || len(host.Str) == 0 {
+		return
+	}
+	port, _, ok := wire.Cut(b)
+	p := string(port.Str)
+	if port.Kind == wire.KindInt {
+		p = strconv.FormatInt(port.Int, 10)
+	}
+	at, good := told(string(host.Str) + ":" + p)
+	if !ok || !good {
+		return
+	}
+	c := l.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.byAddr(at)
+	if n == nil && len(*c.nodes.Load()) < MaxAddrs {
+		n = c.addNode(at)
+	}
+	if n != nil {
+		c.leader = n
+		c.choose()
+	}
+}

@@ -1,0 +1,352 @@
+package client
+
+import (
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// batch is how many replies are completed under one lock.
+const batch = 128
+
+// link is one of the connections to a node, with the calls that use it. It stays
+// when the connection breaks: what was not sent waits for the next one, or moves
+// to another link.
+type link struct {
+	c     *Client
+	node  *node
+	done  chan struct{} // closed when the link is
+	wake  chan struct{} // gets a signal when an idle writer has something to write
+	up    atomic.Bool   // there is a connection, greeted
+	heard atomic.Int64  // when something was last received, in the client's time
+	calls callbacks
+
+	mu       sync.Mutex // guards the fields below
+	q        queue
+	idle     bool // the writer waits for wake
+	closed   bool // nothing is added any more
+	nc       net.Conn
+	tracks   bool  // the connection has CLIENT TRACKING on
+	earliest int64 // no deadline is before this
+	// The batch that is being written: its first call, and how many bytes of it
+	// the socket has taken.
+	from    uint64
+	written int
+	held    []segment
+
+	// of the reading goroutine
+	raws  [batch][]byte
+	slots [batch]slot
+}
+
+// add puts a call behind the others, or reports false if the link is closed.
+func (l *link) add(r *request, args []any) bool {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return false
+	}
+	c := l.q.room(r.size)
+	off := len(c.buf)
+	c.buf = r.append(c.buf, args)
+	s := l.q.add(c, off)
+	s.done, s.w, s.proc = r.done, r.w, l.node.procedure(r.name)
+	s.start, s.deadline, s.flags, s.tries = r.start, r.deadline, r.flags, 0
+	if r.deadline != 0 && r.deadline < l.earliest {
+		l.earliest = r.deadline
+	}
+	if r.w != nil {
+		r.w.seq = l.q.tail - 1
+		r.w.place.Store(l)
+	}
+	wake := l.idle
+	l.idle = false
+	l.mu.Unlock()
+	if wake {
+		l.signal()
+	}
+	return true
+}
+
+// adopt puts calls behind the others that were in flight elsewhere. It reports
+// false if the link is closed.
+func (l *link) adopt(list []slot) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	for i := range list {
+		from := &list[i]
+		c := l.q.room(int(from.n))
+		off := len(c.buf)
+		c.buf = append(c.buf, from.request()...)
+		s := l.q.add(c, off)
+		chunk, off32, n := s.chunk, s.off, s.n
+		*s = *from
+		s.chunk, s.off, s.n = chunk, off32, n
+		if s.proc != nil {
+			s.proc = l.node.procedure(s.proc.name)
+		}
+		if s.deadline != 0 {
+			l.earliest = min(l.earliest, s.deadline)
+		}
+		if s.w != nil {
+			s.w.seq = l.q.tail - 1
+			s.w.place.Store(l)
+		}
+	}
+	if l.idle {
+		l.idle = false
+		l.signal()
+	}
+	return true
+}
+
+// signal wakes the writer. It never waits.
+func (l *link) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write hands what is added to the socket until stop is closed or the socket
+// fails; then it closes the connection, which the reader notices.
+func (l *link) write(nc net.Conn, stop <-chan struct{}) {
+	for {
+		runtime.Gosched() // who is about to add more does so now
+		l.mu.Lock()
+		l.from, l.written = l.q.handed, 0
+		l.held = l.q.gather(l.held[:0])
+		if len(l.held) == 0 {
+			l.idle = true
+			l.mu.Unlock()
+			select {
+			case <-l.wake:
+				continue
+			case <-stop:
+				return
+			}
+		}
+		segs := l.held
+		l.mu.Unlock()
+		n, err := writeAll(nc, segs)
+		l.node.bytesOut.Add(uint64(n))
+		l.mu.Lock()
+		if err != nil {
+			l.written = n
+			l.mu.Unlock()
+			nc.Close()
+			return
+		}
+		l.q.release(segs)
+		l.held = l.held[:0]
+		l.from = l.q.handed
+		l.mu.Unlock()
+	}
+}
+
+func writeAll(nc net.Conn, segs []segment) (total int, err error) {
+	for _, s := range segs {
+		n, err := nc.Write(s.chunk.buf[s.from:s.to])
+		total += n
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// read completes calls with the replies that arrive until the connection fails,
+// and returns why.
+func (l *link) read(r *wire.Replies) error {
+	for {
+		n, push, err := l.nextReplies(r)
+		if n > 0 {
+			if e := l.complete(l.raws[:n]); e != nil {
+				return e
+			}
+		}
+		if push != nil {
+			l.push(push)
+		}
+		switch {
+		case err != nil:
+			l.unread(err)
+			return err
+		case n > 0 || push != nil:
+			continue
+		}
+		if err := r.Fill(); err != nil {
+			return err
+		}
+		l.heard.Store(l.c.now())
+	}
+}
+
+// nextReplies collects the replies that have arrived, up to a push.
+func (l *link) nextReplies(r *wire.Replies) (n int, push []byte, err error) {
+	for n < batch {
+		raw, ok, err := r.NextRaw()
+		if err != nil || !ok {
+			return n, nil, err
+		}
+		if raw[0] == wire.KindPush {
+			return n, raw, nil
+		}
+		l.raws[n] = raw
+		n++
+	}
+	return n, nil, nil
+}
+
+// complete ends the oldest calls with their replies, in order.
+func (l *link) complete(raws [][]byte) error {
+	l.mu.Lock()
+	freed, err := l.match(raws)
+	l.mu.Unlock()
+	l.c.places.free(freed)
+	if err != nil {
+		return err
+	}
+	now := l.c.now()
+	in := 0
+	l.calls.begin()
+	for i, raw := range raws {
+		s := &l.slots[i]
+		in += len(raw)
+		if s.flags&(void|dropped) == 0 {
+			l.finish(s, raw, now)
+		} else if s.proc != nil {
+			s.proc.observe(now-s.start, false)
+		}
+	}
+	l.calls.end()
+	clear(l.slots[:len(raws)])
+	l.node.bytesIn.Add(uint64(in))
+	return nil
+}
+
+// match takes the slot of each reply out of the queue into l.slots. It returns
+// how many places became free.
+func (l *link) match(raws [][]byte) (freed int, _ error) {
+	q := &l.q
+	for i, raw := range raws {
+		for q.head != q.handed && q.at(q.head).flags&void != 0 {
+			q.pop(&l.slots[i])
+			freed++
+		}
+		if q.head == q.handed {
+			return freed, errorf(CodeInvalid, "%s sent a reply to nothing", l.node.addr)
+		}
+		s := q.at(q.head)
+		if s.flags&twofold != 0 {
+			s.flags &^= twofold
+			if raw[0] == wire.KindError {
+				s.flags |= uncached
+			}
+			l.slots[i] = slot{flags: void}
+			continue
+		}
+		var keep *chunk
+		if raw[0] == wire.KindError && saysNotLeader(raw[:len(raw)-2]) {
+			keep = &chunk{buf: append([]byte(nil), s.request()...)}
+		}
+		q.pop(&l.slots[i])
+		if keep != nil {
+			l.slots[i].chunk, l.slots[i].off = keep, 0
+		}
+		freed++
+	}
+	return freed, nil
+}
+
+// finish ends one call with its reply.
+func (l *link) finish(s *slot, raw []byte, now int64) {
+	bad := raw[0] == wire.KindError || raw[0] == wire.KindBlobError
+	if s.proc != nil {
+		s.proc.observe(now-s.start, bad)
+	}
+	if !bad {
+		if s.w == nil {
+			if s.done != nil {
+				s.done(Result{raw}, nil)
+			}
+		} else if s.w.take() {
+			s.w.end(Result{raw}, nil)
+		}
+		return
+	}
+	it, _ := Result{raw}.item()
+	e := replyError(it.Str, l.node.addr)
+	if (e.Code == CodeNotLeader || e.Kind == "MOVED") && l.c.later(l, s, e, now) {
+		return
+	}
+	s.end(Result{}, e)
+}
+
+// end ends a call that is in no queue any more, unless somebody else has.
+func (s *slot) end(res Result, err error) {
+	switch {
+	case s.w != nil:
+		if s.w.take() {
+			s.w.end(res, err)
+		}
+	case s.done != nil:
+		s.done(res, err)
+	}
+}
+
+// unread tells the oldest call that its reply was over the limit, if that is why
+// the connection ends.
+func (l *link) unread(err error) {
+	l.mu.Lock()
+	var s slot
+	found := false
+	for !found && l.q.head != l.q.handed {
+		l.q.pop(&s)
+		found = s.flags&void == 0
+		l.c.places.free(1)
+	}
+	l.mu.Unlock()
+	if found && s.flags&dropped == 0 {
+		e := errorf(CodeLimit, "%s sent a reply that cannot be read: %w", l.node.addr, err)
+		l.c.herald.tell(s, e)
+	}
+}
+
+// broken empties the queue after the connection is closed and the writer has
+// ended: sent are the calls that may have reached the server, unsent the others.
+func (l *link) broken() (sent, unsent []slot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	from, handed, written := l.from, l.q.handed, l.written
+	head := l.q.head
+	l.held, l.idle = nil, false
+	list := l.q.drain()
+	for i := range list {
+		seq := head + uint64(i)
+		s := &list[i]
+		if s.w != nil {
+			s.w.place.Store(nil)
+		}
+		if seq < from {
+			sent = append(sent, *s)
+			continue
+		}
+		if seq < handed && s.flags&void == 0 {
+			written -= int(s.n)
+			if written >= 0 {
+				sent = append(sent, *s)
+				continue
+			}
+		}
+		unsent = append(unsent, *s)
+	}
+	l.from = l.q.tail
+	return sent, unsent
+}

@@ -1,0 +1,82 @@
+package client
+
+import (
+	"maps"
+	"sync/atomic"
+)
+
+// node is one server, by the address at which it is dialled.
+type node struct {
+	addr  string
+	told  string // the address that it tells, or ""; guarded by the client's mu
+	given bool   // by Options; the others were learned
+	links []*link
+	turn  atomic.Uint32 // chooses among links
+
+	bytesOut, bytesIn    atomic.Uint64
+	connects, dialErrors atomic.Uint64
+
+	procs atomic.Pointer[map[string]*procStats] // replaced, never changed
+}
+
+func newNode(c *Client, addr string) *node {
+	n := &node{addr: addr}
+	n.procs.Store(&map[string]*procStats{})
+	for range c.o.Conns {
+		n.links = append(n.links, &link{c: c, node: n, done: make(chan struct{}), wake: make(chan struct{}, 1)})
+	}
+	return n
+}
+
+// link returns a link for the next call, one with a connection if there is any.
+func (n *node) link() *link {
+	if len(n.links) == 1 {
+		return n.links[0]
+	}
+	first := int(n.turn.Add(1))
+	for i := range n.links {
+		if l := n.links[(first+i)%len(n.links)]; l.up.Load() {
+			return l
+		}
+	}
+	return n.links[0]
+}
+
+// up reports whether the node has a connection.
+func (n *node) up() bool {
+	for _, l := range n.links {
+		if l.up.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// rest is the name under which procedures over MaxProcedures are counted.
+const rest = "…"
+
+// procedure returns the statistics of a name, nil for "".
+func (n *node) procedure(name string) *procStats {
+	if name == "" {
+		return nil
+	}
+	for {
+		old := n.procs.Load()
+		if p := (*old)[name]; p != nil {
+			return p
+		}
+		if len(*old) >= MaxProcedures {
+			name = rest
+			if p := (*old)[name]; p != nil {
+				return p
+			}
+		}
+		own := string(append([]byte(nil), name...))
+		p := &procStats{name: own}
+		next := maps.Clone(*old)
+		next[own] = p
+		if n.procs.CompareAndSwap(old, &next) {
+			return p
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strings"
+	"time"
+)
+
+// Limits and defaults.
+const (
+	// DefaultMaxInFlight is Options.MaxInFlight if that is 0.
+	DefaultMaxInFlight = 1 << 17
+	// MaxInFlight is the most that Options.MaxInFlight may be.
+	MaxInFlight = 1 << 24
+	// DefaultMaxReplyBytes is Options.MaxReplyBytes if that is 0.
+	DefaultMaxReplyBytes = 64 << 20
+	// MaxRequestBytes is the most bytes of one command with its arguments; more is ErrLimit.
+	MaxRequestBytes = 64 << 20
+	// MaxConns is the most connections to one node.
+	MaxConns = 64
+	// MaxAddrs is the most addresses that are given, or learned from the servers.
+	MaxAddrs = 64
+	// MaxProcedures is how many names have statistics of their own on one node; the others share those of "…".
+	MaxProcedures = 4096
+
+	// DefaultAddr is where the client goes if Options.Addrs is empty.
+	DefaultAddr = "127.0.0.1:6380"
+	// DefaultPort is the port of an address that has none.
+	DefaultPort = "6380"
+	// DefaultTimeout is Options.Timeout if that is 0.
+	DefaultTimeout = 10 * time.Second
+	// DefaultDialTimeout is Options.DialTimeout if that is 0.
+	DefaultDialTimeout = 5 * time.Second
+	// DefaultDeadAfter is Options.DeadAfter if that is 0.
+	DefaultDeadAfter = 15 * time.Second
+	// DefaultMaxBackoff is Options.MaxBackoff if that is 0.
+	DefaultMaxBackoff = time.Second
+)
+
+// Full says what a call does while as many calls as may be are in flight.
+type Full int
+
+const (
+	// Block waits for a place, until the call's time is over. In a callback
+	// it is Fail, as the place may be one that only this callback's end makes free.
+	Block Full = iota
+	// Fail returns ErrTooManyInFlight at once.
+	Fail
+)
+
+// ReadFrom says which node calls go to that only read.
+type ReadFrom int
+
+const (
+	// ReadLeader sends them where writes go.
+	ReadLeader ReadFrom = iota
+	// ReadAny sends them to all nodes in turn that are connected.
+	ReadAny
+	// ReadFollowers is ReadAny without the leader, as long as there are others.
+	ReadFollowers
+)
+
+// Options of a Client. The zero value works with a server on this machine.
+type Options struct {
+	// Addrs are the nodes, HOST:PORT or HOST. Those that they tell of are added.
+	Addrs []string
+
+	// User and Password are for AUTH; User "" is "default". Without a Password
+	// nothing is said.
+	User, Password string
+
+	// Name is what CLIENT LIST shows, without spaces.
+	Name string
+
+	// Database is chosen by SELECT on every connection.
+	Database int
+
+	// TLS, if set, is used on every connection, with a certificate of the
+	// client's where it has one. ServerName "" is the host that is dialled.
+	TLS *tls.Config
+
+	// Conns is how many connections a node has. One is the fastest for most;
+	// with more, calls made one after another may overtake each other. 0 is 1.
+	Conns int
+
+	// MaxInFlight bounds the calls that wait for their reply, also of those that
+	// were given up; see Full.
+	MaxInFlight int
+	Full        Full
+
+	// Timeout bounds every call from its start to its reply, with a coarseness of
+	// some 10 ms, besides the deadline of its context. Negative: no bound.
+	Timeout time.Duration
+
+	// DialTimeout bounds one attempt to connect, greeting included.
+	DialTimeout time.Duration
+
+	// DeadAfter is how long a node may send nothing while calls wait for it,
+	// before its connection is taken for dead. Negative: for ever.
+	DeadAfter time.Duration
+
+	// MaxBackoff is the longest pause between two attempts to connect. The pauses
+	// double from 10 ms on, and are drawn at random from their upper half.
+	MaxBackoff time.Duration
+
+	// MaxReplyBytes bounds one reply. A larger one cannot be read past: its call
+	// fails with ErrLimit, and its connection ends.
+	MaxReplyBytes int
+
+	// ReadFrom is where CallRead and Cached go.
+	ReadFrom ReadFrom
+
+	// ReadLevel is how new reads are on every connection: "" leaves it to the
+	// server; "linearizable", "session" or "local".
+	ReadLevel string
+
+	// CacheBytes bounds what Cached keeps; 0 keeps nothing.
+	CacheBytes int
+
+	// Dial, if set, makes connections instead of a net.Dialer. TLS is put on top.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+}
+
+// withDefaults returns o checked, with its own list of addresses.
+func (o Options) withDefaults() (Options, error) {
+	or := func(n *int, def int) {
+		if *n == 0 {
+			*n = def
+		}
+	}
+	after := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+	}
+	or(&o.Conns, 1)
+	or(&o.MaxInFlight, DefaultMaxInFlight)
+	or(&o.MaxReplyBytes, DefaultMaxReplyBytes)
+	after(&o.Timeout, DefaultTimeout)
+	after(&o.DialTimeout, DefaultDialTimeout)
+	after(&o.DeadAfter, DefaultDeadAfter)
+	after(&o.MaxBackoff, DefaultMaxBackoff)
+	if len(o.Addrs) == 0 {
+		o.Addrs = []string{DefaultAddr}
+	}
+	addrs := make([]string, len(o.Addrs))
+	for i, a := range o.Addrs {
+		var err error
+		if addrs[i], err = address(a); err != nil {
+			return o, err
+		}
+	}
+	o.Addrs = addrs
+	return o, o.check()
+}
+
+// check reports the first field that has a value out of its range.
+func (o *Options) check() error {
+	for _, f := range [...]struct {
+		name               string
+		value, least, most int
+	}{
+		{"Addrs", len(o.Addrs), 1, MaxAddrs},
+		{"Conns", o.Conns, 1, MaxConns},
+		{"MaxInFlight", o.MaxInFlight, 1, MaxInFlight},
+		{"MaxReplyBytes", o.MaxReplyBytes, 64, 1 << 30},
+		{"CacheBytes", o.CacheBytes, 0, 1 << 40},
+		{"Database", o.Database, 0, 1 << 20},
+		{"Full", int(o.Full), int(Block), int(Fail)},
+		{"ReadFrom", int(o.ReadFrom), int(ReadLeader), int(ReadFollowers)},
+	} {
+		if f.value < f.least || f.value > f.most {
+			return errorf(CodeInvalid, "%s is %d, must be %d to %d", f.name, f.value, f.least, f.most)
+		}
+	}
+	if o.DialTimeout < 0 || o.MaxBackoff < 0 {
+		return errorf(CodeInvalid, "DialTimeout and MaxBackoff must not be negative")
+	}
+	if o.User != "" && o.Password == "" {
+		return errorf(CodeInvalid, "the user %q has no password", o.User)
+	}
+	for _, c := range []byte(o.Name) {
+		if c <= ' ' || c > '~' {
+			return errorf(CodeInvalid, "Name %q has a character that is no printable ASCII", o.Name)
+		}
+	}
+	switch o.ReadLevel {
+	case "", "linearizable", "session", "local":
+	default:
+		return errorf(CodeInvalid, "ReadLevel %q is none of linearizable, session and local", o.ReadLevel)
+	}
+	return nil
+}
+
+// address completes and checks one address.
+func address(a string) (string, error) {
+	host, port, err := net.SplitHostPort(a)
+	if err != nil {
+		bare := strings.TrimSuffix(strings.TrimPrefix(a, "["), "]")
+		if strings.Contains(a, ":") && net.ParseIP(bare) == nil {
+			return "", errorf(CodeInvalid, "the address %q is not HOST:PORT", a)
+		}
+		host, port = bare, DefaultPort
+	}
+	if host == "" {
+		return "", errorf(CodeInvalid, "the address %q has no host", a)
+	}
+	if n, ok := number(port); !ok || n < 1 || n > 65535 {
+		return "", errorf(CodeInvalid, "the port of the address %q is not a number from 1 to 65535", a)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// number reads a decimal number of at most nine digits.
+func number(s string) (n int, ok bool) {
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, s != "" && len(s) <= 9
+}

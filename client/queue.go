@@ -1,0 +1,182 @@
+package client
+
+// Sizes of the memory of calls in flight.
+const (
+	minRing    = 64       // slots at least
+	chunkBytes = 32 << 10 // of requests; a larger one has a chunk of its own
+	spare      = 4        // unused chunks that are kept
+)
+
+// Marks of a slot.
+const (
+	readsOnly uint8 = 1 << iota // changes nothing, so it may be sent again
+	once                        // has an idempotency key, so it may be sent again
+	void                        // given up before it was sent: nothing is sent, no reply comes
+	dropped                     // given up after it was sent: its reply is thrown away
+	twofold                     // CLIENT CACHING YES stands before it, whose reply comes first
+	uncached                    // the server refused CLIENT CACHING YES
+	followed                    // its node was chosen by Options.ReadFrom
+)
+
+// slot is one call in flight. It is what a call costs in memory, besides the bytes
+// of its request.
+type slot struct {
+	done     func(Result, error) // nil if w is set
+	w        *waiter             // of blocking calls, and of those that can be cancelled
+	proc     *procStats
+	chunk    *chunk
+	off, n   uint32 // the request is chunk.buf[off:off+n]
+	start    int64  // nanoseconds of the client's clock
+	deadline int64  // 0: none
+	tries    uint8
+	flags    uint8
+}
+
+func (s *slot) request() []byte { return s.chunk.buf[s.off : s.off+s.n] }
+
+// again reports whether a call that was sent may be sent once more.
+func (s *slot) again() bool { return s.flags&(readsOnly|once) != 0 }
+
+// chunk is the bytes of requests of neighbours. It is used again when all of them
+// have their replies.
+type chunk struct {
+	buf  []byte
+	refs int // slots, the queue that appends to it, writes under way
+}
+
+// queue holds the calls of one connection in order: a ring of slots that grows to
+// a power of two, and their requests. Slots are named by numbers that only grow:
+// from head to tail they are used, those below handed were given to the socket.
+// It has no lock of its own.
+type queue struct {
+	ring               []slot
+	head, handed, tail uint64
+	cur                *chunk // takes the next request
+	free               []*chunk
+}
+
+func (q *queue) at(seq uint64) *slot { return &q.ring[seq&uint64(len(q.ring)-1)] }
+
+// room returns the chunk that the next request of at most size bytes is appended to.
+func (q *queue) room(size int) *chunk {
+	if c := q.cur; c != nil {
+		if c.refs == 1 {
+			c.buf = c.buf[:0] // nobody looks at what is in it
+		}
+		if cap(c.buf)-len(c.buf) >= size {
+			return c
+		}
+		q.unref(c)
+	}
+	var c *chunk
+	if n := len(q.free); n > 0 && size <= chunkBytes {
+		c = q.free[n-1]
+		q.free = q.free[:n-1]
+	} else {
+		c = &chunk{buf: make([]byte, 0, max(size, chunkBytes))}
+	}
+	c.refs = 1
+	q.cur = c
+	return c
+}
+
+// add takes the next slot, for a request that was appended to c from off on. All
+// of it but the request is the caller's to set.
+func (q *queue) add(c *chunk, off int) *slot {
+	if q.tail-q.head == uint64(len(q.ring)) {
+		q.grow()
+	}
+	s := q.at(q.tail)
+	q.tail++
+	c.refs++
+	s.chunk, s.off, s.n = c, uint32(off), uint32(len(c.buf)-off)
+	return s
+}
+
+func (q *queue) grow() {
+	ring := make([]slot, max(minRing, 2*len(q.ring)))
+	for seq := q.head; seq != q.tail; seq++ {
+		ring[seq&uint64(len(ring)-1)] = *q.at(seq)
+	}
+	q.ring = ring
+}
+
+// shrink gives memory of a burst back, if nothing is in flight.
+func (q *queue) shrink() {
+	if q.head == q.tail && len(q.ring) > 64*minRing {
+		q.ring = nil
+		q.free = nil
+	}
+}
+
+// pop takes the oldest slot. Its request may be overwritten from now on.
+func (q *queue) pop(into *slot) {
+	s := q.at(q.head)
+	*into = *s
+	*s = slot{}
+	q.head++
+	q.unref(into.chunk)
+}
+
+func (q *queue) unref(c *chunk) {
+	c.refs--
+	if c.refs > 0 {
+		return
+	}
+	if cap(c.buf) == chunkBytes && len(q.free) < spare {
+		c.buf = c.buf[:0]
+		q.free = append(q.free, c)
+	}
+}
+
+// segment is bytes that are written together.
+type segment struct {
+	chunk    *chunk
+	from, to uint32
+}
+
+// gather appends what is to be written of the calls that were not handed yet,
+// and hands them. The chunks are held until release.
+func (q *queue) gather(segs []segment) []segment {
+	var last segment
+	for ; q.handed != q.tail; q.handed++ {
+		s := q.at(q.handed)
+		if s.flags&void != 0 {
+			continue
+		}
+		if s.chunk == last.chunk && s.off == last.to {
+			last.to += s.n
+			continue
+		}
+		if last.chunk != nil {
+			segs = append(segs, last)
+		}
+		last = segment{s.chunk, s.off, s.off + s.n}
+		s.chunk.refs++
+	}
+	if last.chunk != nil {
+		segs = append(segs, last)
+	}
+	return segs
+}
+
+// release ends the hold of gather.
+func (q *queue) release(segs []segment) {
+	for i := range segs {
+		q.unref(segs[i].chunk)
+		segs[i].chunk = nil
+	}
+}
+
+// drain takes all slots out, in order, with their requests, which stay valid.
+func (q *queue) drain() []slot {
+	list := make([]slot, 0, q.tail-q.head)
+	for ; q.head != q.tail; q.head++ {
+		s := q.at(q.head)
+		list = append(list, *s)
+		*s = slot{}
+	}
+	q.handed = q.tail
+	q.cur, q.free = nil, nil
+	return list
+}

@@ -1,0 +1,208 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// prepare makes a request ready to be queued, and takes its place. The error
+// means that nothing happened.
+func (c *Client) prepare(ctx context.Context, r *request, args []any) error {
+	if err := ctx.Err(); err != nil {
+		return contextError(err)
+	}
+	if err := r.measure(args); err != nil {
+		return err
+	}
+	if !c.places.take() {
+		if err := c.waitPlace(ctx); err != nil {
+			return err
+		}
+	}
+	r.start = c.now()
+	if c.o.Timeout > 0 {
+		r.deadline = r.start + int64(c.o.Timeout)
+	}
+	if d, ok := ctx.Deadline(); ok {
+		if at := int64(d.Sub(c.base)); r.deadline == 0 || at < r.deadline {
+			r.deadline = max(at, 1)
+		}
+	}
+	if c.asleep.Load() {
+		c.rouse()
+	}
+	return nil
+}
+
+// waitPlace waits for a place if the caller wants that and may.
+func (c *Client) waitPlace(ctx context.Context) error {
+	if c.o.Full == Fail || c.inCallback() {
+		return ErrTooManyInFlight
+	}
+	return c.places.wait(ctx, c.closing, c.o.Timeout)
+}
+
+// inCallback reports whether the calling goroutine runs a callback of c.
+func (c *Client) inCallback() bool {
+	self := uint64(0)
+	is := func(b *callbacks) bool {
+		if !b.busy.Load() {
+			return false
+		}
+		if self == 0 {
+			self = goroutine()
+		}
+		return b.id.Load() == self
+	}
+	if is(&c.herald.calls) {
+		return true
+	}
+	for _, n := range *c.nodes.Load() {
+		for _, l := range n.links {
+			if is(&l.calls) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// submit puts a request into a queue.
+func (c *Client) submit(r *request, args []any) error {
+	for {
+		l := c.target(r.flags)
+		if l.add(r, args) {
+			return nil
+		}
+		select {
+		case <-c.closing:
+			c.places.free(1)
+			return ErrClosed
+		default:
+		}
+	}
+}
+
+// async queues a call with a callback.
+func (c *Client) async(ctx context.Context, r *request, args []any) error {
+	if err := c.prepare(ctx, r, args); err != nil {
+		return err
+	}
+	if ctx.Done() != nil {
+		if _, timed := ctx.Deadline(); !timed {
+			return c.watched(ctx, r, args)
+		}
+	}
+	return c.submit(r, args)
+}
+
+// watched is async for a call that ctx may cancel.
+func (c *Client) watched(ctx context.Context, r *request, args []any) error {
+	w := &waiter{done: r.done}
+	r.w, r.done = w, nil
+	ready := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		<-ready
+		if w.take() {
+			c.herald.tell(slot{done: w.done}, c.abandon(w, ctx.Err()))
+		}
+	})
+	w.stop = stop
+	err := c.submit(r, args)
+	if err != nil {
+		stop()
+		w.take()
+	}
+	close(ready)
+	return err
+}
+
+// block queues a call and waits for its end.
+func (c *Client) block(ctx context.Context, r *request, args []any) (Result, error) {
+	if c.inCallback() {
+		return Result{}, ErrInCallback
+	}
+	if err := c.prepare(ctx, r, args); err != nil {
+		return Result{}, err
+	}
+	w := c.newWaiter()
+	r.w = w
+	if err := c.submit(r, args); err != nil {
+		c.freeWaiter(w)
+		return Result{}, err
+	}
+	if ctx.Done() == nil {
+		<-w.woken
+	} else {
+		select {
+		case <-w.woken:
+		case <-ctx.Done():
+			if w.take() { // nobody will touch w but abandon, so it is not used again
+				return Result{}, c.abandon(w, ctx.Err())
+			}
+			<-w.woken
+		}
+	}
+	res, err := w.res, w.err
+	c.freeWaiter(w)
+	return res, err
+}
+
+// abandon gives up a call that was claimed: it is not sent if it was not sent
+// yet, else its reply is thrown away. It returns how the call ended.
+func (c *Client) abandon(w *waiter, cause error) error {
+	l := w.place.Load()
+	if l == nil {
+		return unknown(cause, "")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.place.Load() != l || w.seq < l.q.head || w.seq >= l.q.tail {
+		return unknown(cause, l.node.addr)
+	}
+	s := l.q.at(w.seq)
+	if s.w != w {
+		return unknown(cause, l.node.addr)
+	}
+	return l.giveUp(w.seq, s, cause)
+}
+
+// giveUp marks a slot that is in the queue, under mu, and returns how the call
+// ended because of cause.
+func (l *link) giveUp(seq uint64, s *slot, cause error) error {
+	s.done, s.w = nil, nil
+	if seq >= l.q.handed {
+		s.flags |= void
+		if errors.Is(cause, errTime) && !l.up.Load() {
+			return l.c.unavailable(cause)
+		}
+		return unsentError(cause)
+	}
+	s.flags |= dropped
+	if s.flags&readsOnly != 0 {
+		return unsentError(cause)
+	}
+	return unknown(cause, l.node.addr)
+}
+
+// errTime is why the sweeper ends calls.
+var errTime = context.DeadlineExceeded
+
+// unsentError is how a call ends that changed nothing.
+func unsentError(cause error) error {
+	if errors.Is(cause, ErrClosed) {
+		return ErrClosed
+	}
+	return contextError(cause)
+}
+
+// unknown is how a call ends that was sent and has no reply.
+func unknown(cause error, addr string) error {
+	e := errorf(CodeOutcomeUnknown, "the call was sent, and may or may not have been carried out: %w", cause)
+	e.Node = addr
+	return e
+}
+
+// now is the time since the client was opened, in nanoseconds; it is never 0.
+func (c *Client) now() int64 { return int64(time.Since(c.base)) + 1 }

@@ -1,0 +1,177 @@
+package client
+
+import (
+	"math"
+	"time"
+)
+
+// tick is how coarse timeouts are.
+const tick = 10 * time.Millisecond
+
+// sweep ends calls whose time is over, sends those again that waited for it, and
+// gives up dead connections, every tick while anything is in flight.
+func (c *Client) sweep() {
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	quiet := 0
+	for {
+		select {
+		case <-t.C:
+		case <-c.closing:
+			return
+		}
+		now := c.now()
+		c.resend(now)
+		stranded := false
+		for _, n := range *c.nodes.Load() {
+			for _, l := range n.links {
+				stranded = l.sweep(now) || stranded
+			}
+		}
+		if stranded {
+			c.rescue()
+		}
+		if c.places.waiting.Load() > 0 {
+			c.places.wake()
+		}
+		if c.places.used.Load() > 0 {
+			quiet = 0
+			continue
+		}
+		if quiet++; quiet < 100 {
+			continue
+		}
+		t.Stop()
+		if !c.sleep() {
+			return
+		}
+		t.Reset(tick)
+		quiet = 0
+	}
+}
+
+// sleep waits until there is something in flight; false: the client is closed.
+func (c *Client) sleep() bool {
+	c.asleep.Store(true)
+	defer c.asleep.Store(false)
+	if c.places.used.Load() > 0 {
+		return true
+	}
+	select {
+	case <-c.roused:
+		return true
+	case <-c.closing:
+		return false
+	}
+}
+
+// rouse ends sleep.
+func (c *Client) rouse() {
+	select {
+	case c.roused <- struct{}{}:
+	default:
+	}
+}
+
+// resend queues the calls whose pause is over.
+func (c *Client) resend(now int64) {
+	var due []slot
+	var over []slot
+	c.delayedMu.Lock()
+	keep := c.delayed[:0]
+	for _, d := range c.delayed {
+		switch {
+		case d.at <= now:
+			due = append(due, d.s)
+		case d.s.deadline != 0 && d.s.deadline <= now:
+			over = append(over, d.s)
+		default:
+			keep = append(keep, d)
+		}
+	}
+	clear(c.delayed[len(keep):])
+	c.delayed = keep
+	c.delayedMu.Unlock()
+	for _, s := range over {
+		c.places.free(1)
+		c.herald.tell(s, contextError(errTime))
+	}
+	if len(due) > 0 {
+		c.move(due)
+	}
+}
+
+// sweep ends the calls of one link whose time is over. It reports whether there
+// are calls without a connection.
+func (l *link) sweep(now int64) (stranded bool) {
+	l.mu.Lock()
+	q := &l.q
+	var list []ending
+	if now >= l.earliest {
+		l.earliest = math.MaxInt64
+		for seq := q.head; seq != q.tail; seq++ {
+			s := q.at(seq)
+			if s.deadline == 0 || s.flags&(void|dropped) != 0 {
+				continue
+			}
+			if s.deadline > now {
+				l.earliest = min(l.earliest, s.deadline)
+				continue
+			}
+			list = append(list, ending{slot{done: s.done, w: s.w}, seq < q.handed, s.flags&readsOnly != 0})
+			s.done, s.w = nil, nil
+			if seq < q.handed {
+				s.flags |= dropped
+			} else {
+				s.flags |= void
+			}
+		}
+	}
+	dead := false
+	if after := int64(l.c.o.DeadAfter); after > 0 && q.head != q.handed && l.nc != nil {
+		dead = now-max(l.heard.Load(), q.at(q.head).start) > after
+	}
+	if dead {
+		l.nc.Close()
+	}
+	up := l.up.Load()
+	stranded = q.tail != q.handed && !up
+	q.shrink()
+	l.mu.Unlock()
+	for i := range list {
+		l.c.herald.tell(list[i].s, l.c.timedOut(l, &list[i], up))
+	}
+	return stranded
+}
+
+// ending is a call whose time is over.
+type ending struct {
+	s        slot
+	sent, ro bool
+}
+
+func (c *Client) timedOut(l *link, e *ending, up bool) error {
+	switch {
+	case e.sent && !e.ro:
+		return unknown(errTime, l.node.addr)
+	case e.sent || up:
+		return &Error{Code: CodeTimeout, Msg: "the time of the call is over; nothing was changed", Node: l.node.addr, Err: errTime}
+	}
+	return c.unavailable(errTime)
+}
+
+// strand takes the calls of a link that has no connection.
+func (l *link) strand() []slot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.up.Load() || l.q.head == l.q.tail || l.held != nil || l.q.head != l.q.handed {
+		return nil
+	}
+	list := l.q.drain()
+	for i := range list {
+		if list[i].w != nil {
+			list[i].w.place.Store(nil)
+		}
+	}
+	return list
+}
