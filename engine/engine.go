@@ -185,6 +185,20 @@ type Ranker interface {
 	At(lo, hi []byte, i int) (Pair, bool)
 }
 
+// Savepointer is satisfied by a Tx of Update that can undo a part of itself.
+type Savepointer interface {
+	// Savepoint marks the transaction's state. It costs nothing until something
+	// is written after it, and need not be released.
+	Savepoint() int
+
+	// RollbackTo undoes all writes since Savepoint returned mark, which stays
+	// valid; later marks do not. What was undone is in no change, but still counts
+	// against the transaction's limits. It is CodeInvalid if there is no such
+	// mark, while a scan runs that writes would have to be undone under, or when
+	// the transaction has ended.
+	RollbackTo(mark int) error
+}
+
 // Meter is satisfied by engines that report figures about themselves.
 type Meter interface {
 	// Metrics yields the current figures. It may be called at any time.
