@@ -27,6 +27,8 @@ type txState struct {
 	written  int            // bytes passed to Put and Delete
 	scanned  int            // pairs
 	scanning int            // scans in progress
+	saving   bool           // there is a savepoint: steps is kept
+	steps    []undoStep     // what was written since the first one
 }
 
 // touch is one key that the transaction wrote, with what undoes it.
@@ -50,25 +52,28 @@ func (s *txState) begin(now int64) {
 	clear(s.touched)
 	clear(s.byKey)
 	s.touched, s.keys = s.touched[:0], s.keys[:0]
+	if s.saving {
+		s.forget()
+	}
 	s.now, s.written, s.scanned, s.scanning = now, 0, 0, 0
 }
 
 func (s *txState) key(t touch) []byte { return s.keys[t.off : t.off+t.len] }
 
-// find returns the touch of key, or nil.
-func (s *txState) find(key []byte) *touch {
+// find returns the index of key's touch, or -1.
+func (s *txState) find(key []byte) int {
 	if len(s.touched) > linearTouches {
 		if i, ok := s.byKey[string(key)]; ok {
-			return &s.touched[i]
+			return i
 		}
-		return nil
+		return -1
 	}
 	for i := range s.touched {
-		if t := &s.touched[i]; string(s.key(*t)) == string(key) {
-			return t
+		if string(s.key(s.touched[i])) == string(key) {
+			return i
 		}
 	}
-	return nil
+	return -1
 }
 
 // hold copies key to the end of keys. A key that the caller got from a scan
@@ -83,13 +88,20 @@ func (s *txState) drop(held []byte) { s.keys = s.keys[:len(s.keys)-len(held)] }
 
 // record notes that key, which hold has just returned, went from old to new.
 func (s *txState) record(key []byte, old string, had bool, val string, has bool) {
-	if t := s.find(key); t != nil {
+	if i := s.find(key); i >= 0 {
+		t := &s.touched[i]
+		if s.saving {
+			s.steps = append(s.steps, undoStep{touch: i, val: t.new, has: t.has})
+		}
 		t.new, t.has = val, has
 		s.drop(key)
 		return
 	}
 	t := touch{off: len(s.keys) - len(key), len: len(key), old: old, had: had, new: val, has: has}
 	s.touched = append(s.touched, t)
+	if s.saving {
+		s.steps = append(s.steps, undoStep{touch: len(s.touched) - 1, val: old, has: had, first: true})
+	}
 	if len(s.touched) <= linearTouches {
 		return
 	}

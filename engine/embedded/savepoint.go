@@ -1,0 +1,83 @@
+package embedded
+
+import "github.com/skerrydb/skerry/engine"
+
+// undoStep is one write since the first savepoint of a transaction, with what undoes it.
+type undoStep struct {
+	touch int    // index in txState.touched
+	val   string // of the key before
+	has   bool   // it had one
+	first bool   // the transaction had not written the key before
+}
+
+// keepSteps is the most steps whose memory is used again.
+const keepSteps = 4096
+
+// forget drops all savepoints.
+func (s *txState) forget() {
+	s.saving = false
+	if cap(s.steps) > keepSteps {
+		s.steps = nil
+	}
+	clear(s.steps)
+	s.steps = s.steps[:0]
+}
+
+// Savepoint implements engine.Savepointer.
+func (h *writeTx) Savepoint() int {
+	if h.x == nil {
+		return 0
+	}
+	h.x.tx.saving = true
+	return len(h.x.tx.steps)
+}
+
+// RollbackTo implements engine.Savepointer.
+func (h *writeTx) RollbackTo(mark int) error {
+	if h.x == nil {
+		return errEnded()
+	}
+	s := &h.x.tx
+	switch {
+	case mark < 0 || mark > len(s.steps) || !s.saving:
+		return engine.Errorf(engine.CodeInvalid, "the transaction has no savepoint %d", mark)
+	case mark == len(s.steps):
+		return nil
+	case s.scanning > 0:
+		return engine.Errorf(engine.CodeInvalid, "a transaction must not undo writes while it scans")
+	}
+	for len(s.steps) > mark {
+		last := len(s.steps) - 1
+		h.x.stepBack(s.steps[last])
+		s.steps[last] = undoStep{}
+		s.steps = s.steps[:last]
+	}
+	return nil
+}
+
+// stepBack undoes the newest write.
+func (x *executor) stepBack(st undoStep) {
+	s := &x.tx
+	t := &s.touched[st.touch]
+	key := s.key(*t)
+	if t.has {
+		x.bytes -= size(key, t.new)
+	}
+	if st.has {
+		x.bytes += size(key, st.val)
+		x.tree.Set(key, st.val)
+	} else if t.has {
+		x.tree.Delete(key)
+	}
+	if t.new, t.has = st.val, st.has; !st.first {
+		return
+	}
+	// The key is the newest that was touched: it goes as it came.
+	delete(s.byKey, string(key))
+	s.keys = s.keys[:t.off]
+	*t = touch{}
+	s.touched = s.touched[:st.touch]
+	if len(s.touched) <= linearTouches {
+		clear(s.byKey) // it holds those beyond, or all
+	}
+}
