@@ -18,7 +18,7 @@ const (
 	// MaxOnceKeyBytes is the longest key of a request in bytes.
 	MaxOnceKeyBytes = 255
 	// MaxOnceAnswerBytes is the longest answer in bytes that is remembered.
-	MaxOnceAnswerBytes = 1024
+	MaxOnceAnswerBytes = 64 << 10
 )
 
 // onceFormat begins every remembered answer; do not change.

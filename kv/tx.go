@@ -46,6 +46,11 @@ func (t *Tx) Bind(tx engine.Tx, space uint8) {
 	}
 }
 
+// Broken returns the error that every further call of t returns, if there is
+// one: a write was left half done, and the transaction must not be committed.
+// Undoing the write and binding t anew mends it.
+func (t *Tx) Broken() error { return t.broken }
+
 // Engine returns the transaction that t is bound to, for capabilities that work
 // in the same one.
 func (t *Tx) Engine() engine.Tx { return t.tx }
