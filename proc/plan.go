@@ -1,69 +1,254 @@
 package proc
 
 import (
-	"bytes"
+	"encoding"
 	"encoding/json"
+	"fmt"
 	"reflect"
-
-	"github.com/skerrydb/skerry/engine"
+	"slices"
+	"time"
 )
 
-// ArgumentError says which argument is wrong. It wraps an engine.Error of
-// CodeInvalid or CodeLimit.
-type ArgumentError struct {
-	Pointer string // JSON pointer into the arguments, e.g. "/phone"; "" is all of them
-	Err     *engine.Error
+// plan is a type as values of it are read and written, compiled once by Define.
+type plan struct {
+	op     op
+	bits   int // of a number
+	typ    reflect.Type
+	elem   *plan          // of opPtr, opList, opArray, opMap
+	fields []field        // of opObject
+	byName map[string]int // index in fields
+	schema Type
 }
 
-// Error returns the text of Err.
-func (e *ArgumentError) Error() string { return e.Err.Error() }
+// op is what is done with a value.
+type op uint8
 
-// Unwrap returns Err.
-func (e *ArgumentError) Unwrap() error { return e.Err }
+const (
+	opNull op = iota // a struct without fields
+	opBool
+	opInt
+	opUint
+	opFloat
+	opString
+	opBytes
+	opTime
+	opObject
+	opList  // a slice
+	opArray // of a fixed length
+	opMap
+	opPtr
+	opJSON // has its own MarshalJSON or, as an argument, UnmarshalJSON
+	opText // likewise with text
+)
 
-type argument struct{}
+// What has methods of its own for JSON.
+var (
+	timeType            = reflect.TypeFor[time.Time]()
+	numberType          = reflect.TypeFor[json.Number]()
+	marshalerType       = reflect.TypeFor[json.Marshaler]()
+	unmarshalerType     = reflect.TypeFor[json.Unmarshaler]()
+	textMarshalerType   = reflect.TypeFor[encoding.TextMarshaler]()
+	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
 
-type resultPlan struct{}
-
-func define(name string, readOnly bool, in, out reflect.Type) definition {
-	return definition{schema: Schema{Name: name, ReadOnly: readOnly}, in: in}
+// compiler makes plans. An argument is read, and written to tell one request
+// from another; a result is written only, as encoding/json does.
+type compiler struct {
+	argument bool
+	within   []reflect.Type // types around the one that is compiled
+	fields   int            // of all objects so far
 }
 
-func (d *definition) decodeText(in reflect.Value, args [][]byte) error {
-	if len(args) == 1 && len(args[0]) > 0 && args[0][0] == '{' {
-		return d.decodeJSON(in, args[0])
+// plan compiles t. As encoding/json, it takes methods of *t into account only
+// where values can be addressed.
+func (c *compiler) plan(t reflect.Type, addr bool) (*plan, error) {
+	if slices.Contains(c.within, t) {
+		return nil, fmt.Errorf("type %v contains itself", t)
 	}
-	for i, a := range args {
-		f := in.Field(i).Addr().Interface()
-		if s, ok := f.(*string); ok {
-			*s = string(a)
-		} else if err := json.Unmarshal(a, f); err != nil {
-			return engine.Errorf(engine.CodeInvalid, "argument %d: %w", i, err)
+	if len(c.within) == MaxTypeDepth {
+		return nil, fmt.Errorf("more than %d types within each other, the limit", MaxTypeDepth)
+	}
+	c.within = append(c.within, t)
+	defer func() { c.within = c.within[:len(c.within)-1] }()
+	p := &plan{typ: t}
+	if o, own, err := c.own(t, addr); err != nil || own {
+		p.op, p.schema.Kind = o, kindOf(o)
+		return p, err
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return c.pointer(p)
+	case reflect.Struct:
+		return c.object(p, addr)
+	case reflect.Slice, reflect.Array, reflect.Map:
+		return c.collection(p, addr)
+	}
+	return p, p.scalar()
+}
+
+// own reports what is to be done with a type that has methods of its own.
+func (c *compiler) own(t reflect.Type, addr bool) (o op, own bool, err error) {
+	has := func(method reflect.Type) bool {
+		return t.Kind() != reflect.Pointer && (t.Implements(method) || addr && reflect.PointerTo(t).Implements(method))
+	}
+	switch {
+	case t == timeType:
+		return opTime, true, nil
+	case t == numberType:
+		return opJSON, true, nil
+	case t.Kind() == reflect.Interface:
+		return 0, false, fmt.Errorf("%v is an interface; its shape is not known", t)
+	case !c.argument && has(marshalerType):
+		return opJSON, true, nil
+	case !c.argument && has(textMarshalerType):
+		return opText, true, nil
+	case c.argument && has(unmarshalerType):
+		if !has(marshalerType) {
+			err = fmt.Errorf("%v has UnmarshalJSON and no MarshalJSON", t)
+		}
+		return opJSON, true, err
+	case c.argument && has(textUnmarshalerType):
+		if !has(textMarshalerType) {
+			err = fmt.Errorf("%v has UnmarshalText and no MarshalText", t)
+		}
+		return opText, true, err
+	}
+	return 0, false, nil
+}
+
+func kindOf(o op) Kind {
+	switch o {
+	case opTime:
+		return KindTime
+	case opJSON:
+		return KindJSON
+	}
+	return KindString
+}
+
+func (p *plan) scalar() error {
+	switch p.typ.Kind() {
+	case reflect.Bool:
+		p.op, p.schema.Kind = opBool, KindBool
+	case reflect.String:
+		p.op, p.schema.Kind = opString, KindString
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		p.op, p.schema.Kind, p.bits = opInt, KindInt, p.typ.Bits()
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		p.op, p.schema.Kind, p.bits = opUint, KindUint, p.typ.Bits()
+	case reflect.Float32, reflect.Float64:
+		p.op, p.schema.Kind, p.bits = opFloat, KindFloat, p.typ.Bits()
+	default:
+		return fmt.Errorf("values of type %v cannot be passed", p.typ)
+	}
+	p.schema.Bits = p.bits
+	return nil
+}
+
+func (c *compiler) pointer(p *plan) (_ *plan, err error) {
+	p.op = opPtr
+	if p.elem, err = c.plan(p.typ.Elem(), true); err != nil {
+		return nil, err
+	}
+	p.schema = p.elem.schema
+	p.schema.Nullable = true
+	return p, nil
+}
+
+// collection compiles a slice, an array or a map.
+func (c *compiler) collection(p *plan, addr bool) (_ *plan, err error) {
+	elem := p.typ.Elem()
+	switch p.typ.Kind() {
+	case reflect.Slice:
+		p.op, p.schema.Kind, addr = opList, KindList, true
+		if elem.Kind() == reflect.Uint8 {
+			if _, own, err := c.own(elem, true); err == nil && !own {
+				p.op, p.schema.Kind = opBytes, KindBytes
+				return p, nil
+			}
+		}
+	case reflect.Array:
+		p.op, p.schema.Kind, addr = opArray, KindList, addr || c.argument
+	case reflect.Map:
+		p.op, p.schema.Kind, addr = opMap, KindMap, c.argument
+		if err := checkKeyType(p.typ.Key()); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	if p.elem, err = c.plan(elem, addr); err != nil {
+		return nil, err
+	}
+	of := p.elem.schema.clone()
+	p.schema.Of = &of
+	return p, nil
 }
 
-func (d *definition) decodeJSON(in reflect.Value, body []byte) error {
-	if len(bytes.TrimSpace(body)) == 0 {
-		return nil
+// checkKeyType refuses keys of maps that are neither text nor integers, and
+// those whose text is made by methods: reading and writing differ there.
+func checkKeyType(t reflect.Type) error {
+	switch t.Kind() {
+	case reflect.String,
+		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		if p := reflect.PointerTo(t); !p.Implements(textMarshalerType) && !p.Implements(textUnmarshalerType) {
+			return nil
+		}
 	}
-	if err := json.Unmarshal(body, in.Addr().Interface()); err != nil {
-		return engine.Errorf(engine.CodeInvalid, "arguments: %w", err)
-	}
-	return nil
+	return fmt.Errorf("a map's keys are strings or integers without text methods, not %v", t)
 }
 
-func (d *definition) writeResult(out reflect.Value, sink Sink) error {
-	switch out.Kind() {
-	case reflect.Int, reflect.Int64, reflect.Int32:
-		sink.Int(out.Int())
-		return nil
-	case reflect.String:
-		sink.BulkString(out.String())
-		return nil
+func (c *compiler) object(p *plan, addr bool) (*plan, error) {
+	list, err := fieldsOf(p.typ)
+	if err != nil {
+		return nil, err
 	}
-	b, err := json.Marshal(out.Interface())
-	sink.Bulk(b)
-	return err
+	if len(list) == 0 {
+		p.op, p.schema.Kind = opNull, KindNull
+		return p, nil
+	}
+	if c.fields += len(list); c.fields > MaxFields {
+		return nil, fmt.Errorf("more than %d fields in all, the limit", MaxFields)
+	}
+	p.op, p.schema.Kind, p.byName = opObject, KindObject, make(map[string]int, len(list))
+	for i := range list {
+		f := &list[i]
+		if f.plan, err = c.plan(f.typ, addr || f.viaPointer); err != nil {
+			return nil, fmt.Errorf("field %s: %w", f.name, err)
+		}
+		f.optional = f.omitEmpty || f.omitZero || f.viaPointer || f.plan.op == opPtr
+		p.byName[f.name] = i
+		p.schema.Fields = append(p.schema.Fields, Field{Name: f.name, Type: f.plan.schema.clone(), Optional: f.optional})
+	}
+	p.fields = list
+	return p, nil
+}
+
+// define compiles the types of a procedure. What is wrong with them, or with its
+// name, is in the definition's err.
+func define(name string, readOnly bool, in, out reflect.Type) definition {
+	d := definition{schema: Schema{Name: name, ReadOnly: readOnly}}
+	if d.err = checkName(name); d.err != nil {
+		return d
+	}
+	if in.Kind() != reflect.Struct {
+		d.err = fmt.Errorf("its arguments must be a struct, not %v", in)
+		return d
+	}
+	args := compiler{argument: true}
+	if d.args, d.err = args.plan(in, true); d.err != nil {
+		d.err = fmt.Errorf("arguments: %w", d.err)
+		return d
+	}
+	if d.args.op != opObject && d.args.op != opNull {
+		d.err = fmt.Errorf("its arguments must be a struct of fields, and %v reads itself", in)
+		return d
+	}
+	d.schema.Args = d.args.schema.Fields
+	var result compiler
+	if d.result, d.err = result.plan(out, true); d.err != nil {
+		d.err = fmt.Errorf("result: %w", d.err)
+		return d
+	}
+	d.schema.Result = d.result.schema
+	return d
 }

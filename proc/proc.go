@@ -25,10 +25,10 @@ type Procedure interface {
 // definition is a procedure as Set and Call see it. It is never changed after New.
 type definition struct {
 	schema Schema
-	err    error // what is wrong with the types; New returns it
-	in     reflect.Type
-	args   []argument
-	result resultPlan
+	err    error // what is wrong with the name or the types; New returns it
+	args   *plan
+	result *plan
+	fn     any          // the function, to find it in a stack
 	frame  func() frame // makes the memory of one call
 }
 
@@ -56,10 +56,12 @@ type Func[In, Out any] struct {
 // A write procedure runs alone: while it runs no other one does. If fn returns
 // an error or panics, nothing is written. fn may run more than once for one call
 // (an engine may try again), so it must have no effect but through its Tx, and
-// must not keep tx, nor slices that tx gave out, after it returns.
+// must not keep tx, nor slices that tx gave out, after it returns: also what it
+// returns must not hold them, but copies.
 func Define[In, Out any](name string, fn func(tx *Tx, in In) (Out, error)) *Func[In, Out] {
 	f := &Func[In, Out]{fn: fn}
 	f.def = define(name, false, reflect.TypeFor[In](), reflect.TypeFor[Out]())
+	f.def.fn = fn
 	f.def.frame = func() frame { return &typedFrame[In, Out]{fn: fn} }
 	return f
 }
@@ -87,14 +89,18 @@ func (f *Func[In, Out]) definition() *definition { return &f.def }
 // Call runs the procedure from this program, as a transaction of its own, as a
 // face would: on s's engine, linearizable if it only reads. The position is that
 // of the commit or of the snapshot. In a cluster a write is ErrNotLeader on a
-// node that does not lead.
+// node that does not lead. A result that a client could not get, too large for
+// instance, is no error here.
 func (f *Func[In, Out]) Call(ctx context.Context, s *Set, in In) (Out, engine.Position, error) {
 	return callTyped(ctx, s, f, in)
 }
 
 // Run runs the procedure inside another one, in the same transaction. If it
-// fails, what it wrote is undone and the caller may go on. A procedure that
-// writes is ErrReadOnly inside one that only reads.
+// fails, what it wrote is undone, the error is returned unchanged and the caller
+// may go on; where the engine is no engine.Savepointer, a call that has written
+// and fails spoils the whole transaction, with CodeUnsupported. A procedure that
+// writes is ErrReadOnly inside one that only reads, and so is a write of one that
+// only reads inside one that writes. Deeper than MaxDepth is CodeLimit.
 func (f *Func[In, Out]) Run(tx *Tx, in In) (out Out, err error) {
 	err = tx.nested(&f.def, func() error {
 		out, err = f.fn(tx, in)

@@ -7,18 +7,18 @@ type Kind string
 
 // Kinds. They are part of the listings that clients read: do not change.
 const (
-	KindNull   Kind = "null"   // struct{}: no value
+	KindNull   Kind = "null"   // a struct without fields: no value; {} in JSON
 	KindBool   Kind = "bool"   //
 	KindInt    Kind = "int"    // of Bits bits, signed
 	KindUint   Kind = "uint"   // of Bits bits
 	KindFloat  Kind = "float"  // of Bits bits
-	KindString Kind = "string" // text
+	KindString Kind = "string" // text, also of types with a MarshalText of their own
 	KindBytes  Kind = "bytes"  // []byte: base64 in JSON, as it is elsewhere
 	KindTime   Kind = "time"   // time.Time: RFC 3339 with nanoseconds
 	KindObject Kind = "object" // a struct: Fields
 	KindList   Kind = "list"   // a slice or an array: Of
-	KindMap    Kind = "map"    // a map with string keys: Of
-	KindJSON   Kind = "json"   // whatever its own MarshalJSON or MarshalText writes
+	KindMap    Kind = "map"    // a map with keys that are text or integers: Of
+	KindJSON   Kind = "json"   // whatever its own MarshalJSON writes
 )
 
 // Schema is what a client needs to know to call a procedure.
@@ -41,13 +41,16 @@ type Field struct {
 type Type struct {
 	Kind     Kind    `json:"kind"`
 	Bits     int     `json:"bits,omitempty"`     // of int, uint, float
-	Nullable bool    `json:"nullable,omitempty"` // a pointer: may be null
+	Nullable bool    `json:"nullable,omitempty"` // a pointer: may be null. In JSON, a nil slice or map is null too
 	Fields   []Field `json:"fields,omitempty"`   // of an object
 	Of       *Type   `json:"of,omitempty"`       // element of a list or map
 }
 
 func (s Schema) clone() Schema {
 	s.Args = cloneFields(s.Args)
+	if s.Args == nil {
+		s.Args = []Field{} // [] in JSON, not null
+	}
 	s.Result = s.Result.clone()
 	return s
 }

@@ -1,13 +1,14 @@
 package proc
 
 import (
-	"context"
+	"cmp"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
@@ -21,8 +22,17 @@ const (
 	MaxNameBytes = 64
 	// MaxArgBytes is the most bytes of all arguments of one call.
 	MaxArgBytes = 8 << 20
+	// MaxArgMemory is the most bytes that the lists and maps among one call's
+	// arguments take in memory, without the text in them.
+	MaxArgMemory = 64 << 20
 	// MaxDepth is how deep procedures call one another.
 	MaxDepth = 32
+	// MaxTypeDepth is how deep the types of an argument or result are nested. More
+	// is an error of New.
+	MaxTypeDepth = 32
+	// MaxFields is how many fields the objects of all arguments, or of the result,
+	// have. More is an error of New.
+	MaxFields = 1024
 	// DefaultMaxResult is Options.MaxResult if that is 0.
 	DefaultMaxResult = 16 << 20
 	// DefaultSlowAfter is Options.SlowAfter if that is 0.
@@ -44,7 +54,8 @@ type Options struct {
 	// that never touches its transaction cannot be ended, only reported.
 	MaxRun time.Duration
 
-	// MaxResult is the most bytes of one result.
+	// MaxResult is the most bytes of one result: of its JSON, or over RESP of the
+	// texts in it and 16 for every value.
 	MaxResult int
 
 	// RememberFor is how long the answer to a call with a key is remembered.
@@ -61,63 +72,88 @@ type Options struct {
 // use; the engine stays its owner's.
 type Set struct {
 	eng   engine.Engine
-	store *kv.Store
 	o     Options
-	defs  map[string]*definition
+	procs map[string]*procedure
 	names []string // sorted
+	txs   sync.Pool
+
+	mu      sync.Mutex // guards the fields below and Tx.seen
+	live    []weak.Pointer[Tx]
+	made    int
+	pruneAt int
+
+	counts        [counterShards]counters
+	slow, stopped atomic.Uint64
+}
+
+// procedure is one of a Set, with unused Calls of it.
+type procedure struct {
+	*definition
 	calls sync.Pool
 }
 
 // New returns a Set. The error names what is wrong with a procedure, or what eng
 // does not promise.
 func New(eng engine.Engine, o Options, procedures ...Procedure) (*Set, error) {
-	store, err := kv.New(eng, kv.Options{})
-	if err != nil {
+	if err := eng.Promises().Meets("proc", kv.Needs()); err != nil {
 		return nil, err
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+	if err := o.complete(); err != nil {
+		return nil, err
 	}
-	if o.SlowAfter == 0 {
-		o.SlowAfter = DefaultSlowAfter
+	if len(procedures) > MaxProcedures {
+		return nil, engine.Errorf(engine.CodeLimit, "%d procedures are over the limit of %d", len(procedures), MaxProcedures)
 	}
-	if o.MaxRun == 0 {
-		o.MaxRun = DefaultMaxRun
-	}
-	if o.MaxResult == 0 {
-		o.MaxResult = DefaultMaxResult
-	}
-	if o.RememberFor == 0 {
-		o.RememberFor = DefaultRememberFor
-	}
-	s := &Set{eng: eng, store: store, o: o, defs: map[string]*definition{}}
-	s.calls.New = func() any { return &Call{set: s, frames: map[*definition]frame{}} }
+	s := &Set{eng: eng, o: o, procs: make(map[string]*procedure, len(procedures))}
+	s.txs.New = s.newTx
 	for _, p := range procedures {
 		d := p.definition()
-		if d.err != nil {
-			return nil, engine.Errorf(engine.CodeInvalid, "procedure %s: %w", d.schema.Name, d.err)
+		name := d.schema.Name
+		switch {
+		case d.err != nil:
+			return nil, engine.Errorf(engine.CodeInvalid, "procedure %.*q: %w", MaxNameBytes, name, d.err)
+		case s.procs[name] != nil:
+			return nil, engine.Errorf(engine.CodeInvalid, "there are two procedures named %s", name)
 		}
-		if s.defs[d.schema.Name] != nil {
-			return nil, engine.Errorf(engine.CodeInvalid, "there are two procedures named %s", d.schema.Name)
-		}
-		s.defs[d.schema.Name] = d
-		s.names = append(s.names, d.schema.Name)
+		q := &procedure{definition: d}
+		q.calls.New = func() any { return &Call{set: s, proc: q, frame: d.frame()} }
+		s.procs[name] = q
+		s.names = append(s.names, name)
 	}
 	slices.Sort(s.names)
 	return s, nil
 }
 
-// Run watches over running procedures until ctx ends; see Options.SlowAfter.
-func (s *Set) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
+// complete checks o and fills in the defaults.
+func (o *Options) complete() error {
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"SlowAfter", int64(o.SlowAfter)},
+		{"MaxRun", int64(o.MaxRun)},
+		{"MaxResult", int64(o.MaxResult)},
+		{"RememberFor", int64(o.RememberFor)},
+	} {
+		if n.value < 0 {
+			return engine.Errorf(engine.CodeInvalid, "proc: option %s is negative: %d", n.name, n.value)
+		}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.SlowAfter = cmp.Or(o.SlowAfter, DefaultSlowAfter)
+	o.MaxRun = cmp.Or(o.MaxRun, DefaultMaxRun)
+	o.MaxResult = cmp.Or(o.MaxResult, DefaultMaxResult)
+	o.RememberFor = cmp.Or(o.RememberFor, DefaultRememberFor)
+	return nil
 }
 
 // Schemas lists the procedures by name.
 func (s *Set) Schemas() []Schema {
 	list := make([]Schema, 0, len(s.names))
 	for _, name := range s.names {
-		list = append(list, s.defs[name].schema.clone())
+		list = append(list, s.procs[name].schema.clone())
 	}
 	return list
 }
@@ -125,27 +161,26 @@ func (s *Set) Schemas() []Schema {
 // Schema describes one procedure, or is CodeUnknownProcedure with the name that
 // was probably meant.
 func (s *Set) Schema(name string) (Schema, error) {
-	d, err := s.find([]byte(name))
+	p, err := s.find([]byte(name))
 	if err != nil {
 		return Schema{}, err
 	}
-	return d.schema.clone(), nil
+	return p.schema.clone(), nil
 }
 
 // ReadOnly reports whether there is a procedure of that name that only reads.
 func (s *Set) ReadOnly(name []byte) bool {
-	d := s.defs[string(name)]
-	return d != nil && d.schema.ReadOnly
+	p := s.procs[string(name)]
+	return p != nil && p.schema.ReadOnly
 }
 
-func (s *Set) find(name []byte) (*definition, error) {
-	if d := s.defs[string(name)]; d != nil {
-		return d, nil
+func (s *Set) find(name []byte) (*procedure, error) {
+	if p := s.procs[string(name)]; p != nil {
+		return p, nil
 	}
 	text := "there is no procedure " + strings.ToValidUTF8(string(name[:min(len(name), MaxNameBytes)]), "?")
+	if near := nearest(string(name), s.names); near != "" {
+		text += "; did you mean " + near + "?"
+	}
 	return nil, engine.Errorf(engine.CodeUnknownProcedure, "%s", text)
-}
-
-func (s *Set) random(now time.Time) *rand.Rand {
-	return rand.New(rand.NewPCG(s.o.Seed, uint64(now.UnixMicro())))
 }

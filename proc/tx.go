@@ -3,6 +3,7 @@ package proc
 import (
 	"iter"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -10,74 +11,218 @@ import (
 )
 
 // Tx is the transaction that a procedure works in. It is valid until the
-// procedure returns, and only in its goroutine. It is an engine.Tx, so that
-// every capability can be used in it; those methods work on the engine's own
-// keys, whose layout belongs to the capabilities: for plain keys use KV.
+// procedure returns, and only in its goroutine: kept longer, it works on nothing
+// or, once its memory is used again, on somebody else's transaction. It is an
+// engine.Tx, so that every capability can be used in it; those methods work on
+// the engine's own keys, whose layout belongs to the capabilities: for plain keys
+// use KV.
 type Tx struct {
-	tx    engine.Tx
-	call  *Call
-	def   *definition // the innermost procedure that runs
-	depth int
-	space [256]*kv.Tx // bound to this transaction if used holds it
-	used  []uint8
-	rng   *rand.Rand
+	set      *Set
+	tx       engine.Tx   // nil: the procedure has ended
+	def      *definition // the innermost procedure that runs
+	depth    int         // how many run within each other
+	readOnly bool        // the innermost one, or one around it, only reads
+	wrote    bool        // the innermost one, or one that it called
+	bad      error       // why the transaction must not be committed
+	spaces   []space
+	pcg      rand.PCG
+	rng      *rand.Rand
+	seeded   bool // rng, in this transaction
+
+	// The watchdog's; see watch.go.
+	seq  uint64        // of this run, odd
+	run  atomic.Uint64 // seq while the procedure runs, seq+1 after it
+	stop atomic.Uint64 // the run that has taken too long
+	what atomic.Pointer[definition]
+	seen seen // guarded by Set.mu
+
+	counts *counters
 }
 
+// space is the plain keys of one space.
+type space struct {
+	number uint8
+	bound  bool // to this transaction
+	keys   *kv.Tx
+}
+
+// keepSpaces is for how many spaces a Tx keeps buffers for its next use.
+const keepSpaces = 4
+
 // KV returns the plain keys of a space; clients know space n as database n, and
-// HTTP shows space 0. It allocates nothing after the first calls.
-func (t *Tx) KV(space uint8) *kv.Tx {
-	k := t.space[space]
-	if k == nil {
-		k = new(kv.Tx)
-		t.space[space] = k
-	}
-	for _, s := range t.used {
-		if s == space {
-			return k
+// HTTP shows space 0. The same space is the same kv.Tx each time. Space 255
+// (kv.OnceSpace) holds the answers of calls with a key: leave it alone.
+func (t *Tx) KV(number uint8) *kv.Tx {
+	for i := range t.spaces {
+		if s := &t.spaces[i]; s.number == number {
+			if !s.bound {
+				s.bound = true
+				s.keys.Bind(t, number)
+			}
+			s.keys.Select(number)
+			return s.keys
 		}
 	}
-	t.used = append(t.used, space)
-	k.Bind(t, space)
+	k := new(kv.Tx)
+	k.Bind(t, number)
+	t.spaces = append(t.spaces, space{number, true, k})
 	return k
 }
 
 // Now is the time of the transaction: the same at every read of it.
-func (t *Tx) Now() time.Time { return t.tx.Now() }
+func (t *Tx) Now() time.Time {
+	if t.tx == nil {
+		return time.Time{}
+	}
+	return t.tx.Now()
+}
 
 // Rand is a source of random numbers that is the transaction's own. It is not
 // for secrets: use crypto/rand for those.
 func (t *Tx) Rand() *rand.Rand {
 	if t.rng == nil {
-		t.rng = t.call.set.random(t.tx.Now())
+		t.rng = rand.New(&t.pcg)
+	}
+	if !t.seeded {
+		t.seeded = true
+		if seed := t.set.o.Seed; seed != 0 {
+			t.pcg.Seed(seed, uint64(t.Now().UnixMicro()))
+		} else {
+			t.pcg.Seed(rand.Uint64(), rand.Uint64())
+		}
 	}
 	return t.rng
 }
 
 // Procedure returns the name of the innermost procedure that runs.
-func (t *Tx) Procedure() string { return t.def.schema.Name }
+func (t *Tx) Procedure() string {
+	if t.tx == nil {
+		return ""
+	}
+	return t.def.schema.Name
+}
+
+// check reports why t cannot be used, if it cannot. It is part of every
+// operation, so it must cost nothing.
+func (t *Tx) check() error {
+	if t.tx != nil && t.bad == nil && t.stop.Load() != t.seq {
+		return nil
+	}
+	return t.refusal()
+}
+
+func (t *Tx) refusal() error {
+	switch {
+	case t.tx == nil:
+		return engine.Errorf(engine.CodeInvalid, "the transaction has ended")
+	case t.bad != nil:
+		return t.bad
+	}
+	return engine.Errorf(engine.CodeLimit, "the procedure %s has run for longer than the limit of %v; nothing was written", t.what.Load().schema.Name, t.set.o.MaxRun)
+}
+
+// mayWrite is check for a write.
+func (t *Tx) mayWrite() error {
+	if t.readOnly && t.tx != nil {
+		return engine.Errorf(engine.CodeReadOnly, "the procedure %s only reads: it cannot write", t.def.schema.Name)
+	}
+	if err := t.check(); err != nil {
+		return err
+	}
+	t.wrote = true
+	return nil
+}
 
 // Get implements engine.Tx.
-func (t *Tx) Get(key []byte) ([]byte, bool, error) { return t.tx.Get(key) }
+func (t *Tx) Get(key []byte) ([]byte, bool, error) {
+	if err := t.check(); err != nil {
+		return nil, false, err
+	}
+	return t.tx.Get(key)
+}
 
 // Put implements engine.Tx.
-func (t *Tx) Put(key, val []byte) error { return t.tx.Put(key, val) }
+func (t *Tx) Put(key, val []byte) error {
+	if err := t.mayWrite(); err != nil {
+		return err
+	}
+	return t.tx.Put(key, val)
+}
 
 // Delete implements engine.Tx.
-func (t *Tx) Delete(key []byte) error { return t.tx.Delete(key) }
+func (t *Tx) Delete(key []byte) error {
+	if err := t.mayWrite(); err != nil {
+		return err
+	}
+	return t.tx.Delete(key)
+}
 
 // Scan implements engine.Tx.
-func (t *Tx) Scan(lo, hi []byte) iter.Seq2[engine.Pair, error] { return t.tx.Scan(lo, hi) }
+func (t *Tx) Scan(lo, hi []byte) iter.Seq2[engine.Pair, error] {
+	return t.scan(engine.Tx.Scan, lo, hi)
+}
 
 // ScanBack implements engine.Tx.
-func (t *Tx) ScanBack(lo, hi []byte) iter.Seq2[engine.Pair, error] { return t.tx.ScanBack(lo, hi) }
+func (t *Tx) ScanBack(lo, hi []byte) iter.Seq2[engine.Pair, error] {
+	return t.scan(engine.Tx.ScanBack, lo, hi)
+}
 
-// nested runs fn as a call of def within t.
-func (t *Tx) nested(def *definition, fn func() error) error {
-	outer := t.def
-	t.def = def
-	t.depth++
-	err := fn()
-	t.depth--
-	t.def = outer
-	return err
+func (t *Tx) scan(way func(tx engine.Tx, lo, hi []byte) iter.Seq2[engine.Pair, error], lo, hi []byte) iter.Seq2[engine.Pair, error] {
+	return func(yield func(engine.Pair, error) bool) {
+		if err := t.check(); err != nil {
+			yield(engine.Pair{}, err)
+			return
+		}
+		for p, err := range way(t.tx, lo, hi) {
+			if err == nil {
+				if err = t.check(); err != nil {
+					p = engine.Pair{}
+				}
+			}
+			if !yield(p, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Count implements engine.Ranker. Where the engine's transaction is none, it
+// scans, and an error of that fails the whole procedure.
+func (t *Tx) Count(lo, hi []byte) int {
+	if t.check() != nil {
+		return 0
+	}
+	if r, ok := t.tx.(engine.Ranker); ok {
+		return r.Count(lo, hi)
+	}
+	n := 0
+	for _, err := range t.Scan(lo, hi) {
+		if err != nil {
+			t.bad = err
+			return 0
+		}
+		n++
+	}
+	return n
+}
+
+// At implements engine.Ranker, as Count does.
+func (t *Tx) At(lo, hi []byte, i int) (engine.Pair, bool) {
+	if t.check() != nil || i < 0 {
+		return engine.Pair{}, false
+	}
+	if r, ok := t.tx.(engine.Ranker); ok {
+		return r.At(lo, hi, i)
+	}
+	for p, err := range t.Scan(lo, hi) {
+		if err != nil {
+			t.bad = err
+			break
+		}
+		if i == 0 {
+			return p, true
+		}
+		i--
+	}
+	return engine.Pair{}, false
 }

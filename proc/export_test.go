@@ -1,0 +1,13 @@
+package proc
+
+import (
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Look has the watchdog look, as Run does from time to time.
+func (s *Set) Look(now time.Time) { s.tell(s.look(now)) }
+
+// Engine returns the engine of s.
+func (s *Set) Engine() engine.Engine { return s.eng }

@@ -1,0 +1,225 @@
+package proc
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// field is one field of a struct as JSON has it.
+type field struct {
+	name       string
+	label      string // name with quotes and colon, as JSON has it
+	index      []int  // of the field, through embedded structs
+	typ        reflect.Type
+	tagged     bool // the name is from a tag
+	omitEmpty  bool
+	omitZero   bool
+	viaPointer bool // stands in an embedded pointer
+	optional   bool // as an argument it may be left out
+	zero       func(reflect.Value) bool
+	plan       *plan
+}
+
+// fieldsOf returns the fields of a struct by the rules of encoding/json: those of
+// embedded structs as if they were its own, of several with one name the
+// outermost, of those on one level the one with a tag, and none if that does not
+// decide.
+func fieldsOf(t reflect.Type) ([]field, error) {
+	type level struct {
+		typ        reflect.Type
+		index      []int
+		viaPointer bool
+	}
+	var all []field
+	var visited []reflect.Type
+	for current := []level{{typ: t}}; len(current) > 0; {
+		var next []level
+		count := map[reflect.Type]int{}
+		for _, l := range current {
+			if count[l.typ]++; count[l.typ] > 2 || slices.Contains(visited, l.typ) {
+				continue // a third one changes nothing: two of a name already cancel out
+			}
+			for i := range l.typ.NumField() {
+				f, embedded, err := fieldOf(l.typ.Field(i))
+				if err != nil {
+					return nil, err
+				}
+				f.index = append(slices.Clone(l.index), i)
+				f.viaPointer = f.viaPointer || l.viaPointer
+				switch {
+				case embedded != nil:
+					next = append(next, level{embedded, f.index, f.viaPointer})
+				case f.name != "":
+					all = append(all, f)
+				}
+			}
+		}
+		for _, l := range current {
+			visited = append(visited, l.typ)
+		}
+		current = next
+	}
+	return dominant(all), nil
+}
+
+// fieldOf reads a struct field and its tag. embedded is the struct whose fields
+// stand for it; otherwise an empty name means that it is not seen.
+func fieldOf(sf reflect.StructField) (f field, embedded reflect.Type, err error) {
+	t := sf.Type
+	if sf.Anonymous && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	isStruct := sf.Anonymous && t.Kind() == reflect.Struct
+	tag := sf.Tag.Get("json")
+	if tag == "-" || !sf.IsExported() && !isStruct {
+		return f, nil, nil
+	}
+	name, options, _ := strings.Cut(tag, ",")
+	if !validTag(name) {
+		name = ""
+	}
+	if isStruct && name == "" {
+		if sf.Type.Kind() == reflect.Pointer {
+			if f.viaPointer = true; !sf.IsExported() {
+				return f, nil, fmt.Errorf("field %s: a pointer to an unexported struct cannot be embedded", sf.Name)
+			}
+		}
+		return f, t, nil
+	}
+	if !sf.IsExported() {
+		return f, nil, fmt.Errorf("field %s: an unexported struct cannot have a name of its own", sf.Name)
+	}
+	f.typ, f.tagged = sf.Type, name != ""
+	for option := range strings.SplitSeq(options, ",") {
+		switch option {
+		case "omitempty":
+			f.omitEmpty = true
+		case "omitzero":
+			f.omitZero, f.zero = true, zeroOf(sf.Type)
+		case "string":
+			return f, nil, fmt.Errorf("field %s: the option string is not known here", sf.Name)
+		}
+	}
+	f.name = cmp.Or(name, sf.Name)
+	label, err := json.Marshal(f.name)
+	f.label = string(label) + ":"
+	return f, nil, err
+}
+
+// validTag reports whether encoding/json takes a tag's name.
+func validTag(s string) bool {
+	for _, c := range s {
+		if !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", c) && !unicode.IsLetter(c) && !unicode.IsDigit(c) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// dominant leaves of each name the field that wins, in the order of the struct.
+func dominant(all []field) []field {
+	slices.SortStableFunc(all, func(a, b field) int {
+		return cmp.Or(strings.Compare(a.name, b.name), len(a.index)-len(b.index), rank(b)-rank(a))
+	})
+	var won []field
+	for i := 0; i < len(all); {
+		n := i + 1
+		for n < len(all) && all[n].name == all[i].name {
+			n++
+		}
+		if n == i+1 || len(all[i].index) != len(all[i+1].index) || all[i].tagged != all[i+1].tagged {
+			won = append(won, all[i])
+		}
+		i = n
+	}
+	slices.SortFunc(won, func(a, b field) int { return slices.Compare(a.index, b.index) })
+	return won
+}
+
+func rank(f field) int {
+	if f.tagged {
+		return 1
+	}
+	return 0
+}
+
+// isZeroer is how a type says itself what its zero value is, for omitzero.
+type isZeroer interface{ IsZero() bool }
+
+func zeroOf(t reflect.Type) func(reflect.Value) bool {
+	own := reflect.TypeFor[isZeroer]()
+	switch {
+	case t.Kind() == reflect.Pointer && t.Implements(own):
+		return func(v reflect.Value) bool {
+			return v.IsNil() || v.Elem().Kind() == reflect.Pointer && v.Elem().IsNil() || v.Interface().(isZeroer).IsZero()
+		}
+	case t.Kind() != reflect.Interface && reflect.PointerTo(t).Implements(own):
+		return func(v reflect.Value) bool { return addressable(v).Addr().Interface().(isZeroer).IsZero() }
+	}
+	return reflect.Value.IsZero
+}
+
+// addressable returns v, or a copy of it that has an address.
+func addressable(v reflect.Value) reflect.Value {
+	if v.CanAddr() {
+		return v
+	}
+	a := reflect.New(v.Type()).Elem()
+	a.Set(v)
+	return a
+}
+
+// of returns the field in the struct v; ok is false if it stands in an embedded
+// pointer that is nil.
+func (f *field) of(v reflect.Value) (_ reflect.Value, ok bool) {
+	if len(f.index) == 1 {
+		return v.Field(f.index[0]), true
+	}
+	for _, i := range f.index {
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				return v, false
+			}
+			v = v.Elem()
+		}
+		v = v.Field(i)
+	}
+	return v, true
+}
+
+// make is of, and makes what an embedded pointer points to.
+func (f *field) make(v reflect.Value) reflect.Value {
+	if len(f.index) == 1 {
+		return v.Field(f.index[0])
+	}
+	for _, i := range f.index {
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				v.Set(reflect.New(v.Type().Elem()))
+			}
+			v = v.Elem()
+		}
+		v = v.Field(i)
+	}
+	return v
+}
+
+// omitted reports whether encoding/json leaves the field with value v out.
+func (f *field) omitted(v reflect.Value) bool {
+	return f.omitEmpty && isEmpty(v) || f.omitZero && f.zero(v)
+}
+
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
+		return v.Len() == 0
+	case reflect.Struct:
+		return false
+	}
+	return v.IsZero()
+}

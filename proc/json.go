@@ -1,0 +1,362 @@
+package proc
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// cursor goes through a JSON text that is known to be valid.
+type cursor struct {
+	b    []byte
+	i    int
+	room *memory
+}
+
+// memory is how many bytes the lists and maps of one call's arguments may still take.
+type memory int
+
+func (m *memory) take(n uintptr) *fault {
+	if *m -= memory(n) + 1; *m >= 0 {
+		return nil
+	}
+	return &fault{code: engine.CodeLimit, text: fmt.Sprintf("has too many elements: they take more than the limit of %d bytes", MaxArgMemory)}
+}
+
+// peek skips white space and returns the byte that the next token begins with, 0
+// at the end.
+func (c *cursor) peek() byte {
+	for ; c.i < len(c.b); c.i++ {
+		switch b := c.b[c.i]; b {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return b
+		}
+	}
+	return 0
+}
+
+// more goes to the next member of the object or list that close ends, and
+// reports whether there is one. The cursor stands behind its first byte.
+func (c *cursor) more(close byte) bool {
+	b := c.peek()
+	if b == ',' {
+		c.i++
+		b = c.peek()
+	}
+	if b == close {
+		c.i++
+		return false
+	}
+	return true
+}
+
+// raw returns the next value as it stands there.
+func (c *cursor) raw() []byte {
+	c.peek()
+	from, depth := c.i, 0
+	for c.i < len(c.b) {
+		switch c.b[c.i] {
+		case '"':
+			c.stringEnd()
+		case '{', '[':
+			depth++
+			c.i++
+		case '}', ']':
+			depth--
+			c.i++
+		case ',', ':', ' ', '\t', '\r', '\n':
+			c.i++ // within an object or list
+			continue
+		default:
+			for c.i < len(c.b) && bytes.IndexByte(stops, c.b[c.i]) < 0 {
+				c.i++
+			}
+		}
+		if depth == 0 {
+			break
+		}
+	}
+	return c.b[from:c.i]
+}
+
+// stops end a number or a word.
+var stops = []byte(" \t\r\n,:]}")
+
+// stringEnd goes behind the string that begins here and reports whether its
+// bytes are its text: no escapes and valid UTF-8.
+func (c *cursor) stringEnd() (plain bool) {
+	plain = true
+	from := c.i + 1
+	for c.i++; c.b[c.i] != '"'; c.i++ {
+		if c.b[c.i] == '\\' {
+			plain = false
+			c.i++
+		}
+	}
+	c.i++
+	return plain && utf8.Valid(c.b[from:c.i-1])
+}
+
+// text returns the next value, a string, without quotes and escapes. It may
+// alias the text.
+func (c *cursor) text() []byte {
+	from := c.i
+	if c.stringEnd() {
+		return c.b[from+1 : c.i-1]
+	}
+	var s string
+	if err := json.Unmarshal(c.b[from:c.i], &s); err != nil {
+		panic("BUG: a valid JSON text has a string that is none: " + err.Error())
+	}
+	return []byte(s)
+}
+
+// nameOf says what value begins with that byte.
+func nameOf(b byte) string {
+	switch b {
+	case '"':
+		return "a string"
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case 't', 'f':
+		return "true or false"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}
+
+// value reads the next value into v, which is zero.
+func (c *cursor) value(p *plan, v reflect.Value) *fault {
+	b := c.peek()
+	if p.op == opJSON {
+		return p.ownJSON(v, c.raw())
+	}
+	if b == 'n' {
+		switch p.op {
+		case opPtr, opList, opMap, opBytes:
+			c.raw()
+			return nil
+		}
+		return p.mustBe("null")
+	}
+	switch p.op {
+	case opPtr:
+		v.Set(reflect.New(p.typ.Elem()))
+		return c.value(p.elem, v.Elem())
+	case opBool:
+		if b != 't' && b != 'f' {
+			break
+		}
+		v.SetBool(b == 't')
+		c.raw()
+		return nil
+	case opInt, opUint, opFloat:
+		if b != '-' && (b < '0' || b > '9') {
+			break
+		}
+		return p.number(v, c.raw())
+	case opString, opBytes, opTime, opText:
+		if b != '"' {
+			break
+		}
+		return p.fromString(v, c.text())
+	case opList, opArray:
+		if b != '[' {
+			break
+		}
+		return c.list(p, v)
+	case opMap:
+		if b != '{' {
+			break
+		}
+		return c.mapping(p, v)
+	case opNull, opObject:
+		if b != '{' {
+			break
+		}
+		return c.object(p, v)
+	}
+	return p.mustBe(nameOf(b))
+}
+
+// object reads an object into the struct v.
+func (c *cursor) object(p *plan, v reflect.Value) *fault {
+	var seen [MaxFields / 64]uint64
+	for c.i++; c.more('}'); {
+		key := c.text()
+		c.peek() // the colon
+		c.i++
+		i, ok := p.byName[string(key)]
+		if !ok {
+			return p.unknown(string(key))
+		}
+		f := &p.fields[i]
+		if seen[i/64]&(1<<(i%64)) != 0 {
+			return wrong("is given twice").in(f.name)
+		}
+		seen[i/64] |= 1 << (i % 64)
+		if f.optional && c.peek() == 'n' && f.plan.op != opJSON {
+			c.raw()
+			continue
+		}
+		if w := c.value(f.plan, f.make(v)); w != nil {
+			return w.in(f.name)
+		}
+	}
+	for i := range p.fields {
+		if seen[i/64]&(1<<(i%64)) == 0 && !p.fields[i].optional {
+			return wrong("is missing").in(p.fields[i].name)
+		}
+	}
+	return nil
+}
+
+func (p *plan) unknown(key string) *fault {
+	name := key
+	if len(name) > 2*MaxNameBytes {
+		name = string(bytes.ToValidUTF8([]byte(name[:2*MaxNameBytes]), nil)) + "…"
+	}
+	names := make([]string, len(p.fields))
+	for i := range p.fields {
+		names[i] = p.fields[i].name
+	}
+	if near := nearest(key, names); near != "" {
+		return wrong("is not known; did you mean %s?", near).in(name)
+	}
+	return wrong("is not known").in(name)
+}
+
+// list reads a list into a slice or an array.
+func (c *cursor) list(p *plan, v reflect.Value) *fault {
+	if p.op == opList {
+		v.Set(reflect.MakeSlice(p.typ, 0, 0))
+	}
+	n, size := 0, p.typ.Elem().Size()
+	for c.i++; c.more(']'); n++ {
+		if p.op == opArray {
+			if n >= v.Len() {
+				return wrong("must have exactly %d elements", v.Len())
+			}
+		} else {
+			if w := c.room.take(size); w != nil {
+				return w
+			}
+			v.Grow(1)
+			v.SetLen(n + 1)
+		}
+		if w := c.value(p.elem, v.Index(n)); w != nil {
+			return w.in(strconv.Itoa(n))
+		}
+	}
+	if p.op == opArray && n < v.Len() {
+		return wrong("must have exactly %d elements, not %d", v.Len(), n)
+	}
+	return nil
+}
+
+// mapping reads an object into a map.
+func (c *cursor) mapping(p *plan, v reflect.Value) *fault {
+	v.Set(reflect.MakeMap(p.typ))
+	key := reflect.New(p.typ.Key()).Elem()
+	elem := reflect.New(p.typ.Elem()).Elem()
+	size := p.typ.Key().Size() + p.typ.Elem().Size() + 16
+	for c.i++; c.more('}'); {
+		text := c.text()
+		c.peek()
+		c.i++
+		if w := c.room.take(size); w != nil {
+			return w
+		}
+		if w := setKey(key, text); w != nil {
+			return w.in(string(text))
+		}
+		if v.MapIndex(key).IsValid() {
+			return wrong("is given twice").in(string(text))
+		}
+		elem.SetZero()
+		if w := c.value(p.elem, elem); w != nil {
+			return w.in(string(text))
+		}
+		v.SetMapIndex(key, elem)
+	}
+	return nil
+}
+
+// setKey sets the key of a map from its text.
+func setKey(key reflect.Value, text []byte) *fault {
+	p := plan{typ: key.Type()}
+	if err := p.scalar(); err != nil {
+		panic("BUG: a map with such keys was compiled: " + err.Error())
+	}
+	if p.op == opString {
+		key.SetString(string(text))
+		return nil
+	}
+	if !isNumber(text) {
+		return wrong("must be an integer: it is a key of a map")
+	}
+	return p.number(key, text)
+}
+
+// fromString sets v, which is text of some kind in JSON.
+func (p *plan) fromString(v reflect.Value, text []byte) *fault {
+	switch p.op {
+	case opString:
+		v.SetString(string(text))
+	case opBytes:
+		b := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
+		n, err := base64.StdEncoding.Decode(b, text)
+		if err != nil {
+			return wrong("must be base64: %v", err)
+		}
+		v.SetBytes(b[:n])
+	case opTime:
+		return p.time(v, text)
+	case opText:
+		return p.ownText(v, text)
+	}
+	return nil
+}
+
+func (p *plan) time(v reflect.Value, text []byte) *fault {
+	if err := v.Addr().Interface().(*time.Time).UnmarshalText(text); err != nil {
+		return p.mustBe(quoted(text))
+	}
+	return nil
+}
+
+// ownJSON has a type read its value itself.
+func (p *plan) ownJSON(v reflect.Value, raw []byte) (w *fault) {
+	defer recoverTo(&w)
+	if err := json.Unmarshal(raw, v.Addr().Interface()); err != nil {
+		return wrong("is refused: %v", err)
+	}
+	return nil
+}
+
+func (p *plan) ownText(v reflect.Value, text []byte) (w *fault) {
+	defer recoverTo(&w)
+	if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText(bytes.Clone(text)); err != nil {
+		return wrong("is refused: %v", err)
+	}
+	return nil
+}
+
+// recoverTo makes a panic of a type's own method a fault of the argument.
+func recoverTo(w **fault) {
+	if v := recover(); v != nil {
+		*w = wrong("cannot be read: its type panicked on it")
+	}
+}

@@ -1,0 +1,96 @@
+package proc
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"strconv"
+)
+
+// isNumber reports whether text is a number as JSON writes it.
+func isNumber(text []byte) bool {
+	i := 0
+	digits := func() bool {
+		from := i
+		for i < len(text) && text[i] >= '0' && text[i] <= '9' {
+			i++
+		}
+		return i > from
+	}
+	if i < len(text) && text[i] == '-' {
+		i++
+	}
+	if zero := i; !digits() || text[zero] == '0' && i > zero+1 {
+		return false
+	}
+	if i < len(text) && text[i] == '.' {
+		i++
+		if !digits() {
+			return false
+		}
+	}
+	if i < len(text) && (text[i] == 'e' || text[i] == 'E') {
+		i++
+		if i < len(text) && (text[i] == '+' || text[i] == '-') {
+			i++
+		}
+		if !digits() {
+			return false
+		}
+	}
+	return i == len(text)
+}
+
+// number sets v, a number, from a text for which isNumber holds.
+func (p *plan) number(v reflect.Value, text []byte) *fault {
+	if p.op == opFloat {
+		f, err := strconv.ParseFloat(string(text), p.bits)
+		if errors.Is(err, strconv.ErrRange) {
+			return wrong("is outside the range of a floating-point number of %d bits", p.bits)
+		}
+		v.SetFloat(f)
+		return nil
+	}
+	u, negative, whole, fits := parseInteger(text)
+	if !whole {
+		return p.mustBe(quoted(text))
+	}
+	if p.op == opUint {
+		if !fits || negative && u != 0 || p.bits < 64 && u>>p.bits != 0 {
+			return wrong("is outside the range of an unsigned integer of %d bits", p.bits)
+		}
+		v.SetUint(u)
+		return nil
+	}
+	limit := uint64(1) << (p.bits - 1) // of a negative one
+	if !fits || u > limit || !negative && u == limit {
+		return wrong("is outside the range of an integer of %d bits", p.bits)
+	}
+	if negative {
+		v.SetInt(int64(-u))
+	} else {
+		v.SetInt(int64(u))
+	}
+	return nil
+}
+
+// parseInteger reads a number of JSON. whole is false if it has a fraction or an
+// exponent, fits is false if its digits need more than 64 bits.
+func parseInteger(text []byte) (u uint64, negative, whole, fits bool) {
+	fits = true
+	for i, c := range text {
+		switch {
+		case i == 0 && c == '-':
+			negative = true
+		case c < '0' || c > '9':
+			return 0, negative, false, fits
+		default:
+			d := uint64(c - '0')
+			if u > (math.MaxUint64-d)/10 {
+				fits = false
+			}
+			u = u*10 + d
+		}
+	}
+	return u, negative, true, fits
+}

@@ -1,0 +1,389 @@
+package proc_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/journal/memfs"
+	"github.com/skerrydb/skerry/proc"
+)
+
+// openEngine returns an empty engine on a disk in memory.
+func openEngine(t testing.TB) *embedded.DB {
+	t.Helper()
+	db, err := embedded.Open("data", embedded.Options{FS: memfs.New(1), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return db
+}
+
+// newSet returns a set on an empty engine.
+func newSet(t testing.TB, o proc.Options, procs ...proc.Procedure) *proc.Set {
+	t.Helper()
+	return setOn(t, openEngine(t), o, procs...)
+}
+
+func setOn(t testing.TB, eng engine.Engine, o proc.Options, procs ...proc.Procedure) *proc.Set {
+	t.Helper()
+	s, err := proc.New(eng, o, procs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// begin takes a call and sets its arguments from text.
+func begin(t testing.TB, s *proc.Set, name string, args ...string) *proc.Call {
+	t.Helper()
+	c, err := s.Begin([]byte(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Arguments(texts(args)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func texts(args []string) [][]byte {
+	list := make([][]byte, len(args))
+	for i, a := range args {
+		list[i] = []byte(a)
+	}
+	return list
+}
+
+// call runs a procedure as a face does and returns its JSON.
+func call(t testing.TB, s *proc.Set, name string, args ...string) (string, error) {
+	t.Helper()
+	c := begin(t, s, name, args...)
+	defer c.End()
+	return do(t, c)
+}
+
+// do runs c and returns its JSON.
+func do(t testing.TB, c *proc.Call) (text string, err error) {
+	t.Helper()
+	_, err = c.Do(t.Context(), engine.Read{}, func(c *proc.Call) error {
+		b, err := c.AppendJSON(nil)
+		text = string(b)
+		return err
+	})
+	return text, err
+}
+
+// want fails the test unless text is the result and there was no error.
+func want(t testing.TB, expect string) func(text string, err error) {
+	t.Helper()
+	return func(text string, err error) {
+		t.Helper()
+		if err != nil || text != expect {
+			t.Errorf("%s, %v; want %s", text, err, expect)
+		}
+	}
+}
+
+// fails fails the test unless err has the code and its text holds the part.
+func fails(t testing.TB, err error, code engine.Code, part string) {
+	t.Helper()
+	if engine.CodeOf(err) != code || !strings.Contains(err.Error(), part) {
+		t.Errorf("error is %v; want one of code %s with %q", err, code, part)
+	}
+}
+
+// logs is what a Set logs.
+type logs struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *logs) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// Procedures that several tests use.
+type (
+	putIn struct {
+		Key  string `json:"key"`
+		Val  string `json:"val"`
+		Fail string `json:"fail,omitempty"` // what to do after the write
+	}
+	keyIn struct {
+		Key string `json:"key"`
+	}
+)
+
+var errOwn = errors.New("the procedure's own error")
+
+func put(tx *proc.Tx, in putIn) (int, error) {
+	if err := set(tx, in.Key, in.Val); err != nil {
+		return 0, err
+	}
+	switch in.Fail {
+	case "":
+		return len(in.Val), nil
+	case "plain":
+		return 0, errOwn
+	case "panic":
+		panic("secret")
+	}
+	return 0, engine.Errorf(engine.Code(in.Fail), "told to fail")
+}
+
+func get(tx *proc.Tx, in keyIn) (*string, error) {
+	e, ok, err := tx.KV(0).Get([]byte(in.Key))
+	if err != nil || !ok {
+		return nil, err
+	}
+	val := string(e.Val)
+	return &val, nil
+}
+
+// putGet is a set of a procedure that writes and one that reads.
+func putGet(t testing.TB, o proc.Options, more ...proc.Procedure) *proc.Set {
+	t.Helper()
+	return newSet(t, o, append(more, proc.Define("put", put), proc.DefineRead("get", get))...)
+}
+
+func TestCallFromProgram(t *testing.T) {
+	put, get := proc.Define("put", put), proc.DefineRead("get", get)
+	s := newSet(t, proc.Options{}, put, get)
+	n, pos, err := put.Call(t.Context(), s, putIn{Key: "a", Val: "hello"})
+	if n != 5 || pos == 0 || err != nil {
+		t.Errorf("put: %d at %d, %v", n, pos, err)
+	}
+	v, at, err := get.Call(t.Context(), s, keyIn{"a"})
+	if err != nil || v == nil || *v != "hello" || at < pos {
+		t.Errorf("get: %v at %d, %v", v, at, err)
+	}
+	_, _, err = put.Call(t.Context(), s, putIn{Key: "a", Val: "other", Fail: "too_many"})
+	fails(t, err, "too_many", "told to fail")
+	_, _, err = put.Call(t.Context(), s, putIn{Key: "a", Val: "other", Fail: "plain"})
+	fails(t, err, engine.CodeProcedureFailed, errOwn.Error())
+	if !errors.Is(err, errOwn) {
+		t.Errorf("%v does not wrap the procedure's error", err)
+	}
+	want(t, `"hello"`)(call(t, s, "get", "a"))
+	_, _, err = proc.Define("put", put2).Call(t.Context(), s, keyIn{})
+	fails(t, err, engine.CodeUnknownProcedure, "put")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err = put.Call(ctx, s, putIn{Key: "a"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("call with a context that has ended: %v", err)
+	}
+}
+
+func put2(*proc.Tx, keyIn) (int, error) { return 0, nil }
+
+func TestErrorsAndPanics(t *testing.T) {
+	var l logs
+	s := putGet(t, proc.Options{Logger: l.logger()})
+	_, err := call(t, s, "put", "a", "1", "panic")
+	fails(t, err, engine.CodeInternal, "put")
+	if strings.Contains(err.Error(), "secret") || !strings.Contains(l.String(), "secret") || !strings.Contains(l.String(), "proc_test.put") {
+		t.Errorf("the caller learns %q, the log says %s", err, l.String())
+	}
+	_, err = call(t, s, "put", "a", "1", "plain")
+	fails(t, err, engine.CodeProcedureFailed, errOwn.Error())
+	_, err = call(t, s, "put", "a", "1", "conflict")
+	fails(t, err, engine.CodeConflict, "told")
+	_, err = call(t, s, "put", "a", "1", "internal")
+	fails(t, err, engine.CodeInternal, "told")
+	want(t, "null")(call(t, s, "get", "a"))
+	want(t, "1")(call(t, s, "put", "a", "1"))
+	m := figures(s)
+	if m["proc_calls_total"] != 6 || m["proc_errors_total"] != 4 || m["proc_panics_total"] != 1 || m["proc_running"] != 0 {
+		t.Errorf("metrics: %v", m)
+	}
+}
+
+func figures(s *proc.Set) map[string]float64 {
+	m := map[string]float64{}
+	for f := range s.Metrics() {
+		m[f.Name] = f.Value
+	}
+	for range s.Metrics() {
+		break
+	}
+	return m
+}
+
+// TestGoexit: a procedure that ends its goroutine has not run.
+func TestGoexit(t *testing.T) {
+	var l logs
+	eng := openEngine(t)
+	s := setOn(t, eng, proc.Options{Logger: l.logger()}, proc.Define("end", func(tx *proc.Tx, _ struct{}) (int, error) {
+		if err := set(tx, "a", "1"); err != nil {
+			return 0, err
+		}
+		goexit()
+		return 0, nil
+	}), proc.DefineRead("get", get))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c := begin(t, s, "end")
+		_, _ = c.Do(context.Background(), engine.Read{}, func(*proc.Call) error { return nil })
+	}()
+	<-done
+	want(t, "null")(call(t, s, "get", "a"))
+	if !strings.Contains(l.String(), "ended its goroutine") {
+		t.Errorf("log: %s", l.String())
+	}
+}
+
+// TestKeptTx: a transaction that was kept works on nothing.
+func TestKeptTx(t *testing.T) {
+	var kept *proc.Tx
+	s := newSet(t, proc.Options{}, proc.Define("keep", func(tx *proc.Tx, _ struct{}) (int, error) {
+		kept = tx
+		return 1, set(tx, "a", "1")
+	}))
+	want(t, "1")(call(t, s, "keep"))
+	for what, err := range map[string]error{
+		"put":  kept.Put([]byte("a"), nil),
+		"del":  kept.Delete([]byte("a")),
+		"get":  second(kept.Get([]byte("a"))),
+		"kv":   set(kept, "a", "2"),
+		"scan": scanned(kept),
+	} {
+		if engine.CodeOf(err) != engine.CodeInvalid || !strings.Contains(err.Error(), "has ended") {
+			t.Errorf("%s after the end: %v", what, err)
+		}
+	}
+	if n := kept.Count(nil, nil); n != 0 {
+		t.Errorf("count after the end: %d", n)
+	}
+	if _, ok := kept.At(nil, nil, 0); ok || !kept.Now().IsZero() || kept.Procedure() != "" {
+		t.Error("the transaction goes on after its end")
+	}
+}
+
+func second(_ []byte, _ bool, err error) error { return err }
+
+func scanned(tx engine.Tx) error {
+	for _, err := range tx.Scan(nil, nil) {
+		if err != nil {
+			return err
+		}
+	}
+	for _, err := range tx.ScanBack(nil, nil) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestReadOnly(t *testing.T) {
+	s := newSet(t, proc.Options{},
+		proc.DefineRead("sneaky", func(tx *proc.Tx, _ struct{}) (int, error) { return 1, set(tx, "a", "1") }),
+		proc.DefineRead("raw", func(tx *proc.Tx, _ struct{}) (int, error) { return 1, tx.Delete([]byte("a")) }),
+		proc.DefineRead("get", get))
+	for _, name := range []string{"sneaky", "raw"} {
+		_, err := call(t, s, name)
+		fails(t, err, engine.CodeReadOnly, name)
+		c := begin(t, s, name) // and in a transaction that could write
+		_, err = s.Engine().Update(t.Context(), c.Run)
+		fails(t, err, engine.CodeReadOnly, name)
+		c.End()
+	}
+	if !s.ReadOnly([]byte("get")) || s.ReadOnly([]byte("nothing")) {
+		t.Error("Set.ReadOnly is wrong")
+	}
+	want(t, "null")(call(t, s, "get", "a"))
+}
+
+func TestTimeAndRandomness(t *testing.T) {
+	type out struct {
+		A, B uint64
+		At   int64
+	}
+	draw := func(tx *proc.Tx, _ struct{}) (out, error) {
+		return out{tx.Rand().Uint64(), tx.Rand().Uint64(), tx.Now().UnixMicro()}, nil
+	}
+	read := proc.DefineRead("draw", draw)
+	fixed := func() *proc.Set {
+		at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+		db, err := embedded.Open("data", embedded.Options{FS: memfs.New(1), Now: func() time.Time { return at }, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		return setOn(t, db, proc.Options{Seed: 7}, read)
+	}
+	a, _ := call(t, fixed(), "draw")
+	b, _ := call(t, fixed(), "draw")
+	if a != b || a == "" {
+		t.Errorf("with a seed: %s and %s", a, b)
+	}
+	s := newSet(t, proc.Options{}, read)
+	x, _, err := read.Call(t.Context(), s, struct{}{})
+	y, _, err2 := read.Call(t.Context(), s, struct{}{})
+	if err != nil || err2 != nil || x.A == x.B || x.A == y.A {
+		t.Errorf("without a seed: %+v and %+v", x, y)
+	}
+}
+
+func TestUnknownProcedure(t *testing.T) {
+	s := newSet(t, proc.Options{}, proc.Define("vote", put2), proc.Define("account.open", put2), proc.Define("x", put2))
+	for name, near := range map[string]string{
+		"vot": "vote", "VOTE": "vote", "voet": "vote", "account": "account.open", "account.open.now": "account.open",
+		"transfer": "", "": "", "ab": "", "\xff\xfe": "", strings.Repeat("v", 2000): "", strings.Repeat("Ⱥ", 32): "",
+	} {
+		_, err := s.Begin([]byte(name))
+		fails(t, err, engine.CodeUnknownProcedure, "there is no procedure")
+		if _, said, _ := strings.Cut(err.Error(), "did you mean "); (near == "") != (said == "") || !strings.HasPrefix(said, near) {
+			t.Errorf("%.50s: %v; want %q", name, err, near)
+		}
+		if _, err := s.Schema(name); engine.CodeOf(err) != engine.CodeUnknownProcedure {
+			t.Errorf("schema: %v", err)
+		}
+	}
+}
+
+func TestSchemas(t *testing.T) {
+	s := putGet(t, proc.Options{}, proc.Define("vote", put2).Describe("Counts a vote."))
+	list := s.Schemas()
+	var names []string
+	for _, d := range list {
+		names = append(names, d.Name)
+	}
+	if !slices.Equal(names, []string{"get", "put", "vote"}) {
+		t.Errorf("schemas: %v", names)
+	}
+	list[1].Args[0].Name = "changed"
+	d, err := s.Schema("put")
+	if err != nil || d.Args[0].Name != "key" || d.ReadOnly || fmt.Sprint(d.Result) != "{int 64 false [] <nil>}" {
+		t.Errorf("put: %+v, %v", d, err)
+	}
+	if d, err := s.Schema("vote"); err != nil || d.Text != "Counts a vote." {
+		t.Errorf("vote: %+v, %v", d, err)
+	}
+}

@@ -1,0 +1,173 @@
+package proc
+
+import (
+	"errors"
+	"runtime/debug"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// take returns a Tx that works on tx for a call of def.
+func (s *Set) take(tx engine.Tx, def *definition) *Tx {
+	t := s.txs.Get().(*Tx)
+	t.tx, t.def, t.depth, t.readOnly, t.wrote, t.bad = tx, def, 1, def.schema.ReadOnly, false, nil
+	if t.what.Load() != def {
+		t.what.Store(def)
+	}
+	t.seq += 2
+	t.run.Store(t.seq)
+	return t
+}
+
+// release ends t and gives it back.
+func (t *Tx) release(failed bool) {
+	t.run.Store(t.seq + 1)
+	t.tx, t.def, t.bad, t.seeded = nil, nil, nil, false
+	for i := range t.spaces {
+		if s := &t.spaces[i]; s.bound {
+			s.keys.Bind(t, s.number) // lets go of what is large
+			s.bound = false
+		}
+	}
+	if len(t.spaces) > keepSpaces {
+		t.spaces = nil
+	}
+	t.counts.calls.Add(1)
+	if failed {
+		t.counts.errors.Add(1)
+	}
+	t.set.txs.Put(t)
+}
+
+// protect runs fn in tx, as a call of def, and makes a panic an error.
+func (s *Set) protect(tx engine.Tx, def *definition, fn func(t *Tx) error) (err error) {
+	t := s.take(tx, def)
+	returned := false
+	defer func() {
+		if !returned {
+			err = t.crashed(recover())
+		}
+		t.release(err != nil)
+	}()
+	err = fn(t)
+	returned = true
+	return err
+}
+
+// crashed reports that user code panicked, or ended its goroutine if v is nil.
+func (t *Tx) crashed(v any) error {
+	t.counts.panics.Add(1)
+	name, log := t.what.Load().schema.Name, t.set.o.Logger
+	if v == nil {
+		log.Error("a procedure ended its goroutine; nothing was written", "procedure", name, "stack", string(debug.Stack()))
+	} else {
+		log.Error("a procedure panicked; nothing was written", "procedure", name, "panic", v, "stack", string(debug.Stack()))
+	}
+	return engine.Errorf(engine.CodeInternal, "procedure %s failed; the server's log has the details", name)
+}
+
+// outcome is what becomes of a procedure that returned err: that its transaction
+// cannot be committed goes before anything else.
+func (t *Tx) outcome(err error) error {
+	if refused := t.check(); refused != nil {
+		return refused
+	}
+	if broken := t.broken(); broken != nil {
+		return broken
+	}
+	return failed(err)
+}
+
+// failed gives an error of user code its code.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*engine.Error](err); ok {
+		return err
+	}
+	return engine.Errorf(engine.CodeProcedureFailed, "%w", err)
+}
+
+// broken returns the error of plain keys that were left half written.
+func (t *Tx) broken() error {
+	for i := range t.spaces {
+		if s := &t.spaces[i]; s.bound {
+			if err := s.keys.Broken(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// savepoint is a state of the transaction to go back to.
+type savepoint struct {
+	engine engine.Savepointer // nil: the engine has none
+	mark   int
+}
+
+func (t *Tx) savepoint() savepoint {
+	sp, ok := t.tx.(engine.Savepointer)
+	if !ok {
+		return savepoint{}
+	}
+	return savepoint{sp, sp.Savepoint()}
+}
+
+// rollback undoes what the innermost procedure wrote since sp.
+func (t *Tx) rollback(sp savepoint) error {
+	if !t.wrote {
+		return nil
+	}
+	if sp.engine == nil {
+		return engine.Errorf(engine.CodeUnsupported, "this engine cannot undo a part of a transaction")
+	}
+	if err := sp.engine.RollbackTo(sp.mark); err != nil {
+		return err
+	}
+	for i := range t.spaces {
+		if s := &t.spaces[i]; s.bound {
+			s.keys.Bind(t, s.keys.Space()) // what was half written is undone
+		}
+	}
+	t.wrote = false
+	return nil
+}
+
+// nested runs fn as a call of def within t.
+func (t *Tx) nested(def *definition, fn func() error) (err error) {
+	if err := t.check(); err != nil {
+		return err
+	}
+	name := def.schema.Name
+	switch {
+	case t.depth >= MaxDepth:
+		return engine.Errorf(engine.CodeLimit, "procedure %s: %d procedures run within each other already, which is the limit", name, MaxDepth)
+	case t.readOnly && !def.schema.ReadOnly:
+		return engine.Errorf(engine.CodeReadOnly, "procedure %s may write, and %s only reads", name, t.def.schema.Name)
+	}
+	if err := t.broken(); err != nil {
+		return err
+	}
+	sp := t.savepoint()
+	outer, readOnly, wrote := t.def, t.readOnly, t.wrote
+	t.def, t.readOnly, t.wrote = def, readOnly || def.schema.ReadOnly, false
+	t.depth++
+	returned := false
+	defer func() {
+		if err != nil || !returned {
+			if cannot := t.rollback(sp); cannot != nil {
+				t.bad = engine.Errorf(engine.CodeOf(cannot), "procedure %s failed within %s, and what it wrote cannot be undone alone: %w", name, outer.schema.Name, cannot)
+			}
+		}
+		t.def, t.readOnly, t.wrote = outer, readOnly, t.wrote || wrote
+		t.depth--
+	}()
+	err = fn()
+	returned = true
+	if err == nil {
+		err = t.broken()
+	}
+	return err
+}
