@@ -29,8 +29,15 @@ type nodes struct {
 // newNodes starts a cluster and waits until all its n nodes have a vote.
 func newNodes(t *testing.T, n int) *nodes {
 	t.Helper()
+	return newNodesOf(t, n, "")
+}
+
+// newNodesOf is newNodes for a program of its own.
+func newNodesOf(t *testing.T, n int, program string) *nodes {
+	t.Helper()
 	began := time.Now()
 	c := &nodes{s: newShell(t), addr: []string{""}, proc: []*server{nil}}
+	c.s.program = program
 	c.addr = append(c.addr, nodeAddr(t))
 	if out := c.s.run("skerry cluster init --data n1 --node " + c.addr[1]); !strings.HasPrefix(out, "n1 is node 1 of the new cluster ") {
 		t.Fatalf("init: %s", out)

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -54,6 +55,8 @@ type shell struct {
 	dir string // where commands run
 	bin string // has skerry and comes first in PATH
 	env []string
+
+	program string // what serve starts; "" is the program under test
 }
 
 func newShell(t *testing.T) *shell {
@@ -130,6 +133,7 @@ func (s *shell) serve(args ...string) *server {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	self = cmp.Or(s.program, self)
 	stderr, err := os.CreateTemp(s.t.TempDir(), "stderr")
 	if err != nil {
 		s.t.Fatal(err)

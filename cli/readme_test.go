@@ -18,24 +18,38 @@ type step struct{ command, want string }
 
 var consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```")
 
-// tour reads the steps from the README.
-func tour(t *testing.T) []step {
+// section returns what stands in the README below a heading.
+func section(t *testing.T, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, rest, found := strings.Cut(string(text), "\n## "+heading+"\n")
+	if !found {
+		t.Fatalf("README.md has no section %q", heading)
+	}
+	rest, _, _ = strings.Cut(rest, "\n## ")
+	return rest
+}
+
+// tour reads the steps from sections of the README, of which there are at least
+// least.
+func tour(t *testing.T, least int, headings ...string) []step {
+	t.Helper()
 	var steps []step
-	for _, block := range consoleBlock.FindAllSubmatch(text, -1) {
-		for line := range strings.Lines(string(block[1])) {
-			if command, ok := strings.CutPrefix(line, "$ "); ok {
-				steps = append(steps, step{command: strings.TrimSpace(command)})
-			} else if len(steps) > 0 {
-				steps[len(steps)-1].want += line
+	for _, heading := range headings {
+		for _, block := range consoleBlock.FindAllStringSubmatch(section(t, heading), -1) {
+			for line := range strings.Lines(block[1]) {
+				if command, ok := strings.CutPrefix(line, "$ "); ok {
+					steps = append(steps, step{command: strings.TrimSpace(command)})
+				} else if len(steps) > 0 {
+					steps[len(steps)-1].want += line
+				}
 			}
 		}
 	}
-	if len(steps) < 10 {
+	if len(steps) < least {
 		t.Fatalf("found only %d commands in README.md", len(steps))
 	}
 	return steps
@@ -58,7 +72,7 @@ func TestReadmeTour(t *testing.T) {
 	var three *devRun
 	mark := devMark()
 	kills := 0
-	for _, st := range tour(t) {
+	for _, st := range tour(t, 10, "Sixty seconds", "Three of them") {
 		if st.command == "make run" {
 			p = s.serve()
 			p.waitReady()
