@@ -1,0 +1,29 @@
+// Package across uses helpers of other packages.
+package across
+
+import (
+	"example.com/app/helper"
+	"github.com/skerrydb/skerry/proc"
+)
+
+type none = struct{}
+
+type getter interface{ Get() string }
+
+var client helper.Client
+
+// Across calls them.
+var Across = proc.Define("across", func(tx *proc.Tx, _ none) (string, error) {
+	s := helper.Fetch()    // want `^calls helper.Fetch → helper.fetch → deep.Load, which calls os.ReadFile at deep/deep.go:\d+: .*\(procedure across\)$`
+	s += client.Get()      // want `calls helper.Client.Get → deep.Load, which calls os.ReadFile`
+	get := client.Get      // want `calls helper.Client.Get → deep.Load, which calls os.ReadFile`
+	s += get()             // seen where it stands
+	client.Count()         // want `calls helper.Client.Count, which writes the package variable client`
+	helper.Hits++          // want `writes the package variable Hits`
+	s += helper.Generic(s) // want `calls helper.Generic → deep.Load`
+	s += string(rune(helper.Pure(1) + helper.Calm()))
+	var own helper.Client
+	own.Count()
+	var g getter = &client
+	return s + g.Get(), nil // an interface's method is not followed
+})
