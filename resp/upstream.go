@@ -101,7 +101,13 @@ func (p *upstreams) get(c *conn, node uint64) (*upstream, error) {
 		<-p.slots
 		return nil, engine.Errorf(engine.CodeNotLeader, "connect to node %d: %w", node, err)
 	}
-	return &upstream{node: node, nc: nc, rd: wire.NewReplies(nc, &p.srv.bufs, maxForwarded)}, nil
+	u := &upstream{node: node, nc: nc, rd: wire.NewReplies(nc, &p.srv.bufs, maxForwarded)}
+	if !u.ping() { // a node that leaves may close what it has not served: nothing is sent before it answers
+		u.close()
+		<-p.slots
+		return nil, engine.Errorf(engine.CodeNotLeader, "node %d does not answer; nothing was written", node)
+	}
+	return u, nil
 }
 
 // take removes the connection to a node that was used last from the idle ones.
