@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -29,6 +30,12 @@ func BenchmarkServer(b *testing.B) {
 		},
 		"SET": func(key []byte, _ int) []byte {
 			return wire.AppendCommand(nil, []byte("SET"), key, val)
+		},
+		"FCALL": func(_ []byte, i int) []byte {
+			return wire.AppendCommandStrings(nil, "FCALL", "vote", "0", strconv.Itoa(i*7919%benchKeys), strconv.Itoa(1+i%12), "1000000000")
+		},
+		"FCALL_RO": func([]byte, int) []byte {
+			return wire.AppendCommandStrings(nil, "FCALL_RO", "sum", "0", "1", "2", "3")
 		},
 		"mixed": func(key []byte, i int) []byte {
 			if i%10 == 0 {
@@ -116,6 +123,8 @@ func pipeline(b *testing.B, addr string, seed, rounds int, cmd func(key []byte, 
 		switch v.Kind {
 		case wire.KindBulk:
 			w.Bulk(v.Str)
+		case wire.KindInt:
+			w.Int(v.Int)
 		default:
 			w.Simple(string(v.Str))
 		}

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"errors"
+	"unicode/utf8"
 
 	"github.com/skerrydb/skerry/engine"
 )
@@ -60,19 +61,31 @@ func codeReply(c engine.Code) string {
 // own text and code, as both are what the procedure says.
 type callError struct {
 	err    error
-	undone bool // the call has written nothing, or what it wrote is undone
-	by     uint64
+	undone bool   // the call has written nothing, or what it wrote is undone
+	by     uint64 // the node that leads, if it says so to another one; see refused
+}
+
+// code is the code of the reply. That another node leads is not a procedure's to
+// say: the call would be sent there.
+func (e *callError) code() engine.Code {
+	if code := engine.CodeOf(e.err); code != engine.CodeNotLeader {
+		return code
+	}
+	return engine.CodeProcedureFailed
 }
 
 // Error returns the text of the reply behind its first word.
 func (e *callError) Error() string {
-	code := engine.CodeOf(e.err)
-	text, tail := e.err.Error(), " ["+string(code)+"]"
+	text, tail := e.err.Error(), " ["+string(e.code())+"]"
 	if c, ok := errors.AsType[*engine.Error](e.err); ok {
 		text = c.Msg
 	}
 	if len(text) > MaxErrorBytes {
-		text = text[:MaxErrorBytes] + "…"
+		end := MaxErrorBytes
+		for end > MaxErrorBytes-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end] + "…"
 	}
 	if e.by != 0 {
 		text += otherProgram(e.by)
@@ -80,7 +93,8 @@ func (e *callError) Error() string {
 	return text + tail
 }
 
-// Unwrap returns what the call returned.
+// Unwrap returns what the call returned, by which an engine knows that it may try
+// again.
 func (e *callError) Unwrap() error { return e.err }
 
 // replyText turns any error into the text of a RESP error.
@@ -89,7 +103,7 @@ func (s *Server) replyText(err error) string {
 		return string(e)
 	}
 	if e, ok := errors.AsType[*callError](err); ok {
-		return codeReply(engine.CodeOf(e.err)) + " " + e.Error()
+		return codeReply(e.code()) + " " + e.Error()
 	}
 	switch code := engine.CodeOf(err); code {
 	case engine.CodeNotInteger:

@@ -29,6 +29,8 @@ func randomPipeline(rng *rand.Rand, n int) []byte {
 			{"DEL", k}, {"PING", v}, {"SELECT", strconv.Itoa(rng.IntN(3))}, {"GETSET", k, v}, {"INCR", k},
 			{"EXISTS", k}, {"SET", k}, {"BOGUS", k}, {"WATCH", k}, {"KEYS", "*"}, {"CLIENT", "REPLY", "SKIP"},
 			{"COPY", k, "k1", "REPLACE"}, {"SORT_RO", "none"}, {"FLUSHDB"}, {"ECHO", k}, {"CLIENT", "GETNAME"},
+			{"CALL", "add", "n" + k, "2"}, {"FCALL", "add", "1", k, "2"}, {"FCALL_RO", "value", "1", k}, {"FCALL", "nothing", "0"},
+			{"FCALL", "add", "x", k, "1"}, {"CALL", "add", k, "none"}, {"FCALL_RO", "add", "1", k, "1"}, {"CALL", "fail", "n" + k, "my_code", v},
 		}
 		words := all[rng.IntN(len(all))]
 		switch {
@@ -111,6 +113,8 @@ func show(tb testing.TB, v wire.Value) string {
 	switch v.Kind {
 	case wire.KindInt:
 		return strconv.FormatInt(v.Int, 10)
+	case wire.KindBool:
+		return strconv.FormatBool(v.Int == 1)
 	case wire.KindNull:
 		return "nil"
 	case wire.KindArray, wire.KindMap, wire.KindSet, wire.KindPush:

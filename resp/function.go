@@ -127,7 +127,7 @@ func functionList(x *call) error {
 		w.BulkString("flags")
 		w.Set(int(number(p.ReadOnly)))
 		if p.ReadOnly {
-			w.BulkString("no-writes")
+			w.Simple("no-writes")
 		}
 	}
 	if code {

@@ -48,6 +48,12 @@ func FuzzServer(f *testing.F) {
 		"CLIENT REPLY SKIP\r\nPING\r\nCLIENT REPLY OFF\r\nPING\r\nCLIENT REPLY ON\r\n",
 		"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nab\r\n*1\r\n$4\r\nPING\r\n*x\r\n",
 		"SORT a BY b LIMIT 0 1 STORE c\r\nCOPY a b DB 1 REPLACE\r\nMOVE a 1\r\nFLUSHALL\r\nSWAPDB 0 1\r\n",
+		"CALL add n 2\r\nFCALL add 1 n -3\r\nFCALL_RO value 1 n\r\nCALLONCE k add n 1\r\nCALLONCE k add n 1\r\n",
+		"FCALL add 9 n\r\nFCALL add -1 n\r\nFCALL add x n 1\r\nFCALL_RO add 0 n 1\r\nFCALL nothing 0\r\nCALL\r\nCALLONCE k\r\n",
+		"HELLO 3\r\nCALL shape\r\nCALL echo \"{\\\"text\\\":\\\"x\\\",\\\"list\\\":[1,2]}\"\r\nCALL echo x [1,2] {}\r\nCALL vote 1 2 3\r\n",
+		"MULTI\r\nCALL add n 1\r\nCALL fail n c t\r\nCALL nothing\r\nFCALL add x\r\nEXEC\r\nCALL put k \"\\xff\\x00\"\r\n",
+		"FUNCTION LIST LIBRARYNAME s* WITHCODE\r\nFUNCTION STATS\r\nFUNCTION LOAD x\r\nPROC SCHEMA\r\nPROC SCHEMA add x\r\nPROC LIST\r\nCLUSTER LEADER PUSH\r\n",
+		"COMMAND GETKEYS FCALL f 2 a b c\r\nCOMMAND GETKEYSANDFLAGS FCALL_RO f -1 a\r\nCOMMAND INFO call fcall proc|list\r\nCOMMAND DOCS call proc\r\n",
 		"SUBSCRIBE __redis__:invalidate\r\nPING\r\nGET a\r\nUNSUBSCRIBE\r\nQUIT\r\nPING\r\n",
 	} {
 		f.Add([]byte(s))

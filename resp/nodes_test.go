@@ -16,6 +16,7 @@ import (
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp"
 )
 
@@ -46,14 +47,17 @@ type node struct {
 	stuck atomic.Bool // it does not get on
 	stop  func()      // ends its face as a signal does
 
+	program []proc.Procedure
+
 	// wrap, if not nil, stands between this node and the one that it dials.
 	wrap atomic.Pointer[func(net.Conn) net.Conn]
 	// before, if not nil, is called before a hand-over of writes.
 	before atomic.Pointer[func()]
 }
 
-// startNodes starts n nodes; number 1 leads.
-func startNodes(tb testing.TB, n int, o resp.Options) *nodes {
+// startNodes starts n nodes; number 1 leads. programs are the procedures that
+// they have besides those that all have, node by node.
+func startNodes(tb testing.TB, n int, o resp.Options, programs ...[]proc.Procedure) *nodes {
 	tb.Helper()
 	log := slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	db, err := embedded.Open(tb.TempDir(), embedded.Options{Logger: log, PositionWait: 500 * time.Millisecond})
@@ -78,6 +82,9 @@ func startNodes(tb testing.TB, n int, o resp.Options) *nodes {
 		all.list = append(all.list, &node{DB: db, all: all, id: uint64(i + 1), addr: l.Addr().String(), port: port})
 	}
 	for i, nd := range all.list {
+		if i < len(programs) {
+			nd.program = programs[i]
+		}
 		nd.serve(tb, clients[i], o)
 	}
 	return all
@@ -103,7 +110,7 @@ func (nd *node) serve(tb testing.TB, clients net.Listener, o resp.Options) {
 		tb.Fatal(err)
 	}
 	if o.Procedures == nil {
-		o.Procedures = testProcedures(tb, nd)
+		o.Procedures = testProcedures(tb, nd, nd.program...)
 	}
 	o.Meter, o.Durable, o.Build, o.Cluster = nd.DB, true, "test", nd
 	if nd.srv, err = resp.New(store, f, o); err != nil {

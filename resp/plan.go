@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 
 	"github.com/skerrydb/skerry/engine"
@@ -198,7 +199,7 @@ func (c *conn) fail(w *wire.Writer, start int, err error) {
 	w.Buf = w.Buf[:start]
 	c.srv.stats.errors.Add(1)
 	w.Error(c.srv.replyText(err))
-	if c.cl.node && engine.CodeOf(err) == engine.CodeNotLeader {
+	if _, called := errors.AsType[*callError](err); c.cl.node && !called && engine.CodeOf(err) == engine.CodeNotLeader {
 		c.cl.deposed, c.closing = true, true
 	}
 }

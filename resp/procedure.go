@@ -128,18 +128,52 @@ func (x *call) finish(p *proc.Call, args [][]byte) error {
 	return x.runCall(p)
 }
 
+// runCall runs p, whose arguments are set. Outside of EXEC an error undoes the
+// transaction, which is the call's own.
 func (x *call) runCall(p *proc.Call) error {
+	if x.exec {
+		return x.runWithin(p)
+	}
 	err := p.Run(x.tx.Engine())
 	if err == nil {
-		err = p.Write(x.out)
+		err = x.writeResult(p)
 	}
+	if err != nil {
+		return &callError{err: err}
+	}
+	return nil
+}
+
+// runWithin runs p as one command of EXEC: if it fails, what it wrote is undone,
+// and the others stand.
+func (x *call) runWithin(p *proc.Call) error {
+	tx := x.tx.Engine()
+	sp, ok := tx.(engine.Savepointer)
+	mark := 0
+	if ok {
+		mark = sp.Savepoint()
+	}
+	spoilt, err := p.RunWithin(tx)
 	if err == nil {
-		return nil
+		if err = x.writeResult(p); err != nil && !p.ReadOnly() {
+			spoilt = !ok || sp.RollbackTo(mark) != nil
+		}
 	}
-	if engine.CodeOf(err) == engine.CodeNotLeader { // that is not a procedure's to say
-		err = engine.Errorf(engine.CodeProcedureFailed, "%w", err)
+	if err != nil {
+		return &callError{err: err, undone: !spoilt}
 	}
-	return &callError{err: err}
+	return nil
+}
+
+// writeResult writes the result of p, or the error that is the remembered answer
+// of a call that is carried out once: then the transaction is committed.
+func (x *call) writeResult(p *proc.Call) error {
+	err := p.Verdict()
+	if err == nil {
+		return p.Write(x.out)
+	}
+	x.fail(x.out, len(x.out.Buf), &callError{err: err})
+	return nil
 }
 
 // refused is the error of a call that did not begin. To another node it says that

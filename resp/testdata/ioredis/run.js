@@ -62,6 +62,20 @@ async function transactions(redis) {
   await other.quit();
 }
 
+async function calls(redis) {
+  assert.equal(await redis.fcall("add", 1, "calls", 2), 2);
+  assert.equal(await redis.call("CALL", "add", "calls", "1"), 3);
+  assert.equal(await redis.fcall_ro("value", 1, "calls"), "3");
+  assert.equal(await redis.fcall_ro("value", 1, "none"), null);
+  assert.deepEqual(await redis.fcall("shape", 0),
+    ["Int", 7, "Yes", 1, "Text", "a\r\nb", "Float", "1.5", "None", null, "List", [1, 2], "Map", ["a", 1, "b", 2]]);
+  await assert.rejects(redis.fcall("fail", 1, "calls", "my_code", "it failed"), /^ReplyError: ERR it failed \[my_code\]$/);
+  const p = redis.pipeline();
+  for (let i = 0; i < 500; i++) p.fcall("add", 1, "calls", 1);
+  (await p.exec()).forEach(([err, n], i) => { assert.equal(err, null); assert.equal(n, i + 4); });
+  assert.deepEqual(await redis.multi().fcall("add", 1, "calls", 1).get("calls").exec(), [[null, 504], [null, "504"]]);
+}
+
 // The server drops the connection; the client must come back by itself.
 async function reconnects(redis) {
   const other = new Redis(options);
@@ -80,6 +94,7 @@ async function main() {
   await strings(redis);
   await pipelines(redis);
   await transactions(redis);
+  await calls(redis);
   await reconnects(redis);
   await redis.quit();
   console.log("ok");

@@ -1,0 +1,262 @@
+package resp_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/resp"
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+func forwarded(nd *node) int { return int(metric(nd, "resp_forwarded_commands_total")) }
+
+// TestCallsInCluster: what writes runs on the leader, what reads here.
+func TestCallsInCluster(t *testing.T) {
+	all := startNodes(t, 3, resp.Options{})
+	a := all.ask(2)
+	a.want("2", "FCALL", "add", "1", "n", "2")
+	a.want("5", "CALL", "add", "n", "3")
+	a.want("6", "CALLONCE", "key", "add", "n", "1")
+	a.want("ERR it failed [my_code]", "CALL", "fail", "n", "my_code", "it failed")
+	a.want("ERR procedure panics failed; the server's log has the details [internal]", "CALL", "panics")
+	a.want("ERR Can not execute a script with write flag using *_ro command. [read_only]", "FCALL_RO", "add", "0", "n", "1")
+	a.want("ERR Bad number of keys provided", "FCALL", "add", "x", "n", "1")
+	before := forwarded(all.list[1])
+	a.want("6", "FCALL", "value", "1", "n")
+	a.want("6", "FCALL_RO", "value", "1", "n")
+	a.want("6", "CALL", "value", "n")
+	if n := forwarded(all.list[1]); n != before {
+		t.Errorf("%d calls that only read were forwarded", n-before)
+	}
+	a.want("OK", "MULTI")
+	a.want("QUEUED", "CALL", "add", "n", "1")
+	a.want("QUEUED", "CALL", "value", "n")
+	a.want("[7 7]", "EXEC")
+	all.lead(3)
+	a.want("8", "CALL", "add", "n", "1")
+
+	moves := all.ask(2) // a client that follows MOVED
+	moves.want("OK", "CLIENT", "MOVED", "ON")
+	moves.want("MOVED 12182 "+all.list[2].addr, "FCALL", "add", "1", "foo", "1")
+	moves.want("1", "FCALL", "add", "0", "foo", "1") // no key, no slot
+	moves.want("1", "FCALL_RO", "value", "1", "foo")
+}
+
+// TestOtherPrograms: nodes whose programs have different procedures.
+func TestOtherPrograms(t *testing.T) {
+	one := func(*proc.Tx, noArgs) (int64, error) { return 1, nil }
+	all := startNodes(t, 2, resp.Options{},
+		[]proc.Procedure{proc.Define("new", one), proc.DefineRead("new.read", one), proc.Define("changed", func(*proc.Tx, keyArgs) (int64, error) { return 2, nil })},
+		[]proc.Procedure{proc.Define("old", one), proc.Define("changed", func(*proc.Tx, voteArgs) (int64, error) { return 3, nil })})
+	a := all.ask(2)
+	const differs = " (node 1 leads and runs another version of the program) ["
+	a.want("1", "CALL", "new")
+	a.want("1", "CALL", "new.read")
+	a.want("1", "FCALL_RO", "new.read", "0")
+	a.want("2", "CALL", "changed", "k")
+	for _, c := range []struct {
+		code  string
+		other bool
+		words []string
+	}{
+		{"unknown_procedure", true, []string{"CALL", "old"}},
+		{"unknown_procedure", true, []string{"FCALL", "old", "0"}},
+		{"unknown_procedure", true, []string{"CALLONCE", "k", "old"}},
+		{"unknown_procedure", false, []string{"CALL", "nobody's"}},
+		{"invalid", true, []string{"CALL", "changed", "1", "2", "3"}},
+		{"invalid", true, []string{"FCALL", "changed", "1", "1", "2", "3"}},
+		{"invalid", true, []string{"CALLONCE", "k", "changed", "1", "2", "3"}},
+		{"invalid", false, []string{"CALL", "changed", "a", "b"}},
+		{"invalid", true, []string{"CALL", "new", "too many"}}, // known there alone
+		{"invalid", false, []string{"CALL", "add", "k", "none"}},
+	} {
+		v := show(t, a.ask(c.words...))
+		if !strings.HasSuffix(v, c.code+"]") || strings.Contains(v, differs) != c.other {
+			t.Errorf("%q: %s", c.words, v)
+		}
+		if v := show(t, all.ask(1).ask(c.words...)); strings.Contains(v, differs) {
+			t.Errorf("%q on the leader: %s", c.words, v)
+		}
+	}
+	a.want("OK", "MULTI") // nobody compares within a transaction
+	a.want("QUEUED", "CALL", "old")
+	if v := show(t, a.ask("EXEC")); !strings.HasSuffix(v, "[unknown_procedure]]") {
+		t.Errorf("EXEC: %s", v)
+	}
+	all.lead(2)
+	a.want("1", "CALL", "old")
+	if v := show(t, a.ask("CALL", "new")); !strings.HasSuffix(v, "[unknown_procedure]") || strings.Contains(v, "another version") {
+		t.Errorf("a name that the leader does not know: %s", v)
+	}
+}
+
+// next reads one more value from the connection.
+func (a *asker) next() wire.Value {
+	a.Helper()
+	a.nc.SetReadDeadline(time.Now().Add(20 * time.Second))
+	v, err := a.rd.Read()
+	if err != nil {
+		a.Fatal(err)
+	}
+	return v
+}
+
+func TestClusterLeader(t *testing.T) {
+	all := startNodes(t, 3, resp.Options{})
+	at := func(id int) string {
+		host, port, _ := net.SplitHostPort(all.list[id-1].addr)
+		return fmt.Sprintf("[00112233445566778899aabbccddeeff%08x %s %s]", id, host, port)
+	}
+	pushed := func(id int) string { return "[leader " + at(id)[1:] }
+	a := all.ask(2)
+	a.want(at(1), "CLUSTER", "LEADER")
+	a.want("1", "CALL", "add", "n", "1") // nothing is pushed
+	a.want(at(1), "CLUSTER", "LEADER", "PUSH")
+	a.want("2", "CALL", "add", "n", "1")
+	all.lead(3)
+	// Once, before the reply of the first command that is forwarded.
+	a.nc.Write([]byte("PING\r\nCALL add n 1\r\nCALL add n 1\r\nGET n\r\n"))
+	for i, want := range []string{"PONG", pushed(3), "3", "4", "4"} {
+		if v := show(t, a.next()); v != want {
+			t.Errorf("reply %d: %s, want %s", i, v, want)
+		}
+	}
+	all.lead(2) // this node: nothing is forwarded
+	a.want("5", "CALL", "add", "n", "1")
+	all.lead(1)
+	a.nc.Write([]byte("CLIENT REPLY SKIP\r\nINCR n\r\nMULTI\r\nINCR n\r\nEXEC\r\nFLUSHALL\r\n"))
+	for i, want := range []string{"OK", "QUEUED", pushed(1), "[7]", "OK"} {
+		if v := show(t, a.next()); v != want {
+			t.Errorf("reply %d: %s, want %s", i, v, want)
+		}
+	}
+	all.lead(3)
+	a.nc.Write([]byte("FLUSHALL\r\n"))
+	for i, want := range []string{pushed(3), "OK"} {
+		if v := show(t, a.next()); v != want {
+			t.Errorf("reply %d: %s, want %s", i, v, want)
+		}
+	}
+	a.want("RESET", "RESET")
+	a.ask("HELLO", "3")
+	all.lead(1)
+	a.want("1", "CALL", "add", "n", "1")
+
+	a.ask("HELLO", "2")
+	a.want("ERR CLUSTER LEADER PUSH needs RESP3: send HELLO 3 first", "CLUSTER", "LEADER", "PUSH")
+	a.want("ERR syntax error", "CLUSTER", "LEADER", "x")
+	a.want("ERR syntax error", "CLUSTER", "LEADER", "PUSH", "x")
+	all.lead(0)
+	a.want("nil", "CLUSTER", "LEADER")
+	all.lead(1)
+	all.plain.Store(true)
+	a.want("nil", "CLUSTER", "LEADER")
+	b := all.ask(1)
+	b.want(at(1), "CLUSTER", "LEADER") // it knows its own
+	alone := newAsker(t, startSkerry(t, resp.Options{}))
+	alone.want("nil", "CLUSTER", "LEADER")
+	alone.want("nil", "CLUSTER", "LEADER", "PUSH")
+	alone.want("1", "CALL", "add", "n", "1")
+}
+
+// TestCallOnceCut cuts the connection to the leader at every byte of what it
+// answers to calls that carry a key: they are sent again, each is carried out
+// once, and the client learns nothing of it.
+func TestCallOnceCut(t *testing.T) {
+	all := startNodes(t, 2, resp.Options{})
+	cut := newCutter(all.list[1])
+	a := all.ask(2)
+	const calls = 6
+	a.want("0", "CALL", "add", "warm", "0")
+	for at := int64(0); ; at++ {
+		key := fmt.Sprint("n", at)
+		var b []byte
+		for i := range calls {
+			b = wire.AppendCommandStrings(b, "CALLONCE", fmt.Sprint("once", at, "-", i), "add", key, "1")
+		}
+		cut.in.Store(at)
+		a.nc.Write(b)
+		for i := range calls {
+			if v := show(t, a.next()); v != fmt.Sprint(i+1) {
+				t.Fatalf("cut at %d: reply %d is %s", at, i, v)
+			}
+		}
+		if cut.in.Swap(uncut) < uncut/2 {
+			break // it was not reached
+		}
+	}
+	a.nc.Write([]byte("x\r\n"))
+	a.next()
+	// Before a write without a key they cannot be sent again.
+	cut.in.Store(2)
+	a.nc.Write([]byte("CALLONCE a add m 1\r\nCALL add m 1\r\nCALLONCE b add m 1\r\n"))
+	for i, want := range []string{replyUnknown, replyUnknown, "3"} {
+		if v := show(t, a.next()); v != want {
+			t.Errorf("reply %d: %s, want %s", i, v, want)
+		}
+	}
+	a.want("1", "CALLONCE", "a", "add", "m", "1")
+}
+
+// TestCallOnceLeaderChanges: the next leader knows what was carried out; without
+// one nobody says that nothing was written.
+func TestCallOnceLeaderChanges(t *testing.T) {
+	all := startNodes(t, 3, resp.Options{ElectionWait: 500 * time.Millisecond})
+	var lose atomic.Pointer[func()]
+	wrap := func(nc net.Conn) net.Conn { return &breaker{Conn: nc, lose: &lose} }
+	all.list[1].wrap.Store(&wrap)
+	a := all.ask(2)
+	for i, c := range []struct {
+		from, to uint64
+		want     string
+	}{{1, 3, "1"}, {3, 1, "2"}, {1, 2, "3"}, {1, 0, replyUnknown}} {
+		all.lead(c.from)
+		next := func() { all.lead(c.to) }
+		lose.Store(&next)
+		key := fmt.Sprint("key", i)
+		a.want(c.want, "CALLONCE", key, "add", "n", "1")
+		if lose.Load() != nil {
+			t.Errorf("%d: the connection was not broken", i)
+		}
+		if c.to == 0 {
+			all.lead(3)
+		}
+		a.want(fmt.Sprint(i+1), "CALLONCE", key, "add", "n", "1")
+		a.want(fmt.Sprint(i+1), "CALL", "value", "n")
+	}
+}
+
+// breaker is a connection that breaks when a CALLONCE was sent over it: lose is
+// taken and called.
+type breaker struct {
+	net.Conn
+	lose   *atomic.Pointer[func()]
+	broken atomic.Bool
+}
+
+// Write passes everything on.
+func (b *breaker) Write(p []byte) (int, error) {
+	n, err := b.Conn.Write(p)
+	if bytes.Contains(p, []byte("CALLONCE")) {
+		if f := b.lose.Swap(nil); f != nil {
+			b.broken.Store(true)
+			(*f)()
+		}
+	}
+	return n, err
+}
+
+// Read fails when the connection is broken.
+func (b *breaker) Read(p []byte) (int, error) {
+	if b.broken.Load() {
+		b.Conn.Close()
+		return 0, errCut
+	}
+	return b.Conn.Read(p)
+}
