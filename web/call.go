@@ -54,7 +54,9 @@ func (a *app) call(x *exchange, r *http.Request, name string) error {
 // plainName reports whether there may be a procedure of that name at all.
 func plainName(name string) bool {
 	return name != "" && len(name) <= proc.MaxNameBytes &&
-		!strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' })
+		!strings.ContainsFunc(name, func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '.' || r == '-')
+		})
 }
 
 // callHere is call on this node. As dbHere it may be called again.
@@ -190,7 +192,8 @@ func (x *exchange) arguments(r *http.Request, c *proc.Call) error {
 	if bad, ok := errors.AsType[*proc.ArgumentError](err); ok && bad.Pointer != "" {
 		f := Fault{Pointer: bad.Pointer, Code: bad.Err.Code, Detail: bad.Err.Msg}
 		if r.Method != http.MethodPost {
-			f.Pointer, f.Parameter = "", strings.TrimPrefix(bad.Pointer, "/")
+			name, _, _ := strings.Cut(bad.Pointer[1:], "/")
+			f.Pointer, f.Parameter = "", strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
 		}
 		return &engine.Error{Code: f.Code, Msg: f.Detail, Err: faults{f}}
 	}
@@ -217,8 +220,13 @@ func (x *exchange) run(r *http.Request, read engine.Read) (err error) {
 	if x.call.Replayed() {
 		x.Header()[replayedHeader] = []string{"true"}
 	}
+	verdict := x.call.Verdict()
 	x.call.End()
 	x.call = nil
+	if verdict != nil {
+		x.setPosition(pos)
+		return x.app.ofProcedure(verdict)
+	}
 	x.answer(pos)
 	return nil
 }
@@ -229,6 +237,9 @@ func (x *exchange) runIn(t *kv.Tx) error {
 	err := x.call.Run(t.Engine())
 	if err != nil {
 		return x.app.ofProcedure(err)
+	}
+	if x.call.Verdict() != nil {
+		return nil // it is remembered, so the transaction has to be committed
 	}
 	if x.text, err = x.call.AppendJSON(x.text[:0]); err != nil {
 		return err
@@ -262,11 +273,15 @@ func (a *app) ofProcedure(err error) error {
 	if !ok {
 		return err
 	}
+	if len(e.Msg) > MaxDetailBytes {
+		e = &engine.Error{Code: e.Code, Msg: strings.ToValidUTF8(e.Msg[:MaxDetailBytes], "") + "…", Err: err}
+		err = e
+	}
 	switch _, known := a.outcomes[e.Code]; {
 	case e.Code == engine.CodeNotLeader, e.Code == engine.CodeOutcomeUnknown, e.Code == "":
 		// It is not said of this transaction, which runs: passed on as it is, it
 		// would be tried at another node.
-		return engine.Errorf(engine.CodeProcedureFailed, "%w", err)
+		return &engine.Error{Code: engine.CodeProcedureFailed, Msg: e.Msg, Err: err}
 	case !known:
 		return &ownCode{e}
 	}

@@ -1,8 +1,16 @@
 package web_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +43,12 @@ type lookIn struct {
 	Exact      bool     `json:"exact,omitempty"`
 }
 
+type lookOut struct {
+	Found bool   `json:"found"`
+	Votes string `json:"votes"`
+	Asked lookIn `json:"asked"`
+}
+
 type sizeIn struct {
 	Bytes int `json:"bytes"`
 }
@@ -63,9 +77,9 @@ func vote(tx *proc.Tx, in voteIn) (out voteOut, err error) {
 func testProcedures() procedures {
 	return procedures{
 		proc.Define("vote", vote).Describe("counts a vote for a contestant"),
-		proc.DefineRead("votes", func(tx *proc.Tx, in lookIn) (map[string]any, error) {
+		proc.DefineRead("votes", func(tx *proc.Tx, in lookIn) (lookOut, error) {
 			e, found, err := tx.KV(0).Get([]byte("votes:" + in.Contestant))
-			return map[string]any{"found": found, "votes": string(e.Val), "since": in.Since, "tags": in.Tags, "raw": in.Raw, "exact": in.Exact}, err
+			return lookOut{found, string(e.Val), in}, err
 		}).Describe("the votes of a <contestant>"),
 		proc.DefineRead("ping", func(*proc.Tx, nothing) (nothing, error) { return nothing{}, nil }),
 		proc.Define("large", func(tx *proc.Tx, in sizeIn) (string, error) {
@@ -82,14 +96,179 @@ func testProcedures() procedures {
 			_, err := tx.KV(0).Set([]byte("written"), []byte("x"), kv.SetOptions{})
 			return nothing{}, err
 		}),
+		proc.Define("leads", func(*proc.Tx, nothing) (nothing, error) { return nothing{}, engine.ErrNotLeader }),
+		proc.Define("unknowing", func(*proc.Tx, nothing) (nothing, error) { return nothing{}, engine.ErrOutcomeUnknown }),
+		proc.Define("wordy", func(*proc.Tx, nothing) (nothing, error) {
+			return nothing{}, engine.Errorf("wordy", "%s", strings.Repeat("ü", web.MaxDetailBytes))
+		}),
 		proc.Define("absent", func(*proc.Tx, nothing) (nothing, error) { return nothing{}, engine.ErrNotFound }),
 	}
 }
 
-func TestCall(t *testing.T) {
-	s := serveProcedures(t, testProcedures(), web.Options{})
-	got := s.do(t, "POST", "/api/call/vote", strings.NewReader(`{"contestant":"ada","phone":7}`))
-	if got.status != 200 || string(got.body) != `{"contestant":"ada","total":1,"at":"2026-11-21T12:00:00Z"}`+"\n" {
-		t.Fatalf("%d %s", got.status, got.body)
+// TestCallLimits: what is over a limit is refused with its code, and writes nothing.
+func TestCallLimits(t *testing.T) {
+	s := serveProcedures(t, testProcedures(), web.Options{BufferBytes: 20 << 20})
+	absent := func(key string) {
+		t.Helper()
+		if got := s.do(t, "GET", "/db/"+key, nil); got.status != 404 {
+			t.Errorf("%s was written: %d", key, got.status)
+		}
 	}
+	large := func(n int) answer {
+		return s.do(t, "POST", "/api/call/large", strings.NewReader(fmt.Sprintf(`{"bytes":%d}`, n)))
+	}
+	if got := large(testMaxResult - 1); got.status != 400 || got.code() != engine.CodeLimit {
+		t.Errorf("a result over the limit: %d %.100s", got.status, got.body)
+	}
+	absent("large")
+	if got := large(testMaxResult - 2); got.status != 200 || len(got.body) != testMaxResult+1 {
+		t.Errorf("the largest result: %d, %d bytes", got.status, len(got.body))
+	}
+	body := append([]byte("{}"), bytes.Repeat([]byte(" "), web.MaxCallBytes-2)...)
+	for name, body := range map[string]io.Reader{"counted": bytes.NewReader(body), "chunked": io.MultiReader(bytes.NewReader(body))} {
+		if got := s.do(t, "POST", "/api/call/ping", body); got.status != 200 {
+			t.Errorf("%s: the longest body: %d %s", name, got.status, got.body)
+		}
+	}
+	for name, body := range map[string]io.Reader{"counted": bytes.NewReader(append(body, ' ')), "chunked": io.MultiReader(bytes.NewReader(body), strings.NewReader(" "))} {
+		if got := s.do(t, "POST", "/api/call/ping", body); got.status != 413 || got.code() != web.CodeBodyTooLarge {
+			t.Errorf("%s: a body over the limit: %d %s", name, got.status, got.body)
+		}
+	}
+	got := s.do(t, "POST", "/api/call/wordy", nil)
+	var p web.Problem
+	if err := json.Unmarshal(got.body, &p); err != nil || got.status != 422 || p.Detail != strings.Repeat("ü", web.MaxDetailBytes/2)+"…" {
+		t.Errorf("a long text: %d, %d bytes: %v", got.status, len(p.Detail), err)
+	}
+	once := fmt.Sprintf(`{"bytes":%d}`, kv.MaxOnceAnswerBytes)
+	if got := s.do(t, "POST", "/api/call/large", strings.NewReader(once), "Idempotency-Key", "k"); got.status != 400 || got.code() != engine.CodeLimit {
+		t.Errorf("a result that cannot be remembered: %d %.100s", got.status, got.body)
+	}
+	if got := s.do(t, "POST", "/api/call/vote", strings.NewReader(`{"contestant":"a","phone":1}`), "Idempotency-Key", "k"); got.status != 200 {
+		t.Errorf("the key that was refused cannot be used: %d %s", got.status, got.body)
+	}
+	small := serveProcedures(t, testProcedures(), web.Options{BufferBytes: 100 << 10})
+	for range 3 { // what is reserved must be given back each time
+		got := small.do(t, "POST", "/api/call/large", strings.NewReader(`{"bytes":180000}`))
+		if got.status != 503 || got.code() != engine.CodeQueueFull {
+			t.Errorf("a result over the memory for bodies: %d %.100s", got.status, got.body)
+		}
+	}
+	if got := small.do(t, "GET", "/db/large", nil); got.status != 404 {
+		t.Errorf("the answer said that nothing was written: %d", got.status)
+	}
+}
+
+// TestCallBrokenBody: half of the arguments call nothing.
+func TestCallBrokenBody(t *testing.T) {
+	s := serveProcedures(t, testProcedures(), web.Options{}, func(h *http.Server) { h.ReadTimeout = 200 * time.Millisecond })
+	for _, head := range []string{"Content-Length: 60", "Transfer-Encoding: chunked"} {
+		conn := s.dial(t)
+		fmt.Fprintf(conn, "POST /api/call/vote HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n1e\r\n{\"contestant\":\"ada\",\"phone\":1}", head)
+		if err := conn.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if status, code := readCode(t, conn); status != 400 || code != web.CodeBodyIncomplete {
+			t.Errorf("%s, broken off: %d %s", head, status, code)
+		}
+		conn = s.dial(t)
+		fmt.Fprintf(conn, "POST /api/call/vote HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n1e\r\n{\"cont", head)
+		if status, code := readCode(t, conn); status != 408 || code != web.CodeBodyTimeout {
+			t.Errorf("%s, slowly: %d %s", head, status, code)
+		}
+	}
+	if got := s.do(t, "GET", "/db/", nil); string(got.body) != `{"items":[]}`+"\n" {
+		t.Errorf("something was called: %s", got.body)
+	}
+}
+
+// TestCallArgumentNames: arguments may be named as parameters are, and anything
+// that a tag may say.
+func TestCallArgumentNames(t *testing.T) {
+	type in struct {
+		Read     string `json:"read,omitempty"`
+		MaxStale int    `json:"max_stale,omitempty"`
+		Odd      int    `json:"a/b~c d,omitempty"`
+		When     time.Time
+		IP       netip.Addr
+	}
+	s := serveProcedures(t, procedures{proc.DefineRead("echo", func(_ *proc.Tx, a in) (in, error) { return a, nil })}, web.Options{})
+	got := s.do(t, "GET", "/api/call/echo?read=local&a/b~c+d=-7&When=2026-11-21T12:00:00.5%2B01:00&IP=::1", nil)
+	if want := `{"a/b~c d":-7,"When":"2026-11-21T12:00:00.5+01:00","IP":"::1"}` + "\n"; got.status != 200 || string(got.body) != want {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	got = s.do(t, "POST", "/api/call/echo?read=local", strings.NewReader(`{"read":"x","max_stale":1,"When":"2026-11-21T12:00:00Z","IP":"::1"}`))
+	if want := `{"read":"x","max_stale":1,"When":"2026-11-21T12:00:00Z","IP":"::1"}` + "\n"; got.status != 200 || string(got.body) != want {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	for query, want := range map[string]string{
+		"a/b~c+d=x&When=2026-11-21T12:00:00Z&IP=::1":   "a/b~c d",
+		"a/b~c+d=1.5&When=2026-11-21T12:00:00Z&IP=::1": "a/b~c d",
+		"When=now&IP=::1":                "When",
+		"When=2026-11-21T12:00:00Z&IP=x": "IP",
+	} {
+		got := s.do(t, "GET", "/api/call/echo?"+query, nil)
+		var p web.Problem
+		if err := json.Unmarshal(got.body, &p); err != nil || got.status != 400 || len(p.Errors) != 1 || p.Errors[0].Parameter != want {
+			t.Errorf("%s: %d %s", query, got.status, got.body)
+		}
+	}
+}
+
+// TestCallsAtOnce: many callers, of whom some go away in the middle, get each
+// their own answer, and every acknowledged vote counts.
+func TestCallsAtOnce(t *testing.T) {
+	type in struct {
+		Key  string `json:"key"`
+		Fill string `json:"fill"`
+	}
+	add := proc.Define("add", func(tx *proc.Tx, a in) (in, error) {
+		_, err := tx.KV(0).Add([]byte("n:"+a.Key), 1)
+		return a, err
+	})
+	s := serveProcedures(t, procedures{add}, web.Options{})
+	const callers, calls = 16, 60
+	var wg sync.WaitGroup
+	for c := range callers {
+		wg.Go(func() {
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			for i := range calls {
+				ctx, cancel := t.Context(), context.CancelFunc(func() {})
+				if c%4 == 0 {
+					ctx, cancel = context.WithTimeout(ctx, time.Duration(i%20)*100*time.Microsecond)
+				}
+				want := fmt.Sprintf(`{"key":"%d","fill":"%s"}`, c, strings.Repeat(fmt.Sprint(i%10), i))
+				if err := callOnce(ctx, client, s.url("/api/call/add"), want); err != nil && c%4 != 0 {
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	for c := range callers {
+		got := s.do(t, "GET", fmt.Sprintf("/db/n:%d", c), nil)
+		if c%4 != 0 && string(got.body) != fmt.Sprint(calls) {
+			t.Errorf("caller %d: %d calls were acknowledged, %s count", c, calls, got.body)
+		}
+	}
+}
+
+// callOnce calls with body; the answer must be the same text.
+func callOnce(ctx context.Context, client *http.Client, url, body string) error {
+	req, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err == nil && (resp.StatusCode != 200 || string(got) != body+"\n") {
+		err = fmt.Errorf("%d %s, not %s", resp.StatusCode, got, body)
+	}
+	return err
 }

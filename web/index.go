@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -17,8 +18,8 @@ type resource struct {
 }
 
 // resources is what the index tells a newcomer.
-func resources() []resource {
-	return []resource{
+func (a *app) resources() []resource {
+	list := []resource{
 		{"GET, HEAD", "/db/{key}", "the value of a key, as raw bytes"},
 		{"PUT, POST", "/db/{key}", "set a key to the body; ?ttl=30s lets it expire; If-Match and If-None-Match guard it"},
 		{"DELETE", "/db/{key}", "remove a key"},
@@ -29,7 +30,17 @@ func resources() []resource {
 		{"GET, HEAD", "/healthz", "whether the process answers"},
 		{"GET, HEAD", "/readyz", "whether requests should come here"},
 	}
+	if len(a.procedures) > 0 {
+		list = slices.Insert(list, callResourcesAt,
+			resource{"POST", callPath + "{name}", "call a procedure; the body is a JSON object of its arguments"},
+			resource{"GET, HEAD", callPath + "{name}?", "call a procedure that only reads; its arguments are parameters"},
+			resource{"GET, HEAD", "/api/procedures", "the procedures, their arguments and results"})
+	}
+	return list
 }
+
+// callResourcesAt is where in resources those of procedures stand: after /db/.
+const callResourcesAt = 4
 
 //go:embed index.html
 var indexPage string
@@ -45,7 +56,7 @@ func (a *app) index(x *exchange, r *http.Request) error {
 	h := x.Header()
 	h.Set("Vary", "Accept")
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
-		all := map[string]any{"name": "skerry", "resources": resources()}
+		all := map[string]any{"name": "skerry", "resources": a.resources()}
 		if c := a.clusterOf(); c != nil {
 			all["cluster"] = c
 		}
@@ -64,7 +75,8 @@ func (a *app) index(x *exchange, r *http.Request) error {
 		curl = "curl -u :PASSWORD"
 	}
 	var b bytes.Buffer
-	err = page.Execute(&b, map[string]any{"Base": base, "Curl": curl, "Resources": resources(), "Cluster": a.clusterOf()})
+	err = page.Execute(&b, map[string]any{"Base": base, "Curl": curl, "Resources": a.resources(), "Cluster": a.clusterOf(),
+		"Procedures": a.signatures(), "Example": a.exampleCall(curl, base)})
 	if err != nil {
 		return fmt.Errorf("render index page: %w", err)
 	}

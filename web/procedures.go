@@ -6,9 +6,12 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/skerrydb/skerry/engine"
@@ -46,13 +49,18 @@ func proceduresOf(set *proc.Set) map[string]procedure {
 }
 
 // queryJSON appends the arguments that are in the query as one JSON object. They
-// are in the text form: what is not a text itself is JSON, bytes are as they
-// are, and an empty text is null where null may be.
+// are in the text form, as proc.Call's Arguments has it: what is not a text itself
+// is JSON, bytes are as they are, and an empty text is null where null may be, and
+// leaves out what is optional and neither text nor bytes.
 func (p *procedure) queryJSON(b []byte, q url.Values) ([]byte, error) {
 	b = append(b, '{')
 	first := true
 	for _, arg := range p.schema.Args {
 		if !q.Has(arg.Name) || arg.Name == "read" || arg.Name == "max_stale" {
+			continue
+		}
+		textual := arg.Type.Kind == proc.KindString || arg.Type.Kind == proc.KindBytes
+		if q.Get(arg.Name) == "" && arg.Optional && !arg.Type.Nullable && !textual {
 			continue
 		}
 		if !first {
@@ -70,22 +78,19 @@ func (p *procedure) queryJSON(b []byte, q url.Values) ([]byte, error) {
 
 // appendText appends one argument.
 func appendText(b []byte, arg proc.Field, text string) ([]byte, error) {
+	if text == "" && arg.Type.Nullable {
+		return append(b, "null"...), nil
+	}
 	switch arg.Type.Kind {
 	case proc.KindBytes:
 		b = append(b, '"')
 		b = base64.StdEncoding.AppendEncode(b, []byte(text))
 		return append(b, '"'), nil
 	case proc.KindString, proc.KindTime:
-		if text == "" && arg.Type.Nullable {
-			return append(b, "null"...), nil
-		}
 		if !utf8.ValidString(text) {
 			return b, badParameter(arg.Name, engine.CodeInvalid, "must be UTF-8")
 		}
 		return appendString(b, text), nil
-	}
-	if text == "" && arg.Type.Nullable {
-		return append(b, "null"...), nil
 	}
 	if !json.Valid([]byte(text)) {
 		return b, badParameter(arg.Name, engine.CodeInvalid, "expected "+string(arg.Type.Kind)+", as JSON has it")
@@ -141,4 +146,91 @@ func (a *app) listProcedures() handler {
 		}
 		return nil
 	}
+}
+
+// signature is one line of the index.
+type signature struct {
+	Name     string
+	Text     string
+	ReadOnly bool
+	Args     []struct{ Name, Type string }
+}
+
+// signatures lists the procedures by name.
+func (a *app) signatures() []signature {
+	var list []signature
+	for _, name := range slices.Sorted(maps.Keys(a.procedures)) {
+		s := a.procedures[name].schema
+		line := signature{Name: s.Name, Text: s.Text, ReadOnly: s.ReadOnly}
+		for _, arg := range s.Args {
+			if arg.Optional {
+				arg.Name += "?"
+			}
+			line.Args = append(line.Args, struct{ Name, Type string }{arg.Name, typeText(arg.Type)})
+		}
+		list = append(list, line)
+	}
+	return list
+}
+
+// typeText is what people read of a type.
+func typeText(t proc.Type) string {
+	switch t.Kind {
+	case proc.KindInt, proc.KindUint, proc.KindFloat:
+		if t.Bits > 0 {
+			return string(t.Kind) + strconv.Itoa(t.Bits)
+		}
+	case proc.KindList:
+		return typeText(*t.Of) + "[]"
+	case proc.KindMap:
+		return "map of " + typeText(*t.Of)
+	}
+	return string(t.Kind)
+}
+
+// exampleCall is a command that calls the first procedure, "" if there is none.
+func (a *app) exampleCall(curl, base string) string {
+	names := slices.Sorted(maps.Keys(a.procedures))
+	if len(names) == 0 {
+		return ""
+	}
+	s := a.procedures[names[0]].schema
+	url := base + callPath + s.Name
+	var required []string
+	for _, arg := range s.Args {
+		if !arg.Optional {
+			required = append(required, string(appendString(nil, arg.Name))+":"+sample(arg.Type))
+		}
+	}
+	if s.ReadOnly && required == nil {
+		return curl + " " + url
+	}
+	return curl + " --json '{" + strings.ReplaceAll(strings.Join(required, ","), "'", `'\''`) + "}' " + url
+}
+
+// sample is a value of a type as JSON.
+func sample(t proc.Type) string {
+	switch t.Kind {
+	case proc.KindBool:
+		return "false"
+	case proc.KindInt, proc.KindUint, proc.KindFloat:
+		return "1"
+	case proc.KindString:
+		return `"text"`
+	case proc.KindBytes:
+		return `"AAE="`
+	case proc.KindTime:
+		return `"2026-01-31T12:00:00Z"`
+	case proc.KindList:
+		return "[]"
+	case proc.KindNull, proc.KindMap:
+		return "{}"
+	case proc.KindObject:
+		var fields []string
+		for _, f := range t.Fields {
+			fields = append(fields, string(appendString(nil, f.Name))+":"+sample(f.Type))
+		}
+		return "{" + strings.Join(fields, ",") + "}"
+	}
+	return "null"
 }

@@ -54,6 +54,8 @@ const (
 	DefaultBufferBytes = 256 << 20
 	// MaxCallBytes is the longest body of a call; more is CodeBodyTooLarge.
 	MaxCallBytes = proc.MaxArgBytes
+	// MaxDetailBytes is how much of the text of a procedure's error is sent.
+	MaxDetailBytes = 4 << 10
 )
 
 // space is the key space that /db/ shows: the one that Redis clients call
