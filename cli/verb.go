@@ -45,7 +45,7 @@ type action struct {
 
 func verbs() []verb {
 	return []verb{
-		serveVerb, clusterVerb, devVerb, proceduresVerb, callVerb, genVerb,
+		serveVerb, clusterVerb, devVerb, proceduresVerb, callVerb, genVerb, vetVerb,
 		checkVerb, backupVerb, restoreVerb, benchVerb, conformVerb, versionVerb,
 	}
 }

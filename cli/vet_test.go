@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestVet(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("reads the source of all that a procedure needs")
+	}
+	need(t, "go")
+	code, stdout, stderr := runApp("vet", "./testdata/vetted")
+	place := filepath.Join("testdata", "vetted", "vetted.go") + ":12:"
+	if code != exitFailed || !strings.HasPrefix(stdout, place) || strings.Count(stdout, "\n") != 1 || !strings.Contains(stdout, "time.Now") {
+		t.Errorf("[%d] %s", code, stdout)
+	}
+	if stderr != "greeter vet: 1 finding\n" {
+		t.Errorf("standard error: %s", stderr)
+	}
+	if code, stdout, stderr = runApp("vet", "./testdata/vetted/clean"); code != exitOK || stdout+stderr != "" {
+		t.Errorf("without a mistake: [%d] %s%s", code, stdout, stderr)
+	}
+	if code, stdout, stderr = runApp("vet", "./none"); code != exitFailed || stdout != "" || !strings.Contains(stderr, "none") {
+		t.Errorf("without a package: [%d] %s%s", code, stdout, stderr)
+	}
+}
