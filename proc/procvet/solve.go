@@ -123,7 +123,7 @@ func (v *vetter) report() {
 		for _, s := range f.writes {
 			if r.method && f.receiver && s.index == 0 {
 				e := s.effect
-				e.What += ", its receiver,"
+				e.What += " (its receiver)"
 				v.finding(r, s.pos, e)
 			}
 		}

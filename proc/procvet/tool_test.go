@@ -46,7 +46,7 @@ func TestVetTool(t *testing.T) {
 	if want := "helper.Fetch → helper.fetch → deep.Load, which calls os.ReadFile at deep/deep.go:"; !strings.Contains(string(out), want) {
 		t.Errorf("without %q:\n%s", want, out)
 	}
-	if n := bytes.Count(out, []byte("(procedure across)")); n != 6 {
+	if n := bytes.Count(out, []byte("(procedure across)")); n != 8 {
 		t.Errorf("%d findings:\n%s", n, out)
 	}
 }

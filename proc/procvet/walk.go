@@ -5,6 +5,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"strings"
 
 	"golang.org/x/tools/go/types/typeutil"
 )
@@ -284,11 +285,28 @@ func (w *walker) mention(pos token.Pos, id *ast.Ident, fn *types.Func) {
 	e := edge{pos: pos, name: funcName(fn), call: call, local: w.decls[fn]}
 	if e.local == nil {
 		e.foreign = new(summary)
-		if fn.Pkg() == w.pass.Pkg || !w.pass.ImportObjectFact(fn, e.foreign) {
+		known := fn.Pkg() != w.pass.Pkg && w.pass.ImportObjectFact(fn, e.foreign)
+		if w.outsider(fn) && !e.foreign.has(KindIO) {
+			w.add(pos, KindIO, "calls "+funcName(fn)+" (it takes a context)")
+		}
+		if !known {
 			return
 		}
 	}
 	w.edge(e)
+}
+
+// outsider reports whether a function of another module takes a context, which is
+// for what waits for something outside. The drivers of databases are behind
+// interfaces or function values, where calls cannot be followed.
+func (w *walker) outsider(fn *types.Func) bool {
+	own := w.pass.Module
+	pkg := fn.Pkg().Path()
+	if standardPath(pkg) || own == nil || own.Path == "" || pkg == own.Path || strings.HasPrefix(pkg, own.Path+"/") {
+		return false
+	}
+	p := fn.Signature().Params()
+	return p.Len() > 0 && isContext(p.At(0).Type())
 }
 
 func (w *walker) edge(e edge) {

@@ -3,6 +3,7 @@ package across
 
 import (
 	"example.com/app/helper"
+	"example.com/other"
 	"github.com/skerrydb/skerry/proc"
 )
 
@@ -25,5 +26,9 @@ var Across = proc.Define("across", func(tx *proc.Tx, _ none) (string, error) {
 	var own helper.Client
 	own.Count()
 	var g getter = &client
+	var rows other.Rows
+	rows.Next(nil)          // want `^calls other.Rows.Next \(it takes a context\): it is not undone`
+	other.Send(nil, "x")    // want `calls other.Send, which calls net.Dial at other/other.go:\d+`
+	s += other.Format("x")  // computes
 	return s + g.Get(), nil // an interface's method is not followed
 })

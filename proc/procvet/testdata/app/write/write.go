@@ -103,7 +103,7 @@ func Make() proc.Procedure {
 type app struct{ calls int }
 
 func (a *app) vote(tx *proc.Tx, _ none) (int, error) {
-	a.calls++ // want `writes what a points to, its receiver,: .*\(procedure method\)`
+	a.calls++ // want `writes what a points to \(its receiver\): .*\(procedure method\)`
 	a.count() // want `calls write.app.count, which writes what a points to`
 	return a.calls, nil
 }
