@@ -97,8 +97,10 @@ func run(pass *analysis.Pass) (any, error) {
 	v.findValues()
 	v.findFunctions()
 	v.findRoots()
-	for i := 0; i < len(v.list); i++ { // a walk may find further literals
-		v.walk(v.list[i])
+	walked := 0
+	for walked < len(v.list) { // a walk may find further literals
+		v.walk(v.list[walked])
+		walked++
 	}
 	v.solve()
 	v.export()
