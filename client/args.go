@@ -10,17 +10,6 @@ import (
 // bulkHead is the most bytes around an argument: $, its length, two line ends.
 const bulkHead = 1 + 10 + 2 + 2
 
-// JSON makes an argument of v as encoding/json writes it. A single argument that
-// is an object stands for all arguments of a procedure, by name. What is wrong
-// with v is an error of the call.
-func JSON(v any) Arg { return jsonArg(v) }
-
-// Arg is an argument that is ready to be sent.
-type Arg struct {
-	text []byte
-	err  error
-}
-
 // argSize returns how many bytes a needs at most, or that it is no plain kind. It
 // must not let a escape, so it calls no method of it.
 func argSize(a any) (size int, plain bool) {
@@ -245,10 +234,14 @@ func appendTime(b []byte, t time.Time) []byte {
 	return appendBulk(b, t.UTC().AppendFormat(tmp[:0], time.RFC3339Nano))
 }
 
-// argError says what is wrong with argument i.
-func argError(i int, a any) error {
-	if v, ok := a.(Arg); ok && v.err != nil {
-		return errorf(CodeInvalid, "argument %d cannot be written as JSON: %w", i+1, v.err)
+// encode writes an argument that is of no plain kind; i is its place.
+func encode(i int, a any) ([]byte, error) {
+	if v, ok := a.(Arg); ok {
+		return nil, errorf(CodeInvalid, "argument %d cannot be written as JSON: %w", i+1, v.err)
 	}
-	return errorf(CodeInvalid, "argument %d is a %s, which cannot be sent; client.JSON makes an argument of anything that encoding/json can write", i+1, reflect.TypeOf(a).String())
+	text, err := encodeArg(reflect.ValueOf(a))
+	if err != nil {
+		return nil, errorf(CodeInvalid, "argument %d: %w", i+1, err)
+	}
+	return text, nil
 }

@@ -24,6 +24,8 @@ type request struct {
 	name, key       string
 	done            func(Result, error)
 	w               *waiter
+	texts           [][]byte // of arguments that are of no plain kind, nil for the others
+	kept            *bool    // set if the server will tell when the result is stale
 	size            int
 	start, deadline int64
 }
@@ -34,7 +36,14 @@ func (r *request) measure(args []any) error {
 	for i, a := range args {
 		n, plain := argSize(a)
 		if !plain {
-			return argError(i, a)
+			text, err := encode(i, a)
+			if err != nil {
+				return err
+			}
+			if r.texts == nil {
+				r.texts = make([][]byte, len(args))
+			}
+			r.texts[i], n = text, len(text)
 		}
 		if size += n + bulkHead; size > MaxRequestBytes {
 			return errorf(CodeLimit, "the request has over %d bytes", MaxRequestBytes)
@@ -46,6 +55,9 @@ func (r *request) measure(args []any) error {
 
 // append appends the command.
 func (r *request) append(b []byte, args []any) []byte {
+	if r.flags&twofold != 0 {
+		b = append(b, "*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n"...)
+	}
 	switch r.verb {
 	case verbDo:
 		b = appendHead(b, '*', len(args))
@@ -64,15 +76,21 @@ func (r *request) append(b []byte, args []any) []byte {
 		b = appendBulk(b, r.name)
 		b = append(b, "$1\r\n0\r\n"...)
 	}
-	for _, a := range args {
-		b = appendArg(b, a)
+	for i, a := range args {
+		if r.texts != nil && r.texts[i] != nil {
+			b = appendBulk(b, r.texts[i])
+		} else {
+			b = appendArg(b, a)
+		}
 	}
 	return b
 }
 
 // Call calls a procedure and waits for its result. Arguments are positional:
-// strings, bytes, numbers, booleans, times (RFC 3339), nil (for null), pointers
-// to those, and JSON(v). A single JSON object stands for all of them by name.
+// strings, bytes, numbers, booleans, times (RFC 3339), nil (for null), and pointers
+// to those; structs, lists and maps are sent as JSON, types with a MarshalJSON or
+// MarshalText of their own as JSON(v). A single struct or JSON object stands for
+// all arguments, by name.
 //
 // Errors are *Error: those of the server and the procedure with their code, and
 // the client's own. A call that was sent and has no reply is ErrOutcomeUnknown,

@@ -24,6 +24,8 @@ type Client struct {
 	asleep  atomic.Bool    // the sweeper waits for roused
 	roused  chan struct{}
 	turn    atomic.Uint32 // chooses among nodes for reads
+	counts  counters
+	cache   cache
 
 	route atomic.Pointer[node]    // where writes go
 	nodes atomic.Pointer[[]*node] // replaced under mu, never changed
@@ -56,6 +58,7 @@ func Open(o Options) (*Client, error) {
 	c.places.max = int64(o.MaxInFlight)
 	c.herald.wake = make(chan struct{}, 1)
 	c.nodes.Store(&[]*node{})
+	c.cache.init(o.CacheBytes)
 	c.mu.Lock()
 	for _, a := range o.Addrs {
 		if c.byAddr(a) == nil {
@@ -186,12 +189,13 @@ func (c *Client) disconnected(l *link, cause error) {
 		s := &sent[i]
 		switch {
 		case cause != ErrClosed && s.again():
+			c.counts.retries.Add(1)
 			list = append(list, *s)
 		case s.flags&(void|dropped) != 0:
 			c.places.free(1)
 		default:
 			c.places.free(1)
-			c.herald.tell(*s, unknown(cause, l.node.addr))
+			c.herald.tell(*s, c.unknown(cause, l.node.addr))
 		}
 	}
 	list = append(list, unsent...)
@@ -259,6 +263,7 @@ func (c *Client) later(l *link, s *slot, e *Error, now int64) bool {
 		return false
 	}
 	s.tries++
+	c.counts.retries.Add(1)
 	if s.w != nil {
 		s.w.place.Store(nil)
 	}

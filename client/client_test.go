@@ -62,16 +62,6 @@ func startServer(tb testing.TB, o skerry.Options) string {
 	return strings.TrimPrefix(s.RESPURL(), "redis://")
 }
 
-func open(tb testing.TB, o client.Options) *client.Client {
-	tb.Helper()
-	c, err := client.Open(o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(c.Close)
-	return c
-}
-
 func TestCall(t *testing.T) {
 	c := open(t, client.Options{Addrs: []string{startServer(t, skerry.Options{})}})
 	ctx := context.Background()

@@ -85,6 +85,9 @@ func (l *link) serve(nc net.Conn, replies *wire.Replies, g *greeting) error {
 	nc.Close()
 	close(stop)
 	<-ended
+	if g.tracks {
+		l.c.cache.flush()
+	}
 	return errorf(CodeUnavailable, "the connection to %s broke: %w", l.node.addr, err)
 }
 

@@ -64,6 +64,8 @@ func (l *link) push(raw []byte) {
 	switch string(name.Str) {
 	case "leader":
 		l.pushLeader(rest)
+	case "invalidate":
+		l.pushInvalidate(rest)
 	}
 }
 

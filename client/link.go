@@ -88,6 +88,7 @@ func (l *link) adopt(list []slot) bool {
 		chunk, off32, n := s.chunk, s.off, s.n
 		*s = *from
 		s.chunk, s.off, s.n = chunk, off32, n
+		s.flags &^= halfway | uncached
 		if s.proc != nil {
 			s.proc = l.node.procedure(s.proc.name)
 		}
@@ -244,8 +245,8 @@ func (l *link) match(raws [][]byte) (freed int, _ error) {
 			return freed, errorf(CodeInvalid, "%s sent a reply to nothing", l.node.addr)
 		}
 		s := q.at(q.head)
-		if s.flags&twofold != 0 {
-			s.flags &^= twofold
+		if s.flags&(twofold|halfway) == twofold {
+			s.flags |= halfway
 			if raw[0] == wire.KindError {
 				s.flags |= uncached
 			}
@@ -277,6 +278,7 @@ func (l *link) finish(s *slot, raw []byte, now int64) {
 				s.done(Result{raw}, nil)
 			}
 		} else if s.w.take() {
+			s.w.kept = s.flags&(twofold|uncached) == twofold
 			s.w.end(Result{raw}, nil)
 		}
 		return

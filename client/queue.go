@@ -14,7 +14,8 @@ const (
 	void                        // given up before it was sent: nothing is sent, no reply comes
 	dropped                     // given up after it was sent: its reply is thrown away
 	twofold                     // CLIENT CACHING YES stands before it, whose reply comes first
-	uncached                    // the server refused CLIENT CACHING YES
+	halfway                     // that reply came
+	uncached                    // and was an error
 	followed                    // its node was chosen by Options.ReadFrom
 )
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"iter"
 	"strconv"
 
 	"github.com/skerrydb/skerry/resp/wire"
@@ -169,4 +170,78 @@ func (r Result) Bytes() ([]byte, error) {
 func (r Result) Text() (string, error) {
 	b, err := r.Bytes()
 	return string(b), err
+}
+
+// isList reports whether a kind has parts in a row.
+func isList(kind byte) bool {
+	return kind == wire.KindArray || kind == wire.KindSet || kind == wire.KindPush
+}
+
+// Len returns how many elements a list has, or pairs a map; 0 of anything else.
+func (r Result) Len() int {
+	it, _ := r.item()
+	if it.Kind == wire.KindMap {
+		return it.Len / 2
+	}
+	return it.Len
+}
+
+// cut takes the first value off b.
+func cut(b []byte) (first Result, rest []byte, ok bool) {
+	rest, ok = wire.Skip(b)
+	if !ok {
+		return Result{}, nil, false
+	}
+	n := len(b) - len(rest)
+	return Result{b[:n:n]}, rest, true
+}
+
+// List yields the elements of a list, which alias the Result; of anything else nothing.
+func (r Result) List() iter.Seq[Result] {
+	return func(yield func(Result) bool) {
+		it, b := r.item()
+		if !isList(it.Kind) {
+			return
+		}
+		for range it.Len {
+			v, rest, ok := cut(b)
+			if !ok || !yield(v) {
+				return
+			}
+			b = rest
+		}
+	}
+}
+
+// Map yields the keys and values of a map, in the order in which the server sent
+// them, which for a struct is that of its fields; of anything else nothing. They
+// alias the Result.
+func (r Result) Map() iter.Seq2[Result, Result] {
+	return func(yield func(k, v Result) bool) {
+		it, b := r.item()
+		if it.Kind != wire.KindMap {
+			return
+		}
+		for range it.Len / 2 {
+			k, rest, ok := cut(b)
+			if !ok {
+				return
+			}
+			v, rest, ok := cut(rest)
+			if !ok || !yield(k, v) {
+				return
+			}
+			b = rest
+		}
+	}
+}
+
+// Field returns the value of a map's key, and whether it is there.
+func (r Result) Field(name string) (Result, bool) {
+	for k, v := range r.Map() {
+		if it, _ := k.item(); string(it.Str) == name {
+			return v, true
+		}
+	}
+	return Result{}, false
 }

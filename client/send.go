@@ -145,6 +145,9 @@ func (c *Client) block(ctx context.Context, r *request, args []any) (Result, err
 		}
 	}
 	res, err := w.res, w.err
+	if r.kept != nil {
+		*r.kept = w.kept
+	}
 	c.freeWaiter(w)
 	return res, err
 }
@@ -154,16 +157,16 @@ func (c *Client) block(ctx context.Context, r *request, args []any) (Result, err
 func (c *Client) abandon(w *waiter, cause error) error {
 	l := w.place.Load()
 	if l == nil {
-		return unknown(cause, "")
+		return c.unknown(cause, "")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w.place.Load() != l || w.seq < l.q.head || w.seq >= l.q.tail {
-		return unknown(cause, l.node.addr)
+		return c.unknown(cause, l.node.addr)
 	}
 	s := l.q.at(w.seq)
 	if s.w != w {
-		return unknown(cause, l.node.addr)
+		return c.unknown(cause, l.node.addr)
 	}
 	return l.giveUp(w.seq, s, cause)
 }
@@ -183,7 +186,7 @@ func (l *link) giveUp(seq uint64, s *slot, cause error) error {
 	if s.flags&readsOnly != 0 {
 		return unsentError(cause)
 	}
-	return unknown(cause, l.node.addr)
+	return l.c.unknown(cause, l.node.addr)
 }
 
 // errTime is why the sweeper ends calls.
@@ -198,7 +201,8 @@ func unsentError(cause error) error {
 }
 
 // unknown is how a call ends that was sent and has no reply.
-func unknown(cause error, addr string) error {
+func (c *Client) unknown(cause error, addr string) error {
+	c.counts.unknown.Add(1)
 	e := errorf(CodeOutcomeUnknown, "the call was sent, and may or may not have been carried out: %w", cause)
 	e.Node = addr
 	return e

@@ -1,7 +1,10 @@
 package client
 
 import (
+	"iter"
+	"maps"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -42,4 +45,115 @@ func bucketEnd(i int) time.Duration {
 		return time.Duration(i) * time.Microsecond
 	}
 	return time.Duration(4+i%4) << (i/4 - 1) * time.Microsecond
+}
+
+// Stats is what a Client has done until now.
+type Stats struct {
+	InFlight int    // calls that wait for their reply, also of those that were given up
+	Retries  uint64 // calls that were sent again
+	Unknown  uint64 // calls that ended as ErrOutcomeUnknown
+	TimedOut uint64 // calls whose time was over, of those too
+	Leader   string // the address where writes go
+
+	CacheHits, CacheMisses uint64
+	CacheBytes             int
+
+	Nodes []NodeStats
+}
+
+// NodeStats is what happened with one node.
+type NodeStats struct {
+	Addr              string
+	Connected         int              // connections there are
+	InFlight          int              // calls in its queues
+	Connects          uint64           // connections that were made; all but the first of each were reconnects
+	DialErrors        uint64           // attempts that failed
+	BytesOut, BytesIn uint64           // of commands and replies, without greetings and TLS
+	Procedures        []ProcedureStats // by name; commands of Do by theirs, rarer ones as "other"
+}
+
+// ProcedureStats is the replies to one procedure or command of one node. Calls
+// that ended without a reply are not in it.
+type ProcedureStats struct {
+	Name   string
+	Calls  uint64
+	Errors uint64 // error replies, of Calls
+	took   [buckets]uint64
+}
+
+// Quantile returns the time within which the part q of the calls, 0 to 1, had
+// their replies, from the call on. It is at most a quarter too long; 0 if there
+// were none.
+func (p *ProcedureStats) Quantile(q float64) time.Duration {
+	if p.Calls == 0 {
+		return 0
+	}
+	rank := uint64(q * float64(p.Calls))
+	seen := uint64(0)
+	for i, n := range p.took {
+		if seen += n; seen > rank || seen == p.Calls {
+			return bucketEnd(i)
+		}
+	}
+	return bucketEnd(buckets - 1)
+}
+
+// Histogram yields the bounds of the times that occurred and how many calls took
+// less than each, but not less than the one before.
+func (p *ProcedureStats) Histogram() iter.Seq2[time.Duration, uint64] {
+	return func(yield func(time.Duration, uint64) bool) {
+		for i, n := range p.took {
+			if n > 0 && !yield(bucketEnd(i), n) {
+				return
+			}
+		}
+	}
+}
+
+// counters are those of Stats that belong to no node.
+type counters struct {
+	retries, unknown, timedOut, hits, misses atomic.Uint64
+}
+
+// Stats returns the figures as they are now. They are read one after another, so
+// they may differ by what happens meanwhile.
+func (c *Client) Stats() Stats {
+	s := Stats{
+		InFlight:    int(c.places.used.Load()),
+		Retries:     c.counts.retries.Load(),
+		Unknown:     c.counts.unknown.Load(),
+		TimedOut:    c.counts.timedOut.Load(),
+		Leader:      c.route.Load().addr,
+		CacheHits:   c.counts.hits.Load(),
+		CacheMisses: c.counts.misses.Load(),
+		CacheBytes:  c.cache.bytes(),
+	}
+	for _, n := range *c.nodes.Load() {
+		s.Nodes = append(s.Nodes, n.stats())
+	}
+	return s
+}
+
+func (n *node) stats() NodeStats {
+	s := NodeStats{Addr: n.addr, Connects: n.connects.Load(), DialErrors: n.dialErrors.Load(),
+		BytesOut: n.bytesOut.Load(), BytesIn: n.bytesIn.Load()}
+	for _, l := range n.links {
+		if l.up.Load() {
+			s.Connected++
+		}
+		l.mu.Lock()
+		s.InFlight += int(l.q.tail - l.q.head)
+		l.mu.Unlock()
+	}
+	procs := *n.procs.Load()
+	for _, name := range slices.Sorted(maps.Keys(procs)) {
+		p := procs[name]
+		ps := ProcedureStats{Name: name, Errors: p.errors.Load()}
+		for i := range p.took {
+			ps.took[i] = p.took[i].Load()
+			ps.Calls += ps.took[i]
+		}
+		s.Procedures = append(s.Procedures, ps)
+	}
+	return s
 }

@@ -151,9 +151,10 @@ type ending struct {
 }
 
 func (c *Client) timedOut(l *link, e *ending, up bool) error {
+	c.counts.timedOut.Add(1)
 	switch {
 	case e.sent && !e.ro:
-		return unknown(errTime, l.node.addr)
+		return c.unknown(errTime, l.node.addr)
 	case e.sent || up:
 		return &Error{Code: CodeTimeout, Msg: "the time of the call is over; nothing was changed", Node: l.node.addr, Err: errTime}
 	}

@@ -19,6 +19,7 @@ type waiter struct {
 	woken chan struct{}        // gets one signal, after res and err were set
 	res   Result
 	err   error
+	kept  bool // the server will tell when res is stale
 }
 
 // take claims the right to end the call.
@@ -54,7 +55,7 @@ func (c *Client) newWaiter() *waiter {
 
 // freeWaiter gives back a waiter that was ended by somebody else than its caller.
 func (c *Client) freeWaiter(w *waiter) {
-	w.res, w.err = Result{}, nil
+	w.res, w.err, w.kept = Result{}, nil, false
 	w.place.Store(nil)
 	w.state.Store(pending)
 	c.waiters.Put(w)

@@ -1,0 +1,153 @@
+package client_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/skerrydb/skerry/client"
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// fake is a server whose answers a test chooses.
+type fake struct {
+	tb testing.TB
+	l  net.Listener
+	// answer appends the reply to a command, of a connection by its number from 0
+	// on; false closes the connection without writing what is pending.
+	answer func(w *wire.Writer, conn int, args [][]byte) bool
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+// startFake serves on loopback. Greetings are answered by the fake itself.
+func startFake(tb testing.TB, answer func(w *wire.Writer, conn int, args [][]byte) bool) *fake {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f := &fake{tb: tb, l: l, answer: answer}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			f.mu.Lock()
+			n := len(f.conns)
+			f.conns = append(f.conns, nc)
+			f.mu.Unlock()
+			all.Go(func() { f.serve(nc, n) })
+		}
+	})
+	tb.Cleanup(func() {
+		l.Close()
+		f.cut()
+		all.Wait()
+	})
+	return f
+}
+
+func (f *fake) addr() string { return f.l.Addr().String() }
+
+// cut closes all connections.
+func (f *fake) cut() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, nc := range f.conns {
+		nc.Close()
+	}
+}
+
+// connections returns how many there have been.
+func (f *fake) connections() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.conns)
+}
+
+func (f *fake) serve(nc net.Conn, n int) {
+	defer nc.Close()
+	var bufs wire.Buffers
+	r := wire.NewReader(nc, &bufs, wire.Limits{})
+	w := wire.Writer{RESP3: true}
+	var args [][]byte
+	for {
+		var ok bool
+		var err error
+		if args, ok, err = r.Next(args); err != nil {
+			return
+		}
+		if !ok {
+			if len(w.Buf) > 0 {
+				if _, err := nc.Write(w.Buf); err != nil {
+					return
+				}
+				w.Buf = w.Buf[:0]
+			}
+			if err := r.Fill(); err != nil {
+				return
+			}
+			continue
+		}
+		if len(args) == 0 {
+			continue
+		}
+		if greets(&w, args) {
+			continue
+		}
+		if !f.answer(&w, n, args) {
+			return
+		}
+	}
+}
+
+// greets answers what a client says first.
+func greets(w *wire.Writer, args [][]byte) bool {
+	switch {
+	case string(args[0]) == "HELLO":
+		w.Map(0)
+	case string(args[0]) == "CLUSTER":
+		w.Error("ERR This instance has cluster support disabled")
+	case string(args[0]) == "CLIENT" && string(args[1]) == "TRACKING":
+		w.OK()
+	default:
+		return false
+	}
+	return true
+}
+
+// one answers every command with 1.
+func one(w *wire.Writer, _ int, _ [][]byte) bool {
+	w.Int(1)
+	return true
+}
+
+func open(tb testing.TB, o client.Options) *client.Client {
+	tb.Helper()
+	c, err := client.Open(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.Close)
+	return c
+}
+
+var background = context.Background()
+
+// words joins a command for comparison.
+func words(args [][]byte) string {
+	var b strings.Builder
+	for i, a := range args {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.Write(a)
+	}
+	return b.String()
+}
