@@ -192,10 +192,10 @@ type Savepointer interface {
 	Savepoint() int
 
 	// RollbackTo undoes all writes since Savepoint returned mark, which stays
-	// valid; later marks do not. What was undone is in no change, but still counts
-	// against the transaction's limits. It is CodeInvalid if there is no such
-	// mark, while a scan runs that writes would have to be undone under, or when
-	// the transaction has ended.
+	// valid; later marks must not be used again. What was undone is in no change,
+	// but still counts against the transaction's limits. It is CodeInvalid, and
+	// changes nothing, if there is no such mark, if writes would have to be undone
+	// while a scan runs, or when the transaction has ended.
 	RollbackTo(mark int) error
 }
 

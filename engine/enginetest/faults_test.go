@@ -55,7 +55,7 @@ func TestEveryFaultIsCaught(t *testing.T) {
 }
 
 func allFaults() []fault {
-	return slices.Concat(writeFaults(), rollbackFaults(), positionFaults(), ctxFaults(),
+	return slices.Concat(writeFaults(), rollbackFaults(), savepointFaults(), positionFaults(), ctxFaults(),
 		txFaults(), limitFaults(), valueFaults(), viewFaults(), txViewFaults(),
 		changeFaults(), contentFaults(), tailFaults(),
 		eachFaults(), eachResultFaults(), endFaults(), reopenFaults())

@@ -105,6 +105,7 @@ type faultyTx struct {
 	scan func(lo, hi []byte) iter.Seq2[engine.Pair, error]
 	back func(lo, hi []byte) iter.Seq2[engine.Pair, error]
 	now  func() time.Time
+	undo func(mark int) error
 }
 
 func (t *faultyTx) Get(key []byte) ([]byte, bool, error) {
@@ -147,6 +148,17 @@ func (t *faultyTx) Now() time.Time {
 		return t.now()
 	}
 	return t.Tx.Now()
+}
+
+// Savepoint implements engine.Savepointer.
+func (t *faultyTx) Savepoint() int { return t.Tx.(engine.Savepointer).Savepoint() }
+
+// RollbackTo implements engine.Savepointer.
+func (t *faultyTx) RollbackTo(mark int) error {
+	if t.undo != nil {
+		return t.undo(mark)
+	}
+	return t.Tx.(engine.Savepointer).RollbackTo(mark)
 }
 
 // Count implements engine.Ranker.

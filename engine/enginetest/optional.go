@@ -11,6 +11,8 @@ import (
 func optionalCases() []Case {
 	return []Case{
 		{"ranker/count-and-at", ordered, rankerCase},
+		{"savepoint/random-rollbacks", ordered, savepointCase},
+		{"savepoint/misuse", ordered, savepointMisuse},
 		{"meter/figures", onAllKeys, meterCase},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -108,7 +109,8 @@ func (r *ref) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Posi
 		now = st.now.Add(time.Microsecond)
 	}
 	tx := &refTx{pairs: slices.Clone(st.pairs), now: now, wrote: map[string]bool{}}
-	if err := fn(tx); err != nil {
+	err = fn(tx)
+	if tx.ended = true; err != nil {
 		return 0, err
 	}
 	if len(tx.wrote) == 0 {
@@ -196,6 +198,15 @@ type refTx struct {
 	readOnly bool
 	wrote    map[string]bool
 	size     int
+	saved    []refSave
+	scanning int
+	ended    bool
+}
+
+// refSave is what a transaction holds at a savepoint.
+type refSave struct {
+	pairs []engine.Pair
+	wrote map[string]bool
 }
 
 func (t *refTx) find(key []byte) (int, bool) {
@@ -254,13 +265,41 @@ func (t *refTx) within(lo, hi []byte) []engine.Pair {
 }
 
 func (t *refTx) Scan(lo, hi []byte) iter.Seq2[engine.Pair, error] {
-	return valuesOf(t.within(lo, hi))
+	return t.counted(valuesOf(t.within(lo, hi)))
+}
+
+func (t *refTx) counted(pairs iter.Seq2[engine.Pair, error]) iter.Seq2[engine.Pair, error] {
+	return func(yield func(engine.Pair, error) bool) {
+		t.scanning++
+		defer func() { t.scanning-- }()
+		pairs(yield)
+	}
+}
+
+func (t *refTx) Savepoint() int {
+	t.saved = append(t.saved, refSave{slices.Clone(t.pairs), maps.Clone(t.wrote)})
+	return len(t.saved) - 1
+}
+
+func (t *refTx) RollbackTo(mark int) error {
+	if t.ended || mark < 0 || mark >= len(t.saved) {
+		return engine.ErrInvalid
+	}
+	if s := t.saved[mark]; t.scanning == 0 {
+		t.pairs, t.wrote = slices.Clone(s.pairs), maps.Clone(s.wrote)
+	} else if !slices.EqualFunc(s.pairs, t.pairs, func(a, b engine.Pair) bool {
+		return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Val, b.Val)
+	}) {
+		return engine.ErrInvalid
+	}
+	t.saved = t.saved[:mark+1]
+	return nil
 }
 
 func (t *refTx) ScanBack(lo, hi []byte) iter.Seq2[engine.Pair, error] {
 	back := slices.Clone(t.within(lo, hi))
 	slices.Reverse(back)
-	return valuesOf(back)
+	return t.counted(valuesOf(back))
 }
 
 func (t *refTx) Now() time.Time { return t.now }
