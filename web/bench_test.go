@@ -16,6 +16,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web"
 )
 
@@ -67,6 +68,63 @@ func BenchmarkHandler(b *testing.B) {
 				b.Fatal(w.status)
 			}
 		})
+	}
+}
+
+// BenchmarkCall is a procedure that does what PUT of BenchmarkHandler does, by
+// POST, without net/http: compare the two.
+func BenchmarkCall(b *testing.B) {
+	type in struct {
+		Key   string `json:"key"`
+		Value string `json:"value"`
+	}
+	type out struct {
+		Replaced bool `json:"replaced"`
+	}
+	put := func(tx *proc.Tx, a in) (out, error) {
+		res, err := tx.KV(0).Set([]byte(a.Key), []byte(a.Value), kv.SetOptions{SkipOld: true})
+		return out{res.HadOld}, err
+	}
+	get := func(tx *proc.Tx, a in) (out, error) {
+		_, found, err := tx.KV(0).Get([]byte(a.Key))
+		return out{found}, err
+	}
+	s := serveProcedures(b, procedures{proc.Define("put", put), proc.DefineRead("get", get)}, web.Options{})
+	whole := []byte(`{"key":"0123456789abcdef","value":"` + strings.Repeat("v", benchValue) + `"}`)
+	for _, c := range []struct {
+		name, path string
+		body       []byte
+		key        string
+	}{
+		{"Write", "/api/call/put", whole, ""},
+		{"Once", "/api/call/put", whole, "0123456789abcdef"},
+		{"Read", "/api/call/get", []byte(`{"key":"0123456789abcdef","value":""}`), ""},
+	} {
+		b.Run(c.name, func(b *testing.B) { calls(b, s, c.path, c.key, c.body) })
+	}
+}
+
+// calls calls again and again with the same body; once, if key is not empty.
+func calls(b *testing.B, s *server, path, key string, body []byte) {
+	rest := bytes.NewReader(body)
+	r, err := http.NewRequest("POST", path, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.Host, r.Body, r.ContentLength = "localhost", io.NopCloser(rest), int64(len(body))
+	r.Header["Content-Type"] = []string{"application/json"}
+	if key != "" {
+		r.Header["Idempotency-Key"] = []string{key}
+	}
+	w := &sink{h: http.Header{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		rest.Reset(body)
+		clear(w.h)
+		s.http.Handler.ServeHTTP(w, r)
+	}
+	if w.status != 200 {
+		b.Fatal(w.status)
 	}
 }
 

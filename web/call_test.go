@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -271,4 +272,58 @@ func callOnce(ctx context.Context, client *http.Client, url, body string) error 
 		err = fmt.Errorf("%d %s, not %s", resp.StatusCode, got, body)
 	}
 	return err
+}
+
+// TestIndexProcedures: the page lists what can be called, and its example works.
+func TestIndexProcedures(t *testing.T) {
+	s := serveProcedures(t, testProcedures(), web.Options{})
+	page := string(s.do(t, "GET", "/", nil, "Accept", "text/html").body)
+	for _, want := range []string{
+		"<b>vote</b>(contestant: <i>string</i>, phone: <i>uint64</i>, weight?: <i>int64</i>)", "counts a vote for a contestant",
+		"tags?: <i>string[]</i>", "the votes of a &lt;contestant&gt; <span>only reads</span>",
+		`<pre>curl --json &#39;{&#34;bytes&#34;:1}&#39; ` + s.url("/api/call/large") + "</pre>",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not have %s:\n%s", want, page)
+		}
+	}
+	for name, ps := range map[string]procedures{"no procedures": nil, "one that only reads": {proc.DefineRead("ping", func(*proc.Tx, nothing) (nothing, error) { return nothing{}, nil })}} {
+		s := serveProcedures(t, ps, web.Options{})
+		page := string(s.do(t, "GET", "/", nil, "Accept", "text/html").body)
+		if strings.Contains(page, "Procedures") != (ps != nil) || strings.Contains(page, "<pre>curl "+s.url("/api/call/ping")+"</pre>") != (ps != nil) {
+			t.Errorf("%s: the page is\n%s", name, page)
+		}
+	}
+}
+
+// FuzzQueryArguments: whatever the parameters of a GET are, they become one JSON
+// object that has no other members than those of their names.
+func FuzzQueryArguments(f *testing.F) {
+	kinds := []proc.Kind{proc.KindNull, proc.KindBool, proc.KindInt, proc.KindFloat, proc.KindString, proc.KindBytes, proc.KindTime, proc.KindList, proc.KindJSON}
+	for _, text := range []string{"", "1", `1,"b":2`, `"`, "\xff", "{}", "[1", "null", " 1 ", "1}", "\u2028"} {
+		f.Add("a", text, text)
+	}
+	f.Fuzz(func(t *testing.T, name, first, second string) {
+		for i, kind := range kinds {
+			args := []proc.Field{{Name: strings.ToValidUTF8(name, ""), Type: proc.Type{Kind: kind, Nullable: i%2 == 0}}, {Name: "other", Type: proc.Type{Kind: kind}, Optional: true}}
+			if args[0].Name == "other" || args[0].Name == "read" || args[0].Name == "max_stale" {
+				return
+			}
+			b, err := web.QueryJSON(args, url.Values{args[0].Name: {first}, "other": {second}})
+			if err != nil {
+				continue
+			}
+			var all map[string]any
+			if err := json.Unmarshal(b, &all); err != nil {
+				t.Fatalf("%s of %q: %s: %v", kind, first, b, err)
+			}
+			_, other := all["other"]
+			if _, has := all[args[0].Name]; !has || len(all) > 2 || len(all) == 2 && !other {
+				t.Fatalf("%s of %q and %q: %s", kind, first, second, b)
+			}
+			if kind == proc.KindString && second != all["other"] {
+				t.Fatalf("%q became %q", second, all["other"])
+			}
+		}
+	})
 }

@@ -1,13 +1,16 @@
 package web_test
 
 import (
+	"fmt"
 	"html"
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web"
 )
 
@@ -69,7 +72,7 @@ func TestCurl(t *testing.T) {
 // TestIndexExamples runs what the index page offers for copying.
 func TestIndexExamples(t *testing.T) {
 	needCurl(t)
-	s := serve(t, web.Options{})
+	s := serveProcedures(t, testProcedures(), web.Options{})
 	page := shell(t, s, `curl -sS -H 'Accept: text/html' $URL/`)
 	var all strings.Builder
 	for _, m := range regexp.MustCompile(`(?s)<pre>(.*?)</pre>`).FindAllStringSubmatch(page, -1) {
@@ -77,10 +80,34 @@ func TestIndexExamples(t *testing.T) {
 		all.WriteString("\n--\n")
 	}
 	got := all.String()
-	for _, want := range []string{"--\nbar\n--", "HTTP/1.1 201 Created", "X-Skerry-Expires", `{"key":"foo","value":"bar"`, "412 Precondition", "204 No Content"} {
+	for _, want := range []string{"--\nbar\n--", "HTTP/1.1 201 Created", "X-Skerry-Expires", `{"key":"foo","value":"bar"`, "412 Precondition", "204 No Content", "--\n\"x\"\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the examples do not print %q:\n%s", want, got)
 		}
+	}
+}
+
+// docProcedures are those that docs/http.md calls.
+func docProcedures() procedures {
+	type voteIn struct {
+		Contestant int    `json:"contestant"`
+		Phone      uint64 `json:"phone"`
+	}
+	type resultsIn struct {
+		Limit int `json:"limit"`
+	}
+	return procedures{
+		proc.Define("vote", func(tx *proc.Tx, in voteIn) (int64, error) {
+			return tx.KV(0).Add(fmt.Appendf(nil, "votes:%d", in.Contestant), 1)
+		}),
+		proc.DefineRead("results", func(tx *proc.Tx, _ resultsIn) ([]int64, error) {
+			e, _, err := tx.KV(0).Get([]byte("votes:1"))
+			if err != nil {
+				return nil, err
+			}
+			n, err := strconv.ParseInt(string(e.Val), 10, 64)
+			return []int64{n}, err
+		}),
 	}
 }
 
@@ -91,17 +118,18 @@ func TestDocExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, web.Options{})
+	s := serveProcedures(t, docProcedures(), web.Options{})
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(doc), -1)
-	if len(blocks) == 0 {
-		t.Fatal("docs/http.md has no commands")
+	wants := []string{"bar{\"items\":[\n{\"key\":\"session/42\",\"value\":\"# HTTP", "1\n[1]\n{\"procedures\":[{\"name\":\"results\","}
+	if len(blocks) != len(wants) {
+		t.Fatalf("docs/http.md has %d blocks of commands", len(blocks))
 	}
-	for _, b := range blocks {
+	for i, b := range blocks {
 		script := strings.ReplaceAll(b[1], "localhost:7001", s.addr)
 		script = strings.ReplaceAll(script, "/tmp/", t.TempDir()+"/")
 		script = strings.ReplaceAll(script, "README.md", "../docs/http.md")
 		got := shell(t, s, "set -e\n"+strings.ReplaceAll(script, "curl ", "curl -fsS "))
-		if !strings.HasPrefix(got, "bar{") || !strings.Contains(got, `{"key":"session/42","value":"# HTTP`) {
+		if !strings.HasPrefix(got, wants[i]) {
 			t.Errorf("%s\nprints\n%.300s", b[1], got)
 		}
 	}

@@ -2,10 +2,12 @@ package web
 
 import (
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/proc"
 )
 
 // Statuses lets the tests see that the map is total.
@@ -37,4 +39,10 @@ func LimitForwards(f *Face, most int32, answer time.Duration) {
 func OnceKey(line string) (string, bool) {
 	key, err := onceOf(http.Header{onceHeader: {line}})
 	return string(key), err == nil
+}
+
+// QueryJSON returns the arguments that the parameters q are for a procedure with args.
+func QueryJSON(args []proc.Field, q url.Values) ([]byte, error) {
+	p := procedure{schema: proc.Schema{Args: args}}
+	return p.queryJSON(nil, q)
 }

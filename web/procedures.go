@@ -188,13 +188,14 @@ func typeText(t proc.Type) string {
 	return string(t.Kind)
 }
 
-// exampleCall is a command that calls the first procedure, "" if there is none.
+// exampleCall is a command that calls the first procedure that has arguments, or
+// the first one; "" if there is none.
 func (a *app) exampleCall(curl, base string) string {
 	names := slices.Sorted(maps.Keys(a.procedures))
 	if len(names) == 0 {
 		return ""
 	}
-	s := a.procedures[names[0]].schema
+	s := a.procedures[names[max(0, slices.IndexFunc(names, func(n string) bool { return len(a.procedures[n].schema.Args) > 0 }))]].schema
 	url := base + callPath + s.Name
 	var required []string
 	for _, arg := range s.Args {
