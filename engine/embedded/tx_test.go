@@ -86,11 +86,17 @@ func TestBytesCounted(t *testing.T) {
 	errUndo := errors.New("undo")
 	for range 300 {
 		_, err := db.Update(t.Context(), func(tx engine.Tx) (err error) {
+			sp, mark := tx.(engine.Savepointer), -1
 			for range 1 + rng.IntN(15) {
 				key := fmt.Append(nil, rng.IntN(30))
-				if rng.IntN(3) == 0 {
+				switch r := rng.IntN(12); {
+				case r == 0:
+					mark = sp.Savepoint()
+				case r == 1 && mark >= 0:
+					err = errors.Join(err, sp.RollbackTo(mark))
+				case r < 5:
 					err = errors.Join(err, tx.Delete(key))
-				} else {
+				default:
 					err = errors.Join(err, tx.Put(key, make([]byte, rng.IntN(100))))
 				}
 			}
