@@ -81,9 +81,13 @@ var law = map[string]may{
 	"cmd/skerry": {code: "cli"},
 
 	// programs to learn from
+	"examples":              {}, // tests of all of them
+	"examples/meter":        {},
 	"examples/voter":        {code: "engine kv proc", tests: "engine/embedded"},
+	"examples/voter/load":   {code: "client client/sqldriver examples/meter examples/voter"},
 	"examples/voter/server": {code: "cli examples/voter"},
 	"examples/bank":         {code: "engine kv proc", tests: "engine/embedded"},
+	"examples/bank/load":    {code: "client examples/meter examples/bank"},
 	"examples/bank/server":  {code: "cli examples/bank"},
 
 	// the repository's own programs

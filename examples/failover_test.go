@@ -1,0 +1,107 @@
+//go:build linux
+
+package examples_test
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// nodePID finds the process that serves a node's folder; it needs /proc.
+func nodePID(t *testing.T, dir string) int {
+	t.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		args, _ := os.ReadFile(name) // it may be gone
+		for _, arg := range strings.Split(string(args), "\x00") {
+			if arg == dir {
+				pid, err := strconv.Atoi(strings.Split(name, "/")[2])
+				if err != nil {
+					t.Fatal(err)
+				}
+				return pid
+			}
+		}
+	}
+	t.Fatalf("no process serves %s", dir)
+	return 0
+}
+
+// leaderNow asks the nodes who leads, until one knows, and returns its place in
+// addrs.
+func leaderNow(t *testing.T, addrs []string) int {
+	t.Helper()
+	for deadline := time.Now().Add(startWait); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		for _, addr := range addrs {
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				continue
+			}
+			var reply []byte
+			if _, err = c.Write([]byte("*2\r\n$7\r\nCLUSTER\r\n$6\r\nLEADER\r\n*1\r\n$4\r\nQUIT\r\n")); err == nil {
+				reply, _ = io.ReadAll(c) // the server closes the connection; it may also be dying
+			}
+			c.Close()
+			for i, a := range addrs {
+				if _, port, _ := net.SplitHostPort(a); bytes.Contains(reply, []byte("\r\n:"+port+"\r\n")) {
+					return i
+				}
+			}
+		}
+	}
+	t.Fatal("nobody knows who leads")
+	return 0
+}
+
+// TestLeaderDiesUnderLoad kills the leader of three nodes while votes come in, in
+// every mode: the load goes on with the next leader, and the totals are right;
+// exactly, where every call has a key.
+func TestLeaderDiesUnderLoad(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("three processes and some elections")
+	}
+	data := t.TempDir() + "/data"
+	var three struct {
+		Nodes []struct{ RESP string }
+	}
+	launch(t, &three, program(t, "voter/server"), "dev", "--json", "--nodes", "3", "--data", data, "--memory", "1GiB")
+	var addrs []string
+	for _, n := range three.Nodes {
+		addrs = append(addrs, n.RESP)
+	}
+	load := program(t, "voter/load")
+	for _, flags := range []string{"-mode blocking -once", "-mode async -once -inflight 2000", "-mode sql", "-mode async"} {
+		args := append(strings.Fields(flags), "-addr", strings.Join(addrs, ","), "-duration", "6s", "-phones", "20000", "-max", "1000000")
+		var out bytes.Buffer
+		cmd := exec.CommandContext(t.Context(), load, args...)
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second) // votes are coming in
+		if err := syscall.Kill(nodePID(t, filepath.Join(data, "n"+strconv.Itoa(1+leaderNow(t, addrs)))), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		err := cmd.Wait()
+		text := out.String()
+		if err != nil || !strings.Contains(text, "\nright: ") {
+			t.Fatalf("load %s: %v\n%s", flags, err, text)
+		}
+		if strings.Contains(flags, "-once") && !strings.Contains(text, "right: exactly") {
+			t.Errorf("load %s: not exact\n%s", flags, text)
+		}
+	}
+}

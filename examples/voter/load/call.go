@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/skerrydb/skerry/client"
+	"github.com/skerrydb/skerry/examples/meter"
+	"github.com/skerrydb/skerry/examples/voter"
+)
+
+// call votes in the chosen mode until ctx ends, and returns when every call has
+// ended.
+func (o *options) call(ctx context.Context, c *client.Client, m *meter.Meter) error {
+	switch o.mode {
+	case "blocking":
+		return o.blocking(ctx, c, m)
+	case "async":
+		return o.async(ctx, c, m)
+	}
+	return fmt.Errorf("there is no mode %q: blocking or async", o.mode)
+}
+
+// voters is one source of random calls; it belongs to one goroutine.
+func (o *options) voters(id int) func() (phone int64, contestant int) {
+	rnd := rand.New(rand.NewPCG(o.seed, uint64(id)))
+	return func() (int64, int) { return voter.Phone(rnd.Uint64N(o.phones)), 1 + rnd.IntN(o.contestants) }
+}
+
+// blocking is one goroutine a caller; each waits for its answer.
+func (o *options) blocking(ctx context.Context, c *client.Client, m *meter.Meter) error {
+	return o.callers(ctx, m, func(phone int64, contestant int) error {
+		if !o.once {
+			_, err := c.Call(context.Background(), "vote", phone, contestant, o.maxVotes)
+			return err
+		}
+		// What the client gives up may still be asked again: the key sees to it that
+		// the vote counts once.
+		for key := client.NewKey(); ; {
+			_, err := c.CallOnce(context.Background(), key, "vote", phone, contestant, o.maxVotes)
+			if outcome(err) != meter.Unknown || ctx.Err() != nil {
+				return err
+			}
+		}
+	})
+}
+
+// async is one goroutine that makes calls without waiting. Once -inflight of them
+// are out, CallAsync blocks until one is answered.
+func (o *options) async(ctx context.Context, c *client.Client, m *meter.Meter) error {
+	next := o.voters(0)
+	var out sync.WaitGroup
+	for ctx.Err() == nil {
+		phone, contestant := next()
+		from := time.Now()
+		done := func(_ client.Result, err error) {
+			m.End(outcome(err), time.Since(from), err)
+			out.Done()
+		}
+		m.Begin()
+		out.Add(1)
+		var err error
+		if o.once {
+			err = c.CallOnceAsync(context.Background(), done, client.NewKey(), "vote", phone, contestant, o.maxVotes)
+		} else {
+			err = c.CallAsync(context.Background(), done, "vote", phone, contestant, o.maxVotes)
+		}
+		if err != nil {
+			done(client.Result{}, err)
+		}
+	}
+	out.Wait()
+	return nil
+}
+
+// callers runs the goroutines of a blocking mode.
+func (o *options) callers(ctx context.Context, m *meter.Meter, call func(phone int64, contestant int) error) error {
+	var wg sync.WaitGroup
+	for id := range o.clients {
+		wg.Go(func() {
+			next := o.voters(id)
+			for ctx.Err() == nil {
+				phone, contestant := next()
+				m.Begin()
+				from := time.Now()
+				err := call(phone, contestant)
+				m.End(outcome(err), time.Since(from), err)
+			}
+		})
+	}
+	wg.Wait()
+	return nil
+}
+
+// outcome says what an error means for the vote.
+func outcome(err error) meter.Outcome {
+	e, ok := errors.AsType[*client.Error](err)
+	switch {
+	case err == nil:
+		return meter.Done
+	case errors.Is(err, client.ErrOutcomeUnknown), !ok:
+		return meter.Unknown
+	case e.Code == string(voter.CodeTooManyVotes), e.Code == string(voter.CodeUnknownContestant):
+		return meter.Refused
+	}
+	return meter.Failed
+}
