@@ -62,14 +62,10 @@ func TestDevRunsTheProgramItself(t *testing.T) {
 	s := newShell(t)
 	s.env = append(s.env, "SKERRY_TEST_MAIN=greeter")
 	d := startDev(t, s, devMark())
-	for i, n := range d.Nodes {
-		got := ""
+	for _, n := range d.Nodes {
 		d.await("a call on node "+fmt.Sprint(n.ID), func() bool {
-			got = s.run(`greeter call greet --json-args '{"name":"anna"}' --url http://` + n.HTTP)
-			return !strings.Contains(got, "[not_leader]")
+			got := s.run("greeter call greet anna --url http://" + n.HTTP)
+			return strings.Contains(got, `{"text":"hello, anna"`)
 		})
-		if want := fmt.Sprintf(`"visits":%d`, i+1); !strings.Contains(got, want) {
-			t.Errorf("node %d answers %s, want %s", n.ID, got, want)
-		}
 	}
 }
