@@ -237,6 +237,9 @@ func subNames(c *command) []string {
 }
 
 func (d *docs) inCategory(name, category string) bool {
+	if _, own := ownDocOf(name); own {
+		return category == "@slow" || category == "@scripting"
+	}
 	return slices.ContainsFunc(listOf(d.info[name], 6), func(v wire.Value) bool { return string(v.Str) == category })
 }
 

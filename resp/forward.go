@@ -58,10 +58,15 @@ func (c *conn) lead() {
 }
 
 // updateHere is update that answers nothing and reports false if this node does
-// not lead. Nothing was written then.
+// not lead. Nothing was written then, or it may be sent again.
 func (c *conn) updateHere() bool {
 	err := c.tryUpdate()
-	c.cl.leads = engine.CodeOf(err) != engine.CodeNotLeader
+	code := engine.CodeOf(err)
+	again := code == engine.CodeOutcomeUnknown && c.againFrom(c.run.from, c.run.at) == c.run.from
+	if again {
+		c.mayHaveRun(c.run.from, c.run.at)
+	}
+	c.cl.leads = code != engine.CodeNotLeader && !again
 	if !c.cl.leads {
 		c.out.Buf = c.out.Buf[:c.run.outStart]
 	} else if err != nil {
@@ -107,6 +112,10 @@ func (c *conn) forward(node uint64, to int) error {
 			err = errThere
 			break
 		}
+		if isError(reply, engine.CodeOutcomeUnknown) && c.againFrom(i, to) == i {
+			err = errBroken
+			break
+		}
 		if !c.relay(i, reply, node) {
 			err = errors.New("the client is gone")
 			break
@@ -130,17 +139,16 @@ func (c *conn) forward(node uint64, to int) error {
 // the ends of their bytes, of which n were sent.
 func (c *conn) afterBreak(err error, i, to int, ends []int, n int) error {
 	r := &c.run
-	last := i - 1
+	next := i // the first one that may be tried again
 	if err != errThere {
-		for k := i; k < to && ends[k-i] <= n; k++ {
-			o := &c.ops[k]
-			if o.maybe = o.write; o.write && !o.repeatable() {
-				last = k
-			}
+		sent := i
+		for sent < to && ends[sent-i] <= n {
+			sent++
 		}
-		err = errBroken
+		c.mayHaveRun(i, sent)
+		next, err = c.againFrom(i, sent), errBroken
 	}
-	for ; i <= last; i++ {
+	for ; i < next; i++ {
 		w := wire.Writer{}
 		if c.ops[i].write {
 			c.unknown(&w)
@@ -164,6 +172,28 @@ func (c *conn) afterBreak(err error, i, to int, ends []int, n int) error {
 // repeatable reports whether a write may be sent again without knowing whether it
 // has run: it carries the key by which the leader knows it again.
 func (o *op) repeatable() bool { return o.cmd.name == "callonce" }
+
+// againFrom returns from which of the ops from from to to on all can be run again
+// without knowing whether they have run. A read before a write is not among them:
+// it might see what was written after it.
+func (c *conn) againFrom(from, to int) int {
+	wrote := false
+	for ; to > from; to-- {
+		o := &c.ops[to-1]
+		if o.write && !o.repeatable() || !o.write && wrote {
+			break
+		}
+		wrote = wrote || o.write
+	}
+	return to
+}
+
+// mayHaveRun notes that of the writes from from to to.
+func (c *conn) mayHaveRun(from, to int) {
+	for i := from; i < to; i++ {
+		c.ops[i].maybe = c.ops[i].write
+	}
+}
 
 // unknown answers a write that may or may not have run.
 func (c *conn) unknown(w *wire.Writer) {
@@ -236,21 +266,17 @@ func (c *conn) takeMark(u *upstream) error {
 // didNotRun knows the replies to commands that were refused without looking at
 // what has run before.
 func didNotRun(reply []byte) bool {
-	if len(reply) == 0 || reply[0] != wire.KindError {
-		return false
-	}
-	for _, code := range [...]engine.Code{engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped} {
-		if bytes.HasSuffix(reply, []byte("["+string(code)+"]\r\n")) {
-			return true
-		}
-	}
-	return false
+	return isError(reply, engine.CodeQueueFull) || isError(reply, engine.CodeClosed) || isError(reply, engine.CodeStopped)
+}
+
+// isError knows the reply that is an error of a code.
+func isError(reply []byte, code engine.Code) bool {
+	return len(reply) > 0 && reply[0] == wire.KindError && bytes.HasSuffix(reply, []byte("["+string(code)+"]\r\n"))
 }
 
 // isNotLeader knows the reply of a node that does not lead.
 func isNotLeader(reply []byte) bool {
-	return len(reply) > 0 && reply[0] == wire.KindError &&
-		bytes.HasPrefix(reply, []byte("-CLUSTERDOWN ")) && bytes.HasSuffix(reply, []byte("["+string(engine.CodeNotLeader)+"]\r\n"))
+	return isError(reply, engine.CodeNotLeader) && bytes.HasPrefix(reply, []byte("-CLUSTERDOWN "))
 }
 
 // leadOne runs one command where the leader is: by local if that is here.

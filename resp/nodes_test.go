@@ -53,6 +53,8 @@ type node struct {
 	wrap atomic.Pointer[func(net.Conn) net.Conn]
 	// before, if not nil, is called before a hand-over of writes.
 	before atomic.Pointer[func()]
+	// after, if not nil, is called after a hand-over of writes and is its error.
+	after atomic.Pointer[func() error]
 }
 
 // startNodes starts n nodes; number 1 leads. programs are the procedures that
@@ -241,7 +243,11 @@ func (nd *node) UpdateEach(ctx context.Context, n int, fn func(engine.Tx, int) e
 	if err := nd.mayWrite(); err != nil {
 		return 0, err
 	}
-	return nd.DB.UpdateEach(ctx, n, fn)
+	pos, err := nd.DB.UpdateEach(ctx, n, fn)
+	if f := nd.after.Load(); f != nil && err == nil {
+		err = (*f)()
+	}
+	return pos, err
 }
 
 // Changes are those of the shared engine.

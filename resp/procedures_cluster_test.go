@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/resp/wire"
@@ -40,6 +41,11 @@ func TestCallsInCluster(t *testing.T) {
 	a.want("[7 7]", "EXEC")
 	all.lead(3)
 	a.want("8", "CALL", "add", "n", "1")
+
+	a.want("OK", "CLIENT", "READ", "LOCAL")
+	all.lead(0)
+	a.want("8", "CALL", "value", "n") // any state will do: it needs nobody's word
+	all.lead(3)
 
 	moves := all.ask(2) // a client that follows MOVED
 	moves.want("OK", "CLIENT", "MOVED", "ON")
@@ -191,26 +197,46 @@ func TestCallOnceCut(t *testing.T) {
 			break // it was not reached
 		}
 	}
-	a.nc.Write([]byte("x\r\n"))
-	a.next()
-	// Before a write without a key they cannot be sent again.
-	cut.in.Store(2)
-	a.nc.Write([]byte("CALLONCE a add m 1\r\nCALL add m 1\r\nCALLONCE b add m 1\r\n"))
-	for i, want := range []string{replyUnknown, replyUnknown, "3"} {
-		if v := show(t, a.next()); v != want {
-			t.Errorf("reply %d: %s, want %s", i, v, want)
+}
+
+// TestCallOnceAmongOthers: what cannot be sent again, and what stands before it.
+func TestCallOnceAmongOthers(t *testing.T) {
+	all := startNodes(t, 2, resp.Options{})
+	lose := breaks(all.list[1])
+	a := all.ask(2)
+	for _, c := range []struct{ in, want string }{
+		{"CALLONCE a add n 1,CALL add n 1,CALLONCE b add n 1,CALLONCE c add n 1", "unknown,unknown,3,4"},
+		{"CALLONCE d add n 1,CALL value n,CALLONCE e add n 1,CALL value n", "unknown,broken,6,6"}, // the read might see too much
+		{"CALLONCE f add n 1,CALLONCE g add n 1,CALL value n", "7,8,8"},
+		{"CALLONCE h add n 1,MULTI,CALL add n 1,EXEC", "unknown,OK,QUEUED,unknown"},
+		{"CALLONCE f add n 1", "7"},
+	} {
+		nothing := func() {}
+		lose.Store(&nothing)
+		a.nc.Write([]byte(strings.ReplaceAll(c.in, ",", "\r\n") + "\r\n"))
+		for i, want := range strings.Split(c.want, ",") {
+			switch want {
+			case "unknown":
+				want = replyUnknown
+			case "broken":
+				want = replyBroken
+			}
+			if v := show(t, a.next()); v != want {
+				t.Errorf("%s: reply %d: %s, want %s", c.in, i, v, want)
+			}
+		}
+		if lose.Load() != nil {
+			t.Errorf("%s: the connection was not broken", c.in)
 		}
 	}
-	a.want("1", "CALLONCE", "a", "add", "m", "1")
+	a.want("10", "CALL", "value", "n")
 }
 
 // TestCallOnceLeaderChanges: the next leader knows what was carried out; without
 // one nobody says that nothing was written.
 func TestCallOnceLeaderChanges(t *testing.T) {
 	all := startNodes(t, 3, resp.Options{ElectionWait: 500 * time.Millisecond})
-	var lose atomic.Pointer[func()]
-	wrap := func(nc net.Conn) net.Conn { return &breaker{Conn: nc, lose: &lose} }
-	all.list[1].wrap.Store(&wrap)
+	lose := breaks(all.list[1])
 	a := all.ask(2)
 	for i, c := range []struct {
 		from, to uint64
@@ -232,31 +258,75 @@ func TestCallOnceLeaderChanges(t *testing.T) {
 	}
 }
 
-// breaker is a connection that breaks when a CALLONCE was sent over it: lose is
-// taken and called.
+// TestCallOnceUnknownCommit: a leader that does not know what became of a
+// hand-over is asked again, or the next one is, if all calls carry keys.
+func TestCallOnceUnknownCommit(t *testing.T) {
+	all := startNodes(t, 2, resp.Options{})
+	for _, id := range []int{1, 2} { // on the leader, and by forwarding
+		a, key := all.ask(id), fmt.Sprint("n", id)
+		lose := func(to uint64) {
+			after := func() error {
+				all.list[0].after.Store(nil)
+				all.lead(to)
+				return engine.ErrOutcomeUnknown
+			}
+			all.list[0].after.Store(&after)
+		}
+		for i, to := range []uint64{1, 2} {
+			lose(to)
+			once := fmt.Sprint(key, i)
+			a.nc.Write([]byte("CALLONCE " + once + " add " + key + " 1\r\nCALLONCE " + once + "b add " + key + " 1\r\nGET " + key + "\r\n"))
+			for j, want := range []int{2*i + 1, 2*i + 2, 2*i + 2} {
+				if v := show(t, a.next()); v != fmt.Sprint(want) {
+					t.Errorf("node %d, leader %d, reply %d: %s, want %d", id, to, j, v, want)
+				}
+			}
+			all.lead(1)
+		}
+		lose(1)
+		a.nc.Write([]byte("CALLONCE " + key + "c add " + key + " 1\r\nCALL add " + key + " 1\r\n"))
+		for range 2 {
+			if v := show(t, a.next()); !strings.HasSuffix(v, "[outcome_unknown]") {
+				t.Errorf("node %d: %s", id, v)
+			}
+		}
+		a.want("6", "CALL", "value", key)
+	}
+}
+
+// breaks has the connections of a node to others break when the reply to a
+// CALLONCE comes: what is returned is taken and called then.
+func breaks(nd *node) *atomic.Pointer[func()] {
+	lose := &atomic.Pointer[func()]{}
+	wrap := func(nc net.Conn) net.Conn { return &breaker{Conn: nc, lose: lose} }
+	nd.wrap.Store(&wrap)
+	return lose
+}
+
 type breaker struct {
 	net.Conn
-	lose   *atomic.Pointer[func()]
-	broken atomic.Bool
+	lose *atomic.Pointer[func()]
+	sent atomic.Bool
 }
 
 // Write passes everything on.
 func (b *breaker) Write(p []byte) (int, error) {
-	n, err := b.Conn.Write(p)
 	if bytes.Contains(p, []byte("CALLONCE")) {
-		if f := b.lose.Swap(nil); f != nil {
-			b.broken.Store(true)
-			(*f)()
-		}
+		b.sent.Store(true)
 	}
-	return n, err
+	return b.Conn.Write(p)
 }
 
-// Read fails when the connection is broken.
+// Read loses the reply.
 func (b *breaker) Read(p []byte) (int, error) {
-	if b.broken.Load() {
+	n, err := b.Conn.Read(p)
+	if err != nil || !b.sent.Load() {
+		return n, err
+	}
+	if f := b.lose.Swap(nil); f != nil {
+		(*f)()
 		b.Conn.Close()
 		return 0, errCut
 	}
-	return b.Conn.Read(p)
+	return n, nil
 }
