@@ -75,7 +75,7 @@ func (d *definition) decodeText(in reflect.Value, args [][]byte) error {
 	if len(args) > len(fields) {
 		return wrong("%s, not %d", d.takes(), len(args)).err()
 	}
-	room := memory(MaxArgMemory)
+	c := cursor{room: MaxArgMemory}
 	for i := range fields {
 		f := &fields[i]
 		if i >= len(args) {
@@ -87,7 +87,7 @@ func (d *definition) decodeText(in reflect.Value, args [][]byte) error {
 		if len(args[i]) == 0 && f.emptyIsNone() {
 			continue
 		}
-		if w := f.plan.fromText(f.make(in), args[i], &room); w != nil {
+		if w := f.plan.fromText(f.make(in), args[i], &c); w != nil {
 			return w.in(f.name).err()
 		}
 	}
@@ -148,7 +148,7 @@ func checkSize(n int) error {
 }
 
 // fromText sets v from the text of one positional argument.
-func (p *plan) fromText(v reflect.Value, text []byte, room *memory) *fault {
+func (p *plan) fromText(v reflect.Value, text []byte, c *cursor) *fault {
 	switch p.op {
 	case opBool:
 		switch string(text) {
@@ -180,7 +180,7 @@ func (p *plan) fromText(v reflect.Value, text []byte, room *memory) *fault {
 			return nil
 		}
 		v.Set(reflect.New(p.typ.Elem()))
-		return p.elem.fromText(v.Elem(), text, room)
+		return p.elem.fromText(v.Elem(), text, c)
 	case opJSON:
 		if !json.Valid(text) {
 			return wrong("is not JSON")
@@ -189,7 +189,7 @@ func (p *plan) fromText(v reflect.Value, text []byte, room *memory) *fault {
 	if !json.Valid(text) {
 		return wrong("must be %s as JSON", p.noun())
 	}
-	c := cursor{b: text, room: room}
+	c.b, c.i = text, 0
 	return c.value(p, v)
 }
 
@@ -199,8 +199,7 @@ func (d *definition) decodeJSON(in reflect.Value, body []byte) error {
 		return err
 	}
 	in.SetZero()
-	room := memory(MaxArgMemory)
-	c := cursor{b: body, room: &room}
+	c := cursor{b: body, room: MaxArgMemory}
 	switch kind := c.peek(); {
 	case kind == 0: // empty: as if it were {}
 		c.b, c.i = []byte("{}"), 0

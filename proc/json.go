@@ -18,14 +18,12 @@ import (
 type cursor struct {
 	b    []byte
 	i    int
-	room *memory
+	room int // bytes that the lists and maps of the arguments may still take
 }
 
-// memory is how many bytes the lists and maps of one call's arguments may still take.
-type memory int
-
-func (m *memory) take(n uintptr) *fault {
-	if *m -= memory(n) + 1; *m >= 0 {
+// take counts n bytes of an element.
+func (c *cursor) take(n uintptr) *fault {
+	if c.room -= int(n) + 1; c.room >= 0 {
 		return nil
 	}
 	return &fault{code: engine.CodeLimit, text: fmt.Sprintf("has too many elements: they take more than the limit of %d bytes", MaxArgMemory)}
@@ -250,7 +248,7 @@ func (c *cursor) list(p *plan, v reflect.Value) *fault {
 				return wrong("must have exactly %d elements", v.Len())
 			}
 		} else {
-			if w := c.room.take(size); w != nil {
+			if w := c.take(size); w != nil {
 				return w
 			}
 			v.Grow(1)
@@ -276,7 +274,7 @@ func (c *cursor) mapping(p *plan, v reflect.Value) *fault {
 		text := c.text()
 		c.peek()
 		c.i++
-		if w := c.room.take(size); w != nil {
+		if w := c.take(size); w != nil {
 			return w
 		}
 		if w := setKey(key, text); w != nil {
