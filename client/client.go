@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,10 +19,12 @@ type Client struct {
 	waiters sync.Pool
 	places  places
 	herald  herald
-	closing chan struct{} // closed by Close
+	closing <-chan struct{} // closed by Close
+	close   context.CancelFunc
+	ctx     context.Context // ends with closing
 	links   sync.WaitGroup
-	others  sync.WaitGroup // herald and sweeper
-	asleep  atomic.Bool    // the sweeper waits for roused
+	ended   chan struct{} // closed when everything has ended
+	asleep  atomic.Bool   // the sweeper waits for roused
 	roused  chan struct{}
 	turn    atomic.Uint32 // chooses among nodes for reads
 	counts  counters
@@ -54,7 +57,9 @@ func Open(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{o: o, base: time.Now(), closing: make(chan struct{}), roused: make(chan struct{}, 1)}
+	c := &Client{o: o, base: time.Now(), roused: make(chan struct{}, 1)}
+	c.ctx, c.close = context.WithCancel(context.Background())
+	c.closing, c.ended = c.ctx.Done(), make(chan struct{})
 	c.places.max = int64(o.MaxInFlight)
 	c.herald.wake = make(chan struct{}, 1)
 	c.nodes.Store(&[]*node{})
@@ -67,8 +72,17 @@ func Open(o Options) (*Client, error) {
 	}
 	c.route.Store((*c.nodes.Load())[0])
 	c.mu.Unlock()
-	c.others.Go(func() { c.herald.run(c.closing) })
-	c.others.Go(c.sweep)
+	c.links.Go(c.sweep)
+	last := make(chan struct{})
+	go func() {
+		<-c.closing
+		c.links.Wait()
+		close(last)
+	}()
+	go func() {
+		c.herald.run(last)
+		close(c.ended)
+	}()
 	return c, nil
 }
 
@@ -82,7 +96,7 @@ func (c *Client) Close() {
 	c.shut = true
 	c.mu.Unlock()
 	if first {
-		close(c.closing)
+		c.close()
 		for _, n := range *c.nodes.Load() {
 			for _, l := range n.links {
 				l.close()
@@ -91,8 +105,7 @@ func (c *Client) Close() {
 		c.endDelayed()
 	}
 	if !inside {
-		c.links.Wait()
-		c.others.Wait()
+		<-c.ended
 	}
 }
 
@@ -102,12 +115,25 @@ func (c *Client) addNode(addr string) *node {
 	old := *c.nodes.Load()
 	next := append(old[:len(old):len(old)], n)
 	c.nodes.Store(&next)
-	if !c.shut {
-		for _, l := range n.links {
+	for _, l := range n.links {
+		if c.shut {
+			l.close()
+		} else {
 			c.links.Go(l.run)
 		}
 	}
 	return n
+}
+
+// retire forgets a node that was learned. Under mu.
+func (c *Client) retire(n *node) {
+	c.nodes.Store(new(slices.DeleteFunc(slices.Clone(*c.nodes.Load()), func(o *node) bool { return o == n })))
+	if c.leader == n {
+		c.leader = nil
+	}
+	for _, l := range n.links {
+		l.close()
+	}
 }
 
 // byAddr finds a node by an address that it is dialled at, or tells. Under mu.
@@ -150,7 +176,7 @@ func (c *Client) choose() {
 		c.route.Store(c.leader)
 		return
 	}
-	if now.up() {
+	if now.up() && !now.retired() {
 		return
 	}
 	for _, n := range *c.nodes.Load() {
@@ -337,17 +363,4 @@ func (c *Client) whoLeads(now int64) {
 			c.places.free(1)
 		}
 	}
-}
-
-// connectContext ends when the client is closed, or after DialTimeout.
-func (c *Client) connectContext() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.o.DialTimeout)
-	go func() {
-		select {
-		case <-c.closing:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"crypto/tls"
 	"math/rand/v2"
 	"net"
@@ -112,7 +113,7 @@ type greeting struct {
 
 // connect makes a connection and greets.
 func (l *link) connect() (nc net.Conn, r *wire.Replies, g *greeting, err error) {
-	ctx, cancel := l.c.connectContext()
+	ctx, cancel := context.WithTimeout(l.c.ctx, l.c.o.DialTimeout)
 	defer cancel()
 	fail := func(err error) (net.Conn, *wire.Replies, *greeting, error) {
 		if nc != nil {

@@ -9,8 +9,9 @@ type herald struct {
 	calls callbacks
 	wake  chan struct{}
 
-	mu   sync.Mutex // guards list
+	mu   sync.Mutex // guards the fields below
 	list []ended
+	over bool // run has returned
 }
 
 // ended is a call and why it ended.
@@ -35,8 +36,15 @@ func (h *herald) tell(s slot, err error) {
 		return
 	}
 	h.mu.Lock()
-	h.list = append(h.list, ended{s.done, err})
+	over := h.over
+	if !over {
+		h.list = append(h.list, ended{s.done, err})
+	}
 	h.mu.Unlock()
+	if over { // a context ended while the client was closed
+		s.done(Result{}, err)
+		return
+	}
 	select {
 	case h.wake <- struct{}{}:
 	default:
@@ -63,9 +71,10 @@ func (h *herald) run(stop <-chan struct{}) {
 		case <-h.wake:
 		case <-stop:
 			h.mu.Lock()
-			empty := len(h.list) == 0
+			h.over = len(h.list) == 0
+			over := h.over
 			h.mu.Unlock()
-			if empty {
+			if over {
 				return
 			}
 		}

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 func (c *Client) learn(n *node, g *greeting) {
 	var leader *node
 	leaders := 0
+	var members []*node
 	for line := range bytes.Lines(g.nodes) {
 		f := bytes.Fields(line)
 		if len(f) < 3 {
@@ -24,17 +26,23 @@ func (c *Client) learn(n *node, g *greeting) {
 		at, ok := told(where)
 		peer := c.byAddr(at)
 		if strings.Contains(flags, "myself") {
-			peer = n
-			if ok {
-				n.told = at
+			if n.told = at; peer != nil && peer != n && !peer.given {
+				c.retire(peer) // it is n under another name
 			}
+			peer = n
 		}
 		if peer == nil && ok && len(*c.nodes.Load()) < MaxAddrs {
 			peer = c.addNode(at)
 		}
+		members = append(members, peer)
 		if strings.Contains(flags, "master") {
 			leader = peer
 			leaders++
+		}
+	}
+	for _, old := range *c.nodes.Load() {
+		if len(members) > 0 && !old.given && !old.up() && !slices.Contains(members, old) {
+			c.retire(old)
 		}
 	}
 	if leaders == 1 && leader != nil {

@@ -153,7 +153,7 @@ func (l *link) write(nc net.Conn, stop <-chan struct{}) {
 
 func writeAll(nc net.Conn, segs []segment) (total int, err error) {
 	for _, s := range segs {
-		n, err := nc.Write(s.chunk.buf[s.from:s.to])
+		n, err := nc.Write(s.bytes)
 		total += n
 		if err != nil {
 			return total, err

@@ -42,6 +42,16 @@ func (n *node) link() *link {
 	return n.links[0]
 }
 
+// retired reports whether the node was forgotten.
+func (n *node) retired() bool {
+	select {
+	case <-n.links[0].done:
+		return true
+	default:
+		return false
+	}
+}
+
 // up reports whether the node has a connection.
 func (n *node) up() bool {
 	for _, l := range n.links {

@@ -64,7 +64,8 @@ func (q *queue) room(size int) *chunk {
 		if c.refs == 1 {
 			c.buf = c.buf[:0] // nobody looks at what is in it
 		}
-		if cap(c.buf)-len(c.buf) >= size {
+		tooLarge := cap(c.buf) > chunkBytes && size <= chunkBytes
+		if cap(c.buf)-len(c.buf) >= size && !tooLarge {
 			return c
 		}
 		q.unref(c)
@@ -130,34 +131,36 @@ func (q *queue) unref(c *chunk) {
 	}
 }
 
-// segment is bytes that are written together.
+// segment is bytes that are written together. They do not change while the chunk
+// is held, but its slice does, as more is appended to it.
 type segment struct {
-	chunk    *chunk
-	from, to uint32
+	chunk *chunk
+	bytes []byte
 }
 
 // gather appends what is to be written of the calls that were not handed yet,
 // and hands them. The chunks are held until release.
 func (q *queue) gather(segs []segment) []segment {
-	var last segment
+	var c *chunk // of what is not in segs yet: its bytes from off to end
+	var off, end uint32
+	add := func() {
+		if c != nil {
+			c.refs++
+			segs = append(segs, segment{c, c.buf[off:end:end]})
+		}
+	}
 	for ; q.handed != q.tail; q.handed++ {
 		s := q.at(q.handed)
 		if s.flags&void != 0 {
 			continue
 		}
-		if s.chunk == last.chunk && s.off == last.to {
-			last.to += s.n
-			continue
+		if s.chunk != c || s.off != end {
+			add()
+			c, off = s.chunk, s.off
 		}
-		if last.chunk != nil {
-			segs = append(segs, last)
-		}
-		last = segment{s.chunk, s.off, s.off + s.n}
-		s.chunk.refs++
+		end = s.off + s.n
 	}
-	if last.chunk != nil {
-		segs = append(segs, last)
-	}
+	add()
 	return segs
 }
 
@@ -165,7 +168,7 @@ func (q *queue) gather(segs []segment) []segment {
 func (q *queue) release(segs []segment) {
 	for i := range segs {
 		q.unref(segs[i].chunk)
-		segs[i].chunk = nil
+		segs[i] = segment{}
 	}
 }
 

@@ -127,6 +127,12 @@ func (l *link) sweep(now int64) (stranded bool) {
 			}
 		}
 	}
+	freed := 0
+	for q.head != q.handed && q.at(q.head).flags&void != 0 {
+		var s slot
+		q.pop(&s)
+		freed++
+	}
 	dead := false
 	if after := int64(l.c.o.DeadAfter); after > 0 && q.head != q.handed && l.nc != nil {
 		dead = now-max(l.heard.Load(), q.at(q.head).start) > after
@@ -138,6 +144,7 @@ func (l *link) sweep(now int64) (stranded bool) {
 	stranded = q.tail != q.handed && !up
 	q.shrink()
 	l.mu.Unlock()
+	l.c.places.free(freed)
 	for i := range list {
 		l.c.herald.tell(list[i].s, l.c.timedOut(l, &list[i], up))
 	}
