@@ -92,7 +92,7 @@ func ownRule(fn *types.Func) (Kind, bool) {
 	}
 	switch fn.Pkg().Path() + " " + receiverName(fn) + "." + fn.Name() {
 	case procPath + " Tx.Put", procPath + " Tx.Delete", enginePath + " Tx.Put", enginePath + " Tx.Delete",
-		kvPath + " Tx.Set", kvPath + " Tx.Add", kvPath + " Tx.Delete", kvPath + " Tx.DeleteIf", kvPath + " Tx.SetExpiry":
+		kvPath + " Tx.Set", kvPath + " Tx.Add", kvPath + " Tx.Delete", kvPath + " Tx.DeleteIf", kvPath + " Tx.SetExpiry", kvPath + " Tx.Remember":
 		return KindReadOnly, true
 	}
 	return "", false
