@@ -89,7 +89,8 @@ func BenchmarkCall(b *testing.B) {
 		_, found, err := tx.KV(0).Get([]byte(a.Key))
 		return out{found}, err
 	}
-	s := serveProcedures(b, procedures{proc.Define("put", put), proc.DefineRead("get", get)}, web.Options{})
+	refuse := func(*proc.Tx, in) (out, error) { return out{}, engine.ErrPreconditionFailed }
+	s := serveProcedures(b, procedures{proc.Define("put", put), proc.DefineRead("get", get), proc.DefineRead("refuse", refuse)}, web.Options{})
 	whole := []byte(`{"key":"0123456789abcdef","value":"` + strings.Repeat("v", benchValue) + `"}`)
 	for _, c := range []struct {
 		name, path string
@@ -99,6 +100,7 @@ func BenchmarkCall(b *testing.B) {
 		{"Write", "/api/call/put", whole, ""},
 		{"Once", "/api/call/put", whole, "0123456789abcdef"},
 		{"Read", "/api/call/get", []byte(`{"key":"0123456789abcdef","value":""}`), ""},
+		{"Refused", "/api/call/refuse", []byte(`{"key":"0123456789abcdef","value":""}`), ""},
 	} {
 		b.Run(c.name, func(b *testing.B) { calls(b, s, c.path, c.key, c.body) })
 	}
@@ -123,7 +125,7 @@ func calls(b *testing.B, s *server, path, key string, body []byte) {
 		clear(w.h)
 		s.http.Handler.ServeHTTP(w, r)
 	}
-	if w.status != 200 {
+	if w.status != 200 && w.status != 412 {
 		b.Fatal(w.status)
 	}
 }

@@ -61,7 +61,7 @@ func plainName(name string) bool {
 
 // callHere is call on this node. As dbHere it may be called again.
 func (a *app) callHere(x *exchange, r *http.Request, name string) error {
-	if x.fromNode {
+	if x.fromNode && a.o.Cluster != nil {
 		if s := a.o.Cluster.State(); s.Leader != s.Self {
 			return engine.ErrNotLeader // who asks wants the leader's word
 		}
@@ -211,6 +211,14 @@ func (x *exchange) run(r *http.Request, read engine.Read) (err error) {
 	} else {
 		pos, err = x.app.store.Update(r.Context(), space, x.callFn)
 	}
+	if err == error(&x.refused) {
+		// runIn has come to its end, so nothing else uses x.
+		if err = x.refused.err; engine.CodeOf(err) != engine.CodeInternal { // who knows what a panic left
+			x.call.End()
+			x.call, x.refused.err = nil, nil
+		}
+		return err
+	}
 	if err != nil {
 		// The call may have been given up while it waits to run: then the engine
 		// still has x and x.call.
@@ -231,9 +239,25 @@ func (x *exchange) run(r *http.Request, read engine.Read) (err error) {
 	return nil
 }
 
+// callFailure is an error with which runIn has ended.
+type callFailure struct{ err error }
+
+func (r *callFailure) Error() string { return r.err.Error() }
+
+// Unwrap gives the error to engine.CodeOf.
+func (r *callFailure) Unwrap() error { return r.err }
+
 // runIn is run's transaction. It leaves the result in x.text: if there is no
 // room for it, nothing is written.
 func (x *exchange) runIn(t *kv.Tx) error {
+	if err := x.runCall(t); err != nil {
+		x.refused.err = err
+		return &x.refused
+	}
+	return nil
+}
+
+func (x *exchange) runCall(t *kv.Tx) error {
 	err := x.call.Run(t.Engine())
 	if err != nil {
 		return x.app.ofProcedure(err)

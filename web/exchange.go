@@ -59,6 +59,7 @@ type exchange struct {
 	call      *proc.Call
 	procedure string // the version that this node has; see procedureHeader
 	reading   bool   // it only reads
+	refused   callFailure
 	callFn    func(*kv.Tx) error
 }
 
