@@ -72,6 +72,11 @@ var law = map[string]may{
 		tests: ". engine engine/embedded kv proc github.com/redis/...",
 	},
 
+	"client/sqldriver": {
+		code:  "client resp/wire",
+		tests: ". engine engine/embedded kv proc",
+	},
+
 	// assembly
 	".": {code: "engine feed kv proc web resp", tests: "engine/embedded"},
 	"cli": {

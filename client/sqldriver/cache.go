@@ -1,0 +1,62 @@
+package sqldriver
+
+import "sync"
+
+const (
+	// MaxCachedStatements is how many parsed statements a Connector keeps.
+	MaxCachedStatements = 1024
+	// MaxCachedBytes is the longest statement that is kept parsed.
+	MaxCachedBytes = 4 << 10
+)
+
+// statements keeps parsed statements: those of two generations. What is asked
+// for again moves into the young one; when that is full, it becomes the old one
+// and the old one is forgotten. It is safe for concurrent use.
+type statements struct {
+	mu         sync.Mutex // guards both maps
+	young, old map[string]*statement
+}
+
+// get returns text parsed.
+func (c *statements) get(text string) (*statement, error) {
+	if len(text) > MaxCachedBytes {
+		return parse(text)
+	}
+	c.mu.Lock()
+	st := c.young[text]
+	if st == nil {
+		if st = c.old[text]; st != nil {
+			c.keep(text, st)
+		}
+	}
+	c.mu.Unlock()
+	if st != nil {
+		return st, nil
+	}
+	st, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.keep(text, st)
+	c.mu.Unlock()
+	return st, nil
+}
+
+// keep puts st into the young generation.
+func (c *statements) keep(text string, st *statement) {
+	if len(c.young) >= MaxCachedStatements/2 {
+		c.old, c.young = c.young, nil
+	}
+	if c.young == nil {
+		c.young = make(map[string]*statement)
+	}
+	c.young[text] = st
+}
+
+// size is how many statements are kept.
+func (c *statements) size() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.young) + len(c.old)
+}

@@ -1,0 +1,133 @@
+package sqldriver
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/skerrydb/skerry/client"
+)
+
+// onceParameter is the only parameter of a DSN that is not the client's.
+const onceParameter = "once"
+
+// parameters are all that a DSN may have, to tell which one was meant.
+var parameters = [...]string{
+	onceParameter, "ca", "cache_bytes", "cert", "conns", "dead_after", "dial_timeout", "full", "key", "max_backoff",
+	"max_in_flight", "max_reply_bytes", "name", "read_from", "read_level", "server_name", "timeout", "tls",
+}
+
+// ParseDSN reads a data source name: a URL of client.ParseURL, for example
+// skerry://user:password@host1:6380,host2/?tls=true, that may also have once=auto
+// (Options.Once; once=off is the default). Errors name what is wrong, and never
+// the password.
+func ParseDSN(dsn string) (client.Options, Options, error) {
+	var o Options
+	rest, query, _ := strings.Cut(dsn, "?")
+	if err := delimited(rest, query); err != nil {
+		return client.Options{}, o, err
+	}
+	var kept []string
+	seen := false
+	for pair := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		switch {
+		case pair == "":
+		case name == onceParameter:
+			if seen {
+				return client.Options{}, o, fmt.Errorf("skerry: the DSN has the parameter %s twice", onceParameter)
+			}
+			if err := o.once(value); err != nil {
+				return client.Options{}, o, err
+			}
+			seen = true
+		default:
+			if err := known(name); err != nil {
+				return client.Options{}, o, err
+			}
+			kept = append(kept, pair)
+		}
+	}
+	if len(kept) > 0 {
+		rest += "?" + strings.Join(kept, "&")
+	}
+	co, err := client.ParseURL(rest)
+	if err != nil {
+		return client.Options{}, o, fmt.Errorf("skerry: the DSN: %w", err)
+	}
+	return co, o, nil
+}
+
+// delimited refuses a user or password that has a character which ends it: read
+// as hosts and paths, parts of it would stand in other errors.
+func delimited(rest, query string) error {
+	_, rest, _ = strings.Cut(rest, "://")
+	authority, path, _ := strings.Cut(rest, "/")
+	if !strings.Contains(authority, "@") && strings.Contains(path+query, "@") {
+		return errors.New("skerry: the DSN has an @ behind its hosts: in a user or password, / is written %2F and ? is written %3F")
+	}
+	return nil
+}
+
+// once sets Options.Once from a parameter.
+func (o *Options) once(value string) error {
+	text, err := url.QueryUnescape(value)
+	if err != nil {
+		return fmt.Errorf("skerry: the DSN's parameter %s has a %% without two hexadecimal digits", onceParameter)
+	}
+	switch text {
+	case "auto":
+		o.Once = true
+	case "off":
+	default:
+		return fmt.Errorf("skerry: the DSN's parameter %s is %q, must be auto or off", onceParameter, clip(text))
+	}
+	return nil
+}
+
+// known refuses the name of a parameter that there is not, and tells which one is
+// the nearest if it is near.
+func known(name string) error {
+	best, least := "", 3
+	for _, p := range parameters {
+		switch d := distance(strings.ToLower(name), p); {
+		case name == p:
+			return nil
+		case d < least && d < len(p)-1:
+			best, least = p, d
+		}
+	}
+	if best != "" {
+		return fmt.Errorf("skerry: the DSN has no parameter %q: is %s meant?", clip(name), best)
+	}
+	return fmt.Errorf("skerry: the DSN has no parameter %q; there are %s", clip(name), strings.Join(parameters[:], ", "))
+}
+
+// distance is how many letters must be changed, added, dropped or swapped with
+// the next one to make b of a.
+func distance(a, b string) int {
+	if len(a) > len(b)+2 {
+		return len(a)
+	}
+	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := before
+		before, row = row, make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			change := before[j]
+			if a[i] != b[j] {
+				change++
+			}
+			row[j+1] = min(change, before[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], last[j-1]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,5 @@
+package sqldriver
+
+import "flag"
+
+var rewrite = flag.Bool("rewrite", false, "write what is understood into testdata")
