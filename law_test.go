@@ -88,11 +88,11 @@ var law = map[string]may{
 	// programs to learn from
 	"examples":              {}, // tests of all of them
 	"examples/meter":        {},
-	"examples/voter":        {code: "engine kv proc", tests: "engine/embedded"},
-	"examples/voter/load":   {code: "client client/sqldriver examples/meter examples/voter"},
+	"examples/voter":        {code: "engine kv proc", tests: ". client client/sqldriver engine/embedded github.com/redis/..."},
+	"examples/voter/load":   {code: "client client/sqldriver examples/meter examples/voter", tests: ". engine/embedded proc"},
 	"examples/voter/server": {code: "cli examples/voter"},
 	"examples/bank":         {code: "engine kv proc", tests: "engine/embedded"},
-	"examples/bank/load":    {code: "client examples/meter examples/bank"},
+	"examples/bank/load":    {code: "client examples/meter examples/bank", tests: ". engine/embedded proc"},
 	"examples/bank/server":  {code: "cli examples/bank"},
 
 	// the repository's own programs

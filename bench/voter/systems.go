@@ -32,6 +32,13 @@ func newSkerry(name, dir, programs string, short bool) (*system, error) {
 			{"raw RESP 8×512", "raw", 8, 8 * 512},
 			{"rueidis, 64 goroutines", "rueidis", 0, 64},
 			{"rueidis, 1024 goroutines", "rueidis", 0, 1024},
+			{"client, blocking 64", "blocking", 1, 64},
+			{"client, blocking 1024", "blocking", 1, 1024},
+			{"client, non-blocking 8×64", "async", 8, 8 * 64},
+			{"client, non-blocking 1×4096", "async", 1, 4096},
+			{"client, non-blocking 100,000", "async", 1, 100_000},
+			{"database/sql, 64", "sql", 1, 64},
+			{"database/sql, 1024", "sql", 1, 1024},
 		},
 		run: func(s *system) error {
 			return s.launch(exec.Command(path, "serve", "--data", s.dir, "--resp", s.addr, "--http", "off", "--log-level", "warn"))
@@ -57,7 +64,7 @@ func newSkerry(name, dir, programs string, short bool) (*system, error) {
 		},
 	}
 	if short {
-		s.lanes = s.lanes[1:3]
+		s.lanes = append(s.lanes[1:3], lane{"client, non-blocking 1×4096", "async", 1, 4096})
 	}
 	return s, nil
 }
@@ -81,8 +88,14 @@ func newRedis(name, dir string, short bool) (*system, error) {
 		},
 		run: func(s *system) error {
 			_, port, _ := net.SplitHostPort(s.addr)
-			return s.launch(exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--dir", s.dir,
+			err := s.launch(exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--dir", s.dir,
 				"--appendonly", "yes", "--appendfsync", "always", "--save", ""))
+			for from := time.Now(); err == nil; time.Sleep(50 * time.Millisecond) { // it answers before it has read its file
+				if _, err := command(s.addr, "PING"); err == nil || time.Since(from) > rig.StartLimit {
+					return err
+				}
+			}
+			return err
 		},
 		prepare: func(s *system) error {
 			if _, err := command(s.addr, "FUNCTION", "LOAD", luaLibrary()); err != nil {

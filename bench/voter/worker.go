@@ -53,6 +53,9 @@ func drivers() map[string]func(*meter) error {
 	return map[string]func(*meter) error{
 		"raw":        driveRaw,
 		"rueidis":    driveRueidis,
+		"async":      driveAsync,
+		"blocking":   driveBlocking,
+		"sql":        driveSQL,
 		"pgx":        drivePgx,
 		"pgbench":    drivePgbench,
 		"in-process": driveEngine,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/client"
+	"github.com/skerrydb/skerry/client/sqldriver"
 	"github.com/skerrydb/skerry/examples/meter"
 	"github.com/skerrydb/skerry/examples/voter"
 )
@@ -21,8 +23,10 @@ func (o *options) call(ctx context.Context, c *client.Client, m *meter.Meter) er
 		return o.blocking(ctx, c, m)
 	case "async":
 		return o.async(ctx, c, m)
+	case "sql":
+		return o.sql(ctx, c, m)
 	}
-	return fmt.Errorf("there is no mode %q: blocking or async", o.mode)
+	return fmt.Errorf("there is no mode %q: blocking, async or sql", o.mode)
 }
 
 // voters is one source of random calls; it belongs to one goroutine.
@@ -75,6 +79,23 @@ func (o *options) async(ctx context.Context, c *client.Client, m *meter.Meter) e
 	}
 	out.Wait()
 	return nil
+}
+
+// sql is blocking through database/sql, whose connections share the client's.
+func (o *options) sql(ctx context.Context, c *client.Client, m *meter.Meter) error {
+	db := sql.OpenDB(sqldriver.NewConnector(c, sqldriver.Options{Once: o.once}))
+	defer db.Close()
+	db.SetMaxOpenConns(o.clients)
+	db.SetMaxIdleConns(o.clients)
+	stmt, err := db.Prepare("CALL vote(?, ?, ?)")
+	if err != nil {
+		return err
+	}
+	defer stmt.Close()
+	return o.callers(ctx, m, func(phone int64, contestant int) error {
+		var cast int64
+		return stmt.QueryRow(phone, contestant, o.maxVotes).Scan(&cast)
+	})
 }
 
 // callers runs the goroutines of a blocking mode.
