@@ -35,15 +35,17 @@ type App struct {
 	Procedures []proc.Procedure
 }
 
-// Process is what a program may use of the process that it runs in.
+// Process is what a program may use of the process that it runs in. What is nil is
+// empty, or discarded.
 type Process struct {
 	Args           []string // without the program's name
 	Environ        []string // NAME=VALUE
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
-	// Exit ends the process at once, when a signal stops what has nothing to
-	// lose. It may return.
+	// Exit ends the process at once, when ctx ends during work that has nothing
+	// to lose and does not look at ctx. If it is nil or returns, such work goes
+	// on to its end.
 	Exit func(code int)
 }
 
@@ -67,6 +69,15 @@ func Main(app App) {
 // what p.Args say until ctx ends, and returns the exit code.
 func Run(ctx context.Context, app App, p Process) int {
 	app.Name = cmp.Or(app.Name, DefaultName)
+	if p.Stdin == nil {
+		p.Stdin = strings.NewReader("")
+	}
+	if p.Stdout == nil {
+		p.Stdout = io.Discard
+	}
+	if p.Stderr == nil {
+		p.Stderr = io.Discard
+	}
 	return run(ctx, process{p, app})
 }
 

@@ -12,7 +12,7 @@ import (
 // runApp runs greeter in this process.
 func runApp(args ...string) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
-	code = Run(context.Background(), greeter(), Process{Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err, Exit: func(int) {}})
+	code = Run(context.Background(), greeter(), Process{Args: args, Stdout: &out, Stderr: &err})
 	return code, out.String(), err.String()
 }
 

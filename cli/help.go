@@ -69,9 +69,15 @@ func printUsage(p process, v verb, settings []setting) {
 	if args != "" {
 		args = " " + args
 	}
-	fmt.Fprintf(w, "%s %s%s [FLAGS]: %s\n", p.app.Name, v.name, args, v.short)
+	if settings != nil {
+		args += " [FLAGS]"
+	}
+	fmt.Fprintf(w, "%s %s%s: %s\n", p.app.Name, v.name, args, v.short)
 	if v.long != "" {
 		fmt.Fprintf(w, "\n%s\n", p.own(v.long))
+	}
+	if settings == nil {
+		return
 	}
 	fmt.Fprint(w, "\nFlags:\n")
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)

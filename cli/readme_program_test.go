@@ -69,4 +69,7 @@ func TestReadmeProgram(t *testing.T) {
 			t.Fatalf("$ %s\nREADME.md says:\n%sit printed:\n%s%s", st.command, st.want, got, p.log())
 		}
 	}
+	if got := s.run("./greeter version"); !strings.HasPrefix(got, "greeter (devel) (Skerry (devel), go1.") {
+		t.Errorf("version prints %s", got)
+	}
 }

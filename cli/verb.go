@@ -81,7 +81,7 @@ func run(ctx context.Context, p process) int {
 	}
 	rest, err := configure(a.settings, args, p.Environ)
 	if err = mistakes(err, a.check(rest)); err == nil {
-		if a.abrupt {
+		if a.abrupt && p.Exit != nil {
 			defer context.AfterFunc(ctx, func() { p.Exit(exitStopped) })()
 		}
 		err = a.do(ctx, p, rest)

@@ -30,6 +30,9 @@ func (app App) build() build {
 		for _, dep := range info.Deps {
 			if dep.Path == library {
 				b.Skerry = dep.Version
+				if dep.Replace != nil {
+					b.Skerry = cmp.Or(dep.Replace.Version, "(devel)")
+				}
 			}
 		}
 		for _, s := range info.Settings {

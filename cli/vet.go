@@ -11,7 +11,7 @@ var vetVerb = verb{
 	name: "vet", args: "[PACKAGES]", short: "look for what has no place in a procedure: I/O, goroutines, clocks, randomness",
 	long: `PACKAGES are named as for the go command, which must be there; without any it is
 ./..., all below this folder. A line is printed for each finding, and the exit code
-is 1 if there is one.`,
+is 1 if there is one. docs/vet.md has the rules, and how to allow an exception.`,
 	start: func() action {
 		check := func([]string) error { return nil }
 		return action{nil, check, func(_ context.Context, p process, rest []string) error {
