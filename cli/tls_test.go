@@ -89,6 +89,9 @@ func TestTLSOnBothFaces(t *testing.T) {
 	if out := s.run("skerry backup --from " + p.HTTP + " --to c"); !strings.Contains(out, "certificate") || !strings.Contains(out, "SSL_CERT_FILE") {
 		t.Errorf("backup from a server that nobody vouches for: %s", out)
 	}
+	if out := s.run("SSL_CERT_FILE=cert.pem skerry procedures --url " + p.HTTP); out != "the program of this server has no procedures\n" {
+		t.Errorf("procedures: %s", out)
+	}
 	old := trust.Clone()
 	old.MaxVersion = tls.VersionTLS11
 	old.MinVersion = tls.VersionTLS10
