@@ -80,7 +80,7 @@ func (f *fake) serve(nc net.Conn, n int) {
 	for {
 		var ok bool
 		var err error
-		if args, ok, err = r.Next(args); err != nil {
+		if args, ok, err = r.Next(args[:0]); err != nil {
 			return
 		}
 		if !ok {
