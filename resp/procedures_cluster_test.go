@@ -3,8 +3,10 @@ package resp_test
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -291,6 +293,61 @@ func TestCallOnceUnknownCommit(t *testing.T) {
 			}
 		}
 		a.want("6", "CALL", "value", key)
+	}
+}
+
+// TestCallOnceLeadersAndBreaks: whatever the leader is and whatever breaks, calls
+// with keys are carried out once each, and in the order of their connection.
+func TestCallOnceLeadersAndBreaks(t *testing.T) {
+	all := startNodes(t, 3, resp.Options{})
+	s := seed(t)
+	rng := rand.New(rand.NewPCG(s, 3))
+	cuts := []*cutter{newCutter(all.list[0]), newCutter(all.list[1]), newCutter(all.list[2])}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for c := range 6 {
+		a := all.ask(c%3 + 1)
+		wg.Go(func() { addNumbers(a, fmt.Sprint("sum", c), stop) })
+	}
+	for range 60 {
+		time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
+		c := cuts[rng.IntN(3)]
+		switch rng.IntN(3) {
+		case 0:
+			c.in.Store(rng.Int64N(2000))
+		case 1:
+			c.out.Store(rng.Int64N(20_000))
+		default:
+			all.lead(uint64(rng.IntN(4))) // 0: none for now
+		}
+	}
+	all.lead(2)
+	close(stop)
+	wg.Wait()
+}
+
+// addNumbers adds one to key, each time under a new idempotency key.
+func addNumbers(a *asker, key string, stop chan struct{}) {
+	for n := 0; ; {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		const batch = 20
+		var b []byte
+		for i := range batch {
+			b = wire.AppendCommandStrings(b, "CALLONCE", fmt.Sprint(key, "-", n+i), "add", key, "1")
+		}
+		a.nc.Write(b)
+		for range batch {
+			n++
+			a.nc.SetReadDeadline(time.Now().Add(30 * time.Second))
+			if v, err := a.rd.Read(); err != nil || v.Int != int64(n) {
+				a.Errorf("%s: call %d: %v %s", key, n, err, show(a.TB, v))
+				return
+			}
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ func callLines(v reply) string {
 func randomCall(rng *rand.Rand, multi *bool) []string {
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
 	key, n := pick("a", "b", "text", "", "none"), strconv.FormatInt(1+rng.Int64N(1<<rng.IntN(45)), 10) // Lua's numbers have 53 bits
-	if key == "" { // Redis has it, Skerry does not
+	if key == "" {                                                                                     // Redis has it, Skerry does not
 		key = "bin\x00\r\n"
 	}
 	count := pick("1", "1", "1", "0", "0", "3", "4", "-1", "x", "1.5", "", "01", "+1", " 1", "1 ", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "0x1", "\x00")

@@ -12,6 +12,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
@@ -19,6 +20,7 @@ import (
 // every order.
 type trackerTest struct {
 	*testing.T
+	eng  engine.Engine
 	tr   *tracker
 	c    *conn
 	s    *session
@@ -46,7 +48,7 @@ func newTrackerTest(t *testing.T) *trackerTest {
 	t.Cleanup(func() { c.kill(); c.pushes.end() })
 	c.out.RESP3 = true
 	c.show()
-	x := &trackerTest{T: t, tr: &srv.tracker, c: c, peer: theirs}
+	x := &trackerTest{T: t, eng: eng, tr: &srv.tracker, c: c, peer: theirs}
 	x.s = &session{c: c, own: map[int64]struct{}{}}
 	srv.tracker.on[x.s] = struct{}{}
 	c.pushes.busy() // pushes gather until told()
@@ -234,11 +236,41 @@ func TestCommandTable(t *testing.T) {
 
 // TestGetAllocatesNothing counts what the protocol itself allocates.
 func TestGetAllocatesNothing(t *testing.T) {
+	if n := allocations(t, newTrackerTest(t).c, 64, "GET", "none"); n > 4 {
+		t.Errorf("64 GETs of one read allocate %v times; only the view may, not each command", n)
+	}
+}
+
+// TestCallAllocatesNothing: calling a procedure costs no more than GET does.
+func TestCallAllocatesNothing(t *testing.T) {
+	if raced {
+		t.Skip("the race detector makes pools forget at random")
+	}
 	x := newTrackerTest(t)
 	c := x.c
+	type in struct{ A, B, C int64 }
+	set, err := proc.New(x.eng, proc.Options{},
+		proc.DefineRead("sum", func(_ *proc.Tx, in in) (int64, error) { return in.A + in.B + in.C, nil }),
+		proc.Define("sum.write", func(_ *proc.Tx, in in) (int64, error) { return in.A + in.B + in.C, nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.srv.opts.Procedures = set
+	for _, words := range [][]string{
+		{"FCALL", "sum", "0", "11", "22", "-33"}, {"FCALL_RO", "sum", "1", "11", "22", "-33"}, {"CALL", "sum", "1", "2", "3"},
+		{"FCALL", "sum.write", "0", "11", "22", "-33"}, {"CALL", "sum.write", "1", "2", "3"},
+	} {
+		if n := allocations(t, c, 64, words...); n > 12 {
+			t.Errorf("64 times %q allocate %v times", words, n)
+		}
+	}
+}
+
+// allocations returns how often n commands of one read allocate.
+func allocations(t *testing.T, c *conn, n int, words ...string) float64 {
+	t.Helper()
 	c.out.RESP3 = false
-	in := wire.AppendCommandStrings(nil, "GET", "none")
-	in = bytes.Repeat(in, 64)
+	in := bytes.Repeat(wire.AppendCommandStrings(nil, words...), n)
 	src := bytes.NewReader(in)
 	c.rd = wire.NewReader(src, &c.srv.bufs, wire.Limits{})
 	round := func() {
@@ -249,10 +281,11 @@ func TestGetAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.handle()
+		if bytes.Contains(c.out.Buf, []byte("-ERR")) {
+			t.Fatalf("%q: %s", words, c.out.Buf)
+		}
 		c.out.Buf = c.out.Buf[:0]
 	}
 	round()
-	if n := testing.AllocsPerRun(100, round); n > 4 {
-		t.Errorf("64 GETs of one read allocate %v times; only the view may, not each command", n)
-	}
+	return testing.AllocsPerRun(100, round)
 }
