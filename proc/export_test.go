@@ -11,3 +11,10 @@ func (s *Set) Look(now time.Time) { s.tell(s.look(now)) }
 
 // Engine returns the engine of s.
 func (s *Set) Engine() engine.Engine { return s.eng }
+
+// Live returns how many transactions the watchdog knows.
+func Live(s *Set) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.live)
+}

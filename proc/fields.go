@@ -94,7 +94,7 @@ func fieldOf(sf reflect.StructField) (f field, embedded reflect.Type, err error)
 	if !sf.IsExported() {
 		return f, nil, fmt.Errorf("field %s: an unexported struct cannot have a name of its own", sf.Name)
 	}
-	f.typ, f.tagged = sf.Type, name != ""
+	f.typ, f.tagged, f.name = sf.Type, name != "", cmp.Or(name, sf.Name)
 	for option := range strings.SplitSeq(options, ",") {
 		switch option {
 		case "omitempty":
@@ -102,10 +102,9 @@ func fieldOf(sf reflect.StructField) (f field, embedded reflect.Type, err error)
 		case "omitzero":
 			f.omitZero, f.zero = true, zeroOf(sf.Type)
 		case "string":
-			return f, nil, fmt.Errorf("field %s: the option string is not known here", sf.Name)
+			return f, nil, fmt.Errorf("field %s: the option string is not known here", f.name)
 		}
 	}
-	f.name = cmp.Or(name, sf.Name)
 	label, err := json.Marshal(f.name)
 	f.label = string(label) + ":"
 	return f, nil, err

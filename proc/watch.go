@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 	"weak"
 
@@ -120,10 +121,11 @@ func (d *definition) stack() string {
 	if fn == nil {
 		return ""
 	}
+	name := strings.TrimSuffix(fn.Name(), "-fm") + "(" // a method's value is in no stack
 	all := make([]byte, stackBytes)
 	all = all[:runtime.Stack(all, true)]
 	for one := range bytes.SplitSeq(all, []byte("\n\n")) {
-		if bytes.Contains(one, []byte(fn.Name()+"(")) {
+		if bytes.Contains(one, []byte(name)) {
 			return string(one)
 		}
 	}
