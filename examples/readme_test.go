@@ -77,3 +77,11 @@ func TestReadmes(t *testing.T) {
 		})
 	}
 }
+
+// TestVet: the examples do nothing that has no place in a procedure.
+func TestVet(t *testing.T) {
+	t.Parallel()
+	if out, err := exec.Command("go", "run", "../cmd/skerry", "vet", "./...").CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -139,7 +139,7 @@ func drivePgbench(m *meter) error {
 		args := []string{"-h", host, "-p", port, "-U", pgUser, "-n", "-M", "prepared", "-f", script, "-c", strconv.Itoa(m.Conns), "-j", "2",
 			"-T", strconv.Itoa(max(1, int(d.Seconds()+0.5))), "--random-seed=" + strconv.FormatUint(m.Seed, 10)}
 		if logged {
-			args = append(args, "-l", "--sampling-rate=0.1", "--log-prefix="+filepath.Join(dir, "log"))
+			args = append(args, "-l", "--log-prefix="+filepath.Join(dir, "log"))
 		}
 		cmd := exec.Command(filepath.Join(bin, "pgbench"), append(args, "postgres")...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -36,8 +36,8 @@ func newPostgres(dir string) (*system, error) {
 			{"pgx, pipelined 64×1", "pgx", 64, 64},
 			{"pgx, pipelined 8×64", "pgx", 8, 8 * 64},
 			{"pgx, pipelined 64×8", "pgx", 64, 8 * 64},
+			{"pgbench -c 16 -j 2", "pgbench", 16, 16},
 			{"pgbench -c 64 -j 2", "pgbench", 64, 64},
-			{"pgbench -c 128 -j 2", "pgbench", 128, 128},
 		},
 		run: func(s *system) error { return runPostgres(s, bin) },
 		prepare: func(s *system) error {

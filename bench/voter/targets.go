@@ -38,7 +38,7 @@ What is unequal:
 - The engine in process is called as the RESP face calls it, with 64 calls in one hand-over; the process has one core for
   the calls, the procedure, the log and the collector. Its target is judged by the CPU time a vote, which other work on
   the machine changes less than it changes the rate.
-- p50 and p99 of blocking callers are of every 16th, those of pgbench of a tenth of its calls.
+- p50 and p99 of blocking callers are of every 16th of them, those of calls that do not wait of every 64th call.
 - B a call: resident memory of the client above that before its calls, a call in flight; allocs: of the whole client
   process, a vote.
 - After every turn the server's totals are compared with the votes that were acknowledged; a difference ends the run.
