@@ -84,10 +84,10 @@ func (c *conn) find(args [][]byte) (*command, string) {
 	}
 	if cmd.byName != nil && len(args) > 1 {
 		sub := find(cmd.byName, args[1])
-		if text, ok := refusedFunction(args[1]); ok && cmd.name == "function" {
-			return cmd, text
-		}
 		if sub == nil {
+			if text, ok := refusedFunction(args[1]); ok && cmd.name == "function" {
+				return cmd, text
+			}
 			return cmd, "ERR unknown subcommand '" + cText(args[1], 128) + "'. Try " + strings.ToUpper(cmd.name) + " HELP."
 		}
 		cmd = sub

@@ -160,6 +160,7 @@ func (x *call) runWithin(p *proc.Call) error {
 		}
 	}
 	if err != nil {
+		spoilt = spoilt || engine.CodeOf(err) == engine.CodeConflict // the engine may want to try again
 		return &callError{err: err, undone: !spoilt}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -137,6 +138,11 @@ func TestCalls(t *testing.T) {
 		{"[invalid]", []string{"CALL", "add", "n"}},
 		{"[invalid]", []string{"CALL", "add", "n", "1", "more"}},
 		{"[invalid]", []string{"CALL", "add", "n", "none"}},
+		{"[invalid]", append([]string{"FCALL", "add", "3"}, slices.Repeat([]string{"1"}, 100_000)...)},
+		{"[limit]", []string{"CALL", "put", "k", strings.Repeat("x", proc.MaxArgBytes)}},
+		{"[invalid]", []string{"CALL", "echo", `{"text":"x","text":"y"}`}},
+		{"[invalid]", []string{"CALL", "echo", strings.Repeat("{", 100_000)}},
+		{"", []string{"CALL", "echo", "x", strings.Repeat("[", 100_000)}},
 		{"[invalid]", []string{"CALL", "add", "n", "9223372036854775808"}},
 		{"[invalid]", []string{"CALLONCE", "", "add", "n", "1"}},
 		{"[invalid]", []string{"CALLONCE", strings.Repeat("k", 256), "add", "n", "1"}},
@@ -190,6 +196,13 @@ func TestCallsInTransactions(t *testing.T) {
 	}
 	a.want("12", "GET", "n")
 	a.want("1", "GET", "k")
+	a.want("OK", "MULTI") // of reads only: in a View
+	for _, words := range [][]string{{"CALL", "value", "n"}, {"CALL", "sneaks", "n"}, {"FCALL_RO", "sum", "0", "1", "2", "3"}, {"GET", "n"}} {
+		a.want("QUEUED", words...)
+	}
+	if v := show(t, a.ask("EXEC")); !strings.HasPrefix(v, "[12 READONLY ") || !strings.HasSuffix(v, "[read_only] 6 12]") {
+		t.Errorf("EXEC of reads: %s", v)
+	}
 }
 
 func TestCallsAndModes(t *testing.T) {
