@@ -14,17 +14,17 @@ import (
 	"unicode/utf8"
 )
 
+// Arguments are what the client sends as it is: what database/sql knows, int (so
+// that it need not be copied into an int64), uint64 and jsonText.
+
 // jsonText is an argument that is JSON already: a struct, map or list of the
 // caller's.
 type jsonText []byte
 
-// checkValue makes an argument fit to be sent: a driver.Value, uint64 or jsonText.
+// checkValue makes an argument fit to be sent.
 func checkValue(nv *driver.NamedValue) error {
 	switch v := nv.Value.(type) {
-	case nil, int64, float64, bool, string, []byte, time.Time, uint64, jsonText:
-		return nil
-	case int:
-		nv.Value = int64(v)
+	case nil, int64, int, float64, bool, string, []byte, time.Time, uint64, jsonText:
 		return nil
 	case json.RawMessage:
 		if v == nil {
@@ -117,6 +117,8 @@ func appendText(dst []byte, v driver.Value) []byte {
 		return dst
 	case int64:
 		return strconv.AppendInt(dst, v, 10)
+	case int:
+		return strconv.AppendInt(dst, int64(v), 10)
 	case uint64:
 		return strconv.AppendUint(dst, v, 10)
 	case float64:

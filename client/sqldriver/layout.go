@@ -63,6 +63,11 @@ func ofFields(s shape, t *typ) layout {
 	return l
 }
 
+// list reports whether values of that kind have elements.
+func list(kind byte) bool {
+	return kind == wire.KindArray || kind == wire.KindSet || kind == wire.KindPush
+}
+
 // begin returns a cursor at the first row of a reply and how many rows there are.
 // A reply of another shape is errMisfit.
 func (l *layout) begin(raw []byte) (c cursor, n int, err error) {
@@ -76,7 +81,7 @@ func (l *layout) begin(raw []byte) (c cursor, n int, err error) {
 		return c, 0, nil
 	case l.shape == oneRow && it.Kind == wire.KindMap:
 		return c, 1, nil
-	case (l.shape == values || l.shape == manyRows) && (it.Kind == wire.KindArray || it.Kind == wire.KindSet):
+	case (l.shape == values || l.shape == manyRows) && list(it.Kind):
 		c.next()
 		return c, it.Len, nil
 	case l.shape == pairs && it.Kind == wire.KindMap:
@@ -116,21 +121,21 @@ func (l *layout) row(c *cursor, dest []driver.Value) (err error) {
 func layShown(raw []byte) layout {
 	c := cursor{raw}
 	it := c.next()
-	switch it.Kind {
-	case wire.KindNull:
+	switch {
+	case it.IsNull():
 		return layout{}
-	case wire.KindMap:
+	case it.Kind == wire.KindMap:
 		return fieldsShown(oneRow, c, it.Len/2)
-	case wire.KindArray, wire.KindSet, wire.KindPush:
-	default:
+	case !list(it.Kind):
 		return single(oneValue, nil)
-	}
-	list := c
-	if it.Len == 0 || c.next().Kind != wire.KindMap {
+	case it.Len == 0:
 		return single(values, nil)
 	}
-	first := list.next()
-	l := fieldsShown(manyRows, list, first.Len/2)
+	first := c.next()
+	if first.Kind != wire.KindMap {
+		return single(values, nil)
+	}
+	l := fieldsShown(manyRows, c, first.Len/2)
 	if l.fits(raw) != nil {
 		return single(values, nil)
 	}

@@ -20,7 +20,7 @@ func (c *cursor) json(dst []byte, t *typ) ([]byte, error) {
 	case wire.KindInt:
 		return strconv.AppendInt(dst, it.Int, 10), nil
 	case wire.KindDouble:
-		return floatJSON(dst, it.Str)
+		return floatJSON(dst, it, t)
 	case wire.KindArray, wire.KindSet, wire.KindPush:
 		return c.listJSON(dst, it.Len, t)
 	case wire.KindMap:
@@ -31,10 +31,10 @@ func (c *cursor) json(dst []byte, t *typ) ([]byte, error) {
 }
 
 // floatJSON appends a number as JSON has them; JSON has no infinity.
-func floatJSON(dst, text []byte) ([]byte, error) {
-	f, err := strconv.ParseFloat(string(text), 64)
+func floatJSON(dst []byte, it wire.Item, t *typ) ([]byte, error) {
+	f, err := strconv.ParseFloat(string(it.Str), 64)
 	if err != nil {
-		return dst, errMisfit
+		return textJSON(dst, it, t)
 	}
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		return append(dst, "null"...), nil

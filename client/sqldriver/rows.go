@@ -18,7 +18,6 @@ type rows struct {
 	first []driver.Value // the first row, which was read to see whether it fits
 	begun bool           // first was given out
 	open  bool           // not closed
-	again bool           // belongs to a connection
 }
 
 // start makes r the rows of a reply, or is errMisfit.

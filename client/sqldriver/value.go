@@ -149,7 +149,10 @@ func (c *cursor) shown() (driver.Value, error) {
 	case wire.KindInt:
 		return it.Int, nil
 	case wire.KindDouble:
-		return float(it)
+		if f, err := float(it); err == nil {
+			return f, nil
+		}
+		return string(it.Str), nil
 	default:
 		return string(it.Str), nil
 	}

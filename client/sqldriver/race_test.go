@@ -1,0 +1,5 @@
+//go:build race
+
+package sqldriver_test
+
+const raceEnabled = true
