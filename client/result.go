@@ -13,6 +13,10 @@ import (
 // lasts; of blocking calls and futures it is the caller's. The zero Result is null.
 type Result struct{ raw []byte }
 
+// ResultOf makes a Result of the bytes of one reply, for tests of code that takes
+// Results. Bytes that are no reply are null.
+func ResultOf(raw []byte) Result { return Result{raw} }
+
 // Clone returns a Result with bytes of its own.
 func (r Result) Clone() Result { return Result{bytes.Clone(r.raw)} }
 

@@ -58,6 +58,11 @@ func (p *urlParser) parse(text string) (Options, error) {
 	if strings.Contains(rest, "#") {
 		return p.o, errorf(CodeInvalid, "the URL has a #; write %%23 if it is part of the password")
 	}
+	first, _, _ := strings.Cut(rest, "?")
+	first, _, _ = strings.Cut(first, "/")
+	if strings.Contains(rest, "@") && !strings.Contains(first, "@") { // else errors would show a part of the password
+		return p.o, errorf(CodeInvalid, "the URL has an @ behind its first / or ?; those are %%2F and %%3F in a password, and @ is %%40 in a parameter")
+	}
 	rest, query, _ := strings.Cut(rest, "?")
 	hosts, database, slash := strings.Cut(rest, "/")
 	if i := strings.LastIndexByte(hosts, '@'); i >= 0 {

@@ -1,0 +1,191 @@
+package client_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/client"
+)
+
+func TestParseURL(t *testing.T) {
+	for _, c := range []struct {
+		url  string
+		want client.Options
+	}{
+		{"skerry://h", client.Options{Addrs: []string{"h:6380"}}},
+		{"redis://h:1/", client.Options{Addrs: []string{"h:1"}}},
+		{"skerry://u:p%40%2f%3a@h1:7,h2,[::1]:8,[::2]/3", client.Options{Addrs: []string{"h1:7", "h2:6380", "[::1]:8", "[::2]:6380"},
+			User: "u", Password: "p@/:", Database: 3}},
+		{"skerry://:p@h?conns=2&max_in_flight=9&full=fail&timeout=5s&dial_timeout=1s&dead_after=off&max_backoff=2s&" +
+			"max_reply_bytes=100&read_from=any&read_level=session&cache_bytes=7&name=n", client.Options{Addrs: []string{"h:6380"}, Password: "p",
+			Conns: 2, MaxInFlight: 9, Full: client.Fail, Timeout: 5 * time.Second, DialTimeout: time.Second, DeadAfter: -1,
+			MaxBackoff: 2 * time.Second, MaxReplyBytes: 100, ReadFrom: client.ReadAny, ReadLevel: "session", CacheBytes: 7, Name: "n"}},
+		{"skerrys://h", client.Options{Addrs: []string{"h:6380"}, TLS: &tls.Config{MinVersion: tls.VersionTLS12}}},
+		{"skerry://h?tls=skip-verify&server_name=x", client.Options{Addrs: []string{"h:6380"},
+			TLS: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: "x", InsecureSkipVerify: true}}},
+	} {
+		got, err := client.ParseURL(c.url)
+		if err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, %v", c.url, got, err)
+		}
+	}
+}
+
+func TestParseURLErrors(t *testing.T) {
+	for url, want := range map[string]string{
+		"h:1":                                        "does not begin with skerry://",
+		"http://h":                                   `the scheme "http"`,
+		"skerry://":                                  "empty host",
+		"skerry://a,,b":                              "empty host",
+		"skerry://h:0":                               "the port of the address",
+		"skerry://h:99999":                           "the port of the address",
+		"skerry://h:x":                               "the port of the address",
+		"skerry://:6380":                             "has no host",
+		"skerry://a:b:c":                             "is not HOST:PORT",
+		"skerry://user@h":                            "a user without a password",
+		"skerry://user:@h":                           "password of the URL is empty",
+		"skerry://u:%zz@h":                           "the password of the URL has a %",
+		"skerry://%zz:p@h":                           "the user of the URL has a %",
+		"skerry://u:a/b@h":                           "are %2F and %3F in a password",
+		"skerry://u:a?b@h":                           "are %2F and %3F in a password",
+		"skerry://u:a#b@h":                           "the URL has a #",
+		"skerry://h/x":                               `the path "/x"`,
+		"skerry://h?timout=5s":                       `no parameter "timout"`,
+		"skerry://h?timeout=5":                       "timeout=5 is not a time with a unit",
+		"skerry://h?timeout=-5s":                     "timeout=-5s is not a time",
+		"skerry://h?max_backoff=off":                 "max_backoff=off is not a time",
+		"skerry://h?conns=0":                         "conns=0 is not a number from 1 on",
+		"skerry://h?conns=65":                        "Conns is 65, must be 1 to 64",
+		"skerry://h?max_in_flight=99999999":          "MaxInFlight is 99999999",
+		"skerry://h?conns=1&conns=2":                 "conns is there twice",
+		"skerry://h?full=maybe":                      "full=maybe is none of block, fail",
+		"skerry://h?read_from=x":                     "read_from=x is none of leader, any, followers",
+		"skerry://h?read_level=x":                    `ReadLevel "x"`,
+		"skerry://h?name=":                           "the parameter name is empty",
+		"skerry://h?name=a%20b":                      "Name",
+		"skerry://h?tls=1":                           "tls=1 is none of",
+		"skerrys://h?tls=false":                      "the scheme wants TLS",
+		"skerry://h?tls=false&ca=x":                  "tls=false says no",
+		"skerry://h?cert=x":                          "cert and key go together",
+		"skerry://h?ca=/nonexistent":                 "ca: open /nonexistent",
+		"skerry://h?a=%zz":                           "the parameters of the URL cannot be read",
+		"skerry://h?cert=/no/c&key=/no/k":            "cert and key: open /no/c",
+		"skerry://h/99999999":                        "Database is 99999999",
+		"skerry://" + strings.Repeat("h,", 64) + "h": "Addrs is 65",
+	} {
+		_, err := client.ParseURL(url)
+		if !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: %v, want %q", url, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "u:") {
+			t.Errorf("%s: the error shows the password: %v", url, err)
+		}
+	}
+}
+
+// FuzzParseURL: what is accepted can be opened, and never shows a password in an error.
+func FuzzParseURL(f *testing.F) {
+	f.Add("skerry://u:p@h1:7,h2/3?timeout=5s&tls=true")
+	f.Add("rediss://[::1]:6380/?conns=2")
+	f.Fuzz(func(t *testing.T, url string) {
+		o, err := client.ParseURL(url)
+		if err != nil {
+			if !errors.Is(err, client.ErrInvalid) {
+				t.Errorf("%q: %v", url, err)
+			}
+			return
+		}
+		for _, a := range o.Addrs {
+			if _, _, err := net.SplitHostPort(a); err != nil {
+				t.Errorf("%q has the address %q", url, a)
+			}
+		}
+	})
+}
+
+// keys makes a CA, and certificates of it, as files and as a configuration.
+type keys struct {
+	ca, cert, key string
+	pool          *x509.CertPool
+	pair          tls.Certificate
+}
+
+func makeKeys(tb testing.TB) keys {
+	tb.Helper()
+	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &priv.PublicKey, priv)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(priv)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	dir := tb.TempDir()
+	k := keys{filepath.Join(dir, "ca"), filepath.Join(dir, "cert"), filepath.Join(dir, "key"), x509.NewCertPool(), tls.Certificate{}}
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+	for path, text := range map[string][]byte{k.ca: certPEM, k.cert: certPEM, k.key: keyPEM} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	k.pool.AppendCertsFromPEM(certPEM)
+	if k.pair, err = tls.X509KeyPair(certPEM, keyPEM); err != nil {
+		tb.Fatal(err)
+	}
+	return k
+}
+
+// TestTLS: mutual TLS and a password, all by URL; who lacks one of them is refused.
+func TestTLS(t *testing.T) {
+	noLeaks(t)
+	k := makeKeys(t)
+	addr := startServer(t, skerry.Options{Password: "secret", TLS: &tls.Config{Certificates: []tls.Certificate{k.pair},
+		ClientCAs: k.pool, ClientAuth: tls.RequireAndVerifyClientCert}})
+	try := func(timeout, query, password string) error {
+		o, err := client.ParseURL("skerry://:" + password + "@" + addr + "?timeout=" + timeout + "&" + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return open(t, o).Ping(background)
+	}
+	all := "ca=" + k.ca + "&cert=" + k.cert + "&key=" + k.key
+	if err := try("60s", all, "secret"); err != nil {
+		t.Errorf("with everything: %v", err)
+	}
+	if err := try("60s", all, "wrong"); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+		t.Errorf("with a wrong password: %v", err)
+	}
+	if err := try("100ms", "ca="+k.ca, "secret"); !errors.Is(err, client.ErrUnavailable) {
+		t.Errorf("without a certificate: %v", err)
+	}
+	if err := try("100ms", "tls=true&cert="+k.cert+"&key="+k.key, "secret"); !errors.Is(err, client.ErrUnavailable) || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("without the CA: %v", err)
+	}
+	if err := try("100ms", "name=x", "secret"); !errors.Is(err, client.ErrUnavailable) {
+		t.Errorf("without TLS: %v", err)
+	}
+}
