@@ -121,8 +121,7 @@ func otherVersion(leader int) string {
 // TestTwoProgramsInOneCluster upgrades a cluster node by node to a program with
 // other procedures. Whichever node is asked, the leader's program decides, and a
 // call that it does not have is refused with the reason.
-func TestTwoProgramsInOneCluster(t *testing.T) {
-	t.Parallel()
+func TestTwoProgramsInOneCluster(t *testing.T) { // not beside tests of time: it builds
 	if testing.Short() {
 		t.Skip("builds two programs")
 	}

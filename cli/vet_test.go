@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-func TestVet(t *testing.T) {
-	t.Parallel()
+func TestVet(t *testing.T) { // not beside tests of time: it builds
 	if testing.Short() {
 		t.Skip("reads the source of all that a procedure needs")
 	}
