@@ -51,8 +51,8 @@ func driveEngine(m *meter) (err error) {
 	m.start = time.Now()
 	var wg sync.WaitGroup
 	for i := range m.Conns {
-		b, h := m.ballot(i), m.hist()
-		wg.Go(func() { errs[i] = m.pipeline(ctx, db, set, b, h, m.Flight/m.Conns) })
+		p, h := newPipeline(set, m.ballot(i), m.Flight/m.Conns), m.hist()
+		wg.Go(func() { errs[i] = p.drive(ctx, db, m, h) })
 	}
 	m.window()
 	wg.Wait()
@@ -63,42 +63,59 @@ func driveEngine(m *meter) (err error) {
 	return errors.Join(append(errs, err)...)
 }
 
-// pipeline calls n times in one hand-over, again and again. Arguments come as
-// text and are read as a face reads them.
-func (m *meter) pipeline(ctx context.Context, db *embedded.DB, set *proc.Set, b *ballot, h *rig.Hist, n int) error {
-	calls := make([]*proc.Call, n)
-	var phone, contestant [20]byte
-	limit := strconv.AppendInt(nil, maxVotes, 10)
-	args := make([][]byte, 3)
-	name := []byte("vote")
+// pipeline calls n times in one hand-over. Arguments come as text and are read as
+// a face reads them.
+type pipeline struct {
+	set               *proc.Set
+	b                 *ballot
+	calls             []*proc.Call
+	name              []byte
+	args              [][]byte
+	phone, contestant [20]byte
+	failed            error
+}
+
+func newPipeline(set *proc.Set, b *ballot, n int) *pipeline {
+	p := &pipeline{set: set, b: b, calls: make([]*proc.Call, n), name: []byte("vote"), args: make([][]byte, 3)}
+	p.args[2] = strconv.AppendInt(nil, maxVotes, 10)
+	return p
+}
+
+// run makes all calls once.
+func (p *pipeline) run(ctx context.Context, db *embedded.DB) (err error) {
+	for i := range p.calls {
+		if p.calls[i], err = p.set.Begin(p.name); err != nil {
+			return err
+		}
+		phone, contestant := p.b.next()
+		p.args[0], p.args[1] = strconv.AppendInt(p.phone[:0], phone, 10), strconv.AppendInt(p.contestant[:0], int64(contestant), 10)
+		if err := p.calls[i].Arguments(p.args); err != nil {
+			return err
+		}
+	}
+	_, err = engine.UpdateEach(ctx, db, len(p.calls), p.one)
+	for _, c := range p.calls {
+		c.End()
+	}
+	return errors.Join(err, p.failed)
+}
+
+func (p *pipeline) one(tx engine.Tx, i int) error {
+	err := p.calls[i].Run(tx)
+	if err != nil {
+		p.failed = err
+	}
+	return err
+}
+
+// drive calls until the window is over.
+func (p *pipeline) drive(ctx context.Context, db *embedded.DB, m *meter, h *rig.Hist) error {
 	for !m.done.Load() {
 		counts, from := m.count.Load(), time.Now()
-		for i := range calls {
-			var err error
-			if calls[i], err = set.Begin(name); err != nil {
-				return err
-			}
-			p, c := b.next()
-			args[0], args[1], args[2] = strconv.AppendInt(phone[:0], p, 10), strconv.AppendInt(contestant[:0], int64(c), 10), limit
-			if err := calls[i].Arguments(args); err != nil {
-				return err
-			}
-		}
-		var failed error
-		_, err := engine.UpdateEach(ctx, db, n, func(tx engine.Tx, i int) error {
-			err := calls[i].Run(tx)
-			if err != nil {
-				failed = err
-			}
-			return err
-		})
-		if err = errors.Join(err, failed); err != nil {
+		if err := p.run(ctx, db); err != nil {
 			return err
 		}
-		for _, c := range calls {
-			c.End()
-		}
-		m.votes.Add(int64(n))
+		m.votes.Add(int64(len(p.calls)))
 		if counts && m.count.Load() {
 			h.Add(time.Since(from))
 		}

@@ -66,6 +66,10 @@ func driveSQL(m *meter) error {
 // sampled is how many calls lie between two whose latency is taken.
 const sampled = 64
 
+// weighed is from how many calls in flight on their memory is measured: with
+// fewer, that of the runtime is more.
+const weighed = 10_000
+
 // stopwatch times one call in sampled; there are as many as can be under way.
 type stopwatch struct {
 	from time.Time
@@ -129,7 +133,9 @@ func driveAsync(m *meter) error {
 	ctx := context.Background()
 	m.start = time.Now()
 	var workers sync.WaitGroup
-	workers.Go(func() { m.callMemory(base) })
+	if m.Flight >= weighed {
+		workers.Go(func() { m.callMemory(base) })
+	}
 	workers.Go(func() {
 		b := m.ballot(0)
 		for n := 0; !m.done.Load(); n++ {

@@ -125,5 +125,47 @@ func (m *measurements) report(p *plan, systems []*system) {
 	fmt.Fprint(m.w, recorded)
 	fmt.Fprintf(m.w, "Load average after: %s (this run itself makes about 2)\n", rig.LoadAverage())
 	fmt.Fprint(m.w, unequal)
+	m.losses()
 	m.targets(p)
+}
+
+// lead is the share by which another has to be better before it is a loss.
+const lead = 0.03
+
+// losses prints where a rival is better than Skerry when called in the same way.
+func (m *measurements) losses() {
+	fmt.Fprint(m.w, "\nWhere Skerry loses, of what is called alike:\n")
+	lost := 0
+	for _, pair := range [][2]string{
+		{"skerry raw RESP 64×1", "redis raw RESP 64×1"}, {"skerry raw RESP 8×64", "redis raw RESP 8×64"}, {"skerry raw RESP 8×512", "redis raw RESP 8×512"},
+		{"skerry rueidis, 64 goroutines", "redis rueidis, 64 goroutines"}, {"skerry rueidis, 1024 goroutines", "redis rueidis, 1024 goroutines"},
+		{"skerry-ram raw RESP 8×64", "redis-ram raw RESP 8×64"}, {"skerry-ram raw RESP 8×512", "redis-ram raw RESP 8×512"},
+		{"skerry client, blocking 64", "skerry rueidis, 64 goroutines"}, {"skerry client, blocking 1024", "skerry rueidis, 1024 goroutines"},
+		{"skerry client, blocking 64", "postgres pgx, pipelined 64×1"}, {"skerry database/sql, 64", "postgres pgx, pipelined 64×1"},
+	} {
+		ours, theirs := m.cells[pair[0]], m.cells[pair[1]]
+		if ours == nil || theirs == nil {
+			continue
+		}
+		for _, f := range []struct {
+			name string
+			of   func(*cell) []float64
+			more bool // is better
+		}{
+			{"votes/s", func(c *cell) []float64 { return c.rate }, true},
+			{"p50 µs", func(c *cell) []float64 { return c.p50 }, false},
+			{"p99 µs", func(c *cell) []float64 { return c.p99 }, false},
+			{"server µs", func(c *cell) []float64 { return c.server }, false},
+			{"client µs", func(c *cell) []float64 { return c.client }, false},
+		} {
+			a, b := rig.Median(f.of(ours)), rig.Median(f.of(theirs))
+			if f.more && b > a*(1+lead) || !f.more && b < a*(1-lead) {
+				lost++
+				fmt.Fprintf(m.w, "- %-10s %-34s %10.2f, %-34s %10.2f\n", f.name, pair[0], a, pair[1], b)
+			}
+		}
+	}
+	if lost == 0 {
+		fmt.Fprintln(m.w, "nowhere in this run")
+	}
 }

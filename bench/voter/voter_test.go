@@ -1,12 +1,16 @@
 package main
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/skerrydb/skerry/bench/rig"
+	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/examples/voter"
+	"github.com/skerrydb/skerry/proc"
 )
 
 // TestEveryLane lets every system take some votes in every lane: what the server
@@ -95,6 +99,32 @@ func TestRepliesAreReadWhole(t *testing.T) {
 		values, whole := flat([]byte(c.reply))
 		if whole != (c.want >= 0) || whole && len(values) != c.want {
 			t.Errorf("%q: %q, %v", c.reply, values, whole)
+		}
+	}
+}
+
+// BenchmarkEngine is the lane "in process, 1 × 64 calls", to profile: an
+// operation is 64 votes.
+func BenchmarkEngine(b *testing.B) {
+	const n = 64
+	db, err := embedded.Open(b.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	set, err := proc.New(db, proc.Options{}, voter.Procedures()...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, _, err := voter.Initialize.Call(b.Context(), set, voter.InitializeIn{Contestants: 12}); err != nil {
+		b.Fatal(err)
+	}
+	m := &meter{job: job{Phones: 1_000_000, Seed: 1}}
+	p := newPipeline(set, m.ballot(0), n)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := p.run(b.Context(), db); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

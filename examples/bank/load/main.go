@@ -40,6 +40,7 @@ type options struct {
 	duration time.Duration
 	once     bool
 	seed     uint64
+	timeout  time.Duration
 	every    time.Duration
 }
 
@@ -60,6 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	f.DurationVar(&o.duration, "duration", 10*time.Second, "how long")
 	f.BoolVar(&o.once, "once", false, "give each transfer a key, under which it is carried out once however often it is sent")
 	f.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "of the random transfers")
+	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "how long one call may take, elections of a new leader included")
 	f.DurationVar(&o.every, "every", time.Second, "between two lines")
 	if err := f.Parse(args); err != nil {
 		return exitUsage
@@ -147,7 +149,7 @@ func (o *options) client() (*client.Client, error) {
 			return nil, err
 		}
 	}
-	opt.Name = "bank-load"
+	opt.Name, opt.Timeout = "bank-load", o.timeout
 	return client.Open(opt)
 }
 

@@ -39,6 +39,7 @@ type options struct {
 	maxVotes    int64
 	phones      uint64
 	seed        uint64
+	timeout     time.Duration
 	every       time.Duration
 }
 
@@ -63,6 +64,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	f.Int64Var(&o.maxVotes, "max", 2, "votes that each phone has")
 	f.Uint64Var(&o.phones, "phones", 1_000_000, "phones that call, at random")
 	f.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "of the random phones and contestants")
+	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "how long one call may take, elections of a new leader included")
 	f.DurationVar(&o.every, "every", time.Second, "between two lines")
 	if err := f.Parse(args); err != nil {
 		return exitUsage
@@ -128,7 +130,7 @@ func open(o options) (*client.Client, error) {
 			return nil, err
 		}
 	}
-	opt.Name = "voter-load"
+	opt.Name, opt.Timeout = "voter-load", o.timeout
 	if o.mode == "async" {
 		opt.MaxInFlight, opt.Full = o.inFlight, client.Block
 	}
