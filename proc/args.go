@@ -161,6 +161,9 @@ func (p *plan) fromText(v reflect.Value, text []byte, c *cursor) *fault {
 		}
 		return nil
 	case opInt, opUint, opFloat:
+		if p.op != opFloat && p.shortInteger(v, text) {
+			return nil
+		}
 		if !isNumber(text) {
 			return p.mustBe(quoted(text))
 		}

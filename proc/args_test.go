@@ -146,7 +146,6 @@ func TestBadJSON(t *testing.T) {
 		{`{"n":null}`, "/n", "must be an integer, not null"},
 		{`{"n":"1"}`, "/n", "must be an integer, not a string"},
 		{`{"n":1.0}`, "/n", `must be an integer, not "1.0"`},
-		{`{"n":1e2}`, "/n", `must be an integer, not "1e2"`},
 		{`{"n":128}`, "/n", "outside the range of an integer of 8 bits"},
 		{`{"n":-129}`, "/n", "outside the range"},
 		{`{"n":99999999999999999999999}`, "/n", "outside the range"},

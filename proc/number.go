@@ -74,6 +74,40 @@ func (p *plan) number(v reflect.Value, text []byte) *fault {
 	return nil
 }
 
+// shortInteger sets v, an integer, from a text of few digits: most are. It reports
+// whether it could; if not, number says why.
+func (p *plan) shortInteger(v reflect.Value, text []byte) bool {
+	digits := text
+	if p.op == opInt && len(text) > 0 && text[0] == '-' {
+		digits = text[1:]
+	}
+	if len(digits) == 0 || len(digits) > 18 || digits[0] == '0' && len(digits) > 1 {
+		return false
+	}
+	n := int64(0)
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	if p.op == opUint {
+		if v.OverflowUint(uint64(n)) {
+			return false
+		}
+		v.SetUint(uint64(n))
+		return true
+	}
+	if len(digits) < len(text) {
+		n = -n
+	}
+	if v.OverflowInt(n) {
+		return false
+	}
+	v.SetInt(n)
+	return true
+}
+
 // parseInteger reads a number of JSON. whole is false if it has a fraction or an
 // exponent, fits is false if its digits need more than 64 bits.
 func parseInteger(text []byte) (u uint64, negative, whole, fits bool) {
