@@ -93,6 +93,11 @@ func (s *server) start(tb testing.TB) {
 			tb.Errorf("the server: %v", err)
 		}
 	})
+	for end := time.Now().Add(patience); srv.Ready() != nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			tb.Fatalf("the server is not ready: %v", srv.Ready())
+		}
+	}
 	s.stop = sync.OnceFunc(func() {
 		srv.Close()
 		running.Wait()

@@ -324,3 +324,34 @@ func is[T any](v any) bool {
 	_, ok := v.(T)
 	return ok
 }
+
+// TestRowsOnOneConn: several rows can be open on one connection.
+func TestRowsOnOneConn(t *testing.T) {
+	t.Parallel()
+	db := openDB(t, newServer(t).dsn(""))
+	defer db.Close()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var open [3]*sql.Rows
+	for round := range 2 {
+		for i := range open {
+			if open[i], err = conn.QueryContext(t.Context(), "CALL count(?)", 3+i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for want := range 3 + len(open) - 1 {
+			for i, rows := range open {
+				var n int
+				if more := rows.Next(); more != (want < 3+i) || more && (rows.Scan(&n) != nil || n != want) {
+					t.Errorf("round %d, rows %d: %d, not %d (%v)", round, i, n, want, rows.Err())
+				}
+			}
+		}
+		for _, rows := range open {
+			rows.Close()
+		}
+	}
+}
