@@ -234,11 +234,17 @@ func TestHalfWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	careless := func(tx *kv.Tx) error {
+		if err := tx.Broken(); err != nil {
+			t.Errorf("broken before anything was written: %v", err)
+		}
 		if _, err := tx.Set([]byte("k"), []byte("w"), kv.SetOptions{TTL: time.Hour}); !errors.Is(err, engine.ErrMemoryFull) {
 			t.Errorf("set: %v", err)
 		}
 		if _, err := tx.Count(); !errors.Is(err, engine.ErrMemoryFull) {
 			t.Errorf("count in a broken transaction: %v", err)
+		}
+		if err := tx.Broken(); !errors.Is(err, engine.ErrMemoryFull) {
+			t.Errorf("broken says %v", err)
 		}
 		if _, _, err := tx.At(0); !errors.Is(err, engine.ErrMemoryFull) {
 			t.Errorf("at in a broken transaction: %v", err)
