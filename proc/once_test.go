@@ -2,6 +2,7 @@ package proc_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -199,6 +200,45 @@ func TestOnceShapes(t *testing.T) {
 		}
 		want(t, "again "+first)(once(t, s, name, name))
 	}
+}
+
+// upper is text with methods on its pointer alone.
+type upper struct{ s string }
+
+func (u *upper) MarshalText() ([]byte, error) { return []byte(strings.ToUpper(u.s)), nil }
+func (u *upper) UnmarshalText(b []byte) error { u.s = string(b); return nil }
+
+// TestOnceSums: arguments are told apart wherever they stand.
+func TestOnceSums(t *testing.T) {
+	type in struct {
+		M map[string]upper `json:",omitempty"`
+		L [][1]upper       `json:",omitempty"`
+		P **uint64         `json:",omitempty"`
+		T time.Time        `json:",omitzero"`
+		B []byte           `json:",omitempty"`
+		S string           `json:",omitempty"`
+		O bool             `json:",omitempty"`
+		R json.RawMessage  `json:",omitempty"`
+	}
+	s := newSet(t, proc.Options{}, proc.Define("p", func(*proc.Tx, in) (int, error) { return 1, nil }))
+	args := []string{
+		`{}`, `{"M":{"a":"b"}}`, `{"M":{"a":"c"}}`, `{"M":{"b":"b"}}`, `{"L":[["a"]]}`, `{"L":[["a"],["b"]]}`, `{"P":0}`, `{"P":18446744073709551615}`,
+		`{"T":"2026-11-21T10:00:00Z"}`, `{"B":"YQ=="}`, `{"S":"a"}`, `{"S":"aO"}`, `{"O":true}`, `{"S":"a","O":true}`, `{"R":{"a":1}}`, `{"R":[1]}`,
+	}
+	for i, a := range args {
+		for j, b := range args {
+			key := fmt.Sprint(i, " ", j)
+			want(t, "1 1")(once(t, s, key, "p", a))
+			answer, err := once(t, s, key, "p", b)
+			if i == j {
+				want(t, "again 1 1")(answer, err)
+			} else if engine.CodeOf(err) != engine.CodeKeyReused {
+				t.Errorf("%s and %s are the same: %s, %v", a, b, answer, err)
+			}
+		}
+	}
+	want(t, "1 1")(once(t, s, "same", "p", `{"M":{"a":"x","b":"y"},"T":"2026-11-21T10:00:00Z","R":{"a": 1}}`))
+	want(t, "again 1 1")(once(t, s, "same", "p", `{"R":{"a":1},"T":"2026-11-21T11:00:00+01:00","M":{"b":"Y","a":"X"},"P":null}`))
 }
 
 // TestOnceOtherVersion: what another version of the program remembered is

@@ -199,8 +199,8 @@ func timeOf(v reflect.Value) time.Time {
 	return v.Interface().(time.Time)
 }
 
-// ownText and ownJSON call a type's own method, and that of its pointer where v
-// has an address. A panic in it is an error.
+// ownText and ownJSON call the method of a type, or of its pointer, that the
+// plan found. A panic in it is an error.
 func ownText(v reflect.Value) (b []byte, err error) {
 	defer recoverWriting(v, &err)
 	return own(v).(encoding.TextMarshaler).MarshalText()
@@ -211,12 +211,7 @@ func ownJSON(v reflect.Value) (b []byte, err error) {
 	return json.Marshal(own(v))
 }
 
-func own(v reflect.Value) any {
-	if v.CanAddr() {
-		return v.Addr().Interface()
-	}
-	return v.Interface()
-}
+func own(v reflect.Value) any { return addressable(v).Addr().Interface() }
 
 func recoverWriting(v reflect.Value, err *error) {
 	if r := recover(); r != nil {
