@@ -334,7 +334,7 @@ func (c *Client) unavailable(cause error) error {
 // whoLeads asks all nodes who leads, if that was not done just now.
 func (c *Client) whoLeads(now int64) {
 	c.mu.Lock()
-	ask := now-c.asked > int64(50*time.Millisecond)
+	ask := c.asked == 0 || now-c.asked > int64(50*time.Millisecond)
 	if ask {
 		c.asked = now
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/skerrydb/skerry/client"
@@ -18,6 +19,7 @@ type fake struct {
 	// answer appends the reply to a command, of a connection by its number from 0
 	// on; false closes the connection without writing what is pending.
 	answer func(w *wire.Writer, conn int, args [][]byte) bool
+	nodes  atomic.Value // what it says to CLUSTER NODES, a string; nothing: it is alone
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -98,7 +100,7 @@ func (f *fake) serve(nc net.Conn, n int) {
 		if len(args) == 0 {
 			continue
 		}
-		if greets(&w, args) {
+		if f.greets(&w, args) {
 			continue
 		}
 		if !f.answer(&w, n, args) {
@@ -108,10 +110,12 @@ func (f *fake) serve(nc net.Conn, n int) {
 }
 
 // greets answers what a client says first.
-func greets(w *wire.Writer, args [][]byte) bool {
+func (f *fake) greets(w *wire.Writer, args [][]byte) bool {
 	switch {
 	case string(args[0]) == "HELLO":
 		w.Map(0)
+	case words(args) == "CLUSTER NODES" && f.nodes.Load() != nil:
+		w.Verbatim("txt", f.nodes.Load().(string))
 	case string(args[0]) == "CLUSTER":
 		w.Error("ERR This instance has cluster support disabled")
 	case string(args[0]) == "CLIENT" && string(args[1]) == "TRACKING":

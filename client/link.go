@@ -208,16 +208,13 @@ func (l *link) nextReplies(r *wire.Replies) (n int, push []byte, err error) {
 // complete ends the oldest calls with their replies, in order.
 func (l *link) complete(raws [][]byte) error {
 	l.mu.Lock()
-	freed, err := l.match(raws)
+	n, freed := l.match(raws)
 	l.mu.Unlock()
 	l.c.places.free(freed)
-	if err != nil {
-		return err
-	}
 	now := l.c.now()
 	in := 0
 	l.calls.begin()
-	for i, raw := range raws {
+	for i, raw := range raws[:n] {
 		s := &l.slots[i]
 		in += len(raw)
 		if s.flags&(void|dropped) == 0 {
@@ -227,14 +224,17 @@ func (l *link) complete(raws [][]byte) error {
 		}
 	}
 	l.calls.end()
-	clear(l.slots[:len(raws)])
+	clear(l.slots[:min(n+1, batch)]) // match may have used one more
 	l.node.bytesIn.Add(uint64(in))
+	if n < len(raws) {
+		return errorf(CodeInvalid, "%s sent a reply to nothing", l.node.addr)
+	}
 	return nil
 }
 
-// match takes the slot of each reply out of the queue into l.slots. It returns
-// how many places became free.
-func (l *link) match(raws [][]byte) (freed int, _ error) {
+// match takes the slot of each reply out of the queue into l.slots. It returns for
+// how many there were slots, and how many places became free.
+func (l *link) match(raws [][]byte) (n, freed int) {
 	q := &l.q
 	for i, raw := range raws {
 		for q.head != q.handed && q.at(q.head).flags&void != 0 {
@@ -242,7 +242,7 @@ func (l *link) match(raws [][]byte) (freed int, _ error) {
 			freed++
 		}
 		if q.head == q.handed {
-			return freed, errorf(CodeInvalid, "%s sent a reply to nothing", l.node.addr)
+			return i, freed
 		}
 		s := q.at(q.head)
 		if s.flags&(twofold|halfway) == twofold {
@@ -263,7 +263,7 @@ func (l *link) match(raws [][]byte) (freed int, _ error) {
 		}
 		freed++
 	}
-	return freed, nil
+	return len(raws), freed
 }
 
 // finish ends one call with its reply.
@@ -316,7 +316,7 @@ func (l *link) unread(err error) {
 	}
 	l.mu.Unlock()
 	if found && s.flags&dropped == 0 {
-		e := errorf(CodeLimit, "%s sent a reply that cannot be read: %w", l.node.addr, err)
+		e := errorf(CodeLimit, "%s sent a reply over the limit of %d bytes, or none that can be read: %w", l.node.addr, l.c.o.MaxReplyBytes, err)
 		l.c.herald.tell(s, e)
 	}
 }
