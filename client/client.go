@@ -99,7 +99,9 @@ func (c *Client) Close() {
 		c.close()
 		for _, n := range *c.nodes.Load() {
 			for _, l := range n.links {
-				l.close()
+				if nc := l.close(); nc != nil {
+					nc.Close()
+				}
 			}
 		}
 		c.endDelayed()
@@ -132,7 +134,9 @@ func (c *Client) retire(n *node) {
 		c.leader = nil
 	}
 	for _, l := range n.links {
-		l.close()
+		if nc := l.close(); nc != nil {
+			c.links.Go(func() { nc.Close() })
+		}
 	}
 }
 

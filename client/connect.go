@@ -92,17 +92,16 @@ func (l *link) serve(nc net.Conn, replies *wire.Replies, g *greeting) error {
 	return errorf(CodeUnavailable, "the connection to %s broke: %w", l.node.addr, err)
 }
 
-// close ends the link: nothing is added any more.
-func (l *link) close() {
+// close ends the link: nothing is added any more. It returns the connection, if
+// there is one, for the caller to close without a lock, as TLS then says goodbye.
+func (l *link) close() net.Conn {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if !l.closed {
 		l.closed = true
 		close(l.done)
 	}
-	if l.nc != nil {
-		l.nc.Close()
-	}
-	l.mu.Unlock()
+	return l.nc
 }
 
 // greeting is what a server said when the connection was made.

@@ -114,7 +114,7 @@ func (f *fake) greets(w *wire.Writer, args [][]byte) bool {
 	switch {
 	case string(args[0]) == "HELLO":
 		w.Map(0)
-	case words(args) == "CLUSTER NODES" && f.nodes.Load() != nil:
+	case string(args[0]) == "CLUSTER" && string(args[1]) == "NODES" && f.nodes.Load() != nil:
 		w.Verbatim("txt", f.nodes.Load().(string))
 	case string(args[0]) == "CLUSTER":
 		w.Error("ERR This instance has cluster support disabled")

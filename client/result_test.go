@@ -49,7 +49,7 @@ type person struct {
 	Photo  []byte            `json:"photo"`
 	Any    any               `json:"any"`
 	Hidden string            `json:"-"`
-	secret string            //nolint:unused // must be left alone
+	secret string            // must be left alone
 	Plain  client.Result     `json:"plain"`
 	Nested []map[string]bool `json:"nested"`
 }
@@ -78,6 +78,9 @@ func TestScanStruct(t *testing.T) {
 		Marks: [2]int{1, 2}, By: map[string]int64{"x": 7}, ByNum: map[int]string{5: "five"},
 		Born: time.Date(1815, 12, 10, 1, 2, 3, 5e8, time.UTC), Big: large, Raw: json.RawMessage(`{"a":1}`), Photo: []byte{0, 255},
 		Any: []any{int64(1), true, nil}, Nested: []map[string]bool{{"k": true}}}
+	if p.secret != "" {
+		t.Errorf("a field that is not exported was set to %q", p.secret)
+	}
 	if !reflect.DeepEqual(p, want) || plain != 9 || err != nil {
 		t.Errorf("scanned\n%+v, want\n%+v", p, want)
 	}

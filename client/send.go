@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -159,46 +158,49 @@ func (c *Client) abandon(w *waiter, cause error) error {
 	if l == nil {
 		return c.unknown(cause, "")
 	}
+	e := ending{sent: true}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if w.place.Load() != l || w.seq < l.q.head || w.seq >= l.q.tail {
-		return c.unknown(cause, l.node.addr)
+	if w.place.Load() == l && w.seq-l.q.head < l.q.tail-l.q.head {
+		if s := l.q.at(w.seq); s.w == w {
+			e = l.giveUp(w.seq, s)
+		}
 	}
-	s := l.q.at(w.seq)
-	if s.w != w {
-		return c.unknown(cause, l.node.addr)
-	}
-	return l.giveUp(w.seq, s, cause)
+	up := l.up.Load()
+	l.mu.Unlock()
+	return c.endError(l, &e, cause, up)
 }
 
-// giveUp marks a slot that is in the queue, under mu, and returns how the call
-// ended because of cause.
-func (l *link) giveUp(seq uint64, s *slot, cause error) error {
+// ending is a call that was given up.
+type ending struct {
+	s        slot
+	sent, ro bool
+}
+
+// giveUp marks a slot that is in the queue as given up. Under mu.
+func (l *link) giveUp(seq uint64, s *slot) ending {
+	e := ending{slot{done: s.done, w: s.w}, seq < l.q.handed, s.flags&readsOnly != 0}
 	s.done, s.w = nil, nil
-	if seq >= l.q.handed {
+	if e.sent {
+		s.flags |= dropped
+	} else {
 		s.flags |= void
-		if errors.Is(cause, errTime) && !l.up.Load() {
-			return l.c.unavailable(cause)
-		}
-		return unsentError(cause)
 	}
-	s.flags |= dropped
-	if s.flags&readsOnly != 0 {
-		return unsentError(cause)
+	return e
+}
+
+// endError is how a call ended that was given up because of cause.
+func (c *Client) endError(l *link, e *ending, cause error, up bool) error {
+	switch {
+	case e.sent && !e.ro:
+		return c.unknown(cause, l.node.addr)
+	case e.sent || up || cause != errTime:
+		return contextError(cause)
 	}
-	return l.c.unknown(cause, l.node.addr)
+	return c.unavailable(cause)
 }
 
 // errTime is why the sweeper ends calls.
 var errTime = context.DeadlineExceeded
-
-// unsentError is how a call ends that changed nothing.
-func unsentError(cause error) error {
-	if errors.Is(cause, ErrClosed) {
-		return ErrClosed
-	}
-	return contextError(cause)
-}
 
 // unknown is how a call ends that was sent and has no reply.
 func (c *Client) unknown(cause error, addr string) error {

@@ -118,13 +118,7 @@ func (l *link) sweep(now int64) (stranded bool) {
 				l.earliest = min(l.earliest, s.deadline)
 				continue
 			}
-			list = append(list, ending{slot{done: s.done, w: s.w}, seq < q.handed, s.flags&readsOnly != 0})
-			s.done, s.w = nil, nil
-			if seq < q.handed {
-				s.flags |= dropped
-			} else {
-				s.flags |= void
-			}
+			list = append(list, l.giveUp(seq, s))
 		}
 	}
 	freed := 0
@@ -137,35 +131,20 @@ func (l *link) sweep(now int64) (stranded bool) {
 	if after := int64(l.c.o.DeadAfter); after > 0 && q.head != q.handed && l.nc != nil {
 		dead = now-max(l.heard.Load(), q.at(q.head).start) > after
 	}
-	if dead {
-		l.nc.Close()
-	}
+	nc := l.nc
 	up := l.up.Load()
 	stranded = q.tail != q.handed && !up
 	q.shrink()
 	l.mu.Unlock()
 	l.c.places.free(freed)
+	if dead {
+		nc.Close()
+	}
 	for i := range list {
-		l.c.herald.tell(list[i].s, l.c.timedOut(l, &list[i], up))
+		l.c.counts.timedOut.Add(1)
+		l.c.herald.tell(list[i].s, l.c.endError(l, &list[i], errTime, up))
 	}
 	return stranded
-}
-
-// ending is a call whose time is over.
-type ending struct {
-	s        slot
-	sent, ro bool
-}
-
-func (c *Client) timedOut(l *link, e *ending, up bool) error {
-	c.counts.timedOut.Add(1)
-	switch {
-	case e.sent && !e.ro:
-		return c.unknown(errTime, l.node.addr)
-	case e.sent || up:
-		return &Error{Code: CodeTimeout, Msg: "the time of the call is over; nothing was changed", Node: l.node.addr, Err: errTime}
-	}
-	return c.unavailable(errTime)
 }
 
 // strand takes the calls of a link that has no connection.
