@@ -206,6 +206,7 @@ func (s *Server) newHTTP(store *kv.Store, procs *proc.Set, redis *resp.Server) *
 	if redis != nil {
 		meters = append(meters, redis.Metrics)
 	}
+	meters = append(meters, procs.Metrics)
 	o.Metrics = func() iter.Seq[engine.Metric] { return all(meters) }
 	if b, ok := s.eng.(backuper); ok {
 		o.Backup = b.Backup
