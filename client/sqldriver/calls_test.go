@@ -146,6 +146,8 @@ func TestSchemaChanges(t *testing.T) {
 		{"", "*2\r\n%1\r\n$1\r\nz\r\n,1.5\r\n%1\r\n$1\r\nz\r\n#t\r\n", "z | 1.5 | true", "CALL p, PROC SCHEMA p"},
 		{"", "*2\r\n%1\r\n$1\r\nz\r\n:1\r\n%1\r\n$1\r\ny\r\n:2\r\n", `result | {"z":1} | {"y":2}`, "CALL p, PROC SCHEMA p"},
 		{"", "_\r\n", "result | NULL", "CALL p"},
+		{schemaOf("p", false, "", `{"kind":"object","fields":[{"name":"a","type":`+oneInt+`}]}`), "%1\r\n$1\r\na\r\n%1\r\n$1\r\na\r\n:1\r\n", `a | {"a":1}`, "CALL p, PROC SCHEMA p"},
+		{"", "%1\r\n$1\r\na\r\n%1\r\n$1\r\nb\r\n:1\r\n", `a | {"b":1}`, "CALL p, PROC SCHEMA p"},
 		{bulk("[]"), "$1\r\nx\r\n", "result | x", "CALL p, PROC SCHEMA p"},
 	} {
 		if c.schema != "" {

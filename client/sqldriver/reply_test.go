@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -85,6 +86,9 @@ func read(t *testing.T, lay layout, reply []byte) bool {
 				t.Fatalf("a column of type %T", v)
 			}
 		}
+	}
+	if err := r.Close(); err != nil || r.at.b != nil || slices.ContainsFunc(r.first, func(v driver.Value) bool { return v != nil }) {
+		t.Fatalf("%q: closed rows keep values (%v)", reply, err)
 	}
 	if got != want {
 		t.Fatalf("%q: %d rows, not %d", reply, got, want)

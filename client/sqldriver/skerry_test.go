@@ -91,10 +91,36 @@ func TestArgumentForms(t *testing.T) {
 		"CALL pair(a => ?, a => 'x')": {"x"}, "CALL pair(?, a => ?)": {"x", "y"}, "CALL pair(b => ?)": {sql.Named("a", "x")},
 		"CALL pair(:a, :b)": {"x", "y"}, "CALL pair": {sql.Named("a", "x"), "y"}, "CALL pair(?)": {sql.Named("c", "x")},
 		"CALL echo_int('seven')": nil, "CALL echo_int(v => 'seven')": nil, "CALL plain_text(NULL)": nil, "CALL pair(?, ?, ?)": {"x", nil, "z"},
-		"CALL fail()": nil, "CALL only_text(w => 'x')": nil, "CALL only_text('x', NULL)": nil, "CALL Pair('x', 'y')": nil, "CALL echo_int(?)": {sql.Out{}},
+		"CALL fail()": nil, "CALL only_text(w => 'x')": nil, "CALL only_text('x', NULL)": nil, "CALL pair(?, NULL)": {"no UTF-8: \xff"}, "CALL Pair('x', 'y')": nil, "CALL echo_int(?)": {sql.Out{}},
 	} {
 		if _, err := db.ExecContext(t.Context(), query, args...); err == nil {
 			t.Errorf("%s %v: no error", query, args)
+		}
+	}
+}
+
+// TestDetails: a float32 is sent with its own digits; rows that can be NULL
+// altogether have columns that can.
+func TestDetails(t *testing.T) {
+	t.Parallel()
+	db := openDB(t, newServer(t).dsn(""))
+	defer db.Close()
+	var text string
+	if err := db.QueryRowContext(t.Context(), "CALL echo_float(?)", float32(0.1)).Scan(&text); err != nil || text != "0.1" {
+		t.Errorf("%s, %v", text, err)
+	}
+	rows, err := db.QueryContext(t.Context(), "CALL echo_objects('[null]')")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	types, err := rows.ColumnTypes()
+	if err != nil || len(types) != 2 {
+		t.Fatal(err)
+	}
+	for _, c := range types {
+		if nullable, known := c.Nullable(); !nullable || !known {
+			t.Errorf("column %s of a list of pointers cannot be NULL", c.Name())
 		}
 	}
 }
@@ -182,6 +208,8 @@ func TestShapes(t *testing.T) {
 		"CALL echo_objects('[{\"x\":1,\"y\":[]},null,{\"x\":3,\"y\":[]}]')": "x, y | 1, [] | NULL, NULL | 3, []",
 		"CALL nothing()":                                                    "",
 		"CALL count(3)":                                                     "n | 0 | 1 | 2",
+		"CALL pair('5', NULL)":                                              "a, b | 5, NULL",
+		"CALL pair('true', b => '{}')":                                      "a, b | true, {}",
 		"CALL pair('a', NULL)":                                              "a, b | a, NULL",
 	} {
 		if got, err := table(t.Context(), db, query); err != nil || got != want {
