@@ -194,13 +194,15 @@ func (c *conn) invoke(start int) {
 	}
 }
 
-// fail replaces the reply that began at start by an error.
+// fail replaces the reply that began at start by an error. A node's connection on
+// which a command found no leader ends, but takes what is still being sent: else
+// the reply might get lost.
 func (c *conn) fail(w *wire.Writer, start int, err error) {
 	w.Buf = w.Buf[:start]
 	c.srv.stats.errors.Add(1)
 	w.Error(c.srv.replyText(err))
 	if _, called := errors.AsType[*callError](err); c.cl.node && !called && engine.CodeOf(err) == engine.CodeNotLeader {
-		c.cl.deposed, c.closing = true, true
+		c.cl.deposed, c.closing, c.linger = true, true, true
 	}
 }
 
