@@ -185,7 +185,7 @@ func TestGarbage(t *testing.T) {
 		c := open(t, client.Options{Addrs: []string{f.addr()}, Timeout: 100 * time.Millisecond})
 		for range 3 {
 			_, err := c.Call(background, "p")
-			if _, ok := err.(*client.Error); err != nil && !ok {
+			if _, ok := errors.AsType[*client.Error](err); err != nil && !ok {
 				t.Errorf("%q: %v", text, err)
 			}
 		}

@@ -20,7 +20,7 @@ const (
 // request is one call on its way into a queue. It lives on its caller's stack.
 type request struct {
 	verb            verb
-	flags           uint8
+	flags           uint16
 	name, key       string
 	done            func(Result, error)
 	w               *waiter

@@ -99,7 +99,8 @@ func (l *ledger) answer(w *wire.Writer, _ int, args [][]byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last := args[len(args)-1]
-	switch l.rng.IntN(50) {
+	chance := l.rng.IntN(50)
+	switch chance {
 	case 0:
 		w.Error("CLUSTERDOWN nobody leads; nothing was written [not_leader]")
 		return true
@@ -113,6 +114,10 @@ func (l *ledger) answer(w *wire.Writer, _ int, args [][]byte) bool {
 	}
 	if string(args[0]) == "CALLONCE" {
 		l.keys[string(args[1])] = true
+	}
+	if chance == 2 { // as a node says whose connection to the leader broke
+		w.Error("ERR it may or may not have run [outcome_unknown]")
+		return true
 	}
 	w.Bulk(last)
 	return true

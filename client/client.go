@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -151,7 +152,7 @@ func (c *Client) byAddr(addr string) *node {
 }
 
 // target returns the link for a call.
-func (c *Client) target(flags uint8) *link {
+func (c *Client) target(flags uint16) *link {
 	n := c.route.Load()
 	if flags&followed != 0 && c.o.ReadFrom != ReadLeader {
 		n = c.reader(n)
@@ -241,7 +242,7 @@ func (c *Client) disconnected(l *link, cause error) {
 
 // refused reports whether a server was reached that will not have us.
 func refused(err error) bool {
-	e, ok := err.(*Error)
+	e, ok := errors.AsType[*Error](err)
 	return ok && e.Kind != "" && e.Code == "unauthenticated"
 }
 
@@ -287,7 +288,7 @@ func (c *Client) rescue() {
 
 // later sends a call again that another node, or the same one soon, will carry
 // out, and reports whether there is time for that. Its slot is in no queue.
-func (c *Client) later(l *link, s *slot, e *Error, now int64) bool {
+func (c *Client) later(s *slot, now int64) bool {
 	at := now + int64(c.retryPause(s.tries))
 	if s.deadline != 0 && at >= s.deadline || s.tries == 255 {
 		return false

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func TestCall(t *testing.T) {
 		t.Errorf("Call: %q, %+v, %v", res.Raw(), out, err)
 	}
 	_, err = c.Call(ctx, "ad", "k", 7)
-	if e, ok := err.(*client.Error); !ok || e.Code != "unknown_procedure" || e.Kind != "ERR" || !strings.Contains(e.Msg, "mean add?") {
+	if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != "unknown_procedure" || e.Kind != "ERR" || !strings.Contains(e.Msg, "mean add?") {
 		t.Errorf("unknown procedure: %v", err)
 	}
 	const n = 1000

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -118,7 +119,7 @@ func (l *link) connect() (nc net.Conn, r *wire.Replies, g *greeting, err error) 
 		if nc != nil {
 			nc.Close()
 		}
-		if e, ok := err.(*Error); ok {
+		if e, ok := errors.AsType[*Error](err); ok {
 			return nil, nil, nil, e
 		}
 		return nil, nil, nil, errorf(CodeUnavailable, "connect to %s: %w", l.node.addr, err)

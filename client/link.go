@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"net"
 	"runtime"
 	"sync"
@@ -88,7 +89,7 @@ func (l *link) adopt(list []slot) bool {
 		chunk, off32, n := s.chunk, s.off, s.n
 		*s = *from
 		s.chunk, s.off, s.n = chunk, off32, n
-		s.flags &^= halfway | uncached
+		s.flags &^= halfway | uncached | kept
 		if s.proc != nil {
 			s.proc = l.node.procedure(s.proc.name)
 		}
@@ -254,16 +255,26 @@ func (l *link) match(raws [][]byte) (n, freed int) {
 			continue
 		}
 		var keep *chunk
-		if raw[0] == wire.KindError && saysNotLeader(raw[:len(raw)-2]) {
+		if raw[0] == wire.KindError && s.fits(raw[:len(raw)-2]) {
 			keep = &chunk{buf: append([]byte(nil), s.request()...)}
 		}
 		q.pop(&l.slots[i])
 		if keep != nil {
 			l.slots[i].chunk, l.slots[i].off = keep, 0
+			l.slots[i].flags |= kept
 		}
 		freed++
 	}
 	return len(raws), freed
+}
+
+// fits reports whether a call that got this error is sent again: nothing was done,
+// or what may have been done is not done twice.
+func (s *slot) fits(text []byte) bool {
+	if bytes.HasPrefix(text, []byte("-MOVED ")) && s.tries > 2 {
+		return false // a cluster of Redis's, with many leaders
+	}
+	return saysNotLeader(text[1:]) || s.again() && bytes.HasSuffix(text, []byte("["+CodeOutcomeUnknown+"]"))
 }
 
 // finish ends one call with its reply.
@@ -285,7 +296,7 @@ func (l *link) finish(s *slot, raw []byte, now int64) {
 	}
 	it, _ := Result{raw}.item()
 	e := replyError(it.Str, l.node.addr)
-	if (e.Code == CodeNotLeader || e.Kind == "MOVED") && l.c.later(l, s, e, now) {
+	if s.flags&kept != 0 && l.c.later(s, now) {
 		return
 	}
 	s.end(Result{}, e)

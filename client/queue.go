@@ -9,14 +9,15 @@ const (
 
 // Marks of a slot.
 const (
-	readsOnly uint8 = 1 << iota // changes nothing, so it may be sent again
-	once                        // has an idempotency key, so it may be sent again
-	void                        // given up before it was sent: nothing is sent, no reply comes
-	dropped                     // given up after it was sent: its reply is thrown away
-	twofold                     // CLIENT CACHING YES stands before it, whose reply comes first
-	halfway                     // that reply came
-	uncached                    // and was an error
-	followed                    // its node was chosen by Options.ReadFrom
+	readsOnly uint16 = 1 << iota // changes nothing, so it may be sent again
+	once                         // has an idempotency key, so it may be sent again
+	void                         // given up before it was sent: nothing is sent, no reply comes
+	dropped                      // given up after it was sent: its reply is thrown away
+	twofold                      // CLIENT CACHING YES stands before it, whose reply comes first
+	halfway                      // that reply came
+	uncached                     // and was an error
+	kept                         // its request was kept, to be sent again
+	followed                     // its node was chosen by Options.ReadFrom
 )
 
 // slot is one call in flight. It is what a call costs in memory, besides the bytes
@@ -30,7 +31,7 @@ type slot struct {
 	start    int64  // nanoseconds of the client's clock
 	deadline int64  // 0: none
 	tries    uint8
-	flags    uint8
+	flags    uint16
 }
 
 func (s *slot) request() []byte { return s.chunk.buf[s.off : s.off+s.n] }

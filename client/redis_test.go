@@ -67,7 +67,7 @@ func TestRedis(t *testing.T) {
 		t.Errorf("CONFIG GET: %v, %v", v.Any(), err)
 	}
 	_, err = c.Do(background, "LPUSH", "k", "x")
-	if e, ok := err.(*client.Error); !ok || e.Kind != "WRONGTYPE" || !errors.Is(err, client.ErrWrongType) {
+	if e, ok := errors.AsType[*client.Error](err); !ok || e.Kind != "WRONGTYPE" || !errors.Is(err, client.ErrWrongType) {
 		t.Errorf("LPUSH on text: %v", err)
 	}
 	for _, args := range [][]any{{"MULTI"}, {"subscribe", "x"}, {[]byte("Select"), 1}, {"CLIENT", "reply", "off"}, {}, {1}} {
@@ -78,7 +78,7 @@ func TestRedis(t *testing.T) {
 	wrong := open(t, client.Options{Addrs: []string{addr}, Password: "wrong"})
 	start := time.Now()
 	err = wrong.Ping(background)
-	if e, ok := err.(*client.Error); !ok || e.Code != "unauthenticated" || e.Kind != "WRONGPASS" {
+	if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != "unauthenticated" || e.Kind != "WRONGPASS" {
 		t.Errorf("a wrong password: %v", err)
 	}
 	if d := time.Since(start); d > client.DefaultTimeout {

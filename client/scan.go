@@ -3,6 +3,7 @@ package client
 import (
 	"encoding"
 	"encoding/json"
+	"errors"
 	"math"
 	"reflect"
 	"slices"
@@ -325,7 +326,7 @@ func at(path string, err error) error {
 
 // codeOf returns the code of an Error, or CodeWrongType.
 func codeOf(err error) string {
-	if e, ok := err.(*Error); ok {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
 	return CodeWrongType
