@@ -3,7 +3,6 @@ package sqldriver
 import (
 	"database/sql/driver"
 	"fmt"
-	"math"
 )
 
 // bound is one argument with its value.
@@ -66,8 +65,6 @@ func (p *procedure) clear(i, n int, v driver.Value) bool {
 		text = initial(v)
 	case jsonText:
 		text = initial(v)
-	case float64:
-		return !math.IsInf(v, 0) && !math.IsNaN(v) || p == nil
 	}
 	switch {
 	case text == 'x' || p == nil || i >= len(p.Args) || p.textual():

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"reflect"
 	"strconv"
@@ -90,7 +91,7 @@ func TestArgumentForms(t *testing.T) {
 	for query, args := range map[string][]any{
 		"CALL pair(a => ?, a => 'x')": {"x"}, "CALL pair(?, a => ?)": {"x", "y"}, "CALL pair(b => ?)": {sql.Named("a", "x")},
 		"CALL pair(:a, :b)": {"x", "y"}, "CALL pair": {sql.Named("a", "x"), "y"}, "CALL pair(?)": {sql.Named("c", "x")},
-		"CALL echo_int('seven')": nil, "CALL echo_int(v => 'seven')": nil, "CALL plain_text(NULL)": nil, "CALL pair(?, ?, ?)": {"x", nil, "z"},
+		"CALL echo_int('seven')": nil, "CALL echo_float(?)": {math.Inf(1)}, "CALL echo_float(v => ?)": {math.NaN()}, "CALL echo_int(v => 'seven')": nil, "CALL plain_text(NULL)": nil, "CALL pair(?, ?, ?)": {"x", nil, "z"},
 		"CALL fail()": nil, "CALL only_text(w => 'x')": nil, "CALL only_text('x', NULL)": nil, "CALL pair(?, NULL)": {"no UTF-8: \xff"}, "CALL Pair('x', 'y')": nil, "CALL echo_int(?)": {sql.Out{}},
 	} {
 		if _, err := db.ExecContext(t.Context(), query, args...); err == nil {
