@@ -87,7 +87,11 @@ func (d *definition) decodeText(in reflect.Value, args [][]byte) error {
 		if len(args[i]) == 0 && f.emptyIsNone() {
 			continue
 		}
-		if w := f.plan.fromText(f.make(in), args[i], &c); w != nil {
+		v, w := f.make(in, &c)
+		if w == nil {
+			w = f.plan.fromText(v, args[i], &c)
+		}
+		if w != nil {
 			return w.in(f.name).err()
 		}
 	}
@@ -182,7 +186,9 @@ func (p *plan) fromText(v reflect.Value, text []byte, c *cursor) *fault {
 		if len(text) == 0 {
 			return nil
 		}
-		v.Set(reflect.New(p.typ.Elem()))
+		if w := c.pointTo(v); w != nil {
+			return w
+		}
 		return p.elem.fromText(v.Elem(), text, c)
 	case opJSON:
 		if !json.Valid(text) {

@@ -111,25 +111,27 @@ type argCase struct {
 	text    string
 }
 
+// strict has arguments that can be wrong in many ways.
+type strict struct {
+	N     int8             `json:"n"`
+	U     uint16           `json:"u,omitempty"`
+	F     float32          `json:"f,omitempty"`
+	S     string           `json:"s,omitempty"`
+	B     []byte           `json:"b,omitempty"`
+	At    time.Time        `json:"at,omitzero"`
+	Ok    bool             `json:"ok,omitempty"`
+	List  []point          `json:"list,omitempty"`
+	Two   [2]int           `json:"two,omitempty"`
+	Map   map[string]point `json:"map,omitempty"`
+	Ints  map[uint8]int    `json:"ints,omitempty"`
+	Addr  netip.Addr       `json:"addr,omitempty"`
+	Slash int              `json:"a/b~c,omitempty"`
+	Must  *int             `json:"must"`
+}
+
 // TestBadJSON: each mistake names where it is.
 func TestBadJSON(t *testing.T) {
-	type in struct {
-		N     int8             `json:"n"`
-		U     uint16           `json:"u,omitempty"`
-		F     float32          `json:"f,omitempty"`
-		S     string           `json:"s,omitempty"`
-		B     []byte           `json:"b,omitempty"`
-		At    time.Time        `json:"at,omitzero"`
-		Ok    bool             `json:"ok,omitempty"`
-		List  []point          `json:"list,omitempty"`
-		Two   [2]int           `json:"two,omitempty"`
-		Map   map[string]point `json:"map,omitempty"`
-		Ints  map[uint8]int    `json:"ints,omitempty"`
-		Addr  netip.Addr       `json:"addr,omitempty"`
-		Slash int              `json:"a/b~c,omitempty"`
-		Must  *int             `json:"must"`
-	}
-	s := newSet(t, proc.Options{}, proc.DefineRead("p", func(*proc.Tx, in) (int, error) { return 1, nil }))
+	s := newSet(t, proc.Options{}, proc.DefineRead("p", func(*proc.Tx, strict) (int, error) { return 1, nil }))
 	for _, x := range []argCase{
 		{``, "/n", "argument n is missing"},
 		{`{}`, "/n", "argument n is missing"},
@@ -305,12 +307,7 @@ func TestArgumentLimits(t *testing.T) {
 	if err := d.JSON(list(proc.MaxArgMemory / size)); err != nil {
 		t.Errorf("elements at the limit: %v", err)
 	}
-	fails(t, d.JSON(list(proc.MaxArgMemory/size+1)), engine.CodeLimit, "argument L has too many elements")
-}
-
-// wide takes much memory and little text.
-type wide struct {
-	A [256]int64 `json:",omitempty"`
+	fails(t, d.JSON(list(proc.MaxArgMemory/size+1)), engine.CodeLimit, "argument L takes too much memory")
 }
 
 // TestCallAgain: nothing of a call is left for the next one that uses its memory.

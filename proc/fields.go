@@ -191,21 +191,23 @@ func (f *field) of(v reflect.Value) (_ reflect.Value, ok bool) {
 	return v, true
 }
 
-// make is of, and makes what an embedded pointer points to.
-func (f *field) make(v reflect.Value) reflect.Value {
+// make is of, and makes what an embedded pointer points to; c counts that.
+func (f *field) make(v reflect.Value, c *cursor) (reflect.Value, *fault) {
 	if len(f.index) == 1 {
-		return v.Field(f.index[0])
+		return v.Field(f.index[0]), nil
 	}
 	for _, i := range f.index {
 		if v.Kind() == reflect.Pointer {
 			if v.IsNil() {
-				v.Set(reflect.New(v.Type().Elem()))
+				if w := c.pointTo(v); w != nil {
+					return v, w
+				}
 			}
 			v = v.Elem()
 		}
 		v = v.Field(i)
 	}
-	return v
+	return v, nil
 }
 
 // omitted reports whether encoding/json leaves the field with value v out.

@@ -18,15 +18,47 @@ import (
 type cursor struct {
 	b    []byte
 	i    int
-	room int // bytes that the lists and maps of the arguments may still take
+	room int // bytes of memory that the arguments may still take
 }
 
-// take counts n bytes of an element.
+// take counts n bytes before they are allocated.
 func (c *cursor) take(n uintptr) *fault {
 	if c.room -= int(n) + 1; c.room >= 0 {
 		return nil
 	}
-	return &fault{code: engine.CodeLimit, text: fmt.Sprintf("has too many elements: they take more than the limit of %d bytes", MaxArgMemory)}
+	return &fault{code: engine.CodeLimit, text: fmt.Sprintf("takes too much memory: all arguments together take more than the limit of %d bytes", MaxArgMemory)}
+}
+
+// pointTo makes the pointer v point to a new zero value.
+func (c *cursor) pointTo(v reflect.Value) *fault {
+	elem := v.Type().Elem()
+	if w := c.take(elem.Size() + pointerBytes); w != nil {
+		return w
+	}
+	v.Set(reflect.New(elem))
+	return nil
+}
+
+// What Go's memory takes besides the values, at most and roughly.
+const (
+	pointerBytes = 8   // for rounding up what is pointed to
+	mapBytes     = 64  // for an empty map
+	mapGroup     = 8   // elements that the first one in a map makes room for
+	mapInline    = 128 // longer keys and elements are allocated one by one
+)
+
+// mapSizes returns the bytes that the first element of a map makes room for, and
+// those that each one is counted for: half of the room may be empty.
+func mapSizes(t reflect.Type) (first, each uintptr) {
+	slot := uintptr(1)
+	for _, size := range [...]uintptr{t.Key().Size(), t.Elem().Size()} {
+		if size > mapInline {
+			each += size
+			size = 8
+		}
+		slot += size
+	}
+	return mapGroup * slot, each + 2*slot
 }
 
 // peek skips white space and returns the byte that the next token begins with, 0
@@ -151,7 +183,9 @@ func (c *cursor) value(p *plan, v reflect.Value) *fault {
 	}
 	switch p.op {
 	case opPtr:
-		v.Set(reflect.New(p.typ.Elem()))
+		if w := c.pointTo(v); w != nil {
+			return w
+		}
 		return c.value(p.elem, v.Elem())
 	case opBool:
 		if b != 't' && b != 'f' {
@@ -209,7 +243,11 @@ func (c *cursor) object(p *plan, v reflect.Value) *fault {
 			c.raw()
 			continue
 		}
-		if w := c.value(f.plan, f.make(v)); w != nil {
+		fv, w := f.make(v, c)
+		if w == nil {
+			w = c.value(f.plan, fv)
+		}
+		if w != nil {
 			return w.in(f.name)
 		}
 	}
@@ -266,16 +304,21 @@ func (c *cursor) list(p *plan, v reflect.Value) *fault {
 
 // mapping reads an object into a map.
 func (c *cursor) mapping(p *plan, v reflect.Value) *fault {
+	if w := c.take(mapBytes); w != nil {
+		return w
+	}
 	v.Set(reflect.MakeMap(p.typ))
-	key := reflect.New(p.typ.Key()).Elem()
-	elem := reflect.New(p.typ.Elem()).Elem()
-	size := p.typ.Key().Size() + p.typ.Elem().Size() + 16
+	var key, elem reflect.Value
+	first, each := mapSizes(p.typ)
 	for c.i++; c.more('}'); {
 		text := c.text()
 		c.peek()
 		c.i++
-		if w := c.take(size); w != nil {
+		if w := c.take(first + each); w != nil {
 			return w
+		}
+		if !key.IsValid() {
+			first, key, elem = 0, reflect.New(p.typ.Key()).Elem(), reflect.New(p.typ.Elem()).Elem()
 		}
 		if w := setKey(key, text); w != nil {
 			return w.in(string(text))

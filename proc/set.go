@@ -22,8 +22,8 @@ const (
 	MaxNameBytes = 64
 	// MaxArgBytes is the most bytes of all arguments of one call.
 	MaxArgBytes = 8 << 20
-	// MaxArgMemory is the most bytes that the lists and maps among one call's
-	// arguments take in memory, without the text in them.
+	// MaxArgMemory is the most bytes that one call's arguments take in memory by
+	// lists, maps and pointers, without the text in them.
 	MaxArgMemory = 64 << 20
 	// MaxDepth is how deep procedures call one another.
 	MaxDepth = 32
