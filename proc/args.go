@@ -210,13 +210,13 @@ func (d *definition) decodeJSON(in reflect.Value, body []byte) error {
 	in.SetZero()
 	c := cursor{b: body, room: MaxArgMemory}
 	switch kind := c.peek(); {
-	case kind == 0: // empty: as if it were {}
+	case c.i == len(body): // empty: as if it were {}
 		c.b, c.i = []byte("{}"), 0
-	case kind != '{':
-		return wrong("the arguments must be a JSON object, not %s", nameOf(kind)).err()
 	case !json.Valid(body):
 		var any json.RawMessage
 		return wrong("the arguments are not JSON: %v", json.Unmarshal(body, &any)).err()
+	case kind != '{':
+		return wrong("the arguments must be a JSON object, not %s", nameOf(kind)).err()
 	}
 	if d.args.op == opNull {
 		return c.object(&plan{op: opObject}, in).err()
