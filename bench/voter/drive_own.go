@@ -40,7 +40,9 @@ func driveBlocking(m *meter) error {
 	})
 }
 
-// driveSQL is Skerry's client through database/sql, one prepared statement.
+// driveSQL is Skerry's client through database/sql. There is no prepared
+// statement: the driver remembers what it has parsed, and a sql.Stmt allocates
+// more a call (11 against 9) than a text.
 func driveSQL(m *meter) error {
 	c, err := m.open()
 	if err != nil {
@@ -51,15 +53,11 @@ func driveSQL(m *meter) error {
 	defer db.Close()
 	db.SetMaxOpenConns(m.Flight)
 	db.SetMaxIdleConns(m.Flight)
-	vote, err := db.Prepare("CALL vote(?, ?, ?)")
-	if err != nil {
-		return err
-	}
-	defer vote.Close()
+	ctx := context.Background()
 	return m.callers(func(b *ballot) error {
 		phone, contestant := b.next()
 		var cast int64
-		return vote.QueryRow(phone, contestant, int64(maxVotes)).Scan(&cast)
+		return db.QueryRowContext(ctx, "CALL vote(?, ?, ?)", phone, contestant, int64(maxVotes)).Scan(&cast)
 	})
 }
 

@@ -87,14 +87,10 @@ func (o *options) sql(ctx context.Context, c *client.Client, m *meter.Meter) err
 	defer db.Close()
 	db.SetMaxOpenConns(o.clients)
 	db.SetMaxIdleConns(o.clients)
-	stmt, err := db.Prepare("CALL vote(?, ?, ?)")
-	if err != nil {
-		return err
-	}
-	defer stmt.Close()
 	return o.callers(ctx, m, func(phone int64, contestant int) error {
 		var cast int64
-		return stmt.QueryRow(phone, contestant, o.maxVotes).Scan(&cast)
+		// No prepared statement: the driver remembers what it has parsed.
+		return db.QueryRow("CALL vote(?, ?, ?)", phone, contestant, o.maxVotes).Scan(&cast)
 	})
 }
 
