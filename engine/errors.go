@@ -88,7 +88,8 @@ func Catalog() []Meaning {
 }
 
 // Error is a failure with a stable code. Two Errors match under errors.Is when
-// their codes are equal, so the sentinels below work for any message.
+// their codes are equal, so the sentinels below work for any message. A nil one
+// that has become an error is an error without a code: its methods say so.
 type Error struct {
 	Code Code
 	Msg  string // for people, whole: begins in lower case, no full stop
@@ -96,15 +97,25 @@ type Error struct {
 }
 
 // Error returns the message followed by the code in brackets.
-func (e *Error) Error() string { return e.Msg + " [" + string(e.Code) + "]" }
+func (e *Error) Error() string {
+	if e == nil {
+		return "a nil *engine.Error"
+	}
+	return e.Msg + " [" + string(e.Code) + "]"
+}
 
 // Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
 
 // Is reports whether target is an Error of the same code.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
-	return ok && t.Code == e.Code
+	return ok && t != nil && e != nil && t.Code == e.Code
 }
 
 // Errorf makes an Error; an error wrapped with %w in format becomes its cause.
@@ -119,7 +130,7 @@ func CodeOf(err error) Code {
 	if err == nil {
 		return ""
 	}
-	if e, ok := errors.AsType[*Error](err); ok {
+	if e, ok := errors.AsType[*Error](err); ok && e != nil {
 		return e.Code
 	}
 	return CodeInternal

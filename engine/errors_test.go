@@ -29,6 +29,23 @@ func TestErrorsMatchByCode(t *testing.T) {
 	}
 }
 
+// TestNilError: an error that holds a nil Error, as a function returns whose
+// result is a nil *Error, can be asked like any other.
+func TestNilError(t *testing.T) {
+	var none *engine.Error
+	for _, err := range []error{none, fmt.Errorf("a: %w", none), engine.Errorf(engine.CodeInternal, "b: %w", none)} {
+		if got := engine.CodeOf(err); got != engine.CodeInternal {
+			t.Errorf("%v: code %q", err, got)
+		}
+		if engine.Retryable(err) || errors.Is(err, engine.ErrClosed) || errors.Is(err, fs.ErrInvalid) || err.Error() == "" {
+			t.Errorf("%v matches", err)
+		}
+	}
+	if errors.Is(engine.ErrClosed, none) || errors.Is(none, engine.ErrClosed) || !errors.Is(none, none) {
+		t.Error("a nil Error matches wrongly")
+	}
+}
+
 func TestErrorfKeepsTheCause(t *testing.T) {
 	err := engine.Errorf(engine.CodeDiskFull, "write %s: %w", "a", fs.ErrInvalid)
 	if !errors.Is(err, fs.ErrInvalid) || !errors.Is(err, engine.ErrDiskFull) {
