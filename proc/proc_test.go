@@ -2,6 +2,7 @@ package proc_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -220,6 +221,36 @@ func TestErrorsAndPanics(t *testing.T) {
 	m := figures(s)
 	if m["proc_calls_total"] != 6 || m["proc_errors_total"] != 4 || m["proc_panics_total"] != 1 || m["proc_running"] != 0 {
 		t.Errorf("metrics: %v", m)
+	}
+}
+
+// TestNilErrorOfProcedure: a nil *engine.Error as an error is one, without a code.
+func TestNilErrorOfProcedure(t *testing.T) {
+	none := func(err error) proc.Procedure {
+		return proc.Define("none", func(tx *proc.Tx, _ struct{}) (int, error) {
+			if err := set(tx, "a", "1"); err != nil {
+				return 0, err
+			}
+			return 1, err
+		})
+	}
+	var typed *engine.Error
+	for text, err := range map[string]error{"a nil *engine.Error": typed, "wrapped": fmt.Errorf("wrapped: %w", typed)} {
+		s := newSet(t, proc.Options{}, none(err), reader, proc.Define("outer", func(tx *proc.Tx, _ struct{}) (int, error) {
+			_, got := inner.Run(tx, putIn{Key: "b"})
+			return 1, cmp.Or(got, err)
+		}))
+		for _, name := range []string{"none", "outer"} {
+			_, got := call(t, s, name)
+			fails(t, got, engine.CodeProcedureFailed, text)
+			_, got = once(t, s, "key of "+name, name)
+			fails(t, got, engine.CodeProcedureFailed, text)
+			answer, got := once(t, s, "key of "+name, name)
+			if fails(t, got, engine.CodeProcedureFailed, text); answer != "again " {
+				t.Errorf("%s: again %q", name, answer)
+			}
+		}
+		want(t, "null")(call(t, s, "reader", "a"))
 	}
 }
 

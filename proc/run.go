@@ -78,12 +78,12 @@ func (t *Tx) outcome(err error) error {
 	return failed(err)
 }
 
-// failed gives an error of user code its code.
+// failed gives an error of user code its code. A nil *engine.Error has none.
 func failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*engine.Error](err); ok {
+	if e, ok := errors.AsType[*engine.Error](err); ok && e != nil {
 		return err
 	}
 	return engine.Errorf(engine.CodeProcedureFailed, "%w", err)
