@@ -199,6 +199,15 @@ type Savepointer interface {
 	RollbackTo(mark int) error
 }
 
+// Breaker is satisfied by a Tx that runs code which may leave errors of its
+// capabilities unread.
+type Breaker interface {
+	// Break tells the transaction that a capability has left something half
+	// written, because of err: it must not be committed unless what was written is
+	// undone.
+	Break(err error)
+}
+
 // Meter is satisfied by engines that report figures about themselves.
 type Meter interface {
 	// Metrics yields the current figures. It may be called at any time.

@@ -416,3 +416,38 @@ func TestTogether(t *testing.T) {
 		}
 	}
 }
+
+// breakerTx counts what it is told.
+type breakerTx struct {
+	engine.Tx
+	told []error
+}
+
+func (b *breakerTx) Break(err error) { b.told = append(b.told, err) }
+
+// TestStay: keys that are to stay in their space do, until they are bound again.
+func TestStay(t *testing.T) {
+	s, _, _ := open(t)
+	if _, err := s.Update(t.Context(), 0, func(plain *kv.Tx) error {
+		b := &breakerTx{Tx: plain.Engine()}
+		tx := kv.In(b, 3)
+		tx.Stay()
+		tx.Select(3)
+		if tx.Broken() != nil || b.told != nil {
+			t.Errorf("selected where it is: %v, told %v", tx.Broken(), b.told)
+		}
+		tx.Select(4)
+		_, err := tx.Set([]byte("k"), nil, kv.SetOptions{})
+		if !errors.Is(err, engine.ErrInvalid) || tx.Space() != 3 || len(b.told) != 1 || b.told[0] != tx.Broken() {
+			t.Errorf("in space %d: %v, told %v", tx.Space(), err, b.told)
+		}
+		tx.Bind(b, 3)
+		tx.Select(4)
+		if _, err := tx.Set([]byte("k"), nil, kv.SetOptions{}); err != nil || tx.Space() != 4 {
+			t.Errorf("bound again, in space %d: %v", tx.Space(), err)
+		}
+		return plain.Broken()
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

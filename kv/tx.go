@@ -16,6 +16,7 @@ import (
 type Tx struct {
 	tx     engine.Tx
 	space  uint8
+	stays  bool   // see Stay
 	us     uint64 // the transaction's time; 0: not asked yet
 	broken error  // a write was left half done
 
@@ -37,7 +38,7 @@ func In(tx engine.Tx, space uint8) *Tx {
 // Bind makes t work on tx and space, and keeps its buffers: a Tx that is bound
 // again and again allocates nothing of its own. A nil tx lets go of the last one.
 func (t *Tx) Bind(tx engine.Tx, space uint8) {
-	t.tx, t.space, t.us, t.broken = tx, space, 0, nil
+	t.tx, t.space, t.stays, t.us, t.broken = tx, space, false, 0, nil
 	if cap(t.val) > keepScratch {
 		t.val = nil
 	}
@@ -47,16 +48,28 @@ func (t *Tx) Bind(tx engine.Tx, space uint8) {
 }
 
 // Broken returns the error that every further call of t returns, if there is
-// one: a write was left half done, and the transaction must not be committed.
-// Undoing the write and binding t anew mends it.
+// one: a write was left half done, or a Select was refused, and the transaction
+// must not be committed. Undoing the write and binding t anew mends it. A
+// transaction that is an engine.Breaker has been told.
 func (t *Tx) Broken() error { return t.broken }
 
 // Engine returns the transaction that t is bound to, for capabilities that work
 // in the same one.
 func (t *Tx) Engine() engine.Tx { return t.tx }
 
-// Select makes t work on another space of the same transaction.
-func (t *Tx) Select(space uint8) { t.space = space }
+// Select makes t work on another space of the same transaction, unless t is to
+// Stay in its own.
+func (t *Tx) Select(space uint8) {
+	if t.stays && space != t.space {
+		t.breaks(engine.Errorf(engine.CodeInvalid, "these are the keys of space %d, shared: they cannot be made those of space %d", t.space, space))
+		return
+	}
+	t.space = space
+}
+
+// Stay makes t refuse to Select another space until it is bound again: for one
+// that several share. A refused Select leaves t broken with CodeInvalid, see Broken.
+func (t *Tx) Stay() { t.stays = true }
 
 // Space returns the space that t works on.
 func (t *Tx) Space() uint8 { return t.space }
@@ -207,7 +220,7 @@ func (t *Tx) remove(old record) error {
 		if err := t.tx.Delete(t.key); err != nil {
 			return err
 		}
-		return t.breaks(t.unindex(old))
+		return t.apart(t.unindex(old))
 	}
 	if old.tomb {
 		return nil
@@ -236,12 +249,12 @@ func (t *Tx) store(old, rec record) error {
 	if err := t.tx.Put(t.key, t.val); err != nil {
 		if in != 0 {
 			if undo := t.tx.Delete(t.idx); undo != nil {
-				return t.breaks(undo)
+				return t.apart(undo)
 			}
 		}
 		return err
 	}
-	return t.breaks(t.unindex(old))
+	return t.apart(t.unindex(old))
 }
 
 // unindex deletes the index entry of r, the record that was at t.key.
@@ -254,13 +267,21 @@ func (t *Tx) unindex(r record) error {
 	return t.tx.Delete(t.idx)
 }
 
-// breaks remembers that a record and its index came apart, if err is not nil.
-func (t *Tx) breaks(err error) error {
+// apart says that a record and its index came apart, if err is not nil.
+func (t *Tx) apart(err error) error {
 	if err == nil {
 		return nil
 	}
-	t.broken = engine.Errorf(engine.CodeOf(err), "write record: its index could not follow: %w", err)
-	return t.broken
+	return t.breaks(engine.Errorf(engine.CodeOf(err), "write record: its index could not follow: %w", err))
+}
+
+// breaks makes err what every further call returns, and tells the transaction.
+func (t *Tx) breaks(err error) error {
+	t.broken = err
+	if b, ok := t.tx.(engine.Breaker); ok {
+		b.Break(err)
+	}
+	return err
 }
 
 // next is the revision of a change made now to a key that was at old.
