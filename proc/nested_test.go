@@ -145,29 +145,51 @@ func TestRecursion(t *testing.T) {
 }
 
 // brittleTx refuses to delete, so that a record and its index come apart.
-type brittleTx struct{ engine.Tx }
+type brittleTx struct {
+	engine.Tx
+	engine.Savepointer
+}
 
 var errBrittle = engine.Errorf(engine.CodeTxTooLarge, "no further delete")
 
 func (brittleTx) Delete([]byte) error { return errBrittle }
 
 // TestHalfWritten: plain keys that were left half written are never committed,
-// whatever the procedure makes of the error.
+// whatever the procedure makes of the error and wherever it got them from.
 func TestHalfWritten(t *testing.T) {
+	half := func(k *kv.Tx) error {
+		if _, err := k.Set([]byte("a"), []byte("1"), kv.SetOptions{TTL: 1e9}); err != nil {
+			return err
+		}
+		if _, err := k.Set([]byte("a"), []byte("2"), kv.SetOptions{}); err == nil { // has to delete the entry of the expiry
+			return errors.New("the write succeeded")
+		}
+		return nil
+	}
+	forgive := proc.Define("forgive", func(tx *proc.Tx, _ struct{}) (int, error) { return 1, half(tx.KV(0)) })
+	own := proc.Define("own", func(tx *proc.Tx, _ struct{}) (int, error) { return 1, half(kv.In(tx, 7)) })
 	db := openEngine(t)
-	s := setOn(t, db, proc.Options{}, reader, proc.Define("forgive", func(tx *proc.Tx, _ struct{}) (int, error) {
-		if _, err := tx.KV(0).Set([]byte("a"), []byte("1"), kv.SetOptions{TTL: 1e9}); err != nil {
-			return 0, err
+	s := setOn(t, db, proc.Options{}, reader, forgive, own, proc.Define("outer", func(tx *proc.Tx, _ struct{}) (int, error) {
+		for _, p := range []*proc.Func[struct{}, int]{forgive, own} {
+			if _, err := p.Run(tx, struct{}{}); engine.CodeOf(err) != engine.CodeTxTooLarge {
+				return 0, fmt.Errorf("inner: %w", err)
+			}
 		}
-		if err := set(tx, "a", "2"); err == nil { // has to delete the entry of the expiry
-			return 0, errors.New("the write succeeded")
-		}
-		return 1, nil
+		return 1, set(tx, "b", "1") // those are undone
 	}))
-	c := begin(t, s, "forgive")
+	for _, name := range []string{"forgive", "own"} {
+		c := begin(t, s, name)
+		_, err := db.Update(t.Context(), func(tx engine.Tx) error { return c.Run(brittleTx{tx, tx.(engine.Savepointer)}) })
+		fails(t, err, engine.CodeTxTooLarge, "its index could not follow")
+		c.End()
+	}
+	want(t, "null")(call(t, s, "reader", "a"))
+	c := begin(t, s, "outer")
 	defer c.End()
-	_, err := db.Update(t.Context(), func(tx engine.Tx) error { return c.Run(brittleTx{tx}) })
-	fails(t, err, engine.CodeTxTooLarge, "its index could not follow")
+	if _, err := db.Update(t.Context(), func(tx engine.Tx) error { return c.Run(brittleTx{tx, tx.(engine.Savepointer)}) }); err != nil {
+		t.Errorf("inner calls that were undone: %v", err)
+	}
+	want(t, `"1"`)(call(t, s, "reader", "b"))
 	want(t, "null")(call(t, s, "reader", "a"))
 }
 
@@ -234,10 +256,8 @@ func TestSpaces(t *testing.T) {
 				return 0, err
 			}
 		}
-		first := tx.KV(0)
-		first.Select(3)
-		if tx.KV(0) != first || first.Space() != 0 {
-			return 0, errors.New("a space that was selected stays")
+		if tx.KV(0) != tx.KV(0) {
+			return 0, errors.New("a space is another one each time")
 		}
 		for i := range in.N {
 			n, err := tx.KV(uint8(i)).Add([]byte("n"), 0)
@@ -251,4 +271,42 @@ func TestSpaces(t *testing.T) {
 	want(t, "3")(call(t, s, "spread", "3"))
 	want(t, "48")(call(t, s, "spread", "10"))
 	want(t, "9")(call(t, s, "spread", "3"))
+}
+
+// TestSelectedSpace: the keys of a space stay those of that space, whoever else
+// has got them: a Select fails the procedure that did it, and it alone.
+func TestSelectedSpace(t *testing.T) {
+	at := func(tx *proc.Tx, space uint8, key string) string {
+		e, _, err := kv.In(tx, space).Get([]byte(key))
+		return fmt.Sprint(string(e.Val), err)
+	}
+	one := []byte("1")
+	stray := proc.Define("stray", func(tx *proc.Tx, in struct{ Write bool }) (int, error) {
+		k := tx.KV(3)
+		if in.Write {
+			if _, err := k.Set([]byte("stray"), one, kv.SetOptions{}); err != nil {
+				return 0, err
+			}
+		}
+		k.Select(3) // where it is
+		k.Select(0)
+		_, err := k.Set([]byte("stray"), one, kv.SetOptions{})
+		if engine.CodeOf(err) != engine.CodeInvalid || k.Space() != 3 {
+			return 0, fmt.Errorf("after Select: space %d, %w", k.Space(), err)
+		}
+		return 1, nil // without a look at the error
+	})
+	s := newSet(t, proc.Options{}, stray, proc.Define("outer", func(tx *proc.Tx, in struct{ Write bool }) (string, error) {
+		k := tx.KV(3)
+		if _, err := stray.Run(tx, in); engine.CodeOf(err) != engine.CodeInvalid {
+			return "", fmt.Errorf("inner: %w", err)
+		}
+		_, err := k.Set([]byte("k"), one, kv.SetOptions{})
+		return at(tx, 3, "k") + at(tx, 0, "k") + at(tx, 3, "stray") + at(tx, 0, "stray"), err
+	}))
+	for _, write := range []string{"true", "false"} {
+		_, err := call(t, s, "stray", write)
+		fails(t, err, engine.CodeInvalid, "the keys of space 3, shared: they cannot be made those of space 0")
+		want(t, `"1\u003cnil\u003e\u003cnil\u003e\u003cnil\u003e\u003cnil\u003e"`)(call(t, s, "outer", write))
+	}
 }

@@ -10,7 +10,7 @@ import (
 // take returns a Tx that works on tx for a call of def.
 func (s *Set) take(tx engine.Tx, def *definition) *Tx {
 	t := s.txs.Get().(*Tx)
-	t.tx, t.def, t.depth, t.readOnly, t.wrote, t.bad = tx, def, 1, def.schema.ReadOnly, false, nil
+	t.tx, t.def, t.depth, t.readOnly, t.wrote, t.half, t.bad = tx, def, 1, def.schema.ReadOnly, false, nil, nil
 	if t.what.Load() != def {
 		t.what.Store(def)
 	}
@@ -22,7 +22,7 @@ func (s *Set) take(tx engine.Tx, def *definition) *Tx {
 // release ends t and gives it back.
 func (t *Tx) release(failed bool) {
 	t.run.Store(t.seq + 1)
-	t.tx, t.def, t.bad, t.seeded = nil, nil, nil, false
+	t.tx, t.def, t.half, t.bad, t.seeded = nil, nil, nil, nil, false
 	for i := range t.spaces {
 		if s := &t.spaces[i]; s.bound {
 			s.keys.Bind(t, s.number) // lets go of what is large
@@ -72,8 +72,8 @@ func (t *Tx) outcome(err error) error {
 	if refused := t.check(); refused != nil {
 		return refused
 	}
-	if broken := t.broken(); broken != nil {
-		return broken
+	if t.half != nil {
+		return t.half
 	}
 	return failed(err)
 }
@@ -87,18 +87,6 @@ func failed(err error) error {
 		return err
 	}
 	return engine.Errorf(engine.CodeProcedureFailed, "%w", err)
-}
-
-// broken returns the error of plain keys that were left half written.
-func (t *Tx) broken() error {
-	for i := range t.spaces {
-		if s := &t.spaces[i]; s.bound {
-			if err := s.keys.Broken(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // savepoint is a state of the transaction to go back to.
@@ -117,21 +105,24 @@ func (t *Tx) savepoint() savepoint {
 
 // rollback undoes what the innermost procedure wrote since sp.
 func (t *Tx) rollback(sp savepoint) error {
-	if !t.wrote {
+	if t.wrote {
+		if sp.engine == nil {
+			return engine.Errorf(engine.CodeUnsupported, "this engine cannot undo a part of a transaction")
+		}
+		if err := sp.engine.RollbackTo(sp.mark); err != nil {
+			return err
+		}
+		t.wrote = false
+	}
+	if t.half == nil {
 		return nil
 	}
-	if sp.engine == nil {
-		return engine.Errorf(engine.CodeUnsupported, "this engine cannot undo a part of a transaction")
-	}
-	if err := sp.engine.RollbackTo(sp.mark); err != nil {
-		return err
-	}
+	t.half = nil // it is undone with the rest
 	for i := range t.spaces {
 		if s := &t.spaces[i]; s.bound {
-			s.keys.Bind(t, s.keys.Space()) // what was half written is undone
+			s.bind(t)
 		}
 	}
-	t.wrote = false
 	return nil
 }
 
@@ -147,8 +138,8 @@ func (t *Tx) nested(def *definition, fn func() error) (err error) {
 	case t.readOnly && !def.schema.ReadOnly:
 		return engine.Errorf(engine.CodeReadOnly, "procedure %s may write, and %s only reads", name, t.def.schema.Name)
 	}
-	if err := t.broken(); err != nil {
-		return err
+	if t.half != nil {
+		return t.half
 	}
 	sp := t.savepoint()
 	outer, readOnly, wrote := t.def, t.readOnly, t.wrote
@@ -167,7 +158,7 @@ func (t *Tx) nested(def *definition, fn func() error) (err error) {
 	err = fn()
 	returned = true
 	if err == nil {
-		err = t.broken()
+		err = t.half
 	}
 	return err
 }

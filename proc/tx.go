@@ -23,6 +23,7 @@ type Tx struct {
 	depth    int         // how many run within each other
 	readOnly bool        // the innermost one, or one around it, only reads
 	wrote    bool        // the innermost one, or one that it called
+	half     error       // what was left half written since the innermost one began
 	bad      error       // why the transaction must not be committed
 	spaces   []space
 	pcg      rand.PCG
@@ -49,24 +50,38 @@ type space struct {
 // keepSpaces is for how many spaces a Tx keeps buffers for its next use.
 const keepSpaces = 4
 
+// bind makes the keys work on t. They are shared by all who ask for the space.
+func (s *space) bind(t *Tx) {
+	s.keys.Bind(t, s.number)
+	s.keys.Stay()
+	s.bound = true
+}
+
 // KV returns the plain keys of a space; clients know space n as database n, and
-// HTTP shows space 0. The same space is the same kv.Tx each time. Space 255
-// (kv.OnceSpace) holds the answers of calls with a key: leave it alone.
+// HTTP shows space 0. The same space is the same kv.Tx each time, so it stays
+// there: to work on another one call KV again, since a Select that moves it fails
+// the procedure with CodeInvalid. Space 255 (kv.OnceSpace) holds the answers of
+// calls with a key: leave it alone.
 func (t *Tx) KV(number uint8) *kv.Tx {
 	for i := range t.spaces {
 		if s := &t.spaces[i]; s.number == number {
 			if !s.bound {
-				s.bound = true
-				s.keys.Bind(t, number)
+				s.bind(t)
 			}
-			s.keys.Select(number)
 			return s.keys
 		}
 	}
-	k := new(kv.Tx)
-	k.Bind(t, number)
-	t.spaces = append(t.spaces, space{number, true, k})
-	return k
+	s := space{number: number, keys: new(kv.Tx)}
+	s.bind(t)
+	t.spaces = append(t.spaces, s)
+	return s.keys
+}
+
+// Break implements engine.Breaker: the innermost procedure fails.
+func (t *Tx) Break(err error) {
+	if t.half == nil {
+		t.half = err
+	}
 }
 
 // Now is the time of the transaction: the same at every read of it.

@@ -147,4 +147,7 @@ func (s *Set) newTx() any {
 	return t
 }
 
-var _ engine.Ranker = (*Tx)(nil)
+var (
+	_ engine.Ranker  = (*Tx)(nil)
+	_ engine.Breaker = (*Tx)(nil)
+)
