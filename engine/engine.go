@@ -17,7 +17,10 @@ import (
 // Opener opens the engine that a URL names, e.g. embedded:///var/lib/skerry.
 type Opener func(ctx context.Context, u *url.URL) (Engine, error)
 
-// Engine stores ordered byte keys. All methods are safe for concurrent use.
+// Engine stores ordered byte keys. All methods are safe for concurrent use. A
+// function that is handed to View, Update or UpdateEach does not run any more
+// once that has returned, whatever it returned: what the function uses is the
+// caller's again.
 type Engine interface {
 	// Promises reports what this engine guarantees. The value never changes.
 	// The suite in engine/enginetest proves every promise that is made.

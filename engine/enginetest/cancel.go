@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -16,6 +17,7 @@ func cancelCases() []Case {
 		{"cancel/inside", onAllKeys, cancelInside},
 		{"cancel/at-any-time", onAllKeys, cancelAnyTime},
 		{"cancel/error-of-fn-wins", onOneKey, cancelOwnError},
+		{"cancel/waits-for-fn", onOneKey, cancelWaits},
 	}
 }
 
@@ -145,4 +147,33 @@ func cancelOwnError(e *env) {
 	}
 	e.put("barrier", "1")
 	e.lacks("a")
+}
+
+// cancelWaits ends the ctx of functions that go on for a while: nobody returns
+// before they have.
+func cancelWaits(e *env) {
+	var running atomic.Int32
+	ways := map[string]func(context.Context, func(engine.Tx) error) (engine.Position, error){
+		"update": e.eng.Update,
+		"view": func(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+			return e.eng.View(ctx, engine.Read{}, fn)
+		},
+		"update each": func(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+			return engine.UpdateEach(ctx, e.eng, 2, func(tx engine.Tx, _ int) error { return fn(tx) })
+		},
+	}
+	for name, way := range ways {
+		ctx, cancel := context.WithCancel(e.ctx)
+		_, err := way(ctx, func(engine.Tx) error {
+			running.Add(1)
+			defer running.Add(-1)
+			cancel()
+			time.Sleep(20 * time.Millisecond)
+			return nil
+		})
+		cancel()
+		if running.Load() != 0 {
+			e.Fatalf("%s returned (%v) while its function still ran", name, err)
+		}
+	}
 }

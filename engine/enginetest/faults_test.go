@@ -190,6 +190,21 @@ func ctxFaults() []fault {
 				return pos, err
 			}
 		}},
+		{"fn runs on after the end of ctx", []string{"cancel/waits-for-fn"}, func(f *faulty) {
+			f.update = func(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+				done := make(chan error, 1)
+				go func() {
+					_, err := f.ref.Update(ctx, fn)
+					done <- err
+				}()
+				select {
+				case err := <-done:
+					return 0, err
+				case <-ctx.Done():
+					return 0, engine.Errorf(engine.CodeOutcomeUnknown, "given up: %w", ctx.Err())
+				}
+			}
+		}},
 		{"an unknown outcome hides its cause", []string{"cancel/inside"}, func(f *faulty) {
 			f.update = func(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
 				pos, err := f.ref.Update(ctx, fn)
