@@ -40,8 +40,7 @@ func (p *procedure) begin() *Call {
 }
 
 // End gives c back. Nothing of it may be used afterwards; ending it again does
-// nothing. A Call that a transaction may still be running, because its engine
-// returned early, must not be ended: the garbage collector takes it.
+// nothing.
 func (c *Call) End() {
 	if !c.active {
 		return
@@ -199,18 +198,14 @@ func callTyped[In, Out any](ctx context.Context, s *Set, f *Func[In, Out], in In
 	c := p.begin()
 	frame := c.frame.(*typedFrame[In, Out])
 	frame.arg = in
-	ran := false
 	pos, err = c.Do(ctx, engine.Read{}, func(*Call) error {
-		ran, out = true, frame.res
+		out = frame.res
 		return nil
 	})
+	c.End()
 	if err != nil {
-		// c is not ended: an engine that gave up may still be running it.
 		var none Out
 		return none, pos, err
-	}
-	if ran {
-		c.End()
 	}
 	return out, pos, nil
 }

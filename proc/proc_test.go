@@ -200,6 +200,28 @@ func TestCallFromProgram(t *testing.T) {
 	}
 }
 
+// TestCallGivenUp: a call whose context ends while the procedure runs returns
+// after it, so that its memory can be used again.
+func TestCallGivenUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	running := false // no atomic: the race detector looks
+	slow := proc.Define("slow", func(_ *proc.Tx, in keyIn) (string, error) {
+		running = true
+		defer func() { running = false }()
+		cancel()
+		time.Sleep(10 * time.Millisecond)
+		return in.Key, nil
+	})
+	s := newSet(t, proc.Options{}, slow)
+	_, _, err := slow.Call(ctx, s, keyIn{"a"})
+	if running || err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("running is %t: %v", running, err)
+	}
+	if out, _, err := slow.Call(t.Context(), s, keyIn{"b"}); out != "b" || err != nil {
+		t.Errorf("the next call: %q, %v", out, err)
+	}
+}
+
 func put2(*proc.Tx, keyIn) (int, error) { return 0, nil }
 
 func TestErrorsAndPanics(t *testing.T) {
