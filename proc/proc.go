@@ -56,8 +56,9 @@ type Func[In, Out any] struct {
 // A write procedure runs alone: while it runs no other one does. If fn returns
 // an error or panics, nothing is written. fn may run more than once for one call
 // (an engine may try again), so it must have no effect but through its Tx, and
-// must not keep tx, nor slices that tx gave out, after it returns: also what it
-// returns must not hold them, but copies.
+// must not change what in's slices, maps and pointers hold: the next run gets the
+// same. It must not keep tx, nor slices that tx gave out, after it returns: also
+// what it returns must not hold them, but copies.
 func Define[In, Out any](name string, fn func(tx *Tx, in In) (Out, error)) *Func[In, Out] {
 	f := &Func[In, Out]{fn: fn}
 	f.def = define(name, false, reflect.TypeFor[In](), reflect.TypeFor[Out]())
