@@ -65,13 +65,15 @@ type callError struct {
 	by     uint64 // the node that leads, if it says so to another one; see refused
 }
 
-// code is the code of the reply. That another node leads is not a procedure's to
-// say: the call would be sent there.
+// code is the code of the reply. What only a node can say of a transaction is not
+// a procedure's to say of its own, which is undone: the call would be sent again.
 func (e *callError) code() engine.Code {
-	if code := engine.CodeOf(e.err); code != engine.CodeNotLeader {
+	switch code := engine.CodeOf(e.err); code {
+	case engine.CodeNotLeader, engine.CodeOutcomeUnknown, "":
+		return engine.CodeProcedureFailed
+	default:
 		return code
 	}
-	return engine.CodeProcedureFailed
 }
 
 // Error returns the text of the reply behind its first word.

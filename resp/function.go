@@ -57,28 +57,37 @@ func procList(x *call) error {
 	return nil
 }
 
-// procSchema is PROC SCHEMA [NAME …]: JSON of all procedures, or of those named.
+// procSchema is PROC SCHEMA [NAME …]: JSON of all procedures, or of those named,
+// which may be named any number of times.
 func procSchema(x *call) error {
-	list := x.srv.schemas()
-	if names := x.args[2:]; len(names) > 0 {
-		set := x.srv.opts.Procedures
-		list = make([]proc.Schema, 0, len(names))
-		for _, name := range names {
-			if set == nil {
-				return noProcedures(name)
-			}
-			p, err := set.Schema(string(name))
-			if err != nil {
-				return err
-			}
-			list = append(list, p)
+	names := x.args[2:]
+	if len(names) == 0 {
+		for _, p := range x.srv.schemas() {
+			names = append(names, []byte(p.Name))
 		}
 	}
-	b, err := json.Marshal(list)
-	if err != nil {
-		return engine.Errorf(engine.CodeInternal, "write schemas: %w", err)
+	b := []byte{'['}
+	for i, name := range names {
+		set := x.srv.opts.Procedures
+		if set == nil {
+			return noProcedures(name)
+		}
+		p, err := set.Schema(string(name))
+		if err != nil {
+			return err
+		}
+		one, err := json.Marshal(p)
+		if err != nil {
+			return engine.Errorf(engine.CodeInternal, "write schemas: %w", err)
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b = append(b, one...); len(b) > MaxReplyBytes {
+			return errReplyTooBig
+		}
 	}
-	x.out.Bulk(b)
+	x.out.Bulk(append(b, ']'))
 	return nil
 }
 

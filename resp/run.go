@@ -17,6 +17,7 @@ type runState struct {
 	from     int   // first op of the View or UpdateEach that runs
 	at       int   // the next op
 	stop     int   // the first op that has to wait; -1: none
+	until    int   // where the View that runs has to end at the latest
 	outStart int   // where the output of from begins
 	starts   []int // where the output of each op since from begins
 	hits     int64
@@ -41,7 +42,7 @@ func (c *conn) runAll() {
 	r := &c.run
 	r.hits, r.misses = 0, 0
 	for i := 0; i < len(c.ops); i = r.at {
-		r.from, r.at, r.stop, r.outStart = i, i, -1, len(c.out.Buf)
+		r.from, r.at, r.stop, r.until, r.outStart = i, i, -1, len(c.ops), len(c.out.Buf)
 		c.noteBefore(i)
 		switch {
 		case !c.ops[i].write:
@@ -82,6 +83,30 @@ func (c *conn) preOf(i int) []byte {
 // view runs the reading ops from run.from on in one snapshot.
 func (c *conn) view() {
 	r := &c.run
+	pos, level, err := c.tryView()
+	for err != nil {
+		if _, called := errors.AsType[*callError](err); !called {
+			for r.at = r.from; r.at < len(c.ops) && !c.ops[r.at].write; r.at++ {
+			}
+			c.failOps(err)
+			return
+		}
+		// A procedure has said so, of its own call: its neighbours have their replies.
+		if r.at == r.from {
+			r.at++
+			c.failOps(err)
+			return
+		}
+		r.until = r.at
+		pos, level, err = c.tryView()
+	}
+	c.cl.saw(pos, level)
+	c.noteAfter(r.from, r.at, pos)
+}
+
+// tryView is view that leaves the replies to the caller when it fails. If that is
+// by a callError, run.at is the op that has it.
+func (c *conn) tryView() (engine.Position, engine.Level, error) {
 	read := c.read()
 	began := c.viewBegins()
 	pos, err := c.srv.store.View(context.Background(), read, 0, c.viewFn)
@@ -90,21 +115,14 @@ func (c *conn) view() {
 			return c.srv.store.View(context.Background(), c.read(), 0, c.viewFn)
 		})
 	}
-	if err != nil {
-		for r.at = r.from; r.at < len(c.ops) && !c.ops[r.at].write; r.at++ {
-		}
-		c.failOps(err)
-		return
-	}
-	c.cl.saw(pos, read.Level)
-	c.noteAfter(r.from, r.at, pos)
+	return pos, read.Level, err
 }
 
 // runView is what view gives to the store.
 func (c *conn) runView(t *kv.Tx) error {
 	r := &c.run
 	c.out.Buf = c.out.Buf[:r.outStart]
-	for r.at = r.from; r.at < len(c.ops) && !c.ops[r.at].write; r.at++ {
+	for r.at = r.from; r.at < r.until && !c.ops[r.at].write; r.at++ {
 		if r.at > r.from && len(c.out.Buf)-r.outStart > flushBytes {
 			break
 		}
