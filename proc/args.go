@@ -228,7 +228,7 @@ func (d *definition) decodeJSON(in reflect.Value, body []byte) error {
 func (p *plan) noun() string {
 	switch p.op {
 	case opNull:
-		return "an empty object"
+		return "null or an empty object"
 	case opBool:
 		return "true or false"
 	case opInt, opUint:

@@ -67,15 +67,12 @@ func filled() everything {
 // TestEchoJSON: arguments and results are what encoding/json makes of them.
 func TestEchoJSON(t *testing.T) {
 	s := newSet(t, proc.Options{}, proc.DefineRead("echo", echo[everything]))
-	for _, in := range []everything{filled(), {Own: json.RawMessage("1"), Addr: netip.MustParseAddr("1.2.3.4")}} {
-		want, err := json.Marshal(&in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := begin(t, s, "echo", string(want))
+	for i, in := range []everything{filled(), {Own: json.RawMessage("1"), Addr: netip.MustParseAddr("1.2.3.4")}} {
+		want := asJSON(t, &in)
+		c := begin(t, s, "echo", strings.Replace(want, `"none":null`, `"none":{}`, i)) // it can be either
 		got, err := do(t, c)
 		c.End()
-		if err != nil || got != string(want) {
+		if err != nil || got != want {
 			t.Errorf("%s\n%s, %v", want, got, err)
 		}
 	}
@@ -91,7 +88,7 @@ func TestEchoText(t *testing.T) {
 	got, err := call(t, s, "echo", append(args, "", "2026-11-21T10:00:00Z", "n", "in")...)
 	want := `{"bool":true,"int":-5,"i8":-128,"u16":65535,"u64":18446744073709551615,"f32":1.5,"f64":-2.25e-9,"text":"text","bytes":"AP8=",` +
 		`"at":"2026-11-21T10:00:00.5Z","obj":{"x":1,"y":2},"list":[1,-1],"pair":[3,4],"map":{"a":{"x":1,"y":null}},"keys":{"-1":true},"own":[1,"}"],` +
-		`"addr":"::1","none":{},"ptr":-7,"deep":{"x":1,"y":null},"zero":"2026-11-21T10:00:00Z","Named":"n","inner":"in"}`
+		`"addr":"::1","none":null,"ptr":-7,"deep":{"x":1,"y":null},"zero":"2026-11-21T10:00:00Z","Named":"n","inner":"in"}`
 	if err != nil || got != want {
 		t.Errorf("%s, %v; want\n%s", got, err, want)
 	}
@@ -279,8 +276,8 @@ func TestSingleArgument(t *testing.T) {
 	want(t, `{"P":{"x":1,"y":null}}`)(call(t, s, "obj", `{"P":{"x":1}}`))
 	want(t, `{"A":"x"}`)(call(t, s, "two", `{"A":"x"}`))
 	want(t, `{"A":"{","B":1}`)(call(t, s, "two", `{`, "1"))
-	want(t, `{}`)(call(t, s, "none", `{}`))
-	want(t, `{}`)(call(t, s, "none"))
+	want(t, `null`)(call(t, s, "none", `{}`))
+	want(t, `null`)(call(t, s, "none"))
 	c, _ := s.Begin([]byte("none"))
 	defer c.End()
 	argCase{"{x}", "/x", "argument x is not known"}.check(t, c.JSON([]byte(`{"x":1}`)))
@@ -316,17 +313,17 @@ func TestArgumentLimits(t *testing.T) {
 // TestCallAgain: nothing of a call is left for the next one that uses its memory.
 func TestCallAgain(t *testing.T) {
 	s := newSet(t, proc.Options{}, proc.DefineRead("echo", echo[everything]))
-	full, _ := json.Marshal(filled())
-	empty, _ := json.Marshal(everything{Own: json.RawMessage("1"), Addr: netip.MustParseAddr("::1")})
+	full := asJSON(t, filled())
+	empty := asJSON(t, everything{Own: json.RawMessage("1"), Addr: netip.MustParseAddr("::1")})
 	for range 5 {
-		for _, body := range [][]byte{full, empty} {
-			c := begin(t, s, "echo", string(body))
+		for _, body := range []string{full, empty} {
+			c := begin(t, s, "echo", body)
 			_ = c.JSON([]byte(`{"bool":true,"text":"left behind","list":[1],`))
 			_ = c.JSON([]byte(`{"bool":true,"text":"left behind","list":[1],"int":"x"}`))
-			if err := c.JSON(body); err != nil {
+			if err := c.JSON([]byte(body)); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := do(t, c); err != nil || got != string(body) {
+			if got, err := do(t, c); err != nil || got != body {
 				t.Errorf("%s, %v; want %s", got, err, body)
 			}
 			c.End()

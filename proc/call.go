@@ -136,8 +136,8 @@ func (c *Call) Write(sink Sink) error {
 	return c.unwritten(w.value(c.proc.result, c.frame.out()), c.set.o.MaxResult)
 }
 
-// AppendJSON appends the result as encoding/json writes it; CodeLimit if it is
-// larger than Options.MaxResult. If there is a Verdict it is the error.
+// AppendJSON appends the result as encoding/json writes it, but null for structs
+// without fields; CodeLimit if it is larger than Options.MaxResult. If there is a Verdict it is the error.
 func (c *Call) AppendJSON(dst []byte) ([]byte, error) {
 	if err := c.Verdict(); err != nil {
 		return dst, err

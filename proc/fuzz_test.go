@@ -128,18 +128,17 @@ func FuzzResult(f *testing.F) {
 	f.Add("\b\f\n\r\t\"\\\x1f", int64(math.MinInt64), uint64(0), math.Copysign(0, -1), float32(1e-6), []byte(nil), int64(-62135596801), false)
 	f.Add("é\ud7ff\U0010ffff", int64(7), uint64(7), 123456789.125, float32(0.1), []byte{}, int64(253402300800), true)
 	type out struct {
-		S    string `json:"s<&"`
-		E    string `json:"e,omitempty"`
-		I    int64
-		U    []uint64
-		F    float64
-		F32  float32
-		Y    []byte
-		At   time.Time
-		P    *int64 `json:",omitempty"`
-		M    map[string]bool
-		N    map[uint64]string `json:",omitzero"`
-		Free [2]struct{}
+		S   string `json:"s<&"`
+		E   string `json:"e,omitempty"`
+		I   int64
+		U   []uint64
+		F   float64
+		F32 float32
+		Y   []byte
+		At  time.Time
+		P   *int64 `json:",omitempty"`
+		M   map[string]bool
+		N   map[uint64]string `json:",omitzero"`
 	}
 	var now out
 	s := newSet(f, proc.Options{}, proc.DefineRead("f", func(*proc.Tx, struct{}) (out, error) { return now, nil }))

@@ -175,7 +175,7 @@ func (c *cursor) value(p *plan, v reflect.Value) *fault {
 	}
 	if b == 'n' {
 		switch p.op {
-		case opPtr, opList, opMap, opBytes:
+		case opPtr, opList, opMap, opBytes, opNull:
 			c.raw()
 			return nil
 		}

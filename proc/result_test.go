@@ -47,7 +47,7 @@ func written(t testing.TB, c *proc.Call) (text, asJSON string) {
 
 // shapes has what the table of result shapes names.
 type shapes struct {
-	Null  struct{}
+	Null  struct{} `json:"none"`
 	Bool  bool
 	Int   int16
 	Uint  uint64
@@ -88,8 +88,8 @@ func TestResultShapes(t *testing.T) {
 	s := newSet(t, proc.Options{}, f)
 	c := begin(t, s, "f")
 	defer c.End()
-	got, asJSON := written(t, c)
-	want := `{24 "Null" null "Bool" false "Int" -3 "Uint" 9223372036854775807 "Big" "18446744073709551615" "Float" ~` + fmt.Sprint(float64(float32(0.1))) +
+	got, text := written(t, c)
+	want := `{24 "none" null "Bool" false "Int" -3 "Uint" 9223372036854775807 "Big" "18446744073709551615" "Float" ~` + fmt.Sprint(float64(float32(0.1))) +
 		` "Inf" null "Text" "a\xffb" "Bytes" "\xff" "None" "" "At" "2026-11-21T08:00:00.000000005Z" "Sub" {2 "x" 0 "y" null` +
 		` "List" [2 1 2 "Nil" [0 "Fixed" [2 false false "Map" {3 "" 0 "a" 1 "b" 2 "Ints" {3 "-2" "x" "10" "y" "9" "z" "Empty" {0 "Ptr" null` +
 		` "Own" "{\"x\":\"\\u003c\"}" "Addr" "::1" "left" 0 "later" "0001-01-01T00:00:00Z" "In" null`
@@ -97,8 +97,8 @@ func TestResultShapes(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 	out := someShapes()
-	if b, err := json.Marshal(&out); err != nil || asJSON != string(b) {
-		t.Errorf("%s, %v; want\n%s", asJSON, err, b)
+	if want := asJSON(t, &out); text != want {
+		t.Errorf("%s; want\n%s", text, want)
 	}
 }
 
@@ -108,7 +108,9 @@ func TestScalarResults(t *testing.T) {
 		proc       proc.Procedure
 		sink, json string
 	}{
-		{result(struct{}{}), "null", "{}"},
+		{result(struct{}{}), "null", "null"},
+		{result([]struct{}{{}}), "[1 null", "[null]"},
+		{result(new(struct{})), "null", "null"},
 		{result(true), "true", "true"},
 		{result(-1), "-1", "-1"},
 		{result(1e21), "~1e+21", "1e+21"},

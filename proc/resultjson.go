@@ -9,8 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// jsonWriter writes one result as encoding/json does, byte by byte the same, and
-// stops when it gets too large: encoding/json would build all of it first.
+// jsonWriter writes one result as encoding/json does, byte by byte the same but
+// for structs without fields: those are null, as their schema says. It stops when
+// the result gets too large: encoding/json would build all of it first.
 type jsonWriter struct {
 	b   []byte
 	max int // len(b) may become this
@@ -27,7 +28,7 @@ func (w *jsonWriter) check(more int) error {
 func (w *jsonWriter) value(p *plan, v reflect.Value) error {
 	switch p.op {
 	case opNull:
-		w.b = append(w.b, '{', '}')
+		w.b = append(w.b, "null"...)
 	case opBool:
 		w.b = strconv.AppendBool(w.b, v.Bool())
 	case opInt:

@@ -7,7 +7,7 @@ type Kind string
 
 // Kinds. They are part of the listings that clients read: do not change.
 const (
-	KindNull   Kind = "null"   // a struct without fields: no value; {} in JSON
+	KindNull   Kind = "null"   // a struct without fields: no value; an argument may be {} too
 	KindBool   Kind = "bool"   //
 	KindInt    Kind = "int"    // of Bits bits, signed
 	KindUint   Kind = "uint"   // of Bits bits

@@ -58,7 +58,7 @@ func checkType(t proc.Type, depth int) error {
 // typeOf is t as TypeScript has it. indent is that of the line it stands in.
 func typeOf(t proc.Type, u use, indent int) string {
 	s := plainType(t, u, indent)
-	if t.Nullable && t.Kind != proc.KindJSON {
+	if t.Nullable && s != "unknown" && s != "null" {
 		s += " | null"
 	}
 	return s
@@ -67,6 +67,9 @@ func typeOf(t proc.Type, u use, indent int) string {
 func plainType(t proc.Type, u use, indent int) string {
 	switch t.Kind {
 	case proc.KindNull:
+		if u == result {
+			return "null"
+		}
 		return "Record<string, never>"
 	case proc.KindBool:
 		return "boolean"

@@ -34,7 +34,7 @@ export interface AllArgs {
 
 /** Result of all. */
 export interface AllResult {
-  null?: Record<string, never>;
+  null?: null;
   bool: boolean;
   int8: number;
   int64: number;
