@@ -2,6 +2,7 @@ package proc
 
 import (
 	"context"
+	"math"
 
 	"github.com/skerrydb/skerry/engine"
 )
@@ -142,10 +143,19 @@ func (c *Call) AppendJSON(dst []byte) ([]byte, error) {
 	if err := c.Verdict(); err != nil {
 		return dst, err
 	}
-	if c.once.replayed {
-		return append(dst, c.once.result()...), nil
+	if !c.once.replayed {
+		return c.appendJSON(dst, c.set.o.MaxResult)
 	}
-	return c.appendJSON(dst, c.set.o.MaxResult)
+	limit := c.set.o.MaxResult
+	look := writer{sink: nowhere{}, left: math.MaxInt}
+	if err := look.replay(c.proc.result, &cursor{b: c.once.result()}); err != nil {
+		return dst, c.unwritten(err, limit)
+	}
+	w := jsonWriter{b: dst, max: len(dst) + limit}
+	if err := w.replay(c.proc.result, &cursor{b: c.once.result()}); err != nil {
+		return dst, c.unwritten(err, limit)
+	}
+	return w.b, nil
 }
 
 // appendJSON appends the result if it has at most limit bytes.

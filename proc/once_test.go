@@ -254,7 +254,7 @@ func TestOnceOtherVersion(t *testing.T) {
 	now := setOn(t, eng, proc.Options{}, proc.Define("p", func(_ *proc.Tx, in in) ([]string, error) { return nil, nil }))
 	more := setOn(t, eng, proc.Options{}, proc.Define("p", func(_ *proc.Tx, in in) (point, error) { return point{}, nil }))
 	want(t, `{"x":1} {1 "x" 1`)(once(t, old, "k", "p", "1"))
-	want(t, `again {"x":1} {2 "x" 1 "y" null`)(once(t, more, "k", "p", "1"))
+	want(t, `again {"x":1,"y":null} {2 "x" 1 "y" null`)(once(t, more, "k", "p", "1"))
 	_, err := once(t, now, "k", "p", "1")
 	fails(t, err, engine.CodeUnsupported, "another shape")
 }

@@ -11,7 +11,8 @@ import (
 
 // replay writes a result that is kept as JSON, as value wrote it when it was a
 // value. What JSON does not tell is lost: bytes that are no UTF-8 in a string, and
-// fields that were left out are zero.
+// fields that were left out are zero. It is Call.Write; jsonWriter.replay is for
+// what it would take, see Call.AppendJSON.
 func (w *writer) replay(p *plan, c *cursor) error {
 	if err := w.count(0); err != nil {
 		return err
@@ -29,22 +30,32 @@ func (w *writer) replay(p *plan, c *cursor) error {
 		c.raw()
 		w.sink.Null()
 	case opBool:
-		v, err := strconv.ParseBool(string(c.raw()))
-		w.sink.Bool(v)
-		return other(err)
+		text := string(c.raw())
+		if text != "true" && text != "false" {
+			return other(strconv.ErrSyntax)
+		}
+		w.sink.Bool(text == "true")
 	case opInt, opUint, opFloat:
 		return w.replayNumber(p, c.raw())
 	case opObject:
 		return w.replayObject(p, c)
 	case opList, opArray:
-		return w.replayList(p, c, null)
+		return w.replayList(p, c)
 	case opMap:
 		return w.replayMap(p, c, null)
 	case opJSON:
-		w.sink.Bulk(c.raw())
+		return w.replayBulk(c.raw())
 	default:
 		return w.replayText(p, c, null)
 	}
+	return nil
+}
+
+func (w *writer) replayBulk(b []byte) error {
+	if err := w.countText(len(b)); err != nil {
+		return err
+	}
+	w.sink.Bulk(b)
 	return nil
 }
 
@@ -52,11 +63,11 @@ func (w *writer) replayNumber(p *plan, text []byte) (err error) {
 	switch p.op {
 	case opInt:
 		var i int64
-		i, err = strconv.ParseInt(string(text), 10, 64)
+		i, err = strconv.ParseInt(string(text), 10, p.bits)
 		w.sink.Int(i)
 	case opUint:
 		var u uint64
-		u, err = strconv.ParseUint(string(text), 10, 64)
+		u, err = strconv.ParseUint(string(text), 10, p.bits)
 		w.uint(u)
 	default:
 		var f float64
@@ -67,7 +78,7 @@ func (w *writer) replayNumber(p *plan, text []byte) (err error) {
 }
 
 func (w *writer) replayText(p *plan, c *cursor, null bool) error {
-	if null { // bytes that are nil
+	if null && p.op == opBytes {
 		c.raw()
 		w.sink.Bulk(nil)
 		return nil
@@ -94,29 +105,22 @@ func (w *writer) replayText(p *plan, c *cursor, null bool) error {
 		}
 		w.scratch, text = b, b
 	}
-	w.sink.Bulk(text)
-	return nil
+	return w.replayBulk(text)
 }
 
 func (w *writer) replayObject(p *plan, c *cursor) error {
 	if c.peek() != '{' {
 		return other(strconv.ErrSyntax)
 	}
-	found := make([][]byte, len(p.fields))
-	for c.i++; c.more('}'); {
-		key := c.text()
-		c.peek()
-		c.i++
-		raw := c.raw()
-		if i, ok := p.byName[string(key)]; ok {
-			found[i] = raw
-		}
-	}
+	found := p.members(c)
 	w.sink.Map(len(p.fields))
 	for i := range p.fields {
 		f := &p.fields[i]
+		err := w.count(len(f.name))
+		if err != nil {
+			return err
+		}
 		w.sink.BulkString(f.name)
-		var err error
 		switch {
 		case found[i] != nil:
 			err = w.replay(f.plan, &cursor{b: found[i]})
@@ -132,8 +136,24 @@ func (w *writer) replayObject(p *plan, c *cursor) error {
 	return nil
 }
 
-func (w *writer) replayList(p *plan, c *cursor, null bool) error {
-	if null {
+// members returns the text of each field's value in the object that c stands at,
+// nil where there is none. Others are left out.
+func (p *plan) members(c *cursor) [][]byte {
+	found := make([][]byte, len(p.fields))
+	for c.i++; c.more('}'); {
+		key := c.text()
+		c.peek()
+		c.i++
+		raw := c.raw()
+		if i, ok := p.byName[string(key)]; ok {
+			found[i] = raw
+		}
+	}
+	return found
+}
+
+func (w *writer) replayList(p *plan, c *cursor) error {
+	if p.op == opList && c.peek() == 'n' {
 		c.raw()
 		w.sink.Array(0)
 		return nil
@@ -144,6 +164,9 @@ func (w *writer) replayList(p *plan, c *cursor, null bool) error {
 	n, at := 0, c.i
 	for c.i++; c.more(']'); n++ {
 		c.raw()
+	}
+	if p.op == opArray && n != p.typ.Len() {
+		return other(strconv.ErrRange)
 	}
 	c.i = at
 	w.sink.Array(n)
@@ -173,8 +196,16 @@ func (w *writer) replayMap(p *plan, c *cursor, null bool) error {
 	}
 	c.i = at
 	w.sink.Map(n)
+	key := reflect.New(p.typ.Key()).Elem()
 	for c.i++; c.more('}'); {
-		w.sink.Bulk(c.text())
+		text := c.text()
+		if setKey(key, text) != nil {
+			return other(strconv.ErrSyntax)
+		}
+		if err := w.count(len(text)); err != nil {
+			return err
+		}
+		w.sink.Bulk(text)
 		c.peek()
 		c.i++
 		if err := w.replay(p.elem, c); err != nil {
@@ -191,4 +222,99 @@ func other(err error) error {
 		return nil
 	}
 	return engine.Errorf(engine.CodeUnsupported, "the answer was remembered by a version of the program whose result has another shape")
+}
+
+// nowhere is a Sink of a result that is only looked at.
+type nowhere struct{}
+
+func (nowhere) Null()             {}
+func (nowhere) Bool(bool)         {}
+func (nowhere) Int(int64)         {}
+func (nowhere) Double(float64)    {}
+func (nowhere) Bulk([]byte)       {}
+func (nowhere) BulkString(string) {}
+func (nowhere) Array(int)         {}
+func (nowhere) Map(int)           {}
+
+// replay appends a result that is kept as JSON and that writer.replay has found
+// to have the right shape. Only objects differ from what is kept: they get the
+// fields that they have now.
+func (w *jsonWriter) replay(p *plan, c *cursor) error {
+	begin := c.peek()
+	switch {
+	case p.op == opNull:
+		c.raw()
+		w.b = append(w.b, "null"...)
+	case p.op == opPtr && begin != 'n':
+		return w.replay(p.elem, c)
+	case p.op == opObject:
+		return w.replayObject(p, c)
+	case begin == '[' && p.op != opJSON:
+		return w.replayList(p, c)
+	case p.op == opMap && begin != 'n':
+		return w.replayMap(p, c)
+	default:
+		w.b = append(w.b, c.raw()...)
+	}
+	return w.check(0)
+}
+
+func (w *jsonWriter) replayObject(p *plan, c *cursor) error {
+	w.b = append(w.b, '{')
+	first := len(w.b)
+	for i, raw := range p.members(c) {
+		f := &p.fields[i]
+		none := reflect.Zero(f.typ)
+		if raw == nil && (f.viaPointer || f.omitted(none)) {
+			continue
+		}
+		if len(w.b) > first {
+			w.b = append(w.b, ',')
+		}
+		w.b = append(w.b, f.label...)
+		var err error
+		if raw != nil {
+			err = w.replay(f.plan, &cursor{b: raw})
+		} else {
+			err = w.value(f.plan, addressable(none))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.b = append(w.b, '}')
+	return w.check(0)
+}
+
+func (w *jsonWriter) replayList(p *plan, c *cursor) error {
+	w.b = append(w.b, '[')
+	first := len(w.b)
+	for c.i++; c.more(']'); {
+		if len(w.b) > first {
+			w.b = append(w.b, ',')
+		}
+		if err := w.replay(p.elem, c); err != nil {
+			return err
+		}
+	}
+	w.b = append(w.b, ']')
+	return w.check(0)
+}
+
+func (w *jsonWriter) replayMap(p *plan, c *cursor) error {
+	w.b = append(w.b, '{')
+	first := len(w.b)
+	for c.i++; c.more('}'); {
+		if len(w.b) > first {
+			w.b = append(w.b, ',')
+		}
+		w.b = append(append(w.b, c.raw()...), ':')
+		c.peek()
+		c.i++
+		if err := w.replay(p.elem, c); err != nil {
+			return err
+		}
+	}
+	w.b = append(w.b, '}')
+	return w.check(0)
 }

@@ -40,8 +40,11 @@ type writer struct {
 	scratch []byte // kept from one result to the next
 }
 
-func (w *writer) count(n int) error {
-	if w.left -= n + valueBytes; w.left < 0 {
+// count counts a value with n bytes of text.
+func (w *writer) count(n int) error { return w.countText(n + valueBytes) }
+
+func (w *writer) countText(n int) error {
+	if w.left -= n; w.left < 0 {
 		return errResultSize
 	}
 	return nil
@@ -124,7 +127,7 @@ func (w *writer) text(p *plan, v reflect.Value) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := w.count(len(b)); err != nil {
+	if err := w.countText(len(b)); err != nil {
 		return err
 	}
 	w.sink.Bulk(b)
