@@ -41,7 +41,7 @@ func TestNilError(t *testing.T) {
 			t.Errorf("%v matches", err)
 		}
 	}
-	if errors.Is(engine.ErrClosed, none) || errors.Is(none, engine.ErrClosed) || !errors.Is(none, none) {
+	if engine.ErrClosed.Is(none) || errors.Is(none, engine.ErrClosed) || !errors.Is(none, none) {
 		t.Error("a nil Error matches wrongly")
 	}
 }

@@ -256,7 +256,7 @@ func TestSpaces(t *testing.T) {
 				return 0, err
 			}
 		}
-		if tx.KV(0) != tx.KV(0) {
+		if k := tx.KV(0); k != tx.KV(0) {
 			return 0, errors.New("a space is another one each time")
 		}
 		for i := range in.N {
