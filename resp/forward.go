@@ -264,9 +264,14 @@ func (c *conn) takeMark(u *upstream) error {
 }
 
 // didNotRun knows the replies to commands that were refused without looking at
-// what has run before.
+// what has run before, or whose look at it was lost.
 func didNotRun(reply []byte) bool {
-	return isError(reply, engine.CodeQueueFull) || isError(reply, engine.CodeClosed) || isError(reply, engine.CodeStopped)
+	for _, code := range [...]engine.Code{engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped, engine.CodeDiskFull, engine.CodeInternal} {
+		if isError(reply, code) {
+			return true
+		}
+	}
+	return len(reply) > 0 && reply[0] == wire.KindError && bytes.Contains(reply, []byte(otherProgramTail+" ["))
 }
 
 // isError knows the reply that is an error of a code.

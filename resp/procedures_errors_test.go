@@ -95,3 +95,85 @@ func TestSchemasOverLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestCallOnceRefusedLater: a call with a key, of which is not known whether it has
+// run, is sent again and refused before anybody has looked: it may still have run.
+func TestCallOnceRefusedLater(t *testing.T) {
+	born := proc.Define("born", func(tx *proc.Tx, _ noArgs) (int64, error) { return tx.KV(0).Add([]byte("born"), 1) })
+	all := startNodes(t, 3, resp.Options{}, []proc.Procedure{born}, nil, nil)
+	lose := breaks(all.list[1])
+	a := all.ask(2)
+	for i, code := range []engine.Code{engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped, engine.CodeDiskFull} {
+		refuse := func() {
+			after := func() error {
+				all.list[0].after.Store(nil)
+				return engine.Errorf(code, "not now; nothing was written")
+			}
+			all.list[0].after.Store(&after)
+		}
+		lose.Store(&refuse)
+		key := fmt.Sprint("key", i)
+		a.want(replyUnknown, "CALLONCE", key, "add", "n", "1")
+		if lose.Load() != nil || all.list[0].after.Load() != nil {
+			t.Errorf("%s: the connection was not broken, or the call not sent again", code)
+		}
+		a.want(fmt.Sprint(i+1), "CALLONCE", key, "add", "n", "1")
+	}
+	other := func() { all.lead(3) } // its program does not have the procedure
+	lose.Store(&other)
+	a.want(replyUnknown, "CALLONCE", "born", "born")
+	all.lead(1)
+	a.want("1", "CALLONCE", "born", "born")
+}
+
+// TestReadsOfOtherPrograms: what reads by this node's program does not write by
+// that of the leader, however it gets there and however often.
+func TestReadsOfOtherPrograms(t *testing.T) {
+	reads := proc.DefineRead("turned", func(*proc.Tx, keyArgs) (int64, error) { return -1, nil })
+	writes := proc.Define("turned", func(tx *proc.Tx, in keyArgs) (int64, error) { return tx.KV(0).Add([]byte(in.Key), 1) })
+	all := startNodes(t, 2, resp.Options{}, []proc.Procedure{writes}, []proc.Procedure{reads})
+	lose := breaks(all.list[1])
+	a := all.ask(2)
+	const refused = "ERR Can not execute a script with write flag using *_ro command. [read_only]"
+	for i, call := range []string{"CALL turned n", "FCALL turned 1 n", "FCALL_RO turned 0 n", "CALLONCE k turned n", "MULTI,CALL turned n,EXEC"} {
+		want := []string{fmt.Sprint(i + 1), refused}
+		if i == 4 {
+			want = []string{fmt.Sprint(i + 1), "OK", "QUEUED", "[" + refused + "]"}
+		}
+		nothing := func() {}
+		lose.Store(&nothing)
+		a.nc.Write([]byte(strings.ReplaceAll(fmt.Sprintf("CALLONCE k%d add m 1,%s", i, call), ",", "\r\n") + "\r\n"))
+		for j, want := range want {
+			if v := show(t, a.next()); v != want {
+				t.Errorf("%s: reply %d: %s, want %s", call, j, v, want)
+			}
+		}
+		if lose.Load() != nil {
+			t.Errorf("%s: the connection was not broken", call)
+		}
+		a.want("nil", "GET", "n")
+		a.want("-1", strings.Fields(strings.TrimSuffix(strings.TrimPrefix(call, "MULTI,"), ",EXEC"))...)
+	}
+}
+
+// TestUnwritableInTransaction: a call whose result is over the limit is undone,
+// also where others stand, and also its key.
+func TestUnwritableInTransaction(t *testing.T) {
+	large := proc.Define("large", func(tx *proc.Tx, in sizeArgs) ([]byte, error) {
+		_, err := tx.KV(0).Add([]byte("large"), 1)
+		return make([]byte, in.Bytes), err
+	})
+	eng := openEngine(t, embedded.Options{})
+	a := newAsker(t, serveOn(t, eng, resp.Options{Procedures: testProcedures(t, eng, large)}))
+	size := fmt.Sprint(proc.DefaultMaxResult + 1)
+	const over = "ERR the result of large is over the limit of 16777216 bytes [limit]"
+	a.want(over, "CALL", "large", size)
+	a.want("OK", "MULTI")
+	a.want("QUEUED", "CALL", "add", "n", "1")
+	a.want("QUEUED", "CALL", "large", size)
+	a.want("QUEUED", "CALL", "value", "large")
+	a.want("QUEUED", "CALL", "add", "n", "1")
+	a.want("[1 "+over+" nil 2]", "EXEC")
+	a.want("nil", "GET", "large")
+	a.want("2", "GET", "n")
+}

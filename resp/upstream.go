@@ -188,11 +188,37 @@ func (u *upstream) encode(c *conn, from, to int) {
 		if o.exec {
 			skip += u.addExec(o)
 		} else {
-			u.out = wire.AppendCommand(u.out, o.args...)
+			u.addCommand(o.cmd, o.args, o.write)
 		}
 		u.ends, u.skips = append(u.ends, len(u.out)), append(u.skips, skip)
 	}
 	u.out = wire.AppendCommandStrings(u.out, "SKERRY", "MARK")
+}
+
+// addCommand adds a command. A call that only reads, as far as this node knows, is
+// sent again when its reply is lost: another program on the leader must not write
+// by it.
+func (u *upstream) addCommand(cmd *command, args [][]byte, writes bool) {
+	if cmd.kind != kindCall || writes || cmd.name == "fcall_ro" {
+		u.out = wire.AppendCommand(u.out, args...)
+		return
+	}
+	w := wire.Writer{Buf: u.out}
+	rest := args[cmd.procedureAt()+1:]
+	if cmd.name == "fcall" {
+		w.Array(2 + len(rest))
+	} else {
+		w.Array(3 + len(rest))
+	}
+	w.BulkString("FCALL_RO")
+	w.Bulk(args[cmd.procedureAt()])
+	if cmd.name != "fcall" {
+		w.BulkString("0")
+	}
+	for _, arg := range rest {
+		w.Bulk(arg)
+	}
+	u.out = w.Buf
 }
 
 // adapt adds what makes the connection speak as the client does and work on its
@@ -234,7 +260,7 @@ func (u *upstream) addExec(o *op) (replies int) {
 	}
 	u.out = wire.AppendCommandStrings(u.out, "MULTI")
 	for _, q := range o.queue {
-		u.out = wire.AppendCommand(u.out, q.args...)
+		u.addCommand(q.cmd, q.args, o.write)
 		if q.cmd.name == "select" {
 			u.db = noDB
 		}
