@@ -19,9 +19,11 @@ const (
 	writeMethods = "POST, OPTIONS"
 
 	// procedureHeader tells the leader which version of the procedure the node
-	// has that passes a call on: procedure.sum, or noProcedure.
+	// has that passes a call on: procedure.sum, or noProcedure. By readsSuffix it
+	// only reads: then the call is passed on again when its answer is lost.
 	procedureHeader = "X-Skerry-Procedure"
 	noProcedure     = "none"
+	readsSuffix     = "-reads"
 )
 
 // ownCode is an error that a procedure has returned, of a code that is in no
@@ -78,6 +80,9 @@ func (a *app) callHere(x *exchange, r *http.Request, name string) error {
 		return x.otherMethod(r, readMethods)
 	default:
 		return x.otherMethod(r, writeMethods)
+	}
+	if theirs := r.Header[procedureHeader]; x.fromNode && !x.reading && len(theirs) == 1 && strings.HasSuffix(theirs[0], readsSuffix) {
+		return engine.Errorf(engine.CodeReadOnly, "procedure %s writes, and was called as one that only reads; nothing was written", name)
 	}
 	read, err := x.callParameters(r, &p)
 	if err != nil {
@@ -321,8 +326,12 @@ func (x *exchange) otherVersion(r *http.Request, err error) error {
 		return err
 	}
 	_, wrong := errors.AsType[faults](err)
-	if !wrong && e.Code != engine.CodeUnknownProcedure && e.Code != CodeMethodNotAllowed {
-		return err
+	switch e.Code {
+	case engine.CodeUnknownProcedure, engine.CodeReadOnly, CodeMethodNotAllowed:
+	default:
+		if !wrong {
+			return err
+		}
 	}
 	return &engine.Error{Code: e.Code, Err: err,
 		Msg: e.Msg + " (node " + x.app.node[0] + " leads and runs another version of the program)"}

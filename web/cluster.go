@@ -63,7 +63,8 @@ func (x *exchange) again(r *http.Request, err error) bool {
 	case engine.CodeNotLeader:
 		return true
 	case engine.CodeOutcomeUnknown:
-		return x.repeatable(r)
+		x.maybe = x.repeatable(r)
+		return x.maybe
 	}
 	return false
 }
@@ -75,11 +76,21 @@ func (x *exchange) orUnknown(err, next error) error {
 	if !errors.Is(err, engine.ErrOutcomeUnknown) {
 		return next
 	}
-	switch engine.CodeOf(next) {
-	case engine.CodeNotLeader, engine.CodeQueueFull, engine.CodeClosed, engine.CodeInternal:
-		return err // the last one is also what a client has that is gone
+	if code := engine.CodeOf(next); code == engine.CodeNotLeader || didNotLook(code) {
+		return err
 	}
 	return next
+}
+
+// didNotLook reports whether a request may be refused with code before anybody has
+// looked for what is remembered of it, or that look be lost. CodeInternal is also
+// what a client has that is gone.
+func didNotLook(code engine.Code) bool {
+	switch code {
+	case engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped, engine.CodeDiskFull, engine.CodeInternal:
+		return true
+	}
+	return false
 }
 
 // noLeader is why r is given up.

@@ -55,6 +55,8 @@ type exchange struct {
 	writeFn   func(*kv.Tx) error // setFn or deleteFn
 	unchanged bool               // a read's If-None-Match matched
 
+	maybe bool // it may have been carried out: a try has ended with ErrOutcomeUnknown
+
 	// What a call of a procedure needs.
 	call      *proc.Call
 	procedure string // the version that this node has; see procedureHeader

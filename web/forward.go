@@ -218,6 +218,9 @@ func (f *forwarder) pass(x *exchange, r *http.Request, leader uint64) error {
 	case errors.Is(err, engine.ErrOutcomeUnknown) && x.repeatable(r):
 		f.broken.Inc()
 		return err
+	case err != nil && x.maybe && didNotLook(engine.CodeOf(err)):
+		f.refused.Inc()
+		return err // orUnknown knows what it comes to
 	}
 	f.answered.Inc()
 	if resp.ContentLength < 0 || resp.ContentLength > forwardBuffer {
@@ -341,8 +344,8 @@ func dropHopByHop(h http.Header) {
 }
 
 // refusedBy looks into the answers that can mean that another node should be
-// asked: then err is ErrNotLeader or ErrOutcomeUnknown. What it has read of the
-// body is in begun, which is nil if err is that of reading it.
+// asked, or that this one has done nothing: then err has the code. What it has read
+// of the body is in begun, which is nil if err is that of reading it.
 func refusedBy(resp *http.Response) (begun []byte, err error) {
 	if resp.StatusCode < 500 || resp.Header.Get("Content-Type") != problemType {
 		return nil, nil
@@ -355,8 +358,7 @@ func refusedBy(resp *http.Response) (begun []byte, err error) {
 	if json.Unmarshal(begun, &p) != nil {
 		return begun, nil //nolint:nilerr // it is passed on as it is
 	}
-	switch p.Code {
-	case engine.CodeNotLeader, engine.CodeOutcomeUnknown:
+	if p.Code == engine.CodeNotLeader || p.Code == engine.CodeOutcomeUnknown || didNotLook(p.Code) {
 		return begun, engine.Errorf(p.Code, "%s", p.Detail)
 	}
 	return begun, nil

@@ -39,6 +39,9 @@ func proceduresOf(set *proc.Set) map[string]procedure {
 		}
 		sum := sha256.Sum256(b)
 		p := procedure{schema: s, sum: hex.EncodeToString(sum[:8]), parameters: []string{}}
+		if s.ReadOnly {
+			p.sum += readsSuffix
+		}
 		for _, arg := range s.Args {
 			p.parameters = append(p.parameters, arg.Name)
 		}
