@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/proc"
 )
 
@@ -28,7 +30,8 @@ var callVerb = verb{
 	long: `Arguments stand in the order that skerry procedures shows; those at the end that are
 optional may be left out. Texts, times and bytes are written as they are, all else
 as JSON: 5, true, '["a","b"]', '{"a":1}'. Nothing (two quotes) is null where null may
-be. What begins with a dash and is no number stands behind --.
+be. What begins with a dash and is no number stands behind --. While nodes of a cluster
+run different programs, --json-args calls also what only the leader has.
 
 If the outcome is unknown, because the server or the connection was lost, the call
 may have been carried out. With --key it can be repeated: the server carries it out
@@ -93,6 +96,9 @@ func (o *callOptions) call(ctx context.Context, p process, name string, args []s
 	if no, ok := errors.AsType[*refusal](err); ok && no.arguments() {
 		return usagef("%w", no)
 	}
+	if err != nil && sent(err) {
+		return fmt.Errorf("%w; the call may have been carried out", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -114,7 +120,11 @@ func (o *callOptions) object(ctx context.Context, name string, args []string) ([
 	}
 	i := slices.IndexFunc(list.Procedures, func(s proc.Schema) bool { return s.Name == name })
 	if i < 0 {
-		return nil, usagef("the server has no procedure %q; `skerry procedures` lists them. With --json-args one can be called that only the leader has", name)
+		var names []string
+		for _, s := range list.Procedures {
+			names = append(names, s.Name)
+		}
+		return nil, usagef("there is no procedure %s%s [%s]", name, cmp.Or(meant(name, names), "; `skerry procedures` lists them"), engine.CodeUnknownProcedure)
 	}
 	s := list.Procedures[i]
 	if len(args) > len(s.Args) {
@@ -131,7 +141,7 @@ func (o *callOptions) object(ctx context.Context, name string, args []string) ([
 		}
 		val, err := argument(s.Args[i].Type, arg)
 		if err != nil {
-			return nil, usagef("%s: %w", s.Args[i].Name, err)
+			return nil, usagef("argument %s %w", s.Args[i].Name, err)
 		}
 		b = append(append(append(b, key...), ':'), val...)
 	}
@@ -147,11 +157,11 @@ func argument(t proc.Type, arg string) ([]byte, error) {
 		return json.Marshal(base64.StdEncoding.EncodeToString([]byte(arg)))
 	case t.Kind == proc.KindString || t.Kind == proc.KindTime:
 		if !utf8.ValidString(arg) {
-			return nil, fmt.Errorf("%q is not UTF-8", arg)
+			return nil, fmt.Errorf("must be UTF-8, not %q", arg)
 		}
 		return json.Marshal(arg)
 	case !json.Valid([]byte(arg)):
-		return nil, fmt.Errorf("%q is no %s, as JSON has it", arg, typeWords(notNull(t)))
+		return nil, fmt.Errorf("must be %s, written as JSON, not %q", typeWords(notNull(t)), arg)
 	}
 	return []byte(arg), nil
 }

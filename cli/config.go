@@ -83,7 +83,7 @@ func configure(settings []setting, args, environ []string) (rest []string, err e
 
 	flags, rest, errs := readFlags(all, args)
 	wrong = append(wrong, errs...)
-	env, errs := readEnv(known, environ)
+	env, errs := readEnv(known, settings, environ)
 	wrong = append(wrong, errs...)
 	var doc source
 	if file = cmp.Or(flags.values["config"], env.values["config"]); file != "" {
@@ -151,7 +151,8 @@ func readFlags(settings []setting, args []string) (flags source, rest []string, 
 	return flags, rest, wrong
 }
 
-func readEnv(known []setting, environ []string) (env source, wrong []error) {
+// readEnv takes those of known; settings are the verb's, some of which are only flags.
+func readEnv(known, settings []setting, environ []string) (env source, wrong []error) {
 	env = source{label: setting.env, values: map[string]string{}}
 	for _, line := range environ {
 		name, value, _ := strings.Cut(line, "=")
@@ -163,6 +164,9 @@ func readEnv(known []setting, environ []string) (env source, wrong []error) {
 		switch {
 		case i >= 0 && value != "":
 			env.values[known[i].name] = value
+		case i < 0 && slices.ContainsFunc(settings, func(s setting) bool { return s.env() == name }):
+			flag := strings.ToLower(strings.ReplaceAll(name[len(envPrefix):], "_", "-"))
+			wrong = append(wrong, fmt.Errorf("%s: --%s is a flag only, no variable sets it", name, flag))
 		case i < 0 && !slices.ContainsFunc(foreignEnv, foreign):
 			wrong = append(wrong, fmt.Errorf("%s: there is no such setting", name))
 		}

@@ -85,7 +85,7 @@ func TestMistakes(t *testing.T) {
 		{"too much memory", "--memory 9999999TiB", "", "", `--memory: "9999999TiB" is not a size like 512MiB or 4GiB`},
 		{"choice", "--log-level trace", "", "", `--log-level: "trace" is not one of debug, info, warn, error`},
 		{"file in a file", "", "", `config = "other.toml"`, `skerry.toml: config: there is no such setting`},
-		{"json is no setting of the server", "", "SKERRY_JSON=true", "", `SKERRY_JSON: there is no such setting`},
+		{"json is no setting of the server", "", "SKERRY_JSON=true", "", `SKERRY_JSON: --json is a flag only, no variable sets it`},
 		{"not TOML", "", "", "data = ", "skerry.toml: toml: line 1 (last key \"data\"): expected value but found '\\n' instead"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -34,6 +36,7 @@ type remote struct {
 	url          string
 	passwordFile string
 	password     string // what it holds, after check
+	hint         string // what to say when nobody answers, after check
 }
 
 func urlSetting(p *string, def string) setting {
@@ -47,6 +50,7 @@ func (r *remote) passwordSetting() setting {
 // check finds what is wrong with the settings; flag is the one that url is of,
 // which may be empty. It reads the password.
 func (r *remote) check(flag string) (err error) {
+	r.hint = fmt.Sprintf("; --%s says where it is", flag)
 	var where error
 	if u, err := url.Parse(r.url); r.url != "" && (err != nil || u.Host == "" || u.RawQuery != "" || u.Scheme != "http" && u.Scheme != "https") {
 		where = fmt.Errorf("--%s: %q is not an address like %s", flag, r.url, defaultURL)
@@ -74,6 +78,9 @@ func (r *remote) ask(ctx context.Context, method, path string, header http.Heade
 	if errors.As(err, new(x509.UnknownAuthorityError)) {
 		return nil, fmt.Errorf("%w; SSL_CERT_FILE=FILE makes an authority known", err)
 	}
+	if at, ok := errors.AsType[*net.OpError](err); ok && at.Op == "dial" {
+		return nil, fmt.Errorf("no server answers at %s://%s: %w%s", req.URL.Scheme, req.URL.Host, errors.Unwrap(err), r.hint)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +95,17 @@ func (r *remote) ask(ctx context.Context, method, path string, header http.Heade
 		return nil, fmt.Errorf("%s answered %s: %s", req.URL.Redacted(), resp.Status, bytes.TrimSpace(why[:min(len(why), most)]))
 	}
 	return nil, no
+}
+
+// sent reports whether a request that ended with err, which is no refusal, may
+// have reached the server: what found no server, or not the right one, has not.
+func sent(err error) bool {
+	if _, ok := errors.AsType[*url.Error](err); !ok {
+		return false // never a request, or there is an answer
+	}
+	at, ok := errors.AsType[*net.OpError](err)
+	dialled := !ok || at.Op != "dial"
+	return dialled && !errors.As(err, new(*tls.CertificateVerificationError)) && !errors.As(err, new(tls.RecordHeaderError))
 }
 
 // askJSON reads the answer to a GET into v.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func run(ctx context.Context, p process) int {
 func find(of []verb, args []string) (v verb, rest []string, err error) {
 	i := slices.IndexFunc(of, func(v verb) bool { return v.name == args[0] })
 	if i < 0 {
-		return v, nil, fmt.Errorf("there is no verb %q; `skerry help` lists them", args[0])
+		return v, nil, fmt.Errorf("there is no verb %q%s", args[0], cmp.Or(meant(args[0], verbNames(of)), "; `skerry help` lists them"))
 	}
 	v, rest = of[i], args[1:]
 	switch {
@@ -111,9 +112,33 @@ func find(of []verb, args []string) (v verb, rest []string, err error) {
 	}
 	name := v.name + " " + rest[0]
 	if i = slices.IndexFunc(v.subs, func(v verb) bool { return v.name == name }); i < 0 {
-		return v, nil, fmt.Errorf("there is no verb %q; `skerry help %s` lists them", name, v.name)
+		return v, nil, fmt.Errorf("there is no verb %q%s", name, cmp.Or(meant(name, verbNames(v.subs)), "; `skerry help "+v.name+"` lists them"))
 	}
 	return v.subs[i], rest[1:], nil
+}
+
+func verbNames(of []verb) (names []string) {
+	for _, v := range of {
+		names = append(names, v.name)
+	}
+	return names
+}
+
+// meant asks whether one of names was meant by word: the only one that is the
+// beginning of it, or of which it is the beginning, whatever the case. It returns
+// "" if there is none.
+func meant(word string, names []string) string {
+	low := strings.ToLower(word)
+	var like []string
+	for _, n := range names {
+		if l := strings.ToLower(n); len(word) > 1 && (strings.HasPrefix(l, low) || strings.HasPrefix(low, l)) {
+			like = append(like, n)
+		}
+	}
+	if len(like) != 1 {
+		return ""
+	}
+	return "; did you mean " + like[0] + "?"
 }
 
 // report tells an error and returns the exit code for it.
