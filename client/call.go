@@ -124,7 +124,8 @@ func NewKey() string { return rand.Text() }
 // once: by the goroutine that reads replies, or if there is no reply, by another
 // one of the client. done must not take long, as it holds up the calls behind it,
 // and must not make blocking calls, which are ErrInCallback there; further
-// CallAsyncs are welcome.
+// CallAsyncs are welcome. It must not panic, which ends the program as in any
+// goroutine, nor end its goroutine, as runtime.Goexit and testing.T.FailNow do.
 //
 // The deadline of ctx ends the call, within some 10 ms. A ctx without one that is
 // cancelled ends it at once; it costs a watch, so pass one that cannot be
@@ -199,6 +200,7 @@ func (c *Client) Schema(ctx context.Context, name string) (json.RawMessage, erro
 
 // Future is a call under way.
 type Future struct {
+	c     *Client
 	ended chan struct{}
 	res   Result
 	err   error
@@ -206,7 +208,7 @@ type Future struct {
 
 // Go is Call that does not wait. What CallAsync returns as an error the Future has.
 func (c *Client) Go(ctx context.Context, name string, args ...any) *Future {
-	f := &Future{ended: make(chan struct{})}
+	f := &Future{c: c, ended: make(chan struct{})}
 	r := request{verb: verbCall, name: name, done: f.end}
 	if err := c.async(ctx, &r, args); err != nil {
 		f.end(Result{}, err)
@@ -223,12 +225,16 @@ func (f *Future) end(res Result, err error) {
 func (f *Future) Done() <-chan struct{} { return f.ended }
 
 // Wait waits for the end of the call, or of ctx, which does not end the call. The
-// result is the caller's. It may be called again, by anybody.
+// result is the caller's. It may be called again, by anybody. In a callback it is
+// ErrInCallback, unless the call has ended.
 func (f *Future) Wait(ctx context.Context) (Result, error) {
 	select {
 	case <-f.ended:
 		return f.res, f.err
 	default:
+	}
+	if f.c.inCallback() {
+		return Result{}, ErrInCallback
 	}
 	select {
 	case <-f.ended:

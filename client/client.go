@@ -141,10 +141,35 @@ func (c *Client) retire(n *node) {
 	}
 }
 
-// byAddr finds a node by an address that it is dialled at, or tells. Under mu.
+// replace has n take over from a node that is the same server, which is forgotten
+// when it has answered what it was sent. Under mu.
+func (c *Client) replace(old, n *node) {
+	old.leaving.Store(true)
+	if c.leader == old {
+		c.leader = n
+	}
+	c.choose()
+	c.dismiss(old)
+}
+
+// dismiss forgets a node that is leaving, if it has no calls. Under mu.
+func (c *Client) dismiss(n *node) {
+	for _, l := range n.links {
+		if !l.closeIdle() {
+			return
+		}
+	}
+	c.retire(n)
+}
+
+// byAddr finds a node by an address that it is dialled at, or tells; nil for "",
+// which many tell. Under mu.
 func (c *Client) byAddr(addr string) *node {
+	if addr == "" {
+		return nil
+	}
 	for _, n := range *c.nodes.Load() {
-		if n.addr == addr || n.told == addr {
+		if (n.addr == addr || n.told == addr) && !n.leaving.Load() {
 			return n
 		}
 	}
@@ -166,7 +191,7 @@ func (c *Client) reader(leader *node) *node {
 	first := int(c.turn.Add(1))
 	for i := range list {
 		n := list[(first+i)%len(list)]
-		if n.up() && (n != leader || c.o.ReadFrom == ReadAny) {
+		if n.up() && !n.leaving.Load() && (n != leader || c.o.ReadFrom == ReadAny) {
 			return n
 		}
 	}
@@ -177,18 +202,22 @@ func (c *Client) reader(leader *node) *node {
 // where they went, else to any node that has one. Under mu.
 func (c *Client) choose() {
 	now := c.route.Load()
-	if c.leader != nil && c.leader.up() {
+	if c.leader != nil && c.leader.up() && !c.leader.retired() && !c.leader.leaving.Load() {
 		c.route.Store(c.leader)
 		return
 	}
-	if now.up() && !now.retired() {
+	if now.up() && !now.retired() && !now.leaving.Load() {
 		return
 	}
 	for _, n := range *c.nodes.Load() {
-		if n.up() {
+		if n.up() && !n.leaving.Load() {
 			c.route.Store(n)
 			return
 		}
+	}
+	if now.retired() || now.leaving.Load() { // to one where calls can wait
+		list := *c.nodes.Load()
+		c.route.Store(list[slices.IndexFunc(list, func(n *node) bool { return n.given })])
 	}
 }
 
@@ -206,7 +235,9 @@ func (c *Client) connected(l *link, g *greeting) {
 func (c *Client) disconnected(l *link, cause error) {
 	sent, unsent := l.broken()
 	c.mu.Lock()
-	c.last = cause
+	if cause != ErrClosed { // then only this link was closed, or nobody asks any more
+		c.last = cause
+	}
 	c.choose()
 	up := c.route.Load().up()
 	c.mu.Unlock()
@@ -219,11 +250,11 @@ func (c *Client) disconnected(l *link, cause error) {
 	for i := range sent {
 		s := &sent[i]
 		switch {
+		case s.flags&(void|dropped) != 0:
+			c.places.free(1)
 		case cause != ErrClosed && s.again():
 			c.counts.retries.Add(1)
 			list = append(list, *s)
-		case s.flags&(void|dropped) != 0:
-			c.places.free(1)
 		default:
 			c.places.free(1)
 			c.herald.tell(*s, c.unknown(cause, l.node.addr))

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/skerrydb/skerry/resp/wire"
@@ -105,6 +106,17 @@ func (l *link) close() net.Conn {
 	return l.nc
 }
 
+// closeIdle closes the link if it has no calls, and reports whether it is closed.
+func (l *link) closeIdle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed && l.q.head == l.q.tail {
+		l.closed = true
+		close(l.done)
+	}
+	return l.closed
+}
+
 // greeting is what a server said when the connection was made.
 type greeting struct {
 	tracks bool   // CLIENT TRACKING is on
@@ -143,15 +155,17 @@ func (l *link) connect() (nc net.Conn, r *wire.Replies, g *greeting, err error) 
 		}
 		nc = secure
 	}
-	if end, ok := ctx.Deadline(); ok {
-		nc.SetDeadline(end)
-	}
+	made := nc
+	late := context.AfterFunc(ctx, func() { made.Close() }) // its time is over, or the client closed
 	r = wire.NewReplies(nc, &l.c.bufs, l.c.o.MaxReplyBytes)
-	if g, err = l.greet(nc, r); err != nil {
+	g, err = l.greet(nc, r)
+	if !late() {
+		err = ctx.Err()
+	}
+	if err != nil {
 		r.Release()
 		return fail(err)
 	}
-	nc.SetDeadline(time.Time{})
 	return nc, r, g, nil
 }
 
@@ -193,7 +207,7 @@ func (l *link) greet(nc net.Conn, r *wire.Replies) (*greeting, error) {
 			return nil, err
 		}
 		if v.IsError() {
-			return nil, replyError(v.Str, l.node.addr)
+			return nil, o.withoutPassword(replyError(v.Str, l.node.addr))
 		}
 	}
 	if _, err := next(r); err != nil { // who leads stands in CLUSTER NODES too
@@ -214,6 +228,15 @@ func (l *link) greet(nc net.Conn, r *wire.Replies) (*greeting, error) {
 		g.tracks = !v.IsError()
 	}
 	return g, nil
+}
+
+// withoutPassword hides the password in what a server said: one that does not know
+// HELLO repeats its arguments.
+func (o *Options) withoutPassword(e *Error) *Error {
+	if o.Password != "" {
+		e.Msg = strings.ReplaceAll(e.Msg, o.Password, "(the password)")
+	}
+	return e
 }
 
 // next reads a reply that is no push.

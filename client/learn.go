@@ -27,7 +27,7 @@ func (c *Client) learn(n *node, g *greeting) {
 		peer := c.byAddr(at)
 		if strings.Contains(flags, "myself") {
 			if n.told = at; peer != nil && peer != n && !peer.given {
-				c.retire(peer) // it is n under another name
+				c.replace(peer, n) // it is n under another name
 			}
 			peer = n
 		}

@@ -22,7 +22,7 @@ type link struct {
 	done  chan struct{} // closed when the link is
 	wake  chan struct{} // gets a signal when an idle writer has something to write
 	up    atomic.Bool   // there is a connection, greeted
-	heard atomic.Int64  // when something was last received, in the client's time
+	heard atomic.Int64  // when something was last received, or first awaited, in the client's time
 	calls callbacks
 
 	mu       sync.Mutex // guards the fields below
@@ -134,6 +134,9 @@ func (l *link) write(nc net.Conn, stop <-chan struct{}) {
 				return
 			}
 		}
+		if l.q.head == l.from { // nothing was awaited: the silence of before does not count
+			l.heard.Store(l.c.now())
+		}
 		segs := l.held
 		l.mu.Unlock()
 		n, err := writeAll(nc, segs)
@@ -197,6 +200,9 @@ func (l *link) nextReplies(r *wire.Replies) (n int, push []byte, err error) {
 		if err != nil || !ok {
 			return n, nil, err
 		}
+		for raw[0] == wire.KindAttribute {
+			raw = behindAttribute(raw)
+		}
 		if raw[0] == wire.KindPush {
 			return n, raw, nil
 		}
@@ -204,6 +210,15 @@ func (l *link) nextReplies(r *wire.Replies) (n int, push []byte, err error) {
 		n++
 	}
 	return n, nil, nil
+}
+
+// behindAttribute returns the value that an attribute precedes.
+func behindAttribute(raw []byte) []byte {
+	it, rest, _ := wire.Cut(raw)
+	for range it.Len {
+		rest, _ = wire.Skip(rest) // all of it is here: the reply is whole
+	}
+	return rest
 }
 
 // complete ends the oldest calls with their replies, in order.
@@ -315,21 +330,26 @@ func (s *slot) end(res Result, err error) {
 }
 
 // unread tells the oldest call that its reply was over the limit, if that is why
-// the connection ends.
+// the connection ends. What only looks over the limit may be nonsense, so whether
+// a call that writes was carried out is not known.
 func (l *link) unread(err error) {
 	l.mu.Lock()
 	var s slot
-	found := false
-	for !found && l.q.head != l.q.handed {
+	found, freed := false, 0
+	for ; !found && l.q.head != l.q.handed; freed++ {
 		l.q.pop(&s)
 		found = s.flags&void == 0
-		l.c.places.free(1)
 	}
 	l.mu.Unlock()
-	if found && s.flags&dropped == 0 {
-		e := errorf(CodeLimit, "%s sent a reply over the limit of %d bytes, or none that can be read: %w", l.node.addr, l.c.o.MaxReplyBytes, err)
-		l.c.herald.tell(s, e)
+	l.c.places.free(freed)
+	if !found || s.flags&dropped != 0 {
+		return
 	}
+	e := errorf(CodeLimit, "%s sent a reply over the limit of %d bytes, or none that can be read: %w", l.node.addr, l.c.o.MaxReplyBytes, err)
+	if s.flags&readsOnly == 0 {
+		e = l.c.unknown(e, l.node.addr)
+	}
+	l.c.herald.tell(s, e)
 }
 
 // broken empties the queue after the connection is closed and the writer has

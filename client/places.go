@@ -30,33 +30,35 @@ func (p *places) take() bool {
 	return false
 }
 
+// few is how many places are in use at most when those who wait are woken.
+func (p *places) few() int64 { return p.max - max(1, p.max/8) }
+
 // free gives n places back. Those who wait are woken when an eighth is free, so
 // that a caller who is faster than the server is woken once for many calls.
 func (p *places) free(n int) {
 	if n == 0 {
 		return
 	}
-	used := p.used.Add(-int64(n))
-	if p.waiting.Load() > 0 && used <= p.max-max(1, p.max/8) {
+	if p.used.Add(-int64(n)) <= p.few() && p.waiting.Load() > 0 {
 		p.wake()
 	}
 }
 
-// wake wakes as many as there are places.
+// wake gives what is free to those who have waited longest.
 func (p *places) wake() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := min(int(p.max-p.used.Load()), len(p.queue))
-	for i := range max(n, 0) {
-		close(p.queue[i])
+	n := 0
+	for n < len(p.queue) && p.take() {
+		close(p.queue[n])
+		n++
 	}
-	if n > 0 {
-		p.queue = slices.Delete(p.queue, 0, n)
-		p.waiting.Add(-int64(n))
-	}
+	p.queue = slices.Delete(p.queue, 0, n)
+	p.waiting.Add(-int64(n))
 }
 
-// wait waits for a place and takes it.
+// wait waits until it is given a place. Nobody but callbacks is served before who
+// came earlier.
 func (p *places) wait(ctx context.Context, closed <-chan struct{}, timeout time.Duration) error {
 	var over <-chan time.Time
 	if timeout > 0 {
@@ -64,41 +66,40 @@ func (p *places) wait(ctx context.Context, closed <-chan struct{}, timeout time.
 		defer t.Stop()
 		over = t.C
 	}
-	for {
-		ready := make(chan struct{})
-		p.mu.Lock()
-		p.queue = append(p.queue, ready)
-		p.mu.Unlock()
-		p.waiting.Add(1)
-		if p.take() { // it became free before we were seen
-			p.leave(ready)
-			return nil
-		}
-		var err error
-		select {
-		case <-ready:
-			if p.take() {
-				return nil
-			}
-			continue
-		case <-ctx.Done():
-			err = contextError(ctx.Err())
-		case <-closed:
-			err = ErrClosed
-		case <-over:
-			err = errorf(CodeTooManyInFlight, "%d calls were in flight for as long as a call may take; nothing was sent", p.max)
-		}
-		p.leave(ready)
-		return err
+	ready := make(chan struct{})
+	p.mu.Lock()
+	p.queue = append(p.queue, ready)
+	p.waiting.Add(1)
+	p.mu.Unlock()
+	if p.used.Load() <= p.few() { // they became free before we were seen
+		p.wake()
 	}
+	var err error
+	select {
+	case <-ready:
+		return nil
+	case <-ctx.Done():
+		err = contextError(ctx.Err())
+	case <-closed:
+		err = ErrClosed
+	case <-over:
+		err = errorf(CodeTooManyInFlight, "%d calls were in flight for as long as a call may take; nothing was sent", p.max)
+	}
+	p.leave(ready)
+	return err
 }
 
+// leave ends a wait. A place that it was given meanwhile is given back.
 func (p *places) leave(ready chan struct{}) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if i := slices.Index(p.queue, ready); i >= 0 {
+	i := slices.Index(p.queue, ready)
+	if i >= 0 {
 		p.queue = slices.Delete(p.queue, i, i+1)
 		p.waiting.Add(-1)
+	}
+	p.mu.Unlock()
+	if i < 0 {
+		p.free(1)
 	}
 }
 

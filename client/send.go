@@ -14,14 +14,14 @@ func (c *Client) prepare(ctx context.Context, r *request, args []any) error {
 	if err := r.measure(args); err != nil {
 		return err
 	}
-	if !c.places.take() {
+	if c.places.waiting.Load() > 0 || !c.places.take() {
 		if err := c.waitPlace(ctx); err != nil {
 			return err
 		}
 	}
 	r.start = c.now()
 	if c.o.Timeout > 0 {
-		r.deadline = r.start + int64(c.o.Timeout)
+		r.deadline = max(r.start+int64(c.o.Timeout), 0) // 0 behind the end of time
 	}
 	if d, ok := ctx.Deadline(); ok {
 		if at := int64(d.Sub(c.base)); r.deadline == 0 || at < r.deadline {
@@ -34,9 +34,12 @@ func (c *Client) prepare(ctx context.Context, r *request, args []any) error {
 	return nil
 }
 
-// waitPlace waits for a place if the caller wants that and may.
+// waitPlace waits for a place, behind those who do, if the caller wants that and may.
 func (c *Client) waitPlace(ctx context.Context) error {
 	if c.o.Full == Fail || c.inCallback() {
+		if c.places.take() {
+			return nil
+		}
 		return ErrTooManyInFlight
 	}
 	return c.places.wait(ctx, c.closing, c.o.Timeout)
@@ -98,7 +101,7 @@ func (c *Client) async(ctx context.Context, r *request, args []any) error {
 
 // watched is async for a call that ctx may cancel.
 func (c *Client) watched(ctx context.Context, r *request, args []any) error {
-	w := &waiter{done: r.done}
+	w := &waiter{done: r.done, ro: r.flags&readsOnly != 0}
 	r.w, r.done = w, nil
 	ready := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -126,6 +129,7 @@ func (c *Client) block(ctx context.Context, r *request, args []any) (Result, err
 		return Result{}, err
 	}
 	w := c.newWaiter()
+	w.ro = r.flags&readsOnly != 0
 	r.w = w
 	if err := c.submit(r, args); err != nil {
 		c.freeWaiter(w)
@@ -155,10 +159,13 @@ func (c *Client) block(ctx context.Context, r *request, args []any) (Result, err
 // yet, else its reply is thrown away. It returns how the call ended.
 func (c *Client) abandon(w *waiter, cause error) error {
 	l := w.place.Load()
-	if l == nil {
+	switch {
+	case l == nil && w.ro:
+		return contextError(cause)
+	case l == nil: // it is on its way from one queue to another
 		return c.unknown(cause, "")
 	}
-	e := ending{sent: true}
+	e := ending{sent: true, ro: w.ro}
 	l.mu.Lock()
 	if w.place.Load() == l && w.seq-l.q.head < l.q.tail-l.q.head {
 		if s := l.q.at(w.seq); s.w == w {
@@ -203,7 +210,7 @@ func (c *Client) endError(l *link, e *ending, cause error, up bool) error {
 var errTime = context.DeadlineExceeded
 
 // unknown is how a call ends that was sent and has no reply.
-func (c *Client) unknown(cause error, addr string) error {
+func (c *Client) unknown(cause error, addr string) *Error {
 	c.counts.unknown.Add(1)
 	e := errorf(CodeOutcomeUnknown, "the call was sent, and may or may not have been carried out: %w", cause)
 	e.Node = addr

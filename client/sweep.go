@@ -27,6 +27,11 @@ func (c *Client) sweep() {
 			for _, l := range n.links {
 				stranded = l.sweep(now) || stranded
 			}
+			if n.leaving.Load() {
+				c.mu.Lock()
+				c.dismiss(n)
+				c.mu.Unlock()
+			}
 		}
 		if stranded {
 			c.rescue()
@@ -127,9 +132,15 @@ func (l *link) sweep(now int64) (stranded bool) {
 		q.pop(&s)
 		freed++
 	}
+	for l.nc == nil && l.held == nil && q.head == q.handed && q.head != q.tail && q.at(q.head).flags&void != 0 {
+		var s slot
+		q.pop(&s) // nobody will send it: there is no connection
+		q.handed = q.head
+		freed++
+	}
 	dead := false
 	if after := int64(l.c.o.DeadAfter); after > 0 && q.head != q.handed && l.nc != nil {
-		dead = now-max(l.heard.Load(), q.at(q.head).start) > after
+		dead = now-l.heard.Load() > after
 	}
 	nc := l.nc
 	up := l.up.Load()

@@ -20,6 +20,7 @@ type waiter struct {
 	res   Result
 	err   error
 	kept  bool // the server will tell when res is stale
+	ro    bool // the call only reads; set before it is sent
 }
 
 // take claims the right to end the call.

@@ -94,6 +94,8 @@ func subcommand(args []any) string {
 		s = strings.ToUpper(v)
 	case []byte:
 		s = strings.ToUpper(string(v))
+	default:
+		return "with a second word that is no text"
 	}
 	switch s {
 	case "REPLY", "TRACKING", "CACHING", "READ", "MOVED", "SETNAME", "NO-EVICT", "NO-TOUCH":

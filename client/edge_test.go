@@ -1,0 +1,265 @@
+package client_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/client"
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// mute accepts connections and says nothing. It returns how many there were.
+func mute(tb testing.TB) (addr string, seen *atomic.Int64) {
+	tb.Helper()
+	l := listen(tb)
+	tb.Cleanup(func() { l.Close() })
+	seen = new(atomic.Int64)
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			seen.Add(1)
+			go func() {
+				_, _ = io.Copy(io.Discard, nc) // until the client goes
+				nc.Close()
+			}()
+		}
+	}()
+	return l.Addr().String(), seen
+}
+
+// TestCloseWhileGreeting: Close does not wait for a server that does not greet.
+func TestCloseWhileGreeting(t *testing.T) {
+	noLeaks(t)
+	addr, seen := mute(t)
+	c := open(t, client.Options{Addrs: []string{addr}, DialTimeout: time.Hour, Timeout: -1})
+	f := c.Go(background, "echo", "x")
+	eventually(t, "it connects", func() bool { return seen.Load() > 0 })
+	closed := make(chan struct{})
+	go func() {
+		c.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(patience):
+		t.Fatal("Close waits for the greeting")
+	}
+	if _, err := f.Wait(background); !errors.Is(err, client.ErrClosed) || errors.Is(err, client.ErrOutcomeUnknown) {
+		t.Errorf("a call that was not sent: %v", err)
+	}
+}
+
+// TestPlacesWithoutConnection: calls whose time is over give their places back, also
+// while a node neither refuses nor takes the connection.
+func TestPlacesWithoutConnection(t *testing.T) {
+	noLeaks(t)
+	addr, _ := mute(t)
+	c := open(t, client.Options{Addrs: []string{addr}, DialTimeout: time.Hour, Timeout: 20 * time.Millisecond, MaxInFlight: 4, Full: client.Fail})
+	for range 4 {
+		if err := c.CallAsync(background, func(_ client.Result, err error) {
+			if !errors.Is(err, client.ErrUnavailable) {
+				t.Errorf("a call that nobody took: %v", err)
+			}
+		}, "echo", "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the places are free", func() bool { return c.Stats().InFlight == 0 })
+}
+
+// TestWaitInCallback: a callback that waits for a call of its own connection would
+// wait for itself.
+func TestWaitInCallback(t *testing.T) {
+	noLeaks(t)
+	f := startFake(t, one)
+	c := open(t, client.Options{Addrs: []string{f.addr()}})
+	got := make(chan error, 1)
+	if err := c.CallAsync(background, func(client.Result, error) {
+		_, err := c.Go(background, "echo", "x").Wait(background)
+		got <- err
+	}, "echo", "x"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-got:
+		if !errors.Is(err, client.ErrInCallback) {
+			t.Errorf("Wait in a callback: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("Wait in a callback waits for itself")
+	}
+}
+
+// TestEndlessTimeout: the longest time there is is no short one.
+func TestEndlessTimeout(t *testing.T) {
+	f := startFake(t, one)
+	c := open(t, client.Options{Addrs: []string{f.addr()}, Timeout: math.MaxInt64, DialTimeout: math.MaxInt64, DeadAfter: math.MaxInt64, MaxBackoff: math.MaxInt64})
+	for range 3 {
+		if _, err := c.Call(background, "p"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPasswordInGreeting: servers that do not know HELLO repeat what they were sent.
+func TestPasswordInGreeting(t *testing.T) {
+	noLeaks(t)
+	l := listen(t)
+	defer l.Close()
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(nc, "-ERR unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `default`, `hunter2`, \r\n")
+			nc.Close()
+		}
+	}()
+	c := open(t, client.Options{Addrs: []string{l.Addr().String()}, Password: "hunter2", Timeout: 200 * time.Millisecond})
+	err := c.Ping(background)
+	if !errors.Is(err, client.ErrUnavailable) || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a server that repeats the password: %v", err)
+	}
+}
+
+// TestIdleConnectionTakesOldCalls: calls that waited long for a dead node do not make
+// a connection look dead that had nothing to say until they came.
+func TestIdleConnectionTakesOldCalls(t *testing.T) {
+	noLeaks(t)
+	const deadAfter = 500 * time.Millisecond
+	g := newGate()
+	stuck := startFake(t, g.answer)
+	defer close(g.open)
+	var seen atomic.Int64
+	live := startFake(t, func(w *wire.Writer, _ int, args [][]byte) bool {
+		seen.Add(1)
+		time.Sleep(50 * time.Millisecond) // some ticks of the sweeper
+		w.Bulk(args[len(args)-1])
+		return true
+	})
+	d := &detour{from: live.addr(), to: live.addr()}
+	d.closed.Store(true)
+	c := open(t, client.Options{Addrs: []string{stuck.addr(), live.addr()}, Dial: d.dial, DeadAfter: deadAfter, Timeout: patience, MaxBackoff: 20 * time.Millisecond})
+	up := func(n int) func() bool {
+		return func() bool { return c.Stats().Nodes[n].Connected == 1 }
+	}
+	eventually(t, "the stuck node is connected, where calls go", up(0))
+	d.closed.Store(false)
+	eventually(t, "the live node is connected", up(1))
+	time.Sleep(deadAfter) // it has been silent for long
+	started := make(chan error, 1)
+	stuck.l.Close() // it takes no second connection
+	began := time.Now()
+	if err := c.CallOnceAsync(background, func(_ client.Result, err error) { started <- err }, client.NewKey(), "echo", "x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < deadAfter {
+		t.Fatalf("the call took %v, so it was not with the stuck node", took)
+	}
+	if n := live.connections(); n != 1 || seen.Load() != 1 {
+		t.Errorf("the live node had %d connections and %d calls, want 1 and 1", n, seen.Load())
+	}
+}
+
+// TestAttributes: an attribute before a reply or a push changes nothing.
+func TestAttributes(t *testing.T) {
+	noLeaks(t)
+	n := startTwo(t)
+	c := open(t, client.Options{Addrs: []string{n.list[0].addr()}})
+	const attribute = "|1\r\n+ttl\r\n:5\r\n"
+	n.next(0, func(w *wire.Writer) { w.RawString(attribute + "-ERR no [mine]\r\n") })
+	if _, err := c.Call(background, "echo", "a"); !errors.Is(err, &client.Error{Code: "mine"}) {
+		t.Errorf("an error behind an attribute: %v", err)
+	}
+	n.next(0, func(w *wire.Writer) { w.RawString(attribute + ">2\r\n+news\r\n:1\r\n:7\r\n") })
+	if res, err := c.Call(background, "echo", "b"); err != nil || string(res.Raw()) != ":7\r\n" {
+		t.Errorf("behind a push with an attribute: %q, %v", res.Raw(), err)
+	}
+}
+
+// TestNonsenseIsUnknown: what cannot be read says nothing of whether a write was made.
+func TestNonsenseIsUnknown(t *testing.T) {
+	noLeaks(t)
+	var seen atomic.Int64
+	f := startFake(t, func(w *wire.Writer, _ int, args [][]byte) bool {
+		seen.Add(1)
+		w.RawString("hello\r\n")
+		return true
+	})
+	c := open(t, client.Options{Addrs: []string{f.addr()}, Timeout: patience})
+	if _, err := c.Call(background, "p"); !errors.Is(err, client.ErrOutcomeUnknown) || !errors.Is(err, client.ErrLimit) {
+		t.Errorf("a write: %v", err)
+	}
+	if _, err := c.CallRead(background, "p"); !errors.Is(err, client.ErrLimit) || errors.Is(err, client.ErrOutcomeUnknown) {
+		t.Errorf("a read: %v", err)
+	}
+	if seen.Load() != 2 {
+		t.Errorf("the server saw %d calls, want 2", seen.Load())
+	}
+}
+
+// TestTwoNames: a node that is known by two names is given one of them up, without
+// losing what is under way through the other.
+func TestTwoNames(t *testing.T) {
+	noLeaks(t)
+	g := newGate()
+	late := startFake(t, g.answer)
+	host, port, _ := net.SplitHostPort(late.addr())
+	list := fmt.Sprintf("%040d %s:%s@0 %%smaster - 0 0 1 connected\n", 1, host, port)
+	late.nodes.Store(fmt.Sprintf(list, "myself,"))
+	first := startFake(t, one)
+	first.nodes.Store(fmt.Sprintf(list, "") + fmt.Sprintf("%040d %s@0 myself,slave - 0 0 1 connected\n", 0, first.addr()))
+	named := "named:" + port
+	ch := &detour{from: named, to: late.addr()}
+	ch.closed.Store(true)
+	c := open(t, client.Options{Addrs: []string{first.addr(), named}, Dial: ch.dial, Timeout: patience, MaxBackoff: 20 * time.Millisecond})
+	eventually(t, "the leader is learned", func() bool { return c.Stats().Leader == late.addr() })
+	sent := c.Go(background, "echo", "x")
+	eventually(t, "the call arrives", func() bool { return g.seen.Load() == 1 })
+	ch.closed.Store(false)
+	eventually(t, "the name is reached", func() bool { return c.Stats().Leader == named })
+	close(g.open)
+	res, err := sent.Wait(background)
+	echoed(t, res, err, "x")
+	eventually(t, "the other name is forgotten", func() bool {
+		echo(t, c, "y")
+		return len(c.Stats().Nodes) == 2
+	})
+}
+
+// TestNamelessNodes: nodes that do not know their address are not taken for others.
+func TestNamelessNodes(t *testing.T) {
+	noLeaks(t)
+	a, b := startFake(t, one), startFake(t, one)
+	other := fmt.Sprintf("%040d %s@0 slave - 0 0 1 connected\n", 2, b.addr())
+	a.nodes.Store(other + fmt.Sprintf("%040d :0@0 myself,master - 0 0 1 connected\n", 1))
+	b.nodes.Store(other + fmt.Sprintf("%040d :0@0 master,noaddr - 0 0 1 connected\n", 3))
+	c := open(t, client.Options{Addrs: []string{a.addr()}, MaxBackoff: 20 * time.Millisecond})
+	for range 5 {
+		eventually(t, "both are connected", func() bool {
+			s := c.Stats()
+			return len(s.Nodes) == 2 && s.Nodes[0].Connected+s.Nodes[1].Connected == 2
+		})
+		if got := c.Stats().Leader; got != a.addr() {
+			t.Fatalf("calls go to %s", got)
+		}
+		before := a.connections()
+		a.cut()
+		eventually(t, "it connects again", func() bool { return a.connections() > before })
+		eventually(t, "it leads again", func() bool { return c.Stats().Leader == a.addr() })
+	}
+}
