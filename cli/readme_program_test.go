@@ -37,8 +37,12 @@ func TestReadmeProgram(t *testing.T) { // not beside tests of time: it builds
 	for _, st := range tour(t, 8, heading) {
 		switch {
 		case strings.HasPrefix(st.command, "mkdir "):
+			s.dir = filepath.Join(s.dir, "skerry") // the README's commands are given in there
+			if err := os.Mkdir(s.dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
 			s.run(st.command)
-			s.dir = filepath.Join(s.dir, "greeter")
+			s.dir = filepath.Join(filepath.Dir(s.dir), "greeter")
 			if err := os.WriteFile(filepath.Join(s.dir, "main.go"), []byte(program[1]), 0o600); err != nil {
 				t.Fatal(err)
 			}
