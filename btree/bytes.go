@@ -18,6 +18,7 @@ type Bytes[V any] struct {
 	height int            // inner levels above the leaves
 	n      int
 	owner  atomic.Pointer[token] // nil: no node may be changed in place
+	hint   *bytesHint[V]         // nil until the first Find
 }
 
 // bytesStep is an inner node that a descent passed and the kid that it took.
@@ -76,16 +77,25 @@ func (t *Bytes[V]) Set(key []byte, v V) (old V, replaced bool) {
 		t.root, t.n = unsafe.Pointer(lf), 1
 		return old, false
 	}
+	if h := t.hinted(key); h != nil {
+		lf := h.leaf
+		h.leaf = nil
+		return t.setAt(&h.path, lf, h.i, key, v)
+	}
 	var p bytesPath[V]
 	lf := t.descend(key, &p)
-	i := lf.find(key)
+	return t.setAt(&p, lf, lf.find(key), key, v)
+}
+
+// setAt is Set where p ends, at leaf lf. There key has index i, -1 if it is new.
+func (t *Bytes[V]) setAt(p *bytesPath[V], lf *bytesLeaf[V], i int, key []byte, v V) (old V, replaced bool) {
 	if i >= 0 {
-		lf = t.own(&p, lf)
+		lf = t.own(p, lf)
 		old, lf.vals[i] = lf.vals[i], v
 		return old, true
 	}
 	i = lf.lower(key)
-	lf = t.own(&p, lf)
+	lf = t.own(p, lf)
 	t.n++
 	for d := range t.height {
 		p[d].in.count++
@@ -95,7 +105,7 @@ func (t *Bytes[V]) Set(key []byte, v V) (old V, replaced bool) {
 		return old, false
 	}
 	right := lf.split(i, key, v)
-	t.grow(&p, separator(lf.last(), right.key(0)), unsafe.Pointer(right))
+	t.grow(p, separator(lf.last(), right.key(0)), unsafe.Pointer(right))
 	return old, false
 }
 
@@ -105,13 +115,22 @@ func (t *Bytes[V]) Delete(key []byte) (old V, ok bool) {
 	if t.root == nil {
 		return old, false
 	}
+	if h := t.hinted(key); h != nil {
+		lf := h.leaf
+		h.leaf = nil
+		return t.deleteAt(&h.path, lf, h.i)
+	}
 	var p bytesPath[V]
 	lf := t.descend(key, &p)
-	i := lf.find(key)
+	return t.deleteAt(&p, lf, lf.find(key))
+}
+
+// deleteAt is Delete of the key with index i in leaf lf, where p ends.
+func (t *Bytes[V]) deleteAt(p *bytesPath[V], lf *bytesLeaf[V], i int) (old V, ok bool) {
 	if i < 0 {
 		return old, false
 	}
-	lf = t.own(&p, lf)
+	lf = t.own(p, lf)
 	old = lf.vals[i]
 	lf.remove(i)
 	t.n--
@@ -119,7 +138,7 @@ func (t *Bytes[V]) Delete(key []byte) (old V, ok bool) {
 		p[d].in.count--
 	}
 	if lf.n < minLeaf {
-		t.shrink(&p)
+		t.shrink(p)
 	}
 	return old, true
 }

@@ -26,6 +26,7 @@ func (t *Bytes[V]) Load(seq iter.Seq2[[]byte, V]) error {
 	t.root, t.height = b.build()
 	t.n = b.n
 	t.owner.Store(b.own)
+	t.hint = nil
 	return nil
 }
 

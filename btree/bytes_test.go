@@ -97,6 +97,18 @@ func step(t *testing.T, r *rand.Rand, tree *Bytes[int], m *model, gen func(*rand
 	if len(*m) > 0 && r.IntN(2) == 0 {
 		key = (*m)[r.IntN(len(*m))].key
 	}
+	for range r.IntN(3) { // what Find leaves is for one key only
+		found := key
+		if r.IntN(4) == 0 {
+			found = gen(r)
+		}
+		if err := sameFind(tree, *m, found); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.IntN(20) == 0 {
+		tree.Clone() // the write has to copy its way
+	}
 	x := r.IntN(20)
 	switch {
 	case x == 0:

@@ -34,8 +34,10 @@ func TestForcedInterleavings(t *testing.T) {
 			k := key(2*leafKeys + s)
 			switch x % kinds / 2 {
 			case 0: // a new or old key of one leaf
+				side.tree.Find(k)
 				side.tree.Set(k, -s)
 				side.want.set(k, -s)
+				side.tree.Find(key(2*s + 2)) // for the next step, if it is a Delete
 			case 1:
 				side.tree.Delete(key(2 * s))
 				side.want.delete(key(2 * s))

@@ -11,9 +11,10 @@ import (
 func FuzzBytes(f *testing.F) {
 	f.Add([]byte("\x00\x03abc\x00\x02ab\x03\x00\x01\x03abc"))
 	f.Add(bytes.Repeat([]byte{0, 1, 7, 3, 0, 1, 2, 255, 0}, 40))
+	f.Add([]byte("\x28\x03abc\x28\x03abc\x0b\x03abc\x02\x02ab\x0a\x03abc\x08\x01a"))
 	var many []byte
 	for i := range 300 {
-		many = append(many, byte(i%3*4), 2, byte(i), byte(i*7))
+		many = append(many, byte(i%3*12), 2, byte(i), byte(i*7))
 	}
 	f.Add(many)
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -27,6 +28,14 @@ func FuzzBytes(f *testing.F) {
 				key = key[:min(len(key), MaxKeyBytes)]
 			}
 			in = in[2+n:]
+			if op&8 != 0 {
+				if err := sameFind(tree, m, key); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if op&32 != 0 { // what was found is no longer the tree's own
+				tree.Clone()
+			}
 			switch op % 4 {
 			case 0, 1:
 				old, ok := tree.Set(key, i)

@@ -111,6 +111,16 @@ func sameSpan(tree *Bytes[int], m model, lo, hi []byte) error {
 	return nil
 }
 
+// sameFind compares what Find says of a key.
+func sameFind(tree *Bytes[int], m model, key []byte) error {
+	i, there := m.search(key)
+	v, ok := tree.Find(key)
+	if ok != there || ok && v != m[i].val {
+		return fmt.Errorf("Find(%q) = %d, %v", key, v, ok)
+	}
+	return nil
+}
+
 // samePoint compares all that one key, there or not, can be asked for.
 func samePoint(tree *Bytes[int], m model, key []byte) error {
 	i, there := m.search(key)

@@ -1,0 +1,100 @@
+package btree
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"weak"
+)
+
+// TestFindThen writes after Find in every way that could find the place moved.
+func TestFindThen(t *testing.T) {
+	key := func(i int) []byte { return binary.BigEndian.AppendUint16([]byte("key"), uint16(i)) }
+	between := map[string]func(tree *Bytes[int], m *model){
+		"nothing": func(*Bytes[int], *model) {},
+		"clone":   func(tree *Bytes[int], _ *model) { tree.Clone() },
+		"get":     func(tree *Bytes[int], _ *model) { tree.Get(key(1)) },
+		"other":   func(tree *Bytes[int], _ *model) { tree.Find(key(999)) },
+		"set before": func(tree *Bytes[int], m *model) {
+			tree.Set(nil, 1)
+			m.set(nil, 1)
+		},
+		"delete before": func(tree *Bytes[int], m *model) {
+			tree.Delete(key(0))
+			m.delete(key(0))
+		},
+		"delete it": func(tree *Bytes[int], m *model) {
+			tree.Delete(key(100))
+			m.delete(key(100))
+		},
+		"split": func(tree *Bytes[int], m *model) {
+			for i := range 2 * leafKeys {
+				tree.Set(key(2*i+61), i)
+				m.set(key(2*i+61), i)
+			}
+		},
+		"merge": func(tree *Bytes[int], m *model) {
+			for i := range 4 * leafKeys {
+				tree.Delete(key(2 * i))
+				m.delete(key(2 * i))
+			}
+		},
+		"load": func(tree *Bytes[int], m *model) {
+			*m = model{{key(100), 5}}
+			if err := tree.Load(sequence(*m)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+	for name, do := range between {
+		for _, k := range []int{100, 101, 0, 1, 4000} {
+			for _, remove := range []bool{false, true} {
+				tree, m := NewBytes[int](), model{}
+				for i := range 4 * leafKeys {
+					tree.Set(key(2*i), i)
+					m.set(key(2*i), i)
+				}
+				if err := sameFind(tree, m, key(k)); err != nil {
+					t.Fatal(err)
+				}
+				do(tree, &m)
+				kept, was := tree.Clone(), slices.Clone(m)
+				if remove {
+					tree.Delete(key(k))
+					m.delete(key(k))
+				} else {
+					tree.Set(key(k), -1)
+					m.set(key(k), -1)
+				}
+				for _, side := range []cloned{{tree, m}, {kept, was}} {
+					if err := same(side.tree, side.want); err != nil {
+						t.Fatalf("%s, key %d, remove %v: %v", name, k, remove, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestFindKeepsNothing: the way that Find took does not keep old nodes alive once
+// others have been written.
+func TestFindKeepsNothing(t *testing.T) {
+	tree := NewBytes[*[64]byte]()
+	key := func(i int) []byte { return fmt.Appendf(nil, "key %04d", i) }
+	for i := range 1000 {
+		tree.Set(key(i), new([64]byte))
+	}
+	v, _ := tree.Find(key(500))
+	old := weak.Make(v)
+	tree.Find(key(1))
+	tree.Clone()
+	for i := range 1000 {
+		tree.Set(key(i), nil)
+	}
+	if runtime.GC(); old.Value() != nil {
+		t.Error("a value that was replaced is still held")
+	}
+	runtime.KeepAlive(tree)
+}
