@@ -163,7 +163,7 @@ func (h *writeTx) Get(key []byte) ([]byte, bool, error) {
 	if h.x == nil {
 		return nil, false, errEnded()
 	}
-	val, ok := h.x.tree.Get(key)
+	val, ok := h.x.tree.Find(key) // a write of the same key often follows
 	return asBytes(val), ok, nil
 }
 
