@@ -223,9 +223,13 @@ func (o *serveOptions) announce(p process, db *embedded.DB, srv *skerry.Server) 
 	if o.json {
 		return printJSON(w, a)
 	}
+	calls := ""
+	if n := len(p.app.Procedures); n > 0 {
+		calls = fmt.Sprintf("%s; `%s procedures` lists them", plural(n, "procedure"), p.app.Name)
+	}
 	_, err := fmt.Fprintf(w, "%s %s\n", p.app.Name, a.Version)
 	for _, line := range []struct{ name, value string }{
-		{"HTTP", a.HTTP}, {"Redis", a.RESP}, {"data", a.Data}, {"memory", formatSize(o.memory)}, {"node", node},
+		{"HTTP", a.HTTP}, {"Redis", a.RESP}, {"data", a.Data}, {"memory", formatSize(o.memory)}, {"node", node}, {"calls", calls},
 	} {
 		if line.value != "" && err == nil {
 			_, err = fmt.Fprintf(w, "  %-7s %s\n", line.name, line.value)
