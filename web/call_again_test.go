@@ -19,7 +19,7 @@ func TestCallRefusedLater(t *testing.T) {
 	refused := func(code engine.Code) string {
 		body := fmt.Sprintf(`{"title":"t","status":503,"code":%q,"detail":"not now; nothing was written"}`, code)
 		return fmt.Sprintf("HTTP/1.1 503 %s\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n\r\n%s",
-			http.StatusText(503), len(body), body)
+			http.StatusText(http.StatusServiceUnavailable), len(body), body)
 	}
 	for _, code := range []engine.Code{engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped, engine.CodeDiskFull, engine.CodeInternal} {
 		closeIdle(c)
