@@ -67,28 +67,42 @@ func procSchema(x *call) error {
 		}
 	}
 	b := []byte{'['}
+	texts := map[string][]byte{}
 	for i, name := range names {
-		set := x.srv.opts.Procedures
-		if set == nil {
-			return noProcedures(name)
-		}
-		p, err := set.Schema(string(name))
+		text, err := x.srv.schemaText(texts, name)
 		if err != nil {
 			return err
-		}
-		one, err := json.Marshal(p)
-		if err != nil {
-			return engine.Errorf(engine.CodeInternal, "write schemas: %w", err)
 		}
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if b = append(b, one...); len(b) > MaxReplyBytes {
+		if b = append(b, text...); len(b) > MaxReplyBytes {
 			return errReplyTooBig
 		}
 	}
 	x.out.Bulk(append(b, ']'))
 	return nil
+}
+
+// schemaText returns one schema as JSON. known are those that were asked for before.
+func (s *Server) schemaText(known map[string][]byte, name []byte) ([]byte, error) {
+	if text := known[string(name)]; text != nil {
+		return text, nil
+	}
+	set := s.opts.Procedures
+	if set == nil {
+		return nil, noProcedures(name)
+	}
+	p, err := set.Schema(string(name))
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, engine.Errorf(engine.CodeInternal, "write the schema of %s: %w", p.Name, err)
+	}
+	known[p.Name] = text
+	return text, nil
 }
 
 // functionList is FUNCTION LIST [LIBRARYNAME PATTERN] [WITHCODE]. There is one

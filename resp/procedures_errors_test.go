@@ -74,8 +74,8 @@ func TestConflictOfOneCall(t *testing.T) {
 // TestSchemasOverLimit: a schema may be asked for often in one command, up to the
 // limit of a reply.
 func TestSchemasOverLimit(t *testing.T) {
-	if testing.Short() || raced {
-		t.Skip("takes 500 MB, and long under the race detector")
+	if testing.Short() {
+		t.Skip("takes 500 MB")
 	}
 	long := proc.Define("long", func(*proc.Tx, noArgs) (int64, error) { return 0, nil }).Describe(strings.Repeat("word ", 1000))
 	eng := openEngine(t, embedded.Options{})
