@@ -82,7 +82,7 @@ var law = map[string]may{
 	".": {code: "engine feed kv proc web resp", tests: "engine/embedded"},
 	"cli": {
 		code:  ". archive engine engine/embedded engine/enginetest journal kv proc proc/procvet proc/typescript web workload workload/history github.com/BurntSushi/toml",
-		tests: "github.com/redis/...", // the client libraries, against three processes
+		tests: "client github.com/redis/...", // the client libraries, against three processes
 	},
 	"cmd/skerry": {code: "cli"},
 

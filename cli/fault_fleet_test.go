@@ -55,6 +55,12 @@ type fleetNode struct {
 // newFleet starts a cluster of three.
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
+	return newFleetOf(t, "1")
+}
+
+// newFleetOf starts a cluster of three of one of the programs of TestMain.
+func newFleetOf(t *testing.T, program string) *fleet {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +75,7 @@ func newFleet(t *testing.T) *fleet {
 			f.env = append(f.env, v)
 		}
 	}
-	f.env = append(f.env, "SKERRY_TEST_MAIN=1", "GORACE=halt_on_error=0 exitcode=66")
+	f.env = append(f.env, "SKERRY_TEST_MAIN="+program, "GORACE=halt_on_error=0 exitcode=66")
 	f.net = newFaultNet(f.owner)
 	t.Cleanup(f.end)
 	first := f.add(nil)
