@@ -200,17 +200,27 @@ func address(a string) (string, error) {
 	if err != nil {
 		bare := strings.TrimSuffix(strings.TrimPrefix(a, "["), "]")
 		if strings.Contains(a, ":") && net.ParseIP(bare) == nil {
-			return "", errorf(CodeInvalid, "the address %q is not HOST:PORT", a)
+			return "", errorf(CodeInvalid, "the address %q is not HOST:PORT", shown(a))
 		}
 		host, port = bare, DefaultPort
 	}
 	if host == "" {
-		return "", errorf(CodeInvalid, "the address %q has no host", a)
+		return "", errorf(CodeInvalid, "the address %q has no host", shown(a))
 	}
 	if n, ok := number(port); !ok || n < 1 || n > 65535 {
-		return "", errorf(CodeInvalid, "the port of the address %q is not a number from 1 to 65535", a)
+		return "", errorf(CodeInvalid, "the port of the address %q is not a number from 1 to 65535", shown(a))
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// shown is an address for an error: what has digits only behind its colons as it is,
+// else up to the first, as user:password may stand where an address should.
+func shown(a string) string {
+	host, rest, ok := strings.Cut(a, ":")
+	if !ok || strings.Trim(rest, "0123456789:") == "" || strings.HasPrefix(a, "[") {
+		return a
+	}
+	return host + ":…"
 }
 
 // number reads a decimal number of at most nine digits.

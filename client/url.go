@@ -58,9 +58,7 @@ func (p *urlParser) parse(text string) (Options, error) {
 	if strings.Contains(rest, "#") {
 		return p.o, errorf(CodeInvalid, "the URL has a #; write %%23 if it is part of the password")
 	}
-	first, _, _ := strings.Cut(rest, "?")
-	first, _, _ = strings.Cut(first, "/")
-	if strings.Contains(rest, "@") && !strings.Contains(first, "@") { // else errors would show a part of the password
+	if i := strings.IndexAny(rest, "/?"); i >= 0 && strings.Contains(rest[i:], "@") { // else errors would show a part of the password
 		return p.o, errorf(CodeInvalid, "the URL has an @ behind its first / or ?; those are %%2F and %%3F in a password, and @ is %%40 in a parameter")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
@@ -160,7 +158,7 @@ func (p *urlParser) parameter(name, value string) error {
 	into := map[string]*string{"name": &o.Name, "read_level": &o.ReadLevel, "server_name": &p.serverName,
 		"ca": &p.ca, "cert": &p.cert, "key": &p.key}[name]
 	if into == nil {
-		return errorf(CodeInvalid, "there is no parameter %q", name)
+		return unknownParameter(name)
 	}
 	if value == "" {
 		return errorf(CodeInvalid, "the parameter %s is empty", name)
@@ -184,6 +182,47 @@ func (p *urlParser) tlsParameter(value string) error {
 	}
 	p.tls, p.tlsIsSaid = true, true
 	return nil
+}
+
+// parameters are the names that ParseURL knows, for who mistypes one.
+var parameters = [...]string{"ca", "cache_bytes", "cert", "conns", "dead_after", "dial_timeout", "full", "key", "max_backoff", "max_in_flight",
+	"max_reply_bytes", "name", "read_from", "read_level", "server_name", "timeout", "tls"}
+
+// unknownParameter names the parameter that is meant, if one is near, else all.
+func unknownParameter(name string) error {
+	best, least := "", 3
+	for _, p := range parameters {
+		if d := distance(strings.ToLower(name), p); d < least && d < len(p)-1 {
+			best, least = p, d
+		}
+	}
+	if best != "" {
+		return errorf(CodeInvalid, "there is no parameter %.40q: is %s meant?", name, best)
+	}
+	return errorf(CodeInvalid, "there is no parameter %.40q; there are %s", name, strings.Join(parameters[:], ", "))
+}
+
+// distance is how many letters must be changed, added or dropped to make b of a.
+func distance(a, b string) int {
+	if len(a) > 2*len(b) {
+		return len(a)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		left := row[0] // of the row before, one to the left
+		row[0] = i + 1
+		for j := range len(b) {
+			d := left
+			if a[i] != b[j] {
+				d = 1 + min(left, row[j], row[j+1])
+			}
+			left, row[j+1] = row[j+1], d
+		}
+	}
+	return row[len(b)]
 }
 
 // secure makes the TLS configuration.

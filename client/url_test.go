@@ -92,8 +92,46 @@ func TestParseURLErrors(t *testing.T) {
 		if !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: %v, want %q", url, err, want)
 		}
-		if err != nil && strings.Contains(err.Error(), "u:") {
+		if err != nil && strings.Contains(err.Error(), "u:") && !strings.Contains(err.Error(), `"u:…"`) {
 			t.Errorf("%s: the error shows the password: %v", url, err)
+		}
+	}
+}
+
+// TestParseURLSecret: wherever a password stands that was not escaped, no error has
+// a part of it.
+func TestParseURLSecret(t *testing.T) {
+	for _, url := range []string{
+		"skerry://u:SEC/RET@h", "skerry://u:SEC?RET@h", "skerry://u:SEC#RET@h", "skerry://u:SEC@W/RET@h", "skerry://u:SEC@W?RET@h",
+		"skerry://u:SEC@W?RET=1@h", "skerry://u:SEC@W/RET@h?timeout=1s", "skerry://u:SEC@RET:x@h:y", "skerry://u:SECRET", "skerry://u:SEC/RET",
+		"skerry://u:SEC:RET", "skerry://u:SECRET/?conns=2", "skerry://u:SEC,RET:1:2@h:x", "skerry://u:SEC%zzRET@h", "u:SECRET@h", "http://u:SECRET@h",
+		"skerry://u:SECRET@h/?password=SECRET", "skerry://u:SECRET@h:70000", "skerry://u:SECRET@", "skerry://u:SEC@RET@h,",
+	} {
+		_, err := client.ParseURL(url)
+		if err == nil {
+			t.Errorf("%s is taken", url)
+		} else if text := err.Error(); strings.Contains(text, "SEC") || strings.Contains(text, "RET") {
+			t.Errorf("%s: the error has the password: %v", url, err)
+		}
+	}
+}
+
+// TestParameterNames: the name that was meant is told, and all where none is near.
+func TestParameterNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"timout": "is timeout meant?", "Timeout": "is timeout meant?", "max_inflight": "is max_in_flight meant?",
+		"cn": "there are ca, ", "sslmode": "there are ca, cache_bytes, ", strings.Repeat("x", 1000): "there are ca, ",
+	} {
+		_, err := client.ParseURL("skerry://h?" + name + "=1")
+		if !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), want) || len(err.Error()) > 400 {
+			t.Errorf("%.40s: %v, want %q", name, err, want)
+		}
+	}
+	_, err := client.ParseURL("skerry://h?zzzzzzzz=1")
+	_, names, _ := strings.Cut(err.Error(), "there are ")
+	for name := range strings.SplitSeq(strings.TrimSuffix(names, " [invalid]"), ", ") {
+		if _, err := client.ParseURL("skerry://h?" + name + "=?"); err != nil && strings.Contains(err.Error(), "no parameter") {
+			t.Errorf("a name that is told: %v", err)
 		}
 	}
 }
