@@ -88,8 +88,14 @@ A folder that skerry cluster made is one node of several: see skerry help cluste
 func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 	log := o.logger(p.Stderr)
 	o.memory = memoryLimit(o.memory)
+	machine := machineMemory("/")
 	if os.Getenv("GOMEMLIMIT") == "" { // else the operator has said it
-		debug.SetMemoryLimit(processLimit(machineMemory("/"), o.memory))
+		debug.SetMemoryLimit(processLimit(machine, o.memory))
+	}
+	if os.Getenv("GOGC") == "" {
+		collector, end := context.WithCancel(ctx)
+		defer end()
+		go giveRoom(collector, machine)
 	}
 	eng, err := o.openNode(p, log)
 	if err != nil {
