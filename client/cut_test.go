@@ -161,3 +161,30 @@ func TestCloseWithAllOut(t *testing.T) {
 	close(g.open)
 	e.check(t, "closed")
 }
+
+// TestCloseManyTimes: a client that is closed at any moment ends its calls.
+func TestCloseManyTimes(t *testing.T) {
+	noLeaks(t)
+	f := startFake(t, func(*wire.Writer, int, [][]byte) bool { return true })
+	for i := range 300 {
+		c := open(t, client.Options{Addrs: []string{f.addr()}, Timeout: 2 * patience})
+		if i%2 == 0 {
+			eventually(t, "it is connected", func() bool { return c.Stats().Nodes[0].Connected == 1 })
+		}
+		e := newEnds(3)
+		for k := range e.times {
+			if err := c.CallAsync(background, e.callback(k, func(_ client.Result, err error) bool { return errors.Is(err, client.ErrClosed) }), "p"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Close()
+		for k := range e.times {
+			if n := e.times[k].Load(); n != 1 {
+				t.Fatalf("round %d: after Close call %d was ended %d times", i, k, n)
+			}
+		}
+		if e.wrong.Load() > 0 {
+			t.Fatalf("round %d: a call ended with %s", i, *e.example.Load())
+		}
+	}
+}

@@ -259,3 +259,19 @@ func TestNamelessNodes(t *testing.T) {
 		t.Errorf("calls go to %s", got)
 	}
 }
+
+// TestClientWords: what would change the shared connection is refused, in whatever
+// type it is written.
+func TestClientWords(t *testing.T) {
+	f := startFake(t, one)
+	c := open(t, client.Options{Addrs: []string{f.addr()}})
+	off := "REPLY"
+	for _, word := range []any{"reply", []byte("Reply"), &off, client.JSON(1)} {
+		if _, err := c.Do(background, "CLIENT", word, "OFF"); !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("CLIENT %v: %v", word, err)
+		}
+	}
+	if _, err := c.Do(background, "CLIENT", "LIST"); err != nil {
+		t.Error(err)
+	}
+}

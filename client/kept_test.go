@@ -1,0 +1,26 @@
+package client
+
+import "testing"
+
+// TestLoadsOverFlush: an answer that was asked for before everything was forgotten is
+// not kept, also if the same key has been asked for since.
+func TestLoadsOverFlush(t *testing.T) {
+	var c cache
+	c.init(1 << 20)
+	get := []byte("GET k")
+	_, _, before := c.get(get, "k", 1)
+	c.flush()
+	_, _, since := c.get(get, "k", 1)
+	c.put(before, get, []byte("$3\r\nold\r\n"), true, 100)
+	if _, hit, _ := c.get(get, "k", 1); hit {
+		t.Fatal("an answer of before the flush is kept")
+	}
+	c.put(since, get, []byte("$3\r\nnew\r\n"), true, 100)
+	if raw, hit, _ := c.get(get, "k", 1); !hit || string(raw) != "$3\r\nnew\r\n" {
+		t.Fatalf("kept: %q, %v", raw, hit)
+	}
+	c.changed([]byte("k"))
+	if _, hit, _ := c.get(get, "k", 1); hit {
+		t.Fatal("an answer is kept over a change")
+	}
+}
