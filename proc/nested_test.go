@@ -167,7 +167,7 @@ func TestHalfWritten(t *testing.T) {
 		return nil
 	}
 	forgive := proc.Define("forgive", func(tx *proc.Tx, _ struct{}) (int, error) { return 1, half(tx.KV(0)) })
-	own := proc.Define("own", func(tx *proc.Tx, _ struct{}) (int, error) { return 1, half(kv.In(tx, 7)) })
+	own := proc.Define("own", func(tx *proc.Tx, _ struct{}) (int, error) { return 1, half(kv.In(tx.Engine(), 7)) })
 	db := openEngine(t)
 	s := setOn(t, db, proc.Options{}, reader, forgive, own, proc.Define("outer", func(tx *proc.Tx, _ struct{}) (int, error) {
 		for _, p := range []*proc.Func[struct{}, int]{forgive, own} {
@@ -277,7 +277,7 @@ func TestSpaces(t *testing.T) {
 // has got them: a Select fails the procedure that did it, and it alone.
 func TestSelectedSpace(t *testing.T) {
 	at := func(tx *proc.Tx, space uint8, key string) string {
-		e, _, err := kv.In(tx, space).Get([]byte(key))
+		e, _, err := kv.In(tx.Engine(), space).Get([]byte(key))
 		return fmt.Sprint(string(e.Val), err)
 	}
 	one := []byte("1")

@@ -314,26 +314,29 @@ func TestGoexit(t *testing.T) {
 // TestKeptTx: a transaction that was kept works on nothing.
 func TestKeptTx(t *testing.T) {
 	var kept *proc.Tx
+	var raw engine.Tx
 	s := newSet(t, proc.Options{}, proc.Define("keep", func(tx *proc.Tx, _ struct{}) (int, error) {
-		kept = tx
+		kept, raw = tx, tx.Engine()
 		return 1, set(tx, "a", "1")
 	}))
 	want(t, "1")(call(t, s, "keep"))
 	for what, err := range map[string]error{
-		"put":  kept.Put([]byte("a"), nil),
-		"del":  kept.Delete([]byte("a")),
-		"get":  second(kept.Get([]byte("a"))),
-		"kv":   set(kept, "a", "2"),
-		"scan": scanned(kept),
+		"put":   raw.Put([]byte("a"), nil),
+		"del":   raw.Delete([]byte("a")),
+		"get":   second(raw.Get([]byte("a"))),
+		"kv":    set(kept, "a", "2"),
+		"scan":  scanned(raw),
+		"later": second(kept.Engine().Get([]byte("a"))),
 	} {
 		if engine.CodeOf(err) != engine.CodeInvalid || !strings.Contains(err.Error(), "has ended") {
 			t.Errorf("%s after the end: %v", what, err)
 		}
 	}
-	if n := kept.Count(nil, nil); n != 0 {
+	ranks := raw.(engine.Ranker)
+	if n := ranks.Count(nil, nil); n != 0 {
 		t.Errorf("count after the end: %d", n)
 	}
-	if _, ok := kept.At(nil, nil, 0); ok || !kept.Now().IsZero() || kept.Procedure() != "" {
+	if _, ok := ranks.At(nil, nil, 0); ok || !raw.Now().IsZero() || !kept.Now().IsZero() || kept.Procedure() != "" {
 		t.Error("the transaction goes on after its end")
 	}
 }
@@ -357,7 +360,7 @@ func scanned(tx engine.Tx) error {
 func TestReadOnly(t *testing.T) {
 	s := newSet(t, proc.Options{},
 		proc.DefineRead("sneaky", func(tx *proc.Tx, _ struct{}) (int, error) { return 1, set(tx, "a", "1") }),
-		proc.DefineRead("raw", func(tx *proc.Tx, _ struct{}) (int, error) { return 1, tx.Delete([]byte("a")) }),
+		proc.DefineRead("raw", func(tx *proc.Tx, _ struct{}) (int, error) { return 1, tx.Engine().Delete([]byte("a")) }),
 		proc.DefineRead("get", get))
 	for _, name := range []string{"sneaky", "raw"} {
 		_, err := call(t, s, name)

@@ -25,7 +25,7 @@ func (t *Tx) release(failed bool) {
 	t.tx, t.def, t.half, t.bad, t.seeded = nil, nil, nil, nil, false
 	for i := range t.spaces {
 		if s := &t.spaces[i]; s.bound {
-			s.keys.Bind(t, s.number) // lets go of what is large
+			s.keys.Bind(engineTx{t}, s.number) // lets go of what is large
 			s.bound = false
 		}
 	}

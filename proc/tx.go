@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"iter"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -12,10 +11,8 @@ import (
 
 // Tx is the transaction that a procedure works in. It is valid until the
 // procedure returns, and only in its goroutine: kept longer, it works on nothing
-// or, once its memory is used again, on somebody else's transaction. It is an
-// engine.Tx, so that every capability can be used in it; those methods work on
-// the engine's own keys, whose layout belongs to the capabilities: for plain keys
-// use KV.
+// or, once its memory is used again, on somebody else's transaction. Data is read
+// and written by KV.
 type Tx struct {
 	set      *Set
 	tx       engine.Tx   // nil: the procedure has ended
@@ -52,7 +49,7 @@ const keepSpaces = 4
 
 // bind makes the keys work on t. They are shared by all who ask for the space.
 func (s *space) bind(t *Tx) {
-	s.keys.Bind(t, s.number)
+	s.keys.Bind(engineTx{t}, s.number)
 	s.keys.Stay()
 	s.bound = true
 }
@@ -77,12 +74,12 @@ func (t *Tx) KV(number uint8) *kv.Tx {
 	return s.keys
 }
 
-// Break implements engine.Breaker: the innermost procedure fails.
-func (t *Tx) Break(err error) {
-	if t.half == nil {
-		t.half = err
-	}
-}
+// Engine is for capabilities: the engine's own keys, whose layout belongs to them.
+// A capability works on them as on those of any engine.Tx: kv.In(tx.Engine(), 0).
+// What is written there by hand is seen by no client and can damage what is: for
+// data of your own use KV. It ends with t, and refuses what t refuses; it is an
+// engine.Ranker and an engine.Breaker.
+func (t *Tx) Engine() engine.Tx { return engineTx{t} }
 
 // Now is the time of the transaction: the same at every read of it.
 func (t *Tx) Now() time.Time {
@@ -146,98 +143,4 @@ func (t *Tx) mayWrite() error {
 	}
 	t.wrote = true
 	return nil
-}
-
-// Get implements engine.Tx.
-func (t *Tx) Get(key []byte) ([]byte, bool, error) {
-	if err := t.check(); err != nil {
-		return nil, false, err
-	}
-	return t.tx.Get(key)
-}
-
-// Put implements engine.Tx.
-func (t *Tx) Put(key, val []byte) error {
-	if err := t.mayWrite(); err != nil {
-		return err
-	}
-	return t.tx.Put(key, val)
-}
-
-// Delete implements engine.Tx.
-func (t *Tx) Delete(key []byte) error {
-	if err := t.mayWrite(); err != nil {
-		return err
-	}
-	return t.tx.Delete(key)
-}
-
-// Scan implements engine.Tx.
-func (t *Tx) Scan(lo, hi []byte) iter.Seq2[engine.Pair, error] {
-	return t.scan(engine.Tx.Scan, lo, hi)
-}
-
-// ScanBack implements engine.Tx.
-func (t *Tx) ScanBack(lo, hi []byte) iter.Seq2[engine.Pair, error] {
-	return t.scan(engine.Tx.ScanBack, lo, hi)
-}
-
-func (t *Tx) scan(way func(tx engine.Tx, lo, hi []byte) iter.Seq2[engine.Pair, error], lo, hi []byte) iter.Seq2[engine.Pair, error] {
-	return func(yield func(engine.Pair, error) bool) {
-		if err := t.check(); err != nil {
-			yield(engine.Pair{}, err)
-			return
-		}
-		for p, err := range way(t.tx, lo, hi) {
-			if err == nil {
-				if err = t.check(); err != nil {
-					p = engine.Pair{}
-				}
-			}
-			if !yield(p, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// Count implements engine.Ranker. Where the engine's transaction is none, it
-// scans, and an error of that fails the whole procedure.
-func (t *Tx) Count(lo, hi []byte) int {
-	if t.check() != nil {
-		return 0
-	}
-	if r, ok := t.tx.(engine.Ranker); ok {
-		return r.Count(lo, hi)
-	}
-	n := 0
-	for _, err := range t.Scan(lo, hi) {
-		if err != nil {
-			t.bad = err
-			return 0
-		}
-		n++
-	}
-	return n
-}
-
-// At implements engine.Ranker, as Count does.
-func (t *Tx) At(lo, hi []byte, i int) (engine.Pair, bool) {
-	if t.check() != nil || i < 0 {
-		return engine.Pair{}, false
-	}
-	if r, ok := t.tx.(engine.Ranker); ok {
-		return r.At(lo, hi, i)
-	}
-	for p, err := range t.Scan(lo, hi) {
-		if err != nil {
-			t.bad = err
-			break
-		}
-		if i == 0 {
-			return p, true
-		}
-		i--
-	}
-	return engine.Pair{}, false
 }

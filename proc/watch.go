@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 	"weak"
-
-	"github.com/skerrydb/skerry/engine"
 )
 
 // The watchdog never asks a running procedure for anything, and a procedure
@@ -146,8 +144,3 @@ func (s *Set) newTx() any {
 	s.live = append(s.live, weak.Make(t))
 	return t
 }
-
-var (
-	_ engine.Ranker  = (*Tx)(nil)
-	_ engine.Breaker = (*Tx)(nil)
-)

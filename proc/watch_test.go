@@ -36,7 +36,8 @@ func (s *slowly) run(tx *proc.Tx, in keyIn) (string, error) {
 	if err == nil {
 		return "went on", nil
 	}
-	if scanned(tx) == nil || tx.Put([]byte("x"), nil) == nil || tx.Delete([]byte("x")) == nil || tx.Count(nil, nil) != 0 {
+	raw := tx.Engine()
+	if scanned(raw) == nil || raw.Put([]byte("x"), nil) == nil || raw.Delete([]byte("x")) == nil || raw.(engine.Ranker).Count(nil, nil) != 0 {
 		return "", errors.New("some operations go on")
 	}
 	if in.Key == "hide" {

@@ -126,7 +126,7 @@ func TestDocument(t *testing.T) {
 	}
 	for _, k := range []procvet.Kind{
 		procvet.KindClock, procvet.KindWait, procvet.KindGoroutine, procvet.KindIO, procvet.KindLog, procvet.KindRandom,
-		procvet.KindWrite, procvet.KindEscape, procvet.KindNested, procvet.KindReadOnly, procvet.KindLoop, procvet.KindAllow,
+		procvet.KindWrite, procvet.KindEscape, procvet.KindNested, procvet.KindReadOnly, procvet.KindLoop, procvet.KindKeys, procvet.KindAllow,
 	} {
 		if !bytes.Contains(text, []byte("\n| `"+string(k)+"` |")) {
 			t.Errorf("no row for %s", k)

@@ -20,6 +20,7 @@ const (
 	KindEscape    Kind = "escape"    // the Tx is kept or handed to another goroutine
 	KindNested    Kind = "nested"    // another transaction inside this one
 	KindReadOnly  Kind = "read_only" // a write in a procedure that only reads
+	KindKeys      Kind = "keys"      // a write to the engine's own keys
 	KindLoop      Kind = "loop"      // a loop that nothing ends
 	KindAllow     Kind = "allow"     // a comment that allows nothing, or without a reason
 )
@@ -48,6 +49,8 @@ func (k Kind) advice() string {
 		return "that is another transaction, which waits for the procedure that waits for it: a deadlock; use tx: tx.KV(n), or Run(tx, in) of the other procedure"
 	case KindReadOnly:
 		return "a write in a procedure that only reads always fails; make it with proc.Define"
+	case KindKeys:
+		return "the engine's keys belong to the capabilities: use tx.KV"
 	case KindLoop:
 		return "nothing can end it, and every other write waits; give it a bound, or use tx in it, which fails after proc.Options.MaxRun"
 	}
@@ -91,7 +94,7 @@ func ownRule(fn *types.Func) (Kind, bool) {
 		return KindNested, true
 	}
 	switch fn.Pkg().Path() + " " + receiverName(fn) + "." + fn.Name() {
-	case procPath + " Tx.Put", procPath + " Tx.Delete", enginePath + " Tx.Put", enginePath + " Tx.Delete",
+	case enginePath + " Tx.Put", enginePath + " Tx.Delete",
 		kvPath + " Tx.Set", kvPath + " Tx.Add", kvPath + " Tx.Delete", kvPath + " Tx.DeleteIf", kvPath + " Tx.SetExpiry", kvPath + " Tx.Remember":
 		return KindReadOnly, true
 	}

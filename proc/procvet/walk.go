@@ -331,6 +331,7 @@ func libraryName(fn *types.Func) string {
 func (w *walker) ownCall(pos token.Pos, fn *types.Func, call *ast.CallExpr) {
 	if k, ok := ownRule(fn); ok {
 		w.add(pos, k, "calls "+funcName(fn))
+		w.engineKeys(pos, fn, call)
 		return
 	}
 	if call == nil || fn.Pkg().Path() != procPath || receiverName(fn) != "Func" || fn.Name() != "Run" {
@@ -341,6 +342,41 @@ func (w *walker) ownCall(pos token.Pos, fn *types.Func, call *ast.CallExpr) {
 			w.add(pos, KindReadOnly, "runs the procedure "+types.ExprString(sel.X)+", which writes")
 		}
 	}
+}
+
+// engineKeys notes a write to what proc.Tx.Engine gave out. One through a parameter
+// is none: that is how a capability is made.
+func (w *walker) engineKeys(pos token.Pos, fn *types.Func, call *ast.CallExpr) {
+	if call == nil || fn.Pkg().Path() != enginePath || receiverName(fn) != "Tx" {
+		return
+	}
+	sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+	if ok && w.isEngine(sel.X) {
+		w.add(pos, KindKeys, "calls "+funcName(fn)+" on what proc.Tx.Engine gave")
+	}
+}
+
+// isEngine reports whether e is a call of proc.Tx.Engine, or a variable that was
+// assigned one.
+func (v *vetter) isEngine(e ast.Expr) bool {
+	for range maxSteps {
+		switch x := ast.Unparen(e).(type) {
+		case *ast.Ident:
+			e = v.value(x)
+		case *ast.CallExpr:
+			fn, ok := typeutil.Callee(v.pass.TypesInfo, x).(*types.Func)
+			if ok && fn.Pkg() != nil && fn.Pkg().Path() == procPath && receiverName(fn) == "Tx" && fn.Name() == "Engine" {
+				return true
+			}
+			e = v.made(x)
+		default:
+			return false
+		}
+		if e == nil {
+			return false
+		}
+	}
+	return false
 }
 
 // libraryCall notes the call of a function of the standard library that writes

@@ -104,10 +104,12 @@ func each(list []string, fn func(string)) {
 	}
 }
 
-// Raw uses the engine's own keys and what only computes of packages that do I/O.
+// capability writes the engine's own keys, as one does that is handed them.
+func capability(tx engine.Tx, key []byte) error { return tx.Put(key, []byte("v")) }
+
+// Raw uses the engine's own keys by a capability and what only computes of packages that do I/O.
 var Raw = proc.Define("raw", func(tx *proc.Tx, in struct{ Key []byte }) (string, error) {
-	var et engine.Tx = tx
-	if err := et.Put(in.Key, []byte("v")); err != nil {
+	if err := capability(tx.Engine(), in.Key); err != nil {
 		return "", err
 	}
 	host, _, err := net.SplitHostPort("h:1")
@@ -120,7 +122,7 @@ var Raw = proc.Define("raw", func(tx *proc.Tx, in struct{ Key []byte }) (string,
 	}
 	start := tx.Now()
 	for {
-		if _, ok, err := tx.Get(in.Key); err != nil || !ok {
+		if _, ok, err := tx.Engine().Get(in.Key); err != nil || !ok {
 			break
 		}
 		in.Key = append(in.Key, 'x')

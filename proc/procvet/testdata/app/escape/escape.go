@@ -30,14 +30,14 @@ var Escape = proc.Define("escape", func(tx *proc.Tx, _ none) (int, error) {
 	any_ = tx                            // want `keeps the Tx in the package variable any_`
 	kept.kv = tx.KV(0)                   // want `keeps the Tx in the package variable kept`
 	kept = holder{tx: tx}                // want `keeps the Tx in the package variable kept`
-	txs = append(txs, tx)                // want `keeps the Tx in the package variable txs`
+	txs = append(txs, tx.Engine())       // want `keeps the Tx in the package variable txs`
 	ch <- tx                             // want `sends on a channel` `sends the Tx on a channel`
 	later = append(later, func() error { // want `keeps the Tx in the package variable later`
-		return tx.Delete([]byte("k"))
+		return tx.Engine().Delete([]byte("k")) // want `calls engine.Tx.Delete on what`
 	})
 	go use(tx)  // want `starts a goroutine` `hands the Tx to a goroutine`
 	go func() { // want `starts a goroutine` `hands the Tx to a goroutine`
-		tx.Get(nil)
+		tx.Engine().Get(nil)
 	}()
 	h := holder{tx: tx}
 	h.kv = tx.KV(0)

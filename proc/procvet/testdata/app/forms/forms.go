@@ -87,7 +87,7 @@ func All() []proc.Procedure {
 			return time.Now().Day(), nil // want `\(procedure registered\)`
 		}),
 		define.Read("far", func(tx *proc.Tx, _ none) (int, error) {
-			return 0, tx.Put(nil, nil) // want `calls proc.Tx.Put: .*\(procedure far\)`
+			return 0, tx.Engine().Put(nil, nil) // want `calls engine.Tx.Put: .*\(procedure far\)` `calls engine.Tx.Put on what`
 		}),
 		proc.Define("foreign", logic.Vote),              // want `^calls logic.Vote, which calls time.Now at logic/logic.go:\d+: .*\(procedure foreign\)$`
 		proc.Define("foreign.method", logic.App{}.Vote), // want `calls logic.App.Vote → logic.now, which calls time.Now`

@@ -41,7 +41,7 @@ outer:
 		n++
 	}
 	for {
-		if _, ok, err := tx.Get([]byte{byte(n)}); err != nil {
+		if _, ok, err := tx.Engine().Get([]byte{byte(n)}); err != nil {
 			panic(err)
 		} else if ok {
 			n++

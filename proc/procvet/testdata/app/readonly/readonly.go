@@ -21,7 +21,7 @@ var Read = proc.DefineRead("read", func(tx *proc.Tx, in none) (int, error) {
 	writer.Run(tx, in) // want `^runs the procedure writer, which writes: a write in a procedure that only reads always fails`
 	clean.Read.Run(tx, clean.In{})
 	clean.Vote.Run(tx, clean.In{})          // want `runs the procedure clean.Vote, which writes`
-	tx.Put(nil, nil)                        // want `calls proc.Tx.Put`
+	tx.Engine().Put(nil, nil)               // want `calls engine.Tx.Put: a write in a procedure that only reads` `calls engine.Tx.Put on what proc.Tx.Engine gave`
 	tx.KV(0).Set(nil, nil, kv.SetOptions{}) // want `calls kv.Tx.Set`
 	return 0, nested(tx)                    // want `calls readonly.nested, which calls kv.Tx.Add`
 })

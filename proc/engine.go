@@ -1,0 +1,123 @@
+package proc
+
+import (
+	"iter"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// engineTx is what Tx.Engine gives out: the engine's transaction with the checks
+// of t before each operation. It is one pointer, so that to make an interface of
+// it costs nothing.
+type engineTx struct{ t *Tx }
+
+var (
+	_ engine.Tx      = engineTx{}
+	_ engine.Ranker  = engineTx{}
+	_ engine.Breaker = engineTx{}
+)
+
+// Get implements engine.Tx.
+func (e engineTx) Get(key []byte) ([]byte, bool, error) {
+	if err := e.t.check(); err != nil {
+		return nil, false, err
+	}
+	return e.t.tx.Get(key)
+}
+
+// Put implements engine.Tx.
+func (e engineTx) Put(key, val []byte) error {
+	if err := e.t.mayWrite(); err != nil {
+		return err
+	}
+	return e.t.tx.Put(key, val)
+}
+
+// Delete implements engine.Tx.
+func (e engineTx) Delete(key []byte) error {
+	if err := e.t.mayWrite(); err != nil {
+		return err
+	}
+	return e.t.tx.Delete(key)
+}
+
+// Scan implements engine.Tx.
+func (e engineTx) Scan(lo, hi []byte) iter.Seq2[engine.Pair, error] {
+	return e.scan(engine.Tx.Scan, lo, hi)
+}
+
+// ScanBack implements engine.Tx.
+func (e engineTx) ScanBack(lo, hi []byte) iter.Seq2[engine.Pair, error] {
+	return e.scan(engine.Tx.ScanBack, lo, hi)
+}
+
+func (e engineTx) scan(way func(tx engine.Tx, lo, hi []byte) iter.Seq2[engine.Pair, error], lo, hi []byte) iter.Seq2[engine.Pair, error] {
+	return func(yield func(engine.Pair, error) bool) {
+		if err := e.t.check(); err != nil {
+			yield(engine.Pair{}, err)
+			return
+		}
+		for p, err := range way(e.t.tx, lo, hi) {
+			if err == nil {
+				if err = e.t.check(); err != nil {
+					p = engine.Pair{}
+				}
+			}
+			if !yield(p, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Count implements engine.Ranker. Where the engine's transaction is none, it
+// scans, and an error of that fails the whole procedure.
+func (e engineTx) Count(lo, hi []byte) int {
+	if e.t.check() != nil {
+		return 0
+	}
+	if r, ok := e.t.tx.(engine.Ranker); ok {
+		return r.Count(lo, hi)
+	}
+	n := 0
+	for _, err := range e.Scan(lo, hi) {
+		if err != nil {
+			e.t.bad = err
+			return 0
+		}
+		n++
+	}
+	return n
+}
+
+// At implements engine.Ranker, as Count does.
+func (e engineTx) At(lo, hi []byte, i int) (engine.Pair, bool) {
+	if e.t.check() != nil || i < 0 {
+		return engine.Pair{}, false
+	}
+	if r, ok := e.t.tx.(engine.Ranker); ok {
+		return r.At(lo, hi, i)
+	}
+	for p, err := range e.Scan(lo, hi) {
+		if err != nil {
+			e.t.bad = err
+			break
+		}
+		if i == 0 {
+			return p, true
+		}
+		i--
+	}
+	return engine.Pair{}, false
+}
+
+// Now implements engine.Tx.
+func (e engineTx) Now() time.Time { return e.t.Now() }
+
+// Break implements engine.Breaker: the innermost procedure fails.
+func (e engineTx) Break(err error) {
+	if e.t.half == nil {
+		e.t.half = err
+	}
+}
