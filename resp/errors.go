@@ -78,21 +78,29 @@ func (e *callError) code() engine.Code {
 
 // Error returns the text of the reply behind its first word.
 func (e *callError) Error() string {
-	text, tail := e.err.Error(), " ["+string(e.code())+"]"
+	text, tail := e.err.Error(), " ["+cut(string(e.code()), MaxCodeBytes)+"]"
 	if c, ok := errors.AsType[*engine.Error](e.err); ok {
 		text = c.Msg
 	}
 	if len(text) > MaxErrorBytes {
-		end := MaxErrorBytes
-		for end > MaxErrorBytes-utf8.UTFMax && !utf8.RuneStart(text[end]) {
-			end--
-		}
-		text = text[:end] + "…"
+		text = cut(text, MaxErrorBytes) + "…"
 	}
 	if e.by != 0 {
 		text += otherProgram(e.by)
 	}
 	return text + tail
+}
+
+// cut returns at most n bytes of s, and no part of a character.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	end := n
+	for end > n-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
 }
 
 // Unwrap returns what the call returned, by which an engine knows that it may try

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
@@ -17,6 +18,10 @@ const (
 // errBroken is why forward did not get all replies: the rest of the ops has not
 // run, or has only read.
 var errBroken = engine.Errorf(engine.CodeNotLeader, "the connection to the node that leads broke; nothing was written")
+
+// errUnknownThere is what the other node said: it does not know what became of a
+// write.
+var errUnknownThere = engine.Errorf(engine.CodeNotLeader, "the node that was asked does not know the outcome")
 
 // errThere is what the other node said: it does not lead. Nothing was written.
 var errThere = engine.Errorf(engine.CodeNotLeader, "the node that was asked does not lead")
@@ -113,7 +118,7 @@ func (c *conn) forward(node uint64, to int) error {
 			break
 		}
 		if isError(reply, engine.CodeOutcomeUnknown) && c.againFrom(i, to) == i {
-			err = errBroken
+			err = errUnknownThere
 			break
 		}
 		if !c.relay(i, reply, node) {
@@ -146,6 +151,9 @@ func (c *conn) afterBreak(err error, i, to int, ends []int, n int) error {
 			sent++
 		}
 		c.mayHaveRun(i, sent)
+		if err != errUnknownThere {
+			c.countBreak(i, sent)
+		}
 		next, err = c.againFrom(i, sent), errBroken
 	}
 	for ; i < next; i++ {
@@ -170,8 +178,9 @@ func (c *conn) afterBreak(err error, i, to int, ends []int, n int) error {
 }
 
 // repeatable reports whether a write may be sent again without knowing whether it
-// has run: it carries the key by which the leader knows it again.
-func (o *op) repeatable() bool { return o.cmd.name == "callonce" }
+// has run: it carries the key by which the leader knows it again. One that has
+// broken too many connections may be what ends each leader.
+func (o *op) repeatable() bool { return o.cmd.name == "callonce" && o.broke < MaxCallBreaks }
 
 // againFrom returns from which of the ops from from to to on all can be run again
 // without knowing whether they have run. A read before a write is not among them:
@@ -192,6 +201,21 @@ func (c *conn) againFrom(from, to int) int {
 func (c *conn) mayHaveRun(from, to int) {
 	for i := from; i < to; i++ {
 		c.ops[i].maybe = c.ops[i].write
+	}
+}
+
+// countBreak notes that a connection to a leader broke to which the ops from from
+// to to were sent, and had no reply. None of them can be told to be innocent: they
+// may have run together.
+func (c *conn) countBreak(from, to int) {
+	told := false
+	for i := from; i < to; i++ {
+		o := &c.ops[i]
+		if o.broke++; o.broke == MaxCallBreaks && o.cmd.name == "callonce" && !told {
+			told = true
+			c.logger().Warn("connections to leaders broke before the reply to a call with a key; it is not sent again",
+				"procedure", cText(o.args[o.cmd.procedureAt()], proc.MaxNameBytes), "breaks", o.broke)
+		}
 	}
 }
 

@@ -56,6 +56,11 @@ const (
 	MaxLCSCells = 16 << 20
 	// MaxErrorBytes bounds the text of a procedure's error; the rest is left out.
 	MaxErrorBytes = 4 << 10
+	// MaxCodeBytes bounds the code of a procedure's error; the rest is left out.
+	MaxCodeBytes = 128
+	// MaxCallBreaks is how many connections to leaders may break before the reply
+	// to a CALLONCE; then it is not sent again, as it may be what broke them.
+	MaxCallBreaks = 2
 	// MaxFlushAtOnce is how many keys FLUSHDB and FLUSHALL remove in one
 	// transaction; more go in steps that others see.
 	MaxFlushAtOnce = 10_000

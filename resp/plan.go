@@ -25,6 +25,7 @@ type op struct {
 
 	write bool // it may write
 	maybe bool // it was sent to a leader whose reply did not come, and may be sent again
+	broke int  // how many connections to leaders broke after it was sent
 }
 
 // plan decides on one command: it is answered, queued for EXEC, put among ops
@@ -80,7 +81,7 @@ func (c *conn) find(args [][]byte) (*command, string) {
 		cmd = find(c.srv.ups.table, args[0])
 	}
 	if cmd == nil {
-		return nil, unknownCommand(args)
+		return nil, unknownCommand(args) + c.meantCall(args[0])
 	}
 	if cmd.byName != nil && len(args) > 1 {
 		sub := find(cmd.byName, args[1])

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bytes"
+	"errors"
 	"strconv"
 
 	"github.com/skerrydb/skerry/engine"
@@ -25,8 +26,17 @@ const (
 	errKeyCount    replyError = "ERR Bad number of keys provided"
 	errTooManyKeys replyError = "ERR Number of keys can't be greater than number of args"
 	errFewerKeys   replyError = "ERR Number of keys can't be negative"
-	errCallWrites  replyError = "ERR Can not execute a script with write flag using *_ro command. [read_only]"
 )
+
+// callWrites is the error of FCALL_RO of a procedure that writes. It begins as
+// Redis words it. by is the node that says so to another one, or 0; see refused.
+func callWrites(name []byte, by uint64) replyError {
+	text := "ERR Can not execute a script with write flag using *_ro command. Procedure " + string(name) + " writes: call it with FCALL"
+	if by != 0 {
+		text += otherProgram(by)
+	}
+	return replyError(text + " [" + string(engine.CodeReadOnly) + "]")
+}
 
 // writes reports whether a command may change data, as far as this node knows: a
 // call of a procedure that only another program knows may.
@@ -75,7 +85,7 @@ func callCmd(x *call) error {
 func callOnceCmd(x *call) error {
 	p, err := x.begin()
 	if err != nil {
-		return x.refused(err)
+		return x.refused(x.keyFirst(err))
 	}
 	if err = p.Arguments(x.args[3:]); err != nil {
 		err = x.refused(err)
@@ -88,6 +98,39 @@ func callOnceCmd(x *call) error {
 	return err
 }
 
+// keyFirst adds to err, with which the name in a CALLONCE is not known, that the
+// key has been forgotten if the name stands in its place.
+func (x *call) keyFirst(err error) error {
+	if !x.isProcedure(x.args[1]) {
+		return err
+	}
+	text := err.Error()
+	if e, ok := errors.AsType[*engine.Error](err); ok {
+		text = e.Msg
+	}
+	return engine.Errorf(engine.CodeOf(err), "%s; CALLONCE takes a key, then the name, then the arguments", text)
+}
+
+// isProcedure reports whether this program has a procedure of that name.
+func (c *conn) isProcedure(name []byte) bool {
+	set := c.srv.opts.Procedures
+	if set == nil || len(name) > proc.MaxNameBytes {
+		return false
+	}
+	_, err := set.Schema(string(name))
+	return err == nil
+}
+
+// meantCall is what stands behind the error of an unknown command that has the
+// name of a procedure; "" if it does not. Whoever has no password does not learn
+// what procedures there are.
+func (c *conn) meantCall(name []byte) string {
+	if !c.authed || !c.isProcedure(name) {
+		return ""
+	}
+	return "(it is a procedure: CALL " + string(name) + " …)"
+}
+
 // fcallCmd is FCALL NAME NUMKEYS [KEY …] [ARG …] and FCALL_RO: keys are
 // arguments like others, which come first.
 func fcallCmd(x *call) error {
@@ -97,7 +140,7 @@ func fcallCmd(x *call) error {
 	}
 	if _, err = keyCount(x.args); err == nil {
 		if x.cmd.name == "fcall_ro" && !p.ReadOnly() {
-			err = errCallWrites
+			err = callWrites(x.args[1], x.byNode())
 		} else {
 			err = x.finish(p, x.args[3:])
 		}
@@ -180,12 +223,17 @@ func (x *call) writeResult(p *proc.Call) error {
 // refused is the error of a call that did not begin. To another node it says that
 // the programs may differ, which only that one can know; see ownFault.
 func (x *call) refused(err error) error {
-	e := &callError{err: err, undone: true}
-	if x.cl.node && !x.exec {
-		st := x.srv.opts.Cluster.State()
-		e.by = st.Self
+	return &callError{err: err, undone: true, by: x.byNode()}
+}
+
+// byNode returns the id of this node if it was another one that handed the call
+// on, by itself; else 0.
+func (x *call) byNode() uint64 {
+	if !x.cl.node || x.exec {
+		return 0
 	}
-	return e
+	st := x.srv.opts.Cluster.State()
+	return st.Self
 }
 
 // otherProgram is what the leader adds to the text of a call that it refused.
@@ -222,6 +270,9 @@ func (c *conn) refusal(o *op) engine.Code {
 		return engine.CodeOf(err)
 	}
 	defer p.End()
+	if o.cmd.name == "fcall_ro" && !p.ReadOnly() {
+		return engine.CodeReadOnly
+	}
 	first := 3 // FCALL and CALLONCE
 	if o.cmd.name == "call" {
 		first = 2

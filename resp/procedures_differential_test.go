@@ -21,7 +21,7 @@ redis.register_function('fail', function(keys, args)
 end)`
 
 // callErrors are what the servers add to the text of an error, each in its way.
-var callErrors = regexp.MustCompile(` script: .*$| \[[a-z_ ]+\]$`)
+var callErrors = regexp.MustCompile(` script: .*$|( Procedure .* writes: call it with FCALL)? \[[a-z_ ]+\]$`)
 
 // TestDifferentialCalls sends the same random calls, good and bad, to Lua functions
 // of redis-server and to procedures, and compares the replies.

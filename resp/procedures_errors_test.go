@@ -108,11 +108,12 @@ func TestReadsOfOtherPrograms(t *testing.T) {
 	all := startNodes(t, 2, resp.Options{}, []proc.Procedure{writes}, []proc.Procedure{reads})
 	lose := breaks(all.list[1])
 	a := all.ask(2)
-	const refused = "ERR Can not execute a script with write flag using *_ro command. [read_only]"
+	const begins = "ERR Can not execute a script with write flag using *_ro command. Procedure turned writes: call it with FCALL"
+	const refused = begins + " (node 1 leads and runs another version of the program) [read_only]"
 	for i, call := range []string{"CALL turned n", "FCALL turned 1 n", "FCALL_RO turned 0 n", "CALLONCE k turned n", "MULTI,CALL turned n,EXEC"} {
 		want := []string{fmt.Sprint(i + 1), refused}
 		if i == 4 {
-			want = []string{fmt.Sprint(i + 1), "OK", "QUEUED", "[" + refused + "]"}
+			want = []string{fmt.Sprint(i + 1), "OK", "QUEUED", "[" + begins + " [read_only]]"}
 		}
 		nothing := func() {}
 		lose.Store(&nothing)
@@ -150,4 +151,17 @@ func TestUnwritableInTransaction(t *testing.T) {
 	a.want("[1 "+over+" nil 2]", "EXEC")
 	a.want("nil", "GET", "large")
 	a.want("2", "GET", "n")
+}
+
+// TestNameForCommand: a procedure's name in the place of a command says how to
+// call it, but not to those who have given no password.
+func TestNameForCommand(t *testing.T) {
+	eng := openEngine(t, embedded.Options{})
+	a := newAsker(t, serveOn(t, eng, resp.Options{Password: "p", Procedures: testProcedures(t, eng)}))
+	const redis = "ERR unknown command 'add', with args beginning with: 'n' '1' "
+	a.want(redis, "add", "n", "1")
+	a.want("OK", "AUTH", "p")
+	a.want(redis+"(it is a procedure: CALL add …)", "add", "n", "1")
+	a.want("ERR unknown command 'shape', with args beginning with: (it is a procedure: CALL shape …)", "shape")
+	a.want("ERR unknown command 'ADD', with args beginning with: ", "ADD") // names are exact
 }

@@ -154,6 +154,8 @@ func TestCalls(t *testing.T) {
 		{"OOM the box is full [memory_full]", []string{"CALL", "fail", "n", "memory_full", "the box is full"}},
 		{"ERR not here [procedure_failed]", []string{"CALL", "fail", "n", "not_leader", "not here"}},
 		{"[internal]", []string{"CALL", "panics"}},
+		{"nothing; CALLONCE takes a key, then the name, then the arguments [unknown_procedure]", []string{"CALLONCE", "add", "nothing", "n", "1"}},
+		{"no procedure nothing [unknown_procedure]", []string{"CALLONCE", "key", "nothing", "n", "1"}},
 		{"[limit]", []string{"CALL", "zeros", "20000000"}},
 		{"ERR wrong number of arguments for 'call' command", []string{"CALL"}},
 		{"ERR wrong number of arguments for 'callonce' command", []string{"CALLONCE", "k"}},
@@ -167,6 +169,9 @@ func TestCalls(t *testing.T) {
 	}
 	if text := string(a.ask("CALL", "fail", "n", "c", strings.Repeat("é", resp.MaxErrorBytes)).Str); !strings.HasSuffix(text, "é… [c]") || !utf8.ValidString(text) {
 		t.Errorf("a long error: %d bytes, %q", len(text), text[max(0, len(text)-20):])
+	}
+	for _, n := range []int{resp.MaxCodeBytes, resp.MaxCodeBytes + 1, 1 << 20} {
+		a.want("ERR text ["+strings.Repeat("c", resp.MaxCodeBytes)+"]", "CALL", "fail", "n", strings.Repeat("c", n), "text")
 	}
 	a.want("6", "GET", "n") // nothing of what failed was written
 	a.want("OK", "SET", "c1", "text")
