@@ -21,8 +21,10 @@ func enqueued(tb testing.TB, p *places, n int64) {
 // does not get it before.
 func TestPlacesInOrder(t *testing.T) {
 	p := places{max: 2}
-	if !p.take() || !p.take() || p.take() {
-		t.Fatal("there are not two places")
+	for i := range 3 {
+		if got := p.take(); got != (i < 2) {
+			t.Fatalf("take %d of two places: %v", i, got)
+		}
 	}
 	const n = 20
 	served := make(chan int, n)
