@@ -3,6 +3,7 @@ package proc_test
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -35,23 +36,23 @@ func (*textOnly) UnmarshalText([]byte) error  { return nil }
 func TestRefusedTypes(t *testing.T) {
 	eng := openEngine(t)
 	for text, p := range map[string]proc.Procedure{
-		"its arguments must be a struct, not int":                                  define[int, int]("p"),
-		"its arguments must be a struct, not *struct":                              define[*struct{ A int }, int]("p"),
-		"its arguments must be a struct of fields, and time.Time reads itself":     define[time.Time, int]("p"),
-		"arguments: field A: interface {} is an interface; its shape is not known": define[struct{ A any }, int]("p"),
+		"its arguments must be a struct, not int":                                                                  define[int, int]("p"),
+		"its arguments must be a struct, not *struct":                                                              define[*struct{ A int }, int]("p"),
+		"its arguments must be a struct of fields, and time.Time reads itself":                                     define[time.Time, int]("p"),
+		"arguments: field A: interface {} is an interface; its shape is not known; json.RawMessage takes any JSON": define[struct{ A any }, int]("p"),
 		"arguments: field a: field B: values of type chan int cannot be passed": define[struct {
 			A struct{ B chan int } `json:"a"`
 		}, int]("p"),
-		"arguments: field F: values of type func() cannot be passed":                    define[struct{ F func() }, int]("p"),
-		"arguments: field C: values of type complex128 cannot be passed":                define[struct{ C complex128 }, int]("p"),
-		"arguments: field R: field Next: type proc_test.recursive contains itself":      define[struct{ R recursive }, int]("p"),
-		"result: field Next: type proc_test.recursive contains itself":                  define[struct{}, recursive]("p"),
-		"result: error is an interface":                                                 define[struct{}, error]("p"),
-		"result: interface {} is an interface":                                          define[struct{}, map[string]any]("p"),
-		"arguments: field R: proc_test.readsOnly has UnmarshalJSON and no MarshalJSON":  define[struct{ R readsOnly }, int]("p"),
-		"arguments: field R: proc_test.textOnly has UnmarshalText and no MarshalText":   define[struct{ R textOnly }, int]("p"),
-		"arguments: field n: the option string is not known here":                       define[quotedInt, int]("p"),
-		"arguments: field hidden: a pointer to an unexported struct cannot be embedded": define[struct{ *hidden }, int]("p"),
+		"arguments: field F: values of type func() cannot be passed":                            define[struct{ F func() }, int]("p"),
+		"arguments: field C: values of type complex128 cannot be passed":                        define[struct{ C complex128 }, int]("p"),
+		"arguments: field R: field Next: type proc_test.recursive contains itself":              define[struct{ R recursive }, int]("p"),
+		"result: field Next: type proc_test.recursive contains itself":                          define[struct{}, recursive]("p"),
+		"result: error is an interface; its shape is not known; json.RawMessage takes any JSON": define[struct{}, error]("p"),
+		"result: interface {} is an interface":                                                  define[struct{}, map[string]any]("p"),
+		"arguments: field R: proc_test.readsOnly has UnmarshalJSON and no MarshalJSON":          define[struct{ R readsOnly }, int]("p"),
+		"arguments: field R: proc_test.textOnly has UnmarshalText and no MarshalText":           define[struct{ R textOnly }, int]("p"),
+		"arguments: field n: the option string is not known here":                               define[quotedInt, int]("p"),
+		"arguments: field hidden: a pointer to an unexported struct cannot be embedded":         define[struct{ *hidden }, int]("p"),
 		"arguments: field hidden: an unexported struct cannot have a name of its own": define[struct {
 			hidden `json:"h"`
 		}, int]("p"),
@@ -72,6 +73,87 @@ func TestRefusedTypes(t *testing.T) {
 	}
 }
 
+// Types with fields that would be missing without a word.
+type (
+	shadow struct {
+		A int
+		B int `json:"A"`
+	}
+	One   struct{ N int }
+	Other struct{ N int }
+	both  struct {
+		One
+		Other
+	}
+	Again   struct{ One }
+	More    struct{ One }
+	diamond struct {
+		Again
+		More
+	}
+	secret struct{ a, b int }
+	Buried struct{ secret }
+)
+
+// Types that are like those, and fine.
+type (
+	outermost struct {
+		N int
+		One
+		Other
+	}
+	decided struct {
+		One
+		Tagged
+	}
+	Tagged struct {
+		M int `json:"N"`
+	}
+	Empty   struct{}
+	nothing struct {
+		Empty
+		_ int
+	}
+	left struct {
+		A int `json:"-"`
+		b int
+	}
+)
+
+// TestMissingFields: fields that would be neither arguments nor in a result are
+// refused, unless that was said.
+func TestMissingFields(t *testing.T) {
+	eng := openEngine(t)
+	for text, p := range map[string]proc.Procedure{
+		`procedure "p": arguments: fields B and A are both named A`:                 define[shadow, int]("p"),
+		`arguments: fields One.N and Other.N are both named N`:                      define[both, int]("p"),
+		`arguments: fields Again.One.N and More.One.N are both named N`:             define[diamond, int]("p"),
+		`procedure "p": arguments: proc_test.secret has no exported field`:          define[secret, int]("p"),
+		`procedure "p": arguments: field S: proc_test.secret has no exported field`: define[struct{ S []secret }, int]("p"),
+		`procedure "p": arguments: proc_test.Buried has no exported field`:          define[Buried, int]("p"),
+		`procedure "p": result: proc_test.secret has no exported field`:             define[struct{}, *secret]("p"),
+	} {
+		_, err := proc.New(eng, proc.Options{}, p)
+		fails(t, err, engine.CodeInvalid, text)
+	}
+	for _, p := range []proc.Procedure{define[outermost, decided]("p"), define[nothing, Empty]("p"), define[left, left]("p")} {
+		if _, err := proc.New(eng, proc.Options{}, p); err != nil {
+			t.Errorf("%v", err)
+		}
+	}
+	_, _ = left{b: 1}, Buried{secret{a: 1, b: 2}}.secret
+	n := reflect.TypeFor[int]()
+	same := reflect.StructOf([]reflect.StructField{ // go vet would find it in the source
+		{Name: "A", Type: n, Tag: `json:"a"`}, {Name: "B", Type: n, Tag: `json:"a"`}, {Name: "C", Type: n},
+	})
+	if err := proc.WrongTypes(same, n); fmt.Sprint(err) != "arguments: fields A and B are both named a" {
+		t.Errorf("one tag twice: %v", err)
+	}
+	if err := proc.WrongTypes(reflect.TypeFor[struct{}](), reflect.SliceOf(same)); fmt.Sprint(err) != "result: fields A and B are both named a" {
+		t.Errorf("one tag twice in a result: %v", err)
+	}
+}
+
 type (
 	fields8   struct{ A, B, C, D, E, F, G, H int }
 	fields64  struct{ A, B, C, D, E, F, G, H fields8 }
@@ -83,6 +165,15 @@ func TestRefusedSets(t *testing.T) {
 	p := define[struct{}, int]("p")
 	_, err := proc.New(eng, proc.Options{}, p, define[struct{}, string]("p"))
 	fails(t, err, engine.CodeInvalid, "there are two procedures named p")
+	var none *proc.Func[struct{}, int]
+	for _, bad := range []proc.Procedure{nil, none, new(proc.Func[struct{}, int])} {
+		_, err = proc.New(eng, proc.Options{}, p, bad)
+		fails(t, err, engine.CodeInvalid, "procedure 2 of 2 is nil, or not made by Define")
+	}
+	for _, define := range []func(string, func(*proc.Tx, struct{}) (int, error)) *proc.Func[struct{}, int]{proc.Define[struct{}, int], proc.DefineRead[struct{}, int]} {
+		_, err = proc.New(eng, proc.Options{}, p, define("empty", nil))
+		fails(t, err, engine.CodeInvalid, `procedure "empty": its function is nil`)
+	}
 	_, err = proc.New(eng, proc.Options{MaxRun: -1}, p)
 	fails(t, err, engine.CodeInvalid, "option MaxRun is negative")
 	many := make([]proc.Procedure, proc.MaxProcedures+1)
@@ -135,7 +226,7 @@ func TestFieldNames(t *testing.T) {
 	}
 }
 
-// named has fields that hide, cancel and promote each other.
+// named has fields that hide and promote each other.
 type named struct {
 	B       int `json:"b"`
 	A       int
@@ -150,12 +241,10 @@ type named struct {
 type (
 	Left struct {
 		A    string // hidden by the outer one
-		Both int    // cancels out with Right's
 		Tag  int    `json:"tagged"`
 		Wins int
 	}
 	Right struct {
-		Both  int
 		Other int `json:"Wins"` // has a tag, so it wins
 	}
 	Mid struct{ Last int }

@@ -27,8 +27,9 @@ type field struct {
 
 // fieldsOf returns the fields of a struct by the rules of encoding/json: those of
 // embedded structs as if they were its own, of several with one name the
-// outermost, of those on one level the one with a tag, and none if that does not
-// decide.
+// outermost, of those on one level the one with a tag. encoding/json takes none if
+// that does not decide, and lets one field of a struct hide another one: here both
+// are errors, since an argument or a result would be missing without a word.
 func fieldsOf(t reflect.Type) ([]field, error) {
 	type level struct {
 		typ        reflect.Type
@@ -42,7 +43,7 @@ func fieldsOf(t reflect.Type) ([]field, error) {
 		count := map[reflect.Type]int{}
 		for _, l := range current {
 			if count[l.typ]++; count[l.typ] > 2 || slices.Contains(visited, l.typ) {
-				continue // a third one changes nothing: two of a name already cancel out
+				continue // a third one changes nothing: two of a name are refused already
 			}
 			for i := range l.typ.NumField() {
 				f, embedded, err := fieldOf(l.typ.Field(i))
@@ -64,7 +65,7 @@ func fieldsOf(t reflect.Type) ([]field, error) {
 		}
 		current = next
 	}
-	return dominant(all), nil
+	return dominant(t, all)
 }
 
 // fieldOf reads a struct field and its tag. embedded is the struct whose fields
@@ -120,8 +121,8 @@ func validTag(s string) bool {
 	return s != ""
 }
 
-// dominant leaves of each name the field that wins, in the order of the struct.
-func dominant(all []field) []field {
+// dominant leaves of each name the field that wins, in the order of the struct t.
+func dominant(t reflect.Type, all []field) ([]field, error) {
 	slices.SortStableFunc(all, func(a, b field) int {
 		return cmp.Or(strings.Compare(a.name, b.name), len(a.index)-len(b.index), rank(b)-rank(a))
 	})
@@ -131,13 +132,41 @@ func dominant(all []field) []field {
 		for n < len(all) && all[n].name == all[i].name {
 			n++
 		}
-		if n == i+1 || len(all[i].index) != len(all[i+1].index) || all[i].tagged != all[i+1].tagged {
-			won = append(won, all[i])
+		if other := rival(all[i:n]); other != nil {
+			return nil, fmt.Errorf("fields %s and %s are both named %s", goName(t, all[i].index), goName(t, other.index), other.name)
 		}
+		won = append(won, all[i])
 		i = n
 	}
 	slices.SortFunc(won, func(a, b field) int { return slices.Compare(a.index, b.index) })
-	return won
+	return won, nil
+}
+
+// rival returns the field that the first of the list, which all have one name, does
+// not win against, or stands beside in one struct.
+func rival(list []field) *field {
+	first := &list[0]
+	last := len(first.index) - 1
+	for i := range list[1:] {
+		f := &list[1+i]
+		if len(f.index) != len(first.index) {
+			break
+		}
+		if f.tagged == first.tagged || slices.Equal(f.index[:last], first.index[:last]) {
+			return f
+		}
+	}
+	return nil
+}
+
+// goName is the name of a field in the program, with those of the embedded structs
+// around it.
+func goName(t reflect.Type, index []int) string {
+	names := make([]string, len(index))
+	for i := range index {
+		names[i] = t.FieldByIndex(index[:i+1]).Name
+	}
+	return strings.Join(names, ".")
 }
 
 func rank(f field) int {

@@ -97,7 +97,7 @@ func (c *compiler) own(t reflect.Type, addr bool) (o op, own bool, err error) {
 	case t == numberType:
 		return opJSON, true, nil
 	case t.Kind() == reflect.Interface:
-		return 0, false, fmt.Errorf("%v is an interface; its shape is not known", t)
+		return 0, false, fmt.Errorf("%v is an interface; its shape is not known; json.RawMessage takes any JSON", t)
 	case !c.argument && has(marshalerType):
 		return opJSON, true, nil
 	case !c.argument && has(textMarshalerType):
@@ -202,6 +202,9 @@ func (c *compiler) object(p *plan, addr bool) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(list) == 0 && forgotten(p.typ) {
+		return nil, fmt.Errorf("%v has no exported field", p.typ)
+	}
 	if len(list) == 0 {
 		p.op, p.schema.Kind = opNull, KindNull
 		return p, nil
@@ -221,6 +224,21 @@ func (c *compiler) object(p *plan, addr bool) (*plan, error) {
 	}
 	p.fields = list
 	return p, nil
+}
+
+// forgotten reports whether a struct has fields and none of them is exported, which
+// is a mistake: it would be passed as nothing. A field named _ is none.
+func forgotten(t reflect.Type) (unexported bool) {
+	for _, f := range reflect.VisibleFields(t) {
+		switch {
+		case f.Anonymous && f.Type.Kind() == reflect.Struct: // its fields come by themselves
+		case f.IsExported():
+			return false
+		case f.Name != "_":
+			unexported = true
+		}
+	}
+	return unexported
 }
 
 // define compiles the types of a procedure. What is wrong with them, or with its

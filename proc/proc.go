@@ -9,6 +9,7 @@ package proc
 
 import (
 	"context"
+	"errors"
 	"reflect"
 
 	"github.com/skerrydb/skerry/engine"
@@ -19,7 +20,7 @@ type Procedure interface {
 	// Schema describes the procedure. It is the caller's.
 	Schema() Schema
 
-	definition() *definition
+	definition() *definition // nil if it is none
 }
 
 // definition is a procedure as Set and Call see it. It is never changed after New.
@@ -50,8 +51,8 @@ type Func[In, Out any] struct {
 // Define makes a procedure that may write. In is a struct: its exported fields
 // are the arguments, in order, with the names that encoding/json gives them; one
 // that is a pointer or has omitempty or omitzero may be left out. Out may be any
-// type that encoding/json can write, but no interface. What is wrong with name
-// or types is an error of New.
+// type that encoding/json can write, but no interface; json.RawMessage is any JSON,
+// and []uint8 is []byte. What is wrong with name, types or fn is an error of New.
 //
 // A write procedure runs alone: while it runs no other one does. If fn returns
 // an error or panics, nothing is written. fn may run more than once for one call
@@ -62,6 +63,9 @@ type Func[In, Out any] struct {
 func Define[In, Out any](name string, fn func(tx *Tx, in In) (Out, error)) *Func[In, Out] {
 	f := &Func[In, Out]{fn: fn}
 	f.def = define(name, false, reflect.TypeFor[In](), reflect.TypeFor[Out]())
+	if fn == nil && f.def.err == nil {
+		f.def.err = errors.New("its function is nil")
+	}
 	f.def.fn = fn
 	f.def.frame = func() frame { return &typedFrame[In, Out]{fn: fn} }
 	return f
@@ -85,7 +89,12 @@ func (f *Func[In, Out]) Describe(text string) *Func[In, Out] {
 // Schema implements Procedure.
 func (f *Func[In, Out]) Schema() Schema { return f.def.schema.clone() }
 
-func (f *Func[In, Out]) definition() *definition { return &f.def }
+func (f *Func[In, Out]) definition() *definition {
+	if f == nil || f.def.frame == nil {
+		return nil // not made by Define
+	}
+	return &f.def
+}
 
 // Call runs the procedure from this program, as a transaction of its own, as a
 // face would: on s's engine, linearizable if it only reads. The position is that

@@ -106,8 +106,11 @@ func New(eng engine.Engine, o Options, procedures ...Procedure) (*Set, error) {
 	}
 	s := &Set{eng: eng, o: o, procs: make(map[string]*procedure, len(procedures))}
 	s.txs.New = s.newTx
-	for _, p := range procedures {
-		d := p.definition()
+	for i, p := range procedures {
+		d := definitionOf(p)
+		if d == nil {
+			return nil, engine.Errorf(engine.CodeInvalid, "procedure %d of %d is nil, or not made by Define", i+1, len(procedures))
+		}
 		name := d.schema.Name
 		switch {
 		case d.err != nil:
@@ -122,6 +125,14 @@ func New(eng engine.Engine, o Options, procedures ...Procedure) (*Set, error) {
 	}
 	slices.Sort(s.names)
 	return s, nil
+}
+
+// definitionOf returns nil for what Define has not made.
+func definitionOf(p Procedure) *definition {
+	if p == nil {
+		return nil
+	}
+	return p.definition()
 }
 
 // complete checks o and fills in the defaults.
