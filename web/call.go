@@ -79,7 +79,10 @@ func (a *app) callHere(x *exchange, r *http.Request, name string) error {
 	case x.reading:
 		return x.otherMethod(r, readMethods)
 	default:
-		return x.otherMethod(r, writeMethods)
+		if err := x.otherMethod(r, writeMethods); err == nil {
+			return nil
+		}
+		return engine.Errorf(CodeMethodNotAllowed, "%s writes, so it is called with POST", name)
 	}
 	if theirs := r.Header[procedureHeader]; x.fromNode && !x.reading && len(theirs) == 1 && strings.HasSuffix(theirs[0], readsSuffix) {
 		return engine.Errorf(engine.CodeReadOnly, "procedure %s writes, and was called as one that only reads; nothing was written", name)
@@ -100,7 +103,7 @@ func (a *app) callHere(x *exchange, r *http.Request, name string) error {
 		return err
 	}
 	x.call = c
-	return x.run(r, read)
+	return x.run(r, read, name)
 }
 
 // callUnknown answers for a procedure that this program does not have.
@@ -186,9 +189,26 @@ func jsonOnly(h http.Header) error {
 	kind, parameters, err := mime.ParseMediaType(text)
 	charset := parameters["charset"]
 	if err != nil || kind != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return badHeader("Content-Type", CodeMediaType, "the arguments are a JSON object: application/json, in UTF-8")
+		return badHeader("Content-Type", CodeMediaType, "the arguments are a JSON object: application/json, in UTF-8 (curl --json sends it), not "+printable(text))
 	}
 	return nil
+}
+
+// maxShown is how many bytes of a client's own text stand in a detail.
+const maxShown = 80
+
+// printable is what a detail shows of a client's own text.
+func printable(text string) string {
+	shown := strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text[:min(len(text), maxShown)])
+	if len(text) > maxShown {
+		shown += "…"
+	}
+	return shown
 }
 
 // arguments gives c its arguments from x.val.
@@ -208,8 +228,24 @@ func (x *exchange) arguments(r *http.Request, c *proc.Call) error {
 	return c.Once(x.once.key)
 }
 
-// run carries x.call out and answers with its result.
-func (x *exchange) run(r *http.Request, read engine.Read) (err error) {
+// callFault is a fault in the program that a call has met. Its detail names the
+// procedure alone: the text of err is for the log.
+type callFault struct {
+	name string
+	err  error
+}
+
+func (e *callFault) Error() string { return "call " + e.name + ": " + e.err.Error() }
+
+// Unwrap gives the error to engine.CodeOf.
+func (e *callFault) Unwrap() error { return e.err }
+
+func (e *callFault) detail() string {
+	return "procedure " + e.name + " failed; the server's log has the details"
+}
+
+// run carries x.call, of the procedure of that name, out and answers with its result.
+func (x *exchange) run(r *http.Request, read engine.Read, name string) (err error) {
 	var pos engine.Position
 	if x.reading {
 		pos, err = x.view(r, read, x.callFn)
@@ -218,10 +254,11 @@ func (x *exchange) run(r *http.Request, read engine.Read) (err error) {
 	}
 	if err == error(&x.refused) {
 		// runIn has come to its end, so nothing else uses x.
-		if err = x.refused.err; engine.CodeOf(err) != engine.CodeInternal { // who knows what a panic left
-			x.call.End()
-			x.call, x.refused.err = nil, nil
+		if err = x.refused.err; engine.CodeOf(err) == engine.CodeInternal {
+			return &callFault{name, err} // x.call is left alone: who knows what a panic left
 		}
+		x.call.End()
+		x.call, x.refused.err = nil, nil
 		return err
 	}
 	if err != nil {
@@ -304,6 +341,10 @@ func (a *app) ofProcedure(err error) error {
 	}
 	if len(e.Msg) > MaxDetailBytes {
 		e = &engine.Error{Code: e.Code, Msg: strings.ToValidUTF8(e.Msg[:MaxDetailBytes], "") + "…", Err: err}
+		err = e
+	}
+	if len(e.Code) > MaxCodeBytes {
+		e = &engine.Error{Code: engine.Code(strings.ToValidUTF8(string(e.Code[:MaxCodeBytes]), "")), Msg: e.Msg, Err: err}
 		err = e
 	}
 	switch _, known := a.outcomes[e.Code]; {

@@ -185,6 +185,9 @@ func (a *app) problemOf(err error) Problem {
 	if ok && !o.hidden() {
 		p.Detail = coded.Msg
 	}
+	if f, ok := errors.AsType[*callFault](err); ok {
+		p.Detail = f.detail()
+	}
 	if f, ok := errors.AsType[faults](err); ok {
 		p.Errors = f
 	}

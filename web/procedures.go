@@ -157,6 +157,7 @@ type signature struct {
 	Text     string
 	ReadOnly bool
 	Args     []struct{ Name, Type string }
+	Result   string // "" if there is none
 }
 
 // signatures lists the procedures by name.
@@ -170,6 +171,12 @@ func (a *app) signatures() []signature {
 				arg.Name += "?"
 			}
 			line.Args = append(line.Args, struct{ Name, Type string }{arg.Name, typeText(arg.Type)})
+		}
+		if s.Result.Kind != proc.KindNull {
+			line.Result = typeText(s.Result)
+			if s.Result.Nullable {
+				line.Result += " or null"
+			}
 		}
 		list = append(list, line)
 	}

@@ -56,6 +56,8 @@ const (
 	MaxCallBytes = proc.MaxArgBytes
 	// MaxDetailBytes is how much of the text of a procedure's error is sent.
 	MaxDetailBytes = 4 << 10
+	// MaxCodeBytes is how much of the code of a procedure's error is sent.
+	MaxCodeBytes = 128
 )
 
 // space is the key space that /db/ shows: the one that Redis clients call
