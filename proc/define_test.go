@@ -250,6 +250,23 @@ type (
 	Mid struct{ Last int }
 )
 
+// TestUint8: Go has []byte and []uint8 as one type, so that is what clients see.
+func TestUint8(t *testing.T) {
+	type in struct {
+		List []uint8
+		N    int `json:",omitempty"`
+	}
+	s := newSet(t, proc.Options{}, proc.Define("p", func(_ *proc.Tx, in in) ([]uint8, error) { return in.List, nil }))
+	d, err := s.Schema("p")
+	if err != nil || d.Args[0].Type.Kind != proc.KindBytes || d.Result.Kind != proc.KindBytes {
+		t.Errorf("%+v, %v", d, err)
+	}
+	want(t, `"AQI="`)(call(t, s, "p", `{"List":"AQI="}`))
+	c := begin(t, s, "p", "x")
+	defer c.End()
+	fails(t, c.JSON([]byte(`{"List":[1,2]}`)), engine.CodeInvalid, "argument List must be a string of base64, not a list")
+}
+
 func TestSchemaJSON(t *testing.T) {
 	type in struct {
 		Phone int64    `json:"phone"`

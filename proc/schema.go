@@ -13,7 +13,7 @@ const (
 	KindUint   Kind = "uint"   // of Bits bits
 	KindFloat  Kind = "float"  // of Bits bits
 	KindString Kind = "string" // text, also of types with a MarshalText of their own
-	KindBytes  Kind = "bytes"  // []byte: base64 in JSON, as it is elsewhere
+	KindBytes  Kind = "bytes"  // []byte, which []uint8 is: base64 in JSON, as it is elsewhere
 	KindTime   Kind = "time"   // time.Time: RFC 3339 with nanoseconds
 	KindObject Kind = "object" // a struct: Fields
 	KindList   Kind = "list"   // a slice or an array: Of
