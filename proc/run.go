@@ -2,7 +2,6 @@ package proc
 
 import (
 	"errors"
-	"runtime/debug"
 
 	"github.com/skerrydb/skerry/engine"
 )
@@ -52,18 +51,6 @@ func (s *Set) protect(tx engine.Tx, def *definition, fn func(t *Tx) error) (err 
 	err = fn(t)
 	returned = true
 	return err
-}
-
-// crashed reports that user code panicked, or ended its goroutine if v is nil.
-func (t *Tx) crashed(v any) error {
-	t.counts.panics.Add(1)
-	name, log := t.what.Load().schema.Name, t.set.o.Logger
-	if v == nil {
-		log.Error("a procedure ended its goroutine; nothing was written", "procedure", name, "stack", string(debug.Stack()))
-	} else {
-		log.Error("a procedure panicked; nothing was written", "procedure", name, "panic", v, "stack", string(debug.Stack()))
-	}
-	return engine.Errorf(engine.CodeInternal, "procedure %s failed; the server's log has the details", name)
 }
 
 // outcome is what becomes of a procedure that returned err: that its transaction
