@@ -61,7 +61,7 @@ func (t *Tx) Engine() engine.Tx { return t.tx }
 // Stay in its own.
 func (t *Tx) Select(space uint8) {
 	if t.stays && space != t.space {
-		t.breaks(engine.Errorf(engine.CodeInvalid, "these are the keys of space %d, shared: they cannot be made those of space %d", t.space, space))
+		_ = t.breaks(engine.Errorf(engine.CodeInvalid, "these are the keys of space %d, shared: they cannot be made those of space %d", t.space, space))
 		return
 	}
 	t.space = space

@@ -130,7 +130,10 @@ func savepointMisuse(e *env) {
 		if err := putAll(tx, "c", "3"); err != nil {
 			return err
 		}
-		for range tx.Scan(nil, nil) {
+		for _, err := range tx.Scan(nil, nil) {
+			if err != nil {
+				return err
+			}
 			if err := sp.RollbackTo(first); !errors.Is(err, engine.ErrInvalid) {
 				return fmt.Errorf("roll back within a scan: %w", err)
 			}
@@ -143,7 +146,10 @@ func savepointMisuse(e *env) {
 				return fmt.Errorf("roll back to %d, which is no savepoint: %v", mark, err)
 			}
 		}
-		for range tx.Scan(nil, nil) { // there is nothing to undo
+		for _, err := range tx.Scan(nil, nil) { // there is nothing to undo
+			if err != nil {
+				return err
+			}
 			if err := sp.RollbackTo(first); err != nil {
 				return fmt.Errorf("roll back nothing within a scan: %w", err)
 			}
