@@ -44,7 +44,7 @@ func TestEngineKeys(t *testing.T) {
 			if !ok || len(first.Key) == 0 || tx.Engine().Now() != tx.Now() {
 				t.Errorf("%s: the engine's first key is %q at %v", name, first.Key, tx.Engine().Now())
 			}
-			return []int{int(own), int(all)}, err
+			return []int{own, all}, err
 		}))
 		want(t, "[2,2]")(call(t, s, "both"))
 		want(t, `"1"`)(call(t, s, "reader", "a"))
