@@ -84,11 +84,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // bank is the whole run; it returns what is wrong with the books, "" if nothing is.
 func (o *options) bank(ctx context.Context, w io.Writer) (wrong string, err error) {
-	c, err := o.client()
+	c, addrs, err := o.client()
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
+	if err := connect(ctx, c, addrs, w); err != nil {
+		return "", err
+	}
 	if err := o.open(ctx, c); err != nil {
 		return "", err
 	}
@@ -141,16 +144,32 @@ func judge(before, now bank.Books) string {
 	return ""
 }
 
-func (o *options) client() (*client.Client, error) {
+// connectWait is how long the servers may take to answer at all.
+const connectWait = 4 * time.Second
+
+// connect says where the servers are, without a password, and asks whether one is there.
+func connect(ctx context.Context, c *client.Client, addrs []string, w io.Writer) error {
+	where := strings.Join(addrs, ", ")
+	fmt.Fprintln(w, "connecting to", where)
+	ctx, cancel := context.WithTimeout(ctx, connectWait)
+	defer cancel()
+	if err := c.Ping(ctx); err != nil {
+		return fmt.Errorf("connect to %s: %w", where, err)
+	}
+	return nil
+}
+
+// client opens the client, and returns the addresses that it was given.
+func (o *options) client() (c *client.Client, addrs []string, err error) {
 	opt := client.Options{Addrs: strings.Split(o.addr, ",")}
 	if strings.Contains(o.addr, "://") {
-		var err error
 		if opt, err = client.ParseURL(o.addr); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	opt.Name, opt.Timeout = "bank-load", o.timeout
-	return client.Open(opt)
+	c, err = client.Open(opt)
+	return c, opt.Addrs, err
 }
 
 func account(n int) string { return fmt.Sprintf("load-%d", n) }

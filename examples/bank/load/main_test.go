@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/engine/embedded"
@@ -56,7 +58,7 @@ func TestMoneyStays(t *testing.T) {
 		if code := run(t.Context(), args, &out, &errs); code != 0 {
 			t.Fatalf("%s: exit code %d\n%s%s", flags, code, &out, &errs)
 		}
-		want := `(?s)^10 accounts, .*\ndone [1-9]\d*, refused [1-9]\d*, failed 0, of unknown outcome 0; 10 accounts with 1000000 cents, the poorest has \d+\n$`
+		want := `(?s)^connecting to 127.0.0.1:\d+\n10 accounts, .*\ndone [1-9]\d*, refused [1-9]\d*, failed 0, of unknown outcome 0; 10 accounts with 1000000 cents, the poorest has \d+\n$`
 		if !regexp.MustCompile(want).MatchString(out.String()) {
 			t.Errorf("%s:\n%s", flags, &out)
 		}
@@ -101,6 +103,33 @@ func TestUsage(t *testing.T) {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), strings.Fields(c.args), &out, &errs); code != c.code || !strings.Contains(errs.String(), c.want) {
 			t.Errorf("%s: exit code %d, %s", c.args, code, &errs)
+		}
+	}
+}
+
+// TestNobodyThere: without a server the load says where it looked, soon. One
+// takes connections and says nothing.
+func TestNobodyThere(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	for _, at := range []string{gone.Addr().String(), silent.Addr().String()} {
+		var out, errs bytes.Buffer
+		begin := time.Now()
+		code := run(t.Context(), []string{"-addr", "skerry://user:geheim@" + at}, &out, &errs)
+		if code != exitFailed || out.String() != "connecting to "+at+"\n" || !strings.HasPrefix(errs.String(), "load: connect to "+at+": ") || strings.Contains(errs.String(), "geheim") {
+			t.Errorf("exit code %d\n%s%s", code, &out, &errs)
+		}
+		if took := time.Since(begin); took > 20*time.Second { // 4 s, on a machine with time for it; a call may take 30 s
+			t.Errorf("it took %v", took)
 		}
 	}
 }

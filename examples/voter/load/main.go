@@ -86,11 +86,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // vote is the whole run; it reports whether the totals are right.
 func vote(ctx context.Context, o options, w io.Writer) (right bool, err error) {
-	c, err := open(o)
+	c, addrs, err := open(o)
 	if err != nil {
 		return false, err
 	}
 	defer c.Close()
+	if err := connect(ctx, c, addrs, w); err != nil {
+		return false, err
+	}
 	if _, err := c.CallOnce(ctx, client.NewKey(), "initialize", o.contestants); err != nil {
 		return false, fmt.Errorf("initialize: %w", err)
 	}
@@ -121,20 +124,35 @@ func vote(ctx context.Context, o options, w io.Writer) (right bool, err error) {
 	return o.judge(w, &m, before, after), nil
 }
 
-// open opens the client.
-func open(o options) (*client.Client, error) {
+// connectWait is how long the servers may take to answer at all.
+const connectWait = 4 * time.Second
+
+// connect says where the servers are, without a password, and asks whether one is there.
+func connect(ctx context.Context, c *client.Client, addrs []string, w io.Writer) error {
+	where := strings.Join(addrs, ", ")
+	fmt.Fprintln(w, "connecting to", where)
+	ctx, cancel := context.WithTimeout(ctx, connectWait)
+	defer cancel()
+	if err := c.Ping(ctx); err != nil {
+		return fmt.Errorf("connect to %s: %w", where, err)
+	}
+	return nil
+}
+
+// open opens the client, and returns the addresses that it was given.
+func open(o options) (c *client.Client, addrs []string, err error) {
 	opt := client.Options{Addrs: strings.Split(o.addr, ",")}
 	if strings.Contains(o.addr, "://") {
-		var err error
 		if opt, err = client.ParseURL(o.addr); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	opt.Name, opt.Timeout = "voter-load", o.timeout
 	if o.mode == "async" {
 		opt.MaxInFlight, opt.Full = o.inFlight, client.Block
 	}
-	return client.Open(opt)
+	c, err = client.Open(opt)
+	return c, opt.Addrs, err
 }
 
 // count is what the server says: the results, and the votes added up.
