@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -54,5 +55,30 @@ func TestReadsOfOtherPrograms(t *testing.T) {
 	got = c.nodes[0].do(t, "POST", "/api/call/turned", strings.NewReader(`{}`), "X-Skerry-Procedure", "x-reads")
 	if got.status != 200 || string(got.body) != "1\n" {
 		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// TestCallThatBreaksLeaders: a call with a key that ends every leader it is sent to
+// is not sent to a third one; a client may send it again by the key.
+func TestCallThatBreaksLeaders(t *testing.T) {
+	c := serveVersions(t, web.Options{}, testProcedures(), testProcedures())
+	lost := func() func(net.Conn) { return saying(t, "HTTP/1.1 2") }
+	for name, q := range map[string]struct {
+		breaks, status int
+	}{"under": {web.MaxKeyBreaks - 1, 200}, "at": {web.MaxKeyBreaks, 500}} {
+		closeIdle(c)
+		var script []func(net.Conn)
+		for range q.breaks {
+			script = append(script, lost())
+		}
+		c.scripted(script...)
+		got := c.nodes[1].do(t, "POST", "/api/call/vote", strings.NewReader(`{"contestant":"ada","phone":1}`), "Idempotency-Key", name)
+		if got.status != q.status || q.status == 500 && got.code() != engine.CodeOutcomeUnknown {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+		got = c.nodes[1].do(t, "POST", "/api/call/vote", strings.NewReader(`{"contestant":"ada","phone":1}`), "Idempotency-Key", name)
+		if got.status != 200 {
+			t.Errorf("%s, by the key: %d %s", name, got.status, got.body)
+		}
 	}
 }

@@ -7,8 +7,27 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web"
 )
+
+type unwritable struct{}
+
+// MarshalJSON panics.
+func (unwritable) MarshalJSON() ([]byte, error) { panic("secret of the program") }
+
+// faultyProcedures are testProcedures, and some that go wrong in other ways.
+func faultyProcedures() procedures {
+	return append(testProcedures(),
+		proc.Define("wordy.code", func(*proc.Tx, nothing) (nothing, error) {
+			return nothing{}, engine.Errorf(engine.Code(strings.Repeat("c", web.MaxCodeBytes+1)), "text")
+		}),
+		proc.Define("secretive", func(*proc.Tx, nothing) (nothing, error) {
+			return nothing{}, engine.Errorf(engine.CodeInternal, "secret of the program")
+		}),
+		proc.DefineRead("unwritable", func(*proc.Tx, nothing) (unwritable, error) { return unwritable{}, nil }),
+	)
+}
 
 // TestCallSays: what is refused says what to do instead.
 func TestCallSays(t *testing.T) {
@@ -42,7 +61,7 @@ func TestCallSays(t *testing.T) {
 // was about is in the log alone.
 func TestCallFaults(t *testing.T) {
 	var log lockedBuffer
-	s := serveProcedures(t, testProcedures(), web.Options{Logger: log.logger()})
+	s := serveProcedures(t, faultyProcedures(), web.Options{Logger: log.logger()})
 	for _, name := range []string{"broken", "secretive", "unwritable"} {
 		got := s.do(t, "POST", "/api/call/"+name, nil)
 		var p web.Problem
@@ -53,5 +72,8 @@ func TestCallFaults(t *testing.T) {
 		if !strings.Contains(log.String(), "call "+name+": ") {
 			t.Errorf("%s is not in the log:\n%s", name, log.String())
 		}
+	}
+	if got := s.do(t, "POST", "/api/call/wordy.code", nil); got.status != 422 || got.code() != engine.Code(strings.Repeat("c", web.MaxCodeBytes)) {
+		t.Errorf("a long code: %d, %s", got.status, got.body)
 	}
 }

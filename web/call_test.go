@@ -56,11 +56,6 @@ type sizeIn struct {
 
 type nothing struct{}
 
-type unwritable struct{}
-
-// MarshalJSON panics.
-func (unwritable) MarshalJSON() ([]byte, error) { panic("secret of the program") }
-
 // vote counts a vote; a phone has two.
 func vote(tx *proc.Tx, in voteIn) (out voteOut, err error) {
 	db := tx.KV(0)
@@ -107,13 +102,6 @@ func testProcedures() procedures {
 		proc.Define("wordy", func(*proc.Tx, nothing) (nothing, error) {
 			return nothing{}, engine.Errorf("wordy", "%s", strings.Repeat("ü", web.MaxDetailBytes))
 		}),
-		proc.Define("wordy.code", func(*proc.Tx, nothing) (nothing, error) {
-			return nothing{}, engine.Errorf(engine.Code(strings.Repeat("c", web.MaxCodeBytes+1)), "text")
-		}),
-		proc.Define("secretive", func(*proc.Tx, nothing) (nothing, error) {
-			return nothing{}, engine.Errorf(engine.CodeInternal, "secret of the program")
-		}),
-		proc.DefineRead("unwritable", func(*proc.Tx, nothing) (unwritable, error) { return unwritable{}, nil }),
 		proc.Define("absent", func(*proc.Tx, nothing) (nothing, error) { return nothing{}, engine.ErrNotFound }),
 	}
 }
@@ -152,9 +140,6 @@ func TestCallLimits(t *testing.T) {
 	var p web.Problem
 	if err := json.Unmarshal(got.body, &p); err != nil || got.status != 422 || p.Detail != strings.Repeat("ü", web.MaxDetailBytes/2)+"…" {
 		t.Errorf("a long text: %d, %d bytes: %v", got.status, len(p.Detail), err)
-	}
-	if got := s.do(t, "POST", "/api/call/wordy.code", nil); got.status != 422 || got.code() != engine.Code(strings.Repeat("c", web.MaxCodeBytes)) {
-		t.Errorf("a long code: %d, %s", got.status, got.body)
 	}
 	once := fmt.Sprintf(`{"bytes":%d}`, kv.MaxOnceAnswerBytes)
 	if got := s.do(t, "POST", "/api/call/large", strings.NewReader(once), "Idempotency-Key", "k"); got.status != 400 || got.code() != engine.CodeLimit {

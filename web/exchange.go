@@ -55,6 +55,7 @@ type exchange struct {
 	writeFn   func(*kv.Tx) error // setFn or deleteFn
 	unchanged bool               // a read's If-None-Match matched
 
+	broke int  // how many connections to leaders broke after it was sent
 	maybe bool // it may have been carried out: a try has ended with ErrOutcomeUnknown
 
 	// What a call of a procedure needs.

@@ -38,6 +38,9 @@ const (
 	NodeDialTimeout = 3 * time.Second
 	// NodeStall is how long another node may take nothing of a request.
 	NodeStall = 10 * time.Second
+	// MaxKeyBreaks is how many connections to leaders may break after a request
+	// with a key was sent; then it is not sent again, as it may be what broke them.
+	MaxKeyBreaks = 2
 	// MaxProblemBytes is the longest problem of the leader that is looked into.
 	MaxProblemBytes = 64 << 10
 
@@ -278,6 +281,7 @@ func (f *forwarder) failed(x *exchange, r *http.Request, leader uint64, t *attem
 		return engine.Errorf(engine.CodeNotLeader, "node %d, which leads, could not be asked: %w", leader, err)
 	}
 	f.broken.Inc()
+	x.broke++
 	return engine.Errorf(engine.CodeOutcomeUnknown, "the connection to node %d, which leads, broke after the request was sent: %w", leader, err)
 }
 
@@ -420,4 +424,7 @@ func (x *exchange) reads(r *http.Request) bool {
 }
 
 // repeatable reports whether r may be carried out although it may have been before.
-func (x *exchange) repeatable(r *http.Request) bool { return x.once.key != nil || x.reads(r) }
+// One that has broken too many connections may be what ends each leader.
+func (x *exchange) repeatable(r *http.Request) bool {
+	return x.once.key != nil && x.broke < MaxKeyBreaks || x.reads(r)
+}

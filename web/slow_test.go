@@ -46,7 +46,7 @@ func TestSlowHeaders(t *testing.T) {
 
 // TestSlowReader: who asks for a large value and does not read it is cut off.
 func TestSlowReader(t *testing.T) {
-	s := serve(t, web.Options{}, func(h *http.Server) { h.WriteTimeout = 200 * time.Millisecond })
+	s := serve(t, web.Options{}, func(h *http.Server) { h.WriteTimeout = 2 * time.Second })
 	if _, _, err := s.store.Set(context.Background(), 0, []byte("large"), make([]byte, kv.MaxValBytes), kv.SetOptions{}); err != nil {
 		t.Fatal(err)
 	}
