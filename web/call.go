@@ -305,7 +305,7 @@ func (x *exchange) runCall(t *kv.Tx) error {
 		return x.app.ofProcedure(err)
 	}
 	if x.call.Verdict() != nil {
-		return nil // it is remembered, so the transaction has to be committed
+		return nil //nolint:nilerr // it is remembered, so the transaction has to be committed
 	}
 	if x.text, err = x.call.AppendJSON(x.text[:0]); err != nil {
 		return err
