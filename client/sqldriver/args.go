@@ -15,16 +15,18 @@ import (
 )
 
 // Arguments are what the client sends as it is: what database/sql knows, int (so
-// that it need not be copied into an int64), uint64 and jsonText.
+// that it need not be copied into an int64), uint64, jsonText and written.
 
-// jsonText is an argument that is JSON already: a struct, map or list of the
-// caller's.
+// jsonText is an argument that is JSON already.
 type jsonText []byte
+
+// written is a struct, map or list of the caller's, as JSON.
+type written []byte
 
 // checkValue makes an argument fit to be sent.
 func checkValue(nv *driver.NamedValue) error {
 	switch v := nv.Value.(type) {
-	case nil, int64, int, float64, bool, string, []byte, time.Time, uint64, jsonText:
+	case nil, int64, int, float64, bool, string, []byte, time.Time, uint64, jsonText, written:
 		return nil
 	case json.RawMessage:
 		if v == nil {
@@ -95,7 +97,7 @@ func reflected(nv *driver.NamedValue) error {
 		if err != nil {
 			return fmt.Errorf("skerry: write %T as JSON: %w", nv.Value, err)
 		}
-		nv.Value = jsonText(b)
+		nv.Value = written(b)
 	default:
 		return fmt.Errorf("skerry: a %T cannot be an argument", nv.Value)
 	}
@@ -132,6 +134,8 @@ func appendText(dst []byte, v driver.Value) []byte {
 	case []byte:
 		return append(dst, v...)
 	case jsonText:
+		return append(dst, v...)
+	case written:
 		return append(dst, v...)
 	case time.Time:
 		return v.UTC().AppendFormat(dst, time.RFC3339Nano)
@@ -175,7 +179,7 @@ func natural(v driver.Value, t *typ) kind {
 		return kindString
 	case []byte:
 		return kindBytes
-	case jsonText:
+	case jsonText, written:
 		return kindJSON
 	}
 	return kindFloat

@@ -25,6 +25,9 @@ func bind(dst []any, st *statement, in []driver.NamedValue, p *procedure) ([]any
 	if st.simple || st.open {
 		clear := true
 		for i := range in {
+			if err := p.takes(in[i].Name, i, in[i].Value); err != nil {
+				return dst, err
+			}
 			clear = clear && in[i].Name == "" && p.clear(i, len(in), in[i].Value)
 			dst = append(dst, sendable(in[i].Value))
 		}
@@ -47,6 +50,8 @@ func sendable(v driver.Value) any {
 		return string(v)
 	case jsonText:
 		return []byte(v)
+	case written:
+		return []byte(v)
 	}
 	return v
 }
@@ -65,6 +70,8 @@ func (p *procedure) clear(i, n int, v driver.Value) bool {
 		text = initial(v)
 	case jsonText:
 		text = initial(v)
+	case written:
+		text = initial(v)
 	}
 	switch {
 	case text == 'x' || p == nil || i >= len(p.Args) || p.textual():
@@ -75,8 +82,33 @@ func (p *procedure) clear(i, n int, v driver.Value) bool {
 	return n > 1
 }
 
+// takes refuses a list, struct or map for argument name, or the one at place i if
+// that is "", if it is bytes: its JSON would be taken for them.
+func (p *procedure) takes(name string, i int, v driver.Value) error {
+	text, ok := v.(written)
+	if !ok || p == nil || len(text) == 0 {
+		return nil
+	}
+	if name != "" {
+		i = p.argument(name)
+	}
+	if i < 0 || i >= len(p.Args) || p.Args[i].Type.Kind != kindBytes {
+		return nil
+	}
+	what := ""
+	switch text[0] {
+	case '[':
+		what = "a list"
+	case '{':
+		what = "an object"
+	default:
+		return nil
+	}
+	return fmt.Errorf("skerry: argument %s is bytes, not %s", clip(p.Args[i].Name), what)
+}
+
 // initial is 0 for an empty text, { for one that begins with it, x for others.
-func initial[T string | []byte | jsonText](v T) byte {
+func initial[T string | []byte | jsonText | written](v T) byte {
 	switch {
 	case len(v) == 0:
 		return 0
@@ -132,6 +164,9 @@ func send(dst []any, list []bound, p *procedure) ([]any, error) {
 	}
 	byName, clear := false, true
 	for i, b := range list {
+		if err := p.takes(b.name, i, b.value); err != nil {
+			return dst, err
+		}
 		if b.name == "" && byName {
 			return dst, fmt.Errorf("skerry: argument %d is given by position behind one by name", i+1)
 		}
@@ -186,6 +221,9 @@ func object(list []bound, p *procedure) ([]byte, error) {
 // object for that text. There is no way to tell NULL and an empty text apart.
 func only(dst []any, b bound, p *procedure) ([]any, error) {
 	a := &p.Args[0]
+	if err := p.takes(b.name, 0, b.value); err != nil {
+		return dst, err
+	}
 	switch {
 	case b.name != "" && b.name != a.Name:
 		return dst, fmt.Errorf("skerry: %s has no argument %s, only %s", clip(p.Name), clip(b.name), clip(a.Name))

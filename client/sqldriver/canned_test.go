@@ -20,6 +20,7 @@ type canned struct {
 
 	mu      sync.Mutex                   // guards what follows
 	replies map[string]map[string]string // of a command and a procedure, "" for any; "" closes the connection
+	drop    string                       // the command that closes the connection when it comes next
 	heard   []string                     // the calls, if listen is set
 	listen  bool
 }
@@ -92,6 +93,10 @@ func (s *canned) reply(args [][]byte) (reply string, close bool) {
 	if s.listen && at < len(args) && string(args[0]) != "HELLO" && string(args[0]) != "CLUSTER" {
 		s.heard = append(s.heard, string(bytes.Join(args, []byte(" "))))
 	}
+	if s.drop == string(args[0]) {
+		s.drop = ""
+		return "", true
+	}
 	if !found {
 		reply, found = of[""]
 	}
@@ -99,6 +104,13 @@ func (s *canned) reply(args [][]byte) (reply string, close bool) {
 		return "-ERR the canned server does not know this\r\n", false
 	}
 	return reply, reply == ""
+}
+
+// dropNext closes the connection that the next such command comes over.
+func (s *canned) dropNext(command string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop = command
 }
 
 // hear returns what was asked since the last time, and goes on listening.
