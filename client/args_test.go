@@ -160,6 +160,9 @@ func TestBadArguments(t *testing.T) {
 			t.Errorf("%T: %v, want %q", c.arg, err, c.want)
 		}
 	}
+	if _, err := send(make(chan int)); err == nil || err.Error() != "argument 1: a chan int cannot be sent [invalid]" {
+		t.Errorf("the whole text: %v", err)
+	}
 	if _, err := send(make([]byte, client.MaxRequestBytes)); !errors.Is(err, client.ErrLimit) {
 		t.Errorf("a request over the limit: %v", err)
 	}

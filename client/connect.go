@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -134,6 +135,9 @@ func (l *link) connect() (nc net.Conn, r *wire.Replies, g *greeting, err error) 
 		if e, ok := errors.AsType[*Error](err); ok {
 			return nil, nil, nil, e
 		}
+		if _, ok := errors.AsType[*wire.ProtocolError](err); ok {
+			return nil, nil, nil, errorf(CodeUnavailable, "%s does not speak the Redis protocol; is this its HTTP address?", l.node.addr)
+		}
 		return nil, nil, nil, errorf(CodeUnavailable, "connect to %s: %w", l.node.addr, err)
 	}
 	if dial := l.c.o.Dial; dial != nil {
@@ -207,7 +211,7 @@ func (l *link) greet(nc net.Conn, r *wire.Replies) (*greeting, error) {
 			return nil, err
 		}
 		if v.IsError() {
-			return nil, o.withoutPassword(replyError(v.Str, l.node.addr))
+			return nil, o.refusal(replyError(v.Str, l.node.addr))
 		}
 	}
 	if _, err := next(r); err != nil { // who leads stands in CLUSTER NODES too
@@ -228,6 +232,19 @@ func (l *link) greet(nc net.Conn, r *wire.Replies) (*greeting, error) {
 		g.tracks = !v.IsError()
 	}
 	return g, nil
+}
+
+// refusal is why a server will not have us, in words that help.
+func (o *Options) refusal(e *Error) *Error {
+	if e.Kind == "NOAUTH" && o.Password == "" {
+		scheme := "skerry"
+		if o.TLS != nil {
+			scheme = "skerrys"
+		}
+		e.Kind, e.Msg = "", fmt.Sprintf("the server wants a password: %s://:PASSWORD@%s", scheme, e.Node)
+		return e
+	}
+	return o.withoutPassword(e)
 }
 
 // withoutPassword hides the password in what a server said: one that does not know

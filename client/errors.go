@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Codes of failures that the client itself finds. Errors of the server have the
@@ -20,6 +21,12 @@ const (
 	CodeInCallback      = "in_callback"
 	CodeNotLeader       = "not_leader"
 	CodeWrongType       = "wrong_type"
+)
+
+// Codes of servers that the client knows.
+const (
+	codeUnauthenticated = "unauthenticated"
+	codeReadOnly        = "read_only"
 )
 
 // Error is a failed call. Two Errors match under errors.Is when their codes are
@@ -40,7 +47,8 @@ var (
 	ErrClosed = &Error{Code: CodeClosed, Msg: "the client is closed"}
 	// ErrTooManyInFlight: there are Options.MaxInFlight calls; nothing was sent.
 	ErrTooManyInFlight = &Error{Code: CodeTooManyInFlight, Msg: "too many calls are in flight"}
-	// ErrUnavailable: no node could be reached in time; nothing was sent.
+	// ErrUnavailable: no node could be reached in time; nothing was sent, or nothing but
+	// a call that only reads, which has broken MaxBrokenSends connections.
 	ErrUnavailable = &Error{Code: CodeUnavailable, Msg: "no node can be reached"}
 	// ErrTimeout: the time of the call was over; nothing was changed.
 	ErrTimeout = &Error{Code: CodeTimeout, Msg: "the time is over"}
@@ -77,10 +85,36 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Code == e.Code
 }
 
-// errorf makes an Error; an error wrapped with %w becomes its cause.
+// errorf makes an Error; an error wrapped with %w becomes its cause. The code of one
+// of the client's own, or the same code, is left out of the text.
 func errorf(code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
-	return &Error{Code: code, Msg: err.Error(), Err: errors.Unwrap(err)}
+	e := &Error{Code: code, Msg: err.Error(), Err: errors.Unwrap(err)}
+	if in, ok := e.Err.(*Error); ok && in.Code != "" && (in.Kind == "" || in.Code == code) {
+		whole := in.Error()
+		e.Msg = strings.Replace(e.Msg, whole, strings.TrimSuffix(whole, " ["+in.Code+"]"), 1)
+	}
+	return e
+}
+
+// writesFlag is how servers begin the error of a call that may only read, of a
+// procedure that may write.
+const writesFlag = "Can not execute a script with write flag"
+
+// mayWrite says in the client's words that CallRead is for other procedures. What
+// the server says about a node that runs another program stays.
+func (e *Error) mayWrite(name string) {
+	if !strings.HasPrefix(e.Msg, writesFlag) {
+		return
+	}
+	_, other, found := strings.Cut(e.Msg, " (node ")
+	if name == rest {
+		name = "the procedure"
+	}
+	e.Kind, e.Code, e.Msg = "", codeReadOnly, name+" may write: use Call"
+	if found {
+		e.Msg += " (node " + other
+	}
 }
 
 // kinds are the codes of errors that carry none, by their first word: those of
@@ -88,7 +122,7 @@ func errorf(code, format string, args ...any) *Error {
 func kindCode(kind string) string {
 	switch kind {
 	case "NOAUTH", "WRONGPASS":
-		return "unauthenticated"
+		return codeUnauthenticated
 	case "NOPERM":
 		return "forbidden"
 	case "WRONGTYPE":
@@ -96,7 +130,7 @@ func kindCode(kind string) string {
 	case "OOM":
 		return "memory_full"
 	case "READONLY":
-		return "read_only"
+		return codeReadOnly
 	case "BUSY", "LOADING", "MASTERDOWN", "TRYAGAIN":
 		return "busy"
 	case "MISCONF":
