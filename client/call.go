@@ -102,16 +102,19 @@ func (c *Client) Call(ctx context.Context, name string, args ...any) (Result, er
 }
 
 // CallRead is Call for procedures that only read: it may go to any node, as
-// Options.ReadFrom says, and is sent again when the connection breaks.
+// Options.ReadFrom says, and is sent again when the connection breaks, up to
+// MaxBrokenSends times altogether. For others it is an error of code read_only.
 func (c *Client) CallRead(ctx context.Context, name string, args ...any) (Result, error) {
-	r := request{verb: verbRead, name: name, flags: readsOnly | followed}
+	r := request{verb: verbRead, name: name, flags: readsOnly | followed | reader}
 	return c.block(ctx, &r, args)
 }
 
 // CallOnce is Call under an idempotency key (see NewKey): the server carries it
 // out once, however often it arrives, and so it is sent again when the connection
-// breaks or the leader changes, until its time is over. A key that was used with
-// other arguments is an error of the server.
+// breaks or the leader changes, until its time is over or it has broken
+// MaxBrokenSends connections: then it is ErrOutcomeUnknown, as it may be the call
+// that ends the servers. A key that was used with other arguments is an error of
+// the server.
 func (c *Client) CallOnce(ctx context.Context, key, name string, args ...any) (Result, error) {
 	r := request{verb: verbOnce, key: key, name: name, flags: once}
 	return c.block(ctx, &r, args)
@@ -144,7 +147,7 @@ func (c *Client) CallOnceAsync(ctx context.Context, done func(Result, error), ke
 
 // CallReadAsync is CallRead as CallAsync is Call.
 func (c *Client) CallReadAsync(ctx context.Context, done func(Result, error), name string, args ...any) error {
-	r := request{verb: verbRead, name: name, flags: readsOnly | followed, done: done}
+	r := request{verb: verbRead, name: name, flags: readsOnly | followed | reader, done: done}
 	return c.async(ctx, &r, args)
 }
 

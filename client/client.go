@@ -253,6 +253,11 @@ func (c *Client) disconnected(l *link, cause error) {
 		case s.flags&(void|dropped) != 0:
 			c.places.free(1)
 		case cause != ErrClosed && s.again():
+			if s.breaks() {
+				c.places.free(1)
+				c.herald.tell(*s, c.suspect(s, cause, l.node.addr))
+				continue
+			}
 			c.counts.retries.Add(1)
 			list = append(list, *s)
 		default:
@@ -271,10 +276,23 @@ func (c *Client) disconnected(l *link, cause error) {
 	c.move(list)
 }
 
+// suspect is how a call ends that has broken too many connections.
+func (c *Client) suspect(s *slot, cause error, addr string) *Error {
+	code := CodeOutcomeUnknown
+	if s.flags&readsOnly != 0 {
+		code = CodeUnavailable
+	} else {
+		c.counts.unknown.Add(1)
+	}
+	e := errorf(code, "the connection broke twice after the call was sent: it may be the call that ends the server (%w)", cause)
+	e.Node = addr
+	return e
+}
+
 // refused reports whether a server was reached that will not have us.
 func refused(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && e.Kind != "" && e.Code == "unauthenticated"
+	return ok && e.Code == codeUnauthenticated
 }
 
 // move puts calls that are in no queue into one.

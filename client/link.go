@@ -55,7 +55,7 @@ func (l *link) add(r *request, args []any) bool {
 	c.buf = r.append(c.buf, args)
 	s := l.q.add(c, off)
 	s.done, s.w, s.proc = r.done, r.w, l.node.procedure(r.name)
-	s.start, s.deadline, s.flags, s.tries = r.start, r.deadline, r.flags, 0
+	s.start, s.deadline, s.flags, s.tries, s.broke = r.start, r.deadline, r.flags, 0, 0
 	if r.deadline != 0 && r.deadline < l.earliest {
 		l.earliest = r.deadline
 	}
@@ -283,13 +283,23 @@ func (l *link) match(raws [][]byte) (n, freed int) {
 	return len(raws), freed
 }
 
+// saysBroke is in the error of a server that has forwarded a call and lost the
+// connection to the node that leads.
+const saysBroke = "broke before its reply"
+
 // fits reports whether a call that got this error is sent again: nothing was done,
 // or what may have been done is not done twice.
 func (s *slot) fits(text []byte) bool {
 	if bytes.HasPrefix(text, []byte("-MOVED ")) && s.tries > 2 {
 		return false // a cluster of Redis's, with many leaders
 	}
-	return saysNotLeader(text[1:]) || s.again() && bytes.HasSuffix(text, []byte("["+CodeOutcomeUnknown+"]"))
+	switch {
+	case saysNotLeader(text[1:]):
+		return true
+	case !s.again() || !bytes.HasSuffix(text, []byte("["+CodeOutcomeUnknown+"]")):
+		return false
+	}
+	return !bytes.Contains(text, []byte(saysBroke)) || !s.breaks()
 }
 
 // finish ends one call with its reply.
@@ -311,6 +321,9 @@ func (l *link) finish(s *slot, raw []byte, now int64) {
 	}
 	it, _ := Result{raw}.item()
 	e := replyError(it.Str, l.node.addr)
+	if s.flags&reader != 0 && s.proc != nil {
+		e.mayWrite(s.proc.name)
+	}
 	if s.flags&kept != 0 && l.c.later(s, now) {
 		return
 	}

@@ -22,6 +22,10 @@ const (
 	MaxConns = 64
 	// MaxAddrs is the most addresses that are given, or learned from the servers.
 	MaxAddrs = 64
+	// MaxBrokenSends is how many connections may break after a call was sent over
+	// them, before its reply came; then it is not sent again, as it may be the call
+	// that ends the servers.
+	MaxBrokenSends = 2
 	// MaxProcedures is how many names have statistics of their own on one node; the others share those of "…".
 	MaxProcedures = 4096
 

@@ -18,6 +18,7 @@ const (
 	uncached                     // and was an error
 	kept                         // its request was kept, to be sent again
 	followed                     // its node was chosen by Options.ReadFrom
+	reader                       // calls a procedure, though it only reads
 )
 
 // slot is one call in flight. It is what a call costs in memory, besides the bytes
@@ -31,13 +32,26 @@ type slot struct {
 	start    int64  // nanoseconds of the client's clock
 	deadline int64  // 0: none
 	tries    uint8
+	broke    uint8 // connections that broke before its reply came; see MaxBrokenSends
 	flags    uint16
 }
 
 func (s *slot) request() []byte { return s.chunk.buf[s.off : s.off+s.n] }
 
-// again reports whether a call that was sent may be sent once more.
+// again reports whether a call that was sent may be sent once more, as far as what
+// it does is concerned.
 func (s *slot) again() bool { return s.flags&(readsOnly|once) != 0 }
+
+// breaks notes that a connection broke before the reply to a call that may be sent
+// again, and reports whether that is once too often. Commands that only read are no
+// suspects: they run no code but the server's.
+func (s *slot) breaks() bool {
+	if s.flags&(once|reader) == 0 {
+		return false
+	}
+	s.broke++
+	return s.broke >= MaxBrokenSends
+}
 
 // chunk is the bytes of requests of neighbours. It is used again when all of them
 // have their replies.
