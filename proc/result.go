@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
@@ -218,6 +219,17 @@ func own(v reflect.Value) any { return addressable(v).Addr().Interface() }
 
 func recoverWriting(v reflect.Value, err *error) {
 	if r := recover(); r != nil {
-		*err = fmt.Errorf("write a value of type %v: it panicked: %v", v.Type(), r)
+		*err = &writePanic{v.Type(), r, debug.Stack()}
 	}
 }
+
+// writePanic is a panic in a type's own method that writes it. Its text is for
+// the log.
+type writePanic struct {
+	typ   reflect.Type
+	value any
+	stack []byte
+}
+
+// Error implements error.
+func (p *writePanic) Error() string { return fmt.Sprintf("writing a %v panicked: %v", p.typ, p.value) }

@@ -152,7 +152,7 @@ func TestUnwritableResults(t *testing.T) {
 		{result(math.NaN()), "JSON has no number NaN", true},
 		{result([]float64{1, math.Inf(-1)}), "JSON has no number -Inf", true},
 		{result(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), "year outside of range", false},
-		{result(own(1)), "panicked", false},
+		{result(own(1)), "procedure result failed; the server's log has the details", false},
 		{result(json.RawMessage("{")), "unexpected end of JSON", false},
 	} {
 		s := newSet(t, proc.Options{}, x.proc)
