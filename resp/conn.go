@@ -81,11 +81,12 @@ type conn struct {
 	qfree     atomic.Int64
 	unblocked chan unblock // answers to WAIT from CLIENT UNBLOCK; capacity 1
 
-	mu      sync.Mutex // guards the fields below, for CLIENT LIST
-	name    string
-	blocked bool // in WAIT
-	noEvict bool
-	shown   shown
+	mu       sync.Mutex // guards the fields below; but for draining they are for CLIENT LIST
+	draining bool       // its end has begun
+	name     string
+	blocked  bool // in WAIT
+	noEvict  bool
+	shown    shown
 }
 
 // shown is a copy of serve's own state for others to see.
@@ -185,8 +186,12 @@ func (c *conn) kill() {
 
 // finish makes serve end after the commands that it has received.
 func (c *conn) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.ending.Store(true)
-	c.nc.SetReadDeadline(time.Unix(1, 0))
+	if !c.draining { // it ends soon by itself, and cut short could lose the last reply
+		c.nc.SetReadDeadline(time.Unix(1, 0))
+	}
 }
 
 // fill waits for more input.
@@ -251,7 +256,10 @@ func (c *conn) handle() {
 // unread input makes the kernel throw away the reply that says what was wrong.
 func (c *conn) drain() {
 	c.raw.CloseWrite()
+	c.mu.Lock()
+	c.draining = true
 	c.raw.SetReadDeadline(time.Now().Add(lingerTime))
+	c.mu.Unlock()
 	_, _ = io.CopyN(io.Discard, c.raw, lingerBytes) // how it ends does not matter
 }
 
