@@ -311,8 +311,9 @@ func (s *sending) wait() int {
 // replyAfter returns the reply after n others, valid until the next one is read.
 func (u *upstream) replyAfter(c *conn, n int) ([]byte, error) {
 	for range n {
-		if _, err := u.next(c); err != nil {
-			return nil, err
+		reply, err := u.next(c)
+		if err != nil || isNotLeader(reply) { // the node says goodbye: nothing behind it is run
+			return reply, err
 		}
 	}
 	return u.next(c)
