@@ -27,7 +27,7 @@ type request struct {
 	texts           [][]byte // of arguments that are of no plain kind, nil for the others
 	kept            *bool    // set if the server will tell when the result is stale
 	size            int
-	start, deadline int64
+	start, deadline int64 // 0 until it is queued; that of the context, or 0
 }
 
 // measure computes the size, and reports the first argument that cannot be sent.

@@ -30,8 +30,11 @@ type link struct {
 	idle     bool // the writer waits for wake
 	closed   bool // nothing is added any more
 	nc       net.Conn
-	tracks   bool  // the connection has CLIENT TRACKING on
-	earliest int64 // no deadline is before this
+	tracks   bool       // the connection has CLIENT TRACKING on
+	earliest int64      // no deadline is before this
+	recent   *procStats // of the call that was added last
+	tick     int64      // the client's time when it was last looked at
+	sharing  int        // calls since then that took it for their start
 	// The batch that is being written: its first call, and how many bytes of it
 	// the socket has taken.
 	from    uint64
@@ -50,11 +53,17 @@ func (l *link) add(r *request, args []any) bool {
 		l.mu.Unlock()
 		return false
 	}
+	if r.start == 0 {
+		l.stamp(r)
+	}
+	if l.recent == nil || l.recent.name != r.name {
+		l.recent = l.node.procedure(r.name)
+	}
 	c := l.q.room(r.size)
 	off := len(c.buf)
 	c.buf = r.append(c.buf, args)
 	s := l.q.add(c, off)
-	s.done, s.w, s.proc = r.done, r.w, l.node.procedure(r.name)
+	s.done, s.w, s.proc = r.done, r.w, l.recent
 	s.start, s.deadline, s.flags, s.tries, s.broke = r.start, r.deadline, r.flags, 0, 0
 	if r.deadline != 0 && r.deadline < l.earliest {
 		l.earliest = r.deadline
@@ -70,6 +79,35 @@ func (l *link) add(r *request, args []any) bool {
 		l.signal()
 	}
 	return true
+}
+
+// maxSharing is how many calls begin, as far as statistics and timeouts go, when the
+// client last looked at the clock: that costs a tenth of a call.
+const maxSharing = 32
+
+// stamp says when a call begins and has to end. One that nobody waits for, in the
+// midst of others, takes the time that the writer, the reader or another call has
+// read; while the writer is busy with the calls before it that is not long ago. Under mu.
+func (l *link) stamp(r *request) {
+	if r.w == nil && !l.idle && l.q.head != l.q.tail && l.sharing < maxSharing {
+		l.sharing++
+	} else {
+		l.looked(l.c.now())
+	}
+	r.start = l.tick
+	if l.c.o.Timeout > 0 {
+		at := max(r.start+int64(l.c.o.Timeout), 0) // 0 behind the end of time
+		if at != 0 && (r.deadline == 0 || at < r.deadline) {
+			r.deadline = at
+		}
+	}
+}
+
+// looked notes what time it is. Under mu.
+func (l *link) looked(now int64) {
+	if now > l.tick {
+		l.tick, l.sharing = now, 0
+	}
 }
 
 // adopt puts calls behind the others that were in flight elsewhere. It reports
@@ -134,8 +172,10 @@ func (l *link) write(nc net.Conn, stop <-chan struct{}) {
 				return
 			}
 		}
+		now := l.c.now()
+		l.looked(now)
 		if l.q.head == l.from { // nothing was awaited: the silence of before does not count
-			l.heard.Store(l.c.now())
+			l.heard.Store(now)
 		}
 		segs := l.held
 		l.mu.Unlock()
@@ -225,9 +265,11 @@ func behindAttribute(raw []byte) []byte {
 func (l *link) complete(raws [][]byte) error {
 	l.mu.Lock()
 	n, freed := l.match(raws)
+	now := l.c.now() // behind that of any of these calls
+	l.looked(now)
 	l.mu.Unlock()
 	l.c.places.free(freed)
-	now := l.c.now()
+	l.count(raws[:n], now)
 	in := 0
 	l.calls.begin()
 	for i, raw := range raws[:n] {
@@ -235,8 +277,6 @@ func (l *link) complete(raws [][]byte) error {
 		in += len(raw)
 		if s.flags&(void|dropped) == 0 {
 			l.finish(s, raw, now)
-		} else if s.proc != nil {
-			s.proc.observe(now-s.start, false)
 		}
 	}
 	l.calls.end()
@@ -247,6 +287,36 @@ func (l *link) complete(raws [][]byte) error {
 	}
 	return nil
 }
+
+// count puts the calls of l.slots with these replies into the statistics. Neighbours
+// mostly have the same place there, which is touched once for them.
+func (l *link) count(raws [][]byte, now int64) {
+	var p *procStats
+	at, n := 0, uint64(0)
+	for i, raw := range raws {
+		s := &l.slots[i]
+		if s.proc == nil {
+			continue
+		}
+		b := bucket(now - s.start)
+		if s.proc != p || b != at {
+			if n > 0 {
+				p.took[at].Add(n)
+			}
+			p, at, n = s.proc, b, 0
+		}
+		n++
+		if bad(raw) && s.flags&(void|dropped) == 0 {
+			p.errors.Add(1)
+		}
+	}
+	if n > 0 {
+		p.took[at].Add(n)
+	}
+}
+
+// bad reports whether a reply is an error.
+func bad(raw []byte) bool { return raw[0] == wire.KindError || raw[0] == wire.KindBlobError }
 
 // match takes the slot of each reply out of the queue into l.slots. It returns for
 // how many there were slots, and how many places became free.
@@ -304,11 +374,7 @@ func (s *slot) fits(text []byte) bool {
 
 // finish ends one call with its reply.
 func (l *link) finish(s *slot, raw []byte, now int64) {
-	bad := raw[0] == wire.KindError || raw[0] == wire.KindBlobError
-	if s.proc != nil {
-		s.proc.observe(now-s.start, bad)
-	}
-	if !bad {
+	if !bad(raw) {
 		if s.w == nil {
 			if s.done != nil {
 				s.done(Result{raw}, nil)

@@ -8,8 +8,11 @@ import (
 // prepare makes a request ready to be queued, and takes its place. The error
 // means that nothing happened.
 func (c *Client) prepare(ctx context.Context, r *request, args []any) error {
-	if err := ctx.Err(); err != nil {
-		return contextError(err)
+	ends := ctx.Done() != nil
+	if ends {
+		if err := ctx.Err(); err != nil {
+			return contextError(err)
+		}
 	}
 	if err := r.measure(args); err != nil {
 		return err
@@ -19,13 +22,9 @@ func (c *Client) prepare(ctx context.Context, r *request, args []any) error {
 			return err
 		}
 	}
-	r.start = c.now()
-	if c.o.Timeout > 0 {
-		r.deadline = max(r.start+int64(c.o.Timeout), 0) // 0 behind the end of time
-	}
-	if d, ok := ctx.Deadline(); ok {
-		if at := int64(d.Sub(c.base)); r.deadline == 0 || at < r.deadline {
-			r.deadline = max(at, 1)
+	if ends {
+		if d, ok := ctx.Deadline(); ok {
+			r.deadline = max(int64(d.Sub(c.base)), 1)
 		}
 	}
 	if c.asleep.Load() {

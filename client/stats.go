@@ -20,13 +20,6 @@ type procStats struct {
 	took   [buckets]atomic.Uint64
 }
 
-func (p *procStats) observe(nanos int64, bad bool) {
-	p.took[bucket(nanos)].Add(1)
-	if bad {
-		p.errors.Add(1)
-	}
-}
-
 // bucket returns where a time belongs: the two bits behind the highest one tell
 // quarters of a doubling.
 func bucket(nanos int64) int {

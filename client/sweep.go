@@ -110,6 +110,7 @@ func (c *Client) resend(now int64) {
 // are calls without a connection.
 func (l *link) sweep(now int64) (stranded bool) {
 	l.mu.Lock()
+	l.looked(now)
 	q := &l.q
 	var list []ending
 	if now >= l.earliest {

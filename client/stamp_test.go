@@ -1,0 +1,53 @@
+package client
+
+import (
+	"context"
+	"net"
+	"testing"
+)
+
+// TestStamps: calls of a burst share looks at the clock, but none begins before the
+// call that stands maxSharing before it was made, and none in the future; a call that
+// somebody waits for begins when it is made.
+func TestStamps(t *testing.T) {
+	never := func(ctx context.Context, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	c, err := Open(Options{Dial: never})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const calls = 10 * maxSharing
+	var made [calls]int64
+	for i := range made {
+		made[i] = c.now()
+		if err := c.CallAsync(context.Background(), func(Result, error) {}, "p"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over := c.now()
+	l := (*c.nodes.Load())[0].links[0]
+	l.mu.Lock()
+	shared := 0
+	for i, at := range made {
+		s := l.q.at(l.q.head + uint64(i))
+		if s.start < made[max(0, i-maxSharing)] || s.start > over || s.deadline != s.start+int64(c.o.Timeout) {
+			t.Errorf("call %d was made at %d, and begins at %d, to end at %d", i, at, s.start, s.deadline)
+		}
+		if s.start < at {
+			shared++
+		}
+	}
+	waits := request{w: &waiter{}}
+	before := c.now()
+	l.stamp(&waits)
+	l.mu.Unlock()
+	if shared < calls/2 {
+		t.Errorf("%d of %d calls share a look at the clock", shared, calls)
+	}
+	if waits.start < before {
+		t.Errorf("a call that is waited for begins at %d, before it was made at %d", waits.start, before)
+	}
+}
