@@ -10,6 +10,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/resp/wire"
 )
 
 // TestNodeLimits: over the limits of connections between nodes they are refused,
@@ -89,4 +90,26 @@ func TestHeldChanges(t *testing.T) {
 	x.want("a change too many to be held", 1)
 	x.c.releaseHeld()
 	x.want("and those that were", maxHeld)
+}
+
+// TestGoodbyeBeforeReply: a node that leaves says so once. That can come where
+// the reply to a HELLO or SELECT was expected, and is the answer all the same.
+func TestGoodbyeBeforeReply(t *testing.T) {
+	for skips := range 4 {
+		ours, theirs := net.Pipe()
+		u := &upstream{nc: ours, rd: wire.NewReplies(ours, new(wire.Buffers), 0)}
+		go func() {
+			var w wire.Writer
+			if skips == 3 {
+				w.OK()
+			}
+			w.Error("CLUSTERDOWN this node does not lead [not_leader]")
+			theirs.Write(w.Buf)
+			theirs.Close()
+		}()
+		if reply, err := u.replyAfter(nil, skips); err != nil || !isNotLeader(reply) {
+			t.Errorf("after %d others: %q, %v", skips, reply, err)
+		}
+		u.close()
+	}
 }
