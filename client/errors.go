@@ -90,7 +90,7 @@ func (e *Error) Is(target error) bool {
 func errorf(code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	e := &Error{Code: code, Msg: err.Error(), Err: errors.Unwrap(err)}
-	if in, ok := e.Err.(*Error); ok && in.Code != "" && (in.Kind == "" || in.Code == code) {
+	if in, ok := errors.AsType[*Error](e.Err); ok && in.Code != "" && (in.Kind == "" || in.Code == code) {
 		whole := in.Error()
 		e.Msg = strings.Replace(e.Msg, whole, strings.TrimSuffix(whole, " ["+in.Code+"]"), 1)
 	}
