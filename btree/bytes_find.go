@@ -23,6 +23,12 @@ func (t *Bytes[V]) Find(key []byte) (v V, ok bool) {
 		h = new(bytesHint[V])
 		t.hint = h
 	}
+	if h.leaf != nil && string(h.at()) == string(key) {
+		if h.i < 0 {
+			return v, false
+		}
+		return h.leaf.vals[h.i], true
+	}
 	lf := t.descend(key, &h.path)
 	i := lf.find(key)
 	h.leaf, h.i, h.stale = lf, i, false
@@ -31,6 +37,14 @@ func (t *Bytes[V]) Find(key []byte) (v V, ok bool) {
 		return v, false
 	}
 	return lf.vals[i], true
+}
+
+// at is the key that the hint is about.
+func (h *bytesHint[V]) at() []byte {
+	if h.i < 0 {
+		return h.key
+	}
+	return h.leaf.key(h.i)
 }
 
 // hinted returns the hint if it is about key, else nil. A write is about to come,
@@ -44,11 +58,7 @@ func (t *Bytes[V]) hinted(key []byte) *bytesHint[V] {
 		}
 		return nil
 	}
-	was := h.key
-	if h.i >= 0 {
-		was = h.leaf.key(h.i)
-	}
-	if h.stale = true; string(was) == string(key) {
+	if h.stale = true; string(h.at()) == string(key) {
 		return h
 	}
 	h.leaf = nil

@@ -98,3 +98,33 @@ func TestFindKeepsNothing(t *testing.T) {
 	}
 	runtime.KeepAlive(tree)
 }
+
+// TestFindTwice: the same key again is answered from where the last Find ended,
+// also after a write of another key, and never with what was there before a write.
+func TestFindTwice(t *testing.T) {
+	var tree Bytes[int]
+	for i := range 1000 {
+		tree.Set(fmt.Appendf(nil, "key %03d", i), i)
+	}
+	for i := range 1000 {
+		key, none := fmt.Appendf(nil, "key %03d", i), fmt.Appendf(nil, "key %03d+", i)
+		for range 2 {
+			if v, ok := tree.Find(key); !ok || v != i {
+				t.Fatalf("%s: %d, %v", key, v, ok)
+			}
+		}
+		for range 2 {
+			if v, ok := tree.Find(none); ok || v != 0 {
+				t.Fatalf("%s: %d, %v", none, v, ok)
+			}
+		}
+		tree.Set(none, -i)
+		if v, ok := tree.Find(none); !ok || v != -i {
+			t.Fatalf("%s after it was set: %d, %v", none, v, ok)
+		}
+		tree.Delete(none)
+		if _, ok := tree.Find(none); ok {
+			t.Fatalf("%s is there after it was deleted", none)
+		}
+	}
+}
