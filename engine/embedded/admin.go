@@ -140,14 +140,6 @@ func (a *Admin) Self() uint64 { return a.id.Node }
 // Cluster is the id of the folder's cluster.
 func (a *Admin) Cluster() string { return a.id.Cluster }
 
-// Addr is where other nodes reached the folder's node last; "" is not known.
-func (a *Admin) Addr() string {
-	if len(a.nodes) > 0 && a.nodes[0].ID == a.id.Node {
-		return a.nodes[0].Addr
-	}
-	return ""
-}
-
 // NodeAnswer is what one node said when it was asked for its status.
 type NodeAnswer struct {
 	ID     uint64         `json:"id"`

@@ -1,10 +1,8 @@
 package embedded
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -20,19 +18,6 @@ const (
 	logDir      = "log"
 	snapshotDir = "snap"
 )
-
-// OpenURL opens embedded:///absolute/folder or embedded:relative/folder. It
-// satisfies engine.Opener.
-func OpenURL(_ context.Context, u *url.URL) (engine.Engine, error) {
-	dir := u.Path
-	if u.Opaque != "" {
-		dir = u.Opaque
-	}
-	if u.Host != "" || dir == "" || u.RawQuery != "" {
-		return nil, engine.Errorf(engine.CodeInvalid, "%s: an embedded engine's URL is embedded:///folder, without host and query", u.Redacted())
-	}
-	return Open(dir, Options{})
-}
 
 // Open opens the data folder, which it makes if it is missing, and recovers the
 // last acknowledged state. The folder is locked until Close; while another

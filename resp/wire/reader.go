@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"errors"
 	"io"
 )
 
@@ -285,6 +284,3 @@ func (r *Reader) inline() (done bool, err *ProtocolError) {
 	}
 	return true, nil
 }
-
-// errUnbalanced is what SplitWords returns for a quote without its partner.
-var errUnbalanced = errors.New("unbalanced quotes")

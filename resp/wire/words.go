@@ -1,22 +1,10 @@
 package wire
 
-// SplitWords splits a line into words as redis-cli does: at white space; "…"
-// may hold \n \r \t \b \a \xHH and any escaped byte, '…' only \'. It unescapes
-// in place, so line is overwritten and the words alias it.
-func SplitWords(line []byte) ([][]byte, error) {
-	spans, ok := splitWords(nil, line)
-	if !ok {
-		return nil, errUnbalanced
-	}
-	words := make([][]byte, len(spans))
-	for i, s := range spans {
-		words[i] = line[s.off:s.end:s.end]
-	}
-	return words, nil
-}
-
 func isSpace(c byte) bool { return c == ' ' || c-'\t' <= '\r'-'\t' || c == 0 }
 
+// splitWords splits a line into words as redis-cli does, and appends where they
+// are to spans: at white space; "…" may hold \n \r \t \b \a \xHH and any escaped
+// byte, '…' only \'. It unescapes in place, so line is overwritten.
 func splitWords(spans []span, line []byte) (_ []span, ok bool) {
 	for i := 0; ; {
 		for i < len(line) && isSpace(line[i]) {
