@@ -319,3 +319,31 @@ func TestRunAgain(t *testing.T) {
 	fails(t, err, "too_many", "at 2")
 	want(t, `{"n":2}`)(call(t, s, "count", "a", "1"))
 }
+
+// TestRunAgainOtherwise: what one run decided is forgotten when the engine runs the
+// call again, and that run decides otherwise.
+func TestRunAgainOtherwise(t *testing.T) {
+	for _, failsFirst := range []bool{true, false} {
+		runs := 0
+		s := setOn(t, twice{openEngine(t)}, proc.Options{}, proc.Define("p", func(*proc.Tx, struct{}) (int, error) {
+			if runs++; failsFirst == (runs == 1) {
+				return 0, errOwn
+			}
+			return runs, nil
+		}))
+		answer, err := once(t, s, "k", "p")
+		again, later := once(t, s, "k", "p")
+		if runs != 2 {
+			t.Errorf("%d runs", runs)
+		}
+		if failsFirst {
+			want(t, "2 2")(answer, err)
+			want(t, "again 2 2")(again, later)
+			continue
+		}
+		fails(t, err, engine.CodeProcedureFailed, "own error")
+		if fails(t, later, engine.CodeProcedureFailed, "own error"); again != "again " {
+			t.Errorf("again: %q", again)
+		}
+	}
+}
