@@ -152,6 +152,7 @@ func TestBadJSON(t *testing.T) {
 		{`{"n":-129}`, "/n", "outside the range"},
 		{`{"n":99999999999999999999999}`, "/n", "outside the range"},
 		{`{"n":1,"u":-1}`, "/u", "outside the range of an unsigned integer of 16 bits"},
+		{`{"n":1,"u":-0}`, "/u", "outside the range"}, // encoding/json refuses it too
 		{`{"n":1,"u":65536}`, "/u", "outside the range"},
 		{`{"n":1,"f":1e39}`, "/f", "outside the range of a floating-point number of 32 bits"},
 		{`{"n":1,"f":true}`, "/f", "must be a number, not true or false"},

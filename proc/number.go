@@ -1,8 +1,8 @@
 package proc
 
 import (
+	"bytes"
 	"errors"
-	"math"
 	"reflect"
 	"strconv"
 )
@@ -51,26 +51,22 @@ func (p *plan) number(v reflect.Value, text []byte) *fault {
 		v.SetFloat(f)
 		return nil
 	}
-	u, negative, whole, fits := parseInteger(text)
-	if !whole {
+	if bytes.ContainsAny(text, ".eE") {
 		return p.mustBe(quoted(text))
 	}
 	if p.op == opUint {
-		if !fits || negative && u != 0 || p.bits < 64 && u>>p.bits != 0 {
+		u, err := strconv.ParseUint(string(text), 10, p.bits)
+		if err != nil {
 			return wrong("is outside the range of an unsigned integer of %d bits", p.bits)
 		}
 		v.SetUint(u)
 		return nil
 	}
-	limit := uint64(1) << (p.bits - 1) // of a negative one
-	if !fits || u > limit || !negative && u == limit {
+	i, err := strconv.ParseInt(string(text), 10, p.bits)
+	if err != nil {
 		return wrong("is outside the range of an integer of %d bits", p.bits)
 	}
-	if negative {
-		v.SetInt(int64(-u))
-	} else {
-		v.SetInt(int64(u))
-	}
+	v.SetInt(i)
 	return nil
 }
 
@@ -106,25 +102,4 @@ func (p *plan) shortInteger(v reflect.Value, text []byte) bool {
 	}
 	v.SetInt(n)
 	return true
-}
-
-// parseInteger reads a number of JSON. whole is false if it has a fraction or an
-// exponent, fits is false if its digits need more than 64 bits.
-func parseInteger(text []byte) (u uint64, negative, whole, fits bool) {
-	fits = true
-	for i, c := range text {
-		switch {
-		case i == 0 && c == '-':
-			negative = true
-		case c < '0' || c > '9':
-			return 0, negative, false, fits
-		default:
-			d := uint64(c - '0')
-			if u > (math.MaxUint64-d)/10 {
-				fits = false
-			}
-			u = u*10 + d
-		}
-	}
-	return u, negative, true, fits
 }

@@ -1,0 +1,98 @@
+package resp
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// deposed is an engine that does not lead.
+type deposed struct{ *embedded.DB }
+
+// UpdateEach implements engine.Engine.
+func (deposed) UpdateEach(context.Context, int, func(engine.Tx, int) error) (engine.Position, error) {
+	return 0, engine.ErrNotLeader
+}
+
+// finishing is a connection of c whose server stops just when the drain begins to
+// read. Only deadlines that are over count, so that no other end comes first.
+type finishing struct {
+	net.Conn
+	c    *conn
+	once sync.Once
+}
+
+// Read implements net.Conn.
+func (f *finishing) Read(p []byte) (int, error) {
+	f.c.mu.Lock()
+	draining := f.c.draining
+	f.c.mu.Unlock()
+	if draining {
+		f.once.Do(f.c.finish)
+	}
+	return f.Conn.Read(p)
+}
+
+// SetReadDeadline implements net.Conn.
+func (f *finishing) SetReadDeadline(t time.Time) error {
+	if t.After(time.Now()) {
+		return nil
+	}
+	return f.Conn.SetReadDeadline(t)
+}
+
+// TestFinishInDrain: a server that stops does not cut the end of a connection short
+// that has begun. The other node, to which it was said that this one does not lead,
+// is still sending: the last reply would be lost.
+func TestFinishInDrain(t *testing.T) {
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	eng, err := embedded.Open(t.TempDir(), embedded.Options{Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { eng.Close() })
+	store, err := kv.New(deposed{eng}, kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := New(store, nil, Options{Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := net.Pipe()
+	f := &finishing{Conn: ours}
+	f.c = srv.newNodeConn(f)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.c.serve()
+	}()
+	theirs.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := theirs.Write([]byte("SET k 1\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	rd := wire.NewReplies(theirs, &srv.bufs, 0)
+	defer rd.Release()
+	if v, err := rd.Read(); err != nil || string(v.Str) != "CLUSTERDOWN "+engine.ErrNotLeader.Error() {
+		t.Fatalf("a write where no leader is: %q, %v", v.Str, err)
+	}
+	for range 3 { // each is sent once it is taken
+		if _, err := theirs.Write([]byte("SET k 2\r\n")); err != nil {
+			t.Errorf("what was still being sent: %v", err)
+		}
+	}
+	theirs.Close()
+	<-ended
+	if !f.c.ending.Load() {
+		t.Error("the server did not stop while the connection ended")
+	}
+}
