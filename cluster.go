@@ -9,7 +9,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/resp"
-	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/api"
 )
 
 // httpProtocol is the name under which nodes pass on whole requests. On the wire:
@@ -37,13 +37,13 @@ func clusterOf(eng engine.Engine) engine.Cluster {
 }
 
 // serveNodes adds the parts that serve what other nodes hand on to this one.
-func (s *Server) serveNodes(redis *resp.Server, face *web.Face) {
+func (s *Server) serveNodes(redis *resp.Server, face *api.Face) {
 	if redis != nil {
 		l := s.cluster.Listen(resp.NodeProtocol)
 		s.nodes = append(s.nodes, part{"resp of other nodes", func(ctx context.Context) error { return redis.ServeNode(ctx, l) }})
 	}
 	if face != nil {
-		l, srv := s.cluster.Listen(httpProtocol), web.NewNodeServer(face.NodeHandler(), s.o.Logger)
+		l, srv := s.cluster.Listen(httpProtocol), api.NewNodeServer(face.NodeHandler(), s.o.Logger)
 		s.nodes = append(s.nodes, part{"http of other nodes", func(ctx context.Context) error {
 			return s.serveHTTP(ctx, srv, func() error { return srv.Serve(l) })
 		}})

@@ -51,7 +51,7 @@ var law = map[string]may{
 	"proc/procvet": {code: "golang.org/x/tools/go/..."},
 
 	// what a program is for those who call it; its tests call a real server
-	"proc/typescript": {code: "proc", tests: "engine engine/embedded kv web"},
+	"proc/typescript": {code: "proc", tests: "engine engine/embedded kv web/api"},
 
 	// the online backup
 	"archive": {code: "engine journal", tests: "engine/embedded journal/memfs"},
@@ -61,7 +61,8 @@ var law = map[string]may{
 	"workload/history": {code: "github.com/anishathalye/porcupine"},
 
 	// faces
-	"web": {code: "engine feed kv proc github.com/prometheus/...", tests: "engine/embedded"},
+	"web/problem": {code: "engine"},
+	"web/api":     {code: "engine feed kv proc web/problem github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
 		code:  "engine feed kv proc resp/wire",
 		tests: "engine/embedded github.com/redis/...",
@@ -79,9 +80,9 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "engine feed kv proc web resp", tests: "engine/embedded"},
+	".": {code: "engine feed kv proc web/api resp", tests: "engine/embedded"},
 	"cli": {
-		code:  ". archive engine engine/embedded engine/enginetest journal kv proc proc/procvet proc/typescript web workload workload/history github.com/BurntSushi/toml",
+		code:  ". archive engine engine/embedded engine/enginetest journal kv proc proc/procvet proc/typescript web/problem workload workload/history github.com/BurntSushi/toml",
 		tests: "client github.com/redis/...", // the client libraries, against three processes
 	},
 	"cmd/skerry": {code: "cli"},

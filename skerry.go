@@ -19,7 +19,7 @@ import (
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp"
-	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/api"
 )
 
 // Where the faces listen if Options says nothing.
@@ -52,7 +52,7 @@ type Options struct {
 	Password string
 
 	// Hosts are further names under which HTTP may be asked while there is no
-	// password; see web.Options.Hosts.
+	// password; see api.Options.Hosts.
 	Hosts []string
 
 	// TLS, if set, is used on both faces.
@@ -194,11 +194,11 @@ func listen(face string, given net.Listener, addr string) (net.Listener, error) 
 }
 
 // newHTTP adds the face for HTTP likewise.
-func (s *Server) newHTTP(store *kv.Store, procs *proc.Set, redis *resp.Server) *web.Face {
+func (s *Server) newHTTP(store *kv.Store, procs *proc.Set, redis *resp.Server) *api.Face {
 	if s.http == nil && s.cluster == nil {
 		return nil
 	}
-	o := web.Options{Procedures: procs, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready}
+	o := api.Options{Procedures: procs, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready}
 	meters := []func() iter.Seq[engine.Metric]{s.o.Metrics}
 	if m, ok := s.eng.(engine.Meter); ok {
 		meters = append(meters, m.Metrics)
@@ -211,12 +211,12 @@ func (s *Server) newHTTP(store *kv.Store, procs *proc.Set, redis *resp.Server) *
 	if b, ok := s.eng.(backuper); ok {
 		o.Backup = b.Backup
 	}
-	face := web.New(store, o)
+	face := api.New(store, o)
 	s.ends = append(s.ends, face.Close)
 	if s.http == nil {
 		return face
 	}
-	srv := web.NewServer(face, s.o.Logger)
+	srv := api.NewServer(face, s.o.Logger)
 	srv.TLSConfig = s.o.TLS
 	s.faces = append(s.faces, part{"http", func(ctx context.Context) error {
 		return s.serveHTTP(ctx, srv, func() error {

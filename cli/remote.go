@@ -18,7 +18,7 @@ import (
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/problem"
 )
 
 // defaultURL is where a server is if nothing else is said.
@@ -129,7 +129,7 @@ func (r *remote) askJSON(ctx context.Context, path string, v any) error {
 }
 
 // refusal is an answer with which a server says why it did not do it.
-type refusal struct{ web.Problem }
+type refusal struct{ problem.Problem }
 
 // Error returns the text and the code, as those of an error on this machine.
 func (no *refusal) Error() string {
@@ -142,6 +142,6 @@ func (no *refusal) Error() string {
 
 // arguments reports whether the server refused what the command line said.
 func (no *refusal) arguments() bool {
-	at := func(f web.Fault) bool { return f.Pointer != "" || f.Header != "" }
+	at := func(f problem.Fault) bool { return f.Pointer != "" || f.Header != "" }
 	return no.Code == engine.CodeUnknownProcedure || slices.ContainsFunc(no.Errors, at)
 }

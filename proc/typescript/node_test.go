@@ -21,7 +21,7 @@ import (
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/proc/typescript"
-	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/api"
 )
 
 const password = "secret"
@@ -174,8 +174,8 @@ func startServer(t *testing.T) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	face := web.New(store, web.Options{Procedures: set, Password: password})
-	srv := web.NewServer(face, log)
+	face := api.New(store, api.Options{Procedures: set, Password: password})
+	srv := api.NewServer(face, log)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/problem"
+)
+
+// bodyLimit is the most bytes that a body may have, and what it is to have more.
+type bodyLimit struct {
+	bytes int
+	code  engine.Code
+	what  string
+}
+
+// readBody reads the body of r into x.val. What is too long by its own word is
+// refused before any of it is read; memory grows only as bytes arrive, whatever
+// length was declared.
+func (x *exchange) readBody(r *http.Request, limit bodyLimit) error {
+	n := r.ContentLength
+	if n > int64(limit.bytes) {
+		return x.tooLarge(limit)
+	}
+	if n == 0 && len(r.Header["Content-Length"]) == 0 {
+		return engine.Errorf(problem.CodeLengthRequired, "the request has no body; an empty value needs Content-Length: 0")
+	}
+	if n > int64(cap(x.val)) && n <= smallBody {
+		x.val = make([]byte, 0, n)
+	}
+	x.val = x.val[:0]
+	for {
+		if len(x.val) == cap(x.val) {
+			if int64(len(x.val)) == n {
+				return nil // as much as was declared
+			}
+			if err := x.growBody(n, limit.bytes); err != nil {
+				return err
+			}
+		}
+		got, err := r.Body.Read(x.val[len(x.val):cap(x.val)])
+		x.val = x.val[:len(x.val)+got]
+		switch {
+		case len(x.val) > limit.bytes:
+			return x.tooLarge(limit)
+		case int64(len(x.val)) == n:
+			return nil
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return x.brokenBody(err)
+		}
+	}
+}
+
+// growBody doubles the room in x.val, but not beyond the declared length n (-1
+// if it is not known), nor beyond one byte more than the limit.
+func (x *exchange) growBody(n int64, limit int) error {
+	size := max(2*cap(x.val), 4<<10)
+	if most := limit + 1; size > most {
+		size = most
+	}
+	if n >= 0 && int64(size) > n {
+		size = int(n)
+	}
+	if size > smallBody {
+		if err := x.reserve(int64(size) - x.reserved); err != nil {
+			x.dropBody()
+			return err
+		}
+	}
+	grown := make([]byte, len(x.val), size)
+	copy(grown, x.val)
+	x.val = grown
+	return nil
+}
+
+func (x *exchange) tooLarge(limit bodyLimit) error {
+	x.dropBody()
+	return engine.Errorf(limit.code, "%s over the limit of %d bytes", limit.what, limit.bytes)
+}
+
+// dropBody makes net/http close the connection after the answer instead of
+// reading the rest of the body, and linger a little first: closed at once, the
+// connection would be reset and the client lose the answer while it is still
+// sending. MaxBytesReader is the only way to say that; it is given a limit
+// that it goes over, and nothing of the body.
+func (x *exchange) dropBody() {
+	over := http.MaxBytesReader(x.w, io.NopCloser(strings.NewReader("x")), 0)
+	_, _ = over.Read(make([]byte, 1)) // fails, as it should
+}
+
+// brokenBody says why a body could not be read to its end.
+func (x *exchange) brokenBody(err error) error {
+	x.dropBody()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return engine.Errorf(problem.CodeBodyTimeout, "the body did not arrive in time")
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return engine.Errorf(problem.CodeBodyIncomplete, "the body ended before its declared length")
+	}
+	return engine.Errorf(problem.CodeBodyIncomplete, "the body could not be read: %w", err)
+}

@@ -1,0 +1,380 @@
+package api
+
+import (
+	"errors"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/web/problem"
+)
+
+const (
+	callPath     = "/api/call/"
+	readMethods  = "GET, HEAD, POST, OPTIONS" // of a procedure that only reads
+	writeMethods = "POST, OPTIONS"
+
+	// procedureHeader tells the leader which version of the procedure the node
+	// has that passes a call on: procedure.sum, or noProcedure. By readsSuffix it
+	// only reads: then the call is passed on again when its answer is lost.
+	procedureHeader = "X-Skerry-Procedure"
+	noProcedure     = "none"
+	readsSuffix     = "-reads"
+)
+
+// ownCode is an error that a procedure has returned, of a code that is in no
+// catalog: it is the user's own, and for the client.
+type ownCode struct{ err *engine.Error }
+
+func (e *ownCode) Error() string { return e.err.Error() }
+
+// Unwrap gives the error to engine.CodeOf.
+func (e *ownCode) Unwrap() error { return e.err }
+
+// call answers for the procedure of that name; what this node cannot answer
+// because another one leads, that one answers. The leader decides what there is:
+// in an upgrade its program may have other procedures than this one.
+func (a *app) call(x *exchange, r *http.Request, name string) error {
+	x.route = a.metrics.calls
+	if r.URL.RawPath != "" || !plainName(name) {
+		return engine.Errorf(problem.CodeNoRoute, "expected %s and the name of a procedure, unescaped; GET /api/procedures lists them", callPath)
+	}
+	err := a.callHere(x, r, name)
+	switch {
+	case a.forward == nil:
+		return err
+	case x.fromNode:
+		return x.otherVersion(r, err)
+	}
+	return x.atLeader(r, err, func() error { return a.callHere(x, r, name) })
+}
+
+// plainName reports whether there may be a procedure of that name at all.
+func plainName(name string) bool {
+	return name != "" && len(name) <= proc.MaxNameBytes &&
+		!strings.ContainsFunc(name, func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '.' || r == '-')
+		})
+}
+
+// callHere is call on this node. As dbHere it may be called again.
+func (a *app) callHere(x *exchange, r *http.Request, name string) error {
+	if x.fromNode && a.o.Cluster != nil {
+		if s := a.o.Cluster.State(); s.Leader != s.Self {
+			return engine.ErrNotLeader // who asks wants the leader's word
+		}
+	}
+	p, known := a.procedures[name]
+	if x.procedure = p.sum; !known {
+		x.procedure = noProcedure
+		return x.callUnknown(r, name)
+	}
+	x.reading = p.schema.ReadOnly
+	switch reads := r.Method == http.MethodGet || r.Method == http.MethodHead; {
+	case r.Method == http.MethodPost, reads && x.reading:
+	case x.reading:
+		return x.otherMethod(r, readMethods)
+	default:
+		if err := x.otherMethod(r, writeMethods); err == nil {
+			return nil
+		}
+		return engine.Errorf(problem.CodeMethodNotAllowed, "%s writes, so it is called with POST", name)
+	}
+	if theirs := r.Header[procedureHeader]; x.fromNode && !x.reading && len(theirs) == 1 && strings.HasSuffix(theirs[0], readsSuffix) {
+		return engine.Errorf(engine.CodeReadOnly, "procedure %s writes, and was called as one that only reads; nothing was written", name)
+	}
+	read, err := x.callParameters(r, &p)
+	if err != nil {
+		return err
+	}
+	if !x.reading && x.othersLead() {
+		return engine.ErrNotLeader
+	}
+	c, err := a.o.Procedures.Begin([]byte(name))
+	if err != nil {
+		return err
+	}
+	if err := x.arguments(r, c); err != nil {
+		c.End()
+		return err
+	}
+	x.call = c
+	return x.run(r, read, name)
+}
+
+// callUnknown answers for a procedure that this program does not have.
+func (x *exchange) callUnknown(r *http.Request, name string) error {
+	if x.othersLead() {
+		if r.Method == http.MethodPost {
+			if err := x.callBody(r); err != nil {
+				return err
+			}
+		}
+		return engine.ErrNotLeader
+	}
+	if x.app.o.Procedures == nil {
+		return engine.Errorf(engine.CodeUnknownProcedure, "there is no procedure %s: this program has none", name)
+	}
+	_, err := x.app.o.Procedures.Schema(name)
+	return err
+}
+
+// callParameters reads all of the request but the arguments, and leaves their
+// JSON in x.val.
+func (x *exchange) callParameters(r *http.Request, p *procedure) (read engine.Read, err error) {
+	if r.Method != http.MethodPost {
+		q, err := query(r, p.parameters...)
+		if err != nil {
+			return read, err
+		}
+		if x.val, err = p.queryJSON(x.val[:0], q); err != nil {
+			return read, err
+		}
+		x.head = r.Method == http.MethodHead
+		return readOf(r, q)
+	}
+	if x.reading {
+		q, err := query(r, "read", "max_stale")
+		if err != nil {
+			return read, err
+		}
+		if read, err = readOf(r, q); err != nil {
+			return read, err
+		}
+	} else if _, err := query(r); err != nil {
+		return read, err
+	}
+	return read, x.callBody(r)
+}
+
+// callBody checks the headers of a call by POST and gathers its body.
+func (x *exchange) callBody(r *http.Request) (err error) {
+	h := r.Header
+	switch {
+	case h["Content-Range"] != nil:
+		return badHeader("Content-Range", engine.CodeInvalid, "the arguments are sent as a whole")
+	case h["Content-Encoding"] != nil && !slices.Equal(h["Content-Encoding"], []string{"identity"}):
+		return badHeader("Content-Encoding", problem.CodeMediaType, "the arguments are taken unencoded only")
+	case h["If-Match"] != nil, h["If-None-Match"] != nil, h["If-Unmodified-Since"] != nil:
+		return engine.Errorf(engine.CodeInvalid, "a call takes no conditions; the procedure can check what it needs")
+	}
+	if x.once.key, err = onceOf(h); err != nil || x.gathered {
+		return err
+	}
+	if r.ContentLength == 0 {
+		x.val, x.gathered = x.val[:0], true
+		return nil
+	}
+	if err := jsonOnly(h); err != nil {
+		return err
+	}
+	if err := x.readBody(r, bodyLimit{MaxCallBytes, problem.CodeBodyTooLarge, "the arguments are"}); err != nil {
+		return err
+	}
+	x.gathered = true
+	return nil
+}
+
+// jsonOnly refuses a body that says it is not JSON. One that does not say what
+// it is counts as JSON.
+func jsonOnly(h http.Header) error {
+	text, ok, err := single(h, "Content-Type")
+	if err != nil || !ok || text == "application/json" {
+		return err
+	}
+	kind, parameters, err := mime.ParseMediaType(text)
+	charset := parameters["charset"]
+	if err != nil || kind != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return badHeader("Content-Type", problem.CodeMediaType, "the arguments are a JSON object: application/json, in UTF-8 (curl --json sends it), not "+printable(text))
+	}
+	return nil
+}
+
+// maxShown is how many bytes of a client's own text stand in a detail.
+const maxShown = 80
+
+// printable is what a detail shows of a client's own text.
+func printable(text string) string {
+	shown := strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text[:min(len(text), maxShown)])
+	if len(text) > maxShown {
+		shown += "…"
+	}
+	return shown
+}
+
+// arguments gives c its arguments from x.val.
+func (x *exchange) arguments(r *http.Request, c *proc.Call) error {
+	err := c.JSON(x.val)
+	if bad, ok := errors.AsType[*proc.ArgumentError](err); ok && bad.Pointer != "" {
+		f := problem.Fault{Pointer: bad.Pointer, Code: bad.Err.Code, Detail: bad.Err.Msg}
+		if r.Method != http.MethodPost {
+			name, _, _ := strings.Cut(bad.Pointer[1:], "/")
+			f.Pointer, f.Parameter = "", strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+		}
+		return &engine.Error{Code: f.Code, Msg: f.Detail, Err: problem.Faults{f}}
+	}
+	if err != nil || x.once.key == nil {
+		return err
+	}
+	return c.Once(x.once.key)
+}
+
+// callFault is a fault in the program that a call has met. Its detail names the
+// procedure alone: the text of err is for the log.
+type callFault struct {
+	name string
+	err  error
+}
+
+func (e *callFault) Error() string { return "call " + e.name + ": " + e.err.Error() }
+
+// Unwrap gives the error to engine.CodeOf.
+func (e *callFault) Unwrap() error { return e.err }
+
+func (e *callFault) detail() string {
+	return "procedure " + e.name + " failed; the server's log has the details"
+}
+
+// run carries x.call, of the procedure of that name, out and answers with its result.
+func (x *exchange) run(r *http.Request, read engine.Read, name string) (err error) {
+	var pos engine.Position
+	if x.reading {
+		pos, err = x.view(r, read, x.callFn)
+	} else {
+		pos, err = x.app.store.Update(r.Context(), space, x.callFn)
+	}
+	if err == error(&x.refused) {
+		// runIn has come to its end, so nothing else uses x.
+		if err = x.refused.err; engine.CodeOf(err) == engine.CodeInternal {
+			return &callFault{name, err} // x.call is left alone: who knows what a panic left
+		}
+		x.call.End()
+		x.call, x.refused.err = nil, nil
+		return err
+	}
+	if err != nil {
+		// The call may have been given up while it waits to run: then the engine
+		// still has x and x.call.
+		x.kept = true
+		return err
+	}
+	if x.call.Replayed() {
+		x.Header()[replayedHeader] = []string{"true"}
+	}
+	verdict := x.call.Verdict()
+	x.call.End()
+	x.call = nil
+	if verdict != nil {
+		x.setPosition(pos)
+		return x.app.ofProcedure(verdict)
+	}
+	x.answer(pos)
+	return nil
+}
+
+// callFailure is an error with which runIn has ended.
+type callFailure struct{ err error }
+
+func (r *callFailure) Error() string { return r.err.Error() }
+
+// Unwrap gives the error to engine.CodeOf.
+func (r *callFailure) Unwrap() error { return r.err }
+
+// runIn is run's transaction. It leaves the result in x.text: if there is no
+// room for it, nothing is written.
+func (x *exchange) runIn(t *kv.Tx) error {
+	if err := x.runCall(t); err != nil {
+		x.refused.err = err
+		return &x.refused
+	}
+	return nil
+}
+
+func (x *exchange) runCall(t *kv.Tx) error {
+	err := x.call.Run(t.Engine())
+	if err != nil {
+		return x.app.ofProcedure(err)
+	}
+	if x.call.Verdict() != nil {
+		return nil //nolint:nilerr // it is remembered, so the transaction has to be committed
+	}
+	if x.text, err = x.call.AppendJSON(x.text[:0]); err != nil {
+		return err
+	}
+	x.text = append(x.text, '\n')
+	return x.room(len(x.text))
+}
+
+// answer sends what is in x.text.
+func (x *exchange) answer(pos engine.Position) {
+	h := x.Header()
+	h["Cache-Control"] = x.app.noStore
+	h["Content-Type"] = x.app.json
+	h["X-Content-Type-Options"] = x.app.noSniff
+	n := len(x.text)
+	both := strconv.AppendUint(x.text, uint64(pos), 10)
+	position := len(both)
+	both = strconv.AppendInt(both, int64(n), 10)
+	text, vals := string(both[n:]), make([]string, 2)
+	vals[0], vals[1] = text[:position-n], text[position-n:]
+	h[positionHeader], h["Content-Length"] = vals[0:1:1], vals[1:2:2]
+	x.WriteHeader(http.StatusOK)
+	if !x.head {
+		x.Write(x.text) // an error means that the client is gone
+	}
+}
+
+// ofProcedure is what an error of a procedure is for the client.
+func (a *app) ofProcedure(err error) error {
+	e, ok := errors.AsType[*engine.Error](err)
+	if !ok {
+		return err
+	}
+	if len(e.Msg) > MaxDetailBytes {
+		e = &engine.Error{Code: e.Code, Msg: strings.ToValidUTF8(e.Msg[:MaxDetailBytes], "") + "…", Err: err}
+		err = e
+	}
+	if len(e.Code) > MaxCodeBytes {
+		e = &engine.Error{Code: engine.Code(strings.ToValidUTF8(string(e.Code[:MaxCodeBytes]), "")), Msg: e.Msg, Err: err}
+		err = e
+	}
+	switch _, known := a.outcomes[e.Code]; {
+	case e.Code == engine.CodeNotLeader, e.Code == engine.CodeOutcomeUnknown, e.Code == "":
+		// It is not said of this transaction, which runs: passed on as it is, it
+		// would be tried at another node.
+		return &engine.Error{Code: engine.CodeProcedureFailed, Msg: e.Msg, Err: err}
+	case !known:
+		return &ownCode{e}
+	}
+	return err
+}
+
+// otherVersion adds to err, with which a call fails that another node has passed
+// on, that this may be because the programs differ.
+func (x *exchange) otherVersion(r *http.Request, err error) error {
+	theirs := r.Header[procedureHeader]
+	e, ok := errors.AsType[*engine.Error](err)
+	if !ok || len(theirs) != 1 || theirs[0] == x.procedure {
+		return err
+	}
+	_, wrong := errors.AsType[problem.Faults](err)
+	switch e.Code {
+	case engine.CodeUnknownProcedure, engine.CodeReadOnly, problem.CodeMethodNotAllowed:
+	default:
+		if !wrong {
+			return err
+		}
+	}
+	return &engine.Error{Code: e.Code, Err: err,
+		Msg: e.Msg + " (node " + x.app.node[0] + " leads and runs another version of the program)"}
+}

@@ -1,0 +1,127 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// conditions are If-Match and If-None-Match of one request, RFC 9110 section
+// 13. The zero value is always met.
+type conditions struct {
+	match, noneMatch tagList
+}
+
+// tagList is the value of one of the two headers.
+type tagList struct {
+	given bool
+	any   bool // *
+	tags  []tag
+}
+
+// tag is one entity tag. One that Skerry never gave has rev 0, which no key has.
+type tag struct {
+	rev  kv.Revision
+	weak bool
+}
+
+// conditionsOf reads the conditions of r. A malformed one is an error: ignored,
+// it would let a write through that was to be kept back.
+func conditionsOf(r *http.Request) (conditions, error) {
+	var c conditions
+	var err error
+	// Looked up first: nearly all requests have neither.
+	if lines := r.Header["If-Match"]; lines != nil {
+		if c.match, err = parseTags("If-Match", lines); err != nil {
+			return c, err
+		}
+	}
+	if lines := r.Header["If-None-Match"]; lines != nil {
+		c.noneMatch, err = parseTags("If-None-Match", lines)
+	}
+	return c, err
+}
+
+// given reports whether there is any condition.
+func (c *conditions) given() bool { return c.match.given || c.noneMatch.given }
+
+// allowWrite decides on a write to a key which has revision rev, 0 if it is absent.
+func (c *conditions) allowWrite(rev kv.Revision) error {
+	if c.match.given && !c.match.holds(rev, false) {
+		if rev == 0 {
+			return engine.Errorf(engine.CodePreconditionFailed, "If-Match: there is no such key; nothing was written")
+		}
+		return engine.Errorf(engine.CodePreconditionFailed, "If-Match: the key is at revision %d; nothing was written", rev)
+	}
+	if c.noneMatch.given && c.noneMatch.holds(rev, true) {
+		return engine.Errorf(engine.CodePreconditionFailed, "If-None-Match: the key is there, at revision %d; nothing was written", rev)
+	}
+	return nil
+}
+
+// allowRead decides on a read of a key that is at revision rev. unchanged
+// means that the client has it already.
+func (c *conditions) allowRead(rev kv.Revision) (unchanged bool, err error) {
+	if c.match.given && !c.match.holds(rev, false) {
+		return false, engine.Errorf(engine.CodePreconditionFailed, "If-Match: the key is at revision %d", rev)
+	}
+	return c.noneMatch.given && c.noneMatch.holds(rev, true), nil
+}
+
+// holds reports whether the list names rev. Weak tags count only if weak is set.
+func (l *tagList) holds(rev kv.Revision, weak bool) bool {
+	if rev == 0 {
+		return false
+	}
+	if l.any {
+		return true
+	}
+	for _, t := range l.tags {
+		if t.rev == rev && (weak || !t.weak) {
+			return true
+		}
+	}
+	return false
+}
+
+// parseTags parses the lines of one header: * or a list of entity tags.
+func parseTags(name string, lines []string) (tagList, error) {
+	l := tagList{given: true}
+	bad := func() error {
+		return badHeader(name, engine.CodeInvalid, `expected * or entity tags in double quotes, as the ETag of an answer has them`)
+	}
+	rest := lines[0]
+	if len(lines) > 1 {
+		rest = strings.Join(lines, ",")
+	}
+	if strings.Trim(rest, " \t") == "*" {
+		l.any = true
+		return l, nil
+	}
+	for rest = strings.TrimLeft(rest, " \t,"); rest != ""; rest = strings.TrimLeft(rest, " \t,") {
+		var t tag
+		rest, t.weak = strings.CutPrefix(rest, "W/")
+		if rest == "" || rest[0] != '"' {
+			return l, bad()
+		}
+		text, after, ok := strings.Cut(rest[1:], `"`)
+		after = strings.TrimLeft(after, " \t")
+		if !ok || after != "" && after[0] != ',' {
+			return l, bad()
+		}
+		if rev, err := strconv.ParseUint(text, 10, 64); err == nil && text[0] != '0' {
+			t.rev = kv.Revision(rev)
+		}
+		if len(l.tags) == MaxTags {
+			return l, badHeader(name, engine.CodeLimit, "more than "+strconv.Itoa(MaxTags)+" entity tags")
+		}
+		l.tags, rest = append(l.tags, t), after
+	}
+	if l.tags == nil {
+		return l, bad()
+	}
+	return l, nil
+}

@@ -1,0 +1,192 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// Idempotency-Key, after the IETF's draft-ietf-httpapi-idempotency-key-header:
+// the first answer to a write is kept with the write itself, so that the same
+// request again, on whatever node, gets that answer and changes nothing.
+
+// DefaultRememberFor is Options.RememberFor if that is 0.
+const DefaultRememberFor = 24 * time.Hour
+
+const (
+	onceHeader     = "Idempotency-Key"
+	replayedHeader = "Idempotent-Replayed" // "true" in an answer that was given before; the name is Stripe's
+)
+
+// once is what one request with an Idempotency-Key needs.
+type once struct {
+	key      []byte // nil: the request has none
+	sum      [sha256.Size]byte
+	replayed bool  // the answer is an earlier request's
+	verdict  error // the write was refused for good: that is the answer
+}
+
+// What the first byte of a remembered answer says; do not change.
+const (
+	answeredCreated  = 1
+	answeredReplaced = 2
+	answeredDeleted  = 3
+	answeredAbsent   = 4
+	answeredRefused  = 5 // a condition did not hold; the text follows
+)
+
+// onceOf reads the key of r. The draft wants a string of RFC 9651, in quotes;
+// most clients send the bare characters, which name the same key.
+func onceOf(h http.Header) ([]byte, error) {
+	lines := h[onceHeader]
+	if lines == nil {
+		return nil, nil
+	}
+	text, _, err := single(h, onceHeader)
+	if err != nil {
+		return nil, err
+	}
+	text = strings.Trim(text, " \t")
+	var ok bool
+	key := []byte(text)
+	if strings.HasPrefix(text, `"`) {
+		key, ok = unquote(text)
+	} else {
+		ok = !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\,;`, r) })
+	}
+	switch {
+	case !ok || len(key) == 0:
+		return nil, badHeader(onceHeader, engine.CodeInvalid, `expected a string in double quotes, or visible ASCII characters without quotes, backslashes, commas and semicolons`)
+	case len(key) > kv.MaxOnceKeyBytes:
+		return nil, badHeader(onceHeader, engine.CodeLimit, "a key has at most 255 characters")
+	}
+	return key, nil
+}
+
+// unquote reads a string of RFC 9651 section 3.3.3, without parameters.
+func unquote(text string) ([]byte, bool) {
+	var key []byte
+	for i := 1; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '"':
+			return key, i == len(text)-1
+		case c == '\\':
+			if i++; i == len(text) || text[i] != '"' && text[i] != '\\' {
+				return nil, false
+			}
+			c = text[i]
+		case c < ' ' || c > '~':
+			return nil, false
+		}
+		key = append(key, c)
+	}
+	return nil, false
+}
+
+// sumUp leaves in x.once.sum what tells this request from another one: method,
+// key, body, expiry and conditions. It is kept with the answer; do not change.
+func (x *exchange) sumUp(r *http.Request) {
+	b := []byte{1}
+	field := func(s string) {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(s)))
+		b = append(b, s...)
+	}
+	field(r.Method)
+	field(string(x.key))
+	if r.Method != http.MethodDelete {
+		keep := byte(0)
+		if x.set.KeepTTL {
+			keep = 1
+		}
+		b = append(binary.BigEndian.AppendUint64(b, uint64(x.set.TTL)), keep)
+		body := sha256.Sum256(x.val)
+		b = append(b, body[:]...)
+	}
+	field(strings.Join(r.Header["If-Match"], ","))
+	field(strings.Join(r.Header["If-None-Match"], ","))
+	x.once.sum = sha256.Sum256(b)
+}
+
+// doOnce is the transaction of a write with an Idempotency-Key: it answers as
+// before, or runs x.writeFn and keeps the answer.
+func (x *exchange) doOnce(t *kv.Tx) error {
+	x.once.replayed, x.once.verdict = false, nil
+	was, ok, err := t.Recall(x.once.key)
+	if err != nil {
+		return err
+	}
+	if ok {
+		if was.Sum != x.once.sum {
+			return engine.Errorf(engine.CodeKeyReused, "the %s was used before, with another method, key, body, time to live or condition; nothing was written", onceHeader)
+		}
+		x.once.replayed = true
+		return x.recall(was.Answer)
+	}
+	err = x.writeFn(t)
+	if err != nil && engine.CodeOf(err) != engine.CodePreconditionFailed {
+		return err // nothing was decided: the same key may try again
+	}
+	x.once.verdict = err
+	return t.Remember(x.once.key, kv.Answered{Sum: x.once.sum, Answer: x.answered()}, x.app.o.RememberFor)
+}
+
+// answered is the answer that x is going to give, as recall reads it.
+func (x *exchange) answered() []byte {
+	b := make([]byte, 1, 64)
+	switch {
+	case x.once.verdict != nil:
+		b[0] = answeredRefused
+		text := x.app.problemOf(x.once.verdict).Detail
+		return append(b, text[:min(len(text), kv.MaxOnceAnswerBytes-1)]...)
+	case x.deleting && !x.found:
+		b[0] = answeredAbsent
+		return b
+	case x.deleting:
+		b[0] = answeredDeleted
+		return b
+	case x.replaced:
+		b[0] = answeredReplaced
+	default:
+		b[0] = answeredCreated
+	}
+	ms := int64(0)
+	if !x.entry.Expires.IsZero() {
+		ms = x.entry.Expires.UnixMilli()
+	}
+	b = binary.BigEndian.AppendUint64(b, uint64(x.entry.Rev))
+	return binary.BigEndian.AppendUint64(b, uint64(ms))
+}
+
+// recall makes x answer as it did when answered returned b.
+func (x *exchange) recall(b []byte) error {
+	if len(b) == 0 {
+		return engine.Errorf(engine.CodeCorrupt, "read a remembered answer: it is empty")
+	}
+	kind, b := b[0], b[1:]
+	switch kind {
+	case answeredRefused:
+		x.once.verdict = engine.Errorf(engine.CodePreconditionFailed, "%s", b)
+		return nil
+	case answeredAbsent, answeredDeleted:
+		x.found = kind == answeredDeleted
+		return nil
+	case answeredCreated, answeredReplaced:
+	default:
+		return engine.Errorf(engine.CodeFormatNewer, "read a remembered answer: unknown kind %d", kind)
+	}
+	if len(b) != 16 {
+		return engine.Errorf(engine.CodeCorrupt, "read a remembered answer: %d bytes, not 16", len(b))
+	}
+	x.replaced = kind == answeredReplaced
+	x.entry = kv.Entry{Rev: kv.Revision(binary.BigEndian.Uint64(b))}
+	if ms := int64(binary.BigEndian.Uint64(b[8:])); ms != 0 {
+		x.entry.Expires = time.UnixMilli(ms).UTC()
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package api
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// Bounds of one connection, in force where NewServer made the server.
+const (
+	// MaxHeaderBytes bounds the request line and headers, so also the
+	// percent-encoded key. net/http answers 431 beyond it and a small slack.
+	MaxHeaderBytes = 64 << 10
+	// HeaderTimeout is how long the headers of a request may take to arrive.
+	HeaderTimeout = 10 * time.Second
+	// RequestTimeout is how long a whole request, and then its answer, may
+	// take. It stops bodies that are sent or read too slowly. /backup has no
+	// bound as long as its reader goes on reading: see StallTimeout.
+	RequestTimeout = 2 * time.Minute
+	// IdleTimeout is how long a connection may wait for its next request.
+	IdleTimeout = 2 * time.Minute
+	// StallTimeout is how long the reader of a backup may read nothing.
+	StallTimeout = time.Minute
+)
+
+// NewServer returns an http.Server for h with every bound set that net/http
+// leaves open. What net/http reports of single connections goes to log at
+// debug level; nil discards it. Its owner sets TLSConfig if there is one.
+func NewServer(h http.Handler, log *slog.Logger) *http.Server {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: HeaderTimeout,
+		ReadTimeout:       RequestTimeout,
+		WriteTimeout:      RequestTimeout,
+		IdleTimeout:       IdleTimeout,
+		MaxHeaderBytes:    MaxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// nodeSlack is what a node adds to the headers of a request that it passes on.
+const nodeSlack = 4 << 10
+
+// NewNodeServer is NewServer for Face.NodeHandler: what fits into the headers
+// that a client may send also fits when another node passes it on.
+func NewNodeServer(h http.Handler, log *slog.Logger) *http.Server {
+	srv := NewServer(h, log)
+	srv.MaxHeaderBytes += nodeSlack
+	return srv
+}

@@ -1,0 +1,233 @@
+// Package problem is how errors are told over HTTP: the one map from codes to
+// statuses, and the body of an error answer (RFC 9457).
+//
+// It knows codes, statuses and what a client may be told; it must not know routes,
+// requests, or how an answer looks in a browser.
+package problem
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Codes of failures that only HTTP knows. They are as stable as the engine's.
+const (
+	CodeBodyIncomplete   engine.Code = "body_incomplete"
+	CodeBodyTimeout      engine.Code = "body_timeout"
+	CodeBodyTooLarge     engine.Code = "body_too_large"
+	CodeCanceled         engine.Code = "canceled"
+	CodeCrossOrigin      engine.Code = "cross_origin"
+	CodeHostRefused      engine.Code = "host_refused"
+	CodeLengthRequired   engine.Code = "length_required"
+	CodeMediaType        engine.Code = "media_type"
+	CodeMethodNotAllowed engine.Code = "method_not_allowed"
+	CodeNoRoute          engine.Code = "no_route"
+)
+
+// Catalog returns the codes that this package adds to engine.Catalog, sorted.
+func Catalog() []engine.Meaning {
+	return []engine.Meaning{
+		{Code: CodeBodyIncomplete, Retryable: true, Text: "the request's body is malformed or ended early; nothing was written"},
+		{Code: CodeBodyTimeout, Retryable: true, Text: "the request's body did not arrive in time; nothing was written"},
+		{Code: CodeBodyTooLarge, Text: "the request's body is over its limit; nothing was written"},
+		{Code: CodeCanceled, Retryable: true, Text: "the client gave up before the call began; nothing was written"},
+		{Code: CodeCrossOrigin, Text: "a browser sent the request for a page of another origin"},
+		{Code: CodeHostRefused, Text: "without a password the server does not answer under that host name"},
+		{Code: CodeLengthRequired, Text: "a write has neither Content-Length nor a chunked body"},
+		{Code: CodeMediaType, Text: "the body has a Content-Encoding or a Content-Type that is not taken here"},
+		{Code: CodeMethodNotAllowed, Text: "the resource does not have that method; Allow says which it has"},
+		{Code: CodeNoRoute, Text: "there is no such resource"},
+	}
+}
+
+// Status returns the HTTP status of a code, and 500 for an unknown one.
+func Status(code engine.Code) int {
+	if s, ok := statuses()[code]; ok {
+		return s
+	}
+	return http.StatusInternalServerError
+}
+
+// statusClientGone is nginx's number for a client that closed its request: it
+// is seen in logs and metrics, rarely by a client.
+const statusClientGone = 499
+
+// statuses is the one map from codes to HTTP. A test holds it against both
+// catalogs. outcome_unknown is 500 because many clients repeat 502 to 504 on
+// their own, which must be the caller's decision there.
+func statuses() map[engine.Code]int {
+	return map[engine.Code]int{
+		engine.CodeClosed:             http.StatusServiceUnavailable,
+		engine.CodeConflict:           http.StatusConflict,
+		engine.CodeCorrupt:            http.StatusInternalServerError,
+		engine.CodeDiskFull:           http.StatusInsufficientStorage,
+		engine.CodeFormatNewer:        http.StatusInternalServerError,
+		engine.CodeInternal:           http.StatusInternalServerError,
+		engine.CodeInvalid:            http.StatusBadRequest,
+		engine.CodeKeyEmpty:           http.StatusBadRequest,
+		engine.CodeKeyTooLarge:        http.StatusBadRequest,
+		engine.CodeKeyReused:          http.StatusUnprocessableEntity,
+		engine.CodeLimit:              http.StatusBadRequest,
+		engine.CodeLocked:             http.StatusInternalServerError,
+		engine.CodeMemoryFull:         http.StatusInsufficientStorage,
+		engine.CodeNotFound:           http.StatusNotFound,
+		engine.CodeNotInteger:         http.StatusUnprocessableEntity,
+		engine.CodeNotLeader:          http.StatusServiceUnavailable,
+		engine.CodeOutcomeUnknown:     http.StatusInternalServerError,
+		engine.CodeOverflow:           http.StatusUnprocessableEntity,
+		engine.CodePositionTimeout:    http.StatusServiceUnavailable,
+		engine.CodePreconditionFailed: http.StatusPreconditionFailed,
+		engine.CodeProcedureFailed:    http.StatusUnprocessableEntity,
+		engine.CodeQueueFull:          http.StatusServiceUnavailable,
+		engine.CodeReadOnly:           http.StatusForbidden,
+		engine.CodeStopped:            http.StatusServiceUnavailable,
+		engine.CodeTruncated:          http.StatusGone,
+		engine.CodeTxTooLarge:         http.StatusRequestEntityTooLarge,
+		engine.CodeUnauthenticated:    http.StatusUnauthorized,
+		engine.CodeUnknownProcedure:   http.StatusNotFound,
+		engine.CodeUnsupported:        http.StatusNotImplemented,
+		engine.CodeValueTooLarge:      http.StatusRequestEntityTooLarge,
+
+		CodeBodyIncomplete:   http.StatusBadRequest,
+		CodeBodyTimeout:      http.StatusRequestTimeout,
+		CodeBodyTooLarge:     http.StatusRequestEntityTooLarge,
+		CodeCanceled:         statusClientGone,
+		CodeCrossOrigin:      http.StatusForbidden,
+		CodeHostRefused:      http.StatusMisdirectedRequest,
+		CodeLengthRequired:   http.StatusLengthRequired,
+		CodeMediaType:        http.StatusUnsupportedMediaType,
+		CodeMethodNotAllowed: http.StatusMethodNotAllowed,
+		CodeNoRoute:          http.StatusNotFound,
+	}
+}
+
+// Outcome is all that an answer says of a code by itself.
+type Outcome struct {
+	engine.Meaning
+	Status int
+}
+
+// Outcomes is the outcome of every code of all catalogs. It is made once a
+// handler and then read only.
+type Outcomes map[engine.Code]Outcome
+
+// All returns the outcomes of the catalogs of engine and of this package.
+func All() Outcomes {
+	all, status := Outcomes{}, statuses()
+	for _, m := range append(engine.Catalog(), Catalog()...) {
+		all[m.Code] = Outcome{m, status[m.Code]}
+	}
+	return all
+}
+
+// Of finds a code; an unknown one is internal.
+func (all Outcomes) Of(code engine.Code) Outcome {
+	if o, ok := all[code]; ok {
+		return o
+	}
+	return all[engine.CodeInternal]
+}
+
+// Type is the Content-Type of a Problem.
+const Type = "application/problem+json"
+
+// Problem is the body of an error answer, RFC 9457 as application/problem+json.
+type Problem struct {
+	Title     string      `json:"title"`  // the status in words
+	Status    int         `json:"status"` // as in the answer's first line
+	Code      engine.Code `json:"code"`   // stable; what programs should look at
+	Detail    string      `json:"detail"` // for people; may change
+	Retryable bool        `json:"retryable"`
+	RequestID string      `json:"request_id"`
+	Errors    []Fault     `json:"errors,omitempty"`
+}
+
+// Fault is one thing that is wrong with a request. It names where: one of
+// Pointer (into a JSON body), Parameter (of the query) and Header is set.
+type Fault struct {
+	Pointer   string      `json:"pointer,omitempty"`
+	Parameter string      `json:"parameter,omitempty"`
+	Header    string      `json:"header,omitempty"`
+	Code      engine.Code `json:"code"`
+	Detail    string      `json:"detail"`
+}
+
+// Faults is an error about the named parts of a request; there is at least one. Its
+// code is that of the first.
+type Faults []Fault
+
+// Error implements error.
+func (f Faults) Error() string { return f.Unwrap().Error() }
+
+// Unwrap gives the first fault to engine.CodeOf.
+func (f Faults) Unwrap() error {
+	where := f[0].Pointer + f[0].Parameter + f[0].Header // one of them is set
+	return &engine.Error{Code: f[0].Code, Msg: where + ": " + f[0].Detail}
+}
+
+// Hidden reports whether the message of an error is for the log only: it can
+// name files.
+func (o Outcome) Hidden() bool {
+	return o.Status == http.StatusInternalServerError || o.Status == http.StatusInsufficientStorage ||
+		o.Code == engine.CodeStopped
+}
+
+// Describe says what a client may know of err. The request's id is left empty.
+func (all Outcomes) Describe(err error) Problem {
+	code := engine.CodeOf(err)
+	coded, ok := errors.AsType[*engine.Error](err)
+	if !ok && errors.Is(err, context.Canceled) {
+		code = CodeCanceled
+	}
+	o := all.Of(code)
+	p := o.Problem()
+	if ok && !o.Hidden() {
+		p.Detail = coded.Msg
+	}
+	if f, ok := errors.AsType[Faults](err); ok {
+		p.Errors = f
+	}
+	return p
+}
+
+// Problem is what an answer says of a code if nothing more is known.
+func (o Outcome) Problem() Problem {
+	p := Problem{Code: o.Code, Status: o.Status, Detail: o.Text, Retryable: o.Retryable}
+	if p.Title = http.StatusText(p.Status); p.Title == "" {
+		p.Title = "Client Closed Request"
+	}
+	return p
+}
+
+// Write answers with p. Headers that spoke of another answer are taken back. A
+// failed write means that the client is gone.
+func (p Problem) Write(w http.ResponseWriter) {
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(p); err != nil {
+		panic("BUG: encode problem: " + err.Error())
+	}
+	h := w.Header()
+	p.Headers(h)
+	h.Set("Content-Type", Type)
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body.Bytes())
+}
+
+// Headers makes h those of an error answer, but for its Content-Type.
+func (p Problem) Headers(h http.Header) {
+	for _, name := range []string{"Content-Disposition", "Content-Encoding", "Content-Length", "ETag", "Last-Modified", "Trailer"} {
+		h.Del(name) // of the answer that did not come about
+	}
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	if p.Retryable && p.Status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", "1")
+	}
+}
