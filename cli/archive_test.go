@@ -16,6 +16,12 @@ func TestArchiveAndRestore(t *testing.T) {
 	var middle time.Time
 	for round := range 3 {
 		p := s.serve("--archive", "arch", "--archive-keep", "24h")
+		for deadline := time.Now().Add(time.Minute); round == 0 && !strings.Contains(s.run("skerry check --data arch"), "sound: "); {
+			if time.Now().After(deadline) { // the first base must be of the empty store
+				t.Fatalf("the archive did not begin\n%s", p.log())
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
 		for i := range 20 {
 			if got := p.ask(fmt.Sprintf("SET k%d round%d", i, round)); got != "+OK" {
 				t.Fatalf("SET: %s", got)
