@@ -8,7 +8,9 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
+	github.com/wneessen/go-mail v0.8.1
 	go.etcd.io/raft/v3 v3.7.0
+	golang.org/x/crypto v0.54.0
 	golang.org/x/tools v0.51.0
 	google.golang.org/protobuf v1.36.12
 )
@@ -24,4 +26,5 @@ require (
 	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
 )

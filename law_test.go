@@ -60,9 +60,13 @@ var law = map[string]may{
 	"workload":         {code: "engine", tests: "engine/embedded"},
 	"workload/history": {code: "github.com/anishathalye/porcupine"},
 
+	// messages to people
+	"mail": {code: "engine github.com/wneessen/go-mail github.com/wneessen/go-mail/smtp"},
+
 	// faces
 	"web/problem": {code: "engine"},
-	"web/api":     {code: "engine feed kv proc web/problem github.com/prometheus/...", tests: "engine/embedded"},
+	"web/relay":   {code: "engine"},
+	"web/api":     {code: "engine feed kv proc web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
 		code:  "engine feed kv proc resp/wire",
 		tests: "engine/embedded github.com/redis/...",

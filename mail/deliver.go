@@ -1,0 +1,212 @@
+package mail
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	netmail "net/mail"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
+)
+
+// outcome is what one attempt to deliver a letter came to.
+type outcome struct {
+	taken   int                // recipients whom the server took it for
+	left    []*netmail.Address // those to try again
+	refused []*netmail.Address // those refused for good
+	err     error              // why there are left or refused ones
+	server  bool               // err is about the server, whatever the letter
+}
+
+// later is the outcome of an attempt that failed before any recipient was taken.
+// An answer of 5xx about the letter is final; one about the server is not, as
+// its settings can be mended while the letter waits.
+func later(l *letter, err error, server bool) outcome {
+	if !server && permanent(err) {
+		return outcome{refused: l.to, err: err}
+	}
+	return outcome{left: l.to, err: err, server: server}
+}
+
+// permanent reports whether a server answered 5xx.
+func permanent(err error) bool {
+	answer, ok := errors.AsType[*textproto.Error](err)
+	return ok && answer.Code >= 500
+}
+
+// deliver makes one attempt over a connection of its own and never takes longer
+// than o.Timeout.
+func deliver(ctx context.Context, o *SMTPOptions, l *letter) outcome {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	conn, err := dial(ctx, o)
+	if err != nil {
+		return later(l, err, true)
+	}
+	defer conn.Close()
+	// Everything below reads and writes conn: the end of ctx is the end of it.
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	c, err := greet(conn, o)
+	if err != nil {
+		return later(l, because(ctx, err), true)
+	}
+	out := transmit(c, l)
+	if out.err != nil {
+		out.err = because(ctx, out.err)
+	}
+	if out.taken > 0 || len(out.refused) > 0 {
+		_ = c.Quit() // whatever it answers, the letter's fate is known
+	}
+	return out
+}
+
+// because returns the reason for a broken connection: a context's end shows
+// there only as a timeout.
+func because(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !permanent(err) {
+		return errors.Join(context.Cause(ctx), err)
+	}
+	return err
+}
+
+// dial connects to the server, with TLS if that comes first.
+func dial(ctx context.Context, o *SMTPOptions) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(o.Host, strconv.Itoa(o.Port)))
+	if err != nil || o.TLS != ImplicitTLS {
+		return conn, err
+	}
+	secure := tls.Client(conn, o.Config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secure, nil
+}
+
+// greet brings a new connection to where mail can be handed over.
+func greet(conn net.Conn, o *SMTPOptions) (*smtp.Client, error) {
+	c, err := smtp.NewClient(conn, o.Host)
+	if err != nil {
+		return nil, err
+	}
+	// Asking for SMTPUTF8 makes relays without it bounce mail that needs none.
+	c.SkipSMTPUTF8(true)
+	if err := c.Hello(o.Hello); err != nil {
+		return nil, err
+	}
+	if o.TLS == StartTLS {
+		if ok, _ := c.Extension("STARTTLS"); !ok {
+			return nil, errors.New("the server does not offer STARTTLS; with tls=none mail would go in the clear")
+		}
+		if err := c.StartTLS(o.Config); err != nil {
+			return nil, err
+		}
+	}
+	if o.User == "" {
+		return c, nil
+	}
+	auth, err := mechanism(c, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Auth(auth); err != nil {
+		return nil, errors.Join(errors.New("the server does not accept user and password"), err)
+	}
+	return c, nil
+}
+
+// mechanism picks how the password is proved. The connection has TLS or ends on
+// this machine, which SMTPOptions.check sees to, so all of them may be used.
+func mechanism(c *smtp.Client, o *SMTPOptions) (smtp.Auth, error) {
+	_, offer := c.Extension("AUTH")
+	offered := strings.Fields(strings.ToUpper(offer))
+	switch {
+	case slices.Contains(offered, "SCRAM-SHA-256"):
+		return smtp.ScramSHA256Auth(o.User, o.Password), nil
+	case slices.Contains(offered, "PLAIN"):
+		return smtp.PlainAuth("", o.User, o.Password, o.Host, true), nil
+	case slices.Contains(offered, "LOGIN"):
+		return smtp.LoginAuth(o.User, o.Password, o.Host, true), nil
+	case slices.Contains(offered, "CRAM-MD5"):
+		return smtp.CRAMMD5Auth(o.User, o.Password), nil
+	}
+	return nil, errors.New("the server offers no way to prove a password that is known here (it offers: " + offer + ")")
+}
+
+// transmit hands one letter over. Recipients that the server refuses do not keep
+// the others from getting it.
+func transmit(c *smtp.Client, l *letter) outcome {
+	if err := c.Mail("<" + l.from.Address + ">"); err != nil {
+		return later(l, err, false)
+	}
+	var out outcome
+	var errs []error
+	for _, to := range l.to {
+		err := c.Rcpt("<" + to.Address + ">")
+		if err == nil {
+			out.taken++
+			continue
+		}
+		if _, answered := errors.AsType[*textproto.Error](err); !answered {
+			return later(l, err, false) // the connection is gone: nobody was taken
+		}
+		errs = append(errs, err)
+		if permanent(err) {
+			out.refused = append(out.refused, to)
+		} else {
+			out.left = append(out.left, to)
+		}
+	}
+	out.err = errors.Join(errs...)
+	if out.taken == 0 {
+		return out
+	}
+	if err := content(c, l); err != nil {
+		return later(l, errors.Join(err, out.err), false)
+	}
+	return out
+}
+
+// content sends headers and body.
+func content(c *smtp.Client, l *letter) error {
+	w, err := c.Data()
+	if err != nil {
+		return err
+	}
+	if _, err := l.compose().WriteTo(w); err != nil {
+		return err // without the final dot, so the server throws it away
+	}
+	return w.Close()
+}
+
+// compose writes the letter as MIME. Date and Message-ID are the same at every
+// attempt, so that a server which took it twice can tell.
+func (l *letter) compose() *gomail.Msg {
+	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
+	m.FromMailAddress(l.from)
+	m.ToMailAddress(l.to...)
+	if l.replyTo != nil {
+		m.ReplyToMailAddress(l.replyTo)
+	}
+	m.Subject(l.msg.Subject)
+	m.SetMessageIDWithValue(l.id + "@" + domain(l.from.Address))
+	m.SetDateWithValue(l.accepted)
+	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no holiday replies to it
+	if l.msg.Text != "" {
+		m.SetBodyString(gomail.TypeTextPlain, l.msg.Text)
+	}
+	switch {
+	case l.msg.HTML != "" && l.msg.Text != "":
+		m.AddAlternativeString(gomail.TypeTextHTML, l.msg.HTML)
+	case l.msg.HTML != "":
+		m.SetBodyString(gomail.TypeTextHTML, l.msg.HTML)
+	}
+	return m
+}

@@ -1,0 +1,163 @@
+package mail
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Limits of Faults.
+const (
+	// DefaultMaxFaults is how many distinct faults are remembered if
+	// FaultsOptions.MaxFaults is 0. The one not seen for longest makes room.
+	DefaultMaxFaults = 256
+	// MaxFirstMails is how many mails about faults not seen before go out within
+	// one FaultsOptions.Every; more are told of in the next digest.
+	MaxFirstMails = 10
+	// MaxFaultQueue is how many reports wait to be made into mail.
+	MaxFaultQueue = 64
+	// MaxFaultFields is how many fields of a fault are told; of more only how many.
+	MaxFaultFields = 100
+	// MaxFaultValueBytes is how many bytes of one value of a fault are told.
+	MaxFaultValueBytes = 2 << 10
+	// MaxFaultStackBytes is how many bytes of a stack are told.
+	MaxFaultStackBytes = 32 << 10
+	// MaxFaultRefs is how many references of one fault a digest names.
+	MaxFaultRefs = 5
+	// DefaultFaultsEvery is the time between digests if FaultsOptions.Every is 0.
+	DefaultFaultsEvery = 10 * time.Minute
+)
+
+// Field is one thing known about a fault: a header, a form value.
+type Field struct{ Name, Value string }
+
+// Fault is an internal error or panic, as the face that it came out of saw it.
+// Everything in it may hold secrets: Report takes them out.
+type Fault struct {
+	Ref       string  // what the user was shown, see NewRef; "": one is made up
+	Err       error   // what happened; of a panic its value as an error
+	Stack     []byte  // as runtime/debug.Stack prints it; nil: none
+	Method    string  // of the request, all "" if there was none
+	Path      string  // with its query
+	Route     string  // the pattern that matched, e.g. /reset/{token}
+	RequestID string  //
+	Fields    []Field // headers and values of the request
+}
+
+// FaultsOptions say whom faults are told to. Zero stands for the default but
+// where it says otherwise.
+type FaultsOptions struct {
+	Sender    Sender   // nil: faults are only logged and counted
+	To        []string // who gets the mails; empty: nobody, as with a nil Sender
+	From      string   // "": the sender's default
+	Name      string   // of the application, for the subject
+	Node      string   // which of its nodes this is
+	Version   string   // of the program
+	Every     time.Duration
+	MaxFaults int
+	Logger    *slog.Logger // nil: slog.Default()
+}
+
+// Faults tells the people who run a program about its faults: one mail for each
+// distinct fault at once, and after that how often it came again, at most once
+// in every FaultsOptions.Every. Whether mail works or not, each report is logged
+// and counted.
+type Faults struct {
+	o      FaultsOptions
+	queue  chan *report
+	counts struct{ reported, told, untold atomic.Int64 }
+
+	mu     sync.Mutex       // guards what follows
+	known  map[string]*seen // by fingerprint
+	firsts int              // mails about new faults since the last digest
+	others int              // reports whose fault was forgotten before a digest told of it
+}
+
+// NewFaults checks the options. Mistakes are CodeInvalid.
+func NewFaults(o FaultsOptions) (*Faults, error) {
+	if o.Every < 0 || o.MaxFaults < 0 {
+		return nil, engine.Errorf(engine.CodeInvalid, "mail about faults: a limit or time is negative")
+	}
+	if err := checkLine("application's name", o.Name, MaxRefBytes); err != nil {
+		return nil, err
+	}
+	if o.Every == 0 {
+		o.Every = DefaultFaultsEvery
+	}
+	if o.MaxFaults == 0 {
+		o.MaxFaults = DefaultMaxFaults
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Sender != nil && len(o.To) > 0 {
+		if _, err := check(Message{To: o.To, From: o.From, Text: "-"}, outboxFrom); err != nil {
+			return nil, engine.Errorf(engine.CodeInvalid, "mail about faults: %w", err)
+		}
+	}
+	return &Faults{o: o, queue: make(chan *report, MaxFaultQueue), known: map[string]*seen{}}, nil
+}
+
+// NewRef returns a new reference for a fault: short enough to be read out on the
+// telephone, and random.
+func NewRef() string { return randomRef() }
+
+// Report logs and counts a fault and leaves it to Run to tell of it. It returns
+// the fault's reference, for the user's page. It never waits and never fails; what
+// it is given may be used again as soon as it has returned.
+func (f *Faults) Report(fault Fault) string {
+	r := f.report(fault)
+	f.counts.reported.Add(1)
+	first, n := f.note(r)
+	f.log(r, n)
+	if !first {
+		return r.ref
+	}
+	select {
+	case f.queue <- r:
+	default:
+		f.postpone(r)
+	}
+	return r.ref
+}
+
+// Run sends the mails until ctx ends, and a last digest then. It returns nil.
+func (f *Faults) Run(ctx context.Context) error {
+	tick := time.NewTicker(f.o.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case r := <-f.queue:
+			f.first(ctx, r)
+		case <-tick.C:
+			f.digest(ctx)
+		case <-ctx.Done():
+			f.last(context.WithoutCancel(ctx))
+			return nil
+		}
+	}
+}
+
+// Metrics yields how many faults were reported and told. It may be called at any time.
+func (f *Faults) Metrics() iter.Seq[engine.Metric] {
+	return func(yield func(engine.Metric) bool) {
+		f.mu.Lock()
+		known := len(f.known)
+		f.mu.Unlock()
+		for _, m := range []engine.Metric{
+			{Name: "faults_total", Help: "Panics and internal errors that were reported.", Counter: true, Value: float64(f.counts.reported.Load())},
+			{Name: "faults_distinct", Help: "Different faults that are remembered.", Value: float64(known)},
+			{Name: "fault_mails_total", Help: "Mails about faults that were handed to the sender.", Counter: true, Value: float64(f.counts.told.Load())},
+			{Name: "fault_mails_failed_total", Help: "Mails about faults that the sender did not take.", Counter: true, Value: float64(f.counts.untold.Load())},
+		} {
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}

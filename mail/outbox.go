@@ -1,0 +1,103 @@
+package mail
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Limits of an Outbox.
+const (
+	// DefaultMaxOutbox is how many messages an Outbox keeps if it is given 0.
+	DefaultMaxOutbox = 100
+	// MaxOutbox is the most messages that an Outbox keeps.
+	MaxOutbox = 10_000
+	// MaxOutboxBytes is about how many bytes an Outbox keeps; the oldest
+	// messages make room, and the newest always stays.
+	MaxOutboxBytes = 64 << 20
+)
+
+// outboxFrom is the sender of messages that name none: nothing leaves the machine.
+const outboxFrom = "app@localhost"
+
+// Outbox is a Sender for development: it keeps the last messages in memory, sends
+// nothing, and is a page that shows them. See its ServeHTTP.
+type Outbox struct {
+	limit int
+
+	mu    sync.Mutex // guards what follows
+	kept  []*Kept    // oldest first
+	bytes int64
+	last  int // id of the newest
+}
+
+// Kept is one message of an Outbox. It must not be modified.
+type Kept struct {
+	ID      int // from 1, in the order of Send
+	Time    time.Time
+	Message Message // From and Ref are filled in
+
+	size int64
+}
+
+// NewOutbox returns an Outbox that keeps the last limit messages; 0 stands for
+// DefaultMaxOutbox, a limit below 1 or above MaxOutbox is brought into that range.
+func NewOutbox(limit int) *Outbox {
+	if limit == 0 {
+		limit = DefaultMaxOutbox
+	}
+	return &Outbox{limit: min(max(limit, 1), MaxOutbox)}
+}
+
+// Send checks m as SMTP does and keeps it.
+func (b *Outbox) Send(ctx context.Context, m Message) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("send mail: %w", err)
+	}
+	l, err := check(m, outboxFrom)
+	if err != nil {
+		return fmt.Errorf("send mail: %w", err)
+	}
+	kept := &Kept{Time: time.Now(), Message: l.msg, size: l.size()}
+	kept.Message.From, kept.Message.Ref = l.from.String(), l.ref
+	kept.Message.To = append([]string(nil), m.To...)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last++
+	kept.ID = b.last
+	b.kept = append(b.kept, kept)
+	b.bytes += kept.size
+	for len(b.kept) > b.limit || len(b.kept) > 1 && b.bytes > MaxOutboxBytes {
+		b.bytes -= b.kept[0].size
+		b.kept[0] = nil
+		b.kept = b.kept[1:]
+	}
+	return nil
+}
+
+// List returns the kept messages, newest first.
+func (b *Outbox) List() []*Kept {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := make([]*Kept, 0, len(b.kept))
+	for i := len(b.kept) - 1; i >= 0; i-- {
+		all = append(all, b.kept[i])
+	}
+	return all
+}
+
+// Get returns the message with an id, or CodeNotFound: there never was one, or
+// newer ones have taken its place.
+func (b *Outbox) Get(id int) (*Kept, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range b.kept {
+		if k.ID == id {
+			return k, nil
+		}
+	}
+	return nil, engine.Errorf(engine.CodeNotFound, "the outbox has no message %d: it keeps the last %d", id, b.limit)
+}

@@ -1,0 +1,96 @@
+package mail
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// hidden stands where a secret stood.
+const hidden = "[redacted]"
+
+// Patterns of secrets. What they take too much of is only missed in a report;
+// what they leave is in somebody's mailbox for ever.
+var (
+	// secretName matches names of headers, parameters and form values.
+	secretName = regexp.MustCompile(`(?i)auth|cookie|passw|passphrase|pwd|^pass$|secret|token|credential|session|signature|^sig$|csrf|xsrf|jwt|otp|^pin$|^code$|^state$|api.?key|key$|nonce|ssn|card|cvv|cvc`)
+	// userinfo is user and password in a URL, or in a text that looks like one.
+	userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#"'<>]*@`)
+	// scheme is what follows a word that says how somebody is authenticated.
+	scheme = regexp.MustCompile(`(?i)\b(bearer|basic|digest|negotiate)\s+[A-Za-z0-9+/_=.~-]{6,}`)
+	// pair is a name and a value in a text: password=x, "token":"x", Cookie: a=b; c=d.
+	pair = regexp.MustCompile(`(?i)((?:set-)?cookie|(?:proxy-)?authorization)(["']?\s*[:=]\s*)[^\r\n]*|([A-Za-z0-9_.-]*(?:passw|passphrase|pwd|secret|token|credential|csrf|api_?key|session_?id|signature)[A-Za-z0-9_-]*)(\\?["']?\s*[:=]\s*)(\\?"(?:[^"\\]|\\[^"])*\\?"|'[^']*'|[^\s&,;)}\]"']+)`)
+	// pem is a private key.
+	pem = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`)
+)
+
+// isSecret reports whether a value with that name must not be told.
+func isSecret(name string) bool { return secretName.MatchString(name) }
+
+// scrub takes secrets out of a text of any kind.
+func scrub(s string) string {
+	s = pem.ReplaceAllString(s, hidden)
+	s = userinfo.ReplaceAllString(s, "${1}"+hidden+"@")
+	s = pair.ReplaceAllString(s, "$1$2$3$4"+hidden)
+	return scheme.ReplaceAllString(s, "$1 "+hidden)
+}
+
+// scrubPath takes secrets out of a request's path and query: values whose
+// parameter or, in the path, whose wildcard in the route has a secret's name.
+func scrubPath(target, route string) string {
+	p, query, asked := strings.Cut(target, "?")
+	segments := strings.Split(p, "/")
+	for i, name := range wildcards(route) {
+		if i >= len(segments) || !isSecret(strings.TrimSuffix(name, "...")) {
+			continue
+		}
+		segments[i] = hidden
+		if strings.HasSuffix(name, "...") {
+			segments = segments[:i+1]
+		}
+	}
+	p = scrub(strings.Join(segments, "/"))
+	if !asked {
+		return p
+	}
+	params := strings.FieldsFunc(query, func(r rune) bool { return r == '&' || r == ';' })
+	for i, param := range params {
+		name, value, _ := strings.Cut(param, "=")
+		// A name that is written with % is the same name.
+		if plain, err := url.QueryUnescape(name); err != nil || isSecret(plain) {
+			params[i] = name + "=" + hidden
+		} else if plain, err := url.QueryUnescape(value); err == nil && scrub(plain) != plain {
+			params[i] = name + "=" + hidden
+		}
+	}
+	return p + "?" + strings.Join(params, "&")
+}
+
+// wildcards returns the names of a route's wildcards by the segment where they
+// stand. The route may begin with a method and a host.
+func wildcards(route string) map[int]string {
+	if _, after, ok := strings.Cut(route, " "); ok {
+		route = strings.TrimSpace(after)
+	}
+	if i := strings.IndexByte(route, '/'); i > 0 {
+		route = route[i:]
+	}
+	names := map[int]string{}
+	for i, s := range strings.Split(route, "/") {
+		if strings.HasPrefix(s, "{") && strings.HasSuffix(s, "}") {
+			names[i] = s[1 : len(s)-1]
+		}
+	}
+	return names
+}
+
+// scrubField takes the secret out of one field.
+func scrubField(f Field) Field {
+	f.Name = scrub(f.Name)
+	if isSecret(f.Name) {
+		f.Value = hidden
+	} else {
+		f.Value = scrub(f.Value)
+	}
+	return f
+}

@@ -1,0 +1,377 @@
+package mail
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// report is a fault without its secrets.
+type report struct {
+	ref, print       string
+	time             time.Time
+	code             engine.Code
+	err              string
+	stack            string
+	method, path     string
+	route, requestID string
+	fields           []Field
+	moreFields       int
+	place            string // where it happened, for people; "": not known
+}
+
+// seen is what is remembered of one distinct fault.
+type seen struct {
+	latest *report // without fields and stack
+	last   time.Time
+	again  int      // since the last mail that told of it
+	refs   []string // of those, the newest
+	total  int
+}
+
+// report makes a report out of a fault: everything in it is copied, bounded and
+// free of secrets.
+func (f *Faults) report(fault Fault) *report {
+	r := &report{
+		ref: fault.Ref, time: time.Now(), code: engine.CodeOf(fault.Err),
+		method: line(scrub(fault.Method)), path: line(scrubPath(fault.Path, fault.Route)),
+		route: line(scrub(fault.Route)), requestID: line(scrub(fault.RequestID)),
+		stack: cut(scrub(string(fault.Stack)), MaxFaultStackBytes),
+	}
+	if checkRef(r.ref) != nil || r.ref == "" {
+		r.ref = randomRef()
+	}
+	r.err = "no error was given"
+	if fault.Err != nil {
+		r.err = cut(scrub(message(fault.Err)), MaxFaultValueBytes)
+	}
+	for i, field := range fault.Fields {
+		if i == MaxFaultFields {
+			r.moreFields = len(fault.Fields) - i
+			break
+		}
+		field = scrubField(field)
+		r.fields = append(r.fields, Field{Name: line(field.Name), Value: line(field.Value)})
+	}
+	var frames string
+	frames, r.place = origin(fault.Stack)
+	if frames == "" {
+		// Without a stack it is the same fault where the same route fails the same way.
+		frames = r.route + "\n" + numbers.ReplaceAllString(r.err, "#")
+	}
+	sum := sha256.Sum256([]byte(string(r.code) + "\n" + frames))
+	r.print = hex.EncodeToString(sum[:6])
+	return r
+}
+
+// message is an error's text. Error may be anybody's code and panic in turn.
+func message(err error) (s string) {
+	defer func() {
+		if p := recover(); p != nil {
+			s = fmt.Sprintf("%T, whose Error method panics", err)
+		}
+	}()
+	return err.Error()
+}
+
+// numbers matches what differs from one time to the next in an error's text:
+// what is quoted, and words with a digit.
+var numbers = regexp.MustCompile(`"[^"]*"|'[^']*'|[\w.:-]*\d[\w.:-]*`)
+
+// originFrames is how many callers tell one fault from another.
+const originFrames = 6
+
+// origin returns the functions and lines where a stack began to unwind, without
+// what differs from one time to the next (arguments, addresses, the number of
+// the goroutine), and the first of them alone.
+func origin(stack []byte) (frames, place string) {
+	lines := strings.Split(string(stack), "\n")
+	// Below the line of panic() is what panicked; without one all of it counts.
+	for i, l := range lines {
+		if strings.HasPrefix(l, "panic(") {
+			lines = lines[i:]
+			break
+		}
+	}
+	var b strings.Builder
+	n := 0
+	for i := 0; i+1 < len(lines) && n < originFrames; i++ {
+		at, ok := strings.CutPrefix(lines[i+1], "\t")
+		if !ok || lines[i] == "" || lines[i][0] == '\t' {
+			continue
+		}
+		name := lines[i]
+		if p := strings.LastIndexByte(name, '('); p > 0 {
+			name = name[:p]
+		}
+		if name == "panic" || strings.HasPrefix(name, "runtime.") || strings.HasPrefix(name, "runtime/") {
+			continue
+		}
+		at, _, _ = strings.Cut(at, " +0x")
+		fmt.Fprintf(&b, "%s %s\n", name, at)
+		if n == 0 {
+			place = fmt.Sprintf("%s (%s)", name, at[strings.LastIndexByte(at, '/')+1:])
+		}
+		n++
+	}
+	return b.String(), place
+}
+
+// cut shortens a text to at most n bytes and says so.
+func cut(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + fmt.Sprintf(" … (%d bytes more)", len(s)-n)
+}
+
+// line is cut for what stands on one line of a mail.
+func line(s string) string {
+	s = cut(s, MaxFaultValueBytes)
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// note remembers a report. first says that a mail about it is to go out at once,
+// n is how often the fault was seen.
+func (f *Faults) note(r *report) (first bool, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.known[r.print]
+	if s == nil {
+		f.forget()
+		s = &seen{}
+		f.known[r.print] = s
+		first = f.firsts < MaxFirstMails
+		if first {
+			f.firsts++
+		}
+	}
+	s.total++
+	s.last = r.time
+	brief := *r
+	brief.fields, brief.stack = nil, ""
+	s.latest = &brief
+	if !first {
+		s.await(r.ref)
+	}
+	return first, s.total
+}
+
+// await counts one report that a digest has to tell of.
+func (s *seen) await(ref string) {
+	s.again++
+	s.refs = append(s.refs, ref)
+	if len(s.refs) > MaxFaultRefs {
+		s.refs = s.refs[1:]
+	}
+}
+
+// forget makes room for one more fault. The caller holds mu.
+func (f *Faults) forget() {
+	if len(f.known) < f.o.MaxFaults {
+		return
+	}
+	oldest := slices.MinFunc(slices.Collect(maps.Keys(f.known)), func(a, b string) int {
+		return f.known[a].last.Compare(f.known[b].last)
+	})
+	f.others += f.known[oldest].again
+	delete(f.known, oldest)
+}
+
+// postpone leaves a report whose mail could not go out to the next digest.
+func (f *Faults) postpone(r *report) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.known[r.print]; s != nil {
+		s.await(r.ref)
+	} else {
+		f.others++
+	}
+}
+
+func (f *Faults) log(r *report, n int) {
+	f.o.Logger.Error("fault", "ref", r.ref, "fault", r.print, "times", n, "code", string(r.code),
+		"error", r.err, "place", r.place, "method", r.method, "path", r.path, "route", r.route,
+		"request_id", r.requestID)
+}
+
+// first tells of a fault that was not seen before.
+func (f *Faults) first(ctx context.Context, r *report) {
+	if !f.send(ctx, r.ref, r.subject(), f.letter(r)) {
+		f.postpone(r)
+	}
+}
+
+// last tells at the stop what has not been told.
+func (f *Faults) last(ctx context.Context) {
+	for {
+		select {
+		case r := <-f.queue:
+			f.first(ctx, r)
+		default:
+			f.digest(ctx)
+			return
+		}
+	}
+}
+
+// digest tells how often known faults came again, if any did.
+func (f *Faults) digest(ctx context.Context) {
+	f.mu.Lock()
+	var rows []seen
+	for _, s := range f.known {
+		if s.again > 0 {
+			rows = append(rows, *s)
+			s.again, s.refs = 0, nil
+		}
+	}
+	others := f.others
+	f.firsts, f.others = 0, 0
+	f.mu.Unlock()
+	if len(rows) == 0 && others == 0 {
+		return
+	}
+	slices.SortFunc(rows, func(a, b seen) int {
+		return cmp.Or(cmp.Compare(b.again, a.again), a.latest.time.Compare(b.latest.time))
+	})
+	n := others
+	for _, s := range rows {
+		n += s.again
+	}
+	ref := randomRef()
+	if f.send(ctx, ref, fmt.Sprintf("%d more faults", n), f.summary(rows, others)) {
+		return
+	}
+	// Told of next time.
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.others += others
+	for _, row := range rows {
+		if s := f.known[row.latest.print]; s != nil {
+			s.again += row.again
+			s.refs = slices.Concat(row.refs, s.refs)
+			s.refs = s.refs[max(0, len(s.refs)-MaxFaultRefs):]
+		} else {
+			f.others += row.again
+		}
+	}
+}
+
+// send hands one mail to the sender and reports whether that is the end of it.
+func (f *Faults) send(ctx context.Context, ref, subject, text string) bool {
+	if f.o.Sender == nil || len(f.o.To) == 0 {
+		return true
+	}
+	if f.o.Name != "" {
+		subject = "[" + f.o.Name + "] " + subject
+	}
+	err := f.o.Sender.Send(ctx, Message{
+		To: f.o.To, From: f.o.From, Subject: subject, Text: text, Ref: "fault-" + ref,
+	})
+	if err == nil {
+		f.counts.told.Add(1)
+		return true
+	}
+	f.counts.untold.Add(1)
+	f.o.Logger.Error("mail about a fault was not taken", "ref", ref, "code", string(engine.CodeOf(err)), "error", scrub(message(err)))
+	return false
+}
+
+// subject is one line that tells faults apart in a mailbox.
+func (r *report) subject() string {
+	what, _, _ := strings.Cut(r.err, "\n")
+	const most = 120 // a mailbox shows no more
+	if what = line(what); len(what) > most {
+		what = strings.ToValidUTF8(what[:most], "") + "…"
+	}
+	return "fault " + r.ref + ": " + what
+}
+
+// letter is the text of a mail about one fault.
+func (f *Faults) letter(r *report) string {
+	var b bytes.Buffer
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%-11s %s\n", name+":", value)
+		}
+	}
+	fmt.Fprintf(&b, "%s\n\n", r.err)
+	row("reference", r.ref)
+	row("fault", r.print+" (the same one is not mailed again, only counted)")
+	row("code", string(r.code))
+	row("place", r.place)
+	row("time", r.time.UTC().Format(time.RFC3339Nano))
+	row("node", f.o.Node)
+	row("version", f.o.Version)
+	row("request", strings.TrimSpace(r.method+" "+r.path))
+	row("route", r.route)
+	row("request id", r.requestID)
+	if len(r.fields) > 0 {
+		b.WriteString("\n")
+		for _, field := range r.fields {
+			fmt.Fprintf(&b, "%s: %s\n", field.Name, field.Value)
+		}
+	}
+	if r.moreFields > 0 {
+		fmt.Fprintf(&b, "and %d more\n", r.moreFields)
+	}
+	if r.stack != "" {
+		fmt.Fprintf(&b, "\n%s\n", strings.TrimRight(r.stack, "\n"))
+	}
+	return b.String()
+}
+
+// summary is the text of a digest.
+func (f *Faults) summary(rows []seen, others int) string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "Faults since the last mail; the log has each of them under its reference.\nnode: %s\nversion: %s\n", f.o.Node, f.o.Version)
+	for _, s := range rows {
+		r := s.latest
+		fmt.Fprintf(&b, "\n%d × %s\n  fault: %s, %d in all, last at %s\n", s.again, cut(line(r.err), 300), r.print, s.total, s.last.UTC().Format(time.RFC3339))
+		if r.place != "" {
+			fmt.Fprintf(&b, "  place: %s\n", r.place)
+		}
+		if r.path != "" {
+			fmt.Fprintf(&b, "  last request: %s %s\n", r.method, r.path)
+		}
+		fmt.Fprintf(&b, "  references: %s\n", strings.Join(s.refs, " "))
+	}
+	if others > 0 {
+		fmt.Fprintf(&b, "\n%d of faults that are not remembered any more\n", others)
+	}
+	return b.String()
+}
+
+// refDigits leaves out what is mistaken for another when it is read out.
+const refDigits = "abcdefghjkmnpqrstuvwxyz23456789"
+
+// randomRef is 10 such digits, 49 bits.
+func randomRef() string {
+	b := make([]byte, 10)
+	_, _ = rand.Read(b)
+	for i := range b {
+		b[i] = refDigits[int(b[i])%len(refDigits)] // the slight bias does not matter here
+	}
+	return string(b)
+}

@@ -1,0 +1,342 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	netmail "net/mail"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// SMTP sends messages through a server. Send puts a message into a bounded queue
+// in memory, which Run works off; a server that is down, slow or says "later" is
+// tried again, for SMTPOptions.GiveUp. Every message that Send accepted ends as
+// sent or is logged as lost, once, with its reference and never with its body.
+// A message that the server may have taken just before the connection broke is
+// sent again, under the same Message-ID.
+//
+// What waits when the process is killed is gone: a message that must outlive
+// that needs a record of its own, from which the program sends it again.
+type SMTP struct {
+	o       SMTPOptions
+	wake    chan struct{} // one token: the queue has changed
+	running atomic.Bool
+
+	mu       sync.Mutex // guards what follows
+	waiting  []*letter
+	n        int   // letters that wait or are under way
+	bytes    int64 // of those n
+	closed   bool
+	failures int       // attempts in a row that failed because of the server
+	pause    time.Time // none is begun before
+
+	sent, failed, retried atomic.Int64
+}
+
+// NewSMTP checks the options; it opens no connection. Mistakes are CodeInvalid.
+func NewSMTP(o SMTPOptions) (*SMTP, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	return &SMTP{o: o.filled(), wake: make(chan struct{}, 1)}, nil
+}
+
+// Send checks m and puts it into the queue; it never waits for the server. nil
+// means that Run will try to send it. A full queue is CodeQueueFull, and after
+// Run has been told to stop it is CodeClosed; then the message was not taken.
+func (s *SMTP) Send(ctx context.Context, m Message) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("send mail: %w", err)
+	}
+	l, err := s.letter(m)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch size := l.size(); {
+	case s.closed:
+		return engine.Errorf(engine.CodeClosed, "send mail: the program is stopping, no more mail is taken")
+	case s.n >= s.o.MaxQueue:
+		return engine.Errorf(engine.CodeQueueFull, "send mail: %d messages are waiting for the mail server, which is the limit", s.n)
+	case s.n > 0 && s.bytes+size > s.o.MaxQueueBytes:
+		return engine.Errorf(engine.CodeQueueFull, "send mail: messages of %d bytes are waiting for the mail server, the limit is %d", s.bytes, s.o.MaxQueueBytes)
+	default:
+		s.n++
+		s.bytes += size
+		l.weight = size
+	}
+	s.waiting = append(s.waiting, l)
+	s.signal()
+	return nil
+}
+
+// SendNow makes one attempt and returns what came of it: CodeUnavailable if the
+// server cannot be used or says "later", CodeRefused if it refuses the message
+// or a recipient for good; the others have got it then. It does not use the queue.
+func (s *SMTP) SendNow(ctx context.Context, m Message) error {
+	l, err := s.letter(m)
+	if err != nil {
+		return err
+	}
+	out := deliver(ctx, &s.o, l)
+	if out.err == nil {
+		s.sent.Add(1)
+		return nil
+	}
+	s.failed.Add(1)
+	if len(out.refused) > 0 {
+		return engine.Errorf(CodeRefused, "send mail %s: %d of %d recipients were refused (%s): %w",
+			l.ref, len(out.refused), len(l.to), list(out.refused), out.err)
+	}
+	return engine.Errorf(CodeUnavailable, "send mail %s over %s: %d of %d recipients have to wait: %w", l.ref, s.o, len(out.left), len(l.to), out.err)
+}
+
+func (s *SMTP) letter(m Message) (*letter, error) {
+	l, err := check(m, s.o.From)
+	if err != nil {
+		return nil, fmt.Errorf("send mail: %w", err)
+	}
+	l.id, l.accepted = randomHex(16), time.Now()
+	return l, nil
+}
+
+// list names addresses for people.
+func list(as []*netmail.Address) string {
+	names := make([]string, len(as))
+	for i, a := range as {
+		names[i] = a.Address
+	}
+	return strings.Join(names, ", ")
+}
+
+// Metrics yields how much was sent, failed and waits. It may be called at any time.
+func (s *SMTP) Metrics() iter.Seq[engine.Metric] {
+	return func(yield func(engine.Metric) bool) {
+		s.mu.Lock()
+		n := s.n
+		s.mu.Unlock()
+		for _, m := range []engine.Metric{
+			{Name: "mail_queued", Help: "Messages that wait for the mail server or are on their way to it.", Value: float64(n)},
+			{Name: "mail_sent_total", Help: "Messages that the mail server took for all recipients not refused.", Counter: true, Value: float64(s.sent.Load())},
+			{Name: "mail_failed_total", Help: "Messages that some recipient will not get: refused, given up or left at the stop.", Counter: true, Value: float64(s.failed.Load())},
+			{Name: "mail_retries_total", Help: "Attempts that have to be made again.", Counter: true, Value: float64(s.retried.Load())},
+		} {
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// Run sends what Send takes until ctx ends. Then it makes one more attempt for
+// everything that waits, within SMTPOptions.Drain, logs what is left as lost and
+// returns nil. It can be called once.
+func (s *SMTP) Run(ctx context.Context) error {
+	if s.running.Swap(true) {
+		return engine.Errorf(engine.CodeInvalid, "the mail queue runs already")
+	}
+	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	places := make(chan struct{}, s.o.MaxSenders)
+	var under sync.WaitGroup
+	begin := func(l *letter) {
+		under.Go(func() {
+			s.attempt(sending, l)
+			<-places
+			s.signal()
+		})
+	}
+	for ctx.Err() == nil {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			continue
+		}
+		if l := s.await(ctx); l != nil {
+			begin(l)
+		} else {
+			<-places
+		}
+	}
+	s.mu.Lock()
+	s.closed = true
+	rest := s.waiting
+	s.waiting = nil
+	s.mu.Unlock()
+	time.AfterFunc(s.o.Drain, cut)
+	for i, l := range rest {
+		select {
+		case places <- struct{}{}:
+			begin(l)
+			continue
+		case <-sending.Done():
+		}
+		s.mu.Lock()
+		s.waiting = append(s.waiting, rest[i:]...)
+		s.mu.Unlock()
+		break
+	}
+	under.Wait()
+	s.mu.Lock()
+	rest, s.waiting = s.waiting, nil
+	s.mu.Unlock()
+	for _, l := range rest {
+		s.lose(l, "the program stopped before the mail server took it", l.last)
+	}
+	return nil
+}
+
+// await returns the next letter that is due, or nil when ctx has ended.
+func (s *SMTP) await(ctx context.Context) *letter {
+	for {
+		l, old, wait := s.next(time.Now())
+		for _, o := range old {
+			s.lose(o, fmt.Sprintf("the mail server did not take it within %v", s.o.GiveUp), o.last)
+		}
+		if l != nil {
+			return l
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-s.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// next takes the letter that has been due the longest, and those that are too
+// old. Without one that is due it says how long nothing has to be done.
+func (s *SMTP) next(now time.Time) (due *letter, old []*letter, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = slices.DeleteFunc(s.waiting, func(l *letter) bool {
+		if now.Sub(l.accepted) < s.o.GiveUp {
+			return false
+		}
+		old = append(old, l)
+		return true
+	})
+	wait = s.o.GiveUp
+	best := -1
+	for i, l := range s.waiting {
+		if best < 0 || l.next.Before(s.waiting[best].next) {
+			best = i
+		}
+		wait = min(wait, l.accepted.Add(s.o.GiveUp).Sub(now))
+	}
+	if best < 0 {
+		return nil, old, wait
+	}
+	at := s.waiting[best].next
+	if at.Before(s.pause) {
+		at = s.pause
+	}
+	if at.After(now) {
+		return nil, old, min(wait, at.Sub(now))
+	}
+	due = s.waiting[best]
+	s.waiting = slices.Delete(s.waiting, best, best+1)
+	return due, old, 0
+}
+
+// attempt tries to deliver a letter once and sees to what is left of it.
+func (s *SMTP) attempt(ctx context.Context, l *letter) {
+	out := deliver(ctx, &s.o, l)
+	now := time.Now()
+	s.server(now, out)
+	if len(out.refused) > 0 {
+		l.broken = true
+		s.o.Logger.Error("mail refused", "ref", l.ref, "recipients", list(out.refused), "code", string(CodeRefused), "error", out.err)
+	}
+	l.to, l.last = out.left, out.err
+	if len(l.to) == 0 {
+		s.done(l)
+		return
+	}
+	s.retried.Add(1)
+	if !out.server {
+		l.tries++
+		l.next = now.Add(s.backoff(l.tries))
+	}
+	s.mu.Lock()
+	s.waiting = append(s.waiting, l)
+	s.mu.Unlock()
+}
+
+// server remembers whether the server can be used, and says so once when that changes.
+func (s *SMTP) server(now time.Time, out outcome) {
+	s.mu.Lock()
+	was := s.failures
+	if out.server {
+		// Attempts that were under way together count as one.
+		if !now.Before(s.pause) {
+			s.failures++
+			s.pause = now.Add(s.backoff(s.failures))
+		}
+	} else {
+		s.failures, s.pause = 0, time.Time{}
+	}
+	is, n := s.failures, s.n
+	s.mu.Unlock()
+	switch {
+	case was == 0 && is > 0:
+		s.o.Logger.Warn("mail server cannot be used, mail waits", "server", s.o, "waiting", n, "error", out.err)
+	case was > 0 && is == 0:
+		s.o.Logger.Info("mail server can be used again", "server", s.o, "waiting", n)
+	}
+}
+
+// backoff is the wait after so many failures in a row.
+func (s *SMTP) backoff(failures int) time.Duration {
+	wait := s.o.RetryFirst
+	for range min(failures-1, 30) {
+		if wait *= 2; wait >= s.o.MaxRetryWait {
+			break
+		}
+	}
+	return min(wait, s.o.MaxRetryWait)
+}
+
+// lose ends a letter that is not tried any more.
+func (s *SMTP) lose(l *letter, why string, last error) {
+	l.broken = true
+	if last == nil {
+		last = errors.New("it was never tried")
+	}
+	s.o.Logger.Error("mail lost", "ref", l.ref, "why", why, "recipients", list(l.to),
+		slog.Duration("waited", time.Since(l.accepted)), "code", string(CodeUnavailable), "error", last)
+	s.done(l)
+}
+
+// done counts a letter that has come to its end.
+func (s *SMTP) done(l *letter) {
+	if l.broken {
+		s.failed.Add(1)
+	} else {
+		s.sent.Add(1)
+	}
+	s.mu.Lock()
+	s.n--
+	s.bytes -= l.weight
+	s.mu.Unlock()
+}
+
+func (s *SMTP) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
