@@ -14,6 +14,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web/problem"
+	"github.com/skerrydb/skerry/web/relay"
 )
 
 // observe is the outermost middleware: it gives the request its exchange,
@@ -65,7 +66,7 @@ func passedOn(next http.Handler) http.Handler {
 // client is the address of who asks; for what another node has passed on it is
 // the one that node saw.
 func (x *exchange) client(r *http.Request) string {
-	if by := r.Header[forwardedFor]; x.fromNode && len(by) > 0 {
+	if by := r.Header[relay.ForwardedFor]; x.fromNode && len(by) > 0 {
 		last := by[len(by)-1]
 		return strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
 	}
