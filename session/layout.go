@@ -1,0 +1,164 @@
+package session
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// The layout in kv: do not change, sessions on disk depend on it. DESIGN.md
+// says it as a table.
+const (
+	sessionPrefix = 's' // 's' namespace id(32)           → a record
+	userPrefix    = 'u' // 'u' namespace user handle(16)  → version id(32)
+	scsPrefix     = 'c' // 'c' namespace id(32)           → version data
+
+	version = 1 // begins every value
+
+	idBytes     = 32 // SHA-256 of what the token stands for
+	handleBytes = 16
+
+	recordHead = 1 + 3*8 + handleBytes + 1 + 1 // of an empty record
+)
+
+type (
+	id     [idBytes]byte
+	handle [handleBytes]byte
+)
+
+// record is one session as it is stored. Times are milliseconds since 1970.
+type record struct {
+	created  int64
+	absolute int64 // it ends then at the latest
+	seen     int64 // the last use that was written down
+	handle   handle
+	user     []byte // empty: anonymous
+	label    []byte
+	values   []byte // see nextValue
+	raw      []byte // the whole, as it was parsed
+}
+
+// appendRecord appends the stored form of r, without its values, to b.
+func appendRecord(b []byte, r *record) []byte {
+	b = append(b, version)
+	b = binary.BigEndian.AppendUint64(b, uint64(r.created))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.absolute))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.seen))
+	b = append(b, r.handle[:]...)
+	b = append(append(b, byte(len(r.user))), r.user...)
+	return append(append(b, byte(len(r.label))), r.label...)
+}
+
+// parseRecord reads what appendRecord and appendValue wrote; r aliases b.
+func parseRecord(r *record, b []byte) error {
+	if err := checkVersion(b); err != nil {
+		return err
+	}
+	if len(b) < recordHead {
+		return damaged("%d bytes are too few", len(b))
+	}
+	r.raw = b
+	r.created = int64(binary.BigEndian.Uint64(b[1:]))
+	r.absolute = int64(binary.BigEndian.Uint64(b[9:]))
+	r.seen = int64(binary.BigEndian.Uint64(b[17:]))
+	r.handle = handle(b[25:])
+	b = b[25+handleBytes:]
+	var ok bool
+	if r.user, b, ok = cutShort(b); !ok {
+		return damaged("its user is cut off")
+	}
+	if r.label, b, ok = cutShort(b); !ok {
+		return damaged("its label is cut off")
+	}
+	r.values = b
+	for len(b) > 0 {
+		if _, _, b, ok = nextValue(b); !ok {
+			return damaged("its values are cut off")
+		}
+	}
+	return nil
+}
+
+func checkVersion(b []byte) error {
+	if len(b) == 0 {
+		return damaged("it is empty")
+	}
+	if b[0] != version {
+		return engine.Errorf(engine.CodeFormatNewer, "read session: unknown version %d; it was written by another version of the program", b[0])
+	}
+	return nil
+}
+
+func damaged(format string, args ...any) error {
+	return engine.Errorf(engine.CodeCorrupt, "read session: "+format, args...)
+}
+
+// cutShort splits off what has its length in the first byte.
+func cutShort(b []byte) (s, rest []byte, ok bool) {
+	if len(b) == 0 || len(b) < 1+int(b[0]) {
+		return nil, nil, false
+	}
+	n := 1 + int(b[0])
+	return b[1:n:n], b[n:], true
+}
+
+// appendValue appends a named value: length of the name (1), name, length of the
+// value (uvarint), value.
+func appendValue(b []byte, name string, raw []byte) []byte {
+	b = append(append(b, byte(len(name))), name...)
+	return append(binary.AppendUvarint(b, uint64(len(raw))), raw...)
+}
+
+// nextValue splits the first value off.
+func nextValue(b []byte) (name, raw, rest []byte, ok bool) {
+	name, b, ok = cutShort(b)
+	if !ok {
+		return nil, nil, nil, false
+	}
+	n, w := binary.Uvarint(b)
+	if w <= 0 || n > uint64(len(b)-w) {
+		return nil, nil, nil, false
+	}
+	end := w + int(n)
+	return name, b[w:end:end], b[end:], true
+}
+
+// value returns the value of that name in values.
+func value(values []byte, name string) (raw []byte, ok bool) {
+	for len(values) > 0 {
+		n, raw, rest, ok := nextValue(values)
+		if !ok {
+			return nil, false
+		}
+		if string(n) == name {
+			return raw, true
+		}
+		values = rest
+	}
+	return nil, false
+}
+
+// appendNamespace appends what every key of a namespace begins with.
+func appendNamespace(b []byte, prefix byte, ns string) []byte {
+	return append(append(b, prefix, byte(len(ns))), ns...)
+}
+
+// appendIDKey appends the key of a session.
+func appendIDKey(b []byte, prefix byte, ns string, of id) []byte {
+	return append(appendNamespace(b, prefix, ns), of[:]...)
+}
+
+// appendUserPrefix appends what the keys of a user's sessions begin with.
+func appendUserPrefix(b []byte, ns string, user []byte) []byte {
+	b = appendNamespace(b, userPrefix, ns)
+	return append(append(b, byte(len(user))), user...)
+}
+
+// userKey is the key that lists a session under its user.
+func userKey(ns string, user []byte, h handle) []byte {
+	b := make([]byte, 0, 3+len(ns)+len(user)+handleBytes)
+	return append(appendUserPrefix(b, ns, user), h[:]...)
+}
+
+func timeOf(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

@@ -1,0 +1,242 @@
+package session
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// Info is what a user may know of a session of theirs.
+type Info struct {
+	Handle   string // public name, for Revoke; it opens nothing
+	Label    string // what Describe said
+	Created  time.Time
+	LastSeen time.Time // the last use that was written down
+	Expires  time.Time // if it is not used again
+}
+
+// listed is one of a user's sessions that List and its like go through.
+type listed struct {
+	entry []byte // key of the list's entry
+	key   []byte // key of the session
+	seen  int64  // the last use, -1 if the session has ended
+	info  Info
+}
+
+// List returns the sessions of user that have not ended, at most MaxPerUser,
+// the one that was used last first. It reads linearizably.
+func (st *Store) List(ctx context.Context, user string) ([]Info, error) {
+	if err := checkUser(user); err != nil {
+		return nil, err
+	}
+	var all []listed
+	_, err := st.kv.View(ctx, engine.Read{}, st.o.Space, func(t *kv.Tx) (err error) {
+		all, err = st.sessions(t, []byte(user))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	infos := make([]Info, 0, len(all))
+	for _, l := range all {
+		if l.seen >= 0 {
+			infos = append(infos, l.info)
+		}
+	}
+	slices.SortStableFunc(infos, func(a, b Info) int {
+		return cmp.Or(b.LastSeen.Compare(a.LastSeen), b.Created.Compare(a.Created))
+	})
+	return infos, nil
+}
+
+// Revoke ends the session of user that has that handle: its token is unknown
+// from the position on. ErrNoSession if the user has none of that handle.
+func (st *Store) Revoke(ctx context.Context, user, handle string) (engine.Position, error) {
+	if err := checkUser(user); err != nil {
+		return 0, err
+	}
+	h, ok := st.parseHandle(handle)
+	if !ok {
+		return 0, ErrNoSession
+	}
+	pos, err := st.kv.Update(ctx, st.o.Space, func(t *kv.Tx) error {
+		ended, err := st.strike(t, userKey(st.o.Namespace, []byte(user), h))
+		if err == nil && !ended {
+			return ErrNoSession
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("revoke session: %w", err)
+	}
+	return pos, nil
+}
+
+// RevokeAll ends all sessions of user in one transaction, but those whose
+// handles are excepted, and returns how many there were.
+func (st *Store) RevokeAll(ctx context.Context, user string, except ...string) (n int, pos engine.Position, err error) {
+	pos, err = st.kv.Update(ctx, st.o.Space, func(t *kv.Tx) (err error) {
+		n, err = st.revokeAll(t, user, except)
+		return err
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("revoke sessions: %w", err)
+	}
+	return n, pos, nil
+}
+
+// RevokeAllIn is RevokeAll inside the caller's transaction: with a change of the
+// password, say, either both are committed or neither is.
+func (st *Store) RevokeAllIn(tx engine.Tx, user string, except ...string) error {
+	t := kv.In(tx, st.o.Space)
+	if _, err := st.revokeAll(t, user, except); err != nil {
+		return fmt.Errorf("revoke sessions: %w", err)
+	}
+	return t.Broken()
+}
+
+func (st *Store) revokeAll(t *kv.Tx, user string, except []string) (n int, err error) {
+	if err := checkUser(user); err != nil {
+		return 0, err
+	}
+	all, err := st.sessions(t, []byte(user))
+	if err != nil {
+		return 0, err
+	}
+	for _, l := range all {
+		if slices.Contains(except, l.info.Handle) {
+			continue
+		}
+		ended, err := st.strike(t, l.entry)
+		if err != nil {
+			return 0, err
+		}
+		if ended {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// sessions returns the entries of user's list, those of ended sessions too.
+func (st *Store) sessions(t *kv.Tx, user []byte) ([]listed, error) {
+	prefix := appendUserPrefix(nil, st.o.Namespace, user)
+	var all []listed
+	for it, err := range t.ScanPrefix(prefix) {
+		if err != nil {
+			return nil, err
+		}
+		key, err := st.entryOf(it.Val)
+		if err != nil {
+			return nil, err
+		}
+		h := it.Key[len(prefix):]
+		all = append(all, listed{entry: bytes.Clone(it.Key), key: key, seen: -1, info: Info{Handle: st.text.EncodeToString(h)}})
+	}
+	for i := range all {
+		l := &all[i]
+		var r record
+		live, err := st.get(t, l.key, &r)
+		if err != nil {
+			return nil, err
+		}
+		if live {
+			l.seen = r.seen
+			l.info.Label, l.info.Created = string(r.label), timeOf(r.created)
+			l.info.LastSeen, l.info.Expires = timeOf(r.seen), timeOf(st.expires(&r))
+		}
+	}
+	return all, nil
+}
+
+// makeRoom ends sessions of user until one more is not over the limit: entries of
+// sessions that have ended first, then what was not used for the longest time.
+func (st *Store) makeRoom(t *kv.Tx, user []byte) error {
+	n := 0
+	for _, err := range t.ScanPrefix(appendUserPrefix(nil, st.o.Namespace, user)) {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	if n < st.o.PerUser {
+		return nil
+	}
+	all, err := st.sessions(t, user)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(all, func(a, b listed) int { return cmp.Compare(a.seen, b.seen) })
+	for _, l := range all {
+		if l.seen >= 0 && n < st.o.PerUser {
+			break
+		}
+		if _, err := st.strike(t, l.entry); err != nil {
+			return err
+		}
+		n--
+	}
+	return nil
+}
+
+// enter lists the session r, stored under of, for its user. The entry stays until
+// the session ends at the latest; see makeRoom for what ends earlier.
+func (st *Store) enter(t *kv.Tx, r *record, of id) error {
+	val := append(append(make([]byte, 0, 1+idBytes), version), of[:]...)
+	_, err := t.Set(userKey(st.o.Namespace, r.user, r.handle), val, kv.SetOptions{Expires: timeOf(r.absolute), SkipOld: true})
+	return err
+}
+
+// strike removes the entry of a list and the session that it names, and reports
+// whether there was one.
+func (st *Store) strike(t *kv.Tx, entry []byte) (bool, error) {
+	e, ok, err := t.Get(entry)
+	if err != nil || !ok {
+		return false, err
+	}
+	key, err := st.entryOf(e.Val)
+	if err != nil {
+		return false, err
+	}
+	ended, err := t.Delete(key)
+	if err != nil {
+		return false, err
+	}
+	_, err = t.Delete(entry)
+	return ended, err
+}
+
+// entryOf returns the key of the session that an entry's value names.
+func (st *Store) entryOf(val []byte) ([]byte, error) {
+	if err := checkVersion(val); err != nil {
+		return nil, err
+	}
+	if len(val) != 1+idBytes {
+		return nil, damaged("an entry of its user's list has %d bytes", len(val))
+	}
+	return appendIDKey(nil, sessionPrefix, st.o.Namespace, id(val[1:])), nil
+}
+
+func (st *Store) parseHandle(text string) (h handle, ok bool) {
+	raw, err := st.text.DecodeString(text)
+	if err != nil || len(raw) != handleBytes {
+		return h, false
+	}
+	return handle(raw), true
+}
+
+func checkUser(user string) error {
+	switch {
+	case user == "":
+		return engine.Errorf(engine.CodeInvalid, "the user has no name")
+	case len(user) > MaxUserBytes:
+		return engine.Errorf(engine.CodeLimit, "the name of the user has %d bytes, over the limit of %d", len(user), MaxUserBytes)
+	}
+	return nil
+}

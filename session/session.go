@@ -1,0 +1,168 @@
+// Package session keeps server-side sessions as expiring keys in kv, so that
+// they are replicated, backed up and cleared like everything else.
+//
+// It knows how a session is issued, checked, rotated, renewed, listed and
+// revoked, and how several requests change one without losing anything; it must
+// not know cookies, headers or HTTP, nor how a user proves who they are.
+// DESIGN.md has the layout and the invariants.
+package session
+
+import (
+	"crypto/rand"
+	"io"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// DefaultSpace is the kv space of sessions if Options.Space is 0. The number is
+// part of the layout: do not change.
+const DefaultSpace uint8 = 254
+
+// Defaults of Options.
+const (
+	// DefaultIdle is Options.Idle if that is 0.
+	DefaultIdle = 24 * time.Hour
+	// DefaultAbsolute is Options.Absolute if that is 0.
+	DefaultAbsolute = 30 * 24 * time.Hour
+	// DefaultPerUser is Options.PerUser if that is 0.
+	DefaultPerUser = 100
+
+	defaultRenewShare = 0.1
+)
+
+// Limits. Going over one is CodeLimit unless it says otherwise.
+const (
+	// MaxTokenBytes is the length of every token of this package; one of any
+	// other length is unknown.
+	MaxTokenBytes = 43
+	// MaxNamespaceBytes is the longest name of a namespace.
+	MaxNamespaceBytes = 64
+	// MaxUserBytes is the longest name or number of a user.
+	MaxUserBytes = 255
+	// MaxLabelBytes is the longest description of a client; a longer one is cut.
+	MaxLabelBytes = 255
+	// MaxKeyBytes is the longest name of a value.
+	MaxKeyBytes = 64
+	// MaxValueBytes is the longest value, as JSON.
+	MaxValueBytes = 64 << 10
+	// MaxValues is the most values in one session.
+	MaxValues = 128
+	// MaxSessionBytes is the most bytes of one session as it is stored.
+	MaxSessionBytes = 256 << 10
+	// MaxPerUser is the most that Options.PerUser can be, so also the most
+	// sessions of one user that List returns.
+	MaxPerUser = 1000
+	// MaxIdle and MaxAbsolute bound the lives that can be configured.
+	MaxIdle     = 10 * 365 * 24 * time.Hour
+	MaxAbsolute = 10 * 365 * 24 * time.Hour
+	// MinIdle is the shortest idle life: clocks of nodes differ by less.
+	MinIdle = time.Second
+)
+
+// Codes of this package, besides those of engine.
+const (
+	CodeNoSession engine.Code = "no_session"
+	CodeValueType engine.Code = "session_value_type"
+)
+
+// Catalog returns this package's codes, sorted.
+func Catalog() []engine.Meaning {
+	return []engine.Meaning{
+		{Code: CodeNoSession, Text: "there is no such session: it has ended, was revoked or rotated, or never was; nothing was written"},
+		{Code: CodeValueType, Text: "a value in the session does not have the type that the program asks for"},
+	}
+}
+
+// Sentinels for errors.Is.
+var (
+	ErrNoSession = &engine.Error{Code: CodeNoSession, Msg: "there is no such session"}
+	ErrValueType = &engine.Error{Code: CodeValueType, Msg: "a value of the session has another type"}
+)
+
+// Options configure a Store. The zero value works.
+type Options struct {
+	// Space is the kv space; 0 means DefaultSpace. No client should be able to
+	// write into it.
+	Space uint8
+
+	// Namespace separates sessions: a token of one namespace is unknown in all
+	// others. An application's own name makes sessions local to it, a name
+	// that several give makes them global among these. Letters, digits and any
+	// of "._-", at most MaxNamespaceBytes; "" is a namespace like any other.
+	Namespace string
+
+	// Idle is how long a session lives without being used, from MinIdle to
+	// MaxIdle; 0 means DefaultIdle.
+	Idle time.Duration
+
+	// Absolute is how long it lives at most after it began or its user logged
+	// in, however much it is used: from Idle to MaxAbsolute; 0 means
+	// DefaultAbsolute, or Idle if that is longer. What is shortened holds for
+	// sessions that exist too, what is made longer only for those that begin.
+	Absolute time.Duration
+
+	// RenewShare is the share of Idle that has to go by before a use of the
+	// session is written down, so that most requests that only read write
+	// nothing. The life of an idle session is thereby shorter by up to that
+	// share. Above 0 to 0.5; 0 means 0.1.
+	RenewShare float64
+
+	// PerUser is how many sessions a user can have at a time, up to MaxPerUser;
+	// 0 means DefaultPerUser. A login beyond it ends those that were not used
+	// for the longest time.
+	PerUser int
+
+	// Rand is the source of tokens and handles; nil means crypto/rand.
+	Rand io.Reader
+}
+
+// withDefaults returns o filled in, or CodeInvalid or CodeLimit.
+func (o Options) withDefaults() (Options, error) {
+	if o.Space == 0 {
+		o.Space = DefaultSpace
+	}
+	if o.Idle == 0 {
+		o.Idle = DefaultIdle
+	}
+	if o.Absolute == 0 {
+		o.Absolute = max(DefaultAbsolute, o.Idle)
+	}
+	if o.RenewShare == 0 {
+		o.RenewShare = defaultRenewShare
+	}
+	if o.PerUser == 0 {
+		o.PerUser = DefaultPerUser
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Reader
+	}
+	switch {
+	case o.Space == kv.OnceSpace:
+		return o, engine.Errorf(engine.CodeInvalid, "session: space %d is taken by what is carried out once", o.Space)
+	case o.Idle < MinIdle || o.Idle > MaxIdle:
+		return o, engine.Errorf(engine.CodeInvalid, "session: Idle is %v, must be from %v to %v", o.Idle, MinIdle, MaxIdle)
+	case o.Absolute < o.Idle || o.Absolute > MaxAbsolute:
+		return o, engine.Errorf(engine.CodeInvalid, "session: Absolute is %v, must be from Idle (%v) to %v", o.Absolute, o.Idle, MaxAbsolute)
+	case !(o.RenewShare > 0 && o.RenewShare <= 0.5):
+		return o, engine.Errorf(engine.CodeInvalid, "session: RenewShare is %v, must be above 0 and at most 0.5", o.RenewShare)
+	case o.PerUser < 0 || o.PerUser > MaxPerUser:
+		return o, engine.Errorf(engine.CodeInvalid, "session: PerUser is %d, must be from 1 to %d", o.PerUser, MaxPerUser)
+	}
+	return o, checkNamespace(o.Namespace)
+}
+
+func checkNamespace(name string) error {
+	if len(name) > MaxNamespaceBytes {
+		return engine.Errorf(engine.CodeLimit, "session: a namespace of %d bytes is over the limit of %d", len(name), MaxNamespaceBytes)
+	}
+	for _, c := range []byte(name) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return engine.Errorf(engine.CodeInvalid, "session: namespace %q has other characters than letters, digits, '.', '_' and '-'", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// Store issues and finds the sessions of one namespace. It is safe for
+// concurrent use if Options.Rand is, and holds nothing that has to be closed.
+type Store struct {
+	kv    *kv.Store
+	o     Options
+	renew int64            // milliseconds after which a use is written down
+	text  *base64.Encoding // of tokens and handles; every value has one form only
+}
+
+// New returns a Store that keeps its sessions in store, or CodeInvalid or
+// CodeLimit for options that cannot be. Somebody has to run store.Run, which
+// removes what has expired; without it sessions end in time all the same.
+func New(store *kv.Store, o Options) (*Store, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	renew := int64(float64(o.Idle.Milliseconds()) * o.RenewShare)
+	return &Store{kv: store, o: o, renew: renew, text: base64.RawURLEncoding.Strict()}, nil
+}
+
+// New returns an anonymous session that nothing is stored of. It is stored, and
+// gets a token, by the first Save after it was given a value or a user.
+func (st *Store) New() *Session { return &Session{st: st} }
+
+// Load returns the session that token stands for, read from a snapshot at least
+// as new as r asks. Any other bytes, and the token of a session that expired, was
+// rotated, ended or revoked, are ErrNoSession. It is one read of one key; a
+// token of the wrong form does not get that far.
+func (st *Store) Load(ctx context.Context, token string, r engine.Read) (*Session, error) {
+	of, ok := st.parseToken(token)
+	if !ok {
+		return nil, ErrNoSession
+	}
+	s := &Session{st: st}
+	_, err := st.kv.View(ctx, r, st.o.Space, func(t *kv.Tx) error { return s.read(t, of) })
+	if err != nil {
+		if errors.Is(err, ErrNoSession) {
+			return nil, ErrNoSession
+		}
+		return nil, fmt.Errorf("load session: %w", err)
+	}
+	return s, nil
+}
+
+// LoadIn is Load inside the caller's transaction, whose writes it sees.
+func (st *Store) LoadIn(tx engine.Tx, token string) (*Session, error) {
+	of, ok := st.parseToken(token)
+	if !ok {
+		return nil, ErrNoSession
+	}
+	s := &Session{st: st}
+	if err := s.read(kv.In(tx, st.o.Space), of); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// read fills s from what is stored under of.
+func (s *Session) read(t *kv.Tx, of id) error {
+	s.key = appendIDKey(s.keyBuf[:0], sessionPrefix, s.st.o.Namespace, of)
+	e, ok, err := t.Get(s.key)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return ErrNoSession
+	}
+	if err := parseRecord(&s.rec, bytes.Clone(e.Val)); err != nil {
+		return err
+	}
+	s.now = t.Now().UnixMilli()
+	if !s.st.live(&s.rec, s.now) {
+		return ErrNoSession
+	}
+	s.stored = true
+	return nil
+}
+
+// expires is when r ends, by what is stored and by the options.
+func (st *Store) expires(r *record) int64 {
+	return min(r.seen+st.o.Idle.Milliseconds(), r.absolute, r.created+st.o.Absolute.Milliseconds())
+}
+
+// live reports whether r has not ended. kv has dropped what was stored with an
+// expiry that has passed; this is for options that were shortened since.
+func (st *Store) live(r *record, now int64) bool { return now < st.expires(r) }
+
+// due reports whether a use of r at now is to be written down.
+func (st *Store) due(r *record, now int64) bool { return now-r.seen >= st.renew }
+
+// get reads and parses the live session at key; r aliases the transaction.
+func (st *Store) get(t *kv.Tx, key []byte, r *record) (bool, error) {
+	e, ok, err := t.Get(key)
+	if err != nil || !ok {
+		return false, err
+	}
+	if err := parseRecord(r, e.Val); err != nil {
+		return false, err
+	}
+	return st.live(r, t.Now().UnixMilli()), nil
+}
+
+// put writes val, the stored form of r, under key.
+func (st *Store) put(t *kv.Tx, key, val []byte, r *record, isNew bool) error {
+	res, err := t.Set(key, val, kv.SetOptions{Expires: timeOf(st.expires(r)), OnlyNew: isNew, SkipOld: true})
+	if err == nil && !res.Written {
+		return engine.Errorf(engine.CodeInternal, "issue session: the source of randomness gave an id that is in use")
+	}
+	return err
+}
+
+// parseToken returns the id under which the session of a well-formed token is
+// stored.
+func (st *Store) parseToken(token string) (id, bool) {
+	var text [MaxTokenBytes]byte
+	var raw [idBytes]byte
+	if len(token) != MaxTokenBytes {
+		return id{}, false
+	}
+	copy(text[:], token)
+	// A line break is skipped by the decoder and makes the result too short.
+	if n, err := st.text.Decode(raw[:], text[:]); err != nil || n != idBytes {
+		return id{}, false
+	}
+	return sha256.Sum256(raw[:]), true
+}
+
+// issue returns a new token and the id under which its session is stored.
+func (st *Store) issue() (string, id, error) {
+	var raw [idBytes]byte
+	if _, err := io.ReadFull(st.o.Rand, raw[:]); err != nil {
+		return "", id{}, engine.Errorf(engine.CodeInternal, "issue session: read random bytes: %w", err)
+	}
+	return st.text.EncodeToString(raw[:]), sha256.Sum256(raw[:]), nil
+}
+
+func (st *Store) newHandle() (h handle, err error) {
+	if _, err := io.ReadFull(st.o.Rand, h[:]); err != nil {
+		return h, engine.Errorf(engine.CodeInternal, "issue session: read random bytes: %w", err)
+	}
+	return h, nil
+}
+
+// Idle and Absolute are the lives that the Store was opened with.
+func (st *Store) Idle() time.Duration     { return st.o.Idle }
+func (st *Store) Absolute() time.Duration { return st.o.Absolute }
