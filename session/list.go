@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -91,14 +92,20 @@ func (st *Store) RevokeAll(ctx context.Context, user string, except ...string) (
 	return n, pos, nil
 }
 
-// RevokeAllIn is RevokeAll inside the caller's transaction: with a change of the
-// password, say, either both are committed or neither is.
-func (st *Store) RevokeAllIn(tx engine.Tx, user string, except ...string) error {
+// RevokeAllIn ends all sessions of user inside the caller's transaction: with a
+// change of the password, say, either both are committed or neither is.
+func (st *Store) RevokeAllIn(tx engine.Tx, user string) error {
+	return st.RevokeOthersIn(tx, user, "")
+}
+
+// RevokeOthersIn is RevokeAllIn for all sessions but the one of that handle.
+func (st *Store) RevokeOthersIn(tx engine.Tx, user, handle string) error {
 	t := kv.In(tx, st.o.Space)
-	if _, err := st.revokeAll(t, user, except); err != nil {
+	_, err := st.revokeAll(t, user, []string{handle})
+	if err = errors.Join(err, t.Broken()); err != nil {
 		return fmt.Errorf("revoke sessions: %w", err)
 	}
-	return t.Broken()
+	return nil
 }
 
 func (st *Store) revokeAll(t *kv.Tx, user string, except []string) (n int, err error) {

@@ -18,8 +18,8 @@ import (
 // use any more, see Ended. The position is that of the last write of this
 // Session, 0 if there was none.
 //
-// ErrNoSession: the session has ended meanwhile, by whatever it was. A login into
-// an anonymous session that has ended is none: it begins anew. ErrConflict: a
+// ErrNoSession: the session has ended meanwhile, by whatever it was. A login is
+// never that: it begins a session without the old values. ErrConflict: a
 // value that this request got and then set was changed by another one between.
 // Nothing is written then, as with every error but ErrOutcomeUnknown, and what
 // the request asked for is kept.
@@ -95,7 +95,7 @@ func (s *Session) write(t *kv.Tx) (saved, error) {
 		return saved{}, err
 	}
 	for _, c := range s.changes {
-		if err := s.conflict(cur.values, c); err != nil {
+		if err := s.conflict(cur.values, c); err != nil && have {
 			return saved{}, err
 		}
 	}
@@ -125,9 +125,10 @@ func (s *Session) current(t *kv.Tx) (cur record, have bool, err error) {
 		return record{}, false, err
 	case have:
 		return cur, true, nil
-	case s.login && len(s.rec.user) == 0:
-		// Two logins from one page, say. Whoever logs in has proved who they
-		// are, and nothing of the old session comes back.
+	case s.login:
+		// Two logins from one page, or a change of the password that revoked all
+		// sessions. Whoever logs in has just proved who they are, and nothing of
+		// the old session comes back.
 		return record{}, false, nil
 	}
 	return record{}, false, ErrNoSession
