@@ -68,6 +68,7 @@ var law = map[string]may{
 	// faces
 	"web/problem": {code: "engine"},
 	"web/relay":   {code: "engine"},
+	"web/view":    {code: "engine"},
 	"web/api":     {code: "engine feed kv proc web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
 		code:  "engine feed kv proc resp/wire",

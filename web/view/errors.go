@@ -1,0 +1,126 @@
+package view
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Codes of this package. They are part of the API, like the engine's.
+const (
+	CodeViewBroken   engine.Code = "view_broken"
+	CodeViewFailed   engine.Code = "view_failed"
+	CodeViewMissing  engine.Code = "view_missing"
+	CodeViewTooLarge engine.Code = "view_too_large"
+)
+
+// Catalog returns the codes of this package, sorted.
+func Catalog() []engine.Meaning {
+	return []engine.Meaning{
+		{Code: CodeViewBroken, Text: "a template does not parse; the message names file and line"},
+		{Code: CodeViewFailed, Text: "a template failed while it was rendered; the message names file and line"},
+		{Code: CodeViewMissing, Text: "the program has no view of that name"},
+		{Code: CodeViewTooLarge, Text: "a rendered page is longer than a page may be"},
+	}
+}
+
+// mistake is one thing that is wrong with a file.
+type mistake struct {
+	file string
+	line int // 0 if it is not known
+	what string
+}
+
+func (m mistake) String() string {
+	if m.line == 0 {
+		return m.file + ": " + m.what
+	}
+	return fmt.Sprintf("%s:%d: %s", m.file, m.line, m.what)
+}
+
+// broken makes one error of the mistakes of one or more files, nil of none.
+func broken(list []mistake) error {
+	var lines []string
+	for _, m := range list {
+		lines = append(lines, m.String())
+	}
+	slices.Sort(lines)
+	switch lines = slices.Compact(lines); len(lines) {
+	case 0:
+		return nil
+	case 1:
+		return engine.Errorf(CodeViewBroken, "a view does not parse: %s", lines[0])
+	}
+	return engine.Errorf(CodeViewBroken, "%d faults in views:\n\t%s\n", len(lines), strings.Join(lines, "\n\t"))
+}
+
+// place finds file and line in a message of text/template or html/template. The
+// column is left out: it is that of what a Z file was compiled into.
+var place = regexp.MustCompile(`^(?:html/)?template: ?(.+?):(\d+)(?::\d+)?: (?s:(.*))$`)
+
+// placed makes a mistake of such an error. The file is used if it names none.
+func placed(err error, file string) mistake {
+	text := err.Error()
+	m := place.FindStringSubmatch(text)
+	if m == nil {
+		text = strings.TrimPrefix(strings.TrimPrefix(text, "html/"), "template:")
+		return mistake{file: file, what: strings.TrimSpace(text)}
+	}
+	line := 0
+	fmt.Sscan(m[2], &line)
+	return mistake{file: m[1], line: line, what: m[3]}
+}
+
+// missing says that there is no such view and which names are alike.
+func (s *set) missing(name string) error {
+	var alike []string
+	for _, other := range s.names {
+		if d := distance(strings.ToLower(name), strings.ToLower(other)); d <= 1+min(len(name), len(other))/4 ||
+			strings.HasSuffix(other, "/"+name) || strings.HasSuffix(name, "/"+other) {
+			alike = append(alike, fmt.Sprintf("%q", other))
+		}
+	}
+	hint := "the folder has no views at all"
+	switch trimmed := strings.TrimSuffix(strings.TrimSuffix(name, ".html"), ".z"); {
+	case trimmed != name && s.files[trimmed] != nil:
+		hint = fmt.Sprintf("names have no extension: it is %q", trimmed)
+	case len(alike) > 0:
+		hint = "there is " + strings.Join(alike[:min(len(alike), 5)], ", ")
+	case len(s.names) > 0:
+		hint = fmt.Sprintf("none of the %d views is called like that", len(s.names))
+	}
+	return engine.Errorf(CodeViewMissing, "there is no view %q; %s", short(name), hint)
+}
+
+// short keeps a name that may come from anywhere from filling a message.
+func short(name string) string {
+	if len(name) > 100 {
+		return name[:100] + "…"
+	}
+	return name
+}
+
+// distance is the number of letters to insert, remove or replace between a and
+// b, of which it looks at the beginning only.
+func distance(a, b string) int {
+	a, b = a[:min(len(a), 100)], b[:min(len(b), 100)]
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := before
+			if a[i] != b[j] {
+				cost = 1 + min(before, row[j], row[j+1])
+			}
+			before, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

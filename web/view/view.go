@@ -1,0 +1,214 @@
+// Package view makes pages of files: html/template, and the Z syntax, which
+// editors read as plain HTML and JavaScript and which is compiled into
+// html/template, so that every value is escaped for the place where it stands.
+//
+// It knows files, keys and escaping; it must not know HTTP, sessions, users or
+// where the locals come from. docs/templates.md describes both kinds of files.
+package view
+
+import (
+	"html/template"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Options of New. FS is required; the zero value of everything else works.
+type Options struct {
+	// FS has the views. What ends in .z.html is in the Z syntax, other .html
+	// files are html/template's; everything else, and what begins with a dot, is
+	// left alone. The name of a view is its path without the extension.
+	FS fs.FS
+
+	// Reload is for development: every Render looks whether files have changed,
+	// and New does not fail for a file that does not parse; Render does, until the
+	// file is mended. Without it all is read and checked once, in New.
+	Reload bool
+
+	// Layout names the view that Render puts its pages into. "" is "layout" if
+	// there is such a view, else none.
+	Layout string
+
+	// Funcs are for html/template views. They are called by many goroutines.
+	Funcs template.FuncMap
+
+	// Always names the locals that the caller gives to every page whether it uses
+	// them or not, so that nobody is warned about them; nil is LayoutLocals().
+	Always []string
+
+	// Logger gets the warnings about keys; nil discards them.
+	Logger *slog.Logger
+}
+
+// LayoutLocals returns the names of the locals that every layout gets.
+func LayoutLocals() []string {
+	return []string{"title", "project_name", "assets", "contents", "is_superadmin", "debug_mode", "nonce"}
+}
+
+// Views renders the views of one folder. It is safe for many goroutines.
+type Views struct {
+	fsys   fs.FS
+	reload bool
+	layout string
+	funcs  template.FuncMap
+	always map[string]bool
+	log    *slog.Logger
+
+	now     atomic.Pointer[set] // what was read last; never changed, only replaced
+	buffers sync.Pool           // of *buffer
+}
+
+// New reads all views. The error has the code CodeViewBroken and says of every
+// file that does not parse what is wrong in which line, or engine.CodeInvalid
+// for options that cannot be. With Reload, broken files are reported by Render.
+func New(o Options) (*Views, error) {
+	if o.FS == nil {
+		return nil, engine.Errorf(engine.CodeInvalid, "views: Options.FS is missing")
+	}
+	if err := checkFuncs(o.Funcs); err != nil {
+		return nil, err
+	}
+	v := &Views{fsys: o.FS, reload: o.Reload, layout: o.Layout, funcs: maps.Clone(o.Funcs), always: map[string]bool{}, log: o.Logger}
+	if v.log == nil {
+		v.log = slog.New(slog.DiscardHandler)
+	}
+	if o.Always == nil {
+		o.Always = LayoutLocals()
+	}
+	for _, name := range o.Always {
+		v.always[name] = true
+	}
+	s, err := v.read(nil)
+	if err != nil {
+		return nil, err
+	}
+	v.now.Store(s)
+	if err := s.check(); err != nil && !o.Reload {
+		return nil, err
+	}
+	return v, nil
+}
+
+// checkFuncs turns the panic of html/template about a map of functions that it
+// does not take into an error.
+func checkFuncs(funcs template.FuncMap) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = engine.Errorf(engine.CodeInvalid, "views: Options.Funcs: %v", p)
+		}
+	}()
+	template.New("").Funcs(funcs)
+	return nil
+}
+
+// current returns the views as they are now. Several goroutines may read changed
+// files at the same time in development; the first one's reading stays.
+func (v *Views) current() (*set, error) {
+	old := v.now.Load()
+	if !v.reload {
+		return old, nil
+	}
+	s, err := v.read(old)
+	if err != nil {
+		return nil, err
+	}
+	if s != old {
+		v.now.CompareAndSwap(old, s)
+	}
+	return s, nil
+}
+
+// Check returns what is wrong with all files, as New would; nil if nothing is.
+func (v *Views) Check() error {
+	s, err := v.current()
+	if err != nil {
+		return err
+	}
+	return s.check()
+}
+
+// Has reports whether there is a view of that name, even if it is broken.
+func (v *Views) Has(name string) bool {
+	s, err := v.current()
+	return err == nil && s.files[name] != nil
+}
+
+// Names returns the names of all views, sorted.
+func (v *Views) Names() []string {
+	s, err := v.current()
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(s.files))
+}
+
+// Render writes the view to w inside the layout, whose local "contents" is the
+// page. The locals are only read. Nothing is written if the error is one of
+// this package: CodeViewMissing, CodeViewBroken, CodeViewFailed or
+// CodeViewTooLarge; other errors are w's own.
+func (v *Views) Render(w io.Writer, name string, locals map[string]any) error {
+	s, err := v.current()
+	if err != nil {
+		return err
+	}
+	layout, err := s.layout()
+	if err != nil {
+		return err
+	}
+	return v.render(w, s, name, layout, locals)
+}
+
+// Fragment writes the view to w without the layout; otherwise it is as Render.
+func (v *Views) Fragment(w io.Writer, name string, locals map[string]any) error {
+	s, err := v.current()
+	if err != nil {
+		return err
+	}
+	return v.render(w, s, name, nil, locals)
+}
+
+func (v *Views) render(w io.Writer, s *set, name string, layout *page, locals map[string]any) error {
+	p, err := s.page(name)
+	if err != nil {
+		return err
+	}
+	v.warnUnused(p, layout, locals)
+	buf := v.getBuffer()
+	defer v.putBuffer(buf)
+	if err := v.execute(buf, p, locals); err != nil {
+		return err
+	}
+	if layout != nil {
+		outer := make(map[string]any, len(locals)+1)
+		maps.Copy(outer, locals)
+		outer["contents"] = template.HTML(buf.b.String()) // escaped by the page itself
+		buf.b.Reset()
+		if err := v.execute(buf, layout, outer); err != nil {
+			return err
+		}
+	}
+	_, err = w.Write(buf.b.Bytes())
+	return err
+}
+
+// execute renders one page into the buffer.
+func (v *Views) execute(buf *buffer, p *page, locals map[string]any) error {
+	if p.err != nil {
+		return p.err
+	}
+	if p.z != nil {
+		locals = p.z.data(locals, func(s *slot) { v.warnMissing(p, s) })
+	} else if locals == nil {
+		locals = map[string]any{}
+	}
+	if err := p.tmpl.Execute(buf, locals); err != nil {
+		return p.failed(err)
+	}
+	return nil
+}
