@@ -66,6 +66,7 @@ var law = map[string]may{
 	"mail": {code: "engine github.com/wneessen/go-mail github.com/wneessen/go-mail/smtp"},
 
 	// faces
+	"web":         {code: "engine session web/problem web/relay web/view", tests: "engine/embedded kv"},
 	"web/problem": {code: "engine"},
 	"web/relay":   {code: "engine"},
 	"web/view":    {code: "engine"},
@@ -87,7 +88,7 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "engine feed kv proc web/api resp", tests: "engine/embedded"},
+	".": {code: "engine feed kv mail proc resp session web web/api", tests: "engine/embedded"},
 	"cli": {
 		code:  ". archive engine engine/embedded engine/enginetest journal kv proc proc/procvet proc/typescript web/problem workload workload/history github.com/BurntSushi/toml",
 		tests: "client github.com/redis/...", // the client libraries, against three processes

@@ -22,6 +22,7 @@ const (
 	CodeBodyTooLarge     engine.Code = "body_too_large"
 	CodeCanceled         engine.Code = "canceled"
 	CodeCrossOrigin      engine.Code = "cross_origin"
+	CodeForbidden        engine.Code = "forbidden"
 	CodeHostRefused      engine.Code = "host_refused"
 	CodeLengthRequired   engine.Code = "length_required"
 	CodeMediaType        engine.Code = "media_type"
@@ -37,6 +38,7 @@ func Catalog() []engine.Meaning {
 		{Code: CodeBodyTooLarge, Text: "the request's body is over its limit; nothing was written"},
 		{Code: CodeCanceled, Retryable: true, Text: "the client gave up before the call began; nothing was written"},
 		{Code: CodeCrossOrigin, Text: "a browser sent the request for a page of another origin"},
+		{Code: CodeForbidden, Text: "who asks may not do that"},
 		{Code: CodeHostRefused, Text: "without a password the server does not answer under that host name"},
 		{Code: CodeLengthRequired, Text: "a write has neither Content-Length nor a chunked body"},
 		{Code: CodeMediaType, Text: "the body has a Content-Encoding or a Content-Type that is not taken here"},
@@ -98,6 +100,7 @@ func statuses() map[engine.Code]int {
 		CodeBodyTooLarge:     http.StatusRequestEntityTooLarge,
 		CodeCanceled:         statusClientGone,
 		CodeCrossOrigin:      http.StatusForbidden,
+		CodeForbidden:        http.StatusForbidden,
 		CodeHostRefused:      http.StatusMisdirectedRequest,
 		CodeLengthRequired:   http.StatusLengthRequired,
 		CodeMediaType:        http.StatusUnsupportedMediaType,

@@ -1,0 +1,145 @@
+package web
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/session"
+)
+
+// Context is one request with its answer, for a Handler. It is the handler's until
+// that returns, and must not be kept or used by other goroutines afterwards. It is
+// a context.Context: the request's.
+type Context struct {
+	// Request is the request as the middleware before this handler has left it.
+	Request *http.Request
+	// Writer is where the answer goes, through the middleware before this handler.
+	Writer http.ResponseWriter
+
+	x *exchange
+}
+
+var _ context.Context = (*Context)(nil)
+
+// Deadline implements context.Context.
+func (c *Context) Deadline() (time.Time, bool) { return c.Request.Context().Deadline() }
+
+// Done implements context.Context; the channel is closed when the client goes away.
+func (c *Context) Done() <-chan struct{} { return c.Request.Context().Done() }
+
+// Err implements context.Context.
+func (c *Context) Err() error { return c.Request.Context().Err() }
+
+// Value implements context.Context.
+func (c *Context) Value(key any) any { return c.Request.Context().Value(key) }
+
+// From returns the Context of a request that an App serves, for handlers and
+// middleware that are not of this package: w and r are what they got.
+func From(w http.ResponseWriter, r *http.Request) *Context {
+	return &Context{Request: r, Writer: w, x: of(w)}
+}
+
+// RequestID returns the id of the request, which is also in the answer's
+// X-Request-Id and in every line that is logged of it.
+func (c *Context) RequestID() string { return c.x.requestID() }
+
+// Logger returns a logger that names the request in each line.
+func (c *Context) Logger() *slog.Logger {
+	return c.x.app.o.Logger.With(slog.String("request_id", c.RequestID()))
+}
+
+// Route returns the pattern that was found, "" if none was.
+func (c *Context) Route() string {
+	if c.x.route == nil {
+		return ""
+	}
+	return c.x.route.pattern
+}
+
+// Debug reports whether the application runs in debug mode.
+func (c *Context) Debug() bool { return c.x.app.o.Debug }
+
+// Session returns the browser's session: an anonymous one, of which nothing is
+// written until something is put into it, if there was none. It is saved when the
+// answer begins, before anything of it is sent. It panics if the application has
+// no sessions.
+func (c *Context) Session() *session.Session {
+	x := c.x
+	if x.session == nil {
+		if x.app.o.Sessions == nil {
+			panic("web: Context.Session, but Options.Sessions is not set")
+		}
+		x.session = x.app.o.Sessions.New()
+	}
+	return x.session
+}
+
+// IsJSON reports whether the client would rather have JSON than a page: it says
+// so, or sends JSON, or is no browser.
+func (c *Context) IsJSON() bool { return !wantsHTML(c.Request) }
+
+// Header returns the headers of the answer.
+func (c *Context) Header() http.Header { return c.Writer.Header() }
+
+// Text answers with plain text.
+func (c *Context) Text(status int, text string) error {
+	return c.send(status, "text/plain; charset=utf-8", text)
+}
+
+// HTML answers with text that is HTML as it stands. What comes from users must have
+// been escaped: Render does that.
+func (c *Context) HTML(status int, text string) error {
+	return c.send(status, "text/html; charset=utf-8", text)
+}
+
+func (c *Context) send(status int, mediaType, text string) error {
+	h := c.Header()
+	h["Content-Type"] = []string{mediaType}
+	c.Writer.WriteHeader(status)
+	_, _ = c.Writer.Write([]byte(text)) // an error means that the client is gone
+	return nil
+}
+
+// Redirect sends the browser to another address with 303 See Other: it asks for it
+// with GET. The address must be of this application: a path, or it is
+// engine.CodeInvalid, as whoever chose it might be a user. RedirectTo takes any.
+func (c *Context) Redirect(path string) error {
+	if !localPath(path) {
+		return engine.Errorf(engine.CodeInternal, "web: Redirect to %.100q, which is not a path of this application", path)
+	}
+	return c.RedirectTo(http.StatusSeeOther, path)
+}
+
+// RedirectTo sends the browser to any address, with a status of 301, 302, 303, 307
+// or 308.
+func (c *Context) RedirectTo(status int, url string) error {
+	http.Redirect(c.Writer, c.Request, url, status)
+	return nil
+}
+
+// localPath reports whether a browser takes p for a path of the origin that it is
+// on: //host and /\host it does not.
+func localPath(p string) bool {
+	return strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "//") && !strings.HasPrefix(p, `/\`) &&
+		!strings.ContainsFunc(p, func(r rune) bool { return r < 0x20 || r == 0x7f })
+}
+
+// wantsHTML reports whether the answer to r is looked at in a browser.
+func wantsHTML(r *http.Request) bool {
+	for _, line := range r.Header["Accept"] {
+		for part := range strings.SplitSeq(line, ",") {
+			media, _, _ := strings.Cut(part, ";")
+			switch strings.ToLower(strings.TrimSpace(media)) {
+			case "text/html", "application/xhtml+xml":
+				return true
+			case "application/json", "application/problem+json":
+				return false
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,108 @@
+package web
+
+import (
+	_ "embed"
+	"errors"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/problem"
+)
+
+// errorView is the view that shows errors in a browser, if the application has one.
+// Its locals are title, status, code, detail, errors, reference, retryable, and in
+// debug mode cause and stack.
+const errorView = "error"
+
+//go:embed error.html
+var errorPage string
+
+// fail answers with err: as a problem, or for a browser with the error page. If
+// the answer has begun, it cuts the connection off instead, so that the client
+// cannot take what it has for the whole. What the request has changed in its
+// session is not kept. w and r are those of whoever failed.
+func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, errRelayed) || x.answered {
+		return
+	}
+	x.dropSession()
+	if x.app.relay != nil && errors.Is(err, engine.ErrNotLeader) && x.app.relay.again(x) {
+		return
+	}
+	p := x.app.outcomes.Describe(err)
+	p.RequestID = x.requestID()
+	if p.Status == http.StatusInternalServerError {
+		x.reportFault(r, err)
+	}
+	if x.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	if after, ok := errors.AsType[interface {
+		error
+		RetryAfter() time.Duration
+	}](err); ok {
+		w.Header().Set("Retry-After", seconds(after.RetryAfter()))
+	}
+	switch {
+	case x.fromNode && p.Code == engine.CodeNotLeader:
+		w.Header()[refusedHeader] = []string{"1"}
+	case wantsHTML(r):
+		x.failPage(w, p, err)
+		return
+	}
+	p.Write(w)
+}
+
+// reportFault logs a fault of the program and tells those who look after it.
+func (x *exchange) reportFault(r *http.Request, err error) {
+	f := Fault{Ref: x.requestID(), Err: err, Method: r.Method, URL: r.URL.EscapedPath(), From: x.client(r), Time: x.start, Request: r}
+	attrs := append(x.attrs(r), slog.Any("err", err))
+	if p, ok := errors.AsType[*panicError](err); ok {
+		f.Stack = p.stack
+		attrs = append(attrs, slog.String("stack", string(p.stack)))
+	}
+	if x.route != nil {
+		f.Route = x.route.pattern
+	}
+	x.app.o.Logger.LogAttrs(r.Context(), slog.LevelError, "request failed", attrs...)
+	if x.app.o.Faults != nil {
+		x.app.o.Faults.Report(f)
+	}
+}
+
+// failPage shows p in a browser.
+func (x *exchange) failPage(w http.ResponseWriter, p problem.Problem, err error) {
+	locals := map[string]any{
+		"title": p.Title, "status": p.Status, "code": string(p.Code), "detail": p.Detail,
+		"errors": p.Errors, "reference": p.RequestID, "retryable": p.Retryable, "cause": "", "stack": "",
+	}
+	if x.app.o.Debug {
+		locals["cause"] = err.Error()
+		if e, ok := errors.AsType[*panicError](err); ok {
+			locals["stack"] = string(e.stack)
+		}
+	}
+	h := w.Header()
+	p.Headers(h)
+	h["Content-Type"] = []string{"text/html; charset=utf-8"}
+	body := getBuffer()
+	defer putBuffer(body)
+	if v := x.app.o.Views; v != nil && v.Has(errorView) {
+		failed := v.Render(body, errorView, x.layoutLocals(locals))
+		if failed == nil {
+			w.WriteHeader(p.Status)
+			_, _ = w.Write(body.Bytes())
+			return
+		}
+		x.app.o.Logger.Error("the error page failed", "err", failed)
+		body.Reset()
+	}
+	if err := template.Must(template.New("").Parse(errorPage)).Execute(body, locals); err != nil {
+		panic("BUG: error page: " + err.Error())
+	}
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body.Bytes())
+}

@@ -1,0 +1,286 @@
+package web
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerrydb/skerry/session"
+)
+
+// exchange is one request with its answer. It is the ResponseWriter beneath all
+// middleware of the application; observe takes it from a pool and gives it back.
+type exchange struct {
+	app   *App
+	w     http.ResponseWriter
+	r     *http.Request // as it came
+	ctx   Context
+	miss  missing
+	route *route // nil: none was found, or not yet
+	start time.Time
+	id    string
+	nonce string
+
+	status   int   // 0: nothing of the answer was sent yet
+	sent     int64 // bytes of body
+	ending   bool  // commit runs or has run
+	answered bool  // an error has been answered in place of the handler
+	fromNode bool  // another node passed the request on
+	wrote    bool  // the request may have written: its position is told
+
+	kept bool // something else may still use the exchange: it must not be reused
+
+	body    limitedBody
+	session *session.Session // nil: not loaded
+	user    *User            // who is logged in, once it is known
+	loaded  bool             // there was a session when the request came
+	stale   bool             // the session cookie is of no use any more
+}
+
+// errAnswered is what a handler gets that writes after its request has failed.
+var errAnswered = errors.New("web: the request has failed and was answered with that")
+
+// of finds the exchange beneath whatever middleware has wrapped around it.
+func of(w http.ResponseWriter) *exchange {
+	for {
+		switch v := w.(type) {
+		case *exchange:
+			return v
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = v.Unwrap()
+		default:
+			panic(fmt.Sprintf("web: a handler was called outside an App, or middleware hides its ResponseWriter in a %T without an Unwrap method", w))
+		}
+	}
+}
+
+// observe is outermost: it gives the request its exchange, counts and logs it, and
+// turns a panic into an answer.
+func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := a.pool.Get().(*exchange)
+		*x = exchange{app: a, w: w, r: r, start: time.Now(), fromNode: fromNode}
+		x.ctx = Context{x: x, Writer: x, Request: r}
+		a.figures.begin()
+		clean := false
+		defer func() {
+			var p any
+			if !clean {
+				p = x.recovered(recover())
+			}
+			x.end(p != nil)
+			if p != nil {
+				panic(p) // cuts the connection
+			}
+			if clean && !x.kept {
+				a.pool.Put(x) // after a panic who knows what still points to it
+			}
+		}()
+		if fromNode {
+			arrived(r)
+		}
+		x.limitBody(r)
+		if ids := r.Header["X-Request-Id"]; len(ids) == 1 && goodRequestID(ids[0]) {
+			x.setRequestID(ids[0])
+		}
+		next.ServeHTTP(x, r)
+		if x.status == 0 {
+			x.WriteHeader(http.StatusOK) // commits
+		}
+		clean = true
+	})
+}
+
+// recovered answers for a handler that panicked with p. It returns what to panic
+// with if the connection must be cut off, or nil.
+func (x *exchange) recovered(p any) (again any) {
+	if p == http.ErrAbortHandler {
+		return p
+	}
+	defer func() {
+		if recover() != nil {
+			again = http.ErrAbortHandler
+		}
+	}()
+	if p == nil { // runtime.Goexit, as t.FailNow calls it
+		p = "the handler's goroutine ended"
+	}
+	x.fail(x, x.r, &panicError{p, debug.Stack()})
+	return nil
+}
+
+// panicError is a handler's panic.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// Unwrap gives the error that the panic was with, if it was.
+func (e *panicError) Unwrap() error {
+	err, _ := e.value.(error)
+	return err
+}
+
+// end counts and logs the request.
+func (x *exchange) end(cut bool) {
+	took := time.Since(x.start)
+	x.app.figures.end(x.route, x.status, took)
+	if log := x.app.o.Logger; log.Enabled(x.r.Context(), slog.LevelDebug) {
+		log.LogAttrs(x.r.Context(), slog.LevelDebug, "request", append(x.attrs(x.r),
+			slog.Int("status", x.status), slog.Int64("bytes", x.sent), slog.Duration("took", took),
+			slog.String("from", x.client(x.r)), slog.Bool("cut", cut))...)
+	}
+}
+
+// attrs tell a request apart in the log. Headers and queries are left out: they
+// can hold secrets.
+func (x *exchange) attrs(r *http.Request) []slog.Attr {
+	return []slog.Attr{
+		slog.String("request_id", x.requestID()),
+		slog.String("method", r.Method),
+		slog.String("path", r.URL.EscapedPath()),
+	}
+}
+
+// Header implements http.ResponseWriter.
+func (x *exchange) Header() http.Header { return x.w.Header() }
+
+// WriteHeader implements http.ResponseWriter. Before the first byte of an answer
+// goes out, what the request has changed in its session is made durable; if that
+// fails, the failure is the answer, and what the handler still writes is nothing.
+func (x *exchange) WriteHeader(status int) {
+	switch {
+	case x.answered && !x.ending:
+		return
+	case status < 200:
+		x.w.WriteHeader(status)
+		return
+	case x.status != 0:
+		return // net/http would only complain
+	}
+	if !x.ending {
+		x.ending = true
+		if err := x.commit(); err != nil {
+			x.fail(x, x.r, err)
+			x.ending, x.answered = false, true
+			return
+		}
+	}
+	x.status = status
+	x.w.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (x *exchange) Write(p []byte) (int, error) {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	if x.answered {
+		return 0, errAnswered
+	}
+	n, err := x.w.Write(p)
+	x.sent += int64(n)
+	return n, err
+}
+
+// FlushError is what http.ResponseController calls.
+func (x *exchange) FlushError() error {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	if x.answered {
+		return errAnswered
+	}
+	return http.NewResponseController(x.w).Flush()
+}
+
+// Unwrap lets http.ResponseController find the connection.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.w }
+
+// requestID returns the request's id, and gives it one if it has none yet. It is
+// in the answer from then on.
+func (x *exchange) requestID() string {
+	if x.id == "" {
+		x.setRequestID(x.app.ids.next())
+	}
+	return x.id
+}
+
+func (x *exchange) setRequestID(id string) {
+	x.id = id
+	if x.status == 0 {
+		x.w.Header().Set("X-Request-Id", id)
+	}
+}
+
+// ids makes request ids that no other run of the program makes.
+type ids struct {
+	run string
+	n   *atomic.Uint64
+}
+
+func newIDs() ids {
+	var b [6]byte
+	rand.Read(b[:]) // never fails
+	return ids{hex.EncodeToString(b[:]) + "-", new(atomic.Uint64)}
+}
+
+func (i ids) next() string { return i.run + strconv.FormatUint(i.n.Add(1), 10) }
+
+// maxRequestID is the longest id that is taken over from a client.
+const maxRequestID = 64
+
+// goodRequestID reports whether a client's id may appear in answers and logs.
+func goodRequestID(id string) bool {
+	if id == "" || len(id) > maxRequestID {
+		return false
+	}
+	for _, c := range []byte(id) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// before is what a route's request needs before its handler: it is where the
+// writes can be done, sees what its browser wrote elsewhere, and has its session.
+func (x *exchange) before(r *http.Request) error {
+	if x.app.relay != nil {
+		if err := x.app.relay.before(x, r); err != nil {
+			return err
+		}
+	}
+	if x.route.session && x.app.o.Sessions != nil {
+		return x.loadSession(r)
+	}
+	return nil
+}
+
+// commit makes durable what the request has changed in its session, and sets the
+// cookies that say so.
+func (x *exchange) commit() error {
+	switch {
+	case x.session != nil:
+		if err := x.saveSession(); err != nil {
+			return err
+		}
+	case x.stale:
+		x.tellSession("")
+	}
+	if x.app.relay != nil {
+		return x.app.relay.after(x)
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package web
+
+import (
+	"bytes"
+	"html/template"
+	"maps"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Locals are the values of a page by name.
+type Locals = map[string]any
+
+// maxKeptBuffer is the largest buffer that is kept for the next page.
+const maxKeptBuffer = 256 << 10
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+func getBuffer() *bytes.Buffer { return buffers.Get().(*bytes.Buffer) }
+
+func putBuffer(b *bytes.Buffer) {
+	if b.Cap() <= maxKeptBuffer {
+		b.Reset()
+		buffers.Put(b)
+	}
+}
+
+// Render answers with a view in its layout, as 200. The layout and the view also
+// have title ("" unless locals has it), project_name, assets, is_superadmin,
+// debug_mode and nonce, the Content-Security-Policy's for inline scripts. Nothing
+// is sent if the view fails.
+func (c *Context) Render(name string, locals Locals) error {
+	return c.RenderStatus(http.StatusOK, name, locals)
+}
+
+// RenderStatus is Render with another status.
+func (c *Context) RenderStatus(status int, name string, locals Locals) error {
+	v := c.x.app.o.Views
+	if v == nil {
+		return engine.Errorf(engine.CodeInternal, "web: Render of %q, but Options.Views is not set", name)
+	}
+	body := getBuffer()
+	defer putBuffer(body)
+	if err := v.Render(body, name, c.x.layoutLocals(locals)); err != nil {
+		return err
+	}
+	h := c.Header()
+	h["Content-Type"] = []string{"text/html; charset=utf-8"}
+	c.Writer.WriteHeader(status)
+	_, _ = c.Writer.Write(body.Bytes()) // an error means that the client is gone
+	return nil
+}
+
+// layoutLocals is given with what every layout can use.
+func (x *exchange) layoutLocals(given Locals) Locals {
+	all := make(Locals, len(given)+6)
+	all["title"] = ""
+	all["project_name"] = x.app.o.Name
+	all["assets"] = x.assets()
+	all["is_superadmin"] = x.isSuperadmin(x.r)
+	all["debug_mode"] = x.app.o.Debug
+	all["nonce"] = x.nonce
+	maps.Copy(all, given)
+	return all
+}
+
+func seconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
+}
+
+func (x *exchange) assets() template.HTML { return "" }

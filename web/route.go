@@ -1,0 +1,148 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/problem"
+)
+
+// Handler answers a request, or returns why it does not: the error is then the
+// answer, in the form that the client understands. It is an http.Handler that
+// works wherever an App runs it, however many middlewares are in between.
+type Handler func(c *Context) error
+
+// ServeHTTP implements http.Handler.
+func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := of(w)
+	c, outer := &x.ctx, x.ctx
+	c.Writer, c.Request = w, r
+	err := h(c)
+	if err != nil {
+		x.fail(w, r, err)
+	}
+	*c = outer // a handler can be beneath another one
+}
+
+// Group is a set of routes under one prefix, with middleware of their own.
+type Group struct {
+	app    *App
+	prefix string
+	ware   []Middleware
+}
+
+// Group returns a group whose patterns all begin with prefix ("/admin"), within
+// this one's, and whose handlers all have m around them, inside of this one's. Its
+// middleware runs only for routes that are found.
+func (g *Group) Group(prefix string, m ...Middleware) *Group {
+	return &Group{g.app, g.prefix + strings.TrimSuffix(prefix, "/"), append(g.ware[:len(g.ware):len(g.ware)], m...)}
+}
+
+// Get adds a route for GET and HEAD. The path is that of a pattern of
+// http.ServeMux: {name} is one segment, {name...} the rest, {$} the end. A pattern
+// that is malformed or that another one conflicts with panics, as ServeMux does:
+// it is a mistake in the program.
+func (g *Group) Get(path string, h Handler, m ...Middleware) { g.Handle("GET "+path, h, m...) }
+
+// Post adds a route for POST; see Get.
+func (g *Group) Post(path string, h Handler, m ...Middleware) { g.Handle("POST "+path, h, m...) }
+
+// Put adds a route for PUT; see Get.
+func (g *Group) Put(path string, h Handler, m ...Middleware) { g.Handle("PUT "+path, h, m...) }
+
+// Patch adds a route for PATCH; see Get.
+func (g *Group) Patch(path string, h Handler, m ...Middleware) { g.Handle("PATCH "+path, h, m...) }
+
+// Delete adds a route for DELETE; see Get.
+func (g *Group) Delete(path string, h Handler, m ...Middleware) { g.Handle("DELETE "+path, h, m...) }
+
+// Handle adds any handler for a pattern "[METHOD ]PATH" of http.ServeMux.
+func (g *Group) Handle(pattern string, h http.Handler, m ...Middleware) {
+	method, path, found := strings.Cut(pattern, " ")
+	if !found {
+		method, path = "", pattern
+	}
+	path = g.prefix + strings.TrimLeft(path, " \t")
+	if path == "" {
+		path = "/{$}"
+	}
+	if found {
+		pattern = method + " " + path
+	} else {
+		pattern = path
+	}
+	_, ours := h.(Handler)
+	rt := &route{pattern: pattern, session: ours, next: chain(h, append(g.ware[:len(g.ware):len(g.ware)], m...)...)}
+	g.app.routes = append(g.app.routes, rt)
+	g.app.mux.Handle(pattern, rt)
+}
+
+// route is one pattern with what is behind it.
+type route struct {
+	pattern string
+	session bool // the session is loaded before next runs
+	next    http.Handler
+	figures routeFigures
+}
+
+// ServeHTTP implements http.Handler. The ServeMux calls it with dispatch's writer.
+func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m := w.(*missing)
+	x := m.x
+	x.route = rt
+	w = m.ResponseWriter
+	if err := x.before(r); err != nil {
+		x.fail(w, r, err)
+		return
+	}
+	rt.next.ServeHTTP(w, r)
+}
+
+// dispatch lets the ServeMux choose the route, and says in our own words if there
+// is none.
+func (a *App) dispatch(w http.ResponseWriter, r *http.Request) {
+	x := of(w)
+	x.miss = missing{ResponseWriter: w, x: x}
+	a.mux.ServeHTTP(&x.miss, r)
+	switch {
+	case x.route != nil || x.miss.status == 0:
+	case x.miss.status == http.StatusNotFound:
+		x.fail(w, r, engine.Errorf(problem.CodeNoRoute, "there is nothing at this address"))
+	case x.miss.status == http.StatusMethodNotAllowed && r.Method == http.MethodOptions:
+		w.Header().Del("Content-Type")
+		w.WriteHeader(http.StatusNoContent)
+	case x.miss.status == http.StatusMethodNotAllowed:
+		x.fail(w, r, engine.Errorf(problem.CodeMethodNotAllowed, "%.32s is not allowed here, only %s", r.Method, w.Header().Get("Allow")))
+	default:
+		x.fail(w, r, engine.Errorf(engine.CodeInvalid, "the request's address is malformed"))
+	}
+}
+
+// missing is the writer that the ServeMux gets. What writes to it is the ServeMux
+// itself, as a route's handler gets the one beneath.
+type missing struct {
+	http.ResponseWriter
+	x      *exchange
+	status int // of an answer that is held back, 0: none
+}
+
+// WriteHeader implements http.ResponseWriter. Redirects to a cleaner path pass.
+func (m *missing) WriteHeader(status int) {
+	if status >= 400 {
+		m.status = status
+		return
+	}
+	m.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (m *missing) Write(p []byte) (int, error) {
+	if m.status != 0 {
+		return len(p), nil
+	}
+	return m.ResponseWriter.Write(p)
+}
+
+// Unwrap is what http.ResponseController asks for.
+func (m *missing) Unwrap() http.ResponseWriter { return m.ResponseWriter }

@@ -1,0 +1,105 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/problem"
+)
+
+// User is who is logged in, as pages and handlers see them.
+type User struct {
+	ID       string
+	Name     string
+	Email    string
+	Verified bool     // the e-mail address was proved to be theirs
+	Roles    []string // must not be modified
+}
+
+// Has reports whether the user has a role.
+func (u *User) Has(role string) bool { return slices.Contains(u.Roles, role) }
+
+// User returns who is logged in; if nobody is, it is engine.CodeUnauthenticated.
+// The user is looked up once a request.
+func (c *Context) User() (*User, error) { return c.x.whoIs(c.Request) }
+
+// SetUser says who asks, for middleware that knows it otherwise than by a session,
+// as by an API key.
+func (c *Context) SetUser(u User) { c.x.user = &u }
+
+// LoggedIn reports whether the session is a user's. It does not look whether there
+// still is one: User does.
+func (c *Context) LoggedIn() bool {
+	return c.x.user != nil || c.x.session != nil && c.x.session.User() != ""
+}
+
+func (x *exchange) whoIs(r *http.Request) (*User, error) {
+	if x.user != nil {
+		return x.user, nil
+	}
+	if x.session == nil || x.session.User() == "" {
+		return nil, engine.Errorf(engine.CodeUnauthenticated, "nobody is logged in")
+	}
+	u := User{ID: x.session.User()}
+	if find := x.app.o.User; find != nil {
+		var err error
+		if u, err = find(r.Context(), u.ID); errors.Is(err, engine.ErrNotFound) {
+			return nil, engine.Errorf(engine.CodeUnauthenticated, "the user of this session is no more")
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	x.user = &u
+	return x.user, nil
+}
+
+// IsSuperadmin reports whether who is logged in has proved to have one of the
+// addresses of Options.Superadmins.
+func (c *Context) IsSuperadmin() bool { return c.x.isSuperadmin(c.Request) }
+
+func (x *exchange) isSuperadmin(r *http.Request) bool {
+	if len(x.app.o.Superadmins) == 0 {
+		return false
+	}
+	u, err := x.whoIs(r)
+	return err == nil && u.Verified && slices.ContainsFunc(x.app.o.Superadmins, func(s string) bool { return strings.EqualFold(s, u.Email) })
+}
+
+// RequireUser is middleware that lets only users through who are logged in, and
+// sends the browsers of others to the path login, if that is not "", with the path
+// that they asked for in the parameter next.
+func RequireUser(login string) Middleware {
+	return func(next http.Handler) http.Handler {
+		return Handler(func(c *Context) error {
+			_, err := c.User()
+			switch {
+			case err == nil:
+				next.ServeHTTP(c.Writer, c.Request)
+				return nil
+			case login != "" && engine.CodeOf(err) == engine.CodeUnauthenticated && !c.IsJSON() && reads(c.Request):
+				return c.Redirect(login + "?next=" + url.QueryEscape(c.Request.URL.RequestURI()))
+			}
+			return err
+		})
+	}
+}
+
+// RequireSuperadmin is middleware that lets only superadmins through.
+func RequireSuperadmin() Middleware {
+	return func(next http.Handler) http.Handler {
+		return Handler(func(c *Context) error {
+			if _, err := c.User(); err != nil {
+				return err
+			}
+			if !c.IsSuperadmin() {
+				return engine.Errorf(problem.CodeForbidden, "this is for superadmins only")
+			}
+			next.ServeHTTP(c.Writer, c.Request)
+			return nil
+		})
+	}
+}

@@ -1,0 +1,236 @@
+// Package web is what web applications are made with: routes and handlers that
+// return errors, values and bodies of requests, pages, sessions, static files, and
+// middleware, on net/http and its ServeMux.
+//
+// It knows requests and answers, cookies, headers, who asks and how errors look in
+// a browser; it must not know which engine runs, or how keys are laid out.
+//
+// A request passes, from the outside in: observe (which makes its exchange, counts,
+// logs and catches panics), the headers for browsers, cross-origin protection, the
+// application's own middleware, the ServeMux, the middleware of groups, and a
+// handler. One place turns errors into answers. docs/web.md is the guide.
+package web
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/session"
+	"github.com/skerrydb/skerry/web/problem"
+	"github.com/skerrydb/skerry/web/view"
+)
+
+// DefaultName is Options.Name if that is empty.
+const DefaultName = "skerry"
+
+// Options of an application. The zero value has no views, sessions or cluster.
+type Options struct {
+	// Name of the application: what pages show, and part of its cookies' names.
+	// Letters, digits, - and _ only. "" is DefaultName.
+	Name string
+
+	// Debug shows pages' authors what users must not see (stacks, causes), lets
+	// cookies go over plain HTTP, and puts into pages what reloads the browser.
+	Debug bool
+
+	// Views are the pages that Context.Render fills in. Nil: there are none.
+	Views *view.Views
+
+	// Sessions keep what is known of a browser. Nil: there are none.
+	Sessions *session.Store
+
+	// Engine, if set, is where requests read and write. With a Cluster, its reads
+	// wait for what the same browser wrote on another node.
+	Engine engine.Engine
+
+	// Cluster is the cluster of which this server is one node, nil if it runs
+	// alone. Requests that write are then passed on to the node that leads.
+	Cluster engine.Cluster
+
+	// User returns the user of an id that a session holds; engine.ErrNotFound means
+	// that there is none any more, and the session is then as good as nobody's. Nil:
+	// a user is known by the id alone.
+	User func(ctx context.Context, id string) (User, error)
+
+	// Superadmins are the e-mail addresses of those who may see and do all, once
+	// they have proved that an address is theirs.
+	Superadmins []string
+
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For and
+	// X-Forwarded-Proto are believed. Empty: none is.
+	TrustedProxies []netip.Prefix
+
+	// TrustedOrigins are web pages of other origins (https://host[:port]) that may
+	// send what changes something; see http.CrossOriginProtection.
+	TrustedOrigins []string
+
+	// MaxBody is the longest body of a request in bytes, where a route does not
+	// say otherwise. 0 is DefaultMaxBody.
+	MaxBody int64
+
+	// Faults is told of panics and internal errors. It may be nil.
+	Faults FaultReporter
+
+	// Ready says why requests should go elsewhere, or nil. If it is nil the
+	// application is always ready.
+	Ready func() error
+
+	// Logger gets a line a request at debug level, and faults at error level.
+	// Nil discards them.
+	Logger *slog.Logger
+}
+
+// FaultReporter is told of faults in the application, as package mail's Faults is.
+// Report must neither block nor fail; the Fault is its own.
+type FaultReporter interface{ Report(Fault) }
+
+// Fault is one panic or internal error of a handler.
+type Fault struct {
+	Ref     string // what the user was shown to refer to it: the request's id
+	Err     error  // what went wrong; a panic is wrapped
+	Stack   []byte // of a panic; nil otherwise
+	Route   string // the pattern, "" if there was none
+	Method  string
+	URL     string // the path, without the query
+	From    string // the client's address
+	Time    time.Time
+	Request *http.Request // of which nothing may be kept after Report returns
+}
+
+// App is a web application. Routes and middleware are added first, from one
+// goroutine; then it is an http.Handler, safe for concurrent use.
+type App struct {
+	Group // the routes at the top
+
+	o        Options
+	outcomes problem.Outcomes
+	mux      *http.ServeMux
+	outer    []Middleware // Use's
+	once     sync.Once    // makes handler and node
+	handler  http.Handler
+	node     http.Handler
+	pool     sync.Pool // of *exchange
+	ids      ids
+	relay    *relay // nil: alone
+	routes   []*route
+	cookie   cookies
+	figures  figures
+}
+
+// Middleware wraps a handler. What it hands on as ResponseWriter must have an
+// Unwrap method, as http.ResponseController asks for too.
+type Middleware = func(http.Handler) http.Handler
+
+// New returns an application without routes but /healthz and /readyz. It fails
+// with engine.CodeInvalid if o makes no sense, naming all that does not.
+func New(o Options) (*App, error) {
+	o.Name = cmp.Or(o.Name, DefaultName)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = DefaultMaxBody
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	a := &App{o: o, outcomes: problem.All(), mux: http.NewServeMux(), ids: newIDs()}
+	a.Group = Group{app: a}
+	a.cookie = newCookies(o)
+	a.pool.New = func() any { return &exchange{app: a} }
+	if o.Cluster != nil {
+		a.relay = newRelay(o)
+	}
+	a.Get("/healthz", healthz)
+	a.Get("/readyz", a.readyz)
+	return a, nil
+}
+
+func (o *Options) check() error {
+	var wrong []string
+	if strings.Trim(o.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
+		wrong = append(wrong, "Name "+o.Name+" must be letters, digits, - and _ only")
+	}
+	if o.MaxBody < 0 {
+		wrong = append(wrong, "MaxBody must not be negative")
+	}
+	if o.Cluster != nil && o.Engine == nil {
+		wrong = append(wrong, "Cluster needs Engine")
+	}
+	for _, origin := range o.TrustedOrigins {
+		if err := http.NewCrossOriginProtection().AddTrustedOrigin(origin); err != nil {
+			wrong = append(wrong, "TrustedOrigins: "+err.Error())
+		}
+	}
+	if wrong != nil {
+		return engine.Errorf(engine.CodeInvalid, "web: %s", strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// Use adds middleware around everything that the application answers, also around
+// what is not found. The first one added is the outermost. It must be called
+// before the first request.
+func (a *App) Use(m ...Middleware) { a.outer = append(a.outer, m...) }
+
+// ServeHTTP implements http.Handler for clients.
+func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.once.Do(a.assemble)
+	a.handler.ServeHTTP(w, r)
+}
+
+// NodeHandler serves requests that other nodes pass on, and must be reached by
+// nobody else: it believes what they say about the client.
+func (a *App) NodeHandler() http.Handler {
+	a.once.Do(a.assemble)
+	return a.node
+}
+
+// Close closes the connections to other nodes. It is called when nothing is served
+// any more.
+func (a *App) Close() {
+	if a.relay != nil {
+		a.relay.close()
+	}
+}
+
+// assemble makes the chain, once all routes and middleware are there.
+func (a *App) assemble() {
+	origin := http.NewCrossOriginProtection()
+	for _, o := range a.o.TrustedOrigins {
+		_ = origin.AddTrustedOrigin(o) // check has seen that it can be
+	}
+	origin.SetDenyHandler(Handler(func(*Context) error {
+		return engine.Errorf(problem.CodeCrossOrigin, "a web page of another origin may not change anything here")
+	}))
+	inner := chain(http.HandlerFunc(a.dispatch), append([]Middleware{origin.Handler}, a.outer...)...)
+	a.handler = a.observe(inner, false)
+	a.node = a.observe(inner, true)
+}
+
+// chain wraps h so that the first middleware is the outermost.
+func chain(h http.Handler, middleware ...Middleware) http.Handler {
+	for _, m := range slices.Backward(middleware) {
+		h = m(h)
+	}
+	return h
+}
+
+func healthz(c *Context) error { return c.Text(http.StatusOK, "ok\n") }
+
+func (a *App) readyz(c *Context) error {
+	if a.o.Ready != nil {
+		if err := a.o.Ready(); err != nil {
+			return c.Text(http.StatusServiceUnavailable, "not ready\n")
+		}
+	}
+	return c.Text(http.StatusOK, "ready\n")
+}

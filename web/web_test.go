@@ -1,0 +1,185 @@
+package web_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/session"
+	"github.com/skerrydb/skerry/web"
+)
+
+// newSessions returns a store of sessions on an engine of its own.
+func newSessions(tb testing.TB) *session.Store {
+	tb.Helper()
+	eng, err := embedded.Open(tb.TempDir(), embedded.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { eng.Close() })
+	store, err := kv.New(eng, kv.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	sessions, err := session.New(store, session.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return sessions
+}
+
+// site serves an application over TLS, with a browser that keeps its cookies and
+// does not follow redirects.
+type site struct {
+	tb  testing.TB
+	app *web.App
+	srv *httptest.Server
+	jar http.CookieJar
+}
+
+// serve makes a site of what add adds to an application.
+func serve(tb testing.TB, o web.Options, add func(*web.App)) *site {
+	tb.Helper()
+	app, err := web.New(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	add(app)
+	srv := httptest.NewTLSServer(app)
+	tb.Cleanup(srv.Close)
+	jar, _ := cookiejar.New(nil)
+	srv.Client().Jar = jar
+	srv.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &site{tb, app, srv, jar}
+}
+
+// answer is all of one answer.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do makes one request; header has pairs of a name and a value.
+func (s *site) do(method, path, body string, header ...string) answer {
+	s.tb.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), method, s.srv.URL+path, strings.NewReader(body))
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	resp, err := s.srv.Client().Do(r)
+	if err != nil {
+		s.tb.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.tb.Fatalf("%s %s: %v", method, path, err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(text)}
+}
+
+var visits = session.NewKey[int]("visits")
+
+// TestSessionOfABrowser: nothing is written for who only looks; a value lasts; a
+// login changes the token; a forged token is as good as none and taken away.
+func TestSessionOfABrowser(t *testing.T) {
+	s := serve(t, web.Options{Sessions: newSessions(t)}, func(a *web.App) {
+		a.Get("/look", func(c *web.Context) error { return c.Text(200, c.Session().User()) })
+		a.Get("/visit", func(c *web.Context) error {
+			n, _, err := visits.Get(c.Session())
+			if err != nil {
+				return err
+			}
+			if err := visits.Set(c.Session(), n+1); err != nil {
+				return err
+			}
+			return c.Text(200, strings.Repeat("I", n+1))
+		})
+		a.Post("/fail", func(c *web.Context) error {
+			if err := visits.Set(c.Session(), 100); err != nil {
+				return err
+			}
+			return engine.Errorf(engine.CodeConflict, "no")
+		})
+		a.Post("/login", func(c *web.Context) error {
+			c.Session().Login("anna")
+			return c.Redirect("/look")
+		})
+		a.Post("/logout", func(c *web.Context) error {
+			c.Session().Logout()
+			return c.Redirect("/look")
+		})
+	})
+	if got := s.do("GET", "/look", ""); got.header.Get("Set-Cookie") != "" {
+		t.Errorf("who only looks has got %s", got.header.Get("Set-Cookie"))
+	}
+	first := s.do("GET", "/visit", "")
+	cookie := first.header.Get("Set-Cookie")
+	for _, want := range []string{"__Host-skerry-session=", "Path=/", "HttpOnly", "Secure", "SameSite=Lax"} {
+		if !strings.Contains(cookie, want) {
+			t.Errorf("the cookie %q has no %s", cookie, want)
+		}
+	}
+	if got := s.do("GET", "/visit", ""); got.body != "II" || got.header.Get("Set-Cookie") != "" {
+		t.Errorf("the second visit: %+v", got)
+	}
+	if got := s.do("POST", "/fail", ""); got.status != 409 {
+		t.Errorf("a handler that fails: %+v", got)
+	}
+	in := s.do("POST", "/login", "")
+	if got := in.header.Get("Set-Cookie"); in.status != 303 || got == "" || got == cookie {
+		t.Errorf("the login: %+v", in)
+	}
+	old, _, _ := strings.Cut(cookie, ";")
+	if got := s.do("GET", "/visit", ""); got.body != "III" {
+		t.Errorf("a visit after the login, and after a handler that failed: %+v", got)
+	}
+	if got := s.do("GET", "/look", ""); got.body != "anna" {
+		t.Errorf("who is logged in: %+v", got)
+	}
+	if got := s.do("POST", "/logout", ""); !strings.Contains(got.header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("the logout: %+v", got)
+	}
+	s.srv.Client().Jar = nil
+	if got := s.do("GET", "/look", "", "Cookie", old); got.body != "" || !strings.Contains(got.header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("the token of before the login: %+v", got)
+	}
+}
+
+// TestErrorsInTheFormOfTheClient: programs get problems, browsers pages.
+func TestErrorsInTheFormOfTheClient(t *testing.T) {
+	s := serve(t, web.Options{}, func(a *web.App) {
+		a.Get("/x", func(c *web.Context) error { return engine.Errorf(engine.CodeNotFound, "no <b> here") })
+		a.Get("/panic", func(*web.Context) error { panic("secret") })
+	})
+	for _, c := range []struct {
+		method, path string
+		status       int
+		code         string
+	}{
+		{"GET", "/x", 404, "not_found"}, {"GET", "/none", 404, "no_route"}, {"POST", "/x", 405, "method_not_allowed"}, {"GET", "/panic", 500, "internal"},
+	} {
+		got := s.do(c.method, c.path, "")
+		if got.status != c.status || got.header.Get("Content-Type") != "application/problem+json" || !strings.Contains(got.body, `"code":"`+c.code+`"`) {
+			t.Errorf("%s %s: %+v", c.method, c.path, got)
+		}
+		got = s.do(c.method, c.path, "", "Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+		if got.status != c.status || got.header.Get("Content-Type") != "text/html; charset=utf-8" || strings.Contains(got.body, "secret") || strings.Contains(got.body, "<b> here") {
+			t.Errorf("%s %s in a browser: %+v", c.method, c.path, got)
+		}
+		if c.status == 405 && got.header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("Allow: %q", got.header.Get("Allow"))
+		}
+	}
+}
