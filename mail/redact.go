@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
@@ -19,10 +20,21 @@ var (
 	// scheme is what follows a word that says how somebody is authenticated.
 	scheme = regexp.MustCompile(`(?i)\b(bearer|basic|digest|negotiate)\s+[A-Za-z0-9+/_=.~-]{6,}`)
 	// pair is a name and a value in a text: password=x, "token":"x", Cookie: a=b; c=d.
-	pair = regexp.MustCompile(`(?i)((?:set-)?cookie|(?:proxy-)?authorization)(["']?\s*[:=]\s*)[^\r\n]*|([A-Za-z0-9_.-]*(?:passw|passphrase|pwd|secret|token|credential|csrf|api_?key|session_?id|signature)[A-Za-z0-9_-]*)(\\?["']?\s*[:=]\s*)(\\?"(?:[^"\\]|\\[^"])*\\?"|'[^']*'|[^\s&,;)}\]"']+)`)
+	pair = regexp.MustCompile(`(?i)((?:set-)?cookie|(?:proxy-)?authorization)(["']?\s*[:=]\s*)[^\r\n]*|` +
+		`([A-Za-z0-9_.-]*(?:passw|passphrase|pwd|secret|token|credential|csrf|api_?key|session_?id|signature)[A-Za-z0-9_-]*)(\\?["']?\s*[:=]\s*)` +
+		`(\\"(?:[^"\\]|\\[^"])*\\"|"(?:[^"\\]|\\.)*"|'[^']*'|["'][^\r\n]*|[^\s&,;)}\]"']+)`)
 	// pem is a private key.
 	pem = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`)
 )
+
+// scrubbed is scrub for a text of any length, of which at most n bytes are told.
+func scrubbed(s string, n int) string {
+	if most := 4 * n; len(s) > most {
+		// The word at the cut goes too: half a secret may not look like one.
+		s = s[:strings.LastIndexAny(s[:most], " \t\r\n")+1] + fmt.Sprintf("… (%d bytes in all)", len(s))
+	}
+	return cut(scrub(s), n)
+}
 
 // isSecret reports whether a value with that name must not be told.
 func isSecret(name string) bool { return secretName.MatchString(name) }
@@ -38,6 +50,10 @@ func scrub(s string) string {
 // scrubPath takes secrets out of a request's path and query: values whose
 // parameter or, in the path, whose wildcard in the route has a secret's name.
 func scrubPath(target, route string) string {
+	const most = 8 << 10 // what a report shows is shorter
+	if len(target) > most {
+		target = target[:strings.LastIndexAny(target[:most], "/?&")+1] + "…"
+	}
 	p, query, asked := strings.Cut(target, "?")
 	segments := strings.Split(p, "/")
 	for i, name := range wildcards(route) {
@@ -86,11 +102,12 @@ func wildcards(route string) map[int]string {
 
 // scrubField takes the secret out of one field.
 func scrubField(f Field) Field {
-	f.Name = scrub(f.Name)
-	if isSecret(f.Name) {
+	secret := isSecret(f.Name)
+	f.Name = line(f.Name)
+	if secret {
 		f.Value = hidden
 	} else {
-		f.Value = scrub(f.Value)
+		f.Value = line(f.Value)
 	}
 	return f
 }

@@ -46,24 +46,23 @@ type seen struct {
 func (f *Faults) report(fault Fault) *report {
 	r := &report{
 		ref: fault.Ref, time: time.Now(), code: engine.CodeOf(fault.Err),
-		method: line(scrub(fault.Method)), path: line(scrubPath(fault.Path, fault.Route)),
-		route: line(scrub(fault.Route)), requestID: line(scrub(fault.RequestID)),
-		stack: cut(scrub(string(fault.Stack)), MaxFaultStackBytes),
+		method: line(fault.Method), path: flat(scrubPath(fault.Path, fault.Route)),
+		route: line(fault.Route), requestID: line(fault.RequestID),
+		stack: scrubbed(string(fault.Stack), MaxFaultStackBytes),
 	}
 	if checkRef(r.ref) != nil || r.ref == "" {
 		r.ref = randomRef()
 	}
 	r.err = "no error was given"
 	if fault.Err != nil {
-		r.err = cut(scrub(message(fault.Err)), MaxFaultValueBytes)
+		r.err = scrubbed(message(fault.Err), MaxFaultValueBytes)
 	}
 	for i, field := range fault.Fields {
 		if i == MaxFaultFields {
 			r.moreFields = len(fault.Fields) - i
 			break
 		}
-		field = scrubField(field)
-		r.fields = append(r.fields, Field{Name: line(field.Name), Value: line(field.Value)})
+		r.fields = append(r.fields, scrubField(field))
 	}
 	var frames string
 	frames, r.place = origin(fault.Stack)
@@ -141,15 +140,17 @@ func cut(s string, n int) string {
 	return s[:n] + fmt.Sprintf(" … (%d bytes more)", len(s)-n)
 }
 
-// line is cut for what stands on one line of a mail.
-func line(s string) string {
-	s = cut(s, MaxFaultValueBytes)
+// line is scrubbed for what stands on one line of a mail.
+func line(s string) string { return flat(scrubbed(s, MaxFaultValueBytes)) }
+
+// flat turns a text that has no secrets into one line.
+func flat(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
 		}
 		return r
-	}, s)
+	}, cut(s, MaxFaultValueBytes))
 }
 
 // note remembers a report. first says that a mail about it is to go out at once,
@@ -294,7 +295,7 @@ func (f *Faults) send(ctx context.Context, ref, subject, text string) bool {
 		return true
 	}
 	f.counts.untold.Add(1)
-	f.o.Logger.Error("mail about a fault was not taken", "ref", ref, "code", string(engine.CodeOf(err)), "error", scrub(message(err)))
+	f.o.Logger.Error("mail about a fault was not taken", "ref", ref, "code", string(engine.CodeOf(err)), "error", line(message(err)))
 	return false
 }
 
@@ -302,7 +303,7 @@ func (f *Faults) send(ctx context.Context, ref, subject, text string) bool {
 func (r *report) subject() string {
 	what, _, _ := strings.Cut(r.err, "\n")
 	const most = 120 // a mailbox shows no more
-	if what = line(what); len(what) > most {
+	if what = flat(what); len(what) > most {
 		what = strings.ToValidUTF8(what[:most], "") + "…"
 	}
 	return "fault " + r.ref + ": " + what
@@ -348,7 +349,7 @@ func (f *Faults) summary(rows []seen, others int) string {
 	fmt.Fprintf(&b, "Faults since the last mail; the log has each of them under its reference.\nnode: %s\nversion: %s\n", f.o.Node, f.o.Version)
 	for _, s := range rows {
 		r := s.latest
-		fmt.Fprintf(&b, "\n%d × %s\n  fault: %s, %d in all, last at %s\n", s.again, cut(line(r.err), 300), r.print, s.total, s.last.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "\n%d × %s\n  fault: %s, %d in all, last at %s\n", s.again, cut(flat(r.err), 300), r.print, s.total, s.last.UTC().Format(time.RFC3339))
 		if r.place != "" {
 			fmt.Fprintf(&b, "  place: %s\n", r.place)
 		}
