@@ -1,0 +1,114 @@
+package auth
+
+import (
+	"context"
+)
+
+// SetName changes what a user is called.
+func (a *Auth) SetName(ctx context.Context, user, name string) (User, error) {
+	if err := checkLine("the name", name, MaxNameBytes); err != nil {
+		return User{}, err
+	}
+	return a.change(ctx, "set the name", user, func(_ tx, u *stored) error {
+		u.Name = name
+		return nil
+	})
+}
+
+// SetRoles replaces a user's roles, which are words of letters, digits and
+// -_.:/*. Sessions stay: a face reads the user with every request.
+func (a *Auth) SetRoles(ctx context.Context, user string, roles []string) (User, error) {
+	roles, err := checkWords("role", roles, MaxRoles, MaxRoleBytes)
+	if err != nil {
+		return User{}, err
+	}
+	return a.change(ctx, "set the roles", user, func(_ tx, u *stored) error {
+		u.Roles = roles
+		return nil
+	})
+}
+
+// Disable lets a user neither log in nor use API keys, tokens or sessions any
+// more, which end in the same transaction (API keys wait), or with false lets
+// them again.
+func (a *Auth) Disable(ctx context.Context, user string, disabled bool) (User, error) {
+	return a.change(ctx, "disable a user", user, func(t tx, u *stored) error {
+		u.Disabled, u.pending = disabled, false // a disabled address stays taken
+		if !disabled {
+			return nil
+		}
+		if err := t.dropTokens(user); err != nil {
+			return err
+		}
+		return t.revoke(user)
+	})
+}
+
+// change stores what fn does to a user.
+func (a *Auth) change(ctx context.Context, verb, user string, fn func(t tx, u *stored) error) (User, error) {
+	var changed User
+	err := a.update(ctx, verb, func(t tx) error {
+		u, err := t.mustUser(user)
+		if err != nil {
+			return err
+		}
+		if err := fn(t, u); err != nil {
+			return err
+		}
+		changed = u.User
+		return t.put(u)
+	})
+	if err != nil {
+		return User{}, err
+	}
+	return changed, nil
+}
+
+// Delete removes a user with everything that auth has of them: address, second
+// factor, API keys, identities, tokens; and ends their sessions. It is one
+// transaction of at most about 400 keys. What the application keeps is its own to
+// remove.
+func (a *Auth) Delete(ctx context.Context, user string) error {
+	return a.update(ctx, "delete a user", func(t tx) error {
+		u, err := t.mustUser(user)
+		if err != nil {
+			return err
+		}
+		return t.remove(u)
+	})
+}
+
+// remove deletes u and all that belongs to it.
+func (t tx) remove(u *stored) error {
+	if err := t.dropTokens(u.ID); err != nil {
+		return err
+	}
+	keys, err := t.keysOf(u.ID)
+	if err != nil {
+		return err
+	}
+	for _, id := range keys {
+		if err := t.dropKey(u.ID, id); err != nil {
+			return err
+		}
+	}
+	list, err := t.identities(u.ID)
+	if err != nil {
+		return err
+	}
+	for _, l := range list {
+		if err := t.unlink(u.ID, l); err != nil {
+			return err
+		}
+	}
+	single := [][]byte{userKey(u.ID), totpKey(u.ID), limitKey(actCode, u.ID), limitKey(actLogin, u.attempt().subject)}
+	if u.fold != "" {
+		single = append(single, emailKey(u.fold))
+	}
+	for _, key := range single {
+		if _, err := t.Delete(key); err != nil {
+			return err
+		}
+	}
+	return t.revoke(u.ID)
+}

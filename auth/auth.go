@@ -1,0 +1,212 @@
+// Package auth keeps users and what proves who somebody is: passwords, one-time
+// tokens sent by mail, second factors (TOTP), API keys and identities of OIDC
+// providers.
+//
+// It knows users, their secrets, how each is checked and how often it may be
+// tried; it must not know cookies, headers, routes, HTML, sessions' contents or
+// how mail is sent. A face asks it and turns its answers into HTTP; what has to
+// be mailed is returned as a Letter. DESIGN.md has the layout and the invariants.
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// DefaultSpace is the kv space that auth uses unless told otherwise. The number
+// is part of the layout: do not change.
+const DefaultSpace uint8 = 253
+
+// Lives of what is sent or shown once, unless Options say otherwise.
+const (
+	DefaultResetTTL   = time.Hour
+	DefaultVerifyTTL  = 24 * time.Hour
+	DefaultPendingTTL = 7 * 24 * time.Hour
+	ticketTTL         = 5 * time.Minute
+)
+
+// Revoker ends the sessions of a user in the transaction that changes the user,
+// so that no session outlives the password that it was opened with.
+type Revoker interface {
+	RevokeAllIn(tx engine.Tx, user string) error
+}
+
+// Options configure an Auth. The zero value works: it has no sessions to revoke
+// and stores TOTP secrets readable.
+type Options struct {
+	Space    uint8     // of kv; 0 means DefaultSpace
+	Rand     io.Reader // of secrets, salts and ids; nil means crypto/rand; calls of it may overlap
+	Sessions Revoker   // nil: there are no sessions
+
+	// Argon2 is what new password hashes cost; zero fields take their defaults.
+	// An older hash that is weaker is computed anew when its owner logs in.
+	Argon2      Params
+	MaxHashing  int // hashes computed at once; 0 means DefaultMaxHashing
+	MaxWaiting  int // hashes that wait for that; 0 means DefaultMaxWaiting; more are CodeQueueFull
+	MinPassword int // characters; 0 means DefaultMinPassword, less than LeastPassword is CodeInvalid
+
+	// Issuer is the application's name in authenticator apps; "" means "Skerry".
+	Issuer string
+	// Secret, at least 32 bytes, seals the TOTP secrets in the store
+	// (AES-256-GCM under a key derived from it). All nodes have the same. Nil:
+	// they are stored readable. Without the Secret that sealed them they cannot
+	// be checked any more.
+	Secret []byte
+	// KeyPrefix begins every API key, 1 to 16 of a–z and 0–9; "" means "sk".
+	KeyPrefix string
+
+	// AllowUnverified lets users log in with a password before they have
+	// verified their address. Without it that is CodeEmailUnverified.
+	AllowUnverified bool
+
+	Limits Limits
+
+	ResetTTL   time.Duration // of a reset token; 0 means DefaultResetTTL
+	VerifyTTL  time.Duration // of a verify token; 0 means DefaultVerifyTTL
+	PendingTTL time.Duration // of a registration that is never verified; 0 means DefaultPendingTTL
+	UsedEvery  time.Duration // how exact Key.Used is; 0 means 10 minutes
+}
+
+// Auth keeps users in one kv space. It is safe for concurrent use and holds
+// nothing that has to be closed; the store stays its owner's.
+//
+// Every method that writes is one serialisable transaction, or a first one that
+// counts the attempt, the password's hash outside of any, and a second one that
+// compares and writes. On a node that does not lead they return
+// engine.ErrNotLeader and have done nothing. Methods that take an engine.Read
+// work on every node.
+type Auth struct {
+	store  *kv.Store
+	o      Options
+	hash   *hasher
+	seal   *sealer // nil: secrets are stored readable
+	common map[string]bool
+	dummy  string // a hash that no password has
+}
+
+// New returns an Auth on store. Options out of range are CodeInvalid.
+func New(store *kv.Store, o Options) (*Auth, error) {
+	o = withDefaults(o)
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("auth: %w", err)
+	}
+	a := &Auth{store: store, o: o, hash: newHasher(o), common: commonPasswords()}
+	var err error
+	if len(o.Secret) > 0 {
+		if a.seal, err = newSealer(o.Secret, o.Rand); err != nil {
+			return nil, fmt.Errorf("auth: %w", err)
+		}
+	}
+	digest := make([]byte, saltBytes+digestBytes)
+	if _, err := io.ReadFull(o.Rand, digest); err != nil {
+		return nil, fmt.Errorf("auth: read random bytes: %w", err)
+	}
+	a.dummy = formatHash(o.Argon2, digest[:saltBytes], digest[saltBytes:])
+	return a, nil
+}
+
+func withDefaults(o Options) Options {
+	o.Space = or(o.Space, DefaultSpace)
+	if o.Rand == nil {
+		o.Rand = rand.Reader
+	}
+	o.Argon2 = o.Argon2.withDefaults()
+	o.MaxHashing = or(o.MaxHashing, DefaultMaxHashing)
+	o.MaxWaiting = or(o.MaxWaiting, DefaultMaxWaiting)
+	o.MinPassword = or(o.MinPassword, DefaultMinPassword)
+	o.Issuer = or(o.Issuer, "Skerry")
+	o.KeyPrefix = or(o.KeyPrefix, "sk")
+	o.Limits = o.Limits.withDefaults()
+	o.ResetTTL = or(o.ResetTTL, DefaultResetTTL)
+	o.VerifyTTL = or(o.VerifyTTL, DefaultVerifyTTL)
+	o.PendingTTL = or(o.PendingTTL, DefaultPendingTTL)
+	o.UsedEvery = or(o.UsedEvery, 10*time.Minute)
+	return o
+}
+
+func or[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// check refuses options that cannot work.
+func (o Options) check() error {
+	if err := o.Argon2.check(); err != nil {
+		return err
+	}
+	if err := o.Limits.check(); err != nil {
+		return err
+	}
+	for _, n := range []struct {
+		name string
+		v    int64
+	}{
+		{"MaxHashing", int64(o.MaxHashing)}, {"MaxWaiting", int64(o.MaxWaiting)}, {"ResetTTL", int64(o.ResetTTL)},
+		{"VerifyTTL", int64(o.VerifyTTL)}, {"PendingTTL", int64(o.PendingTTL)}, {"UsedEvery", int64(o.UsedEvery)},
+	} {
+		if n.v < 0 {
+			return engine.Errorf(engine.CodeInvalid, "option %s is negative: %d", n.name, n.v)
+		}
+	}
+	if o.MinPassword < LeastPassword || o.MinPassword > MaxPasswordBytes/4 {
+		return engine.Errorf(engine.CodeInvalid, "option MinPassword is %d, must be from %d to %d", o.MinPassword, LeastPassword, MaxPasswordBytes/4)
+	}
+	if n := len(o.Secret); n > 0 && n < minSecretBytes {
+		return engine.Errorf(engine.CodeInvalid, "option Secret has %d bytes, must have at least %d", n, minSecretBytes)
+	}
+	if !validPrefix(o.KeyPrefix) {
+		return engine.Errorf(engine.CodeInvalid, "option KeyPrefix is %q, must be 1 to %d of a–z and 0–9", o.KeyPrefix, maxPrefixBytes)
+	}
+	return checkLine("option Issuer", o.Issuer, MaxNameBytes)
+}
+
+// tx is one transaction in auth's space.
+type tx struct {
+	*kv.Tx
+	a *Auth
+}
+
+// update runs fn as one transaction; verb begins the error's text. fn may run
+// more than once, so it sets again whatever it tells its caller.
+func (a *Auth) update(ctx context.Context, verb string, fn func(t tx) error) error {
+	_, err := a.store.Update(ctx, a.o.Space, func(t *kv.Tx) error { return fn(tx{t, a}) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	return nil
+}
+
+// view runs fn on a snapshot.
+func (a *Auth) view(ctx context.Context, r engine.Read, verb string, fn func(t tx) error) error {
+	_, err := a.store.View(ctx, r, a.o.Space, func(t *kv.Tx) error { return fn(tx{t, a}) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	return nil
+}
+
+// revoke ends the user's sessions in this transaction.
+func (t tx) revoke(user string) error {
+	if t.a.o.Sessions == nil {
+		return nil
+	}
+	return t.a.o.Sessions.RevokeAllIn(t.Engine(), user)
+}
+
+// random returns n random bytes.
+func (a *Auth) random(n int) ([]byte, error) {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(a.o.Rand, b); err != nil {
+		return nil, fmt.Errorf("read random bytes: %w", err)
+	}
+	return b, nil
+}

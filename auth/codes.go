@@ -1,0 +1,105 @@
+package auth
+
+import (
+	"errors"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Codes that only auth returns. They are public API as engine's are.
+const (
+	CodeAccountDisabled    engine.Code = "account_disabled"
+	CodeCodeWrong          engine.Code = "code_wrong"
+	CodeEmailTaken         engine.Code = "email_taken"
+	CodeEmailUnverified    engine.Code = "email_unverified"
+	CodeIdentityConflict   engine.Code = "identity_conflict"
+	CodeIdentityUnverified engine.Code = "identity_unverified"
+	CodePasswordRefused    engine.Code = "password_refused"
+	CodeRateLimited        engine.Code = "rate_limited"
+	CodeSecondFactor       engine.Code = "second_factor_required"
+	CodeTokenInvalid       engine.Code = "token_invalid"
+	CodeWrongCredentials   engine.Code = "wrong_credentials"
+)
+
+// Catalog returns auth's codes, sorted.
+func Catalog() []engine.Meaning {
+	return []engine.Meaning{
+		{Code: CodeAccountDisabled, Text: "the account is disabled"},
+		{Code: CodeCodeWrong, Text: "the code is wrong, out of date or was used before"},
+		{Code: CodeEmailTaken, Text: "another account has the e-mail address"},
+		{Code: CodeEmailUnverified, Text: "the e-mail address has to be verified before the first login"},
+		{Code: CodeIdentityConflict, Text: "the identity, or its e-mail address, belongs to another account"},
+		{Code: CodeIdentityUnverified, Text: "the provider does not vouch for the identity's e-mail address"},
+		{Code: CodePasswordRefused, Text: "the new password is too short, too long, too common or like the e-mail address"},
+		{Code: CodeRateLimited, Retryable: true, Text: "too many attempts; try again after the stated time"},
+		{Code: CodeSecondFactor, Text: "the password is right and a second factor is needed"},
+		{Code: CodeTokenInvalid, Text: "the token is unknown, expired, of another kind or was used before"},
+		{Code: CodeWrongCredentials, Text: "the e-mail address or the password is wrong"},
+	}
+}
+
+// Sentinels for errors.Is. They are also what is returned where there is
+// nothing else to say.
+var (
+	ErrAccountDisabled    = &engine.Error{Code: CodeAccountDisabled, Msg: "this account is disabled"}
+	ErrCodeWrong          = &engine.Error{Code: CodeCodeWrong, Msg: "the code is wrong, out of date or was used before; wait for the next one"}
+	ErrEmailTaken         = &engine.Error{Code: CodeEmailTaken, Msg: "another account has this e-mail address"}
+	ErrEmailUnverified    = &engine.Error{Code: CodeEmailUnverified, Msg: "the e-mail address is not verified yet; follow the link that was mailed to it"}
+	ErrIdentityConflict   = &engine.Error{Code: CodeIdentityConflict, Msg: "an account with this e-mail address exists; log in to it and link the identity there"}
+	ErrIdentityUnverified = &engine.Error{Code: CodeIdentityUnverified, Msg: "the provider does not say that the e-mail address is verified; verify it there first"}
+	ErrPasswordRefused    = &engine.Error{Code: CodePasswordRefused, Msg: "the password is refused"}
+	ErrRateLimited        = &engine.Error{Code: CodeRateLimited, Msg: "too many attempts"}
+	ErrSecondFactor       = &engine.Error{Code: CodeSecondFactor, Msg: "a code of the second factor is needed"}
+	ErrTokenInvalid       = &engine.Error{Code: CodeTokenInvalid, Msg: "the link is wrong, has expired or was used before; ask for a new one"}
+	ErrWrongCredentials   = &engine.Error{Code: CodeWrongCredentials, Msg: "the e-mail address or the password is wrong"}
+)
+
+// RateLimited is the error of an attempt over a limit. It matches ErrRateLimited.
+type RateLimited struct {
+	After time.Duration // when to try again, at least a second, whole seconds
+	err   *engine.Error
+}
+
+func limited(after time.Duration) *RateLimited {
+	after = max((after + time.Second - 1).Truncate(time.Second), time.Second)
+	return &RateLimited{After: after, err: engine.Errorf(CodeRateLimited, "too many attempts; try again in %v", after)}
+}
+
+// Error returns the text of the error with its code.
+func (e *RateLimited) Error() string { return e.err.Error() }
+
+// Unwrap returns the error with the code.
+func (e *RateLimited) Unwrap() error { return e.err }
+
+// RetryAfter returns how long to wait before the next attempt, if err is a rate
+// limit's.
+func RetryAfter(err error) (time.Duration, bool) {
+	e, ok := errors.AsType[*RateLimited](err)
+	if !ok {
+		return 0, false
+	}
+	return e.After, true
+}
+
+// SecondFactor is the error of a login whose first factor was right and that
+// needs a second one. It matches ErrSecondFactor. Nobody is logged in yet.
+type SecondFactor struct {
+	Ticket string // for LoginTOTP and LoginRecovery; lives 5 minutes; secret
+	User   string // id of the user who has to give the code
+}
+
+// Error returns the text of the error with its code.
+func (e *SecondFactor) Error() string { return ErrSecondFactor.Error() }
+
+// Unwrap returns the error with the code.
+func (e *SecondFactor) Unwrap() error { return ErrSecondFactor }
+
+// Ticket returns the ticket of a login that needs a second factor, if err says so.
+func Ticket(err error) (string, bool) {
+	e, ok := errors.AsType[*SecondFactor](err)
+	if !ok {
+		return "", false
+	}
+	return e.Ticket, true
+}

@@ -1,0 +1,165 @@
+package auth
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/crypto/argon2"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+const (
+	// DefaultMaxHashing is how many password hashes are computed at once unless
+	// Options say otherwise. Each takes Params.MemoryKiB while it runs.
+	DefaultMaxHashing = 4
+	// DefaultMaxWaiting is how many more wait for that; beyond it a call is
+	// CodeQueueFull.
+	DefaultMaxWaiting = 64
+	// MaxMemoryKiB is the most memory, in KiB, that one hash may be told to take.
+	MaxMemoryKiB = 1 << 20
+	// MaxPasses is the most passes over that memory.
+	MaxPasses = 64
+)
+
+const (
+	saltBytes   = 16 // RFC 9106, 3.1
+	digestBytes = 32
+)
+
+// Params say what an argon2id hash costs. The defaults are those that OWASP's
+// Password Storage Cheat Sheet names as the least: 19 MiB, 2 passes, 1 lane.
+type Params struct {
+	MemoryKiB uint32 // 0 means 19456
+	Passes    uint32 // 0 means 2
+	Lanes     uint8  // 0 means 1
+}
+
+func (p Params) withDefaults() Params {
+	return Params{or(p.MemoryKiB, 19456), or(p.Passes, 2), or(p.Lanes, 1)}
+}
+
+func (p Params) check() error {
+	switch {
+	case p.Passes == 0 || p.Passes > MaxPasses:
+		return engine.Errorf(engine.CodeInvalid, "argon2: %d passes, must be from 1 to %d", p.Passes, MaxPasses)
+	case p.Lanes == 0:
+		return engine.Errorf(engine.CodeInvalid, "argon2: no lanes")
+	case p.MemoryKiB < 8*uint32(p.Lanes) || p.MemoryKiB > MaxMemoryKiB:
+		return engine.Errorf(engine.CodeInvalid, "argon2: %d KiB, must be from %d to %d", p.MemoryKiB, 8*uint32(p.Lanes), MaxMemoryKiB)
+	}
+	return nil
+}
+
+// weaker reports whether p costs an attacker less than q in any way.
+func (p Params) weaker(q Params) bool {
+	return p.MemoryKiB < q.MemoryKiB || p.MemoryKiB == q.MemoryKiB && p.Passes < q.Passes
+}
+
+// hasher computes hashes, so many at once. It is never used inside a transaction:
+// that would hold up the whole engine.
+type hasher struct {
+	params   Params
+	rand     io.Reader
+	running  chan struct{} // holds one value for each computation
+	waiting  atomic.Int64
+	most     int64         // of waiting
+	computed atomic.Uint64 // hashes so far; tests count the work by it
+	held     func()        // called while a hash holds its place; nil but in tests
+}
+
+func newHasher(o Options) *hasher {
+	return &hasher{params: o.Argon2, rand: o.Rand, running: make(chan struct{}, o.MaxHashing), most: int64(o.MaxWaiting)}
+}
+
+// digest computes one hash when it is its turn.
+func (h *hasher) digest(ctx context.Context, password string, salt []byte, p Params) ([]byte, error) {
+	select {
+	case h.running <- struct{}{}:
+	default:
+		if err := h.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+	defer func() { <-h.running }()
+	if h.held != nil {
+		h.held()
+	}
+	h.computed.Add(1)
+	return argon2.IDKey([]byte(password), salt, p.Passes, p.MemoryKiB, p.Lanes, digestBytes), nil
+}
+
+func (h *hasher) wait(ctx context.Context) error {
+	defer h.waiting.Add(-1)
+	if h.waiting.Add(1) > h.most {
+		return engine.Errorf(engine.CodeQueueFull, "%d passwords wait to be checked already; try again later", h.most)
+	}
+	select {
+	case h.running <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// make returns the stored form of a new hash of password.
+func (h *hasher) make(ctx context.Context, password string) (string, error) {
+	salt := make([]byte, saltBytes)
+	if _, err := io.ReadFull(h.rand, salt); err != nil {
+		return "", fmt.Errorf("read random bytes: %w", err)
+	}
+	sum, err := h.digest(ctx, password, salt, h.params)
+	if err != nil {
+		return "", err
+	}
+	return formatHash(h.params, salt, sum), nil
+}
+
+// verify reports whether password has the stored hash, and whether that is
+// weaker than a new one would be.
+func (h *hasher) verify(ctx context.Context, password, stored string) (right, weak bool, err error) {
+	p, salt, want, err := parseHash(stored)
+	if err != nil {
+		return false, false, err
+	}
+	sum, err := h.digest(ctx, password, salt, p)
+	if err != nil {
+		return false, false, err
+	}
+	return subtle.ConstantTimeCompare(sum, want) == 1, p.weaker(h.params), nil
+}
+
+// formatHash writes the PHC string format, as other argon2 programs do.
+func formatHash(p Params, salt, sum []byte) string {
+	b64 := base64.RawStdEncoding
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, p.MemoryKiB, p.Passes, p.Lanes,
+		b64.EncodeToString(salt), b64.EncodeToString(sum))
+}
+
+// parseHash reads what formatHash wrote, and nothing else.
+func parseHash(s string) (p Params, salt, sum []byte, err error) {
+	corrupt := engine.Errorf(engine.CodeCorrupt, "read password: it is not an argon2id hash")
+	parts := strings.Split(s, "$")
+	if len(parts) != 6 {
+		return p, nil, nil, corrupt
+	}
+	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &p.MemoryKiB, &p.Passes, &p.Lanes); err != nil || p.check() != nil {
+		return p, nil, nil, corrupt
+	}
+	b64 := base64.RawStdEncoding.Strict()
+	if salt, err = b64.DecodeString(parts[4]); err != nil {
+		return p, nil, nil, corrupt
+	}
+	if sum, err = b64.DecodeString(parts[5]); err != nil {
+		return p, nil, nil, corrupt
+	}
+	if len(salt) != saltBytes || len(sum) != digestBytes || formatHash(p, salt, sum) != s {
+		return p, nil, nil, corrupt
+	}
+	return p, salt, sum, nil
+}

@@ -1,0 +1,248 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// Limits of identities. Going over one is CodeLimit.
+const (
+	MaxIdentities    = 16   // identities of a user
+	MaxIdentityBytes = 1024 // bytes of an issuer, and of a subject
+)
+
+// Identity is who somebody is to an OIDC provider. The caller has verified the
+// provider's token; package auth/oidc does.
+type Identity struct {
+	Issuer        string
+	Subject       string // of the issuer, stable
+	Email         string
+	EmailVerified bool
+	Name          string
+}
+
+// Linked is an identity of a user as it is kept.
+type Linked struct {
+	Issuer, Subject string
+	Email           string    // at the provider when it was linked
+	Since           time.Time // when it was linked
+}
+
+func (l Linked) encode() []byte {
+	e := newEncoder()
+	e.str(l.Issuer)
+	e.str(l.Subject)
+	e.str(l.Email)
+	e.time(l.Since)
+	return e.b
+}
+
+func decodeLinked(b []byte) (Linked, error) {
+	d := newDecoder("identity", b)
+	l := Linked{Issuer: d.str(), Subject: d.str(), Email: d.str(), Since: d.time()}
+	return l, d.end()
+}
+
+func (id Identity) check() error {
+	for _, f := range [][2]string{{"issuer", id.Issuer}, {"subject", id.Subject}} {
+		if f[1] == "" {
+			return engine.Errorf(engine.CodeInvalid, "the identity has no %s", f[0])
+		}
+		if err := checkLine("the identity's "+f[0], f[1], MaxIdentityBytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// LoginIdentity returns the user that an identity belongs to. An identity that is
+// new here:
+//   - whose e-mail address the provider does not call verified is
+//     ErrIdentityUnverified, whoever has the address;
+//   - with a verified address that a user has verified too is linked to that user;
+//   - with an address that a user has and has not verified is ErrIdentityConflict;
+//     a registration that was never used gives way instead;
+//   - otherwise, also without any address, makes a new user.
+//
+// Further errors: ErrAccountDisabled, and a *SecondFactor as for Login.
+func (a *Auth) LoginIdentity(ctx context.Context, id Identity) (User, error) {
+	const verb = "log in by a provider"
+	if err := id.check(); err != nil {
+		return User{}, err
+	}
+	kept, fold := "", ""
+	if id.Email != "" {
+		var err error
+		if kept, fold, err = ParseEmail(id.Email); err != nil {
+			return User{}, err
+		}
+	}
+	if len(id.Name) > MaxNameBytes || checkLine("name", id.Name, MaxNameBytes) != nil {
+		id.Name = "" // the provider's, and the user can set another one
+	}
+	fresh, err := a.newID()
+	if err != nil {
+		return User{}, fmt.Errorf("%s: %w", verb, err)
+	}
+	return a.finish(ctx, verb, func(t tx) (*stored, error) {
+		u, err := t.byIdentity(id)
+		if err != nil || u != nil {
+			return u, err
+		}
+		if fold != "" && !id.EmailVerified {
+			return nil, ErrIdentityUnverified
+		}
+		if fold != "" {
+			if u, err = t.byEmail(fold); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case u != nil && u.pending: // somebody registered an address that is this one's
+			if err := t.remove(u); err != nil {
+				return nil, err
+			}
+			u = nil
+		case u != nil && !u.Verified():
+			return nil, ErrIdentityConflict
+		case u != nil:
+			return u, t.link(u, id)
+		}
+		u = &stored{User: User{ID: fresh, Email: kept, Name: id.Name, Created: t.Now()}, fold: fold}
+		if fold != "" {
+			u.VerifiedAt = t.Now()
+		}
+		if err := t.put(u); err != nil {
+			return nil, err
+		}
+		return u, t.link(u, id)
+	}, false)
+}
+
+// byIdentity returns the user that an identity belongs to, or nil.
+func (t tx) byIdentity(id Identity) (*stored, error) {
+	e, ok, err := t.Get(identityKey(identitySum(id.Issuer, id.Subject)))
+	if err != nil || !ok {
+		return nil, err
+	}
+	u, err := t.user(string(e.Val))
+	if err == nil && u == nil {
+		err = engine.Errorf(engine.CodeCorrupt, "an identity belongs to a user who is not there")
+	}
+	return u, err
+}
+
+func (t tx) link(u *stored, id Identity) error {
+	list, err := t.identities(u.ID)
+	if err != nil {
+		return err
+	}
+	if len(list) >= MaxIdentities {
+		return engine.Errorf(engine.CodeLimit, "the user has %d identities, at most %d; unlink one first", len(list), MaxIdentities)
+	}
+	if err := t.settle(u); err != nil {
+		return err
+	}
+	sum := identitySum(id.Issuer, id.Subject)
+	if _, err := t.Set(identityKey(sum), []byte(u.ID), kv.SetOptions{SkipOld: true}); err != nil {
+		return err
+	}
+	l := Linked{id.Issuer, id.Subject, id.Email, t.Now()}
+	_, err = t.Set(identityOfKey(u.ID, sum), l.encode(), kv.SetOptions{SkipOld: true})
+	return err
+}
+
+func (t tx) identities(user string) ([]Linked, error) {
+	if len(user) != idBytes {
+		return nil, nil
+	}
+	var list []Linked
+	for it, err := range t.ScanPrefix(identityOfKey(user, "")) {
+		if err != nil {
+			return nil, err
+		}
+		l, err := decodeLinked(it.Val)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}
+
+// LinkIdentity gives a user, who is logged in, an identity to log in by,
+// whatever its address. One that another user has is ErrIdentityConflict; to link
+// it again is no error.
+func (a *Auth) LinkIdentity(ctx context.Context, user string, id Identity) error {
+	if err := id.check(); err != nil {
+		return err
+	}
+	if len(id.Email) > MaxEmailBytes {
+		id.Email = ""
+	}
+	return a.update(ctx, "link an identity", func(t tx) error {
+		u, err := t.mustUser(user)
+		if err != nil {
+			return err
+		}
+		owner, err := t.byIdentity(id)
+		switch {
+		case err != nil:
+			return err
+		case owner != nil && owner.ID != user:
+			return engine.Errorf(CodeIdentityConflict, "the identity belongs to another account")
+		case owner != nil:
+			return nil
+		}
+		return t.link(u, id)
+	})
+}
+
+// UnlinkIdentity takes an identity from a user. The last way to log in stays:
+// CodePreconditionFailed for the only identity of a user without a password.
+func (a *Auth) UnlinkIdentity(ctx context.Context, user, issuer, subject string) error {
+	return a.update(ctx, "unlink an identity", func(t tx) error {
+		u, err := t.mustUser(user)
+		if err != nil {
+			return err
+		}
+		owner, err := t.byIdentity(Identity{Issuer: issuer, Subject: subject})
+		if err != nil {
+			return err
+		}
+		if owner == nil || owner.ID != user {
+			return engine.Errorf(engine.CodeNotFound, "the user has no such identity")
+		}
+		list, err := t.identities(user)
+		if err != nil {
+			return err
+		}
+		if len(list) == 1 && u.hash == "" {
+			return engine.Errorf(engine.CodePreconditionFailed, "it is the only way to log in; set a password first")
+		}
+		return t.unlink(user, Linked{Issuer: issuer, Subject: subject})
+	})
+}
+
+func (t tx) unlink(user string, l Linked) error {
+	sum := identitySum(l.Issuer, l.Subject)
+	if _, err := t.Delete(identityKey(sum)); err != nil {
+		return err
+	}
+	_, err := t.Delete(identityOfKey(user, sum))
+	return err
+}
+
+// Identities returns what a user can log in by at providers, at most MaxIdentities.
+func (a *Auth) Identities(ctx context.Context, r engine.Read, user string) ([]Linked, error) {
+	var list []Linked
+	err := a.view(ctx, r, "list identities", func(t tx) (err error) {
+		list, err = t.identities(user)
+		return err
+	})
+	return list, err
+}

@@ -1,0 +1,166 @@
+package auth
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// Limit allows N attempts in each window of the length Per, which begins with
+// the first of them. N < 0: no limit. A zero N or Per takes the default's.
+type Limit struct {
+	N   int
+	Per time.Duration
+}
+
+// Limits bound how often secrets may be tried and letters asked for. They are
+// counted in the store, so for all nodes together.
+type Limits struct {
+	Login        Limit // wrong passwords of one account; 10 in 15 minutes
+	LoginFrom    Limit // wrong passwords from one client address; 100 in 15 minutes
+	Code         Limit // wrong codes of one account's second factor; 10 in an hour
+	Letter       Limit // letters to one e-mail address; 5 in an hour
+	LetterFrom   Limit // letters asked for from one client address; 30 in an hour
+	RegisterFrom Limit // registrations from one client address; 30 in an hour
+}
+
+// The actions that are counted; the numbers are stored: do not change.
+const (
+	actLogin byte = iota + 1
+	actLoginFrom
+	actCode
+	actLetter
+	actLetterFrom
+	actRegisterFrom
+)
+
+// byAction returns all limits, to be changed in place.
+func (l *Limits) byAction() map[byte]*Limit {
+	return map[byte]*Limit{
+		actLogin: &l.Login, actLoginFrom: &l.LoginFrom, actCode: &l.Code,
+		actLetter: &l.Letter, actLetterFrom: &l.LetterFrom, actRegisterFrom: &l.RegisterFrom,
+	}
+}
+
+func (l Limits) withDefaults() Limits {
+	def := Limits{
+		Login: Limit{10, 15 * time.Minute}, LoginFrom: Limit{100, 15 * time.Minute}, Code: Limit{10, time.Hour},
+		Letter: Limit{5, time.Hour}, LetterFrom: Limit{30, time.Hour}, RegisterFrom: Limit{30, time.Hour},
+	}
+	defs := def.byAction()
+	for act, limit := range l.byAction() {
+		limit.N = or(limit.N, defs[act].N)
+		limit.Per = or(limit.Per, defs[act].Per)
+	}
+	return l
+}
+
+func (l Limits) check() error {
+	for act, limit := range l.byAction() {
+		if limit.Per < 0 {
+			return engine.Errorf(engine.CodeInvalid, "limit %d is in a window of %v", act, limit.Per)
+		}
+	}
+	return nil
+}
+
+// attempt is one thing that is counted.
+type attempt struct {
+	action  byte
+	subject string // "" is not counted
+}
+
+// network is what a client address is counted as: IPv4 addresses one by one, of
+// IPv6 the /64, as that is what one customer has at least. Anything else is
+// taken as it is; "" is not counted.
+func network(from string) string {
+	ip, err := netip.ParseAddr(from)
+	if err != nil {
+		return from
+	}
+	ip = ip.Unmap()
+	if ip.Is6() {
+		if p, err := ip.WithZone("").Prefix(64); err == nil {
+			return p.String()
+		}
+	}
+	return ip.String()
+}
+
+// take counts the attempts, unless one is over its limit: then nothing is
+// counted and the error is a RateLimited.
+func (t tx) take(attempts ...attempt) error {
+	limits := t.a.o.Limits.byAction()
+	counts := make([]uint64, len(attempts))
+	for i, at := range attempts {
+		limit := limits[at.action]
+		if at.subject == "" || limit.N < 0 {
+			continue
+		}
+		n, expires, err := t.counted(at)
+		if err != nil {
+			return err
+		}
+		if n >= uint64(limit.N) {
+			return limited(expires.Sub(t.Now()))
+		}
+		counts[i] = n + 1
+	}
+	for i, at := range attempts {
+		if counts[i] > 0 {
+			if err := t.count(at, counts[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// counted returns how often at was tried in its window, and when that ends.
+func (t tx) counted(at attempt) (uint64, time.Time, error) {
+	e, ok, err := t.Get(limitKey(at.action, at.subject))
+	if err != nil || !ok {
+		return 0, time.Time{}, err
+	}
+	d := newDecoder("count of attempts", e.Val)
+	n := d.num()
+	return n, e.Expires, d.end()
+}
+
+// count stores n; the window goes on, or begins with the first.
+func (t tx) count(at attempt, n uint64) error {
+	e := newEncoder()
+	e.num(n)
+	o := kv.SetOptions{SkipOld: true, KeepTTL: true}
+	if n == 1 {
+		o = kv.SetOptions{SkipOld: true, TTL: t.a.o.Limits.byAction()[at.action].Per}
+	}
+	_, err := t.Set(limitKey(at.action, at.subject), e.b, o)
+	return err
+}
+
+// forget begins the window of at anew.
+func (t tx) forget(at attempt) error {
+	if at.subject == "" {
+		return nil
+	}
+	_, err := t.Delete(limitKey(at.action, at.subject))
+	return err
+}
+
+// refund takes one attempt back: it was not a wrong one.
+func (t tx) refund(at attempt) error {
+	if at.subject == "" {
+		return nil
+	}
+	n, _, err := t.counted(at)
+	switch {
+	case err != nil || n == 0:
+		return err
+	case n == 1:
+		return t.forget(at)
+	}
+	return t.count(at, n-1)
+}

@@ -1,0 +1,93 @@
+package auth_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/engine"
+)
+
+// TestRegisterVerifyLogin is the way of most users.
+func TestRegisterVerifyLogin(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	letter, err := w.Register(ctx, "  Ann@Example.COM ", good, "192.0.2.1")
+	must(t, "register", err)
+	if letter.Kind != auth.Verify || letter.To != "Ann@example.com" || len(letter.Token) != 43 || letter.User.Verified() {
+		t.Errorf("letter: %+v", letter)
+	}
+	_, err = w.Login(ctx, "ann@example.com", good, "")
+	want(t, "login before the address is verified", err, auth.CodeEmailUnverified)
+	_, err = w.Login(ctx, "ann@example.com", good+"x", "")
+	want(t, "wrong password", err, auth.CodeWrongCredentials)
+	done, err := w.Verify(ctx, letter.Token)
+	must(t, "verify", err)
+	if !done.User.Verified() || done.Was != "" || done.User.ID != letter.User.ID {
+		t.Errorf("verified: %+v", done)
+	}
+	_, err = w.Verify(ctx, letter.Token)
+	want(t, "the same token again", err, auth.CodeTokenInvalid)
+	u, err := w.Login(ctx, "ANN@example.com", good, "192.0.2.1")
+	must(t, "login", err)
+	if u.ID != done.User.ID || !u.Password {
+		t.Errorf("user: %+v", u)
+	}
+	got, err := w.Get(ctx, engine.Read{}, u.ID)
+	if err != nil || got.Email != "Ann@example.com" {
+		t.Errorf("get: %+v %v", got, err)
+	}
+}
+
+// TestLoginSameForAll: who has no account cannot be told by error or work.
+func TestLoginSameForAll(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	w.verified("ann@example.com")
+	_, err := w.LoginIdentity(ctx, auth.Identity{Issuer: "https://id.example", Subject: "1", Email: "oidc@example.com", EmailVerified: true})
+	must(t, "login by a provider", err)
+	var texts []string
+	for _, email := range []string{"ann@example.com", "nobody@example.com", "oidc@example.com"} {
+		before := w.Hashes()
+		_, err := w.Login(ctx, email, "wrong password", "")
+		want(t, email, err, auth.CodeWrongCredentials)
+		if n := w.Hashes() - before; n != 1 {
+			t.Errorf("%s: %d hashes were computed, want 1", email, n)
+		}
+		texts = append(texts, err.Error())
+	}
+	if texts[0] != texts[1] || texts[0] != texts[2] {
+		t.Errorf("the errors differ: %q", texts)
+	}
+}
+
+// TestRateLimit: over the limit no hash is computed, and the window ends.
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{Limits: auth.Limits{Login: auth.Limit{N: 3, Per: time.Minute}}}), t.Context()
+	w.verified("ann@example.com")
+	for _, email := range []string{"ann@example.com", "nobody@example.com"} {
+		for range 3 {
+			_, err := w.Login(ctx, email, "wrong password", "")
+			want(t, "wrong password", err, auth.CodeWrongCredentials)
+			w.clock.Add(10 * time.Second)
+		}
+		before := w.Hashes()
+		_, err := w.Login(ctx, email, good, "")
+		want(t, "over the limit", err, auth.CodeRateLimited)
+		after, ok := auth.RetryAfter(err)
+		if !ok || after < 30*time.Second || after > 31*time.Second {
+			t.Errorf("retry after %v %v", after, ok)
+		}
+		if w.Hashes() != before {
+			t.Error("a hash was computed over the limit")
+		}
+		w.clock.Add(after)
+		_, err = w.Login(ctx, email, "wrong password", "")
+		want(t, "after the window", err, auth.CodeWrongCredentials)
+	}
+	if _, ok := auth.RetryAfter(errors.New("x")); ok {
+		t.Error("another error has a time to wait")
+	}
+}

@@ -1,0 +1,137 @@
+package auth_test
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// cheap are parameters that cost next to nothing: what is tested is not argon2.
+var cheap = auth.Params{MemoryKiB: 64, Passes: 1}
+
+const good = "correct horse battery"
+
+// clock is moved by hand.
+type clock struct{ us atomic.Int64 }
+
+func (c *clock) Now() time.Time      { return time.UnixMicro(c.us.Load()).UTC() }
+func (c *clock) Add(d time.Duration) { c.us.Add(d.Microseconds()) }
+
+// world is an Auth on a fresh engine.
+type world struct {
+	*auth.Auth
+	t     testing.TB
+	eng   engine.Engine
+	store *kv.Store
+	clock *clock
+}
+
+// open returns an Auth on a fresh engine; o's zero Argon2 becomes cheap.
+func open(t testing.TB, o auth.Options) *world {
+	t.Helper()
+	c := &clock{}
+	c.us.Store(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC).UnixMicro())
+	eng, err := embedded.Open(t.TempDir(), embedded.Options{Now: c.Now, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := eng.Close(); err != nil {
+			t.Errorf("close engine: %v", err)
+		}
+	})
+	store, err := kv.New(eng, kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, eng: eng, store: store, clock: c}
+	w.Auth = w.again(o)
+	return w
+}
+
+// again returns another Auth on the same store.
+func (w *world) again(o auth.Options) *auth.Auth {
+	w.t.Helper()
+	if o.Argon2 == (auth.Params{}) {
+		o.Argon2 = cheap
+	}
+	a, err := auth.New(w.store, o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+// verified returns a user who has verified the address.
+func (w *world) verified(email string) auth.User {
+	w.t.Helper()
+	letter, err := w.Register(w.t.Context(), email, good, "")
+	if err != nil || letter.Kind != auth.Verify {
+		w.t.Fatalf("register: %+v %v", letter, err)
+	}
+	done, err := w.Verify(w.t.Context(), letter.Token)
+	if err != nil {
+		w.t.Fatalf("verify: %v", err)
+	}
+	return done.User
+}
+
+// want fails unless err has the code; "" means no error.
+func want(t testing.TB, what string, err error, code engine.Code) {
+	t.Helper()
+	if got := engine.CodeOf(err); got != code {
+		t.Errorf("%s: %v, want code %q", what, err, code)
+	}
+}
+
+// must fails at an error.
+func must(t testing.TB, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// random returns a source whose seed is printed and can be given in SKERRY_SEED.
+func random(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	if s := os.Getenv("SKERRY_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("SKERRY_SEED: %v", err)
+		}
+	}
+	t.Logf("SKERRY_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// dump returns everything that the engine holds.
+func (w *world) dump() string {
+	w.t.Helper()
+	var b strings.Builder
+	_, err := w.eng.View(w.t.Context(), engine.Read{}, func(tx engine.Tx) error {
+		for p, err := range tx.Scan(nil, nil) {
+			if err != nil {
+				return err
+			}
+			b.Write(p.Key)
+			b.WriteByte('\n')
+			b.Write(p.Val)
+			b.WriteByte('\n')
+		}
+		return nil
+	})
+	must(w.t, "scan the engine", err)
+	return b.String()
+}

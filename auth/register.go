@@ -1,0 +1,313 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Letter says which mail a face has to send. The answer to whoever asked is the
+// same whatever it says, also None: only the owner of the mailbox may learn
+// whether there is an account.
+type Letter struct {
+	Kind    LetterKind
+	To      string // the address, as kept with the user where there is one
+	User    User   // zero for None
+	Token   string // secret; "" for Known and None
+	Expires time.Time
+}
+
+// LetterKind says what a Letter is about.
+type LetterKind string
+
+// The kinds of letters.
+const (
+	None   LetterKind = ""       // nothing is to be sent
+	Verify LetterKind = "verify" // the token goes to Auth.Verify
+	Known  LetterKind = "known"  // somebody tried to register, or to change to, an address that has an account
+	Reset  LetterKind = "reset"  // the token goes to Auth.Reset
+	Change LetterKind = "change" // as Verify, for a new address
+)
+
+// Register makes a user who is to verify the address by the Letter's token. If
+// the address has an account already, the Letter's kind is Known and nothing is
+// changed, unless that one was registered, never verified and never used: then the
+// new password takes the place of the old one and earlier letters are void. from is the
+// client's address, for the rate limit; "" is not counted.
+//
+// Errors: CodeInvalid for the address, CodePasswordRefused, CodeRateLimited,
+// CodeQueueFull; they do not depend on whether there is an account.
+func (a *Auth) Register(ctx context.Context, email, password, from string) (Letter, error) {
+	const verb = "register"
+	kept, fold, err := ParseEmail(email)
+	if err != nil {
+		return Letter{}, err
+	}
+	if err := a.CheckPassword(password, kept); err != nil {
+		return Letter{}, err
+	}
+	err = a.update(ctx, verb, func(t tx) error {
+		return t.take(attempt{actRegisterFrom, network(from)}, attempt{actLetter, fold})
+	})
+	if err != nil {
+		return Letter{}, err
+	}
+	hash, err := a.hash.make(ctx, password)
+	if err != nil {
+		return Letter{}, fmt.Errorf("%s: %w", verb, err)
+	}
+	id, err := a.newID()
+	if err != nil {
+		return Letter{}, fmt.Errorf("%s: %w", verb, err)
+	}
+	s, err := a.newSecret()
+	if err != nil {
+		return Letter{}, fmt.Errorf("%s: %w", verb, err)
+	}
+	var letter Letter
+	err = a.update(ctx, verb, func(t tx) (err error) {
+		letter, err = t.register(id, kept, hash, s)
+		return err
+	})
+	if err != nil {
+		return Letter{}, err
+	}
+	return letter, nil
+}
+
+// register is Register's second transaction. It writes as much whether or not
+// the address is known, so that the time it takes tells nothing.
+func (t tx) register(id, kept, hash string, s secret) (Letter, error) {
+	_, fold, err := ParseEmail(kept)
+	if err != nil {
+		return Letter{}, err
+	}
+	u, err := t.byEmail(fold)
+	if err != nil {
+		return Letter{}, err
+	}
+	if u != nil && !u.pending {
+		return Letter{Kind: Known, To: u.Email, User: u.User}, t.pretend(s)
+	}
+	if u == nil {
+		u = &stored{User: User{ID: id, Created: t.Now()}, pending: true}
+	} else if err := t.dropTokens(u.ID); err != nil {
+		return Letter{}, err
+	}
+	u.Email, u.fold, u.hash, u.Password = kept, fold, hash, true
+	u.epoch++
+	u.expires = t.Now().Add(t.a.o.PendingTTL)
+	if err := t.put(u); err != nil {
+		return Letter{}, err
+	}
+	expires, err := t.issue(s, u, ToVerify, kept, t.a.o.VerifyTTL)
+	return Letter{Kind: Verify, To: kept, User: u.User, Token: s.text, Expires: expires}, err
+}
+
+// nobody is the user of tokens that pretend issues: no id looks like it.
+const nobody = "nobody"
+
+// pretend stores a token that nobody has, so that a transaction with nothing to
+// write takes as long as one that issues a token.
+func (t tx) pretend(s secret) error {
+	_, err := t.issue(s, &stored{User: User{ID: nobody}}, ToVerify, "", time.Minute)
+	return err
+}
+
+// Create makes a user as an administrator does: no letter, no rate limit, and the
+// answer says whether the address is taken (CodeEmailTaken). The password may be
+// "": then the user needs a reset or an identity.
+func (a *Auth) Create(ctx context.Context, email, password string, verified bool) (User, error) {
+	const verb = "create a user"
+	kept, fold, err := ParseEmail(email)
+	if err != nil {
+		return User{}, err
+	}
+	hash := ""
+	if password != "" {
+		if err := a.CheckPassword(password, kept); err != nil {
+			return User{}, err
+		}
+		if hash, err = a.hash.make(ctx, password); err != nil {
+			return User{}, fmt.Errorf("%s: %w", verb, err)
+		}
+	}
+	id, err := a.newID()
+	if err != nil {
+		return User{}, fmt.Errorf("%s: %w", verb, err)
+	}
+	var u *stored
+	err = a.update(ctx, verb, func(t tx) error {
+		if err := t.makeRoom(fold); err != nil {
+			return err
+		}
+		u = &stored{User: User{ID: id, Email: kept, Created: t.Now(), Password: hash != ""}, fold: fold, hash: hash}
+		if verified {
+			u.VerifiedAt = t.Now()
+		}
+		return t.put(u)
+	})
+	if err != nil {
+		return User{}, err
+	}
+	return u.User, nil
+}
+
+// makeRoom lets a folded address be given to a user: a pending one that has it is
+// deleted, any other one is CodeEmailTaken.
+func (t tx) makeRoom(fold string) error {
+	u, err := t.byEmail(fold)
+	switch {
+	case err != nil || u == nil:
+		return err
+	case !u.pending:
+		return ErrEmailTaken
+	}
+	return t.remove(u)
+}
+
+// RequestVerify returns a Letter with a new token if the address belongs to a
+// user who has not verified it yet; else its kind is None. The answer to the
+// client must be the same.
+func (a *Auth) RequestVerify(ctx context.Context, email, from string) (Letter, error) {
+	return a.request(ctx, "ask for a verification", email, from, func(t tx, u *stored, s secret) (Letter, error) {
+		if u.Verified() {
+			return Letter{}, t.pretend(s)
+		}
+		expires, err := t.issue(s, u, ToVerify, u.Email, t.a.o.VerifyTTL)
+		return Letter{Kind: Verify, To: u.Email, User: u.User, Token: s.text, Expires: expires}, err
+	})
+}
+
+// request counts a letter to email and has fn issue it for an enabled user.
+func (a *Auth) request(ctx context.Context, verb, email, from string, fn func(t tx, u *stored, s secret) (Letter, error)) (Letter, error) {
+	_, fold, err := ParseEmail(email)
+	if err != nil {
+		return Letter{}, err
+	}
+	s, err := a.newSecret()
+	if err != nil {
+		return Letter{}, fmt.Errorf("%s: %w", verb, err)
+	}
+	var letter Letter
+	err = a.update(ctx, verb, func(t tx) error {
+		letter = Letter{}
+		if err := t.take(attempt{actLetterFrom, network(from)}, attempt{actLetter, fold}); err != nil {
+			return err
+		}
+		u, err := t.byEmail(fold)
+		if err != nil {
+			return err
+		}
+		if u == nil || u.Disabled {
+			return t.pretend(s)
+		}
+		letter, err = fn(t, u, s)
+		return err
+	})
+	if err != nil {
+		return Letter{}, err
+	}
+	return letter, nil
+}
+
+// RequestChange returns a Letter to another address for a user, which is the
+// user's only once its token is verified. If the address has an account, its
+// kind is Known, and the answer to the client must be the same. The caller has
+// made sure that it is the user who asks, by the password where there is one.
+func (a *Auth) RequestChange(ctx context.Context, user, email, from string) (Letter, error) {
+	kept, fold, err := ParseEmail(email)
+	if err != nil {
+		return Letter{}, err
+	}
+	s, err := a.newSecret()
+	if err != nil {
+		return Letter{}, fmt.Errorf("ask for another address: %w", err)
+	}
+	var letter Letter
+	err = a.update(ctx, "ask for another address", func(t tx) error {
+		letter = Letter{}
+		if err := t.take(attempt{actLetterFrom, network(from)}, attempt{actLetter, fold}); err != nil {
+			return err
+		}
+		u, err := t.mustUser(user)
+		if err != nil {
+			return err
+		}
+		other, err := t.byEmail(fold)
+		if err != nil {
+			return err
+		}
+		if other != nil && other.ID != user && !other.pending {
+			letter = Letter{Kind: Known, To: other.Email, User: other.User}
+			return t.pretend(s)
+		}
+		expires, err := t.issue(s, u, ToChange, kept, t.a.o.VerifyTTL)
+		letter = Letter{Kind: Change, To: kept, User: u.User, Token: s.text, Expires: expires}
+		return err
+	})
+	if err != nil {
+		return Letter{}, err
+	}
+	return letter, nil
+}
+
+// Verified is what Verify did.
+type Verified struct {
+	User User
+	Was  string // the address before, if it was changed: tell it there
+}
+
+// Verify uses up a token of a Verify or Change letter: the address that it was
+// sent to is the user's and verified. A changed address ends all other tokens of
+// the user. Errors: ErrTokenInvalid; ErrEmailTaken if another user has verified
+// the address in the meantime.
+func (a *Auth) Verify(ctx context.Context, text string) (Verified, error) {
+	var done Verified
+	err := a.update(ctx, "verify an address", func(t tx) error {
+		done = Verified{}
+		k, u, err := t.token(text, ToVerify, ToChange)
+		if err != nil {
+			return err
+		}
+		if err := t.dropToken(k); err != nil {
+			return err
+		}
+		if k.purpose == ToChange {
+			done.Was = u.Email
+			if err := t.moveTo(u, k.email); err != nil {
+				return err
+			}
+		}
+		u.VerifiedAt, u.pending = t.Now(), false
+		done.User = u.User
+		return t.put(u)
+	})
+	if err != nil {
+		return Verified{}, err
+	}
+	return done, nil
+}
+
+// moveTo gives u another address, without storing u.
+func (t tx) moveTo(u *stored, email string) error {
+	kept, fold, err := ParseEmail(email)
+	if err != nil {
+		return engine.Errorf(engine.CodeCorrupt, "the token's address: %w", err)
+	}
+	if fold != u.fold {
+		if err := t.makeRoom(fold); err != nil {
+			return err
+		}
+		if u.fold != "" {
+			if _, err := t.Delete(emailKey(u.fold)); err != nil {
+				return err
+			}
+		}
+	}
+	u.Email, u.fold = kept, fold
+	u.epoch++
+	return t.dropTokens(u.ID)
+}
