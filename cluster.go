@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/resp"
@@ -43,10 +44,7 @@ func (s *Server) serveNodes(redis *resp.Server, face *api.Face) {
 		s.nodes = append(s.nodes, part{"resp of other nodes", func(ctx context.Context) error { return redis.ServeNode(ctx, l) }})
 	}
 	if face != nil {
-		l, srv := s.cluster.Listen(httpProtocol), api.NewNodeServer(face.NodeHandler(), s.o.Logger)
-		s.nodes = append(s.nodes, part{"http of other nodes", func(ctx context.Context) error {
-			return s.serveHTTP(ctx, srv, func() error { return srv.Serve(l) })
-		}})
+		s.addNodeFace("http of other nodes", httpProtocol, face.NodeHandler())
 	}
 }
 
@@ -66,6 +64,14 @@ func (s *Server) advertise() error {
 	}
 	a.Advertise(http, resp)
 	return nil
+}
+
+// nodeName is what reports call this node, "" if it is alone.
+func (s *Server) nodeName() string {
+	if s.cluster == nil {
+		return ""
+	}
+	return strconv.FormatUint(s.cluster.State().Self, 10)
 }
 
 // reachable returns a face's address as other machines reach it.

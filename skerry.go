@@ -41,9 +41,17 @@ type Options struct {
 	// free one. "" is DefaultHTTP and DefaultRESP, Off leaves the face out.
 	HTTP, RESP string
 
-	// HTTPListener and RESPListener, if set, are used instead of making
-	// listeners. The Server closes them, also when Open fails.
-	HTTPListener, RESPListener net.Listener
+	// Admin is the address of keys, procedures, metrics, backups and profiles, for
+	// those who look after the server. "" is DefaultAdmin if there is an
+	// application, and otherwise Off: HTTP has all that, but for profiles.
+	Admin string
+
+	// HTTPListener, RESPListener and AdminListener, if set, are used instead of
+	// making listeners. The Server closes them, also when Open fails.
+	HTTPListener, RESPListener, AdminListener net.Listener
+
+	// Web has the application that HTTP serves.
+	Web Web
 
 	// Procedures are what clients can call; see package proc.
 	Procedures []proc.Procedure
@@ -61,6 +69,10 @@ type Options struct {
 	// Grace is how long requests in flight have to end when Run stops; what
 	// still runs is then cut off. 0 is DefaultGrace.
 	Grace time.Duration
+
+	// Drain is how long a server that stops says that it is not ready, before it
+	// takes no more requests: the time that load balancers need to see it.
+	Drain time.Duration
 
 	// AdvertiseHost is the host name or IP address by which other machines
 	// reach the faces, for the nodes of a cluster to tell clients. "": that of
@@ -89,6 +101,8 @@ type Server struct {
 	ends    []func() // called when faces and nodes have ended
 	http    net.Listener
 	resp    net.Listener
+	admin   net.Listener
+	meters  []func() iter.Seq[engine.Metric] // what /metrics shows besides the HTTP face's own
 	serving atomic.Bool
 
 	started atomic.Bool
@@ -112,7 +126,7 @@ func Open(eng engine.Engine, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{eng: eng, cluster: clusterOf(eng), o: o, http: o.HTTPListener, resp: o.RESPListener,
+	s := &Server{eng: eng, cluster: clusterOf(eng), o: o, http: o.HTTPListener, resp: o.RESPListener, admin: o.AdminListener,
 		quit: make(chan struct{}), over: make(chan struct{})}
 	err := s.assemble()
 	if err != nil {
@@ -141,6 +155,9 @@ func (s *Server) assemble() (err error) {
 	if s.resp, err = listen("RESP", s.resp, cmp.Or(s.o.RESP, DefaultRESP)); err != nil {
 		return err
 	}
+	if s.admin, err = listen("admin", s.admin, cmp.Or(s.o.Admin, s.defaultAdmin())); err != nil {
+		return err
+	}
 	procs, err := proc.New(s.eng, proc.Options{Logger: s.o.Logger}, s.o.Procedures...)
 	if err != nil {
 		return err
@@ -148,6 +165,9 @@ func (s *Server) assemble() (err error) {
 	s.flow = []part{{"feed", changes.Run}, {"expiry", store.Run}, {"procedures", procs.Run}}
 	redis, err := s.newRESP(store, changes, procs)
 	if err != nil {
+		return err
+	}
+	if err := s.newApplication(store, changes, procs); err != nil {
 		return err
 	}
 	face := s.newHTTP(store, procs, redis)
@@ -193,12 +213,17 @@ func listen(face string, given net.Listener, addr string) (net.Listener, error) 
 	return l, nil
 }
 
-// newHTTP adds the face for HTTP likewise.
+// newHTTP adds the face for keys and procedures over HTTP likewise. Beside an
+// application it is on the admin listener only.
 func (s *Server) newHTTP(store *kv.Store, procs *proc.Set, redis *resp.Server) *api.Face {
-	if s.http == nil && s.cluster == nil {
+	public := s.http
+	if s.o.Web.Application != nil {
+		public = nil
+	}
+	if public == nil && s.admin == nil && s.cluster == nil {
 		return nil
 	}
-	o := api.Options{Procedures: procs, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready}
+	o := api.Options{Procedures: procs, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready, Profiles: s.admin != nil}
 	meters := []func() iter.Seq[engine.Metric]{s.o.Metrics}
 	if m, ok := s.eng.(engine.Meter); ok {
 		meters = append(meters, m.Metrics)
@@ -206,43 +231,24 @@ func (s *Server) newHTTP(store *kv.Store, procs *proc.Set, redis *resp.Server) *
 	if redis != nil {
 		meters = append(meters, redis.Metrics)
 	}
-	meters = append(meters, procs.Metrics)
+	meters = append(append(meters, procs.Metrics), s.meters...)
 	o.Metrics = func() iter.Seq[engine.Metric] { return all(meters) }
 	if b, ok := s.eng.(backuper); ok {
 		o.Backup = b.Backup
 	}
 	face := api.New(store, o)
 	s.ends = append(s.ends, face.Close)
-	if s.http == nil {
-		return face
-	}
-	srv := api.NewServer(face, s.o.Logger)
-	srv.TLSConfig = s.o.TLS
-	s.faces = append(s.faces, part{"http", func(ctx context.Context) error {
-		return s.serveHTTP(ctx, srv, func() error {
-			if s.o.TLS != nil {
-				return srv.ServeTLS(s.http, "", "")
-			}
-			return srv.Serve(s.http)
-		})
-	}})
+	s.addFace("http", public, face)
+	s.addFace("admin", s.admin, face)
 	return face
 }
 
-// all yields what each of them yields; one can be nil.
-func all(meters []func() iter.Seq[engine.Metric]) iter.Seq[engine.Metric] {
-	return func(yield func(engine.Metric) bool) {
-		for _, figures := range meters {
-			if figures == nil {
-				continue
-			}
-			for m := range figures() {
-				if !yield(m) {
-					return
-				}
-			}
-		}
+// defaultAdmin is where the admin listener is if nothing is said.
+func (s *Server) defaultAdmin() string {
+	if s.o.Web.Application != nil {
+		return DefaultAdmin
 	}
+	return Off
 }
 
 // backuper is satisfied by engines that can write all their data while they run.
@@ -286,6 +292,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.serving.Store(false)
 	s.o.Logger.Info("stopping; requests in flight are answered first")
+	s.drain()
 	s.handOver()
 	stopFaces()
 	stopNodes()
@@ -335,6 +342,10 @@ func (s *Server) Ready() error {
 // HTTPURL returns where the HTTP face is, or "" if there is none.
 func (s *Server) HTTPURL() string { return s.url(s.http, "http", "https") }
 
+// AdminURL returns where keys, metrics and profiles are, or "" if that is nowhere but
+// at HTTPURL.
+func (s *Server) AdminURL() string { return s.url(s.admin, "http", "https") }
+
 // RESPURL returns where the Redis protocol is, or "" if there is none.
 func (s *Server) RESPURL() string { return s.url(s.resp, "redis", "rediss") }
 
@@ -363,7 +374,7 @@ func (s *Server) Close() error {
 }
 
 func (s *Server) closeListeners() {
-	for _, l := range []net.Listener{s.http, s.resp} {
+	for _, l := range []net.Listener{s.http, s.resp, s.admin} {
 		if l != nil {
 			l.Close() // a second close of a listener does nothing
 		}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/proc"
 )
 
@@ -33,6 +34,10 @@ type App struct {
 	// Procedures are what clients of its servers can call; see package proc.
 	// Those of `NAME serve` and of the nodes of `NAME dev` are the same.
 	Procedures []proc.Procedure
+
+	// Web makes the web application that HTTP serves, instead of keys and
+	// procedures. Nil: there is none. See skerry.Services.
+	Web skerry.Application
 }
 
 // Process is what a program may use of the process that it runs in. What is nil is

@@ -26,6 +26,8 @@ const (
 type serveOptions struct {
 	data           string
 	http, resp     string
+	admin          string
+	debug          bool
 	memory         int64
 	archive        archiveOptions
 	passwordFile   string
@@ -56,6 +58,8 @@ func (o *serveOptions) settings() []setting {
 		dataSetting(&o.data, "./data"),
 		{"http", "ADDR", skerry.DefaultHTTP, "address of HTTP, or " + off, true, address(&o.http)},
 		{"resp", "ADDR", skerry.DefaultRESP, "address of the Redis protocol, or " + off, true, address(&o.resp)},
+		{"admin", "ADDR", "", "address of keys, metrics, backups and profiles, or " + off + " (default " + skerry.DefaultAdmin + " beside a web application, otherwise " + off + ": http has them)", true, address(&o.admin)},
+		{"debug", "", "", "show causes and stacks in the pages of the web application, and mail in an outbox: for development", true, toggle(&o.debug)},
 		memorySetting(&o.memory),
 		{"password-file", "FILE", "", "file with the password that clients must give", true, text(&o.passwordFile)},
 		{"hosts", "NAMES", "", "host names, with commas between them, that browsers may use (default IP addresses, localhost and names without a dot)", true, list(&o.hosts)},
@@ -108,7 +112,7 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, endArchive()) }()
 	srv, err := skerry.Open(eng, skerry.Options{
-		HTTP: o.http, RESP: o.resp, Procedures: p.app.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls,
+		HTTP: o.http, RESP: o.resp, Admin: o.admin, Web: o.web(p), Procedures: p.app.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls,
 		AdvertiseHost: o.node.facesHost(), Build: p.app.build().Version, Metrics: figures, Logger: log,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -125,6 +129,11 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 		ctx = whileOpen(ctx, p.Stdin)
 	}
 	return srv.Run(ctx)
+}
+
+// web is what the server's application needs to know.
+func (o *serveOptions) web(p process) skerry.Web {
+	return skerry.Web{Application: p.app.Web, Name: p.app.Name, Debug: o.debug}
 }
 
 // whileOpen returns a context that ends when there is no more to read from r.
@@ -161,7 +170,7 @@ func (o *serveOptions) check(rest []string) error {
 		wrong = append(wrong, errors.New("http, resp: both are off, so nobody could be served"))
 	}
 	if o.passwordFile == "" && !o.insecurePublic {
-		for _, face := range []struct{ name, addr string }{{"http", o.http}, {"resp", o.resp}} {
+		for _, face := range []struct{ name, addr string }{{"http", o.http}, {"resp", o.resp}, {"admin", o.admin}} {
 			if public(face.addr) {
 				wrong = append(wrong, fmt.Errorf("%s: %s can be reached from other machines: set --password-file, or --insecure-public if everyone may read and write", face.name, face.addr))
 			}
@@ -211,6 +220,7 @@ type announcement struct {
 	Data        string `json:"data"`
 	HTTP        string `json:"http,omitempty"`
 	RESP        string `json:"resp,omitempty"`
+	Admin       string `json:"admin,omitempty"`
 	MemoryBytes int64  `json:"memory_bytes"`
 	Cluster     string `json:"cluster,omitempty"`
 	Node        uint64 `json:"node,omitempty"`
@@ -219,7 +229,7 @@ type announcement struct {
 
 func (o *serveOptions) announce(p process, db *embedded.DB, srv *skerry.Server) error {
 	w := p.Stdout
-	a := announcement{Version: p.app.build().Version, PID: os.Getpid(), Data: o.data, HTTP: srv.HTTPURL(), RESP: srv.RESPURL(), MemoryBytes: o.memory}
+	a := announcement{Version: p.app.build().Version, PID: os.Getpid(), Data: o.data, HTTP: srv.HTTPURL(), RESP: srv.RESPURL(), Admin: srv.AdminURL(), MemoryBytes: o.memory}
 	node := ""
 	if c := db.Cluster(); c != nil {
 		st := c.State()
@@ -235,7 +245,7 @@ func (o *serveOptions) announce(p process, db *embedded.DB, srv *skerry.Server) 
 	}
 	_, err := fmt.Fprintf(w, "%s %s\n", p.app.Name, a.Version)
 	for _, line := range []struct{ name, value string }{
-		{"HTTP", a.HTTP}, {"Redis", a.RESP}, {"data", a.Data}, {"memory", formatSize(o.memory)}, {"node", node}, {"calls", calls},
+		{"HTTP", a.HTTP}, {"Redis", a.RESP}, {"admin", a.Admin}, {"data", a.Data}, {"memory", formatSize(o.memory)}, {"node", node}, {"calls", calls},
 	} {
 		if line.value != "" && err == nil {
 			_, err = fmt.Fprintf(w, "  %-7s %s\n", line.name, line.value)

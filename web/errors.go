@@ -67,10 +67,11 @@ func (x *exchange) reportFault(r *http.Request, err error) {
 	if x.route != nil {
 		f.Route = x.route.pattern
 	}
-	x.app.o.Logger.LogAttrs(r.Context(), slog.LevelError, "request failed", attrs...)
-	if x.app.o.Faults != nil {
+	if x.app.o.Faults != nil { // which logs it too
 		x.app.o.Faults.Report(f)
+		return
 	}
+	x.app.o.Logger.LogAttrs(r.Context(), slog.LevelError, "request failed", attrs...)
 }
 
 // failPage shows p in a browser.

@@ -1,9 +1,12 @@
 package web
 
 import (
+	"iter"
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/skerrydb/skerry/engine"
 )
 
 // figures count what an application answers.
@@ -41,5 +44,12 @@ type warnOnce struct{ done atomic.Bool }
 func (w *warnOnce) warn(log *slog.Logger, text string) {
 	if !w.done.Swap(true) {
 		log.Warn(text)
+	}
+}
+
+// Metrics yields the figures of the application.
+func (a *App) Metrics() iter.Seq[engine.Metric] {
+	return func(yield func(engine.Metric) bool) {
+		yield(engine.Metric{Name: "web_in_flight", Help: "Requests that are being answered by the application.", Value: float64(a.figures.inFlight.Load())})
 	}
 }

@@ -40,33 +40,41 @@ func (g *Group) Group(prefix string, m ...Middleware) *Group {
 }
 
 // Get adds a route for GET and HEAD. The path is that of a pattern of
-// http.ServeMux: {name} is one segment, {name...} the rest, {$} the end. A pattern
-// that is malformed or that another one conflicts with panics, as ServeMux does:
-// it is a mistake in the program.
-func (g *Group) Get(path string, h Handler, m ...Middleware) { g.Handle("GET "+path, h, m...) }
+// http.ServeMux: {name} is one segment, {name...} the rest, a / at the end all that
+// is below; but "/" alone is only the first page. A pattern that is malformed or
+// that another one conflicts with panics, as ServeMux does: it is a mistake in the
+// program.
+func (g *Group) Get(path string, h Handler, m ...Middleware) { g.add("GET", path, h, m) }
 
 // Post adds a route for POST; see Get.
-func (g *Group) Post(path string, h Handler, m ...Middleware) { g.Handle("POST "+path, h, m...) }
+func (g *Group) Post(path string, h Handler, m ...Middleware) { g.add("POST", path, h, m) }
 
 // Put adds a route for PUT; see Get.
-func (g *Group) Put(path string, h Handler, m ...Middleware) { g.Handle("PUT "+path, h, m...) }
+func (g *Group) Put(path string, h Handler, m ...Middleware) { g.add("PUT", path, h, m) }
 
 // Patch adds a route for PATCH; see Get.
-func (g *Group) Patch(path string, h Handler, m ...Middleware) { g.Handle("PATCH "+path, h, m...) }
+func (g *Group) Patch(path string, h Handler, m ...Middleware) { g.add("PATCH", path, h, m) }
 
 // Delete adds a route for DELETE; see Get.
-func (g *Group) Delete(path string, h Handler, m ...Middleware) { g.Handle("DELETE "+path, h, m...) }
+func (g *Group) Delete(path string, h Handler, m ...Middleware) { g.add("DELETE", path, h, m) }
 
-// Handle adds any handler for a pattern "[METHOD ]PATH" of http.ServeMux.
+func (g *Group) add(method, path string, h Handler, m []Middleware) {
+	if path == "/" && g.prefix == "" {
+		path = "/{$}"
+	} else if path == "/" {
+		path = "" // the group's own address
+	}
+	g.Handle(method+" "+path, h, m...)
+}
+
+// Handle adds any handler for a pattern "[METHOD ]PATH" of http.ServeMux, whose path
+// "/" is everything that no other route has.
 func (g *Group) Handle(pattern string, h http.Handler, m ...Middleware) {
 	method, path, found := strings.Cut(pattern, " ")
 	if !found {
 		method, path = "", pattern
 	}
 	path = g.prefix + strings.TrimLeft(path, " \t")
-	if path == "" {
-		path = "/{$}"
-	}
 	if found {
 		pattern = method + " " + path
 	} else {

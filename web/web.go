@@ -79,6 +79,10 @@ type Options struct {
 	// Faults is told of panics and internal errors. It may be nil.
 	Faults FaultReporter
 
+	// Outbox shows the mail that was not sent, in debug mode, under /_dev/outbox. Nil:
+	// there is none.
+	Outbox http.Handler
+
 	// Ready says why requests should go elsewhere, or nil. If it is nil the
 	// application is always ready.
 	Ready func() error

@@ -97,6 +97,9 @@ type Options struct {
 	// none, or the one that is known cannot be asked; then it gets CodeNotLeader.
 	ElectionWait time.Duration
 
+	// Profiles says that runtime/pprof is served under /debug/pprof/.
+	Profiles bool
+
 	// Logger gets a line a request at debug level, and faults of the server at
 	// error level. Nil discards them.
 	Logger *slog.Logger
@@ -219,6 +222,9 @@ func (a *app) handlers() (client, node http.Handler) {
 	} {
 		a.ops.Handle(r.pattern, a.operation(r.pattern, r.get, r.head))
 	}
+	if a.o.Profiles {
+		a.profiles()
+	}
 	a.ops.Handle("/", a.operation("none", func(x *exchange, r *http.Request) error {
 		return engine.Errorf(problem.CodeNoRoute, "there is nothing here; GET / tells what there is")
 	}, true))
@@ -264,6 +270,10 @@ func (a *app) route(w http.ResponseWriter, r *http.Request) {
 		if err := a.call(x, r, p[len(callPath):]); err != nil {
 			x.fail(r, err)
 		}
+		return
+	}
+	if a.o.Profiles && p == profilesPath {
+		a.ops.ServeHTTP(w, r)
 		return
 	}
 	if p != path.Clean(p) || p[0] != '/' || r.URL.RawPath != "" {

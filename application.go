@@ -1,0 +1,207 @@
+package skerry
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/feed"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/mail"
+	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/session"
+	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/api"
+)
+
+// DefaultAdmin is where keys, metrics, backups and profiles are if HTTP serves an
+// application and Options says nothing.
+const DefaultAdmin = "127.0.0.1:7201"
+
+// Application makes the web application of a server, before anything is served.
+type Application func(s *Services) (http.Handler, error)
+
+// Web says what a server's application needs to know. The zero value means that
+// there is none.
+type Web struct {
+	// Application, if not nil, makes what HTTP serves instead of keys and
+	// procedures, which are then on Options.Admin only. What it returns is, as a
+	// rule, a *web.App: only that can be served by every node of a cluster.
+	Application Application
+
+	// Name of the application: on its pages, in its cookies' names, and what its
+	// sessions are kept apart by. "" is web.DefaultName.
+	Name string
+
+	// Debug is for development: see web.Options.Debug. Mail goes to an outbox then,
+	// if Mail is nil.
+	Debug bool
+
+	// Mail sends the application's messages, and tells Superadmins of faults. Nil
+	// without Debug: there is none.
+	Mail mail.Sender
+
+	// Superadmins and TrustedProxies are those of web.Options.
+	Superadmins    []string
+	TrustedProxies []netip.Prefix
+}
+
+// Services are what an application stands on. All of it is safe for concurrent use,
+// and works from when the application is first asked until it has answered.
+type Services struct {
+	Engine     engine.Engine
+	KV         *kv.Store // spaces 16 to 127 are the application's, 0 to 15 are Redis clients' too
+	Feed       *feed.Feed
+	Procedures *proc.Set
+	Sessions   *session.Store // of this application
+	Global     *session.Store // shared by all applications on the same data
+	Mail       mail.Sender    // nil if there is none
+
+	// Web has all options that the server knows; the application adds its own, and
+	// gives them to web.New.
+	Web web.Options
+}
+
+// runner is satisfied by senders of mail that work in the background.
+type runner interface {
+	Run(ctx context.Context) error
+}
+
+// newApplication makes the application and adds it to the faces.
+func (s *Server) newApplication(store *kv.Store, changes *feed.Feed, procs *proc.Set) error {
+	w := &s.o.Web
+	if w.Application == nil || s.http == nil && s.cluster == nil {
+		return nil
+	}
+	w.Name = cmp.Or(w.Name, web.DefaultName)
+	local, err := session.New(store, session.Options{Namespace: w.Name})
+	if err != nil {
+		return err
+	}
+	global, err := session.New(store, session.Options{Namespace: globalNamespace})
+	if err != nil {
+		return err
+	}
+	services := &Services{Engine: s.eng, KV: store, Feed: changes, Procedures: procs, Sessions: local, Global: global, Web: web.Options{
+		Name: w.Name, Debug: w.Debug, Sessions: local, Engine: s.eng, Cluster: s.cluster, Superadmins: w.Superadmins,
+		TrustedProxies: w.TrustedProxies, Ready: s.Ready, Logger: s.o.Logger,
+	}}
+	if err := s.addMail(services); err != nil {
+		return err
+	}
+	h, err := w.Application(services)
+	if err != nil {
+		return err
+	}
+	if app, ok := h.(*web.App); ok {
+		s.ends = append(s.ends, app.Close)
+		s.meters = append(s.meters, app.Metrics)
+		if s.cluster != nil {
+			s.addNodeFace("web of other nodes", web.NodeProtocol, app.NodeHandler())
+		}
+	}
+	s.addFace("http", s.http, h)
+	return nil
+}
+
+// globalNamespace is that of sessions which several applications share: no name of
+// an application has a dot. In the data: do not change.
+const globalNamespace = ".global"
+
+// addMail adds what sends messages, and what tells of faults by them.
+func (s *Server) addMail(services *Services) error {
+	w := &s.o.Web
+	sender := w.Mail
+	if sender == nil && w.Debug {
+		outbox := mail.NewOutbox(0)
+		sender, services.Web.Outbox = outbox, outbox
+	}
+	faults, err := mail.NewFaults(mail.FaultsOptions{Sender: sender, To: w.Superadmins, Name: w.Name, Node: s.nodeName(), Version: s.o.Build, Logger: s.o.Logger})
+	if err != nil {
+		return err
+	}
+	services.Mail, services.Web.Faults = sender, reporter{faults}
+	s.flow = append(s.flow, part{"reports of faults", faults.Run})
+	s.meters = append(s.meters, faults.Metrics)
+	if r, ok := sender.(runner); ok {
+		s.flow = append(s.flow, part{"mail", r.Run})
+	}
+	if m, ok := sender.(engine.Meter); ok {
+		s.meters = append(s.meters, m.Metrics)
+	}
+	return nil
+}
+
+// reporter gives the faults of an application to those who look after it.
+type reporter struct{ faults *mail.Faults }
+
+// Report implements web.FaultReporter.
+func (r reporter) Report(f web.Fault) {
+	told := mail.Fault{Ref: f.Ref, RequestID: f.Ref, Err: f.Err, Stack: f.Stack, Method: f.Method, Path: f.URL, Route: f.Route}
+	told.Fields = append(told.Fields, mail.Field{Name: "From", Value: f.From})
+	for name, lines := range f.Request.Header {
+		for _, line := range lines {
+			told.Fields = append(told.Fields, mail.Field{Name: name, Value: line})
+		}
+	}
+	for name, values := range f.Request.URL.Query() {
+		for _, value := range values {
+			told.Fields = append(told.Fields, mail.Field{Name: name, Value: value})
+		}
+	}
+	r.faults.Report(told)
+}
+
+// addFace serves h on a listener until the server stops. Nil listeners serve nobody.
+func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
+	if l == nil {
+		return
+	}
+	srv := api.NewServer(h, s.o.Logger)
+	srv.TLSConfig = s.o.TLS
+	s.faces = append(s.faces, part{name, func(ctx context.Context) error {
+		return s.serveHTTP(ctx, srv, func() error {
+			if s.o.TLS != nil {
+				return srv.ServeTLS(l, "", "")
+			}
+			return srv.Serve(l)
+		})
+	}})
+}
+
+// addNodeFace serves h to other nodes, which call it protocol.
+func (s *Server) addNodeFace(name, protocol string, h http.Handler) {
+	l, srv := s.cluster.Listen(protocol), api.NewNodeServer(h, s.o.Logger)
+	s.nodes = append(s.nodes, part{name, func(ctx context.Context) error {
+		return s.serveHTTP(ctx, srv, func() error { return srv.Serve(l) })
+	}})
+}
+
+// all yields what each of them yields; one can be nil.
+func all(meters []func() iter.Seq[engine.Metric]) iter.Seq[engine.Metric] {
+	return func(yield func(engine.Metric) bool) {
+		for _, figures := range meters {
+			if figures == nil {
+				continue
+			}
+			for m := range figures() {
+				if !yield(m) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// drain lets requests in flight, and those of who has not yet seen that this server
+// is not ready any more, be answered for a while before the listeners close.
+func (s *Server) drain() {
+	if s.o.Drain > 0 {
+		time.Sleep(s.o.Drain)
+	}
+}

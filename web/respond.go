@@ -1,0 +1,31 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// JSON answers with v as encoding/json writes it. Nothing is sent if that fails.
+func (c *Context) JSON(status int, v any) error {
+	body := getBuffer()
+	defer putBuffer(body)
+	if err := json.NewEncoder(body).Encode(v); err != nil {
+		return engine.Errorf(engine.CodeInternal, "web: the answer is no JSON: %w", err)
+	}
+	h := c.Header()
+	h["Content-Type"] = jsonType
+	c.Writer.WriteHeader(status)
+	_, _ = c.Writer.Write(body.Bytes()) // an error means that the client is gone
+	return nil
+}
+
+// jsonType is shared by all answers; net/http does not change it.
+var jsonType = []string{"application/json"}
+
+// NoContent answers with a status and no body.
+func (c *Context) NoContent() error {
+	c.Writer.WriteHeader(http.StatusNoContent)
+	return nil
+}
