@@ -31,22 +31,37 @@ type slot struct {
 // zpage is what a Z file needs besides its template.
 type zpage struct{ slots []slot }
 
+// state is what becomes of a tag in the text that html/template sees.
+type state uint8
+
+const (
+	dead  state = iota // text
+	live               // an action
+	probe              // an action that only asks for the place, and then the text
+)
+
 // maxRounds is how often compileZ lets html/template judge the comment forms
 // one by one; then all of them are comments.
 const maxRounds = 8
 
 // compileZ makes a page of a Z file. The tags become actions between two marks
-// that no file has. html/template then says in which place each one stands, and
-// those that stand in comments, or that are comments because no JavaScript value
-// is expected where they are, become text again.
+// that no file has. html/template then says in which place each one stands. What
+// stands in a comment is no tag, and the comment forms are comments unless a
+// JavaScript value is expected where they are. To learn that, actions are first
+// put before them, and only then in their place.
 func (s *set) compileZ(p *page) []mistake {
 	f := p.file
-	live := make([]bool, len(f.tags))
+	states := make([]state, len(f.tags))
 	for i, t := range f.tags {
-		live[i] = t.form != formLiteral
+		switch t.form {
+		case formText:
+			states[i] = live
+		case formValue, formObject, formArray:
+			states[i] = probe
+		}
 	}
 	for round := 0; ; round++ {
-		text := source(f.text, f.tags, live)
+		text := source(f.text, f.tags, states)
 		t, err := template.New(f.path).Delims(markLeft, markRight).Parse(text)
 		if err != nil {
 			return []mistake{placed(err, f.path)}
@@ -55,38 +70,47 @@ func (s *set) compileZ(p *page) []mistake {
 		if tree == nil { // an empty file is an empty page
 			tree = &parse.Tree{Name: f.name, ParseName: f.path, Root: &parse.ListNode{NodeType: parse.NodeList}}
 		}
-		eachAction(tree, f.tags, live, func(i int, a *parse.ActionNode) { setField(a, f.tags[i].key) })
+		eachAction(tree, f.tags, states, func(i int, a *parse.ActionNode) { setField(a, f.tags[i].key) })
 		trees := map[string]*parse.Tree{f.name: tree}
 		if p.tmpl, err = s.escape(f.name, trees); err != nil {
-			if kill(f.tags, live) {
+			if kill(f.tags, states) {
 				continue
 			}
 			return []mistake{s.locate(p, trees, text, err)}
 		}
-		if changed := settle(p.tmpl.Tree, f.tags, live); !changed {
+		if !settle(p.tmpl.Tree, f.tags, states) {
 			break
-		} else if round == maxRounds {
-			kill(f.tags, live)
+		} else if round >= maxRounds {
+			kill(f.tags, states)
 		}
 	}
-	p.z = bind(p.tmpl.Tree, f.tags, live)
+	if bad := forbidden(p.tmpl.Tree, f); bad != nil {
+		return bad
+	}
+	p.z = bind(p.tmpl.Tree, f.tags, states)
 	for _, sl := range p.z.slots {
 		p.uses[sl.key] = true
+	}
+	for _, line := range tooLong(f.text) {
+		s.views.log.Warn("what looks like a tag is text: its key is too long", "file", f.path, "line", line, "max_chars", MaxKeyChars)
 	}
 	return nil
 }
 
-// source is the text of a Z file with its live tags as actions, which have as
-// many lines.
-func source(text string, tags []tag, live []bool) string {
+// source is the text of a Z file with actions for its tags, which has as many
+// lines.
+func source(text string, tags []tag, states []state) string {
+	const action = markLeft + ".key" + markRight
 	var b strings.Builder
 	b.Grow(len(text))
 	last := 0
 	for i, t := range tags {
 		b.WriteString(text[last:t.pos])
 		switch {
-		case live[i]:
-			b.WriteString(markLeft + ".key" + markRight)
+		case states[i] == live:
+			b.WriteString(action)
+		case states[i] == probe:
+			b.WriteString(action + t.raw)
 		case t.form == formLiteral:
 			b.WriteString(t.raw[1:])
 		default:
@@ -98,15 +122,15 @@ func source(text string, tags []tag, live []bool) string {
 	return b.String()
 }
 
-// eachAction calls fn for the action of every live tag.
-func eachAction(tree *parse.Tree, tags []tag, live []bool, fn func(i int, a *parse.ActionNode)) {
+// eachAction calls fn for the action of every tag that has one.
+func eachAction(tree *parse.Tree, tags []tag, states []state, fn func(i int, a *parse.ActionNode)) {
 	next := 0
 	for _, n := range tree.Root.Nodes {
 		a, ok := n.(*parse.ActionNode)
 		if !ok {
 			continue
 		}
-		for !live[next] {
+		for states[next] == dead {
 			next++
 		}
 		fn(next, a)
@@ -119,11 +143,12 @@ func setField(a *parse.ActionNode, key string) {
 	a.Pipe.Cmds[0].Args[0].(*parse.FieldNode).Ident[0] = key
 }
 
-// escaped reports whether html/template has put that escaper into an action.
-func escaped(a *parse.ActionNode, escaper string) bool {
+// escaped reports whether html/template has put one of the escapers into an
+// action.
+func escaped(a *parse.ActionNode, escapers ...string) bool {
 	return slices.ContainsFunc(a.Pipe.Cmds, func(c *parse.CommandNode) bool {
 		id, ok := c.Args[0].(*parse.IdentifierNode)
-		return ok && id.Ident == escaper
+		return ok && slices.Contains(escapers, id.Ident)
 	})
 }
 
@@ -134,26 +159,26 @@ const (
 	inValue   = "_html_template_jsvalescaper"
 )
 
-// settle ends the life of tags that stand where they are none, and reports
-// whether there were any.
-func settle(tree *parse.Tree, tags []tag, live []bool) (changed bool) {
-	var dead []int
-	eachAction(tree, tags, live, func(i int, a *parse.ActionNode) {
+// settle ends the life of tags that stand where they are none, puts actions in
+// the place of the others, and reports whether that changes the text.
+func settle(tree *parse.Tree, tags []tag, states []state) (changed bool) {
+	next := slices.Clone(states)
+	eachAction(tree, tags, states, func(i int, a *parse.ActionNode) {
+		next[i] = live
 		if escaped(a, inComment) || tags[i].form != formText && !escaped(a, inValue) {
-			dead = append(dead, i)
+			next[i] = dead
 		}
+		changed = changed || next[i] != states[i]
 	})
-	for _, i := range dead {
-		live[i] = false
-	}
-	return len(dead) > 0
+	copy(states, next)
+	return changed
 }
 
 // kill ends the life of all comment forms, and reports whether there were any.
-func kill(tags []tag, live []bool) (changed bool) {
+func kill(tags []tag, states []state) (changed bool) {
 	for i, t := range tags {
-		if live[i] && t.form != formText {
-			live[i], changed = false, true
+		if states[i] != dead && t.form != formText {
+			states[i], changed = dead, true
 		}
 	}
 	return changed
@@ -161,10 +186,10 @@ func kill(tags []tag, live []bool) (changed bool) {
 
 // bind gives every tag the slot that it looks up. The first class of a key has
 // the key itself, so that most pages are executed on the locals as they are.
-func bind(tree *parse.Tree, tags []tag, live []bool) *zpage {
+func bind(tree *parse.Tree, tags []tag, states []state) *zpage {
 	z := &zpage{}
 	of := map[string][]int{} // slots of a key
-	eachAction(tree, tags, live, func(i int, a *parse.ActionNode) {
+	eachAction(tree, tags, states, func(i int, a *parse.ActionNode) {
 		t := tags[i]
 		c := classText
 		switch {

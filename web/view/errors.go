@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -43,18 +44,22 @@ func (m mistake) String() string {
 
 // broken makes one error of the mistakes of one or more files, nil of none.
 func broken(list []mistake) error {
-	var lines []string
-	for _, m := range list {
-		lines = append(lines, m.String())
-	}
-	slices.Sort(lines)
-	switch lines = slices.Compact(lines); len(lines) {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b mistake) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.what, b.what))
+	})
+	list = slices.Compact(list)
+	switch len(list) {
 	case 0:
 		return nil
 	case 1:
-		return engine.Errorf(CodeViewBroken, "a view does not parse: %s", lines[0])
+		return engine.Errorf(CodeViewBroken, "a view does not parse: %s", list[0])
 	}
-	return engine.Errorf(CodeViewBroken, "%d faults in views:\n\t%s\n", len(lines), strings.Join(lines, "\n\t"))
+	var lines strings.Builder
+	for _, m := range list {
+		lines.WriteString("\n\t" + m.String())
+	}
+	return engine.Errorf(CodeViewBroken, "%d faults in views:%s", len(list), lines.String())
 }
 
 // place finds file and line in a message of text/template or html/template. The
@@ -75,7 +80,7 @@ func placed(err error, file string) mistake {
 }
 
 // missing says that there is no such view and which names are alike.
-func (s *set) missing(name string) error {
+func (s *set) missing(name string) *engine.Error {
 	var alike []string
 	for _, other := range s.names {
 		if d := distance(strings.ToLower(name), strings.ToLower(other)); d <= 1+min(len(name), len(other))/4 ||

@@ -46,13 +46,14 @@ func (s *set) search(f *file, trees map[string]*parse.Tree, text string) (mistak
 	ends = append(ends, len(text))
 	from, first, budget := 0, 1, maxLocateBytes
 	var last error
+	if _, err := s.escape(f.name, with(trees, f.name, 0, 0)); err != nil {
+		return mistake{}, false // it is in what the file calls
+	}
 	for i, end := range ends {
 		if budget -= end - from + 1; budget < 0 {
 			break
 		}
-		part := maps.Clone(trees)
-		part[f.name] = cut(trees[f.name], from, end)
-		_, err := s.escape(f.name, part)
+		_, err := s.escape(f.name, with(trees, f.name, from, end))
 		e, ok := errors.AsType[*template.Error](err)
 		switch {
 		case err == nil:
@@ -72,48 +73,79 @@ func (s *set) search(f *file, trees map[string]*parse.Tree, text string) (mistak
 	return mistake{f.path, first, describe(placed(last, f.path).what)}, true
 }
 
-// cut copies a tree with only the text between two offsets of its file.
+// with returns the trees with one of them cut.
+func with(trees map[string]*parse.Tree, name string, from, to int) map[string]*parse.Tree {
+	part := maps.Clone(trees)
+	part[name] = cut(trees[name], from, to)
+	return part
+}
+
+// cut copies a tree with only the text between two offsets of its file. Actions
+// are shared with the original, as escape copies them.
 func cut(tree *parse.Tree, from, to int) *parse.Tree {
-	c := tree.Copy()
-	walk(c.Root, func(n parse.Node) {
-		t, ok := n.(*parse.TextNode)
-		if !ok {
-			return
+	c := *tree
+	c.Root = cutList(tree.Root, from, to)
+	return &c
+}
+
+func cutList(l *parse.ListNode, from, to int) *parse.ListNode {
+	if l == nil {
+		return nil
+	}
+	c := &parse.ListNode{NodeType: l.NodeType, Pos: l.Pos}
+	for _, n := range l.Nodes {
+		switch n := n.(type) {
+		case *parse.TextNode:
+			a := min(max(from-int(n.Pos), 0), len(n.Text))
+			b := min(max(to-int(n.Pos), a), len(n.Text))
+			if a < b {
+				c.Nodes = append(c.Nodes, &parse.TextNode{NodeType: n.NodeType, Pos: n.Pos, Text: n.Text[a:b]})
+			}
+		case *parse.IfNode:
+			b := *n
+			b.List, b.ElseList = cutList(n.List, from, to), cutList(n.ElseList, from, to)
+			c.Nodes = append(c.Nodes, &b)
+		case *parse.RangeNode:
+			b := *n
+			b.List, b.ElseList = cutList(n.List, from, to), cutList(n.ElseList, from, to)
+			c.Nodes = append(c.Nodes, &b)
+		case *parse.WithNode:
+			b := *n
+			b.List, b.ElseList = cutList(n.List, from, to), cutList(n.ElseList, from, to)
+			c.Nodes = append(c.Nodes, &b)
+		default:
+			c.Nodes = append(c.Nodes, n)
 		}
-		a := min(max(from-int(t.Pos), 0), len(t.Text))
-		b := min(max(to-int(t.Pos), a), len(t.Text))
-		t.Text = t.Text[a:b]
-	})
+	}
 	return c
 }
 
-var endsIn = regexp.MustCompile(`^.*ends in a non-text context: \{state(\w+) .*$`)
+var contextOf = regexp.MustCompile(`\{state(\w+) [^{}]*\}`)
 
 // places says in words what html/template calls the states of its escaper.
 func places() map[string]string {
 	return map[string]string{
-		"Tag": "a tag", "AttrName": "a tag", "AfterName": "a tag", "BeforeValue": "a tag",
+		"Text": "text", "Tag": "a tag", "AttrName": "a tag", "AfterName": "a tag", "BeforeValue": "a tag",
 		"HTMLCmt": "a comment", "RCDATA": "a textarea or title", "Attr": "an attribute", "URL": "an attribute", "Srcset": "an attribute",
 		"MetaContent": "an attribute", "MetaContentURL": "an attribute",
-		"JS": "a script", "JSDqStr": "a string of a script", "JSSqStr": "a string of a script", "JSTmplLit": "a template literal of a script",
-		"JSRegexp": "a regular expression of a script", "JSBlockCmt": "a comment of a script", "JSLineCmt": "a comment of a script",
-		"CSS": "a style", "CSSDqStr": "a string of a style", "CSSSqStr": "a string of a style", "CSSDqURL": "a URL of a style",
-		"CSSSqURL": "a URL of a style", "CSSURL": "a URL of a style", "CSSBlockCmt": "a comment of a style",
+		"JS": "a script", "JSDqStr": "a string in a script", "JSSqStr": "a string in a script", "JSTmplLit": "a template literal in a script",
+		"JSRegexp": "a regular expression in a script", "JSBlockCmt": "a comment in a script", "JSLineCmt": "a comment in a script",
+		"CSS": "a style", "CSSDqStr": "a string in a style", "CSSSqStr": "a string in a style", "CSSDqURL": "a URL in a style",
+		"CSSSqURL": "a URL in a style", "CSSURL": "a URL in a style", "CSSBlockCmt": "a comment in a style",
 	}
 }
 
 // describe says in words what the escaper says about its states.
 func describe(what string) string {
-	m := endsIn.FindStringSubmatch(what)
-	if m == nil {
-		if _, rest, ok := strings.Cut(what, wrapper+": "); ok {
-			return rest
+	named := places()
+	what = contextOf.ReplaceAllStringFunc(strings.TrimPrefix(what, wrapper+": "), func(c string) string {
+		if name := named[contextOf.FindStringSubmatch(c)[1]]; name != "" {
+			return name
 		}
-		return what
+		return c
+	})
+	if _, place, ok := strings.Cut(what, "ends in a non-text context: "); ok {
+		return fmt.Sprintf("what begins here is not closed: the file ends in %s", place)
 	}
-	place := places()[m[1]]
-	if place == "" {
-		place = "something"
-	}
-	return fmt.Sprintf("%s begins here that is not closed before the end of the file", place)
+	return what
 }

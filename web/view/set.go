@@ -101,7 +101,7 @@ func (s *set) check() error {
 		}
 	}
 	if l := s.views.layout; l != "" && s.files[l] == nil {
-		return errors.Join(broken(bad), s.missing(l))
+		return errors.Join(broken(bad), s.noLayout(l))
 	}
 	return broken(bad)
 }
@@ -126,7 +126,14 @@ func (s *set) layout() (*page, error) {
 			return nil, nil
 		}
 	}
+	if s.files[name] == nil {
+		return nil, s.noLayout(name)
+	}
 	return s.page(name)
+}
+
+func (s *set) noLayout(name string) error {
+	return engine.Errorf(CodeViewMissing, "the layout: %s", s.missing(name).Msg)
 }
 
 // compile makes a page of a file.
@@ -155,10 +162,13 @@ func (s *set) compileHTML(p *page) []mistake {
 	if p.tmpl, err = s.escape(p.file.name, trees); err != nil {
 		return []mistake{s.locate(p, trees, p.file.text, err)}
 	}
-	for _, t := range trees {
-		p.addUses(t.Root, true)
+	for _, f := range p.deps {
+		for name, t := range f.trees {
+			p.addUses(t.Root, true)
+			bad = append(bad, forbidden(p.tmpl.Lookup(name).Tree, f)...)
+		}
 	}
-	return nil
+	return bad
 }
 
 // gather returns the templates that a page needs, by name.

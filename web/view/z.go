@@ -74,7 +74,7 @@ func tagAt(s string, i int) (tag, bool) {
 func textTag(s string, i int) (tag, bool) {
 	inside, ok := upTo(s[i+2:], "}")
 	key := strings.Trim(inside, " \t")
-	if !ok || !isPhrase(key) {
+	if !ok || !isPhrase(key) || utf8.RuneCountInString(key) > MaxKeyChars {
 		return tag{}, false
 	}
 	t := tag{form: formText, key: key, pos: i, end: i + 2 + len(inside) + 1}
@@ -94,7 +94,7 @@ func textTag(s string, i int) (tag, bool) {
 func commentTag(s string, i int, f form, open, end string) (tag, bool) {
 	inside, ok := upTo(s[i+len(open):], end)
 	key := strings.Trim(inside, " \t")
-	if !ok || !isIdentifier(key) {
+	if !ok || !isIdentifier(key) || utf8.RuneCountInString(key) > MaxKeyChars {
 		return tag{}, false
 	}
 	t := tag{form: f, key: key, pos: i, end: i + len(open) + len(inside) + len(end)}
@@ -107,6 +107,21 @@ func upTo(s, end string) (string, bool) {
 	const blanks = 64 // around the key
 	inside, _, ok := strings.Cut(s[:min(len(s), MaxKeyChars*utf8.UTFMax+blanks+len(end))], end)
 	return inside, ok
+}
+
+// tooLong returns the lines of what would be a tag #{key} with a shorter key.
+func tooLong(s string) (lines []int) {
+	for i := 0; ; i += len("#{") {
+		j := strings.Index(s[i:], "#{")
+		if j < 0 {
+			return lines
+		}
+		i += j
+		inside, ok := upTo(s[i+len("#{"):], "}")
+		if key := strings.Trim(inside, " \t"); ok && isPhrase(key) && utf8.RuneCountInString(key) > MaxKeyChars {
+			lines = append(lines, lineOf(s, i))
+		}
+	}
 }
 
 // isPhrase reports whether a key may stand in #{key}: it begins with a letter or
@@ -123,7 +138,7 @@ func isPhrase(key string) bool {
 		}
 		last = r
 	}
-	return key != "" && last != ' ' && utf8.RuneCountInString(key) <= MaxKeyChars
+	return key != "" && last != ' '
 }
 
 // isIdentifier reports whether a key may stand in the comment forms.
@@ -150,7 +165,13 @@ func standsForValue(s string, pos, end int) bool {
 		if strings.HasSuffix(before, string([]byte{c, c})) { // i++ /*! note */
 			return false
 		}
-	case '(', ',', ':', '[', '?', '&', '|', '*', '%', '!':
+	case '*':
+		if strings.HasSuffix(before, "/*") { // a comment begins
+			return false
+		}
+	case '{':
+		return strings.HasSuffix(before, "${") && follows(s[end:], false)
+	case '(', ',', ':', '[', '?', '&', '|', '%', '!':
 	default:
 		word := before[strings.LastIndexFunc(before, func(r rune) bool { return !isWord(r) })+1:]
 		if word != "return" {
@@ -158,11 +179,14 @@ func standsForValue(s string, pos, end int) bool {
 		}
 		starts = true
 	}
-	after, broken := skipBlank(s[end:])
-	if after == "" || broken && starts {
-		return true
-	}
-	return strings.ContainsRune(";,)]}:?.+-*%&|=!<>[", rune(after[0]))
+	return follows(s[end:], starts)
+}
+
+// follows reports whether something goes on after a value there. A value that
+// a statement began with may be the end of it, even without a semicolon.
+func follows(s string, mayEnd bool) bool {
+	after, broken := skipBlank(s)
+	return after == "" || broken && mayEnd || strings.ContainsRune(";,)]}:?.+-*%&|=!<>[", rune(after[0]))
 }
 
 func isWord(r rune) bool {
