@@ -1,0 +1,72 @@
+package session_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/session/sessiontest"
+)
+
+// TestContract runs the suite on the embedded engine.
+func TestContract(t *testing.T) {
+	t.Run("Open", func(t *testing.T) { sessiontest.Run(t, func(t testing.TB) sessiontest.Env { return env(t, false) }) })
+	t.Run("Twice", func(t *testing.T) {
+		sessiontest.Run(t, func(t testing.TB) sessiontest.Env {
+			c := newClock()
+			store, err := kv.New(twice{openEngine(t, c)}, kv.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sessiontest.Env{KV: store, Now: c.Now, Add: c.Add}
+		})
+	})
+	t.Run("Reopened", func(t *testing.T) { sessiontest.Run(t, func(t testing.TB) sessiontest.Env { return env(t, true) }) })
+}
+
+// twice is an engine that runs every transaction twice, as engines may that have
+// to try again: the first run is undone.
+type twice struct{ engine.Engine }
+
+func (e twice) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	again := errors.New("again")
+	if pos, err := e.Engine.Update(ctx, func(tx engine.Tx) error { return cmp.Or(fn(tx), again) }); err != again {
+		return pos, err
+	}
+	return e.Engine.Update(ctx, fn)
+}
+
+// env is an embedded engine with a clock that is moved by hand; if reopened, Again
+// closes it and opens its folder.
+func env(t testing.TB, reopened bool) sessiontest.Env {
+	t.Helper()
+	c, dir := newClock(), t.TempDir()
+	var eng *embedded.DB
+	openKV := func() *kv.Store {
+		var err error
+		if eng, err = embedded.Open(dir, embedded.Options{Now: c.Now, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+			t.Fatal(err)
+		}
+		store, err := kv.New(eng, kv.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	shut := func() {
+		if err := eng.Close(); err != nil {
+			t.Errorf("close engine: %v", err)
+		}
+	}
+	e := sessiontest.Env{KV: openKV(), Now: c.Now, Add: c.Add}
+	if reopened {
+		e.Again = func() *kv.Store { shut(); return openKV() }
+	}
+	t.Cleanup(func() { shut() })
+	return e
+}

@@ -1,0 +1,201 @@
+// Package sessiontest is the conformance suite of sessions: whatever keeps them
+// has to pass it, the stores of package session on every engine and, in the part
+// for alexedwards/scs, the stores that its users come from.
+//
+// It knows what a session promises; it must not know how one is stored, nor
+// which engine runs.
+package sessiontest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/session"
+)
+
+// Env is where sessions are kept, with a clock that the suite moves.
+type Env struct {
+	KV  *kv.Store
+	Now func() time.Time      // the engine's clock, in whole milliseconds
+	Add func(d time.Duration) // moves it on
+
+	// Again closes the engine and opens it anew from what it left, or does
+	// nothing. Sessions that were loaded before are not used after it.
+	Again func() *kv.Store
+}
+
+// Run runs the suite; open returns an empty Env that ends with its test.
+func Run(t *testing.T, open func(t testing.TB) Env) {
+	for _, test := range []struct {
+		name string
+		run  func(f *fixture)
+	}{
+		{"Lazy", lazy},
+		{"Values", values},
+		{"ValuesOfAnotherType", wrongType},
+		{"Forged", forged},
+		{"Rotate", rotate},
+		{"Login", login},
+		{"LoginOfSomebodyElse", loginOther},
+		{"Logout", logout},
+		{"LogoutThenSet", logoutThenSet},
+		{"Idle", idle},
+		{"Renewal", renewal},
+		{"Absolute", absolute},
+		{"ShorterLives", shorter},
+		{"Namespaces", namespaces},
+		{"Describe", describe},
+		{"List", list},
+		{"Revoke", revoke},
+		{"RevokeAll", revokeAll},
+		{"PerUser", perUser},
+		{"InTransaction", inTransaction},
+		{"SaveAgain", saveAgain},
+		{"BlindSetsStay", blind},
+		{"Conflict", conflict},
+		{"ConflictKeepsNothing", conflictWhole},
+		{"UpdateRace", updateRace},
+		{"UpdateSeesPending", updatePending},
+		{"TwoRotations", twoRotations},
+		{"TwoLogins", twoLogins},
+		{"RevokedMeanwhile", revokedMeanwhile},
+		{"RenewalAfterRevocation", renewalAfterRevocation},
+		{"RotatedThenLogout", rotatedThenLogout},
+		{"Limits", limits},
+		{"Model", model},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := &fixture{T: t, env: open(t)}
+			f.use(session.Options{})
+			test.run(f)
+		})
+	}
+}
+
+// fixture is one test of the suite.
+type fixture struct {
+	*testing.T
+	env Env
+	o   session.Options
+	st  *session.Store
+}
+
+// use makes f's store one with o.
+func (f *fixture) use(o session.Options) {
+	f.Helper()
+	st, err := session.New(f.env.KV, o)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.o, f.st = o, st
+}
+
+// again opens everything anew, where the Env can.
+func (f *fixture) again() {
+	f.Helper()
+	if f.env.Again != nil {
+		f.env.KV = f.env.Again()
+		f.use(f.o)
+	}
+}
+
+// load loads a session that must be there.
+func (f *fixture) load(token string) *session.Session {
+	f.Helper()
+	s, err := f.st.Load(f.Context(), token, engine.Read{})
+	if err != nil {
+		f.Fatalf("load: %v", err)
+	}
+	return s
+}
+
+// gone fails unless token is unknown.
+func (f *fixture) gone(token, why string) {
+	f.Helper()
+	if s, err := f.st.Load(f.Context(), token, engine.Read{}); s != nil || !errors.Is(err, session.ErrNoSession) {
+		f.Errorf("%s: the token is still known (%v)", why, err)
+	}
+}
+
+// save saves what must be possible to save.
+func (f *fixture) save(s *session.Session) (token string) {
+	f.Helper()
+	token, _, err := s.Save(f.Context())
+	if err != nil {
+		f.Fatalf("save: %v", err)
+	}
+	return token
+}
+
+// refused fails unless s cannot be saved because of code.
+func (f *fixture) refused(s *session.Session, code engine.Code) {
+	f.Helper()
+	token, pos, err := s.Save(f.Context())
+	if engine.CodeOf(err) != code || token != "" || pos != 0 {
+		f.Errorf("save: token %q, position %d, error %v, want %s", token, pos, err, code)
+	}
+}
+
+// begin returns the token of a new session of user, "" for nobody, with a value.
+func (f *fixture) begin(user string) string {
+	f.Helper()
+	s := f.st.New()
+	set(f, s, word, "begun")
+	if user != "" {
+		s.Login(user)
+	}
+	return f.save(s)
+}
+
+// word and number are values of the suite's sessions.
+var (
+	word   = session.NewKey[string]("word")
+	number = session.NewKey[int]("number")
+)
+
+// set sets what must be possible to set.
+func set[T any](f *fixture, s *session.Session, k session.Key[T], v T) {
+	f.Helper()
+	if err := k.Set(s, v); err != nil {
+		f.Fatalf("set %s: %v", k.Name(), err)
+	}
+}
+
+// want fails unless s has the value under k.
+func want[T comparable](f *fixture, s *session.Session, k session.Key[T], v T) {
+	f.Helper()
+	if got, ok, err := k.Get(s); got != v || !ok || err != nil {
+		f.Errorf("get %s: %v %v %v, want %v", k.Name(), got, ok, err, v)
+	}
+}
+
+// wantNone fails if s has a value under k.
+func wantNone[T any](f *fixture, s *session.Session, k session.Key[T]) {
+	f.Helper()
+	if got, ok, err := k.Get(s); ok || err != nil {
+		f.Errorf("get %s: %v %v, want none", k.Name(), got, err)
+	}
+}
+
+// handles returns the handles of user's list, in its order.
+func (f *fixture) handles(user string) (hs []string) {
+	f.Helper()
+	all, err := f.st.List(f.Context(), user)
+	if err != nil {
+		f.Fatalf("list: %v", err)
+	}
+	for _, i := range all {
+		hs = append(hs, i.Handle)
+	}
+	return hs
+}
+
+// update runs fn as a transaction of the caller's.
+func (f *fixture) update(fn func(tx engine.Tx) error) error {
+	_, err := f.env.KV.Update(context.WithoutCancel(f.Context()), 0, func(t *kv.Tx) error { return fn(t.Engine()) })
+	return err
+}
