@@ -24,6 +24,7 @@ func (a *Auth) SetRoles(ctx context.Context, user string, roles []string) (User,
 	}
 	return a.change(ctx, "set the roles", user, func(_ tx, u *stored) error {
 		u.Roles = roles
+		u.pending = false // or whoever registers the address again would have them
 		return nil
 	})
 }
@@ -83,6 +84,24 @@ func (t tx) remove(u *stored) error {
 	if err := t.dropTokens(u.ID); err != nil {
 		return err
 	}
+	if err := t.dropWays(u); err != nil {
+		return err
+	}
+	single := [][]byte{userKey(u.ID), limitKey(actCode, u.ID), limitKey(actLogin, u.attempt().subject)}
+	if u.fold != "" {
+		single = append(single, emailKey(u.fold))
+	}
+	for _, key := range single {
+		if _, err := t.Delete(key); err != nil {
+			return err
+		}
+	}
+	return t.revoke(u.ID)
+}
+
+// dropWays removes all but the password by which u can be used: API keys,
+// identities and the second factor. It does not store u.
+func (t tx) dropWays(u *stored) error {
 	keys, err := t.keysOf(u.ID)
 	if err != nil {
 		return err
@@ -101,14 +120,7 @@ func (t tx) remove(u *stored) error {
 			return err
 		}
 	}
-	single := [][]byte{userKey(u.ID), totpKey(u.ID), limitKey(actCode, u.ID), limitKey(actLogin, u.attempt().subject)}
-	if u.fold != "" {
-		single = append(single, emailKey(u.fold))
-	}
-	for _, key := range single {
-		if _, err := t.Delete(key); err != nil {
-			return err
-		}
-	}
-	return t.revoke(u.ID)
+	u.TOTP = false
+	_, err = t.Delete(totpKey(u.ID))
+	return err
 }

@@ -1,4 +1,15 @@
 package auth
 
+import "time"
+
 // Hashes returns how many password hashes were computed.
 func (a *Auth) Hashes() uint64 { return a.hash.computed.Load() }
+
+// Hold has fn called by every hash while it holds its place.
+func (a *Auth) Hold(fn func()) { a.hash.held = fn }
+
+// Waiting returns how many hashes wait for a place.
+func (a *Auth) Waiting() int { return int(a.hash.waiting.Load()) }
+
+// StepOf returns the step of TOTP that a time falls into.
+func StepOf(at time.Time) uint64 { return uint64(at.Unix()) / totpPeriod }

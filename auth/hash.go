@@ -56,7 +56,7 @@ func (p Params) check() error {
 	return nil
 }
 
-// weaker reports whether p costs an attacker less than q in any way.
+// weaker reports whether p takes less memory than q, or as much and fewer passes.
 func (p Params) weaker(q Params) bool {
 	return p.MemoryKiB < q.MemoryKiB || p.MemoryKiB == q.MemoryKiB && p.Passes < q.Passes
 }

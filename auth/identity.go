@@ -59,6 +59,17 @@ func (id Identity) check() error {
 	return nil
 }
 
+// tidy leaves out what the provider may say in any form and nothing depends on.
+func (id Identity) tidy() Identity {
+	if checkLine("name", id.Name, MaxNameBytes) != nil {
+		id.Name = ""
+	}
+	if checkLine("address", id.Email, MaxEmailBytes) != nil {
+		id.Email = ""
+	}
+	return id
+}
+
 // LoginIdentity returns the user that an identity belongs to. An identity that is
 // new here:
 //   - whose e-mail address the provider does not call verified is
@@ -75,15 +86,11 @@ func (a *Auth) LoginIdentity(ctx context.Context, id Identity) (User, error) {
 		return User{}, err
 	}
 	kept, fold := "", ""
+	var bad error // of the address, which matters only if it is to be used
 	if id.Email != "" {
-		var err error
-		if kept, fold, err = ParseEmail(id.Email); err != nil {
-			return User{}, err
-		}
+		kept, fold, bad = ParseEmail(id.Email)
 	}
-	if len(id.Name) > MaxNameBytes || checkLine("name", id.Name, MaxNameBytes) != nil {
-		id.Name = "" // the provider's, and the user can set another one
-	}
+	id = id.tidy()
 	fresh, err := a.newID()
 	if err != nil {
 		return User{}, fmt.Errorf("%s: %w", verb, err)
@@ -92,6 +99,9 @@ func (a *Auth) LoginIdentity(ctx context.Context, id Identity) (User, error) {
 		u, err := t.byIdentity(id)
 		if err != nil || u != nil {
 			return u, err
+		}
+		if bad != nil {
+			return nil, bad
 		}
 		if fold != "" && !id.EmailVerified {
 			return nil, ErrIdentityUnverified
@@ -181,9 +191,7 @@ func (a *Auth) LinkIdentity(ctx context.Context, user string, id Identity) error
 	if err := id.check(); err != nil {
 		return err
 	}
-	if len(id.Email) > MaxEmailBytes {
-		id.Email = ""
-	}
+	id = id.tidy()
 	return a.update(ctx, "link an identity", func(t tx) error {
 		u, err := t.mustUser(user)
 		if err != nil {

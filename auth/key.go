@@ -123,7 +123,7 @@ func parseKey(prefix, s string) (id string, sum [sha256.Size]byte, ok bool) {
 }
 
 // CreateKey makes an API key of a user. Its text is returned once and not kept;
-// expires may be zero, for never. Errors: CodeNotFound for the user, CodeInvalid
+// expires may be zero, for never, and counts in whole milliseconds. Errors: CodeNotFound for the user, CodeInvalid
 // for an expiry that has passed or a scope with other characters than letters,
 // digits and -_.:/*, CodeLimit.
 func (a *Auth) CreateKey(ctx context.Context, user, name string, scopes []string, expires time.Time) (text string, key Key, err error) {
@@ -133,6 +133,9 @@ func (a *Auth) CreateKey(ctx context.Context, user, name string, scopes []string
 	}
 	if scopes, err = checkWords("scope", scopes, MaxScopes, MaxScopeBytes); err != nil {
 		return "", Key{}, err
+	}
+	if !expires.IsZero() {
+		expires = expires.UTC().Truncate(time.Millisecond)
 	}
 	raw, err := a.random(keyIDRaw + keySecretRaw)
 	if err != nil {

@@ -143,7 +143,9 @@ func (a *Auth) RequestReset(ctx context.Context, email, from string) (Letter, er
 
 // Reset uses up a token of a Reset letter and gives its user another password,
 // as ChangePassword does. The address that the letter came to is verified by it.
-// A second factor stays. A password that is refused leaves the token usable.
+// A second factor stays, and so do API keys and identities, unless the address was
+// not verified before: then whoever registered it may have been somebody else, and they
+// are removed. A password that is refused leaves the token usable.
 func (a *Auth) Reset(ctx context.Context, text, password string) (User, error) {
 	const verb = "reset the password"
 	// No hash is computed for a token that is none. The leader is asked, as the
@@ -163,6 +165,11 @@ func (a *Auth) Reset(ctx context.Context, text, password string) (User, error) {
 		_, u, err := t.token(text, ToReset) // setPassword ends it with all others
 		if err != nil {
 			return nil, err
+		}
+		if !u.Verified() {
+			if err := t.dropWays(u); err != nil {
+				return nil, err
+			}
 		}
 		u.VerifiedAt = t.Now()
 		return u, nil

@@ -177,7 +177,8 @@ func (a *Auth) ConfirmTOTP(ctx context.Context, user, code string) ([]string, er
 	return texts, nil
 }
 
-// NewRecoveryCodes replaces a user's recovery codes; it needs a code of the app.
+// NewRecoveryCodes replaces a user's recovery codes; it needs a code of the app or
+// a recovery code.
 func (a *Auth) NewRecoveryCodes(ctx context.Context, user, code string) ([]string, error) {
 	const verb = "make recovery codes"
 	texts, sums, err := a.newRecovery()
@@ -300,6 +301,13 @@ func (t tx) try(u *stored, f *factor, code string, kind int) (bool, error) {
 	}
 	if !right {
 		return false, nil
+	}
+	if s := t.a.seal; s != nil && !f.sealed { // it is older than Options.Secret
+		sealed, err := s.seal(f.secret, u.ID)
+		if err != nil {
+			return false, err
+		}
+		f.secret, f.sealed = sealed, true
 	}
 	return true, t.forget(count)
 }

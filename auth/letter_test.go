@@ -1,0 +1,248 @@
+package auth_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/engine"
+)
+
+// TestRegisterKnown: the answer is the same for an address that has an account,
+// and the account stays as it is.
+func TestRegisterKnown(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	ann := w.verified("Ann@example.com")
+	before := w.Hashes()
+	letter, err := w.Register(ctx, "aNN@example.com", "another password", "192.0.2.1")
+	must(t, "register a known address", err)
+	if letter.Kind != auth.Known || letter.Token != "" || letter.To != "Ann@example.com" || letter.User.ID != ann.ID {
+		t.Errorf("letter: %+v", letter)
+	}
+	if n := w.Hashes() - before; n != 1 {
+		t.Errorf("%d hashes were computed, want 1 as for a new address", n)
+	}
+	_, err = w.Login(ctx, "ann@example.com", "another password", "")
+	want(t, "login with the second password", err, auth.CodeWrongCredentials)
+	_, err = w.Login(ctx, "ann@example.com", good, "")
+	must(t, "login with the first password", err)
+}
+
+// TestRegisterAgain: who registers an address that was never verified or used
+// takes its place, and the letter before is void.
+func TestRegisterAgain(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	first, err := w.Register(ctx, "ann@example.com", "password of a thief", "")
+	must(t, "register", err)
+	second, err := w.Register(ctx, "Ann@example.com", good, "")
+	must(t, "register again", err)
+	if second.Kind != auth.Verify || second.User.ID != first.User.ID {
+		t.Errorf("letters: %+v %+v", first, second)
+	}
+	_, err = w.Verify(ctx, first.Token)
+	want(t, "the first letter's token", err, auth.CodeTokenInvalid)
+	_, err = w.Verify(ctx, second.Token)
+	must(t, "verify", err)
+	_, err = w.Login(ctx, "ann@example.com", "password of a thief", "")
+	want(t, "login with the first password", err, auth.CodeWrongCredentials)
+	_, err = w.Login(ctx, "ann@example.com", good, "")
+	must(t, "login", err)
+}
+
+// TestPendingExpires: a registration that nobody verifies leaves nothing.
+func TestPendingExpires(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{PendingTTL: time.Hour}), t.Context()
+	letter, err := w.Register(ctx, "ann@example.com", good, "")
+	must(t, "register", err)
+	w.clock.Add(time.Hour + time.Second)
+	_, err = w.Verify(ctx, letter.Token)
+	want(t, "verify", err, auth.CodeTokenInvalid)
+	_, err = w.Find(ctx, engine.Read{}, "ann@example.com")
+	want(t, "find", err, engine.CodeNotFound)
+	if u := w.verified("ann@example.com"); u.ID == letter.User.ID {
+		t.Error("an id was given twice")
+	}
+	w.clock.Add(1000 * time.Hour)
+	_, err = w.Find(ctx, engine.Read{}, "ann@example.com")
+	must(t, "find who has verified the address", err)
+}
+
+// TestReset: the token is used once, expires, verifies the address, ends sessions
+// and other tokens.
+func TestReset(t *testing.T) {
+	t.Parallel()
+	s := &sessions{}
+	w, ctx := open(t, auth.Options{Sessions: s}), t.Context()
+	ann := w.verified("ann@example.com")
+	ask := func() string {
+		t.Helper()
+		letter, err := w.RequestReset(ctx, "ANN@example.com", "")
+		must(t, "ask for a reset", err)
+		if letter.Kind != auth.Reset || letter.To != "ann@example.com" {
+			t.Errorf("letter: %+v", letter)
+		}
+		return letter.Token
+	}
+	one, two := ask(), ask()
+	u, err := w.CheckToken(ctx, engine.Read{}, auth.ToReset, one)
+	if err != nil || u.ID != ann.ID {
+		t.Errorf("check token: %+v %v", u, err)
+	}
+	_, err = w.CheckToken(ctx, engine.Read{}, auth.ToVerify, one)
+	want(t, "a token of another purpose", err, auth.CodeTokenInvalid)
+	_, err = w.Verify(ctx, one)
+	want(t, "verify with a token of another purpose", err, auth.CodeTokenInvalid)
+	_, err = w.Reset(ctx, one, "short")
+	want(t, "reset to a password that is refused", err, auth.CodePasswordRefused)
+	_, err = w.Reset(ctx, one, "a new password")
+	must(t, "reset", err)
+	if s.revoked(ann.ID) != 1 {
+		t.Error("the reset did not end the sessions")
+	}
+	before := w.Hashes()
+	for _, token := range []string{one, two, "", strings.Repeat("A", 43), one + "A"} {
+		_, err = w.Reset(ctx, token, "a third password")
+		want(t, "a token that is not valid any more", err, auth.CodeTokenInvalid)
+	}
+	if w.Hashes() != before {
+		t.Error("a hash was computed for a token that is none")
+	}
+	_, err = w.Login(ctx, "ann@example.com", "a new password", "")
+	must(t, "login", err)
+	three := ask()
+	w.clock.Add(time.Hour)
+	_, err = w.Reset(ctx, three, "a third password")
+	want(t, "an expired token", err, auth.CodeTokenInvalid)
+}
+
+// TestResetUnknown: nothing is to be sent and no error tells.
+func TestResetUnknown(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	letter, err := w.RequestReset(ctx, "nobody@example.com", "")
+	if err != nil || letter.Kind != auth.None || letter.To != "" || letter.Token != "" {
+		t.Errorf("unknown address: %+v %v", letter, err)
+	}
+	ann := w.verified("ann@example.com")
+	_, err = w.Disable(ctx, ann.ID, true)
+	must(t, "disable", err)
+	letter, err = w.RequestReset(ctx, "ann@example.com", "")
+	if err != nil || letter.Kind != auth.None || letter.Token != "" {
+		t.Errorf("disabled user: %+v %v", letter, err)
+	}
+}
+
+// TestResetUnverified: the owner of a mailbox ends what somebody else has set up
+// under the address.
+func TestResetUnverified(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{AllowUnverified: true}), t.Context()
+	_, err := w.Register(ctx, "ann@example.com", "password of a thief", "")
+	must(t, "register", err)
+	u, err := w.Login(ctx, "ann@example.com", "password of a thief", "")
+	must(t, "login", err)
+	key, _, err := w.CreateKey(ctx, u.ID, "", []string{"*"}, time.Time{})
+	must(t, "create a key", err)
+	thief := auth.Identity{Issuer: "https://id.example", Subject: "thief"}
+	must(t, "link", w.LinkIdentity(ctx, u.ID, thief))
+	w.enrol(u.ID)
+	letter, err := w.Register(ctx, "ann@example.com", good, "")
+	if err != nil || letter.Kind != auth.Known {
+		t.Errorf("register what is in use: %+v %v", letter, err)
+	}
+	letter, err = w.RequestReset(ctx, "ann@example.com", "")
+	must(t, "ask for a reset", err)
+	_, err = w.Reset(ctx, letter.Token, good)
+	must(t, "reset", err)
+	got, err := w.Login(ctx, "ann@example.com", good, "")
+	if err != nil || !got.Verified() || got.TOTP {
+		t.Errorf("login: %+v %v", got, err)
+	}
+	_, _, err = w.CheckKey(ctx, engine.Read{}, key)
+	want(t, "the thief's key", err, engine.CodeUnauthenticated)
+	if other, err := w.LoginIdentity(ctx, thief); err != nil || other.ID == u.ID {
+		t.Errorf("the thief's identity: %+v %v", other, err)
+	}
+}
+
+// TestChangeAddress: it takes effect when it is verified, and ends older tokens.
+func TestChangeAddress(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	ann, bob := w.verified("ann@example.com"), w.verified("bob@example.com")
+	reset, err := w.RequestReset(ctx, "ann@example.com", "")
+	must(t, "ask for a reset", err)
+	known, err := w.RequestChange(ctx, ann.ID, "BOB@example.com", "")
+	if err != nil || known.Kind != auth.Known || known.Token != "" || known.To != "bob@example.com" {
+		t.Errorf("to a taken address: %+v %v", known, err)
+	}
+	letter, err := w.RequestChange(ctx, ann.ID, "ann@example.org", "")
+	if err != nil || letter.Kind != auth.Change || letter.To != "ann@example.org" {
+		t.Errorf("letter: %+v %v", letter, err)
+	}
+	racing, err := w.RequestChange(ctx, bob.ID, "ann@example.org", "")
+	must(t, "another user asks for the same address", err)
+	_, err = w.Login(ctx, "ann@example.com", good, "")
+	must(t, "login with the old address", err)
+	done, err := w.Verify(ctx, letter.Token)
+	if err != nil || done.Was != "ann@example.com" || done.User.Email != "ann@example.org" {
+		t.Errorf("verify: %+v %v", done, err)
+	}
+	_, err = w.Verify(ctx, racing.Token)
+	want(t, "the address was verified by another user meanwhile", err, auth.CodeEmailTaken)
+	_, err = w.Reset(ctx, reset.Token, "a new password")
+	want(t, "a token sent to the old address", err, auth.CodeTokenInvalid)
+	_, err = w.Login(ctx, "ann@example.com", good, "")
+	want(t, "login with the old address", err, auth.CodeWrongCredentials)
+	_, err = w.Login(ctx, "ann@example.org", good, "")
+	must(t, "login with the new address", err)
+	if u := w.verified("ann@example.com"); u.ID == ann.ID {
+		t.Error("the old address still leads to its user")
+	}
+}
+
+// TestMaxTokens: a further token ends the oldest.
+func TestMaxTokens(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{Limits: auth.Limits{Letter: auth.Limit{N: -1}}}), t.Context()
+	w.verified("ann@example.com")
+	var tokens []string
+	for range auth.MaxTokens + 1 {
+		letter, err := w.RequestReset(ctx, "ann@example.com", "")
+		must(t, "ask for a reset", err)
+		tokens = append(tokens, letter.Token)
+		w.clock.Add(time.Second)
+	}
+	for i, token := range tokens {
+		_, err := w.CheckToken(ctx, engine.Read{}, auth.ToReset, token)
+		code := engine.Code("")
+		if i == 0 {
+			code = auth.CodeTokenInvalid
+		}
+		want(t, "token "+string(rune('0'+i)), err, code)
+	}
+}
+
+// TestRequestVerify: a new letter for who has lost the first one.
+func TestRequestVerify(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	_, err := w.Register(ctx, "ann@example.com", good, "")
+	must(t, "register", err)
+	letter, err := w.RequestVerify(ctx, "ann@example.com", "")
+	if err != nil || letter.Kind != auth.Verify {
+		t.Errorf("letter: %+v %v", letter, err)
+	}
+	_, err = w.Verify(ctx, letter.Token)
+	must(t, "verify", err)
+	for _, email := range []string{"ann@example.com", "nobody@example.com"} {
+		letter, err = w.RequestVerify(ctx, email, "")
+		if err != nil || letter.Kind != auth.None || letter.Token != "" {
+			t.Errorf("%s: %+v %v", email, letter, err)
+		}
+	}
+}
