@@ -50,9 +50,21 @@ func (c *Context) RenderStatus(status int, name string, locals Locals) error {
 	}
 	h := c.Header()
 	h["Content-Type"] = []string{"text/html; charset=utf-8"}
+	setLength(h, body.Len())
 	c.Writer.WriteHeader(status)
 	_, _ = c.Writer.Write(body.Bytes()) // an error means that the client is gone
 	return nil
+}
+
+// ownLength is the longest body that net/http finds the length of by itself; longer
+// ones it sends in chunks if nobody tells it.
+const ownLength = 2048
+
+// setLength tells how long a body is that is written in one go.
+func setLength(h http.Header, n int) {
+	if n > ownLength {
+		h["Content-Length"] = []string{strconv.Itoa(n)}
+	}
 }
 
 // layoutLocals is given with what every layout can use.

@@ -16,6 +16,7 @@ func (c *Context) JSON(status int, v any) error {
 	}
 	h := c.Header()
 	h["Content-Type"] = jsonType
+	setLength(h, body.Len())
 	c.Writer.WriteHeader(status)
 	_, _ = c.Writer.Write(body.Bytes()) // an error means that the client is gone
 	return nil
