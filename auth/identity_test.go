@@ -1,0 +1,139 @@
+package auth_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/engine"
+)
+
+const issuer = "https://id.example"
+
+func identity(subject, email string, verified bool) auth.Identity {
+	return auth.Identity{Issuer: issuer, Subject: subject, Email: email, EmailVerified: verified, Name: "N " + subject}
+}
+
+// TestIdentities: who is linked to whom, and who never is.
+func TestIdentities(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{AllowUnverified: true}), t.Context()
+	ann := w.verified("ann@example.com")
+	u, err := w.LoginIdentity(ctx, identity("1", "ANN@example.com", true))
+	if err != nil || u.ID != ann.ID {
+		t.Errorf("both have verified the address: %+v %v", u, err)
+	}
+	u, err = w.LoginIdentity(ctx, identity("1", "not an address", false))
+	if err != nil || u.ID != ann.ID {
+		t.Errorf("an identity that is known, whatever its address: %+v %v", u, err)
+	}
+	for _, email := range []string{"ann@example.com", "new@example.com"} {
+		_, err = w.LoginIdentity(ctx, identity("2", email, false))
+		want(t, "the provider has not verified "+email, err, auth.CodeIdentityUnverified)
+	}
+	_, err = w.Register(ctx, "bob@example.com", good, "")
+	must(t, "register", err)
+	bob, err := w.Login(ctx, "bob@example.com", good, "")
+	must(t, "login", err)
+	_, err = w.LoginIdentity(ctx, identity("3", "bob@example.com", true))
+	want(t, "the user has not verified the address", err, auth.CodeIdentityConflict)
+	if u, err := w.Get(ctx, engine.Read{}, bob.ID); err != nil || u.Verified() {
+		t.Errorf("the conflict changed the user: %+v %v", u, err)
+	}
+	letter, err := w.Register(ctx, "cid@example.com", "password of a thief", "")
+	must(t, "register", err)
+	cid, err := w.LoginIdentity(ctx, identity("4", "cid@example.com", true))
+	if err != nil || cid.ID == letter.User.ID || !cid.Verified() || cid.Password || cid.Name != "N 4" {
+		t.Errorf("an address that was registered and never used: %+v %v", cid, err)
+	}
+	_, err = w.Login(ctx, "cid@example.com", "password of a thief", "")
+	want(t, "the thief's password", err, auth.CodeWrongCredentials)
+	_, err = w.Verify(ctx, letter.Token)
+	want(t, "the thief's letter", err, auth.CodeTokenInvalid)
+	dan, err := w.LoginIdentity(ctx, identity("5", "", false))
+	if err != nil || dan.Email != "" || dan.Verified() {
+		t.Errorf("no address: %+v %v", dan, err)
+	}
+	again, err := w.LoginIdentity(ctx, identity("5", "", false))
+	if err != nil || again.ID != dan.ID {
+		t.Errorf("again: %+v %v", again, err)
+	}
+	_, err = w.LoginIdentity(ctx, auth.Identity{Issuer: "https://other.example", Subject: "5"})
+	must(t, "the same subject of another issuer", err)
+	for _, id := range []auth.Identity{{Issuer: issuer}, {Subject: "1"}, {Issuer: "a\n", Subject: "b"}} {
+		_, err = w.LoginIdentity(ctx, id)
+		want(t, fmt.Sprintf("%+v", id), err, engine.CodeInvalid)
+	}
+	_, err = w.LoginIdentity(ctx, identity(strings.Repeat("s", auth.MaxIdentityBytes+1), "", false))
+	want(t, "a subject that is too long", err, engine.CodeLimit)
+	_, err = w.LoginIdentity(ctx, identity("6", "a@b\r\nBcc: c@d", true))
+	want(t, "an address with a line break", err, engine.CodeInvalid)
+}
+
+// TestIdentityBounds: a part of one identity cannot be taken for another's.
+func TestIdentityBounds(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	one, err := w.LoginIdentity(ctx, auth.Identity{Issuer: "ab", Subject: "c"})
+	must(t, "login", err)
+	two, err := w.LoginIdentity(ctx, auth.Identity{Issuer: "a", Subject: "bc"})
+	must(t, "login", err)
+	if one.ID == two.ID {
+		t.Error("two identities are one user")
+	}
+}
+
+func TestLinkUnlink(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	ann := w.verified("ann@example.com")
+	must(t, "link", w.LinkIdentity(ctx, ann.ID, identity("1", "other@example.com", false)))
+	must(t, "link again", w.LinkIdentity(ctx, ann.ID, identity("1", "", false)))
+	u, err := w.LoginIdentity(ctx, identity("1", "", false))
+	if err != nil || u.ID != ann.ID {
+		t.Errorf("login: %+v %v", u, err)
+	}
+	bob, err := w.LoginIdentity(ctx, identity("2", "bob@example.com", true))
+	must(t, "login", err)
+	want(t, "link another's", w.LinkIdentity(ctx, bob.ID, identity("1", "", false)), auth.CodeIdentityConflict)
+	want(t, "unlink another's", w.UnlinkIdentity(ctx, bob.ID, issuer, "1"), engine.CodeNotFound)
+	want(t, "unlink the only way", w.UnlinkIdentity(ctx, bob.ID, issuer, "2"), engine.CodePreconditionFailed)
+	list, err := w.Identities(ctx, engine.Read{}, ann.ID)
+	if err != nil || len(list) != 1 || list[0].Issuer != issuer || list[0].Subject != "1" || list[0].Email != "other@example.com" {
+		t.Errorf("identities: %+v %v", list, err)
+	}
+	must(t, "unlink", w.UnlinkIdentity(ctx, ann.ID, issuer, "1"))
+	if u, err := w.LoginIdentity(ctx, identity("1", "", false)); err != nil || u.ID == ann.ID {
+		t.Errorf("login with what was unlinked: %+v %v", u, err)
+	}
+	for i := range auth.MaxIdentities {
+		must(t, "link", w.LinkIdentity(ctx, ann.ID, identity(fmt.Sprint("x", i), "", false)))
+	}
+	want(t, "one too many", w.LinkIdentity(ctx, ann.ID, identity("y", "", false)), engine.CodeLimit)
+	letter, err := w.RequestReset(ctx, "bob@example.com", "")
+	must(t, "ask for a reset", err)
+	_, err = w.ChangePassword(ctx, bob.ID, "", good)
+	want(t, "change a password that is none", err, engine.CodePreconditionFailed)
+	_, err = w.Reset(ctx, letter.Token, good)
+	must(t, "the first password, by a reset", err)
+	must(t, "unlink what is not the only way any more", w.UnlinkIdentity(ctx, bob.ID, issuer, "2"))
+}
+
+// TestIdentitySecondFactor: a provider's word does not replace it.
+func TestIdentitySecondFactor(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	u, err := w.LoginIdentity(ctx, identity("1", "ann@example.com", true))
+	must(t, "login", err)
+	d := w.enrol(u.ID)
+	_, err = w.LoginIdentity(ctx, identity("1", "", false))
+	want(t, "login", err, auth.CodeSecondFactor)
+	ticket, _ := auth.Ticket(err)
+	_, err = w.LoginTOTP(ctx, ticket, d.code(1))
+	must(t, "login", err)
+	_, err = w.Disable(ctx, u.ID, true)
+	must(t, "disable", err)
+	_, err = w.LoginIdentity(ctx, identity("1", "", false))
+	want(t, "a disabled user", err, auth.CodeAccountDisabled)
+}
