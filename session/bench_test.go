@@ -2,10 +2,13 @@ package session_test
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/session"
 )
 
@@ -108,4 +111,69 @@ func BenchmarkSave(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkBytes is what sessions cost: the bytes of their keys and values, and
+// those of the process's heap, of one.
+func BenchmarkBytes(b *testing.B) {
+	const n = 50_000
+	for _, kind := range []struct {
+		name string
+		fill func(s *session.Session, i int) error
+	}{
+		{"anonymous", func(s *session.Session, i int) error { return hits.Set(s, i) }},
+		{"user", func(s *session.Session, i int) error {
+			s.Login(fmt.Sprint("user ", i))
+			s.Describe("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0 192.0.2.1")
+			return hits.Set(s, i)
+		}},
+		{"user and 300 bytes", func(s *session.Session, i int) error {
+			s.Login(fmt.Sprint("user ", i))
+			s.Describe("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0 192.0.2.1")
+			return name.Set(s, strings.Repeat("v", 300))
+		}},
+	} {
+		b.Run(kind.name, func(b *testing.B) {
+			for b.Loop() {
+				eng := openEngine(b, newClock())
+				store, err := kv.New(eng, kv.Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				st, err := session.New(store, session.Options{Namespace: "app"})
+				if err != nil {
+					b.Fatal(err)
+				}
+				before := heap()
+				for i := 0; i < n; i += 1000 {
+					if _, err := eng.Update(b.Context(), func(tx engine.Tx) error {
+						for j := i; j < i+1000; j++ {
+							s := st.New()
+							if err := kind.fill(s, j); err != nil {
+								return err
+							}
+							if _, _, err := s.SaveIn(tx); err != nil {
+								return err
+							}
+						}
+						return nil
+					}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				bytes := 0
+				scan(b, eng, func(p engine.Pair) { bytes += len(p.Key) + len(p.Val) })
+				b.ReportMetric(float64(bytes)/n, "bytes/session")
+				b.ReportMetric(float64(heap()-before)/n, "heap/session")
+			}
+		})
+	}
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -54,8 +54,9 @@ const (
 	// MaxPerUser is the most that Options.PerUser can be, so also the most
 	// sessions of one user that List returns.
 	MaxPerUser = 1000
-	// MaxIdle and MaxAbsolute bound the lives that can be configured.
-	MaxIdle     = 10 * 365 * 24 * time.Hour
+	// MaxIdle is the longest idle life that can be configured; more is CodeInvalid.
+	MaxIdle = MaxAbsolute
+	// MaxAbsolute is the longest absolute life; more is CodeInvalid.
 	MaxAbsolute = 10 * 365 * 24 * time.Hour
 	// MinIdle is the shortest idle life: clocks of nodes differ by less.
 	MinIdle = time.Second

@@ -158,6 +158,6 @@ func (st *Store) newHandle() (h handle, err error) {
 	return h, nil
 }
 
-// Idle and Absolute are the lives that the Store was opened with.
-func (st *Store) Idle() time.Duration     { return st.o.Idle }
+// Absolute is how long a session lives at most, and so what a client need keep
+// its token for.
 func (st *Store) Absolute() time.Duration { return st.o.Absolute }
