@@ -1,6 +1,8 @@
 package auth_test
 
 import (
+	"context"
+	"encoding/binary"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -134,4 +136,37 @@ func (w *world) dump() string {
 	})
 	must(w.t, "scan the engine", err)
 	return b.String()
+}
+
+// expire deletes what has expired.
+func (w *world) expire() {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.store.Run(ctx) }()
+	for end := time.Now().Add(patience); w.due(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			w.t.Fatal("what has expired is not deleted")
+		}
+	}
+	cancel()
+	<-done
+}
+
+// due reports whether kv's index has something that has expired.
+func (w *world) due() bool {
+	w.t.Helper()
+	found := false
+	_, err := w.eng.View(w.t.Context(), engine.Read{}, func(tx engine.Tx) error {
+		found = false
+		for p, err := range tx.Scan([]byte{'x'}, []byte{'z'}) {
+			if err != nil {
+				return err
+			}
+			found = found || int64(binary.BigEndian.Uint64(p.Key[1:])) <= tx.Now().UnixMilli()
+		}
+		return nil
+	})
+	must(w.t, "scan the index", err)
+	return found
 }
