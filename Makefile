@@ -53,6 +53,12 @@ bench-voter: ## compare procedures with Lua in redis-server and plpgsql in Postg
 	@mkdir -p bin
 	cd bench && go build -o ../bin/bench-voter ./voter && exec ../bin/bench-voter $(ARGS)
 
+.PHONY: bench-web
+bench-web: ## compare pages with sessions with net/http and Redis, and with fasthttp (ARGS=-h for more)
+	ci/servers redis
+	@mkdir -p bin
+	cd bench && go build -o ../bin/bench-web ./web && exec ../bin/bench-web $(ARGS)
+
 .PHONY: bench-btree
 bench-btree: ## compare the B-tree with google/btree and tidwall/btree in one run (ARGS=-h for more)
 	cd bench && go run ./btree $(ARGS)

@@ -99,7 +99,7 @@ func (PlainHTTP) AppendSet(b []byte, key, seq uint64) []byte {
 	return AppendVal(append(b, " HTTP/1.1\r\nHost: bench\r\nContent-Length: 100\r\n\r\n"...), seq)
 }
 
-func (PlainHTTP) Reply(b []byte, set bool) (int, error) { return httpReply(b, set, ValBytes) }
+func (PlainHTTP) Reply(b []byte, set bool) (int, error) { return HTTPReply(b, set, ValBytes) }
 
 // GatewayHTTP is etcd's JSON gateway: base64 in JSON, always POST.
 type GatewayHTTP struct{}
@@ -116,7 +116,7 @@ func (GatewayHTTP) AppendSet(b []byte, key, seq uint64) []byte {
 }
 
 func (GatewayHTTP) Reply(b []byte, set bool) (int, error) {
-	return httpReply(b, set, base64.StdEncoding.EncodedLen(ValBytes))
+	return HTTPReply(b, set, base64.StdEncoding.EncodedLen(ValBytes))
 }
 
 func append64(b, raw []byte) []byte { return base64.StdEncoding.AppendEncode(b, raw) }
@@ -126,9 +126,9 @@ var (
 	lengthIs = []byte("content-length: ")
 )
 
-// httpReply finds the end of one HTTP/1.1 response with a Content-Length (or
+// HTTPReply finds the end of one HTTP/1.1 response with a Content-Length (or
 // 204), which a read must answer with at least minBody bytes.
-func httpReply(b []byte, set bool, minBody int) (int, error) {
+func HTTPReply(b []byte, set bool, minBody int) (int, error) {
 	head := bytes.Index(b, headEnd)
 	if head < 0 {
 		return 0, nil
