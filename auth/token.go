@@ -54,7 +54,11 @@ func (k token) encode() []byte {
 
 func decodeToken(b []byte) (token, error) {
 	d := newDecoder("token", b)
-	k := token{purpose: Purpose(d.num()), user: d.str(), email: d.str(), epoch: d.num()}
+	purpose := d.num()
+	if d.err == nil && (purpose == 0 || purpose > uint64(len(purposes))) {
+		d.fail("unknown purpose")
+	}
+	k := token{purpose: Purpose(purpose), user: d.str(), email: d.str(), epoch: d.num()}
 	return k, d.end()
 }
 
