@@ -46,6 +46,10 @@ type Web struct {
 	// without Debug: there is none.
 	Mail mail.Sender
 
+	// Source, if not empty, is for development: the folder of the program's source,
+	// from which Services.Files takes files as they are now.
+	Source string
+
 	// Superadmins and TrustedProxies are those of web.Options.
 	Superadmins    []string
 	TrustedProxies []netip.Prefix
@@ -62,9 +66,14 @@ type Services struct {
 	Global     *session.Store // shared by all applications on the same data
 	Mail       mail.Sender    // nil if there is none
 
+	// Source is Web.Source: "" but in development.
+	Source string
+
 	// Web has all options that the server knows; the application adds its own, and
 	// gives them to web.New.
 	Web web.Options
+
+	live []string // folders of Source that Files has returned
 }
 
 // runner is satisfied by senders of mail that work in the background.
@@ -87,7 +96,7 @@ func (s *Server) newApplication(store *kv.Store, changes *feed.Feed, procs *proc
 	if err != nil {
 		return err
 	}
-	services := &Services{Engine: s.eng, KV: store, Feed: changes, Procedures: procs, Sessions: local, Global: global, Web: web.Options{
+	services := &Services{Engine: s.eng, KV: store, Feed: changes, Procedures: procs, Sessions: local, Global: global, Source: w.Source, Web: web.Options{
 		Name: w.Name, Debug: w.Debug, Sessions: local, Engine: s.eng, Cluster: s.cluster, Superadmins: w.Superadmins,
 		TrustedProxies: w.TrustedProxies, Ready: s.Ready, Logger: s.o.Logger,
 	}}
@@ -98,6 +107,7 @@ func (s *Server) newApplication(store *kv.Store, changes *feed.Feed, procs *proc
 	if err != nil {
 		return err
 	}
+	s.live = services.live
 	if app, ok := h.(*web.App); ok {
 		s.ends = append(s.ends, app.Close)
 		s.meters = append(s.meters, app.Metrics)

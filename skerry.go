@@ -102,6 +102,7 @@ type Server struct {
 	http    net.Listener
 	resp    net.Listener
 	admin   net.Listener
+	live    []string                         // see Live
 	meters  []func() iter.Seq[engine.Metric] // what /metrics shows besides the HTTP face's own
 	serving atomic.Bool
 

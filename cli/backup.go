@@ -21,9 +21,9 @@ type backupOptions struct {
 	json bool
 }
 
-func (o *backupOptions) settings() []setting {
+func (o *backupOptions) settings(app App) []setting {
 	return []setting{
-		{"from", "URL", "", "HTTP address of a running server, like http://127.0.0.1:7001", false, text(&o.from.url)},
+		{"from", "URL", "", "HTTP address of a running server, like " + app.defaultURL() + ": the admin address if it serves a web application", false, text(&o.from.url)},
 		{"data", "DIR", "", "instead of --from: a data folder that is not in use", false, text(&o.data)},
 		{"to", "FILE", "", "file to write; it must not be there yet", false, text(&o.to)},
 		o.from.passwordSetting(),
@@ -36,9 +36,9 @@ var backupVerb = verb{
 	long: `The file is one consistent state, with checksums. It is read back and verified
 before it gets its name, so a file of that name is a whole backup. A backup that
 goes on, with every change, is what serve --archive DIR keeps.`,
-	start: func() action {
+	start: func(app App) action {
 		o := &backupOptions{}
-		return action{o.settings(), o.check, func(ctx context.Context, p process, _ []string) error {
+		return action{o.settings(app), o.check, func(ctx context.Context, p process, _ []string) error {
 			return backup(ctx, p, o)
 		}, false}
 	},

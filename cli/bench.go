@@ -48,7 +48,7 @@ var benchVerb = verb{
 own, which begin with "w", and leave them there. Without a URL an embedded engine
 in a temporary folder is taken. Calls go straight to the engine: no protocol is
 between. A truth that does not hold is exit code 3.`,
-	start: func() action {
+	start: func(App) action {
 		o := &benchOptions{}
 		return action{o.settings(), oneURL, func(ctx context.Context, p process, rest []string) error {
 			rawURL, done, err := engineURL(rest)

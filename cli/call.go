@@ -39,10 +39,10 @@ once, and gives the answer of that to all calls with the key, for a day.
 
 The exit code is 1 if the procedure failed, 2 if there is none of that name or the
 arguments are not what it takes.`,
-	start: func() action {
+	start: func(app App) action {
 		o := &callOptions{}
 		settings := []setting{
-			urlSetting(&o.url, defaultURL),
+			urlSetting(&o.url, app.defaultURL()),
 			{"json-args", "JSON", "", "instead of ARG…: all arguments as one object; - reads it from the standard input", false, text(&o.args)},
 			{"key", "KEY", "", "carry the call out once, however often it is sent with this key", false, text(&o.key)},
 			o.passwordSetting(),

@@ -27,7 +27,7 @@ they were answered, one JSON object a line (docs/histories.md). The check decide
 whether one store that does one operation at a time could have answered so. If it
 could not, the first answer that nothing explains is shown; that is exit code 3.
 Not to know in time is exit code 1.`,
-	start: func() action {
+	start: func(App) action {
 		var dir string
 		var asJSON bool
 		var h historyOptions

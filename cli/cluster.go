@@ -40,7 +40,7 @@ var clusterInitVerb = verb{
 	long: `The folder may be new or have data, which is kept; it must not be in use. It gets
 the key of the cluster's CA: only from this folder can further nodes be invited. If
 it was interrupted it can be done again.`,
-	start: func() action {
+	start: func(App) action {
 		var dir, addr string
 		var asJSON bool
 		settings := []setting{
@@ -87,7 +87,7 @@ var clusterInviteVerb = verb{
 	long: `Each invitation is for one node and gives it a new id. It has a private key: who
 has the file can become that node, so keep it secret, and remove it once the node
 is a member. The folder may be in use; it must be the one that cluster init made.`,
-	start: func() action {
+	start: func(App) action {
 		var dir string
 		return action{[]setting{dataSetting(&dir, "./data")}, noArguments, func(_ context.Context, p process, _ []string) error {
 			text, err := embedded.Invite(dir)
@@ -112,7 +112,7 @@ var clusterJoinVerb = verb{
 	long: `Makes the folder the node that it is invited to be, if it is not yet, and asks the
 cluster. Nothing is served: after that, skerry serve --data DIR needs no word of the
 cluster, and the node joins when it starts.`,
-	start: func() action {
+	start: func(App) action {
 		o := &joinOptions{}
 		settings := []setting{
 			dataSetting(&o.data, "./data"),

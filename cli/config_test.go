@@ -116,7 +116,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for _, v := range all {
-		settings := v.start().settings
+		settings := v.start(App{}).settings
 		var names []string
 		for _, s := range settings {
 			names = append(names, s.name)

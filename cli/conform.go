@@ -39,7 +39,7 @@ var conformVerb = verb{
 data is refused and not touched, and every case deletes what it wrote. Without a
 URL an embedded engine in a temporary folder is taken. A case that fails is exit
 code 3; one whose promise the engine does not make is skipped.`,
-	start: func() action {
+	start: func(App) action {
 		o := &conformOptions{}
 		check := func(rest []string) error {
 			if _, err := path.Match(o.only, ""); err != nil {

@@ -35,7 +35,7 @@ var devVerb = verb{
 	long: `Starts one process a node, on loopback and without a password. The first start makes
 the cluster; data and addresses stay in the folder for the next one. A node that
 ends is started again: kill one and see. Ctrl-C stops all.`,
-	start: func() action {
+	start: func(App) action {
 		o := &devOptions{}
 		settings := []setting{
 			{"nodes", "N", "3", "how many; a folder that has been used keeps its number", false, whole(&o.nodes, 1, embedded.MaxNodes)},

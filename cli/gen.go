@@ -31,7 +31,7 @@ var genTSVerb = verb{
 	name: "gen ts", short: "write a TypeScript module that calls procedures over HTTP",
 	long: `A program with procedures of its own writes them without a server. --url asks a
 running one for those of its program instead. The module imports nothing.`,
-	start: func() action {
+	start: func(App) action {
 		o := &genOptions{}
 		settings := []setting{
 			urlSetting(&o.url, ""),

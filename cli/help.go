@@ -27,7 +27,7 @@ func help(p process, args []string) int {
 		fmt.Fprintf(p.Stderr, "%s: help explains one verb at a time\n", p.app.Name)
 		return exitUsage
 	}
-	printUsage(p, v, v.start().settings)
+	printUsage(p, v, v.start(p.app).settings)
 	return exitOK
 }
 

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,13 +25,15 @@ var rewrite = flag.Bool("rewrite", false, "write what the commands print into te
 
 // TestMain lets the test binary be the program: every test that starts `skerry`
 // starts this file again, so that nothing has to be built beside it. It can be
-// greeter too, a program with procedures.
+// greeter too, a program with procedures, and site, one with a web application.
 func TestMain(m *testing.M) {
 	switch os.Getenv("SKERRY_TEST_MAIN") {
 	case "1":
 		Main(App{})
 	case "greeter":
 		Main(greeter())
+	case "site":
+		Main(site())
 	}
 	os.Exit(m.Run())
 }
@@ -66,7 +69,7 @@ func newShell(t *testing.T) *shell {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	for _, name := range []string{"skerry", "greeter"} {
+	for _, name := range []string{"skerry", "greeter", "site"} {
 		if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +131,10 @@ const startWait = 30 * time.Second
 // it has said where it listens.
 func (s *shell) serve(args ...string) *server {
 	s.t.Helper()
-	argv := append([]string{"serve", "--json", "--http", "127.0.0.1:0", "--resp", "127.0.0.1:0"}, args...)
+	argv := append([]string{"serve", "--json", "--resp", "127.0.0.1:0"}, args...)
+	if !slices.Contains(args, "--http") {
+		argv = append(argv, "--http", "127.0.0.1:0")
+	}
 	self, err := os.Executable()
 	if err != nil {
 		s.t.Fatal(err)

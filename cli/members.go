@@ -17,7 +17,7 @@ var clusterLeaveVerb = verb{
 	name: "cluster leave", short: "take the folder's own node out of its cluster, for ever",
 	long: `The other nodes go on without it, and its process stops. The folder keeps its data,
 but can never be a node of the cluster again: another one needs a new invitation.`,
-	start: func() action {
+	start: func(App) action {
 		var dir string
 		return action{[]setting{dataSetting(&dir, "./data")}, noArguments, func(ctx context.Context, p process, _ []string) error {
 			a, err := openAdmin(p, dir)
@@ -38,7 +38,7 @@ var clusterRemoveVerb = verb{
 	long: `Any node's folder will do for --data. The id can never be used again: to replace the
 node, invite a new one. A change needs a majority of the nodes; without one, read
 skerry help cluster recover.`,
-	start: func() action {
+	start: func(App) action {
 		var dir string
 		var id uint64
 		check := func(rest []string) (err error) { id, err = nodeID(rest, true); return err }
@@ -60,7 +60,7 @@ var clusterTransferVerb = verb{
 	name: "cluster transfer", args: "[ID]", short: "have another node lead: node ID, or whichever is most up to date",
 	long: `A server that is stopped with SIGTERM does this by itself. Writes wait for a moment,
 none is lost.`,
-	start: func() action {
+	start: func(App) action {
 		var dir string
 		var id uint64
 		check := func(rest []string) (err error) { id, err = nodeID(rest, false); return err }
@@ -132,7 +132,7 @@ instead: nothing is lost then.
 
 The folder must not be in use. What is kept is printed first; then "lose writes"
 must be typed, or --yes-lose-writes be given.`,
-	start: func() action {
+	start: func(App) action {
 		o := &recoverOptions{}
 		settings := []setting{
 			dataSetting(&o.data, ""),

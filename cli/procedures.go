@@ -26,10 +26,10 @@ var proceduresVerb = verb{
 	name: "procedures", short: "list what a running server's program can be called for",
 	long: `ARGUMENTS are in the order in which skerry call takes them; one in brackets may be
 left out. A procedure that reads runs on any node, one that writes on the leader.`,
-	start: func() action {
+	start: func(app App) action {
 		var r remote
 		var asJSON bool
-		settings := []setting{urlSetting(&r.url, defaultURL), r.passwordSetting(), jsonSetting(&asJSON)}
+		settings := []setting{urlSetting(&r.url, app.defaultURL()), r.passwordSetting(), jsonSetting(&asJSON)}
 		check := func(rest []string) error { return mistakes(noArguments(rest), r.check("url")) }
 		return action{settings, check, func(ctx context.Context, p process, _ []string) error {
 			list, err := r.procedures(ctx)

@@ -21,8 +21,13 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// defaultURL is where a server is if nothing else is said.
-const defaultURL = "http://" + skerry.DefaultHTTP
+// defaultURL is where keys and procedures of a server are if nothing else is said.
+func (app App) defaultURL() string {
+	if app.Web != nil {
+		return "http://" + skerry.DefaultAdmin
+	}
+	return "http://" + skerry.DefaultHTTP
+}
 
 // maxAnswer bounds the bytes of an answer that is read as a whole, and
 // maxRefusal those of one that says why not.
@@ -40,7 +45,7 @@ type remote struct {
 }
 
 func urlSetting(p *string, def string) setting {
-	return setting{"url", "URL", def, "HTTP address of a running server", false, text(p)}
+	return setting{"url", "URL", def, "HTTP address of a running server; the admin address if it serves a web application", false, text(p)}
 }
 
 func (r *remote) passwordSetting() setting {
@@ -53,7 +58,7 @@ func (r *remote) check(flag string) (err error) {
 	r.hint = fmt.Sprintf("; --%s says where it is", flag)
 	var where error
 	if u, err := url.Parse(r.url); r.url != "" && (err != nil || u.Host == "" || u.RawQuery != "" || u.Scheme != "http" && u.Scheme != "https") {
-		where = fmt.Errorf("--%s: %q is not an address like %s", flag, r.url, defaultURL)
+		where = fmt.Errorf("--%s: %q is not an address like http://%s", flag, r.url, skerry.DefaultHTTP)
 	}
 	if r.passwordFile != "" {
 		r.password, err = readPassword(r.passwordFile)
@@ -92,10 +97,27 @@ func (r *remote) ask(ctx context.Context, method, path string, header http.Heade
 	no := &refusal{}
 	if json.Unmarshal(why, &no.Problem) != nil || no.Code == "" {
 		const most = 1 << 10
-		return nil, fmt.Errorf("%s answered %s: %s", req.URL.Redacted(), resp.Status, bytes.TrimSpace(why[:min(len(why), most)]))
+		text := bytes.TrimSpace(why[:min(len(why), most)])
+		if isPage(resp.Header) {
+			text = []byte("a page")
+		}
+		return nil, fmt.Errorf("%s answered %s: %s%s", req.URL.Redacted(), resp.Status, text, elsewhere(resp.StatusCode))
+	}
+	if no.Code == problem.CodeNoRoute { // it is not the face that a verb expects
+		return nil, fmt.Errorf("%w%s", no, elsewhere(resp.StatusCode))
 	}
 	return nil, no
 }
+
+// elsewhere says where keys and procedures are if an address is a web application's.
+func elsewhere(status int) string {
+	if status != http.StatusNotFound && status != http.StatusMethodNotAllowed {
+		return ""
+	}
+	return fmt.Sprintf("; if a web application is there, say the server's admin address (http://%s unless it says another)", skerry.DefaultAdmin)
+}
+
+func isPage(h http.Header) bool { return strings.HasPrefix(h.Get("Content-Type"), "text/html") }
 
 // sent reports whether a request that ended with err, which is no refusal, may
 // have reached the server: what found no server, or not the right one, has not.

@@ -30,7 +30,7 @@ missing or empty: nothing is ever overwritten.
 From an archive (serve --archive), --at says which state: latest, a position (that
 of the last transaction to be restored), or a time like 2026-11-21T12:00:00Z (the
 last transaction that is not later). The archive may be in use.`,
-	start: func() action {
+	start: func(App) action {
 		var from, at, dir string
 		var asJSON bool
 		settings := []setting{

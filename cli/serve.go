@@ -27,7 +27,7 @@ type serveOptions struct {
 	data           string
 	http, resp     string
 	admin          string
-	debug          bool
+	web            webOptions
 	memory         int64
 	archive        archiveOptions
 	passwordFile   string
@@ -56,21 +56,20 @@ func memorySetting(p *int64) setting {
 func (o *serveOptions) settings() []setting {
 	return append([]setting{
 		dataSetting(&o.data, "./data"),
-		{"http", "ADDR", skerry.DefaultHTTP, "address of HTTP, or " + off, true, address(&o.http)},
+		{"http", "ADDR", skerry.DefaultHTTP, "address of HTTP: of the web application if the program has one, otherwise of keys and procedures; or " + off, true, address(&o.http)},
 		{"resp", "ADDR", skerry.DefaultRESP, "address of the Redis protocol, or " + off, true, address(&o.resp)},
 		{"admin", "ADDR", "", "address of keys, metrics, backups and profiles, or " + off + " (default " + skerry.DefaultAdmin + " beside a web application, otherwise " + off + ": http has them)", true, address(&o.admin)},
-		{"debug", "", "", "show causes and stacks in the pages of the web application, and mail in an outbox: for development", true, toggle(&o.debug)},
 		memorySetting(&o.memory),
-		{"password-file", "FILE", "", "file with the password that clients must give", true, text(&o.passwordFile)},
+		{"password-file", "FILE", "", "file with the password that clients of keys and procedures must give", true, text(&o.passwordFile)},
 		{"hosts", "NAMES", "", "host names, with commas between them, that browsers may use (default IP addresses, localhost and names without a dot)", true, list(&o.hosts)},
-		{"tls-cert", "FILE", "", "certificate chain (PEM) for both addresses", true, text(&o.tlsCert)},
+		{"tls-cert", "FILE", "", "certificate chain (PEM) for all addresses but those between nodes", true, text(&o.tlsCert)},
 		{"tls-key", "FILE", "", "private key (PEM) of the certificate", true, text(&o.tlsKey)},
-		{"insecure-public", "", "", "allow an address that other machines reach without a password", true, toggle(&o.insecurePublic)},
+		{"insecure-public", "", "", "allow addresses of keys and procedures that other machines reach without a password", true, toggle(&o.insecurePublic)},
 		{"log-level", "LEVEL", "info", "debug, info, warn or error", true, choice(&o.logLevel, "debug", "info", "warn", "error")},
 		{"log-format", "FORMAT", "text", "text or json", true, choice(&o.logFormat, "text", "json")},
 		{"while-stdin", "", "", "stop cleanly when the standard input ends: for programs that start this one", false, toggle(&o.whileStdin)},
 		jsonSetting(&o.json),
-	}, append(o.archive.settings(), o.node.settings()...)...)
+	}, append(append(o.web.settings(), o.archive.settings()...), o.node.settings()...)...)
 }
 
 var serveVerb = verb{
@@ -80,9 +79,9 @@ in flight are answered first; a second signal ends it at once. Nothing that was
 acknowledged is lost either way.
 
 A folder that skerry cluster made is one node of several: see skerry help cluster.`,
-	start: func() action {
+	start: func(app App) action {
 		o := &serveOptions{}
-		return action{o.settings(), o.check, func(ctx context.Context, p process, _ []string) error {
+		return action{o.settings(), func(rest []string) error { return o.check(app, rest) }, func(ctx context.Context, p process, _ []string) error {
 			return serve(ctx, p, o)
 		}, false}
 	},
@@ -111,12 +110,16 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, endArchive()) }()
+	app, err := o.web.of(p.app, log)
+	if err != nil {
+		return err
+	}
 	srv, err := skerry.Open(eng, skerry.Options{
-		HTTP: o.http, RESP: o.resp, Admin: o.admin, Web: o.web(p), Procedures: p.app.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls,
-		AdvertiseHost: o.node.facesHost(), Build: p.app.build().Version, Metrics: figures, Logger: log,
+		HTTP: o.http, RESP: o.resp, Admin: o.admin, Web: app, Procedures: p.app.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls,
+		Drain: o.web.drain, AdvertiseHost: o.node.facesHost(), Build: p.app.build().Version, Metrics: figures, Logger: log,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w; --http and --resp choose other addresses", err)
+		return fmt.Errorf("%w; --http, --resp and --admin choose other addresses", err)
 	}
 	if err != nil {
 		return err
@@ -131,11 +134,6 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 	return srv.Run(ctx)
 }
 
-// web is what the server's application needs to know.
-func (o *serveOptions) web(p process) skerry.Web {
-	return skerry.Web{Application: p.app.Web, Name: p.app.Name, Debug: o.debug}
-}
-
 // whileOpen returns a context that ends when there is no more to read from r.
 func whileOpen(ctx context.Context, r io.Reader) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
@@ -147,8 +145,8 @@ func whileOpen(ctx context.Context, r io.Reader) context.Context {
 }
 
 // check reads what the settings name and finds what does not fit together.
-func (o *serveOptions) check(rest []string) error {
-	wrong := []error{noArguments(rest), o.node.check()}
+func (o *serveOptions) check(app App, rest []string) error {
+	wrong := []error{noArguments(rest), o.node.check(), o.web.check(app)}
 	var err error
 	if o.passwordFile != "" {
 		o.password, err = readPassword(o.passwordFile)
@@ -171,6 +169,9 @@ func (o *serveOptions) check(rest []string) error {
 	}
 	if o.passwordFile == "" && !o.insecurePublic {
 		for _, face := range []struct{ name, addr string }{{"http", o.http}, {"resp", o.resp}, {"admin", o.admin}} {
+			if face.name == "http" && app.Web != nil {
+				continue // the application has users of its own
+			}
 			if public(face.addr) {
 				wrong = append(wrong, fmt.Errorf("%s: %s can be reached from other machines: set --password-file, or --insecure-public if everyone may read and write", face.name, face.addr))
 			}
@@ -221,16 +222,22 @@ type announcement struct {
 	HTTP        string `json:"http,omitempty"`
 	RESP        string `json:"resp,omitempty"`
 	Admin       string `json:"admin,omitempty"`
+	Outbox      string `json:"outbox,omitempty"`
 	MemoryBytes int64  `json:"memory_bytes"`
 	Cluster     string `json:"cluster,omitempty"`
 	Node        uint64 `json:"node,omitempty"`
 	NodeAddr    string `json:"node_addr,omitempty"`
+
+	Live []string `json:"live,omitempty"` // folders that are read as they are now
 }
 
 func (o *serveOptions) announce(p process, db *embedded.DB, srv *skerry.Server) error {
 	w := p.Stdout
-	a := announcement{Version: p.app.build().Version, PID: os.Getpid(), Data: o.data, HTTP: srv.HTTPURL(), RESP: srv.RESPURL(), Admin: srv.AdminURL(), MemoryBytes: o.memory}
+	a := announcement{Version: p.app.build().Version, PID: os.Getpid(), Data: o.data, HTTP: srv.HTTPURL(), RESP: srv.RESPURL(), Admin: srv.AdminURL(), MemoryBytes: o.memory, Live: srv.Live()}
 	node := ""
+	if a.HTTP != "" && p.app.Web != nil && o.web.debug && o.web.smtp == nil {
+		a.Outbox = a.HTTP + outboxPath
+	}
 	if c := db.Cluster(); c != nil {
 		st := c.State()
 		a.Cluster, a.Node, a.NodeAddr = st.ID, st.Self, db.NodeAddr()
@@ -239,17 +246,32 @@ func (o *serveOptions) announce(p process, db *embedded.DB, srv *skerry.Server) 
 	if o.json {
 		return printJSON(w, a)
 	}
+	about := ""
+	if p.app.Web != nil {
+		about = map[bool]string{false: " (the application)", true: " (the application, in debug mode)"}[o.web.debug]
+	}
 	calls := ""
 	if n := len(p.app.Procedures); n > 0 {
 		calls = fmt.Sprintf("%s; `%s procedures` lists them", plural(n, "procedure"), p.app.Name)
 	}
 	_, err := fmt.Fprintf(w, "%s %s\n", p.app.Name, a.Version)
 	for _, line := range []struct{ name, value string }{
-		{"HTTP", a.HTTP}, {"Redis", a.RESP}, {"admin", a.Admin}, {"data", a.Data}, {"memory", formatSize(o.memory)}, {"node", node}, {"calls", calls},
+		{"HTTP", suffixed(a.HTTP, about)}, {"mail", suffixed(a.Outbox, " (not sent)")}, {"Redis", a.RESP}, {"admin", suffixed(a.Admin, " (keys, metrics, backups, profiles)")}, {"data", a.Data}, {"memory", formatSize(o.memory)}, {"node", node}, {"calls", calls},
 	} {
 		if line.value != "" && err == nil {
 			_, err = fmt.Fprintf(w, "  %-7s %s\n", line.name, line.value)
 		}
 	}
 	return err
+}
+
+// outboxPath is where an application in debug mode shows mail that was not sent.
+const outboxPath = "/_dev/outbox"
+
+// suffixed is text with a suffix, or "" if there is no text.
+func suffixed(text, suffix string) string {
+	if text == "" {
+		return ""
+	}
+	return text + suffix
 }

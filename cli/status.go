@@ -17,7 +17,7 @@ var clusterStatusVerb = verb{
 is how many log records the leader has that the node has not acknowledged yet, CLOCK
 how far its clock is ahead of the leader's. The exit code is 1 if there is no leader
 that a majority follows.`,
-	start: func() action {
+	start: func(App) action {
 		var dir string
 		var asJSON bool
 		settings := []setting{dataSetting(&dir, "./data"), jsonSetting(&asJSON)}

@@ -29,8 +29,8 @@ type verb struct {
 	short string // one line for the list
 	long  string // for `skerry help VERB`
 
-	start func() action
-	subs  []verb // what it does instead, by its next argument; their names have both
+	start func(app App) action // app is the program that the verb is part of
+	subs  []verb               // what it does instead, by its next argument; their names have both
 }
 
 // action is one use of a verb. Once the settings have their values, check finds
@@ -75,7 +75,7 @@ func run(ctx context.Context, p process) int {
 		printVerbs(p, v)
 		return exitOK
 	}
-	a := v.start()
+	a := v.start(p.app)
 	if slices.ContainsFunc(args, wantsHelp) {
 		printUsage(p, v, a.settings)
 		return exitOK

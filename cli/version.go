@@ -50,7 +50,7 @@ func (app App) build() build {
 
 var versionVerb = verb{
 	name: "version", short: "print the version",
-	start: func() action {
+	start: func(App) action {
 		var asJSON bool
 		return action{[]setting{jsonSetting(&asJSON)}, noArguments, func(_ context.Context, p process, _ []string) error {
 			b := p.app.build()

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	stdmail "net/mail"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/mail"
+)
+
+// maxDrain bounds --drain: no load balancer takes longer to see what is not ready.
+const maxDrain = 10 * time.Minute
+
+// maxURLFile bounds the bytes of the file that smtp-url-file names.
+const maxURLFile = 4 << 10
+
+// webOptions are the settings of a server that only a web application needs, and
+// how such a server stops.
+type webOptions struct {
+	debug       bool
+	source      string
+	smtpFile    string
+	superadmins []string
+	proxies     []netip.Prefix
+	drain       time.Duration
+
+	smtp *mail.SMTPOptions // what smtpFile holds, after check
+}
+
+func (o *webOptions) settings() []setting {
+	return []setting{
+		{"debug", "", "", "show causes and stacks in the pages of the web application, and mail in an outbox: for development", true, toggle(&o.debug)},
+		{"source", "DIR", "", "take the pages and assets of the web application from the program's source folder, as they are now: for development", true, text(&o.source)},
+		{"smtp-url-file", "FILE", "", "file with the mail server's URL: smtp://USER:PASSWORD@HOST:PORT?from=ADDRESS", true, text(&o.smtpFile)},
+		{"superadmins", "ADDRESSES", "", "e-mail addresses, with commas between them, of those who may see and do all in the web application, and who are told of its faults", true, mailAddresses(&o.superadmins)},
+		{"trusted-proxies", "NETWORKS", "", "networks, like 10.0.0.0/8, or addresses, with commas between them, of proxies that are believed who the client is", true, networks(&o.proxies)},
+		{"drain", "TIME", "", "at a stop, how long /readyz says no before connections are refused: what load balancers need to see it (default none)", true, duration(&o.drain, 0, maxDrain)},
+	}
+}
+
+// check reads what the settings name, and refuses what app would not look at.
+func (o *webOptions) check(app App) error {
+	var wrong []error
+	if app.Web == nil {
+		for _, s := range []struct {
+			name  string
+			given bool
+		}{{"smtp-url-file", o.smtpFile != ""}, {"superadmins", o.superadmins != nil}} {
+			if s.given {
+				wrong = append(wrong, fmt.Errorf("%s: this program has no web application, which is all that it is for", s.name))
+			}
+		}
+	}
+	if o.source != "" {
+		if info, err := os.Stat(o.source); err != nil {
+			wrong = append(wrong, fmt.Errorf("source: %w", err))
+		} else if !info.IsDir() {
+			wrong = append(wrong, fmt.Errorf("source: %s is not a folder", o.source))
+		}
+	}
+	if o.smtpFile != "" {
+		at, err := readMailServer(o.smtpFile)
+		o.smtp = at
+		wrong = append(wrong, err)
+	}
+	return mistakes(wrong...)
+}
+
+// readMailServer reads the file that smtp-url-file names. No error repeats what is in it.
+func readMailServer(file string) (*mail.SMTPOptions, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("smtp-url-file: %w", err)
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxURLFile+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("smtp-url-file: %w", err)
+	case len(content) > maxURLFile:
+		return nil, fmt.Errorf("smtp-url-file: %s is longer than %d bytes", file, maxURLFile)
+	}
+	line := strings.TrimSpace(string(content))
+	if line == "" || strings.ContainsAny(line, "\r\n") {
+		return nil, fmt.Errorf("smtp-url-file: %s must have one line, with the URL", file)
+	}
+	at, err := mail.ParseURL(line)
+	if err != nil {
+		return nil, fmt.Errorf("smtp-url-file: %s: %w", file, err)
+	}
+	return &at, nil
+}
+
+// of returns what the server needs to know of app's web application.
+func (o *webOptions) of(app App, log *slog.Logger) (skerry.Web, error) {
+	w := skerry.Web{Application: app.Web, Name: app.Name, Debug: o.debug, Superadmins: o.superadmins, TrustedProxies: o.proxies}
+	if o.source != "" {
+		dir, err := filepath.Abs(o.source)
+		if err != nil {
+			return w, fmt.Errorf("source: %w", err)
+		}
+		w.Source = dir
+	}
+	if o.smtp != nil {
+		at := *o.smtp
+		at.Logger = log
+		sender, err := mail.NewSMTP(at)
+		if err != nil {
+			return w, fmt.Errorf("smtp-url-file: %w", err)
+		}
+		w.Mail = sender
+	}
+	return w, nil
+}
+
+// mailAddresses reads addresses without names.
+func mailAddresses(p *[]string) func(string) error {
+	return func(v string) error {
+		if err := list(p)(v); err != nil {
+			return err
+		}
+		for _, a := range *p {
+			if read, err := stdmail.ParseAddress(a); err != nil || read.Address != a {
+				return fmt.Errorf("%q is not an e-mail address like anna@example.org", a)
+			}
+		}
+		return nil
+	}
+}
+
+// networks reads networks in CIDR notation; an address alone is one of its own.
+func networks(p *[]netip.Prefix) func(string) error {
+	return func(v string) error {
+		var words []string
+		if err := list(&words)(v); err != nil {
+			return err
+		}
+		*p = nil
+		for _, w := range words {
+			n, err := network(w)
+			if err != nil {
+				return err
+			}
+			*p = append(*p, n)
+		}
+		return nil
+	}
+}
+
+func network(word string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(word); err == nil && addr.Zone() == "" {
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	n, err := netip.ParsePrefix(word)
+	switch {
+	case err != nil:
+		return n, fmt.Errorf("%q is neither a network like 10.0.0.0/8 nor an address", word)
+	case n.Bits() == 0:
+		return n, errors.New("everybody cannot be a trusted proxy: anyone could say that he is someone else")
+	case n != n.Masked():
+		return n, fmt.Errorf("%q names an address, not a network: write %v", word, n.Masked())
+	}
+	return n, nil
+}

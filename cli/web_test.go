@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/web"
+)
+
+// site is a program with a web application and a procedure, for tests.
+func site() App {
+	return App{Name: "site", Version: "v3", Procedures: []proc.Procedure{
+		proc.DefineRead("twice", func(_ *proc.Tx, in struct {
+			N int `json:"n"`
+		}) (int, error) {
+			return 2 * in.N, nil
+		}),
+	}, Web: func(s *skerry.Services) (http.Handler, error) {
+		app, err := web.New(s.Web)
+		if err != nil {
+			return nil, err
+		}
+		files := s.Files(fstest.MapFS{"assets/a.txt": {Data: []byte("embedded")}}, "assets")
+		app.Handle("GET /assets/", http.StripPrefix("/assets/", http.FileServerFS(files)))
+		app.Get("/", func(c *web.Context) error { return c.Text(http.StatusOK, "home") })
+		app.Get("/slow", func(c *web.Context) error {
+			c.Writer.WriteHeader(http.StatusOK)
+			fmt.Fprintln(c.Writer, "begun")
+			if err := http.NewResponseController(c.Writer).Flush(); err != nil {
+				return err
+			}
+			<-time.After(time.Second)
+			_, err := fmt.Fprintln(c.Writer, "ended")
+			return err
+		})
+		app.Get("/from", func(c *web.Context) error {
+			return c.Text(http.StatusOK, fmt.Sprint(s.Web.Superadmins, s.Mail != nil, s.Web.TrustedProxies))
+		})
+		return app, nil
+	}}
+}
+
+// newSite returns a shell in which site is the program.
+func newSite(t *testing.T) *shell {
+	s := newShell(t)
+	s.env = append(s.env, "SKERRY_TEST_MAIN=site")
+	return s
+}
+
+// TestServeApplication: the application is on HTTP, everything else on the admin
+// listener, and the verbs that ask a server say so where they are led astray.
+func TestServeApplication(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	if err := os.WriteFile(filepath.Join(s.dir, "smtp"), []byte("smtp://anna:secret%40x@127.0.0.1:2525?from=a@b.example&tls=none\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := s.serve("--admin", "127.0.0.1:0", "--smtp-url-file", "smtp", "--superadmins", "a@b.example,c@d.example", "--trusted-proxies", "10.0.0.0/8,::1")
+	p.waitReady()
+	if _, body := get(t, p.HTTP+"/from"); body != "[a@b.example c@d.example] true [10.0.0.0/8 ::1/128]" {
+		t.Errorf("the application is told %s", body)
+	}
+	if code, _ := get(t, p.HTTP+"/metrics"); code != http.StatusNotFound {
+		t.Errorf("/metrics beside the application: %d", code)
+	}
+	for _, path := range []string{"/metrics", "/debug/pprof/cmdline"} {
+		if code, body := get(t, p.Admin+path); code != http.StatusOK {
+			t.Errorf("admin %s: %d %s", path, code, body)
+		}
+	}
+	if out := s.run("site call twice 21 --url " + p.Admin); out != "42\n" {
+		t.Errorf("call at the admin address: %s", out)
+	}
+	for _, verb := range []string{"call twice 21 --url ", "procedures --url ", "backup --to b --from "} {
+		out := s.run("site " + verb + p.HTTP)
+		if !strings.Contains(out, "say the server's admin address (http://127.0.0.1:7201 unless") || !strings.HasSuffix(out, "[1]\n") {
+			t.Errorf("%s at the application: %s", verb, out)
+		}
+	}
+	if out := s.run("site help call; site help procedures; site help backup"); strings.Count(out, "http://127.0.0.1:7201") != 3 {
+		t.Errorf("the verbs ask elsewhere:\n%s", out)
+	}
+	out := s.run("site serve --data other --http 127.0.0.1:0 --resp off --admin " + strings.TrimPrefix(p.Admin, "http://"))
+	if !strings.Contains(out, "admin: ") || !strings.Contains(out, "--admin choose other addresses") {
+		t.Errorf("an admin port that is taken: %s", out)
+	}
+	if strings.Contains(p.log(), "secret") {
+		t.Errorf("the log has the mail server's password: %s", p.log())
+	}
+}
+
+// TestServeSource: files come from the source folder as they are now, and the
+// announcement says from which.
+func TestServeSource(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	name := filepath.Join(s.dir, "src", "assets", "a.txt")
+	if err := os.MkdirAll(filepath.Join(s.dir, "src", "server"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := s.serve("--admin", "off", "--source", "src/server")
+	if _, body := get(t, p.HTTP+"/assets/a.txt"); body != "embedded" || p.Live != nil {
+		t.Errorf("without the folder: %q, live %q", body, p.Live)
+	}
+	p.stop(syscall.SIGTERM)
+	for _, f := range []string{name, filepath.Join(s.dir, "src", "go.mod")} {
+		os.MkdirAll(filepath.Dir(f), 0o700)
+		if err := os.WriteFile(f, []byte("on disk"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p = s.serve("--admin", "off", "--source", "src/server", "--debug")
+	if want := []string{filepath.Dir(name)}; !slices.Equal(p.Live, want) || p.Outbox != p.HTTP+"/_dev/outbox" {
+		t.Errorf("live %q, want %q; outbox %s", p.Live, want, p.Outbox)
+	}
+	for _, text := range []string{"on disk", "changed"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, body := get(t, p.HTTP+"/assets/a.txt"); body != text {
+			t.Errorf("got %q, want %q", body, text)
+		}
+	}
+}
+
+// TestDrain: a server that is told to stop first says that it is not ready, while
+// it still answers; what is in flight then ends, and only then is nobody let in.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := s.serve("--admin", "off", "--drain", "2s")
+	p.waitReady()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(startWait); ; {
+		code, _ := get(t, p.HTTP+"/readyz") // must be answered: nothing is refused yet
+		if code == http.StatusServiceUnavailable {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("ready %v after the signal", startWait)
+		}
+	}
+	resp, err := http.Get(p.HTTP + "/slow")
+	if err != nil {
+		t.Fatalf("while it drains: %v", err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	if !lines.Scan() || lines.Text() != "begun" {
+		t.Fatalf("while it drains: %q, %v", lines.Text(), lines.Err())
+	}
+	for end := time.Now().Add(startWait); accepts(p.httpAddr()); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still accepts connections %v after the signal", startWait)
+		}
+	}
+	if !lines.Scan() || lines.Text() != "ended" {
+		t.Errorf("the request in flight: %q, %v", lines.Text(), lines.Err())
+	}
+	select {
+	case <-p.exited:
+	case <-time.After(startWait):
+		t.Fatal("still running")
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != exitOK {
+		t.Errorf("exit code %d\n%s", code, p.log())
+	}
+}
+
+// TestWebSettings: what is wrong with the settings of a web application is told.
+func TestWebSettings(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for name, text := range map[string]string{"bad": "smtp://anna:hunter2@h", "empty": "\n", "two": "a\nb\n", "long": strings.Repeat("x", maxURLFile+1)} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for args, want := range map[string]string{
+		"--smtp-url-file none":                  "smtp-url-file: open none: no such file",
+		"--smtp-url-file bad":                   "smtp-url-file: bad: the mail server's settings: there is no address that mail comes from",
+		"--smtp-url-file empty":                 "smtp-url-file: empty must have one line",
+		"--smtp-url-file two":                   "smtp-url-file: two must have one line",
+		"--smtp-url-file long":                  "smtp-url-file: long is longer than 4096 bytes",
+		"--superadmins anna":                    `--superadmins: "anna" is not an e-mail address`,
+		"--superadmins 'Anna <a@b>'":            "is not an e-mail address",
+		"--trusted-proxies 10.0.0.1/8":          "write 10.0.0.0/8",
+		"--trusted-proxies 0.0.0.0/0":           "everybody cannot be a trusted proxy",
+		"--trusted-proxies here":                `"here" is neither a network`,
+		"--drain 11m":                           `--drain: "11m" is not a duration from 0s to 10m0s`,
+		"--drain -1s":                           "is not a duration",
+		"--source none":                         "source: stat none: no such file",
+		"--source bad":                          "source: bad is not a folder",
+		"--http :0 --admin :0 --resp 0.0.0.0:0": "admin: :0 can be reached from other machines",
+	} {
+		out := s.run("site serve " + args)
+		if !strings.Contains(out, want) || !strings.HasSuffix(out, "[2]\n") || strings.Contains(out, "hunter2") {
+			t.Errorf("%s: want %q, got\n%s", args, want, out)
+		}
+		if strings.Contains(out, "http: ") {
+			t.Errorf("%s: the application's address is refused: %s", args, out)
+		}
+	}
+	out := s.run("SKERRY_TEST_MAIN=1 skerry serve --superadmins a@b.example --smtp-url-file two")
+	if strings.Count(out, "this program has no web application") != 2 {
+		t.Errorf("without an application: %s", out)
+	}
+}
+
+// TestPublicApplication: an application may be public without a password.
+func TestPublicApplication(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := s.serve("--http", "0.0.0.0:0", "--admin", "off")
+	_, port, err := net.SplitHostPort(p.httpAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, body := get(t, "http://127.0.0.1:"+port+"/"); code != http.StatusOK || body != "home" {
+		t.Errorf("%d %s", code, body)
+	}
+}
