@@ -10,7 +10,7 @@ import (
 const (
 	// MaxPageBytes is the longest page in bytes, with its layout; a longer one is
 	// CodeViewTooLarge.
-	MaxPageBytes = 32 << 20
+	MaxPageBytes = 8 << 20
 
 	// MaxPooledBytes is the longest buffer in bytes that is kept for the next page.
 	MaxPooledBytes = 1 << 20

@@ -153,7 +153,7 @@ func escaped(a *parse.ActionNode, escapers ...string) bool {
 }
 
 // Names of html/template's escapers, which say in which place an action stands.
-// TestPlaces sees when they change.
+// testdata/places.txt sees when they change.
 const (
 	inComment = "_html_template_commentescaper"
 	inValue   = "_html_template_jsvalescaper"

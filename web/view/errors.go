@@ -62,14 +62,14 @@ func broken(list []mistake) error {
 	return engine.Errorf(CodeViewBroken, "%d faults in views:%s", len(list), lines.String())
 }
 
-// place finds file and line in a message of text/template or html/template. The
+// placeOf finds file and line in a message of text/template or html/template. The
 // column is left out: it is that of what a Z file was compiled into.
-var place = regexp.MustCompile(`^(?:html/)?template: ?(.+?):(\d+)(?::\d+)?: (?s:(.*))$`)
+var placeOf = regexp.MustCompile(`^(?:html/)?template: ?(.+?):(\d+)(?::\d+)?: (?s:(.*))$`)
 
 // placed makes a mistake of such an error. The file is used if it names none.
 func placed(err error, file string) mistake {
 	text := err.Error()
-	m := place.FindStringSubmatch(text)
+	m := placeOf.FindStringSubmatch(text)
 	if m == nil {
 		text = strings.TrimPrefix(strings.TrimPrefix(text, "html/"), "template:")
 		return mistake{file: file, what: strings.TrimSpace(text)}

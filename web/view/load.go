@@ -17,10 +17,10 @@ import (
 const (
 	// MaxFileBytes is the longest file of a view in bytes; a longer one is
 	// CodeViewBroken.
-	MaxFileBytes = 4 << 20
+	MaxFileBytes = 1 << 20
 
 	// MaxViews is how many views a folder has; more are engine.CodeLimit.
-	MaxViews = 10_000
+	MaxViews = 4096
 )
 
 // The marks around actions in what a Z file is compiled into: two code points

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"text/template/parse"
@@ -273,7 +274,25 @@ func (s *set) escape(name string, trees map[string]*parse.Tree) (t *template.Tem
 	if err := t.Execute(stop{}, nil); !errors.Is(err, errStop) {
 		return nil, err
 	}
+	for n := range trees {
+		place(t.Lookup(n).Tree)
+	}
 	return t.Lookup(name), nil
+}
+
+// place gives the escapers in a tree the position of the action that they are
+// in. html/template gives them none, so that their failing, which is that of
+// the value's MarshalJSON, would be in the first line.
+func place(tree *parse.Tree) {
+	walk(tree.Root, func(n parse.Node) {
+		if a, ok := n.(*parse.ActionNode); ok {
+			for _, c := range a.Pipe.Cmds {
+				if id, ok := c.Args[0].(*parse.IdentifierNode); ok && strings.HasPrefix(id.Ident, "_html_template_") {
+					c.Pos = a.Pos
+				}
+			}
+		}
+	})
 }
 
 // failed makes the error of an execution one of this package.

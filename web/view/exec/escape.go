@@ -1,0 +1,225 @@
+package exec
+
+import (
+	"bytes"
+	"html/template"
+	"reflect"
+	"strconv"
+	"strings"
+	"text/template/parse"
+	"unicode/utf8"
+)
+
+// escape writes a value as it has to stand in one place, and reports whether it
+// could.
+type escape func(m *machine, v reflect.Value) bool
+
+// prototype is a template of html/template with one value in one kind of place: it
+// escapes what is not escaped here.
+type prototype struct {
+	t              *template.Template
+	prefix, suffix int // bytes around the value
+}
+
+// places are templates with one value each, which have every chain of escapers that
+// pages have. What is missing here is left to html/template.
+var places = []string{
+	"«»", `<a title="«»">`, `<a title='«»'>`, "<a title=«»>", "<title>«»</title>", "<textarea>«»</textarea>",
+	`<a href="«»">`, `<a href='«»'>`, "<a href=«»>", `<a href="/x/«»">`, `<a href="/?q=«»">`, "<a href=/?q=«»>", "<a href=/x/«»>",
+	"<script>var x = «»;</script>", `<script>var x = "«»";</script>`, "<script>var x = '«»';</script>", "<script>var x = `«»`;</script>", "<script>var x = /«»/;</script>",
+	`<a onclick="f(«»)">`, `<a onclick="f('«»')">`, "<a onclick='f(\"«»\")'>", `<a onclick="f(/«»/)">`, "<a onclick=f(«»)>",
+	"<style>p { color: «» }</style>", `<style>p { x: "«»" }</style>`, "<style>p { background: url(«») }</style>", `<style>p { background: url("/«»") }</style>`, `<style>p { background: url("/?q=«»") }</style>`,
+	`<a style="color: «»">`, `<a style="background: url('«»')">`, `<a style="x: '«»'">`, `<img srcset="«»">`, "<a «»=x>", "<a «»>", "<!-- «» -->",
+}
+
+// prototypes returns them by their chains.
+func prototypes() map[string]*prototype {
+	all := map[string]*prototype{}
+	for _, place := range places {
+		prefix, suffix, _ := strings.Cut(place, "«»")
+		t, err := template.New("").Parse(prefix + "{{.}}" + suffix)
+		if err != nil {
+			continue
+		}
+		var out bytes.Buffer
+		if err := t.Execute(&out, "x"); err != nil || len(t.Tree.Root.Nodes) == 0 {
+			continue
+		}
+		whole, p := out.String(), &prototype{t: t}
+		at := strings.LastIndex(whole[:len(whole)-len(suffix)], "x")
+		quoted := at > 0 && whole[at-1] == '"' && strings.HasSuffix(prefix, "= ") // a string is a value with its quotes
+		if quoted {
+			at--
+		}
+		for _, n := range t.Tree.Root.Nodes {
+			a, ok := n.(*parse.ActionNode)
+			if !ok {
+				continue
+			}
+			_, chain := splitEscapers(a.Pipe)
+			if p.prefix, p.suffix = textBefore(t.Tree.Root.Nodes, n), textAfter(t.Tree.Root.Nodes, n); all[chain] == nil && chain != "" {
+				all[chain] = p
+			}
+		}
+	}
+	return all
+}
+
+// textBefore returns how many bytes of text stand before a node.
+func textBefore(nodes []parse.Node, at parse.Node) (n int) {
+	for _, x := range nodes {
+		if x == at {
+			return n
+		}
+		if t, ok := x.(*parse.TextNode); ok {
+			n += len(t.Text)
+		}
+	}
+	return n
+}
+
+// textAfter returns how many bytes of text stand behind a node.
+func textAfter(nodes []parse.Node, at parse.Node) (n int) {
+	behind := false
+	for _, x := range nodes {
+		if t, ok := x.(*parse.TextNode); ok && behind {
+			n += len(t.Text)
+		}
+		behind = behind || x == at
+	}
+	return n
+}
+
+// write lets html/template escape v.
+func (p *prototype) write(m *machine, v reflect.Value) bool {
+	var arg any
+	if v.IsValid() {
+		if !v.CanInterface() {
+			return false
+		}
+		arg = v.Interface()
+	}
+	var out bytes.Buffer
+	if p.t.Execute(&out, arg) != nil {
+		return false
+	}
+	text := out.Bytes()
+	m.buf.Write(text[p.prefix : len(text)-p.suffix])
+	return true
+}
+
+// escaper returns what a chain of html/template's escapers does, or nil.
+func (b *builder) escaper(chain string) escape {
+	p := b.escapers[chain]
+	if p == nil {
+		return nil
+	}
+	var text func(b *bytes.Buffer, s string)
+	raw := false
+	switch chain {
+	case "htmlescaper":
+		text, raw = html, true
+	case "attrescaper", "rcdataescaper":
+		text = html
+	case "urlescaper attrescaper":
+		text = func(b *bytes.Buffer, s string) { url(b, s, false) }
+	case "urlnormalizer attrescaper":
+		text = func(b *bytes.Buffer, s string) { url(b, s, true) }
+	case "urlfilter urlnormalizer attrescaper":
+		text = func(b *bytes.Buffer, s string) {
+			if !safeURL(s) {
+				s = "#ZgotmplZ"
+			}
+			url(b, s, true)
+		}
+	default:
+		return p.write
+	}
+	return func(m *machine, v reflect.Value) bool {
+		v = concrete(v)
+		if !v.IsValid() {
+			return p.write(m, v)
+		}
+		switch t := v.Type(); {
+		case t == stringType:
+			text(m.buf, v.String())
+		case t == intType:
+			m.text = strconv.AppendInt(m.text[:0], v.Int(), 10)
+			m.buf.Write(m.text)
+		case t == boolType:
+			m.text = strconv.AppendBool(m.text[:0], v.Bool())
+			m.buf.Write(m.text)
+		case raw && t == htmlType:
+			m.buf.WriteString(v.String())
+		default:
+			return p.write(m, v)
+		}
+		return true
+	}
+}
+
+var htmlType = reflect.TypeFor[template.HTML]()
+
+// html writes s as text or the value of an attribute: the characters that html/template
+// replaces there, by the same references.
+func html(b *bytes.Buffer, s string) {
+	from := 0
+	for i := 0; i < len(s); i++ {
+		var ref string
+		switch s[i] {
+		case 0:
+			ref = "\uFFFD"
+		case '"':
+			ref = "&#34;"
+		case '&':
+			ref = "&amp;"
+		case '\'':
+			ref = "&#39;"
+		case '+':
+			ref = "&#43;"
+		case '<':
+			ref = "&lt;"
+		case '>':
+			ref = "&gt;"
+		default:
+			continue
+		}
+		b.WriteString(s[from:i])
+		b.WriteString(ref)
+		from = i + 1
+	}
+	b.WriteString(s[from:])
+}
+
+// url writes s as a part of a URL in an attribute. Normalising leaves what has a
+// meaning in URLs, and what is escaped already.
+func url(b *bytes.Buffer, s string, normalise bool) {
+	const hex = "0123456789abcdef"
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '.', c == '_', c == '~':
+			b.WriteByte(c)
+		case normalise && c == '&':
+			b.WriteString("&amp;")
+		case normalise && c == '+':
+			b.WriteString("&#43;")
+		case normalise && strings.IndexByte("!#$*,/:;=?@[]", c) >= 0:
+			b.WriteByte(c)
+		case normalise && c == '%' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]):
+			b.WriteByte(c)
+		default:
+			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+		}
+	}
+}
+
+func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
+
+// safeURL reports whether a whole URL has no scheme, or one that runs nothing.
+func safeURL(s string) bool {
+	scheme, _, found := strings.Cut(s, ":")
+	return !found || strings.Contains(scheme, "/") ||
+		strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https") || strings.EqualFold(scheme, "mailto")
+}
+
+var _ = utf8.RuneError
