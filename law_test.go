@@ -82,7 +82,7 @@ var law = map[string]may{
 
 	// certificates, on certmagic, which asks for a zap logger
 	"web/acme": {
-		code:  "engine kv github.com/caddyserver/certmagic github.com/mholt/acmez/v3 go.uber.org/zap go.uber.org/zap/zapcore",
+		code:  "engine kv github.com/caddyserver/certmagic go.uber.org/zap go.uber.org/zap/zapcore",
 		tests: "engine/embedded",
 	},
 

@@ -1,0 +1,180 @@
+package acme_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/web/acme"
+)
+
+// TestOptions: mistakes are found before the CA is asked for anything.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	_, store := open(t, t.TempDir())
+	many := make([]string, acme.MaxDomains+1)
+	for i := range many {
+		many[i] = "example.org"
+	}
+	for name, c := range map[string]struct {
+		o    acme.Options
+		want error
+		text string
+	}{
+		"no domain":   {acme.Options{}, engine.ErrInvalid, "no domain"},
+		"too many":    {acme.Options{Domains: many}, engine.ErrLimit, "100"},
+		"wildcard":    {acme.Options{Domains: []string{"*.example.org"}}, engine.ErrInvalid, "wildcard"},
+		"URL":         {acme.Options{Domains: []string{"https://example.org"}}, engine.ErrInvalid, "leave out https://"},
+		"port":        {acme.Options{Domains: []string{"example.org:443"}}, engine.ErrInvalid, "leave out https://"},
+		"path":        {acme.Options{Domains: []string{"example.org/x"}}, engine.ErrInvalid, "leave out https://"},
+		"empty":       {acme.Options{Domains: []string{""}}, engine.ErrInvalid, "not a host name"},
+		"empty label": {acme.Options{Domains: []string{"a..b"}}, engine.ErrInvalid, "not a host name"},
+		"hyphen":      {acme.Options{Domains: []string{"-a.org"}}, engine.ErrInvalid, "not a host name"},
+		"long":        {acme.Options{Domains: []string{strings.Repeat("a", 64) + ".org"}}, engine.ErrInvalid, "not a host name"},
+		"script":      {acme.Options{Domains: []string{"exämple.org"}}, engine.ErrInvalid, "xn--"},
+		"line break":  {acme.Options{Domains: []string{"a.org\nb.org"}}, engine.ErrInvalid, "not a host name"},
+		"email":       {acme.Options{Domains: []string{"a.org"}, Email: "me"}, engine.ErrInvalid, "e-mail"},
+		"two emails":  {acme.Options{Domains: []string{"a.org"}, Email: "a@b.c,d@e.f"}, engine.ErrInvalid, "e-mail"},
+		"CA":          {acme.Options{Domains: []string{"a.org"}, CA: "http://ca.example/dir"}, engine.ErrInvalid, "https://"},
+		"CA password": {acme.Options{Domains: []string{"a.org"}, CA: "https://me:s3cr3t@ca.example/dir"}, engine.ErrInvalid, "https://"},
+		"all off":     {acme.Options{Domains: []string{"a.org"}, HTTPPort: acme.Off, TLSPort: acme.Off}, engine.ErrInvalid, "both challenges"},
+		"big port":    {acme.Options{Domains: []string{"a.org"}, HTTPPort: 65536}, engine.ErrInvalid, "65536"},
+		"time":        {acme.Options{Domains: []string{"a.org"}, Refresh: -1}, engine.ErrInvalid, "negative"},
+		"lease":       {acme.Options{Domains: []string{"a.org"}, Lease: time.Microsecond}, engine.ErrInvalid, "lease"},
+	} {
+		_, err := acme.New(store, c.o)
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "s3cr3t") {
+			t.Errorf("%s: %v, want %v with %q", name, err, c.want, c.text)
+		}
+	}
+}
+
+// site is the folder of a name's files for a CA at ca.example.
+func site(name string) (cert, key string) {
+	issuer := (&certmagic.ACMEIssuer{CA: "https://ca.example/dir"}).IssuerKey()
+	return certmagic.StorageKeys.SiteCert(issuer, name), certmagic.StorageKeys.SitePrivateKey(issuer, name)
+}
+
+// TestServed: what is in kv is served soon after it was stored; a pair that does
+// not belong together, or is gone, does not take the last good one away.
+func TestServed(t *testing.T) {
+	t.Parallel()
+	eng, store := open(t, t.TempDir())
+	s := storage(t, store, acme.StorageOptions{})
+	n := &node{out: &output{}}
+	var err error
+	n.Manager, err = acme.New(keys(t, follower{eng}), acme.Options{
+		Domains: []string{"a.example"}, CA: "https://ca.example/dir", Refresh: time.Millisecond, Logger: n.out.logger(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newMachine(t)
+	n.serve(t, c)
+	if _, err := hello(c.tls, "a.example", nil); err == nil {
+		t.Error("a connection without a certificate")
+	}
+	certFile, keyFile := site("a.example")
+	put := func(name string, text []byte) {
+		t.Helper()
+		if err := s.Store(t.Context(), name, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cert, key := pair(t, "a.example")
+	put(certFile, cert)
+	put(keyFile, key)
+	roots := pool(t, cert)
+	eventually(t, "the certificate is served", func() bool { _, err := hello(c.tls, "a.example", roots); return err == nil })
+
+	cert2, key2 := pair(t, "a.example")
+	put(keyFile, key2) // as between two writes of a renewal
+	for range 5 {
+		time.Sleep(2 * time.Millisecond)
+		if _, err := hello(c.tls, "a.example", roots); err != nil {
+			t.Fatalf("with half of a renewal: %v", err)
+		}
+	}
+	put(certFile, cert2)
+	eventually(t, "the new one is served", func() bool { _, err := hello(c.tls, "a.example", pool(t, cert2)); return err == nil })
+	if err := s.Delete(t.Context(), certFile); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hello(c.tls, "A.Example", pool(t, cert2)); err != nil {
+		t.Errorf("after its files are gone: %v", err)
+	}
+}
+
+// TestChallengeOfAnotherNode: the CA may come to any node with its question.
+func TestChallengeOfAnotherNode(t *testing.T) {
+	t.Parallel()
+	eng, store := open(t, t.TempDir())
+	s := storage(t, store, acme.StorageOptions{})
+	m, err := acme.New(keys(t, follower{eng}), acme.Options{
+		Domains: []string{"c.example"}, CA: "https://ca.example/dir", Logger: (&output{}).logger(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What certmagic stores on the node that orders.
+	token := `{"type":"http-01","token":"tok","keyAuthorization":"tok.thumb","identifier":{"type":"dns","value":"c.example"}}`
+	if err := s.Store(t.Context(), "acme/ca.example-dir/challenge_tokens/c.example.json", []byte(token)); err != nil {
+		t.Fatal(err)
+	}
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	for target, want := range map[string]string{
+		"http://c.example/.well-known/acme-challenge/tok":     "200 tok.thumb",
+		"http://c.example/.well-known/acme-challenge/other":   "418 ",
+		"http://other.example/.well-known/acme-challenge/tok": "418 ",
+		"http://c.example/": "418 ",
+	} {
+		w := httptest.NewRecorder()
+		m.ChallengeHandler(next).ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+		if got := strings.TrimRight(strings.Join([]string{http.StatusText(w.Code), w.Body.String()}, " "), "\n"); got != strings.Replace(strings.Replace(want, "200", "OK", 1), "418", "I'm a teapot", 1) {
+			t.Errorf("%s: %q, want %q", target, got, want)
+		}
+	}
+}
+
+// TestTornCertificate: a certificate whose files do not belong together, as a
+// death between two writes leaves them, is ordered anew.
+func TestTornCertificate(t *testing.T) {
+	t.Parallel()
+	c := newMachine(t)
+	p := c.ca().start(t)
+	_, store := open(t, t.TempDir())
+	n := run(t, store, p, c)
+	n.serve(t, c)
+	first := certified(t, c.tls, "localhost", p)
+	n.stop()
+	_, key := pair(t, "localhost")
+	page, _, err := store.List(t.Context(), engine.Read{}, acme.DefaultSpace, kv.ListOptions{Prefix: []byte("f/certificates/")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	torn := 0
+	for _, item := range page.Items {
+		if strings.HasSuffix(string(item.Key), ".key") {
+			torn++
+			if _, _, err := store.Set(t.Context(), acme.DefaultSpace, item.Key, key, kv.SetOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if torn != 1 {
+		t.Fatalf("%d private keys", torn)
+	}
+	c2 := &machine{http: c.http, tls: listen(t)}
+	n = run(t, store, p, c2, func(o *acme.Options) { o.TLSPort = acme.Off })
+	n.serve(t, c2)
+	if second := certified(t, c2.tls, "localhost", p); second == first || p.orders() != 2 {
+		t.Errorf("%s is served after %s, %d ordered", second, first, p.orders())
+	}
+}

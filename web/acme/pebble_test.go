@@ -1,0 +1,270 @@
+package acme_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what must happen at last. A first order
+// that fails is tried again after a minute.
+const patience = 3 * time.Minute
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// output collects what several goroutines write.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+func (o *output) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(o, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// pebble is a running certificate authority.
+type pebble struct {
+	directory string         // its URL
+	trust     *x509.CertPool // of its own HTTPS
+	issued    *x509.CertPool // of the certificates that it gives out
+	out       output
+	stop      func()
+}
+
+// orders is how many certificates it has given out.
+func (p *pebble) orders() int { return strings.Count(p.out.String(), "Issued certificate serial") }
+
+// ca is what pebble is told.
+type ca struct {
+	httpPort, tlsPort int           // where it looks for proof
+	validity          time.Duration // of certificates; 0: 90 days
+}
+
+// binary builds the ACME server for tests that Let's Encrypt keeps, as tools/pebble.mod pins it.
+func binary(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "tool", "-modfile=../../tools/pebble.mod", "-n", "pebble").Output()
+	path := strings.TrimSpace(string(out))
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		var why string
+		if e, ok := err.(*exec.ExitError); ok {
+			why = string(e.Stderr)
+		}
+		if os.Getenv("SKERRY_REQUIRE_SERVERS") == "1" {
+			t.Fatalf("pebble cannot be built, and SKERRY_REQUIRE_SERVERS=1: %v\n%s", err, why)
+		}
+		t.Skipf("pebble cannot be built: %v\n%s", err, why)
+	}
+	return path
+}
+
+// start starts pebble on free ports of this machine.
+func (c ca) start(t *testing.T) *pebble {
+	t.Helper()
+	program := binary(t)
+	for try := 1; ; try++ {
+		if p := c.try(t, program); p != nil {
+			t.Cleanup(p.stop)
+			return p
+		}
+		if try == 3 {
+			t.Fatal("pebble does not start")
+		}
+	}
+}
+
+// try starts pebble; nil: somebody else took one of the ports meanwhile.
+func (c ca) try(t *testing.T, program string) *pebble {
+	t.Helper()
+	dir := t.TempDir()
+	p := &pebble{}
+	var cert, key string
+	cert, key, p.trust = selfSigned(t, dir)
+	ports := freePorts(t, 2)
+	if c.validity == 0 {
+		c.validity = 90 * 24 * time.Hour
+	}
+	config, err := json.Marshal(map[string]any{"pebble": map[string]any{
+		"listenAddress":           fmt.Sprintf("127.0.0.1:%d", ports[0]),
+		"managementListenAddress": fmt.Sprintf("127.0.0.1:%d", ports[1]),
+		"certificate":             cert, "privateKey": key,
+		"httpPort": c.httpPort, "tlsPort": c.tlsPort, "keyAlgorithm": "ecdsa",
+		"profiles": map[string]any{"default": map[string]any{"description": "test", "validityPeriod": int(c.validity.Seconds())}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "pebble.json")
+	if err := os.WriteFile(file, config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "-config", file)
+	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1")
+	cmd.Stdout, cmd.Stderr = &p.out, &p.out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cmd.Wait() }()
+	p.stop = sync.OnceFunc(func() { _ = cmd.Process.Kill(); <-ended })
+	p.directory = fmt.Sprintf("https://127.0.0.1:%d/dir", ports[0])
+	root := fmt.Sprintf("https://127.0.0.1:%d/roots/0", ports[1])
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		select {
+		case <-ended:
+			t.Logf("pebble ended: %s", p.out.String())
+			return nil
+		default:
+		}
+		if _, ok := fetch(p.trust, p.directory); !ok {
+			continue
+		}
+		if pem, ok := fetch(p.trust, root); ok {
+			p.issued = x509.NewCertPool()
+			if !p.issued.AppendCertsFromPEM(pem) {
+				t.Fatalf("no root in %q", pem)
+			}
+			return p
+		}
+	}
+	p.stop()
+	return nil
+}
+
+// fetch gets a URL.
+func fetch(trust *x509.CertPool, url string) ([]byte, bool) {
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trust, MinVersion: tls.VersionTLS12}}
+	defer transport.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, false
+	}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return nil, false
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	return b, err == nil && res.StatusCode == http.StatusOK
+}
+
+// freePorts returns ports that nobody listened on a moment ago.
+func freePorts(t *testing.T, n int) (ports []int) {
+	t.Helper()
+	for range n {
+		l := listen(t)
+		defer l.Close()
+		ports = append(ports, port(l))
+	}
+	return ports
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+
+// selfSigned makes the certificate of the CA's own HTTPS.
+func selfSigned(t *testing.T, dir string) (certFile, keyFile string, pool *x509.CertPool) {
+	t.Helper()
+	certPEM, keyPEM := pair(t, "127.0.0.1")
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for name, text := range map[string][]byte{certFile: certPEM, keyFile: keyPEM} {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool = x509.NewCertPool()
+	pool.AppendCertsFromPEM(certPEM)
+	return certFile, keyFile, pool
+}
+
+// pair makes a self-signed certificate for a name or address.
+func pair(t *testing.T, name string) (certPEM, keyPEM []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	if ip := net.ParseIP(name); ip != nil {
+		form.IPAddresses = []net.IP{ip}
+	} else {
+		form.DNSNames = []string{name}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
+}
+
+// pool trusts a certificate.
+func pool(t *testing.T, certPEM []byte) *x509.CertPool {
+	t.Helper()
+	p := x509.NewCertPool()
+	if !p.AppendCertsFromPEM(certPEM) {
+		t.Fatal("not a certificate")
+	}
+	return p
+}

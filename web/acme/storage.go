@@ -1,0 +1,252 @@
+package acme
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+)
+
+// DefaultSpace is the key space of certificates. The number is part of the
+// layout: do not change. Redis clients cannot SELECT it.
+const DefaultSpace uint8 = 252
+
+// The first bytes of keys; do not change.
+const (
+	filePrefix  = "f/" // then certmagic's key; the value is the file
+	leasePrefix = "l/" // then the lock's name; the value is who holds it
+)
+
+// DefaultLease is how long a lock outlives a process that died holding it.
+const DefaultLease = 30 * time.Second
+
+// MaxDeleteKeys is how many files one transaction of Delete removes; more go in
+// further ones.
+const MaxDeleteKeys = 1000
+
+// StorageOptions configure a Storage. The zero value works.
+type StorageOptions struct {
+	Space  uint8         // 0: DefaultSpace
+	Lease  time.Duration // 0: DefaultLease; renewed after every third of it
+	Logger *slog.Logger  // nil: slog.Default()
+}
+
+// Storage keeps certmagic's files and locks as plain keys, so that all nodes have
+// them. It satisfies certmagic.Storage and certmagic.TryLocker. Reads see every
+// write that was acknowledged on any node. On a node that does not lead, writes and
+// locks return engine.ErrNotLeader. Files larger than a value of kv may be are
+// engine.ErrValueTooLarge.
+//
+// A lock is a key that expires: it is renewed while its holder lives, so the lock
+// of a dead process ends by itself. A holder that is cut off or stands still for
+// longer than the lease loses it without being stopped. What it writes after that
+// is not fenced, as certmagic does not say under which lock it writes: then a
+// certificate may be ordered twice, and the last one written is used by all.
+type Storage struct {
+	store *kv.Store
+	space uint8
+	lease time.Duration
+	log   *slog.Logger
+
+	mu   sync.Mutex        // guards held
+	held map[string]*lease // locks that this Storage holds or waits for, by name
+}
+
+var (
+	_ certmagic.Storage   = (*Storage)(nil)
+	_ certmagic.TryLocker = (*Storage)(nil)
+)
+
+// NewStorage returns a Storage in a key space of store. Mistakes are CodeInvalid.
+func NewStorage(store *kv.Store, o StorageOptions) (*Storage, error) {
+	if o.Lease < 0 || o.Lease > 0 && o.Lease < 10*time.Millisecond {
+		return nil, engine.Errorf(engine.CodeInvalid, "certificates: a lease of %v is too short, use 0 or at least 10 ms", o.Lease)
+	}
+	if o.Space == 0 {
+		o.Space = DefaultSpace
+	}
+	if o.Lease == 0 {
+		o.Lease = DefaultLease
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return &Storage{store: store, space: o.Space, lease: o.Lease, log: o.Logger, held: map[string]*lease{}}, nil
+}
+
+// String names the storage in certmagic's log.
+func (s *Storage) String() string { return fmt.Sprintf("kv space %d", s.space) }
+
+// fileKey is the key of a file. certmagic makes names with path.Join; others
+// could not be listed again.
+func fileKey(name string) ([]byte, error) {
+	if name == "" || name[0] == '/' || name[len(name)-1] == '/' || strings.Contains(name, "//") {
+		return nil, engine.Errorf(engine.CodeInvalid, "certificates: %q is not the name of a file: its parts must not be empty", name)
+	}
+	return []byte(filePrefix + name), nil
+}
+
+// below is the prefix of all keys in a folder; "" is the whole storage.
+func below(folder string) []byte {
+	if folder == "" {
+		return []byte(filePrefix)
+	}
+	return []byte(filePrefix + folder + "/")
+}
+
+// Store sets a file.
+func (s *Storage) Store(ctx context.Context, name string, value []byte) error {
+	key, err := fileKey(name)
+	if err != nil {
+		return err
+	}
+	if _, _, err := s.store.Set(ctx, s.space, key, value, kv.SetOptions{SkipOld: true}); err != nil {
+		return fmt.Errorf("store %s: %w", name, err)
+	}
+	return nil
+}
+
+// Load returns a file; one that is not there is fs.ErrNotExist.
+func (s *Storage) Load(ctx context.Context, name string) ([]byte, error) {
+	key, err := fileKey(name)
+	if err != nil {
+		return nil, err
+	}
+	e, ok, _, err := s.store.Get(ctx, engine.Read{}, s.space, key)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("load %s: %w", name, err)
+	case !ok:
+		return nil, fmt.Errorf("load %s: %w", name, fs.ErrNotExist)
+	case e.Val == nil:
+		return []byte{}, nil
+	}
+	return e.Val, nil
+}
+
+// Delete removes a file, or a folder with all that is in it. What is not there
+// is no error.
+func (s *Storage) Delete(ctx context.Context, name string) error {
+	key, err := fileKey(name)
+	if err != nil {
+		return err
+	}
+	for more := true; more; {
+		_, err := s.store.Update(ctx, s.space, func(t *kv.Tx) error {
+			more = false
+			keys := [][]byte{key}
+			for it, err := range t.ScanPrefix(below(name)) {
+				if err != nil {
+					return err
+				}
+				if more = len(keys) == MaxDeleteKeys; more {
+					break
+				}
+				keys = append(keys, bytes.Clone(it.Key))
+			}
+			for _, k := range keys {
+				if _, err := t.Delete(k); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("delete %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Exists reports whether there is a file or folder of that name, and no error
+// while looking.
+func (s *Storage) Exists(ctx context.Context, name string) bool {
+	_, err := s.Stat(ctx, name)
+	return err == nil
+}
+
+// List returns the names of files and folders in a folder, ascending and whole;
+// "" is the whole storage. If recursive it goes on in the folders. A folder that
+// does not exist is fs.ErrNotExist; a file is empty.
+func (s *Storage) List(ctx context.Context, folder string, recursive bool) ([]string, error) {
+	prefix := below(folder)
+	var names []string
+	isFile := false
+	_, err := s.store.View(ctx, engine.Read{}, s.space, func(t *kv.Tx) (err error) {
+		names = nil
+		if folder != "" {
+			if _, isFile, err = t.Get([]byte(filePrefix + folder)); err != nil {
+				return err
+			}
+		}
+		for it, err := range t.ScanPrefix(prefix) {
+			if err != nil {
+				return err
+			}
+			names = appendNames(names, string(it.Key[len(filePrefix):]), len(prefix)-len(filePrefix), recursive)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", folder, err)
+	}
+	if len(names) == 0 && !isFile && folder != "" {
+		return nil, fmt.Errorf("list %s: %w", folder, fs.ErrNotExist)
+	}
+	// A folder may come behind a file that only its next byte is less than "/" tells apart.
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// appendNames adds a file and the folders that lead to it, from byte at on.
+func appendNames(names []string, file string, at int, recursive bool) []string {
+	for {
+		slash := strings.IndexByte(file[at:], '/')
+		if slash < 0 {
+			return append(names, file)
+		}
+		names = append(names, file[:at+slash])
+		if !recursive {
+			return names
+		}
+		at += slash + 1
+	}
+}
+
+// Stat says whether a name is a file or folder; fs.ErrNotExist: neither.
+func (s *Storage) Stat(ctx context.Context, name string) (certmagic.KeyInfo, error) {
+	key, err := fileKey(name)
+	if err != nil {
+		return certmagic.KeyInfo{}, err
+	}
+	info := certmagic.KeyInfo{Key: name}
+	_, err = s.store.View(ctx, engine.Read{}, s.space, func(t *kv.Tx) error {
+		e, ok, err := t.Get(key)
+		if err != nil {
+			return err
+		}
+		if ok {
+			info.IsTerminal, info.Size = true, int64(len(e.Val))
+			info.Modified = time.UnixMicro(int64(e.Rev)).UTC()
+			return nil
+		}
+		for _, err := range t.ScanPrefix(below(name)) {
+			return err // one is enough
+		}
+		return fs.ErrNotExist
+	})
+	if err != nil {
+		return certmagic.KeyInfo{}, fmt.Errorf("stat %s: %w", name, err)
+	}
+	return info, nil
+}
