@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -102,7 +101,7 @@ func (st *Store) RevokeAllIn(tx engine.Tx, user string) error {
 func (st *Store) RevokeOthersIn(tx engine.Tx, user, handle string) error {
 	t := kv.In(tx, st.o.Space)
 	_, err := st.revokeAll(t, user, []string{handle})
-	if err = errors.Join(err, t.Broken()); err != nil {
+	if err = cmp.Or(err, t.Broken()); err != nil {
 		return fmt.Errorf("revoke sessions: %w", err)
 	}
 	return nil
@@ -181,7 +180,7 @@ func (st *Store) makeRoom(t *kv.Tx, user []byte) error {
 	}
 	slices.SortStableFunc(all, func(a, b listed) int { return cmp.Compare(a.seen, b.seen) })
 	for _, l := range all {
-		if l.seen >= 0 && n < st.o.PerUser {
+		if n < st.o.PerUser {
 			break
 		}
 		if _, err := st.strike(t, l.entry); err != nil {

@@ -2,8 +2,8 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -51,7 +51,7 @@ func (s *Session) SaveIn(tx engine.Tx) (token string, committed func(pos engine.
 	}
 	t := kv.In(tx, s.st.o.Space)
 	out, err := s.write(t)
-	if err = errors.Join(err, t.Broken()); err != nil {
+	if err = cmp.Or(err, t.Broken()); err != nil {
 		return "", nil, fmt.Errorf("save session: %w", err)
 	}
 	return out.token, func(pos engine.Position) {

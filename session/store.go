@@ -50,13 +50,7 @@ func (st *Store) Load(ctx context.Context, token string, r engine.Read) (*Sessio
 	}
 	s := &Session{st: st}
 	_, err := st.kv.View(ctx, r, st.o.Space, func(t *kv.Tx) error { return s.read(t, of) })
-	if err != nil {
-		if errors.Is(err, ErrNoSession) {
-			return nil, ErrNoSession
-		}
-		return nil, fmt.Errorf("load session: %w", err)
-	}
-	return s, nil
+	return s.loaded(err)
 }
 
 // LoadIn is Load inside the caller's transaction, whose writes it sees.
@@ -66,10 +60,17 @@ func (st *Store) LoadIn(tx engine.Tx, token string) (*Session, error) {
 		return nil, ErrNoSession
 	}
 	s := &Session{st: st}
-	if err := s.read(kv.In(tx, st.o.Space), of); err != nil {
-		return nil, err
+	return s.loaded(s.read(kv.In(tx, st.o.Space), of))
+}
+
+func (s *Session) loaded(err error) (*Session, error) {
+	switch {
+	case err == nil:
+		return s, nil
+	case errors.Is(err, ErrNoSession):
+		return nil, ErrNoSession
 	}
-	return s, nil
+	return nil, fmt.Errorf("load session: %w", err)
 }
 
 // read fills s from what is stored under of.

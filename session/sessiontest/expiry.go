@@ -102,6 +102,9 @@ func shorter(f *fixture) {
 	token := f.begin("7")
 	long := f.load(token)
 	f.env.Add(20 * time.Second)
+	set(f, long, number, 1) // used now, so that it is not the idle life that ends it
+	f.save(long)
+	f.env.Add(20 * time.Second)
 	f.use(short)
 	f.gone(token, "idle by the new options")
 	if hs := f.handles("7"); len(hs) != 0 {
