@@ -67,6 +67,6 @@ func env(t testing.TB, reopened bool) sessiontest.Env {
 	if reopened {
 		e.Again = func() *kv.Store { shut(); return openKV() }
 	}
-	t.Cleanup(func() { shut() })
+	t.Cleanup(func() { checkLists(t, eng); shut() })
 	return e
 }

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -35,6 +36,7 @@ func openEngine(t testing.TB, c *clock) engine.Engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		checkLists(t, eng)
 		if err := eng.Close(); err != nil {
 			t.Errorf("close engine: %v", err)
 		}
@@ -55,6 +57,48 @@ func open(t testing.TB, o session.Options) (*session.Store, *kv.Store, *clock) {
 		t.Fatal(err)
 	}
 	return st, store, c
+}
+
+// checkLists reads everything in the sessions' space and compares the users' lists
+// with the sessions: by DESIGN.md's table, and not by the package's code. It leaves
+// out what a test has damaged.
+func checkLists(t testing.TB, eng engine.Engine) {
+	t.Helper()
+	store, err := kv.New(eng, kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, of, want, damaged := map[string]string{}, map[string]string{}, map[string]string{}, map[string]bool{}
+	// Not the test's context, which has ended when its clean-up runs.
+	_, err = store.View(context.Background(), engine.Read{}, 254, func(tx *kv.Tx) error {
+		for it, err := range tx.Scan(nil, nil) {
+			if err != nil {
+				return err
+			}
+			key, val, ns := string(it.Key), string(it.Val), 2+int(it.Key[1])
+			switch {
+			case key[0] == 'u' && (len(val) != 33 || val[0] != 1):
+				damaged[key] = true
+			case len(val) == 0 || val[0] != 1:
+			case key[0] == 'u':
+				if other, twice := of[key[:ns]+val[1:]]; twice {
+					t.Errorf("%q and %q name the same session", key, other)
+				}
+				entries[key], of[key[:ns]+val[1:]] = val[1:], key
+			case key[0] == 's' && len(val) > 41 && val[41] > 0 && len(val) > 42+int(val[41]):
+				want["u"+key[1:ns]+val[41:42+int(val[41])]+val[25:41]] = key[ns:]
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("scan sessions: %v", err)
+	}
+	for key, id := range want {
+		if entries[key] != id && !damaged[key] {
+			t.Errorf("the session %q is listed as %q at %q", id, entries[key], key)
+		}
+	}
 }
 
 // load loads a session that must be there.

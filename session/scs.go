@@ -44,8 +44,8 @@ func NewSCS(store *kv.Store, o SCSOptions) (*SCS, error) {
 // FindCtx returns a copy of what was committed under token; found is false for
 // one that is unknown, malformed or expired.
 func (c *SCS) FindCtx(ctx context.Context, token string) (b []byte, found bool, err error) {
-	key, err := c.key(token)
-	if err != nil {
+	key, ok := c.key(token)
+	if !ok {
 		return nil, false, nil
 	}
 	e, ok, _, err := c.kv.Get(ctx, c.o.Read, c.o.Space, key)
@@ -64,12 +64,12 @@ func (c *SCS) FindCtx(ctx context.Context, token string) (b []byte, found bool, 
 // CommitCtx keeps b, of at most MaxSessionBytes, under token until expiry, in the
 // place of what was there. If expiry has passed, nothing is kept.
 func (c *SCS) CommitCtx(ctx context.Context, token string, b []byte, expiry time.Time) error {
-	key, err := c.key(token)
-	if err == nil && len(b) > MaxSessionBytes {
-		err = engine.Errorf(engine.CodeLimit, "the session has %d bytes, over the limit of %d", len(b), MaxSessionBytes)
-	}
-	if err != nil {
-		return fmt.Errorf("commit session: %w", err)
+	key, ok := c.key(token)
+	switch {
+	case !ok:
+		return engine.Errorf(engine.CodeLimit, "commit session: a token of %d bytes is over the limit of %d", len(token), MaxSCSTokenBytes)
+	case len(b) > MaxSessionBytes:
+		return engine.Errorf(engine.CodeLimit, "commit session: it has %d bytes, over the limit of %d", len(b), MaxSessionBytes)
 	}
 	if expiry.IsZero() { // no expiry to kv, and long past to scs
 		expiry = time.Unix(0, 0)
@@ -83,8 +83,8 @@ func (c *SCS) CommitCtx(ctx context.Context, token string, b []byte, expiry time
 
 // DeleteCtx removes what is kept under token; nothing there is no error.
 func (c *SCS) DeleteCtx(ctx context.Context, token string) error {
-	key, err := c.key(token)
-	if err != nil {
+	key, ok := c.key(token)
+	if !ok {
 		return nil
 	}
 	if _, _, err := c.kv.Delete(ctx, c.o.Space, key, 0); err != nil {
@@ -106,9 +106,10 @@ func (c *SCS) Commit(token string, b []byte, expiry time.Time) error {
 // Delete is DeleteCtx without a limit in time.
 func (c *SCS) Delete(token string) error { return c.DeleteCtx(context.Background(), token) }
 
-func (c *SCS) key(token string) ([]byte, error) {
+// key returns the key of a token; ok is false if that is too long to be one.
+func (c *SCS) key(token string) (key []byte, ok bool) {
 	if len(token) > MaxSCSTokenBytes {
-		return nil, engine.Errorf(engine.CodeLimit, "a token of %d bytes is over the limit of %d", len(token), MaxSCSTokenBytes)
+		return nil, false
 	}
-	return appendIDKey(nil, scsPrefix, c.o.Namespace, sha256.Sum256([]byte(token))), nil
+	return appendIDKey(nil, scsPrefix, c.o.Namespace, sha256.Sum256([]byte(token))), true
 }
