@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,5 +90,41 @@ func TestRateLimit(t *testing.T) {
 	}
 	if _, ok := auth.RetryAfter(errors.New("x")); ok {
 		t.Error("another error has a time to wait")
+	}
+}
+
+// TestSameWork: whether there is an account, as many hashes are computed and as
+// many transactions written.
+func TestSameWork(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	w.verified("ann@example.com")
+	pending, err := w.Register(ctx, "bob@example.com", good, "")
+	must(t, "register", err)
+	at := func() engine.Position {
+		pos, err := w.eng.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
+		must(t, "read", err)
+		return pos
+	}
+	for what, fn := range map[string]func(email string) error{
+		"register": func(email string) error { _, err := w.Register(ctx, email, good, "192.0.2.1"); return err },
+		"login":    func(email string) error { _, err := w.Login(ctx, email, "wrong password", "192.0.2.1"); return err },
+		"reset":    func(email string) error { _, err := w.RequestReset(ctx, email, "192.0.2.1"); return err },
+		"verify":   func(email string) error { _, err := w.RequestVerify(ctx, email, "192.0.2.1"); return err },
+		"other address": func(email string) error {
+			_, err := w.RequestChange(ctx, pending.User.ID, email, "192.0.2.1")
+			return err
+		},
+	} {
+		var hashes, writes []uint64
+		var codes []engine.Code
+		for _, email := range []string{"ann@example.com", strings.ReplaceAll(what, " ", "-") + "@example.com"} {
+			h, p := w.Hashes(), at()
+			codes = append(codes, engine.CodeOf(fn(email)))
+			hashes, writes = append(hashes, w.Hashes()-h), append(writes, uint64(at()-p))
+		}
+		if hashes[0] != hashes[1] || writes[0] != writes[1] || writes[0] == 0 || codes[0] != codes[1] {
+			t.Errorf("%s: hashes %d, transactions %d, codes %q", what, hashes, writes, codes)
+		}
 	}
 }
