@@ -10,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/skerrydb/skerry/cli/sources"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/journal"
@@ -21,50 +23,99 @@ import (
 // devReadyWait is how long the nodes may take until one leads.
 const devReadyWait = 60 * time.Second
 
+// devNodesAlone is how many nodes `skerry dev` runs if nothing is said and there is
+// no source of a program.
+const devNodesAlone = 3
+
 // devOptions is what `skerry dev` takes.
 type devOptions struct {
-	nodes   int
+	nodes   int // 0: nothing is said
 	data    string
 	memory  int64
+	built   bool
 	verbose bool
 	json    bool
 }
 
 var devVerb = verb{
-	name: "dev", short: "run a cluster of several nodes on this machine, to try and to develop with",
-	long: `Starts one process a node, on loopback and without a password. The first start makes
-the cluster; data and addresses stay in the folder for the next one. A node that
-ends is started again: kill one and see. Ctrl-C stops all.`,
+	name: "dev", args: "[FOLDER] [-- FLAGS OF SERVE]", short: "develop a program: build, run and rebuild it as its source changes; or run a cluster, to try",
+	long: `In a Go module: builds the program of FOLDER (default this one, its folder server, or
+those of the module), runs it in debug mode, and watches its source. When that
+changes it is built anew; only when that has worked is the old one stopped, and
+requests wait for the new one. Pages and assets that the program takes from
+Services.Files need no build. What does not build is shown here and in the browser.
+With --nodes it runs as several nodes of a cluster.
+
+Elsewhere, or with --built: runs this program itself, as it is, as the nodes of a
+cluster.
+
+All listens on loopback, without a password. Data and addresses stay in the folder
+of --data for the next time. What ends is started again: kill it and see. Ctrl-C
+stops all.`,
 	start: func(App) action {
 		o := &devOptions{}
 		settings := []setting{
-			{"nodes", "N", "3", "how many; a folder that has been used keeps its number", false, whole(&o.nodes, 1, embedded.MaxNodes)},
+			{"nodes", "N", "", "how many; a folder that has been used keeps its number (default 1 of a program that is built, otherwise 3)", false, whole(&o.nodes, 1, embedded.MaxNodes)},
 			{"data", "DIR", "./data-dev", "folder of all nodes' data", false, text(&o.data)},
 			{"memory", "SIZE", "", "most that the data of one node may take (default the nodes' share of half of this machine's)", false, size(&o.memory, minMemory)},
-			{"v", "", "", "show all that the nodes log, not only errors", false, toggle(&o.verbose)},
+			{"built", "", "", "run this program as it is, and build nothing", false, toggle(&o.built)},
+			{"v", "", "", "show all that the nodes of a cluster log, not only errors", false, toggle(&o.verbose)},
 			jsonSetting(&o.json),
 		}
-		return action{settings, noArguments, func(ctx context.Context, p process, _ []string) error {
-			return dev(ctx, p, o)
+		return action{settings, o.check, func(ctx context.Context, p process, rest []string) error {
+			return dev(ctx, p, o, rest)
 		}, false}
 	},
 }
 
 // devNode is one node's addresses and folder.
 type devNode struct {
-	ID   int    `json:"node"`
-	HTTP string `json:"http"`
-	RESP string `json:"resp"`
-	Addr string `json:"node_addr"`
-	Dir  string `json:"-"`
-	Join string `json:"-"` // a node to ask for admission; "" for the first one
+	ID    int    `json:"node"`
+	HTTP  string `json:"http"`
+	RESP  string `json:"resp"`
+	Admin string `json:"admin"`
+	Addr  string `json:"node_addr"`
+	Dir   string `json:"-"`
+	Join  string `json:"-"` // a node to ask for admission; "" for the first one
 }
 
 // devFile remembers the addresses, in the folder of `skerry dev`.
 const devFile = "dev.json"
 
+// check finds what does not fit together.
+func (o *devOptions) check(rest []string) error {
+	folder, flags := devArguments(rest)
+	if o.built && (folder != "" || flags != nil) {
+		return usagef("--built builds nothing, so it takes neither a folder nor flags of serve")
+	}
+	return nil
+}
+
+// devArguments are the folder of a program and the flags for it.
+func devArguments(rest []string) (folder string, flags []string) {
+	if len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		return rest[0], rest[1:]
+	}
+	return "", rest
+}
+
 // dev runs the nodes until ctx ends.
-func dev(ctx context.Context, p process, o *devOptions) (err error) {
+func dev(ctx context.Context, p process, o *devOptions, rest []string) (err error) {
+	folder, flags := devArguments(rest)
+	var program *sources.Program
+	if !o.built {
+		program, err = sources.Find(".", folder)
+		if errors.Is(err, sources.ErrNone) && flags == nil {
+			program, err = nil, nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if o.nodes == 0 && program == nil {
+		o.nodes = devNodesAlone
+	}
+	o.nodes = max(o.nodes, 1)
 	unlock, err := journal.LockDir(journal.OS(), o.data)
 	if locked, ok := errors.AsType[*journal.LockedError](err); ok {
 		return engine.Errorf(engine.CodeLocked, "%s is in use by process %d", o.data, locked.Pid)
@@ -77,13 +128,31 @@ func dev(ctx context.Context, p process, o *devOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := makeCluster(ctx, p, nodes); err != nil {
-		return err
-	}
 	if o.memory == 0 {
 		o.memory = max(minMemory, memoryLimit(0)/int64(len(nodes)))
 	}
-	run := newNursery(p, o)
+	if program != nil {
+		return develop(ctx, p, o, program, nodes, flags)
+	}
+	return devCluster(ctx, p, o, nodes)
+}
+
+// devCluster runs this program itself as the nodes of a cluster.
+func devCluster(ctx context.Context, p process, o *devOptions, nodes []devNode) error {
+	if err := makeCluster(ctx, p, nodes); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	run := newNursery(p, keeper{lines: o.verbose, command: func(n devNode) (string, []string) {
+		args := append(n.flags(o), "--http", n.HTTP)
+		if p.app.Web != nil {
+			args = append(args, "--admin", n.Admin)
+		}
+		return self, args
+	}})
 	for _, n := range nodes {
 		run.start(n)
 	}
@@ -102,6 +171,24 @@ func dev(ctx context.Context, p process, o *devOptions) (err error) {
 	return run.watch(ctx, a, leader)
 }
 
+// flags are what all processes of `skerry dev` get.
+func (n devNode) flags(o *devOptions) []string {
+	args := []string{"serve", "--data", n.Dir, "--resp", n.RESP, "--memory", strconv.FormatInt(o.memory, 10) + "B", "--while-stdin", "--json"}
+	if o.nodes > 1 || n.clustered() {
+		args = append(args, "--node", n.Addr)
+	}
+	if n.Join != "" {
+		args = append(args, "--join", n.Join)
+	}
+	return args
+}
+
+// clustered reports whether a node's folder is one of a cluster.
+func (n devNode) clustered() bool {
+	_, err := embedded.OpenAdmin(n.Dir, "")
+	return err == nil
+}
+
 // devNodes returns the nodes of the folder: those of the last time, or new ones
 // on ports that are free now.
 func devNodes(o *devOptions) (nodes []devNode, err error) {
@@ -112,8 +199,11 @@ func devNodes(o *devOptions) (nodes []devNode, err error) {
 		if err := json.Unmarshal(text, &nodes); err != nil || len(nodes) == 0 {
 			return nil, fmt.Errorf("%s is damaged; remove %s to begin anew, without its data", name, o.data)
 		}
-		for _, n := range nodes {
-			for _, addr := range []string{n.HTTP, n.RESP, n.Addr} {
+		for i, n := range nodes {
+			if n.Admin == "" { // an older version has written it
+				nodes[i].Admin = net.JoinHostPort("127.0.0.1", strconv.Itoa(devAdmin+i))
+			}
+			for _, addr := range []string{n.HTTP, n.RESP, nodes[i].Admin, n.Addr} {
 				if !free(addr) {
 					return nil, fmt.Errorf("node %d needs %s, which is in use; `--data` chooses another folder, with addresses of its own", n.ID, addr)
 				}
@@ -154,6 +244,7 @@ const (
 	devHTTP  = 7001
 	devRESP  = 6380
 	devNode1 = 7101
+	devAdmin = 7201
 )
 
 // chooseAddresses takes ports that are easily remembered, or if one of them is
@@ -162,8 +253,8 @@ func chooseAddresses(n int) (nodes []devNode, err error) {
 	easy := true
 	for i := range n {
 		at := func(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port+i)) }
-		nodes = append(nodes, devNode{ID: i + 1, HTTP: at(devHTTP), RESP: at(devRESP), Addr: at(devNode1)})
-		easy = easy && free(nodes[i].HTTP) && free(nodes[i].RESP) && free(nodes[i].Addr)
+		nodes = append(nodes, devNode{ID: i + 1, HTTP: at(devHTTP), RESP: at(devRESP), Admin: at(devAdmin), Addr: at(devNode1)})
+		easy = easy && free(nodes[i].HTTP) && free(nodes[i].RESP) && free(nodes[i].Admin) && free(nodes[i].Addr)
 	}
 	if easy {
 		return nodes, nil
@@ -175,7 +266,7 @@ func chooseAddresses(n int) (nodes []devNode, err error) {
 		}
 	}()
 	for i := range nodes {
-		for _, addr := range []*string{&nodes[i].HTTP, &nodes[i].RESP, &nodes[i].Addr} {
+		for _, addr := range []*string{&nodes[i].HTTP, &nodes[i].RESP, &nodes[i].Admin, &nodes[i].Addr} {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				return nil, err

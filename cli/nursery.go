@@ -3,13 +3,13 @@ package cli
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,21 +29,39 @@ const (
 // maxLogLine bounds one line of a node that is shown; the rest is left out.
 const maxLogLine = 64 << 10
 
-// nursery runs the processes of several nodes, all of this program, and starts again what ends.
+// keeper says what the processes of a nursery are, and hears of them.
+type keeper struct {
+	// command is the file and the arguments of a node's process.
+	command func(n devNode) (file string, args []string)
+
+	// up is told what a node says once it listens; down that it has ended, or that
+	// it is about to because of restart.
+	up   func(n devNode, a announcement)
+	down func(n devNode)
+
+	// failed is told of a node that ended before it listened. If it is nil, several
+	// such failures in a row are the end of all.
+	failed func(n devNode, words string)
+
+	lines bool // show all that the nodes print
+	alone bool // there is one node only, whose lines need no name
+}
+
+// nursery runs the processes of several nodes and starts again what ends.
 type nursery struct {
 	p        process
-	o        *devOptions
+	keeper   keeper
 	ctx      context.Context // ends when all are to stop
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 	hopeless chan error // a node that cannot be started
 
-	mu    sync.Mutex // guards what follows, and the output
-	nodes int
+	mu    sync.Mutex            // guards what follows, and the output
+	again map[int]chan struct{} // by node: it is to end and be started again
 }
 
-func newNursery(p process, o *devOptions) *nursery {
-	r := &nursery{p: p, o: o, hopeless: make(chan error, embedded.MaxNodes)}
+func newNursery(p process, k keeper) *nursery {
+	r := &nursery{p: p, keeper: k, hopeless: make(chan error, embedded.MaxNodes), again: map[int]chan struct{}{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -51,22 +69,40 @@ func newNursery(p process, o *devOptions) *nursery {
 func (r *nursery) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.nodes
+	return len(r.again)
 }
 
 // say prints a line about a node.
 func (r *nursery) say(n devNode, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fmt.Fprintf(r.p.Stderr, "n%d | %s\n", n.ID, fmt.Sprintf(format, args...))
+	name := fmt.Sprintf("n%d | ", n.ID)
+	if r.keeper.alone {
+		name = ""
+	}
+	fmt.Fprintf(r.p.Stderr, "%s%s\n", name, fmt.Sprintf(format, args...))
 }
 
 // start keeps a node running in the background.
 func (r *nursery) start(n devNode) {
+	again := make(chan struct{}, 1)
 	r.mu.Lock()
-	r.nodes++
+	r.again[n.ID] = again
 	r.mu.Unlock()
-	r.running.Go(func() { r.keep(n) })
+	r.running.Go(func() { r.keep(n, again) })
+}
+
+// restart ends all nodes cleanly and starts each again once it has ended, also those
+// that have ended by themselves.
+func (r *nursery) restart() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, again := range r.again {
+		select {
+		case again <- struct{}{}:
+		default: // it has not come to it yet
+		}
+	}
 }
 
 // stop ends all nodes cleanly and waits until they have ended.
@@ -76,30 +112,43 @@ func (r *nursery) stop() {
 }
 
 // keep runs a node again and again.
-func (r *nursery) keep(n devNode) {
+func (r *nursery) keep(n devNode, again <-chan struct{}) {
 	// The kernel ends a child with the thread that started it (parentDeath), so
 	// that has to be this one's alone and to live as long as the child.
 	runtime.LockOSThread()
 	pause, failures := firstPause, 0
 	for {
 		began := time.Now()
-		served, why := r.once(n)
-		if r.ctx.Err() != nil {
+		end := r.once(n, again)
+		switch {
+		case r.ctx.Err() != nil:
 			return
-		}
-		if failures++; served {
+		case end.wanted:
+			pause, failures = firstPause, 0
+			continue
+		case end.served:
 			failures = 0
+		default:
+			failures++
 		}
-		if failures == maxFailures {
-			r.hopeless <- fmt.Errorf("node %d does not start: %s", n.ID, why)
+		if r.keeper.down != nil {
+			r.keeper.down(n)
+		}
+		if !end.served && r.keeper.failed != nil {
+			r.keeper.failed(n, end.words)
+		} else if failures == maxFailures {
+			r.hopeless <- fmt.Errorf("node %d does not start: %s", n.ID, end.why)
 			return
 		}
 		if time.Since(began) > settled {
 			pause = firstPause
 		}
-		r.say(n, "ended: %s; it is started again in %v", why, pause)
+		r.say(n, "ended: %s; it is started again in %v", end.why, pause)
 		select {
 		case <-time.After(pause):
+		case <-again:
+			pause, failures = firstPause, 0
+			continue
 		case <-r.ctx.Done():
 			return
 		}
@@ -107,56 +156,115 @@ func (r *nursery) keep(n devNode) {
 	}
 }
 
-// once runs a node until it ends, and says how it ended and whether it had got as
-// far as serving.
-func (r *nursery) once(n devNode) (served bool, why string) {
-	self, err := os.Executable()
-	if err != nil {
-		return false, err.Error()
-	}
-	cmd := exec.Command(self, "serve", "--data", n.Dir, "--http", n.HTTP, "--resp", n.RESP, "--node", n.Addr,
-		"--memory", strconv.FormatInt(r.o.memory, 10)+"B", "--while-stdin", "--json")
-	if n.Join != "" {
-		cmd.Args = append(cmd.Args, "--join", n.Join)
-	}
+// ending is how a process ended.
+type ending struct {
+	served bool   // it had got as far as serving
+	wanted bool   // restart wanted it
+	why    string // in a few words
+	words  string // the last that it printed
+}
+
+// once runs a node until it ends.
+func (r *nursery) once(n devNode, again <-chan struct{}) (end ending) {
+	file, args := r.keeper.command(n)
+	cmd := exec.Command(file, args...)
 	cmd.Env = ownSettings(r.p.Environ)
 	parentDeath(cmd)
 	stdin, err := cmd.StdinPipe() // the node stops when this process is gone, however that happens
 	if err != nil {
-		return false, err.Error()
+		return ending{why: err.Error()}
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return false, err.Error()
+		return ending{why: err.Error()}
 	}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
-		return false, err.Error()
+		return ending{why: err.Error()}
 	}
 	if err := cmd.Start(); err != nil {
-		return false, err.Error()
+		return ending{why: err.Error(), words: err.Error()}
 	}
-	last := ""
+	var last string
+	var words tail
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		eachLine(stdout, func(string) { served = true })
+		eachLine(stdout, func(line string) {
+			if !end.served {
+				end.served = true
+				r.listens(n, line)
+			} else if r.keeper.lines {
+				r.say(n, "%s", line)
+			}
+		})
 	})
 	reading.Go(func() {
-		eachLine(stderr, func(line string) { last = r.heard(n, line, last) })
+		eachLine(stderr, func(line string) { last = r.heard(n, line, last); words.add(line) })
 	})
-	ended := context.AfterFunc(r.ctx, func() { stdin.Close() })
-	kill := time.AfterFunc(1<<62, func() { _ = cmd.Process.Kill() })
-	late := context.AfterFunc(r.ctx, func() { kill.Reset(stopWait) })
+	gone := make(chan struct{})
+	stopped := make(chan bool)
+	go func() { stopped <- r.stopper(n, cmd, stdin, again, gone) }()
 	reading.Wait()
 	err = cmd.Wait()
-	ended()
-	late()
-	kill.Stop()
+	close(gone)
+	end.wanted = <-stopped
+	end.why, end.words = outcome(err), words.String()
 	if last != "" {
-		return served, last
+		end.why = last
 	}
-	return served, outcome(err)
+	return end
 }
+
+// stopper has a process end cleanly when all are to stop or this one is to be
+// started again, and kills it if it takes too long. It returns whether it is the
+// latter, once the process has gone.
+func (r *nursery) stopper(n devNode, cmd *exec.Cmd, stdin io.Closer, again, gone <-chan struct{}) (wanted bool) {
+	select {
+	case <-gone:
+		return false
+	case <-r.ctx.Done():
+	case <-again:
+		wanted = true
+		if r.keeper.down != nil {
+			r.keeper.down(n)
+		}
+	}
+	stdin.Close()
+	select {
+	case <-gone:
+	case <-time.After(stopWait):
+		_ = cmd.Process.Kill() // an error means that it has gone
+		<-gone
+	}
+	return wanted
+}
+
+// listens hands on what a node said when it began to serve.
+func (r *nursery) listens(n devNode, line string) {
+	var a announcement
+	if err := json.Unmarshal([]byte(line), &a); err != nil {
+		r.say(n, "%s", line)
+		return
+	}
+	if r.keeper.up != nil {
+		r.keeper.up(n, a)
+	}
+}
+
+// maxTail is how many of a process's last lines are kept.
+const maxTail = 100
+
+// tail keeps the last lines.
+type tail []string
+
+func (t *tail) add(line string) {
+	*t = append(*t, line)
+	if len(*t) > maxTail {
+		*t = slices.Delete(*t, 0, 1)
+	}
+}
+
+func (t tail) String() string { return strings.Join(t, "\n") }
 
 // outcome says how a process ended.
 func outcome(err error) string {
@@ -172,12 +280,16 @@ func outcome(err error) string {
 // heard shows a line that a node has logged, if it is wanted. It returns the
 // node's last words: what it said when it could not go on.
 func (r *nursery) heard(n devNode, line, last string) string {
-	if words, ok := strings.CutPrefix(line, r.p.app.Name+" serve: "); ok {
+	// That another node is gone is no news here, where it is started again.
+	name, words, ok := strings.Cut(line, " serve: ")
+	if ok = ok && !strings.Contains(name, " "); ok && !r.keeper.lines {
 		return words
 	}
-	// That another node is gone is no news here, where it is started again.
-	if r.o.verbose || !strings.Contains(line, " level=") || strings.Contains(line, " level=ERROR ") {
+	if r.keeper.lines || !strings.Contains(line, " level=") || strings.Contains(line, " level=ERROR ") {
 		r.say(n, "%s", line)
+	}
+	if ok {
+		return words
 	}
 	return last
 }

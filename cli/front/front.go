@@ -1,0 +1,310 @@
+// Package front is where browsers find a program that is being developed: one
+// address that stays, while the program behind it is built, ended and started.
+//
+// It knows requests, that what they are for may be away for a while, and how a
+// failure looks in a browser; it must not know how programs are built or run.
+package front
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Defaults and limits of a Front.
+const (
+	// DefaultWait is how long a request waits for the program if Options.Wait is 0.
+	DefaultWait = 20 * time.Second
+	// DefaultCut is how long what is in flight may go on after Hold if Options.Cut is 0.
+	DefaultCut = 2 * time.Second
+	// MaxWaiting is how many requests wait at once; more are refused as unavailable.
+	MaxWaiting = 1000
+	// MaxFailureBytes is how much of a failure's text is shown.
+	MaxFailureBytes = 64 << 10
+	// longPoll is how long SeenPath waits for something new.
+	longPoll = 20 * time.Second
+)
+
+// SeenPath is where pages of failures ask whether there is something new. The
+// program cannot have a route there.
+const SeenPath = "/_dev/front"
+
+// Options of New. The zero value works.
+type Options struct {
+	Wait time.Duration // 0: DefaultWait
+	Cut  time.Duration // 0: DefaultCut
+}
+
+// Failure is why there is no program, or not the one that the source says.
+type Failure struct {
+	Title string // one line
+	Text  string // what the compiler or the program has printed
+	Note  string // one line: what that means for who waits; may be empty
+}
+
+// Front is an http.Handler that passes requests on to a program. It is safe for
+// concurrent use.
+type Front struct {
+	o     Options
+	proxy *httputil.ReverseProxy
+	dial  *http.Transport
+
+	mu      sync.Mutex // guards what follows
+	target  *url.URL   // nil: away
+	broken  *Failure
+	crashed *Failure
+	seen    uint64        // counts the changes of what is above
+	changed chan struct{} // closed at the next one
+	waiting int
+	flights map[*flight]struct{}
+}
+
+// flight is a request that was passed on.
+type flight struct {
+	cancel context.CancelFunc
+	sent   bool // to a program; guarded by Front.mu
+	stream bool // does not end by itself; guarded by Front.mu
+}
+
+// flightKey finds the flight in a request's context.
+type flightKey struct{}
+
+// errAway says that there was no program for as long as a request waits.
+var errAway = errors.New("the program is away")
+
+// New returns a front without a program: requests wait.
+func New(o Options) *Front {
+	o.Wait, o.Cut = cmp.Or(o.Wait, DefaultWait), cmp.Or(o.Cut, DefaultCut)
+	// Each request gets a connection of its own: none can meet one that the last
+	// program has just closed, and be lost.
+	f := &Front{o: o, changed: make(chan struct{}), flights: map[*flight]struct{}{}, dial: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
+	f.proxy = &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.Host = r.In.Host
+			r.SetXForwarded()
+		},
+		Transport:      f,
+		FlushInterval:  -1,
+		ModifyResponse: f.answered,
+		ErrorHandler:   f.refuse,
+	}
+	return f
+}
+
+// change does fn to the state and tells everybody who waits.
+func (f *Front) change(fn func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fn()
+	f.seen++
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// Open says that the program answers at target, an http URL without a path.
+func (f *Front) Open(target *url.URL) {
+	f.change(func() { f.target, f.crashed = target, nil })
+}
+
+// Hold says that the program is about to end, or has: requests wait from now on.
+// Streams, which would keep it from ending, are cut, and after Options.Cut so is all
+// else that it has not answered.
+func (f *Front) Hold() {
+	var rest []*flight
+	f.change(func() {
+		f.target = nil
+		for fl := range f.flights {
+			switch {
+			case fl.stream:
+				fl.cancel()
+			case fl.sent:
+				rest = append(rest, fl)
+			}
+		}
+	})
+	time.AfterFunc(f.o.Cut, func() {
+		for _, fl := range rest {
+			fl.cancel()
+		}
+	})
+}
+
+// Broken shows browsers a failure instead of the program's pages, until it is called
+// with nil. What is not a page still goes to the program if there is one.
+func (f *Front) Broken(why *Failure) {
+	f.change(func() {
+		f.broken = why
+		for fl := range f.flights {
+			if fl.stream { // who listens asks anew, and sees the failure
+				fl.cancel()
+			}
+		}
+	})
+}
+
+// Crashed says why there is no program; Open takes that back.
+func (f *Front) Crashed(why Failure) {
+	f.change(func() { f.target, f.crashed = nil, &why })
+}
+
+// ServeHTTP implements http.Handler.
+func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == SeenPath {
+		f.tellSeen(w, r)
+		return
+	}
+	f.mu.Lock()
+	why, seen, away := f.broken, f.seen, f.target == nil
+	if why == nil {
+		why = f.crashed
+	}
+	f.mu.Unlock()
+	if why != nil && (away || isPage(r)) {
+		showFailure(w, r, why, seen)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	fl := &flight{cancel: cancel}
+	f.mu.Lock()
+	f.flights[fl] = struct{}{}
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		delete(f.flights, fl)
+		f.mu.Unlock()
+	}()
+	f.proxy.ServeHTTP(w, r.WithContext(context.WithValue(ctx, flightKey{}, fl)))
+}
+
+// isPage reports whether a browser asks for a page that it will show.
+func isPage(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return false
+	}
+	return strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// RoundTrip implements http.RoundTripper: it waits for the program, and again if
+// that has gone before it took the request.
+func (f *Front) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), f.o.Wait)
+	defer cancel()
+	for {
+		target, changed, err := f.await(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out := r.Clone(r.Context())
+		out.URL.Scheme, out.URL.Host = target.Scheme, target.Host
+		if r.Body != nil {
+			out.Body = io.NopCloser(r.Body) // it may be needed once more
+		}
+		f.mark(r, true)
+		resp, err := f.dial.RoundTrip(out)
+		if at, ok := errors.AsType[*net.OpError](err); !ok || at.Op != "dial" || r.Context().Err() != nil {
+			return resp, err
+		}
+		f.mark(r, false)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, errAway
+		}
+	}
+}
+
+// mark says whether a program has a request.
+func (f *Front) mark(r *http.Request, sent bool) {
+	if fl, ok := r.Context().Value(flightKey{}).(*flight); ok {
+		f.mu.Lock()
+		fl.sent = sent
+		f.mu.Unlock()
+	}
+}
+
+// await waits until there is a program. changed is closed when it may be another one.
+func (f *Front) await(ctx context.Context) (target *url.URL, changed chan struct{}, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for f.target == nil {
+		if f.waiting >= MaxWaiting || f.crashed != nil {
+			return nil, nil, errAway
+		}
+		f.waiting++
+		changed := f.changed
+		f.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			err = errAway
+		}
+		f.mu.Lock()
+		if f.waiting--; err != nil {
+			return nil, nil, err
+		}
+	}
+	return f.target, f.changed, nil
+}
+
+// answered looks for answers that do not end by themselves.
+func (f *Front) answered(resp *http.Response) error {
+	fl, _ := resp.Request.Context().Value(flightKey{}).(*flight)
+	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	if fl == nil || media != "text/event-stream" && resp.StatusCode != http.StatusSwitchingProtocols {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fl.stream = true
+	if f.target == nil || resp.Request.URL.Host != f.target.Host {
+		fl.cancel() // Hold came in between
+	}
+	return nil
+}
+
+// refuse answers what could not be passed on, or whose answer never came.
+func (f *Front) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	f.mu.Lock()
+	why, seen := f.crashed, f.seen
+	f.mu.Unlock()
+	switch {
+	case errors.Is(err, errAway) && why == nil:
+		why = &Failure{Title: "The program does not answer", Text: "It was waited for " + f.o.Wait.String() + "."}
+	case !errors.Is(err, errAway):
+		why = &Failure{Title: "The program ended before it answered", Text: err.Error(), Note: "What was asked for may have been done."}
+	}
+	showFailure(w, r, why, seen)
+}
+
+// tellSeen answers with the count of changes, once that is not what was seen, or
+// after a while.
+func (f *Front) tellSeen(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	seen, changed := f.seen, f.changed
+	f.mu.Unlock()
+	if r.URL.Query().Get("seen") == strconv.FormatUint(seen, 10) {
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		case <-time.After(longPoll):
+		}
+		f.mu.Lock()
+		seen = f.seen
+		f.mu.Unlock()
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, strconv.FormatUint(seen, 10)) // an error means that nobody waits any more
+}

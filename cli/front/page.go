@@ -1,0 +1,42 @@
+package front
+
+import (
+	"crypto/rand"
+	_ "embed"
+	"html/template"
+	"net/http"
+	"strings"
+)
+
+//go:embed failure.html
+var failureHTML string
+
+var failurePage = template.Must(template.New("failure").Parse(failureHTML))
+
+// showFailure answers with a failure: as a page that looks for news and then loads
+// itself anew, or as text to who wants no page.
+func showFailure(w http.ResponseWriter, r *http.Request, why *Failure, seen uint64) {
+	shown := *why
+	if len(shown.Text) > MaxFailureBytes {
+		shown.Text = strings.ToValidUTF8(shown.Text[:MaxFailureBytes], "") + "\n… the rest is in the terminal"
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Retry-After", "1")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if !isPage(r) {
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		for _, part := range []string{shown.Title, shown.Text, shown.Note} {
+			if part != "" {
+				_, _ = w.Write([]byte(strings.TrimRight(part, "\n") + "\n"))
+			}
+		}
+		return
+	}
+	nonce := rand.Text()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; connect-src 'self'; base-uri 'none'; frame-ancestors 'self'; style-src 'nonce-"+nonce+"'; script-src 'nonce-"+nonce+"'")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_ = failurePage.Execute(w, map[string]any{"Failure": shown, "Nonce": nonce, "Path": SeenPath, "Seen": seen})
+}

@@ -1,0 +1,136 @@
+// Package sources watches the source of a Go program and builds it.
+//
+// It knows files, folders and the go command; it must not know what the program
+// does, or who runs it.
+package sources
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"go/build"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// ErrNone is what Find fails with where there is no program to be found.
+var ErrNone = errors.New("there is no Go program here")
+
+// Program is where a program's source is.
+type Program struct {
+	Module string // the folder with go.mod
+	Main   string // the folder of package main, in Module
+	Name   string // of Main's folder: what the program's file is called
+}
+
+// Find returns the program that is meant by pkg, a folder as seen from dir. If pkg is
+// "" it is dir, its folder server, the module's folder or that one's folder server,
+// whichever is the first with a package main. Both are absolute afterwards.
+func Find(dir, pkg string) (*Program, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	module := moduleOf(dir)
+	try := []string{dir, filepath.Join(dir, "server")}
+	if pkg != "" {
+		main := pkg
+		if !filepath.IsAbs(pkg) {
+			main = filepath.Join(dir, pkg)
+		}
+		module, try = moduleOf(main), []string{filepath.Clean(main)}
+	} else if module != "" {
+		try = append(try, module, filepath.Join(module, "server"))
+	}
+	if module == "" && pkg != "" {
+		return nil, fmt.Errorf("%s is in no Go module: there is no go.mod in it or above it", pkg)
+	}
+	for _, main := range try {
+		if module != "" && isMain(main) {
+			return &Program{Module: module, Main: main, Name: filepath.Base(main)}, nil
+		}
+	}
+	if pkg != "" {
+		return nil, fmt.Errorf("%s has no package main", pkg)
+	}
+	return nil, ErrNone
+}
+
+// moduleOf returns the folder with go.mod that dir is in, or "".
+func moduleOf(dir string) string {
+	for {
+		if info, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil && !info.IsDir() {
+			return dir
+		}
+		if filepath.Dir(dir) == dir {
+			return ""
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// isMain reports whether a folder has a package main, even one that does not compile.
+func isMain(dir string) bool {
+	p, _ := build.ImportDir(dir, 0) // what is wrong with it the compiler tells
+	return p != nil && p.Name == "main"
+}
+
+// Failed is the error of Build if the compiler does not take the source.
+type Failed struct{ Output string }
+
+func (f *Failed) Error() string { return strings.TrimRight(f.Output, "\n") }
+
+// buildEnd is how long a build that is stopped may take to end by itself.
+const buildEnd = 5 * time.Second
+
+// maxOutput bounds the bytes of what the compiler prints that are kept.
+const maxOutput = 256 << 10
+
+// Build makes the program's file and returns a sum of its bytes: an equal one is the
+// same program. It fails with a *Failed, with ctx's error, or if there is no go command.
+func (p *Program) Build(ctx context.Context, file string, environ []string) (sum [sha256.Size]byte, err error) {
+	rel, err := filepath.Rel(p.Module, p.Main)
+	if err != nil {
+		return sum, err
+	}
+	// Without what is in the repository only the source decides what comes out.
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", file, "./"+filepath.ToSlash(rel))
+	cmd.Dir, cmd.Env = p.Module, environ
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its compilers too
+	cmd.WaitDelay = buildEnd
+	var out limited
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return sum, ctx.Err()
+		}
+		if _, ok := errors.AsType[*exec.ExitError](err); ok {
+			return sum, &Failed{out.String()}
+		}
+		return sum, fmt.Errorf("build: %w", err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return sum, err
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
+}
+
+// limited keeps the first maxOutput bytes.
+type limited struct{ bytes.Buffer }
+
+func (l *limited) Write(p []byte) (int, error) {
+	l.Buffer.Write(p[:min(len(p), maxOutput-l.Len())])
+	return len(p), nil
+}

@@ -1,0 +1,150 @@
+package sources
+
+import (
+	"context"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Limits and times of a Watcher.
+const (
+	// MaxFiles is how many files are watched; of more than that the first ones are.
+	MaxFiles = 20_000
+	// Every is how often files are looked at, unless that takes long: it never takes
+	// more than a tenth of the time.
+	Every = 200 * time.Millisecond
+	// maxSettle is how long it is waited for files to change no more.
+	maxSettle = 2 * time.Second
+)
+
+// skipped are folders whose files are not the program's source.
+var skipped = []string{"node_modules", "testdata", "vendor", "bin"}
+
+// stamp is how a file looks from outside.
+type stamp struct {
+	time time.Time
+	size int64
+}
+
+// Watcher finds the files below a folder that change, by looking at them again and
+// again: that works on every file system, however an editor writes. Files and
+// folders whose names begin with a dot, tests, and data folders are left out. It is
+// for one goroutine.
+type Watcher struct {
+	dir  string
+	last map[string]stamp
+	over bool
+	took time.Duration // the last look
+}
+
+// Watch begins to watch what is below dir.
+func Watch(dir string) *Watcher {
+	w := &Watcher{dir: dir}
+	w.last = w.look()
+	return w
+}
+
+// Over reports whether there are more than MaxFiles, so that some are not watched.
+func (w *Watcher) Over() bool { return w.over }
+
+// Next waits until files have changed, come or gone since Watch or the last Next, and
+// then until they stay as they are. It returns their paths in dir, in order. The
+// error is ctx's.
+func (w *Watcher) Next(ctx context.Context) ([]string, error) {
+	now, err := w.lookNext(ctx)
+	for err == nil && maps.Equal(now, w.last) {
+		now, err = w.lookNext(ctx)
+	}
+	for end := time.Now().Add(maxSettle); err == nil && time.Now().Before(end); {
+		var again map[string]stamp
+		if again, err = w.lookNext(ctx); err == nil && maps.Equal(now, again) {
+			break
+		}
+		now = again
+	}
+	if err != nil {
+		return nil, err
+	}
+	var changed []string
+	for name, s := range now {
+		if before, ok := w.last[name]; !ok || before != s {
+			changed = append(changed, name)
+		}
+	}
+	for name := range w.last {
+		if _, ok := now[name]; !ok {
+			changed = append(changed, name)
+		}
+	}
+	w.last = now
+	if changed == nil { // something came and went
+		return w.Next(ctx)
+	}
+	slices.Sort(changed)
+	return changed, nil
+}
+
+// lookNext looks once more, after a while.
+func (w *Watcher) lookNext(ctx context.Context) (map[string]stamp, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(max(Every, 10*w.took)):
+	}
+	return w.look(), nil
+}
+
+// look reads the stamps of all files. What cannot be read is not there.
+func (w *Watcher) look() map[string]stamp {
+	began := time.Now()
+	found := make(map[string]stamp, len(w.last))
+	w.over = false
+	w.below("", found)
+	w.took = time.Since(began)
+	return found
+}
+
+func (w *Watcher) below(rel string, found map[string]stamp) {
+	dir := filepath.Join(w.dir, rel)
+	entries, err := os.ReadDir(dir)
+	if err != nil || rel != "" && isData(entries) {
+		return
+	}
+	for _, e := range entries {
+		name := filepath.Join(rel, e.Name())
+		if leftOut(e) {
+			continue
+		}
+		if e.IsDir() {
+			w.below(name, found)
+			continue
+		}
+		if len(found) >= MaxFiles {
+			w.over = true
+			return
+		}
+		info, err := os.Stat(filepath.Join(w.dir, name)) // of what a link leads to
+		if err == nil && info.Mode().IsRegular() {
+			found[name] = stamp{info.ModTime(), info.Size()}
+		}
+	}
+}
+
+// leftOut reports whether an entry is none of the program's source.
+func leftOut(e fs.DirEntry) bool {
+	name := e.Name()
+	if strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") || strings.HasSuffix(name, "_test.go") {
+		return true
+	}
+	return e.IsDir() && slices.Contains(skipped, name)
+}
+
+// isData reports whether a folder holds a server's data, which changes all the time.
+func isData(entries []fs.DirEntry) bool {
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "LOCK" && !e.IsDir() })
+}
