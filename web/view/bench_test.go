@@ -12,7 +12,7 @@ import (
 )
 
 // benchPage makes a page of about 10 kB with 60 values for both kinds of files,
-// and its locals.
+// and its locals, of which one in eight has something to escape.
 func benchPage() (z, html string, locals map[string]any) {
 	var a, b strings.Builder
 	both := func(format string, zs, hs []any) {
@@ -25,7 +25,10 @@ func benchPage() (z, html string, locals map[string]any) {
 	for i := range 28 {
 		filler := strings.Repeat("lorem ipsum dolor sit amet ", 10)
 		k, l := fmt.Sprint("k", i), fmt.Sprint("l", i)
-		locals[k], locals[l] = fmt.Sprintf("some/path/%d", i), fmt.Sprintf("value <%d>", i)
+		locals[k], locals[l] = fmt.Sprintf("some/path/%d", i), fmt.Sprintf("the value number %d", i)
+		if i%4 == 0 {
+			locals[l] = fmt.Sprintf("<%d> isn't plain", i)
+		}
 		both("<p><a href=\"/x/%s\" title='"+filler+"'>%s</a></p>\n", []any{"#{" + k + "}", "#{" + l + "}"}, []any{"{{." + k + "}}", "{{." + l + "}}"})
 	}
 	both("<script>\nvar m = %s, l = %s, v = %s, s = '%s';\n</script>\n",

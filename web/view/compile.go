@@ -2,7 +2,6 @@ package view
 
 import (
 	"html/template"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +20,7 @@ const (
 
 // slot is one name under which a compiled Z file looks up a value.
 type slot struct {
-	name  string // in the locals that are executed: the key, unless another class has it
+	name  string // what the template calls it: the key, unless another class of it does
 	key   string
 	class class
 	raw   string // the first tag
@@ -29,7 +28,10 @@ type slot struct {
 }
 
 // zpage is what a Z file needs besides its template.
-type zpage struct{ slots []slot }
+type zpage struct {
+	slots []slot
+	ops   []op // nil: the template is executed
+}
 
 // state is what becomes of a tag in the text that html/template sees.
 type state uint8
@@ -88,6 +90,11 @@ func (s *set) compileZ(p *page) []mistake {
 		return bad
 	}
 	p.z = bind(p.tmpl.Tree, f.tags, states)
+	known, err := s.views.shown()
+	if err != nil {
+		return []mistake{placed(err, f.path)}
+	}
+	p.z.ops = p.z.flatten(p.tmpl.Tree, known)
 	for _, sl := range p.z.slots {
 		p.uses[sl.key] = true
 	}
@@ -184,8 +191,7 @@ func kill(tags []tag, states []state) (changed bool) {
 	return changed
 }
 
-// bind gives every tag the slot that it looks up. The first class of a key has
-// the key itself, so that most pages are executed on the locals as they are.
+// bind gives every tag the slot that it looks up.
 func bind(tree *parse.Tree, tags []tag, states []state) *zpage {
 	z := &zpage{}
 	of := map[string][]int{} // slots of a key
@@ -217,37 +223,12 @@ func bind(tree *parse.Tree, tags []tag, states []state) *zpage {
 	return z
 }
 
-// data returns the locals as the compiled page looks them up, which are the
-// given ones if nothing has to be added. Of a key that was not given it tells
-// missing.
+// data returns the locals as the compiled page looks them up. Of a key that was
+// not given it tells missing.
 func (z *zpage) data(locals map[string]any, missing func(*slot)) map[string]any {
-	out, own := locals, false
+	out := make(map[string]any, len(z.slots))
 	for i := range z.slots {
-		s := &z.slots[i]
-		v, given := locals[s.key]
-		changed := s.name != s.key
-		switch {
-		case !given:
-			missing(s)
-			v, changed = s.fallback(), true
-		case s.class == classText:
-			if text, composite := jsonText(v); composite {
-				v, changed = text, true
-			}
-		}
-		if !changed {
-			continue
-		}
-		if !own {
-			out, own = maps.Clone(locals), true
-			if out == nil {
-				out = map[string]any{}
-			}
-		}
-		out[s.name] = v
-	}
-	if out == nil {
-		out = map[string]any{}
+		out[z.slots[i].name] = z.slots[i].value(locals, missing)
 	}
 	return out
 }

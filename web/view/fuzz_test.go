@@ -101,7 +101,7 @@ func FuzzSame(f *testing.F) {
 	}
 	f.Logf("SKERRY_SEED=%d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	for range 2000 {
+	for range 800 {
 		b := make([]byte, rnd.IntN(12))
 		for i := range b {
 			b[i] = byte(rnd.IntN(len(pieces)))

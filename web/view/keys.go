@@ -13,8 +13,8 @@ import (
 const MaxWarnings = 256
 
 // jsonText returns a map, list or struct as JSON, and whether v is one. What
-// knows how to print itself is not.
-func jsonText(v any) (string, bool) {
+// knows how to print itself is not, and neither is what has no JSON.
+func jsonText(v any) (text string, composite bool) {
 	switch v.(type) {
 	case nil, string, bool, int, int64, uint64, float64, error, fmt.Stringer:
 		return "", false
@@ -32,6 +32,11 @@ func jsonText(v any) (string, bool) {
 	default:
 		return "", false
 	}
+	defer func() {
+		if recover() != nil { // in a method of the value
+			text, composite = "", false
+		}
+	}()
 	b, err := json.Marshal(v)
 	return string(b), err == nil
 }
