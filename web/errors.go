@@ -86,16 +86,13 @@ func (x *exchange) failPage(w http.ResponseWriter, p problem.Problem, err error)
 			locals["stack"] = string(e.stack)
 		}
 	}
-	h := w.Header()
-	p.Headers(h)
-	h["Content-Type"] = []string{"text/html; charset=utf-8"}
+	p.Headers(w.Header())
 	body := getBuffer()
 	defer putBuffer(body)
 	if v := x.app.o.Views; v != nil && v.Has(errorView) {
-		failed := v.Render(body, errorView, x.layoutLocals(locals))
+		failed := v.Render(body, errorView, x.layoutLocals(errorView, locals))
 		if failed == nil {
-			w.WriteHeader(p.Status)
-			_, _ = w.Write(body.Bytes())
+			x.writePage(w, p.Status, body)
 			return
 		}
 		x.app.o.Logger.Error("the error page failed", "err", failed)
@@ -104,6 +101,5 @@ func (x *exchange) failPage(w http.ResponseWriter, p problem.Problem, err error)
 	if err := template.Must(template.New("").Parse(errorPage)).Execute(body, locals); err != nil {
 		panic("BUG: error page: " + err.Error())
 	}
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(body.Bytes())
+	x.writePage(w, p.Status, body)
 }

@@ -257,7 +257,7 @@ func goodRequestID(id string) bool {
 // before is what a route's request needs before its handler: it is where the
 // writes can be done, sees what its browser wrote elsewhere, and has its session.
 func (x *exchange) before(r *http.Request) error {
-	if x.app.relay != nil {
+	if x.app.relay != nil && !x.route.apart {
 		if err := x.app.relay.before(x, r); err != nil {
 			return err
 		}

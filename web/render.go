@@ -45,15 +45,26 @@ func (c *Context) RenderStatus(status int, name string, locals Locals) error {
 	}
 	body := getBuffer()
 	defer putBuffer(body)
-	if err := v.Render(body, name, c.x.layoutLocals(locals)); err != nil {
+	if err := v.Render(body, name, c.x.layoutLocals(name, locals)); err != nil {
 		return err
 	}
-	h := c.Header()
-	h["Content-Type"] = []string{"text/html; charset=utf-8"}
-	setLength(h, body.Len())
-	c.Writer.WriteHeader(status)
-	_, _ = c.Writer.Write(body.Bytes()) // an error means that the client is gone
+	c.x.writePage(c.Writer, status, body)
 	return nil
+}
+
+// htmlType is shared by all pages; net/http does not change it.
+var htmlType = []string{"text/html; charset=utf-8"}
+
+// writePage answers with a page.
+func (x *exchange) writePage(w http.ResponseWriter, status int, page *bytes.Buffer) {
+	if x.app.o.Debug {
+		addReload(page)
+	}
+	h := w.Header()
+	h["Content-Type"] = htmlType
+	setLength(h, page.Len())
+	w.WriteHeader(status)
+	_, _ = w.Write(page.Bytes()) // an error means that the client is gone
 }
 
 // ownLength is the longest body that net/http finds the length of by itself; longer
@@ -68,11 +79,11 @@ func setLength(h http.Header, n int) {
 }
 
 // layoutLocals is given with what every layout can use.
-func (x *exchange) layoutLocals(given Locals) Locals {
+func (x *exchange) layoutLocals(view string, given Locals) Locals {
 	all := make(Locals, len(given)+6)
 	all["title"] = ""
 	all["project_name"] = x.app.o.Name
-	all["assets"] = x.assets()
+	all["assets"] = x.assets(view)
 	all["is_superadmin"] = x.isSuperadmin(x.r)
 	all["debug_mode"] = x.app.o.Debug
 	all["nonce"] = x.nonce
@@ -84,4 +95,14 @@ func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-func (x *exchange) assets() template.HTML { return "" }
+// assets is what a view's page asks for.
+func (x *exchange) assets(view string) template.HTML {
+	var tags template.HTML
+	if files := x.app.o.Assets; files != nil {
+		tags = files.of(view)
+	}
+	if x.app.o.Debug {
+		tags += reloadTag
+	}
+	return tags
+}

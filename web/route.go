@@ -90,6 +90,7 @@ func (g *Group) Handle(pattern string, h http.Handler, m ...Middleware) {
 type route struct {
 	pattern string
 	session bool // the session is loaded before next runs
+	apart   bool // it has nothing to do with the data
 	next    http.Handler
 	figures routeFigures
 }

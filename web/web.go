@@ -44,6 +44,10 @@ type Options struct {
 	// Views are the pages that Context.Render fills in. Nil: there are none.
 	Views *view.Views
 
+	// Assets are the static files, and what pages ask for with {{.assets}}. Nil: there
+	// are none.
+	Assets *Assets
+
 	// Sessions keep what is known of a browser. Nil: there are none.
 	Sessions *session.Store
 
@@ -155,6 +159,12 @@ func New(o Options) (*App, error) {
 	}
 	a.Get("/healthz", healthz)
 	a.Get("/readyz", a.readyz)
+	if o.Assets != nil {
+		a.addAssets()
+	}
+	if o.Debug {
+		a.addDev()
+	}
 	return a, nil
 }
 
@@ -173,6 +183,9 @@ func (o *Options) check() error {
 		if err := http.NewCrossOriginProtection().AddTrustedOrigin(origin); err != nil {
 			wrong = append(wrong, "TrustedOrigins: "+err.Error())
 		}
+	}
+	if o.Assets != nil && o.Views != nil {
+		wrong = append(wrong, o.Assets.check(o.Views.Has)...)
 	}
 	if wrong != nil {
 		return engine.Errorf(engine.CodeInvalid, "web: %s", strings.Join(wrong, "; "))

@@ -1,0 +1,151 @@
+package web_test
+
+import (
+	"bufio"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"os"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/view"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 30 * time.Second
+
+// states reads what /_dev/reload tells; the channel is closed when that ends.
+func states(t *testing.T, s *site) <-chan string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", s.srv.URL+"/_dev/reload", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := s.srv.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Fatalf("/_dev/reload is %s", got)
+	}
+	told := make(chan string, 100)
+	go func() {
+		defer close(told)
+		defer resp.Body.Close()
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				told <- data
+			}
+		}
+	}()
+	return told
+}
+
+func next(t *testing.T, told <-chan string) string {
+	t.Helper()
+	select {
+	case state, ok := <-told:
+		if !ok {
+			t.Fatal("the news ended")
+		}
+		return state
+	case <-time.After(patience):
+		t.Fatal("there are no news")
+	}
+	return ""
+}
+
+// TestLiveReload: a browser is told when a view or a file has changed, and can tell
+// one run of the program from another; the news end when the server stops.
+func TestLiveReload(t *testing.T) {
+	t.Parallel()
+	views, files := t.TempDir(), t.TempDir()
+	writeFile(t, views+"/home.html", "<html><body>one</body></html>")
+	writeFile(t, files+"/a.css", "one")
+	v, err := view.New(view.Options{FS: os.DirFS(views), Reload: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stopping atomic.Bool
+	o := web.Options{Debug: true, Views: v, Assets: newAssets(t, web.AssetOptions{Dir: files, Reload: true}), Ready: func() error {
+		if stopping.Load() {
+			return engine.ErrClosed
+		}
+		return nil
+	}}
+	s := serve(t, o, func(*web.App) {})
+	told := states(t, s)
+	seen := map[string]bool{next(t, told): true}
+	for _, change := range []func(){
+		func() { writeFile(t, views+"/home.html", "<html><body>two</body></html>") },
+		func() { writeFile(t, views+"/home.html", "{{broken") },
+		func() { writeFile(t, files+"/a.css", "three") },
+		func() { writeFile(t, files+"/new/b.css", "new") },
+	} {
+		change()
+		state := next(t, told)
+		if seen[state] {
+			t.Errorf("%s was told before", state)
+		}
+		seen[state] = true
+	}
+	if state := next(t, states(t, serve(t, o, func(*web.App) {}))); seen[state] {
+		t.Error("another run of the program looks like this one")
+	}
+	stopping.Store(true)
+	for end := time.After(patience); ; {
+		select {
+		case _, ok := <-told:
+			if ok {
+				continue
+			}
+		case <-end:
+			t.Error("the news do not end with the server")
+		}
+		break
+	}
+}
+
+// TestPagesReload: in debug mode every page has the script, once, whatever its
+// layout does; error pages too.
+func TestPagesReload(t *testing.T) {
+	t.Parallel()
+	const tag = `<script src="/_dev/reload.js" defer></script>`
+	v, err := view.New(view.Options{Layout: "frame", FS: fstest.MapFS{
+		"frame.html": {Data: []byte("<html>{{if .asks}}{{.assets}}{{end}}<body>{{.contents}}</body></html>")},
+		"home.html":  {Data: []byte("home")},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, debug := range []bool{true, false} {
+		s := serve(t, web.Options{Debug: debug, Views: v, Outbox: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Write([]byte("outbox " + r.URL.Path))
+		})}, func(a *web.App) {
+			for path, asks := range map[string]bool{"/asks": true, "/not": false} {
+				a.Get(path, func(c *web.Context) error { return c.Render("home", web.Locals{"asks": asks}) })
+			}
+		})
+		want := map[bool]int{true: 1, false: 0}[debug]
+		for _, path := range []string{"/asks", "/not", "/none"} {
+			got := s.do("GET", path, "", "Accept", "text/html")
+			if n := strings.Count(got.body, tag); n != want || !strings.Contains(got.body, "</html>") {
+				t.Errorf("debug %v: %s has the script %d times: %s", debug, path, n, got.body)
+			}
+		}
+		for path, body := range map[string]string{"/_dev/reload.js": "EventSource", "/_dev/outbox/": "outbox /", "/_dev/outbox/7/html": "outbox /7/html"} {
+			got := s.do("GET", path, "")
+			if debug && (got.status != 200 || !strings.Contains(got.body, body)) || !debug && got.status != 404 {
+				t.Errorf("debug %v: %s is %+v", debug, path, got)
+			}
+		}
+		if got := s.do("HEAD", "/_dev/reload", ""); !debug && got.status != 404 {
+			t.Errorf("/_dev/reload is there: %+v", got)
+		}
+	}
+}
