@@ -46,7 +46,7 @@ type Fault struct {
 	Path      string  // with its query
 	Route     string  // the pattern that matched, e.g. /reset/{token}
 	RequestID string  //
-	Fields    []Field // headers and values of the request
+	Fields    []Field // headers and values of the request, in any order
 }
 
 // FaultsOptions say whom faults are told to. Zero stands for the default but

@@ -83,6 +83,7 @@ type letter struct {
 	tries    int       // attempts that failed because of the letter
 	next     time.Time // not before
 	last     error     // of the last attempt
+	final    bool      // it was tried since the stop
 	broken   bool      // some recipient was refused or given up
 }
 

@@ -64,6 +64,8 @@ func (f *Faults) report(fault Fault) *report {
 		}
 		r.fields = append(r.fields, scrubField(field))
 	}
+	// They may come out of a map.
+	slices.SortStableFunc(r.fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 	var frames string
 	frames, r.place = origin(fault.Stack)
 	if frames == "" {

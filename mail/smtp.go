@@ -137,9 +137,13 @@ func (s *SMTP) Metrics() iter.Seq[engine.Metric] {
 	}
 }
 
+// stopGrace is how long Run still takes messages after it has nothing more to
+// send, from parts of the program that stop at the same time.
+const stopGrace = 100 * time.Millisecond
+
 // Run sends what Send takes until ctx ends. Then it makes one more attempt for
-// everything that waits, within SMTPOptions.Drain, logs what is left as lost and
-// returns nil. It can be called once.
+// everything that waits or still comes, within SMTPOptions.Drain, logs what is left
+// as lost and returns nil. It can be called once.
 func (s *SMTP) Run(ctx context.Context) error {
 	if s.running.Swap(true) {
 		return engine.Errorf(engine.CodeInvalid, "the mail queue runs already")
@@ -148,50 +152,74 @@ func (s *SMTP) Run(ctx context.Context) error {
 	defer cut()
 	places := make(chan struct{}, s.o.MaxSenders)
 	var under sync.WaitGroup
-	begin := func(l *letter) {
-		under.Go(func() {
-			s.attempt(sending, l)
-			<-places
-			s.signal()
-		})
-	}
-	for ctx.Err() == nil {
-		select {
-		case places <- struct{}{}:
-		case <-ctx.Done():
-			continue
+	work := func(ctx context.Context, next func(context.Context) *letter) {
+		for ctx.Err() == nil {
+			select {
+			case places <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			l := next(ctx)
+			if l == nil {
+				<-places
+				return
+			}
+			under.Go(func() {
+				s.attempt(sending, l)
+				<-places
+				s.signal()
+			})
 		}
-		if l := s.await(ctx); l != nil {
-			begin(l)
-		} else {
-			<-places
-		}
 	}
+	work(ctx, s.await)
+	defer time.AfterFunc(s.o.Drain, cut).Stop()
+	work(sending, s.rest)
 	s.mu.Lock()
 	s.closed = true
-	rest := s.waiting
-	s.waiting = nil
 	s.mu.Unlock()
-	time.AfterFunc(s.o.Drain, cut)
-	for i, l := range rest {
-		select {
-		case places <- struct{}{}:
-			begin(l)
-			continue
-		case <-sending.Done():
-		}
-		s.mu.Lock()
-		s.waiting = append(s.waiting, rest[i:]...)
-		s.mu.Unlock()
-		break
-	}
 	under.Wait()
 	s.mu.Lock()
-	rest, s.waiting = s.waiting, nil
+	lost := s.waiting
+	s.waiting = nil
 	s.mu.Unlock()
-	for _, l := range rest {
+	for _, l := range lost {
 		s.lose(l, "the program stopped before the mail server took it", l.last)
 	}
+	return nil
+}
+
+// rest returns a letter that was not tried since the stop, or nil once there is
+// none and has been none for a moment; then no more are taken.
+func (s *SMTP) rest(ctx context.Context) *letter {
+	for {
+		if l := s.untried(false); l != nil {
+			return l
+		}
+		timer := time.NewTimer(stopGrace)
+		select {
+		case <-s.wake:
+		case <-timer.C:
+			return s.untried(true)
+		case <-ctx.Done():
+			return nil
+		}
+		timer.Stop()
+	}
+}
+
+// untried takes a letter that was not tried since the stop; without one, and if
+// closing, it closes the queue.
+func (s *SMTP) untried(closing bool) *letter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, l := range s.waiting {
+		if !l.final {
+			l.final = true
+			s.waiting = slices.Delete(s.waiting, i, i+1)
+			return l
+		}
+	}
+	s.closed = s.closed || closing
 	return nil
 }
 

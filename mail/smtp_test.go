@@ -11,6 +11,7 @@ import (
 	netmail "net/mail"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -306,8 +307,40 @@ func TestStop(t *testing.T) {
 	if err := s.Send(t.Context(), message()); !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("Send after the stop: %v", err)
 	}
+	if err := s.SendNow(t.Context(), message()); err != nil {
+		t.Errorf("SendNow after the stop: %v", err)
+	}
 	if err := s.Run(t.Context()); !errors.Is(err, engine.ErrInvalid) {
 		t.Errorf("a second Run: %v", err)
+	}
+}
+
+// TestStopTogether: what another part sends while it stops at the same time, as
+// Faults do with their last digest, is sent.
+func TestStopTogether(t *testing.T) {
+	t.Parallel()
+	d := serve(t)
+	l := &logs{}
+	s, err := mail.NewSMTP(options(d.port, l))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := mail.NewFaults(mail.FaultsOptions{Sender: s, To: []string{"root@example.org"}, Logger: l.logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.Run(ctx) })
+	running.Go(func() { _ = f.Run(ctx) })
+	for range 3 {
+		f.Report(mail.Fault{Err: errors.New("x")})
+	}
+	first := d.must(t)
+	cancel()
+	running.Wait()
+	if last := d.must(t); !strings.Contains(first.header(t, "Subject"), ": x") || last.header(t, "Subject") != "2 more faults" {
+		t.Errorf("mailed %q and %q\n%s", first.header(t, "Subject"), last.header(t, "Subject"), l)
 	}
 }
 

@@ -62,7 +62,7 @@ type Options struct {
 	Space   uint8          // 0: DefaultSpace
 
 	// Leads says whether this node leads its cluster: only there certificates are
-	// ordered. nil: always. It is called about once a second.
+	// ordered. nil: always. It is called about once a second. See LeadsOn.
 	Leads func() bool
 
 	// The CA asks for proof at port 80 (HTTP-01) and port 443 (TLS-ALPN-01). These
@@ -139,6 +139,20 @@ func New(store *kv.Store, o Options) (*Manager, error) {
 	cache.Stop() // it manages nothing, so it has nothing to look after
 	m.config, m.issuer = config, config.Issuers[0].(*certmagic.ACMEIssuer)
 	return m, nil
+}
+
+// LeadsOn returns what Options.Leads needs: whether the node of an engine leads. An
+// engine that runs alone always does.
+func LeadsOn(eng engine.Engine) func() bool {
+	if c, ok := eng.(engine.Clustered); ok {
+		if cluster := c.Cluster(); cluster != nil {
+			return func() bool {
+				state := cluster.State()
+				return state.Leader == state.Self
+			}
+		}
+	}
+	return func() bool { return true }
 }
 
 // check says what is wrong with the options.
@@ -242,13 +256,11 @@ func (m *Manager) magic() (*certmagic.Cache, *certmagic.Config) {
 	return cache, config
 }
 
-// event logs what people want to know of what certmagic does.
+// event logs what people want to know when all is well. What fails certmagic logs
+// itself, with when it tries again.
 func (m *Manager) event(_ context.Context, name string, data map[string]any) error {
-	switch name {
-	case "cert_obtained":
+	if name == "cert_obtained" {
 		m.o.Logger.Info("certificate obtained", "domain", data["identifier"], "renewal", data["renewal"], "ca", m.o.CA)
-	case "cert_failed":
-		m.o.Logger.Error("certificate not obtained", "domain", data["identifier"], "renewal", data["renewal"], "ca", m.o.CA, "error", data["error"])
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func TestServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newMachine(t)
+	c := newMachine(t, "127.0.0.1")
 	n.serve(t, c)
 	if _, err := hello(c.tls, "a.example", nil); err == nil {
 		t.Error("a connection without a certificate")
@@ -147,14 +147,14 @@ func TestChallengeOfAnotherNode(t *testing.T) {
 // death between two writes leaves them, is ordered anew.
 func TestTornCertificate(t *testing.T) {
 	t.Parallel()
-	c := newMachine(t)
+	c := newMachine(t, "127.0.0.6")
 	p := c.ca().start(t)
 	_, store := open(t, t.TempDir())
 	n := run(t, store, p, c)
 	n.serve(t, c)
-	first := certified(t, c.tls, "localhost", p)
+	first := certified(t, c.tls, c.ip, p)
 	n.stop()
-	_, key := pair(t, "localhost")
+	_, key := pair(t, c.ip)
 	page, _, err := store.List(t.Context(), engine.Read{}, acme.DefaultSpace, kv.ListOptions{Prefix: []byte("f/certificates/")})
 	if err != nil {
 		t.Fatal(err)
@@ -171,10 +171,10 @@ func TestTornCertificate(t *testing.T) {
 	if torn != 1 {
 		t.Fatalf("%d private keys", torn)
 	}
-	c2 := &machine{http: c.http, tls: listen(t)}
+	c2 := &machine{ip: c.ip, http: c.http, tls: listen(t, c.ip)}
 	n = run(t, store, p, c2, func(o *acme.Options) { o.TLSPort = acme.Off })
 	n.serve(t, c2)
-	if second := certified(t, c2.tls, "localhost", p); second == first || p.orders() != 2 {
+	if second := certified(t, c2.tls, c.ip, p); second == first || p.orders() != 2 {
 		t.Errorf("%s is served after %s, %d ordered", second, first, p.orders())
 	}
 }

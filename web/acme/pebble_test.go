@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -90,7 +92,7 @@ func binary(t *testing.T) string {
 	}
 	if err != nil {
 		var why string
-		if e, ok := err.(*exec.ExitError); ok {
+		if e, ok := errors.AsType[*exec.ExitError](err); ok {
 			why = string(e.Stderr)
 		}
 		if os.Getenv("SKERRY_REQUIRE_SERVERS") == "1" {
@@ -197,16 +199,20 @@ func fetch(trust *x509.CertPool, url string) ([]byte, bool) {
 func freePorts(t *testing.T, n int) (ports []int) {
 	t.Helper()
 	for range n {
-		l := listen(t)
+		l := listen(t, "127.0.0.1")
 		defer l.Close()
 		ports = append(ports, port(l))
 	}
 	return ports
 }
 
-func listen(t *testing.T) net.Listener {
+// listen listens on some port of one of this machine's own addresses.
+func listen(t *testing.T, ip string) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
+	if err != nil && ip != "127.0.0.1" && runtime.GOOS != "linux" {
+		t.Skipf("only Linux has all of 127.0.0.0/8: %v", err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
