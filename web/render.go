@@ -52,8 +52,8 @@ func (c *Context) RenderStatus(status int, name string, locals Locals) error {
 	return nil
 }
 
-// htmlType is shared by all pages; net/http does not change it.
-var htmlType = []string{"text/html; charset=utf-8"}
+// pageType is shared by all pages; net/http does not change it.
+var pageType = []string{"text/html; charset=utf-8"}
 
 // writePage answers with a page.
 func (x *exchange) writePage(w http.ResponseWriter, status int, page *bytes.Buffer) {
@@ -61,7 +61,7 @@ func (x *exchange) writePage(w http.ResponseWriter, status int, page *bytes.Buff
 		addReload(page)
 	}
 	h := w.Header()
-	h["Content-Type"] = htmlType
+	h["Content-Type"] = pageType
 	setLength(h, page.Len())
 	w.WriteHeader(status)
 	_, _ = w.Write(page.Bytes()) // an error means that the client is gone
