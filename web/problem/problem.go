@@ -28,6 +28,8 @@ const (
 	CodeMediaType        engine.Code = "media_type"
 	CodeMethodNotAllowed engine.Code = "method_not_allowed"
 	CodeNoRoute          engine.Code = "no_route"
+	CodeRateLimited      engine.Code = "rate_limited"
+	CodeTimeout          engine.Code = "timeout"
 )
 
 // Catalog returns the codes that this package adds to engine.Catalog, sorted.
@@ -44,6 +46,8 @@ func Catalog() []engine.Meaning {
 		{Code: CodeMediaType, Text: "the body has a Content-Encoding or a Content-Type that is not taken here"},
 		{Code: CodeMethodNotAllowed, Text: "the resource does not have that method; Allow says which it has"},
 		{Code: CodeNoRoute, Text: "there is no such resource"},
+		{Code: CodeRateLimited, Retryable: true, Text: "too many requests or attempts; Retry-After says when to try again"},
+		{Code: CodeTimeout, Text: "the answer took longer than it may; what the request had done by then is done"},
 	}
 }
 
@@ -106,6 +110,8 @@ func statuses() map[engine.Code]int {
 		CodeMediaType:        http.StatusUnsupportedMediaType,
 		CodeMethodNotAllowed: http.StatusMethodNotAllowed,
 		CodeNoRoute:          http.StatusNotFound,
+		CodeRateLimited:      http.StatusTooManyRequests,
+		CodeTimeout:          http.StatusServiceUnavailable,
 	}
 }
 
