@@ -224,4 +224,22 @@ type Metric struct {
 	Help    string
 	Counter bool // it only grows; otherwise a gauge
 	Value   float64
+
+	// Labels tell metrics of one name apart; all of that name have the same ones in
+	// the same order, and the same Help. An engine's own have none.
+	Labels []Label
+
+	// Histogram, if not nil, is what is told instead of Value.
+	Histogram *Histogram
+}
+
+// Label is one name, in Prometheus's form, with its value.
+type Label struct{ Name, Value string }
+
+// Histogram counts what was observed by how large it was.
+type Histogram struct {
+	Bounds []float64 // upper bounds, ascending; what is larger than all is in Count only
+	Counts []uint64  // how many were at most as large as that bound and larger than the one before
+	Count  uint64    // how many in all
+	Sum    float64   // of them
 }

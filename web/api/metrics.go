@@ -116,17 +116,32 @@ func (f engineFigures) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (f engineFigures) Collect(to chan<- prometheus.Metric) {
 	for fig := range f() {
-		kind := prometheus.GaugeValue
-		if fig.Counter {
-			kind = prometheus.CounterValue
+		names, values := make([]string, len(fig.Labels)), make([]string, len(fig.Labels))
+		for i, l := range fig.Labels {
+			names[i], values[i] = l.Name, l.Value
 		}
-		desc := prometheus.NewDesc(metricPrefix+fig.Name, fig.Help, nil, nil)
-		m, err := prometheus.NewConstMetric(desc, kind, fig.Value)
+		desc := prometheus.NewDesc(metricPrefix+fig.Name, fig.Help, names, nil)
+		m, err := figure(desc, &fig, values)
 		if err != nil {
 			m = prometheus.NewInvalidMetric(desc, err)
 		}
 		to <- m
 	}
+}
+
+func figure(desc *prometheus.Desc, fig *engine.Metric, labels []string) (prometheus.Metric, error) {
+	if h := fig.Histogram; h != nil {
+		atMost, sum := make(map[float64]uint64, len(h.Bounds)), uint64(0)
+		for i, bound := range h.Bounds {
+			sum += h.Counts[i]
+			atMost[bound] = sum
+		}
+		return prometheus.NewConstHistogram(desc, h.Count, h.Sum, atMost, labels...)
+	}
+	if fig.Counter {
+		return prometheus.NewConstMetric(desc, prometheus.CounterValue, fig.Value, labels...)
+	}
+	return prometheus.NewConstMetric(desc, prometheus.GaugeValue, fig.Value, labels...)
 }
 
 // scrape answers GET /metrics.
