@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -78,8 +79,8 @@ func (c *Context) Session() *session.Session {
 	return x.session
 }
 
-// IsJSON reports whether the client would rather have JSON than a page: it says
-// so, or sends JSON, or is no browser.
+// IsJSON reports whether the client would rather have JSON than a page: its Accept
+// says so, or it is no browser.
 func (c *Context) IsJSON() bool { return !wantsHTML(c.Request) }
 
 // Header returns the headers of the answer.
@@ -87,26 +88,25 @@ func (c *Context) Header() http.Header { return c.Writer.Header() }
 
 // Text answers with plain text.
 func (c *Context) Text(status int, text string) error {
-	return c.send(status, "text/plain; charset=utf-8", text)
+	return c.send(status, textType, text)
 }
 
 // HTML answers with text that is HTML as it stands. What comes from users must have
 // been escaped: Render does that.
 func (c *Context) HTML(status int, text string) error {
-	return c.send(status, "text/html; charset=utf-8", text)
+	return c.send(status, htmlType, text)
 }
 
-func (c *Context) send(status int, mediaType, text string) error {
-	h := c.Header()
-	h["Content-Type"] = []string{mediaType}
+func (c *Context) send(status int, mediaType []string, text string) error {
+	c.Header()["Content-Type"] = mediaType
 	c.Writer.WriteHeader(status)
-	_, _ = c.Writer.Write([]byte(text)) // an error means that the client is gone
+	_, _ = io.WriteString(c.Writer, text) // an error means that the client is gone
 	return nil
 }
 
 // Redirect sends the browser to another address with 303 See Other: it asks for it
-// with GET. The address must be of this application: a path, or it is
-// engine.CodeInvalid, as whoever chose it might be a user. RedirectTo takes any.
+// with GET. The address must be of this application: a path. Another one is
+// engine.CodeInternal, as a user may have chosen it. RedirectTo takes any.
 func (c *Context) Redirect(path string) error {
 	if !localPath(path) {
 		return engine.Errorf(engine.CodeInternal, "web: Redirect to %.100q, which is not a path of this application", path)
@@ -115,8 +115,17 @@ func (c *Context) Redirect(path string) error {
 }
 
 // RedirectTo sends the browser to any address, with a status of 301, 302, 303, 307
-// or 308.
+// or 308. Another status, or an address with control characters, which could begin
+// another header, is engine.CodeInternal.
 func (c *Context) RedirectTo(status int, url string) error {
+	switch status {
+	case 301, 302, 303, 307, 308:
+	default:
+		return engine.Errorf(engine.CodeInternal, "web: RedirectTo with status %d", status)
+	}
+	if url == "" || !oneLine(url) {
+		return engine.Errorf(engine.CodeInternal, "web: RedirectTo to %.100q", url)
+	}
 	http.Redirect(c.Writer, c.Request, url, status)
 	return nil
 }
@@ -125,21 +134,5 @@ func (c *Context) RedirectTo(status int, url string) error {
 // on: //host and /\host it does not.
 func localPath(p string) bool {
 	return strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "//") && !strings.HasPrefix(p, `/\`) &&
-		!strings.ContainsFunc(p, func(r rune) bool { return r < 0x20 || r == 0x7f })
-}
-
-// wantsHTML reports whether the answer to r is looked at in a browser.
-func wantsHTML(r *http.Request) bool {
-	for _, line := range r.Header["Accept"] {
-		for part := range strings.SplitSeq(line, ",") {
-			media, _, _ := strings.Cut(part, ";")
-			switch strings.ToLower(strings.TrimSpace(media)) {
-			case "text/html", "application/xhtml+xml":
-				return true
-			case "application/json", "application/problem+json":
-				return false
-			}
-		}
-	}
-	return false
+		oneLine(p) && !strings.Contains(p, "\t")
 }

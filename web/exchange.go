@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"sync/atomic"
@@ -38,6 +39,8 @@ type exchange struct {
 	kept bool // something else may still use the exchange: it must not be reused
 
 	body    limitedBody
+	form    formOnce
+	temps   []*os.File       // removed when the request has been answered
 	session *session.Session // nil: not loaded
 	user    *User            // who is logged in, once it is known
 	loaded  bool             // there was a session when the request came
@@ -76,6 +79,7 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 				p = x.recovered(recover())
 			}
 			x.end(p != nil)
+			x.dropTemps()
 			if p != nil {
 				panic(p) // cuts the connection
 			}

@@ -22,8 +22,12 @@ func (c *Context) JSON(status int, v any) error {
 	return nil
 }
 
-// jsonType is shared by all answers; net/http does not change it.
-var jsonType = []string{"application/json"}
+// What all answers share; neither net/http nor this package changes them.
+var (
+	jsonType = []string{"application/json"}
+	textType = []string{"text/plain; charset=utf-8"}
+	htmlType = []string{"text/html; charset=utf-8"}
+)
 
 // NoContent answers with a status and no body.
 func (c *Context) NoContent() error {

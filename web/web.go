@@ -80,6 +80,10 @@ type Options struct {
 	// say otherwise. 0 is DefaultMaxBody.
 	MaxBody int64
 
+	// MaxStreams is how many streams of events (Context.SSE) may be open at once. 0 is
+	// DefaultMaxStreams.
+	MaxStreams int
+
 	// Faults is told of panics and internal errors. It may be nil.
 	Faults FaultReporter
 
@@ -131,6 +135,8 @@ type App struct {
 	routes   []*route
 	cookie   cookies
 	figures  figures
+	shapes   sync.Map // of *shape by reflect.Type: what Bind has met
+	streams  streams
 }
 
 // Middleware wraps a handler. What it hands on as ResponseWriter must have an
@@ -147,11 +153,13 @@ func New(o Options) (*App, error) {
 	if o.MaxBody == 0 {
 		o.MaxBody = DefaultMaxBody
 	}
+	o.MaxStreams = cmp.Or(o.MaxStreams, DefaultMaxStreams)
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	a := &App{o: o, outcomes: problem.All(), mux: http.NewServeMux(), ids: newIDs()}
 	a.Group = Group{app: a}
+	a.streams.stop = make(chan struct{})
 	a.cookie = newCookies(o)
 	a.pool.New = func() any { return &exchange{app: a} }
 	if o.Cluster != nil {
@@ -175,6 +183,9 @@ func (o *Options) check() error {
 	}
 	if o.MaxBody < 0 {
 		wrong = append(wrong, "MaxBody must not be negative")
+	}
+	if o.MaxStreams < 0 {
+		wrong = append(wrong, "MaxStreams must not be negative")
 	}
 	if o.Cluster != nil && o.Engine == nil {
 		wrong = append(wrong, "Cluster needs Engine")

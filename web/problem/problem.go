@@ -194,6 +194,9 @@ func (all Outcomes) Describe(err error) Problem {
 		code = CodeCanceled
 	}
 	o := all.Of(code)
+	if own, is := errors.AsType[WithStatus](err); is && own.HTTPStatus() >= 400 && own.HTTPStatus() <= 599 {
+		o = all.outcomeOf(own.HTTPStatus(), code, ok)
+	}
 	p := o.Problem()
 	if ok && !o.Hidden() {
 		p.Detail = coded.Msg
@@ -201,15 +204,14 @@ func (all Outcomes) Describe(err error) Problem {
 	if f, ok := errors.AsType[Faults](err); ok {
 		p.Errors = f
 	}
+	p.clean()
 	return p
 }
 
 // Problem is what an answer says of a code if nothing more is known.
 func (o Outcome) Problem() Problem {
 	p := Problem{Code: o.Code, Status: o.Status, Detail: o.Text, Retryable: o.Retryable}
-	if p.Title = http.StatusText(p.Status); p.Title == "" {
-		p.Title = "Client Closed Request"
-	}
+	p.Title = titleOf(p.Status)
 	return p
 }
 

@@ -1,0 +1,199 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/problem"
+)
+
+// Bounds of what Bind reads besides the bytes of the body.
+const (
+	// MaxFaults is how many mistakes of one request are told; what is beyond them is
+	// left out.
+	MaxFaults = 32
+	// MaxDepth is how many objects and lists may stand within each other.
+	MaxDepth = 64
+	// MaxFormFields is the most fields of a form.
+	MaxFormFields = 1000
+	// MaxBoundBytes is the most memory in bytes that what a body describes may take
+	// in lists, maps and pointers: [{},{},…] can take much more than its text.
+	MaxBoundBytes = 16 << 20
+)
+
+// Validator is implemented by what checks itself: Bind calls Validate when all else
+// is right. Wrong and Mistakes make errors that name fields; an error without a
+// code is engine.CodeInvalid with its text.
+type Validator interface{ Validate() error }
+
+// Bind reads the request's body into to, a pointer to a struct (for JSON: to
+// anything), by its Content-Type: JSON, application/x-www-form-urlencoded, or
+// multipart/form-data without files (Uploads takes these). The names are those that
+// encoding/json uses, upper and lower case told apart.
+//
+// A field must be there unless it is a pointer or has omitempty or omitzero in its
+// tag: then it keeps what to had. In a form a bool that is not there is false and a
+// list is empty, an empty value that is no text counts as not there, and structs
+// and maps within the struct cannot be had. What is unknown, given twice, of
+// another type or out of range is refused, as are values that are no UTF-8; all of
+// these (up to MaxFaults) are told in one problem.Faults, each by a JSON pointer.
+// What was right is then in to all the same: a page can show it again.
+//
+// Other errors are problem.CodeMediaType, CodeBodyTooLarge, CodeBodyIncomplete and
+// CodeBodyTimeout; engine.CodeInternal if to cannot be read into at all.
+func (c *Context) Bind(to any) error {
+	media, err := c.bodyType("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
+	if err != nil {
+		return err
+	}
+	if strings.HasSuffix(media, "json") {
+		body, err := c.body()
+		if err != nil {
+			return err
+		}
+		return c.x.app.bindJSON(body, to)
+	}
+	form, err := c.form()
+	if err != nil {
+		return err
+	}
+	return c.x.app.bindForm(form, to)
+}
+
+// bodyType returns the Content-Type of a body that must be one of those taken;
+// application/json stands for all that end in +json too.
+func (c *Context) bodyType(taken ...string) (string, error) {
+	r := c.Request
+	if lines := r.Header["Content-Encoding"]; len(lines) > 0 && !strings.EqualFold(strings.Join(lines, ","), "identity") {
+		return "", engine.Errorf(problem.CodeMediaType, "a body with Content-Encoding %s is not taken here: send it as it is", shorten(strings.Join(lines, ",")))
+	}
+	lines := r.Header["Content-Type"]
+	if len(lines) != 1 {
+		return "", engine.Errorf(problem.CodeMediaType, "the body must be %s, and Content-Type must say which", alternatives(taken))
+	}
+	if lines[0] == taken[0] {
+		return taken[0], nil
+	}
+	media, params, err := mime.ParseMediaType(lines[0])
+	if charset := params["charset"]; err == nil && charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return "", engine.Errorf(problem.CodeMediaType, "the body must be UTF-8, not %s", shorten(charset))
+	}
+	for _, t := range taken {
+		if err == nil && (media == t || t == "application/json" && strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")) {
+			return media, nil
+		}
+	}
+	return "", engine.Errorf(problem.CodeMediaType, "the body must be %s, not %s", alternatives(taken), shorten(lines[0]))
+}
+
+// body reads the whole body, within its limit.
+func (c *Context) body() ([]byte, error) {
+	if c.Request.Body == nil {
+		return nil, nil
+	}
+	if err := c.fits(); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(c.Request.Body)
+	if err != nil {
+		return nil, bodyError(err)
+	}
+	return body, nil
+}
+
+// fits refuses a body that says itself that it is over the limit, before it is read.
+func (c *Context) fits() error {
+	b := &c.x.body
+	if n := c.Request.ContentLength; c.Request.Body == b && n > b.limit {
+		return engine.Errorf(problem.CodeBodyTooLarge, "the body has %d bytes, over the limit of %d", n, b.limit)
+	}
+	return nil
+}
+
+// bindJSON reads a JSON text into what to points to.
+func (a *App) bindJSON(text []byte, to any) error {
+	v, s, err := a.target(to)
+	if err != nil {
+		return err
+	}
+	if len(text) == 0 {
+		return Wrong("", "the body is empty, must be JSON")
+	}
+	if !utf8.Valid(text) {
+		return Wrong("", "the body is not UTF-8, from byte %d on", validUTF8(text))
+	}
+	if !json.Valid(text) {
+		return Wrong("", "%s", notJSON(text))
+	}
+	d := &reading{b: text, room: MaxBoundBytes}
+	d.value(s, v)
+	if d.faults != nil {
+		return d.faults
+	}
+	return validate(to)
+}
+
+// target is what a pointer points to, with its shape.
+func (a *App) target(to any) (reflect.Value, *shape, error) {
+	v := reflect.ValueOf(to)
+	if v.Kind() != reflect.Pointer || v.IsNil() {
+		return v, nil, engine.Errorf(engine.CodeInternal, "web: a body is read into a pointer, not into %T", to)
+	}
+	v = v.Elem()
+	s, err := a.shapeOf(v.Type())
+	if err != nil {
+		return v, nil, engine.Errorf(engine.CodeInternal, "web: a body cannot be read into %T: %w", to, err)
+	}
+	return v, s, nil
+}
+
+// validUTF8 is how many bytes of text are valid.
+func validUTF8(text []byte) (n int) {
+	for n < len(text) {
+		r, size := utf8.DecodeRune(text[n:])
+		if r == utf8.RuneError && size == 1 {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+// notJSON says where a text stops to be JSON.
+func notJSON(text []byte) string {
+	var raw json.RawMessage
+	err := json.Unmarshal(text, &raw)
+	e, ok := errors.AsType[*json.SyntaxError](err)
+	if !ok {
+		return "the body is not JSON"
+	}
+	before := string(text[:min(int(e.Offset), len(text))])
+	line := strings.Count(before, "\n") + 1
+	return fmt.Sprintf("the body is not JSON, at line %d, byte %d: %v", line, e.Offset, e)
+}
+
+// validate has what was read check itself.
+func validate(to any) error {
+	v, ok := to.(Validator)
+	if !ok {
+		return nil
+	}
+	err := v.Validate()
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*engine.Error](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[problem.WithStatus](err); ok {
+		return err
+	}
+	return engine.Errorf(engine.CodeInvalid, "%w", err)
+}

@@ -1,0 +1,493 @@
+package web
+
+import (
+	"encoding"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/problem"
+)
+
+// reading goes through a JSON text that is known to be valid, and gathers what is
+// wrong with its values.
+type reading struct {
+	b      []byte
+	i      int
+	room   int // bytes of memory that values may still take
+	full   bool
+	path   []step
+	faults problem.Faults
+}
+
+// step is where a value stands in the one around it.
+type step struct {
+	name  string
+	index int // of a list; -1: name is a key
+}
+
+// wrong says what is wrong with the value that is being read.
+func (d *reading) wrong(format string, args ...any) {
+	d.add(engine.CodeInvalid, format, args...)
+}
+
+func (d *reading) add(code engine.Code, format string, args ...any) {
+	if len(d.faults) < MaxFaults {
+		d.faults = append(d.faults, problem.Fault{Pointer: d.pointer(), Code: code, Detail: fmt.Sprintf(format, args...)})
+	}
+}
+
+// maxShownName is how many bytes of a key of the client are shown.
+const maxShownName = 100
+
+// pointer is the JSON pointer to the value that is being read.
+func (d *reading) pointer() string {
+	var b strings.Builder
+	for _, s := range d.path {
+		b.WriteByte('/')
+		switch {
+		case s.index >= 0:
+			b.WriteString(strconv.Itoa(s.index))
+		case len(s.name) > maxShownName:
+			b.WriteString(escapePointer(strings.ToValidUTF8(s.name[:maxShownName], "")) + "…")
+		default:
+			b.WriteString(escapePointer(s.name))
+		}
+	}
+	return b.String()
+}
+
+// take counts n bytes before they are allocated, and reports whether there is room.
+func (d *reading) take(n uintptr) bool {
+	if d.room -= int(n) + 8; d.room < 0 && !d.full {
+		d.full = true
+		d.add(engine.CodeLimit, "takes too much memory: lists and objects of a body may take %d bytes", MaxBoundBytes)
+	}
+	return d.room >= 0
+}
+
+func (d *reading) enter(name string, index int) bool {
+	if d.path = append(d.path, step{name, index}); len(d.path) > MaxDepth {
+		d.add(engine.CodeLimit, "is nested too deeply: at most %d objects and lists may stand within each other", MaxDepth)
+		return false
+	}
+	return true
+}
+
+func (d *reading) leave() { d.path = d.path[:len(d.path)-1] }
+
+// peek skips white space and returns the first byte of the next token, 0 at the end.
+func (d *reading) peek() byte {
+	for ; d.i < len(d.b); d.i++ {
+		switch b := d.b[d.i]; b {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return b
+		}
+	}
+	return 0
+}
+
+// more goes to the next member of what end ends, and reports whether there is one.
+func (d *reading) more(end byte) bool {
+	b := d.peek()
+	if b == ',' {
+		d.i++
+		b = d.peek()
+	}
+	if b == end {
+		d.i++
+		return false
+	}
+	return true
+}
+
+// raw goes behind the next value and returns it as it stands there.
+func (d *reading) raw() []byte {
+	d.peek()
+	from, depth := d.i, 0
+	for d.i < len(d.b) {
+		switch d.b[d.i] {
+		case '"':
+			d.behindString()
+		case '{', '[':
+			depth++
+			d.i++
+		case '}', ']':
+			depth--
+			d.i++
+		case ',', ':', ' ', '\t', '\r', '\n':
+			d.i++ // within an object or a list
+			continue
+		default:
+			for d.i < len(d.b) && strings.IndexByte(" \t\r\n,:]}", d.b[d.i]) < 0 {
+				d.i++
+			}
+		}
+		if depth == 0 {
+			break
+		}
+	}
+	return d.b[from:d.i]
+}
+
+// behindString goes behind a string and reports whether it has escapes.
+func (d *reading) behindString() (escapes bool) {
+	for d.i++; d.b[d.i] != '"'; d.i++ {
+		if d.b[d.i] == '\\' {
+			escapes = true
+			d.i++
+		}
+	}
+	d.i++
+	return escapes
+}
+
+// text returns the next value, a string. It may alias the text.
+func (d *reading) text() (text []byte, ok bool) {
+	d.peek()
+	from := d.i
+	if !d.behindString() {
+		return d.b[from+1 : d.i-1], true
+	}
+	var s string
+	if err := json.Unmarshal(d.b[from:d.i], &s); err != nil {
+		panic("BUG: a valid JSON text has a string that is none: " + err.Error())
+	}
+	return []byte(s), !halfCharacter(d.b[from:d.i])
+}
+
+// halfCharacter reports whether a string has an escape of half a character only
+// (\ud800): encoding/json makes U+FFFD of it, and the text another one.
+func halfCharacter(s []byte) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' {
+			continue
+		}
+		if i++; s[i] != 'u' {
+			continue
+		}
+		r := hex4(s[i+1:])
+		i += 4
+		if !utf16.IsSurrogate(r) {
+			continue
+		}
+		if i+6 >= len(s) || s[i+1] != '\\' || s[i+2] != 'u' || utf16.DecodeRune(r, hex4(s[i+3:])) == utf8.RuneError {
+			return true
+		}
+		i += 6
+	}
+	return false
+}
+
+func hex4(s []byte) rune {
+	n, _ := strconv.ParseUint(string(s[:4]), 16, 16) // valid JSON has four digits
+	return rune(n)
+}
+
+// kindName says what value begins with that byte.
+func kindName(b byte) string {
+	switch b {
+	case '"':
+		return "a string"
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case 't', 'f':
+		return "true or false"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}
+
+// begins are the bytes that a value of each kind can begin with.
+func (s *shape) begins(b byte) bool {
+	switch s.op {
+	case shapeBool:
+		return b == 't' || b == 'f'
+	case shapeInt, shapeUint, shapeFloat:
+		return b == '-' || b >= '0' && b <= '9'
+	case shapeString, shapeBytes, shapeTime, shapeText:
+		return b == '"'
+	case shapeList, shapeArray:
+		return b == '['
+	}
+	return b == '{'
+}
+
+// value reads the next value into v, and goes behind it whatever is wrong.
+func (d *reading) value(s *shape, v reflect.Value) {
+	b := d.peek()
+	switch {
+	case s.op == shapeJSON:
+		d.ownJSON(v)
+		return
+	case b == 'n' && (s.op == shapePtr || s.op == shapeList || s.op == shapeMap || s.op == shapeBytes):
+		d.raw()
+		v.SetZero()
+		return
+	case s.op == shapePtr:
+		if !d.take(s.elem.typ.Size()) {
+			d.raw()
+			return
+		}
+		v.Set(reflect.New(s.elem.typ))
+		d.value(s.elem, v.Elem())
+		return
+	case !s.begins(b):
+		d.raw()
+		d.wrong("must be %s, not %s", s.noun(), kindName(b))
+		return
+	}
+	switch s.op {
+	case shapeBool:
+		v.SetBool(b == 't')
+		d.raw()
+	case shapeInt, shapeUint, shapeFloat:
+		if w := s.number(v, string(d.raw())); w != "" {
+			d.wrong("%s", w)
+		}
+	case shapeList, shapeArray:
+		d.list(s, v)
+	case shapeMap:
+		d.mapping(s, v)
+	case shapeObject:
+		d.object(s, v)
+	default:
+		text, ok := d.text()
+		if !ok {
+			d.wrong("has an escape that is half of a character")
+		} else if w := s.fromString(v, text); w != "" {
+			d.wrong("%s", w)
+		}
+	}
+}
+
+// number sets v from a number as JSON has it, or says what is wrong.
+func (s *shape) number(v reflect.Value, text string) string {
+	var err error
+	switch s.op {
+	case shapeFloat:
+		var f float64
+		if f, err = strconv.ParseFloat(text, s.bits); err == nil {
+			v.SetFloat(f)
+		}
+	case shapeUint:
+		var u uint64
+		if u, err = strconv.ParseUint(text, 10, s.bits); err == nil {
+			v.SetUint(u)
+		} else if n, e := strconv.ParseInt(text, 10, 64); e == nil && n < 0 || errors.Is(e, strconv.ErrRange) {
+			err = strconv.ErrRange
+		}
+	default:
+		var i int64
+		if i, err = strconv.ParseInt(text, 10, s.bits); err == nil {
+			v.SetInt(i)
+		}
+	}
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, strconv.ErrRange):
+		return fmt.Sprintf("is out of the range of %v", s.typ.Kind())
+	}
+	return fmt.Sprintf("must be %s, not %s", s.noun(), shorten(text))
+}
+
+// fromString sets v from a string of JSON, or says what is wrong.
+func (s *shape) fromString(v reflect.Value, text []byte) string {
+	switch s.op {
+	case shapeString:
+		v.SetString(string(text))
+	case shapeBytes:
+		b, err := base64.StdEncoding.AppendDecode(nil, text)
+		if err != nil {
+			return fmt.Sprintf("must be base64: %v", err)
+		}
+		v.SetBytes(b)
+	case shapeTime:
+		if err := v.Addr().Interface().(*time.Time).UnmarshalText(text); err != nil {
+			return fmt.Sprintf("must be %s, not %s", s.noun(), shorten(string(text)))
+		}
+	default:
+		// The text may be part of the body; the type may keep it.
+		if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(string(text))); err != nil {
+			return fmt.Sprintf("is refused: %v", err)
+		}
+	}
+	return ""
+}
+
+// object reads an object into the struct v.
+func (d *reading) object(s *shape, v reflect.Value) {
+	seen := make([]bool, len(s.fields))
+	for d.i++; d.more('}'); d.leave() {
+		key, ok := d.text()
+		d.peek() // the colon
+		d.i++
+		if !d.enter(string(key), -1) {
+			d.raw()
+			continue
+		}
+		i, known := s.byName[string(key)]
+		switch {
+		case !ok:
+			d.raw()
+			d.wrong("has a name with an escape that is half of a character")
+		case !known:
+			d.raw()
+			d.wrong("%s", s.unknown(string(key)))
+		case seen[i]:
+			d.raw()
+			d.wrong("is given twice")
+		default:
+			seen[i] = true
+			f := &s.fields[i]
+			if f.optional && f.shape.op != shapeJSON && f.shape.op != shapePtr && d.peek() == 'n' {
+				d.raw() // as if it were not there
+				break
+			}
+			d.value(f.shape, f.in(v))
+		}
+	}
+	for i := range s.fields {
+		if !seen[i] && !s.fields[i].optional {
+			d.path = append(d.path, step{s.fields[i].name, -1})
+			d.wrong("is missing")
+			d.leave()
+		}
+	}
+}
+
+// unknown says that there is no field of that name, and which was perhaps meant.
+func (s *shape) unknown(name string) string {
+	for i := range s.fields {
+		if strings.EqualFold(s.fields[i].name, name) {
+			return "is not known; did you mean " + s.fields[i].name + "?"
+		}
+	}
+	return "is not known"
+}
+
+// list reads a list into a new slice, or an array.
+func (d *reading) list(s *shape, v reflect.Value) {
+	if s.op == shapeList {
+		v.Set(reflect.MakeSlice(s.typ, 0, 0))
+	}
+	n, size := 0, s.elem.typ.Size()
+	for d.i++; d.more(']'); n++ {
+		switch {
+		case !d.enter("", n), s.op == shapeList && !d.take(size), s.op == shapeArray && n >= v.Len():
+			d.raw()
+		default:
+			if s.op == shapeList {
+				v.Grow(1)
+				v.SetLen(n + 1)
+			}
+			d.value(s.elem, v.Index(n))
+		}
+		d.leave()
+	}
+	if s.op == shapeArray && n != v.Len() {
+		d.wrong("must have exactly %d elements, not %d", v.Len(), n)
+	}
+}
+
+// mapBytes is about what Go's maps need for an element besides key and value.
+const mapBytes = 48
+
+// mapping reads an object into a new map.
+func (d *reading) mapping(s *shape, v reflect.Value) {
+	v.Set(reflect.MakeMap(s.typ))
+	for d.i++; d.more('}'); d.leave() {
+		text, ok := d.text()
+		d.peek()
+		d.i++
+		if !d.enter(string(text), -1) || !d.take(mapBytes+2*s.elem.typ.Size()) {
+			d.raw()
+			continue
+		}
+		key := reflect.New(s.typ.Key()).Elem()
+		key.SetString(string(text))
+		elem := reflect.New(s.elem.typ).Elem()
+		switch {
+		case !ok:
+			d.raw()
+			d.wrong("has a name with an escape that is half of a character")
+		case v.MapIndex(key).IsValid():
+			d.raw()
+			d.wrong("is given twice")
+		default:
+			d.value(s.elem, elem)
+			v.SetMapIndex(key, elem)
+		}
+	}
+}
+
+// ownJSON has v read the next value itself. What must hold for every text is
+// checked before.
+func (d *reading) ownJSON(v reflect.Value) {
+	d.peek()
+	from, faults := d.i, len(d.faults)
+	if d.check(); len(d.faults) > faults {
+		return
+	}
+	err := json.Unmarshal(d.b[from:d.i], v.Addr().Interface())
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		d.wrong("must not be %s", e.Value)
+	} else if err != nil {
+		d.wrong("is refused: %v", err)
+	}
+}
+
+// check goes behind the next value and finds what is given twice or nested too
+// deeply in it.
+func (d *reading) check() {
+	switch d.peek() {
+	case '"':
+		if _, ok := d.text(); !ok {
+			d.wrong("has an escape that is half of a character")
+		}
+	case '[':
+		n := 0
+		for d.i++; d.more(']'); n++ {
+			if d.enter("", n) {
+				d.check()
+			} else {
+				d.raw()
+			}
+			d.leave()
+		}
+	case '{':
+		seen := map[string]bool{}
+		for d.i++; d.more('}'); d.leave() {
+			key, ok := d.text()
+			d.peek()
+			d.i++
+			if !d.enter(string(key), -1) {
+				d.raw()
+				continue
+			}
+			if seen[string(key)] {
+				d.wrong("is given twice")
+			}
+			if !ok {
+				d.wrong("has a name with an escape that is half of a character")
+			}
+			seen[string(key)] = true
+			d.check()
+		}
+	default:
+		d.raw()
+	}
+}

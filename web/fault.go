@@ -1,0 +1,93 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/problem"
+)
+
+// Errorf makes an error with a code of the application's own and the HTTP status
+// that it is answered with, 400 to 599; codes are lower case, with _ between words,
+// and should never change. An error wrapped with %w becomes its cause. What is 500
+// or 507 keeps its text for the log. It panics if the status is none of an error.
+//
+// Any other error type does the same by a method HTTPStatus() int, and has its code
+// from an engine.Error within it, or from the words of the status.
+func Errorf(status int, code engine.Code, format string, args ...any) error {
+	if status < 400 || status > 599 {
+		panic(fmt.Sprintf("web: Errorf with status %d, which is no error", status))
+	}
+	return &statusError{status, engine.Errorf(code, format, args...)}
+}
+
+// statusError is an Error with a status of its own.
+type statusError struct {
+	status int
+	err    *engine.Error
+}
+
+var _ problem.WithStatus = (*statusError)(nil)
+
+// Error implements error.
+func (e *statusError) Error() string { return e.err.Error() }
+
+// Unwrap gives the code to engine.CodeOf.
+func (e *statusError) Unwrap() error { return e.err }
+
+// HTTPStatus implements problem.WithStatus.
+func (e *statusError) HTTPStatus() int { return e.status }
+
+// Wrong is an error about one field of a request's body, by its JSON pointer
+// ("/age"; "" is the whole body), for Validate and for handlers: it is answered
+// with 400, and shown beside the field. See Mistakes for several.
+func Wrong(pointer, format string, args ...any) error {
+	return problem.Faults{{Pointer: pointer, Code: engine.CodeInvalid, Detail: fmt.Sprintf(format, args...)}}
+}
+
+// WrongParameter is Wrong for a parameter of the query or the path.
+func WrongParameter(name, format string, args ...any) error {
+	return problem.Faults{{Parameter: name, Code: engine.CodeInvalid, Detail: fmt.Sprintf(format, args...)}}
+}
+
+// FaultsOf returns what err says of single fields by their JSON pointers without the
+// first /, or their parameters' names: for a page that shows a form again. What
+// concerns the whole request is under "".
+func FaultsOf(err error) map[string]string {
+	texts := map[string]string{}
+	faults, _ := errors.AsType[problem.Faults](err)
+	for _, f := range faults {
+		name := strings.TrimPrefix(f.Pointer, "/") + f.Parameter
+		if _, twice := texts[name]; !twice {
+			texts[name] = f.Detail
+		}
+	}
+	return texts
+}
+
+// SetHeader sets a header of the answer. A name or value that HTTP cannot carry, as
+// a line break that would begin another header, is engine.CodeInternal: values from
+// users belong into bodies.
+func (c *Context) SetHeader(name, value string) error {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }) {
+		return engine.Errorf(engine.CodeInternal, "web: %.60q cannot be the name of a header", name)
+	}
+	if !oneLine(value) {
+		return engine.Errorf(engine.CodeInternal, "web: the header %s cannot be %.60q", http.CanonicalHeaderKey(name), value)
+	}
+	c.Header().Set(name, value)
+	return nil
+}
+
+// oneLine reports whether a text has no control characters.
+func oneLine(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 && s[i] != '\t' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,174 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// StreamStall is how long a client may take for what one write of a file or a stream
+// sends it. The server's time limit for a whole answer does not hold for these.
+const StreamStall = 30 * time.Second
+
+// CodeRangeNotSatisfiable is the code of a range of a file that has no such bytes.
+const CodeRangeNotSatisfiable engine.Code = "range_not_satisfiable"
+
+// File answers with a file of this machine, with ranges, and 304 for who has it. The
+// path must be the program's own: of names from clients, make os.OpenRoot(dir).FS()
+// and use FileFS. A folder, or what does not exist, is engine.CodeNotFound.
+func (c *Context) File(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return noSuchFile(err)
+	}
+	defer f.Close()
+	return c.serveFile(filepath.Base(path), f)
+}
+
+// FileFS is File for a file of fsys, whose files must be io.Seekers, as those of
+// embed, os.DirFS and os.Root are.
+func (c *Context) FileFS(fsys fs.FS, name string) error {
+	if !fs.ValidPath(name) {
+		return noSuchFile(fs.ErrNotExist)
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return noSuchFile(err)
+	}
+	defer f.Close()
+	return c.serveFile(name, f)
+}
+
+func (c *Context) serveFile(name string, f fs.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return noSuchFile(err)
+	}
+	if !info.Mode().IsRegular() {
+		return noSuchFile(fs.ErrNotExist)
+	}
+	content, ok := f.(io.ReadSeeker)
+	if !ok {
+		return engine.Errorf(engine.CodeInternal, "web: %s cannot be read in parts: %T has no Seek", name, f)
+	}
+	return c.Content(name, info.ModTime(), content)
+}
+
+func noSuchFile(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+		return engine.Errorf(engine.CodeNotFound, "there is no such file")
+	}
+	return engine.Errorf(engine.CodeInternal, "web: open a file to serve: %w", err)
+}
+
+// Content answers with what content reads, with ranges and conditions by modified
+// (unless it is zero) and by an ETag that the handler has set. Its type is that of
+// name's extension, if the handler has set none.
+func (c *Context) Content(name string, modified time.Time, content io.ReadSeeker) error {
+	d := c.x.deadlines()
+	defer d.endWrite()
+	w := &rangeWriter{pacedWriter: pacedWriter{c.Writer, d}}
+	http.ServeContent(w, c.Request, name, modified, content)
+	switch w.held {
+	case 0:
+		return nil
+	case http.StatusRequestedRangeNotSatisfiable:
+		return Errorf(w.held, CodeRangeNotSatisfiable, "the file has no such range of bytes")
+	}
+	return engine.Errorf(engine.CodeInternal, "web: %s cannot be served", name)
+}
+
+// rangeWriter holds back what ServeContent says of errors in a form of its own.
+type rangeWriter struct {
+	pacedWriter
+	held int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *rangeWriter) WriteHeader(status int) {
+	if status >= 400 && status != http.StatusPreconditionFailed {
+		w.held = status
+		return
+	}
+	w.pacedWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (w *rangeWriter) Write(p []byte) (int, error) {
+	if w.held != 0 {
+		return len(p), nil
+	}
+	return w.pacedWriter.Write(p)
+}
+
+// Attachment makes what is answered next a file that browsers save, under that name,
+// which may come from a user: it is made safe as SafeFileName does. The name is
+// written as RFC 6266 has it, and once more in ASCII for old clients.
+func (c *Context) Attachment(name string) {
+	c.Header()["Content-Disposition"] = []string{disposition("attachment", SafeFileName(name))}
+}
+
+// disposition writes a Content-Disposition; name is safe, but not ASCII.
+func disposition(kind, name string) string {
+	ascii := strings.Map(func(r rune) rune {
+		if r < 0x20 || r > 0x7e || r == '"' || r == '\\' || r == '%' {
+			return '_'
+		}
+		return r
+	}, name)
+	out := kind + `; filename="` + ascii + `"`
+	if ascii != name {
+		// RFC 8187: what PathEscape leaves as it is, attr-char has but for these.
+		escaped := strings.NewReplacer(":", "%3A", "@", "%40", "=", "%3D", "'", "%27", "(", "%28", ")", "%29", "*", "%2A", ",", "%2C", ";", "%3B", "/", "%2F").Replace(url.PathEscape(name))
+		out += "; filename*=UTF-8''" + escaped
+	}
+	return out
+}
+
+// Stream answers with all that from reads, as it comes, in a type of its own. If
+// from fails before its first byte, that is the answer; later, the connection is
+// cut off, so that the client cannot take a part for the whole.
+func (c *Context) Stream(status int, mediaType string, from io.Reader) error {
+	buf := make([]byte, 32<<10)
+	n, err := from.Read(buf)
+	for ; n == 0 && err == nil; n, err = from.Read(buf) {
+		if c.Err() != nil {
+			return c.Err()
+		}
+	}
+	if err != nil && err != io.EOF {
+		return err
+	}
+	d := c.x.deadlines()
+	defer d.endWrite()
+	c.Header()["Content-Type"] = []string{mediaType}
+	c.Writer.WriteHeader(status)
+	w := &pacedWriter{c.Writer, d}
+	rc := http.NewResponseController(c.Writer)
+	for {
+		if n > 0 {
+			if _, gone := w.Write(buf[:n]); gone != nil {
+				return nil //nolint:nilerr // there is nobody to tell
+			}
+			if err == nil {
+				_ = rc.Flush()
+			}
+		}
+		switch err {
+		case nil:
+		case io.EOF:
+			return nil
+		default:
+			return err
+		}
+		n, err = from.Read(buf)
+	}
+}

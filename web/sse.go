@@ -1,0 +1,257 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Bounds of streams of events.
+const (
+	// DefaultMaxStreams is Options.MaxStreams if that is 0.
+	DefaultMaxStreams = 10_000
+	// DefaultHeartbeat is EventOptions.Heartbeat if that is 0: proxies close what is
+	// silent for a minute.
+	DefaultHeartbeat = 20 * time.Second
+	// MaxEventBytes is the longest data of one event, in bytes.
+	MaxEventBytes = 1 << 20
+	// MaxEventID is the longest id of an event, in bytes; a longer Last-Event-ID
+	// counts as none.
+	MaxEventID = 256
+	// EventStall is how long a client may take for one event; then its connection is
+	// closed, and it comes again. The server's time limit for a whole answer does not
+	// hold.
+	EventStall = 10 * time.Second
+)
+
+// EventOptions of one stream. The zero value has the defaults.
+type EventOptions struct {
+	// Heartbeat is how often a comment is sent while there are no events, so that a
+	// client that is gone is noticed. 0 is DefaultHeartbeat.
+	Heartbeat time.Duration
+	// Retry is how long browsers shall wait before they come again. 0: they decide.
+	Retry time.Duration
+}
+
+// Event is one message to a browser's EventSource.
+type Event struct {
+	ID   string // what the browser sends as Last-Event-ID when it comes again; "": none
+	Name string // for addEventListener; "" is a message
+	Data string // any text; line breaks are kept, as \n
+}
+
+// Events sends events to one client. Its methods are safe for concurrent use, until
+// the function that has got it returns.
+type Events struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	lastID string
+	out    http.ResponseWriter
+	rc     *http.ResponseController
+	limits deadlines
+
+	mu   sync.Mutex // one event after the other; guards buf, sent and err
+	buf  bytes.Buffer
+	sent bool // since the last heartbeat
+	err  error
+}
+
+// SSE answers with a stream of events (text/event-stream), for as long as fn runs.
+// s.Context ends when the client is gone, or too slow (EventStall), and when the
+// server stops: fn should then return. Errors of Send need no other treatment than
+// to return them, as they all mean that. Another error of fn cuts the connection off
+// and is reported. Over Options.MaxStreams it is engine.CodeQueueFull, and once the
+// server stops engine.CodeClosed.
+func (c *Context) SSE(o EventOptions, fn func(s *Events) error) error {
+	a := c.x.app
+	if a.streams.stopped() {
+		return engine.Errorf(engine.CodeClosed, "the server is stopping; come again")
+	}
+	if n := a.streams.open.Add(1); n > int64(a.o.MaxStreams) {
+		a.streams.open.Add(-1)
+		return engine.Errorf(engine.CodeQueueFull, "%d streams of events are open, the limit", a.o.MaxStreams)
+	}
+	defer a.streams.open.Add(-1)
+	ctx, cancel := context.WithCancel(c.Request.Context())
+	s := &Events{ctx: ctx, cancel: cancel, out: c.Writer, rc: http.NewResponseController(c.Writer), limits: c.x.deadlines()}
+	if id := c.Request.Header.Get("Last-Event-ID"); len(id) <= MaxEventID && oneLine(id) {
+		s.lastID = id
+	}
+	defer s.limits.endWrite()
+	defer cancel()
+	h := c.Header()
+	h["Content-Type"] = []string{"text/event-stream"}
+	h["Cache-Control"] = []string{"no-store"}
+	h["X-Accel-Buffering"] = []string{"no"} // nginx would wait for more
+	s.limits.unlimitedRead()
+	s.limits.write(EventStall)
+	c.Writer.WriteHeader(http.StatusOK)
+	if c.Request.Method == http.MethodHead {
+		return nil
+	}
+	if o.Retry > 0 {
+		s.buf.WriteString("retry: " + strconv.FormatInt(o.Retry.Milliseconds(), 10) + "\n\n")
+	}
+	if err := s.Comment(""); err != nil { // sends the headers
+		return nil //nolint:nilerr // the client is gone
+	}
+	var background sync.WaitGroup
+	background.Go(func() { s.beat(o.Heartbeat, a.streams.stop) })
+	defer background.Wait()
+	defer cancel() // first
+	err := fn(s)
+	if err != nil && ctx.Err() != nil {
+		return nil // it ended for a reason that is nobody's fault
+	}
+	return err
+}
+
+// beat sends comments while nothing else is sent, until the stream ends; it ends it
+// when the server stops.
+func (s *Events) beat(every time.Duration, stop <-chan struct{}) {
+	if every <= 0 {
+		every = DefaultHeartbeat
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-stop:
+			s.cancel()
+			return
+		case <-tick.C:
+			s.mu.Lock()
+			silent := !s.sent
+			s.sent = false
+			s.mu.Unlock()
+			if silent {
+				_ = s.Comment("") // what fails ends the stream
+			}
+		}
+	}
+}
+
+// Context ends when the stream does.
+func (s *Events) Context() context.Context { return s.ctx }
+
+// LastID is the id of the last event that the client has got on a connection before,
+// "" if there was none.
+func (s *Events) LastID() string { return s.lastID }
+
+// Send sends one event. If that fails, the stream has ended: nothing more can be
+// sent. An id or a name with a line break, or more than MaxEventBytes of data, is
+// engine.CodeInternal and sends nothing.
+func (s *Events) Send(e Event) error {
+	switch {
+	case !oneLine(e.ID) || len(e.ID) > MaxEventID:
+		return engine.Errorf(engine.CodeInternal, "web: %.60q cannot be the id of an event", e.ID)
+	case !oneLine(e.Name):
+		return engine.Errorf(engine.CodeInternal, "web: %.60q cannot be the name of an event", e.Name)
+	case len(e.Data) > MaxEventBytes:
+		return engine.Errorf(engine.CodeInternal, "web: an event of %d bytes, over the limit of %d", len(e.Data), MaxEventBytes)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.ID != "" {
+		s.field("id: ", e.ID)
+	}
+	if e.Name != "" {
+		s.field("event: ", e.Name)
+	}
+	for rest, more := e.Data, true; more; {
+		var line string
+		line, rest, more = cutLine(rest)
+		s.field("data: ", line)
+	}
+	s.buf.WriteByte('\n')
+	s.sent = true
+	return s.flush()
+}
+
+// SendJSON is Send with v as the data.
+func (s *Events) SendJSON(e Event, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return engine.Errorf(engine.CodeInternal, "web: an event is no JSON: %w", err)
+	}
+	e.Data = string(data)
+	return s.Send(e)
+}
+
+// Comment sends a line that browsers skip.
+func (s *Events) Comment(text string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.buf.WriteByte(':')
+	s.buf.WriteString(strings.NewReplacer("\r", " ", "\n", " ").Replace(text))
+	s.buf.WriteString("\n\n")
+	return s.flush()
+}
+
+func (s *Events) field(name, text string) {
+	s.buf.WriteString(name)
+	s.buf.WriteString(text)
+	s.buf.WriteByte('\n')
+}
+
+// flush sends what is in buf. mu is held.
+func (s *Events) flush() error {
+	defer s.buf.Reset()
+	if s.err == nil {
+		s.err = s.ctx.Err()
+	}
+	if s.err != nil {
+		return s.err
+	}
+	s.limits.write(EventStall)
+	if _, s.err = s.out.Write(s.buf.Bytes()); s.err == nil {
+		s.err = s.rc.Flush()
+	}
+	if s.err != nil {
+		s.cancel()
+	}
+	return s.err
+}
+
+// cutLine cuts the first line off; more is false if it was the last one.
+func cutLine(s string) (line, rest string, more bool) {
+	i := strings.IndexAny(s, "\r\n")
+	if i < 0 {
+		return s, "", false
+	}
+	if s[i] == '\r' && i+1 < len(s) && s[i+1] == '\n' {
+		return s[:i], s[i+2:], true
+	}
+	return s[:i], s[i+1:], true
+}
+
+// streams are the streams of events of an application.
+type streams struct {
+	open atomic.Int64
+	once sync.Once
+	stop chan struct{} // closed when the server stops
+}
+
+func (s *streams) stopped() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// EndStreams ends all streams of events and refuses new ones. A server calls it when
+// it begins to stop (http.Server.RegisterOnShutdown), as these would not end by
+// themselves. It may be called more than once.
+func (a *App) EndStreams() { a.streams.once.Do(func() { close(a.streams.stop) }) }

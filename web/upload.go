@@ -1,0 +1,310 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/problem"
+)
+
+// Bounds of uploads where UploadOptions does not say otherwise.
+const (
+	// DefaultMaxFileBytes is UploadOptions.MaxFileBytes if that is 0.
+	DefaultMaxFileBytes = 32 << 20
+	// DefaultMaxUploadBytes is UploadOptions.MaxBytes if that is 0.
+	DefaultMaxUploadBytes = 64 << 20
+	// DefaultMaxFiles is UploadOptions.MaxFiles if that is 0.
+	DefaultMaxFiles = 20
+	// MaxFileName is the longest name of an uploaded file in bytes; of longer ones
+	// the end is cut off, but not their extension.
+	MaxFileName = 120
+
+	// UploadStall is how long an upload may take for each UploadPace bytes. The
+	// server's time limit for a whole request does not hold for uploads.
+	UploadStall = 30 * time.Second
+	// UploadPace is a number of bytes; see UploadStall.
+	UploadPace = 64 << 10
+
+	sniffed = 512 // bytes that a media type is seen by
+)
+
+// UploadOptions bound what Context.Uploads takes. The zero value has the defaults.
+type UploadOptions struct {
+	MaxFileBytes int64 // of one file; 0 is DefaultMaxFileBytes
+	MaxBytes     int64 // of the whole body, in place of every other limit; 0 is DefaultMaxUploadBytes
+	MaxFiles     int   // 0 is DefaultMaxFiles
+
+	// Types are the media types that are taken, as "image/png" or "image/*"; empty:
+	// all. They are held against what the first bytes of a file look like (see
+	// http.DetectContentType), not against what the client says.
+	Types []string
+
+	// Fields is a pointer to a struct for the form's other fields, as Bind's. They may
+	// take Options.MaxBody bytes. It is filled in after the last file. Nil: there
+	// must be no other fields.
+	Fields any
+
+	// TempDir is where File.Temp puts its files; "" is os.TempDir.
+	TempDir string
+}
+
+// File is one file of an upload, as it arrives. It can be read until the function
+// that has got it returns. What is not read is skipped.
+type File struct {
+	Field string // its name in the form
+	Name  string // what the client calls it, made safe: no path, no control characters; see MaxFileName
+	Type  string // its media type, by its first bytes
+
+	c    *Context
+	o    *UploadOptions
+	in   io.Reader
+	left int64
+}
+
+// Uploads reads a multipart/form-data body and calls each for every file, in the
+// order in which they come; an error that it returns ends the upload. Nothing is
+// kept in memory or on disk but what each does itself.
+//
+// What is over a limit is problem.CodeBodyTooLarge (bytes) or engine.CodeLimit
+// (files, fields); a file of a type that is not taken is problem.CodeMediaType,
+// and names its field; a body that is broken or ends early is
+// problem.CodeBodyIncomplete. Files that came before have then been given to each:
+// what it has stored of them is the handler's to undo.
+func (c *Context) Uploads(o UploadOptions, each func(*File) error) error {
+	o.MaxFileBytes = cmp.Or(o.MaxFileBytes, DefaultMaxFileBytes)
+	o.MaxFiles = cmp.Or(o.MaxFiles, DefaultMaxFiles)
+	c.x.body.limit = cmp.Or(o.MaxBytes, DefaultMaxUploadBytes)
+	u := upload{c: c, o: &o, each: each, form: url.Values{}, room: c.x.app.o.MaxBody}
+	end := c.paceBody()
+	defer end()
+	if err := c.parts(MaxFormFields+o.MaxFiles, u.part); err != nil {
+		return err
+	}
+	if o.Fields != nil {
+		return c.x.app.bindForm(u.form, o.Fields)
+	}
+	return nil
+}
+
+// upload is one call of Uploads.
+type upload struct {
+	c     *Context
+	o     *UploadOptions
+	each  func(*File) error
+	form  url.Values
+	room  int64 // bytes that fields may still take
+	files int
+	texts int
+}
+
+func (u *upload) part(p *multipart.Part, name, file string, isFile bool) error {
+	pointer := "/" + escapePointer(name)
+	if !isFile {
+		if u.o.Fields == nil {
+			return Wrong(pointer, "is not known")
+		}
+		if u.texts++; u.texts > MaxFormFields {
+			return tooManyFields()
+		}
+		text, err := io.ReadAll(io.LimitReader(p, u.room+1))
+		if err != nil {
+			return broken(err)
+		}
+		if u.room -= int64(len(text)); u.room < 0 {
+			return engine.Errorf(problem.CodeBodyTooLarge, "the fields of the form take more than %d bytes", u.c.x.app.o.MaxBody)
+		}
+		u.form[name] = append(u.form[name], string(text))
+		return nil
+	}
+	head := make([]byte, sniffed)
+	n, err := io.ReadFull(p, head)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return broken(err)
+	}
+	if n == 0 {
+		// io.EOF also if nothing was chosen: browsers send an empty name then.
+		if _, err := p.Read(head[:1]); err != io.EOF {
+			return broken(cmp.Or(err, io.ErrUnexpectedEOF))
+		}
+		if file == "" {
+			return nil
+		}
+	}
+	if u.files++; u.files > u.o.MaxFiles {
+		return engine.Errorf(engine.CodeLimit, "the form has more than %d files, the limit", u.o.MaxFiles)
+	}
+	f := &File{Field: name, Name: SafeFileName(file), c: u.c, o: u.o, left: u.o.MaxFileBytes,
+		in: io.MultiReader(bytes.NewReader(head[:n]), p)}
+	f.Type, _, _ = strings.Cut(http.DetectContentType(head[:n]), ";")
+	if !takes(u.o.Types, f.Type) {
+		return problem.Faults{{Pointer: pointer, Code: problem.CodeMediaType,
+			Detail: "must be " + alternatives(u.o.Types) + ", but looks like " + f.Type}}
+	}
+	if err := u.each(f); err != nil {
+		return err
+	}
+	// What each did not read counts too.
+	_, err = io.Copy(io.Discard, f)
+	return err
+}
+
+// takes reports whether a media type is among those taken.
+func takes(types []string, media string) bool {
+	return len(types) == 0 || slices.ContainsFunc(types, func(t string) bool {
+		family, all := strings.CutSuffix(t, "*")
+		return t == media || all && strings.HasPrefix(media, family)
+	})
+}
+
+// Read implements io.Reader.
+func (f *File) Read(p []byte) (int, error) {
+	if int64(len(p)) > f.left+1 {
+		p = p[:f.left+1]
+	}
+	n, err := f.in.Read(p)
+	if f.left -= int64(n); f.left < 0 {
+		f.left = 0
+		f.in = failing{problem.Faults{{Pointer: "/" + escapePointer(f.Field), Code: problem.CodeBodyTooLarge,
+			Detail: "the file has more than " + bytesText(f.o.MaxFileBytes) + ", the limit"}}}
+		return n - 1, f.in.(failing).err
+	}
+	if err != nil && err != io.EOF && f.in != (failing{err}) {
+		err = broken(err)
+	}
+	return n, err
+}
+
+// failing is a reader of which nothing more comes.
+type failing struct{ err error }
+
+// Read implements io.Reader.
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// Temp writes the file to a new temporary one, which is open at its beginning and
+// removed when the request has been answered; until then it can be renamed or
+// linked to where it shall stay.
+func (f *File) Temp() (*os.File, error) {
+	t, err := os.CreateTemp(f.o.TempDir, "upload-*")
+	if err != nil {
+		return nil, engine.Errorf(engine.CodeInternal, "web: keep an upload: %w", err)
+	}
+	f.c.x.temps = append(f.c.x.temps, t)
+	if _, err := io.Copy(t, f); err != nil {
+		if _, ok := errors.AsType[*os.PathError](err); ok {
+			err = engine.Errorf(engine.CodeInternal, "web: keep an upload: %w", err)
+		}
+		return nil, err
+	}
+	if _, err := t.Seek(0, io.SeekStart); err != nil {
+		return nil, engine.Errorf(engine.CodeInternal, "web: keep an upload: %w", err)
+	}
+	return t, nil
+}
+
+// dropTemps removes the request's temporary files.
+func (x *exchange) dropTemps() {
+	for _, t := range x.temps {
+		_ = t.Close() // it may be closed
+		_ = os.Remove(t.Name())
+	}
+	x.temps = nil
+}
+
+// parts calls fn for each part of a multipart form, of which there may be max.
+func (c *Context) parts(most int, fn func(p *multipart.Part, name, file string, isFile bool) error) error {
+	if _, err := c.bodyType("multipart/form-data"); err != nil {
+		return err
+	}
+	if err := c.fits(); err != nil {
+		return err
+	}
+	_, params, _ := mime.ParseMediaType(c.Request.Header.Get("Content-Type")) // bodyType has seen that it can be
+	if params["boundary"] == "" {
+		return engine.Errorf(problem.CodeMediaType, "Content-Type multipart/form-data must have a boundary")
+	}
+	if c.Request.Body == nil {
+		return broken(io.EOF)
+	}
+	r := multipart.NewReader(c.Request.Body, params["boundary"])
+	for n := 0; ; n++ {
+		p, err := r.NextPart()
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return broken(err)
+		case n == most:
+			return engine.Errorf(engine.CodeLimit, "the form has more than %d fields and files, the limit", most)
+		}
+		disposition, params, err := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
+		if err != nil || disposition != "form-data" || params["name"] == "" || !utf8.ValidString(params["name"]) {
+			return engine.Errorf(problem.CodeBodyIncomplete, "part %d of the form has no name: its Content-Disposition must be form-data; name=…", n+1)
+		}
+		file, isFile := params["filename"]
+		if err := fn(p, params["name"], file, isFile); err != nil {
+			return err
+		}
+	}
+}
+
+// noFile reports whether a part is what a browser sends if no file was chosen.
+func noFile(p io.Reader, name string) (bool, error) {
+	if name != "" {
+		return false, nil
+	}
+	n, err := io.ReadFull(p, make([]byte, 1))
+	if err != nil && err != io.EOF {
+		return true, broken(err)
+	}
+	return n == 0, nil
+}
+
+// SafeFileName makes of what a client calls a file a name that is safe in a folder
+// of any system: the last element of its path, without control characters and those
+// that have a meaning to a system, no dots or spaces at its ends, at most
+// MaxFileName bytes. It is never empty. Two clients can send the same name.
+func SafeFileName(name string) string {
+	if i := strings.LastIndexAny(name, `/\`); i >= 0 {
+		name = name[i+1:]
+	}
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case r == utf8.RuneError, problem.Clean(string(r)) != string(r):
+			return -1
+		case strings.ContainsRune(`<>:"|?*`, r):
+			return '_'
+		}
+		return r
+	}, name)
+	name = strings.Trim(name, " .")
+	if len(name) > MaxFileName {
+		ext := path.Ext(name)
+		if len(ext) > 20 {
+			ext = ""
+		}
+		name = strings.TrimRight(strings.ToValidUTF8(name[:MaxFileName-len(ext)], ""), " .") + ext
+	}
+	stem, _, _ := strings.Cut(strings.ToUpper(name), ".")
+	switch strings.TrimRight(stem, "0123456789 ") {
+	case "":
+		if name == "" {
+			name = "file"
+		}
+	case "CON", "PRN", "AUX", "NUL", "COM", "LPT": // devices, on Windows
+		name = "_" + name
+	}
+	return name
+}
