@@ -29,6 +29,8 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	x.dropSession()
+	takeBack(w)
+	err = timedOut(r, err)
 	if x.app.relay != nil && errors.Is(err, engine.ErrNotLeader) && x.app.relay.again(x) {
 		return
 	}
@@ -58,7 +60,7 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // reportFault logs a fault of the program and tells those who look after it.
 func (x *exchange) reportFault(r *http.Request, err error) {
-	f := Fault{Ref: x.requestID(), Err: err, Method: r.Method, URL: r.URL.EscapedPath(), From: x.client(r), Time: x.start, Request: r}
+	f := Fault{Ref: x.requestID(), Err: err, Method: r.Method, URL: x.loggedPath(r), From: x.client(r), Time: x.start, Request: r}
 	attrs := append(x.attrs(r), slog.Any("err", err))
 	if p, ok := errors.AsType[*panicError](err); ok {
 		f.Stack = p.stack
@@ -79,6 +81,7 @@ func (x *exchange) failPage(w http.ResponseWriter, p problem.Problem, err error)
 	locals := map[string]any{
 		"title": p.Title, "status": p.Status, "code": string(p.Code), "detail": p.Detail,
 		"errors": p.Errors, "reference": p.RequestID, "retryable": p.Retryable, "cause": "", "stack": "",
+		"nonce": (*pageNonce)(x),
 	}
 	if x.app.o.Debug {
 		locals["cause"] = err.Error()

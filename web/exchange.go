@@ -27,7 +27,10 @@ type exchange struct {
 	route *route // nil: none was found, or not yet
 	start time.Time
 	id    string
-	nonce string
+
+	headers *headers   // those in force, nil: none
+	nonce   string     // of the page; "" until one asks for it
+	access  *accessLog // who wants a line of it; nil: nobody
 
 	status   int   // 0: nothing of the answer was sent yet
 	sent     int64 // bytes of body
@@ -91,6 +94,7 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 			arrived(r)
 		}
 		x.limitBody(r)
+		a.headers.apply(x, r)
 		if ids := r.Header["X-Request-Id"]; len(ids) == 1 && goodRequestID(ids[0]) {
 			x.setRequestID(ids[0])
 		}
@@ -137,7 +141,11 @@ func (e *panicError) Unwrap() error {
 // end counts and logs the request.
 func (x *exchange) end(cut bool) {
 	took := time.Since(x.start)
-	x.app.figures.end(x.route, x.status, took)
+	x.app.figures.end(x.route, x.status, took, cut)
+	if x.access != nil {
+		x.access.log(x, took, cut)
+		return
+	}
 	if log := x.app.o.Logger; log.Enabled(x.r.Context(), slog.LevelDebug) {
 		log.LogAttrs(x.r.Context(), slog.LevelDebug, "request", append(x.attrs(x.r),
 			slog.Int("status", x.status), slog.Int64("bytes", x.sent), slog.Duration("took", took),
@@ -151,7 +159,7 @@ func (x *exchange) attrs(r *http.Request) []slog.Attr {
 	return []slog.Attr{
 		slog.String("request_id", x.requestID()),
 		slog.String("method", r.Method),
-		slog.String("path", r.URL.EscapedPath()),
+		slog.String("path", x.loggedPath(r)),
 	}
 }
 
@@ -206,6 +214,9 @@ func (x *exchange) FlushError() error {
 	}
 	return http.NewResponseController(x.w).Flush()
 }
+
+// Flush implements http.Flusher, which older handlers look for.
+func (x *exchange) Flush() { _ = x.FlushError() }
 
 // Unwrap lets http.ResponseController find the connection.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.w }

@@ -302,6 +302,9 @@ func (x *exchange) relayed(resp *http.Response, begun []byte) {
 	x.session, x.ending = nil, true
 	nodes.DropHopByHop(resp.Header)
 	h := x.w.Header()
+	for _, name := range []string{"Content-Encoding", "Content-Length", "Content-Type", "Etag", "Last-Modified"} {
+		delete(h, name) // of the answer that did not come about here
+	}
 	for name, lines := range resp.Header {
 		if strings.EqualFold(name, "Vary") {
 			h[name] = append(h[name], lines...)

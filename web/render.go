@@ -86,7 +86,7 @@ func (x *exchange) layoutLocals(view string, given Locals) Locals {
 	all["assets"] = x.assets(view)
 	all["is_superadmin"] = x.isSuperadmin(x.r)
 	all["debug_mode"] = x.app.o.Debug
-	all["nonce"] = x.nonce
+	all["nonce"] = (*pageNonce)(x)
 	maps.Copy(all, given)
 	return all
 }

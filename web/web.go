@@ -76,6 +76,10 @@ type Options struct {
 	// send what changes something; see http.CrossOriginProtection.
 	TrustedOrigins []string
 
+	// Headers are those that guard browsers against what pages could be made to do.
+	// The zero value has the defaults; see SecurityHeaders.
+	Headers Headers
+
 	// MaxBody is the longest body of a request in bytes, where a route does not
 	// say otherwise. 0 is DefaultMaxBody.
 	MaxBody int64
@@ -135,6 +139,7 @@ type App struct {
 	routes   []*route
 	cookie   cookies
 	figures  figures
+	headers  *headers // Options.Headers'
 	shapes   sync.Map // of *shape by reflect.Type: what Bind has met
 	streams  streams
 }
@@ -161,6 +166,7 @@ func New(o Options) (*App, error) {
 	a.Group = Group{app: a}
 	a.streams.stop = make(chan struct{})
 	a.cookie = newCookies(o)
+	a.headers = newHeaders(o.Headers)
 	a.pool.New = func() any { return &exchange{app: a} }
 	if o.Cluster != nil {
 		a.relay = newRelay(o)
@@ -189,6 +195,9 @@ func (o *Options) check() error {
 	}
 	if o.Cluster != nil && o.Engine == nil {
 		wrong = append(wrong, "Cluster needs Engine")
+	}
+	if err := o.Headers.check(); err != nil {
+		wrong = append(wrong, "Headers: "+err.Error())
 	}
 	for _, origin := range o.TrustedOrigins {
 		if err := http.NewCrossOriginProtection().AddTrustedOrigin(origin); err != nil {

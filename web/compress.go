@@ -1,0 +1,302 @@
+package web
+
+import (
+	"cmp"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// DefaultCompressMin is CompressOptions.MinBytes if that is 0: below, an answer fits
+// into one packet either way.
+const DefaultCompressMin = 1 << 10
+
+// CompressOptions configure Compress. The zero value works.
+type CompressOptions struct {
+	// MinBytes is the shortest body that is compressed, in bytes. 0 is
+	// DefaultCompressMin. A body that is flushed earlier is taken for a long one.
+	MinBytes int
+
+	// Types are the media types that are compressed, without parameters. Nil is
+	// text/*, JSON, XML, JavaScript, SVG, WebAssembly and other fonts than WOFF, but
+	// not text/event-stream: an encoder stays with a stream as long as that lasts.
+	Types []string
+
+	// NoStore has answers compressed that have Cache-Control: no-store. See Compress.
+	NoStore bool
+}
+
+// Bounds of the encoders' memory. gzip needs no options for that.
+const (
+	gzipLevel   = 4
+	zstdWindow  = 256 << 10
+	gzipCoding  = "gzip"
+	zstdCoding  = "zstd"
+	varyOnThat  = "Accept-Encoding"
+	codingField = "Content-Encoding"
+)
+
+// Compress is middleware that compresses answers with zstd or gzip, whichever the
+// client would rather have, zstd if it does not mind. It streams: what is flushed
+// arrives. Left alone are answers of other types, short ones, those that are
+// encoded already or are a part of something (Range), and those with Cache-Control:
+// no-transform.
+//
+// Who can make a browser ask, and sees how long the answers are, can find out what
+// a compressed page says beside what he puts into it (BREACH). Session cookies are
+// SameSite=Lax and pages hold no tokens against forged requests, so most have
+// nothing to find. Answers with Cache-Control: no-store are not compressed, unless
+// CompressOptions says so: pages that show lasting secrets, as a new API key, must
+// have that anyway.
+//
+// A strong ETag of a handler becomes a weak one, as there are several encodings of
+// the one answer then; and the weak ones of If-Match are made strong again, for
+// handlers whose tag is a revision.
+func Compress(o CompressOptions) Middleware {
+	c := newCompressor(o)
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r = strongMatches(r)
+			if r.Header["Range"] != nil {
+				next.ServeHTTP(w, r)
+				return
+			}
+			p := &compressing{compressor: c, coding: negotiate(r.Header[varyOnThat])}
+			p.held = held{w: w, head: r.Method == http.MethodHead, limit: c.min, plan: p}
+			p.run(next, r)
+		})
+	}
+}
+
+// compressor is what all requests of one Compress share.
+type compressor struct {
+	min     int
+	types   map[string]bool // nil: the default
+	noStore bool
+	gzips   sync.Pool // of *gzip.Writer
+	zstds   sync.Pool // of *zstd.Encoder
+}
+
+func newCompressor(o CompressOptions) *compressor {
+	c := &compressor{min: max(cmp.Or(o.MinBytes, DefaultCompressMin)-1, 0), noStore: o.NoStore}
+	if o.Types != nil {
+		c.types = map[string]bool{}
+		for _, t := range o.Types {
+			c.types[strings.ToLower(t)] = true
+		}
+	}
+	c.gzips.New = func() any {
+		w, err := gzip.NewWriterLevel(nil, gzipLevel)
+		if err != nil {
+			panic("BUG: gzip: " + err.Error())
+		}
+		return w
+	}
+	c.zstds.New = func() any {
+		// One goroutine; a window that every decoder takes (RFC 9659 allows 8 MB).
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithWindowSize(zstdWindow), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
+		if err != nil {
+			panic("BUG: zstd: " + err.Error())
+		}
+		return w
+	}
+	return c
+}
+
+// compressing is a planner that compresses one answer.
+type compressing struct {
+	held
+	*compressor
+	coding string // that the client takes, "": none
+}
+
+// early is so for answers that tell their length, if that is enough.
+func (p *compressing) early(h *held) bool {
+	head := h.Header()
+	n, err := strconv.Atoi(head.Get("Content-Length"))
+	return err == nil && n > p.min && head["Content-Type"] != nil
+}
+
+func (p *compressing) decide(h *held, whole bool) {
+	head := h.Header()
+	if h.status == http.StatusNotModified {
+		addVary(head, varyOnThat)
+		weaken(head)
+		return
+	}
+	if !hasBody(h.status) || h.status == http.StatusPartialContent || head["Content-Range"] != nil || encoded(head) ||
+		whole && len(h.kept()) <= p.min && !p.headLong(h) {
+		return
+	}
+	if head["Content-Type"] == nil {
+		if len(h.kept()) == 0 {
+			return
+		}
+		head["Content-Type"] = []string{http.DetectContentType(h.kept())}
+	}
+	if !p.wants(head) || hasDirective(head, "no-transform") || !p.noStore && hasDirective(head, "no-store") {
+		return
+	}
+	addVary(head, varyOnThat)
+	if p.coding == "" {
+		return
+	}
+	weaken(head)
+	delete(head, "Content-Length")
+	delete(head, "Accept-Ranges")
+	head[codingField] = []string{p.coding}
+	if h.head {
+		h.drop = true
+		return
+	}
+	pool := &p.gzips
+	if p.coding == zstdCoding {
+		pool = &p.zstds
+	}
+	h.enc = pool.Get().(encoder)
+	h.enc.Reset(h.w)
+}
+
+// headLong reports whether an answer to HEAD, of which only the length is told, is of
+// what would be compressed.
+func (p *compressing) headLong(h *held) bool {
+	n, err := strconv.Atoi(h.Header().Get("Content-Length"))
+	return h.head && err == nil && n > p.min
+}
+
+func (p *compressing) done(enc encoder) {
+	switch enc.(type) {
+	case *gzip.Writer:
+		enc.Reset(nil)
+		p.gzips.Put(enc)
+	case *zstd.Encoder:
+		enc.Reset(nil)
+		p.zstds.Put(enc)
+	}
+}
+
+// encoded reports whether an answer is compressed already.
+func encoded(head http.Header) bool {
+	coding := head.Get(codingField)
+	return coding != "" && !strings.EqualFold(coding, "identity")
+}
+
+// wants reports whether answers of that type are compressed.
+func (c *compressor) wants(head http.Header) bool {
+	media, _, err := mime.ParseMediaType(head.Get("Content-Type"))
+	if err != nil {
+		return false
+	}
+	if c.types != nil {
+		return c.types[media]
+	}
+	kind, sub, _ := strings.Cut(media, "/")
+	switch {
+	case kind == "text":
+		return sub != "event-stream"
+	case strings.HasSuffix(sub, "+json"), strings.HasSuffix(sub, "+xml"):
+		return true
+	}
+	switch media {
+	case "application/json", "application/javascript", "application/xml", "application/wasm", "application/x-ndjson",
+		"font/ttf", "font/otf", "application/vnd.ms-fontobject":
+		return true
+	}
+	return false
+}
+
+// negotiate chooses a coding by Accept-Encoding (RFC 9110, 12.5.3), "" for none.
+func negotiate(lines []string) string {
+	const unsaid = -1
+	zstdQ, gzipQ, otherQ := unsaid, unsaid, unsaid
+	for _, line := range lines {
+		for part := range strings.SplitSeq(line, ",") {
+			name, params, _ := strings.Cut(part, ";")
+			switch strings.ToLower(strings.TrimSpace(name)) {
+			case zstdCoding:
+				zstdQ = codingQuality(params)
+			case gzipCoding, "x-gzip":
+				gzipQ = codingQuality(params)
+			case "*":
+				otherQ = codingQuality(params)
+			}
+		}
+	}
+	if zstdQ == unsaid {
+		zstdQ = otherQ
+	}
+	if gzipQ == unsaid {
+		gzipQ = otherQ
+	}
+	switch {
+	case zstdQ > 0 && zstdQ >= gzipQ:
+		return zstdCoding
+	case gzipQ > 0:
+		return gzipCoding
+	}
+	return ""
+}
+
+// codingQuality is a q parameter in thousandths; what is malformed is 0.
+func codingQuality(params string) int {
+	for part := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "q") {
+			continue
+		}
+		q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err != nil || !(q >= 0 && q <= 1) {
+			return 0
+		}
+		return int(q * 1000)
+	}
+	return 1000
+}
+
+// addVary adds a name to Vary, unless it is there.
+func addVary(head http.Header, name string) {
+	for _, line := range head["Vary"] {
+		for part := range strings.SplitSeq(line, ",") {
+			if part = strings.TrimSpace(part); part == "*" || strings.EqualFold(part, name) {
+				return
+			}
+		}
+	}
+	head["Vary"] = append(slices.Clip(head["Vary"]), name)
+}
+
+// weaken makes the ETag of an answer a weak one.
+func weaken(head http.Header) {
+	if tag := head.Get("ETag"); strings.HasPrefix(tag, `"`) {
+		head["Etag"] = []string{"W/" + tag}
+	}
+}
+
+// strongMatches returns r with the tags of If-Match made strong, as weaken's are
+// else never equal to the handler's.
+func strongMatches(r *http.Request) *http.Request {
+	lines := r.Header["If-Match"]
+	if !slices.ContainsFunc(lines, func(s string) bool { return strings.Contains(s, `W/"`) }) {
+		return r
+	}
+	strong := make([]string, len(lines))
+	for i, line := range lines {
+		parts := strings.Split(line, `"`) // every other one is within a tag
+		for j := 0; j < len(parts)-1; j += 2 {
+			parts[j] = strings.TrimSuffix(parts[j], "W/")
+		}
+		strong[i] = strings.Join(parts, `"`)
+	}
+	again := *r
+	again.Header = maps.Clone(r.Header)
+	again.Header["If-Match"] = strong
+	return &again
+}

@@ -1,0 +1,135 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// CORSOptions configure CORS. The zero value allows nothing.
+type CORSOptions struct {
+	// Origins are the pages of other origins that may read answers, each as
+	// https://host[:port]; or "*" alone, which is everybody, without cookies.
+	Origins []string
+
+	// Under bounds it to the paths that begin with that, as "/api/". "" is all.
+	Under string
+
+	// Methods that those pages may use. Nil is GET, HEAD and POST, which they need not
+	// ask for; so POST is then still refused without Options.TrustedOrigins.
+	Methods []string
+
+	// Headers that they may send besides the few that everybody may, as
+	// Content-Type (for JSON), Authorization or Idempotency-Key.
+	Headers []string
+
+	// Exposed are the headers of answers that they may read besides the simplest.
+	Exposed []string
+
+	// Credentials lets them send the browser's cookies. Cookies that are SameSite=Lax,
+	// as the session's, are still sent from pages of the same site only.
+	Credentials bool
+
+	// MaxAge is how long a browser may remember what it was allowed. 0: its default,
+	// 5 seconds.
+	MaxAge time.Duration
+}
+
+// CORS is middleware that lets web pages of other origins read answers, by the
+// Fetch standard's CORS protocol, and answers browsers that ask beforehand what is
+// allowed. It belongs into App.Use, as those questions have no route.
+//
+// What changes something, sent by a page of another origin, is refused whatever
+// CORS allows, unless Options.TrustedOrigins has that origin too. It panics if the
+// options make no sense: "*" with Credentials, or what is no origin.
+func CORS(o CORSOptions) Middleware {
+	c := newCORS(o)
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasPrefix(r.URL.Path, c.o.Under) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			asks := r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
+			if allowed := c.allow(w.Header(), r); asks {
+				c.answer(w, allowed)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// cors is CORSOptions ready for use.
+type cors struct {
+	o                         CORSOptions
+	all                       bool
+	methods, headers, exposed []string
+	maxAge                    []string
+}
+
+func newCORS(o CORSOptions) *cors {
+	c := &cors{o: o, all: len(o.Origins) == 1 && o.Origins[0] == "*"}
+	if c.all && o.Credentials {
+		panic("web: CORS: Credentials need a list of origins, not *")
+	}
+	for _, origin := range o.Origins {
+		if u, err := url.Parse(origin); !c.all && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin || strings.Contains(origin, "*")) {
+			panic("web: CORS: " + strconv.Quote(origin) + " is not an origin as browsers send it, https://host[:port] in small letters")
+		}
+	}
+	if o.Methods == nil {
+		o.Methods = []string{http.MethodGet, http.MethodHead, http.MethodPost}
+	}
+	list := func(names []string) []string {
+		if len(names) == 0 {
+			return nil
+		}
+		return []string{strings.Join(names, ", ")}
+	}
+	c.methods, c.headers, c.exposed = list(o.Methods), list(o.Headers), list(o.Exposed)
+	if o.MaxAge > 0 {
+		c.maxAge = []string{strconv.FormatInt(int64(o.MaxAge/time.Second), 10)}
+	}
+	return c
+}
+
+// allow says in h whether the page that has sent r may read the answer.
+func (c *cors) allow(h http.Header, r *http.Request) bool {
+	if c.all {
+		h["Access-Control-Allow-Origin"] = []string{"*"}
+	} else {
+		addVary(h, "Origin") // also if there is none: a shared cache must tell them apart
+		origins := r.Header["Origin"]
+		if len(origins) != 1 || !slices.Contains(c.o.Origins, origins[0]) {
+			return false
+		}
+		h["Access-Control-Allow-Origin"] = []string{origins[0]}
+		if c.o.Credentials {
+			h["Access-Control-Allow-Credentials"] = []string{"true"}
+		}
+	}
+	if c.exposed != nil {
+		h["Access-Control-Expose-Headers"] = c.exposed
+	}
+	return true
+}
+
+// answer says what is allowed. A page that may nothing learns nothing.
+func (c *cors) answer(w http.ResponseWriter, allowed bool) {
+	h := w.Header()
+	addVary(h, "Access-Control-Request-Method")
+	addVary(h, "Access-Control-Request-Headers")
+	delete(h, "Access-Control-Expose-Headers")
+	if allowed {
+		for name, line := range map[string][]string{"Access-Control-Allow-Methods": c.methods, "Access-Control-Allow-Headers": c.headers, "Access-Control-Max-Age": c.maxAge} {
+			if line != nil {
+				h[name] = line
+			}
+		}
+	}
+	w.WriteHeader(http.StatusNoContent)
+}

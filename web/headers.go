@@ -1,0 +1,204 @@
+package web
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DefaultCSP is Headers.CSP if that is empty. Scripts and styles come from files of
+// the application, or stand in the page with its nonce; style attributes are let
+// be, as they can neither select nor load. Nobody may put a page into a frame, and
+// forms send to the application only.
+const DefaultCSP = "default-src 'self'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'nonce-{nonce}'; " +
+	"style-src-attr 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// DefaultHSTS is Headers.HSTS if that is 0.
+const DefaultHSTS = 365 * 24 * time.Hour
+
+// Headers say which headers all answers have that guard browsers. The zero value
+// has all but Permissions-Policy: X-Content-Type-Options nosniff, and those of the
+// fields. A handler can set or delete any of them for its own answer. In a text
+// field "" is the default and "-" leaves the header out.
+type Headers struct {
+	// Off leaves all of them out.
+	Off bool
+
+	// CSP is the Content-Security-Policy, default DefaultCSP. In it 'nonce-{nonce}'
+	// stands for the nonce of the page, and is left out of answers that have none.
+	CSP string
+	// CSPReportOnly has browsers only report what the policy would forbid.
+	CSPReportOnly bool
+
+	// ReferrerPolicy is by default same-origin: what is in an address, such as the
+	// token of a link in a letter, is told to nobody else.
+	ReferrerPolicy string
+	// OpenerPolicy is Cross-Origin-Opener-Policy, by default same-origin.
+	OpenerPolicy string
+	// PermissionsPolicy is left out by default: pages of other origins in frames have
+	// no permissions anyway, and for its own an application asks.
+	PermissionsPolicy string
+
+	// HSTS is for how long browsers shall use HTTPS only, in whole seconds; it is said
+	// only over HTTPS and never in debug mode. 0 is DefaultHSTS, negative: not at all.
+	HSTS time.Duration
+	// HSTSSubdomains extends that to the subdomains.
+	HSTSSubdomains bool
+}
+
+// nonceSource is what a policy says where the nonce of a page is to stand.
+const (
+	nonceMark   = "{nonce}"
+	nonceSource = "'nonce-" + nonceMark + "'"
+)
+
+func (h *Headers) check() error {
+	for _, v := range []string{h.CSP, h.ReferrerPolicy, h.OpenerPolicy, h.PermissionsPolicy} {
+		if strings.ContainsFunc(v, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
+			return fmt.Errorf("%.100q must be visible ASCII", v)
+		}
+	}
+	if strings.Contains(strings.ReplaceAll(h.CSP, nonceSource, ""), nonceMark) {
+		return errors.New("CSP: {nonce} can only stand in 'nonce-{nonce}'")
+	}
+	if h.HSTS > 0 && h.HSTS < time.Second {
+		return fmt.Errorf("HSTS %v must be whole seconds", h.HSTS)
+	}
+	return nil
+}
+
+// headers are Headers ready for use. The slices are shared by all answers; net/http
+// does not change them.
+type headers struct {
+	fixed   []headerLine // besides the policy
+	hsts    []string     // nil: none
+	cspName string       // "": none
+	csp     []string     // without a nonce
+	nonced  []string     // parts of the policy, between which the nonce stands
+}
+
+type headerLine struct {
+	name string
+	line []string
+}
+
+const hstsName = "Strict-Transport-Security"
+
+// newHeaders prepares what check has found to make sense.
+func newHeaders(o Headers) *headers {
+	h := &headers{}
+	if o.Off {
+		return h
+	}
+	add := func(name, value string) {
+		if value != "-" {
+			h.fixed = append(h.fixed, headerLine{name, []string{value}})
+		}
+	}
+	add("X-Content-Type-Options", "nosniff")
+	add("Referrer-Policy", cmp.Or(o.ReferrerPolicy, "same-origin"))
+	add("Cross-Origin-Opener-Policy", cmp.Or(o.OpenerPolicy, "same-origin"))
+	add("Permissions-Policy", cmp.Or(o.PermissionsPolicy, "-"))
+	if life := cmp.Or(o.HSTS, DefaultHSTS); life > 0 {
+		value := "max-age=" + strconv.FormatInt(int64(life/time.Second), 10)
+		if o.HSTSSubdomains {
+			value += "; includeSubDomains"
+		}
+		h.hsts = []string{value}
+	}
+	if csp := cmp.Or(o.CSP, DefaultCSP); csp != "-" {
+		h.cspName = "Content-Security-Policy"
+		if o.CSPReportOnly {
+			h.cspName += "-Report-Only"
+		}
+		h.csp = []string{strings.ReplaceAll(strings.ReplaceAll(csp, " "+nonceSource, ""), nonceSource, "'none'")}
+		h.nonced = strings.Split(csp, nonceMark)
+	}
+	return h
+}
+
+// apply sets the headers of x's answer.
+func (h *headers) apply(x *exchange, r *http.Request) {
+	x.headers = h
+	to := x.w.Header()
+	for i := range h.fixed {
+		to[h.fixed[i].name] = h.fixed[i].line
+	}
+	if h.hsts != nil && !x.app.o.Debug && x.secure(r) {
+		to[hstsName] = h.hsts
+	}
+	if h.cspName != "" {
+		to[h.cspName] = h.csp
+		h.announce(x)
+	}
+}
+
+// announce puts the page's nonce into the policy, unless a handler has set another
+// policy.
+func (h *headers) announce(x *exchange) {
+	to := x.w.Header()
+	now := to[h.cspName]
+	if x.nonce != "" && len(h.nonced) > 1 && len(now) == 1 && now[0] == h.csp[0] {
+		to[h.cspName] = []string{strings.Join(h.nonced, x.nonce)}
+	}
+}
+
+// remove takes back what apply has set.
+func (h *headers) remove(x *exchange) {
+	to := x.w.Header()
+	for i := range h.fixed {
+		delete(to, h.fixed[i].name)
+	}
+	delete(to, hstsName)
+	delete(to, h.cspName)
+}
+
+// SecurityHeaders is middleware that sets h instead of Options.Headers, for routes
+// whose pages need something else. It panics if h makes no sense.
+func SecurityHeaders(h Headers) Middleware {
+	if err := h.check(); err != nil {
+		panic("web: SecurityHeaders: " + err.Error())
+	}
+	made := newHeaders(h)
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			x := of(w)
+			x.headers.remove(x)
+			made.apply(x, r)
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// Nonce returns what a script or a style that stands in the page must have as its
+// attribute nonce, for browsers to take it for the application's own. It is another
+// one for each answer, and must be asked for before the answer begins.
+func (c *Context) Nonce() string { return c.x.cspNonce() }
+
+// nonceBytes is how much chance is in a nonce: CSP asks for at least 128 bits.
+const nonceBytes = 16
+
+func (x *exchange) cspNonce() string {
+	if x.nonce == "" {
+		var b [nonceBytes]byte
+		rand.Read(b[:]) // never fails
+		x.nonce = base64.RawURLEncoding.EncodeToString(b[:])
+		if x.headers != nil && x.headers.cspName != "" {
+			x.headers.announce(x)
+		}
+	}
+	return x.nonce
+}
+
+// pageNonce is an exchange as the local nonce of its page: the nonce is made when
+// the page writes it, so that one that has no use for it is the same every time.
+type pageNonce exchange
+
+// String implements fmt.Stringer.
+func (n *pageNonce) String() string { return (*exchange)(n).cspNonce() }
