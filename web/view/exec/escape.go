@@ -3,11 +3,11 @@ package exec
 import (
 	"bytes"
 	"html/template"
+	"io"
 	"reflect"
 	"strconv"
 	"strings"
 	"text/template/parse"
-	"unicode/utf8"
 )
 
 // escape writes a value as it has to stand in one place, and reports whether it
@@ -41,15 +41,8 @@ func prototypes() map[string]*prototype {
 		if err != nil {
 			continue
 		}
-		var out bytes.Buffer
-		if err := t.Execute(&out, "x"); err != nil || len(t.Tree.Root.Nodes) == 0 {
+		if err := t.Execute(io.Discard, "x"); err != nil { // which puts the escapers in
 			continue
-		}
-		whole, p := out.String(), &prototype{t: t}
-		at := strings.LastIndex(whole[:len(whole)-len(suffix)], "x")
-		quoted := at > 0 && whole[at-1] == '"' && strings.HasSuffix(prefix, "= ") // a string is a value with its quotes
-		if quoted {
-			at--
 		}
 		for _, n := range t.Tree.Root.Nodes {
 			a, ok := n.(*parse.ActionNode)
@@ -57,37 +50,26 @@ func prototypes() map[string]*prototype {
 				continue
 			}
 			_, chain := splitEscapers(a.Pipe)
-			if p.prefix, p.suffix = textBefore(t.Tree.Root.Nodes, n), textAfter(t.Tree.Root.Nodes, n); all[chain] == nil && chain != "" {
-				all[chain] = p
+			if all[chain] == nil && chain != "" {
+				before, after := around(t.Tree.Root.Nodes, n)
+				all[chain] = &prototype{t, before, after}
 			}
 		}
 	}
 	return all
 }
 
-// textBefore returns how many bytes of text stand before a node.
-func textBefore(nodes []parse.Node, at parse.Node) (n int) {
+// around returns how many bytes of text stand before and behind a node.
+func around(nodes []parse.Node, at parse.Node) (before, after int) {
+	n := &before
 	for _, x := range nodes {
 		if x == at {
-			return n
-		}
-		if t, ok := x.(*parse.TextNode); ok {
-			n += len(t.Text)
+			n = &after
+		} else if t, ok := x.(*parse.TextNode); ok {
+			*n += len(t.Text)
 		}
 	}
-	return n
-}
-
-// textAfter returns how many bytes of text stand behind a node.
-func textAfter(nodes []parse.Node, at parse.Node) (n int) {
-	behind := false
-	for _, x := range nodes {
-		if t, ok := x.(*parse.TextNode); ok && behind {
-			n += len(t.Text)
-		}
-		behind = behind || x == at
-	}
-	return n
+	return before, after
 }
 
 // write lets html/template escape v.
@@ -221,5 +203,3 @@ func safeURL(s string) bool {
 	return !found || strings.Contains(scheme, "/") ||
 		strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https") || strings.EqualFold(scheme, "mailto")
 }
-
-var _ = utf8.RuneError
