@@ -70,11 +70,12 @@ var law = map[string]may{
 	"mail": {code: "engine github.com/wneessen/go-mail github.com/wneessen/go-mail/smtp"},
 
 	// faces
-	"web":         {code: "engine session web/problem web/relay web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv web/api"},
-	"web/problem": {code: "engine"},
-	"web/relay":   {code: "engine"},
-	"web/view":    {code: "engine"},
-	"web/api":     {code: "engine feed kv proc web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
+	"web":           {code: "engine session web/problem web/relay web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv web/api"},
+	"web/problem":   {code: "engine"},
+	"web/relay":     {code: "engine"},
+	"web/view":      {code: "engine web/view/exec"},
+	"web/view/exec": {},
+	"web/api":       {code: "engine feed kv proc web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
 		code:  "engine feed kv proc resp/wire",
 		tests: "engine/embedded github.com/redis/...",
@@ -100,11 +101,12 @@ var law = map[string]may{
 	// assembly
 	".": {code: "engine feed kv mail proc resp session web web/api", tests: "engine/embedded"},
 	"cli": {
-		code:  ". archive cli/front cli/sources engine engine/embedded engine/enginetest journal kv mail proc proc/procvet proc/typescript web/api web/problem workload workload/history github.com/BurntSushi/toml",
+		code:  ". archive cli/front cli/sources cli/starter engine engine/embedded engine/enginetest journal kv mail proc proc/procvet proc/typescript web/api web/problem workload workload/history github.com/BurntSushi/toml",
 		tests: "client github.com/redis/... web", // the client libraries, against three processes
 	},
 	"cli/front":   {},
 	"cli/sources": {},
+	"cli/starter": {},
 
 	"cmd/skerry": {code: "cli"},
 
