@@ -41,7 +41,7 @@ func (x *exchange) client(r *http.Request) string {
 
 // secure reports whether the browser's connection is encrypted.
 func (x *exchange) secure(r *http.Request) bool {
-	if r.TLS != nil {
+	if r.TLS != nil && !x.fromNode { // another node's connection is not the browser's
 		return true
 	}
 	proto := r.Header[forwardedProto]

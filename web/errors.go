@@ -30,10 +30,12 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	x.dropSession()
 	takeBack(w)
-	err = timedOut(r, err)
-	if x.app.relay != nil && errors.Is(err, engine.ErrNotLeader) && x.app.relay.again(x) {
-		return
+	if x.app.relay != nil && errors.Is(err, engine.ErrNotLeader) {
+		if err = x.app.relay.again(x, r, err); errors.Is(err, errRelayed) {
+			return
+		}
 	}
+	err = timedOut(r, err)
 	p := x.app.outcomes.Describe(err)
 	p.RequestID = x.requestID()
 	if p.Status == http.StatusInternalServerError {
@@ -49,7 +51,7 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", seconds(after.RetryAfter()))
 	}
 	switch {
-	case x.fromNode && p.Code == engine.CodeNotLeader:
+	case x.untouched(err):
 		w.Header()[refusedHeader] = []string{"1"}
 	case wantsHTML(r):
 		x.failPage(w, p, err)

@@ -39,7 +39,8 @@ type exchange struct {
 	fromNode bool  // another node passed the request on
 	wrote    bool  // the request may have written: its position is told
 
-	kept bool // something else may still use the exchange: it must not be reused
+	given http.Header // what was in the answer before it came to the application
+	kept  bool        // something else may still use the exchange: it must not be reused
 
 	body    limitedBody
 	form    formOnce
@@ -92,6 +93,9 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 		}()
 		if fromNode {
 			arrived(r)
+		}
+		if h := w.Header(); len(h) > 0 {
+			x.given = h.Clone()
 		}
 		x.limitBody(r)
 		a.headers.apply(x, r)
@@ -295,7 +299,7 @@ func (x *exchange) commit() error {
 		x.tellSession("")
 	}
 	if x.app.relay != nil {
-		return x.app.relay.after(x)
+		x.app.relay.after(x)
 	}
 	return nil
 }
