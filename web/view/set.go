@@ -13,6 +13,7 @@ import (
 	"text/template/parse"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/view/exec"
 )
 
 // set is all views as they were at one time. It is never changed.
@@ -35,6 +36,9 @@ type page struct {
 	deps []*file   // the files that it was made of
 	uses map[string]bool
 	all  bool // uses may lack something: the view passes its locals on as a whole
+
+	ready sync.Once     // sets fast, at the first use
+	fast  *exec.Program // of tmpl; nil: only html/template can carry it out
 
 	warned sync.Map // what the log was told already, by a key of warn
 	warns  atomic.Int32

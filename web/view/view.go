@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/view/exec"
 )
 
 // Options of New. FS is required; the zero value of everything else works.
@@ -61,6 +62,8 @@ type Views struct {
 	log    *slog.Logger
 	shown  func() (map[string]*shown, error) // by escapers; made for the first Z file
 
+	fast func() *exec.Compiler // made for the first page
+
 	now     atomic.Pointer[set] // what was read last; never changed, only replaced
 	buffers sync.Pool           // of *buffer
 }
@@ -75,7 +78,7 @@ func New(o Options) (*Views, error) {
 	if err := checkFuncs(o.Funcs); err != nil {
 		return nil, err
 	}
-	v := &Views{fsys: o.FS, reload: o.Reload, layout: o.Layout, funcs: maps.Clone(o.Funcs), always: map[string]bool{}, log: o.Logger}
+	v := &Views{fsys: o.FS, reload: o.Reload, layout: o.Layout, funcs: maps.Clone(o.Funcs), always: map[string]bool{}, log: o.Logger, fast: sync.OnceValue(exec.NewCompiler)}
 	if v.log == nil {
 		v.log = slog.New(slog.DiscardHandler)
 	}
@@ -212,6 +215,10 @@ func (v *Views) execute(buf *buffer, p *page, locals map[string]any) error {
 		locals = p.z.data(locals, missing)
 	} else if locals == nil {
 		locals = map[string]any{}
+	}
+	p.ready.Do(func() { p.fast = v.fast().Compile(p.tmpl, v.funcs) })
+	if p.fast != nil && p.fast.Execute(&buf.b, locals, MaxPageBytes) {
+		return nil
 	}
 	if err := p.tmpl.Execute(buf, locals); err != nil {
 		return p.failed(err)

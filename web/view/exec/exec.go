@@ -60,6 +60,7 @@ type machine struct {
 	base  int             // where those of the innermost begin
 	depth int
 	text  []byte // for numbers
+	most  int    // bytes that buf may have
 }
 
 // Compile returns the program of t, or nil if there is something in it that only
@@ -77,12 +78,12 @@ func (c *Compiler) Compile(t *template.Template, funcs template.FuncMap) *Progra
 }
 
 // Execute appends to buf what the template's Execute would write, and reports
-// whether it could. If not, buf is as it was, and the template has to be executed:
-// that gives the output or the error.
-func (p *Program) Execute(buf *bytes.Buffer, data any) (done bool) {
+// whether it could. If not, also because buf would have more than limit bytes, buf is
+// as it was, and the template has to be executed: that gives the output or the error.
+func (p *Program) Execute(buf *bytes.Buffer, data any, limit int) (done bool) {
 	m := p.pools.Get().(*machine)
 	before := buf.Len()
-	m.buf, m.base, m.depth = buf, 0, 0
+	m.buf, m.base, m.depth, m.most = buf, 0, 0, limit
 	m.dot = reflect.ValueOf(data)
 	defer func() {
 		if !done {
@@ -94,7 +95,7 @@ func (p *Program) Execute(buf *bytes.Buffer, data any) (done bool) {
 		*m = machine{vars: m.vars[:0], text: m.text}
 		p.pools.Put(m)
 	}()
-	return m.call(p.main, m.dot)
+	return m.call(p.main, m.dot) && buf.Len() <= limit
 }
 
 // call executes a routine on dot.
@@ -199,7 +200,13 @@ func (b *builder) node(n parse.Node) step {
 	switch n := n.(type) {
 	case *parse.TextNode:
 		text := n.Text
-		return func(m *machine) signal { m.buf.Write(text); return next }
+		return func(m *machine) signal {
+			if m.buf.Len()+len(text) > m.most {
+				return unsure
+			}
+			m.buf.Write(text)
+			return next
+		}
 	case *parse.CommentNode:
 		return nil
 	case *parse.ActionNode:

@@ -105,7 +105,7 @@ func compareWith(t *testing.T, c *Compiler, page string, data any) (fast bool) {
 	for range 2 {
 		got.Reset()
 		got.WriteString("before")
-		if !p.Execute(&got, data) {
+		if !p.Execute(&got, data, 1<<20) {
 			if got.String() != "before" {
 				t.Errorf("%s: given up, but something was written: %q", page, got.String())
 			}
@@ -220,8 +220,30 @@ func TestDepth(t *testing.T) {
 		t.Fatal("not compiled")
 	}
 	var buf bytes.Buffer
-	if p.Execute(&buf, 1) || buf.Len() != 0 {
+	if p.Execute(&buf, 1, 1<<20) || buf.Len() != 0 {
 		t.Errorf("carried out: %d bytes", buf.Len())
+	}
+}
+
+// TestLimit: what is longer than allowed is left to html/template, and gone.
+func TestLimit(t *testing.T) {
+	c := NewCompiler()
+	for page, whole := range map[string]int{`{{range .}}x{{end}}`: 100, `{{range .}}{{.}}{{end}}`: 100, `abc{{range .}}{{end}}d`: 4, `{{printf "%100d" 1}}`: 100} {
+		tm := template.Must(template.New("l").Parse(page))
+		data := make([]string, 100)
+		for i := range data {
+			data[i] = "y"
+		}
+		if err := tm.Execute(io.Discard, data); err != nil {
+			t.Fatal(err)
+		}
+		p := c.Compile(tm, nil)
+		for limit, want := range map[int]bool{whole: true, whole - 1: false} {
+			var buf bytes.Buffer
+			if got := p.Execute(&buf, data, limit); got != want || !got && buf.Len() != 0 {
+				t.Errorf("%s with %d bytes: %v, %d bytes", page, limit, got, buf.Len())
+			}
+		}
 	}
 }
 
@@ -256,7 +278,7 @@ func BenchmarkPage(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			buf.Reset()
-			if !p.Execute(&buf, data) {
+			if !p.Execute(&buf, data, 1<<20) {
 				b.Fatal("left to html/template")
 			}
 		}

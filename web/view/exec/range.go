@@ -116,6 +116,9 @@ func (l *loop) one(m *machine, key, elem reflect.Value, both bool) (sig signal, 
 		m.vars[m.base+l.elem] = elem
 	}
 	m.dot = elem
+	if m.buf.Len() > m.most {
+		return unsure, true
+	}
 	switch sig := m.run(l.body); sig {
 	case leave:
 		return next, true
