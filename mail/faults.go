@@ -74,6 +74,7 @@ type Faults struct {
 
 	mu     sync.Mutex       // guards what follows
 	known  map[string]*seen // by fingerprint
+	turns  int64            // reports
 	firsts int              // mails about new faults since the last digest
 	others int              // reports whose fault was forgotten before a digest told of it
 }
@@ -111,13 +112,14 @@ func NewRef() string { return randomRef() }
 // the fault's reference, for the user's page. It never waits and never fails; what
 // it is given may be used again as soon as it has returned.
 func (f *Faults) Report(fault Fault) string {
-	r := f.report(fault)
+	r := f.report(&fault)
 	f.counts.reported.Add(1)
 	first, n := f.note(r)
 	f.log(r, n)
 	if !first {
 		return r.ref
 	}
+	r.detail(&fault)
 	select {
 	case f.queue <- r:
 	default:
@@ -126,18 +128,22 @@ func (f *Faults) Report(fault Fault) string {
 	return r.ref
 }
 
-// Run sends the mails until ctx ends, and a last digest then. It returns nil.
+// sendWithin bounds how long one call of a Sender may take.
+const sendWithin = 30 * time.Second
+
+// Run sends the mails until ctx ends, and then what has not been told yet. It
+// returns nil.
 func (f *Faults) Run(ctx context.Context) error {
 	tick := time.NewTicker(f.o.Every)
 	defer tick.Stop()
 	for {
 		select {
 		case r := <-f.queue:
-			f.first(ctx, r)
+			f.first(r)
 		case <-tick.C:
-			f.digest(ctx)
+			f.digest()
 		case <-ctx.Done():
-			f.last(context.WithoutCancel(ctx))
+			f.last()
 			return nil
 		}
 	}

@@ -77,8 +77,9 @@ func TestFaultsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := startFaults(t)
+		reportA := func(i int) { f.Report(caught(fmt.Sprintf("a-%d", i), func() { panicA(i) })) }
 		for i := range 20 {
-			f.Report(caught(fmt.Sprintf("a-%d", i), func() { panicA(i) }))
+			reportA(i)
 			f.Report(caught(fmt.Sprintf("b-%d", i), func() { panicB(nil, i) }))
 		}
 		f.Report(mail.Fault{Ref: "c-1", Err: fmt.Errorf("read record 17 of %q failed", "x"), Route: "GET /y"})
@@ -112,9 +113,10 @@ func TestFaultsOnce(t *testing.T) {
 		if n := len(f.logs.lines("level=ERROR", "msg=fault")); n != 44 {
 			t.Errorf("%d faults are logged, want 44", n)
 		}
-		f.Report(caught("a-20", func() { panicA(20) }))
+		reportA(20)
+		f.Report(mail.Fault{Ref: "f-1", Err: errors.New("at the end")})
 		f.stop() // tells what was not told
-		if s := f.subjects(); len(s) != 7 || s[6] != "[todo] 1 more faults" {
+		if s := f.subjects(); len(s) != 8 || s[6] != "[todo] fault f-1: at the end" || s[7] != "[todo] 1 more faults" {
 			t.Errorf("mails: %q", s)
 		}
 	})

@@ -36,19 +36,19 @@ type report struct {
 type seen struct {
 	latest *report // without fields and stack
 	last   time.Time
+	turn   int64    // the report that it was seen in last
 	again  int      // since the last mail that told of it
 	refs   []string // of those, the newest
 	total  int
 }
 
-// report makes a report out of a fault: everything in it is copied, bounded and
-// free of secrets.
-func (f *Faults) report(fault Fault) *report {
+// report makes a report out of a fault, without stack and fields: everything in it
+// is copied, bounded and free of secrets.
+func (f *Faults) report(fault *Fault) *report {
 	r := &report{
 		ref: fault.Ref, time: time.Now(), code: engine.CodeOf(fault.Err),
 		method: line(fault.Method), path: flat(scrubPath(fault.Path, fault.Route)),
 		route: line(fault.Route), requestID: line(fault.RequestID),
-		stack: scrubbed(string(fault.Stack), MaxFaultStackBytes),
 	}
 	if checkRef(r.ref) != nil || r.ref == "" {
 		r.ref = randomRef()
@@ -57,15 +57,6 @@ func (f *Faults) report(fault Fault) *report {
 	if fault.Err != nil {
 		r.err = scrubbed(message(fault.Err), MaxFaultValueBytes)
 	}
-	for i, field := range fault.Fields {
-		if i == MaxFaultFields {
-			r.moreFields = len(fault.Fields) - i
-			break
-		}
-		r.fields = append(r.fields, scrubField(field))
-	}
-	// They may come out of a map.
-	slices.SortStableFunc(r.fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 	var frames string
 	frames, r.place = origin(fault.Stack)
 	if frames == "" {
@@ -75,6 +66,21 @@ func (f *Faults) report(fault Fault) *report {
 	sum := sha256.Sum256([]byte(string(r.code) + "\n" + frames))
 	r.print = hex.EncodeToString(sum[:6])
 	return r
+}
+
+// detail adds stack and fields, which only a mail of its own tells: to look for
+// secrets in all of them takes milliseconds.
+func (r *report) detail(fault *Fault) {
+	r.stack = scrubbed(string(fault.Stack), MaxFaultStackBytes)
+	for i, field := range fault.Fields {
+		if i == MaxFaultFields {
+			r.moreFields = len(fault.Fields) - i
+			break
+		}
+		r.fields = append(r.fields, scrubField(field))
+	}
+	// They may come out of a map.
+	slices.SortStableFunc(r.fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // message is an error's text. Error may be anybody's code and panic in turn.
@@ -92,7 +98,7 @@ func message(err error) (s string) {
 var numbers = regexp.MustCompile(`"[^"]*"|'[^']*'|[\w.:-]*\d[\w.:-]*`)
 
 // originFrames is how many callers tell one fault from another.
-const originFrames = 6
+const originFrames = 4
 
 // origin returns the functions and lines where a stack began to unwind, without
 // what differs from one time to the next (arguments, addresses, the number of
@@ -171,9 +177,9 @@ func (f *Faults) note(r *report) (first bool, n int) {
 		}
 	}
 	s.total++
-	s.last = r.time
-	brief := *r
-	brief.fields, brief.stack = nil, ""
+	f.turns++
+	s.last, s.turn = r.time, f.turns
+	brief := *r // without what detail adds
 	s.latest = &brief
 	if !first {
 		s.await(r.ref)
@@ -196,7 +202,7 @@ func (f *Faults) forget() {
 		return
 	}
 	oldest := slices.MinFunc(slices.Collect(maps.Keys(f.known)), func(a, b string) int {
-		return f.known[a].last.Compare(f.known[b].last)
+		return cmp.Compare(f.known[a].turn, f.known[b].turn)
 	})
 	f.others += f.known[oldest].again
 	delete(f.known, oldest)
@@ -220,27 +226,27 @@ func (f *Faults) log(r *report, n int) {
 }
 
 // first tells of a fault that was not seen before.
-func (f *Faults) first(ctx context.Context, r *report) {
-	if !f.send(ctx, r.ref, r.subject(), f.letter(r)) {
+func (f *Faults) first(r *report) {
+	if !f.send(r.ref, r.subject(), f.letter(r)) {
 		f.postpone(r)
 	}
 }
 
 // last tells at the stop what has not been told.
-func (f *Faults) last(ctx context.Context) {
+func (f *Faults) last() {
 	for {
 		select {
 		case r := <-f.queue:
-			f.first(ctx, r)
+			f.first(r)
 		default:
-			f.digest(ctx)
+			f.digest()
 			return
 		}
 	}
 }
 
 // digest tells how often known faults came again, if any did.
-func (f *Faults) digest(ctx context.Context) {
+func (f *Faults) digest() {
 	f.mu.Lock()
 	var rows []seen
 	for _, s := range f.known {
@@ -256,14 +262,14 @@ func (f *Faults) digest(ctx context.Context) {
 		return
 	}
 	slices.SortFunc(rows, func(a, b seen) int {
-		return cmp.Or(cmp.Compare(b.again, a.again), a.latest.time.Compare(b.latest.time))
+		return cmp.Or(cmp.Compare(b.again, a.again), cmp.Compare(a.turn, b.turn))
 	})
 	n := others
 	for _, s := range rows {
 		n += s.again
 	}
 	ref := randomRef()
-	if f.send(ctx, ref, fmt.Sprintf("%d more faults", n), f.summary(rows, others)) {
+	if f.send(ref, fmt.Sprintf("%d more faults", n), f.summary(rows, others)) {
 		return
 	}
 	// Told of next time.
@@ -282,13 +288,15 @@ func (f *Faults) digest(ctx context.Context) {
 }
 
 // send hands one mail to the sender and reports whether that is the end of it.
-func (f *Faults) send(ctx context.Context, ref, subject, text string) bool {
+func (f *Faults) send(ref, subject, text string) bool {
 	if f.o.Sender == nil || len(f.o.To) == 0 {
 		return true
 	}
 	if f.o.Name != "" {
 		subject = "[" + f.o.Name + "] " + subject
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), sendWithin) // also at the stop
+	defer cancel()
 	err := f.o.Sender.Send(ctx, Message{
 		To: f.o.To, From: f.o.From, Subject: subject, Text: text, Ref: "fault-" + ref,
 	})

@@ -341,8 +341,17 @@ func (m *Manager) lead(ctx context.Context) (end func()) {
 	return func() {
 		cancel()
 		looking.Wait()
-		cache.Stop()
 		m.storage.settle()
+		// It may be asking the CA something, with a context of its own.
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			cache.Stop()
+		}()
+		select {
+		case <-stopped:
+		case <-time.After(unlockWithin):
+		}
 	}
 }
 
