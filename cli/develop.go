@@ -40,10 +40,10 @@ type workshop struct {
 	built int               // how many builds have worked
 	sum   [sha256.Size]byte // of the last one
 
-	mu    sync.Mutex // guards what follows
-	file  string     // what runs
-	live  []string   // folders that it reads as they are now
-	since time.Time  // when it was told to start; zero: it has said that it is ready
+	mu    sync.Mutex     // guards what follows
+	file  string         // what runs
+	live  []string       // folders that it reads as they are now
+	since time.Time      // when it was told to start; zero: it has said that it is ready
 	ready map[int]func() // by node: ends the wait until it is ready
 }
 

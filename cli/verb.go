@@ -46,7 +46,7 @@ type action struct {
 
 func verbs() []verb {
 	return []verb{
-		serveVerb, clusterVerb, devVerb, proceduresVerb, callVerb, genVerb, vetVerb,
+		serveVerb, initVerb, devVerb, clusterVerb, proceduresVerb, callVerb, genVerb, vetVerb,
 		checkVerb, backupVerb, restoreVerb, benchVerb, conformVerb, versionVerb,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -33,6 +34,10 @@ const (
 	// longPoll is how long SeenPath waits for something new.
 	longPoll = 20 * time.Second
 )
+
+// ReloadPath is where pages of a program in debug mode listen, by package web, for
+// what makes them load themselves anew.
+const ReloadPath = "/_dev/reload"
 
 // SeenPath is where pages of failures ask whether there is something new. The
 // program cannot have a route there.
@@ -168,6 +173,10 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		why = f.crashed
 	}
 	f.mu.Unlock()
+	if why != nil && r.URL.Path == ReloadPath {
+		tellReload(w, seen)
+		return
+	}
 	if why != nil && (away || isPage(r)) {
 		showFailure(w, r, why, seen)
 		return
@@ -307,4 +316,13 @@ func (f *Front) tellSeen(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = io.WriteString(w, strconv.FormatUint(seen, 10)) // an error means that nobody waits any more
+}
+
+// tellReload tells a page of the program that there is something new, so that it
+// loads itself anew and is the failure's page then.
+func tellReload(w http.ResponseWriter, seen uint64) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Type", "text/event-stream")
+	_, _ = fmt.Fprintf(w, "event: state\ndata: failure-%d\n\n", seen) // an error means that nobody listens any more
 }

@@ -6,6 +6,7 @@ package sources
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -111,7 +112,7 @@ func (p *Program) Build(ctx context.Context, file string, environ []string) (sum
 			return sum, ctx.Err()
 		}
 		if _, ok := errors.AsType[*exec.ExitError](err); ok {
-			return sum, &Failed{out.String()}
+			return sum, &Failed{cmp.Or(out.String(), "go build: "+err.Error())}
 		}
 		return sum, fmt.Errorf("build: %w", err)
 	}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/skerrydb/skerry/cli/starter"
+)
+
+// initOptions is what `skerry init` takes.
+type initOptions struct {
+	template string
+	skerry   string
+}
+
+var initVerb = verb{
+	name: "init", args: "NAME", short: "make a new program: pages, procedures and tests, to begin with",
+	long: initLong(),
+	start: func(App) action {
+		o := &initOptions{}
+		var names []string
+		for _, t := range starter.Templates() {
+			names = append(names, t.Name)
+		}
+		settings := []setting{
+			{"template", "NAME", names[0], "what to begin with", false, choice(&o.template, names...)},
+			{"skerry", "DIR", "", "folder of Skerry's source, which the program uses while Skerry is not published (default where this program was built from)", false, text(&o.skerry)},
+		}
+		check := func(rest []string) error {
+			switch {
+			case len(rest) == 0:
+				return usagef("needs the name of the new program")
+			case len(rest) > 1:
+				return usagef("%q is one argument too many: one program is made at a time", rest[1])
+			}
+			if err := starter.CheckName(rest[0]); err != nil {
+				return usagef("%w", err)
+			}
+			return nil
+		}
+		return action{settings, check, func(ctx context.Context, p process, rest []string) error {
+			return makeProgram(ctx, p, o, rest[0])
+		}, false}
+	},
+}
+
+func initLong() string {
+	var b strings.Builder
+	b.WriteString("Makes a folder NAME with a Go module of that name. All of it is yours to change. The\ntemplates are:\n")
+	for _, t := range starter.Templates() {
+		fmt.Fprintf(&b, "\n\t%-6s %s", t.Name, t.Short)
+	}
+	return b.String()
+}
+
+func makeProgram(ctx context.Context, p process, o *initOptions, name string) error {
+	from, err := findSkerry(o.skerry)
+	if err != nil {
+		return err
+	}
+	dir, made, err := starter.Make(".", starter.Options{Name: name, Template: o.template, Skerry: from})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.Stdout, "%s: %s of the template %s; Skerry is taken from %s\n", dir, plural(len(made), "file"), o.template, from)
+	// What is required is there already, and more than that: this leaves out the rest.
+	tidy := exec.CommandContext(ctx, "go", "mod", "tidy")
+	tidy.Dir, tidy.Env = dir, ownSettings(p.Environ)
+	tidy.WaitDelay = askWait
+	var out bytes.Buffer
+	tidy.Stdout, tidy.Stderr = &out, &out
+	if err := tidy.Run(); ctx.Err() != nil {
+		return ctx.Err()
+	} else if errors.Is(err, exec.ErrNotFound) {
+		fmt.Fprintf(p.Stderr, "%s init: there is no go command here; it is needed to build the program\n", p.app.Name)
+	} else if err != nil {
+		fmt.Fprintf(p.Stderr, "%s init: `go mod tidy` did not work, which does no harm now: %s\n", p.app.Name, bytes.TrimSpace(out.Bytes()))
+	}
+	_, err = fmt.Fprintf(p.Stdout, "\n\tcd %s\n\t%s dev\n\ngo test ./... tests it; README.md says what is where\n", dir, p.app.Name)
+	return err
+}
+
+// findSkerry returns the folder of Skerry's source: what the user says, or where this
+// program is from.
+func findSkerry(given string) (string, error) {
+	if given != "" {
+		if err := starter.CheckSkerry(given); err != nil {
+			return "", fmt.Errorf("--skerry: %s is not Skerry's source: %w", given, err)
+		}
+		return filepath.Abs(given)
+	}
+	for _, dir := range candidates() {
+		if dir != "" && starter.CheckSkerry(dir) == nil {
+			return filepath.Abs(dir)
+		}
+	}
+	return "", errors.New("it is not known where Skerry's source is, which the new program needs while Skerry is not published; say it with --skerry DIR")
+}
+
+// candidates are folders in which Skerry's source may be: above the program's file,
+// where the program's own module takes Skerry from, where the compiler found this
+// file, and above the current folder.
+func candidates() (dirs []string) {
+	if self, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(self); err == nil {
+			dirs = append(dirs, moduleAbove(filepath.Dir(real)))
+		}
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dep := range info.Deps {
+			if dep.Path == library && dep.Replace != nil && filepath.IsAbs(dep.Replace.Path) {
+				dirs = append(dirs, dep.Replace.Path)
+			}
+		}
+	}
+	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
+		dirs = append(dirs, filepath.Dir(filepath.Dir(file)))
+	}
+	if here, err := os.Getwd(); err == nil {
+		dirs = append(dirs, moduleAbove(here))
+	}
+	return dirs
+}
+
+// moduleAbove returns the folder of the Go module that dir is in, or "".
+func moduleAbove(dir string) string {
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if filepath.Dir(dir) == dir {
+			return ""
+		}
+		dir = filepath.Dir(dir)
+	}
+}
