@@ -174,6 +174,9 @@ func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
 	}
 	srv := api.NewServer(h, s.o.Logger)
 	srv.TLSConfig = s.o.TLS
+	if app, ok := h.(*web.App); ok {
+		srv.RegisterOnShutdown(app.EndStreams) // which would not end by themselves
+	}
 	s.faces = append(s.faces, part{name, func(ctx context.Context) error {
 		return s.serveHTTP(ctx, srv, func() error {
 			if s.o.TLS != nil {

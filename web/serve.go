@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -63,7 +64,10 @@ func (c *Context) serveFile(name string, f fs.File) error {
 }
 
 func noSuchFile(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+	for _, none := range []error{fs.ErrNotExist, fs.ErrInvalid, syscall.EINVAL, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.ELOOP} {
+		if !errors.Is(err, none) {
+			continue
+		}
 		return engine.Errorf(engine.CodeNotFound, "there is no such file")
 	}
 	return engine.Errorf(engine.CodeInternal, "web: open a file to serve: %w", err)

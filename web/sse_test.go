@@ -1,0 +1,185 @@
+package web_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/web"
+)
+
+// listen serves an application with short limits for a whole request and answer.
+func listen(t *testing.T, o web.Options, limit time.Duration, add func(*web.App)) (app *web.App, url string, srv *http.Server) {
+	t.Helper()
+	app, err := web.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(app)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv = &http.Server{Handler: app, ReadTimeout: limit, WriteTimeout: limit}
+	srv.RegisterOnShutdown(app.EndStreams)
+	go srv.Serve(l) //nolint:errcheck // it ends with Close
+	t.Cleanup(func() { srv.Close() })
+	return app, "http://" + l.Addr().String(), srv
+}
+
+// open opens a stream; the lines of its body can be read.
+func open(t *testing.T, url string, header ...string) (*bufio.Reader, *http.Response) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return bufio.NewReader(resp.Body), resp
+}
+
+// TestEvents: what is sent is what an EventSource reads.
+func TestEvents(t *testing.T) {
+	_, url, _ := listen(t, web.Options{}, time.Minute, func(a *web.App) {
+		a.Get("/", func(c *web.Context) error {
+			return c.SSE(web.EventOptions{Retry: 1500 * time.Millisecond}, func(s *web.Events) error {
+				for _, bad := range []web.Event{{ID: "a\nb"}, {Name: "a\rb"}, {ID: "\x00"}, {Data: strings.Repeat("x", web.MaxEventBytes+1)}, {ID: strings.Repeat("x", web.MaxEventID+1)}} {
+					if s.Send(bad) == nil {
+						return errors.New("an event that cannot be written was sent")
+					}
+				}
+				if s.SendJSON(web.Event{}, func() {}) == nil {
+					return errors.New("JSON of a func was sent")
+				}
+				_ = s.Send(web.Event{ID: "7", Name: "news", Data: "a\nb\r\nc\rid: 8\n"})
+				_ = s.Send(web.Event{Data: "after " + s.LastID()})
+				_ = s.Comment("x\n\ndata: evil")
+				return s.SendJSON(web.Event{Name: "j"}, map[string]int{"n": 1})
+			})
+		})
+	})
+	in, resp := open(t, url, "Last-Event-ID", "6")
+	body, err := io.ReadAll(in)
+	want := "retry: 1500\n\n:\n\nid: 7\nevent: news\ndata: a\ndata: b\ndata: c\ndata: id: 8\ndata: \n\ndata: after 6\n\n:x  data: evil\n\nevent: j\ndata: {\"n\":1}\n\n"
+	if err != nil || string(body) != want || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%v %v\n%q\nwant\n%q", resp.Header, err, body, want)
+	}
+	head, err := http.Head(url)
+	if err != nil || head.StatusCode != 200 {
+		t.Errorf("HEAD: %v %v", head, err)
+	}
+}
+
+// TestEventsOutliveTheLimits: heartbeats come while there is nothing to say, and the
+// stream lasts longer than the server lets an answer last.
+func TestEventsOutliveTheLimits(t *testing.T) {
+	const limit = 200 * time.Millisecond
+	_, url, _ := listen(t, web.Options{}, limit, func(a *web.App) {
+		a.Get("/", func(c *web.Context) error {
+			return c.SSE(web.EventOptions{Heartbeat: 10 * time.Millisecond}, func(s *web.Events) error {
+				select {
+				case <-s.Context().Done():
+					return errors.New("it ended early")
+				case <-time.After(3 * limit):
+				}
+				return s.Send(web.Event{Data: "late"})
+			})
+		})
+	})
+	in, _ := open(t, url)
+	body, err := io.ReadAll(in)
+	if err != nil || !strings.HasSuffix(string(body), "data: late\n\n") || strings.Count(string(body), ":\n\n") < 3 {
+		t.Errorf("%q %v", body, err)
+	}
+}
+
+// TestEventsEnd: when the client goes away, and when the server stops, which does not
+// wait for them.
+func TestEventsEnd(t *testing.T) {
+	ended := make(chan error, 1)
+	app, url, srv := listen(t, web.Options{MaxStreams: 1}, time.Minute, func(a *web.App) {
+		a.Get("/", func(c *web.Context) error {
+			err := c.SSE(web.EventOptions{}, func(s *web.Events) error {
+				<-s.Context().Done()
+				return s.Send(web.Event{Data: "nobody"})
+			})
+			ended <- err
+			return err
+		})
+	})
+	wait := func(what string) {
+		t.Helper()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("%s: the stream goes on", what)
+		}
+	}
+	in, resp := open(t, url)
+	if _, err := in.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	_, over := open(t, url)
+	if over.StatusCode != 503 || over.Header.Get("Retry-After") == "" {
+		t.Errorf("a stream over the limit: %v", over)
+	}
+	<-ended // that it was refused
+	resp.Body.Close()
+	wait("the client is gone")
+	var stopped *bufio.Reader
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		var again *http.Response
+		if stopped, again = open(t, url); again.StatusCode == 200 {
+			break
+		}
+		<-ended
+		if time.Now().After(deadline) {
+			t.Fatal("a stream that has ended still counts")
+		}
+	}
+	if err := srv.Shutdown(t.Context()); err != nil {
+		t.Errorf("the server waits for a stream: %v", err)
+	}
+	wait("the server stops")
+	if _, err := io.ReadAll(stopped); err != nil {
+		t.Errorf("the client of a server that stops: %v", err)
+	}
+	app.EndStreams()
+	late := serve(t, web.Options{}, func(a *web.App) {
+		a.EndStreams()
+		a.Get("/", func(c *web.Context) error {
+			return c.SSE(web.EventOptions{}, func(*web.Events) error { return nil })
+		})
+	})
+	if got := late.do("GET", "/", ""); got.status != 503 {
+		t.Errorf("a stream of a server that stops: %+v", got)
+	}
+}
+
+// TestEventsThatFail: an error of the handler cuts the stream off.
+func TestEventsThatFail(t *testing.T) {
+	s := serve(t, web.Options{}, func(a *web.App) {
+		a.Get("/", func(c *web.Context) error {
+			return c.SSE(web.EventOptions{}, func(*web.Events) error { return errors.New("broken") })
+		})
+	})
+	expectCut(t, s, "/")
+}
