@@ -51,6 +51,7 @@ func TestRefused(t *testing.T) {
 		"ref LF":              {func(m *mail.Message) { m.Ref = "a\nb" }, engine.ErrInvalid},
 		"quoted local CRLF":   {func(m *mail.Message) { m.To = []string{"\"a\r\nRCPT TO:<eve@example.org>\"@example.org"} }, engine.ErrInvalid},
 		"quoted local >":      {func(m *mail.Message) { m.To = []string{`"a> NOTIFY=NEVER"@example.org`} }, engine.ErrInvalid},
+		"quoted local <>":     {func(m *mail.Message) { m.To = []string{`"a>b"@example.org`} }, engine.ErrInvalid},
 		"other script":        {func(m *mail.Message) { m.To = []string{"ann@exämple.org"} }, engine.ErrInvalid},
 		"long local part":     {func(m *mail.Message) { m.To = []string{strings.Repeat("a", 65) + "@example.org"} }, engine.ErrInvalid},
 		"text not UTF-8":      {func(m *mail.Message) { m.Text = "\xff" }, engine.ErrInvalid},

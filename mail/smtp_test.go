@@ -366,6 +366,25 @@ func TestStopIsBounded(t *testing.T) {
 	}
 }
 
+// TestQueueIsFreed: what was sent takes no place in the queue any more.
+func TestQueueIsFreed(t *testing.T) {
+	t.Parallel()
+	d := serve(t)
+	s := start(t, d.port, func(o *mail.SMTPOptions) { o.MaxQueue, o.MaxQueueBytes = 1, 4<<10 })
+	for i := range 10 {
+		if err := s.Send(t.Context(), message()); err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+		d.must(t)
+		eventually(t, "the queue is empty", func() bool { return s.metric(t, "mail_queued") == 0 })
+	}
+	// One that is larger than the limit is taken when it is alone.
+	if err := s.Send(t.Context(), message(func(m *mail.Message) { m.Text = strings.Repeat("long ", 4<<10) })); err != nil {
+		t.Error(err)
+	}
+	d.must(t)
+}
+
 // TestQueueLimits: more than the queue holds is refused, and what it holds is kept.
 func TestQueueLimits(t *testing.T) {
 	t.Parallel()
