@@ -48,7 +48,6 @@ type exchange struct {
 	session *session.Session // nil: not loaded
 	user    *User            // who is logged in, once it is known
 	loaded  bool             // there was a session when the request came
-	stale   bool             // the session cookie is of no use any more
 }
 
 // errAnswered is what a handler gets that writes after its request has failed.
@@ -290,13 +289,10 @@ func (x *exchange) before(r *http.Request) error {
 // commit makes durable what the request has changed in its session, and sets the
 // cookies that say so.
 func (x *exchange) commit() error {
-	switch {
-	case x.session != nil:
+	if x.session != nil {
 		if err := x.saveSession(); err != nil {
 			return err
 		}
-	case x.stale:
-		x.tellSession("")
 	}
 	if x.app.relay != nil {
 		x.app.relay.after(x)

@@ -44,8 +44,9 @@ func cookieValue(r *http.Request, name string) (value string) {
 	return value
 }
 
-// loadSession reads the session of the request's cookie. One that is of no use is
-// the same as none.
+// loadSession reads the session of the request's cookie. A cookie of no use is the
+// same as none, and stays: it is taken away by its name, so that a slow answer could
+// take the one that a login has set meanwhile.
 func (x *exchange) loadSession(r *http.Request) error {
 	if x.session != nil || len(r.Header["Cookie"]) == 0 {
 		return nil
@@ -57,7 +58,6 @@ func (x *exchange) loadSession(r *http.Request) error {
 	s, err := x.app.o.Sessions.Load(r.Context(), token, engine.Read{Level: engine.Local})
 	switch {
 	case errors.Is(err, session.ErrNoSession):
-		x.stale = true
 		return nil
 	case err != nil:
 		return err
@@ -81,7 +81,7 @@ func (x *exchange) saveSession() error {
 	token, _, err := s.Save(x.r.Context())
 	switch {
 	case errors.Is(err, session.ErrNoSession) && !changed:
-		x.stale = true // it was ended while it was used
+		// It was ended while it was used, which this answer need not know.
 	case err != nil && !changed && !(errors.Is(err, engine.ErrNotLeader) && x.app.relay != nil && !x.fromNode):
 		// That it was used could not be written down; the next request will.
 		x.app.o.Logger.LogAttrs(x.r.Context(), slog.LevelDebug, "session not renewed", append(x.attrs(x.r), slog.Any("err", err))...)
@@ -94,9 +94,9 @@ func (x *exchange) saveSession() error {
 	return nil
 }
 
-// tellSession sets the cookie to a new token, or takes away one of no use.
+// tellSession sets the cookie to a new token, or takes it away after a logout.
 func (x *exchange) tellSession(token string) {
-	gone := token == "" && (x.stale || x.loaded && x.session != nil && !x.session.Stored())
+	gone := token == "" && x.loaded && !x.session.Stored()
 	if token == "" && !gone {
 		return
 	}

@@ -92,7 +92,7 @@ func (s *site) do(method, path, body string, header ...string) answer {
 var visits = session.NewKey[int]("visits")
 
 // TestSessionOfABrowser: nothing is written for who only looks; a value lasts; a
-// login changes the token; a forged token is as good as none and taken away.
+// login changes the token; a token of no use is as good as none.
 func TestSessionOfABrowser(t *testing.T) {
 	s := serve(t, web.Options{Sessions: newSessions(t)}, func(a *web.App) {
 		a.Get("/look", func(c *web.Context) error { return c.Text(200, c.Session().User()) })
@@ -152,7 +152,7 @@ func TestSessionOfABrowser(t *testing.T) {
 		t.Errorf("the logout: %+v", got)
 	}
 	s.srv.Client().Jar = nil
-	if got := s.do("GET", "/look", "", "Cookie", old); got.body != "" || !strings.Contains(got.header.Get("Set-Cookie"), "Max-Age=0") {
+	if got := s.do("GET", "/look", "", "Cookie", old); got.body != "" || got.header.Get("Set-Cookie") != "" {
 		t.Errorf("the token of before the login: %+v", got)
 	}
 }
