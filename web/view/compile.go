@@ -62,6 +62,7 @@ func (s *set) compileZ(p *page) []mistake {
 			states[i] = probe
 		}
 	}
+	unsure := false
 	for round := 0; ; round++ {
 		text := source(f.text, f.tags, states)
 		t, err := template.New(f.path).Delims(markLeft, markRight).Parse(text)
@@ -76,6 +77,7 @@ func (s *set) compileZ(p *page) []mistake {
 		trees := map[string]*parse.Tree{f.name: tree}
 		if p.tmpl, err = s.escape(f.name, trees); err != nil {
 			if kill(f.tags, states) {
+				unsure = true
 				continue
 			}
 			return []mistake{s.locate(p, trees, text, err)}
@@ -97,6 +99,9 @@ func (s *set) compileZ(p *page) []mistake {
 	p.z.ops = p.z.flatten(p.tmpl.Tree, known)
 	for _, sl := range p.z.slots {
 		p.uses[sl.key] = true
+	}
+	if unsure {
+		s.views.log.Warn("no comment of the file is taken for a tag, as html/template cannot tell where one of them stands", "file", f.path)
 	}
 	for _, line := range tooLong(f.text) {
 		s.views.log.Warn("what looks like a tag is text: its key is too long", "file", f.path, "line", line, "max_chars", MaxKeyChars)

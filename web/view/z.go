@@ -165,13 +165,14 @@ func standsForValue(s string, pos, end int) bool {
 		if strings.HasSuffix(before, string([]byte{c, c})) { // i++ /*! note */
 			return false
 		}
-	case '*':
-		if strings.HasSuffix(before, "/*") { // a comment begins
-			return false
-		}
 	case '{':
 		return strings.HasSuffix(before, "${") && follows(s[end:], false)
-	case '(', ',', ':', '[', '?', '&', '|', '%', '!':
+	case ':':
+		line := before[strings.LastIndexAny(before, ";{}\n")+1:]
+		if strings.HasPrefix(strings.TrimLeft(line, " \t"), "case ") { // a block begins
+			return false
+		}
+	case '(', ',', '[', '?', '&', '|', '*', '%', '!':
 	default:
 		word := before[strings.LastIndexFunc(before, func(r rune) bool { return !isWord(r) })+1:]
 		if word != "return" {
