@@ -1,6 +1,9 @@
 package auth
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Hashes returns how many password hashes were computed.
 func (a *Auth) Hashes() uint64 { return a.hash.computed.Load() }
@@ -13,3 +16,15 @@ func (a *Auth) Waiting() int { return int(a.hash.waiting.Load()) }
 
 // StepOf returns the step of TOTP that a time falls into.
 func StepOf(at time.Time) uint64 { return uint64(at.Unix()) / totpPeriod }
+
+// Bump lets a user's password count as changed and leaves the tokens alone.
+func (a *Auth) Bump(ctx context.Context, user string) error {
+	return a.update(ctx, "bump", func(t tx) error {
+		u, err := t.mustUser(user)
+		if err != nil {
+			return err
+		}
+		u.epoch++
+		return t.put(u)
+	})
+}

@@ -205,6 +205,18 @@ func TestChangeAddress(t *testing.T) {
 	}
 }
 
+// TestTokenEpoch: a token of another password is void even if it is still there.
+func TestTokenEpoch(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	ann := w.verified("ann@example.com")
+	letter, err := w.RequestReset(ctx, "ann@example.com", "")
+	must(t, "ask for a reset", err)
+	must(t, "bump", w.Bump(ctx, ann.ID))
+	_, err = w.CheckToken(ctx, engine.Read{}, auth.ToReset, letter.Token)
+	want(t, "check", err, auth.CodeTokenInvalid)
+}
+
 // TestMaxTokens: a further token ends the oldest.
 func TestMaxTokens(t *testing.T) {
 	t.Parallel()

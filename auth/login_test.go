@@ -117,14 +117,22 @@ func TestSameWork(t *testing.T) {
 		},
 	} {
 		var hashes, writes []uint64
+		var keys []int
 		var codes []engine.Code
 		for _, email := range []string{"ann@example.com", strings.ReplaceAll(what, " ", "-") + "@example.com"} {
+			w.clock.Add(2 * time.Hour)
+			w.expire() // every count begins anew
 			h, p := w.Hashes(), at()
 			codes = append(codes, engine.CodeOf(fn(email)))
 			hashes, writes = append(hashes, w.Hashes()-h), append(writes, uint64(at()-p))
+			keys = append(keys, w.written(p, at()))
 		}
 		if hashes[0] != hashes[1] || writes[0] != writes[1] || writes[0] == 0 || codes[0] != codes[1] {
 			t.Errorf("%s: hashes %d, transactions %d, codes %q", what, hashes, writes, codes)
+		}
+		// A new user has more to write than a letter; both are one transaction.
+		if keys[0] != keys[1] && what != "register" {
+			t.Errorf("%s: %d keys were written", what, keys)
 		}
 	}
 }

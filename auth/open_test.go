@@ -153,6 +153,21 @@ func (w *world) expire() {
 	<-done
 }
 
+// written returns how many keys the transactions after one position, up to
+// another, have written.
+func (w *world) written(after, upTo engine.Position) int {
+	w.t.Helper()
+	n := 0
+	for c, err := range w.eng.Changes(w.t.Context(), after) {
+		must(w.t, "read changes", err)
+		n += len(c.Writes)
+		if c.Pos >= upTo {
+			break
+		}
+	}
+	return n
+}
+
 // due reports whether kv's index has something that has expired.
 func (w *world) due() bool {
 	w.t.Helper()

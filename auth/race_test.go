@@ -212,6 +212,32 @@ func TestRaceChange(t *testing.T) {
 	must(t, "login", err)
 }
 
+// TestRacePending: the owner registers an address while a thief, who has
+// registered it before and never logged in, does so.
+func TestRacePending(t *testing.T) {
+	t.Parallel()
+	o := auth.Options{AllowUnverified: true}
+	w, ctx := open(t, o), t.Context()
+	_, err := w.Register(ctx, "ann@example.com", "password of a thief", "")
+	must(t, "register", err)
+	slow := w.again(o)
+	g := hold(slow)
+	thief := started(func() error { _, err := slow.Login(ctx, "ann@example.com", "password of a thief", ""); return err })
+	g.await(t, 1)
+	letter, err := w.Register(ctx, "ann@example.com", good, "")
+	if err != nil || letter.Kind != auth.Verify {
+		t.Errorf("register: %+v %v", letter, err)
+	}
+	close(g.pass)
+	want(t, "the thief's login", result(t, thief), auth.CodeWrongCredentials)
+	_, err = w.Login(ctx, "ann@example.com", good, "")
+	must(t, "login", err)
+	letter, err = w.Register(ctx, "ann@example.com", "password of a thief", "")
+	if err != nil || letter.Kind != auth.Known {
+		t.Errorf("register what is in use now: %+v %v", letter, err)
+	}
+}
+
 // TestRaceDelete: a user is deleted, or disabled, while the password is checked.
 func TestRaceDelete(t *testing.T) {
 	t.Parallel()

@@ -119,6 +119,10 @@ func TestEnrol(t *testing.T) {
 	}
 	_, err = w.LoginTOTP(ctx, ticket, d.code(1))
 	want(t, "a ticket from before", err, auth.CodeTokenInvalid)
+	next, err := w.EnrolTOTP(ctx, ann.ID)
+	must(t, "enrol again", err)
+	_, err = w.LoginTOTP(ctx, ticket, (&device{w: w, secret: next.Secret}).code(0))
+	want(t, "a ticket from before, with a factor that is not confirmed", err, auth.CodeTokenInvalid)
 	_, err = w.Login(ctx, "ann@example.com", good, "")
 	must(t, "login", err)
 	_, err = w.EnrolTOTP(ctx, "nobody")
