@@ -21,18 +21,10 @@ type buffer struct{ b bytes.Buffer }
 
 // Write refuses what would make the page longer than it may be.
 func (b *buffer) Write(p []byte) (int, error) {
-	if err := b.room(len(p)); err != nil {
-		return 0, err
+	if b.b.Len()+len(p) > MaxPageBytes {
+		return 0, engine.Errorf(CodeViewTooLarge, "the page is longer than %d bytes", MaxPageBytes)
 	}
 	return b.b.Write(p)
-}
-
-// room returns the error of a page that would be too long with n more bytes.
-func (b *buffer) room(n int) error {
-	if b.b.Len()+n > MaxPageBytes {
-		return engine.Errorf(CodeViewTooLarge, "the page is longer than %d bytes", MaxPageBytes)
-	}
-	return nil
 }
 
 func (v *Views) getBuffer() *buffer {

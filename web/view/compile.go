@@ -2,6 +2,8 @@ package view
 
 import (
 	"html/template"
+	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,10 +30,7 @@ type slot struct {
 }
 
 // zpage is what a Z file needs besides its template.
-type zpage struct {
-	slots []slot
-	ops   []op // nil: the template is executed
-}
+type zpage struct{ slots []slot }
 
 // state is what becomes of a tag in the text that html/template sees.
 type state uint8
@@ -92,11 +91,6 @@ func (s *set) compileZ(p *page) []mistake {
 		return bad
 	}
 	p.z = bind(p.tmpl.Tree, f.tags, states)
-	known, err := s.views.shown()
-	if err != nil {
-		return []mistake{placed(err, f.path)}
-	}
-	p.z.ops = p.z.flatten(p.tmpl.Tree, known)
 	for _, sl := range p.z.slots {
 		p.uses[sl.key] = true
 	}
@@ -228,14 +222,45 @@ func bind(tree *parse.Tree, tags []tag, states []state) *zpage {
 	return z
 }
 
-// data returns the locals as the compiled page looks them up. Of a key that was
-// not given it tells missing.
+// data returns the locals as the compiled page looks them up, which are the
+// given ones if nothing has to be changed. Of a key that was not given it tells
+// missing.
 func (z *zpage) data(locals map[string]any, missing func(*slot)) map[string]any {
-	out := make(map[string]any, len(z.slots))
+	out, own := locals, false
 	for i := range z.slots {
-		out[z.slots[i].name] = z.slots[i].value(locals, missing)
+		s := &z.slots[i]
+		v, changed := s.value(locals, missing)
+		if !changed && s.name == s.key {
+			continue
+		}
+		if !own {
+			out, own = make(map[string]any, len(locals)+len(z.slots)), true
+			maps.Copy(out, locals)
+		}
+		out[s.name] = v
 	}
 	return out
+}
+
+// value returns what a slot stands for, and whether that is another value than
+// the local.
+func (s *slot) value(locals map[string]any, missing func(*slot)) (v any, changed bool) {
+	v, given := locals[s.key]
+	if !given {
+		missing(s)
+		return s.fallback(), true
+	}
+	switch s.class {
+	case classText:
+		if text, composite := jsonText(v); composite {
+			return text, true
+		}
+	case classObject, classArray:
+		if r := reflect.ValueOf(v); (r.Kind() == reflect.Map || r.Kind() == reflect.Slice) && r.IsNil() {
+			return template.JS(map[class]string{classObject: "{}", classArray: "[]"}[s.class]), true
+		}
+	}
+	return v, false
 }
 
 // fallback is what stands for a key that was not given: the key, but an object

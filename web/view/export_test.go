@@ -38,9 +38,3 @@ func Pooled(n int) bool {
 	}
 	return false
 }
-
-// Flat reports whether a Z file is written without executing its template.
-func (v *Views) Flat(name string) bool { return v.now.Load().pages[name].z.ops != nil }
-
-// Snippets are the places that values are written in without that.
-func Snippets() []string { return snippets() }

@@ -60,9 +60,7 @@ type Views struct {
 	funcs  template.FuncMap
 	always map[string]bool
 	log    *slog.Logger
-	shown  func() (map[string]*shown, error) // by escapers; made for the first Z file
-
-	fast func() *exec.Compiler // made for the first page
+	fast   func() *exec.Compiler // made for the first page
 
 	now     atomic.Pointer[set] // what was read last; never changed, only replaced
 	buffers sync.Pool           // of *buffer
@@ -88,7 +86,6 @@ func New(o Options) (*Views, error) {
 	for _, name := range o.Always {
 		v.always[name] = true
 	}
-	v.shown = sync.OnceValues(func() (map[string]*shown, error) { return newShown(&set{views: v}) })
 	s, err := v.read(nil)
 	if err != nil {
 		return nil, err
@@ -208,12 +205,9 @@ func (v *Views) execute(buf *buffer, p *page, locals map[string]any) error {
 		return p.err
 	}
 	if p.z != nil {
-		missing := func(s *slot) { v.warnMissing(p, s) }
-		if p.z.ops != nil {
-			return p.z.write(buf, p, locals, missing)
-		}
-		locals = p.z.data(locals, missing)
-	} else if locals == nil {
+		locals = p.z.data(locals, func(s *slot) { v.warnMissing(p, s) })
+	}
+	if locals == nil {
 		locals = map[string]any{}
 	}
 	p.ready.Do(func() { p.fast = v.fast().Compile(p.tmpl, v.funcs) })
