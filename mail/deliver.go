@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	netmail "net/mail"
 	"net/textproto"
@@ -71,7 +72,7 @@ func deliver(ctx context.Context, o *SMTPOptions, l *letter) outcome {
 // there only as a timeout.
 func because(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !permanent(err) {
-		return errors.Join(context.Cause(ctx), err)
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
 	return err
 }
@@ -117,7 +118,7 @@ func greet(conn net.Conn, o *SMTPOptions) (*smtp.Client, error) {
 		return nil, err
 	}
 	if err := c.Auth(auth); err != nil {
-		return nil, errors.Join(errors.New("the server does not accept user and password"), err)
+		return nil, fmt.Errorf("the server does not accept user and password: %w", err)
 	}
 	return c, nil
 }
@@ -147,7 +148,6 @@ func transmit(c *smtp.Client, l *letter) outcome {
 		return later(l, err, false)
 	}
 	var out outcome
-	var errs []error
 	for _, to := range l.to {
 		err := c.Rcpt("<" + to.Address + ">")
 		if err == nil {
@@ -157,21 +157,36 @@ func transmit(c *smtp.Client, l *letter) outcome {
 		if _, answered := errors.AsType[*textproto.Error](err); !answered {
 			return later(l, err, false) // the connection is gone: nobody was taken
 		}
-		errs = append(errs, err)
+		out.err = both(out.err, err)
 		if permanent(err) {
 			out.refused = append(out.refused, to)
 		} else {
 			out.left = append(out.left, to)
 		}
 	}
-	out.err = errors.Join(errs...)
 	if out.taken == 0 {
 		return out
 	}
 	if err := content(c, l); err != nil {
-		return later(l, errors.Join(err, out.err), false)
+		if permanent(err) {
+			return later(l, err, false)
+		}
+		// Those who were taken have to wait, those refused have not to.
+		out.left = slices.DeleteFunc(slices.Clone(l.to), func(a *netmail.Address) bool { return slices.Contains(out.refused, a) })
+		out.taken, out.err = 0, both(err, out.err)
 	}
 	return out
+}
+
+// both is errors.Join on one line.
+func both(a, b error) error {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return fmt.Errorf("%w; %w", a, b)
 }
 
 // content sends headers and body.

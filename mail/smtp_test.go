@@ -265,7 +265,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	s := start(t, d.port)
-	if err := s.Send(t.Context(), message(func(m *mail.Message) { m.To = []string{"die@example.org", "ann@example.org"} })); err != nil {
+	if err := s.Send(t.Context(), message(func(m *mail.Message) { m.To = []string{"die@example.org", "gone@example.org", "ann@example.org"} })); err != nil {
 		t.Fatal(err)
 	}
 	if m, ok := d.next(t); ok {
@@ -280,6 +280,9 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 	if lost := s.metric(t, "mail_failed_total") + s.metric(t, "mail_sent_total"); lost != 0 {
 		t.Fatal("it is counted as ended")
+	}
+	if n := len(s.logs.lines("mail refused")); n != 1 || len(s.logs.lines("mail refused", "recipients=gone@example.org ")) != 1 {
+		t.Errorf("%d are logged as refused:\n%s", n, s.logs)
 	}
 }
 
@@ -370,19 +373,23 @@ func TestStopIsBounded(t *testing.T) {
 func TestQueueIsFreed(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
-	s := start(t, d.port, func(o *mail.SMTPOptions) { o.MaxQueue, o.MaxQueueBytes = 1, 4<<10 })
-	for i := range 10 {
-		if err := s.Send(t.Context(), message()); err != nil {
-			t.Fatalf("message %d: %v", i, err)
-		}
-		d.must(t)
-		eventually(t, "the queue is empty", func() bool { return s.metric(t, "mail_queued") == 0 })
-	}
+	s := start(t, d.port, func(o *mail.SMTPOptions) { o.MaxQueue, o.MaxQueueBytes = 2, 4<<10 })
 	// One that is larger than the limit is taken when it is alone.
 	if err := s.Send(t.Context(), message(func(m *mail.Message) { m.Text = strings.Repeat("long ", 4<<10) })); err != nil {
 		t.Error(err)
 	}
 	d.must(t)
+	eventually(t, "the queue is empty", func() bool { return s.metric(t, "mail_queued") == 0 })
+	if err := s.Send(t.Context(), message(func(m *mail.Message) { m.To = []string{"busy@example.org"} })); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if err := s.Send(t.Context(), message()); err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+		d.must(t)
+		eventually(t, "the one before is out of the queue", func() bool { return s.metric(t, "mail_queued") == 1 })
+	}
 }
 
 // TestQueueLimits: more than the queue holds is refused, and what it holds is kept.
