@@ -71,7 +71,7 @@ var law = map[string]may{
 
 	// faces
 	"web":           {code: "engine session web/problem web/relay web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv web/api"},
-	"web/problem":   {code: "engine"},
+	"web/problem":   {code: "engine", tests: "auth auth/oidc mail session web/view"},
 	"web/relay":     {code: "engine"},
 	"web/view":      {code: "engine web/view/exec"},
 	"web/view/exec": {},

@@ -72,6 +72,9 @@ func (e *RateLimited) Error() string { return e.err.Error() }
 // Unwrap returns the error with the code.
 func (e *RateLimited) Unwrap() error { return e.err }
 
+// RetryAfter returns After, by which a face finds it without knowing this package.
+func (e *RateLimited) RetryAfter() time.Duration { return e.After }
+
 // RetryAfter returns how long to wait before the next attempt, if err is a rate
 // limit's.
 func RetryAfter(err error) (time.Duration, bool) {

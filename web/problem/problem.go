@@ -56,6 +56,11 @@ func Status(code engine.Code) int {
 	if s, ok := statuses()[code]; ok {
 		return s
 	}
+	for _, o := range others() {
+		if o.Code == code {
+			return o.Status
+		}
+	}
 	return http.StatusInternalServerError
 }
 
@@ -63,8 +68,8 @@ func Status(code engine.Code) int {
 // is seen in logs and metrics, rarely by a client.
 const statusClientGone = 499
 
-// statuses is the one map from codes to HTTP. A test holds it against both
-// catalogs. outcome_unknown is 500 because many clients repeat 502 to 504 on
+// statuses, with others, is the one map from codes to HTTP. A test holds it against
+// both catalogs. outcome_unknown is 500 because many clients repeat 502 to 504 on
 // their own, which must be the caller's decision there.
 func statuses() map[engine.Code]int {
 	return map[engine.Code]int{
@@ -125,11 +130,15 @@ type Outcome struct {
 // handler and then read only.
 type Outcomes map[engine.Code]Outcome
 
-// All returns the outcomes of the catalogs of engine and of this package.
+// All returns the outcomes of the catalogs of engine, of this package, and of those
+// that applications are made with: auth, mail, session, web/view.
 func All() Outcomes {
 	all, status := Outcomes{}, statuses()
 	for _, m := range append(engine.Catalog(), Catalog()...) {
 		all[m.Code] = Outcome{m, status[m.Code]}
+	}
+	for _, o := range others() {
+		all[o.Code] = o
 	}
 	return all
 }

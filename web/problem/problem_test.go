@@ -9,15 +9,28 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/auth/oidc"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/mail"
+	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web/problem"
+	"github.com/skerrydb/skerry/web/view"
 )
 
 var rewrite = flag.Bool("rewrite", false, "print docs/errors.md anew")
 
-// everyCode is what docs/errors.md lists: the engine's codes and HTTP's own.
+// everyCode is what docs/errors.md lists: the engine's codes, HTTP's own, and those of
+// what applications are made with.
 func everyCode() []engine.Meaning {
 	all := append(engine.Catalog(), problem.Catalog()...)
+	for _, others := range [][]engine.Meaning{auth.Catalog(), oidc.Catalog(), mail.Catalog(), session.Catalog(), view.Catalog()} {
+		for _, m := range others {
+			if m.Code != auth.CodeRateLimited { // which is HTTP's too
+				all = append(all, m)
+			}
+		}
+	}
 	slices.SortFunc(all, func(a, b engine.Meaning) int { return strings.Compare(string(a.Code), string(b.Code)) })
 	return all
 }
@@ -33,6 +46,9 @@ func TestStatuses(t *testing.T) {
 		seen[m.Code] = true
 		o, known := problem.All()[m.Code]
 		status := o.Status
+		if o.Meaning != m {
+			t.Errorf("%s: told as %+v, the catalog has %+v", m.Code, o.Meaning, m)
+		}
 		if !known || status != problem.Status(m.Code) || status < 400 || status > 599 {
 			t.Errorf("%s: status %d, known %v", m.Code, status, known)
 		}
@@ -48,6 +64,9 @@ func TestStatuses(t *testing.T) {
 	}
 	if got := problem.Status("from the future"); got != http.StatusInternalServerError {
 		t.Errorf("an unknown code is %d", got)
+	}
+	if problem.CodeRateLimited != auth.CodeRateLimited {
+		t.Errorf("auth's rate limit is %q, HTTP's %q", auth.CodeRateLimited, problem.CodeRateLimited)
 	}
 	if !slices.IsSortedFunc(problem.Catalog(), func(a, b engine.Meaning) int { return strings.Compare(string(a.Code), string(b.Code)) }) {
 		t.Error("problem.Catalog is not sorted")
