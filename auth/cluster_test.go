@@ -15,10 +15,10 @@ import (
 )
 
 // openNode opens a node of a cluster on a port of its own.
-func openNode(t *testing.T, l net.Listener, dir string, join ...string) *world {
+func openNode(t *testing.T, l net.Listener, dir string, tick time.Duration, join ...string) *world {
 	t.Helper()
 	db, err := embedded.Open(dir, embedded.Options{
-		Logger: slog.New(slog.DiscardHandler), Cluster: embedded.ClusterOptions{Listener: l, Join: join, Tick: 10 * time.Millisecond},
+		Logger: slog.New(slog.DiscardHandler), Cluster: embedded.ClusterOptions{Listener: l, Join: join, Tick: tick},
 	})
 	must(t, "open a node", err)
 	t.Cleanup(func() {
@@ -49,22 +49,26 @@ func TestFollower(t *testing.T) {
 	l1, dir1, l2, dir2 := listen(t), t.TempDir(), listen(t), t.TempDir()
 	id, _, err := embedded.InitCluster(ctx, dir1, l1.Addr().String(), quiet)
 	must(t, "make a cluster", err)
-	leader := openNode(t, l1, dir1)
-	invitation, err := id.Invite()
-	must(t, "invite", err)
-	_, err = embedded.Accept(dir2, invitation, quiet)
-	must(t, "accept", err)
-	follower := openNode(t, l2, dir2, l1.Addr().String())
-
+	leader := openNode(t, l1, dir1, 0)
+	// All of the leader's writes are done before there is anybody who could take
+	// the lead from it.
+	_, err = leader.eng.(engine.Clustered).Cluster().AwaitLeader(ctx)
+	must(t, "wait for a leader", err)
 	ann, err := leader.Create(ctx, "ann@example.com", good, true)
 	must(t, "create", err)
 	key, _, err := leader.CreateKey(ctx, ann.ID, "", []string{"*"}, time.Time{})
 	must(t, "create a key", err)
 	letter, err := leader.RequestReset(ctx, "ann@example.com", "")
 	must(t, "ask for a reset", err)
-	var pos engine.Position
-	pos, err = leader.eng.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
+	pos, err := leader.eng.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
 	must(t, "read", err)
+
+	invitation, err := id.Invite()
+	must(t, "invite", err)
+	_, err = embedded.Accept(dir2, invitation, quiet)
+	must(t, "accept", err)
+	// So slow a clock that it does not stand for election while the machine is busy.
+	follower := openNode(t, l2, dir2, 300*time.Millisecond, l1.Addr().String())
 	r := engine.Read{Level: engine.Session, AtLeast: pos}
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		u, _, err := follower.CheckKey(ctx, r, key)
