@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -286,6 +287,9 @@ func TestRenewal(t *testing.T) {
 	first := certified(t, c.tls, c.ip, p)
 	eventually(t, "another certificate is served", func() bool {
 		cert, err := hello(c.tls, c.ip, p.issued)
+		if late, ok := errors.AsType[x509.CertificateInvalidError](err); ok && late.Reason == x509.Expired {
+			return false // this machine is so slow that it ended first
+		}
 		if err != nil {
 			t.Fatalf("a client is turned away: %v", err)
 		}
