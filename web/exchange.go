@@ -96,6 +96,8 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 		if h := w.Header(); len(h) > 0 {
 			x.given = h.Clone()
 		}
+		body := r.Body
+		defer func() { r.Body = body }() // net/http looks whether it was read
 		x.limitBody(r)
 		a.headers.apply(x, r)
 		if ids := r.Header["X-Request-Id"]; len(ids) == 1 && goodRequestID(ids[0]) {

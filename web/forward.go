@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -122,6 +123,9 @@ func (f *forward) endUpload(rest *passing) {
 		return
 	}
 	f.x.w.Header()["Connection"] = []string{"close"}
+	// A reader that is over its limit makes net/http wait a little before it closes
+	// the connection: a client that is still sending would otherwise miss the answer.
+	_, _ = http.MaxBytesReader(f.x.w, io.NopCloser(strings.NewReader("x")), 0).Read(make([]byte, 1))
 	_ = http.NewResponseController(f.x.w).SetReadDeadline(time.Now()) // ends a read of the transport
 }
 

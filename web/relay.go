@@ -31,6 +31,9 @@ const (
 	// positionLife is how long a browser remembers the position of its last write.
 	// A node that is further behind does not serve local reads.
 	positionLife = time.Minute
+	// positionLookup is how long a position is looked up for after a write. It takes
+	// longer only if this node has lost the others meanwhile.
+	positionLookup = time.Second
 	// maxProblem is the longest problem of the leader that is looked into, in bytes.
 	maxProblem = 64 << 10
 
@@ -50,11 +53,12 @@ type relay struct {
 	eng       engine.Engine
 	transport *http.Transport
 	patience  time.Duration // ElectionWait
+	behind    time.Duration // PositionWait
 	inside    atomic.Int32
 }
 
 func newRelay(o Options) *relay {
-	return &relay{cluster: o.Cluster, eng: o.Engine, patience: ElectionWait, transport: nodes.Transport(o.Cluster, NodeProtocol)}
+	return &relay{cluster: o.Cluster, eng: o.Engine, patience: ElectionWait, behind: PositionWait, transport: nodes.Transport(o.Cluster, NodeProtocol)}
 }
 
 func (l *relay) close() { l.transport.CloseIdleConnections() }
@@ -76,11 +80,14 @@ func (l *relay) before(x *exchange, r *http.Request) error {
 	case reads(r):
 		return l.await(x, r)
 	case l.leads():
+		x.wrote = true
 		return nil
 	case x.fromNode:
 		return errRefused
 	}
-	return l.atLeader(r.Context(), x)
+	err := l.atLeader(r.Context(), x)
+	x.wrote = err == nil
+	return err
 }
 
 // await waits for the position in the request's cookie.
@@ -89,13 +96,13 @@ func (l *relay) await(x *exchange, r *http.Request) error {
 	if err != nil {
 		return nil //nolint:nilerr // none, or nothing that was ours
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), PositionWait)
+	ctx, cancel := context.WithTimeout(r.Context(), l.behind)
 	defer cancel()
 	_, err = l.eng.View(ctx, engine.Read{Level: engine.Local, AtLeast: engine.Position(pos)}, func(engine.Tx) error { return nil })
 	if errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil {
 		// It is not asked for again: the position can be that of data which is no more.
 		x.tellPosition("", -1)
-		return engine.Errorf(engine.CodePositionTimeout, "this node is behind what you wrote elsewhere by more than %v", PositionWait)
+		return engine.Errorf(engine.CodePositionTimeout, "this node is behind what you wrote elsewhere by more than %v", l.behind)
 	}
 	return err
 }
@@ -110,10 +117,13 @@ func (x *exchange) positionCookie(r *http.Request) string {
 // after tells the browser up to where this node has written, if the request may
 // have.
 func (l *relay) after(x *exchange) {
-	if reads(x.r) && !x.wrote {
+	if !x.wrote {
 		return
 	}
-	pos, err := l.eng.View(context.WithoutCancel(x.r.Context()), engine.Read{Level: engine.Local}, func(engine.Tx) error { return nil })
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), positionLookup)
+	defer cancel()
+	// Linearizable: what a local read sees can be older than what was just written.
+	pos, err := l.eng.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
 	if err != nil { // what was written is written: that is the answer
 		x.app.o.Logger.LogAttrs(x.r.Context(), slog.LevelWarn, "the position of a write is not known", append(x.attrs(x.r), slog.Any("err", err))...)
 		return

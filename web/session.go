@@ -55,7 +55,11 @@ func (x *exchange) loadSession(r *http.Request) error {
 	if token == "" {
 		return nil
 	}
-	s, err := x.app.o.Sessions.Load(r.Context(), token, engine.Read{Level: engine.Local})
+	level := engine.Linearizable // which costs nothing without other nodes
+	if x.app.relay != nil {
+		level = engine.Local // the relay has waited for what this browser has written
+	}
+	s, err := x.app.o.Sessions.Load(r.Context(), token, engine.Read{Level: level})
 	switch {
 	case errors.Is(err, session.ErrNoSession):
 		return nil

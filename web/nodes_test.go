@@ -1,0 +1,263 @@
+package web_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/session"
+	"github.com/skerrydb/skerry/web"
+)
+
+// node is one of three real nodes in this process, with an application that serves
+// browsers over TLS. It is the engine.Cluster of that application: what the real one
+// says, unless a test interferes.
+type node struct {
+	engine.Cluster
+	id    uint64
+	db    *embedded.DB
+	store *kv.Store
+	app   *web.App
+	srv   *httptest.Server
+	end   sync.Once
+	stop  func()
+
+	dials atomic.Int32 // to other nodes
+	ran   atomic.Int32 // handlers
+	mu    sync.Mutex   // guards via and claim
+	via   func(context.Context, uint64) (net.Conn, error)
+	claim uint64 // who it takes for the leader; 0: who leads
+}
+
+// Dial implements engine.Cluster.
+func (n *node) Dial(ctx context.Context, to uint64, protocol string) (net.Conn, error) {
+	n.dials.Add(1)
+	n.mu.Lock()
+	via := n.via
+	n.mu.Unlock()
+	if via != nil {
+		return via(ctx, to)
+	}
+	return n.Cluster.Dial(ctx, to, protocol)
+}
+
+// State implements engine.Cluster.
+func (n *node) State() engine.ClusterState {
+	s := n.Cluster.State()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.claim != 0 {
+		s.Leader = n.claim
+	}
+	return s
+}
+
+// AwaitLeader implements engine.Cluster.
+func (n *node) AwaitLeader(ctx context.Context) (engine.Node, error) {
+	for {
+		n.mu.Lock()
+		claim := n.claim
+		n.mu.Unlock()
+		switch {
+		case claim == 0:
+			return n.Cluster.AwaitLeader(ctx)
+		case claim != nobody:
+			return engine.Node{ID: claim}, nil
+		case ctx.Err() != nil:
+			return engine.Node{}, engine.Errorf(engine.CodeNotLeader, "no leader: %w", ctx.Err())
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// nobody is the id of a leader that there is not.
+const nobody = 1 << 60
+
+// interfere lets a node dial and believe what a test says, until that ends.
+func (n *node) interfere(t *testing.T, claim uint64, via func(context.Context, uint64) (net.Conn, error)) {
+	set := func(claim uint64, via func(context.Context, uint64) (net.Conn, error)) {
+		n.app.CloseIdle()
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.claim, n.via = claim, via
+	}
+	set(claim, via)
+	t.Cleanup(func() { set(0, nil) })
+}
+
+// startNodes starts three nodes, all of which vote, that serve what add adds.
+func startNodes(t *testing.T, o web.Options, add func(*web.App, *node)) []*node {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	var list []*node
+	var first string
+	for i := range 3 {
+		dir := t.TempDir()
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		eo := embedded.Options{Logger: quiet, Cluster: embedded.ClusterOptions{Listener: l}}
+		if i == 0 {
+			first = dir
+			_, _, err = embedded.InitCluster(t.Context(), dir, l.Addr().String(), eo)
+		} else {
+			var text []byte
+			if text, err = embedded.Invite(first); err == nil {
+				_, err = embedded.Accept(dir, text, eo)
+			}
+			s := list[0].Cluster.State()
+			me, _ := s.Node(s.Self)
+			eo.Cluster.Join = []string{me.Addr}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := embedded.Open(dir, eo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, startNode(t, db, o, add))
+	}
+	eventually(t, "three nodes vote", func() bool {
+		for _, n := range list {
+			s := n.Cluster.State()
+			if len(s.Nodes) != 3 || s.Leader == 0 || !s.Nodes[0].Voter || !s.Nodes[1].Voter || !s.Nodes[2].Voter {
+				return false
+			}
+		}
+		return true
+	})
+	return list
+}
+
+// startNode serves an application on db.
+func startNode(t *testing.T, db *embedded.DB, o web.Options, add func(*web.App, *node)) *node {
+	t.Helper()
+	store, err := kv.New(db, kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sessions, err := session.New(store, session.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{Cluster: db.Cluster(), id: db.Cluster().State().Self, db: db, store: store}
+	o.Engine, o.Sessions, o.Cluster = db, sessions, n
+	if n.app, err = web.New(o); err != nil {
+		t.Fatal(err)
+	}
+	add(n.app, n)
+	n.srv = httptest.NewTLSServer(n.app)
+	peers := &http.Server{Handler: n.app.NodeHandler(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	l := n.Cluster.Listen(web.NodeProtocol)
+	served := make(chan struct{})
+	go func() { defer close(served); _ = peers.Serve(l) }()
+	n.stop = func() {
+		n.end.Do(func() {
+			n.srv.CloseClientConnections()
+			n.srv.Close()
+			peers.Close()
+			<-served
+			n.app.Close()
+			db.Close()
+		})
+	}
+	t.Cleanup(n.stop)
+	return n
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(2 * patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// roles returns who leads and who follows.
+func roles(t *testing.T, list []*node) (leader *node, followers []*node) {
+	t.Helper()
+	eventually(t, "somebody leads", func() bool {
+		leader, followers = nil, nil
+		for _, n := range list {
+			if s := n.Cluster.State(); s.Leader == s.Self {
+				leader = n
+			} else {
+				followers = append(followers, n)
+			}
+		}
+		return leader != nil && followers[0].Cluster.State().Leader == leader.id && followers[len(followers)-1].Cluster.State().Leader == leader.id
+	})
+	return leader, followers
+}
+
+// browser keeps its cookies, which are the same for all nodes, as a host's are for
+// all ports.
+type browser struct {
+	t      *testing.T
+	client *http.Client
+}
+
+func newBrowser(t *testing.T) *browser {
+	jar, _ := cookiejar.New(nil)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // tests on loopback
+	t.Cleanup(transport.CloseIdleConnections)
+	return &browser{t, &http.Client{Jar: jar, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+}
+
+// do asks a node; header has pairs.
+func (b *browser) do(n *node, method, path string, body io.Reader, header ...string) answer {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), method, n.srv.URL+path, body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	resp, err := b.client.Do(r)
+	if err != nil {
+		b.t.Fatalf("%s %s at node %d: %v", method, path, n.id, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Fatalf("%s %s at node %d: %v", method, path, n.id, err)
+	}
+	for name, lines := range resp.Trailer {
+		resp.Header[http.TrailerPrefix+name] = lines
+	}
+	return answer{resp.StatusCode, resp.Header, string(text)}
+}
+
+// by is what a handler answers with: which node it ran on, and something else.
+func by(n *node, what any) string { return fmt.Sprintf("%d:%v", n.id, what) }
+
+// once fails if a cookie was set more than once.
+func (a answer) once(t *testing.T) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, line := range a.header["Set-Cookie"] {
+		name, _, _ := strings.Cut(line, "=")
+		if seen[name] {
+			t.Errorf("%s is set twice: %q", name, a.header["Set-Cookie"])
+		}
+		seen[name] = true
+	}
+}
