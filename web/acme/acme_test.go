@@ -253,7 +253,10 @@ func TestFollower(t *testing.T) {
 	p := c.ca().start(t)
 	eng, store := open(t, t.TempDir())
 	var leads atomic.Bool
-	leader := run(t, store, p, c, func(o *acme.Options) { o.Leads = leads.Load })
+	var asked atomic.Int32
+	leader := run(t, store, p, c, func(o *acme.Options) {
+		o.Leads = func() bool { asked.Add(1); return leads.Load() }
+	})
 	other := run(t, keys(t, follower{eng}), p, c, func(o *acme.Options) { o.Leads = func() bool { return false } })
 	leader.serve(t, c)
 	other.serve(t, c2)
@@ -262,7 +265,8 @@ func TestFollower(t *testing.T) {
 			t.Fatal("there is a certificate before anybody leads")
 		}
 	}
-	if got := p.orders(); got != 0 {
+	eventually(t, "the node asked twice whether it leads", func() bool { return asked.Load() >= 2 })
+	if got := p.orders(); got != 0 || strings.Contains(leader.out.String(), "acquiring lock") {
 		t.Fatalf("%d certificates were ordered by nodes that do not lead", got)
 	}
 	leads.Store(true)
