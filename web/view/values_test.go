@@ -35,7 +35,7 @@ func TestValues(t *testing.T) {
 		}
 		for _, name := range []string{"z", "html"} {
 			if got := render(t, v, name, locals); got != want.String() {
-				t.Errorf("%s: %#v:\n got %s\nwant %s", name, value, got, want.String())
+				t.Fatalf("%s: %#v:\n got %s\nwant %s", name, value, got, want.String())
 			}
 		}
 	}
