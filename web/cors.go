@@ -77,7 +77,7 @@ func newCORS(o CORSOptions) *cors {
 		panic("web: CORS: Credentials need a list of origins, not *")
 	}
 	for _, origin := range o.Origins {
-		if u, err := url.Parse(origin); !c.all && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin || strings.Contains(origin, "*")) {
+		if u, err := url.Parse(origin); !c.all && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin || strings.ToLower(origin) != origin || strings.Contains(origin, "*")) {
 			panic("web: CORS: " + strconv.Quote(origin) + " is not an origin as browsers send it, https://host[:port] in small letters")
 		}
 	}

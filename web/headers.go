@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -202,3 +203,7 @@ type pageNonce exchange
 
 // String implements fmt.Stringer.
 func (n *pageNonce) String() string { return (*exchange)(n).cspNonce() }
+
+// MarshalJSON implements json.Marshaler, for pages that write it as a value of a
+// script: html/template looks for nothing else behind a pointer.
+func (n *pageNonce) MarshalJSON() ([]byte, error) { return json.Marshal(n.String()) }

@@ -168,29 +168,38 @@ func (h *held) finish() {
 	}
 }
 
-// takeBack forgets what is kept back of an answer that an error takes the place of.
-func (h *held) takeBack() {
-	if h.decided {
-		return
-	}
-	h.status = 0
-	if h.body != nil {
-		h.body.Reset()
-	}
-}
-
-// takeBack has all of the middleware beneath w forget what it keeps back.
+// takeBack has all of the middleware beneath w forget the answer that an error takes
+// the place of, unless a part of it is on its way already.
 func takeBack(w http.ResponseWriter) {
+	var kept []*held
 	for {
 		switch v := w.(type) {
+		case *exchange:
+			if v.status == 0 && !v.answered {
+				for _, h := range kept {
+					h.takeBack()
+				}
+			}
+			return
 		case *held:
-			v.takeBack()
+			kept = append(kept, v)
 			w = v.w
 		case interface{ Unwrap() http.ResponseWriter }:
 			w = v.Unwrap()
 		default:
 			return
 		}
+	}
+}
+
+func (h *held) takeBack() {
+	h.status, h.decided, h.drop = 0, false, false
+	if h.body != nil {
+		h.body.Reset()
+	}
+	if h.enc != nil {
+		h.plan.done(h.enc)
+		h.enc = nil
 	}
 }
 
