@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 
 	"github.com/skerrydb/skerry/engine"
@@ -33,4 +34,17 @@ var (
 func (c *Context) NoContent() error {
 	c.Writer.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// WriteString implements io.StringWriter: it saves a copy of the text.
+func (x *exchange) WriteString(s string) (int, error) {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	if x.answered {
+		return 0, errAnswered
+	}
+	n, err := io.WriteString(x.w, s)
+	x.sent += int64(n)
+	return n, err
 }

@@ -124,7 +124,7 @@ type Fault struct {
 // App is a web application. Routes and middleware are added first, from one
 // goroutine; then it is an http.Handler, safe for concurrent use.
 type App struct {
-	Group // the routes at the top
+	topGroup // the routes at the top
 
 	o        Options
 	outcomes problem.Outcomes
@@ -143,6 +143,9 @@ type App struct {
 	shapes   sync.Map // of *shape by reflect.Type: what Bind has met
 	streams  streams
 }
+
+// topGroup is embedded under a name that leaves App.Group to the method.
+type topGroup = Group
 
 // Middleware wraps a handler. What it hands on as ResponseWriter must have an
 // Unwrap method, as http.ResponseController asks for too.
@@ -163,7 +166,7 @@ func New(o Options) (*App, error) {
 		return nil, err
 	}
 	a := &App{o: o, outcomes: problem.All(), mux: http.NewServeMux(), ids: newIDs()}
-	a.Group = Group{app: a}
+	a.topGroup = Group{app: a}
 	a.streams.stop = make(chan struct{})
 	a.cookie = newCookies(o)
 	a.headers = newHeaders(o.Headers)

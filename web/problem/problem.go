@@ -203,10 +203,14 @@ func (all Outcomes) Describe(err error) Problem {
 		code = CodeCanceled
 	}
 	o := all.Of(code)
-	if own, is := errors.AsType[WithStatus](err); is && own.HTTPStatus() >= 400 && own.HTTPStatus() <= 599 {
+	own, is := errors.AsType[WithStatus](err)
+	if is = is && own.HTTPStatus() >= 400 && own.HTTPStatus() <= 599; is {
 		o = all.outcomeOf(own.HTTPStatus(), code, ok)
 	}
 	p := o.Problem()
+	if is && !ok && !o.Hidden() {
+		p.Detail = own.Error()
+	}
 	if ok && !o.Hidden() {
 		p.Detail = coded.Msg
 	}

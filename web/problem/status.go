@@ -11,7 +11,8 @@ import (
 )
 
 // WithStatus is an error that says itself what it is answered with: a status from
-// 400 to 599. Others are as if they did not say.
+// 400 to 599; others are as if they did not say. Without an engine.Error within it,
+// its own text is told to clients, unless the status is 500 or 507.
 type WithStatus interface {
 	error
 	HTTPStatus() int
