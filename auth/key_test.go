@@ -1,14 +1,19 @@
 package auth_test
 
 import (
+	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
 )
 
 func TestKeys(t *testing.T) {
@@ -64,11 +69,47 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestKeySecret: an id, which is not secret, is of no use with another secret.
+func TestKeySecret(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	one, _, err := w.CreateKey(ctx, w.verified("ann@example.com").ID, "", nil, time.Time{})
+	must(t, "create", err)
+	two, _, err := w.CreateKey(ctx, w.verified("bob@example.com").ID, "", nil, time.Time{})
+	must(t, "create", err)
+	summed := func(s string) string {
+		return s + lower32.EncodeToString(binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(s))))
+	}
+	if summed(one[:72]) != one {
+		t.Fatalf("the sum of %q is made otherwise", one)
+	}
+	_, _, err = w.CheckKey(ctx, engine.Read{}, summed(one[:20]+two[20:72]))
+	want(t, "one's id and another's secret", err, engine.CodeUnauthenticated)
+	_, _, err = w.CheckKey(ctx, engine.Read{}, summed("sk_aaaaaaaaaaaaaaaa_"+two[20:72]))
+	want(t, "an id that was never given", err, engine.CodeUnauthenticated)
+}
+
+// counting counts what asks for the executor.
+type counting struct {
+	engine.Engine
+	updates atomic.Int64
+}
+
+func (c *counting) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	c.updates.Add(1)
+	return c.Engine.Update(ctx, fn)
+}
+
 // TestKeyUsed: the time of use is kept as exactly as asked, and reads do not
 // become writes.
 func TestKeyUsed(t *testing.T) {
 	t.Parallel()
-	w, ctx := open(t, auth.Options{UsedEvery: time.Minute}), t.Context()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	counted := &counting{Engine: w.eng}
+	var err error
+	w.store, err = kv.New(counted, kv.Options{})
+	must(t, "open the store", err)
+	w.Auth = w.again(auth.Options{UsedEvery: time.Minute})
 	ann := w.verified("ann@example.com")
 	text, _, err := w.CreateKey(ctx, ann.ID, "", nil, time.Time{})
 	must(t, "create", err)
@@ -89,8 +130,9 @@ func TestKeyUsed(t *testing.T) {
 		t.Fatalf("used at %v, now %v", first, w.clock.Now())
 	}
 	w.clock.Add(59 * time.Second)
+	updates := counted.updates.Load()
 	check()
-	if !used().Equal(first) {
+	if !used().Equal(first) || counted.updates.Load() != updates {
 		t.Error("written again before its time")
 	}
 	w.clock.Add(2 * time.Second)
