@@ -20,8 +20,8 @@ type person struct {
 	Tags   []string
 	Boss   *person
 	Web    template.URL
-	secret string
 	Extra  any
+	secret string
 }
 
 func (p person) Upper() string            { return strings.ToUpper(p.Name) }
@@ -52,7 +52,7 @@ func locals() map[string]any {
 		"s": hostile, "n": -42, "u": uint8(7), "f": 1.5e30, "b": true, "no": false, "nil": nil, "empty": "",
 		"html": template.HTML("<b>x</b>"), "js": template.JS("f()"), "url": template.URL("/a?b=c&d"), "link": "https://x.y/z?a=b&c=d e", "bad": "javascript:alert(1)",
 		"named": named("<n>"), "text": text{"<t>"}, "err": errors.New("<e>"), "time": time.Unix(0, 0).UTC(), "bytes": []byte("<x>"),
-		"p": person{Name: "<p>", Age: 3, Tags: []string{"x", "<y>"}, Boss: boss, Web: "http://w", Extra: map[string]any{"k": "<v>"}}, "pp": boss,
+		"p": person{secret: "x", Name: "<p>", Age: 3, Tags: []string{"x", "<y>"}, Boss: boss, Web: "http://w", Extra: map[string]any{"k": "<v>"}}, "pp": boss,
 		"people": []person{{Name: "a"}, {Name: "<b>", Boss: boss}}, "ptrs": []*person{boss}, "none": []string{}, "nils": []any{nil, "x", 1},
 		"m": map[string]int{"b": 2, "a": 1}, "mi": map[int]string{2: "b", 1: "a"}, "mm": map[string]map[string]string{"x": {"y": "<z>"}}, "np": (*person)(nil),
 		"ch": closed(), "fn": func() string { return "f" }, "k": "a",
@@ -80,7 +80,7 @@ var pages = []string{
 	`{{print .n " " .s}} {{printf "%d-%q" .n .k}} {{println .k}} {{printf "%s" .missing}}`, `{{index .m "a"}} {{index .people 0}} {{slice .s 1 2}}`, `{{html .s}} {{.s | html}} {{js .s}} {{urlquery .s}}`,
 	`{{define "x"}}[{{.}}{{$}}]{{end}}{{template "x" .s}}{{template "x"}}{{template "x" .n}}<a title="{{template "x" .s}}">`, `{{define "r"}}{{.Name}}{{with .Boss}}{{template "r" .}}{{end}}{{end}}{{template "r" .p}}`,
 	`{{block "b" .p}}{{.Name}}{{end}}`, `{{(.p).Name}} {{(index .people 0).Name}} {{.p.Name | printf "%s" | shout}} {{$.p.Boss.Boss}} {{.mm.x.y}} {{.mm.q.y}}`,
-	`{{.p.Missing}}`, `{{.p.secret}}`, `{{.np.Name}}`, `{{.s.Name}}`, `{{.p.Failing}}`, `{{.p.Boss.Boss.Name}}`, `{{.fn}}`, `{{call .fn}}`, `{{range .ch}}{{end}}`, `{{nil}}`, `{{range .s}}{{.}}{{end}}`,
+	`{{.p.Missing}}`, `{{.p.secret}}`, `{{.p.hidden}}`, `{{.np.Name}}`, `{{.s.Name}}`, `{{.p.Failing}}`, `{{.p.Boss.Boss.Name}}`, `{{.fn}}`, `{{call .fn}}`, `{{range .ch}}{{end}}`, `{{nil}}`, `{{range .s}}{{.}}{{end}}`,
 	`{{/* a comment */}}{{- " trimmed " -}} {{true}} {{3}} {{0x10}} {{'a'}} {{1e3}} {{1i}} {{"q\"<"}} {{.u}}`, `{{range .people}}{{$n := .Name}}{{$n}}{{end}}{{with .p}}{{with .Boss}}{{.Name}}{{end}}{{.Name}}{{end}}`,
 	`{{if and .b (eq .k "a") (gt (len .people) 1)}}ok{{end}}{{if or (not .b) (and .k .no)}}x{{else}}y{{end}}`, `{{range $i, $e := .none}}{{else}}{{$e}}{{end}}`, `{{with .nil}}x{{else}}y{{end}}{{.p}}`, `{{.people}}{{.m}}{{.nils}}`,
 	`<a {{.k}}="{{.s}}" data-x="{{.s}}" href="{{if .b}}/x{{else}}{{.bad}}{{end}}?{{.s}}#{{.s}}">`, `<a href="{{if .b}}{{.link}}{{else}}/x/{{end}}">`,
