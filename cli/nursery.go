@@ -136,6 +136,7 @@ func (r *nursery) keep(n devNode, again <-chan struct{}) {
 		}
 		if !end.served && r.keeper.failed != nil {
 			r.keeper.failed(n, end.words)
+			pause = longestPause // it is most likely to need a change
 		} else if failures == maxFailures {
 			r.hopeless <- fmt.Errorf("node %d does not start: %s", n.ID, end.why)
 			return

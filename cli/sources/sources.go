@@ -100,8 +100,9 @@ func (p *Program) Build(ctx context.Context, file string, environ []string) (sum
 	if err != nil {
 		return sum, err
 	}
-	// Without what is in the repository only the source decides what comes out.
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", file, "./"+filepath.ToSlash(rel))
+	// Without what is in the repository, and the sum of all source, only the code
+	// decides what comes out: a comment changes nothing.
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-buildid=", "-o", file, "./"+filepath.ToSlash(rel))
 	cmd.Dir, cmd.Env = p.Module, environ
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its compilers too
 	cmd.WaitDelay = buildEnd

@@ -37,6 +37,7 @@ type stamp struct {
 // for one goroutine.
 type Watcher struct {
 	dir  string
+	max  int // files
 	last map[string]stamp
 	over bool
 	took time.Duration // the last look
@@ -44,7 +45,11 @@ type Watcher struct {
 
 // Watch begins to watch what is below dir.
 func Watch(dir string) *Watcher {
-	w := &Watcher{dir: dir}
+	return watch(dir, MaxFiles)
+}
+
+func watch(dir string, most int) *Watcher {
+	w := &Watcher{dir: dir, max: most}
 	w.last = w.look()
 	return w
 }
@@ -124,7 +129,7 @@ func (w *Watcher) below(rel string, found map[string]stamp) {
 			w.below(name, found)
 			continue
 		}
-		if len(found) >= MaxFiles {
+		if len(found) >= w.max {
 			w.over = true
 			return
 		}

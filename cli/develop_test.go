@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startLoop starts `skerry dev` in a shell's folder, with n nodes whose addresses are
+// any that are free.
+func startLoop(t *testing.T, s *shell, data, mark string, n int) *devRun {
+	t.Helper()
+	var nodes []devNode
+	var taken []net.Listener
+	for i := range n {
+		var addrs [4]string
+		for j := range addrs {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken = append(taken, l)
+			addrs[j] = l.Addr().String()
+		}
+		nodes = append(nodes, devNode{ID: i + 1, HTTP: addrs[0], RESP: addrs[1], Admin: addrs[2], Addr: addrs[3]})
+	}
+	for _, l := range taken {
+		l.Close()
+	}
+	text, err := json.Marshal(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(s.dir, data), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, data, devFile), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return runLoop(t, s, data, mark)
+}
+
+// runLoop starts `skerry dev` on a folder that has addresses.
+func runLoop(t *testing.T, s *shell, data, mark string) *devRun {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := os.CreateTemp(t.TempDir(), "stderr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	d := &devRun{t: t, cmd: exec.Command(self, "dev", "--json", "--data", data, "--memory", "64MiB"), exited: make(chan struct{}), stderr: stderr.Name()}
+	d.cmd.Dir, d.cmd.Env, d.cmd.Stderr = s.dir, append(s.env, mark), stderr
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := bufio.NewReader(out).ReadString('\n')
+	go func() {
+		_, _ = io.Copy(io.Discard, out)
+		d.cmd.Wait()
+		close(d.exited)
+	}()
+	t.Cleanup(func() {
+		d.cmd.Process.Kill()
+		<-d.exited
+		d.await("no process to be left", func() bool { return len(marked(t, mark)) == 0 })
+	})
+	if err != nil || json.Unmarshal([]byte(first), d) != nil || len(d.Nodes) == 0 {
+		t.Fatalf("dev printed %q: %v\n%s", first, err, d.log())
+	}
+	return d
+}
+
+// page asks the first node as a browser does.
+func (d *devRun) page(accept string) (int, string) {
+	req, err := http.NewRequest("GET", "http://"+d.Nodes[0].HTTP, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	req.Header.Set("Accept", accept)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		d.t.Fatalf("the address does not stay: %v\n%s", err, d.log())
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// shows waits until the page has a text.
+func (d *devRun) shows(status int, text string) {
+	d.t.Helper()
+	d.await(fmt.Sprintf("a page %d with %q", status, text), func() bool {
+		code, body := d.page("text/html")
+		return code == status && strings.Contains(body, text)
+	})
+}
+
+// visit sends the page's form, and returns the answer.
+func (d *devRun) visit() string {
+	d.t.Helper()
+	resp, err := http.PostForm("http://"+d.Nodes[0].HTTP, url.Values{"name": {"anna"}})
+	if err != nil {
+		d.t.Fatalf("%v\n%s", err, d.log())
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return string(body)
+}
+
+// edit replaces text in a file of the program.
+func edit(t *testing.T, s *shell, name, from, to string) {
+	t.Helper()
+	name = filepath.Join(s.dir, name)
+	text, err := os.ReadFile(name)
+	if err != nil || !strings.Contains(string(text), from) {
+		t.Fatalf("%s does not have %q: %v", name, from, err)
+	}
+	if err := os.WriteFile(name, []byte(strings.ReplaceAll(string(text), from, to)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// end sends Ctrl-C, after which nothing may run.
+func (d *devRun) end(mark string) {
+	d.t.Helper()
+	d.cmd.Process.Signal(os.Interrupt)
+	select {
+	case <-d.exited:
+	case <-time.After(clusterWait):
+		d.t.Fatalf("dev does not stop\n%s", d.log())
+	}
+	if code := d.cmd.ProcessState.ExitCode(); code != exitOK || len(marked(d.t, mark)) != 0 {
+		d.t.Errorf("exit code %d, still running %v\n%s", code, marked(d.t, mark), d.log())
+	}
+}
+
+// TestDevelop is a developer's hour: a program is made, changed, broken, mended and
+// killed, while its address stays and its data too; then it runs on three nodes.
+func TestDevelop(t *testing.T) { // not beside tests of time: it builds
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("it finds processes in /proc")
+	}
+	need(t, "go")
+	s := newShell(t)
+	newProgram(t, s, "diary", "hello")
+	mark := devMark()
+	d := startLoop(t, s, "d", mark, 1)
+	d.shows(http.StatusOK, "Your name")
+	if out := d.visit(); !strings.Contains(out, "1 time.") {
+		t.Errorf("a visit: %s", out)
+	}
+	first := marked(t, mark)["d/n1"]
+
+	edit(t, s, "views/home.html", "Your name", "Who are you")
+	d.shows(http.StatusOK, "Who are you")
+	if now := marked(t, mark)["d/n1"]; now != first {
+		t.Errorf("a view was changed, and process %d became %d", first, now)
+	}
+
+	edit(t, s, "procedures.go", `"hello, "`, `"welcome, `)
+	d.shows(http.StatusServiceUnavailable, "procedures.go:")
+	if code, body := d.page("text/html"); !strings.Contains(body, "What was built last still runs") || code != http.StatusServiceUnavailable {
+		t.Errorf("what is broken: %d %s", code, body)
+	}
+	if code, body := d.page("*/*"); code != http.StatusOK || marked(t, mark)["d/n1"] != first {
+		t.Errorf("the old one is gone: %d %s", code, body)
+	}
+	if log := d.log(); !strings.Contains(log, "does not build") || !strings.Contains(log, "procedures.go:22:") {
+		t.Errorf("the terminal shows\n%s", log)
+	}
+	edit(t, s, "procedures.go", `"welcome, `, `"welcome, "`)
+	d.shows(http.StatusOK, "Who are you")
+	d.await("the mended program", func() bool { return strings.Contains(d.visit(), "welcome, anna! You were here") })
+	second := marked(t, mark)["d/n1"]
+	if second == first || second == 0 {
+		t.Errorf("process %d was not replaced: %d", first, second)
+	}
+	d.log()
+
+	if err := syscall.Kill(second, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	d.await("another process", func() bool { now := marked(t, mark)["d/n1"]; return now != 0 && now != second })
+	if out := d.visit(); !strings.Contains(out, "welcome, anna") {
+		t.Errorf("after a kill: %s", out)
+	}
+
+	edit(t, s, "routes.go", "	app.Get(", "	panic(\"not today\")\n	app.Get(")
+	d.shows(http.StatusServiceUnavailable, "panic: not today")
+	edit(t, s, "routes.go", "	panic(\"not today\")\n", "")
+	d.shows(http.StatusOK, "Who are you")
+	third := marked(t, mark)["d/n1"]
+	edit(t, s, "routes.go", "// routes are", "// the routes are")
+	d.await("a build without a difference", func() bool { return strings.Contains(d.log(), "same program") })
+	if now := marked(t, mark)["d/n1"]; now != third {
+		t.Errorf("a comment was changed, and process %d became %d", third, now)
+	}
+	d.end(mark)
+	if strings.Contains(d.log(), "views/home.html changed: building") {
+		t.Errorf("a view was built:\n%s", d.log())
+	}
+	developCluster(t, s)
+}
+
+// developCluster changes the program while three nodes run it.
+func developCluster(t *testing.T, s *shell) {
+	mark := devMark()
+	d := startLoop(t, s, "d3", mark, 3)
+	d.await("all three", func() bool {
+		for _, n := range d.Nodes {
+			if code, err := statusOf("http://" + n.HTTP + "/readyz"); err != nil || code != http.StatusOK {
+				return false
+			}
+		}
+		return true
+	})
+	d.await("a visit", func() bool { return strings.Contains(d.visit(), "welcome, anna! You were here") })
+	edit(t, s, "procedures.go", `"welcome, "`, `"good day, "`)
+	d.await("the changed program", func() bool { return strings.Contains(d.visit(), "good day, anna! You were here") })
+	d.end(mark)
+}
+
+func statusOf(at string) (int, error) {
+	resp, err := http.Get(at)
+	if err != nil {
+		return 0, err
+	}
+	resp.Body.Close()
+	return resp.StatusCode, nil
+}

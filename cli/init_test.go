@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/skerrydb/skerry/cli/starter"
+)
+
+// newProgram has init make a program in a shell's folder, without the network, and
+// goes there.
+func newProgram(t *testing.T, s *shell, name, template string) {
+	t.Helper()
+	s.env = append(s.env, "GOPROXY=off", "GOWORK=off", "GOFLAGS=-mod=mod", "CGO_ENABLED=0")
+	out := s.run("skerry init " + name + " --template " + template)
+	if !strings.Contains(out, "cd "+name) || strings.Contains(out, "! ") {
+		t.Fatalf("init %s:\n%s", template, out)
+	}
+	s.dir = filepath.Join(s.dir, name)
+}
+
+// TestTemplates: what init makes is vetted, tested and built as it is, serves its
+// page, and says the version that was linked.
+func TestTemplates(t *testing.T) { // not beside tests of time: it builds
+	if testing.Short() {
+		t.Skip("builds programs")
+	}
+	need(t, "go")
+	for _, tmpl := range starter.Templates() {
+		t.Run(tmpl.Name, func(t *testing.T) {
+			s := newShell(t)
+			newProgram(t, s, "my-"+tmpl.Name, tmpl.Name)
+			if out := s.run("gofmt -l . && go vet ./... && go test ./... && go build -ldflags '-X main.version=v1.2.3'"); strings.Contains(out, "! ") || !strings.Contains(out, "ok ") {
+				t.Fatalf("it is not well:\n%s", out)
+			}
+			if out := s.run("./my-" + tmpl.Name + " version"); !strings.HasPrefix(out, "my-"+tmpl.Name+" v1.2.3 (Skerry (devel), ") {
+				t.Errorf("version: %s", out)
+			}
+			s.program = filepath.Join(s.dir, "my-"+tmpl.Name)
+			p := s.serve("--admin", "127.0.0.1:0")
+			p.waitReady()
+			code, page := get(t, p.HTTP)
+			if code != http.StatusOK || !strings.Contains(page, "<h1>my-"+tmpl.Name+"</h1>") || strings.Contains(page, "/_dev/") {
+				t.Errorf("the page: %d\n%s", code, page)
+			}
+			if tmpl.Name != "hello" {
+				return
+			}
+			resp, err := http.PostForm(p.HTTP, url.Values{"name": {"anna"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if out := s.run("./my-hello call visit anna --url " + p.Admin); out != `{"text":"hello, anna","times":2}`+"\n" {
+				t.Errorf("the procedure behind the page: %s", out)
+			}
+		})
+	}
+}
+
+// TestInitRefuses: nothing is made, or overwritten, where something is wrong.
+func TestInitRefuses(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	if err := os.Mkdir(filepath.Join(s.dir, "there"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"":                      "needs the name of the new program\n! `skerry help init` explains what it takes\n[2]",
+		"a b":                   "one argument too many",
+		"there":                 "skerry init: there is there already, and is not touched\n[1]",
+		"'../up'":               "cannot be the name of a program",
+		"Upper":                 "cannot be the name of a program",
+		"1st":                   "cannot be the name of a program",
+		"end-":                  "cannot be the name of a program",
+		"main":                  "the Go command means something else by it",
+		strings.Repeat("x", 64): "has 64 bytes, at most 63",
+		"''":                    "the name of the program is empty",
+		"x --template frob":     `"frob" is not one of hello, todo, bank`,
+		"x --skerry .":          "--skerry: . is not Skerry's source",
+		"x --skerry " + s.bin:   "is not Skerry's source",
+	} {
+		if out := s.run("skerry init " + args); !strings.Contains(out, want) {
+			t.Errorf("init %s: want %q, got\n%s", args, want, out)
+		}
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("something was made: %v, %v", entries, err)
+	}
+	if entries, err = os.ReadDir(filepath.Join(s.dir, "there")); err != nil || len(entries) != 0 {
+		t.Errorf("something was put there: %v, %v", entries, err)
+	}
+}
