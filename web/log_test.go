@@ -1,0 +1,206 @@
+package web_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web"
+)
+
+// journal is a log that can be read while it is written.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+// lines waits for so many lines and takes them out.
+func (j *journal) lines(t *testing.T, n int) (all []map[string]any) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		j.mu.Lock()
+		text := j.text.String()
+		if strings.Count(text, "\n") >= n {
+			j.text.Reset()
+			j.mu.Unlock()
+			for line := range strings.Lines(text) {
+				var v map[string]any
+				if err := json.Unmarshal([]byte(line), &v); err != nil {
+					t.Fatalf("%q: %v", line, err)
+				}
+				all = append(all, v)
+			}
+			return all
+		}
+		j.mu.Unlock()
+		if time.Now().After(deadline) {
+			t.Fatalf("%d lines are not there: %s", n, text)
+		}
+	}
+}
+
+func (j *journal) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(j, &slog.HandlerOptions{Level: level}))
+}
+
+func TestAccessLog(t *testing.T) {
+	var j journal
+	s := serve(t, web.Options{Logger: j.logger(slog.LevelInfo), Sessions: newSessions(t)}, func(a *web.App) {
+		a.Use(web.AccessLog(web.AccessLogOptions{Slow: 50 * time.Millisecond, Skip: func(r *http.Request) bool { return r.URL.Path == "/healthz" }}))
+		a.Get("/page/{id}", func(c *web.Context) error { return c.Text(200, "twelve bytes") })
+		a.Get("/reset/{token}", func(c *web.Context) error { return c.Text(200, "ok") })
+		a.Get("/files/{key...}", func(c *web.Context) error { return engine.Errorf(engine.CodeNotFound, "no") })
+		a.Get("/slow", func(c *web.Context) error {
+			time.Sleep(51 * time.Millisecond)
+			return c.Text(200, "ok")
+		})
+		a.Post("/login", func(c *web.Context) error {
+			c.Session().Login("anna")
+			return c.Redirect("/")
+		})
+		a.Get("/cut", func(c *web.Context) error {
+			_, _ = io.WriteString(c.Writer, "half")
+			_ = http.NewResponseController(c.Writer).Flush()
+			panic(http.ErrAbortHandler)
+		})
+	})
+	for _, c := range []struct {
+		method, path string
+		want         map[string]any
+	}{
+		{"GET", "/page/7?q=x&token=S3CR3T", map[string]any{"level": "INFO", "msg": "request", "method": "GET", "path": "/page/7", "query": "q=x&token=[redacted]",
+			"route": "GET /page/{id}", "status": 200., "bytes": 12., "client": "127.0.0.1", "request_id": "r1", "user": nil, "slow": nil, "cut": nil}},
+		{"HEAD", "/page/7", map[string]any{"method": "HEAD", "bytes": 0., "query": nil, "route": "GET /page/{id}"}},
+		{"GET", "/reset/S3CR3T", map[string]any{"path": "/reset/[redacted]", "route": "GET /reset/{token}"}},
+		{"GET", "/files/S3CR3T/S3CR3T/x", map[string]any{"path": "/files/[redacted]", "status": 404.}},
+		{"GET", "/none?password=S3CR3T", map[string]any{"route": nil, "status": 404., "query": "password=[redacted]"}},
+		{"POST", "/none%0A\u2028x", map[string]any{"status": 404., "path": "/none%0A%E2%80%A8x"}},
+		{"GET", "/slow", map[string]any{"slow": true}},
+		{"POST", "/login", map[string]any{"user": "anna", "status": 303.}},
+		{"GET", "/page/1", map[string]any{"user": "anna"}},
+	} {
+		s.do(c.method, c.path, "", "X-Request-Id", "r1", "Authorization", "S3CR3T", "X-Token", "S3CR3T")
+		line := j.lines(t, 1)[0]
+		for name, want := range c.want {
+			if line[name] != want {
+				t.Errorf("%s %s: %s is %v, want %v", c.method, c.path, name, line[name], want)
+			}
+		}
+		if text, _ := json.Marshal(line); bytes.Contains(text, []byte("S3CR3T")) || line["took"] == nil {
+			t.Errorf("%s %s: %s", c.method, c.path, text)
+		}
+	}
+	s.do("GET", "/healthz", "")
+	r, _ := http.NewRequestWithContext(t.Context(), "GET", s.srv.URL+"/cut", http.NoBody)
+	if resp, err := s.srv.Client().Do(r); err == nil {
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	if line := j.lines(t, 1)[0]; line["cut"] != true || line["path"] != "/cut" || line["bytes"] != 4. {
+		t.Errorf("cut off, and what is skipped is not there: %v", line)
+	}
+}
+
+// TestAccessLogLevel: nothing is made for a level that is off; without AccessLog there
+// is a line at debug level, which has no query.
+func TestAccessLogLevel(t *testing.T) {
+	var j, access journal
+	s := serve(t, web.Options{Logger: j.logger(slog.LevelDebug)}, func(a *web.App) {
+		a.Get("/x", ok)
+		a.Get("/own", ok, web.AccessLog(web.AccessLogOptions{Logger: access.logger(slog.LevelInfo), Level: slog.LevelWarn}))
+		a.Get("/off", ok, web.AccessLog(web.AccessLogOptions{Logger: access.logger(slog.LevelInfo), Level: slog.LevelDebug}))
+	})
+	for _, path := range []string{"/off", "/own", "/x?a=1"} {
+		s.do("GET", path, "")
+	}
+	if line := j.lines(t, 1)[0]; line["path"] != "/x" || line["level"] != "DEBUG" || line["query"] != nil {
+		t.Errorf("%v", line)
+	}
+	if line := access.lines(t, 1)[0]; line["path"] != "/own" || line["level"] != "WARN" {
+		t.Errorf("%v", line)
+	}
+}
+
+// figures gathers an application's metrics by name and labels.
+func figures(a *web.App) map[string]engine.Metric {
+	all := map[string]engine.Metric{}
+	for m := range a.Metrics() {
+		key := m.Name
+		for _, l := range m.Labels {
+			key += " " + l.Value
+		}
+		all[key] = m
+	}
+	return all
+}
+
+func TestFigures(t *testing.T) {
+	hold, held := make(chan struct{}), make(chan struct{})
+	s := serve(t, web.Options{}, func(a *web.App) {
+		a.Get("/x/{id}", ok)
+		a.Get("/never", ok)
+		a.Get("/fail", func(*web.Context) error { panic("no") })
+		a.Get("/cut", func(c *web.Context) error {
+			_ = http.NewResponseController(c.Writer).Flush()
+			panic(http.ErrAbortHandler)
+		})
+		a.Get("/hold", func(c *web.Context) error {
+			close(held)
+			<-hold
+			return c.NoContent()
+		})
+	})
+	for _, path := range []string{"/x/1", "/x/2", "/fail", "/none", "/else", "/x/3"} {
+		s.do("GET", path, "")
+	}
+	s.do("POST", "/x/1", "")
+	r, _ := http.NewRequestWithContext(t.Context(), "GET", s.srv.URL+"/cut", http.NoBody)
+	if resp, err := s.srv.Client().Do(r); err == nil {
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	go s.do("GET", "/hold", "")
+	<-held
+	want := map[string]float64{
+		"web_in_flight": 1, "web_requests_total GET /x/{id} 2xx": 3, "web_requests_total GET /fail 5xx": 1, "web_requests_total GET /cut cut": 1,
+		"web_requests_total none 4xx": 3, "web_request_seconds GET /x/{id}": 3, "web_request_seconds none": 3, "web_request_seconds GET /cut": 1, "web_request_seconds GET /fail": 1,
+	}
+	var got map[string]engine.Metric
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		if got = figures(s.app); len(got) == len(want) && got["web_in_flight"].Value == 1 || time.Now().After(deadline) {
+			break
+		}
+	}
+	close(hold)
+	for key, value := range want {
+		m, found := got[key]
+		if h := m.Histogram; h != nil {
+			sum := uint64(0)
+			for _, n := range h.Counts {
+				sum += n
+			}
+			if h.Count != uint64(value) || sum > h.Count || h.Sum <= 0 || len(h.Counts) != len(h.Bounds) || !slices.IsSorted(h.Bounds) {
+				t.Errorf("%s: %+v", key, h)
+			}
+		} else if !found || m.Value != value || m.Help == "" {
+			t.Errorf("%s is %+v, want %v", key, m, value)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d figures, want %d: %v", len(got), len(want), got)
+	}
+}
