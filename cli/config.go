@@ -78,7 +78,10 @@ type source struct {
 func configure(settings []setting, args, environ []string) (rest []string, err error) {
 	var wrong []error
 	var file string
-	all := append(slices.Clone(settings), setting{name: "config", arg: "FILE", server: true, set: text(&file)})
+	all := slices.Clone(settings)
+	if config := (setting{name: "config", arg: "FILE", server: true, set: text(&file)}); slices.ContainsFunc(settings, func(s setting) bool { return s.server }) {
+		all = append(all, config)
+	}
 	known := slices.DeleteFunc(append((&serveOptions{}).settings(), all...), func(s setting) bool { return !s.server })
 
 	flags, rest, errs := readFlags(all, args)

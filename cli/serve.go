@@ -164,6 +164,12 @@ func (o *serveOptions) check(app App, rest []string) error {
 	case o.tlsKey != "":
 		wrong = append(wrong, errors.New("tls-key: needs tls-cert"))
 	}
+	return mistakes(append(wrong, o.fits(app))...)
+}
+
+// fits finds what does not fit together in the settings alone.
+func (o *serveOptions) fits(app App) error {
+	var wrong []error
 	if o.http == off && o.resp == off {
 		wrong = append(wrong, errors.New("http, resp: both are off, so nobody could be served"))
 	}

@@ -47,7 +47,7 @@ type action struct {
 func verbs() []verb {
 	return []verb{
 		serveVerb, initVerb, devVerb, clusterVerb, proceduresVerb, callVerb, genVerb, vetVerb,
-		checkVerb, backupVerb, restoreVerb, benchVerb, conformVerb, versionVerb,
+		checkVerb, backupVerb, restoreVerb, systemdVerb, benchVerb, conformVerb, versionVerb,
 	}
 }
 
