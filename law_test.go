@@ -119,6 +119,8 @@ var law = map[string]may{
 	"examples/bank":         {code: "engine kv proc", tests: "engine/embedded"},
 	"examples/bank/load":    {code: "client examples/meter examples/bank", tests: ". engine/embedded proc"},
 	"examples/bank/server":  {code: "cli examples/bank"},
+	"examples/gotro":        {code: ". session web web/view", tests: "engine/embedded"},
+	"examples/gotro/server": {code: "cli examples/gotro"},
 
 	// the repository's own programs
 	"ci/report": {},
