@@ -113,8 +113,8 @@ func (x *exchange) tellSession(token string) {
 	}
 	http.SetCookie(x.w, c)
 	x.w.Header().Add("Vary", "Cookie")
-	if x.w.Header().Get("Cache-Control") == "" {
-		x.w.Header()["Cache-Control"] = []string{"no-store"} // a cookie must not be in a shared cache
+	if h := x.w.Header(); h.Get("Cache-Control") == "" || hasDirective(h, "public") || hasDirective(h, "s-maxage") {
+		h["Cache-Control"] = []string{"no-store"} // a cookie must not be in a shared cache
 	}
 }
 

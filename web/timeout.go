@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -80,6 +81,9 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	if !b.set {
 		b.set = true
 		_ = http.NewResponseController(b.w).SetReadDeadline(b.at) // a server without it has none to be set
+	}
+	if !time.Now().Before(b.at) {
+		return 0, os.ErrDeadlineExceeded // what paces uploads moves the connection's own
 	}
 	return b.ReadCloser.Read(p)
 }

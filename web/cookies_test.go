@@ -1,0 +1,259 @@
+package web_test
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/session"
+	"github.com/skerrydb/skerry/web"
+)
+
+const sessionCookie = "__Host-skerry-session"
+
+// sessionsWith is newSessions with options.
+func sessionsWith(tb testing.TB, o session.Options) *session.Store {
+	tb.Helper()
+	eng, err := embedded.Open(tb.TempDir(), embedded.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { eng.Close() })
+	store, err := kv.New(eng, kv.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	sessions, err := session.New(store, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return sessions
+}
+
+// members serves an application that knows who is logged in, without a cookie jar.
+func members(tb testing.TB, o web.Options, more ...web.Middleware) *site {
+	s := serve(tb, o, func(a *web.App) {
+		a.Use(more...)
+		a.Get("/who", func(c *web.Context) error { return c.Text(200, "<"+c.Session().User()+">"+page(2000)) })
+		a.Post("/login", func(c *web.Context) error {
+			c.Session().Login("anna")
+			return c.NoContent()
+		})
+		a.Post("/logout", func(c *web.Context) error {
+			c.Session().Logout()
+			return c.NoContent()
+		})
+	})
+	s.srv.Client().Jar = nil
+	return s
+}
+
+// login returns the cookie of a new session.
+func (s *site) login() string {
+	s.tb.Helper()
+	got := s.do("POST", "/login", "")
+	cookie, _, _ := strings.Cut(got.header.Get("Set-Cookie"), ";")
+	if got.status != 204 || !strings.HasPrefix(cookie, sessionCookie+"=") {
+		s.tb.Fatalf("login: %+v", got)
+	}
+	return cookie
+}
+
+// who returns who a request with those cookies is taken for.
+func (s *site) who(cookies string) string {
+	s.tb.Helper()
+	got := s.do("GET", "/who", "", "Cookie", cookies)
+	if got.status != 200 {
+		s.tb.Errorf("Cookie of %d bytes: %d %s", len(cookies), got.status, got.body)
+	}
+	user, _, _ := strings.Cut(strings.TrimPrefix(got.body, "<"), ">")
+	return user
+}
+
+// TestForgedCookies: what is not exactly a token that was given out is nobody.
+func TestForgedCookies(t *testing.T) {
+	s := members(t, web.Options{Sessions: newSessions(t)})
+	good := s.login()
+	token := strings.TrimPrefix(good, sessionCookie+"=")
+	if s.who(good) != "anna" {
+		t.Fatal("the cookie does not work")
+	}
+	raw := make([]byte, 32)
+	rand.Read(raw)
+	last := token[len(token)-1:]
+	for _, cookies := range []string{
+		"", sessionCookie + "=", sessionCookie + "=x", sessionCookie + "=" + base64.RawURLEncoding.EncodeToString(raw),
+		good[:len(good)-1], good + "A", good + "=", good[:len(good)-1] + map[bool]string{true: "B", false: "A"}[last == "A"],
+		sessionCookie + "=" + strings.ToLower(token), sessionCookie + "=" + strings.Repeat("A", 50000), sessionCookie + "=%00%0d%0a",
+		"skerry-session=" + token, "__Secure-skerry-session=" + token, strings.ToLower(good), "x" + good,
+		good + "; " + good, good + "; " + sessionCookie + "=other", sessionCookie + "=other; " + good, // a neighbour can have set one of them
+	} {
+		if cookies == strings.ToLower(good) && strings.ToLower(token) == token {
+			continue
+		}
+		if user := s.who(cookies); user != "" {
+			t.Errorf("%.100s is taken for %s", cookies, user)
+		}
+	}
+	if s.who("a=b; "+good+"; c=d") != "anna" {
+		t.Error("other cookies beside it confuse")
+	}
+}
+
+// TestReplayedCookies: the cookie of a session that has ended is nobody's.
+func TestReplayedCookies(t *testing.T) {
+	sessions := sessionsWith(t, session.Options{Idle: session.MinIdle})
+	s := members(t, web.Options{Sessions: sessions})
+	out := s.login()
+	s.do("POST", "/logout", "", "Cookie", out)
+	again := s.login()
+	renewed, _, _ := strings.Cut(s.do("POST", "/login", "", "Cookie", again).header.Get("Set-Cookie"), ";")
+	revoked := s.login()
+	if s.who(renewed) != "anna" || s.who(revoked) != "anna" {
+		t.Fatal("the new cookies do not work")
+	}
+	for name, cookie := range map[string]string{"after the logout": out, "before the second login": again} {
+		if user := s.who(cookie); user != "" {
+			t.Errorf("the cookie of %s is taken for %s", name, user)
+		}
+	}
+	if _, _, err := sessions.RevokeAll(t.Context(), "anna"); err != nil {
+		t.Fatal(err)
+	}
+	for _, cookie := range []string{revoked, renewed} {
+		if user := s.who(cookie); user != "" {
+			t.Errorf("a revoked cookie is taken for %s", user)
+		}
+	}
+	expired := s.login()
+	time.Sleep(session.MinIdle + 10*time.Millisecond)
+	if user := s.who(expired); user != "" {
+		t.Errorf("an expired cookie is taken for %s", user)
+	}
+}
+
+// TestHugeCookies: many and long cookies are borne, or refused as HTTP does.
+func TestHugeCookies(t *testing.T) {
+	s := members(t, web.Options{Sessions: newSessions(t)})
+	good := s.login()
+	var many strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&many, "c%d=%d; ", i, i)
+	}
+	if user := s.who(many.String() + good); user != "anna" {
+		t.Errorf("with 1,000 cookies before it: %q", user)
+	}
+	if user := s.who("big=" + strings.Repeat("x", 40000) + "; " + good); user != "anna" {
+		t.Errorf("with a large cookie before it: %q", user)
+	}
+	for range 3 {
+		many.WriteString(many.String())
+	}
+	// net/http reads no cookies at all of so many.
+	if user := s.who(many.String() + good); user != "" && user != "anna" {
+		t.Errorf("with 8,000 cookies: %q", user)
+	}
+}
+
+// TestLostUpdate: of two requests that count up one value at the same time, one is
+// told of the conflict, also when the answer is compressed; nothing is lost.
+func TestLostUpdate(t *testing.T) {
+	got, set := make(chan struct{}), make(chan struct{})
+	s := serve(t, web.Options{Sessions: newSessions(t)}, func(a *web.App) {
+		a.Use(web.Compress(web.CompressOptions{}), web.ETag(web.ETagOptions{}))
+		count := func(meet bool) web.Handler {
+			return func(c *web.Context) error {
+				n, _, err := visits.Get(c.Session())
+				if err != nil {
+					return err
+				}
+				if meet {
+					got <- struct{}{}
+					<-set
+				}
+				if err := visits.Set(c.Session(), n+1); err != nil {
+					return err
+				}
+				return c.HTML(200, strconv.Itoa(n+1)+page(3000))
+			}
+		}
+		a.Get("/count", count(false))
+		a.Get("/meet", count(true))
+	})
+	s.do("GET", "/count", "")
+	answers := make([]answer, 2)
+	var wg sync.WaitGroup
+	for i := range answers {
+		wg.Go(func() { answers[i] = s.do("GET", "/meet", "", "Accept-Encoding", "zstd") })
+	}
+	<-got
+	<-got
+	close(set)
+	wg.Wait()
+	if answers[0].status > answers[1].status {
+		answers[0], answers[1] = answers[1], answers[0]
+	}
+	if won := answers[0]; won.status != 200 || decoded(t, won) != "2"+page(3000) {
+		t.Errorf("who came first: %d", won.status)
+	}
+	lost := answers[1]
+	if lost.status != 409 || !strings.Contains(lost.body, `"code":"conflict"`) || lost.header.Get("Content-Encoding") != "" || lost.header.Get("ETag") != "" || lost.header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("who came second: %+v", lost)
+	}
+	if after := s.do("GET", "/count", "", "Accept-Encoding", "identity"); !strings.HasPrefix(after.body, "3<") {
+		t.Errorf("afterwards it is %.10s", after.body)
+	}
+}
+
+// TestSessionCookieIsNotCached: no shared cache keeps an answer with a session's cookie.
+func TestSessionCookieIsNotCached(t *testing.T) {
+	s := serve(t, web.Options{Sessions: newSessions(t)}, func(a *web.App) {
+		for i, control := range []string{"", "public, max-age=60", "s-maxage=60", "private, max-age=60"} {
+			a.Get("/"+strconv.Itoa(i), func(c *web.Context) error {
+				if control != "" {
+					c.Header().Set("Cache-Control", control)
+				}
+				c.Session().Login("anna")
+				return c.Text(200, "hello")
+			})
+		}
+	})
+	for i, want := range []string{"no-store", "no-store", "no-store", "private, max-age=60"} {
+		got := s.do("GET", "/"+strconv.Itoa(i), "")
+		if got.header.Get("Set-Cookie") == "" || got.header.Get("Cache-Control") != want || !strings.Contains(strings.Join(got.header["Vary"], ","), "Cookie") {
+			t.Errorf("%d: %+v", i, got.header)
+		}
+	}
+}
+
+// TestRequestsMakeNoHeaders: what clients send does not become a header of its own.
+func TestRequestsMakeNoHeaders(t *testing.T) {
+	s := serve(t, web.Options{}, func(a *web.App) {
+		a.Get("/echo", func(c *web.Context) error {
+			c.Header().Set("X-Echo", c.Request.URL.Query().Get("v"))
+			http.SetCookie(c.Writer, &http.Cookie{Name: "v", Value: c.Request.URL.Query().Get("v")})
+			return c.NoContent()
+		})
+	})
+	got := s.do("GET", "/echo?v=a%0d%0aX-Evil:+1%0d%0a%0d%0a<script>", "")
+	if got.header.Get("X-Evil") != "" || got.body != "" || strings.ContainsAny(got.header.Get("X-Echo")+got.header.Get("Set-Cookie"), "\r\n") || strings.Contains(got.header.Get("Set-Cookie"), "; X") {
+		t.Errorf("%+v", got)
+	}
+	for _, id := range []string{"a b", "a\tb", "ä", "<b>", strings.Repeat("a", 65), "a;b", "a\"b"} {
+		got := s.do("GET", "/none", "", "X-Request-Id", id)
+		if now := got.header.Get("X-Request-Id"); now == id || now == "" || strings.Contains(got.body, id) {
+			t.Errorf("X-Request-Id %q is taken over: %+v", id, got)
+		}
+	}
+	if got := s.do("GET", "/none", "", "X-Request-Id", "good-1.x_Y"); got.header.Get("X-Request-Id") != "good-1.x_Y" {
+		t.Errorf("%+v", got.header)
+	}
+}
