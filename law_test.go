@@ -81,6 +81,12 @@ var law = map[string]may{
 		tests: "engine/embedded github.com/redis/...",
 	},
 
+	// the face of auth
+	"web/account": {
+		code:  "auth auth/oidc engine mail session web web/problem web/view github.com/pquerna/otp",
+		tests: "engine/embedded kv github.com/pquerna/otp/...",
+	},
+
 	// certificates, on certmagic, which asks for a zap logger
 	"web/acme": {
 		code:  "engine kv github.com/caddyserver/certmagic go.uber.org/zap go.uber.org/zap/zapcore",
@@ -99,7 +105,7 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "engine feed kv mail proc resp session web web/api", tests: "engine/embedded"},
+	".": {code: "engine feed kv mail proc resp session web web/acme web/api", tests: "engine/embedded"},
 	"cli": {
 		code:  ". archive cli/front cli/sources cli/starter engine engine/embedded engine/enginetest journal kv mail proc proc/procvet proc/typescript web/api web/problem workload workload/history github.com/BurntSushi/toml",
 		tests: "client github.com/redis/... web", // the client libraries, against three processes

@@ -1,0 +1,208 @@
+package account
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/problem"
+)
+
+// MaxKeyDays is the longest life of an API key that ends, in days.
+const MaxKeyDays = 3650
+
+// keyInContext finds the API key of a request.
+type keyInContext struct{}
+
+// KeyOf returns the API key by which a request came, if it did, for handlers behind
+// Keys.
+func KeyOf(ctx context.Context) (auth.Key, bool) {
+	k, ok := ctx.Value(keyInContext{}).(auth.Key)
+	return k, ok
+}
+
+// Keys is middleware, for web.App.Use, that takes API keys: a request with
+// Authorization: Bearer is that of the key's owner, whatever cookies it has, which are
+// not looked at; a key that is unknown, expired or revoked is
+// engine.CodeUnauthenticated. What the key may do say RequireScope and KeyOf. This
+// package's own routes take no keys.
+func Keys(users *auth.Auth) web.Middleware {
+	return func(next http.Handler) http.Handler {
+		return web.Handler(func(c *web.Context) error {
+			text, ok := bearer(c.Request)
+			if !ok {
+				next.ServeHTTP(c.Writer, c.Request)
+				return nil
+			}
+			u, key, err := users.CheckKey(c, engine.Read{Level: engine.Local}, text)
+			if err != nil {
+				if engine.CodeOf(err) == engine.CodeUnauthenticated {
+					c.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+				}
+				return err
+			}
+			c.SetUser(faceOf(u))
+			r := c.Request.Clone(context.WithValue(c.Request.Context(), keyInContext{}, key))
+			r.Header.Del("Cookie")
+			next.ServeHTTP(c.Writer, r)
+			return nil
+		})
+	}
+}
+
+// bearer returns the text of the one key of a request (RFC 6750, 2.1).
+func bearer(r *http.Request) (string, bool) {
+	lines := r.Header["Authorization"]
+	if len(lines) == 0 {
+		return "", false
+	}
+	scheme, text, _ := strings.Cut(lines[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", false
+	}
+	if len(lines) > 1 {
+		text = "" // which of them it is nobody can say
+	}
+	return strings.TrimSpace(text), true
+}
+
+// RequireScope is middleware that lets through who is logged in, and API keys with
+// that scope; another key is problem.CodeForbidden, and nobody at all
+// engine.CodeUnauthenticated. It stands behind Keys.
+func RequireScope(scope string) web.Middleware {
+	return func(next http.Handler) http.Handler {
+		return web.Handler(func(c *web.Context) error {
+			if _, err := c.User(); err != nil {
+				if engine.CodeOf(err) == engine.CodeUnauthenticated {
+					c.Header().Set("WWW-Authenticate", "Bearer")
+				}
+				return err
+			}
+			if key, ok := KeyOf(c); ok && !key.Allows(scope) {
+				c.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+scope+`"`)
+				return engine.Errorf(problem.CodeForbidden, "the API key may not be used for %s", scope)
+			}
+			next.ServeHTTP(c.Writer, c.Request)
+			return nil
+		})
+	}
+}
+
+// apiKey is a key as programs are told of it.
+type apiKey struct {
+	ID      string     `json:"id"`
+	Name    string     `json:"name"`
+	Scopes  []string   `json:"scopes"`
+	Created time.Time  `json:"created"`
+	Expires *time.Time `json:"expires"` // null: never
+	Used    *time.Time `json:"used"`    // null: never
+	Key     string     `json:"key,omitempty"`
+}
+
+func apiKeyOf(k auth.Key) apiKey {
+	out := apiKey{ID: k.ID, Name: k.Name, Scopes: append([]string{}, k.Scopes...), Created: k.Created}
+	if !k.Expires.IsZero() {
+		out.Expires = &k.Expires
+	}
+	if !k.Used.IsZero() {
+		out.Used = &k.Used
+	}
+	return out
+}
+
+func (a *Account) keyLocals(c *web.Context, u auth.User) (web.Locals, []apiKey, error) {
+	list, err := a.users.ListKeys(c, engine.Read{Level: engine.Local}, u.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	keys := make([]apiKey, len(list))
+	for i, k := range list {
+		keys[i] = apiKeyOf(k)
+	}
+	return web.Locals{"me": meOf(u), "list": list, "scopes": a.o.Scopes}, keys, nil
+}
+
+func (a *Account) keysPage(c *web.Context, u auth.User) error {
+	locals, keys, err := a.keyLocals(c, u)
+	if err != nil {
+		return err
+	}
+	return a.show(c, http.StatusOK, "keys", locals, struct {
+		Keys   []apiKey `json:"keys"`
+		Scopes []string `json:"scopes"`
+	}{keys, a.o.Scopes})
+}
+
+// createKey makes a key and shows it, this once.
+func (a *Account) createKey(c *web.Context, u auth.User) error {
+	var in struct {
+		Name     string   `json:"name"`
+		Scopes   []string `json:"scopes"`
+		Days     int      `json:"days,omitempty"`
+		Password string   `json:"password,omitempty"`
+	}
+	err := c.Bind(&in)
+	if err == nil {
+		err = a.checkKey(in.Name, in.Scopes, in.Days)
+	}
+	if err == nil {
+		err = a.sure(c, u, in.Password)
+	}
+	var expires time.Time
+	if in.Days > 0 {
+		expires = a.o.Now().Add(time.Duration(in.Days) * 24 * time.Hour)
+	}
+	var text string
+	var key auth.Key
+	if err == nil {
+		text, key, err = a.users.CreateKey(c, u.ID, in.Name, in.Scopes, expires)
+	}
+	if err != nil {
+		locals, _, other := a.keyLocals(c, u)
+		if other != nil {
+			return other
+		}
+		return a.refuse(c, "keys", locals, err)
+	}
+	a.notify(c, KeyCreated, u.Email, u)
+	told := apiKeyOf(key)
+	told.Key = text
+	return a.show(c, http.StatusCreated, "key", web.Locals{"key": text, "made": key}, told)
+}
+
+// checkKey says what is wrong with a key that is asked for.
+func (a *Account) checkKey(name string, scopes []string, days int) error {
+	if strings.TrimSpace(name) == "" {
+		return web.Wrong("/name", "is needed, to know the key by")
+	}
+	if len(scopes) == 0 {
+		return web.Wrong("/scopes", "choose at least one: a key without scopes may do nothing")
+	}
+	for _, s := range scopes {
+		if !slices.Contains(a.o.Scopes, s) {
+			return web.Wrong("/scopes", "%.80q is none of %s", s, strings.Join(a.o.Scopes, ", "))
+		}
+	}
+	if days < 0 || days > MaxKeyDays {
+		return web.Wrong("/days", "must be 0, for a key that does not expire, to %d", MaxKeyDays)
+	}
+	return nil
+}
+
+func (a *Account) revokeKey(c *web.Context, u auth.User) error {
+	var in struct {
+		ID string `json:"id"`
+	}
+	if err := c.Bind(&in); err != nil {
+		return err
+	}
+	if err := a.users.RevokeKey(c, u.ID, in.ID); err != nil {
+		return err
+	}
+	return a.done(c, a.to("/keys", "key-revoked"), http.StatusNoContent, nil)
+}

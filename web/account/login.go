@@ -1,0 +1,145 @@
+package account
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/problem"
+)
+
+// Me is what programs are told of who is logged in.
+type Me struct {
+	ID       string   `json:"id"`
+	Email    string   `json:"email"`
+	Verified bool     `json:"verified"`
+	Name     string   `json:"name"`
+	Roles    []string `json:"roles"`
+	TOTP     bool     `json:"totp"`
+	Password bool     `json:"password"`
+}
+
+func meOf(u auth.User) Me {
+	return Me{u.ID, u.Email, u.Verified(), u.Name, append([]string{}, u.Roles...), u.TOTP, u.Password}
+}
+
+// form is what programs are told of a form: the fields of its POST.
+type form struct {
+	Fields []string `json:"fields"`
+}
+
+func (a *Account) overview(c *web.Context, u auth.User) error {
+	return a.show(c, http.StatusOK, "overview", web.Locals{"me": meOf(u)}, meOf(u))
+}
+
+func (a *Account) loginPage(c *web.Context) error {
+	next := c.Query("next").String()
+	if _, err := a.current(c); err == nil && !c.IsJSON() {
+		return c.Redirect(a.next(next))
+	}
+	return a.show(c, http.StatusOK, "login", web.Locals{"next": next}, form{[]string{"email", "password", "next"}})
+}
+
+func (a *Account) login(c *web.Context) error {
+	var in struct {
+		Email    string `json:"email"`
+		Password string `json:"password"`
+		Next     string `json:"next,omitempty"`
+	}
+	err := c.Bind(&in)
+	locals := web.Locals{"email": in.Email, "next": in.Next, "unverified": false}
+	if err != nil {
+		return a.refuse(c, "login", locals, err)
+	}
+	u, err := a.users.Login(c, in.Email, in.Password, c.ClientIP())
+	return a.ended(c, u, err, in.Next, locals)
+}
+
+// ended answers for a login by its first factor.
+func (a *Account) ended(c *web.Context, u auth.User, err error, next string, locals web.Locals) error {
+	if ticket, ok := auth.Ticket(err); ok {
+		return a.askCode(c, ticket, next, err)
+	}
+	if err != nil {
+		locals["unverified"] = engine.CodeOf(err) == auth.CodeEmailUnverified
+		return a.refuse(c, "login", locals, err)
+	}
+	return a.enter(c, u, next)
+}
+
+// enter begins the session of a user, under a new token: what the browser had before
+// opens nothing.
+func (a *Account) enter(c *web.Context, u auth.User, next string) error {
+	c.Session().Login(u.ID)
+	if err := c.SaveSession(); err != nil {
+		return err
+	}
+	return a.done(c, a.next(next), http.StatusOK, meOf(u))
+}
+
+// askCode asks for the second factor. Nobody is logged in yet: the ticket is in the
+// page or the answer, and opens nothing without a code.
+func (a *Account) askCode(c *web.Context, ticket, next string, err error) error {
+	if !c.IsJSON() {
+		return a.show(c, http.StatusOK, "code", web.Locals{"ticket": ticket, "next": next}, nil)
+	}
+	p := a.outcomes.Describe(err)
+	p.RequestID = c.RequestID()
+	body, err := json.Marshal(struct {
+		problem.Problem
+		Ticket string `json:"ticket"`
+	}{p, ticket})
+	if err != nil {
+		return err
+	}
+	p.Headers(c.Header())
+	c.Header().Set("Content-Type", problem.Type)
+	c.Writer.WriteHeader(p.Status)
+	_, _ = c.Writer.Write(body) // an error means that the client is gone
+	return nil
+}
+
+func (a *Account) loginCode(c *web.Context) error {
+	var in struct {
+		Ticket string `json:"ticket"`
+		Code   string `json:"code"`
+		Next   string `json:"next,omitempty"`
+	}
+	err := c.Bind(&in)
+	locals := web.Locals{"ticket": in.Ticket, "next": in.Next}
+	if err != nil {
+		return a.refuse(c, "code", locals, err)
+	}
+	with := a.users.LoginRecovery
+	if ofApp(in.Code) {
+		with = a.users.LoginTOTP
+	}
+	u, err := with(c, in.Ticket, in.Code)
+	switch {
+	case engine.CodeOf(err) == auth.CodeTokenInvalid:
+		return a.refuse(c, "login", web.Locals{"next": in.Next, "problem": "That took too long. Please log in again."}, err)
+	case err != nil:
+		return a.refuse(c, "code", locals, err)
+	}
+	return a.enter(c, u, in.Next)
+}
+
+// ofApp reports whether a code is one of an app: six digits. Recovery codes are longer.
+func ofApp(code string) bool {
+	code = strings.ReplaceAll(strings.TrimSpace(code), " ", "")
+	return len(code) == 6 && strings.Trim(code, "0123456789") == ""
+}
+
+func (a *Account) logout(c *web.Context) error {
+	c.Session().Logout()
+	return a.done(c, a.LoginPath()+"?done=logout", http.StatusNoContent, nil)
+}
+
+// to is the address of a page with a notice.
+func (a *Account) to(page, done string) string {
+	return a.o.Prefix + page + "?" + url.Values{"done": {done}}.Encode()
+}

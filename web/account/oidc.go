@@ -1,0 +1,181 @@
+package account
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/auth/oidc"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/session"
+	"github.com/skerrydb/skerry/web"
+)
+
+// flow is a login at a provider that this browser has begun.
+type flow struct {
+	Provider string
+	Flow     oidc.Flow
+	Next     string
+	Link     string // id of the user who wants to link the identity; "": a login
+}
+
+// flowKey is where the session has it. A further login takes its place.
+var flowKey = session.NewKey[flow]("account.oidc")
+
+func (a *Account) provider(c *web.Context) (provider, error) {
+	id := c.Path("provider").String()
+	for _, p := range a.providers {
+		if p.ID == id {
+			return p, nil
+		}
+	}
+	return provider{}, engine.Errorf(engine.CodeNotFound, "there is no such provider")
+}
+
+// begin sends the browser to a provider. It is a page that goes on by itself, not a
+// redirect: a browser holds a redirect of a form against the policy's form-action.
+func (a *Account) begin(c *web.Context) error {
+	var in struct {
+		Next     string `json:"next,omitempty"`
+		Link     bool   `json:"link,omitempty"`
+		Password string `json:"password,omitempty"`
+	}
+	p, err := a.provider(c)
+	if err != nil {
+		return err
+	}
+	if err := c.Bind(&in); err != nil {
+		return a.refuse(c, "login", web.Locals{"next": in.Next}, err)
+	}
+	f := flow{Provider: p.ID, Next: a.next(in.Next)}
+	if in.Link {
+		u, err := a.current(c)
+		if err != nil {
+			return err
+		}
+		if err := a.sure(c, u, in.Password); err != nil {
+			return a.refuseIdentities(c, u, err)
+		}
+		f.Link = u.ID
+	}
+	address, begun, err := p.oidc.Begin(c)
+	if err != nil {
+		return err
+	}
+	f.Flow = begun
+	if err := flowKey.Set(c.Session(), f); err != nil {
+		return err
+	}
+	if !c.IsJSON() {
+		if err := c.SetHeader("Refresh", "0; url="+address); err != nil {
+			return err
+		}
+	}
+	return a.show(c, http.StatusOK, "go", web.Locals{"address": address, "provider": p.Title}, struct {
+		Location string `json:"location"`
+	}{address})
+}
+
+// callback is where the provider sends the browser back to: a GET that writes, as the
+// protocol has it. The flow is taken out of the session first. So it works once; and
+// a node that does not lead fails here, and the request is passed on, before the
+// provider's code is used up.
+func (a *Account) callback(c *web.Context) error {
+	p, err := a.provider(c)
+	if err != nil {
+		return err
+	}
+	f, ok, err := flowKey.Get(c.Session())
+	if err != nil {
+		return err
+	}
+	state := c.Query("state").String()
+	if !ok || f.Provider != p.ID || f.Flow.State == "" || state != f.Flow.State {
+		return a.refuse(c, "login", nil, engine.Errorf(oidc.CodeFlowInvalid, "this login was not begun in this browser, or was ended in another tab; begin again"))
+	}
+	flowKey.Delete(c.Session())
+	if err := c.SaveSession(); err != nil {
+		return err
+	}
+	if refused := c.Query("error").String(); refused != "" {
+		return a.refuse(c, "login", web.Locals{"next": f.Next}, engine.Errorf(oidc.CodeFlowInvalid, "%s has not logged you in", p.Title))
+	}
+	id, err := p.oidc.Finish(c, f.Flow, state, c.Query("code").String())
+	if err != nil {
+		return a.refuse(c, "login", web.Locals{"next": f.Next}, err)
+	}
+	if f.Link != "" {
+		return a.link(c, f.Link, id)
+	}
+	u, err := a.users.LoginIdentity(c, id)
+	return a.ended(c, u, err, f.Next, web.Locals{"next": f.Next})
+}
+
+// link gives the identity to the user who began, if it is still the one who is logged in.
+func (a *Account) link(c *web.Context, user string, id auth.Identity) error {
+	u, err := a.current(c)
+	if err != nil {
+		return err
+	}
+	if u.ID != user {
+		return engine.Errorf(oidc.CodeFlowInvalid, "somebody else has logged in meanwhile; begin again")
+	}
+	if err := a.users.LinkIdentity(c, u.ID, id); err != nil {
+		return a.refuseIdentities(c, u, err)
+	}
+	a.notify(c, IdentityLinked, u.Email, u)
+	return a.done(c, a.to("/identities", "linked"), http.StatusNoContent, nil)
+}
+
+// linked is an identity as programs are told of it.
+type linked struct {
+	Issuer  string    `json:"issuer"`
+	Subject string    `json:"subject"`
+	Email   string    `json:"email"`
+	Since   time.Time `json:"since"`
+}
+
+func (a *Account) identityLocals(c *web.Context, u auth.User) (web.Locals, []linked, error) {
+	list, err := a.users.Identities(c, engine.Read{Level: engine.Local}, u.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	all := make([]linked, len(list))
+	for i, l := range list {
+		all[i] = linked(l)
+	}
+	return web.Locals{"me": meOf(u), "list": all}, all, nil
+}
+
+func (a *Account) identities(c *web.Context, u auth.User) error {
+	locals, all, err := a.identityLocals(c, u)
+	if err != nil {
+		return err
+	}
+	return a.show(c, http.StatusOK, "identities", locals, struct {
+		Identities []linked `json:"identities"`
+	}{all})
+}
+
+func (a *Account) refuseIdentities(c *web.Context, u auth.User, err error) error {
+	locals, _, other := a.identityLocals(c, u)
+	if other != nil {
+		return other
+	}
+	return a.refuse(c, "identities", locals, err)
+}
+
+func (a *Account) unlink(c *web.Context, u auth.User) error {
+	var in struct {
+		Issuer  string `json:"issuer"`
+		Subject string `json:"subject"`
+	}
+	err := c.Bind(&in)
+	if err == nil {
+		err = a.users.UnlinkIdentity(c, u.ID, in.Issuer, in.Subject)
+	}
+	if err != nil {
+		return a.refuseIdentities(c, u, err)
+	}
+	return a.done(c, a.to("/identities", "unlinked"), http.StatusNoContent, nil)
+}

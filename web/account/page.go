@@ -1,0 +1,211 @@
+package account
+
+import (
+	"bytes"
+	"embed"
+	"html/template"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/problem"
+)
+
+//go:embed pages
+var pageFiles embed.FS
+
+// builtIn returns the pages of this package by their names.
+func builtIn() map[string]*template.Template {
+	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{"when": when}).ParseFS(pageFiles, "pages/layout.html"))
+	names, err := pageFiles.ReadDir("pages")
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	pages := map[string]*template.Template{}
+	for _, f := range names {
+		if f.Name() != "layout.html" {
+			name := strings.TrimSuffix(f.Name(), path.Ext(f.Name()))
+			pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(pageFiles, "pages/"+f.Name()))
+		}
+	}
+	return pages
+}
+
+// when is a time as pages and letters write it.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.UTC().Format("2 January 2006, 15:04 UTC")
+}
+
+// noStore keeps what is said of an account out of all caches.
+func noStore(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// show answers with v for programs, with a page for browsers. A nil v is 204.
+func (a *Account) show(c *web.Context, status int, name string, locals web.Locals, v any) error {
+	if c.IsJSON() {
+		if v == nil {
+			return c.NoContent()
+		}
+		return c.JSON(status, v)
+	}
+	all := web.Locals{
+		"title": titles[name], "project_name": a.o.Name, "prefix": a.o.Prefix, "notice": notices[c.Query("done").String()], "problem": "",
+		"faults": map[string]string{}, "next": "", "email": "", "logged_in": c.LoggedIn(), "mails": a.o.Mail != nil, "registers": a.o.Mail != nil && !a.o.Closed,
+		"keys": len(a.o.Scopes) > 0, "providers": a.providers, "page": name, "min_password": auth.DefaultMinPassword,
+	}
+	for k, v := range locals {
+		all[k] = v
+	}
+	if a.o.Views != nil && a.o.Views.Has("account/"+name) {
+		return c.RenderStatus(status, "account/"+name, all)
+	}
+	all["nonce"] = c.Nonce()
+	var b bytes.Buffer
+	if err := a.pages[name].Execute(&b, all); err != nil {
+		return engine.Errorf(engine.CodeInternal, "account: page %s: %w", name, err)
+	}
+	return c.HTML(status, b.String())
+}
+
+// titles of the pages.
+var titles = map[string]string{
+	"login": "Log in", "code": "Second step", "register": "Create an account", "sent": "Look into your mail", "verify": "Confirm your e-mail address",
+	"again": "Send the letter again", "reset": "Reset your password", "reset-confirm": "Choose a new password", "overview": "Your account",
+	"password": "Change your password", "email": "Change your e-mail address", "totp": "Second factor", "enrol": "Set up the second factor",
+	"recovery": "Recovery codes", "sessions": "Where you are logged in", "keys": "API keys", "key": "Your new API key", "identities": "Logins by providers",
+	"go": "One moment",
+}
+
+// notices are what a page says of what was done just before, by the parameter done.
+var notices = map[string]string{
+	"verified": "Your e-mail address is confirmed.", "password": "Your password is changed. You are logged out everywhere else.",
+	"reset": "Your password is changed. Log in with the new one.", "name": "Your name is changed.", "totp-off": "The second factor is off.",
+	"revoked": "The session has ended.", "revoked-others": "All other sessions have ended.", "key-revoked": "The key works no more.",
+	"linked": "The login is linked to your account.", "unlinked": "The login is no longer linked to your account.", "logout": "You are logged out.",
+}
+
+// done answers for something that was done: v for programs, and for browsers the way
+// to another page.
+func (a *Account) done(c *web.Context, to string, status int, v any) error {
+	switch {
+	case !c.IsJSON():
+		return c.Redirect(to)
+	case v == nil:
+		return c.NoContent()
+	}
+	return c.JSON(status, v)
+}
+
+// refuse answers for a form that failed: browsers see it again with what is wrong.
+// What the user cannot mend is the application's to answer.
+func (a *Account) refuse(c *web.Context, name string, locals web.Locals, err error) error {
+	p := a.outcomes.Describe(err)
+	if c.IsJSON() || p.Status >= http.StatusInternalServerError {
+		return err
+	}
+	if after, ok := auth.RetryAfter(err); ok {
+		c.Header().Set("Retry-After", strconv.Itoa(int(after/time.Second)))
+	}
+	all := web.Locals{"problem": sentence(p), "faults": web.FaultsOf(err), "notice": ""}
+	for k, v := range locals {
+		all[k] = v
+	}
+	return a.show(c, p.Status, name, all, nil)
+}
+
+// sentence is what a page says of a failure.
+func sentence(p problem.Problem) string {
+	text := p.Detail
+	if len(p.Errors) > 1 || len(p.Errors) == 1 && p.Errors[0].Pointer != "" {
+		text = "something is missing or wrong"
+		for _, f := range p.Errors {
+			text += "; " + strings.TrimPrefix(f.Pointer, "/") + ": " + f.Detail
+		}
+	}
+	if text == "" {
+		return p.Title
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// private is a handler for who is logged in; browsers of others are sent to log in.
+func (a *Account) private(h func(c *web.Context, u auth.User) error) web.Handler {
+	return func(c *web.Context) error {
+		u, err := a.current(c)
+		if engine.CodeOf(err) == engine.CodeUnauthenticated && !c.IsJSON() {
+			next := a.o.Prefix
+			if c.Request.Method == http.MethodGet {
+				next = c.Request.URL.RequestURI()
+			}
+			return c.Redirect(a.LoginPath() + "?next=" + url.QueryEscape(next))
+		}
+		if err != nil {
+			return err
+		}
+		return h(c, u)
+	}
+}
+
+// current returns the user of the session. An API key is none: whatever its scopes,
+// it must not become more than it was made for.
+func (a *Account) current(c *web.Context) (auth.User, error) {
+	if _, ok := KeyOf(c); ok {
+		return auth.User{}, engine.Errorf(problem.CodeForbidden, "an account is not managed by API keys; log in")
+	}
+	id := c.Session().User()
+	if id == "" {
+		return auth.User{}, engine.Errorf(engine.CodeUnauthenticated, "nobody is logged in")
+	}
+	u, err := a.users.Get(c, engine.Read{Level: engine.Local}, id)
+	if engine.CodeOf(err) == engine.CodeNotFound || err == nil && u.Disabled {
+		return auth.User{}, engine.Errorf(engine.CodeUnauthenticated, "the user of this session is no more")
+	}
+	return u, err
+}
+
+// sure asks who is logged in for the password, where there is one, before what would
+// outlast the session: a session that was left open in a library gives no more
+// than itself.
+func (a *Account) sure(c *web.Context, u auth.User, password string) error {
+	if !u.Password {
+		return nil
+	}
+	if password == "" {
+		return web.Wrong("/password", "is needed for this")
+	}
+	return a.users.ConfirmPassword(c, u.ID, password)
+}
+
+// localPath reports whether p is a path of this application for every browser: they
+// take \ for /, and leave out tabs and line breaks.
+func localPath(p string) bool {
+	if !strings.HasPrefix(p, "/") || strings.HasPrefix(p, "//") || strings.Contains(p, `\`) {
+		return false
+	}
+	if strings.ContainsFunc(p, func(r rune) bool { return r <= 0x20 || r >= 0x7f && r <= 0xa0 }) {
+		return false
+	}
+	u, err := url.Parse(p)
+	return err == nil && u.Host == "" && u.Scheme == "" && u.User == nil && !strings.HasPrefix(path.Clean(u.Path), "//")
+}
+
+// next is where a login leads to.
+func (a *Account) next(given string) string {
+	if localPath(given) {
+		return given
+	}
+	return a.o.AfterLogin
+}

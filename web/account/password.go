@@ -1,0 +1,135 @@
+package account
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web"
+)
+
+// request is a form with an address that a letter may go to.
+func (a *Account) request(c *web.Context, name string, ask func(ctx context.Context, email, from string) (auth.Letter, error)) error {
+	var in struct {
+		Email string `json:"email"`
+	}
+	err := c.Bind(&in)
+	var letter auth.Letter
+	if err == nil {
+		letter, err = ask(c, in.Email, c.ClientIP())
+	}
+	if err != nil {
+		return a.refuse(c, name, web.Locals{"email": in.Email}, err)
+	}
+	a.deliver(c, letter)
+	return a.sent(c)
+}
+
+func (a *Account) resetConfirmPage(c *web.Context) error {
+	token := c.Query("token").String()
+	u, err := a.users.CheckToken(c, engine.Read{Level: engine.Local}, auth.ToReset, token)
+	if err != nil {
+		return a.refuse(c, "reset", nil, err)
+	}
+	return a.show(c, http.StatusOK, "reset-confirm", web.Locals{"token": token, "email": u.Email}, form{[]string{"token", "password"}})
+}
+
+func (a *Account) resetConfirm(c *web.Context) error {
+	var in struct {
+		Token    string `json:"token"`
+		Password string `json:"password"`
+	}
+	err := c.Bind(&in)
+	if err != nil {
+		return a.refuse(c, "reset", nil, err)
+	}
+	u, err := a.users.Reset(c, in.Token, in.Password)
+	switch engine.CodeOf(err) {
+	case "":
+	case auth.CodePasswordRefused: // the token is still good
+		return a.refuse(c, "reset-confirm", web.Locals{"token": in.Token}, err)
+	default:
+		return a.refuse(c, "reset", nil, err)
+	}
+	if err := a.endSessions(c, u); err != nil {
+		return err
+	}
+	a.notify(c, PasswordChanged, u.Email, u)
+	return a.done(c, a.to("/login", "reset"), http.StatusNoContent, nil)
+}
+
+// endSessions ends those of a user that auth does not know of. Where it has been
+// given the same sessions there are none left.
+func (a *Account) endSessions(c *web.Context, u auth.User) error {
+	_, _, err := a.o.Sessions.RevokeAll(c, u.ID)
+	return err
+}
+
+func (a *Account) passwordPage(c *web.Context, u auth.User) error {
+	return a.show(c, http.StatusOK, "password", web.Locals{"email": u.Email, "me": meOf(u)}, form{[]string{"old", "password"}})
+}
+
+// password changes it, which ends all sessions; this browser gets a new one.
+func (a *Account) password(c *web.Context, u auth.User) error {
+	var in struct {
+		Old      string `json:"old"`
+		Password string `json:"password"`
+	}
+	err := c.Bind(&in)
+	if err == nil {
+		_, err = a.users.ChangePassword(c, u.ID, in.Old, in.Password)
+	}
+	if err != nil {
+		return a.refuse(c, "password", web.Locals{"email": u.Email, "me": meOf(u)}, err)
+	}
+	if err := a.endSessions(c, u); err != nil {
+		return err
+	}
+	c.Session().Login(u.ID)
+	if err := c.SaveSession(); err != nil {
+		return err
+	}
+	a.notify(c, PasswordChanged, u.Email, u)
+	return a.done(c, a.to("", "password"), http.StatusNoContent, nil)
+}
+
+func (a *Account) emailPage(c *web.Context, u auth.User) error {
+	return a.show(c, http.StatusOK, "email", web.Locals{"me": meOf(u)}, form{[]string{"email", "password"}})
+}
+
+// email asks for a letter to another address, which is the user's once its token has
+// come back.
+func (a *Account) email(c *web.Context, u auth.User) error {
+	var in struct {
+		Email    string `json:"email"`
+		Password string `json:"password,omitempty"`
+	}
+	err := c.Bind(&in)
+	if err == nil {
+		err = a.sure(c, u, in.Password)
+	}
+	var letter auth.Letter
+	if err == nil {
+		letter, err = a.users.RequestChange(c, u.ID, in.Email, c.ClientIP())
+	}
+	if err != nil {
+		return a.refuse(c, "email", web.Locals{"email": in.Email, "me": meOf(u)}, err)
+	}
+	a.deliver(c, letter)
+	return a.sent(c)
+}
+
+func (a *Account) name(c *web.Context, u auth.User) error {
+	var in struct {
+		Name string `json:"name"`
+	}
+	err := c.Bind(&in)
+	if err == nil {
+		u, err = a.users.SetName(c, u.ID, in.Name)
+	}
+	if err != nil {
+		return a.refuse(c, "overview", web.Locals{"me": meOf(u)}, err)
+	}
+	return a.done(c, a.to("", "name"), http.StatusOK, meOf(u))
+}

@@ -1,0 +1,109 @@
+package account
+
+import (
+	"net/http"
+
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web"
+)
+
+// accepted is what programs are told when a letter may be under way: the same whether
+// it is or not.
+type accepted struct {
+	Status string `json:"status"`
+	Detail string `json:"detail"`
+}
+
+// sent answers for whatever may have caused a letter.
+func (a *Account) sent(c *web.Context) error {
+	return a.done(c, a.o.Prefix+"/sent", http.StatusAccepted, accepted{"accepted", "what to do next is in a letter to the e-mail address"})
+}
+
+func (a *Account) sentPage(c *web.Context) error {
+	return a.show(c, http.StatusOK, "sent", nil, accepted{"accepted", "what to do next is in a letter to the e-mail address"})
+}
+
+func (a *Account) registerPage(c *web.Context) error {
+	return a.show(c, http.StatusOK, "register", nil, form{[]string{"email", "password"}})
+}
+
+func (a *Account) register(c *web.Context) error {
+	var in struct {
+		Email    string `json:"email"`
+		Password string `json:"password"`
+	}
+	err := c.Bind(&in)
+	var letter auth.Letter
+	if err == nil {
+		letter, err = a.users.Register(c, in.Email, in.Password, c.ClientIP())
+	}
+	if err != nil {
+		return a.refuse(c, "register", web.Locals{"email": in.Email}, err)
+	}
+	a.deliver(c, letter)
+	return a.sent(c)
+}
+
+// verifyPage shows what the link of a letter leads to. It uses nothing up: programs
+// that look into letters open links on their own.
+func (a *Account) verifyPage(c *web.Context) error {
+	token := c.Query("token").String()
+	u, purpose, err := a.ofLetter(c, token)
+	if err != nil {
+		return a.refuse(c, "again", nil, err)
+	}
+	return a.show(c, http.StatusOK, "verify", web.Locals{"token": token, "me": meOf(u), "changes": purpose == auth.ToChange}, form{[]string{"token"}})
+}
+
+// ofLetter finds whose token it is, and what for.
+func (a *Account) ofLetter(c *web.Context, token string) (u auth.User, p auth.Purpose, err error) {
+	for _, p = range []auth.Purpose{auth.ToVerify, auth.ToChange} {
+		if u, err = a.users.CheckToken(c, engine.Read{Level: engine.Local}, p, token); engine.CodeOf(err) != auth.CodeTokenInvalid {
+			break
+		}
+	}
+	return u, p, err
+}
+
+func (a *Account) verify(c *web.Context) error {
+	var in struct {
+		Token string `json:"token"`
+	}
+	err := c.Bind(&in)
+	var done auth.Verified
+	if err == nil {
+		done, err = a.users.Verify(c, in.Token)
+	}
+	if err != nil {
+		return a.refuse(c, "again", nil, err)
+	}
+	if done.Was != "" {
+		a.notify(c, EmailChanged, done.Was, done.User)
+	}
+	to := "/login"
+	if c.Session().User() == done.User.ID {
+		c.Session().Rotate() // who has proved more has another token
+		to = ""
+	}
+	return a.done(c, a.to(to, "verified"), http.StatusOK, struct {
+		Email    string `json:"email"`
+		Verified bool   `json:"verified"`
+	}{done.User.Email, true})
+}
+
+func (a *Account) againPage(c *web.Context) error {
+	return a.show(c, http.StatusOK, "again", nil, form{[]string{"email"}})
+}
+
+func (a *Account) again(c *web.Context) error {
+	return a.request(c, "again", a.users.RequestVerify)
+}
+
+func (a *Account) resetPage(c *web.Context) error {
+	return a.show(c, http.StatusOK, "reset", nil, form{[]string{"email"}})
+}
+
+func (a *Account) reset(c *web.Context) error {
+	return a.request(c, "reset", a.users.RequestReset)
+}
