@@ -173,13 +173,13 @@ func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
 		return
 	}
 	srv := api.NewServer(h, s.o.Logger)
-	srv.TLSConfig = s.o.TLS
+	srv.TLSConfig = s.tlsOf(l)
 	if app, ok := h.(*web.App); ok {
 		srv.RegisterOnShutdown(app.EndStreams) // which would not end by themselves
 	}
 	s.faces = append(s.faces, part{name, func(ctx context.Context) error {
 		return s.serveHTTP(ctx, srv, func() error {
-			if s.o.TLS != nil {
+			if srv.TLSConfig != nil {
 				return srv.ServeTLS(l, "", "")
 			}
 			return srv.Serve(l)

@@ -66,6 +66,9 @@ type Options struct {
 	// TLS, if set, is used on both faces.
 	TLS *tls.Config
 
+	// Certificates, if they have names, are ordered for HTTP, which is HTTPS then.
+	Certificates Certificates
+
 	// Grace is how long requests in flight have to end when Run stops; what
 	// still runs is then cut off. 0 is DefaultGrace.
 	Grace time.Duration
@@ -102,6 +105,8 @@ type Server struct {
 	http    net.Listener
 	resp    net.Listener
 	admin   net.Listener
+	plain   net.Listener                     // for the CA; see Certificates
+	ordered *tls.Config                      // with what the CA gave; nil: none is asked
 	live    []string                         // see Live
 	meters  []func() iter.Seq[engine.Metric] // what /metrics shows besides the HTTP face's own
 	serving atomic.Bool
@@ -127,7 +132,7 @@ func Open(eng engine.Engine, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{eng: eng, cluster: clusterOf(eng), o: o, http: o.HTTPListener, resp: o.RESPListener, admin: o.AdminListener,
+	s := &Server{eng: eng, cluster: clusterOf(eng), o: o, http: o.HTTPListener, resp: o.RESPListener, admin: o.AdminListener, plain: o.Certificates.HTTPListener,
 		quit: make(chan struct{}), over: make(chan struct{})}
 	err := s.assemble()
 	if err != nil {
@@ -164,6 +169,9 @@ func (s *Server) assemble() (err error) {
 		return err
 	}
 	s.flow = []part{{"feed", changes.Run}, {"expiry", store.Run}, {"procedures", procs.Run}}
+	if err := s.newCertificates(store); err != nil {
+		return err
+	}
 	redis, err := s.newRESP(store, changes, procs)
 	if err != nil {
 		return err
@@ -350,11 +358,19 @@ func (s *Server) AdminURL() string { return s.url(s.admin, "http", "https") }
 // RESPURL returns where the Redis protocol is, or "" if there is none.
 func (s *Server) RESPURL() string { return s.url(s.resp, "redis", "rediss") }
 
+// tlsOf is what a listener's connections are encrypted with; nil: they are not.
+func (s *Server) tlsOf(l net.Listener) *tls.Config {
+	if l == s.http && s.ordered != nil {
+		return s.ordered
+	}
+	return s.o.TLS
+}
+
 func (s *Server) url(l net.Listener, plain, secure string) string {
 	if l == nil {
 		return ""
 	}
-	if s.o.TLS != nil {
+	if s.tlsOf(l) != nil {
 		plain = secure
 	}
 	return plain + "://" + l.Addr().String()
@@ -375,7 +391,7 @@ func (s *Server) Close() error {
 }
 
 func (s *Server) closeListeners() {
-	for _, l := range []net.Listener{s.http, s.resp, s.admin} {
+	for _, l := range []net.Listener{s.http, s.resp, s.admin, s.plain} {
 		if l != nil {
 			l.Close() // a second close of a listener does nothing
 		}

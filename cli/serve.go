@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/skerrydb/skerry"
@@ -28,6 +29,7 @@ type serveOptions struct {
 	http, resp     string
 	admin          string
 	web            webOptions
+	acme           acmeOptions
 	memory         int64
 	archive        archiveOptions
 	passwordFile   string
@@ -69,7 +71,7 @@ func (o *serveOptions) settings() []setting {
 		{"log-format", "FORMAT", "text", "text or json", true, choice(&o.logFormat, "text", "json")},
 		{"while-stdin", "", "", "stop cleanly when the standard input ends: for programs that start this one", false, toggle(&o.whileStdin)},
 		jsonSetting(&o.json),
-	}, append(append(o.web.settings(), o.archive.settings()...), o.node.settings()...)...)
+	}, slices.Concat(o.acme.settings(), o.web.settings(), o.archive.settings(), o.node.settings())...)
 }
 
 var serveVerb = verb{
@@ -115,11 +117,11 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 		return err
 	}
 	srv, err := skerry.Open(eng, skerry.Options{
-		HTTP: o.http, RESP: o.resp, Admin: o.admin, Web: app, Procedures: p.app.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls,
+		HTTP: o.http, RESP: o.resp, Admin: o.admin, Web: app, Procedures: p.app.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls, Certificates: o.acme.of(),
 		Drain: o.web.drain, AdvertiseHost: o.node.facesHost(), Build: p.app.build().Version, Metrics: figures, Logger: log,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w; --http, --resp and --admin choose other addresses", err)
+		return fmt.Errorf("%w; --http, --resp, --admin and --acme-http choose other addresses", err)
 	}
 	if err != nil {
 		return err
@@ -169,7 +171,7 @@ func (o *serveOptions) check(app App, rest []string) error {
 
 // fits finds what does not fit together in the settings alone.
 func (o *serveOptions) fits(app App) error {
-	var wrong []error
+	wrong := []error{o.acme.check(o)}
 	if o.http == off && o.resp == off {
 		wrong = append(wrong, errors.New("http, resp: both are off, so nobody could be served"))
 	}

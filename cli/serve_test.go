@@ -99,7 +99,7 @@ func TestAddressInUse(t *testing.T) {
 	s := newShell(t)
 	p := s.serve()
 	out := s.run("skerry serve --data other --http " + p.httpAddr() + " --resp 127.0.0.1:0 2>&1 | tail -n 1")
-	if !strings.HasPrefix(out, "skerry serve: HTTP: ") || !strings.Contains(out, "address already in use; --http and --resp choose other addresses") {
+	if !strings.HasPrefix(out, "skerry serve: HTTP: ") || !strings.Contains(out, "address already in use; --http, --resp, --admin and --acme-http choose other addresses") {
 		t.Errorf("got %s", out)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,7 +121,7 @@ func (o *unitOptions) state() string {
 
 // privileged reports whether the server listens where that needs a capability.
 func (o *unitOptions) privileged() bool {
-	for _, addr := range []string{o.serve.http, o.serve.resp, o.serve.admin, o.serve.node.addr} {
+	for _, addr := range []string{o.serve.http, o.serve.resp, o.serve.admin, o.serve.node.addr, o.serve.plainHTTP()} {
 		if _, port, err := net.SplitHostPort(addr); err == nil {
 			if n, err := strconv.Atoi(port); err == nil && n > 0 && n < firstFreePort {
 				return true
@@ -128,6 +129,14 @@ func (o *unitOptions) privileged() bool {
 		}
 	}
 	return false
+}
+
+// plainHTTP is where the CA of certificates asks, "" if that is nowhere.
+func (o *serveOptions) plainHTTP() string {
+	if o.acme.domains == nil {
+		return ""
+	}
+	return cmp.Or(o.acme.http, skerry.DefaultPlainHTTP)
 }
 
 // print writes the unit. What it forbids is explained in systemd.exec(5).

@@ -93,7 +93,7 @@ func TestServeApplication(t *testing.T) {
 		t.Errorf("the verbs ask elsewhere:\n%s", out)
 	}
 	out := s.run("site serve --data other --http 127.0.0.1:0 --resp off --admin " + strings.TrimPrefix(p.Admin, "http://"))
-	if !strings.Contains(out, "admin: ") || !strings.Contains(out, "--admin choose other addresses") {
+	if !strings.Contains(out, "admin: ") || !strings.Contains(out, "--admin and --acme-http choose other addresses") {
 		t.Errorf("an admin port that is taken: %s", out)
 	}
 	if strings.Contains(p.log(), "secret") {
@@ -191,27 +191,33 @@ func TestWebSettings(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"--smtp-url-file none":                  "smtp-url-file: open none: no such file",
-		"--smtp-url-file bad":                   "smtp-url-file: bad: the mail server's settings: there is no address that mail comes from",
-		"--smtp-url-file empty":                 "smtp-url-file: empty must have one line",
-		"--smtp-url-file two":                   "smtp-url-file: two must have one line",
-		"--smtp-url-file long":                  "smtp-url-file: long is longer than 4096 bytes",
-		"--superadmins anna":                    `--superadmins: "anna" is not an e-mail address`,
-		"--superadmins 'Anna <a@b>'":            "is not an e-mail address",
-		"--trusted-proxies 10.0.0.1/8":          "write 10.0.0.0/8",
-		"--trusted-proxies 0.0.0.0/0":           "everybody cannot be a trusted proxy",
-		"--trusted-proxies here":                `"here" is neither a network`,
-		"--drain 11m":                           `--drain: "11m" is not a duration from 0s to 10m0s`,
-		"--drain -1s":                           "is not a duration",
-		"--source none":                         "source: stat none: no such file",
-		"--source bad":                          "source: bad is not a folder",
-		"--http :0 --admin :0 --resp 0.0.0.0:0": "admin: :0 can be reached from other machines",
+		"--smtp-url-file none":                           "smtp-url-file: open none: no such file",
+		"--smtp-url-file bad":                            "smtp-url-file: bad: the mail server's settings: there is no address that mail comes from",
+		"--smtp-url-file empty":                          "smtp-url-file: empty must have one line",
+		"--smtp-url-file two":                            "smtp-url-file: two must have one line",
+		"--smtp-url-file long":                           "smtp-url-file: long is longer than 4096 bytes",
+		"--superadmins anna":                             `--superadmins: "anna" is not an e-mail address`,
+		"--superadmins 'Anna <a@b>'":                     "is not an e-mail address",
+		"--trusted-proxies 10.0.0.1/8":                   "write 10.0.0.0/8",
+		"--trusted-proxies 0.0.0.0/0":                    "everybody cannot be a trusted proxy",
+		"--trusted-proxies here":                         `"here" is neither a network`,
+		"--drain 11m":                                    `--drain: "11m" is not a duration from 0s to 10m0s`,
+		"--drain -1s":                                    "is not a duration",
+		"--source none":                                  "source: stat none: no such file",
+		"--source bad":                                   "source: bad is not a folder",
+		"--acme-domains a.example":                       "acme-domains: HTTP at 127.0.0.1:7001 is for this machine alone",
+		"--acme-domains a.example --http off --resp off": "acme-domains: http is off",
+		"--acme-http :80":                                "acme-http: needs --acme-domains",
+		"--acme-ca http://ca.example/dir":                "is not an address like https://",
+		"--acme-domains a.example --acme-email a@b.example,c@d.example --http :443": "acme-email: takes one address",
+		"--acme-domains a.example --http :443 --tls-cert x":                         "one of them says which certificates",
+		"--http :0 --admin :0 --resp 0.0.0.0:0":                                     "admin: :0 can be reached from other machines",
 	} {
 		out := s.run("site serve " + args)
 		if !strings.Contains(out, want) || !strings.HasSuffix(out, "[2]\n") || strings.Contains(out, "hunter2") {
 			t.Errorf("%s: want %q, got\n%s", args, want, out)
 		}
-		if strings.Contains(out, "http: ") {
+		if strings.Contains(out, "serve: http: ") {
 			t.Errorf("%s: the application's address is refused: %s", args, out)
 		}
 	}
