@@ -14,11 +14,11 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// clock is a clock that is set by hand.
-type clock struct{ ns atomic.Int64 }
+// handClock is a clock that is set by hand.
+type handClock struct{ ns atomic.Int64 }
 
-func (c *clock) now() time.Time          { return time.Unix(1_800_000_000, c.ns.Load()) }
-func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
+func (c *handClock) now() time.Time          { return time.Unix(1_800_000_000, c.ns.Load()) }
+func (c *handClock) advance(d time.Duration) { c.ns.Add(int64(d)) }
 
 // proxied are the options of an application that believes this machine's proxies, so
 // that tests can be any client.
@@ -29,7 +29,7 @@ func proxied() web.Options {
 func ok(c *web.Context) error { return c.NoContent() }
 
 func TestRateLimit(t *testing.T) {
-	var c clock
+	var c handClock
 	s := serve(t, proxied(), func(a *web.App) {
 		limit := web.RateLimit(web.RateLimitOptions{Name: "login", Requests: 6, Per: time.Minute, Burst: 3, Now: c.now})
 		a.Post("/login", ok, limit)
@@ -146,7 +146,7 @@ func TestRateLimitKeys(t *testing.T) {
 
 // TestRateLimitAtOnce: many requests at once get exactly what there is.
 func TestRateLimitAtOnce(t *testing.T) {
-	var c clock
+	var c handClock
 	s := serve(t, web.Options{}, func(a *web.App) {
 		a.Get("/", ok, web.RateLimit(web.RateLimitOptions{Requests: 50, Now: c.now}))
 	})
