@@ -3,6 +3,7 @@ package web_test
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -58,6 +59,21 @@ func upload(n *node) web.Handler {
 
 // clusterRoutes are those of the tests in this file.
 func clusterRoutes(a *web.App, n *node) {
+	a.Use(web.Timeout(time.Minute), web.Compress(web.CompressOptions{}), web.ETag(web.ETagOptions{}))
+	a.Use(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Add("X-Middleware", fmt.Sprint(n.id))
+			http.SetCookie(w, &http.Cookie{Name: "plain", Value: fmt.Sprint(n.id)})
+			next.ServeHTTP(w, r)
+		})
+	})
+	a.Get("/long", func(c *web.Context) error {
+		if err := visits.Set(c.Session(), 1); err != nil {
+			return err
+		}
+		c.Header().Set("ETag", fmt.Sprintf(`"%d"`, n.id))
+		return c.Text(200, strings.Repeat(by(n, "long "), 5000))
+	})
 	a.Post("/visit", visit(n))
 	a.Get("/visit", visit(n))
 	a.Get("/look", func(c *web.Context) error {
@@ -112,7 +128,7 @@ func TestCluster(t *testing.T) {
 		fn   func(*testing.T, *node, []*node)
 	}{
 		{"session", testSession}, {"own writes", testOwnWrites}, {"uploads", testUploads}, {"too large", testTooLarge}, {"streams stay", testStreamsStay},
-		{"who asks", testWhoAsks}, {"errors", testErrors}, {"not twice", testNotTwice}, {"begun", testBegun}, {"no leader", testNoLeader}, {"broken", testBroken},
+		{"who asks", testWhoAsks}, {"middleware", testMiddleware}, {"errors", testErrors}, {"not twice", testNotTwice}, {"begun", testBegun}, {"no leader", testNoLeader}, {"broken", testBroken},
 		{"canceled", testCanceled}, {"came to lead", testCameToLead}, {"behind", testBehind}, {"killed", testKilled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -138,7 +154,7 @@ func testSession(t *testing.T, leader *node, followers []*node) {
 				t.Fatalf("%s at node %d, %d leads: %+v", method, at.id, leader.id, got)
 			}
 			got.once(t)
-			if first := len(got.header["Set-Cookie"]) == 2; first != (n == 1) {
+			if first := len(got.header["Set-Cookie"]) == 3; first != (n == 1) {
 				t.Errorf("visit %d sets %q", n, got.header["Set-Cookie"])
 			}
 		}
@@ -160,7 +176,7 @@ func testOwnWrites(t *testing.T, leader *node, followers []*node) {
 		if got := b.do(w, "POST", "/visit", nil); got.body != by(leader, i+1) {
 			t.Fatalf("write %d: %+v", i, got)
 		}
-		if got := b.do(r, "GET", "/look", nil); got.body != by(r, i+1) || len(got.header["Set-Cookie"]) != 0 {
+		if got := b.do(r, "GET", "/look", nil); got.body != by(r, i+1) || strings.Contains(fmt.Sprint(got.header["Set-Cookie"]), "__Host-") {
 			t.Fatalf("node %d wrote %d, node %d says %+v", w.id, i+1, r.id, got)
 		}
 	}
@@ -246,6 +262,30 @@ func testWhoAsks(t *testing.T, leader *node, followers []*node) {
 	}
 }
 
+// testMiddleware: an answer of the leader has what its middleware does, once, and
+// nothing of the node that was asked.
+func testMiddleware(t *testing.T, leader *node, followers []*node) {
+	got := newBrowser(t).do(followers[0], "GET", "/long", nil, "Accept-Encoding", "gzip")
+	unpacked, err := gzip.NewReader(strings.NewReader(got.body))
+	if err != nil {
+		t.Fatalf("%v: %+v", err, got.header)
+	}
+	if text, err := io.ReadAll(unpacked); err != nil || string(text) != strings.Repeat(by(leader, "long "), 5000) {
+		t.Errorf("%v: %.100s", err, text)
+	}
+	got.once(t)
+	id := fmt.Sprint(leader.id)
+	for name, want := range map[string]string{"Content-Encoding": "gzip", "Vary": "", "Etag": `W/"` + id + `"`, "X-Middleware": id, "X-Request-Id": ""} {
+		lines := got.header[name]
+		if name == "Vary" && strings.Count(strings.Join(lines, ","), "Accept-Encoding") == 1 {
+			continue
+		}
+		if len(lines) != 1 || want != "" && lines[0] != want {
+			t.Errorf("%s: %q", name, lines)
+		}
+	}
+}
+
 // testErrors: the leader's errors come through in the form of the client.
 func testErrors(t *testing.T, leader *node, followers []*node) {
 	b := newBrowser(t)
@@ -302,7 +342,7 @@ func testNoLeader(t *testing.T, _ *node, followers []*node) {
 			body         io.Reader
 		}{{"POST", "/visit", nil}, {"GET", "/visit", nil}, {"POST", "/upload", bytes.NewReader(make([]byte, 1<<20))}} {
 			got := b.do(at, c.method, c.path, c.body, "Accept", accept)
-			if got.status != 503 || got.header.Get("Retry-After") == "" || got.header.Get("Content-Type") != media || len(got.header["Set-Cookie"]) != 0 {
+			if got.status != 503 || got.header.Get("Retry-After") == "" || got.header.Get("Content-Type") != media || strings.Contains(fmt.Sprint(got.header["Set-Cookie"]), "__Host-") {
 				t.Errorf("%s %s: %+v", c.method, c.path, got)
 			}
 		}
@@ -391,7 +431,7 @@ func testBehind(t *testing.T, _ *node, followers []*node) {
 	defer followers[0].app.WaitForPosition(web.PositionWait)
 	got := newBrowser(t).do(followers[0], "GET", "/look", nil, "Cookie", "__Host-skerry-position=18446744073709551615")
 	if got.status != 503 || !strings.Contains(got.body, `"position_timeout"`) || got.header.Get("Retry-After") == "" ||
-		!strings.Contains(got.header.Get("Set-Cookie"), "__Host-skerry-position=; Path=/; Max-Age=0") {
+		!strings.Contains(fmt.Sprint(got.header["Set-Cookie"]), "__Host-skerry-position=; Path=/; Max-Age=0") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	_ "embed"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"io/fs"
@@ -17,10 +16,8 @@ const (
 	// reloadPoll is how often it is looked whether files have changed, for every
 	// page that is open in a browser.
 	reloadPoll = 250 * time.Millisecond
-	// reloadQuiet is after how many looks without news the connection is tried.
-	reloadQuiet = 40
-	// reloadStall is how long a browser may take nothing of the news.
-	reloadStall = 10 * time.Second
+	// reloadRetry is how long a browser waits before it connects again.
+	reloadRetry = 500 * time.Millisecond
 )
 
 // reloadTag has the browser load a page anew when something has changed. The script
@@ -38,7 +35,7 @@ func (a *App) addDev() {
 		h["Cache-Control"] = []string{"no-store"}
 		_, _ = w.Write([]byte(reloadScript))
 	}))
-	a.handleApart("GET /_dev/reload", http.HandlerFunc(a.reload))
+	a.handleApart("GET /_dev/reload", Handler(a.reload))
 	if a.o.Outbox == nil {
 		return
 	}
@@ -52,39 +49,26 @@ func (a *App) addDev() {
 	}))
 }
 
-// reload tells a browser what the state is, now and when it has changed. It ends
-// with the connection, and when the server stops.
-func (a *App) reload(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h["Content-Type"] = []string{"text/event-stream"}
-	h["Cache-Control"] = []string{"no-store"}
-	rc := http.NewResponseController(w)
-	_, _ = w.Write([]byte("retry: 500\n\n")) // an error shows when it is flushed
-	tick := time.NewTicker(reloadPoll)
-	defer tick.Stop()
-	told, quiet := "", 0
-	for !a.stopping() {
-		if state := a.devState(); state != told {
-			fmt.Fprintf(w, "event: state\ndata: %s\n\n", state)
-			told, quiet = state, 0
-		} else if quiet++; quiet == reloadQuiet {
-			fmt.Fprint(w, ":\n\n")
-			quiet = 0
+// reload tells a browser what the state is, now and when it has changed.
+func (a *App) reload(c *Context) error {
+	return c.SSE(EventOptions{Retry: reloadRetry}, func(s *Events) error {
+		tick := time.NewTicker(reloadPoll)
+		defer tick.Stop()
+		for told := ""; ; {
+			if state := a.devState(); state != told {
+				if err := s.Send(Event{Name: "state", Data: state}); err != nil {
+					return err
+				}
+				told = state
+			}
+			select {
+			case <-s.Context().Done():
+				return nil
+			case <-tick.C:
+			}
 		}
-		_ = rc.SetWriteDeadline(time.Now().Add(reloadStall)) // a recorder has none
-		if rc.Flush() != nil {
-			return
-		}
-		select {
-		case <-r.Context().Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
-
-// stopping reports whether the server does not serve any more.
-func (a *App) stopping() bool { return a.o.Ready != nil && errors.Is(a.o.Ready(), engine.ErrClosed) }
 
 // devState names this run of the program and what is in its files.
 func (a *App) devState() string {

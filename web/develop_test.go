@@ -3,15 +3,12 @@ package web_test
 import (
 	"bufio"
 	"net/http"
+	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
 
-	"os"
-
-	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/view"
 )
@@ -71,13 +68,7 @@ func TestLiveReload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var stopping atomic.Bool
-	o := web.Options{Debug: true, Views: v, Assets: newAssets(t, web.AssetOptions{Dir: files, Reload: true}), Ready: func() error {
-		if stopping.Load() {
-			return engine.ErrClosed
-		}
-		return nil
-	}}
+	o := web.Options{Debug: true, Views: v, Assets: newAssets(t, web.AssetOptions{Dir: files, Reload: true})}
 	s := serve(t, o, func(*web.App) {})
 	told := states(t, s)
 	seen := map[string]bool{next(t, told): true}
@@ -97,7 +88,7 @@ func TestLiveReload(t *testing.T) {
 	if state := next(t, states(t, serve(t, o, func(*web.App) {}))); seen[state] {
 		t.Error("another run of the program looks like this one")
 	}
-	stopping.Store(true)
+	s.app.EndStreams()
 	for end := time.After(patience); ; {
 		select {
 		case _, ok := <-told:

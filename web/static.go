@@ -249,7 +249,8 @@ func (a *App) addAssets() {
 // session, and waits for no position.
 func (a *App) handleApart(pattern string, h http.Handler) {
 	a.Handle(pattern, h)
-	a.routes[len(a.routes)-1].apart = true
+	rt := a.routes[len(a.routes)-1]
+	rt.apart, rt.session = true, false
 }
 
 // mediaType is that of a file, by its extension; the host's own table is not asked, so

@@ -1,0 +1,70 @@
+package web_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/view"
+)
+
+// nothing is an answer that is thrown away.
+type nothing struct{ h http.Header }
+
+func (n nothing) Header() http.Header         { return n.h }
+func (n nothing) Write(p []byte) (int, error) { return len(p), nil }
+func (n nothing) WriteHeader(int)             {}
+
+// BenchmarkPage is what a page costs beyond its template: a view alone, the
+// application around it, and a session read with it.
+func BenchmarkPage(b *testing.B) {
+	a, err := web.NewAssets(web.AssetOptions{FS: someFiles(), List: []string{"css/app.css", "js/app.js"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	views, err := view.New(view.Options{FS: fstest.MapFS{
+		"layout.html": {Data: []byte("<html><head><title>{{.title}}</title>{{.assets}}</head><body>{{.contents}}</body></html>")},
+		"home.html":   {Data: []byte("<p>{{.name}}</p>" + strings.Repeat("some text that is the same for everybody ", 50))},
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	locals := web.Locals{"title": "T", "name": "N"}
+	var cookie string
+	s := serve(b, web.Options{Views: views, Assets: a, Sessions: newSessions(b)}, func(app *web.App) {
+		app.Get("/page", func(c *web.Context) error { return c.Render("home", locals) })
+		app.Get("/login", func(c *web.Context) error { c.Session().Login("anna"); return c.NoContent() })
+	})
+	cookie, _, _ = strings.Cut(s.do("GET", "/login", "").header.Get("Set-Cookie"), ";")
+	b.Run("view", func(b *testing.B) {
+		all := web.Locals{"title": "T", "name": "N", "assets": "", "project_name": "", "is_superadmin": false, "debug_mode": false, "nonce": ""}
+		var w strings.Builder
+		b.ReportAllocs()
+		for b.Loop() {
+			w.Reset()
+			if err := views.Render(&w, "home", all); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for name, path := range map[string]string{"page": "", "page with session": cookie, "asset": "/assets/js/app.js"} {
+		b.Run(name, func(b *testing.B) {
+			r := httptest.NewRequestWithContext(context.Background(), "GET", "/page", nil)
+			if name == "asset" {
+				r.URL.Path = path
+			} else if path != "" {
+				r.Header.Set("Cookie", path)
+			}
+			w := nothing{http.Header{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				clear(w.h)
+				s.app.ServeHTTP(w, r)
+			}
+		})
+	}
+}
