@@ -16,7 +16,9 @@ import (
 // DefaultCSP is Headers.CSP if that is empty. Scripts and styles come from files of
 // the application, or stand in the page with its nonce; style attributes are let
 // be, as they can neither select nor load. Nobody may put a page into a frame, and
-// forms send to the application only.
+// forms send to the application only; Chromium forbids its answers, too, to redirect
+// such a form to somebody else, as to who takes a payment: a page with a form that
+// ends there needs SecurityHeaders of its own, with form-action 'self' and that origin.
 const DefaultCSP = "default-src 'self'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'nonce-{nonce}'; " +
 	"style-src-attr 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 

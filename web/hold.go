@@ -110,6 +110,17 @@ func (h *held) Write(p []byte) (int, error) {
 	return n + m, err
 }
 
+// WriteString implements io.StringWriter.
+func (h *held) WriteString(s string) (int, error) {
+	if h.decided && h.enc == nil && !h.drop {
+		return io.WriteString(h.w, s)
+	}
+	b := getBuffer()
+	defer putBuffer(b)
+	b.WriteString(s)
+	return h.Write(b.Bytes())
+}
+
 // send decides and sends what was kept back.
 func (h *held) send(whole bool) error {
 	h.decided = true
