@@ -1,0 +1,198 @@
+package todo
+
+import (
+	"embed"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/view"
+)
+
+// files are in the program; while it is developed they are read from here. Without
+// all: the Go command leaves out what begins with an underscore.
+//
+//go:embed all:views assets
+var files embed.FS
+
+// site is the web application.
+type site struct {
+	users *auth.Auth
+	procs *proc.Set
+	store *kv.Store
+}
+
+// Application makes the web application: cli.App.Web.
+func Application(s *skerry.Services) (http.Handler, error) {
+	o := s.Web
+	var err error
+	o.Assets, err = web.NewAssets(web.AssetOptions{
+		FS: s.Files(files, "assets"), List: []string{"todo.css", "todo.mjs"}, Pages: map[string][]string{"progress": {"progress.css"}},
+		Root: []string{"favicon.svg"}, Reload: o.Debug, Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.Views, err = view.New(view.Options{FS: s.Files(files, "views"), Funcs: o.Assets.Funcs(), Reload: o.Debug, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	users, err := auth.New(s.KV, auth.Options{Sessions: s.Sessions, AllowUnverified: true})
+	if err != nil {
+		return nil, err
+	}
+	w := &site{users, s.Procedures, s.KV}
+	o.User = w.user
+	app, err := web.New(o)
+	if err != nil {
+		return nil, err
+	}
+	w.routes(app)
+	return app, nil
+}
+
+func (w *site) routes(app *web.App) {
+	app.Use(web.Compress(web.CompressOptions{}))
+	app.Get("/login", w.loginPage)
+	app.Post("/login", w.login)
+	app.Post("/register", w.register)
+	app.Post("/logout", w.logout)
+
+	mine := app.Group("", web.RequireUser("/login"))
+	mine.Get("/", func(c *web.Context) error { return w.list(c, http.StatusOK, "") })
+	mine.Post("/add", w.add)
+	mine.Post("/done", w.done)
+	mine.Post("/undo", w.undo)
+	mine.Get("/progress", w.progress)
+	mine.Get("/events", w.events)
+}
+
+// list shows the list, and what was wrong with what the user wanted to change.
+func (w *site) list(c *web.Context, status int, wrong string) error {
+	me, err := c.User()
+	if err != nil {
+		return err
+	}
+	all, pos, err := Items.Call(c, w.procs, UserIn{me.ID})
+	if err != nil {
+		return err
+	}
+	find := c.Query("find").String()
+	var open, done []Item
+	for _, it := range all.Items {
+		switch found := strings.Contains(strings.ToLower(it.Text), strings.ToLower(find)); {
+		case found && it.Open():
+			open = append(open, it)
+		case found:
+			done = append(done, it)
+		}
+	}
+	slices.SortStableFunc(done, func(a, b Item) int { return b.Done.Compare(a.Done) }) // the last one first
+	return c.RenderStatus(status, "list", web.Locals{
+		"title": "To do", "me": me.Name, "open": open, "done": done, "last": all.Last, "find": find, "wrong": wrong, "position": pos, "max_text": MaxText,
+	})
+}
+
+func (w *site) add(c *web.Context) error {
+	var form struct {
+		Text string `json:"text"`
+	}
+	return change(w, c, &form, Add, func(user string) AddIn { return AddIn{user, form.Text} })
+}
+
+func (w *site) done(c *web.Context) error {
+	var form struct {
+		ID int64 `json:"id"`
+	}
+	return change(w, c, &form, Done, func(user string) ItemIn { return ItemIn{user, form.ID} })
+}
+
+func (w *site) undo(c *web.Context) error {
+	return change(w, c, &struct{}{}, Undo, func(user string) UserIn { return UserIn{user} })
+}
+
+// change reads a form, or JSON, and calls a procedure with it for the user. A browser
+// then sees the list, with what was wrong if it is the user's to mend; a program gets
+// what the procedure has returned.
+func change[In, Out any](w *site, c *web.Context, form any, f *proc.Func[In, Out], in func(user string) In) error {
+	me, err := c.User()
+	if err != nil {
+		return err
+	}
+	if err := c.Bind(form); err != nil {
+		return err
+	}
+	out, _, err := f.Call(c, w.procs, in(me.ID))
+	switch code := engine.CodeOf(err); {
+	case code == engine.CodeInvalid || code == CodeListFull || code == CodeNothingToUndo:
+		if !c.IsJSON() {
+			return w.list(c, http.StatusUnprocessableEntity, err.Error())
+		}
+		return web.Errorf(http.StatusUnprocessableEntity, code, "%w", err)
+	case err != nil:
+		return err
+	case c.IsJSON():
+		return c.JSON(http.StatusOK, out)
+	}
+	return c.Redirect("/")
+}
+
+// progress shows when things were done. Its page is in the Z syntax: what its script
+// draws is in the page as data.
+func (w *site) progress(c *web.Context) error {
+	me, err := c.User()
+	if err != nil {
+		return err
+	}
+	all, _, err := Items.Call(c, w.procs, UserIn{me.ID})
+	if err != nil {
+		return err
+	}
+	var latest Item
+	done := 0
+	for _, it := range all.Items {
+		if !it.Open() {
+			done++
+		}
+		if it.Done.After(latest.Done) {
+			latest = it
+		}
+	}
+	return c.Render("progress", web.Locals{
+		"title": "Progress", "me": me.Name, "items": all.Items, "done": done, "total": len(all.Items), "latest": latest.Text,
+	})
+}
+
+// events tells a page that the list has changed since it was shown, on whichever node
+// and by whomever.
+func (w *site) events(c *web.Context) error {
+	me, err := c.User()
+	if err != nil {
+		return err
+	}
+	after, err := strconv.ParseUint(c.Query("after").String(), 10, 64)
+	if err != nil {
+		return web.WrongParameter("after", "must be the position of a page")
+	}
+	return c.SSE(web.EventOptions{}, func(s *web.Events) error {
+		if last, err := strconv.ParseUint(s.LastID(), 10, 64); err == nil { // it comes again
+			after = last
+		}
+		for e, err := range w.store.Watch(s.Context(), Space, listKey(me.ID), engine.Position(after)) {
+			if err != nil {
+				return err
+			}
+			if err := s.Send(web.Event{Name: "changed", ID: strconv.FormatUint(uint64(e.Pos), 10)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
