@@ -77,7 +77,8 @@ const noRoute = "none"
 // nobody has asked for yet are left out. Routes must not be added while it runs.
 func (a *App) Metrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
-		if !yield(engine.Metric{Name: "web_in_flight", Help: "Requests that are being answered by the application.", Value: float64(a.figures.inFlight.Load())}) {
+		if !yield(engine.Metric{Name: "web_in_flight", Help: "Requests that are being answered by the application.", Value: float64(a.figures.inFlight.Load())}) ||
+			!yield(engine.Metric{Name: "web_streams", Help: "Streams of events that are open.", Value: float64(a.streams.open.Load())}) {
 			return
 		}
 		if !a.figures.none.yield(noRoute, yield) {

@@ -176,7 +176,7 @@ func TestFigures(t *testing.T) {
 	go s.do("GET", "/hold", "")
 	<-held
 	want := map[string]float64{
-		"web_in_flight": 1, "web_requests_total GET /x/{id} 2xx": 3, "web_requests_total GET /fail 5xx": 1, "web_requests_total GET /cut cut": 1,
+		"web_in_flight": 1, "web_streams": 0, "web_requests_total GET /x/{id} 2xx": 3, "web_requests_total GET /fail 5xx": 1, "web_requests_total GET /cut cut": 1,
 		"web_requests_total none 4xx": 3, "web_request_seconds GET /x/{id}": 3, "web_request_seconds none": 3, "web_request_seconds GET /cut": 1, "web_request_seconds GET /fail": 1,
 	}
 	var got map[string]engine.Metric

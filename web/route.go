@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/skerrydb/skerry/engine"
@@ -115,7 +116,7 @@ func (a *App) dispatch(w http.ResponseWriter, r *http.Request) {
 	x.miss = missing{ResponseWriter: w, x: x}
 	a.mux.ServeHTTP(&x.miss, r)
 	switch {
-	case x.route != nil || x.miss.status == 0:
+	case x.route != nil || x.miss.status < 400:
 	case x.miss.status == http.StatusNotFound:
 		x.fail(w, r, engine.Errorf(problem.CodeNoRoute, "there is nothing at this address"))
 	case x.miss.status == http.StatusMethodNotAllowed && r.Method == http.MethodOptions:
@@ -133,25 +134,33 @@ func (a *App) dispatch(w http.ResponseWriter, r *http.Request) {
 type missing struct {
 	http.ResponseWriter
 	x      *exchange
-	status int // of an answer that is held back, 0: none
+	status int // of the ServeMux's own answer, 0: none; errors are held back
 }
 
-// WriteHeader implements http.ResponseWriter. Redirects to a cleaner path pass.
+// WriteHeader implements http.ResponseWriter. Redirects to a cleaner path pass,
+// without the page that says the same.
 func (m *missing) WriteHeader(status int) {
+	m.status = status
 	if status >= 400 {
-		m.status = status
 		return
+	}
+	h := m.Header()
+	h.Del("Content-Type")
+	if at := h.Get("Location"); strings.Contains(at, "%25") {
+		// The ServeMux escapes a path that is escaped already.
+		path, query, asks := strings.Cut(at, "?")
+		if once, err := url.PathUnescape(path); err == nil {
+			if at = once; asks {
+				at += "?" + query
+			}
+			h.Set("Location", at)
+		}
 	}
 	m.ResponseWriter.WriteHeader(status)
 }
 
-// Write implements http.ResponseWriter.
-func (m *missing) Write(p []byte) (int, error) {
-	if m.status != 0 {
-		return len(p), nil
-	}
-	return m.ResponseWriter.Write(p)
-}
+// Write implements http.ResponseWriter: what the ServeMux says is left out.
+func (m *missing) Write(p []byte) (int, error) { return len(p), nil }
 
 // Unwrap is what http.ResponseController asks for.
 func (m *missing) Unwrap() http.ResponseWriter { return m.ResponseWriter }

@@ -282,7 +282,7 @@ func (v Value) JSON(to any) error {
 	if faults, ok := err.(problem.Faults); ok { //nolint:errorlint // as bindJSON returns it
 		for i := range faults { // where it stands is within the value
 			f := &faults[i]
-			if f.Pointer != "" {
+			if f.Detail = strings.TrimPrefix(f.Detail, "the body "); f.Pointer != "" {
 				f.Detail = "at " + f.Pointer + ": " + f.Detail
 			}
 			f.Pointer, f.Parameter = "", v.name

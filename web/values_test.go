@@ -85,7 +85,7 @@ func TestValues(t *testing.T) {
 		{"/oneof?x=up", `"up"`}, {"/oneof?x=left", "x: must be up or down"},
 		{"/or", "7"}, {"/or?x=", "7"}, {"/or?x=8", "8"}, {"/or?x=a", "x: must be"}, {"/or?x=%zz", "x: has a malformed"},
 		{"/texts?x=a&y=q&x=b", `["a","b"]`}, {"/texts", "null"}, {"/texts?x=a&x=%ff", "x: must be UTF-8"},
-		{"/json?x=" + url.QueryEscape(`{"A":[1,2]}`), "[1,2]"}, {"/json?x=" + url.QueryEscape(`{"A":[1,"b"]}`), "x: at /A/1: must be a whole number"}, {"/json?x={", "x: the body is not JSON"},
+		{"/json?x=" + url.QueryEscape(`{"A":[1,2]}`), "[1,2]"}, {"/json?x=" + url.QueryEscape(`{"A":[1,"b"]}`), "x: at /A/1: must be a whole number"}, {"/json?x={", "x: is not JSON"},
 		{"/path/5", "5"}, {"/path/a%2Fb", `x: must be a whole number, not "a/b"`},
 	} {
 		got := s.do("GET", c.path, "")

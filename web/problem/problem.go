@@ -166,7 +166,8 @@ type Problem struct {
 }
 
 // Fault is one thing that is wrong with a request. It names where: one of
-// Pointer (into a JSON body), Parameter (of the query) and Header is set.
+// Pointer (into a body), Parameter (of the query or the path) and Header is set;
+// none, if it is the whole body.
 type Fault struct {
 	Pointer   string      `json:"pointer,omitempty"`
 	Parameter string      `json:"parameter,omitempty"`
@@ -184,8 +185,11 @@ func (f Faults) Error() string { return f.Unwrap().Error() }
 
 // Unwrap gives the first fault to engine.CodeOf.
 func (f Faults) Unwrap() error {
-	where := f[0].Pointer + f[0].Parameter + f[0].Header // one of them is set
-	return &engine.Error{Code: f[0].Code, Msg: where + ": " + f[0].Detail}
+	text := f[0].Detail
+	if where := f[0].Pointer + f[0].Parameter + f[0].Header; where != "" {
+		text = where + ": " + text
+	}
+	return &engine.Error{Code: f[0].Code, Msg: text}
 }
 
 // Hidden reports whether the message of an error is for the log only: it can
