@@ -1,0 +1,109 @@
+package account_test
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/skerrydb/skerry/auth"
+)
+
+// hashKiB is what one password hash takes here, far more than all else together.
+const hashKiB = 32 << 10
+
+// hashes is how many passwords are hashed while fn runs.
+func hashes(fn func()) int {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	fn()
+	runtime.ReadMemStats(&after)
+	return int((after.TotalAlloc - before.TotalAlloc + hashKiB<<9) / (hashKiB << 10))
+}
+
+var (
+	nonces     = regexp.MustCompile(`nonce[-=]"?[A-Za-z0-9_-]+`)
+	requestIDs = regexp.MustCompile(`"request_id":"[^"]*"`)
+)
+
+// whole is all of an answer but what is another one for every answer.
+func (a answer) whole() string {
+	a.header.Del("X-Request-Id")
+	a.header.Del("Date")
+	var b strings.Builder
+	fmt.Fprintln(&b, a.status)
+	for _, name := range slices.Sorted(maps.Keys(a.header)) {
+		fmt.Fprintln(&b, name, a.header[name])
+	}
+	return nonces.ReplaceAllString(b.String()+requestIDs.ReplaceAllString(a.body, ""), "nonce")
+}
+
+// TestEnumeration: nobody can tell by an answer, or by the work for it, whether an
+// address has an account; only the letters differ.
+func TestEnumeration(t *testing.T) {
+	w := open(t, settings{auth: auth.Options{Argon2: auth.Params{MemoryKiB: hashKiB, Passes: 1}, Limits: auth.Limits{Letter: auth.Limit{N: -1}, LetterFrom: auth.Limit{N: -1}, RegisterFrom: auth.Limit{N: -1}}}})
+	w.user("there@example.org")
+	_, err := w.users.Create(t.Context(), "empty@example.org", "", true)
+	must(t, "a user without a password", err)
+	_, err = w.users.Register(t.Context(), "waits@example.org", good, "")
+	must(t, "a user who is not verified", err)
+	off := w.user("off@example.org")
+	_, err = w.users.Disable(t.Context(), off.ID, true)
+	must(t, "disable", err)
+	for round, b := range []*browser{w.browser(), w.program()} {
+		none := fmt.Sprintf("none%d@example.org", round)
+		for _, form := range [][]string{{"/account/login", "password", "a wrong password"}, {"/account/reset"}, {"/account/verify/again"}, {"/account/register", "password", other}} {
+			first, cost := "", 0
+			for i, email := range []string{none, "there@example.org", "empty@example.org", "waits@example.org", "off@example.org"} {
+				var got string
+				n := hashes(func() {
+					got = strings.ReplaceAll(b.post(form[0], append([]string{"email", email}, form[1:]...)...).whole(), email, "ADDRESS")
+				})
+				if i == 0 {
+					first, cost = got, n
+				}
+				if n != len(form)/2 {
+					t.Fatalf("%s: %d hashes, want %d: what is counted?", form[0], n, len(form)/2)
+				}
+				if got != first || n != cost {
+					t.Errorf("%s for %s: %d hashes\n%s\nwant %d\n%s", form[0], email, n, got, cost, first)
+				}
+			}
+		}
+	}
+	letters := map[string]int{}
+	for _, kept := range w.outbox.List() {
+		name, _, _ := strings.Cut(kept.Message.Subject, " – ")
+		letters[kept.Message.To[0]+" "+name]++
+	}
+	want := map[string]int{
+		"none0@example.org Confirm your e-mail address": 1, "none1@example.org Confirm your e-mail address": 1,
+		"there@example.org You have an account already": 2, "there@example.org Reset your password": 2, "off@example.org You have an account already": 2,
+		"empty@example.org You have an account already": 2, "empty@example.org Reset your password": 2,
+		"waits@example.org Confirm your e-mail address": 4, "waits@example.org Reset your password": 2,
+	}
+	if !maps.Equal(letters, want) {
+		t.Errorf("letters: %v, want %v", letters, want)
+	}
+}
+
+// TestChangeTellsNothing: who is logged in cannot ask for other people's addresses.
+func TestChangeTellsNothing(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{})
+	w.user("ann@example.org")
+	w.user("there@example.org")
+	b := w.browser().login("ann@example.org", good)
+	free := b.post("/account/email", "email", "free@example.org", "password", good)
+	w.letter()
+	taken := b.post("/account/email", "email", "there@example.org", "password", good)
+	if m := w.letter(); m.To[0] != "there@example.org" || !strings.HasPrefix(m.Subject, "You have an account already") {
+		t.Errorf("%+v", m)
+	}
+	if free.whole() != taken.whole() {
+		t.Errorf("%s\n%s", free.whole(), taken.whole())
+	}
+}
