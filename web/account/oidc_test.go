@@ -1,0 +1,154 @@
+package account_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/skerrydb/skerry/auth/oidc"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/account"
+)
+
+// withProvider is a world in which one can log in by a provider.
+func withProvider(t *testing.T) (*world, *provider) {
+	t.Helper()
+	p := newProvider(t, base+"/account/oidc/test/callback")
+	w := open(t, settings{account: account.Options{Providers: []account.Provider{{ID: "test", Title: "Test <ID>", OIDC: oidc.Options{Issuer: p.server.URL, ClientID: clientID, ClientSecret: clientSecret}}}}})
+	return w, p
+}
+
+// depart begins a login at the provider; it returns where to go.
+func (b *browser) depart(pairs ...string) string {
+	b.w.t.Helper()
+	got := b.post("/account/oidc/test", pairs...).is(b.w.t, "begin", 200, "")
+	address, ok := strings.CutPrefix(got.header.Get("Refresh"), "0; url=")
+	if !ok || !strings.Contains(got.body, "Go on to Test &lt;ID&gt;") {
+		b.w.t.Fatalf("%v %s", got.header, got.body)
+	}
+	return address
+}
+
+var ann = map[string]any{"sub": "1", "email": "ann@example.org", "email_verified": true, "name": "<img src=x onerror=alert(1)>"}
+
+// TestProvider: a login at a provider makes an account, and finds it again.
+func TestProvider(t *testing.T) {
+	t.Parallel()
+	w, p := withProvider(t)
+	p.says(ann)
+	b := w.browser()
+	if got := b.get("/account/login?next=/todo"); !strings.Contains(got.body, `action="/account/oidc/test"`) || !strings.Contains(got.body, "Log in with Test &lt;ID&gt;") {
+		t.Errorf("%s", got.body)
+	}
+	back := p.visit(b.depart("next", "/todo"))
+	planted := b.token()
+	b.get(back).is(t, "back", 303, "/todo")
+	if b.who() != "ann@example.org" || w.with(planted).who() != "" {
+		t.Error("not logged in under a new token")
+	}
+	b.get(back).is(t, "back again", 400, "")
+	b.post("/account/logout")
+	b.get(p.visit(b.depart("next", "//evil.example"))).is(t, "the second login", 303, "/")
+	page := b.get("/account")
+	if b.who() != "ann@example.org" || strings.Contains(page.body, "<img") || !strings.Contains(page.body, "&lt;img") {
+		t.Errorf("%s", page.body)
+	}
+	b.post("/account/oidc/none").is(t, "no such provider", 404, "")
+	b.post("/account/identities/unlink", "issuer", p.server.URL, "subject", "1").is(t, "the last way to log in", 412, "")
+	if got := w.program().do("POST", "/account/oidc/test", "{}"); got.status != 200 || !strings.HasPrefix(got.body, `{"location":"`+p.server.URL) || got.header.Get("Refresh") != "" {
+		t.Errorf("a program: %+v", got)
+	}
+}
+
+// TestForgedCallbacks: only what this browser has begun ends here, once.
+func TestForgedCallbacks(t *testing.T) {
+	t.Parallel()
+	w, p := withProvider(t)
+	p.says(ann)
+	victim, attacker := w.browser(), w.browser()
+	back := p.visit(attacker.depart())
+	victim.get(back).is(t, "somebody else's callback", 400, "")
+	victim.depart()
+	for _, path := range []string{back, "/account/oidc/test/callback", "/account/oidc/test/callback?state=&code=x", "/account/oidc/test/callback?code=x&state=" + strings.Repeat("A", 43)} {
+		if victim.get(path).is(t, path, 400, ""); victim.who() != "" {
+			t.Errorf("logged in by %s", path)
+		}
+	}
+	if p.tokens() != 0 {
+		t.Error("the provider was asked about a forged callback")
+	}
+	back = p.visit(victim.depart())
+	u, err := url.Parse(back)
+	must(t, "the way back", err)
+	q := u.Query()
+	denied := victim.get("/account/oidc/test/callback?error=access_denied&state="+q.Get("state")).is(t, "refused", 400, "")
+	if !strings.Contains(denied.body, "has not logged you in") {
+		t.Errorf("%s", text(denied.body))
+	}
+	victim.get(back).is(t, "after the refusal", 400, "")
+	back = p.visit(victim.depart())
+	p.server.Close()
+	if got := victim.get(back); got.status != 502 || victim.who() != "" {
+		t.Errorf("a provider that is down: %d", got.status)
+	}
+}
+
+// TestUnverifiedIdentity: an address that the provider has not verified, or that was
+// not verified here, opens nobody's account.
+func TestUnverifiedIdentity(t *testing.T) {
+	t.Parallel()
+	w, p := withProvider(t)
+	w.user("ann@example.org")
+	b := w.browser()
+	for _, verified := range []any{false, "false", nil, 1} {
+		p.says(map[string]any{"sub": "evil", "email": "ann@example.org", "email_verified": verified})
+		b.get(p.visit(b.depart())).is(t, "an address that is not verified there", 403, "")
+	}
+	if b.who() != "" {
+		t.Fatal("logged in")
+	}
+	p.says(ann)
+	b.get(p.visit(b.depart())).is(t, "an address that is verified on both sides", 303, "/")
+	if b.who() != "ann@example.org" {
+		t.Error("not logged in")
+	}
+	b.enrolled()
+	b.post("/account/logout")
+	if got := b.get(p.visit(b.depart("next", "/todo"))).is(t, "with a second factor", 200, ""); ticketOf.FindString(got.body) == "" || b.who() != "" {
+		t.Errorf("%s", text(got.body))
+	}
+}
+
+// TestLink: who is logged in, and sure to be it, links further identities.
+func TestLink(t *testing.T) {
+	t.Parallel()
+	w, p := withProvider(t)
+	w.user("ann@example.org")
+	w.user("bob@example.org")
+	b := w.browser().login("ann@example.org", good)
+	p.says(map[string]any{"sub": "7", "email": "private@example.net", "email_verified": false})
+	b.post("/account/oidc/test", "link", "true").is(t, "without the password", 400, "")
+	b.post("/account/oidc/test", "link", "true", "password", other).is(t, "with a wrong password", 401, "")
+	w.browser().do("POST", "/account/oidc/test", "link=true", "Accept", "application/json").is(t, "nobody", 401, "")
+	back := p.visit(b.depart("link", "true", "password", good))
+	b.login("bob@example.org", good)
+	b.get(back).is(t, "another user's link", 400, "")
+	b.login("ann@example.org", good)
+	b.get(p.visit(b.depart("link", "true", "password", good))).is(t, "link", 303, "/account/identities?done=linked")
+	w.letter()
+	if got := b.get("/account/identities?done=linked").is(t, "the list", 200, ""); !strings.Contains(got.body, "private@example.net") {
+		t.Errorf("%s", text(got.body))
+	}
+	two := w.browser()
+	two.get(p.visit(two.depart())).is(t, "login", 303, "/")
+	if two.who() != "ann@example.org" {
+		t.Errorf("logged in as %q", two.who())
+	}
+	bob := w.browser().login("bob@example.org", good)
+	bob.get(p.visit(bob.depart("link", "true", "password", good))).is(t, "an identity of somebody else", 409, "")
+	b.post("/account/identities/unlink", "issuer", p.server.URL, "subject", "7").is(t, "unlink", 303, "/account/identities?done=unlinked")
+	two.get(p.visit(two.depart())).is(t, "login by an unlinked identity", 403, "")
+	if _, err := w.users.Find(t.Context(), engine.Read{}, "private@example.net"); err == nil {
+		t.Error("an account was made")
+	}
+}
