@@ -64,7 +64,7 @@ func (a *Account) show(c *web.Context, status int, name string, locals web.Local
 	all := web.Locals{
 		"title": titles[name], "project_name": a.o.Name, "prefix": a.o.Prefix, "notice": notices[c.Query("done").String()], "problem": "",
 		"faults": map[string]string{}, "next": "", "email": "", "logged_in": c.LoggedIn(), "mails": a.o.Mail != nil, "registers": a.o.Mail != nil && !a.o.Closed,
-		"keys": len(a.o.Scopes) > 0, "providers": a.providers, "page": name, "min_password": auth.DefaultMinPassword,
+		"keys": len(a.o.Scopes) > 0, "providers": a.providers, "page": name,
 	}
 	for k, v := range locals {
 		all[k] = v
