@@ -70,6 +70,17 @@ func open(t *testing.T, o settings) *world {
 			t.Errorf("close the engine: %v", err)
 		}
 	})
+	if o.account.Now == nil {
+		o.account.Now = w.clock.Now
+	}
+	w.serve(eng, o)
+	return w
+}
+
+// serve serves an application on eng.
+func (w *world) serve(eng engine.Engine, o settings) {
+	t := w.t
+	t.Helper()
 	store, err := kv.New(eng, kv.Options{})
 	must(t, "open the store", err)
 	w.sessions, err = session.New(store, session.Options{})
@@ -93,9 +104,6 @@ func open(t *testing.T, o settings) *world {
 	if o.add != nil {
 		o.add(w.app, w.users)
 	}
-	w.srv = httptest.NewUnstartedServer(w.app)
-	w.srv.StartTLS()
-	t.Cleanup(w.srv.Close)
 	o.account.Sessions = w.sessions
 	if o.account.Mail == nil {
 		o.account.Mail = w.outbox
@@ -103,12 +111,10 @@ func open(t *testing.T, o settings) *world {
 	if o.account.BaseURL == "" {
 		o.account.BaseURL = base
 	}
-	if o.account.Now == nil {
-		o.account.Now = w.clock.Now
-	}
 	_, err = account.New(w.app, w.users, o.account)
 	must(t, "accounts", err)
-	return w
+	w.srv = httptest.NewTLSServer(w.app)
+	t.Cleanup(w.srv.Close)
 }
 
 func must(t *testing.T, what string, err error) {
