@@ -210,7 +210,11 @@ func (w *workshop) finish(sum [sha256.Size]byte, err error, file string, took ti
 		if w.built > 0 {
 			note = "What was built last still runs."
 		}
-		w.say("does not build (%v); %s\n%s", took, strings.ToLower(note[:1])+strings.TrimSuffix(note[1:], "."), no)
+		if strings.Contains(no.Output, "missing go.sum entry") || strings.Contains(no.Output, "updates to go.mod needed") {
+			note += " `go mod tidy` adds what go.mod and go.sum lack."
+		}
+		w.say("does not build (%v)\n%s", took, no)
+		w.say("%s", note)
 		for _, f := range w.fronts {
 			f.Broken(&front.Failure{Title: w.program.Name + " does not build", Text: no.Output, Note: note})
 		}

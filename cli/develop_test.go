@@ -118,19 +118,30 @@ func (d *devRun) shows(status int, text string) {
 	})
 }
 
-// visit sends the page's form, and returns the answer.
+// visit sends the page's form, and returns the answer: there must always be one,
+// whatever is restarted meanwhile.
 func (d *devRun) visit() string {
+	d.t.Helper()
+	status, body := d.tryVisit()
+	if status != http.StatusOK {
+		d.t.Fatalf("%d %s\n%s", status, body, d.log())
+	}
+	return body
+}
+
+// tryVisit is visit where a node may have to do without a leader for a moment.
+func (d *devRun) tryVisit() (status int, body string) {
 	d.t.Helper()
 	resp, err := http.PostForm("http://"+d.Nodes[0].HTTP, url.Values{"name": {"anna"}})
 	if err != nil {
 		d.t.Fatalf("%v\n%s", err, d.log())
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return string(body)
+	return resp.StatusCode, string(text)
 }
 
 // edit replaces text in a file of the program.
@@ -204,7 +215,6 @@ func TestDevelop(t *testing.T) { // not beside tests of time: it builds
 	if second == first || second == 0 {
 		t.Errorf("process %d was not replaced: %d", first, second)
 	}
-	d.log()
 
 	if err := syscall.Kill(second, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -243,9 +253,15 @@ func developCluster(t *testing.T, s *shell) {
 		}
 		return true
 	})
-	d.await("a visit", func() bool { return strings.Contains(d.visit(), "welcome, anna! You were here") })
+	d.await("a visit", func() bool {
+		_, body := d.tryVisit()
+		return strings.Contains(body, "welcome, anna! You were here")
+	})
 	edit(t, s, "procedures.go", `"welcome, "`, `"good day, "`)
-	d.await("the changed program", func() bool { return strings.Contains(d.visit(), "good day, anna! You were here") })
+	d.await("the changed program", func() bool {
+		_, body := d.tryVisit()
+		return strings.Contains(body, "good day, anna! You were here")
+	})
 	d.end(mark)
 }
 

@@ -27,7 +27,7 @@ var ErrNone = errors.New("there is no Go program here")
 type Program struct {
 	Module string // the folder with go.mod
 	Main   string // the folder of package main, in Module
-	Name   string // of Main's folder: what the program's file is called
+	Name   string // of Main's folder, or of that above server: what the program's file is called
 }
 
 // Find returns the program that is meant by pkg, a folder as seen from dir. If pkg is
@@ -54,7 +54,11 @@ func Find(dir, pkg string) (*Program, error) {
 	}
 	for _, main := range try {
 		if module != "" && isMain(main) {
-			return &Program{Module: module, Main: main, Name: filepath.Base(main)}, nil
+			name := filepath.Base(main)
+			if name == "server" {
+				name = filepath.Base(filepath.Dir(main))
+			}
+			return &Program{Module: module, Main: main, Name: name}, nil
 		}
 	}
 	if pkg != "" {

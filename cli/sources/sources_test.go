@@ -62,7 +62,8 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s %s: %v", c.at, c.pkg, err)
 		default:
 			module := filepath.Join(dir, strings.Split(c.main, "/")[0])
-			if want := (Program{module, filepath.Join(dir, c.main), filepath.Base(c.main)}); *p != want {
+			name := filepath.Base(strings.TrimSuffix(c.main, "/server"))
+			if want := (Program{module, filepath.Join(dir, c.main), name}); *p != want {
 				t.Errorf("%s %s: %+v, want %+v", c.at, c.pkg, *p, want)
 			}
 		}
