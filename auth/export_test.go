@@ -24,7 +24,7 @@ func (a *Auth) Bump(ctx context.Context, user string) error {
 		if err != nil {
 			return err
 		}
-		u.epoch++
+		u.Epoch++
 		return t.put(u)
 	})
 }

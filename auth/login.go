@@ -35,7 +35,7 @@ func (a *Auth) Login(ctx context.Context, email, password, from string) (User, e
 		}
 		u, err := t.byEmail(fold)
 		if err == nil && u != nil && u.hash != "" {
-			id, epoch, hash = u.ID, u.epoch, u.hash
+			id, epoch, hash = u.ID, u.Epoch, u.hash
 		}
 		return err
 	})
@@ -60,7 +60,7 @@ func (a *Auth) Login(ctx context.Context, email, password, from string) (User, e
 		if err != nil {
 			return nil, err
 		}
-		if u == nil || u.epoch != epoch { // changed or deleted meanwhile
+		if u == nil || u.Epoch != epoch { // changed or deleted meanwhile
 			return nil, ErrWrongCredentials
 		}
 		if err := t.forget(byAccount); err != nil {

@@ -97,7 +97,7 @@ func (t tx) register(id, kept, hash string, s secret) (Letter, error) {
 		return Letter{}, err
 	}
 	u.Email, u.fold, u.hash, u.Password = kept, fold, hash, true
-	u.epoch++
+	u.Epoch++
 	u.expires = t.Now().Add(t.a.o.PendingTTL)
 	if err := t.put(u); err != nil {
 		return Letter{}, err
@@ -308,6 +308,6 @@ func (t tx) moveTo(u *stored, email string) error {
 		}
 	}
 	u.Email, u.fold = kept, fold
-	u.epoch++
+	u.Epoch++
 	return t.dropTokens(u.ID)
 }

@@ -25,7 +25,7 @@ func (a *Auth) ChangePassword(ctx context.Context, user, old, password string) (
 	}
 	return a.setPassword(ctx, verb, hash, func(t tx) (*stored, error) {
 		u, err := t.mustUser(user)
-		if err == nil && u.epoch != before.epoch {
+		if err == nil && u.Epoch != before.Epoch {
 			return nil, ErrWrongCredentials // the old one is not the old one any more
 		}
 		return u, err
@@ -95,7 +95,7 @@ func (a *Auth) setPassword(ctx context.Context, verb, hash string, find func(t t
 			return err
 		}
 		u.hash, u.Password, u.pending = hash, true, false
-		u.epoch++
+		u.Epoch++
 		if err := t.put(u); err != nil {
 			return err
 		}

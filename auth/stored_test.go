@@ -32,8 +32,8 @@ type record struct {
 
 func records() []record {
 	user := &stored{
-		User: User{ID: userID, Email: "Ann@example.com", VerifiedAt: at, Name: "Ann", Created: at, TOTP: true, Password: true, Disabled: true, Roles: []string{"admin", "staff"}},
-		fold: "ann@example.com", hash: phc, epoch: 300, pending: true,
+		User: User{ID: userID, Email: "Ann@example.com", VerifiedAt: at, Name: "Ann", Created: at, TOTP: true, Password: true, Disabled: true, Roles: []string{"admin", "staff"}, Epoch: 300},
+		fold: "ann@example.com", hash: phc, pending: true,
 	}
 	key := &storedKey{Key{ID: "k", User: userID, Name: "laptop", Scopes: []string{"a", "b:*"}, Created: at, Expires: at.Add(time.Hour)}, sumOf("secret")}
 	return []record{

@@ -103,7 +103,7 @@ func (t tx) issue(s secret, u *stored, purpose Purpose, email string, ttl time.D
 	}
 	// Whole milliseconds, as kv keeps them: the index is found again by it.
 	expires := t.Now().Add(ttl).Truncate(time.Millisecond)
-	k := token{purpose: purpose, user: u.ID, email: email, epoch: u.epoch, expires: expires, sum: s.sum}
+	k := token{purpose: purpose, user: u.ID, email: email, epoch: u.Epoch, expires: expires, sum: s.sum}
 	o := kv.SetOptions{Expires: expires, SkipOld: true}
 	if _, err := t.Set(tokenKey(k.sum), k.encode(), o); err != nil {
 		return time.Time{}, err
@@ -178,7 +178,7 @@ func (t tx) token(text string, purpose ...Purpose) (token, *stored, error) {
 	for _, p := range purpose {
 		fits = fits || k.purpose == p
 	}
-	if !fits || u == nil || u.epoch != k.epoch || u.Disabled {
+	if !fits || u == nil || u.Epoch != k.epoch || u.Disabled {
 		return token{}, nil, ErrTokenInvalid
 	}
 	return k, u, nil

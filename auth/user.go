@@ -29,6 +29,10 @@ type User struct {
 	Password   bool // there is one
 	Disabled   bool
 	Roles      []string // sorted, each once
+	// Epoch grows with every change of the password or the address. What was proved
+	// at one epoch is void at another: a face that begins a session for a user whom a
+	// login returned must look, once the session is stored, that it is the same yet.
+	Epoch uint64
 }
 
 // Verified reports whether the user has proved to receive mail at Email.
@@ -40,9 +44,8 @@ func (u User) Has(role string) bool { return slices.Contains(u.Roles, role) }
 // stored is a user with what only auth sees.
 type stored struct {
 	User
-	fold  string // Email in lower case: the key
-	hash  string // "": no password
-	epoch uint64 // grows when the password or the address changes
+	fold string // Email in lower case: the key
+	hash string // "": no password
 	// pending: registered, and since then neither verified nor logged in. Whoever
 	// verifies the address takes its place; it expires.
 	pending bool
@@ -73,7 +76,7 @@ func (u *stored) encode() []byte {
 	e.str(u.Name)
 	e.time(u.Created)
 	e.str(u.hash)
-	e.num(u.epoch)
+	e.num(u.Epoch)
 	e.strs(u.Roles)
 	return e.b
 }
@@ -82,7 +85,7 @@ func decodeUser(id string, b []byte) (*stored, error) {
 	d := newDecoder("user", b)
 	flags := d.num()
 	u := &stored{User: User{ID: id, Email: d.str(), VerifiedAt: d.time(), Name: d.str(), Created: d.time()}}
-	u.hash, u.epoch, u.Roles = d.str(), d.num(), d.strs()
+	u.hash, u.Epoch, u.Roles = d.str(), d.num(), d.strs()
 	if flags&^flagsKnown != 0 {
 		d.fail("unknown flags")
 	}
