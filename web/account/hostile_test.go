@@ -1,10 +1,12 @@
 package account_test
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,6 +126,40 @@ func TestTwoBrowsers(t *testing.T) {
 	one.post("/account/sessions/revoke-others").is(t, "revoke", 303, "/account/sessions?done=revoked-others")
 	if two.who() != "" || three.who() != "" || one.who() == "" {
 		t.Error("the others, and they alone, should have ended")
+	}
+}
+
+// TestLoginBesideChange: a login by the old password that is under way while the
+// password is changed begins no session, although there was none yet to be ended.
+func TestLoginBesideChange(t *testing.T) {
+	t.Parallel()
+	var armed atomic.Bool
+	w := open(t, settings{before: func(w *world) {
+		if armed.Swap(false) { // between the login and its session
+			u, err := w.users.Find(context.Background(), engine.Read{}, "ann@example.org")
+			if err == nil {
+				_, err = w.users.SetPassword(context.Background(), u.ID, other)
+			}
+			if err != nil {
+				w.t.Error(err)
+			}
+		}
+	}})
+	u := w.user("ann@example.org")
+	b := w.browser()
+	armed.Store(true)
+	got := b.post("/account/login", "email", "ann@example.org", "password", good)
+	if got.status != 401 || b.who() != "" || strings.Contains(strings.Join(got.header["Set-Cookie"], " "), cookie) {
+		t.Errorf("%d %v: logged in as %q", got.status, got.header, b.who())
+	}
+	if list, err := w.sessions.List(t.Context(), u.ID); err != nil || len(list) != 0 || armed.Load() {
+		t.Errorf("sessions: %v %v", list, err)
+	}
+	b.login("ann@example.org", other)
+	armed.Store(true)
+	b.post("/account/password", "old", other, "password", good).is(t, "two changes at once", 401, "")
+	if b.who() != "" {
+		t.Error("logged in by the password that was changed meanwhile")
 	}
 }
 

@@ -74,11 +74,33 @@ func (a *Account) ended(c *web.Context, u auth.User, err error, next string, loc
 // enter begins the session of a user, under a new token: what the browser had before
 // opens nothing.
 func (a *Account) enter(c *web.Context, u auth.User, next string) error {
+	if err := a.open(c, u); err != nil {
+		return a.refuse(c, "login", web.Locals{"next": next}, err)
+	}
+	return a.done(c, a.next(next), http.StatusOK, meOf(u))
+}
+
+// open begins the session and makes it durable. If the user's password or address was
+// changed after they proved who they are, the sessions that this ended did not yet
+// have this one among them: it ends here, before anybody has its token.
+func (a *Account) open(c *web.Context, u auth.User) error {
 	c.Session().Login(u.ID)
 	if err := c.SaveSession(); err != nil {
 		return err
 	}
-	return a.done(c, a.next(next), http.StatusOK, meOf(u))
+	now, err := a.users.Get(c, engine.Read{Level: engine.Local}, u.ID)
+	if err == nil && now.Epoch == u.Epoch && !now.Disabled {
+		return nil
+	}
+	if err != nil && engine.CodeOf(err) != engine.CodeNotFound {
+		return err
+	}
+	c.Header().Del("Set-Cookie") // with the token, which must not be told even if it cannot be ended
+	c.Session().Logout()
+	if err := c.SaveSession(); err != nil {
+		return err
+	}
+	return engine.Errorf(engine.CodeUnauthenticated, "the account was changed while you logged in; log in again")
 }
 
 // askCode asks for the second factor. Nobody is logged in yet: the ticket is in the

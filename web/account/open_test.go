@@ -57,6 +57,18 @@ type settings struct {
 	web     web.Options
 	account account.Options
 	add     func(*web.App, *auth.Auth)
+	before  func(w *world) // runs before each transaction of sessions alone
+}
+
+// hooked is an engine with something that runs before its transactions.
+type hooked struct {
+	engine.Engine
+	before func()
+}
+
+func (h *hooked) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	h.before()
+	return h.Engine.Update(ctx, fn)
 }
 
 func open(t *testing.T, o settings) *world {
@@ -83,7 +95,12 @@ func (w *world) serve(eng engine.Engine, o settings) {
 	t.Helper()
 	store, err := kv.New(eng, kv.Options{})
 	must(t, "open the store", err)
-	w.sessions, err = session.New(store, session.Options{})
+	ofSessions := store
+	if o.before != nil {
+		ofSessions, err = kv.New(&hooked{eng, func() { o.before(w) }}, kv.Options{})
+		must(t, "open the store of sessions", err)
+	}
+	w.sessions, err = session.New(ofSessions, session.Options{})
 	must(t, "sessions", err)
 	if o.auth.Argon2 == (auth.Params{}) {
 		o.auth.Argon2 = auth.Params{MemoryKiB: 64, Passes: 1} // what is tested is not argon2

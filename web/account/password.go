@@ -77,8 +77,9 @@ func (a *Account) password(c *web.Context, u auth.User) error {
 		Password string `json:"password"`
 	}
 	err := c.Bind(&in)
+	var changed auth.User
 	if err == nil {
-		_, err = a.users.ChangePassword(c, u.ID, in.Old, in.Password)
+		changed, err = a.users.ChangePassword(c, u.ID, in.Old, in.Password)
 	}
 	if err != nil {
 		return a.refuse(c, "password", web.Locals{"email": u.Email, "me": meOf(u)}, err)
@@ -86,8 +87,7 @@ func (a *Account) password(c *web.Context, u auth.User) error {
 	if err := a.endSessions(c, u); err != nil {
 		return err
 	}
-	c.Session().Login(u.ID)
-	if err := c.SaveSession(); err != nil {
+	if err := a.open(c, changed); err != nil {
 		return err
 	}
 	a.notify(c, PasswordChanged, u.Email, u)
