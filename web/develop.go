@@ -20,9 +20,11 @@ const (
 	reloadRetry = 500 * time.Millisecond
 )
 
-// reloadTag has the browser load a page anew when something has changed. The script
-// is of this origin and needs no nonce.
-const reloadTag = `<script src="/_dev/reload.js" defer></script>` + "\n"
+// reloadTag has the browser load a page anew when something has changed since it was
+// made. The script is of this origin and needs no nonce.
+const reloadTag = `<script src="/_dev/reload.js" data-files="`
+
+func (a *App) reloadTag() string { return reloadTag + a.devFiles() + "\" defer></script>\n" }
 
 //go:embed reload.js
 var reloadScript string
@@ -71,7 +73,10 @@ func (a *App) reload(c *Context) error {
 }
 
 // devState names this run of the program and what is in its files.
-func (a *App) devState() string {
+func (a *App) devState() string { return a.ids.run + a.devFiles() }
+
+// devFiles names what is in the files. It is the same on all nodes that read the same.
+func (a *App) devFiles() string {
 	var views, files uint64
 	if a.o.Views != nil {
 		views = a.o.Views.Fingerprint()
@@ -79,7 +84,7 @@ func (a *App) devState() string {
 	if a.o.Assets != nil {
 		files = a.o.Assets.fingerprint()
 	}
-	return fmt.Sprintf("%s%x-%x", a.ids.run, views, files)
+	return fmt.Sprintf("%x-%x", views, files)
 }
 
 // fingerprint is a number for all files as they are now, by their sizes and times;
@@ -107,8 +112,8 @@ func (a *Assets) fingerprint() uint64 {
 	return h.Sum64()
 }
 
-// addReload puts reloadTag into a page whose layout has not asked for its assets.
-func addReload(page *bytes.Buffer) {
+// addReload puts the tag into a page whose layout has not asked for its assets.
+func (a *App) addReload(page *bytes.Buffer) {
 	text := page.Bytes()
 	if bytes.Contains(text, []byte(reloadTag)) {
 		return
@@ -122,6 +127,6 @@ func addReload(page *bytes.Buffer) {
 	}
 	rest := bytes.Clone(text[at:])
 	page.Truncate(at)
-	page.WriteString(reloadTag)
+	page.WriteString(a.reloadTag())
 	page.Write(rest)
 }

@@ -26,6 +26,10 @@ func (d deadlines) read(within time.Duration) { _ = d.rc.SetReadDeadline(time.No
 // write bounds the time until what is written next must have gone.
 func (d deadlines) write(within time.Duration) { _ = d.rc.SetWriteDeadline(time.Now().Add(within)) }
 
+// unlimitedWrite lets as much time pass as it takes until the next write: over HTTP/2
+// a deadline that passes ends the answer, whether anything is being written or not.
+func (d deadlines) unlimitedWrite() { _ = d.rc.SetWriteDeadline(time.Time{}) }
+
 // unlimitedRead lets the connection wait for the client's end without a limit: a
 // deadline that passes would be taken for the client's going away.
 func (d deadlines) unlimitedRead() { _ = d.rc.SetReadDeadline(time.Time{}) }

@@ -58,7 +58,7 @@ var pageType = []string{"text/html; charset=utf-8"}
 // writePage answers with a page.
 func (x *exchange) writePage(w http.ResponseWriter, status int, page *bytes.Buffer) {
 	if x.app.o.Debug {
-		addReload(page)
+		x.app.addReload(page)
 	}
 	h := w.Header()
 	h["Content-Type"] = pageType
@@ -102,7 +102,7 @@ func (x *exchange) assets(view string) template.HTML {
 		tags = files.of(view)
 	}
 	if x.app.o.Debug {
-		tags += reloadTag
+		tags += template.HTML(x.app.reloadTag())
 	}
 	return tags
 }

@@ -219,8 +219,10 @@ func (s *Events) flush() error {
 	}
 	if s.err != nil {
 		s.cancel()
+		return s.err
 	}
-	return s.err
+	s.limits.unlimitedWrite()
+	return nil
 }
 
 // cutLine cuts the first line off; more is false if it was the last one.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -182,4 +183,50 @@ func TestEventsThatFail(t *testing.T) {
 		})
 	})
 	expectCut(t, s, "/")
+}
+
+// stallRecorder notes until when what is written must have gone.
+type stallRecorder struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+// SetReadDeadline and SetWriteDeadline are what http.ResponseController looks for.
+func (*stallRecorder) SetReadDeadline(time.Time) error          { return nil }
+func (r *stallRecorder) SetWriteDeadline(until time.Time) error { r.until = until; return nil }
+
+// Write implements http.ResponseWriter.
+func (r *stallRecorder) Write(p []byte) (int, error) {
+	if r.until.IsZero() {
+		return 0, errors.New("what is written has no limit")
+	}
+	return r.ResponseRecorder.Write(p)
+}
+
+// TestSilentStream: each event has its time, and the silence between two has no
+// limit, which HTTP/2 would end the stream at.
+func TestSilentStream(t *testing.T) {
+	t.Parallel()
+	w := &stallRecorder{ResponseRecorder: httptest.NewRecorder()}
+	app, err := web.New(web.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	app.Get("/", func(c *web.Context) error {
+		return c.SSE(web.EventOptions{}, func(s *web.Events) error {
+			for range 3 {
+				if !w.until.IsZero() {
+					t.Errorf("the silence may last until %v", w.until)
+				}
+				if err := s.Send(web.Event{Data: "x"}); err != nil {
+					t.Error(err)
+				}
+			}
+			return nil
+		})
+	})
+	app.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+	if n := strings.Count(w.Body.String(), "data: x"); n != 3 {
+		t.Errorf("%d events: %q", n, w.Body.String())
+	}
 }
