@@ -9,6 +9,8 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -335,4 +337,27 @@ func TestEvents(t *testing.T) {
 	}
 	anna.get("/events?after=x").is(t, "/events?after=x", 400, "after")
 	newBrowser(t, at).do("GET", "/events?after=0", "", "Accept", "text/event-stream").is(t, "/events?after=0", 401)
+}
+
+// escaped is text as a value in a query.
+func escaped(text string) string { return url.QueryEscape(text) }
+
+// copySource copies the views and assets to a folder of its own, where a test can
+// change them.
+func copySource(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"views", "assets"} {
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,0 +1,334 @@
+package todo_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image/png"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/examples/todo"
+	"github.com/skerrydb/skerry/web"
+)
+
+// tells of what a Content-Security-Policy has forbidden.
+const tellViolations = `addEventListener("securitypolicyviolation", (e) => console.error("CSP: " + e.violatedDirective + " " + e.blockedURI))`
+
+// tab is one tab of a real Chromium, which notes what a page must not do.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu    sync.Mutex
+	wrong []string // dialogs, errors, what the policy has forbidden
+}
+
+// newTab starts Chromium. At the end of the test nothing must have been wrong.
+func newTab(t *testing.T) *tab {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		if os.Getenv("SKERRY_REQUIRE_SERVERS") == "1" {
+			t.Fatalf("%v, and SKERRY_REQUIRE_SERVERS=1", err)
+		}
+		t.Skip(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience) // t.Context ends before clean-up
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.WindowSize(900, 800), chromedp.IgnoreCertErrors,
+		chromedp.Flag("no-sandbox", os.Getuid() == 0), chromedp.Flag("disable-crash-reporter", true))...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	b := &tab{t: t, ctx: ctx}
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil {
+			t.Errorf("stop Chromium: %v", err)
+		}
+		for _, w := range b.wrong {
+			t.Error(w)
+		}
+	})
+	if err := chromedp.Listen(ctx, b.note); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: tellViolations}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// note is told of everything that happens in the tab.
+func (b *tab) note(event any) {
+	wrong := ""
+	switch e := event.(type) {
+	case *cdppage.EventJavascriptDialogOpening:
+		wrong = "a dialog: " + e.Message
+		go func() { // the page waits for an answer
+			_, _ = chromedp.Call(b.ctx, cdppage.HandleJavaScriptDialog, cdppage.HandleJavaScriptDialogParams{Accept: true})
+		}()
+	case *runtime.EventExceptionThrown:
+		if wrong = "an exception: " + e.ExceptionDetails.Text; e.ExceptionDetails.Exception != nil {
+			wrong += " " + e.ExceptionDetails.Exception.Description
+		}
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			wrong = "the console says:"
+			for _, a := range e.Args {
+				wrong += " " + string(a.Value) + a.Description
+			}
+		}
+	case *cdplog.EventEntryAdded:
+		if e.Entry.Level == cdplog.EntryLevelError || e.Entry.Level == cdplog.EntryLevelWarning {
+			wrong = fmt.Sprintf("the log says: %s %s", e.Entry.Text, e.Entry.URL)
+		}
+	}
+	if wrong != "" {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.wrong = append(b.wrong, wrong)
+	}
+}
+
+// do takes steps one after the other.
+func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.fail(err)
+	}
+}
+
+// fail ends the test, and says what the page was like.
+func (b *tab) fail(err error) {
+	b.t.Helper()
+	text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`location + "\n" + document.documentElement.outerHTML`)) // only to tell
+	b.t.Fatalf("%v\n%s", err, text)
+}
+
+// until waits for an expression of JavaScript to be true, on this page or the next.
+func (b *tab) until(format string, args ...any) {
+	b.t.Helper()
+	expression := "!!(" + fmt.Sprintf(format, args...) + ")"
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		is, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression))
+		switch {
+		case is:
+			return
+		case time.Now().After(end):
+			b.fail(fmt.Errorf("waited in vain for %s: %v", expression, err))
+		}
+	}
+}
+
+// eval returns what an expression of JavaScript gives.
+func eval[T any](b *tab, format string, args ...any) T {
+	b.t.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](fmt.Sprintf(format, args...)))
+	if err != nil {
+		b.fail(err)
+	}
+	return v
+}
+
+// picture takes one of the page, for people to look at: with SKERRY_PICTURES it is
+// kept in that folder.
+func (b *tab) picture(name string) {
+	b.t.Helper()
+	text, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		b.fail(err)
+	}
+	if size, err := png.DecodeConfig(bytes.NewReader(text)); err != nil || size.Width < 300 || size.Height < 300 {
+		b.t.Errorf("a picture of %+v: %v", size, err)
+	}
+	dir := os.Getenv("SKERRY_PICTURES")
+	if dir == "" {
+		dir = b.t.TempDir()
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), text, 0o644); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// register makes an account by the form.
+func (b *tab) register(at, email string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(at+"/"), chromedp.SendKeys(chromedp.CSS(`[name=email]`), email), chromedp.SendKeys(chromedp.CSS(`[name=password]`), password),
+		chromedp.Click(chromedp.CSS(`[formaction="/register"]`)), chromedp.WaitVisible(chromedp.CSS(`form.add`)))
+}
+
+// add types a text and sends it by the Enter key.
+func (b *tab) add(text string) {
+	b.t.Helper()
+	b.do(chromedp.SendKeys(chromedp.CSS(`[name=text]`), text+"\r"))
+	b.until(`[...document.querySelectorAll("li span")].some(e => e.textContent === %q)`, text)
+}
+
+// TestBrowser is what a user does in a real browser: first with scripts, then without.
+func TestBrowser(t *testing.T) {
+	t.Parallel()
+	at := start(t, skerry.Web{})
+	b := newTab(t)
+	b.do(chromedp.Navigate(at+"/progress"), chromedp.WaitVisible(chromedp.CSS(`form.login`)))
+	b.picture("login")
+	b.register(at, "anna@example.org")
+	b.do(chromedp.Evaluate[chromedp.Void](`window.same = true`))
+	for _, text := range []string{"Buy milk", "Water the plants", hostile[0], "Call Ben about Saturday"} {
+		b.add(text)
+	}
+	b.do(chromedp.Click(chromedp.CSS(`#item-1 button`)))
+	b.until(`document.querySelector("#item-1.done")`)
+	b.do(chromedp.Click(chromedp.CSS(`#item-2 button`)))
+	b.until(`document.querySelector("#item-2.done") && document.querySelector("#undo").textContent === "Undo doing"`)
+	b.do(chromedp.Click(chromedp.CSS(`#undo`)))
+	b.until(`!document.querySelector("#item-2.done") && !document.querySelector("#undo")`)
+	if got := eval[string](b, `document.querySelector("[name=text]").value`); got != "" {
+		t.Errorf("the text stays in the form: %q", got)
+	}
+
+	// The same user elsewhere, without scripts.
+	other := newBrowser(t, at)
+	other.post("/login", "email", "anna@example.org", "password", password, "next", "").is(t, "/", 200, "Buy milk")
+	other.post("/add", "text", "Feed the cat").is(t, "/", 200, "Feed the cat")
+	b.until(`document.querySelector("#item-5 span")?.textContent === "Feed the cat"`)
+	b.picture("list")
+	if !eval[bool](b, `window.same === true`) {
+		t.Error("a page was loaded anew in between")
+	}
+
+	b.do(chromedp.SendKeys(chromedp.CSS(`[name=find]`), "milk\r"), chromedp.WaitVisible(chromedp.CSS(`a[href="/?find=milk"]`)))
+	if n := eval[int](b, `document.querySelectorAll("li").length`); n != 2 { // and: nothing is to be done
+		t.Errorf("%d items have milk in them", n)
+	}
+	b.do(chromedp.Click(chromedp.CSS(`a[href="/progress"]`)))
+	b.until(`document.querySelectorAll("#chart span").length === 14 && document.querySelector("h1").textContent === "1 of 5 done"`)
+	b.picture("progress")
+
+	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.Navigate(at+"/"), chromedp.WaitVisible(chromedp.CSS(`form.add`)),
+		chromedp.SendKeys(chromedp.CSS(`[name=text]`), "Without scripts\r"), chromedp.WaitVisible(chromedp.CSS(`#item-6`)),
+		chromedp.Click(chromedp.CSS(`#item-6 button`)), chromedp.WaitVisible(chromedp.CSS(`#item-6.done`)),
+		chromedp.Click(chromedp.CSS(`#undo`)), chromedp.WaitVisible(chromedp.CSS(`#item-6:not(.done)`)),
+		chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS(`form.login`)))
+}
+
+// hostile are texts that would be more than text on a page that does not escape them
+// for the place where they stand.
+var hostile = []string{
+	`<img src=x onerror=alert(1)>`,
+	`"><img src=x onerror=alert(1)>`,
+	`' onmouseover='alert(1)`,
+	`</script><script>alert(1)</script>`,
+	`<!--<script>`,
+	`'-alert(1)-'`,
+	`\'-alert(1)//`,
+	`"+alert(1)+"`,
+	"`${alert(1)}`",
+	`${alert(1)} {{.title}} #{title} {/* title */}`,
+	`javascript:alert(1)`,
+	`"></title></style></textarea><svg onload=alert(1)>`,
+}
+
+// everywhere has a value in each position. It comes in both kinds of templates, which
+// have to give the same; only VALUE differs.
+const everywhere = `<p id="text">VALUE</p><p id="attribute" data-x="VALUE" title='VALUE'></p><a id="query" href="/?find=VALUE">x</a>
+<a id="url" href="VALUE">x</a><textarea id="area">VALUE</textarea><input id="input" value=VALUE>
+<script nonce="NONCE">
+	const one = 'VALUE', two = "VALUE", three = ` + "`VALUE`" + `, value = VALUE, list = [VALUE][0];
+	const at = (id) => document.getElementById(id);
+	window.got = { one, two, three, value, list, text: at("text").textContent, attribute: at("attribute").dataset.x, title: at("attribute").title,
+		query: new URL(at("query").href).searchParams.get("find"), area: at("area").value, input: at("input").value };
+	window.protocol = at("url").protocol;
+</script>`
+
+// TestHostile: what users write is text wherever it stands: on the application's own
+// pages, and in every position of both kinds of templates.
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	source := copySource(t)
+	write(t, source+"/views/everywhere.html", strings.NewReplacer("VALUE", "{{.value}}", "NONCE", "{{.nonce}}").Replace(everywhere))
+	write(t, source+"/views/everywhere_z.z.html", strings.NewReplacer("VALUE", "#{value}", "NONCE", "#{nonce}").Replace(everywhere))
+	at := start(t, skerry.Web{Source: source, Application: func(s *skerry.Services) (http.Handler, error) {
+		h, err := todo.Application(s)
+		if err == nil {
+			h.(*web.App).Get("/show/{view}", func(c *web.Context) error {
+				return c.Render(c.Path("view").String(), web.Locals{"title": c.Query("value").String(), "value": c.Query("value").String()})
+			})
+		}
+		return h, err
+	}})
+	b := newTab(t)
+	b.register(at, "anna@example.org")
+	for _, text := range hostile {
+		b.add(text)
+	}
+	if got := eval[[]string](b, `[...document.querySelectorAll("li")].map(e => e.querySelector("button").title)`); len(got) != len(hostile) {
+		t.Errorf("%d items: %q", len(got), got)
+	} else {
+		for i, text := range hostile {
+			if got[i] != "Done: "+text {
+				t.Errorf("the title of %q is %q", text, got[i])
+			}
+		}
+	}
+	for i, text := range hostile {
+		b.do(chromedp.Navigate(at+"/"), chromedp.Click(chromedp.CSS(fmt.Sprintf(`#item-%d button`, i+1))))
+		b.until(`document.querySelector("#item-%d.done")`, i+1)
+		b.do(chromedp.Navigate(at + "/progress"))
+		const all = `[latest, items[%d].text, document.querySelector("main a").textContent, document.querySelector("main a").title, new URL(document.querySelector("main a").href).searchParams.get("find")]`
+		for _, got := range eval[[]string](b, all, i) {
+			if got != text {
+				t.Errorf("%q on the page of progress: %q", text, got)
+			}
+		}
+		for _, view := range []string{"everywhere", "everywhere_z"} {
+			b.do(chromedp.Navigate(at + "/show/" + view + "?value=" + escaped(text)))
+			for where, got := range eval[map[string]string](b, `window.got`) {
+				if got != text {
+					t.Errorf("%s, %s: %q is %q", view, where, text, got)
+				}
+			}
+			if p := eval[string](b, `window.protocol`); p != "https:" {
+				t.Errorf("%s: %q is a link to %s", view, text, p)
+			}
+		}
+		b.do(chromedp.Navigate(at + "/?find=" + escaped(text)))
+		if got := eval[string](b, `document.querySelector("[name=find]").value`); got != text {
+			t.Errorf("to find %q is to find %q", text, got)
+		}
+	}
+}
+
+// TestLiveReload: a page that is open in a browser shows what its view says now.
+func TestLiveReload(t *testing.T) {
+	t.Parallel()
+	source := copySource(t)
+	at := start(t, skerry.Web{Source: source, Debug: true})
+	b := newTab(t)
+	b.do(chromedp.Navigate(at+"/login"), chromedp.WaitVisible(chromedp.CSS(`form.login`)))
+	told := `performance.getEntriesByType("resource").some(e => e.name.endsWith("/_dev/reload.js"))`
+	b.until("%s", told)
+	for _, text := range []string{"Come in", "Or stay outside"} {
+		write(t, source+"/views/login.html", "<h1>"+text+"</h1>")
+		b.until(`document.querySelector("h1")?.textContent === %q`, text)
+	}
+	write(t, source+"/assets/todo.css", "h1 { color: rgb(1, 2, 3) }")
+	b.until(`getComputedStyle(document.querySelector("h1")).color === "rgb(1, 2, 3)"`)
+}
