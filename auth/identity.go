@@ -254,3 +254,21 @@ func (a *Auth) Identities(ctx context.Context, r engine.Read, user string) ([]Li
 	})
 	return list, err
 }
+
+// FindIdentity returns the user that an identity belongs to, or CodeNotFound: for
+// faces that let only those log in by a provider who have an account.
+func (a *Auth) FindIdentity(ctx context.Context, r engine.Read, issuer, subject string) (User, error) {
+	var u User
+	err := a.view(ctx, r, "find an identity", func(t tx) error {
+		found, err := t.byIdentity(Identity{Issuer: issuer, Subject: subject})
+		if err != nil {
+			return err
+		}
+		if found == nil {
+			return engine.Errorf(engine.CodeNotFound, "the identity belongs to nobody")
+		}
+		u = found.User
+		return nil
+	})
+	return u, err
+}

@@ -103,7 +103,12 @@ func TestLinkUnlink(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Issuer != issuer || list[0].Subject != "1" || list[0].Email != "other@example.com" {
 		t.Errorf("identities: %+v %v", list, err)
 	}
+	if u, err := w.FindIdentity(ctx, engine.Read{}, issuer, "1"); err != nil || u.ID != ann.ID {
+		t.Errorf("find: %+v %v", u, err)
+	}
 	must(t, "unlink", w.UnlinkIdentity(ctx, ann.ID, issuer, "1"))
+	_, err = w.FindIdentity(ctx, engine.Read{}, issuer, "1")
+	want(t, "find what was unlinked", err, engine.CodeNotFound)
 	if u, err := w.LoginIdentity(ctx, identity("1", "", false)); err != nil || u.ID == ann.ID {
 		t.Errorf("login with what was unlinked: %+v %v", u, err)
 	}
