@@ -26,6 +26,9 @@ import (
 	"github.com/skerrydb/skerry/web/view"
 )
 
+// MaxFormBytes is the longest body of a request to this package's routes.
+const MaxFormBytes = 64 << 10
+
 // DefaultPrefix is Options.Prefix if that is empty.
 const DefaultPrefix = "/account"
 
@@ -55,8 +58,8 @@ type Options struct {
 	// place of the page that this package has. Nil: all pages are this package's.
 	Views *view.Views
 
-	// Closed leaves registering to administrators (auth.Create). A login by a provider
-	// still makes an account for a verified address that has none.
+	// Closed leaves making accounts to administrators (auth.Create): nobody registers,
+	// and a login by a provider is refused to who has none.
 	Closed bool
 
 	// AfterLogin is the path that a login leads to, if it was not asked for another
@@ -163,7 +166,8 @@ func (o *Options) check() error {
 // addRoutes adds what the options ask for.
 func (a *Account) addRoutes(app *web.App) {
 	get := func(path string, h web.Handler) { app.Get(a.o.Prefix+path, h, noStore) }
-	post := func(path string, h web.Handler) { app.Post(a.o.Prefix+path, h, noStore) }
+	limit := web.BodyLimit(MaxFormBytes)
+	post := func(path string, h web.Handler) { app.Post(a.o.Prefix+path, h, noStore, limit) }
 	get("", a.private(a.overview))
 	get("/login", a.loginPage)
 	post("/login", a.login)

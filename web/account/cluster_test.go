@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"regexp"
 	"testing"
 	"time"
 
@@ -67,6 +68,8 @@ func nodes(t *testing.T, o settings) [2]*world {
 	}
 }
 
+var keyIn = regexp.MustCompile(`sk_[a-z2-7]+_[a-z2-7]+`)
+
 // TestCluster: every step works at every node, and each sees what the others did. A
 // provider's code is not used up by a node that cannot write.
 func TestCluster(t *testing.T) {
@@ -74,7 +77,16 @@ func TestCluster(t *testing.T) {
 	p := newProvider(t, base+"/account/oidc/test/callback")
 	two := nodes(t, settings{
 		account: account.Options{Scopes: []string{"todo"}, Providers: []account.Provider{{ID: "test", Title: "Test <ID>", OIDC: oidc.Options{Issuer: p.server.URL, ClientID: clientID, ClientSecret: clientSecret}}}},
-		add:     func(app *web.App, users *auth.Auth) { app.Use(account.Keys(users)) },
+		add: func(app *web.App, users *auth.Auth) {
+			app.Use(account.Keys(users))
+			app.Post("/todo", func(c *web.Context) error {
+				u, err := c.User()
+				if err != nil {
+					return err
+				}
+				return c.Text(200, u.Email)
+			}, account.RequireScope("todo"))
+		},
 	})
 	b := two[0].browser()
 	at := [2]*browser{b, {two[1], b.client, b.accept}} // one browser, at both nodes
@@ -91,7 +103,12 @@ func TestCluster(t *testing.T) {
 		}
 		here.post("/account/password", "old", good, "password", other).is(t, "password", 303, "/account?done=password")
 		there.get("/account/sessions").is(t, "sessions", 200, "")
-		there.post("/account/keys", "name", "x", "scopes", "todo", "password", other).is(t, "key", 201, "")
+		key := keyIn.FindString(there.post("/account/keys", "name", "x", "scopes", "todo", "password", other).is(t, "key", 201, "").body)
+		for _, w := range two {
+			if got := w.program().do("POST", "/todo", "{}", "Authorization", "Bearer "+key); got.body != email {
+				t.Errorf("by the key %q: %d %s", key, got.status, got.body)
+			}
+		}
 		there.post("/account/logout").is(t, "logout", 303, "/account/login?done=logout")
 		if here.who() != "" || there.who() != "" {
 			t.Error("logged in after the logout")

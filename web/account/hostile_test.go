@@ -226,6 +226,17 @@ func TestHostileText(t *testing.T) {
 	w.noLetter()
 }
 
+// TestLongBodies: a form is short.
+func TestLongBodies(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{})
+	p := w.program()
+	p.post("/account/login", "email", "a@b.example", "password", strings.Repeat("x", account.MaxFormBytes)).fails(t, "a long body", problem.CodeBodyTooLarge)
+	p.post("/account/login", "email", "a@b.example", "password", strings.Repeat("x", auth.MaxPasswordBytes)).fails(t, "a body that is not", auth.CodeWrongCredentials)
+	p.do("POST", "/account/login", "<x/>", "Content-Type", "text/xml").fails(t, "no form", problem.CodeMediaType)
+	p.do("POST", "/account/login", "{").fails(t, "broken JSON", engine.CodeInvalid)
+}
+
 // TestForgedTokens: tokens of letters work for what they were made for, in time, once.
 func TestForgedTokens(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,8 @@ func KeyOf(ctx context.Context) (auth.Key, bool) {
 // Keys is middleware, for web.App.Use, that takes API keys: a request with
 // Authorization: Bearer is that of the key's owner, whatever cookies it has, which are
 // not looked at; a key that is unknown, expired or revoked is
-// engine.CodeUnauthenticated. What the key may do say RequireScope and KeyOf. This
+// engine.CodeUnauthenticated. A revocation is seen at once by the node that leads, and
+// so by everything that writes, and elsewhere when it arrives. What the key may do say RequireScope and KeyOf. This
 // package's own routes take no keys.
 func Keys(users *auth.Auth) web.Middleware {
 	return func(next http.Handler) http.Handler {
@@ -40,6 +41,9 @@ func Keys(users *auth.Auth) web.Middleware {
 				return nil
 			}
 			u, key, err := users.CheckKey(c, engine.Read{Level: engine.Local}, text)
+			if engine.CodeOf(err) == engine.CodeUnauthenticated {
+				u, key, err = users.CheckKey(c, engine.Read{}, text) // it may have been made a moment ago, elsewhere
+			}
 			if err != nil {
 				if engine.CodeOf(err) == engine.CodeUnauthenticated {
 					c.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)

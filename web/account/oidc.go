@@ -9,6 +9,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/problem"
 )
 
 // flow is a login at a provider that this browser has begun.
@@ -107,8 +108,29 @@ func (a *Account) callback(c *web.Context) error {
 	if f.Link != "" {
 		return a.link(c, f.Link, id)
 	}
+	if err := a.mayEnter(c, id); err != nil {
+		return a.refuse(c, "login", web.Locals{"next": f.Next}, err)
+	}
 	u, err := a.users.LoginIdentity(c, id)
 	return a.ended(c, u, err, f.Next, web.Locals{"next": f.Next})
+}
+
+// mayEnter refuses, where nobody registers by themselves, who would get an account by
+// logging in.
+func (a *Account) mayEnter(c *web.Context, id auth.Identity) error {
+	if !a.o.Closed {
+		return nil
+	}
+	r := engine.Read{Level: engine.Local}
+	_, err := a.users.FindIdentity(c, r, id.Issuer, id.Subject)
+	if engine.CodeOf(err) == engine.CodeNotFound && id.EmailVerified {
+		_, err = a.users.Find(c, r, id.Email)
+	}
+	switch engine.CodeOf(err) {
+	case engine.CodeNotFound, engine.CodeInvalid:
+		return engine.Errorf(problem.CodeForbidden, "you have no account here, and those who run this service make them; ask them for one")
+	}
+	return err
 }
 
 // link gives the identity to the user who began, if it is still the one who is logged in.

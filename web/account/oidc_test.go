@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/auth/oidc"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web/account"
@@ -116,6 +117,30 @@ func TestUnverifiedIdentity(t *testing.T) {
 	b.post("/account/logout")
 	if got := b.get(p.visit(b.depart("next", "/todo"))).is(t, "with a second factor", 200, ""); ticketOf.FindString(got.body) == "" || b.who() != "" {
 		t.Errorf("%s", text(got.body))
+	}
+}
+
+// TestClosed: where administrators make the accounts, a provider's word makes none.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, base+"/account/oidc/test/callback")
+	w := open(t, settings{account: account.Options{Closed: true, Providers: []account.Provider{{ID: "test", Title: "Test <ID>", OIDC: oidc.Options{Issuer: p.server.URL, ClientID: clientID, ClientSecret: clientSecret}}}}})
+	b := w.browser()
+	for what, claims := range map[string]map[string]any{"a stranger": ann, "no address": {"sub": "1"}, "no good address": {"sub": "1", "email": "x", "email_verified": true}, "an address that is not verified": {"sub": "1", "email": "bob@example.org"}} {
+		p.says(claims)
+		b.get(p.visit(b.depart())).is(t, what, 403, "")
+	}
+	if list, err := w.users.List(t.Context(), engine.Read{}, auth.ListOptions{}); err != nil || len(list.Users) != 0 || b.who() != "" {
+		t.Errorf("%+v %v", list, err)
+	}
+	w.user("ann@example.org")
+	p.says(ann)
+	for range 2 { // by the address, then by the identity
+		b.get(p.visit(b.depart())).is(t, "a user", 303, "/")
+		p.says(map[string]any{"sub": "1"})
+	}
+	if b.who() != "ann@example.org" {
+		t.Error("not logged in")
 	}
 }
 

@@ -52,10 +52,10 @@ func (a *Account) resetConfirm(c *web.Context) error {
 	default:
 		return a.refuse(c, "reset", nil, err)
 	}
+	a.notify(c, PasswordChanged, u.Email, u)
 	if err := a.endSessions(c, u); err != nil {
 		return err
 	}
-	a.notify(c, PasswordChanged, u.Email, u)
 	return a.done(c, a.to("/login", "reset"), http.StatusNoContent, nil)
 }
 
@@ -84,13 +84,13 @@ func (a *Account) password(c *web.Context, u auth.User) error {
 	if err != nil {
 		return a.refuse(c, "password", web.Locals{"email": u.Email, "me": meOf(u)}, err)
 	}
+	a.notify(c, PasswordChanged, u.Email, u)
 	if err := a.endSessions(c, u); err != nil {
 		return err
 	}
 	if err := a.open(c, changed); err != nil {
 		return err
 	}
-	a.notify(c, PasswordChanged, u.Email, u)
 	return a.done(c, a.to("", "password"), http.StatusNoContent, nil)
 }
 

@@ -108,14 +108,18 @@ type recoveryCodes struct {
 
 func (a *Account) confirm(c *web.Context, u auth.User) error {
 	text, err := code(c)
-	var codes []string
-	if err == nil {
-		codes, err = a.users.ConfirmTOTP(c, u.ID, text)
-	}
 	if err != nil {
 		return a.refuse(c, "enrol", web.Locals{"secret": "", "qr": template.URL("")}, err)
 	}
+	// First, as what fails after the codes were made would hide them.
 	c.Session().Rotate()
+	if err := c.SaveSession(); err != nil {
+		return err
+	}
+	codes, err := a.users.ConfirmTOTP(c, u.ID, text)
+	if err != nil {
+		return a.refuse(c, "enrol", web.Locals{"secret": "", "qr": template.URL("")}, err)
+	}
 	a.notify(c, FactorOn, u.Email, u)
 	return a.show(c, http.StatusOK, "recovery", web.Locals{"codes": codes}, recoveryCodes{codes})
 }
