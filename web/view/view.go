@@ -36,7 +36,8 @@ type Options struct {
 	// there is such a view, else none.
 	Layout string
 
-	// Funcs are for html/template views. They are called by many goroutines.
+	// Funcs are for html/template views. They are called by many goroutines, and
+	// like the methods of locals perhaps twice for one page: they must only tell.
 	Funcs template.FuncMap
 
 	// Always names the locals that the caller gives to every page whether it uses

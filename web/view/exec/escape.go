@@ -76,7 +76,7 @@ func around(nodes []parse.Node, at parse.Node) (before, after int) {
 func (p *prototype) write(m *machine, v reflect.Value) bool {
 	var arg any
 	if v.IsValid() {
-		if !v.CanInterface() {
+		if !v.CanInterface() || concrete(v).IsValid() && concrete(v).Type() == valueType {
 			return false
 		}
 		arg = v.Interface()

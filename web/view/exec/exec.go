@@ -65,7 +65,7 @@ type machine struct {
 
 // Compile returns the program of t, or nil if there is something in it that only
 // html/template can do. html/template must have escaped t, as it does when t is
-// first executed. funcs are the functions that t was given.
+// first executed. funcs are the functions that t was given; t has no option missingkey.
 func (c *Compiler) Compile(t *template.Template, funcs template.FuncMap) *Program {
 	b := &builder{set: t, funcs: funcs, escapers: c.escapers, routines: map[string]*routine{}}
 	main := b.routine(t.Name())
@@ -79,19 +79,23 @@ func (c *Compiler) Compile(t *template.Template, funcs template.FuncMap) *Progra
 
 // Execute appends to buf what the template's Execute would write, and reports
 // whether it could. If not, also because buf would have more than limit bytes, buf is
-// as it was, and the template has to be executed: that gives the output or the error.
+// as it was, and the template has to be executed: that gives the output or the error,
+// and calls again the functions and methods that were called before.
 func (p *Program) Execute(buf *bytes.Buffer, data any, limit int) (done bool) {
 	m := p.pools.Get().(*machine)
 	before := buf.Len()
 	m.buf, m.base, m.depth, m.most = buf, 0, 0, limit
 	m.dot = reflect.ValueOf(data)
+	if m.dot.IsValid() && m.dot.Type() == valueType {
+		return false
+	}
 	defer func() {
 		if !done {
 			_ = recover() // a function's panic is an error of html/template's
 			buf.Truncate(before)
 			return
 		}
-		clear(m.vars)
+		clear(m.vars[:cap(m.vars)]) // the pool must not keep what they refer to
 		*m = machine{vars: m.vars[:0], text: m.text}
 		p.pools.Put(m)
 	}()

@@ -20,7 +20,7 @@ func (b *builder) function(name string, words []parse.Node, last expr) expr {
 		return nil
 	}
 	if f, ok := b.funcs[name]; ok {
-		return user(reflect.ValueOf(f), args)
+		return b.user(reflect.ValueOf(f), args)
 	}
 	switch {
 	case name == "and" && len(args) > 0:
@@ -41,12 +41,13 @@ func (b *builder) function(name string, words []parse.Node, last expr) expr {
 }
 
 // user calls a function of the program, if the arguments are just of its types.
-func user(f reflect.Value, args []expr) expr {
+func (b *builder) user(f reflect.Value, args []expr) expr {
 	t := f.Type()
+	if t.NumIn() != len(args) || t.IsVariadic() {
+		b.fail()
+		return nil
+	}
 	return func(m *machine) (reflect.Value, bool) {
-		if t.NumIn() != len(args) || t.IsVariadic() {
-			return reflect.Value{}, false
-		}
 		in := make([]reflect.Value, len(args))
 		for i, a := range args {
 			v, ok := a(m)

@@ -68,13 +68,13 @@ func (l *loop) over(m *machine, v reflect.Value) (sig signal, ran bool) {
 	case reflect.Invalid:
 		return next, false
 	case reflect.Slice, reflect.Array:
-		n := v.Len()
-		for i := range n {
+		ran = v.Len() > 0
+		for i := 0; i < v.Len(); i++ { // the body may change that
 			if sig, stop := l.one(m, reflect.ValueOf(i), v.Index(i), l.key >= 0); stop {
 				return sig, true
 			}
 		}
-		return next, n > 0
+		return next, ran
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		if l.key >= 0 || v.Type() != intType {
 			return unsure, false

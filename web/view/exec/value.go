@@ -13,6 +13,7 @@ var (
 	boolType   = reflect.TypeFor[bool]()
 	localsType = reflect.TypeFor[map[string]any]()
 	errorType  = reflect.TypeFor[error]()
+	valueType  = reflect.TypeFor[reflect.Value]() // which text/template unwraps in some places
 )
 
 // splitEscapers takes html/template's escapers from the end of a pipe.
@@ -55,13 +56,31 @@ func (b *builder) commands(cmds []*parse.CommandNode) expr {
 // command is the value of one command; last is what the pipe gives it, or nil.
 func (b *builder) command(c *parse.CommandNode, last expr) expr {
 	if id, ok := c.Args[0].(*parse.IdentifierNode); ok {
-		return b.function(id.Ident, c.Args[1:], last)
+		if last == nil {
+			return b.function(id.Ident, c.Args[1:], nil)
+		}
+		return b.piped(last, id.Ident, c.Args[1:])
 	}
 	if len(c.Args) > 1 || last != nil {
 		b.fail() // a method with arguments, or a mistake
 		return nil
 	}
 	return b.operand(c.Args[0])
+}
+
+// piped is the value of a function to which a pipe gives last. That is found first,
+// also if the function is one that does without it.
+func (b *builder) piped(last expr, name string, words []parse.Node) expr {
+	slot := b.declare("")
+	call := b.function(name, words, func(m *machine) (reflect.Value, bool) { return m.vars[m.base+slot], true })
+	return func(m *machine) (reflect.Value, bool) {
+		v, ok := last(m)
+		if !ok {
+			return v, false
+		}
+		m.vars[m.base+slot] = v
+		return call(m)
+	}
 }
 
 // operand is the value of one word of a command.
@@ -96,8 +115,8 @@ func (b *builder) operand(n parse.Node) expr {
 		return constant(n.Text)
 	case *parse.NumberNode:
 		switch {
-		case n.IsComplex && !n.IsFloat, strings.HasPrefix(n.Text, "'"):
-		case n.IsFloat && !strings.HasPrefix(strings.ToLower(n.Text), "0x") && strings.ContainsAny(n.Text, ".eEpP"):
+		case n.IsComplex, strings.HasPrefix(n.Text, "'"):
+		case n.IsFloat && strings.ContainsAny(n.Text, "pP"), n.IsFloat && strings.ContainsAny(n.Text, ".eE") && !isHexInt(n.Text):
 			return constant(n.Float64)
 		case n.IsInt && int64(int(n.Int64)) == n.Int64:
 			return constant(int(n.Int64))
@@ -106,6 +125,10 @@ func (b *builder) operand(n parse.Node) expr {
 	b.fail()
 	return nil
 }
+
+// isHexInt reports whether a number, which has no exponent of 2, is hexadecimal: then
+// an e is a digit.
+func isHexInt(s string) bool { return strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X") }
 
 func constant(v any) expr {
 	c := reflect.ValueOf(v)
@@ -152,11 +175,10 @@ func (f *field) of(v reflect.Value) (reflect.Value, bool) {
 		return v, false
 	}
 	if v.Type() == localsType && v.CanInterface() {
-		e, ok := v.Interface().(map[string]any)[f.name]
-		if !ok {
-			return reflect.Value{}, true
+		if e := v.Interface().(map[string]any)[f.name]; e != nil {
+			return reflect.ValueOf(e), true
 		}
-		return reflect.ValueOf(e), true
+		return v.MapIndex(f.key), true // a nil that is there is not as one that is missing
 	}
 	at := f.seen.Load()
 	if at == nil || at.typ != v.Type() || at.addr != v.CanAddr() {
@@ -200,7 +222,7 @@ func find(t reflect.Type, addr bool, name string) *place {
 // an error.
 func result(f reflect.Value, args ...reflect.Value) (reflect.Value, bool) {
 	t := f.Type()
-	if t.NumIn() != len(args) || t.IsVariadic() || t.NumOut() < 1 || t.NumOut() > 2 || t.NumOut() == 2 && t.Out(1) != errorType {
+	if t.NumIn() != len(args) || t.IsVariadic() || t.NumOut() < 1 || t.NumOut() > 2 || t.NumOut() == 2 && t.Out(1) != errorType || t.Out(0) == valueType {
 		return reflect.Value{}, false
 	}
 	out := f.Call(args)
