@@ -1,0 +1,131 @@
+//go:build linux
+
+package examples_test
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// visitor is a browser that keeps cookies whatever the connection is, as browsers do
+// on the same machine, and gives them to every node, as they do to every port.
+type visitor struct {
+	t       *testing.T
+	client  http.Client
+	cookies map[string]string
+}
+
+func newVisitor(t *testing.T) *visitor {
+	return &visitor{t, http.Client{
+		Timeout:       startWait,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, map[string]string{}}
+}
+
+// do asks a node; a form makes it a POST. Status 0 means that there was no answer.
+func (v *visitor) do(at, path string, form url.Values) (status int, text string) {
+	v.t.Helper()
+	method := "GET"
+	if form != nil {
+		method = "POST"
+	}
+	r, err := http.NewRequestWithContext(v.t.Context(), method, "http://"+at+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/html")
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for _, name := range slices.Sorted(maps.Keys(v.cookies)) {
+		r.AddCookie(&http.Cookie{Name: name, Value: v.cookies[name]})
+	}
+	resp, err := v.client.Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	for _, c := range resp.Cookies() {
+		v.cookies[c.Name] = c.Value
+	}
+	return resp.StatusCode, string(body)
+}
+
+// TestTodoLeaderDies: a user who has logged in at one node adds at all of them, and
+// sees each item on the next; the leader is killed meanwhile, and nothing that was
+// acknowledged is lost or there twice.
+func TestTodoLeaderDies(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("three processes and an election")
+	}
+	data := t.TempDir() + "/data"
+	var three struct {
+		Nodes []struct{ HTTP, RESP string }
+	}
+	launch(t, &three, program(t, "todo/server"), "dev", "--json", "--nodes", "3", "--data", data, "--memory", "1GiB")
+	var web, redis []string
+	for _, n := range three.Nodes {
+		web, redis = append(web, n.HTTP), append(redis, n.RESP)
+	}
+	v := newVisitor(t)
+	follower := (leaderNow(t, redis) + 1) % 3
+	if status, text := v.do(web[follower], "/register", url.Values{"email": {"anna@example.org"}, "password": {"correct horse"}}); status != http.StatusSeeOther {
+		t.Fatalf("register: %d\n%s", status, text)
+	}
+	added := map[string]bool{} // by text: acknowledged, else it may be there or not
+	n := 0
+	add := func(at int) bool {
+		n++
+		text := fmt.Sprintf("item-%d-", n)
+		status, answer := v.do(web[at], "/add", url.Values{"text": {text}})
+		if status != 0 && status != http.StatusSeeOther && status < 500 {
+			t.Fatalf("add: %d\n%s", status, answer)
+		}
+		added[text] = status == http.StatusSeeOther
+		return added[text]
+	}
+	for at := range 3 {
+		if !add(at) {
+			t.Fatalf("node %d does not take items", at+1)
+		}
+		if status, text := v.do(web[(at+1)%3], "/", nil); status != http.StatusOK || !strings.Contains(text, fmt.Sprintf("item-%d-", n)) {
+			t.Fatalf("the next node, %d:\n%s", status, text)
+		}
+	}
+	leader := leaderNow(t, redis)
+	if err := syscall.Kill(nodePID(t, filepath.Join(data, "n"+strconv.Itoa(leader+1))), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for after, end := 0, time.Now().Add(startWait); after < 10; {
+		if add((leader + 1 + n%2) % 3) {
+			after++
+		}
+		if time.Now().After(end) {
+			t.Fatal("nothing is taken since the leader was killed")
+		}
+	}
+	status, text := v.do(web[(leader+1)%3], "/", nil)
+	if status != http.StatusOK {
+		t.Fatalf("%d\n%s", status, text)
+	}
+	for item, acknowledged := range added {
+		switch times := len(regexp.MustCompile("<span>"+item+"</span>").FindAllString(text, -1)); {
+		case acknowledged && times != 1, times > 1:
+			t.Errorf("%s, acknowledged %v, is there %d times", item, acknowledged, times)
+		}
+	}
+}
