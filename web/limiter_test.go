@@ -90,6 +90,7 @@ func TestRedactQuery(t *testing.T) {
 		"next=%2Freset%3Ftoken%3Dabc":            "next=[redacted]",
 		"next=%252Freset%253Ftoken%253Dabc":      "next=[redacted]",
 		"next=/cb%23access_token%3Dabc%26a=":     "next=[redacted]",
+		"next=%2Fx%3Fpass%2577ord%3Db":           "next=[redacted]",
 		"flag":                                   "flag",
 		"0123456789abcdef0123456789abcdef012345": redacted,
 		"a=1;token=2":                            "a=1&token=[redacted]",

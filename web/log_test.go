@@ -60,10 +60,11 @@ func (j *journal) logger(level slog.Level) *slog.Logger {
 func TestAccessLog(t *testing.T) {
 	var j journal
 	s := serve(t, web.Options{Logger: j.logger(slog.LevelInfo), Sessions: newSessions(t)}, func(a *web.App) {
-		a.Use(web.AccessLog(web.AccessLogOptions{Slow: 50 * time.Millisecond, Skip: func(r *http.Request) bool { return r.URL.Path == "/healthz" }}))
+		a.Use(web.AccessLog(web.AccessLogOptions{Slow: 50 * time.Millisecond, Skip: func(r *http.Request) bool { return r.URL.Path == "/healthz" || r.URL.Path == "/busy" }}))
 		a.Get("/page/{id}", func(c *web.Context) error { return c.Text(200, "twelve bytes") })
 		a.Get("/reset/{token}", func(c *web.Context) error { return c.Text(200, "ok") })
 		a.Get("/files/{key...}", func(c *web.Context) error { return engine.Errorf(engine.CodeNotFound, "no") })
+		a.Get("/busy", func(*web.Context) error { return engine.Errorf(engine.CodeQueueFull, "no") })
 		a.Get("/slow", func(c *web.Context) error {
 			time.Sleep(51 * time.Millisecond)
 			return c.Text(200, "ok")
@@ -90,6 +91,7 @@ func TestAccessLog(t *testing.T) {
 		{"GET", "/none?password=S3CR3T", map[string]any{"route": nil, "status": 404., "query": "password=[redacted]"}},
 		{"POST", "/none%0A\u2028x", map[string]any{"status": 404., "path": "/none%0A%E2%80%A8x"}},
 		{"GET", "/slow", map[string]any{"slow": true}},
+		{"GET", "/busy", map[string]any{"status": 503.}},
 		{"POST", "/login", map[string]any{"user": "anna", "status": 303.}},
 		{"GET", "/page/1", map[string]any{"user": "anna"}},
 	} {

@@ -209,7 +209,7 @@ func (l *limiter) clientOf(key string) string {
 	if err != nil || !ip.Is6() || ip.Is4In6() {
 		return key
 	}
-	prefix, err := ip.WithZone("").Prefix(l.o.IPv6Bits)
+	prefix, err := ip.Prefix(l.o.IPv6Bits)
 	if err != nil {
 		return key
 	}
