@@ -6,11 +6,14 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,12 +21,14 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/problem"
+	"github.com/skerrydb/skerry/web/relay"
 )
 
 // visit counts in the session.
 func visit(n *node) web.Handler {
 	return func(c *web.Context) error {
 		c.Header().Set("X-Handler", fmt.Sprint(n.id))
+		c.Header().Set("X-Handler-"+fmt.Sprint(n.id), "here")
 		c.Header().Set("Content-Length", "0") // if this node answers it is another length
 		v, _, err := visits.Get(c.Session())
 		if err != nil {
@@ -122,12 +127,12 @@ func clusterRoutes(a *web.App, n *node) {
 // TestCluster is an application on three real nodes.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	list := startNodes(t, web.Options{}, clusterRoutes)
+	list := startNodes(t, web.Options{Assets: newAssets(t, web.AssetOptions{FS: someFiles()})}, clusterRoutes)
 	for _, c := range []struct {
 		name string
 		fn   func(*testing.T, *node, []*node)
 	}{
-		{"session", testSession}, {"own writes", testOwnWrites}, {"uploads", testUploads}, {"too large", testTooLarge}, {"streams stay", testStreamsStay},
+		{"session", testSession}, {"own writes", testOwnWrites}, {"uploads", testUploads}, {"too large", testTooLarge}, {"stalled", testStalled}, {"streams stay", testStreamsStay},
 		{"who asks", testWhoAsks}, {"middleware", testMiddleware}, {"errors", testErrors}, {"not twice", testNotTwice}, {"begun", testBegun}, {"no leader", testNoLeader}, {"broken", testBroken},
 		{"canceled", testCanceled}, {"came to lead", testCameToLead}, {"behind", testBehind}, {"killed", testKilled},
 	} {
@@ -154,6 +159,9 @@ func testSession(t *testing.T, leader *node, followers []*node) {
 				t.Fatalf("%s at node %d, %d leads: %+v", method, at.id, leader.id, got)
 			}
 			got.once(t)
+			if at != leader && got.header.Get("X-Handler-"+fmt.Sprint(at.id)) != "" {
+				t.Errorf("%s at node %d has headers of that node: %v", method, at.id, got.header)
+			}
 			if first := len(got.header["Set-Cookie"]) == 3; first != (n == 1) {
 				t.Errorf("visit %d sets %q", n, got.header["Set-Cookie"])
 			}
@@ -201,24 +209,42 @@ func testUploads(t *testing.T, leader *node, followers []*node) {
 // upload does not end.
 func testTooLarge(t *testing.T, leader *node, followers []*node) {
 	b := newBrowser(t)
-	for range 3 {
-		got := b.do(followers[0], "POST", "/small", bytes.NewReader(make([]byte, 10<<20)))
+	for _, size := range []int{10 << 20, 10 << 20, 1<<20 + 1, 1<<20 + 200<<10, 1<<20 + 200<<10, 1<<20 + 200<<10} {
+		got := b.do(followers[0], "POST", "/small", bytes.NewReader(make([]byte, size)))
 		if got.status != 413 || !strings.Contains(got.body, `"body_too_large"`) {
-			t.Errorf("10 MB for a route that takes 1: %+v", got)
+			t.Errorf("%d bytes for a route that takes 1 MiB: %+v", size, got)
 		}
-	}
-	// A client that stops in the middle gets its answer too.
-	r, w := io.Pipe()
-	defer w.Close()
-	go func() {
-		_, _ = w.Write(make([]byte, 2<<20))
-		// and nothing more, but no end
-	}()
-	if got := b.do(followers[0], "POST", "/small", r); got.status != 413 {
-		t.Errorf("a client that stops: %+v", got)
 	}
 	if got := b.do(followers[0], "POST", "/visit", nil); got.body != by(leader, 1) {
 		t.Errorf("afterwards: %+v", got)
+	}
+}
+
+// testStalled: a client that stops in the middle of an upload which is refused gets
+// its answer, and its connection is closed.
+func testStalled(t *testing.T, _ *node, followers []*node) {
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(followers[0].srv.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	fmt.Fprintf(conn, "POST /wrong HTTP/1.1\r\nHost: app.example\r\nContent-Length: %d\r\n\r\n", 10<<20)
+	go func() { _, _ = conn.Write(make([]byte, 2*web.MaxKeptBody)) }()
+	in := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 409 || !resp.Close {
+		t.Errorf("%d, and it says that it closes the connection: %v", resp.StatusCode, resp.Close)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Error(err)
+	}
+	if _, err := in.ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection is not closed: %v", err)
 	}
 }
 
@@ -357,16 +383,22 @@ func testNoLeader(t *testing.T, _ *node, followers []*node) {
 // transport repeat it.
 func testBroken(t *testing.T, leader *node, followers []*node) {
 	at, b := followers[0], newBrowser(t)
-	swallow := func(ctx context.Context, _ uint64) (net.Conn, error) {
+	at.interfere(t, 0, func(context.Context, uint64) (net.Conn, error) {
 		here, there := net.Pipe()
 		go func() {
 			defer there.Close()
-			_, _ = http.ReadRequest(bufio.NewReader(there)) // and break off
+			in := bufio.NewReader(there)
+			if _, err := http.ReadRequest(in); err == nil {
+				_, _ = io.WriteString(there, "HTTP/1.1 204 No Content\r\n\r\n")
+			}
+			_, _ = http.ReadRequest(in) // and break off: of a connection that was used, a transport may try another one
 		}()
 		return here, nil
-	}
+	})
 	dials := at.dials.Load()
-	at.interfere(t, 0, swallow)
+	if got := b.do(at, "POST", "/visit", nil); got.status != 204 {
+		t.Fatalf("%+v", got)
+	}
 	got := b.do(at, "POST", "/visit", nil, "Idempotency-Key", "k", "X-Idempotency-Key", "k")
 	if got.status != 500 || !strings.Contains(got.body, `"outcome_unknown"`) || at.dials.Load() != dials+1 {
 		t.Errorf("after %d dials: %+v", at.dials.Load()-dials, got)
@@ -388,7 +420,7 @@ func testBroken(t *testing.T, leader *node, followers []*node) {
 
 // testCanceled: the leader learns that the client is gone.
 func testCanceled(t *testing.T, leader *node, followers []*node) {
-	ran := leader.ran.Load()
+	ran, begin := leader.ran.Load(), time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		for leader.ran.Load() == ran {
@@ -401,6 +433,9 @@ func testCanceled(t *testing.T, leader *node, followers []*node) {
 		t.Fatal(err)
 	}
 	eventually(t, "the leader's handler ends", func() bool { return leader.ran.Load() == ran+2 })
+	if took := time.Since(begin); took > relay.LeaderTimeout*3/4 {
+		t.Errorf("it took %v", took)
+	}
 }
 
 // testCameToLead: a node that comes to lead while it looks for the leader answers
@@ -429,7 +464,11 @@ func testCameToLead(t *testing.T, leader *node, _ []*node) {
 func testBehind(t *testing.T, _ *node, followers []*node) {
 	followers[0].app.WaitForPosition(50 * time.Millisecond)
 	defer followers[0].app.WaitForPosition(web.PositionWait)
-	got := newBrowser(t).do(followers[0], "GET", "/look", nil, "Cookie", "__Host-skerry-position=18446744073709551615")
+	const never = "__Host-skerry-position=18446744073709551615"
+	if got := newBrowser(t).do(followers[0], "GET", "/assets/js/app.js", nil, "Cookie", never); got.status != 200 {
+		t.Errorf("a static file waits for a position: %+v", got)
+	}
+	got := newBrowser(t).do(followers[0], "GET", "/look", nil, "Cookie", never)
 	if got.status != 503 || !strings.Contains(got.body, `"position_timeout"`) || got.header.Get("Retry-After") == "" ||
 		!strings.Contains(fmt.Sprint(got.header["Set-Cookie"]), "__Host-skerry-position=; Path=/; Max-Age=0") {
 		t.Errorf("%+v", got)
@@ -474,6 +513,24 @@ func TestOwnWritesAlone(t *testing.T) {
 	for i := range 200 {
 		if got := s.do([]string{"GET", "POST"}[i%2], "/visit", ""); got.body != by(n, i+1) {
 			t.Fatalf("visit %d: %+v", i+1, got)
+		}
+	}
+}
+
+// TestNodesConnection: that the connection between nodes is encrypted says nothing
+// about the browser's.
+func TestNodesConnection(t *testing.T) {
+	t.Parallel()
+	s := serve(t, web.Options{}, func(a *web.App) {
+		a.Get("/who", func(c *web.Context) error { return c.Text(200, fmt.Sprint(c.ClientIP(), c.Secure())) })
+	})
+	for proto, want := range map[string]string{"http": "192.0.2.7false", "https": "192.0.2.7true"} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "https://app.example/who", nil) // which has TLS
+		r.Header["X-Forwarded-For"], r.Header["X-Forwarded-Proto"] = []string{"192.0.2.7"}, []string{proto}
+		w := httptest.NewRecorder()
+		s.app.NodeHandler().ServeHTTP(w, r)
+		if w.Body.String() != want {
+			t.Errorf("%s: %s", proto, w.Body)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web/problem"
@@ -116,8 +115,9 @@ func (f *forward) failed(leader uint64, t *nodes.Attempt, rest *passing, err err
 	return engine.Errorf(engine.CodeOutcomeUnknown, "the connection to node %d, which leads, broke after the request was sent: %w", leader, err)
 }
 
-// endUpload ends reading from a client whose request is answered before it has sent
-// all. What it still sends would be taken for its next request.
+// endUpload makes the client's connection end with the answer, if that comes before
+// the client has sent all. net/http then ends what still reads from it; otherwise it
+// would wait for that, and take the rest for the next request.
 func (f *forward) endUpload(rest *passing) {
 	if rest == nil || rest.state.Load() != passingBegun || rest.over.Load() {
 		return
@@ -126,7 +126,6 @@ func (f *forward) endUpload(rest *passing) {
 	// A reader that is over its limit makes net/http wait a little before it closes
 	// the connection: a client that is still sending would otherwise miss the answer.
 	_, _ = http.MaxBytesReader(f.x.w, io.NopCloser(strings.NewReader("x")), 0).Read(make([]byte, 1))
-	_ = http.NewResponseController(f.x.w).SetReadDeadline(time.Now()) // ends a read of the transport
 }
 
 // passing is what follows the kept begin of a body, for one attempt. Its transport may

@@ -58,7 +58,7 @@ const forever, ask = "public, max-age=31536000, immutable", "no-cache"
 // another version, only until the browser has asked.
 func TestAddressOfAFile(t *testing.T) {
 	a := newAssets(t, web.AssetOptions{FS: someFiles(), Root: []string{"favicon.ico"}})
-	s := serve(t, web.Options{Assets: a}, func(*web.App) {})
+	s := serve(t, web.Options{Assets: a, Headers: web.Headers{Off: true}}, func(*web.App) {})
 	css := urlOf(t, a, "css/app.css")
 	if !strings.HasPrefix(css, "/assets/css/app.") || !strings.HasSuffix(css, ".css") || len(css) != len("/assets/css/app.12345678.css") {
 		t.Fatalf("the address is %s", css)
@@ -293,6 +293,8 @@ func TestAssetsRefuse(t *testing.T) {
 		"slash":              {web.AssetOptions{FS: someFiles(), Prefix: "/public"}, engine.CodeInvalid},
 		"cannot be opened":   {web.AssetOptions{Dir: "/nowhere/at/all"}, engine.CodeInvalid},
 		"NUL.css":            {web.AssetOptions{FS: fstest.MapFS{"css/NUL.css": {}}}, engine.CodeInvalid},
+		`a\\b.css`:           {web.AssetOptions{FS: fstest.MapFS{`a\b.css`: {}}}, engine.CodeInvalid},
+		"a:b.css":            {web.AssetOptions{FS: fstest.MapFS{"a:b.css": {}}}, engine.CodeInvalid},
 		"more than 10000":    {web.AssetOptions{FS: many}, engine.CodeLimit},
 		"a name that not":    {web.AssetOptions{FS: fstest.MapFS{strings.Repeat("y", web.MaxAssetName+1): {}}}, engine.CodeInvalid},
 		"brace":              {web.AssetOptions{FS: fstest.MapFS{"{x}": {}}, Root: []string{"{x}"}}, engine.CodeInvalid},
