@@ -22,8 +22,8 @@ var files embed.FS
 
 // assets is what every page asks for, in this order. In GotRo it was
 //
-//	{`/css`, `lib/base`}, {`css`, `global`}, {`js`, `global`}
-var assets = []string{"lib/base.css", "css/global.css", "js/global.js"}
+//	{`/css`, `theme/base`}, {`css`, `global`}, {`js`, `global`}
+var assets = []string{"theme/base.css", "css/global.css", "js/global.js"}
 
 // MaxName is the longest name that somebody may log in with, in characters.
 const MaxName = 40

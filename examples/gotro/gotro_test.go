@@ -194,7 +194,7 @@ func TestAssets(t *testing.T) {
 		}
 		names = append(names, regexp.MustCompile(`\.[0-9a-f]{8}\.`).ReplaceAllString(m[1], "."))
 	}
-	if got := strings.Join(names, " "); got != "/assets/lib/base.css /assets/css/global.css /assets/js/global.js /assets/js/post_values.js" {
+	if got := strings.Join(names, " "); got != "/assets/theme/base.css /assets/css/global.css /assets/js/global.js /assets/js/post_values.js" {
 		t.Errorf("the page asks for %s", got)
 	}
 }
