@@ -180,6 +180,9 @@ func TestNoTodo(t *testing.T) {
 
 var markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
+// fenced is a block of code, in which ](…) is no link.
+var fenced = regexp.MustCompile("(?ms)^```.*?^```")
+
 // TestDocLinks: a link from one document to a file of the repository leads somewhere.
 func TestDocLinks(t *testing.T) {
 	t.Parallel()
@@ -191,7 +194,7 @@ func TestDocLinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range markdownLink.FindAllSubmatch(text, -1) {
+		for _, m := range markdownLink.FindAllSubmatch(fenced.ReplaceAll(text, nil), -1) {
 			target, _, _ := strings.Cut(string(m[1]), "#")
 			if target == "" || strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
 				continue
