@@ -206,7 +206,7 @@ func content(c *smtp.Client, l *letter) error {
 func (l *letter) compose() *gomail.Msg {
 	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	m.FromMailAddress(l.from)
-	m.ToMailAddress(l.to...)
+	m.ToMailAddress(l.all...)
 	if l.replyTo != nil {
 		m.ReplyToMailAddress(l.replyTo)
 	}

@@ -72,8 +72,9 @@ type Sender interface {
 type letter struct {
 	ref     string
 	from    *netmail.Address
-	to      []*netmail.Address
-	replyTo *netmail.Address // may be nil
+	to      []*netmail.Address // who is still to get it
+	all     []*netmail.Address // whom everybody sees
+	replyTo *netmail.Address   // may be nil
 	msg     Message
 
 	// Of letters that are being sent.
@@ -90,7 +91,7 @@ type letter struct {
 // size is about what the letter takes of the queue's memory, in bytes.
 func (l *letter) size() int64 {
 	n := 1024 + len(l.msg.Subject) + len(l.msg.Text) + len(l.msg.HTML)
-	for _, a := range l.to {
+	for _, a := range l.all {
 		n += len(a.Name) + len(a.Address) + 64
 	}
 	return int64(n)
@@ -141,6 +142,7 @@ func check(m Message, defaultFrom string) (*letter, error) {
 		}
 		l.to = append(l.to, a)
 	}
+	l.all = l.to
 	return l, nil
 }
 

@@ -204,6 +204,9 @@ func TestAnswers(t *testing.T) {
 	if a, b := first.header(t, "Message-ID"), second.header(t, "Message-ID"); a != b {
 		t.Errorf("two Message-IDs: %s and %s", a, b)
 	}
+	if a, b := first.header(t, "To"), second.header(t, "To"); a != b || !strings.Contains(b, "ann@") || !strings.Contains(b, "late@") {
+		t.Errorf("the recipients see each other as %q, and at the second attempt as %q", a, b)
+	}
 	eventually(t, "it is counted as failed", func() bool { return s.metric(t, "mail_failed_total") == 1 })
 	if sent := s.metric(t, "mail_sent_total"); sent != 0 {
 		t.Errorf("and %d times as sent", sent)
