@@ -235,6 +235,7 @@ func (p *Provider) identity(ctx context.Context, known *oidc.Provider, tok *oaut
 		if info.Subject != id.Subject {
 			return auth.Identity{}, engine.Errorf(CodeProviderFailed, "the login provider told about another user than its ID token")
 		}
+		c.Verified = nil // it was said of no address
 		if err := info.Claims(&c); err != nil {
 			return auth.Identity{}, engine.Errorf(CodeProviderFailed, "read what the login provider says about the user: %w", err)
 		}

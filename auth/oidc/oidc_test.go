@@ -99,6 +99,14 @@ func TestUserInfo(t *testing.T) {
 	if id, err := login(t, p, c); err != nil || id.Email != "ann@example.com" || !id.EmailVerified || id.Name != "Ann" {
 		t.Errorf("%+v %v", id, err)
 	}
+	// What the ID token calls verified is not what the user info names.
+	p.set(func() {
+		p.claims = map[string]any{"email_verified": true, "name": "Ann"}
+		delete(p.userInfo, "email_verified")
+	})
+	if id, err := login(t, p, c); err != nil || id.Email != "ann@example.com" || id.EmailVerified || id.Name != "Ann" {
+		t.Errorf("an address that nobody calls verified: %+v %v", id, err)
+	}
 	p.set(func() { p.userInfo["sub"] = "subject 2" })
 	_, err := login(t, p, c)
 	want(t, "user info of another subject", err, oidc.CodeProviderFailed)
