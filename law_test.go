@@ -125,7 +125,7 @@ var law = map[string]may{
 	"examples/bank":         {code: "engine kv proc", tests: "engine/embedded"},
 	"examples/bank/load":    {code: "client examples/meter examples/bank", tests: ". engine/embedded proc"},
 	"examples/bank/server":  {code: "cli examples/bank"},
-	"examples/todo":         {code: ". auth engine kv proc web web/view", tests: "engine/embedded github.com/chromedp/..."},
+	"examples/todo":         {code: ". auth engine kv proc web web/account web/view", tests: "engine/embedded github.com/chromedp/..."},
 	"examples/todo/server":  {code: "cli examples/todo"},
 	"examples/gotro":        {code: ". session web web/view", tests: "engine/embedded"},
 	"examples/gotro/server": {code: "cli examples/gotro"},

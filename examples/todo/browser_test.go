@@ -168,8 +168,9 @@ func (b *tab) picture(name string) {
 // register makes an account by the form.
 func (b *tab) register(at, email string) {
 	b.t.Helper()
-	b.do(chromedp.Navigate(at+"/"), chromedp.SendKeys(chromedp.CSS(`[name=email]`), email), chromedp.SendKeys(chromedp.CSS(`[name=password]`), password),
-		chromedp.Click(chromedp.CSS(`[formaction="/register"]`)), chromedp.WaitVisible(chromedp.CSS(`form.add`)))
+	b.do(chromedp.Navigate(at+"/"), chromedp.Click(chromedp.CSS(`a[href="/register"]`)), chromedp.WaitVisible(chromedp.CSS(`form[action="/register"]`)),
+		chromedp.SendKeys(chromedp.CSS(`[name=email]`), email), chromedp.SendKeys(chromedp.CSS(`[name=password]`), password),
+		chromedp.Click(chromedp.CSS(`form.login button`)), chromedp.WaitVisible(chromedp.CSS(`form.add`)))
 }
 
 // add types a text and sends it by the Enter key.
@@ -203,7 +204,7 @@ func TestBrowser(t *testing.T) {
 
 	// The same user elsewhere, without scripts.
 	other := newBrowser(t, at)
-	other.post("/login", "email", "anna@example.org", "password", password, "next", "").is(t, "/", 200, "Buy milk")
+	other.post("/account/login", "email", "anna@example.org", "password", password, "next", "").is(t, "/", 200, "Buy milk")
 	other.post("/add", "text", "Feed the cat").is(t, "/", 200, "Feed the cat")
 	b.until(`document.querySelector("#item-5 span")?.textContent === "Feed the cat"`)
 	b.picture("list")
@@ -226,7 +227,7 @@ func TestBrowser(t *testing.T) {
 		chromedp.SendKeys(chromedp.CSS(`[name=text]`), "Without scripts\r"), chromedp.WaitVisible(chromedp.CSS(`#item-6`)),
 		chromedp.Click(chromedp.CSS(`#item-6 button`)), chromedp.WaitVisible(chromedp.CSS(`#item-6.done`)),
 		chromedp.Click(chromedp.CSS(`#undo`)), chromedp.WaitVisible(chromedp.CSS(`#item-6:not(.done)`)),
-		chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS(`form.login`)))
+		chromedp.Click(chromedp.CSS(`form[action="/account/logout"] button`)), chromedp.WaitVisible(chromedp.CSS(`form.login`)))
 }
 
 // hostile are texts that would be more than text on a page that does not escape them
@@ -322,11 +323,11 @@ func TestLiveReload(t *testing.T) {
 	source := copySource(t)
 	at := start(t, skerry.Web{Source: source, Debug: true})
 	b := newTab(t)
-	b.do(chromedp.Navigate(at+"/login"), chromedp.WaitVisible(chromedp.CSS(`form.login`)))
+	b.do(chromedp.Navigate(at+"/account/login"), chromedp.WaitVisible(chromedp.CSS(`form.login`)))
 	told := `performance.getEntriesByType("resource").some(e => e.name.endsWith("/_dev/reload.js"))`
 	b.until("%s", told)
 	for _, text := range []string{"Come in", "Or stay outside"} {
-		write(t, source+"/views/login.html", "<h1>"+text+"</h1>")
+		write(t, source+"/views/account/login.html", "<h1>"+text+"</h1>")
 		b.until(`document.querySelector("h1")?.textContent === %q`, text)
 	}
 	write(t, source+"/assets/todo.css", "h1 { color: rgb(1, 2, 3) }")

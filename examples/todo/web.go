@@ -2,6 +2,7 @@ package todo
 
 import (
 	"embed"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/account"
 	"github.com/skerrydb/skerry/web/view"
 )
 
@@ -44,28 +46,30 @@ func Application(s *skerry.Services) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	users, err := auth.New(s.KV, auth.Options{Sessions: s.Sessions, AllowUnverified: true})
+	users, err := auth.New(s.KV, auth.Options{Sessions: s.Sessions, Issuer: o.Name, AllowUnverified: true})
 	if err != nil {
 		return nil, err
 	}
-	w := &site{users, s.Procedures, s.KV}
-	o.User = w.user
+	o.User = account.User(users)
 	app, err := web.New(o)
 	if err != nil {
 		return nil, err
 	}
-	w.routes(app)
+	accounts, err := account.New(app, users, account.Options{Sessions: s.Sessions, Name: o.Name, Views: o.Views})
+	if err != nil {
+		return nil, err
+	}
+	w := &site{users, s.Procedures, s.KV}
+	w.routes(app, accounts)
 	return app, nil
 }
 
-func (w *site) routes(app *web.App) {
+func (w *site) routes(app *web.App, accounts *account.Account) {
 	app.Use(web.Compress(web.CompressOptions{}))
-	app.Get("/login", w.loginPage)
-	app.Post("/login", w.login)
+	app.Get("/register", w.registerPage)
 	app.Post("/register", w.register)
-	app.Post("/logout", w.logout)
 
-	mine := app.Group("", web.RequireUser("/login"))
+	mine := app.Group("", accounts.RequireUser())
 	mine.Get("/", func(c *web.Context) error { return w.list(c, http.StatusOK, "") })
 	mine.Post("/add", w.add)
 	mine.Post("/done", w.done)
@@ -96,7 +100,7 @@ func (w *site) list(c *web.Context, status int, wrong string) error {
 	}
 	slices.SortStableFunc(done, func(a, b Item) int { return b.Done.Compare(a.Done) }) // the last one first
 	return c.RenderStatus(status, "list", web.Locals{
-		"title": "To do", "me": me.Name, "open": open, "done": done, "last": all.Last, "find": find, "wrong": wrong, "position": pos, "max_text": MaxText,
+		"title": "To do", "me": me.Email, "open": open, "done": done, "last": all.Last, "find": find, "wrong": wrong, "position": pos, "max_text": MaxText,
 	})
 }
 
@@ -133,7 +137,7 @@ func change[In, Out any](w *site, c *web.Context, form any, f *proc.Func[In, Out
 	switch code := engine.CodeOf(err); {
 	case code == engine.CodeInvalid || code == CodeListFull || code == CodeNothingToUndo:
 		if !c.IsJSON() {
-			return w.list(c, http.StatusUnprocessableEntity, err.Error())
+			return w.list(c, http.StatusUnprocessableEntity, said(err))
 		}
 		return web.Errorf(http.StatusUnprocessableEntity, code, "%w", err)
 	case err != nil:
@@ -142,6 +146,14 @@ func change[In, Out any](w *site, c *web.Context, form any, f *proc.Func[In, Out
 		return c.JSON(http.StatusOK, out)
 	}
 	return c.Redirect("/")
+}
+
+// said is what an error says to a user, without its code.
+func said(err error) string {
+	if e, ok := errors.AsType[*engine.Error](err); ok {
+		return e.Msg
+	}
+	return err.Error()
 }
 
 // progress shows when things were done. Its page is in the Z syntax: what its script
@@ -166,7 +178,7 @@ func (w *site) progress(c *web.Context) error {
 		}
 	}
 	return c.Render("progress", web.Locals{
-		"title": "Progress", "me": me.Name, "items": all.Items, "done": done, "total": len(all.Items), "latest": latest.Text,
+		"title": "Progress", "me": me.Email, "items": all.Items, "done": done, "total": len(all.Items), "latest": latest.Text,
 	})
 }
 

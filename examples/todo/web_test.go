@@ -143,7 +143,7 @@ func (b *browser) post(path string, fields ...string) page {
 // register makes an account and is logged in then.
 func (b *browser) register(email string) {
 	b.t.Helper()
-	b.post("/register", "email", email, "password", password, "next", "").is(b.t, "/", 200, email)
+	b.post("/register", "email", email, "password", password).is(b.t, "/", 200, email)
 }
 
 // is fails unless the page is that of path, with that status and all these texts.
@@ -177,7 +177,7 @@ func TestList(t *testing.T) {
 	t.Parallel()
 	at := start(t, skerry.Web{})
 	b := newBrowser(t, at)
-	b.get("/").is(t, "/login?next=%2F", 200, "Make an account", `name="next" value="/"`)
+	b.get("/").is(t, "/account/login?next=%2F", 200, "Make an account", `name="next" value="/"`)
 	b.register("anna@example.org")
 	b.get("/").is(t, "/", 200, "Nothing is to be done.")
 	b.get("/").lacks(t, "/undo")
@@ -201,10 +201,10 @@ func TestList(t *testing.T) {
 	ben.post("/done", "id", "1").is(t, "/done", 404, "there is no item 1")
 	ben.post("/undo").is(t, "/undo", 422, "there is nothing to undo")
 
-	b.post("/logout").is(t, "/login", 200, "Log in")
-	b.get("/progress").is(t, "/login?next=%2Fprogress", 200)
+	b.post("/account/logout").is(t, "/account/login?done=logout", 200, "You are logged out.")
+	b.get("/progress").is(t, "/account/login?next=%2Fprogress", 200)
 	b.post("/add", "text", "not mine").is(t, "/add", 401, "nobody is logged in")
-	b.post("/login", "email", "anna@example.org", "password", password, "next", "/progress").is(t, "/progress", 200, "0 of 2 done")
+	b.post("/account/login", "email", "anna@example.org", "password", password, "next", "/progress").is(t, "/progress", 200, "0 of 2 done")
 }
 
 // TestLogin: what is wrong is said, beside what was typed; no address leads elsewhere.
@@ -213,23 +213,29 @@ func TestLogin(t *testing.T) {
 	at := start(t, skerry.Web{})
 	b := newBrowser(t, at)
 	b.register("anna@example.org")
-	b.post("/logout")
-	for _, c := range []struct{ path, email, password, want string }{
-		{"/login", "anna@example.org", "battery staple", "the e-mail address or the password is wrong"},
-		{"/login", "nobody@example.org", password, "the e-mail address or the password is wrong"},
-		{"/register", "anna@example.org", "battery staple", "the e-mail address or the password is wrong"},
-		{"/register", "ben@example.org", "short", "the password"},
-		{"/register", "ben", password, "e-mail"},
+	b.post("/account/logout")
+	for _, c := range []struct {
+		path, email, password string
+		status                int
+		want                  string
+	}{
+		{"/account/login", "anna@example.org", "battery staple", 401, "he e-mail address or the password is wrong"},
+		{"/account/login", "nobody@example.org", password, 401, "he e-mail address or the password is wrong"},
+		{"/register", "anna@example.org", "battery staple", 422, "he e-mail address or the password is wrong"},
+		{"/register", "ben@example.org", "short", 422, "8 characters"},
+		{"/register", "ben", password, 422, "an e-mail address"},
 	} {
-		got := b.post(c.path, "email", c.email, "password", c.password, "next", "/progress")
-		got.is(t, c.path, 422, c.want, `value="`+c.email+`"`, `value="/progress"`)
+		got := b.post(c.path, "email", c.email, "password", c.password)
+		got.is(t, c.path, c.status, c.want, `value="`+c.email+`"`)
 		got.lacks(t, c.password)
 	}
+	b.get("/").is(t, "/account/login?next=%2F", 200)
 	for _, next := range []string{"https://evil.example/", "//evil.example/", `/\evil.example/`, "evil", "", "/\tx", "javascript:alert(1)"} {
-		b.post("/login", "email", "anna@example.org", "password", password, "next", next).is(t, "/", 200)
+		b.post("/account/login", "email", "anna@example.org", "password", password, "next", next).is(t, "/", 200)
 	}
-	b.post("/login", "email", "anna@example.org").is(t, "/login", 400, "password")
-	b.post("/login", "email", "a", "password", "b", "next", "c", "admin", "1").is(t, "/login", 400, "admin")
+	b.post("/register", "email", "anna@example.org").is(t, "/register", 400, "password")
+	b.post("/register", "email", "a", "password", "b", "admin", "1").is(t, "/register", 400, "admin")
+	b.get("/account").is(t, "/account", 200, "anna@example.org")
 }
 
 // TestRefusals: broken forms, texts that are too long, other origins.
@@ -287,7 +293,7 @@ func TestJSON(t *testing.T) {
 	ask("/undo", `{}`).is(t, "/undo", 200, `{"added":false,"id":1}`)
 	ask("/undo", `{}`).is(t, "/undo", 422, `"code":"nothing_to_undo"`, `"detail":"there is nothing to undo`)
 	ask("/add", `{"text":""}`).is(t, "/add", 422, `"code":"invalid"`)
-	b.post("/logout")
+	b.post("/account/logout")
 	ask("/add", `{"text":"x"}`).is(t, "/add", 401, `"code":"unauthenticated"`)
 }
 
