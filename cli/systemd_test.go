@@ -20,6 +20,7 @@ func TestUnit(t *testing.T) {
 	}{
 		{"", "ExecStart=/usr/local/bin/site serve --data=/var/lib/site|DynamicUser=yes|StateDirectory=site|CapabilityBoundingSet=|TimeoutStopSec=30|NoNewPrivileges=yes|ProtectSystem=strict|KillSignal=SIGTERM|Restart=on-failure", "AmbientCapabilities"},
 		{"--http 0.0.0.0:80 --drain 20s", "ExecStart=/usr/local/bin/site serve --data=/var/lib/site --http=0.0.0.0:80 --drain=20s|TimeoutStopSec=50|AmbientCapabilities=CAP_NET_BIND_SERVICE|CapabilityBoundingSet=CAP_NET_BIND_SERVICE", ""},
+		{"--binary '/opt/50%/$x'", "ExecStart=/opt/50%%/$$x serve --data=/var/lib/site", ""},
 		{"--http :8443 --acme-domains a.example", "AmbientCapabilities=CAP_NET_BIND_SERVICE", ""},
 		{"--user www --data /srv/d --archive /srv/a", "User=www|ReadWritePaths=/srv/d|ReadWritePaths=/srv/a", "DynamicUser"},
 		{"--smtp-url-file '/etc/a b/smtp' --tls-cert /etc/c --tls-key /etc/50%", `LoadCredential=smtp-url-file:/etc/a b/smtp|LoadCredential=tls-key:/etc/50%%`, "=/etc/c "},

@@ -93,10 +93,8 @@ func New(o Options) *Front {
 	// program has just closed, and be lost.
 	f := &Front{o: o, changed: make(chan struct{}), flights: map[*flight]struct{}{}, dial: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
 	f.proxy = &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.Host = r.In.Host
-			r.SetXForwarded()
-		},
+		// The host stays the one that was asked for; RoundTrip knows where that is.
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetXForwarded() },
 		Transport:      f,
 		FlushInterval:  -1,
 		ModifyResponse: f.answered,
