@@ -94,7 +94,7 @@ func New(o Options) *Front {
 	f := &Front{o: o, changed: make(chan struct{}), flights: map[*flight]struct{}{}, dial: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
 	f.proxy = &httputil.ReverseProxy{
 		// The host stays the one that was asked for; RoundTrip knows where that is.
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetXForwarded() },
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetXForwarded() },
 		Transport:      f,
 		FlushInterval:  -1,
 		ModifyResponse: f.answered,
