@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -204,6 +205,10 @@ func TestBindForm(t *testing.T) {
 	got = s.do("POST", "/", "--b\r\nContent-Disposition: form-data; name=\"name\"; filename=\"f\"\r\n\r\nä\r\n--b--", "Content-Type", "multipart/form-data; boundary=b")
 	if places(t, got) != "/name: is a file, which is not taken here" {
 		t.Errorf("a file: %+v", got)
+	}
+	many, media := formOf(t, slices.Repeat([]part{{"tags", "", "x"}}, web.MaxFormFields+1)...)
+	if got := s.do("POST", "/", many, "Content-Type", media); got.status != 400 || problemOf(t, got).Code != "limit" {
+		t.Errorf("too many fields: %+v", got)
 	}
 }
 

@@ -230,3 +230,44 @@ func TestSilentStream(t *testing.T) {
 		t.Errorf("%d events: %q", n, w.Body.String())
 	}
 }
+
+// timed is a ResponseWriter that keeps the deadlines that it is given.
+type timed struct {
+	httptest.ResponseRecorder
+	reads, writes []time.Time
+}
+
+func (w *timed) SetReadDeadline(t time.Time) error  { w.reads = append(w.reads, t); return nil }
+func (w *timed) SetWriteDeadline(t time.Time) error { w.writes = append(w.writes, t); return nil }
+
+// TestEventsHaveDeadlines: each event has its own, so that a client that takes nothing
+// does not keep a stream for ever; for the client's end there is none.
+func TestEventsHaveDeadlines(t *testing.T) {
+	app, err := web.New(web.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	app.Get("/", func(c *web.Context) error {
+		return c.SSE(web.EventOptions{}, func(s *web.Events) error {
+			w := c.Writer.(interface{ Unwrap() http.ResponseWriter }).Unwrap().(*timed)
+			for range 3 {
+				before := len(w.writes)
+				if err := s.Send(web.Event{Data: "x"}); err != nil {
+					return err
+				}
+				if len(w.writes) == before || time.Until(w.writes[len(w.writes)-1]) > web.EventStall {
+					t.Errorf("an event without a deadline of its own: %v", w.writes)
+				}
+			}
+			return nil
+		})
+	})
+	w := &timed{ResponseRecorder: *httptest.NewRecorder()}
+	app.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	if w.Code != 200 || len(w.reads) == 0 || !w.reads[0].IsZero() {
+		t.Errorf("%d, deadlines for reading: %v", w.Code, w.reads)
+	}
+	if end := w.writes[len(w.writes)-1]; !end.IsZero() {
+		t.Errorf("the last event's deadline stays on the connection: %v", end)
+	}
+}
