@@ -13,7 +13,7 @@ import (
 // script.
 var (
 	suspicious = regexp.MustCompile(`(?i)srcdoc|javascript:|vbscript:|data:text/html`)
-	inSrcdoc   = regexp.MustCompile(`(?i)\ssrcdoc\s*=\s*(?:"[^"]*|'[^']*|[^\s"'>]*)$`)
+	inSrcdoc   = regexp.MustCompile(`(?i)(?:\ssrcdoc\s*=\s*[^\s"'>]*|[\s"']srcdoc\s*=\s*(?:"[^"]*|'[^']*))$`)
 	inScript   = regexp.MustCompile(`(?i)=\s*(?:"\s*(javascript:|vbscript:|data:text/html)[^"]*|'\s*(javascript:|vbscript:|data:text/html)[^']*|(javascript:|vbscript:|data:text/html)[^\s"'>]*)$`)
 )
 
@@ -33,22 +33,33 @@ func forbidden(tree *parse.Tree, f *file) (bad []mistake) {
 			tail += string(n.Text)
 			tail = tail[max(0, len(tail)-maxTail):]
 		case *parse.ActionNode:
-			what := ""
-			switch {
-			case escaped(n, "_html_template_attrescaper", "_html_template_nospaceescaper") && inSrcdoc.MatchString(tail):
-				what = "srcdoc"
-			case escaped(n, "_html_template_urlnormalizer", "_html_template_urlescaper"):
-				m := inScript.FindStringSubmatch(tail)
-				if m == nil {
-					break
-				}
-				what = fmt.Sprintf("a %s URL", strings.ToLower(m[1]+m[2]+m[3]))
-			}
-			if what != "" {
-				bad = append(bad, mistake{f.path, n.Line, fmt.Sprintf("a value cannot stand in %s, as no escaping makes it safe there", what)})
-			}
+			bad = append(bad, unfit(f, n.Line, tail, escaped(n, "_html_template_attrescaper", "_html_template_nospaceescaper"),
+				escaped(n, "_html_template_urlnormalizer", "_html_template_urlescaper"))...)
+			tail += "x"
+		case *parse.TemplateNode:
+			// Of what is called in an attribute html/template makes a variant that
+			// it keeps to itself: values may be in it.
+			inside := strings.Contains(n.Name, "$htmltemplate_")
+			bad = append(bad, unfit(f, n.Line, tail, inside, inside)...)
 			tail += "x"
 		}
 	})
 	return bad
+}
+
+// unfit returns the mistake of a value behind tail, if that leaves it in such an
+// attribute. attr and url say for what html/template takes the place.
+func unfit(f *file, line int, tail string, attr, url bool) []mistake {
+	what := ""
+	if attr && inSrcdoc.MatchString(tail) {
+		what = "srcdoc"
+	} else if url {
+		if m := inScript.FindStringSubmatch(tail); m != nil {
+			what = fmt.Sprintf("a %s URL", strings.ToLower(m[1]+m[2]+m[3]))
+		}
+	}
+	if what == "" {
+		return nil
+	}
+	return []mistake{{f.path, line, fmt.Sprintf("a value cannot stand in %s, as no escaping makes it safe there", what)}}
 }
