@@ -202,12 +202,14 @@ func TestRaceChange(t *testing.T) {
 		_, err := slow.ChangePassword(ctx, ann.ID, good, "a slow password")
 		return err
 	})
-	g.await(t, 2)
+	confirm := started(func() error { return slow.ConfirmPassword(ctx, ann.ID, good) })
+	g.await(t, 3)
 	_, err := w.ChangePassword(ctx, ann.ID, good, "a fast password")
 	must(t, "change", err)
 	close(g.pass)
 	want(t, "a login with the old password", result(t, login), auth.CodeWrongCredentials)
 	want(t, "a change with the old password", result(t, change), auth.CodeWrongCredentials)
+	want(t, "the old password confirmed", result(t, confirm), auth.CodeWrongCredentials)
 	_, err = w.Login(ctx, "ann@example.com", "a fast password", "")
 	must(t, "login", err)
 }

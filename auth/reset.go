@@ -36,11 +36,20 @@ func (a *Auth) ChangePassword(ctx context.Context, user, old, password string) (
 // again before something that matters. Errors as those of ChangePassword.
 func (a *Auth) ConfirmPassword(ctx context.Context, user, password string) error {
 	const verb = "confirm the password"
-	u, err := a.confirm(ctx, verb, user, password, "")
+	before, err := a.confirm(ctx, verb, user, password, "")
 	if err != nil {
 		return err
 	}
-	return a.update(ctx, verb, func(t tx) error { return t.forget(u.attempt()) })
+	return a.update(ctx, verb, func(t tx) error {
+		u, err := t.mustUser(user)
+		if err != nil {
+			return err
+		}
+		if u.Epoch != before.Epoch {
+			return ErrWrongCredentials // it was the password when it was checked
+		}
+		return t.forget(u.attempt())
+	})
 }
 
 // attempt is what a wrong password of u is counted as.
