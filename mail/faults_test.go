@@ -297,8 +297,9 @@ func TestFaultsBadInput(t *testing.T) {
 		f.Report(mail.Fault{})
 		f.Report(mail.Fault{Err: odd{}, Route: "/odd"})
 		f.Report(mail.Fault{Ref: "a b\r\nBcc: x", Err: errors.New("a\r\nBcc: eve@example.org\xff\x00" + strings.Repeat("ü", 10000)), Route: "\xff{", Path: "%zz?%zz=%zz&;=", Stack: []byte("panic(\n\t\nx(\n\t")})
+		f.Report(mail.Fault{Err: errors.New("a\u2028b\u2029c\u0085d"), Route: "/lines"})
 		synctest.Wait()
-		if s := f.subjects(); len(s) != 3 || strings.ContainsAny(strings.Join(s, ""), "\r\n") {
+		if s := f.subjects(); len(s) != 4 || strings.ContainsAny(strings.Join(s, ""), "\r\n") {
 			t.Errorf("mails: %q\n%s", s, f.logs)
 		}
 	})

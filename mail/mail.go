@@ -155,11 +155,16 @@ func checkLine(what, s string, most int) error {
 		return engine.Errorf(engine.CodeInvalid, "the message's %s is not valid UTF-8", what)
 	}
 	for i, r := range s {
-		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' || r == '\u0085' {
+		if breaks(r) {
 			return engine.Errorf(engine.CodeInvalid, "the message's %s has a line break or control character (%U) at byte %d: it must be one line", what, r, i)
 		}
 	}
 	return nil
+}
+
+// breaks reports whether r ends a line somewhere, or is a control character.
+func breaks(r rune) bool {
+	return r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' || r == '\u0085'
 }
 
 func checkRef(ref string) error {

@@ -154,7 +154,7 @@ func line(s string) string { return flat(scrubbed(s, MaxFaultValueBytes)) }
 // flat turns a text that has no secrets into one line.
 func flat(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if breaks(r) {
 			return ' '
 		}
 		return r
