@@ -228,6 +228,9 @@ func (s *set) noPartial(name string) string {
 	if alike := s.files[path.Join(path.Dir(name), "_"+path.Base(name))]; alike != nil {
 		what += fmt.Sprintf("; there is %q", alike.name)
 	}
+	if strings.HasPrefix(path.Base(name), "_") && !slices.ContainsFunc(s.names, func(n string) bool { return s.files[n].partial() }) {
+		what += "; go:embed leaves out files that begin with an underscore, unless it says all: before the folder"
+	}
 	for _, n := range s.names {
 		if f := s.files[n]; f.partial() && f.err != nil {
 			what += "; " + f.err.String()

@@ -294,3 +294,17 @@ func (l *locked) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	return l.w.Write(p)
 }
+
+// TestLostPartials: who calls a partial and has none is told why go:embed may have
+// left it out; who has some, or calls no partial, is not.
+func TestLostPartials(t *testing.T) {
+	for _, c := range []struct {
+		other, called string
+		told          bool
+	}{{"page", "_item", true}, {"page", "todo/_item", true}, {"_row", "_item", false}, {"page", "item", false}} {
+		_, err := view.New(view.Options{FS: folder(map[string]string{"list.html": `{{template "` + c.called + `" .}}`, c.other + ".html": "x"})})
+		if engine.CodeOf(err) != view.CodeViewBroken || strings.Contains(err.Error(), "go:embed") != c.told {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
