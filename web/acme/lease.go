@@ -24,6 +24,7 @@ type lease struct {
 	holder []byte // the key's value: random, so that nobody else's is taken for it
 	cancel context.CancelFunc
 	done   chan struct{} // closed when renewing has ended
+	ending bool          // somebody unlocks it
 }
 
 // Lock waits until nobody holds the lock called name, and takes it. It returns
@@ -165,7 +166,10 @@ func (s *Storage) renew(ctx context.Context, name string, l *lease) {
 func (s *Storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Lock()
 	l := s.held[name]
-	held := l != nil && l.done != nil
+	held := l != nil && l.done != nil && !l.ending
+	if held {
+		l.ending = true
+	}
 	s.mu.Unlock()
 	if !held {
 		return engine.Errorf(engine.CodeInvalid, "certificates: unlock %s, which is not locked here", name)

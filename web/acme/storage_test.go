@@ -271,6 +271,24 @@ func TestLockExcludes(t *testing.T) {
 	locks(t, store, 0)
 }
 
+// TestUnlockTwice: of two that unlock at the same time one has done it.
+func TestUnlockTwice(t *testing.T) {
+	t.Parallel()
+	s, _ := space(t)
+	for range 50 {
+		if err := s.Lock(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		errs := make(chan error)
+		for range 2 {
+			go func() { errs <- s.Unlock(t.Context(), "a") }()
+		}
+		if a, b := <-errs, <-errs; errors.Is(a, engine.ErrInvalid) == errors.Is(b, engine.ErrInvalid) {
+			t.Fatalf("%v, %v", a, b)
+		}
+	}
+}
+
 // TestLockTakesTurns: whoever waits gets the lock, can stop waiting, and other
 // names are free.
 func TestLockTakesTurns(t *testing.T) {
