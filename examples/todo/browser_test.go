@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -229,6 +230,60 @@ func TestBrowser(t *testing.T) {
 		chromedp.Click(chromedp.CSS(`#item-6 button`)), chromedp.WaitVisible(chromedp.CSS(`#item-6.done`)),
 		chromedp.Click(chromedp.CSS(`#undo`)), chromedp.WaitVisible(chromedp.CSS(`#item-6:not(.done)`)),
 		chromedp.Click(chromedp.CSS(`form[action="/account/logout"] button`)), chromedp.WaitVisible(chromedp.CSS(`form.login`)))
+}
+
+// refused takes away what the log says of n refused requests, which must be there.
+func (b *tab) refused(n int) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wrong = slices.DeleteFunc(b.wrong, func(w string) bool {
+		is := strings.Contains(w, "the server responded with a status of 4")
+		if is {
+			n--
+		}
+		return is
+	})
+	if n != 0 {
+		b.t.Errorf("%d more requests should have been refused", n)
+	}
+}
+
+// TestBrowserRefusals: the script says what the server refuses, and leads to the login
+// when the session has ended elsewhere.
+func TestBrowserRefusals(t *testing.T) {
+	t.Parallel()
+	at := start(t, skerry.Web{})
+	b := newTab(t)
+	b.register(at, "anna@example.org")
+	b.add("Buy milk")
+	b.do(chromedp.Evaluate[chromedp.Void](`window.same = true; document.querySelector("[name=text]").removeAttribute("maxlength")`),
+		chromedp.SetValue(chromedp.CSS(`[name=text]`), strings.Repeat("x", todo.MaxText+1)), chromedp.Click(chromedp.CSS(`form.add button`)))
+	b.until(`document.querySelector("#list .wrong")?.textContent.includes("1 to 200 characters") && document.querySelector("#item-1")`)
+	b.refused(1)
+	if n := eval[int](b, `document.querySelector("[name=text]").value.length`); n != todo.MaxText+1 {
+		t.Errorf("of what was typed %d characters are left", n)
+	}
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#item-1 button").value = "<b>7"`), chromedp.Click(chromedp.CSS(`#item-1 button`)))
+	b.until(`document.querySelector("#list .wrong")?.textContent.includes("must be a whole number")`)
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#item-1 button").value = 7`), chromedp.Click(chromedp.CSS(`#item-1 button`)))
+	b.until(`document.querySelector("#list .wrong")?.textContent === "there is no item 7" && document.querySelectorAll(".wrong").length === 1`)
+	b.refused(2)
+	b.picture("refused")
+	if !eval[bool](b, `window.same === true`) {
+		t.Error("a page was loaded anew in between")
+	}
+
+	other := newBrowser(t, at)
+	other.post("/account/login", "email", "anna@example.org", "password", password).is(t, "/", 200)
+	other.post("/account/sessions/revoke-others").is(t, "/account/sessions?done=revoked-others", 200)
+	b.do(chromedp.SetValue(chromedp.CSS(`[name=text]`), "too late"), chromedp.Click(chromedp.CSS(`form.add button`)), chromedp.WaitVisible(chromedp.CSS(`form.login`)))
+	b.refused(1)
+	b.do(chromedp.SendKeys(chromedp.CSS(`[name=email]`), "anna@example.org"), chromedp.SendKeys(chromedp.CSS(`[name=password]`), password+"\r"),
+		chromedp.WaitVisible(chromedp.CSS(`#item-1`)))
+	if eval[bool](b, `document.body.textContent.includes("too late")`) {
+		t.Error("what was refused was done")
+	}
 }
 
 // hostile are texts that would be more than text on a page that does not escape them

@@ -297,6 +297,38 @@ func TestJSON(t *testing.T) {
 	ask("/add", `{"text":"x"}`).is(t, "/add", 401, `"code":"unauthenticated"`)
 }
 
+// listen opens a stream of events. What it returns waits until n of them have come,
+// and returns all that has.
+func listen(t *testing.T, b *browser, after, last string) func(n int) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, "GET", b.at+"/events?after="+after, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last != "" {
+		r.Header.Set("Last-Event-ID", last)
+	}
+	resp, err := b.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	var got strings.Builder
+	return func(n int) string {
+		t.Helper()
+		for strings.Count(got.String(), "event: changed\n") < n || !strings.HasSuffix(got.String(), "\n\n") {
+			p := make([]byte, 1000)
+			m, err := resp.Body.Read(p)
+			if got.Write(p[:m]); err != nil {
+				t.Fatalf("%v after %q", err, got.String())
+			}
+		}
+		return got.String()
+	}
+}
+
 // TestEvents: a page that was shown hears of every change since, and of those of
 // others nothing.
 func TestEvents(t *testing.T) {
@@ -310,36 +342,22 @@ func TestEvents(t *testing.T) {
 	ben.post("/add", "text", "secret of ben")
 	anna.post("/add", "text", "one") // before anybody listens
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, "GET", at+"/events?after="+position, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := anna.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var got strings.Builder
-	read := func(n int) {
-		t.Helper()
-		for strings.Count(got.String(), "event: changed\n") < n {
-			p := make([]byte, 1000)
-			m, err := resp.Body.Read(p)
-			if got.Write(p[:m]); err != nil {
-				t.Fatalf("%v after %q", err, got.String())
-			}
-		}
-	}
+	read := listen(t, anna, position, "")
 	read(1)
 	ben.post("/add", "text", "another secret")
 	anna.post("/done", "id", "1")
 	read(2)
 	anna.post("/undo")
-	read(3)
-	if n := strings.Count(got.String(), "event:"); n != 3 || strings.Contains(got.String(), "secret") {
-		t.Errorf("%d events: %q", n, got.String())
+	got := read(3)
+	if n := strings.Count(got, "event:"); n != 3 || strings.Contains(got, "secret") {
+		t.Errorf("%d events: %q", n, got)
+	}
+	// Who comes again gets what is new since.
+	_, second, _ := strings.Cut(got, "\nid: ")
+	_, second, _ = strings.Cut(second, "\nid: ")
+	second, _, _ = strings.Cut(second, "\n")
+	if again := listen(t, anna, position, second)(1); !strings.HasSuffix(got, strings.TrimPrefix(again, ":\n\n")) || strings.Contains(again, "id: "+second+"\n") {
+		t.Errorf("after %s of %q: %q", second, got, again)
 	}
 	anna.get("/events?after=x").is(t, "/events?after=x", 400, "after")
 	newBrowser(t, at).do("GET", "/events?after=0", "", "Accept", "text/event-stream").is(t, "/events?after=0", 401)

@@ -4,7 +4,7 @@
 
 // show takes the list from a page, unless that is older than what is shown.
 async function show(answer) {
-  if (answer.redirected) return location.assign(answer.url); // to the login
+  if (answer.redirected || answer.status === 401) return location.reload(); // leads to the login
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const now = document.getElementById("list"), next = page.getElementById("list");
   if (!next) return complain(page.querySelector(".wrong")?.textContent ?? answer.statusText);
