@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 
 	"github.com/skerrydb/skerry/engine"
@@ -113,7 +114,7 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // is none.
 func (a *App) dispatch(w http.ResponseWriter, r *http.Request) {
 	x := of(w)
-	x.miss = missing{ResponseWriter: w, x: x}
+	x.miss = missing{ResponseWriter: w, x: x, r: r}
 	a.mux.ServeHTTP(&x.miss, r)
 	switch {
 	case x.route != nil || x.miss.status < 400:
@@ -134,7 +135,8 @@ func (a *App) dispatch(w http.ResponseWriter, r *http.Request) {
 type missing struct {
 	http.ResponseWriter
 	x      *exchange
-	status int // of the ServeMux's own answer, 0: none; errors are held back
+	r      *http.Request // as the ServeMux gets it
+	status int           // of the ServeMux's own answer, 0: none; errors are held back
 }
 
 // WriteHeader implements http.ResponseWriter. Redirects to a cleaner path pass,
@@ -147,9 +149,10 @@ func (m *missing) WriteHeader(status int) {
 	h := m.Header()
 	h.Del("Content-Type")
 	if at := h.Get("Location"); strings.Contains(at, "%25") {
-		// The ServeMux escapes a path that is escaped already.
-		path, query, asks := strings.Cut(at, "?")
-		if once, err := url.PathUnescape(path); err == nil {
+		// A path that it has cleaned, the ServeMux escapes though it is escaped already.
+		// One with a slash added it does not: \ in that could lead to another host.
+		to, query, asks := strings.Cut(at, "?")
+		if once, err := url.PathUnescape(to); err == nil && once == cleanPath(m.r.URL.EscapedPath()) {
 			if at = once; asks {
 				at += "?" + query
 			}
@@ -157,6 +160,15 @@ func (m *missing) WriteHeader(status int) {
 		}
 	}
 	m.ResponseWriter.WriteHeader(status)
+}
+
+// cleanPath is what the ServeMux makes of a path that begins with a slash.
+func cleanPath(p string) string {
+	clean := path.Clean(p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	return clean
 }
 
 // Write implements http.ResponseWriter: what the ServeMux says is left out.

@@ -183,3 +183,27 @@ func TestErrorsInTheFormOfTheClient(t *testing.T) {
 		}
 	}
 }
+
+// TestCleanerPaths: what the ServeMux redirects to is the same path as it was asked
+// for, escaped once, and on this host.
+func TestCleanerPaths(t *testing.T) {
+	s := serve(t, web.Options{}, func(a *web.App) {
+		a.Get("/{name}/", func(c *web.Context) error { return c.NoContent() })
+		a.Get("/x/{name}", func(c *web.Context) error { return c.NoContent() })
+	})
+	for asked, to := range map[string]string{
+		"/x//a%20b":              "/x/a%20b",
+		"/x//a%2fb?q=%2525":      "/x/a%2fb?q=%2525",
+		"//x/%2525":              "/x/%2525",
+		"/x//%5Ca%25":            "/x/%5Ca%25",
+		"/x/../y%25/":            "/y%25/",
+		"/a%25":                  "/a%25/",
+		"/a%2525?b":              "/a%2525/?b",
+		"/%0d%0aX:%25":           "/%0D%0AX:%25/",
+		"/%5Cevil.example%2F%25": "/%5Cevil.example/%25/", // a browser takes /\ for //
+	} {
+		if got := s.do("GET", asked, ""); got.status != 307 || got.header.Get("Location") != to {
+			t.Errorf("%s: %d %q, want %q", asked, got.status, got.header.Get("Location"), to)
+		}
+	}
+}
