@@ -100,7 +100,7 @@ func TestChangeTellsNothing(t *testing.T) {
 	free := b.post("/account/email", "email", "free@example.org", "password", good)
 	w.letter()
 	taken := b.post("/account/email", "email", "there@example.org", "password", good)
-	if m := w.letter(); m.To[0] != "there@example.org" || !strings.HasPrefix(m.Subject, "You have an account already") {
+	if m := w.letter(); m.To[0] != "there@example.org" || !strings.HasPrefix(m.Subject, "You have an account already") || !strings.Contains(m.Text, base+"/account/reset\n") {
 		t.Errorf("%+v", m)
 	}
 	if free.whole() != taken.whole() {

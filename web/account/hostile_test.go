@@ -77,7 +77,9 @@ func TestFixation(t *testing.T) {
 	if b.get("/basket").body != "apples" {
 		t.Error("the login has lost what was in the session")
 	}
-	for _, step := range [][]string{{"/account/password", "old", good, "password", other}, {"/account/logout"}} {
+	b.post("/account/email", "email", "new@example.org", "password", good).is(t, "email", 303, "/account/sent")
+	_, verify := w.link(w.letter())
+	for _, step := range [][]string{{"/account/verify", "token", verify}, {"/account/password", "old", good, "password", other}, {"/account/logout"}} {
 		before := b.token()
 		b.post(step[0], step[1:]...)
 		if before == b.token() || w.with(before).who() != "" {

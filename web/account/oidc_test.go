@@ -15,7 +15,8 @@ import (
 func withProvider(t *testing.T) (*world, *provider) {
 	t.Helper()
 	p := newProvider(t, base+"/account/oidc/test/callback")
-	w := open(t, settings{account: account.Options{Providers: []account.Provider{{ID: "test", Title: "Test <ID>", OIDC: oidc.Options{Issuer: p.server.URL, ClientID: clientID, ClientSecret: clientSecret}}}}})
+	at := oidc.Options{Issuer: p.server.URL, ClientID: clientID, ClientSecret: clientSecret}
+	w := open(t, settings{account: account.Options{Providers: []account.Provider{{ID: "test", Title: "Test <ID>", OIDC: at}, {ID: "other", OIDC: at}}}})
 	return w, p
 }
 
@@ -78,6 +79,11 @@ func TestForgedCallbacks(t *testing.T) {
 	if p.tokens() != 0 {
 		t.Error("the provider was asked about a forged callback")
 	}
+	back = p.visit(victim.depart())
+	victim.get("/account/oidc/test/callback?code=x&state=forged").is(t, "forged", 400, "")
+	victim.get(strings.Replace(back, "/test/", "/other/", 1)).is(t, "the answer of another provider", 400, "")
+	victim.get(back).is(t, "what forged ones have not ended", 303, "/")
+	victim.post("/account/logout")
 	back = p.visit(victim.depart())
 	u, err := url.Parse(back)
 	must(t, "the way back", err)

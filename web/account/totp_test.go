@@ -104,7 +104,11 @@ func TestSecondFactor(t *testing.T) {
 	}
 	b.post("/account/totp/disable", "code", recovery[1]).is(t, "a replaced recovery code", 401, "")
 	w.clock.Add(30 * time.Second)
+	before = b.token()
 	b.post("/account/totp/disable", "code", w.code(secret)).is(t, "off", 303, "/account/totp?done=totp-off")
+	if b.token() == before || w.with(before).who() != "" || b.who() == "" {
+		t.Error("the token was not rotated")
+	}
 	w.letter()
 	w.browser().post("/account/login", "email", "ann@example.org", "password", good).is(t, "login without it", 303, "/")
 }
