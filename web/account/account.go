@@ -98,6 +98,7 @@ type Account struct {
 	outcomes  problem.Outcomes
 	pages     map[string]*template.Template
 	letters   *template.Template
+	nowhere   *mail.Outbox // takes letters that there are none of, with the same work
 }
 
 // provider is a Provider that can be asked.
@@ -118,7 +119,7 @@ func New(app *web.App, users *auth.Auth, o Options) (*Account, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	a := &Account{users: users, o: o, outcomes: problem.All(), pages: builtIn(), letters: letterPage()}
+	a := &Account{users: users, o: o, outcomes: problem.All(), pages: builtIn(), letters: letterPage(), nowhere: mail.NewOutbox(1)}
 	for _, p := range o.Providers {
 		p.OIDC.RedirectURL = cmp.Or(p.OIDC.RedirectURL, o.BaseURL+o.Prefix+"/oidc/"+p.ID+"/callback")
 		asked, err := oidc.New(p.OIDC)

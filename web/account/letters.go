@@ -2,6 +2,7 @@ package account
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"html/template"
@@ -77,10 +78,12 @@ func (a *Account) deliver(c *web.Context, l auth.Letter) {
 	if l.Token != "" {
 		until = when(l.Expires)
 	}
-	m := a.compose(c, kind, l.To, link, until)
-	if l.Kind != auth.None {
-		a.send(c, Letter{l.Kind, l.User, link, m})
+	m := a.compose(c, kind, cmp.Or(l.To, "nobody@example.org"), link, until)
+	to := a.o.Mail
+	if l.Kind == auth.None {
+		to = a.nowhere
 	}
+	a.send(c, to, Letter{l.Kind, l.User, link, m})
 }
 
 // notify tells a user what was done to the account.
@@ -89,7 +92,7 @@ func (a *Account) notify(c *web.Context, kind auth.LetterKind, to string, u auth
 		return
 	}
 	link := a.o.BaseURL + a.o.Prefix
-	a.send(c, Letter{kind, u, link, a.compose(c, kind, to, link, "")})
+	a.send(c, a.o.Mail, Letter{kind, u, link, a.compose(c, kind, to, link, "")})
 }
 
 // compose writes a letter.
@@ -113,11 +116,11 @@ func (a *Account) compose(c *web.Context, kind auth.LetterKind, to, link, until 
 	return mail.Message{To: []string{to}, Subject: w.subject + " – " + a.o.Name, Text: text.String(), HTML: page.String()}
 }
 
-func (a *Account) send(c *web.Context, l Letter) {
-	if a.o.Letter != nil {
+func (a *Account) send(c *web.Context, to mail.Sender, l Letter) {
+	if a.o.Letter != nil && l.Kind != auth.None {
 		l.Message = a.o.Letter(l)
 	}
-	if err := a.o.Mail.Send(context.WithoutCancel(c), l.Message); err != nil {
+	if err := to.Send(context.WithoutCancel(c), l.Message); err != nil {
 		c.Logger().LogAttrs(c, slog.LevelError, "a letter was not sent; its user can ask for another one",
 			slog.String("kind", string(l.Kind)), slog.String("user", l.User.ID), slog.Any("err", err))
 	}
