@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/skerrydb/skerry/engine"
@@ -71,7 +72,9 @@ type readAgain struct {
 
 // pass makes one try to have a node answer.
 func (f *forward) pass(leader uint64) error {
-	t := nodes.NewAttempt(f.cluster, leader)
+	t, d := nodes.NewAttempt(f.cluster, leader), f.x.deadlines()
+	d.unlimitedWrite()
+	defer d.endWrite()
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
 	out := f.request(leader)
@@ -79,6 +82,10 @@ func (f *forward) pass(leader uint64) error {
 	if f.streams {
 		rest = &passing{from: &f.x.body, total: f.x.r.ContentLength}
 		rest.got.Store(int64(len(f.body)))
+		if _, timed := ctx.Deadline(); !timed { // which the body has to keep, too
+			rest.pace(d)
+			defer rest.endPace()
+		}
 		out.Body, out.ContentLength = io.NopCloser(io.MultiReader(bytes.NewReader(f.body), rest)), rest.total
 	} else {
 		t.SetBody(out, f.body)
@@ -94,7 +101,7 @@ func (f *forward) pass(leader uint64) error {
 		f.endUpload(rest)
 		return err
 	}
-	f.x.relayed(resp, begun, func() { f.endUpload(rest) })
+	f.x.relayed(resp, begun, d, func() { f.endUpload(rest) })
 	return errRelayed
 }
 
@@ -137,6 +144,10 @@ type passing struct {
 	state atomic.Int32
 	over  atomic.Bool           // it was read to its end
 	err   atomic.Pointer[error] // what the client's connection failed with
+
+	mu    sync.Mutex // guards what follows: when the attempt has ended, no deadline may be set
+	limit *deadlines // nil: they are left alone
+	since int        // bytes since the last deadline
 }
 
 // States of a passing.
@@ -154,12 +165,38 @@ func (p *passing) Read(to []byte) (int, error) {
 		return 0, errRevoked
 	}
 	n, err := p.from.Read(to)
+	if err == nil {
+		p.paced(n)
+	}
 	if got := p.got.Add(int64(n)); err == io.EOF || p.total >= 0 && got >= p.total {
 		p.over.Store(true)
 	} else if err != nil {
 		p.err.CompareAndSwap(nil, &err)
 	}
 	return n, err
+}
+
+// pace lets the body arrive for as long as it takes, as paceBody does: the time of
+// the whole is the leader's to bound.
+func (p *passing) pace(d deadlines) {
+	p.limit = &d
+	d.read(UploadStall)
+}
+
+func (p *passing) paced(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.since += n; p.since >= UploadPace && p.limit != nil {
+		p.since = 0
+		p.limit.read(UploadStall)
+	}
+}
+
+// endPace leaves the deadlines alone from now on.
+func (p *passing) endPace() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limit = nil
 }
 
 // revoke takes it back if nothing of it was read. Nil is none: it can.
@@ -239,8 +276,8 @@ const refusedHeader = "Skerry-Not-Leader"
 // relayed answers with resp, of whose body begun has been read. The session is the
 // leader's to save, and the headers are those of its middleware: what has been set
 // here belongs to an answer that did not come about. ready is called before anything
-// is sent.
-func (x *exchange) relayed(resp *http.Response, begun []byte, ready func()) {
+// is sent. How long it may all take is the leader's to bound: here d is for each write.
+func (x *exchange) relayed(resp *http.Response, begun []byte, d deadlines, ready func()) {
 	x.session, x.ending = nil, true
 	nodes.DropHopByHop(resp.Header)
 	h := x.w.Header()
@@ -249,20 +286,20 @@ func (x *exchange) relayed(resp *http.Response, begun []byte, ready func()) {
 	maps.Copy(h, resp.Header)
 	ready()
 	x.WriteHeader(resp.StatusCode)
-	if _, err := x.Write(begun); err != nil {
+	w := &pacedWriter{x, d}
+	if _, err := w.Write(begun); err != nil {
 		return
 	}
 	buf := make([]byte, 32<<10)
-	rc := http.NewResponseController(x.w)
 	streams := resp.ContentLength < 0
 	for {
 		n, err := resp.Body.Read(buf)
 		if n > 0 {
-			if _, gone := x.Write(buf[:n]); gone != nil {
+			if _, gone := w.Write(buf[:n]); gone != nil {
 				return
 			}
 			if streams {
-				_ = rc.Flush() // events must not wait for more of them
+				_ = w.FlushError() // events must not wait for more of them
 			}
 		}
 		if err == io.EOF {

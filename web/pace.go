@@ -52,32 +52,40 @@ func (c *Context) paceBody() (end func()) {
 	}
 	d, body := c.x.deadlines(), c.Request.Body
 	d.read(UploadStall)
-	c.Request.Body = &pacedBody{ReadCloser: body, d: d}
+	d.unlimitedWrite()
+	paced := &pacedBody{ReadCloser: body, d: d}
+	c.Request.Body = paced
 	return func() {
 		c.Request.Body = body
-		d.read(UploadStall) // for what the server skips of it
+		if !paced.over {
+			d.read(UploadStall) // for what the server skips of it
+		}
 		d.endWrite()
 	}
 }
 
-// pacedBody moves the deadline on as a body arrives.
+// pacedBody moves the deadline on as a body arrives. Once that is over, the server
+// waits for the client's end, and would take a deadline for it.
 type pacedBody struct {
 	io.ReadCloser
-	d deadlines
-	n int
+	d    deadlines
+	n    int
+	over bool
 }
 
 // Read implements io.Reader.
 func (b *pacedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if b.n += n; b.n >= UploadPace {
+	b.over = err == io.EOF
+	if b.n += n; b.n >= UploadPace && err == nil {
 		b.n = 0
 		b.d.read(UploadStall)
 	}
 	return n, err
 }
 
-// pacedWriter moves the deadline on with each write.
+// pacedWriter bounds each write, and not the time between two. Its user calls endWrite
+// after the last one.
 type pacedWriter struct {
 	http.ResponseWriter
 	d deadlines
@@ -86,7 +94,15 @@ type pacedWriter struct {
 // Write implements io.Writer.
 func (w *pacedWriter) Write(p []byte) (int, error) {
 	w.d.write(StreamStall)
+	defer w.d.unlimitedWrite()
 	return w.ResponseWriter.Write(p)
+}
+
+// FlushError is what http.ResponseController calls.
+func (w *pacedWriter) FlushError() error {
+	w.d.write(StreamStall)
+	defer w.d.unlimitedWrite()
+	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
 // Unwrap is what http.ResponseController asks for.

@@ -2,9 +2,11 @@ package web_test
 
 import (
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/skerrydb/skerry/web"
@@ -42,7 +44,99 @@ func TestPace(t *testing.T) {
 	}
 	down := &timed{ResponseRecorder: *httptest.NewRecorder()}
 	app.ServeHTTP(down, httptest.NewRequest("GET", "/", nil))
-	if n := len(down.writes); down.Body.String() != "abc" || n != 4 || time.Until(down.writes[0]) > web.StreamStall || !down.writes[3].IsZero() {
+	if n := len(down.writes); down.Body.String() != "abc" || n < 4 || time.Until(down.writes[0]) > web.StreamStall || !down.writes[n-1].IsZero() {
 		t.Errorf("a stream's deadlines: %v, %s", down.writes, down.Body)
+	}
+}
+
+// watched is a body that tells its end together with its last bytes, as net/http's
+// does, and how many deadlines were set until then.
+type watched struct {
+	io.Reader
+	w     *timed
+	atEnd int
+}
+
+func (b *watched) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err == io.EOF {
+		b.atEnd = len(b.w.reads)
+	}
+	return n, err
+}
+
+// check looks at the deadlines of a long upload.
+func (b *watched) check(t *testing.T) {
+	t.Helper()
+	w := b.w
+	if n := len(w.reads); n < 4 || time.Until(w.reads[0]) > web.UploadStall || w.reads[0].IsZero() {
+		t.Errorf("the upload's deadlines are %v", w.reads)
+	} else if n != b.atEnd {
+		t.Errorf("%d deadlines set after its end would be taken for the client's going away", n-b.atEnd)
+	}
+	if len(w.writes) < 2 || !w.writes[0].IsZero() || !w.writes[len(w.writes)-1].IsZero() {
+		t.Errorf("over HTTP/2 the deadline of the answer ends an upload that lasts longer: %v", w.writes)
+	}
+}
+
+// TestLongUpload: an upload may take longer than an answer, and what is done with it
+// as well.
+func TestLongUpload(t *testing.T) {
+	app, err := web.New(web.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	app.Post("/", func(c *web.Context) error {
+		return c.Uploads(web.UploadOptions{}, func(f *web.File) error { _, err := io.Copy(io.Discard, f); return err })
+	})
+	text, media := formOf(t, part{"f", "x", strings.Repeat("x", 8*web.UploadPace)})
+	w := &timed{ResponseRecorder: *httptest.NewRecorder()}
+	body := &watched{Reader: iotest.DataErrReader(strings.NewReader(text)), w: w}
+	r := httptest.NewRequest("POST", "/", body)
+	r.Header.Set("Content-Type", media)
+	app.ServeHTTP(w, r)
+	if w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	body.check(t)
+}
+
+// TestLongPassedOn: so it is for what a node passes on to the leader, and the answer
+// may take as long as the leader lets it.
+func TestLongPassedOn(t *testing.T) {
+	t.Parallel()
+	list := startNodes(t, web.Options{}, func(a *web.App, n *node) {
+		a.Post("/upload", func(c *web.Context) error {
+			if err := upload(n)(c); err != nil {
+				return err
+			}
+			for range 3 {
+				if _, err := io.WriteString(c.Writer, "more"); err != nil {
+					return err
+				}
+				c.Writer.(http.Flusher).Flush()
+			}
+			return nil
+		}, web.BodyLimit(16<<20))
+	})
+	_, followers := roles(t, list)
+	w := &timed{ResponseRecorder: *httptest.NewRecorder()}
+	body := &watched{Reader: iotest.DataErrReader(strings.NewReader(strings.Repeat("x", 8*web.UploadPace))), w: w}
+	r := httptest.NewRequest("POST", "/upload", body)
+	r.ContentLength = 8 * web.UploadPace
+	followers[0].app.ServeHTTP(w, r)
+	if w.Code != 200 || !strings.HasSuffix(w.Body.String(), "moremoremore") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	body.check(t)
+	bounded := false
+	for i, at := range w.writes {
+		bounded = bounded || !at.IsZero()
+		if time.Until(at) > web.StreamStall || !at.IsZero() && !w.writes[i+1].IsZero() {
+			t.Errorf("a write has more than %v, or the time after it is bounded: %v", web.StreamStall, w.writes)
+		}
+	}
+	if !bounded {
+		t.Error("who takes nothing of the answer keeps it for ever")
 	}
 }

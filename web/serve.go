@@ -156,14 +156,13 @@ func (c *Context) Stream(status int, mediaType string, from io.Reader) error {
 	c.Header()["Content-Type"] = []string{mediaType}
 	c.Writer.WriteHeader(status)
 	w := &pacedWriter{c.Writer, d}
-	rc := http.NewResponseController(c.Writer)
 	for {
 		if n > 0 {
 			if _, gone := w.Write(buf[:n]); gone != nil {
 				return nil //nolint:nilerr // there is nobody to tell
 			}
 			if err == nil {
-				_ = rc.Flush()
+				_ = w.FlushError()
 			}
 		}
 		switch err {
