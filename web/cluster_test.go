@@ -132,7 +132,7 @@ func TestCluster(t *testing.T) {
 		name string
 		fn   func(*testing.T, *node, []*node)
 	}{
-		{"session", testSession}, {"own writes", testOwnWrites}, {"uploads", testUploads}, {"too large", testTooLarge}, {"stalled", testStalled}, {"streams stay", testStreamsStay},
+		{"session", testSession}, {"HTTP/2", testHTTP2}, {"own writes", testOwnWrites}, {"uploads", testUploads}, {"too large", testTooLarge}, {"stalled", testStalled}, {"streams stay", testStreamsStay},
 		{"who asks", testWhoAsks}, {"middleware", testMiddleware}, {"errors", testErrors}, {"not twice", testNotTwice}, {"begun", testBegun}, {"no leader", testNoLeader}, {"broken", testBroken},
 		{"canceled", testCanceled}, {"came to lead", testCameToLead}, {"behind", testBehind}, {"killed", testKilled},
 	} {
@@ -172,6 +172,29 @@ func testSession(t *testing.T, leader *node, followers []*node) {
 	}
 	if got := b.do(followers[1], "GET", "/look", nil); got.body != by(followers[1], n+1) {
 		t.Errorf("after HEAD, which is a GET: %+v", got)
+	}
+}
+
+// testHTTP2: over HTTP/2, too, a GET that writes is answered by the leader.
+func testHTTP2(t *testing.T, leader *node, followers []*node) {
+	srv := httptest.NewUnstartedServer(followers[0].app)
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	for _, method := range []string{"GET", "HEAD", "POST"} {
+		r, err := http.NewRequestWithContext(t.Context(), method, srv.URL+"/visit", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := srv.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.ProtoMajor != 2 || resp.StatusCode != 200 || resp.Header.Get("X-Handler") != fmt.Sprint(leader.id) {
+			t.Errorf("%s by %s: %d %s %v", method, resp.Proto, resp.StatusCode, text, err)
+		}
 	}
 }
 

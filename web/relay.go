@@ -143,7 +143,7 @@ func (x *exchange) tellPosition(pos string, maxAge int) {
 // that is done, and otherwise what the answer is. A request with a body is not
 // passed on: the handler may have read from it.
 func (l *relay) again(x *exchange, r *http.Request, err error) error {
-	if x.fromNode || x.status != 0 || !reads(x.r) || x.body.from != nil {
+	if x.fromNode || x.status != 0 || !reads(x.r) || x.r.ContentLength != 0 { // over HTTP/2 there is always a Body
 		return err
 	}
 	if other := l.atLeader(r.Context(), x); other != nil {
