@@ -64,7 +64,7 @@ func upload(n *node) web.Handler {
 
 // clusterRoutes are those of the tests in this file.
 func clusterRoutes(a *web.App, n *node) {
-	a.Use(web.Timeout(time.Minute), web.Compress(web.CompressOptions{}), web.ETag(web.ETagOptions{}))
+	a.Use(web.Timeout(time.Minute), web.Compress(web.CompressOptions{MinBytes: 1, NoStore: true}), web.ETag(web.ETagOptions{}))
 	a.Use(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Add("X-Middleware", fmt.Sprint(n.id))

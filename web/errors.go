@@ -51,8 +51,10 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", seconds(after.RetryAfter()))
 	}
 	switch {
-	case x.untouched(err):
-		w.Header()[refusedHeader] = []string{"1"}
+	case x.untouched(err): // the other node reads it: past all that could change it
+		x.Header()[refusedHeader] = []string{"1"}
+		p.Write(x)
+		return
 	case wantsHTML(r):
 		x.failPage(w, p, err)
 		return
