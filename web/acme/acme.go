@@ -361,24 +361,27 @@ func (m *Manager) lead(ctx context.Context) (end func()) {
 func (m *Manager) look(ctx context.Context, cache *certmagic.Cache, config *certmagic.Config) {
 	begun, failing := map[string]bool{}, false
 	for ctx.Err() == nil {
-		wait := m.o.RenewCheck
+		wait, failed := m.o.RenewCheck, false
 		for name := range m.sites {
 			if len(cache.AllMatchingCertificates(name)) > 0 {
 				continue
 			}
-			there, err := m.whole(ctx, name)
-			if err == nil && (there || !begun[name]) {
+			found, removed, err := m.mend(ctx, name)
+			if err == nil && (found == whole || found == missing && (removed || !begun[name])) {
 				begun[name] = true
 				err = config.ManageAsync(ctx, []string{name})
 			}
+			if err != nil || found == torn { // by another one's storing: it is whole soon
+				wait = min(wait, leadsEvery)
+			}
 			if err != nil {
-				wait = leadsEvery
+				failed = true
 				if !failing && ctx.Err() == nil {
 					m.o.Logger.Warn("certificate cannot be looked after yet", "domain", name, "error", err)
 				}
 			}
 		}
-		failing = wait == leadsEvery
+		failing = failed
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):

@@ -1,10 +1,12 @@
 package acme_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -140,6 +142,43 @@ func TestChallengeOfAnotherNode(t *testing.T) {
 		if got := strings.TrimRight(strings.Join([]string{http.StatusText(w.Code), w.Body.String()}, " "), "\n"); got != strings.Replace(strings.Replace(want, "200", "OK", 1), "418", "I'm a teapot", 1) {
 			t.Errorf("%s: %q, want %q", target, got, want)
 		}
+	}
+}
+
+// looked counts the snapshots that are read.
+type looked struct {
+	engine.Engine
+	n atomic.Int64
+}
+
+func (l *looked) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	l.n.Add(1)
+	return l.Engine.View(ctx, r, fn)
+}
+
+// TestHalfStored: what somebody is still storing, under certmagic's lock, is not
+// taken for what a death has left.
+func TestHalfStored(t *testing.T) {
+	t.Parallel()
+	eng, store := open(t, t.TempDir())
+	s := storage(t, store, acme.StorageOptions{Lease: time.Hour})
+	if err := s.Lock(t.Context(), "issue_cert_a.example"); err != nil {
+		t.Fatal(err)
+	}
+	certFile, _ := site("a.example")
+	cert, _ := pair(t, "a.example")
+	if err := s.Store(t.Context(), certFile, cert); err != nil {
+		t.Fatal(err)
+	}
+	l := &looked{Engine: eng}
+	c := newMachine(t, "127.0.0.1")
+	n := run(t, keys(t, l), &pebble{directory: "https://ca.example/dir"}, c, func(o *acme.Options) {
+		o.Domains, o.RenewCheck = []string{"a.example"}, time.Millisecond
+	})
+	eventually(t, "it was looked often", func() bool { return l.n.Load() > 30 })
+	n.stop()
+	if _, err := s.Load(t.Context(), certFile); err != nil {
+		t.Errorf("half of a certificate that is being stored: %v", err)
 	}
 }
 

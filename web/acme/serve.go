@@ -77,20 +77,45 @@ func (m *Manager) files(ctx context.Context, r engine.Read, name string) (cert, 
 	return cert, key, err
 }
 
-// whole reports whether kv has a certificate for a name. Files that do not belong
-// together, as a node that died between two writes leaves them, are removed:
-// certmagic would refuse to go on with them, and orders anew what is not there.
-func (m *Manager) whole(ctx context.Context, name string) (bool, error) {
+// state is what kv has of a name's certificate.
+type state uint8
+
+const (
+	missing state = iota
+	torn          // files that do not belong together, or not all of them
+	whole
+)
+
+func (m *Manager) state(ctx context.Context, name string) (state, error) {
 	cert, key, err := m.files(ctx, engine.Read{}, name)
 	if err != nil || cert.Rev == 0 && key.Rev == 0 {
-		return false, err
+		return missing, err
 	}
-	if _, err := tls.X509KeyPair(cert.Val, key.Val); err == nil {
-		return true, nil
+	if _, err := tls.X509KeyPair(cert.Val, key.Val); err != nil {
+		return torn, nil
+	}
+	return whole, nil
+}
+
+// mend returns what kv has of a name's certificate, without what is torn: a node
+// that died between two writes leaves such files, with which certmagic would refuse
+// to go on, while it orders anew what is not there. It stores them one by one
+// itself, under a lock of the name: what is torn meanwhile is left alone.
+func (m *Manager) mend(ctx context.Context, name string) (s state, removed bool, err error) {
+	if s, err = m.state(ctx, name); err != nil || s != torn {
+		return s, false, err
+	}
+	lock := "issue_cert_" + name
+	if free, err := m.storage.TryLock(ctx, lock); err != nil || !free {
+		return torn, false, err
+	}
+	defer func() { _ = m.storage.Unlock(context.WithoutCancel(ctx), lock) }() // or its lease ends it
+	if s, err = m.state(ctx, name); err != nil || s != torn {
+		return s, false, err
 	}
 	if err := m.storage.Delete(ctx, certmagic.StorageKeys.CertsSitePrefix(m.issuer.IssuerKey(), name)); err != nil {
-		return false, err
+		return torn, false, err
 	}
 	m.o.Logger.Warn("certificate removed: it and its key do not belong together; it is ordered anew", "domain", name)
-	return false, nil
+	return missing, true, nil
 }
