@@ -27,6 +27,7 @@ import (
 // that needs a record of its own, from which the program sends it again.
 type SMTP struct {
 	o       SMTPOptions
+	grace   time.Duration // stopGrace; tests have more
 	wake    chan struct{} // one token: the queue has changed
 	running atomic.Bool
 
@@ -46,7 +47,7 @@ func NewSMTP(o SMTPOptions) (*SMTP, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	return &SMTP{o: o.filled(), wake: make(chan struct{}, 1)}, nil
+	return &SMTP{o: o.filled(), grace: stopGrace, wake: make(chan struct{}, 1)}, nil
 }
 
 // Send checks m and puts it into the queue; it never waits for the server. nil
@@ -195,7 +196,7 @@ func (s *SMTP) rest(ctx context.Context) *letter {
 		if l := s.untried(false); l != nil {
 			return l
 		}
-		timer := time.NewTimer(stopGrace)
+		timer := time.NewTimer(s.grace)
 		select {
 		case <-s.wake:
 		case <-timer.C:

@@ -331,6 +331,7 @@ func TestStopTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Wait(2 * time.Second) // a slow machine may need that for the digest
 	f, err := mail.NewFaults(mail.FaultsOptions{Sender: s, To: []string{"root@example.org"}, Logger: l.logger()})
 	if err != nil {
 		t.Fatal(err)
