@@ -49,7 +49,7 @@ func deliver(ctx context.Context, o *SMTPOptions, l *letter) outcome {
 	defer cancel()
 	conn, err := dial(ctx, o)
 	if err != nil {
-		return later(l, err, true)
+		return later(l, because(ctx, err), true)
 	}
 	defer conn.Close()
 	// Everything below reads and writes conn: the end of ctx is the end of it.

@@ -116,6 +116,7 @@ func TestConnectionRefused(t *testing.T) {
 		"no AUTH":           {noAuth.port, []func(*mail.SMTPOptions){login("ann", "s3cr3t")}, "offers no way"},
 		"no TLS":            {clear.port, []func(*mail.SMTPOptions){trust(mail.ImplicitTLS, pool), func(o *mail.SMTPOptions) { o.Timeout = time.Second }}, "tls"},
 		"silence":           {silent, []func(*mail.SMTPOptions){func(o *mail.SMTPOptions) { o.Timeout = 50 * time.Millisecond }}, "deadline exceeded"},
+		"no time":           {silent, []func(*mail.SMTPOptions){func(o *mail.SMTPOptions) { o.Timeout = 1 }}, "deadline exceeded"},
 		"silence in TLS":    {silent, []func(*mail.SMTPOptions){trust(mail.ImplicitTLS, pool), func(o *mail.SMTPOptions) { o.Timeout = 50 * time.Millisecond }}, "deadline exceeded"},
 	} {
 		l := &logs{}
