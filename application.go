@@ -112,7 +112,7 @@ func (s *Server) newApplication(store *kv.Store, changes *feed.Feed, procs *proc
 		s.ends = append(s.ends, app.Close)
 		s.meters = append(s.meters, app.Metrics)
 		if s.cluster != nil {
-			s.addNodeFace("web of other nodes", web.NodeProtocol, app.NodeHandler())
+			s.addNodeFace("web of other nodes", web.NodeProtocol, app.NodeHandler()).RegisterOnShutdown(app.EndStreams)
 		}
 	}
 	s.addFace("http", s.http, h)
@@ -187,12 +187,14 @@ func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
 	}})
 }
 
-// addNodeFace serves h to other nodes, which call it protocol.
-func (s *Server) addNodeFace(name, protocol string, h http.Handler) {
+// addNodeFace serves h to other nodes, which call it protocol, by the server that it
+// returns.
+func (s *Server) addNodeFace(name, protocol string, h http.Handler) *http.Server {
 	l, srv := s.cluster.Listen(protocol), api.NewNodeServer(h, s.o.Logger)
 	s.nodes = append(s.nodes, part{name, func(ctx context.Context) error {
 		return s.serveHTTP(ctx, srv, func() error { return srv.Serve(l) })
 	}})
+	return srv
 }
 
 // all yields what each of them yields; one can be nil.
