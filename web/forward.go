@@ -101,6 +101,9 @@ func (f *forward) pass(leader uint64) error {
 		f.endUpload(rest)
 		return err
 	}
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), eventType) {
+		go f.x.app.streams.endWith(ctx, cancel) // these end here when this server stops
+	}
 	f.x.relayed(resp, begun, d, func() { f.endUpload(rest) })
 	return errRelayed
 }
@@ -306,6 +309,9 @@ func (x *exchange) relayed(resp *http.Response, begun []byte, d deadlines, ready
 			for name, lines := range resp.Trailer {
 				h[http.TrailerPrefix+name] = lines
 			}
+			return
+		}
+		if err != nil && x.app.streams.stopped() && strings.HasPrefix(h.Get("Content-Type"), eventType) {
 			return
 		}
 		if err != nil {

@@ -118,8 +118,15 @@ func TestLongPassedOn(t *testing.T) {
 			}
 			return nil
 		}, web.BodyLimit(16<<20))
+		a.Post("/events", func(c *web.Context) error {
+			return c.SSE(web.EventOptions{}, func(s *web.Events) error {
+				<-s.Context().Done()
+				return nil
+			})
+		})
 	})
 	_, followers := roles(t, list)
+	defer endsAtStop(t, followers[1])
 	w := &timed{ResponseRecorder: *httptest.NewRecorder()}
 	body := &watched{Reader: iotest.DataErrReader(strings.NewReader(strings.Repeat("x", 8*web.UploadPace))), w: w}
 	r := httptest.NewRequest("POST", "/upload", body)
@@ -138,5 +145,21 @@ func TestLongPassedOn(t *testing.T) {
 	}
 	if !bounded {
 		t.Error("who takes nothing of the answer keeps it for ever")
+	}
+}
+
+// endsAtStop: a stream of events that another node answers ends, properly, when the
+// server stops that the client has asked.
+func endsAtStop(t *testing.T, at *node) {
+	resp, err := newBrowser(t).client.Post(at.srv.URL+"/events", "", nil)
+	if err != nil || resp.StatusCode != 200 {
+		t.Fatalf("%v %v", resp, err)
+	}
+	defer resp.Body.Close()
+	guard := time.AfterFunc(patience, func() { at.srv.CloseClientConnections() })
+	defer guard.Stop()
+	at.app.EndStreams()
+	if _, err := io.ReadAll(resp.Body); err != nil {
+		t.Error(err)
 	}
 }

@@ -32,6 +32,8 @@ const (
 	EventStall = 10 * time.Second
 )
 
+const eventType = "text/event-stream"
+
 // EventOptions of one stream. The zero value has the defaults.
 type EventOptions struct {
 	// Heartbeat is how often a comment is sent while there are no events, so that a
@@ -88,7 +90,7 @@ func (c *Context) SSE(o EventOptions, fn func(s *Events) error) error {
 	defer s.limits.endWrite()
 	defer cancel()
 	h := c.Header()
-	h["Content-Type"] = []string{"text/event-stream"}
+	h["Content-Type"] = []string{eventType}
 	h["Cache-Control"] = []string{"no-store"}
 	h["X-Accel-Buffering"] = []string{"no"} // nginx would wait for more
 	s.limits.unlimitedRead()
@@ -250,6 +252,15 @@ func (s *streams) stopped() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// endWith ends what another node streams when the server stops; ctx is that stream's.
+func (s *streams) endWith(ctx context.Context, end func()) {
+	select {
+	case <-s.stop:
+		end()
+	case <-ctx.Done():
 	}
 }
 
