@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
@@ -255,5 +256,38 @@ func TestRequestsMakeNoHeaders(t *testing.T) {
 	}
 	if got := s.do("GET", "/none", "", "X-Request-Id", "good-1.x_Y"); got.header.Get("X-Request-Id") != "good-1.x_Y" {
 		t.Errorf("%+v", got.header)
+	}
+}
+
+// TestUserChanges: who is logged in is who the session says, also right after a handler
+// has changed that; what SetUser has said stays.
+func TestUserChanges(t *testing.T) {
+	o := web.Options{Sessions: newSessions(t), Superadmins: []string{"anna@example.com"}}
+	o.User = func(_ context.Context, id string) (web.User, error) {
+		return web.User{ID: id, Email: id + "@example.com", Verified: true}, nil
+	}
+	told := func(c *web.Context) string {
+		id := "nobody"
+		if u, err := c.User(); err == nil {
+			id = u.ID
+		}
+		return fmt.Sprintf("%s %v %v; ", id, c.LoggedIn(), c.IsSuperadmin())
+	}
+	s := serve(t, o, func(a *web.App) {
+		a.Post("/", func(c *web.Context) error {
+			text := told(c)
+			c.Session().Login("anna")
+			text += told(c)
+			c.Session().Login("bob")
+			text += told(c)
+			c.Session().Logout()
+			text += told(c)
+			c.SetUser(web.User{ID: "key"})
+			return c.Text(200, text+told(c))
+		})
+	})
+	want := "nobody false false; anna true true; bob true false; nobody false false; key true false; "
+	if got := s.do("POST", "/", ""); got.body != want {
+		t.Errorf("%d %q, want %q", got.status, got.body, want)
 	}
 }

@@ -46,7 +46,8 @@ type exchange struct {
 	form    formOnce
 	temps   []*os.File       // removed when the request has been answered
 	session *session.Session // nil: not loaded
-	user    *User            // who is logged in, once it is known
+	user    *User            // who is logged in, once it is known; see known
+	userOf  string           // the session's user that it was looked up for; "": SetUser's
 	loaded  bool             // there was a session when the request came
 }
 

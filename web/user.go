@@ -24,22 +24,31 @@ type User struct {
 func (u *User) Has(role string) bool { return slices.Contains(u.Roles, role) }
 
 // User returns who is logged in; if nobody is, it is engine.CodeUnauthenticated.
-// The user is looked up once a request.
+// The user is looked up once a request, and again after a Login or Logout.
 func (c *Context) User() (*User, error) { return c.x.whoIs(c.Request) }
 
 // SetUser says who asks, for middleware that knows it otherwise than by a session,
 // as by an API key.
-func (c *Context) SetUser(u User) { c.x.user = &u }
+func (c *Context) SetUser(u User) { c.x.user, c.x.userOf = &u, "" }
 
 // LoggedIn reports whether the session is a user's. It does not look whether there
 // still is one: User does.
 func (c *Context) LoggedIn() bool {
-	return c.x.user != nil || c.x.session != nil && c.x.session.User() != ""
+	return c.x.known() != nil || c.x.session != nil && c.x.session.User() != ""
+}
+
+// known is the user that was looked up before, unless the handler has logged somebody
+// else in since, or out.
+func (x *exchange) known() *User {
+	if x.user == nil || x.userOf == "" || x.session == nil || x.session.User() == x.userOf {
+		return x.user
+	}
+	return nil
 }
 
 func (x *exchange) whoIs(r *http.Request) (*User, error) {
-	if x.user != nil {
-		return x.user, nil
+	if u := x.known(); u != nil {
+		return u, nil
 	}
 	if x.session == nil || x.session.User() == "" {
 		return nil, engine.Errorf(engine.CodeUnauthenticated, "nobody is logged in")
@@ -53,7 +62,7 @@ func (x *exchange) whoIs(r *http.Request) (*User, error) {
 			return nil, err
 		}
 	}
-	x.user = &u
+	x.user, x.userOf = &u, x.session.User()
 	return x.user, nil
 }
 
