@@ -38,6 +38,10 @@ type Web struct {
 	// sessions are kept apart by. "" is web.DefaultName.
 	Name string
 
+	// BaseURL is where browsers find the application, https://HOST[:PORT]: what links
+	// in mail begin with. "": with Debug HTTPURL, otherwise it is not known.
+	BaseURL string
+
 	// Debug is for development: see web.Options.Debug. Mail goes to an outbox then,
 	// if Mail is nil.
 	Debug bool
@@ -65,6 +69,7 @@ type Services struct {
 	Sessions   *session.Store // of this application
 	Global     *session.Store // shared by all applications on the same data
 	Mail       mail.Sender    // nil if there is none
+	BaseURL    string         // where browsers find the application, see Web.BaseURL; "" if that is not known
 
 	// Source is Web.Source: "" but in development.
 	Source string
@@ -88,6 +93,9 @@ func (s *Server) newApplication(store *kv.Store, changes *feed.Feed, procs *proc
 		return nil
 	}
 	w.Name = cmp.Or(w.Name, web.DefaultName)
+	if w.BaseURL == "" && w.Debug {
+		w.BaseURL = s.HTTPURL()
+	}
 	local, err := session.New(store, session.Options{Namespace: w.Name})
 	if err != nil {
 		return err
@@ -96,7 +104,7 @@ func (s *Server) newApplication(store *kv.Store, changes *feed.Feed, procs *proc
 	if err != nil {
 		return err
 	}
-	services := &Services{Engine: s.eng, KV: store, Feed: changes, Procedures: procs, Sessions: local, Global: global, Source: w.Source, Web: web.Options{
+	services := &Services{Engine: s.eng, KV: store, Feed: changes, Procedures: procs, Sessions: local, Global: global, Source: w.Source, BaseURL: w.BaseURL, Web: web.Options{
 		Name: w.Name, Debug: w.Debug, Sessions: local, Engine: s.eng, Cluster: s.cluster, Superadmins: w.Superadmins,
 		TrustedProxies: w.TrustedProxies, Ready: s.Ready, Logger: s.o.Logger,
 	}}

@@ -101,7 +101,7 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestMissingFile(t *testing.T) {
-	_, err := configure(nil, []string{"--config", filepath.Join(t.TempDir(), "none")}, nil)
+	_, err := configure((&serveOptions{}).settings(), []string{"--config", filepath.Join(t.TempDir(), "none")}, nil)
 	if err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("got %v", err)
 	}

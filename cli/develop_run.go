@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -16,6 +18,9 @@ func (w *workshop) command(n devNode) (file string, args []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	args = append(n.flags(w.o), "--http", "127.0.0.1:0", "--admin", n.Admin, "--debug", "--source", w.program.Main, "--trusted-proxies", "127.0.0.1,::1")
+	if !slices.ContainsFunc(w.flags, func(f string) bool { return strings.HasPrefix(strings.TrimLeft(f, "-"), "base-url") }) {
+		args = append(args, "--base-url", "http://"+n.HTTP)
+	}
 	return w.file, append(args, w.flags...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	stdmail "net/mail"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,7 @@ const maxURLFile = 4 << 10
 type webOptions struct {
 	debug       bool
 	source      string
+	baseURL     string
 	smtpFile    string
 	superadmins []string
 	proxies     []netip.Prefix
@@ -39,6 +41,7 @@ func (o *webOptions) settings() []setting {
 	return []setting{
 		{"debug", "", "", "show causes and stacks in the pages of the web application, and mail in an outbox: for development", true, toggle(&o.debug)},
 		{"source", "DIR", "", "take the pages and assets of the web application from the program's source folder, as they are now: for development", true, text(&o.source)},
+		{"base-url", "URL", "", "where browsers find the web application, https://HOST[:PORT]: what links in mail begin with (default https:// and the first of acme-domains, with debug the address of http)", true, origin(&o.baseURL)},
 		{"smtp-url-file", "FILE", "", "file with the mail server's URL: smtp://USER:PASSWORD@HOST:PORT?from=ADDRESS", true, text(&o.smtpFile)},
 		{"superadmins", "ADDRESSES", "", "e-mail addresses, with commas between them, of those who may see and do all in the web application, and who are told of its faults", true, mailAddresses(&o.superadmins)},
 		{"trusted-proxies", "NETWORKS", "", "networks, like 10.0.0.0/8, or addresses, with commas between them, of proxies that are believed who the client is", true, networks(&o.proxies)},
@@ -53,7 +56,7 @@ func (o *webOptions) check(app App) error {
 		for _, s := range []struct {
 			name  string
 			given bool
-		}{{"smtp-url-file", o.smtpFile != ""}, {"superadmins", o.superadmins != nil}} {
+		}{{"base-url", o.baseURL != ""}, {"smtp-url-file", o.smtpFile != ""}, {"superadmins", o.superadmins != nil}} {
 			if s.given {
 				wrong = append(wrong, fmt.Errorf("%s: this program has no web application, which is all that it is for", s.name))
 			}
@@ -101,7 +104,7 @@ func readMailServer(file string) (*mail.SMTPOptions, error) {
 
 // of returns what the server needs to know of app's web application.
 func (o *webOptions) of(app App, log *slog.Logger) (skerry.Web, error) {
-	w := skerry.Web{Application: app.Web, Name: app.Name, Debug: o.debug, Superadmins: o.superadmins, TrustedProxies: o.proxies}
+	w := skerry.Web{Application: app.Web, Name: app.Name, BaseURL: o.baseURL, Debug: o.debug, Superadmins: o.superadmins, TrustedProxies: o.proxies}
 	if o.source != "" {
 		dir, err := filepath.Abs(o.source)
 		if err != nil {
@@ -119,6 +122,18 @@ func (o *webOptions) of(app App, log *slog.Logger) (skerry.Web, error) {
 		w.Mail = sender
 	}
 	return w, nil
+}
+
+// origin reads the scheme, the host and the port of a web site.
+func origin(p *string) func(string) error {
+	return func(v string) error {
+		u, err := url.Parse(v)
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.TrimSuffix(v, "/") != u.Scheme+"://"+u.Host {
+			return fmt.Errorf("%q is not https://HOST[:PORT]", v)
+		}
+		*p = strings.TrimSuffix(v, "/")
+		return nil
+	}
 }
 
 // mailAddresses reads addresses without names.

@@ -46,7 +46,7 @@ func site() App {
 			return err
 		})
 		app.Get("/from", func(c *web.Context) error {
-			return c.Text(http.StatusOK, fmt.Sprint(s.Web.Superadmins, s.Mail != nil, s.Web.TrustedProxies))
+			return c.Text(http.StatusOK, fmt.Sprint(s.Web.Superadmins, s.Mail != nil, s.Web.TrustedProxies, s.BaseURL))
 		})
 		return app, nil
 	}}
@@ -67,9 +67,9 @@ func TestServeApplication(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.dir, "smtp"), []byte("smtp://anna:secret%40x@127.0.0.1:2525?from=a@b.example&tls=none\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := s.serve("--admin", "127.0.0.1:0", "--smtp-url-file", "smtp", "--superadmins", "a@b.example,c@d.example", "--trusted-proxies", "10.0.0.0/8,::1")
+	p := s.serve("--admin", "127.0.0.1:0", "--smtp-url-file", "smtp", "--superadmins", "a@b.example,c@d.example", "--trusted-proxies", "10.0.0.0/8,::1", "--base-url", "https://x.example/")
 	p.waitReady()
-	if _, body := get(t, p.HTTP+"/from"); body != "[a@b.example c@d.example] true [10.0.0.0/8 ::1/128]" {
+	if _, body := get(t, p.HTTP+"/from"); body != "[a@b.example c@d.example] true [10.0.0.0/8 ::1/128]https://x.example" {
 		t.Errorf("the application is told %s", body)
 	}
 	if code, _ := get(t, p.HTTP+"/metrics"); code != http.StatusNotFound {
@@ -95,6 +95,9 @@ func TestServeApplication(t *testing.T) {
 	out := s.run("site serve --data other --http 127.0.0.1:0 --resp off --admin " + strings.TrimPrefix(p.Admin, "http://"))
 	if !strings.Contains(out, "admin: ") || !strings.Contains(out, "--admin and --acme-http choose other addresses") {
 		t.Errorf("an admin port that is taken: %s", out)
+	}
+	if out := s.run("site serve --base-url x.example"); !strings.Contains(out, `--base-url: "x.example" is not https://HOST[:PORT]`) {
+		t.Errorf("a base that is none: %s", out)
 	}
 	if strings.Contains(p.log(), "secret") {
 		t.Errorf("the log has the mail server's password: %s", p.log())

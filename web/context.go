@@ -114,6 +114,15 @@ func (c *Context) Redirect(path string) error {
 	return c.RedirectTo(http.StatusSeeOther, path)
 }
 
+// RedirectOr is Redirect to a path that may come from a user, as from the parameter
+// next; if it is not of this application the browser is sent to otherwise.
+func (c *Context) RedirectOr(path, otherwise string) error {
+	if !localPath(path) {
+		path = otherwise
+	}
+	return c.Redirect(path)
+}
+
 // RedirectTo sends the browser to any address, with a status of 301, 302, 303, 307
 // or 308. Another status, or an address with control characters, which could begin
 // another header, is engine.CodeInternal.

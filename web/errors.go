@@ -35,10 +35,12 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 			return
 		}
 	}
-	err = timedOut(r, err)
-	p := x.app.outcomes.Describe(err)
+	p := x.app.describe(timedOut(r, err))
 	p.RequestID = x.requestID()
-	if p.Status == http.StatusInternalServerError {
+	switch {
+	case p.Code == engine.CodeOutcomeUnknown: // a leader was lost: no fault of the program
+		x.app.o.Logger.LogAttrs(r.Context(), slog.LevelWarn, "request failed", append(x.attrs(r), slog.Any("err", err))...)
+	case p.Status == http.StatusInternalServerError:
 		x.reportFault(r, err)
 	}
 	if x.status != 0 {
@@ -61,6 +63,23 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	p.Write(w)
 }
+
+// describe says what a client may know of err. A code that is in no catalog is the
+// program's own, as a procedure of it returns one: the request was understood and
+// refused.
+func (a *App) describe(err error) problem.Problem {
+	coded, ok := errors.AsType[*engine.Error](err)
+	if _, known := a.outcomes[engine.CodeOf(err)]; ok && !known {
+		if _, says := errors.AsType[problem.WithStatus](err); !says {
+			err = &statusError{http.StatusUnprocessableEntity, coded}
+		}
+	}
+	return a.outcomes.Describe(err)
+}
+
+// Detail is the sentence of an error's answer: what its client is told. It is for pages
+// that show an error in a place of their own.
+func (c *Context) Detail(err error) string { return c.x.app.describe(err).Detail }
 
 // reportFault logs a fault of the program and tells those who look after it.
 func (x *exchange) reportFault(r *http.Request, err error) {

@@ -15,6 +15,9 @@ import (
 // and should never change. An error wrapped with %w becomes its cause. What is 500
 // or 507 keeps its text for the log. It panics if the status is none of an error.
 //
+// An engine.Error of a code that is in no catalog, as a procedure of the program
+// returns it, is answered with 422 without this.
+//
 // Any other error type does the same by a method HTTPStatus() int, and has its code
 // from an engine.Error within it, or from the words of the status.
 func Errorf(status int, code engine.Code, format string, args ...any) error {
