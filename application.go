@@ -137,6 +137,7 @@ func (s *Server) addMail(services *Services) error {
 	sender := w.Mail
 	if sender == nil && w.Debug {
 		outbox := mail.NewOutbox(0)
+		outbox.Logger = s.o.Logger
 		sender, services.Web.Outbox = outbox, outbox
 	}
 	faults, err := mail.NewFaults(mail.FaultsOptions{Sender: sender, To: w.Superadmins, Name: w.Name, Node: s.nodeName(), Version: s.o.Build, Logger: s.o.Logger})

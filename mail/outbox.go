@@ -3,6 +3,7 @@ package mail
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -26,6 +27,10 @@ const outboxFrom = "app@localhost"
 // Outbox is a Sender for development: it keeps the last messages in memory, sends
 // nothing, and is a page that shows them. See its ServeHTTP.
 type Outbox struct {
+	// Logger, if not nil, gets a line for each message: to whom, with which subject
+	// and id. It must be set before the first Send.
+	Logger *slog.Logger
+
 	limit int
 
 	mu    sync.Mutex // guards what follows
@@ -64,6 +69,16 @@ func (b *Outbox) Send(ctx context.Context, m Message) error {
 	kept := &Kept{Time: time.Now(), Message: l.msg, size: l.size()}
 	kept.Message.From, kept.Message.Ref = l.from.String(), l.ref
 	kept.Message.To = append([]string(nil), m.To...)
+	b.keep(kept)
+	if b.Logger != nil {
+		b.Logger.LogAttrs(ctx, slog.LevelInfo, "mail kept in the outbox", slog.Int("id", kept.ID),
+			slog.Any("to", kept.Message.To), slog.String("subject", kept.Message.Subject))
+	}
+	return nil
+}
+
+// keep gives kept its id; the oldest make room for it.
+func (b *Outbox) keep(kept *Kept) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last++
@@ -75,7 +90,6 @@ func (b *Outbox) Send(ctx context.Context, m Message) error {
 		b.kept[0] = nil
 		b.kept = b.kept[1:]
 	}
-	return nil
 }
 
 // List returns the kept messages, newest first.

@@ -1,10 +1,12 @@
 package mail_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -64,6 +66,27 @@ func TestOutboxKeepsTheLast(t *testing.T) {
 	cancel()
 	if err := box.Send(ctx, message()); !errors.Is(err, context.Canceled) {
 		t.Errorf("with an ended context: %v", err)
+	}
+}
+
+// TestOutboxLogs: whoever waits for a letter finds it by the log, which has nothing of
+// its body.
+func TestOutboxLogs(t *testing.T) {
+	t.Parallel()
+	var logged bytes.Buffer
+	box := mail.NewOutbox(0)
+	box.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+	for i := range 2 {
+		if err := box.Send(t.Context(), message(func(m *mail.Message) { m.Subject, m.Text = fmt.Sprintf("Letter %d", i), "secret" })); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := box.Send(t.Context(), mail.Message{Subject: "to nobody"}); err == nil {
+		t.Error("a message to nobody was kept")
+	}
+	if got := logged.String(); strings.Count(got, "\n") != 2 || strings.Contains(got, "secret") ||
+		!strings.Contains(got, `level=INFO msg="mail kept in the outbox" id=2 to=`) || !strings.Contains(got, `subject="Letter 1"`) || !strings.Contains(got, message().To[0]) {
+		t.Errorf("logged: %s", got)
 	}
 }
 
