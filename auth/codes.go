@@ -16,13 +16,14 @@ const (
 	CodeIdentityConflict   engine.Code = "identity_conflict"
 	CodeIdentityUnverified engine.Code = "identity_unverified"
 	CodePasswordRefused    engine.Code = "password_refused"
-	CodeRateLimited        engine.Code = "rate_limited"
+	CodeRateLimited        engine.Code = "rate_limited" // web/problem's too, whose Catalog has it
 	CodeSecondFactor       engine.Code = "second_factor_required"
 	CodeTokenInvalid       engine.Code = "token_invalid"
 	CodeWrongCredentials   engine.Code = "wrong_credentials"
 )
 
-// Catalog returns auth's codes, sorted.
+// Catalog returns auth's codes, sorted, but for CodeRateLimited: any face can have it,
+// so it stands in the catalog of package web/problem, once.
 func Catalog() []engine.Meaning {
 	return []engine.Meaning{
 		{Code: CodeAccountDisabled, Text: "the account is disabled"},
@@ -32,7 +33,6 @@ func Catalog() []engine.Meaning {
 		{Code: CodeIdentityConflict, Text: "the identity, or its e-mail address, belongs to another account"},
 		{Code: CodeIdentityUnverified, Text: "the provider does not vouch for the identity's e-mail address"},
 		{Code: CodePasswordRefused, Text: "the new password is too short, too long, too common or like the e-mail address"},
-		{Code: CodeRateLimited, Retryable: true, Text: "too many attempts; try again after the stated time"},
 		{Code: CodeSecondFactor, Text: "the password is right and a second factor is needed"},
 		{Code: CodeTokenInvalid, Text: "the token is unknown, expired, of another kind or was used before"},
 		{Code: CodeWrongCredentials, Text: "the e-mail address or the password is wrong"},

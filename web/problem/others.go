@@ -9,7 +9,7 @@ import (
 // others are the codes of packages above the engine, as their own catalogs have them.
 // They stand here once more so that a program does not contain all those packages
 // because its errors are told over HTTP; a test holds them against the catalogs.
-// auth's rate_limited is this package's own.
+// auth's rate_limited is in this package's Catalog, and not in auth's.
 func others() []Outcome {
 	return []Outcome{
 		// auth

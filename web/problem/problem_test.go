@@ -25,11 +25,7 @@ var rewrite = flag.Bool("rewrite", false, "print docs/errors.md anew")
 func everyCode() []engine.Meaning {
 	all := append(engine.Catalog(), problem.Catalog()...)
 	for _, others := range [][]engine.Meaning{auth.Catalog(), oidc.Catalog(), mail.Catalog(), session.Catalog(), view.Catalog()} {
-		for _, m := range others {
-			if m.Code != auth.CodeRateLimited { // which is HTTP's too
-				all = append(all, m)
-			}
-		}
+		all = append(all, others...)
 	}
 	slices.SortFunc(all, func(a, b engine.Meaning) int { return strings.Compare(string(a.Code), string(b.Code)) })
 	return all
