@@ -115,6 +115,21 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
+// click presses what a selector finds, again if the list was just replaced by what an
+// event told.
+func (b *tab) click(selector string) {
+	b.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		err := chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS(selector)))
+		switch {
+		case err == nil:
+			return
+		case !strings.Contains(err.Error(), "Could not find node") || time.Now().After(end):
+			b.fail(err)
+		}
+	}
+}
+
 // fail ends the test, and says what the page was like.
 func (b *tab) fail(err error) {
 	b.t.Helper()
@@ -194,11 +209,11 @@ func TestBrowser(t *testing.T) {
 	for _, text := range []string{"Buy milk", "Water the plants", hostile[0], "Call Ben about Saturday"} {
 		b.add(text)
 	}
-	b.do(chromedp.Click(chromedp.CSS(`#item-1 button`)))
+	b.click(`#item-1 button`)
 	b.until(`document.querySelector("#item-1.done")`)
-	b.do(chromedp.Click(chromedp.CSS(`#item-2 button`)))
+	b.click(`#item-2 button`)
 	b.until(`document.querySelector("#item-2.done") && document.querySelector("#undo").textContent === "Undo doing"`)
-	b.do(chromedp.Click(chromedp.CSS(`#undo`)))
+	b.click(`#undo`)
 	b.until(`!document.querySelector("#item-2.done") && !document.querySelector("#undo")`)
 	if got := eval[string](b, `document.querySelector("[name=text]").value`); got != "" {
 		t.Errorf("the text stays in the form: %q", got)
@@ -218,7 +233,7 @@ func TestBrowser(t *testing.T) {
 	if n := eval[int](b, `document.querySelectorAll("li").length`); n != 2 { // and: nothing is to be done
 		t.Errorf("%d items have milk in them", n)
 	}
-	b.do(chromedp.Click(chromedp.CSS(`a[href="/progress"]`)))
+	b.click(`a[href="/progress"]`)
 	b.until(`document.querySelectorAll("#chart span").length === 14 && document.querySelector("h1").textContent === "1 of 5 done"`)
 	b.picture("progress")
 
@@ -264,9 +279,11 @@ func TestBrowserRefusals(t *testing.T) {
 	if n := eval[int](b, `document.querySelector("[name=text]").value.length`); n != todo.MaxText+1 {
 		t.Errorf("of what was typed %d characters are left", n)
 	}
-	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#item-1 button").value = "<b>7"`), chromedp.Click(chromedp.CSS(`#item-1 button`)))
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#item-1 button").value = "<b>7"`))
+	b.click(`#item-1 button`)
 	b.until(`document.querySelector("#list .wrong")?.textContent.includes('must be a whole number, not "<b>7"')`)
-	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#item-1 button").value = 7`), chromedp.Click(chromedp.CSS(`#item-1 button`)))
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#item-1 button").value = 7`))
+	b.click(`#item-1 button`)
 	b.until(`document.querySelector("#list .wrong")?.textContent === "there is no item 7" && document.querySelectorAll(".wrong").length === 1`)
 	b.refused(2)
 	b.picture("refused")
