@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// Logger returns Options.Logger, or one that keeps nothing. For lines about a request
+// there is Context.Logger.
+func (a *App) Logger() *slog.Logger { return a.o.Logger }
+
 // DefaultSlow is AccessLogOptions.Slow if that is 0.
 const DefaultSlow = time.Second
 
