@@ -41,7 +41,7 @@ type Options struct {
 	// Mail sends the letters, without waiting for a mail server, as mail.SMTP and
 	// mail.Outbox do: who waits for the answer could else tell whether there is a
 	// letter. Nil: nobody can register, verify or change an address, or reset a
-	// password, and these routes are not there.
+	// password, and these routes are not there, which New warns of unless Closed is set.
 	Mail mail.Sender
 
 	// BaseURL is where browsers find the application: https://host[:port], without a
@@ -129,6 +129,9 @@ func New(app *web.App, users *auth.Auth, o Options) (*Account, error) {
 		a.providers = append(a.providers, provider{p.ID, cmp.Or(p.Title, p.ID), asked})
 	}
 	a.addRoutes(app)
+	if o.Mail == nil && !o.Closed {
+		app.Logger().Warn("account: without Mail nobody can register, verify an address or reset a password")
+	}
 	return a, nil
 }
 
@@ -138,16 +141,16 @@ func (o *Options) check() error {
 	if o.Sessions == nil {
 		wrong = append(wrong, "Sessions is not set")
 	}
-	if !strings.HasPrefix(o.Prefix, "/") || strings.HasSuffix(o.Prefix, "/") || strings.ContainsAny(o.Prefix, "{}") || !localPath(o.Prefix) {
+	if !strings.HasPrefix(o.Prefix, "/") || strings.HasSuffix(o.Prefix, "/") || strings.ContainsAny(o.Prefix, "{}") || !isPath(o.Prefix) {
 		wrong = append(wrong, "Prefix must be a path like /account")
 	}
-	if !localPath(o.AfterLogin) {
+	if !isPath(o.AfterLogin) {
 		wrong = append(wrong, "AfterLogin must be a path of the application")
 	}
 	u, err := url.Parse(o.BaseURL)
 	switch {
 	case o.BaseURL == "" && (o.Mail != nil || len(o.Providers) > 0):
-		wrong = append(wrong, "BaseURL is not set, and Mail and Providers need it")
+		wrong = append(wrong, "BaseURL is not set, and Mail and Providers need it: a server has it from its setting base-url")
 	case o.BaseURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || o.BaseURL != u.Scheme+"://"+u.Host):
 		wrong = append(wrong, "BaseURL must be https://host[:port] and nothing else")
 	}
@@ -162,6 +165,11 @@ func (o *Options) check() error {
 		return engine.Errorf(engine.CodeInvalid, "account: %s", strings.Join(wrong, "; "))
 	}
 	return nil
+}
+
+// isPath reports whether p is a path as the program may give one.
+func isPath(p string) bool {
+	return strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "//") && !strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' })
 }
 
 // addRoutes adds what the options ask for.

@@ -39,7 +39,7 @@ func (a *Account) overview(c *web.Context, u auth.User) error {
 func (a *Account) loginPage(c *web.Context) error {
 	next := c.Query("next").String()
 	if _, err := a.current(c); err == nil && !c.IsJSON() {
-		return c.Redirect(a.next(next))
+		return c.RedirectOr(next, a.o.AfterLogin)
 	}
 	return a.show(c, http.StatusOK, "login", web.Locals{"next": next}, form{[]string{"email", "password", "next"}})
 }
@@ -77,7 +77,10 @@ func (a *Account) enter(c *web.Context, u auth.User, next string) error {
 	if err := a.open(c, u); err != nil {
 		return a.refuse(c, "login", web.Locals{"next": next}, err)
 	}
-	return a.done(c, a.next(next), http.StatusOK, meOf(u))
+	if c.IsJSON() {
+		return c.JSON(http.StatusOK, meOf(u))
+	}
+	return c.RedirectOr(next, a.o.AfterLogin)
 }
 
 // open begins the session and makes it durable. If the user's password or address was

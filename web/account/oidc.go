@@ -48,7 +48,7 @@ func (a *Account) begin(c *web.Context) error {
 	if err := c.Bind(&in); err != nil {
 		return a.refuse(c, "login", web.Locals{"next": in.Next}, err)
 	}
-	f := flow{Provider: p.ID, Next: a.next(in.Next)}
+	f := flow{Provider: p.ID, Next: in.Next}
 	if in.Link {
 		u, err := a.current(c)
 		if err != nil {

@@ -188,24 +188,3 @@ func (a *Account) sure(c *web.Context, u auth.User, password string) error {
 	}
 	return a.users.ConfirmPassword(c, u.ID, password)
 }
-
-// localPath reports whether p is a path of this application for every browser: they
-// take \ for /, and leave out tabs and line breaks.
-func localPath(p string) bool {
-	if !strings.HasPrefix(p, "/") || strings.HasPrefix(p, "//") || strings.Contains(p, `\`) {
-		return false
-	}
-	if strings.ContainsFunc(p, func(r rune) bool { return r <= 0x20 || r >= 0x7f && r <= 0xa0 }) {
-		return false
-	}
-	u, err := url.Parse(p)
-	return err == nil && u.Host == "" && u.Scheme == "" && u.User == nil && !strings.HasPrefix(path.Clean(u.Path), "//")
-}
-
-// next is where a login leads to.
-func (a *Account) next(given string) string {
-	if localPath(given) {
-		return given
-	}
-	return a.o.AfterLogin
-}

@@ -125,6 +125,7 @@ func TestOptions(t *testing.T) {
 		"Prefix must be":                            {Sessions: w.sessions, Prefix: "account"},
 		"Prefix must be a path":                     {Sessions: w.sessions, Prefix: "/{x}"},
 		"AfterLogin must be":                        {Sessions: w.sessions, AfterLogin: "//evil.example"},
+		"AfterLogin must be a path":                 {Sessions: w.sessions, AfterLogin: `/\evil.example`},
 		"BaseURL is not set":                        {Sessions: w.sessions, Mail: box},
 		"BaseURL must be":                           {Sessions: w.sessions, Mail: box, BaseURL: "https://x.example/"},
 		"BaseURL must be https":                     {Sessions: w.sessions, Mail: box, BaseURL: "ftp://x.example"},
