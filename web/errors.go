@@ -14,7 +14,7 @@ import (
 
 // errorView is the view that shows errors in a browser, if the application has one.
 // Its locals are title, status, code, detail, errors, reference, retryable, and in
-// debug mode cause and stack.
+// debug mode cause, and of a panic place and stack.
 const errorView = "error"
 
 //go:embed error.html
@@ -37,6 +37,9 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	p := x.app.describe(timedOut(r, err))
 	p.RequestID = x.requestID()
+	if x.app.o.Debug {
+		p.Cause = problem.Clean(causeOf(err))
+	}
 	switch {
 	case p.Code == engine.CodeOutcomeUnknown: // a leader was lost: no fault of the program
 		x.app.o.Logger.LogAttrs(r.Context(), slog.LevelWarn, "request failed", append(x.attrs(r), slog.Any("err", err))...)
@@ -81,6 +84,14 @@ func (a *App) describe(err error) problem.Problem {
 // that show an error in a place of their own.
 func (c *Context) Detail(err error) string { return c.x.app.describe(err).Detail }
 
+// causeOf is an error's text, of a panic with the place where it began.
+func causeOf(err error) string {
+	if e, ok := errors.AsType[*panicError](err); ok && e.place != "" {
+		return err.Error() + ", in " + e.place
+	}
+	return err.Error()
+}
+
 // reportFault logs a fault of the program and tells those who look after it.
 func (x *exchange) reportFault(r *http.Request, err error) {
 	f := Fault{Ref: x.requestID(), Err: err, Method: r.Method, URL: x.loggedPath(r), From: x.client(r), Time: x.start, Request: r}
@@ -103,13 +114,13 @@ func (x *exchange) reportFault(r *http.Request, err error) {
 func (x *exchange) failPage(w http.ResponseWriter, p problem.Problem, err error) {
 	locals := map[string]any{
 		"title": p.Title, "status": p.Status, "code": string(p.Code), "detail": p.Detail,
-		"errors": p.Errors, "reference": p.RequestID, "retryable": p.Retryable, "cause": "", "stack": "",
+		"errors": p.Errors, "reference": p.RequestID, "retryable": p.Retryable, "cause": "", "place": "", "stack": "",
 		"nonce": (*pageNonce)(x),
 	}
 	if x.app.o.Debug {
 		locals["cause"] = err.Error()
 		if e, ok := errors.AsType[*panicError](err); ok {
-			locals["stack"] = string(e.stack)
+			locals["place"], locals["stack"] = e.place, string(e.stack)
 		}
 	}
 	p.Headers(w.Header())

@@ -126,22 +126,8 @@ func (x *exchange) recovered(p any) (again any) {
 	if p == nil { // runtime.Goexit, as t.FailNow calls it
 		p = "the handler's goroutine ended"
 	}
-	x.fail(x, x.r, &panicError{p, debug.Stack()})
+	x.fail(x, x.r, newPanicError(p, debug.Stack()))
 	return nil
-}
-
-// panicError is a handler's panic.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
-// Unwrap gives the error that the panic was with, if it was.
-func (e *panicError) Unwrap() error {
-	err, _ := e.value.(error)
-	return err
 }
 
 // end counts and logs the request.

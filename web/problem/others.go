@@ -33,8 +33,8 @@ func others() []Outcome {
 		{engine.Meaning{Code: "no_session", Text: "there is no such session: it has ended, was revoked or rotated, or never was; nothing was written"}, http.StatusUnauthorized},
 		{engine.Meaning{Code: "session_value_type", Text: "a value in the session does not have the type that the program asks for"}, http.StatusInternalServerError},
 		// web/view
-		{engine.Meaning{Code: "view_broken", Text: "a template does not parse; the message names file and line"}, http.StatusInternalServerError},
-		{engine.Meaning{Code: "view_failed", Text: "a template failed while it was rendered; the message names file and line"}, http.StatusInternalServerError},
+		{engine.Meaning{Code: "view_broken", Text: "a template does not parse; the log names file and line"}, http.StatusInternalServerError},
+		{engine.Meaning{Code: "view_failed", Text: "a template failed while it was rendered; the log names file and line"}, http.StatusInternalServerError},
 		{engine.Meaning{Code: "view_missing", Text: "the program has no view of that name"}, http.StatusInternalServerError},
 		{engine.Meaning{Code: "view_too_large", Text: "a rendered page is longer than a page may be"}, http.StatusInternalServerError},
 	}

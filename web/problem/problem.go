@@ -163,6 +163,9 @@ type Problem struct {
 	Retryable bool        `json:"retryable"`
 	RequestID string      `json:"request_id"`
 	Errors    []Fault     `json:"errors,omitempty"`
+	// Cause is what went wrong in full, which a user must not see: it is set for the
+	// authors of an application only, by an application in debug mode.
+	Cause string `json:"cause,omitempty"`
 }
 
 // Fault is one thing that is wrong with a request. It names where: one of

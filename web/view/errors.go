@@ -21,8 +21,8 @@ const (
 // Catalog returns the codes of this package, sorted.
 func Catalog() []engine.Meaning {
 	return []engine.Meaning{
-		{Code: CodeViewBroken, Text: "a template does not parse; the message names file and line"},
-		{Code: CodeViewFailed, Text: "a template failed while it was rendered; the message names file and line"},
+		{Code: CodeViewBroken, Text: "a template does not parse; the log names file and line"},
+		{Code: CodeViewFailed, Text: "a template failed while it was rendered; the log names file and line"},
 		{Code: CodeViewMissing, Text: "the program has no view of that name"},
 		{Code: CodeViewTooLarge, Text: "a rendered page is longer than a page may be"},
 	}

@@ -1,0 +1,79 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// panicError is a handler's panic.
+type panicError struct {
+	value any
+	stack []byte // from where it panicked, outwards
+	place string // the function and line of the program that panicked, "": not known
+}
+
+// ownFrames is how the names of this package's functions begin.
+const ownFrames = "github.com/skerrydb/skerry/web."
+
+// newPanicError makes it of what recover and, in the same deferred function,
+// debug.Stack have returned.
+func newPanicError(value any, stack []byte) *panicError {
+	head, frames := framesOf(stack)
+	std := "" // the folder of Go's own packages
+	for i, f := range frames {
+		if strings.HasPrefix(f.function, "panic(") || strings.HasPrefix(f.function, "runtime.Goexit(") {
+			std, _, _ = strings.Cut(f.file, "runtime/panic.go:")
+			frames = frames[i+1:]
+			break
+		}
+	}
+	for len(frames) > 0 && strings.HasPrefix(frames[0].function, "runtime.") { // what a nil pointer goes through
+		frames = frames[1:]
+	}
+	e := &panicError{value: value}
+	out := bytes.NewBufferString(head + "\n")
+	for _, f := range frames {
+		fmt.Fprintf(out, "%s\n\t%s\n", f.function, f.file)
+		if e.place == "" && !strings.HasPrefix(f.function, ownFrames) && (std == "" || !strings.HasPrefix(f.file, std)) {
+			e.place = f.place()
+		}
+	}
+	e.stack = out.Bytes()
+	return e
+}
+
+// Error implements error.
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// Unwrap gives the error that the panic was with, if it was.
+func (e *panicError) Unwrap() error {
+	err, _ := e.value.(error)
+	return err
+}
+
+// frame is one function of a stack.
+type frame struct{ function, file string }
+
+// framesOf cuts what debug.Stack returns into its first line and the frames.
+func framesOf(stack []byte) (head string, frames []frame) {
+	head, rest, _ := strings.Cut(string(stack), "\n")
+	lines := strings.Split(rest, "\n")
+	for i := 0; i+1 < len(lines); i++ {
+		if file, ok := strings.CutPrefix(lines[i+1], "\t"); ok {
+			frames = append(frames, frame{lines[i], file})
+			i++
+		}
+	}
+	return head, frames
+}
+
+// place is the frame for people: its function, and the file without its folders.
+func (f frame) place() string {
+	name := f.function
+	if i := strings.LastIndexByte(name, '('); i > 0 {
+		name = name[:i]
+	}
+	at, _, _ := strings.Cut(f.file, " +0x")
+	return fmt.Sprintf("%s (%s)", name, at[strings.LastIndexByte(at, '/')+1:])
+}
