@@ -22,7 +22,7 @@ type initOptions struct {
 }
 
 var initVerb = verb{
-	name: "init", args: "NAME", short: "make a new program: pages, procedures and tests, to begin with",
+	name: "init", args: "FOLDER", short: "make a new program: pages, procedures and tests, to begin with",
 	long: initLong(),
 	start: func(App) action {
 		o := &initOptions{}
@@ -37,11 +37,11 @@ var initVerb = verb{
 		check := func(rest []string) error {
 			switch {
 			case len(rest) == 0:
-				return usagef("needs the name of the new program")
+				return usagef("needs the folder of the new program, whose name is the program's")
 			case len(rest) > 1:
 				return usagef("%q is one argument too many: one program is made at a time", rest[1])
 			}
-			if err := starter.CheckName(rest[0]); err != nil {
+			if err := starter.CheckName(programName(rest[0])); err != nil {
 				return usagef("%w", err)
 			}
 			return nil
@@ -54,19 +54,27 @@ var initVerb = verb{
 
 func initLong() string {
 	var b strings.Builder
-	b.WriteString("Makes a folder NAME with a Go module of that name. All of it is yours to change. The\ntemplates are:\n")
+	b.WriteString("Makes a new folder with a Go module of its name, as of ../diary the module diary. All\nof it is yours to change. The templates are:\n")
 	for _, t := range starter.Templates() {
 		fmt.Fprintf(&b, "\n\t%-6s %s", t.Name, t.Short)
 	}
 	return b.String()
 }
 
-func makeProgram(ctx context.Context, p process, o *initOptions, name string) error {
+// programName is what the program in a folder is called.
+func programName(folder string) string {
+	if folder == "" {
+		return ""
+	}
+	return filepath.Base(folder)
+}
+
+func makeProgram(ctx context.Context, p process, o *initOptions, folder string) error {
 	from, err := findSkerry(o.skerry)
 	if err != nil {
 		return err
 	}
-	dir, made, err := starter.Make(".", starter.Options{Name: name, Template: o.template, Skerry: from})
+	dir, made, err := starter.Make(filepath.Dir(filepath.Clean(folder)), starter.Options{Name: programName(folder), Template: o.template, Skerry: from})
 	if err != nil {
 		return err
 	}
@@ -84,8 +92,27 @@ func makeProgram(ctx context.Context, p process, o *initOptions, name string) er
 	} else if err != nil {
 		fmt.Fprintf(p.Stderr, "%s init: `go mod tidy` did not work, which does no harm now: %s\n", p.app.Name, bytes.TrimSpace(out.Bytes()))
 	}
-	_, err = fmt.Fprintf(p.Stdout, "\n\tcd %s\n\t%s dev\n\ngo test ./... tests it; README.md says what is where\n", dir, p.app.Name)
+	_, err = fmt.Fprintf(p.Stdout, "\n\tcd %s\n\t%s dev\n\ngo test ./... tests it; README.md says what is where\n", dir, p.inNewFolder())
 	return err
+}
+
+// inNewFolder is how this program is started in another folder: by its name where
+// that finds it, otherwise by way of what was made there.
+func (p process) inNewFolder() string {
+	named, err := exec.LookPath(p.app.Name)
+	if err != nil || !filepath.IsAbs(named) {
+		return "go run ."
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "go run ."
+	}
+	a, err := os.Stat(named)
+	b, err2 := os.Stat(self)
+	if err != nil || err2 != nil || !os.SameFile(a, b) {
+		return "go run ."
+	}
+	return p.app.Name
 }
 
 // findSkerry returns the folder of Skerry's source: what the user says, or where this

@@ -62,6 +62,48 @@ func TestTemplates(t *testing.T) { // not beside tests of time: it builds
 	}
 }
 
+// TestReadmeInit: the README's first commands of a web application make one, where
+// they say, and what init then says to do can be done there.
+func TestReadmeInit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	need(t, "go")
+	text := section(t, "A web application")
+	_, block, _ := strings.Cut(text, "```sh\n")
+	block, _, _ = strings.Cut(block, "```")
+	lines := strings.Split(strings.TrimSpace(block), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "bin/skerry init ../diary ") || lines[1] != "cd ../diary" || !strings.HasPrefix(lines[2], "../skerry/bin/skerry dev ") {
+		t.Fatalf("README.md has other commands:\n%s", block)
+	}
+	s := newShell(t)
+	s.env = append(s.env, "GOPROXY=off", "GOWORK=off", "GOFLAGS=-mod=mod", "CGO_ENABLED=0", "PATH="+os.Getenv("PATH"))
+	up := s.dir
+	s.dir = filepath.Join(up, "skerry") // the README's commands are given in there
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(s.bin, filepath.Join(s.dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	out := s.run(lines[0])
+	want := "\n\tcd ../diary\n\tgo run . dev\n"
+	if !strings.Contains(out, want) || strings.Contains(out, "! ") {
+		t.Fatalf("init says\n%s", out)
+	}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := os.ReadFile(filepath.Join(up, "diary", "go.mod"))
+	if err != nil || !strings.HasPrefix(string(module), "module diary\n") || !strings.Contains(string(module), "replace github.com/skerrydb/skerry => "+root+"\n") {
+		t.Errorf("go.mod: %v\n%s", err, module)
+	}
+	if out := s.run(lines[1] + " && go run . version && ../skerry/bin/skerry version"); !strings.HasPrefix(out, "diary ") || !strings.Contains(out, "\nskerry ") {
+		t.Errorf("there: %s", out)
+	}
+}
+
 // TestInitRefuses: nothing is made, or overwritten, where something is wrong.
 func TestInitRefuses(t *testing.T) {
 	t.Parallel()
@@ -70,10 +112,15 @@ func TestInitRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"":                      "needs the name of the new program\n! `skerry help init` explains what it takes\n[2]",
+		"":                      "needs the folder of the new program, whose name is the program's\n! `skerry help init` explains what it takes\n[2]",
 		"a b":                   "one argument too many",
 		"there":                 "skerry init: there is there already, and is not touched\n[1]",
-		"'../up'":               "cannot be the name of a program",
+		"./there/":              "skerry init: there is there already, and is not touched\n[1]",
+		"..":                    `".." cannot be the name of a program`,
+		".":                     `"." cannot be the name of a program`,
+		"/":                     `"/" cannot be the name of a program`,
+		"../Up":                 `"Up" cannot be the name of a program`,
+		"none/x":                "skerry init: mkdir none/x: no such file or directory\n[1]",
 		"Upper":                 "cannot be the name of a program",
 		"1st":                   "cannot be the name of a program",
 		"end-":                  "cannot be the name of a program",

@@ -40,7 +40,7 @@ var systemdVerb = verb{
 made known to it. Without --user systemd makes a user for as long as the server runs;
 its data is then in a folder below /var/lib. To install it:
 
-	skerry systemd --http 0.0.0.0:80 > /etc/systemd/system/skerry.service
+	skerry systemd --http :443 --acme-domains app.example.org > /etc/systemd/system/skerry.service
 	systemctl daemon-reload && systemctl enable --now skerry`,
 	start: func(app App) action {
 		o := &unitOptions{}
