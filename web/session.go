@@ -109,7 +109,7 @@ func (x *exchange) tellSession(token string) {
 		c.MaxAge = -1
 	}
 	if c.Secure && !x.secure(x.r) {
-		x.app.cookie.warned.warn(x.app.o.Logger, "browsers keep the session cookie only over HTTPS: serve with TLS, or name the proxy that does in TrustedProxies")
+		x.app.cookie.warned.warn(x.app.o.Logger, "browsers keep the session cookie only over HTTPS: serve it (--tls-cert, or --acme-domains), name the proxy that does (--trusted-proxies, Options.TrustedProxies), or develop in debug mode")
 	}
 	http.SetCookie(x.w, c)
 	x.w.Header().Add("Vary", "Cookie")
