@@ -3,7 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
+	"strings"
 
 	"github.com/skerrydb/skerry"
 )
@@ -58,6 +60,11 @@ func (o *acmeOptions) check(serve *serveOptions) error {
 		wrong = append(wrong, fmt.Errorf("acme-domains: HTTP at %s is for this machine alone: say where browsers come, like --http :443", serve.http))
 	case off:
 		wrong = append(wrong, errors.New("acme-domains: http is off"))
+	}
+	for _, name := range o.domains {
+		if _, err := netip.ParseAddr(name); err != nil && o.ca == "" && !strings.Contains(strings.TrimSuffix(name, "."), ".") {
+			wrong = append(wrong, fmt.Errorf("acme-domains: %q has no dot, so no public authority gives out a certificate for it; --acme-ca names one of your own", name))
+		}
 	}
 	return mistakes(wrong...)
 }

@@ -22,13 +22,12 @@ type backupOptions struct {
 }
 
 func (o *backupOptions) settings(app App) []setting {
-	return []setting{
+	return append([]setting{
 		{"from", "URL", "", "HTTP address of a running server, like " + app.defaultURL() + ": the admin address if it serves a web application", false, text(&o.from.url)},
 		{"data", "DIR", "", "instead of --from: a data folder that is not in use", false, text(&o.data)},
 		{"to", "FILE", "", "file to write; it must not be there yet", false, text(&o.to)},
-		o.from.passwordSetting(),
 		jsonSetting(&o.json),
-	}
+	}, o.from.accessSettings()...)
 }
 
 var backupVerb = verb{

@@ -41,12 +41,11 @@ The exit code is 1 if the procedure failed, 2 if there is none of that name or t
 arguments are not what it takes.`,
 	start: func(app App) action {
 		o := &callOptions{}
-		settings := []setting{
+		settings := append([]setting{
 			urlSetting(&o.url, app.defaultURL()),
 			{"json-args", "JSON", "", "instead of ARG…: all arguments as one object; - reads it from the standard input", false, text(&o.args)},
 			{"key", "KEY", "", "carry the call out once, however often it is sent with this key", false, text(&o.key)},
-			o.passwordSetting(),
-		}
+		}, o.accessSettings()...)
 		return action{settings, o.check, func(ctx context.Context, p process, rest []string) error {
 			return o.call(ctx, p, rest[0], rest[1:])
 		}, false}

@@ -132,7 +132,7 @@ func readFlags(settings []setting, args []string) (flags source, rest []string, 
 		i := slices.IndexFunc(settings, func(s setting) bool { return s.name == name })
 		switch {
 		case i < 0:
-			wrong = append(wrong, fmt.Errorf("--%s: there is no such flag", name))
+			wrong = append(wrong, fmt.Errorf("--%s: there is no such flag%s", name, meantFlag(name, settings)))
 			if len(args) > 0 && !given && !strings.HasPrefix(args[0], "-") {
 				args = args[1:] // its value, most likely: not a mistake of its own
 			}
@@ -152,6 +152,18 @@ func readFlags(settings []setting, args []string) (flags source, rest []string, 
 		flags.values[name] = value
 	}
 	return flags, rest, wrong
+}
+
+// meantFlag asks whether one of the flags was meant by name.
+func meantFlag(name string, settings []setting) string {
+	var names []string
+	for _, s := range settings {
+		names = append(names, s.name)
+	}
+	if like := alike(name, names); like != "" {
+		return "; did you mean --" + like + "?"
+	}
+	return ""
 }
 
 // readEnv takes those of known; settings are the verb's, some of which are only flags.

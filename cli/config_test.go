@@ -58,7 +58,7 @@ func TestMistakesAllAtOnce(t *testing.T) {
 		"SKERRY_DTA=x SKERRY_MEMORY=-1",
 		"resp = \"nowhere\"\nport = 7\nlog-format = [1]\n[data]\nfolder = \"x\"\n")
 	want := []string{
-		`--htp: there is no such flag`,
+		`--htp: there is no such flag; did you mean --http?`,
 		`--log-level: given twice`,
 		`SKERRY_DTA: there is no such setting`,
 		`skerry.toml: data: must be a string, a whole number or a boolean`,

@@ -33,11 +33,10 @@ var genTSVerb = verb{
 running one for those of its program instead. The module imports nothing.`,
 	start: func(App) action {
 		o := &genOptions{}
-		settings := []setting{
+		settings := append([]setting{
 			urlSetting(&o.url, ""),
 			{"out", "FILE", "", "file to write, also over an old one (default the standard output)", false, text(&o.out)},
-			o.passwordSetting(),
-		}
+		}, o.accessSettings()...)
 		check := func(rest []string) error { return mistakes(noArguments(rest), o.remote.check("url")) }
 		return action{settings, check, func(ctx context.Context, p process, _ []string) error {
 			return o.generate(ctx, p)

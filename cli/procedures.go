@@ -29,7 +29,7 @@ left out. A procedure that reads runs on any node, one that writes on the leader
 	start: func(app App) action {
 		var r remote
 		var asJSON bool
-		settings := []setting{urlSetting(&r.url, app.defaultURL()), r.passwordSetting(), jsonSetting(&asJSON)}
+		settings := append([]setting{urlSetting(&r.url, app.defaultURL()), jsonSetting(&asJSON)}, r.accessSettings()...)
 		check := func(rest []string) error { return mistakes(noArguments(rest), r.check("url")) }
 		return action{settings, check, func(ctx context.Context, p process, _ []string) error {
 			list, err := r.procedures(ctx)

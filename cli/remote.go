@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 
@@ -40,30 +41,54 @@ const (
 type remote struct {
 	url          string
 	passwordFile string
-	password     string // what it holds, after check
-	hint         string // what to say when nobody answers, after check
+	caFile       string
+	password     string       // what passwordFile holds, after check
+	client       *http.Client // that trusts what caFile holds, after check
+	flag         string       // the one that url is of, after check
 }
 
 func urlSetting(p *string, def string) setting {
 	return setting{"url", "URL", def, "HTTP address of a running server; the admin address if it serves a web application", false, text(p)}
 }
 
-func (r *remote) passwordSetting() setting {
-	return setting{"password-file", "FILE", "", "file with the server's password", true, text(&r.passwordFile)}
+// accessSettings say how the server is convinced, and what convinces of the server.
+func (r *remote) accessSettings() []setting {
+	return []setting{
+		{"password-file", "FILE", "", "file with the server's password", true, text(&r.passwordFile)},
+		{"ca", "FILE", "", "certificates (PEM) of the authority that the certificate of https://… must be of (default those that this machine knows)", false, text(&r.caFile)},
+	}
 }
 
 // check finds what is wrong with the settings; flag is the one that url is of,
 // which may be empty. It reads the password.
 func (r *remote) check(flag string) (err error) {
-	r.hint = fmt.Sprintf("; --%s says where it is", flag)
-	var where error
+	r.flag, r.client = flag, http.DefaultClient
+	var where, trust error
 	if u, err := url.Parse(r.url); r.url != "" && (err != nil || u.Host == "" || u.RawQuery != "" || u.Scheme != "http" && u.Scheme != "https") {
 		where = fmt.Errorf("--%s: %q is not an address like http://%s", flag, r.url, skerry.DefaultHTTP)
 	}
 	if r.passwordFile != "" {
 		r.password, err = readPassword(r.passwordFile)
 	}
-	return mistakes(where, err)
+	if r.caFile != "" {
+		r.client, trust = trusting(r.caFile)
+	}
+	return mistakes(where, err, trust)
+}
+
+// trusting returns a client for servers whose certificate is of an authority in file.
+func trusting(file string) (*http.Client, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("ca: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("ca: %s has no certificate (PEM)", file)
+	}
+	return &http.Client{Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+	}}, nil
 }
 
 // ask sends one request and returns the answer to it, whose body the caller
@@ -79,12 +104,12 @@ func (r *remote) ask(ctx context.Context, method, path string, header http.Heade
 	if r.password != "" {
 		req.Header.Set("Authorization", "Bearer "+r.password)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := r.client.Do(req)
 	if errors.As(err, new(x509.UnknownAuthorityError)) {
-		return nil, fmt.Errorf("%w; SSL_CERT_FILE=FILE makes an authority known", err)
+		return nil, fmt.Errorf("%w; --ca FILE makes an authority known", err)
 	}
 	if at, ok := errors.AsType[*net.OpError](err); ok && at.Op == "dial" {
-		return nil, fmt.Errorf("no server answers at %s://%s: %w%s", req.URL.Scheme, req.URL.Host, errors.Unwrap(err), r.hint)
+		return nil, fmt.Errorf("no server answers at %s://%s: %w%s", req.URL.Scheme, req.URL.Host, errors.Unwrap(err), fmt.Sprintf("; --%s says where it is", r.flag))
 	}
 	if err != nil {
 		return nil, err
@@ -100,6 +125,9 @@ func (r *remote) ask(ctx context.Context, method, path string, header http.Heade
 		text := bytes.TrimSpace(why[:min(len(why), most)])
 		if isPage(resp.Header) {
 			text = []byte("a page")
+		}
+		if bytes.Contains(text, []byte("HTTP request to an HTTPS server")) { // Go's servers say so
+			return nil, fmt.Errorf("%s answers HTTPS only: use --%s https://%s", req.URL.Host, r.flag, req.URL.Host)
 		}
 		return nil, fmt.Errorf("%s answered %s: %s%s", req.URL.Redacted(), resp.Status, text, elsewhere(resp.StatusCode))
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/skerrydb/skerry"
@@ -116,12 +117,15 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	if app.Application != nil && app.Mail == nil && !app.Debug {
+		log.Warn("no mail server (--smtp-url-file): letters, as of package account, cannot be sent")
+	}
 	srv, err := skerry.Open(eng, skerry.Options{
 		HTTP: o.http, RESP: o.resp, Admin: o.admin, Web: app, Procedures: p.app.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls, Certificates: o.acme.of(),
 		Drain: o.web.drain, AdvertiseHost: o.node.facesHost(), Build: p.app.build().Version, Metrics: figures, Logger: log,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w; --http, --resp, --admin and --acme-http choose other addresses", err)
+		return fmt.Errorf("%w%s", err, otherAddress(err))
 	}
 	if err != nil {
 		return err
@@ -134,6 +138,16 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 		ctx = whileOpen(ctx, p.Stdin)
 	}
 	return srv.Run(ctx)
+}
+
+// otherAddress says which setting chooses another address than the one that is in use.
+func otherAddress(err error) string {
+	face, _, _ := strings.Cut(err.Error(), ": ")
+	name, known := map[string]string{"HTTP": "http", "RESP": "resp", "admin": "admin", "plain HTTP": "acme-http"}[face]
+	if !known {
+		return ""
+	}
+	return "; --" + name + " chooses another address"
 }
 
 // whileOpen returns a context that ends when there is no more to read from r.

@@ -99,7 +99,11 @@ func TestAddressInUse(t *testing.T) {
 	s := newShell(t)
 	p := s.serve()
 	out := s.run("skerry serve --data other --http " + p.httpAddr() + " --resp 127.0.0.1:0 2>&1 | tail -n 1")
-	if !strings.HasPrefix(out, "skerry serve: HTTP: ") || !strings.Contains(out, "address already in use; --http, --resp, --admin and --acme-http choose other addresses") {
+	if !strings.HasPrefix(out, "skerry serve: HTTP: ") || !strings.HasSuffix(out, "address already in use; --http chooses another address\n[1]\n") {
+		t.Errorf("got %s", out)
+	}
+	out = s.run("skerry serve --data other --http 127.0.0.1:0 --resp 127.0.0.1:" + p.respPort() + " 2>&1 | tail -n 1")
+	if !strings.HasPrefix(out, "skerry serve: RESP: ") || !strings.HasSuffix(out, "address already in use; --resp chooses another address\n[1]\n") {
 		t.Errorf("got %s", out)
 	}
 }

@@ -83,14 +83,25 @@ func TestTLSOnBothFaces(t *testing.T) {
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("GET: %s", resp.Status)
 	}
-	if out := s.run("SSL_CERT_FILE=cert.pem skerry backup --from " + p.HTTP + " --to b"); !strings.HasPrefix(out, "b: position") {
+	if out := s.run("skerry backup --from " + p.HTTP + " --to b --ca cert.pem"); !strings.HasPrefix(out, "b: position") {
 		t.Errorf("backup: %s", out)
 	}
-	if out := s.run("skerry backup --from " + p.HTTP + " --to c"); !strings.Contains(out, "certificate") || !strings.Contains(out, "SSL_CERT_FILE") {
+	if out := s.run("skerry backup --from " + p.HTTP + " --to c"); !strings.Contains(out, "certificate") || !strings.Contains(out, "--ca FILE makes an authority known") {
 		t.Errorf("backup from a server that nobody vouches for: %s", out)
 	}
 	if out := s.run("SSL_CERT_FILE=cert.pem skerry procedures --url " + p.HTTP); out != "the program of this server has no procedures\n" {
 		t.Errorf("procedures: %s", out)
+	}
+	plain := strings.Replace(p.HTTP, "https://", "http://", 1)
+	for line, flag := range map[string]string{"procedures --url ": "url", "call x --url ": "url", "backup --to c --from ": "from"} {
+		if out := s.run("skerry " + line + plain); !strings.Contains(out, " answers HTTPS only: use --"+flag+" "+p.HTTP+"\n[1]") {
+			t.Errorf("%s over plain HTTP: %s", line, out)
+		}
+	}
+	for file, want := range map[string]string{"none.pem": "ca: open none.pem: no such file", "key.pem": "ca: key.pem has no certificate (PEM)"} {
+		if out := s.run("skerry procedures --url " + p.HTTP + " --ca " + file); !strings.Contains(out, want) {
+			t.Errorf("--ca %s: %s", file, out)
+		}
 	}
 	old := trust.Clone()
 	old.MaxVersion = tls.VersionTLS11

@@ -124,23 +124,6 @@ func verbNames(of []verb) (names []string) {
 	return names
 }
 
-// meant asks whether one of names was meant by word: the only one that is the
-// beginning of it, or of which it is the beginning, whatever the case. It returns
-// "" if there is none.
-func meant(word string, names []string) string {
-	low := strings.ToLower(word)
-	var like []string
-	for _, n := range names {
-		if l := strings.ToLower(n); len(word) > 1 && (strings.HasPrefix(l, low) || strings.HasPrefix(low, l)) {
-			like = append(like, n)
-		}
-	}
-	if len(like) != 1 {
-		return ""
-	}
-	return "; did you mean " + like[0] + "?"
-}
-
 // report tells an error and returns the exit code for it.
 func (p process) report(v verb, err error) int {
 	if err == nil {

@@ -93,13 +93,13 @@ func TestServeApplication(t *testing.T) {
 		t.Errorf("the verbs ask elsewhere:\n%s", out)
 	}
 	out := s.run("site serve --data other --http 127.0.0.1:0 --resp off --admin " + strings.TrimPrefix(p.Admin, "http://"))
-	if !strings.Contains(out, "admin: ") || !strings.Contains(out, "--admin and --acme-http choose other addresses") {
+	if !strings.Contains(out, "admin: ") || !strings.Contains(out, "address already in use; --admin chooses another address") {
 		t.Errorf("an admin port that is taken: %s", out)
 	}
 	if out := s.run("site serve --base-url x.example"); !strings.Contains(out, `--base-url: "x.example" is not https://HOST[:PORT]`) {
 		t.Errorf("a base that is none: %s", out)
 	}
-	if strings.Contains(p.log(), "secret") {
+	if strings.Contains(p.log(), "secret") || strings.Contains(p.log(), "no mail server") {
 		t.Errorf("the log has the mail server's password: %s", p.log())
 	}
 }
@@ -113,7 +113,11 @@ func TestServeSource(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(s.dir, "src", "server"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	const noMail = "no mail server (--smtp-url-file): letters, as of package account, cannot be sent"
 	p := s.serve("--admin", "off", "--source", "src/server")
+	if strings.Count(p.log(), noMail) != 1 {
+		t.Errorf("no mail server, and it says\n%s", p.log())
+	}
 	if _, body := get(t, p.HTTP+"/assets/a.txt"); body != "embedded" || p.Live != nil {
 		t.Errorf("without the folder: %q, live %q", body, p.Live)
 	}
@@ -125,6 +129,9 @@ func TestServeSource(t *testing.T) {
 		}
 	}
 	p = s.serve("--admin", "off", "--source", "src/server", "--debug")
+	if strings.Contains(p.log(), noMail) {
+		t.Errorf("debug mode has an outbox, and it says\n%s", p.log())
+	}
 	if want := []string{filepath.Dir(name)}; !slices.Equal(p.Live, want) || p.Outbox != p.HTTP+"/_dev/outbox" {
 		t.Errorf("live %q, want %q; outbox %s", p.Live, want, p.Outbox)
 	}
@@ -211,6 +218,7 @@ func TestWebSettings(t *testing.T) {
 		"--acme-domains a.example":                       "acme-domains: HTTP at 127.0.0.1:7001 is for this machine alone",
 		"--acme-domains a.example --http off --resp off": "acme-domains: http is off",
 		"--acme-http :80":                                "acme-http: needs --acme-domains",
+		"--acme-domains a.example,foo --http :443":       `acme-domains: "foo" has no dot, so no public authority gives out a certificate for it`,
 		"--acme-ca http://ca.example/dir":                "is not an address like https://",
 		"--acme-domains a.example --acme-email a@b.example,c@d.example --http :443": "acme-email: takes one address",
 		"--acme-domains a.example --http :443 --tls-cert x":                         "one of them says which certificates",
