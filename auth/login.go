@@ -102,7 +102,7 @@ func (a *Auth) finish(ctx context.Context, verb string, fn func(t tx) (*stored, 
 			return err
 		}
 		if refused != nil {
-			return nil
+			return nil //nolint:nilerr // what was counted is kept
 		}
 		user = u.User
 		return t.settle(u)

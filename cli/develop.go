@@ -45,6 +45,8 @@ type workshop struct {
 	live  []string       // folders that it reads as they are now
 	since time.Time      // when it was told to start; zero: it has said that it is ready
 	ready map[int]func() // by node: ends the wait until it is ready
+
+	mailTold bool // where mail is that is not sent
 }
 
 // develop builds the program, runs it and does so again when its source changes,
@@ -116,7 +118,11 @@ func (w *workshop) loop(ctx context.Context) error {
 			}
 			rest := slices.DeleteFunc(slices.Clone(changed), w.isLive)
 			if len(rest) == 0 {
-				w.say("%s changed: read anew, no restart", some(changed))
+				what := "read anew, no restart"
+				if w.run.wake() { // it could be what kept the program from starting
+					what = "starting again"
+				}
+				w.say("%s changed: %s", some(changed), what)
 				continue
 			}
 			what = some(rest) + " changed: building"
@@ -127,7 +133,7 @@ func (w *workshop) loop(ctx context.Context) error {
 // over is nil if the end was wanted.
 func (w *workshop) over(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the end was wanted
 	}
 	return err
 }
@@ -187,6 +193,12 @@ func (w *workshop) build(ctx context.Context, what string) error {
 		sum [sha256.Size]byte
 		err error
 	}
+	if w.built == 0 {
+		for _, f := range w.fronts {
+			f.Building(w.program.Name, began)
+			defer f.Building("", time.Time{})
+		}
+	}
 	done := make(chan result, 1)
 	go func() {
 		sum, err := w.program.Build(ctx, file, ownSettings(w.p.Environ))
@@ -195,7 +207,11 @@ func (w *workshop) build(ctx context.Context, what string) error {
 	for {
 		select {
 		case <-progress.C:
-			w.say("still building, for %v now", time.Since(began).Round(time.Second))
+			first := ""
+			if w.built == 0 {
+				first = ": the first build compiles everything"
+			}
+			w.say("still building, for %v now%s", time.Since(began).Round(time.Second), first)
 			continue
 		case r := <-done:
 			return w.finish(r.sum, r.err, file, time.Since(began).Round(time.Millisecond))
@@ -238,6 +254,8 @@ func (w *workshop) finish(sum [sha256.Size]byte, err error, file string, took ti
 		f.Broken(nil)
 	}
 	switch {
+	case same && w.run.wake():
+		w.say("built in %v: it is the same program, starting again", took)
 	case same:
 		w.say("built in %v: it is the same program, nothing to restart", took)
 	case w.built == 1:

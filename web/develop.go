@@ -96,7 +96,7 @@ func (a *Assets) fingerprint() uint64 {
 	}
 	_ = fs.WalkDir(a.fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // gone since the folder was listed
+			return nil //nolint:nilerr // gone since the folder was listed
 		}
 		if d.Name()[0] == '.' && name != "." {
 			if d.IsDir() {

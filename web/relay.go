@@ -94,7 +94,7 @@ func (l *relay) before(x *exchange, r *http.Request) error {
 func (l *relay) await(x *exchange, r *http.Request) error {
 	pos, err := strconv.ParseUint(cookieValue(r, x.positionCookie(r)), 10, 64)
 	if err != nil {
-		return nil //nolint:nilerr // none, or nothing that was ours
+		return nil // none, or nothing that was ours
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), l.behind)
 	defer cancel()

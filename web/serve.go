@@ -159,7 +159,7 @@ func (c *Context) Stream(status int, mediaType string, from io.Reader) error {
 	for {
 		if n > 0 {
 			if _, gone := w.Write(buf[:n]); gone != nil {
-				return nil //nolint:nilerr // there is nobody to tell
+				return nil // there is nobody to tell
 			}
 			if err == nil {
 				_ = w.FlushError()

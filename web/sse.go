@@ -103,7 +103,7 @@ func (c *Context) SSE(o EventOptions, fn func(s *Events) error) error {
 		s.buf.WriteString("retry: " + strconv.FormatInt(o.Retry.Milliseconds(), 10) + "\n\n")
 	}
 	if err := s.Comment(""); err != nil { // sends the headers
-		return nil //nolint:nilerr // the client is gone
+		return nil // the client is gone
 	}
 	var background sync.WaitGroup
 	background.Go(func() { s.beat(o.Heartbeat, a.streams.stop) })

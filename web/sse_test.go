@@ -29,7 +29,7 @@ func listen(t *testing.T, o web.Options, limit time.Duration, add func(*web.App)
 	}
 	srv = &http.Server{Handler: app, ReadTimeout: limit, WriteTimeout: limit}
 	srv.RegisterOnShutdown(app.EndStreams)
-	go srv.Serve(l) //nolint:errcheck // it ends with Close
+	go srv.Serve(l) // it ends with Close
 	t.Cleanup(func() { srv.Close() })
 	return app, "http://" + l.Addr().String(), srv
 }

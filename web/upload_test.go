@@ -215,7 +215,7 @@ func TestUploadCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv := &http.Server{Handler: app, ReadTimeout: time.Minute, WriteTimeout: time.Minute}
-	go srv.Serve(l) //nolint:errcheck // it ends with Close
+	go srv.Serve(l) // it ends with Close
 	defer srv.Close()
 	conn, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {

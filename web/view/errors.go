@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/skerrydb/skerry/engine"
@@ -74,8 +75,7 @@ func placed(err error, file string) mistake {
 		text = strings.TrimPrefix(strings.TrimPrefix(text, "html/"), "template:")
 		return mistake{file: file, what: strings.TrimSpace(text)}
 	}
-	line := 0
-	fmt.Sscan(m[2], &line)
+	line, _ := strconv.Atoi(m[2]) // digits
 	return mistake{file: m[1], line: line, what: m[3]}
 }
 

@@ -146,7 +146,7 @@ var htmlType = reflect.TypeFor[template.HTML]()
 // replaces there, by the same references.
 func html(b *bytes.Buffer, s string) {
 	from := 0
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		var ref string
 		switch s[i] {
 		case 0:
@@ -177,7 +177,7 @@ func html(b *bytes.Buffer, s string) {
 // meaning in URLs, and what is escaped already.
 func url(b *bytes.Buffer, s string, normalise bool) {
 	const hex = "0123456789abcdef"
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		switch c := s[i]; {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '.', c == '_', c == '~':
 			b.WriteByte(c)

@@ -69,7 +69,7 @@ func (l *loop) over(m *machine, v reflect.Value) (sig signal, ran bool) {
 		return next, false
 	case reflect.Slice, reflect.Array:
 		ran = v.Len() > 0
-		for i := 0; i < v.Len(); i++ { // the body may change that
+		for i := 0; i < v.Len(); i++ { //nolint:intrange // the body may change the length
 			if sig, stop := l.one(m, reflect.ValueOf(i), v.Index(i), l.key >= 0); stop {
 				return sig, true
 			}
