@@ -38,14 +38,17 @@ type Group struct {
 // this one's, and whose handlers all have m around them, inside of this one's. Its
 // middleware runs only for routes that are found.
 func (g *Group) Group(prefix string, m ...Middleware) *Group {
+	if prefix != "" {
+		mustBeginWithSlash("the prefix of a group", prefix)
+	}
 	return &Group{g.app, g.prefix + strings.TrimSuffix(prefix, "/"), append(g.ware[:len(g.ware):len(g.ware)], m...)}
 }
 
 // Get adds a route for GET and HEAD. The path is that of a pattern of
 // http.ServeMux: {name} is one segment, {name...} the rest, a / at the end all that
-// is below; but "/" alone is only the first page. A pattern that is malformed or
-// that another one conflicts with panics, as ServeMux does: it is a mistake in the
-// program.
+// is below; but "/" alone is only the first page. A path without a / at its beginning,
+// a pattern that is malformed, and one that another one conflicts with panic: they are
+// mistakes in the program, and the text says in which lines.
 func (g *Group) Get(path string, h Handler, m ...Middleware) { g.add("GET", path, h, m) }
 
 // Post adds a route for POST; see Get.
@@ -66,6 +69,9 @@ func (g *Group) add(method, path string, h Handler, m []Middleware) {
 	} else if path == "/" {
 		path = "" // the group's own address
 	}
+	if g.prefix == "" {
+		mustBeginWithSlash("the path", path)
+	}
 	g.Handle(method+" "+path, h, m...)
 }
 
@@ -76,23 +82,27 @@ func (g *Group) Handle(pattern string, h http.Handler, m ...Middleware) {
 	if !found {
 		method, path = "", pattern
 	}
-	path = g.prefix + strings.TrimLeft(path, " \t")
+	path = strings.TrimLeft(path, " \t")
+	if g.prefix != "" && path != "" || !strings.Contains(g.prefix+path, "/") { // HOST/PATH is for the top
+		mustBeginWithSlash("the path", path)
+	}
+	path = g.prefix + path
 	if found {
 		pattern = method + " " + path
 	} else {
 		pattern = path
 	}
 	_, ours := h.(Handler)
-	rt := &route{pattern: pattern, session: ours, next: chain(h, append(g.ware[:len(g.ware):len(g.ware)], m...)...)}
-	g.app.routes = append(g.app.routes, rt)
-	g.app.mux.Handle(pattern, rt)
+	rt := &route{pattern: pattern, at: caller(), session: ours, next: chain(h, append(g.ware[:len(g.ware):len(g.ware)], m...)...)}
+	g.app.register(rt)
 }
 
 // route is one pattern with what is behind it.
 type route struct {
 	pattern string
-	session bool // the session is loaded before next runs
-	apart   bool // it has nothing to do with the data
+	at      string // where it was added: file and line
+	session bool   // the session is loaded before next runs
+	apart   bool   // it has nothing to do with the data
 	next    http.Handler
 	figures routeFigures
 }
