@@ -84,7 +84,7 @@ var law = map[string]may{
 	// the face of auth
 	"web/account": {
 		code:  "auth auth/oidc engine mail session web web/problem web/view github.com/pquerna/otp",
-		tests: ". engine/embedded kv github.com/pquerna/otp/...",
+		tests: ". cli engine/embedded kv github.com/pquerna/otp/...", // cli: the program that its guide shows
 	},
 
 	// certificates, on certmagic, which asks for a zap logger
