@@ -22,9 +22,10 @@ func showRegister(c *web.Context, status int, email, wrong string) error {
 	return c.RenderStatus(status, "register", web.Locals{"title": "Make an account", "email": email, "wrong": wrong, "min_password": auth.DefaultMinPassword})
 }
 
-// register makes an account and logs in. It is the example's own, so that it works
-// without mail: an application that can send letters leaves this to package account,
-// which has the address verified and tells nobody who has an account.
+// register makes an account and logs in. It is the example's own, so that the example
+// works without mail: package account has an address confirmed by a letter before the
+// first login, and tells nobody who has an account. An application that always has mail
+// leaves this file out, and Closed and AllowUnverified with it.
 func (w *site) register(c *web.Context) error {
 	var in credentials
 	if err := c.Bind(&in); err != nil {
@@ -48,7 +49,7 @@ func refuse(c *web.Context, email string, err error) error {
 	switch engine.CodeOf(err) {
 	case engine.CodeInvalid, auth.CodePasswordRefused, auth.CodeWrongCredentials:
 		if !c.IsJSON() {
-			return showRegister(c, http.StatusUnprocessableEntity, email, said(err))
+			return showRegister(c, http.StatusUnprocessableEntity, email, c.Detail(err))
 		}
 	}
 	return err

@@ -2,7 +2,6 @@ package todo
 
 import (
 	"embed"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -55,7 +54,10 @@ func Application(s *skerry.Services) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	accounts, err := account.New(app, users, account.Options{Sessions: s.Sessions, Name: o.Name, Views: o.Views})
+	accounts, err := account.New(app, users, account.Options{
+		Sessions: s.Sessions, Mail: s.Mail, BaseURL: s.BaseURL, Name: o.Name, Views: o.Views,
+		Closed: true, // accounts are made by register.go
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -137,23 +139,15 @@ func change[In, Out any](w *site, c *web.Context, form any, f *proc.Func[In, Out
 	switch code := engine.CodeOf(err); {
 	case code == engine.CodeInvalid || code == CodeListFull || code == CodeNothingToUndo:
 		if !c.IsJSON() {
-			return w.list(c, http.StatusUnprocessableEntity, said(err))
+			return w.list(c, http.StatusUnprocessableEntity, c.Detail(err))
 		}
-		return web.Errorf(http.StatusUnprocessableEntity, code, "%w", err)
+		return err
 	case err != nil:
 		return err
 	case c.IsJSON():
 		return c.JSON(http.StatusOK, out)
 	}
 	return c.Redirect("/")
-}
-
-// said is what an error says to a user, without its code.
-func said(err error) string {
-	if e, ok := errors.AsType[*engine.Error](err); ok {
-		return e.Msg
-	}
-	return err.Error()
 }
 
 // progress shows when things were done. Its page is in the Z syntax: what its script

@@ -238,6 +238,25 @@ func TestLogin(t *testing.T) {
 	b.get("/account").is(t, "/account", 200, "anna@example.org")
 }
 
+// TestForgotten: where there is mail, as there is in development, a forgotten password
+// is reset by a letter; without, there is no such way.
+func TestForgotten(t *testing.T) {
+	t.Parallel()
+	without := newBrowser(t, start(t, skerry.Web{}))
+	without.get("/account/login").lacks(t, "Forgotten")
+	without.get("/account/reset").is(t, "/account/reset", 404)
+	at := start(t, skerry.Web{Debug: true})
+	b := newBrowser(t, at)
+	b.register("anna@example.org")
+	b.post("/account/logout").is(t, "/account/login?done=logout", 200, `href="/account/reset"`)
+	b.get("/account/register").is(t, "/account/register", 404) // the example has its own
+	b.post("/account/reset", "email", "anna@example.org").is(t, "/account/sent", 200)
+	_, rest, _ := strings.Cut(b.get("/_dev/outbox/1").text, at+"/account/reset/confirm?token=")
+	token, _, _ := strings.Cut(rest, `"`)
+	b.post("/account/reset/confirm", "token", token, "password", "battery staple").is(t, "/account/login?done=reset", 200)
+	b.post("/account/login", "email", "anna@example.org", "password", "battery staple").is(t, "/", 200, "Nothing is to be done.")
+}
+
 // TestRefusals: broken forms, texts that are too long, other origins.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
@@ -291,8 +310,8 @@ func TestJSON(t *testing.T) {
 	ask("/add", `{"text":"buy milk"}`).is(t, "/add", 200, `{"id":1,"text":"buy milk","added":"`)
 	ask("/done", `{"id":1}`).is(t, "/done", 200, `"done":"`)
 	ask("/undo", `{}`).is(t, "/undo", 200, `{"added":false,"id":1}`)
-	ask("/undo", `{}`).is(t, "/undo", 422, `"code":"nothing_to_undo"`, `"detail":"there is nothing to undo`)
-	ask("/add", `{"text":""}`).is(t, "/add", 422, `"code":"invalid"`)
+	ask("/undo", `{}`).is(t, "/undo", 422, `"code":"nothing_to_undo"`, `"detail":"there is nothing to undo","`)
+	ask("/add", `{"text":""}`).is(t, "/add", 400, `"code":"invalid"`, `"detail":"what is to be done has 1 to 200 characters","`)
 	b.post("/account/logout")
 	ask("/add", `{"text":"x"}`).is(t, "/add", 401, `"code":"unauthenticated"`)
 }
