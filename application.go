@@ -105,7 +105,7 @@ func (s *Server) newApplication(store *kv.Store, changes *feed.Feed, procs *proc
 		return err
 	}
 	services := &Services{Engine: s.eng, KV: store, Feed: changes, Procedures: procs, Sessions: local, Global: global, Source: w.Source, BaseURL: w.BaseURL, Web: web.Options{
-		Name: w.Name, Debug: w.Debug, Sessions: local, Engine: s.eng, Cluster: s.cluster, Superadmins: w.Superadmins,
+		Name: w.Name, Debug: w.Debug, Sessions: local, Global: global, Engine: s.eng, Cluster: s.cluster, Superadmins: w.Superadmins,
 		TrustedProxies: w.TrustedProxies, Ready: s.Ready, Logger: s.o.Logger,
 	}}
 	if err := s.addMail(services); err != nil {

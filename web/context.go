@@ -72,7 +72,7 @@ func (c *Context) Session() *session.Session {
 	x := c.x
 	if x.session == nil {
 		if x.app.o.Sessions == nil {
-			panic("web: Context.Session, but Options.Sessions is not set")
+			panic("web: Context.Session: this application has no sessions (Options.Sessions)")
 		}
 		x.session = x.app.o.Sessions.New()
 	}

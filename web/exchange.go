@@ -1,11 +1,13 @@
 package web
 
 import (
+	"bufio"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"runtime/debug"
@@ -39,6 +41,8 @@ type exchange struct {
 	fromNode bool  // another node passed the request on
 	wrote    bool  // the request may have written: its position is told
 
+	silent bool // it was said that a handler has not answered
+
 	given http.Header // what was in the answer before it came to the application
 	kept  bool        // something else may still use the exchange: it must not be reused
 
@@ -46,9 +50,12 @@ type exchange struct {
 	form    formOnce
 	temps   []*os.File       // removed when the request has been answered
 	session *session.Session // nil: not loaded
+	global  *session.Session // the one shared with other applications; nil: not asked for
 	user    *User            // who is logged in, once it is known; see known
 	userOf  string           // the session's user that it was looked up for; "": SetUser's
 	loaded  bool             // there was a session when the request came
+
+	globalLoaded bool // likewise of global
 }
 
 // errAnswered is what a handler gets that writes after its request has failed.
@@ -107,6 +114,8 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 		next.ServeHTTP(x, r)
 		if x.status == 0 {
 			x.WriteHeader(http.StatusOK) // commits
+		} else if x.session != nil && x.session.Changed() && !x.answered {
+			x.lostSession()
 		}
 		clean = true
 	})
@@ -169,6 +178,7 @@ func (x *exchange) WriteHeader(status int) {
 		x.w.WriteHeader(status)
 		return
 	case x.status != 0:
+		x.twice(status)
 		return // net/http would only complain
 	}
 	if !x.ending {
@@ -209,6 +219,24 @@ func (x *exchange) FlushError() error {
 
 // Flush implements http.Flusher, which older handlers look for.
 func (x *exchange) Flush() { _ = x.FlushError() }
+
+// Hijack implements http.Hijacker, for http.ResponseController too. It commits first;
+// the answer is then whoever's it is who gets the connection, and counts as 101.
+func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if x.answered {
+		return nil, nil, errAnswered
+	}
+	if x.status == 0 {
+		if err := x.commit(); err != nil {
+			return nil, nil, err
+		}
+	}
+	conn, rw, err := http.NewResponseController(x.w).Hijack()
+	if err == nil && x.status == 0 {
+		x.status = http.StatusSwitchingProtocols
+	}
+	return conn, rw, err
+}
 
 // Unwrap lets http.ResponseController find the connection.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.w }
@@ -282,6 +310,9 @@ func (x *exchange) commit() error {
 		if err := x.saveSession(); err != nil {
 			return err
 		}
+	}
+	if err := x.saveGlobal(); err != nil {
+		return err
 	}
 	if x.app.relay != nil {
 		x.app.relay.after(x)

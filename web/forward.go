@@ -281,7 +281,7 @@ const refusedHeader = "Skerry-Not-Leader"
 // here belongs to an answer that did not come about. ready is called before anything
 // is sent. How long it may all take is the leader's to bound: here d is for each write.
 func (x *exchange) relayed(resp *http.Response, begun []byte, d deadlines, ready func()) {
-	x.session, x.ending = nil, true
+	x.session, x.global, x.ending = nil, nil, true
 	nodes.DropHopByHop(resp.Header)
 	h := x.w.Header()
 	clear(h)

@@ -73,6 +73,7 @@ func (h *held) WriteHeader(status int) {
 		return
 	}
 	if h.status != 0 {
+		of(h.w).twice(status)
 		return // net/http would only complain
 	}
 	h.status = status

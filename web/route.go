@@ -23,6 +23,8 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := h(c)
 	if err != nil {
 		x.fail(w, r, err)
+	} else if x.app.o.Debug {
+		x.unanswered(w, r)
 	}
 	*c = outer // a handler can be beneath another one
 }

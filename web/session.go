@@ -55,27 +55,38 @@ func (x *exchange) loadSession(r *http.Request) error {
 	if token == "" {
 		return nil
 	}
+	s, err := x.loadFrom(r, x.app.o.Sessions, token)
+	if s != nil {
+		x.session, x.loaded = s, true
+	}
+	return err
+}
+
+// loadFrom returns the session of a token, nil if there is none.
+func (x *exchange) loadFrom(r *http.Request, st *session.Store, token string) (*session.Session, error) {
 	level := engine.Linearizable // which costs nothing without other nodes
 	if x.app.relay != nil {
 		level = engine.Local // the relay has waited for what this browser has written
 	}
-	s, err := x.app.o.Sessions.Load(r.Context(), token, engine.Read{Level: level})
-	switch {
-	case errors.Is(err, session.ErrNoSession):
-		return nil
-	case err != nil:
-		return err
+	s, err := st.Load(r.Context(), token, engine.Read{Level: level})
+	if errors.Is(err, session.ErrNoSession) {
+		return nil, nil
 	}
-	x.session, x.loaded = s, true
-	return nil
+	return s, err
 }
 
 // saveSession writes what the request has changed in its session and tells the
 // browser of it.
 func (x *exchange) saveSession() error {
-	s := x.session
+	return x.keep(x.session, x.loaded, x.app.o.Sessions, http.Cookie{Name: x.sessionCookie(x.r)})
+}
+
+// keep writes what the request has changed in a session of st, and tells the browser
+// of it by a cookie that has its name and domain already. loaded says whether the
+// browser has one.
+func (x *exchange) keep(s *session.Session, loaded bool, st *session.Store, c http.Cookie) error {
 	if !s.NeedsSave() {
-		x.tellSession("")
+		x.tell("", loaded && !s.Stored(), st, c)
 		return nil
 	}
 	changed := s.Changed()
@@ -94,24 +105,23 @@ func (x *exchange) saveSession() error {
 	default:
 		x.wrote = true
 	}
-	x.tellSession(token)
+	x.tell(token, loaded && !s.Stored(), st, c)
 	return nil
 }
 
-// tellSession sets the cookie to a new token, or takes it away after a logout.
-func (x *exchange) tellSession(token string) {
-	gone := token == "" && x.loaded && !x.session.Stored()
-	if token == "" && !gone {
+// tell sets a cookie to a new token, or takes it away if its session is gone.
+func (x *exchange) tell(token string, gone bool, st *session.Store, c http.Cookie) {
+	if gone = gone && token == ""; token == "" && !gone {
 		return
 	}
-	c := &http.Cookie{Name: x.sessionCookie(x.r), Value: token, Path: "/", HttpOnly: true, Secure: !x.plain(x.r), SameSite: http.SameSiteLaxMode}
-	if c.MaxAge = int(x.app.o.Sessions.Absolute() / time.Second); gone {
+	c.Value, c.Path, c.HttpOnly, c.Secure, c.SameSite = token, "/", true, !x.plain(x.r), http.SameSiteLaxMode
+	if c.MaxAge = int(st.Absolute() / time.Second); gone {
 		c.MaxAge = -1
 	}
 	if c.Secure && !x.secure(x.r) {
 		x.app.cookie.warned.warn(x.app.o.Logger, "browsers keep the session cookie only over HTTPS: serve it (--tls-cert, or --acme-domains), name the proxy that does (--trusted-proxies, Options.TrustedProxies), or develop in debug mode")
 	}
-	http.SetCookie(x.w, c)
+	http.SetCookie(x.w, &c)
 	x.w.Header().Add("Vary", "Cookie")
 	if h := x.w.Header(); h.Get("Cache-Control") == "" || hasDirective(h, "public") || hasDirective(h, "s-maxage") {
 		h["Cache-Control"] = []string{"no-store"} // a cookie must not be in a shared cache
@@ -119,18 +129,29 @@ func (x *exchange) tellSession(token string) {
 }
 
 // SaveSession makes what the request has changed in its session durable now, instead
-// of when the answer begins, and sets the cookie. Session.Save would not set it.
+// of when the answer begins, and sets the cookie. Session.Save would not set it. When
+// the answer has begun, as in a stream, it saves what has changed in a session that was
+// stored before; one that needs a cookie, as a new one does and any after a Login, is
+// then engine.CodeInternal, as the browser cannot be told of it any more.
 func (c *Context) SaveSession() error {
-	if c.x.session == nil {
+	x := c.x
+	if x.session == nil {
 		return nil
 	}
-	return c.x.saveSession()
+	if x.status != 0 && x.session.Changed() && !x.session.Stored() {
+		x.session = nil // it is not reported twice
+		return x.tooLate()
+	}
+	return x.saveSession()
 }
 
 // dropSession forgets what the request has changed in its session and not saved.
 func (x *exchange) dropSession() {
 	if x.session != nil && x.session.NeedsSave() {
 		x.session = nil
+	}
+	if x.global != nil && x.global.NeedsSave() {
+		x.global = nil
 	}
 }
 

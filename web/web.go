@@ -51,6 +51,15 @@ type Options struct {
 	// Sessions keep what is known of a browser. Nil: there are none.
 	Sessions *session.Store
 
+	// Global are sessions that all applications on the same data share; see
+	// Context.Global. Nil: there are none.
+	Global *session.Store
+
+	// GlobalDomain is the domain whose hosts all get the cookie of the global session:
+	// example.org if applications are at a.example.org and b.example.org. "": this
+	// host alone, whatever the port.
+	GlobalDomain string
+
 	// Engine, if set, is where requests read and write. With a Cluster, its reads
 	// wait for what the same browser wrote on another node.
 	Engine engine.Engine
@@ -99,8 +108,8 @@ type Options struct {
 	// application is always ready.
 	Ready func() error
 
-	// Logger gets a line a request at debug level, and faults at error level.
-	// Nil discards them.
+	// Logger gets a line a request at debug level, and faults at error level. Nil is
+	// slog.Default; slog.DiscardHandler is for who wants none.
 	Logger *slog.Logger
 }
 
@@ -156,7 +165,7 @@ type Middleware = func(http.Handler) http.Handler
 func New(o Options) (*App, error) {
 	o.Name = cmp.Or(o.Name, DefaultName)
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.Default()
 	}
 	if o.MaxBody == 0 {
 		o.MaxBody = DefaultMaxBody

@@ -1,0 +1,58 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/skerrydb/skerry/session"
+)
+
+// globalName is the name of the cookie that all applications with the same global
+// sessions know.
+const globalName = "skerry-global"
+
+// Global returns the session that the browser has in common with other applications
+// on the same data (Options.Global), for what all of them may know: who is logged in,
+// a language. It is read when it is first asked for, and saved as Session is. It panics
+// if the application has no global sessions.
+func (c *Context) Global() (*session.Session, error) {
+	x := c.x
+	if x.global != nil {
+		return x.global, nil
+	}
+	st := x.app.o.Global
+	if st == nil {
+		panic("web: Context.Global, but Options.Global is not set")
+	}
+	if token := cookieValue(c.Request, x.globalCookie(c.Request).Name); token != "" {
+		s, err := x.loadFrom(c.Request, st, token)
+		if err != nil {
+			return nil, err
+		}
+		x.global, x.globalLoaded = s, s != nil
+	}
+	if x.global == nil {
+		x.global = st.New()
+	}
+	return x.global, nil
+}
+
+// globalCookie is the cookie without its token. Of the prefixes that browsers know
+// only __Secure- may be sent to other hosts of a domain.
+func (x *exchange) globalCookie(r *http.Request) http.Cookie {
+	c := http.Cookie{Name: "__Host-" + globalName, Domain: x.app.o.GlobalDomain}
+	if c.Domain != "" {
+		c.Name = "__Secure-" + globalName
+	}
+	if x.plain(r) {
+		c.Name = globalName
+	}
+	return c
+}
+
+// saveGlobal is saveSession for the global session, if the request has asked for it.
+func (x *exchange) saveGlobal() error {
+	if x.global == nil {
+		return nil
+	}
+	return x.keep(x.global, x.globalLoaded, x.app.o.Global, x.globalCookie(x.r))
+}
