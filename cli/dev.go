@@ -2,13 +2,10 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -30,6 +27,7 @@ const devNodesAlone = 3
 // devOptions is what `skerry dev` takes.
 type devOptions struct {
 	nodes   int // 0: nothing is said
+	http    string
 	data    string
 	memory  int64
 	built   bool
@@ -57,6 +55,7 @@ stops all.`,
 		settings := []setting{
 			{"nodes", "N", "", "how many; a folder that has been used keeps its number (default 1 of a program that is built, otherwise 3)", false, whole(&o.nodes, 1, embedded.MaxNodes)},
 			{"data", "DIR", "./data-dev", "folder of all nodes' data", false, text(&o.data)},
+			{"http", "ADDR", "", "address of HTTP on this machine, which is remembered; more nodes have the next ports (default what it was last, at first 127.0.0.1:7001)", false, loopback(&o.http)},
 			{"memory", "SIZE", "", "most that the data of one node may take (default the nodes' share of half of this machine's)", false, size(&o.memory, minMemory)},
 			{"built", "", "", "run this program as it is, and build nothing", false, toggle(&o.built)},
 			{"v", "", "", "show all that the nodes of a cluster log, not only errors", false, toggle(&o.verbose)},
@@ -88,7 +87,18 @@ func (o *devOptions) check(rest []string) error {
 	if o.built && (folder != "" || flags != nil) {
 		return usagef("--built builds nothing, so it takes neither a folder nor flags of serve")
 	}
-	return nil
+	var wrong []error
+	if folder != "" {
+		if info, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+			wrong = append(wrong, fmt.Errorf("there is no folder %s", folder))
+		} else if err == nil && !info.IsDir() {
+			wrong = append(wrong, fmt.Errorf("%s is not a folder", folder))
+		}
+		if len(flags) > 0 && !strings.HasPrefix(flags[0], "-") {
+			wrong = append(wrong, fmt.Errorf("%q is one argument too many: one program is run, with the flags of serve behind --", flags[0]))
+		}
+	}
+	return mistakes(wrong...)
 }
 
 // devArguments are the folder of a program and the flags for it.
@@ -124,7 +134,7 @@ func dev(ctx context.Context, p process, o *devOptions, rest []string) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	nodes, err := devNodes(o)
+	nodes, err := devNodes(p, o)
 	if err != nil {
 		return err
 	}
@@ -187,95 +197,6 @@ func (n devNode) flags(o *devOptions) []string {
 func (n devNode) clustered() bool {
 	_, err := embedded.OpenAdmin(n.Dir, "")
 	return err == nil
-}
-
-// devNodes returns the nodes of the folder: those of the last time, or new ones
-// on ports that are free now.
-func devNodes(o *devOptions) (nodes []devNode, err error) {
-	name := filepath.Join(o.data, devFile)
-	text, err := os.ReadFile(name)
-	switch {
-	case err == nil:
-		if err := json.Unmarshal(text, &nodes); err != nil || len(nodes) == 0 {
-			return nil, fmt.Errorf("%s is damaged; remove %s to begin anew, without its data", name, o.data)
-		}
-		for i, n := range nodes {
-			if n.Admin == "" { // an older version has written it
-				nodes[i].Admin = net.JoinHostPort("127.0.0.1", strconv.Itoa(devAdmin+i))
-			}
-			for _, addr := range []string{n.HTTP, n.RESP, nodes[i].Admin, n.Addr} {
-				if !free(addr) {
-					return nil, fmt.Errorf("node %d needs %s, which is in use; `--data` chooses another folder, with addresses of its own", n.ID, addr)
-				}
-			}
-		}
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
-	default:
-		if nodes, err = chooseAddresses(o.nodes); err != nil {
-			return nil, err
-		}
-		if text, err = json.Marshal(nodes); err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(name, text, 0o600); err != nil {
-			return nil, err
-		}
-	}
-	for i := range nodes {
-		nodes[i].Dir = filepath.Join(o.data, "n"+strconv.Itoa(nodes[i].ID))
-		if i > 0 {
-			nodes[i].Join = nodes[0].Addr
-		}
-	}
-	return nodes, nil
-}
-
-func free(addr string) bool {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return false
-	}
-	return l.Close() == nil
-}
-
-// Ports of the first node; the next ones have the next.
-const (
-	devHTTP  = 7001
-	devRESP  = 6380
-	devNode1 = 7101
-	devAdmin = 7201
-)
-
-// chooseAddresses takes ports that are easily remembered, or if one of them is
-// in use, any.
-func chooseAddresses(n int) (nodes []devNode, err error) {
-	easy := true
-	for i := range n {
-		at := func(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port+i)) }
-		nodes = append(nodes, devNode{ID: i + 1, HTTP: at(devHTTP), RESP: at(devRESP), Admin: at(devAdmin), Addr: at(devNode1)})
-		easy = easy && free(nodes[i].HTTP) && free(nodes[i].RESP) && free(nodes[i].Admin) && free(nodes[i].Addr)
-	}
-	if easy {
-		return nodes, nil
-	}
-	var taken []net.Listener
-	defer func() {
-		for _, l := range taken {
-			l.Close()
-		}
-	}()
-	for i := range nodes {
-		for _, addr := range []*string{&nodes[i].HTTP, &nodes[i].RESP, &nodes[i].Admin, &nodes[i].Addr} {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				return nil, err
-			}
-			taken = append(taken, l)
-			*addr = l.Addr().String()
-		}
-	}
-	return nodes, nil
 }
 
 // makeCluster makes the folders the nodes of one cluster, as far as they are not.

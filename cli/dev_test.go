@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -176,5 +177,61 @@ func TestDev(t *testing.T) {
 	}
 	if code := again.cmd.ProcessState.ExitCode(); code != exitOK || len(marked(t, mark)) != 0 {
 		t.Errorf("exit code %d, still running %v\n%s", code, marked(t, mark), again.log())
+	}
+}
+
+// TestDevAddresses: what is asked for is remembered; what is in use is told, with
+// the flag for another one.
+func TestDevAddresses(t *testing.T) {
+	t.Parallel()
+	if l, err := net.Listen("tcp", devAddress(devHTTP)); err == nil { // else somebody else has it
+		defer l.Close()
+	}
+	var said strings.Builder
+	p := process{Process{Stderr: &said}, App{}}
+	nodes, err := chooseAddresses(p, &devOptions{nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("HTTP: 7001 is in use: %s instead\n", portIn(nodes[0].HTTP)); portIn(nodes[0].HTTP) == "7001" || !strings.Contains(said.String(), want) {
+		t.Errorf("HTTP at %s, and it says %s", nodes[0].HTTP, said.String())
+	}
+	o := &devOptions{nodes: 2, http: "127.0.0.1:0", data: t.TempDir()}
+	said.Reset()
+	if nodes, err = devNodes(p, o); err != nil || nodes[0].HTTP == nodes[1].HTTP || strings.Contains(said.String(), "HTTP") {
+		t.Fatalf("%v, %v; it says %s", nodes, err, said.String())
+	}
+	o.http = ""
+	if again, err := devNodes(p, o); err != nil || again[0].HTTP != nodes[0].HTTP || again[1].HTTP != nodes[1].HTTP {
+		t.Errorf("remembered are %v, %v instead of %v", again, err, nodes)
+	}
+	l, err := net.Listen("tcp", nodes[1].HTTP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := devNodes(p, o); err == nil || !strings.Contains(err.Error(), "node 2 needs "+nodes[1].HTTP+", which is in use; --http ADDR chooses another") {
+		t.Errorf("an address in use: %v", err)
+	}
+	moved := []devNode{{}, {}, {}}
+	if err := moveHTTP(moved, "localhost:8000"); err != nil || moved[0].HTTP != "localhost:8000" || moved[2].HTTP != "localhost:8002" {
+		t.Errorf("moved to %v, %v", moved, err)
+	}
+}
+
+// TestDevRefuses: what is wrong with the command line is told at once.
+func TestDevRefuses(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	for args, want := range map[string]string{
+		"extra1 extra2":       "! skerry dev: there is no folder extra1\n! skerry dev: \"extra2\" is one argument too many: one program is run, with the flags of serve behind --\n",
+		"extra1 -- --debug":   "! skerry dev: there is no folder extra1\n! `",
+		"--http 0.0.0.0:8000": "--http: 0.0.0.0:8000 can be reached from other machines, which debug mode is not for: 127.0.0.1:8000 is for this one\n",
+		"--http off":          "--http: \"off\" is not HOST:PORT\n",
+		"--nod 3":             "--nod: there is no such flag; did you mean --nodes?\n",
+	} {
+		if out := s.run("skerry dev " + args); !strings.Contains(out, want) || !strings.HasSuffix(out, "[2]\n") {
+			t.Errorf("%s: want %q, got\n%s", args, want, out)
+		}
 	}
 }

@@ -50,6 +50,10 @@ func (w *workshop) up(n devNode, a announcement) {
 		if !w.since.IsZero() {
 			w.say("ready in %v: http://%s", time.Since(w.since).Round(time.Millisecond), n.HTTP)
 			w.since = time.Time{}
+			if a.Outbox != "" && !w.mailTold {
+				w.mailTold = true
+				w.say("mail: http://%s%s (not sent)", n.HTTP, outboxPath)
+			}
 		}
 	}()
 }
@@ -85,10 +89,12 @@ func (w *workshop) down(n devNode) {
 }
 
 // failed shows why a node does not start.
-func (w *workshop) failed(n devNode, words string) {
-	w.fronts[n.ID].Crashed(front.Failure{
-		Title: w.program.Name + " ends before it serves", Text: words, Note: "It is tried again and again.",
-	})
+func (w *workshop) failed(n devNode, words string, waits bool) {
+	note := "It is tried once more."
+	if waits {
+		note = "It is started again when a file changes."
+	}
+	w.fronts[n.ID].Crashed(front.Failure{Title: w.program.Name + " ends before it serves", Text: words, Note: note})
 }
 
 // announce says where everything is going to be.

@@ -186,6 +186,9 @@ func TestDevelop(t *testing.T) { // not beside tests of time: it builds
 	mark := devMark()
 	d := startLoop(t, s, "d", mark, 1)
 	d.shows(http.StatusOK, "Your name")
+	if want := "mail: http://" + d.Nodes[0].HTTP + "/_dev/outbox (not sent)\n"; !strings.Contains(d.log(), want) {
+		t.Errorf("dev does not say %q:\n%s", want, d.log())
+	}
 	if out := d.visit(); !strings.Contains(out, "1 time.") {
 		t.Errorf("a visit: %s", out)
 	}
@@ -224,10 +227,7 @@ func TestDevelop(t *testing.T) { // not beside tests of time: it builds
 		t.Errorf("after a kill: %s", out)
 	}
 
-	edit(t, s, "routes.go", "	app.Get(", "	panic(\"not today\")\n	app.Get(")
-	d.shows(http.StatusServiceUnavailable, "panic: not today")
-	edit(t, s, "routes.go", "	panic(\"not today\")\n", "")
-	d.shows(http.StatusOK, "Who are you")
+	neverServes(t, s, d)
 	third := marked(t, mark)["d/n1"]
 	edit(t, s, "routes.go", "// routes are", "// the routes are")
 	d.await("a build without a difference", func() bool { return strings.Contains(d.log(), "same program") })
@@ -239,6 +239,30 @@ func TestDevelop(t *testing.T) { // not beside tests of time: it builds
 		t.Errorf("a view was built:\n%s", d.log())
 	}
 	developCluster(t, s)
+}
+
+// neverServes has the program end before it serves: twice, after which it waits for a
+// change, be that one of what it reads as it is.
+func neverServes(t *testing.T, s *shell, d *devRun) {
+	edit(t, s, "routes.go", "	app.Get(", "	panic(\"not today\")\n	app.Get(")
+	d.shows(http.StatusServiceUnavailable, "panic: not today")
+	edit(t, s, "routes.go", "	panic(\"not today\")\n", "")
+	d.shows(http.StatusOK, "Who are you")
+	edit(t, s, "routes.go", "	app.Get(", "	if _, err := os.Stat(\".never\"); err != nil {\n		panic(\"never\")\n	}\n	app.Get(")
+	edit(t, s, "routes.go", "import (", "import (\n	\"os\"\n")
+	d.await("the second end", func() bool { return strings.Contains(d.log(), "; waiting for a change\n") })
+	d.shows(http.StatusServiceUnavailable, "It is started again when a file changes.")
+	if n := strings.Count(d.log(), "panic: never\n"); n != 2 {
+		t.Errorf("it has ended %d times:\n%s", n, d.log())
+	}
+	edit(t, s, "README.md", "A program", "The program")
+	d.await("another start", func() bool { return strings.Contains(d.log(), "it is the same program, starting again\n") })
+	if err := os.WriteFile(filepath.Join(s.dir, ".never"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, s, "views/home.html", "Who are you", "Who is it")
+	d.shows(http.StatusOK, "Who is it")
+	edit(t, s, "views/home.html", "Who is it", "Who are you")
 }
 
 // developCluster changes the program while three nodes run it.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -39,9 +40,10 @@ type keeper struct {
 	up   func(n devNode, a announcement)
 	down func(n devNode)
 
-	// failed is told of a node that ended before it listened. If it is nil, several
-	// such failures in a row are the end of all.
-	failed func(n devNode, words string)
+	// failed is told of a node that ended before it listened, and whether that waits
+	// for restart or wake, because it ended twice in the same way. If it is nil,
+	// several such failures in a row are the end of all.
+	failed func(n devNode, words string, waits bool)
 
 	lines bool // show all that the nodes print
 	alone bool // there is one node only, whose lines need no name
@@ -56,12 +58,13 @@ type nursery struct {
 	running  sync.WaitGroup
 	hopeless chan error // a node that cannot be started
 
-	mu    sync.Mutex            // guards what follows, and the output
-	again map[int]chan struct{} // by node: it is to end and be started again
+	mu      sync.Mutex            // guards what follows, and the output
+	again   map[int]chan struct{} // by node: it is to end and be started again
+	failing map[int]bool          // by node: it has ended before it served, and not served since
 }
 
 func newNursery(p process, k keeper) *nursery {
-	r := &nursery{p: p, keeper: k, hopeless: make(chan error, embedded.MaxNodes), again: map[int]chan struct{}{}}
+	r := &nursery{p: p, keeper: k, hopeless: make(chan error, embedded.MaxNodes), again: map[int]chan struct{}{}, failing: map[int]bool{}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -98,10 +101,26 @@ func (r *nursery) restart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, again := range r.again {
-		select {
-		case again <- struct{}{}:
-		default: // it has not come to it yet
-		}
+		tell(again)
+	}
+}
+
+// wake starts those nodes again that end before they serve. It reports whether there
+// are any.
+func (r *nursery) wake() (some bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range r.failing {
+		tell(r.again[id])
+		some = true
+	}
+	return some
+}
+
+func tell(again chan<- struct{}) {
+	select {
+	case again <- struct{}{}:
+	default: // it has not come to the last one yet
 	}
 }
 
@@ -116,7 +135,7 @@ func (r *nursery) keep(n devNode, again <-chan struct{}) {
 	// The kernel ends a child with the thread that started it (parentDeath), so
 	// that has to be this one's alone and to live as long as the child.
 	runtime.LockOSThread()
-	pause, failures := firstPause, 0
+	pause, failures, last := firstPause, 0, ""
 	for {
 		began := time.Now()
 		end := r.once(n, again)
@@ -134,9 +153,12 @@ func (r *nursery) keep(n devNode, again <-chan struct{}) {
 		if r.keeper.down != nil {
 			r.keeper.down(n)
 		}
+		waits := false
 		if !end.served && r.keeper.failed != nil {
-			r.keeper.failed(n, end.words)
-			pause = longestPause // it is most likely to need a change
+			how := withoutNumbers(end.why + "\n" + end.words)
+			waits = failures > 1 && how == last
+			last, pause = how, longestPause // it is most likely to need a change
+			r.fails(n, end.words, waits)
 		} else if failures == maxFailures {
 			r.hopeless <- fmt.Errorf("node %d does not start: %s", n.ID, end.why)
 			return
@@ -144,9 +166,15 @@ func (r *nursery) keep(n devNode, again <-chan struct{}) {
 		if time.Since(began) > settled {
 			pause = firstPause
 		}
-		r.say(n, "ended: %s; it is started again in %v", end.why, pause)
+		var later <-chan time.Time // never
+		if waits {
+			r.say(n, "ended: %s; waiting for a change", end.why)
+		} else {
+			later = time.After(pause)
+			r.say(n, "ended: %s; it is started again in %v", end.why, pause)
+		}
 		select {
-		case <-time.After(pause):
+		case <-later:
 		case <-again:
 			pause, failures = firstPause, 0
 			continue
@@ -156,6 +184,19 @@ func (r *nursery) keep(n devNode, again <-chan struct{}) {
 		pause = min(2*pause, longestPause)
 	}
 }
+
+// fails notes and tells that a node ended before it served.
+func (r *nursery) fails(n devNode, words string, waits bool) {
+	r.mu.Lock()
+	r.failing[n.ID] = true
+	r.mu.Unlock()
+	r.keeper.failed(n, words, waits)
+}
+
+var number = regexp.MustCompile(`0x[0-9a-f]+|[0-9]+`)
+
+// withoutNumbers is what a process said but for times, addresses and process ids.
+func withoutNumbers(words string) string { return number.ReplaceAllString(words, "0") }
 
 // ending is how a process ended.
 type ending struct {
@@ -247,6 +288,9 @@ func (r *nursery) listens(n devNode, line string) {
 		r.say(n, "%s", line)
 		return
 	}
+	r.mu.Lock()
+	delete(r.failing, n.ID)
+	r.mu.Unlock()
 	if r.keeper.up != nil {
 		r.keeper.up(n, a)
 	}

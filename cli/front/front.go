@@ -67,6 +67,8 @@ type Front struct {
 	target  *url.URL   // nil: away
 	broken  *Failure
 	crashed *Failure
+	name    string        // of what is being built
+	since   time.Time     // zero: it is not
 	seen    uint64        // counts the changes of what is above
 	changed chan struct{} // closed at the next one
 	waiting int
@@ -157,6 +159,14 @@ func (f *Front) Broken(why *Failure) {
 // Crashed says why there is no program; Open takes that back.
 func (f *Front) Crashed(why Failure) {
 	f.change(func() { f.target, f.crashed = nil, &why })
+}
+
+// Building says since when the program name is being built, so that who has waited for
+// it in vain is told so; the zero time takes that back.
+func (f *Front) Building(name string, since time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.name, f.since = name, since
 }
 
 // ServeHTTP implements http.Handler.
@@ -282,9 +292,14 @@ func (f *Front) answered(resp *http.Response) error {
 // refuse answers what could not be passed on, or whose answer never came.
 func (f *Front) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	f.mu.Lock()
-	why, seen := f.crashed, f.seen
+	why, seen, name, since := f.crashed, f.seen, f.name, f.since
 	f.mu.Unlock()
 	switch {
+	case errors.Is(err, errAway) && why == nil && !since.IsZero():
+		why = &Failure{
+			Title: fmt.Sprintf("%s is being built, for %v now", name, time.Since(since).Round(time.Second)),
+			Note:  "The first build compiles everything, the next ones only what has changed.",
+		}
 	case errors.Is(err, errAway) && why == nil:
 		why = &Failure{Title: "The program does not answer", Text: "It was waited for " + f.o.Wait.String() + "."}
 	case !errors.Is(err, errAway):

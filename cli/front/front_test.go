@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -128,6 +129,25 @@ func TestWaitEnds(t *testing.T) {
 	_, at := serve(t, front.Options{Wait: 30 * time.Millisecond})
 	if a := ask("GET", at, "", ""); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "waited for 30ms") {
 		t.Errorf("got %+v", a)
+	}
+}
+
+// TestBuilding: who has waited for the first build is told that it goes on, by a page
+// that loads itself anew.
+func TestBuilding(t *testing.T) {
+	t.Parallel()
+	f, at := serve(t, front.Options{Wait: 30 * time.Millisecond})
+	built := regexp.MustCompile(`shop is being built, for (2[3-9]|[3-5]\d)s now`)
+	f.Building("shop", time.Now().Add(-23*time.Second))
+	if a := ask("GET", at, "text/html", ""); a.status != http.StatusServiceUnavailable || !built.MatchString(a.body) || !strings.Contains(a.body, front.SeenPath) || strings.Contains(a.body, "<pre>") {
+		t.Errorf("a page: %+v", a)
+	}
+	if a := ask("GET", at, "", ""); !built.MatchString(a.body) {
+		t.Errorf("no page: %+v", a)
+	}
+	f.Building("", time.Time{})
+	if a := ask("GET", at, "", ""); !strings.Contains(a.body, "The program does not answer") {
+		t.Errorf("after it: %+v", a)
 	}
 }
 
