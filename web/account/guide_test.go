@@ -39,13 +39,14 @@ func TestGuide(t *testing.T) {
 }
 
 // served serves the guide's program, and returns its address and a client with cookies.
+// At the end the log must tell of the one letter.
 func served(t *testing.T) (string, *http.Client) {
 	t.Helper()
-	quiet := slog.New(slog.DiscardHandler)
-	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: quiet})
+	var logged bytes.Buffer
+	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
 	must(t, "open the engine", err)
 	s, err := skerry.Open(db, skerry.Options{
-		HTTP: "127.0.0.1:0", RESP: skerry.Off, Admin: skerry.Off, Logger: quiet,
+		HTTP: "127.0.0.1:0", RESP: skerry.Off, Admin: skerry.Off, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
 		Web: skerry.Web{Application: application, Name: "greet", Debug: true},
 	})
 	must(t, "open the server", err)
@@ -55,6 +56,9 @@ func served(t *testing.T) (string, *http.Client) {
 		s.Close()
 		must(t, "run the server", <-ended)
 		must(t, "close the engine", db.Close())
+		if got := logged.String(); strings.Count(got, `msg="mail kept in the outbox" id=1 to=[ann@example.org]`) != 1 {
+			t.Errorf("the log does not tell where the letter is: %s", got)
+		}
 	})
 	jar, err := cookiejar.New(nil)
 	must(t, "cookies", err)
