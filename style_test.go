@@ -183,6 +183,24 @@ var markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 // fenced is a block of code, in which ](…) is no link.
 var fenced = regexp.MustCompile("(?ms)^```.*?^```")
 
+// TestDocsAreListed: the README leads to every document.
+func TestDocsAreListed(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := fs.Glob(os.DirFS("."), "docs/*.md")
+	if err != nil || len(docs) < 10 {
+		t.Fatalf("found only %d documents: %v", len(docs), err)
+	}
+	for _, name := range docs {
+		if !bytes.Contains(readme, []byte("]("+name+")")) {
+			t.Errorf("README.md has no link to %s", name)
+		}
+	}
+}
+
 // TestDocLinks: a link from one document to a file of the repository leads somewhere.
 func TestDocLinks(t *testing.T) {
 	t.Parallel()
