@@ -114,7 +114,7 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 		next.ServeHTTP(x, r)
 		if x.status == 0 {
 			x.WriteHeader(http.StatusOK) // commits
-		} else if x.session != nil && x.session.Changed() && !x.answered {
+		} else if !x.answered {
 			x.lostSession()
 		}
 		clean = true

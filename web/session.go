@@ -105,6 +105,9 @@ func (x *exchange) keep(s *session.Session, loaded bool, st *session.Store, c ht
 	default:
 		x.wrote = true
 	}
+	if token != "" && x.status != 0 {
+		return x.tooLate()
+	}
 	x.tell(token, loaded && !s.Stored(), st, c)
 	return nil
 }
@@ -138,7 +141,7 @@ func (c *Context) SaveSession() error {
 	if x.session == nil {
 		return nil
 	}
-	if x.status != 0 && x.session.Changed() && !x.session.Stored() {
+	if x.status != 0 && x.session.Changed() && !x.session.Stored() && !x.loaded {
 		x.session = nil // it is not reported twice
 		return x.tooLate()
 	}

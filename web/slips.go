@@ -36,15 +36,22 @@ func (x *exchange) twice(status int) {
 	}
 }
 
-// lostSession reports what was changed in the session when the answer had begun. In
+// lostSession reports what was changed in a session when the answer had begun. In
 // debug mode the connection is cut off, too, if that can still be seen.
 func (x *exchange) lostSession() {
-	err := engine.Errorf(engine.CodeInternal, "web: the handler of %s changed the session after its answer had begun, and that is lost: change it before answering, "+
-		"or call Context.SaveSession if the session was stored before", x.handlerOf())
+	which, instead := "session", ", or call Context.SaveSession if the browser has the session already"
+	switch {
+	case x.session != nil && x.session.Changed():
+	case x.global != nil && x.global.Changed():
+		which, instead = "global session", ""
+	default:
+		return
+	}
+	err := engine.Errorf(engine.CodeInternal, "web: the handler of %s changed the %s after its answer had begun, and that is lost: change it before answering%s", x.handlerOf(), which, instead)
 	if x.app.o.Debug {
 		x.fail(x, x.r, err) // panics
 	}
-	x.session = nil
+	x.dropSession()
 	x.reportFault(x.r, err)
 }
 

@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -47,6 +48,9 @@ type site struct {
 // serve makes a site of what add adds to an application.
 func serve(tb testing.TB, o web.Options, add func(*web.App)) *site {
 	tb.Helper()
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	app, err := web.New(o)
 	if err != nil {
 		tb.Fatal(err)

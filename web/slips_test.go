@@ -1,0 +1,216 @@
+package web_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/web"
+)
+
+// sink is a log that can be read while it is written.
+type sink struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+// take returns what was logged since it was called before.
+func (s *sink) take() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.text.Reset()
+	return s.text.String()
+}
+
+func (s *sink) logger() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }
+
+// TestSessionTooLate: what is changed in a session after the answer has begun is
+// reported, with the route, and in debug mode cuts the connection off; what middleware
+// holds back has not begun.
+func TestSessionTooLate(t *testing.T) {
+	for _, debug := range []bool{true, false} {
+		var log sink
+		s := serve(t, web.Options{Sessions: newSessions(t), Global: newSessions(t), Debug: debug, Logger: log.logger()}, func(a *web.App) {
+			late := func(c *web.Context) error {
+				if err := c.Text(200, "x"); err != nil {
+					return err
+				}
+				return visits.Set(c.Session(), 5)
+			}
+			a.Get("/late", late)
+			a.Get("/held", late, web.ETag(web.ETagOptions{}))
+			a.Get("/login", func(c *web.Context) error {
+				defer c.Session().Login("bo")
+				return c.NoContent()
+			})
+			a.Get("/global", func(c *web.Context) error {
+				g, err := c.Global()
+				if err != nil {
+					return err
+				}
+				defer g.Login("bo")
+				return c.NoContent()
+			})
+			a.Get("/look", func(c *web.Context) error { return countVisit(c) })
+		})
+		for path, which := range map[string]string{"/late": "session", "/login": "session", "/global": "global session"} {
+			resp, err := s.srv.Client().Get(s.srv.URL + path)
+			if (err != nil) != debug {
+				t.Errorf("debug %v: %s: %v", debug, path, err)
+			}
+			if err == nil {
+				resp.Body.Close()
+			}
+			want := "the handler of GET " + path + " changed the " + which + " after its answer had begun"
+			if got := log.take(); strings.Count(got, "ERROR") != 1 || !strings.Contains(got, want) || strings.Contains(got, "SaveSession") != (path != "/global") {
+				t.Errorf("debug %v: %s: %s", debug, path, got)
+			}
+		}
+		if got := s.do("GET", "/look", ""); got.body != "1" {
+			t.Errorf("what was too late is there: %s", got.body)
+		}
+		if got := s.do("GET", "/held", ""); got.status != 200 || s.do("GET", "/look", "").body != "6" {
+			t.Errorf("what was held back is not there: %+v", got)
+		}
+		if got := log.take(); strings.Contains(got, "ERROR") {
+			t.Error(got)
+		}
+	}
+}
+
+// TestSaveSessionTooLate: in a stream a session that the browser has can be saved; one
+// that would need another cookie cannot.
+func TestSaveSessionTooLate(t *testing.T) {
+	var log sink
+	var failed error
+	s := serve(t, web.Options{Sessions: newSessions(t), Logger: log.logger()}, func(a *web.App) {
+		a.Get("/stream", func(c *web.Context) error {
+			c.Writer.WriteHeader(http.StatusOK)
+			if c.Query("login").Given() {
+				c.Session().Login("bo")
+			}
+			if c.Query("logout").Given() {
+				c.Session().Logout()
+			} else if err := visits.Set(c.Session(), 7); err != nil {
+				return err
+			}
+			failed = c.SaveSession()
+			return nil
+		})
+		a.Get("/look", countVisit)
+		a.Get("/who", func(c *web.Context) error { return c.Text(200, c.Session().User()) })
+	})
+	if s.do("GET", "/stream", ""); failed == nil || !strings.Contains(failed.Error(), "GET /stream has begun") {
+		t.Errorf("a new session: %v", failed)
+	}
+	s.do("GET", "/look", "")
+	if s.do("GET", "/stream", ""); failed != nil {
+		t.Errorf("one that the browser has: %v", failed)
+	}
+	if got := s.do("GET", "/look", ""); got.body != "8" {
+		t.Errorf("what was saved is not there: %s", got.body)
+	}
+	if s.do("GET", "/stream?logout=1", ""); failed != nil || s.do("GET", "/look", "").body != "1" {
+		t.Errorf("a logout: %v", failed)
+	}
+	if s.do("GET", "/stream?login=1", ""); failed == nil || s.do("GET", "/who", "").body == "bo" {
+		t.Errorf("a login: %v", failed)
+	}
+	if got := log.take(); strings.Contains(got, "ERROR") {
+		t.Errorf("reported, too: %s", got)
+	}
+}
+
+// TestNoSessions: an application without sessions says so in the log, which is the
+// default one if the program has named none.
+func TestNoSessions(t *testing.T) {
+	var log sink
+	before := slog.Default()
+	slog.SetDefault(log.logger())
+	defer slog.SetDefault(before)
+	app, err := web.New(web.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	app.Get("/x", func(c *web.Context) error { return c.Text(200, c.Session().User()) })
+	bodyOf(app, "/x")
+	if got := log.take(); !strings.Contains(got, "this application has no sessions (Options.Sessions)") {
+		t.Errorf("the log has %q", got)
+	}
+}
+
+// answers are handlers by what the log should say of them in debug mode.
+func answers(a *web.App) map[string]string {
+	said := map[string]string{}
+	add := func(path, want string, h web.Handler, m ...web.Middleware) {
+		a.Get(path, h, m...)
+		said[path] = strings.ReplaceAll(want, "X", "the handler of GET "+path)
+	}
+	text := func(c *web.Context) error { return c.Text(200, "x") }
+	nothing := func(*web.Context) error { return nil }
+	twice := func(c *web.Context) error { _ = text(c); return c.NoContent() }
+	add("/forgot", "X returned without an answer", nothing)
+	add("/forgot/held", "X returned without an answer", nothing, web.ETag(web.ETagOptions{}), web.Compress(web.CompressOptions{}))
+	add("/forgot/nested", "X returned without an answer", nothing, nested)
+	add("/twice", "X answered twice", twice)
+	add("/twice/held", "X answered twice", twice, web.ETag(web.ETagOptions{}), web.Compress(web.CompressOptions{}))
+	add("/twice/write", "X answered twice", func(c *web.Context) error { _, _ = c.Writer.Write(nil); return text(c) })
+	add("/text", "", text, nested, web.ETag(web.ETagOptions{}))
+	add("/none", "", func(c *web.Context) error { return c.NoContent() })
+	add("/redirect", "", func(c *web.Context) error { return c.Redirect("/text") })
+	add("/fails", "", func(*web.Context) error { return web.Wrong("/x", "is wrong") }, web.ETag(web.ETagOptions{}))
+	add("/content", "", func(c *web.Context) error {
+		return c.Content("a.txt", time.Unix(1, 0), strings.NewReader("some text"))
+	})
+	add("/stream", "", func(c *web.Context) error { return c.Stream(200, "text/plain", strings.NewReader("")) })
+	add("/early", "", func(c *web.Context) error { c.Writer.WriteHeader(http.StatusEarlyHints); return text(c) })
+	add("/events", "", func(c *web.Context) error { return c.SSE(web.EventOptions{}, func(*web.Events) error { return nil }) })
+	add("/late", "", func(c *web.Context) error { <-c.Done(); return nil }, web.Timeout(time.Millisecond))
+	add("/hijack", "", func(c *web.Context) error {
+		conn, _, err := http.NewResponseController(c.Writer).Hijack()
+		if err != nil {
+			return err
+		}
+		_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"))
+		return conn.Close()
+	}, web.ETag(web.ETagOptions{}))
+	return said
+}
+
+// nested has the next handler run nested one of this package.
+func nested(next http.Handler) http.Handler {
+	return web.Handler(func(c *web.Context) error { next.ServeHTTP(c.Writer, c.Request); return nil })
+}
+
+// TestForgottenAnswers: in debug mode the log says which handler has not answered, or
+// twice, once; and nothing of those that answer in any other way.
+func TestForgottenAnswers(t *testing.T) {
+	for _, debug := range []bool{true, false} {
+		var log sink
+		var said map[string]string
+		s := serve(t, web.Options{Debug: debug, Logger: log.logger()}, func(a *web.App) { said = answers(a) })
+		for path, want := range said {
+			s.do("GET", path, "", "If-Range", "Thu, 01 Jan 1970 00:00:01 GMT", "Range", "bytes=2-3")
+			got := log.take()
+			if debug && want != "" && (strings.Count(got, "\n") != 1 || !strings.Contains(got, want)) || (!debug || want == "") && got != "" {
+				t.Errorf("debug %v: %s: %q, want %q", debug, path, got, want)
+			}
+			if path == "/hijack" || strings.HasPrefix(path, "/twice") {
+				continue
+			}
+			if s.do("HEAD", path, ""); log.take() != "" {
+				t.Errorf("debug %v: HEAD %s is complained of", debug, path)
+			}
+		}
+	}
+}
