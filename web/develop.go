@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -31,6 +32,7 @@ var reloadScript string
 
 // addDev adds the routes that are there in debug mode only.
 func (a *App) addDev() {
+	a.warnNonces()
 	a.handleApart("GET /_dev/reload.js", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
 		h["Content-Type"] = []string{mediaType("reload.js")}
@@ -49,6 +51,24 @@ func (a *App) addDev() {
 		box.ServeHTTP(c.Writer, c.Request)
 		return nil
 	}))
+}
+
+// warnNonces logs, once for each, which scripts and styles in views the default policy
+// blocks: browsers say so in their consoles only.
+func (a *App) warnNonces() {
+	if h := a.o.Headers; a.o.Views == nil || h.Off || h.CSPReportOnly || h.CSP != "" && h.CSP != DefaultCSP {
+		return
+	}
+	for _, p := range a.o.Views.WithoutNonce() {
+		nonce := "{{.nonce}}"
+		if strings.HasSuffix(p.File, ".z.html") {
+			nonce = "#{nonce}"
+		}
+		text := fmt.Sprintf("%s:%d: this %s has no nonce; the Content-Security-Policy blocks it: write <%s nonce=\"%s\">", p.File, p.Line, p.Element, p.Element, nonce)
+		if _, said := a.nonceless.LoadOrStore(text, true); !said {
+			a.o.Logger.Warn(text)
+		}
+	}
 }
 
 // reload tells a browser what the state is, now and when it has changed.

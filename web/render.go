@@ -58,6 +58,7 @@ var pageType = []string{"text/html; charset=utf-8"}
 // writePage answers with a page.
 func (x *exchange) writePage(w http.ResponseWriter, status int, page *bytes.Buffer) {
 	if x.app.o.Debug {
+		x.app.warnNonces()
 		x.app.addReload(page)
 	}
 	h := w.Header()

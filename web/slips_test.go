@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/view"
 )
 
 // sink is a log that can be read while it is written.
@@ -212,5 +214,41 @@ func TestForgottenAnswers(t *testing.T) {
 				t.Errorf("debug %v: HEAD %s is complained of", debug, path)
 			}
 		}
+	}
+}
+
+// TestScriptsWithoutNonce: in debug mode the log says once which scripts the default
+// policy blocks, also in files that change while the program runs.
+func TestScriptsWithoutNonce(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    web.Options
+		want bool
+	}{
+		"debug": {web.Options{Debug: true}, true}, "not": {web.Options{}, false}, "off": {web.Options{Debug: true, Headers: web.Headers{Off: true}}, false},
+		"own": {web.Options{Debug: true, Headers: web.Headers{CSP: "default-src 'self'"}}, false},
+	} {
+		var log sink
+		dir := t.TempDir()
+		writeFile(t, dir+"/home.html", "<p>\n<script>x</script>")
+		views, err := view.New(view.Options{FS: os.DirFS(dir), Reload: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.o.Views, c.o.Logger = views, log.logger()
+		s := serve(t, c.o, func(a *web.App) {
+			a.Get("/", func(c *web.Context) error { return c.Render("home", nil) })
+		})
+		check := func(when, want string) {
+			t.Helper()
+			if got := log.take(); c.want && (strings.Count(got, "\n") != 1 || !strings.Contains(got, want)) || !c.want && got != "" {
+				t.Errorf("%s, %s: %q", name, when, got)
+			}
+		}
+		s.do("GET", "/", "")
+		s.do("GET", "/", "")
+		check("at the start", `home.html:2: this script has no nonce; the Content-Security-Policy blocks it: write <script nonce=\"{{.nonce}}\">`)
+		writeFile(t, dir+"/other.z.html", "<style></style>")
+		s.do("GET", "/", "")
+		check("a new file", `other.z.html:1: this style has no nonce; the Content-Security-Policy blocks it: write <style nonce=\"#{nonce}\">`)
 	}
 }

@@ -151,6 +151,8 @@ type App struct {
 	headers  *headers // Options.Headers'
 	shapes   sync.Map // of *shape by reflect.Type: what Bind has met
 	streams  streams
+
+	nonceless sync.Map // of what warnNonces has said
 }
 
 // topGroup is embedded under a name that leaves App.Group to the method.

@@ -43,6 +43,7 @@ type file struct {
 
 	trees map[string]*parse.Tree // of html/template files: the file's own, and what it defines
 	tags  []tag                  // of Z files
+	bare  []element              // scripts and styles without a nonce
 }
 
 // partial reports whether the file is there for other views.
@@ -127,6 +128,7 @@ func (v *Views) parse(p, name, raw string, isZ bool) *file {
 		f.err = m
 		return f
 	}
+	f.bare = bareElements(f.text, isZ)
 	if isZ {
 		f.tags = scan(f.text)
 		return f
