@@ -8,10 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/view"
 )
 
 // Site makes the guide's application.
@@ -187,7 +189,11 @@ func (e outOfStock) Error() string   { return e.item + " is sold out" }
 func (e outOfStock) HTTPStatus() int { return http.StatusGone }
 
 func showForm(c *web.Context, u NewUser, err error) error {
-	return c.RenderStatus(http.StatusBadRequest, "user_form", web.Locals{"user": u, "wrong": web.FaultsOf(err)})
+	return c.RenderStatus(http.StatusBadRequest, "user_form", web.Locals{
+		"name":  u.Name,
+		"age":   c.Form("age").String(), // as it was typed: "abc" is not in u.Age
+		"wrong": web.FaultsOf(err),
+	})
 }
 
 // TestGuide: what docs/web.md shows is in this file, which is compiled.
@@ -255,5 +261,34 @@ func TestGuideRuns(t *testing.T) {
 	}
 	if w := bodyOf(h, "/hello/you"); w != "Hello, you" {
 		t.Errorf("%q", w)
+	}
+}
+
+// TestGuideForm: the guide's form shows what was typed, and beside it what is wrong.
+func TestGuideForm(t *testing.T) {
+	guide, err := os.ReadFile("../docs/web.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := regexp.MustCompile("(?s)```html\n(<!-- user_form.*?)```").FindSubmatch(guide)
+	if form == nil {
+		t.Fatal("docs/web.md has no user_form.html")
+	}
+	views, err := view.New(view.Options{FS: fstest.MapFS{"user_form.html": {Data: form[1]}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, web.Options{Views: views}, func(a *web.App) {
+		a.Post("/users", func(c *web.Context) error {
+			var u NewUser
+			if err := c.Bind(&u); err != nil {
+				return showForm(c, u, err)
+			}
+			return c.NoContent()
+		})
+	})
+	got := s.do("POST", "/users", "name=%3Cbo%3E&age=abc", "Content-Type", "application/x-www-form-urlencoded")
+	if got.status != 400 || !strings.Contains(got.body, `name="name" value="&lt;bo&gt;"`) || !strings.Contains(got.body, `name="age" value="abc"> <small`) || strings.Count(got.body, "<small") != 1 {
+		t.Errorf("%+v", got)
 	}
 }
