@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -18,9 +19,9 @@ func panics(line *int) map[string]web.Handler {
 	here := func() { _, _, *line, _ = runtime.Caller(1) }
 	return map[string]web.Handler{
 		"/value": func(*web.Context) error { here(); panic("own value") },
-		"/nil":   func(c *web.Context) error { c = nil; here(); return c.Request.Context().Err() },
+		"/nil":   func(*web.Context) error { var c *web.Context; here(); return c.Request.Context().Err() },
 		"/index": func(c *web.Context) error { here(); return []error{}[len(c.Route())] },
-		"/std":   func(*web.Context) error { here(); strings.Repeat("x", -len("x")); return nil },
+		"/std":   func(*web.Context) error { here(); return errors.New(strings.Repeat("x", -len("x"))) },
 		"/web":   func(c *web.Context) error { here(); c.Session(); return nil },
 	}
 }
