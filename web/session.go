@@ -131,7 +131,7 @@ func (x *exchange) tell(token string, gone bool, st *session.Store, c http.Cooki
 	}
 }
 
-// SaveSession makes what the request has changed in its session durable now, instead
+// SaveSession makes what the request has changed in its sessions durable now, instead
 // of when the answer begins, and sets the cookie. Session.Save would not set it. When
 // the answer has begun, as in a stream, it saves what has changed in a session that was
 // stored before; one that needs a cookie, as a new one does and any after a Login, is
@@ -139,13 +139,16 @@ func (x *exchange) tell(token string, gone bool, st *session.Store, c http.Cooki
 func (c *Context) SaveSession() error {
 	x := c.x
 	if x.session == nil {
-		return nil
+		return x.saveGlobal()
 	}
 	if x.status != 0 && x.session.Changed() && !x.session.Stored() && !x.loaded {
 		x.session = nil // it is not reported twice
 		return x.tooLate()
 	}
-	return x.saveSession()
+	if err := x.saveSession(); err != nil {
+		return err
+	}
+	return x.saveGlobal()
 }
 
 // dropSession forgets what the request has changed in its session and not saved.
