@@ -31,6 +31,10 @@ func (l *link) run() {
 			l.node.dialErrors.Add(1)
 		}
 		l.c.disconnected(l, err)
+		if l.told != nil {
+			l.told()
+			l.told = nil
+		}
 		if l.c.now()-began > int64(time.Second) {
 			failures = 0
 		}

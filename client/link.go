@@ -42,6 +42,7 @@ type link struct {
 	held    []segment
 
 	// of the reading goroutine
+	told  func() // tells a call that its reply could not be read; nil: none is to be told
 	raws  [batch][]byte
 	slots [batch]slot
 }
@@ -408,9 +409,10 @@ func (s *slot) end(res Result, err error) {
 	}
 }
 
-// unread tells the oldest call that its reply was over the limit, if that is why
+// unread ends the oldest call as one whose reply was over the limit, if that is why
 // the connection ends. What only looks over the limit may be nonsense, so whether
-// a call that writes was carried out is not known.
+// a call that writes was carried out is not known. It is told when nothing is written
+// to the connection any more: what its caller does next must not go there.
 func (l *link) unread(err error) {
 	l.mu.Lock()
 	var s slot
@@ -428,7 +430,7 @@ func (l *link) unread(err error) {
 	if s.flags&readsOnly == 0 {
 		e = l.c.unknown(e, l.node.addr)
 	}
-	l.c.herald.tell(s, e)
+	l.told = func() { l.c.herald.tell(s, e) }
 }
 
 // broken empties the queue after the connection is closed and the writer has
