@@ -207,3 +207,24 @@ func TestGarbage(t *testing.T) {
 		t.Errorf("a server that is none: %v", err)
 	}
 }
+
+// TestLeaderNamedBefore: when the leader is lost, calls go to whom the node that takes
+// them has named last. It would name the same one no more.
+func TestLeaderNamedBefore(t *testing.T) {
+	noLeaks(t)
+	n := startTwo(t)
+	n.tell(1)
+	c := open(t, client.Options{Addrs: []string{n.list[0].addr()}})
+	eventually(t, "it goes to the leader that was learned", func() bool { return c.Stats().Leader == n.list[1].addr() })
+	third := startFake(t, func(w *wire.Writer, _ int, args [][]byte) bool {
+		w.Bulk(args[len(args)-1])
+		return true
+	})
+	n.next(1, func(w *wire.Writer) { pushLeader(w, third.addr()) })
+	echo(t, c, "a")
+	eventually(t, "it goes to the third", func() bool { return c.Stats().Leader == third.addr() })
+	third.l.Close()
+	third.cut()
+	eventually(t, "it goes to the one before", func() bool { return c.Stats().Leader == n.list[1].addr() })
+	echo(t, c, "b")
+}

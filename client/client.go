@@ -199,26 +199,28 @@ func (c *Client) reader(leader *node) *node {
 }
 
 // choose decides where writes go: to the leader if there is a connection, else
-// where they went, else to any node that has one. Under mu.
+// where they went, else to any node that has one; and from there to whom that node
+// has named as the leader, as it names the same one only once. Under mu.
 func (c *Client) choose() {
-	now := c.route.Load()
-	if c.leader != nil && c.leader.up() && !c.leader.retired() && !c.leader.leaving.Load() {
+	if c.leader.usable() {
 		c.route.Store(c.leader)
 		return
 	}
-	if now.up() && !now.retired() && !now.leaving.Load() {
-		return
-	}
-	for _, n := range *c.nodes.Load() {
-		if n.up() && !n.leaving.Load() {
-			c.route.Store(n)
-			return
+	list := *c.nodes.Load()
+	now := c.route.Load()
+	if !now.usable() {
+		if i := slices.IndexFunc(list, (*node).usable); i >= 0 {
+			now = list[i]
+		} else if now.retired() || now.leaving.Load() { // to one where calls can wait
+			now = list[slices.IndexFunc(list, func(n *node) bool { return n.given })]
 		}
 	}
-	if now.retired() || now.leaving.Load() { // to one where calls can wait
-		list := *c.nodes.Load()
-		c.route.Store(list[slices.IndexFunc(list, func(n *node) bool { return n.given })])
+	for range list {
+		if named := now.leads; named != now && named.usable() {
+			c.leader, now = named, named
+		}
 	}
+	c.route.Store(now)
 }
 
 // connected is told when a link has a connection.

@@ -46,7 +46,7 @@ func (c *Client) learn(n *node, g *greeting) {
 		}
 	}
 	if leaders == 1 && leader != nil {
-		c.leader = leader
+		c.leader, n.leads = leader, leader
 	}
 }
 
@@ -101,7 +101,7 @@ func (l *link) pushLeader(b []byte) {
 		n = c.addNode(at)
 	}
 	if n != nil {
-		c.leader = n
+		c.leader, l.node.leads = n, n
 		c.choose()
 	}
 }

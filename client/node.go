@@ -9,6 +9,7 @@ import (
 type node struct {
 	addr    string
 	told    string // the address that it tells, or ""; guarded by the client's mu
+	leads   *node  // whom it has named as the leader last; nil: nobody. Guarded by the client's mu
 	given   bool   // by Options; the others were learned
 	links   []*link
 	leaving atomic.Bool   // another node is the same server: it gets no calls any more
@@ -27,6 +28,11 @@ func newNode(c *Client, addr string) *node {
 		n.links = append(n.links, &link{c: c, node: n, done: make(chan struct{}), wake: make(chan struct{}, 1)})
 	}
 	return n
+}
+
+// usable reports whether calls can go to n now. Under the client's mu.
+func (n *node) usable() bool {
+	return n != nil && n.up() && !n.retired() && !n.leaving.Load()
 }
 
 // link returns a link for the next call, one with a connection if there is any.
