@@ -10,7 +10,6 @@ package main
 import (
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -141,7 +140,7 @@ func (p *plan) compare() (err error) {
 	if err := rig.OnDisk(dir); err != nil {
 		return err
 	}
-	w, closing, err := p.output()
+	w, closing, err := rig.Report(p.out, "cluster", p.short)
 	if err != nil {
 		return err
 	}
@@ -152,24 +151,6 @@ func (p *plan) compare() (err error) {
 	}
 	m := &measurements{w: w, fleet: f, cells: map[string]*cell{}, faults: map[string]*faults{}, grown: map[string][]grown{}, disk: map[string]float64{}}
 	return m.run(p, kinds, dir)
-}
-
-// output returns where the report goes.
-func (p *plan) output() (io.Writer, func(), error) {
-	if p.out == "" && !p.short {
-		p.out = filepath.Join("results", "cluster-"+time.Now().Format("2006-01-02")+".txt")
-	}
-	if p.out == "" {
-		return os.Stdout, func() {}, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(p.out), 0o755); err != nil {
-		return nil, nil, err
-	}
-	f, err := os.Create(p.out)
-	if err != nil {
-		return nil, nil, err
-	}
-	return io.MultiWriter(os.Stdout, f), func() { f.Close() }, nil
 }
 
 // kinds finds the programs.

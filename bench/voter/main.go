@@ -13,7 +13,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,7 +82,7 @@ func (p *plan) compare() error {
 			return err
 		}
 	}
-	w, closeOut, err := p.writer()
+	w, closeOut, err := rig.Report(p.out, "voter", p.quick)
 	if err != nil {
 		return err
 	}
@@ -112,24 +111,6 @@ func (p *plan) compare() error {
 	}
 	m.report(p, systems)
 	return os.RemoveAll(dir)
-}
-
-// writer returns where the report goes.
-func (p *plan) writer() (io.Writer, func(), error) {
-	if p.out == "" && !p.quick {
-		p.out = filepath.Join("results", "voter-"+time.Now().Format("2006-01-02")+".txt")
-	}
-	if p.out == "" {
-		return os.Stdout, func() {}, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(p.out), 0o755); err != nil {
-		return nil, nil, err
-	}
-	f, err := os.Create(p.out)
-	if err != nil {
-		return nil, nil, err
-	}
-	return io.MultiWriter(os.Stdout, f), func() { f.Close() }, nil
 }
 
 // open finds the systems that were asked for; nothing is started yet.

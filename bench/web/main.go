@@ -11,7 +11,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,7 +71,7 @@ func (p *plan) compare() (err error) {
 	if err != nil {
 		return err
 	}
-	w, closeOut, err := p.writer()
+	w, closeOut, err := rig.Report(p.out, "web", p.quick)
 	if err != nil {
 		return err
 	}
@@ -101,24 +100,6 @@ func (p *plan) compare() (err error) {
 	}
 	m.report(p, systems)
 	return os.RemoveAll(dir)
-}
-
-// writer returns where the report goes.
-func (p *plan) writer() (io.Writer, func(), error) {
-	if p.out == "" && !p.quick {
-		p.out = filepath.Join("results", "web-"+time.Now().Format("2006-01-02")+".txt")
-	}
-	if p.out == "" {
-		return os.Stdout, func() {}, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(p.out), 0o755); err != nil {
-		return nil, nil, err
-	}
-	f, err := os.Create(p.out)
-	if err != nil {
-		return nil, nil, err
-	}
-	return io.MultiWriter(os.Stdout, f), func() { f.Close() }, nil
 }
 
 // open finds the systems that were asked for; nothing is started yet.
