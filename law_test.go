@@ -70,12 +70,13 @@ var law = map[string]may{
 	"mail": {code: "engine github.com/wneessen/go-mail github.com/wneessen/go-mail/smtp"},
 
 	// faces
-	"web":           {code: "engine session web/problem web/relay web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv web/api"},
+	"web":           {code: "engine session web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv web/api"},
 	"web/problem":   {code: "engine", tests: "auth auth/oidc mail session web/view"},
 	"web/relay":     {code: "engine"},
+	"web/requestid": {},
 	"web/view":      {code: "engine web/view/exec"},
 	"web/view/exec": {},
-	"web/api":       {code: "engine feed kv proc web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
+	"web/api":       {code: "engine feed kv proc web/problem web/relay web/requestid github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
 		code:  "engine feed kv proc resp/wire",
 		tests: "engine/embedded github.com/redis/...",

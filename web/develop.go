@@ -93,7 +93,7 @@ func (a *App) reload(c *Context) error {
 }
 
 // devState names this run of the program and what is in its files.
-func (a *App) devState() string { return a.ids.run + a.devFiles() }
+func (a *App) devState() string { return a.ids.Run() + a.devFiles() }
 
 // devFiles names what is in the files. It is the same on all nodes that read the same.
 func (a *App) devFiles() string {

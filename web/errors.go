@@ -3,7 +3,6 @@ package web
 import (
 	_ "embed"
 	"errors"
-	"html/template"
 	"log/slog"
 	"net/http"
 	"time"
@@ -135,7 +134,7 @@ func (x *exchange) failPage(w http.ResponseWriter, p problem.Problem, err error)
 		x.app.o.Logger.Error("the error page failed", "err", failed)
 		body.Reset()
 	}
-	if err := template.Must(template.New("").Parse(errorPage)).Execute(body, locals); err != nil {
+	if err := x.app.errorPage.Execute(body, locals); err != nil {
 		panic("BUG: error page: " + err.Error())
 	}
 	x.writePage(w, p.Status, body)

@@ -2,8 +2,6 @@ package web
 
 import (
 	"bufio"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,11 +9,10 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
-	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/session"
+	"github.com/skerrydb/skerry/web/requestid"
 )
 
 // exchange is one request with its answer. It is the ResponseWriter beneath all
@@ -108,7 +105,7 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 		defer func() { r.Body = body }() // net/http looks whether it was read
 		x.limitBody(r)
 		a.headers.apply(x, r)
-		if ids := r.Header["X-Request-Id"]; len(ids) == 1 && goodRequestID(ids[0]) {
+		if ids := r.Header["X-Request-Id"]; len(ids) == 1 && requestid.Good(ids[0]) {
 			x.setRequestID(ids[0])
 		}
 		next.ServeHTTP(x, r)
@@ -245,7 +242,7 @@ func (x *exchange) Unwrap() http.ResponseWriter { return x.w }
 // in the answer from then on.
 func (x *exchange) requestID() string {
 	if x.id == "" {
-		x.setRequestID(x.app.ids.next())
+		x.setRequestID(x.app.ids.Next())
 	}
 	return x.id
 }
@@ -255,38 +252,6 @@ func (x *exchange) setRequestID(id string) {
 	if x.status == 0 {
 		x.w.Header().Set("X-Request-Id", id)
 	}
-}
-
-// ids makes request ids that no other run of the program makes.
-type ids struct {
-	run string
-	n   *atomic.Uint64
-}
-
-func newIDs() ids {
-	var b [6]byte
-	rand.Read(b[:]) // never fails
-	return ids{hex.EncodeToString(b[:]) + "-", new(atomic.Uint64)}
-}
-
-func (i ids) next() string { return i.run + strconv.FormatUint(i.n.Add(1), 10) }
-
-// maxRequestID is the longest id that is taken over from a client.
-const maxRequestID = 64
-
-// goodRequestID reports whether a client's id may appear in answers and logs.
-func goodRequestID(id string) bool {
-	if id == "" || len(id) > maxRequestID {
-		return false
-	}
-	for _, c := range []byte(id) {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.':
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 // before is what a route's request needs before its handler: it is where the

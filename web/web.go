@@ -14,6 +14,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -25,6 +26,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web/problem"
+	"github.com/skerrydb/skerry/web/requestid"
 	"github.com/skerrydb/skerry/web/view"
 )
 
@@ -135,22 +137,23 @@ type Fault struct {
 type App struct {
 	topGroup // the routes at the top
 
-	o        Options
-	outcomes problem.Outcomes
-	mux      *http.ServeMux
-	outer    []Middleware // Use's
-	once     sync.Once    // makes handler and node
-	handler  http.Handler
-	node     http.Handler
-	pool     sync.Pool // of *exchange
-	ids      ids
-	relay    *relay // nil: alone
-	routes   []*route
-	cookie   cookies
-	figures  figures
-	headers  *headers // Options.Headers'
-	shapes   sync.Map // of *shape by reflect.Type: what Bind has met
-	streams  streams
+	o         Options
+	outcomes  problem.Outcomes
+	mux       *http.ServeMux
+	outer     []Middleware // Use's
+	once      sync.Once    // makes handler and node
+	handler   http.Handler
+	node      http.Handler
+	pool      sync.Pool // of *exchange
+	ids       *requestid.Source
+	errorPage *template.Template // where the application has no view for errors
+	relay     *relay             // nil: alone
+	routes    []*route
+	cookie    cookies
+	figures   figures
+	headers   *headers // Options.Headers'
+	shapes    sync.Map // of *shape by reflect.Type: what Bind has met
+	streams   streams
 
 	nonceless sync.Map // of what warnNonces has said
 }
@@ -176,7 +179,7 @@ func New(o Options) (*App, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	a := &App{o: o, outcomes: problem.All(), mux: http.NewServeMux(), ids: newIDs()}
+	a := &App{o: o, outcomes: problem.All(), mux: http.NewServeMux(), ids: requestid.New(), errorPage: template.Must(template.New("").Parse(errorPage))}
 	a.topGroup = Group{app: a}
 	a.streams.stop = make(chan struct{})
 	a.cookie = newCookies(o)

@@ -1,11 +1,7 @@
 package api
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"net/http"
-	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -165,7 +161,7 @@ func (x *exchange) release() {
 // is in the answer from then on.
 func (x *exchange) requestID() string {
 	if x.id == "" {
-		x.setRequestID(x.app.ids.next())
+		x.setRequestID(x.app.ids.Next())
 	}
 	return x.id
 }
@@ -175,36 +171,4 @@ func (x *exchange) setRequestID(id string) {
 	if x.status == 0 {
 		x.Header().Set("X-Request-Id", id)
 	}
-}
-
-// ids makes request ids that no other run of the server makes.
-type ids struct {
-	run string
-	n   atomic.Uint64
-}
-
-func newIDs() *ids {
-	var b [6]byte
-	rand.Read(b[:]) // never fails
-	return &ids{run: hex.EncodeToString(b[:]) + "-"}
-}
-
-func (i *ids) next() string { return i.run + strconv.FormatUint(i.n.Add(1), 10) }
-
-// maxRequestID is the longest id that is taken over from a client.
-const maxRequestID = 64
-
-// goodRequestID reports whether a client's id may appear in answers and logs.
-func goodRequestID(id string) bool {
-	if id == "" || len(id) > maxRequestID {
-		return false
-	}
-	for _, c := range []byte(id) {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.':
-		default:
-			return false
-		}
-	}
-	return true
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web/problem"
 	"github.com/skerrydb/skerry/web/relay"
+	"github.com/skerrydb/skerry/web/requestid"
 )
 
 // observe is the outermost middleware: it gives the request its exchange,
@@ -27,7 +28,7 @@ func (a *app) observe(next http.Handler) http.Handler {
 		}
 		a.metrics.inFlight.Inc()
 		debugging := a.o.Logger.Enabled(r.Context(), slog.LevelDebug)
-		if ids := r.Header["X-Request-Id"]; len(ids) == 1 && goodRequestID(ids[0]) {
+		if ids := r.Header["X-Request-Id"]; len(ids) == 1 && requestid.Good(ids[0]) {
 			x.setRequestID(ids[0])
 		} else if debugging {
 			x.requestID()

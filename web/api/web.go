@@ -27,6 +27,7 @@ import (
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web/problem"
+	"github.com/skerrydb/skerry/web/requestid"
 )
 
 // Limits. Going over one is an error of the stated code.
@@ -123,7 +124,7 @@ type app struct {
 	ops      *http.ServeMux
 	metrics  *metrics
 	outcomes problem.Outcomes
-	ids      *ids
+	ids      *requestid.Source
 	pool     sync.Pool    // of *exchange
 	buffered atomic.Int64 // bytes reserved against Options.BufferBytes
 	backups  gate
@@ -183,7 +184,7 @@ func newApp(store *kv.Store, o Options) *app {
 	if o.ElectionWait == 0 {
 		o.ElectionWait = DefaultElectionWait
 	}
-	a := &app{store: store, o: o, ids: newIDs(), metrics: newMetrics(o.Metrics), outcomes: problem.All(),
+	a := &app{store: store, o: o, ids: requestid.New(), metrics: newMetrics(o.Metrics), outcomes: problem.All(),
 		backups: gate{max: MaxBackups},
 		scrapes: gate{max: MaxScrapes},
 		stall:   StallTimeout,

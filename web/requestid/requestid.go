@@ -1,0 +1,51 @@
+// Package requestid names requests, for answers and logs.
+//
+// It knows what an id looks like and makes new ones; it must not know requests, or
+// where an id is written.
+package requestid
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strconv"
+	"sync/atomic"
+)
+
+// MaxBytes is the longest id that is taken over from a client.
+const MaxBytes = 64
+
+// Source makes ids that no other run of the program makes. It is safe for concurrent
+// use.
+type Source struct {
+	run string
+	n   atomic.Uint64
+}
+
+// New returns a Source of a new run.
+func New() *Source {
+	var b [6]byte
+	rand.Read(b[:]) // never fails
+	return &Source{run: hex.EncodeToString(b[:]) + "-"}
+}
+
+// Run is what all ids of this Source begin with.
+func (s *Source) Run() string { return s.run }
+
+// Next returns a new id.
+func (s *Source) Next() string { return s.run + strconv.FormatUint(s.n.Add(1), 10) }
+
+// Good reports whether a client's id may appear in answers and logs: letters, digits
+// and any of "-_.", up to MaxBytes.
+func Good(id string) bool {
+	if id == "" || len(id) > MaxBytes {
+		return false
+	}
+	for _, c := range []byte(id) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return false
+		}
+	}
+	return true
+}
