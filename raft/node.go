@@ -95,7 +95,7 @@ type Node struct {
 	full    atomic.Bool // the disk has no room: nothing is being saved
 	dropped atomic.Uint64
 
-	reads   reads           // of the stepping goroutine, as all below
+	reads   Reads           // of the stepping goroutine, as all below
 	stalled int             // ticks that the disk has been full while leading
 	sending map[uint64]bool // snapshots on their way
 }
@@ -127,8 +127,8 @@ func Start(cfg NodeConfig) (*Node, error) {
 	}
 	n := &Node{cfg: cfg, core: core, store: cfg.Log, sending: map[uint64]bool{}}
 	n.ctx, n.stop = context.WithCancel(context.Background())
-	if cfg.Lease > 0 && cfg.Leases {
-		n.reads.lease = lease{length: cfg.Lease, clock: cfg.Clock}
+	if cfg.Leases {
+		n.reads = NewReads(cfg.Lease, cfg.Clock)
 	}
 	n.events.init()
 	n.saves.init()
@@ -237,7 +237,7 @@ func (n *Node) step() {
 			batch[i] = event{}
 		}
 		for {
-			n.askReads() // also those that came while a question was on its way
+			n.reads.Ask(n.core) // also those that came while a question was on its way
 			rd, busy := n.core.Ready()
 			if !busy {
 				break
@@ -249,7 +249,7 @@ func (n *Node) step() {
 
 func (n *Node) tick() {
 	n.core.Tick()
-	n.reads.tick()
+	n.reads.Tick()
 	n.promote()
 	if n.full.Load() && n.core.Role().Leads {
 		if n.stalled++; n.stalled == 20 {
@@ -291,14 +291,14 @@ func (n *Node) handle(e *event) {
 		for _, s := range e.saved {
 			n.core.Saved(s)
 		}
-		n.reads.applied(n.core.applied) // a snapshot also counts
+		n.reads.Applied(n.core) // a snapshot also counts
 	case e.applied != nil:
 		if role := n.core.Applied(e.applied); role != nil {
 			n.tasks.push(task{role: role})
 		}
-		n.reads.applied(n.core.applied)
+		n.reads.Applied(n.core)
 	case e.read != nil:
-		n.reads.waiting = append(n.reads.waiting, e.read)
+		n.reads.Add(e.read.ctx, e.read.term, e.read.done)
 	case e.fn != nil:
 		e.fn(n.core)
 	}
@@ -308,7 +308,7 @@ func (n *Node) handle(e *event) {
 func (n *Node) carryOut(rd Ready) {
 	if rd.Role != nil {
 		n.tasks.push(task{role: rd.Role})
-		n.reads.lost()
+		n.reads.Lost()
 		s := n.core.Status()
 		n.status.Store(&s)
 	}
@@ -322,7 +322,7 @@ func (n *Node) carryOut(rd Ready) {
 		n.tasks.push(task{apply: rd.Apply})
 	}
 	for _, r := range rd.Reads {
-		n.reads.confirmed(r, n.core)
+		n.reads.Confirmed(r, n.core)
 	}
 }
 

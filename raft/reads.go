@@ -1,30 +1,44 @@
 package raft
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // readResend is after how many ticks a read that got no answer is asked for again.
 const readResend = 4
 
-// reads groups reads: those that come while one question is on its way are
-// answered together by the next one. Only the stepping goroutine touches it.
-type reads struct {
-	waiting []*readWait // not yet asked for
-	asked   []*readWait // in the question that is on its way
-	id      uint64      // of that question
-	age     int         // of it, in ticks
-	late    []lateReads // confirmed, but not yet applied
+// Reads groups the reads of one node: those that come while one question is on
+// its way are answered together by the next one. Like Core it has no goroutine,
+// and whoever steps the Core steps its Reads.
+type Reads struct {
+	waiting []readWait // not yet asked for
+	asked   []readWait // in the question that is on its way
+	id      uint64     // of that question
+	age     int        // of it, in ticks
+	late    []lateReads
 	lease   lease
 }
 
+// lateReads are confirmed, but not yet applied.
 type lateReads struct {
 	index uint64
-	waits []*readWait
+	waits []readWait
 }
 
 type readWait struct {
 	ctx  context.Context
 	term uint64      // in which this node must lead all the time; 0: it need not
 	done func(error) // must not block
+}
+
+// NewReads returns the Reads of a node that uses leases of the given length, see
+// LeaseOf, by a clock that nobody sets. Length 0: it uses none.
+func NewReads(length time.Duration, clock func() time.Duration) Reads {
+	if length <= 0 {
+		return Reads{}
+	}
+	return Reads{lease: lease{length: length, clock: clock}}
 }
 
 // ReadIndex returns once the machine has applied all that was committed, on any
@@ -55,13 +69,20 @@ func (n *Node) Confirm(term uint64, done func(error)) {
 // Run has fn run in the machine's goroutine, in its turn.
 func (n *Node) Run(fn func()) { n.tasks.push(task{fn: fn}) }
 
-// askReads sends a question for those that wait, if none is on its way.
-func (n *Node) askReads() {
-	r := &n.reads
+// Add takes a read that waits until ctx ends. term is the one in which this node
+// must lead all the time, or 0. done gets nil, or ErrNotLeader; it must not
+// block, and is not called at all once ctx has ended.
+func (r *Reads) Add(ctx context.Context, term uint64, done func(error)) {
+	r.waiting = append(r.waiting, readWait{ctx, term, done})
+}
+
+// Ask sends a question for those that wait, if none is on its way, or answers
+// them by the lease. It reports whether a question was sent.
+func (r *Reads) Ask(c *Core) bool {
 	if len(r.asked) > 0 || len(r.waiting) == 0 {
-		return
+		return false
 	}
-	role := n.core.Role()
+	role := c.Role()
 	for _, w := range r.waiting {
 		switch {
 		case w.term != 0 && (!role.Leads || role.Term != w.term):
@@ -72,20 +93,22 @@ func (n *Node) askReads() {
 	}
 	clear(r.waiting)
 	r.waiting = r.waiting[:0]
-	if len(r.asked) > 0 && r.lease.holds(n.core) {
-		r.take(n.core.rn.BasicStatus().GetCommit(), n.core.applied)
-		return
+	switch {
+	case len(r.asked) == 0:
+		return false
+	case r.lease.holds(c):
+		r.take(c.rn.BasicStatus().GetCommit(), c.applied)
+		return false
 	}
-	if len(r.asked) > 0 {
-		r.lease.ask()
-		r.id++
-		r.age = 0
-		n.core.ReadIndex(r.id)
-	}
+	r.lease.ask()
+	r.id++
+	r.age = 0
+	c.ReadIndex(r.id)
+	return true
 }
 
-// confirmed takes the answer to a question.
-func (r *reads) confirmed(a Read, c *Core) {
+// Confirmed takes the answer to a question.
+func (r *Reads) Confirmed(a Read, c *Core) {
 	if a.ID != r.id || len(r.asked) == 0 {
 		return // of a question that was given up
 	}
@@ -94,19 +117,21 @@ func (r *reads) confirmed(a Read, c *Core) {
 }
 
 // take has those who asked wait for an index only.
-func (r *reads) take(index, applied uint64) {
-	waits := append([]*readWait(nil), r.asked...)
+func (r *Reads) take(index, applied uint64) {
+	waits := append([]readWait(nil), r.asked...)
 	clear(r.asked)
 	r.asked = r.asked[:0]
 	r.late = append(r.late, lateReads{index, waits})
-	r.applied(applied)
+	r.wake(applied)
 }
 
-// applied wakes those who waited for an index up to this one.
-func (r *reads) applied(index uint64) {
+// Applied wakes those who waited for what c has applied by now.
+func (r *Reads) Applied(c *Core) { r.wake(c.applied) }
+
+func (r *Reads) wake(applied uint64) {
 	keep := r.late[:0]
 	for _, l := range r.late {
-		if l.index > index {
+		if l.index > applied {
 			keep = append(keep, l)
 			continue
 		}
@@ -118,18 +143,19 @@ func (r *reads) applied(index uint64) {
 	r.late = keep
 }
 
-// lost has the question on its way asked again: its answer will not come.
-func (r *reads) lost() {
+// Lost has the question on its way asked again: its answer will not come.
+func (r *Reads) Lost() {
 	r.waiting = append(r.waiting, r.asked...)
 	clear(r.asked)
 	r.asked = r.asked[:0]
 }
 
-func (r *reads) tick() {
+// Tick advances the age of the question on its way by one tick.
+func (r *Reads) Tick() {
 	if len(r.asked) == 0 {
 		return
 	}
 	if r.age++; r.age >= readResend {
-		r.lost()
+		r.Lost()
 	}
 }

@@ -1,13 +1,14 @@
 package embedded
 
 import (
+	"context"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/raft"
 )
 
-// What raft.Node's disk goroutine does, and its reads.
+// What raft.Node's disk goroutine does, and how reads come to raft.Reads.
 
 func (n *simNode) diskTakes() time.Duration {
 	return n.slow + n.w.between(50*time.Microsecond, n.w.plan.diskDelay)
@@ -85,7 +86,7 @@ func (n *simNode) sync(group []*raft.Save) {
 		for _, s := range group {
 			n.core.Saved(s)
 		}
-		n.appliedReads()
+		n.reads.Applied(n.core)
 	})
 	n.saving = false
 	n.save()
@@ -114,99 +115,20 @@ func (n *simNode) answer(group []*raft.Save) {
 	}
 }
 
-// simReads is raft.Node's reads.
-type simReads struct {
-	waiting []*simRead
-	asked   []*simRead
-	id      uint64
-	age     int
-	late    []simLate
-}
-
-type simLate struct {
-	index uint64
-	waits []*simRead
-}
-
-type simRead struct {
-	term uint64
-	done func(error)
-}
-
-func (r *simReads) lost() {
-	r.waiting = append(r.waiting, r.asked...)
-	r.asked = nil
-}
-
 // Confirm implements proposer.
 func (n *simNode) Confirm(term uint64, done func(error)) {
 	n.post(func() {
-		n.reads.waiting = append(n.reads.waiting, &simRead{term, func(err error) {
+		n.reads.Add(context.Background(), term, func(err error) {
 			n.do(simTask{fn: func() { done(err) }})
-		}})
+		})
 	})
 }
 
 // ask asks for what a linearizable View waits for.
 func (n *simNode) ask(done func(error)) {
 	n.post(func() {
-		n.reads.waiting = append(n.reads.waiting, &simRead{0, func(err error) {
+		n.reads.Add(context.Background(), 0, func(err error) {
 			n.after(n.w.between(0, 2*time.Millisecond), func() { done(err) })
-		}})
+		})
 	})
-}
-
-func (n *simNode) askReads() {
-	r := &n.reads
-	if len(r.asked) > 0 || len(r.waiting) == 0 {
-		return
-	}
-	role := n.core.Role()
-	for _, w := range r.waiting {
-		if w.term != 0 && (!role.Leads || role.Term != w.term) {
-			w.done(raft.ErrNotLeader)
-		} else {
-			r.asked = append(r.asked, w)
-		}
-	}
-	r.waiting = nil
-	if len(r.asked) > 0 {
-		r.id++
-		r.age = 0
-		n.core.ReadIndex(r.id)
-	}
-}
-
-func (n *simNode) confirmedRead(a raft.Read) {
-	r := &n.reads
-	if a.ID != r.id || len(r.asked) == 0 {
-		return
-	}
-	r.late = append(r.late, simLate{a.Index, r.asked})
-	r.asked = nil
-	n.appliedReads()
-}
-
-func (n *simNode) appliedReads() {
-	r := &n.reads
-	applied := n.core.Status().Applied
-	var keep []simLate
-	for _, l := range r.late {
-		if l.index > applied {
-			keep = append(keep, l)
-			continue
-		}
-		for _, w := range l.waits {
-			w.done(nil)
-		}
-	}
-	r.late = keep
-}
-
-func (n *simNode) tickReads() {
-	if r := &n.reads; len(r.asked) > 0 {
-		if r.age++; r.age >= 4 {
-			r.lost()
-		}
-	}
 }

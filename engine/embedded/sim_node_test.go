@@ -44,7 +44,7 @@ type simNode struct {
 	stalled int
 	tasks   []simTask // for the applying goroutine
 	busy    bool
-	reads   simReads
+	reads   raft.Reads
 	sending map[uint64]bool
 	viewing *simView // the View that runs now
 	calls   []*simOp // that are not answered
@@ -84,7 +84,7 @@ func (n *simNode) start() {
 	}
 	n.life++
 	n.inbox, n.woken, n.saves, n.saving, n.full, n.stalled = nil, false, nil, false, false, 0
-	n.tasks, n.busy, n.reads, n.sending, n.calls = nil, false, simReads{}, map[uint64]bool{}, nil
+	n.tasks, n.busy, n.reads, n.sending, n.calls = nil, false, raft.Reads{}, map[uint64]bool{}, nil
 	n.maybeStop(0.05)
 	db, err := Open(simDir, n.options())
 	if err != nil {
@@ -267,7 +267,7 @@ func (n *simNode) step() {
 	for _, fn := range work {
 		fn()
 	}
-	n.askReads()
+	n.reads.Ask(n.core)
 	for {
 		rd, busy := n.core.Ready()
 		if !busy {
@@ -288,7 +288,7 @@ func (n *simNode) tick() {
 	n.after(n.tickAfter(), n.tick)
 	n.post(func() {
 		n.core.Tick()
-		n.tickReads()
+		n.reads.Tick()
 		if id := n.core.CaughtUp(n.w.plan.promoteLag); id != 0 && n.core.Role().Ready {
 			err := n.core.ProposeChange([]raft.Step{{Op: raft.Promote, Node: id}}, nil)
 			n.w.logf("n%d promotes n%d: %v", n.id, id, err)
@@ -309,7 +309,7 @@ func (n *simNode) carryOut(rd raft.Ready) {
 	if rd.Role != nil {
 		n.w.logf("n%d role %+v", n.id, *rd.Role)
 		n.do(simTask{role: rd.Role})
-		n.reads.lost()
+		n.reads.Lost()
 	}
 	for _, m := range rd.Messages {
 		n.send(m)
@@ -322,7 +322,7 @@ func (n *simNode) carryOut(rd raft.Ready) {
 		n.do(simTask{apply: rd.Apply})
 	}
 	for _, r := range rd.Reads {
-		n.confirmedRead(r)
+		n.reads.Confirmed(r, n.core)
 	}
 }
 
@@ -365,7 +365,7 @@ func (n *simNode) apply() {
 				if role := n.core.Applied(t.apply); role != nil {
 					n.do(simTask{role: role})
 				}
-				n.appliedReads()
+				n.reads.Applied(n.core)
 			})
 		case t.fn != nil:
 			t.fn()
