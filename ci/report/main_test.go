@@ -1,11 +1,61 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// recorded is a runner that plays these outputs of go test, one a run, and keeps
+// what it was asked for.
+type recorded struct {
+	streams []string
+	asked   []string
+}
+
+func (r *recorded) run(env string, args []string, read func(io.Reader) error) error {
+	n := len(r.asked)
+	r.asked = append(r.asked, strings.TrimSpace(env+" "+strings.Join(args, " ")))
+	return read(strings.NewReader(r.streams[min(n, len(r.streams)-1)]))
+}
+
+// report runs test on the streams, and returns what it asked for, what it printed
+// and what the summary says.
+func report(t *testing.T, skips string, streams ...string) (asked []string, shown, sum string, ok bool) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "results")
+	r := recorded{streams: streams}
+	var out, summary strings.Builder
+	if err := test(r.run, []string{"-short", "-timeout", "10m", "./a", "./..."}, &out, file, "tests"); err != nil {
+		t.Fatal(err)
+	}
+	ok, err := summarise(file, skips, &summary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.asked, out.String(), summary.String(), ok
+}
+
+// failing is the output of a package whose tests failed.
+func failing(pkg string, tests ...string) string {
+	pkg = `"Package":"github.com/skerrydb/skerry/` + pkg + `"`
+	var b strings.Builder
+	for _, name := range tests {
+		in := pkg + `,"Test":"` + name + `"`
+		b.WriteString(`{"Action":"run",` + in + `}
+{"Action":"output",` + in + `,"Output":"    a_test.go:3: SKERRY_SEED=7: lost\n"}
+{"Action":"fail",` + in + `}
+`)
+	}
+	return b.String() + `{"Action":"fail",` + pkg + `,"Elapsed":1}` + "\n"
+}
+
+func passing(pkg string, tests ...string) string {
+	return strings.ReplaceAll(failing(pkg, tests...), `"fail"`, `"pass"`)
+}
 
 func TestCounts(t *testing.T) {
 	const stream = `{"Action":"run","Package":"p","Test":"TestA"}
@@ -32,18 +82,12 @@ func TestCounts(t *testing.T) {
 {"Action":"fail","Package":"s","Test":"TestD"}
 {"Action":"fail","Package":"s","Elapsed":1}
 `
-	file := filepath.Join(t.TempDir(), "results")
-	var out strings.Builder
-	if err := follow(strings.NewReader(stream), &out, file, "tests"); err != nil {
-		t.Fatal(err)
+	_, shown, sum, ok := report(t, "", stream)
+	if ok {
+		t.Error("failures are a success")
 	}
-	if !strings.Contains(out.String(), "panic: boom") {
-		t.Errorf("the output of the failure is not shown:\n%s", &out)
-	}
-	out.Reset()
-	ok, err := summarise(file, &out)
-	if ok || err != nil {
-		t.Errorf("ok %v, error %v", ok, err)
+	if !strings.Contains(shown, "panic: boom") {
+		t.Errorf("the output of the failure is not shown:\n%s", shown)
 	}
 	want := `skipped: p TestA/y a_test.go:3: no redis-server
 failed:  q TestB
@@ -52,8 +96,110 @@ failed:  s TestC/x/y
 failed:  s TestD
 2 passed, 4 failed, 1 skipped
 `
-	if out.String() != want {
-		t.Errorf("got\n%swant\n%s", &out, want)
+	if sum != want {
+		t.Errorf("got\n%swant\n%s", sum, want)
+	}
+}
+
+// TestAgain: a test that fails once and then passes, alone and with its seed, is
+// listed, and the run goes on.
+func TestAgain(t *testing.T) {
+	sub := `{"Action":"run","Package":"github.com/skerrydb/skerry/mail","Test":"TestA/x"}
+{"Action":"fail","Package":"github.com/skerrydb/skerry/mail","Test":"TestA/x"}
+`
+	first := strings.Replace(failing("mail", "TestA"), "\n", "\n"+sub, 1)
+	asked, shown, sum, ok := report(t, "", first, failing("mail", "TestA"), passing("mail", "TestA"))
+	again := "SKERRY_SEED=7 -short -timeout 10m -count=1 -run ^TestA$ github.com/skerrydb/skerry/mail"
+	if want := []string{"-short -timeout 10m ./a ./...", again, again}; !slices.Equal(asked, want) {
+		t.Errorf("it ran %q, want %q", asked, want)
+	}
+	if strings.Count(shown, "SKERRY_SEED=7: lost") != 2 || !strings.Contains(shown, "FLAKY ./mail TestA ") {
+		t.Errorf("it printed\n%s", shown)
+	}
+	want := `FLAKY:   github.com/skerrydb/skerry/mail TestA/x failed (SKERRY_SEED=7) and passed when run again. It first printed:
+          a_test.go:3: SKERRY_SEED=7: lost
+1 passed, 0 failed, 0 skipped
+`
+	if !ok || sum != want {
+		t.Errorf("ok %v, got\n%swant\n%s", ok, sum, want)
+	}
+}
+
+// TestNeverPasses: three failures are a failure.
+func TestNeverPasses(t *testing.T) {
+	for _, again := range []string{
+		failing("mail", "TestA"),
+		passing("mail"), // no test of that name ran
+		strings.ReplaceAll(failing("mail", "TestA"), "    a_test.go:3", "WARNING: DATA RACE"),
+		strings.ReplaceAll(passing("mail", "TestA"), `"pass"`, `"skip"`),
+	} {
+		asked, _, sum, ok := report(t, "", failing("mail", "TestA"), again)
+		if want := "failed:  github.com/skerrydb/skerry/mail TestA\n0 passed, 1 failed, 0 skipped\n"; ok || sum != want || len(asked) != 3 {
+			t.Errorf("ok %v after %d runs: %s", ok, len(asked), sum)
+		}
+	}
+}
+
+// TestNotAgain: what one failure proves is not run again.
+func TestNotAgain(t *testing.T) {
+	for name, stream := range map[string]string{
+		"journal":           failing("journal", "TestA"),
+		"the engine":        failing("engine/embedded", "TestA"),
+		"raft":              failing("raft", "TestA"),
+		"the driver":        failing("client/sqldriver", "TestA"),
+		"faults":            failing("cli", "TestKilledLeaders"),
+		"a data race":       strings.ReplaceAll(failing("mail", "TestA"), "    a_test.go:3", "WARNING: DATA RACE"),
+		"a panic":           strings.ReplaceAll(failing("mail", "TestA"), `"fail","Package":"github.com/skerrydb/skerry/mail","Test"`, `"cont","Package":"github.com/skerrydb/skerry/mail","Test"`),
+		"the whole package": failing("mail"),
+	} {
+		if asked, _, sum, ok := report(t, "", stream); ok || len(asked) != 1 || !strings.Contains(sum, "0 passed, 1 failed,") {
+			t.Errorf("%s: ok %v after %d runs: %s", name, ok, len(asked), sum)
+		}
+	}
+	if asked, _, _, _ := report(t, "", failing("cli", "TestUnit")); len(asked) != 3 {
+		t.Error("a test of the command line is not run again")
+	}
+}
+
+// TestManyFlicker: three different tests that flicker fail the run; one that
+// flickers in two ways does not.
+func TestManyFlicker(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "results")
+	for text, want := range map[string]string{
+		"flaky p TestA/x \"\"\nflaky p TestA/y \"\"\nflaky p TestB \"\"\nflaky p TestB \"\"\n": "3 passed, 0 failed, 0 skipped\n",
+		"flaky p TestA \"\"\nflaky p TestB \"\"\nflaky q TestB \"\"\npass p TestC\n":           "failed:  3 tests flickered, more than 2\n4 passed, 1 failed, 0 skipped\n",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		ok, err := summarise(file, "", &out)
+		if err != nil || ok != strings.Contains(want, " 0 failed") || !strings.HasSuffix(out.String(), want) || strings.Count(out.String(), "FLAKY") != 3 {
+			t.Errorf("ok %v, error %v:\n%s", ok, err, &out)
+		}
+	}
+}
+
+// TestSkips: with a list, only what it names may be skipped.
+func TestSkips(t *testing.T) {
+	skips := filepath.Join(t.TempDir(), "skips")
+	if err := os.WriteFile(skips, []byte("# a comment\n\n./mail TestA it takes hours\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	skipped := strings.ReplaceAll(passing("mail", "TestA", "TestB")+passing("kv", "TestC"), `"pass","Package":"github.com/skerrydb/skerry/mail","Test"`, `"skip","Package":"github.com/skerrydb/skerry/mail","Test"`)
+	_, _, sum, ok := report(t, skips, skipped)
+	want := `skipped: github.com/skerrydb/skerry/mail TestA a_test.go:3: SKERRY_SEED=7: lost
+failed:  github.com/skerrydb/skerry/mail TestB was skipped, and SKIPS does not list it. a_test.go:3: SKERRY_SEED=7: lost
+1 passed, 1 failed, 1 skipped
+`
+	if want = strings.Replace(want, "SKIPS", skips, 1); ok || sum != want {
+		t.Errorf("ok %v, got\n%swant\n%s", ok, sum, want)
+	}
+	if err := os.WriteFile(skips, []byte("./mail TestA\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := summarise(skips, skips, io.Discard); err == nil {
+		t.Error("a line without a reason is taken")
 	}
 }
 
@@ -64,18 +210,13 @@ func TestSecondRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if ok, err := summarise(file, &out); !ok || err != nil || out.String() != "2 passed, 0 failed, 0 skipped\n" {
+	if ok, err := summarise(file, "", &out); !ok || err != nil || out.String() != "2 passed, 0 failed, 0 skipped\n" {
 		t.Errorf("ok %v, error %v, %q", ok, err, out.String())
 	}
 }
 
 func TestNothingRan(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "results")
-	var out strings.Builder
-	if err := follow(strings.NewReader("go: no packages\n"), &out, file, "tests"); err != nil {
-		t.Fatal(err)
-	}
-	if ok, _ := summarise(file, &out); ok {
+	if _, _, _, ok := report(t, "", "go: no packages\n"); ok {
 		t.Error("a run of nothing is a success")
 	}
 }

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	moreRuns = 2 // how often a failed test is run again at most
+	maxFlaky = 2 // how many different tests may flicker in one run
+)
+
+// failure is one top-level test that failed.
+type failure struct {
+	pkg, test string
+	ids       []string // it, or those of its subtests that failed
+	output    string
+}
+
+// mayFlicker reports whether a failed test of pkg, a path like "./cli", is run
+// again. A test of data safety is not: its one failure in a thousand runs may be
+// the write that was lost. Nor is one whose package panicked, ran out of time or
+// has a data race; finish sees to that.
+func mayFlicker(pkg, test string) bool {
+	safety := regexp.MustCompile(`^\./(archive|btree|client|engine|examples|feed|journal|kv|proc|raft|workload)(/|$)`)
+	if safety.MatchString(pkg) {
+		return false
+	}
+	kills := regexp.MustCompile(`Archive|Backup|Dies|Fault|Kill|Majority|Outcome|PutBack|Replaced|Restart`)
+	return pkg != "./cli" || !kills.MatchString(test)
+}
+
+// write adds the outcome to results. A flaky test has what it printed, quoted,
+// after its name.
+func (f *failure) write(results io.Writer, outcome string) {
+	for _, id := range f.ids {
+		if outcome == "flaky" {
+			fmt.Fprintf(results, "flaky %s %q\n", id, f.output)
+		} else {
+			fmt.Fprintln(results, outcome, id)
+		}
+	}
+}
+
+// seed returns the setting that repeats the failure's random choices, or "" if its
+// output names none.
+func (f *failure) seed() string { return regexp.MustCompile(`SKERRY_SEED=\d+`).FindString(f.output) }
+
+// settle runs the test again, alone, with the flags of args and the seed with
+// which it failed, until it passes once or has failed moreRuns times more.
+func (f *failure) settle(run runner, args []string, out, results io.Writer) error {
+	flags := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.HasPrefix(arg, ".") })
+	flags = append(flags, "-count=1", "-run", "^"+f.test+"$", f.pkg)
+	for n := range moreRuns {
+		var text, outcomes strings.Builder
+		t := newTracker(&text, &outcomes)
+		if err := run(f.seed(), flags, t.follow); err != nil {
+			return err
+		}
+		if t.packages == 1 && len(t.again) == 0 && passed(outcomes.String()) {
+			fmt.Fprintf(out, "FLAKY %s %s failed and passed when run again (%d)\n", short(f.pkg), f.test, n+1)
+			f.write(results, "flaky")
+			return nil
+		}
+		fmt.Fprintf(out, "%s      %s %s failed again (%d)\n", &text, short(f.pkg), f.test, n+1)
+	}
+	f.write(results, "fail")
+	return nil
+}
+
+// passed reports whether results have something that passed and nothing that failed.
+func passed(results string) bool {
+	found := false
+	for _, v := range read(results) {
+		if v.outcome == "fail" {
+			return false
+		}
+		found = found || v.outcome == "pass"
+	}
+	return found
+}

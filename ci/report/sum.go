@@ -1,0 +1,103 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// verdict is what became of one test or check in all its runs.
+type verdict struct {
+	outcome string // the worst one
+	said    string // why it was skipped, or what it printed when it failed first
+}
+
+// summarise counts the outcomes in a file and reports whether all is well. Unless
+// skips is "", what was skipped must be on the list in that file.
+func summarise(file, skips string, out io.Writer) (bool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return false, err
+	}
+	verdicts := read(string(text))
+	if skips != "" {
+		if err := refuseSkips(verdicts, skips); err != nil {
+			return false, err
+		}
+	}
+	ids := slices.Sorted(maps.Keys(verdicts))
+	flaky := map[string]bool{}
+	count := map[string]int{}
+	for _, id := range ids {
+		v := verdicts[id]
+		count[v.outcome]++
+		switch v.outcome {
+		case "flaky":
+			pkg, test, _ := strings.Cut(id, " ")
+			test, _, _ = strings.Cut(test, "/")
+			flaky[pkg+" "+test] = true
+			seed := cmp.Or((&failure{output: v.said}).seed(), "no seed")
+			fmt.Fprintf(out, "FLAKY:   %s failed (%s) and passed when run again. It first printed:\n%s", id, seed, v.said)
+		case "skip":
+			fmt.Fprintln(out, "skipped:", id, v.said)
+		case "fail":
+			fmt.Fprintln(out, "failed: ", strings.TrimSpace(id+" "+v.said))
+		}
+	}
+	if len(flaky) > maxFlaky {
+		count["fail"]++
+		fmt.Fprintf(out, "failed:  %d tests flickered, more than %d\n", len(flaky), maxFlaky)
+	}
+	passed := count["pass"] + count["flaky"]
+	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", passed, count["fail"], count["skip"])
+	return count["fail"] == 0 && passed > 0, nil
+}
+
+// read gathers the verdicts of results.
+func read(results string) map[string]verdict {
+	rank := map[string]int{"skip": 1, "pass": 2, "flaky": 3, "fail": 4}
+	verdicts := map[string]verdict{}
+	for line := range strings.Lines(results) {
+		outcome, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		v, id := verdict{outcome: outcome}, rest
+		if f := strings.SplitN(rest, " ", 3); f[0] != "check" && len(f) == 3 && outcome != "fail" {
+			id, v.said = f[0]+" "+f[1], f[2]
+		}
+		if text, err := strconv.Unquote(v.said); err == nil && outcome == "flaky" {
+			v.said = text
+		}
+		if rank[outcome] > rank[verdicts[id].outcome] {
+			verdicts[id] = v
+		}
+	}
+	return verdicts
+}
+
+// refuseSkips makes a failure of each skip that the list in file does not name. A
+// line of it is a package, a test and the reason; # begins a comment.
+func refuseSkips(verdicts map[string]verdict, file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	listed := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 0 && f[0] != "#" {
+			if len(f) < 3 {
+				return fmt.Errorf("%s: %q is not a package, a test and a reason", file, line)
+			}
+			listed[f[0]+" "+f[1]] = true
+		}
+	}
+	for id, v := range verdicts {
+		if v.outcome == "skip" && !listed[short(id)] {
+			verdicts[id] = verdict{"fail", strings.TrimSpace("was skipped, and " + file + " does not list it. " + v.said)}
+		}
+	}
+	return nil
+}
