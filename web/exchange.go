@@ -50,6 +50,7 @@ type exchange struct {
 	global  *session.Session // the one shared with other applications; nil: not asked for
 	user    *User            // who is logged in, once it is known; see known
 	userOf  string           // the session's user that it was looked up for; "": SetUser's
+	key     *key             // the API key that the request came with; nil: none
 	loaded  bool             // there was a session when the request came
 
 	globalLoaded bool // likewise of global

@@ -23,7 +23,7 @@ func (c *Context) Global() (*session.Session, error) {
 	if st == nil {
 		panic("web: Context.Global, but Options.Global is not set")
 	}
-	if token := cookieValue(c.Request, x.globalCookie(c.Request).Name); token != "" {
+	if token := cookieValue(c.Request, x.globalCookie(c.Request).Name); token != "" && x.key == nil {
 		s, err := x.loadFrom(c.Request, st, token)
 		if err != nil {
 			return nil, err

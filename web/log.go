@@ -91,6 +91,8 @@ func (l *accessLog) log(x *exchange, took time.Duration, cut bool) {
 // userID is the id of who asks, "" if nobody is logged in.
 func (x *exchange) userID() string {
 	switch {
+	case x.key != nil:
+		return x.key.user.ID
 	case x.user != nil:
 		return x.user.ID
 	case x.session != nil:

@@ -91,7 +91,7 @@ func RateByClient(c *Context) string { return c.ClientIP() }
 
 // RateByUser is by who is logged in, and by address if nobody is. It knows the
 // users of sessions only behind routes of this package's Handlers, and those of API
-// keys only behind what calls SetUser.
+// keys only behind what calls SetKey.
 func RateByUser(c *Context) string {
 	if id := c.x.userID(); id != "" {
 		return userKey + id

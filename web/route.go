@@ -95,7 +95,7 @@ func (g *Group) Handle(pattern string, h http.Handler, m ...Middleware) {
 		pattern = path
 	}
 	_, ours := h.(Handler)
-	rt := &route{pattern: pattern, at: caller(), session: ours, next: chain(h, append(g.ware[:len(g.ware):len(g.ware)], m...)...)}
+	rt := &route{pattern: pattern, at: caller(), session: ours, next: chain(guarded{h}, append(g.ware[:len(g.ware):len(g.ware)], m...)...)}
 	g.app.register(rt)
 }
 

@@ -48,7 +48,7 @@ func cookieValue(r *http.Request, name string) (value string) {
 // same as none, and stays: it is taken away by its name, so that a slow answer could
 // take the one that a login has set meanwhile.
 func (x *exchange) loadSession(r *http.Request) error {
-	if x.session != nil || len(r.Header["Cookie"]) == 0 {
+	if x.session != nil || x.key != nil || len(r.Header["Cookie"]) == 0 {
 		return nil
 	}
 	token := cookieValue(r, x.sessionCookie(r))

@@ -27,19 +27,23 @@ func (u *User) Has(role string) bool { return slices.Contains(u.Roles, role) }
 // The user is looked up once a request, and again after a Login or Logout.
 func (c *Context) User() (*User, error) { return c.x.whoIs(c.Request) }
 
-// SetUser says who asks, for middleware that knows it otherwise than by a session,
-// as by an API key.
+// SetUser says who asks, for middleware that knows it otherwise than by a session, as by
+// a client's certificate. The user may then do everything; SetKey is for API keys, which
+// may not.
 func (c *Context) SetUser(u User) { c.x.user, c.x.userOf = &u, "" }
 
 // LoggedIn reports whether the session is a user's. It does not look whether there
 // still is one: User does.
 func (c *Context) LoggedIn() bool {
-	return c.x.known() != nil || c.x.session != nil && c.x.session.User() != ""
+	return c.x.known() != nil || c.x.key == nil && c.x.session != nil && c.x.session.User() != ""
 }
 
 // known is the user that was looked up before, unless the handler has logged somebody
 // else in since, or out.
 func (x *exchange) known() *User {
+	if x.key != nil && x.key.granted {
+		return &x.key.user
+	}
 	if x.user == nil || x.userOf == "" || x.session == nil || x.session.User() == x.userOf {
 		return x.user
 	}
@@ -49,6 +53,9 @@ func (x *exchange) known() *User {
 func (x *exchange) whoIs(r *http.Request) (*User, error) {
 	if u := x.known(); u != nil {
 		return u, nil
+	}
+	if x.key.refused() {
+		return nil, errKeyRefused()
 	}
 	if x.session == nil || x.session.User() == "" {
 		return nil, engine.Errorf(engine.CodeUnauthenticated, "nobody is logged in")
@@ -67,11 +74,11 @@ func (x *exchange) whoIs(r *http.Request) (*User, error) {
 }
 
 // IsSuperadmin reports whether who is logged in has proved to have one of the
-// addresses of Options.Superadmins.
+// addresses of Options.Superadmins. It is false for a request with an API key.
 func (c *Context) IsSuperadmin() bool { return c.x.isSuperadmin(c.Request) }
 
 func (x *exchange) isSuperadmin(r *http.Request) bool {
-	if len(x.app.o.Superadmins) == 0 {
+	if len(x.app.o.Superadmins) == 0 || x.key != nil {
 		return false
 	}
 	u, err := x.whoIs(r)

@@ -10,7 +10,6 @@ import (
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web"
-	"github.com/skerrydb/skerry/web/problem"
 )
 
 // MaxKeyDays is the longest life of an API key that ends, in days.
@@ -29,9 +28,8 @@ func KeyOf(ctx context.Context) (auth.Key, bool) {
 // Keys is middleware, for web.App.Use, that takes API keys: a request with
 // Authorization: Bearer is that of the key's owner, whatever cookies it has, which are
 // not looked at; a key that is unknown, expired or revoked is
-// engine.CodeUnauthenticated. A revocation is seen at once by the node that leads, and
-// so by everything that writes, and elsewhere when it arrives. What the key may do say RequireScope and KeyOf. This
-// package's own routes take no keys.
+// engine.CodeUnauthenticated. Once a revocation is acknowledged no node takes the key.
+// A key opens nothing but routes behind RequireScope: all others refuse it.
 func Keys(users *auth.Auth) web.Middleware {
 	return func(next http.Handler) http.Handler {
 		return web.Handler(func(c *web.Context) error {
@@ -40,17 +38,17 @@ func Keys(users *auth.Auth) web.Middleware {
 				next.ServeHTTP(c.Writer, c.Request)
 				return nil
 			}
-			u, key, err := users.CheckKey(c, engine.Read{Level: engine.Local}, text)
-			if engine.CodeOf(err) == engine.CodeUnauthenticated {
-				u, key, err = users.CheckKey(c, engine.Read{}, text) // it may have been made a moment ago, elsewhere
-			}
+			u, key, err := users.CheckKey(c, engine.Read{}, text)
 			if err != nil {
 				if engine.CodeOf(err) == engine.CodeUnauthenticated {
 					c.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 				}
 				return err
 			}
-			c.SetUser(faceOf(u))
+			c.SetKey(faceOf(u), web.Key{Allows: key.Allows, Valid: func(ctx context.Context) error {
+				_, _, err := users.CheckKey(ctx, engine.Read{Level: engine.Local}, text)
+				return err
+			}})
 			r := c.Request.Clone(context.WithValue(c.Request.Context(), keyInContext{}, key))
 			r.Header.Del("Cookie")
 			next.ServeHTTP(c.Writer, r)
@@ -75,27 +73,8 @@ func bearer(r *http.Request) (string, bool) {
 	return strings.TrimSpace(text), true
 }
 
-// RequireScope is middleware that lets through who is logged in, and API keys with
-// that scope; another key is problem.CodeForbidden, and nobody at all
-// engine.CodeUnauthenticated. It stands behind Keys.
-func RequireScope(scope string) web.Middleware {
-	return func(next http.Handler) http.Handler {
-		return web.Handler(func(c *web.Context) error {
-			if _, err := c.User(); err != nil {
-				if engine.CodeOf(err) == engine.CodeUnauthenticated {
-					c.Header().Set("WWW-Authenticate", "Bearer")
-				}
-				return err
-			}
-			if key, ok := KeyOf(c); ok && !key.Allows(scope) {
-				c.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+scope+`"`)
-				return engine.Errorf(problem.CodeForbidden, "the API key may not be used for %s", scope)
-			}
-			next.ServeHTTP(c.Writer, c.Request)
-			return nil
-		})
-	}
-}
+// RequireScope is web.RequireScope.
+func RequireScope(scope string) web.Middleware { return web.RequireScope(scope) }
 
 // apiKey is a key as programs are told of it.
 type apiKey struct {

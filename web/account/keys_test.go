@@ -133,3 +133,65 @@ func TestKeysManageNothing(t *testing.T) {
 		t.Error("the session has gone")
 	}
 }
+
+// TestKeysFailClosed: a key opens only what names a scope that it has, whoever its owner
+// is, wherever the middleware of keys stands, and whatever cookies come with it.
+func TestKeysFailClosed(t *testing.T) {
+	t.Parallel()
+	reached := ""
+	w := open(t, settings{web: web.Options{Superadmins: []string{"ann@example.org"}}, account: account.Options{Scopes: []string{"blog:read", "blog:write"}}, add: func(app *web.App, users *auth.Auth) {
+		app.Use(account.Keys(users))
+		at := func(g interface {
+			Get(string, web.Handler, ...web.Middleware)
+		}, path string, m ...web.Middleware) {
+			g.Get(path, func(c *web.Context) error {
+				reached = path
+				if c.IsSuperadmin() {
+					reached += " as a superadmin"
+				}
+				return c.NoContent()
+			}, m...)
+		}
+		at(app, "/public")
+		at(app, "/user", web.RequireUser("/account/login"))
+		at(app, "/admin", web.RequireSuperadmin())
+		at(app, "/write", web.RequireScope("blog:write"))
+		at(app, "/read", web.RequireScope("blog:read"))
+		at(app, "/write/user", web.RequireScope("blog:write"), web.RequireUser(""))
+		at(app, "/user/write", web.RequireUser(""), web.RequireScope("blog:write"))
+		at(app, "/write/admin", web.RequireScope("blog:write"), web.RequireSuperadmin())
+		at(app.Group("/all", web.RequireScope("blog:write")), "/read", web.RequireScope("blog:read"))
+		app.Handle("GET /plain", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = "/plain" }))
+	}})
+	u := w.user("ann@example.org")
+	text, _, err := w.users.CreateKey(t.Context(), u.ID, "blog", []string{"blog:write"}, time.Time{})
+	must(t, "a key", err)
+	b := w.program().login("ann@example.org", good)
+	for path, open := range map[string]bool{
+		"/public": false, "/plain": false, "/user": false, "/admin": false, "/read": false, "/write": true, "/write/user": true,
+		"/user/write": false, "/write/admin": false, "/all/read": false, "/healthz": false, "/whoami": false,
+		"/account/login": false, "/account/register": false, "/account/keys": false, "/account/reset/confirm?token=x": false, "/account/verify?token=x": false,
+	} {
+		for _, accept := range []string{"*/*", htmls} {
+			reached = ""
+			got := b.do("GET", path, "", "Authorization", "Bearer "+text, "Accept", accept)
+			if open {
+				if got.status != http.StatusNoContent || reached != path {
+					t.Errorf("%s: %d, reached %q", path, got.status, reached)
+				}
+				continue
+			}
+			if got.status != http.StatusForbidden || reached != "" || got.header.Get("Set-Cookie") != "" {
+				t.Errorf("%s as %s: %d, reached %q, cookie %q", path, accept, got.status, reached, got.header.Get("Set-Cookie"))
+			}
+		}
+	}
+	for _, path := range []string{"/login", "/logout", "/register", "/verify", "/reset", "/reset/confirm"} {
+		b.do("POST", "/account"+path, `{}`, "Authorization", "Bearer "+text).fails(t, path, problem.CodeForbidden)
+	}
+	for _, path := range []string{"/user", "/admin", "/read", "/write/admin"} {
+		if got := b.get(path); got.status != http.StatusNoContent || reached != path+" as a superadmin" {
+			t.Errorf("in the session, %s: %d, reached %q", path, got.status, reached)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package web
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/problem"
+)
+
+// Key is what a request may do that came with an API key instead of a session.
+type Key struct {
+	// Allows reports whether the key may be used for a scope. Nil: for none.
+	Allows func(scope string) bool
+
+	// Valid returns nil for as long as the key has not ended. Streams of events ask it
+	// every StreamCheck. Nil: the key does not end while a request is answered.
+	Valid func(ctx context.Context) error
+}
+
+// key is the API key of one request.
+type key struct {
+	Key
+	user    User
+	granted bool // a RequireScope of the route has let it through
+}
+
+// SetKey says that the request came with an API key of u. It is for middleware that
+// checks keys. The request has no session from then on, whatever cookies it has, and
+// is refused with problem.CodeForbidden by every route that is not behind RequireScope.
+// A key never makes its owner a superadmin.
+func (c *Context) SetKey(u User, k Key) {
+	x := c.x
+	x.key = &key{Key: k, user: u}
+	x.user, x.session, x.loaded, x.global, x.globalLoaded = nil, nil, false, nil, false
+}
+
+// RequireScope is middleware that lets through users who are logged in, and API keys
+// that allow the scope. Another key is problem.CodeForbidden, and a request with
+// neither engine.CodeUnauthenticated. It belongs outside of RequireUser, which refuses
+// keys unless a RequireScope has let them through.
+func RequireScope(scope string) Middleware {
+	return func(next http.Handler) http.Handler {
+		return Handler(func(c *Context) error {
+			if k := c.x.key; k != nil {
+				if k.Allows == nil || !k.Allows(scope) {
+					c.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+scope+`"`)
+					return engine.Errorf(problem.CodeForbidden, "the API key may not be used for %s", scope)
+				}
+				k.granted = true
+			}
+			if _, err := c.User(); err != nil {
+				if engine.CodeOf(err) == engine.CodeUnauthenticated {
+					c.Header().Set("WWW-Authenticate", "Bearer")
+				}
+				return err
+			}
+			next.ServeHTTP(c.Writer, c.Request)
+			return nil
+		})
+	}
+}
+
+// refused reports whether the request came with a key that no RequireScope has let
+// through.
+func (k *key) refused() bool { return k != nil && !k.granted }
+
+// errKeyRefused is the answer of a route that names no scope.
+func errKeyRefused() error {
+	return engine.Errorf(problem.CodeForbidden, "API keys are not accepted here: the route names no scope")
+}
+
+// guarded is the handler of a route. It is inside of all middleware, and so of every
+// RequireScope.
+type guarded struct{ http.Handler }
+
+// ServeHTTP implements http.Handler.
+func (g guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if x := of(w); x.key.refused() {
+		w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope"`)
+		x.fail(w, r, errKeyRefused())
+		return
+	}
+	g.Handler.ServeHTTP(w, r)
+}
