@@ -86,9 +86,7 @@ func (s *Server) reachable(face string, l net.Listener) (string, error) {
 	if unspecified(host) {
 		host = ""
 	}
-	st := s.cluster.State()
-	own, _ := st.Node(st.Self)
-	nodeHost, _, err := net.SplitHostPort(own.Addr)
+	nodeHost, _, err := net.SplitHostPort(s.cluster.State().Addr)
 	if err != nil || unspecified(nodeHost) {
 		nodeHost = ""
 	}

@@ -78,7 +78,8 @@ func TestNodeHost(t *testing.T) {
 	}
 }
 
-// TestNodeIsNotReadyAlone: a node that has not joined yet serves nobody.
+// TestNodeIsNotReadyAlone: a node that has not joined yet serves nobody. It starts
+// also when it listens on all addresses: its port between nodes has a host.
 func TestNodeIsNotReadyAlone(t *testing.T) {
 	t.Parallel()
 	first := t.TempDir()
@@ -103,7 +104,7 @@ func TestNodeIsNotReadyAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	s, err := skerry.Open(db, skerry.Options{HTTP: "127.0.0.1:0", RESP: "127.0.0.1:0"})
+	s, err := skerry.Open(db, skerry.Options{HTTP: "127.0.0.1:0", RESP: "0.0.0.0:0"})
 	if err != nil {
 		t.Fatal(err)
 	}

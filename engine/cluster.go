@@ -40,6 +40,7 @@ type Cluster interface {
 type ClusterState struct {
 	ID     string // of the cluster: 32 hexadecimal digits
 	Self   uint64 // id of this node
+	Addr   string // of this node's port between nodes as other machines reach it, also before it is a member
 	Leader uint64 // id of the node that leads; 0: none is known
 	Term   uint64 // grows with every election
 	Nodes  []Node // ascending by ID

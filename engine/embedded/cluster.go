@@ -308,7 +308,7 @@ func (db *DB) Cluster() engine.Cluster {
 // State implements engine.Cluster.
 func (g *group) State() engine.ClusterState {
 	v := g.view.Load()
-	return engine.ClusterState{ID: g.db.id.Cluster, Self: g.self, Leader: v.leader, Term: v.term, Nodes: v.nodes}
+	return engine.ClusterState{ID: g.db.id.Cluster, Self: g.self, Addr: g.want.Load().Addr, Leader: v.leader, Term: v.term, Nodes: v.nodes}
 }
 
 // AwaitLeader implements engine.Cluster.
