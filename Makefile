@@ -5,15 +5,18 @@ GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)
 
 .PHONY: help
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+	@b= n=; if [ -t 1 ] && [ -z "$$NO_COLOR" ] && [ "$$TERM" != dumb ]; then b=$$'\e[1m' n=$$'\e[0m'; fi; \
+		grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14 | sed -E "s/^[a-z-]+/$$b&$$n/"
 
 .PHONY: run
 run: build ## start a server on 127.0.0.1: HTTP on 7001, the Redis protocol on 6380, data in ./data
+	@echo "starting bin/skerry serve $(ARGS)" >&2
 	@exec bin/skerry serve $(ARGS)
 
 .PHONY: build
 build: ## bin/skerry
 	@mkdir -p bin
+	@[ -x bin/skerry ] && echo "building bin/skerry" >&2 || echo "building bin/skerry; the first build compiles everything, which can take a few minutes" >&2
 	@$(GOBUILD) -o bin/skerry ./cmd/skerry
 
 .PHONY: test

@@ -61,7 +61,7 @@ func TestDevRunsTheProgramItself(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.env = append(s.env, "SKERRY_TEST_MAIN=greeter")
-	d := startDev(t, s, devMark())
+	d := startDev(t, s, devMark(), 3)
 	for _, n := range d.Nodes {
 		d.await("a call on node "+fmt.Sprint(n.ID), func() bool {
 			got := s.run("greeter call greet anna --url http://" + n.HTTP)

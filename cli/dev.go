@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -45,7 +46,7 @@ Services.Files need no build. What does not build is shown here and in the brows
 With --nodes it runs as several nodes of a cluster.
 
 Elsewhere, or with --built: runs this program itself, as it is, as the nodes of a
-cluster.
+cluster. Its web application is in debug mode too.
 
 All listens on loopback, without a password. Data and addresses stay in the folder
 of --data for the next time. What ends is started again: kill it and see. Ctrl-C
@@ -109,6 +110,15 @@ func devArguments(rest []string) (folder string, flags []string) {
 	return "", rest
 }
 
+// notServed refuses, as the folder of `skerry dev`, the data folder of one server: the
+// folders of the nodes would be put into it.
+func notServed(dir string) error {
+	if info, err := os.Stat(filepath.Join(dir, "log")); err != nil || !info.IsDir() {
+		return nil //nolint:nilerr // it is no data folder, or not there yet
+	}
+	return engine.Errorf(engine.CodeInvalid, "%s is the data folder of a server, which `skerry serve --data %s` serves; dev needs a folder of its own: choose one with --data DIR", dir, dir)
+}
+
 // dev runs the nodes until ctx ends.
 func dev(ctx context.Context, p process, o *devOptions, rest []string) (err error) {
 	folder, flags := devArguments(rest)
@@ -126,6 +136,9 @@ func dev(ctx context.Context, p process, o *devOptions, rest []string) (err erro
 		o.nodes = devNodesAlone
 	}
 	o.nodes = max(o.nodes, 1)
+	if err := notServed(o.data); err != nil {
+		return err
+	}
 	unlock, err := journal.LockDir(journal.OS(), o.data)
 	if locked, ok := errors.AsType[*journal.LockedError](err); ok {
 		return engine.Errorf(engine.CodeLocked, "%s is in use by process %d", o.data, locked.Pid)
@@ -159,7 +172,7 @@ func devCluster(ctx context.Context, p process, o *devOptions, nodes []devNode) 
 	run := newNursery(p, keeper{lines: o.verbose, command: func(n devNode) (string, []string) {
 		args := append(n.flags(o), "--http", n.HTTP)
 		if p.app.Web != nil {
-			args = append(args, "--admin", n.Admin)
+			args = append(args, "--admin", n.Admin, "--debug")
 		}
 		return self, args
 	}})
@@ -276,6 +289,9 @@ func printNodes(p process, o *devOptions, nodes []devNode, leader uint64) error 
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if p.app.Web != nil {
+		fmt.Fprintf(w, "mail is not sent: http://%s%s shows it\n", nodes[leader-1].HTTP, outboxPath)
 	}
 	_, err := fmt.Fprintf(w, "%s cluster status --data %s shows them; Ctrl-C stops them, the data stays\n", p.app.Name, nodes[0].Dir)
 	return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,8 +28,8 @@ type devRun struct {
 	Nodes  []devNode `json:"nodes"`
 }
 
-// startDev starts the nodes in a folder, and waits until one leads.
-func startDev(t *testing.T, s *shell, mark string) *devRun {
+// startDev starts n nodes in a folder, and waits until one leads.
+func startDev(t *testing.T, s *shell, mark string, n int, args ...string) *devRun {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -39,7 +40,7 @@ func startDev(t *testing.T, s *shell, mark string) *devRun {
 		t.Fatal(err)
 	}
 	defer stderr.Close()
-	d := &devRun{t: t, cmd: exec.Command(self, "dev", "--json", "--nodes", "3", "--data", "d", "--memory", "64MiB"), exited: make(chan struct{}), stderr: stderr.Name()}
+	d := &devRun{t: t, cmd: exec.Command(self, append([]string{"dev", "--json", "--nodes", fmt.Sprint(n), "--data", "d", "--memory", "64MiB"}, args...)...), exited: make(chan struct{}), stderr: stderr.Name()}
 	d.cmd.Dir, d.cmd.Env, d.cmd.Stderr = s.dir, append(s.env, mark), stderr
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
@@ -64,7 +65,7 @@ func startDev(t *testing.T, s *shell, mark string) *devRun {
 	})
 	select {
 	case first := <-line:
-		if err := json.Unmarshal([]byte(first), d); err != nil || len(d.Nodes) != 3 || d.Leader == 0 {
+		if err := json.Unmarshal([]byte(first), d); err != nil || len(d.Nodes) != n || d.Leader == 0 {
 			t.Fatalf("dev printed %q: %v\n%s", first, err, d.log())
 		}
 	case <-time.After(clusterWait):
@@ -141,7 +142,7 @@ func TestDev(t *testing.T) {
 	}
 	s := newShell(t)
 	mark := devMark()
-	d := startDev(t, s, mark)
+	d := startDev(t, s, mark, 3)
 	if got := d.ask(2, "SET kept yes"); got != "+OK" {
 		t.Errorf("SET: %s", got)
 	}
@@ -164,7 +165,7 @@ func TestDev(t *testing.T) {
 	<-d.exited
 	d.await("the nodes to stop after dev was killed", func() bool { return len(marked(t, mark)) == 0 })
 
-	again := startDev(t, s, mark)
+	again := startDev(t, s, mark, 3)
 	if again.Nodes[1] != d.Nodes[1] {
 		t.Errorf("the addresses are %v, they were %v", again.Nodes, d.Nodes)
 	}
@@ -177,6 +178,22 @@ func TestDev(t *testing.T) {
 	}
 	if code := again.cmd.ProcessState.ExitCode(); code != exitOK || len(marked(t, mark)) != 0 {
 		t.Errorf("exit code %d, still running %v\n%s", code, marked(t, mark), again.log())
+	}
+}
+
+// TestDevBuilt: the web application of a program that is run as it is is in debug mode.
+func TestDevBuilt(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("it finds processes in /proc")
+	}
+	s := newShell(t)
+	s.env = append(s.env, "SKERRY_TEST_MAIN=site")
+	d := startDev(t, s, devMark(), 1, "--built")
+	for path, want := range map[string]string{"/_dev/reload.js": "EventSource", "/_dev/outbox/": "No mail yet"} {
+		if code, text := get(t, "http://"+d.Nodes[0].HTTP+path); code != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%s: %d\n%s", path, code, text)
+		}
 	}
 }
 

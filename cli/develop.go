@@ -171,7 +171,7 @@ func (w *workshop) place(dir string) string {
 func (w *workshop) say(format string, args ...any) {
 	w.run.mu.Lock() // which guards the output
 	defer w.run.mu.Unlock()
-	fmt.Fprintf(w.p.Stderr, "dev | %s\n", fmt.Sprintf(format, args...))
+	fmt.Fprintf(w.p.Stderr, "%s %s\n", w.p.paint(w.p.Stderr, cyan, "dev |"), fmt.Sprintf(format, args...))
 }
 
 // build builds the program and has it started if it has become another one. Only
@@ -229,7 +229,7 @@ func (w *workshop) finish(sum [sha256.Size]byte, err error, file string, took ti
 		if strings.Contains(no.Output, "missing go.sum entry") || strings.Contains(no.Output, "updates to go.mod needed") {
 			note += " `go mod tidy` adds what go.mod and go.sum lack."
 		}
-		w.say("does not build (%v)\n%s", took, no)
+		w.say("%s (%v)\n%s", w.p.paint(w.p.Stderr, red, "does not build"), took, no)
 		w.say("%s", note)
 		for _, f := range w.fronts {
 			f.Broken(&front.Failure{Title: w.program.Name + " does not build", Text: no.Output, Note: note})

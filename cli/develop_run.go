@@ -48,7 +48,7 @@ func (w *workshop) up(n devNode, a announcement) {
 		}
 		w.fronts[n.ID].Open(target)
 		if !w.since.IsZero() {
-			w.say("ready in %v: http://%s", time.Since(w.since).Round(time.Millisecond), n.HTTP)
+			w.say("%s in %v: http://%s", w.p.paint(w.p.Stderr, green, "ready"), time.Since(w.since).Round(time.Millisecond), n.HTTP)
 			w.since = time.Time{}
 			if a.Outbox != "" && !w.mailTold {
 				w.mailTold = true

@@ -18,13 +18,13 @@ func help(p process, args []string) int {
 	v, rest, err := find(verbs(), append(slices.Clone(args), "--help"))
 	switch {
 	case err != nil:
-		fmt.Fprintf(p.Stderr, "%s: %s\n", p.app.Name, p.ownError(err))
+		p.complain("", p.ownError(err))
 		return exitUsage
 	case v.subs != nil:
 		printVerbs(p, v)
 		return exitOK
 	case len(rest) > 1:
-		fmt.Fprintf(p.Stderr, "%s: help explains one verb at a time\n", p.app.Name)
+		p.complain("", "help explains one verb at a time")
 		return exitUsage
 	}
 	printUsage(p, v, v.start(p.app).settings)
@@ -33,13 +33,14 @@ func help(p process, args []string) int {
 
 // printVerbs says what a verb does by its next argument.
 func printVerbs(p process, v verb) {
-	fmt.Fprintf(p.Stdout, "%s %s: %s\n\n%s\n\n", p.app.Name, v.name, v.short, p.own(v.long))
-	t := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
+	w := p.Stdout
+	fmt.Fprintf(w, "%s: %s\n\n%s\n\n", p.paint(w, bold, p.app.Name+" "+v.name), v.short, p.own(v.long))
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, s := range v.subs {
-		fmt.Fprintf(t, "  %s\t%s\n", s.name, s.short)
+		fmt.Fprintf(t, "  %s\t%s\n", p.paint(w, bold, s.name), s.short)
 	}
 	t.Flush()
-	fmt.Fprintf(p.Stdout, "\n`%s help %s …` says what each takes.\n", p.app.Name, v.name)
+	fmt.Fprintf(w, "\n`%s help %s …` says what each takes.\n", p.app.Name, v.name)
 }
 
 func printHelp(w io.Writer, p process) {
@@ -50,9 +51,9 @@ func printHelp(w io.Writer, p process) {
 	fmt.Fprintf(w, "Skerry is an application server with its database inside.%s\n\n\t%s VERB [FLAGS]\n\n", with, p.app.Name)
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, v := range verbs() {
-		fmt.Fprintf(t, "  %s\t%s\n", v.name, v.short)
+		fmt.Fprintf(t, "  %s\t%s\n", p.paint(w, bold, v.name), v.short)
 	}
-	fmt.Fprintf(t, "  help VERB\tsay what a verb takes\n")
+	fmt.Fprintf(t, "  %s\tsay what a verb takes\n", p.paint(w, bold, "help VERB"))
 	t.Flush()
 	fmt.Fprint(w, `
 A setting is taken from the first of these that has it: a flag (--http ADDR), an
@@ -72,14 +73,14 @@ func printUsage(p process, v verb, settings []setting) {
 	if settings != nil {
 		args += " [FLAGS]"
 	}
-	fmt.Fprintf(w, "%s %s%s: %s\n", p.app.Name, v.name, args, v.short)
+	fmt.Fprintf(w, "%s%s: %s\n", p.paint(w, bold, p.app.Name+" "+v.name), args, v.short)
 	if v.long != "" {
 		fmt.Fprintf(w, "\n%s\n", p.own(v.long))
 	}
 	if settings == nil {
 		return
 	}
-	fmt.Fprint(w, "\nFlags:\n")
+	fmt.Fprintf(w, "\n%s\n", p.paint(w, bold, "Flags:"))
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	server := false
 	for _, s := range settings {
@@ -91,11 +92,11 @@ func printUsage(p process, v verb, settings []setting) {
 		if s.def != "" {
 			about += " (default " + s.def + ")"
 		}
-		fmt.Fprintf(t, "  %s\t%s\n", flag, about)
+		fmt.Fprintf(t, "  %s\t%s\n", p.paint(w, bold, flag), about)
 		server = server || s.server
 	}
 	if server {
-		fmt.Fprintf(t, "  --config FILE\tTOML file with these settings\n")
+		fmt.Fprintf(t, "  %s\tTOML file with these settings\n", p.paint(w, bold, "--config FILE"))
 	}
 	t.Flush()
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 )
 
@@ -82,6 +83,9 @@ func (o *serveOptions) openNode(p process, log *slog.Logger) (*embedded.DB, erro
 		if _, err := embedded.OpenAdmin(o.data, ""); err != nil {
 			return nil, err
 		}
+	}
+	if _, err := os.Stat(filepath.Join(o.data, devFile)); err == nil {
+		return nil, engine.Errorf(engine.CodeInvalid, "%s is the folder of `skerry dev`: its nodes have their data in %s and so on; choose one of these with --data, while dev does not run", o.data, filepath.Join(o.data, "n1"))
 	}
 	dir, err := filepath.Abs(o.data)
 	if err != nil {

@@ -79,11 +79,11 @@ func (r *nursery) count() int {
 func (r *nursery) say(n devNode, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name := fmt.Sprintf("n%d | ", n.ID)
+	name := r.p.paint(r.p.Stderr, cyan, fmt.Sprintf("n%d |", n.ID)) + " "
 	if r.keeper.alone {
 		name = ""
 	}
-	fmt.Fprintf(r.p.Stderr, "%s%s\n", name, fmt.Sprintf(format, args...))
+	fmt.Fprintf(r.p.Stderr, "%s%s\n", name, r.p.paintLog(r.p.Stderr, fmt.Sprintf(format, args...)))
 }
 
 // start keeps a node running in the background.

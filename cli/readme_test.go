@@ -79,7 +79,7 @@ func TestReadmeTour(t *testing.T) {
 			continue
 		}
 		if strings.HasPrefix(st.command, "bin/skerry dev ") {
-			three = startDev(t, s, mark)
+			three = startDev(t, s, mark, 3)
 			continue
 		}
 		if strings.HasPrefix(st.command, "pkill -9 ") {

@@ -61,7 +61,7 @@ func (o *serveOptions) settings() []setting {
 		dataSetting(&o.data, "./data"),
 		{"http", "ADDR", skerry.DefaultHTTP, "address of HTTP: of the web application if the program has one, otherwise of keys and procedures; or " + off, true, address(&o.http)},
 		{"resp", "ADDR", skerry.DefaultRESP, "address of the Redis protocol, or " + off, true, address(&o.resp)},
-		{"admin", "ADDR", "", "address of keys, metrics, backups and profiles, or " + off + " (default " + skerry.DefaultAdmin + " beside a web application, otherwise " + off + ": http has them)", true, address(&o.admin)},
+		{"admin", "ADDR", "", "address of keys, metrics, backups and profiles, or " + off + " (default " + skerry.DefaultAdmin + " beside a web application, otherwise " + off + ": HTTP then has all of these but profiles)", true, address(&o.admin)},
 		memorySetting(&o.memory),
 		{"password-file", "FILE", "", "file with the password that clients of keys and procedures must give", true, text(&o.passwordFile)},
 		{"hosts", "NAMES", "", "host names, with commas between them, that browsers may use (default IP addresses, localhost and names without a dot)", true, list(&o.hosts)},
@@ -276,7 +276,7 @@ func (o *serveOptions) announce(p process, db *embedded.DB, srv *skerry.Server) 
 	if n := len(p.app.Procedures); n > 0 {
 		calls = fmt.Sprintf("%s; `%s procedures` lists them", plural(n, "procedure"), p.app.Name)
 	}
-	_, err := fmt.Fprintf(w, "%s %s\n", p.app.Name, a.Version)
+	_, err := fmt.Fprintf(w, "%s %s\n", p.paint(w, bold, p.app.Name), a.Version)
 	for _, line := range []struct{ name, value string }{
 		{"HTTP", suffixed(a.HTTP, about)}, {"mail", suffixed(a.Outbox, " (not sent)")}, {"Redis", a.RESP}, {"admin", suffixed(a.Admin, " (keys, metrics, backups, profiles)")}, {"data", a.Data}, {"memory", formatSize(o.memory)}, {"node", node}, {"calls", calls},
 	} {

@@ -68,7 +68,7 @@ func run(ctx context.Context, p process) int {
 	}
 	v, args, err := find(verbs(), append([]string{name}, p.Args[1:]...))
 	if err != nil {
-		fmt.Fprintf(p.Stderr, "%s: %s\n", p.app.Name, p.ownError(err))
+		p.complain("", p.ownError(err))
 		return exitUsage
 	}
 	if v.subs != nil {
@@ -124,19 +124,25 @@ func verbNames(of []verb) (names []string) {
 	return names
 }
 
-// report tells an error and returns the exit code for it.
+// complain prints what is wrong, after the names of the program and of the verb.
+func (p process) complain(verb, text string) {
+	who := strings.TrimSpace(p.app.Name + " " + verb)
+	fmt.Fprintf(p.Stderr, "%s %s\n", p.paint(p.Stderr, red, who+":"), text)
+}
+
+// report prints an error and returns the exit code for it.
 func (p process) report(v verb, err error) int {
 	if err == nil {
 		return exitOK
 	}
 	if wrong, ok := errors.AsType[configError](err); ok {
 		for _, e := range wrong {
-			fmt.Fprintf(p.Stderr, "%s %s: %s\n", p.app.Name, v.name, strings.ReplaceAll(p.ownError(e), "\n", "\n\t"))
+			p.complain(v.name, strings.ReplaceAll(p.ownError(e), "\n", "\n\t"))
 		}
 		fmt.Fprintf(p.Stderr, "`%s help %s` explains what it takes\n", p.app.Name, v.name)
 		return exitUsage
 	}
-	fmt.Fprintf(p.Stderr, "%s %s: %s\n", p.app.Name, v.name, p.ownError(err))
+	p.complain(v.name, p.ownError(err))
 	switch {
 	case errors.Is(err, engine.ErrLocked):
 		return exitLocked
