@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"os"
 
 	"github.com/skerrydb/skerry/archive"
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 )
 
@@ -71,6 +73,9 @@ func restore(p process, from, dir string, asJSON bool) error {
 	}
 	defer f.Close()
 	sum, err := embedded.Restore(f, dir, embedded.Options{Logger: quiet(p.Stderr)})
+	if errors.Is(err, engine.ErrCorrupt) || errors.Is(err, engine.ErrFormatNewer) {
+		return fmt.Errorf("%s: %w", from, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -122,8 +122,8 @@ type SnapshotReader struct {
 	err    error
 }
 
-// NewSnapshotReader reads the header of a snapshot from r. It never reads
-// beyond the snapshot's end.
+// NewSnapshotReader reads the header of a snapshot from r, which must end where
+// the snapshot ends.
 func NewSnapshotReader(r io.Reader) (*SnapshotReader, error) {
 	return newSnapshotReader(r, "")
 }
@@ -229,13 +229,10 @@ func (s *SnapshotReader) footer() error {
 	if le.Uint64(b[:]) != s.total || le.Uint64(b[8:]) != s.blocks {
 		return &CorruptError{s.file, at, "the footer does not agree with the blocks"}
 	}
-	if s.closer == nil {
-		return io.EOF
-	}
-	var one [1]byte // a file must end here
-	if n, err := s.r.Read(one[:]); n > 0 {
+	var one [1]byte // nothing may follow
+	if n, err := io.ReadFull(s.r, one[:]); n > 0 {
 		return &CorruptError{s.file, s.off, "data follows the footer"}
-	} else if err != nil && !errors.Is(err, io.EOF) {
+	} else if !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read snapshot: %w", err)
 	}
 	return io.EOF

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,6 +137,14 @@ func TestBackup(t *testing.T) {
 		if _, err := VerifyBackup(bytes.NewReader(b.Bytes()[:n])); !errors.Is(err, engine.ErrCorrupt) {
 			t.Errorf("a backup cut at %d of %d: %v", n, b.Len(), err)
 		}
+	}
+	longer := append(bytes.Clone(b.Bytes()), 'x')
+	fresh := filepath.Join(t.TempDir(), "fresh")
+	if _, err := Restore(bytes.NewReader(longer), fresh, Options{}); !errors.Is(err, engine.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprint(b.Len())) {
+		t.Errorf("a backup that goes on after its end: %v", err)
+	}
+	if _, err := os.Stat(fresh); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a restore that was refused left a folder: %v", err)
 	}
 	for off := 0; off < b.Len(); off += 11 {
 		bad := bytes.Clone(b.Bytes())

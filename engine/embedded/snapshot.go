@@ -107,6 +107,10 @@ func readPairs(r io.Reader, h head) iter.Seq2[pair, error] {
 			if err == io.EOF && i == h.pairs {
 				return
 			}
+			if err != nil && i == h.pairs {
+				yield(pair{}, fmt.Errorf("after the last pair: %w", err))
+				return
+			}
 			if err != nil {
 				yield(pair{}, fmt.Errorf("pair %d of %d: %w", i, h.pairs, err))
 				return
