@@ -33,7 +33,9 @@ const (
 	MaxAssetName = 512
 )
 
-// AssetOptions of NewAssets. One of Dir and FS is required.
+// AssetOptions of NewAssets. One of Dir and FS is required. The files are the program's
+// own: they are served by their extensions, and scripts among them run. Files that users
+// have uploaded must not be among them; Context.FileFS serves those.
 type AssetOptions struct {
 	// Dir is a folder on the disk. A symbolic link in it may lead to a file that is
 	// also in it; what leads out of it is not served.

@@ -106,10 +106,10 @@ func (c *Context) send(status int, mediaType []string, text string) error {
 
 // Redirect sends the browser to another address with 303 See Other: it asks for it
 // with GET. The address must be of this application: a path. Another one is
-// engine.CodeInternal, as a user may have chosen it. RedirectTo takes any.
+// engine.CodeInvalid, as a user may have chosen it. RedirectTo takes any.
 func (c *Context) Redirect(path string) error {
 	if !localPath(path) {
-		return engine.Errorf(engine.CodeInternal, "web: Redirect to %.100q, which is not a path of this application", path)
+		return engine.Errorf(engine.CodeInvalid, "%.100q is not a path of this application to go on to", path)
 	}
 	return c.RedirectTo(http.StatusSeeOther, path)
 }
@@ -124,8 +124,8 @@ func (c *Context) RedirectOr(path, otherwise string) error {
 }
 
 // RedirectTo sends the browser to any address, with a status of 301, 302, 303, 307
-// or 308. Another status, or an address with control characters, which could begin
-// another header, is engine.CodeInternal.
+// or 308. Another status is engine.CodeInternal, and an address that is empty or has
+// control characters, which could begin another header, engine.CodeInvalid.
 func (c *Context) RedirectTo(status int, url string) error {
 	switch status {
 	case 301, 302, 303, 307, 308:
@@ -133,7 +133,7 @@ func (c *Context) RedirectTo(status int, url string) error {
 		return engine.Errorf(engine.CodeInternal, "web: RedirectTo with status %d", status)
 	}
 	if url == "" || !oneLine(url) {
-		return engine.Errorf(engine.CodeInternal, "web: RedirectTo to %.100q", url)
+		return engine.Errorf(engine.CodeInvalid, "%.100q is not an address to go on to", url)
 	}
 	http.Redirect(c.Writer, c.Request, url, status)
 	return nil

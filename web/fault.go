@@ -71,15 +71,15 @@ func FaultsOf(err error) map[string]string {
 	return texts
 }
 
-// SetHeader sets a header of the answer. A name or value that HTTP cannot carry, as
-// a line break that would begin another header, is engine.CodeInternal: values from
-// users belong into bodies.
+// SetHeader sets a header of the answer. A name that HTTP cannot carry is
+// engine.CodeInternal. A value that it cannot carry, as a line break that would begin
+// another header, is engine.CodeInvalid, as it may come from a user.
 func (c *Context) SetHeader(name, value string) error {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }) {
 		return engine.Errorf(engine.CodeInternal, "web: %.60q cannot be the name of a header", name)
 	}
 	if !oneLine(value) {
-		return engine.Errorf(engine.CodeInternal, "web: the header %s cannot be %.60q", http.CanonicalHeaderKey(name), value)
+		return engine.Errorf(engine.CodeInvalid, "the header %s cannot be %.60q", http.CanonicalHeaderKey(name), value)
 	}
 	c.Header().Set(name, value)
 	return nil

@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -22,64 +20,28 @@ const StreamStall = 30 * time.Second
 // CodeRangeNotSatisfiable is the code of a range of a file that has no such bytes.
 const CodeRangeNotSatisfiable engine.Code = "range_not_satisfiable"
 
-// File answers with a file of this machine, with ranges, and 304 for who has it. The
-// path must be the program's own: of names from clients, make os.OpenRoot(dir).FS()
-// and use FileFS. A folder, or what does not exist, is engine.CodeNotFound.
-func (c *Context) File(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return noSuchFile(err)
-	}
-	defer f.Close()
-	return c.serveFile(filepath.Base(path), f)
-}
-
-// FileFS is File for a file of fsys, whose files must be io.Seekers, as those of
-// embed, os.DirFS and os.Root are.
-func (c *Context) FileFS(fsys fs.FS, name string) error {
-	if !fs.ValidPath(name) {
-		return noSuchFile(fs.ErrNotExist)
-	}
-	f, err := fsys.Open(name)
-	if err != nil {
-		return noSuchFile(err)
-	}
-	defer f.Close()
-	return c.serveFile(name, f)
-}
-
-func (c *Context) serveFile(name string, f fs.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return noSuchFile(err)
-	}
-	if !info.Mode().IsRegular() {
-		return noSuchFile(fs.ErrNotExist)
-	}
-	content, ok := f.(io.ReadSeeker)
-	if !ok {
-		return engine.Errorf(engine.CodeInternal, "web: %s cannot be read in parts: %T has no Seek", name, f)
-	}
-	return c.Content(name, info.ModTime(), content)
-}
-
+// noSuchFile says why a file cannot be opened. What a file system refuses by itself, as
+// an os.Root refuses a symbolic link that leads out of it, is not there for clients; what
+// the operating system fails with is a fault, unless it means the same.
 func noSuchFile(err error) error {
-	for _, none := range []error{fs.ErrNotExist, fs.ErrInvalid, syscall.EINVAL, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.ELOOP} {
-		if !errors.Is(err, none) {
-			continue
-		}
+	var of *fs.PathError
+	var failed syscall.Errno
+	none := errors.As(err, &of) && !errors.As(of.Err, &failed)
+	for _, e := range []error{fs.ErrNotExist, fs.ErrInvalid, syscall.EINVAL, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.ELOOP} {
+		none = none || errors.Is(err, e)
+	}
+	if none {
 		return engine.Errorf(engine.CodeNotFound, "there is no such file")
 	}
 	return engine.Errorf(engine.CodeInternal, "web: open a file to serve: %w", err)
 }
 
-// Content answers with what content reads, with ranges and conditions by modified
-// (unless it is zero) and by an ETag that the handler has set. Its type is that of
-// name's extension, if the handler has set none.
-func (c *Context) Content(name string, modified time.Time, content io.ReadSeeker) error {
+// content answers with what content reads; guard, if not nil, sets the headers of an
+// answer with content.
+func (c *Context) content(name string, modified time.Time, content io.ReadSeeker, guard func(http.Header)) error {
 	d := c.x.deadlines()
 	defer d.endWrite()
-	w := &rangeWriter{pacedWriter: pacedWriter{c.Writer, d}}
+	w := &rangeWriter{pacedWriter: pacedWriter{c.Writer, d}, guard: guard}
 	http.ServeContent(w, c.Request, name, modified, content)
 	switch w.held {
 	case 0:
@@ -93,7 +55,8 @@ func (c *Context) Content(name string, modified time.Time, content io.ReadSeeker
 // rangeWriter holds back what ServeContent says of errors in a form of its own.
 type rangeWriter struct {
 	pacedWriter
-	held int
+	guard func(http.Header) // nil: none
+	held  int
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -101,6 +64,9 @@ func (w *rangeWriter) WriteHeader(status int) {
 	if status >= 400 && status != http.StatusPreconditionFailed {
 		w.held = status
 		return
+	}
+	if w.guard != nil {
+		w.guard(w.Header())
 	}
 	w.pacedWriter.WriteHeader(status)
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
-	"net/http"
 	"net/url"
 	"os"
 	"path"
@@ -48,8 +47,8 @@ type UploadOptions struct {
 	MaxFiles     int   // 0 is DefaultMaxFiles
 
 	// Types are the media types that are taken, as "image/png" or "image/*"; empty:
-	// all. They are held against what the first bytes of a file look like (see
-	// http.DetectContentType), not against what the client says.
+	// all. They are compared with what the first bytes of a file look like (see
+	// http.DetectContentType), not with what the client says.
 	Types []string
 
 	// Fields is a pointer to a struct for the form's other fields, as Bind's. They may
@@ -65,8 +64,16 @@ type UploadOptions struct {
 // that has got it returns. What is not read is skipped.
 type File struct {
 	Field string // its name in the form
-	Name  string // what the client calls it, made safe: no path, no control characters; see MaxFileName
-	Type  string // its media type, by its first bytes
+
+	// Name is a name to store it under: the client's, made safe by SafeFileName, with the
+	// extension of Type in place of the client's, and .bin if Type has none that is safe.
+	Name string
+	// ClientName is the client's name with its extension, made safe by SafeFileName, for
+	// people to read and for Context.Attachment.
+	ClientName string
+	// Type is the media type of the first bytes. It tells kinds apart, and does not prove
+	// that the rest is of that kind.
+	Type string
 
 	c    *Context
 	o    *UploadOptions
@@ -146,9 +153,10 @@ func (u *upload) part(p *multipart.Part, name, file string, isFile bool) error {
 	if u.files++; u.files > u.o.MaxFiles {
 		return engine.Errorf(engine.CodeLimit, "the form has more than %d files, the limit", u.o.MaxFiles)
 	}
-	f := &File{Field: name, Name: SafeFileName(file), c: u.c, o: u.o, left: u.o.MaxFileBytes,
+	f := &File{Field: name, ClientName: SafeFileName(file), c: u.c, o: u.o, left: u.o.MaxFileBytes,
 		in: io.MultiReader(bytes.NewReader(head[:n]), p)}
-	f.Type, _, _ = strings.Cut(http.DetectContentType(head[:n]), ";")
+	f.Type, _, _ = strings.Cut(sniff(head[:n]), ";")
+	f.Name = withExtension(f.ClientName, extensionOf(f.Type))
 	if !takes(u.o.Types, f.Type) {
 		return problem.Faults{{Pointer: pointer, Code: problem.CodeMediaType,
 			Detail: "must be " + alternatives(u.o.Types) + ", but looks like " + f.Type}}
@@ -159,6 +167,11 @@ func (u *upload) part(p *multipart.Part, name, file string, isFile bool) error {
 	// What each did not read counts too.
 	_, err = io.Copy(io.Discard, f)
 	return err
+}
+
+// withExtension replaces the extension of a name that SafeFileName has made.
+func withExtension(name, ext string) string {
+	return SafeFileName(strings.TrimSuffix(name, path.Ext(name)) + ext)
 }
 
 // takes reports whether a media type is among those taken.
