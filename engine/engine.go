@@ -180,6 +180,14 @@ func UpdateEach(ctx context.Context, e Engine, n int, fn func(tx Tx, i int) erro
 	return last, nil
 }
 
+// Positioner is satisfied by engines that know at any time, without a View, how
+// far they are.
+type Positioner interface {
+	// Position returns the position of the newest transaction that is committed
+	// on this node. No call was answered by this engine with a later one.
+	Position() Position
+}
+
 // Ranker is satisfied by a Tx that can count keys without reading them.
 type Ranker interface {
 	// Count returns the number of keys with lo <= key < hi; nil hi: no bound.

@@ -241,6 +241,15 @@ func (f *Feed) Position() engine.Position {
 	return f.pos
 }
 
+// Committed returns the position that the engine has committed on this node when
+// it is called. The tail may not have come so far yet.
+func (f *Feed) Committed() (engine.Position, error) {
+	if p, ok := f.eng.(engine.Positioner); ok {
+		return p.Position(), nil
+	}
+	return f.eng.View(context.Background(), engine.Read{}, func(engine.Tx) error { return nil })
+}
+
 // Wait returns nil once Position is at least pos. If ctx's deadline passes
 // before, the error is ErrPositionTimeout; if it is cancelled, ctx's; if the
 // feed ends, ErrClosed.

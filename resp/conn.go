@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -56,10 +57,11 @@ type conn struct {
 	multi    multi
 	watched  []watch
 	track    tracking
-	subs     int  // 1 when subscribed to the invalidations
-	flushed  bool // the transaction being run emptied a database
-	linger   bool // … after the client has had time to read it
-	closing  bool // the connection ends when the output is written
+	subs     int             // 1 when subscribed to the invalidations
+	gaveUp   engine.Position // the barrier has waited for it in vain
+	flushed  bool            // the transaction being run emptied a database
+	linger   bool            // … after the client has had time to read it
+	closing  bool            // the connection ends when the output is written
 	cl       membership
 	dropOut  bool // … without its output
 
@@ -68,6 +70,7 @@ type conn struct {
 
 	wmu      sync.Mutex  // serialises writes to nc
 	pushes   pushQueue   // what waits to be pushed; own lock
+	told     atomic.Bool // invalidations are pushed to it
 	killed   atomic.Bool // closed from outside
 	ending   atomic.Bool // to be closed once it has nothing more to do
 	done     chan struct{}
@@ -134,6 +137,7 @@ func (c *conn) serve() {
 	}
 	for c.fill() {
 		c.pushes.busy()
+		c.barrier()
 		c.handle()
 		ok := c.flush()
 		c.pushes.idle(c)

@@ -287,10 +287,12 @@ func commandGetKeysAndFlags(x *call) error {
 	for i, key := range keys {
 		x.out.Array(2)
 		x.out.Bulk(key)
-		if c.name == "set" && !slices.ContainsFunc(x.args[5:], func(a []byte) bool { return wordIs(a, "GET") }) {
-			x.out.Set(2) // without GET it does not read
-			x.out.Simple("OW")
-			x.out.Simple("update")
+		if c.name == "set" { // its flags vary
+			if slices.ContainsFunc(x.args[5:], func(a []byte) bool { return wordIs(a, "GET") }) {
+				writeSet(x.out, []string{"RW", "access", "update"})
+			} else {
+				writeSet(x.out, []string{"OW", "update"})
+			}
 			continue
 		}
 		writeValue(x.out, keyFlags(c, specs, i))

@@ -278,7 +278,9 @@ func (c *conn) takeMark(u *upstream) error {
 	if err != nil || len(v.List) == 0 {
 		return errBroken
 	}
-	c.cl.saw(engine.Position(v.List[0].Int), engine.Session)
+	pos := engine.Position(v.List[0].Int)
+	c.cl.saw(pos, engine.Session)
+	c.srv.acknowledged(pos)
 	if c.track.noloop {
 		for _, at := range v.List[1:] {
 			c.track.wroteMicro(at.Int)

@@ -45,6 +45,7 @@ type node struct {
 	port  net.Listener
 	srv   *resp.Server
 	stuck atomic.Bool // it does not get on
+	lags  atomic.Bool // it does not know what is committed
 	stop  func()      // ends its face as a signal does
 
 	program []proc.Procedure
@@ -90,6 +91,14 @@ func startNodes(tb testing.TB, n int, o resp.Options, programs ...[]proc.Procedu
 		nd.serve(tb, clients[i], o)
 	}
 	return all
+}
+
+// Position implements engine.Positioner.
+func (nd *node) Position() engine.Position {
+	if nd.lags.Load() {
+		return 0
+	}
+	return nd.DB.Position()
 }
 
 func loopback(tb testing.TB) net.Listener {

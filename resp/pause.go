@@ -73,6 +73,7 @@ func (c *conn) waitPaused(cmd *command, args [][]byte) {
 			c.runOps()
 			c.flush()
 			c.pushes.idle(c)
+			defer c.barrier()
 			defer c.pushes.busy()
 		}
 		t := time.NewTimer(d)

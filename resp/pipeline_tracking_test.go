@@ -3,6 +3,7 @@ package resp_test
 import (
 	"io"
 	"net"
+	"strconv"
 	"testing"
 
 	"github.com/skerrydb/skerry/resp"
@@ -34,6 +35,41 @@ func TestTrackingWithinPipeline(t *testing.T) {
 		}
 		if _, told, err := p.push(true); err != nil || !told {
 			t.Fatalf("no word of a key that was read and then written: %v", err)
+		}
+	}
+}
+
+// TestBarrierOnFollower: a write that was handed to the leader and acknowledged has
+// invalidated on this node before a later reply, though the node may get the change
+// itself only later.
+func TestBarrierOnFollower(t *testing.T) {
+	t.Parallel()
+	nd := startNodes(t, 2, resp.Options{}).list[1]
+	nd.lags.Store(true)
+	dial := func() *peer {
+		c, err := net.Dial("tcp", nd.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return newPeer(c)
+	}
+	do := func(p *peer, words ...string) {
+		if v, err := p.do(words...); err != nil || v.kind == '-' {
+			t.Fatal(words, v, err)
+		}
+	}
+	writer, reader := dial(), dial()
+	do(reader, "HELLO", "3")
+	do(reader, "CLIENT", "TRACKING", "ON")
+	for i := range 300 {
+		do(reader, "GET", "k")
+		do(writer, "SET", "k", strconv.Itoa(i))
+		do(reader, "PING")
+		select {
+		case <-reader.pushes: // the stream is read in order, so it was before the reply
+		default:
+			t.Fatalf("round %d: PONG came before the invalidation", i)
 		}
 	}
 }

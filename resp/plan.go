@@ -63,6 +63,10 @@ func (c *conn) plan(args [][]byte) {
 	case kindCall:
 		c.addOp(op{cmd: cmd, args: args, mute: mute, write: c.writes(cmd, args)})
 	case kindPlain, kindState:
+		if c.told.Load() {
+			c.runOps()
+			c.barrier()
+		}
 		c.answer(cmd, args, mute)
 	case kindExec:
 		c.planExec(cmd, args, mute)

@@ -74,6 +74,14 @@ func (q *pushQueue) idle(c *conn) {
 	q.mu.Unlock()
 }
 
+// take appends what has gathered to w, whose bytes serve writes next.
+func (q *pushQueue) take(w *wire.Writer) {
+	q.mu.Lock()
+	w.Raw(q.buf)
+	q.buf = q.buf[:0]
+	q.mu.Unlock()
+}
+
 // end stops pushLoop; the connection is closed already.
 func (q *pushQueue) end() {
 	q.mu.Lock()

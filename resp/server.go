@@ -41,6 +41,7 @@ type Server struct {
 	ups      upstreams
 
 	nextID atomic.Int64
+	acked  atomic.Uint64 // the last position that another node has acknowledged a write with
 
 	mu        sync.Mutex // guards the fields below
 	conns     map[int64]*conn

@@ -11,13 +11,15 @@ import (
 // invalidateChannel is where RESP2 clients subscribe to invalidations.
 const invalidateChannel = "__redis__:invalidate"
 
-// subscribe begins to follow the feed from its present position.
-func (tr *tracker) subscribe() (*feed.Sub, error) {
+// subscribe begins to follow the feed from its present position, which it returns.
+func (tr *tracker) subscribe() (*feed.Sub, engine.Position, error) {
 	f := tr.srv.feed
 	if f == nil {
-		return nil, engine.Errorf(engine.CodeUnsupported, "client tracking needs a change feed, which this engine does not promise")
+		return nil, 0, engine.Errorf(engine.CodeUnsupported, "client tracking needs a change feed, which this engine does not promise")
 	}
-	return f.Subscribe(feed.Filter{Prefixes: [][]byte{{}}}, f.Position())
+	from := f.Position()
+	sub, err := f.Subscribe(feed.Filter{Prefixes: [][]byte{{}}}, from)
+	return sub, from, err
 }
 
 // run hands the feed's changes on until stop is closed. When some were missed
@@ -30,13 +32,14 @@ func (tr *tracker) run(sub *feed.Sub, stop chan struct{}) {
 			return
 		}
 		tr.srv.opts.Logger.Warn("changes for CLIENT TRACKING were missed; clients are told to drop all keys", "err", err)
+		var from engine.Position
 		for {
 			select {
 			case <-stop:
 				return
 			case <-time.After(50 * time.Millisecond):
 			}
-			if sub, err = tr.subscribe(); err == nil {
+			if sub, from, err = tr.subscribe(); err == nil {
 				break
 			}
 			if engine.CodeOf(err) == engine.CodeClosed {
@@ -44,6 +47,7 @@ func (tr *tracker) run(sub *feed.Sub, stop chan struct{}) {
 			}
 		}
 		tr.flushed()
+		tr.reached(from)
 	}
 }
 
@@ -58,6 +62,7 @@ func (tr *tracker) follow(sub *feed.Sub, stop chan struct{}) error {
 				return sub.Err()
 			}
 			tr.change(c)
+			tr.reached(c.Pos)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -210,12 +211,16 @@ type tracker struct {
 	srv     *Server
 	running sync.WaitGroup // of run
 
+	at atomic.Uint64 // clients were told of all changes up to it; written under mu
+
 	mu     sync.Mutex // guards the fields below; taken before session.mu and pushQueue.mu
 	keys   map[string][]interest
 	on     map[*session]struct{}
 	bcast  map[*session]struct{}
 	stop   chan struct{} // ends run; nil: it does not run
 	closed bool
+
+	settling []settled // replies that wait for at
 }
 
 func (tr *tracker) init(s *Server) {
@@ -233,15 +238,17 @@ func (tr *tracker) start(s *session) error {
 		return engine.ErrClosed
 	}
 	if tr.stop == nil {
-		sub, err := tr.subscribe()
+		sub, from, err := tr.subscribe()
 		if err != nil {
 			return err
 		}
+		tr.at.Store(uint64(from))
 		tr.stop = make(chan struct{})
 		stop := tr.stop
 		tr.running.Go(func() { tr.run(sub, stop) })
 	}
 	tr.on[s] = struct{}{}
+	tr.hears(s)
 	if s.bcast {
 		tr.bcast[s] = struct{}{}
 	}
@@ -278,6 +285,7 @@ func (tr *tracker) end(s *session) {
 		if tr.stop != nil {
 			close(tr.stop)
 			tr.stop = nil
+			tr.release(^engine.Position(0))
 		}
 	}
 }
@@ -295,6 +303,7 @@ func (tr *tracker) close() {
 	if tr.stop != nil {
 		close(tr.stop)
 		tr.stop = nil
+		tr.release(^engine.Position(0))
 	}
 	tr.mu.Unlock()
 	tr.running.Wait()

@@ -20,8 +20,8 @@ import (
 	"github.com/skerrydb/skerry/peer"
 )
 
-// DB is an open embedded engine. It satisfies engine.Engine, engine.Eacher and
-// engine.Meter, and its transactions satisfy engine.Ranker. All methods are
+// DB is an open embedded engine. It satisfies engine.Engine, engine.Eacher,
+// engine.Meter and engine.Positioner, and its transactions satisfy engine.Ranker. All methods are
 // safe for concurrent use.
 type DB struct {
 	opts    Options
@@ -81,6 +81,9 @@ func (db *DB) UpdateEach(ctx context.Context, n int, fn func(tx engine.Tx, i int
 	db.exec.give(c)
 	return pos, nil
 }
+
+// Position implements engine.Positioner.
+func (db *DB) Position() engine.Position { return engine.Position(db.durable.Load()) }
 
 // Changes implements engine.Engine.
 func (db *DB) Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {

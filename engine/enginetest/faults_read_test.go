@@ -426,6 +426,8 @@ func reopenFaults() []fault {
 				return f.ref.Close()
 			}
 		}},
+		{"the position is behind what was answered", []string{"positioner/covers-answers"}, func(f *faulty) { f.shift = -1 }},
+		{"the position is ahead of what is committed", []string{"positioner/covers-answers"}, func(f *faulty) { f.shift = 1 }},
 		{"a counter falls", []string{"meter/figures"}, func(f *faulty) {
 			value := 1e9
 			f.metrics = func() iter.Seq[engine.Metric] {

@@ -19,6 +19,7 @@ type faulty struct {
 	each    func(context.Context, int, func(engine.Tx, int) error) (engine.Position, error)
 	end     func() error
 	metrics func() iter.Seq[engine.Metric]
+	shift   int // of Position
 }
 
 func (f *faulty) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
@@ -61,6 +62,10 @@ func (f *faulty) Metrics() iter.Seq[engine.Metric] {
 		return f.metrics()
 	}
 	return f.ref.Metrics()
+}
+
+func (f *faulty) Position() engine.Position {
+	return f.ref.Position() + engine.Position(f.shift)
 }
 
 // inUpdate has every transaction that writes go through wrap.

@@ -14,6 +14,7 @@ func optionalCases() []Case {
 		{"savepoint/random-rollbacks", ordered, savepointCase},
 		{"savepoint/misuse", ordered, savepointMisuse},
 		{"meter/figures", onAllKeys, meterCase},
+		{"positioner/covers-answers", onAllKeys, positionerCase},
 	}
 }
 
@@ -69,6 +70,25 @@ func checkRank(r engine.Ranker, m model, lo, hi []byte) error {
 		}
 	}
 	return nil
+}
+
+// positionerCase: whoever was answered, Position is not before the answer, and it
+// names nothing that is not committed.
+func positionerCase(e *env) {
+	p, ok := e.eng.(engine.Positioner)
+	if !ok {
+		e.Skipf("skipped: the engine is no engine.Positioner")
+	}
+	for i := range 100 {
+		pos := e.put("k", fmt.Sprint(i))
+		now := p.Position()
+		if now < pos {
+			e.Fatalf("Position is %d after an update that was answered with %d", now, pos)
+		}
+		if seen := e.view(func(engine.Tx) error { return nil }); now > seen {
+			e.Fatalf("Position is %d, but the newest view is at %d", now, seen)
+		}
+	}
 }
 
 func meterCase(e *env) {

@@ -183,6 +183,11 @@ func (r *ref) Close() error {
 	return nil
 }
 
+func (r *ref) Position() engine.Position {
+	st, _, _ := r.current()
+	return st.pos
+}
+
 func (r *ref) Metrics() iter.Seq[engine.Metric] {
 	st, _, _ := r.current()
 	return slices.Values([]engine.Metric{
