@@ -78,7 +78,8 @@ type Services struct {
 	// gives them to web.New.
 	Web web.Options
 
-	live []string // folders of Source that Files has returned
+	live  []string // folders of Source that Files has returned
+	hooks hooks
 }
 
 // runner is satisfied by senders of mail that work in the background.
@@ -116,6 +117,8 @@ func (s *Server) newApplication(store *kv.Store, changes *feed.Feed, procs *proc
 		return err
 	}
 	s.live = services.live
+	services.hooks.sealed = true
+	s.hooks = &services.hooks
 	if app, ok := h.(*web.App); ok {
 		s.ends = append(s.ends, app.Close)
 		s.meters = append(s.meters, app.Metrics)

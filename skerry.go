@@ -108,6 +108,7 @@ type Server struct {
 	plain   net.Listener                     // for the CA; see Certificates
 	ordered *tls.Config                      // with what the CA gave; nil: none is asked
 	live    []string                         // see Live
+	hooks   *hooks                           // of the application
 	meters  []func() iter.Seq[engine.Metric] // what /metrics shows besides the HTTP face's own
 	serving atomic.Bool
 
@@ -132,7 +133,7 @@ func Open(eng engine.Engine, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{eng: eng, cluster: clusterOf(eng), o: o, http: o.HTTPListener, resp: o.RESPListener, admin: o.AdminListener, plain: o.Certificates.HTTPListener,
+	s := &Server{eng: eng, cluster: clusterOf(eng), o: o, hooks: &hooks{}, http: o.HTTPListener, resp: o.RESPListener, admin: o.AdminListener, plain: o.Certificates.HTTPListener,
 		quit: make(chan struct{}), over: make(chan struct{})}
 	err := s.assemble()
 	if err != nil {
@@ -273,9 +274,9 @@ type stopper interface {
 }
 
 // Run serves until ctx ends or Close is called, and returns nil after a clean
-// stop: a node that leads hands that over, the faces stop and their requests
-// end, then what they stand on. It returns an error if a part or the engine
-// stopped by itself. It can be called once.
+// stop: background work of the application ends, a node that leads hands that over, the
+// faces stop and their requests end, then what they stand on. It returns an error if an OnStart
+// function failed, or if a part or the engine stopped by itself. It can be called once.
 func (s *Server) Run(ctx context.Context) error {
 	if s.started.Swap(true) {
 		return engine.Errorf(engine.CodeClosed, "skerry: the server has run already or is closed")
@@ -284,32 +285,64 @@ func (s *Server) Run(ctx context.Context) error {
 	defer s.closeListeners()
 	failed := make(chan error, len(s.flow)+len(s.nodes)+len(s.faces))
 	stopFlow := s.start(s.flow, failed)
+	defer stopFlow()
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer cancel()
+		ended <- s.awaitEnd(ctx, failed)
+	}()
+	if err := s.hooks.begin(ctx); err != nil {
+		interrupted := ctx.Err() != nil
+		cancel()
+		s.end()
+		if end := <-ended; end != nil || interrupted {
+			return end
+		}
+		return err
+	}
 	stopNodes := s.start(s.nodes, failed)
 	stopFaces := s.start(s.faces, failed)
+	stopWork := s.hooks.background(s.cluster, s.o.Logger)
+	s.serving.Store(true)
+	err := <-ended
+	s.serving.Store(false)
+	s.o.Logger.Info("stopping; requests in flight are answered first")
+	s.drain()
+	stopWork(s.o.Grace)
+	s.handOver()
+	stopFaces()
+	stopNodes()
+	s.end()
+	s.hooks.end(s.o.Grace, s.o.Logger)
+	return err
+}
+
+// end is called when nothing is served any more.
+func (s *Server) end() {
+	for _, end := range s.ends {
+		end()
+	}
+}
+
+// awaitEnd returns when the server has to stop: with nil because somebody wants it,
+// or with what stopped by itself.
+func (s *Server) awaitEnd(ctx context.Context, failed <-chan error) error {
 	var stopped <-chan struct{}
 	if e, ok := s.eng.(stopper); ok {
 		stopped = e.Stopped()
 	}
-	s.serving.Store(true)
-	var err error
 	select {
 	case <-ctx.Done():
+		return nil
 	case <-s.quit:
+		return nil
 	case <-stopped:
-		err = fmt.Errorf("the engine stopped: %w", s.eng.(stopper).Err())
-	case err = <-failed:
+		return fmt.Errorf("the engine stopped: %w", s.eng.(stopper).Err())
+	case err := <-failed:
+		return err
 	}
-	s.serving.Store(false)
-	s.o.Logger.Info("stopping; requests in flight are answered first")
-	s.drain()
-	s.handOver()
-	stopFaces()
-	stopNodes()
-	for _, end := range s.ends {
-		end()
-	}
-	stopFlow()
-	return err
 }
 
 // start runs parts in the background, sends to failed what ends by itself, and

@@ -12,19 +12,31 @@ import (
 // runs. An error is the last value.
 func (t *Tx) Scan(lo, hi []byte) iter.Seq2[Item, error] {
 	from, to := t.bounds(lo, hi)
-	return t.scan(from, to)
+	return t.scan(t.records(from, to))
+}
+
+// ScanBack yields the items that Scan yields, in descending byte order.
+func (t *Tx) ScanBack(lo, hi []byte) iter.Seq2[Item, error] {
+	from, to := t.bounds(lo, hi)
+	return t.scan(t.recordsBack(from, to))
 }
 
 // ScanPrefix yields the live items whose keys begin with p, as Scan does.
 func (t *Tx) ScanPrefix(p []byte) iter.Seq2[Item, error] {
 	from, to := t.prefixBounds(p)
-	return t.scan(from, to)
+	return t.scan(t.records(from, to))
 }
 
-// scan yields the live items between two engine keys of t's space.
-func (t *Tx) scan(from, to []byte) iter.Seq2[Item, error] {
+// ScanPrefixBack yields the items that ScanPrefix yields, in descending byte order.
+func (t *Tx) ScanPrefixBack(p []byte) iter.Seq2[Item, error] {
+	from, to := t.prefixBounds(p)
+	return t.scan(t.recordsBack(from, to))
+}
+
+// scan yields the live items among records.
+func (t *Tx) scan(records iter.Seq2[stored, error]) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		for rec, err := range t.records(from, to) {
+		for rec, err := range records {
 			if err != nil {
 				yield(Item{}, err)
 				return
@@ -44,12 +56,22 @@ type stored struct {
 
 // records yields everything stored between two data keys, live or not.
 func (t *Tx) records(from, to []byte) iter.Seq2[stored, error] {
+	return t.parsed(t.tx.Scan(from, to))
+}
+
+// recordsBack yields the same in descending order.
+func (t *Tx) recordsBack(from, to []byte) iter.Seq2[stored, error] {
+	return t.parsed(t.tx.ScanBack(from, to))
+}
+
+// parsed yields the records that pairs hold.
+func (t *Tx) parsed(pairs iter.Seq2[engine.Pair, error]) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
 		if t.broken != nil {
 			yield(stored{}, t.broken)
 			return
 		}
-		for p, err := range t.tx.Scan(from, to) {
+		for p, err := range pairs {
 			if err != nil {
 				yield(stored{}, err)
 				return

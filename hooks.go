@@ -1,0 +1,233 @@
+package skerry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// Bounds of an application's background work.
+const (
+	// MinRestart and MaxRestart bound the pause before work that has failed starts
+	// again. The pause doubles with every failure and begins at MinRestart again once
+	// the work has run for MaxRestart.
+	MinRestart = time.Second
+	MaxRestart = time.Minute
+
+	// leaderCheck is how often a node looks whether it leads.
+	leaderCheck = 50 * time.Millisecond
+)
+
+// hooks is what an application wants to run besides requests.
+type hooks struct {
+	start, stop []func(ctx context.Context) error
+	work        []work
+	sealed      bool // the application is made: nothing can be added
+}
+
+// work is one background function of an application.
+type work struct {
+	name       string
+	leaderOnly bool
+	run        func(ctx context.Context) error
+}
+
+// add panics once the application is made: what is added then would never run.
+func (h *hooks) add(fn func()) {
+	if h.sealed {
+		panic("skerry: OnStart, OnStop, Background and OnLeader can be called only while the application is being made")
+	}
+	fn()
+}
+
+// OnStart adds a function that runs before this server answers its first request.
+// The functions run one after the other, in the order in which they were added. An
+// error, or the end of ctx, ends Server.Run. They run on every node at each start, and
+// a node that does not lead cannot write: use OnLeader for work on the data.
+func (s *Services) OnStart(fn func(ctx context.Context) error) {
+	s.hooks.add(func() { s.hooks.start = append(s.hooks.start, fn) })
+}
+
+// OnStop adds a function that runs after the last request has been answered, while the
+// engine is still open. The functions run one after the other, in the reverse of the
+// order in which they were added; all of them together have Options.Grace until ctx
+// ends. Errors are logged. They run only if all functions of OnStart succeeded.
+func (s *Services) OnStop(fn func(ctx context.Context) error) {
+	s.hooks.add(func() { s.hooks.stop = append(s.hooks.stop, fn) })
+}
+
+// Background runs fn on every node, after the functions of OnStart, until it returns nil
+// or the server stops, which ends ctx. If fn returns an error or panics, that is logged under
+// name, and fn starts again after a pause between MinRestart and MaxRestart.
+func (s *Services) Background(name string, fn func(ctx context.Context) error) {
+	s.hooks.add(func() { s.hooks.work = append(s.hooks.work, work{name, false, fn}) })
+}
+
+// OnLeader is like Background, but fn runs only on the node that leads, or on the only
+// node. When the node stops leading, ctx ends; when it leads again, fn starts again,
+// also if it had returned nil.
+//
+// When the server stops, fn ends before another node begins. When a node loses
+// leadership in another way, it notices some time later: after up to 50 milliseconds if it still
+// reaches the others, after about an election timeout if it is cut off. Until then fn may
+// run on two nodes, but only the new leader can write. So before fn does what cannot
+// be taken back, such as sending mail, it should claim that work in a transaction.
+func (s *Services) OnLeader(name string, fn func(ctx context.Context) error) {
+	s.hooks.add(func() { s.hooks.work = append(s.hooks.work, work{name, true, fn}) })
+}
+
+// begin runs the functions of OnStart.
+func (h *hooks) begin(ctx context.Context) error {
+	for _, fn := range h.start {
+		if err := fn(ctx); err != nil {
+			return fmt.Errorf("start the application: %w", err)
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("start the application: %w", err)
+		}
+	}
+	return nil
+}
+
+// end runs the functions of OnStop.
+func (h *hooks) end(grace time.Duration, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	for _, fn := range slices.Backward(h.stop) {
+		if err := fn(ctx); err != nil {
+			log.Error("an OnStop function of the application failed", "err", err)
+		}
+	}
+}
+
+// background starts the work and returns a function that ends it, and waits for that at most
+// as long as it is told.
+func (h *hooks) background(cluster engine.Cluster, log *slog.Logger) (stop func(grace time.Duration)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, w := range h.work {
+		running.Go(func() {
+			log := log.With("work", w.name)
+			if !w.leaderOnly || cluster == nil {
+				w.repeat(ctx, log)
+				return
+			}
+			w.whileLeading(ctx, cluster, log)
+		})
+	}
+	return func(grace time.Duration) {
+		cancel()
+		ended := make(chan struct{})
+		go func() { running.Wait(); close(ended) }()
+		limit := time.NewTimer(grace)
+		defer limit.Stop()
+		select {
+		case <-ended:
+		case <-limit.C:
+			log.Warn("background work of the application did not end in time; it does not watch its context", "grace", grace)
+		}
+	}
+}
+
+// whileLeading runs the work in each term in which this node leads.
+func (w work) whileLeading(ctx context.Context, cluster engine.Cluster, log *slog.Logger) {
+	for ctx.Err() == nil {
+		term, err := awaitLeading(ctx, cluster)
+		if err != nil {
+			continue // no leader in time, or ctx ended
+		}
+		leading, end := context.WithCancel(ctx)
+		var watch sync.WaitGroup
+		watch.Go(func() {
+			defer end()
+			poll(leading, func() bool { return !leads(cluster, term) })
+		})
+		w.repeat(leading, log)
+		watch.Wait() // the work is done, but not the term
+		end()
+	}
+}
+
+// awaitLeading returns the term once this node leads in it and takes writes.
+func awaitLeading(ctx context.Context, cluster engine.Cluster) (term uint64, err error) {
+	poll(ctx, func() bool { st := cluster.State(); return st.Leader == st.Self })
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	term = cluster.State().Term
+	wait, cancel := context.WithTimeout(ctx, MinRestart)
+	defer cancel()
+	if _, err := cluster.AwaitLeader(wait); err != nil {
+		return 0, err
+	}
+	if !leads(cluster, term) {
+		return 0, engine.ErrNotLeader
+	}
+	return term, nil
+}
+
+func leads(cluster engine.Cluster, term uint64) bool {
+	st := cluster.State()
+	return st.Leader == st.Self && st.Term == term
+}
+
+// poll returns when cond holds, or ctx ends.
+func poll(ctx context.Context, cond func() bool) {
+	if cond() {
+		return
+	}
+	tick := time.NewTicker(leaderCheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if cond() {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// repeat runs the work until it returns nil or ctx ends.
+func (w work) repeat(ctx context.Context, log *slog.Logger) {
+	for pause := MinRestart; ctx.Err() == nil; {
+		began := time.Now()
+		err := w.once(ctx)
+		switch {
+		case err == nil:
+			return
+		case ctx.Err() != nil:
+			if !errors.Is(err, ctx.Err()) {
+				log.Warn("background work of the application did not end cleanly", "err", err)
+			}
+			return
+		case time.Since(began) >= MaxRestart:
+			pause = MinRestart
+		}
+		log.Error("background work of the application failed", "err", err, "restart_in", pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, MaxRestart)
+	}
+}
+
+// once runs the work, and turns a panic into an error.
+func (w work) once(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return w.run(ctx)
+}
