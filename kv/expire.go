@@ -145,7 +145,7 @@ func (f *flush) step(t *Tx) error {
 	var b batch
 	seen := 0
 	f.done = true
-	for rec, err := range t.records(from, to) {
+	for rec, err := range t.records(from, to, false) {
 		if err != nil {
 			return err
 		}

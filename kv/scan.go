@@ -12,25 +12,25 @@ import (
 // runs. An error is the last value.
 func (t *Tx) Scan(lo, hi []byte) iter.Seq2[Item, error] {
 	from, to := t.bounds(lo, hi)
-	return t.scan(t.records(from, to))
+	return t.scan(t.records(from, to, false))
 }
 
 // ScanBack yields the items that Scan yields, in descending byte order.
 func (t *Tx) ScanBack(lo, hi []byte) iter.Seq2[Item, error] {
 	from, to := t.bounds(lo, hi)
-	return t.scan(t.recordsBack(from, to))
+	return t.scan(t.records(from, to, true))
 }
 
 // ScanPrefix yields the live items whose keys begin with p, as Scan does.
 func (t *Tx) ScanPrefix(p []byte) iter.Seq2[Item, error] {
 	from, to := t.prefixBounds(p)
-	return t.scan(t.records(from, to))
+	return t.scan(t.records(from, to, false))
 }
 
 // ScanPrefixBack yields the items that ScanPrefix yields, in descending byte order.
 func (t *Tx) ScanPrefixBack(p []byte) iter.Seq2[Item, error] {
 	from, to := t.prefixBounds(p)
-	return t.scan(t.recordsBack(from, to))
+	return t.scan(t.records(from, to, true))
 }
 
 // scan yields the live items among records.
@@ -54,24 +54,19 @@ type stored struct {
 	record
 }
 
-// records yields everything stored between two data keys, live or not.
-func (t *Tx) records(from, to []byte) iter.Seq2[stored, error] {
-	return t.parsed(t.tx.Scan(from, to))
-}
-
-// recordsBack yields the same in descending order.
-func (t *Tx) recordsBack(from, to []byte) iter.Seq2[stored, error] {
-	return t.parsed(t.tx.ScanBack(from, to))
-}
-
-// parsed yields the records that pairs hold.
-func (t *Tx) parsed(pairs iter.Seq2[engine.Pair, error]) iter.Seq2[stored, error] {
+// records yields everything stored between two data keys, live or not, in
+// ascending or, with back, in descending order.
+func (t *Tx) records(from, to []byte, back bool) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
 		if t.broken != nil {
 			yield(stored{}, t.broken)
 			return
 		}
-		for p, err := range pairs {
+		scan := engine.Tx.Scan
+		if back {
+			scan = engine.Tx.ScanBack
+		}
+		for p, err := range scan(t.tx, from, to) {
 			if err != nil {
 				yield(stored{}, err)
 				return
@@ -92,7 +87,7 @@ func (t *Tx) Count() (int, error) {
 		return r.Count(from, to), nil
 	}
 	n := 0
-	for _, err := range t.records(from, to) {
+	for _, err := range t.records(from, to, false) {
 		if err != nil {
 			return 0, err
 		}
@@ -120,7 +115,7 @@ func (t *Tx) At(i int) (Item, bool, error) {
 		}
 		return Item{Key: p.Key[2:], Entry: rec.entry()}, true, nil
 	}
-	for rec, err := range t.records(from, to) {
+	for rec, err := range t.records(from, to, false) {
 		if err != nil {
 			return Item{}, false, err
 		}
