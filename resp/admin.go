@@ -53,7 +53,7 @@ func swapDBCmd(x *call) error {
 	if !ok {
 		return replyError("ERR invalid second DB index")
 	}
-	if a < 0 || a >= Databases || b < 0 || b >= Databases {
+	if !x.isDatabase(a) || !x.isDatabase(b) {
 		return errDBRange
 	}
 	if a != b {
@@ -79,7 +79,7 @@ func flushCmd(x *call) error {
 	}
 	from, to := x.db, x.db+1
 	if x.cmd.name == "flushall" {
-		from, to = 0, Databases
+		from, to = 0, DefaultDatabases // never the application's keys
 	}
 	if x.tx != nil {
 		for db := from; db < to; db++ {
@@ -199,7 +199,7 @@ func (s *Server) settings() []setting {
 		{"appendfsync", fsync},
 		{"appendonly", yesNo(s.opts.Durable)},
 		{"cluster-enabled", yesNo(s.opts.Cluster != nil)},
-		{"databases", strconv.Itoa(Databases)},
+		{"databases", strconv.Itoa(s.opts.Databases)},
 		{"maxclients", strconv.Itoa(s.opts.MaxClients)},
 		{"maxmemory-policy", "noeviction"},
 		{"notify-keyspace-events", ""},

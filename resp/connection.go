@@ -57,7 +57,7 @@ func selectCmd(x *call) error {
 	if err != nil {
 		return err
 	}
-	if n < 0 || n >= Databases {
+	if !x.isDatabase(int64(n)) {
 		return errDBRange
 	}
 	x.conn.db, x.db = uint8(n), uint8(n)
@@ -230,4 +230,14 @@ func (x *call) subscribed(what string) {
 	x.out.BulkString(what)
 	x.out.BulkString(invalidateChannel)
 	x.out.Int(int64(x.subs))
+}
+
+// isDatabase reports whether this client may work on database n. The node that another one's
+// client is connected to has checked that already.
+func (c *conn) isDatabase(n int64) bool {
+	most := c.srv.opts.Databases
+	if c.cl.node {
+		most = MaxDatabases
+	}
+	return n >= 0 && n < int64(most)
 }

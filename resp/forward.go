@@ -382,7 +382,7 @@ func (c *conn) selected(queue []queued) {
 		if q.cmd.name != "select" {
 			continue
 		}
-		if n, err := intArg(q.args[1]); err == nil && n >= 0 && n < Databases {
+		if n, err := intArg(q.args[1]); err == nil && c.isDatabase(int64(n)) {
 			c.db = uint8(n)
 		}
 	}

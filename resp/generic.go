@@ -138,7 +138,7 @@ func copyCmd(x *call) error {
 			replace = true
 		case x.is(i, "DB") && i+1 < len(x.args):
 			i++
-			n, err := dbArg(x.args[i])
+			n, err := x.dbArg(x.args[i])
 			if err != nil {
 				return err
 			}
@@ -171,19 +171,19 @@ func copyCmd(x *call) error {
 }
 
 // dbArg reads the number of a database.
-func dbArg(arg []byte) (uint8, error) {
+func (c *conn) dbArg(arg []byte) (uint8, error) {
 	n, err := intArg(arg)
 	if err != nil {
 		return 0, errNotInteger
 	}
-	if n < 0 || n >= Databases {
+	if !c.isDatabase(int64(n)) {
 		return 0, errDBRange
 	}
 	return uint8(n), nil
 }
 
 func moveCmd(x *call) error {
-	db, err := dbArg(x.args[2])
+	db, err := x.dbArg(x.args[2])
 	if err != nil {
 		return err
 	}

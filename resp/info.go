@@ -188,7 +188,7 @@ func infoKeyspace(x *call) ([]string, error) {
 	var lines []string
 	look := func(t *kv.Tx) error {
 		lines = lines[:0]
-		for db := range uint8(Databases) {
+		for db := range uint8(x.srv.opts.Databases) {
 			t.Select(db)
 			n, err := t.Count()
 			if err != nil {

@@ -70,7 +70,7 @@ func watchAtCmd(x *call) error {
 	var list []watch
 	for ; len(args) > 0; args = args[3:] {
 		db, err := strconv.ParseUint(string(args[0]), 10, 8)
-		if err != nil || db >= Databases {
+		if err != nil || !x.isDatabase(int64(db)) {
 			return errDBRange
 		}
 		rev, err := strconv.ParseUint(string(args[1]), 10, 64)

@@ -12,8 +12,13 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// Databases is how many databases SELECT can choose from: the first key spaces of kv.
-const Databases = 16
+// How many databases SELECT can choose from. Database n is key space n of kv: the first
+// DefaultDatabases are for Redis clients, the others belong to the application and its
+// procedures.
+const (
+	DefaultDatabases = 16
+	MaxDatabases     = 128 // key spaces beyond are Skerry's own
+)
 
 // Version is the version of Redis whose answers are given.
 const Version = "7.0.15"
@@ -92,6 +97,11 @@ type Options struct {
 	// 0 means 10,000.
 	MaxClients int
 
+	// Databases is how many databases clients can SELECT, from DefaultDatabases to
+	// MaxDatabases. More than the default open the application's key spaces to every
+	// client. 0 means DefaultDatabases.
+	Databases int
+
 	// IdleTimeout closes connections that send nothing for so long. 0: never.
 	IdleTimeout time.Duration
 
@@ -131,6 +141,12 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Wire.MaxBulk > kv.MaxValBytes {
 		return o, engine.Errorf(engine.CodeInvalid, "resp: Wire.MaxBulk is %d, at most %d", o.Wire.MaxBulk, kv.MaxValBytes)
+	}
+	if o.Databases == 0 {
+		o.Databases = DefaultDatabases
+	}
+	if o.Databases < DefaultDatabases || o.Databases > MaxDatabases {
+		return o, engine.Errorf(engine.CodeInvalid, "resp: Databases is %d, must be from %d to %d", o.Databases, DefaultDatabases, MaxDatabases)
 	}
 	if o.MaxClients == 0 {
 		o.MaxClients = 10_000

@@ -51,8 +51,8 @@ type Server struct {
 	done      chan struct{} // closed with closed
 }
 
-// New returns a Server of the keys in store. The first Databases spaces of it
-// are the databases. Without a feed CLIENT TRACKING answers with an error.
+// New returns a Server of the keys in store. Its first key
+// spaces are the databases; see Options.Databases. Without a feed CLIENT TRACKING answers with an error.
 func New(store *kv.Store, f *feed.Feed, o Options) (*Server, error) {
 	o, err := o.withDefaults()
 	if err != nil {

@@ -365,7 +365,7 @@ func (tr *tracker) disown(s *session, key []byte) {
 func (tr *tracker) change(c engine.Change) {
 	var keys [][]byte
 	for e := range kv.Events(c) {
-		if e.Space < Databases {
+		if int(e.Space) < tr.srv.opts.Databases {
 			keys = append(keys, e.Key)
 		}
 	}
