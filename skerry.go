@@ -28,6 +28,12 @@ const (
 	DefaultRESP = "127.0.0.1:6380"
 )
 
+// How many databases clients of the Redis protocol can select: see Options.Databases.
+const (
+	DefaultDatabases = resp.DefaultDatabases
+	MaxDatabases     = resp.MaxDatabases
+)
+
 // Off as an address means that the face is not wanted.
 const Off = "off"
 
@@ -45,6 +51,11 @@ type Options struct {
 	// those who look after the server. "" is DefaultAdmin if there is an
 	// application, and otherwise Off: HTTP has all that, but for profiles.
 	Admin string
+
+	// Databases is how many databases clients of the Redis protocol can select, from
+	// DefaultDatabases, which 0 means, to MaxDatabases. Database n is key space n of kv: more than the
+	// default opens those of the application and its procedures to every such client.
+	Databases int
 
 	// HTTPListener, RESPListener and AdminListener, if set, are used instead of
 	// making listeners. The Server closes them, also when Open fails.
@@ -196,7 +207,7 @@ func (s *Server) newRESP(store *kv.Store, changes *feed.Feed, procs *proc.Set) (
 	}
 	meter, _ := s.eng.(engine.Meter)
 	face, err := resp.New(store, changes, resp.Options{
-		Procedures: procs, Password: s.o.Password, TLS: s.o.TLS, Cluster: s.cluster, Meter: meter, Durable: s.eng.Promises().Durable,
+		Procedures: procs, Password: s.o.Password, Databases: s.o.Databases, TLS: s.o.TLS, Cluster: s.cluster, Meter: meter, Durable: s.eng.Promises().Durable,
 		Build: s.o.Build, Logger: s.o.Logger,
 	})
 	if err != nil {
@@ -249,7 +260,7 @@ func (s *Server) newHTTP(store *kv.Store, procs *proc.Set, redis *resp.Server) *
 	face := api.New(store, o)
 	s.ends = append(s.ends, face.Close)
 	s.addFace("http", public, face)
-	s.addFace("admin", s.admin, face)
+	s.addFace("admin", s.admin, face.AdminHandler())
 	return face
 }
 

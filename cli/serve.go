@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -29,6 +30,7 @@ type serveOptions struct {
 	data           string
 	http, resp     string
 	admin          string
+	databases      int
 	web            webOptions
 	acme           acmeOptions
 	memory         int64
@@ -62,6 +64,7 @@ func (o *serveOptions) settings() []setting {
 		{"http", "ADDR", skerry.DefaultHTTP, "address of HTTP: of the web application if the program has one, otherwise of keys and procedures; or " + off, true, address(&o.http)},
 		{"resp", "ADDR", skerry.DefaultRESP, "address of the Redis protocol, or " + off, true, address(&o.resp)},
 		{"admin", "ADDR", "", "address of keys, metrics, backups and profiles, or " + off + " (default " + skerry.DefaultAdmin + " beside a web application, otherwise " + off + ": HTTP then has all of these but profiles)", true, address(&o.admin)},
+		{"databases", "N", strconv.Itoa(skerry.DefaultDatabases), "how many databases clients of the Redis protocol can select, up to " + strconv.Itoa(skerry.MaxDatabases) + "; more than the default opens the key spaces of the application and its procedures to them", true, whole(&o.databases, skerry.DefaultDatabases, skerry.MaxDatabases)},
 		memorySetting(&o.memory),
 		{"password-file", "FILE", "", "file with the password that clients of keys and procedures must give", true, text(&o.passwordFile)},
 		{"hosts", "NAMES", "", "host names, with commas between them, that browsers may use (default IP addresses, localhost and names without a dot)", true, list(&o.hosts)},
@@ -121,7 +124,7 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 		log.Warn("no mail server (--smtp-url-file): letters, as of package account, cannot be sent")
 	}
 	srv, err := skerry.Open(eng, skerry.Options{
-		HTTP: o.http, RESP: o.resp, Admin: o.admin, Web: app, Procedures: p.app.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls, Certificates: o.acme.of(),
+		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Web: app, Procedures: p.app.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls, Certificates: o.acme.of(),
 		Drain: o.web.drain, AdvertiseHost: o.node.facesHost(), Build: p.app.build().Version, Metrics: figures, Logger: log,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {

@@ -251,7 +251,7 @@ func (x *exchange) run(r *http.Request, read engine.Read, name string) (err erro
 	if x.reading {
 		pos, err = x.view(r, read, x.callFn)
 	} else {
-		pos, err = x.app.store.Update(r.Context(), space, x.callFn)
+		pos, err = x.app.store.Update(r.Context(), 0, x.callFn)
 	}
 	if err == error(&x.refused) {
 		// runIn has come to its end, so nothing else uses x.

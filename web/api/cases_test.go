@@ -37,7 +37,7 @@ var rewrite = flag.Bool("rewrite", false, "write the cases in testdata anew from
 //
 // Instead of a request line there may be "raw" and lines of Go strings, which
 // are sent as they are; "advance 30s", which moves the clock; or, first in the
-// file, "password TEXT", "procedures" or "not ready". Lines with # are comments.
+// file, "password TEXT", "procedures", "operator" or "not ready". Lines with # are comments.
 func TestCases(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -45,7 +45,9 @@ func TestCases(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			runFile(t, file, *rewrite, func(o api.Options, ps procedures) *server { return serveProcedures(t, ps, o) })
+			runFile(t, file, *rewrite, func(o api.Options, ps procedures, with ...func(*http.Server)) *server {
+				return serveProcedures(t, ps, o, with...)
+			})
 		})
 	}
 }
@@ -60,8 +62,8 @@ func TestCasesForwarded(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			var follower *node
-			runFile(t, file, false, func(o api.Options, ps procedures) *server {
-				follower = serveVersions(t, o, ps, ps).nodes[1]
+			runFile(t, file, false, func(o api.Options, ps procedures, with ...func(*http.Server)) *server {
+				follower = serveNodes(t, []procedures{ps, ps}, o, with).nodes[1]
 				follower.inCluster = true
 				return follower.server
 			})
@@ -72,7 +74,7 @@ func TestCasesForwarded(t *testing.T) {
 	}
 }
 
-func runFile(t *testing.T, file string, rewrite bool, serve func(api.Options, procedures) *server) {
+func runFile(t *testing.T, file string, rewrite bool, serve func(api.Options, procedures, ...func(*http.Server)) *server) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -80,9 +82,10 @@ func runFile(t *testing.T, file string, rewrite bool, serve func(api.Options, pr
 	var s *server
 	var o api.Options
 	var ps procedures
+	var with []func(*http.Server)
 	start := func() {
 		if s == nil {
-			s = serve(o, ps)
+			s = serve(o, ps, with...)
 		}
 	}
 	var out strings.Builder
@@ -96,6 +99,8 @@ func runFile(t *testing.T, file string, rewrite bool, serve func(api.Options, pr
 				o.Password = rest
 			case "not":
 				o.Ready = func() error { return engine.Errorf(engine.CodeStopped, "disk sda1 failed") }
+			case "operator":
+				with = append(with, func(srv *http.Server) { srv.Handler = srv.Handler.(*api.Face).AdminHandler() })
 			case "procedures":
 				ps = testProcedures()
 			case "advance":

@@ -54,7 +54,7 @@ func (a *app) dbHere(x *exchange, r *http.Request, key string) error {
 }
 
 func (x *exchange) getKey(r *http.Request) error {
-	q, err := query(r, "read", "max_stale")
+	q, err := x.keyQuery(r, "read", "max_stale")
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (x *exchange) view(r *http.Request, read engine.Read, fn func(*kv.Tx) error
 		defer cancel()
 		ctx = bounded
 	}
-	pos, err := x.app.store.View(ctx, read, space, fn)
+	pos, err := x.app.store.View(ctx, read, x.space, fn)
 	if err != nil && ctx != r.Context() && errors.Is(err, context.DeadlineExceeded) {
 		err = engine.Errorf(engine.CodePositionTimeout, "position %d did not arrive here within %v", read.AtLeast, PositionWait)
 	}
@@ -126,7 +126,7 @@ func (x *exchange) get(t *kv.Tx) (err error) {
 }
 
 func (x *exchange) setKey(r *http.Request) error {
-	q, err := query(r, "ttl")
+	q, err := x.keyQuery(r, "ttl")
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (x *exchange) write(r *http.Request) (engine.Position, error) {
 		x.sumUp(r)
 		fn = x.onceFn
 	}
-	pos, err := x.app.store.Update(r.Context(), space, fn)
+	pos, err := x.app.store.Update(r.Context(), x.space, fn)
 	if err != nil {
 		// The call may have been given up while it waits to run: then the
 		// engine still has x.
@@ -211,7 +211,7 @@ func (x *exchange) put(t *kv.Tx) error {
 }
 
 func (x *exchange) deleteKey(r *http.Request) error {
-	if _, err := query(r); err != nil {
+	if _, err := x.keyQuery(r); err != nil {
 		return err
 	}
 	if err := x.writeConditions(r); err != nil {

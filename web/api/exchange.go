@@ -30,10 +30,12 @@ type exchange struct {
 	kept bool
 
 	fromNode bool // another node passed the request on: it must be answered here
+	operator bool // it came to AdminHandler
 	gathered bool // the body is in val
 
 	// What one call on a key needs. The functions are bound once, so that a
 	// request makes no closures.
+	space     uint8 // of the key
 	key, val  []byte
 	text      []byte
 	cond      conditions

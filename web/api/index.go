@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -18,12 +19,12 @@ type resource struct {
 }
 
 // resources is what the index tells a newcomer.
-func (a *app) resources() []resource {
+func (a *app) resources(operator bool) []resource {
 	list := []resource{
 		{"GET, HEAD", "/db/{key}", "the value of a key, as raw bytes"},
 		{"PUT, POST", "/db/{key}", "set a key to the body; ?ttl=30s lets it expire; If-Match and If-None-Match guard it"},
 		{"DELETE", "/db/{key}", "remove a key"},
-		{"GET, HEAD", "/db/?prefix=", "list keys in byte order, a page at a time; also limit=, after= and values=1"},
+		{"GET, HEAD", "/db/?prefix=", "list keys in byte order, a page at a time; also order=desc, limit=, after= and values=1"},
 		{"GET", "/backup", "everything, as one file that can be restored"},
 		{"GET, HEAD", "/cluster", "the nodes that keep this data, and which one leads"},
 		{"GET, HEAD", "/metrics", "figures for Prometheus"},
@@ -35,6 +36,12 @@ func (a *app) resources() []resource {
 			resource{"POST", callPath + "{name}", "call a procedure; the body is a JSON object of its arguments"},
 			resource{"GET, HEAD", callPath + "{name}?", "call a procedure that only reads; its arguments are parameters"},
 			resource{"GET, HEAD", "/api/procedures", "the procedures, their arguments and results"})
+	}
+	if operator {
+		list = append(list, resource{"", "/db/…?space=17", "the same for the keys of the application: spaces 16 to " + strconv.Itoa(MaxSpace)})
+		if a.o.Profiles {
+			list = append(list, resource{"GET, HEAD", profilesPath, "profiles of the process"})
+		}
 	}
 	return list
 }
@@ -56,7 +63,7 @@ func (a *app) index(x *exchange, r *http.Request) error {
 	h := x.Header()
 	h.Set("Vary", "Accept")
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
-		all := map[string]any{"name": "skerry", "resources": a.resources()}
+		all := map[string]any{"name": "skerry", "resources": a.resources(x.operator)}
 		if c := a.clusterOf(); c != nil {
 			all["cluster"] = c
 		}
@@ -75,7 +82,7 @@ func (a *app) index(x *exchange, r *http.Request) error {
 		curl = "curl -u :PASSWORD"
 	}
 	var b bytes.Buffer
-	err = page.Execute(&b, map[string]any{"Base": base, "Curl": curl, "Resources": a.resources(), "Cluster": a.clusterOf(),
+	err = page.Execute(&b, map[string]any{"Base": base, "Curl": curl, "Resources": a.resources(x.operator), "Cluster": a.clusterOf(),
 		"Procedures": a.signatures(), "Example": a.exampleCall(curl, base)})
 	if err != nil {
 		return fmt.Errorf("render index page: %w", err)

@@ -18,12 +18,13 @@ type listing struct {
 	prefix, after []byte
 	limit         int
 	values        bool
+	descending    bool
 	query         url.Values // as it was asked, for the link to the next page
 }
 
-// list answers GET /db/: a page of keys in byte order.
+// list answers GET /db/: a page of keys in byte order, or in the reverse of it.
 func (a *app) list(x *exchange, r *http.Request) error {
-	q, err := query(r, "prefix", "after", "limit", "values", "read", "max_stale")
+	q, err := x.keyQuery(r, "prefix", "after", "limit", "order", "values", "read", "max_stale")
 	if err != nil {
 		return err
 	}
@@ -69,6 +70,12 @@ func listingOf(q url.Values) (listing, error) {
 		}
 		l.limit = n
 	}
+	switch order := q.Get("order"); {
+	case order == "desc":
+		l.descending = true
+	case order != "asc" && q.Has("order"):
+		return l, badParameter("order", engine.CodeInvalid, "must be asc or desc")
+	}
 	switch v := q.Get("values"); {
 	case v == "1":
 		l.values = true
@@ -81,13 +88,20 @@ func listingOf(q url.Values) (listing, error) {
 // page makes the page as JSON, in x.text's memory if that is enough.
 func (l *listing) page(t *kv.Tx, x *exchange) ([]byte, error) {
 	lo, hi := l.prefix, after(l.prefix)
-	if l.after != nil && bytes.Compare(l.after, lo) >= 0 {
+	scan := t.Scan
+	switch {
+	case l.descending:
+		scan = t.ScanBack
+		if l.after != nil && (hi == nil || bytes.Compare(l.after, hi) < 0) {
+			hi = l.after
+		}
+	case l.after != nil && bytes.Compare(l.after, lo) >= 0:
 		lo = append(bytes.Clone(l.after), 0)
 	}
 	b := append(x.text[:0], `{"items":[`...)
 	n, last, more := 0, []byte(nil), false
 	if hi == nil || bytes.Compare(lo, hi) < 0 {
-		for it, err := range t.Scan(lo, hi) {
+		for it, err := range scan(lo, hi) {
 			if err != nil {
 				return b, err
 			}

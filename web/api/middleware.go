@@ -64,6 +64,14 @@ func passedOn(next http.Handler) http.Handler {
 	})
 }
 
+// operating marks requests of operators.
+func operating(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		of(w).operator = true
+		next.ServeHTTP(w, r)
+	})
+}
+
 // client is the address of who asks; for what another node has passed on it is
 // the one that node saw.
 func (x *exchange) client(r *http.Request) string {

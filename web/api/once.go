@@ -90,7 +90,7 @@ func unquote(text string) ([]byte, bool) {
 }
 
 // sumUp leaves in x.once.sum what tells this request from another one: method,
-// key, body, expiry and conditions. It is kept with the answer; do not change.
+// key, body, expiry, conditions and space. It is kept with the answer; do not change.
 func (x *exchange) sumUp(r *http.Request) {
 	b := []byte{1}
 	field := func(s string) {
@@ -110,6 +110,9 @@ func (x *exchange) sumUp(r *http.Request) {
 	}
 	field(strings.Join(r.Header["If-Match"], ","))
 	field(strings.Join(r.Header["If-None-Match"], ","))
+	if x.space != 0 {
+		b = append(b, x.space)
+	}
 	x.once.sum = sha256.Sum256(b)
 }
 
@@ -123,7 +126,7 @@ func (x *exchange) doOnce(t *kv.Tx) error {
 	}
 	if ok {
 		if was.Sum != x.once.sum {
-			return engine.Errorf(engine.CodeKeyReused, "the %s was used before, with another method, key, body, time to live or condition; nothing was written", onceHeader)
+			return engine.Errorf(engine.CodeKeyReused, "the %s was used before, with another method, key, body, time to live, condition or space; nothing was written", onceHeader)
 		}
 		x.once.replayed = true
 		return x.recall(was.Answer)

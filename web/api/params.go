@@ -53,6 +53,27 @@ func query(r *http.Request, allowed ...string) (url.Values, error) {
 	return q, nil
 }
 
+// keyQuery parses the parameters of a request for keys. Operators may give their space;
+// a node that has passed a request on has checked that.
+func (x *exchange) keyQuery(r *http.Request, allowed ...string) (url.Values, error) {
+	if x.space = 0; r.URL.RawQuery == "" {
+		return nil, nil
+	}
+	if x.operator || x.fromNode {
+		allowed = append(allowed, "space")
+	}
+	q, err := query(r, allowed...)
+	if err != nil || !q.Has("space") {
+		return q, err
+	}
+	n, err := strconv.ParseUint(q.Get("space"), 10, 8)
+	if err != nil || n > MaxSpace {
+		return nil, badParameter("space", engine.CodeInvalid, "must be a whole number from 0 to "+strconv.Itoa(MaxSpace))
+	}
+	x.space = uint8(n)
+	return q, nil
+}
+
 func badParameter(name string, code engine.Code, detail string) error {
 	return problem.Faults{{Parameter: name, Code: code, Detail: detail}}
 }

@@ -14,6 +14,9 @@ func (a *app) profiles() {
 		"/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
 	} {
 		a.ops.Handle(pattern, a.operation(profilesPath, func(x *exchange, r *http.Request) error {
+			if !x.operator {
+				return a.noRoute()
+			}
 			x.Header()["X-Content-Type-Options"] = a.noSniff
 			show(x, r)
 			return nil

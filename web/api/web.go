@@ -62,9 +62,9 @@ const (
 	MaxCodeBytes = 128
 )
 
-// space is the key space that /db/ shows: the one that Redis clients call
-// database 0.
-const space = 0
+// MaxSpace is the highest key space that the parameter space can name. Those above
+// are Skerry's own: users, sessions, certificates.
+const MaxSpace = 127
 
 // Options of the handler. The zero value serves everybody and logs nothing.
 type Options struct {
@@ -98,7 +98,7 @@ type Options struct {
 	// none, or the one that is known cannot be asked; then it gets CodeNotLeader.
 	ElectionWait time.Duration
 
-	// Profiles says that runtime/pprof is served under /debug/pprof/.
+	// Profiles says that AdminHandler serves runtime/pprof under /debug/pprof/.
 	Profiles bool
 
 	// Logger gets a line a request at debug level, and faults of the server at
@@ -142,8 +142,8 @@ type app struct {
 
 // Face is the HTTP face of one server. As an http.Handler it serves clients.
 type Face struct {
-	app          *app
-	client, node http.Handler
+	app                 *app
+	client, admin, node http.Handler
 }
 
 // New returns the whole HTTP face on store.
@@ -151,12 +151,17 @@ func New(store *kv.Store, o Options) *Face { return newFace(newApp(store, o)) }
 
 func newFace(a *app) *Face {
 	f := &Face{app: a}
-	f.client, f.node = a.handlers()
+	f.client, f.admin, f.node = a.handlers()
 	return f
 }
 
 // ServeHTTP implements http.Handler for clients.
 func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.client.ServeHTTP(w, r) }
+
+// AdminHandler serves operators: besides all that clients get, the profiles, and the
+// key spaces of the application under /db/ with the parameter space. It asks for
+// Options.Password as ServeHTTP does.
+func (f *Face) AdminHandler() http.Handler { return f.admin }
 
 // NodeHandler serves requests that other nodes pass on, which is all that may
 // reach it: who asks was checked there and is not checked again. It never
@@ -205,7 +210,7 @@ func newApp(store *kv.Store, o Options) *app {
 }
 
 // handlers builds the chains, the router and the routes.
-func (a *app) handlers() (client, node http.Handler) {
+func (a *app) handlers() (client, admin, node http.Handler) {
 	a.ops = http.NewServeMux()
 	for _, r := range []struct {
 		pattern string
@@ -226,16 +231,16 @@ func (a *app) handlers() (client, node http.Handler) {
 	if a.o.Profiles {
 		a.profiles()
 	}
-	a.ops.Handle("/", a.operation("none", func(x *exchange, r *http.Request) error {
-		return engine.Errorf(problem.CodeNoRoute, "there is nothing here; GET / tells what there is")
-	}, true))
+	a.ops.Handle("/", a.operation("none", func(*exchange, *http.Request) error { return a.noRoute() }, true))
 
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(handler(func(*exchange, *http.Request) error {
 		return engine.Errorf(problem.CodeCrossOrigin, "a web page of another origin may not change anything here")
 	}))
 	route := http.HandlerFunc(a.route)
-	return chain(route, a.observe, a.checkHost, origin.Handler, a.authenticate), chain(route, a.observe, passedOn)
+	return chain(route, a.observe, a.checkHost, origin.Handler, a.authenticate),
+		chain(route, a.observe, a.checkHost, origin.Handler, a.authenticate, operating),
+		chain(route, a.observe, passedOn)
 }
 
 // chain wraps h so that the first middleware is the outermost.
@@ -244,6 +249,10 @@ func chain(h http.Handler, middleware ...func(http.Handler) http.Handler) http.H
 		h = middleware[i](h)
 	}
 	return h
+}
+
+func (a *app) noRoute() error {
+	return engine.Errorf(problem.CodeNoRoute, "there is nothing here; GET / tells what there is")
 }
 
 const dbPath = "/db/"
@@ -273,7 +282,7 @@ func (a *app) route(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	if a.o.Profiles && p == profilesPath {
+	if a.o.Profiles && p == profilesPath && of(w).operator {
 		a.ops.ServeHTTP(w, r)
 		return
 	}
