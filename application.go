@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/kv"
@@ -71,6 +72,11 @@ type Services struct {
 	Mail       mail.Sender    // nil if there is none
 	BaseURL    string         // where browsers find the application, see Web.BaseURL; "" if that is not known
 
+	// Users can be set by the application to the users that it has. Operators can then
+	// list, create and disable them and give them roles: by `skerry users`, and over HTTP on
+	// the admin listener.
+	Users *auth.Auth
+
 	// Source is Web.Source: "" but in development.
 	Source string
 
@@ -117,6 +123,7 @@ func (s *Server) newApplication(store *kv.Store, changes *feed.Feed, procs *proc
 		return err
 	}
 	s.live = services.live
+	s.users = services.Users
 	services.hooks.sealed = true
 	s.hooks = &services.hooks
 	if app, ok := h.(*web.App); ok {

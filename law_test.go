@@ -76,7 +76,7 @@ var law = map[string]may{
 	"web/requestid": {},
 	"web/view":      {code: "engine web/view/exec"},
 	"web/view/exec": {},
-	"web/api":       {code: "engine feed kv proc web/problem web/relay web/requestid github.com/prometheus/...", tests: "engine/embedded"},
+	"web/api":       {code: "auth engine feed kv proc web/problem web/relay web/requestid github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
 		code:  "engine feed kv proc resp/wire",
 		tests: "engine/embedded github.com/redis/...",
@@ -106,10 +106,10 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "engine feed kv mail proc resp session web web/acme web/api", tests: "engine/embedded"},
+	".": {code: "auth engine feed kv mail proc resp session web web/acme web/api", tests: "engine/embedded"},
 	"cli": {
 		code:  ". archive cli/front cli/sources cli/starter engine engine/embedded engine/enginetest journal kv mail proc proc/procvet proc/typescript web/api web/problem workload workload/history github.com/BurntSushi/toml",
-		tests: "client github.com/redis/... web", // the client libraries, against three processes
+		tests: "auth client github.com/redis/... web", // the client libraries, against three processes
 	},
 	"cli/front":   {},
 	"cli/sources": {},

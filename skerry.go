@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/kv"
@@ -120,6 +121,7 @@ type Server struct {
 	ordered *tls.Config                      // with what the CA gave; nil: none is asked
 	live    []string                         // see Live
 	hooks   *hooks                           // of the application
+	users   *auth.Auth                       // of the application; nil: none that operators may manage
 	meters  []func() iter.Seq[engine.Metric] // what /metrics shows besides the HTTP face's own
 	serving atomic.Bool
 
@@ -244,7 +246,7 @@ func (s *Server) newHTTP(store *kv.Store, procs *proc.Set, redis *resp.Server) *
 	if public == nil && s.admin == nil && s.cluster == nil {
 		return nil
 	}
-	o := api.Options{Procedures: procs, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready, Profiles: s.admin != nil}
+	o := api.Options{Procedures: procs, Users: s.users, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready, Profiles: s.admin != nil}
 	meters := []func() iter.Seq[engine.Metric]{s.o.Metrics}
 	if m, ok := s.eng.(engine.Meter); ok {
 		meters = append(meters, m.Metrics)

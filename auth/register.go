@@ -116,21 +116,41 @@ func (t tx) pretend(s secret) error {
 	return err
 }
 
-// Create makes a user as an administrator does: no letter, no rate limit, and the
-// answer says whether the address is taken (CodeEmailTaken). The password may be
-// "": then the user needs a reset or an identity.
+// NewUser is a user that Add creates.
+type NewUser struct {
+	Email    string
+	Password string // "": the user needs a reset or an identity to log in
+	Name     string
+	Roles    []string // as SetRoles takes them
+	Verified bool     // the address counts as verified
+}
+
+// Create is Add with an address and a password only.
 func (a *Auth) Create(ctx context.Context, email, password string, verified bool) (User, error) {
+	return a.Add(ctx, NewUser{Email: email, Password: password, Verified: verified})
+}
+
+// Add creates a user as an administrator does: without an email, without a rate limit, and
+// it reports whether the address is taken (CodeEmailTaken).
+func (a *Auth) Add(ctx context.Context, n NewUser) (User, error) {
 	const verb = "create a user"
-	kept, fold, err := ParseEmail(email)
+	kept, fold, err := ParseEmail(n.Email)
+	if err != nil {
+		return User{}, err
+	}
+	if err := checkLine("the name", n.Name, MaxNameBytes); err != nil {
+		return User{}, err
+	}
+	roles, err := checkWords("role", n.Roles, MaxRoles, MaxRoleBytes)
 	if err != nil {
 		return User{}, err
 	}
 	hash := ""
-	if password != "" {
-		if err := a.CheckPassword(password, kept); err != nil {
+	if n.Password != "" {
+		if err := a.CheckPassword(n.Password, kept); err != nil {
 			return User{}, err
 		}
-		if hash, err = a.hash.make(ctx, password); err != nil {
+		if hash, err = a.hash.make(ctx, n.Password); err != nil {
 			return User{}, fmt.Errorf("%s: %w", verb, err)
 		}
 	}
@@ -143,8 +163,8 @@ func (a *Auth) Create(ctx context.Context, email, password string, verified bool
 		if err := t.makeRoom(fold); err != nil {
 			return err
 		}
-		u = &stored{User: User{ID: id, Email: kept, Created: t.Now(), Password: hash != ""}, fold: fold, hash: hash}
-		if verified {
+		u = &stored{User: User{ID: id, Email: kept, Name: n.Name, Roles: roles, Created: t.Now(), Password: hash != ""}, fold: fold, hash: hash}
+		if n.Verified {
 			u.VerifiedAt = t.Now()
 		}
 		return t.put(u)

@@ -92,7 +92,7 @@ func trusting(file string) (*http.Client, error) {
 }
 
 // ask sends one request and returns the answer to it, whose body the caller
-// closes. An answer other than 200 is an error, a *refusal if it came from Skerry.
+// closes. An answer other than 200 and 201 is an error, a *refusal if it came from Skerry.
 func (r *remote) ask(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(r.url, "/")+path, bytes.NewReader(body))
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *remote) ask(ctx context.Context, method, path string, header http.Heade
 	if err != nil {
 		return nil, err
 	}
-	if resp.StatusCode == http.StatusOK {
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusCreated {
 		return resp, nil
 	}
 	defer resp.Body.Close()

@@ -46,7 +46,7 @@ type action struct {
 
 func verbs() []verb {
 	return []verb{
-		serveVerb, initVerb, devVerb, clusterVerb, proceduresVerb, callVerb, genVerb, vetVerb,
+		serveVerb, initVerb, devVerb, clusterVerb, proceduresVerb, callVerb, usersVerb, genVerb, vetVerb,
 		checkVerb, backupVerb, restoreVerb, systemdVerb, benchVerb, conformVerb, versionVerb,
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web"
 )
@@ -45,6 +46,9 @@ func site() App {
 			_, err := fmt.Fprintln(c.Writer, "ended")
 			return err
 		})
+		if s.Users, err = auth.New(s.KV, auth.Options{Sessions: s.Sessions, Argon2: auth.Params{MemoryKiB: 64, Passes: 1}}); err != nil {
+			return nil, err
+		}
 		app.Get("/from", func(c *web.Context) error {
 			return c.Text(http.StatusOK, fmt.Sprint(s.Web.Superadmins, s.Mail != nil, s.Web.TrustedProxies, s.BaseURL))
 		})

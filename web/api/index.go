@@ -39,6 +39,11 @@ func (a *app) resources(operator bool) []resource {
 	}
 	if operator {
 		list = append(list, resource{"", "/db/…?space=17", "the same for the keys of the application: spaces 16 to " + strconv.Itoa(MaxSpace)})
+		if a.o.Users != nil {
+			list = append(list,
+				resource{"GET, POST", usersPath, "list and create users of the application; also ?email="},
+				resource{"GET, PATCH", userPath, "a user; PATCH changes roles or disabled"})
+		}
 		if a.o.Profiles {
 			list = append(list, resource{"GET, HEAD", profilesPath, "profiles of the process"})
 		}

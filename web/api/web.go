@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
@@ -70,6 +71,10 @@ const MaxSpace = 127
 type Options struct {
 	// Procedures can be called under /api/call/. Nil: there are none.
 	Procedures *proc.Set
+
+	// Users are those of the application, which AdminHandler lets operators list, create and
+	// change. Nil: there are none.
+	Users *auth.Auth
 
 	// Password, if not empty, is asked of every request but those to /healthz
 	// and /readyz, as a bearer token or as the password of any user in Basic.
@@ -231,6 +236,7 @@ func (a *app) handlers() (client, admin, node http.Handler) {
 	if a.o.Profiles {
 		a.profiles()
 	}
+	a.users()
 	a.ops.Handle("/", a.operation("none", func(*exchange, *http.Request) error { return a.noRoute() }, true))
 
 	origin := http.NewCrossOriginProtection()

@@ -1,0 +1,279 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+var usersVerb = verb{
+	name: "users", args: "list|create|roles|disable|enable …", short: "list, create and change the users of a running application",
+	long: `Users are those that the application has handed to skerry.Services. The admin address of
+the server is asked. Every change is logged there.`,
+	subs: []verb{usersListVerb, usersCreateVerb, usersRolesVerb, usersDisableVerb, usersEnableVerb},
+}
+
+// account is one user as the server describes it.
+type account struct {
+	ID       string    `json:"id"`
+	Email    string    `json:"email"`
+	Name     string    `json:"name,omitempty"`
+	Roles    []string  `json:"roles"`
+	Created  time.Time `json:"created"`
+	Verified time.Time `json:"verified_at,omitzero"`
+	Disabled bool      `json:"disabled"`
+	TOTP     bool      `json:"totp"`
+	Password bool      `json:"password"`
+}
+
+// usersOptions is what every verb about users takes.
+type usersOptions struct {
+	remote
+	json bool
+}
+
+func (o *usersOptions) settings(app App, more ...setting) []setting {
+	return append(append([]setting{urlSetting(&o.url, app.defaultURL()), jsonSetting(&o.json)}, more...), o.accessSettings()...)
+}
+
+var usersListVerb = verb{
+	name: "users list", short: "list all users",
+	start: func(app App) action {
+		o := &usersOptions{}
+		check := func(rest []string) error { return mistakes(noArguments(rest), o.check("url")) }
+		return action{o.settings(app), check, func(ctx context.Context, p process, _ []string) error {
+			all := []account{}
+			for path := "/users?limit=1000"; path != ""; {
+				var page struct {
+					Users []account `json:"users"`
+					Next  string    `json:"next"`
+				}
+				if err := o.askJSON(ctx, path, &page); err != nil {
+					return err
+				}
+				all, path = append(all, page.Users...), page.Next
+			}
+			if o.json {
+				return printJSON(p.Stdout, map[string]any{"users": all})
+			}
+			return printUsers(p.Stdout, all)
+		}, false}
+	},
+}
+
+// maxUserPassword bounds the bytes that are read of a new user's password.
+const maxUserPassword = 4 << 10
+
+var usersCreateVerb = verb{
+	name: "users create", args: "EMAIL", short: "create a user whose address counts as verified: the first administrator, say",
+	long: `Without --new-password-file a password is made and printed once. Which roles there are
+is the application's to say.`,
+	start: func(app App) action {
+		o := &usersOptions{}
+		var name, file string
+		var roles []string
+		settings := o.settings(app,
+			setting{"name", "NAME", "", "the user's name", false, text(&name)},
+			setting{"roles", "ROLES", "", "roles, with commas between them", false, list(&roles)},
+			setting{"new-password-file", "FILE", "", "file whose first line is the user's password; - reads the standard input", false, text(&file)})
+		check := func(rest []string) error {
+			return mistakes(oneArgument(rest, "the email address of the user"), o.check("url"))
+		}
+		return action{settings, check, func(ctx context.Context, p process, rest []string) error {
+			password, err := newPassword(p, file)
+			if err != nil {
+				return err
+			}
+			u, err := o.write(ctx, http.MethodPost, "/users", map[string]any{"email": rest[0], "password": password, "name": name, "roles": roles})
+			if err != nil {
+				return err
+			}
+			made := ""
+			if file == "" {
+				made = password
+			}
+			if o.json {
+				return printJSON(p.Stdout, struct {
+					account
+					Password string `json:"new_password,omitempty"`
+				}{u, made})
+			}
+			_, err = fmt.Fprintf(p.Stdout, "created %s with the id %s%s\n", u.Email, u.ID, rolesWords(u))
+			if err == nil && made != "" {
+				_, err = fmt.Fprintf(p.Stdout, "password: %s\n", made)
+			}
+			return err
+		}, false}
+	},
+}
+
+// newPassword reads the password of a user to be from a file, or makes one.
+func newPassword(p process, file string) (string, error) {
+	var from io.Reader
+	switch file {
+	case "":
+		return rand.Text(), nil // 26 letters and digits, 130 bits
+	case "-":
+		from = p.Stdin
+	default:
+		f, err := os.Open(file)
+		if err != nil {
+			return "", fmt.Errorf("new-password-file: %w", err)
+		}
+		defer f.Close()
+		from = f
+	}
+	content, err := io.ReadAll(io.LimitReader(from, maxUserPassword))
+	if err != nil {
+		return "", fmt.Errorf("new-password-file: %w", err)
+	}
+	line, _, _ := strings.Cut(string(content), "\n")
+	if line = strings.TrimSuffix(line, "\r"); line == "" {
+		return "", usagef("new-password-file: the first line of %s is empty", file)
+	}
+	return line, nil
+}
+
+var usersRolesVerb = verb{
+	name: "users roles", args: "USER [ROLE…]", short: "give a user exactly these roles",
+	long: `USER is an email address or an id. Without a ROLE, --none is needed, and takes all roles
+away.`,
+	start: func(app App) action {
+		o := &usersOptions{}
+		var none bool
+		settings := o.settings(app, setting{"none", "", "", "take all roles away", false, toggle(&none)})
+		check := func(rest []string) error {
+			var what error
+			switch {
+			case len(rest) == 0 || rest[0] == "":
+				what = errors.New("needs the email address or the id of a user")
+			case len(rest) == 1 && !none:
+				what = errors.New("needs roles, or --none")
+			case len(rest) > 1 && none:
+				what = errors.New("takes roles or --none, not both")
+			}
+			return mistakes(what, o.check("url"))
+		}
+		return action{settings, check, func(ctx context.Context, p process, rest []string) error {
+			return o.change(ctx, p, rest[0], map[string]any{"roles": append([]string{}, rest[1:]...)})
+		}, false}
+	},
+}
+
+var usersDisableVerb = disabling("users disable", true, "end a user's sessions, and refuse further logins and API keys")
+var usersEnableVerb = disabling("users enable", false, "let a disabled user log in again")
+
+func disabling(name string, disabled bool, short string) verb {
+	return verb{
+		name: name, args: "USER", short: short, long: `USER is an email address or an id.`,
+		start: func(app App) action {
+			o := &usersOptions{}
+			check := func(rest []string) error {
+				return mistakes(oneArgument(rest, "the email address or the id of a user"), o.check("url"))
+			}
+			return action{o.settings(app), check, func(ctx context.Context, p process, rest []string) error {
+				return o.change(ctx, p, rest[0], map[string]any{"disabled": disabled})
+			}, false}
+		},
+	}
+}
+
+// oneArgument is the mistake of giving another number of arguments than one.
+func oneArgument(rest []string, what string) error {
+	switch {
+	case len(rest) == 0 || rest[0] == "":
+		return errors.New("needs " + what)
+	case len(rest) > 1:
+		return fmt.Errorf("%q is one argument too many", rest[1])
+	}
+	return nil
+}
+
+// change changes a user that is named by email address or id, and prints it.
+func (o *usersOptions) change(ctx context.Context, p process, name string, what map[string]any) error {
+	id := name
+	if strings.Contains(name, "@") {
+		var page struct {
+			Users []account `json:"users"`
+		}
+		if err := o.askJSON(ctx, "/users?email="+url.QueryEscape(name), &page); err != nil {
+			return err
+		}
+		if len(page.Users) != 1 {
+			return engine.Errorf(engine.CodeNotFound, "no user has the address %q", name)
+		}
+		id = page.Users[0].ID
+	}
+	u, err := o.write(ctx, http.MethodPatch, "/users/"+url.PathEscape(id), what)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(p.Stdout, u)
+	}
+	return printUsers(p.Stdout, []account{u})
+}
+
+// write sends a change and returns the user that the server answers with.
+func (o *usersOptions) write(ctx context.Context, method, path string, what map[string]any) (account, error) {
+	var u account
+	body, err := json.Marshal(what)
+	if err != nil {
+		return u, err
+	}
+	resp, err := o.ask(ctx, method, path, http.Header{"Content-Type": {"application/json"}}, body)
+	if err != nil {
+		return u, err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&u); err != nil {
+		return u, fmt.Errorf("the change was carried out, but the answer did not arrive: %w", err)
+	}
+	return u, nil
+}
+
+func rolesWords(u account) string {
+	if len(u.Roles) == 0 {
+		return ""
+	}
+	return " and the roles " + strings.Join(u.Roles, ", ")
+}
+
+func printUsers(w io.Writer, all []account) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(w, "there are no users")
+		return err
+	}
+	slices.SortFunc(all, func(a, b account) int { return strings.Compare(a.Email, b.Email) })
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "EMAIL\tNAME\tROLES\tSTATE\tCREATED\tID")
+	for _, u := range all {
+		state := []string{}
+		if u.Disabled {
+			state = append(state, "disabled")
+		}
+		if u.Verified.IsZero() {
+			state = append(state, "unverified")
+		}
+		if !u.Password {
+			state = append(state, "no password")
+		}
+		if u.TOTP {
+			state = append(state, "second factor")
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", dash(u.Email), dash(u.Name), dash(strings.Join(u.Roles, ", ")), dash(strings.Join(state, ", ")), u.Created.Format(time.DateOnly), u.ID)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestUsersFromTheShell runs the verbs about users against a server of site, whose admin
+// address is $ADMIN; $APP is that of the application, and $NONE a server without users.
+func TestUsersFromTheShell(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := s.serve("--admin", "127.0.0.1:0")
+	p.waitReady()
+	none := newShell(t)
+	plain := none.serve("--admin", "127.0.0.1:0")
+	plain.waitReady()
+	s.env = append(s.env, "ADMIN="+p.Admin, "APP="+p.HTTP, "NONE="+plain.Admin)
+	expectPlay(t, s, filepath.Join("testdata", "users.txt"))
+	if log := p.log(); strings.Contains(log, "correct horse") || strings.Count(log, "an operator wrote a user") != 6 {
+		t.Errorf("the log says\n%s", log)
+	}
+}
