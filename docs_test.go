@@ -9,6 +9,7 @@ import (
 	"go/types"
 	"log/slog"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -128,6 +129,9 @@ func limits(f goFile, g *ast.GenDecl) (rows []string) {
 				}
 			}
 			dir := strings.TrimPrefix(f.dir, "./")
+			if dir == "." {
+				dir = path.Base(module)
+			}
 			rows = append(rows, fmt.Sprintf("| `%s.%s` | %s | %s |\n", dir, name.Name, value, strings.ReplaceAll(about, "|", `\|`)))
 		}
 	}

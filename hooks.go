@@ -15,10 +15,10 @@ import (
 
 // Bounds of an application's background work.
 const (
-	// MinRestart and MaxRestart bound the pause before work that has failed starts
-	// again. The pause doubles with every failure and begins at MinRestart again once
-	// the work has run for MaxRestart.
+	// MinRestart is the first pause before work that has failed starts again. The pause
+	// doubles with every failure, and is MinRestart again once the work has run for MaxRestart.
 	MinRestart = time.Second
+	// MaxRestart is the longest pause before background work that has failed starts again.
 	MaxRestart = time.Minute
 
 	// leaderCheck is how often a node looks whether it leads.

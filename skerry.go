@@ -32,7 +32,7 @@ const (
 // How many databases clients of the Redis protocol can select: see Options.Databases.
 const (
 	DefaultDatabases = resp.DefaultDatabases
-	MaxDatabases     = resp.MaxDatabases
+	MaxDatabases     = resp.MaxDatabases // most databases that clients can select
 )
 
 // Off as an address means that the face is not wanted.

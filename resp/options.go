@@ -17,7 +17,7 @@ import (
 // procedures.
 const (
 	DefaultDatabases = 16
-	MaxDatabases     = 128 // key spaces beyond are Skerry's own
+	MaxDatabases     = 128 // most databases that can be allowed; key spaces from 128 on are Skerry's own
 )
 
 // Version is the version of Redis whose answers are given.
