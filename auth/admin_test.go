@@ -81,7 +81,7 @@ func TestDisable(t *testing.T) {
 	want(t, "reset", err, auth.CodeTokenInvalid)
 	change, err := w.RequestChange(ctx, ann.ID, "ann@example.org", "")
 	must(t, "ask for another address", err)
-	_, err = w.Verify(ctx, change.Token)
+	_, err = w.Verify(ctx, change.Token, auth.Proof{Password: good})
 	want(t, "verify another address", err, auth.CodeTokenInvalid)
 	_, err = w.Disable(ctx, ann.ID, false)
 	must(t, "enable", err)

@@ -48,7 +48,7 @@ func walk(ctx context.Context, db *embedded.DB) error {
 		return err
 	}
 	fmt.Println(letter.Kind, letter.To)
-	if _, err := users.Verify(ctx, letter.Token); err != nil {
+	if _, err := users.Verify(ctx, letter.Token, auth.Proof{Password: password}); err != nil {
 		return err
 	}
 	u, err := users.Login(ctx, email, password, from)

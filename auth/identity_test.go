@@ -49,7 +49,7 @@ func TestIdentities(t *testing.T) {
 	}
 	_, err = w.Login(ctx, "cid@example.com", "password of a thief", "")
 	want(t, "the thief's password", err, auth.CodeWrongCredentials)
-	_, err = w.Verify(ctx, letter.Token)
+	_, err = w.Verify(ctx, letter.Token, auth.Proof{Password: good})
 	want(t, "the thief's letter", err, auth.CodeTokenInvalid)
 	dan, err := w.LoginIdentity(ctx, identity("5", "", false))
 	if err != nil || dan.Email != "" || dan.Verified() {

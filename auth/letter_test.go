@@ -42,9 +42,9 @@ func TestRegisterAgain(t *testing.T) {
 	if second.Kind != auth.Verify || second.User.ID != first.User.ID {
 		t.Errorf("letters: %+v %+v", first, second)
 	}
-	_, err = w.Verify(ctx, first.Token)
+	_, err = w.Verify(ctx, first.Token, auth.Proof{Password: good})
 	want(t, "the first letter's token", err, auth.CodeTokenInvalid)
-	_, err = w.Verify(ctx, second.Token)
+	_, err = w.Verify(ctx, second.Token, auth.Proof{Password: good})
 	must(t, "verify", err)
 	_, err = w.Login(ctx, "ann@example.com", "password of a thief", "")
 	want(t, "login with the first password", err, auth.CodeWrongCredentials)
@@ -59,7 +59,7 @@ func TestPendingExpires(t *testing.T) {
 	letter, err := w.Register(ctx, "ann@example.com", good, "")
 	must(t, "register", err)
 	w.clock.Add(time.Hour + time.Second)
-	_, err = w.Verify(ctx, letter.Token)
+	_, err = w.Verify(ctx, letter.Token, auth.Proof{Password: good})
 	want(t, "verify", err, auth.CodeTokenInvalid)
 	_, err = w.Find(ctx, engine.Read{}, "ann@example.com")
 	want(t, "find", err, engine.CodeNotFound)
@@ -94,7 +94,7 @@ func TestReset(t *testing.T) {
 	}
 	_, err = w.CheckToken(ctx, engine.Read{}, auth.ToVerify, one)
 	want(t, "a token of another purpose", err, auth.CodeTokenInvalid)
-	_, err = w.Verify(ctx, one)
+	_, err = w.Verify(ctx, one, auth.Proof{Password: good})
 	want(t, "verify with a token of another purpose", err, auth.CodeTokenInvalid)
 	_, err = w.Reset(ctx, one, "short")
 	want(t, "reset to a password that is refused", err, auth.CodePasswordRefused)
@@ -188,11 +188,11 @@ func TestChangeAddress(t *testing.T) {
 	must(t, "another user asks for the same address", err)
 	_, err = w.Login(ctx, "ann@example.com", good, "")
 	must(t, "login with the old address", err)
-	done, err := w.Verify(ctx, letter.Token)
+	done, err := w.Verify(ctx, letter.Token, auth.Proof{Password: good})
 	if err != nil || done.Was != "ann@example.com" || done.User.Email != "ann@example.org" {
 		t.Errorf("verify: %+v %v", done, err)
 	}
-	_, err = w.Verify(ctx, racing.Token)
+	_, err = w.Verify(ctx, racing.Token, auth.Proof{Password: good})
 	want(t, "the address was verified by another user meanwhile", err, auth.CodeEmailTaken)
 	_, err = w.Reset(ctx, reset.Token, "a new password")
 	want(t, "a token sent to the old address", err, auth.CodeTokenInvalid)
@@ -249,12 +249,65 @@ func TestRequestVerify(t *testing.T) {
 	if err != nil || letter.Kind != auth.Verify {
 		t.Errorf("letter: %+v %v", letter, err)
 	}
-	_, err = w.Verify(ctx, letter.Token)
+	_, err = w.Verify(ctx, letter.Token, auth.Proof{Password: good})
 	must(t, "verify", err)
 	for _, email := range []string{"ann@example.com", "nobody@example.com"} {
 		letter, err = w.RequestVerify(ctx, email, "")
 		if err != nil || letter.Kind != auth.None || letter.Token != "" {
 			t.Errorf("%s: %+v %v", email, letter, err)
 		}
+	}
+}
+
+// TestVerifyProvesTheAccount: whoever reads the mail of an address does not make it that
+// of somebody else's account, neither one that was registered nor one that moves to it.
+func TestVerifyProvesTheAccount(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{Limits: auth.Limits{Login: auth.Limit{N: 5}}}), t.Context()
+	thief := w.verified("thief@example.com")
+	registered, err := w.Register(ctx, "ann@example.com", "password of a thief", "")
+	must(t, "register", err)
+	moved, err := w.RequestChange(ctx, thief.ID, "bob@example.com", "")
+	must(t, "ask for another address", err)
+	guest, err := w.LoginIdentity(ctx, identity("1", "", false))
+	must(t, "login by a provider", err)
+	change, err := w.RequestChange(ctx, guest.ID, "cid@example.com", "")
+	must(t, "ask for an address", err)
+	for what, c := range map[string]struct {
+		letter auth.Letter
+		by     auth.Proof
+		code   engine.Code
+	}{
+		"no password":                       {registered, auth.Proof{}, auth.CodeWrongCredentials},
+		"another password":                  {registered, auth.Proof{Password: good}, auth.CodeWrongCredentials},
+		"a session instead of a password":   {registered, auth.Proof{User: registered.User.ID}, auth.CodeWrongCredentials},
+		"a long password":                   {registered, auth.Proof{Password: strings.Repeat("p", auth.MaxPasswordBytes+1)}, auth.CodeWrongCredentials},
+		"no password for a change":          {moved, auth.Proof{}, auth.CodeWrongCredentials},
+		"another password for a change":     {moved, auth.Proof{Password: "password of bob"}, auth.CodeWrongCredentials},
+		"nobody is logged in":               {change, auth.Proof{Password: good}, engine.CodeUnauthenticated},
+		"somebody else is logged in":        {change, auth.Proof{User: thief.ID}, engine.CodeUnauthenticated},
+		"somebody else with their password": {change, auth.Proof{User: thief.ID, Password: good}, engine.CodeUnauthenticated},
+	} {
+		_, err := w.Verify(ctx, c.letter.Token, c.by)
+		want(t, what, err, c.code)
+	}
+	for _, email := range []string{"bob@example.com", "cid@example.com"} {
+		_, err = w.Find(ctx, engine.Read{}, email)
+		want(t, email, err, engine.CodeNotFound)
+	}
+	for range 2 {
+		_, err = w.Verify(ctx, registered.Token, auth.Proof{Password: good})
+		want(t, "another password", err, auth.CodeWrongCredentials)
+	}
+	_, err = w.Verify(ctx, registered.Token, auth.Proof{Password: "password of a thief"})
+	want(t, "too many attempts", err, auth.CodeRateLimited)
+	w.clock.Add(time.Hour)
+	done, err := w.Verify(ctx, registered.Token, auth.Proof{Password: "password of a thief"})
+	if err != nil || !done.User.Verified() {
+		t.Errorf("the right password: %+v %v", done, err)
+	}
+	done, err = w.Verify(ctx, change.Token, auth.Proof{User: guest.ID})
+	if err != nil || done.User.Email != "cid@example.com" {
+		t.Errorf("in the session: %+v %v", done, err)
 	}
 }

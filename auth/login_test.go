@@ -23,12 +23,12 @@ func TestRegisterVerifyLogin(t *testing.T) {
 	want(t, "login before the address is verified", err, auth.CodeEmailUnverified)
 	_, err = w.Login(ctx, "ann@example.com", good+"x", "")
 	want(t, "wrong password", err, auth.CodeWrongCredentials)
-	done, err := w.Verify(ctx, letter.Token)
+	done, err := w.Verify(ctx, letter.Token, auth.Proof{Password: good})
 	must(t, "verify", err)
 	if !done.User.Verified() || done.Was != "" || done.User.ID != letter.User.ID {
 		t.Errorf("verified: %+v", done)
 	}
-	_, err = w.Verify(ctx, letter.Token)
+	_, err = w.Verify(ctx, letter.Token, auth.Proof{Password: good})
 	want(t, "the same token again", err, auth.CodeTokenInvalid)
 	u, err := w.Login(ctx, "ANN@example.com", good, "192.0.2.1")
 	must(t, "login", err)

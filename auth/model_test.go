@@ -102,7 +102,7 @@ func (m *model) verify(p *person) {
 	if p.password == "" {
 		return
 	}
-	done, err := m.Verify(m.t.Context(), p.verifyToken)
+	done, err := m.Verify(m.t.Context(), p.verifyToken, auth.Proof{Password: p.password})
 	if p.verifyToken == "" || p.disabled {
 		want(m.t, "verify with a token that does not work", err, auth.CodeTokenInvalid)
 		return

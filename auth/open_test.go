@@ -81,7 +81,7 @@ func (w *world) verified(email string) auth.User {
 	if err != nil || letter.Kind != auth.Verify {
 		w.t.Fatalf("register: %+v %v", letter, err)
 	}
-	done, err := w.Verify(w.t.Context(), letter.Token)
+	done, err := w.Verify(w.t.Context(), letter.Token, auth.Proof{Password: good})
 	if err != nil {
 		w.t.Fatalf("verify: %v", err)
 	}

@@ -142,7 +142,7 @@ func TestRaceRegisterBoth(t *testing.T) {
 		must(t, "register", result(t, done[i]))
 	}
 	for i := range letters {
-		if _, err := w.Verify(ctx, letters[i].Token); err != nil {
+		if _, err := w.Verify(ctx, letters[i].Token, auth.Proof{Password: fmt.Sprintf("password %d of two", i)}); err != nil {
 			want(t, "verify", err, auth.CodeTokenInvalid)
 			continue
 		}
@@ -264,7 +264,7 @@ func TestRaceOnce(t *testing.T) {
 	w, ctx := open(t, auth.Options{Limits: auth.Limits{Code: auth.Limit{N: -1}}}), t.Context()
 	letter, err := w.Register(ctx, "bob@example.com", good, "")
 	must(t, "register", err)
-	if n := together(t, 8, func(int) error { _, err := w.Verify(ctx, letter.Token); return err }); n != 1 {
+	if n := together(t, 8, func(int) error { _, err := w.Verify(ctx, letter.Token, auth.Proof{Password: good}); return err }); n != 1 {
 		t.Errorf("a letter was verified %d times", n)
 	}
 	ann := w.verified("ann@example.com")

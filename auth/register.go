@@ -280,19 +280,38 @@ type Verified struct {
 	Was  string // the address before, if it was changed: tell it there
 }
 
+// Proof shows that the account is that of whoever has come by a letter.
+type Proof struct {
+	Password string // of the user
+	User     string // id of the user who is logged in, for users without a password; "": nobody
+}
+
 // Verify uses up a token of a Verify or Change letter: the address that it was
 // sent to is the user's and verified. A changed address ends all other tokens of
-// the user. Errors: ErrTokenInvalid; ErrEmailTaken if another user has verified
-// the address in the meantime.
-func (a *Auth) Verify(ctx context.Context, text string) (Verified, error) {
+// the user. The token proves only who reads the address's mail. That the account is
+// theirs too, by proves: otherwise anyone could register, or change to, the address of
+// somebody else, who confirms it by one click.
+//
+// Errors: ErrTokenInvalid; ErrEmailTaken if another user has verified the address in the
+// meantime; ErrWrongCredentials for a wrong password, which counts as a wrong login;
+// CodeUnauthenticated for a user who has no password and is not logged in;
+// CodeRateLimited, CodeQueueFull. After all but the first two the token can be used again.
+func (a *Auth) Verify(ctx context.Context, text string, by Proof) (Verified, error) {
+	const verb = "verify an address"
+	if err := a.prove(ctx, verb, text, by); err != nil {
+		return Verified{}, err
+	}
 	var done Verified
-	err := a.update(ctx, "verify an address", func(t tx) error {
+	err := a.update(ctx, verb, func(t tx) error {
 		done = Verified{}
-		k, u, err := t.token(text, ToVerify, ToChange)
+		k, u, err := t.token(text, ToVerify, ToChange) // of the same epoch, so the password is the same
 		if err != nil {
 			return err
 		}
 		if err := t.dropToken(k); err != nil {
+			return err
+		}
+		if err := t.forget(u.attempt()); err != nil {
 			return err
 		}
 		if k.purpose == ToChange {
@@ -309,6 +328,38 @@ func (a *Auth) Verify(ctx context.Context, text string) (Verified, error) {
 		return Verified{}, err
 	}
 	return done, nil
+}
+
+// prove counts an attempt and checks by against the user of a token.
+func (a *Auth) prove(ctx context.Context, verb, text string, by Proof) error {
+	if len(by.Password) > MaxPasswordBytes {
+		return fmt.Errorf("%s: %w", verb, ErrWrongCredentials)
+	}
+	hash := ""
+	err := a.update(ctx, verb, func(t tx) error {
+		_, u, err := t.token(text, ToVerify, ToChange)
+		if err != nil {
+			return err
+		}
+		if hash = u.hash; hash != "" {
+			return t.take(u.attempt())
+		}
+		if by.User != u.ID {
+			return engine.Errorf(engine.CodeUnauthenticated, "log in to confirm the address")
+		}
+		return nil
+	})
+	if err != nil || hash == "" {
+		return err
+	}
+	right, _, err := a.hash.verify(ctx, by.Password, hash)
+	if err == nil && !right {
+		err = ErrWrongCredentials
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	return nil
 }
 
 // moveTo gives u another address, without storing u.

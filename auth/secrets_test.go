@@ -55,7 +55,7 @@ func life(t *testing.T, w *world) secrets {
 	letter, err := w.Register(ctx, "ann@example.com", good, "192.0.2.1")
 	must(t, "register", err)
 	s.token("verify token", letter.Token)
-	done, err := w.Verify(ctx, letter.Token)
+	done, err := w.Verify(ctx, letter.Token, auth.Proof{Password: good})
 	must(t, "verify", err)
 	pending, err := w.Register(ctx, "bob@example.com", "password of bob", "")
 	must(t, "register", err)

@@ -207,7 +207,27 @@ func (p *Provider) Finish(ctx context.Context, f Flow, state, code string) (auth
 	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(f.Nonce)) != 1 {
 		return auth.Identity{}, engine.Errorf(CodeFlowInvalid, "the login provider's ID token is of another login; begin again")
 	}
+	if err := p.authorized(id); err != nil {
+		return auth.Identity{}, err
+	}
 	return p.identity(ctx, known, tok, id)
+}
+
+// authorized checks that the ID token was issued to this client (OpenID Connect Core
+// 3.1.3.7, 4 and 5): one for several audiences names in azp which of them it was issued to.
+func (p *Provider) authorized(id *oidc.IDToken) error {
+	var c struct {
+		Party *string `json:"azp"`
+	}
+	switch err := id.Claims(&c); {
+	case err != nil:
+		return engine.Errorf(CodeProviderFailed, "read the login provider's ID token: %w", err)
+	case c.Party == nil && len(id.Audience) > 1:
+		return engine.Errorf(CodeProviderFailed, "the login provider's ID token is for %d audiences and has no azp", len(id.Audience))
+	case c.Party != nil && *c.Party != p.o.ClientID:
+		return engine.Errorf(CodeProviderFailed, "the login provider's ID token was issued to another client")
+	}
+	return nil
 }
 
 // claims are those that are read, of an ID token or of the user info.

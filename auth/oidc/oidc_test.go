@@ -168,9 +168,16 @@ func TestForgedTokens(t *testing.T) {
 	c := client(t, p.server.URL)
 	stranger := newProvider(t)
 	for what, fn := range map[string]func(){
-		"of another issuer":  func() { p.edit = func(m map[string]any) { m["iss"] = "https://evil.example" } },
-		"for another client": func() { p.edit = func(m map[string]any) { m["aud"] = "another" } },
-		"expired":            func() { p.edit = func(m map[string]any) { m["exp"] = time.Now().Add(-time.Hour).Unix() } },
+		"of another issuer":                   func() { p.edit = func(m map[string]any) { m["iss"] = "https://evil.example" } },
+		"for another client":                  func() { p.edit = func(m map[string]any) { m["aud"] = "another" } },
+		"for two audiences, issued to nobody": func() { p.edit = func(m map[string]any) { m["aud"] = []string{clientID, "another"} } },
+		"for two audiences, issued to another": func() {
+			p.edit = func(m map[string]any) { m["aud"], m["azp"] = []string{clientID, "another"}, "another" }
+		},
+		"issued to another":   func() { p.edit = func(m map[string]any) { m["azp"] = "another" } },
+		"issued to no client": func() { p.edit = func(m map[string]any) { m["azp"] = "" } },
+		"issued to a number":  func() { p.edit = func(m map[string]any) { m["azp"] = 1 } },
+		"expired":             func() { p.edit = func(m map[string]any) { m["exp"] = time.Now().Add(-time.Hour).Unix() } },
 		"signed by another key": func() {
 			p.sign = func(b []byte) string { return p.signed(stranger.key, b) }
 		},
@@ -191,9 +198,15 @@ func TestForgedTokens(t *testing.T) {
 	p.set(func() { p.edit, p.sign, p.noToken = func(m map[string]any) { delete(m, "nonce") }, nil, false })
 	_, err := login(t, p, c)
 	want(t, "an ID token without a nonce", err, oidc.CodeFlowInvalid)
-	p.set(func() { p.edit = nil })
-	_, err = login(t, p, c)
-	want(t, "a good one after all these", err, "")
+	for what, edit := range map[string]func(map[string]any){
+		"for two audiences": func(m map[string]any) { m["aud"], m["azp"] = []string{"another", clientID}, clientID },
+		"with azp":          func(m map[string]any) { m["azp"] = clientID },
+		"after all these":   nil,
+	} {
+		p.set(func() { p.edit = edit })
+		_, err = login(t, p, c)
+		want(t, "a good one "+what, err, "")
+	}
 }
 
 // TestProviderDown: it is asked at the first use, and again after a failure.

@@ -96,7 +96,7 @@ func TestCluster(t *testing.T) {
 		here.post("/account/register", "email", email, "password", good).is(t, "register", 303, "/account/sent")
 		path, token := here.w.link(here.w.outbox.List()[0].Message)
 		there.get(path).is(t, "the link", 200, "")
-		there.post("/account/verify", "token", token).is(t, "verify", 303, "/account/login?done=verified")
+		there.post("/account/verify", "token", token, "password", good).is(t, "verify", 303, "/account/login?done=verified")
 		here.post("/account/login", "email", email, "password", good).is(t, "login", 303, "/")
 		if here.who() != email || there.who() != email {
 			t.Errorf("logged in as %q and %q", here.who(), there.who())

@@ -96,7 +96,7 @@ func TestGuideRuns(t *testing.T) {
 	if token == nil {
 		t.Fatalf("no link to %s in the letter", at)
 	}
-	ask("/account/verify", url.Values{"token": {token[1]}}, "is confirmed")
+	ask("/account/verify", url.Values{"token": {token[1]}, "password": {good}}, "is confirmed")
 	ask("/account/login", url.Values{"email": {"ann@example.org"}, "password": {good}, "next": {"/"}}, "Hello, ann@example.org")
 }
 

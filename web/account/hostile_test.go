@@ -79,7 +79,7 @@ func TestFixation(t *testing.T) {
 	}
 	b.post("/account/email", "email", "new@example.org", "password", good).is(t, "email", 303, "/account/sent")
 	_, verify := w.link(w.letter())
-	for _, step := range [][]string{{"/account/verify", "token", verify}, {"/account/password", "old", good, "password", other}, {"/account/logout"}} {
+	for _, step := range [][]string{{"/account/verify", "token", verify, "password", good}, {"/account/password", "old", good, "password", other}, {"/account/logout"}} {
 		before := b.token()
 		b.post(step[0], step[1:]...)
 		if before == b.token() || w.with(before).who() != "" {
@@ -330,12 +330,45 @@ func TestGoneUsers(t *testing.T) {
 	}
 	w.browser().post("/account/verify/again", "email", "root@example.org")
 	_, token := w.link(w.letter())
-	b.post("/account/verify", "token", token)
+	b.post("/account/verify", "token", token, "password", good)
 	if got := b.login("root@example.org", good).get("/admin"); got.status != 200 || got.body != "secret" {
 		t.Errorf("the superadmin: %d", got.status)
 	}
 	w.user("ann2@example.org")
 	if got := w.browser().login("ann2@example.org", good).get("/admin"); got.status != 403 {
 		t.Errorf("not the superadmin: %d", got.status)
+	}
+}
+
+// TestStrangersAccount: whoever registers the address of somebody else, or moves their own
+// account to it, does not get it confirmed by a click on the letter.
+func TestStrangersAccount(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{})
+	w.user("thief@example.org")
+	thief := w.browser().login("thief@example.org", good)
+	w.browser().post("/account/register", "email", "ann@example.org", "password", other)
+	path, token := w.link(w.letter())
+	ann := w.browser()
+	if got := ann.get(path).is(t, "the link", 200, ""); !strings.Contains(got.body, `name="password"`) {
+		t.Errorf("the page asks for no password: %s", text(got.body))
+	}
+	thief.post("/account/email", "email", "bob@example.org", "password", good)
+	_, moving := w.link(w.letter())
+	for _, token := range []string{token, moving} {
+		ann.post("/account/verify", "token", token).is(t, "a click", 400, "")
+		ann.post("/account/verify", "token", token, "password", "a password of ann").is(t, "another password", 401, "")
+		w.program().post("/account/verify", "token", token).fails(t, "a program", engine.CodeInvalid)
+	}
+	thief.post("/account/login", "email", "ann@example.org", "password", other).is(t, "login", 403, "")
+	if who := thief.who(); who != "thief@example.org" {
+		t.Errorf("the thief is %q", who)
+	}
+	ann.post("/account/reset", "email", "ann@example.org")
+	_, reset := w.link(w.letter())
+	ann.post("/account/reset/confirm", "token", reset, "password", good).is(t, "reset", 303, "/account/login?done=reset")
+	w.browser().post("/account/login", "email", "ann@example.org", "password", other).is(t, "the password before", 401, "")
+	if who := ann.login("ann@example.org", good).who(); who != "ann@example.org" {
+		t.Errorf("the owner is %q", who)
 	}
 }

@@ -42,10 +42,10 @@ type wording struct {
 func wordings() map[auth.LetterKind]wording {
 	const not = "If that was not you, choose another password at once, and look at where you are logged in."
 	return map[auth.LetterKind]wording{
-		auth.Verify:     {"Confirm your e-mail address", "Somebody, hopefully you, has created an account with this e-mail address. To confirm that it is yours, open the page below. If it was not you, do nothing: without you the account is of no use to anybody.", "Confirm the address"},
+		auth.Verify:     {"Confirm your e-mail address", "Somebody, hopefully you, has created an account with this e-mail address. To confirm that the address is yours, open the page below. It asks for the password of the account. If it was not you, do nothing: without you the account is of no use to anybody.", "Confirm the address"},
 		auth.Known:      {"You have an account already", "Somebody, hopefully you, has asked to use this e-mail address for an account. There is one already, and nothing was changed. If you have forgotten its password, you can choose another one.", "Reset the password"},
 		auth.Reset:      {"Reset your password", "Somebody, hopefully you, has asked for another password for your account. To choose one, open the page below. If it was not you, do nothing: your password is as before.", "Choose a new password"},
-		auth.Change:     {"Confirm your new e-mail address", "Somebody, hopefully you, wants to use this e-mail address for an account. To confirm that it is yours, open the page below. If it was not you, do nothing.", "Confirm the address"},
+		auth.Change:     {"Confirm your new e-mail address", "Somebody, hopefully you, wants to use this e-mail address for an account. To confirm that the address is yours, open the page below. It asks for the password of that account. If it was not you, do nothing.", "Confirm the address"},
 		PasswordChanged: {"Your password was changed", "The password of your account was changed, and all sessions have ended. " + not, "Go to your account"},
 		EmailChanged:    {"Your e-mail address was changed", "Your account has another e-mail address now. This is the last letter to this one. If that was not you, write to those who run this service.", ""},
 		FactorOn:        {"The second factor is on", "From now on every login to your account asks for a code of your app. " + not, "Go to your account"},

@@ -28,7 +28,9 @@ func TestLife(t *testing.T) {
 			t.Errorf("no token in the form: %s", got.body)
 		}
 	}
-	b.post("/account/verify", "token", token).is(t, "verify", 303, "/account/login?done=verified")
+	b.post("/account/verify", "token", token).is(t, "verify without the password", 400, "")
+	b.post("/account/verify", "token", token, "password", other).is(t, "verify with another password", 401, "")
+	b.post("/account/verify", "token", token, "password", good).is(t, "verify", 303, "/account/login?done=verified")
 	b.post("/account/verify", "token", token).is(t, "verify again", 400, "")
 	b.get(path).is(t, "the link of a used token", 400, "")
 	if got := b.get("/account/login?done=verified"); !strings.Contains(got.body, "is confirmed") {
@@ -61,7 +63,8 @@ func (b *browser) lateLife(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	b.get(path).is(t, "the link", 200, "")
-	b.post("/account/verify", "token", token).is(t, "verify", 303, "/account?done=verified")
+	b.post("/account/verify", "token", token).is(t, "verify without the password", 400, "")
+	b.post("/account/verify", "token", token, "password", other).is(t, "verify", 303, "/account?done=verified")
 	if m := w.letter(); m.To[0] != "ann@example.org" || b.who() != "new@example.org" {
 		t.Errorf("%+v", m)
 	}
@@ -95,7 +98,7 @@ func TestLifeOfAProgram(t *testing.T) {
 	}
 	_, token := w.link(w.letter())
 	p.post("/account/login", "email", "bob@example.org", "password", good).fails(t, "login before verify", auth.CodeEmailUnverified)
-	if got := p.post("/account/verify", "token", token).is(t, "verify", 200, ""); got.body != `{"email":"bob@example.org","verified":true}`+"\n" {
+	if got := p.post("/account/verify", "token", token, "password", good).is(t, "verify", 200, ""); got.body != `{"email":"bob@example.org","verified":true}`+"\n" {
 		t.Errorf("%s", got.body)
 	}
 	p.post("/account/verify", "token", token).fails(t, "verify again", auth.CodeTokenInvalid)

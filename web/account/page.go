@@ -141,22 +141,30 @@ func sentence(p problem.Problem) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// private is a handler for who is logged in; browsers of others are sent to log in.
+// private is a handler for users who are logged in; browsers of others are sent to log in.
 func (a *Account) private(h func(c *web.Context, u auth.User) error) web.Handler {
 	return func(c *web.Context) error {
 		u, err := a.current(c)
-		if engine.CodeOf(err) == engine.CodeUnauthenticated && !c.IsJSON() {
+		if engine.CodeOf(err) == engine.CodeUnauthenticated {
 			next := a.o.Prefix
 			if c.Request.Method == http.MethodGet {
 				next = c.Request.URL.RequestURI()
 			}
-			return c.Redirect(a.LoginPath() + "?next=" + url.QueryEscape(next))
+			return a.toLogin(c, next, err)
 		}
 		if err != nil {
 			return err
 		}
 		return h(c, u)
 	}
+}
+
+// toLogin sends a browser to log in, and from there to the path next. Programs get err.
+func (a *Account) toLogin(c *web.Context, next string, err error) error {
+	if c.IsJSON() {
+		return err
+	}
+	return c.Redirect(a.LoginPath() + "?next=" + url.QueryEscape(next))
 }
 
 // current returns the user of the session. An API key is none: whatever its scopes,

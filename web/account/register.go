@@ -2,6 +2,7 @@ package account
 
 import (
 	"net/http"
+	"net/url"
 
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
@@ -49,11 +50,16 @@ func (a *Account) register(c *web.Context) error {
 // that look into letters open links on their own.
 func (a *Account) verifyPage(c *web.Context) error {
 	token := c.Query("token").String()
-	u, purpose, err := a.ofLetter(c, token)
+	locals, err := a.verifyLocals(c, token)
 	if err != nil {
 		return a.refuse(c, "again", nil, err)
 	}
-	return a.show(c, http.StatusOK, "verify", web.Locals{"token": token, "me": meOf(u), "changes": purpose == auth.ToChange}, form{[]string{"token"}})
+	return a.show(c, http.StatusOK, "verify", locals, form{[]string{"token", "password"}})
+}
+
+func (a *Account) verifyLocals(c *web.Context, token string) (web.Locals, error) {
+	u, purpose, err := a.ofLetter(c, token)
+	return web.Locals{"token": token, "me": meOf(u), "changes": purpose == auth.ToChange}, err
 }
 
 // ofLetter finds whose token it is, and what for.
@@ -66,17 +72,35 @@ func (a *Account) ofLetter(c *web.Context, token string) (u auth.User, p auth.Pu
 	return u, p, err
 }
 
+// verify confirms an address, for whoever knows the account's password, or is logged in
+// to an account that has none. Without that, anyone could register the address of
+// somebody else, whose click on the letter would make it the address of an account that
+// is not theirs.
 func (a *Account) verify(c *web.Context) error {
 	var in struct {
-		Token string `json:"token"`
+		Token    string `json:"token"`
+		Password string `json:"password,omitempty"`
 	}
 	err := c.Bind(&in)
-	var done auth.Verified
+	var locals web.Locals
 	if err == nil {
-		done, err = a.users.Verify(c, in.Token)
+		locals, err = a.verifyLocals(c, in.Token)
 	}
 	if err != nil {
 		return a.refuse(c, "again", nil, err)
+	}
+	if me := locals["me"].(Me); me.Password && in.Password == "" {
+		return a.refuse(c, "verify", locals, web.Wrong("/password", "is needed for this"))
+	}
+	done, err := a.users.Verify(c, in.Token, auth.Proof{Password: in.Password, User: c.Session().User()})
+	switch engine.CodeOf(err) {
+	case "":
+	case auth.CodeTokenInvalid, auth.CodeEmailTaken:
+		return a.refuse(c, "again", nil, err)
+	case engine.CodeUnauthenticated:
+		return a.toLogin(c, a.o.Prefix+"/verify?"+url.Values{"token": {in.Token}}.Encode(), err)
+	default: // the token is still good
+		return a.refuse(c, "verify", locals, err)
 	}
 	if done.Was != "" {
 		a.notify(c, EmailChanged, done.Was, done.User)
