@@ -256,6 +256,8 @@ func fileError(doing string, err error) error {
 		return engine.Errorf(engine.CodeCorrupt, "%s: %w", doing, err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return engine.Errorf(engine.CodeDiskFull, "%s: %w", doing, err)
+	case journal.NoFiles(err):
+		return engine.Errorf(engine.CodeFilesFull, "%s: %w", doing, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

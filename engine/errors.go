@@ -16,6 +16,7 @@ const (
 	CodeConflict           Code = "conflict"
 	CodeCorrupt            Code = "corrupt"
 	CodeDiskFull           Code = "disk_full"
+	CodeFilesFull          Code = "files_full"
 	CodeFormatNewer        Code = "format_newer"
 	CodeInternal           Code = "internal"
 	CodeInvalid            Code = "invalid"
@@ -58,6 +59,7 @@ func Catalog() []Meaning {
 		{CodeConflict, true, "the transaction lost to concurrent ones after all retries; nothing was written"},
 		{CodeCorrupt, false, "stored data failed its checksum; the message names file and offset"},
 		{CodeDiskFull, true, "the disk has no room for the write; nothing was written"},
+		{CodeFilesFull, true, "too many files are open in the process or on the machine; nothing was written"},
 		{CodeFormatNewer, false, "the data was written by a newer version of the program"},
 		{CodeKeyReused, false, "the idempotency key was used before with another request; nothing was written"},
 		{CodeInternal, false, "a fault in the program; details are in the server's log"},
@@ -153,6 +155,7 @@ var (
 	ErrConflict           = &Error{Code: CodeConflict, Msg: "conflict with concurrent transactions"}
 	ErrCorrupt            = &Error{Code: CodeCorrupt, Msg: "data is damaged"}
 	ErrDiskFull           = &Error{Code: CodeDiskFull, Msg: "the disk is full"}
+	ErrFilesFull          = &Error{Code: CodeFilesFull, Msg: "too many open files"}
 	ErrFormatNewer        = &Error{Code: CodeFormatNewer, Msg: "data of a newer version"}
 	ErrInvalid            = &Error{Code: CodeInvalid, Msg: "invalid argument"}
 	ErrKeyEmpty           = &Error{Code: CodeKeyEmpty, Msg: "a key must have at least one byte"}

@@ -40,9 +40,9 @@ func (l *Log) Append(index uint64, data []byte) error {
 // Sync makes every record appended before it durable: it writes them as one
 // frame and waits for the disk. Without such records it does nothing.
 //
-// An error that matches syscall.ENOSPC means that nothing of the frame remains
-// and that all records which are not durable have been dropped, also those
-// appended meanwhile: the next index is Durable()+1, and the log can be used.
+// An error that is Passing means that nothing of the frame remains and that all
+// records which are not durable have been dropped, also those appended meanwhile:
+// the next index is Durable()+1, and the log can be used.
 // Any other error is a *FailedError, which is for ever, or ErrClosed.
 func (l *Log) Sync() error {
 	l.syncMu.Lock()
@@ -128,8 +128,8 @@ func (l *Log) writeFrame(b []byte, first uint64, count uint32) ([]byte, error) {
 // error for the caller. A frame that lacks only its padding would else come
 // back at the next start.
 func (l *Log) undoWrite(path string, cause error) error {
-	soft := noSpace(cause)
-	if soft == nil {
+	short := shortage(cause)
+	if short == nil {
 		return l.fail("write", path, cause)
 	}
 	l.fillMu.Lock()
@@ -144,7 +144,7 @@ func (l *Log) undoWrite(path string, cause error) error {
 	l.mu.Lock()
 	l.reserved = l.pos
 	l.mu.Unlock()
-	return fmt.Errorf("append to journal: %w", soft)
+	return fmt.Errorf("append to journal: %w", short)
 }
 
 // Close ends the log. Records that no Sync made durable are lost. After a Close
@@ -168,11 +168,12 @@ func (l *Log) Close() error {
 	}
 	if failed == nil && l.unsealed {
 		_, failed = l.writeFrame(make([]byte, frameHead), l.durable, 0)
-		if noSpace(failed) != nil {
+		if shortage(failed) != nil {
 			failed = nil // the seal is of use, not of need
 		}
 	}
 	l.dropSpare()
+	l.folder.Close() // nothing is written through it
 	if l.file != nil {
 		if err := l.file.Close(); err != nil && failed == nil {
 			failed = fmt.Errorf("close journal: %w", err)

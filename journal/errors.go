@@ -78,8 +78,8 @@ func (e *IndexError) Error() string {
 
 // FailedError says that the disk failed in a way that leaves open what is
 // stored. The log has stopped: every later call returns the same error. It does
-// not unwrap to its cause, so that errors.Is(err, syscall.ENOSPC) is true only
-// for errors after which the log can still be used.
+// not unwrap to its cause, so that Passing(err) is true only for errors after
+// which the log can still be used.
 type FailedError struct {
 	Op, File string
 	Cause    error
@@ -89,12 +89,23 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("journal: stopped: %s %s: %v", e.Op, e.File, e.Cause)
 }
 
-// noSpace returns err as one that matches syscall.ENOSPC, if it means that
-// there was no room: a full disk, a full quota, a file size limit, or a write
-// that ended early without a reason. For any other error it returns nil.
-func noSpace(err error) error {
+// Passing reports whether err means that something had run out which can come
+// back, so that the same call may succeed later: room on the disk
+// (syscall.ENOSPC), or file descriptors (NoFiles).
+func Passing(err error) bool { return errors.Is(err, syscall.ENOSPC) || NoFiles(err) }
+
+// NoFiles reports whether err means that no file could be opened because the
+// process (syscall.EMFILE) or the machine (syscall.ENFILE) has too many open.
+func NoFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// shortage returns err as one that is Passing, if it means that there was no room (a
+// full disk, a full quota, a file size limit, or a write that ended early without
+// a reason) or no file descriptor. For any other error it returns nil.
+func shortage(err error) error {
 	switch {
-	case errors.Is(err, syscall.ENOSPC):
+	case Passing(err):
 		return err
 	case errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG), errors.Is(err, io.ErrShortWrite):
 		return fmt.Errorf("%w: %w", syscall.ENOSPC, err)

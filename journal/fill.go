@@ -77,8 +77,8 @@ func (l *Log) reserve(end int64) error {
 		end = step // there is no background to do the rest
 	}
 	if err := writeZeros(l.file, from, end); err != nil {
-		if soft := noSpace(err); soft != nil {
-			return fmt.Errorf("reserve space in %s: %w", path, soft)
+		if short := shortage(err); short != nil {
+			return fmt.Errorf("reserve space in %s: %w", path, short)
 		}
 		return l.fail("reserve space in", path, err)
 	}
@@ -266,7 +266,7 @@ func (l *Log) roll(h segHead, body []byte, count uint32) error {
 		l.fs.Remove(s.path) // Open removes it otherwise
 		return l.softOrFail("begin segment", path, err)
 	}
-	if err := l.fs.SyncDir(l.dir); err != nil {
+	if err := l.folder.Sync(); err != nil {
 		return l.fail("sync folder", l.dir, err)
 	}
 	l.begin(&segment{segHead: h, path: path}, s, int64(len(b)), count)
@@ -290,11 +290,10 @@ func (l *Log) begin(seg *segment, s *spare, end int64, count uint32) {
 	l.stats.Fsyncs += 2
 }
 
-// softOrFail returns err if it means that there was no room, and otherwise
-// stops the log.
+// softOrFail returns err if it is Passing, and otherwise stops the log.
 func (l *Log) softOrFail(op, path string, err error) error {
-	if soft := noSpace(err); soft != nil {
-		return fmt.Errorf("%s %s: %w", op, path, soft)
+	if short := shortage(err); short != nil {
+		return fmt.Errorf("%s %s: %w", op, path, short)
 	}
 	return l.fail(op, path, err)
 }

@@ -25,7 +25,10 @@ type FS interface {
 	List(dir string) ([]string, error)
 	// MkdirAll makes a folder and its parents, durably, where they do not exist.
 	MkdirAll(dir string) error
-	// SyncDir makes the creation, renaming and removal of a folder's files durable.
+	// OpenDir opens a folder that will be synced when nothing may stand against it.
+	OpenDir(dir string) (Dir, error)
+	// SyncDir is OpenDir, Sync and Close: an error that is Passing means that
+	// nothing was done.
 	SyncDir(dir string) error
 	// Lock takes the lock that the file at path stands for, and writes this
 	// process's id into it. It returns *LockedError if another holds it.
@@ -43,6 +46,13 @@ type File interface {
 	// Truncate sets the length; what is added is zeros.
 	Truncate(size int64) error
 	// Sync makes the content and the length durable (fdatasync).
+	Sync() error
+}
+
+// Dir is an open folder.
+type Dir interface {
+	io.Closer
+	// Sync makes the creation, renaming and removal of the folder's files durable.
 	Sync() error
 }
 
@@ -126,8 +136,16 @@ func (o osFS) MkdirAll(dir string) error {
 	return o.SyncDir(parent)
 }
 
-func (osFS) SyncDir(dir string) error {
+func (osFS) OpenDir(dir string) (Dir, error) {
 	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (o osFS) SyncDir(dir string) error {
+	d, err := o.OpenDir(dir)
 	if err != nil {
 		return err
 	}

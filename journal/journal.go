@@ -73,9 +73,10 @@ type Stats struct {
 //
 // Lock order: trimMu, syncMu, fillMu, mu.
 type Log struct {
-	fs  FS
-	dir string
-	o   Options
+	fs     FS
+	dir    string
+	folder Dir // dir, open as long as the log: no segment's name depends on a free descriptor
+	o      Options
 
 	trimMu sync.Mutex // one of TruncateBefore, TruncateAfter, Reset at a time
 	syncMu sync.Mutex // one of Sync, TruncateAfter, Reset, Close at a time

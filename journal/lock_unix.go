@@ -32,7 +32,7 @@ func (osFS) Lock(path string) (unlock func() error, err error) {
 	// One fixed width, so that a full disk never stands against a restart: the
 	// block is there since the first start. Without room the pid is left out.
 	_, err = f.WriteAt(fmt.Appendf(nil, "%-20d\n", os.Getpid()), 0)
-	if err != nil && noSpace(err) == nil {
+	if err != nil && shortage(err) == nil {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}

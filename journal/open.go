@@ -23,33 +23,15 @@ func Open(dir string, o Options) (*Log, error) {
 	if err := l.fs.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("make folder %s: %w", dir, err)
 	}
-	segs, dead, err := loadSegments(l.fs, dir)
-	if err != nil {
-		return nil, err
+	if l.folder, err = l.fs.OpenDir(dir); err != nil {
+		return nil, fmt.Errorf("open folder %s: %w", dir, err)
 	}
-	if err := RemoveTemp(l.fs, dir); err != nil {
-		return nil, err
-	}
-	// After a killed process names may exist that are not durable yet, and on
-	// them the removals below depend.
-	if err := l.syncDir(); err != nil {
-		return nil, err
-	}
-	if err := l.removeSegments(dead); err != nil {
-		return nil, err
-	}
-	for _, s := range dead {
-		l.maxID = max(l.maxID, s.id)
-	}
-	l.segs = segs
-	if len(segs) > 0 {
-		l.maxID = max(l.maxID, segs[len(segs)-1].id)
-		if err := l.openLast(segs[len(segs)-1]); err != nil {
-			if l.file != nil {
-				l.file.Close()
-			}
-			return nil, err
+	if err := l.load(); err != nil {
+		l.folder.Close()
+		if l.file != nil {
+			l.file.Close()
 		}
+		return nil, err
 	}
 	if !o.Inline {
 		l.done = make(chan struct{})
@@ -57,6 +39,34 @@ func Open(dir string, o Options) (*Log, error) {
 		l.wake()
 	}
 	return l, nil
+}
+
+// load finds the segments, removes what no longer counts, and opens the last one.
+func (l *Log) load() error {
+	segs, dead, err := loadSegments(l.fs, l.dir)
+	if err != nil {
+		return err
+	}
+	if err := RemoveTemp(l.fs, l.dir); err != nil {
+		return err
+	}
+	// After a killed process names may exist that are not durable yet, and on
+	// them the removals below depend.
+	if err := l.syncDir(); err != nil {
+		return err
+	}
+	if err := l.removeSegments(dead); err != nil {
+		return err
+	}
+	for _, s := range dead {
+		l.maxID = max(l.maxID, s.id)
+	}
+	l.segs = segs
+	if len(segs) == 0 {
+		return nil
+	}
+	l.maxID = max(l.maxID, segs[len(segs)-1].id)
+	return l.openLast(segs[len(segs)-1])
 }
 
 // loadSegments reads the headers of dir's segments and sorts those that count,
@@ -222,7 +232,7 @@ func (l *Log) hardenLast(sc *scanner, seg *segment, end segEnd) error {
 
 func (l *Log) syncDir() error {
 	l.countFsync()
-	if err := l.fs.SyncDir(l.dir); err != nil {
+	if err := l.folder.Sync(); err != nil {
 		return fmt.Errorf("sync folder %s: %w", l.dir, err)
 	}
 	return nil

@@ -16,10 +16,15 @@ const snapSyncEvery = 8 << 20
 // WriteSnapshot writes the snapshot file at path: what fill writes, under meta
 // data of at most MaxMetaBytes. The file appears whole and durable, in the
 // place of one that was there, or not at all. The error of fill is returned
-// unchanged; one that matches syscall.ENOSPC means that there was no room. A
-// failed fsync is *FailedError: it concerns this snapshot alone, but the disk is
-// the log's too.
+// unchanged; one that is Passing means that there was no room or no file
+// descriptor. A failed fsync is *FailedError: it concerns this snapshot alone, but
+// the disk is the log's too.
 func WriteSnapshot(fsys FS, path string, meta []byte, fill func(w io.Writer) error) (err error) {
+	dir, err := fsys.OpenDir(filepath.Dir(path)) // now: once the file has its name it is too late for an error
+	if err != nil {
+		return snapError(path, err)
+	}
+	defer dir.Close() // nothing is written through it
 	tmp := path + tmpSuffix
 	f, err := fsys.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
@@ -41,7 +46,7 @@ func WriteSnapshot(fsys FS, path string, meta []byte, fill func(w io.Writer) err
 	if err != nil {
 		return errors.Join(err, removeTemp(fsys, tmp))
 	}
-	if err := fsys.SyncDir(filepath.Dir(path)); err != nil {
+	if err := dir.Sync(); err != nil {
 		return &FailedError{"sync folder of", path, err}
 	}
 	return nil
@@ -67,8 +72,8 @@ func writeSnapshot(w io.Writer, meta []byte, fill func(w io.Writer) error) error
 }
 
 func snapError(path string, err error) error {
-	if soft := noSpace(err); soft != nil {
-		err = soft
+	if short := shortage(err); short != nil {
+		err = short
 	}
 	return fmt.Errorf("write snapshot %s: %w", path, err)
 }
@@ -85,8 +90,8 @@ func (w *fileWriter) Write(p []byte) (int, error) {
 	w.off += int64(n)
 	w.dirty += int64(n)
 	if err != nil {
-		if soft := noSpace(err); soft != nil {
-			err = soft
+		if short := shortage(err); short != nil {
+			err = short
 		}
 		return n, err
 	}

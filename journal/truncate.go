@@ -40,7 +40,7 @@ func (l *Log) removeOrFail(old []*segment) error {
 // crash leaves either all of them or none, and no crash brings one back after
 // it returned. The next index is then index+1. Records not yet durable are
 // removed too. It returns *IndexError if index is before First()-1. On an error
-// that matches syscall.ENOSPC the durable records are as they were.
+// that is Passing the durable records are as they were.
 func (l *Log) TruncateAfter(index uint64) error {
 	l.trimMu.Lock()
 	defer l.trimMu.Unlock()

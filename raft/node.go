@@ -18,7 +18,8 @@ import (
 // dropped, as a network may.
 const MaxInbox = 8192
 
-// diskRetry is how long a full disk is left alone before the next try.
+// diskRetry is the pause before another try to save what failed with a temporary
+// error.
 const diskRetry = 200 * time.Millisecond
 
 // Net carries messages to other nodes.
@@ -53,8 +54,8 @@ type Machine interface {
 	// OpenSnapshot opens the newest snapshot on disk, in which the receiver is a
 	// member.
 	OpenSnapshot(to uint64) (Base, io.ReadCloser, error)
-	// Temporary reports whether the same call of Log may succeed later: there
-	// was no room.
+	// Temporary reports whether the same call of Log, or of Install, may succeed
+	// later: there was no room, or no file could be opened.
 	Temporary(err error) bool
 	// Fail tells that the node has stopped, because its log or Apply failed.
 	Fail(err error)
@@ -431,7 +432,7 @@ func (n *Node) save(group []*Save) error {
 	return nil
 }
 
-// whileFull tries until the disk has room.
+// whileFull tries until there is no temporary error.
 func (n *Node) whileFull(try func() error) error {
 	for {
 		err := try()
@@ -442,7 +443,7 @@ func (n *Node) whileFull(try func() error) error {
 			return err
 		}
 		if !n.full.Swap(true) {
-			n.cfg.Logger.Error("the disk is full; this node keeps up no longer until there is room", "err", err)
+			n.cfg.Logger.Error("nothing can be saved for now; this node does not keep up until it can", "err", err)
 		}
 		select {
 		case <-time.After(diskRetry):
@@ -451,7 +452,7 @@ func (n *Node) whileFull(try func() error) error {
 		}
 	}
 	if n.full.Swap(false) {
-		n.cfg.Logger.Info("the disk has room again")
+		n.cfg.Logger.Info("saving works again")
 	}
 	return nil
 }
@@ -479,14 +480,17 @@ func (n *Node) answer(group []*Save) {
 func (n *Node) install(s *raftpb.Snapshot) error {
 	done := make(chan error, 1)
 	base, file := BaseOf(s)
-	n.tasks.push(task{fn: func() { done <- n.cfg.Machine.Install(base, file) }})
-	select {
-	case err := <-done:
-		if err != nil {
+	err := n.whileFull(func() error {
+		n.tasks.push(task{fn: func() { done <- n.cfg.Machine.Install(base, file) }})
+		select {
+		case err := <-done:
 			return err
+		case <-n.ctx.Done():
+			return n.ctx.Err()
 		}
-	case <-n.ctx.Done():
-		return n.ctx.Err()
+	})
+	if err != nil {
+		return err
 	}
 	return n.whileFull(func() error { return n.store.Installed(base) })
 }

@@ -133,6 +133,7 @@ type member struct {
 	leader  uint64
 	refused int
 	poison  string // it cannot be applied
+	tried   bool   // Install was called, and has to be called again
 	ended   bool
 	failed  error
 }
@@ -243,6 +244,9 @@ func (m *member) Apply(entries []Entry) error {
 func (m *member) Install(b Base, file []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.tried = !m.tried; m.tried {
+		return errNoRoom // the first time
+	}
 	m.base, m.state = b, m.files[string(file)]
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 // Log is where a node's entries and its vote are kept. Reading may happen while
 // another goroutine appends or syncs. Its methods' errors are for ever, but for
-// those of Sync that TemporaryError knows.
+// those that Machine.Temporary knows.
 type Log interface {
 	// Append adds entries, which become durable with the next Sync. All that the
 	// log holds from the first one's index on is removed before, durably.

@@ -43,7 +43,7 @@ func codeReply(c engine.Code) string {
 		return "OOM"
 	case engine.CodeReadOnly:
 		return "READONLY"
-	case engine.CodeQueueFull:
+	case engine.CodeQueueFull, engine.CodeFilesFull:
 		return "BUSY"
 	case engine.CodeDiskFull, engine.CodeStopped:
 		return "MISCONF"

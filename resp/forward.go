@@ -292,7 +292,7 @@ func (c *conn) takeMark(u *upstream) error {
 // didNotRun knows the replies to commands that were refused without looking at
 // what has run before, or whose look at it was lost.
 func didNotRun(reply []byte) bool {
-	for _, code := range [...]engine.Code{engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped, engine.CodeDiskFull, engine.CodeInternal} {
+	for _, code := range [...]engine.Code{engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped, engine.CodeDiskFull, engine.CodeFilesFull, engine.CodeInternal} {
 		if isError(reply, code) {
 			return true
 		}

@@ -77,7 +77,7 @@ func TestCallOnceRefusedLater(t *testing.T) {
 	all := startNodes(t, 3, resp.Options{}, []proc.Procedure{born}, nil, nil)
 	lose := breaks(all.list[1])
 	a := all.ask(2)
-	for i, code := range []engine.Code{engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped, engine.CodeDiskFull} {
+	for i, code := range []engine.Code{engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped, engine.CodeDiskFull, engine.CodeFilesFull} {
 		refuse := func() {
 			after := func() error {
 				all.list[0].after.Store(nil)

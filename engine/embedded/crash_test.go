@@ -270,3 +270,41 @@ func TestLogKeptBehindSnapshot(t *testing.T) {
 		_ = db.Close()
 	}
 }
+
+// TestTooManyFiles: whichever file cannot be opened because too many are open, a
+// write is made or refused as retryable, the node goes on, and nothing is lost.
+func TestTooManyFiles(t *testing.T) {
+	refused := 0
+	for n := 1; n <= 40; n++ {
+		fs := memfs.New(uint64(n))
+		db := open(t, "data", crashOptions(fs))
+		fs.FailOpen(n, 1+n%3)
+		for i := range 40 {
+			key, val := fmt.Sprintf("key %d", i), string(make([]byte, 2000))
+			_, err := db.Update(t.Context(), putting(key, val))
+			for tries := 0; err != nil && tries < 10; tries++ {
+				refused++
+				if !errors.Is(err, engine.ErrFilesFull) || !engine.Retryable(err) {
+					t.Fatalf("opening %d, %s: %v", n, key, err)
+				}
+				_, err = db.Update(t.Context(), putting(key, val))
+			}
+			if err != nil || db.Err() != nil {
+				t.Fatalf("opening %d, %s: %v; the node says %v", n, key, err, db.Err())
+			}
+		}
+		fs.FailOpen(0, 0)
+		_ = db.Close()
+		fs.Crash()
+		db = open(t, "data", crashOptions(fs))
+		for i := range 40 {
+			if _, ok := get(t, db, fmt.Sprintf("key %d", i)); !ok {
+				t.Errorf("opening %d: key %d is lost", n, i)
+			}
+		}
+		_ = db.Close()
+	}
+	if refused == 0 {
+		t.Error("no write was ever refused: the test does not test")
+	}
+}

@@ -55,6 +55,7 @@ type group struct {
 	learned map[uint64]string
 
 	received atomic.Uint64 // snapshots of other nodes, since the start
+	noFiles  atomic.Bool   // what keeps raft from saving is a lack of descriptors, not of room
 
 	saveMu sync.Mutex // one snapshot is put in place at a time: an own one, or a received one
 }
@@ -122,6 +123,9 @@ func (g *group) Refused(p *raft.Proposal, err error) {
 	switch {
 	case errors.Is(err, raft.ErrFull):
 		why = engine.Errorf(engine.CodeDiskFull, "the disk of node %d is full; nothing was written", g.self)
+		if g.noFiles.Load() {
+			why = engine.Errorf(engine.CodeFilesFull, "node %d has too many files open; nothing was written", g.self)
+		}
 	case errors.Is(err, raft.ErrBusy):
 		why = engine.Errorf(engine.CodeQueueFull, "the cluster has taken more than it can replicate now; nothing was written")
 	}
@@ -129,7 +133,11 @@ func (g *group) Refused(p *raft.Proposal, err error) {
 }
 
 // Temporary implements raft.Machine.
-func (g *group) Temporary(err error) bool { return engine.CodeOf(err) == engine.CodeDiskFull }
+func (g *group) Temporary(err error) bool {
+	code := engine.CodeOf(err)
+	g.noFiles.Store(code == engine.CodeFilesFull)
+	return code == engine.CodeDiskFull || code == engine.CodeFilesFull
+}
 
 // Fail implements raft.Machine.
 func (g *group) Fail(err error) { g.db.fail(err) }
@@ -312,11 +320,16 @@ func (g *group) receive(r io.Reader) ([]byte, error) {
 	return []byte(name), nil
 }
 
-// Install implements raft.Machine.
+// Install implements raft.Machine. After a temporary error it is called again.
 func (g *group) Install(b raft.Base, file []byte) error {
 	g.saveMu.Lock()
 	defer g.saveMu.Unlock()
 	db := g.db
+	dir, err := db.opts.FS.OpenDir(filepath.Join(db.dir, snapshotDir)) // before the file has its name
+	if err != nil {
+		return fileError("install a received snapshot", err)
+	}
+	defer dir.Close() // nothing is written through it
 	s, err := readSnapshotFile(db.opts.FS, string(file))
 	if err != nil {
 		return fileError("read a received snapshot", err)
@@ -329,7 +342,7 @@ func (g *group) Install(b raft.Base, file []byte) error {
 		return diskError(err)
 	}
 	if !planted("install-not-synced") {
-		if err := db.opts.FS.SyncDir(filepath.Join(db.dir, snapshotDir)); err != nil {
+		if err := dir.Sync(); err != nil {
 			return diskError(err)
 		}
 	}
@@ -339,7 +352,10 @@ func (g *group) Install(b raft.Base, file []byte) error {
 	db.show(s)
 	g.told(s.roster)
 	db.opts.Logger.Info("this node was brought up to date by a snapshot", "position", s.pos, "keys", s.tree.Len())
-	return db.removeSnapshotsBefore(s.index)
+	if err := db.removeSnapshotsBefore(s.index); err != nil && !journal.NoFiles(err) {
+		return err
+	}
+	return nil // what could not be listed now is removed after the next snapshot
 }
 
 // errNoLeader is what a read gets that could not be confirmed in time.

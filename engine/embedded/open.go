@@ -40,6 +40,9 @@ func Open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, unlock())
 	}
+	if o.FS == journal.OS() {
+		o.FS, unlock = reserve(unlock)
+	}
 	db := &DB{
 		id: id, opts: o, dir: dir, began: o.mono(), unlock: unlock, history: newHistory(o.HistoryBytes),
 		stop: make(chan struct{}), ending: make(chan struct{}), tidied: make(chan struct{}),
@@ -68,6 +71,21 @@ func Open(dir string, o Options) (*DB, error) {
 	go db.tidy()
 	return db, nil
 }
+
+// reserve returns the real file system with descriptors in reserve, which unlock
+// now gives back too.
+func reserve(unlock func() error) (journal.FS, func() error) {
+	r := journal.NewReserve(reservedFiles)
+	return r, func() error {
+		r.Close()
+		return unlock()
+	}
+}
+
+// reservedFiles is how many descriptors are kept for the files of a data folder
+// where everything else has run out of them: more than the log, a snapshot being
+// written and those being sent need at once.
+const reservedFiles = 16
 
 func makeFolders(fs journal.FS, dir string) error {
 	for _, d := range []string{dir, filepath.Join(dir, snapshotDir)} {
@@ -306,8 +324,11 @@ func fileError(doing string, err error) error {
 
 // diskError gives an error of the file system one of the catalog's codes.
 func diskError(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return engine.Errorf(engine.CodeDiskFull, "the disk is full; nothing was written: %w", err)
+	case journal.NoFiles(err):
+		return engine.Errorf(engine.CodeFilesFull, "too many files are open in this process or on this machine; nothing was written: %w", err)
 	}
 	return err
 }

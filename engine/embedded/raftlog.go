@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
@@ -105,21 +106,25 @@ func (l *raftLog) Last() uint64 { return l.log.Durable() }
 func (l *raftLog) Reset(next uint64) error { return diskError(l.log.Reset(next)) }
 
 // readTries is how often a Read begins again because the log's end was replaced
-// beside it.
-const readTries = 100
+// beside it, or because no file could be opened; before that it waits for readPause.
+const (
+	readTries = 100
+	readPause = 20 * time.Millisecond
+)
 
 // Read implements raft.Log. Raft replaces the end of the log while it reads what
 // is before: that is no error here.
 func (l *raftLog) Read(from uint64) iter.Seq2[raft.Entry, error] {
 	return func(yield func(raft.Entry, error) bool) {
 		for next, tries := from, 1; ; tries++ {
-			again := false
+			again, starved := false, false
 			for r, err := range l.log.Read(next) {
 				var e raft.Entry
 				if err == nil {
 					e, err = parseRecord(r)
 				}
-				if again = tries < readTries && l.replaced(err, next); again {
+				starved = journal.NoFiles(err)
+				if again = tries < readTries && (starved || l.replaced(err, next)); again {
 					break
 				}
 				if !yield(e, err) || err != nil {
@@ -129,6 +134,9 @@ func (l *raftLog) Read(from uint64) iter.Seq2[raft.Entry, error] {
 			}
 			if !again {
 				return
+			}
+			if starved {
+				time.Sleep(readPause)
 			}
 		}
 	}

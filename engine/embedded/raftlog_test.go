@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
+	"github.com/skerrydb/skerry/journal/memfs"
 	"github.com/skerrydb/skerry/raft"
 )
 
@@ -50,6 +51,52 @@ func TestReadBesideTruncation(t *testing.T) {
 		if want != replaced {
 			t.Errorf("read up to entry %d of %d", want-1, replaced-1)
 		}
+	}
+}
+
+// TestRaftLogTooManyFiles: a log whose files cannot be opened now reports a temporary
+// error, goes on when the call is made again, and is read to the end.
+func TestRaftLogTooManyFiles(t *testing.T) {
+	fs := memfs.New(1)
+	log, err := journal.Open("log", journal.Options{FS: fs, SegmentBytes: 8 << 10, Inline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	l, g := newRaftLog(log, nil), &group{}
+	put := func(i, term uint64) (failures int) {
+		for {
+			err := l.Append([]raft.Entry{{Index: i, Term: term, Data: make([]byte, 3000)}})
+			if err == nil {
+				err = l.Sync()
+			}
+			if err == nil {
+				return failures
+			}
+			if failures++; !errors.Is(err, engine.ErrFilesFull) || !g.Temporary(err) || failures > 10 {
+				t.Fatalf("entry %d: %v", i, err)
+			}
+		}
+	}
+	for i := uint64(1); i <= 9; i++ {
+		put(i, 1)
+	}
+	for _, i := range []uint64{8, 7, 6} { // what is kept has to be read, and a segment to be made
+		fs.FailOpen(1, 1)
+		if put(i, 10-i) == 0 {
+			t.Errorf("entry %d: nothing failed: the test does not test", i)
+		}
+	}
+	fs.FailOpen(1, 3)
+	want := uint64(1)
+	for e, err := range l.Read(1) {
+		if err != nil || e.Index != want || e.Term != 1 && e.Index != 6 {
+			t.Fatalf("entry %d: %+v, %v", want, e, err)
+		}
+		want++
+	}
+	if want != 7 {
+		t.Errorf("read up to entry %d, want 6", want-1)
 	}
 }
 

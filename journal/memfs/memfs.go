@@ -49,6 +49,8 @@ type FS struct {
 	space      int64 // bytes that files may still grow; negative: no limit
 	failSyncs  int   // the sync that fails; 0: none
 	syncError  error // and how
+	failOpens  int   // the opening of a file or folder that fails; 0: none
+	starved    int   // and how many after it; negative: all
 	shortWrite int   // the write that is cut short; 0: none
 	missing    int   // by how many bytes
 	readOnly   bool
@@ -90,6 +92,34 @@ func (m *FS) FailSync(n int) { m.FailSyncAs(n, syscall.EIO) }
 
 // FailSyncAs is FailSync with another error.
 func (m *FS) FailSyncAs(n int, err error) { m.set(func() { m.failSyncs, m.syncError = n, err }) }
+
+// FailOpen makes the nth opening of a file or folder from now, and more after it
+// that follow, fail with EMFILE, as where the process has too many files open; 1
+// is the next, 0 is none. Negative more: all that follow. List opens the folder
+// too, and so does SyncDir.
+func (m *FS) FailOpen(n, more int) { m.set(func() { m.failOpens, m.starved = n, more }) }
+
+// Opens returns how many openings are left before the one that FailOpen lets fail;
+// 0: it has failed, or there is none.
+func (m *FS) Opens() (left int) {
+	m.set(func() { left = m.failOpens })
+	return left
+}
+
+// opens counts an opening and says whether it may happen. The caller holds mu.
+func (m *FS) opens() error {
+	if m.failOpens == 0 {
+		return nil
+	}
+	if m.failOpens--; m.failOpens > 0 {
+		return nil
+	}
+	if m.starved != 0 { // the next one fails too
+		m.failOpens = 1
+		m.starved = max(m.starved-1, -1)
+	}
+	return syscall.EMFILE
+}
 
 // ShortWrite makes the nth write from now leave out its last bytes, up to
 // missing of them, with io.ErrShortWrite; 1 is the next, 0 is none.
@@ -172,6 +202,9 @@ func (m *FS) OpenFile(path string, flag int) (journal.File, error) {
 	if m.off(m.epoch) {
 		return nil, pathError("open", path, ErrStopped)
 	}
+	if err := m.opens(); err != nil {
+		return nil, pathError("open", path, err)
+	}
 	path = filepath.Clean(path)
 	n, ok := m.files[path]
 	switch {
@@ -243,6 +276,9 @@ func (m *FS) List(dir string) ([]string, error) {
 	if m.off(m.epoch) {
 		return nil, pathError("list", dir, ErrStopped)
 	}
+	if err := m.opens(); err != nil {
+		return nil, pathError("list", dir, err)
+	}
 	var names []string
 	for path := range m.files {
 		if filepath.Dir(path) == filepath.Clean(dir) {
@@ -256,6 +292,34 @@ func (m *FS) List(dir string) ([]string, error) {
 // MkdirAll does nothing: folders are there when they are named.
 func (m *FS) MkdirAll(string) error { return nil }
 
+// OpenDir is journal.FS's.
+func (m *FS) OpenDir(path string) (journal.Dir, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.off(m.epoch) {
+		return nil, pathError("open", path, ErrStopped)
+	}
+	if err := m.opens(); err != nil {
+		return nil, pathError("open", path, err)
+	}
+	return dir{m, path, m.epoch}, nil
+}
+
+// dir is an open folder.
+type dir struct {
+	fs    *FS
+	path  string
+	epoch int
+}
+
+func (d dir) Sync() error {
+	d.fs.mu.Lock()
+	defer d.fs.mu.Unlock()
+	return d.fs.syncDir(d.path, d.epoch)
+}
+
+func (d dir) Close() error { return nil }
+
 // SyncDir is journal.FS's.
 func (m *FS) SyncDir(dir string) error {
 	m.mu.Lock()
@@ -263,8 +327,19 @@ func (m *FS) SyncDir(dir string) error {
 	if m.off(m.epoch) {
 		return pathError("sync", dir, ErrStopped)
 	}
+	if err := m.opens(); err != nil {
+		return pathError("sync", dir, err)
+	}
+	return m.syncDir(dir, m.epoch)
+}
+
+// syncDir is SyncDir for a folder opened in an epoch. The caller holds mu.
+func (m *FS) syncDir(dir string, epoch int) error {
+	if m.off(epoch) {
+		return pathError("sync", dir, ErrStopped)
+	}
 	if !m.readOnly { // then there is nothing to sync, and Linux agrees
-		if err := m.change(m.epoch); err != nil {
+		if err := m.change(epoch); err != nil {
 			return pathError("sync", dir, err)
 		}
 	}

@@ -22,7 +22,7 @@ func TestCallRefusedLater(t *testing.T) {
 		return fmt.Sprintf("HTTP/1.1 503 %s\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n\r\n%s",
 			http.StatusText(http.StatusServiceUnavailable), len(body), body)
 	}
-	for _, code := range []engine.Code{engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped, engine.CodeDiskFull, engine.CodeInternal} {
+	for _, code := range []engine.Code{engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped, engine.CodeDiskFull, engine.CodeFilesFull, engine.CodeInternal} {
 		closeIdle(c)
 		c.scripted(saying(t, "HTTP/1.1 2"), saying(t, refused(code)))
 		got := c.nodes[1].do(t, "POST", "/api/call/vote", strings.NewReader(`{"contestant":"ada","phone":1}`), "Idempotency-Key", string(code))

@@ -87,7 +87,7 @@ func (x *exchange) orUnknown(err, next error) error {
 // what a client has that is gone.
 func didNotLook(code engine.Code) bool {
 	switch code {
-	case engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped, engine.CodeDiskFull, engine.CodeInternal:
+	case engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped, engine.CodeDiskFull, engine.CodeFilesFull, engine.CodeInternal:
 		return true
 	}
 	return false

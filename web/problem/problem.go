@@ -77,6 +77,7 @@ func statuses() map[engine.Code]int {
 		engine.CodeConflict:           http.StatusConflict,
 		engine.CodeCorrupt:            http.StatusInternalServerError,
 		engine.CodeDiskFull:           http.StatusInsufficientStorage,
+		engine.CodeFilesFull:          http.StatusServiceUnavailable,
 		engine.CodeFormatNewer:        http.StatusInternalServerError,
 		engine.CodeInternal:           http.StatusInternalServerError,
 		engine.CodeInvalid:            http.StatusBadRequest,
