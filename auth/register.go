@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -40,21 +41,30 @@ const (
 // Errors: CodeInvalid for the address, CodePasswordRefused, CodeRateLimited,
 // CodeQueueFull; they do not depend on whether there is an account.
 func (a *Auth) Register(ctx context.Context, email, password, from string) (Letter, error) {
+	return a.RegisterUser(ctx, Registration{Email: email, Password: password, From: from})
+}
+
+// RegisterUser is Register with what else the application asks of its users. A name or
+// a profile that is no text is CodeInvalid, one that is too long CodeLimit.
+func (a *Auth) RegisterUser(ctx context.Context, r Registration) (Letter, error) {
 	const verb = "register"
-	kept, fold, err := ParseEmail(email)
+	kept, fold, err := ParseEmail(r.Email)
 	if err != nil {
 		return Letter{}, err
 	}
-	if err := a.CheckPassword(password, kept); err != nil {
+	if err := a.CheckPassword(r.Password, kept); err != nil {
+		return Letter{}, err
+	}
+	if err := r.check(); err != nil {
 		return Letter{}, err
 	}
 	err = a.update(ctx, verb, func(t tx) error {
-		return t.take(attempt{actRegisterFrom, network(from)}, attempt{actLetter, fold})
+		return t.take(attempt{actRegisterFrom, network(r.From)}, attempt{actLetter, fold})
 	})
 	if err != nil {
 		return Letter{}, err
 	}
-	hash, err := a.hash.make(ctx, password)
+	hash, err := a.hash.make(ctx, r.Password)
 	if err != nil {
 		return Letter{}, fmt.Errorf("%s: %w", verb, err)
 	}
@@ -68,7 +78,7 @@ func (a *Auth) Register(ctx context.Context, email, password, from string) (Lett
 	}
 	var letter Letter
 	err = a.update(ctx, verb, func(t tx) (err error) {
-		letter, err = t.register(id, kept, hash, s)
+		letter, err = t.register(id, kept, hash, s, r)
 		return err
 	})
 	if err != nil {
@@ -79,7 +89,7 @@ func (a *Auth) Register(ctx context.Context, email, password, from string) (Lett
 
 // register is Register's second transaction. It writes as much whether or not
 // the address is known, so that the time it takes tells nothing.
-func (t tx) register(id, kept, hash string, s secret) (Letter, error) {
+func (t tx) register(id, kept, hash string, s secret, r Registration) (Letter, error) {
 	_, fold, err := ParseEmail(kept)
 	if err != nil {
 		return Letter{}, err
@@ -97,6 +107,7 @@ func (t tx) register(id, kept, hash string, s secret) (Letter, error) {
 		return Letter{}, err
 	}
 	u.Email, u.fold, u.hash, u.Password = kept, fold, hash, true
+	u.Name, u.Profile = r.Name, maps.Clone(r.Profile)
 	u.Epoch++
 	u.expires = t.Now().Add(t.a.o.PendingTTL)
 	if err := t.put(u); err != nil {

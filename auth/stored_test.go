@@ -46,6 +46,14 @@ func records() []record {
 			},
 		},
 		{
+			"user with a profile", "010803614062" + "00" + "00" + "c094f0e3e6989803" + "00" + "01" + "00" + "02" + "0463697479" + "044f736c6f",
+			(&stored{User: User{ID: userID, Email: "a@b", Created: at, Epoch: 1, Profile: map[string]string{"city": "Oslo"}}, fold: "a@b"}).encode,
+			func(b []byte) ([]byte, error) {
+				u, err := decodeUser(userID, b)
+				return u.encode(), err
+			},
+		},
+		{
 			"token", "01031a" + hex.EncodeToString([]byte(userID)) + "03614062ac02",
 			token{purpose: ToReset, user: userID, email: "a@b", epoch: 300}.encode,
 			func(b []byte) ([]byte, error) {

@@ -29,6 +29,8 @@ type User struct {
 	Password   bool // there is one
 	Disabled   bool
 	Roles      []string // sorted, each once
+	// Profile is what the application keeps of the user besides; nil if that is nothing.
+	Profile map[string]string
 	// Epoch grows with every change of the password or the address. What was proved
 	// at one epoch is void at another: a face that begins a session for a user whom a
 	// login returned must look, once the session is stored, that it is the same yet.
@@ -56,7 +58,8 @@ const (
 	flagDisabled = 1 << iota // stored: do not change
 	flagPending
 	flagTOTP
-	flagsKnown = flagDisabled | flagPending | flagTOTP
+	flagProfile
+	flagsKnown = flagDisabled | flagPending | flagTOTP | flagProfile
 )
 
 func (u *stored) encode() []byte {
@@ -65,7 +68,7 @@ func (u *stored) encode() []byte {
 	for _, f := range []struct {
 		on  bool
 		bit uint64
-	}{{u.Disabled, flagDisabled}, {u.pending, flagPending}, {u.TOTP, flagTOTP}} {
+	}{{u.Disabled, flagDisabled}, {u.pending, flagPending}, {u.TOTP, flagTOTP}, {len(u.Profile) > 0, flagProfile}} {
 		if f.on {
 			flags |= f.bit
 		}
@@ -78,6 +81,9 @@ func (u *stored) encode() []byte {
 	e.str(u.hash)
 	e.num(u.Epoch)
 	e.strs(u.Roles)
+	if len(u.Profile) > 0 {
+		e.profile(u.Profile)
+	}
 	return e.b
 }
 
@@ -86,6 +92,9 @@ func decodeUser(id string, b []byte) (*stored, error) {
 	flags := d.num()
 	u := &stored{User: User{ID: id, Email: d.str(), VerifiedAt: d.time(), Name: d.str(), Created: d.time()}}
 	u.hash, u.Epoch, u.Roles = d.str(), d.num(), d.strs()
+	if flags&flagProfile != 0 {
+		u.Profile = d.profile()
+	}
 	if flags&^flagsKnown != 0 {
 		d.fail("unknown flags")
 	}

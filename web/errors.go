@@ -126,7 +126,7 @@ func (x *exchange) failPage(w http.ResponseWriter, p problem.Problem, err error)
 	body := getBuffer()
 	defer putBuffer(body)
 	if v := x.app.o.Views; v != nil && v.Has(errorView) {
-		failed := v.Render(body, errorView, x.layoutLocals(errorView, locals))
+		failed := v.Offer(body, errorView, x.layoutLocals(errorView, locals))
 		if failed == nil {
 			x.writePage(w, p.Status, body)
 			return

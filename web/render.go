@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"html/template"
+	"io"
 	"maps"
 	"net/http"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/view"
 )
 
 // Locals are the values of a page by name.
@@ -39,13 +41,36 @@ func (c *Context) Render(name string, locals Locals) error {
 
 // RenderStatus is Render with another status.
 func (c *Context) RenderStatus(status int, name string, locals Locals) error {
+	return c.render(status, name, func(w io.Writer, v *view.Views) error {
+		return v.Render(w, name, c.x.layoutLocals(name, locals))
+	})
+}
+
+// RenderOffered is RenderStatus for locals that the view need not use: the log does not
+// warn about those that it leaves out. It is for packages whose pages an application
+// can replace.
+func (c *Context) RenderOffered(status int, name string, locals Locals) error {
+	return c.render(status, name, func(w io.Writer, v *view.Views) error {
+		return v.Offer(w, name, c.x.layoutLocals(name, locals))
+	})
+}
+
+// RenderContents answers with contents, which is HTML already, inside the layout of
+// Options.Views. The page has the assets of the view name, which need not exist.
+func (c *Context) RenderContents(status int, name string, contents template.HTML, locals Locals) error {
+	return c.render(status, name, func(w io.Writer, v *view.Views) error {
+		return v.Wrap(w, contents, c.x.layoutLocals(name, locals))
+	})
+}
+
+func (c *Context) render(status int, name string, fill func(w io.Writer, v *view.Views) error) error {
 	v := c.x.app.o.Views
 	if v == nil {
 		return engine.Errorf(engine.CodeInternal, "web: Render of %q, but Options.Views is not set", name)
 	}
 	body := getBuffer()
 	defer putBuffer(body)
-	if err := v.Render(body, name, c.x.layoutLocals(name, locals)); err != nil {
+	if err := fill(body, v); err != nil {
 		return err
 	}
 	c.x.writePage(c.Writer, status, body)

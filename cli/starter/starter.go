@@ -34,7 +34,7 @@ type Template struct {
 func Templates() []Template {
 	return []Template{
 		{"hello", "one page, one procedure that counts visits, one test"},
-		{"todo", "a list of things to do, in a page with forms"},
+		{"todo", "lists of things to do: users log in, pages are live, all works without scripts"},
 		{"bank", "accounts and transfers that never lose money"},
 	}
 }
@@ -48,9 +48,9 @@ type Options struct {
 
 // The templates. Their files have .txt at the end of their names, so that neither the
 // Go command nor an editor takes them for a program; "dot-" stands for a dot. Those of
-// all come with every template.
+// all come with every template; most of todo's are copies of examples/todo.
 //
-//go:embed templates
+//go:embed all:templates
 var files embed.FS
 
 // library is Skerry's module.

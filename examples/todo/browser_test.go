@@ -187,7 +187,7 @@ func (b *tab) register(at, email string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(at+"/"), chromedp.Click(chromedp.CSS(`a[href="/register"]`)), chromedp.WaitVisible(chromedp.CSS(`form[action="/register"]`)),
 		chromedp.SendKeys(chromedp.CSS(`[name=email]`), email), chromedp.SendKeys(chromedp.CSS(`[name=password]`), password),
-		chromedp.Click(chromedp.CSS(`form.login button`)), chromedp.WaitVisible(chromedp.CSS(`form.add`)))
+		chromedp.Click(chromedp.CSS(`form[action="/register"] button`)), chromedp.WaitVisible(chromedp.CSS(`form.add`)))
 }
 
 // add types a text and sends it by the Enter key.
@@ -202,9 +202,9 @@ func TestBrowser(t *testing.T) {
 	t.Parallel()
 	at := start(t, skerry.Web{})
 	b := newTab(t)
-	b.do(chromedp.Navigate(at+"/progress"), chromedp.WaitVisible(chromedp.CSS(`form.login`)))
+	b.do(chromedp.Navigate(at.URL+"/progress"), chromedp.WaitVisible(chromedp.CSS(`form[action="/account/login"]`)))
 	b.picture("login")
-	b.register(at, "anna@example.org")
+	b.register(at.URL, "anna@example.org")
 	b.do(chromedp.Evaluate[chromedp.Void](`window.same = true`))
 	for _, text := range []string{"Buy milk", "Water the plants", hostile[0], "Call Ben about Saturday"} {
 		b.add(text)
@@ -220,9 +220,9 @@ func TestBrowser(t *testing.T) {
 	}
 
 	// The same user elsewhere, without scripts.
-	other := newBrowser(t, at)
-	other.post("/account/login", "email", "anna@example.org", "password", password, "next", "").is(t, "/", 200, "Buy milk")
-	other.post("/add", "text", "Feed the cat").is(t, "/", 200, "Feed the cat")
+	other := at.Browser()
+	other.Post("/account/login", "email", "anna@example.org", "password", password, "next", "").ExpectPath("/").Expect(200, "Buy milk")
+	other.Post("/add", "text", "Feed the cat").ExpectPath("/").Expect(200, "Feed the cat")
 	b.until(`document.querySelector("#item-5 span")?.textContent === "Feed the cat"`)
 	b.picture("list")
 	if !eval[bool](b, `window.same === true`) {
@@ -230,7 +230,7 @@ func TestBrowser(t *testing.T) {
 	}
 
 	b.do(chromedp.SendKeys(chromedp.CSS(`[name=find]`), "milk\r"), chromedp.WaitVisible(chromedp.CSS(`a[href="/?find=milk"]`)))
-	if n := eval[int](b, `document.querySelectorAll("li").length`); n != 2 { // and: nothing is to be done
+	if n := eval[int](b, `document.querySelectorAll(".todo li").length`); n != 1 {
 		t.Errorf("%d items have milk in them", n)
 	}
 	b.click(`a[href="/progress"]`)
@@ -240,27 +240,31 @@ func TestBrowser(t *testing.T) {
 	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
 		t.Fatal(err)
 	}
-	b.do(chromedp.Navigate(at+"/"), chromedp.WaitVisible(chromedp.CSS(`form.add`)),
+	b.do(chromedp.Navigate(at.URL+"/"), chromedp.WaitVisible(chromedp.CSS(`form.add`)),
 		chromedp.SendKeys(chromedp.CSS(`[name=text]`), "Without scripts\r"), chromedp.WaitVisible(chromedp.CSS(`#item-6`)),
 		chromedp.Click(chromedp.CSS(`#item-6 button`)), chromedp.WaitVisible(chromedp.CSS(`#item-6.done`)),
 		chromedp.Click(chromedp.CSS(`#undo`)), chromedp.WaitVisible(chromedp.CSS(`#item-6:not(.done)`)),
-		chromedp.Click(chromedp.CSS(`form[action="/account/logout"] button`)), chromedp.WaitVisible(chromedp.CSS(`form.login`)))
+		chromedp.Click(chromedp.CSS(`form[action="/account/logout"] button`)), chromedp.WaitVisible(chromedp.CSS(`form[action="/account/login"]`)))
 }
 
 // refused takes away what the log says of n refused requests, which must be there.
-func (b *tab) refused(n int) {
+func (b *tab) refused(n int) { b.t.Helper(); b.answered(n, "4") }
+
+// answered does that for requests with a status that begins so.
+func (b *tab) answered(n int, status string) {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	was := slices.Clone(b.wrong)
 	b.wrong = slices.DeleteFunc(b.wrong, func(w string) bool {
-		is := strings.Contains(w, "the server responded with a status of 4")
+		is := strings.Contains(w, "the server responded with a status of "+status)
 		if is {
 			n--
 		}
 		return is
 	})
 	if n != 0 {
-		b.t.Errorf("%d more requests should have been refused", n)
+		b.t.Errorf("%d more requests should have had a status of %sxx: %q", n, status, was)
 	}
 }
 
@@ -270,7 +274,7 @@ func TestBrowserRefusals(t *testing.T) {
 	t.Parallel()
 	at := start(t, skerry.Web{})
 	b := newTab(t)
-	b.register(at, "anna@example.org")
+	b.register(at.URL, "anna@example.org")
 	b.add("Buy milk")
 	b.do(chromedp.Evaluate[chromedp.Void](`window.same = true; document.querySelector("[name=text]").removeAttribute("maxlength")`),
 		chromedp.SetValue(chromedp.CSS(`[name=text]`), strings.Repeat("x", todo.MaxText+1)), chromedp.Click(chromedp.CSS(`form.add button`)))
@@ -291,10 +295,10 @@ func TestBrowserRefusals(t *testing.T) {
 		t.Error("a page was loaded anew in between")
 	}
 
-	other := newBrowser(t, at)
-	other.post("/account/login", "email", "anna@example.org", "password", password).is(t, "/", 200)
-	other.post("/account/sessions/revoke-others").is(t, "/account/sessions?done=revoked-others", 200)
-	b.do(chromedp.SetValue(chromedp.CSS(`[name=text]`), "too late"), chromedp.Click(chromedp.CSS(`form.add button`)), chromedp.WaitVisible(chromedp.CSS(`form.login`)))
+	other := at.Browser()
+	other.Post("/account/login", "email", "anna@example.org", "password", password).ExpectPath("/").Expect(200)
+	other.Post("/account/sessions/revoke-others").ExpectPath("/account/sessions?done=revoked-others").Expect(200)
+	b.do(chromedp.SetValue(chromedp.CSS(`[name=text]`), "too late"), chromedp.Click(chromedp.CSS(`form.add button`)), chromedp.WaitVisible(chromedp.CSS(`form[action="/account/login"]`)))
 	b.refused(1)
 	b.do(chromedp.SendKeys(chromedp.CSS(`[name=email]`), "anna@example.org"), chromedp.SendKeys(chromedp.CSS(`[name=password]`), password+"\r"),
 		chromedp.WaitVisible(chromedp.CSS(`#item-1`)))
@@ -349,25 +353,25 @@ func TestHostile(t *testing.T) {
 		return h, err
 	}})
 	b := newTab(t)
-	b.register(at, "anna@example.org")
-	other := newBrowser(t, at) // types faster
-	other.post("/account/login", "email", "anna@example.org", "password", password).is(t, "/", 200)
+	b.register(at.URL, "anna@example.org")
+	other := at.Browser() // types faster
+	other.Post("/account/login", "email", "anna@example.org", "password", password).ExpectPath("/").Expect(200)
 	for _, text := range hostile {
-		other.post("/add", "text", text).is(t, "/", 200)
+		other.Post("/add", "text", text).ExpectPath("/").Expect(200)
 	}
-	b.until(`document.querySelectorAll("li button").length === %d`, len(hostile))
-	if got := eval[[]string](b, `[...document.querySelectorAll("li")].map(e => e.querySelector("button").title)`); len(got) != len(hostile) {
+	b.until(`document.querySelectorAll(".check").length === %d`, len(hostile))
+	if got := eval[[]string](b, `[...document.querySelectorAll(".todo .check")].map(e => e.ariaLabel)`); len(got) != len(hostile) {
 		t.Errorf("%d items: %q", len(got), got)
 	} else {
 		for i, text := range hostile {
 			if got[i] != "Done: "+text {
-				t.Errorf("the title of %q is %q", text, got[i])
+				t.Errorf("the name of %q is %q", text, got[i])
 			}
 		}
 	}
 	for i, text := range hostile {
-		other.post("/done", "id", strconv.Itoa(i+1)).is(t, "/", 200)
-		b.do(chromedp.Navigate(at + "/progress"))
+		other.Post("/done", "id", strconv.Itoa(i+1)).ExpectPath("/").Expect(200)
+		b.do(chromedp.Navigate(at.URL + "/progress"))
 		const all = `[latest, items[%d].text, document.querySelector("main a").textContent, document.querySelector("main a").title, new URL(document.querySelector("main a").href).searchParams.get("find")]`
 		for _, got := range eval[[]string](b, all, i) {
 			if got != text {
@@ -375,7 +379,7 @@ func TestHostile(t *testing.T) {
 			}
 		}
 		for _, view := range []string{"everywhere", "everywhere_z"} {
-			b.do(chromedp.Navigate(at + "/show/" + view + "?value=" + escaped(text)))
+			b.do(chromedp.Navigate(at.URL + "/show/" + view + "?value=" + escaped(text)))
 			for where, got := range eval[map[string]string](b, `window.got`) {
 				if got != text {
 					t.Errorf("%s, %s: %q is %q", view, where, text, got)
@@ -385,7 +389,7 @@ func TestHostile(t *testing.T) {
 				t.Errorf("%s: %q is a link to %s", view, text, p)
 			}
 		}
-		b.do(chromedp.Navigate(at + "/?find=" + escaped(text)))
+		b.do(chromedp.Navigate(at.URL + "/?find=" + escaped(text)))
 		if got := eval[string](b, `document.querySelector("[name=find]").value`); got != text {
 			t.Errorf("to find %q is to find %q", text, got)
 		}
@@ -415,14 +419,14 @@ func TestLiveReload(t *testing.T) {
 		return h, err
 	}})
 	b := newTab(t)
-	b.do(chromedp.Navigate(at+"/account/login"), chromedp.WaitVisible(chromedp.CSS(`form.login`)))
-	write(t, source+"/views/account/login.html", "<h1>Changed before it listens</h1>")
+	b.do(chromedp.Navigate(at.URL+"/register"), chromedp.WaitVisible(chromedp.CSS(`form[action="/register"]`)))
+	write(t, source+"/views/register.html", "<h1>Changed before it listens</h1>")
 	close(hold)
 	b.until(`document.querySelector("h1")?.textContent === "Changed before it listens"`)
 	for _, text := range []string{"Come in", "Or stay outside"} {
-		write(t, source+"/views/account/login.html", "<h1>"+text+"</h1>")
+		write(t, source+"/views/register.html", "<h1>"+text+"</h1>")
 		b.until(`document.querySelector("h1")?.textContent === %q`, text)
 	}
-	write(t, source+"/assets/todo.css", "h1 { color: rgb(1, 2, 3) }")
+	write(t, source+"/assets/style.css", "h1 { color: rgb(1, 2, 3) }")
 	b.until(`getComputedStyle(document.querySelector("h1")).color === "rgb(1, 2, 3)"`)
 }

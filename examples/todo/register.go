@@ -19,13 +19,13 @@ func (w *site) registerPage(c *web.Context) error {
 }
 
 func showRegister(c *web.Context, status int, email, wrong string) error {
-	return c.RenderStatus(status, "register", web.Locals{"title": "Make an account", "email": email, "wrong": wrong, "min_password": auth.DefaultMinPassword})
+	return c.RenderStatus(status, "register", web.Locals{"title": "Create an account", "email": email, "wrong": wrong, "user": "", "min_password": auth.DefaultMinPassword})
 }
 
-// register makes an account and logs in. It is the example's own, so that the example
-// works without mail: package account has an address confirmed by a letter before the
-// first login, and tells nobody who has an account. An application that always has mail
-// leaves this file out, and Closed and AllowUnverified with it.
+// register makes an account and logs in at once, so that the application works without
+// mail: package account's own page sends an email to confirm the address first, and tells
+// nobody who has an account. An application that always has mail leaves this file out, and
+// with it RegisterPath and AllowUnverified in routes.go.
 func (w *site) register(c *web.Context) error {
 	var in credentials
 	if err := c.Bind(&in); err != nil {

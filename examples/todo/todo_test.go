@@ -94,6 +94,18 @@ func TestRules(t *testing.T) {
 	want("1 buy milk, 2 sleep, 4 again, undo 4 added true") // a number is never another item's
 	call(t, set, todo.Done, todo.ItemIn{User: "anna", ID: 3}, engine.CodeNotFound)
 
+	call(t, set, todo.Done, todo.ItemIn{User: "anna", ID: 1}, "")
+	call(t, set, todo.Remove, todo.ItemIn{User: "anna", ID: 1}, "")
+	want("2 sleep, 4 again, undo 1 added false")
+	call(t, set, todo.Remove, todo.ItemIn{User: "anna", ID: 1}, engine.CodeNotFound)
+	call(t, set, todo.Undo, anna, "")
+	want("1 buy milk (done), 2 sleep, 4 again")
+	call(t, set, todo.Reopen, todo.ItemIn{User: "anna", ID: 1}, "")
+	call(t, set, todo.Reopen, todo.ItemIn{User: "anna", ID: 1}, "") // again: no other change
+	call(t, set, todo.Reopen, todo.ItemIn{User: "anna", ID: 3}, engine.CodeNotFound)
+	call(t, set, todo.Undo, anna, todo.CodeNothingToUndo)
+	want("1 buy milk, 2 sleep, 4 again")
+
 	for _, user := range []string{"", "a/b", "anna/item", "ä", "a b\n", strings.Repeat("a", todo.MaxUser+1)} {
 		call(t, set, todo.Items, todo.UserIn{User: user}, engine.CodeInvalid)
 		call(t, set, todo.Add, todo.AddIn{User: user, Text: "x"}, engine.CodeInvalid)

@@ -12,6 +12,7 @@ import (
 	"context"
 	"html/template"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -54,9 +55,18 @@ type Options struct {
 	// Name of the application in pages and letters; "" is web.DefaultName.
 	Name string
 
-	// Views are those of web.Options: one that is called account/login, say, takes the
-	// place of the page that this package has. Nil: all pages are this package's.
+	// Views are those of web.Options. If they have a layout, the pages of this package
+	// are shown in it; a view that is called account/login, say, takes the place of
+	// that page. Nil: the pages are whole pages of this package.
 	Views *view.Views
+
+	// Locals, if set, returns what the layout uses on every page besides what package
+	// web gives it, such as the name of who is logged in.
+	Locals func(c *web.Context) web.Locals
+
+	// RegisterPath is the path of the application's own page that makes accounts, to
+	// which the login page links. "": this package's, if Mail is set and Closed is not.
+	RegisterPath string
 
 	// Closed leaves making accounts to administrators (auth.Create): nobody registers,
 	// and a login by a provider is refused to who has none.
@@ -65,6 +75,10 @@ type Options struct {
 	// AfterLogin is the path that a login leads to, if it was not asked for another
 	// one; "" is "/".
 	AfterLogin string
+
+	// Fields are what the page of registering asks for besides email and password, such
+	// as a name.
+	Fields []Field
 
 	// Providers can be logged in by.
 	Providers []Provider
@@ -98,6 +112,7 @@ type Account struct {
 	outcomes  problem.Outcomes
 	pages     map[string]*template.Template
 	letters   *template.Template
+	form      reflect.Type // of what registering reads
 	nowhere   *mail.Outbox // takes letters that there are none of, with the same work
 }
 
@@ -113,13 +128,14 @@ func New(app *web.App, users *auth.Auth, o Options) (*Account, error) {
 	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
 	o.Name = cmp.Or(o.Name, web.DefaultName)
 	o.AfterLogin = cmp.Or(o.AfterLogin, "/")
+	o.Fields = slices.Clone(o.Fields) // check fills in defaults
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	a := &Account{users: users, o: o, outcomes: problem.All(), pages: builtIn(), letters: letterPage(), nowhere: mail.NewOutbox(1)}
+	a := &Account{users: users, o: o, outcomes: problem.All(), pages: builtIn(), letters: letterPage(), nowhere: mail.NewOutbox(1), form: o.registerForm()}
 	for _, p := range o.Providers {
 		p.OIDC.RedirectURL = cmp.Or(p.OIDC.RedirectURL, o.BaseURL+o.Prefix+"/oidc/"+p.ID+"/callback")
 		asked, err := oidc.New(p.OIDC)
@@ -129,7 +145,7 @@ func New(app *web.App, users *auth.Auth, o Options) (*Account, error) {
 		a.providers = append(a.providers, provider{p.ID, cmp.Or(p.Title, p.ID), asked})
 	}
 	a.addRoutes(app)
-	if o.Mail == nil && !o.Closed {
+	if o.Mail == nil && !o.Closed && o.RegisterPath == "" {
 		app.Logger().Warn("account: without Mail nobody can register, verify an address or reset a password")
 	}
 	return a, nil
@@ -144,6 +160,9 @@ func (o *Options) check() error {
 	if !strings.HasPrefix(o.Prefix, "/") || strings.HasSuffix(o.Prefix, "/") || strings.ContainsAny(o.Prefix, "{}") || !isPath(o.Prefix) {
 		wrong = append(wrong, "Prefix must be a path like /account")
 	}
+	if o.RegisterPath != "" && !isPath(o.RegisterPath) {
+		wrong = append(wrong, "RegisterPath must be a path of the application")
+	}
 	if !isPath(o.AfterLogin) {
 		wrong = append(wrong, "AfterLogin must be a path of the application")
 	}
@@ -154,6 +173,7 @@ func (o *Options) check() error {
 	case o.BaseURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || o.BaseURL != u.Scheme+"://"+u.Host):
 		wrong = append(wrong, "BaseURL must be https://host[:port] and nothing else")
 	}
+	wrong = append(wrong, o.checkFields()...)
 	seen := map[string]bool{}
 	for _, p := range o.Providers {
 		if p.ID == "" || len(p.ID) > 32 || strings.Trim(p.ID, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || seen[p.ID] {
@@ -194,7 +214,7 @@ func (a *Account) addRoutes(app *web.App) {
 	post("/sessions/revoke", a.private(a.revoke))
 	post("/sessions/revoke-others", a.private(a.revokeOthers))
 	if a.o.Mail != nil {
-		if !a.o.Closed {
+		if a.registers() {
 			get("/register", a.registerPage)
 			post("/register", a.register)
 		}
@@ -222,6 +242,9 @@ func (a *Account) addRoutes(app *web.App) {
 		post("/identities/unlink", a.private(a.unlink))
 	}
 }
+
+// registers reports whether this package has a page that makes accounts.
+func (a *Account) registers() bool { return a.o.Mail != nil && !a.o.Closed && a.o.RegisterPath == "" }
 
 // LoginPath is the path of the login page, for web.RequireUser.
 func (a *Account) LoginPath() string { return a.o.Prefix + "/login" }

@@ -90,7 +90,7 @@ func TestGuideRuns(t *testing.T) {
 		return string(body)
 	}
 	ask("/", nil, `href="/account/register"`)
-	ask("/account/register", url.Values{"email": {"ann@example.org"}, "password": {good}}, "Look into your mail")
+	ask("/account/register", url.Values{"email": {"ann@example.org"}, "password": {good}}, "Check your email")
 	ask("/_dev/outbox/", nil, "ann@example.org")
 	token := regexp.MustCompile(regexp.QuoteMeta(at) + `/account/verify\?token=([A-Za-z0-9_-]+)`).FindStringSubmatch(ask("/_dev/outbox/1", nil, "Confirm"))
 	if token == nil {

@@ -2,6 +2,7 @@ package account
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,10 +22,12 @@ type Me struct {
 	Roles    []string `json:"roles"`
 	TOTP     bool     `json:"totp"`
 	Password bool     `json:"password"`
+	// Profile has what was given for Options.Fields, but for the name.
+	Profile map[string]string `json:"profile,omitempty"`
 }
 
 func meOf(u auth.User) Me {
-	return Me{u.ID, u.Email, u.Verified(), u.Name, append([]string{}, u.Roles...), u.TOTP, u.Password}
+	return Me{u.ID, u.Email, u.Verified(), u.Name, append([]string{}, u.Roles...), u.TOTP, u.Password, maps.Clone(u.Profile)}
 }
 
 // form is what programs are told of a form: the fields of its POST.
@@ -33,7 +36,7 @@ type form struct {
 }
 
 func (a *Account) overview(c *web.Context, u auth.User) error {
-	return a.show(c, http.StatusOK, "overview", web.Locals{"me": meOf(u)}, meOf(u))
+	return a.show(c, http.StatusOK, "overview", web.Locals{"me": meOf(u), "fields": a.fill(u.Name, u.Profile, nil)}, meOf(u))
 }
 
 func (a *Account) loginPage(c *web.Context) error {

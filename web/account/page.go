@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"embed"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -29,7 +30,7 @@ func builtIn() map[string]*template.Template {
 	}
 	pages := map[string]*template.Template{}
 	for _, f := range names {
-		if f.Name() != "layout.html" {
+		if strings.HasSuffix(f.Name(), ".html") && f.Name() != "layout.html" {
 			name := strings.TrimSuffix(f.Name(), path.Ext(f.Name()))
 			pages[name] = template.Must(template.Must(layout.Clone()).ParseFS(pageFiles, "pages/"+f.Name()))
 		}
@@ -61,37 +62,56 @@ func (a *Account) show(c *web.Context, status int, name string, locals web.Local
 		}
 		return c.JSON(status, v)
 	}
-	all := web.Locals{
-		"title": titles[name], "project_name": a.o.Name, "prefix": a.o.Prefix, "notice": notices[c.Query("done").String()], "problem": "",
-		"faults": map[string]string{}, "next": "", "email": "", "logged_in": c.LoggedIn(), "mails": a.o.Mail != nil, "registers": a.o.Mail != nil && !a.o.Closed,
-		"keys": len(a.o.Scopes) > 0, "providers": a.providers, "page": name,
-	}
-	for k, v := range locals {
-		all[k] = v
-	}
-	if a.o.Views != nil && a.o.Views.Has("account/"+name) {
-		return c.RenderStatus(status, "account/"+name, all)
+	all := a.locals(c, name)
+	maps.Copy(all, locals)
+	page := "account/" + name
+	if a.o.Views != nil && a.o.Views.Has(page) {
+		return c.RenderOffered(status, page, all)
 	}
 	all["nonce"] = c.Nonce()
+	inside := a.o.Views != nil && a.o.Views.HasLayout()
+	part := "layout.html"
+	if inside {
+		part = "inside"
+	}
 	var b bytes.Buffer
-	if err := a.pages[name].Execute(&b, all); err != nil {
+	if err := a.pages[name].ExecuteTemplate(&b, part, all); err != nil {
 		return engine.Errorf(engine.CodeInternal, "account: page %s: %w", name, err)
+	}
+	if inside {
+		return c.RenderContents(status, page, template.HTML(b.String()), all) // escaped by the template
 	}
 	return c.HTML(status, b.String())
 }
 
+// locals are what every page has.
+func (a *Account) locals(c *web.Context, name string) web.Locals {
+	all := web.Locals{
+		"title": titles[name], "project_name": a.o.Name, "prefix": a.o.Prefix, "notice": notices[c.Query("done").String()], "problem": "",
+		"faults": map[string]string{}, "next": "", "email": "", "logged_in": c.LoggedIn(), "mails": a.o.Mail != nil, "registers": a.o.RegisterPath,
+		"keys": len(a.o.Scopes) > 0, "providers": a.providers, "page": name,
+	}
+	if a.registers() {
+		all["registers"] = a.o.Prefix + "/register"
+	}
+	if a.o.Locals != nil {
+		maps.Copy(all, a.o.Locals(c))
+	}
+	return all
+}
+
 // titles of the pages.
 var titles = map[string]string{
-	"login": "Log in", "code": "Second step", "register": "Create an account", "sent": "Look into your mail", "verify": "Confirm your e-mail address",
-	"again": "Send the letter again", "reset": "Reset your password", "reset-confirm": "Choose a new password", "overview": "Your account",
-	"password": "Change your password", "email": "Change your e-mail address", "totp": "Second factor", "enrol": "Set up the second factor",
+	"login": "Log in", "code": "Second step", "register": "Create an account", "sent": "Check your email", "verify": "Confirm your email address",
+	"again": "Send the email again", "reset": "Reset your password", "reset-confirm": "Choose a new password", "overview": "Your account",
+	"password": "Change your password", "email": "Change your email address", "totp": "Second factor", "enrol": "Set up the second factor",
 	"recovery": "Recovery codes", "sessions": "Where you are logged in", "keys": "API keys", "key": "Your new API key", "identities": "Logins by providers",
 	"go": "One moment",
 }
 
 // notices are what a page says of what was done just before, by the parameter done.
 var notices = map[string]string{
-	"verified": "Your e-mail address is confirmed.", "password": "Your password is changed. You are logged out everywhere else.",
+	"verified": "Your email address is confirmed.", "password": "Your password is changed. You are logged out everywhere else.",
 	"reset": "Your password is changed. Log in with the new one.", "name": "Your name is changed.", "totp-off": "The second factor is off.",
 	"revoked": "The session has ended.", "revoked-others": "All other sessions have ended.", "key-revoked": "The key works no more.",
 	"linked": "The login is linked to your account.", "unlinked": "The login is no longer linked to your account.", "logout": "You are logged out.",
@@ -120,9 +140,7 @@ func (a *Account) refuse(c *web.Context, name string, locals web.Locals, err err
 		c.Header().Set("Retry-After", strconv.Itoa(int(after/time.Second)))
 	}
 	all := web.Locals{"problem": sentence(p), "faults": web.FaultsOf(err), "notice": ""}
-	for k, v := range locals {
-		all[k] = v
-	}
+	maps.Copy(all, locals)
 	return a.show(c, p.Status, name, all, nil)
 }
 

@@ -129,7 +129,7 @@ func (a *Account) name(c *web.Context, u auth.User) error {
 		u, err = a.users.SetName(c, u.ID, in.Name)
 	}
 	if err != nil {
-		return a.refuse(c, "overview", web.Locals{"me": meOf(u)}, err)
+		return a.refuse(c, "overview", web.Locals{"me": meOf(u), "fields": a.fill(u.Name, u.Profile, nil)}, err)
 	}
 	return a.done(c, a.to("", "name"), http.StatusOK, meOf(u))
 }

@@ -26,21 +26,17 @@ func (a *Account) sentPage(c *web.Context) error {
 }
 
 func (a *Account) registerPage(c *web.Context) error {
-	return a.show(c, http.StatusOK, "register", nil, form{[]string{"email", "password"}})
+	return a.show(c, http.StatusOK, "register", web.Locals{"fields": a.fill("", nil, nil)}, a.registerFields())
 }
 
 func (a *Account) register(c *web.Context) error {
-	var in struct {
-		Email    string `json:"email"`
-		Password string `json:"password"`
-	}
-	err := c.Bind(&in)
+	in, err := a.bindRegistration(c)
 	var letter auth.Letter
 	if err == nil {
-		letter, err = a.users.Register(c, in.Email, in.Password, c.ClientIP())
+		letter, err = a.users.RegisterUser(c, in)
 	}
 	if err != nil {
-		return a.refuse(c, "register", web.Locals{"email": in.Email}, err)
+		return a.refuse(c, "register", web.Locals{"email": in.Email, "fields": a.fill(in.Name, in.Profile, web.FaultsOf(err))}, err)
 	}
 	a.deliver(c, letter)
 	return a.sent(c)

@@ -131,6 +131,12 @@ func TestOptions(t *testing.T) {
 		"BaseURL must be https":                     {Sessions: w.sessions, Mail: box, BaseURL: "ftp://x.example"},
 		"the ID A/b of a provider must be":          {Sessions: w.sessions, BaseURL: base, Providers: []account.Provider{{ID: "A/b"}}},
 		"oidc: option Issuer is empty":              {Sessions: w.sessions, BaseURL: base, Providers: []account.Provider{{ID: "a", OIDC: oidc.Options{ClientID: "x"}}}},
+		"RegisterPath must be":                      {Sessions: w.sessions, RegisterPath: "join"},
+		`the name "Name" of a field must be 1 to`:   {Sessions: w.sessions, Fields: []account.Field{{Name: "Name"}}},
+		`the name "email" of a field`:               {Sessions: w.sessions, Fields: []account.Field{{Name: "email"}}},
+		`the name "a" of a field`:                   {Sessions: w.sessions, Fields: []account.Field{{Name: "a"}, {Name: "a"}}},
+		"negative MaxLength":                        {Sessions: w.sessions, Fields: []account.Field{{Name: "a", MaxLength: -1}}},
+		"there are 17 Fields, at most 16":           {Sessions: w.sessions, Fields: make([]account.Field, 17)},
 		"Sessions is not set; AfterLogin must be a": {AfterLogin: "x"},
 	} {
 		if _, err := account.New(app, w.users, o); engine.CodeOf(err) != engine.CodeInvalid || !strings.Contains(err.Error(), want) {

@@ -156,6 +156,17 @@ func (v *Views) Names() []string {
 // this package: CodeViewMissing, CodeViewBroken, CodeViewFailed or
 // CodeViewTooLarge; other errors are w's own.
 func (v *Views) Render(w io.Writer, name string, locals map[string]any) error {
+	return v.inLayout(w, name, locals, true)
+}
+
+// Offer is Render for locals that the view need not use: the log does not warn about
+// those that it leaves out. It is for what offers the same locals to every view of
+// that name, such as an error page.
+func (v *Views) Offer(w io.Writer, name string, locals map[string]any) error {
+	return v.inLayout(w, name, locals, false)
+}
+
+func (v *Views) inLayout(w io.Writer, name string, locals map[string]any, warn bool) error {
 	s, err := v.current()
 	if err != nil {
 		return err
@@ -164,7 +175,48 @@ func (v *Views) Render(w io.Writer, name string, locals map[string]any) error {
 	if err != nil {
 		return err
 	}
-	return v.render(w, s, name, layout, locals)
+	return v.render(w, s, name, layout, locals, warn)
+}
+
+// HasLayout reports whether Render puts pages into a layout, even if that is broken.
+func (v *Views) HasLayout() bool {
+	s, err := v.current()
+	if err != nil {
+		return false
+	}
+	layout, err := s.layout()
+	return layout != nil || err != nil
+}
+
+// Wrap writes contents inside the layout, as Render does with a view. There must be a
+// layout: see HasLayout.
+func (v *Views) Wrap(w io.Writer, contents template.HTML, locals map[string]any) error {
+	s, err := v.current()
+	if err != nil {
+		return err
+	}
+	layout, err := s.layout()
+	if err != nil {
+		return err
+	}
+	if layout == nil {
+		return engine.Errorf(CodeViewMissing, "there is no layout")
+	}
+	buf := v.getBuffer()
+	defer v.putBuffer(buf)
+	if err := v.wrap(buf, layout, contents, locals); err != nil {
+		return err
+	}
+	_, err = w.Write(buf.b.Bytes())
+	return err
+}
+
+// wrap renders the layout around contents into an empty buffer.
+func (v *Views) wrap(buf *buffer, layout *page, contents template.HTML, locals map[string]any) error {
+	outer := make(map[string]any, len(locals)+1)
+	maps.Copy(outer, locals)
+	outer["contents"] = contents
+	return v.execute(buf, layout, outer)
 }
 
 // Fragment writes the view to w without the layout; otherwise it is as Render.
@@ -173,26 +225,26 @@ func (v *Views) Fragment(w io.Writer, name string, locals map[string]any) error 
 	if err != nil {
 		return err
 	}
-	return v.render(w, s, name, nil, locals)
+	return v.render(w, s, name, nil, locals, true)
 }
 
-func (v *Views) render(w io.Writer, s *set, name string, layout *page, locals map[string]any) error {
+func (v *Views) render(w io.Writer, s *set, name string, layout *page, locals map[string]any, warn bool) error {
 	p, err := s.page(name)
 	if err != nil {
 		return err
 	}
-	v.warnUnused(p, layout, locals)
+	if warn {
+		v.warnUnused(p, layout, locals)
+	}
 	buf := v.getBuffer()
 	defer v.putBuffer(buf)
 	if err := v.execute(buf, p, locals); err != nil {
 		return err
 	}
 	if layout != nil {
-		outer := make(map[string]any, len(locals)+1)
-		maps.Copy(outer, locals)
-		outer["contents"] = template.HTML(buf.b.String()) // escaped by the page itself
+		contents := template.HTML(buf.b.String()) // escaped by the page itself
 		buf.b.Reset()
-		if err := v.execute(buf, layout, outer); err != nil {
+		if err := v.wrap(buf, layout, contents, locals); err != nil {
 			return err
 		}
 	}

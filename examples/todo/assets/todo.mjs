@@ -9,9 +9,11 @@ async function show(answer) {
   const now = document.getElementById("list"), next = page.getElementById("list");
   if (!next) return complain(page.querySelector(".wrong")?.textContent ?? answer.statusText);
   if (Number(next.dataset.position) < Number(now.dataset.position)) return;
-  const lost = now.contains(document.activeElement);
+  const focused = document.activeElement, lost = now.contains(focused);
+  const typed = now.querySelector("[name=find]").value;
   now.replaceWith(next);
-  if (lost) document.querySelector("form.add input").focus();
+  next.querySelector("[name=find]").value = typed;
+  if (lost) (document.getElementById(focused.id) ?? next).focus({ preventScroll: true });
 }
 
 function complain(text) {

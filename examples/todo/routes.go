@@ -35,7 +35,7 @@ func Application(s *skerry.Services) (http.Handler, error) {
 	o := s.Web
 	var err error
 	o.Assets, err = web.NewAssets(web.AssetOptions{
-		FS: s.Files(files, "assets"), List: []string{"todo.css", "todo.mjs"}, Pages: map[string][]string{"progress": {"progress.css"}},
+		FS: s.Files(files, "assets"), List: []string{"style.css", "todo.mjs"}, Pages: map[string][]string{"progress": {"progress.css"}},
 		Root: []string{"favicon.svg"}, Reload: o.Debug, Logger: o.Logger,
 	})
 	if err != nil {
@@ -56,7 +56,14 @@ func Application(s *skerry.Services) (http.Handler, error) {
 	}
 	accounts, err := account.New(app, users, account.Options{
 		Sessions: s.Sessions, Mail: s.Mail, BaseURL: s.BaseURL, Name: o.Name, Views: o.Views,
-		Closed: true, // accounts are made by register.go
+		RegisterPath: "/register", // accounts are made by register.go
+		Locals: func(c *web.Context) web.Locals { // the layout's
+			me, err := c.User()
+			if err != nil {
+				return nil // nobody is logged in
+			}
+			return web.Locals{"user": me.Email}
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -75,6 +82,8 @@ func (w *site) routes(app *web.App, accounts *account.Account) {
 	mine.Get("/", func(c *web.Context) error { return w.list(c, http.StatusOK, "") })
 	mine.Post("/add", w.add)
 	mine.Post("/done", w.done)
+	mine.Post("/reopen", w.reopen)
+	mine.Post("/remove", w.remove)
 	mine.Post("/undo", w.undo)
 	mine.Get("/progress", w.progress)
 	mine.Get("/events", w.events)
@@ -102,7 +111,7 @@ func (w *site) list(c *web.Context, status int, wrong string) error {
 	}
 	slices.SortStableFunc(done, func(a, b Item) int { return b.Done.Compare(a.Done) }) // the last one first
 	return c.RenderStatus(status, "list", web.Locals{
-		"title": "To do", "me": me.Email, "open": open, "done": done, "last": all.Last, "find": find, "wrong": wrong, "position": pos, "max_text": MaxText,
+		"title": "To do", "user": me.Email, "open": open, "done": done, "last": all.Last, "find": find, "wrong": wrong, "position": pos, "max_text": MaxText,
 	})
 }
 
@@ -113,11 +122,18 @@ func (w *site) add(c *web.Context) error {
 	return change(w, c, &form, Add, func(user string) AddIn { return AddIn{user, form.Text} })
 }
 
-func (w *site) done(c *web.Context) error {
+func (w *site) done(c *web.Context) error { return w.item(c, Done) }
+
+func (w *site) reopen(c *web.Context) error { return w.item(c, Reopen) }
+
+func (w *site) remove(c *web.Context) error { return w.item(c, Remove) }
+
+// item calls a procedure for the item that the form names.
+func (w *site) item(c *web.Context, f *proc.Func[ItemIn, Item]) error {
 	var form struct {
 		ID int64 `json:"id"`
 	}
-	return change(w, c, &form, Done, func(user string) ItemIn { return ItemIn{user, form.ID} })
+	return change(w, c, &form, f, func(user string) ItemIn { return ItemIn{user, form.ID} })
 }
 
 func (w *site) undo(c *web.Context) error {
@@ -172,7 +188,7 @@ func (w *site) progress(c *web.Context) error {
 		}
 	}
 	return c.Render("progress", web.Locals{
-		"title": "Progress", "me": me.Email, "items": all.Items, "done": done, "total": len(all.Items), "latest": latest.Text,
+		"title": "Progress", "user": me.Email, "items": all.Items, "done": done, "total": len(all.Items), "latest": latest.Text,
 	})
 }
 

@@ -1,13 +1,3 @@
-// Package todo keeps what people have to do: a list for each of them, in a web
-// application of pages that work without scripts and are live with them.
-//
-// It knows the rules of a list, as procedures over plain keys, and the pages that
-// show it; it must not know how passwords and sessions are kept, which is Skerry's.
-//
-// Keys, all in space 16, for the user anna:
-//
-//	anna/list                     the number of her last item, how many there are, and her last change, as JSON
-//	anna/item/0000000000000000001 her first item, as JSON
 package todo
 
 import (
@@ -22,7 +12,11 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// Space is where the keys are: the first that is an application's own.
+// Space is where the keys are: the first that is an application's own. Those of the
+// user anna are
+//
+//	anna/list                     the number of her last item, how many there are, and her last change, as JSON
+//	anna/item/0000000000000000001 her first item, as JSON
 const Space = 16
 
 // Codes of refusals, besides those of the engine.
@@ -49,6 +43,12 @@ var (
 	// Done says that something is done. To say it again changes nothing.
 	Done = proc.Define("done", done).Describe("says that an item of a user's list is done; returns the item")
 
+	// Reopen says that something is not done after all.
+	Reopen = proc.Define("reopen", reopen).Describe("says that an item of a user's list is not done after all; returns the item")
+
+	// Remove takes something off a list, which Undo puts back.
+	Remove = proc.Define("remove", remove).Describe("takes an item off a user's list; returns the item")
+
 	// Undo takes back the last change of a list, or refuses with CodeNothingToUndo.
 	Undo = proc.Define("undo", undo).Describe("takes back the last change of a user's list; returns that change")
 
@@ -57,7 +57,7 @@ var (
 )
 
 // Procedures returns all procedures of the program.
-func Procedures() []proc.Procedure { return []proc.Procedure{Add, Done, Undo, Items} }
+func Procedures() []proc.Procedure { return []proc.Procedure{Add, Done, Reopen, Remove, Undo, Items} }
 
 // Item is one thing to do.
 type Item struct {
@@ -70,10 +70,11 @@ type Item struct {
 // Open reports whether it is still to be done.
 func (it Item) Open() bool { return it.Done.IsZero() }
 
-// Change is what Undo takes back.
+// Change is what Undo takes back: the item was added, or removed, or done.
 type Change struct {
-	Added bool  `json:"added"` // else it was done
-	ID    int64 `json:"id"`
+	Added   bool  `json:"added"`
+	ID      int64 `json:"id"`
+	Removed *Item `json:"removed,omitempty"`
 }
 
 // List is all that a user has to do, and has done.
@@ -138,6 +139,38 @@ func done(tx *proc.Tx, in ItemIn) (Item, error) {
 	return it, l.save(&Change{ID: it.ID})
 }
 
+func reopen(tx *proc.Tx, in ItemIn) (Item, error) {
+	l, err := open(tx, in.User)
+	if err != nil {
+		return Item{}, err
+	}
+	it, err := l.item(in.ID)
+	if err != nil || it.Open() {
+		return it, err
+	}
+	it.Done = time.Time{}
+	if err := l.put(it); err != nil {
+		return it, err
+	}
+	return it, l.save(nil)
+}
+
+func remove(tx *proc.Tx, in ItemIn) (Item, error) {
+	l, err := open(tx, in.User)
+	if err != nil {
+		return Item{}, err
+	}
+	it, err := l.item(in.ID)
+	if err != nil {
+		return it, err
+	}
+	l.Count--
+	if _, err := tx.KV(Space).Delete(itemKey(l.user, it.ID)); err != nil {
+		return it, err
+	}
+	return it, l.save(&Change{ID: it.ID, Removed: &it})
+}
+
 func undo(tx *proc.Tx, in UserIn) (Change, error) {
 	l, err := open(tx, in.User)
 	if err != nil {
@@ -150,6 +183,13 @@ func undo(tx *proc.Tx, in UserIn) (Change, error) {
 	if last.Added {
 		l.Count--
 		if _, err := tx.KV(Space).Delete(itemKey(l.user, last.ID)); err != nil {
+			return last, err
+		}
+		return last, l.save(nil)
+	}
+	if last.Removed != nil {
+		l.Count++
+		if err := l.put(*last.Removed); err != nil {
 			return last, err
 		}
 		return last, l.save(nil)

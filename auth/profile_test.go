@@ -1,0 +1,66 @@
+package auth_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/engine"
+)
+
+// TestProfile: what is given at registration is the user's, once it is verified too, and
+// who registers the address again before that gives another one.
+func TestProfile(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	_, err := w.RegisterUser(ctx, auth.Registration{Email: "ann@example.com", Password: "password of a thief", Name: "thief", Profile: map[string]string{"city": "none", "more": "x"}})
+	must(t, "register", err)
+	letter, err := w.RegisterUser(ctx, auth.Registration{Email: "ann@example.com", Password: good, Name: "Ann", Profile: map[string]string{"city": "Oslo"}})
+	must(t, "register again", err)
+	_, err = w.Verify(ctx, letter.Token, auth.Proof{Password: good})
+	must(t, "verify", err)
+	u, err := w.Login(ctx, "ann@example.com", good, "")
+	if must(t, "login", err); u.Name != "Ann" || len(u.Profile) != 1 || u.Profile["city"] != "Oslo" {
+		t.Errorf("the user is %+v", u)
+	}
+	given := map[string]string{"city": "Bergen"}
+	_, err = w.SetProfile(ctx, u.ID, given)
+	must(t, "change it", err)
+	given["city"] = "changed later"
+	if u, err = w.Get(ctx, engine.Read{}, u.ID); err != nil || u.Profile["city"] != "Bergen" {
+		t.Errorf("the user is %+v, %v", u, err)
+	}
+	_, err = w.SetProfile(ctx, u.ID, nil)
+	must(t, "remove it", err)
+	if u, err = w.Get(ctx, engine.Read{}, u.ID); err != nil || u.Profile != nil {
+		t.Errorf("the user is %+v, %v", u, err)
+	}
+}
+
+// TestProfileLimits: one more than the limit is refused, and so is what is no text.
+func TestProfileLimits(t *testing.T) {
+	t.Parallel()
+	w, ctx := open(t, auth.Options{}), t.Context()
+	u := w.verified("ann@example.com")
+	many := map[string]string{}
+	for i := range auth.MaxProfile {
+		many[strings.Repeat("x", i+1)] = ""
+	}
+	_, err := w.SetProfile(ctx, u.ID, many)
+	must(t, "as many as may be", err)
+	many["one more"] = ""
+	_, err = w.SetProfile(ctx, u.ID, many)
+	want(t, "one more", err, engine.CodeLimit)
+	_, err = w.SetProfile(ctx, u.ID, map[string]string{"x": strings.Repeat("y", auth.MaxProfileBytes-1)})
+	must(t, "as long as may be", err)
+	_, err = w.SetProfile(ctx, u.ID, map[string]string{"x": strings.Repeat("y", auth.MaxProfileBytes)})
+	want(t, "one byte more", err, engine.CodeLimit)
+	for _, value := range []string{"\xff", "a\x00"} {
+		_, err = w.SetProfile(ctx, u.ID, map[string]string{"x": value})
+		want(t, "no text", err, engine.CodeInvalid)
+	}
+	_, err = w.RegisterUser(ctx, auth.Registration{Email: "ben@example.com", Password: good, Name: strings.Repeat("x", auth.MaxNameBytes+1)})
+	want(t, "a long name", err, engine.CodeLimit)
+	_, err = w.RegisterUser(ctx, auth.Registration{Email: "ben@example.com", Password: good, Profile: many})
+	want(t, "a long profile", err, engine.CodeLimit)
+}

@@ -1,0 +1,151 @@
+package account
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/problem"
+)
+
+// Limits of Options.Fields.
+const (
+	MaxFields          = 16  // fields
+	DefaultFieldLength = 200 // characters of a value, if Field.MaxLength is 0
+	maxFieldName       = 32  // characters of a name
+)
+
+// Field is one more thing that the form of registering asks for.
+type Field struct {
+	// Name of the field in forms and JSON: 1 to 32 of a–z, 0–9 and _. What is given for
+	// "name" becomes auth.User.Name, everything else is in auth.User.Profile.
+	Name string
+
+	// Label is what people read beside the field; "" is Name.
+	Label string
+
+	// Type is that of the input element: text (also for ""), tel, url, date and so on.
+	// Autocomplete is its attribute of that name.
+	Type, Autocomplete string
+
+	// Required fields must not be empty.
+	Required bool
+
+	// MaxLength is the most characters of a value; 0 is DefaultFieldLength.
+	MaxLength int
+
+	// Check, if set, looks at a value that is not empty, without spaces around it. The
+	// text of its error, such as "must be a number", is shown beside the field.
+	Check func(value string) error
+}
+
+// checkFields says what is wrong with Options.Fields.
+func (o *Options) checkFields() (wrong []string) {
+	seen := []string{"email", "password"}
+	for i, f := range o.Fields {
+		if f.Name == "" || len(f.Name) > maxFieldName || strings.Trim(f.Name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" || slices.Contains(seen, f.Name) {
+			wrong = append(wrong, fmt.Sprintf("the name %q of a field must be 1 to %d of a–z, 0–9 and _, and its own", f.Name, maxFieldName))
+		}
+		if f.MaxLength < 0 {
+			wrong = append(wrong, fmt.Sprintf("the field %q has a negative MaxLength", f.Name))
+		}
+		seen = append(seen, f.Name)
+		o.Fields[i].Label, o.Fields[i].Type, o.Fields[i].MaxLength = cmp.Or(f.Label, f.Name), cmp.Or(f.Type, "text"), cmp.Or(f.MaxLength, DefaultFieldLength)
+	}
+	if len(o.Fields) > MaxFields {
+		wrong = append(wrong, fmt.Sprintf("there are %d Fields, at most %d", len(o.Fields), MaxFields))
+	}
+	return wrong
+}
+
+// registerForm is the type of what registering reads: email, password and the fields,
+// in this order.
+func (o *Options) registerForm() reflect.Type {
+	text := reflect.TypeFor[string]()
+	members := []reflect.StructField{{Name: "Email", Type: text, Tag: `json:"email"`}, {Name: "Password", Type: text, Tag: `json:"password"`}}
+	for i, f := range o.Fields {
+		tag := reflect.StructTag(`json:"` + f.Name + `,omitempty"`)
+		members = append(members, reflect.StructField{Name: fmt.Sprint("Field", i), Type: text, Tag: tag})
+	}
+	return reflect.StructOf(members)
+}
+
+// bindRegistration reads what registering needs. It returns what could be read, also
+// with an error.
+func (a *Account) bindRegistration(c *web.Context) (auth.Registration, error) {
+	in := reflect.New(a.form)
+	err := c.Bind(in.Interface())
+	member := func(i int) string { return in.Elem().Field(i).String() }
+	r := auth.Registration{Email: member(0), Password: member(1), From: c.ClientIP()}
+	var faults problem.Faults
+	for i, f := range a.o.Fields {
+		value := strings.TrimSpace(member(2 + i))
+		if f.Name == "name" {
+			r.Name = value
+		} else if value != "" {
+			if r.Profile == nil {
+				r.Profile = map[string]string{}
+			}
+			r.Profile[f.Name] = value
+		}
+		if why := f.fault(value); why != "" {
+			faults = append(faults, problem.Fault{Pointer: "/" + f.Name, Code: engine.CodeInvalid, Detail: why})
+		}
+	}
+	if err == nil && faults != nil {
+		err = faults
+	}
+	return r, err
+}
+
+// fault is what is wrong with a value; "" is nothing.
+func (f Field) fault(value string) string {
+	switch {
+	case value == "" && f.Required:
+		return "is needed"
+	case value == "":
+		return ""
+	case utf8.RuneCountInString(value) > f.MaxLength:
+		return fmt.Sprintf("has %d characters, at most %d", utf8.RuneCountInString(value), f.MaxLength)
+	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return "has a control character"
+	case f.Check != nil:
+		if err := f.Check(value); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// filled is a field as pages show it.
+type filled struct {
+	Field
+	Value, Fault string
+}
+
+// fill puts values, and what is wrong with them, to the fields.
+func (a *Account) fill(name string, profile, faults map[string]string) (all []filled) {
+	for _, f := range a.o.Fields {
+		value := profile[f.Name]
+		if f.Name == "name" {
+			value = name
+		}
+		all = append(all, filled{f, value, faults[f.Name]})
+	}
+	return all
+}
+
+// registerFields are the names of the form's fields, for programs.
+func (a *Account) registerFields() form {
+	names := []string{"email", "password"}
+	for _, f := range a.o.Fields {
+		names = append(names, f.Name)
+	}
+	return form{names}
+}

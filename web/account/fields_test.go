@@ -1,0 +1,74 @@
+package account_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/account"
+)
+
+// TestFields: registering asks for what the options say, reports what is wrong beside
+// each field, and keeps the rest with the user.
+func TestFields(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{account: account.Options{Fields: []account.Field{
+		{Name: "name", Label: "Your name", Required: true, Autocomplete: "name", MaxLength: 20},
+		{Name: "city"},
+		{Name: "age", Label: "Age", Check: func(v string) error {
+			if strings.Trim(v, "0123456789") != "" {
+				return errors.New("must be a number")
+			}
+			return nil
+		}},
+	}}})
+	b := w.browser()
+	page := b.get("/account/register").is(t, "register", 200, "").body
+	for _, want := range []string{`<label for="field-name">Your name</label>`, `<label for="field-city">city (optional)</label>`, `name="name" type="text" value="" maxlength="20" autocomplete="name" required>`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the form does not have %s:\n%s", want, page)
+		}
+	}
+	page = b.post("/account/register", "email", "ann@example.org", "password", good, "name", " ", "city", "<Oslo>", "age", "x").is(t, "two faults", 400, "").body
+	for _, want := range []string{`id="fault-name">is needed<`, `id="fault-age">must be a number<`, `value="&lt;Oslo&gt;"`, `value="ann@example.org"`, `aria-describedby="fault-age"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the form does not have %s:\n%s", want, page)
+		}
+	}
+	if strings.Contains(page, "fault-city") || strings.Contains(page, good) {
+		t.Errorf("the form:\n%s", page)
+	}
+	p := w.program()
+	for _, pairs := range [][]string{{"name", strings.Repeat("ü", 21)}, {"name", "a\nb"}, {}, {"name", "ann", "role", "admin"}} {
+		got := p.post("/account/register", append([]string{"email", "ann@example.org", "password", good}, pairs...)...)
+		got.fails(t, strings.Join(pairs, " "), engine.CodeInvalid)
+	}
+	if got := p.get("/account/register").is(t, "the fields", 200, ""); got.body != `{"fields":["email","password","name","city","age"]}`+"\n" {
+		t.Errorf("the fields: %s", got.body)
+	}
+	w.noLetter()
+
+	b.post("/account/register", "email", "ann@example.org", "password", good, "name", " Ann ", "city", "Oslo", "age", "").is(t, "register", 303, "/account/sent")
+	path, token := w.link(w.letter())
+	verify, _, _ := strings.Cut(path, "?")
+	b.post(verify, "token", token, "password", good).is(t, "verify", 303, "/account/login?done=verified")
+	b.login("ann@example.org", good)
+	if got := text(b.get("/account").body); !strings.Contains(got, "city Oslo") {
+		t.Errorf("the account: %s", got)
+	}
+	if got := b.do("GET", "/account", "", "Accept", "application/json").body; !strings.Contains(got, `"name":"Ann"`) || !strings.Contains(got, `"profile":{"city":"Oslo"}`) {
+		t.Errorf("the account: %s", got)
+	}
+}
+
+// TestKnownKeepsProfile: registering an address that has an account changes nothing of it.
+func TestKnownKeepsProfile(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{account: account.Options{Fields: []account.Field{{Name: "name"}, {Name: "city"}}}})
+	u := w.user("ann@example.org")
+	w.browser().post("/account/register", "email", "ann@example.org", "password", other, "name", "thief", "city", "none").is(t, "register", 303, "/account/sent")
+	if u, err := w.users.Get(t.Context(), engine.Read{}, u.ID); err != nil || u.Name != "" || u.Profile != nil {
+		t.Errorf("the account is %+v, %v", u, err)
+	}
+}
