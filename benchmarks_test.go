@@ -1,0 +1,94 @@
+package skerry_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const tableEnd = "<!-- end -->"
+
+// TestBenchmarkTables: the tables of docs/benchmarks.md say what the raw output says.
+func TestBenchmarkTables(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"kv", "cluster", "voter", "web"} {
+		file := "bench/results/" + name + "-2026-11-21.txt"
+		expectSection(t, "docs/benchmarks.md", "<!-- targets of "+file+" -->\n", tableEnd, targetsTable(t, file))
+	}
+	const btree = "bench/results/btree-2026-11-21.txt"
+	expectSection(t, "docs/benchmarks.md", "<!-- ratios of "+btree+" -->\n", tableEnd, ratiosTable(t, btree))
+}
+
+func rawOutput(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// target is a line of raw output such as "MISSED   writes: Skerry / etcd   11.33×   (aim ≥ 12×)".
+var target = regexp.MustCompile(`^(reached|MISSED) +(.*?) {2,}(\S+(?: \S+)?) +\(aim (.*)\)$`)
+
+// targetsTable returns the targets in a file of raw output, each with what was measured.
+func targetsTable(t *testing.T, file string) string {
+	t.Helper()
+	_, list, _ := strings.Cut(rawOutput(t, file), "\nTargets:\n")
+	list, _, _ = strings.Cut(list, "\n\n")
+	var b strings.Builder
+	b.WriteString("\n| target | aim | measured | |\n|---|---|---|---|\n")
+	n := 0
+	for line := range strings.SplitSeq(strings.TrimSpace(list), "\n") {
+		m := target.FindStringSubmatch(line)
+		if m == nil {
+			t.Fatalf("%s: %q is no target", file, line)
+		}
+		n++
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", m[2], m[4], m[3], map[string]string{"reached": "reached", "MISSED": "**missed**"}[m[1]])
+	}
+	if n < 3 {
+		t.Fatalf("%s has %d targets", file, n)
+	}
+	return b.String() + "\n"
+}
+
+// ratio is a line of the B-tree's raw output: an operation, three times, two ratios and,
+// if there is one, the target.
+var ratio = regexp.MustCompile(`^(\S.*?) {2,}(?:[\d.]+ +){4}([\d.]+)(?: +([\d.]+)(?: +(met|MISSED))?)?$`)
+
+// ratiosTable returns the CPU time of each operation on each load, as a multiple of tidwall/btree's.
+func ratiosTable(t *testing.T, file string) string {
+	t.Helper()
+	var loads, ops []string
+	cells, aims := map[string][]string{}, map[string]string{}
+	lines := strings.Split(rawOutput(t, file), "\n")
+	for i, line := range lines {
+		if strings.Contains(line, "x tidwall") {
+			loads = append(loads, lines[i-1])
+		}
+		m := ratio.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		op := m[1]
+		if cells[op] == nil {
+			ops = append(ops, op)
+		}
+		if aims[op] = m[3]; m[4] == "MISSED" {
+			m[2] = "**" + m[2] + "**"
+		}
+		cells[op] = append(cells[op], m[2])
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n| | %s | aim |\n|---|%s---|\n", strings.Join(loads, " | "), strings.Repeat("---|", len(loads)))
+	for _, op := range ops {
+		if len(cells[op]) != len(loads) {
+			t.Fatalf("%s: %s has %d values for %d loads", file, op, len(cells[op]), len(loads))
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", op, strings.Join(cells[op], " | "), aims[op])
+	}
+	return b.String() + "\n"
+}
