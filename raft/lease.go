@@ -52,7 +52,11 @@ func (l *lease) got(c *Core) {
 	if l.clock == nil || !c.mayLease() {
 		return
 	}
-	l.term, l.until = c.role.Term, l.asked+l.length
+	from := l.asked
+	if planted("lease-from-answer") {
+		from = l.clock()
+	}
+	l.term, l.until = c.role.Term, from+l.length
 }
 
 // holds reports whether the core surely leads now.
@@ -62,7 +66,9 @@ func (l *lease) holds(c *Core) bool {
 
 // mayLease reports whether nobody else can be elected while others hear this
 // leader.
-func (c *Core) mayLease() bool { return c.role.Ready && c.handed != c.role.Term }
+func (c *Core) mayLease() bool {
+	return c.role.Ready && (c.handed != c.role.Term || planted("lease-over-hand-over"))
+}
 
 // handOver marks a request for a vote of a node that the leader has chosen. The
 // library's, which does not export it.

@@ -102,6 +102,18 @@ func (o *simOp) begin() {
 			o.finish()
 		}
 	})
+	if o.node.frozen > w.now {
+		o.node.after(0, o.submit) // it comes when the program goes on
+		return
+	}
+	o.submit()
+}
+
+// submit gives the call to the node.
+func (o *simOp) submit() {
+	if o.finished {
+		return
+	}
 	if o.view != nil {
 		o.look()
 		return

@@ -12,11 +12,12 @@ import (
 // heal ends all faults: from now on the cluster must do its work.
 func (w *world) heal() {
 	w.logf("heal")
-	w.healed = true
+	w.healed, w.lull = true, false
 	w.net.set(false, func(int, int) bool { return true })
 	w.net.loss, w.net.twice, w.net.late, w.net.voters = 0, 0, 0, 0
 	for _, n := range w.nodes {
-		n.slow, n.rate = 0, 1
+		n.slow, n.trapped = 0, false
+		n.setRate(1)
 		n.fs.StopAfter(-1)
 		n.fs.FailSync(0)
 		n.fs.LimitSpace(-1)

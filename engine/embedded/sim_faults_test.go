@@ -109,8 +109,8 @@ func isolateLeader(w *world) {
 	n := w.leader()
 	alone := int(n.id) - 1
 	if w.chance(0.5) { // it notices late
-		n.rate = 3
-		w.soon(time.Second, 4*time.Second, func() { n.rate = 1 })
+		n.setRate(3)
+		w.soon(time.Second, 4*time.Second, func() { n.setRate(1) })
 	}
 	if w.chance(0.5) { // some clients are where the others are
 		w.hidden = n
@@ -204,8 +204,8 @@ func jumpClock(w *world) {
 
 func drift(w *world) {
 	n := w.someNode()
-	n.rate = 0.6 + w.rng.Float64()
-	w.soon(time.Second, 6*time.Second, func() { n.rate = 1 })
+	n.setRate(0.6 + w.rng.Float64())
+	w.soon(time.Second, 6*time.Second, func() { n.setRate(1) })
 }
 
 func transferLead(w *world) {

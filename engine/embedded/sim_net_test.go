@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/skerrydb/skerry/raft"
@@ -57,6 +58,9 @@ func (t *simNet) send(from *simNode, m *raft.Message) {
 	if t.voters > 0 && m.GetType().String() == "MsgVoteResp" && w.chance(t.voters) {
 		from.after(w.between(0, 2*time.Millisecond), func() { w.crash(from, w.chance(0.5), 30*time.Millisecond) })
 	}
+	if w.plan.lease && m.GetType() == raftpb.MsgTimeoutNow {
+		w.deafen(from)
+	}
 	copies := 1
 	if w.chance(t.loss) {
 		copies = 0
@@ -81,6 +85,7 @@ func (t *simNet) arrive(from, to uint64, b []byte) {
 		t.w.logf("n%d <- n%d %v term %d index %d logterm %d commit %d entries %d reject %v", to, from, m.GetType(), m.GetTerm(), m.GetIndex(), m.GetLogTerm(), m.GetCommit(), len(m.GetEntries()), m.GetReject())
 	}
 	n.post(func() {
+		n.heard(m)
 		if err := n.core.Step(m); err != nil {
 			t.w.violated("node %d does not take a message: %v", to, err)
 		}

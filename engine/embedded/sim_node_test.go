@@ -27,6 +27,12 @@ type simNode struct {
 	wall time.Duration // what its clock is ahead
 	rate float64       // of its ticks, 1 is right
 	slow time.Duration // what its disk takes more
+	ran  simClock      // its clock that nobody sets
+
+	frozen  time.Duration // until then its program stands still
+	trapped bool          // it is frozen when it next asks whether it leads
+	due     time.Duration // when the next tick is to come
+	quiet   int           // ticks since it heard a leader
 
 	up      bool
 	life    int  // grows at every start and end: plans of an earlier one are void
@@ -83,8 +89,9 @@ func (n *simNode) start() {
 		return
 	}
 	n.life++
+	n.frozen, n.trapped, n.quiet, n.due = 0, false, 0, n.w.now
 	n.inbox, n.woken, n.saves, n.saving, n.full, n.stalled = nil, false, nil, false, false, 0
-	n.tasks, n.busy, n.reads, n.sending, n.calls = nil, false, raft.Reads{}, map[uint64]bool{}, nil
+	n.tasks, n.busy, n.reads, n.sending, n.calls = nil, false, n.newReads(), map[uint64]bool{}, nil
 	n.maybeStop(0.05)
 	db, err := Open(simDir, n.options())
 	if err != nil {
@@ -100,7 +107,7 @@ func (n *simNode) start() {
 	n.up, n.db = true, db
 	n.w.logf("n%d starts at position %d, index %d", n.id, db.durable.Load(), db.exec.at.index)
 	n.w.truth.started(n)
-	n.after(n.tickAfter(), n.tick)
+	n.awaitTick()
 	n.after(n.w.between(0, 2*time.Second), n.keepHouse)
 	n.post(func() {})
 }
@@ -140,7 +147,7 @@ func (n *simNode) join(db *DB) proposer {
 	db.group.self = n.id
 	core, err := raft.NewCore(raft.Config{
 		ID: n.id, Start: n.w.rng.Uint64(), Applied: db.exec.at.index, Log: db.group.store, Logger: db.opts.Logger,
-		HeartbeatTicks: 3, MessageBytes: n.w.plan.message, Inflight: n.w.plan.inflight,
+		Leases: n.w.plan.lease, HeartbeatTicks: 3, MessageBytes: n.w.plan.message, Inflight: n.w.plan.inflight,
 	})
 	if err != nil {
 		n.w.violated("node %d does not join: %v", n.id, err)
@@ -167,12 +174,18 @@ func (n *simNode) mono() time.Time {
 // after plans fn for this life of the program.
 func (n *simNode) after(d time.Duration, fn func()) {
 	life := n.life
-	n.w.after(d, func() {
-		if n.up && n.life == life {
+	var do func()
+	do = func() {
+		switch {
+		case !n.up || n.life != life:
+		case n.frozen > n.w.now:
+			n.w.after(n.frozen-n.w.now, do)
+		default:
 			fn()
 			n.settle()
 		}
-	})
+	}
+	n.w.after(d, do)
 }
 
 // settle sees what came of something that the program did: calls that are
@@ -267,7 +280,8 @@ func (n *simNode) step() {
 	for _, fn := range work {
 		fn()
 	}
-	n.reads.Ask(n.core)
+	asked := n.reads.Ask(n.core)
+	defer func() { n.trap(asked) }()
 	for {
 		rd, busy := n.core.Ready()
 		if !busy {
@@ -284,10 +298,20 @@ func (n *simNode) tickAfter() time.Duration {
 	return time.Duration(float64(simTick) * n.rate)
 }
 
+// awaitTick waits for the next tick: as of time.Ticker, those that come while the
+// program stands still are one, and the next may follow at once.
+func (n *simNode) awaitTick() {
+	for n.due <= n.w.now {
+		n.due += n.tickAfter()
+	}
+	n.after(n.due-n.w.now, n.tick)
+}
+
 func (n *simNode) tick() {
-	n.after(n.tickAfter(), n.tick)
+	n.awaitTick()
 	n.post(func() {
 		n.core.Tick()
+		n.stand()
 		n.reads.Tick()
 		if id := n.core.CaughtUp(n.w.plan.promoteLag); id != 0 && n.core.Role().Ready {
 			err := n.core.ProposeChange([]raft.Step{{Op: raft.Promote, Node: id}}, nil)

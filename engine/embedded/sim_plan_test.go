@@ -32,7 +32,9 @@ type plan struct {
 	shrink         float64  // chance that a small cluster gets smaller
 	readers        bool     // every second client only reads
 	kinds          []func(*world, *simOp)
-	values         int // bytes that a value has more
+	values         int  // bytes that a value has more
+	lease          bool // leaders use leases
+	hasty          bool // nodes stand for election as soon as they may
 }
 
 func newPlan(r *rand.Rand) plan {
@@ -87,6 +89,10 @@ var themes = [][]string{
 func (p *plan) choose(w *world, op *simOp) {
 	for {
 		p.kinds[w.rng.IntN(len(p.kinds))](w, op)
+		if w.lull && !readsOnly(&op.rec) {
+			op.rec = hist.Op{}
+			continue
+		}
 		if !p.readers || op.client.id%2 == 0 || readsOnly(&op.rec) || w.chance(0.02) {
 			break
 		}

@@ -34,6 +34,9 @@ var plantedFaults = []struct {
 	{"install-not-synced", 2000}, // a received snapshot can be lost when the log is gone
 	{"confirmed-position", 2000}, // a local read is taken from a state older than the newest known
 	{"session-position", 200},    // a read ignores the position that it was asked for
+	{"lease-from-answer", 50},    // a lease counts from the answer, not from the question
+	{"lease-over-hand-over", 50}, // a leader keeps its lease while it hands over
+	{"lease-forgotten", 50},      // a node that has just started gives its vote away
 }
 
 // TestPlantedFaults proves that the simulation finds what it is there to find.

@@ -30,6 +30,7 @@ type world struct {
 	net       simNet
 	truth     truth
 	hidden    *simNode // which clients with even ids do not reach
+	lull      bool     // nobody writes
 	clients   []*simClient
 	ops       []*simOp // in the order of their calls
 	healed    bool     // there will be no more faults
@@ -118,6 +119,7 @@ func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
 func newWorld(seed uint64, trace io.Writer) *world {
 	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), trace: trace}
 	w.plan = newPlan(w.rng)
+	w.plan.useLeases(seed)
 	w.truth.init(w)
 	w.net.init(w, w.plan.voters+w.plan.spares)
 	for id := range w.plan.voters + w.plan.spares {

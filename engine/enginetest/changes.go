@@ -24,6 +24,8 @@ func changeCases() []Case {
 		{"changes/end-with-ctx", fed, changesEnd},
 		{"changes/waits-for-the-future", fed, changesFuture},
 		{"changes/truncated", fed, changesTruncated},
+		{"changes/edge-of-the-history", fed, changesEdge},
+		{"changes/trimmed-under-readers", fed, changesTrimmed},
 	}
 }
 

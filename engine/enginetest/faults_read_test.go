@@ -237,6 +237,23 @@ func tailFaults() []fault {
 				return f.ref.Changes(ctx, after)
 			}
 		}},
+		{"one change is lost at the edge of the history", []string{"changes/edge-of-the-history"}, func(f *faulty) {
+			f.changes = func(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
+				if st, _, _ := f.current(); after+engine.Position(len(st.changes))+1 == st.pos {
+					after++
+				}
+				return f.ref.Changes(ctx, after)
+			}
+		}},
+		{"the oldest change that is kept is lost", []string{"changes/edge-of-the-history"}, func(f *faulty) {
+			f.changes = func(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
+				if st, _, _ := f.current(); len(st.changes) == f.keep && after+1 == st.changes[0].Pos {
+					after++
+				}
+				return f.ref.Changes(ctx, after)
+			}
+		}},
+		{"a reader whose next change is gone goes on at the edge", []string{"changes/trimmed-under-readers"}, goesOnAtTheEdge},
 		{"a heartbeat runs ahead of its changes", []string{"changes/exact", "load/set"}, func(f *faulty) {
 			f.stream(func(yield yielder) yielder {
 				return func(c engine.Change) bool {
@@ -257,6 +274,28 @@ func tailFaults() []fault {
 				}
 			})
 		}},
+	}
+}
+
+// goesOnAtTheEdge passes over what is lost while it reads, but not before.
+func goesOnAtTheEdge(f *faulty) {
+	f.changes = func(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
+		return func(yield func(engine.Change, error) bool) {
+			for begun := false; ctx.Err() == nil; {
+				for c, err := range f.ref.Changes(ctx, after) {
+					if begun && errors.Is(err, engine.ErrTruncated) {
+						st, _, _ := f.current()
+						after = st.changes[0].Pos - 1
+						break
+					}
+					begun = true
+					if !yield(c, err) || err != nil {
+						return
+					}
+					after = c.Pos
+				}
+			}
+		}
 	}
 }
 
