@@ -76,6 +76,10 @@ soak: build ## every workload for SOAK (10m) on a new data folder, with its trut
 	SKERRY_SIM_FOR=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./engine/embedded
 	SKERRY_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestSoakFaults$$' ./cli
 
+.PHONY: plant
+plant: ## make known mistakes in a copy, one at a time, and expect their tests to fail (ARGS: their names)
+	go run ./ci/plant $(ARGS)
+
 .PHONY: clean
 clean: ## what building leaves behind; never the data
 	rm -rf bin .cache

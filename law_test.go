@@ -136,6 +136,7 @@ var law = map[string]may{
 	"examples/gotro/server": {code: "cli examples/gotro"},
 
 	// the repository's own programs
+	"ci/plant":  {},
 	"ci/report": {},
 }
 

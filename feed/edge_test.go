@@ -1,0 +1,118 @@
+package feed_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/feed"
+)
+
+// TestResumeEdges resumes after every position that there is: those that are no
+// longer kept, the oldest that is, the newest, and the one that has not come yet.
+func TestResumeEdges(t *testing.T) {
+	eng := open(t, embedded.Options{HistoryBytes: 200})
+	f := start(t, eng, feed.Options{})
+	var last engine.Position
+	for range 30 {
+		last = put(t, eng, "k")
+	}
+	if err := f.Wait(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	gone := 0
+	for after := engine.Position(0); after <= last; after++ {
+		s := subscribe(t, f, after, "")
+		want := after + 1
+		for ; want <= last; want++ {
+			c, ok := next(t, s)
+			if !ok && want == after+1 && errors.Is(s.Err(), engine.ErrTruncated) {
+				if after > engine.Position(gone) {
+					t.Fatalf("the changes after %d are gone, those after %d were kept", after, gone)
+				}
+				gone++
+				break
+			}
+			if !ok || c.Pos != want {
+				t.Fatalf("after %d: change %d, want %d (%v)", after, c.Pos, want, s.Err())
+			}
+		}
+		if want > last && len(s.C) > 0 {
+			t.Errorf("after %d more comes than there is", after)
+		}
+		s.Close()
+	}
+	if gone == 0 || gone >= int(last) {
+		t.Errorf("%d of %d positions are gone: this tests no edge", gone, last)
+	}
+	if _, err := f.Subscribe(feed.Filter{Prefixes: [][]byte{nil}}, last+1); !errors.Is(err, engine.ErrTruncated) {
+		t.Errorf("subscribe after the position that is next: %v", err)
+	}
+}
+
+// TestBufferEdges fills a buffer to its last place, in changes and in bytes: only
+// what is over it ends the subscription. A heartbeat takes no place of a change.
+func TestBufferEdges(t *testing.T) {
+	change := func(pos engine.Position, key string, bytes int) engine.Change {
+		return engine.Change{Pos: pos, Time: time.UnixMicro(int64(pos)), Writes: []engine.Write{{Key: []byte(key), Val: []byte(strings.Repeat("v", bytes-len(key)))}}}
+	}
+	for name, o := range map[string]feed.Options{"changes": {Buffer: 3}, "bytes": {BufferBytes: 300}} {
+		t.Run(name, func(t *testing.T) {
+			f := create(t, open(t, embedded.Options{}), o)
+			f.Begin()
+			s := subscribe(t, f, 0, "k")
+			feed.Deliver(f, change(1, "k", 100))
+			feed.Deliver(f, change(2, "other", 100))
+			f.Beat() // now it is quiet
+			f.Beat()
+			feed.Deliver(f, change(3, "k", 100))
+			feed.Deliver(f, change(4, "k", 100))
+			wantNext(t, s, 1, "k")
+			feed.Deliver(f, change(5, "k", 100))
+			if len(s.C) != 3 || s.Err() != nil {
+				t.Fatalf("%d changes are in the buffer (%v), 3 fit", len(s.C), s.Err())
+			}
+			feed.Deliver(f, change(6, "k", 1))
+			for _, pos := range []engine.Position{3, 4, 5} {
+				wantNext(t, s, pos, "k")
+			}
+			wantEnd(t, s, engine.ErrTruncated)
+		})
+	}
+}
+
+// TestTailWithoutPosition: between the loss of the tail's position and its new
+// beginning nobody joins it where it was, as what lies between would be missing.
+func TestTailWithoutPosition(t *testing.T) {
+	eng := open(t, embedded.Options{})
+	f := create(t, eng, feed.Options{Heartbeat: time.Hour})
+	for range 5 {
+		put(t, eng, "k")
+	}
+	f.BeginAt(3)
+	f.CutAll()
+	s := subscribe(t, f, 3, "")
+	f.BeginAt(5)
+	wantNext(t, s, 4, "k")
+	wantNext(t, s, 5, "k")
+}
+
+// TestWaitLeavesNothing: calls of Wait that gave up do not count any more.
+func TestWaitLeavesNothing(t *testing.T) {
+	f := create(t, open(t, embedded.Options{}), feed.Options{})
+	f.Begin()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for pos := range engine.Position(3) {
+		if err := f.Wait(ctx, pos+1); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled wait: %v", err)
+		}
+	}
+	if n := f.Waiting(); n != 0 {
+		t.Errorf("%d calls still count as waiting", n)
+	}
+}
