@@ -1,4 +1,4 @@
-// Plant checks the tests: it makes one mistake at a time in a copy of the
+// Command plant tests the tests: it makes one mistake at a time in a copy of the
 // repository and expects the test that is named for it to fail.
 //
 //	go run ./ci/plant [-v] [NAME…]

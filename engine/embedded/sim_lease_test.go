@@ -4,8 +4,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"go.etcd.io/raft/v3/raftpb"
-
 	"github.com/skerrydb/skerry/raft"
 )
 
@@ -70,8 +68,8 @@ func (n *simNode) newReads() raft.Reads {
 
 // heard takes note of a leader that is heard.
 func (n *simNode) heard(m *raft.Message) {
-	switch m.GetType() {
-	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+	switch m.GetType().String() {
+	case "MsgApp", "MsgHeartbeat", "MsgSnap":
 		if m.GetTerm() >= n.core.Role().Term {
 			n.quiet = 0
 		}

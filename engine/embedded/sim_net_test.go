@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/skerrydb/skerry/raft"
@@ -58,7 +57,7 @@ func (t *simNet) send(from *simNode, m *raft.Message) {
 	if t.voters > 0 && m.GetType().String() == "MsgVoteResp" && w.chance(t.voters) {
 		from.after(w.between(0, 2*time.Millisecond), func() { w.crash(from, w.chance(0.5), 30*time.Millisecond) })
 	}
-	if w.plan.lease && m.GetType() == raftpb.MsgTimeoutNow {
+	if w.plan.lease && m.GetType().String() == "MsgTimeoutNow" {
 		w.deafen(from)
 	}
 	copies := 1
