@@ -124,6 +124,27 @@ func shorter(f *fixture) {
 	f.gone(token, "revoked")
 }
 
+// edgeOfLife: a session is there up to its last millisecond and not in the next one,
+// also when its options say so and not what was stored with it.
+func edgeOfLife(f *fixture) {
+	for name, o := range map[string]session.Options{"stored": {}, "by the new options": short} {
+		f.use(session.Options{})
+		token := f.begin("7")
+		f.use(o)
+		s := f.load(token)
+		f.env.Add(s.Expires().Sub(s.LastSeen()) - time.Millisecond)
+		f.load(token)
+		if hs := f.handles("7"); len(hs) != 1 {
+			f.Errorf("%s: in its last millisecond %d sessions are listed", name, len(hs))
+		}
+		f.env.Add(time.Millisecond)
+		f.gone(token, "its end has come, "+name)
+		if hs := f.handles("7"); len(hs) != 0 {
+			f.Errorf("%s: after its end it is listed", name)
+		}
+	}
+}
+
 // namespaces: what one name sees, no other does.
 func namespaces(f *fixture) {
 	names := []string{"", "a", "ab", "a-b.C_9", strings.Repeat("n", session.MaxNamespaceBytes)}
@@ -184,5 +205,16 @@ func describe(f *fixture) {
 	s.Describe("a\xffb")
 	if s.Label() != "ab" {
 		f.Errorf("label %q", s.Label())
+	}
+	set(f, s, number, 3)
+	f.save(s)
+	other := f.load(token)
+	other.Describe("other")
+	set(f, other, number, 4)
+	f.save(other)
+	set(f, s, number, 5) // it says nothing of the client this time
+	f.save(s)
+	if l := f.load(token).Label(); l != "other" {
+		f.Errorf("label %q, a later request has said %q", l, "other")
 	}
 }

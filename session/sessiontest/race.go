@@ -264,6 +264,23 @@ func twoLogins(f *fixture) {
 	}
 }
 
+// rotatedThenLogin: a login ends the session that it came from, under whatever
+// token that is by then.
+func rotatedThenLogin(f *fixture) {
+	token := f.begin("7")
+	a, b := f.load(token), f.load(token)
+	a.Rotate()
+	next := f.save(a)
+	b.Login("7")
+	last := f.save(b)
+	f.again()
+	f.gone(token, "rotated")
+	f.gone(next, "logged in anew")
+	if hs := f.handles("7"); len(hs) != 1 || hs[0] != f.load(last).Handle() {
+		f.Errorf("sessions: %v", hs)
+	}
+}
+
 // revokedMeanwhile: no save brings back what has ended.
 func revokedMeanwhile(f *fixture) {
 	for name, ask := range map[string]func(s *session.Session){

@@ -47,6 +47,7 @@ func Run(t *testing.T, open func(t testing.TB) Env) {
 		{"Renewal", renewal},
 		{"Absolute", absolute},
 		{"ShorterLives", shorter},
+		{"EdgeOfLife", edgeOfLife},
 		{"Namespaces", namespaces},
 		{"Describe", describe},
 		{"List", list},
@@ -65,6 +66,7 @@ func Run(t *testing.T, open func(t testing.TB) Env) {
 		{"RevokedMeanwhile", revokedMeanwhile},
 		{"RenewalAfterRevocation", renewalAfterRevocation},
 		{"RotatedThenLogout", rotatedThenLogout},
+		{"RotatedThenLogin", rotatedThenLogin},
 		{"Limits", limits},
 		{"Model", model},
 	} {
