@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -186,27 +188,89 @@ func failSync(t *testing.T, n int, why error, op func(l *journal.Log) error) boo
 	return true
 }
 
+// eventually waits for a state that the background brings about.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for begin := time.Now(); !done(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("%s: it never comes to that", what)
+		}
+	}
+}
+
 // TestBackgroundFails: a failed fsync stops the log also when nobody waits for it.
 func TestBackgroundFails(t *testing.T) {
 	fs := memfs.New(1)
 	l := open(t, "log", journal.Options{FS: fs, ReserveBytes: 8 << 10})
 	appendSync(t, l, 1, 1, "a")
-	for before := -1; before != fs.Stats().Syncs; time.Sleep(20 * time.Millisecond) {
-		before = fs.Stats().Syncs // until the background is at rest
-	}
-	fs.FailSync(2) // the first is Sync's own
+	eventually(t, "the background is at rest", func() bool { return fs.Stats().Syncs == 4 }) // zeros, header, frame, zeros
+	fs.FailSync(2)                                                                           // the first is Sync's own
 	if err := errors.Join(l.Append(2, make([]byte, 12<<10)), l.Sync()); err != nil {
 		t.Fatal(err)
 	}
-	for range 500 {
-		if l.Err() != nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	eventually(t, "the log fails", func() bool { return l.Err() != nil })
 	var failed *journal.FailedError
 	if err := l.Append(3, nil); !errors.As(err, &failed) {
 		t.Fatalf("append: %v", err)
+	}
+}
+
+// gateFS holds the background's fsyncs of a segment back until the writer's next
+// one, which waits for one of them to end.
+type gateFS struct {
+	*memfs.FS
+	armed       atomic.Bool
+	begin, done chan struct{}
+}
+
+type gateFile struct {
+	journal.File
+	sync func() error
+}
+
+func (f gateFile) Sync() error { return f.sync() }
+
+func (g *gateFS) OpenFile(path string, flag int) (journal.File, error) {
+	f, err := g.FS.OpenFile(path, flag)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(path, ".tmp") { // it becomes the segment that the writer has
+		return gateFile{f, func() error {
+			if g.armed.CompareAndSwap(true, false) {
+				close(g.begin)
+				<-g.done
+			}
+			return f.Sync()
+		}}, nil
+	}
+	return gateFile{f, func() error {
+		<-g.begin
+		defer close(g.done)
+		return f.Sync()
+	}}, nil
+}
+
+// TestBackgroundFailsMeanwhile: the background's failed fsync may take away a
+// frame that is written but not synced yet. The fsync of that frame then has
+// nothing to write, and must not pass for a success.
+func TestBackgroundFailsMeanwhile(t *testing.T) {
+	fs := &gateFS{FS: memfs.New(1), begin: make(chan struct{}), done: make(chan struct{})}
+	l := open(t, "log", journal.Options{FS: fs, ReserveBytes: 8 << 10})
+	appendSync(t, l, 1, 1, "a")
+	eventually(t, "the background waits", func() bool { return fs.Stats().Writes == 4 }) // zeros, header, frame, zeros
+	fs.armed.Store(true)
+	fs.FailSync(1)
+	err := errors.Join(l.Append(2, []byte("a")), l.Sync())
+	var failed *journal.FailedError
+	if !errors.As(err, &failed) {
+		t.Errorf("the frame that went with the background's failed fsync: %v", err)
+	}
+	l.Close()
+	fs.Crash()
+	l = open(t, "log", journal.Options{FS: fs.FS})
+	if last := l.Last(); last != 1 {
+		t.Errorf("the last record is %d", last)
 	}
 }
 

@@ -113,7 +113,8 @@ func checkAfterCrash(t *testing.T, fs *memfs.FS, when string, acked *[killWriter
 // TestFsyncError: one failed fsync stops the node, whatever the disk says later.
 func TestFsyncError(t *testing.T) {
 	fs := memfs.New(1)
-	db := open(t, "data", Options{FS: fs})
+	o := Options{FS: fs, random: rand.NewChaCha8([32]byte{})} // no background work: the next fsync is that of the write
+	db := open(t, "data", o)
 	put(t, db, "a", "1")
 	fs.FailSync(1)
 	_, err := db.Update(t.Context(), putting("b", "2"))
@@ -134,7 +135,7 @@ func TestFsyncError(t *testing.T) {
 	want(t, db, "a", "1")
 	_ = db.Close()
 	fs.Crash()
-	db = open(t, "data", Options{FS: fs})
+	db = open(t, "data", o)
 	want(t, db, "a", "1")
 	if _, ok := get(t, db, "c"); ok {
 		t.Error("a refused write came back")

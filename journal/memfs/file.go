@@ -12,6 +12,8 @@ type inode struct {
 	data    []byte // as reads see it
 	disk    []byte // as of the last sync
 	pending []op   // since then, in order
+	failed  int    // syncs that failed
+	why     error  // the last of them
 }
 
 // op is a write that is not synced, or a truncation.
@@ -67,6 +69,7 @@ type file struct {
 	epoch    int
 	writable bool
 	closed   bool
+	reported int // of node.failed
 }
 
 // ReadAt is journal.File's.
@@ -171,11 +174,17 @@ func (f *file) Sync() error {
 		return pathError("sync", f.path, err)
 	}
 	m.stats.Syncs++
+	n := f.node
 	if m.syncFails() {
-		f.node.pending = nil // the kernel takes the pages for clean
-		return pathError("sync", f.path, m.syncError)
+		n.pending = nil // the kernel takes the pages for clean
+		n.failed, n.why = n.failed+1, m.syncError
+	} else {
+		n.settle()
 	}
-	f.node.settle()
+	if f.reported < n.failed {
+		f.reported = n.failed
+		return pathError("sync", f.path, n.why)
+	}
 	return nil
 }
 

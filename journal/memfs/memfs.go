@@ -87,7 +87,8 @@ func (m *FS) LimitSpace(n int64) { m.set(func() { m.space = n }) }
 
 // FailSync makes the nth sync from now, of a file or a folder, fail with EIO;
 // 1 is the next, 0 is none. As with Linux, what it should have made durable
-// still shows in reads, and no later sync writes it.
+// still shows in reads, no later sync writes it, and the next sync of every other
+// handle that the file has at that time returns the error too, once.
 func (m *FS) FailSync(n int) { m.FailSyncAs(n, syscall.EIO) }
 
 // FailSyncAs is FailSync with another error.
@@ -227,7 +228,7 @@ func (m *FS) OpenFile(path string, flag int) (journal.File, error) {
 		}
 		m.resize(n, 0)
 	}
-	return &file{fs: m, node: n, path: path, epoch: m.epoch, writable: flag&(os.O_WRONLY|os.O_RDWR) != 0}, nil
+	return &file{fs: m, node: n, path: path, epoch: m.epoch, writable: flag&(os.O_WRONLY|os.O_RDWR) != 0, reported: n.failed}, nil
 }
 
 // Rename is journal.FS's.

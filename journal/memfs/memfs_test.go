@@ -148,11 +148,17 @@ func TestFaults(t *testing.T) {
 	}
 	ok(t, f.Sync())
 	write(t, f, []byte("lost"), 0)
+	other := create(t, m, "a")
 	m.FailSync(1)
 	if err := f.Sync(); !errors.Is(err, syscall.EIO) {
 		t.Errorf("sync: %v", err)
 	}
-	ok(t, f.Sync()) // and yet nothing is written
+	if err := other.Sync(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("sync of another handle: %v", err)
+	}
+	for _, f := range []journal.File{f, other, create(t, m, "a")} {
+		ok(t, f.Sync()) // and yet nothing is written
+	}
 	ok(t, m.SyncDir("."))
 	if b, _ := m.ReadFile("a"); string(b[:4]) != "lost" {
 		t.Errorf("before the crash: %q", b)
