@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -117,28 +118,34 @@ func TestReaderOfLostBatch(t *testing.T) {
 // TestLostWhenDue: the history always reaches back to the visible state, also
 // when again and again the batch is lost that would have been cloned.
 func TestLostWhenDue(t *testing.T) {
-	fs := memfs.New(1)
-	db := open(t, "data", Options{FS: fs, HistoryBytes: 32 << 10})
-	last := unread(t, db)
-	lost := 0
-	db.exec.log = commitFunc(func(b *batch) error {
-		if b.snap != nil {
-			lost++
-			return engine.ErrDiskFull
+	synctest.Test(t, func(t *testing.T) { // time stands still: tidy, which clones too, never runs
+		fs := memfs.New(1)
+		db := open(t, "data", Options{FS: fs, HistoryBytes: 32 << 10, SnapshotBytes: 1 << 40})
+		last := unread(t, db)
+		lost := 0
+		db.exec.log = commitFunc(func(b *batch) error {
+			if b.snap != nil {
+				lost++
+				return engine.ErrDiskFull
+			}
+			return alone{db.log}.commit(b)
+		})
+		for i := 0; lost < 3; i++ {
+			val := fmt.Sprintf("%0*d", unreadBytes/64, i)
+			was := lost
+			if _, err := db.Update(t.Context(), putting("k", val)); (err == nil) != (lost == was) {
+				t.Fatal(err)
+			} else if err == nil {
+				last = val
+			}
+			synctest.Wait() // until what was lost is dropped
+			if _, _, err := db.history.after(db.snap.Load().pos); err != nil {
+				t.Fatalf("after %d batches: %v", i, err)
+			}
+			if i > 1000 {
+				t.Fatalf("%d batches were lost in %d", lost, i)
+			}
 		}
-		return alone{db.log}.commit(b)
+		want(t, db, "k", last)
 	})
-	for i := 0; lost < 6; i++ {
-		val := fmt.Sprintf("%0500d", i)
-		was := lost
-		if _, err := db.Update(t.Context(), putting("k", val)); (err == nil) != (lost == was) {
-			t.Fatal(err)
-		} else if err == nil {
-			last = val
-		}
-		if _, _, err := db.history.after(db.snap.Load().pos); err != nil {
-			t.Fatalf("after %d batches: %v", i, err)
-		}
-	}
-	want(t, db, "k", last)
 }
