@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +18,11 @@ func viewFaults() []fault {
 	return []fault{
 		{"views see what is not committed", []string{"isolation/no-dirty-read", "isolation/atomic-visibility", "load/bank"}, func(f *faulty) {
 			f.inUpdate(func(tx engine.Tx) engine.Tx { return f.unsafeTx(tx) })
+			f.inView(func(engine.Tx) engine.Tx {
+				runtime.Gosched() // to whoever may write: the views between two transactions show nothing
+				st, _, _ := f.current()
+				return &refTx{pairs: st.pairs, readOnly: true, now: time.Now()}
+			})
 		}},
 		{"a view is no snapshot", []string{"view/one-snapshot"}, func(f *faulty) {
 			f.inView(func(engine.Tx) engine.Tx {
