@@ -354,6 +354,9 @@ func (s *Server) awaitEnd(ctx context.Context, failed <-chan error) error {
 	case <-stopped:
 		return fmt.Errorf("the engine stopped: %w", s.eng.(stopper).Err())
 	case err := <-failed:
+		if e, ok := s.eng.(stopper); ok && e.Err() != nil {
+			return fmt.Errorf("the engine stopped: %w", e.Err()) // and the part because of that
+		}
 		return err
 	}
 }

@@ -297,6 +297,29 @@ func TestEngineThatStopsEndsTheServer(t *testing.T) {
 	}
 }
 
+// fallen is an engine that has stopped, of which a part hears first.
+type fallen struct{ engine.Engine }
+
+func (fallen) Stopped() <-chan struct{} { return nil }
+func (fallen) Err() error               { return engine.ErrStopped }
+
+// TestEngineThatStopsIsTheReason: not the part that fails because of it.
+func TestEngineThatStopsIsTheReason(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	s, err := skerry.Open(fallen{openEngine(t)}, skerry.Options{HTTPListener: l, RESP: skerry.Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(t.Context()); !errors.Is(err, engine.ErrStopped) {
+		t.Errorf("Run: %v", err)
+	}
+}
+
 func TestFaceThatFailsEndsTheServer(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -31,7 +31,8 @@ var ErrNoPeer = errors.New("peer: no address of that node is known")
 type RefusedError struct {
 	Code   string // CodeCluster and so on
 	Text   string
-	Remote bool // the other node refused this one
+	Remote bool   // the other node refused this one
+	Reason string // with CodeRefused: the code that Options.Explain has for the error of Options.Check; may be ""
 }
 
 func (e *RefusedError) Error() string {

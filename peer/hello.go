@@ -17,6 +17,7 @@ import (
 type answer struct {
 	Hello   *Hello       `json:"hello,omitempty"`
 	Refused *RemoteError `json:"refused,omitempty"`
+	Reason  string       `json:"reason,omitempty"` // of the refusal
 }
 
 // node is what both a Port and a Client are: somebody who can greet.
@@ -59,7 +60,11 @@ func (n *node) judge(h Hello, proven uint64, outgoing bool) *RefusedError {
 	}
 	if n.o.Check != nil {
 		if err := n.o.Check(h); err != nil {
-			return refuse(CodeRefused, "%v", err)
+			r := refuse(CodeRefused, "%v", err)
+			if n.o.Explain != nil {
+				r.Reason, _ = n.o.Explain(err)
+			}
+			return r
 		}
 	}
 	if n.admit != nil {
@@ -149,7 +154,7 @@ func (n *node) introduce(c *Conn, protocol string) (skew time.Duration, err erro
 		return 0, refuse(CodeProtocol, "the other node's greeting is malformed")
 	}
 	if a.Refused != nil {
-		return 0, &RefusedError{Code: a.Refused.Code, Text: a.Refused.Text, Remote: true}
+		return 0, &RefusedError{Code: a.Refused.Code, Text: a.Refused.Text, Remote: true, Reason: a.Reason}
 	}
 	c.hello = *a.Hello
 	c.hello.Protocol = protocol
@@ -204,7 +209,7 @@ func (n *node) welcome(raw net.Conn, ready func(Hello) *RefusedError) (c *Conn, 
 
 // turnAway tells the other side why and returns the refusal.
 func (n *node) turnAway(c *Conn, r *RefusedError) error {
-	if err := n.reply(c, answer{Refused: &RemoteError{r.Code, shorten(r.Text)}}); err != nil {
+	if err := n.reply(c, answer{Refused: &RemoteError{r.Code, shorten(r.Text)}, Reason: r.Reason}); err != nil {
 		return fmt.Errorf("%w (which it was not told: %w)", r, err)
 	}
 	return r

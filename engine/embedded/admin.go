@@ -194,9 +194,14 @@ func (a *Admin) askAll(ctx context.Context, nodes []nodeInfo) []NodeAnswer {
 	return out
 }
 
-// Remove makes a node a stranger, for ever.
+// Remove makes a node a stranger, for ever. A node that was removed before is none
+// already.
 func (a *Admin) Remove(ctx context.Context, node uint64) error {
-	return a.call(ctx, methodRemove, nodeRef{node}, nil)
+	err := a.call(ctx, methodRemove, nodeRef{node}, nil)
+	if node == a.id.Node && saysRemoved(err) { // then nobody talks to it any more, also not to answer
+		return nil
+	}
+	return err
 }
 
 // Transfer hands the leadership to a node; 0: to the one most up to date.
@@ -214,7 +219,7 @@ func (a *Admin) call(ctx context.Context, method string, in, out any) error {
 	for _, n := range a.nodes {
 		err := remote(a.client.Call(ctx, n.Addr, n.ID, method, in, out))
 		var e *engine.Error
-		if err == nil || errors.As(err, &e) && e.Code != engine.CodeNotLeader {
+		if err == nil || errors.As(err, &e) && e.Code != engine.CodeNotLeader || saysRemoved(err) {
 			return err // done, or an answer
 		}
 		errs = append(errs, fmt.Errorf("node %d at %s: %w", n.ID, n.Addr, err))

@@ -354,12 +354,19 @@ func TestClusterMembers(t *testing.T) {
 	if err := c.dbs[1].group.onLeader(t.Context(), methodRemove, []byte(`{"id":3}`)); err != nil {
 		t.Fatal(err)
 	}
+	if err := c.dbs[3].group.onLeader(t.Context(), methodRemove, []byte(`{"id":3}`)); err != nil {
+		t.Errorf("a node that was removed has not left: %v", err)
+	}
 	select {
 	case <-c.dbs[3].Stopped():
 	case <-time.After(30 * time.Second):
 		t.Error("a node that was removed goes on")
 	}
+	if err := c.dbs[3].group.onLeader(t.Context(), methodRemove, []byte(`{"id":3}`)); err != nil {
+		t.Errorf("a node that has stopped because it was removed has not left: %v", err)
+	}
 	_ = c.dbs[3].Close()
+	c.leaves(3)
 	delete(c.dbs, 3)
 	id, err := peer.Load(filepath.Join(c.dirs[1], clusterDir))
 	if err != nil {
@@ -370,6 +377,22 @@ func TestClusterMembers(t *testing.T) {
 	c.await("the new node's vote", func() bool { n, ok := state(c.dbs[1]).Node(4); return ok && n.Voter })
 	if got, err := c.get(4, "a", engine.Read{}); err != nil || got != "1" {
 		t.Errorf("the new node reads %q, %v", got, err)
+	}
+}
+
+// leaves has a node, which was removed and does not run, leave the cluster: the
+// others refuse it, and that is the answer.
+func (c *trio) leaves(node uint64) {
+	c.t.Helper()
+	a, err := OpenAdmin(c.dirs[node], "0.1.0")
+	if err == nil {
+		err = a.Remove(c.t.Context(), node)
+	}
+	if err != nil {
+		c.t.Errorf("to leave twice: %v", err)
+	}
+	if err = a.Transfer(c.t.Context(), node); !saysRemoved(err) {
+		c.t.Errorf("a node that was removed has the leadership handed over: %v", err)
 	}
 }
 

@@ -66,18 +66,20 @@ func (g *group) handle(ctx context.Context, from uint64, method string, in json.
 func (g *group) onLeader(ctx context.Context, method string, in json.RawMessage) error {
 	for {
 		n, err := g.AwaitLeader(ctx)
-		if err != nil {
-			return err
-		}
-		if n.ID == g.self {
+		switch {
+		case err != nil:
+		case n.ID == g.self:
 			err = g.lead(ctx, method, in)
-		} else {
+		default:
 			err = remote(g.port.Call(ctx, n.Addr, n.ID, toLeader+method, in, nil))
 			if e := (*engine.Error)(nil); err != nil && !errors.As(err, &e) { // to do it twice does no harm
 				err = engine.Errorf(engine.CodeNotLeader, "node %d, which leads, could not be asked: %w", n.ID, err)
 			}
 		}
-		if !errors.Is(err, engine.ErrNotLeader) {
+		if err != nil && method == methodRemove && g.names(in) && (saysRemoved(err) || saysRemoved(g.db.Err())) {
+			return nil // the answer was lost because the node is a stranger now
+		}
+		if n.ID == 0 || !errors.Is(err, engine.ErrNotLeader) {
 			return err
 		}
 		select {
@@ -86,6 +88,19 @@ func (g *group) onLeader(ctx context.Context, method string, in json.RawMessage)
 			return err
 		}
 	}
+}
+
+// names reports whether in, a nodeRef, is this node.
+func (g *group) names(in json.RawMessage) bool {
+	var ref nodeRef
+	return json.Unmarshal(in, &ref) == nil && ref.ID == g.self
+}
+
+// saysRemoved reports whether err is another node's answer that the asking node was
+// removed from the cluster.
+func saysRemoved(err error) bool {
+	refused, ok := errors.AsType[*peer.RefusedError](err)
+	return ok && refused.Remote && refused.Reason == string(codeRemoved) || errors.Is(err, &engine.Error{Code: codeRemoved})
 }
 
 // remote gives an error of another node its code back.
