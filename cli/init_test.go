@@ -15,7 +15,8 @@ import (
 // goes there.
 func newProgram(t *testing.T, s *shell, name, template string) {
 	t.Helper()
-	s.env = append(s.env, "GOPROXY=off", "GOWORK=off", "GOFLAGS=-mod=mod", "CGO_ENABLED=0")
+	s.offline()
+	s.env = append(s.env, "GOFLAGS=-mod=mod", "CGO_ENABLED=0")
 	out := s.run("skerry init " + name + " --template " + template)
 	if !strings.Contains(out, "cd "+name) || strings.Contains(out, "! ") {
 		t.Fatalf("init %s:\n%s", template, out)
@@ -77,7 +78,8 @@ func TestReadmeInit(t *testing.T) {
 		t.Fatalf("README.md has other commands:\n%s", block)
 	}
 	s := newShell(t)
-	s.env = append(s.env, "GOPROXY=off", "GOWORK=off", "GOFLAGS=-mod=mod", "CGO_ENABLED=0", "PATH="+os.Getenv("PATH"))
+	s.offline()
+	s.env = append(s.env, "GOFLAGS=-mod=mod", "CGO_ENABLED=0", "PATH="+os.Getenv("PATH"))
 	up := s.dir
 	s.dir = filepath.Join(up, "skerry") // the README's commands are given in there
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {

@@ -89,6 +89,9 @@ func newShell(t *testing.T) *shell {
 	return s
 }
 
+// offline has the go command use what this machine has, and ask nobody.
+func (s *shell) offline() { s.env = append(s.env, "GOPROXY=off", "GOSUMDB=off", "GOWORK=off") }
+
 func (s *shell) command(line string) *exec.Cmd {
 	cmd := exec.CommandContext(s.t.Context(), "bash", "-o", "pipefail", "-c", line)
 	cmd.Dir, cmd.Env = s.dir, s.env

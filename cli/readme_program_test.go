@@ -24,7 +24,7 @@ func TestReadmeProgram(t *testing.T) { // not beside tests of time: it builds
 	const heading = "A program of your own"
 	s := newShell(t)
 	// A user's go command may ask the network for what is missing; here nothing is.
-	s.env = append(s.env, "GOPROXY=off", "GOWORK=off")
+	s.offline()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/journal"
+	"github.com/skerrydb/skerry/journal/memfs"
 )
 
 // childEnv names what this test binary does as a second process.
@@ -28,6 +29,10 @@ func TestMain(m *testing.M) {
 		err = inSmallDisk(os.Args[1], fillDisk)
 	case "readonly":
 		err = inSmallDisk(os.Args[1], openReadOnly)
+	}
+	if errors.Is(err, errNoMount) {
+		fmt.Println(err)
+		os.Exit(noMount)
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -90,42 +95,82 @@ func TestSecondProcess(t *testing.T) {
 	unlock()
 }
 
-// inNamespace runs a child whose mounts end with it.
-func inNamespace(t *testing.T, what string) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to mount a small disk")
+// noMount is the exit code of a child that may not mount, as in many containers.
+const noMount = 3
+
+var errNoMount = errors.New("no small disk can be mounted")
+
+// disk is a small disk.
+type disk struct {
+	fs       journal.FS
+	dir      string
+	readOnly func() error // makes it one that cannot be written to
+}
+
+// onSmallDisk runs a child whose mounts end with it: as root, or in a user namespace
+// of its own. Where neither may mount, fn gets a simulated disk instead.
+func onSmallDisk(t *testing.T, what string, fn func(disk) error) {
+	t.Helper()
+	if err := mounted(t, what, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}); !errors.Is(err, errNoMount) {
+		check(t, err)
+		return
 	}
-	cmd := child(what, t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	out, err := cmd.CombinedOutput()
-	switch {
-	case errors.Is(err, syscall.EPERM):
-		t.Skip("needs the right to make a mount namespace")
-	case bytes.HasPrefix(out, []byte("skip: ")):
-		t.Skipf("%s", out[6:])
-	case err != nil:
-		t.Fatalf("%v: %s", err, out)
+	root := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+	group := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	own := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER, UidMappings: root, GidMappings: group}
+	err := mounted(t, what, own)
+	if !errors.Is(err, errNoMount) {
+		check(t, err)
+		return
+	}
+	t.Logf("%v: the disk is simulated", err)
+	fs := memfs.New(1)
+	fs.LimitSpace(smallDisk)
+	check(t, fn(disk{fs, "disk", func() error { fs.SetReadOnly(true); return nil }}))
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
-// inSmallDisk mounts a disk of 256 KiB at dir, which only this process sees.
-func inSmallDisk(dir string, fn func(dir string) error) error {
+// mounted runs a child in namespaces of its own.
+func mounted(t *testing.T, what string, attr *syscall.SysProcAttr) error {
+	cmd := child(what, t.TempDir())
+	cmd.SysProcAttr = attr
+	out, err := cmd.CombinedOutput()
+	exit, ran := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return nil
+	case !ran, exit.ExitCode() == noMount:
+		return fmt.Errorf("%w: %w: %s", errNoMount, err, out)
+	}
+	return fmt.Errorf("%w: %s", err, out)
+}
+
+const smallDisk = 256 << 10 // bytes
+
+// inSmallDisk mounts a disk at dir, which only this process sees.
+func inSmallDisk(dir string, fn func(disk) error) error {
 	err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
 	if err == nil {
-		err = syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k")
+		err = syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprint("size=", smallDisk))
 	}
 	if err != nil {
-		return fmt.Errorf("skip: needs tmpfs mounts: %w", err)
+		return fmt.Errorf("%w: %w", errNoMount, err)
 	}
-	return fn(dir)
+	return fn(disk{journal.OS(), dir, func() error { return syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "") }})
 }
 
 // TestFullDisk: a disk without room costs the records of that Sync only.
-func TestFullDisk(t *testing.T) { inNamespace(t, "full") }
+func TestFullDisk(t *testing.T) { onSmallDisk(t, "full", fillDisk) }
 
-func fillDisk(dir string) error {
-	data := filepath.Join(dir, "data")
-	o := journal.Options{SegmentBytes: 64 << 10, ReserveBytes: 8 << 10}
+func fillDisk(d disk) error {
+	data := filepath.Join(d.dir, "data")
+	o := journal.Options{FS: d.fs, SegmentBytes: 64 << 10, ReserveBytes: 8 << 10}
 	l, err := journal.Open(data, o)
 	if err != nil {
 		return err
@@ -140,7 +185,7 @@ func fillDisk(dir string) error {
 		if !errors.Is(err, syscall.ENOSPC) || l.Last() != l.Durable() {
 			return fmt.Errorf("on a full disk: %w, last %d, durable %d", err, l.Last(), l.Durable())
 		}
-		err := journal.WriteSnapshot(journal.OS(), filepath.Join(data, "a.snap"), nil, zerosTo(256<<10))
+		err := journal.WriteSnapshot(d.fs, filepath.Join(data, "a.snap"), nil, zerosTo(smallDisk))
 		if !errors.Is(err, syscall.ENOSPC) {
 			return fmt.Errorf("snapshot on a full disk: %w", err)
 		}
@@ -164,7 +209,7 @@ func fillDisk(dir string) error {
 	if l.Last() != last || n != int(last-l.First()+1) || last < 60 {
 		return fmt.Errorf("%d records up to %d, the last should be %d", n, l.Last(), last)
 	}
-	names, err := journal.OS().List(data)
+	names, err := d.fs.List(data)
 	if err == nil && len(names) != l.Stats().Segments && len(names) != l.Stats().Segments+1 {
 		err = fmt.Errorf("files left behind: %q", names)
 	}
@@ -172,34 +217,34 @@ func fillDisk(dir string) error {
 }
 
 // TestReadOnlyFolder: nothing can be done, and the error says why.
-func TestReadOnlyFolder(t *testing.T) { inNamespace(t, "readonly") }
+func TestReadOnlyFolder(t *testing.T) { onSmallDisk(t, "readonly", openReadOnly) }
 
-func openReadOnly(dir string) error {
-	data := filepath.Join(dir, "data")
-	l, err := journal.Open(data, journal.Options{SegmentBytes: 16 << 10, ReserveBytes: 4 << 10})
+func openReadOnly(d disk) error {
+	data := filepath.Join(d.dir, "data")
+	l, err := journal.Open(data, journal.Options{FS: d.fs, SegmentBytes: 16 << 10, ReserveBytes: 4 << 10})
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(l.Append(1, []byte("kept")), l.Sync(), l.Close()); err != nil {
 		return err
 	}
-	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		return fmt.Errorf("skip: needs read-only mounts: %w", err)
+	if err := d.readOnly(); err != nil {
+		return fmt.Errorf("%w: read-only: %w", errNoMount, err)
 	}
-	if _, err := journal.LockDir(journal.OS(), data); !errors.Is(err, syscall.EROFS) {
+	if _, err := journal.LockDir(d.fs, data); !errors.Is(err, syscall.EROFS) {
 		return fmt.Errorf("lock: %w", err)
 	}
-	if _, err := journal.Open(data, journal.Options{}); !errors.Is(err, syscall.EROFS) {
+	if _, err := journal.Open(data, journal.Options{FS: d.fs}); !errors.Is(err, syscall.EROFS) {
 		return fmt.Errorf("open: %w", err)
 	}
-	if _, err := journal.Open(filepath.Join(dir, "new"), journal.Options{}); !errors.Is(err, syscall.EROFS) {
+	if _, err := journal.Open(filepath.Join(d.dir, "new"), journal.Options{FS: d.fs}); !errors.Is(err, syscall.EROFS) {
 		return fmt.Errorf("open of a new folder: %w", err)
 	}
-	err = journal.WriteSnapshot(journal.OS(), filepath.Join(data, "a.snap"), nil, zerosTo(1))
+	err = journal.WriteSnapshot(d.fs, filepath.Join(data, "a.snap"), nil, zerosTo(1))
 	if !errors.Is(err, syscall.EROFS) {
 		return fmt.Errorf("snapshot: %w", err)
 	}
-	rep, err := journal.Verify(journal.OS(), data, nil)
+	rep, err := journal.Verify(d.fs, data, nil)
 	if err != nil || rep.Records != 1 || len(rep.Problems) > 0 {
 		return fmt.Errorf("verify: %+v, %w", rep, err)
 	}

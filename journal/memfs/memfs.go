@@ -290,8 +290,21 @@ func (m *FS) List(dir string) ([]string, error) {
 	return names, nil
 }
 
-// MkdirAll does nothing: folders are there when they are named.
-func (m *FS) MkdirAll(string) error { return nil }
+// MkdirAll does nothing: folders are there when they are named. While nothing can be
+// changed, only those that hold a file are.
+func (m *FS) MkdirAll(dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.readOnly {
+		return nil
+	}
+	for path := range m.files {
+		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+			return nil
+		}
+	}
+	return pathError("mkdir", dir, syscall.EROFS)
+}
 
 // OpenDir is journal.FS's.
 func (m *FS) OpenDir(path string) (journal.Dir, error) {
