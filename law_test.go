@@ -30,7 +30,7 @@ var law = map[string]may{
 	"btree":     {},
 	"journal":   {tests: "journal/memfs"},
 	"raft":      {code: "go.etcd.io/raft/... google.golang.org/protobuf/proto"},
-	"peer":      {},
+	"peer":      {tests: "journal"},
 	"resp/wire": {},
 
 	"journal/memfs": {code: "journal"}, // a crashable disk, for tests

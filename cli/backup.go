@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/journal"
 )
 
 // backupOptions is what `skerry backup` takes.
@@ -97,7 +98,7 @@ func backup(ctx context.Context, p process, o *backupOptions) (err error) {
 	if err := os.Rename(f.Name(), o.to); err != nil {
 		return err
 	}
-	if err := syncFolder(filepath.Dir(o.to)); err != nil {
+	if err := journal.OS().SyncDir(filepath.Dir(o.to)); err != nil {
 		return err
 	}
 	return printSummary(p.Stdout, o.json, o.to, sum)
@@ -121,15 +122,6 @@ func backupFolder(ctx context.Context, p process, dir string, w io.Writer) (err 
 	}
 	_, err = embedded.BackupFolder(ctx, dir, w, embedded.Options{MemoryBytes: noLimit, Logger: quiet(p.Stderr)})
 	return err
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 func printSummary(w io.Writer, asJSON bool, file string, sum embedded.Summary) error {

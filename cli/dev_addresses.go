@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/skerrydb/skerry/journal"
 )
 
 // Ports of the first node; the next ones have the next.
@@ -73,7 +75,7 @@ func devNodes(p process, o *devOptions) (nodes []devNode, err error) {
 	if text, err = json.Marshal(nodes); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(name, text, 0o600); err != nil {
+	if err := (journal.Files{FS: journal.OS()}).Write(name, text); err != nil {
 		return nil, err
 	}
 	for i := range nodes {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 )
 
 // snapSyncEvery is how much of a snapshot is written between fsyncs. One fsync
@@ -19,45 +18,19 @@ const snapSyncEvery = 8 << 20
 // unchanged; one that is Passing means that there was no room or no file
 // descriptor. A failed fsync is *FailedError: it concerns this snapshot alone, but
 // the disk is the log's too.
-func WriteSnapshot(fsys FS, path string, meta []byte, fill func(w io.Writer) error) (err error) {
-	dir, err := fsys.OpenDir(filepath.Dir(path)) // now: once the file has its name it is too late for an error
-	if err != nil {
-		return snapError(path, err)
-	}
-	defer dir.Close() // nothing is written through it
-	tmp := path + tmpSuffix
-	f, err := fsys.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
-	if err != nil {
-		return snapError(path, err)
-	}
-	w := &fileWriter{f: f}
-	err = writeSnapshot(w, meta, fill)
-	if err == nil {
-		err = w.sync()
-	}
-	if cerr := f.Close(); err == nil && cerr != nil {
-		err = snapError(path, cerr)
-	}
-	if err == nil {
-		if err = fsys.Rename(tmp, path); err != nil {
-			err = snapError(path, err)
+func WriteSnapshot(fsys FS, path string, meta []byte, fill func(w io.Writer) error) error {
+	filled := error(nil) // returned unchanged
+	err := replace(fsys, path, func(f File) error {
+		w := &fileWriter{f: f}
+		if filled = writeSnapshot(w, meta, fill); filled == nil {
+			filled = w.sync()
 		}
+		return filled
+	})
+	if _, failed := errors.AsType[*FailedError](err); err == nil || filled != nil || failed {
+		return err
 	}
-	if err != nil {
-		return errors.Join(err, removeTemp(fsys, tmp))
-	}
-	if err := dir.Sync(); err != nil {
-		return &FailedError{"sync folder of", path, err}
-	}
-	return nil
-}
-
-// removeTemp deletes an unfinished file. That there is none is no error.
-func removeTemp(fsys FS, tmp string) error {
-	if err := fsys.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove unfinished file: %w", err)
-	}
-	return nil
+	return snapError(path, err)
 }
 
 func writeSnapshot(w io.Writer, meta []byte, fill func(w io.Writer) error) error {

@@ -10,9 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -38,9 +36,20 @@ type Identity struct {
 	Node    uint64 // from 1 on
 	Folder  string // random, stays with the data folder
 
-	dir  string
-	ca   *x509.Certificate
-	pair tls.Certificate
+	dir   string
+	files Files
+	ca    *x509.Certificate
+	pair  tls.Certificate
+}
+
+// Files is where an identity is kept. Write replaces a file as a whole and durably;
+// Claim makes an empty one, durably, and fails with fs.ErrExist if it is there.
+type Files interface {
+	Read(path string) ([]byte, error)
+	Write(path string, data []byte) error
+	Claim(path string) error
+	List(dir string) ([]string, error)
+	MkdirAll(dir string) error
 }
 
 // about is node.json.
@@ -63,11 +72,12 @@ type invitation struct {
 }
 
 // Init makes a new cluster of one in dir, which it creates: the CA and node 1.
-// If dir already is a node of a cluster the error wraps fs.ErrExist.
-func Init(dir string) (*Identity, error) { return initAt(dir, time.Now()) }
+// If dir already is a node of a cluster the error wraps fs.ErrExist. If it was
+// interrupted it can be done again.
+func Init(files Files, dir string) (*Identity, error) { return initAt(files, dir, time.Now()) }
 
-func initAt(dir string, now time.Time) (*Identity, error) {
-	if err := vacant(dir); err != nil {
+func initAt(files Files, dir string, now time.Time) (*Identity, error) {
+	if err := vacant(files, dir); err != nil {
 		return nil, err
 	}
 	cluster := randomHex()
@@ -87,22 +97,24 @@ func initAt(dir string, now time.Time) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("peer: make the node's certificate: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, issuedDir), 0o700); err != nil {
+	issued := filepath.Join(dir, issuedDir)
+	if err := files.MkdirAll(issued); err != nil {
 		return nil, fmt.Errorf("peer: %w", err)
 	}
-	if err := writeFile(filepath.Join(dir, caKeyFile), caKeyPEM); err != nil {
-		return nil, err
+	// Before the key: vacant knows by it that only node 1 was ever given out.
+	if err := files.Claim(filepath.Join(issued, "1")); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("peer: %w", err)
 	}
-	if _, err := claim(dir, []uint64{0}); err != nil {
-		return nil, err
+	if err := files.Write(filepath.Join(dir, caKeyFile), caKeyPEM); err != nil {
+		return nil, fmt.Errorf("peer: %w", err)
 	}
-	return settle(dir, about{identityFormat, cluster, 1, randomHex()}, caPEM, cert, key)
+	return settle(files, dir, about{identityFormat, cluster, 1, randomHex()}, caPEM, cert, key)
 }
 
 // Load returns the identity in dir. If dir is no node of a cluster the error
 // wraps fs.ErrNotExist. An expired certificate is no error here: Expires tells.
-func Load(dir string) (*Identity, error) {
-	text, err := readFile(dir, nodeFile)
+func Load(files Files, dir string) (*Identity, error) {
+	text, err := readFile(files, dir, nodeFile)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +127,7 @@ func Load(dir string) (*Identity, error) {
 	}
 	var parts [3][]byte
 	for i, name := range []string{caCertFile, certFile, keyFile} {
-		if parts[i], err = readFile(dir, name); errors.Is(err, fs.ErrNotExist) {
+		if parts[i], err = readFile(files, dir, name); errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("peer: %s is there, but %s is missing", filepath.Join(dir, nodeFile), name)
 		} else if err != nil {
 			return nil, err
@@ -125,19 +137,19 @@ func Load(dir string) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("peer: %s: %w", dir, err)
 	}
-	id.dir = dir
+	id.dir, id.files = dir, files
 	return id, nil
 }
 
 // Accept makes dir, which it creates, the node that an invitation is for. The
 // same invitation again in the same dir changes nothing; a dir that is another
 // node, or of another cluster, is an error that wraps fs.ErrExist.
-func Accept(dir string, text []byte) (*Identity, error) {
+func Accept(files Files, dir string, text []byte) (*Identity, error) {
 	inv, err := parseInvitation(text)
 	if err != nil {
 		return nil, err
 	}
-	if id, err := Load(dir); err == nil {
+	if id, err := Load(files, dir); err == nil {
 		cert, _ := parseCert([]byte(inv.Cert))
 		if bytes.Equal(id.pair.Leaf.Raw, cert.Raw) {
 			return id, nil
@@ -147,10 +159,10 @@ func Accept(dir string, text []byte) (*Identity, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := files.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("peer: %w", err)
 	}
-	return settle(dir, about{identityFormat, inv.Cluster, inv.Node, randomHex()}, []byte(inv.CA), []byte(inv.Cert), []byte(inv.Key))
+	return settle(files, dir, about{identityFormat, inv.Cluster, inv.Node, randomHex()}, []byte(inv.CA), []byte(inv.Cert), []byte(inv.Key))
 }
 
 // parseInvitation reads an invitation and checks that its parts fit each other.
@@ -182,20 +194,13 @@ func (id *Identity) Invite(used ...uint64) ([]byte, error) {
 }
 
 func (id *Identity) inviteAt(now time.Time, used []uint64) ([]byte, error) {
-	text, err := readFile(id.dir, caKeyFile)
+	caKey, err := id.caKey()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("peer: node %d cannot invite, the cluster's CA is where the cluster was begun: %w", id.Node, err)
 	} else if err != nil {
 		return nil, err
 	}
-	caKey, err := parseKey(text)
-	if err != nil {
-		return nil, fmt.Errorf("peer: %s: %w", filepath.Join(id.dir, caKeyFile), err)
-	}
-	if !caKey.PublicKey.Equal(id.ca.PublicKey) {
-		return nil, fmt.Errorf("peer: %s is not the key of %s", filepath.Join(id.dir, caKeyFile), caCertFile)
-	}
-	node, err := claim(id.dir, append(used, id.Node))
+	node, err := claim(id.files, id.dir, append(used, id.Node))
 	if err != nil {
 		return nil, err
 	}
@@ -206,9 +211,35 @@ func (id *Identity) inviteAt(now time.Time, used []uint64) ([]byte, error) {
 	return json.MarshalIndent(invitation{identityFormat, id.Cluster, node, string(marshalCert(id.ca)), string(cert), string(key)}, "", "  ")
 }
 
+// caKey reads the CA's key. If it is not in this folder the error wraps
+// fs.ErrNotExist.
+func (id *Identity) caKey() (*ecdsa.PrivateKey, error) {
+	text, err := readFile(id.files, id.dir, caKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	key, err := parseKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("peer: %s: %w", filepath.Join(id.dir, caKeyFile), err)
+	}
+	if !key.PublicKey.Equal(id.ca.PublicKey) {
+		return nil, fmt.Errorf("peer: %s is not the key of %s", filepath.Join(id.dir, caKeyFile), caCertFile)
+	}
+	return key, nil
+}
+
+// CheckCA returns what is wrong with the CA's key in this folder; nil if there is
+// none.
+func (id *Identity) CheckCA() error {
+	if _, err := id.caKey(); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // CanInvite reports whether the cluster's CA is in this folder.
 func (id *Identity) CanInvite() bool {
-	_, err := os.Stat(filepath.Join(id.dir, caKeyFile))
+	_, err := id.files.Read(filepath.Join(id.dir, caKeyFile))
 	return err == nil
 }
 
@@ -224,38 +255,43 @@ func (id *Identity) Expires() time.Time {
 // claim takes the lowest id above all that were given out and all used ones. The
 // file that stands for it is made only if it is not there, so that two processes
 // never get the same, and is durable before claim returns.
-func claim(dir string, used []uint64) (uint64, error) {
+func claim(files Files, dir string, used []uint64) (uint64, error) {
 	issued := filepath.Join(dir, issuedDir)
-	if err := os.MkdirAll(issued, 0o700); err != nil {
+	if err := files.MkdirAll(issued); err != nil {
 		return 0, fmt.Errorf("peer: %w", err)
 	}
-	files, err := os.ReadDir(issued)
+	last, err := lastIssued(files, dir)
 	if err != nil {
-		return 0, fmt.Errorf("peer: %w", err)
+		return 0, err
 	}
-	var last uint64
 	for _, n := range used {
 		last = max(last, n)
 	}
-	for _, f := range files {
-		if n, err := strconv.ParseUint(f.Name(), 10, 64); err == nil {
-			last = max(last, n)
-		}
-	}
 	for n := last + 1; n > last && n <= MaxInvitations; n++ {
-		f, err := os.OpenFile(filepath.Join(issued, strconv.FormatUint(n, 10)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		err := files.Claim(filepath.Join(issued, strconv.FormatUint(n, 10)))
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
 		if err != nil {
 			return 0, fmt.Errorf("peer: %w", err)
 		}
-		if err := errors.Join(f.Sync(), f.Close(), syncDir(issued), syncDir(dir)); err != nil {
-			return 0, fmt.Errorf("peer: %w", err)
-		}
 		return n, nil
 	}
 	return 0, fmt.Errorf("peer: a cluster gives out at most %d node ids", MaxInvitations)
+}
+
+// lastIssued returns the highest id that was given out; 0: none.
+func lastIssued(files Files, dir string) (last uint64, err error) {
+	names, err := files.List(filepath.Join(dir, issuedDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("peer: %w", err)
+	}
+	for _, name := range names {
+		if n, err := strconv.ParseUint(name, 10, 64); err == nil {
+			last = max(last, n)
+		}
+	}
+	return last, nil
 }
 
 // assemble makes an identity of its parts and checks that they fit each other.
@@ -294,7 +330,7 @@ func assemble(a about, caPEM, certPEM, keyPEM []byte) (*Identity, error) {
 }
 
 // settle writes an identity into dir, node.json last, and loads it.
-func settle(dir string, a about, ca, cert, key []byte) (*Identity, error) {
+func settle(files Files, dir string, a about, ca, cert, key []byte) (*Identity, error) {
 	text, err := json.MarshalIndent(a, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("peer: %w", err)
@@ -303,25 +339,42 @@ func settle(dir string, a about, ca, cert, key []byte) (*Identity, error) {
 		name string
 		text []byte
 	}{{caCertFile, ca}, {certFile, cert}, {keyFile, key}, {nodeFile, append(text, '\n')}} {
-		if err := writeFile(filepath.Join(dir, f.name), f.text); err != nil {
-			return nil, err
+		if err := files.Write(filepath.Join(dir, f.name), f.text); err != nil {
+			return nil, fmt.Errorf("peer: %w", err)
 		}
 	}
-	return Load(dir)
+	return Load(files, dir)
 }
 
 // vacant returns an error that wraps fs.ErrExist if dir is a node already, or
-// has the key of a CA that would be lost.
-func vacant(dir string) error {
-	for name, what := range map[string]string{
-		nodeFile:  "the folder is a node of a cluster already",
-		caKeyFile: "the folder has a cluster's CA, or making one was interrupted; remove the folder if it is of no use",
-	} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return fmt.Errorf("peer: %s is there: %s: %w", filepath.Join(dir, name), what, fs.ErrExist)
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("peer: %w", err)
+// has the key of a CA that would be lost. A CA that has given out node 1 alone, and
+// not to the end, is no loss.
+func vacant(files Files, dir string) error {
+	there := func(name string) (bool, error) {
+		_, err := files.Read(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
 		}
+		if err != nil {
+			return false, fmt.Errorf("peer: %w", err)
+		}
+		return true, nil
+	}
+	if node, err := there(nodeFile); err != nil {
+		return err
+	} else if node {
+		return fmt.Errorf("peer: %s is there: the folder is a node of a cluster already: %w", filepath.Join(dir, nodeFile), fs.ErrExist)
+	}
+	key, err := there(caKeyFile)
+	if err != nil {
+		return err
+	}
+	last, err := lastIssued(files, dir)
+	if err != nil {
+		return err
+	}
+	if key && last != 1 {
+		return fmt.Errorf("peer: %s is there: the folder has a cluster's CA; remove the folder if it is of no use: %w", filepath.Join(dir, caKeyFile), fs.ErrExist)
 	}
 	return nil
 }
@@ -333,47 +386,11 @@ func randomHex() string {
 	return hex.EncodeToString(b[:])
 }
 
-// readFile reads a small file of an identity.
-func readFile(dir, name string) ([]byte, error) {
-	f, err := os.Open(filepath.Join(dir, name))
+// readFile reads a file of an identity.
+func readFile(files Files, dir, name string) ([]byte, error) {
+	text, err := files.Read(filepath.Join(dir, name))
 	if err != nil {
 		return nil, fmt.Errorf("peer: %w", err)
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, MaxInviteBytes))
-	if err != nil {
-		return nil, fmt.Errorf("peer: read %s: %w", f.Name(), err)
-	}
 	return text, nil
-}
-
-// writeFile puts a whole durable file in the place of the one of that name. Only
-// its owner can read it.
-func writeFile(name string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".new*")
-	if err != nil {
-		return fmt.Errorf("peer: %w", err)
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(name))
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return fmt.Errorf("peer: write %s: %w", name, err)
-	}
-	return nil
-}
-
-// syncDir makes the names in a folder durable.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
 }

@@ -13,17 +13,17 @@ import (
 
 func TestIdentity(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
-	if _, err := Load(dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Load(onDisk, dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("nothing there: %v", err)
 	}
-	id, err := Init(dir)
+	id, err := Init(onDisk, dir)
 	if err != nil || id.Node != 1 || !isClusterID(id.Cluster) || !id.CanInvite() {
 		t.Fatalf("%+v, %v", id, err)
 	}
-	if _, err := Init(dir); !errors.Is(err, fs.ErrExist) {
+	if _, err := Init(onDisk, dir); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a second Init: %v", err)
 	}
-	again, err := Load(dir)
+	again, err := Load(onDisk, dir)
 	if err != nil || again.Folder != id.Folder || again.Cluster != id.Cluster || again.Node != 1 {
 		t.Errorf("%+v, %v", again, err)
 	}
@@ -32,14 +32,14 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := filepath.Join(t.TempDir(), "cluster")
-	two, err := Accept(second, text)
+	two, err := Accept(onDisk, second, text)
 	if err != nil || two.Node != 2 || two.Cluster != id.Cluster || two.CanInvite() {
 		t.Fatalf("%+v, %v", two, err)
 	}
-	if same, err := Accept(second, text); err != nil || same.Folder != two.Folder {
+	if same, err := Accept(onDisk, second, text); err != nil || same.Folder != two.Folder {
 		t.Errorf("the same invitation again: %+v, %v", same, err)
 	}
-	if _, err := Accept(dir, text); !errors.Is(err, fs.ErrExist) {
+	if _, err := Accept(onDisk, dir, text); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("in another node's folder: %v", err)
 	}
 	if _, err := two.Invite(); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "node 2 cannot invite") {
@@ -54,7 +54,7 @@ func TestIdentity(t *testing.T) {
 		if err := os.Rename(filepath.Join(second, name), filepath.Join(second, "away")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(second); err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), name+" is missing") {
+		if _, err := Load(onDisk, second); err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), name+" is missing") {
 			t.Errorf("without %s: %v", name, err)
 		}
 		if err := os.Rename(filepath.Join(second, "away"), filepath.Join(second, name)); err != nil {
@@ -63,7 +63,7 @@ func TestIdentity(t *testing.T) {
 	}
 	for _, bad := range []string{"", "{}", "x", strings.Replace(string(text), `"node": 2`, `"node": 3`, 1),
 		strings.Replace(string(text), `"skerry_invitation": 1`, `"skerry_invitation": 2`, 1), strings.Repeat(" ", MaxInviteBytes) + string(text)} {
-		if _, err := Accept(t.TempDir(), []byte(bad)); err == nil {
+		if _, err := Accept(onDisk, t.TempDir(), []byte(bad)); err == nil {
 			t.Errorf("%.60q was accepted", bad)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/journal"
 )
 
 // patience is how long a test waits for what must happen on a slow machine.
@@ -69,10 +71,13 @@ func (l *logs) has(text string) bool {
 	return strings.Contains(l.b.String(), text)
 }
 
+// onDisk keeps identities in real files.
+var onDisk = journal.Files{FS: journal.OS()}
+
 // identities makes a cluster of n folders.
 func identities(t testing.TB, n int) []*Identity {
 	t.Helper()
-	first, err := Init(filepath.Join(t.TempDir(), "cluster"))
+	first, err := Init(onDisk, filepath.Join(t.TempDir(), "cluster"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +95,7 @@ func invited(t testing.TB, by *Identity, at time.Time) *Identity {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := Accept(filepath.Join(t.TempDir(), "cluster"), text)
+	id, err := Accept(onDisk, filepath.Join(t.TempDir(), "cluster"), text)
 	if err != nil {
 		t.Fatal(err)
 	}

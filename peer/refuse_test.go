@@ -201,7 +201,7 @@ func TestTwins(t *testing.T) {
 	}
 	var two [2]*Identity
 	for i := range two {
-		if two[i], err = Accept(filepath.Join(t.TempDir(), "cluster"), text); err != nil {
+		if two[i], err = Accept(onDisk, filepath.Join(t.TempDir(), "cluster"), text); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -239,7 +239,7 @@ func TestTwins(t *testing.T) {
 // also not a certificate that was made in the other clock's past or future.
 func TestSkew(t *testing.T) {
 	for _, off := range []time.Duration{time.Hour, -time.Hour} {
-		first, err := Init(filepath.Join(t.TempDir(), "cluster"))
+		first, err := Init(onDisk, filepath.Join(t.TempDir(), "cluster"))
 		if err != nil {
 			t.Fatal(err)
 		}

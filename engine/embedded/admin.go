@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
 	"github.com/skerrydb/skerry/peer"
 	"github.com/skerrydb/skerry/raft"
 )
@@ -26,7 +27,8 @@ const MaxNodes = raft.MaxVoters
 var ErrNoNodeAddr = errors.New("the address on which the other nodes of the cluster reach it is not known")
 
 // nodesName is the file beside a node's certificate that says where the nodes
-// are: for `skerry cluster`, and for a start before the log has told.
+// are: for `skerry cluster`, and for a start before the log is known to be
+// committed. All of it can be had again from the cluster.
 const nodesName = "nodes.json"
 
 // remember writes down where the nodes are.
@@ -34,42 +36,73 @@ func (g *group) remember(r *roster) {
 	if len(r.Nodes) == 0 {
 		return // what is there is more
 	}
-	if err := writeNodes(g.db.dir, r.Nodes); err != nil {
+	if err := writeNodes(g.db.opts.FS, g.db.dir, r.Nodes); err != nil {
 		g.db.opts.Logger.Warn("could not write down where the nodes are", "err", err)
 	}
 }
 
-func writeNodes(dir string, nodes []nodeInfo) error {
+func writeNodes(fs journal.FS, dir string, nodes []nodeInfo) error {
 	j, err := json.Marshal(nodes)
 	if err != nil {
 		panic("BUG: encode the nodes: " + err.Error())
 	}
-	name := filepath.Join(dir, clusterDir, nodesName)
-	if err := os.WriteFile(name+".tmp", j, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".tmp", name)
+	return journal.Files{FS: fs}.Write(filepath.Join(dir, clusterDir, nodesName), j)
 }
 
-// readNodes returns what was written down last; nothing if that is missing.
-func readNodes(dir string) (nodes []nodeInfo, err error) {
-	j, err := os.ReadFile(filepath.Join(dir, clusterDir, nodesName))
+// errNodes says that the file which says where the nodes are is damaged.
+var errNodes = errors.New("damaged: it says where the nodes are, and the next start of the node writes it anew, from the log and the other nodes")
+
+// readNodes returns what was written down last; nothing if that is missing. An
+// error that wraps errNodes stops only those who can do nothing without it.
+func readNodes(fs journal.FS, dir string) (nodes []nodeInfo, err error) {
+	name := filepath.Join(dir, clusterDir, nodesName)
+	j, err := journal.Files{FS: fs}.Read(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(j, &nodes)
+	if err != nil {
+		return nil, fmt.Errorf("read where the nodes are: %w", err)
 	}
-	return nodes, err
+	if err = json.Unmarshal(j, &nodes); err == nil && slices.ContainsFunc(nodes, func(n nodeInfo) bool { return n.ID == 0 }) {
+		err = errors.New("a node without an id")
+	}
+	if err != nil {
+		return nil, engine.Errorf(engine.CodeCorrupt, "%s: %w (%v)", name, errNodes, err)
+	}
+	return nodes, nil
+}
+
+// knownNodes is readNodes for a start. If the file is damaged or missing, the nodes
+// are those that have said in the log where they are, whether that is committed or
+// not: it is only where to look for them.
+func (db *DB) knownNodes() ([]nodeInfo, error) {
+	nodes, err := readNodes(db.opts.FS, db.dir)
+	if errors.Is(err, errNodes) {
+		db.opts.Logger.Warn("the file that says where the nodes of the cluster are is damaged; it is written anew", "err", err)
+		err = nil
+	}
+	if err != nil || nodes != nil {
+		return nodes, err
+	}
+	said := &roster{}
+	for rec, err := range db.log.Read(db.log.First()) {
+		if err != nil {
+			return nil, fileError("read the log", err)
+		}
+		e, err := parseRecord(rec)
+		if err != nil {
+			return nil, fileError("read the log", err)
+		}
+		if n, err := parseNote(e.Data); err == nil && e.Kind == raft.Data {
+			said = said.with(n)
+		}
+	}
+	return said.Nodes, nil
 }
 
 // recall fills in what is not said about this node's addresses with what the
 // cluster was told last, and makes the other nodes ones to ask for admission.
-func (o ClusterOptions) recall(dir string, self uint64, me nodeInfo) (ClusterOptions, error) {
-	nodes, err := readNodes(dir)
-	if err != nil {
-		return o, fmt.Errorf("read where the nodes are: %w", err)
-	}
+func (o ClusterOptions) recall(nodes []nodeInfo, self uint64, me nodeInfo) ClusterOptions {
 	for _, n := range nodes {
 		if n.ID == self {
 			me = n
@@ -89,7 +122,7 @@ func (o ClusterOptions) recall(dir string, self uint64, me nodeInfo) (ClusterOpt
 	case port != "0":
 		o.Advertise = o.Addr
 	}
-	return o, nil //nolint:nilerr // whoever listens on the address says what is wrong with it
+	return o // whoever listens on the address says what is wrong with it
 }
 
 // Admin talks to running nodes as the node whose data folder it was opened on.
@@ -108,8 +141,8 @@ func OpenAdmin(dir, version string) (*Admin, error) {
 		return nil, err
 	}
 	a := &Admin{id: id, client: peer.NewClient(id, version)}
-	if a.nodes, err = readNodes(dir); err != nil {
-		return nil, fmt.Errorf("read where the nodes are: %w", err)
+	if a.nodes, err = readNodes(journal.OS(), dir); err != nil && !errors.Is(err, errNodes) {
+		return nil, err
 	}
 	slices.SortStableFunc(a.nodes, func(x, y nodeInfo) int { // its own node is asked first
 		switch {
@@ -124,7 +157,7 @@ func OpenAdmin(dir, version string) (*Admin, error) {
 }
 
 func loadNode(dir string) (*peer.Identity, error) {
-	id, err := peer.Load(filepath.Join(dir, clusterDir))
+	id, err := peer.Load(journal.Files{FS: journal.OS()}, filepath.Join(dir, clusterDir))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, engine.Errorf(engine.CodeInvalid, "%s is no node of a cluster; `skerry cluster init` makes it the first one of a new cluster, `skerry serve --invite FILE` one more of a cluster that is there", dir)
 	}

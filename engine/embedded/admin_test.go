@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
 )
 
 // TestClusterIsFull: one node more than MaxNodes is refused, and its folder says so.
@@ -21,7 +22,7 @@ func TestClusterIsFull(t *testing.T) {
 		}
 	}
 	c.await("node 1 to know all", func() bool {
-		known, err := readNodes(c.dirs[1])
+		known, err := readNodes(journal.OS(), c.dirs[1])
 		return err == nil && len(known) == MaxNodes
 	})
 	dir := t.TempDir()

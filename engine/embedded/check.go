@@ -80,7 +80,7 @@ type checker struct {
 func (c *checker) node(o Options) {
 	id, err := identity(c.dir, o)
 	if err != nil {
-		c.problem("%s: %v", filepath.Join(c.dir, clusterDir), err)
+		c.problem("%s: %v; put the folder %[1]s back from a copy, or remove the node and let a new one join", filepath.Join(c.dir, clusterDir), err)
 		c.member = true // its records are those of a node all the same
 		return
 	}
@@ -88,6 +88,12 @@ func (c *checker) node(o Options) {
 		return
 	}
 	c.rep.Node, c.rep.Cluster = id.Node, id.Cluster
+	if err := id.CheckCA(); err != nil {
+		c.problem("%v; without it no more nodes can be invited: put it back from a copy", err)
+	}
+	if _, err := readNodes(c.fs, c.dir); err != nil {
+		c.problem("%v", err)
+	}
 	v, err := readVote(c.fs, c.dir)
 	if err != nil {
 		c.problem("%v", err)

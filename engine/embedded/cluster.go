@@ -43,10 +43,7 @@ const clusterDir = "cluster"
 
 // identity returns who this node is, or nil if it is alone.
 func identity(dir string, o Options) (*peer.Identity, error) {
-	if o.FS != journal.OS() {
-		return nil, nil // certificates are kept in real files only
-	}
-	id, err := peer.Load(filepath.Join(dir, clusterDir))
+	id, err := peer.Load(journal.Files{FS: o.FS}, filepath.Join(dir, clusterDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -157,10 +154,11 @@ func (g *group) begin() error {
 // start opens the port to the other nodes and starts raft.
 func (g *group) start() error {
 	me, _ := g.view.Load().roster.node(g.self)
-	o, err := g.db.opts.Cluster.recall(g.db.dir, g.self, me)
+	nodes, err := g.db.knownNodes()
 	if err != nil {
 		return err
 	}
+	o := g.db.opts.Cluster.recall(nodes, g.self, me)
 	g.db.opts.Cluster = o
 	if o.Addr == "" && o.Listener == nil {
 		return engine.Errorf(engine.CodeInvalid, "node %d: %w", g.self, ErrNoNodeAddr)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
 	"github.com/skerrydb/skerry/peer"
 )
 
@@ -71,7 +72,7 @@ func (c *trio) invite(id *peer.Identity, node uint64) {
 		c.t.Fatal(err)
 	}
 	c.dirs[node], c.addrs[node] = c.t.TempDir(), freeAddr(c.t)
-	if _, err := peer.Accept(filepath.Join(c.dirs[node], clusterDir), inv); err != nil {
+	if _, err := peer.Accept(journal.Files{FS: journal.OS()}, filepath.Join(c.dirs[node], clusterDir), inv); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -368,7 +369,7 @@ func TestClusterMembers(t *testing.T) {
 	_ = c.dbs[3].Close()
 	c.leaves(3)
 	delete(c.dbs, 3)
-	id, err := peer.Load(filepath.Join(c.dirs[1], clusterDir))
+	id, err := peer.Load(journal.Files{FS: journal.OS()}, filepath.Join(c.dirs[1], clusterDir))
 	if err != nil {
 		t.Fatal(err)
 	}

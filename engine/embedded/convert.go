@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -43,7 +42,7 @@ func InitCluster(ctx context.Context, dir, addr string, o Options) (*peer.Identi
 	}
 	id := db.id
 	if id == nil {
-		id, err = peer.Init(filepath.Join(dir, clusterDir))
+		id, err = peer.Init(journal.Files{FS: o.FS}, filepath.Join(dir, clusterDir))
 	}
 	if err == nil {
 		g := &group{db: db}
@@ -70,11 +69,13 @@ func RecoverCluster(ctx context.Context, dir, addr string, o Options) (*peer.Ide
 		return nil, Summary{}, errors.Join(engine.Errorf(engine.CodeInvalid, "%s is no node of a cluster", dir), db.closeOffline())
 	}
 	if addr == "" {
-		var known ClusterOptions
-		if known, err = known.recall(dir, db.id.Node, nodeInfo{}); err == nil && known.Addr == "" {
-			err = engine.Errorf(engine.CodeInvalid, "the address of node %d is not known", db.id.Node)
+		var nodes []nodeInfo
+		nodes, err = db.knownNodes()
+		me, _ := db.snap.Load().roster.node(db.id.Node)
+		if addr = (ClusterOptions{}).recall(nodes, db.id.Node, me).Addr; err == nil && addr == "" {
+			err = engine.Errorf(engine.CodeInvalid, "the address of node %d is not known: say it with --node", db.id.Node)
 		}
-		if addr = known.Addr; err != nil {
+		if err != nil {
 			return nil, Summary{}, errors.Join(err, db.closeOffline())
 		}
 	}
@@ -87,10 +88,11 @@ func RecoverCluster(ctx context.Context, dir, addr string, o Options) (*peer.Ide
 		return nil, Summary{}, errors.Join(err, db.closeOffline())
 	}
 	old := filepath.Join(dir, clusterDir)
-	if err := os.Rename(old, old+".before-"+time.Now().UTC().Format("20060102T150405Z")); err != nil {
+	err = o.FS.Rename(old, old+".before-"+time.Now().UTC().Format("20060102T150405Z"))
+	if err = errors.Join(err, o.FS.SyncDir(dir)); err != nil {
 		return nil, Summary{}, errors.Join(fmt.Errorf("set the old credentials aside: %w", err), db.closeOffline())
 	}
-	id, err := peer.Init(old)
+	id, err := peer.Init(journal.Files{FS: o.FS}, old)
 	if err == nil {
 		(&group{db: db}).remember(db.snap.Load().roster)
 	}
@@ -105,9 +107,9 @@ func Invite(dir string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := readNodes(dir)
+	nodes, err := readNodes(journal.OS(), dir)
 	if err != nil {
-		return nil, fmt.Errorf("read where the nodes are: %w", err)
+		return nil, err // an id that was given out could be given out again
 	}
 	var used []uint64
 	for _, n := range nodes {
@@ -128,9 +130,9 @@ func Accept(dir string, invitation []byte, o Options) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	within := filepath.Join(dir, clusterDir)
-	if _, err := peer.Load(within); err == nil {
-		return accepted(peer.Accept(within, invitation))
+	within, files := filepath.Join(dir, clusterDir), journal.Files{FS: o.FS}
+	if _, err := peer.Load(files, within); err == nil {
+		return accepted(peer.Accept(files, within, invitation))
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return 0, engine.Errorf(engine.CodeInvalid, "%w", err)
 	}
@@ -141,7 +143,7 @@ func Accept(dir string, invitation []byte, o Options) (uint64, error) {
 	if s := db.snap.Load(); s.pos != 0 || s.roster != nil || db.log.Last() != 0 {
 		return 0, errors.Join(engine.Errorf(engine.CodeInvalid, "%s has data of its own, which would be lost: a node that joins a cluster begins with a new folder", dir), db.closeOffline())
 	}
-	node, err := accepted(peer.Accept(within, invitation))
+	node, err := accepted(peer.Accept(files, within, invitation))
 	return node, errors.Join(err, db.closeOffline())
 }
 
@@ -175,7 +177,7 @@ func MayJoin(ctx context.Context, dir, addr string, join []string, version strin
 					nodes = append(nodes, nodeInfo{ID: n.ID, Addr: n.Addr, HTTP: n.HTTP, RESP: n.RESP})
 				}
 			}
-			return writeNodes(dir, nodes)
+			return writeNodes(journal.OS(), dir, nodes)
 		}
 		if permanent(err, false) {
 			return err
