@@ -79,7 +79,7 @@ func (w *machines) separate(t *testing.T, hosts string) bool {
 			t.Fatal(err)
 		}
 		pid, err := hold(t, "--net", "--mount", fmt.Sprintf(`cd %s
-mount -t tmpfs none /etc && mount -t tmpfs none /var/lib && mkdir /etc/skerry &&
+mount -t tmpfs none /etc && mount -t tmpfs -o size=64m none /var/lib && mkdir /etc/skerry &&
 cp hosts /etc/hosts && echo "hosts: files" > /etc/nsswitch.conf &&
 echo "a password of the test" > /etc/skerry/password && ip link set lo up`, m.dir))
 		if err == nil {

@@ -108,7 +108,7 @@ func (l *Log) background(kick <-chan struct{}) {
 		for {
 			more, err := f.step()
 			if err != nil {
-				l.pauseFill()
+				l.pauseFill(shortage(err) != nil && !NoFiles(err))
 			}
 			if err != nil || !more {
 				break
@@ -126,10 +126,27 @@ func (l *Log) background(kick <-chan struct{}) {
 
 // pauseFill keeps the background from trying at every Sync what a full disk does
 // not allow. A Sync that needs the space tries it itself, and reports it.
-func (l *Log) pauseFill() {
+func (l *Log) pauseFill(short bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.short = short
 	l.retryAt = l.pos + max(l.o.ReserveBytes/4, 1)
+}
+
+// Short reports whether the disk had no room for what is reserved ahead of the
+// writer, when that was tried last. Up to ReserveBytes may then be left. It has the
+// background try again.
+func (l *Log) Short() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.short {
+		return false
+	}
+	l.retryAt = 0
+	if l.short = l.needsFill(); l.short {
+		l.wake()
+	}
+	return l.short
 }
 
 // filler is the background's state. It has its own handle on the last segment:
@@ -182,6 +199,7 @@ func (f *filler) step() (more bool, err error) {
 	l.mu.Lock()
 	l.stats.Fsyncs++
 	l.reserved = to
+	l.short = false
 	l.mu.Unlock()
 	return true, nil
 }
@@ -207,6 +225,7 @@ func (l *Log) makeSpare() error {
 	}
 	l.mu.Lock()
 	l.spare = &spare{f, path, end}
+	l.short = false
 	l.mu.Unlock()
 	return nil
 }

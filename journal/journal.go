@@ -89,6 +89,7 @@ type Log struct {
 	reserved int64      // file is zeros from pos to here
 	spare    *spare     // the next segment, prepared; nil: none
 	retryAt  int64      // where in file the background tries again, after there was no room
+	short    bool       // the background found no room when it tried last
 	maxID    uint64     // largest segment id seen
 	buf      []byte     // the frame being gathered, room for its header in front
 	idle     []byte     // the other buffer, while no Sync is using it

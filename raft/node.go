@@ -44,8 +44,11 @@ type Machine interface {
 	// Receive was told.
 	Install(b Base, file []byte) error
 	// Lead tells that this node leads in the term and that all entries of
-	// earlier terms are applied: proposals may be made.
+	// earlier terms, or before a Hold, are applied: proposals may be made.
 	Lead(term uint64)
+	// Hold tells that this node leads on and no proposals may be made until the next
+	// Lead: a majority has no room. What was proposed may yet be committed.
+	Hold()
 	// Follow tells that this node does not lead; leader is 0 if none is known. In
 	// term 0 it is the last call: the node has ended.
 	Follow(term, leader uint64)
@@ -76,6 +79,10 @@ type NodeConfig struct {
 	Lone    bool                 // the only voter: stand for election at once
 	Lease   time.Duration        // of a leader, see LeaseOf; 0: none. Needs Leases on every node
 	Clock   func() time.Duration // nobody sets it; for Lease
+
+	// Short reports, if it is not nil, whether the log's disk has less room than is
+	// kept in reserve. It does not block.
+	Short func() bool
 }
 
 // Node is a Core with its goroutines: one steps it, one writes to disk, one
@@ -94,10 +101,11 @@ type Node struct {
 	running sync.WaitGroup
 	status  atomic.Pointer[Status]
 	full    atomic.Bool // the disk has no room: nothing is being saved
+	lacks   atomic.Bool // what Short said last
 	dropped atomic.Uint64
 
-	reads   Reads           // of the stepping goroutine, as all below
-	stalled int             // ticks that the disk has been full while leading
+	reads   Reads // of the stepping goroutine, as all below
+	room    room
 	sending map[uint64]bool // snapshots on their way
 }
 
@@ -117,6 +125,7 @@ type task struct {
 	role    *Role
 	refused *Proposal
 	err     error // why refused
+	hold    bool
 	fn      func()
 }
 
@@ -126,7 +135,7 @@ func Start(cfg NodeConfig) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, core: core, store: cfg.Log, sending: map[uint64]bool{}}
+	n := &Node{cfg: cfg, core: core, store: cfg.Log, sending: map[uint64]bool{}, room: room{lacking: map[uint64]bool{}}}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	if cfg.Leases {
 		n.reads = NewReads(cfg.Lease, cfg.Clock)
@@ -252,14 +261,7 @@ func (n *Node) tick() {
 	n.core.Tick()
 	n.reads.Tick()
 	n.promote()
-	if n.full.Load() && n.core.Role().Leads {
-		if n.stalled++; n.stalled == 20 {
-			n.core.Transfer(0) // to one that can write
-			n.stalled = 0
-		}
-	} else {
-		n.stalled = 0
-	}
+	n.weigh()
 	s := n.core.Status()
 	n.status.Store(&s)
 }
@@ -277,12 +279,13 @@ func (n *Node) promote() {
 func (n *Node) handle(e *event) {
 	switch {
 	case e.msg != nil:
+		n.hear(e.msg)
 		if err := n.core.Step(e.msg); err != nil {
 			n.cfg.Logger.Warn("a message of another node was not taken", "err", err)
 		}
 	case e.prop != nil:
 		err := ErrFull
-		if !n.full.Load() {
+		if !n.full.Load() && !n.room.held {
 			err = n.core.Propose(e.prop.Term, e.prop.Data)
 		}
 		if err != nil {
@@ -308,6 +311,7 @@ func (n *Node) handle(e *event) {
 // carryOut hands what the core wants done to those who do it.
 func (n *Node) carryOut(rd Ready) {
 	if rd.Role != nil {
+		n.room.held = false
 		n.tasks.push(task{role: rd.Role})
 		n.reads.Lost()
 		s := n.core.Status()
@@ -317,6 +321,9 @@ func (n *Node) carryOut(rd Ready) {
 		n.send(m)
 	}
 	if rd.Save != nil {
+		if e := rd.Save.Entries; len(e) > 0 {
+			n.room.last = e[len(e)-1].GetIndex()
+		}
 		n.saves.push(rd.Save)
 	}
 	if rd.Apply != nil {
@@ -332,6 +339,7 @@ func (n *Node) send(m *Message) {
 		n.sendSnapshot(m)
 		return
 	}
+	n.tell(m)
 	b, err := proto.Marshal(m)
 	if err != nil {
 		panic("BUG: marshal a message: " + err.Error())
@@ -522,6 +530,8 @@ func (n *Node) carry(t *task) error {
 		n.events.push(event{applied: t.apply})
 	case t.refused != nil:
 		n.cfg.Machine.Refused(t.refused, t.err)
+	case t.hold:
+		n.cfg.Machine.Hold()
 	case t.fn != nil:
 		t.fn()
 	case t.role != nil && t.role.Ready:

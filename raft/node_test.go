@@ -254,6 +254,7 @@ func (m *member) Install(b Base, file []byte) error {
 func (m *member) Lead(term uint64) {
 	m.set(func() { m.leads, m.leader, m.since = term, m.id, time.Now() })
 }
+func (m *member) Hold() { m.set(func() { m.leads = 0 }) }
 func (m *member) Follow(term, leader uint64) {
 	m.set(func() { m.leads, m.leader, m.ended = 0, leader, term == 0 })
 }
@@ -571,6 +572,46 @@ func TestFullDisk(t *testing.T) {
 	c.same(1, 2, 3)
 	if old.failed != nil {
 		t.Error(old.failed)
+	}
+}
+
+// TestFullDisks: without room on a majority proposals are refused soon, whoever of
+// them leads, and reads go on; with room again all goes on, under the same leader.
+func TestFullDisks(t *testing.T) {
+	t.Parallel()
+	for name, skip := range map[string]uint64{"all": 0, "followers": 1, "the leader and one more": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := three(t)
+			c.put("before")
+			old, term := c.leader()
+			var lacking []*member
+			for i := range uint64(3) { // the leader, then the others
+				if i+1 != skip {
+					lacking = append(lacking, c.member((old.id-1+i)%3+1))
+				}
+			}
+			full := func(yes bool) {
+				for _, m := range lacking {
+					m.log.mu.Lock()
+					m.log.full = yes
+					m.log.mu.Unlock()
+				}
+			}
+			full(true)
+			old.node.Propose(&Proposal{term, []byte("caught in it")})
+			refused := func(m *member) (n int) { m.set(func() { n = m.refused }); return n }
+			c.wait("refusals", func() bool {
+				old.node.Propose(&Proposal{term, []byte("refused")})
+				return refused(old) > 10
+			})
+			if err := old.node.ReadIndex(t.Context()); err != nil {
+				t.Errorf("a read while the disks are full: %v", err)
+			}
+			full(false)
+			c.put("after")
+			c.same(1, 2, 3)
+		})
 	}
 }
 

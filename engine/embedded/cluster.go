@@ -182,7 +182,7 @@ func (g *group) start() error {
 	}
 	g.ticker = time.NewTicker(tick)
 	node, err := raft.Start(raft.NodeConfig{
-		Lease: lease, Clock: func() time.Duration { return g.db.opts.mono().Sub(g.db.began) },
+		Lease: lease, Short: g.db.log.Short, Clock: func() time.Duration { return g.db.opts.mono().Sub(g.db.began) },
 		Config: raft.Config{
 			ID: g.self, ElectionTicks: electionTicks, Start: uint64(time.Now().UnixNano()),
 			Applied: g.db.exec.at.index, Leases: o.Lease, Log: g.store, Logger: g.db.opts.Logger,

@@ -100,6 +100,11 @@ func (g *group) Lead(term uint64) {
 	g.db.opts.Logger.Info("this node leads", "node", g.self, "term", term)
 }
 
+// Hold implements raft.Machine. Reads go on: this node leads.
+func (g *group) Hold() {
+	g.db.exec.yield(engine.Errorf(engine.CodeDiskFull, "the disks of a majority of the nodes are full; nothing was written"))
+}
+
 // Follow implements raft.Machine.
 func (g *group) Follow(term, leader uint64) {
 	was := g.view.Load()

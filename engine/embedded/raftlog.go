@@ -160,6 +160,7 @@ type voteFile struct {
 	f    journal.File
 	seq  uint64
 	last raft.Vote
+	both bool // both slots are in the file: a vote needs no room on the disk
 }
 
 const (
@@ -216,6 +217,7 @@ func openVoteFile(fs journal.FS, dir string, flag int) (*voteFile, error) {
 			v.seq, v.last = seq, vote
 		}
 	}
+	v.both = size >= voteStride+voteBytes
 	if bad == 2 && size > voteStride {
 		return nil, errors.Join(lostVote(dir), f.Close())
 	}
@@ -262,5 +264,16 @@ func (f *voteFile) set(v raft.Vote) error {
 		return fmt.Errorf("sync the vote: %w", err)
 	}
 	f.seq, f.last = f.seq+1, v
+	if f.both {
+		return nil
+	}
+	// The other slot gets the same vote: its next one is then written in place.
+	if _, err := f.f.WriteAt(b, int64(f.seq%2)*voteStride); err != nil {
+		return nil //nolint:nilerr // v is durable
+	}
+	if err := f.f.Sync(); err != nil {
+		return fmt.Errorf("sync the vote: %w", err)
+	}
+	f.both = true
 	return nil
 }
