@@ -97,6 +97,11 @@ type Options struct {
 	// Build is the version of this program, which clients may ask for.
 	Build string
 
+	// Dir is the folder of the data, and MachineMemory what memory the machine has
+	// in bytes: Redis clients may ask for both. Empty and 0: they are not told.
+	Dir           string
+	MachineMemory int64
+
 	// Metrics yields figures for /metrics besides those of the engine and of the
 	// faces; it may be nil.
 	Metrics func() iter.Seq[engine.Metric]
@@ -210,7 +215,7 @@ func (s *Server) newRESP(store *kv.Store, changes *feed.Feed, procs *proc.Set) (
 	meter, _ := s.eng.(engine.Meter)
 	face, err := resp.New(store, changes, resp.Options{
 		Procedures: procs, Password: s.o.Password, Databases: s.o.Databases, TLS: s.o.TLS, Cluster: s.cluster, Meter: meter, Durable: s.eng.Promises().Durable,
-		Build: s.o.Build, Logger: s.o.Logger,
+		Build: s.o.Build, Dir: s.o.Dir, MachineMemory: s.o.MachineMemory, Logger: s.o.Logger,
 	})
 	if err != nil {
 		return nil, err

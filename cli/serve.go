@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -123,9 +124,13 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 	if app.Application != nil && app.Mail == nil && !app.Debug {
 		log.Warn("no mail server (--smtp-url-file): letters, as of package account, cannot be sent")
 	}
+	folder, err := filepath.Abs(o.data)
+	if err != nil {
+		return err
+	}
 	srv, err := skerry.Open(eng, skerry.Options{
 		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Web: app, Procedures: p.app.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls, Certificates: o.acme.of(),
-		Drain: o.web.drain, AdvertiseHost: o.node.facesHost(), Build: p.app.build().Version, Metrics: figures, Logger: log,
+		Drain: o.web.drain, AdvertiseHost: o.node.facesHost(), Build: p.app.build().Version, Dir: folder, MachineMemory: machine, Metrics: figures, Logger: log,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w%s", err, otherAddress(err))

@@ -53,15 +53,21 @@ func (s *Store) expireStep(ctx context.Context) (more bool, err error) {
 	if err != nil || !due {
 		return false, err
 	}
+	expired := int64(0)
 	_, err = s.Update(ctx, 0, func(t *Tx) error {
 		var b batch
 		var err error
+		expired = 0
 		if more, err = t.collectDue(&b, MaxExpirePerTx); err != nil {
 			return err
 		}
 		for idx := range b.keys {
-			if err := t.expire(idx); err != nil {
+			gone, err := t.expire(idx)
+			if err != nil {
 				return err
+			}
+			if gone {
+				expired++
 			}
 		}
 		return nil
@@ -69,8 +75,13 @@ func (s *Store) expireStep(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	s.expired.Add(expired)
 	return more, nil
 }
+
+// Expired returns how many keys this Store has deleted since it was made because
+// they had expired.
+func (s *Store) Expired() int64 { return s.expired.Load() }
 
 // collectDue adds up to n index keys that are due to b and reports whether it
 // stopped at a limit.
@@ -89,23 +100,24 @@ func (t *Tx) collectDue(b *batch, n int) (full bool, err error) {
 	return false, nil
 }
 
-// expire deletes the record that a due index key stands for.
-func (t *Tx) expire(idx []byte) error {
-	ms, space, key, ok := parseIndexKey(idx)
+// expire deletes the record that a due index key stands for, and reports whether
+// that is a key that has expired.
+func (t *Tx) expire(idx []byte) (key bool, err error) {
+	ms, space, name, ok := parseIndexKey(idx)
 	if !ok {
-		return t.tx.Delete(idx)
+		return false, t.tx.Delete(idx)
 	}
-	t.key = appendDataKey(t.key[:0], space, key)
+	t.key = appendDataKey(t.key[:0], space, name)
 	rec, _, err := t.loadKey()
 	if err != nil {
-		return err
+		return false, err
 	}
 	in, due := rec.due()
 	if in != idx[0] || due != ms {
 		// Never so by our own hand; an entry without its record only costs time.
-		return t.tx.Delete(idx)
+		return false, t.tx.Delete(idx)
 	}
-	return t.remove(rec)
+	return in == expiryIndex, t.remove(rec)
 }
 
 // Flush deletes the keys of space that exist when its first transaction

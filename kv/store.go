@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -33,6 +34,8 @@ type Store struct {
 	eng   engine.Engine
 	every time.Duration
 	txs   sync.Pool // of *Tx, unbound
+
+	expired atomic.Int64 // keys deleted by Run
 }
 
 // New returns a Store on eng, or an error matching ErrUnsupported that names

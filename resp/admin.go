@@ -2,7 +2,6 @@ package resp
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -11,9 +10,7 @@ import (
 
 func serverCommands() []command {
 	return []command{
-		{name: "acl", arity: -2, subs: []command{
-			{name: "acl|whoami", arity: 2, kind: kindPlain, run: aclWhoAmI},
-		}},
+		{name: "acl", arity: -2, subs: aclCommands()},
 		{name: "asking", arity: 1, kind: kindPlain, run: askingCmd},
 		{name: "cluster", arity: -2, subs: clusterCommands()},
 		{name: "command", arity: -1, kind: kindPlain, run: commandCmd, subs: commandCommands()},
@@ -22,22 +19,22 @@ func serverCommands() []command {
 		{name: "flushall", arity: -1, kind: kindAdmin, flags: flagMayWrite, run: flushCmd},
 		{name: "flushdb", arity: -1, kind: kindAdmin, flags: flagMayWrite, run: flushCmd},
 		{name: "info", arity: -1, kind: kindAdmin, run: infoCmd},
-		{name: "memory", arity: -2, subs: []command{
-			{name: "memory|help", arity: 2, kind: kindPlain, run: memoryHelp},
-			{name: "memory|usage", arity: -3, kind: kindRead, flags: flagUntrack, keys: keyRange{2, 2, 1}, run: memoryUsage},
+		{name: "lastsave", arity: 1, kind: kindPlain, run: lastSaveCmd},
+		{name: "latency", arity: -2, subs: latencyCommands()},
+		{name: "memory", arity: -2, subs: memoryCommands()},
+		{name: "module", arity: -2, subs: []command{
+			{name: "module|help", arity: 2, kind: kindPlain, run: moduleHelp},
+			{name: "module|list", arity: 2, kind: kindPlain, run: noneCmd},
 		}},
+		{name: "pubsub", arity: -2, subs: pubsubCommands()},
 		{name: "readonly", arity: 1, kind: kindAdmin, run: readOnlyCmd},
 		{name: "readwrite", arity: 1, kind: kindAdmin, run: readOnlyCmd},
 		{name: "role", arity: 1, kind: kindAdmin, run: roleCmd},
 		{name: "shutdown", arity: -1, kind: kindPlain, flags: flagNoMulti, run: shutdownCmd},
+		{name: "slowlog", arity: -2, subs: slowlogCommands()},
 		{name: "swapdb", arity: 3, kind: kindPlain, run: swapDBCmd},
 		{name: "time", arity: 1, kind: kindPlain, run: timeCmd},
 	}
-}
-
-func aclWhoAmI(x *call) error {
-	x.out.BulkString("default")
-	return nil
 }
 
 func shutdownCmd(*call) error {
@@ -139,131 +136,5 @@ func (s *Server) flush(from, to uint8) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// entryOverhead is what one key takes up besides its own and its value's bytes
-// on the embedded engine, as MEMORY USAGE tells it.
-const entryOverhead = 80
-
-func memoryUsage(x *call) error {
-	switch {
-	case len(x.args) == 5 && x.is(3, "SAMPLES"):
-		n, ok := parseInt(x.args[4])
-		if !ok {
-			return errNotInteger
-		}
-		if n < 0 {
-			return errSyntax
-		}
-	case len(x.args) != 3:
-		return errSyntax
-	}
-	e, ok, err := x.tx.Get(x.args[2])
-	if err != nil {
-		return err
-	}
-	if !ok {
-		x.out.Null()
-		return nil
-	}
-	x.out.Int(int64(len(x.args[2]) + len(e.Val) + entryOverhead))
-	return nil
-}
-
-func configCommands() []command {
-	return []command{
-		{name: "config|get", arity: -3, kind: kindPlain, run: configGet},
-		{name: "config|help", arity: 2, kind: kindPlain, run: configHelp},
-		{name: "config|resetstat", arity: 2, kind: kindPlain, run: configResetStat},
-		{name: "config|set", arity: -4, kind: kindPlain, run: configSet},
-	}
-}
-
-// setting is one parameter that CONFIG GET tells. None can be changed here:
-// the program's own configuration decides.
-type setting struct{ name, value string }
-
-func (s *Server) settings() []setting {
-	yesNo := func(b bool) string {
-		if b {
-			return "yes"
-		}
-		return "no"
-	}
-	fsync := "no"
-	if s.opts.Durable {
-		fsync = "always"
-	}
-	return []setting{
-		{"appendfsync", fsync},
-		{"appendonly", yesNo(s.opts.Durable)},
-		{"cluster-enabled", yesNo(s.opts.Cluster != nil)},
-		{"databases", strconv.Itoa(s.opts.Databases)},
-		{"maxclients", strconv.Itoa(s.opts.MaxClients)},
-		{"maxmemory-policy", "noeviction"},
-		{"notify-keyspace-events", ""},
-		{"proto-max-bulk-len", strconv.Itoa(s.opts.Wire.MaxBulk)},
-		{"save", ""},
-		{"timeout", strconv.Itoa(int(s.opts.IdleTimeout / time.Second))},
-		{"tracking-table-max-keys", strconv.Itoa(MaxTrackedKeys)},
-	}
-}
-
-func configGet(x *call) error {
-	var found []setting
-	for _, s := range x.srv.settings() {
-		for _, pattern := range x.args[2:] {
-			if globMatch(lower(pattern), []byte(s.name)) {
-				found = append(found, s)
-				break
-			}
-		}
-	}
-	x.out.Map(len(found))
-	for _, s := range found {
-		x.out.BulkString(s.name)
-		x.out.BulkString(s.value)
-	}
-	return nil
-}
-
-func lower(b []byte) []byte {
-	low := make([]byte, len(b))
-	for i, c := range b {
-		if c-'A' <= 'Z'-'A' {
-			c += 'a' - 'A'
-		}
-		low[i] = c
-	}
-	return low
-}
-
-// configSet takes only the value that a parameter has already.
-func configSet(x *call) error {
-	if len(x.args)%2 != 0 {
-		return replyError(wrongArity("config|set"))
-	}
-	for i := 2; i < len(x.args); i += 2 {
-		name, known, same := string(lower(x.args[i])), false, false
-		for _, s := range x.srv.settings() {
-			if s.name == name {
-				known, same = true, s.value == string(x.args[i+1])
-			}
-		}
-		switch {
-		case !known:
-			return replyError("ERR Unknown option or number of arguments for CONFIG SET - '" + cText(x.args[i], 1024) + "'")
-		case !same:
-			return replyError("ERR CONFIG SET failed (possibly related to argument '" + cText(x.args[i], 1024) + "') - can't set immutable config")
-		}
-	}
-	x.out.OK()
-	return nil
-}
-
-func configResetStat(x *call) error {
-	x.srv.stats.reset()
-	x.out.OK()
 	return nil
 }

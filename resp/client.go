@@ -127,7 +127,7 @@ func (c *conn) appendInfo(b []byte) []byte {
 	num("obl", 0)
 	num("oll", number(out > 0))
 	num("omem", out)
-	num("tot-mem", c.qbuf.Load()+c.qfree.Load()+int64(c.shown.multiMem)+out)
+	num("tot-mem", c.memory())
 	str("events", "r")
 	cmd := "NULL"
 	if p := c.lastCmd.Load(); p != nil {
@@ -144,6 +144,11 @@ func (c *conn) appendInfo(b []byte) []byte {
 	return b
 }
 
+// memory is about how many bytes the connection's buffers take; c.mu is held.
+func (c *conn) memory() int64 {
+	return c.qbuf.Load() + c.qfree.Load() + int64(c.shown.multiMem) + c.raw.waiting()
+}
+
 // flagLetters is what CLIENT LIST calls flags; c.mu is held.
 func (c *conn) flagLetters() string {
 	var f []byte
@@ -154,7 +159,7 @@ func (c *conn) flagLetters() string {
 	}
 	add(c.shown.subs > 0, 'P')
 	add(c.shown.multi >= 0, 'x')
-	add(c.blocked, 'b')
+	add(c.blocked || c.paused, 'b')
 	add(c.shown.tracking, 't')
 	add(c.shown.tracking && c.shown.broken, 'R')
 	add(c.shown.bcast, 'B')

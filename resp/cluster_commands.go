@@ -366,7 +366,14 @@ func roleCmd(x *call) error {
 func infoReplication(x *call) ([]string, error) {
 	cl := x.srv.opts.Cluster
 	if cl == nil {
-		return []string{"role:master", "connected_slaves:0", "master_failover_state:no-failover"}, nil
+		var l lines
+		l.add("role", "master")
+		l.none("connected_slaves")
+		l.add("master_failover_state", "no-failover")
+		l.add("master_replid", x.srv.runID)
+		l.add("master_repl_offset", int64(x.localPosition()))
+		l.none("repl_backlog_active")
+		return l, nil
 	}
 	st := cl.State()
 	offset := x.localPosition()

@@ -32,7 +32,7 @@ const (
 )
 
 // flag is a property of a command.
-type flag uint8
+type flag uint16
 
 const (
 	flagNoAuth   flag = 1 << iota // allowed before AUTH
@@ -41,6 +41,7 @@ const (
 	flagMovable                   // its keys are found by movableKeys
 	flagSubOK                     // allowed while subscribed in RESP2
 	flagUntrack                   // its keys are not tracked for the client
+	flagLight                     // its work is about the same whatever its arguments and the data are
 	flagMayWrite                  // held back by CLIENT PAUSE WRITE though it is no kindWrite
 )
 
@@ -48,7 +49,7 @@ const (
 // name being number 0; a negative last counts from the end. Zero: no keys.
 type keyRange struct{ first, last, step int }
 
-// command is one line of the command table. It is never changed.
+// command is one line of the command table. It is never changed once its index is set.
 type command struct {
 	name  string // in lower case; of a subcommand: "client|id"
 	arity int    // words that it takes, the name's among them; negative: at least
@@ -57,6 +58,7 @@ type command struct {
 	keys  keyRange
 	run   func(*call) error
 	subs  []command // of a container such as CLIENT; run is nil then
+	index int       // in tally.commands; 0: it is not counted
 
 	byName map[string]*command // of subs, by the part behind "|"
 }

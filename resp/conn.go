@@ -49,6 +49,9 @@ type conn struct {
 	tmp  []byte      // scratch of the command being run
 	run  runState
 
+	watch, inner stopwatch // of ops, and of the commands within EXEC
+	plain        plainRun
+
 	// What the commands before mean to the next one.
 	db       uint8
 	authed   bool
@@ -88,6 +91,8 @@ type conn struct {
 	draining bool       // its end has begun
 	name     string
 	blocked  bool // in WAIT
+	timed    bool // … that ends after a time
+	paused   bool // held back by CLIENT PAUSE
 	noEvict  bool
 	shown    shown
 }
@@ -220,6 +225,7 @@ func (c *conn) fill() bool {
 	}
 	now, free := c.rd.Buffered()
 	c.srv.stats.netIn.Add(int64(now - used))
+	c.tally().reads.Add(1)
 	c.active.Store(time.Now().UnixNano())
 	c.qbuf.Store(int64(now))
 	c.qfree.Store(int64(free))
@@ -251,6 +257,7 @@ func (c *conn) handle() {
 		}
 	}
 	c.runOps()
+	c.plain.end(c)
 	if n > 0 {
 		c.srv.stats.commands.Add(n)
 	}
@@ -298,6 +305,7 @@ func (c *conn) flush() bool {
 func (c *conn) write(b []byte) bool {
 	n, err := c.nc.Write(b)
 	c.srv.stats.netOut.Add(int64(n))
+	c.tally().writes.Add(1)
 	if err != nil {
 		c.kill()
 	}

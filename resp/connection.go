@@ -10,12 +10,12 @@ func connectionCommands() []command {
 	return []command{
 		{name: "auth", arity: -2, kind: kindAdmin, flags: flagNoAuth, run: authCmd},
 		{name: "client", arity: -2, kind: kindAdmin, subs: clientCommands()},
-		{name: "echo", arity: 2, kind: kindPlain, run: echoCmd},
+		{name: "echo", arity: 2, kind: kindPlain, flags: flagLight, run: echoCmd},
 		{name: "hello", arity: -1, kind: kindAdmin, flags: flagNoAuth, run: helloCmd},
-		{name: "ping", arity: -1, kind: kindPlain, flags: flagSubOK, run: pingCmd},
+		{name: "ping", arity: -1, kind: kindPlain, flags: flagLight | flagSubOK, run: pingCmd},
 		{name: "quit", arity: -1, kind: kindAdmin, flags: always, run: quitCmd},
 		{name: "reset", arity: 1, kind: kindAdmin, flags: always, run: resetCmd},
-		{name: "select", arity: 2, kind: kindState, run: selectCmd},
+		{name: "select", arity: 2, kind: kindState, flags: flagLight, run: selectCmd},
 		{name: "subscribe", arity: -2, kind: kindAdmin, flags: flagSubOK, run: subscribeCmd},
 		{name: "unsubscribe", arity: -1, kind: kindAdmin, flags: flagSubOK, run: unsubscribeCmd},
 	}

@@ -161,7 +161,7 @@ func (c *conn) afterBreak(err error, i, to int, ends []int, n int) error {
 		if c.ops[i].write {
 			c.unknown(&w)
 		} else {
-			c.srv.stats.errors.Add(1)
+			c.srv.erred(textBroken)
 			w.Error(textBroken)
 		}
 		c.relay(i, w.Buf, 0)
@@ -222,7 +222,7 @@ func (c *conn) countBreak(from, to int) {
 // unknown answers a write that may or may not have run.
 func (c *conn) unknown(w *wire.Writer) {
 	c.srv.stats.unknown.Add(1)
-	c.srv.stats.errors.Add(1)
+	c.srv.erred(textUnknown)
 	w.Error(textUnknown)
 }
 
@@ -337,7 +337,7 @@ func (c *conn) leadOne(o op, local func() error) {
 		}
 		c.out.Buf = c.out.Buf[:min(start, len(c.out.Buf))]
 		if err = s.again(err); err != nil {
-			c.fail(&c.out, len(c.out.Buf), err)
+			c.fail(o.cmd, &c.out, len(c.out.Buf), err)
 			break
 		}
 	}
@@ -351,6 +351,8 @@ func (c *conn) leadOne(o op, local func() error) {
 func (c *conn) leadAlone(cmd *command, args [][]byte, mute bool) {
 	c.leadOne(op{cmd: cmd, args: args, mute: mute, db: c.db, write: true}, func() error {
 		c.x = call{conn: c, cmd: cmd, args: args, db: c.db, out: &c.out}
+		c.watch.begin(c, cmd, args)
+		defer c.watch.end(c)
 		return cmd.run(&c.x)
 	})
 	if cmd.name == "flushall" || cmd.name == "flushdb" {

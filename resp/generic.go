@@ -11,9 +11,9 @@ func genericCommands() []command {
 	one, all, two := keyRange{1, 1, 1}, keyRange{1, -1, 1}, keyRange{1, 2, 1}
 	return []command{
 		{name: "copy", arity: -3, kind: kindWrite, keys: two, run: copyCmd},
-		{name: "del", arity: -2, kind: kindWrite, keys: all, run: delCmd},
+		{name: "del", arity: -2, kind: kindWrite, flags: flagLight, keys: all, run: delCmd},
 		{name: "dump", arity: 2, kind: kindRead, keys: one, run: dumpCmd},
-		{name: "exists", arity: -2, kind: kindRead, keys: all, run: existsCmd},
+		{name: "exists", arity: -2, kind: kindRead, flags: flagLight, keys: all, run: existsCmd},
 		{name: "expire", arity: -3, kind: kindWrite, keys: one, run: expireCmd},
 		{name: "expireat", arity: -3, kind: kindWrite, keys: one, run: expireAtCmd},
 		{name: "expiretime", arity: 2, kind: kindRead, keys: one, run: expireTimeCmd},
@@ -21,11 +21,11 @@ func genericCommands() []command {
 		{name: "migrate", arity: -6, kind: kindAdmin, flags: flagNoMulti | flagMovable | flagMayWrite, keys: keyRange{3, 3, 1}, run: migrateCmd},
 		{name: "move", arity: 3, kind: kindWrite, keys: one, run: moveCmd},
 		{name: "object", arity: -2, subs: objectCommands()},
-		{name: "persist", arity: 2, kind: kindWrite, keys: one, run: persistCmd},
+		{name: "persist", arity: 2, kind: kindWrite, flags: flagLight, keys: one, run: persistCmd},
 		{name: "pexpire", arity: -3, kind: kindWrite, keys: one, run: pexpireCmd},
 		{name: "pexpireat", arity: -3, kind: kindWrite, keys: one, run: pexpireAtCmd},
-		{name: "pexpiretime", arity: 2, kind: kindRead, keys: one, run: pexpireTimeCmd},
-		{name: "pttl", arity: 2, kind: kindRead, keys: one, run: pttlCmd},
+		{name: "pexpiretime", arity: 2, kind: kindRead, flags: flagLight, keys: one, run: pexpireTimeCmd},
+		{name: "pttl", arity: 2, kind: kindRead, flags: flagLight, keys: one, run: pttlCmd},
 		{name: "randomkey", arity: 1, kind: kindScan, run: randomKeyCmd},
 		{name: "rename", arity: 3, kind: kindWrite, keys: two, run: renameCmd},
 		{name: "renamenx", arity: 3, kind: kindWrite, keys: two, run: renameNXCmd},
@@ -33,10 +33,10 @@ func genericCommands() []command {
 		{name: "scan", arity: -2, kind: kindScan, run: scanCmd},
 		{name: "sort", arity: -2, kind: kindWrite, flags: flagMovable, keys: one, run: sortCmd},
 		{name: "sort_ro", arity: -2, kind: kindRead, flags: flagMovable, keys: one, run: sortCmd},
-		{name: "touch", arity: -2, kind: kindRead, keys: all, run: existsCmd},
-		{name: "ttl", arity: 2, kind: kindRead, keys: one, run: ttlCmd},
-		{name: "type", arity: 2, kind: kindRead, keys: one, run: typeCmd},
-		{name: "unlink", arity: -2, kind: kindWrite, keys: all, run: delCmd},
+		{name: "touch", arity: -2, kind: kindRead, flags: flagLight, keys: all, run: existsCmd},
+		{name: "ttl", arity: 2, kind: kindRead, flags: flagLight, keys: one, run: ttlCmd},
+		{name: "type", arity: 2, kind: kindRead, flags: flagLight, keys: one, run: typeCmd},
+		{name: "unlink", arity: -2, kind: kindWrite, flags: flagLight, keys: all, run: delCmd},
 		{name: "wait", arity: 3, kind: kindAdmin, run: waitCmd},
 	}
 }
@@ -343,11 +343,12 @@ const pollEvery = 50 * time.Millisecond
 // so. What the client sends meanwhile is kept. The call's arguments are lost.
 func (c *conn) block(d time.Duration, enough func() bool) (u unblock, ok bool) {
 	c.flush()
-	c.setBlocked(true)
+	c.setBlocked(true, d > 0)
 	c.pushes.idle(c)
 	defer func() {
 		c.pushes.busy()
-		c.setBlocked(false)
+		c.barrier()
+		c.setBlocked(false, false)
 		c.nc.SetReadDeadline(time.Time{})
 		select { // it came too late
 		case <-c.unblocked:
@@ -384,8 +385,8 @@ func (c *conn) block(d time.Duration, enough func() bool) (u unblock, ok bool) {
 	return unblock{}, false
 }
 
-func (c *conn) setBlocked(on bool) {
+func (c *conn) setBlocked(on, timed bool) {
 	c.mu.Lock()
-	c.blocked = on
+	c.blocked, c.timed = on, timed
 	c.mu.Unlock()
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/metrics"
 	"slices"
 	"strings"
 	"time"
@@ -26,38 +25,44 @@ func newRunID() string {
 type infoSection struct {
 	name  string
 	lines func(*call) ([]string, error)
+	extra bool // not among those that INFO shows by default
 }
+
+func noLines(*call) ([]string, error) { return nil, nil }
 
 func infoSections() []infoSection {
 	return []infoSection{
-		{"server", infoServer},
-		{"clients", infoClients},
-		{"memory", infoMemory},
-		{"persistence", infoPersistence},
-		{"stats", infoStats},
-		{"replication", infoReplication},
-		{"cpu", infoCPU},
-		{"modules", func(*call) ([]string, error) { return nil, nil }},
-		{"errorstats", func(*call) ([]string, error) { return nil, nil }},
+		{"server", infoServer, false},
+		{"clients", infoClients, false},
+		{"memory", infoMemory, false},
+		{"persistence", infoPersistence, false},
+		{"stats", infoStats, false},
+		{"replication", infoReplication, false},
+		{"cpu", infoCPU, false},
+		{"modules", noLines, false},
+		{"commandstats", infoCommandStats, true},
+		{"errorstats", infoErrorStats, false},
+		{"latencystats", noLines, true},
 		{"cluster", func(x *call) ([]string, error) {
 			return []string{fmt.Sprintf("cluster_enabled:%d", number(x.srv.opts.Cluster != nil))}, nil
-		}},
-		{"engine", infoEngine},
-		{"keyspace", infoKeyspace},
+		}, false},
+		{"engine", infoEngine, false},
+		{"keyspace", infoKeyspace, false},
 	}
 }
 
 func infoCmd(x *call) error {
-	all := len(x.args) == 1
+	usual, all := len(x.args) == 1, false
 	var names []string
 	for _, a := range x.args[1:] {
 		name := string(lower(a))
-		all = all || name == "all" || name == "default" || name == "everything"
+		usual = usual || name == "default"
+		all = all || name == "all" || name == "everything"
 		names = append(names, name)
 	}
 	var parts []string
 	for _, s := range infoSections() {
-		if !all && !slices.Contains(names, s.name) {
+		if !all && !(usual && !s.extra) && !slices.Contains(names, s.name) {
 			continue
 		}
 		lines, err := s.lines(x)
@@ -74,99 +79,156 @@ func infoCmd(x *call) error {
 	return nil
 }
 
+// lines are those of a section.
+type lines []string
+
+func (l *lines) add(name string, value any) { *l = append(*l, fmt.Sprint(name, ":", value)) }
+
+// bytes adds a number of bytes, also for people.
+func (l *lines) bytes(name string, n int64) {
+	l.add(name, n)
+	l.add(name+"_human", human(n))
+}
+
+// none adds counts of what cannot happen here.
+func (l *lines) none(names ...string) {
+	for _, name := range names {
+		l.add(name, 0)
+	}
+}
+
 func infoServer(x *call) ([]string, error) {
 	s := x.srv
-	up := time.Since(s.started)
+	up := s.clock()
 	mode := "standalone"
 	if s.opts.Cluster != nil {
 		mode = "cluster"
 	}
-	return []string{
-		"redis_version:" + Version,
-		"redis_mode:" + mode,
-		"server_name:skerry",
-		"skerry_version:" + s.opts.Build,
-		"os:" + runtime.GOOS + " " + runtime.GOARCH,
-		"arch_bits:" + fmt.Sprint(32<<(^uint(0)>>63)),
-		"go_version:" + runtime.Version(),
-		fmt.Sprintf("process_id:%d", os.Getpid()),
-		"run_id:" + s.runID,
-		fmt.Sprintf("server_time_usec:%d", time.Now().UnixMicro()),
-		fmt.Sprintf("uptime_in_seconds:%d", int(up.Seconds())),
-		fmt.Sprintf("uptime_in_days:%d", int(up.Hours()/24)),
-	}, nil
+	program, err := os.Executable()
+	if err != nil {
+		program = ""
+	}
+	_, port, tlsPort := s.bound()
+	var l lines
+	l.add("redis_version", Version)
+	l.add("redis_mode", mode)
+	l.add("server_name", "skerry")
+	l.add("skerry_version", s.opts.Build)
+	l.add("os", runtime.GOOS+" "+runtime.GOARCH)
+	l.add("arch_bits", 32<<(^uint(0)>>63))
+	l.add("go_version", runtime.Version())
+	l.add("process_id", os.Getpid())
+	l.add("run_id", s.runID)
+	l.add("tcp_port", port+tlsPort)
+	l.add("server_time_usec", time.Now().UnixMicro())
+	l.add("uptime_in_seconds", int(up.Seconds()))
+	l.add("uptime_in_days", int(up.Hours()/24))
+	l.add("executable", program)
+	l.add("config_file", "")
+	l.add("io_threads_active", 0)
+	return l, nil
 }
 
 func infoClients(x *call) ([]string, error) {
 	s := x.srv
-	blocked, tracking, pubsub := 0, 0, 0
+	blocked, timed, tracking, pubsub := 0, 0, 0, 0
+	var in, out int64
 	list := s.clients()
 	for _, c := range list {
 		c.mu.Lock()
-		blocked += int(number(c.blocked))
+		blocked += int(number(c.blocked || c.paused))
+		timed += int(number(c.timed))
 		tracking += int(number(c.shown.tracking))
 		pubsub += c.shown.subs
 		c.mu.Unlock()
+		in, out = max(in, c.qbuf.Load()+c.qfree.Load()), max(out, c.raw.waiting())
 	}
-	return []string{
-		fmt.Sprintf("connected_clients:%d", len(list)),
-		fmt.Sprintf("maxclients:%d", s.opts.MaxClients),
-		fmt.Sprintf("blocked_clients:%d", blocked),
-		fmt.Sprintf("tracking_clients:%d", tracking),
-		fmt.Sprintf("pubsub_clients:%d", pubsub),
-	}, nil
+	var l lines
+	l.add("connected_clients", len(list))
+	l.add("maxclients", s.opts.MaxClients)
+	l.add("client_recent_max_input_buffer", in)
+	l.add("client_recent_max_output_buffer", out)
+	l.add("blocked_clients", blocked)
+	l.add("tracking_clients", tracking)
+	l.add("pubsub_clients", pubsub)
+	l.add("clients_in_timeout_table", timed)
+	return l, nil
 }
 
-func infoCPU(*call) ([]string, error) {
-	sample := []metrics.Sample{{Name: "/cpu/classes/user:cpu-seconds"}}
-	metrics.Read(sample)
-	return []string{fmt.Sprintf("used_cpu_user:%f", sample[0].Value.Float64())}, nil
-}
-
-func infoMemory(*call) ([]string, error) {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return []string{
-		fmt.Sprintf("used_memory:%d", m.HeapAlloc),
-		fmt.Sprintf("used_memory_rss:%d", m.Sys-m.HeapReleased),
-		"maxmemory_policy:noeviction",
-		"mem_allocator:go",
-	}, nil
-}
-
+// infoPersistence: what Redis calls a background save is a snapshot here, and its
+// append-only file is the log, which is never rewritten.
 func infoPersistence(x *call) ([]string, error) {
-	return []string{
-		"loading:0",
-		fmt.Sprintf("aof_enabled:%d", number(x.srv.opts.Durable)),
-	}, nil
+	s, f := x.srv, x.srv.figures()
+	last, status := "-1", "ok"
+	if f["engine_snapshot_time_seconds"] > 0 {
+		last = fmt.Sprint(int64(f["engine_snapshot_last_seconds"]))
+	}
+	if f["engine_snapshot_failing"] > 0 {
+		status = "err"
+	}
+	current := "-1"
+	running := f["engine_snapshot_running_seconds"]
+	if running > 0 {
+		current = fmt.Sprint(int64(running))
+	}
+	var l lines
+	l.none("loading", "async_loading")
+	l.add("rdb_changes_since_last_save", int64(f["engine_position"]-f["engine_snapshot_position"]))
+	l.add("rdb_bgsave_in_progress", number(running > 0))
+	l.add("rdb_last_save_time", s.lastSave(f))
+	l.add("rdb_last_bgsave_status", status)
+	l.add("rdb_last_bgsave_time_sec", last)
+	l.add("rdb_current_bgsave_time_sec", current)
+	l.add("rdb_saves", int64(f["engine_snapshots_total"]))
+	l.none("rdb_last_cow_size")
+	l.add("aof_enabled", number(s.opts.Durable))
+	l.none("aof_rewrite_in_progress", "aof_rewrite_scheduled")
+	l.add("aof_last_write_status", "ok") // else the node had stopped
+	l.none("module_fork_in_progress")
+	return l, nil
 }
 
 func infoStats(x *call) ([]string, error) {
 	t := &x.srv.stats
 	x.srv.tracker.mu.Lock()
-	keys, bcast := len(x.srv.tracker.keys), len(x.srv.tracker.bcast)
+	keys, items, bcast := len(x.srv.tracker.keys), 0, len(x.srv.tracker.bcast)
+	for _, list := range x.srv.tracker.keys {
+		items += len(list)
+	}
 	x.srv.tracker.mu.Unlock()
-	lines := []string{
-		fmt.Sprintf("total_connections_received:%d", t.connections.Load()),
-		fmt.Sprintf("total_commands_processed:%d", t.commands.Load()),
-		fmt.Sprintf("total_net_input_bytes:%d", t.netIn.Load()),
-		fmt.Sprintf("total_net_output_bytes:%d", t.netOut.Load()),
-		fmt.Sprintf("rejected_connections:%d", t.rejected.Load()),
-		fmt.Sprintf("client_output_buffer_limit_disconnections:%d", t.limited.Load()),
-		fmt.Sprintf("keyspace_hits:%d", t.hits.Load()),
-		fmt.Sprintf("keyspace_misses:%d", t.misses.Load()),
-		"evicted_keys:0",
-		"pubsub_channels:0",
-		fmt.Sprintf("tracking_total_keys:%d", keys),
-		fmt.Sprintf("tracking_total_prefixes:%d", bcast),
-		fmt.Sprintf("tracking_invalidations:%d", t.invalidations.Load()),
-		fmt.Sprintf("total_error_replies:%d", t.errors.Load()),
-		fmt.Sprintf("protocol_errors:%d", t.protoErr.Load()),
-	}
+	ops, in, out := x.srv.lately()
+	reads, writes := x.srv.socketCalls()
+	var l lines
+	l.add("total_connections_received", t.connections.Load())
+	l.add("total_commands_processed", t.commands.Load())
+	l.add("instantaneous_ops_per_sec", int64(ops+0.5))
+	l.add("total_net_input_bytes", t.netIn.Load())
+	l.add("total_net_output_bytes", t.netOut.Load())
+	l.add("instantaneous_input_kbps", fmt.Sprintf("%.2f", in/kilobyte))
+	l.add("instantaneous_output_kbps", fmt.Sprintf("%.2f", out/kilobyte))
+	l.add("rejected_connections", t.rejected.Load())
+	l.none("sync_full", "sync_partial_ok", "sync_partial_err")
+	l.add("expired_keys", x.srv.store.Expired())
+	l.none("evicted_keys", "evicted_clients")
+	l.add("client_output_buffer_limit_disconnections", t.limited.Load())
+	l.add("keyspace_hits", t.hits.Load())
+	l.add("keyspace_misses", t.misses.Load())
+	l.add("pubsub_channels", number(x.srv.subscribers() > 0))
+	l.none("pubsub_patterns", "pubsubshard_channels", "latest_fork_usec", "total_forks", "migrate_cached_sockets",
+		"slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses")
+	l.add("tracking_total_keys", keys)
+	l.add("tracking_total_items", items)
+	l.add("tracking_total_prefixes", bcast)
+	l.add("tracking_invalidations", t.invalidations.Load())
+	l.add("total_error_replies", t.errors.Load())
+	l.add("protocol_errors", t.protoErr.Load())
+	l.add("total_reads_processed", reads)
+	l.add("total_writes_processed", writes)
+	l.none("io_threaded_reads_processed", "io_threaded_writes_processed")
 	if x.srv.opts.Cluster != nil {
-		lines = append(lines, x.srv.clusterStats()...)
+		l = append(l, x.srv.clusterStats()...)
 	}
-	return lines, nil
+	return l, nil
 }
 
 func infoEngine(x *call) ([]string, error) {

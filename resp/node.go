@@ -43,7 +43,7 @@ func (s *Server) newNodeConn(nc net.Conn) *conn {
 // goodbye tells the other node that nothing more is run here: it takes this for
 // the reply to whatever it has sent meanwhile, and runs that elsewhere.
 func (c *conn) goodbye() {
-	c.fail(&c.out, len(c.out.Buf), engine.ErrNotLeader)
+	c.out.Error(c.srv.replyText(engine.ErrNotLeader))
 	c.linger = c.flush()
 }
 

@@ -128,6 +128,11 @@ type Options struct {
 	// GET appendonly tells clients. It follows from the engine's promises.
 	Durable bool
 
+	// Dir is the folder of the data, and MachineMemory what memory the machine has
+	// in bytes, for INFO and CONFIG GET; empty and 0: not known.
+	Dir           string
+	MachineMemory int64
+
 	// Build is the version of this program, for INFO.
 	Build string
 

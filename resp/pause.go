@@ -61,6 +61,12 @@ func (p *pause) left(write bool) (time.Duration, chan struct{}) {
 	return d, p.changed
 }
 
+func (c *conn) setPaused(on bool) {
+	c.mu.Lock()
+	c.paused = on
+	c.mu.Unlock()
+}
+
 // waitPaused answers what came before a command and waits while it is held back.
 func (c *conn) waitPaused(cmd *command, args [][]byte) {
 	write := c.writes(cmd, args) || cmd.kind == kindExec && c.multi.count >= 0 && c.multi.write
@@ -72,6 +78,8 @@ func (c *conn) waitPaused(cmd *command, args [][]byte) {
 		if first {
 			c.runOps()
 			c.flush()
+			c.setPaused(true)
+			defer c.setPaused(false)
 			c.pushes.idle(c)
 			defer c.barrier()
 			defer c.pushes.busy()

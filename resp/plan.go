@@ -44,10 +44,10 @@ func (c *conn) plan(args [][]byte) {
 		c.reject(cmd, "ERR Can't execute '"+cmd.name+"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 		return
 	}
+	c.lastCmd.Store(cmd)
 	if c.srv.pause.active.Load() {
 		c.waitPaused(cmd, args)
 	}
-	c.lastCmd.Store(cmd)
 	if c.cl.moves && c.movedAway(cmd, args) {
 		return
 	}
@@ -144,7 +144,11 @@ func (c *conn) reject(cmd *command, text string) {
 	if cmd == nil && c.httpRequest(text) {
 		return
 	}
-	c.srv.stats.errors.Add(1)
+	if cmd != nil && cmd.byName != nil && text != wrongArity(cmd.name) {
+		c.rejected(nil, text) // a subcommand that there is not
+	} else {
+		c.rejected(cmd, text)
+	}
 	if w := c.now(); !mute {
 		w.Error(text)
 	}
@@ -186,7 +190,7 @@ func (c *conn) answer(cmd *command, args [][]byte, mute bool) {
 	w := c.now()
 	start := len(w.Buf)
 	c.x = call{conn: c, cmd: cmd, args: args, db: c.db, out: w}
-	c.invoke(start)
+	c.measured(start)
 	if mute {
 		w.Buf = w.Buf[:start]
 	}
@@ -195,17 +199,18 @@ func (c *conn) answer(cmd *command, args [][]byte, mute bool) {
 // invoke runs c.x and turns its error into a reply.
 func (c *conn) invoke(start int) {
 	if err := c.x.cmd.run(&c.x); err != nil {
-		c.fail(c.x.out, start, err)
+		c.fail(c.x.cmd, c.x.out, start, err)
 	}
 }
 
-// fail replaces the reply that began at start by an error. A node's connection on
+// fail replaces cmd's reply, which began at start, by an error. A node's connection on
 // which a command found no leader ends, but takes what is still being sent: else
 // the reply might get lost.
-func (c *conn) fail(w *wire.Writer, start int, err error) {
+func (c *conn) fail(cmd *command, w *wire.Writer, start int, err error) {
 	w.Buf = w.Buf[:start]
-	c.srv.stats.errors.Add(1)
-	w.Error(c.srv.replyText(err))
+	text := c.srv.replyText(err)
+	c.failed(cmd, text)
+	w.Error(text)
 	if _, called := errors.AsType[*callError](err); c.cl.node && !called && engine.CodeOf(err) == engine.CodeNotLeader {
 		c.cl.deposed, c.closing, c.linger = true, true, true
 	}

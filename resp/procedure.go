@@ -216,7 +216,7 @@ func (x *call) writeResult(p *proc.Call) error {
 	if err == nil {
 		return p.Write(x.out)
 	}
-	x.fail(x.out, len(x.out.Buf), &callError{err: err})
+	x.fail(x.cmd, x.out, len(x.out.Buf), &callError{err: err})
 	return nil
 }
 

@@ -115,6 +115,7 @@ func (c *conn) tryView() (engine.Position, engine.Level, error) {
 			return c.srv.store.View(context.Background(), c.read(), 0, c.viewFn)
 		})
 	}
+	c.watch.drop(c) // it broke off
 	return pos, read.Level, err
 }
 
@@ -130,6 +131,7 @@ func (c *conn) runView(t *kv.Tx) error {
 			return err // the engine may want to try again
 		}
 	}
+	c.watch.end(c)
 	return nil
 }
 
@@ -147,6 +149,7 @@ func (c *conn) tryUpdate() error {
 	n := len(c.ops) - r.from
 	r.starts, r.stop = r.starts[:0], -1
 	pos, err := c.srv.store.UpdateEach(context.Background(), n, c.eachFn)
+	c.watch.drop(c) // it broke off
 	r.at = len(c.ops)
 	if r.stop >= 0 {
 		r.at = r.stop
@@ -175,9 +178,14 @@ func (c *conn) runEach(t *kv.Tx, i int) error {
 	}
 	r.starts = append(r.starts, len(c.out.Buf))
 	if r.stop >= 0 {
+		c.watch.end(c)
 		return errLater
 	}
-	return c.runOp(t, r.from+i)
+	err := c.runOp(t, r.from+i)
+	if r.from+i == len(c.ops)-1 {
+		c.watch.end(c)
+	}
+	return err
 }
 
 // runOp runs op i and appends its reply. An error means that the transaction
@@ -192,13 +200,15 @@ func (c *conn) runOp(t *kv.Tx, i int) error {
 	x := &c.x
 	x.conn, x.cmd, x.args, x.tx, x.db, x.out, x.exec = c, o.cmd, o.args, t, o.db, &c.out, o.exec
 	var err error
+	c.watch.begin(c, o.cmd, o.args)
 	if o.exec {
 		err = x.execQueue(o.queue, o.watched)
 	} else {
 		err = o.cmd.run(x)
 	}
+	c.watch.ran(c)
 	if err != nil {
-		c.fail(&c.out, start, err)
+		c.fail(o.cmd, &c.out, start, err)
 	} else if o.write && (c.track.noloop || c.cl.node) {
 		c.wrote(t.Now())
 	}
@@ -220,7 +230,7 @@ func (c *conn) failOps(err error) {
 		case o.maybe: // whatever err says, it may have run before
 			c.unknown(&c.out)
 		default:
-			c.fail(&c.out, len(c.out.Buf), err)
+			c.fail(o.cmd, &c.out, len(c.out.Buf), err)
 		}
 	}
 }
@@ -239,7 +249,12 @@ func (c *conn) runAlone(cmd *command, args [][]byte, mute bool) {
 		c.leadAlone(cmd, args, mute)
 		return
 	}
+	c.watch.begin(c, cmd, args)
 	c.invoke(start)
+	if cmd.name == "wait" {
+		c.watch.drop(c) // what it does is to wait
+	}
+	c.watch.end(c)
 	if cmd.name == "client|reply" {
 		mute = c.replyOff || c.skipNext
 	}

@@ -39,6 +39,11 @@ type Server struct {
 	cursors  cursors
 	tracker  tracker
 	ups      upstreams
+	slow     slowlog
+	rates    rates
+
+	tallies    [tallies]tally
+	errorTally errorTally
 
 	nextID atomic.Int64
 	acked  atomic.Uint64 // the last position that another node has acknowledged a write with
@@ -47,6 +52,7 @@ type Server struct {
 	conns     map[int64]*conn
 	nodeConns map[int64]*conn // those that other nodes opened
 	listeners map[net.Listener]struct{}
+	bind      net.Addr // of the first listener for clients
 	closed    bool
 	done      chan struct{} // closed with closed
 }
@@ -70,6 +76,8 @@ func New(store *kv.Store, f *feed.Feed, o Options) (*Server, error) {
 		listeners: map[net.Listener]struct{}{},
 		done:      make(chan struct{}),
 	}
+	s.initTallies()
+	s.slow.init()
 	s.pause.init()
 	s.cursors.init()
 	s.tracker.init(s)
@@ -82,6 +90,14 @@ func New(store *kv.Store, f *feed.Feed, o Options) (*Server, error) {
 // accepted and then returns; the error is nil unless l failed. It may be called
 // for several listeners.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	s.mu.Lock()
+	if s.bind == nil {
+		s.bind = l.Addr()
+	}
+	s.mu.Unlock()
+	done := make(chan struct{})
+	defer close(done)
+	go s.sample(done)
 	return s.serve(ctx, l, false)
 }
 

@@ -11,11 +11,11 @@ import (
 
 func transactionCommands() []command {
 	return []command{
-		{name: "multi", arity: 1, kind: kindState, flags: flagNow, run: multiCmd},
+		{name: "multi", arity: 1, kind: kindState, flags: flagLight | flagNow, run: multiCmd},
 		{name: "exec", arity: 1, kind: kindExec, flags: flagNow},
-		{name: "discard", arity: 1, kind: kindState, flags: flagNow, run: discardCmd},
+		{name: "discard", arity: 1, kind: kindState, flags: flagLight | flagNow, run: discardCmd},
 		{name: "watch", arity: -2, kind: kindScan, flags: flagNow | flagUntrack, keys: keyRange{1, -1, 1}, run: watchCmd},
-		{name: "unwatch", arity: 1, kind: kindState, run: unwatchCmd},
+		{name: "unwatch", arity: 1, kind: kindState, flags: flagLight, run: unwatchCmd},
 	}
 }
 
@@ -149,11 +149,14 @@ func (c *conn) planExec(cmd *command, args [][]byte, mute bool) {
 	m := &c.multi
 	w := c.now()
 	start := len(w.Buf)
+	if m.count < 0 || m.spoilt {
+		c.tally().commands[cmd.index].calls.Add(1) // it runs no further
+	}
 	if m.count < 0 {
-		c.fail(w, start, replyError("ERR EXEC without MULTI"))
+		c.fail(cmd, w, start, replyError("ERR EXEC without MULTI"))
 	} else if m.spoilt {
 		c.discard()
-		c.fail(w, start, errExecAbort)
+		c.fail(cmd, w, start, errExecAbort)
 	} else {
 		if m.admin {
 			c.runOps()
@@ -181,7 +184,7 @@ func (c *conn) planExec(cmd *command, args [][]byte, mute bool) {
 func (c *conn) execAlone(o op) {
 	start := len(c.out.Buf)
 	if err := c.tryExec(o); err != nil {
-		c.fail(&c.out, start, err)
+		c.fail(o.cmd, &c.out, start, err)
 	}
 	if o.mute {
 		c.out.Buf = c.out.Buf[:start]
@@ -199,7 +202,9 @@ func (c *conn) tryExec(o op) error {
 	run := func(t *kv.Tx) error {
 		c.out.Buf, c.db, c.out.RESP3, c.flushed = c.out.Buf[:start], db, resp3, false
 		c.x = call{conn: c, cmd: o.cmd, args: o.args, tx: t, db: db, out: &c.out, exec: true}
+		c.watch.begin(c, o.cmd, o.args)
 		err := c.x.execQueue(o.queue, o.watched)
+		c.watch.end(c)
 		if o.write && (c.track.noloop || c.cl.node) {
 			c.wrote(t.Now())
 		}
@@ -243,6 +248,7 @@ func (x *call) execQueue(queue []queued, watched []watch) error {
 			return nil
 		}
 	}
+	defer x.inner.end(x.conn)
 	head := len(x.out.Buf)
 	x.out.Array(len(queue))
 	for _, q := range queue {
@@ -254,13 +260,15 @@ func (x *call) execQueue(queue []queued, watched []watch) error {
 		x.tx.Select(x.db)
 		err := x.checkKeys()
 		if err == nil {
+			x.inner.begin(x.conn, q.cmd, q.args)
 			err = q.cmd.run(x)
+			x.inner.ran(x.conn)
 		}
 		if err != nil && spoils(err) {
 			return err
 		}
 		if err != nil {
-			x.fail(x.out, start, err)
+			x.fail(q.cmd, x.out, start, err)
 		}
 	}
 	return nil

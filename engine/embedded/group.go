@@ -353,6 +353,7 @@ func (g *group) Install(b raft.Base, file []byte) error {
 	}
 	db.history.reset(s.pos)
 	db.durable.Store(uint64(s.pos))
+	db.counts.snapshotPos.Store(uint64(s.pos))
 	db.exec.install(s)
 	db.show(s)
 	g.told(s.roster)

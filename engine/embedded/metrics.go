@@ -13,6 +13,9 @@ import (
 type counters struct {
 	batches, transactions, batchBytes, snapshots atomic.Uint64
 
+	snapshotAt  atomic.Int64  // when the last one was written, Unix seconds
+	snapshotPos atomic.Uint64 // the position of the newest one on disk
+
 	commits, commitNanos atomic.Uint64 // of batches of calls made here, and how long they took
 	slow, slower         atomic.Uint64 // those over slowCommit and slowerCommit
 
@@ -68,6 +71,13 @@ func (db *DB) figures() []engine.Metric {
 	db.exec.mu.Lock()
 	queued := len(db.exec.queue)
 	db.exec.mu.Unlock()
+	failing, running := 0, 0.0
+	if db.saver.failing.Load() {
+		failing = 1
+	}
+	if began := db.saver.began.Load(); began != nil {
+		running = max(db.opts.mono().Sub(*began).Seconds(), 1e-9)
+	}
 	return []engine.Metric{
 		gauge("engine_position", "Position of the newest committed transaction.", db.durable.Load()),
 		gauge("engine_keys", "Keys in the newest committed state, of all capabilities.", snap.tree.Len()),
@@ -78,6 +88,11 @@ func (db *DB) figures() []engine.Metric {
 		counted("engine_batches_total", "Batches made durable.", c.batches.Load()),
 		counted("engine_batch_bytes_total", "Bytes of those batches.", c.batchBytes.Load()),
 		counted("engine_snapshots_total", "Snapshots written.", c.snapshots.Load()),
+		gauge("engine_snapshot_time_seconds", "When this node has last written a snapshot, in seconds since 1970; 0: not since it was started.", c.snapshotAt.Load()),
+		gauge("engine_snapshot_position", "Position of the newest snapshot on this node's disk.", c.snapshotPos.Load()),
+		gauge("engine_snapshot_last_seconds", "How long the last snapshot took.", time.Duration(db.saver.lastNanos.Load()).Seconds()),
+		gauge("engine_snapshot_running_seconds", "How long a snapshot has been being written; 0: none is.", running),
+		gauge("engine_snapshot_failing", "1 if the last snapshot could not be written; the log still has everything.", failing),
 		counted("engine_fsyncs_total", "Times that the log was made durable.", log.Fsyncs),
 		counted("engine_log_bytes_total", "Bytes written to the log.", log.Bytes),
 		gauge("engine_log_segments", "Files of log on disk.", log.Segments),

@@ -58,6 +58,7 @@ func Open(dir string, o Options) (*DB, error) {
 	if o.sim != nil {
 		return db, db.group.begin() // which does the work of the background itself
 	}
+	db.saver.mono = o.mono
 	db.saver.start(o.SnapshotBytes, db.saveSnapshot, func(err error) { // before the group, which logs at once
 		o.Logger.Error("a background snapshot failed; the log keeps everything, it will be tried again", "err", err)
 	})
@@ -121,6 +122,7 @@ func (db *DB) recover() error {
 	if err != nil {
 		return fileError("open log", err)
 	}
+	db.counts.snapshotPos.Store(uint64(state.pos))
 	fromLog, err := db.catchUp(state)
 	if err != nil {
 		return fileError("replay log", err)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
@@ -24,7 +25,12 @@ type saver struct {
 	floor  int64        // due is never less
 	wanted chan struct{}
 	ended  chan struct{}
-	once   sync.Once
+
+	mono      func() time.Time
+	began     atomic.Pointer[time.Time] // when the snapshot that is being written was begun; nil: none is
+	lastNanos atomic.Int64              // how long the last one took
+	failing   atomic.Bool               // it failed
+	once      sync.Once
 }
 
 func (s *saver) start(floor int64, save func() (int64, error), fail func(error)) {
@@ -53,10 +59,15 @@ func (s *saver) loop() {
 			continue
 		}
 		s.since.Store(0)
+		begin := s.mono()
+		s.began.Store(&begin)
 		size, err := s.save()
+		s.began.Store(nil)
+		s.lastNanos.Store(int64(s.mono().Sub(begin)))
 		if errors.Is(err, engine.ErrClosed) {
 			continue
 		}
+		s.failing.Store(err != nil)
 		if err != nil {
 			s.fail(err) // the log still has everything; it is tried again after as much more log
 		}
@@ -99,6 +110,8 @@ func (db *DB) saveSnapshot() (int64, error) {
 		return 0, fmt.Errorf("write snapshot %s: %w", name, err)
 	}
 	db.counts.snapshots.Add(1)
+	db.counts.snapshotAt.Store(time.Now().Unix())
+	db.counts.snapshotPos.Store(uint64(snap.pos))
 	keep := snap.index + 1
 	if first, ok := db.history.firstIndex(); ok {
 		keep = min(keep, first)

@@ -1,0 +1,266 @@
+package resp
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+
+	"github.com/skerrydb/skerry/kv"
+)
+
+func memoryCommands() []command {
+	return []command{
+		{name: "memory|doctor", arity: 2, kind: kindAdmin, run: memoryDoctor},
+		{name: "memory|help", arity: 2, kind: kindPlain, run: memoryHelp},
+		{name: "memory|malloc-stats", arity: 2, kind: kindPlain, run: mallocStats},
+		{name: "memory|purge", arity: 2, kind: kindPlain, run: memoryPurge},
+		{name: "memory|stats", arity: 2, kind: kindAdmin, run: memoryStats},
+		{name: "memory|usage", arity: -3, kind: kindRead, flags: flagUntrack, keys: keyRange{2, 2, 1}, run: memoryUsage},
+	}
+}
+
+// entryOverhead is what one key takes up besides its own and its value's bytes
+// on the embedded engine, as MEMORY USAGE tells it.
+const entryOverhead = 80
+
+func memoryUsage(x *call) error {
+	switch {
+	case len(x.args) == 5 && x.is(3, "SAMPLES"):
+		n, ok := parseInt(x.args[4])
+		if !ok {
+			return errNotInteger
+		}
+		if n < 0 {
+			return errSyntax
+		}
+	case len(x.args) != 3:
+		return errSyntax
+	}
+	e, ok, err := x.tx.Get(x.args[2])
+	if err != nil {
+		return err
+	}
+	if !ok {
+		x.out.Null()
+		return nil
+	}
+	x.out.Int(int64(len(x.args[2]) + len(e.Val) + entryOverhead))
+	return nil
+}
+
+// figures are the engine's metrics by name; nil if it has none.
+type figures map[string]float64
+
+func (s *Server) figures() figures {
+	if s.opts.Meter == nil {
+		return nil
+	}
+	f := figures{}
+	for m := range s.opts.Meter.Metrics() {
+		f[m.Name] = m.Value
+	}
+	return f
+}
+
+// memoryLimit is what maxmemory is here, 0 if the engine has no limit.
+func (f figures) memoryLimit() int64 { return int64(f["engine_memory_limit_bytes"]) }
+
+// dataBytes is what counts against that limit.
+func (f figures) dataBytes() int64 { return int64(f["engine_data_bytes"]) }
+
+// heap is the memory of the process as Go's runtime and the system know it.
+type heap struct {
+	allocated int64 // of objects, also of those that are not swept yet
+	active    int64 // of the pages that they lie in
+	resident  int64 // that the runtime has of the system
+	rss       int64 // that the process has in physical memory
+}
+
+func readHeap() heap {
+	const classes = "/memory/classes/"
+	s := []metrics.Sample{
+		{Name: classes + "heap/objects:bytes"}, {Name: classes + "heap/unused:bytes"},
+		{Name: classes + "total:bytes"}, {Name: classes + "heap/released:bytes"},
+	}
+	metrics.Read(s)
+	v := func(i int) int64 { return int64(s[i].Value.Uint64()) }
+	h := heap{allocated: v(0), active: v(0) + v(1), resident: v(2) - v(3)}
+	h.rss = h.resident
+	if text, err := os.ReadFile("/proc/self/statm"); err == nil {
+		if f := strings.Fields(string(text)); len(f) > 1 {
+			if pages, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+				h.rss = pages * int64(os.Getpagesize())
+			}
+		}
+	}
+	return h
+}
+
+// human is a number of bytes as Redis writes it for people.
+func human(n int64) string {
+	v := float64(n)
+	if n < 1<<10 {
+		return strconv.FormatInt(n, 10) + "B"
+	}
+	for _, unit := range "KMGTP" {
+		if v /= 1 << 10; v < 1<<10 || unit == 'P' {
+			return fmt.Sprintf("%.2f%c", v, unit)
+		}
+	}
+	panic("BUG: unreachable")
+}
+
+// infoMemory: used_memory is what counts against maxmemory, as in Redis; what the
+// allocator and the system say is in the other fields.
+func infoMemory(x *call) ([]string, error) {
+	f, h := x.srv.figures(), readHeap()
+	used, limit := f.dataBytes(), f.memoryLimit()
+	peak := x.srv.rates.peakOf(used)
+	var l lines
+	l.bytes("used_memory", used)
+	l.bytes("used_memory_rss", h.rss)
+	l.bytes("used_memory_peak", peak)
+	l.add("used_memory_peak_perc", fmt.Sprintf("%.2f%%", percent(used, peak)))
+	l.add("used_memory_dataset", used)
+	l.add("allocator_allocated", h.allocated)
+	l.add("allocator_active", h.active)
+	l.add("allocator_resident", h.resident)
+	if total := x.srv.opts.MachineMemory; total > 0 {
+		l.bytes("total_system_memory", total)
+	}
+	l.none("used_memory_lua", "used_memory_vm_eval", "used_memory_scripts_eval", "number_of_cached_scripts")
+	n, libraries := len(x.srv.schemas()), 0
+	if n > 0 {
+		libraries = 1
+	}
+	l.add("number_of_functions", n)
+	l.add("number_of_libraries", libraries)
+	l.bytes("maxmemory", limit)
+	l.add("maxmemory_policy", "noeviction")
+	l.add("allocator_frag_ratio", fmt.Sprintf("%.2f", ratio(h.active, h.allocated)))
+	l.add("allocator_frag_bytes", h.active-h.allocated)
+	l.add("allocator_rss_ratio", fmt.Sprintf("%.2f", ratio(h.resident, h.active)))
+	l.add("allocator_rss_bytes", h.resident-h.active)
+	l.add("rss_overhead_ratio", fmt.Sprintf("%.2f", ratio(h.rss, h.resident)))
+	l.add("rss_overhead_bytes", h.rss-h.resident)
+	l.add("mem_clients_normal", x.srv.clientMemory())
+	l.none("mem_not_counted_for_evict", "mem_replication_backlog", "mem_clients_slaves", "active_defrag_running",
+		"lazyfree_pending_objects", "lazyfreed_objects")
+	l.add("mem_allocator", "go")
+	return l, nil
+}
+
+func ratio(a, b int64) float64 { return float64(a) / float64(max(b, 1)) }
+
+func percent(a, b int64) float64 { return 100 * ratio(a, b) }
+
+// clientMemory is the sum of tot-mem of CLIENT LIST.
+func (s *Server) clientMemory() (sum int64) {
+	for _, c := range s.clients() {
+		c.mu.Lock()
+		sum += c.memory()
+		c.mu.Unlock()
+	}
+	return sum
+}
+
+func memoryStats(x *call) error {
+	f, h := x.srv.figures(), readHeap()
+	used := f.dataBytes()
+	peak := x.srv.rates.peakOf(used)
+	keys, err := x.countKeys()
+	if err != nil {
+		return err
+	}
+	perKey := int64(0)
+	if keys > 0 {
+		perKey = used / keys
+	}
+	type stat struct {
+		name string
+		n    int64
+		f    float64 // if isFloat
+		real bool
+	}
+	n := func(name string, n int64) stat { return stat{name: name, n: n} }
+	fl := func(name string, f float64) stat { return stat{name: name, f: f, real: true} }
+	stats := []stat{
+		n("peak.allocated", peak), n("total.allocated", used), n("replication.backlog", 0), n("clients.slaves", 0),
+		n("clients.normal", x.srv.clientMemory()), n("lua.caches", 0), n("keys.count", keys), n("keys.bytes-per-key", perKey),
+		n("dataset.bytes", used), fl("peak.percentage", percent(used, peak)),
+		n("allocator.allocated", h.allocated), n("allocator.active", h.active), n("allocator.resident", h.resident),
+		fl("allocator-fragmentation.ratio", ratio(h.active, h.allocated)), n("allocator-fragmentation.bytes", h.active-h.allocated),
+		fl("allocator-rss.ratio", ratio(h.resident, h.active)), n("allocator-rss.bytes", h.resident-h.active),
+		fl("rss-overhead.ratio", ratio(h.rss, h.resident)), n("rss-overhead.bytes", h.rss-h.resident),
+	}
+	x.out.Map(len(stats))
+	for _, s := range stats {
+		x.out.BulkString(s.name)
+		if s.real {
+			x.out.Double(s.f)
+		} else {
+			x.out.Int(s.n)
+		}
+	}
+	return nil
+}
+
+// countKeys returns how many keys there are in all databases.
+func (x *call) countKeys() (int64, error) {
+	n := 0
+	count := func(t *kv.Tx) error {
+		n = 0
+		for db := range uint8(x.srv.opts.Databases) {
+			t.Select(db)
+			k, err := t.Count()
+			if err != nil {
+				return err
+			}
+			n += k
+		}
+		return nil
+	}
+	if x.tx != nil {
+		defer x.tx.Select(x.db)
+		err := count(x.tx)
+		return int64(n), err
+	}
+	_, err := x.srv.store.View(context.Background(), x.srv.loosely(), 0, count)
+	return int64(n), err
+}
+
+// doctorNeeds is how many bytes of data MEMORY DOCTOR wants to see, as in Redis.
+const doctorNeeds = 5 << 20
+
+// doctorWarns is at how many percent of the limit it warns.
+const doctorWarns = 90
+
+func memoryDoctor(x *call) error {
+	f := x.srv.figures()
+	used, limit := f.dataBytes(), f.memoryLimit()
+	switch {
+	case limit > 0 && used >= limit/100*doctorWarns:
+		x.out.Verbatim("txt", fmt.Sprintf("Sam, the data takes %.1f%% of maxmemory (%s of %s). When it is full, writes are refused.\n", percent(used, limit), human(used), human(limit)))
+	case used < doctorNeeds:
+		x.out.Verbatim("txt", "Hi Sam, this instance is empty or is using very little memory, my issues detector can't be used in these conditions. "+
+			"Please, leave for your mission on Earth and fill it with some data. The new Sam and I will be back to our programming as soon as I finished rebooting.\n")
+	default:
+		x.out.Verbatim("txt", "Hi Sam, I can't find any memory issue in your instance. I can only account for what occurs on this base.\n")
+	}
+	return nil
+}
+
+// mallocStats and memoryPurge answer as Redis does with another allocator than
+// jemalloc.
+func mallocStats(x *call) error {
+	x.out.BulkString("Stats not supported for the current allocator")
+	return nil
+}
+
+func memoryPurge(x *call) error {
+	x.out.OK()
+	return nil
+}

@@ -1,0 +1,96 @@
+package resp
+
+import (
+	"sync"
+	"time"
+)
+
+// What INFO calls instantaneous is the mean of the last ratesSpan, as in Redis.
+const (
+	ratesEvery  = 100 * time.Millisecond
+	ratesKept   = 16
+	ratesSpan   = ratesKept * ratesEvery
+	peakEvery   = 10 // times ratesEvery: how often the memory is looked at
+	kilobyte    = 1024
+	ratesOldest = 2 * ratesSpan // older samples say nothing
+)
+
+// moment is what was counted at a time.
+type moment struct {
+	at                time.Duration // after the server's start
+	commands, in, out int64
+}
+
+// rates samples the counters while the server serves.
+type rates struct {
+	mu      sync.Mutex // guards the fields below
+	running bool
+	kept    [ratesKept]moment // a ring
+	next    int
+	peak    int64 // most bytes of data that were seen
+}
+
+func (s *Server) moment() moment {
+	t := &s.stats
+	return moment{s.clock(), t.commands.Load(), t.netIn.Load(), t.netOut.Load()}
+}
+
+// sample samples until done is closed, unless another call of it does.
+func (s *Server) sample(done <-chan struct{}) {
+	r := &s.rates
+	r.mu.Lock()
+	other := r.running
+	r.running = true
+	r.mu.Unlock()
+	if other {
+		return
+	}
+	tick := time.NewTicker(ratesEvery)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		now, data := s.moment(), int64(0)
+		if n%peakEvery == 0 {
+			data = s.figures().dataBytes()
+		}
+		r.mu.Lock()
+		r.kept[r.next] = now
+		r.next = (r.next + 1) % ratesKept
+		r.peak = max(r.peak, data)
+		r.mu.Unlock()
+		select {
+		case <-tick.C:
+		case <-done:
+			r.mu.Lock()
+			r.running = false
+			r.mu.Unlock()
+			return
+		}
+	}
+}
+
+// lately returns what was counted per second since the oldest sample.
+func (s *Server) lately() (commands, in, out float64) {
+	now := s.moment()
+	s.rates.mu.Lock()
+	defer s.rates.mu.Unlock()
+	old := now
+	for _, m := range s.rates.kept {
+		// One from before CONFIG RESETSTAT counted more.
+		if m.at > 0 && m.at < old.at && now.at-m.at < ratesOldest && m.commands <= now.commands && m.in <= now.in && m.out <= now.out {
+			old = m
+		}
+	}
+	span := (now.at - old.at).Seconds()
+	if span <= 0 {
+		return 0, 0, 0
+	}
+	return float64(now.commands-old.commands) / span, float64(now.in-old.in) / span, float64(now.out-old.out) / span
+}
+
+// peakOf returns the most bytes of data seen, which are used now.
+func (r *rates) peakOf(used int64) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.peak = max(r.peak, used)
+	return r.peak
+}

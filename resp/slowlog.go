@@ -1,0 +1,199 @@
+package resp
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerrydb/skerry/resp/wire"
+)
+
+// What the slow log keeps, as in Redis.
+const (
+	slowlogSlowerThan = 10_000 // default of slowlog-log-slower-than, microseconds
+	slowlogMaxLen     = 128    // default of slowlog-max-len, entries
+
+	slowlogArgs     = 32  // arguments of one entry; further ones are counted
+	slowlogArgBytes = 128 // bytes of one argument; further ones are counted
+
+	// slowlogEach is under how many microseconds slowlog-log-slower-than has every
+	// command measured alone.
+	slowlogEach = 1000
+)
+
+// slowlog remembers the commands that ran for longest. It says nothing of waiting
+// for the disk, for another node or for a lock.
+type slowlog struct {
+	slowerThan atomic.Int64 // microseconds; negative: nothing is logged
+
+	mu      sync.Mutex // guards the fields below
+	maxLen  int
+	nextID  int64
+	entries []slowEntry // oldest first
+}
+
+type slowEntry struct {
+	id         int64
+	at         int64 // Unix time in seconds
+	took       time.Duration
+	args       []string
+	addr, name string
+}
+
+func (l *slowlog) init() {
+	l.slowerThan.Store(slowlogSlowerThan)
+	l.maxLen = slowlogMaxLen
+}
+
+// each reports whether every command has to be measured alone.
+func (l *slowlog) each() bool { return uint64(l.slowerThan.Load()) < slowlogEach }
+
+// ran logs a call if it was slow.
+func (l *slowlog) ran(c *conn, cmd *command, args [][]byte, took time.Duration) {
+	limit := l.slowerThan.Load()
+	if limit < 0 || took.Microseconds() < limit || cmd.kind == kindExec || cmd.index == 0 {
+		return // of EXEC the commands in it are logged
+	}
+	c.mu.Lock()
+	name := c.name
+	c.mu.Unlock()
+	e := slowEntry{at: time.Now().Unix(), took: took, args: slowArgs(cmd, args), addr: c.nc.RemoteAddr().String(), name: name}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.id = l.nextID
+	l.nextID++
+	l.entries = append(l.entries, e)
+	l.trim()
+}
+
+// trim drops the oldest entries over the limit; mu is held.
+func (l *slowlog) trim() {
+	if n := len(l.entries) - l.maxLen; n > 0 {
+		l.entries = slices.Delete(l.entries, 0, n)
+	}
+}
+
+func (l *slowlog) setMaxLen(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.maxLen = n
+	l.trim()
+}
+
+// slowArgs copies what an entry tells of a command: no secrets, and not too much.
+func slowArgs(cmd *command, args [][]byte) []string {
+	n := min(len(args), slowlogArgs)
+	list := make([]string, 0, n)
+	for i, a := range args[:n] {
+		switch {
+		case i == slowlogArgs-1 && len(args) > slowlogArgs:
+			list = append(list, "... ("+strconv.Itoa(len(args)-n+1)+" more arguments)")
+		case secret(cmd, args, i):
+			list = append(list, "(redacted)")
+		case len(a) > slowlogArgBytes:
+			list = append(list, string(a[:slowlogArgBytes])+"... ("+strconv.Itoa(len(a)-slowlogArgBytes)+" more bytes)")
+		default:
+			list = append(list, string(a))
+		}
+	}
+	return list
+}
+
+// secret reports whether argument i may be a user's name or password.
+func secret(cmd *command, args [][]byte, i int) bool {
+	after := func(word string, n int) bool { return i >= n && wordIs(args[i-n], word) }
+	switch cmd.name {
+	case "auth":
+		return i > 0
+	case "hello":
+		return i > 2 && (after("AUTH", 1) || after("AUTH", 2))
+	case "migrate":
+		return i > 5 && (after("AUTH", 1) || after("AUTH2", 1) || after("AUTH2", 2))
+	case "config|set":
+		return i > 2 && i%2 == 1 && !slices.Contains(publicSettings[:], string(lower(args[i-1])))
+	}
+	return false
+}
+
+func slowlogCommands() []command {
+	return []command{
+		{name: "slowlog|get", arity: -2, kind: kindAdmin, run: slowlogGet},
+		{name: "slowlog|help", arity: 2, kind: kindPlain, run: slowlogHelp},
+		{name: "slowlog|len", arity: 2, kind: kindAdmin, run: slowlogLen},
+		{name: "slowlog|reset", arity: 2, kind: kindAdmin, run: slowlogReset},
+	}
+}
+
+func slowlogGet(x *call) error {
+	count := int64(10)
+	switch len(x.args) {
+	case 2:
+	case 3:
+		n, ok := parseInt(x.args[2])
+		if !ok || n < -1 {
+			return replyError("ERR count should be greater than or equal to -1")
+		}
+		count = n
+	default:
+		return replyError("ERR unknown subcommand or wrong number of arguments for '" + cText(x.args[1], 128) + "'. Try SLOWLOG HELP.")
+	}
+	l := &x.srv.slow
+	l.mu.Lock()
+	list := slices.Clone(l.entries)
+	l.mu.Unlock()
+	slices.Reverse(list) // the newest first
+	if count >= 0 && int64(len(list)) > count {
+		list = list[:count]
+	}
+	x.out.Array(len(list))
+	for _, e := range list {
+		e.write(x.out)
+	}
+	return nil
+}
+
+func (e *slowEntry) write(w *wire.Writer) {
+	w.Array(6)
+	w.Int(e.id)
+	w.Int(e.at)
+	w.Int(e.took.Microseconds())
+	w.Array(len(e.args))
+	for _, a := range e.args {
+		w.BulkString(a)
+	}
+	w.BulkString(e.addr)
+	w.BulkString(e.name)
+}
+
+func slowlogLen(x *call) error {
+	l := &x.srv.slow
+	l.mu.Lock()
+	n := len(l.entries)
+	l.mu.Unlock()
+	x.out.Int(int64(n))
+	return nil
+}
+
+func slowlogReset(x *call) error {
+	l := &x.srv.slow
+	l.mu.Lock()
+	l.entries = nil
+	l.mu.Unlock()
+	x.out.OK()
+	return nil
+}
+
+func slowlogHelp(x *call) error {
+	return x.help("SLOWLOG", strings.Split(`GET [<count>]
+    Return top <count> entries from the slowlog (default: 10, -1 mean all).
+    Entries are made of:
+    id, timestamp, time in microseconds, arguments array, client IP and port,
+    client name
+LEN
+    Return the length of the slowlog.
+RESET
+    Reset the slowlog.`, "\n")...)
+}

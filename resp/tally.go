@@ -1,0 +1,254 @@
+package resp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// tallies is over how many copies the statistics of commands are spread, so that
+// connections seldom share one.
+const tallies = 8
+
+// tally counts for some of the connections.
+type tally struct {
+	commands []commandTally // by command.index; 0 is for those that are not counted
+	reads    atomic.Int64   // from sockets
+	writes   atomic.Int64   // to sockets
+
+	_ [64]byte // tallies share no cache line
+}
+
+// commandTally counts one command.
+type commandTally struct {
+	calls, nanos     atomic.Int64
+	rejected, failed atomic.Int64
+}
+
+// initTallies numbers the commands and makes room to count them.
+func (s *Server) initTallies() {
+	n := 0
+	for _, name := range s.names() {
+		c := s.table[name]
+		n++
+		c.index = n
+		for i := range c.subs {
+			n++
+			c.subs[i].index = n
+		}
+	}
+	for i := range s.tallies {
+		s.tallies[i].commands = make([]commandTally, n+1)
+	}
+}
+
+// tally is where the connection counts.
+func (c *conn) tally() *tally { return &c.srv.tallies[uint64(c.id)%tallies] }
+
+// rejected counts a command that is not run.
+func (c *conn) rejected(cmd *command, text string) {
+	c.srv.erred(text)
+	if cmd != nil {
+		c.tally().commands[cmd.index].rejected.Add(1)
+	}
+}
+
+// failed counts a command whose reply is an error.
+func (c *conn) failed(cmd *command, text string) {
+	c.srv.erred(text)
+	c.tally().commands[cmd.index].failed.Add(1)
+}
+
+// errorTally counts error replies by their first word, of which there are few: the
+// texts begin with words of this package.
+type errorTally struct {
+	mu     sync.Mutex // guards the field below
+	byWord map[string]int64
+}
+
+// erred counts an error reply.
+func (s *Server) erred(text string) {
+	s.stats.errors.Add(1)
+	word, _, _ := strings.Cut(text, " ")
+	s.errorTally.mu.Lock()
+	defer s.errorTally.mu.Unlock()
+	if s.errorTally.byWord == nil {
+		s.errorTally.byWord = map[string]int64{}
+	}
+	s.errorTally.byWord[word]++
+}
+
+// resetTallies begins to count anew.
+func (s *Server) resetTallies() {
+	for i := range s.tallies {
+		t := &s.tallies[i]
+		t.reads.Store(0)
+		t.writes.Store(0)
+		for j := range t.commands {
+			c := &t.commands[j]
+			c.calls.Store(0)
+			c.nanos.Store(0)
+			c.rejected.Store(0)
+			c.failed.Store(0)
+		}
+	}
+	s.errorTally.mu.Lock()
+	s.errorTally.byWord = nil
+	s.errorTally.mu.Unlock()
+}
+
+// socketCalls returns how often sockets were read and written.
+func (s *Server) socketCalls() (reads, writes int64) {
+	for i := range s.tallies {
+		reads += s.tallies[i].reads.Load()
+		writes += s.tallies[i].writes.Load()
+	}
+	return reads, writes
+}
+
+// infoCommandStats is INFO's section of what ran on this node: what was handed to
+// another one is counted there.
+func infoCommandStats(x *call) ([]string, error) {
+	var lines []string
+	for _, name := range x.srv.names() {
+		c := x.srv.table[name]
+		lines = x.srv.appendStats(lines, c)
+		for i := range c.subs {
+			lines = x.srv.appendStats(lines, &c.subs[i])
+		}
+	}
+	return lines, nil
+}
+
+func (s *Server) appendStats(lines []string, c *command) []string {
+	var calls, nanos, rejected, failed int64
+	for i := range s.tallies {
+		t := &s.tallies[i].commands[c.index]
+		calls += t.calls.Load()
+		nanos += t.nanos.Load()
+		rejected += t.rejected.Load()
+		failed += t.failed.Load()
+	}
+	if calls+rejected+failed == 0 {
+		return lines
+	}
+	each := 0.0
+	if calls > 0 {
+		each = float64(nanos) / 1e3 / float64(calls)
+	}
+	return append(lines, fmt.Sprintf("cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+		c.name, calls, nanos/1e3, each, rejected, failed))
+}
+
+func infoErrorStats(x *call) ([]string, error) {
+	t := &x.srv.errorTally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var lines []string
+	for word, n := range t.byWord {
+		lines = append(lines, fmt.Sprintf("errorstat_%s:count=%d", word, n))
+	}
+	slices.Sort(lines)
+	return lines, nil
+}
+
+// stopwatch measures how long commands run. Reading the clock costs as much as a
+// short command, so consecutive ones of the same name whose work is constant are
+// measured together.
+type stopwatch struct {
+	cmd   *command // that is measured; nil: none
+	args  [][]byte // of the first one
+	calls int64
+	since time.Duration // after the server's start
+
+	together bool // the next call may be measured together with this one
+}
+
+// lightArgs is how many words a command may have whose work is held to be constant.
+const lightArgs = 8
+
+// clock is the time since the server's start.
+func (s *Server) clock() time.Duration { return time.Since(s.started) }
+
+// begin starts to measure one call, and ends what was measured before.
+func (w *stopwatch) begin(c *conn, cmd *command, args [][]byte) {
+	if w.cmd == cmd && w.together && len(args) <= lightArgs {
+		w.calls++
+		return
+	}
+	now := c.srv.clock()
+	w.lap(c, now)
+	*w = stopwatch{cmd, args, 1, now, cmd.flags&flagLight != 0 && len(args) <= lightArgs && !c.srv.slow.each()}
+}
+
+// ran ends the measurement if it is of one call alone.
+func (w *stopwatch) ran(c *conn) {
+	if w.cmd != nil && !w.together {
+		w.end(c)
+	}
+}
+
+// end ends the measurement.
+func (w *stopwatch) end(c *conn) {
+	if w.cmd != nil {
+		w.lap(c, c.srv.clock())
+	}
+}
+
+// drop counts the calls without their time, which is not known.
+func (w *stopwatch) drop(c *conn) { w.lap(c, w.since) }
+
+func (w *stopwatch) lap(c *conn, now time.Duration) {
+	if w.cmd == nil {
+		return
+	}
+	took := now - w.since
+	t := &c.tally().commands[w.cmd.index]
+	t.calls.Add(w.calls)
+	t.nanos.Add(int64(took))
+	if w.calls == 1 {
+		c.srv.slow.ran(c, w.cmd, w.args, took)
+	}
+	w.cmd, w.args = nil, nil
+}
+
+// plainRun is consecutive calls of one plain command, such as PING. The first is
+// measured and stands for the others.
+type plainRun struct {
+	cmd   *command
+	calls int64
+	took  time.Duration
+}
+
+// end counts the calls.
+func (r *plainRun) end(c *conn) {
+	if r.cmd != nil {
+		t := &c.tally().commands[r.cmd.index]
+		t.calls.Add(r.calls)
+		t.nanos.Add(r.calls * int64(r.took))
+		r.cmd = nil
+	}
+}
+
+// measured runs c.x, a plain command, and counts it.
+func (c *conn) measured(start int) {
+	r, cmd := &c.plain, c.x.cmd
+	if cmd.flags&flagLight == 0 || c.srv.slow.each() {
+		c.watch.begin(c, cmd, c.x.args)
+		c.invoke(start)
+		c.watch.end(c)
+		return
+	}
+	if r.cmd == cmd {
+		r.calls++
+		c.invoke(start)
+		return
+	}
+	r.end(c)
+	before := c.srv.clock()
+	c.invoke(start)
+	*r = plainRun{cmd, 1, c.srv.clock() - before}
+}
