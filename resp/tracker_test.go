@@ -19,7 +19,7 @@ import (
 // trackerTest drives a tracker by hand, so that reads and changes meet in
 // every order.
 type trackerTest struct {
-	*testing.T
+	testing.TB
 	eng  engine.Engine
 	tr   *tracker
 	c    *conn
@@ -27,7 +27,7 @@ type trackerTest struct {
 	peer net.Conn
 }
 
-func newTrackerTest(t *testing.T) *trackerTest {
+func newTrackerTest(t testing.TB) *trackerTest {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	eng, err := embedded.Open(t.TempDir(), embedded.Options{Logger: log})
@@ -48,7 +48,7 @@ func newTrackerTest(t *testing.T) *trackerTest {
 	t.Cleanup(func() { c.kill(); c.pushes.end() })
 	c.out.RESP3 = true
 	c.show()
-	x := &trackerTest{T: t, eng: eng, tr: &srv.tracker, c: c, peer: theirs}
+	x := &trackerTest{TB: t, eng: eng, tr: &srv.tracker, c: c, peer: theirs}
 	x.s = &session{c: c, own: map[int64]struct{}{}}
 	srv.tracker.on[x.s] = struct{}{}
 	c.pushes.busy() // pushes gather until told()
