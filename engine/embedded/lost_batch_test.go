@@ -90,29 +90,31 @@ func (f commitFunc) shared() bool { return false }
 // TestReaderOfLostBatch: a reader that waits for the clone which a lost batch
 // would have brought sees what is durable at once.
 func TestReaderOfLostBatch(t *testing.T) {
-	db := open(t, t.TempDir(), Options{PositionWait: time.Minute})
-	last := unread(t, db)
-	begun, let := make(chan struct{}), make(chan struct{})
-	db.exec.log = commitFunc(func(*batch) error {
-		close(begun)
-		<-let
-		return engine.ErrDiskFull
+	synctest.Test(t, func(t *testing.T) { // the machine may be slow
+		db := open(t, t.TempDir(), Options{PositionWait: time.Minute})
+		last := unread(t, db)
+		begun, let := make(chan struct{}), make(chan struct{})
+		db.exec.log = commitFunc(func(*batch) error {
+			close(begun)
+			<-let
+			return engine.ErrDiskFull
+		})
+		db.exec.wanted.Store(true)
+		lost := start(t.Context(), db.exec, putting("k", "lost"))
+		<-begun
+		time.AfterFunc(tidyEvery/50, func() { close(let) })
+		begin := time.Now()
+		want(t, db, "k", last)
+		if took := time.Since(begin); took > tidyEvery/2 {
+			t.Errorf("it waited %v", took)
+		}
+		if err := <-lost; !errors.Is(err, engine.ErrDiskFull) {
+			t.Error(err)
+		}
+		if have, last := db.snap.Load().index, db.log.Last(); have != last {
+			t.Errorf("a snapshot of it would be named after record %d, the log ends at %d", have, last)
+		}
 	})
-	db.exec.wanted.Store(true)
-	lost := start(t.Context(), db.exec, putting("k", "lost"))
-	<-begun
-	time.AfterFunc(tidyEvery/50, func() { close(let) })
-	begin := time.Now()
-	want(t, db, "k", last)
-	if took := time.Since(begin); took > tidyEvery/2 {
-		t.Errorf("it waited %v", took)
-	}
-	if err := <-lost; !errors.Is(err, engine.ErrDiskFull) {
-		t.Error(err)
-	}
-	if have, last := db.snap.Load().index, db.log.Last(); have != last {
-		t.Errorf("a snapshot of it would be named after record %d, the log ends at %d", have, last)
-	}
 }
 
 // TestLostWhenDue: the history always reaches back to the visible state, also
