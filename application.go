@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/skerrydb/skerry/auth"
@@ -113,7 +115,7 @@ func (s *Server) newApplication(store *kv.Store, changes *feed.Feed, procs *proc
 	}
 	services := &Services{Engine: s.eng, KV: store, Feed: changes, Procedures: procs, Sessions: local, Global: global, Source: w.Source, BaseURL: w.BaseURL, Web: web.Options{
 		Name: w.Name, Debug: w.Debug, Sessions: local, Global: global, Engine: s.eng, Cluster: s.cluster, Superadmins: w.Superadmins,
-		TrustedProxies: w.TrustedProxies, Ready: s.Ready, Logger: s.o.Logger,
+		TrustedProxies: w.TrustedProxies, Hosts: hostsOf(s.o.Hosts, w.BaseURL), Ready: s.Ready, Logger: s.o.Logger,
 	}}
 	if err := s.addMail(services); err != nil {
 		return err
@@ -135,6 +137,14 @@ func (s *Server) newApplication(store *kv.Store, changes *feed.Feed, procs *proc
 	}
 	s.addFace("http", s.http, h)
 	return nil
+}
+
+// hostsOf is hosts with that of an address.
+func hostsOf(hosts []string, address string) []string {
+	if u, err := url.Parse(address); err == nil && u.Hostname() != "" {
+		return append(slices.Clip(hosts), u.Hostname())
+	}
+	return hosts
 }
 
 // globalNamespace is that of sessions which several applications share: no name of

@@ -70,13 +70,14 @@ var law = map[string]may{
 	"mail": {code: "engine github.com/wneessen/go-mail github.com/wneessen/go-mail/smtp"},
 
 	// faces
-	"web":           {code: "engine session web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv web/api"},
+	"web":           {code: "engine session web/hostname web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv web/api"},
 	"web/problem":   {code: "engine", tests: "auth auth/oidc mail session web/view"},
 	"web/relay":     {code: "engine"},
+	"web/hostname":  {},
 	"web/requestid": {},
 	"web/view":      {code: "engine web/view/exec"},
 	"web/view/exec": {},
-	"web/api":       {code: "auth engine feed kv proc web/problem web/relay web/requestid github.com/prometheus/...", tests: "engine/embedded"},
+	"web/api":       {code: "auth engine feed kv proc web/hostname web/problem web/relay web/requestid github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
 		code:  "engine feed kv proc resp/wire",
 		tests: "engine/embedded github.com/redis/...",
@@ -111,7 +112,7 @@ var law = map[string]may{
 		code:  ". archive cli/front cli/sources cli/starter engine engine/embedded engine/enginetest journal kv mail proc proc/procvet proc/typescript web/api web/problem workload workload/history github.com/BurntSushi/toml",
 		tests: "auth client github.com/redis/... web", // the client libraries, against three processes
 	},
-	"cli/front":   {},
+	"cli/front":   {code: "web/hostname"},
 	"cli/sources": {},
 	"cli/starter": {},
 

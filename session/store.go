@@ -162,3 +162,38 @@ func (st *Store) newHandle() (h handle, err error) {
 // Absolute is how long a session lives at most, and so what a client need keep
 // its token for.
 func (st *Store) Absolute() time.Duration { return st.o.Absolute }
+
+// Ref names one session under one token, for finding out when it ends. It is safe for
+// concurrent use.
+type Ref struct {
+	st  *Store
+	key []byte
+}
+
+// Ref returns what Live is asked of; of a session that is not stored, the Ref of none.
+func (s *Session) Ref() Ref {
+	if !s.Stored() {
+		return Ref{st: s.st}
+	}
+	return Ref{s.st, bytes.Clone(s.key)}
+}
+
+// Live returns nil if the session can still be loaded by the token that it had when the
+// Ref was made, and ErrNoSession once it has expired, or was ended, revoked or rotated.
+func (f Ref) Live(ctx context.Context, r engine.Read) error {
+	if f.key == nil {
+		return ErrNoSession
+	}
+	_, err := f.st.kv.View(ctx, r, f.st.o.Space, func(t *kv.Tx) error {
+		var rec record
+		live, err := f.st.get(t, f.key, &rec)
+		if err == nil && !live {
+			return ErrNoSession
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrNoSession) {
+		return fmt.Errorf("look for a session: %w", err)
+	}
+	return err
+}

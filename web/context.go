@@ -70,6 +70,7 @@ func (c *Context) Debug() bool { return c.x.app.o.Debug }
 // no sessions.
 func (c *Context) Session() *session.Session {
 	x := c.x
+	x.personal = true
 	if x.session == nil {
 		if x.app.o.Sessions == nil {
 			panic("web: Context.Session: this application has no sessions (Options.Sessions)")

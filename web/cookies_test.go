@@ -291,3 +291,43 @@ func TestUserChanges(t *testing.T) {
 		t.Errorf("%d %q, want %q", got.status, got.body, want)
 	}
 }
+
+// TestPersonalAnswers: what depends on who asks is not kept by shared caches, nor shown to
+// whoever uses the browser next.
+func TestPersonalAnswers(t *testing.T) {
+	t.Parallel()
+	o := web.Options{Sessions: newSessions(t), Global: sessionsWith(t, session.Options{Namespace: "global"}), Superadmins: []string{"anna@example.com"}}
+	s := serve(t, o, func(a *web.App) {
+		page := func(path string, look func(c *web.Context)) {
+			a.Get(path, func(c *web.Context) error {
+				look(c)
+				if control := c.Query("control").String(); control != "" {
+					c.Header().Set("Cache-Control", control)
+				}
+				return c.Text(200, "page")
+			})
+		}
+		page("/public", func(*web.Context) {})
+		page("/session", func(c *web.Context) { _ = c.Session().User() })
+		page("/user", func(c *web.Context) { _, _ = c.User() })
+		page("/logged-in", func(c *web.Context) { _ = c.LoggedIn() })
+		page("/superadmin", func(c *web.Context) { _ = c.IsSuperadmin() })
+		page("/global", func(c *web.Context) { _, _ = c.Global() })
+		page("/key", func(c *web.Context) {
+			c.SetKey(web.User{}, web.Key{})
+			_, _ = c.User()
+		})
+	})
+	for _, c := range []struct{ path, vary, control string }{
+		{"/public", "", ""}, {"/session", "Cookie", "private"}, {"/user", "Cookie", "private"}, {"/logged-in", "Cookie", "private"},
+		{"/superadmin", "Cookie", "private"}, {"/global", "Cookie", "private"}, {"/key", "Cookie, Authorization", "private"},
+		{"/session?control=no-store", "Cookie", "no-store"}, {"/session?control=max-age=60", "Cookie", "max-age=60, private"},
+		{"/session?control=no-cache", "Cookie", "no-cache, private"}, {"/session?control=public,max-age=60", "Cookie", "public,max-age=60"},
+		{"/public?control=max-age=60", "", "max-age=60"},
+	} {
+		got := s.do("GET", c.path, "")
+		if vary := strings.Join(got.header["Vary"], ", "); vary != c.vary || got.header.Get("Cache-Control") != c.control {
+			t.Errorf("%s: Vary %q, Cache-Control %q; want %q, %q", c.path, vary, got.header.Get("Cache-Control"), c.vary, c.control)
+		}
+	}
+}

@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/problem"
 )
 
 // CORSOptions configure CORS. The zero value allows nothing.
@@ -18,12 +21,11 @@ type CORSOptions struct {
 	// Under bounds it to the paths that begin with that, as "/api/". "" is all.
 	Under string
 
-	// Methods that those pages may use. Nil is GET, HEAD and POST, which they need not
-	// ask for; so POST is then still refused without Options.TrustedOrigins.
+	// Methods that those pages may use. Nil is GET, HEAD and POST.
 	Methods []string
 
-	// Headers that they may send besides the few that everybody may, as
-	// Content-Type (for JSON), Authorization or Idempotency-Key.
+	// Headers that they may send besides the few that everybody may. Nil is
+	// Authorization, Content-Type (for JSON), Idempotency-Key, If-Match and If-None-Match.
 	Headers []string
 
 	// Exposed are the headers of answers that they may read besides the simplest.
@@ -42,9 +44,11 @@ type CORSOptions struct {
 // Fetch standard's CORS protocol, and answers browsers that ask beforehand what is
 // allowed. It belongs into App.Use, as those questions have no route.
 //
-// What changes something, sent by a page of another origin, is refused whatever
-// CORS allows, unless Options.TrustedOrigins has that origin too. It panics if the
-// options make no sense: "*" with Credentials, or what is no origin.
+// Pages of these origins may also change something, if the request has no cookies and
+// shows who asks by Authorization: Bearer, which no browser sends by itself. With
+// cookies, or without a bearer token, it is refused whatever CORS allows, unless
+// Options.TrustedOrigins has that origin too. CORS panics if the options make no sense:
+// "*" with Credentials, or what is no origin.
 func CORS(o CORSOptions) Middleware {
 	c := newCORS(o)
 	return func(next http.Handler) http.Handler {
@@ -54,9 +58,13 @@ func CORS(o CORSOptions) Middleware {
 				return
 			}
 			asks := r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
-			if allowed := c.allow(w.Header(), r); asks {
+			allowed := c.allow(w.Header(), r)
+			if asks {
 				c.answer(w, allowed)
 				return
+			}
+			if x := of(w); allowed && x.foreign && slices.Contains(c.o.Methods, r.Method) {
+				x.foreign = false
 			}
 			next.ServeHTTP(w, r)
 		})
@@ -72,6 +80,12 @@ type cors struct {
 }
 
 func newCORS(o CORSOptions) *cors {
+	if o.Methods == nil {
+		o.Methods = []string{http.MethodGet, http.MethodHead, http.MethodPost}
+	}
+	if o.Headers == nil {
+		o.Headers = []string{"Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match"}
+	}
 	c := &cors{o: o, all: len(o.Origins) == 1 && o.Origins[0] == "*"}
 	if c.all && o.Credentials {
 		panic("web: CORS: Credentials need a list of origins, not *")
@@ -80,9 +94,6 @@ func newCORS(o CORSOptions) *cors {
 		if u, err := url.Parse(origin); !c.all && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin || strings.ToLower(origin) != origin || strings.Contains(origin, "*")) {
 			panic("web: CORS: " + strconv.Quote(origin) + " is not an origin as browsers send it, https://host[:port] in small letters")
 		}
-	}
-	if o.Methods == nil {
-		o.Methods = []string{http.MethodGet, http.MethodHead, http.MethodPost}
 	}
 	list := func(names []string) []string {
 		if len(names) == 0 {
@@ -132,4 +143,18 @@ func (c *cors) answer(w http.ResponseWriter, allowed bool) {
 		}
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// errCrossOrigin refuses what changes something and comes from a page of another origin.
+var errCrossOrigin = engine.Errorf(problem.CodeCrossOrigin, "a web page of another origin may not change anything here")
+
+// bearerAlone reports whether r shows who asks by a bearer token and has no cookies: then
+// a page of another origin can send no more than it knows itself.
+func bearerAlone(r *http.Request) bool {
+	lines := r.Header["Authorization"]
+	if len(lines) != 1 || len(r.Header["Cookie"]) > 0 {
+		return false
+	}
+	scheme, token, _ := strings.Cut(lines[0], " ")
+	return strings.EqualFold(scheme, "Bearer") && strings.TrimSpace(token) != ""
 }

@@ -143,3 +143,55 @@ func TestCrossOrigin(t *testing.T) {
 		}
 	}
 }
+
+// TestCORSBearer: a page of an allowed origin changes things by a bearer token that it
+// knows, and never by what a browser sends of itself.
+func TestCORSBearer(t *testing.T) {
+	const friend, bearer = "https://friend.example", "Bearer token"
+	routes := func(a *web.App) {
+		a.Post("/api/x", func(c *web.Context) error { return c.NoContent() })
+		a.Put("/api/x", func(c *web.Context) error { return c.NoContent() })
+		a.Post("/page", func(c *web.Context) error { return c.NoContent() })
+	}
+	with := func(o web.CORSOptions) *site {
+		return serve(t, web.Options{TrustedOrigins: []string{"https://trusted.example"}}, func(a *web.App) {
+			a.Use(web.CORS(o))
+			routes(a)
+		})
+	}
+	some, all, none := with(web.CORSOptions{Origins: []string{friend}, Under: "/api/"}), with(web.CORSOptions{Origins: []string{"*"}}), serve(t, web.Options{}, routes)
+	got := some.do("OPTIONS", "/api/x", "", "Origin", friend, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type")
+	if allowed := got.header.Get("Access-Control-Allow-Headers"); allowed != "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match" {
+		t.Errorf("the headers that may be sent: %q", allowed)
+	}
+	for _, c := range []struct {
+		what         string
+		s            *site
+		method, path string
+		origin       string
+		header       []string
+		status       int
+	}{
+		{"a bearer token", some, "POST", "/api/x", friend, []string{"Authorization", bearer}, 204},
+		{"in small letters", some, "POST", "/api/x", friend, []string{"Authorization", "bearer token"}, 204},
+		{"with a cookie", some, "POST", "/api/x", friend, []string{"Authorization", bearer, "Cookie", "a=b"}, 403},
+		{"with a cookie, trusted", some, "POST", "/api/x", "https://trusted.example", []string{"Authorization", bearer, "Cookie", "a=b"}, 204},
+		{"without a token", some, "POST", "/api/x", friend, nil, 403},
+		{"with an empty token", some, "POST", "/api/x", friend, []string{"Authorization", "Bearer "}, 403},
+		{"with a password", some, "POST", "/api/x", friend, []string{"Authorization", "Basic YTpi"}, 403},
+		{"with both", some, "POST", "/api/x", friend, []string{"Authorization", bearer, "Authorization", "Basic YTpi"}, 403},
+		{"a method that is not allowed", some, "PUT", "/api/x", friend, []string{"Authorization", bearer}, 403},
+		{"elsewhere", some, "POST", "/page", friend, []string{"Authorization", bearer}, 403},
+		{"where nothing is", some, "POST", "/none", friend, []string{"Authorization", bearer}, 403},
+		{"a stranger", some, "POST", "/api/x", "https://evil.example", []string{"Authorization", bearer}, 403},
+		{"null", some, "POST", "/api/x", "null", []string{"Authorization", bearer}, 403},
+		{"anybody", all, "POST", "/page", "https://any.example", []string{"Authorization", bearer}, 204},
+		{"anybody with a cookie", all, "POST", "/page", "https://any.example", []string{"Authorization", bearer, "Cookie", "a=b"}, 403},
+		{"without CORS", none, "POST", "/page", friend, []string{"Authorization", bearer}, 403},
+	} {
+		got := c.s.do(c.method, c.path, "", append([]string{"Origin", c.origin, "Sec-Fetch-Site", "cross-site"}, c.header...)...)
+		if got.status != c.status || c.status == 403 && !strings.Contains(got.body, `"code":"cross_origin"`) {
+			t.Errorf("%s: %d %s, want %d", c.what, got.status, got.body, c.status)
+		}
+	}
+}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/hostname"
+	"github.com/skerrydb/skerry/web/problem"
 )
 
 const (
@@ -51,6 +53,21 @@ func (a *App) addDev() {
 		box.ServeHTTP(c.Writer, c.Request)
 		return nil
 	}))
+}
+
+// checkHost refuses, in debug mode, host names that may be those of a stranger's web page.
+// See Options.Hosts.
+func (a *App) checkHost(next http.Handler) http.Handler {
+	if !a.o.Debug {
+		return next
+	}
+	return Handler(func(c *Context) error {
+		if d := a.o.GlobalDomain; hostname.Trusted(c.Request.Host, a.o.Hosts) || d != "" && strings.HasSuffix("."+strings.ToLower(hostOf(c.Request.Host)), "."+strings.ToLower(d)) {
+			next.ServeHTTP(c.Writer, c.Request)
+			return nil
+		}
+		return engine.Errorf(problem.CodeHostRefused, "in debug mode the application answers only under IP addresses, localhost and names without a dot; others are allowed by the setting hosts (--hosts, web.Options.Hosts) or base-url")
+	})
 }
 
 // warnNonces logs, once for each, which scripts and styles in views the default policy

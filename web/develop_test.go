@@ -3,6 +3,7 @@ package web_test
 import (
 	"bufio"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -138,6 +139,47 @@ func TestPagesReload(t *testing.T) {
 		}
 		if got := s.do("HEAD", "/_dev/reload", ""); !debug && got.status != 404 {
 			t.Errorf("/_dev/reload is there: %+v", got)
+		}
+	}
+}
+
+// TestDebugHosts: in debug mode no page of a stranger reads, under a name of its own that
+// leads here, what is for developers; and the answer says how to allow a name.
+func TestDebugHosts(t *testing.T) {
+	t.Parallel()
+	outbox := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a token")) })
+	routes := func(a *web.App) { a.Get("/", func(c *web.Context) error { return c.Text(200, "page") }) }
+	for _, c := range []struct {
+		o                web.Options
+		allowed, refused string
+	}{
+		{web.Options{Debug: true}, "127.0.0.1:7000 [::1]:7000 localhost app.localhost:80 machine machine. 192.0.2.7", "evil.test evil.test:7000 localhost.evil.test 127.0.0.1.evil.test example.org"},
+		{web.Options{Debug: true, Hosts: []string{"app.example"}, GlobalDomain: "Example.org"}, "app.example APP.example:7000 example.org a.example.org:80 localhost", "evil.test b.app.example notexample.org example.org.evil.test"},
+		{web.Options{Debug: true, Hosts: []string{"*"}}, "evil.test", ""},
+		{web.Options{}, "evil.test", ""},
+	} {
+		c.o.Outbox = outbox
+		s := serve(t, c.o, routes)
+		ask := func(host, path string) *httptest.ResponseRecorder {
+			w, r := httptest.NewRecorder(), httptest.NewRequest("GET", path, nil)
+			r.Host = host
+			s.app.ServeHTTP(w, r)
+			return w
+		}
+		for host := range strings.FieldsSeq(c.allowed) {
+			if got := ask(host, "/"); got.Code != 200 {
+				t.Errorf("%+v under %s: %d %s", c.o.Hosts, host, got.Code, got.Body)
+			}
+			if got := ask(host, "/_dev/outbox/"); c.o.Debug != (got.Body.String() == "a token") {
+				t.Errorf("the outbox under %s: %d", host, got.Code)
+			}
+		}
+		for host := range strings.FieldsSeq(c.refused) {
+			for _, path := range []string{"/", "/_dev/outbox/", "/_dev/reload.js", "/none"} {
+				if got := ask(host, path); got.Code != http.StatusMisdirectedRequest || !strings.Contains(got.Body.String(), "--hosts") || strings.Contains(got.Body.String(), "a token") {
+					t.Errorf("%s under %s: %d %s", path, host, got.Code, got.Body)
+				}
+			}
 		}
 	}
 }

@@ -34,6 +34,11 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 			return
 		}
 	}
+	if to := x.loginPage(r, x.app.login, err); to != "" && x.status == 0 {
+		w.Header()["Cache-Control"] = []string{"no-store"}
+		http.Redirect(w, r, to, http.StatusSeeOther)
+		return
+	}
 	p := x.app.describe(timedOut(r, err))
 	p.RequestID = x.requestID()
 	if x.app.o.Debug {

@@ -33,10 +33,12 @@ type exchange struct {
 
 	status   int   // 0: nothing of the answer was sent yet
 	sent     int64 // bytes of body
+	foreign  bool  // a page of another origin wants to change something, and CORS has not allowed it yet
 	ending   bool  // commit runs or has run
 	answered bool  // an error has been answered in place of the handler
 	fromNode bool  // another node passed the request on
 	wrote    bool  // the request may have written: its position is told
+	personal bool  // what is answered depends on who asks: it was looked at the session or the key
 
 	silent bool // it was said that a handler has not answered
 
@@ -272,6 +274,7 @@ func (x *exchange) before(r *http.Request) error {
 // commit makes durable what the request has changed in its session, and sets the
 // cookies that say so.
 func (x *exchange) commit() error {
+	x.markPersonal()
 	if x.session != nil {
 		if err := x.saveSession(); err != nil {
 			return err

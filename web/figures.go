@@ -78,7 +78,7 @@ const noRoute = "none"
 func (a *App) Metrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
 		if !yield(engine.Metric{Name: "web_in_flight", Help: "Requests that are being answered by the application.", Value: float64(a.figures.inFlight.Load())}) ||
-			!yield(engine.Metric{Name: "web_streams", Help: "Streams of events that are open.", Value: float64(a.streams.open.Load())}) {
+			!yield(engine.Metric{Name: "web_streams", Help: "Streams of events that are open.", Value: float64(a.streams.count())}) {
 			return
 		}
 		if !a.figures.none.yield(noRoute, yield) {

@@ -16,6 +16,7 @@ const globalName = "skerry-global"
 // if the application has no global sessions.
 func (c *Context) Global() (*session.Session, error) {
 	x := c.x
+	x.personal = true
 	if x.global != nil {
 		return x.global, nil
 	}

@@ -30,6 +30,7 @@ type node struct {
 	engine.Cluster
 	id    uint64
 	db    *embedded.DB
+	own   *late
 	store *kv.Store
 	app   *web.App
 	srv   *httptest.Server
@@ -99,6 +100,56 @@ func (n *node) interfere(t *testing.T, claim uint64, via func(context.Context, u
 	t.Cleanup(func() { set(0, nil) })
 }
 
+// late is an engine whose local state a test can let stand still, as that of a node does
+// which the others' writes have not reached.
+type late struct {
+	engine.Engine
+	mu sync.Mutex // guards tx, and is held while it is read from
+	tx engine.Tx  // nil: the state is that of now
+}
+
+// View implements engine.Engine.
+func (l *late) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tx != nil && r.Level == engine.Local {
+		return 0, fn(l.tx)
+	}
+	return l.Engine.View(ctx, r, fn)
+}
+
+// stop lets the local state stand still until goOn is called.
+func (l *late) stop(t *testing.T) (goOn func()) {
+	t.Helper()
+	held, end, ended := make(chan engine.Tx), make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := l.Engine.View(context.Background(), engine.Read{}, func(tx engine.Tx) error {
+			held <- tx
+			<-end
+			return nil
+		})
+		ended <- err
+	}()
+	set := func(tx engine.Tx) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.tx = tx
+	}
+	select {
+	case tx := <-held:
+		set(tx)
+	case err := <-ended:
+		t.Fatalf("hold the state of a node: %v", err)
+	}
+	return func() {
+		set(nil)
+		close(end)
+		if err := <-ended; err != nil {
+			t.Errorf("hold the state of a node: %v", err)
+		}
+	}
+}
+
 // startNodes starts three nodes, all of which vote, that serve what add adds.
 func startNodes(t *testing.T, o web.Options, add func(*web.App, *node)) []*node {
 	t.Helper()
@@ -152,11 +203,16 @@ func startNode(t *testing.T, db *embedded.DB, o web.Options, add func(*web.App, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	sessions, err := session.New(store, session.Options{})
+	own := &late{Engine: db}
+	ofSessions, err := kv.New(own, kv.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{Cluster: db.Cluster(), id: db.Cluster().State().Self, db: db, store: store}
+	sessions, err := session.New(ofSessions, session.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{Cluster: db.Cluster(), id: db.Cluster().State().Self, db: db, own: own, store: store}
 	o.Engine, o.Sessions, o.Cluster = db, sessions, n
 	if n.app, err = web.New(o); err != nil {
 		t.Fatal(err)

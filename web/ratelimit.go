@@ -183,7 +183,7 @@ func (l *limiter) take(c *Context) error {
 	}
 	var h maphash.Hash
 	h.SetSeed(l.seed)
-	_, _ = h.WriteString(l.clientOf(key))
+	_, _ = h.WriteString(clientOf(key, l.o.IPv6Bits))
 	if !l.o.AllRoutes {
 		_ = h.WriteByte(0)
 		_, _ = h.WriteString(c.Route())
@@ -200,8 +200,9 @@ func (l *limiter) take(c *Context) error {
 	return nil
 }
 
-// clientOf takes all addresses of one client for one.
-func (l *limiter) clientOf(key string) string {
+// clientOf takes all IPv6 addresses of one network of that many bits for one client. A key
+// that is no address is left as it is.
+func clientOf(key string, bits int) string {
 	if strings.IndexByte(key, ':') < 0 {
 		return key
 	}
@@ -209,7 +210,7 @@ func (l *limiter) clientOf(key string) string {
 	if err != nil || !ip.Is6() || ip.Is4In6() {
 		return key
 	}
-	prefix, err := ip.Prefix(l.o.IPv6Bits)
+	prefix, err := ip.Prefix(bits)
 	if err != nil {
 		return key
 	}

@@ -126,6 +126,10 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // is none.
 func (a *App) dispatch(w http.ResponseWriter, r *http.Request) {
 	x := of(w)
+	if x.foreign {
+		x.fail(w, r, errCrossOrigin)
+		return
+	}
 	x.miss = missing{ResponseWriter: w, x: x, r: r}
 	a.mux.ServeHTTP(&x.miss, r)
 	switch {

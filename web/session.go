@@ -62,13 +62,20 @@ func (x *exchange) loadSession(r *http.Request) error {
 	return err
 }
 
-// loadFrom returns the session of a token, nil if there is none.
+// loadFrom returns the session of a token, nil if there is none. It reads linearizably,
+// so that no node takes a token once its end was acknowledged anywhere; without other
+// nodes that costs nothing. What has no user opens nothing: for it a node's own state, in
+// which the relay has waited for what this browser has written, is enough.
 func (x *exchange) loadFrom(r *http.Request, st *session.Store, token string) (*session.Session, error) {
-	level := engine.Linearizable // which costs nothing without other nodes
 	if x.app.relay != nil {
-		level = engine.Local // the relay has waited for what this browser has written
+		s, err := st.Load(r.Context(), token, engine.Read{Level: engine.Local})
+		if errors.Is(err, session.ErrNoSession) {
+			return nil, nil
+		} else if err != nil || s.User() == "" {
+			return s, err
+		}
 	}
-	s, err := st.Load(r.Context(), token, engine.Read{Level: level})
+	s, err := st.Load(r.Context(), token, engine.Read{})
 	if errors.Is(err, session.ErrNoSession) {
 		return nil, nil
 	}
@@ -112,6 +119,26 @@ func (x *exchange) keep(s *session.Session, loaded bool, st *session.Store, c ht
 	return nil
 }
 
+// markPersonal keeps an answer that depends on who asks out of shared caches, and out of
+// a browser's after somebody else has logged in. What the handler has said itself stays,
+// unless shared caches could take it to be for everybody.
+func (x *exchange) markPersonal() {
+	if !x.personal {
+		return
+	}
+	h := x.w.Header()
+	addVary(h, "Cookie")
+	if x.key != nil {
+		addVary(h, "Authorization")
+	}
+	switch now := h.Get("Cache-Control"); {
+	case now == "":
+		h["Cache-Control"] = []string{"private"}
+	case !hasDirective(h, "private") && !hasDirective(h, "no-store") && !hasDirective(h, "public") && !hasDirective(h, "s-maxage"):
+		h["Cache-Control"] = []string{now + ", private"}
+	}
+}
+
 // tell sets a cookie to a new token, or takes it away if its session is gone.
 func (x *exchange) tell(token string, gone bool, st *session.Store, c http.Cookie) {
 	if gone = gone && token == ""; token == "" && !gone {
@@ -125,8 +152,8 @@ func (x *exchange) tell(token string, gone bool, st *session.Store, c http.Cooki
 		x.app.cookie.warned.warn(x.app.o.Logger, "browsers keep the session cookie only over HTTPS: serve it (--tls-cert, or --acme-domains), name the proxy that does (--trusted-proxies, Options.TrustedProxies), or develop in debug mode")
 	}
 	http.SetCookie(x.w, &c)
-	x.w.Header().Add("Vary", "Cookie")
-	if h := x.w.Header(); h.Get("Cache-Control") == "" || hasDirective(h, "public") || hasDirective(h, "s-maxage") {
+	addVary(x.w.Header(), "Cookie")
+	if h := x.w.Header(); h.Get("Cache-Control") == "" || h.Get("Cache-Control") == "private" || hasDirective(h, "public") || hasDirective(h, "s-maxage") {
 		h["Cache-Control"] = []string{"no-store"} // a cookie must not be in a shared cache
 	}
 }

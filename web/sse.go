@@ -4,20 +4,31 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/session"
+	"github.com/skerrydb/skerry/web/problem"
 )
 
 // Bounds of streams of events.
 const (
 	// DefaultMaxStreams is Options.MaxStreams if that is 0.
 	DefaultMaxStreams = 10_000
+	// DefaultMaxStreamsPerClient is Options.MaxStreamsPerClient if that is 0 and a quarter
+	// of MaxStreams is not less.
+	DefaultMaxStreamsPerClient = 256
+	// DefaultMaxStreamsPerSession is Options.MaxStreamsPerSession if that is 0 and
+	// MaxStreamsPerClient is not less.
+	DefaultMaxStreamsPerSession = 32
+	// StreamCheck is how often a stream looks whether the session, or the API key, that it
+	// was asked for with has ended. Then it ends, too.
+	StreamCheck = time.Second
 	// DefaultHeartbeat is EventOptions.Heartbeat if that is 0: proxies close what is
 	// silent for a minute.
 	DefaultHeartbeat = 20 * time.Second
@@ -67,21 +78,23 @@ type Events struct {
 }
 
 // SSE answers with a stream of events (text/event-stream), for as long as fn runs.
-// s.Context ends when the client is gone, or too slow (EventStall), and when the
-// server stops: fn should then return. Errors of Send need no other treatment than
-// to return them, as they all mean that. Another error of fn cuts the connection off
-// and is reported. Over Options.MaxStreams it is engine.CodeQueueFull, and once the
-// server stops engine.CodeClosed.
+// s.Context ends when the client is gone, or too slow (EventStall), when the server stops,
+// and when the session or the API key of the request has ended, was revoked or rotated, on
+// whichever node (StreamCheck): fn should then return. Errors of Send need no other
+// treatment than to return them, as they all mean that. Another error of fn cuts the
+// connection off and is reported. Over Options.MaxStreams it is engine.CodeQueueFull, over
+// those of a client or a session problem.CodeRateLimited, and once the server stops
+// engine.CodeClosed.
 func (c *Context) SSE(o EventOptions, fn func(s *Events) error) error {
 	a := c.x.app
 	if a.streams.stopped() {
 		return engine.Errorf(engine.CodeClosed, "the server is stopping; come again")
 	}
-	if n := a.streams.open.Add(1); n > int64(a.o.MaxStreams) {
-		a.streams.open.Add(-1)
-		return engine.Errorf(engine.CodeQueueFull, "%d streams of events are open, the limit", a.o.MaxStreams)
+	leave, err := a.streams.enter(a.o, c.x)
+	if err != nil {
+		return err
 	}
-	defer a.streams.open.Add(-1)
+	defer leave()
 	ctx, cancel := context.WithCancel(c.Request.Context())
 	s := &Events{ctx: ctx, cancel: cancel, out: c.Writer, rc: http.NewResponseController(c.Writer), limits: c.x.deadlines()}
 	if id := c.Request.Header.Get("Last-Event-ID"); len(id) <= MaxEventID && oneLine(id) {
@@ -105,11 +118,15 @@ func (c *Context) SSE(o EventOptions, fn func(s *Events) error) error {
 	if err := s.Comment(""); err != nil { // sends the headers
 		return nil // the client is gone
 	}
+	ended := c.x.ended() // the answer has begun: the session is saved
 	var background sync.WaitGroup
 	background.Go(func() { s.beat(o.Heartbeat, a.streams.stop) })
+	if ended != nil {
+		background.Go(func() { s.watch(ended) })
+	}
 	defer background.Wait()
 	defer cancel() // first
-	err := fn(s)
+	err = fn(s)
 	if err != nil && ctx.Err() != nil {
 		return nil // it ended for a reason that is nobody's fault
 	}
@@ -140,6 +157,47 @@ func (s *Events) beat(every time.Duration, stop <-chan struct{}) {
 				_ = s.Comment("") // what fails ends the stream
 			}
 		}
+	}
+}
+
+// watch ends the stream when what it was asked for with has ended.
+func (s *Events) watch(ended func(context.Context) bool) {
+	tick := time.NewTicker(StreamCheck)
+	defer tick.Stop()
+	for !ended(s.ctx) {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+	s.cancel()
+}
+
+// ended returns what reports whether the sessions and the key of a request have ended;
+// nil if it has none. It looks at this node's own state: a node that is cut off from the
+// others gets no events of theirs either. What cannot be looked at has not ended.
+func (x *exchange) ended() func(context.Context) bool {
+	var refs []session.Ref
+	for _, s := range []*session.Session{x.session, x.global} {
+		if s != nil && s.Stored() {
+			refs = append(refs, s.Ref())
+		}
+	}
+	var valid func(context.Context) error
+	if x.key != nil {
+		valid = x.key.Valid
+	}
+	if refs == nil && valid == nil {
+		return nil
+	}
+	return func(ctx context.Context) bool {
+		for _, ref := range refs {
+			if errors.Is(ref.Live(ctx, engine.Read{Level: engine.Local}), session.ErrNoSession) {
+				return true
+			}
+		}
+		return valid != nil && engine.CodeOf(valid(ctx)) == engine.CodeUnauthenticated
 	}
 }
 
@@ -241,9 +299,57 @@ func cutLine(s string) (line, rest string, more bool) {
 
 // streams are the streams of events of an application.
 type streams struct {
-	open atomic.Int64
 	once sync.Once
 	stop chan struct{} // closed when the server stops
+
+	mu   sync.Mutex // guards what follows
+	open int
+	by   map[string]int // the open ones of each client, session and key; none is 0
+}
+
+// enter counts a stream of x, unless one of the limits of o is reached. leave takes that
+// back.
+func (s *streams) enter(o Options, x *exchange) (leave func(), err error) {
+	client, whose := "client "+clientOf(x.client(x.r), defaultIPv6Bits), ""
+	switch {
+	case x.key != nil:
+		whose = "key of " + x.key.user.ID
+	case x.session != nil && x.session.Stored():
+		whose = "session " + x.session.Handle()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.open >= o.MaxStreams:
+		return nil, engine.Errorf(engine.CodeQueueFull, "%d streams of events are open, the limit", o.MaxStreams)
+	case s.by[client] >= o.MaxStreamsPerClient:
+		return nil, engine.Errorf(problem.CodeRateLimited, "%d streams of events are open to this address, the limit", o.MaxStreamsPerClient)
+	case whose != "" && s.by[whose] >= o.MaxStreamsPerSession:
+		return nil, engine.Errorf(problem.CodeRateLimited, "%d streams of events are open to this session or API key, the limit", o.MaxStreamsPerSession)
+	}
+	s.add(client, whose, 1)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.add(client, whose, -1)
+	}, nil
+}
+
+// add counts n more streams. mu is held.
+func (s *streams) add(client, whose string, n int) {
+	s.open += n
+	for _, name := range []string{client, whose} {
+		if s.by[name] += n; s.by[name] == 0 {
+			delete(s.by, name)
+		}
+	}
+}
+
+// count is how many are open.
+func (s *streams) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
 }
 
 func (s *streams) stopped() bool {

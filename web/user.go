@@ -35,6 +35,7 @@ func (c *Context) SetUser(u User) { c.x.user, c.x.userOf = &u, "" }
 // LoggedIn reports whether the session is a user's. It does not look whether there
 // still is one: User does.
 func (c *Context) LoggedIn() bool {
+	c.x.personal = true
 	return c.x.known() != nil || c.x.key == nil && c.x.session != nil && c.x.session.User() != ""
 }
 
@@ -51,6 +52,7 @@ func (x *exchange) known() *User {
 }
 
 func (x *exchange) whoIs(r *http.Request) (*User, error) {
+	x.personal = true
 	if u := x.known(); u != nil {
 		return u, nil
 	}
@@ -85,23 +87,38 @@ func (x *exchange) isSuperadmin(r *http.Request) bool {
 	return err == nil && u.Verified && slices.ContainsFunc(x.app.o.Superadmins, func(s string) bool { return strings.EqualFold(s, u.Email) })
 }
 
-// RequireUser is middleware that lets only users through who are logged in, and
-// sends the browsers of others to the path login, if that is not "", with the path
-// that they asked for in the parameter next.
+// RequireUser is middleware that lets only users through who are logged in. It sends the
+// browsers of others to the path login, or if that is "" to App.LoginAt's.
 func RequireUser(login string) Middleware {
 	return func(next http.Handler) http.Handler {
 		return Handler(func(c *Context) error {
 			_, err := c.User()
-			switch {
-			case err == nil:
+			if err == nil {
 				next.ServeHTTP(c.Writer, c.Request)
 				return nil
-			case login != "" && engine.CodeOf(err) == engine.CodeUnauthenticated && !c.IsJSON() && reads(c.Request):
-				return c.Redirect(login + "?next=" + url.QueryEscape(c.Request.URL.RequestURI()))
+			}
+			if to := c.x.loginPage(c.Request, login, err); to != "" {
+				return c.Redirect(to)
 			}
 			return err
 		})
 	}
+}
+
+// loginPage is where a browser is sent that would be answered with err: to log in at the
+// path login, and from there to where it was. "": nowhere.
+func (x *exchange) loginPage(r *http.Request, login string, err error) string {
+	if login == "" || engine.CodeOf(err) != engine.CodeUnauthenticated || !wantsHTML(r) || len(r.Header["Authorization"]) > 0 || r.URL.Path == login {
+		return ""
+	}
+	switch {
+	case reads(r):
+	case x.loaded: // it came with a session, so the error tells more
+		return ""
+	default: // what was sent is lost, and where it was sent from is not known for sure
+		return login
+	}
+	return login + "?next=" + url.QueryEscape(x.r.URL.RequestURI())
 }
 
 // RequireSuperadmin is middleware that lets only superadmins through.

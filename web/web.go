@@ -43,6 +43,13 @@ type Options struct {
 	// cookies go over plain HTTP, and puts into pages what reloads the browser.
 	Debug bool
 
+	// Hosts are further names, without ports, under which the application may be asked in
+	// debug mode; "*" allows all. Without them it answers only under IP addresses, names
+	// without a dot, those of localhost, and GlobalDomain with its hosts: any web page can
+	// have a name of its own lead to this machine (DNS rebinding), and would be shown the
+	// mail in the outbox. Other names are problem.CodeHostRefused.
+	Hosts []string
+
 	// Views are the pages that Context.Render fills in. Nil: there are none.
 	Views *view.Views
 
@@ -98,6 +105,15 @@ type Options struct {
 	// MaxStreams is how many streams of events (Context.SSE) may be open at once. 0 is
 	// DefaultMaxStreams.
 	MaxStreams int
+
+	// MaxStreamsPerClient is how many of them one client address may have open, IPv6
+	// addresses by their /64; see TrustedProxies. 0 is DefaultMaxStreamsPerClient, or a
+	// quarter of MaxStreams if that is less.
+	MaxStreamsPerClient int
+
+	// MaxStreamsPerSession is how many of them one session, or API key, may have open. 0
+	// is DefaultMaxStreamsPerSession, or MaxStreamsPerClient if that is less.
+	MaxStreamsPerSession int
 
 	// Faults is told of panics and internal errors. It may be nil.
 	Faults FaultReporter
@@ -155,6 +171,7 @@ type App struct {
 	shapes    sync.Map // of *shape by reflect.Type: what Bind has met
 	streams   streams
 
+	login     string   // the path of the page to log in; "": none
 	nonceless sync.Map // of what warnNonces has said
 }
 
@@ -176,12 +193,14 @@ func New(o Options) (*App, error) {
 		o.MaxBody = DefaultMaxBody
 	}
 	o.MaxStreams = cmp.Or(o.MaxStreams, DefaultMaxStreams)
+	o.MaxStreamsPerClient = cmp.Or(o.MaxStreamsPerClient, min(DefaultMaxStreamsPerClient, (o.MaxStreams+3)/4))
+	o.MaxStreamsPerSession = cmp.Or(o.MaxStreamsPerSession, min(DefaultMaxStreamsPerSession, o.MaxStreamsPerClient))
 	if err := o.check(); err != nil {
 		return nil, err
 	}
 	a := &App{o: o, outcomes: problem.All(), mux: http.NewServeMux(), ids: requestid.New(), errorPage: template.Must(template.New("").Parse(errorPage))}
 	a.topGroup = Group{app: a}
-	a.streams.stop = make(chan struct{})
+	a.streams.stop, a.streams.by = make(chan struct{}), map[string]int{}
 	a.cookie = newCookies(o)
 	a.headers = newHeaders(o.Headers)
 	a.pool.New = func() any { return &exchange{app: a} }
@@ -207,8 +226,8 @@ func (o *Options) check() error {
 	if o.MaxBody < 0 {
 		wrong = append(wrong, "MaxBody must not be negative")
 	}
-	if o.MaxStreams < 0 {
-		wrong = append(wrong, "MaxStreams must not be negative")
+	if o.MaxStreams < 0 || o.MaxStreamsPerClient < 0 || o.MaxStreamsPerSession < 0 {
+		wrong = append(wrong, "MaxStreams, MaxStreamsPerClient and MaxStreamsPerSession must not be negative")
 	}
 	if o.Cluster != nil && o.Engine == nil {
 		wrong = append(wrong, "Cluster needs Engine")
@@ -234,6 +253,12 @@ func (o *Options) check() error {
 // what is not found. The first one added is the outermost. It must be called
 // before the first request.
 func (a *App) Use(m ...Middleware) { a.outer = append(a.outer, m...) }
+
+// LoginAt names the path of the page to log in. Browsers that ask for a page which needs
+// a user are sent there (303), with the path that they asked for in the parameter next,
+// instead of being answered 401; programs are not. account.New calls it. It must be called
+// before the first request.
+func (a *App) LoginAt(path string) { a.login = path }
 
 // ServeHTTP implements http.Handler for clients.
 func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -262,10 +287,16 @@ func (a *App) assemble() {
 	for _, o := range a.o.TrustedOrigins {
 		_ = origin.AddTrustedOrigin(o) // check has seen that it can be
 	}
-	origin.SetDenyHandler(Handler(func(*Context) error {
-		return engine.Errorf(problem.CodeCrossOrigin, "a web page of another origin may not change anything here")
+	within := chain(http.HandlerFunc(a.dispatch), a.outer...)
+	origin.SetDenyHandler(Handler(func(c *Context) error {
+		if !bearerAlone(c.Request) {
+			return errCrossOrigin
+		}
+		c.x.foreign = true // until CORS has found its origin
+		within.ServeHTTP(c.Writer, c.Request)
+		return nil
 	}))
-	inner := chain(http.HandlerFunc(a.dispatch), append([]Middleware{origin.Handler}, a.outer...)...)
+	inner := a.checkHost(origin.Handler(within))
 	a.handler = a.observe(inner, false)
 	a.node = a.observe(inner, true)
 }

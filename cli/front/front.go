@@ -19,6 +19,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/skerrydb/skerry/web/hostname"
 )
 
 // Defaults and limits of a Front.
@@ -171,7 +173,8 @@ func (f *Front) Building(name string, since time.Time) {
 
 // ServeHTTP implements http.Handler.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == SeenPath {
+	trusted := hostname.Trusted(r.Host, nil)
+	if trusted && r.URL.Path == SeenPath {
 		f.tellSeen(w, r)
 		return
 	}
@@ -181,6 +184,9 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		why = f.crashed
 	}
 	f.mu.Unlock()
+	if !trusted { // a stranger's page must not read what the compiler says of the source
+		why = nil
+	}
 	if why != nil && r.URL.Path == ReloadPath {
 		tellReload(w, seen)
 		return

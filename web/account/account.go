@@ -145,6 +145,7 @@ func New(app *web.App, users *auth.Auth, o Options) (*Account, error) {
 		a.providers = append(a.providers, provider{p.ID, cmp.Or(p.Title, p.ID), asked})
 	}
 	a.addRoutes(app)
+	app.LoginAt(a.LoginPath())
 	if o.Mail == nil && !o.Closed && o.RegisterPath == "" {
 		app.Logger().Warn("account: without Mail nobody can register, verify an address or reset a password")
 	}

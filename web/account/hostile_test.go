@@ -325,9 +325,8 @@ func TestGoneUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.post("/account/login", "email", "root@example.org", "password", good).is(t, "root, not verified", 403, "")
-	if got := b.get("/admin"); got.status != 401 {
-		t.Errorf("%d", got.status)
-	}
+	b.get("/admin").is(t, "nobody in a browser", 303, "/account/login?next=%2Fadmin")
+	w.program().get("/admin").fails(t, "nobody in a program", engine.CodeUnauthenticated)
 	w.browser().post("/account/verify/again", "email", "root@example.org")
 	_, token := w.link(w.letter())
 	b.post("/account/verify", "token", token, "password", good)
@@ -370,5 +369,39 @@ func TestStrangersAccount(t *testing.T) {
 	w.browser().post("/account/login", "email", "ann@example.org", "password", other).is(t, "the password before", 401, "")
 	if who := ann.login("ann@example.org", good).who(); who != "ann@example.org" {
 		t.Errorf("the owner is %q", who)
+	}
+}
+
+// TestWayToLogIn: a browser that is not logged in finds the way from any page that needs
+// a user, and back; programs are told.
+func TestWayToLogIn(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{web: web.Options{}, add: func(app *web.App, users *auth.Auth) {
+		app.Use(account.Keys(users))
+		app.Group("/mine", web.RequireUser("")).Get("/list", func(c *web.Context) error { return c.Text(200, "mine") })
+		app.Post("/change", func(c *web.Context) error {
+			_, err := c.User()
+			return err
+		})
+	}})
+	w.user("ann@example.org")
+	b, p := w.browser(), w.program()
+	for path, to := range map[string]string{
+		"/whoami": "/account/login?next=%2Fwhoami", "/mine/list?a=b&c=%2f": "/account/login?next=%2Fmine%2Flist%3Fa%3Db%26c%3D%252f", "/account/keys/none": "",
+	} {
+		got := b.get(path)
+		if got.header.Get("Location") != to || (to != "") != (got.status == http.StatusSeeOther) || to != "" && got.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d %v", path, got.status, got.header)
+		}
+		if to != "" {
+			p.get(path).fails(t, path, engine.CodeUnauthenticated)
+		}
+	}
+	b.post("/change").is(t, "a form", 303, "/account/login")
+	p.post("/change").fails(t, "a program's form", engine.CodeUnauthenticated)
+	b.do("GET", "/whoami", "", "Authorization", "Bearer x").is(t, "a key that is none", 401, "")
+	b.post("/account/login", "email", "ann@example.org", "password", good, "next", "/mine/list").is(t, "login", 303, "/mine/list")
+	if got := b.get("/mine/list"); got.body != "mine" {
+		t.Errorf("%+v", got)
 	}
 }

@@ -5,14 +5,13 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/hostname"
 	"github.com/skerrydb/skerry/web/problem"
 	"github.com/skerrydb/skerry/web/relay"
 	"github.com/skerrydb/skerry/web/requestid"
@@ -181,34 +180,11 @@ func (a *app) checkHost(next http.Handler) http.Handler {
 		return next
 	}
 	return handler(func(x *exchange, r *http.Request) error {
-		if !a.hostAllowed(r.Host) && !open(r.URL.Path) {
+		if !hostname.Trusted(r.Host, a.o.Hosts) && !open(r.URL.Path) {
 			return engine.Errorf(problem.CodeHostRefused,
 				"without a password this server answers only under an IP address, localhost, or one of the names that its setting hosts allows")
 		}
 		next.ServeHTTP(x, r)
 		return nil
 	})
-}
-
-func (a *app) hostAllowed(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
-	// A public domain has a dot; names without one are of the local network.
-	if !strings.ContainsAny(host, ".:") {
-		return true
-	}
-	if _, err := netip.ParseAddr(host); err == nil {
-		return true
-	}
-	if len(host) > len(".localhost") && strings.EqualFold(host[len(host)-len(".localhost"):], ".localhost") {
-		return true
-	}
-	for _, h := range a.o.Hosts {
-		if h == "*" || strings.EqualFold(h, host) {
-			return true
-		}
-	}
-	return false
 }

@@ -41,7 +41,7 @@ func Catalog() []engine.Meaning {
 		{Code: CodeCanceled, Retryable: true, Text: "the client gave up before the call began; nothing was written"},
 		{Code: CodeCrossOrigin, Text: "a browser sent the request for a page of another origin"},
 		{Code: CodeForbidden, Text: "who asks may not do that"},
-		{Code: CodeHostRefused, Text: "without a password the server does not answer under that host name"},
+		{Code: CodeHostRefused, Text: "without a password, or in debug mode, the server does not answer under that host name"},
 		{Code: CodeLengthRequired, Text: "a write has neither Content-Length nor a chunked body"},
 		{Code: CodeMediaType, Text: "the body has a Content-Encoding or a Content-Type that is not taken here"},
 		{Code: CodeMethodNotAllowed, Text: "the resource does not have that method; Allow says which it has"},

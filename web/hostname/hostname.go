@@ -1,0 +1,37 @@
+// Package hostname judges the names under which a server is asked.
+//
+// It knows which of them a web page cannot have for itself; it must not know requests,
+// or what is served.
+package hostname
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// Trusted reports whether host, with or without a port, cannot be a name that belongs to
+// a stranger's web page and leads here (DNS rebinding): an IP address, a name without a
+// dot, one of localhost, or one of names, of which "*" is every name.
+func Trusted(host string, names []string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
+	// A public domain has a dot; names without one are of the local network.
+	if !strings.ContainsAny(host, ".:") {
+		return true
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	if len(host) > len(".localhost") && strings.EqualFold(host[len(host)-len(".localhost"):], ".localhost") {
+		return true
+	}
+	for _, h := range names {
+		if h == "*" || strings.EqualFold(h, host) {
+			return true
+		}
+	}
+	return false
+}

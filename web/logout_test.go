@@ -1,0 +1,250 @@
+package web_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/session"
+	"github.com/skerrydb/skerry/web"
+)
+
+// loginRoutes are pages of who is logged in.
+func loginRoutes(a *web.App) {
+	a.Post("/login", func(c *web.Context) error {
+		c.Session().Login("anna")
+		return c.NoContent()
+	})
+	a.Post("/logout", func(c *web.Context) error {
+		c.Session().Logout()
+		return c.NoContent()
+	})
+	a.Get("/me", func(c *web.Context) error {
+		u, err := c.User()
+		if err != nil {
+			return err
+		}
+		return c.Text(200, u.ID)
+	})
+	a.Get("/events", func(c *web.Context) error {
+		return c.SSE(web.EventOptions{}, func(s *web.Events) error {
+			<-s.Context().Done()
+			return nil
+		})
+	})
+}
+
+// TestLogoutOnAllNodes: once a logout is acknowledged, no node accepts the token, also for
+// a client that brings no position; and streams end on the nodes that were not asked.
+func TestLogoutOnAllNodes(t *testing.T) {
+	t.Parallel()
+	list := startNodes(t, web.Options{}, func(a *web.App, _ *node) { loginRoutes(a) })
+	ask := func(n *node, method, path, token string) *http.Response {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		t.Cleanup(cancel)
+		r, err := http.NewRequestWithContext(ctx, method, n.srv.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			r.Header.Set("Cookie", sessionCookie+"="+token)
+		}
+		resp, err := n.srv.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		return resp
+	}
+	for i := range 3 {
+		from := list[i%3]
+		token := tokenOf(ask(from, "POST", "/login", ""))
+		if token == "" {
+			t.Fatal("no session")
+		}
+		for _, n := range list {
+			eventually(t, "the session arrives everywhere", func() bool { return ask(n, "GET", "/me", token).StatusCode == 200 })
+		}
+		_, followers := roles(t, list)
+		var goOn []func()
+		for _, n := range followers { // what the leader writes does not reach them by itself
+			goOn = append(goOn, n.own.stop(t))
+		}
+		if got := ask(from, "POST", "/logout", token); got.StatusCode != 204 {
+			t.Errorf("logout: %d", got.StatusCode)
+		}
+		for _, n := range list {
+			if got := ask(n, "GET", "/me", token); got.StatusCode != 401 {
+				t.Errorf("node %d of %d, asked after a logout at %d: %d", n.id, len(list), from.id, got.StatusCode)
+			}
+		}
+		for _, fn := range goOn {
+			fn()
+		}
+	}
+	token := tokenOf(ask(list[0], "POST", "/login", ""))
+	var streams []*http.Response
+	for _, n := range list {
+		eventually(t, "the session arrives everywhere", func() bool { return ask(n, "GET", "/me", token).StatusCode == 200 })
+		streams = append(streams, ask(n, "GET", "/events", token))
+	}
+	ask(list[0], "POST", "/logout", token)
+	for i, resp := range streams {
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Errorf("the stream of node %d: %v", i, err)
+		}
+	}
+}
+
+// tokenOf is the token of the session that an answer sets.
+func tokenOf(resp *http.Response) string {
+	for _, c := range resp.Cookies() {
+		if c.Name == sessionCookie {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+// TestStreamsEndWithTheirSession: by logout, a new login, revocation and expiry; those of
+// other sessions, and of nobody, go on.
+func TestStreamsEndWithTheirSession(t *testing.T) {
+	t.Parallel()
+	sessions := sessionsWith(t, session.Options{Idle: 3 * time.Second, Absolute: 3 * time.Second})
+	s := serve(t, web.Options{Sessions: sessions}, loginRoutes)
+	s.srv.Client().Jar = nil
+	stream := func(token string) <-chan error {
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		r, _ := http.NewRequestWithContext(ctx, "GET", s.srv.URL+"/events", nil)
+		if token != "" {
+			r.Header.Set("Cookie", sessionCookie+"="+token)
+		}
+		resp, err := s.srv.Client().Do(r)
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp, err)
+		}
+		over := make(chan error, 1)
+		go func() {
+			defer resp.Body.Close()
+			_, err := io.Copy(io.Discard, resp.Body)
+			over <- err
+		}()
+		return over
+	}
+	login := func() string {
+		line := s.do("POST", "/login", "").header.Get("Set-Cookie")
+		return strings.TrimPrefix(strings.Split(line, ";")[0], sessionCookie+"=")
+	}
+	nobody := stream("")
+	for what, end := range map[string]func(token string){
+		"logout": func(token string) { s.do("POST", "/logout", "", "Cookie", sessionCookie+"="+token) },
+		"login":  func(token string) { s.do("POST", "/login", "", "Cookie", sessionCookie+"="+token) },
+		"revoke": func(string) {
+			if n, _, err := sessions.RevokeAll(t.Context(), "anna"); err != nil || n == 0 {
+				t.Errorf("revoke: %d %v", n, err)
+			}
+		},
+		"expiry": func(string) {},
+	} {
+		token := login()
+		over := stream(token)
+		end(token)
+		select {
+		case err := <-over:
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-time.After(patience):
+			t.Errorf("%s: the stream goes on", what)
+		}
+	}
+	select {
+	case err := <-nobody:
+		t.Errorf("the stream of nobody has ended: %v", err)
+	default:
+	}
+}
+
+// TestStreamsEndWithTheirKey: when what SetKey was given says that it has ended.
+func TestStreamsEndWithTheirKey(t *testing.T) {
+	t.Parallel()
+	var revoked atomic.Bool
+	s := serve(t, web.Options{}, func(a *web.App) {
+		a.Use(func(next http.Handler) http.Handler {
+			return web.Handler(func(c *web.Context) error {
+				c.SetKey(web.User{ID: "anna"}, web.Key{Allows: func(string) bool { return true }, Valid: func(context.Context) error {
+					if revoked.Load() {
+						return web.Errorf(401, "unauthenticated", "revoked")
+					}
+					return errors.New("nobody knows")
+				}})
+				next.ServeHTTP(c.Writer, c.Request)
+				return nil
+			})
+		})
+		a.Get("/events", func(c *web.Context) error {
+			return c.SSE(web.EventOptions{}, func(s *web.Events) error {
+				if err := s.Send(web.Event{Data: "open"}); err != nil {
+					return err
+				}
+				revoked.Store(true)
+				<-s.Context().Done()
+				return nil
+			})
+		}, web.RequireScope("x"))
+	})
+	if got := s.do("GET", "/events", ""); got.status != 200 || !strings.Contains(got.body, "open") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestStreamsOfOne: one address, and one session, cannot have all streams.
+func TestStreamsOfOne(t *testing.T) {
+	t.Parallel()
+	sessions := newSessions(t)
+	s := serve(t, web.Options{Sessions: sessions, MaxStreams: 16, MaxStreamsPerSession: 2}, loginRoutes)
+	s.srv.Client().Jar = nil
+	open := func(token string) (status int, end func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		r, _ := http.NewRequestWithContext(ctx, "GET", s.srv.URL+"/events", nil)
+		if token != "" {
+			r.Header.Set("Cookie", sessionCookie+"="+token)
+		}
+		resp, err := s.srv.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, func() { cancel(); resp.Body.Close() }
+	}
+	line := s.do("POST", "/login", "").header.Get("Set-Cookie")
+	token := strings.TrimPrefix(strings.Split(line, ";")[0], sessionCookie+"=")
+	var got []int
+	var ends []func()
+	for _, token := range []string{token, token, token, "", "", ""} {
+		status, end := open(token)
+		got = append(got, status)
+		ends = append(ends, end)
+	}
+	if want := "[200 200 429 200 200 429]"; fmt.Sprint(got) != want { // a quarter of 16 for one address
+		t.Errorf("%v, want %s", got, want)
+	}
+	ends[0]()
+	for end := time.Now().Add(patience); ; {
+		status, _ := open(token)
+		if status == 200 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the place of a stream that has ended is not free")
+		}
+	}
+}
