@@ -83,6 +83,13 @@ type Tx interface {
 	// that wrote have the same. In View it is not before that of any
 	// transaction which the snapshot holds. Resolution: one microsecond.
 	Now() time.Time
+
+	// AsOf is the time by which the transaction judges what ends by itself: what
+	// ends at AsOf or before is gone. It is not after Now, and is Now in Update and
+	// in a View at level Linearizable. It does not go back from one transaction to
+	// the next one of the same or a later position, on any node, unless the next
+	// one has a weaker level.
+	AsOf() time.Time
 }
 
 // Pair is one key and its value.

@@ -158,6 +158,7 @@ func (o *oneTx) Get([]byte) ([]byte, bool, error) { o.gets++; return o.val, true
 func (o *oneTx) Put(_, _ []byte) error            { o.puts++; return nil }
 func (o *oneTx) Delete([]byte) error              { o.deletes++; return nil }
 func (o *oneTx) Now() time.Time                   { return start }
+func (o *oneTx) AsOf() time.Time                  { return start }
 
 func (o *oneTx) Scan(_, _ []byte) iter.Seq2[engine.Pair, error] {
 	return func(yield func(engine.Pair, error) bool) { yield(engine.Pair{Key: []byte("k\x00k"), Val: o.val}, nil) }

@@ -23,8 +23,9 @@ func Needs() engine.Promises {
 // Options configure a Store. The zero value works.
 type Options struct {
 	// ExpireEvery is how often Run looks for expired keys; 0 means 100 ms.
-	// Expired keys are absent at once, whatever it is: it decides only how
-	// long they take up memory and how late watchers hear of them.
+	// Expired keys are absent at once, whatever it is: it decides only how long
+	// they take up memory, how late watchers hear of them and, in a cluster,
+	// how late reads at levels Session and Local do while nobody writes.
 	ExpireEvery time.Duration
 }
 

@@ -18,6 +18,7 @@ type Tx struct {
 	space  uint8
 	stays  bool   // see Stay
 	us     uint64 // the transaction's time; 0: not asked yet
+	asOf   int64  // the millisecond at which what expires is gone; 0: not asked yet
 	broken error  // a write was left half done
 
 	// Scratch, kept from one Bind to the next.
@@ -38,7 +39,7 @@ func In(tx engine.Tx, space uint8) *Tx {
 // Bind makes t work on tx and space, and keeps its buffers: a Tx that is bound
 // again and again allocates nothing of its own. A nil tx lets go of the last one.
 func (t *Tx) Bind(tx engine.Tx, space uint8) {
-	t.tx, t.space, t.stays, t.us, t.broken = tx, space, false, 0, nil
+	t.tx, t.space, t.stays, t.us, t.asOf, t.broken = tx, space, false, 0, 0, nil
 	if cap(t.val) > keepScratch {
 		t.val = nil
 	}
@@ -74,8 +75,12 @@ func (t *Tx) Stay() { t.stays = true }
 // Space returns the space that t works on.
 func (t *Tx) Space() uint8 { return t.space }
 
-// Now is the time of the transaction: an entry lives while Now is before its Expires.
+// Now is the time of the transaction. An entry lives while AsOf is before its
+// Expires: in a cluster, at levels Session and Local, that can be a little later.
 func (t *Tx) Now() time.Time { return t.tx.Now() }
+
+// AsOf is the time by which the transaction judges what has expired, see engine.Tx.
+func (t *Tx) AsOf() time.Time { return t.tx.AsOf() }
 
 // Get returns the entry of key, and whether there is one. An expired key is absent.
 func (t *Tx) Get(key []byte) (Entry, bool, error) {
@@ -193,7 +198,13 @@ func (t *Tx) loadKey() (rec record, live bool, err error) {
 }
 
 func (t *Tx) live(r *record) bool {
-	return !r.tomb && (r.ms == 0 || r.ms > t.nowMS())
+	if r.tomb || r.ms == 0 {
+		return !r.tomb
+	}
+	if t.asOf == 0 {
+		t.asOf = max(1, t.tx.AsOf().UnixMilli())
+	}
+	return r.ms > t.asOf
 }
 
 // put replaces old, the record of t.key, by rec with the next revision. An

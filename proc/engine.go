@@ -115,6 +115,14 @@ func (e engineTx) At(lo, hi []byte, i int) (engine.Pair, bool) {
 // Now implements engine.Tx.
 func (e engineTx) Now() time.Time { return e.t.Now() }
 
+// AsOf implements engine.Tx.
+func (e engineTx) AsOf() time.Time {
+	if e.t.tx == nil {
+		return time.Time{}
+	}
+	return e.t.tx.AsOf()
+}
+
 // Break implements engine.Breaker: the innermost procedure fails.
 func (e engineTx) Break(err error) {
 	if e.t.half == nil {

@@ -10,7 +10,6 @@ package raft
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -92,6 +91,7 @@ type Config struct {
 	Start          uint64 // tells this start of the node from earlier ones, in reads; any number
 	Applied        uint64 // the machine holds all up to this index
 	Leases         bool   // leaders of this cluster may use leases: no vote in the first ElectionTicks
+	Stamps         Stamps // nil: no time is passed on
 	Log            *Store
 	Logger         *slog.Logger
 }
@@ -124,8 +124,9 @@ type Apply struct {
 }
 
 // Read is the answer to ReadIndex: once all up to Index is applied, the machine
-// shows at least all that was committed when the read was asked for.
-type Read struct{ ID, Index uint64 }
+// shows at least all that was committed when the read was asked for. Stamp is the
+// leader's Bound of then, or 0 if it has an older version.
+type Read struct{ ID, Index, Stamp uint64 }
 
 // Core is one node without goroutines. It is not safe for concurrent use.
 type Core struct {
@@ -184,12 +185,16 @@ func (c *Core) Step(m *Message) error {
 	if m.GetTo() != c.cfg.ID || raft.IsLocalMsgTarget(m.GetFrom()) || m.GetFrom() == 0 || onlyOwn(m.GetType()) {
 		return fmt.Errorf("raft: a message %v from %d to %d is not for this node", m.GetType(), m.GetFrom(), m.GetTo())
 	}
-	if m.GetType() == raftpb.MsgReadIndex && !c.role.Ready {
-		return nil // it will be asked again; raft would hand it on, in its sender's name
+	if m.GetType() == raftpb.MsgReadIndex {
+		if !c.role.Ready {
+			return nil // it will be asked again; raft would hand it on, in its sender's name
+		}
+		c.stampRead(m)
 	}
 	if c.cfg.Leases && c.promised(m) {
 		return nil
 	}
+	c.heard(m)
 	if err := c.rn.Step(m); err != nil && !errors.Is(err, raft.ErrProposalDropped) && !errors.Is(err, raft.ErrStepPeerNotFound) {
 		return fmt.Errorf("raft: %w", err)
 	}
@@ -220,7 +225,7 @@ func (c *Core) ReadIndex(id uint64) {
 		c.held = append(c.held, id)
 		return
 	}
-	c.rn.ReadIndex(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, c.cfg.Start), id))
+	c.rn.ReadIndex(c.readContext(id, c.bound()))
 }
 
 // Transfer hands the leadership to another node, or to the one that is most up
@@ -270,15 +275,17 @@ func (c *Core) Ready() (Ready, bool) {
 		switch {
 		case m.GetTo() == raft.LocalAppendThread:
 			out.Save = &Save{Vote: Vote{m.GetTerm(), m.GetVote()}, Commit: m.GetCommit(), Entries: m.GetEntries(), Snapshot: m.GetSnapshot(), responses: m.GetResponses()}
+			c.stamp(out.Save.responses)
 		case m.GetTo() == raft.LocalApplyThread:
 			out.Apply = c.newApply(m)
 		default:
 			out.Messages = append(out.Messages, m)
 		}
 	}
+	c.stamp(out.Messages)
 	for _, s := range rd.ReadStates {
-		if len(s.RequestCtx) == 16 && binary.LittleEndian.Uint64(s.RequestCtx) == c.cfg.Start {
-			out.Reads = append(out.Reads, Read{binary.LittleEndian.Uint64(s.RequestCtx[8:]), s.Index})
+		if r, ok := c.answered(s); ok {
+			out.Reads = append(out.Reads, r)
 		}
 	}
 	c.newRole(&out)
@@ -289,7 +296,7 @@ func (c *Core) Ready() (Ready, bool) {
 func (c *Core) answerHeld(out Ready) (Ready, bool) {
 	if planted("stale-read") {
 		for _, id := range c.held {
-			out.Reads = append(out.Reads, Read{id, c.applied})
+			out.Reads = append(out.Reads, Read{ID: id, Index: c.applied, Stamp: c.bound()})
 		}
 		c.held = nil
 	}

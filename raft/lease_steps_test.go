@@ -130,7 +130,7 @@ func (s *stepped) lose(of raftpb.MessageType) {
 // and what has become of it: nil until it is answered.
 func (s *stepped) read(id uint64) (asked bool, answered *bool) {
 	answered = new(bool)
-	s.reads[id].Add(context.Background(), 0, func(error) { *answered = true })
+	s.reads[id].Add(context.Background(), 0, func(uint64, error) { *answered = true })
 	return s.reads[id].Ask(s.cores[id]), answered
 }
 

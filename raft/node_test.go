@@ -354,7 +354,7 @@ func TestThreeNodes(t *testing.T) {
 	}
 	c.same(1, 2, 3)
 	for id := range uint64(3) {
-		if err := c.nodes[id+1].node.ReadIndex(t.Context()); err != nil {
+		if _, err := c.nodes[id+1].node.ReadIndex(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Contains(c.nodes[id+1].have(), "49") {
@@ -380,7 +380,7 @@ func TestDeposed(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := old.node.ReadIndex(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := old.node.ReadIndex(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a read without a majority: %v", err)
 	}
 	old.node.Propose(&Proposal{term, []byte("late")})
@@ -406,7 +406,7 @@ func TestLease(t *testing.T) {
 	for round := range 12 {
 		c.put(fmt.Sprint(round))
 		old, _ := c.leader()
-		if err := old.node.ReadIndex(t.Context()); err != nil {
+		if _, err := old.node.ReadIndex(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		c.isolate(old.id, true)
@@ -418,7 +418,7 @@ func TestLease(t *testing.T) {
 			for time.Since(cut) < 4*DefaultElectionTicks*testTick {
 				began := time.Now()
 				ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-				if old.node.ReadIndex(ctx) == nil {
+				if _, err := old.node.ReadIndex(ctx); err == nil {
 					last = began
 				}
 				cancel()
@@ -605,7 +605,7 @@ func TestFullDisks(t *testing.T) {
 				old.node.Propose(&Proposal{term, []byte("refused")})
 				return refused(old) > 10
 			})
-			if err := old.node.ReadIndex(t.Context()); err != nil {
+			if _, err := old.node.ReadIndex(t.Context()); err != nil {
 				t.Errorf("a read while the disks are full: %v", err)
 			}
 			full(false)

@@ -23,13 +23,14 @@ type Reads struct {
 // lateReads are confirmed, but not yet applied.
 type lateReads struct {
 	index uint64
+	stamp uint64
 	waits []readWait
 }
 
 type readWait struct {
 	ctx  context.Context
-	term uint64      // in which this node must lead all the time; 0: it need not
-	done func(error) // must not block
+	term uint64                        // in which this node must lead all the time; 0: it need not
+	done func(stamp uint64, err error) // must not block
 }
 
 // NewReads returns the Reads of a node that uses leases of the given length, see
@@ -42,17 +43,22 @@ func NewReads(length time.Duration, clock func() time.Duration) Reads {
 }
 
 // ReadIndex returns once the machine has applied all that was committed, on any
-// node, when it was called. Before that it returns ctx's error when ctx ends.
-func (n *Node) ReadIndex(ctx context.Context) error {
-	done := make(chan error, 1)
-	n.events.push(event{read: &readWait{ctx: ctx, done: func(err error) { done <- err }}})
+// node, when it was called. The stamp is that of Read. Before that it returns
+// ctx's error when ctx ends.
+func (n *Node) ReadIndex(ctx context.Context) (stamp uint64, err error) {
+	type answer struct {
+		stamp uint64
+		err   error
+	}
+	done := make(chan answer, 1)
+	n.events.push(event{read: &readWait{ctx: ctx, done: func(stamp uint64, err error) { done <- answer{stamp, err} }}})
 	select {
-	case err := <-done:
-		return err
+	case a := <-done:
+		return a.stamp, a.err
 	case <-ctx.Done():
-		return ctx.Err()
+		return 0, ctx.Err()
 	case <-n.ctx.Done():
-		return errClosed
+		return 0, errClosed
 	}
 }
 
@@ -61,7 +67,7 @@ func (n *Node) ReadIndex(ctx context.Context) error {
 // ErrNotLeader. It runs in the machine's goroutine, and not at all if the node
 // is closed before.
 func (n *Node) Confirm(term uint64, done func(error)) {
-	n.events.push(event{read: &readWait{ctx: n.ctx, term: term, done: func(err error) {
+	n.events.push(event{read: &readWait{ctx: n.ctx, term: term, done: func(_ uint64, err error) {
 		n.tasks.push(task{fn: func() { done(err) }})
 	}}})
 }
@@ -70,9 +76,9 @@ func (n *Node) Confirm(term uint64, done func(error)) {
 func (n *Node) Run(fn func()) { n.tasks.push(task{fn: fn}) }
 
 // Add takes a read that waits until ctx ends. term is the one in which this node
-// must lead all the time, or 0. done gets nil, or ErrNotLeader; it must not
-// block, and is not called at all once ctx has ended.
-func (r *Reads) Add(ctx context.Context, term uint64, done func(error)) {
+// must lead all the time, or 0. done gets the stamp of Read, or ErrNotLeader; it
+// must not block, and is not called at all once ctx has ended.
+func (r *Reads) Add(ctx context.Context, term uint64, done func(stamp uint64, err error)) {
 	r.waiting = append(r.waiting, readWait{ctx, term, done})
 }
 
@@ -86,7 +92,7 @@ func (r *Reads) Ask(c *Core) bool {
 	for _, w := range r.waiting {
 		switch {
 		case w.term != 0 && (!role.Leads || role.Term != w.term):
-			w.done(ErrNotLeader)
+			w.done(0, ErrNotLeader)
 		case w.ctx.Err() == nil:
 			r.asked = append(r.asked, w)
 		}
@@ -97,7 +103,8 @@ func (r *Reads) Ask(c *Core) bool {
 	case len(r.asked) == 0:
 		return false
 	case r.lease.holds(c):
-		r.take(c.rn.BasicStatus().GetCommit(), c.applied)
+		stamp := c.bound() // before the index
+		r.take(c.rn.BasicStatus().GetCommit(), stamp, c.applied)
 		return false
 	}
 	r.lease.ask()
@@ -113,15 +120,15 @@ func (r *Reads) Confirmed(a Read, c *Core) {
 		return // of a question that was given up
 	}
 	r.lease.got(c)
-	r.take(a.Index, c.applied)
+	r.take(a.Index, a.Stamp, c.applied)
 }
 
 // take has those who asked wait for an index only.
-func (r *Reads) take(index, applied uint64) {
+func (r *Reads) take(index, stamp, applied uint64) {
 	waits := append([]readWait(nil), r.asked...)
 	clear(r.asked)
 	r.asked = r.asked[:0]
-	r.late = append(r.late, lateReads{index, waits})
+	r.late = append(r.late, lateReads{index, stamp, waits})
 	r.wake(applied)
 }
 
@@ -136,7 +143,7 @@ func (r *Reads) wake(applied uint64) {
 			continue
 		}
 		for _, w := range l.waits {
-			w.done(nil)
+			w.done(l.stamp, nil)
 		}
 	}
 	clear(r.late[len(keep):])

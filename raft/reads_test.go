@@ -24,7 +24,7 @@ func TestReadsDoNotWaitForTheClock(t *testing.T) {
 		var reads sync.WaitGroup
 		for range 4 {
 			reads.Go(func() {
-				if err := l.node.ReadIndex(ctx); err != nil {
+				if _, err := l.node.ReadIndex(ctx); err != nil {
 					t.Errorf("round %d: %v", round, err)
 				}
 			})

@@ -27,7 +27,7 @@ func TestStopAtAnEntry(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := sick.node.ReadIndex(ctx); err == nil || ctx.Err() != nil {
+	if _, err := sick.node.ReadIndex(ctx); err == nil || ctx.Err() != nil {
 		t.Errorf("a read on a node that has ended: %v", err)
 	}
 	if have := sick.have(); slices.Contains(have, "c") {

@@ -87,7 +87,7 @@ func (s *Session) read(t *kv.Tx, of id) error {
 		return err
 	}
 	s.now = t.Now().UnixMilli()
-	if !s.st.live(&s.rec, s.now) {
+	if !s.st.live(&s.rec, e.Expires, s.now) {
 		return ErrNoSession
 	}
 	s.stored = true
@@ -99,9 +99,12 @@ func (st *Store) expires(r *record) int64 {
 	return min(r.seen+st.o.Idle.Milliseconds(), r.absolute, r.created+st.o.Absolute.Milliseconds())
 }
 
-// live reports whether r has not ended. kv has dropped what was stored with an
-// expiry that has passed; this is for options that were shortened since.
-func (st *Store) live(r *record, now int64) bool { return now < st.expires(r) }
+// live reports whether r, which is kept until an expiry, has not ended at now. kv
+// judges the expiry; what remains is that options were shortened since.
+func (st *Store) live(r *record, kept time.Time, now int64) bool {
+	end := st.expires(r)
+	return end >= kept.UnixMilli() || now < end
+}
 
 // due reports whether a use of r at now is to be written down.
 func (st *Store) due(r *record, now int64) bool { return now-r.seen >= st.renew }
@@ -115,7 +118,7 @@ func (st *Store) get(t *kv.Tx, key []byte, r *record) (bool, error) {
 	if err := parseRecord(r, e.Val); err != nil {
 		return false, err
 	}
-	return st.live(r, t.Now().UnixMilli()), nil
+	return st.live(r, e.Expires, t.Now().UnixMilli()), nil
 }
 
 // put writes val, the stored form of r, under key.

@@ -37,7 +37,8 @@ type batch struct {
 	buf      []byte
 	base     engine.Position // of the transaction before
 	last     engine.Position // of the last transaction in it
-	time     int64           // of the last transaction in it, in microseconds
+	first    int64           // time of the first transaction in it, in microseconds
+	time     int64           // of the last transaction in it
 	calls    []*call         // to be answered when it is durable
 	snap     *snapshot       // the state after it, set when it is sealed; nil: nobody asked for it
 	index    uint64          // of its log record; set before it is committed
@@ -61,6 +62,7 @@ func (b *batch) add(micros int64, n int) {
 	if !b.empty() {
 		b.buf = binary.AppendUvarint(b.buf, uint64(micros-b.time))
 	} else {
+		b.first = micros
 		b.buf = binary.AppendUvarint(b.buf, uint64(micros))
 	}
 	b.buf = binary.AppendUvarint(b.buf, uint64(n))

@@ -1,27 +1,183 @@
 package embedded
 
 import (
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// clock is a wall clock that never goes back while the process runs, or a key
-// that a reader saw expired would be there again for the next one.
+// clock is the time by which transactions run and keys expire. It never goes back.
+// While this node leads, or is alone, the clock of the machine drives it; where the
+// two differ (somebody set the machine's clock back, or the leader before had
+// another one) the difference shrinks by a tenth of the time that passes, so that
+// the time neither stands still nor jumps. While the node follows, it goes by what
+// the leader last said and by a clock that nobody sets.
 type clock struct {
-	now  func() time.Time
-	last atomic.Int64 // microseconds
+	now   func() time.Time
+	mono  func() time.Time // nobody sets it
+	last  atomic.Int64     // the newest time given or heard of, in microseconds
+	ahead atomic.Int64     // how far the time is ahead of now, in microseconds
+	known atomic.Bool      // this node leads, or has heard what the leader's time is
+	leads atomic.Bool      // this node drives the time: it leads, or is alone
+
+	mu      sync.Mutex   // guards changes of ahead and shrunk, and the fields below
+	shrunk  atomic.Int64 // reading of now up to which ahead has been shrunk
+	heard   int64        // what the leader said
+	heardAt time.Time    // by mono
 }
 
-// micros returns the time in microseconds since the Unix epoch.
+const (
+	slew      = 10     // the part of the time that passes by which ahead shrinks
+	slewEvery = 1000   // microseconds
+	backStep  = 10_000 // microseconds that now must be behind to have been set back
+)
+
+// micros returns the time in microseconds since the Unix epoch. Only a node that
+// leads or is alone drives the time by it.
 func (c *clock) micros() int64 {
-	t := c.now().UnixMicro()
+	t := c.reading()
 	for {
 		last := c.last.Load()
 		if t <= last {
+			if last-t > backStep {
+				c.goOn()
+			}
 			return last
 		}
 		if c.last.CompareAndSwap(last, t) {
 			return t
 		}
 	}
+}
+
+// reading is what the machine's clock makes the time. It may be behind last.
+func (c *clock) reading() int64 {
+	now := c.now().UnixMicro()
+	ahead := c.ahead.Load()
+	if passed := now - c.shrunk.Load(); ahead == 0 || 0 <= passed && passed < slewEvery {
+		return now + ahead
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ahead = c.ahead.Load()
+	part := max(0, now-c.shrunk.Load()) / slew // none if now was set back
+	ahead = max(0, ahead-part) + min(0, ahead+part)
+	c.set(ahead, now)
+	return now + ahead
+}
+
+// set is for those who hold mu.
+func (c *clock) set(ahead, now int64) {
+	c.ahead.Store(ahead)
+	c.shrunk.Store(now)
+}
+
+// goOn has the time go on from last, which the machine's clock has not reached.
+func (c *clock) goOn() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now().UnixMicro()
+	if ahead := c.last.Load() - now; ahead-c.ahead.Load() > backStep {
+		c.set(ahead, now)
+	}
+}
+
+// raise makes sure that the time is never again before t.
+func (c *clock) raise(t int64) {
+	for last := c.last.Load(); t > last && !c.last.CompareAndSwap(last, t); last = c.last.Load() {
+	}
+}
+
+// lead has this node drive the time from now on.
+func (c *clock) lead() {
+	if c.leads.Load() {
+		return
+	}
+	t := c.estimate()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now().UnixMicro()
+	if c.known.Swap(true) {
+		c.set(t-now, now)
+	}
+	c.leads.Store(true)
+}
+
+// stepDown is called when this node does not lead any more: what its machine's
+// clock does from now on must not matter if it leads again.
+func (c *clock) stepDown() {
+	if c.leads.Load() {
+		c.follow(c.estimate())
+	}
+}
+
+// follow takes the leader's time; 0: it did not say.
+func (c *clock) follow(t int64) {
+	c.leads.Store(false)
+	c.raise(t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.heard, c.heardAt = t, c.mono()
+	c.known.Store(t != 0)
+}
+
+// estimate is the time as far as this node can tell, and does not drive it.
+func (c *clock) estimate() int64 {
+	if c.leads.Load() || !c.known.Load() {
+		return max(c.last.Load(), c.reading())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return max(c.last.Load(), c.heard+c.mono().Sub(c.heardAt).Microseconds())
+}
+
+// flight knows since when transactions have run that readers do not see yet. A
+// read must not take a time after theirs: it could see a key expired, and a
+// transaction that is committed after it would have seen the key alive.
+type flight struct {
+	running atomic.Int64 // not after any transaction of the open batch; 0: it has none
+	pending atomic.Int64 // of the batch being committed
+}
+
+const beginning = -1 // running is being set
+
+// begin returns the time for a call that runs now.
+func (f *flight) begin(c *clock) int64 {
+	if f.running.Load() != 0 {
+		return c.micros()
+	}
+	f.running.Store(beginning) // so that bound either comes before all this or waits
+	now := c.micros()
+	f.running.Store(max(1, now))
+	return now
+}
+
+// seal, land and drop follow the open batch: it is being committed, it is visible
+// to readers, or it and the one before it are lost.
+func (f *flight) seal() {
+	f.pending.Store(f.running.Load())
+	f.running.Store(0) // in this order, and bound reads the other way round
+}
+func (f *flight) land() { f.pending.Store(0) }
+func (f *flight) drop() {
+	f.running.Store(0)
+	f.pending.Store(0)
+}
+
+// bound returns the time of a read that sees all that is visible now: not before
+// that of any earlier read, and not after that of anything visible later.
+func (f *flight) bound(c *clock) int64 {
+	t := c.micros()
+	r := f.running.Load()
+	for ; r == beginning; r = f.running.Load() {
+		runtime.Gosched()
+	}
+	if r != 0 {
+		t = min(t, r)
+	}
+	if p := f.pending.Load(); p != 0 {
+		t = min(t, p)
+	}
+	return t
 }

@@ -185,7 +185,7 @@ func (g *group) start() error {
 		Lease: lease, Short: g.db.log.Short, Clock: func() time.Duration { return g.db.opts.mono().Sub(g.db.began) },
 		Config: raft.Config{
 			ID: g.self, ElectionTicks: electionTicks, Start: uint64(time.Now().UnixNano()),
-			Applied: g.db.exec.at.index, Leases: o.Lease, Log: g.store, Logger: g.db.opts.Logger,
+			Applied: g.db.exec.at.index, Leases: o.Lease, Stamps: g, Log: g.store, Logger: g.db.opts.Logger,
 		},
 		Net: g.port, Machine: g, Tick: g.ticker.C, Lone: slices.Equal(g.view.Load().roster.Members.Voters, []uint64{g.self}),
 	})

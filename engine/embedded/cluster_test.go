@@ -21,7 +21,7 @@ type trio struct {
 	addrs map[uint64]string
 	dirs  map[uint64]string
 	dbs   map[uint64]*DB
-	lease bool
+	with  func(node uint64, o *Options) // changes the options that a node is opened with
 }
 
 func freeAddr(t testing.TB) string {
@@ -37,12 +37,19 @@ func freeAddr(t testing.TB) string {
 // newTrio makes a cluster of n nodes, of which all have a vote.
 func newTrio(t testing.TB, n int) *trio {
 	t.Helper()
-	return newTrioLeased(t, n, false)
+	return newTrioOf(t, n, plainNode)
 }
+
+func plainNode(uint64, *Options) {}
 
 func newTrioLeased(t testing.TB, n int, lease bool) *trio {
 	t.Helper()
-	c := &trio{t, map[uint64]string{}, map[uint64]string{}, map[uint64]*DB{}, lease}
+	return newTrioOf(t, n, func(_ uint64, o *Options) { o.Cluster.Lease = lease })
+}
+
+func newTrioOf(t testing.TB, n int, with func(node uint64, o *Options)) *trio {
+	t.Helper()
+	c := &trio{t, map[uint64]string{}, map[uint64]string{}, map[uint64]*DB{}, with}
 	c.dirs[1], c.addrs[1] = t.TempDir(), freeAddr(t)
 	id, _, err := InitCluster(t.Context(), c.dirs[1], c.addrs[1], Options{Logger: quiet()})
 	if err != nil {
@@ -79,9 +86,11 @@ func (c *trio) invite(id *peer.Identity, node uint64) {
 
 func (c *trio) start(node uint64) *DB {
 	c.t.Helper()
-	db, err := Open(c.dirs[node], Options{Logger: quiet(), SnapshotBytes: 1 << 20, Cluster: ClusterOptions{
-		Addr: c.addrs[node], Join: []string{c.addrs[1]}, Version: "0.1.0", Tick: 10 * time.Millisecond, Lease: c.lease,
-	}})
+	o := Options{Logger: quiet(), SnapshotBytes: 1 << 20, Cluster: ClusterOptions{
+		Addr: c.addrs[node], Join: []string{c.addrs[1]}, Version: "0.1.0", Tick: 10 * time.Millisecond,
+	}}
+	c.with(node, &o)
+	db, err := Open(c.dirs[node], o)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -223,7 +232,7 @@ func TestClusterKeepsData(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c := &trio{t, map[uint64]string{1: freeAddr(t)}, map[uint64]string{1: dir}, map[uint64]*DB{}, false}
+	c := &trio{t, map[uint64]string{1: freeAddr(t)}, map[uint64]string{1: dir}, map[uint64]*DB{}, plainNode}
 	id, sum, err := InitCluster(t.Context(), dir, c.addrs[1], Options{Logger: quiet()})
 	if err != nil || sum.Keys != 1 {
 		t.Fatal(sum, err)
@@ -467,7 +476,7 @@ func TestClusterRecover(t *testing.T) {
 	if err != nil || sum.Keys != 10 {
 		t.Fatal(sum, err)
 	}
-	lone := &trio{t, map[uint64]string{1: c.addrs[3]}, map[uint64]string{1: c.dirs[3]}, map[uint64]*DB{}, false}
+	lone := &trio{t, map[uint64]string{1: c.addrs[3]}, map[uint64]string{1: c.dirs[3]}, map[uint64]*DB{}, plainNode}
 	lone.start(1)
 	lone.put("more", "2")
 	if got, err := lone.get(1, "key9", engine.Read{}); err != nil || got != "1" {

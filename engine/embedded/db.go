@@ -190,6 +190,13 @@ func (db *DB) publish(b *batch) {
 	db.saver.logged(len(b.buf))
 }
 
+// overtake has the visible state know when the first batch after it began.
+func (db *DB) overtake(b *batch) {
+	if s := db.snap.Load(); s.pos == b.base {
+		atomic.StoreInt64(&s.next, b.first)
+	}
+}
+
 // show makes a durable state visible.
 func (db *DB) show(s *snapshot) {
 	s.shown = db.opts.mono()

@@ -33,7 +33,7 @@ func leading(t *testing.T) (*executor, quorum) {
 	g := &gate{snap: &snapshot{tree: btree.NewBytes[string]()}}
 	q := quorum{make(chan *batch, 16)}
 	x := newExecutor(o, q, g.current)
-	x.publish, x.show, x.fail, x.told = func(*batch) {}, g.show, func(error) {}, func(*roster) {}
+	x.overtake, x.publish, x.show, x.fail, x.told = func(*batch) {}, func(*batch) {}, g.show, func(error) {}, func(*roster) {}
 	x.accept(5)
 	return x, q
 }

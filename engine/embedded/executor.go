@@ -29,17 +29,19 @@ const leadBudget = 1024
 // caller runs the calls of many. Background goroutines take the roles over
 // where a caller would otherwise work for others for long.
 type executor struct {
-	opts    Options
-	log     committer
-	publish func(*batch)     // tells that a batch is durable, in order
-	show    func(*snapshot)  // makes a durable state visible to readers
-	current func() *snapshot // the state after the last published batch
-	fail    func(error)      // told once, when the node must stop
-	wall    clock            // what transactions and views take their time from
-	pool    sync.Pool        // of *call
-	relay   chan *batch      // to the background committer
-	leadOn  chan struct{}    // to the background leader
-	stopped sync.WaitGroup
+	opts     Options
+	log      committer
+	overtake func(*batch)     // told of a durable batch before readers see it
+	publish  func(*batch)     // tells that a batch is durable, in order
+	show     func(*snapshot)  // makes a durable state visible to readers
+	current  func() *snapshot // the state after the last published batch
+	fail     func(error)      // told once, when the node must stop
+	wall     clock            // what transactions and views take their time from
+	flight   flight           // the transactions that nobody sees yet
+	pool     sync.Pool        // of *call
+	relay    chan *batch      // to the background committer
+	leadOn   chan struct{}    // to the background leader
+	stopped  sync.WaitGroup
 
 	wanted atomic.Bool // somebody has read since the last seal
 
@@ -97,12 +99,16 @@ func newExecutor(o Options, log committer, current func() *snapshot) *executor {
 		opts: o, log: log, current: current, relay: make(chan *batch, 1), leadOn: make(chan struct{}, 1),
 	}
 	x.changed.L = &x.mu
-	x.wall.now = o.Now
+	x.wall.now, x.wall.mono = o.Now, o.mono
 	x.pool.New = func() any {
 		return &call{ran: make(chan struct{}, 1), done: make(chan error, 1)}
 	}
 	x.restart(current())
 	x.clock, x.at = current().time, current().applied
+	x.wall.raise(x.clock)
+	if !log.shared() {
+		x.wall.lead()
+	}
 	x.stopped.Add(2)
 	go x.commitLoop()
 	go x.leadLoop()
@@ -213,6 +219,9 @@ func (x *executor) lead(budget int) {
 		idle := len(x.queue) == 0
 		b := x.sealIfFree()
 		if idle {
+			if x.open.empty() && len(x.open.calls) == 0 {
+				x.flight.running.Store(0)
+			}
 			x.leading = false
 			x.changed.Broadcast()
 		}
@@ -290,6 +299,7 @@ func (x *executor) sealIfFree() *batch {
 		x.open = newBatch(b.last, len(b.buf))
 	}
 	x.committing, b.term = b, x.term
+	x.flight.seal()
 	if x.log.shared() {
 		b.proposal = &raft.Proposal{Term: b.term, Data: b.buf}
 	}
@@ -385,6 +395,7 @@ func (x *executor) reset() {
 	x.restart(&from)
 	x.broken = nil
 	x.committing = nil
+	x.flight.drop()
 }
 
 // leadLoop leads where a caller has done its share. When a call's function ends
@@ -450,12 +461,14 @@ func (x *executor) finish(b *batch) (next *batch) {
 		x.at.index, x.at.term = b.index, b.term
 		at := x.at
 		x.mu.Unlock()
+		x.overtake(b)
 		if b.snap != nil {
 			b.snap.applied = at
 			x.show(b.snap)
 		}
 		x.publish(b)
 	}
+	x.flight.land()
 	for i, c := range b.calls {
 		b.calls[i] = nil
 		c.done <- nil
@@ -477,7 +490,7 @@ func (x *executor) run(c *call) {
 	if !c.claim.CompareAndSwap(callWaiting, callRunning) {
 		return
 	}
-	wall := x.wall.micros()
+	wall := x.flight.begin(&x.wall)
 	h := &writeTx{x: x}
 	x.lost = nil
 	if c.one != nil {
@@ -489,10 +502,12 @@ func (x *executor) run(c *call) {
 			if x.sealFull(); x.lost != nil {
 				break
 			}
+			wall = x.flight.begin(&x.wall)
 		}
 		c.panicked, _ = x.transact(h, wall, c, i) // its error is its function's to remember
 	}
 	h.x = nil
+	x.wall.raise(x.tx.now)
 	c.pos = x.open.last
 	c.ran <- struct{}{}
 	if x.lost != nil {

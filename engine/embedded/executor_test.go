@@ -53,7 +53,7 @@ func gated(t *testing.T, o Options) (*executor, *gate) {
 		snap: &snapshot{tree: btree.NewBytes[string]()},
 	}
 	x := newExecutor(o, g, g.current)
-	x.publish, x.show, x.fail = func(*batch) {}, g.show, func(error) {}
+	x.overtake, x.publish, x.show, x.fail = func(*batch) {}, func(*batch) {}, g.show, func(error) {}
 	return x, g
 }
 

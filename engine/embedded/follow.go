@@ -28,6 +28,7 @@ func (x *executor) accept(term uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.refuse, x.term = nil, term
+	x.wall.lead()
 }
 
 // yield takes no more calls. What was built on batches that are not committed is
@@ -175,6 +176,7 @@ func (x *executor) followBatch(e raft.Entry, base engine.Position) (int, error) 
 	}
 	if x.bytes = state.bytes; !planted("clock-back") {
 		x.clock = state.time
+		x.wall.raise(x.clock)
 	}
 	b := &batch{buf: e.Data, base: x.open.base, last: state.pos, time: state.time, index: e.Index, term: e.Term}
 	x.open = newBatch(b.last, 0)
@@ -339,5 +341,6 @@ func (x *executor) install(s *snapshot) {
 	}
 	x.orphans = nil
 	x.at, x.clock = s.applied, max(x.clock, s.time)
+	x.wall.raise(x.clock)
 	x.restart(s)
 }

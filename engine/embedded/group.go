@@ -24,7 +24,7 @@ import (
 type proposer interface {
 	Propose(p *raft.Proposal)
 	Confirm(term uint64, done func(error))
-	ReadIndex(ctx context.Context) error
+	ReadIndex(ctx context.Context) (stamp uint64, err error)
 }
 
 // group joins the executor to raft: it is the executor's committer, and raft's
@@ -113,6 +113,7 @@ func (g *group) Follow(term, leader uint64) {
 		why = engine.Errorf(engine.CodeNotLeader, "node %d does not lead, node %d does; nothing was written", g.self, leader)
 	}
 	g.db.exec.yield(why)
+	g.db.exec.wall.stepDown()
 	if term == 0 { // the log will tell no more
 		g.db.exec.expire(0)
 	}
@@ -370,18 +371,49 @@ func (g *group) errNoLeader(err error) error {
 }
 
 // read makes sure that the state holds all that was committed when it is called.
-func (g *group) read(ctx context.Context) error {
+// The stamp is the leader's time then, or 0.
+func (g *group) read(ctx context.Context) (stamp int64, err error) {
 	began := g.db.opts.mono()
 	ctx, cancel := context.WithTimeout(ctx, g.db.opts.PositionWait)
 	defer cancel()
-	if err := g.raft.ReadIndex(ctx); err != nil {
+	at, err := g.raft.ReadIndex(ctx)
+	if err != nil {
 		if g.db.closed.Load() || g.db.Err() != nil {
-			return engine.ErrClosed
+			return 0, engine.ErrClosed
 		}
-		return g.errNoLeader(err)
+		return 0, g.errNoLeader(err)
 	}
 	g.confirmedAt(began)
-	return nil
+	return int64(at), nil
+}
+
+// Bound implements raft.Stamps.
+func (g *group) Bound() uint64 {
+	x := g.db.exec
+	x.wall.lead() // raft may know before the executor does
+	if planted("flight-unseen") {
+		return uint64(x.wall.micros())
+	}
+	return uint64(x.flight.bound(&x.wall))
+}
+
+// Known implements raft.Stamps.
+func (g *group) Known() uint64 {
+	if c := &g.db.exec.wall; c.known.Load() {
+		return uint64(c.estimate())
+	}
+	return 0
+}
+
+// Heard implements raft.Stamps.
+func (g *group) Heard(stamp uint64, stands bool) {
+	switch c, t := &g.db.exec.wall, int64(stamp); {
+	case planted("time-unheard"):
+	case !stands || t != 0 && !c.known.Load():
+		c.follow(t)
+	default:
+		c.raise(t)
+	}
 }
 
 // confirmed is what this node learned from a majority: the state at pos has all

@@ -54,7 +54,7 @@ func Open(dir string, o Options) (*DB, error) {
 		return nil, errors.Join(err, unlock())
 	}
 	db.exec = newExecutor(o, db.committer(), db.committed)
-	db.exec.publish, db.exec.show, db.exec.fail = db.publish, db.show, db.fail
+	db.exec.overtake, db.exec.publish, db.exec.show, db.exec.fail = db.overtake, db.publish, db.show, db.fail
 	if o.sim != nil {
 		return db, db.group.begin() // which does the work of the background itself
 	}

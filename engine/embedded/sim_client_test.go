@@ -31,6 +31,7 @@ type simOp struct {
 	view     *simView
 	began    time.Duration
 	pos      uint64
+	judged   judgement
 	finished bool // the client knows, or has given up
 }
 
@@ -39,6 +40,7 @@ type simView struct {
 	read      engine.Read
 	asked     time.Duration
 	confirmed bool
+	stamp     uint64
 }
 
 func (o *simOp) String() string {
@@ -96,6 +98,7 @@ func (o *simOp) begin() {
 	o.rec.Call = w.mark()
 	o.rec.Outcome = hist.Unknown
 	w.ops = append(w.ops, o)
+	o.judged = judgement{floor: w.clocks.judged, lost: w.clocks.lost, ends: w.clocks.ends}
 	w.after(patience, func() {
 		if !o.finished {
 			w.logf("%v: given up", o)
@@ -133,6 +136,7 @@ var errUnmet = errors.New("the condition is not met")
 
 // run is the transaction.
 func (o *simOp) run(tx engine.Tx) error {
+	o.judged.look(tx)
 	done, err := runOp(tx, &o.rec)
 	if err != nil {
 		o.w.violated("%v: %v", o, err)
@@ -175,6 +179,7 @@ func (o *simOp) ended(err error) {
 			o.rec.Level = hist.Local // of nothing: a record of a session read needs a position
 		}
 		o.client.told = max(o.client.told, o.pos)
+		w.clocks.judge(o)
 		if o.view == nil {
 			w.truth.acked = append(w.truth.acked, truthAck{w.now, o.pos})
 		}
@@ -210,6 +215,7 @@ func (o *simOp) look() {
 	}
 	n.viewing = o.view
 	pos, err := n.db.View(context.Background(), o.view.read, func(tx engine.Tx) error {
+		o.judged.look(tx)
 		_, err := runOp(tx, &o.rec)
 		return err
 	})
@@ -221,8 +227,8 @@ func (o *simOp) look() {
 		o.ended(nil)
 	case errors.Is(err, errAsk):
 		o.view.asked = n.w.now
-		n.ask(func(error) {
-			o.view.confirmed = true
+		n.ask(func(stamp uint64) {
+			o.view.confirmed, o.view.stamp = true, stamp
 			o.look()
 		})
 		n.after(patience/2, func() { o.ended(err) })

@@ -118,17 +118,17 @@ func (n *simNode) answer(group []*raft.Save) {
 // Confirm implements proposer.
 func (n *simNode) Confirm(term uint64, done func(error)) {
 	n.post(func() {
-		n.reads.Add(context.Background(), term, func(err error) {
+		n.reads.Add(context.Background(), term, func(_ uint64, err error) {
 			n.do(simTask{fn: func() { done(err) }})
 		})
 	})
 }
 
 // ask asks for what a linearizable View waits for.
-func (n *simNode) ask(done func(error)) {
+func (n *simNode) ask(done func(stamp uint64)) {
 	n.post(func() {
-		n.reads.Add(context.Background(), 0, func(err error) {
-			n.after(n.w.between(0, 2*time.Millisecond), func() { done(err) })
+		n.reads.Add(context.Background(), 0, func(stamp uint64, _ error) {
+			n.after(n.w.between(0, 2*time.Millisecond), func() { done(stamp) })
 		})
 	})
 }

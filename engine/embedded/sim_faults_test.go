@@ -200,6 +200,8 @@ func jumpClock(w *world) {
 	if w.chance(0.5) {
 		n.wall -= w.between(0, 2*time.Hour)
 	}
+	w.clocks.pace = nil
+	w.clocks.paced = w.now
 }
 
 func drift(w *world) {

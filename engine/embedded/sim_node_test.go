@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"time"
@@ -21,13 +22,14 @@ const simDir = "node"
 // program. It does with events what raft.Node does with goroutines, in the same
 // order.
 type simNode struct {
-	w    *world
-	id   uint64
-	fs   *memfs.FS
-	wall time.Duration // what its clock is ahead
-	rate float64       // of its ticks, 1 is right
-	slow time.Duration // what its disk takes more
-	ran  simClock      // its clock that nobody sets
+	w     *world
+	id    uint64
+	fs    *memfs.FS
+	wall  time.Duration // what its clock is ahead
+	drift float64       // what its clock gains in a second, in seconds
+	rate  float64       // of its ticks, 1 is right
+	slow  time.Duration // what its disk takes more
+	ran   simClock      // its clock that nobody sets
 
 	frozen  time.Duration // until then its program stands still
 	trapped bool          // it is frozen when it next asks whether it leads
@@ -64,8 +66,21 @@ type simTask struct {
 }
 
 func newSimNode(w *world, id uint64) *simNode {
-	return &simNode{w: w, id: id, fs: memfs.New(w.rng.Uint64()), rate: 1, wall: w.between(0, time.Minute)}
+	n := &simNode{w: w, id: id, fs: memfs.New(w.rng.Uint64()), rate: 1}
+	r := rand.New(rand.NewPCG(w.seed, 1<<32+id)) // of its own: clocks change nothing else
+	n.wall = time.Duration((2*r.Float64() - 1) * float64(simClocks))
+	if r.IntN(2) == 0 {
+		n.drift = (2*r.Float64() - 1) * simDrift
+	}
+	return n
 }
+
+// What clocks show when a run begins is at most simClocks from the right time, and
+// they gain or lose at most simDrift of the time that passes.
+const (
+	simClocks = 10 * time.Minute
+	simDrift  = 0.05
+)
 
 // found puts the beginning of the cluster on the node's disk.
 func (n *simNode) found(voters int) {
@@ -146,8 +161,8 @@ func (n *simNode) describe(_ []string, a slog.Attr) slog.Attr {
 func (n *simNode) join(db *DB) proposer {
 	db.group.self = n.id
 	core, err := raft.NewCore(raft.Config{
-		ID: n.id, Start: n.w.rng.Uint64(), Applied: db.exec.at.index, Log: db.group.store, Logger: db.opts.Logger,
-		Leases: n.w.plan.lease, HeartbeatTicks: 3, MessageBytes: n.w.plan.message, Inflight: n.w.plan.inflight,
+		ID: n.id, Start: n.w.rng.Uint64(), Applied: db.exec.at.index, Log: db.group.store, Stamps: db.group,
+		Logger: db.opts.Logger, Leases: n.w.plan.lease, HeartbeatTicks: 3, MessageBytes: n.w.plan.message, Inflight: n.w.plan.inflight,
 	})
 	if err != nil {
 		n.w.violated("node %d does not join: %v", n.id, err)
@@ -161,7 +176,10 @@ func (n *simNode) join(db *DB) proposer {
 	return n
 }
 
-func (n *simNode) clock() time.Time { return time.Unix(1_800_000_000, 0).Add(n.w.now + n.wall) }
+func (n *simNode) clock() time.Time {
+	gained := time.Duration(n.drift * float64(n.w.now))
+	return time.Unix(1_800_000_000, 0).Add(n.w.now + gained + n.wall)
+}
 
 func (n *simNode) mono() time.Time {
 	now := n.w.now
@@ -233,6 +251,7 @@ func (n *simNode) end(power bool) {
 		return
 	}
 	n.w.logf("n%d ends, power %v", n.id, power)
+	n.w.clocks.ends++
 	n.drop()
 	for _, op := range n.calls {
 		op.lost()
@@ -387,6 +406,7 @@ func (n *simNode) apply() {
 			n.w.truth.applied(n, t.apply.Entries)
 			n.post(func() {
 				if role := n.core.Applied(t.apply); role != nil {
+					n.w.clocks.leads(n)
 					n.do(simTask{role: role})
 				}
 				n.reads.Applied(n.core)
@@ -435,9 +455,9 @@ func (n *simNode) keepHouse() {
 var errAsk = errors.New("the simulation has to ask first")
 
 // ReadIndex implements proposer: only a View whose question was answered goes on.
-func (n *simNode) ReadIndex(context.Context) error {
+func (n *simNode) ReadIndex(context.Context) (stamp uint64, err error) {
 	if n.viewing == nil || !n.viewing.confirmed {
-		return errAsk
+		return 0, errAsk
 	}
-	return nil
+	return n.viewing.stamp, nil
 }

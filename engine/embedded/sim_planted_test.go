@@ -37,6 +37,10 @@ var plantedFaults = []struct {
 	{"lease-from-answer", 50},    // a lease counts from the answer, not from the question
 	{"lease-over-hand-over", 50}, // a leader keeps its lease while it hands over
 	{"lease-forgotten", 50},      // a node that has just started gives its vote away
+	{"own-clock", 200},           // a read is judged by the clock of the node that was asked
+	{"weak-now", 200},            // a session read is judged by another time on each node
+	{"flight-unseen", 200},       // a read takes a time after that of a transaction that is under way
+	{"time-unheard", 200},        // a new leader goes on by its own clock
 }
 
 // TestPlantedFaults proves that the simulation finds what it is there to find.

@@ -120,6 +120,7 @@ func (t *truth) addBatch(n *simNode, b *batch) {
 	}
 	t.batches[b.base] = &truthBatch{b.index, b.buf, b.last}
 	t.last, t.time = b.last, last
+	t.w.clocks.published(b)
 }
 
 func (t *truth) decide(n *simNode, e *truthEntry, taken bool, pos engine.Position) {

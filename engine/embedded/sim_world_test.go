@@ -29,6 +29,7 @@ type world struct {
 	nodes     []*simNode // by id-1
 	net       simNet
 	truth     truth
+	clocks    clockTruth
 	hidden    *simNode // which clients with even ids do not reach
 	lull      bool     // nobody writes
 	clients   []*simClient
@@ -121,6 +122,7 @@ func newWorld(seed uint64, trace io.Writer) *world {
 	w.plan = newPlan(w.rng)
 	w.plan.useLeases(seed)
 	w.truth.init(w)
+	w.clocks.w = w
 	w.net.init(w, w.plan.voters+w.plan.spares)
 	for id := range w.plan.voters + w.plan.spares {
 		w.nodes = append(w.nodes, newSimNode(w, uint64(id+1)))
@@ -177,6 +179,7 @@ func simulate(seed uint64, trace io.Writer) (o outcome) {
 	w.converge()
 	w.finalReads()
 	w.truth.end()
+	w.clocks.end()
 	w.verdict()
 	return o
 }

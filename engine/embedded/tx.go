@@ -272,6 +272,9 @@ func (h *writeTx) Now() time.Time {
 	return time.UnixMicro(h.x.tx.now)
 }
 
+// AsOf implements engine.Tx.
+func (h *writeTx) AsOf() time.Time { return h.Now() }
+
 // Count implements engine.Ranker.
 func (h *writeTx) Count(lo, hi []byte) int { return count(h.x.tree, lo, hi) }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/btree"
@@ -17,14 +18,17 @@ type snapshot struct {
 	pos     engine.Position
 	time    int64     // of the last transaction, in microseconds
 	bytes   int64     // as counted for the memory limit
+	next    int64     // time of the first transaction after it, atomic; 0: none is durable. Not kept in a cluster
 	shown   time.Time // when it became visible: it has all that was durable then
 	applied           // the log record that led here
 }
 
 // viewTx is the handle of View's functions. It is dead once snap is nil.
 type viewTx struct {
+	db    *DB
 	snap  *snapshot
-	clock *clock
+	level engine.Level
+	stamp int64 // the leader's time of a linearizable read in a cluster; 0: not known
 	now   time.Time
 }
 
@@ -35,17 +39,18 @@ const localStale = time.Second
 // View implements engine.Engine. The levels below linearizable take what is
 // visible, if it is not too old, and so do not make writers clone the tree.
 func (db *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
-	snap, err := db.snapshotFor(ctx, r)
+	snap, stamp, err := db.snapshotFor(ctx, r)
 	if err != nil {
 		return 0, err
 	}
-	tx := &viewTx{snap: snap, clock: &db.exec.wall}
+	tx := &viewTx{db: db, snap: snap, level: r.Level, stamp: stamp}
 	defer func() { tx.snap = nil }()
 	return snap.pos, fn(tx)
 }
 
-// snapshotFor returns a snapshot that is as new as r asks.
-func (db *DB) snapshotFor(ctx context.Context, r engine.Read) (*snapshot, error) {
+// snapshotFor returns a snapshot that is as new as r asks, and what the leader said
+// when it was asked.
+func (db *DB) snapshotFor(ctx context.Context, r engine.Read) (snap *snapshot, stamp int64, err error) {
 	fresh := db.group == nil
 	if r.Level != engine.Linearizable && ctx.Err() == nil && !db.closed.Load() {
 		snap, oldest := db.snap.Load(), db.opts.mono().Add(-or(r.MaxStale, localStale))
@@ -56,15 +61,16 @@ func (db *DB) snapshotFor(ctx context.Context, r engine.Read) (*snapshot, error)
 			known = math.MaxUint64 // it may lack what was committed since
 		}
 		if fresh && snap.pos >= known && (snap.pos >= r.AtLeast || planted("session-position")) {
-			return snap, nil
+			return snap, 0, nil
 		}
 	}
 	if !fresh {
-		if err := db.group.read(ctx); err != nil {
-			return nil, err
+		if stamp, err = db.group.read(ctx); err != nil {
+			return nil, 0, err
 		}
 	}
-	return db.snapshotAt(ctx, r.AtLeast)
+	snap, err = db.snapshotAt(ctx, r.AtLeast)
+	return snap, stamp, err
 }
 
 // snapshotAt returns a snapshot that includes pos and all that was durable when
@@ -151,9 +157,48 @@ func (v *viewTx) scan(lo, hi []byte, dir direction) iter.Seq2[engine.Pair, error
 // Now implements engine.Tx.
 func (v *viewTx) Now() time.Time {
 	if v.now.IsZero() && v.snap != nil {
-		v.now = time.UnixMicro(max(v.clock.micros(), v.snap.time))
+		v.now = time.UnixMicro(max(v.micros(), v.snap.time))
 	}
 	return v.now
+}
+
+// AsOf implements engine.Tx. In a cluster a read below linearizable goes by the
+// log alone: other nodes show the same at the same position.
+func (v *viewTx) AsOf() time.Time {
+	if v.snap == nil || v.level == engine.Linearizable || planted("weak-now") {
+		return v.Now()
+	}
+	if v.db.group == nil {
+		return time.UnixMicro(v.beforeNext(v.Now().UnixMicro()))
+	}
+	return time.UnixMicro(v.snap.time)
+}
+
+// beforeNext returns now, or the time of the first transaction that the snapshot
+// does not have, if that is durable.
+func (v *viewTx) beforeNext(now int64) int64 {
+	if next := atomic.LoadInt64(&v.snap.next); next != 0 {
+		return min(now, next)
+	}
+	return now
+}
+
+// micros returns the time of the view, but for what its snapshot holds.
+func (v *viewTx) micros() int64 {
+	x, g, strict := v.db.exec, v.db.group, v.level == engine.Linearizable
+	switch {
+	case g == nil && strict:
+		return v.beforeNext(x.flight.bound(&x.wall)) // in this order
+	case g == nil:
+		return x.flight.bound(&x.wall)
+	case strict && v.stamp != 0 && !planted("own-clock"):
+		return v.stamp
+	case planted("own-clock"):
+		return v.db.opts.Now().UnixMicro()
+	case g.view.Load().serves || !x.wall.known.Load():
+		return x.wall.estimate()
+	}
+	return x.wall.last.Load()
 }
 
 // Count implements engine.Ranker.

@@ -309,6 +309,8 @@ func (t *refTx) ScanBack(lo, hi []byte) iter.Seq2[engine.Pair, error] {
 
 func (t *refTx) Now() time.Time { return t.now }
 
+func (t *refTx) AsOf() time.Time { return t.now }
+
 func (t *refTx) Count(lo, hi []byte) int { return len(t.within(lo, hi)) }
 
 func (t *refTx) At(lo, hi []byte, i int) (engine.Pair, bool) {

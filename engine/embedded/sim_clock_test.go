@@ -1,0 +1,121 @@
+package embedded
+
+import (
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// clockTruth checks what every read and transaction went by when it judged whether
+// something had expired. Clocks differ, drift and jump; that must not show.
+type clockTruth struct {
+	w        *world
+	judged   int64 // the newest that anybody learned from a transaction or a linearizable read
+	strict   []*simOp
+	weak     []*simOp
+	times    []judgement   // of the transactions, from position 1 on
+	ends     int           // how many programs have ended
+	endsThen int           // when the operation that learned judged began
+	pace     *simOp        // from which on the time must go at the right speed
+	paced    time.Duration // the time of the last jump of a clock
+	lost     int           // how often nobody knew the time any more: see leads
+}
+
+// judgement is what an operation went by, in microseconds.
+type judgement struct {
+	asOf, now int64
+	floor     int64 // judged when the operation began
+	lost      int   // likewise
+	ends      int   // likewise
+}
+
+func (j *judgement) look(tx engine.Tx) {
+	j.now, j.asOf = tx.Now().UnixMicro(), tx.AsOf().UnixMicro()
+}
+
+// leads is called before a node takes calls or answers reads. It knows of all that was learned, from
+// the leader before or from those that voted for it, unless a node that knew was
+// started again since.
+func (c *clockTruth) leads(n *simNode) {
+	knows := n.db.exec.wall.last.Load()
+	if n.db.exec.wall.known.Load() {
+		knows = n.db.exec.wall.estimate()
+	} else { // its own clock is all it has
+		c.pace, c.paced = nil, c.w.now
+	}
+	switch {
+	case knows >= c.judged:
+	case c.ends == c.endsThen:
+		c.w.violated("node %d leads and goes on from %d, but somebody has learned what was so as of %d", n.id, knows, c.judged)
+	default:
+		c.w.logf("n%d goes on from %d, not from %d", n.id, knows, c.judged)
+		c.lost++
+		c.judged = 0
+	}
+}
+
+// judge takes an operation that somebody has learned the outcome of.
+func (c *clockTruth) judge(o *simOp) {
+	j := &o.judged
+	if j.asOf > j.now {
+		c.w.violated("%v judged as of %d, after its time %d", o, j.asOf, j.now)
+	}
+	if o.view != nil && o.view.read.Level != engine.Linearizable {
+		c.weak = append(c.weak, o)
+		return
+	}
+	if j.lost != c.lost {
+		return // nobody knows whether it is of before or after that
+	}
+	c.strict = append(c.strict, o)
+	if j.asOf < j.floor {
+		c.w.violated("%v judged as of %d; before it began somebody had learned what was so as of %d", o, j.asOf, j.floor)
+	}
+	c.judgePace(o)
+	if j.asOf >= c.judged {
+		c.judged, c.endsThen = j.asOf, j.ends
+	}
+}
+
+// judgePace checks that what lives for ten seconds lives for eight at least,
+// whoever leads, as long as nobody sets the clock of a leader forward.
+func (c *clockTruth) judgePace(o *simOp) {
+	if c.pace == nil && o.began > c.paced && o.view == nil { // a read may go by an earlier time
+		c.pace = o
+	}
+	if c.pace == nil {
+		return
+	}
+	passed := c.w.now - c.pace.began
+	if took := time.Duration(o.judged.asOf-c.pace.judged.asOf) * time.Microsecond; took > passed*5/4+time.Millisecond {
+		c.w.violated("%v judged as of %v after what %v was judged by, but only %v has passed since", o, took, c.pace, passed)
+	}
+}
+
+// published takes the times of a batch that is committed.
+func (c *clockTruth) published(b *batch) {
+	for t := range changes(b.buf) {
+		c.times = append(c.times, judgement{asOf: t.Time.UnixMicro(), lost: c.lost})
+	}
+}
+
+// end compares with the times of the transactions.
+func (c *clockTruth) end() {
+	at := func(pos uint64) judgement { return append([]judgement{{}}, c.times...)[pos] }
+	for _, o := range c.weak {
+		if at := at(o.pos).asOf; o.judged.asOf != at {
+			c.w.violated("%v judged as of %d at position %d, whose time is %d", o, o.judged.asOf, o.pos, at)
+		}
+	}
+	for _, o := range c.strict {
+		if at := at(o.pos).asOf; o.judged.asOf < at && o.view != nil {
+			c.w.violated("%v judged as of %d at position %d, whose time is %d", o, o.judged.asOf, o.pos, at)
+		}
+		if o.pos == uint64(len(c.times)) {
+			continue
+		}
+		if next := at(o.pos + 1); o.judged.asOf > next.asOf && o.judged.lost == next.lost {
+			c.w.violated("%v judged as of %d at position %d, but position %d is of %d", o, o.judged.asOf, o.pos, o.pos+1, next.asOf)
+		}
+	}
+}
