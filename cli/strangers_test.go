@@ -88,7 +88,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	p.stop(syscall.SIGTERM)
 	for _, tc := range []struct{ name, args, want string }{
 		{"no address", "--data a --invite n2.invite" + join, "say it with --node HOST:PORT"},
-		{"other cluster", "--data a --join " + other.addr[1] + at(), "talks to node 2 of cluster "},
+		{"other cluster", "--data a --join " + other.addr[1] + at(), "is a node of another cluster than "},
 		{"expired", "--data b --invite n3.invite" + join + at(), "the certificate of node 3 expired at 20"},
 		{"no node", "--data plain" + join + at(), "plain is no node of a cluster; `skerry cluster init` makes it the first one"},
 		{"data of its own", "--data own --invite n4.invite" + join + at(), "own has data of its own, which would be lost"},
@@ -108,7 +108,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		{"remove of a stranger", "skerry cluster remove --data n1 9", "node 9 is no member of the cluster"},
 		{"admitted", "skerry cluster join --data a --node " + nodeAddr(t) + join + "; false", "a is node 2 of cluster "},
 		{"transfer to nobody", "skerry cluster transfer --data n1", "no other node can lead now"},
-		{"join of another cluster", "skerry cluster join --data a --node " + nodeAddr(t) + " --join " + other.addr[1], "talks to node 2 of cluster "},
+		{"join of another cluster", "skerry cluster join --data a --node " + nodeAddr(t) + " --join " + other.addr[1], "is a node of another cluster than "},
 		{"status of no node", "skerry cluster status --data own", "own is no node of a cluster"},
 		{"recover with a majority", "skerry cluster recover --data a --node " + nodeAddr(t), "the cluster has not lost its majority: node 1 leads"},
 	} {

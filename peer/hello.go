@@ -25,6 +25,7 @@ type node struct {
 	id *Identity
 	o  Options // with its defaults filled in
 
+	older olderNodes
 	start uint64                                     // 0: a Client
 	addr  string                                     // advertised
 	admit func(h Hello, outgoing bool) *RefusedError // what only a Port checks; may be nil
@@ -34,7 +35,7 @@ type node struct {
 func (n *node) greeting(protocol string) Hello {
 	h := Hello{
 		Version: n.o.Version, Cluster: n.id.Cluster, Folder: n.id.Folder, Node: n.id.Node,
-		Start: n.start, Addr: n.addr, Time: n.o.Now(), Protocol: protocol,
+		Start: n.start, Addr: n.addr, Time: n.o.Now(), Protocol: protocol, Sealed: !n.o.former,
 	}
 	if n.o.Hello != nil {
 		n.o.Hello(&h)
@@ -103,7 +104,14 @@ func (n *node) greet(ctx context.Context, raw net.Conn, want uint64, protocol st
 	config.NextProtos = []string{protocol}
 	config.InsecureSkipVerify = true // host names prove nothing here; VerifyConnection does
 	config.VerifyConnection = func(s tls.ConnectionState) error {
-		node, refused := n.id.verify(s.PeerCertificates, n.o.Now())
+		shown, refused := s.PeerCertificates, (*RefusedError)(nil)
+		if !n.o.former {
+			shown, refused = n.id.unseal(shown)
+		}
+		if refused != nil {
+			return refused
+		}
+		node, refused := n.id.verify(shown, n.o.Now())
 		if refused != nil {
 			return refused
 		}
@@ -130,6 +138,7 @@ func (n *node) greet(ctx context.Context, raw net.Conn, want uint64, protocol st
 	if refused := n.judge(c.hello, proven, true); refused != nil {
 		return nil, 0, refused
 	}
+	n.older.met(c.hello)
 	if !stop() {
 		return nil, 0, ctx.Err() // the deadline has been or is being moved
 	}
@@ -169,6 +178,9 @@ func (n *node) welcome(raw net.Conn, ready func(Hello) *RefusedError) (c *Conn, 
 	config := n.id.tlsConfig()
 	config.GetConfigForClient = func(chi *tls.ClientHelloInfo) (*tls.Config, error) {
 		own := n.id.tlsConfig()
+		if !n.o.former && !n.older.some() {
+			own.Certificates = []tls.Certificate{n.id.shown}
+		}
 		if len(chi.SupportedProtos) == 1 {
 			own.NextProtos = chi.SupportedProtos // what is not served is refused below, with a text
 		}
@@ -186,7 +198,9 @@ func (n *node) welcome(raw net.Conn, ready func(Hello) *RefusedError) (c *Conn, 
 	}
 	state := c.ConnectionState()
 	proven, refused := n.id.verify(state.PeerCertificates, n.o.Now())
-	if refused != nil {
+	if refused != nil && refused.Code == CodeCluster { // a stranger learns no names
+		return c, 0, n.turnAwayAs(c, refused, "the certificate is not one of a node of the cluster here; an address or a data folder is the wrong one")
+	} else if refused != nil {
 		return c, 0, n.turnAway(c, refused)
 	}
 	if err := json.Unmarshal(text, &c.hello); err != nil {
@@ -200,6 +214,7 @@ func (n *node) welcome(raw net.Conn, ready func(Hello) *RefusedError) (c *Conn, 
 	if refused != nil {
 		return c, 0, n.turnAway(c, refused)
 	}
+	n.older.met(c.hello)
 	own := n.greeting(c.hello.Protocol)
 	if err := n.reply(c, answer{Hello: &own}); err != nil {
 		return c, 0, err
@@ -208,8 +223,11 @@ func (n *node) welcome(raw net.Conn, ready func(Hello) *RefusedError) (c *Conn, 
 }
 
 // turnAway tells the other side why and returns the refusal.
-func (n *node) turnAway(c *Conn, r *RefusedError) error {
-	if err := n.reply(c, answer{Refused: &RemoteError{r.Code, shorten(r.Text)}, Reason: r.Reason}); err != nil {
+func (n *node) turnAway(c *Conn, r *RefusedError) error { return n.turnAwayAs(c, r, r.Text) }
+
+// turnAwayAs is turnAway with another text for the other side.
+func (n *node) turnAwayAs(c *Conn, r *RefusedError, text string) error {
+	if err := n.reply(c, answer{Refused: &RemoteError{r.Code, shorten(text)}, Reason: r.Reason}); err != nil {
 		return fmt.Errorf("%w (which it was not told: %w)", r, err)
 	}
 	return r

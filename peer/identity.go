@@ -40,6 +40,7 @@ type Identity struct {
 	files Files
 	ca    *x509.Certificate
 	pair  tls.Certificate
+	shown tls.Certificate // what strangers see of it
 }
 
 // Files is where an identity is kept. Write replaces a file as a whole and durably;
@@ -323,10 +324,12 @@ func assemble(a about, caPEM, certPEM, keyPEM []byte) (*Identity, error) {
 	if public, ok := cert.PublicKey.(*ecdsa.PublicKey); !ok || !public.Equal(&key.PublicKey) {
 		return nil, fmt.Errorf("%s is not the key of %s", keyFile, certFile)
 	}
-	return &Identity{
-		Cluster: a.Cluster, Node: a.Node, Folder: a.Folder, ca: ca,
-		pair: tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert},
-	}, nil
+	pair := tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}
+	shown, err := newShown(ca, pair)
+	if err != nil {
+		return nil, fmt.Errorf("make the certificate that strangers see: %w", err)
+	}
+	return &Identity{Cluster: a.Cluster, Node: a.Node, Folder: a.Folder, ca: ca, pair: pair, shown: shown}, nil
 }
 
 // settle writes an identity into dir, node.json last, and loads it.

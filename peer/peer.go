@@ -61,6 +61,7 @@ type Hello struct {
 	Time     time.Time `json:"time"`               // its clock
 	Last     uint64    `json:"last,omitempty"`     // index of its last durable record
 	Protocol string    `json:"protocol,omitempty"` // what the connection is for
+	Sealed   bool      `json:"sealed,omitempty"`   // it can open a server's sealed certificate
 }
 
 // Options of a Port. Only Version is needed, and Addr or Listener. All
@@ -109,6 +110,8 @@ type Options struct {
 	Explain func(err error) (code, text string)
 
 	Now func() time.Time // nil: time.Now
+
+	former bool // for tests: be a program of before certificates were sealed
 
 	Queue            int           // 0: MaxQueue
 	QueueBytes       int           // 0: MaxQueueBytes

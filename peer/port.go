@@ -171,6 +171,7 @@ func (p *Port) SetPeers(addrs map[uint64]string) {
 		p.group.Go(l.run)
 	}
 	p.mu.Unlock()
+	p.older.keep(func(id uint64) bool { _, there := addrs[id]; return there })
 	for _, f := range end {
 		f()
 	}

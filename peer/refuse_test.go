@@ -99,8 +99,8 @@ func TestStrangersAreTold(t *testing.T) {
 		greeting   []byte
 		code, text string
 	}{
-		{"other cluster", foreign, ProtocolRaft, hello(foreign, nil), CodeCluster, "node 1 of cluster " + foreign.Cluster + " talks to node 1 of cluster"},
-		{"other CA", fake, ProtocolRaft, hello(fake, nil), CodeCluster, "is not signed by its CA"},
+		{"other cluster", foreign, ProtocolRaft, hello(foreign, nil), CodeCluster, "the certificate is not one of a node of the cluster here"},
+		{"other CA", fake, ProtocolRaft, hello(fake, nil), CodeCluster, "the certificate is not one of a node of the cluster here"},
 		{"expired", late, ProtocolRaft, hello(late, nil), CodeCert, "the certificate of node 4 expired at 20"},
 		{"not valid yet", early, ProtocolRaft, hello(early, nil), CodeCert, "the certificate of node 5 is not valid before 20"},
 		{"future version", ids[1], ProtocolRaft, hello(ids[1], func(h *Hello) { h.Version = "1.4.0" }), CodeVersion, "version 1.4.0 does not go with version 1.2.3"},
@@ -143,8 +143,8 @@ func TestWrongServer(t *testing.T) {
 		node       uint64
 		code, text string
 	}{
-		{"other cluster", at(identities(t, 2)[1]), 2, CodeCluster, "node 2 of cluster "},
-		{"other CA", at(forged(t, ids[0].Cluster, 2)), 2, CodeCluster, "is not signed by its CA"},
+		{"other cluster", at(identities(t, 2)[1]), 2, CodeCluster, "a node of another cluster than " + ids[0].Cluster},
+		{"other CA", at(forged(t, ids[0].Cluster, 2)), 2, CodeCluster, "a node of another cluster than " + ids[0].Cluster},
 		{"expired", at(late), late.Node, CodeCert, "expired at"},
 		{"not valid yet", at(early), early.Node, CodeCert, "is not valid before"},
 		{"other node", at(ids[2]), 2, CodeNode, "node 3 answers there, not node 2"},
