@@ -101,6 +101,27 @@ func TestTailWithoutPosition(t *testing.T) {
 	wantNext(t, s, 5, "k")
 }
 
+// TestLongReplayTellsAgain: a replay that finds nothing for long tells more than once
+// how far it is.
+func TestLongReplayTellsAgain(t *testing.T) {
+	eng := open(t, embedded.Options{})
+	_, err := engine.UpdateEach(t.Context(), eng, 10_000, func(tx engine.Tx, _ int) error { return tx.Put([]byte("other"), nil) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := subscribe(t, create(t, eng, feed.Options{Heartbeat: time.Hour}), 0, "quiet") // nothing runs that it could join
+	for _, want := range []engine.Position{4096, 8192} {
+		select {
+		case c := <-s.C:
+			if c.Pos != want || len(c.Writes) > 0 {
+				t.Errorf("got %+v, want a heartbeat of %d", c, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("no heartbeat of %d", want)
+		}
+	}
+}
+
 // TestWaitLeavesNothing: calls of Wait that gave up do not count any more.
 func TestWaitLeavesNothing(t *testing.T) {
 	f := create(t, open(t, embedded.Options{}), feed.Options{})

@@ -86,6 +86,27 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestLastEventID: the longest id that can be sent comes back whole; a longer one,
+// which no event of ours had, is none, not a part of it.
+func TestLastEventID(t *testing.T) {
+	_, url, _ := listen(t, web.Options{}, time.Minute, func(a *web.App) {
+		a.Get("/", func(c *web.Context) error {
+			return c.SSE(web.EventOptions{}, func(s *web.Events) error { return s.Send(web.Event{ID: s.LastID(), Data: "x"}) })
+		})
+	})
+	for _, n := range []int{0, 1, web.MaxEventID - 1, web.MaxEventID, web.MaxEventID + 1} {
+		id := strings.Repeat("i", n)
+		want := "id: " + id + "\n"
+		if n == 0 || n > web.MaxEventID {
+			want = ""
+		}
+		in, _ := open(t, url, "Last-Event-ID", id)
+		if body, err := io.ReadAll(in); err != nil || string(body) != ":\n\n"+want+"data: x\n\n" {
+			t.Errorf("an id of %d bytes: %v\n%q", n, err, body)
+		}
+	}
+}
+
 // TestEventsOutliveTheLimits: heartbeats come while there is nothing to say, and the
 // stream lasts longer than the server lets an answer last.
 func TestEventsOutliveTheLimits(t *testing.T) {

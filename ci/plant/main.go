@@ -129,7 +129,7 @@ func (b *bug) plant(ctx context.Context, dir string) (verdict, []byte, error) {
 		}
 		defer os.WriteFile(path, was, 0o644)
 	}
-	t := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-timeout", testTime.String(), "-run", "^"+b.test+"$", b.pkg)
+	t := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-timeout", testTime.String(), "-run", testPattern(b.test), b.pkg)
 	t.Dir = dir
 	t.Env = append(os.Environ(), b.env...)
 	out, err := t.CombinedOutput()
@@ -145,3 +145,6 @@ func (b *bug) plant(ctx context.Context, dir string) (verdict, []byte, error) {
 	}
 	return caught, out, nil
 }
+
+// testPattern is the -run of a test and maybe its subtests: TestA/b/c.
+func testPattern(name string) string { return "^" + strings.ReplaceAll(name, "/", "$/^") + "$" }
