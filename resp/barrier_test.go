@@ -191,9 +191,6 @@ func TestBarrierGivesUp(t *testing.T) {
 	}
 	reader.say("PING")
 	reader.expect("the next PING", "+PONG")
-	if d := time.Since(began); d > 2*barrierWait {
-		t.Errorf("it waited %v, which is more than once", d)
-	}
 	srv.tracker.mu.Lock()
 	defer srv.tracker.mu.Unlock()
 	if n := len(srv.tracker.settling); n != 0 {

@@ -224,8 +224,9 @@ func (c *conn) fill() bool {
 		return false
 	}
 	now, free := c.rd.Buffered()
-	c.srv.stats.netIn.Add(int64(now - used))
-	c.tally().reads.Add(1)
+	t := c.tally()
+	t.netIn.Add(int64(now - used))
+	t.reads.Add(1)
 	c.active.Store(time.Now().UnixNano())
 	c.qbuf.Store(int64(now))
 	c.qfree.Store(int64(free))
@@ -259,7 +260,7 @@ func (c *conn) handle() {
 	c.runOps()
 	c.plain.end(c)
 	if n > 0 {
-		c.srv.stats.commands.Add(n)
+		c.tally().processed.Add(n)
 	}
 }
 
@@ -304,8 +305,9 @@ func (c *conn) flush() bool {
 // write sends b; the caller holds wmu.
 func (c *conn) write(b []byte) bool {
 	n, err := c.nc.Write(b)
-	c.srv.stats.netOut.Add(int64(n))
-	c.tally().writes.Add(1)
+	t := c.tally()
+	t.netOut.Add(int64(n))
+	t.writes.Add(1)
 	if err != nil {
 		c.kill()
 	}

@@ -31,8 +31,8 @@ type rates struct {
 }
 
 func (s *Server) moment() moment {
-	t := &s.stats
-	return moment{s.clock(), t.commands.Load(), t.netIn.Load(), t.netOut.Load()}
+	n := s.counted()
+	return moment{s.clock(), n.processed.Load(), n.netIn.Load(), n.netOut.Load()}
 }
 
 // sample samples until done is closed, unless another call of it does.

@@ -61,10 +61,10 @@ func (c *conn) runAll() {
 		}
 	}
 	if r.hits != 0 {
-		c.srv.stats.hits.Add(r.hits)
+		c.tally().hits.Add(r.hits)
 	}
 	if r.misses != 0 {
-		c.srv.stats.misses.Add(r.misses)
+		c.tally().misses.Add(r.misses)
 	}
 }
 

@@ -289,12 +289,11 @@ func (g *connGroup) each(fn func(*conn)) {
 	}
 }
 
-// stats counts what INFO reports.
+// stats counts what INFO reports; what all connections count all the time is in
+// their tally.
 type stats struct {
 	connections, rejected   atomic.Int64
-	commands, errors        atomic.Int64
-	hits, misses            atomic.Int64
-	netIn, netOut           atomic.Int64
+	errors                  atomic.Int64
 	limited                 atomic.Int64 // connections closed for not reading
 	invalidations, protoErr atomic.Int64
 
@@ -303,8 +302,7 @@ type stats struct {
 }
 
 func (s *stats) reset() {
-	for _, n := range []*atomic.Int64{&s.connections, &s.rejected, &s.commands, &s.errors, &s.hits,
-		&s.misses, &s.netIn, &s.netOut, &s.limited, &s.invalidations, &s.protoErr, &s.forwarded, &s.retried, &s.unknown, &s.moved} {
+	for _, n := range []*atomic.Int64{&s.connections, &s.rejected, &s.errors, &s.limited, &s.invalidations, &s.protoErr, &s.forwarded, &s.retried, &s.unknown, &s.moved} {
 		n.Store(0)
 	}
 }

@@ -16,10 +16,37 @@ const tallies = 8
 // tally counts for some of the connections.
 type tally struct {
 	commands []commandTally // by command.index; 0 is for those that are not counted
-	reads    atomic.Int64   // from sockets
-	writes   atomic.Int64   // to sockets
+	counts
 
 	_ [64]byte // tallies share no cache line
+}
+
+// counts is what every connection counts all the time.
+type counts struct {
+	processed     atomic.Int64 // commands
+	hits, misses  atomic.Int64
+	netIn, netOut atomic.Int64 // bytes
+	reads, writes atomic.Int64 // of sockets
+}
+
+// each calls fn for all of them.
+func (n *counts) each(other *counts, fn func(n, other *atomic.Int64)) {
+	fn(&n.processed, &other.processed)
+	fn(&n.hits, &other.hits)
+	fn(&n.misses, &other.misses)
+	fn(&n.netIn, &other.netIn)
+	fn(&n.netOut, &other.netOut)
+	fn(&n.reads, &other.reads)
+	fn(&n.writes, &other.writes)
+}
+
+// counted returns the sums over all connections.
+func (s *Server) counted() *counts {
+	var sum counts
+	for i := range s.tallies {
+		sum.each(&s.tallies[i].counts, func(n, other *atomic.Int64) { n.Add(other.Load()) })
+	}
+	return &sum
 }
 
 // commandTally counts one command.
@@ -85,8 +112,7 @@ func (s *Server) erred(text string) {
 func (s *Server) resetTallies() {
 	for i := range s.tallies {
 		t := &s.tallies[i]
-		t.reads.Store(0)
-		t.writes.Store(0)
+		t.each(&t.counts, func(n, _ *atomic.Int64) { n.Store(0) })
 		for j := range t.commands {
 			c := &t.commands[j]
 			c.calls.Store(0)
@@ -98,15 +124,6 @@ func (s *Server) resetTallies() {
 	s.errorTally.mu.Lock()
 	s.errorTally.byWord = nil
 	s.errorTally.mu.Unlock()
-}
-
-// socketCalls returns how often sockets were read and written.
-func (s *Server) socketCalls() (reads, writes int64) {
-	for i := range s.tallies {
-		reads += s.tallies[i].reads.Load()
-		writes += s.tallies[i].writes.Load()
-	}
-	return reads, writes
 }
 
 // infoCommandStats is INFO's section of what ran on this node: what was handed to
@@ -215,13 +232,19 @@ func (w *stopwatch) lap(c *conn, now time.Duration) {
 	w.cmd, w.args = nil, nil
 }
 
-// plainRun is consecutive calls of one plain command, such as PING. The first is
-// measured and stands for the others.
+// plainRun is consecutive calls of one plain command, such as PING. Of plainEvery
+// runs the first call of one is measured; it stands for the others.
 type plainRun struct {
 	cmd   *command
 	calls int64
-	took  time.Duration
+
+	last *command // the one measured last
+	took time.Duration
+	uses int // how many runs it has stood for
 }
+
+// plainEvery is how many runs one measurement stands for.
+const plainEvery = 16
 
 // end counts the calls.
 func (r *plainRun) end(c *conn) {
@@ -248,7 +271,12 @@ func (c *conn) measured(start int) {
 		return
 	}
 	r.end(c)
+	r.cmd, r.calls = cmd, 1
+	if r.uses++; r.last == cmd && r.uses < plainEvery {
+		c.invoke(start)
+		return
+	}
 	before := c.srv.clock()
 	c.invoke(start)
-	*r = plainRun{cmd, 1, c.srv.clock() - before}
+	r.last, r.took, r.uses = cmd, c.srv.clock()-before, 0
 }
