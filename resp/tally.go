@@ -196,6 +196,10 @@ func (w *stopwatch) begin(c *conn, cmd *command, args [][]byte) {
 		w.calls++
 		return
 	}
+	w.start(c, cmd, args) // apart, so that the short way can be inlined
+}
+
+func (w *stopwatch) start(c *conn, cmd *command, args [][]byte) {
 	now := c.srv.clock()
 	w.lap(c, now)
 	*w = stopwatch{cmd, args, 1, now, cmd.flags&flagLight != 0 && len(args) <= lightArgs && !c.srv.slow.each()}
