@@ -392,6 +392,10 @@ func valueFaults() []fault {
 				return &faultyTx{Tx: tx, now: func() time.Time { return time.Now().Truncate(time.Microsecond) }}
 			})
 		}},
+		{"AsOf is not Now", []string{"tx/now", "tx/as-of-view"}, func(f *faulty) {
+			f.inUpdate(func(tx engine.Tx) engine.Tx { return &faultyTx{Tx: tx, asOf: time.Hour} })
+			f.inView(func(tx engine.Tx) engine.Tx { return &faultyTx{Tx: tx, asOf: -time.Hour} })
+		}},
 		{"Now goes back", []string{"tx/now", "tx/now-of-view", "each/now", "changes/exact"}, func(f *faulty) {
 			f.inUpdate(func(tx engine.Tx) engine.Tx {
 				t := tx.(*refTx)

@@ -110,6 +110,7 @@ type faultyTx struct {
 	scan func(lo, hi []byte) iter.Seq2[engine.Pair, error]
 	back func(lo, hi []byte) iter.Seq2[engine.Pair, error]
 	now  func() time.Time
+	asOf time.Duration // added to AsOf
 	undo func(mark int) error
 }
 
@@ -147,6 +148,8 @@ func (t *faultyTx) ScanBack(lo, hi []byte) iter.Seq2[engine.Pair, error] {
 	}
 	return t.Tx.ScanBack(lo, hi)
 }
+
+func (t *faultyTx) AsOf() time.Time { return t.Tx.AsOf().Add(t.asOf) }
 
 func (t *faultyTx) Now() time.Time {
 	if t.now != nil {

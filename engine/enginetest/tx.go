@@ -26,6 +26,7 @@ func txCases() []Case {
 		{"tx/returned-bytes-stay", ordered, txReturnedBytes},
 		{"tx/now", onOneKey, txNow},
 		{"tx/now-of-view", onOneKey, txNowOfView},
+		{"tx/as-of-view", onOneKey, txAsOfView},
 		{"promises/constant", onOneKey, promisesConstant},
 	}
 }
@@ -255,6 +256,9 @@ func txNow(e *env) {
 			if again := tx.Now(); !again.Equal(now) {
 				return fmt.Errorf("time Now is %v, then %v in the same transaction", now, again)
 			}
+			if asOf := tx.AsOf(); !asOf.Equal(now) {
+				return fmt.Errorf("time Now is %v, but AsOf is %v in an update", now, asOf)
+			}
 			return nil
 		})
 		if !now.Equal(now.Truncate(time.Microsecond)) {
@@ -267,6 +271,36 @@ func txNow(e *env) {
 	}
 	if off := time.Since(last); off > time.Hour || off < -time.Hour {
 		e.Errorf("Now is %v away from this machine's clock", off)
+	}
+}
+
+// txAsOfView: what a view judges by does not go back as positions and time go on.
+func txAsOfView(e *env) {
+	var last time.Time
+	for i := range 50 {
+		var wrote time.Time
+		pos := e.update(func(tx engine.Tx) error {
+			wrote = tx.AsOf()
+			return putAll(tx, "a", fmt.Sprint(i))
+		})
+		if wrote.Before(last) {
+			e.Fatalf("AsOf is %v in an update after a view of %v", wrote, last)
+		}
+		for _, level := range []engine.Level{engine.Local, engine.Session, engine.Linearizable} { // from weak to strong
+			e.viewAt(engine.Read{Level: level, AtLeast: pos}, func(tx engine.Tx) error {
+				now, asOf := tx.Now(), tx.AsOf()
+				switch {
+				case asOf.Before(wrote):
+					return fmt.Errorf("time AsOf is %v in a view of a transaction of %v", asOf, wrote)
+				case asOf.Before(last):
+					return fmt.Errorf("time AsOf is %v after a view of %v", asOf, last)
+				case asOf.After(now), level == engine.Linearizable && !asOf.Equal(now):
+					return fmt.Errorf("time AsOf is %v, Now %v at level %d", asOf, now, level)
+				}
+				last = asOf
+				return nil
+			})
+		}
 	}
 }
 
