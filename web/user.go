@@ -106,17 +106,11 @@ func RequireUser(login string) Middleware {
 }
 
 // loginPage is where a browser is sent that would be answered with err: to log in at the
-// path login, and from there to where it was. "": nowhere.
+// path login, and from there to where it was. "": nowhere, as for a form: what it has sent
+// would be lost without a word.
 func (x *exchange) loginPage(r *http.Request, login string, err error) string {
-	if login == "" || engine.CodeOf(err) != engine.CodeUnauthenticated || !wantsHTML(r) || len(r.Header["Authorization"]) > 0 || r.URL.Path == login {
+	if login == "" || engine.CodeOf(err) != engine.CodeUnauthenticated || !wantsHTML(r) || !reads(r) || len(r.Header["Authorization"]) > 0 || r.URL.Path == login {
 		return ""
-	}
-	switch {
-	case reads(r):
-	case x.loaded: // it came with a session, so the error tells more
-		return ""
-	default: // what was sent is lost, and where it was sent from is not known for sure
-		return login
 	}
 	return login + "?next=" + url.QueryEscape(x.r.URL.RequestURI())
 }

@@ -397,7 +397,7 @@ func TestWayToLogIn(t *testing.T) {
 			p.get(path).fails(t, path, engine.CodeUnauthenticated)
 		}
 	}
-	b.post("/change").is(t, "a form", 303, "/account/login")
+	b.post("/change").is(t, "a form", 401, "")
 	p.post("/change").fails(t, "a program's form", engine.CodeUnauthenticated)
 	b.do("GET", "/whoami", "", "Authorization", "Bearer x").is(t, "a key that is none", 401, "")
 	b.post("/account/login", "email", "ann@example.org", "password", good, "next", "/mine/list").is(t, "login", 303, "/mine/list")
