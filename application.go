@@ -206,6 +206,7 @@ func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
 	if app, ok := h.(*web.App); ok {
 		srv.RegisterOnShutdown(app.EndStreams) // which would not end by themselves
 	}
+	l = s.gated(name, l, srv)
 	s.faces = append(s.faces, part{name, func(ctx context.Context) error {
 		return s.serveHTTP(ctx, srv, func() error {
 			if srv.TLSConfig != nil {

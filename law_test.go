@@ -29,6 +29,7 @@ var law = map[string]may{
 	// leaves: nothing of ours, not even in tests
 	"btree":     {},
 	"journal":   {tests: "journal/memfs"},
+	"gate":      {},
 	"raft":      {code: "go.etcd.io/raft/... google.golang.org/protobuf/proto"},
 	"peer":      {tests: "journal"},
 	"resp/wire": {},
@@ -77,9 +78,9 @@ var law = map[string]may{
 	"web/requestid": {},
 	"web/view":      {code: "engine web/view/exec"},
 	"web/view/exec": {},
-	"web/api":       {code: "auth engine feed kv proc web/hostname web/problem web/relay web/requestid github.com/prometheus/...", tests: "engine/embedded"},
+	"web/api":       {code: "auth engine feed gate kv proc web/hostname web/problem web/relay web/requestid github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
-		code:  "engine feed kv proc resp/wire",
+		code:  "engine feed gate kv proc resp/wire",
 		tests: "engine/embedded github.com/redis/...",
 	},
 
@@ -107,7 +108,7 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "auth engine feed kv mail proc resp session web web/acme web/api", tests: "engine/embedded"},
+	".": {code: "auth engine feed gate kv mail proc resp session web web/acme web/api", tests: "engine/embedded"},
 	"cli": {
 		code:  ". archive cli/front cli/sources cli/starter engine engine/embedded engine/enginetest journal kv mail proc proc/procvet proc/typescript web/api web/problem workload workload/history github.com/BurntSushi/toml",
 		tests: "auth client github.com/redis/... web", // the client libraries, against three processes

@@ -17,6 +17,7 @@ import (
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/feed"
+	"github.com/skerrydb/skerry/gate"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp"
@@ -70,6 +71,14 @@ type Options struct {
 
 	// Password, if not empty, is asked of every client on both faces.
 	Password string
+
+	// Connections bounds the connections of the listeners. What is 0 is as
+	// ConnectionsFor divides what this process may open.
+	Connections Connections
+
+	// InputBytes bounds the memory that commands of Redis clients take before they
+	// run; see resp.Options.MaxInputBytes. 0 is resp.DefaultMaxInputBytes.
+	InputBytes int64
 
 	// Hosts are further names under which HTTP may be asked while there is no
 	// password; see api.Options.Hosts.
@@ -128,6 +137,8 @@ type Server struct {
 	hooks   *hooks                           // of the application
 	users   *auth.Auth                       // of the application; nil: none that operators may manage
 	meters  []func() iter.Seq[engine.Metric] // what /metrics shows besides the HTTP face's own
+	guesses *gate.Guesses                    // of the password, on all listeners
+	doors   []door                           // the listeners for HTTP
 	serving atomic.Bool
 
 	started atomic.Bool
@@ -166,6 +177,10 @@ func (s *Server) assemble() (err error) {
 		return engine.Errorf(engine.CodeInvalid, "skerry: Grace is %v, must not be negative", s.o.Grace)
 	}
 	s.o.Grace = cmp.Or(s.o.Grace, DefaultGrace)
+	if err := s.limitConnections(); err != nil {
+		return err
+	}
+	s.guesses = gate.NewGuesses(s.o.Logger, nil)
 	store, err := kv.New(s.eng, kv.Options{})
 	if err != nil {
 		return err
@@ -215,6 +230,7 @@ func (s *Server) newRESP(store *kv.Store, changes *feed.Feed, procs *proc.Set) (
 	meter, _ := s.eng.(engine.Meter)
 	face, err := resp.New(store, changes, resp.Options{
 		Procedures: procs, Password: s.o.Password, Databases: s.o.Databases, TLS: s.o.TLS, Cluster: s.cluster, Meter: meter, Durable: s.eng.Promises().Durable,
+		MaxClients: s.o.Connections.RESP, Upstreams: s.o.Connections.Upstreams, MaxInputBytes: s.o.InputBytes, Guesses: s.guesses,
 		Build: s.o.Build, Dir: s.o.Dir, MachineMemory: s.o.MachineMemory, Logger: s.o.Logger,
 	})
 	if err != nil {
@@ -251,8 +267,8 @@ func (s *Server) newHTTP(store *kv.Store, procs *proc.Set, redis *resp.Server) *
 	if public == nil && s.admin == nil && s.cluster == nil {
 		return nil
 	}
-	o := api.Options{Procedures: procs, Users: s.users, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready, Profiles: s.admin != nil}
-	meters := []func() iter.Seq[engine.Metric]{s.o.Metrics}
+	o := api.Options{Procedures: procs, Users: s.users, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready, Profiles: s.admin != nil, Guesses: s.guesses}
+	meters := []func() iter.Seq[engine.Metric]{s.o.Metrics, s.connectionMetrics}
 	if m, ok := s.eng.(engine.Meter); ok {
 		meters = append(meters, m.Metrics)
 	}

@@ -21,6 +21,13 @@ func memoryLimit(set int64) int64 {
 	return max(machineMemory("/")/2, minMemory)
 }
 
+// minInput is the least memory for commands of Redis clients that have not run: one of
+// the largest size always fits.
+const minInput = 128 << 20
+
+// inputBytes is that memory, beside data that may take so many bytes.
+func inputBytes(data int64) int64 { return max(data/4, minInput) }
+
 // processLimit is what the garbage collector is told to keep the whole process
 // within: nine tenths of the machine's memory or, if the data may take more than
 // half of that memory, at least twice what the data may take.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 )
@@ -74,6 +75,10 @@ func (o *nodeOptions) given() bool {
 // openNode opens the data folder, and first makes it the node that it is invited
 // to be.
 func (o *serveOptions) openNode(p process, log *slog.Logger) (*embedded.DB, error) {
+	limits, err := skerry.DefaultConnections(true) // of a cluster; a node that is alone does not use them
+	if err != nil {
+		return nil, err
+	}
 	if o.node.invite != "" {
 		if err := accept(o.data, o.node.invite); err != nil {
 			return nil, err
@@ -95,6 +100,7 @@ func (o *serveOptions) openNode(p process, log *slog.Logger) (*embedded.DB, erro
 		MemoryBytes: o.memory, Logger: log,
 		Cluster: embedded.ClusterOptions{
 			Addr: o.node.addr, Advertise: o.node.nodeAdvertise, Join: o.node.join, Lease: o.node.lease, Version: p.app.build().Version,
+			Conns: limits.Nodes, Guests: limits.NodeGuests,
 		},
 	})
 	switch {

@@ -130,7 +130,7 @@ func serve(ctx context.Context, p process, o *serveOptions) (err error) {
 	}
 	srv, err := skerry.Open(eng, skerry.Options{
 		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Web: app, Procedures: p.app.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls, Certificates: o.acme.of(),
-		Drain: o.web.drain, AdvertiseHost: o.node.facesHost(), Build: p.app.build().Version, Dir: folder, MachineMemory: machine, Metrics: figures, Logger: log,
+		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.facesHost(), Build: p.app.build().Version, Dir: folder, MachineMemory: machine, Metrics: figures, Logger: log,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w%s", err, otherAddress(err))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/gate"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -66,6 +67,7 @@ type conn struct {
 	linger   bool            // … after the client has had time to read it
 	closing  bool            // the connection ends when the output is written
 	cl       membership
+	guest    guest
 	dropOut  bool // … without its output
 
 	viewFn func(*kv.Tx) error // method values, made once
@@ -118,8 +120,11 @@ func newConn(s *Server, nc net.Conn, id int64, node bool) *conn {
 	if !node {
 		c.cl.Cluster = s.opts.Cluster
 	}
+	c.guest.place, _ = nc.(*gate.Conn)
+	c.guest.until = c.created.Add(s.opts.MaxGuestTime)
 	c.rd = wire.NewReader(c.nc, &s.bufs, s.opts.Wire)
 	c.rd.SetGuest(!c.authed)
+	c.rd.SetRoom(s.input.take)
 	c.out.Buf = s.bufs.Get(0)[:0]
 	c.viewFn, c.eachFn = c.runView, c.runEach
 	c.active.Store(c.created.UnixNano())
@@ -181,6 +186,7 @@ func (c *conn) close() {
 	c.srv.tracker.drop(c)
 	c.pushes.end()
 	c.srv.remove(c)
+	c.srv.input.take(-c.multi.bytes, false)
 	c.rd.Release()
 	c.srv.bufs.Put(c.out.Buf)
 	c.out.Buf = nil
@@ -213,14 +219,16 @@ func (c *conn) fill() bool {
 	if cap(c.tmp) > keepOut/8 {
 		c.tmp = nil
 	}
-	if idle := c.srv.opts.IdleTimeout; idle > 0 && !c.cl.node {
-		c.nc.SetReadDeadline(time.Now().Add(idle))
-	}
+	c.patience()
 	if c.ending.Load() { // finish may have come before our deadline
 		return false
 	}
 	used, _ := c.rd.Buffered()
 	if err := c.rd.Fill(); err != nil {
+		if errors.Is(err, wire.ErrNoRoom) {
+			c.out.Error(c.srv.replyText(errNoRoom))
+			c.linger = c.flush()
+		}
 		return false
 	}
 	now, free := c.rd.Buffered()
@@ -249,6 +257,9 @@ func (c *conn) handle() {
 		}
 		c.args = args
 		n++
+		if !c.arrived() {
+			break
+		}
 		c.plan(args[from:len(args):len(args)])
 		if len(c.ops) >= MaxChunk || len(c.out.Buf)+len(c.pre.Buf) > flushBytes {
 			c.runOps()

@@ -74,7 +74,9 @@ func resetCmd(x *call) error {
 	c.db, x.db, c.subs = 0, 0, 0
 	c.replyOff, c.skipNext = false, false
 	c.cl = membership{Cluster: c.cl.Cluster, node: c.cl.node}
-	c.authed = c.srv.opts.Password == "" || c.cl.node
+	if c.authed = c.srv.opts.Password == "" || c.cl.node; !c.authed {
+		c.demote()
+	}
 	c.rd.SetGuest(!c.authed)
 	c.out.RESP3, c.pre.RESP3 = false, false
 	c.mu.Lock()
@@ -89,15 +91,6 @@ func (s *Server) checkPassword(user, password []byte) bool {
 	sum := sha256.Sum256(password)
 	same := subtle.ConstantTimeCompare(sum[:], s.password[:]) == 1
 	return (same || s.opts.Password == "") && string(user) == "default"
-}
-
-func (c *conn) authenticate(user, password []byte) error {
-	if !c.srv.checkPassword(user, password) {
-		return errWrongPass
-	}
-	c.authed = true
-	c.rd.SetGuest(false)
-	return nil
 }
 
 func authCmd(x *call) error {

@@ -146,6 +146,7 @@ func infoClients(x *call) ([]string, error) {
 	var l lines
 	l.add("connected_clients", len(list))
 	l.add("maxclients", s.opts.MaxClients)
+	l.add("guests", s.doors().Guests)
 	l.add("client_recent_max_input_buffer", in)
 	l.add("client_recent_max_output_buffer", out)
 	l.add("blocked_clients", blocked)
@@ -207,6 +208,8 @@ func infoStats(x *call) ([]string, error) {
 	l.add("instantaneous_input_kbps", fmt.Sprintf("%.2f", in/kilobyte))
 	l.add("instantaneous_output_kbps", fmt.Sprintf("%.2f", out/kilobyte))
 	l.add("rejected_connections", t.rejected.Load())
+	l.add("evicted_guests", x.srv.doors().Evicted)
+	l.add("wrong_passwords", x.srv.opts.Guesses.Stats().Wrong)
 	l.none("sync_full", "sync_partial_ok", "sync_partial_err")
 	l.add("expired_keys", x.srv.store.Expired())
 	l.none("evicted_keys", "evicted_clients")

@@ -170,8 +170,8 @@ func (c *conn) askOther(node uint64, pos engine.Position) bool {
 	return false
 }
 
-// Metrics yields figures of the server's part in its cluster; none if it is alone.
-func (s *Server) Metrics() iter.Seq[engine.Metric] {
+// clusterMetrics yields metrics of the server's part in its cluster; none if it is alone.
+func (s *Server) clusterMetrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
 		if s.opts.Cluster == nil {
 			return
@@ -197,7 +197,7 @@ func (s *Server) Metrics() iter.Seq[engine.Metric] {
 
 // clusterStats are the same figures as lines of INFO.
 func (s *Server) clusterStats() (lines []string) {
-	for m := range s.Metrics() {
+	for m := range s.clusterMetrics() {
 		lines = append(lines, fmt.Sprintf("%s:%.0f", m.Name[len("resp_"):], m.Value))
 	}
 	return lines

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/gate"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp/wire"
@@ -69,9 +70,18 @@ const (
 	// MaxFlushAtOnce is how many keys FLUSHDB and FLUSHALL remove in one
 	// transaction; more go in steps that others see.
 	MaxFlushAtOnce = 10_000
-	// MaxUpstreams bounds the connections to other nodes that commands are
+	// MaxUpstreams is Options.Upstreams if that is 0. It bounds the connections to other nodes that commands are
 	// forwarded over at a time; further commands wait for one, like for an election.
 	MaxUpstreams = 1024
+	// GuestMaxCommands is how many commands a client may send before it has
+	// authenticated; one more ends the connection.
+	GuestMaxCommands = 100
+	// DefaultMaxGuestTime is Options.MaxGuestTime if that is 0.
+	DefaultMaxGuestTime = 30 * time.Second
+	// DefaultMaxClients is Options.MaxClients if that is 0.
+	DefaultMaxClients = 10_000
+	// DefaultMaxInputBytes is Options.MaxInputBytes if that is 0.
+	DefaultMaxInputBytes = 256 << 20
 	// MaxNodeConns bounds the connections that other nodes have opened to this
 	// one; a further one is closed.
 	MaxNodeConns = 16_384
@@ -93,14 +103,37 @@ type Options struct {
 	// TLS, if not nil, is spoken on every connection.
 	TLS *tls.Config
 
-	// MaxClients bounds the connections; one more is told so and closed.
-	// 0 means 10,000.
+	// MaxClients bounds the connections of each listener. A connection is a guest
+	// until it has authenticated or, where there is no password, sent its first
+	// command; guests take a quarter of the places at most if there is a password,
+	// and the oldest makes room for a new one. Where all places are taken by others
+	// one more connection is told so and closed. 0 means DefaultMaxClients.
 	MaxClients int
 
 	// Databases is how many databases clients can SELECT, from DefaultDatabases to
 	// MaxDatabases. More than the default open the application's key spaces to every
 	// client. 0 means DefaultDatabases.
 	Databases int
+
+	// MaxInputBytes bounds the memory that all clients together take by commands
+	// which have not arrived whole and by commands that wait for EXEC, beyond
+	// a few KiB each; guests may take a quarter of it. A client that needs more is
+	// answered with engine.CodeQueueFull, and closed if it is in the middle of a
+	// command. 0 means DefaultMaxInputBytes. One command of Wire.MaxCommand needs
+	// twice as much.
+	MaxInputBytes int64
+
+	// MaxGuestTime is how long a client may take to authenticate. 0 means
+	// DefaultMaxGuestTime.
+	MaxGuestTime time.Duration
+
+	// Upstreams bounds the connections to other nodes that commands are forwarded over
+	// at a time. 0 means MaxUpstreams.
+	Upstreams int
+
+	// Guesses slows down whoever guesses the password; nil: they are counted for this
+	// server alone.
+	Guesses *gate.Guesses
 
 	// IdleTimeout closes connections that send nothing for so long. 0: never.
 	IdleTimeout time.Duration
@@ -141,7 +174,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.MaxClients < 0 || o.IdleTimeout < 0 || o.WriteTimeout < 0 || o.ElectionWait < 0 {
+	if o.MaxClients < 0 || o.MaxInputBytes < 0 || o.MaxGuestTime < 0 || o.IdleTimeout < 0 || o.WriteTimeout < 0 || o.ElectionWait < 0 {
 		return o, engine.Errorf(engine.CodeInvalid, "resp: an option is negative")
 	}
 	if o.Wire.MaxBulk > kv.MaxValBytes {
@@ -154,7 +187,16 @@ func (o Options) withDefaults() (Options, error) {
 		return o, engine.Errorf(engine.CodeInvalid, "resp: Databases is %d, must be from %d to %d", o.Databases, DefaultDatabases, MaxDatabases)
 	}
 	if o.MaxClients == 0 {
-		o.MaxClients = 10_000
+		o.MaxClients = DefaultMaxClients
+	}
+	if o.MaxInputBytes == 0 {
+		o.MaxInputBytes = DefaultMaxInputBytes
+	}
+	if o.Upstreams <= 0 {
+		o.Upstreams = MaxUpstreams
+	}
+	if o.MaxGuestTime == 0 {
+		o.MaxGuestTime = DefaultMaxGuestTime
 	}
 	if o.WriteTimeout == 0 {
 		o.WriteTimeout = time.Minute
@@ -170,6 +212,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Guesses == nil {
+		o.Guesses = gate.NewGuesses(o.Logger, nil)
 	}
 	return o, nil
 }

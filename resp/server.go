@@ -3,13 +3,11 @@ package resp
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"hash/crc64"
 	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -36,6 +34,7 @@ type Server struct {
 	runID    string
 	stats    stats
 	pause    pause
+	input    room
 	cursors  cursors
 	tracker  tracker
 	ups      upstreams
@@ -78,6 +77,7 @@ func New(store *kv.Store, f *feed.Feed, o Options) (*Server, error) {
 	}
 	s.initTallies()
 	s.slow.init()
+	s.input.most = o.MaxInputBytes
 	s.pause.init()
 	s.cursors.init()
 	s.tracker.init(s)
@@ -110,6 +110,9 @@ func (s *Server) ServeNode(ctx context.Context, l net.Listener) error {
 }
 
 func (s *Server) serve(ctx context.Context, l net.Listener, node bool) error {
+	if !node {
+		l = s.gated(l)
+	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -136,19 +139,11 @@ func (s *Server) serve(ctx context.Context, l net.Listener, node bool) error {
 
 // accept starts a goroutine for every connection until l is closed.
 func (s *Server) accept(l net.Listener, mine *connGroup, node bool) error {
-	pause := 5 * time.Millisecond
 	for {
 		nc, err := l.Accept()
 		if err != nil {
-			if mayPass(err) {
-				s.opts.Logger.Warn("a connection could not be accepted", "err", err)
-				time.Sleep(pause)
-				pause = min(2*pause, time.Second)
-				continue
-			}
 			return err
 		}
-		pause = 5 * time.Millisecond
 		var c *conn
 		if node {
 			c = s.newNodeConn(nc)
@@ -162,36 +157,17 @@ func (s *Server) accept(l net.Listener, mine *connGroup, node bool) error {
 	}
 }
 
-// mayPass reports whether accepting may work again: the peer gave up, or the
-// process or the machine is out of descriptors or memory for now.
-func mayPass(err error) bool {
-	for _, no := range [...]syscall.Errno{syscall.ECONNABORTED, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
-		if errors.Is(err, no) {
-			return true
-		}
-	}
-	return false
-}
-
-// newConn registers a connection, or refuses it and returns nil.
+// newConn registers a connection; nil: the server is closed.
 func (s *Server) newConn(nc net.Conn) *conn {
 	c := newConn(s, nc, s.nextID.Add(1), false)
 	s.mu.Lock()
-	refuse := s.closed || len(s.conns) >= s.opts.MaxClients
-	if !refuse {
-		s.conns[c.id] = c
-	}
-	s.mu.Unlock()
-	if !refuse {
-		return c
-	}
-	s.stats.rejected.Add(1)
-	go func() {
-		nc.SetDeadline(time.Now().Add(time.Second))
-		_, _ = nc.Write([]byte("-ERR max number of clients reached\r\n")) // it is closed either way
+	defer s.mu.Unlock()
+	if s.closed {
 		nc.Close()
-	}()
-	return nil
+		return nil
+	}
+	s.conns[c.id] = c
+	return c
 }
 
 func (s *Server) remove(c *conn) {

@@ -103,6 +103,9 @@ func (c *conn) queue(cmd *command, args [][]byte, mute bool) {
 	case m.count >= MaxQueued || m.bytes+size > MaxQueuedBytes:
 		c.reject(cmd, "ERR the transaction is over the limit of 64 MiB or 100,000 commands [limit]")
 		return
+	case !c.srv.input.take(size, !c.authed):
+		c.reject(cmd, c.srv.replyText(errNoRoom))
+		return
 	}
 	m.bytes += size
 	m.add(cmd, args, c.writes(cmd, args))
@@ -132,9 +135,16 @@ func discardCmd(x *call) error {
 // discard forgets the transaction being gathered and the watched keys.
 func (c *conn) discard() {
 	if c.multi.count >= 0 {
-		c.multi.end()
+		c.endMulti()
 	}
 	c.watched = nil
+}
+
+// endMulti is multi.end, and gives back what the commands took of the input's room.
+func (c *conn) endMulti() []queued {
+	c.srv.input.take(-c.multi.bytes, false)
+	c.multi.bytes = 0
+	return c.multi.end()
 }
 
 func unwatchCmd(x *call) error {
@@ -162,7 +172,7 @@ func (c *conn) planExec(cmd *command, args [][]byte, mute bool) {
 			c.runOps()
 		}
 		o := op{cmd: cmd, args: args, mute: mute, exec: true, watched: c.watched, write: m.write}
-		o.queue = m.end()
+		o.queue = c.endMulti()
 		c.watched = nil
 		if m.admin && o.write && c.cl.Cluster != nil {
 			c.leadExec(o)

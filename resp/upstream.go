@@ -70,7 +70,7 @@ type upstreams struct {
 func (p *upstreams) init(s *Server) {
 	p.srv = s
 	if s.opts.Cluster != nil {
-		p.slots = make(chan struct{}, MaxUpstreams)
+		p.slots = make(chan struct{}, s.opts.Upstreams)
 	}
 	p.table = table(nodeCommands())
 }

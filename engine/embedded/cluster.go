@@ -32,6 +32,10 @@ type ClusterOptions struct {
 	Version   string       // of the program
 	Tick      time.Duration
 
+	// Conns bounds the connections of other nodes, Guests those that have not proved
+	// yet to be of one. 0: peer.MaxConns, peer.MaxGuests.
+	Conns, Guests int
+
 	// Lease lets this node, while it leads, answer linearizable reads without
 	// asking a majority for each group of them. It leans on clocks: they must not
 	// run more than raft.LeaseDrift percent apart. All nodes must have the same.
@@ -169,6 +173,7 @@ func (g *group) start() error {
 		Addr: o.Addr, Listener: o.Listener, Advertise: o.Advertise, Version: o.Version, Logger: g.db.opts.Logger,
 		Hello: func(h *peer.Hello) { h.Last = g.db.log.Durable() },
 		Check: g.check, Receive: g.message, Down: g.down, Snapshot: g.snapshot, Handle: g.handle, Explain: explain,
+		Conns: o.Conns, Guests: o.Guests,
 	})
 	if err != nil {
 		return engine.Errorf(engine.CodeInvalid, "open the port to other nodes: %w", err)

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"io"
 )
 
@@ -14,7 +15,12 @@ const (
 
 	GuestMaxArgs = 10       // arguments before authentication
 	GuestMaxBulk = 16 << 10 // bytes of one argument before authentication
+
+	GuestMaxCommand = 32 << 10 // bytes of one command in all before authentication
 )
+
+// ErrNoRoom is returned by Fill if the owner of the Reader gives it no more memory.
+var ErrNoRoom = errors.New("there is no memory for a larger command")
 
 // Limits bounds what a Reader accepts. A zero field means its default.
 type Limits struct {
@@ -48,6 +54,7 @@ type Reader struct {
 	bufs   *Buffers
 	limits Limits
 	guest  bool
+	room   func(n int, guest bool) bool // nil: there always is
 
 	buf  []byte
 	base int // where the command that is being parsed begins
@@ -72,6 +79,23 @@ func NewReader(src io.Reader, bufs *Buffers, limits Limits) *Reader {
 // the next length line on.
 func (r *Reader) SetGuest(on bool) { r.guest = on }
 
+// SetRoom has take be asked for n bytes before the buffer grows, and told of as many
+// as a negative n when it shrinks or is released. The smallest buffer is free.
+func (r *Reader) SetRoom(take func(n int, guest bool) bool) { r.room = take }
+
+// resize gives the Reader a buffer of another size. It reports false if there is no
+// room for it.
+func (r *Reader) resize(size int) bool {
+	if r.room != nil && !r.room(size-len(r.buf), r.guest) {
+		return false
+	}
+	next := r.bufs.Get(size)
+	copy(next, r.buf[r.base:r.end])
+	r.bufs.Put(r.buf)
+	r.buf = next
+	return true
+}
+
 // Buffered returns the number of bytes received and not yet parsed, and the
 // free bytes behind them.
 func (r *Reader) Buffered() (used, free int) { return r.end - r.base, len(r.buf) - r.end }
@@ -79,6 +103,9 @@ func (r *Reader) Buffered() (used, free int) { return r.end - r.base, len(r.buf)
 // Release gives the buffer back to the pool. Neither the Reader nor any
 // argument that it returned may be used afterwards.
 func (r *Reader) Release() {
+	if r.room != nil && r.buf != nil {
+		r.room(smallBuffer-len(r.buf), r.guest)
+	}
 	r.bufs.Put(r.buf)
 	r.buf, r.base, r.pos, r.end, r.err = nil, 0, 0, 0, io.EOF
 }
@@ -86,12 +113,14 @@ func (r *Reader) Release() {
 // Fill reads once from the source. It invalidates all arguments that Next
 // returned. An error of the source is returned unchanged (io.EOF at the end,
 // also in the middle of a command), and Fill may be called again after one,
-// e.g. after a timeout.
+// e.g. after a timeout. ErrNoRoom is the Reader's own.
 func (r *Reader) Fill() error {
 	if r.err != nil {
 		return r.err
 	}
-	r.makeRoom()
+	if r.makeRoom(); r.end == len(r.buf) {
+		return ErrNoRoom
+	}
 	n, err := r.src.Read(r.buf[r.end:])
 	r.end += n
 	if n > 0 {
@@ -117,11 +146,8 @@ func (r *Reader) makeRoom() {
 	case n > size/2 && n+smallBuffer > size:
 		size *= 2
 	}
-	if size != len(r.buf) {
-		next := r.bufs.Get(size)
-		copy(next, r.buf[r.base:r.end])
-		r.bufs.Put(r.buf)
-		r.buf = next
+	if size != len(r.buf) && r.resize(size) {
+		// it begins with what was not parsed
 	} else if r.base > 0 {
 		copy(r.buf, r.buf[r.base:r.end])
 	}
@@ -164,7 +190,7 @@ func (r *Reader) Next(args [][]byte) ([][]byte, bool, error) {
 		} else {
 			done, err = r.multi()
 		}
-		if err == nil && (r.pos-r.base > r.limits.MaxCommand || !done && r.end-r.base > r.limits.MaxCommand) {
+		if most := r.maxCommand(); err == nil && (r.pos-r.base > most || !done && r.end-r.base > most) {
 			err = protocolError("too big command")
 		}
 		if err != nil {
@@ -186,6 +212,13 @@ func (r *Reader) Next(args [][]byte) ([][]byte, bool, error) {
 		return args, true, nil
 	}
 	return args, false, nil
+}
+
+func (r *Reader) maxCommand() int {
+	if r.guest {
+		return min(r.limits.MaxCommand, GuestMaxCommand)
+	}
+	return r.limits.MaxCommand
 }
 
 // line returns the line that begins at pos, without its CRLF, and moves behind

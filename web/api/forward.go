@@ -40,7 +40,7 @@ type forwarder struct {
 	cluster                   engine.Cluster
 	transport                 *http.Transport
 	wait                      time.Duration // Options.ElectionWait
-	gate                      gate
+	gate                      places
 	answered, refused, broken prometheus.Counter // attempts by result
 }
 
@@ -48,7 +48,7 @@ func newForwarder(o Options, m *metrics) *forwarder {
 	if o.Cluster == nil {
 		return nil
 	}
-	f := &forwarder{cluster: o.Cluster, wait: o.ElectionWait, gate: gate{max: relay.MaxForwards}}
+	f := &forwarder{cluster: o.Cluster, wait: o.ElectionWait, gate: places{max: relay.MaxForwards}}
 	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: metricPrefix + "http_forwards_total",
 		Help: "Attempts to have the leader answer a request, by result: answered, refused (it did not lead or could not be reached), broken (it may or may not have acted).",

@@ -5,12 +5,15 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/gate"
 	"github.com/skerrydb/skerry/web/hostname"
 	"github.com/skerrydb/skerry/web/problem"
 	"github.com/skerrydb/skerry/web/relay"
@@ -139,11 +142,18 @@ func (a *app) authenticate(next http.Handler) http.Handler {
 	// Sums have one length, so the comparison tells nothing about the
 	// password's.
 	want := sha256.Sum256([]byte(a.o.Password))
+	right := func(r *http.Request) bool {
+		given, ok := credentials(r)
+		sum := sha256.Sum256([]byte(given))
+		return subtle.ConstantTimeCompare(sum[:], want[:]) == 1 && ok
+	}
 	return handler(func(x *exchange, r *http.Request) error {
 		if !open(r.URL.Path) {
-			given, ok := credentials(r)
-			sum := sha256.Sum256([]byte(given))
-			if subtle.ConstantTimeCompare(sum[:], want[:]) != 1 || !ok {
+			switch ok, looked := a.o.checks(r, right); {
+			case !looked:
+				x.Header()["Retry-After"] = []string{retryGuess}
+				return engine.Errorf(problem.CodeRateLimited, "too many wrong passwords came from this address, and too many more wait; try again later")
+			case !ok:
 				x.Header()["Www-Authenticate"] = []string{`Basic realm="skerry", charset="UTF-8"`, `Bearer realm="skerry"`}
 				return engine.Errorf(engine.CodeUnauthenticated, "%s", refusal(r))
 			}
@@ -151,6 +161,32 @@ func (a *app) authenticate(next http.Handler) http.Handler {
 		next.ServeHTTP(x, r)
 		return nil
 	})
+}
+
+// retryGuess is when a password that was not looked at may be given again, in seconds.
+const retryGuess = "5"
+
+// checks reports whether a request has the password. From an address that has given
+// too many wrong ones that takes longer, or it is not looked at; but on a connection
+// that has given the right one it is looked at at once.
+func (o *Options) checks(r *http.Request, right func(*http.Request) bool) (ok, looked bool) {
+	if o.Guesses == nil || len(r.Header["Authorization"]) == 0 {
+		return right(r), true
+	}
+	from, conn := &net.TCPAddr{}, gate.FromContext(r.Context())
+	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		from = net.TCPAddrFromAddrPort(at)
+	}
+	if (conn == nil || !conn.Known()) && !o.Guesses.Wait(from, r.Context().Done()) {
+		return false, false
+	}
+	if ok = right(r); !ok {
+		o.Guesses.Wrong(from)
+	}
+	if conn != nil {
+		conn.SetKnown(ok) // a proxy's connection has requests of many
+	}
+	return ok, true
 }
 
 // credentials returns the password that a request offers.

@@ -101,14 +101,14 @@ func (p *patient) Write(b []byte) (int, error) {
 	return p.w.Write(b)
 }
 
-// gate lets a bounded number of requests in at once.
-type gate struct {
+// places lets a bounded number of requests in at once.
+type places struct {
 	max    int32
 	inside atomic.Int32
 }
 
-// enter fails if the gate is full; else leave must follow.
-func (g *gate) enter(what string) error {
+// enter fails if all are taken; else leave must follow.
+func (g *places) enter(what string) error {
 	if g.inside.Add(1) > g.max {
 		g.inside.Add(-1)
 		return engine.Errorf(engine.CodeQueueFull, "%d %s are being answered already", g.max, what)
@@ -116,4 +116,4 @@ func (g *gate) enter(what string) error {
 	return nil
 }
 
-func (g *gate) leave() { g.inside.Add(-1) }
+func (g *places) leave() { g.inside.Add(-1) }

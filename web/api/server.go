@@ -19,6 +19,9 @@ const (
 	RequestTimeout = 2 * time.Minute
 	// IdleTimeout is how long a connection may wait for its next request.
 	IdleTimeout = 2 * time.Minute
+	// MaxStreams is how many requests one connection of HTTP/2 may have under way;
+	// its client waits with more.
+	MaxStreams = 100
 	// StallTimeout is how long the reader of a backup may read nothing.
 	StallTimeout = time.Minute
 )
@@ -37,6 +40,7 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 		WriteTimeout:      RequestTimeout,
 		IdleTimeout:       IdleTimeout,
 		MaxHeaderBytes:    MaxHeaderBytes,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: MaxStreams},
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

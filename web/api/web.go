@@ -25,6 +25,7 @@ import (
 
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/gate"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web/problem"
@@ -80,6 +81,9 @@ type Options struct {
 	// and /readyz, as a bearer token or as the password of any user in Basic.
 	Password string
 
+	// Guesses slows down whoever guesses the password; nil: nothing does.
+	Guesses *gate.Guesses
+
 	// Hosts are further names, without ports, under which the server may be
 	// addressed while there is no password. IP addresses, localhost and names
 	// without a dot always may. Other names get problem.CodeHostRefused: a web page
@@ -132,8 +136,8 @@ type app struct {
 	ids      *requestid.Source
 	pool     sync.Pool    // of *exchange
 	buffered atomic.Int64 // bytes reserved against Options.BufferBytes
-	backups  gate
-	scrapes  gate
+	backups  places
+	scrapes  places
 	stall    time.Duration // StallTimeout
 
 	// Values of headers that many answers share; net/http does not change them.
@@ -195,8 +199,8 @@ func newApp(store *kv.Store, o Options) *app {
 		o.ElectionWait = DefaultElectionWait
 	}
 	a := &app{store: store, o: o, ids: requestid.New(), metrics: newMetrics(o.Metrics), outcomes: problem.All(),
-		backups: gate{max: MaxBackups},
-		scrapes: gate{max: MaxScrapes},
+		backups: places{max: MaxBackups},
+		scrapes: places{max: MaxScrapes},
 		stall:   StallTimeout,
 		noCache: []string{"no-cache"},
 		noStore: []string{"no-store"},

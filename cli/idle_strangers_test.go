@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// limitedServer starts a node of a cluster, with a password, that may open few files.
+func limitedServer(t *testing.T, files int) *server {
+	t.Helper()
+	s := newShell(t)
+	node := nodeAddr(t)
+	if out := s.run("skerry cluster init --data n1 --node " + node); !strings.HasPrefix(out, "n1 is node 1") {
+		t.Fatal(out)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.program = filepath.Join(s.bin, "limited")
+	script := fmt.Sprintf("#!/bin/sh\nulimit -n %d\nexec %s \"$@\"\n", files, self)
+	if err := errors.Join(os.WriteFile(s.program, []byte(script), 0o700), os.WriteFile(filepath.Join(s.dir, "password"), []byte("secret\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return s.serve("--data", "n1", "--password-file", "password", "--admin", "127.0.0.1:0")
+}
+
+// crowd opens n connections to addr that say no more than what is given, and holds them
+// until the test ends.
+func crowd(t *testing.T, addr string, n int, say string) {
+	t.Helper()
+	for range n {
+		c, err := net.DialTimeout("tcp", addr, startWait)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_, _ = io.WriteString(c, say) // it may have been closed
+	}
+}
+
+// TestIdleStrangers: on a node that may open 400 files, more strangers than that hold
+// connections to every listener and say nothing, or half of something. Writes go on over
+// several segments of the log, and the operator and a new client get in.
+func TestIdleStrangers(t *testing.T) {
+	t.Parallel()
+	p := limitedServer(t, 400)
+	resp, web := net.JoinHostPort("127.0.0.1", p.respPort()), p.httpAddr()
+	admin := strings.TrimPrefix(p.Admin, "http://")
+	for _, l := range []struct{ addr, half string }{
+		{web, "GET /db/k HTTP/1.1\r\nHost: loc"}, {admin, "GET /metr"}, {resp, "*2\r\n$4\r\nAUTH\r\n$100\r\nx"}, {p.NodeAddr, "\x16\x03\x01"},
+	} {
+		crowd(t, l.addr, 210, "")
+		crowd(t, l.addr, 210, l.half)
+	}
+	var more sync.WaitGroup
+	more.Go(func() { // who comes while the log goes on
+		for range 5 {
+			for _, addr := range []string{web, admin, resp, p.NodeAddr} {
+				crowd(t, addr, 40, "")
+			}
+		}
+	})
+	c, err := net.Dial("tcp", resp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(2 * time.Minute))
+	r := bufio.NewReader(c)
+	ask := func(text string) string {
+		if _, err := io.WriteString(c, text); err != nil {
+			t.Fatal(err)
+		}
+		line, err := r.ReadString('\n')
+		if err != nil {
+			t.Fatalf("%v; %s", err, p.log())
+		}
+		return line
+	}
+	if got := ask("AUTH secret\r\n"); got != "+OK\r\n" {
+		t.Fatalf("AUTH: %q", got)
+	}
+	val := strings.Repeat("x", 4<<20)
+	for i := range 50 { // 200 MiB: three segments are begun
+		if got := ask(fmt.Sprintf("*3\r\n$3\r\nSET\r\n$4\r\nk%03d\r\n$%d\r\n%s\r\n", i%4, len(val), val)); got != "+OK\r\n" {
+			t.Fatalf("write %d: %q; %s", i, got, p.log())
+		}
+	}
+	more.Wait()
+	client := &http.Client{Timeout: startWait}
+	for _, url := range []string{p.HTTP + "/db/k001", p.Admin + "/metrics", p.Admin + "/readyz"} {
+		req, err := http.NewRequest(http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer secret")
+		answer, err := client.Do(req)
+		if err != nil {
+			t.Fatalf("%v; %s", err, p.log())
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK || err != nil {
+			t.Errorf("%s: %d %.100q, %v", url, answer.StatusCode, body, err)
+		}
+	}
+	if log := p.log(); strings.Contains(log, "disk failed") || strings.Contains(log, "too many open files") {
+		t.Errorf("the log has\n%s", log)
+	}
+	if code := p.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("it ends with %d: %s", code, p.log())
+	}
+}
+
+// TestTooFewFiles: a server that could not keep its promises does not start, and says why.
+func TestTooFewFiles(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	out := s.run("ulimit -n 100; skerry serve --data d --http 127.0.0.1:0 --resp 127.0.0.1:0")
+	if !strings.Contains(out, "needs 256 at least") || !strings.Contains(out, "LimitNOFILE=") || !strings.Contains(out, fmt.Sprintf("[%d]", exitFailed)) {
+		t.Errorf("it says %s", out)
+	}
+}

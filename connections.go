@@ -1,0 +1,164 @@
+package skerry
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"iter"
+	"net"
+	"net/http"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/gate"
+	"github.com/skerrydb/skerry/resp"
+)
+
+// Connections bounds the connections of each listener; see ConnectionsFor.
+type Connections struct {
+	HTTP  int // of the HTTP listener
+	RESP  int // of Redis clients
+	Admin int // of the admin listener
+	Plain int // of plain HTTP, which is for the CA
+
+	// In a cluster: connections of other nodes, those that have not proved yet to be
+	// of one, and those to the leader that Redis clients' commands go over.
+	Nodes, NodeGuests, Upstreams int
+}
+
+// Most connections of each kind, whatever the process may open.
+const (
+	DefaultMaxHTTP  = 32_768
+	DefaultMaxAdmin = 1024
+	DefaultMaxPlain = 1024
+)
+
+const (
+	// MinFiles is how many file descriptors a server must be able to open.
+	MinFiles = 256
+	// ReservedFiles is how many of them no connection that comes in takes: they are
+	// for the files of the data folder, the archive, and what the server connects to.
+	ReservedFiles = 128
+)
+
+// ConnectionsFor divides the file descriptors that a process can have open, files,
+// among the listeners of a server, so that no number of connections leaves too few
+// for the data. It fails with engine.CodeLimit if there are fewer than MinFiles.
+func ConnectionsFor(files int, cluster bool) (Connections, error) {
+	if files < MinFiles {
+		return Connections{}, engine.Errorf(engine.CodeLimit,
+			"this process can have %d files and connections open, and needs %d at least: raise the limit (ulimit -n, or LimitNOFILE= of systemd)", files, MinFiles)
+	}
+	share := func(percent, most int) int { return min((files-ReservedFiles)*percent/100, most) }
+	if !cluster {
+		return Connections{
+			HTTP: share(40, DefaultMaxHTTP), RESP: share(40, resp.DefaultMaxClients),
+			Admin: share(8, DefaultMaxAdmin), Plain: share(4, DefaultMaxPlain),
+		}, nil
+	}
+	const maxNodes, maxNodeGuests = 1024, 256 // as package peer has them by itself
+	return Connections{
+		HTTP: share(28, DefaultMaxHTTP), RESP: share(28, resp.DefaultMaxClients),
+		Admin: share(6, DefaultMaxAdmin), Plain: share(3, DefaultMaxPlain),
+		Nodes: share(15, maxNodes), NodeGuests: share(4, maxNodeGuests), Upstreams: share(8, resp.MaxUpstreams),
+	}, nil
+}
+
+// DefaultConnections is ConnectionsFor what this process can have open.
+func DefaultConnections(cluster bool) (Connections, error) {
+	files, err := gate.Files()
+	if err != nil {
+		return Connections{}, fmt.Errorf("how many files may be open: %w", err)
+	}
+	return ConnectionsFor(files, cluster)
+}
+
+// limitConnections fills in what Options.Connections leaves open.
+func (s *Server) limitConnections() error {
+	def, err := DefaultConnections(s.cluster != nil)
+	if err != nil {
+		return err
+	}
+	c := &s.o.Connections
+	for _, n := range []struct{ given, def *int }{
+		{&c.HTTP, &def.HTTP}, {&c.RESP, &def.RESP}, {&c.Admin, &def.Admin}, {&c.Plain, &def.Plain}, {&c.Upstreams, &def.Upstreams},
+	} {
+		if *n.given < 0 {
+			return engine.Errorf(engine.CodeInvalid, "skerry: Connections has a negative number")
+		}
+		if *n.given == 0 {
+			*n.given = *n.def
+		}
+	}
+	return nil
+}
+
+// httpFull is what a client of HTTP gets where all connections have a request.
+const httpFull = `{"type":"about:blank","title":"Service Unavailable","status":503,"code":"queue_full",` +
+	`"detail":"all connections that this listener may have are answering requests","retryable":true}` + "\n"
+
+// gated bounds the connections of a listener for HTTP, and gives srv a handler in
+// front of its own: connections without a request under way make room for new ones.
+func (s *Server) gated(name string, l net.Listener, srv *http.Server) net.Listener {
+	most := map[string]int{"http": s.o.Connections.HTTP, "admin": s.o.Connections.Admin, "plain HTTP": s.o.Connections.Plain}[name]
+	o := gate.Options{Name: name, Max: most, Kept: min(most/16, 8), Logger: s.o.Logger}
+	if srv.TLSConfig == nil {
+		o.Refusal = fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(httpFull), httpFull)
+	}
+	g := gate.New(l, o)
+	s.doors = append(s.doors, door{name, g})
+	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if t, ok := c.(*tls.Conn); ok {
+			c = t.NetConn()
+		}
+		if c, ok := c.(*gate.Conn); ok {
+			return gate.NewContext(ctx, c)
+		}
+		return ctx
+	}
+	h := srv.Handler
+	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := gate.FromContext(r.Context())
+		if c == nil || !c.Enter() {
+			panic(http.ErrAbortHandler) // it has just made room
+		}
+		defer c.Leave()
+		h.ServeHTTP(w, r)
+	})
+	return g
+}
+
+// door is a bounded listener and what it is called.
+type door struct {
+	name string
+	*gate.Listener
+}
+
+// connectionMetrics yields what the listeners for HTTP let in, and wrong passwords.
+func (s *Server) connectionMetrics() iter.Seq[engine.Metric] {
+	return func(yield func(engine.Metric) bool) {
+		for _, d := range s.doors {
+			n, at := d.Stats(), []engine.Label{{Name: "listener", Value: d.name}}
+			for _, m := range []engine.Metric{
+				{Name: "http_connections", Help: "Connections.", Labels: at, Value: float64(n.Guests + n.Members)},
+				{Name: "http_max_connections", Help: "Connections that there can be.", Labels: at, Value: float64(d.Max())},
+				{Name: "http_active_connections", Help: "Connections with a request under way.", Labels: at, Value: float64(n.Members)},
+				{Name: "http_evicted_connections_total", Help: "Connections without a request that made room for newer ones.", Labels: at, Counter: true, Value: float64(n.Evicted)},
+				{Name: "http_refused_connections_total", Help: "Connections refused because all others had a request under way.", Labels: at, Counter: true, Value: float64(n.Refused)},
+			} {
+				if !yield(m) {
+					return
+				}
+			}
+		}
+		n := s.guesses.Stats()
+		for _, m := range []engine.Metric{
+			{Name: "wrong_passwords_total", Help: "Wrong passwords, over all listeners.", Counter: true, Value: float64(n.Wrong)},
+			{Name: "delayed_passwords_total", Help: "Passwords that waited because too many wrong ones came from their address.", Counter: true, Value: float64(n.Delayed)},
+			{Name: "refused_passwords_total", Help: "Passwords not looked at because too many of their address waited.", Counter: true, Value: float64(n.Refused)},
+		} {
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}

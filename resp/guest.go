@@ -1,0 +1,180 @@
+package resp
+
+import (
+	"iter"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/gate"
+)
+
+// guestShare is which part of MaxClients and MaxInputBytes guests may take.
+const guestShare = 4
+
+// keptShare is which part of MaxClients is kept for clients on this machine, and
+// maxKept how many places that are at most.
+const (
+	keptShare = 16
+	maxKept   = 8
+)
+
+// gated returns a listener that lets in no more clients of l than there may be.
+func (s *Server) gated(l net.Listener) net.Listener {
+	o := gate.Options{
+		Name: "resp", Max: s.opts.MaxClients, Kept: min(s.opts.MaxClients/keptShare, maxKept),
+		OnRefused: func() { s.stats.rejected.Add(1) }, Logger: s.opts.Logger,
+	}
+	if s.opts.Password != "" {
+		o.Guests = max(1, s.opts.MaxClients/guestShare)
+	}
+	if s.opts.TLS == nil {
+		o.Refusal = []byte("-ERR max number of clients reached\r\n")
+	}
+	return gate.New(l, o)
+}
+
+// doors returns what the listeners let in, all together.
+func (s *Server) doors() (sum gate.Stats) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.listeners {
+		if g, ok := l.(*gate.Listener); ok {
+			n := g.Stats()
+			sum.Guests, sum.Members, sum.Evicted, sum.Refused = sum.Guests+n.Guests, sum.Members+n.Members, sum.Evicted+n.Evicted, sum.Refused+n.Refused
+		}
+	}
+	return sum
+}
+
+// Metrics yields the server's metrics: connections and, in a cluster, what goes to
+// other nodes.
+func (s *Server) Metrics() iter.Seq[engine.Metric] {
+	return func(yield func(engine.Metric) bool) {
+		n := s.doors()
+		for _, m := range []engine.Metric{
+			{Name: "resp_clients", Help: "Connections of Redis clients that have authenticated or, without a password, sent a command.", Value: float64(n.Members)},
+			{Name: "resp_guests", Help: "Connections of Redis clients that have not.", Value: float64(n.Guests)},
+			{Name: "resp_guests_evicted_total", Help: "Connections that made room for newer ones before they did.", Counter: true, Value: float64(n.Evicted)},
+			{Name: "resp_refused_connections_total", Help: "Connections refused because all places were taken.", Counter: true, Value: float64(n.Refused)},
+			{Name: "resp_input_bytes", Help: "Memory that commands take which have not arrived whole or wait for EXEC.", Value: float64(s.input.used.Load())},
+		} {
+			if !yield(m) {
+				return
+			}
+		}
+		for m := range s.clusterMetrics() {
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// guest is what a connection is before its client has authenticated, and all of it
+// that limits look at.
+type guest struct {
+	place    *gate.Conn // nil: the connection of another node
+	entered  bool       // it counts as a member
+	until    time.Time  // to authenticate
+	timed    bool       // there is a deadline for what comes next
+	commands int        // sent before authentication
+	guesses  int        // wrong passwords
+}
+
+// welcome takes the connection out of the guests. It reports false if it is lost.
+func (c *conn) welcome() bool {
+	if c.guest.place == nil || c.guest.entered {
+		return true
+	}
+	c.guest.entered = c.guest.place.Enter()
+	return c.guest.entered
+}
+
+// demote makes the connection a guest again.
+func (c *conn) demote() {
+	c.guest.until, c.guest.commands = time.Now().Add(c.srv.opts.MaxGuestTime), 0
+	if c.guest.entered {
+		c.guest.entered = false
+		c.guest.place.Leave()
+	}
+}
+
+// patience sets how long the next bytes may take to come.
+func (c *conn) patience() {
+	idle := c.srv.opts.IdleTimeout
+	switch {
+	case !c.authed:
+		c.guest.timed = true
+		c.nc.SetReadDeadline(c.guest.until)
+	case idle > 0 && !c.cl.node:
+		c.nc.SetReadDeadline(time.Now().Add(idle))
+	case c.guest.timed:
+		c.guest.timed = false
+		c.nc.SetReadDeadline(time.Time{})
+	}
+}
+
+// arrived counts a command of the client. It reports false if the client may send no
+// more: it has not authenticated.
+func (c *conn) arrived() bool {
+	if c.authed {
+		return c.welcome()
+	}
+	if c.guest.commands++; c.guest.commands <= GuestMaxCommands {
+		return true
+	}
+	c.out.Error("ERR too many commands before authentication")
+	c.closing, c.linger = true, true
+	return false
+}
+
+// errGuessers is the reply to a password that is not looked at.
+var errGuessers = engine.Errorf(engine.CodeQueueFull, "too many wrong passwords came from this address, and too many more wait; try again later")
+
+// authenticate checks a password; wrong ones take the longer the more there were.
+func (c *conn) authenticate(user, password []byte) error {
+	s, from := c.srv, c.nc.RemoteAddr()
+	if s.opts.Password != "" && !s.opts.Guesses.Wait(from, c.done) {
+		return errGuessers
+	}
+	if !s.checkPassword(user, password) {
+		s.opts.Guesses.Wrong(from)
+		c.guest.guesses++
+		gate.Sleep(gate.Penalty(c.guest.guesses), c.done)
+		if c.guest.guesses >= gate.MaxGuesses {
+			c.closing, c.linger = true, true
+		}
+		return errWrongPass
+	}
+	c.authed = true
+	c.rd.SetGuest(false)
+	if !c.welcome() {
+		c.closing = true
+	}
+	return nil
+}
+
+// room is the memory that commands under way may take.
+type room struct {
+	most int64
+	used atomic.Int64
+}
+
+// take takes n bytes, or gives back as many as a negative n. It reports false if
+// there is no room.
+func (r *room) take(n int, guest bool) bool {
+	used, most := r.used.Add(int64(n)), r.most
+	if guest {
+		most /= guestShare
+	}
+	if n > 0 && used > most {
+		r.used.Add(int64(-n))
+		return false
+	}
+	return true
+}
+
+// errNoRoom is the reply where take says no.
+var errNoRoom = engine.Errorf(engine.CodeQueueFull, "the commands that are being received need more memory than there may be; nothing was written")
