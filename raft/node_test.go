@@ -552,69 +552,6 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a leader without room hands over; it catches up when there is
-// room again.
-func TestFullDisk(t *testing.T) {
-	t.Parallel()
-	c := three(t)
-	c.put("a")
-	old, _ := c.leader()
-	full := func(yes bool) { old.log.mu.Lock(); old.log.full = yes; old.log.mu.Unlock() }
-	full(true)
-	for i := 0; ; i++ {
-		c.put(fmt.Sprint(i)) // the others are a majority
-		if l, _ := c.leader(); l != old {
-			break
-		}
-	}
-	full(false)
-	c.put("z")
-	c.same(1, 2, 3)
-	if old.failed != nil {
-		t.Error(old.failed)
-	}
-}
-
-// TestFullDisks: without room on a majority proposals are refused soon, whoever of
-// them leads, and reads go on; with room again all goes on, under the same leader.
-func TestFullDisks(t *testing.T) {
-	t.Parallel()
-	for name, skip := range map[string]uint64{"all": 0, "followers": 1, "the leader and one more": 2} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := three(t)
-			c.put("before")
-			old, term := c.leader()
-			var lacking []*member
-			for i := range uint64(3) { // the leader, then the others
-				if i+1 != skip {
-					lacking = append(lacking, c.member((old.id-1+i)%3+1))
-				}
-			}
-			full := func(yes bool) {
-				for _, m := range lacking {
-					m.log.mu.Lock()
-					m.log.full = yes
-					m.log.mu.Unlock()
-				}
-			}
-			full(true)
-			old.node.Propose(&Proposal{term, []byte("caught in it")})
-			refused := func(m *member) (n int) { m.set(func() { n = m.refused }); return n }
-			c.wait("refusals", func() bool {
-				old.node.Propose(&Proposal{term, []byte("refused")})
-				return refused(old) > 10
-			})
-			if _, err := old.node.ReadIndex(t.Context()); err != nil {
-				t.Errorf("a read while the disks are full: %v", err)
-			}
-			full(false)
-			c.put("after")
-			c.same(1, 2, 3)
-		})
-	}
-}
-
 // TestGarbage: what no node sends is refused, and does not stop a node.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
