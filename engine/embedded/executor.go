@@ -100,6 +100,7 @@ func newExecutor(o Options, log committer, current func() *snapshot) *executor {
 	}
 	x.changed.L = &x.mu
 	x.wall.now, x.wall.mono = o.Now, o.mono
+	x.since.most = unreadBytes
 	x.pool.New = func() any {
 		return &call{ran: make(chan struct{}, 1), done: make(chan error, 1)}
 	}
@@ -132,6 +133,7 @@ func (x *executor) restart(from *snapshot) {
 type cloning struct {
 	unread int // batches since anybody read
 	bytes  int // of batches since the last clone
+	most   int // of bytes: unreadBytes, but in tests
 }
 
 const (
@@ -146,7 +148,7 @@ func (c *cloning) due(read bool, size int) bool {
 	if c.unread++; read {
 		c.unread = 0
 	}
-	if c.bytes += size; c.unread > unreadBatches && c.bytes < unreadBytes {
+	if c.bytes += size; c.unread > unreadBatches && c.bytes < c.most {
 		return false
 	}
 	c.bytes = 0

@@ -125,6 +125,7 @@ func TestLostWhenDue(t *testing.T) {
 		db := open(t, "data", Options{FS: fs, HistoryBytes: 32 << 10, SnapshotBytes: 1 << 40})
 		last := unread(t, db)
 		lost := 0
+		db.exec.since.most = 64 << 10
 		db.exec.log = commitFunc(func(b *batch) error {
 			if b.snap != nil {
 				lost++
@@ -132,8 +133,8 @@ func TestLostWhenDue(t *testing.T) {
 			}
 			return alone{db.log}.commit(b)
 		})
-		for i := 0; lost < 3; i++ {
-			val := fmt.Sprintf("%0*d", unreadBytes/64, i)
+		for i := 0; lost < 6; i++ {
+			val := fmt.Sprintf("%0500d", i)
 			was := lost
 			if _, err := db.Update(t.Context(), putting("k", val)); (err == nil) != (lost == was) {
 				t.Fatal(err)
@@ -144,7 +145,7 @@ func TestLostWhenDue(t *testing.T) {
 			if _, _, err := db.history.after(db.snap.Load().pos); err != nil {
 				t.Fatalf("after %d batches: %v", i, err)
 			}
-			if i > 1000 {
+			if i > 10_000 {
 				t.Fatalf("%d batches were lost in %d", lost, i)
 			}
 		}
