@@ -53,6 +53,7 @@ type Store struct {
 	first  uint64          // oldest entry that can be read
 	tail   []*raftpb.Entry // the newest entries, without a gap up to last
 	size   int             // of tail
+	most   int             // that size is at most, but for the newest entry; only tests change it
 	last   entryID
 }
 
@@ -61,7 +62,7 @@ type entryID struct{ index, term uint64 }
 // NewStore opens log, which goes on from base: the newest state on disk. The log
 // must not end before base.Index, unless it is empty.
 func NewStore(log Log, vote Vote, base Base) (*Store, error) {
-	s := &Store{log: log, vote: vote, snap: base, start: base.Members, prev: entryID{base.Index, base.Term}}
+	s := &Store{log: log, vote: vote, most: tailBytes, snap: base, start: base.Members, prev: entryID{base.Index, base.Term}}
 	s.first, s.last = base.Index+1, s.prev
 	if log.Last() < log.First() {
 		return s, nil
@@ -103,7 +104,7 @@ func (s *Store) push(e *raftpb.Entry) {
 	s.tail = append(s.tail, e)
 	s.size += len(e.GetData())
 	n := 0
-	for s.size > tailBytes && n < len(s.tail)-1 {
+	for s.size > s.most && n < len(s.tail)-1 {
 		s.size -= len(s.tail[n].GetData())
 		n++
 	}
