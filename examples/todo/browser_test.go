@@ -310,6 +310,7 @@ func TestBrowserRefusals(t *testing.T) {
 	other.Post("/account/sessions/revoke-others").ExpectPath("/account/sessions?done=revoked-others").Expect(200)
 	b.do(chromedp.SetValue(chromedp.CSS(`[name=text]`), "too late"), chromedp.Click(chromedp.CSS(`form.add button`)), chromedp.WaitVisible(chromedp.CSS(`form[action="/account/login"]`)))
 	b.streamRefused()
+	b.refused(1)
 	b.do(chromedp.SendKeys(chromedp.CSS(`[name=email]`), "anna@example.org"), chromedp.SendKeys(chromedp.CSS(`[name=password]`), password+"\r"),
 		chromedp.WaitVisible(chromedp.CSS(`#item-1`)))
 	if eval[bool](b, `document.body.textContent.includes("too late")`) {

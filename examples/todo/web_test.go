@@ -91,7 +91,7 @@ func TestList(t *testing.T) {
 
 	b.Post("/account/logout").ExpectPath("/account/login?done=logout").Expect(200, "You are logged out.")
 	b.Get("/progress").ExpectPath("/account/login?next=%2Fprogress").Expect(200)
-	b.Post("/add", "text", "not mine").ExpectPath("/account/login").Expect(200)
+	b.Post("/add", "text", "not mine").ExpectPath("/add").Expect(401, "nobody is logged in")
 	b.Post("/account/login", "email", "anna@example.org", "password", password, "next", "/progress").ExpectPath("/progress").Expect(200, "0 of 2 done").Lacks("not mine")
 }
 
