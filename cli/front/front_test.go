@@ -306,3 +306,29 @@ func TestMaxWaiting(t *testing.T) {
 	cancel()
 	all.Wait()
 }
+
+// TestStrangersHost: a page that has a name of its own lead here does not read what the
+// compiler or the program says.
+func TestStrangersHost(t *testing.T) {
+	t.Parallel()
+	f := front.New(front.Options{Wait: 10 * time.Millisecond})
+	f.Open(program(t, echo))
+	f.Broken(&front.Failure{Title: "no build", Text: "secret.go:1"})
+	read := func(host, path string) string {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil)
+		r.Host = host
+		r.Header.Set("Accept", "text/html")
+		f.ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	if got := read("localhost:7001", "/"); !strings.Contains(got, "secret.go") {
+		t.Errorf("a developer reads %q", got)
+	}
+	if got := read("evil.test", "/"); !strings.Contains(got, "GET evil.test /") {
+		t.Errorf("a stranger reads %q, want the program's answer", got)
+	}
+	f.Crashed(front.Failure{Title: "it fell", Text: "secret.go:2"})
+	if got := read("evil.test", "/"); strings.Contains(got, "secret.go") {
+		t.Errorf("a stranger reads %q", got)
+	}
+}

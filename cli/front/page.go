@@ -6,6 +6,8 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+
+	"github.com/skerrydb/skerry/web/hostname"
 )
 
 //go:embed failure.html
@@ -17,6 +19,9 @@ var failurePage = template.Must(template.New("failure").Parse(failureHTML))
 // itself anew, or as text to who wants no page.
 func showFailure(w http.ResponseWriter, r *http.Request, why *Failure, seen uint64) {
 	shown := *why
+	if !hostname.Trusted(r.Host, nil) { // a stranger's page must not read what the program or the compiler says
+		shown = Failure{Title: "The program does not answer", Note: "Why not is shown under localhost."}
+	}
 	if len(shown.Text) > MaxFailureBytes {
 		shown.Text = strings.ToValidUTF8(shown.Text[:MaxFailureBytes], "") + "\n… the rest is in the terminal"
 	}
