@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -115,8 +116,8 @@ func TestGuestsMakeRoom(t *testing.T) {
 // TestRefused: where all places are members', one more is told so, even if it has sent
 // something that nobody reads; when one ends there is a place again.
 func TestRefused(t *testing.T) {
-	told := 0
-	l, in := open(t, gate.Options{Max: 2, Refusal: []byte("full\r\n"), OnRefused: func() { told++ }}, nil)
+	var told atomic.Int32
+	l, in := open(t, gate.Options{Max: 2, Refusal: []byte("full\r\n"), OnRefused: func() { told.Add(1) }}, nil)
 	var members []*gate.Conn
 	for range 2 {
 		dial(t, l)
@@ -141,29 +142,20 @@ func TestRefused(t *testing.T) {
 		t.Error("there is no place after a member has left")
 	}
 	l.Close()
-	if told != 3*gate.MaxRefusals+1 {
-		t.Errorf("told of %d refusals", told)
+	if n := told.Load(); n != 3*gate.MaxRefusals+1 {
+		t.Errorf("told of %d refusals", n)
 	}
 }
 
-// faraway is a listener whose connections come from another machine.
-type faraway struct{ net.Listener }
-
+// farConn is a connection from another machine.
 type farConn struct{ net.Conn }
-
-func (l faraway) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return farConn{c}, nil
-}
 
 func (farConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
 
 // TestKept: other machines do not get the places that are kept for this one.
 func TestKept(t *testing.T) {
-	far := true
+	var far atomic.Bool
+	far.Store(true)
 	l, in := open(t, gate.Options{Max: 4, Kept: 1}, func(l net.Listener) net.Listener { return sometimes{l, &far} })
 	enter := func() *gate.Conn {
 		c := <-in
@@ -178,7 +170,7 @@ func TestKept(t *testing.T) {
 	if s := l.Stats(); s.Refused != 1 || s.Members != 3 {
 		t.Errorf("%+v", s)
 	}
-	far = false
+	far.Store(false)
 	dial(t, l)
 	enter()
 	if s := l.Stats(); s.Refused != 1 || s.Members != 4 {
@@ -186,15 +178,15 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// sometimes is faraway while *far.
+// sometimes is a listener whose connections come from another machine while far.
 type sometimes struct {
 	net.Listener
-	far *bool
+	far *atomic.Bool
 }
 
 func (l sometimes) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
-	if err == nil && *l.far {
+	if err == nil && l.far.Load() {
 		c = farConn{c}
 	}
 	return c, err
