@@ -98,7 +98,7 @@ func (o *simOp) begin() {
 	o.rec.Call = w.mark()
 	o.rec.Outcome = hist.Unknown
 	w.ops = append(w.ops, o)
-	o.judged = judgement{floor: w.clocks.judged, lost: w.clocks.lost, ends: w.clocks.ends}
+	o.judged = judgement{floor: w.clocks.judged, lost: w.clocks.lost, ends: w.clocks.endsBy()}
 	w.after(patience, func() {
 		if !o.finished {
 			w.logf("%v: given up", o)

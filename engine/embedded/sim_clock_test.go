@@ -13,12 +13,12 @@ type clockTruth struct {
 	judged   int64 // the newest that anybody learned from a transaction or a linearizable read
 	strict   []*simOp
 	weak     []*simOp
-	times    []judgement   // of the transactions, from position 1 on
-	ends     int           // how many programs have ended
-	endsThen int           // when the operation that learned judged began
-	pace     *simOp        // from which on the time must go at the right speed
-	paced    time.Duration // the time of the last jump of a clock
-	lost     int           // how often nobody knew the time any more: see leads
+	times    []judgement     // of the transactions, from position 1 on
+	ends     []time.Duration // when programs ended
+	endsThen int             // when the operation that learned judged began
+	pace     *simOp          // from which on the time must go at the right speed
+	paced    time.Duration   // the time of the last jump of a clock
+	lost     int             // how often nobody knew the time any more: see leads
 }
 
 // judgement is what an operation went by, in microseconds.
@@ -45,13 +45,26 @@ func (c *clockTruth) leads(n *simNode) {
 	}
 	switch {
 	case knows >= c.judged:
-	case c.ends == c.endsThen:
+	case len(c.ends) == c.endsThen:
 		c.w.violated("node %d leads and goes on from %d, but somebody has learned what was so as of %d", n.id, knows, c.judged)
 	default:
 		c.w.logf("n%d goes on from %d, not from %d", n.id, knows, c.judged)
 		c.lost++
 		c.judged = 0
 	}
+}
+
+// endsBy returns how many programs had ended when a read that begins now was
+// certain to be heard of: one by a lease goes by what was heard a while before.
+func (c *clockTruth) endsBy() (n int) {
+	by := c.w.now
+	if c.w.plan.lease {
+		by -= time.Second
+	}
+	for n < len(c.ends) && c.ends[n] <= by {
+		n++
+	}
+	return n
 }
 
 // judge takes an operation that somebody has learned the outcome of.

@@ -251,7 +251,7 @@ func (n *simNode) end(power bool) {
 		return
 	}
 	n.w.logf("n%d ends, power %v", n.id, power)
-	n.w.clocks.ends++
+	n.w.clocks.ends = append(n.w.clocks.ends, n.w.now)
 	n.drop()
 	for _, op := range n.calls {
 		op.lost()
