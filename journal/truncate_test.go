@@ -74,12 +74,16 @@ func one(l *journal.Log, index uint64) (journal.Record, error) {
 // TestPowerLossWhileTruncating: whenever the power fails while segments are
 // removed, what is left has no hole.
 func TestPowerLossWhileTruncating(t *testing.T) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 2
+	}
 	for name, truncate := range map[string]func(l *journal.Log) error{
 		"before": func(l *journal.Log) error { return l.TruncateBefore(12) },
 		"after":  func(l *journal.Log) error { return l.TruncateAfter(1) },
 		"reset":  func(l *journal.Log) error { return l.Reset(100) },
 	} {
-		for seed := range uint64(8) {
+		for seed := range seeds {
 			for stop := 1; ; stop++ {
 				fs := memfs.New(seed*100 + uint64(stop))
 				l := segmented(t, fs, 1)

@@ -16,7 +16,11 @@ import (
 func TestHistoryEdges(t *testing.T) {
 	seed := simEnv(t, simSeedVar, uint64(time.Now().UnixNano()))
 	t.Logf("%s=%d", simSeedVar, seed)
-	for run := range 200 {
+	runs := 200
+	if testing.Short() {
+		runs = 30
+	}
+	for run := range runs {
 		r := rand.New(rand.NewPCG(seed, uint64(run)))
 		m := &historyModel{limit: []int{0, 1, 10, 30, 31, 100, 1000}[r.IntN(7)], needed: math.MaxUint64}
 		m.floor = engine.Position(r.IntN(3))
