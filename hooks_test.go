@@ -257,6 +257,10 @@ func TestLeaderWork(t *testing.T) {
 	})
 }
 
+// slowTick makes an election timeout of five seconds at least, so that a starved machine does not
+// change the leader in the middle of a test.
+const slowTick = 400 * time.Millisecond
+
 // openNodes opens three nodes of one cluster.
 func openNodes(t *testing.T) []*embedded.DB {
 	t.Helper()
@@ -268,7 +272,7 @@ func openNodes(t *testing.T) []*embedded.DB {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := embedded.Options{Logger: quiet, Cluster: embedded.ClusterOptions{Listener: l, Join: slices.Clone(addrs)}}
+		o := embedded.Options{Logger: quiet, Cluster: embedded.ClusterOptions{Listener: l, Join: slices.Clone(addrs), Tick: slowTick}}
 		dir := t.TempDir()
 		if i == 0 {
 			_, _, err = embedded.InitCluster(t.Context(), dir, l.Addr().String(), o)
