@@ -50,6 +50,7 @@ func Application(s *skerry.Services) (http.Handler, error) {
 		return nil, err
 	}
 	o.User = account.User(users)
+	s.Users = users // operators manage them: skerry users
 	app, err := web.New(o)
 	if err != nil {
 		return nil, err

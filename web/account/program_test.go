@@ -29,6 +29,7 @@ func application(s *skerry.Services) (http.Handler, error) {
 	}
 	o := s.Web
 	o.User = account.User(users)
+	s.Users = users // operators manage them: skerry users
 	app, err := web.New(o)
 	if err != nil {
 		return nil, err
