@@ -11,5 +11,5 @@ func Files() (int, error) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, err
 	}
-	return int(min(uint64(limit.Cur), manyFiles)), nil
+	return int(min(uint64(limit.Cur), manyFiles)), nil //nolint:unconvert // signed on some systems
 }

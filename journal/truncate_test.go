@@ -26,7 +26,7 @@ func segmented(t testing.TB, fs *memfs.FS, each int) *journal.Log {
 // keeps it keeps to the record. Both hold over a restart.
 func TestTruncateEdges(t *testing.T) {
 	for _, each := range []int{1, 2} {
-		for index := uint64(0); index <= 13; index++ {
+		for index := range uint64(14) {
 			fs := memfs.New(index)
 			l := segmented(t, fs, each)
 			before := l.Stats().Segments

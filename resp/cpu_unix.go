@@ -3,6 +3,7 @@
 package resp
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 )
@@ -10,11 +11,8 @@ import (
 // infoCPU tells the time that the process and its ended children have used.
 func infoCPU(*call) ([]string, error) {
 	var self, children syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
-		return nil, nil
-	}
-	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &children); err != nil {
-		return nil, nil
+	if err := errors.Join(syscall.Getrusage(syscall.RUSAGE_SELF, &self), syscall.Getrusage(syscall.RUSAGE_CHILDREN, &children)); err != nil {
+		return nil, fmt.Errorf("read CPU times: %w", err)
 	}
 	seconds := func(t syscall.Timeval) string { return fmt.Sprintf("%f", float64(t.Nano())/1e9) }
 	var l lines

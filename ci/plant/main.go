@@ -10,6 +10,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -113,7 +114,7 @@ const (
 )
 
 // plant makes the mistake in the copy at dir, runs its test and takes it back.
-func (b *bug) plant(ctx context.Context, dir string) (verdict, []byte, error) {
+func (b *bug) plant(ctx context.Context, dir string) (v verdict, out []byte, err error) {
 	for _, c := range b.changes {
 		path := filepath.Join(dir, c.file)
 		was, err := os.ReadFile(path)
@@ -127,12 +128,12 @@ func (b *bug) plant(ctx context.Context, dir string) (verdict, []byte, error) {
 		if err := os.WriteFile(path, now, 0o644); err != nil {
 			return "", nil, err
 		}
-		defer os.WriteFile(path, was, 0o644)
+		defer func() { err = errors.Join(err, os.WriteFile(path, was, 0o644)) }()
 	}
 	t := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-timeout", testTime.String(), "-run", testPattern(b.test), b.pkg)
 	t.Dir = dir
 	t.Env = append(os.Environ(), b.env...)
-	out, err := t.CombinedOutput()
+	out, err = t.CombinedOutput()
 	switch {
 	case ctx.Err() != nil:
 		return "", nil, ctx.Err()
