@@ -17,7 +17,7 @@ func TestUsersFromTheShell(t *testing.T) {
 	plain := none.serve("--admin", "127.0.0.1:0")
 	plain.waitReady()
 	s.env = append(s.env, "ADMIN="+p.Admin, "APP="+p.HTTP, "NONE="+plain.Admin)
-	expectPlay(t, s, filepath.Join("testdata", "users.txt"))
+	expectPlay(t, s, filepath.Join("testdata", "site", "users.txt"))
 	if log := p.log(); strings.Contains(log, "correct horse") || strings.Count(log, "an operator wrote a user") != 6 {
 		t.Errorf("the log says\n%s", log)
 	}
