@@ -210,6 +210,9 @@ func (x *executor) do(ctx context.Context, c *call) error {
 func (x *executor) lead(budget int) {
 	for {
 		x.mu.Lock()
+		if x.broken != nil {
+			x.reset() // what is queued may come from callers who know that a batch was lost
+		}
 		work := x.queue
 		x.queue, x.spare = x.spare[:0], nil
 		x.mu.Unlock()
@@ -358,20 +361,17 @@ func (x *executor) hand(b *batch) {
 	x.relay <- b
 }
 
-// abandon answers the calls of a batch that could not be made durable and has
-// all that was built on it dropped.
+// abandon has all that was built on a batch dropped that could not be made durable, and
+// then answers its calls: what their callers run next must not see what was lost.
 func (x *executor) abandon(b *batch, err error) {
 	retry := engine.Retryable(err)
 	if !retry {
 		x.fail(err)
 		err = engine.Errorf(engine.CodeOutcomeUnknown, "the disk failed while committing: %w", err)
 	}
-	for _, c := range b.calls {
-		c.fail(err)
-	}
-	b.calls = nil // yield may still find b, and must not answer them again
 	x.mu.Lock()
-	defer x.mu.Unlock()
+	calls := b.calls
+	b.calls = nil // yield may still find b, and must not answer them again
 	x.broken = err
 	if !retry {
 		x.closed = engine.Errorf(engine.CodeStopped, "the node has stopped after a disk failure: %w", err)
@@ -381,6 +381,10 @@ func (x *executor) abandon(b *batch, err error) {
 		x.reset()
 	}
 	x.changed.Broadcast()
+	x.mu.Unlock()
+	for _, c := range calls {
+		c.fail(err)
+	}
 }
 
 // reset drops what was built on a lost batch. What it goes on from is made

@@ -152,3 +152,35 @@ func TestLostWhenDue(t *testing.T) {
 		want(t, db, "k", last)
 	})
 }
+
+// TestLostBatchIsDroppedFirst: nobody hears that a batch was lost before what was built on it
+// is dropped. Otherwise a caller's next transaction could run on the lost batch, and be lost too.
+func TestLostBatchIsDroppedFirst(t *testing.T) {
+	x, g := gated(t, Options{})
+	out := start(t.Context(), x, putting("a", strings.Repeat("v", batchBytes))) // full, so it is committed in the background
+	<-g.begun
+	x.mu.Lock() // which dropping needs
+	g.let <- engine.ErrDiskFull
+	select {
+	case err := <-out:
+		x.mu.Unlock()
+		t.Fatalf("the call was answered too early: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	x.mu.Unlock()
+	if err := <-out; !errors.Is(err, engine.ErrDiskFull) {
+		t.Errorf("the lost batch: %v", err)
+	}
+	next := start(t.Context(), x, func(tx engine.Tx) error {
+		if _, ok, _ := tx.Get([]byte("a")); ok {
+			t.Error("the next transaction sees what was lost")
+		}
+		return tx.Put([]byte("b"), nil)
+	})
+	g.show((<-g.begun).snap)
+	g.let <- nil
+	if err := <-next; err != nil {
+		t.Errorf("the next transaction: %v", err)
+	}
+	x.close(engine.ErrClosed)
+}
