@@ -19,6 +19,20 @@ type clockTruth struct {
 	pace     *simOp          // from which on the time must go at the right speed
 	paced    time.Duration   // the time of the last jump of a clock
 	lost     int             // how often nobody knew the time any more: see leads
+	stray    stray           // see there
+}
+
+// stray is a time that some node still knew when a leader began anew that did not:
+// that node was not among those that elected it. If it leads or votes later, its time
+// is everybody's again.
+type stray struct {
+	time int64         // the newest of it, 0: there is none
+	at   time.Duration // when
+}
+
+// most is what has become of it by now at most.
+func (s stray) most(now time.Duration) int64 {
+	return s.time + ((now-s.at)*5/4 + time.Millisecond).Microseconds()
 }
 
 // judgement is what an operation went by, in microseconds.
@@ -37,11 +51,10 @@ func (j *judgement) look(tx engine.Tx) {
 // the leader before or from those that voted for it, unless a node that knew was
 // started again since.
 func (c *clockTruth) leads(n *simNode) {
-	knows := n.db.exec.wall.last.Load()
-	if n.db.exec.wall.known.Load() {
-		knows = n.db.exec.wall.estimate()
-	} else { // its own clock is all it has
+	knows := n.known()
+	if !n.db.exec.wall.known.Load() { // its own clock is all it has
 		c.pace, c.paced = nil, c.w.now
+		c.strays(max(knows, n.clock().UnixMicro()))
 	}
 	switch {
 	case knows >= c.judged:
@@ -52,6 +65,23 @@ func (c *clockTruth) leads(n *simNode) {
 		c.lost++
 		c.judged = 0
 	}
+}
+
+// strays notes what nodes know that is after the time at which a leader begins anew.
+func (c *clockTruth) strays(anew int64) {
+	for _, n := range c.w.nodes {
+		if n.up && n.known() > max(anew, c.stray.time) {
+			c.stray = stray{n.known(), c.w.now}
+		}
+	}
+}
+
+// known is the time as far as the node knows it.
+func (n *simNode) known() int64 {
+	if c := &n.db.exec.wall; c.known.Load() {
+		return c.estimate()
+	}
+	return n.db.exec.wall.last.Load()
 }
 
 // endsBy returns how many programs had ended when a read that begins now was
@@ -91,7 +121,8 @@ func (c *clockTruth) judge(o *simOp) {
 }
 
 // judgePace checks that what lives for ten seconds lives for eight at least,
-// whoever leads, as long as nobody sets the clock of a leader forward.
+// whoever leads, as long as nobody sets the clock of a leader forward and no time
+// comes back that had been lost.
 func (c *clockTruth) judgePace(o *simOp) {
 	if c.pace == nil && o.began > c.paced && o.view == nil { // a read may go by an earlier time
 		c.pace = o
@@ -101,6 +132,11 @@ func (c *clockTruth) judgePace(o *simOp) {
 	}
 	passed := c.w.now - c.pace.began
 	if took := time.Duration(o.judged.asOf-c.pace.judged.asOf) * time.Microsecond; took > passed*5/4+time.Millisecond {
+		if c.stray.time != 0 && o.judged.asOf <= c.stray.most(c.w.now) {
+			c.w.logf("%v goes by the time that was lost", o)
+			c.pace, c.paced = nil, c.w.now
+			return
+		}
 		c.w.violated("%v judged as of %v after what %v was judged by, but only %v has passed since", o, took, c.pace, passed)
 	}
 }
