@@ -86,6 +86,36 @@ func TestClockTakesOver(t *testing.T) {
 	}
 }
 
+// TestClockFoundAgain: a leader that began the time anew goes on from what a node
+// knows that was cut off meanwhile, as soon as that one has answered it. What was
+// read as expired before stays expired then.
+func TestClockFoundAgain(t *testing.T) {
+	h := newHandClock()
+	cut, anew := h.clock(), &group{db: &DB{exec: &executor{}}}
+	cut.lead()
+	lost := cut.micros()
+	behind := h.wall.Add(-time.Minute)
+	x := anew.db.exec
+	x.wall.now = func() time.Time { return behind }
+	x.wall.mono = func() time.Time { return h.mono }
+	x.wall.lead()
+	if got := x.wall.micros(); got != behind.UnixMicro() {
+		t.Fatalf("it began anew at %d, not at %d", got, behind.UnixMicro())
+	}
+	cut.follow(int64(anew.Known()))
+	if got := cut.estimate(); got != lost {
+		t.Fatalf("who was cut off knows %d, not %d", got, lost)
+	}
+	anew.Heard(uint64(cut.estimate()), true)
+	if got := x.wall.micros(); got != lost {
+		t.Errorf("it goes on from %d, not from %d", got, lost)
+	}
+	behind = behind.Add(20 * time.Second)
+	if took := time.Duration(x.wall.micros()-lost) * time.Microsecond; took != 18*time.Second {
+		t.Errorf("in 20 s after that the time moved by %v", took)
+	}
+}
+
 // TestClockOfOldLeader: without a word of the leader about its time, as from an
 // older version, a node goes by its own clock, and never back.
 func TestClockOfOldLeader(t *testing.T) {
