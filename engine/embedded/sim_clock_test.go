@@ -22,9 +22,10 @@ type clockTruth struct {
 	stray    stray           // see there
 }
 
-// stray is a time that some node still knew when a leader began anew that did not:
-// that node was not among those that elected it. If it leads or votes later, its time
-// is everybody's again.
+// stray is a time that some node has and the leader has not. Either the leader began anew and
+// that node, which was not among those that elected it, still knew the time; or that node was
+// cut off while it believed to lead, and its clock was set forward. If it leads or votes
+// later, its time is everybody's: docs/guarantees.md says so.
 type stray struct {
 	time int64         // the newest of it, 0: there is none
 	at   time.Duration // when
@@ -51,11 +52,12 @@ func (j *judgement) look(tx engine.Tx) {
 // the leader before or from those that voted for it, unless a node that knew was
 // started again since.
 func (c *clockTruth) leads(n *simNode) {
-	knows := n.known()
+	knows, goesOn := n.known(), n.known()
 	if !n.db.exec.wall.known.Load() { // its own clock is all it has
 		c.pace, c.paced = nil, c.w.now
-		c.strays(max(knows, n.clock().UnixMicro()))
+		goesOn = max(knows, n.clock().UnixMicro())
 	}
+	c.strays(goesOn)
 	switch {
 	case knows >= c.judged:
 	case len(c.ends) == c.endsThen:
@@ -67,10 +69,10 @@ func (c *clockTruth) leads(n *simNode) {
 	}
 }
 
-// strays notes what nodes know that is after the time at which a leader begins anew.
-func (c *clockTruth) strays(anew int64) {
+// strays notes what nodes have that is after the leader's time.
+func (c *clockTruth) strays(leader int64) {
 	for _, n := range c.w.nodes {
-		if n.up && n.known() > max(anew, c.stray.time) {
+		if n.up && n.known() > max(leader, c.stray.time) {
 			c.stray = stray{n.known(), c.w.now}
 		}
 	}
@@ -121,8 +123,8 @@ func (c *clockTruth) judge(o *simOp) {
 }
 
 // judgePace checks that what lives for ten seconds lives for eight at least,
-// whoever leads, as long as nobody sets the clock of a leader forward and no time
-// comes back that had been lost.
+// whoever leads, as long as nobody sets the clock of a leader forward and no stray time
+// comes back.
 func (c *clockTruth) judgePace(o *simOp) {
 	if c.pace == nil && o.began > c.paced && o.view == nil { // a read may go by an earlier time
 		c.pace = o
@@ -133,7 +135,7 @@ func (c *clockTruth) judgePace(o *simOp) {
 	passed := c.w.now - c.pace.began
 	if took := time.Duration(o.judged.asOf-c.pace.judged.asOf) * time.Microsecond; took > passed*5/4+time.Millisecond {
 		if c.stray.time != 0 && o.judged.asOf <= c.stray.most(c.w.now) {
-			c.w.logf("%v goes by the time that was lost", o)
+			c.w.logf("%v goes by a stray time", o)
 			c.pace, c.paced = nil, c.w.now
 			return
 		}

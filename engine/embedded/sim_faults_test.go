@@ -202,6 +202,7 @@ func jumpClock(w *world) {
 	}
 	w.clocks.pace = nil
 	w.clocks.paced = w.now
+	w.clocks.strays(0)
 }
 
 func drift(w *world) {
