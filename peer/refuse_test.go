@@ -370,6 +370,7 @@ func TestTooManyConns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	await(t, "both to be counted", func() bool { return a.Stats().Accepted == 2 })
 	_, err = b.Dial(withTimeout(t), 1, "echo")
 	if refused, ok := errors.AsType[*RefusedError](err); !ok || refused.Code != CodeBusy || !refused.Remote {
 		t.Errorf("a third connection: %v", err)
