@@ -69,6 +69,18 @@ func (c *clockTruth) leads(n *simNode) {
 	}
 }
 
+// ended is called when a program has ended. If nobody is left who knows the time, it
+// begins anew.
+func (c *clockTruth) ended() {
+	c.ends = append(c.ends, c.w.now)
+	for _, n := range c.w.nodes {
+		if n.up && n.db.exec.wall.known.Load() {
+			return
+		}
+	}
+	c.pace, c.paced = nil, c.w.now
+}
+
 // strays notes what nodes have that is after the leader's time.
 func (c *clockTruth) strays(leader int64) {
 	for _, n := range c.w.nodes {

@@ -251,8 +251,8 @@ func (n *simNode) end(power bool) {
 		return
 	}
 	n.w.logf("n%d ends, power %v", n.id, power)
-	n.w.clocks.ends = append(n.w.clocks.ends, n.w.now)
 	n.drop()
+	n.w.clocks.ended()
 	for _, op := range n.calls {
 		op.lost()
 	}
