@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/raft"
 )
 
 // clockTruth checks what every read and transaction went by when it judged whether
@@ -20,6 +21,7 @@ type clockTruth struct {
 	paced    time.Duration   // the time of the last jump of a clock
 	lost     int             // how often nobody knew the time any more: see leads
 	stray    stray           // see there
+	elected  uint64          // the newest term that has a leader
 }
 
 // stray is a time that some node has and the leader has not. Either the leader began anew and
@@ -48,10 +50,22 @@ func (j *judgement) look(tx engine.Tx) {
 	j.now, j.asOf = tx.Now().UnixMicro(), tx.AsOf().UnixMicro()
 }
 
-// leads is called before a node takes calls or answers reads. It knows of all that was learned, from
-// the leader before or from those that voted for it, unless a node that knew was
-// started again since.
-func (c *clockTruth) leads(n *simNode) {
+// roles takes a node's role as soon as it has it.
+func (c *clockTruth) roles(r raft.Role) {
+	if r.Leads {
+		c.elected = max(c.elected, r.Term)
+	}
+}
+
+// leads is called before a node takes calls or answers reads in a term. It knows of all
+// that was learned, from the leader before or from those that voted for it, unless a node
+// that knew was started again since. A node that was slow to get so far may have a
+// successor by then, which it has not heard of: what it does will not be acknowledged.
+func (c *clockTruth) leads(n *simNode, term uint64) {
+	if term < c.elected {
+		c.w.logf("n%d leads in term %d, but term %d has a leader", n.id, term, c.elected)
+		return
+	}
 	knows, goesOn := n.known(), n.known()
 	if !n.db.exec.wall.known.Load() { // its own clock is all it has
 		c.pace, c.paced = nil, c.w.now

@@ -351,6 +351,7 @@ func (n *simNode) tick() {
 func (n *simNode) carryOut(rd raft.Ready) {
 	if rd.Role != nil {
 		n.w.logf("n%d role %+v", n.id, *rd.Role)
+		n.w.clocks.roles(*rd.Role)
 		n.do(simTask{role: rd.Role})
 		n.reads.Lost()
 	}
@@ -406,7 +407,7 @@ func (n *simNode) apply() {
 			n.w.truth.applied(n, t.apply.Entries)
 			n.post(func() {
 				if role := n.core.Applied(t.apply); role != nil {
-					n.w.clocks.leads(n)
+					n.w.clocks.leads(n, role.Term)
 					n.do(simTask{role: role})
 				}
 				n.reads.Applied(n.core)
