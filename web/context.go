@@ -141,8 +141,10 @@ func (c *Context) RedirectTo(status int, url string) error {
 }
 
 // localPath reports whether a browser takes p for a path of the origin that it is
-// on: //host and /\host it does not.
+// on, also after net/http has cleaned it: //host and /\host it does not, and /./\host
+// becomes that.
 func localPath(p string) bool {
-	return strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "//") && !strings.HasPrefix(p, `/\`) &&
+	path, _, _ := strings.Cut(p, "?")
+	return strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "//") && !strings.Contains(path, `\`) &&
 		oneLine(p) && !strings.Contains(p, "\t")
 }
