@@ -21,6 +21,10 @@ const (
 	// MaxRestart is the longest pause before background work that has failed starts again.
 	MaxRestart = time.Minute
 
+	// stopSlack is how long a function of OnStop may take to return after its context has
+	// ended.
+	stopSlack = time.Second
+
 	// leaderCheck is how often a node looks whether it leads.
 	leaderCheck = 50 * time.Millisecond
 )
@@ -49,8 +53,9 @@ func (h *hooks) add(fn func()) {
 
 // OnStart adds a function that runs before this server answers its first request.
 // The functions run one after the other, in the order in which they were added. An
-// error, or the end of ctx, ends Server.Run. They run on every node at each start, and
-// a node that does not lead cannot write: use OnLeader for work on the data.
+// error or a panic ends Server.Run, and so does the end of ctx, at the latest after
+// Options.Grace. They run on every node at each start, and a node that does not lead
+// cannot write: use OnLeader for work on the data.
 func (s *Services) OnStart(fn func(ctx context.Context) error) {
 	s.hooks.add(func() { s.hooks.start = append(s.hooks.start, fn) })
 }
@@ -58,7 +63,8 @@ func (s *Services) OnStart(fn func(ctx context.Context) error) {
 // OnStop adds a function that runs after the last request has been answered, while the
 // engine is still open. The functions run one after the other, in the reverse of the
 // order in which they were added; all of them together have Options.Grace until ctx
-// ends. Errors are logged. They run only if all functions of OnStart succeeded.
+// ends. A function that does not return then is left behind. Errors and panics are
+// logged. They run only if all functions of OnStart succeeded.
 func (s *Services) OnStop(fn func(ctx context.Context) error) {
 	s.hooks.add(func() { s.hooks.stop = append(s.hooks.stop, fn) })
 }
@@ -84,9 +90,9 @@ func (s *Services) OnLeader(name string, fn func(ctx context.Context) error) {
 }
 
 // begin runs the functions of OnStart.
-func (h *hooks) begin(ctx context.Context) error {
+func (h *hooks) begin(ctx context.Context, grace time.Duration) error {
 	for _, fn := range h.start {
-		if err := fn(ctx); err != nil {
+		if err := within(ctx, grace, fn); err != nil {
 			return fmt.Errorf("start the application: %w", err)
 		}
 		if err := ctx.Err(); err != nil {
@@ -101,10 +107,43 @@ func (h *hooks) end(grace time.Duration, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	for _, fn := range slices.Backward(h.stop) {
-		if err := fn(ctx); err != nil {
+		if err := within(ctx, stopSlack, fn); err != nil {
 			log.Error("an OnStop function of the application failed", "err", err)
 		}
 	}
+}
+
+// within runs fn, and waits for it at most for slack after ctx has ended.
+func within(ctx context.Context, slack time.Duration, fn func(ctx context.Context) error) error {
+	ended := make(chan error, 1)
+	go func() {
+		err := errors.New("its goroutine ended")
+		defer func() { ended <- err }()
+		err = recovered(ctx, fn)
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	limit := time.NewTimer(slack)
+	defer limit.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-limit.C:
+		return fmt.Errorf("a function does not watch its context: %w", ctx.Err())
+	}
+}
+
+// recovered runs fn, and turns a panic into an error.
+func recovered(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return fn(ctx)
 }
 
 // background starts the work and returns a function that ends it, and waits for that at most
@@ -140,8 +179,12 @@ func (h *hooks) background(cluster engine.Cluster, log *slog.Logger) (stop func(
 func (w work) whileLeading(ctx context.Context, cluster engine.Cluster, log *slog.Logger) {
 	for ctx.Err() == nil {
 		term, err := awaitLeading(ctx, cluster)
-		if err != nil {
-			continue // no leader in time, or ctx ended
+		if err != nil { // no leader in time, the engine is closed, or ctx ended
+			select {
+			case <-time.After(leaderCheck):
+			case <-ctx.Done():
+			}
+			continue
 		}
 		leading, end := context.WithCancel(ctx)
 		var watch sync.WaitGroup
@@ -201,7 +244,7 @@ func poll(ctx context.Context, cond func() bool) {
 func (w work) repeat(ctx context.Context, log *slog.Logger) {
 	for pause := MinRestart; ctx.Err() == nil; {
 		began := time.Now()
-		err := w.once(ctx)
+		err := recovered(ctx, w.run)
 		switch {
 		case err == nil:
 			return
@@ -220,14 +263,4 @@ func (w work) repeat(ctx context.Context, log *slog.Logger) {
 		}
 		pause = min(2*pause, MaxRestart)
 	}
-}
-
-// once runs the work, and turns a panic into an error.
-func (w work) once(ctx context.Context) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return w.run(ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -162,6 +163,59 @@ func TestDeafWork(t *testing.T) {
 	}
 }
 
+// TestDeafHooks: functions of OnStart and OnStop that do not watch their context hold a stop up
+// for a bounded time, and the other functions of OnStop run all the same.
+func TestDeafHooks(t *testing.T) {
+	t.Parallel()
+	release, begun := make(chan struct{}), make(chan struct{})
+	defer close(release)
+	deaf := func(context.Context) error { <-release; return nil }
+	o := application(func(s *skerry.Services) {
+		s.OnStart(func(ctx context.Context) error { close(begun); return deaf(ctx) })
+	})
+	o.Grace = 10 * time.Millisecond
+	s, err := skerry.Open(openEngine(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(context.WithoutCancel(t.Context())) }()
+	<-begun
+	go s.Close()
+	if err := wait(t, ended); err != nil {
+		t.Errorf("stopped during OnStart: %v", err)
+	}
+
+	var seen events
+	o = application(func(s *skerry.Services) {
+		s.OnStop(func(context.Context) error { seen.add("last"); return nil })
+		s.OnStop(func(context.Context) error { panic("broken") })
+		s.OnStop(deaf)
+	})
+	o.Grace = 10 * time.Millisecond
+	_, cancel, stopped := start(t, openEngine(t), o)
+	cancel()
+	if err := wait(t, stopped); err != nil || seen.all() != "last" {
+		t.Errorf("stopped: %v; OnStop ran %q", err, seen.all())
+	}
+}
+
+// TestPanicInStart: a panic of OnStart is an error of Run, so that the data folder is closed properly.
+func TestPanicInStart(t *testing.T) {
+	t.Parallel()
+	for _, fail := range []func(){func() { panic("broken") }, runtime.Goexit} {
+		s, err := skerry.Open(openEngine(t), application(func(s *skerry.Services) {
+			s.OnStart(func(context.Context) error { fail(); return nil })
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "start the application") {
+			t.Errorf("Run: %v", err)
+		}
+	}
+}
+
 func TestLateHook(t *testing.T) {
 	t.Parallel()
 	var services *skerry.Services
@@ -208,7 +262,9 @@ func TestWorkStartsAgain(t *testing.T) {
 // ballot is a cluster whose leader and term are set by a test.
 type ballot struct {
 	engine.Cluster
-	state atomic.Pointer[engine.ClusterState]
+	state  atomic.Pointer[engine.ClusterState]
+	closed atomic.Bool  // AwaitLeader is ErrClosed
+	asked  atomic.Int32 // how often that was
 }
 
 func (b *ballot) elect(leader, term uint64) {
@@ -218,7 +274,30 @@ func (b *ballot) elect(leader, term uint64) {
 func (b *ballot) State() engine.ClusterState { return *b.state.Load() }
 
 func (b *ballot) AwaitLeader(ctx context.Context) (engine.Node, error) {
+	if b.closed.Load() {
+		if b.asked.Add(1) > 100 {
+			<-ctx.Done()
+		}
+		return engine.Node{}, engine.ErrClosed
+	}
 	return engine.Node{ID: b.State().Leader}, ctx.Err()
+}
+
+// TestLeaderWorkOnClosedEngine: work for the leader waits for its end without using a core
+// while the engine has stopped, as during Options.Drain.
+func TestLeaderWorkOnClosedEngine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cluster := &ballot{}
+		cluster.elect(1, 1)
+		cluster.closed.Store(true)
+		stop := skerry.RunWork(cluster, slog.New(slog.DiscardHandler), true, func(context.Context) error { t.Error("it runs"); return nil })
+		time.Sleep(time.Second)
+		stop(time.Second)
+		if n := cluster.asked.Load(); n > 50 {
+			t.Errorf("asked for the leader %d times in a second", n)
+		}
+	})
 }
 
 // TestLeaderWork: it runs while this node leads, once a term, and ends with the term, also when

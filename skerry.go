@@ -327,11 +327,12 @@ func (s *Server) Run(ctx context.Context) error {
 		defer cancel()
 		ended <- s.awaitEnd(ctx, failed)
 	}()
-	if err := s.hooks.begin(ctx); err != nil {
+	if err := s.hooks.begin(ctx, s.o.Grace); err != nil {
 		interrupted := ctx.Err() != nil
 		cancel()
 		s.end()
 		if end := <-ended; end != nil || interrupted {
+			s.o.Logger.Warn("the server stopped while the application was starting", "err", err)
 			return end
 		}
 		return err
