@@ -137,10 +137,13 @@ func TestFlush(t *testing.T) {
 	const n = 3*kv.MaxFlushPerTx + 5
 	fill(t, s, 0, n, kv.SetOptions{})
 	fill(t, s, 1, 10, kv.SetOptions{TTL: time.Hour})
-	// A key whose revision runs far ahead of the clock existed before, too.
+	// Keys whose revision runs far ahead of the clock existed before, too.
 	update(t, s, func(tx *kv.Tx) error {
 		for range 5000 {
 			if _, err := tx.Add([]byte("z ahead"), 1); err != nil {
+				return err
+			}
+			if _, err := tx.Set([]byte("z marked"), nil, kv.SetOptions{Mark: 1}); err != nil {
 				return err
 			}
 		}
@@ -167,6 +170,9 @@ func TestFlush(t *testing.T) {
 	}
 	if _, ok := get(t, s, "z ahead"); ok {
 		t.Error("a key that ran ahead of the clock is left")
+	}
+	if _, ok := get(t, s, "z marked"); ok {
+		t.Error("a marked key that ran ahead of the clock is left")
 	}
 	if e, ok := get(t, s, "z counter"); !ok || string(e.Val) != "3" {
 		t.Errorf("a counter written meanwhile is %q, %v", e.Val, ok)

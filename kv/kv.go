@@ -32,6 +32,8 @@ const (
 	MaxExpirePerTx = 256
 	// MaxFlushPerTx is how many keys one transaction of Flush visits at most.
 	MaxFlushPerTx = 512
+	// MaxMark is the greatest mark of a value; a greater one is CodeInvalid.
+	MaxMark = 2
 )
 
 // MaxExpires is the last moment that an expiry can name, the end of the year
@@ -53,6 +55,7 @@ type Entry struct {
 	Val     []byte
 	Rev     Revision
 	Expires time.Time // whole milliseconds; zero: never
+	Mark    uint8     // what SetOptions.Mark said of Val
 }
 
 // Item is one key with its entry. Key is as valid as Entry.Val.
@@ -72,6 +75,12 @@ type SetOptions struct {
 	TTL     time.Duration // lives this long, rounded up to milliseconds; > 0
 	Expires time.Time     // absolute; in the past: the key is deleted at once
 	KeepTTL bool          // keep the expiry of the key that is replaced
+
+	// Mark is a note on the value, at most MaxMark, whose meaning is up to those
+	// who share the space. It stays until the value is written again; a change of
+	// the expiry keeps it. Any but 0 costs 8 bytes, and versions of Skerry that do
+	// not know marks read the value as if it had none.
+	Mark uint8
 
 	SkipOld bool // leave SetResult.Old.Val nil, which saves copying it
 }

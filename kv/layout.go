@@ -16,7 +16,7 @@ const (
 
 	flagExpires = 1 << 0 // an expiry follows the revision
 	flagTomb    = 1 << 1 // the key is deleted; kept for its revision alone
-	flagTime    = 1 << 2 // the transaction's time follows: the revision is ahead of it
+	flagTime    = 1 << 2 // the transaction's time follows, with the mark: see markedTime
 	flagsKnown  = flagExpires | flagTomb | flagTime
 
 	keyOverhead = 1 + 8 + 1     // bytes before the key, at most
@@ -29,6 +29,7 @@ type record struct {
 	ms   int64  // expiry in milliseconds since 1970; 0: never
 	at   uint64 // time of the transaction in microseconds; at most rev
 	tomb bool
+	mark uint8 // see Entry.Mark
 	data []byte
 }
 
@@ -41,7 +42,7 @@ func appendRecord(b []byte, r record) []byte {
 	if r.tomb {
 		flags |= flagTomb
 	}
-	if r.at != uint64(r.rev) {
+	if r.at != uint64(r.rev) || r.mark != 0 {
 		flags |= flagTime
 	}
 	b = append(b, flags)
@@ -50,7 +51,7 @@ func appendRecord(b []byte, r record) []byte {
 		b = binary.BigEndian.AppendUint64(b, uint64(r.ms))
 	}
 	if flags&flagTime != 0 {
-		b = binary.BigEndian.AppendUint64(b, r.at)
+		b = binary.BigEndian.AppendUint64(b, r.markedTime())
 	}
 	return append(b, r.data...)
 }
@@ -82,11 +83,40 @@ func parseRecord(b []byte) (record, error) {
 		b = b[8:]
 	}
 	if flags&flagTime != 0 {
-		r.at = binary.BigEndian.Uint64(b)
+		if !r.setMarkedTime(binary.BigEndian.Uint64(b)) {
+			return record{}, engine.Errorf(engine.CodeCorrupt, "read record: its time is too far after its revision")
+		}
 		b = b[8:]
 	}
 	r.data = b
 	return r, nil
+}
+
+// markedTime is the field that holds both the transaction's time and the mark.
+// Without a mark it is the time, which is before the revision: one that equals
+// the revision is left out. With a mark it is not before the revision, but after
+// it by twice as much as the time is before it, and by one more for mark 2.
+//
+// Versions that know no marks take it for the time, which only Flush looks at. It
+// is late by at most 1 µs, and by 3 µs for each further change of the key in its
+// transaction.
+func (r *record) markedTime() uint64 {
+	if r.mark == 0 {
+		return r.at
+	}
+	return uint64(r.rev) + 2*(uint64(r.rev)-r.at) + uint64(r.mark-1)
+}
+
+// setMarkedTime reads what markedTime returned, and reports whether it did.
+func (r *record) setMarkedTime(field uint64) bool {
+	rev := uint64(r.rev)
+	if field < rev {
+		r.at = field
+		return true
+	}
+	before := (field - rev) / 2
+	r.at, r.mark = rev-before, 1+uint8((field-rev)%2)
+	return before <= rev
 }
 
 // due says in which index the record stands and at which millisecond it may be
@@ -104,7 +134,7 @@ func (r record) due() (prefix byte, ms int64) {
 }
 
 func (r record) entry() Entry {
-	return Entry{Val: r.data, Rev: r.rev, Expires: expiresAt(r.ms)}
+	return Entry{Val: r.data, Rev: r.rev, Expires: expiresAt(r.ms), Mark: r.mark}
 }
 
 func expiresAt(ms int64) time.Time {

@@ -2,8 +2,10 @@ package kv_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"iter"
 	"testing"
 	"time"
@@ -29,6 +31,12 @@ func TestLayout(t *testing.T) {
 			{"d", kv.SetOptions{}},
 			{"d", kv.SetOptions{TTL: time.Hour}},
 			{"e", kv.SetOptions{}},
+			{"f", kv.SetOptions{Mark: 1}},
+			{"g", kv.SetOptions{Mark: 2, TTL: time.Hour}},
+			{"h", kv.SetOptions{}},
+			{"h", kv.SetOptions{Mark: 1}},
+			{"i", kv.SetOptions{Mark: 1}},
+			{"i", kv.SetOptions{Mark: 2, TTL: time.Hour}},
 		} {
 			if _, err := tx.Set([]byte(op.key), []byte("V"), op.o); err != nil {
 				return err
@@ -43,8 +51,14 @@ func TestLayout(t *testing.T) {
 		"6b0563 = 04 REV1 REV0 56",
 		"6b0564 = 05 REV1 HOUR REV0 56",
 		"6b0565 = 02 REV0",
+		"6b0566 = 04 REV0 REV0 56",
+		"6b0567 = 05 REV0 HOUR REV1 56",
+		"6b0568 = 04 REV1 REV3 56",
+		"6b0569 = 05 REV1 HOUR REV4 56",
 		"78 HOUR 0562 =",
 		"78 HOUR 0564 =",
+		"78 HOUR 0567 =",
+		"78 HOUR 0569 =",
 		"79 NEXT 0565 =",
 	}
 	us, ms := start.UnixMicro(), start.UnixMilli()
@@ -52,7 +66,7 @@ func TestLayout(t *testing.T) {
 	for _, n := range []struct {
 		name string
 		v    int64
-	}{{"REV0", us}, {"REV1", us + 1}, {"HOUR", ms + 3_600_000}, {"NEXT", ms + 1}} {
+	}{{"REV0", us}, {"REV1", us + 1}, {"REV3", us + 3}, {"REV4", us + 4}, {"HOUR", ms + 3_600_000}, {"NEXT", ms + 1}} {
 		b := make([]byte, 8)
 		for i := range b {
 			b[i] = byte(n.v >> (56 - 8*i))
@@ -95,6 +109,7 @@ func TestDamagedRecord(t *testing.T) {
 		{append([]byte{1}, make([]byte, 15)...), engine.CodeCorrupt},
 		{append([]byte{4}, make([]byte, 15)...), engine.CodeCorrupt},
 		{append([]byte{5}, make([]byte, 23)...), engine.CodeCorrupt},
+		{append([]byte{4}, append(make([]byte, 15), 2)...), engine.CodeCorrupt}, // its time would be before 0
 		{append([]byte{8}, make([]byte, 30)...), engine.CodeFormatNewer},
 	} {
 		tx := kv.In(&oneTx{val: c.raw}, 0)
@@ -130,14 +145,67 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// TestMarkForOlderVersions: a version of Skerry that knows no marks reads a
+// marked record as the same value, revision and expiry. The time that it reads is
+// later by at most 1 µs, and by 3 µs for each further change of the key in the
+// transaction. The test goes by the layout that such a version knows and not by
+// the package's code.
+func TestMarkForOlderVersions(t *testing.T) {
+	s, eng, c := open(t)
+	for i := range 100 {
+		key := fmt.Appendf(nil, "key %d", i)
+		want, changes := kv.SetOptions{Mark: uint8(1 + i%kv.MaxMark)}, 1+i/4
+		if i%4 < 2 {
+			want.Expires = start.Add(time.Hour)
+		}
+		c.Add(time.Millisecond)
+		var last kv.SetResult
+		update(t, s, func(tx *kv.Tx) (err error) {
+			for range changes {
+				last, err = tx.Set(key, key, want)
+			}
+			return err
+		})
+		var raw []byte
+		if _, err := eng.View(t.Context(), engine.Read{}, func(tx engine.Tx) error {
+			b, _, err := tx.Get(append([]byte("k\x00"), key...))
+			raw = bytes.Clone(b)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		head, now := []byte{4}, uint64(c.Now().UnixMicro())
+		head = binary.BigEndian.AppendUint64(head, uint64(last.Rev))
+		if !want.Expires.IsZero() {
+			head[0] = 5
+			head = binary.BigEndian.AppendUint64(head, uint64(want.Expires.UnixMilli()))
+		}
+		if len(raw) != len(head)+8+len(key) || !bytes.HasPrefix(raw, head) || !bytes.HasSuffix(raw, key) {
+			t.Fatalf("record %x, want %x, a time and %x", raw, head, key)
+		}
+		if at := binary.BigEndian.Uint64(raw[len(head):]); at < now || at-now > uint64(3*(changes-1)+1) {
+			t.Errorf("%d changes at %d: time of %d", changes, now, at)
+		}
+		if e, ok := get(t, s, string(key)); !ok || e.Mark != want.Mark || e.Rev != last.Rev || !e.Expires.Equal(want.Expires) || !bytes.Equal(e.Val, key) {
+			t.Errorf("get %s: %+v %v, want %+v", key, e, ok, want)
+		}
+	}
+}
+
 // FuzzRecord: any bytes are either refused or read without harm.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 1, 'v'})
+	f.Add([]byte{4, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 9, 'v'})
+	f.Add([]byte{4, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 27, 'v'})
+	f.Add([]byte{4, 0, 0, 0, 0, 0, 0, 0, 9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 'v'})
 	f.Add([]byte{5, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 'v'})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		one := &oneTx{val: raw}
 		tx := kv.In(one, 0)
 		e, ok, err := tx.Get([]byte("k"))
+		if err == nil && e.Mark > kv.MaxMark {
+			t.Errorf("mark %d", e.Mark)
+		}
 		if err == nil && ok && len(e.Val) > len(raw)-9 {
 			t.Errorf("value of %d bytes out of a record of %d", len(e.Val), len(raw))
 		}

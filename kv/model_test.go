@@ -26,6 +26,8 @@ type modelEntry struct {
 	val string
 	rev kv.Revision
 	exp time.Time
+
+	mark uint8
 }
 
 // model is what kv must do, as a map. used remembers the greatest revision that
@@ -103,7 +105,7 @@ func (m *model) step(t *testing.T, r *rand.Rand, tx *kv.Tx) error {
 }
 
 func same(e kv.Entry, m modelEntry) bool {
-	return string(e.Val) == m.val && e.Rev == m.rev && e.Expires.Equal(m.exp)
+	return string(e.Val) == m.val && e.Rev == m.rev && e.Expires.Equal(m.exp) && e.Mark == m.mark
 }
 
 func (m *model) set(t *testing.T, r *rand.Rand, tx *kv.Tx, k modelKey, old modelEntry, had bool) error {
@@ -111,7 +113,7 @@ func (m *model) set(t *testing.T, r *rand.Rand, tx *kv.Tx, k modelKey, old model
 	if r.IntN(3) == 0 {
 		val = string(bytes.Repeat([]byte{byte(r.IntN(256))}, r.IntN(40)))
 	}
-	o := kv.SetOptions{OnlyNew: r.IntN(5) == 0, SkipOld: r.IntN(2) == 0}
+	o := kv.SetOptions{OnlyNew: r.IntN(5) == 0, SkipOld: r.IntN(2) == 0, Mark: uint8(r.IntN(kv.MaxMark + 1))}
 	if !o.OnlyNew {
 		o.OnlyExisting = r.IntN(5) == 0
 		if r.IntN(5) == 0 {
@@ -147,7 +149,7 @@ func (m *model) set(t *testing.T, r *rand.Rand, tx *kv.Tx, k modelKey, old model
 		t.Fatalf("set %v %+v: %+v, want written %v, old %+v", k, o, res, written, old)
 	}
 	if written {
-		m.put(t, k, modelEntry{val, res.Rev, exp}, tx.Now())
+		m.put(t, k, modelEntry{val, res.Rev, exp, o.Mark}, tx.Now())
 	}
 	return nil
 }
@@ -192,7 +194,7 @@ func (m *model) setExpiry(t *testing.T, r *rand.Rand, tx *kv.Tx, k modelKey, old
 		if err != nil {
 			return err
 		}
-		m.put(t, k, modelEntry{old.val, e.Rev, at}, tx.Now())
+		m.put(t, k, modelEntry{old.val, e.Rev, at, old.mark}, tx.Now())
 	}
 	return nil
 }
@@ -219,7 +221,7 @@ func (m *model) add(t *testing.T, tx *kv.Tx, k modelKey, delta int64, old modelE
 		t.Fatalf("add %d to %q: %d", delta, old.val, got)
 	}
 	e, _, err := tx.Get([]byte(k.key))
-	m.put(t, k, modelEntry{strconv.FormatInt(got, 10), e.Rev, old.exp}, tx.Now())
+	m.put(t, k, modelEntry{strconv.FormatInt(got, 10), e.Rev, old.exp, 0}, tx.Now())
 	return err
 }
 
@@ -323,7 +325,7 @@ func checkEvents(t *testing.T, eng engine.Engine, m *model, last engine.Position
 				t.Fatalf("event of %v: revision %d after %d", k, e.Rev, used[k])
 			}
 			used[k] = e.Rev
-			state[k] = modelEntry{string(e.Val), e.Rev, e.Expires}
+			state[k] = modelEntry{string(e.Val), e.Rev, e.Expires, e.Mark}
 		}
 	}
 	_, err := eng.View(ctx, engine.Read{}, func(tx engine.Tx) error {

@@ -119,7 +119,7 @@ func (t *Tx) Set(key, val []byte, o SetOptions) (SetResult, error) {
 	if err != nil {
 		return SetResult{}, err
 	}
-	if err := t.put(old, record{ms: ms, data: val}, live && !o.SkipOld); err != nil {
+	if err := t.put(old, record{ms: ms, mark: o.Mark, data: val}, live && !o.SkipOld); err != nil {
 		return SetResult{}, err
 	}
 	if live && !o.SkipOld {
@@ -168,7 +168,7 @@ func (t *Tx) SetExpiry(key []byte, at time.Time) (bool, error) {
 	if ms == old.ms {
 		return ms != 0, nil
 	}
-	return true, t.put(old, record{ms: ms, data: old.data}, false)
+	return true, t.put(old, record{ms: ms, mark: old.mark, data: old.data}, false)
 }
 
 // load reads the record of key and leaves its engine key in t.key. live is
@@ -350,6 +350,8 @@ func (o *SetOptions) check(val []byte) error {
 		return engine.Errorf(engine.CodeInvalid, "time to live of %v is not positive", o.TTL)
 	case o.OnlyNew && (o.OnlyExisting || o.IfRev != 0):
 		return engine.Errorf(engine.CodeInvalid, "a key cannot be both new and existing")
+	case o.Mark > MaxMark:
+		return engine.Errorf(engine.CodeInvalid, "mark %d is over the limit of %d", o.Mark, MaxMark)
 	case len(val) > MaxValBytes:
 		return engine.Errorf(engine.CodeValueTooLarge, "value of %d bytes is over the limit of %d", len(val), MaxValBytes)
 	}

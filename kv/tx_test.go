@@ -37,6 +37,7 @@ func TestBadInput(t *testing.T) {
 		{"add to empty key", func(tx *kv.Tx) error { _, err := tx.Add(nil, 1); return err }, engine.CodeKeyEmpty},
 		{"expiry of empty key", func(tx *kv.Tx) error { _, err := tx.SetExpiry(nil, far); return err }, engine.CodeKeyEmpty},
 		{"negative ttl", set(k, k, kv.SetOptions{TTL: -1}), engine.CodeInvalid},
+		{"mark over the limit", set(k, k, kv.SetOptions{Mark: kv.MaxMark + 1}), engine.CodeInvalid},
 		{"two expiries", set(k, k, kv.SetOptions{TTL: 1, KeepTTL: true}), engine.CodeInvalid},
 		{"new and existing", set(k, k, kv.SetOptions{OnlyNew: true, OnlyExisting: true}), engine.CodeInvalid},
 		{"new at a revision", set(k, k, kv.SetOptions{OnlyNew: true, IfRev: 1}), engine.CodeInvalid},

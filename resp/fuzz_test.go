@@ -40,6 +40,7 @@ func FuzzServer(f *testing.F) {
 	for _, s := range []string{
 		"PING\r\nSET k v\r\nGET k\r\n", "HELLO 3\r\nMULTI\r\nINCR n\r\nSELECT 3\r\nGET k\r\nEXEC\r\n",
 		"SET k v EX 10 GET\r\nGETEX k PERSIST\r\nEXPIRE k 5 NX\r\nTTL k\r\nOBJECT ENCODING k\r\n",
+		"SET k 1\r\nAPPEND k 2\r\nCOPY k c\r\nOBJECT ENCODING c\r\nINCRBYFLOAT k 1\r\nSETRANGE c 0 x\r\nOBJECT ENCODING k\r\nOBJECT REFCOUNT k\r\n",
 		"WATCH k\r\nMULTI\r\nEXEC\r\nDISCARD\r\nRESET\r\n", "SCAN 0 MATCH [a-z* COUNT 3\r\nKEYS \"\\x00*\"\r\n",
 		"HELLO 3 SETNAME a\r\nCLIENT TRACKING ON BCAST PREFIX a\r\nSET a 1\r\nCLIENT LIST\r\n",
 		"LCS a b IDX WITHMATCHLEN\r\nINCRBYFLOAT f 1e3\r\nSETRANGE k 5 x\r\nGETRANGE k -3 -1\r\n",

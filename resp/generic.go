@@ -80,9 +80,9 @@ func typeCmd(x *call) error {
 	return nil
 }
 
-// set is how copies of entries are written: with their expiry.
+// copyOptions says how copies of e are written: with its expiry and its encoding.
 func copyOptions(e kv.Entry) kv.SetOptions {
-	return kv.SetOptions{Expires: e.Expires, SkipOld: true}
+	return kv.SetOptions{Expires: e.Expires, SkipOld: true, Mark: e.Mark}
 }
 
 func renameCmd(x *call) error {

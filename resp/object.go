@@ -1,6 +1,10 @@
 package resp
 
-import "time"
+import (
+	"time"
+
+	"github.com/skerrydb/skerry/kv"
+)
 
 func objectCommands() []command {
 	sub := func(name string, run func(*call) error) command {
@@ -21,8 +25,37 @@ const (
 	sharedNumber = 10000 // numbers below are shared objects
 )
 
-// objectEncoding tells how Redis would keep a value that was set whole. It
-// cannot know of values that were edited, which Redis keeps "raw".
+// Marks of values whose encoding in Redis does not follow from their bytes. Do
+// not change: they are stored.
+const (
+	markRaw  = 1 // edited by APPEND or SETRANGE: "raw" even if short
+	markText = 2 // an integer that INCRBYFLOAT wrote: not "int"
+)
+
+// rawMark returns the mark of a value that was edited. A long one needs none.
+func rawMark(val []byte) uint8 {
+	if len(val) > maxEmbedded {
+		return 0
+	}
+	return markRaw
+}
+
+// textMark returns the mark of a result of INCRBYFLOAT.
+func textMark(val []byte) uint8 {
+	if _, isInt := parseInt(val); isInt {
+		return markText
+	}
+	return 0
+}
+
+// isNumber returns the integer that e holds in Redis, if its encoding is "int".
+func isNumber(e kv.Entry) (n int64, ok bool) {
+	if e.Mark != 0 {
+		return 0, false
+	}
+	return parseInt(e.Val)
+}
+
 func objectEncoding(x *call) error {
 	e, ok, err := x.tx.Get(x.args[2])
 	if err != nil {
@@ -32,14 +65,14 @@ func objectEncoding(x *call) error {
 		x.out.Null()
 		return nil
 	}
-	_, isInt := parseInt(e.Val)
+	_, isInt := isNumber(e)
 	switch {
 	case isInt:
 		x.out.BulkString("int")
-	case len(e.Val) <= maxEmbedded:
-		x.out.BulkString("embstr")
-	default:
+	case len(e.Val) > maxEmbedded || e.Mark == markRaw:
 		x.out.BulkString("raw")
+	default:
+		x.out.BulkString("embstr")
 	}
 	return nil
 }
@@ -49,7 +82,7 @@ func objectRefCount(x *call) error {
 	if err != nil {
 		return err
 	}
-	n, isInt := parseInt(e.Val)
+	n, isInt := isNumber(e)
 	switch {
 	case !ok:
 		x.out.Null()

@@ -62,7 +62,7 @@ func incrByFloatCmd(x *call) error {
 		return errNaN
 	}
 	text := appendFloat(nil, sum)
-	if _, err := x.tx.Set(x.args[1], text, kv.SetOptions{KeepTTL: true, SkipOld: true}); err != nil {
+	if _, err := x.tx.Set(x.args[1], text, kv.SetOptions{KeepTTL: true, SkipOld: true, Mark: textMark(text)}); err != nil {
 		return err
 	}
 	x.out.Bulk(text)
@@ -70,7 +70,7 @@ func incrByFloatCmd(x *call) error {
 }
 
 func appendCmd(x *call) error {
-	e, _, err := x.tx.Get(x.args[1])
+	e, ok, err := x.tx.Get(x.args[1])
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,10 @@ func appendCmd(x *call) error {
 		return errTooBig
 	}
 	val := append(append(x.scratch(), e.Val...), x.args[2]...)
-	return x.replaceBy(val)
+	if !ok { // Redis sets it whole
+		return x.replaceBy(val, 0)
+	}
+	return x.replaceBy(val, rawMark(val))
 }
 
 // scratch returns an empty buffer that is the call's until it returns.
@@ -88,9 +91,9 @@ func (x *call) scratch() []byte {
 
 // replaceBy sets the command's key to val, which may be the scratch buffer,
 // keeps its expiry and answers with the length.
-func (x *call) replaceBy(val []byte) error {
+func (x *call) replaceBy(val []byte, mark uint8) error {
 	x.tmp = val
-	if _, err := x.tx.Set(x.args[1], val, kv.SetOptions{KeepTTL: true, SkipOld: true}); err != nil {
+	if _, err := x.tx.Set(x.args[1], val, kv.SetOptions{KeepTTL: true, SkipOld: true, Mark: mark}); err != nil {
 		return err
 	}
 	x.out.Int(int64(len(val)))
@@ -123,7 +126,7 @@ func setRangeCmd(x *call) error {
 		val = append(val, make([]byte, end-len(val))...)
 	}
 	copy(val[off:], patch)
-	return x.replaceBy(val)
+	return x.replaceBy(val, rawMark(val))
 }
 
 func getRangeCmd(x *call) error {
