@@ -19,7 +19,7 @@ type Stamps interface {
 	// Bound that it gave.
 	Known() uint64
 	// Heard takes the Known of the leader or, if stands is set, that of a node that
-	// has answered this one's request for a vote or has handed over to it.
+	// has voted for this one, which is not elected yet, or has handed over to it.
 	Heard(stamp uint64, stands bool)
 }
 
@@ -88,15 +88,19 @@ func (c *Core) stamp(ms []*Message) {
 	}
 }
 
-// heard takes the stamp of a message.
+// heard takes the stamp of a message. Of the answers to a candidate only the votes
+// count, and only those that come before it is elected: a majority knows all that any
+// reader was shown. A stamp that comes later would move the time of a leader.
 func (c *Core) heard(m *Message) {
 	if c.cfg.Stamps == nil {
 		return
 	}
-	switch term := c.rn.BasicStatus().GetTerm(); {
+	now := c.rn.BasicStatus()
+	switch term := now.GetTerm(); {
 	case m.GetType() == raftpb.MsgHeartbeat && m.GetTerm() >= term:
 		c.cfg.Stamps.Heard(m.GetRejectHint(), false)
-	case (m.GetType() == raftpb.MsgVoteResp || m.GetType() == raftpb.MsgTimeoutNow) && m.GetTerm() == term:
+	case m.GetType() == raftpb.MsgVoteResp && m.GetTerm() == term && now.RaftState == raft.StateCandidate && !m.GetReject(),
+		m.GetType() == raftpb.MsgTimeoutNow && m.GetTerm() == term:
 		c.cfg.Stamps.Heard(m.GetRejectHint(), true)
 	}
 }
