@@ -2,6 +2,7 @@ package raft
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -65,5 +66,49 @@ func TestFullDisks(t *testing.T) {
 			c.put("after")
 			c.same(1, 2, 3)
 		})
+	}
+}
+
+// TestHoldIsRunBeforeRoomReturns: a majority that lacks room for a moment only, while
+// the machine has not come to Hold yet, does not let a proposal pass that the machine
+// made before it: after Lead the machine counts on everything being applied.
+func TestHoldIsRunBeforeRoomReturns(t *testing.T) {
+	t.Parallel()
+	c := three(t)
+	c.put("before")
+	old, term := c.leader()
+	busy, let := make(chan struct{}), make(chan struct{})
+	old.node.Run(func() { close(busy); <-let })
+	<-busy
+	quiet := false
+	do := func(fn func(*Core)) {
+		if err := old.node.Do(t.Context(), fn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.wait("the leader to be quiet", func() bool {
+		do(func(core *Core) { quiet = core.applied >= old.node.room.last })
+		return quiet
+	})
+	do(func(*Core) {
+		r := &old.node.room
+		r.lacking[old.id%3+1], r.lacking[(old.id+1)%3+1] = true, true
+		old.node.weigh()
+		if !r.held {
+			t.Error("a majority lacks room, and proposals are taken")
+		}
+		clear(r.lacking)
+		old.node.weigh()
+	})
+	old.node.Propose(&Proposal{term, []byte("between")})
+	do(func(*Core) {})
+	close(let)
+	c.wait("a refusal", func() (ok bool) {
+		old.set(func() { ok = old.refused > 0 || slices.Contains(old.state, "between") })
+		return ok
+	})
+	c.put("after")
+	if l, now := c.leader(); l == old && now == term && slices.Contains(l.have(), "between") {
+		t.Error("what was proposed before Hold was committed after Lead")
 	}
 }

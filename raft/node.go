@@ -116,6 +116,7 @@ type event struct {
 	saved   []*Save
 	applied *Apply
 	read    *readWait
+	held    uint64 // the machine has carried out this Hold
 	fn      func(*Core)
 }
 
@@ -124,8 +125,8 @@ type task struct {
 	apply   *Apply
 	role    *Role
 	refused *Proposal
-	err     error // why refused
-	hold    bool
+	err     error  // why refused
+	hold    uint64 // number of the Hold; 0: it is none
 	fn      func()
 }
 
@@ -301,6 +302,8 @@ func (n *Node) handle(e *event) {
 			n.tasks.push(task{role: role})
 		}
 		n.reads.Applied(n.core)
+	case e.held != 0:
+		n.room.obeyed = e.held
 	case e.read != nil:
 		n.reads.Add(e.read.ctx, e.read.term, e.read.done)
 	case e.fn != nil:
@@ -530,8 +533,9 @@ func (n *Node) carry(t *task) error {
 		n.events.push(event{applied: t.apply})
 	case t.refused != nil:
 		n.cfg.Machine.Refused(t.refused, t.err)
-	case t.hold:
+	case t.hold != 0:
 		n.cfg.Machine.Hold()
+		n.events.push(event{held: t.hold})
 	case t.fn != nil:
 		t.fn()
 	case t.role != nil && t.role.Ready:

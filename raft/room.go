@@ -20,6 +20,8 @@ const shortTicks = 4
 type room struct {
 	lacking map[uint64]bool // other nodes that have said so
 	held    bool            // the machine takes no proposals
+	holds   uint64          // how often it was told to
+	obeyed  uint64          // the last of those that it has carried out
 	stalled int             // ticks that this node has lacked room while leading
 	ticks   int             // since it looked last
 	last    uint64          // index of the newest entry of the log
@@ -77,9 +79,11 @@ func (n *Node) weigh() {
 	case !role.Ready:
 	case !enough && !r.held:
 		r.held = true
+		r.holds++
 		n.cfg.Logger.Error("the disks of a majority are full; nothing is written until there is room")
-		n.tasks.push(task{hold: true})
-	case enough && r.held && n.core.applied >= r.last: // what was proposed before has come through
+		n.tasks.push(task{hold: r.holds})
+	// What was proposed before Hold has come through, and nothing more of it can come.
+	case enough && r.held && r.obeyed == r.holds && n.core.applied >= r.last:
 		r.held = false
 		n.cfg.Logger.Info("a majority has room again")
 		n.tasks.push(task{role: &role})

@@ -448,7 +448,7 @@ func (x *executor) commit(b *batch) (next *batch) {
 		if !x.log.shared() {
 			b.index = x.at.index + 1
 		}
-		switch err := x.log.commit(b); err {
+		switch err := x.handIn(b); err {
 		case nil:
 		case errLater:
 			return nil
@@ -458,6 +458,21 @@ func (x *executor) commit(b *batch) (next *batch) {
 		}
 	}
 	return x.finish(b)
+}
+
+// handIn gives b to the log. A batch that yield has made an orphan meanwhile is not
+// proposed in its term, which this node may lead again after Hold: it gets an answer
+// as a proposal that is refused.
+func (x *executor) handIn(b *batch) error {
+	if !x.log.shared() {
+		return x.log.commit(b)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.committing != b {
+		b.proposal.Term = 0
+	}
+	return x.log.commit(b)
 }
 
 // finish publishes a durable batch and answers its calls.

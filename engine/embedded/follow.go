@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -135,7 +136,7 @@ func (x *executor) applyBatch(e raft.Entry) (int, error) {
 	}
 	x.mu.Lock()
 	b := x.committing
-	own := b != nil && !b.empty() && x.term == e.Term && b.term == e.Term && b.base == base
+	own := b != nil && !b.empty() && x.term == e.Term && b.term == e.Term && bytes.Equal(b.buf, e.Data)
 	follows := x.term == 0
 	at := x.open.base // what is durable
 	if b != nil {

@@ -1,7 +1,9 @@
 package embedded
 
 import (
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
@@ -54,4 +56,60 @@ func TestOutcomeOfOrphans(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLateProposalAfterHold: a batch that was sealed before the node was held back, and
+// is proposed after it leads again in the same term, must not get into the log: what
+// runs since is built without it.
+func TestLateProposalAfterHold(t *testing.T) {
+	x, q := leading(t)
+	var first atomic.Bool
+	sealed, let := make(chan struct{}), make(chan struct{})
+	mono := x.opts.mono
+	x.opts.mono = func() time.Time {
+		if !first.Swap(true) {
+			close(sealed)
+			<-let
+		}
+		return mono()
+	}
+	call := start(t.Context(), x, putting("k", "1"))
+	<-sealed
+	x.yield(engine.Errorf(engine.CodeDiskFull, "held"))
+	x.accept(5)
+	close(let)
+	b := <-q.got
+	if b.proposal.Term == 5 {
+		t.Error("a batch of before Hold is proposed after Lead")
+	}
+	x.refused(b.proposal, engine.Errorf(engine.CodeNotLeader, "refused"))
+	if err := <-call; engine.CodeOf(err) != engine.CodeNotLeader {
+		t.Error(err)
+	}
+}
+
+// TestEntryOfAnotherBatch: a batch is acknowledged by its own entry only, never by
+// another one that was built on the same position in the same term.
+func TestEntryOfAnotherBatch(t *testing.T) {
+	x, q := leading(t)
+	first := start(t.Context(), x, putting("k", "1"))
+	one := <-q.got
+	x.yield(engine.Errorf(engine.CodeDiskFull, "held"))
+	x.accept(5)
+	second := start(t.Context(), x, putting("l", "2"))
+	two := <-q.got
+	err := x.applyAll([]raft.Entry{{Index: 1, Term: 5, Data: one.buf}})
+	select {
+	case got := <-second:
+		t.Errorf("a batch is answered %v when another one is committed", got)
+		return
+	default:
+	}
+	if err == nil {
+		t.Error("the node goes on, though its state is another one")
+	}
+	x.refused(two.proposal, engine.ErrNotLeader)
+	<-second
+	x.expire(0)
+	<-first
 }
