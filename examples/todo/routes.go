@@ -2,6 +2,7 @@ package todo
 
 import (
 	"embed"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -208,14 +209,36 @@ func (w *site) events(c *web.Context) error {
 		if last, err := strconv.ParseUint(s.LastID(), 10, 64); err == nil { // it comes again
 			after = last
 		}
-		for e, err := range w.store.Watch(s.Context(), Space, listKey(me.ID), engine.Position(after)) {
+		for {
+			err := w.follow(s, me.ID, after)
+			if !errors.Is(err, engine.ErrTruncated) {
+				return err
+			}
+			// Changes so far back are not kept any more: the page has to read everything again.
+			_, now, err := Items.Call(s.Context(), w.procs, UserIn{me.ID})
 			if err != nil {
 				return err
 			}
-			if err := s.Send(web.Event{Name: "changed", ID: strconv.FormatUint(uint64(e.Pos), 10)}); err != nil {
-				return err
+			if after = uint64(now); changed(s, now) != nil {
+				return nil // the browser is gone
 			}
 		}
-		return nil
 	})
+}
+
+// follow tells a page of each change after a position.
+func (w *site) follow(s *web.Events, user string, after uint64) error {
+	for e, err := range w.store.Watch(s.Context(), Space, listKey(user), engine.Position(after)) {
+		if err != nil {
+			return err
+		}
+		if err := changed(s, e.Pos); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func changed(s *web.Events, at engine.Position) error {
+	return s.Send(web.Event{Name: "changed", ID: strconv.FormatUint(uint64(at), 10)})
 }
