@@ -123,6 +123,19 @@ func (f Field) fault(value string) string {
 	return ""
 }
 
+// checkName returns a user's new name as the field "name" takes it, if there is one.
+func (a *Account) checkName(name string) (string, error) {
+	for _, f := range a.o.Fields {
+		if f.Name == "name" {
+			name = strings.TrimSpace(name)
+			if why := f.fault(name); why != "" {
+				return "", web.Wrong("/name", "%s", why)
+			}
+		}
+	}
+	return name, nil
+}
+
 // filled is a field as pages show it.
 type filled struct {
 	Field

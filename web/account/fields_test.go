@@ -72,3 +72,26 @@ func TestKnownKeepsProfile(t *testing.T) {
 		t.Errorf("the account is %+v, %v", u, err)
 	}
 }
+
+// TestNameRule: what a field asks of a name holds for a change of the name, too.
+func TestNameRule(t *testing.T) {
+	t.Parallel()
+	w := open(t, settings{account: account.Options{Fields: []account.Field{{Name: "name", Required: true, MaxLength: 5, Check: func(v string) error {
+		if v == "admin" {
+			return errors.New("is taken")
+		}
+		return nil
+	}}}}})
+	u := w.user("ann@example.org")
+	b := w.browser().login("ann@example.org", good)
+	b.post("/account/name", "name", " Ann ").is(t, "a name", 303, "/account?done=name")
+	for name, want := range map[string]string{"": "is needed", " ": "is needed", "Annabel": "at most 5", " admin": "is taken", "a\tb": "control"} {
+		got := b.post("/account/name", "name", name).is(t, name, 400, "")
+		if !strings.Contains(got.body, want) || !strings.Contains(got.body, `value="Ann"`) {
+			t.Errorf("the name %q: the page lacks %q or the name:\n%s", name, want, text(got.body))
+		}
+	}
+	if u, err := w.users.Get(t.Context(), engine.Read{}, u.ID); err != nil || u.Name != "Ann" {
+		t.Errorf("the name is %q, %v", u.Name, err)
+	}
+}

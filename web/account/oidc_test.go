@@ -126,6 +126,23 @@ func TestUnverifiedIdentity(t *testing.T) {
 	}
 }
 
+// TestProblemInAnyScript: what is wrong begins with a capital, whatever letter that is.
+func TestProblemInAnyScript(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, base+"/account/oidc/test/callback")
+	w := open(t, settings{account: account.Options{Providers: []account.Provider{{ID: "test", Title: "über uns", OIDC: oidc.Options{Issuer: p.server.URL, ClientID: clientID, ClientSecret: clientSecret}}}}})
+	b := w.browser()
+	begun := b.post("/account/oidc/test").is(t, "begin", 200, "")
+	at, err := url.Parse(strings.TrimPrefix(begun.header.Get("Refresh"), "0; url="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := b.get("/account/oidc/test/callback?error=access_denied&state="+at.Query().Get("state")).is(t, "refused", 400, "")
+	if !strings.Contains(got.body, "Über uns has not logged you in.") {
+		t.Errorf("%q", text(got.body))
+	}
+}
+
 // TestClosed: where administrators make the accounts, a provider's word makes none.
 func TestClosed(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
@@ -156,7 +158,8 @@ func sentence(p problem.Problem) string {
 	if text == "" {
 		return p.Title
 	}
-	return strings.ToUpper(text[:1]) + text[1:] + "."
+	first, n := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[n:] + "."
 }
 
 // private is a handler for users who are logged in; browsers of others are sent to log in.

@@ -126,7 +126,13 @@ func (a *Account) name(c *web.Context, u auth.User) error {
 	}
 	err := c.Bind(&in)
 	if err == nil {
-		u, err = a.users.SetName(c, u.ID, in.Name)
+		in.Name, err = a.checkName(in.Name)
+	}
+	if err == nil {
+		var changed auth.User
+		if changed, err = a.users.SetName(c, u.ID, in.Name); err == nil {
+			u = changed
+		}
 	}
 	if err != nil {
 		return a.refuse(c, "overview", web.Locals{"me": meOf(u), "fields": a.fill(u.Name, u.Profile, nil)}, err)
