@@ -31,7 +31,7 @@ var law = map[string]may{
 	"journal":   {tests: "journal/memfs"},
 	"gate":      {},
 	"raft":      {code: "go.etcd.io/raft/... google.golang.org/protobuf/proto"},
-	"peer":      {tests: "journal"},
+	"peer":      {tests: "ci/ports journal"},
 	"resp/wire": {},
 
 	"journal/memfs": {code: "journal"}, // a crashable disk, for tests
@@ -41,7 +41,7 @@ var law = map[string]may{
 	"engine/enginetest": {code: "engine workload", tests: "engine/embedded"},
 
 	// engines
-	"engine/embedded": {code: "engine btree journal peer raft", tests: "engine/enginetest journal/memfs workload workload/history google.golang.org/protobuf/proto"},
+	"engine/embedded": {code: "engine btree journal peer raft", tests: "ci/ports engine/enginetest journal/memfs workload workload/history google.golang.org/protobuf/proto"},
 
 	// flow and capabilities; their tests run on a real engine
 	"feed": {code: "engine", tests: "engine/embedded"},
@@ -81,7 +81,7 @@ var law = map[string]may{
 	"web/api":       {code: "auth engine feed gate kv proc web/hostname web/problem web/relay web/requestid github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
 		code:  "engine feed gate kv proc resp/wire",
-		tests: "engine/embedded github.com/redis/...",
+		tests: "ci/ports engine/embedded github.com/redis/...",
 	},
 
 	// the face of auth
@@ -93,25 +93,25 @@ var law = map[string]may{
 	// certificates, on certmagic, which asks for a zap logger
 	"web/acme": {
 		code:  "engine kv github.com/caddyserver/certmagic go.uber.org/zap go.uber.org/zap/zapcore",
-		tests: "engine/embedded",
+		tests: "ci/ports engine/embedded",
 	},
 
 	// what programs link that call a server; its tests call a real one
 	"client": {
 		code:  "resp/wire",
-		tests: ". engine engine/embedded kv proc github.com/redis/...",
+		tests: ". ci/ports engine engine/embedded kv proc github.com/redis/...",
 	},
 
 	"client/sqldriver": {
 		code:  "client resp/wire",
-		tests: ". engine engine/embedded kv proc",
+		tests: ". ci/ports engine engine/embedded kv proc",
 	},
 
 	// assembly
 	".": {code: "auth engine feed gate kv mail proc resp session web web/acme web/api", tests: "engine/embedded"},
 	"cli": {
 		code:  ". archive cli/front cli/sources cli/starter engine engine/embedded engine/enginetest journal kv mail proc proc/procvet proc/typescript web/api web/problem workload workload/history github.com/BurntSushi/toml",
-		tests: "auth client github.com/redis/... web", // the client libraries, against three processes
+		tests: "auth ci/ports client github.com/redis/... web", // the client libraries, against three processes
 	},
 	"cli/front":   {code: "web/hostname"},
 	"cli/sources": {},
@@ -137,8 +137,9 @@ var law = map[string]may{
 	"examples/gotro":        {code: ". session web web/view", tests: "engine/embedded"},
 	"examples/gotro/server": {code: "cli examples/gotro"},
 
-	// the repository's own programs
+	// the repository's own programs, and what its tests share
 	"ci/plant":  {},
+	"ci/ports":  {},
 	"ci/report": {},
 }
 

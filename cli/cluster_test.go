@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -13,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/ci/ports"
 )
 
 // clusterWait is how long a cluster may take for what should take a second or
@@ -38,7 +39,7 @@ func newNodesOf(t *testing.T, n int, program string) *nodes {
 	began := time.Now()
 	c := &nodes{s: newShell(t), addr: []string{""}, proc: []*server{nil}}
 	c.s.program = program
-	c.addr = append(c.addr, nodeAddr(t))
+	c.addr = append(c.addr, ports.Addr(t))
 	if out := c.s.run("skerry cluster init --data n1 --node " + c.addr[1]); !strings.HasPrefix(out, "n1 is node 1 of the new cluster ") {
 		t.Fatalf("init: %s", out)
 	}
@@ -51,19 +52,6 @@ func newNodesOf(t *testing.T, n int, program string) *nodes {
 	return c
 }
 
-// nodeAddr returns a free address that no other process is given by the system.
-func nodeAddr(t *testing.T) string {
-	t.Helper()
-	for range 1000 {
-		addr := net.JoinHostPort("127.0.0.1", fmt.Sprint(10_000+rand.IntN(20_000)))
-		if free(addr) {
-			return addr
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
 // add invites one more node and starts it.
 func (c *nodes) add() {
 	c.s.t.Helper()
@@ -71,7 +59,7 @@ func (c *nodes) add() {
 	if out := c.s.run(fmt.Sprintf("skerry cluster invite --data n1 > n%d.invite", id)); out != "" {
 		c.s.t.Fatalf("invite: %s", out)
 	}
-	c.addr = append(c.addr, nodeAddr(c.s.t))
+	c.addr = append(c.addr, ports.Addr(c.s.t))
 	c.proc = append(c.proc, c.s.serve("--data", fmt.Sprint("n", id), "--invite", fmt.Sprintf("n%d.invite", id), "--node", c.addr[id], "--join", c.addr[1]))
 }
 
@@ -391,7 +379,7 @@ func TestBackupOfANode(t *testing.T) {
 			t.Errorf("%s: %q, node %d", file, got, p.Node)
 		}
 		p.stop(syscall.SIGTERM)
-		if out := c.s.run("skerry cluster init --data from-" + file + " --node " + nodeAddr(t)); !strings.Contains(out, "with 1 key") {
+		if out := c.s.run("skerry cluster init --data from-" + file + " --node " + ports.Addr(t)); !strings.Contains(out, "with 1 key") {
 			t.Errorf("init: %s", out)
 		}
 	}

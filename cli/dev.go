@@ -147,10 +147,11 @@ func dev(ctx context.Context, p process, o *devOptions, rest []string) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	nodes, err := devNodes(p, o)
+	nodes, release, err := devNodes(p, o)
 	if err != nil {
 		return err
 	}
+	defer release()
 	if o.memory == 0 {
 		o.memory = max(minMemory, memoryLimit(0)/int64(len(nodes)))
 	}

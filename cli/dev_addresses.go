@@ -13,13 +13,20 @@ import (
 	"github.com/skerrydb/skerry/journal"
 )
 
-// Ports of the first node; the next ones have the next.
+// Ports of the first node; the next ones have the next. What stands in for a port in
+// use is ten above it, or twenty, and so on: 7011 for 7001. All of these are below the
+// ports that systems give to outgoing connections (32768 and up on Linux), so that
+// none of those takes a node's port while the node restarts.
 const (
 	devHTTP  = 7001
 	devRESP  = 6380
 	devNode1 = 7101
 	devAdmin = 7201
 )
+
+// maxDevs is how many `dev` get ports on one machine: ten in the ports up to 90 above
+// the first ones, as many from 1,000 above them, and as many from 2,000.
+const maxDevs = 30
 
 // loopback reads an address that only this machine reaches.
 func loopback(p *string) func(string) error {
@@ -45,38 +52,42 @@ func portIn(addr string) string {
 }
 
 // devNodes returns the nodes of the folder: those of the last time, or new ones
-// on ports that are free now.
-func devNodes(p process, o *devOptions) (nodes []devNode, err error) {
+// on ports that are free now. No other `dev` uses their addresses until release.
+func devNodes(p process, o *devOptions) (nodes []devNode, release func(), err error) {
 	name := filepath.Join(o.data, devFile)
 	text, err := os.ReadFile(name)
 	switch {
 	case err == nil:
 		if err := json.Unmarshal(text, &nodes); err != nil || len(nodes) == 0 {
-			return nil, fmt.Errorf("%s is damaged; remove %s to begin anew, without its data", name, o.data)
-		}
-		for i, n := range nodes {
-			if n.Admin == "" { // an older version has written it
-				nodes[i].Admin = devAddress(devAdmin + i)
-			}
+			return nil, nil, fmt.Errorf("%s is damaged; remove %s to begin anew, without its data", name, o.data)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
+		return nil, nil, err
 	default:
-		if nodes, err = chooseAddresses(p, o); err != nil {
-			return nil, err
+		for i := range o.nodes {
+			nodes = append(nodes, devNode{ID: i + 1})
 		}
 	}
 	if err := moveHTTP(nodes, o.http); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := freeAll(nodes); err != nil {
-		return nil, err
+	held := &claims{}
+	defer func() {
+		if err != nil {
+			held.release()
+		}
+	}()
+	if err := held.take(nodes); err != nil {
+		return nil, nil, err
+	}
+	if err := held.choose(p, o, nodes); err != nil {
+		return nil, nil, err
 	}
 	if text, err = json.Marshal(nodes); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := (journal.Files{FS: journal.OS()}).Write(name, text); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range nodes {
 		nodes[i].Dir = filepath.Join(o.data, "n"+strconv.Itoa(nodes[i].ID))
@@ -84,10 +95,11 @@ func devNodes(p process, o *devOptions) (nodes []devNode, err error) {
 			nodes[i].Join = nodes[0].Addr
 		}
 	}
-	return nodes, nil
+	return nodes, held.release, nil
 }
 
 // moveHTTP gives the nodes the address that was asked for, and the ports after it.
+// Port 0 leaves them without one.
 func moveHTTP(nodes []devNode, http string) error {
 	if http == "" {
 		return nil
@@ -101,28 +113,58 @@ func moveHTTP(nodes []devNode, http string) error {
 		return err
 	}
 	for i := range nodes {
+		nodes[i].HTTP = ""
 		if first != 0 {
 			nodes[i].HTTP = net.JoinHostPort(host, strconv.Itoa(first+i))
-			continue
 		}
-		l, err := net.Listen("tcp", http)
-		if err != nil {
-			return fmt.Errorf("--http: %w", err)
-		}
-		defer l.Close() // not before all have another one
-		nodes[i].HTTP = l.Addr().String()
 	}
 	return nil
 }
 
-// freeAll fails if an address of a node is in use.
-func freeAll(nodes []devNode) error {
+func devAddress(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// claims are addresses that no other `dev` on this machine uses, even while the node
+// that has one is starting or has been killed.
+//
+// A claim is a UDP socket on the same port, which carries no data and serves as a
+// lock. A second one fails, whoever starts it; TCP stays free for the node, and a
+// connection to a node that is not running is refused. Child processes do not inherit
+// it, and the kernel closes it when this process ends in any way.
+type claims []net.PacketConn
+
+// claim claims an address. It reports false if another process has claimed it, or
+// listens there.
+func (c *claims) claim(addr string) bool {
+	lock, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		return false
+	}
+	// Without the claim, this could keep a node of the claim's owner from listening.
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		lock.Close()
+		return false
+	}
+	l.Close()
+	*c = append(*c, lock)
+	return true
+}
+
+func (c *claims) release() {
+	for _, lock := range *c {
+		lock.Close()
+	}
+	*c = nil
+}
+
+// take claims the addresses that the nodes have.
+func (c *claims) take(nodes []devNode) error {
 	for _, n := range nodes {
-		if !free(n.HTTP) {
+		if n.HTTP != "" && !c.claim(n.HTTP) {
 			return fmt.Errorf("node %d needs %s, which is in use; --http ADDR chooses another address", n.ID, n.HTTP)
 		}
 		for _, addr := range []string{n.RESP, n.Admin, n.Addr} {
-			if !free(addr) {
+			if addr != "" && !c.claim(addr) {
 				return fmt.Errorf("node %d needs %s, which is in use; --data DIR chooses another folder, with addresses of its own", n.ID, addr)
 			}
 		}
@@ -130,46 +172,50 @@ func freeAll(nodes []devNode) error {
 	return nil
 }
 
-func free(addr string) bool {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return false
+// choose gives the nodes the addresses that they lack, on ports that are easily
+// remembered. It prints those that stand in for another one.
+func (c *claims) choose(p process, o *devOptions, nodes []devNode) error {
+	host := "127.0.0.1"
+	if h, _, err := net.SplitHostPort(o.http); err == nil {
+		host = h
 	}
-	return l.Close() == nil
-}
-
-func devAddress(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-// chooseAddresses takes ports that are easily remembered, and for each that is in
-// use another one, which it tells.
-func chooseAddresses(p process, o *devOptions) (nodes []devNode, err error) {
-	var taken []net.Listener // until all are chosen, so that no two are the same
-	defer func() {
-		for _, l := range taken {
-			l.Close()
-		}
-	}()
-	for i := range o.nodes {
-		n := devNode{ID: i + 1}
+	for i := range nodes {
+		n := &nodes[i]
 		for _, face := range []struct {
 			name string
 			addr *string
+			host string
 			port int
-			used bool
-		}{{"HTTP", &n.HTTP, devHTTP, o.http == ""}, {"Redis", &n.RESP, devRESP, true}, {"admin", &n.Admin, devAdmin, true}, {"nodes", &n.Addr, devNode1, o.nodes > 1}} {
-			l, err := net.Listen("tcp", devAddress(face.port+i))
-			if err != nil {
-				if l, err = net.Listen("tcp", devAddress(0)); err != nil {
-					return nil, err
-				}
-				if face.used {
-					fmt.Fprintf(p.Stderr, "%s: %d is in use: %s instead\n", face.name, face.port+i, portIn(l.Addr().String()))
-				}
+			tell bool
+		}{
+			{"HTTP", &n.HTTP, host, devHTTP, o.http == ""},
+			{"Redis", &n.RESP, "127.0.0.1", devRESP, true},
+			{"admin", &n.Admin, "127.0.0.1", devAdmin, true},
+			{"nodes", &n.Addr, "127.0.0.1", devNode1, len(nodes) > 1},
+		} {
+			if *face.addr != "" {
+				continue
 			}
-			taken = append(taken, l)
-			*face.addr = l.Addr().String()
+			port, err := c.find(face.host, face.port+i)
+			if err != nil {
+				return fmt.Errorf("%s: %w", face.name, err)
+			}
+			if port != face.port+i && face.tell {
+				fmt.Fprintf(p.Stderr, "%s: %d is in use: %d instead\n", face.name, face.port+i, port)
+			}
+			*face.addr = net.JoinHostPort(face.host, strconv.Itoa(port))
 		}
-		nodes = append(nodes, n)
 	}
-	return nodes, nil
+	return nil
+}
+
+// find claims a port, or one of those that stand in for it, and returns it.
+func (c *claims) find(host string, first int) (port int, err error) {
+	for i := range maxDevs {
+		port = first + i/10*1000 + i%10*10
+		if c.claim(net.JoinHostPort(host, strconv.Itoa(port))) {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("port %d of %s is in use, and so are all %d that are tried in its place, up to %d", first, host, maxDevs-1, port)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,37 +17,10 @@ import (
 	"time"
 )
 
-// startLoop starts `skerry dev` in a shell's folder, with n nodes whose addresses are
-// any that are free.
+// startLoop starts `skerry dev` in a shell's folder, with n nodes.
 func startLoop(t *testing.T, s *shell, data, mark string, n int) *devRun {
 	t.Helper()
-	var nodes []devNode
-	var taken []net.Listener
-	for i := range n {
-		var addrs [4]string
-		for j := range addrs {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			taken = append(taken, l)
-			addrs[j] = l.Addr().String()
-		}
-		nodes = append(nodes, devNode{ID: i + 1, HTTP: addrs[0], RESP: addrs[1], Admin: addrs[2], Addr: addrs[3]})
-	}
-	for _, l := range taken {
-		l.Close()
-	}
-	text, err := json.Marshal(nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(s.dir, data), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(s.dir, data, devFile), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	giveAddresses(t, filepath.Join(s.dir, data), n)
 	return runLoop(t, s, data, mark)
 }
 

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/ci/ports"
 )
 
 // healWait bounds how long a cluster may take to be whole again; it is reached
@@ -113,7 +113,7 @@ func (f *fleet) add(old *fleetNode) *fleetNode {
 	defer f.mu.Unlock()
 	f.last++
 	id := f.last
-	n := &fleetNode{id: id, dir: filepath.Join(f.dir, fmt.Sprint("n", id)), node: fixedAddr(f.t), http: fixedAddr(f.t), resp: fixedAddr(f.t)}
+	n := &fleetNode{id: id, dir: filepath.Join(f.dir, fmt.Sprint("n", id)), node: ports.Addr(f.t), http: ports.Addr(f.t), resp: ports.Addr(f.t)}
 	if old != nil {
 		n.http, n.resp = old.http, old.resp
 	}
@@ -123,22 +123,6 @@ func (f *fleet) add(old *fleetNode) *fleetNode {
 	}
 	f.nodes = append(f.nodes, n)
 	return n
-}
-
-// fixedAddr returns a free address that survives the restarts of its process:
-// the system gives no such port to anybody by itself.
-func fixedAddr(t *testing.T) string {
-	t.Helper()
-	for range 1000 {
-		addr := net.JoinHostPort("127.0.0.1", fmt.Sprint(10000+rand.IntN(20000)))
-		l, err := net.Listen("tcp", addr)
-		if err == nil {
-			l.Close()
-			return addr
-		}
-	}
-	t.Fatal("no free port between 10000 and 30000")
-	return ""
 }
 
 // verb runs one command of skerry and returns what it prints.

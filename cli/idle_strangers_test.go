@@ -14,13 +14,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/ci/ports"
 )
 
 // limitedServer starts a node of a cluster, with a password, that may open few files.
 func limitedServer(t *testing.T, files int) *server {
 	t.Helper()
 	s := newShell(t)
-	node := nodeAddr(t)
+	node := ports.Addr(t)
 	if out := s.run("skerry cluster init --data n1 --node " + node); !strings.HasPrefix(out, "n1 is node 1") {
 		t.Fatal(out)
 	}

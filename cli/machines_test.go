@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/skerrydb/skerry/ci/ports"
 )
 
 // machine is a place of its own to run commands in: with its own address, its
@@ -106,7 +108,7 @@ func (w *machines) share(t *testing.T) {
 	}
 	for i := range w.list {
 		if i > 0 {
-			pairs = append(pairs, fmt.Sprintf("db%d.example.com:7100", i), nodeAddr(t))
+			pairs = append(pairs, fmt.Sprintf("db%d.example.com:7100", i), ports.Addr(t))
 		}
 	}
 	for _, m := range w.list[1:] {

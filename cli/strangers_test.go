@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/ci/ports"
 )
 
 // outdated makes the certificate of an invitation one that has expired, as the
@@ -75,7 +77,7 @@ func (c *nodes) refused(args string) string {
 func TestStrangersAreRefused(t *testing.T) {
 	t.Parallel()
 	c := newNodes(t, 1)
-	at, join := func() string { return " --node " + nodeAddr(t) }, " --join "+c.addr[1]
+	at, join := func() string { return " --node " + ports.Addr(t) }, " --join "+c.addr[1]
 	for id := 2; id <= 4; id++ {
 		if out := c.s.run(fmt.Sprintf("skerry cluster invite --data n1 > n%d.invite", id)); out != "" {
 			t.Fatal(out)
@@ -106,11 +108,11 @@ func TestStrangersAreRefused(t *testing.T) {
 		{"invite elsewhere", "skerry cluster invite --data a", "node 2 cannot invite: the key of the cluster's CA"},
 		{"leave of the last one", "skerry cluster leave --data n1", "node 1 is the last one with a vote; a cluster cannot lose it"},
 		{"remove of a stranger", "skerry cluster remove --data n1 9", "node 9 is no member of the cluster"},
-		{"admitted", "skerry cluster join --data a --node " + nodeAddr(t) + join + "; false", "a is node 2 of cluster "},
+		{"admitted", "skerry cluster join --data a --node " + ports.Addr(t) + join + "; false", "a is node 2 of cluster "},
 		{"transfer to nobody", "skerry cluster transfer --data n1", "no other node can lead now"},
-		{"join of another cluster", "skerry cluster join --data a --node " + nodeAddr(t) + " --join " + other.addr[1], "is a node of another cluster than "},
+		{"join of another cluster", "skerry cluster join --data a --node " + ports.Addr(t) + " --join " + other.addr[1], "is a node of another cluster than "},
 		{"status of no node", "skerry cluster status --data own", "own is no node of a cluster"},
-		{"recover with a majority", "skerry cluster recover --data a --node " + nodeAddr(t), "the cluster has not lost its majority: node 1 leads"},
+		{"recover with a majority", "skerry cluster recover --data a --node " + ports.Addr(t), "the cluster has not lost its majority: node 1 leads"},
 	} {
 		out := c.s.run(tc.line)
 		if !strings.Contains(out, tc.want) || !strings.Contains(out, "[") {
@@ -123,11 +125,11 @@ func TestStrangersAreRefused(t *testing.T) {
 func TestTwins(t *testing.T) {
 	t.Parallel()
 	c := newNodes(t, 2)
-	if got := c.refused("--data again --invite n2.invite --node " + nodeAddr(t) + " --join " + c.addr[1]); !strings.Contains(got, "node 2 of the cluster has another data folder") {
+	if got := c.refused("--data again --invite n2.invite --node " + ports.Addr(t) + " --join " + c.addr[1]); !strings.Contains(got, "node 2 of the cluster has another data folder") {
 		t.Errorf("a second folder: %s", got)
 	}
 	c.s.run("cp -r n2 copy")
-	twin := c.s.serve("--data", "copy", "--node", nodeAddr(t))
+	twin := c.s.serve("--data", "copy", "--node", ports.Addr(t))
 	c.await("one of two copies to stop", func() bool { return twin.ended() || c.proc[2].ended() })
 	if log := twin.log() + c.proc[2].log(); !strings.Contains(log, "two programs run as node 2, with copies of one data folder") {
 		t.Errorf("neither says why: %s", log)

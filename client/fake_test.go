@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/client"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -28,7 +29,7 @@ type fake struct {
 // startFake serves on loopback. Greetings are answered by the fake itself.
 func startFake(tb testing.TB, answer func(w *wire.Writer, conn int, args [][]byte) bool) *fake {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", ports.Addr(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}

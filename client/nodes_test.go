@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/proc"
@@ -85,7 +86,7 @@ func startCluster(tb testing.TB) []*member {
 // startMember serves clients of db.
 func startMember(tb testing.TB, db *embedded.DB, o skerry.Options) *member {
 	tb.Helper()
-	o.HTTP, o.RESP = skerry.Off, "127.0.0.1:0"
+	o.HTTP, o.RESP = skerry.Off, ports.Addr(tb)
 	o.Procedures = procedures()
 	o.Grace = time.Second
 	s, err := skerry.Open(db, o)

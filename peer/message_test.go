@@ -6,6 +6,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/ci/ports"
 )
 
 // TestMessages: what one node sends arrives at the other, once and in order,
@@ -123,10 +125,10 @@ func TestUrgent(t *testing.T) {
 // TestRestart: a node that comes back is found again at once, and the loss of
 // the connection is told.
 func TestRestart(t *testing.T) {
-	ids := identities(t, 2)
-	a, b := open(t, ids[0], nil), open(t, ids[1], nil)
+	ids, addr := identities(t, 2), ports.Addr(t)
+	at := func(o *Options) { o.Addr = addr }
+	a, b := open(t, ids[0], nil), open(t, ids[1], at)
 	join(t, a, b)
-	addr := b.Addr()
 	b.Close()
 	await(t, "the loss", func() bool { return a.downs(2) == 1 && !a.state(2).Connected })
 	if a.Send(2, []byte("lost")) {
@@ -135,7 +137,7 @@ func TestRestart(t *testing.T) {
 	if s := a.state(2); s.Error == "" || s.Since.IsZero() || s.Dropped != 1 {
 		t.Errorf("%+v", s)
 	}
-	b2 := open(t, ids[1], func(o *Options) { o.Addr = addr })
+	b2 := open(t, ids[1], at)
 	join(t, a, b2)
 	if !a.Send(2, []byte("again")) {
 		t.Fatal("not taken")

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
+	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/resp"
 )
 
@@ -16,7 +17,7 @@ import (
 // another at the same address: they must come back by themselves.
 func TestClientsSurviveRestart(t *testing.T) {
 	redis.SetLogger(strictLog{silent{t}}) // go-redis rightly logs the refused connections
-	addr := freeAddr(t)
+	addr := ports.Addr(t)
 	parent := t
 	var calls map[string]func(context.Context) error
 	for _, turn := range []string{"first", "second", "third"} {

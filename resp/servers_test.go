@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/ci/ports"
 )
 
 // need returns the path of a program that the test cannot do without. A missing
@@ -31,23 +33,12 @@ func missing(tb testing.TB, what string) {
 	tb.Skip(what)
 }
 
-// freeAddr returns a loopback address that nobody listened on a moment ago.
-func freeAddr(tb testing.TB) string {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // startRedis starts a redis-server that keeps nothing, on a port and folder of
 // its own, and stops it by its process id at the end of the test.
 func startRedis(tb testing.TB, args ...string) (addr string) {
 	tb.Helper()
 	path := need(tb, "redis-server", "redis-server")
-	addr = freeAddr(tb)
+	addr = ports.Addr(tb)
 	_, port, _ := net.SplitHostPort(addr)
 	dir := tb.TempDir()
 	log, err := os.Create(filepath.Join(dir, "log"))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/proc"
@@ -63,7 +64,7 @@ func (g *gate) wait() {
 // newServer starts one with the procedures of the tests and more ones.
 func newServer(tb testing.TB, more ...proc.Procedure) *server {
 	tb.Helper()
-	s := &server{addr: "127.0.0.1:0", dir: tb.TempDir()}
+	s := &server{addr: ports.Addr(tb), dir: tb.TempDir()}
 	s.procs = append(s.procedures(), more...)
 	s.start(tb)
 	tb.Cleanup(s.end)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
 )
@@ -17,7 +18,7 @@ func TestClusterIsFull(t *testing.T) {
 	c := newTrio(t, 3)
 	// Learners that never start are members too.
 	for id := uint64(4); id <= MaxNodes; id++ {
-		if err := c.leader().group.admit(t.Context(), nodeInfo{ID: id, Addr: freeAddr(t), Folder: "none"}); err != nil {
+		if err := c.leader().group.admit(t.Context(), nodeInfo{ID: id, Addr: ports.Addr(t), Folder: "none"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -34,7 +35,7 @@ func TestClusterIsFull(t *testing.T) {
 	if err != nil || node != MaxNodes+1 {
 		t.Fatalf("node %d, %v", node, err)
 	}
-	err = MayJoin(t.Context(), dir, freeAddr(t), []string{c.addrs[2]}, "0.1.0")
+	err = MayJoin(t.Context(), dir, ports.Addr(t), []string{c.addrs[2]}, "0.1.0")
 	if engine.CodeOf(err) != codeFull || !strings.Contains(err.Error(), "the cluster has 7 nodes, which is the limit; remove one first") {
 		t.Errorf("one node too many: %v", err)
 	}

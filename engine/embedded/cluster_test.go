@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
 	"github.com/skerrydb/skerry/peer"
@@ -22,16 +22,6 @@ type trio struct {
 	dirs  map[uint64]string
 	dbs   map[uint64]*DB
 	with  func(node uint64, o *Options) // changes the options that a node is opened with
-}
-
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // newTrio makes a cluster of n nodes, of which all have a vote.
@@ -50,7 +40,7 @@ func newTrioLeased(t testing.TB, n int, lease bool) *trio {
 func newTrioOf(t testing.TB, n int, with func(node uint64, o *Options)) *trio {
 	t.Helper()
 	c := &trio{t, map[uint64]string{}, map[uint64]string{}, map[uint64]*DB{}, with}
-	c.dirs[1], c.addrs[1] = t.TempDir(), freeAddr(t)
+	c.dirs[1], c.addrs[1] = t.TempDir(), ports.Addr(t)
 	id, _, err := InitCluster(t.Context(), c.dirs[1], c.addrs[1], Options{Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +68,7 @@ func (c *trio) invite(id *peer.Identity, node uint64) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.dirs[node], c.addrs[node] = c.t.TempDir(), freeAddr(c.t)
+	c.dirs[node], c.addrs[node] = c.t.TempDir(), ports.Addr(c.t)
 	if _, err := peer.Accept(journal.Files{FS: journal.OS()}, filepath.Join(c.dirs[node], clusterDir), inv); err != nil {
 		c.t.Fatal(err)
 	}
@@ -232,7 +222,7 @@ func TestClusterKeepsData(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c := &trio{t, map[uint64]string{1: freeAddr(t)}, map[uint64]string{1: dir}, map[uint64]*DB{}, plainNode}
+	c := &trio{t, map[uint64]string{1: ports.Addr(t)}, map[uint64]string{1: dir}, map[uint64]*DB{}, plainNode}
 	id, sum, err := InitCluster(t.Context(), dir, c.addrs[1], Options{Logger: quiet()})
 	if err != nil || sum.Keys != 1 {
 		t.Fatal(sum, err)

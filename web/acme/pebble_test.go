@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -26,6 +25,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/ci/ports"
 )
 
 // patience is how long a test waits for what must happen at last. A first order
@@ -103,35 +104,20 @@ func binary(t *testing.T) string {
 	return path
 }
 
-// start starts pebble on free ports of this machine.
+// start starts pebble.
 func (c ca) start(t *testing.T) *pebble {
 	t.Helper()
-	program := binary(t)
-	for try := 1; ; try++ {
-		if p := c.try(t, program); p != nil {
-			t.Cleanup(p.stop)
-			return p
-		}
-		if try == 3 {
-			t.Fatal("pebble does not start")
-		}
-	}
-}
-
-// try starts pebble; nil: somebody else took one of the ports meanwhile.
-func (c ca) try(t *testing.T, program string) *pebble {
-	t.Helper()
-	dir := t.TempDir()
+	program, dir := binary(t), t.TempDir()
 	p := &pebble{}
 	var cert, key string
 	cert, key, p.trust = selfSigned(t, dir)
-	ports := freePorts(t, 2)
+	listen, manage := ports.Addr(t), ports.Addr(t)
 	if c.validity == 0 {
 		c.validity = 90 * 24 * time.Hour
 	}
 	config, err := json.Marshal(map[string]any{"pebble": map[string]any{
-		"listenAddress":           fmt.Sprintf("127.0.0.1:%d", ports[0]),
-		"managementListenAddress": fmt.Sprintf("127.0.0.1:%d", ports[1]),
+		"listenAddress":           listen,
+		"managementListenAddress": manage,
 		"certificate":             cert, "privateKey": key,
 		"httpPort": c.httpPort, "tlsPort": c.tlsPort, "keyAlgorithm": "ecdsa",
 		"profiles": map[string]any{"default": map[string]any{"description": "test", "validityPeriod": int(c.validity.Seconds())}},
@@ -152,13 +138,13 @@ func (c ca) try(t *testing.T, program string) *pebble {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cmd.Wait() }()
 	p.stop = sync.OnceFunc(func() { _ = cmd.Process.Kill(); <-ended })
-	p.directory = fmt.Sprintf("https://127.0.0.1:%d/dir", ports[0])
-	root := fmt.Sprintf("https://127.0.0.1:%d/roots/0", ports[1])
+	t.Cleanup(p.stop)
+	p.directory = "https://" + listen + "/dir"
+	root := "https://" + manage + "/roots/0"
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		select {
 		case <-ended:
-			t.Logf("pebble ended: %s", p.out.String())
-			return nil
+			t.Fatalf("pebble ended: %s", p.out.String())
 		default:
 		}
 		if _, ok := fetch(p.trust, p.directory); !ok {
@@ -173,6 +159,7 @@ func (c ca) try(t *testing.T, program string) *pebble {
 		}
 	}
 	p.stop()
+	t.Fatalf("pebble is not ready after %v: %s", patience, p.out.String())
 	return nil
 }
 
@@ -193,17 +180,6 @@ func fetch(trust *x509.CertPool, url string) ([]byte, bool) {
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	return b, err == nil && res.StatusCode == http.StatusOK
-}
-
-// freePorts returns ports that nobody listened on a moment ago.
-func freePorts(t *testing.T, n int) (ports []int) {
-	t.Helper()
-	for range n {
-		l := listen(t, "127.0.0.1")
-		defer l.Close()
-		ports = append(ports, port(l))
-	}
-	return ports
 }
 
 // listen listens on some port of one of this machine's own addresses.

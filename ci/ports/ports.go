@@ -1,0 +1,56 @@
+// Package ports gives tests addresses that no other test on this machine uses, in
+// whatever process it runs, for servers that are started later, or stopped and
+// started again at the same address.
+//
+// It knows which ports tests have. It must not know what listens there.
+package ports
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"testing"
+)
+
+// Ports that tests get. They are below those that systems give to outgoing connections
+// and to listeners on port 0 (32768 and up on Linux), and above those of `skerry dev`.
+const (
+	first = 10_000
+	count = 10_000
+)
+
+// locks is how far above a port its lock is. The lock is not on the port itself: there
+// `skerry dev` has its own.
+const locks = 10_000
+
+// tries is how many ports are tried before Addr gives up.
+const tries = 1000
+
+// Addr returns a loopback address at which nothing listens, and which Addr returns to
+// no other test until this one has ended.
+//
+// A UDP socket serves as a lock: it excludes every other process, child processes do
+// not inherit it, and the kernel closes it when this process ends in any way.
+func Addr(tb testing.TB) string {
+	tb.Helper()
+	for range tries {
+		port := first + rand.IntN(count)
+		lock, err := net.ListenPacket("udp", loopback(port+locks))
+		if err != nil {
+			continue
+		}
+		l, err := net.Listen("tcp", loopback(port))
+		if err != nil { // a program that is not a test has it
+			lock.Close()
+			continue
+		}
+		l.Close()
+		tb.Cleanup(func() { lock.Close() })
+		return loopback(port)
+	}
+	tb.Fatal(fmt.Sprintf("%d ports from %d on are all in use", tries, first))
+	return ""
+}
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
