@@ -178,18 +178,18 @@ func (l *Listener) admit(nc net.Conn) *Conn {
 	}
 	l.mu.Lock()
 	full := l.members >= most
-	var oldest *Conn
+	var oldest []*Conn // more than one where guests of this machine are in its places
 	if full {
 		l.stats.Refused++
 	} else {
-		if l.guests.Len() >= l.o.Guests || l.members+l.guests.Len() >= most {
-			oldest = l.evict()
+		for l.guests.Len() >= l.o.Guests || l.members+l.guests.Len() >= most {
+			oldest = append(oldest, l.evict())
 		}
 		c.place = l.guests.PushBack(c)
 	}
 	l.mu.Unlock()
-	if oldest != nil {
-		oldest.end()
+	for _, o := range oldest {
+		o.end()
 	}
 	if !full {
 		return c

@@ -178,6 +178,37 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// TestKeptFromGuests: other machines do not get those places either by having guests of
+// this machine make room.
+func TestKeptFromGuests(t *testing.T) {
+	var far atomic.Bool
+	l, in := open(t, gate.Options{Max: 4, Kept: 1}, func(l net.Listener) net.Listener { return sometimes{l, &far} })
+	guest := func(isFar bool) *gate.Conn {
+		far.Store(isFar)
+		dial(t, l)
+		select {
+		case c := <-in:
+			return c
+		case <-time.After(20 * time.Second):
+			t.Fatal("a client is not let in")
+			return nil
+		}
+	}
+	var guests []*gate.Conn
+	for _, isFar := range []bool{true, true, true, false, true, true, true, true} {
+		guests = append(guests, guest(isFar))
+	}
+	for _, c := range guests {
+		c.Enter()
+	}
+	if c := guest(false); !c.Enter() {
+		t.Error("the operator is a guest that goes")
+	}
+	if s := l.Stats(); s.Members != 4 || s.Refused != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // sometimes is a listener whose connections come from another machine while far.
 type sometimes struct {
 	net.Listener
