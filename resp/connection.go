@@ -74,7 +74,8 @@ func resetCmd(x *call) error {
 	c.db, x.db, c.subs = 0, 0, 0
 	c.replyOff, c.skipNext = false, false
 	c.cl = membership{Cluster: c.cl.Cluster, node: c.cl.node}
-	if c.authed = c.srv.opts.Password == "" || c.cl.node; !c.authed {
+	was := c.authed
+	if c.authed = c.srv.opts.Password == "" || c.cl.node; was && !c.authed {
 		c.demote()
 	}
 	c.rd.SetGuest(!c.authed)

@@ -118,6 +118,7 @@ func TestGuestLimits(t *testing.T) {
 		{"a command of nearly the limit", command(2, 16<<10-100), "-ERR unknown command"},
 		{"as many commands as allowed", strings.Repeat("PING\r\n", resp.GuestMaxCommands), strings.Repeat(noAuth, resp.GuestMaxCommands)},
 		{"one more", strings.Repeat("PING\r\n", resp.GuestMaxCommands+1), strings.Repeat(noAuth, resp.GuestMaxCommands) + "-ERR too many commands before authentication\r\n"},
+		{"one more, with RESET", strings.Repeat("RESET\r\n", resp.GuestMaxCommands+1), strings.Repeat("+RESET\r\n", resp.GuestMaxCommands) + "-ERR too many commands before authentication\r\n"},
 		{"nothing", "", ""},
 		{"the password, and then nothing", "AUTH secret\r\n", "+OK\r\n"},
 	} {

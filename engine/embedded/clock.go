@@ -138,6 +138,7 @@ func (c *clock) estimate() int64 {
 type flight struct {
 	running atomic.Int64 // not after any transaction of the open batch; 0: it has none
 	pending atomic.Int64 // of the batch being committed
+	held    atomic.Int64 // of a batch on its way when the node was held back, until it leads again or follows
 }
 
 const beginning = -1 // running is being set
@@ -159,11 +160,16 @@ func (f *flight) seal() {
 	f.pending.Store(f.running.Load())
 	f.running.Store(0) // in this order, and bound reads the other way round
 }
-func (f *flight) land() { f.pending.Store(0) }
+func (f *flight) land()         { f.pending.Store(0) }
 func (f *flight) drop() {
 	f.running.Store(0)
 	f.pending.Store(0)
 }
+
+// hold is called before drop where the batch on its way may yet be committed although
+// this node leads on, and settled once that cannot happen any more.
+func (f *flight) hold(at int64) { f.held.Store(max(1, at)) }
+func (f *flight) settled()      { f.held.Store(0) }
 
 // bound returns the time of a read that sees all that is visible now: not before
 // that of any earlier read, and not after that of anything visible later.
@@ -178,6 +184,9 @@ func (f *flight) bound(c *clock) int64 {
 	}
 	if p := f.pending.Load(); p != 0 {
 		t = min(t, p)
+	}
+	if h := f.held.Load(); h != 0 { // after pending, which is dropped after held is set
+		t = min(t, h)
 	}
 	return t
 }

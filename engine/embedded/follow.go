@@ -29,6 +29,7 @@ func (x *executor) accept(term uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.refuse, x.term = nil, term
+	x.flight.settled()
 	x.wall.lead()
 }
 
@@ -55,6 +56,9 @@ func (x *executor) yield(why error) {
 		orphan{x.committing, x.opts.mono()}.answer(why)
 	case x.committing != nil:
 		x.orphans = append(x.orphans, orphan{x.committing, x.opts.mono()})
+		if b := x.committing; !b.empty() {
+			x.flight.hold(b.first) // reads may go on
+		}
 	}
 	if planted("speculation-kept") {
 		x.open = newBatch(x.open.last, 0)

@@ -113,6 +113,7 @@ func (g *group) Follow(term, leader uint64) {
 		why = engine.Errorf(engine.CodeNotLeader, "node %d does not lead, node %d does; nothing was written", g.self, leader)
 	}
 	g.db.exec.yield(why)
+	g.db.exec.flight.settled()
 	g.db.exec.wall.stepDown()
 	if term == 0 { // the log will tell no more
 		g.db.exec.expire(0)

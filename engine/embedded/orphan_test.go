@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -112,4 +113,32 @@ func TestEntryOfAnotherBatch(t *testing.T) {
 	<-second
 	x.expire(0)
 	<-first
+}
+
+// TestTimeOfHeldReads: while the node is held back, linearizable reads do not take a time
+// after that of a batch that may yet be committed: they could see a key expired that it
+// has prolonged.
+func TestTimeOfHeldReads(t *testing.T) {
+	x, q := leading(t)
+	call := start(t.Context(), x, putting("k", "1"))
+	b := <-q.got
+	x.yield(engine.Errorf(engine.CodeDiskFull, "held"))
+	for x.wall.micros() <= b.time {
+		runtime.Gosched()
+	}
+	if got := x.flight.bound(&x.wall); got > b.first {
+		t.Errorf("a read of a held leader has time %d, a batch on its way %d", got, b.first)
+	}
+	x.expire(0) // which is no news of the batch
+	<-call
+	if got := x.flight.bound(&x.wall); got > b.first {
+		t.Errorf("later a read has time %d, the batch %d", got, b.first)
+	}
+	if err := x.applyAll([]raft.Entry{{Index: 1, Term: 5, Data: b.buf}}); err != nil {
+		t.Error(err)
+	}
+	x.accept(5)
+	if got := x.flight.bound(&x.wall); got <= b.time {
+		t.Errorf("the time still stands at %d", got)
+	}
 }
