@@ -160,7 +160,7 @@ func (f *flight) seal() {
 	f.pending.Store(f.running.Load())
 	f.running.Store(0) // in this order, and bound reads the other way round
 }
-func (f *flight) land()         { f.pending.Store(0) }
+func (f *flight) land() { f.pending.Store(0) }
 func (f *flight) drop() {
 	f.running.Store(0)
 	f.pending.Store(0)
