@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web/api"
 )
 
 var usersVerb = verb{
@@ -23,19 +24,6 @@ var usersVerb = verb{
 	long: `Users are those that the application has handed to skerry.Services. The admin address of
 the server is asked. Every change is logged there.`,
 	subs: []verb{usersListVerb, usersCreateVerb, usersRolesVerb, usersDisableVerb, usersEnableVerb},
-}
-
-// account is one user as the server describes it.
-type account struct {
-	ID       string    `json:"id"`
-	Email    string    `json:"email"`
-	Name     string    `json:"name,omitempty"`
-	Roles    []string  `json:"roles"`
-	Created  time.Time `json:"created"`
-	Verified time.Time `json:"verified_at,omitzero"`
-	Disabled bool      `json:"disabled"`
-	TOTP     bool      `json:"totp"`
-	Password bool      `json:"password"`
 }
 
 // usersOptions is what every verb about users takes.
@@ -54,12 +42,9 @@ var usersListVerb = verb{
 		o := &usersOptions{}
 		check := func(rest []string) error { return mistakes(noArguments(rest), o.check("url")) }
 		return action{o.settings(app), check, func(ctx context.Context, p process, _ []string) error {
-			all := []account{}
+			all := []api.User{}
 			for path := "/users?limit=1000"; path != ""; {
-				var page struct {
-					Users []account `json:"users"`
-					Next  string    `json:"next"`
-				}
+				var page api.UserPage
 				if err := o.askJSON(ctx, path, &page); err != nil {
 					return err
 				}
@@ -106,7 +91,7 @@ is the application's to say.`,
 			}
 			if o.json {
 				return printJSON(p.Stdout, struct {
-					account
+					api.User
 					Password string `json:"new_password,omitempty"`
 				}{u, made})
 			}
@@ -205,9 +190,7 @@ func oneArgument(rest []string, what string) error {
 func (o *usersOptions) change(ctx context.Context, p process, name string, what map[string]any) error {
 	id := name
 	if strings.Contains(name, "@") {
-		var page struct {
-			Users []account `json:"users"`
-		}
+		var page api.UserPage
 		if err := o.askJSON(ctx, "/users?email="+url.QueryEscape(name), &page); err != nil {
 			return err
 		}
@@ -223,12 +206,12 @@ func (o *usersOptions) change(ctx context.Context, p process, name string, what 
 	if o.json {
 		return printJSON(p.Stdout, u)
 	}
-	return printUsers(p.Stdout, []account{u})
+	return printUsers(p.Stdout, []api.User{u})
 }
 
 // write sends a change and returns the user that the server answers with.
-func (o *usersOptions) write(ctx context.Context, method, path string, what map[string]any) (account, error) {
-	var u account
+func (o *usersOptions) write(ctx context.Context, method, path string, what map[string]any) (api.User, error) {
+	var u api.User
 	body, err := json.Marshal(what)
 	if err != nil {
 		return u, err
@@ -244,19 +227,19 @@ func (o *usersOptions) write(ctx context.Context, method, path string, what map[
 	return u, nil
 }
 
-func rolesWords(u account) string {
+func rolesWords(u api.User) string {
 	if len(u.Roles) == 0 {
 		return ""
 	}
 	return " and the roles " + strings.Join(u.Roles, ", ")
 }
 
-func printUsers(w io.Writer, all []account) error {
+func printUsers(w io.Writer, all []api.User) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(w, "there are no users")
 		return err
 	}
-	slices.SortFunc(all, func(a, b account) int { return strings.Compare(a.Email, b.Email) })
+	slices.SortFunc(all, func(a, b api.User) int { return strings.Compare(a.Email, b.Email) })
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "EMAIL\tNAME\tROLES\tSTATE\tCREATED\tID")
 	for _, u := range all {

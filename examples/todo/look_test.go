@@ -113,7 +113,7 @@ func TestLooks(t *testing.T) {
 	b.looks("empty")
 	other := at.Browser()
 	other.Login("anna.with.a.long.address@department.example.org", password)
-	for _, text := range []string{"Buy milk", "Water the plants", "Call Ben about Saturday", "Read https://example.org/" + strings.Repeat("x", 100), strings.Repeat("long ", 39)} {
+	for _, text := range []string{"Buy milk", "Water the plants", "Call Ben about Saturday", "Read https://example.org/" + strings.Repeat("x", 100), strings.Repeat("long ", 39), "Buy milk"} {
 		other.Post("/add", "text", text).Expect(200)
 	}
 	for _, id := range []string{"1", "5"} {

@@ -3,6 +3,7 @@ package todo
 import (
 	"embed"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -91,6 +92,28 @@ func (w *site) routes(app *web.App, accounts *account.Account) {
 	mine.Get("/events", w.events)
 }
 
+// row is one item as it is shown.
+type row struct {
+	Item
+	Place string // "2 of 3" for the second of three items with this text; empty if it is the only one
+}
+
+// place sets the Place of rows, whose buttons would otherwise have the same names.
+func place(rows ...*row) {
+	same := map[string][]*row{}
+	for _, r := range rows {
+		text := strings.ToLower(r.Text)
+		same[text] = append(same[text], r)
+	}
+	for _, equal := range same {
+		for i, r := range equal {
+			if len(equal) > 1 {
+				r.Place = fmt.Sprintf("%d of %d", i+1, len(equal))
+			}
+		}
+	}
+}
+
 // list shows the list, and what was wrong with what the user wanted to change.
 func (w *site) list(c *web.Context, status int, wrong string) error {
 	me, err := c.User()
@@ -102,16 +125,17 @@ func (w *site) list(c *web.Context, status int, wrong string) error {
 		return err
 	}
 	find := c.Query("find").String()
-	var open, done []Item
+	var open, done []*row
 	for _, it := range all.Items {
 		switch found := strings.Contains(strings.ToLower(it.Text), strings.ToLower(find)); {
 		case found && it.Open():
-			open = append(open, it)
+			open = append(open, &row{Item: it})
 		case found:
-			done = append(done, it)
+			done = append(done, &row{Item: it})
 		}
 	}
-	slices.SortStableFunc(done, func(a, b Item) int { return b.Done.Compare(a.Done) }) // the last one first
+	slices.SortStableFunc(done, func(a, b *row) int { return b.Done.Compare(a.Done) }) // the last one first
+	place(slices.Concat(open, done)...)
 	return c.RenderStatus(status, "list", web.Locals{
 		"title": "To do", "user": me.Email, "open": open, "done": done, "last": all.Last, "find": find, "wrong": wrong, "position": pos, "max_text": MaxText,
 	})

@@ -95,6 +95,24 @@ func TestList(t *testing.T) {
 	b.Post("/account/login", "email", "anna@example.org", "password", password, "next", "/progress").ExpectPath("/progress").Expect(200, "0 of 2 done").Lacks("not mine")
 }
 
+// TestNames: buttons of items with the same text have different names, on the whole
+// list and on what was found.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	b := register(start(t, skerry.Web{}), "anna@example.org")
+	for _, text := range []string{"milk", "sleep", "Milk", "milk"} {
+		b.Post("/add", "text", text).Expect(200)
+	}
+	b.Post("/done", "id", "1").Expect(200)
+	b.Get("/").Expect(200, `aria-label="Done: sleep"`, `aria-label="Delete: sleep"`,
+		`value="3" aria-label="Done (1 of 3): Milk"`, `value="3" aria-label="Delete (1 of 3): Milk"`,
+		`value="4" aria-label="Done (2 of 3): milk"`, `value="4" aria-label="Delete (2 of 3): milk"`,
+		`value="1" aria-label="Not done (3 of 3): milk"`, `value="1" aria-label="Delete (3 of 3): milk"`)
+	b.Get("/?find=milk").Expect(200, `"Done (1 of 3): Milk"`, `"Done (2 of 3): milk"`, `"Not done (3 of 3): milk"`)
+	b.Post("/remove", "id", "3").Expect(200)
+	b.Post("/remove", "id", "4").Expect(200, `"Not done: milk"`, `"Delete: milk"`)
+}
+
 // TestLogin: what is wrong is said, beside what was typed; no address leads elsewhere.
 func TestLogin(t *testing.T) {
 	t.Parallel()

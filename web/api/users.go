@@ -24,8 +24,8 @@ const (
 	userPath  = "/users/{id}"
 )
 
-// user is one user as operators see it.
-type user struct {
+// User is a user of the application as operators see it.
+type User struct {
 	ID       string    `json:"id"`
 	Email    string    `json:"email"`
 	Name     string    `json:"name,omitempty"`
@@ -37,14 +37,14 @@ type user struct {
 	Password bool      `json:"password"` // there is one
 }
 
-func userOf(u auth.User) user {
-	return user{u.ID, u.Email, u.Name, append([]string{}, u.Roles...), u.Created, u.VerifiedAt, u.Disabled, u.TOTP, u.Password}
+func userOf(u auth.User) User {
+	return User{u.ID, u.Email, u.Name, append([]string{}, u.Roles...), u.Created, u.VerifiedAt, u.Disabled, u.TOTP, u.Password}
 }
 
-// userPage is the answer to GET /users.
-type userPage struct {
-	Users []user `json:"users"`
-	Next  string `json:"next,omitempty"` // the address of the next page
+// UserPage is the answer to GET /users.
+type UserPage struct {
+	Users []User `json:"users"`
+	Next  string `json:"next,omitempty"` // path and query of the next page; empty: this is the last
 }
 
 // newUser is the body of POST /users.
@@ -109,7 +109,7 @@ func (a *app) listUsers(x *exchange, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return x.json(http.StatusOK, userPage{Users: []user{userOf(u)}})
+		return x.json(http.StatusOK, UserPage{Users: []User{userOf(u)}})
 	}
 	o := auth.ListOptions{After: q.Get("after"), Limit: DefaultPage}
 	if q.Has("limit") {
@@ -121,7 +121,7 @@ func (a *app) listUsers(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := userPage{Users: []user{}}
+	answer := UserPage{Users: []User{}}
 	for _, u := range page.Users {
 		answer.Users = append(answer.Users, userOf(u))
 	}
