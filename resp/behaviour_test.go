@@ -315,3 +315,23 @@ func TestShutdown(t *testing.T) {
 		t.Errorf("Serve after Close: %v", err)
 	}
 }
+
+// TestMigrateTime: what is left of a key's life goes with it by the time of the store,
+// whatever the clock of the machine says.
+func TestMigrateTime(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveAt(t, l, resp.Options{}, func() time.Time { return time.Now().Add(time.Hour) })
+	from, to := newAsker(t, l.Addr().String()), newAsker(t, startSkerry(t, resp.Options{}))
+	from.want("OK", "SET", "k", "v", "PX", "100000")
+	host, port, err := net.SplitHostPort(to.nc.RemoteAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	from.want("OK", "MIGRATE", host, port, "k", "0", "5000")
+	if left := to.ask("PTTL", "k").Int; left <= 0 || left > 100_000 {
+		t.Errorf("%d ms are left of 100,000", left)
+	}
+}

@@ -25,6 +25,8 @@ type migration struct {
 	auth          [][]byte // arguments of AUTH, if any
 
 	entries []movedEntry
+	asOf    time.Time // the time of the store when they were read
+	readAt  time.Time // what the clock of this machine said then
 }
 
 type movedEntry struct {
@@ -104,7 +106,7 @@ func migrateCmd(x *call) error {
 }
 
 func (m *migration) read(t *kv.Tx) error {
-	m.entries = m.entries[:0]
+	m.entries, m.asOf, m.readAt = m.entries[:0], t.AsOf(), time.Now()
 	for _, key := range m.keys {
 		e, ok, err := t.Get(key)
 		if err != nil {
@@ -169,7 +171,7 @@ func (m *migration) send(bufs *wire.Buffers, s *Server) error {
 		e := &m.entries[i]
 		ttl := int64(0)
 		if !e.expires.IsZero() {
-			ttl = max(1, time.Until(e.expires).Milliseconds())
+			ttl = max(1, (e.expires.Sub(m.asOf) - time.Since(m.readAt)).Milliseconds())
 		}
 		args := [][]byte{[]byte("RESTORE"), e.key, strconv.AppendInt(nil, ttl, 10), s.packer.appendDump(nil, s.crc, e.val)}
 		if m.replace {

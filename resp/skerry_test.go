@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/feed"
@@ -27,8 +28,14 @@ func startSkerry(tb testing.TB, o resp.Options) (addr string) {
 
 func serveSkerry(tb testing.TB, l net.Listener, o resp.Options) *resp.Server {
 	tb.Helper()
+	return serveAt(tb, l, o, nil)
+}
+
+// serveAt is serveSkerry on an engine that takes the time from now; nil: time.Now.
+func serveAt(tb testing.TB, l net.Listener, o resp.Options, now func() time.Time) *resp.Server {
+	tb.Helper()
 	log := slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	eng, err := embedded.Open(tb.TempDir(), embedded.Options{Logger: log})
+	eng, err := embedded.Open(tb.TempDir(), embedded.Options{Logger: log, Now: now})
 	if err != nil {
 		tb.Fatal(err)
 	}
