@@ -119,6 +119,8 @@ func TestRolesAndName(t *testing.T) {
 	want(t, "a role of two words", err, engine.CodeInvalid)
 	_, err = w.SetName(ctx, ann.ID, strings.Repeat("n", auth.MaxNameBytes+1))
 	want(t, "a name that is too long", err, engine.CodeLimit)
+	_, err = w.SetName(ctx, ann.ID, "a\u009b2J") // what clears some terminals
+	want(t, "a name with a control character of another kind", err, engine.CodeInvalid)
 	_, err = w.SetName(ctx, ann.ID, "a\r\nSubject: b")
 	want(t, "a name with a line break", err, engine.CodeInvalid)
 	_, err = w.SetName(ctx, "nobody", "x")

@@ -3,6 +3,7 @@ package auth
 import (
 	"net/mail"
 	"strings"
+	"unicode"
 
 	"github.com/skerrydb/skerry/engine"
 )
@@ -61,7 +62,7 @@ func checkLine(what, s string, most int) error {
 		return engine.Errorf(engine.CodeLimit, "%s has %d bytes, at most %d", what, len(s), most)
 	}
 	for _, c := range s {
-		if c < ' ' || c == 0x7f || c == '\uFFFD' {
+		if unicode.IsControl(c) || c == '\uFFFD' {
 			return engine.Errorf(engine.CodeInvalid, "%s %q has a control character or is not UTF-8", what, s)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web/api"
+	"github.com/skerrydb/skerry/web/problem"
 )
 
 var usersVerb = verb{
@@ -234,6 +235,8 @@ func rolesWords(u api.User) string {
 	return " and the roles " + strings.Join(u.Roles, ", ")
 }
 
+// printUsers prints a table. Names are the users' own words, and must not do anything to
+// the operator's terminal.
 func printUsers(w io.Writer, all []api.User) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(w, "there are no users")
@@ -256,7 +259,7 @@ func printUsers(w io.Writer, all []api.User) error {
 		if u.TOTP {
 			state = append(state, "second factor")
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", dash(u.Email), dash(u.Name), dash(strings.Join(u.Roles, ", ")), dash(strings.Join(state, ", ")), u.Created.Format(time.DateOnly), u.ID)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", dash(u.Email), dash(problem.Clean(u.Name)), dash(strings.Join(u.Roles, ", ")), dash(strings.Join(state, ", ")), u.Created.Format(time.DateOnly), u.ID)
 	}
 	return t.Flush()
 }

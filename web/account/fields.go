@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/skerrydb/skerry/auth"
@@ -113,7 +114,7 @@ func (f Field) fault(value string) string {
 		return ""
 	case utf8.RuneCountInString(value) > f.MaxLength:
 		return fmt.Sprintf("has %d characters, at most %d", utf8.RuneCountInString(value), f.MaxLength)
-	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }):
+	case strings.ContainsFunc(value, unicode.IsControl):
 		return "has a control character"
 	case f.Check != nil:
 		if err := f.Check(value); err != nil {

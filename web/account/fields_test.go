@@ -85,7 +85,7 @@ func TestNameRule(t *testing.T) {
 	u := w.user("ann@example.org")
 	b := w.browser().login("ann@example.org", good)
 	b.post("/account/name", "name", " Ann ").is(t, "a name", 303, "/account?done=name")
-	for name, want := range map[string]string{"": "is needed", " ": "is needed", "Annabel": "at most 5", " admin": "is taken", "a\tb": "control"} {
+	for name, want := range map[string]string{"": "is needed", " ": "is needed", "Annabel": "at most 5", " admin": "is taken", "a\tb": "control", "a\u009b2J": "control"} {
 		got := b.post("/account/name", "name", name).is(t, name, 400, "")
 		if !strings.Contains(got.body, want) || !strings.Contains(got.body, `value="Ann"`) {
 			t.Errorf("the name %q: the page lacks %q or the name:\n%s", name, want, text(got.body))
