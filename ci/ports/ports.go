@@ -6,7 +6,6 @@
 package ports
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -49,7 +48,7 @@ func Addr(tb testing.TB) string {
 		tb.Cleanup(func() { lock.Close() })
 		return loopback(port)
 	}
-	tb.Fatal(fmt.Sprintf("%d ports from %d on are all in use", tries, first))
+	tb.Fatalf("%d ports from %d on are all in use", tries, first)
 	return ""
 }
 
