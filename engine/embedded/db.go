@@ -83,7 +83,9 @@ func (db *DB) UpdateEach(ctx context.Context, n int, fn func(tx engine.Tx, i int
 }
 
 // Position implements engine.Positioner.
-func (db *DB) Position() engine.Position { return engine.Position(db.durable.Load()) }
+func (db *DB) Position() engine.Position {
+	return max(engine.Position(db.durable.Load()), db.snap.Load().pos) // a batch is visible before it is published
+}
 
 // Changes implements engine.Engine.
 func (db *DB) Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {

@@ -313,3 +313,26 @@ func TestChangesThenView(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPositionOfViews: Position is never before that of a view that was answered, also
+// of one that comes between a batch's becoming visible and its publication.
+func TestPositionOfViews(t *testing.T) {
+	db := open(t, t.TempDir(), Options{})
+	shown := 0
+	db.exec.show = func(s *snapshot) {
+		db.show(s)
+		shown++
+		pos, err := db.View(t.Context(), engine.Read{Level: engine.Local}, func(engine.Tx) error { return nil })
+		if now := db.Position(); err != nil || now < pos {
+			t.Errorf("a view was answered with position %d (%v), and the position is %d", pos, err, now)
+		}
+	}
+	for range 3 {
+		if _, err := db.Update(t.Context(), putting("k", "1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if shown == 0 {
+		t.Error("no batch became visible")
+	}
+}
