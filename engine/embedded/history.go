@@ -40,6 +40,8 @@ func (h *history) reset(pos engine.Position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.kept, h.bytes, h.floor = nil, 0, pos
+	close(h.wake)
+	h.wake = make(chan struct{})
 }
 
 // add appends a committed batch and drops the oldest ones over the limit.

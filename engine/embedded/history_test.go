@@ -105,3 +105,22 @@ func (m *historyModel) check(t *testing.T, h *history) bool {
 	}
 	return !t.Failed()
 }
+
+// TestHistoryResetWakes: a reader that waits for more learns at once that what comes next
+// will never come, as a snapshot has taken its place.
+func TestHistoryResetWakes(t *testing.T) {
+	h := newHistory(1 << 20)
+	_, moved, err := h.after(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.reset(5)
+	select {
+	case <-moved:
+	default:
+		t.Error("the reader goes on waiting")
+	}
+	if _, _, err := h.after(0); engine.CodeOf(err) != engine.CodeTruncated {
+		t.Errorf("then it gets %v", err)
+	}
+}
