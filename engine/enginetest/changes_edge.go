@@ -54,20 +54,34 @@ func (e *env) first(after engine.Position) (engine.Change, error) {
 
 // changesEdge looks at both sides of the edge of the kept history, while it moves
 // on by one transaction or a few: the position before the edge is ErrTruncated,
-// and from the edge on nothing is missing. Between two looks nothing is written,
-// so the edge stands still.
+// and from the edge on nothing is missing. An engine may drop changes some time
+// after the write that makes them too old: if the edge has moved, it looks again.
 func changesEdge(e *env) {
 	before, list := e.fillHistory()
 	for round := range 40 {
-		edge := e.edge(before, list)
-		for i := max(0, edge-2); i <= edge+2; i++ {
-			e.resumes(before, list, i, i >= edge, round == 0)
+		err, edge := error(nil), -1
+		for now := e.edge(before, list); now != edge; now = e.edge(before, list) {
+			edge, err = now, e.around(before, list, now, round == 0)
+		}
+		if err != nil {
+			e.Fatalf("%v", err)
 		}
 		list = append(list, e.more(list[len(list)-1].Pos, 1+e.rng.IntN(4))...)
 	}
 	if e.edge(before, list) <= 40 {
 		e.Fatalf("the history after %d is still kept after %d transactions", list[40].Pos, len(list))
 	}
+}
+
+// around looks at what is next to the edge.
+func (e *env) around(before engine.Position, list []engine.Change, edge int, all bool) error {
+	e.Helper()
+	for i := max(0, edge-2); i <= edge+2; i++ {
+		if err := e.resumes(before, list, i, i >= edge, all); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // after is the position before change i of a list that begins after before.
@@ -87,24 +101,31 @@ func (e *env) edge(before engine.Position, list []engine.Change) int {
 	})
 }
 
-// resumes fails the case unless the changes from change i of the list on come, if
+// resumes returns an error unless the changes from change i of the list on come, if
 // they are kept, or ErrTruncated does. It reads all of them, or only the next.
-func (e *env) resumes(before engine.Position, list []engine.Change, i int, kept, all bool) {
+func (e *env) resumes(before engine.Position, list []engine.Change, i int, kept, all bool) error {
 	e.Helper()
 	pos := after(before, list, i)
 	c, err := e.first(pos)
 	switch {
 	case !kept && !errors.Is(err, engine.ErrTruncated):
-		e.Fatalf("the change of %d is no longer kept, but the changes after %d begin with that of %d (%v)", list[i].Pos, pos, c.Pos, err)
+		return fmt.Errorf("the change of %d is no longer kept, but the changes after %d begin with that of %d (%v)", list[i].Pos, pos, c.Pos, err)
 	case kept && err != nil:
-		e.Fatalf("the changes after %d are kept, but not those after %d: %v", after(before, list, i-1), pos, err)
+		return fmt.Errorf("the changes after %d are kept, but not those after %d: %w", after(before, list, i-1), pos, err)
 	case kept && text(c) != text(list[i]):
-		e.Fatalf("after %d comes %s, want %s", pos, text(c), text(list[i]))
+		return fmt.Errorf("after %d comes %s, want %s", pos, text(c), text(list[i]))
 	case kept && all:
-		if got := e.changes(pos, list[len(list)-1].Pos); !slices.Equal(texts(got), texts(list[i:])) {
-			e.Fatalf("after %d come %d changes, want %d, or they are others", pos, len(got), len(list)-i)
+		ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
+		defer cancel()
+		got, err := collect(ctx, e.eng, pos, list[len(list)-1].Pos)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(texts(got), texts(list[i:])) {
+			return fmt.Errorf("after %d come %d changes, want %d, or they are others", pos, len(got), len(list)-i)
 		}
 	}
+	return nil
 }
 
 // changesTrimmed has readers that begin at the edge of the kept history read on
