@@ -52,6 +52,36 @@ func crowd(t *testing.T, addr string, n int, say string) {
 	}
 }
 
+// askRESP returns the first line of the answer.
+func askRESP(c net.Conn, r *bufio.Reader, text string) (string, error) {
+	if _, err := io.WriteString(c, text); err != nil {
+		return "", err
+	}
+	return r.ReadString('\n')
+}
+
+// getIn connects and logs in. As every client does, it tries again if it is cut off: until
+// it has logged in it is one of the strangers, who make room for each other.
+func getIn(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	for end := time.Now().Add(startWait); ; {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.SetDeadline(time.Now().Add(2 * time.Minute))
+		r := bufio.NewReader(c)
+		got, err := askRESP(c, r, "AUTH secret\r\n")
+		if err == nil && got == "+OK\r\n" {
+			return c, r
+		}
+		c.Close()
+		if err == nil || time.Now().After(end) {
+			t.Fatalf("AUTH: %q, %v", got, err)
+		}
+	}
+}
+
 // TestIdleStrangers: on a node that may open 400 files, more strangers than that hold
 // connections to every listener and say nothing, or half of something. Writes go on over
 // several segments of the log, and the operator and a new client get in.
@@ -74,25 +104,14 @@ func TestIdleStrangers(t *testing.T) {
 			}
 		}
 	})
-	c, err := net.Dial("tcp", resp)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, r := getIn(t, resp)
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(2 * time.Minute))
-	r := bufio.NewReader(c)
 	ask := func(text string) string {
-		if _, err := io.WriteString(c, text); err != nil {
-			t.Fatal(err)
-		}
-		line, err := r.ReadString('\n')
+		line, err := askRESP(c, r, text)
 		if err != nil {
 			t.Fatalf("%v; %s", err, p.log())
 		}
 		return line
-	}
-	if got := ask("AUTH secret\r\n"); got != "+OK\r\n" {
-		t.Fatalf("AUTH: %q", got)
 	}
 	val := strings.Repeat("x", 4<<20)
 	for i := range 50 { // 200 MiB: three segments are begun
