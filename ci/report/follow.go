@@ -102,6 +102,7 @@ func (t *tracker) finish(e event) {
 			failed[top].output += text
 		}
 		if t.parents[id] && (outcome == "pass" || failedBelow[id]) {
+			fmt.Fprintf(t.results, "ran %s\n", id) // another step may skip it
 			continue
 		}
 		if outcome == "pass" {

@@ -203,6 +203,21 @@ failed:  github.com/skerrydb/skerry/mail TestB was skipped, and SKIPS does not l
 	}
 }
 
+// TestSkippedByOneStep: what one step skips and another runs is not skipped, whether or
+// not it has subtests, which count in its place.
+func TestSkippedByOneStep(t *testing.T) {
+	skips := filepath.Join(t.TempDir(), "skips")
+	if err := os.WriteFile(skips, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	whole := passing("mail", "TestA", "TestA/x", "TestB")
+	short := strings.ReplaceAll(passing("mail", "TestA", "TestB"), `"pass","Package":"github.com/skerrydb/skerry/mail","Test"`, `"skip","Package":"github.com/skerrydb/skerry/mail","Test"`)
+	_, _, sum, ok := report(t, skips, whole+short)
+	if want := "2 passed, 0 failed, 0 skipped\n"; !ok || sum != want {
+		t.Errorf("ok %v, got\n%swant\n%s", ok, sum, want)
+	}
+}
+
 func TestSecondRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "results")
 	text := "pass p TestA\nskip p TestA under the race detector\npass p TestA\npass check vet\n"

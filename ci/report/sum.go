@@ -60,7 +60,7 @@ func summarise(file, skips string, out io.Writer) (bool, error) {
 
 // read gathers the verdicts of results.
 func read(results string) map[string]verdict {
-	rank := map[string]int{"skip": 1, "pass": 2, "flaky": 3, "fail": 4}
+	rank := map[string]int{"skip": 1, "ran": 2, "pass": 3, "flaky": 4, "fail": 5}
 	verdicts := map[string]verdict{}
 	for line := range strings.Lines(results) {
 		outcome, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
