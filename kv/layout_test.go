@@ -14,30 +14,33 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
+// layoutOps are the writes of TestLayout, in one transaction.
+var layoutOps = []struct {
+	key string
+	o   kv.SetOptions
+}{
+	{"a", kv.SetOptions{}},
+	{"b", kv.SetOptions{TTL: time.Hour}},
+	{"c", kv.SetOptions{}},
+	{"c", kv.SetOptions{}},
+	{"d", kv.SetOptions{}},
+	{"d", kv.SetOptions{TTL: time.Hour}},
+	{"e", kv.SetOptions{}},
+	{"f", kv.SetOptions{Mark: 1}},
+	{"g", kv.SetOptions{Mark: 2, TTL: time.Hour}},
+	{"h", kv.SetOptions{}},
+	{"h", kv.SetOptions{Mark: 1}},
+	{"i", kv.SetOptions{Mark: 1}},
+	{"i", kv.SetOptions{Mark: 2, TTL: time.Hour}},
+}
+
 // TestLayout holds the bytes in the engine fast: data of older versions
 // depends on them.
 func TestLayout(t *testing.T) {
 	s, eng, _ := open(t)
 	update(t, s, func(tx *kv.Tx) error {
 		tx.Select(5)
-		for _, op := range []struct {
-			key string
-			o   kv.SetOptions
-		}{
-			{"a", kv.SetOptions{}},
-			{"b", kv.SetOptions{TTL: time.Hour}},
-			{"c", kv.SetOptions{}},
-			{"c", kv.SetOptions{}},
-			{"d", kv.SetOptions{}},
-			{"d", kv.SetOptions{TTL: time.Hour}},
-			{"e", kv.SetOptions{}},
-			{"f", kv.SetOptions{Mark: 1}},
-			{"g", kv.SetOptions{Mark: 2, TTL: time.Hour}},
-			{"h", kv.SetOptions{}},
-			{"h", kv.SetOptions{Mark: 1}},
-			{"i", kv.SetOptions{Mark: 1}},
-			{"i", kv.SetOptions{Mark: 2, TTL: time.Hour}},
-		} {
+		for _, op := range layoutOps {
 			if _, err := tx.Set([]byte(op.key), []byte("V"), op.o); err != nil {
 				return err
 			}

@@ -71,9 +71,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 			t.Errorf("it is told %s", text)
 		}
 	}
-	if !p.log.has("talks to node 2 of cluster " + ids[0].Cluster) {
-		t.Error("the log of the node does not say who it was")
-	}
+	await(t, "the log to say who it was", func() bool { return p.log.has("talks to node 2 of cluster " + ids[0].Cluster) })
 	if c := shownTo(t, p.Addr()); named(c, ids[0].Cluster) {
 		t.Errorf("it shows %v, %v", c.Subject, c.URIs)
 	}

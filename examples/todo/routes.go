@@ -243,9 +243,10 @@ func (w *site) events(c *web.Context) error {
 			if err != nil {
 				return err
 			}
-			if after = uint64(now); changed(s, now) != nil {
-				return nil // the browser is gone
+			if err := changed(s, now); err != nil {
+				return err
 			}
+			after = uint64(now)
 		}
 	})
 }
