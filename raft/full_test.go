@@ -3,6 +3,7 @@ package raft
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -78,6 +79,8 @@ func TestHoldIsRunBeforeRoomReturns(t *testing.T) {
 	c.put("before")
 	old, term := c.leader()
 	busy, let := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(let) })
+	t.Cleanup(release) // or the node does not close
 	old.node.Run(func() { close(busy); <-let })
 	<-busy
 	quiet := false
@@ -92,7 +95,7 @@ func TestHoldIsRunBeforeRoomReturns(t *testing.T) {
 	})
 	do(func(*Core) {
 		r := &old.node.room
-		r.lacking[old.id%3+1], r.lacking[(old.id+1)%3+1] = true, true
+		r.lacking = map[uint64]bool{old.id%3 + 1: true, (old.id+1)%3 + 1: true}
 		old.node.weigh()
 		if !r.held {
 			t.Error("a majority lacks room, and proposals are taken")
@@ -102,7 +105,7 @@ func TestHoldIsRunBeforeRoomReturns(t *testing.T) {
 	})
 	old.node.Propose(&Proposal{term, []byte("between")})
 	do(func(*Core) {})
-	close(let)
+	release()
 	c.wait("a refusal", func() (ok bool) {
 		old.set(func() { ok = old.refused > 0 || slices.Contains(old.state, "between") })
 		return ok

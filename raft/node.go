@@ -105,7 +105,8 @@ type Node struct {
 	dropped atomic.Uint64
 
 	reads   Reads // of the stepping goroutine, as all below
-	room    room
+	room    Room
+	looked  int             // ticks since Short was asked
 	sending map[uint64]bool // snapshots on their way
 }
 
@@ -136,7 +137,7 @@ func Start(cfg NodeConfig) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, core: core, store: cfg.Log, sending: map[uint64]bool{}, room: room{lacking: map[uint64]bool{}}}
+	n := &Node{cfg: cfg, core: core, store: cfg.Log, sending: map[uint64]bool{}}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	if cfg.Leases {
 		n.reads = NewReads(cfg.Lease, cfg.Clock)
@@ -280,13 +281,13 @@ func (n *Node) promote() {
 func (n *Node) handle(e *event) {
 	switch {
 	case e.msg != nil:
-		n.hear(e.msg)
+		n.room.Hear(e.msg)
 		if err := n.core.Step(e.msg); err != nil {
 			n.cfg.Logger.Warn("a message of another node was not taken", "err", err)
 		}
 	case e.prop != nil:
 		err := ErrFull
-		if !n.full.Load() && !n.room.held {
+		if !n.full.Load() && !n.room.Held() {
 			err = n.core.Propose(e.prop.Term, e.prop.Data)
 		}
 		if err != nil {
@@ -303,7 +304,7 @@ func (n *Node) handle(e *event) {
 		}
 		n.reads.Applied(n.core)
 	case e.held != 0:
-		n.room.obeyed = e.held
+		n.room.Obeyed(e.held)
 	case e.read != nil:
 		n.reads.Add(e.read.ctx, e.read.term, e.read.done)
 	case e.fn != nil:
@@ -313,8 +314,8 @@ func (n *Node) handle(e *event) {
 
 // carryOut hands what the core wants done to those who do it.
 func (n *Node) carryOut(rd Ready) {
+	n.room.Took(rd)
 	if rd.Role != nil {
-		n.room.held = false
 		n.tasks.push(task{role: rd.Role})
 		n.reads.Lost()
 		s := n.core.Status()
@@ -324,9 +325,6 @@ func (n *Node) carryOut(rd Ready) {
 		n.send(m)
 	}
 	if rd.Save != nil {
-		if e := rd.Save.Entries; len(e) > 0 {
-			n.room.last = e[len(e)-1].GetIndex()
-		}
 		n.saves.push(rd.Save)
 	}
 	if rd.Apply != nil {
@@ -342,7 +340,9 @@ func (n *Node) send(m *Message) {
 		n.sendSnapshot(m)
 		return
 	}
-	n.tell(m)
+	if n.short() {
+		TellShort(m)
+	}
 	b, err := proto.Marshal(m)
 	if err != nil {
 		panic("BUG: marshal a message: " + err.Error())

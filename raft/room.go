@@ -13,65 +13,76 @@ const stallTicks = 20
 // shortTicks is after how many ticks a node that lacks room looks again.
 const shortTicks = 4
 
-// room is what a node knows of the disks of all. A node without room says so in
+// Room is what a node knows of the disks of all. A node without room says so in
 // each answer to a heartbeat; the library does not look at that field of it. While
 // a majority lacks room the leader takes no proposals: they could be neither
-// committed nor refused. It belongs to the stepping goroutine.
-type room struct {
+// committed nor refused. Like Reads it has no goroutine, and whoever steps the Core
+// steps its Room. The zero Room is ready for use.
+type Room struct {
 	lacking map[uint64]bool // other nodes that have said so
 	held    bool            // the machine takes no proposals
 	holds   uint64          // how often it was told to
 	obeyed  uint64          // the last of those that it has carried out
 	stalled int             // ticks that this node has lacked room while leading
-	ticks   int             // since it looked last
 	last    uint64          // index of the newest entry of the log
 }
 
-// short reports whether this node lacks room.
-func (n *Node) short() bool { return n.lacks.Load() || n.full.Load() }
-
-// tell adds to an answer to a heartbeat whether this node lacks room.
-func (n *Node) tell(m *Message) {
-	if m.GetType() == raftpb.MsgHeartbeatResp && n.short() {
+// TellShort adds to an answer to a heartbeat that this node lacks room.
+func TellShort(m *Message) {
+	if m.GetType() == raftpb.MsgHeartbeatResp {
 		m.Reject = new(true)
 	}
 }
 
-// hear takes note of that.
-func (n *Node) hear(m *Message) {
-	if m.GetType() != raftpb.MsgHeartbeatResp {
-		return
-	}
-	if m.GetReject() {
-		n.room.lacking[m.GetFrom()] = true
-	} else {
-		delete(n.room.lacking, m.GetFrom())
+// Hear takes what a message of another node says of its disk.
+func (r *Room) Hear(m *Message) {
+	switch {
+	case m.GetType() != raftpb.MsgHeartbeatResp:
+	case !m.GetReject():
+		delete(r.lacking, m.GetFrom())
+	case r.lacking == nil:
+		r.lacking = map[uint64]bool{m.GetFrom(): true}
+	default:
+		r.lacking[m.GetFrom()] = true
 	}
 }
 
-// weigh decides once a tick whether proposals are taken.
-func (n *Node) weigh() {
-	r := &n.room
-	if r.ticks++; n.cfg.Short != nil && (!n.lacks.Load() || r.ticks >= shortTicks) {
-		n.lacks.Store(n.cfg.Short())
-		r.ticks = 0
+// Took takes what the Core wants done.
+func (r *Room) Took(rd Ready) {
+	if rd.Role != nil {
+		r.held = false
 	}
-	role := n.core.Role()
+	if rd.Save != nil && len(rd.Save.Entries) > 0 {
+		r.last = rd.Save.Entries[len(rd.Save.Entries)-1].GetIndex()
+	}
+}
+
+// Held reports whether proposals must be refused.
+func (r *Room) Held() bool { return r.held }
+
+// Obeyed is called with the number of a Hold that the machine has carried out.
+func (r *Room) Obeyed(hold uint64) { r.obeyed = hold }
+
+// Tick decides whether proposals are taken; short says whether this node lacks room.
+// Unless hold is 0, the machine is to carry out Hold, which has that number; unless
+// lead is nil, it is to lead again.
+func (r *Room) Tick(c *Core, short bool) (hold uint64, lead *Role) {
+	role := c.Role()
 	if !role.Leads {
 		r.held, r.stalled = false, 0
 		clear(r.lacking)
-		return
+		return 0, nil
 	}
-	if !n.short() {
+	if !short {
 		r.stalled = 0
 	}
-	if !n.short() && len(r.lacking) == 0 && !r.held {
-		return
+	if !short && len(r.lacking) == 0 && !r.held {
+		return 0, nil
 	}
-	enough, to := n.core.roomy(func(id uint64) bool { return r.lacking[id] || id == n.cfg.ID && n.short() })
-	if n.short() {
+	enough, to := c.roomy(func(id uint64) bool { return r.lacking[id] || id == c.cfg.ID && short })
+	if short {
 		if r.stalled++; r.stalled >= stallTicks && to != 0 {
-			n.core.Transfer(to)
+			c.Transfer(to)
 			r.stalled = 0
 		}
 	}
@@ -80,13 +91,31 @@ func (n *Node) weigh() {
 	case !enough && !r.held:
 		r.held = true
 		r.holds++
-		n.cfg.Logger.Error("the disks of a majority are full; nothing is written until there is room")
-		n.tasks.push(task{hold: r.holds})
+		return r.holds, nil
 	// What was proposed before Hold has come through, and nothing more of it can come.
-	case enough && r.held && r.obeyed == r.holds && n.core.applied >= r.last:
+	case enough && r.held && (r.obeyed == r.holds || planted("hold-unawaited")) && c.applied >= r.last:
 		r.held = false
+		return 0, &role
+	}
+	return 0, nil
+}
+
+// short reports whether this node lacks room.
+func (n *Node) short() bool { return n.lacks.Load() || n.full.Load() }
+
+// weigh decides once a tick whether proposals are taken.
+func (n *Node) weigh() {
+	if n.looked++; n.cfg.Short != nil && (!n.lacks.Load() || n.looked >= shortTicks) {
+		n.lacks.Store(n.cfg.Short())
+		n.looked = 0
+	}
+	switch hold, lead := n.room.Tick(n.core, n.short()); {
+	case hold != 0:
+		n.cfg.Logger.Error("the disks of a majority are full; nothing is written until there is room")
+		n.tasks.push(task{hold: hold})
+	case lead != nil:
 		n.cfg.Logger.Info("a majority has room again")
-		n.tasks.push(task{role: &role})
+		n.tasks.push(task{role: lead})
 	}
 }
 

@@ -138,7 +138,7 @@ func (c *clock) estimate() int64 {
 type flight struct {
 	running atomic.Int64 // not after any transaction of the open batch; 0: it has none
 	pending atomic.Int64 // of the batch being committed
-	held    atomic.Int64 // of a batch on its way when the node was held back, until it leads again or follows
+	held    atomic.Int64 // of a batch on its way when the node was held back, until the log has brought it
 }
 
 const beginning = -1 // running is being set
@@ -167,7 +167,7 @@ func (f *flight) drop() {
 }
 
 // hold is called before drop where the batch on its way may yet be committed although
-// this node leads on, and settled once that cannot happen any more.
+// this node leads on, and settled once that has happened or cannot happen any more.
 func (f *flight) hold(at int64) { f.held.Store(max(1, at)) }
 func (f *flight) settled()      { f.held.Store(0) }
 

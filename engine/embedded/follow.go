@@ -56,7 +56,7 @@ func (x *executor) yield(why error) {
 		orphan{x.committing, x.opts.mono()}.answer(why)
 	case x.committing != nil:
 		x.orphans = append(x.orphans, orphan{x.committing, x.opts.mono()})
-		if b := x.committing; !b.empty() {
+		if b := x.committing; !b.empty() && !planted("held-unseen") {
 			x.flight.hold(b.first) // reads may go on
 		}
 	}
@@ -187,6 +187,7 @@ func (x *executor) followBatch(e raft.Entry, base engine.Position) (int, error) 
 	x.open = newBatch(b.last, 0)
 	x.note(e, nil)
 	x.publish(b)
+	x.flight.settled() // if one was held it was this
 	x.settleOrphan(e, base, true)
 	return len(e.Data), nil
 }
@@ -196,6 +197,7 @@ func (x *executor) followBatch(e raft.Entry, base engine.Position) (int, error) 
 func (x *executor) refuseBatch(e raft.Entry, base, at engine.Position) {
 	x.refusedBatches.Add(1)
 	x.opts.Logger.Info("a batch of a deposed leader was refused", "index", e.Index, "term", e.Term, "built_on", base, "state", at)
+	x.flight.settled()
 	x.settleOrphan(e, base, false)
 	x.note(e, nil)
 }

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -113,6 +114,27 @@ func (n *simNode) answer(group []*raft.Save) {
 			n.send(m)
 		}
 	}
+}
+
+// shortages has every fourth seed's nodes say now and then, some of them at once, that
+// their disks have little room, though they have. It draws from a source of its own, so
+// the other seeds are what they would be without it.
+func (w *world) shortages() {
+	if w.seed%4 != 0 {
+		return
+	}
+	r := rand.New(rand.NewPCG(w.seed, 3))
+	most := []time.Duration{2 * simTick, 20 * simTick}[r.IntN(2)]
+	var next func()
+	next = func() {
+		for _, n := range w.nodes {
+			n.lacks = !w.healed && !n.lacks && r.IntN(4) > 0
+		}
+		if !w.healed {
+			w.after(time.Duration(r.Int64N(int64(most))), next)
+		}
+	}
+	w.after(time.Second, next)
 }
 
 // Confirm implements proposer.

@@ -85,6 +85,7 @@ func (t *simNet) arrive(from, to uint64, b []byte) {
 	}
 	n.post(func() {
 		n.heard(m)
+		n.room.Hear(m)
 		if err := n.core.Step(m); err != nil {
 			t.w.violated("node %d does not take a message: %v", to, err)
 		}

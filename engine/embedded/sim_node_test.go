@@ -49,7 +49,8 @@ type simNode struct {
 	saves   []*raft.Save
 	saving  bool
 	full    bool
-	stalled int
+	lacks   bool // it says that its disk has little room
+	room    raft.Room
 	tasks   []simTask // for the applying goroutine
 	busy    bool
 	reads   raft.Reads
@@ -62,6 +63,7 @@ type simNode struct {
 type simTask struct {
 	apply *raft.Apply
 	role  *raft.Role
+	hold  uint64 // its number
 	fn    func()
 }
 
@@ -105,7 +107,7 @@ func (n *simNode) start() {
 	}
 	n.life++
 	n.frozen, n.trapped, n.quiet, n.due = 0, false, 0, n.w.now
-	n.inbox, n.woken, n.saves, n.saving, n.full, n.stalled = nil, false, nil, false, false, 0
+	n.inbox, n.woken, n.saves, n.saving, n.full, n.room = nil, false, nil, false, false, raft.Room{}
 	n.tasks, n.busy, n.reads, n.sending, n.calls = nil, false, n.newReads(), map[uint64]bool{}, nil
 	n.maybeStop(0.05)
 	db, err := Open(simDir, n.options())
@@ -336,19 +338,19 @@ func (n *simNode) tick() {
 			err := n.core.ProposeChange([]raft.Step{{Op: raft.Promote, Node: id}}, nil)
 			n.w.logf("n%d promotes n%d: %v", n.id, id, err)
 		}
-		if n.full && n.core.Role().Leads {
-			if n.stalled++; n.stalled == 20 {
-				n.core.Transfer(0)
-				n.stalled = 0
-			}
-		} else {
-			n.stalled = 0
+		switch hold, lead := n.room.Tick(n.core, n.full || n.lacks); {
+		case hold != 0:
+			n.w.logf("n%d holds %d", n.id, hold)
+			n.do(simTask{hold: hold})
+		case lead != nil:
+			n.do(simTask{role: lead})
 		}
 		n.do(simTask{fn: func() { n.db.exec.expire(OutcomeWait) }})
 	})
 }
 
 func (n *simNode) carryOut(rd raft.Ready) {
+	n.room.Took(rd)
 	if rd.Role != nil {
 		n.w.logf("n%d role %+v", n.id, *rd.Role)
 		n.w.clocks.roles(*rd.Role)
@@ -374,6 +376,9 @@ func (n *simNode) send(m *raft.Message) {
 	if m.GetSnapshot() != nil {
 		n.sendSnapshot(m)
 		return
+	}
+	if n.full || n.lacks {
+		raft.TellShort(m)
 	}
 	n.w.net.send(n, m)
 }
@@ -414,6 +419,9 @@ func (n *simNode) apply() {
 			})
 		case t.fn != nil:
 			t.fn()
+		case t.hold != 0:
+			n.db.group.Hold()
+			n.post(func() { n.room.Obeyed(t.hold) })
 		case t.role.Ready:
 			n.w.truth.leads(n, t.role.Term)
 			n.db.group.Lead(t.role.Term)
@@ -427,7 +435,7 @@ func (n *simNode) apply() {
 func (n *simNode) Propose(p *raft.Proposal) {
 	n.post(func() {
 		err := raft.ErrFull
-		if !n.full {
+		if !n.full && !n.room.Held() {
 			err = n.core.Propose(p.Term, p.Data)
 		}
 		if err != nil {

@@ -41,6 +41,8 @@ var plantedFaults = []struct {
 	{"weak-now", 200},            // a session read is judged by another time on each node
 	{"flight-unseen", 200},       // a read takes a time after that of a transaction that is under way
 	{"time-unheard", 200},        // a new leader goes on by its own clock
+	{"held-unseen", 200},         // a held leader's reads take a time after that of a batch on its way
+	{"hold-unawaited", 200},      // a leader takes calls again before it has stopped taking them
 }
 
 // rareFaults are faults that few seeds find: the first one to try, so that not every run

@@ -198,6 +198,7 @@ func (w *world) begin() {
 		w.after(w.between(200*time.Millisecond, time.Second), c.next)
 	}
 	w.plan.schedule(w)
+	w.shortages()
 }
 
 func (w *world) outcome() outcome {
