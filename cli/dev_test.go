@@ -50,6 +50,9 @@ func giveAddresses(t *testing.T, dir string, n int) {
 	}
 }
 
+// devWait is how long what may wait for a build may take.
+const devWait = 3 * clusterWait
+
 // startDev starts n nodes in a folder, and waits until one leads.
 func startDev(t *testing.T, s *shell, mark string, n int, args ...string) *devRun {
 	t.Helper()
@@ -97,8 +100,8 @@ func runDev(t *testing.T, s *shell, mark string, n int, args ...string) *devRun 
 		if err := json.Unmarshal([]byte(first), d); err != nil || len(d.Nodes) != n || d.Leader == 0 {
 			t.Fatalf("dev printed %q: %v\n%s", first, err, d.log())
 		}
-	case <-time.After(clusterWait):
-		t.Fatalf("dev did not get ready in %v\n%s", clusterWait, d.log())
+	case <-time.After(devWait):
+		t.Fatalf("dev did not get ready in %v\n%s", devWait, d.log())
 	}
 	return d
 }
@@ -113,7 +116,7 @@ func (d *devRun) log() string {
 
 func (d *devRun) await(what string, ok func() bool) {
 	d.t.Helper()
-	for end := time.Now().Add(clusterWait); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(devWait); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			d.t.Fatalf("waited in vain for %s\n%s", what, d.log())
 		}
