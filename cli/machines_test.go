@@ -88,7 +88,7 @@ echo "a password of the test" > /etc/skerry/password && ip link set lo up`, m.di
 			err = script([]string{"nsenter", "-t", bridge, "-n"}, fmt.Sprintf(
 				"ip link add p%d type veth peer name eth0 netns %s && ip link set p%d master br0 up", i, pid, i))
 		}
-		m.enter = []string{"nsenter", "-t", pid, "-n", "-m", "-r"} // -r: its root may be that of a chroot
+		m.enter = []string{"nsenter", "-t", pid, "-n", "-m", "-r", "-w"} // -r and -w: this may run in a chroot
 		if err == nil {
 			err = script(m.enter, fmt.Sprintf("ip addr add 10.77.0.%d/24 dev eth0 && ip link set eth0 up", i))
 		}
