@@ -404,6 +404,7 @@ func TestLeaderWorkOnThreeNodes(t *testing.T) {
 	if err := wait(t, ends[first-1]); err != nil {
 		t.Error(err)
 	}
+	dbs[first-1].Close() // as programs do: on a starved machine the node may lead on, or again
 	await(t, "another node works", func() bool { return running.Load() == 1 && last.Load() != first })
 	if most.Load() != 1 {
 		t.Errorf("%d nodes worked at once", most.Load())

@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long a test waits for what should take milliseconds.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 func openEngine(t *testing.T) engine.Engine {
 	t.Helper()
