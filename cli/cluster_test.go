@@ -355,6 +355,9 @@ func TestBackupOfANode(t *testing.T) {
 	t.Parallel()
 	c := newNodes(t, 2)
 	c.set(2, "kept", "yes")
+	if got := c.proc[2].ask("GET kept"); got != "yes" { // then node 2 has it: a backup is of what the node has
+		t.Errorf("%q", got)
+	}
 	if out := c.s.run("skerry backup --from " + c.proc[2].HTTP + " --to running"); !strings.Contains(out, ": position 1 of ") {
 		t.Errorf("backup: %s", out)
 	}
