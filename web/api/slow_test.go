@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -52,9 +53,18 @@ func TestSlowReader(t *testing.T) {
 	}
 	conn := s.dial(t)
 	fmt.Fprintf(conn, "GET /db/large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	awaitAnswer(t, conn)
 	s.waitIdle(t)
 	if n, _ := io.Copy(io.Discard, conn); n == 0 || n >= kv.MaxValBytes {
 		t.Errorf("the slow reader got %d bytes", n)
+	}
+}
+
+// awaitAnswer returns once the server has begun to answer: before that it is idle too.
+func awaitAnswer(t *testing.T, conn net.Conn) {
+	t.Helper()
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -83,6 +93,7 @@ func TestBackupStalls(t *testing.T) {
 	}
 	conn := s.dial(t)
 	fmt.Fprintf(conn, "GET /backup HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	awaitAnswer(t, conn)
 	s.waitIdle(t)
 	if n, _ := io.Copy(io.Discard, conn); n == 0 || n >= 32<<20 {
 		t.Errorf("the reader that stood still got %d bytes", n)
