@@ -189,6 +189,7 @@ func TestForwardedSlowly(t *testing.T) {
 	}
 	conn = c.nodes[1].dial(t)
 	fmt.Fprintf(conn, "GET /db/large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	awaitAnswer(t, conn)
 	c.nodes[1].waitIdle(t)
 	if n, _ := io.Copy(io.Discard, conn); n == 0 || n >= kv.MaxValBytes || dials.Load() == 0 {
 		t.Errorf("the slow reader got %d bytes", n)
