@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/skerrydb/skerry/suggest"
 )
 
 // setting is one thing that can be told to a verb: by the flag --name and, if
@@ -160,7 +162,7 @@ func meantFlag(name string, settings []setting) string {
 	for _, s := range settings {
 		names = append(names, s.name)
 	}
-	if like := alike(name, names); like != "" {
+	if like := suggest.Nearest(name, names); like != "" {
 		return "; did you mean --" + like + "?"
 	}
 	return ""

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/skerrydb/skerry/suggest"
 )
 
 // ParseURL reads options from
@@ -184,45 +186,16 @@ func (p *urlParser) tlsParameter(value string) error {
 	return nil
 }
 
-// parameters are the names that ParseURL knows, for who mistypes one.
+// parameters are the names that ParseURL knows, for anyone who mistypes one.
 var parameters = [...]string{"ca", "cache_bytes", "cert", "conns", "dead_after", "dial_timeout", "full", "key", "max_backoff", "max_in_flight",
 	"max_reply_bytes", "name", "read_from", "read_level", "server_name", "timeout", "tls"}
 
-// unknownParameter names the parameter that is meant, if one is near, else all.
+// unknownParameter names the parameter that was probably meant, or else all of them.
 func unknownParameter(name string) error {
-	best, least := "", 3
-	for _, p := range parameters {
-		if d := distance(strings.ToLower(name), p); d < least && d < len(p)-1 {
-			best, least = p, d
-		}
-	}
-	if best != "" {
-		return errorf(CodeInvalid, "there is no parameter %.40q: is %s meant?", name, best)
+	if like := suggest.Nearest(name, parameters[:]); like != "" {
+		return errorf(CodeInvalid, "there is no parameter %.40q; did you mean %s?", name, like)
 	}
 	return errorf(CodeInvalid, "there is no parameter %.40q; there are %s", name, strings.Join(parameters[:], ", "))
-}
-
-// distance is how many letters must be changed, added or dropped to make b of a.
-func distance(a, b string) int {
-	if len(a) > 2*len(b) {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		left := row[0] // of the row before, one to the left
-		row[0] = i + 1
-		for j := range len(b) {
-			d := left
-			if a[i] != b[j] {
-				d = 1 + min(left, row[j], row[j+1])
-			}
-			left, row[j+1] = row[j+1], d
-		}
-	}
-	return row[len(b)]
 }
 
 // secure makes the TLS configuration.

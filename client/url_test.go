@@ -116,10 +116,10 @@ func TestParseURLSecret(t *testing.T) {
 	}
 }
 
-// TestParameterNames: the name that was meant is told, and all where none is near.
+// TestParameterNames: the error suggests the name that was probably meant, or lists all.
 func TestParameterNames(t *testing.T) {
 	for name, want := range map[string]string{
-		"timout": "is timeout meant?", "Timeout": "is timeout meant?", "max_inflight": "is max_in_flight meant?",
+		"timout": "did you mean timeout?", "Timeout": "did you mean timeout?", "max_inflight": "did you mean max_in_flight?",
 		"cn": "there are ca, ", "sslmode": "there are ca, cache_bytes, ", strings.Repeat("x", 1000): "there are ca, ",
 	} {
 		_, err := client.ParseURL("skerry://h?" + name + "=1")

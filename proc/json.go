@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/suggest"
 )
 
 // cursor goes through a JSON text that is known to be valid.
@@ -268,7 +269,7 @@ func (p *plan) unknown(key string) *fault {
 	for i := range p.fields {
 		names[i] = p.fields[i].name
 	}
-	if near := nearest(key, names); near != "" {
+	if near := suggest.Nearest(key, names); near != "" {
 		return wrong("is not known; did you mean %s?", near).in(name)
 	}
 	return wrong("is not known").in(name)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/suggest"
 )
 
 // Limits. Going over one is CodeLimit unless it says otherwise.
@@ -190,7 +191,7 @@ func (s *Set) find(name []byte) (*procedure, error) {
 		return p, nil
 	}
 	text := "there is no procedure " + strings.ToValidUTF8(string(name[:min(len(name), MaxNameBytes)]), "?")
-	if near := nearest(string(name), s.names); near != "" {
+	if near := suggest.Nearest(string(name), s.names); near != "" {
 		text += "; did you mean " + near + "?"
 	}
 	return nil, engine.Errorf(engine.CodeUnknownProcedure, "%s", text)

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/skerrydb/skerry/client"
+	"github.com/skerrydb/skerry/suggest"
 )
 
 // onceParameter is the only parameter of a DSN that is not the client's.
@@ -86,48 +88,13 @@ func (o *Options) once(value string) error {
 	return nil
 }
 
-// known refuses the name of a parameter that there is not, and tells which one is
-// the nearest if it is near.
+// known refuses an unknown parameter and names the one that was probably meant.
 func known(name string) error {
-	best, least := "", 3
-	for _, p := range parameters {
-		switch d := distance(strings.ToLower(name), p); {
-		case name == p:
-			return nil
-		case d < least && d < len(p)-1:
-			best, least = p, d
-		}
+	if slices.Contains(parameters[:], name) {
+		return nil
 	}
-	if best != "" {
-		return fmt.Errorf("skerry: the DSN has no parameter %q: is %s meant?", clip(name), best)
+	if like := suggest.Nearest(name, parameters[:]); like != "" {
+		return fmt.Errorf("skerry: the DSN has no parameter %q; did you mean %s?", clip(name), like)
 	}
 	return fmt.Errorf("skerry: the DSN has no parameter %q; there are %s", clip(name), strings.Join(parameters[:], ", "))
-}
-
-// distance is how many letters must be changed, added, dropped or swapped with
-// the next one to make b of a.
-func distance(a, b string) int {
-	if len(a) > len(b)+2 {
-		return len(a)
-	}
-	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := before
-		before, row = row, make([]int, len(b)+1)
-		row[0] = i + 1
-		for j := range len(b) {
-			change := before[j]
-			if a[i] != b[j] {
-				change++
-			}
-			row[j+1] = min(change, before[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], last[j-1]+1)
-			}
-		}
-	}
-	return row[len(b)]
 }

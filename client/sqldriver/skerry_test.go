@@ -292,7 +292,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	if _, err := db.ExecContext(t.Context(), "CALL pear('a', 'b')"); !strings.Contains(err.Error(), "pair") {
-		t.Errorf("the name that was meant is not told: %v", err)
+		t.Errorf("the error does not suggest pair: %v", err)
 	}
 	if _, err := db.QueryContext(t.Context(), "SELECT * FROM add('k', 1)"); err == nil || !strings.Contains(err.Error(), "CALL add") {
 		t.Errorf("SELECT of a procedure that writes: %v", err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/suggest"
 )
 
 // Codes of this package. They are part of the API, like the engine's.
@@ -83,7 +84,7 @@ func placed(err error, file string) mistake {
 func (s *set) missing(name string) *engine.Error {
 	var alike []string
 	for _, other := range s.names {
-		if d := distance(strings.ToLower(name), strings.ToLower(other)); d <= 1+min(len(name), len(other))/4 ||
+		if d := suggest.Distance(strings.ToLower(name), strings.ToLower(other)); d <= 1+min(len(name), len(other))/4 ||
 			strings.HasSuffix(other, "/"+name) || strings.HasSuffix(name, "/"+other) {
 			alike = append(alike, fmt.Sprintf("%q", other))
 		}
@@ -106,26 +107,4 @@ func short(name string) string {
 		return name[:100] + "…"
 	}
 	return name
-}
-
-// distance is the number of letters to insert, remove or replace between a and
-// b, of which it looks at the beginning only.
-func distance(a, b string) int {
-	a, b = a[:min(len(a), 100)], b[:min(len(b), 100)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost = 1 + min(before, row[j], row[j+1])
-			}
-			before, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }
