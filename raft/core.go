@@ -163,7 +163,7 @@ func NewCore(c Config) (*Core, error) {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
 	core := &Core{cfg: c, rn: rn, store: c.Log, applied: c.Applied}
-	if planted("lease-forgotten") {
+	if failpoint("lease-forgotten") {
 		core.ticks, core.quiet = c.ElectionTicks, c.ElectionTicks
 	}
 	return core, nil
@@ -221,7 +221,7 @@ func (c *Core) Propose(term uint64, data []byte) error {
 // answer comes in Ready.Reads; it is lost when a message is lost or the leader
 // changes, and must then be asked for again.
 func (c *Core) ReadIndex(id uint64) {
-	if planted("stale-read") || c.role.Leads && !c.role.Ready {
+	if failpoint("stale-read") || c.role.Leads && !c.role.Ready {
 		c.held = append(c.held, id)
 		return
 	}
@@ -294,7 +294,7 @@ func (c *Core) Ready() (Ready, bool) {
 
 // answerHeld asks for the reads that had to wait.
 func (c *Core) answerHeld(out Ready) (Ready, bool) {
-	if planted("stale-read") {
+	if failpoint("stale-read") {
 		for _, id := range c.held {
 			out.Reads = append(out.Reads, Read{ID: id, Index: c.applied, Stamp: c.bound()})
 		}
@@ -383,7 +383,7 @@ func (c *Core) Applied(a *Apply) *Role {
 
 // ready marks the role as ready if an entry of the node's own term was applied.
 func (c *Core) ready(term uint64) *Role {
-	if !c.role.Leads || c.role.Ready || (term != c.role.Term && !planted("early-leader")) {
+	if !c.role.Leads || c.role.Ready || (term != c.role.Term && !failpoint("early-leader")) {
 		return nil
 	}
 	c.role.Ready = true

@@ -53,7 +53,7 @@ func (l *lease) got(c *Core) {
 		return
 	}
 	from := l.asked
-	if planted("lease-from-answer") {
+	if failpoint("lease-from-answer") {
 		from = l.clock()
 	}
 	l.term, l.until = c.role.Term, from+l.length
@@ -67,7 +67,7 @@ func (l *lease) holds(c *Core) bool {
 // mayLease reports whether nobody else can be elected while others hear this
 // leader.
 func (c *Core) mayLease() bool {
-	return c.role.Ready && (c.handed != c.role.Term || planted("lease-over-hand-over"))
+	return c.role.Ready && (c.handed != c.role.Term || failpoint("lease-over-hand-over"))
 }
 
 // handOver marks a request for a vote of a node that the leader has chosen. The

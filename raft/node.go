@@ -428,7 +428,7 @@ func (n *Node) disk() {
 // save makes some Saves durable with one sync; only the first may have a
 // snapshot. It waits while the disk is full.
 func (n *Node) save(group []*Save) error {
-	if planted("ack-before-fsync") {
+	if failpoint("ack-before-fsync") {
 		n.answer(group)
 	}
 	if s := group[0].Snapshot; s != nil {

@@ -93,7 +93,7 @@ func (r *Room) Tick(c *Core, short bool) (hold uint64, lead *Role) {
 		r.holds++
 		return r.holds, nil
 	// What was proposed before Hold has come through, and nothing more of it can come.
-	case enough && r.held && (r.obeyed == r.holds || planted("hold-unawaited")) && c.applied >= r.last:
+	case enough && r.held && (r.obeyed == r.holds || failpoint("hold-unawaited")) && c.applied >= r.last:
 		r.held = false
 		return 0, &role
 	}

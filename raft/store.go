@@ -124,7 +124,7 @@ func (s *Store) Vote() Vote {
 // Append hands the entries and the vote of a Save to the log. They are durable
 // once Sync has returned. A snapshot must have been installed before.
 func (s *Store) Append(w *Save) error {
-	if v := w.Vote; v.Term != 0 && v != s.Vote() && !planted("vote-not-kept") {
+	if v := w.Vote; v.Term != 0 && v != s.Vote() && !failpoint("vote-not-kept") {
 		if err := s.log.SetVote(v); err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (s *Store) Append(w *Save) error {
 	if len(w.Entries) == 0 {
 		return nil
 	}
-	if planted("commit-not-kept") {
+	if failpoint("commit-not-kept") {
 		commit = 0
 	}
 	entries := make([]Entry, len(w.Entries))
@@ -180,7 +180,7 @@ func (s *Store) cut(index uint64) {
 // Installed tells that the machine now is at b, from a snapshot that is durable,
 // and empties the log.
 func (s *Store) Installed(b Base) error {
-	if !planted("snapshot-keeps-log") {
+	if !failpoint("snapshot-keeps-log") {
 		if err := s.log.Reset(b.Index + 1); err != nil {
 			return err
 		}

@@ -110,7 +110,7 @@ func (db *DB) catchUp(state *snapshot) (fromLog int, err error) {
 // voteThere refuses a log without a vote: a node makes its term durable before any
 // entry of it, so the vote was there and is lost.
 func (db *DB) voteThere(v *voteFile) error {
-	if v.seq != 0 || db.log.Durable() < db.log.First() || planted("vote-not-kept") {
+	if v.seq != 0 || db.log.Durable() < db.log.First() || failpoint("vote-not-kept") {
 		return nil
 	}
 	return lostVote(db.dir)

@@ -52,15 +52,15 @@ func (x *executor) yield(why error) {
 	}
 	x.queue = nil
 	switch {
-	case x.committing != nil && planted("deposed-is-failed"):
+	case x.committing != nil && failpoint("deposed-is-failed"):
 		orphan{x.committing, x.opts.mono()}.answer(why)
 	case x.committing != nil:
 		x.orphans = append(x.orphans, orphan{x.committing, x.opts.mono()})
-		if b := x.committing; !b.empty() && !planted("held-unseen") {
+		if b := x.committing; !b.empty() && !failpoint("held-unseen") {
 			x.flight.hold(b.first) // reads may go on
 		}
 	}
-	if planted("speculation-kept") {
+	if failpoint("speculation-kept") {
 		x.open = newBatch(x.open.last, 0)
 		x.committing = nil
 		return
@@ -168,7 +168,7 @@ func (x *executor) applyBatch(e raft.Entry) (int, error) {
 func (x *executor) followBatch(e raft.Entry, base engine.Position) (int, error) {
 	x.takeTree()
 	defer x.giveTree()
-	if base != x.open.base && !planted("no-base-check") {
+	if base != x.open.base && !failpoint("no-base-check") {
 		x.refuseBatch(e, base, x.open.base)
 		return 0, nil
 	}
@@ -179,7 +179,7 @@ func (x *executor) followBatch(e raft.Entry, base engine.Position) (int, error) 
 		}
 		state.apply(c)
 	}
-	if x.bytes = state.bytes; !planted("clock-back") {
+	if x.bytes = state.bytes; !failpoint("clock-back") {
 		x.clock = state.time
 		x.wall.raise(x.clock)
 	}
@@ -238,7 +238,7 @@ func (x *executor) giveUp(term uint64) {
 			keep = append(keep, o)
 			continue
 		}
-		if planted("orphan-acked") {
+		if failpoint("orphan-acked") {
 			o.answer(nil)
 			continue
 		}

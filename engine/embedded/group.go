@@ -72,7 +72,7 @@ type view struct {
 // commit implements committer.
 func (g *group) commit(b *batch) error {
 	if b.empty() {
-		if planted("unconfirmed-read") {
+		if failpoint("unconfirmed-read") {
 			return nil
 		}
 		g.raft.Confirm(b.term, func(err error) { g.db.exec.confirmed(b, err) })
@@ -348,7 +348,7 @@ func (g *group) Install(b raft.Base, file []byte) error {
 	if err := db.opts.FS.Rename(string(file), name); err != nil {
 		return diskError(err)
 	}
-	if !planted("install-not-synced") {
+	if !failpoint("install-not-synced") {
 		if err := dir.Sync(); err != nil {
 			return diskError(err)
 		}
@@ -392,7 +392,7 @@ func (g *group) read(ctx context.Context) (stamp int64, err error) {
 func (g *group) Bound() uint64 {
 	x := g.db.exec
 	x.wall.lead() // raft may know before the executor does
-	if planted("flight-unseen") {
+	if failpoint("flight-unseen") {
 		return uint64(x.wall.micros())
 	}
 	return uint64(x.flight.bound(&x.wall))
@@ -409,7 +409,7 @@ func (g *group) Known() uint64 {
 // Heard implements raft.Stamps.
 func (g *group) Heard(stamp uint64, stands bool) {
 	switch c, t := &g.db.exec.wall, int64(stamp); {
-	case planted("time-unheard"):
+	case failpoint("time-unheard"):
 	case !stands || t != 0 && !c.known.Load():
 		c.follow(t)
 	default:
@@ -442,7 +442,7 @@ func (g *group) freshSince(t time.Time) (engine.Position, bool) {
 	if c == nil || c.at.Before(t) {
 		return 0, false
 	}
-	if planted("confirmed-position") {
+	if failpoint("confirmed-position") {
 		return 0, true
 	}
 	return c.pos, true

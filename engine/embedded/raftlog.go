@@ -73,7 +73,7 @@ func newRaftLog(log *journal.Log, vote *voteFile) *raftLog { return &raftLog{log
 // Append implements raft.Log.
 func (l *raftLog) Append(entries []raft.Entry) error {
 	first := entries[0].Index
-	if last := l.log.Last(); last >= first && !planted("no-truncation") {
+	if last := l.log.Last(); last >= first && !failpoint("no-truncation") {
 		if err := l.log.TruncateAfter(first - 1); err != nil {
 			return diskError(err)
 		}
@@ -81,7 +81,7 @@ func (l *raftLog) Append(entries []raft.Entry) error {
 	for _, e := range entries {
 		l.scratch = appendRecord(l.scratch[:0], e)
 		if err := l.log.Append(e.Index, l.scratch); err != nil {
-			if planted("no-truncation") {
+			if failpoint("no-truncation") {
 				continue
 			}
 			return diskError(err)

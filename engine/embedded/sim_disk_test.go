@@ -28,7 +28,7 @@ func (n *simNode) save() {
 		}
 		group := n.saves[:k:k]
 		n.saves = n.saves[k:]
-		if planted("ack-before-fsync") {
+		if failpoint("ack-before-fsync") {
 			n.answer(group)
 		}
 		if s := group[0].Snapshot; s != nil {
@@ -80,7 +80,7 @@ func (n *simNode) sync(group []*raft.Save) {
 		return
 	}
 	n.full = false
-	if !planted("ack-before-fsync") {
+	if !failpoint("ack-before-fsync") {
 		n.answer(group)
 	}
 	n.post(func() {

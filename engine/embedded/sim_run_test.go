@@ -242,7 +242,7 @@ func simFailure(o outcome) string {
 	last := <-done
 	tags := ""
 	if f := os.Getenv("SKERRY_TEST_FAULT"); f != "" {
-		tags = "-tags planted "
+		tags = "-tags failpoints "
 	}
 	same := ""
 	if again.wrong != o.wrong {

@@ -60,7 +60,7 @@ func (db *DB) snapshotFor(ctx context.Context, r engine.Read) (snap *snapshot, s
 		} else if snap.shown.Before(oldest) {
 			known = math.MaxUint64 // it may lack what was committed since
 		}
-		if fresh && snap.pos >= known && (snap.pos >= r.AtLeast || planted("session-position")) {
+		if fresh && snap.pos >= known && (snap.pos >= r.AtLeast || failpoint("session-position")) {
 			return snap, 0, nil
 		}
 	}
@@ -165,7 +165,7 @@ func (v *viewTx) Now() time.Time {
 // AsOf implements engine.Tx. In a cluster a read below linearizable goes by the
 // log alone: other nodes show the same at the same position.
 func (v *viewTx) AsOf() time.Time {
-	if v.snap == nil || v.level == engine.Linearizable || planted("weak-now") {
+	if v.snap == nil || v.level == engine.Linearizable || failpoint("weak-now") {
 		return v.Now()
 	}
 	if v.db.group == nil {
@@ -191,9 +191,9 @@ func (v *viewTx) micros() int64 {
 		return v.beforeNext(x.flight.bound(&x.wall)) // in this order
 	case g == nil:
 		return x.flight.bound(&x.wall)
-	case strict && v.stamp != 0 && !planted("own-clock"):
+	case strict && v.stamp != 0 && !failpoint("own-clock"):
 		return v.stamp
-	case planted("own-clock"):
+	case failpoint("own-clock"):
 		return v.db.opts.Now().UnixMicro()
 	case g.view.Load().serves || !x.wall.known.Load():
 		return x.wall.estimate()

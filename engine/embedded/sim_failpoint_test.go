@@ -1,4 +1,4 @@
-//go:build !planted
+//go:build !failpoints
 
 package embedded
 
@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// plantedFaults are the faults that a program built with the tag planted makes
+// failpoints are the faults that a program built with the tag failpoints makes
 // when SKERRY_TEST_FAULT names them, and within how many histories the
 // simulation finds each: about five times what it takes now.
-var plantedFaults = []struct {
+var failpoints = []struct {
 	name   string
 	within int
 }{
@@ -54,17 +54,17 @@ var rareFaults = map[string]int{
 	"confirmed-position": 4150, // 4213 finds it, and none before 2000
 }
 
-// TestPlantedFaults proves that the simulation finds what it is there to find.
-func TestPlantedFaults(t *testing.T) {
+// TestFailpoints proves that the simulation finds what it is there to find.
+func TestFailpoints(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the tests again and simulates for about a minute")
 	}
 	t.Parallel()
-	bin := filepath.Join(t.TempDir(), "planted.test")
-	if out, err := exec.Command("go", "test", "-c", "-tags", "planted", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build with planted faults: %v\n%s", err, out)
+	bin := filepath.Join(t.TempDir(), "failpoints.test")
+	if out, err := exec.Command("go", "test", "-c", "-tags", "failpoints", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build with failpoints: %v\n%s", err, out)
 	}
-	for _, f := range plantedFaults {
+	for _, f := range failpoints {
 		t.Run(f.name, func(t *testing.T) {
 			c := exec.Command(bin, "-test.run=^TestSimulation$", "-test.timeout=0")
 			c.Env = append(os.Environ(), "SKERRY_TEST_FAULT="+f.name, simChildVar+"=1", fmt.Sprintf("%s=%d", simFirstVar, max(rareFaults[f.name], 1)),

@@ -1,7 +1,0 @@
-//go:build !planted
-
-package raft
-
-// planted reports whether a fault is to be made on purpose. In a real program it
-// never is, and the compiler leaves the fault out.
-func planted(string) bool { return false }
