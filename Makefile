@@ -1,10 +1,10 @@
-# Skerry. `make` alone says what there is.
+# Skerry. `make` alone lists the targets.
 SHELL   := /bin/bash
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)"
 
 .PHONY: help
-help: ## this list
+help: ## list the targets
 	@b= n=; if [ -t 1 ] && [ -z "$$NO_COLOR" ] && [ "$$TERM" != dumb ]; then b=$$'\e[1m' n=$$'\e[0m'; fi; \
 		grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14 | sed -E "s/^[a-z-]+/$$b&$$n/"
 
@@ -14,27 +14,27 @@ run: build ## start a server on 127.0.0.1: HTTP on 7001, the Redis protocol on 6
 	@exec bin/skerry serve $(ARGS)
 
 .PHONY: build
-build: ## bin/skerry
+build: ## build bin/skerry
 	@mkdir -p bin
 	@[ -x bin/skerry ] && echo "building bin/skerry" >&2 || echo "building bin/skerry; the first build compiles everything, which can take a few minutes" >&2
 	@$(GOBUILD) -o bin/skerry ./cmd/skerry
 
 .PHONY: test
-test: ## everything that must be true of a commit; installs by apt what the tests need
+test: ## run every check that a commit must pass; installs what the tests need with apt
 	@ci/test
 
 .PHONY: quick
-quick: ## the short tests only; skips what needs a server that is not here
+quick: ## run the short tests only; skips tests whose servers are not installed
 	go test -short ./...
 
 .PHONY: lint
-lint: ## vet, staticcheck, golangci-lint
+lint: ## run vet, staticcheck, golangci-lint
 	go vet ./...
 	go tool -modfile=tools/go.mod staticcheck ./...
 	go tool -modfile=tools/golangci.mod golangci-lint run
 
 .PHONY: vuln
-vuln: ## known vulnerabilities in what we depend on (asks vuln.go.dev)
+vuln: ## check the dependencies for known vulnerabilities (asks vuln.go.dev)
 	@curl -fsS --max-time 10 -o /dev/null https://vuln.go.dev/index/db.json || { \
 		echo "vuln: the vulnerability database at https://vuln.go.dev cannot be reached from here; nothing was checked" >&2; exit 1; }
 	go tool -modfile=tools/go.mod govulncheck ./...
@@ -67,20 +67,20 @@ bench-btree: ## compare the B-tree with google/btree and tidwall/btree in one ru
 	cd bench && go run ./btree $(ARGS)
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for FUZZ (30s)
+fuzz: ## run every fuzz target for FUZZ (30s)
 	@ci/fuzz
 
 .PHONY: soak
-soak: build ## every workload for SOAK (10m) on a new data folder, with its truth checked, then as long new seeds of the simulated cluster, then as long faults in real ones
+soak: build ## run every workload for SOAK (10m) and check it, then new simulation seeds and faults in real clusters, each as long
 	bin/skerry bench --duration $(or $(SOAK),10m)
 	SKERRY_SIM_FOR=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./engine/embedded
 	SKERRY_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 0 -v -run '^TestSoakFaults$$' ./cli
 
 .PHONY: plant
-plant: ## make known mistakes in a copy, one at a time, and expect their tests to fail (ARGS: their names)
+plant: ## apply known bugs to a copy, one at a time, and expect their tests to fail (ARGS: names)
 	go run ./ci/plant $(ARGS)
 
 .PHONY: clean
-clean: ## what building leaves behind; never the data
+clean: ## remove build output; never the data
 	rm -rf bin .cache
 	go clean ./...
