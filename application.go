@@ -20,6 +20,7 @@ import (
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/api"
+	"github.com/skerrydb/skerry/web/view"
 )
 
 // DefaultAdmin is where keys, metrics, backups and profiles are if HTTP serves an
@@ -129,6 +130,7 @@ func (s *Server) newApplication(store *kv.Store, changes *feed.Feed, procs *proc
 	services.hooks.sealed = true
 	s.hooks = &services.hooks
 	if app, ok := h.(*web.App); ok {
+		app.AddErrors(errorCatalogs()...)
 		s.ends = append(s.ends, app.Close)
 		s.meters = append(s.meters, app.Metrics)
 		if s.cluster != nil {
@@ -137,6 +139,11 @@ func (s *Server) newApplication(store *kv.Store, changes *feed.Feed, procs *proc
 	}
 	s.addFace("http", s.http, h)
 	return nil
+}
+
+// errorCatalogs are the codes of the packages that procedures and applications call.
+func errorCatalogs() [][]engine.Meaning {
+	return [][]engine.Meaning{auth.Catalog(), mail.Catalog(), session.Catalog(), view.Catalog()}
 }
 
 // hostsOf is hosts with that of an address.

@@ -109,7 +109,7 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "auth engine feed gate kv mail proc resp session web web/acme web/api", tests: "engine/embedded"},
+	".": {code: "auth engine feed gate kv mail proc resp session web web/acme web/api web/view", tests: "engine/embedded"},
 	"cli": {
 		code:  ". archive cli/front cli/sources cli/starter engine engine/embedded engine/enginetest journal kv mail proc proc/procvet proc/typescript suggest web/api web/problem workload workload/history github.com/BurntSushi/toml",
 		tests: "auth ci/ports client github.com/redis/... web", // the client libraries, against three processes

@@ -230,7 +230,7 @@ func (s *Server) newRESP(store *kv.Store, changes *feed.Feed, procs *proc.Set) (
 	meter, _ := s.eng.(engine.Meter)
 	face, err := resp.New(store, changes, resp.Options{
 		Procedures: procs, Password: s.o.Password, Databases: s.o.Databases, TLS: s.o.TLS, Cluster: s.cluster, Meter: meter, Durable: s.eng.Promises().Durable,
-		MaxClients: s.o.Connections.RESP, Upstreams: s.o.Connections.Upstreams, MaxInputBytes: s.o.InputBytes, Guesses: s.guesses,
+		MaxClients: s.o.Connections.RESP, Upstreams: s.o.Connections.Upstreams, MaxInputBytes: s.o.InputBytes, Guesses: s.guesses, Errors: errorCatalogs(),
 		Build: s.o.Build, Dir: s.o.Dir, MachineMemory: s.o.MachineMemory, Logger: s.o.Logger,
 	})
 	if err != nil {
@@ -267,7 +267,7 @@ func (s *Server) newHTTP(store *kv.Store, procs *proc.Set, redis *resp.Server) *
 	if public == nil && s.admin == nil && s.cluster == nil {
 		return nil
 	}
-	o := api.Options{Procedures: procs, Users: s.users, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready, Profiles: s.admin != nil, Guesses: s.guesses}
+	o := api.Options{Procedures: procs, Users: s.users, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready, Errors: errorCatalogs(), Profiles: s.admin != nil, Guesses: s.guesses}
 	meters := []func() iter.Seq[engine.Metric]{s.o.Metrics, s.connectionMetrics}
 	if m, ok := s.eng.(engine.Meter); ok {
 		meters = append(meters, m.Metrics)

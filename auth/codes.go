@@ -26,16 +26,16 @@ const (
 // so it stands in the catalog of package web/problem, once.
 func Catalog() []engine.Meaning {
 	return []engine.Meaning{
-		{Code: CodeAccountDisabled, Text: "the account is disabled"},
-		{Code: CodeCodeWrong, Text: "the code is wrong, out of date or was used before"},
-		{Code: CodeEmailTaken, Text: "another account has the e-mail address"},
-		{Code: CodeEmailUnverified, Text: "the e-mail address has to be verified before the first login"},
-		{Code: CodeIdentityConflict, Text: "the identity, or its e-mail address, belongs to another account"},
-		{Code: CodeIdentityUnverified, Text: "the provider does not vouch for the identity's e-mail address"},
-		{Code: CodePasswordRefused, Text: "the new password is too short, too long, too common or like the e-mail address"},
-		{Code: CodeSecondFactor, Text: "the password is right and a second factor is needed"},
-		{Code: CodeTokenInvalid, Text: "the token is unknown, expired, of another kind or was used before"},
-		{Code: CodeWrongCredentials, Text: "the e-mail address or the password is wrong"},
+		{Code: CodeAccountDisabled, Kind: engine.KindForbidden, Text: "the account is disabled"},
+		{Code: CodeCodeWrong, Kind: engine.KindCredentials, Text: "the code is wrong, out of date or was used before"},
+		{Code: CodeEmailTaken, Kind: engine.KindConflict, Text: "another account has the e-mail address"},
+		{Code: CodeEmailUnverified, Kind: engine.KindForbidden, Text: "the e-mail address has to be verified before the first login"},
+		{Code: CodeIdentityConflict, Kind: engine.KindConflict, Text: "the identity, or its e-mail address, belongs to another account"},
+		{Code: CodeIdentityUnverified, Kind: engine.KindForbidden, Text: "the provider does not vouch for the identity's e-mail address"},
+		{Code: CodePasswordRefused, Kind: engine.KindRefused, Text: "the new password is too short, too long, too common or like the e-mail address"},
+		{Code: CodeSecondFactor, Kind: engine.KindCredentials, Text: "the password is right and a second factor is needed"},
+		{Code: CodeTokenInvalid, Kind: engine.KindInvalid, Text: "the token is unknown, expired, of another kind or was used before"},
+		{Code: CodeWrongCredentials, Kind: engine.KindCredentials, Text: "the e-mail address or the password is wrong"},
 	}
 }
 

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Code is a stable name of a kind of failure. Codes are part of the public API:
-// a code is never renamed or given another meaning. The faces map each one to
-// their own protocol (HTTP status, RESP error), once.
+// Code is the stable name of a failure. Codes are part of the public API: a code is
+// never renamed or given another meaning. Its Kind says how the faces report it.
 type Code string
 
 // The catalog. Catalog says what each means and whether to try again.
@@ -45,9 +44,42 @@ const (
 	CodeValueTooLarge      Code = "value_too_large"
 )
 
+// Kind is a class of failures. Each face maps kinds to its own protocol once: HTTP to a
+// status, RESP to the first word of an error.
+type Kind string
+
+// The kinds. A package that declares a code gives it one of them in its Catalog.
+const (
+	KindInternal        Kind = "internal"        // a fault of the program or of its data
+	KindInvalid         Kind = "invalid"         // the request is malformed or exceeds a limit
+	KindUnauthenticated Kind = "unauthenticated" // the request does not prove who sent it
+	KindCredentials     Kind = "credentials"     // the proof is wrong, incomplete or no longer valid
+	KindForbidden       Kind = "forbidden"       // the caller is known and may not do that
+	KindReadOnly        Kind = "read_only"       // a write where only reads are allowed
+	KindNotFound        Kind = "not_found"       // what the request names does not exist
+	KindConflict        Kind = "conflict"        // what the request would create exists
+	KindContention      Kind = "contention"      // lost to concurrent calls; the same call may win later
+	KindGone            Kind = "gone"            // it existed, and is no longer kept
+	KindPrecondition    Kind = "precondition"    // a condition of the request does not hold
+	KindTooLarge        Kind = "too_large"       // the request, or what it would store, is too large
+	KindRefused         Kind = "refused"         // well formed, but not possible on this data
+	KindRateLimited     Kind = "rate_limited"    // the caller has sent too many requests
+	KindUnknownOutcome  Kind = "unknown_outcome" // the call may or may not have been carried out
+	KindUnsupported     Kind = "unsupported"     // this server cannot do that
+	KindUpstream        Kind = "upstream"        // another server failed or refused
+	KindUnavailable     Kind = "unavailable"     // not possible at the moment
+	KindBusy            Kind = "busy"            // too much is under way
+	KindBehind          Kind = "behind"          // this node does not have data that new yet
+	KindNoLeader        Kind = "no_leader"       // this node does not lead
+	KindStopped         Kind = "stopped"         // this node has stopped and needs an operator
+	KindMemoryFull      Kind = "memory_full"     // no memory left for the write
+	KindDiskFull        Kind = "disk_full"       // no disk space left for the write
+)
+
 // Meaning explains one code.
 type Meaning struct {
 	Code      Code
+	Kind      Kind
 	Retryable bool   // the same call may succeed later; nothing was written
 	Text      string // what happened, for docs and for people
 }
@@ -55,37 +87,37 @@ type Meaning struct {
 // Catalog returns every code, sorted. docs/errors.md is printed from it.
 func Catalog() []Meaning {
 	return []Meaning{
-		{CodeClosed, true, "the engine is shutting down; nothing was written"},
-		{CodeConflict, true, "the transaction lost to concurrent ones after all retries; nothing was written"},
-		{CodeCorrupt, false, "stored data failed its checksum; the message names file and offset"},
-		{CodeDiskFull, true, "the disk has no room for the write; nothing was written"},
-		{CodeFilesFull, true, "too many files are open in the process or on the machine; nothing was written"},
-		{CodeFormatNewer, false, "the data was written by a newer version of the program"},
-		{CodeKeyReused, false, "the idempotency key was used before with another request; nothing was written"},
-		{CodeInternal, false, "a fault in the program; details are in the server's log"},
-		{CodeInvalid, false, "an argument is malformed"},
-		{CodeKeyEmpty, false, "a key must have at least one byte"},
-		{CodeKeyTooLarge, false, "the key is longer than the engine's limit"},
-		{CodeLimit, false, "the request asks for more than a stated limit"},
-		{CodeLocked, false, "another process has the data folder open"},
-		{CodeMemoryFull, true, "the write would grow the data beyond the memory limit; nothing was written"},
-		{CodeNotFound, false, "there is no such key"},
-		{CodeNotInteger, false, "the value is not a number of the needed kind"},
-		{CodeNotLeader, true, "this node does not lead; nothing was written"},
-		{CodeOutcomeUnknown, false, "the call was cut off after it began: it may or may not have been committed"},
-		{CodeOverflow, false, "the number would leave its range"},
-		{CodePositionTimeout, true, "the asked position did not arrive here in time"},
-		{CodePreconditionFailed, false, "the key's revision is not the expected one; nothing was written"},
-		{CodeProcedureFailed, false, "the procedure returned an error; nothing was written"},
-		{CodeQueueFull, true, "too many calls are waiting; nothing was written"},
-		{CodeReadOnly, false, "a write inside a read-only view"},
-		{CodeStopped, false, "the disk failed while committing; the node has stopped and must be restarted"},
-		{CodeTruncated, false, "the change history after that position is no longer kept; read everything again"},
-		{CodeTxTooLarge, false, "one transaction writes or reads more than the engine's limit; nothing was written"},
-		{CodeUnauthenticated, false, "the request did not prove who asks"},
-		{CodeUnknownProcedure, false, "the program has no procedure of that name"},
-		{CodeUnsupported, false, "the engine does not promise what was asked"},
-		{CodeValueTooLarge, false, "the value is longer than the engine's limit"},
+		{CodeClosed, KindUnavailable, true, "the engine is shutting down; nothing was written"},
+		{CodeConflict, KindContention, true, "the transaction lost to concurrent ones after all retries; nothing was written"},
+		{CodeCorrupt, KindInternal, false, "stored data failed its checksum; the message names file and offset"},
+		{CodeDiskFull, KindDiskFull, true, "the disk has no room for the write; nothing was written"},
+		{CodeFilesFull, KindBusy, true, "too many files are open in the process or on the machine; nothing was written"},
+		{CodeFormatNewer, KindInternal, false, "the data was written by a newer version of the program"},
+		{CodeKeyReused, KindRefused, false, "the idempotency key was used before with another request; nothing was written"},
+		{CodeInternal, KindInternal, false, "a fault in the program; details are in the server's log"},
+		{CodeInvalid, KindInvalid, false, "an argument is malformed"},
+		{CodeKeyEmpty, KindInvalid, false, "a key must have at least one byte"},
+		{CodeKeyTooLarge, KindInvalid, false, "the key is longer than the engine's limit"},
+		{CodeLimit, KindInvalid, false, "the request asks for more than a stated limit"},
+		{CodeLocked, KindInternal, false, "another process has the data folder open"},
+		{CodeMemoryFull, KindMemoryFull, true, "the write would grow the data beyond the memory limit; nothing was written"},
+		{CodeNotFound, KindNotFound, false, "there is no such key"},
+		{CodeNotInteger, KindRefused, false, "the value is not a number of the needed kind"},
+		{CodeNotLeader, KindNoLeader, true, "this node does not lead; nothing was written"},
+		{CodeOutcomeUnknown, KindUnknownOutcome, false, "the call was cut off after it began: it may or may not have been committed"},
+		{CodeOverflow, KindRefused, false, "the number would leave its range"},
+		{CodePositionTimeout, KindBehind, true, "the asked position did not arrive here in time"},
+		{CodePreconditionFailed, KindPrecondition, false, "the key's revision is not the expected one; nothing was written"},
+		{CodeProcedureFailed, KindRefused, false, "the procedure returned an error; nothing was written"},
+		{CodeQueueFull, KindBusy, true, "too many calls are waiting; nothing was written"},
+		{CodeReadOnly, KindReadOnly, false, "a write inside a read-only view"},
+		{CodeStopped, KindStopped, false, "the disk failed while committing; the node has stopped and must be restarted"},
+		{CodeTruncated, KindGone, false, "the change history after that position is no longer kept; read everything again"},
+		{CodeTxTooLarge, KindTooLarge, false, "one transaction writes or reads more than the engine's limit; nothing was written"},
+		{CodeUnauthenticated, KindUnauthenticated, false, "the request did not prove who asks"},
+		{CodeUnknownProcedure, KindNotFound, false, "the program has no procedure of that name"},
+		{CodeUnsupported, KindUnsupported, false, "the engine does not promise what was asked"},
+		{CodeValueTooLarge, KindTooLarge, false, "the value is longer than the engine's limit"},
 	}
 }
 

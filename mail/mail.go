@@ -44,8 +44,8 @@ const (
 // Catalog returns this package's own codes, sorted.
 func Catalog() []engine.Meaning {
 	return []engine.Meaning{
-		{Code: CodeRefused, Retryable: false, Text: "the mail server refused the message or a recipient for good"},
-		{Code: CodeUnavailable, Retryable: true, Text: "the mail server cannot be reached or does not take mail at the moment"},
+		{Code: CodeRefused, Kind: engine.KindUpstream, Text: "the mail server refused the message or a recipient for good"},
+		{Code: CodeUnavailable, Kind: engine.KindUnavailable, Retryable: true, Text: "the mail server cannot be reached or does not take mail at the moment"},
 	}
 }
 

@@ -34,27 +34,37 @@ const (
 	errDBRange     replyError = "ERR DB index is out of range"
 )
 
-// codeReply maps the engine's error codes to RESP errors: the first word of
-// the reply, which clients switch on. Codes that are not listed have ERR. This
-// is the only such map.
-func codeReply(c engine.Code) string {
-	switch c {
-	case engine.CodeMemoryFull:
+// wordOf maps kinds of errors to RESP once: to the first word of the reply, which clients
+// switch on. Redis has words for some; the others are ERR.
+func wordOf(k engine.Kind) string {
+	switch k {
+	case engine.KindMemoryFull:
 		return "OOM"
-	case engine.CodeReadOnly:
+	case engine.KindReadOnly:
 		return "READONLY"
-	case engine.CodeQueueFull, engine.CodeFilesFull:
+	case engine.KindBusy:
 		return "BUSY"
-	case engine.CodeDiskFull, engine.CodeStopped:
+	case engine.KindDiskFull, engine.KindStopped:
 		return "MISCONF"
-	case engine.CodeNotLeader:
+	case engine.KindNoLeader:
 		return "CLUSTERDOWN"
-	case engine.CodeConflict, engine.CodePositionTimeout:
+	case engine.KindContention, engine.KindBehind:
 		return "TRYAGAIN"
-	case engine.CodeUnauthenticated:
+	case engine.KindUnauthenticated:
 		return "NOAUTH"
 	}
 	return "ERR"
+}
+
+// kindsOf returns the kinds of the engine's codes and of those in the given catalogs.
+func kindsOf(catalogs [][]engine.Meaning) map[engine.Code]engine.Kind {
+	kinds := map[engine.Code]engine.Kind{}
+	for _, catalog := range append([][]engine.Meaning{engine.Catalog()}, catalogs...) {
+		for _, m := range catalog {
+			kinds[m.Code] = m.Kind
+		}
+	}
+	return kinds
 }
 
 // callError is the error of a procedure's call. Its reply always has the error's
@@ -113,7 +123,7 @@ func (s *Server) replyText(err error) string {
 		return string(e)
 	}
 	if e, ok := errors.AsType[*callError](err); ok {
-		return codeReply(e.code()) + " " + e.Error()
+		return wordOf(s.kinds[e.code()]) + " " + e.Error()
 	}
 	switch code := engine.CodeOf(err); code {
 	case engine.CodeNotInteger:
@@ -125,9 +135,9 @@ func (s *Server) replyText(err error) string {
 		return "ERR internal error [internal]"
 	default:
 		if e, ok := errors.AsType[*engine.Error](err); ok {
-			return codeReply(code) + " " + e.Error()
+			return wordOf(s.kinds[code]) + " " + e.Error()
 		}
-		return codeReply(code) + " " + err.Error()
+		return wordOf(s.kinds[code]) + " " + err.Error()
 	}
 }
 

@@ -97,6 +97,10 @@ type Options struct {
 	// are none.
 	Procedures *proc.Set
 
+	// Errors are the catalogs of codes that procedures may return besides the engine's.
+	// The kind of a code decides the first word of the reply; a code in none is ERR.
+	Errors [][]engine.Meaning
+
 	// Password that clients must give with AUTH or HELLO; empty: none is needed.
 	Password string
 

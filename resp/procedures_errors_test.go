@@ -1,6 +1,7 @@
 package resp_test
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -41,6 +42,28 @@ func TestCallsThatSpeakForNodes(t *testing.T) {
 			}
 		}
 		a.want("nil", "GET", "written")
+	}
+}
+
+// TestErrorWords: the kind of a code decides the first word of a reply, also of codes that
+// other packages declare.
+func TestErrorWords(t *testing.T) {
+	says := proc.DefineRead("says", func(_ *proc.Tx, in keyArgs) (int64, error) {
+		return 0, engine.Errorf(engine.Code(in.Key), "text")
+	})
+	eng := openEngine(t, embedded.Options{})
+	own := []engine.Meaning{{Code: "own_busy", Kind: engine.KindBusy}, {Code: "own_conflict", Kind: engine.KindConflict}}
+	a := newAsker(t, serveOn(t, eng, resp.Options{Procedures: testProcedures(t, eng, says), Errors: [][]engine.Meaning{own}}))
+	words := map[engine.Code]string{
+		engine.CodeConflict: "TRYAGAIN", engine.CodeDiskFull: "MISCONF", engine.CodeFilesFull: "BUSY", engine.CodeMemoryFull: "OOM",
+		engine.CodePositionTimeout: "TRYAGAIN", engine.CodeQueueFull: "BUSY", engine.CodeReadOnly: "READONLY", engine.CodeStopped: "MISCONF",
+		engine.CodeUnauthenticated: "NOAUTH", "own_busy": "BUSY",
+	}
+	for _, m := range append(append(engine.Catalog(), own...), engine.Meaning{Code: "unknown"}) {
+		if m.Code == engine.CodeNotLeader || m.Code == engine.CodeOutcomeUnknown {
+			continue // no procedure can say these of itself
+		}
+		a.want(cmp.Or(words[m.Code], "ERR")+" text ["+string(m.Code)+"]", "CALL", "says", string(m.Code))
 	}
 }
 

@@ -26,6 +26,7 @@ type Server struct {
 	opts     Options
 	password [sha256.Size]byte
 	table    map[string]*command
+	kinds    map[engine.Code]engine.Kind
 	crc      *crc64.Table
 	packer   packer
 	docs     docs
@@ -67,6 +68,7 @@ func New(store *kv.Store, f *feed.Feed, o Options) (*Server, error) {
 		store: store, feed: f, opts: o,
 		password:  sha256.Sum256([]byte(o.Password)),
 		table:     commands(),
+		kinds:     kindsOf(o.Errors),
 		crc:       crcTable(),
 		started:   time.Now(),
 		runID:     newRunID(),

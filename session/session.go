@@ -71,8 +71,8 @@ const (
 // Catalog returns this package's codes, sorted.
 func Catalog() []engine.Meaning {
 	return []engine.Meaning{
-		{Code: CodeNoSession, Text: "there is no such session: it has ended, was revoked or rotated, or never was; nothing was written"},
-		{Code: CodeValueType, Text: "a value in the session does not have the type that the program asks for"},
+		{Code: CodeNoSession, Kind: engine.KindCredentials, Text: "there is no such session: it has ended, was revoked or rotated, or never was; nothing was written"},
+		{Code: CodeValueType, Kind: engine.KindInternal, Text: "a value in the session does not have the type that the program asks for"},
 	}
 }
 

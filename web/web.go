@@ -198,7 +198,7 @@ func New(o Options) (*App, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	a := &App{o: o, outcomes: problem.All(), mux: http.NewServeMux(), ids: requestid.New(), errorPage: template.Must(template.New("").Parse(errorPage))}
+	a := &App{o: o, outcomes: problem.All(session.Catalog(), view.Catalog()), mux: http.NewServeMux(), ids: requestid.New(), errorPage: template.Must(template.New("").Parse(errorPage))}
 	a.topGroup = Group{app: a}
 	a.streams.stop, a.streams.by = make(chan struct{}), map[string]int{}
 	a.cookie = newCookies(o)
@@ -259,6 +259,15 @@ func (a *App) Use(m ...Middleware) { a.outer = append(a.outer, m...) }
 // instead of being answered 401; programs are not. account.New calls it. It must be called
 // before the first request.
 func (a *App) LoginAt(path string) { a.login = path }
+
+// AddErrors adds the codes that handlers may return besides those of engine, sessions and
+// views: the Catalog of each package that they call. A code in none of them is taken for the
+// application's own and answered 422. It must be called before the first request.
+func (a *App) AddErrors(catalogs ...[]engine.Meaning) {
+	for _, catalog := range catalogs {
+		a.outcomes.Add(catalog)
+	}
+}
 
 // ServeHTTP implements http.Handler for clients.
 func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {

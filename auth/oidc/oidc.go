@@ -43,8 +43,8 @@ const CodeFlowInvalid engine.Code = "flow_invalid"
 // Catalog returns the package's codes, sorted.
 func Catalog() []engine.Meaning {
 	return []engine.Meaning{
-		{Code: CodeFlowInvalid, Text: "the provider's answer does not belong to the login that this browser began; begin again"},
-		{Code: CodeProviderFailed, Retryable: true, Text: "the login provider could not be reached, refused, or gave an answer that is not valid"},
+		{Code: CodeFlowInvalid, Kind: engine.KindInvalid, Text: "the provider's answer does not belong to the login that this browser began; begin again"},
+		{Code: CodeProviderFailed, Kind: engine.KindUpstream, Retryable: true, Text: "the login provider could not be reached, refused, or gave an answer that is not valid"},
 	}
 }
 

@@ -135,7 +135,7 @@ func New(app *web.App, users *auth.Auth, o Options) (*Account, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	a := &Account{users: users, o: o, outcomes: problem.All(), pages: builtIn(), letters: letterPage(), nowhere: mail.NewOutbox(1), form: o.registerForm()}
+	a := &Account{users: users, o: o, outcomes: problem.All(errorCatalogs()...), pages: builtIn(), letters: letterPage(), nowhere: mail.NewOutbox(1), form: o.registerForm()}
 	for _, p := range o.Providers {
 		p.OIDC.RedirectURL = cmp.Or(p.OIDC.RedirectURL, o.BaseURL+o.Prefix+"/oidc/"+p.ID+"/callback")
 		asked, err := oidc.New(p.OIDC)
@@ -145,11 +145,17 @@ func New(app *web.App, users *auth.Auth, o Options) (*Account, error) {
 		a.providers = append(a.providers, provider{p.ID, cmp.Or(p.Title, p.ID), asked})
 	}
 	a.addRoutes(app)
+	app.AddErrors(errorCatalogs()...)
 	app.LoginAt(a.LoginPath())
 	if o.Mail == nil && !o.Closed && o.RegisterPath == "" {
 		app.Logger().Warn("account: without Mail nobody can register, verify an address or reset a password")
 	}
 	return a, nil
+}
+
+// errorCatalogs are the codes that handlers of this package return besides web's.
+func errorCatalogs() [][]engine.Meaning {
+	return [][]engine.Meaning{auth.Catalog(), oidc.Catalog(), mail.Catalog(), session.Catalog()}
 }
 
 // check says all that is wrong.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/auth/oidc"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
@@ -234,7 +235,8 @@ func (a answer) is(t *testing.T, what string, status int, to string) answer {
 func (a answer) fails(t *testing.T, what string, code engine.Code) {
 	t.Helper()
 	var p problem.Problem
-	if err := json.Unmarshal([]byte(a.body), &p); err != nil || p.Code != code || a.status != problem.Status(code) || a.header.Get("Content-Type") != problem.Type {
+	status := problem.All(auth.Catalog(), oidc.Catalog(), mail.Catalog(), session.Catalog()).Of(code).Status
+	if err := json.Unmarshal([]byte(a.body), &p); err != nil || p.Code != code || a.status != status || a.header.Get("Content-Type") != problem.Type {
 		t.Errorf("%s: %d %s %v, want %s", what, a.status, a.body, err, code)
 	}
 }

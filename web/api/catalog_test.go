@@ -50,7 +50,7 @@ func checkProblem(t *testing.T, got answer, want engine.Meaning) {
 	if err := json.Unmarshal(got.body, &p); err != nil {
 		t.Fatalf("%s: %v: %s", want.Code, err, got.body)
 	}
-	if got.status != problem.Status(want.Code) || p.Status != got.status || p.Code != want.Code || p.Retryable != want.Retryable {
+	if got.status != problem.All().Of(want.Code).Status || p.Status != got.status || p.Code != want.Code || p.Retryable != want.Retryable {
 		t.Errorf("%s: answered %d with %+v", want.Code, got.status, p)
 	}
 	if p.Title == "" || p.Detail == "" || p.RequestID == "" || p.RequestID != got.header.Get("X-Request-Id") {

@@ -121,6 +121,10 @@ type Options struct {
 	// Metrics yields the engine's figures for /metrics. It may be nil.
 	Metrics func() iter.Seq[engine.Metric]
 
+	// Errors are the catalogs of codes that procedures may return besides the engine's.
+	// A code in none of them is the program's own and answered 422.
+	Errors [][]engine.Meaning
+
 	// Backup writes all data to w. Nil means that /backup is CodeUnsupported.
 	Backup func(ctx context.Context, w io.Writer) (engine.Position, error)
 }
@@ -198,7 +202,7 @@ func newApp(store *kv.Store, o Options) *app {
 	if o.ElectionWait == 0 {
 		o.ElectionWait = DefaultElectionWait
 	}
-	a := &app{store: store, o: o, ids: requestid.New(), metrics: newMetrics(o.Metrics), outcomes: problem.All(),
+	a := &app{store: store, o: o, ids: requestid.New(), metrics: newMetrics(o.Metrics), outcomes: problem.All(o.Errors...),
 		backups: places{max: MaxBackups},
 		scrapes: places{max: MaxScrapes},
 		stall:   StallTimeout,

@@ -35,113 +35,105 @@ const (
 // Catalog returns the codes that this package adds to engine.Catalog, sorted.
 func Catalog() []engine.Meaning {
 	return []engine.Meaning{
-		{Code: CodeBodyIncomplete, Retryable: true, Text: "the request's body is malformed or ended early; nothing was written"},
-		{Code: CodeBodyTimeout, Retryable: true, Text: "the request's body did not arrive in time; nothing was written"},
-		{Code: CodeBodyTooLarge, Text: "the request's body is over its limit; nothing was written"},
-		{Code: CodeCanceled, Retryable: true, Text: "the client gave up before the call began; nothing was written"},
-		{Code: CodeCrossOrigin, Text: "a browser sent the request for a page of another origin"},
-		{Code: CodeForbidden, Text: "who asks may not do that"},
-		{Code: CodeHostRefused, Text: "without a password, or in debug mode, the server does not answer under that host name"},
-		{Code: CodeLengthRequired, Text: "a write has neither Content-Length nor a chunked body"},
-		{Code: CodeMediaType, Text: "the body has a Content-Encoding or a Content-Type that is not taken here"},
-		{Code: CodeMethodNotAllowed, Text: "the resource does not have that method; Allow says which it has"},
-		{Code: CodeNoRoute, Text: "there is no such resource"},
-		{Code: CodeRateLimited, Retryable: true, Text: "too many requests or attempts; Retry-After says when to try again"},
-		{Code: CodeTimeout, Text: "the answer took longer than it may; what the request had done by then is done"},
+		{Code: CodeBodyIncomplete, Kind: engine.KindInvalid, Retryable: true, Text: "the request's body is malformed or ended early; nothing was written"},
+		{Code: CodeBodyTimeout, Kind: engine.KindInvalid, Retryable: true, Text: "the request's body did not arrive in time; nothing was written"},
+		{Code: CodeBodyTooLarge, Kind: engine.KindTooLarge, Text: "the request's body is over its limit; nothing was written"},
+		{Code: CodeCanceled, Kind: engine.KindInvalid, Retryable: true, Text: "the client gave up before the call began; nothing was written"},
+		{Code: CodeCrossOrigin, Kind: engine.KindForbidden, Text: "a browser sent the request for a page of another origin"},
+		{Code: CodeForbidden, Kind: engine.KindForbidden, Text: "who asks may not do that"},
+		{Code: CodeHostRefused, Kind: engine.KindInvalid, Text: "without a password, or in debug mode, the server does not answer under that host name"},
+		{Code: CodeLengthRequired, Kind: engine.KindInvalid, Text: "a write has neither Content-Length nor a chunked body"},
+		{Code: CodeMediaType, Kind: engine.KindInvalid, Text: "the body has a Content-Encoding or a Content-Type that is not taken here"},
+		{Code: CodeMethodNotAllowed, Kind: engine.KindInvalid, Text: "the resource does not have that method; Allow says which it has"},
+		{Code: CodeNoRoute, Kind: engine.KindNotFound, Text: "there is no such resource"},
+		{Code: CodeRateLimited, Kind: engine.KindRateLimited, Retryable: true, Text: "too many requests or attempts; Retry-After says when to try again"},
+		{Code: CodeTimeout, Kind: engine.KindUnavailable, Text: "the answer took longer than it may; what the request had done by then is done"},
 	}
-}
-
-// Status returns the HTTP status of a code, and 500 for an unknown one.
-func Status(code engine.Code) int {
-	if s, ok := statuses()[code]; ok {
-		return s
-	}
-	for _, o := range others() {
-		if o.Code == code {
-			return o.Status
-		}
-	}
-	return http.StatusInternalServerError
 }
 
 // statusClientGone is nginx's number for a client that closed its request: it
 // is seen in logs and metrics, rarely by a client.
 const statusClientGone = 499
 
-// statuses, with others, is the one map from codes to HTTP. A test holds it against
-// both catalogs. outcome_unknown is 500 because many clients repeat 502 to 504 on
-// their own, which must be the caller's decision there.
-func statuses() map[engine.Code]int {
-	return map[engine.Code]int{
-		engine.CodeClosed:             http.StatusServiceUnavailable,
-		engine.CodeConflict:           http.StatusConflict,
-		engine.CodeCorrupt:            http.StatusInternalServerError,
-		engine.CodeDiskFull:           http.StatusInsufficientStorage,
-		engine.CodeFilesFull:          http.StatusServiceUnavailable,
-		engine.CodeFormatNewer:        http.StatusInternalServerError,
-		engine.CodeInternal:           http.StatusInternalServerError,
-		engine.CodeInvalid:            http.StatusBadRequest,
-		engine.CodeKeyEmpty:           http.StatusBadRequest,
-		engine.CodeKeyTooLarge:        http.StatusBadRequest,
-		engine.CodeKeyReused:          http.StatusUnprocessableEntity,
-		engine.CodeLimit:              http.StatusBadRequest,
-		engine.CodeLocked:             http.StatusInternalServerError,
-		engine.CodeMemoryFull:         http.StatusInsufficientStorage,
-		engine.CodeNotFound:           http.StatusNotFound,
-		engine.CodeNotInteger:         http.StatusUnprocessableEntity,
-		engine.CodeNotLeader:          http.StatusServiceUnavailable,
-		engine.CodeOutcomeUnknown:     http.StatusInternalServerError,
-		engine.CodeOverflow:           http.StatusUnprocessableEntity,
-		engine.CodePositionTimeout:    http.StatusServiceUnavailable,
-		engine.CodePreconditionFailed: http.StatusPreconditionFailed,
-		engine.CodeProcedureFailed:    http.StatusUnprocessableEntity,
-		engine.CodeQueueFull:          http.StatusServiceUnavailable,
-		engine.CodeReadOnly:           http.StatusForbidden,
-		engine.CodeStopped:            http.StatusServiceUnavailable,
-		engine.CodeTruncated:          http.StatusGone,
-		engine.CodeTxTooLarge:         http.StatusRequestEntityTooLarge,
-		engine.CodeUnauthenticated:    http.StatusUnauthorized,
-		engine.CodeUnknownProcedure:   http.StatusNotFound,
-		engine.CodeUnsupported:        http.StatusNotImplemented,
-		engine.CodeValueTooLarge:      http.StatusRequestEntityTooLarge,
+// statusOf is the one map from codes to HTTP: by their kind, but for those of this
+// package for which HTTP has a status of its own. An unknown kind is 500.
+func statusOf(m engine.Meaning) int {
+	switch m.Code {
+	case CodeBodyTimeout:
+		return http.StatusRequestTimeout
+	case CodeCanceled:
+		return statusClientGone
+	case CodeHostRefused:
+		return http.StatusMisdirectedRequest
+	case CodeLengthRequired:
+		return http.StatusLengthRequired
+	case CodeMediaType:
+		return http.StatusUnsupportedMediaType
+	case CodeMethodNotAllowed:
+		return http.StatusMethodNotAllowed
+	}
+	if status, ok := statuses()[m.Kind]; ok {
+		return status
+	}
+	return http.StatusInternalServerError
+}
 
-		CodeBodyIncomplete:   http.StatusBadRequest,
-		CodeBodyTimeout:      http.StatusRequestTimeout,
-		CodeBodyTooLarge:     http.StatusRequestEntityTooLarge,
-		CodeCanceled:         statusClientGone,
-		CodeCrossOrigin:      http.StatusForbidden,
-		CodeForbidden:        http.StatusForbidden,
-		CodeHostRefused:      http.StatusMisdirectedRequest,
-		CodeLengthRequired:   http.StatusLengthRequired,
-		CodeMediaType:        http.StatusUnsupportedMediaType,
-		CodeMethodNotAllowed: http.StatusMethodNotAllowed,
-		CodeNoRoute:          http.StatusNotFound,
-		CodeRateLimited:      http.StatusTooManyRequests,
-		CodeTimeout:          http.StatusServiceUnavailable,
+// statuses maps kinds to HTTP. An unknown outcome is 500 because many clients repeat 502
+// to 504 on their own, and only the caller can decide to repeat such a request.
+func statuses() map[engine.Kind]int {
+	return map[engine.Kind]int{
+		engine.KindInternal:        http.StatusInternalServerError,
+		engine.KindInvalid:         http.StatusBadRequest,
+		engine.KindUnauthenticated: http.StatusUnauthorized,
+		engine.KindCredentials:     http.StatusUnauthorized,
+		engine.KindForbidden:       http.StatusForbidden,
+		engine.KindReadOnly:        http.StatusForbidden,
+		engine.KindNotFound:        http.StatusNotFound,
+		engine.KindConflict:        http.StatusConflict,
+		engine.KindContention:      http.StatusConflict,
+		engine.KindGone:            http.StatusGone,
+		engine.KindPrecondition:    http.StatusPreconditionFailed,
+		engine.KindTooLarge:        http.StatusRequestEntityTooLarge,
+		engine.KindRefused:         http.StatusUnprocessableEntity,
+		engine.KindRateLimited:     http.StatusTooManyRequests,
+		engine.KindUnknownOutcome:  http.StatusInternalServerError,
+		engine.KindUnsupported:     http.StatusNotImplemented,
+		engine.KindUpstream:        http.StatusBadGateway,
+		engine.KindUnavailable:     http.StatusServiceUnavailable,
+		engine.KindBusy:            http.StatusServiceUnavailable,
+		engine.KindBehind:          http.StatusServiceUnavailable,
+		engine.KindNoLeader:        http.StatusServiceUnavailable,
+		engine.KindStopped:         http.StatusServiceUnavailable,
+		engine.KindMemoryFull:      http.StatusInsufficientStorage,
+		engine.KindDiskFull:        http.StatusInsufficientStorage,
 	}
 }
 
-// Outcome is all that an answer says of a code by itself.
+// Outcome is what an error with a code is answered with over HTTP.
 type Outcome struct {
 	engine.Meaning
 	Status int
 }
 
-// Outcomes is the outcome of every code of all catalogs. It is made once a
-// handler and then read only.
+// Outcomes are the outcomes of all codes that a handler knows. They are complete before
+// the first request and then read only.
 type Outcomes map[engine.Code]Outcome
 
-// All returns the outcomes of the catalogs of engine, of this package, and of those
-// that applications are made with: auth, mail, session, web/view.
-func All() Outcomes {
-	all, status := Outcomes{}, statuses()
-	for _, m := range append(engine.Catalog(), Catalog()...) {
-		all[m.Code] = Outcome{m, status[m.Code]}
-	}
-	for _, o := range others() {
-		all[o.Code] = o
+// All returns the outcomes of the codes of engine, of this package, and of the given
+// catalogs: those of the packages whose errors a handler may return.
+func All(catalogs ...[]engine.Meaning) Outcomes {
+	all := Outcomes{}
+	for _, catalog := range append([][]engine.Meaning{engine.Catalog(), Catalog()}, catalogs...) {
+		all.Add(catalog)
 	}
 	return all
+}
+
+// Add adds the codes of a catalog.
+func (all Outcomes) Add(catalog []engine.Meaning) {
+	for _, m := range catalog {
+		all[m.Code] = Outcome{m, statusOf(m)}
+	}
 }
 
 // Of finds a code; an unknown one is internal.

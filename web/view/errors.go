@@ -23,10 +23,10 @@ const (
 // Catalog returns the codes of this package, sorted.
 func Catalog() []engine.Meaning {
 	return []engine.Meaning{
-		{Code: CodeViewBroken, Text: "a template does not parse; the log names file and line"},
-		{Code: CodeViewFailed, Text: "a template failed while it was rendered; the log names file and line"},
-		{Code: CodeViewMissing, Text: "the program has no view of that name"},
-		{Code: CodeViewTooLarge, Text: "a rendered page is longer than a page may be"},
+		{Code: CodeViewBroken, Kind: engine.KindInternal, Text: "a template does not parse; the log names file and line"},
+		{Code: CodeViewFailed, Kind: engine.KindInternal, Text: "a template failed while it was rendered; the log names file and line"},
+		{Code: CodeViewMissing, Kind: engine.KindInternal, Text: "the program has no view of that name"},
+		{Code: CodeViewTooLarge, Kind: engine.KindInternal, Text: "a rendered page is longer than a page may be"},
 	}
 }
 
