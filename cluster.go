@@ -17,18 +17,6 @@ import (
 // do not change.
 const httpProtocol = "http/1.1"
 
-// advertiser is satisfied by engines that tell other nodes where the faces of
-// this one are.
-type advertiser interface {
-	Advertise(http, resp string)
-}
-
-// leaver is satisfied by engines that can give the leadership away before they
-// are closed. HandOver waits, bounded, until another node leads.
-type leaver interface {
-	HandOver()
-}
-
 // clusterOf returns the cluster that an engine is a node of, or nil.
 func clusterOf(eng engine.Engine) engine.Cluster {
 	if c, ok := eng.(engine.Clustered); ok {
@@ -50,7 +38,7 @@ func (s *Server) serveNodes(redis *resp.Server, face *api.Face) {
 
 // advertise tells the other nodes where the faces of this one are.
 func (s *Server) advertise() error {
-	a, ok := s.eng.(advertiser)
+	a, ok := s.eng.(engine.Advertiser)
 	if !ok {
 		return nil
 	}
@@ -104,7 +92,7 @@ func unspecified(host string) bool {
 // handOver has another node lead before the faces stop, so that what clients
 // still ask here, and what the other nodes hand on, is answered there.
 func (s *Server) handOver() {
-	if l, ok := s.eng.(leaver); ok && s.cluster != nil {
+	if l, ok := s.eng.(engine.HandOverer); ok && s.cluster != nil {
 		l.HandOver()
 	}
 }

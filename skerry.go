@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"log/slog"
 	"net"
@@ -277,7 +276,7 @@ func (s *Server) newHTTP(store *kv.Store, procs *proc.Set, redis *resp.Server) *
 	}
 	meters = append(append(meters, procs.Metrics), s.meters...)
 	o.Metrics = func() iter.Seq[engine.Metric] { return all(meters) }
-	if b, ok := s.eng.(backuper); ok {
+	if b, ok := s.eng.(engine.Backuper); ok {
 		o.Backup = b.Backup
 	}
 	face := api.New(store, o)
@@ -293,18 +292,6 @@ func (s *Server) defaultAdmin() string {
 		return DefaultAdmin
 	}
 	return Off
-}
-
-// backuper is satisfied by engines that can write all their data while they run.
-type backuper interface {
-	Backup(ctx context.Context, w io.Writer) (engine.Position, error)
-}
-
-// stopper is satisfied by engines that stop by themselves when they can no
-// longer keep their promises. Err says why, and nil before.
-type stopper interface {
-	Stopped() <-chan struct{}
-	Err() error
 }
 
 // Run serves until ctx ends or Close is called, and returns nil after a clean
@@ -365,7 +352,7 @@ func (s *Server) end() {
 // or with what stopped by itself.
 func (s *Server) awaitEnd(ctx context.Context, failed <-chan error) error {
 	var stopped <-chan struct{}
-	if e, ok := s.eng.(stopper); ok {
+	if e, ok := s.eng.(engine.Stopper); ok {
 		stopped = e.Stopped()
 	}
 	select {
@@ -374,9 +361,9 @@ func (s *Server) awaitEnd(ctx context.Context, failed <-chan error) error {
 	case <-s.quit:
 		return nil
 	case <-stopped:
-		return fmt.Errorf("the engine stopped: %w", s.eng.(stopper).Err())
+		return fmt.Errorf("the engine stopped: %w", s.eng.(engine.Stopper).Err())
 	case err := <-failed:
-		if e, ok := s.eng.(stopper); ok && e.Err() != nil {
+		if e, ok := s.eng.(engine.Stopper); ok && e.Err() != nil {
 			return fmt.Errorf("the engine stopped: %w", e.Err()) // and the part because of that
 		}
 		return err
@@ -411,7 +398,7 @@ func (s *Server) Ready() error {
 	if !s.serving.Load() {
 		return engine.ErrClosed
 	}
-	if e, ok := s.eng.(stopper); ok {
+	if e, ok := s.eng.(engine.Stopper); ok {
 		if err := e.Err(); err != nil {
 			return err
 		}

@@ -26,8 +26,7 @@ import (
 type Source interface {
 	View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error)
 	Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error]
-	// Backup writes one consistent committed state and returns its position.
-	Backup(ctx context.Context, w io.Writer) (engine.Position, error)
+	engine.Backuper
 }
 
 // Summary is what a base holds.

@@ -5,13 +5,6 @@ import (
 	"net"
 )
 
-// Clustered is satisfied by engines that can run as one node of several.
-type Clustered interface {
-	// Cluster returns the node's view of its cluster, or nil if the engine runs
-	// alone. It is the same as long as the engine is open.
-	Cluster() Cluster
-}
-
 // Cluster is one node's view of the nodes that keep the same data. One of them
 // leads: only there Update runs; on the others it returns ErrNotLeader without
 // having run its function, and a face hands the whole request to the leader

@@ -84,7 +84,7 @@ func (t *Tx) records(from, to []byte, back bool) iter.Seq2[stored, error] {
 func (t *Tx) Count() (int, error) {
 	from, to := t.bounds(nil, nil)
 	if r, ok := t.tx.(engine.Ranker); ok && t.broken == nil {
-		return r.Count(from, to), nil
+		return r.Count(from, to)
 	}
 	n := 0
 	for _, err := range t.records(from, to, false) {
@@ -105,9 +105,9 @@ func (t *Tx) At(i int) (Item, bool, error) {
 		return Item{}, false, nil
 	}
 	if r, ok := t.tx.(engine.Ranker); ok && t.broken == nil {
-		p, ok := r.At(from, to, i)
-		if !ok {
-			return Item{}, false, nil
+		p, ok, err := r.At(from, to, i)
+		if err != nil || !ok {
+			return Item{}, false, err
 		}
 		rec, err := parseRecord(p.Val)
 		if err != nil || !t.live(&rec) {

@@ -71,11 +71,10 @@ func (e engineTx) scan(way func(tx engine.Tx, lo, hi []byte) iter.Seq2[engine.Pa
 	}
 }
 
-// Count implements engine.Ranker. Where the engine's transaction is none, it
-// scans, and an error of that fails the whole procedure.
-func (e engineTx) Count(lo, hi []byte) int {
-	if e.t.check() != nil {
-		return 0
+// Count implements engine.Ranker. Where the engine's transaction is none, it scans.
+func (e engineTx) Count(lo, hi []byte) (int, error) {
+	if err := e.t.check(); err != nil {
+		return 0, err
 	}
 	if r, ok := e.t.tx.(engine.Ranker); ok {
 		return r.Count(lo, hi)
@@ -83,33 +82,31 @@ func (e engineTx) Count(lo, hi []byte) int {
 	n := 0
 	for _, err := range e.Scan(lo, hi) {
 		if err != nil {
-			e.t.bad = err
-			return 0
+			return 0, err
 		}
 		n++
 	}
-	return n
+	return n, nil
 }
 
 // At implements engine.Ranker, as Count does.
-func (e engineTx) At(lo, hi []byte, i int) (engine.Pair, bool) {
-	if e.t.check() != nil || i < 0 {
-		return engine.Pair{}, false
+func (e engineTx) At(lo, hi []byte, i int) (engine.Pair, bool, error) {
+	if err := e.t.check(); err != nil || i < 0 {
+		return engine.Pair{}, false, err
 	}
 	if r, ok := e.t.tx.(engine.Ranker); ok {
 		return r.At(lo, hi, i)
 	}
 	for p, err := range e.Scan(lo, hi) {
 		if err != nil {
-			e.t.bad = err
-			break
+			return engine.Pair{}, false, err
 		}
 		if i == 0 {
-			return p, true
+			return p, true, nil
 		}
 		i--
 	}
-	return engine.Pair{}, false
+	return engine.Pair{}, false, nil
 }
 
 // Now implements engine.Tx.

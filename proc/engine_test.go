@@ -40,8 +40,8 @@ func TestEngineKeys(t *testing.T) {
 				return nil, err
 			}
 			all, err := tx.KV(0).Count()
-			first, ok := tx.Engine().(engine.Ranker).At(nil, nil, 0)
-			if !ok || len(first.Key) == 0 || tx.Engine().Now() != tx.Now() {
+			first, ok, rankErr := tx.Engine().(engine.Ranker).At(nil, nil, 0)
+			if rankErr != nil || !ok || len(first.Key) == 0 || tx.Engine().Now() != tx.Now() {
 				t.Errorf("%s: the engine's first key is %q at %v", name, first.Key, tx.Engine().Now())
 			}
 			return []int{own, all}, err

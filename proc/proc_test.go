@@ -333,10 +333,10 @@ func TestKeptTx(t *testing.T) {
 		}
 	}
 	ranks := raw.(engine.Ranker)
-	if n := ranks.Count(nil, nil); n != 0 {
-		t.Errorf("count after the end: %d", n)
+	if n, err := ranks.Count(nil, nil); n != 0 || engine.CodeOf(err) != engine.CodeInvalid {
+		t.Errorf("count after the end: %d, %v", n, err)
 	}
-	if _, ok := ranks.At(nil, nil, 0); ok || !raw.Now().IsZero() || !kept.Now().IsZero() || kept.Procedure() != "" {
+	if _, ok, err := ranks.At(nil, nil, 0); ok || engine.CodeOf(err) != engine.CodeInvalid || !raw.Now().IsZero() || !kept.Now().IsZero() || kept.Procedure() != "" {
 		t.Error("the transaction goes on after its end")
 	}
 }

@@ -1,8 +1,12 @@
 package embedded
 
 import (
+	"context"
+	"io"
 	"log/slog"
+	"net"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
@@ -18,6 +22,26 @@ func TestContract(t *testing.T) {
 	})
 }
 
+// TestContractOfNode runs what the suite asks of a node on one that is alone in its cluster.
+func TestContractOfNode(t *testing.T) {
+	enginetest.Run(enginetest.Adapt(t), func(t enginetest.T) engine.Engine {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatalf("listen: %v", err)
+		}
+		dir, quiet := t.TempDir(), Options{Logger: slog.New(slog.DiscardHandler)}
+		if _, _, err := InitCluster(context.Background(), dir, l.Addr().String(), quiet); err != nil {
+			t.Fatalf("make a cluster: %v", err)
+		}
+		quiet.Cluster.Listener = l
+		db, err := Open(dir, quiet)
+		if err != nil {
+			t.Fatalf("open: %v", err)
+		}
+		return db
+	}, enginetest.Options{Only: func(name string) bool { return strings.HasPrefix(name, "clustered/") }})
+}
+
 func contract(t *testing.T, o Options, suite enginetest.Options) {
 	var dir string
 	o.Logger = slog.New(slog.DiscardHandler)
@@ -27,6 +51,13 @@ func contract(t *testing.T, o Options, suite enginetest.Options) {
 			t.Fatalf("open: %v", err)
 		}
 		return db
+	}
+	suite.Restore = func(t enginetest.T, backup io.Reader) engine.Engine {
+		dir = t.TempDir()
+		if _, err := Restore(backup, dir, o); err != nil {
+			t.Fatalf("restore: %v", err)
+		}
+		return suite.Reopen(t)
 	}
 	enginetest.Run(enginetest.Adapt(t), func(t enginetest.T) engine.Engine {
 		dir = t.TempDir()

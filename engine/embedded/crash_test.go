@@ -101,8 +101,8 @@ func checkAfterCrash(t *testing.T, fs *memfs.FS, when string, acked *[killWriter
 				keys += int(n) + 1
 			}
 		}
-		if have := tx.(engine.Ranker).Count(nil, nil); have != keys {
-			t.Errorf("%s: %d keys, want %d", when, have, keys)
+		if have, err := tx.(engine.Ranker).Count(nil, nil); have != keys || err != nil {
+			t.Errorf("%s: %d keys (%v), want %d", when, have, err, keys)
 		}
 		return nil
 	}); err != nil {

@@ -185,8 +185,8 @@ func checkKilled(t *testing.T, dir string, round int, acked [killWriters]uint64)
 				keys += int(n) + 1
 			}
 		}
-		if have := tx.(engine.Ranker).Count(nil, nil); have != keys {
-			t.Errorf("round %d: %d keys, want %d", round, have, keys)
+		if have, err := tx.(engine.Ranker).Count(nil, nil); have != keys || err != nil {
+			t.Errorf("round %d: %d keys (%v), want %d", round, have, err, keys)
 		}
 		return nil
 	})

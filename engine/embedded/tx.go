@@ -276,10 +276,21 @@ func (h *writeTx) Now() time.Time {
 func (h *writeTx) AsOf() time.Time { return h.Now() }
 
 // Count implements engine.Ranker.
-func (h *writeTx) Count(lo, hi []byte) int { return count(h.x.tree, lo, hi) }
+func (h *writeTx) Count(lo, hi []byte) (int, error) {
+	if h.x == nil {
+		return 0, errEnded()
+	}
+	return count(h.x.tree, lo, hi), nil
+}
 
 // At implements engine.Ranker.
-func (h *writeTx) At(lo, hi []byte, i int) (engine.Pair, bool) { return at(h.x.tree, lo, hi, i) }
+func (h *writeTx) At(lo, hi []byte, i int) (engine.Pair, bool, error) {
+	if h.x == nil {
+		return engine.Pair{}, false, errEnded()
+	}
+	p, ok := at(h.x.tree, lo, hi, i)
+	return p, ok, nil
+}
 
 func errEnded() error {
 	return engine.Errorf(engine.CodeInvalid, "the transaction has ended")

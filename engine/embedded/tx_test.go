@@ -21,7 +21,10 @@ func TestWriteScannedKey(t *testing.T) {
 	}
 	unread(t, db) // nothing is cloned now: the tree changes its leaves in place
 	first := func(tx engine.Tx, from string) []byte {
-		p, _ := tx.(engine.Ranker).At([]byte(from), nil, 0)
+		p, _, err := tx.(engine.Ranker).At([]byte(from), nil, 0)
+		if err != nil {
+			t.Error(err)
+		}
 		return p.Key
 	}
 	errUndo := errors.New("undo")

@@ -202,7 +202,18 @@ func (v *viewTx) micros() int64 {
 }
 
 // Count implements engine.Ranker.
-func (v *viewTx) Count(lo, hi []byte) int { return count(v.snap.tree, lo, hi) }
+func (v *viewTx) Count(lo, hi []byte) (int, error) {
+	if v.snap == nil {
+		return 0, errEnded()
+	}
+	return count(v.snap.tree, lo, hi), nil
+}
 
 // At implements engine.Ranker.
-func (v *viewTx) At(lo, hi []byte, i int) (engine.Pair, bool) { return at(v.snap.tree, lo, hi, i) }
+func (v *viewTx) At(lo, hi []byte, i int) (engine.Pair, bool, error) {
+	if v.snap == nil {
+		return engine.Pair{}, false, errEnded()
+	}
+	p, ok := at(v.snap.tree, lo, hi, i)
+	return p, ok, nil
+}

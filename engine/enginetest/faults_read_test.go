@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 	"math/rand/v2"
 	"runtime"
@@ -315,7 +316,7 @@ func with(each func(f *faulty) eacher) func(*faulty) {
 // eachFaults are those of UpdateEach.
 func eachFaults() []fault {
 	return []fault{
-		{"many are one transaction", []string{"each/failures-are-alone", "each/changes", "each/over-a-limit", "each/now"}, with(func(f *faulty) eacher {
+		{"many are one transaction", []string{"eacher/as-one-by-one", "each/failures-are-alone", "each/changes", "each/over-a-limit", "each/now"}, with(func(f *faulty) eacher {
 			return func(ctx context.Context, n int, fn func(engine.Tx, int) error) (engine.Position, error) {
 				return f.Update(ctx, func(tx engine.Tx) error {
 					for i := range n {
@@ -473,7 +474,33 @@ func reopenFaults() []fault {
 		}},
 		{"the position is behind what was answered", []string{"positioner/covers-answers"}, func(f *faulty) { f.shift = -1 }},
 		{"the position is ahead of what is committed", []string{"positioner/covers-answers"}, func(f *faulty) { f.shift = 1 }},
-		{"a counter falls", []string{"meter/figures"}, func(f *faulty) {
+		{"a broken transaction is committed", []string{"breaker/not-committed"}, func(f *faulty) {
+			f.inUpdate(func(tx engine.Tx) engine.Tx {
+				return struct {
+					engine.Tx
+					engine.Breaker
+				}{tx, new(refTx)}
+			})
+		}},
+		{"Count goes on after the end", []string{"ranker/ended"}, func(f *faulty) {
+			f.inView(func(tx engine.Tx) engine.Tx {
+				return struct {
+					engine.Tx
+					engine.Ranker
+				}{tx, new(refTx)}
+			})
+		}},
+		{"a backup is of long ago", []string{"backuper/under-writers"}, func(f *faulty) {
+			f.backup = func(ctx context.Context, w io.Writer) (engine.Position, error) { return 0, nil }
+		}},
+		{"a backup keeps its errors", []string{"backuper/writer-fails"}, func(f *faulty) {
+			f.backup = func(ctx context.Context, w io.Writer) (engine.Position, error) {
+				pos, _ := f.ref.Backup(ctx, w)
+				return pos, nil
+			}
+		}},
+		{"the engine stops when it is closed", []string{"stopper/healthy"}, func(f *faulty) { f.err = engine.ErrClosed }},
+		{"a counter falls", []string{"meter/metrics"}, func(f *faulty) {
 			value := 1e9
 			f.metrics = func() iter.Seq[engine.Metric] {
 				value--

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"io"
 	"iter"
 	"runtime"
 	"sync/atomic"
@@ -19,7 +20,9 @@ type faulty struct {
 	each    func(context.Context, int, func(engine.Tx, int) error) (engine.Position, error)
 	end     func() error
 	metrics func() iter.Seq[engine.Metric]
-	shift   int // of Position
+	backup  func(context.Context, io.Writer) (engine.Position, error)
+	err     error // of Err
+	shift   int   // of Position
 }
 
 func (f *faulty) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
@@ -67,6 +70,15 @@ func (f *faulty) Metrics() iter.Seq[engine.Metric] {
 func (f *faulty) Position() engine.Position {
 	return f.ref.Position() + engine.Position(f.shift)
 }
+
+func (f *faulty) Backup(ctx context.Context, w io.Writer) (engine.Position, error) {
+	if f.backup != nil {
+		return f.backup(ctx, w)
+	}
+	return f.ref.Backup(ctx, w)
+}
+
+func (f *faulty) Err() error { return f.err }
 
 // inUpdate has every transaction that writes go through wrap.
 func (f *faulty) inUpdate(wrap func(tx engine.Tx) engine.Tx) {
@@ -169,11 +181,14 @@ func (t *faultyTx) RollbackTo(mark int) error {
 	return t.Tx.(engine.Savepointer).RollbackTo(mark)
 }
 
+// Break implements engine.Breaker.
+func (t *faultyTx) Break(err error) { t.Tx.(engine.Breaker).Break(err) }
+
 // Count implements engine.Ranker.
-func (t *faultyTx) Count(lo, hi []byte) int { return t.Tx.(engine.Ranker).Count(lo, hi) }
+func (t *faultyTx) Count(lo, hi []byte) (int, error) { return t.Tx.(engine.Ranker).Count(lo, hi) }
 
 // At implements engine.Ranker.
-func (t *faultyTx) At(lo, hi []byte, i int) (engine.Pair, bool) {
+func (t *faultyTx) At(lo, hi []byte, i int) (engine.Pair, bool, error) {
 	return t.Tx.(engine.Ranker).At(lo, hi, i)
 }
 

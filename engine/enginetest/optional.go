@@ -1,6 +1,8 @@
 package enginetest
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -10,11 +12,59 @@ import (
 
 func optionalCases() []Case {
 	return []Case{
+		{"eacher/as-one-by-one", ordered, eacherCase},
 		{"ranker/count-and-at", ordered, rankerCase},
+		{"ranker/ended", onAllKeys, rankerEnded},
 		{"savepoint/random-rollbacks", ordered, savepointCase},
 		{"savepoint/misuse", ordered, savepointMisuse},
-		{"meter/figures", onAllKeys, meterCase},
+		{"breaker/not-committed", onAllKeys, breakerCase},
+		{"meter/metrics", onAllKeys, meterCase},
 		{"positioner/covers-answers", onAllKeys, positionerCase},
+		{"backuper/under-writers", onAllKeys, backuperCase},
+		{"backuper/writer-fails", onAllKeys, backuperFails},
+		{"stopper/healthy", onOneKey, stopperCase},
+		{"clustered/member", onOneKey, clusteredCase},
+		{"clustered/advertise", onOneKey, advertiserCase},
+		{"clustered/hand-over", onOneKey, handOverCase},
+	}
+}
+
+// optional returns the engine as one of the optional interfaces, or skips the case.
+func optional[I any](e *env, name string) I {
+	e.Helper()
+	i, ok := e.eng.(I)
+	if !ok {
+		e.Skipf("skipped: the engine is no engine.%s", name)
+	}
+	return i
+}
+
+// eacherCase compares UpdateEach of the engine with one Update after the other.
+func eacherCase(e *env) {
+	ee := optional[engine.Eacher](e, "Eacher")
+	own := errors.New("own error")
+	m := model{}
+	for range 20 {
+		rows := make([][]op, 1+e.rng.IntN(8))
+		after := make([]model, len(rows)+1)
+		for i := range rows {
+			rows[i] = randomOps(e.rng, 1+e.rng.IntN(6))
+		}
+		after[0] = m
+		fn := func(tx engine.Tx, i int) (err error) {
+			fail := len(rows[i])%3 == 0
+			if after[i+1], err = after[i].apply(tx, rows[i]); fail {
+				after[i+1] = after[i]
+				err = cmp.Or(err, own)
+			}
+			return err
+		}
+		pos, err := ee.UpdateEach(e.ctx, len(rows), fn)
+		if err != nil {
+			e.Fatalf("UpdateEach: %v", err)
+		}
+		m = after[len(rows)]
+		e.viewAt(engine.Read{AtLeast: pos}, m.check)
 	}
 }
 
@@ -55,30 +105,53 @@ func rankerCase(e *env) {
 
 func checkRank(r engine.Ranker, m model, lo, hi []byte) error {
 	want := m.pairs(lo, hi)
-	if n := r.Count(lo, hi); n != len(want) {
-		return fmt.Errorf("ranker: Count %s = %d, want %d", bounds(lo, hi), n, len(want))
+	if n, err := r.Count(lo, hi); n != len(want) || err != nil {
+		return fmt.Errorf("ranker: Count %s = %d, want %d (%w)", bounds(lo, hi), n, len(want), err)
 	}
 	for i, w := range want {
-		p, ok := r.At(lo, hi, i)
+		p, ok, err := r.At(lo, hi, i)
+		if err != nil {
+			return fmt.Errorf("ranker: At %s %d: %w", bounds(lo, hi), i, err)
+		}
 		if !ok || string(p.Key) != string(w.Key) || string(p.Val) != string(w.Val) {
 			return fmt.Errorf("ranker: At %s %d = %q = %q, %t; want %q = %q", bounds(lo, hi), i, p.Key, p.Val, ok, w.Key, w.Val)
 		}
 	}
 	for _, i := range []int{-1, len(want), len(want) + 1, math.MaxInt, math.MinInt} {
-		if p, ok := r.At(lo, hi, i); ok {
-			return fmt.Errorf("ranker: At %s %d = %q, want nothing: there are %d", bounds(lo, hi), i, p.Key, len(want))
+		if p, ok, err := r.At(lo, hi, i); ok || err != nil {
+			return fmt.Errorf("ranker: At %s %d = %q, want nothing: there are %d (%w)", bounds(lo, hi), i, p.Key, len(want), err)
 		}
 	}
 	return nil
 }
 
+// rankerEnded counts in transactions that have ended.
+func rankerEnded(e *env) {
+	e.put("a", "1")
+	var kept []engine.Ranker
+	keep := func(tx engine.Tx) error {
+		if r, ok := tx.(engine.Ranker); ok {
+			kept = append(kept, r)
+		}
+		return nil
+	}
+	e.update(keep)
+	e.view(keep)
+	if len(kept) == 0 {
+		e.Skipf("skipped: the transactions are no engine.Ranker")
+	}
+	for _, r := range kept {
+		_, err := r.Count(nil, nil)
+		e.is("Count after the end", err, engine.ErrInvalid)
+		_, _, err = r.At(nil, nil, 0)
+		e.is("At after the end", err, engine.ErrInvalid)
+	}
+}
+
 // positionerCase: whoever was answered, Position is not before the answer, and it
 // names nothing that is not committed.
 func positionerCase(e *env) {
-	p, ok := e.eng.(engine.Positioner)
-	if !ok {
-		e.Skipf("skipped: the engine is no engine.Positioner")
-	}
+	p := optional[engine.Positioner](e, "Positioner")
 	for i := range 100 {
 		pos := e.put("k", fmt.Sprint(i))
 		now := p.Position()
@@ -92,10 +165,7 @@ func positionerCase(e *env) {
 }
 
 func meterCase(e *env) {
-	meter, ok := e.eng.(engine.Meter)
-	if !ok {
-		e.Skipf("skipped: the engine is no engine.Meter")
-	}
+	meter := optional[engine.Meter](e, "Meter")
 	writing := make(chan error, 1)
 	go func() { writing <- e.increments("n", 200) }()
 	form := regexp.MustCompile(`^[a-z][a-z0-9_]*$`)

@@ -2,11 +2,16 @@ package enginetest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"iter"
 	"maps"
+	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -26,6 +31,7 @@ type ref struct {
 	writer chan struct{} // capacity 1: who writes
 	keep   int           // how many changes are kept; 0: all
 	ended  chan struct{}
+	http   atomic.Pointer[string] // advertised
 
 	mu     sync.Mutex // guards below
 	state  refState
@@ -76,7 +82,9 @@ func (r *ref) View(ctx context.Context, read engine.Read, fn func(engine.Tx) err
 			if now.Before(st.now) {
 				now = st.now
 			}
-			return st.pos, fn(&refTx{pairs: st.pairs, now: now, readOnly: true})
+			tx := &refTx{pairs: st.pairs, now: now, readOnly: true}
+			defer func() { tx.ended = true }()
+			return st.pos, fn(tx)
 		}
 		select {
 		case <-moved:
@@ -110,13 +118,20 @@ func (r *ref) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Posi
 	}
 	tx := &refTx{pairs: slices.Clone(st.pairs), now: now, wrote: map[string]bool{}}
 	err = fn(tx)
-	if tx.ended = true; err != nil {
+	if tx.ended = true; err == nil {
+		err = tx.broken
+	}
+	if err != nil {
 		return 0, err
 	}
 	if len(tx.wrote) == 0 {
 		return st.pos, nil
 	}
 	return r.commit(st, tx)
+}
+
+func (r *ref) UpdateEach(ctx context.Context, n int, fn func(engine.Tx, int) error) (engine.Position, error) {
+	return engine.UpdateEach(ctx, struct{ engine.Engine }{r}, n, fn)
 }
 
 func (r *ref) commit(st refState, tx *refTx) (engine.Position, error) {
@@ -188,6 +203,64 @@ func (r *ref) Position() engine.Position {
 	return st.pos
 }
 
+// Backup writes the pairs, each with its lengths before it.
+func (r *ref) Backup(ctx context.Context, w io.Writer) (engine.Position, error) {
+	st, _, err := r.current()
+	for _, p := range st.pairs {
+		if err = cmp.Or(err, ctx.Err()); err == nil {
+			_, err = fmt.Fprintf(w, "%d %d %s%s", len(p.Key), len(p.Val), p.Key, p.Val)
+		}
+	}
+	return st.pos, err
+}
+
+// restoreRef makes an engine of what Backup wrote.
+func restoreRef(backup io.Reader) *ref {
+	var st refState
+	for {
+		var key, val int
+		if n, _ := fmt.Fscanf(backup, "%d %d ", &key, &val); n < 2 {
+			return newRef(st, 0)
+		}
+		b := make([]byte, key+val)
+		if _, err := io.ReadFull(backup, b); err != nil {
+			panic(err)
+		}
+		st.pairs = append(st.pairs, engine.Pair{Key: b[:key:key], Val: b[key:]})
+	}
+}
+
+func (r *ref) Stopped() <-chan struct{} { return nil }
+
+func (r *ref) Err() error { return nil }
+
+func (r *ref) Cluster() engine.Cluster { return refCluster{r} }
+
+func (r *ref) Advertise(http, _ string) { r.http.Store(&http) }
+
+func (r *ref) HandOver() {}
+
+// refCluster has one node, which leads.
+type refCluster struct{ r *ref }
+
+func (c refCluster) State() engine.ClusterState {
+	n := engine.Node{ID: 1, Voter: true}
+	if http := c.r.http.Load(); http != nil {
+		n.HTTP = *http
+	}
+	return engine.ClusterState{Self: 1, Leader: 1, Nodes: []engine.Node{n}}
+}
+
+func (c refCluster) AwaitLeader(context.Context) (engine.Node, error) {
+	return c.State().Nodes[0], nil
+}
+
+func (c refCluster) Dial(context.Context, uint64, string) (net.Conn, error) {
+	return nil, engine.ErrNotLeader
+}
+
+func (c refCluster) Listen(string) net.Listener { return nil }
+
 func (r *ref) Metrics() iter.Seq[engine.Metric] {
 	st, _, _ := r.current()
 	return slices.Values([]engine.Metric{
@@ -204,6 +277,8 @@ type refTx struct {
 	wrote    map[string]bool
 	size     int
 	saved    []refSave
+	broken   error // by Break, before the savepoint brokenAt
+	brokenAt int
 	scanning int
 	ended    bool
 }
@@ -297,7 +372,9 @@ func (t *refTx) RollbackTo(mark int) error {
 	}) {
 		return engine.ErrInvalid
 	}
-	t.saved = t.saved[:mark+1]
+	if t.saved = t.saved[:mark+1]; mark < t.brokenAt {
+		t.broken = nil
+	}
 	return nil
 }
 
@@ -311,11 +388,25 @@ func (t *refTx) Now() time.Time { return t.now }
 
 func (t *refTx) AsOf() time.Time { return t.now }
 
-func (t *refTx) Count(lo, hi []byte) int { return len(t.within(lo, hi)) }
-
-func (t *refTx) At(lo, hi []byte, i int) (engine.Pair, bool) {
-	if list := t.within(lo, hi); i >= 0 && i < len(list) {
-		return list[i], true
+func (t *refTx) Count(lo, hi []byte) (int, error) {
+	if t.ended {
+		return 0, engine.ErrInvalid
 	}
-	return engine.Pair{}, false
+	return len(t.within(lo, hi)), nil
+}
+
+func (t *refTx) At(lo, hi []byte, i int) (engine.Pair, bool, error) {
+	if t.ended {
+		return engine.Pair{}, false, engine.ErrInvalid
+	}
+	if list := t.within(lo, hi); i >= 0 && i < len(list) {
+		return list[i], true, nil
+	}
+	return engine.Pair{}, false, nil
+}
+
+func (t *refTx) Break(err error) {
+	if t.broken == nil {
+		t.broken, t.brokenAt = err, len(t.saved)
+	}
 }

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"io"
 	"iter"
 	"math/rand/v2"
 	"os"
@@ -19,6 +20,10 @@ type Options struct {
 	// Reopen opens what the last call of open opened, which has been closed by
 	// then. Without it the cases of group reopen are skipped.
 	Reopen func(t T) engine.Engine
+
+	// Restore opens an engine on what a Backup wrote. Without it the suite does not
+	// look into backups.
+	Restore func(t T, backup io.Reader) engine.Engine
 
 	// History is a number of small transactions after which the engine that
 	// open opens certainly no longer keeps the first one's change. 0 skips

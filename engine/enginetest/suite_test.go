@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ func refSuite(wrap func(*ref) engine.Engine) (open func(T) engine.Engine, o Opti
 			last = newRef(last.state, refHistory)
 			return wrap(last)
 		},
+		Restore: func(_ T, backup io.Reader) engine.Engine { return wrap(restoreRef(backup)) },
 	}
 }
 

@@ -1,0 +1,196 @@
+package enginetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// breakerCase marks transactions as not to be committed.
+func breakerCase(e *env) {
+	own := errors.New("half written")
+	offered := true
+	run := func(undo bool) error {
+		_, err := e.eng.Update(e.ctx, func(tx engine.Tx) error {
+			b, ok := tx.(engine.Breaker)
+			if offered = ok; !ok {
+				return nil
+			}
+			if err := putAll(tx, "kept", "1"); err != nil {
+				return err
+			}
+			sp, can := tx.(engine.Savepointer)
+			mark := 0
+			if can {
+				mark = sp.Savepoint()
+			}
+			if err := putAll(tx, "half", "1"); err != nil {
+				return err
+			}
+			b.Break(own)
+			if undo && can {
+				return sp.RollbackTo(mark)
+			}
+			return nil
+		})
+		return err
+	}
+	err := run(false)
+	if !offered {
+		e.Skipf("skipped: the transactions are no engine.Breaker")
+	}
+	e.is("an update that was broken", err, own)
+	e.lacks("kept", "half")
+	if err := run(true); err == nil {
+		e.has("kept", "1")
+	} else {
+		e.is("an update that was broken", err, own) // it could not be undone
+		e.lacks("kept")
+	}
+	e.lacks("half")
+}
+
+// backuperCase backs up beside writers; what the backup holds shows where the
+// engine can be opened from it.
+func backuperCase(e *env) {
+	b := optional[engine.Backuper](e, "Backuper")
+	before := e.put("before", "1")
+	writing := make(chan error, 1)
+	go func() { writing <- e.increments("n", 200) }()
+	var buf bytes.Buffer
+	pos, err := b.Backup(e.ctx, &buf)
+	if err := receive(e, "writers beside a backup", writing); err != nil {
+		e.Fatalf("write beside a backup: %v", err)
+	}
+	if err != nil || buf.Len() == 0 {
+		e.Fatalf("backup: %d bytes, %v", buf.Len(), err)
+	}
+	if last := e.put("after", "1"); pos < before || pos >= last {
+		e.Fatalf("a backup begun at %d and ended before %d is of position %d", before, last, pos)
+	}
+	if e.o.Restore == nil {
+		e.Logf("the suite was not told how to restore a backup")
+		return
+	}
+	e.close()
+	e.adopt(e.o.Restore(e.T, &buf))
+	e.has("before", "1")
+	e.lacks("after")
+}
+
+// failingWriter fails after some bytes.
+type failingWriter struct {
+	left int
+	err  error
+}
+
+func (w *failingWriter) Write(p []byte) (int, error) {
+	if w.left -= len(p); w.left < 0 {
+		return 0, w.err
+	}
+	return len(p), nil
+}
+
+func backuperFails(e *env) {
+	b := optional[engine.Backuper](e, "Backuper")
+	e.put("a", "1")
+	full := errors.New("no room")
+	_, err := b.Backup(e.ctx, &failingWriter{4, full})
+	e.is("a backup whose writer fails", err, full)
+	ctx, cancel := context.WithCancel(e.ctx)
+	cancel()
+	_, err = b.Backup(ctx, &bytes.Buffer{})
+	e.is("a backup whose ctx has ended", err, context.Canceled)
+	e.has("a", "1")
+}
+
+// stopperCase: an engine in good health has not stopped, nor does Close stop it.
+func stopperCase(e *env) {
+	s := optional[engine.Stopper](e, "Stopper")
+	healthy := func(when string) {
+		e.Helper()
+		select {
+		case <-s.Stopped():
+			e.Fatalf("%s the engine has stopped by itself: %v", when, s.Err())
+		default:
+		}
+		if err := s.Err(); err != nil {
+			e.Fatalf("%s Err is %v, and Stopped is open", when, err)
+		}
+	}
+	healthy("at first")
+	e.put("a", "1")
+	healthy("after a write")
+	e.close()
+	healthy("after Close")
+}
+
+// cluster returns the engine's cluster, or skips the case.
+func (e *env) cluster() engine.Cluster {
+	e.Helper()
+	c := optional[engine.Clustered](e, "Clustered").Cluster()
+	if c == nil {
+		e.Skipf("skipped: the engine runs alone")
+	}
+	return c
+}
+
+// clusteredCase: the node that takes writes is the leader that its cluster names.
+func clusteredCase(e *env) {
+	c := e.cluster()
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
+	defer cancel()
+	leader, err := c.AwaitLeader(ctx)
+	if err != nil {
+		e.Fatalf("await a leader: %v", err)
+	}
+	st := c.State()
+	if n, ok := st.Node(leader.ID); !ok || !n.Voter {
+		e.Fatalf("the leader %d is no voter of %+v", leader.ID, st)
+	}
+	if leader.ID == st.Self {
+		e.put("a", "1")
+		return
+	}
+	ran := false
+	_, err = e.eng.Update(e.ctx, func(engine.Tx) error { ran = true; return nil })
+	e.is("an update on a node that does not lead", err, engine.ErrNotLeader)
+	if ran {
+		e.Fatalf("a node that does not lead ran a function")
+	}
+}
+
+func advertiserCase(e *env) {
+	a := optional[engine.Advertiser](e, "Advertiser")
+	a.Advertise("127.0.0.1:1", "") // nothing, if the engine runs alone
+	c := e.cluster()
+	for end := time.Now().Add(e.o.wait); ; time.Sleep(time.Millisecond) {
+		st := c.State()
+		n, _ := st.Node(st.Self)
+		if n.HTTP == "127.0.0.1:1" && n.RESP == "" {
+			return
+		}
+		if time.Now().After(end) {
+			e.Fatalf("what was advertised does not arrive: %s", fmt.Sprint(n))
+		}
+	}
+}
+
+func handOverCase(e *env) {
+	h := optional[engine.HandOverer](e, "HandOverer")
+	e.within(e.o.wait, "HandOver", h.HandOver) // nothing, if the engine runs alone
+	c := e.cluster()
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
+	defer cancel()
+	if _, err := c.AwaitLeader(ctx); err != nil {
+		e.Fatalf("await a leader: %v", err)
+	}
+	e.within(e.o.wait, "HandOver", h.HandOver)
+	if len(c.State().Nodes) == 1 {
+		e.put("a", "1") // no other node can lead
+	}
+}
