@@ -73,6 +73,7 @@ func (db *DB) catchUp(state *snapshot) (fromLog int, err error) {
 		return db.replay(state)
 	}
 	g := &group{db: db, self: 1}
+	g.log = newRaftCommitter(g.setRoster)
 	if db.id != nil {
 		g.self = db.id.Node
 		if state.roster != nil && state.roster.Left == db.id.Cluster {
@@ -136,20 +137,10 @@ func (db *DB) joinTerm(state *snapshot) error {
 	return db.log.Reset(state.index + 1)
 }
 
-// committer is what makes batches durable.
-func (db *DB) committer() committer {
-	if db.group != nil {
-		return db.group
-	}
-	return alone{db.log}
-}
-
 // begin starts following: somebody has to be elected first.
 func (g *group) begin() error {
-	g.db.exec.told = g.told
-	g.db.exec.refuse = engine.Errorf(engine.CodeNotLeader, "this node has just started and knows of no leader yet; nothing was written")
 	if g.db.opts.sim != nil {
-		g.raft = g.db.opts.sim(g.db)
+		g.log.raft = g.db.opts.sim(g.db)
 		return nil
 	}
 	return g.start()
@@ -179,7 +170,7 @@ func (g *group) start() error {
 		return engine.Errorf(engine.CodeInvalid, "open the port to other nodes: %w", err)
 	}
 	g.want.Store(&nodeInfo{ID: g.self, Addr: g.port.Addr(), HTTP: me.HTTP, RESP: me.RESP, Folder: g.db.id.Folder})
-	g.told(g.view.Load().roster)
+	g.setRoster(g.view.Load().roster)
 	tick := or(o.Tick, DefaultTick)
 	lease := time.Duration(0)
 	if o.Lease {
@@ -197,7 +188,7 @@ func (g *group) start() error {
 	if err != nil {
 		return engine.Errorf(engine.CodeInternal, "%w", errors.Join(err, g.port.Close()))
 	}
-	g.node, g.raft = node, node
+	g.node, g.log.raft = node, node
 	close(g.started)
 	g.running.Go(g.keepAnnounced)
 	g.running.Go(g.keepExpiring)
@@ -271,7 +262,7 @@ func (g *group) close() error {
 	g.ticker.Stop()
 	err := g.port.Close()
 	g.running.Wait()
-	g.db.exec.expire(0)
+	g.log.expire(0)
 	return errors.Join(err, g.vote.f.Close())
 }
 

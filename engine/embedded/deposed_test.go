@@ -12,16 +12,31 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// quorum is a committer of a cluster that only notes what it is given; the test
-// is the machine's goroutine.
-type quorum struct{ got chan *batch }
-
-func (q quorum) commit(b *batch) error {
-	q.got <- b
-	return errLater
+// quorum is a committer whose raft only notes what it is given; the test is the
+// machine's goroutine.
+type quorum struct {
+	*raftCommitter
+	proposer
+	got chan *raft.Proposal
 }
 
-func (q quorum) shared() bool { return true }
+func (q quorum) Propose(p *raft.Proposal) { q.got <- p }
+
+func (q quorum) Confirm(term uint64, _ func(error)) { q.got <- &raft.Proposal{Term: term} }
+
+// first returns the time of the first and of the last transaction in p.
+func times(t *testing.T, p *raft.Proposal) (first, last int64) {
+	t.Helper()
+	for c, err := range changes(p.Data) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last = c.Time.UnixMicro(); first == 0 {
+			first = last
+		}
+	}
+	return first, last
+}
 
 // leading returns an executor that takes calls as the leader of term 5.
 func leading(t *testing.T) (*executor, quorum) {
@@ -31,10 +46,11 @@ func leading(t *testing.T) (*executor, quorum) {
 		t.Fatal(err)
 	}
 	g := &gate{snap: &snapshot{tree: btree.NewBytes[string]()}}
-	q := quorum{make(chan *batch, 16)}
-	x := newExecutor(o, q, g.current)
-	x.overtake, x.publish, x.show, x.fail, x.told = func(*batch) {}, func(*batch) {}, g.show, func(error) {}, func(*roster) {}
-	x.accept(5)
+	q := quorum{raftCommitter: newRaftCommitter(func(*roster) {}), got: make(chan *raft.Proposal, 16)}
+	x := newExecutor(o, q.raftCommitter, g.current)
+	x.overtake, x.record, x.show, x.fail = func(*batch) {}, func(*batch) {}, g.show, func(error) {}
+	q.x, q.raft = x, q
+	q.accept(5)
 	return x, q
 }
 
@@ -87,10 +103,10 @@ func TestNothingIsSealedAfterDeposition(t *testing.T) {
 	<-bigRuns
 	yielded := make(chan struct{})
 	go func() {
-		x.yield(engine.Errorf(engine.CodeNotLeader, "deposed"))
+		q.yield(engine.Errorf(engine.CodeNotLeader, "deposed"))
 		close(yielded)
 	}()
-	waitQueued(t, x, func() bool { return x.term == 0 })
+	waitQueued(t, x, func() bool { return q.term == 0 })
 	close(bigLet)
 	within(t, "yield", func() { <-yielded })
 	for _, c := range []<-chan error{one, two, three} {
@@ -102,14 +118,14 @@ func TestNothingIsSealedAfterDeposition(t *testing.T) {
 	}
 	select {
 	case b := <-q.got:
-		t.Errorf("a batch of term %d on position %d was proposed after the node was deposed", b.term, b.base)
+		t.Errorf("a batch of term %d was proposed after the node was deposed: %q", b.Term, b.Data)
 	default:
 	}
 	theirs := newBatch(0, 0)
 	theirs.add(1, 1)
 	theirs.put([]byte("k"), "v")
 	within(t, "the new leader's batch", func() {
-		if err := x.applyAll([]raft.Entry{{Index: 1, Term: 6, Data: theirs.buf}}); err != nil {
+		if err := q.applyAll([]raft.Entry{{Index: 1, Term: 6, Data: theirs.buf}}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -126,23 +142,22 @@ func TestCallsAreAnsweredOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	write := start(ctx, x, putting("k", "1"))
 	b := <-q.got
-	b.proposal = &raft.Proposal{Term: 5}
 	cancel()
 	<-write
 	slow, runs, let := held(nothing)
 	other := start(t.Context(), x, slow)
 	<-runs
-	x.refused(b.proposal, engine.Errorf(engine.CodeNotLeader, "refused"))
+	q.notTaken(b, engine.Errorf(engine.CodeNotLeader, "refused"))
 	yielded := make(chan struct{})
 	go func() {
-		x.yield(engine.Errorf(engine.CodeNotLeader, "deposed"))
+		q.yield(engine.Errorf(engine.CodeNotLeader, "deposed"))
 		close(yielded)
 	}()
-	waitQueued(t, x, func() bool { return x.term == 0 })
+	waitQueued(t, x, func() bool { return q.term == 0 })
 	close(let)
 	within(t, "yield", func() { <-yielded })
 	within(t, "an entry of the next term", func() {
-		if err := x.applyAll([]raft.Entry{{Index: 1, Term: 6}}); err != nil {
+		if err := q.applyAll([]raft.Entry{{Index: 1, Term: 6}}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -23,11 +23,16 @@ type gate struct {
 }
 
 func (g *gate) commit(b *batch) error {
+	if b.empty() {
+		return nil
+	}
 	g.begun <- b
 	return <-g.let
 }
 
-func (g *gate) shared() bool { return false }
+func (g *gate) admit() error { return nil }
+func (g *gate) seal(*batch)  {}
+func (g *gate) waits() bool  { return true }
 
 func (g *gate) current() *snapshot {
 	g.mu.Lock()
@@ -53,7 +58,7 @@ func gated(t *testing.T, o Options) (*executor, *gate) {
 		snap: &snapshot{tree: btree.NewBytes[string]()},
 	}
 	x := newExecutor(o, g, g.current)
-	x.overtake, x.publish, x.show, x.fail = func(*batch) {}, func(*batch) {}, g.show, func(error) {}
+	x.overtake, x.record, x.show, x.fail = func(*batch) {}, func(*batch) {}, g.show, func(error) {}
 	return x, g
 }
 
@@ -113,7 +118,7 @@ func TestReadersOfSpeculationWait(t *testing.T) {
 		return err
 	})
 	fail := start(t.Context(), x, func(engine.Tx) error { return errMine })
-	waitQueued(t, x, func() bool { return !x.leading && len(x.open.calls) == 2 })
+	waitQueued(t, x, func() bool { return !x.running && len(x.open.calls) == 2 })
 	pending(t, "the write", write)
 	pending(t, "the read", read)
 	pending(t, "the failing call", fail)
@@ -134,7 +139,7 @@ func TestLostBatch(t *testing.T) {
 	first := start(t.Context(), x, putting("a", "1"))
 	<-g.begun
 	second := start(t.Context(), x, putting("b", "2"))
-	waitQueued(t, x, func() bool { return !x.leading && len(x.open.calls) == 1 })
+	waitQueued(t, x, func() bool { return !x.running && len(x.open.calls) == 1 })
 	g.let <- engine.ErrDiskFull
 	for _, c := range []<-chan error{first, second} {
 		if err := <-c; !errors.Is(err, engine.ErrDiskFull) || !engine.Retryable(err) {
@@ -160,9 +165,9 @@ func TestLostBatch(t *testing.T) {
 	x.close(engine.ErrClosed)
 }
 
-// TestLostBatchWhileLeading: the batch is lost while a transaction runs; that
+// TestLostBatchWhileRunning: the batch is lost while a transaction runs; that
 // transaction, though it began on the lost state, must not be committed.
-func TestLostBatchWhileLeading(t *testing.T) {
+func TestLostBatchWhileRunning(t *testing.T) {
 	x, g := gated(t, Options{})
 	first := start(t.Context(), x, putting("a", "1"))
 	<-g.begun
@@ -197,7 +202,7 @@ func TestDiskFailureStops(t *testing.T) {
 	first := start(t.Context(), x, putting("a", "1"))
 	<-g.begun
 	second := start(t.Context(), x, putting("b", "2"))
-	waitQueued(t, x, func() bool { return !x.leading && len(x.open.calls) == 1 })
+	waitQueued(t, x, func() bool { return !x.running && len(x.open.calls) == 1 })
 	broken := errors.New("input/output error")
 	g.let <- broken
 	if err := <-first; !errors.Is(err, engine.ErrOutcomeUnknown) || !errors.Is(err, broken) {
@@ -262,7 +267,7 @@ func TestCancel(t *testing.T) {
 	inline := start(t.Context(), x, putting("a", "1"))
 	<-g.begun
 	third := start(ctx, x, putting("b", "2"))
-	waitQueued(t, x, func() bool { return !x.leading && len(x.open.calls) == 1 })
+	waitQueued(t, x, func() bool { return !x.running && len(x.open.calls) == 1 })
 	cancel()
 	if err := <-third; !errors.Is(err, engine.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled while committing: %v", err)

@@ -46,10 +46,10 @@ func TestGoexitInBackground(t *testing.T) {
 	var ok, ends []<-chan error
 	ok = append(ok, start(t.Context(), x, func(engine.Tx) error { close(inside); <-goOn; return nil }))
 	<-inside
-	for i := range leadBudget {
+	for i := range runBudget {
 		ok = append(ok, start(t.Context(), x, putting(fmt.Sprint(i), "")))
 	}
-	waitQueued(t, x, func() bool { return len(x.queue) == leadBudget })
+	waitQueued(t, x, func() bool { return len(x.queue) == runBudget })
 	inside2, goOn2 := make(chan struct{}), make(chan struct{})
 	x.mu.Lock()
 	last := x.take() // it spends the caller's budget while two more wait

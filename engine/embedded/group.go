@@ -19,22 +19,14 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// proposer is the part of raft.Node that the executor needs. A simulation has
-// its own.
-type proposer interface {
-	Propose(p *raft.Proposal)
-	Confirm(term uint64, done func(error))
-	ReadIndex(ctx context.Context) (stamp uint64, err error)
-}
-
-// group joins the executor to raft: it is the executor's committer, and raft's
-// machine.
+// group joins the executor to raft: it is raft's machine, and has the executor's
+// committer.
 type group struct {
 	db    *DB
 	self  uint64
 	store *raft.Store
 	vote  *voteFile
-	raft  proposer
+	log   *raftCommitter
 
 	view  atomic.Pointer[view]
 	moved signal                    // fires when view moves
@@ -69,25 +61,9 @@ type view struct {
 	serves bool // this node leads and takes calls
 }
 
-// commit implements committer.
-func (g *group) commit(b *batch) error {
-	if b.empty() {
-		if failpoint("unconfirmed-read") {
-			return nil
-		}
-		g.raft.Confirm(b.term, func(err error) { g.db.exec.confirmed(b, err) })
-		return errLater
-	}
-	g.raft.Propose(b.proposal)
-	return errLater
-}
-
-// shared implements committer.
-func (g *group) shared() bool { return true }
-
 // Apply implements raft.Machine.
 func (g *group) Apply(entries []raft.Entry) error {
-	if err := g.db.exec.applyAll(entries); err != nil {
+	if err := g.log.applyAll(entries); err != nil {
 		return fmt.Errorf("apply the log: %w", err)
 	}
 	return nil
@@ -95,14 +71,14 @@ func (g *group) Apply(entries []raft.Entry) error {
 
 // Lead implements raft.Machine.
 func (g *group) Lead(term uint64) {
-	g.db.exec.accept(term)
+	g.log.accept(term)
 	g.see(func(v *view) { v.term, v.leader, v.serves = term, g.self, true })
 	g.db.opts.Logger.Info("this node leads", "node", g.self, "term", term)
 }
 
 // Hold implements raft.Machine. Reads go on: this node leads.
 func (g *group) Hold() {
-	g.db.exec.yield(engine.Errorf(engine.CodeDiskFull, "the disks of a majority of the nodes are full; nothing was written"))
+	g.log.yield(engine.Errorf(engine.CodeDiskFull, "the disks of a majority of the nodes are full; nothing was written"))
 }
 
 // Follow implements raft.Machine.
@@ -112,11 +88,11 @@ func (g *group) Follow(term, leader uint64) {
 	if leader != 0 && leader != g.self {
 		why = engine.Errorf(engine.CodeNotLeader, "node %d does not lead, node %d does; nothing was written", g.self, leader)
 	}
-	g.db.exec.yield(why)
+	g.log.yield(why)
 	g.db.exec.flight.settled()
 	g.db.exec.wall.stepDown()
 	if term == 0 { // the log will tell no more
-		g.db.exec.expire(0)
+		g.log.expire(0)
 	}
 	g.see(func(v *view) { v.term, v.leader, v.serves = term, leader, false })
 	if was.leader != leader && term != 0 {
@@ -136,7 +112,7 @@ func (g *group) Refused(p *raft.Proposal, err error) {
 	case errors.Is(err, raft.ErrBusy):
 		why = engine.Errorf(engine.CodeQueueFull, "the cluster has taken more than it can replicate now; nothing was written")
 	}
-	g.db.exec.refused(p, why)
+	g.log.notTaken(p, why)
 }
 
 // Temporary implements raft.Machine.
@@ -166,8 +142,8 @@ func (g *group) see(change func(*view)) {
 	g.moved.fire()
 }
 
-// told takes over who is a member.
-func (g *group) told(r *roster) {
+// setRoster takes over who is a member.
+func (g *group) setRoster(r *roster) {
 	g.see(func(v *view) { v.roster, v.nodes = r, r.public() })
 	if g.port == nil {
 		return
@@ -356,9 +332,9 @@ func (g *group) Install(b raft.Base, file []byte) error {
 	db.history.reset(s.pos)
 	db.durable.Store(uint64(s.pos))
 	db.counts.snapshotPos.Store(uint64(s.pos))
-	db.exec.install(s)
+	g.log.install(s)
 	db.show(s)
-	g.told(s.roster)
+	g.setRoster(s.roster)
 	db.opts.Logger.Info("this node was brought up to date by a snapshot", "position", s.pos, "keys", s.tree.Len())
 	if err := db.removeSnapshotsBefore(s.index); err != nil && !journal.NoFiles(err) {
 		return err
@@ -377,7 +353,7 @@ func (g *group) read(ctx context.Context) (stamp int64, err error) {
 	began := g.db.opts.mono()
 	ctx, cancel := context.WithTimeout(ctx, g.db.opts.PositionWait)
 	defer cancel()
-	at, err := g.raft.ReadIndex(ctx)
+	at, err := g.log.raft.ReadIndex(ctx)
 	if err != nil {
 		if g.db.closed.Load() || g.db.Err() != nil {
 			return 0, engine.ErrClosed

@@ -33,7 +33,7 @@ func TestFullBatchOnLostBatch(t *testing.T) {
 			}
 			out <- x.do(t.Context(), c)
 		}()
-		time.Sleep(30 * time.Millisecond) // until it waits in sealFull; the batch is the leader's, so nobody can look
+		time.Sleep(30 * time.Millisecond) // until it waits in sealFull; the batch is the runner's, so nobody can look
 		g.let <- engine.ErrDiskFull
 		<-first
 		var err error
@@ -67,7 +67,7 @@ func TestSplitEach(t *testing.T) {
 		if batches++; batches == 2 {
 			return engine.ErrDiskFull
 		}
-		return alone{db.log}.commit(b)
+		return journalCommitter{db.log}.commit(b)
 	})
 	_, err := db.UpdateEach(t.Context(), 2, func(tx engine.Tx, i int) error {
 		return tx.Put(fmt.Append(nil, "k", i), big)
@@ -84,8 +84,9 @@ func TestSplitEach(t *testing.T) {
 type commitFunc func(*batch) error
 
 func (f commitFunc) commit(b *batch) error { return f(b) }
-
-func (f commitFunc) shared() bool { return false }
+func (f commitFunc) admit() error          { return nil }
+func (f commitFunc) seal(*batch)           {}
+func (f commitFunc) waits() bool           { return true }
 
 // TestReaderOfLostBatch: a reader that waits for the clone which a lost batch
 // would have brought sees what is durable at once.
@@ -131,7 +132,7 @@ func TestLostWhenDue(t *testing.T) {
 				lost++
 				return engine.ErrDiskFull
 			}
-			return alone{db.log}.commit(b)
+			return journalCommitter{db.log}.commit(b)
 		})
 		for i := 0; lost < 6; i++ {
 			val := fmt.Sprintf("%0500d", i)

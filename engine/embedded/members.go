@@ -301,7 +301,7 @@ func (g *group) keepAnnounced() {
 			if tooOld || permanent(err, g.view.Load().roster.Members.Has(g.self)) {
 				g.db.end("this node cannot be a member of the cluster", err)
 				g.node.Close() // what waits for the others would wait in vain, and hold up the end of the process
-				g.db.exec.expire(0)
+				g.log.expire(0)
 				g.moved.fire()
 				return
 			}
@@ -327,7 +327,7 @@ func (g *group) keepExpiring() {
 	for {
 		select {
 		case <-tick.C:
-			g.node.Run(func() { g.db.exec.expire(OutcomeWait) })
+			g.node.Run(func() { g.log.expire(OutcomeWait) })
 		case <-g.ctx.Done():
 			return
 		}

@@ -143,7 +143,7 @@ func (g *group) figures() []engine.Metric {
 		gauge("cluster_commit_index", "Log record up to which this node knows all to be committed.", rs.Commit),
 		gauge("cluster_applied_index", "Log record up to which this node's state has all.", rs.Applied),
 		gauge("cluster_behind_entries", "Committed log records that the node furthest behind has not acknowledged, as the leader knows it; 0 on others.", behind),
-		counted("cluster_refused_batches_total", "Batches of deposed leaders that were not applied, by no node.", g.db.exec.refusedBatches.Load()),
+		counted("cluster_refused_batches_total", "Batches of deposed leaders that were not applied, by no node.", g.log.refused.Load()),
 		counted("cluster_dropped_messages_total", "Messages to or from other nodes that were lost because too many waited or a connection broke; they are sent again.", dropped+g.node.Dropped()),
 		counted("cluster_refused_connections_total", "Connections to the port between nodes that were refused with a reason.", stats.Refused),
 		counted("cluster_strange_connections_total", "Connections to that port that did not even greet.", stats.Strange),

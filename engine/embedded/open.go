@@ -53,8 +53,7 @@ func Open(dir string, o Options) (*DB, error) {
 		}
 		return nil, errors.Join(err, unlock())
 	}
-	db.exec = newExecutor(o, db.committer(), db.committed)
-	db.exec.overtake, db.exec.publish, db.exec.show, db.exec.fail = db.overtake, db.publish, db.show, db.fail
+	db.newExecutor()
 	if o.sim != nil {
 		return db, db.group.begin() // which does the work of the background itself
 	}
@@ -71,6 +70,19 @@ func Open(dir string, o Options) (*DB, error) {
 	}
 	go db.tidy()
 	return db, nil
+}
+
+// newExecutor joins the executor to the committer that this node has.
+func (db *DB) newExecutor() {
+	var log committer = journalCommitter{db.log}
+	if db.group != nil {
+		log = db.group.log
+	}
+	db.exec = newExecutor(db.opts, log, db.committed)
+	db.exec.overtake, db.exec.show, db.exec.record, db.exec.fail = db.overtake, db.show, db.record, db.fail
+	if db.group != nil {
+		db.group.log.x = db.exec
+	}
 }
 
 // reserve returns the real file system with descriptors in reserve, which unlock

@@ -15,45 +15,45 @@ import (
 // batch was on its way, for everything that can come next. That nothing was
 // written it is told only if that is known.
 func TestOutcomeOfOrphans(t *testing.T) {
-	entry := func(x *executor, term uint64, data []byte) {
-		if err := x.applyAll([]raft.Entry{{Index: 1, Term: term, Data: data}}); err != nil {
+	entry := func(q quorum, term uint64, data []byte) {
+		if err := q.applyAll([]raft.Entry{{Index: 1, Term: term, Data: data}}); err != nil {
 			t.Error(err)
 		}
 	}
 	const none = engine.Code("none yet")
 	for name, c := range map[string]struct {
-		next func(x *executor, b *batch)
+		next func(q quorum, b *raft.Proposal)
 		want engine.Code
 	}{
-		"its own entry":               {func(x *executor, b *batch) { entry(x, 5, b.buf) }, ""},
-		"an empty entry of its term":  {func(x *executor, _ *batch) { entry(x, 5, nil) }, none},
-		"an empty entry of a new one": {func(x *executor, _ *batch) { entry(x, 6, nil) }, engine.CodeNotLeader},
-		"a batch of a new term":       {func(x *executor, b *batch) { entry(x, 6, b.buf) }, engine.CodeNotLeader},
-		"nothing for long":            {func(x *executor, _ *batch) { x.expire(0) }, engine.CodeOutcomeUnknown},
-		"nothing for a moment":        {func(x *executor, _ *batch) { x.expire(OutcomeWait) }, none},
-		"a snapshot":                  {func(x *executor, _ *batch) { x.install(&snapshot{tree: btree.NewBytes[string]()}) }, engine.CodeOutcomeUnknown},
-		"a refusal":                   {func(x *executor, b *batch) { x.refused(b.proposal, engine.Errorf(engine.CodeDiskFull, "full")) }, engine.CodeDiskFull},
-		"a refusal of another":        {func(x *executor, _ *batch) { x.refused(&raft.Proposal{}, engine.ErrNotLeader) }, none},
+		"its own entry":               {func(q quorum, b *raft.Proposal) { entry(q, 5, b.Data) }, ""},
+		"an empty entry of its term":  {func(q quorum, _ *raft.Proposal) { entry(q, 5, nil) }, none},
+		"an empty entry of a new one": {func(q quorum, _ *raft.Proposal) { entry(q, 6, nil) }, engine.CodeNotLeader},
+		"a batch of a new term":       {func(q quorum, b *raft.Proposal) { entry(q, 6, b.Data) }, engine.CodeNotLeader},
+		"nothing for long":            {func(q quorum, _ *raft.Proposal) { q.expire(0) }, engine.CodeOutcomeUnknown},
+		"nothing for a moment":        {func(q quorum, _ *raft.Proposal) { q.expire(OutcomeWait) }, none},
+		"a snapshot":                  {func(q quorum, _ *raft.Proposal) { q.install(&snapshot{tree: btree.NewBytes[string]()}) }, engine.CodeOutcomeUnknown},
+		"a refusal":                   {func(q quorum, b *raft.Proposal) { q.notTaken(b, engine.Errorf(engine.CodeDiskFull, "full")) }, engine.CodeDiskFull},
+		"a refusal of another":        {func(q quorum, _ *raft.Proposal) { q.notTaken(&raft.Proposal{}, engine.ErrNotLeader) }, none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, q := leading(t)
 			call := start(t.Context(), x, putting("k", "1"))
 			b := <-q.got
-			x.yield(engine.Errorf(engine.CodeNotLeader, "deposed"))
-			c.next(x, b)
+			q.yield(engine.Errorf(engine.CodeNotLeader, "deposed"))
+			c.next(q, b)
 			if c.want == none {
-				if len(x.orphans) != 1 {
+				if len(q.orphans) != 1 {
 					t.Fatalf("the call was answered: %v", <-call)
 				}
-				x.expire(0)
+				q.expire(0)
 				<-call
 				return
 			}
 			if err := <-call; engine.CodeOf(err) != c.want && (err != nil || c.want != "") {
 				t.Errorf("the call was told %v, want %q", err, c.want)
 			}
-			if len(x.orphans) != 0 {
-				t.Errorf("%d batches still wait for their outcome", len(x.orphans))
+			if len(q.orphans) != 0 {
+				t.Errorf("%d batches still wait for their outcome", len(q.orphans))
 			}
 		})
 	}
@@ -76,14 +76,14 @@ func TestLateProposalAfterHold(t *testing.T) {
 	}
 	call := start(t.Context(), x, putting("k", "1"))
 	<-sealed
-	x.yield(engine.Errorf(engine.CodeDiskFull, "held"))
-	x.accept(5)
+	q.yield(engine.Errorf(engine.CodeDiskFull, "held"))
+	q.accept(5)
 	close(let)
 	b := <-q.got
-	if b.proposal.Term == 5 {
+	if b.Term == 5 {
 		t.Error("a batch of before Hold is proposed after Lead")
 	}
-	x.refused(b.proposal, engine.Errorf(engine.CodeNotLeader, "refused"))
+	q.notTaken(b, engine.Errorf(engine.CodeNotLeader, "refused"))
 	if err := <-call; engine.CodeOf(err) != engine.CodeNotLeader {
 		t.Error(err)
 	}
@@ -95,11 +95,11 @@ func TestEntryOfAnotherBatch(t *testing.T) {
 	x, q := leading(t)
 	first := start(t.Context(), x, putting("k", "1"))
 	one := <-q.got
-	x.yield(engine.Errorf(engine.CodeDiskFull, "held"))
-	x.accept(5)
+	q.yield(engine.Errorf(engine.CodeDiskFull, "held"))
+	q.accept(5)
 	second := start(t.Context(), x, putting("l", "2"))
 	two := <-q.got
-	err := x.applyAll([]raft.Entry{{Index: 1, Term: 5, Data: one.buf}})
+	err := q.applyAll([]raft.Entry{{Index: 1, Term: 5, Data: one.Data}})
 	select {
 	case got := <-second:
 		t.Errorf("a batch is answered %v when another one is committed", got)
@@ -109,10 +109,33 @@ func TestEntryOfAnotherBatch(t *testing.T) {
 	if err == nil {
 		t.Error("the node goes on, though its state is another one")
 	}
-	x.refused(two.proposal, engine.ErrNotLeader)
+	q.notTaken(two, engine.ErrNotLeader)
 	<-second
-	x.expire(0)
+	q.expire(0)
 	<-first
+}
+
+// TestEntryOfAnotherOrphan: of two batches on one position in one term, which both wait
+// for their outcome, only the one that the log brings is acknowledged.
+func TestEntryOfAnotherOrphan(t *testing.T) {
+	x, q := leading(t)
+	first := start(t.Context(), x, putting("k", "1"))
+	<-q.got
+	q.yield(engine.Errorf(engine.CodeDiskFull, "held"))
+	q.accept(5)
+	second := start(t.Context(), x, putting("l", "2"))
+	two := <-q.got
+	q.yield(engine.Errorf(engine.CodeDiskFull, "held"))
+	if err := q.applyAll([]raft.Entry{{Index: 1, Term: 5, Data: two.Data}}); err != nil {
+		t.Error(err)
+	}
+	q.expire(0)
+	if err := <-second; err != nil {
+		t.Errorf("the batch that was committed: %v", err)
+	}
+	if err := <-first; engine.CodeOf(err) != engine.CodeOutcomeUnknown {
+		t.Errorf("the other batch: %v", err)
+	}
 }
 
 // TestTimeOfHeldReads: while the node is held back, linearizable reads do not take a time
@@ -122,22 +145,23 @@ func TestTimeOfHeldReads(t *testing.T) {
 	x, q := leading(t)
 	call := start(t.Context(), x, putting("k", "1"))
 	b := <-q.got
-	x.yield(engine.Errorf(engine.CodeDiskFull, "held"))
-	for x.wall.micros() <= b.time {
+	firstTime, lastTime := times(t, b)
+	q.yield(engine.Errorf(engine.CodeDiskFull, "held"))
+	for x.wall.micros() <= lastTime {
 		runtime.Gosched()
 	}
-	if got := x.flight.bound(&x.wall); got > b.first {
-		t.Errorf("a read of a held leader has time %d, a batch on its way %d", got, b.first)
+	if got := x.flight.bound(&x.wall); got > firstTime {
+		t.Errorf("a read of a held leader has time %d, a batch on its way %d", got, firstTime)
 	}
-	x.expire(0) // which is no news of the batch
+	q.expire(0) // which is no news of the batch
 	<-call
-	if got := x.flight.bound(&x.wall); got > b.first {
-		t.Errorf("later a read has time %d, the batch %d", got, b.first)
+	if got := x.flight.bound(&x.wall); got > firstTime {
+		t.Errorf("later a read has time %d, the batch %d", got, firstTime)
 	}
-	if err := x.applyAll([]raft.Entry{{Index: 1, Term: 5, Data: b.buf}}); err != nil {
+	if err := q.applyAll([]raft.Entry{{Index: 1, Term: 5, Data: b.Data}}); err != nil {
 		t.Error(err)
 	}
-	if got := x.flight.bound(&x.wall); got <= b.time { // it is visible: others have learned of its time
+	if got := x.flight.bound(&x.wall); got <= lastTime { // it is visible: others have learned of its time
 		t.Errorf("the time still stands at %d", got)
 	}
 }

@@ -10,11 +10,11 @@ import (
 // TestNewsOfAStranger: what a node says of itself can come into the log after the
 // node was removed. It does not become known again by that.
 func TestNewsOfAStranger(t *testing.T) {
-	x, _ := leading(t)
-	x.yield(engine.ErrNotLeader)
+	x, q := leading(t)
+	q.yield(engine.ErrNotLeader)
 	r := &roster{Members: raft.Members{Voters: []uint64{1, 2}}, Nodes: []nodeInfo{{ID: 1, Addr: "a"}, {ID: 2, Addr: "b"}}}
 	x.at.roster = r.changed(raft.Members{Voters: []uint64{1}}, nil)
-	if err := x.applyAll([]raft.Entry{
+	if err := q.applyAll([]raft.Entry{
 		{Index: 1, Term: 6, Data: nodeInfo{ID: 2, Addr: "c"}.note()},
 		{Index: 2, Term: 6, Data: nodeInfo{ID: 1, Addr: "d"}.note()},
 	}); err != nil {

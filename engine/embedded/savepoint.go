@@ -56,7 +56,7 @@ func (h *writeTx) RollbackTo(mark int) error {
 }
 
 // stepBack undoes the newest write.
-func (x *executor) stepBack(st undoStep) {
+func (x *speculation) stepBack(st undoStep) {
 	s := &x.tx
 	t := &s.touched[st.touch]
 	key := s.key(*t)

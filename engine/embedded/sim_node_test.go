@@ -170,10 +170,10 @@ func (n *simNode) join(db *DB) proposer {
 		n.w.violated("node %d does not join: %v", n.id, err)
 	}
 	n.core = core
-	publish := db.exec.publish
-	db.exec.publish = func(b *batch) {
+	record := db.exec.record
+	db.exec.record = func(b *batch) {
 		n.w.truth.published(n, b)
-		publish(b)
+		record(b)
 	}
 	return n
 }
@@ -272,8 +272,8 @@ func (n *simNode) drop() {
 	n.up = false
 	n.life++
 	if n.db != nil {
-		close(n.db.exec.relay)
-		close(n.db.exec.leadOn)
+		close(n.db.exec.handed)
+		close(n.db.exec.runOn)
 	}
 	n.db, n.core = nil, nil
 }
@@ -345,7 +345,7 @@ func (n *simNode) tick() {
 		case lead != nil:
 			n.do(simTask{role: lead})
 		}
-		n.do(simTask{fn: func() { n.db.exec.expire(OutcomeWait) }})
+		n.do(simTask{fn: func() { n.db.group.log.expire(OutcomeWait) }})
 	})
 }
 

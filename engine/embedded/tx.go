@@ -16,7 +16,7 @@ func asBytes(val string) []byte {
 }
 
 // writeTx is the handle of Update's functions. It is dead once x is nil.
-type writeTx struct{ x *executor }
+type writeTx struct{ x *speculation }
 
 // txState is the transaction that runs now. Its memory is used again.
 type txState struct {
@@ -117,7 +117,7 @@ func (s *txState) record(key []byte, old string, had bool, val string, has bool)
 }
 
 // undo takes the transaction's writes out of the tree.
-func (x *executor) undo() {
+func (x *speculation) undo() {
 	for _, t := range x.tx.touched {
 		key := x.tx.key(t)
 		if t.has {
@@ -133,7 +133,7 @@ func (x *executor) undo() {
 }
 
 // keep adds the transaction's effects, if there are any, to the open batch.
-func (x *executor) keep() {
+func (x *speculation) keep() {
 	n := 0
 	for _, t := range x.tx.touched {
 		if t.had || t.has {
@@ -173,8 +173,8 @@ func (h *writeTx) Put(key, val []byte) error {
 		return err
 	}
 	x := h.x
-	if x.bytes+int64(len(key)+len(val)+keyOverhead) > x.opts.MemoryBytes && !x.mayGrow(key, len(val)) {
-		return engine.Errorf(engine.CodeMemoryFull, "the data has reached the memory limit of %d bytes", x.opts.MemoryBytes)
+	if x.bytes+int64(len(key)+len(val)+keyOverhead) > x.limit && !x.mayGrow(key, len(val)) {
+		return engine.Errorf(engine.CodeMemoryFull, "the data has reached the memory limit of %d bytes", x.limit)
 	}
 	kept := string(val)
 	key = x.tx.hold(key)
@@ -206,13 +206,13 @@ func (h *writeTx) Delete(key []byte) error {
 
 // mayGrow reports whether key may get a value of so many bytes near the memory
 // limit: if the data does not grow by it, or stays within the limit.
-func (x *executor) mayGrow(key []byte, val int) bool {
+func (x *speculation) mayGrow(key []byte, val int) bool {
 	old, had := x.tree.Get(key)
 	grows := int64(val - len(old))
 	if !had {
 		grows += int64(len(key) + keyOverhead)
 	}
-	return grows <= 0 || x.bytes+grows <= x.opts.MemoryBytes
+	return grows <= 0 || x.bytes+grows <= x.limit
 }
 
 // mayWrite checks one write and counts it.

@@ -272,8 +272,8 @@ func TestChangesFollow(t *testing.T) {
 func TestViewThenChanges(t *testing.T) {
 	db := open(t, t.TempDir(), Options{})
 	begun, let := make(chan struct{}), make(chan struct{})
-	publish := db.exec.publish
-	db.exec.publish = func(b *batch) { begun <- struct{}{}; <-let; publish(b) }
+	record := db.exec.record
+	db.exec.record = func(b *batch) { begun <- struct{}{}; <-let; record(b) }
 	first := start(t.Context(), db.exec, putting("k", "1"))
 	<-begun
 	pos, err := db.View(t.Context(), engine.Read{}, func(engine.Tx) error { return nil })

@@ -1,0 +1,203 @@
+package embedded
+
+import (
+	"errors"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/journal"
+)
+
+// The commit stage: the open batch is sealed, made durable, or lost.
+
+// committer makes batches durable, on this disk or on a quorum.
+type committer interface {
+	// admit returns why no calls are taken now, or nil. What was run before may
+	// not be committed then either. The caller holds executor.mu.
+	admit() error
+	// seal readies b, which is committed next. The caller holds executor.mu.
+	seal(b *batch)
+	// commit makes b durable. A batch without writes only needs to be known to
+	// have run on the newest state. After an error that matches engine.ErrDiskFull
+	// nothing of the batch is kept and the next one may be tried; after errLater
+	// settle or abandon is called with the outcome; any other error stops the node.
+	commit(b *batch) error
+	// waits reports whether commit waits for a disk.
+	waits() bool
+}
+
+// errLater is what a committer returns if the outcome is not known yet.
+var errLater = errors.New("the outcome comes later")
+
+// journalCommitter is the committer of a node that is alone: its own disk is the
+// quorum.
+type journalCommitter struct{ log *journal.Log }
+
+func (journalCommitter) admit() error { return nil }
+func (journalCommitter) seal(*batch)  {}
+func (journalCommitter) waits() bool  { return true }
+
+func (c journalCommitter) commit(b *batch) error {
+	if b.empty() {
+		return nil
+	}
+	if err := c.log.Append(b.index, b.buf); err != nil {
+		return diskError(err)
+	}
+	return diskError(c.log.Sync())
+}
+
+// sealIfFree returns the open batch, sealed, and takes the committing role for
+// it, if there is something to commit and nobody commits. The caller holds mu
+// and is the runner, or nobody is.
+func (x *executor) sealIfFree() *batch {
+	if x.broken == nil && (len(x.open.calls) > 0 || !x.open.empty()) {
+		x.broken = x.log.admit() // it was run after the node was deposed
+	}
+	if x.broken != nil {
+		x.reset()
+	}
+	if x.committing != nil {
+		return nil
+	}
+	b := x.open
+	if b.empty() {
+		if x.wanted.Load() {
+			x.showDurable()
+		}
+		if len(b.calls) == 0 {
+			return nil
+		}
+		x.open = &batch{buf: b.buf, base: b.base, last: b.last}
+	} else {
+		if x.since.due(x.wanted.Swap(false), len(b.buf)) {
+			b.snap = x.clone(b.last)
+		}
+		x.open = newBatch(b.last, len(b.buf))
+	}
+	x.committing, b.index = b, x.at.index+1
+	x.flight.seal()
+	x.log.seal(b)
+	return b
+}
+
+// sealFull commits the open batch in the background, after waiting for the one
+// before it. Only the runner calls it.
+func (x *executor) sealFull() {
+	x.mu.Lock()
+	for x.committing != nil && x.broken == nil {
+		x.changed.Wait()
+	}
+	b := x.sealIfFree()
+	x.mu.Unlock()
+	if b != nil {
+		x.hand(b)
+	}
+}
+
+// hand has b committed without keeping the caller.
+func (x *executor) hand(b *batch) {
+	if x.log.waits() {
+		x.handed <- b
+	} else {
+		x.commit(b)
+	}
+}
+
+// commitLoop commits where a caller would have to do it for others.
+func (x *executor) commitLoop() {
+	defer x.stopped.Done()
+	for b := range x.handed {
+		for b != nil {
+			b = x.commit(b)
+		}
+	}
+}
+
+// commitAll commits the caller's batch, and leaves what has gathered meanwhile
+// to the background.
+func (x *executor) commitAll(b *batch) {
+	if next := x.commit(b); next != nil {
+		x.hand(next)
+	}
+}
+
+// commit makes b durable and publishes it. It returns the next batch if one has
+// gathered; otherwise it gives the committing role up, or leaves it to settle.
+func (x *executor) commit(b *batch) (next *batch) {
+	b.began = x.opts.mono()
+	switch err := x.log.commit(b); err {
+	case nil:
+		return x.publish(b)
+	case errLater:
+	default:
+		x.abandon(b, err)
+	}
+	return nil
+}
+
+// settle publishes a batch of which the committer has learned later that it is
+// durable, and hands on the next one.
+func (x *executor) settle(b *batch) {
+	if next := x.publish(b); next != nil {
+		x.hand(next)
+	}
+}
+
+// abandon has all that was built on a batch dropped that could not be made durable, and
+// then answers its calls: what their callers run next must not see what was lost.
+func (x *executor) abandon(b *batch, err error) {
+	retry := engine.Retryable(err)
+	if !retry {
+		x.fail(err)
+		err = engine.Errorf(engine.CodeOutcomeUnknown, "the disk failed while committing: %w", err)
+	}
+	x.mu.Lock()
+	calls := b.calls
+	b.calls = nil // yield may still find b, and must not answer them again
+	why := err
+	if !retry {
+		x.closed = engine.Errorf(engine.CodeStopped, "the node has stopped after a disk failure: %w", err)
+		why = x.closed
+	}
+	x.drop(why)
+	x.mu.Unlock()
+	for _, c := range calls {
+		c.fail(err)
+	}
+}
+
+// drop has all dropped that is not durable, now or by the runner as soon as it
+// can. The caller holds mu.
+func (x *executor) drop(why error) {
+	x.broken = why
+	if !x.running {
+		x.reset()
+	}
+	x.changed.Broadcast()
+}
+
+// reset drops what was built on a lost batch. What it goes on from is made
+// visible: a clone that readers wait for may have been lost with the batch. The
+// caller holds mu and is the runner, or nobody is.
+func (x *executor) reset() {
+	for _, c := range x.open.calls {
+		c.fail(x.broken)
+	}
+	x.lost = x.broken
+	from := *x.current() // a copy: show writes to it
+	from.applied = x.at
+	x.show(&from)
+	x.restart(&from)
+	x.broken = nil
+	x.committing = nil
+	x.flight.drop()
+}
+
+// restart drops the speculative state and goes on from a committed one, which
+// readers see.
+func (x *executor) restart(from *snapshot) {
+	x.tree = from.tree.Clone()
+	x.bytes = from.bytes
+	x.open = newBatch(from.pos, 0)
+	x.shown, x.since.bytes = from.pos, 0
+}

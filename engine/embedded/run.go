@@ -1,0 +1,194 @@
+package embedded
+
+import (
+	"runtime/debug"
+	"slices"
+
+	"github.com/skerrydb/skerry/btree"
+	"github.com/skerrydb/skerry/engine"
+)
+
+// The run stage: transactions on the speculative tree, gathered in a batch.
+
+// runBudget is how many calls one caller runs, its own among them, before the
+// background goroutine takes over.
+const runBudget = 1024
+
+// speculation is the state that runs ahead of the disk. The runner owns it.
+type speculation struct {
+	tree  *btree.Bytes[string] // the state after the open batch
+	bytes int64                // of it, counted for the memory limit
+	limit int64                // of bytes
+	open  *batch
+	clock int64           // time of the last transaction that wrote, in microseconds
+	shown engine.Position // of the last clone of tree that was taken to be shown
+	since cloning
+	lost  error // set when reset drops what the running call has written
+	tx    txState
+}
+
+// runQueued runs queued calls until none is left or the budget is spent. The
+// caller has set running.
+func (x *executor) runQueued(budget int) {
+	for {
+		x.mu.Lock()
+		if x.broken != nil {
+			x.reset() // what is queued may come from callers who know that a batch was lost
+		}
+		work := x.queue
+		x.queue, x.spare = x.spare[:0], nil
+		x.mu.Unlock()
+		x.runAll(work)
+		budget -= len(work)
+
+		x.mu.Lock()
+		x.spare = work[:0]
+		idle := len(x.queue) == 0
+		b := x.sealIfFree()
+		if idle {
+			if x.open.empty() && len(x.open.calls) == 0 {
+				x.flight.running.Store(0)
+			}
+			x.running = false
+			x.changed.Broadcast()
+		}
+		x.mu.Unlock()
+		switch {
+		case idle && b != nil:
+			x.commitAll(b)
+			return
+		case idle:
+			return
+		case b != nil:
+			x.hand(b)
+		}
+		if budget <= 0 {
+			x.runOn <- struct{}{}
+			return
+		}
+	}
+}
+
+// run runs the transactions of one call and adds it to the open batch, also
+// when it failed or wrote nothing: what it saw must be durable before it is
+// answered.
+func (x *executor) run(c *call) {
+	if !c.claim.CompareAndSwap(callWaiting, callRunning) {
+		return
+	}
+	wall := x.flight.begin(&x.wall)
+	h := &writeTx{x: &x.speculation}
+	x.lost = nil
+	if c.one != nil {
+		c.panicked, c.err = x.transact(h, wall, c, 0)
+	}
+	for i := 0; i < c.n && c.panicked == nil; i++ {
+		if i > 0 && len(x.open.buf) >= batchBytes {
+			c.split = true
+			if x.sealFull(); x.lost != nil {
+				break
+			}
+			wall = x.flight.begin(&x.wall)
+		}
+		c.panicked, _ = x.transact(h, wall, c, i) // its error is its function's to remember
+	}
+	h.x = nil
+	x.wall.raise(x.tx.now)
+	c.pos = x.open.last
+	c.ran <- struct{}{}
+	if x.lost != nil {
+		c.fail(x.lost) // what it wrote before has been dropped
+		return
+	}
+	x.open.calls = append(x.open.calls, c)
+	if len(x.open.buf) >= batchBytes {
+		x.sealFull()
+	}
+}
+
+// transact runs c's transaction number i: all its writes are in the open batch
+// afterwards, or none.
+func (x *executor) transact(h *writeTx, wall int64, c *call, i int) (p *panicked, err error) {
+	x.tx.begin(max(wall, x.clock+1))
+	returned := false
+	defer func() {
+		if v := recover(); v != nil {
+			p = &panicked{v}
+			x.opts.Logger.Error("a transaction panicked; it was undone", "panic", v, "stack", string(debug.Stack()))
+		}
+		if err != nil || !returned {
+			x.undo()
+			return
+		}
+		x.keep()
+	}()
+	if c.one != nil {
+		err = c.one(h)
+	} else {
+		err = c.fn(h, i)
+	}
+	returned = true
+	return nil, err
+}
+
+// runAll runs the calls in order. A function that ends its goroutine with
+// runtime.Goexit, as testing's FailNow does, must not take the runner's role
+// with it: then the background goroutine goes on with the rest.
+func (x *executor) runAll(work []*call) {
+	done := 0
+	defer func() {
+		if done == len(work) {
+			return
+		}
+		c := work[done]
+		code, kept := engine.CodeInternal, "nothing was written"
+		if c.n > 1 {
+			code, kept = engine.CodeOutcomeUnknown, "those of the call before it may be committed"
+		}
+		c.ran <- struct{}{}
+		c.done <- engine.Errorf(code, "the transaction's function ended its goroutine; %s", kept)
+		x.mu.Lock()
+		x.queue = append(slices.Clone(work[done+1:]), x.queue...)
+		x.mu.Unlock()
+		x.runOn <- struct{}{}
+	}()
+	for i, c := range work {
+		x.run(c)
+		work[i] = nil
+		done++
+	}
+}
+
+// runLoop runs calls where a caller has done its share. When a call's function ends
+// its goroutine, another one goes on.
+func (x *executor) runLoop() {
+	ended := false
+	defer func() {
+		if ended {
+			x.stopped.Done()
+		} else {
+			go x.runLoop()
+		}
+	}()
+	for range x.runOn {
+		x.runQueued(1 << 62)
+	}
+	ended = true
+}
+
+// takeTree takes the runner's role, which alone writes to the tree.
+func (x *executor) takeTree() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for x.running {
+		x.changed.Wait()
+	}
+	x.running = true
+}
+
+func (x *executor) giveTree() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.running = false
+	x.changed.Broadcast()
+}
