@@ -28,11 +28,13 @@ type may struct {
 var law = map[string]may{
 	// leaves: nothing of ours, not even in tests
 	"btree":     {},
+	"decimal":   {},
 	"journal":   {tests: "journal/memfs"},
 	"gate":      {},
 	"raft":      {code: "go.etcd.io/raft/... google.golang.org/protobuf/proto"},
 	"peer":      {tests: "ci/ports journal"},
-	"resp/wire": {},
+	"resp/wire": {code: "decimal"},
+	"jsonscan":  {},
 	"suggest":   {},
 
 	"journal/memfs": {code: "journal"}, // a crashable disk, for tests
@@ -46,12 +48,12 @@ var law = map[string]may{
 
 	// flow and capabilities; their tests run on a real engine
 	"feed": {code: "engine", tests: "engine/embedded"},
-	"kv":   {code: "engine", tests: "engine/embedded"},
+	"kv":   {code: "decimal engine", tests: "engine/embedded"},
 
 	"auth":      {code: "engine kv github.com/pquerna/otp/... github.com/pquerna/otp golang.org/x/crypto/argon2", tests: "engine/embedded"},
 	"auth/oidc": {code: "auth engine github.com/coreos/go-oidc/v3/oidc golang.org/x/oauth2", tests: "engine/embedded kv"},
 
-	"proc": {code: "engine kv suggest", tests: "engine/embedded journal/memfs"},
+	"proc": {code: "engine jsonscan kv suggest", tests: "engine/embedded journal/memfs"},
 	// the source of procedures, not procedures: it imports none of ours
 	"proc/procvet": {code: "golang.org/x/tools/go/..."},
 
@@ -72,7 +74,7 @@ var law = map[string]may{
 	"mail": {code: "engine github.com/wneessen/go-mail github.com/wneessen/go-mail/smtp"},
 
 	// faces
-	"web":           {code: "engine session web/hostname web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv web/api"},
+	"web":           {code: "engine jsonscan session web/hostname web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv web/api"},
 	"web/problem":   {code: "engine", tests: "auth auth/oidc mail session web/view"},
 	"web/relay":     {code: "engine"},
 	"web/hostname":  {},
@@ -81,7 +83,7 @@ var law = map[string]may{
 	"web/view/exec": {},
 	"web/api":       {code: "auth engine feed gate kv proc web/hostname web/problem web/relay web/requestid github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
-		code:  "engine feed gate kv proc resp/wire",
+		code:  "decimal engine feed gate kv proc resp/wire",
 		tests: "ci/ports engine/embedded github.com/redis/...",
 	},
 

@@ -1,7 +1,6 @@
 package btree
 
 import (
-	"bytes"
 	"iter"
 	"unsafe"
 )
@@ -116,24 +115,6 @@ func (t *Bytes[V]) Descend(lo, hi []byte) iter.Seq2[[]byte, V] {
 			}
 		}
 	}
-}
-
-// Prefix yields the keys that begin with p and their values, in order. The map
-// must not be written during the loop.
-func (t *Bytes[V]) Prefix(p []byte) iter.Seq2[[]byte, V] {
-	return t.Ascend(p, prefixEnd(p))
-}
-
-// prefixEnd returns the first key above all that begin with p; nil if none is.
-func prefixEnd(p []byte) []byte {
-	for i := len(p) - 1; i >= 0; i-- {
-		if p[i] != 0xff {
-			end := bytes.Clone(p[:i+1])
-			end[i]++
-			return end
-		}
-	}
-	return nil
 }
 
 // span returns the kids that keys in lo <= k < hi can be in, both included.

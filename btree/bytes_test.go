@@ -175,29 +175,6 @@ func TestOneKey(t *testing.T) {
 	}
 }
 
-func TestPrefix(t *testing.T) {
-	tree := NewBytes[int]()
-	var m model
-	for i, k := range []string{"", "a", "a\x00", "a\xff", "a\xff\xff", "a\xff\xffz", "ab", "b", "\xff", "\xff\xff", "\xff\xff\x01"} {
-		tree.Set([]byte(k), i)
-		m.set([]byte(k), i)
-	}
-	for _, p := range []string{"", "a", "a\xff", "a\xff\xff", "\xff", "\xff\xff", "c", "b"} {
-		var want, got []string
-		for _, e := range m {
-			if bytes.HasPrefix(e.key, []byte(p)) {
-				want = append(want, string(e.key))
-			}
-		}
-		for k := range tree.Prefix([]byte(p)) {
-			got = append(got, string(k))
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("Prefix(%q) = %q, want %q", p, got, want)
-		}
-	}
-}
-
 // TestScanStops ends scans early at every possible place.
 func TestScanStops(t *testing.T) {
 	tree := NewBytes[int]()

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/skerrydb/skerry/decimal"
 	"github.com/skerrydb/skerry/engine"
 )
 
@@ -20,7 +21,7 @@ func (t *Tx) Add(key []byte, delta int64) (int64, error) {
 	rec := record{}
 	if live {
 		var ok bool
-		if n, ok = parseInt(old.data); !ok {
+		if n, ok = decimal.Parse(old.data); !ok {
 			return 0, engine.ErrNotInteger
 		}
 		rec.ms = old.ms
@@ -34,29 +35,4 @@ func (t *Tx) Add(key []byte, delta int64) (int64, error) {
 		return 0, err
 	}
 	return n, nil
-}
-
-// parseInt reads an int64 in its shortest decimal form, without allocating.
-func parseInt(b []byte) (n int64, ok bool) {
-	digits, neg := b, false
-	if len(b) > 0 && b[0] == '-' {
-		digits, neg = b[1:], true
-	}
-	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' && len(b) > 1 {
-		return 0, false
-	}
-	var u uint64 // 19 digits cannot overflow it
-	for _, c := range digits {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		u = u*10 + uint64(c-'0')
-	}
-	switch {
-	case neg && u <= 1<<63:
-		return -int64(u), true
-	case !neg && u <= math.MaxInt64:
-		return int64(u), true
-	}
-	return 0, false
 }

@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"bytes"
 	"iter"
 
 	"github.com/skerrydb/skerry/engine"
@@ -142,17 +141,5 @@ func (t *Tx) bounds(lo, hi []byte) (from, to []byte) {
 }
 
 func (t *Tx) prefixBounds(p []byte) (from, to []byte) {
-	return t.bounds(p, prefixEnd(p))
-}
-
-// prefixEnd is the first key after all that begin with p; nil if there is none.
-func prefixEnd(p []byte) []byte {
-	for i := len(p) - 1; i >= 0; i-- {
-		if p[i] != 0xff {
-			end := bytes.Clone(p[:i+1])
-			end[i]++
-			return end
-		}
-	}
-	return nil
+	return t.bounds(p, engine.PrefixEnd(p))
 }

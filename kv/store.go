@@ -238,7 +238,7 @@ func (s *Store) List(ctx context.Context, r engine.Read, space uint8, o ListOpti
 	if o.After != nil && bytes.Compare(o.After, lo) >= 0 {
 		lo = append(bytes.Clone(o.After), 0)
 	}
-	hi := prefixEnd(o.Prefix)
+	hi := engine.PrefixEnd(o.Prefix)
 	if hi != nil && bytes.Compare(lo, hi) > 0 {
 		lo = hi
 	}

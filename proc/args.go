@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/jsonscan"
 )
 
 // ArgumentError says which argument is wrong. It wraps an engine.Error of
@@ -198,7 +200,7 @@ func (p *plan) fromText(v reflect.Value, text []byte, c *cursor) *fault {
 	if !json.Valid(text) {
 		return wrong("must be %s as JSON", p.noun())
 	}
-	c.b, c.i = text, 0
+	c.Scanner = jsonscan.New(text)
 	return c.value(p, v)
 }
 
@@ -208,16 +210,17 @@ func (d *definition) decodeJSON(in reflect.Value, body []byte) error {
 		return err
 	}
 	in.SetZero()
-	c := cursor{b: body, room: MaxArgMemory}
-	switch kind := c.peek(); {
-	case c.i == len(body): // empty: as if it were {}
-		c.b, c.i = []byte("{}"), 0
+	body = bytes.Trim(body, " \t\r\n")
+	switch {
+	case len(body) == 0: // as if it were {}
+		body = []byte("{}")
 	case !json.Valid(body):
 		var any json.RawMessage
 		return wrong("the arguments are not JSON: %v", json.Unmarshal(body, &any)).err()
-	case kind != '{':
-		return wrong("the arguments must be a JSON object, not %s", nameOf(kind)).err()
+	case body[0] != '{':
+		return wrong("the arguments must be a JSON object, not %s", jsonscan.Kind(body[0])).err()
 	}
+	c := cursor{Scanner: jsonscan.New(body), room: MaxArgMemory}
 	if d.args.op == opNull {
 		return c.object(&plan{op: opObject}, in).err()
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/jsonscan"
 )
 
 // Call is one call of a procedure on its way through a face: Begin, then
@@ -133,7 +134,7 @@ func (c *Call) Write(sink Sink) error {
 	w := &c.writer
 	w.sink, w.left = sink, c.set.o.MaxResult
 	if c.once.replayed {
-		return c.unwritten(w.replay(c.proc.result, &cursor{b: c.once.result()}), c.set.o.MaxResult)
+		return c.unwritten(w.replay(c.proc.result, &cursor{Scanner: jsonscan.New(c.once.result())}), c.set.o.MaxResult)
 	}
 	return c.unwritten(w.value(c.proc.result, c.frame.out()), c.set.o.MaxResult)
 }
@@ -149,11 +150,11 @@ func (c *Call) AppendJSON(dst []byte) ([]byte, error) {
 	}
 	limit := c.set.o.MaxResult
 	look := writer{sink: nowhere{}, left: math.MaxInt}
-	if err := look.replay(c.proc.result, &cursor{b: c.once.result()}); err != nil {
+	if err := look.replay(c.proc.result, &cursor{Scanner: jsonscan.New(c.once.result())}); err != nil {
 		return dst, c.unwritten(err, limit)
 	}
 	w := jsonWriter{b: dst, max: len(dst) + limit}
-	if err := w.replay(c.proc.result, &cursor{b: c.once.result()}); err != nil {
+	if err := w.replay(c.proc.result, &cursor{Scanner: jsonscan.New(c.once.result())}); err != nil {
 		return dst, c.unwritten(err, limit)
 	}
 	return w.b, nil

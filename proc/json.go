@@ -9,16 +9,15 @@ import (
 	"reflect"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/jsonscan"
 	"github.com/skerrydb/skerry/suggest"
 )
 
-// cursor goes through a JSON text that is known to be valid.
+// cursor reads values from a JSON text.
 type cursor struct {
-	b    []byte
-	i    int
+	jsonscan.Scanner
 	room int // bytes of memory that the arguments may still take
 }
 
@@ -62,122 +61,16 @@ func mapSizes(t reflect.Type) (first, each uintptr) {
 	return mapGroup * slot, each + 2*slot
 }
 
-// peek skips white space and returns the byte that the next token begins with, 0
-// at the end.
-func (c *cursor) peek() byte {
-	for ; c.i < len(c.b); c.i++ {
-		switch b := c.b[c.i]; b {
-		case ' ', '\t', '\r', '\n':
-		default:
-			return b
-		}
-	}
-	return 0
-}
-
-// more goes to the next member of the object or list that close ends, and
-// reports whether there is one. The cursor stands behind its first byte.
-func (c *cursor) more(close byte) bool {
-	b := c.peek()
-	if b == ',' {
-		c.i++
-		b = c.peek()
-	}
-	if b == close {
-		c.i++
-		return false
-	}
-	return true
-}
-
-// raw returns the next value as it stands there.
-func (c *cursor) raw() []byte {
-	c.peek()
-	from, depth := c.i, 0
-	for c.i < len(c.b) {
-		switch c.b[c.i] {
-		case '"':
-			c.stringEnd()
-		case '{', '[':
-			depth++
-			c.i++
-		case '}', ']':
-			depth--
-			c.i++
-		case ',', ':', ' ', '\t', '\r', '\n':
-			c.i++ // within an object or list
-			continue
-		default:
-			for c.i < len(c.b) && bytes.IndexByte(stops, c.b[c.i]) < 0 {
-				c.i++
-			}
-		}
-		if depth == 0 {
-			break
-		}
-	}
-	return c.b[from:c.i]
-}
-
-// stops end a number or a word.
-var stops = []byte(" \t\r\n,:]}")
-
-// stringEnd goes behind the string that begins here and reports whether its
-// bytes are its text: no escapes and valid UTF-8.
-func (c *cursor) stringEnd() (plain bool) {
-	plain = true
-	from := c.i + 1
-	for c.i++; c.b[c.i] != '"'; c.i++ {
-		if c.b[c.i] == '\\' {
-			plain = false
-			c.i++
-		}
-	}
-	c.i++
-	return plain && utf8.Valid(c.b[from:c.i-1])
-}
-
-// text returns the next value, a string, without quotes and escapes. It may
-// alias the text.
-func (c *cursor) text() []byte {
-	from := c.i
-	if c.stringEnd() {
-		return c.b[from+1 : c.i-1]
-	}
-	var s string
-	if err := json.Unmarshal(c.b[from:c.i], &s); err != nil {
-		panic("BUG: a valid JSON text has a string that is none: " + err.Error())
-	}
-	return []byte(s)
-}
-
-// nameOf says what value begins with that byte.
-func nameOf(b byte) string {
-	switch b {
-	case '"':
-		return "a string"
-	case '{':
-		return "an object"
-	case '[':
-		return "a list"
-	case 't', 'f':
-		return "true or false"
-	case 'n':
-		return "null"
-	}
-	return "a number"
-}
-
 // value reads the next value into v, which is zero.
 func (c *cursor) value(p *plan, v reflect.Value) *fault {
-	b := c.peek()
+	b := c.Peek()
 	if p.op == opJSON {
-		return p.ownJSON(v, c.raw())
+		return p.ownJSON(v, c.Raw())
 	}
 	if b == 'n' {
 		switch p.op {
 		case opPtr, opList, opMap, opBytes, opNull:
-			c.raw()
+			c.Raw()
 			return nil
 		}
 		return p.mustBe("null")
@@ -193,18 +86,19 @@ func (c *cursor) value(p *plan, v reflect.Value) *fault {
 			break
 		}
 		v.SetBool(b == 't')
-		c.raw()
+		c.Raw()
 		return nil
 	case opInt, opUint, opFloat:
 		if b != '-' && (b < '0' || b > '9') {
 			break
 		}
-		return p.number(v, c.raw())
+		return p.number(v, c.Raw())
 	case opString, opBytes, opTime, opText:
 		if b != '"' {
 			break
 		}
-		return p.fromString(v, c.text())
+		text, _ := c.Text()
+		return p.fromString(v, text)
 	case opList, opArray:
 		if b != '[' {
 			break
@@ -221,16 +115,14 @@ func (c *cursor) value(p *plan, v reflect.Value) *fault {
 		}
 		return c.object(p, v)
 	}
-	return p.mustBe(nameOf(b))
+	return p.mustBe(jsonscan.Kind(b))
 }
 
 // object reads an object into the struct v.
 func (c *cursor) object(p *plan, v reflect.Value) *fault {
 	var seen [MaxFields / 64]uint64
-	for c.i++; c.more('}'); {
-		key := c.text()
-		c.peek() // the colon
-		c.i++
+	for c.Open(); c.More('}'); {
+		key, _ := c.Text()
 		i, ok := p.byName[string(key)]
 		if !ok {
 			return p.unknown(string(key))
@@ -240,8 +132,8 @@ func (c *cursor) object(p *plan, v reflect.Value) *fault {
 			return wrong("is given twice").in(f.name)
 		}
 		seen[i/64] |= 1 << (i % 64)
-		if f.optional && c.peek() == 'n' && f.plan.op != opJSON {
-			c.raw()
+		if f.optional && c.Peek() == 'n' && f.plan.op != opJSON {
+			c.Raw()
 			continue
 		}
 		fv, w := f.make(v, c)
@@ -281,7 +173,7 @@ func (c *cursor) list(p *plan, v reflect.Value) *fault {
 		v.Set(reflect.MakeSlice(p.typ, 0, 0))
 	}
 	n, size := 0, p.typ.Elem().Size()
-	for c.i++; c.more(']'); n++ {
+	for c.Open(); c.More(']'); n++ {
 		if p.op == opArray {
 			if n >= v.Len() {
 				return wrong("must have exactly %d elements", v.Len())
@@ -311,10 +203,8 @@ func (c *cursor) mapping(p *plan, v reflect.Value) *fault {
 	v.Set(reflect.MakeMap(p.typ))
 	var key, elem reflect.Value
 	first, each := mapSizes(p.typ)
-	for c.i++; c.more('}'); {
-		text := c.text()
-		c.peek()
-		c.i++
+	for c.Open(); c.More('}'); {
+		text, _ := c.Text()
 		if w := c.take(first + each); w != nil {
 			return w
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/jsonscan"
 )
 
 // replay writes a result that is kept as JSON, as value wrote it when it was a
@@ -17,26 +18,26 @@ func (w *writer) replay(p *plan, c *cursor) error {
 	if err := w.count(0); err != nil {
 		return err
 	}
-	null := c.peek() == 'n'
+	null := c.Peek() == 'n'
 	switch p.op {
 	case opPtr:
 		if null {
-			c.raw()
+			c.Raw()
 			w.sink.Null()
 			return nil
 		}
 		return w.replay(p.elem, c)
 	case opNull:
-		c.raw()
+		c.Raw()
 		w.sink.Null()
 	case opBool:
-		text := string(c.raw())
+		text := string(c.Raw())
 		if text != "true" && text != "false" {
 			return other(strconv.ErrSyntax)
 		}
 		w.sink.Bool(text == "true")
 	case opInt, opUint, opFloat:
-		return w.replayNumber(p, c.raw())
+		return w.replayNumber(p, c.Raw())
 	case opObject:
 		return w.replayObject(p, c)
 	case opList, opArray:
@@ -44,7 +45,7 @@ func (w *writer) replay(p *plan, c *cursor) error {
 	case opMap:
 		return w.replayMap(p, c, null)
 	case opJSON:
-		return w.replayBulk(c.raw())
+		return w.replayBulk(c.Raw())
 	default:
 		return w.replayText(p, c, null)
 	}
@@ -79,14 +80,14 @@ func (w *writer) replayNumber(p *plan, text []byte) (err error) {
 
 func (w *writer) replayText(p *plan, c *cursor, null bool) error {
 	if null && p.op == opBytes {
-		c.raw()
+		c.Raw()
 		w.sink.Bulk(nil)
 		return nil
 	}
-	if c.peek() != '"' {
+	if c.Peek() != '"' {
 		return other(strconv.ErrSyntax)
 	}
-	text := c.text()
+	text, _ := c.Text()
 	switch p.op {
 	case opBytes:
 		b, err := base64.StdEncoding.AppendDecode(nil, text)
@@ -109,7 +110,7 @@ func (w *writer) replayText(p *plan, c *cursor, null bool) error {
 }
 
 func (w *writer) replayObject(p *plan, c *cursor) error {
-	if c.peek() != '{' {
+	if c.Peek() != '{' {
 		return other(strconv.ErrSyntax)
 	}
 	found := p.members(c)
@@ -123,7 +124,7 @@ func (w *writer) replayObject(p *plan, c *cursor) error {
 		w.sink.BulkString(f.name)
 		switch {
 		case found[i] != nil:
-			err = w.replay(f.plan, &cursor{b: found[i]})
+			err = w.replay(f.plan, &cursor{Scanner: jsonscan.New(found[i])})
 		case f.viaPointer:
 			w.sink.Null()
 		default:
@@ -140,11 +141,9 @@ func (w *writer) replayObject(p *plan, c *cursor) error {
 // nil where there is none. Others are left out.
 func (p *plan) members(c *cursor) [][]byte {
 	found := make([][]byte, len(p.fields))
-	for c.i++; c.more('}'); {
-		key := c.text()
-		c.peek()
-		c.i++
-		raw := c.raw()
+	for c.Open(); c.More('}'); {
+		key, _ := c.Text()
+		raw := c.Raw()
 		if i, ok := p.byName[string(key)]; ok {
 			found[i] = raw
 		}
@@ -153,24 +152,23 @@ func (p *plan) members(c *cursor) [][]byte {
 }
 
 func (w *writer) replayList(p *plan, c *cursor) error {
-	if p.op == opList && c.peek() == 'n' {
-		c.raw()
+	if p.op == opList && c.Peek() == 'n' {
+		c.Raw()
 		w.sink.Array(0)
 		return nil
 	}
-	if c.peek() != '[' {
+	if c.Peek() != '[' {
 		return other(strconv.ErrSyntax)
 	}
-	n, at := 0, c.i
-	for c.i++; c.more(']'); n++ {
-		c.raw()
+	n, ahead := 0, c.Scanner
+	for ahead.Open(); ahead.More(']'); n++ {
+		ahead.Raw()
 	}
 	if p.op == opArray && n != p.typ.Len() {
 		return other(strconv.ErrRange)
 	}
-	c.i = at
 	w.sink.Array(n)
-	for c.i++; c.more(']'); {
+	for c.Open(); c.More(']'); {
 		if err := w.replay(p.elem, c); err != nil {
 			return err
 		}
@@ -180,25 +178,22 @@ func (w *writer) replayList(p *plan, c *cursor) error {
 
 func (w *writer) replayMap(p *plan, c *cursor, null bool) error {
 	if null {
-		c.raw()
+		c.Raw()
 		w.sink.Map(0)
 		return nil
 	}
-	if c.peek() != '{' {
+	if c.Peek() != '{' {
 		return other(strconv.ErrSyntax)
 	}
-	n, at := 0, c.i
-	for c.i++; c.more('}'); n++ {
-		c.text()
-		c.peek()
-		c.i++
-		c.raw()
+	n, ahead := 0, c.Scanner
+	for ahead.Open(); ahead.More('}'); n++ {
+		ahead.Text()
+		ahead.Raw()
 	}
-	c.i = at
 	w.sink.Map(n)
 	key := reflect.New(p.typ.Key()).Elem()
-	for c.i++; c.more('}'); {
-		text := c.text()
+	for c.Open(); c.More('}'); {
+		text, _ := c.Text()
 		if setKey(key, text) != nil {
 			return other(strconv.ErrSyntax)
 		}
@@ -206,8 +201,6 @@ func (w *writer) replayMap(p *plan, c *cursor, null bool) error {
 			return err
 		}
 		w.sink.Bulk(text)
-		c.peek()
-		c.i++
 		if err := w.replay(p.elem, c); err != nil {
 			return err
 		}
@@ -240,10 +233,10 @@ func (nowhere) Map(int)           {}
 // to have the right shape. Only objects differ from what is kept: they get the
 // fields that they have now.
 func (w *jsonWriter) replay(p *plan, c *cursor) error {
-	begin := c.peek()
+	begin := c.Peek()
 	switch {
 	case p.op == opNull:
-		c.raw()
+		c.Raw()
 		w.b = append(w.b, "null"...)
 	case p.op == opPtr && begin != 'n':
 		return w.replay(p.elem, c)
@@ -254,7 +247,7 @@ func (w *jsonWriter) replay(p *plan, c *cursor) error {
 	case p.op == opMap && begin != 'n':
 		return w.replayMap(p, c)
 	default:
-		w.b = append(w.b, c.raw()...)
+		w.b = append(w.b, c.Raw()...)
 	}
 	return w.check(0)
 }
@@ -274,7 +267,7 @@ func (w *jsonWriter) replayObject(p *plan, c *cursor) error {
 		w.b = append(w.b, f.label...)
 		var err error
 		if raw != nil {
-			err = w.replay(f.plan, &cursor{b: raw})
+			err = w.replay(f.plan, &cursor{Scanner: jsonscan.New(raw)})
 		} else {
 			err = w.value(f.plan, addressable(none))
 		}
@@ -289,7 +282,7 @@ func (w *jsonWriter) replayObject(p *plan, c *cursor) error {
 func (w *jsonWriter) replayList(p *plan, c *cursor) error {
 	w.b = append(w.b, '[')
 	first := len(w.b)
-	for c.i++; c.more(']'); {
+	for c.Open(); c.More(']'); {
 		if len(w.b) > first {
 			w.b = append(w.b, ',')
 		}
@@ -304,13 +297,11 @@ func (w *jsonWriter) replayList(p *plan, c *cursor) error {
 func (w *jsonWriter) replayMap(p *plan, c *cursor) error {
 	w.b = append(w.b, '{')
 	first := len(w.b)
-	for c.i++; c.more('}'); {
+	for c.Open(); c.More('}'); {
 		if len(w.b) > first {
 			w.b = append(w.b, ',')
 		}
-		w.b = append(append(w.b, c.raw()...), ':')
-		c.peek()
-		c.i++
+		w.b = append(append(w.b, c.Raw()...), ':')
 		if err := w.replay(p.elem, c); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/skerrydb/skerry/decimal"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 )
@@ -42,11 +43,11 @@ func shutdownCmd(*call) error {
 }
 
 func swapDBCmd(x *call) error {
-	a, ok := parseInt(x.args[1])
+	a, ok := decimal.Parse(x.args[1])
 	if !ok {
 		return replyError("ERR invalid first DB index")
 	}
-	b, ok := parseInt(x.args[2])
+	b, ok := decimal.Parse(x.args[2])
 	if !ok {
 		return replyError("ERR invalid second DB index")
 	}

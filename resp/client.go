@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/skerrydb/skerry/decimal"
 )
 
 func clientCommands() []command {
@@ -202,7 +204,7 @@ func clientList(x *call) error {
 		}
 	case len(x.args) > 3 && x.is(2, "ID"):
 		for _, a := range x.args[3:] {
-			id, ok := parseInt(a)
+			id, ok := decimal.Parse(a)
 			if !ok {
 				return replyError("ERR Invalid client ID")
 			}
@@ -277,7 +279,7 @@ func clientUnpause(x *call) error {
 
 // timeoutArg reads a timeout in milliseconds.
 func timeoutArg(arg []byte) (time.Duration, error) {
-	n, ok := parseInt(arg)
+	n, ok := decimal.Parse(arg)
 	switch {
 	case !ok:
 		return 0, replyError("ERR timeout is not an integer or out of range")
@@ -341,7 +343,7 @@ func (f *killFilter) parse(args [][]byte) error {
 		v := args[1]
 		switch word := string(bytes.ToUpper(args[0])); word {
 		case "ID":
-			id, ok := parseInt(v)
+			id, ok := decimal.Parse(v)
 			if !ok || id < 1 {
 				return replyError("ERR client-id should be greater than 0")
 			}
@@ -385,7 +387,7 @@ func clientUnblock(x *call) error {
 	if len(x.args) > 4 {
 		return replyError("ERR unknown subcommand or wrong number of arguments for '" + cText(x.args[1], 128) + "'. Try CLIENT HELP.")
 	}
-	id, ok := parseInt(x.args[2])
+	id, ok := decimal.Parse(x.args[2])
 	if !ok {
 		return errNotInteger
 	}

@@ -3,6 +3,8 @@ package resp
 import (
 	"slices"
 	"strings"
+
+	"github.com/skerrydb/skerry/decimal"
 )
 
 func clientGetRedir(x *call) error {
@@ -104,7 +106,7 @@ func (x *call) parseTracking() (tracking, error) {
 			if t.redirect != 0 {
 				return t, replyError("ERR A client can only redirect to a single other client")
 			}
-			id, ok := parseInt(x.args[i])
+			id, ok := decimal.Parse(x.args[i])
 			if !ok {
 				return t, errNotInteger
 			}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/skerrydb/skerry/decimal"
 	"github.com/skerrydb/skerry/engine"
 )
 
@@ -290,7 +291,7 @@ func clusterKeySlot(x *call) error {
 
 // clusterCountKeysInSlot looks at all keys of database 0.
 func clusterCountKeysInSlot(x *call) error {
-	slot, ok := parseInt(x.args[2])
+	slot, ok := decimal.Parse(x.args[2])
 	if !ok || slot < 0 || slot >= Slots {
 		return replyError("ERR Invalid slot")
 	}

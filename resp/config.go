@@ -5,6 +5,8 @@ import (
 	"net"
 	"strconv"
 	"time"
+
+	"github.com/skerrydb/skerry/decimal"
 )
 
 // MaxSlowlogLen bounds slowlog-max-len; CONFIG SET refuses more.
@@ -147,7 +149,7 @@ func configSet(x *call) error {
 		if s.set == nil {
 			continue
 		}
-		n, ok := parseInt(value)
+		n, ok := decimal.Parse(value)
 		switch {
 		case !ok:
 			return fail("argument couldn't be parsed into an integer")

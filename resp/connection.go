@@ -3,6 +3,8 @@ package resp
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+
+	"github.com/skerrydb/skerry/decimal"
 )
 
 func connectionCommands() []command {
@@ -116,7 +118,7 @@ func authCmd(x *call) error {
 func helloCmd(x *call) error {
 	resp3 := x.out.RESP3
 	if len(x.args) > 1 {
-		n, ok := parseInt(x.args[1])
+		n, ok := decimal.Parse(x.args[1])
 		switch {
 		case !ok:
 			return replyError("ERR Protocol version is not an integer or out of range")

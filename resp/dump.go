@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/skerrydb/skerry/decimal"
 	"github.com/skerrydb/skerry/kv"
 )
 
@@ -52,7 +53,7 @@ func (p *packer) appendDump(b []byte, t *crc64.Table, val []byte) []byte {
 }
 
 func (p *packer) appendString(b, val []byte) []byte {
-	if n, ok := parseInt(val); ok && len(val) <= 11 && n >= math.MinInt32 && n <= math.MaxInt32 {
+	if n, ok := decimal.Parse(val); ok && len(val) <= 11 && n >= math.MinInt32 && n <= math.MaxInt32 {
 		switch {
 		case n >= math.MinInt8 && n <= math.MaxInt8:
 			return append(b, rdbEncoded<<6|rdbInt8, byte(n))
@@ -225,7 +226,7 @@ func (o *restoreOptions) parse(args [][]byte) error {
 			o.absolute = true
 		case wordIs(args[i], "IDLETIME") && more && !freq:
 			i++
-			n, ok := parseInt(args[i])
+			n, ok := decimal.Parse(args[i])
 			if !ok {
 				return errNotInteger
 			}
@@ -235,7 +236,7 @@ func (o *restoreOptions) parse(args [][]byte) error {
 			idle = true
 		case wordIs(args[i], "FREQ") && more && !idle:
 			i++
-			n, ok := parseInt(args[i])
+			n, ok := decimal.Parse(args[i])
 			if !ok {
 				return errNotInteger
 			}
@@ -265,7 +266,7 @@ func restoreCmd(x *call) error {
 			return replyError("BUSYKEY Target key name already exists.")
 		}
 	}
-	ms, ok := parseInt(x.args[2])
+	ms, ok := decimal.Parse(x.args[2])
 	switch {
 	case !ok:
 		return errNotInteger

@@ -3,6 +3,8 @@ package resp
 import (
 	"math"
 	"time"
+
+	"github.com/skerrydb/skerry/decimal"
 )
 
 func expireCmd(x *call) error    { return expire(x, true, false) }
@@ -52,7 +54,7 @@ func expire(x *call, seconds, absolute bool) error {
 	if err := o.parse(x.args[3:]); err != nil {
 		return err
 	}
-	ms, ok := parseInt(x.args[2])
+	ms, ok := decimal.Parse(x.args[2])
 	if !ok {
 		return errNotInteger
 	}

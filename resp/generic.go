@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/skerrydb/skerry/decimal"
 	"github.com/skerrydb/skerry/kv"
 )
 
@@ -227,7 +228,7 @@ func sortCmd(x *call) error {
 		case x.is(i, "LIMIT") && more >= 2:
 			for range 2 {
 				i++
-				if _, ok := parseInt(x.args[i]); !ok {
+				if _, ok := decimal.Parse(x.args[i]); !ok {
 					return errNotInteger
 				}
 			}
@@ -306,7 +307,7 @@ func movableKeys(c *command, args [][]byte, fn func(key []byte) bool) {
 // waitCmd waits for replicas. None are known to the clients of this protocol:
 // an acknowledged write is already as safe as the engine makes it.
 func waitCmd(x *call) error {
-	n, ok := parseInt(x.args[1])
+	n, ok := decimal.Parse(x.args[1])
 	if !ok {
 		return errNotInteger
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skerrydb/skerry/decimal"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -71,7 +72,7 @@ func clientPosition(x *call) error {
 		}
 		x.out.Int(int64(pos))
 	case 3:
-		n, ok := parseInt(x.args[2])
+		n, ok := decimal.Parse(x.args[2])
 		if !ok || n < 0 {
 			return errNotInteger
 		}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/skerrydb/skerry/decimal"
 	"github.com/skerrydb/skerry/kv"
 )
 
@@ -29,7 +30,7 @@ const entryOverhead = 80
 func memoryUsage(x *call) error {
 	switch {
 	case len(x.args) == 5 && x.is(3, "SAMPLES"):
-		n, ok := parseInt(x.args[4])
+		n, ok := decimal.Parse(x.args[4])
 		if !ok {
 			return errNotInteger
 		}

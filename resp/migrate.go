@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/skerrydb/skerry/decimal"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/resp/wire"
@@ -62,8 +63,8 @@ func (m *migration) parse(args [][]byte) error {
 			return errSyntax
 		}
 	}
-	ms, ok := parseInt(args[5])
-	db, ok2 := parseInt(args[4])
+	ms, ok := decimal.Parse(args[5])
+	db, ok2 := decimal.Parse(args[4])
 	if !ok || !ok2 {
 		return errNotInteger
 	}

@@ -4,37 +4,13 @@ import (
 	"math"
 	"math/big"
 	"strings"
-)
 
-// parseInt reads an int64 in the form that Redis takes: no plus sign, leading
-// zeros or spaces.
-func parseInt(b []byte) (n int64, ok bool) {
-	digits, neg := b, false
-	if len(b) > 0 && b[0] == '-' {
-		digits, neg = b[1:], true
-	}
-	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' && len(b) > 1 {
-		return 0, false
-	}
-	var u uint64 // 19 digits cannot overflow it
-	for _, c := range digits {
-		if c-'0' > 9 {
-			return 0, false
-		}
-		u = u*10 + uint64(c-'0')
-	}
-	switch {
-	case neg && u <= 1<<63:
-		return -int64(u), true
-	case !neg && u <= math.MaxInt64:
-		return int64(u), true
-	}
-	return 0, false
-}
+	"github.com/skerrydb/skerry/decimal"
+)
 
 // intArg reads a number that Redis keeps in a C int.
 func intArg(b []byte) (int, error) {
-	n, ok := parseInt(b)
+	n, ok := decimal.Parse(b)
 	switch {
 	case !ok:
 		return 0, errNotInteger

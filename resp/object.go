@@ -3,6 +3,7 @@ package resp
 import (
 	"time"
 
+	"github.com/skerrydb/skerry/decimal"
 	"github.com/skerrydb/skerry/kv"
 )
 
@@ -42,7 +43,7 @@ func rawMark(val []byte) uint8 {
 
 // textMark returns the mark of a result of INCRBYFLOAT.
 func textMark(val []byte) uint8 {
-	if _, isInt := parseInt(val); isInt {
+	if _, isInt := decimal.Parse(val); isInt {
 		return markText
 	}
 	return 0
@@ -53,7 +54,7 @@ func isNumber(e kv.Entry) (n int64, ok bool) {
 	if e.Mark != 0 {
 		return 0, false
 	}
-	return parseInt(e.Val)
+	return decimal.Parse(e.Val)
 }
 
 func objectEncoding(x *call) error {

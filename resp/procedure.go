@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/skerrydb/skerry/decimal"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp/wire"
@@ -151,7 +152,7 @@ func fcallCmd(x *call) error {
 
 // keyCount reads FCALL's number of keys, args[2].
 func keyCount(args [][]byte) (int, error) {
-	n, ok := parseInt(args[2])
+	n, ok := decimal.Parse(args[2])
 	switch {
 	case !ok:
 		return 0, errKeyCount

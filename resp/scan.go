@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/skerrydb/skerry/decimal"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/resp/wire"
@@ -136,7 +137,7 @@ func (o *scanOptions) parse(args [][]byte) error {
 		v := args[1]
 		switch {
 		case wordIs(args[0], "COUNT"):
-			n, ok := parseInt(v)
+			n, ok := decimal.Parse(v)
 			if !ok {
 				return errNotInteger
 			}
@@ -202,7 +203,7 @@ func scanCmd(x *call) error {
 func (x *call) scanRange(id uint64, match []byte) (lo, hi []byte, err error) {
 	if match != nil {
 		lo, _ = globPrefix(match)
-		hi = prefixEnd(lo)
+		hi = engine.PrefixEnd(lo)
 	}
 	if id == 0 {
 		return lo, hi, nil
@@ -219,18 +220,6 @@ func (x *call) scanRange(id uint64, match []byte) (lo, hi []byte, err error) {
 		lo = hi
 	}
 	return lo, hi, nil
-}
-
-// prefixEnd is the first key after all that begin with p; nil if there is none.
-func prefixEnd(p []byte) []byte {
-	for i := len(p) - 1; i >= 0; i-- {
-		if p[i] != 0xff {
-			end := bytes.Clone(p[:i+1])
-			end[i]++
-			return end
-		}
-	}
-	return nil
 }
 
 // randomTries is how often RANDOMKEY guesses before it looks at all keys: a

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skerrydb/skerry/decimal"
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
@@ -132,7 +133,7 @@ func slowlogGet(x *call) error {
 	switch len(x.args) {
 	case 2:
 	case 3:
-		n, ok := parseInt(x.args[2])
+		n, ok := decimal.Parse(x.args[2])
 		if !ok || n < -1 {
 			return replyError("ERR count should be greater than or equal to -1")
 		}

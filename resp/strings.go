@@ -3,6 +3,7 @@ package resp
 import (
 	"time"
 
+	"github.com/skerrydb/skerry/decimal"
 	"github.com/skerrydb/skerry/kv"
 )
 
@@ -96,7 +97,7 @@ type expiry struct {
 
 // at returns the moment that the option names.
 func (o expiry) at(x *call) (time.Time, error) {
-	n, ok := parseInt(o.arg)
+	n, ok := decimal.Parse(o.arg)
 	if !ok {
 		return time.Time{}, errNotInteger
 	}

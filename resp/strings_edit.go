@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 
+	"github.com/skerrydb/skerry/decimal"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 )
@@ -13,7 +14,7 @@ func incrCmd(x *call) error { return add(x, 1) }
 func decrCmd(x *call) error { return add(x, -1) }
 
 func incrByCmd(x *call) error {
-	n, ok := parseInt(x.args[2])
+	n, ok := decimal.Parse(x.args[2])
 	if !ok {
 		return errNotInteger
 	}
@@ -21,7 +22,7 @@ func incrByCmd(x *call) error {
 }
 
 func decrByCmd(x *call) error {
-	n, ok := parseInt(x.args[2])
+	n, ok := decimal.Parse(x.args[2])
 	if !ok {
 		return errNotInteger
 	}
@@ -101,7 +102,7 @@ func (x *call) replaceBy(val []byte, mark uint8) error {
 }
 
 func setRangeCmd(x *call) error {
-	off, ok := parseInt(x.args[2])
+	off, ok := decimal.Parse(x.args[2])
 	switch {
 	case !ok:
 		return errNotInteger
@@ -130,8 +131,8 @@ func setRangeCmd(x *call) error {
 }
 
 func getRangeCmd(x *call) error {
-	from, ok := parseInt(x.args[2])
-	to, ok2 := parseInt(x.args[3])
+	from, ok := decimal.Parse(x.args[2])
+	to, ok2 := decimal.Parse(x.args[3])
 	if !ok || !ok2 {
 		return errNotInteger
 	}
@@ -176,7 +177,7 @@ func (o *lcsOptions) parse(args [][]byte) error {
 			o.withLen = true
 		case wordIs(a, "MINMATCHLEN") && i+1 < len(args):
 			i++
-			n, ok := parseInt(args[i])
+			n, ok := decimal.Parse(args[i])
 			if !ok {
 				return errNotInteger
 			}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/jsonscan"
 	"github.com/skerrydb/skerry/web/problem"
 )
 
@@ -132,7 +133,7 @@ func (a *App) bindJSON(text []byte, to any) error {
 	if !json.Valid(text) {
 		return Wrong("", "%s", notJSON(text))
 	}
-	d := &reading{b: text, room: MaxBoundBytes}
+	d := &reading{Scanner: jsonscan.New(text), room: MaxBoundBytes}
 	d.value(s, v)
 	if d.faults != nil {
 		return d.faults

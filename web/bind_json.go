@@ -10,18 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/jsonscan"
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// reading goes through a JSON text that is known to be valid, and gathers what is
-// wrong with its values.
+// reading reads values from a JSON text and gathers what is wrong with them.
 type reading struct {
-	b      []byte
-	i      int
+	jsonscan.Scanner
 	room   int // bytes of memory that values may still take
 	full   bool
 	path   []step
@@ -84,132 +81,6 @@ func (d *reading) enter(name string, index int) bool {
 
 func (d *reading) leave() { d.path = d.path[:len(d.path)-1] }
 
-// peek skips white space and returns the first byte of the next token, 0 at the end.
-func (d *reading) peek() byte {
-	for ; d.i < len(d.b); d.i++ {
-		switch b := d.b[d.i]; b {
-		case ' ', '\t', '\r', '\n':
-		default:
-			return b
-		}
-	}
-	return 0
-}
-
-// more goes to the next member of what end ends, and reports whether there is one.
-func (d *reading) more(end byte) bool {
-	b := d.peek()
-	if b == ',' {
-		d.i++
-		b = d.peek()
-	}
-	if b == end {
-		d.i++
-		return false
-	}
-	return true
-}
-
-// raw goes behind the next value and returns it as it stands there.
-func (d *reading) raw() []byte {
-	d.peek()
-	from, depth := d.i, 0
-	for d.i < len(d.b) {
-		switch d.b[d.i] {
-		case '"':
-			d.behindString()
-		case '{', '[':
-			depth++
-			d.i++
-		case '}', ']':
-			depth--
-			d.i++
-		case ',', ':', ' ', '\t', '\r', '\n':
-			d.i++ // within an object or a list
-			continue
-		default:
-			for d.i < len(d.b) && strings.IndexByte(" \t\r\n,:]}", d.b[d.i]) < 0 {
-				d.i++
-			}
-		}
-		if depth == 0 {
-			break
-		}
-	}
-	return d.b[from:d.i]
-}
-
-// behindString goes behind a string and reports whether it has escapes.
-func (d *reading) behindString() (escapes bool) {
-	for d.i++; d.b[d.i] != '"'; d.i++ {
-		if d.b[d.i] == '\\' {
-			escapes = true
-			d.i++
-		}
-	}
-	d.i++
-	return escapes
-}
-
-// text returns the next value, a string. It may alias the text.
-func (d *reading) text() (text []byte, ok bool) {
-	d.peek()
-	from := d.i
-	if !d.behindString() {
-		return d.b[from+1 : d.i-1], true
-	}
-	var s string
-	if err := json.Unmarshal(d.b[from:d.i], &s); err != nil {
-		panic("BUG: a valid JSON text has a string that is none: " + err.Error())
-	}
-	return []byte(s), !halfCharacter(d.b[from:d.i])
-}
-
-// halfCharacter reports whether a string has an escape of half a character only
-// (\ud800): encoding/json makes U+FFFD of it, and the text another one.
-func halfCharacter(s []byte) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' {
-			continue
-		}
-		if i++; s[i] != 'u' {
-			continue
-		}
-		r := hex4(s[i+1:])
-		i += 4
-		if !utf16.IsSurrogate(r) {
-			continue
-		}
-		if i+6 >= len(s) || s[i+1] != '\\' || s[i+2] != 'u' || utf16.DecodeRune(r, hex4(s[i+3:])) == utf8.RuneError {
-			return true
-		}
-		i += 6
-	}
-	return false
-}
-
-func hex4(s []byte) rune {
-	n, _ := strconv.ParseUint(string(s[:4]), 16, 16) // valid JSON has four digits
-	return rune(n)
-}
-
-// kindName says what value begins with that byte.
-func kindName(b byte) string {
-	switch b {
-	case '"':
-		return "a string"
-	case '{':
-		return "an object"
-	case '[':
-		return "a list"
-	case 't', 'f':
-		return "true or false"
-	case 'n':
-		return "null"
-	}
-	return "a number"
-}
-
 // begins are the bytes that a value of each kind can begin with.
 func (s *shape) begins(b byte) bool {
 	switch s.op {
@@ -227,34 +98,34 @@ func (s *shape) begins(b byte) bool {
 
 // value reads the next value into v, and goes behind it whatever is wrong.
 func (d *reading) value(s *shape, v reflect.Value) {
-	b := d.peek()
+	b := d.Peek()
 	switch {
 	case s.op == shapeJSON:
 		d.ownJSON(v)
 		return
 	case b == 'n' && (s.op == shapePtr || s.op == shapeList || s.op == shapeMap || s.op == shapeBytes):
-		d.raw()
+		d.Raw()
 		v.SetZero()
 		return
 	case s.op == shapePtr:
 		if !d.take(s.elem.typ.Size()) {
-			d.raw()
+			d.Raw()
 			return
 		}
 		v.Set(reflect.New(s.elem.typ))
 		d.value(s.elem, v.Elem())
 		return
 	case !s.begins(b):
-		d.raw()
-		d.wrong("must be %s, not %s", s.noun(), kindName(b))
+		d.Raw()
+		d.wrong("must be %s, not %s", s.noun(), jsonscan.Kind(b))
 		return
 	}
 	switch s.op {
 	case shapeBool:
 		v.SetBool(b == 't')
-		d.raw()
+		d.Raw()
 	case shapeInt, shapeUint, shapeFloat:
-		if w := s.number(v, string(d.raw())); w != "" {
+		if w := s.number(v, string(d.Raw())); w != "" {
 			d.wrong("%s", w)
 		}
 	case shapeList, shapeArray:
@@ -264,7 +135,7 @@ func (d *reading) value(s *shape, v reflect.Value) {
 	case shapeObject:
 		d.object(s, v)
 	default:
-		text, ok := d.text()
+		text, ok := d.Text()
 		if !ok {
 			d.wrong("has an escape that is half of a character")
 		} else if w := s.fromString(v, text); w != "" {
@@ -331,30 +202,28 @@ func (s *shape) fromString(v reflect.Value, text []byte) string {
 // object reads an object into the struct v.
 func (d *reading) object(s *shape, v reflect.Value) {
 	seen := make([]bool, len(s.fields))
-	for d.i++; d.more('}'); d.leave() {
-		key, ok := d.text()
-		d.peek() // the colon
-		d.i++
+	for d.Open(); d.More('}'); d.leave() {
+		key, ok := d.Text()
 		if !d.enter(string(key), -1) {
-			d.raw()
+			d.Raw()
 			continue
 		}
 		i, known := s.byName[string(key)]
 		switch {
 		case !ok:
-			d.raw()
+			d.Raw()
 			d.wrong("has a name with an escape that is half of a character")
 		case !known:
-			d.raw()
+			d.Raw()
 			d.wrong("%s", s.unknown(string(key)))
 		case seen[i]:
-			d.raw()
+			d.Raw()
 			d.wrong("is given twice")
 		default:
 			seen[i] = true
 			f := &s.fields[i]
-			if f.optional && f.shape.op != shapeJSON && f.shape.op != shapePtr && d.peek() == 'n' {
-				d.raw() // as if it were not there
+			if f.optional && f.shape.op != shapeJSON && f.shape.op != shapePtr && d.Peek() == 'n' {
+				d.Raw() // as if it were not there
 				break
 			}
 			d.value(f.shape, f.in(v))
@@ -385,10 +254,10 @@ func (d *reading) list(s *shape, v reflect.Value) {
 		v.Set(reflect.MakeSlice(s.typ, 0, 0))
 	}
 	n, size := 0, s.elem.typ.Size()
-	for d.i++; d.more(']'); n++ {
+	for d.Open(); d.More(']'); n++ {
 		switch {
 		case !d.enter("", n), s.op == shapeList && !d.take(size), s.op == shapeArray && n >= v.Len():
-			d.raw()
+			d.Raw()
 		default:
 			if s.op == shapeList {
 				v.Grow(1)
@@ -409,12 +278,10 @@ const mapBytes = 48
 // mapping reads an object into a new map.
 func (d *reading) mapping(s *shape, v reflect.Value) {
 	v.Set(reflect.MakeMap(s.typ))
-	for d.i++; d.more('}'); d.leave() {
-		text, ok := d.text()
-		d.peek()
-		d.i++
+	for d.Open(); d.More('}'); d.leave() {
+		text, ok := d.Text()
 		if !d.enter(string(text), -1) || !d.take(mapBytes+2*s.elem.typ.Size()) {
-			d.raw()
+			d.Raw()
 			continue
 		}
 		key := reflect.New(s.typ.Key()).Elem()
@@ -422,10 +289,10 @@ func (d *reading) mapping(s *shape, v reflect.Value) {
 		elem := reflect.New(s.elem.typ).Elem()
 		switch {
 		case !ok:
-			d.raw()
+			d.Raw()
 			d.wrong("has a name with an escape that is half of a character")
 		case v.MapIndex(key).IsValid():
-			d.raw()
+			d.Raw()
 			d.wrong("is given twice")
 		default:
 			d.value(s.elem, elem)
@@ -437,12 +304,11 @@ func (d *reading) mapping(s *shape, v reflect.Value) {
 // ownJSON has v read the next value itself. What must hold for every text is
 // checked before.
 func (d *reading) ownJSON(v reflect.Value) {
-	d.peek()
-	from, faults := d.i, len(d.faults)
+	ahead, faults := d.Scanner, len(d.faults)
 	if d.check(); len(d.faults) > faults {
 		return
 	}
-	err := json.Unmarshal(d.b[from:d.i], v.Addr().Interface())
+	err := json.Unmarshal(ahead.Raw(), v.Addr().Interface())
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		d.wrong("must not be %s", e.Value)
 	} else if err != nil {
@@ -453,29 +319,27 @@ func (d *reading) ownJSON(v reflect.Value) {
 // check goes behind the next value and finds what is given twice or nested too
 // deeply in it.
 func (d *reading) check() {
-	switch d.peek() {
+	switch d.Peek() {
 	case '"':
-		if _, ok := d.text(); !ok {
+		if _, ok := d.Text(); !ok {
 			d.wrong("has an escape that is half of a character")
 		}
 	case '[':
 		n := 0
-		for d.i++; d.more(']'); n++ {
+		for d.Open(); d.More(']'); n++ {
 			if d.enter("", n) {
 				d.check()
 			} else {
-				d.raw()
+				d.Raw()
 			}
 			d.leave()
 		}
 	case '{':
 		seen := map[string]bool{}
-		for d.i++; d.more('}'); d.leave() {
-			key, ok := d.text()
-			d.peek()
-			d.i++
+		for d.Open(); d.More('}'); d.leave() {
+			key, ok := d.Text()
 			if !d.enter(string(key), -1) {
-				d.raw()
+				d.Raw()
 				continue
 			}
 			if seen[string(key)] {
@@ -488,6 +352,6 @@ func (d *reading) check() {
 			d.check()
 		}
 	default:
-		d.raw()
+		d.Raw()
 	}
 }

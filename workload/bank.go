@@ -115,7 +115,7 @@ func (b *Bank) look(ctx context.Context, eng engine.Engine, r engine.Read) error
 	held := map[string]int64{}
 	pos, err := eng.View(ctx, r, func(tx engine.Tx) error {
 		clear(held)
-		for p, err := range tx.Scan([]byte(bankPrefix), prefixEnd([]byte(bankPrefix))) {
+		for p, err := range tx.Scan([]byte(bankPrefix), engine.PrefixEnd([]byte(bankPrefix))) {
 			if err != nil {
 				return err
 			}

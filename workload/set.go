@@ -186,7 +186,7 @@ func (s *Set) checkChunk(ctx context.Context, eng engine.Engine, lo []byte, know
 	_, err = eng.View(ctx, engine.Read{}, func(tx engine.Tx) error {
 		next = nil
 		n := 0
-		for p, err := range tx.Scan(lo, prefixEnd([]byte(setPrefix))) {
+		for p, err := range tx.Scan(lo, engine.PrefixEnd([]byte(setPrefix))) {
 			if err != nil {
 				return err
 			}

@@ -82,7 +82,7 @@ func wipe(ctx context.Context, eng engine.Engine, prefix []byte) (engine.Positio
 		var n int
 		pos, err := eng.Update(ctx, func(tx engine.Tx) error {
 			var keys [][]byte
-			for p, err := range tx.Scan(prefix, prefixEnd(prefix)) {
+			for p, err := range tx.Scan(prefix, engine.PrefixEnd(prefix)) {
 				if err != nil {
 					return err
 				}
@@ -105,14 +105,6 @@ func wipe(ctx context.Context, eng engine.Engine, prefix []byte) (engine.Positio
 			return pos, nil
 		}
 	}
-}
-
-// prefixEnd returns the smallest key after all that begin with prefix, whose
-// last byte is not 0xff.
-func prefixEnd(prefix []byte) []byte {
-	end := bytes.Clone(prefix)
-	end[len(end)-1]++
-	return end
 }
 
 // outcomeOf says what an error of Update means for its writes.

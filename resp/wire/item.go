@@ -1,6 +1,10 @@
 package wire
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/skerrydb/skerry/decimal"
+)
 
 // Item is the head of one value within the bytes of a reply, for who walks over
 // a reply without building Values, and so without allocating.
@@ -100,7 +104,7 @@ func Skip(b []byte) (rest []byte, ok bool) {
 
 // parsedInt is the number of a line that head has accepted.
 func parsedInt(s []byte) int64 {
-	if n, ok := parseInt(s); ok {
+	if n, ok := decimal.Parse(s); ok {
 		return n
 	}
 	neg, n := false, uint64(0) // leading zeros or a plus sign

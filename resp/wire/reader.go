@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"github.com/skerrydb/skerry/decimal"
 )
 
 // Defaults of Limits, and the bounds for clients that have not authenticated.
@@ -252,7 +254,7 @@ func (r *Reader) multi() (done bool, err *ProtocolError) {
 		if !ok {
 			return false, err
 		}
-		n, ok := parseInt(line[1:])
+		n, ok := decimal.Parse(line[1:])
 		switch {
 		case !ok || n > int64(r.limits.MaxArgs):
 			return false, protocolError("invalid multibulk length")
@@ -294,7 +296,7 @@ func (r *Reader) bulkLength() (ok bool, err *ProtocolError) {
 	if !ok {
 		return false, err
 	}
-	n, ok := parseInt(line[1:])
+	n, ok := decimal.Parse(line[1:])
 	switch {
 	case !ok || n < 0 || n > int64(r.limits.MaxBulk):
 		return false, protocolError("invalid bulk length")

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"strconv"
+
+	"github.com/skerrydb/skerry/decimal"
 )
 
 // Bounds of a reply that Replies reads.
@@ -242,7 +244,7 @@ func head(line []byte, limit int) (body, children int, attr bool, _ *ProtocolErr
 		}
 		return -1, 0, false, nil
 	}
-	n, ok := parseInt(rest)
+	n, ok := decimal.Parse(rest)
 	if !ok || n < -1 || n > int64(limit) {
 		return 0, 0, false, protocolError("bad length in reply")
 	}
@@ -289,7 +291,7 @@ func (d *decoder) value() Value {
 }
 
 func (d *decoder) sized(v Value) Value {
-	n64, _ := parseInt(v.Str)
+	n64, _ := decimal.Parse(v.Str)
 	n := int(n64)
 	v.Str = nil
 	if n < 0 {

@@ -74,33 +74,3 @@ func (b *Buffers) Put(buf []byte) {
 		p.Put(&buf)
 	}
 }
-
-// parseInt reads a decimal number as Redis does: an optional minus sign, no
-// plus sign, no leading zeros, no spaces, within 64 bits.
-func parseInt(s []byte) (n int64, ok bool) {
-	if len(s) == 1 && s[0]-'0' <= 9 {
-		return int64(s[0] - '0'), true
-	}
-	neg := len(s) > 0 && s[0] == '-'
-	if neg {
-		s = s[1:]
-	}
-	if len(s) == 0 || len(s) > 19 || s[0] < '1' || s[0] > '9' {
-		return 0, false
-	}
-	var u uint64
-	for _, c := range s {
-		d := c - '0'
-		if d > 9 {
-			return 0, false
-		}
-		u = u*10 + uint64(d)
-	}
-	switch {
-	case neg && u <= 1<<63:
-		return int64(-u), true
-	case !neg && u < 1<<63:
-		return int64(u), true
-	}
-	return 0, false
-}

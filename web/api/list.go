@@ -87,7 +87,7 @@ func listingOf(q url.Values) (listing, error) {
 
 // page makes the page as JSON, in x.text's memory if that is enough.
 func (l *listing) page(t *kv.Tx, x *exchange) ([]byte, error) {
-	lo, hi := l.prefix, after(l.prefix)
+	lo, hi := l.prefix, engine.PrefixEnd(l.prefix)
 	scan := t.Scan
 	switch {
 	case l.descending:
@@ -128,19 +128,6 @@ func (l *listing) page(t *kv.Tx, x *exchange) ([]byte, error) {
 		b = appendString(b, l.next(last))
 	}
 	return append(b, "}\n"...), nil
-}
-
-// after returns the smallest key that is greater than all with the prefix p,
-// nil if there is none.
-func after(p []byte) []byte {
-	for i := len(p) - 1; i >= 0; i-- {
-		if p[i] != 0xff {
-			end := bytes.Clone(p[:i+1])
-			end[i]++
-			return end
-		}
-	}
-	return nil
 }
 
 func (l *listing) item(b []byte, it kv.Item) []byte {
