@@ -24,7 +24,7 @@ func serverCommands() []command {
 		{name: "latency", arity: -2, subs: latencyCommands()},
 		{name: "memory", arity: -2, subs: memoryCommands()},
 		{name: "module", arity: -2, subs: []command{
-			{name: "module|help", arity: 2, kind: kindPlain, run: moduleHelp},
+			{name: "module|help", arity: 2, kind: kindPlain, run: helpCmd},
 			{name: "module|list", arity: 2, kind: kindPlain, run: noneCmd},
 		}},
 		{name: "pubsub", arity: -2, subs: pubsubCommands()},

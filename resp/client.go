@@ -14,22 +14,29 @@ func clientCommands() []command {
 	sub := func(name string, arity int, run func(*call) error) command {
 		return command{name: "client|" + name, arity: arity, kind: kindAdmin, run: run}
 	}
+	own := func(name string, arity int, run func(*call) error, summary string, args ...Arg) command {
+		c := sub(name, arity, run)
+		c.doc = &Doc{Summary: summary, Group: "connection", Args: args}
+		return c
+	}
 	return []command{
 		sub("caching", 3, clientCaching),
 		sub("getname", 2, clientGetName),
 		sub("getredir", 2, clientGetRedir),
-		sub("help", 2, clientHelp),
+		sub("help", 2, helpCmd),
 		sub("id", 2, clientID),
 		sub("info", 2, clientInfo),
 		sub("kill", -3, clientKill),
 		sub("list", -2, clientList),
-		sub("moved", 3, clientMoved),
+		own("moved", 3, clientMoved, "Answer writes with MOVED instead of passing them on to the leader, or never do so", Arg{Name: "on|off", Type: "string"}),
 		sub("no-evict", 3, clientNoEvict),
 		sub("pause", -3, clientPause),
-		sub("position", -2, clientPosition),
-		sub("read", -2, clientRead),
+		own("position", -2, clientPosition, "Return the position that this connection has seen and written, or have its reads at level SESSION wait for a position",
+			Arg{Name: "position", Type: "string", Optional: true}),
+		own("read", -2, clientRead, "Return or set the level of this connection's reads: LINEARIZABLE, SESSION, or LOCAL with the most milliseconds they may be behind",
+			Arg{Name: "level", Type: "string", Optional: true}, Arg{Name: "milliseconds", Type: "integer", Optional: true}),
 		sub("reply", 3, clientReply),
-		sub("setinfo", 4, clientSetInfo),
+		own("setinfo", 4, clientSetInfo, "Accept the name or version of the client library, which is not kept", Arg{Name: "attribute", Type: "string"}, Arg{Name: "value", Type: "string"}),
 		sub("setname", 3, clientSetName),
 		sub("tracking", -3, clientTracking),
 		sub("trackinginfo", 2, clientTrackingInfo),

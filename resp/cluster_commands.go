@@ -16,10 +16,11 @@ func clusterCommands() []command {
 	}
 	return []command{
 		sub("countkeysinslot", 3, kindScan, clusterCountKeysInSlot),
-		sub("help", 2, kindPlain, clusterHelp),
+		sub("help", 2, kindPlain, helpCmd),
 		sub("info", 2, kindPlain, clusterInfo),
 		sub("keyslot", 3, kindPlain, clusterKeySlot),
-		{name: "cluster|leader", arity: -2, kind: kindAdmin, run: clusterLeader},
+		{name: "cluster|leader", arity: -2, kind: kindAdmin, run: clusterLeader,
+			doc: &Doc{Summary: "Return id, host and port of the leader, and with PUSH push them whenever they change", Group: "cluster", Args: []Arg{{Name: "push", Type: "pure-token", Optional: true}}}},
 		sub("myid", 2, kindPlain, clusterMyID),
 		sub("nodes", 2, kindPlain, clusterNodes),
 		sub("shards", 2, kindAdmin, clusterShards),

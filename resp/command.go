@@ -58,7 +58,10 @@ type command struct {
 	keys  keyRange
 	run   func(*call) error
 	subs  []command // of a container such as CLIENT; run is nil then
-	index int       // in tally.commands; 0: it is not counted
+	doc   *Doc      // of a command that Redis does not have; nil: it is in the reference
+
+	procedure int // of a kindCall: which word names the procedure
+	index     int // in tally.commands; 0: it is not counted
 
 	byName map[string]*command // of subs, by the part behind "|"
 }
@@ -78,20 +81,23 @@ func table(groups ...[]command) map[string]*command {
 	table := map[string]*command{}
 	for _, group := range groups {
 		for i := range group {
-			c := &group[i]
-			table[c.name] = c
-			if len(c.subs) == 0 {
-				continue
-			}
-			c.byName = map[string]*command{}
-			for j := range c.subs {
-				sub := &c.subs[j]
-				_, short, _ := strings.Cut(sub.name, "|")
-				c.byName[short] = sub
-			}
+			table[group[i].name] = &group[i]
+			group[i].indexSubs()
 		}
 	}
 	return table
+}
+
+// indexSubs makes byName.
+func (c *command) indexSubs() {
+	if len(c.subs) == 0 {
+		return
+	}
+	c.byName = map[string]*command{}
+	for i := range c.subs {
+		_, short, _ := strings.Cut(c.subs[i].name, "|")
+		c.byName[short] = &c.subs[i]
+	}
 }
 
 // maxName is the longest name in bytes that is looked up.

@@ -15,7 +15,7 @@ const MaxSlowlogLen = 10_000
 func configCommands() []command {
 	return []command{
 		{name: "config|get", arity: -3, kind: kindPlain, run: configGet},
-		{name: "config|help", arity: 2, kind: kindPlain, run: configHelp},
+		{name: "config|help", arity: 2, kind: kindPlain, run: helpCmd},
 		{name: "config|resetstat", arity: 2, kind: kindAdmin, run: configResetStat},
 		{name: "config|rewrite", arity: 2, kind: kindPlain, run: configRewrite},
 		{name: "config|set", arity: -4, kind: kindAdmin, run: configSet},

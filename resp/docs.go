@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"cmp"
 	_ "embed" // the reference below
 	"slices"
 	"strings"
@@ -89,7 +90,7 @@ func commandCommands() []command {
 		sub("docs", -2, commandDocs),
 		sub("getkeys", -4, commandGetKeys),
 		sub("getkeysandflags", -4, commandGetKeysAndFlags),
-		sub("help", 2, commandHelp),
+		sub("help", 2, helpCmd),
 		sub("info", -2, commandInfo),
 		sub("list", -2, commandList),
 	}
@@ -145,13 +146,56 @@ func commandInfo(x *call) error {
 	return nil
 }
 
-// writeInfo writes one element of COMMAND INFO.
+// writeInfo writes one element of COMMAND INFO: as Redis has it, or of a command that
+// Redis does not have, as the table has it.
 func (x *call) writeInfo(c *command) {
 	if v, ok := x.srv.docs.info[c.name]; ok {
 		writeValue(x.out, v)
 		return
 	}
-	x.writeOwnInfo(c)
+	w := x.out
+	w.Array(10)
+	w.BulkString(c.name)
+	w.Int(int64(c.arity))
+	writeSet(w, c.infoFlags())
+	w.Int(int64(c.keys.first))
+	w.Int(int64(c.keys.last))
+	w.Int(int64(c.keys.step))
+	writeSet(w, c.categories())
+	w.Set(0)
+	w.Set(0)
+	w.Array(len(c.subs))
+	for i := range c.subs {
+		x.writeInfo(&c.subs[i])
+	}
+}
+
+// infoFlags are the flags that COMMAND INFO has of a command that Redis does not have.
+func (c *command) infoFlags() []string {
+	switch {
+	case c.subs != nil:
+		return nil
+	case c.kind == kindWrite:
+		return []string{"write", "noscript"}
+	case c.kind == kindRead:
+		return []string{"readonly", "noscript"}
+	}
+	return []string{"noscript"}
+}
+
+// categories are the ACL categories of a command that Redis does not have.
+func (c *command) categories() []string {
+	if c.subs != nil || c.doc == nil {
+		return nil
+	}
+	return []string{"@slow", "@" + c.doc.Group}
+}
+
+func writeSet(w *wire.Writer, words []string) {
+	w.Set(len(words))
+	for _, s := range words {
+		w.Simple(s)
+	}
 }
 
 func commandDocs(x *call) error {
@@ -171,10 +215,63 @@ func commandDocs(x *call) error {
 		if v, ok := x.srv.docs.find(name); ok {
 			writeValue(x.out, v)
 		} else {
-			x.writeOwnDoc(x.srv.lookup([]byte(name)))
+			x.srv.lookup([]byte(name)).writeDoc(x.out)
 		}
 	}
 	return nil
+}
+
+// writeDoc writes a value of COMMAND DOCS for a command that Redis does not have.
+func (c *command) writeDoc(w *wire.Writer) {
+	d := c.doc
+	if d == nil { // Redis has it in a version after that of the reference
+		w.Map(0)
+		return
+	}
+	w.Map(3 + int(number(d.Complexity != "")) + int(number(len(d.Args) > 0)) + int(number(len(c.subs) > 0)))
+	writeField(w, "summary", d.Summary)
+	writeField(w, "since", cmp.Or(d.Since, Version))
+	writeField(w, "group", d.Group)
+	if d.Complexity != "" {
+		writeField(w, "complexity", d.Complexity)
+	}
+	if len(d.Args) > 0 {
+		w.BulkString("arguments")
+		w.Array(len(d.Args))
+		for _, a := range d.Args {
+			a.write(w)
+		}
+	}
+	if len(c.subs) > 0 {
+		w.BulkString("subcommands")
+		w.Map(len(c.subs))
+		for i := range c.subs {
+			w.BulkString(c.subs[i].name)
+			c.subs[i].writeDoc(w)
+		}
+	}
+}
+
+func (a Arg) write(w *wire.Writer) {
+	var flags []string
+	if a.Optional {
+		flags = append(flags, "optional")
+	}
+	if a.Multiple {
+		flags = append(flags, "multiple")
+	}
+	w.Map(2 + int(number(len(flags) > 0)))
+	writeField(w, "name", a.Name)
+	writeField(w, "type", a.Type)
+	if len(flags) > 0 {
+		w.BulkString("flags")
+		writeSet(w, flags)
+	}
+}
+
+func writeField(w *wire.Writer, name, value string) {
+	w.BulkString(name)
+	w.BulkString(value)
 }
 
 // find returns the documentation of a command or subcommand.
@@ -209,7 +306,7 @@ func commandList(x *call) error {
 		keep = func(name string) bool { return globMatch(lower(x.args[4]), []byte(name)) }
 	case len(x.args) == 5 && x.is(2, "FILTERBY") && x.is(3, "ACLCAT"):
 		x.srv.docs.load()
-		keep = func(name string) bool { return x.srv.docs.inCategory(name, "@"+string(lower(x.args[4]))) }
+		keep = func(name string) bool { return x.srv.inCategory(name, "@"+string(lower(x.args[4]))) }
 	default:
 		return errSyntax
 	}
@@ -236,11 +333,12 @@ func subNames(c *command) []string {
 	return names
 }
 
-func (d *docs) inCategory(name, category string) bool {
-	if _, own := ownDocOf(name); own {
-		return category == "@slow" || category == "@scripting"
+// inCategory reports whether the command or subcommand of that name is in an ACL category.
+func (s *Server) inCategory(name, category string) bool {
+	if v, ok := s.docs.info[name]; ok {
+		return slices.ContainsFunc(listOf(v, 6), func(v wire.Value) bool { return string(v.Str) == category })
 	}
-	return slices.ContainsFunc(listOf(d.info[name], 6), func(v wire.Value) bool { return string(v.Str) == category })
+	return slices.Contains(s.lookup([]byte(name)).categories(), category)
 }
 
 // keysOf returns the command that args[2:] are and its keys.

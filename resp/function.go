@@ -15,7 +15,7 @@ const (
 
 func functionCommands() []command {
 	return []command{
-		{name: "function|help", arity: 2, kind: kindPlain, run: functionHelp},
+		{name: "function|help", arity: 2, kind: kindPlain, run: helpCmd},
 		{name: "function|list", arity: -2, kind: kindPlain, run: functionList},
 		{name: "function|stats", arity: 2, kind: kindPlain, run: functionStats},
 	}
@@ -23,9 +23,10 @@ func functionCommands() []command {
 
 func procCommands() []command {
 	return []command{
-		{name: "proc|help", arity: 2, kind: kindPlain, run: procHelp},
-		{name: "proc|list", arity: 2, kind: kindPlain, run: procList},
-		{name: "proc|schema", arity: -2, kind: kindPlain, run: procSchema},
+		{name: "proc|help", arity: 2, kind: kindPlain, run: helpCmd, doc: helpDoc("scripting")},
+		{name: "proc|list", arity: 2, kind: kindPlain, run: procList, doc: scriptingDoc("Return the names of all procedures")},
+		{name: "proc|schema", arity: -2, kind: kindPlain, run: procSchema,
+			doc: scriptingDoc("Return JSON that describes all procedures, or the given ones", Arg{Name: "procedure", Type: "string", Optional: true, Multiple: true})},
 	}
 }
 

@@ -1,9 +1,6 @@
 package resp
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // What inspectors and monitors ask for, of which there is little here.
 
@@ -11,7 +8,7 @@ func aclCommands() []command {
 	return []command{
 		{name: "acl|cat", arity: -2, kind: kindPlain, run: aclCat},
 		{name: "acl|getuser", arity: 3, kind: kindPlain, run: aclGetUser},
-		{name: "acl|help", arity: 2, kind: kindPlain, run: aclHelp},
+		{name: "acl|help", arity: 2, kind: kindPlain, run: helpCmd},
 		{name: "acl|list", arity: 2, kind: kindPlain, run: aclList},
 		{name: "acl|users", arity: 2, kind: kindPlain, run: aclUsers},
 		{name: "acl|whoami", arity: 2, kind: kindPlain, run: aclWhoAmI},
@@ -87,7 +84,7 @@ func aclCat(x *call) error {
 		list = nil
 		for _, name := range x.srv.names() {
 			for _, n := range append([]string{name}, subNames(x.srv.table[name])...) {
-				if x.srv.docs.inCategory(n, "@"+category) {
+				if x.srv.inCategory(n, "@"+category) {
 					list = append(list, n)
 				}
 			}
@@ -100,27 +97,11 @@ func aclCat(x *call) error {
 	return nil
 }
 
-func aclHelp(x *call) error {
-	return x.help("ACL",
-		"CAT [<category>]",
-		"    List all commands that belong to <category>, or all command categories",
-		"    when no category is specified.",
-		"GETUSER <username>",
-		"    Get the user's details.",
-		"LIST",
-		"    Show users details in config file format.",
-		"USERS",
-		"    List all the registered usernames.",
-		"WHOAMI",
-		"    Return the current connection username.",
-	)
-}
-
 func latencyCommands() []command {
 	return []command{
 		{name: "latency|doctor", arity: 2, kind: kindPlain, run: latencyDoctor},
 		{name: "latency|graph", arity: 3, kind: kindPlain, run: latencyGraph},
-		{name: "latency|help", arity: 2, kind: kindPlain, run: latencyHelp},
+		{name: "latency|help", arity: 2, kind: kindPlain, run: helpCmd},
 		{name: "latency|histogram", arity: -2, kind: kindPlain, run: func(x *call) error { x.out.Map(0); return nil }},
 		{name: "latency|history", arity: 3, kind: kindPlain, run: noneCmd},
 		{name: "latency|latest", arity: 2, kind: kindPlain, run: noneCmd},
@@ -146,34 +127,10 @@ func latencyGraph(x *call) error {
 	return replyError("ERR No samples available for event '" + cText(x.args[2], 1024) + "'")
 }
 
-func latencyHelp(x *call) error {
-	return x.help("LATENCY", strings.Split(`DOCTOR
-    Return a human readable latency analysis report.
-GRAPH <event>
-    Return an ASCII latency graph for the <event> class.
-HISTORY <event>
-    Return time-latency samples for the <event> class.
-LATEST
-    Return the latest latency samples for all events.
-RESET [<event> ...]
-    Reset latency data of one or more <event> classes.
-    (default: reset all data for all event classes)
-HISTOGRAM [COMMAND ...]
-    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.
-    If no commands are specified then all histograms are replied.`, "\n")...)
-}
-
-func moduleHelp(x *call) error {
-	return x.help("MODULE",
-		"LIST",
-		"    Return a list of loaded modules.",
-	)
-}
-
 func pubsubCommands() []command {
 	return []command{
 		{name: "pubsub|channels", arity: -2, kind: kindPlain, run: pubsubChannels},
-		{name: "pubsub|help", arity: 2, kind: kindPlain, run: pubsubHelp},
+		{name: "pubsub|help", arity: 2, kind: kindPlain, run: helpCmd},
 		{name: "pubsub|numpat", arity: 2, kind: kindPlain, run: func(x *call) error { x.out.Int(0); return nil }},
 		{name: "pubsub|numsub", arity: -2, kind: kindPlain, run: pubsubNumSub},
 		{name: "pubsub|shardchannels", arity: -2, kind: kindPlain, run: pubsubShardChannels},
@@ -229,20 +186,6 @@ func pubsubNumSub(x *call) error {
 		x.out.Int(int64(n))
 	}
 	return nil
-}
-
-func pubsubHelp(x *call) error {
-	return x.help("PUBSUB", strings.Split(`CHANNELS [<pattern>]
-    Return the currently active channels matching a <pattern> (default: '*').
-NUMPAT
-    Return number of subscriptions to patterns.
-NUMSUB [<channel> ...]
-    Return the number of subscribers for the specified channels, excluding
-    pattern subscriptions(default: no channels).
-SHARDCHANNELS [<pattern>]
-    Return the currently active shard level channels matching a <pattern> (default: '*').
-SHARDNUMSUB [<shardchannel> ...]
-    Return the number of subscribers for the specified shard level channel(s)`, "\n")...)
 }
 
 // lastSave is when the engine has last written a snapshot; before the first one

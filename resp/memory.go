@@ -15,7 +15,7 @@ import (
 func memoryCommands() []command {
 	return []command{
 		{name: "memory|doctor", arity: 2, kind: kindAdmin, run: memoryDoctor},
-		{name: "memory|help", arity: 2, kind: kindPlain, run: memoryHelp},
+		{name: "memory|help", arity: 2, kind: kindPlain, run: helpCmd},
 		{name: "memory|malloc-stats", arity: 2, kind: kindPlain, run: mallocStats},
 		{name: "memory|purge", arity: 2, kind: kindPlain, run: memoryPurge},
 		{name: "memory|stats", arity: 2, kind: kindAdmin, run: memoryStats},

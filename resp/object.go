@@ -16,7 +16,7 @@ func objectCommands() []command {
 		sub("freq", objectFreq),
 		sub("idletime", objectIdleTime),
 		sub("refcount", objectRefCount),
-		{name: "object|help", arity: 2, kind: kindPlain, run: objectHelp},
+		{name: "object|help", arity: 2, kind: kindPlain, run: helpCmd},
 	}
 }
 

@@ -97,7 +97,10 @@ type Options struct {
 	// are none.
 	Procedures *proc.Set
 
-	// Errors are the catalogs of codes that procedures may return besides the engine's.
+	// Commands are further commands. Their names must be new.
+	Commands []Command
+
+	// Errors are the catalogs of codes that procedures and Commands may return besides the engine's.
 	// The kind of a code decides the first word of the reply; a code in none is ERR.
 	Errors [][]engine.Meaning
 

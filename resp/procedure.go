@@ -12,14 +12,21 @@ import (
 )
 
 func procedureCommands() []command {
+	name, arg := Arg{Name: "procedure", Type: "string"}, Arg{Name: "arg", Type: "string", Optional: true, Multiple: true}
+	key := Arg{Name: "idempotency-key", Type: "string"}
 	return []command{
-		{name: "call", arity: -2, kind: kindCall, run: callCmd},
-		{name: "callonce", arity: -3, kind: kindCall, run: callOnceCmd},
-		{name: "fcall", arity: -3, kind: kindCall, flags: flagMovable, run: fcallCmd},
-		{name: "fcall_ro", arity: -3, kind: kindCall, flags: flagMovable, run: fcallCmd},
+		{name: "call", arity: -2, kind: kindCall, procedure: 1, run: callCmd, doc: scriptingDoc("Call a procedure", name, arg)},
+		{name: "callonce", arity: -3, kind: kindCall, procedure: 2, run: callOnceCmd,
+			doc: scriptingDoc("Call a procedure once, however often the call is repeated with the same idempotency key", key, name, arg)},
+		{name: "fcall", arity: -3, kind: kindCall, flags: flagMovable, procedure: 1, run: fcallCmd},
+		{name: "fcall_ro", arity: -3, kind: kindCall, flags: flagMovable, procedure: 1, run: fcallCmd},
 		{name: "function", arity: -2, subs: functionCommands()},
-		{name: "proc", arity: -2, subs: procCommands()},
+		{name: "proc", arity: -2, subs: procCommands(), doc: scriptingDoc("A container for commands about procedures")},
 	}
+}
+
+func scriptingDoc(summary string, args ...Arg) *Doc {
+	return &Doc{Summary: summary, Group: "scripting", Args: args}
 }
 
 // Replies to calls as Redis words them for functions.
@@ -50,12 +57,7 @@ func (c *conn) writes(cmd *command, args [][]byte) bool {
 }
 
 // procedureAt is which argument of a kindCall names the procedure.
-func (c *command) procedureAt() int {
-	if c.name == "callonce" {
-		return 2
-	}
-	return 1
-}
+func (c *command) procedureAt() int { return c.procedure }
 
 // noProcedures is the error of a program without any.
 func noProcedures(name []byte) error {

@@ -77,6 +77,9 @@ func New(store *kv.Store, f *feed.Feed, o Options) (*Server, error) {
 		listeners: map[net.Listener]struct{}{},
 		done:      make(chan struct{}),
 	}
+	if err := extend(s.table, o.Commands); err != nil {
+		return nil, err
+	}
 	s.initTallies()
 	s.slow.init()
 	s.input.most = o.MaxInputBytes

@@ -3,7 +3,6 @@ package resp
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,7 +121,7 @@ func secret(cmd *command, args [][]byte, i int) bool {
 func slowlogCommands() []command {
 	return []command{
 		{name: "slowlog|get", arity: -2, kind: kindAdmin, run: slowlogGet},
-		{name: "slowlog|help", arity: 2, kind: kindPlain, run: slowlogHelp},
+		{name: "slowlog|help", arity: 2, kind: kindPlain, run: helpCmd},
 		{name: "slowlog|len", arity: 2, kind: kindAdmin, run: slowlogLen},
 		{name: "slowlog|reset", arity: 2, kind: kindAdmin, run: slowlogReset},
 	}
@@ -185,16 +184,4 @@ func slowlogReset(x *call) error {
 	l.mu.Unlock()
 	x.out.OK()
 	return nil
-}
-
-func slowlogHelp(x *call) error {
-	return x.help("SLOWLOG", strings.Split(`GET [<count>]
-    Return top <count> entries from the slowlog (default: 10, -1 mean all).
-    Entries are made of:
-    id, timestamp, time in microseconds, arguments array, client IP and port,
-    client name
-LEN
-    Return the length of the slowlog.
-RESET
-    Reset the slowlog.`, "\n")...)
 }
