@@ -17,7 +17,7 @@ func TestDelete(t *testing.T) {
 	s := &sessions{}
 	w, ctx := open(t, auth.Options{Sessions: s}), t.Context()
 	bob := w.verified("bob@example.com")
-	_, err := w.Login(ctx, "ann@example.com", "makes the letters that nobody gets", "")
+	_, err := w.Login(ctx, "ann@example.com", "makes the emails that nobody gets", "")
 	want(t, "login", err, auth.CodeWrongCredentials)
 	_, err = w.RequestReset(ctx, "nobody@example.com", "")
 	must(t, "ask for a reset", err)
@@ -67,7 +67,7 @@ func TestDisable(t *testing.T) {
 	s := &sessions{}
 	w, ctx := open(t, auth.Options{Sessions: s}), t.Context()
 	ann := w.verified("ann@example.com")
-	letter, err := w.RequestReset(ctx, "ann@example.com", "")
+	msg, err := w.RequestReset(ctx, "ann@example.com", "")
 	must(t, "ask for a reset", err)
 	u, err := w.Disable(ctx, ann.ID, true)
 	if err != nil || !u.Disabled || s.revoked(ann.ID) != 1 {
@@ -77,7 +77,7 @@ func TestDisable(t *testing.T) {
 	want(t, "login", err, auth.CodeAccountDisabled)
 	_, err = w.Login(ctx, "ann@example.com", "wrong password", "")
 	want(t, "login with a wrong password, which must not tell", err, auth.CodeWrongCredentials)
-	_, err = w.Reset(ctx, letter.Token, "a new password")
+	_, err = w.Reset(ctx, msg.Token, "a new password")
 	want(t, "reset", err, auth.CodeTokenInvalid)
 	change, err := w.RequestChange(ctx, ann.ID, "ann@example.org", "")
 	must(t, "ask for another address", err)
@@ -85,7 +85,7 @@ func TestDisable(t *testing.T) {
 	want(t, "verify another address", err, auth.CodeTokenInvalid)
 	_, err = w.Disable(ctx, ann.ID, false)
 	must(t, "enable", err)
-	_, err = w.Reset(ctx, letter.Token, "a new password")
+	_, err = w.Reset(ctx, msg.Token, "a new password")
 	want(t, "a token from before", err, auth.CodeTokenInvalid)
 	_, err = w.Login(ctx, "ann@example.com", good, "")
 	must(t, "login", err)
@@ -134,9 +134,9 @@ func TestRolesAndName(t *testing.T) {
 	must(t, "find", err)
 	_, err = w.SetRoles(ctx, boss.ID, []string{"admin"})
 	must(t, "set roles", err)
-	letter, err := w.Register(ctx, "boss@example.com", "password of a thief", "")
-	if err != nil || letter.Kind != auth.Known {
-		t.Errorf("register again: %+v %v", letter, err)
+	msg, err := w.Register(ctx, "boss@example.com", "password of a thief", "")
+	if err != nil || msg.Kind != auth.Known {
+		t.Errorf("register again: %+v %v", msg, err)
 	}
 }
 

@@ -5,7 +5,7 @@
 // It knows users, their secrets, how each is checked and how often it may be
 // tried; it must not know cookies, headers, routes, HTML, sessions' contents or
 // how mail is sent. A face asks it and turns its answers into HTTP; what has to
-// be mailed is returned as a Letter. DESIGN.md has the layout and the invariants.
+// be mailed is returned as a Email. DESIGN.md has the layout and the invariants.
 package auth
 
 import (

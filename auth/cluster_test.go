@@ -58,7 +58,7 @@ func TestFollower(t *testing.T) {
 	must(t, "create", err)
 	key, _, err := leader.CreateKey(ctx, ann.ID, "", []string{"*"}, time.Time{})
 	must(t, "create a key", err)
-	letter, err := leader.RequestReset(ctx, "ann@example.com", "")
+	msg, err := leader.RequestReset(ctx, "ann@example.com", "")
 	must(t, "ask for a reset", err)
 	pos, err := leader.eng.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
 	must(t, "read", err)
@@ -88,7 +88,7 @@ func TestFollower(t *testing.T) {
 		"RequestReset":  func() error { _, err := follower.RequestReset(ctx, "ann@example.com", ""); return err },
 		"ChangePass":    func() error { _, err := follower.ChangePassword(ctx, ann.ID, good, "a new password"); return err },
 		"LoginIdentity": func() error { _, err := follower.LoginIdentity(ctx, identity("1", "", false)); return err },
-		"LoginTOTP":     func() error { _, err := follower.LoginTOTP(ctx, letter.Token, "123456"); return err },
+		"LoginTOTP":     func() error { _, err := follower.LoginTOTP(ctx, msg.Token, "123456"); return err },
 		"EnrolTOTP":     func() error { _, err := follower.EnrolTOTP(ctx, ann.ID); return err },
 		"RevokeKey":     func() error { return follower.RevokeKey(ctx, ann.ID, strings.Split(key, "_")[1]) },
 		"Delete":        func() error { return follower.Delete(ctx, ann.ID) },

@@ -28,14 +28,14 @@ func Catalog() []engine.Meaning {
 	return []engine.Meaning{
 		{Code: CodeAccountDisabled, Kind: engine.KindForbidden, Text: "the account is disabled"},
 		{Code: CodeCodeWrong, Kind: engine.KindCredentials, Text: "the code is wrong, out of date or was used before"},
-		{Code: CodeEmailTaken, Kind: engine.KindConflict, Text: "another account has the e-mail address"},
-		{Code: CodeEmailUnverified, Kind: engine.KindForbidden, Text: "the e-mail address has to be verified before the first login"},
-		{Code: CodeIdentityConflict, Kind: engine.KindConflict, Text: "the identity, or its e-mail address, belongs to another account"},
-		{Code: CodeIdentityUnverified, Kind: engine.KindForbidden, Text: "the provider does not vouch for the identity's e-mail address"},
-		{Code: CodePasswordRefused, Kind: engine.KindRefused, Text: "the new password is too short, too long, too common or like the e-mail address"},
+		{Code: CodeEmailTaken, Kind: engine.KindConflict, Text: "another account has the email address"},
+		{Code: CodeEmailUnverified, Kind: engine.KindForbidden, Text: "the email address has to be verified before the first login"},
+		{Code: CodeIdentityConflict, Kind: engine.KindConflict, Text: "the identity, or its email address, belongs to another account"},
+		{Code: CodeIdentityUnverified, Kind: engine.KindForbidden, Text: "the provider does not vouch for the identity's email address"},
+		{Code: CodePasswordRefused, Kind: engine.KindRefused, Text: "the new password is too short, too long, too common or like the email address"},
 		{Code: CodeSecondFactor, Kind: engine.KindCredentials, Text: "the password is right and a second factor is needed"},
 		{Code: CodeTokenInvalid, Kind: engine.KindInvalid, Text: "the token is unknown, expired, of another kind or was used before"},
-		{Code: CodeWrongCredentials, Kind: engine.KindCredentials, Text: "the e-mail address or the password is wrong"},
+		{Code: CodeWrongCredentials, Kind: engine.KindCredentials, Text: "the email address or the password is wrong"},
 	}
 }
 
@@ -44,15 +44,15 @@ func Catalog() []engine.Meaning {
 var (
 	ErrAccountDisabled    = &engine.Error{Code: CodeAccountDisabled, Msg: "this account is disabled"}
 	ErrCodeWrong          = &engine.Error{Code: CodeCodeWrong, Msg: "the code is wrong, out of date or was used before; wait for the next one"}
-	ErrEmailTaken         = &engine.Error{Code: CodeEmailTaken, Msg: "another account has this e-mail address"}
-	ErrEmailUnverified    = &engine.Error{Code: CodeEmailUnverified, Msg: "the e-mail address is not verified yet; follow the link that was mailed to it"}
-	ErrIdentityConflict   = &engine.Error{Code: CodeIdentityConflict, Msg: "an account with this e-mail address exists; log in to it and link the identity there"}
-	ErrIdentityUnverified = &engine.Error{Code: CodeIdentityUnverified, Msg: "the provider does not say that the e-mail address is verified; verify it there first"}
+	ErrEmailTaken         = &engine.Error{Code: CodeEmailTaken, Msg: "another account has this email address"}
+	ErrEmailUnverified    = &engine.Error{Code: CodeEmailUnverified, Msg: "the email address is not verified yet; follow the link that was mailed to it"}
+	ErrIdentityConflict   = &engine.Error{Code: CodeIdentityConflict, Msg: "an account with this email address exists; log in to it and link the identity there"}
+	ErrIdentityUnverified = &engine.Error{Code: CodeIdentityUnverified, Msg: "the provider does not say that the email address is verified; verify it there first"}
 	ErrPasswordRefused    = &engine.Error{Code: CodePasswordRefused, Msg: "the password is refused"}
 	ErrRateLimited        = &engine.Error{Code: CodeRateLimited, Msg: "too many attempts"}
 	ErrSecondFactor       = &engine.Error{Code: CodeSecondFactor, Msg: "a code of the second factor is needed"}
 	ErrTokenInvalid       = &engine.Error{Code: CodeTokenInvalid, Msg: "the link is wrong, has expired or was used before; ask for a new one"}
-	ErrWrongCredentials   = &engine.Error{Code: CodeWrongCredentials, Msg: "the e-mail address or the password is wrong"}
+	ErrWrongCredentials   = &engine.Error{Code: CodeWrongCredentials, Msg: "the email address or the password is wrong"}
 )
 
 // RateLimited is the error of an attempt over a limit. It matches ErrRateLimited.

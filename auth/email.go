@@ -8,7 +8,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// MaxEmailBytes is the longest e-mail address: what fits into the path of an
+// MaxEmailBytes is the longest email address: what fits into the path of an
 // SMTP command (RFC 5321, 4.5.3.1.3; RFC 3696, erratum 1690).
 const MaxEmailBytes = 254
 
@@ -22,20 +22,20 @@ const maxLocalBytes = 64 // before the @; RFC 5321, 4.5.3.1.1
 func ParseEmail(s string) (kept, fold string, err error) {
 	s = strings.Trim(s, " \t")
 	if len(s) > MaxEmailBytes {
-		return "", "", engine.Errorf(engine.CodeInvalid, "an e-mail address has at most %d bytes, this has %d", MaxEmailBytes, len(s))
+		return "", "", engine.Errorf(engine.CodeInvalid, "an email address has at most %d bytes, this has %d", MaxEmailBytes, len(s))
 	}
 	for _, c := range []byte(s) {
 		if c <= ' ' || c >= 0x7f {
-			return "", "", engine.Errorf(engine.CodeInvalid, "an e-mail address has neither spaces nor control characters nor letters outside of ASCII; write the domain in its xn-- form")
+			return "", "", engine.Errorf(engine.CodeInvalid, "an email address has neither spaces nor control characters nor letters outside of ASCII; write the domain in its xn-- form")
 		}
 	}
 	parsed, perr := mail.ParseAddress(s)
 	if perr != nil || parsed.Name != "" || parsed.Address != s {
-		return "", "", engine.Errorf(engine.CodeInvalid, "%q is not an e-mail address such as name@example.com", s)
+		return "", "", engine.Errorf(engine.CodeInvalid, "%q is not an email address such as name@example.com", s)
 	}
 	local, domain, _ := strings.Cut(s, "@")
 	if len(local) > maxLocalBytes || !validDomain(domain) {
-		return "", "", engine.Errorf(engine.CodeInvalid, "%q is not an e-mail address such as name@example.com", s)
+		return "", "", engine.Errorf(engine.CodeInvalid, "%q is not an email address such as name@example.com", s)
 	}
 	kept = local + "@" + strings.ToLower(domain)
 	return kept, strings.ToLower(kept), nil

@@ -12,7 +12,7 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// A user registers, follows the link in the letter and logs in.
+// A user registers, follows the link in the email and logs in.
 func Example() {
 	dir, err := os.MkdirTemp("", "auth")
 	if err != nil {
@@ -30,7 +30,7 @@ func Example() {
 	// Output:
 	// verify Ann@example.com
 	// Ann@Example.com is verified: true
-	// log in: the e-mail address or the password is wrong [wrong_credentials]
+	// log in: the email address or the password is wrong [wrong_credentials]
 }
 
 func walk(ctx context.Context, db *embedded.DB) error {
@@ -43,12 +43,12 @@ func walk(ctx context.Context, db *embedded.DB) error {
 		return err
 	}
 	const email, password, from = "Ann@Example.com", "correct horse battery staple", "192.0.2.1"
-	letter, err := users.Register(ctx, email, password, from)
+	msg, err := users.Register(ctx, email, password, from)
 	if err != nil {
 		return err
 	}
-	fmt.Println(letter.Kind, letter.To)
-	if _, err := users.Verify(ctx, letter.Token, auth.Proof{Password: password}); err != nil {
+	fmt.Println(msg.Kind, msg.To)
+	if _, err := users.Verify(ctx, msg.Token, auth.Proof{Password: password}); err != nil {
 		return err
 	}
 	u, err := users.Login(ctx, email, password, from)

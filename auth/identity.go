@@ -72,7 +72,7 @@ func (id Identity) tidy() Identity {
 
 // LoginIdentity returns the user that an identity belongs to. An identity that is
 // new here:
-//   - whose e-mail address the provider does not call verified is
+//   - whose email address the provider does not call verified is
 //     ErrIdentityUnverified, whoever has the address;
 //   - with a verified address that a user has verified too is linked to that user;
 //   - with an address that a user has and has not verified is ErrIdentityConflict;

@@ -41,16 +41,16 @@ func TestIdentities(t *testing.T) {
 	if u, err := w.Get(ctx, engine.Read{}, bob.ID); err != nil || u.Verified() {
 		t.Errorf("the conflict changed the user: %+v %v", u, err)
 	}
-	letter, err := w.Register(ctx, "cid@example.com", "password of a thief", "")
+	msg, err := w.Register(ctx, "cid@example.com", "password of a thief", "")
 	must(t, "register", err)
 	cid, err := w.LoginIdentity(ctx, identity("4", "cid@example.com", true))
-	if err != nil || cid.ID == letter.User.ID || !cid.Verified() || cid.Password || cid.Name != "N 4" {
+	if err != nil || cid.ID == msg.User.ID || !cid.Verified() || cid.Password || cid.Name != "N 4" {
 		t.Errorf("an address that was registered and never used: %+v %v", cid, err)
 	}
 	_, err = w.Login(ctx, "cid@example.com", "password of a thief", "")
 	want(t, "the thief's password", err, auth.CodeWrongCredentials)
-	_, err = w.Verify(ctx, letter.Token, auth.Proof{Password: good})
-	want(t, "the thief's letter", err, auth.CodeTokenInvalid)
+	_, err = w.Verify(ctx, msg.Token, auth.Proof{Password: good})
+	want(t, "the thief's email", err, auth.CodeTokenInvalid)
 	dan, err := w.LoginIdentity(ctx, identity("5", "", false))
 	if err != nil || dan.Email != "" || dan.Verified() {
 		t.Errorf("no address: %+v %v", dan, err)
@@ -116,11 +116,11 @@ func TestLinkUnlink(t *testing.T) {
 		must(t, "link", w.LinkIdentity(ctx, ann.ID, identity(fmt.Sprint("x", i), "", false)))
 	}
 	want(t, "one too many", w.LinkIdentity(ctx, ann.ID, identity("y", "", false)), engine.CodeLimit)
-	letter, err := w.RequestReset(ctx, "bob@example.com", "")
+	msg, err := w.RequestReset(ctx, "bob@example.com", "")
 	must(t, "ask for a reset", err)
 	_, err = w.ChangePassword(ctx, bob.ID, "", good)
 	want(t, "change a password that is none", err, engine.CodePreconditionFailed)
-	_, err = w.Reset(ctx, letter.Token, good)
+	_, err = w.Reset(ctx, msg.Token, good)
 	must(t, "the first password, by a reset", err)
 	must(t, "unlink what is not the only way any more", w.UnlinkIdentity(ctx, bob.ID, issuer, "2"))
 }

@@ -22,7 +22,7 @@ const (
 	MaxScopeBytes = 64  // bytes of a scope
 )
 
-// An API key is PREFIX_ID_SECRET: 16 letters of a random id, 52 of a 256-bit
+// An API key is PREFIX_ID_SECRET: 16 emails of a random id, 52 of a 256-bit
 // secret and 7 of a CRC-32 of all before, so that a scanner of leaked keys, and a
 // server without a look at its data, can tell a key from a mistyped one. Do not change.
 const (
@@ -124,7 +124,7 @@ func parseKey(prefix, s string) (id string, sum [sha256.Size]byte, ok bool) {
 
 // CreateKey makes an API key of a user. Its text is returned once and not kept;
 // expires may be zero, for never, and counts in whole milliseconds. Errors: CodeNotFound for the user, CodeInvalid
-// for an expiry that has passed or a scope with other characters than letters,
+// for an expiry that has passed or a scope with other characters than emails,
 // digits and -_.:/*, CodeLimit.
 func (a *Auth) CreateKey(ctx context.Context, user, name string, scopes []string, expires time.Time) (text string, key Key, err error) {
 	const verb = "create an API key"

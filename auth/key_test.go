@@ -31,7 +31,7 @@ func TestKeys(t *testing.T) {
 	if err != nil || u.ID != ann.ID || got.ID != key.ID || got.Name != "laptop" || !got.Used.IsZero() {
 		t.Errorf("check: %+v %+v %v", u, got, err)
 	}
-	for i := range text { // no letter is without meaning
+	for i := range text { // no email is without meaning
 		c := byte('a')
 		if text[i] == c {
 			c = 'b'

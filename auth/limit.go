@@ -15,14 +15,14 @@ type Limit struct {
 	Per time.Duration
 }
 
-// Limits bound how often secrets may be tried and letters asked for. They are
+// Limits bound how often secrets may be tried and emails asked for. They are
 // counted in the store, so for all nodes together.
 type Limits struct {
 	Login        Limit // wrong passwords of one account; 10 in 15 minutes
 	LoginFrom    Limit // wrong passwords from one client address; 100 in 15 minutes
 	Code         Limit // wrong codes of one account's second factor; 10 in an hour
-	Letter       Limit // letters to one e-mail address; 5 in an hour
-	LetterFrom   Limit // letters asked for from one client address; 30 in an hour
+	Email        Limit // emails to one email address; 5 in an hour
+	EmailFrom    Limit // emails asked for from one client address; 30 in an hour
 	RegisterFrom Limit // registrations from one client address; 30 in an hour
 }
 
@@ -31,8 +31,8 @@ const (
 	actLogin byte = iota + 1
 	actLoginFrom
 	actCode
-	actLetter
-	actLetterFrom
+	actEmail
+	actEmailFrom
 	actRegisterFrom
 )
 
@@ -40,14 +40,14 @@ const (
 func (l *Limits) byAction() map[byte]*Limit {
 	return map[byte]*Limit{
 		actLogin: &l.Login, actLoginFrom: &l.LoginFrom, actCode: &l.Code,
-		actLetter: &l.Letter, actLetterFrom: &l.LetterFrom, actRegisterFrom: &l.RegisterFrom,
+		actEmail: &l.Email, actEmailFrom: &l.EmailFrom, actRegisterFrom: &l.RegisterFrom,
 	}
 }
 
 func (l Limits) withDefaults() Limits {
 	def := Limits{
 		Login: Limit{10, 15 * time.Minute}, LoginFrom: Limit{100, 15 * time.Minute}, Code: Limit{10, time.Hour},
-		Letter: Limit{5, time.Hour}, LetterFrom: Limit{30, time.Hour}, RegisterFrom: Limit{30, time.Hour},
+		Email: Limit{5, time.Hour}, EmailFrom: Limit{30, time.Hour}, RegisterFrom: Limit{30, time.Hour},
 	}
 	defs := def.byAction()
 	for act, limit := range l.byAction() {

@@ -48,12 +48,12 @@ func TestLimitFrom(t *testing.T) {
 	}
 }
 
-// TestLimitLetters: nobody is flooded with mail, and the limit does not tell who
+// TestLimitEmails: nobody is flooded with mail, and the limit does not tell who
 // has an account.
-func TestLimitLetters(t *testing.T) {
+func TestLimitEmails(t *testing.T) {
 	t.Parallel()
-	w, ctx := open(t, auth.Options{Limits: auth.Limits{Letter: auth.Limit{N: 3}, LetterFrom: auth.Limit{N: 8}, RegisterFrom: auth.Limit{N: 2}}}), t.Context()
-	w.verified("ann@example.com") // her first letter
+	w, ctx := open(t, auth.Options{Limits: auth.Limits{Email: auth.Limit{N: 3}, EmailFrom: auth.Limit{N: 8}, RegisterFrom: auth.Limit{N: 2}}}), t.Context()
+	w.verified("ann@example.com") // her first email
 	for _, email := range []string{"ann@example.com", "nobody@example.com"} {
 		var codes []engine.Code
 		for range 4 {
@@ -73,13 +73,13 @@ func TestLimitLetters(t *testing.T) {
 	}
 	before := w.Hashes()
 	_, err := w.Register(ctx, "ann@example.com", good, "")
-	want(t, "register counts as a letter", err, auth.CodeRateLimited)
+	want(t, "register counts as an email", err, auth.CodeRateLimited)
 	for i := range 3 { // 5 were counted of this client address
 		_, err = w.RequestVerify(ctx, fmt.Sprintf("u%d@example.com", i), "192.0.2.1")
-		must(t, "ask for a letter", err)
+		must(t, "ask for an email", err)
 	}
 	_, err = w.RequestVerify(ctx, "u9@example.com", "192.0.2.1")
-	want(t, "too many letters from one client address", err, auth.CodeRateLimited)
+	want(t, "too many emails from one client address", err, auth.CodeRateLimited)
 	if w.Hashes() != before {
 		t.Error("a hash was computed over the limit")
 	}

@@ -14,21 +14,21 @@ import (
 func TestRegisterVerifyLogin(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
-	letter, err := w.Register(ctx, "  Ann@Example.COM ", good, "192.0.2.1")
+	msg, err := w.Register(ctx, "  Ann@Example.COM ", good, "192.0.2.1")
 	must(t, "register", err)
-	if letter.Kind != auth.Verify || letter.To != "Ann@example.com" || len(letter.Token) != 43 || letter.User.Verified() {
-		t.Errorf("letter: %+v", letter)
+	if msg.Kind != auth.Verify || msg.To != "Ann@example.com" || len(msg.Token) != 43 || msg.User.Verified() {
+		t.Errorf("email: %+v", msg)
 	}
 	_, err = w.Login(ctx, "ann@example.com", good, "")
 	want(t, "login before the address is verified", err, auth.CodeEmailUnverified)
 	_, err = w.Login(ctx, "ann@example.com", good+"x", "")
 	want(t, "wrong password", err, auth.CodeWrongCredentials)
-	done, err := w.Verify(ctx, letter.Token, auth.Proof{Password: good})
+	done, err := w.Verify(ctx, msg.Token, auth.Proof{Password: good})
 	must(t, "verify", err)
-	if !done.User.Verified() || done.Was != "" || done.User.ID != letter.User.ID {
+	if !done.User.Verified() || done.Was != "" || done.User.ID != msg.User.ID {
 		t.Errorf("verified: %+v", done)
 	}
-	_, err = w.Verify(ctx, letter.Token, auth.Proof{Password: good})
+	_, err = w.Verify(ctx, msg.Token, auth.Proof{Password: good})
 	want(t, "the same token again", err, auth.CodeTokenInvalid)
 	u, err := w.Login(ctx, "ANN@example.com", good, "192.0.2.1")
 	must(t, "login", err)
@@ -130,7 +130,7 @@ func TestSameWork(t *testing.T) {
 		if hashes[0] != hashes[1] || writes[0] != writes[1] || writes[0] == 0 || codes[0] != codes[1] {
 			t.Errorf("%s: hashes %d, transactions %d, codes %q", what, hashes, writes, codes)
 		}
-		// A new user has more to write than a letter; both are one transaction.
+		// A new user has more to write than an email; both are one transaction.
 		if keys[0] != keys[1] && what != "register" {
 			t.Errorf("%s: %d keys were written", what, keys)
 		}

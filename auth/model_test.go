@@ -63,7 +63,7 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	s := &sessions{}
 	off := auth.Limit{N: -1}
-	w := open(t, auth.Options{Sessions: s, Limits: auth.Limits{Login: off, LoginFrom: off, Code: off, Letter: off, LetterFrom: off, RegisterFrom: off}})
+	w := open(t, auth.Options{Sessions: s, Limits: auth.Limits{Login: off, LoginFrom: off, Code: off, Email: off, EmailFrom: off, RegisterFrom: off}})
 	m := &model{world: w, rng: random(t), sessions: s}
 	for i := range 4 {
 		m.people = append(m.people, &person{email: fmt.Sprintf("p%d@example.com", i), resets: map[string]bool{}, keys: map[string]string{}})
@@ -83,19 +83,19 @@ func TestModel(t *testing.T) {
 
 func (m *model) register(p *person) {
 	password := m.newPassword()
-	letter, err := m.Register(m.t.Context(), p.email, password, "")
+	msg, err := m.Register(m.t.Context(), p.email, password, "")
 	must(m.t, "register", err)
 	if p.password != "" && (p.verified || p.disabled) {
-		if letter.Kind != auth.Known {
-			m.t.Errorf("register %s, who has an account: %+v", p.email, letter)
+		if msg.Kind != auth.Known {
+			m.t.Errorf("register %s, who has an account: %+v", p.email, msg)
 		}
 		return
 	}
-	if letter.Kind != auth.Verify {
-		m.t.Errorf("register %s: %+v", p.email, letter)
+	if msg.Kind != auth.Verify {
+		m.t.Errorf("register %s: %+v", p.email, msg)
 	}
 	p.endTokens()
-	p.id, p.password, p.verifyToken = letter.User.ID, password, letter.Token
+	p.id, p.password, p.verifyToken = msg.User.ID, password, msg.Token
 }
 
 func (m *model) verify(p *person) {
@@ -166,12 +166,12 @@ func (m *model) wrongLogin(p *person) {
 }
 
 func (m *model) askReset(p *person) {
-	letter, err := m.RequestReset(m.t.Context(), p.email, "")
+	msg, err := m.RequestReset(m.t.Context(), p.email, "")
 	must(m.t, "ask for a reset", err)
-	if exists := p.password != "" && !p.disabled; (letter.Kind == auth.Reset) != exists {
-		m.t.Errorf("%s exists: %v, letter %+v", p.email, exists, letter)
+	if exists := p.password != "" && !p.disabled; (msg.Kind == auth.Reset) != exists {
+		m.t.Errorf("%s exists: %v, email %+v", p.email, exists, msg)
 	}
-	if letter.Token != "" {
+	if msg.Token != "" {
 		for token := range p.resets { // one at a time keeps the model below MaxTokens
 			if p.resets[token] {
 				if _, err := m.CheckToken(m.t.Context(), engine.Read{}, auth.ToReset, token); err != nil {
@@ -180,7 +180,7 @@ func (m *model) askReset(p *person) {
 				delete(p.resets, token)
 			}
 		}
-		p.resets[letter.Token] = true
+		p.resets[msg.Token] = true
 	}
 }
 

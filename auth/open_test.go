@@ -77,11 +77,11 @@ func (w *world) again(o auth.Options) *auth.Auth {
 // verified returns a user who has verified the address.
 func (w *world) verified(email string) auth.User {
 	w.t.Helper()
-	letter, err := w.Register(w.t.Context(), email, good, "")
-	if err != nil || letter.Kind != auth.Verify {
-		w.t.Fatalf("register: %+v %v", letter, err)
+	msg, err := w.Register(w.t.Context(), email, good, "")
+	if err != nil || msg.Kind != auth.Verify {
+		w.t.Fatalf("register: %+v %v", msg, err)
 	}
-	done, err := w.Verify(w.t.Context(), letter.Token, auth.Proof{Password: good})
+	done, err := w.Verify(w.t.Context(), msg.Token, auth.Proof{Password: good})
 	if err != nil {
 		w.t.Fatalf("verify: %v", err)
 	}

@@ -34,7 +34,7 @@ func commonPasswords() map[string]bool {
 }
 
 // CheckPassword returns nil if password may be the new one of a user with this
-// e-mail address (which may be ""), else CodePasswordRefused with the reason.
+// email address (which may be ""), else CodePasswordRefused with the reason.
 func (a *Auth) CheckPassword(password, email string) error {
 	refuse := func(format string, args ...any) error {
 		return engine.Errorf(CodePasswordRefused, format, args...)
@@ -49,7 +49,7 @@ func (a *Auth) CheckPassword(password, email string) error {
 	case utf8.RuneCountInString(password) < a.o.MinPassword:
 		return refuse("the password must have at least %d characters", a.o.MinPassword)
 	case email != "" && (lower == strings.ToLower(email) || lower == strings.ToLower(local)):
-		return refuse("the password must not be the e-mail address or a part of it")
+		return refuse("the password must not be the email address or a part of it")
 	case a.common[lower] || strings.Count(password, password[:1]) == len(password):
 		return refuse("this is one of the passwords that are guessed first; choose another one")
 	}

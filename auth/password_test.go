@@ -72,12 +72,12 @@ func TestRehash(t *testing.T) {
 		t.Error("a stronger hash was replaced by a weaker one")
 	}
 	// A token bound to the password survives, as the password is the same.
-	letter, err := w.RequestReset(ctx, "ann@example.com", "")
+	msg, err := w.RequestReset(ctx, "ann@example.com", "")
 	must(t, "ask for a reset", err)
 	third := w.again(auth.Options{Argon2: auth.Params{MemoryKiB: 256, Passes: 2}})
 	_, err = third.Login(ctx, "ann@example.com", good, "")
 	must(t, "login", err)
-	_, err = w.Reset(ctx, letter.Token, "a new password")
+	_, err = w.Reset(ctx, msg.Token, "a new password")
 	must(t, "reset after the hash was renewed", err)
 }
 
@@ -87,7 +87,7 @@ func TestChangePassword(t *testing.T) {
 	s := &sessions{}
 	w, ctx := open(t, auth.Options{Sessions: s, Limits: auth.Limits{Login: auth.Limit{N: 3}}}), t.Context()
 	ann := w.verified("ann@example.com")
-	letter, err := w.RequestReset(ctx, "ann@example.com", "")
+	msg, err := w.RequestReset(ctx, "ann@example.com", "")
 	must(t, "ask for a reset", err)
 	_, err = w.ChangePassword(ctx, ann.ID, "wrong password", "a new password")
 	want(t, "wrong old password", err, auth.CodeWrongCredentials)
@@ -101,7 +101,7 @@ func TestChangePassword(t *testing.T) {
 	if s.revoked(ann.ID) != 1 {
 		t.Error("the change did not end the sessions")
 	}
-	_, err = w.Reset(ctx, letter.Token, "a third password")
+	_, err = w.Reset(ctx, msg.Token, "a third password")
 	want(t, "a token from before", err, auth.CodeTokenInvalid)
 	_, err = w.Login(ctx, "ann@example.com", good, "")
 	want(t, "login with the old password", err, auth.CodeWrongCredentials)

@@ -15,9 +15,9 @@ func TestProfile(t *testing.T) {
 	w, ctx := open(t, auth.Options{}), t.Context()
 	_, err := w.RegisterUser(ctx, auth.Registration{Email: "ann@example.com", Password: "password of a thief", Name: "thief", Profile: map[string]string{"city": "none", "more": "x"}})
 	must(t, "register", err)
-	letter, err := w.RegisterUser(ctx, auth.Registration{Email: "ann@example.com", Password: good, Name: "Ann", Profile: map[string]string{"city": "Oslo"}})
+	msg, err := w.RegisterUser(ctx, auth.Registration{Email: "ann@example.com", Password: good, Name: "Ann", Profile: map[string]string{"city": "Oslo"}})
 	must(t, "register again", err)
-	_, err = w.Verify(ctx, letter.Token, auth.Proof{Password: good})
+	_, err = w.Verify(ctx, msg.Token, auth.Proof{Password: good})
 	must(t, "verify", err)
 	u, err := w.Login(ctx, "ann@example.com", good, "")
 	if must(t, "login", err); u.Name != "Ann" || len(u.Profile) != 1 || u.Profile["city"] != "Oslo" {

@@ -66,7 +66,7 @@ func TestHashOutsideTransactions(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
 	ann := w.verified("ann@example.com")
-	letter, err := w.RequestReset(ctx, "ann@example.com", "")
+	msg, err := w.RequestReset(ctx, "ann@example.com", "")
 	must(t, "ask for a reset", err)
 	var writes atomic.Int64
 	w.Hold(func() {
@@ -83,7 +83,7 @@ func TestHashOutsideTransactions(t *testing.T) {
 	must(t, "create", err)
 	_, err = w.Login(ctx, "ann@example.com", good, "")
 	must(t, "login", err)
-	_, err = w.Reset(ctx, letter.Token, good)
+	_, err = w.Reset(ctx, msg.Token, good)
 	must(t, "reset", err)
 	_, err = w.ChangePassword(ctx, ann.ID, good, good+"!")
 	must(t, "change", err)
@@ -102,17 +102,17 @@ func TestRaceRegister(t *testing.T) {
 	w, ctx := open(t, auth.Options{}), t.Context()
 	slow := w.again(auth.Options{})
 	g := hold(slow)
-	var letter auth.Letter
+	var msg auth.Email
 	done := started(func() (err error) {
-		letter, err = slow.Register(ctx, "ann@example.com", "a slow password", "")
+		msg, err = slow.Register(ctx, "ann@example.com", "a slow password", "")
 		return err
 	})
 	g.await(t, 1)
 	w.verified("ann@example.com")
 	close(g.pass)
 	must(t, "the slow registration", result(t, done))
-	if letter.Kind != auth.Known || letter.Token != "" {
-		t.Errorf("letter: %+v", letter)
+	if msg.Kind != auth.Known || msg.Token != "" {
+		t.Errorf("email: %+v", msg)
 	}
 	_, err := w.Login(ctx, "ann@example.com", "a slow password", "")
 	want(t, "login with the slow password", err, auth.CodeWrongCredentials)
@@ -121,16 +121,16 @@ func TestRaceRegister(t *testing.T) {
 }
 
 // TestRaceRegisterBoth: of two registrations of a new address that are hashed at
-// the same time, one letter works, with its own password, and there is one user.
+// the same time, one email works, with its own password, and there is one user.
 func TestRaceRegisterBoth(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
 	g := hold(w.Auth)
-	letters := make([]auth.Letter, 2)
+	emails := make([]auth.Email, 2)
 	var done []chan error
-	for i := range letters {
+	for i := range emails {
 		done = append(done, started(func() (err error) {
-			letters[i], err = w.Register(ctx, "ann@example.com", fmt.Sprintf("password %d of two", i), "")
+			emails[i], err = w.Register(ctx, "ann@example.com", fmt.Sprintf("password %d of two", i), "")
 			return err
 		}))
 	}
@@ -138,21 +138,21 @@ func TestRaceRegisterBoth(t *testing.T) {
 	close(g.pass)
 	w.Hold(nil)
 	ok := 0
-	for i := range letters {
+	for i := range emails {
 		must(t, "register", result(t, done[i]))
 	}
-	for i := range letters {
-		if _, err := w.Verify(ctx, letters[i].Token, auth.Proof{Password: fmt.Sprintf("password %d of two", i)}); err != nil {
+	for i := range emails {
+		if _, err := w.Verify(ctx, emails[i].Token, auth.Proof{Password: fmt.Sprintf("password %d of two", i)}); err != nil {
 			want(t, "verify", err, auth.CodeTokenInvalid)
 			continue
 		}
 		ok++
 		_, err := w.Login(ctx, "ann@example.com", fmt.Sprintf("password %d of two", i), "")
-		must(t, "login with the password of the letter that was verified", err)
+		must(t, "login with the password of the email that was verified", err)
 	}
 	page, err := w.List(ctx, engine.Read{}, auth.ListOptions{})
 	if err != nil || ok != 1 || len(page.Users) != 1 {
-		t.Errorf("%d letters work, %d users: %v", ok, len(page.Users), err)
+		t.Errorf("%d emails work, %d users: %v", ok, len(page.Users), err)
 	}
 }
 
@@ -161,13 +161,13 @@ func TestRaceReset(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
 	w.verified("ann@example.com")
-	letter, err := w.RequestReset(ctx, "ann@example.com", "")
+	msg, err := w.RequestReset(ctx, "ann@example.com", "")
 	must(t, "ask for a reset", err)
 	g := hold(w.Auth)
 	var done []chan error
 	for i := range 2 {
 		done = append(done, started(func() error {
-			_, err := w.Reset(ctx, letter.Token, fmt.Sprintf("password %d of two", i))
+			_, err := w.Reset(ctx, msg.Token, fmt.Sprintf("password %d of two", i))
 			return err
 		}))
 	}
@@ -226,17 +226,17 @@ func TestRacePending(t *testing.T) {
 	g := hold(slow)
 	thief := started(func() error { _, err := slow.Login(ctx, "ann@example.com", "password of a thief", ""); return err })
 	g.await(t, 1)
-	letter, err := w.Register(ctx, "ann@example.com", good, "")
-	if err != nil || letter.Kind != auth.Verify {
-		t.Errorf("register: %+v %v", letter, err)
+	msg, err := w.Register(ctx, "ann@example.com", good, "")
+	if err != nil || msg.Kind != auth.Verify {
+		t.Errorf("register: %+v %v", msg, err)
 	}
 	close(g.pass)
 	want(t, "the thief's login", result(t, thief), auth.CodeWrongCredentials)
 	_, err = w.Login(ctx, "ann@example.com", good, "")
 	must(t, "login", err)
-	letter, err = w.Register(ctx, "ann@example.com", "password of a thief", "")
-	if err != nil || letter.Kind != auth.Known {
-		t.Errorf("register what is in use now: %+v %v", letter, err)
+	msg, err = w.Register(ctx, "ann@example.com", "password of a thief", "")
+	if err != nil || msg.Kind != auth.Known {
+		t.Errorf("register what is in use now: %+v %v", msg, err)
 	}
 }
 
@@ -262,10 +262,10 @@ func TestRaceDelete(t *testing.T) {
 func TestRaceOnce(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{Limits: auth.Limits{Code: auth.Limit{N: -1}}}), t.Context()
-	letter, err := w.Register(ctx, "bob@example.com", good, "")
+	msg, err := w.Register(ctx, "bob@example.com", good, "")
 	must(t, "register", err)
-	if n := together(t, 8, func(int) error { _, err := w.Verify(ctx, letter.Token, auth.Proof{Password: good}); return err }); n != 1 {
-		t.Errorf("a letter was verified %d times", n)
+	if n := together(t, 8, func(int) error { _, err := w.Verify(ctx, msg.Token, auth.Proof{Password: good}); return err }); n != 1 {
+		t.Errorf("an email was verified %d times", n)
 	}
 	ann := w.verified("ann@example.com")
 	d := w.enrol(ann.ID)

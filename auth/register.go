@@ -9,112 +9,112 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Letter says which mail a face has to send. The answer to whoever asked is the
+// Email says which mail a face has to send. The answer to whoever asked is the
 // same whatever it says, also None: only the owner of the mailbox may learn
 // whether there is an account.
-type Letter struct {
-	Kind    LetterKind
+type Email struct {
+	Kind    EmailKind
 	To      string // the address, as kept with the user where there is one
 	User    User   // zero for None
 	Token   string // secret; "" for Known and None
 	Expires time.Time
 }
 
-// LetterKind says what a Letter is about.
-type LetterKind string
+// EmailKind says what a Email is about.
+type EmailKind string
 
-// The kinds of letters.
+// The kinds of emails.
 const (
-	None   LetterKind = ""       // nothing is to be sent
-	Verify LetterKind = "verify" // the token goes to Auth.Verify
-	Known  LetterKind = "known"  // somebody tried to register, or to change to, an address that has an account
-	Reset  LetterKind = "reset"  // the token goes to Auth.Reset
-	Change LetterKind = "change" // as Verify, for a new address
+	None   EmailKind = ""       // nothing is to be sent
+	Verify EmailKind = "verify" // the token goes to Auth.Verify
+	Known  EmailKind = "known"  // somebody tried to register, or to change to, an address that has an account
+	Reset  EmailKind = "reset"  // the token goes to Auth.Reset
+	Change EmailKind = "change" // as Verify, for a new address
 )
 
-// Register makes a user who is to verify the address by the Letter's token. If
-// the address has an account already, the Letter's kind is Known and nothing is
+// Register makes a user who is to verify the address by the Email's token. If
+// the address has an account already, the Email's kind is Known and nothing is
 // changed, unless that one was registered, never verified and never used: then the
-// new password takes the place of the old one and earlier letters are void. from is the
+// new password takes the place of the old one and earlier emails are void. from is the
 // client's address, for the rate limit; "" is not counted.
 //
 // Errors: CodeInvalid for the address, CodePasswordRefused, CodeRateLimited,
 // CodeQueueFull; they do not depend on whether there is an account.
-func (a *Auth) Register(ctx context.Context, email, password, from string) (Letter, error) {
+func (a *Auth) Register(ctx context.Context, email, password, from string) (Email, error) {
 	return a.RegisterUser(ctx, Registration{Email: email, Password: password, From: from})
 }
 
 // RegisterUser is Register with what else the application asks of its users. A name or
 // a profile that is no text is CodeInvalid, one that is too long CodeLimit.
-func (a *Auth) RegisterUser(ctx context.Context, r Registration) (Letter, error) {
+func (a *Auth) RegisterUser(ctx context.Context, r Registration) (Email, error) {
 	const verb = "register"
 	kept, fold, err := ParseEmail(r.Email)
 	if err != nil {
-		return Letter{}, err
+		return Email{}, err
 	}
 	if err := a.CheckPassword(r.Password, kept); err != nil {
-		return Letter{}, err
+		return Email{}, err
 	}
 	if err := r.check(); err != nil {
-		return Letter{}, err
+		return Email{}, err
 	}
 	err = a.update(ctx, verb, func(t tx) error {
-		return t.take(attempt{actRegisterFrom, network(r.From)}, attempt{actLetter, fold})
+		return t.take(attempt{actRegisterFrom, network(r.From)}, attempt{actEmail, fold})
 	})
 	if err != nil {
-		return Letter{}, err
+		return Email{}, err
 	}
 	hash, err := a.hash.make(ctx, r.Password)
 	if err != nil {
-		return Letter{}, fmt.Errorf("%s: %w", verb, err)
+		return Email{}, fmt.Errorf("%s: %w", verb, err)
 	}
 	id, err := a.newID()
 	if err != nil {
-		return Letter{}, fmt.Errorf("%s: %w", verb, err)
+		return Email{}, fmt.Errorf("%s: %w", verb, err)
 	}
 	s, err := a.newSecret()
 	if err != nil {
-		return Letter{}, fmt.Errorf("%s: %w", verb, err)
+		return Email{}, fmt.Errorf("%s: %w", verb, err)
 	}
-	var letter Letter
+	var msg Email
 	err = a.update(ctx, verb, func(t tx) (err error) {
-		letter, err = t.register(id, kept, hash, s, r)
+		msg, err = t.register(id, kept, hash, s, r)
 		return err
 	})
 	if err != nil {
-		return Letter{}, err
+		return Email{}, err
 	}
-	return letter, nil
+	return msg, nil
 }
 
 // register is Register's second transaction. It writes as much whether or not
 // the address is known, so that the time it takes tells nothing.
-func (t tx) register(id, kept, hash string, s secret, r Registration) (Letter, error) {
+func (t tx) register(id, kept, hash string, s secret, r Registration) (Email, error) {
 	_, fold, err := ParseEmail(kept)
 	if err != nil {
-		return Letter{}, err
+		return Email{}, err
 	}
 	u, err := t.byEmail(fold)
 	if err != nil {
-		return Letter{}, err
+		return Email{}, err
 	}
 	if u != nil && !u.pending {
-		return Letter{Kind: Known, To: u.Email, User: u.User}, t.pretend(s)
+		return Email{Kind: Known, To: u.Email, User: u.User}, t.pretend(s)
 	}
 	if u == nil {
 		u = &stored{User: User{ID: id, Created: t.Now()}, pending: true}
 	} else if err := t.dropTokens(u.ID); err != nil {
-		return Letter{}, err
+		return Email{}, err
 	}
 	u.Email, u.fold, u.hash, u.Password = kept, fold, hash, true
 	u.Name, u.Profile = r.Name, maps.Clone(r.Profile)
 	u.Epoch++
 	u.expires = t.Now().Add(t.a.o.PendingTTL)
 	if err := t.put(u); err != nil {
-		return Letter{}, err
+		return Email{}, err
 	}
 	expires, err := t.issue(s, u, ToVerify, kept, t.a.o.VerifyTTL)
-	return Letter{Kind: Verify, To: kept, User: u.User, Token: s.text, Expires: expires}, err
+	return Email{Kind: Verify, To: kept, User: u.User, Token: s.text, Expires: expires}, err
 }
 
 // nobody is the user of tokens that pretend issues: no id looks like it.
@@ -199,33 +199,33 @@ func (t tx) makeRoom(fold string) error {
 	return t.remove(u)
 }
 
-// RequestVerify returns a Letter with a new token if the address belongs to a
+// RequestVerify returns a Email with a new token if the address belongs to a
 // user who has not verified it yet; else its kind is None. The answer to the
 // client must be the same.
-func (a *Auth) RequestVerify(ctx context.Context, email, from string) (Letter, error) {
-	return a.request(ctx, "ask for a verification", email, from, func(t tx, u *stored, s secret) (Letter, error) {
+func (a *Auth) RequestVerify(ctx context.Context, email, from string) (Email, error) {
+	return a.request(ctx, "ask for a verification", email, from, func(t tx, u *stored, s secret) (Email, error) {
 		if u.Verified() {
-			return Letter{}, t.pretend(s)
+			return Email{}, t.pretend(s)
 		}
 		expires, err := t.issue(s, u, ToVerify, u.Email, t.a.o.VerifyTTL)
-		return Letter{Kind: Verify, To: u.Email, User: u.User, Token: s.text, Expires: expires}, err
+		return Email{Kind: Verify, To: u.Email, User: u.User, Token: s.text, Expires: expires}, err
 	})
 }
 
-// request counts a letter to email and has fn issue it for an enabled user.
-func (a *Auth) request(ctx context.Context, verb, email, from string, fn func(t tx, u *stored, s secret) (Letter, error)) (Letter, error) {
+// request counts an email to email and has fn issue it for an enabled user.
+func (a *Auth) request(ctx context.Context, verb, email, from string, fn func(t tx, u *stored, s secret) (Email, error)) (Email, error) {
 	_, fold, err := ParseEmail(email)
 	if err != nil {
-		return Letter{}, err
+		return Email{}, err
 	}
 	s, err := a.newSecret()
 	if err != nil {
-		return Letter{}, fmt.Errorf("%s: %w", verb, err)
+		return Email{}, fmt.Errorf("%s: %w", verb, err)
 	}
-	var letter Letter
+	var msg Email
 	err = a.update(ctx, verb, func(t tx) error {
-		letter = Letter{}
-		if err := t.take(attempt{actLetterFrom, network(from)}, attempt{actLetter, fold}); err != nil {
+		msg = Email{}
+		if err := t.take(attempt{actEmailFrom, network(from)}, attempt{actEmail, fold}); err != nil {
 			return err
 		}
 		u, err := t.byEmail(fold)
@@ -235,32 +235,32 @@ func (a *Auth) request(ctx context.Context, verb, email, from string, fn func(t 
 		if u == nil || u.Disabled {
 			return t.pretend(s)
 		}
-		letter, err = fn(t, u, s)
+		msg, err = fn(t, u, s)
 		return err
 	})
 	if err != nil {
-		return Letter{}, err
+		return Email{}, err
 	}
-	return letter, nil
+	return msg, nil
 }
 
-// RequestChange returns a Letter to another address for a user, which is the
+// RequestChange returns a Email to another address for a user, which is the
 // user's only once its token is verified. If the address has an account, its
 // kind is Known, and the answer to the client must be the same. The caller has
 // made sure that it is the user who asks, by the password where there is one.
-func (a *Auth) RequestChange(ctx context.Context, user, email, from string) (Letter, error) {
+func (a *Auth) RequestChange(ctx context.Context, user, email, from string) (Email, error) {
 	kept, fold, err := ParseEmail(email)
 	if err != nil {
-		return Letter{}, err
+		return Email{}, err
 	}
 	s, err := a.newSecret()
 	if err != nil {
-		return Letter{}, fmt.Errorf("ask for another address: %w", err)
+		return Email{}, fmt.Errorf("ask for another address: %w", err)
 	}
-	var letter Letter
+	var msg Email
 	err = a.update(ctx, "ask for another address", func(t tx) error {
-		letter = Letter{}
-		if err := t.take(attempt{actLetterFrom, network(from)}, attempt{actLetter, fold}); err != nil {
+		msg = Email{}
+		if err := t.take(attempt{actEmailFrom, network(from)}, attempt{actEmail, fold}); err != nil {
 			return err
 		}
 		u, err := t.mustUser(user)
@@ -272,17 +272,17 @@ func (a *Auth) RequestChange(ctx context.Context, user, email, from string) (Let
 			return err
 		}
 		if other != nil && other.ID != user && !other.pending {
-			letter = Letter{Kind: Known, To: other.Email, User: other.User}
+			msg = Email{Kind: Known, To: other.Email, User: other.User}
 			return t.pretend(s)
 		}
 		expires, err := t.issue(s, u, ToChange, kept, t.a.o.VerifyTTL)
-		letter = Letter{Kind: Change, To: kept, User: u.User, Token: s.text, Expires: expires}
+		msg = Email{Kind: Change, To: kept, User: u.User, Token: s.text, Expires: expires}
 		return err
 	})
 	if err != nil {
-		return Letter{}, err
+		return Email{}, err
 	}
-	return letter, nil
+	return msg, nil
 }
 
 // Verified is what Verify did.
@@ -291,13 +291,13 @@ type Verified struct {
 	Was  string // the address before, if it was changed: tell it there
 }
 
-// Proof shows that the account is that of whoever has come by a letter.
+// Proof shows that the account is that of whoever has come by an email.
 type Proof struct {
 	Password string // of the user
 	User     string // id of the user who is logged in, for users without a password; "": nobody
 }
 
-// Verify uses up a token of a Verify or Change letter: the address that it was
+// Verify uses up a token of a Verify or Change email: the address that it was
 // sent to is the user's and verified. A changed address ends all other tokens of
 // the user. The token proves only who reads the address's mail. That the account is
 // theirs too, by proves: otherwise anyone could register, or change to, the address of

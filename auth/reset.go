@@ -140,25 +140,25 @@ func (a *Auth) SetPassword(ctx context.Context, user, password string) (User, er
 	return a.setPassword(ctx, verb, hash, func(t tx) (*stored, error) { return t.mustUser(user) })
 }
 
-// RequestReset returns a Letter with a token for Reset if the address belongs to
+// RequestReset returns a Email with a token for Reset if the address belongs to
 // an enabled user, else its kind is None. The answer to the client must be the
 // same, and the work here is.
-func (a *Auth) RequestReset(ctx context.Context, email, from string) (Letter, error) {
-	return a.request(ctx, "ask for a reset", email, from, func(t tx, u *stored, s secret) (Letter, error) {
+func (a *Auth) RequestReset(ctx context.Context, email, from string) (Email, error) {
+	return a.request(ctx, "ask for a reset", email, from, func(t tx, u *stored, s secret) (Email, error) {
 		expires, err := t.issue(s, u, ToReset, u.Email, t.a.o.ResetTTL)
-		return Letter{Kind: Reset, To: u.Email, User: u.User, Token: s.text, Expires: expires}, err
+		return Email{Kind: Reset, To: u.Email, User: u.User, Token: s.text, Expires: expires}, err
 	})
 }
 
-// Reset uses up a token of a Reset letter and gives its user another password,
-// as ChangePassword does. The address that the letter came to is verified by it.
+// Reset uses up a token of a Reset email and gives its user another password,
+// as ChangePassword does. The address that the email came to is verified by it.
 // A second factor stays, and so do API keys and identities, unless the address was
 // not verified before: then whoever registered it may have been somebody else, and they
 // are removed. A password that is refused leaves the token usable.
 func (a *Auth) Reset(ctx context.Context, text, password string) (User, error) {
 	const verb = "reset the password"
 	// No hash is computed for a token that is none. The leader is asked, as the
-	// letter may be faster than this node.
+	// email may be faster than this node.
 	u, err := a.CheckToken(ctx, engine.Read{}, ToReset, text)
 	if err != nil {
 		return User{}, err

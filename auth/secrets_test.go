@@ -52,10 +52,10 @@ func life(t *testing.T, w *world) secrets {
 	ctx := t.Context()
 	s := secrets{t, map[string]string{}}
 	s.text("password", good)
-	letter, err := w.Register(ctx, "ann@example.com", good, "192.0.2.1")
+	msg, err := w.Register(ctx, "ann@example.com", good, "192.0.2.1")
 	must(t, "register", err)
-	s.token("verify token", letter.Token)
-	done, err := w.Verify(ctx, letter.Token, auth.Proof{Password: good})
+	s.token("verify token", msg.Token)
+	done, err := w.Verify(ctx, msg.Token, auth.Proof{Password: good})
 	must(t, "verify", err)
 	pending, err := w.Register(ctx, "bob@example.com", "password of bob", "")
 	must(t, "register", err)

@@ -30,7 +30,7 @@ var purposes = [...]Purpose{ToVerify, ToChange, ToReset, toLogin}
 
 const tokenRawBytes = 32
 
-// tokenCode writes tokens: 43 letters that stand in a URL as they are.
+// tokenCode writes tokens: 43 emails that stand in a URL as they are.
 var tokenCode = base64.RawURLEncoding.Strict()
 
 // token is what is stored of one.

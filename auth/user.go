@@ -179,7 +179,7 @@ func (a *Auth) Get(ctx context.Context, r engine.Read, id string) (User, error) 
 	return u, err
 }
 
-// Find returns the user with an e-mail address, whatever its case, or
+// Find returns the user with an email address, whatever its case, or
 // CodeNotFound. It is for administrators: its answer tells who has an account.
 func (a *Auth) Find(ctx context.Context, r engine.Read, email string) (User, error) {
 	kept, fold, err := ParseEmail(email)

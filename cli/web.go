@@ -43,7 +43,7 @@ func (o *webOptions) settings() []setting {
 		{"source", "DIR", "", "take the pages and assets of the web application from the program's source folder, as they are now: for development", true, text(&o.source)},
 		{"base-url", "URL", "", "where browsers find the web application, https://HOST[:PORT]: what links in mail begin with (default https:// and the first of acme-domains, with debug the address of http)", true, origin(&o.baseURL)},
 		{"smtp-url-file", "FILE", "", "file with the mail server's URL: smtp://USER:PASSWORD@HOST:PORT?from=ADDRESS", true, text(&o.smtpFile)},
-		{"superadmins", "ADDRESSES", "", "e-mail addresses, with commas between them, of those who may see and do all in the web application, and who are told of its faults", true, mailAddresses(&o.superadmins)},
+		{"superadmins", "ADDRESSES", "", "email addresses, with commas between them, of those who may see and do all in the web application, and who are told of its faults", true, mailAddresses(&o.superadmins)},
 		{"trusted-proxies", "NETWORKS", "", "networks, like 10.0.0.0/8, or addresses, with commas between them, of proxies that are believed who the client is", true, networks(&o.proxies)},
 		{"drain", "TIME", "", "at a stop, how long /readyz says no before connections are refused: what load balancers need to see it (default none)", true, duration(&o.drain, 0, maxDrain)},
 	}
@@ -144,7 +144,7 @@ func mailAddresses(p *[]string) func(string) error {
 		}
 		for _, a := range *p {
 			if read, err := stdmail.ParseAddress(a); err != nil || read.Address != a {
-				return fmt.Errorf("%q is not an e-mail address like anna@example.org", a)
+				return fmt.Errorf("%q is not an email address like anna@example.org", a)
 			}
 		}
 		return nil

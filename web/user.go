@@ -16,7 +16,7 @@ type User struct {
 	ID       string
 	Name     string
 	Email    string
-	Verified bool     // the e-mail address was proved to be theirs
+	Verified bool     // the email address was proved to be theirs
 	Roles    []string // must not be modified
 }
 

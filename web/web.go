@@ -82,7 +82,7 @@ type Options struct {
 	// a user is known by the id alone.
 	User func(ctx context.Context, id string) (User, error)
 
-	// Superadmins are the e-mail addresses of those who may see and do all, once
+	// Superadmins are the email addresses of those who may see and do all, once
 	// they have proved that an address is theirs.
 	Superadmins []string
 

@@ -124,11 +124,11 @@ func TestLogin(t *testing.T) {
 		status                int
 		want                  string
 	}{
-		{"/account/login", "anna@example.org", "battery staple", 401, "he e-mail address or the password is wrong"},
-		{"/account/login", "nobody@example.org", password, 401, "he e-mail address or the password is wrong"},
-		{"/register", "anna@example.org", "battery staple", 422, "he e-mail address or the password is wrong"},
+		{"/account/login", "anna@example.org", "battery staple", 401, "he email address or the password is wrong"},
+		{"/account/login", "nobody@example.org", password, 401, "he email address or the password is wrong"},
+		{"/register", "anna@example.org", "battery staple", 422, "he email address or the password is wrong"},
 		{"/register", "ben@example.org", "short", 422, "8 characters"},
-		{"/register", "ben", password, 422, "an e-mail address"},
+		{"/register", "ben", password, 422, "an email address"},
 	} {
 		got := b.Post(c.path, "email", c.email, "password", c.password)
 		got.ExpectPath(c.path).Expect(c.status, `value="`+c.email+`"`)

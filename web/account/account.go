@@ -1,9 +1,9 @@
-// Package account is the HTTP face of auth: routes, pages and letters by which the
-// users of an application register, log in and out, and look after their accounts,
+// Package account is the HTTP face of auth. It has the routes, pages and emails with
+// which users of an application register, log in and out, and manage their accounts,
 // and middleware for API keys.
 //
-// It knows addresses, forms, what is said to whom, and what is mailed; it must not
-// know how secrets are kept or checked, which is auth's, nor how mail is sent.
+// It knows addresses, forms, pages and the content of emails; it must not know how
+// secrets are stored or checked, which is auth's job, or how email is sent.
 // docs/account.md is the guide.
 package account
 
@@ -30,76 +30,76 @@ import (
 // MaxFormBytes is the longest body of a request to this package's routes.
 const MaxFormBytes = 64 << 10
 
-// DefaultPrefix is Options.Prefix if that is empty.
+// DefaultPrefix is the default of Options.Prefix.
 const DefaultPrefix = "/account"
 
 // Options of New. Sessions is required, and BaseURL with Mail or Providers.
 type Options struct {
-	// Sessions are those of web.Options and of auth.Options: a changed password ends
-	// them in one transaction only if auth has them too.
+	// Sessions is the store of web.Options and auth.Options. A changed password ends
+	// sessions in the same transaction only if auth has the store too.
 	Sessions *session.Store
 
-	// Mail sends the letters, without waiting for a mail server, as mail.SMTP and
-	// mail.Outbox do: who waits for the answer could else tell whether there is a
-	// letter. Nil: nobody can register, verify or change an address, or reset a
-	// password, and these routes are not there, which New warns of unless Closed is set.
+	// Mail sends the emails. It must not wait for a mail server (mail.SMTP and
+	// mail.Outbox do not): the response time would reveal whether an email was sent.
+	// If nil, users cannot register, verify or change an address, or reset a password:
+	// these routes do not exist, and New logs a warning unless Closed is set.
 	Mail mail.Sender
 
-	// BaseURL is where browsers find the application: https://host[:port], without a
-	// path. Links in letters begin with it, never with what a request says.
+	// BaseURL is the application's address for browsers: https://host[:port], without a
+	// path. Links in emails begin with it, never with a host from a request.
 	BaseURL string
 
 	// Prefix of all addresses; "" is DefaultPrefix.
 	Prefix string
 
-	// Name of the application in pages and letters; "" is web.DefaultName.
+	// Name of the application in pages and emails; "" is web.DefaultName.
 	Name string
 
-	// Views are those of web.Options. If they have a layout, the pages of this package
-	// are shown in it; a view that is called account/login, say, takes the place of
-	// that page. Nil: the pages are whole pages of this package.
+	// Views are those of web.Options. If they have a layout, this package's pages use
+	// it; a view named account/login, for example, replaces that page. If nil, this
+	// package's pages have their own layout.
 	Views *view.Views
 
-	// Locals, if set, returns what the layout uses on every page besides what package
-	// web gives it, such as the name of who is logged in.
+	// Locals, if set, returns further locals that the layout uses on every page, such as
+	// the name of the logged-in user.
 	Locals func(c *web.Context) web.Locals
 
-	// RegisterPath is the path of the application's own page that makes accounts, to
-	// which the login page links. "": this package's, if Mail is set and Closed is not.
+	// RegisterPath is the path of the application's own registration page, to which the
+	// login page links. "" means this package's page, if Mail is set and Closed is not.
 	RegisterPath string
 
-	// Closed leaves making accounts to administrators (auth.Create): nobody registers,
-	// and a login by a provider is refused to who has none.
+	// Closed leaves creating accounts to administrators (auth.Create): users cannot
+	// register, and a login by a provider is refused if there is no account for it.
 	Closed bool
 
-	// AfterLogin is the path that a login leads to, if it was not asked for another
-	// one; "" is "/".
+	// AfterLogin is the path to which a login redirects if the request has no next;
+	// "" means "/".
 	AfterLogin string
 
-	// Fields are what the page of registering asks for besides email and password, such
-	// as a name.
+	// Fields are further fields of the registration form besides email and password,
+	// such as a name.
 	Fields []Field
 
-	// Providers can be logged in by.
+	// Providers are OpenID Connect providers that users can log in with.
 	Providers []Provider
 
-	// Scopes are what API keys can be made for. Empty: users make none.
+	// Scopes are the scopes that API keys can have. If empty, users cannot create keys.
 	Scopes []string
 
-	// Now is the clock by which API keys are made to end; nil means time.Now.
+	// Now is the clock for the expiry of new API keys; nil means time.Now.
 	Now func() time.Time
 
-	// Letter, if set, may change a message, or write another one, before it is sent. A
-	// letter's Kind is a kind of auth's, or one of this package's Notices.
-	Letter func(Letter) mail.Message
+	// Email, if set, returns the message to send in place of the given one. Its Kind is
+	// one of auth's kinds or of this package's Notices.
+	Email func(Email) mail.Message
 }
 
 // Provider is one OpenID Connect provider.
 type Provider struct {
 	ID    string // in addresses: 1 to 32 of a–z, 0–9 and -
-	Title string // on the button; "" is ID
-	// OIDC says how it is asked. An empty RedirectURL becomes what has to be
-	// registered there: BaseURL, Prefix, /oidc/, ID and /callback.
+	Title string // on the button; "" means ID
+	// OIDC configures the provider. RedirectURL defaults to BaseURL, Prefix, /oidc/, ID
+	// and /callback. Register that address at the provider.
 	OIDC oidc.Options
 }
 
@@ -111,19 +111,19 @@ type Account struct {
 	providers []provider
 	outcomes  problem.Outcomes
 	pages     map[string]*template.Template
-	letters   *template.Template
+	emails    *template.Template
 	form      reflect.Type // of what registering reads
-	nowhere   *mail.Outbox // takes letters that there are none of, with the same work
+	nowhere   *mail.Outbox // takes emails that there are none of, with the same work
 }
 
-// provider is a Provider that can be asked.
+// provider is a configured Provider.
 type provider struct {
 	ID, Title string
 	oidc      *oidc.Provider
 }
 
-// New adds the routes to app. Options that make no sense are engine.CodeInvalid,
-// naming all that does not. web.Options.User should be User(users).
+// New adds the routes to app. All invalid options are reported together, as one
+// engine.CodeInvalid. web.Options.User should be User(users).
 func New(app *web.App, users *auth.Auth, o Options) (*Account, error) {
 	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
 	o.Name = cmp.Or(o.Name, web.DefaultName)
@@ -135,7 +135,7 @@ func New(app *web.App, users *auth.Auth, o Options) (*Account, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	a := &Account{users: users, o: o, outcomes: problem.All(errorCatalogs()...), pages: builtIn(), letters: letterPage(), nowhere: mail.NewOutbox(1), form: o.registerForm()}
+	a := &Account{users: users, o: o, outcomes: problem.All(errorCatalogs()...), pages: builtIn(), emails: emailPage(), nowhere: mail.NewOutbox(1), form: o.registerForm()}
 	for _, p := range o.Providers {
 		p.OIDC.RedirectURL = cmp.Or(p.OIDC.RedirectURL, o.BaseURL+o.Prefix+"/oidc/"+p.ID+"/callback")
 		asked, err := oidc.New(p.OIDC)
@@ -148,17 +148,17 @@ func New(app *web.App, users *auth.Auth, o Options) (*Account, error) {
 	app.AddErrors(errorCatalogs()...)
 	app.LoginAt(a.LoginPath())
 	if o.Mail == nil && !o.Closed && o.RegisterPath == "" {
-		app.Logger().Warn("account: without Mail nobody can register, verify an address or reset a password")
+		app.Logger().Warn("account: Options.Mail is not set: users cannot register, verify an address or reset a password")
 	}
 	return a, nil
 }
 
-// errorCatalogs are the codes that handlers of this package return besides web's.
+// errorCatalogs returns the codes that this package returns besides those of web.
 func errorCatalogs() [][]engine.Meaning {
 	return [][]engine.Meaning{auth.Catalog(), oidc.Catalog(), mail.Catalog(), session.Catalog()}
 }
 
-// check says all that is wrong.
+// check reports all invalid options together.
 func (o *Options) check() error {
 	var wrong []string
 	if o.Sessions == nil {
@@ -176,7 +176,7 @@ func (o *Options) check() error {
 	u, err := url.Parse(o.BaseURL)
 	switch {
 	case o.BaseURL == "" && (o.Mail != nil || len(o.Providers) > 0):
-		wrong = append(wrong, "BaseURL is not set, and Mail and Providers need it: a server has it from its setting base-url")
+		wrong = append(wrong, "BaseURL is not set, and Mail and Providers need it: set --base-url")
 	case o.BaseURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || o.BaseURL != u.Scheme+"://"+u.Host):
 		wrong = append(wrong, "BaseURL must be https://host[:port] and nothing else")
 	}
@@ -184,7 +184,7 @@ func (o *Options) check() error {
 	seen := map[string]bool{}
 	for _, p := range o.Providers {
 		if p.ID == "" || len(p.ID) > 32 || strings.Trim(p.ID, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || seen[p.ID] {
-			wrong = append(wrong, "the ID "+p.ID+" of a provider must be 1 to 32 of a–z, 0–9 and -, and its own")
+			wrong = append(wrong, "the ID "+p.ID+" of a provider must be unique and have 1 to 32 of a–z, 0–9 and -")
 		}
 		seen[p.ID] = true
 	}
@@ -194,12 +194,12 @@ func (o *Options) check() error {
 	return nil
 }
 
-// isPath reports whether p is a path as the program may give one.
+// isPath reports whether p is a valid path for an option.
 func isPath(p string) bool {
 	return strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "//") && !strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' })
 }
 
-// addRoutes adds what the options ask for.
+// addRoutes adds the routes that the options enable.
 func (a *Account) addRoutes(app *web.App) {
 	get := func(path string, h web.Handler) { app.Get(a.o.Prefix+path, h, noStore) }
 	limit := web.BodyLimit(MaxFormBytes)
@@ -250,17 +250,17 @@ func (a *Account) addRoutes(app *web.App) {
 	}
 }
 
-// registers reports whether this package has a page that makes accounts.
+// registers reports whether this package has a registration page.
 func (a *Account) registers() bool { return a.o.Mail != nil && !a.o.Closed && a.o.RegisterPath == "" }
 
 // LoginPath is the path of the login page, for web.RequireUser.
 func (a *Account) LoginPath() string { return a.o.Prefix + "/login" }
 
-// RequireUser is web.RequireUser with this login page.
+// RequireUser is web.RequireUser with this package's login page.
 func (a *Account) RequireUser() web.Middleware { return web.RequireUser(a.LoginPath()) }
 
-// User returns what web.Options.User has to be: it finds users by the ids that
-// sessions hold. Who is deleted or disabled is engine.ErrNotFound.
+// User returns a function for web.Options.User: it finds users by the ids in
+// sessions. A deleted or disabled user is engine.ErrNotFound.
 func User(users *auth.Auth) func(ctx context.Context, id string) (web.User, error) {
 	return func(ctx context.Context, id string) (web.User, error) {
 		u, err := users.Get(ctx, engine.Read{Level: engine.Local}, id)
@@ -274,7 +274,7 @@ func User(users *auth.Auth) func(ctx context.Context, id string) (web.User, erro
 	}
 }
 
-// faceOf is a user as package web knows them.
+// faceOf converts a user for package web.
 func faceOf(u auth.User) web.User {
 	return web.User{ID: u.ID, Name: u.Name, Email: u.Email, Verified: u.Verified(), Roles: slices.Clone(u.Roles)}
 }

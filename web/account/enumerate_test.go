@@ -42,9 +42,9 @@ func (a answer) whole() string {
 }
 
 // TestEnumeration: nobody can tell by an answer, or by the work for it, whether an
-// address has an account; only the letters differ.
+// address has an account; only the emails differ.
 func TestEnumeration(t *testing.T) {
-	w := open(t, settings{auth: auth.Options{Argon2: auth.Params{MemoryKiB: hashKiB, Passes: 1}, Limits: auth.Limits{Letter: auth.Limit{N: -1}, LetterFrom: auth.Limit{N: -1}, RegisterFrom: auth.Limit{N: -1}}}})
+	w := open(t, settings{auth: auth.Options{Argon2: auth.Params{MemoryKiB: hashKiB, Passes: 1}, Limits: auth.Limits{Email: auth.Limit{N: -1}, EmailFrom: auth.Limit{N: -1}, RegisterFrom: auth.Limit{N: -1}}}})
 	w.user("there@example.org")
 	_, err := w.users.Create(t.Context(), "empty@example.org", "", true)
 	must(t, "a user without a password", err)
@@ -74,19 +74,19 @@ func TestEnumeration(t *testing.T) {
 			}
 		}
 	}
-	letters := map[string]int{}
+	emails := map[string]int{}
 	for _, kept := range w.outbox.List() {
 		name, _, _ := strings.Cut(kept.Message.Subject, " – ")
-		letters[kept.Message.To[0]+" "+name]++
+		emails[kept.Message.To[0]+" "+name]++
 	}
 	want := map[string]int{
-		"none0@example.org Confirm your e-mail address": 1, "none1@example.org Confirm your e-mail address": 1,
-		"there@example.org You have an account already": 2, "there@example.org Reset your password": 2, "off@example.org You have an account already": 2,
-		"empty@example.org You have an account already": 2, "empty@example.org Reset your password": 2,
-		"waits@example.org Confirm your e-mail address": 4, "waits@example.org Reset your password": 2,
+		"none0@example.org Confirm your email address": 1, "none1@example.org Confirm your email address": 1,
+		"there@example.org You already have an account": 2, "there@example.org Reset your password": 2, "off@example.org You already have an account": 2,
+		"empty@example.org You already have an account": 2, "empty@example.org Reset your password": 2,
+		"waits@example.org Confirm your email address": 4, "waits@example.org Reset your password": 2,
 	}
-	if !maps.Equal(letters, want) {
-		t.Errorf("letters: %v, want %v", letters, want)
+	if !maps.Equal(emails, want) {
+		t.Errorf("emails: %v, want %v", emails, want)
 	}
 }
 
@@ -98,9 +98,9 @@ func TestChangeTellsNothing(t *testing.T) {
 	w.user("there@example.org")
 	b := w.browser().login("ann@example.org", good)
 	free := b.post("/account/email", "email", "free@example.org", "password", good)
-	w.letter()
+	w.email()
 	taken := b.post("/account/email", "email", "there@example.org", "password", good)
-	if m := w.letter(); m.To[0] != "there@example.org" || !strings.HasPrefix(m.Subject, "You have an account already") || !strings.Contains(m.Text, base+"/account/reset\n") {
+	if m := w.email(); m.To[0] != "there@example.org" || !strings.HasPrefix(m.Subject, "You already have an account") || !strings.Contains(m.Text, base+"/account/reset\n") {
 		t.Errorf("%+v", m)
 	}
 	if free.whole() != taken.whole() {

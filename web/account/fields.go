@@ -22,36 +22,36 @@ const (
 	maxFieldName       = 32  // characters of a name
 )
 
-// Field is one more thing that the form of registering asks for.
+// Field is an additional field of the registration form.
 type Field struct {
-	// Name of the field in forms and JSON: 1 to 32 of a–z, 0–9 and _. What is given for
-	// "name" becomes auth.User.Name, everything else is in auth.User.Profile.
+	// Name of the field in forms and JSON: 1 to 32 of a–z, 0–9 and _. The value of
+	// "name" becomes auth.User.Name, all others go to auth.User.Profile.
 	Name string
 
-	// Label is what people read beside the field; "" is Name.
+	// Label is shown next to the field; "" means Name.
 	Label string
 
-	// Type is that of the input element: text (also for ""), tel, url, date and so on.
-	// Autocomplete is its attribute of that name.
+	// Type and Autocomplete are attributes of the input element. An empty Type means
+	// text; others are tel, url, date and so on.
 	Type, Autocomplete string
 
 	// Required fields must not be empty.
 	Required bool
 
-	// MaxLength is the most characters of a value; 0 is DefaultFieldLength.
+	// MaxLength limits the characters of a value; 0 means DefaultFieldLength.
 	MaxLength int
 
-	// Check, if set, looks at a value that is not empty, without spaces around it. The
-	// text of its error, such as "must be a number", is shown beside the field.
+	// Check, if set, validates a value that is not empty, with surrounding spaces
+	// removed. The text of its error, such as "must be a number", is shown next to the field.
 	Check func(value string) error
 }
 
-// checkFields says what is wrong with Options.Fields.
+// checkFields returns the mistakes in Options.Fields.
 func (o *Options) checkFields() (wrong []string) {
 	seen := []string{"email", "password"}
 	for i, f := range o.Fields {
 		if f.Name == "" || len(f.Name) > maxFieldName || strings.Trim(f.Name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" || slices.Contains(seen, f.Name) {
-			wrong = append(wrong, fmt.Sprintf("the name %q of a field must be 1 to %d of a–z, 0–9 and _, and its own", f.Name, maxFieldName))
+			wrong = append(wrong, fmt.Sprintf("the name %q of a field must be unique and have 1 to %d of a–z, 0–9 and _", f.Name, maxFieldName))
 		}
 		if f.MaxLength < 0 {
 			wrong = append(wrong, fmt.Sprintf("the field %q has a negative MaxLength", f.Name))
@@ -65,7 +65,7 @@ func (o *Options) checkFields() (wrong []string) {
 	return wrong
 }
 
-// registerForm is the type of what registering reads: email, password and the fields,
+// registerForm returns the type of the registration form: email, password and the fields,
 // in this order.
 func (o *Options) registerForm() reflect.Type {
 	text := reflect.TypeFor[string]()
@@ -77,8 +77,8 @@ func (o *Options) registerForm() reflect.Type {
 	return reflect.StructOf(members)
 }
 
-// bindRegistration reads what registering needs. It returns what could be read, also
-// with an error.
+// bindRegistration reads the registration form. With an error it returns the part that
+// could be read.
 func (a *Account) bindRegistration(c *web.Context) (auth.Registration, error) {
 	in := reflect.New(a.form)
 	err := c.Bind(in.Interface())
@@ -105,11 +105,11 @@ func (a *Account) bindRegistration(c *web.Context) (auth.Registration, error) {
 	return r, err
 }
 
-// fault is what is wrong with a value; "" is nothing.
+// fault returns the mistake in a value, or "".
 func (f Field) fault(value string) string {
 	switch {
 	case value == "" && f.Required:
-		return "is needed"
+		return "is required"
 	case value == "":
 		return ""
 	case utf8.RuneCountInString(value) > f.MaxLength:
@@ -124,7 +124,7 @@ func (f Field) fault(value string) string {
 	return ""
 }
 
-// checkName returns a user's new name as the field "name" takes it, if there is one.
+// checkName validates a user's new name with the field "name", if there is one.
 func (a *Account) checkName(name string) (string, error) {
 	for _, f := range a.o.Fields {
 		if f.Name == "name" {
@@ -137,13 +137,13 @@ func (a *Account) checkName(name string) (string, error) {
 	return name, nil
 }
 
-// filled is a field as pages show it.
+// filled is a field as shown on pages.
 type filled struct {
 	Field
 	Value, Fault string
 }
 
-// fill puts values, and what is wrong with them, to the fields.
+// fill returns the fields with values and mistakes.
 func (a *Account) fill(name string, profile, faults map[string]string) (all []filled) {
 	for _, f := range a.o.Fields {
 		value := profile[f.Name]
@@ -155,7 +155,7 @@ func (a *Account) fill(name string, profile, faults map[string]string) (all []fi
 	return all
 }
 
-// registerFields are the names of the form's fields, for programs.
+// registerFields returns the names of the form's fields, for JSON responses.
 func (a *Account) registerFields() form {
 	names := []string{"email", "password"}
 	for _, f := range a.o.Fields {

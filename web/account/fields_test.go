@@ -31,7 +31,7 @@ func TestFields(t *testing.T) {
 		}
 	}
 	page = b.post("/account/register", "email", "ann@example.org", "password", good, "name", " ", "city", "<Oslo>", "age", "x").is(t, "two faults", 400, "").body
-	for _, want := range []string{`id="fault-name">is needed<`, `id="fault-age">must be a number<`, `value="&lt;Oslo&gt;"`, `value="ann@example.org"`, `aria-describedby="fault-age"`} {
+	for _, want := range []string{`id="fault-name">is required<`, `id="fault-age">must be a number<`, `value="&lt;Oslo&gt;"`, `value="ann@example.org"`, `aria-describedby="fault-age"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the form does not have %s:\n%s", want, page)
 		}
@@ -47,10 +47,10 @@ func TestFields(t *testing.T) {
 	if got := p.get("/account/register").is(t, "the fields", 200, ""); got.body != `{"fields":["email","password","name","city","age"]}`+"\n" {
 		t.Errorf("the fields: %s", got.body)
 	}
-	w.noLetter()
+	w.noEmail()
 
 	b.post("/account/register", "email", "ann@example.org", "password", good, "name", " Ann ", "city", "Oslo", "age", "").is(t, "register", 303, "/account/sent")
-	path, token := w.link(w.letter())
+	path, token := w.link(w.email())
 	verify, _, _ := strings.Cut(path, "?")
 	b.post(verify, "token", token, "password", good).is(t, "verify", 303, "/account/login?done=verified")
 	b.login("ann@example.org", good)
@@ -85,7 +85,7 @@ func TestNameRule(t *testing.T) {
 	u := w.user("ann@example.org")
 	b := w.browser().login("ann@example.org", good)
 	b.post("/account/name", "name", " Ann ").is(t, "a name", 303, "/account?done=name")
-	for name, want := range map[string]string{"": "is needed", " ": "is needed", "Annabel": "at most 5", " admin": "is taken", "a\tb": "control", "a\u009b2J": "control"} {
+	for name, want := range map[string]string{"": "is required", " ": "is required", "Annabel": "at most 5", " admin": "is taken", "a\tb": "control", "a\u009b2J": "control"} {
 		got := b.post("/account/name", "name", name).is(t, name, 400, "")
 		if !strings.Contains(got.body, want) || !strings.Contains(got.body, `value="Ann"`) {
 			t.Errorf("the name %q: the page lacks %q or the name:\n%s", name, want, text(got.body))

@@ -39,7 +39,7 @@ func TestGuide(t *testing.T) {
 }
 
 // served serves the guide's program, and returns its address and a client with cookies.
-// At the end the log must tell of the one letter.
+// At the end the log must tell of the one email.
 func served(t *testing.T) (string, *http.Client) {
 	t.Helper()
 	var logged bytes.Buffer
@@ -57,7 +57,7 @@ func served(t *testing.T) (string, *http.Client) {
 		must(t, "run the server", <-ended)
 		must(t, "close the engine", db.Close())
 		if got := logged.String(); strings.Count(got, `msg="mail kept in the outbox" id=1 to=[ann@example.org]`) != 1 {
-			t.Errorf("the log does not tell where the letter is: %s", got)
+			t.Errorf("the log does not tell where the email is: %s", got)
 		}
 	})
 	jar, err := cookiejar.New(nil)
@@ -66,7 +66,7 @@ func served(t *testing.T) (string, *http.Client) {
 }
 
 // TestGuideRuns: with nothing but what debug mode gives somebody registers, confirms the
-// address by the letter in the outbox, logs in, and is greeted.
+// address by the email in the outbox, logs in, and is greeted.
 func TestGuideRuns(t *testing.T) {
 	t.Parallel()
 	at, client := served(t)
@@ -94,7 +94,7 @@ func TestGuideRuns(t *testing.T) {
 	ask("/_dev/outbox/", nil, "ann@example.org")
 	token := regexp.MustCompile(regexp.QuoteMeta(at) + `/account/verify\?token=([A-Za-z0-9_-]+)`).FindStringSubmatch(ask("/_dev/outbox/1", nil, "Confirm"))
 	if token == nil {
-		t.Fatalf("no link to %s in the letter", at)
+		t.Fatalf("no link to %s in the email", at)
 	}
 	ask("/account/verify", url.Values{"token": {token[1]}, "password": {good}}, "is confirmed")
 	ask("/account/login", url.Values{"email": {"ann@example.org"}, "password": {good}, "next": {"/"}}, "Hello, ann@example.org")
@@ -122,7 +122,7 @@ func TestGuideSecret(t *testing.T) {
 func TestWithoutMail(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})
-	const warning = `level=WARN msg="account: without Mail nobody can register, verify an address or reset a password"`
+	const warning = `level=WARN msg="account: Options.Mail is not set: users cannot register, verify an address or reset a password"`
 	for _, c := range []struct {
 		o     account.Options
 		lines int

@@ -78,7 +78,7 @@ func TestFixation(t *testing.T) {
 		t.Error("the login has lost what was in the session")
 	}
 	b.post("/account/email", "email", "new@example.org", "password", good).is(t, "email", 303, "/account/sent")
-	_, verify := w.link(w.letter())
+	_, verify := w.link(w.email())
 	for _, step := range [][]string{{"/account/verify", "token", verify, "password", good}, {"/account/password", "old", good, "password", other}, {"/account/logout"}} {
 		before := b.token()
 		b.post(step[0], step[1:]...)
@@ -101,13 +101,13 @@ func TestTwoBrowsers(t *testing.T) {
 	w.user("ann@example.org")
 	one, two := w.browser().login("ann@example.org", good), w.browser().login("ann@example.org", good)
 	one.post("/account/password", "old", good, "password", other).is(t, "password", 303, "/account?done=password")
-	w.letter()
+	w.email()
 	if one.who() == "" || two.who() != "" {
 		t.Errorf("after the password was changed: %q and %q", one.who(), two.who())
 	}
 	two.login("ann@example.org", other)
 	w.browser().post("/account/reset", "email", "ann@example.org")
-	_, token := w.link(w.letter())
+	_, token := w.link(w.email())
 	w.browser().post("/account/reset/confirm", "token", token, "password", good).is(t, "reset", 303, "/account/login?done=reset")
 	if one.who() != "" || two.who() != "" {
 		t.Errorf("after the reset: %q and %q", one.who(), two.who())
@@ -190,7 +190,7 @@ func TestOpenRedirects(t *testing.T) {
 	}
 }
 
-// TestHostileText: whatever clients send is text in pages, and in no letter.
+// TestHostileText: whatever clients send is text in pages, and in no email.
 func TestHostileText(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{account: account.Options{Scopes: []string{"todo"}}})
@@ -213,7 +213,7 @@ func TestHostileText(t *testing.T) {
 	b.post("/account/name", "name", "a\r\nBcc: x").is(t, "a name of two lines", 400, "")
 	b.post("/account/name", "name", strings.Repeat("n", auth.MaxNameBytes+1)).is(t, "a long name", 400, "")
 	b.post("/account/keys", "name", evil, "scopes", "todo", "password", good).is(t, "key", 201, "")
-	w.letter()
+	w.email()
 	b.do("POST", "/account/logout", "")
 	b.do("POST", "/account/login", url.Values{"email": {"ann@example.org"}, "password": {good}}.Encode(), "User-Agent", evil)
 	for _, path := range []string{"/account", "/account/keys", "/account/sessions"} {
@@ -225,7 +225,7 @@ func TestHostileText(t *testing.T) {
 		b.post("/account/register", "email", email, "password", good).is(t, email, 400, "")
 		b.post("/account/email", "email", email, "password", good).is(t, email, 400, "")
 	}
-	w.noLetter()
+	w.noEmail()
 }
 
 // TestLongBodies: a form is short.
@@ -239,16 +239,16 @@ func TestLongBodies(t *testing.T) {
 	p.do("POST", "/account/login", "{").fails(t, "broken JSON", engine.CodeInvalid)
 }
 
-// TestForgedTokens: tokens of letters work for what they were made for, in time, once.
+// TestForgedTokens: tokens of emails work for what they were made for, in time, once.
 func TestForgedTokens(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})
 	w.user("ann@example.org")
 	b := w.browser()
 	b.post("/account/register", "email", "bob@example.org", "password", good)
-	_, verify := w.link(w.letter())
+	_, verify := w.link(w.email())
 	b.post("/account/reset", "email", "ann@example.org")
-	_, reset := w.link(w.letter())
+	_, reset := w.link(w.email())
 	b.post("/account/verify", "token", reset).is(t, "a reset token for an address", 400, "")
 	b.post("/account/reset/confirm", "token", verify, "password", other).is(t, "a verify token for a password", 400, "")
 	b.get("/account/reset/confirm?token="+verify).is(t, "a verify token for a password", 400, "")
@@ -263,13 +263,13 @@ func TestForgedTokens(t *testing.T) {
 	b.login("ann@example.org", good)
 }
 
-// TestLinksOfLetters: the name in a request is no part of a letter.
-func TestLinksOfLetters(t *testing.T) {
+// TestLinksOfEmails: the name in a request is no part of an email.
+func TestLinksOfEmails(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})
 	w.user("ann@example.org")
 	w.browser().do("POST", "/account/reset", "email=ann@example.org", "Host", "evil.example", "X-Forwarded-Host", "evil.example", "Forwarded", "host=evil.example")
-	if m := w.letter(); strings.Contains(m.Text+m.HTML, "evil") || !strings.Contains(m.Text, base+"/account/reset/confirm?token=") || !strings.Contains(m.HTML, `href="`+base+"/account/reset/confirm?token=") {
+	if m := w.email(); strings.Contains(m.Text+m.HTML, "evil") || !strings.Contains(m.Text, base+"/account/reset/confirm?token=") || !strings.Contains(m.HTML, `href="`+base+"/account/reset/confirm?token=") {
 		t.Errorf("%+v", m)
 	}
 }
@@ -291,7 +291,7 @@ func TestCrossOrigin(t *testing.T) {
 	if b.who() != "ann@example.org" {
 		t.Error("somebody has logged ann out")
 	}
-	w.noLetter()
+	w.noEmail()
 }
 
 // TestGoneUsers: who is disabled or deleted is nobody at once, also in a session that
@@ -328,7 +328,7 @@ func TestGoneUsers(t *testing.T) {
 	b.get("/admin").is(t, "nobody in a browser", 303, "/account/login?next=%2Fadmin")
 	w.program().get("/admin").fails(t, "nobody in a program", engine.CodeUnauthenticated)
 	w.browser().post("/account/verify/again", "email", "root@example.org")
-	_, token := w.link(w.letter())
+	_, token := w.link(w.email())
 	b.post("/account/verify", "token", token, "password", good)
 	if got := b.login("root@example.org", good).get("/admin"); got.status != 200 || got.body != "secret" {
 		t.Errorf("the superadmin: %d", got.status)
@@ -340,20 +340,20 @@ func TestGoneUsers(t *testing.T) {
 }
 
 // TestStrangersAccount: whoever registers the address of somebody else, or moves their own
-// account to it, does not get it confirmed by a click on the letter.
+// account to it, does not get it confirmed by a click on the email.
 func TestStrangersAccount(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})
 	w.user("thief@example.org")
 	thief := w.browser().login("thief@example.org", good)
 	w.browser().post("/account/register", "email", "ann@example.org", "password", other)
-	path, token := w.link(w.letter())
+	path, token := w.link(w.email())
 	ann := w.browser()
 	if got := ann.get(path).is(t, "the link", 200, ""); !strings.Contains(got.body, `name="password"`) {
 		t.Errorf("the page asks for no password: %s", text(got.body))
 	}
 	thief.post("/account/email", "email", "bob@example.org", "password", good)
-	_, moving := w.link(w.letter())
+	_, moving := w.link(w.email())
 	for _, token := range []string{token, moving} {
 		ann.post("/account/verify", "token", token).is(t, "a click", 400, "")
 		ann.post("/account/verify", "token", token, "password", "a password of ann").is(t, "another password", 401, "")
@@ -364,7 +364,7 @@ func TestStrangersAccount(t *testing.T) {
 		t.Errorf("the thief is %q", who)
 	}
 	ann.post("/account/reset", "email", "ann@example.org")
-	_, reset := w.link(w.letter())
+	_, reset := w.link(w.email())
 	ann.post("/account/reset/confirm", "token", reset, "password", good).is(t, "reset", 303, "/account/login?done=reset")
 	w.browser().post("/account/login", "email", "ann@example.org", "password", other).is(t, "the password before", 401, "")
 	if who := ann.login("ann@example.org", good).who(); who != "ann@example.org" {

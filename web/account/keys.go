@@ -15,21 +15,20 @@ import (
 // MaxKeyDays is the longest life of an API key that ends, in days.
 const MaxKeyDays = 3650
 
-// keyInContext finds the API key of a request.
+// keyInContext is the context key of a request's API key.
 type keyInContext struct{}
 
-// KeyOf returns the API key by which a request came, if it did, for handlers behind
-// Keys.
+// KeyOf returns the API key of a request, if it has one. It is for handlers behind Keys.
 func KeyOf(ctx context.Context) (auth.Key, bool) {
 	k, ok := ctx.Value(keyInContext{}).(auth.Key)
 	return k, ok
 }
 
-// Keys is middleware, for web.App.Use, that takes API keys: a request with
-// Authorization: Bearer is that of the key's owner, whatever cookies it has, which are
-// not looked at; a key that is unknown, expired or revoked is
-// engine.CodeUnauthenticated. Once a revocation is acknowledged no node takes the key.
-// A key opens nothing but routes behind RequireScope: all others refuse it.
+// Keys is middleware for web.App.Use that accepts API keys. A request with
+// Authorization: Bearer acts as the key's owner; its cookies are ignored. An unknown,
+// expired or revoked key is engine.CodeUnauthenticated. Once a revocation is
+// acknowledged, no node accepts the key. A key opens only routes behind RequireScope;
+// all others refuse it.
 func Keys(users *auth.Auth) web.Middleware {
 	return func(next http.Handler) http.Handler {
 		return web.Handler(func(c *web.Context) error {
@@ -57,7 +56,7 @@ func Keys(users *auth.Auth) web.Middleware {
 	}
 }
 
-// bearer returns the text of the one key of a request (RFC 6750, 2.1).
+// bearer returns the text of the request's only key (RFC 6750, 2.1).
 func bearer(r *http.Request) (string, bool) {
 	lines := r.Header["Authorization"]
 	if len(lines) == 0 {
@@ -68,7 +67,7 @@ func bearer(r *http.Request) (string, bool) {
 		return "", false
 	}
 	if len(lines) > 1 {
-		text = "" // which of them it is nobody can say
+		text = "" // ambiguous
 	}
 	return strings.TrimSpace(text), true
 }
@@ -76,7 +75,7 @@ func bearer(r *http.Request) (string, bool) {
 // RequireScope is web.RequireScope.
 func RequireScope(scope string) web.Middleware { return web.RequireScope(scope) }
 
-// apiKey is a key as programs are told of it.
+// apiKey is a key in JSON responses.
 type apiKey struct {
 	ID      string     `json:"id"`
 	Name    string     `json:"name"`
@@ -121,7 +120,7 @@ func (a *Account) keysPage(c *web.Context, u auth.User) error {
 	}{keys, a.o.Scopes})
 }
 
-// createKey makes a key and shows it, this once.
+// createKey creates a key and shows it, only this once.
 func (a *Account) createKey(c *web.Context, u auth.User) error {
 	var in struct {
 		Name     string   `json:"name"`
@@ -158,21 +157,21 @@ func (a *Account) createKey(c *web.Context, u auth.User) error {
 	return a.show(c, http.StatusCreated, "key", web.Locals{"key": text, "made": key}, told)
 }
 
-// checkKey says what is wrong with a key that is asked for.
+// checkKey validates the form for a new key.
 func (a *Account) checkKey(name string, scopes []string, days int) error {
 	if strings.TrimSpace(name) == "" {
-		return web.Wrong("/name", "is needed, to know the key by")
+		return web.Wrong("/name", "is required")
 	}
 	if len(scopes) == 0 {
-		return web.Wrong("/scopes", "choose at least one: a key without scopes may do nothing")
+		return web.Wrong("/scopes", "choose at least one; a key without scopes cannot do anything")
 	}
 	for _, s := range scopes {
 		if !slices.Contains(a.o.Scopes, s) {
-			return web.Wrong("/scopes", "%.80q is none of %s", s, strings.Join(a.o.Scopes, ", "))
+			return web.Wrong("/scopes", "%.80q is not one of %s", s, strings.Join(a.o.Scopes, ", "))
 		}
 	}
 	if days < 0 || days > MaxKeyDays {
-		return web.Wrong("/days", "must be 0, for a key that does not expire, to %d", MaxKeyDays)
+		return web.Wrong("/days", "must be 0 to %d; 0 means that the key does not expire", MaxKeyDays)
 	}
 	return nil
 }

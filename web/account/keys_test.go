@@ -46,11 +46,11 @@ func TestKeys(t *testing.T) {
 	}
 	b.do("POST", "/account/keys", `{"name":"x","scopes":["todo:read"],"days":3651,"password":"`+good+`"}`).fails(t, "too many days", engine.CodeInvalid)
 	b.post("/account/keys", "name", "x", "scopes", "todo:read", "password", other).fails(t, "a wrong password", auth.CodeWrongCredentials)
-	w.noLetter()
+	w.noEmail()
 	got := b.do("POST", "/account/keys", `{"name":"reader","scopes":["todo:read"],"days":2,"password":"`+good+`"}`).is(t, "create", 201, "")
 	var made struct{ ID, Key string }
 	must(t, "the key", json.Unmarshal([]byte(got.body), &made))
-	w.letter()
+	w.email()
 	if got := b.get("/account/keys").is(t, "list", 200, ""); !strings.Contains(got.body, made.ID) || strings.Contains(got.body, made.Key) {
 		t.Errorf("%s", got.body)
 	}
@@ -89,7 +89,7 @@ func TestKeysEnd(t *testing.T) {
 		got := b.do("POST", "/account/keys", `{"name":"x","scopes":["todo:read"],"days":2,"password":"`+good+`"}`)
 		var made struct{ Key string }
 		must(t, "the key", json.Unmarshal([]byte(got.body), &made))
-		w.letter()
+		w.email()
 		if got := w.program().do("GET", "/todo", "", "Authorization", "Bearer "+made.Key); got.status != 200 {
 			t.Errorf("a new key: %d %s", got.status, got.body)
 		}

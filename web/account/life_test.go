@@ -18,7 +18,7 @@ func TestLife(t *testing.T) {
 	b.get("/account/register").is(t, "the form", 200, "")
 	b.post("/account/register", "email", "ann@example.org", "password", good).is(t, "register", 303, "/account/sent")
 	b.get("/account/sent").is(t, "sent", 200, "")
-	path, token := w.link(w.letter())
+	path, token := w.link(w.email())
 	got := b.post("/account/login", "email", "ann@example.org", "password", good).is(t, "login before verify", 403, "")
 	if !strings.Contains(got.body, "not verified yet") || b.who() != "" {
 		t.Errorf("%s", text(got.body))
@@ -51,13 +51,13 @@ func (b *browser) lateLife(t *testing.T) {
 	t.Helper()
 	w := b.w
 	b.post("/account/password", "old", good, "password", other).is(t, "password", 303, "/account?done=password")
-	if m := w.letter(); !strings.HasPrefix(m.Subject, "Your password was changed") || b.who() != "ann@example.org" {
+	if m := w.email(); !strings.HasPrefix(m.Subject, "Your password was changed") || b.who() != "ann@example.org" {
 		t.Errorf("%s", m.Subject)
 	}
 	b.post("/account/email", "email", "new@example.org", "password", good).is(t, "email with the old password", 401, "")
 	b.post("/account/email", "email", "new@example.org").is(t, "email without a password", 400, "")
 	b.post("/account/email", "email", "new@example.org", "password", other).is(t, "email", 303, "/account/sent")
-	m := w.letter()
+	m := w.email()
 	path, token := w.link(m)
 	if m.To[0] != "new@example.org" || b.who() != "ann@example.org" {
 		t.Errorf("%+v", m)
@@ -65,7 +65,7 @@ func (b *browser) lateLife(t *testing.T) {
 	b.get(path).is(t, "the link", 200, "")
 	b.post("/account/verify", "token", token).is(t, "verify without the password", 400, "")
 	b.post("/account/verify", "token", token, "password", other).is(t, "verify", 303, "/account?done=verified")
-	if m := w.letter(); m.To[0] != "ann@example.org" || b.who() != "new@example.org" {
+	if m := w.email(); m.To[0] != "ann@example.org" || b.who() != "new@example.org" {
 		t.Errorf("%+v", m)
 	}
 	b.post("/account/logout").is(t, "logout", 303, "/account/login?done=logout")
@@ -73,17 +73,17 @@ func (b *browser) lateLife(t *testing.T) {
 		t.Error("logged in after the logout")
 	}
 	b.post("/account/reset", "email", "new@example.org").is(t, "reset", 303, "/account/sent")
-	path, token = w.link(w.letter())
+	path, token = w.link(w.email())
 	b.get(path).is(t, "the link", 200, "")
 	b.post("/account/reset/confirm", "token", token, "password", "short").is(t, "a short password", 422, "")
 	b.post("/account/reset/confirm", "token", token, "password", good).is(t, "reset", 303, "/account/login?done=reset")
-	w.letter()
+	w.email()
 	b.post("/account/reset/confirm", "token", token, "password", other).is(t, "reset again", 400, "")
 	b.login("new@example.org", good)
 	if b.who() != "new@example.org" {
 		t.Error("not logged in after the reset")
 	}
-	w.noLetter()
+	w.noEmail()
 }
 
 // TestLifeOfAProgram is the same in JSON.
@@ -93,10 +93,10 @@ func TestLifeOfAProgram(t *testing.T) {
 	p := w.program()
 	p.get("/account").fails(t, "nobody's account", engine.CodeUnauthenticated)
 	got := p.post("/account/register", "email", "bob@example.org", "password", good).is(t, "register", 202, "")
-	if got.body != `{"status":"accepted","detail":"what to do next is in a letter to the e-mail address"}`+"\n" {
+	if got.body != `{"status":"accepted","detail":"the next steps are in an email to the address"}`+"\n" {
 		t.Errorf("%s", got.body)
 	}
-	_, token := w.link(w.letter())
+	_, token := w.link(w.email())
 	p.post("/account/login", "email", "bob@example.org", "password", good).fails(t, "login before verify", auth.CodeEmailUnverified)
 	if got := p.post("/account/verify", "token", token, "password", good).is(t, "verify", 200, ""); got.body != `{"email":"bob@example.org","verified":true}`+"\n" {
 		t.Errorf("%s", got.body)

@@ -13,7 +13,7 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// Me is what programs are told of who is logged in.
+// Me describes the logged-in user in JSON responses.
 type Me struct {
 	ID       string   `json:"id"`
 	Email    string   `json:"email"`
@@ -22,7 +22,7 @@ type Me struct {
 	Roles    []string `json:"roles"`
 	TOTP     bool     `json:"totp"`
 	Password bool     `json:"password"`
-	// Profile has what was given for Options.Fields, but for the name.
+	// Profile has the values of Options.Fields, except the name.
 	Profile map[string]string `json:"profile,omitempty"`
 }
 
@@ -30,7 +30,7 @@ func meOf(u auth.User) Me {
 	return Me{u.ID, u.Email, u.Verified(), u.Name, append([]string{}, u.Roles...), u.TOTP, u.Password, maps.Clone(u.Profile)}
 }
 
-// form is what programs are told of a form: the fields of its POST.
+// form describes a form in JSON responses: the fields of its POST.
 type form struct {
 	Fields []string `json:"fields"`
 }
@@ -62,7 +62,7 @@ func (a *Account) login(c *web.Context) error {
 	return a.ended(c, u, err, in.Next, locals)
 }
 
-// ended answers for a login by its first factor.
+// ended responds to a login with the first factor.
 func (a *Account) ended(c *web.Context, u auth.User, err error, next string, locals web.Locals) error {
 	if ticket, ok := auth.Ticket(err); ok {
 		return a.askCode(c, ticket, next, err)
@@ -74,8 +74,8 @@ func (a *Account) ended(c *web.Context, u auth.User, err error, next string, loc
 	return a.enter(c, u, next)
 }
 
-// enter begins the session of a user, under a new token: what the browser had before
-// opens nothing.
+// enter starts the user's session under a new token; the browser's previous token becomes
+// invalid.
 func (a *Account) enter(c *web.Context, u auth.User, next string) error {
 	if err := a.open(c, u); err != nil {
 		return a.refuse(c, "login", web.Locals{"next": next}, err)
@@ -86,9 +86,9 @@ func (a *Account) enter(c *web.Context, u auth.User, next string) error {
 	return c.RedirectOr(next, a.o.AfterLogin)
 }
 
-// open begins the session and makes it durable. If the user's password or address was
-// changed after they proved who they are, the sessions that this ended did not yet
-// have this one among them: it ends here, before anybody has its token.
+// open starts the session and makes it durable. If the user's password or address was
+// changed after they authenticated, that change could not end this session yet: open ends
+// it before anyone has its token.
 func (a *Account) open(c *web.Context, u auth.User) error {
 	c.Session().Login(u.ID)
 	if err := c.SaveSession(); err != nil {
@@ -101,7 +101,7 @@ func (a *Account) open(c *web.Context, u auth.User) error {
 	if err != nil && engine.CodeOf(err) != engine.CodeNotFound {
 		return err
 	}
-	c.Header().Del("Set-Cookie") // with the token, which must not be told even if it cannot be ended
+	c.Header().Del("Set-Cookie") // it has the token, which must not leak even if the session cannot be ended
 	c.Session().Logout()
 	if err := c.SaveSession(); err != nil {
 		return err
@@ -109,8 +109,8 @@ func (a *Account) open(c *web.Context, u auth.User) error {
 	return engine.Errorf(engine.CodeUnauthenticated, "the account was changed while you logged in; log in again")
 }
 
-// askCode asks for the second factor. Nobody is logged in yet: the ticket is in the
-// page or the answer, and opens nothing without a code.
+// askCode asks for the second factor. The user is not logged in yet: the page or the JSON
+// response has a ticket, which is useless without a code.
 func (a *Account) askCode(c *web.Context, ticket, next string, err error) error {
 	if !c.IsJSON() {
 		return a.show(c, http.StatusOK, "code", web.Locals{"ticket": ticket, "next": next}, nil)
@@ -156,7 +156,7 @@ func (a *Account) loginCode(c *web.Context) error {
 	return a.enter(c, u, in.Next)
 }
 
-// ofApp reports whether a code is one of an app: six digits. Recovery codes are longer.
+// ofApp reports whether a code is from an app: six digits. Recovery codes are longer.
 func ofApp(code string) bool {
 	code = strings.ReplaceAll(strings.TrimSpace(code), " ", "")
 	return len(code) == 6 && strings.Trim(code, "0123456789") == ""
@@ -167,7 +167,7 @@ func (a *Account) logout(c *web.Context) error {
 	return a.done(c, a.LoginPath()+"?done=logout", http.StatusNoContent, nil)
 }
 
-// to is the address of a page with a notice.
+// to returns the address of a page with a notice.
 func (a *Account) to(page, done string) string {
 	return a.o.Prefix + page + "?" + url.Values{"done": {done}}.Encode()
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// flow is a login at a provider that this browser has begun.
+// flow is a login at a provider that this browser has started.
 type flow struct {
 	Provider string
 	Flow     oidc.Flow
@@ -20,7 +20,7 @@ type flow struct {
 	Link     string // id of the user who wants to link the identity; "": a login
 }
 
-// flowKey is where the session has it. A further login takes its place.
+// flowKey is the session key of the flow. Another login replaces it.
 var flowKey = session.NewKey[flow]("account.oidc")
 
 func (a *Account) provider(c *web.Context) (provider, error) {
@@ -33,8 +33,8 @@ func (a *Account) provider(c *web.Context) (provider, error) {
 	return provider{}, engine.Errorf(engine.CodeNotFound, "there is no such provider")
 }
 
-// begin sends the browser to a provider. It is a page that goes on by itself, not a
-// redirect: a browser holds a redirect of a form against the policy's form-action.
+// begin sends the browser to a provider. It uses a page that refreshes itself, not a
+// redirect: browsers apply the policy's form-action to redirects of forms.
 func (a *Account) begin(c *web.Context) error {
 	var in struct {
 		Next     string `json:"next,omitempty"`
@@ -78,8 +78,8 @@ func (a *Account) begin(c *web.Context) error {
 }
 
 // callback is where the provider sends the browser back to: a GET that writes, as the
-// protocol has it. The flow is taken out of the session first. So it works once; and
-// a node that does not lead fails here, and the request is passed on, before the
+// protocol demands. It takes the flow out of the session first, so that it works once.
+// On a node that does not lead this fails, and the request is forwarded before the
 // provider's code is used up.
 func (a *Account) callback(c *web.Context) error {
 	p, err := a.provider(c)
@@ -92,14 +92,14 @@ func (a *Account) callback(c *web.Context) error {
 	}
 	state := c.Query("state").String()
 	if !ok || f.Provider != p.ID || f.Flow.State == "" || state != f.Flow.State {
-		return a.refuse(c, "login", nil, engine.Errorf(oidc.CodeFlowInvalid, "this login was not begun in this browser, or was ended in another tab; begin again"))
+		return a.refuse(c, "login", nil, engine.Errorf(oidc.CodeFlowInvalid, "this login was not started in this browser, or was completed in another tab; start over"))
 	}
 	flowKey.Delete(c.Session())
 	if err := c.SaveSession(); err != nil {
 		return err
 	}
 	if refused := c.Query("error").String(); refused != "" {
-		return a.refuse(c, "login", web.Locals{"next": f.Next}, engine.Errorf(oidc.CodeFlowInvalid, "%s has not logged you in", p.Title))
+		return a.refuse(c, "login", web.Locals{"next": f.Next}, engine.Errorf(oidc.CodeFlowInvalid, "%s refused the login", p.Title))
 	}
 	id, err := p.oidc.Finish(c, f.Flow, state, c.Query("code").String())
 	if err != nil {
@@ -115,8 +115,7 @@ func (a *Account) callback(c *web.Context) error {
 	return a.ended(c, u, err, f.Next, web.Locals{"next": f.Next})
 }
 
-// mayEnter refuses, where nobody registers by themselves, who would get an account by
-// logging in.
+// mayEnter refuses identities without an account if registration is closed.
 func (a *Account) mayEnter(c *web.Context, id auth.Identity) error {
 	if !a.o.Closed {
 		return nil
@@ -128,19 +127,19 @@ func (a *Account) mayEnter(c *web.Context, id auth.Identity) error {
 	}
 	switch engine.CodeOf(err) {
 	case engine.CodeNotFound, engine.CodeInvalid:
-		return engine.Errorf(problem.CodeForbidden, "you have no account here, and those who run this service make them; ask them for one")
+		return engine.Errorf(problem.CodeForbidden, "you have no account here; ask the administrators of this service to create one")
 	}
 	return err
 }
 
-// link gives the identity to the user who began, if it is still the one who is logged in.
+// link links the identity to the user who started the flow, if that user is still logged in.
 func (a *Account) link(c *web.Context, user string, id auth.Identity) error {
 	u, err := a.current(c)
 	if err != nil {
 		return err
 	}
 	if u.ID != user {
-		return engine.Errorf(oidc.CodeFlowInvalid, "somebody else has logged in meanwhile; begin again")
+		return engine.Errorf(oidc.CodeFlowInvalid, "another user has logged in meanwhile; start over")
 	}
 	if err := a.users.LinkIdentity(c, u.ID, id); err != nil {
 		return a.refuseIdentities(c, u, err)
@@ -149,7 +148,7 @@ func (a *Account) link(c *web.Context, user string, id auth.Identity) error {
 	return a.done(c, a.to("/identities", "linked"), http.StatusNoContent, nil)
 }
 
-// linked is an identity as programs are told of it.
+// linked is an identity in JSON responses.
 type linked struct {
 	Issuer  string    `json:"issuer"`
 	Subject string    `json:"subject"`

@@ -25,7 +25,7 @@ func (b *browser) depart(pairs ...string) string {
 	b.w.t.Helper()
 	got := b.post("/account/oidc/test", pairs...).is(b.w.t, "begin", 200, "")
 	address, ok := strings.CutPrefix(got.header.Get("Refresh"), "0; url=")
-	if !ok || !strings.Contains(got.body, "Go on to Test &lt;ID&gt;") {
+	if !ok || !strings.Contains(got.body, "Continue to Test &lt;ID&gt;") {
 		b.w.t.Fatalf("%v %s", got.header, got.body)
 	}
 	return address
@@ -89,7 +89,7 @@ func TestForgedCallbacks(t *testing.T) {
 	must(t, "the way back", err)
 	q := u.Query()
 	denied := victim.get("/account/oidc/test/callback?error=access_denied&state="+q.Get("state")).is(t, "refused", 400, "")
-	if !strings.Contains(denied.body, "has not logged you in") {
+	if !strings.Contains(denied.body, "refused the login") {
 		t.Errorf("%s", text(denied.body))
 	}
 	victim.get(back).is(t, "after the refusal", 400, "")
@@ -126,7 +126,7 @@ func TestUnverifiedIdentity(t *testing.T) {
 	}
 }
 
-// TestProblemInAnyScript: what is wrong begins with a capital, whatever letter that is.
+// TestProblemInAnyScript: what is wrong begins with a capital, whatever email that is.
 func TestProblemInAnyScript(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, base+"/account/oidc/test/callback")
@@ -138,7 +138,7 @@ func TestProblemInAnyScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := b.get("/account/oidc/test/callback?error=access_denied&state="+at.Query().Get("state")).is(t, "refused", 400, "")
-	if !strings.Contains(got.body, "Über uns has not logged you in.") {
+	if !strings.Contains(got.body, "Über uns refused the login.") {
 		t.Errorf("%q", text(got.body))
 	}
 }
@@ -183,7 +183,7 @@ func TestLink(t *testing.T) {
 	b.get(back).is(t, "another user's link", 400, "")
 	b.login("ann@example.org", good)
 	b.get(p.visit(b.depart("link", "true", "password", good))).is(t, "link", 303, "/account/identities?done=linked")
-	w.letter()
+	w.email()
 	if got := b.get("/account/identities?done=linked").is(t, "the list", 200, ""); !strings.Contains(got.body, "private@example.net") {
 		t.Errorf("%s", text(got.body))
 	}

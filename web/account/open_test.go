@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	base  = "https://app.example" // of links in letters; not where the tests reach it
+	base  = "https://app.example" // of links in emails; not where the tests reach it
 	good  = "correct horse battery"
 	other = "a staple of another kind"
 	htmls = "text/html,application/xhtml+xml,*/*;q=0.8"
@@ -49,7 +49,7 @@ type world struct {
 	outbox   *mail.Outbox
 	clock    *clock
 	srv      *httptest.Server
-	seen     int // letters that were looked at
+	seen     int // emails that were looked at
 }
 
 // settings say what a world has besides the usual.
@@ -252,35 +252,35 @@ func text(page string) string {
 	return strings.TrimSpace(spaces.ReplaceAllString(tags.ReplaceAllString(styles.ReplaceAllString(page, ""), " "), " "))
 }
 
-// letter returns the one letter that was sent since the last look.
-func (w *world) letter() mail.Message {
+// email returns the one email that was sent since the last look.
+func (w *world) email() mail.Message {
 	w.t.Helper()
 	list := w.outbox.List()
 	if len(list) != w.seen+1 {
-		w.t.Fatalf("%d new letters, want one: %+v", len(list)-w.seen, list)
+		w.t.Fatalf("%d new emails, want one: %+v", len(list)-w.seen, list)
 	}
 	w.seen++
 	return list[0].Message
 }
 
-func (w *world) noLetter() {
+func (w *world) noEmail() {
 	w.t.Helper()
 	if list := w.outbox.List(); len(list) != w.seen {
-		w.t.Fatalf("%d new letters: %s", len(list)-w.seen, list[0].Message.Subject)
+		w.t.Fatalf("%d new emails: %s", len(list)-w.seen, list[0].Message.Subject)
 	}
 }
 
 var links = regexp.MustCompile(regexp.QuoteMeta(base) + `(/\S*)`)
 
-// link returns the path that a letter leads to, and the token in it.
+// link returns the path that an email leads to, and the token in it.
 func (w *world) link(m mail.Message) (path, token string) {
 	w.t.Helper()
 	found := links.FindStringSubmatch(m.Text)
 	if found == nil {
-		w.t.Fatalf("a letter without a link: %s", m.Text)
+		w.t.Fatalf("an email without a link: %s", m.Text)
 	}
 	u, err := url.Parse(found[1])
-	must(w.t, "the link of a letter", err)
+	must(w.t, "the link of an email", err)
 	return found[1], u.Query().Get("token")
 }
 

@@ -40,7 +40,7 @@ func builtIn() map[string]*template.Template {
 	return pages
 }
 
-// when is a time as pages and letters write it.
+// when formats a time for pages and emails.
 func when(t time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -48,7 +48,7 @@ func when(t time.Time) string {
 	return t.UTC().Format("2 January 2006, 15:04 UTC")
 }
 
-// noStore keeps what is said of an account out of all caches.
+// noStore keeps account pages out of all caches.
 func noStore(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -56,7 +56,8 @@ func noStore(next http.Handler) http.Handler {
 	})
 }
 
-// show answers with v for programs, with a page for browsers. A nil v is 204.
+// show responds with v to programs and with a page to browsers. For a nil v,
+// programs get 204.
 func (a *Account) show(c *web.Context, status int, name string, locals web.Locals, v any) error {
 	if c.IsJSON() {
 		if v == nil {
@@ -86,7 +87,7 @@ func (a *Account) show(c *web.Context, status int, name string, locals web.Local
 	return c.HTML(status, b.String())
 }
 
-// locals are what every page has.
+// locals returns the locals that every page gets.
 func (a *Account) locals(c *web.Context, name string) web.Locals {
 	all := web.Locals{
 		"title": titles[name], "project_name": a.o.Name, "prefix": a.o.Prefix, "notice": notices[c.Query("done").String()], "problem": "",
@@ -104,23 +105,23 @@ func (a *Account) locals(c *web.Context, name string) web.Locals {
 
 // titles of the pages.
 var titles = map[string]string{
-	"login": "Log in", "code": "Second step", "register": "Create an account", "sent": "Check your email", "verify": "Confirm your email address",
-	"again": "Send the email again", "reset": "Reset your password", "reset-confirm": "Choose a new password", "overview": "Your account",
-	"password": "Change your password", "email": "Change your email address", "totp": "Second factor", "enrol": "Set up the second factor",
-	"recovery": "Recovery codes", "sessions": "Where you are logged in", "keys": "API keys", "key": "Your new API key", "identities": "Logins by providers",
-	"go": "One moment",
+	"login": "Log in", "code": "Two-factor authentication", "register": "Create an account", "sent": "Check your email", "verify": "Confirm your email address",
+	"again": "Resend the confirmation email", "reset": "Reset your password", "reset-confirm": "Choose a new password", "overview": "Your account",
+	"password": "Change your password", "email": "Change your email address", "totp": "Two-factor authentication", "enrol": "Set up two-factor authentication",
+	"recovery": "Recovery codes", "sessions": "Where you're logged in", "keys": "API keys", "key": "Your new API key", "identities": "Linked logins",
+	"go": "Redirecting",
 }
 
-// notices are what a page says of what was done just before, by the parameter done.
+// notices are the messages about the previous action, by the query parameter done.
 var notices = map[string]string{
-	"verified": "Your email address is confirmed.", "password": "Your password is changed. You are logged out everywhere else.",
-	"reset": "Your password is changed. Log in with the new one.", "name": "Your name is changed.", "totp-off": "The second factor is off.",
-	"revoked": "The session has ended.", "revoked-others": "All other sessions have ended.", "key-revoked": "The key works no more.",
-	"linked": "The login is linked to your account.", "unlinked": "The login is no longer linked to your account.", "logout": "You are logged out.",
+	"verified": "Your email address is confirmed.", "password": "Your password has been changed. You are logged out everywhere else.",
+	"reset": "Your password has been changed. Log in with the new one.", "name": "Your name has been changed.", "totp-off": "Two-factor authentication is off.",
+	"revoked": "The session has been ended.", "revoked-others": "All other sessions have been ended.", "key-revoked": "The API key has been revoked.",
+	"linked": "The login is now linked to your account.", "unlinked": "The login is no longer linked to your account.", "logout": "You are logged out.",
 }
 
-// done answers for something that was done: v for programs, and for browsers the way
-// to another page.
+// done responds to a successful action: programs get v, browsers a redirect to another
+// page.
 func (a *Account) done(c *web.Context, to string, status int, v any) error {
 	switch {
 	case !c.IsJSON():
@@ -131,8 +132,8 @@ func (a *Account) done(c *web.Context, to string, status int, v any) error {
 	return c.JSON(status, v)
 }
 
-// refuse answers for a form that failed: browsers see it again with what is wrong.
-// What the user cannot mend is the application's to answer.
+// refuse responds to a form that failed: browsers see it again with the mistakes.
+// It returns errors that the user cannot fix for the application to handle.
 func (a *Account) refuse(c *web.Context, name string, locals web.Locals, err error) error {
 	p := a.outcomes.Describe(err)
 	if c.IsJSON() || p.Status >= http.StatusInternalServerError {
@@ -146,11 +147,11 @@ func (a *Account) refuse(c *web.Context, name string, locals web.Locals, err err
 	return a.show(c, p.Status, name, all, nil)
 }
 
-// sentence is what a page says of a failure.
+// sentence turns a problem into the text that a page shows.
 func sentence(p problem.Problem) string {
 	text := p.Detail
 	if len(p.Errors) > 1 || len(p.Errors) == 1 && p.Errors[0].Pointer != "" {
-		text = "something is missing or wrong"
+		text = "please check your input"
 		for _, f := range p.Errors {
 			text += "; " + strings.TrimPrefix(f.Pointer, "/") + ": " + f.Detail
 		}
@@ -162,7 +163,7 @@ func sentence(p problem.Problem) string {
 	return string(unicode.ToUpper(first)) + text[n:] + "."
 }
 
-// private is a handler for users who are logged in; browsers of others are sent to log in.
+// private makes a handler for logged-in users; other browsers are redirected to the login page.
 func (a *Account) private(h func(c *web.Context, u auth.User) error) web.Handler {
 	return func(c *web.Context) error {
 		u, err := a.current(c)
@@ -180,7 +181,7 @@ func (a *Account) private(h func(c *web.Context, u auth.User) error) web.Handler
 	}
 }
 
-// toLogin sends a browser to log in, and from there to the path next. Programs get err.
+// toLogin redirects a browser to the login page, and from there to the path next. Programs get err.
 func (a *Account) toLogin(c *web.Context, next string, err error) error {
 	if c.IsJSON() {
 		return err
@@ -188,11 +189,11 @@ func (a *Account) toLogin(c *web.Context, next string, err error) error {
 	return c.Redirect(a.LoginPath() + "?next=" + url.QueryEscape(next))
 }
 
-// current returns the user of the session. An API key is none: whatever its scopes,
-// it must not become more than it was made for.
+// current returns the user of the session. A request with an API key has none: whatever
+// its scopes, a key must not manage the account.
 func (a *Account) current(c *web.Context) (auth.User, error) {
 	if _, ok := KeyOf(c); ok {
-		return auth.User{}, engine.Errorf(problem.CodeForbidden, "an account is not managed by API keys; log in")
+		return auth.User{}, engine.Errorf(problem.CodeForbidden, "API keys cannot manage an account; log in instead")
 	}
 	id := c.Session().User()
 	if id == "" {
@@ -200,20 +201,19 @@ func (a *Account) current(c *web.Context) (auth.User, error) {
 	}
 	u, err := a.users.Get(c, engine.Read{Level: engine.Local}, id)
 	if engine.CodeOf(err) == engine.CodeNotFound || err == nil && u.Disabled {
-		return auth.User{}, engine.Errorf(engine.CodeUnauthenticated, "the user of this session is no more")
+		return auth.User{}, engine.Errorf(engine.CodeUnauthenticated, "the user of this session was deleted or disabled")
 	}
 	return u, err
 }
 
-// sure asks who is logged in for the password, where there is one, before what would
-// outlast the session: a session that was left open in a library gives no more
-// than itself.
+// sure checks the user's password, if there is one, before a change that would outlast
+// the session: a session left open on a public computer must not give more than itself.
 func (a *Account) sure(c *web.Context, u auth.User, password string) error {
 	if !u.Password {
 		return nil
 	}
 	if password == "" {
-		return web.Wrong("/password", "is needed for this")
+		return web.Wrong("/password", "is required")
 	}
 	return a.users.ConfirmPassword(c, u.ID, password)
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// request is a form with an address that a letter may go to.
-func (a *Account) request(c *web.Context, name string, ask func(ctx context.Context, email, from string) (auth.Letter, error)) error {
+// request handles a form with an email address that may get an email.
+func (a *Account) request(c *web.Context, name string, ask func(ctx context.Context, email, from string) (auth.Email, error)) error {
 	var in struct {
 		Email string `json:"email"`
 	}
 	err := c.Bind(&in)
-	var letter auth.Letter
+	var msg auth.Email
 	if err == nil {
-		letter, err = ask(c, in.Email, c.ClientIP())
+		msg, err = ask(c, in.Email, c.ClientIP())
 	}
 	if err != nil {
 		return a.refuse(c, name, web.Locals{"email": in.Email}, err)
 	}
-	a.deliver(c, letter)
+	a.deliver(c, msg)
 	return a.sent(c)
 }
 
@@ -59,8 +59,8 @@ func (a *Account) resetConfirm(c *web.Context) error {
 	return a.done(c, a.to("/login", "reset"), http.StatusNoContent, nil)
 }
 
-// endSessions ends those of a user that auth does not know of. Where it has been
-// given the same sessions there are none left.
+// endSessions ends the user's sessions that auth does not know. If auth has the same
+// session store, none are left.
 func (a *Account) endSessions(c *web.Context, u auth.User) error {
 	_, _, err := a.o.Sessions.RevokeAll(c, u.ID)
 	return err
@@ -70,7 +70,7 @@ func (a *Account) passwordPage(c *web.Context, u auth.User) error {
 	return a.show(c, http.StatusOK, "password", web.Locals{"email": u.Email, "me": meOf(u)}, form{[]string{"old", "password"}})
 }
 
-// password changes it, which ends all sessions; this browser gets a new one.
+// password changes the password, which ends all sessions; this browser gets a new one.
 func (a *Account) password(c *web.Context, u auth.User) error {
 	var in struct {
 		Old      string `json:"old"`
@@ -98,8 +98,8 @@ func (a *Account) emailPage(c *web.Context, u auth.User) error {
 	return a.show(c, http.StatusOK, "email", web.Locals{"me": meOf(u)}, form{[]string{"email", "password"}})
 }
 
-// email asks for a letter to another address, which is the user's once its token has
-// come back.
+// email sends a confirmation email to a new address. The address becomes the user's
+// when its token is used.
 func (a *Account) email(c *web.Context, u auth.User) error {
 	var in struct {
 		Email    string `json:"email"`
@@ -109,14 +109,14 @@ func (a *Account) email(c *web.Context, u auth.User) error {
 	if err == nil {
 		err = a.sure(c, u, in.Password)
 	}
-	var letter auth.Letter
+	var msg auth.Email
 	if err == nil {
-		letter, err = a.users.RequestChange(c, u.ID, in.Email, c.ClientIP())
+		msg, err = a.users.RequestChange(c, u.ID, in.Email, c.ClientIP())
 	}
 	if err != nil {
 		return a.refuse(c, "email", web.Locals{"email": in.Email, "me": meOf(u)}, err)
 	}
-	a.deliver(c, letter)
+	a.deliver(c, msg)
 	return a.sent(c)
 }
 

@@ -29,12 +29,12 @@ func application(s *skerry.Services) (http.Handler, error) {
 	}
 	o := s.Web
 	o.User = account.User(users)
-	s.Users = users // operators manage them: skerry users
+	s.Users = users // operators manage users with: skerry users
 	app, err := web.New(o)
 	if err != nil {
 		return nil, err
 	}
-	app.Use(account.Keys(users)) // where there are API keys
+	app.Use(account.Keys(users)) // only if users can create API keys
 	accounts, err := account.New(app, users, account.Options{
 		Sessions: s.Sessions, Mail: s.Mail, BaseURL: s.BaseURL, Name: o.Name, Scopes: []string{"greet:read"},
 	})
@@ -55,8 +55,9 @@ func application(s *skerry.Services) (http.Handler, error) {
 	return app, nil
 }
 
-// secret is what seals second factors in the data: at least 32 random bytes, the same
-// on all nodes, from `head -c 32 /dev/urandom | base64`. Development does without.
+// secret returns the key that encrypts TOTP secrets in the data: at least 32 random
+// bytes, the same on all nodes, from `head -c 32 /dev/urandom | base64`. It is optional
+// in development.
 func secret(debug bool) ([]byte, error) {
 	text := os.Getenv("GREET_SECRET")
 	if text == "" && debug {

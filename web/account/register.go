@@ -9,20 +9,22 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// accepted is what programs are told when a letter may be under way: the same whether
-// it is or not.
+// accepted is the response to programs when an email may have been sent. It is the same
+// if none was.
 type accepted struct {
 	Status string `json:"status"`
 	Detail string `json:"detail"`
 }
 
-// sent answers for whatever may have caused a letter.
+const checkEmail = "the next steps are in an email to the address"
+
+// sent responds to every request that may have caused an email.
 func (a *Account) sent(c *web.Context) error {
-	return a.done(c, a.o.Prefix+"/sent", http.StatusAccepted, accepted{"accepted", "what to do next is in a letter to the e-mail address"})
+	return a.done(c, a.o.Prefix+"/sent", http.StatusAccepted, accepted{"accepted", checkEmail})
 }
 
 func (a *Account) sentPage(c *web.Context) error {
-	return a.show(c, http.StatusOK, "sent", nil, accepted{"accepted", "what to do next is in a letter to the e-mail address"})
+	return a.show(c, http.StatusOK, "sent", nil, accepted{"accepted", checkEmail})
 }
 
 func (a *Account) registerPage(c *web.Context) error {
@@ -31,19 +33,19 @@ func (a *Account) registerPage(c *web.Context) error {
 
 func (a *Account) register(c *web.Context) error {
 	in, err := a.bindRegistration(c)
-	var letter auth.Letter
+	var msg auth.Email
 	if err == nil {
-		letter, err = a.users.RegisterUser(c, in)
+		msg, err = a.users.RegisterUser(c, in)
 	}
 	if err != nil {
 		return a.refuse(c, "register", web.Locals{"email": in.Email, "fields": a.fill(in.Name, in.Profile, web.FaultsOf(err))}, err)
 	}
-	a.deliver(c, letter)
+	a.deliver(c, msg)
 	return a.sent(c)
 }
 
-// verifyPage shows what the link of a letter leads to. It uses nothing up: programs
-// that look into letters open links on their own.
+// verifyPage shows the page that the link in an email leads to. It does not use up the
+// token: programs that scan email open links on their own.
 func (a *Account) verifyPage(c *web.Context) error {
 	token := c.Query("token").String()
 	locals, err := a.verifyLocals(c, token)
@@ -54,12 +56,12 @@ func (a *Account) verifyPage(c *web.Context) error {
 }
 
 func (a *Account) verifyLocals(c *web.Context, token string) (web.Locals, error) {
-	u, purpose, err := a.ofLetter(c, token)
+	u, purpose, err := a.ofToken(c, token)
 	return web.Locals{"token": token, "me": meOf(u), "changes": purpose == auth.ToChange}, err
 }
 
-// ofLetter finds whose token it is, and what for.
-func (a *Account) ofLetter(c *web.Context, token string) (u auth.User, p auth.Purpose, err error) {
+// ofToken returns the user and the purpose of a token.
+func (a *Account) ofToken(c *web.Context, token string) (u auth.User, p auth.Purpose, err error) {
 	for _, p = range []auth.Purpose{auth.ToVerify, auth.ToChange} {
 		if u, err = a.users.CheckToken(c, engine.Read{Level: engine.Local}, p, token); engine.CodeOf(err) != auth.CodeTokenInvalid {
 			break
@@ -68,10 +70,9 @@ func (a *Account) ofLetter(c *web.Context, token string) (u auth.User, p auth.Pu
 	return u, p, err
 }
 
-// verify confirms an address, for whoever knows the account's password, or is logged in
-// to an account that has none. Without that, anyone could register the address of
-// somebody else, whose click on the letter would make it the address of an account that
-// is not theirs.
+// verify confirms an address for a user who knows the account's password, or is logged
+// in to an account without one. Otherwise an attacker could register a victim's address,
+// and the victim's click on the link would confirm the attacker's account.
 func (a *Account) verify(c *web.Context) error {
 	var in struct {
 		Token    string `json:"token"`
@@ -86,7 +87,7 @@ func (a *Account) verify(c *web.Context) error {
 		return a.refuse(c, "again", nil, err)
 	}
 	if me := locals["me"].(Me); me.Password && in.Password == "" {
-		return a.refuse(c, "verify", locals, web.Wrong("/password", "is needed for this"))
+		return a.refuse(c, "verify", locals, web.Wrong("/password", "is required"))
 	}
 	done, err := a.users.Verify(c, in.Token, auth.Proof{Password: in.Password, User: c.Session().User()})
 	switch engine.CodeOf(err) {
@@ -103,7 +104,7 @@ func (a *Account) verify(c *web.Context) error {
 	}
 	to := "/login"
 	if c.Session().User() == done.User.ID {
-		c.Session().Rotate() // who has proved more has another token
+		c.Session().Rotate() // the session's rights have changed
 		to = ""
 	}
 	return a.done(c, a.to(to, "verified"), http.StatusOK, struct {

@@ -47,7 +47,7 @@ func (a *Account) revoke(c *web.Context, u auth.User) error {
 	}
 	_, err := a.o.Sessions.Revoke(c, u.ID, in.Handle)
 	if errors.Is(err, session.ErrNoSession) {
-		return engine.Errorf(engine.CodeNotFound, "you have no such session; it may have ended already")
+		return engine.Errorf(engine.CodeNotFound, "there is no such session; it may have ended already")
 	}
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 // qrPixels is the width of a QR code.
 const qrPixels = 240
 
-// secondFactor is what programs are told of it.
+// secondFactor describes the second factor in JSON responses.
 type secondFactor struct {
 	On   bool `json:"on"`
 	Left int  `json:"recovery_codes"`
@@ -38,7 +38,7 @@ func (a *Account) factorOf(c *web.Context, u auth.User) (s secondFactor, err err
 	return s, err
 }
 
-// refuseFactor shows the page of the second factor with what is wrong.
+// refuseFactor shows the page of the second factor with the error.
 func (a *Account) refuseFactor(c *web.Context, u auth.User, err error) error {
 	s, other := a.factorOf(c, u)
 	if other != nil {
@@ -47,7 +47,7 @@ func (a *Account) refuseFactor(c *web.Context, u auth.User, err error) error {
 	return a.refuse(c, "totp", web.Locals{"me": meOf(u), "left": s.Left}, err)
 }
 
-// enrol makes a secret, and shows it for an app to read.
+// enrol creates a secret and shows it for an app to scan.
 func (a *Account) enrol(c *web.Context, u auth.User) error {
 	var in struct {
 		Password string `json:"password,omitempty"`
@@ -75,7 +75,7 @@ func (a *Account) enrol(c *web.Context, u auth.User) error {
 	}{e.Secret, e.URL})
 }
 
-// qr is a QR code as the address of an image.
+// qr returns a QR code as a data URL.
 func qr(address string) (template.URL, error) {
 	key, err := otp.NewKeyFromURL(address)
 	if err != nil {
@@ -101,7 +101,7 @@ func code(c *web.Context) (string, error) {
 	return in.Code, err
 }
 
-// recoveryCodes is what is shown once.
+// recoveryCodes are shown once.
 type recoveryCodes struct {
 	Codes []string `json:"recovery_codes"`
 }
@@ -111,7 +111,7 @@ func (a *Account) confirm(c *web.Context, u auth.User) error {
 	if err != nil {
 		return a.refuse(c, "enrol", web.Locals{"secret": "", "qr": template.URL("")}, err)
 	}
-	// First, as what fails after the codes were made would hide them.
+	// Before creating the codes: a later failure would hide them.
 	c.Session().Rotate()
 	if err := c.SaveSession(); err != nil {
 		return err

@@ -49,7 +49,7 @@ func (b *browser) enrolled() (secret string, recovery []string) {
 	if len(recovery) != 10 {
 		t.Fatalf("%d recovery codes", len(recovery))
 	}
-	if m := b.w.letter(); !strings.HasPrefix(m.Subject, "The second factor is on") {
+	if m := b.w.email(); !strings.HasPrefix(m.Subject, "Two-factor authentication is on") {
 		t.Errorf("%s", m.Subject)
 	}
 	return secret, recovery
@@ -109,7 +109,7 @@ func TestSecondFactor(t *testing.T) {
 	if b.token() == before || w.with(before).who() != "" || b.who() == "" {
 		t.Error("the token was not rotated")
 	}
-	w.letter()
+	w.email()
 	w.browser().post("/account/login", "email", "ann@example.org", "password", good).is(t, "login without it", 303, "/")
 }
 

@@ -24,7 +24,7 @@ import (
 func TestRateLimits(t *testing.T) {
 	t.Parallel()
 	few := auth.Limit{N: 2, Per: 10 * time.Minute}
-	w := open(t, settings{auth: auth.Options{Limits: auth.Limits{Login: few, Letter: few, RegisterFrom: few, Code: few}}})
+	w := open(t, settings{auth: auth.Options{Limits: auth.Limits{Login: few, Email: few, RegisterFrom: few, Code: few}}})
 	w.user("ann@example.org")
 	w.user("bob@example.org")
 	for _, b := range []*browser{w.program(), w.browser()} {
@@ -54,7 +54,7 @@ type broken struct{ tried int }
 
 func (b *broken) Send(ctx context.Context, _ mail.Message) error {
 	if b.tried++; ctx.Done() != nil {
-		return fmt.Errorf("the letter depends on a client that may go away")
+		return fmt.Errorf("the email depends on a client that may go away")
 	}
 	return engine.Errorf(engine.CodeQueueFull, "the queue is full")
 }
@@ -73,7 +73,7 @@ func TestMailDown(t *testing.T) {
 	}
 	p.post("/account/register", "email", "bob@example.org", "password", good).is(t, "register", 202, "")
 	p.login("ann@example.org", good).post("/account/password", "old", good, "password", other).is(t, "password", 204, "")
-	if down.tried != 3 || strings.Count(log.String(), "a letter was not sent") != 3 || strings.Contains(log.String(), "token=") || strings.Contains(log.String(), "go away") {
+	if down.tried != 3 || strings.Count(log.String(), "an email was not sent") != 3 || strings.Contains(log.String(), "token=") || strings.Contains(log.String(), "go away") {
 		t.Errorf("%d tried; log: %s", down.tried, log.String())
 	}
 }
@@ -91,7 +91,7 @@ func TestViews(t *testing.T) {
 	if got := b.get("/me/login?next=/x").is(t, "login", 200, ""); got.body != `<!doctype html><title>Log in</title><form method="post" action="/me/login">ours   /x</form>` {
 		t.Errorf("%s", got.body)
 	}
-	if got := b.post("/me/login", "email", "ann@example.org", "password", "x").is(t, "login", 401, ""); !strings.Contains(got.body, "ours The e-mail address or the password is wrong. ann@example.org") {
+	if got := b.post("/me/login", "email", "ann@example.org", "password", "x").is(t, "login", 401, ""); !strings.Contains(got.body, "ours The email address or the password is wrong. ann@example.org") {
 		t.Errorf("%s", got.body)
 	}
 	if got := b.get("/me/register").is(t, "register", 200, ""); !strings.Contains(got.body, `action="/me/register"`) {
@@ -99,16 +99,16 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestLetters: the application may write its own.
-func TestLetters(t *testing.T) {
+// TestEmails: the application may write its own.
+func TestEmails(t *testing.T) {
 	t.Parallel()
-	w := open(t, settings{account: account.Options{Letter: func(l account.Letter) mail.Message {
+	w := open(t, settings{account: account.Options{Email: func(l account.Email) mail.Message {
 		l.Message.Subject = string(l.Kind) + " " + l.User.Email + " " + strings.SplitAfter(l.Link, "?")[0]
 		return l.Message
 	}}})
 	w.user("ann@example.org")
 	w.browser().post("/account/reset", "email", "ann@example.org")
-	if m := w.letter(); m.Subject != "reset ann@example.org https://app.example/account/reset/confirm?" {
+	if m := w.email(); m.Subject != "reset ann@example.org https://app.example/account/reset/confirm?" {
 		t.Errorf("%s", m.Subject)
 	}
 }
@@ -132,7 +132,7 @@ func TestOptions(t *testing.T) {
 		"the ID A/b of a provider must be":          {Sessions: w.sessions, BaseURL: base, Providers: []account.Provider{{ID: "A/b"}}},
 		"oidc: option Issuer is empty":              {Sessions: w.sessions, BaseURL: base, Providers: []account.Provider{{ID: "a", OIDC: oidc.Options{ClientID: "x"}}}},
 		"RegisterPath must be":                      {Sessions: w.sessions, RegisterPath: "join"},
-		`the name "Name" of a field must be 1 to`:   {Sessions: w.sessions, Fields: []account.Field{{Name: "Name"}}},
+		`the name "Name" of a field must be unique`: {Sessions: w.sessions, Fields: []account.Field{{Name: "Name"}}},
 		`the name "email" of a field`:               {Sessions: w.sessions, Fields: []account.Field{{Name: "email"}}},
 		`the name "a" of a field`:                   {Sessions: w.sessions, Fields: []account.Field{{Name: "a"}, {Name: "a"}}},
 		"negative MaxLength":                        {Sessions: w.sessions, Fields: []account.Field{{Name: "a", MaxLength: -1}}},

@@ -187,7 +187,7 @@ func (o *Options) check() error {
 		}
 	}
 	if strings.ContainsAny(o.Email, " \t\r\n,") || o.Email != "" && !strings.Contains(o.Email, "@") {
-		return bad("%q is not an e-mail address", o.Email)
+		return bad("%q is not an email address", o.Email)
 	}
 	return nil
 }

@@ -16,10 +16,10 @@ func TestRegisterKnown(t *testing.T) {
 	w, ctx := open(t, auth.Options{}), t.Context()
 	ann := w.verified("Ann@example.com")
 	before := w.Hashes()
-	letter, err := w.Register(ctx, "aNN@example.com", "another password", "192.0.2.1")
+	msg, err := w.Register(ctx, "aNN@example.com", "another password", "192.0.2.1")
 	must(t, "register a known address", err)
-	if letter.Kind != auth.Known || letter.Token != "" || letter.To != "Ann@example.com" || letter.User.ID != ann.ID {
-		t.Errorf("letter: %+v", letter)
+	if msg.Kind != auth.Known || msg.Token != "" || msg.To != "Ann@example.com" || msg.User.ID != ann.ID {
+		t.Errorf("email: %+v", msg)
 	}
 	if n := w.Hashes() - before; n != 1 {
 		t.Errorf("%d hashes were computed, want 1 as for a new address", n)
@@ -31,7 +31,7 @@ func TestRegisterKnown(t *testing.T) {
 }
 
 // TestRegisterAgain: who registers an address that was never verified or used
-// takes its place, and the letter before is void.
+// takes its place, and the email before is void.
 func TestRegisterAgain(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
@@ -40,10 +40,10 @@ func TestRegisterAgain(t *testing.T) {
 	second, err := w.Register(ctx, "Ann@example.com", good, "")
 	must(t, "register again", err)
 	if second.Kind != auth.Verify || second.User.ID != first.User.ID {
-		t.Errorf("letters: %+v %+v", first, second)
+		t.Errorf("emails: %+v %+v", first, second)
 	}
 	_, err = w.Verify(ctx, first.Token, auth.Proof{Password: good})
-	want(t, "the first letter's token", err, auth.CodeTokenInvalid)
+	want(t, "the first email's token", err, auth.CodeTokenInvalid)
 	_, err = w.Verify(ctx, second.Token, auth.Proof{Password: good})
 	must(t, "verify", err)
 	_, err = w.Login(ctx, "ann@example.com", "password of a thief", "")
@@ -56,14 +56,14 @@ func TestRegisterAgain(t *testing.T) {
 func TestPendingExpires(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{PendingTTL: time.Hour}), t.Context()
-	letter, err := w.Register(ctx, "ann@example.com", good, "")
+	msg, err := w.Register(ctx, "ann@example.com", good, "")
 	must(t, "register", err)
 	w.clock.Add(time.Hour + time.Second)
-	_, err = w.Verify(ctx, letter.Token, auth.Proof{Password: good})
+	_, err = w.Verify(ctx, msg.Token, auth.Proof{Password: good})
 	want(t, "verify", err, auth.CodeTokenInvalid)
 	_, err = w.Find(ctx, engine.Read{}, "ann@example.com")
 	want(t, "find", err, engine.CodeNotFound)
-	if u := w.verified("ann@example.com"); u.ID == letter.User.ID {
+	if u := w.verified("ann@example.com"); u.ID == msg.User.ID {
 		t.Error("an id was given twice")
 	}
 	w.clock.Add(1000 * time.Hour)
@@ -80,12 +80,12 @@ func TestReset(t *testing.T) {
 	ann := w.verified("ann@example.com")
 	ask := func() string {
 		t.Helper()
-		letter, err := w.RequestReset(ctx, "ANN@example.com", "")
+		msg, err := w.RequestReset(ctx, "ANN@example.com", "")
 		must(t, "ask for a reset", err)
-		if letter.Kind != auth.Reset || letter.To != "ann@example.com" {
-			t.Errorf("letter: %+v", letter)
+		if msg.Kind != auth.Reset || msg.To != "ann@example.com" {
+			t.Errorf("email: %+v", msg)
 		}
-		return letter.Token
+		return msg.Token
 	}
 	one, two := ask(), ask()
 	u, err := w.CheckToken(ctx, engine.Read{}, auth.ToReset, one)
@@ -123,16 +123,16 @@ func TestReset(t *testing.T) {
 func TestResetUnknown(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
-	letter, err := w.RequestReset(ctx, "nobody@example.com", "")
-	if err != nil || letter.Kind != auth.None || letter.To != "" || letter.Token != "" {
-		t.Errorf("unknown address: %+v %v", letter, err)
+	msg, err := w.RequestReset(ctx, "nobody@example.com", "")
+	if err != nil || msg.Kind != auth.None || msg.To != "" || msg.Token != "" {
+		t.Errorf("unknown address: %+v %v", msg, err)
 	}
 	ann := w.verified("ann@example.com")
 	_, err = w.Disable(ctx, ann.ID, true)
 	must(t, "disable", err)
-	letter, err = w.RequestReset(ctx, "ann@example.com", "")
-	if err != nil || letter.Kind != auth.None || letter.Token != "" {
-		t.Errorf("disabled user: %+v %v", letter, err)
+	msg, err = w.RequestReset(ctx, "ann@example.com", "")
+	if err != nil || msg.Kind != auth.None || msg.Token != "" {
+		t.Errorf("disabled user: %+v %v", msg, err)
 	}
 }
 
@@ -150,13 +150,13 @@ func TestResetUnverified(t *testing.T) {
 	thief := auth.Identity{Issuer: "https://id.example", Subject: "thief"}
 	must(t, "link", w.LinkIdentity(ctx, u.ID, thief))
 	w.enrol(u.ID)
-	letter, err := w.Register(ctx, "ann@example.com", good, "")
-	if err != nil || letter.Kind != auth.Known {
-		t.Errorf("register what is in use: %+v %v", letter, err)
+	msg, err := w.Register(ctx, "ann@example.com", good, "")
+	if err != nil || msg.Kind != auth.Known {
+		t.Errorf("register what is in use: %+v %v", msg, err)
 	}
-	letter, err = w.RequestReset(ctx, "ann@example.com", "")
+	msg, err = w.RequestReset(ctx, "ann@example.com", "")
 	must(t, "ask for a reset", err)
-	_, err = w.Reset(ctx, letter.Token, good)
+	_, err = w.Reset(ctx, msg.Token, good)
 	must(t, "reset", err)
 	got, err := w.Login(ctx, "ann@example.com", good, "")
 	if err != nil || !got.Verified() || got.TOTP {
@@ -180,15 +180,15 @@ func TestChangeAddress(t *testing.T) {
 	if err != nil || known.Kind != auth.Known || known.Token != "" || known.To != "bob@example.com" {
 		t.Errorf("to a taken address: %+v %v", known, err)
 	}
-	letter, err := w.RequestChange(ctx, ann.ID, "ann@example.org", "")
-	if err != nil || letter.Kind != auth.Change || letter.To != "ann@example.org" {
-		t.Errorf("letter: %+v %v", letter, err)
+	msg, err := w.RequestChange(ctx, ann.ID, "ann@example.org", "")
+	if err != nil || msg.Kind != auth.Change || msg.To != "ann@example.org" {
+		t.Errorf("email: %+v %v", msg, err)
 	}
 	racing, err := w.RequestChange(ctx, bob.ID, "ann@example.org", "")
 	must(t, "another user asks for the same address", err)
 	_, err = w.Login(ctx, "ann@example.com", good, "")
 	must(t, "login with the old address", err)
-	done, err := w.Verify(ctx, letter.Token, auth.Proof{Password: good})
+	done, err := w.Verify(ctx, msg.Token, auth.Proof{Password: good})
 	if err != nil || done.Was != "ann@example.com" || done.User.Email != "ann@example.org" {
 		t.Errorf("verify: %+v %v", done, err)
 	}
@@ -210,23 +210,23 @@ func TestTokenEpoch(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
 	ann := w.verified("ann@example.com")
-	letter, err := w.RequestReset(ctx, "ann@example.com", "")
+	msg, err := w.RequestReset(ctx, "ann@example.com", "")
 	must(t, "ask for a reset", err)
 	must(t, "bump", w.Bump(ctx, ann.ID))
-	_, err = w.CheckToken(ctx, engine.Read{}, auth.ToReset, letter.Token)
+	_, err = w.CheckToken(ctx, engine.Read{}, auth.ToReset, msg.Token)
 	want(t, "check", err, auth.CodeTokenInvalid)
 }
 
 // TestMaxTokens: a further token ends the oldest.
 func TestMaxTokens(t *testing.T) {
 	t.Parallel()
-	w, ctx := open(t, auth.Options{Limits: auth.Limits{Letter: auth.Limit{N: -1}}}), t.Context()
+	w, ctx := open(t, auth.Options{Limits: auth.Limits{Email: auth.Limit{N: -1}}}), t.Context()
 	w.verified("ann@example.com")
 	var tokens []string
 	for range auth.MaxTokens + 1 {
-		letter, err := w.RequestReset(ctx, "ann@example.com", "")
+		msg, err := w.RequestReset(ctx, "ann@example.com", "")
 		must(t, "ask for a reset", err)
-		tokens = append(tokens, letter.Token)
+		tokens = append(tokens, msg.Token)
 		w.clock.Add(time.Second)
 	}
 	for i, token := range tokens {
@@ -239,22 +239,22 @@ func TestMaxTokens(t *testing.T) {
 	}
 }
 
-// TestRequestVerify: a new letter for who has lost the first one.
+// TestRequestVerify: a new email for who has lost the first one.
 func TestRequestVerify(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
 	_, err := w.Register(ctx, "ann@example.com", good, "")
 	must(t, "register", err)
-	letter, err := w.RequestVerify(ctx, "ann@example.com", "")
-	if err != nil || letter.Kind != auth.Verify {
-		t.Errorf("letter: %+v %v", letter, err)
+	msg, err := w.RequestVerify(ctx, "ann@example.com", "")
+	if err != nil || msg.Kind != auth.Verify {
+		t.Errorf("email: %+v %v", msg, err)
 	}
-	_, err = w.Verify(ctx, letter.Token, auth.Proof{Password: good})
+	_, err = w.Verify(ctx, msg.Token, auth.Proof{Password: good})
 	must(t, "verify", err)
 	for _, email := range []string{"ann@example.com", "nobody@example.com"} {
-		letter, err = w.RequestVerify(ctx, email, "")
-		if err != nil || letter.Kind != auth.None || letter.Token != "" {
-			t.Errorf("%s: %+v %v", email, letter, err)
+		msg, err = w.RequestVerify(ctx, email, "")
+		if err != nil || msg.Kind != auth.None || msg.Token != "" {
+			t.Errorf("%s: %+v %v", email, msg, err)
 		}
 	}
 }
@@ -274,9 +274,9 @@ func TestVerifyProvesTheAccount(t *testing.T) {
 	change, err := w.RequestChange(ctx, guest.ID, "cid@example.com", "")
 	must(t, "ask for an address", err)
 	for what, c := range map[string]struct {
-		letter auth.Letter
-		by     auth.Proof
-		code   engine.Code
+		msg  auth.Email
+		by   auth.Proof
+		code engine.Code
 	}{
 		"no password":                       {registered, auth.Proof{}, auth.CodeWrongCredentials},
 		"another password":                  {registered, auth.Proof{Password: good}, auth.CodeWrongCredentials},
@@ -288,7 +288,7 @@ func TestVerifyProvesTheAccount(t *testing.T) {
 		"somebody else is logged in":        {change, auth.Proof{User: thief.ID}, engine.CodeUnauthenticated},
 		"somebody else with their password": {change, auth.Proof{User: thief.ID, Password: good}, engine.CodeUnauthenticated},
 	} {
-		_, err := w.Verify(ctx, c.letter.Token, c.by)
+		_, err := w.Verify(ctx, c.msg.Token, c.by)
 		want(t, what, err, c.code)
 	}
 	for _, email := range []string{"bob@example.com", "cid@example.com"} {
