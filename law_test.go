@@ -36,6 +36,7 @@ var law = map[string]may{
 	"resp/wire": {code: "decimal"},
 	"jsonscan":  {},
 	"suggest":   {},
+	"keyspace":  {},
 
 	"journal/memfs": {code: "journal"}, // a crashable disk, for tests
 
@@ -48,16 +49,16 @@ var law = map[string]may{
 
 	// flow and capabilities; their tests run on a real engine
 	"feed": {code: "engine", tests: "engine/embedded"},
-	"kv":   {code: "decimal engine", tests: "engine/embedded"},
+	"kv":   {code: "decimal engine keyspace", tests: "engine/embedded"},
 
-	"auth":      {code: "engine kv github.com/pquerna/otp/... github.com/pquerna/otp golang.org/x/crypto/argon2", tests: "engine/embedded"},
+	"auth":      {code: "engine keyspace kv github.com/pquerna/otp/... github.com/pquerna/otp golang.org/x/crypto/argon2", tests: "engine/embedded"},
 	"auth/oidc": {code: "auth engine github.com/coreos/go-oidc/v3/oidc golang.org/x/oauth2", tests: "engine/embedded kv"},
 
 	"proc": {code: "engine jsonscan kv suggest", tests: "engine/embedded journal/memfs"},
 	// the source of procedures, not procedures: it imports none of ours
 	"proc/procvet": {code: "golang.org/x/tools/go/..."},
 
-	"session":             {code: "engine kv", tests: "engine/embedded session/sessiontest github.com/alexedwards/scs/..."},
+	"session":             {code: "engine keyspace kv", tests: "engine/embedded session/sessiontest github.com/alexedwards/scs/..."},
 	"session/sessiontest": {code: "engine kv session"}, // its tests are those of session
 
 	// what a program is for those who call it; its tests call a real server
@@ -95,7 +96,7 @@ var law = map[string]may{
 
 	// certificates, on certmagic, which asks for a zap logger
 	"web/acme": {
-		code:  "engine kv github.com/caddyserver/certmagic go.uber.org/zap go.uber.org/zap/zapcore",
+		code:  "engine keyspace kv github.com/caddyserver/certmagic go.uber.org/zap go.uber.org/zap/zapcore",
 		tests: "ci/ports engine/embedded",
 	},
 

@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/keyspace"
 	"github.com/skerrydb/skerry/kv"
 )
 
-// DefaultSpace is the kv space that auth uses unless told otherwise. The number
-// is part of the layout: do not change.
-const DefaultSpace uint8 = 253
+// DefaultSpace is the kv space of users if Options.Space is 0.
+const DefaultSpace = keyspace.Users
 
 // Lives of what is sent or shown once, unless Options say otherwise.
 const (

@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/keyspace"
 )
 
 // The layout in the engine: do not change, data on disk depends on it.
 // DESIGN.md says it as a table.
 const (
-	dataPrefix  = 'k' // 'k' space key             → a record
-	expiryIndex = 'x' // 'x' due(8) space key      → nothing: a key to expire
-	graveIndex  = 'y' // 'y' due(8) space key      → nothing: a tombstone to clear
+	dataPrefix  = keyspace.KV       // 'k' space key             → a record
+	expiryIndex = keyspace.KVExpiry // 'x' due(8) space key      → nothing: a key to expire
+	graveIndex  = keyspace.KVGraves // 'y' due(8) space key      → nothing: a tombstone to clear
 
 	flagExpires = 1 << 0 // an expiry follows the revision
 	flagTomb    = 1 << 1 // the key is deleted; kept for its revision alone

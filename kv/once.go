@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/keyspace"
 )
 
 // OnceSpace is the space that holds what Remember keeps: one key for each
 // request that is to be carried out once, with the caller's answer to it. Its
 // keys are those of the requests and expire; no face shows the space to clients.
-// The number is part of the layout: do not change.
-const OnceSpace uint8 = 255
+const OnceSpace = keyspace.Once
 
 // Limits of what is remembered. Going over one is CodeLimit.
 const (

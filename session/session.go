@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/keyspace"
 	"github.com/skerrydb/skerry/kv"
 )
 
-// DefaultSpace is the kv space of sessions if Options.Space is 0. The number is
-// part of the layout: do not change.
-const DefaultSpace uint8 = 254
+// DefaultSpace is the kv space of sessions if Options.Space is 0.
+const DefaultSpace = keyspace.Sessions
 
 // Defaults of Options.
 const (

@@ -14,12 +14,12 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/keyspace"
 	"github.com/skerrydb/skerry/kv"
 )
 
-// DefaultSpace is the key space of certificates. The number is part of the
-// layout: do not change. Redis clients cannot SELECT it.
-const DefaultSpace uint8 = 252
+// DefaultSpace is the kv space of certificates. Redis clients cannot SELECT it.
+const DefaultSpace = keyspace.Certificates
 
 // The first bytes of keys; do not change.
 const (

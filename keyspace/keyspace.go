@@ -1,0 +1,46 @@
+// Package keyspace is the table of who owns which keys: the first bytes of engine keys,
+// and the spaces of kv.
+//
+// It knows owners and numbers; it must not know what the keys mean.
+//
+// A capability that keeps data takes its prefix or its space here. All numbers are part of
+// the layout on disk: a number never changes, and is never given to another owner.
+package keyspace
+
+// First bytes of the keys in an engine. Only their owner reads or writes keys that begin so.
+const (
+	KV       = 'k' // the keys of all spaces of kv
+	KVExpiry = 'x' // when keys of kv expire
+	KVGraves = 'y' // when tombstones of kv may be cleared
+)
+
+// Spaces of kv. Those from 0 to 15 are the databases of Redis clients, those up to LastApplication
+// belong to applications and their procedures, and those above to Skerry.
+const (
+	LastApplication uint8 = 127
+
+	Certificates uint8 = 252
+	Users        uint8 = 253
+	Sessions     uint8 = 254
+	Once         uint8 = 255 // answers to requests that are carried out once
+)
+
+// Prefixes returns the owner of each prefix. Two owners of one do not compile: the keys of a
+// map literal are distinct.
+func Prefixes() map[byte]string {
+	return map[byte]string{
+		KV:       "kv",
+		KVExpiry: "kv",
+		KVGraves: "kv",
+	}
+}
+
+// Spaces returns the owner of each of Skerry's own spaces, likewise.
+func Spaces() map[uint8]string {
+	return map[uint8]string{
+		Certificates: "web/acme",
+		Users:        "auth",
+		Sessions:     "session",
+		Once:         "kv",
+	}
+}
