@@ -72,6 +72,7 @@ func TestPromisesTable(t *testing.T) {
 		{"ordered scan", yes[p.Ordered]},
 		{"change feed", yes[p.Feed]},
 		{"durable", yes[p.Durable]},
+		{"a time of its own for each transaction", yes[p.DistinctTimes]},
 		{"longest key", quantity(int64(p.MaxKeyBytes), true)},
 		{"longest value", quantity(int64(p.MaxValBytes), true)},
 		{"largest transaction", quantity(int64(p.MaxTxBytes), true)},

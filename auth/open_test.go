@@ -3,7 +3,6 @@ package auth_test
 import (
 	"context"
 	"encoding/binary"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/kv"
 )
 
@@ -43,15 +42,7 @@ func open(t testing.TB, o auth.Options) *world {
 	t.Helper()
 	c := &clock{}
 	c.us.Store(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC).UnixMicro())
-	eng, err := embedded.Open(t.TempDir(), embedded.Options{Now: c.Now, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := eng.Close(); err != nil {
-			t.Errorf("close engine: %v", err)
-		}
-	})
+	eng := testengine.Open(t, testengine.Options{Now: c.Now})
 	store, err := kv.New(eng, kv.Options{})
 	if err != nil {
 		t.Fatal(err)

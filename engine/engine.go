@@ -77,10 +77,10 @@ type Tx interface {
 	ScanBack(lo, hi []byte) iter.Seq2[Pair, error]
 
 	// Now is the time of the transaction. In Update it is the same at every
-	// read within one run, it never goes back from one committed transaction
-	// to the next, and where Promises.Serializable holds no two transactions
-	// that wrote have the same. In View it is not before that of any
-	// transaction which the snapshot holds. Resolution: one microsecond.
+	// read within one run, and it never goes back from one committed transaction
+	// to the next. Several transactions may have the same one, so it identifies
+	// none: their positions do. In View it is not before that of any transaction
+	// which the snapshot holds. Resolution: one microsecond.
 	Now() time.Time
 
 	// AsOf is the time by which the transaction judges what ends by itself: what

@@ -10,9 +10,14 @@ type Promises struct {
 	Ordered      bool // Scan is ordered over the whole key space
 	Feed         bool // Changes is supported
 	Durable      bool // a nil error from Update survives the loss of all processes
-	MaxKeyBytes  int  // largest key; 0 means 512 for engines, "any" for needs
-	MaxValBytes  int  // largest value; 0 means 65536 for engines, "any" for needs
-	MaxTxBytes   int  // largest sum of keys and values written by one transaction; 0: 1 MiB
+
+	// DistinctTimes: no two transactions that wrote have the same Now. Nothing needs
+	// it; it saves telling clients of changes that may be their own.
+	DistinctTimes bool
+
+	MaxKeyBytes int // largest key; 0 means 512 for engines, "any" for needs
+	MaxValBytes int // largest value; 0 means 65536 for engines, "any" for needs
+	MaxTxBytes  int // largest sum of keys and values written by one transaction; 0: 1 MiB
 }
 
 // Meets returns an error, matching ErrUnsupported, that names the first thing
@@ -33,6 +38,8 @@ func (p Promises) Meets(who string, need Promises) error {
 		return lack("a change feed")
 	case need.Durable && !p.Durable:
 		return lack("durable commits")
+	case need.DistinctTimes && !p.DistinctTimes:
+		return lack("a time of its own for each transaction")
 	case orDefault(p.MaxKeyBytes, 512) < need.MaxKeyBytes:
 		return lack(fmt.Sprintf("keys of %d bytes", need.MaxKeyBytes))
 	case orDefault(p.MaxValBytes, 64<<10) < need.MaxValBytes:

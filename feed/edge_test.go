@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/feed"
 )
 
 // TestResumeEdges resumes after every position that there is: those that are no
 // longer kept, the oldest that is, the newest, and the one that has not come yet.
 func TestResumeEdges(t *testing.T) {
-	eng := open(t, embedded.Options{HistoryBytes: 200})
+	eng := open(t, testengine.Options{HistoryBytes: 200})
 	f := start(t, eng, feed.Options{})
 	var last engine.Position
 	for range 30 {
@@ -62,7 +62,7 @@ func TestBufferEdges(t *testing.T) {
 	}
 	for name, o := range map[string]feed.Options{"changes": {Buffer: 3}, "bytes": {BufferBytes: 300}} {
 		t.Run(name, func(t *testing.T) {
-			f := create(t, open(t, embedded.Options{}), o)
+			f := create(t, open(t, testengine.Options{}), o)
 			f.Begin()
 			s := subscribe(t, f, 0, "k")
 			feed.Deliver(f, change(1, "k", 100))
@@ -88,7 +88,7 @@ func TestBufferEdges(t *testing.T) {
 // TestTailWithoutPosition: between the loss of the tail's position and its new
 // beginning nobody joins it where it was, as what lies between would be missing.
 func TestTailWithoutPosition(t *testing.T) {
-	eng := open(t, embedded.Options{})
+	eng := open(t, testengine.Options{})
 	f := create(t, eng, feed.Options{Heartbeat: time.Hour})
 	for range 5 {
 		put(t, eng, "k")
@@ -104,7 +104,7 @@ func TestTailWithoutPosition(t *testing.T) {
 // TestLongReplayTellsAgain: a replay that finds nothing for long tells more than once
 // how far it is.
 func TestLongReplayTellsAgain(t *testing.T) {
-	eng := open(t, embedded.Options{})
+	eng := open(t, testengine.Options{})
 	_, err := engine.UpdateEach(t.Context(), eng, 10_000, func(tx engine.Tx, _ int) error { return tx.Put([]byte("other"), nil) })
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestLongReplayTellsAgain(t *testing.T) {
 
 // TestWaitLeavesNothing: calls of Wait that gave up do not count any more.
 func TestWaitLeavesNothing(t *testing.T) {
-	f := create(t, open(t, embedded.Options{}), feed.Options{})
+	f := create(t, open(t, testengine.Options{}), feed.Options{})
 	f.Begin()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -11,11 +11,12 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/feed"
 )
 
 func TestPrefixes(t *testing.T) {
-	eng := open(t, embedded.Options{})
+	eng := open(t, testengine.Options{})
 	f := start(t, eng, feed.Options{})
 	all := subscribe(t, f, 0, "")
 	a := subscribe(t, f, 0, "a/")
@@ -47,7 +48,7 @@ func TestPrefixes(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
-	eng := open(t, embedded.Options{})
+	eng := open(t, testengine.Options{})
 	for _, o := range []feed.Options{{Buffer: -1}, {BufferBytes: -1}, {Heartbeat: -1}} {
 		if _, err := feed.New(eng, o); !errors.Is(err, engine.ErrInvalid) {
 			t.Errorf("options %+v: %v", o, err)
@@ -94,7 +95,7 @@ func TestNeedsFeed(t *testing.T) {
 // TestSlow: who does not read is cut off when its buffer is full, and nobody
 // else notices.
 func TestSlow(t *testing.T) {
-	eng := open(t, embedded.Options{})
+	eng := open(t, testengine.Options{})
 	f := start(t, eng, feed.Options{Buffer: 4, Heartbeat: time.Millisecond})
 	slow := subscribe(t, f, 0, "")
 	other := subscribe(t, f, 0, "other")
@@ -122,7 +123,7 @@ func TestSlow(t *testing.T) {
 }
 
 func TestSlowInBytes(t *testing.T) {
-	eng := open(t, embedded.Options{})
+	eng := open(t, testengine.Options{})
 	f := start(t, eng, feed.Options{BufferBytes: 100})
 	s := subscribe(t, f, 0, "")
 	large := strings.Repeat("k", 200)
@@ -152,7 +153,7 @@ func TestSlowInBytes(t *testing.T) {
 
 // TestRoom: what was read makes room, however much came before.
 func TestRoom(t *testing.T) {
-	eng := open(t, embedded.Options{})
+	eng := open(t, testengine.Options{})
 	f := start(t, eng, feed.Options{BufferBytes: 200})
 	s := subscribe(t, f, 0, "")
 	key := strings.Repeat("k", 60)
@@ -166,7 +167,7 @@ func TestRoom(t *testing.T) {
 }
 
 func TestTruncatedHistory(t *testing.T) {
-	eng := open(t, embedded.Options{HistoryBytes: 1})
+	eng := open(t, testengine.Options{HistoryBytes: 1})
 	for range 5 {
 		put(t, eng, "k")
 	}
@@ -175,7 +176,7 @@ func TestTruncatedHistory(t *testing.T) {
 }
 
 func TestHeartbeat(t *testing.T) {
-	eng := open(t, embedded.Options{})
+	eng := open(t, testengine.Options{})
 	f := start(t, eng, feed.Options{Heartbeat: time.Millisecond})
 	quiet := subscribe(t, f, 0, "quiet")
 	for range 3 {
@@ -219,7 +220,7 @@ func TestHeartbeat(t *testing.T) {
 
 // TestHeartbeatAfterEvent: who had an event hears later what came after it.
 func TestHeartbeatAfterEvent(t *testing.T) {
-	eng := open(t, embedded.Options{})
+	eng := open(t, testengine.Options{})
 	f := start(t, eng, feed.Options{Heartbeat: 30 * time.Millisecond})
 	s := subscribe(t, f, 0, "quiet")
 	wantNext(t, s, put(t, eng, "quiet"), "quiet")
@@ -232,7 +233,7 @@ func TestHeartbeatAfterEvent(t *testing.T) {
 }
 
 func TestWait(t *testing.T) {
-	eng := open(t, embedded.Options{})
+	eng := open(t, testengine.Options{})
 	f := create(t, eng, feed.Options{})
 	before := make(chan error, 1)
 	go func() { before <- f.Wait(context.Background(), 0) }()
@@ -282,7 +283,7 @@ func TestWait(t *testing.T) {
 }
 
 func TestEnd(t *testing.T) {
-	eng := open(t, embedded.Options{})
+	eng := open(t, testengine.Options{})
 	put(t, eng, "k")
 	f := create(t, eng, feed.Options{Buffer: 1})
 	early := subscribe(t, f, 0, "") // before Run: it follows the engine itself
@@ -338,7 +339,7 @@ func TestEngineCloses(t *testing.T) {
 // TestTailFails: an error that passes leaves no gap; a tail that fell behind
 // the history itself cuts everybody off and begins anew.
 func TestTailFails(t *testing.T) {
-	eng := &faulty{Engine: open(t, embedded.Options{})}
+	eng := &faulty{Engine: open(t, testengine.Options{})}
 	f := start(t, eng, feed.Options{})
 	s := subscribe(t, f, 0, "")
 	wantNext(t, s, put(t, eng, "a"), "a")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -15,24 +14,14 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/feed"
 )
 
 // open returns a fresh engine, which is closed when the test ends.
-func open(t testing.TB, o embedded.Options) engine.Engine {
+func open(t testing.TB, o testengine.Options) engine.Engine {
 	t.Helper()
-	o.Logger = slog.New(slog.DiscardHandler)
-	eng, err := embedded.Open(t.TempDir(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := eng.Close(); err != nil {
-			t.Errorf("close engine: %v", err)
-		}
-	})
-	return eng
+	return testengine.Open(t, o)
 }
 
 // start runs a feed on eng. When the test ends it is stopped and may leave no

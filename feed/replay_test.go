@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/feed"
 )
 
 // TestMeeting forces every order in which a tail and a replay can handle the
 // same changes: the subscriber gets each one once.
 func TestMeeting(t *testing.T) {
-	eng := &stepped{Engine: open(t, embedded.Options{}), readers: make(chan *reader, 1)}
+	eng := &stepped{Engine: open(t, testengine.Options{}), readers: make(chan *reader, 1)}
 	const steps = 5 // changes; the tail is one ahead when the replay begins
 	orders := 0
 	for order := range 1 << (2*steps - 1) {
@@ -84,7 +84,7 @@ func meet(t *testing.T, eng *stepped, order, steps int) {
 
 // TestAhead: a position that the tail has not reached yet is a place to begin.
 func TestAhead(t *testing.T) {
-	eng := &stepped{Engine: open(t, embedded.Options{}), readers: make(chan *reader, 1)}
+	eng := &stepped{Engine: open(t, testengine.Options{}), readers: make(chan *reader, 1)}
 	f := start(t, eng, feed.Options{})
 	tail := <-eng.readers
 	put(t, eng, "1")
@@ -101,7 +101,7 @@ func TestAhead(t *testing.T) {
 // write, each with filters of its own, get what the engine's history says.
 func TestResume(t *testing.T) {
 	r := random(t)
-	eng := open(t, embedded.Options{})
+	eng := open(t, testengine.Options{})
 	f := start(t, eng, feed.Options{Buffer: 8, Heartbeat: 2 * time.Millisecond})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
@@ -224,7 +224,7 @@ func (l *listener) check(t *testing.T, eng engine.Engine, last engine.Position) 
 func BenchmarkDeliver(b *testing.B) {
 	for _, n := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			f := create(b, open(b, embedded.Options{}), feed.Options{Buffer: 16, Heartbeat: time.Hour})
+			f := create(b, open(b, testengine.Options{}), feed.Options{Buffer: 16, Heartbeat: time.Hour})
 			f.Begin()
 			var mine *feed.Sub
 			for i := range n {

@@ -121,7 +121,9 @@ func (t *Tx) expire(idx []byte) (key bool, err error) {
 }
 
 // Flush deletes the keys of space that exist when its first transaction
-// commits, expired ones included; keys written later stay. It works in
+// commits, expired ones included; keys written later stay. Where transactions share
+// times, a key that is written while Flush runs, at the time of its first transaction,
+// may be deleted too; one that is written after Flush has returned never is. It works in
 // transactions of at most MaxFlushPerTx keys, so that others see it half done,
 // and returns the position of the last. If ctx or the engine ends it early,
 // some keys are left.
@@ -180,8 +182,8 @@ func (f *flush) step(t *Tx) error {
 		}
 	}
 	if f.until == 0 && len(b.ends) > 0 {
-		// This transaction writes, so no other has its time: all that was there
-		// is earlier and all that will come is later.
+		// All that was there is of this time or earlier, and what will come is of
+		// this time or later.
 		f.until = t.now()
 	}
 	return nil

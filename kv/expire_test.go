@@ -153,6 +153,7 @@ func TestFlush(t *testing.T) {
 	if done || err != nil {
 		t.Fatalf("flush was done after two steps: %v %v", done, err)
 	}
+	later(t, s, eng, c)
 	c.Add(-time.Hour)
 	for _, k := range []string{"a new", "key 000003", fmt.Sprintf("key %06d", n-1), "z new"} {
 		set(t, s, k, "new", kv.SetOptions{})
@@ -201,9 +202,21 @@ func TestFlush(t *testing.T) {
 	}
 }
 
+// later has the engine's time go on, where transactions share times.
+func later(t *testing.T, s *kv.Store, eng engine.Engine, c *clock) {
+	t.Helper()
+	if eng.Promises().DistinctTimes {
+		return
+	}
+	c.Add(time.Second)
+	if _, _, err := s.Set(t.Context(), 2, []byte("k"), nil, kv.SetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestFlushSteps: keys that stay count for a step as well.
 func TestFlushSteps(t *testing.T) {
-	s, _, _ := open(t)
+	s, eng, c := open(t)
 	set(t, s, "a", "v", kv.SetOptions{})
 	for i := range kv.MaxFlushPerTx {
 		set(t, s, fmt.Sprint("b", i), "v", kv.SetOptions{})
@@ -212,6 +225,7 @@ func TestFlushSteps(t *testing.T) {
 	if done || err != nil {
 		t.Fatalf("flush of one key too many was done in one step: %v", err)
 	}
+	later(t, s, eng, c)
 	update(t, s, func(tx *kv.Tx) error {
 		for i := range 2 * kv.MaxFlushPerTx {
 			if _, err := tx.Set(fmt.Appendf(nil, "c%d", i), nil, kv.SetOptions{}); err != nil {
@@ -224,8 +238,14 @@ func TestFlushSteps(t *testing.T) {
 		t.Errorf("flush took %d more steps, want 3", n)
 	}
 	update(t, s, func(tx *kv.Tx) error {
-		if n, err := tx.Count(); n != 2*kv.MaxFlushPerTx || err != nil {
-			t.Errorf("flush left %d keys, %v", n, err)
+		n := 0
+		for _, err := range tx.Scan(nil, nil) {
+			if n++; err != nil {
+				return err
+			}
+		}
+		if n != 2*kv.MaxFlushPerTx {
+			t.Errorf("flush left %d keys", n)
 		}
 		return nil
 	})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -14,7 +13,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/kv"
 )
 
@@ -40,12 +39,7 @@ func open(t testing.TB) (*kv.Store, engine.Engine, *clock) {
 	t.Helper()
 	c := newClock()
 	eng := openEngine(t, c)
-	t.Cleanup(func() {
-		checkIndex(t, eng)
-		if err := eng.Close(); err != nil {
-			t.Errorf("close engine: %v", err)
-		}
-	})
+	t.Cleanup(func() { checkIndex(t, eng) })
 	s, err := kv.New(eng, kv.Options{ExpireEvery: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -53,14 +47,10 @@ func open(t testing.TB) (*kv.Store, engine.Engine, *clock) {
 	return s, eng, c
 }
 
-// openEngine returns a fresh engine, which the caller closes.
+// openEngine returns a fresh engine, which is closed when the test ends.
 func openEngine(t testing.TB, c *clock) engine.Engine {
 	t.Helper()
-	eng, err := embedded.Open(t.TempDir(), embedded.Options{Now: c.Now, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return eng
+	return testengine.Open(t, testengine.Options{Now: c.Now})
 }
 
 // random returns a source whose seed is printed and can be given in SKERRY_SEED.

@@ -56,6 +56,9 @@ func New(eng engine.Engine, o Options) (*Store, error) {
 	return s, nil
 }
 
+// Promises returns what the engine promises.
+func (s *Store) Promises() engine.Promises { return s.eng.Promises() }
+
 // View runs fn on a read-only snapshot of space, as engine.Engine.View does.
 // t is valid until fn returns.
 func (s *Store) View(ctx context.Context, r engine.Read, space uint8, fn func(t *Tx) error) (engine.Position, error) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"strings"
 	"sync/atomic"
@@ -13,8 +12,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/embedded"
-	"github.com/skerrydb/skerry/journal/memfs"
+	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 )
@@ -279,11 +277,7 @@ func TestOnceOthersAnswer(t *testing.T) {
 func TestOnceExpires(t *testing.T) {
 	var at atomic.Int64
 	at.Store(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC).UnixMicro())
-	db, err := embedded.Open("data", embedded.Options{FS: memfs.New(1), Now: func() time.Time { return time.UnixMicro(at.Load()) }, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
+	db := testengine.Open(t, testengine.Options{Memory: true, Now: func() time.Time { return time.UnixMicro(at.Load()) }})
 	s := counting(t, db)
 	want(t, `{"n":1} {2 "n" 1 "text" ""`)(once(t, s, "k", "count", "a", "1"))
 	at.Add((time.Hour - time.Second).Microseconds())

@@ -14,24 +14,14 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/embedded"
-	"github.com/skerrydb/skerry/journal/memfs"
+	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/proc"
 )
 
 // openEngine returns an empty engine on a disk in memory.
-func openEngine(t testing.TB) *embedded.DB {
+func openEngine(t testing.TB) engine.Engine {
 	t.Helper()
-	db, err := embedded.Open("data", embedded.Options{FS: memfs.New(1), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return db
+	return testengine.Open(t, testengine.Options{Memory: true})
 }
 
 // newSet returns a set on an empty engine.
@@ -387,11 +377,7 @@ func TestTimeAndRandomness(t *testing.T) {
 	read := proc.DefineRead("draw", draw)
 	fixed := func() *proc.Set {
 		at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
-		db, err := embedded.Open("data", embedded.Options{FS: memfs.New(1), Now: func() time.Time { return at }, Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = db.Close() })
+		db := testengine.Open(t, testengine.Options{Memory: true, Now: func() time.Time { return at }})
 		return setOn(t, db, proc.Options{Seed: 7}, read)
 	}
 	a, _ := call(t, fixed(), "draw")

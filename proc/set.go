@@ -63,6 +63,7 @@ type Options struct {
 	RememberFor time.Duration
 
 	// Seed, if not 0, makes what Tx.Rand gives the same from run to run, for tests.
+	// Transactions of the same time get the same numbers.
 	Seed uint64
 
 	// Logger gets panics of procedures and those that are slow; nil discards it.

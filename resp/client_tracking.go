@@ -175,7 +175,8 @@ func (c *conn) startTracking(next tracking) error {
 		next.prefixes = slices.Compact(next.prefixes)
 	}
 	s := &session{
-		c: c, target: next.redirect, bcast: next.bcast, noloop: next.noloop,
+		c: c, target: next.redirect, bcast: next.bcast,
+		noloop:   next.noloop && c.srv.store.Promises().DistinctTimes, // it knows own writes by their times
 		prefixes: next.prefixes, own: map[int64]struct{}{},
 	}
 	next.session = s

@@ -2,13 +2,12 @@ package session_test
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/session"
 )
@@ -31,16 +30,8 @@ func (c *clock) Add(d time.Duration) { c.us.Add(d.Microseconds()) }
 // openEngine returns a fresh engine, which is closed when the test ends.
 func openEngine(t testing.TB, c *clock) engine.Engine {
 	t.Helper()
-	eng, err := embedded.Open(t.TempDir(), embedded.Options{Now: c.Now, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		checkLists(t, eng)
-		if err := eng.Close(); err != nil {
-			t.Errorf("close engine: %v", err)
-		}
-	})
+	eng := testengine.Open(t, testengine.Options{Now: c.Now})
+	t.Cleanup(func() { checkLists(t, eng) })
 	return eng
 }
 

@@ -52,7 +52,7 @@ type DB struct {
 // Promises implements engine.Engine.
 func (db *DB) Promises() engine.Promises {
 	return engine.Promises{
-		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: true,
+		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: true, DistinctTimes: true,
 		MaxKeyBytes: MaxKeyBytes, MaxValBytes: MaxValBytes, MaxTxBytes: MaxTxBytes,
 	}
 }

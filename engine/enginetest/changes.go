@@ -158,7 +158,7 @@ func changesExact(e *env) {
 	held := model{"start": "1"}
 	var last time.Time
 	for _, got := range e.changes(start, end) {
-		if got.Time.Before(last) || e.p.Serializable && got.Time.Equal(last) {
+		if got.Time.Before(last) || e.p.DistinctTimes && got.Time.Equal(last) {
 			e.Fatalf("change %d is of %v, the one before it of %v", got.Pos, got.Time, last)
 		}
 		last = got.Time

@@ -165,7 +165,7 @@ func eachNow(e *env) {
 		return putAll(tx, "a", fmt.Sprint(i))
 	})
 	for i := 1; i < len(now); i++ {
-		if now[i] <= now[i-1] {
+		if now[i] < now[i-1] || e.p.DistinctTimes && now[i] == now[i-1] {
 			e.Fatalf("Now of transactions %d and %d is %d and %d µs", i-1, i, now[i-1], now[i])
 		}
 	}

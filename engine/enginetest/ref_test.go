@@ -56,7 +56,7 @@ func newRef(from refState, keep int) *ref {
 
 func (r *ref) Promises() engine.Promises {
 	return engine.Promises{
-		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: true,
+		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: true, DistinctTimes: true,
 		MaxKeyBytes: refMaxKey, MaxValBytes: refMaxVal, MaxTxBytes: refMaxTx,
 	}
 }

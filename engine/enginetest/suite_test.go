@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 )
@@ -117,6 +118,17 @@ func TestRecorderCatchesPanics(t *testing.T) {
 	for v := range Conform(open, Options{Only: func(name string) bool { return name == "tx/binary" }}) {
 		if v.Status != Fail || !strings.Contains(strings.Join(v.Log, " "), "no engine") {
 			t.Errorf("%+v", v)
+		}
+	}
+}
+
+// TestCoarseTimes: engines whose transactions share times keep the contract.
+func TestCoarseTimes(t *testing.T) {
+	open, o := refSuite(func(r *ref) engine.Engine { return Coarse(r, 50*time.Millisecond) })
+	o.Steps = 100
+	for v := range Conform(open, o) {
+		if v.Status == Fail {
+			t.Errorf("%s: %v", v.Case, v.Log)
 		}
 	}
 }

@@ -264,7 +264,7 @@ func txNow(e *env) {
 		if !now.Equal(now.Truncate(time.Microsecond)) {
 			e.Fatalf("Now is finer than a microsecond: %v", now)
 		}
-		if now.Before(last) || e.p.Serializable && now.Equal(last) {
+		if now.Before(last) || e.p.DistinctTimes && now.Equal(last) {
 			e.Fatalf("Now is %v after a committed transaction of %v", now, last)
 		}
 		last = now

@@ -1,0 +1,51 @@
+package enginetest
+
+import (
+	"context"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// optionalFaults are those of the optional interfaces.
+func optionalFaults() []fault {
+	return []fault{
+		{"the position is behind what was answered", []string{"positioner/covers-answers"}, func(f *faulty) { f.shift = -1 }},
+		{"the position is ahead of what is committed", []string{"positioner/covers-answers"}, func(f *faulty) { f.shift = 1 }},
+		{"a broken transaction is committed", []string{"breaker/not-committed"}, func(f *faulty) {
+			f.inUpdate(func(tx engine.Tx) engine.Tx {
+				return struct {
+					engine.Tx
+					engine.Breaker
+				}{tx, new(refTx)}
+			})
+		}},
+		{"Count goes on after the end", []string{"ranker/ended"}, func(f *faulty) {
+			f.inView(func(tx engine.Tx) engine.Tx {
+				return struct {
+					engine.Tx
+					engine.Ranker
+				}{tx, new(refTx)}
+			})
+		}},
+		{"a backup is of long ago", []string{"backuper/under-writers"}, func(f *faulty) {
+			f.backup = func(ctx context.Context, w io.Writer) (engine.Position, error) { return 0, nil }
+		}},
+		{"a backup keeps its errors", []string{"backuper/writer-fails"}, func(f *faulty) {
+			f.backup = func(ctx context.Context, w io.Writer) (engine.Position, error) {
+				pos, _ := f.ref.Backup(ctx, w)
+				return pos, nil
+			}
+		}},
+		{"the engine stops when it is closed", []string{"stopper/healthy"}, func(f *faulty) { f.err = engine.ErrClosed }},
+		{"a counter falls", []string{"meter/metrics"}, func(f *faulty) {
+			value := 1e9
+			f.metrics = func() iter.Seq[engine.Metric] {
+				value--
+				return slices.Values([]engine.Metric{{Name: "falls_total", Help: "It falls.", Counter: true, Value: value}})
+			}
+		}},
+	}
+}
