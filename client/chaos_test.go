@@ -117,8 +117,8 @@ func (l *ledger) answer(w *wire.Writer, _ int, args [][]byte) bool {
 	if string(args[0]) == "CALLONCE" {
 		l.keys[string(args[1])] = true
 	}
-	if chance == 2 { // as a node says whose connection to the leader broke
-		w.Error("ERR it may or may not have run [outcome_unknown]")
+	if chance == 2 { // as from a leader that was deposed
+		w.Error("UNKNOWN it may or may not have run [outcome_unknown]")
 		return true
 	}
 	w.Bulk(last)

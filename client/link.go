@@ -354,9 +354,10 @@ func (l *link) match(raws [][]byte) (n, freed int) {
 	return len(raws), freed
 }
 
-// saysBroke is in the error of a server that has forwarded a call and lost the
-// connection to the node that leads.
-const saysBroke = "broke before its reply"
+// kindUnknown begins an outcome_unknown error of a node that is still alive: the call
+// did not end it. Servers that lost the connection to the leader send another word, and
+// older servers never send this one.
+const kindUnknown = "UNKNOWN"
 
 // fits reports whether a call that got this error is sent again: nothing was done,
 // or what may have been done is not done twice.
@@ -370,7 +371,7 @@ func (s *slot) fits(text []byte) bool {
 	case !s.again() || !bytes.HasSuffix(text, []byte("["+CodeOutcomeUnknown+"]")):
 		return false
 	}
-	return !bytes.Contains(text, []byte(saysBroke)) || !s.breaks()
+	return bytes.HasPrefix(text, []byte("-"+kindUnknown+" ")) || !s.breaks()
 }
 
 // finish ends one call with its reply.

@@ -81,14 +81,15 @@ func TestBreaksOnce(t *testing.T) {
 	echoed(t, res, err, "y")
 }
 
-// TestSuspectForwarded: a server that forwards says that the connection to the leader
-// broke. That is a break as well.
+// TestSuspectForwarded: a server that forwards reports that the connection to the leader
+// broke. That counts as a break, whatever the text, as does every unknown outcome of older
+// servers.
 func TestSuspectForwarded(t *testing.T) {
 	noLeaks(t)
 	var seen atomic.Int64
 	f := startFake(t, func(w *wire.Writer, _ int, _ [][]byte) bool {
 		seen.Add(1)
-		w.Error("ERR the connection to the node that leads broke before its reply: the command may or may not have run [outcome_unknown]")
+		w.Error("ERR it may or may not have run [outcome_unknown]")
 		return true
 	})
 	c := open(t, client.Options{Addrs: []string{f.addr()}, Timeout: patience})
@@ -98,4 +99,23 @@ func TestSuspectForwarded(t *testing.T) {
 	if n := seen.Load(); n != client.MaxBrokenSends {
 		t.Errorf("it was sent %d times, want %d", n, client.MaxBrokenSends)
 	}
+}
+
+// TestUnknownOfLiveNode: a node that does not know the outcome, but is alive, was not
+// ended by the call, which is sent again as often as needed.
+func TestUnknownOfLiveNode(t *testing.T) {
+	noLeaks(t)
+	var left atomic.Int64
+	left.Store(2 * client.MaxBrokenSends)
+	f := startFake(t, func(w *wire.Writer, _ int, args [][]byte) bool {
+		if left.Add(-1) >= 0 {
+			w.Error("UNKNOWN the connection to the node that leads broke before its reply [outcome_unknown]")
+			return true
+		}
+		w.Bulk(args[len(args)-1])
+		return true
+	})
+	c := open(t, client.Options{Addrs: []string{f.addr()}, Timeout: patience})
+	res, err := c.CallOnce(background, client.NewKey(), "echo", "x")
+	echoed(t, res, err, "x")
 }

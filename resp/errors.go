@@ -50,6 +50,8 @@ func wordOf(k engine.Kind) string {
 		return "CLUSTERDOWN"
 	case engine.KindContention, engine.KindBehind:
 		return "TRYAGAIN"
+	case engine.KindUnknownOutcome:
+		return "UNKNOWN" // clients know by it that the node is still alive
 	case engine.KindUnauthenticated:
 		return "NOAUTH"
 	}

@@ -331,7 +331,7 @@ func TestCallOnceUnknownCommit(t *testing.T) {
 		lose(1)
 		a.nc.Write([]byte("CALLONCE " + key + "c add " + key + " 1\r\nCALL add " + key + " 1\r\n"))
 		for range 2 {
-			if v := show(t, a.next()); !strings.HasSuffix(v, "[outcome_unknown]") {
+			if v := show(t, a.next()); !strings.HasPrefix(v, "UNKNOWN ") || !strings.HasSuffix(v, "[outcome_unknown]") {
 				t.Errorf("node %d: %s", id, v)
 			}
 		}
