@@ -1,7 +1,7 @@
-// Package cli is the command line of Skerry: every verb that a server and those who
-// look after it need, for cmd/skerry and for any program with procedures of its own.
+// Package cli is the command line of Skerry: every verb for running a server and looking
+// after it, for cmd/skerry and for any program with procedures of its own.
 //
-// It is the only package that knows which engines exist, and the only one that reads
+// It knows which engines exist, and it and its rooms are the only packages that read
 // flags, the environment and signals; it must not know what a key or a request means.
 package cli
 
@@ -14,31 +14,12 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/skerrydb/skerry"
-	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/cli/verb"
 )
 
-// DefaultName is App.Name if that is empty.
-const DefaultName = "skerry"
-
-// App is one program. Its zero value is skerry itself.
-type App struct {
-	// Name is the word that starts the program: help and messages show commands
-	// with it. "" is DefaultName. The names of variables (SKERRY_DATA) stay.
-	Name string
-
-	// Version is the program's, as its nodes and clients are told it. "": that
-	// of its main module, as the Go command has put it into the program.
-	Version string
-
-	// Procedures are what clients of its servers can call; see package proc.
-	// Those of `NAME serve` and of the nodes of `NAME dev` are the same.
-	Procedures []proc.Procedure
-
-	// Web makes the web application that HTTP serves, instead of keys and
-	// procedures. Nil: there is none. See skerry.Services.
-	Web skerry.Application
-}
+// App is a program: its name, version, procedures and web application. The zero value
+// is skerry itself.
+type App = verb.App
 
 // Process is what a program may use of the process that it runs in. What is nil is
 // empty, or discarded.
@@ -65,7 +46,7 @@ func Main(app App) {
 		<-signals
 		cancel()
 		<-signals
-		os.Exit(exitStopped)
+		os.Exit(verb.ExitStopped)
 	}()
 	os.Exit(Run(ctx, app, Process{os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr, os.Exit}))
 }
@@ -73,7 +54,7 @@ func Main(app App) {
 // Run is Main in a process that is not the program's own, as in a test: it does
 // what p.Args say until ctx ends, and returns the exit code.
 func Run(ctx context.Context, app App, p Process) int {
-	app.Name = cmp.Or(app.Name, DefaultName)
+	app.Name = cmp.Or(app.Name, verb.DefaultName)
 	if p.Stdin == nil {
 		p.Stdin = strings.NewReader("")
 	}
@@ -83,23 +64,5 @@ func Run(ctx context.Context, app App, p Process) int {
 	if p.Stderr == nil {
 		p.Stderr = io.Discard
 	}
-	return run(ctx, process{p, app})
-}
-
-// process is what a verb gets: the process, and which program it is part of.
-type process struct {
-	Process
-	app App
-}
-
-// own puts the program's name into text, where that shows commands of skerry.
-// Only text without anything of a user's may be given.
-func (p process) own(text string) string {
-	return strings.ReplaceAll(text, DefaultName+" ", p.app.Name+" ")
-}
-
-// ownError is own for an error's text, which may have users' words in it: there
-// a command stands behind a backtick.
-func (p process) ownError(err error) string {
-	return strings.ReplaceAll(err.Error(), "`"+DefaultName+" ", "`"+p.app.Name+" ")
+	return run(ctx, app, p)
 }

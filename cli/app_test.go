@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
 )
 
@@ -22,9 +23,9 @@ func TestOwnName(t *testing.T) {
 	all := [][]string{{"help"}, {""}, {"frob"}, {"help", "frob"}, {"cluster", "frob"}, {"serve", "1"},
 		{"cluster", "remove"}, {"cluster", "status", "--data", t.TempDir()}}
 	for _, v := range verbs() {
-		all = append(all, []string{"help", v.name})
-		for _, sub := range v.subs {
-			all = append(all, append([]string{"help"}, strings.Fields(sub.name)...))
+		all = append(all, []string{"help", v.Name})
+		for _, sub := range v.Subs {
+			all = append(all, append([]string{"help"}, strings.Fields(sub.Name)...))
 		}
 	}
 	for _, args := range all {
@@ -44,8 +45,8 @@ func TestOwnName(t *testing.T) {
 // TestOwnErrorKeepsWords: a folder that is called like the program keeps its name.
 func TestOwnErrorKeepsWords(t *testing.T) {
 	t.Parallel()
-	p := process{app: App{Name: "greeter"}}
-	got := p.ownError(engine.Errorf(engine.CodeInvalid, "my skerry data: `skerry check` says more"))
+	p := verb.Process{App: verb.App{Name: "greeter"}}
+	got := p.OwnError(engine.Errorf(engine.CodeInvalid, "my skerry data: `skerry check` says more"))
 	if want := "my skerry data: `greeter check` says more [invalid]"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

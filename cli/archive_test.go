@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/cli/verb"
 )
 
 // TestArchiveAndRestore: a server archives itself over a kill and a stop, and
@@ -38,7 +40,7 @@ func TestArchiveAndRestore(t *testing.T) {
 			time.Sleep(2 * time.Millisecond)
 			fallthrough
 		default:
-			if code := p.stop(syscall.SIGTERM); code != exitOK {
+			if code := p.stop(syscall.SIGTERM); code != verb.ExitOK {
 				t.Fatalf("exit code %d\n%s", code, p.log())
 			}
 		}

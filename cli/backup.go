@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/journal"
 )
@@ -22,25 +23,25 @@ type backupOptions struct {
 	json bool
 }
 
-func (o *backupOptions) settings(app App) []setting {
-	return append([]setting{
-		{"from", "URL", "", "HTTP address of a running server, like " + app.defaultURL() + ": the admin address if it serves a web application", false, text(&o.from.url)},
-		{"data", "DIR", "", "instead of --from: a data folder that is not in use", false, text(&o.data)},
-		{"to", "FILE", "", "file to write; it must not be there yet", false, text(&o.to)},
-		jsonSetting(&o.json),
+func (o *backupOptions) settings(app verb.App) []verb.Setting {
+	return append([]verb.Setting{
+		{Name: "from", Arg: "URL", Help: "HTTP address of a running server, like " + defaultURL(app) + ": the admin address if it serves a web application", Set: verb.Text(&o.from.url)},
+		{Name: "data", Arg: "DIR", Help: "instead of --from: a data folder that is not in use", Set: verb.Text(&o.data)},
+		{Name: "to", Arg: "FILE", Help: "file to write; it must not be there yet", Set: verb.Text(&o.to)},
+		verb.JSON(&o.json),
 	}, o.from.accessSettings()...)
 }
 
-var backupVerb = verb{
-	name: "backup", short: "write all data to one file, from a running server or a data folder",
-	long: `The file is one consistent state, with checksums. It is read back and verified
+var backupVerb = verb.Verb{
+	Name: "backup", Short: "write all data to one file, from a running server or a data folder",
+	Long: `The file is one consistent state, with checksums. It is read back and verified
 before it gets its name, so a file of that name is a whole backup. A backup that
 goes on, with every change, is what serve --archive DIR keeps.`,
-	start: func(app App) action {
+	Start: func(app verb.App) verb.Action {
 		o := &backupOptions{}
-		return action{o.settings(app), o.check, func(ctx context.Context, p process, _ []string) error {
+		return verb.Action{Settings: o.settings(app), Check: o.check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
 			return backup(ctx, p, o)
-		}, false}
+		}}
 	},
 }
 
@@ -53,14 +54,14 @@ func (o *backupOptions) check(rest []string) error {
 		source = errors.New("takes --from or --data, not both")
 	}
 	if o.to == "-" {
-		source = mistakes(source, errors.New("--to: a file is needed, to be verified; GET /backup streams: curl URL/backup"))
+		source = verb.Mistakes(source, errors.New("--to: a file is needed, to be verified; GET /backup streams: curl URL/backup"))
 	}
-	return mistakes(noArguments(rest), source, o.from.check("from"), needs("to", o.to))
+	return verb.Mistakes(verb.NoArguments(rest), source, o.from.check("from"), verb.Needs("to", o.to))
 }
 
 // backup writes beside the target and renames, so that a file of the target's
 // name is never half a backup.
-func backup(ctx context.Context, p process, o *backupOptions) (err error) {
+func backup(ctx context.Context, p verb.Process, o *backupOptions) (err error) {
 	if _, err := os.Lstat(o.to); !errors.Is(err, os.ErrNotExist) {
 		if err != nil {
 			return err
@@ -116,19 +117,19 @@ func backupServer(ctx context.Context, o *backupOptions, w io.Writer) error {
 	return nil
 }
 
-func backupFolder(ctx context.Context, p process, dir string, w io.Writer) (err error) {
+func backupFolder(ctx context.Context, p verb.Process, dir string, w io.Writer) (err error) {
 	if _, err := os.Stat(dir); err != nil {
 		return err // opening it would make it
 	}
-	_, err = embedded.BackupFolder(ctx, dir, w, embedded.Options{MemoryBytes: noLimit, Logger: quiet(p.Stderr)})
+	_, err = embedded.BackupFolder(ctx, dir, w, embedded.Options{MemoryBytes: verb.NoLimit, Logger: verb.Quiet(p.Stderr)})
 	return err
 }
 
 func printSummary(w io.Writer, asJSON bool, file string, sum embedded.Summary) error {
 	if asJSON {
-		return printJSON(w, sum)
+		return verb.PrintJSON(w, sum)
 	}
 	_, err := fmt.Fprintf(w, "%s: position %d of %s, %s, %d bytes of keys and values\n", file, sum.Position,
-		sum.Time.Format(time.RFC3339Nano), plural(sum.Keys, "key"), sum.Bytes)
+		sum.Time.Format(time.RFC3339Nano), verb.Plural(sum.Keys, "key"), sum.Bytes)
 	return err
 }

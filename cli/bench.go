@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/skerrydb/skerry/cli/serve"
+	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/workload"
 )
@@ -27,45 +29,45 @@ type benchOptions struct {
 	json      bool
 }
 
-func (o *benchOptions) settings() []setting {
+func (o *benchOptions) settings() []verb.Setting {
 	var names []string
 	for _, w := range workload.All() {
 		names = append(names, w.Name())
 	}
-	return []setting{
-		{"workload", "NAMES", "", "which of bank, counter, append, set, with commas between them (default all)", false, several(&o.workloads, names...)},
-		{"clients", "N", "64", "calls at a time", false, whole(&o.clients, 1, maxClients)},
-		{"duration", "TIME", "5s", "how long, of each workload", false, duration(&o.duration, time.Millisecond, maxDuration)},
-		{"seed", "N", "", "of the random choices (default a new one; it is printed)", false, seed(&o.seed)},
-		memorySetting(&o.memory),
-		jsonSetting(&o.json),
+	return []verb.Setting{
+		{Name: "workload", Arg: "NAMES", Help: "which of bank, counter, append, set, with commas between them (default all)", Set: verb.Several(&o.workloads, names...)},
+		{Name: "clients", Arg: "N", Default: "64", Help: "calls at a time", Set: verb.Whole(&o.clients, 1, maxClients)},
+		{Name: "duration", Arg: "TIME", Default: "5s", Help: "how long, of each workload", Set: verb.Duration(&o.duration, time.Millisecond, maxDuration)},
+		{Name: "seed", Arg: "N", Help: "of the random choices (default a new one; it is printed)", Set: verb.Seed(&o.seed)},
+		serve.MemorySetting(&o.memory),
+		verb.JSON(&o.json),
 	}
 }
 
-var benchVerb = verb{
-	name: "bench", args: "[URL]", short: "load an engine and check the truth that it must keep",
-	long: `URL names an engine: embedded:///folder. The workloads write under keys of their
+var benchVerb = verb.Verb{
+	Name: "bench", Args: "[URL]", Short: "load an engine and check the truth that it must keep",
+	Long: `URL names an engine: embedded:///folder. The workloads write under keys of their
 own, which begin with "w", and leave them there. Without a URL an embedded engine
 in a temporary folder is taken. Calls go straight to the engine: no protocol is
 between. A truth that does not hold is exit code 3.`,
-	start: func(App) action {
+	Start: func(verb.App) verb.Action {
 		o := &benchOptions{}
-		return action{o.settings(), oneURL, func(ctx context.Context, p process, rest []string) error {
+		return verb.Action{Settings: o.settings(), Check: oneURL, Do: func(ctx context.Context, p verb.Process, rest []string) error {
 			rawURL, done, err := engineURL(rest)
 			if err != nil {
 				return err
 			}
 			defer done()
-			eng, err := openEngine(ctx, rawURL, o.memory, quiet(p.Stderr))
+			eng, err := openEngine(ctx, rawURL, o.memory, verb.Quiet(p.Stderr))
 			if err != nil {
 				return err
 			}
 			return errors.Join(bench(ctx, p, o, eng), eng.Close())
-		}, false}
+		}}
 	},
 }
 
-func bench(ctx context.Context, p process, o *benchOptions, eng engine.Engine) error {
+func bench(ctx context.Context, p verb.Process, o *benchOptions, eng engine.Engine) error {
 	if o.seed == 0 {
 		o.seed = rand.Uint64()
 	}
@@ -86,7 +88,7 @@ func bench(ctx context.Context, p process, o *benchOptions, eng engine.Engine) e
 			return fmt.Errorf("%s, seed %d: %w", w.Name(), o.seed, err)
 		}
 		if o.json {
-			err = printJSON(p.Stdout, stats)
+			err = verb.PrintJSON(p.Stdout, stats)
 		} else {
 			_, err = fmt.Fprintf(p.Stdout, "%v; the truth holds\n", stats)
 		}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/proc"
 )
@@ -25,9 +26,9 @@ type callOptions struct {
 	key  string
 }
 
-var callVerb = verb{
-	name: "call", args: "NAME [ARG…]", short: "call a procedure of a running server, and print its result as JSON",
-	long: `Arguments stand in the order that skerry procedures shows; those at the end that are
+var callVerb = verb.Verb{
+	Name: "call", Args: "NAME [ARG…]", Short: "call a procedure of a running server, and print its result as JSON",
+	Long: `Arguments stand in the order that skerry procedures shows; those at the end that are
 optional may be left out. Texts, times and bytes are written as they are, all else
 as JSON: 5, true, '["a","b"]', '{"a":1}'. Nothing (two quotes) is null where null may
 be. What begins with a dash and is no number stands behind --. While nodes of a cluster
@@ -39,16 +40,16 @@ once, and gives the answer of that to all calls with the key, for a day.
 
 The exit code is 1 if the procedure failed, 2 if there is none of that name or the
 arguments are not what it takes.`,
-	start: func(app App) action {
+	Start: func(app verb.App) verb.Action {
 		o := &callOptions{}
-		settings := append([]setting{
-			urlSetting(&o.url, app.defaultURL()),
-			{"json-args", "JSON", "", "instead of ARG…: all arguments as one object; - reads it from the standard input", false, text(&o.args)},
-			{"key", "KEY", "", "carry the call out once, however often it is sent with this key", false, text(&o.key)},
+		settings := append([]verb.Setting{
+			urlSetting(&o.url, defaultURL(app)),
+			{Name: "json-args", Arg: "JSON", Help: "instead of ARG…: all arguments as one object; - reads it from the standard input", Set: verb.Text(&o.args)},
+			{Name: "key", Arg: "KEY", Help: "carry the call out once, however often it is sent with this key", Set: verb.Text(&o.key)},
 		}, o.accessSettings()...)
-		return action{settings, o.check, func(ctx context.Context, p process, rest []string) error {
+		return verb.Action{Settings: settings, Check: o.check, Do: func(ctx context.Context, p verb.Process, rest []string) error {
 			return o.call(ctx, p, rest[0], rest[1:])
-		}, false}
+		}}
 	},
 }
 
@@ -62,10 +63,10 @@ func (o *callOptions) check(rest []string) error {
 	case len(rest) > 1 && o.args != "":
 		what = errors.New("takes --json-args or arguments, not both")
 	}
-	return mistakes(what, o.remote.check("url"))
+	return verb.Mistakes(what, o.remote.check("url"))
 }
 
-func (o *callOptions) call(ctx context.Context, p process, name string, args []string) error {
+func (o *callOptions) call(ctx context.Context, p verb.Process, name string, args []string) error {
 	body := []byte(o.args)
 	var err error
 	switch {
@@ -80,9 +81,9 @@ func (o *callOptions) call(ctx context.Context, p process, name string, args []s
 	}
 	switch {
 	case len(body) > proc.MaxArgBytes:
-		return usagef("the arguments are larger than %s", formatSize(proc.MaxArgBytes))
+		return verb.Usagef("the arguments are larger than %s", verb.FormatSize(proc.MaxArgBytes))
 	case o.args != "" && (!json.Valid(body) || bytes.TrimSpace(body)[0] != '{'):
-		return usagef("--json-args: is not one JSON object")
+		return verb.Usagef("--json-args: is not one JSON object")
 	}
 	header := http.Header{}
 	if len(body) > 0 {
@@ -93,7 +94,7 @@ func (o *callOptions) call(ctx context.Context, p process, name string, args []s
 	}
 	resp, err := o.ask(ctx, http.MethodPost, "/api/call/"+url.PathEscape(name), header, body)
 	if no, ok := errors.AsType[*refusal](err); ok && no.arguments() {
-		return usagef("%w", no)
+		return verb.Usagef("%w", no)
 	}
 	if err != nil && sent(err) {
 		return fmt.Errorf("%w; the call may have been carried out", err)
@@ -123,11 +124,11 @@ func (o *callOptions) object(ctx context.Context, name string, args []string) ([
 		for _, s := range list.Procedures {
 			names = append(names, s.Name)
 		}
-		return nil, usagef("there is no procedure %s%s [%s]", name, cmp.Or(meant(name, names), "; `skerry procedures` lists them"), engine.CodeUnknownProcedure)
+		return nil, verb.Usagef("there is no procedure %s%s [%s]", name, cmp.Or(verb.DidYouMean(name, names), "; `skerry procedures` lists them"), engine.CodeUnknownProcedure)
 	}
 	s := list.Procedures[i]
 	if len(args) > len(s.Args) {
-		return nil, usagef("%q is one argument too many: %s takes (%s)", args[len(s.Args)], name, fieldWords(s.Args))
+		return nil, verb.Usagef("%q is one argument too many: %s takes (%s)", args[len(s.Args)], name, fieldWords(s.Args))
 	}
 	b := []byte{'{'}
 	for i, arg := range args {
@@ -140,7 +141,7 @@ func (o *callOptions) object(ctx context.Context, name string, args []string) ([
 		}
 		val, err := argument(s.Args[i].Type, arg)
 		if err != nil {
-			return nil, usagef("argument %s %w", s.Args[i].Name, err)
+			return nil, verb.Usagef("argument %s %w", s.Args[i].Name, err)
 		}
 		b = append(append(append(b, key...), ':'), val...)
 	}

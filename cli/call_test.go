@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/proc"
 )
 
@@ -38,7 +39,7 @@ func TestCallLimit(t *testing.T) {
 	p := Process{Args: []string{"call", "greet", "--json-args", "-", "--url", "http://127.0.0.1:1"}, Stdin: strings.NewReader(args),
 		Stdout: &out, Stderr: &mistakes}
 	code := Run(context.Background(), greeter(), p)
-	if code != exitUsage || !strings.Contains(mistakes.String(), "the arguments are larger than 8MiB") {
+	if code != verb.ExitUsage || !strings.Contains(mistakes.String(), "the arguments are larger than 8MiB") {
 		t.Errorf("[%d] %s%s", code, &out, &mistakes)
 	}
 }
@@ -51,7 +52,7 @@ func TestGenRefusesWhatServeRefuses(t *testing.T) {
 	app.Procedures = append(slices.Clone(app.Procedures), app.Procedures[0])
 	var out, mistakes bytes.Buffer
 	code := Run(context.Background(), app, Process{Args: []string{"gen", "ts"}, Stdout: &out, Stderr: &mistakes})
-	if code != exitFailed || out.Len() > 0 || !strings.Contains(mistakes.String(), "two procedures named greet") {
+	if code != verb.ExitFailed || out.Len() > 0 || !strings.Contains(mistakes.String(), "two procedures named greet") {
 		t.Errorf("[%d] %s%s", code, &out, &mistakes)
 	}
 }

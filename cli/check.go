@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/archive"
+	"github.com/skerrydb/skerry/cli/serve"
+	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/workload/history"
 )
 
-var checkVerb = verb{
-	name: "check", short: "verify a whole data folder, or a recorded history of operations",
-	long: `The folder must not be in use. Every checksum, the chain from snapshot to the end
+var checkVerb = verb.Verb{
+	Name: "check", Short: "verify a whole data folder, or a recorded history of operations",
+	Long: `The folder must not be in use. Every checksum, the chain from snapshot to the end
 of the log and the state that a start would build are verified, and nothing is
 changed. A torn end of the log is no damage: it was never acknowledged, and the
 next start cuts it. Of an archive's folder, which may be in use, it says also what
@@ -27,17 +29,17 @@ they were answered, one JSON object a line (docs/histories.md). The check decide
 whether one store that does one operation at a time could have answered so. If it
 could not, the first answer that nothing explains is shown; that is exit code 3.
 Not to know in time is exit code 1.`,
-	start: func(App) action {
+	Start: func(verb.App) verb.Action {
 		var dir string
 		var asJSON bool
 		var h historyOptions
-		settings := append([]setting{dataSetting(&dir, "./data"), jsonSetting(&asJSON)}, h.settings()...)
-		return action{settings, h.mistake, func(ctx context.Context, p process, _ []string) error {
+		settings := append([]verb.Setting{verb.Data(&dir, "./data"), verb.JSON(&asJSON)}, h.settings()...)
+		return verb.Action{Settings: settings, Check: h.mistake, Do: func(ctx context.Context, p verb.Process, _ []string) error {
 			if h.file != "" {
 				return checkHistory(ctx, p, h, asJSON)
 			}
 			return check(p, dir, asJSON)
-		}, true}
+		}, Abrupt: true}
 	},
 }
 
@@ -47,11 +49,11 @@ type historyOptions struct {
 	timeout    time.Duration
 }
 
-func (h *historyOptions) settings() []setting {
-	return []setting{
-		{"history", "FILE", "", "check this recorded history instead of a folder; - is the standard input", false, text(&h.file)},
-		{"timeout", "TIME", "", "how long to search in a history (default no limit)", false, duration(&h.timeout, time.Millisecond, maxDuration)},
-		{"html", "FILE", "", "draw the part of the history that the answer is about", false, text(&h.html)},
+func (h *historyOptions) settings() []verb.Setting {
+	return []verb.Setting{
+		{Name: "history", Arg: "FILE", Help: "check this recorded history instead of a folder; - is the standard input", Set: verb.Text(&h.file)},
+		{Name: "timeout", Arg: "TIME", Help: "how long to search in a history (default no limit)", Set: verb.Duration(&h.timeout, time.Millisecond, maxDuration)},
+		{Name: "html", Arg: "FILE", Help: "draw the part of the history that the answer is about", Set: verb.Text(&h.html)},
 	}
 }
 
@@ -60,7 +62,7 @@ func (h *historyOptions) mistake(rest []string) error {
 	if h.file == "" && (h.timeout != 0 || h.html != "") {
 		err = errors.New("--timeout and --html need --history")
 	}
-	return mistakes(err, noArguments(rest))
+	return verb.Mistakes(err, verb.NoArguments(rest))
 }
 
 // historyReport is what --json prints of a history.
@@ -72,7 +74,7 @@ type historyReport struct {
 	Explanation string          `json:"explanation,omitempty"`
 }
 
-func checkHistory(ctx context.Context, p process, h historyOptions, asJSON bool) error {
+func checkHistory(ctx context.Context, p verb.Process, h historyOptions, asJSON bool) error {
 	name, in := "the standard input", io.Reader(os.Stdin)
 	if h.file != "-" {
 		name = h.file
@@ -91,17 +93,17 @@ func checkHistory(ctx context.Context, p process, h historyOptions, asJSON bool)
 	r := history.Check(ctx, ops, history.Options{Timeout: h.timeout, Progress: progress})
 	stop()
 	if asJSON {
-		err = printJSON(p.Stdout, historyReport{r.Verdict, len(ops), r.Operations, r.Partitions, r.Explanation})
+		err = verb.PrintJSON(p.Stdout, historyReport{r.Verdict, len(ops), r.Operations, r.Partitions, r.Explanation})
 	} else {
 		_, err = fmt.Fprintf(p.Stdout, "%s: %s, %d searched in %s\n%s", r.Verdict,
-			plural(len(ops), "operation"), r.Operations, plural(r.Partitions, "part"), r.Explanation)
+			verb.Plural(len(ops), "operation"), r.Operations, verb.Plural(r.Partitions, "part"), r.Explanation)
 	}
 	if h.html != "" {
 		err = errors.Join(err, drawHistory(h.html, &r))
 	}
 	switch r.Verdict {
 	case history.Violation:
-		err = errors.Join(broken(name+" is not what one store could have answered"), err)
+		err = errors.Join(verb.Broken(name+" is not what one store could have answered"), err)
 	case history.Undecided:
 		err = errors.Join(fmt.Errorf("%s: not decided", name), err)
 	}
@@ -146,7 +148,7 @@ func drawHistory(name string, r *history.Result) error {
 	return nil
 }
 
-func check(p process, dir string, asJSON bool) error {
+func check(p verb.Process, dir string, asJSON bool) error {
 	if archive.IsArchive(nil, dir) {
 		return checkArchive(p, dir, asJSON)
 	}
@@ -159,22 +161,14 @@ func check(p process, dir string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		err = printJSON(p.Stdout, rep)
+		err = verb.PrintJSON(p.Stdout, rep)
 	} else {
 		err = printReport(p.Stdout, rep)
 	}
 	if err == nil && len(rep.Problems) > 0 {
-		err = broken(fmt.Sprintf("%s is damaged: %s", dir, plural(len(rep.Problems), "problem")))
+		err = verb.Broken(fmt.Sprintf("%s is damaged: %s", dir, verb.Plural(len(rep.Problems), "problem")))
 	}
 	return err
-}
-
-// plural writes a number of things.
-func plural(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprint(n, " ", thing)
 }
 
 func printReport(w io.Writer, rep embedded.Report) error {
@@ -186,12 +180,49 @@ func printReport(w io.Writer, rep embedded.Report) error {
 	}
 	if rep.Node != 0 {
 		fmt.Fprintf(w, "node %d of cluster %s, term %d; %s at the end of the log may not be acknowledged\n",
-			rep.Node, rep.Cluster, rep.Term, plural(rep.Unsure, "record"))
+			rep.Node, rep.Cluster, rep.Term, verb.Plural(rep.Unsure, "record"))
 	}
 	if len(rep.Problems) > 0 {
 		return nil
 	}
 	_, err := fmt.Fprintf(w, "sound: position %d, %s, %d bytes of keys and values, %s, %s\n",
-		rep.Position, plural(rep.Keys, "key"), rep.Bytes, plural(rep.Records, "log record"), plural(rep.Snapshots, "snapshot"))
+		rep.Position, verb.Plural(rep.Keys, "key"), rep.Bytes, verb.Plural(rep.Records, "log record"), verb.Plural(rep.Snapshots, "snapshot"))
+	return err
+}
+
+func checkArchive(p verb.Process, dir string, asJSON bool) error {
+	var progress func(string)
+	if !asJSON {
+		progress = func(file string) { fmt.Fprintln(p.Stdout, "reading", file) }
+	}
+	rep, err := archive.Check(nil, dir, serve.VerifyBase, progress)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = verb.PrintJSON(p.Stdout, rep)
+	} else {
+		err = printArchive(p.Stdout, rep)
+	}
+	if err == nil && !rep.OK() {
+		err = verb.Broken(fmt.Sprintf("%s is damaged: %s", dir, verb.Plural(len(rep.Problems), "problem")))
+	}
+	return err
+}
+
+func printArchive(w io.Writer, rep archive.Report) (err error) {
+	for _, problem := range rep.Problems {
+		fmt.Fprintln(w, "DAMAGED:", problem)
+	}
+	if rep.TornBytes > 0 {
+		fmt.Fprintf(w, "unfinished end of the log: %d bytes; the archiver ships them again\n", rep.TornBytes)
+	}
+	for _, r := range rep.Ranges {
+		fmt.Fprintln(w, "can be restored:", r)
+	}
+	if rep.OK() {
+		_, err = fmt.Fprintf(w, "sound: %s of %d bytes, %s of log of %d bytes\n",
+			verb.Plural(rep.Bases, "base"), rep.BaseBytes, verb.Plural(rep.Parts, "part"), rep.LogBytes)
+	}
 	return err
 }

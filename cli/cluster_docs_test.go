@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/cli/cluster"
 )
 
 var plainBlock = regexp.MustCompile("(?sm)^```\n(.*?)^```$")
@@ -148,7 +150,7 @@ func (d *docsRun) await(what string, ok func() bool) {
 func (d *docsRun) awaitVoters(at int, want ...int) {
 	d.t.Helper()
 	d.await(fmt.Sprintf("machine %d to show the nodes %v", at, want), func() bool {
-		var rep clusterReport
+		var rep cluster.Report
 		out, err := d.list[at].command("skerry cluster status --json --data /var/lib/skerry").Output()
 		if err != nil || json.Unmarshal(out, &rep) != nil || len(rep.Nodes) != len(want) {
 			return false
@@ -157,7 +159,7 @@ func (d *docsRun) awaitVoters(at int, want ...int) {
 			if n.Status == nil || int(n.ID) != want[i] {
 				return false
 			}
-			seen := rep.seen(n, n.Status)
+			seen := rep.Seen(n, n.Status)
 			if !seen.Voter || !d.host(want[i], seen.HTTP) || !d.host(want[i], seen.RESP) {
 				return false
 			}

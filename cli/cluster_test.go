@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/ci/ports"
+	"github.com/skerrydb/skerry/cli/cluster"
+	"github.com/skerrydb/skerry/cli/verb"
 )
 
 // clusterWait is how long a cluster may take for what should take a second or
@@ -205,7 +207,7 @@ func TestClusterOfThree(t *testing.T) {
 	if out := c.s.run(fmt.Sprint("skerry cluster transfer --data n1 ", to)); out != fmt.Sprintf("node %d leads\n", to) {
 		t.Errorf("transfer: %s", out)
 	}
-	var rep clusterReport
+	var rep cluster.Report
 	if err := json.Unmarshal([]byte(c.s.run("skerry cluster status --json --data n3")), &rep); err != nil || int(rep.Leader) != to || len(rep.Nodes) != 3 || rep.Nodes[0].Status == nil {
 		t.Errorf("status --json: %+v, %v", rep, err)
 	}
@@ -323,7 +325,7 @@ func TestMajorityIsLost(t *testing.T) {
 	if got := p.ask("SET again 1"); got != "+OK" {
 		t.Errorf("after recover: %q", got)
 	}
-	if code := p.stop(syscall.SIGTERM); code != exitOK {
+	if code := p.stop(syscall.SIGTERM); code != verb.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -365,7 +367,7 @@ func TestBackupOfANode(t *testing.T) {
 		t.Errorf("bench of a node: %s", out)
 	}
 	for id := 1; id <= 2; id++ {
-		if code := c.proc[id].stop(syscall.SIGTERM); code != exitOK {
+		if code := c.proc[id].stop(syscall.SIGTERM); code != verb.ExitOK {
 			t.Errorf("exit code %d", code)
 		}
 	}

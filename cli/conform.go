@@ -10,6 +10,8 @@ import (
 	"path"
 	"time"
 
+	"github.com/skerrydb/skerry/cli/serve"
+	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/enginetest"
 )
@@ -23,47 +25,47 @@ type conformOptions struct {
 	json   bool
 }
 
-func (o *conformOptions) settings() []setting {
-	return []setting{
-		{"only", "PATTERN", "*/*", "which cases, like changes/* or */order", false, text(&o.only)},
-		{"steps", "N", "2000", "steps of each case that loads the engine", false, whole(&o.steps, 1, 1e9)},
-		{"seed", "N", "", "of the random choices (default a new one; it is printed)", false, seed(&o.seed)},
-		memorySetting(&o.memory),
-		jsonSetting(&o.json),
+func (o *conformOptions) settings() []verb.Setting {
+	return []verb.Setting{
+		{Name: "only", Arg: "PATTERN", Default: "*/*", Help: "which cases, like changes/* or */order", Set: verb.Text(&o.only)},
+		{Name: "steps", Arg: "N", Default: "2000", Help: "steps of each case that loads the engine", Set: verb.Whole(&o.steps, 1, 1e9)},
+		{Name: "seed", Arg: "N", Help: "of the random choices (default a new one; it is printed)", Set: verb.Seed(&o.seed)},
+		serve.MemorySetting(&o.memory),
+		verb.JSON(&o.json),
 	}
 }
 
-var conformVerb = verb{
-	name: "conform", args: "[URL]", short: "prove what an engine promises, case by case",
-	long: `URL names an engine without data, like embedded:///folder; one that has
+var conformVerb = verb.Verb{
+	Name: "conform", Args: "[URL]", Short: "prove what an engine promises, case by case",
+	Long: `URL names an engine without data, like embedded:///folder; one that has
 data is refused and not touched, and every case deletes what it wrote. Without a
 URL an embedded engine in a temporary folder is taken. A case that fails is exit
 code 3; one whose promise the engine does not make is skipped.`,
-	start: func(App) action {
+	Start: func(verb.App) verb.Action {
 		o := &conformOptions{}
 		check := func(rest []string) error {
 			if _, err := path.Match(o.only, ""); err != nil {
-				return mistakes(oneURL(rest), fmt.Errorf("--only: %w", err))
+				return verb.Mistakes(oneURL(rest), fmt.Errorf("--only: %w", err))
 			}
 			return oneURL(rest)
 		}
-		return action{o.settings(), check, func(ctx context.Context, p process, rest []string) error {
+		return verb.Action{Settings: o.settings(), Check: check, Do: func(ctx context.Context, p verb.Process, rest []string) error {
 			rawURL, done, err := engineURL(rest)
 			if err != nil {
 				return err
 			}
 			defer done()
 			return conform(ctx, p, o, rawURL)
-		}, false}
+		}}
 	},
 }
 
-func conform(ctx context.Context, p process, o *conformOptions, rawURL string) error {
+func conform(ctx context.Context, p verb.Process, o *conformOptions, rawURL string) error {
 	if o.seed == 0 {
 		o.seed = rand.Uint64()
 	}
 	// What hinders all cases is told once, not once a case.
-	eng, err := openEngine(ctx, rawURL, o.memory, quiet(p.Stderr))
+	eng, err := openEngine(ctx, rawURL, o.memory, verb.Quiet(p.Stderr))
 	if err != nil {
 		return err
 	}
@@ -72,7 +74,7 @@ func conform(ctx context.Context, p process, o *conformOptions, rawURL string) e
 	}
 	open := func(t enginetest.T) engine.Engine {
 		t.Helper()
-		eng, err := openEngine(ctx, rawURL, o.memory, quiet(io.Discard))
+		eng, err := openEngine(ctx, rawURL, o.memory, verb.Quiet(io.Discard))
 		if err != nil {
 			t.Fatalf("open %s: %v", rawURL, err)
 		}
@@ -100,7 +102,7 @@ func conform(ctx context.Context, p process, o *conformOptions, rawURL string) e
 	}
 	switch {
 	case count[enginetest.Fail] > 0:
-		return broken(fmt.Sprintf("%s failed, seed %d", plural(count[enginetest.Fail], "case"), o.seed))
+		return verb.Broken(fmt.Sprintf("%s failed, seed %d", verb.Plural(count[enginetest.Fail], "case"), o.seed))
 	case count[enginetest.Pass] == 0:
 		return fmt.Errorf("no case ran: --only %s", o.only)
 	}
@@ -126,7 +128,7 @@ func empty(ctx context.Context, eng engine.Engine) error {
 
 func printVerdict(w io.Writer, asJSON bool, v enginetest.Verdict) error {
 	if asJSON {
-		return printJSON(w, v)
+		return verb.PrintJSON(w, v)
 	}
 	if _, err := fmt.Fprintf(w, "%s  %-40s %6v\n", v.Status, v.Case, v.Elapsed.Round(time.Millisecond)); err != nil {
 		return err
@@ -142,7 +144,7 @@ func printVerdict(w io.Writer, asJSON bool, v enginetest.Verdict) error {
 // oneURL is the check of a verb that takes the URL of an engine, or nothing.
 func oneURL(rest []string) error {
 	if len(rest) > 1 {
-		return usagef("%q is one argument too many: only one URL is taken", rest[1])
+		return verb.Usagef("%q is one argument too many: only one URL is taken", rest[1])
 	}
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/cli/verb"
 )
 
 // startLoop starts `skerry dev` in a shell's folder, with n nodes.
@@ -138,7 +140,7 @@ func (d *devRun) end(mark string) {
 	case <-time.After(clusterWait):
 		d.t.Fatalf("dev does not stop\n%s", d.log())
 	}
-	if code := d.cmd.ProcessState.ExitCode(); code != exitOK || len(marked(d.t, mark)) != 0 {
+	if code := d.cmd.ProcessState.ExitCode(); code != verb.ExitOK || len(marked(d.t, mark)) != 0 {
 		d.t.Errorf("exit code %d, still running %v\n%s", code, marked(d.t, mark), d.log())
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/skerrydb/skerry/cli/serve"
+	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 )
@@ -32,12 +34,12 @@ func engines(o embedded.Options) map[string]engine.Opener {
 func openEngine(ctx context.Context, rawURL string, memory int64, log *slog.Logger) (engine.Engine, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return nil, usagef("%w", err)
+		return nil, verb.Usagef("%w", err)
 	}
-	all := engines(embedded.Options{MemoryBytes: memoryLimit(memory), Logger: log})
+	all := engines(embedded.Options{MemoryBytes: serve.MemoryLimit(memory), Logger: log})
 	open, ok := all[u.Scheme]
 	if !ok {
-		return nil, usagef("%s: there is no engine %q, only %s; a URL is like embedded:///folder", u.Redacted(), u.Scheme,
+		return nil, verb.Usagef("%s: there is no engine %q, only %s; a URL is like embedded:///folder", u.Redacted(), u.Scheme,
 			strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 	return open(ctx, u)
@@ -60,7 +62,7 @@ func openEmbedded(dir string, o embedded.Options) (engine.Engine, error) {
 func folder(u *url.URL) (string, error) {
 	dir := cmp.Or(u.Opaque, u.Path)
 	if u.Host != "" || dir == "" || u.RawQuery != "" {
-		return "", usagef("%s: the URL of an embedded engine is embedded:///folder, without host and query", u.Redacted())
+		return "", verb.Usagef("%s: the URL of an embedded engine is embedded:///folder, without host and query", u.Redacted())
 	}
 	return dir, nil
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/cli/verb"
 )
 
 // clusterWriter counts up the value of one key over a connection to one node,
@@ -137,7 +139,7 @@ func TestLeaderStops(t *testing.T) {
 	led := c.leader()
 	others, end := c.load(led)
 	c.await("a load", func() bool { return c.proc[led].ask("GET "+others[0].key) != "$-1" })
-	if code := c.proc[led].stop(syscall.SIGTERM); code != exitOK {
+	if code := c.proc[led].stop(syscall.SIGTERM); code != verb.ExitOK {
 		t.Errorf("exit code %d\n%s", code, c.proc[led].log())
 	}
 	c.set(c.other(led), "after", "stop")

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/ci/ports"
+	"github.com/skerrydb/skerry/cli/serve"
+	"github.com/skerrydb/skerry/cli/verb"
 )
 
 // healWait bounds how long a cluster may take to be whole again; it is reached
@@ -178,7 +180,7 @@ func (f *fleet) start(n *fleetNode, args ...string) {
 	}()
 	select {
 	case first := <-line:
-		var a announcement
+		var a serve.Announcement
 		if err := json.Unmarshal([]byte(first), &a); err != nil || a.Node != n.id {
 			f.t.Fatalf("node %d printed %q: %v", n.id, first, err)
 		}
@@ -201,7 +203,7 @@ func (f *fleet) signal(n *fleetNode, sig syscall.Signal) {
 	case <-time.After(startWait):
 		f.t.Fatalf("node %d still runs %v after %v", n.id, startWait, sig)
 	}
-	if sig == syscall.SIGTERM && n.cmd.ProcessState.ExitCode() != exitOK {
+	if sig == syscall.SIGTERM && n.cmd.ProcessState.ExitCode() != verb.ExitOK {
 		f.t.Errorf("node %d ended with exit code %d after %v", n.id, n.cmd.ProcessState.ExitCode(), sig)
 	}
 }

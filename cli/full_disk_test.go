@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/cli/cluster"
 )
 
 // fullDiskWait is how long an answer may take while disks are full.
@@ -111,7 +113,7 @@ func (f *fullDisks) fill(what string, ok func(answer string) bool) {
 func (f *fullDisks) leader() (n int) {
 	f.t.Helper()
 	f.await("a leader", func() bool {
-		var rep clusterReport
+		var rep cluster.Report
 		out, err := f.list[1].command("skerry cluster status --json --data /var/lib/skerry").Output()
 		if err == nil && json.Unmarshal(out, &rep) == nil {
 			n = int(rep.Leader)

@@ -8,17 +8,18 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/proc/typescript"
 )
 
-var genVerb = verb{
-	name: "gen", args: "WHAT", short: "write code that calls procedures",
-	long: `The code has a function and the types of arguments and result for each procedure,
+var genVerb = verb.Verb{
+	Name: "gen", Args: "WHAT", Short: "write code that calls procedures",
+	Long: `The code has a function and the types of arguments and result for each procedure,
 so that a compiler finds calls that do not fit. Write it again when the procedures
 have changed: the same procedures give the same code.`,
-	subs: []verb{genTSVerb},
+	Subs: []verb.Verb{genTSVerb},
 }
 
 // genOptions is what `skerry gen ts` takes.
@@ -27,35 +28,35 @@ type genOptions struct {
 	out string
 }
 
-var genTSVerb = verb{
-	name: "gen ts", short: "write a TypeScript module that calls procedures over HTTP",
-	long: `A program with procedures of its own writes them without a server. --url asks a
+var genTSVerb = verb.Verb{
+	Name: "gen ts", Short: "write a TypeScript module that calls procedures over HTTP",
+	Long: `A program with procedures of its own writes them without a server. --url asks a
 running one for those of its program instead. The module imports nothing.`,
-	start: func(App) action {
+	Start: func(verb.App) verb.Action {
 		o := &genOptions{}
-		settings := append([]setting{
+		settings := append([]verb.Setting{
 			urlSetting(&o.url, ""),
-			{"out", "FILE", "", "file to write, also over an old one (default the standard output)", false, text(&o.out)},
+			{Name: "out", Arg: "FILE", Help: "file to write, also over an old one (default the standard output)", Set: verb.Text(&o.out)},
 		}, o.accessSettings()...)
-		check := func(rest []string) error { return mistakes(noArguments(rest), o.remote.check("url")) }
-		return action{settings, check, func(ctx context.Context, p process, _ []string) error {
+		check := func(rest []string) error { return verb.Mistakes(verb.NoArguments(rest), o.remote.check("url")) }
+		return verb.Action{Settings: settings, Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
 			return o.generate(ctx, p)
-		}, false}
+		}}
 	},
 }
 
-func (o *genOptions) generate(ctx context.Context, p process) error {
+func (o *genOptions) generate(ctx context.Context, p verb.Process) error {
 	var list listing
 	var err error
 	source := o.url
 	switch {
 	case o.url != "":
 		list, err = o.procedures(ctx)
-	case len(p.app.Procedures) == 0:
-		return usagef("needs --url: this program has no procedures of its own")
+	case len(p.App.Procedures) == 0:
+		return verb.Usagef("needs --url: this program has no procedures of its own")
 	default:
-		source = p.app.Name
-		list, err = p.app.listing()
+		source = p.App.Name
+		list, err = ownListing(p.App)
 	}
 	if err != nil {
 		return err
@@ -73,7 +74,7 @@ func (o *genOptions) generate(ctx context.Context, p process) error {
 
 // listing lists the procedures of the program as a server of it would, which
 // refuses those that it could not serve. It opens an engine for that.
-func (app App) listing() (list listing, err error) {
+func ownListing(app verb.App) (list listing, err error) {
 	dir, err := os.MkdirTemp("", "skerry-")
 	if err != nil {
 		return list, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/proc"
 )
@@ -34,13 +35,13 @@ type allIn struct {
 }
 
 // greeter is a program with procedures, for tests.
-func greeter() App {
+func greeter() verb.App {
 	visit := func(tx *proc.Tx, in greetIn) (out greetOut, err error) {
 		out.Text = "hello, " + in.Name
 		out.Visits, err = tx.KV(0).Add([]byte("visits:"+in.Name), int64(max(in.Times, 1)))
 		return out, err
 	}
-	return App{Name: "greeter", Version: "v7", Procedures: []proc.Procedure{
+	return verb.App{Name: "greeter", Version: "v7", Procedures: []proc.Procedure{
 		proc.Define("greet", visit).Describe("greet somebody and count it"),
 		proc.DefineRead("echo", func(_ *proc.Tx, in allIn) (allIn, error) { return in, nil }),
 		proc.DefineRead("nothing", func(*proc.Tx, struct{}) (struct{}, error) { return struct{}{}, nil }),

@@ -5,55 +5,57 @@ import (
 	"io"
 	"slices"
 	"text/tabwriter"
+
+	"github.com/skerrydb/skerry/cli/verb"
 )
 
 func wantsHelp(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }
 
 // help answers `skerry help [VERB]`.
-func help(p process, args []string) int {
+func help(p verb.Process, args []string) int {
 	if len(args) == 0 || len(args) == 1 && (args[0] == "help" || wantsHelp(args[0])) {
 		printHelp(p.Stdout, p)
-		return exitOK
+		return verb.ExitOK
 	}
 	v, rest, err := find(verbs(), append(slices.Clone(args), "--help"))
 	switch {
 	case err != nil:
-		p.complain("", p.ownError(err))
-		return exitUsage
-	case v.subs != nil:
+		p.Complain("", p.OwnError(err))
+		return verb.ExitUsage
+	case v.Subs != nil:
 		printVerbs(p, v)
-		return exitOK
+		return verb.ExitOK
 	case len(rest) > 1:
-		p.complain("", "help explains one verb at a time")
-		return exitUsage
+		p.Complain("", "help explains one verb at a time")
+		return verb.ExitUsage
 	}
-	printUsage(p, v, v.start(p.app).settings)
-	return exitOK
+	printUsage(p, v, v.Start(p.App).Settings)
+	return verb.ExitOK
 }
 
 // printVerbs says what a verb does by its next argument.
-func printVerbs(p process, v verb) {
+func printVerbs(p verb.Process, v verb.Verb) {
 	w := p.Stdout
-	fmt.Fprintf(w, "%s: %s\n\n%s\n\n", p.paint(w, bold, p.app.Name+" "+v.name), v.short, p.own(v.long))
+	fmt.Fprintf(w, "%s: %s\n\n%s\n\n", p.Paint(w, verb.Bold, p.App.Name+" "+v.Name), v.Short, p.Own(v.Long))
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, s := range v.subs {
-		fmt.Fprintf(t, "  %s\t%s\n", p.paint(w, bold, s.name), s.short)
+	for _, s := range v.Subs {
+		fmt.Fprintf(t, "  %s\t%s\n", p.Paint(w, verb.Bold, s.Name), s.Short)
 	}
 	t.Flush()
-	fmt.Fprintf(w, "\n`%s help %s …` says what each takes.\n", p.app.Name, v.name)
+	fmt.Fprintf(w, "\n`%s help %s …` says what each takes.\n", p.App.Name, v.Name)
 }
 
-func printHelp(w io.Writer, p process) {
+func printHelp(w io.Writer, p verb.Process) {
 	with := ""
-	if n := len(p.app.Procedures); n > 0 {
-		with = "\nThis one has " + plural(n, "procedure") + " of its own."
+	if n := len(p.App.Procedures); n > 0 {
+		with = "\nThis one has " + verb.Plural(n, "procedure") + " of its own."
 	}
-	fmt.Fprintf(w, "Skerry is an application server with its database inside.%s\n\n\t%s VERB [FLAGS]\n\n", with, p.app.Name)
+	fmt.Fprintf(w, "Skerry is an application server with its database inside.%s\n\n\t%s VERB [FLAGS]\n\n", with, p.App.Name)
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, v := range verbs() {
-		fmt.Fprintf(t, "  %s\t%s\n", p.paint(w, bold, v.name), v.short)
+		fmt.Fprintf(t, "  %s\t%s\n", p.Paint(w, verb.Bold, v.Name), v.Short)
 	}
-	fmt.Fprintf(t, "  %s\tsay what a verb takes\n", p.paint(w, bold, "help VERB"))
+	fmt.Fprintf(t, "  %s\tsay what a verb takes\n", p.Paint(w, verb.Bold, "help VERB"))
 	t.Flush()
 	fmt.Fprint(w, `
 A setting is taken from the first of these that has it: a flag (--http ADDR), an
@@ -65,38 +67,38 @@ broken promise; 4 the data folder is in use; 130 ended by a signal.
 `)
 }
 
-func printUsage(p process, v verb, settings []setting) {
-	w, args := p.Stdout, v.args
+func printUsage(p verb.Process, v verb.Verb, settings []verb.Setting) {
+	w, args := p.Stdout, v.Args
 	if args != "" {
 		args = " " + args
 	}
 	if settings != nil {
 		args += " [FLAGS]"
 	}
-	fmt.Fprintf(w, "%s%s: %s\n", p.paint(w, bold, p.app.Name+" "+v.name), args, v.short)
-	if v.long != "" {
-		fmt.Fprintf(w, "\n%s\n", p.own(v.long))
+	fmt.Fprintf(w, "%s%s: %s\n", p.Paint(w, verb.Bold, p.App.Name+" "+v.Name), args, v.Short)
+	if v.Long != "" {
+		fmt.Fprintf(w, "\n%s\n", p.Own(v.Long))
 	}
 	if settings == nil {
 		return
 	}
-	fmt.Fprintf(w, "\n%s\n", p.paint(w, bold, "Flags:"))
+	fmt.Fprintf(w, "\n%s\n", p.Paint(w, verb.Bold, "Flags:"))
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	server := false
 	for _, s := range settings {
-		flag := "--" + s.name
-		if s.arg != "" {
-			flag += " " + s.arg
+		flag := "--" + s.Name
+		if s.Arg != "" {
+			flag += " " + s.Arg
 		}
-		about := s.help
-		if s.def != "" {
-			about += " (default " + s.def + ")"
+		about := s.Help
+		if s.Default != "" {
+			about += " (default " + s.Default + ")"
 		}
-		fmt.Fprintf(t, "  %s\t%s\n", p.paint(w, bold, flag), about)
-		server = server || s.server
+		fmt.Fprintf(t, "  %s\t%s\n", p.Paint(w, verb.Bold, flag), about)
+		server = server || s.Server
 	}
 	if server {
-		fmt.Fprintf(t, "  %s\tTOML file with these settings\n", p.paint(w, bold, "--config FILE"))
+		fmt.Fprintf(t, "  %s\tTOML file with these settings\n", p.Paint(w, verb.Bold, "--config FILE"))
 	}
 	t.Flush()
 }

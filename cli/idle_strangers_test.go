@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/ci/ports"
+	"github.com/skerrydb/skerry/cli/verb"
 )
 
 // limitedServer starts a node of a cluster, with a password, that may open few files.
@@ -150,7 +151,7 @@ func TestTooFewFiles(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	out := s.run("ulimit -n 100; skerry serve --data d --http 127.0.0.1:0 --resp 127.0.0.1:0")
-	if !strings.Contains(out, "needs 256 at least") || !strings.Contains(out, "LimitNOFILE=") || !strings.Contains(out, fmt.Sprintf("[%d]", exitFailed)) {
+	if !strings.Contains(out, "needs 256 at least") || !strings.Contains(out, "LimitNOFILE=") || !strings.Contains(out, fmt.Sprintf("[%d]", verb.ExitFailed)) {
 		t.Errorf("it says %s", out)
 	}
 }

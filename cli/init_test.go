@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skerrydb/skerry/cli/starter"
+	"github.com/skerrydb/skerry/cli/dev/starter"
 )
 
 // newProgram has init make a program in a shell's folder, without the network, and

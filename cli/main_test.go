@@ -19,6 +19,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/cli/serve"
+	"github.com/skerrydb/skerry/cli/verb"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the commands print into testdata/*.txt")
@@ -29,7 +32,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the commands print into te
 func TestMain(m *testing.M) {
 	switch os.Getenv("SKERRY_TEST_MAIN") {
 	case "1":
-		Main(App{})
+		Main(verb.App{})
 	case "greeter":
 		Main(greeter())
 	case "site":
@@ -120,7 +123,7 @@ func (s *shell) run(line string) string {
 
 // server is one `skerry serve` process.
 type server struct {
-	announcement
+	serve.Announcement
 	t      *testing.T
 	cmd    *exec.Cmd
 	stderr string // name of the file that has it
@@ -169,7 +172,7 @@ func (s *shell) serve(args ...string) *server {
 	}()
 	select {
 	case first := <-line:
-		if err := json.Unmarshal([]byte(first), &p.announcement); err != nil {
+		if err := json.Unmarshal([]byte(first), &p.Announcement); err != nil {
 			p.kill()
 			s.t.Fatalf("serve printed %q: %v\n%s", first, err, p.log())
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/proc"
 )
 
@@ -22,29 +23,29 @@ func (r *remote) procedures(ctx context.Context) (listing, error) {
 	return list, err
 }
 
-var proceduresVerb = verb{
-	name: "procedures", short: "list what a running server's program can be called for",
-	long: `ARGUMENTS are in the order in which skerry call takes them; one in brackets may be
+var proceduresVerb = verb.Verb{
+	Name: "procedures", Short: "list what a running server's program can be called for",
+	Long: `ARGUMENTS are in the order in which skerry call takes them; one in brackets may be
 left out. A procedure that reads runs on any node, one that writes on the leader.`,
-	start: func(app App) action {
+	Start: func(app verb.App) verb.Action {
 		var r remote
 		var asJSON bool
-		settings := append([]setting{urlSetting(&r.url, app.defaultURL()), jsonSetting(&asJSON)}, r.accessSettings()...)
-		check := func(rest []string) error { return mistakes(noArguments(rest), r.check("url")) }
-		return action{settings, check, func(ctx context.Context, p process, _ []string) error {
+		settings := append([]verb.Setting{urlSetting(&r.url, defaultURL(app)), verb.JSON(&asJSON)}, r.accessSettings()...)
+		check := func(rest []string) error { return verb.Mistakes(verb.NoArguments(rest), r.check("url")) }
+		return verb.Action{Settings: settings, Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
 			list, err := r.procedures(ctx)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return printJSON(p.Stdout, list)
+				return verb.PrintJSON(p.Stdout, list)
 			}
 			return printProcedures(p, list)
-		}, false}
+		}}
 	},
 }
 
-func printProcedures(p process, list listing) error {
+func printProcedures(p verb.Process, list listing) error {
 	if len(list.Procedures) == 0 {
 		_, err := fmt.Fprintln(p.Stdout, "the program of this server has no procedures")
 		return err
@@ -56,7 +57,7 @@ func printProcedures(p process, list listing) error {
 		if s.ReadOnly {
 			does = "reads"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Name, does, dash(fieldWords(s.Args)), typeWords(s.Result), dash(s.Text))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", s.Name, does, verb.Dash(fieldWords(s.Args)), typeWords(s.Result), verb.Dash(s.Text))
 	}
 	return t.Flush()
 }

@@ -96,7 +96,7 @@ func TestReadmeTour(t *testing.T) {
 		line = strings.ReplaceAll(line, "-p 6380", "-p "+p.respPort())
 		for i := 1; three != nil && i < len(three.Nodes); i++ {
 			_, port, _ := strings.Cut(three.Nodes[i].RESP, ":")
-			line = strings.ReplaceAll(line, fmt.Sprint("-p ", devRESP+i), "-p "+port)
+			line = strings.ReplaceAll(line, fmt.Sprint("-p ", 6380+i), "-p "+port)
 		}
 		got := s.run(line)
 		if strings.HasPrefix(st.command, "kill -9 ") {

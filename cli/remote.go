@@ -18,12 +18,14 @@ import (
 	"strings"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/cli/serve"
+	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web/problem"
 )
 
 // defaultURL is where keys and procedures of a server are if nothing else is said.
-func (app App) defaultURL() string {
+func defaultURL(app verb.App) string {
 	if app.Web != nil {
 		return "http://" + skerry.DefaultAdmin
 	}
@@ -47,15 +49,15 @@ type remote struct {
 	flag         string       // the one that url is of, after check
 }
 
-func urlSetting(p *string, def string) setting {
-	return setting{"url", "URL", def, "HTTP address of a running server; the admin address if it serves a web application", false, text(p)}
+func urlSetting(p *string, def string) verb.Setting {
+	return verb.Setting{Name: "url", Arg: "URL", Default: def, Help: "HTTP address of a running server; the admin address if it serves a web application", Set: verb.Text(p)}
 }
 
 // accessSettings say how the server is convinced, and what convinces of the server.
-func (r *remote) accessSettings() []setting {
-	return []setting{
-		{"password-file", "FILE", "", "file with the server's password", true, text(&r.passwordFile)},
-		{"ca", "FILE", "", "certificates (PEM) of the authority that the certificate of https://… must be of (default those that this machine knows)", false, text(&r.caFile)},
+func (r *remote) accessSettings() []verb.Setting {
+	return []verb.Setting{
+		{Name: "password-file", Arg: "FILE", Help: "file with the server's password", Server: true, Set: verb.Text(&r.passwordFile)},
+		{Name: "ca", Arg: "FILE", Help: "certificates (PEM) of the authority that the certificate of https://… must be of (default those that this machine knows)", Set: verb.Text(&r.caFile)},
 	}
 }
 
@@ -68,12 +70,12 @@ func (r *remote) check(flag string) (err error) {
 		where = fmt.Errorf("--%s: %q is not an address like http://%s", flag, r.url, skerry.DefaultHTTP)
 	}
 	if r.passwordFile != "" {
-		r.password, err = readPassword(r.passwordFile)
+		r.password, err = serve.ReadPassword(r.passwordFile)
 	}
 	if r.caFile != "" {
 		r.client, trust = trusting(r.caFile)
 	}
-	return mistakes(where, err, trust)
+	return verb.Mistakes(where, err, trust)
 }
 
 // trusting returns a client for servers whose certificate is of an authority in file.
@@ -170,7 +172,7 @@ func (r *remote) askJSON(ctx context.Context, path string, v any) error {
 	case err != nil:
 		return fmt.Errorf("read %s%s: %w", r.url, path, err)
 	case len(b) > maxAnswer:
-		return fmt.Errorf("%s%s is larger than %s", r.url, path, formatSize(maxAnswer))
+		return fmt.Errorf("%s%s is larger than %s", r.url, path, verb.FormatSize(maxAnswer))
 	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("%s%s is not what a Skerry server answers: %w", r.url, path, err)

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/skerrydb/skerry/cli/verb"
 )
 
 // TestStrangeAnswers: what is said about servers that are not Skerry's, or that
@@ -22,33 +24,33 @@ func TestStrangeAnswers(t *testing.T) {
 	}{
 		{"another server's page", []string{"procedures"}, func(w http.ResponseWriter) {
 			fmt.Fprint(w, "<html>")
-		}, exitFailed, "is not what a Skerry server answers: "},
+		}, verb.ExitFailed, "is not what a Skerry server answers: "},
 		{"another server's error", []string{"call", "x"}, func(w http.ResponseWriter) {
 			http.Error(w, strings.Repeat("no ", maxRefusal), http.StatusTeapot)
-		}, exitFailed, "/api/call/x answered 418 I'm a teapot: no no "},
+		}, verb.ExitFailed, "/api/call/x answered 418 I'm a teapot: no no "},
 		{"a list over the limit", []string{"procedures"}, func(w http.ResponseWriter) {
 			for blank := bytes.Repeat([]byte(" "), 1<<20); ; {
 				if _, err := w.Write(blank); err != nil {
 					return
 				}
 			}
-		}, exitFailed, "/api/procedures is larger than 64MiB"},
+		}, verb.ExitFailed, "/api/procedures is larger than 64MiB"},
 		{"a result that breaks off", []string{"call", "x"}, func(w http.ResponseWriter) {
 			w.Header().Set("Content-Length", "10")
 			fmt.Fprint(w, "123")
-		}, exitFailed, "the call was carried out, but its result did not arrive: "},
+		}, verb.ExitFailed, "the call was carried out, but its result did not arrive: "},
 		{"an error with title alone", []string{"call", "x"}, func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			fmt.Fprint(w, `{"title":"Service Unavailable","code":"not_leader"}`)
-		}, exitFailed, "call: Service Unavailable [not_leader]\n"},
+		}, verb.ExitFailed, "call: Service Unavailable [not_leader]\n"},
 		{"arguments that the server refuses", []string{"call", "x"}, func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprint(w, `{"detail":"a is missing","code":"invalid","errors":[{"pointer":"/a","code":"invalid"}]}`)
-		}, exitUsage, "call: a is missing [invalid]\n"},
+		}, verb.ExitUsage, "call: a is missing [invalid]\n"},
 		{"the same code from the procedure itself", []string{"call", "x"}, func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprint(w, `{"detail":"not like that","code":"invalid"}`)
-		}, exitFailed, "call: not like that [invalid]\n"},
+		}, verb.ExitFailed, "call: not like that [invalid]\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -5,41 +5,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"math"
 	"os"
+	"time"
 
 	"github.com/skerrydb/skerry/archive"
+	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 )
 
-// noLimit is a memory limit for verbs that only read: data that was accepted
-// once is read whatever the limit was.
-const noLimit = math.MaxInt64
-
-// quiet is a logger for verbs whose result stands on the standard output.
-func quiet(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
-}
-
-var restoreVerb = verb{
-	name: "restore", short: "make a new data folder from a backup, or from an archive at any point",
-	long: `The whole backup is verified before anything is written. The folder must be
+var restoreVerb = verb.Verb{
+	Name: "restore", Short: "make a new data folder from a backup, or from an archive at any point",
+	Long: `The whole backup is verified before anything is written. The folder must be
 missing or empty: nothing is ever overwritten.
 
 From an archive (serve --archive), --at says which state: latest, a position (that
 of the last transaction to be restored), or a time like 2026-11-21T12:00:00Z (the
 last transaction that is not later). The archive may be in use.`,
-	start: func(App) action {
+	Start: func(verb.App) verb.Action {
 		var from, at, dir string
 		var asJSON bool
-		settings := []setting{
-			{"from", "PATH", "", "file that backup has written, or folder of an archive", false, text(&from)},
-			{"at", "WHEN", "", "time, position or latest; of an archive only (default latest)", false, text(&at)},
-			dataSetting(&dir, ""),
-			jsonSetting(&asJSON),
+		settings := []verb.Setting{
+			{Name: "from", Arg: "PATH", Help: "file that backup has written, or folder of an archive", Set: verb.Text(&from)},
+			{Name: "at", Arg: "WHEN", Help: "time, position or latest; of an archive only (default latest)", Set: verb.Text(&at)},
+			verb.Data(&dir, ""),
+			verb.JSON(&asJSON),
 		}
 		check := func(rest []string) error {
 			var when error
@@ -48,9 +38,9 @@ last transaction that is not later). The archive may be in use.`,
 					when = fmt.Errorf("--at: %w", err)
 				}
 			}
-			return mistakes(noArguments(rest), needs("from", from), when, needs("data", dir))
+			return verb.Mistakes(verb.NoArguments(rest), verb.Needs("from", from), when, verb.Needs("data", dir))
 		}
-		return action{settings, check, func(_ context.Context, p process, _ []string) error {
+		return verb.Action{Settings: settings, Check: check, Do: func(_ context.Context, p verb.Process, _ []string) error {
 			info, err := os.Stat(from)
 			if err != nil {
 				return err
@@ -59,25 +49,53 @@ last transaction that is not later). The archive may be in use.`,
 				return restoreArchive(p, from, cmp.Or(at, "latest"), dir, asJSON)
 			}
 			if at != "" {
-				return usagef("--at: %s is a backup of one state; only an archive has others", from)
+				return verb.Usagef("--at: %s is a backup of one state; only an archive has others", from)
 			}
 			return restore(p, from, dir, asJSON)
-		}, true}
+		}, Abrupt: true}
 	},
 }
 
-func restore(p process, from, dir string, asJSON bool) error {
+func restore(p verb.Process, from, dir string, asJSON bool) error {
 	f, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	sum, err := embedded.Restore(f, dir, embedded.Options{Logger: quiet(p.Stderr)})
+	sum, err := embedded.Restore(f, dir, embedded.Options{Logger: verb.Quiet(p.Stderr)})
 	if errors.Is(err, engine.ErrCorrupt) || errors.Is(err, engine.ErrFormatNewer) {
 		return fmt.Errorf("%s: %w", from, err)
 	}
 	if err != nil {
 		return err
+	}
+	return printSummary(p.Stdout, asJSON, dir, sum)
+}
+
+// restoreArchive makes a data folder of the state that at names.
+func restoreArchive(p verb.Process, from, at, dir string, asJSON bool) (err error) {
+	target, err := archive.ParseTarget(at)
+	if err != nil {
+		return err
+	}
+	plan, err := archive.Find(nil, from, target)
+	if err != nil {
+		return err
+	}
+	if !asJSON {
+		fmt.Fprintf(p.Stdout, "%s: from %s, position %d of %s\n", target, plan.BaseFile, plan.Base, plan.BaseTime.UTC().Format(time.RFC3339Nano))
+	}
+	base, err := plan.OpenBase()
+	if err != nil {
+		return err
+	}
+	defer base.Close()
+	sum, err := embedded.RestoreChanges(base, plan.Changes(), dir, embedded.Options{Logger: verb.Quiet(p.Stderr)})
+	if err != nil {
+		return fmt.Errorf("restore %s from %s, %s: %w", target, from, plan.BaseFile, err)
+	}
+	if plan.Note != "" {
+		fmt.Fprintln(p.Stderr, "note:", plan.Note)
 	}
 	return printSummary(p.Stdout, asJSON, dir, sum)
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/cli/verb"
 )
 
 // get returns status and body of one request.
@@ -65,7 +67,7 @@ func TestSignalsStopCleanly(t *testing.T) {
 			t.Errorf("readyz: %d %s", code, body)
 		}
 		p.ask("SET a 1")
-		if code := p.stop(sig); code != exitOK {
+		if code := p.stop(sig); code != verb.ExitOK {
 			t.Errorf("%v: exit code %d\n%s", sig, code, p.log())
 		}
 		if out := s.run("skerry check --data data | tail -n 1 | cut -d: -f1"); out != "sound\n" {
@@ -85,8 +87,8 @@ func TestSecondProcessIsRefused(t *testing.T) {
 		"skerry bench embedded:data --duration 1ms",
 	} {
 		out := s.run(line)
-		if !strings.Contains(out, fmt.Sprint(p.PID)) || !strings.HasSuffix(out, fmt.Sprintf("[%d]\n", exitLocked)) {
-			t.Errorf("%s: want the process id %d and exit code %d, got\n%s", line, p.PID, exitLocked, out)
+		if !strings.Contains(out, fmt.Sprint(p.PID)) || !strings.HasSuffix(out, fmt.Sprintf("[%d]\n", verb.ExitLocked)) {
+			t.Errorf("%s: want the process id %d and exit code %d, got\n%s", line, p.PID, verb.ExitLocked, out)
 		}
 	}
 	if got := p.ask("PING"); got != "+PONG" {
@@ -197,7 +199,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if code := p.stop(syscall.SIGTERM); code != exitStopped {
-		t.Errorf("exit code %d, want %d", code, exitStopped)
+	if code := p.stop(syscall.SIGTERM); code != verb.ExitStopped {
+		t.Errorf("exit code %d, want %d", code, verb.ExitStopped)
 	}
 }

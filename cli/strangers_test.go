@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/ci/ports"
+	"github.com/skerrydb/skerry/cli/cluster"
+	"github.com/skerrydb/skerry/cli/verb"
 )
 
 // outdated makes the certificate of an invitation one that has expired, as the
@@ -70,7 +72,7 @@ func pemType(text string) string {
 func (c *nodes) refused(args string) string {
 	c.s.t.Helper()
 	out := c.s.run("timeout 60 skerry serve --http 127.0.0.1:0 --resp 127.0.0.1:0 " + args + " 2>&1 | grep -v level= | tail -n 1")
-	return strings.TrimSpace(strings.TrimSuffix(out, fmt.Sprintf("[%d]\n", exitFailed)))
+	return strings.TrimSpace(strings.TrimSuffix(out, fmt.Sprintf("[%d]\n", verb.ExitFailed)))
 }
 
 // TestStrangersAreRefused: whoever must not take part is told why in words.
@@ -153,7 +155,7 @@ func TestFolderPutBack(t *testing.T) {
 		c.set(3, fmt.Sprint("k", i), "v")
 	}
 	c.await("node 3 to have all", func() bool {
-		var rep clusterReport
+		var rep cluster.Report
 		if json.Unmarshal([]byte(c.s.run("skerry cluster status --json --data n1")), &rep) != nil {
 			return false
 		}

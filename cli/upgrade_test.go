@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/skerrydb/skerry/cli/verb"
 )
 
 // buildProgram builds one of the programs in testdata and returns its file.
@@ -105,7 +107,7 @@ func (u *upgrading) command(id int, line string) func() (string, error) {
 // upgrade restarts a node with another program.
 func (u *upgrading) upgrade(id int, program string) {
 	u.s.t.Helper()
-	if code := u.proc[id].stop(syscall.SIGTERM); code != exitOK {
+	if code := u.proc[id].stop(syscall.SIGTERM); code != verb.ExitOK {
 		u.s.t.Fatalf("node %d ended with %d\n%s", id, code, u.proc[id].log())
 	}
 	u.s.program = program

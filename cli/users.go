@@ -15,16 +15,17 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web/api"
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-var usersVerb = verb{
-	name: "users", args: "list|create|roles|disable|enable …", short: "list, create and change the users of a running application",
-	long: `Users are those that the application has handed to skerry.Services. The admin address of
+var usersVerb = verb.Verb{
+	Name: "users", Args: "list|create|roles|disable|enable …", Short: "list, create and change the users of a running application",
+	Long: `Users are those that the application has handed to skerry.Services. The admin address of
 the server is asked. Every change is logged there.`,
-	subs: []verb{usersListVerb, usersCreateVerb, usersRolesVerb, usersDisableVerb, usersEnableVerb},
+	Subs: []verb.Verb{usersListVerb, usersCreateVerb, usersRolesVerb, usersDisableVerb, usersEnableVerb},
 }
 
 // usersOptions is what every verb about users takes.
@@ -33,16 +34,16 @@ type usersOptions struct {
 	json bool
 }
 
-func (o *usersOptions) settings(app App, more ...setting) []setting {
-	return append(append([]setting{urlSetting(&o.url, app.defaultURL()), jsonSetting(&o.json)}, more...), o.accessSettings()...)
+func (o *usersOptions) settings(app verb.App, more ...verb.Setting) []verb.Setting {
+	return append(append([]verb.Setting{urlSetting(&o.url, defaultURL(app)), verb.JSON(&o.json)}, more...), o.accessSettings()...)
 }
 
-var usersListVerb = verb{
-	name: "users list", short: "list all users",
-	start: func(app App) action {
+var usersListVerb = verb.Verb{
+	Name: "users list", Short: "list all users",
+	Start: func(app verb.App) verb.Action {
 		o := &usersOptions{}
-		check := func(rest []string) error { return mistakes(noArguments(rest), o.check("url")) }
-		return action{o.settings(app), check, func(ctx context.Context, p process, _ []string) error {
+		check := func(rest []string) error { return verb.Mistakes(verb.NoArguments(rest), o.check("url")) }
+		return verb.Action{Settings: o.settings(app), Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
 			all := []api.User{}
 			for path := "/users?limit=1000"; path != ""; {
 				var page api.UserPage
@@ -52,32 +53,32 @@ var usersListVerb = verb{
 				all, path = append(all, page.Users...), page.Next
 			}
 			if o.json {
-				return printJSON(p.Stdout, map[string]any{"users": all})
+				return verb.PrintJSON(p.Stdout, map[string]any{"users": all})
 			}
 			return printUsers(p.Stdout, all)
-		}, false}
+		}}
 	},
 }
 
 // maxUserPassword bounds the bytes that are read of a new user's password.
 const maxUserPassword = 4 << 10
 
-var usersCreateVerb = verb{
-	name: "users create", args: "EMAIL", short: "create a user whose address counts as verified: the first administrator, say",
-	long: `Without --new-password-file a password is made and printed once. Which roles there are
+var usersCreateVerb = verb.Verb{
+	Name: "users create", Args: "EMAIL", Short: "create a user whose address counts as verified: the first administrator, say",
+	Long: `Without --new-password-file a password is made and printed once. Which roles there are
 is the application's to say.`,
-	start: func(app App) action {
+	Start: func(app verb.App) verb.Action {
 		o := &usersOptions{}
 		var name, file string
 		var roles []string
 		settings := o.settings(app,
-			setting{"name", "NAME", "", "the user's name", false, text(&name)},
-			setting{"roles", "ROLES", "", "roles, with commas between them", false, list(&roles)},
-			setting{"new-password-file", "FILE", "", "file whose first line is the user's password; - reads the standard input", false, text(&file)})
+			verb.Setting{Name: "name", Arg: "NAME", Help: "the user's name", Set: verb.Text(&name)},
+			verb.Setting{Name: "roles", Arg: "ROLES", Help: "roles, with commas between them", Set: verb.List(&roles)},
+			verb.Setting{Name: "new-password-file", Arg: "FILE", Help: "file whose first line is the user's password; - reads the standard input", Set: verb.Text(&file)})
 		check := func(rest []string) error {
-			return mistakes(oneArgument(rest, "the email address of the user"), o.check("url"))
+			return verb.Mistakes(verb.OneArgument(rest, "the email address of the user"), o.check("url"))
 		}
-		return action{settings, check, func(ctx context.Context, p process, rest []string) error {
+		return verb.Action{Settings: settings, Check: check, Do: func(ctx context.Context, p verb.Process, rest []string) error {
 			password, err := newPassword(p, file)
 			if err != nil {
 				return err
@@ -91,7 +92,7 @@ is the application's to say.`,
 				made = password
 			}
 			if o.json {
-				return printJSON(p.Stdout, struct {
+				return verb.PrintJSON(p.Stdout, struct {
 					api.User
 					Password string `json:"new_password,omitempty"`
 				}{u, made})
@@ -101,12 +102,12 @@ is the application's to say.`,
 				_, err = fmt.Fprintf(p.Stdout, "password: %s\n", made)
 			}
 			return err
-		}, false}
+		}}
 	},
 }
 
 // newPassword reads the password of a user to be from a file, or makes one.
-func newPassword(p process, file string) (string, error) {
+func newPassword(p verb.Process, file string) (string, error) {
 	var from io.Reader
 	switch file {
 	case "":
@@ -127,19 +128,19 @@ func newPassword(p process, file string) (string, error) {
 	}
 	line, _, _ := strings.Cut(string(content), "\n")
 	if line = strings.TrimSuffix(line, "\r"); line == "" {
-		return "", usagef("new-password-file: the first line of %s is empty", file)
+		return "", verb.Usagef("new-password-file: the first line of %s is empty", file)
 	}
 	return line, nil
 }
 
-var usersRolesVerb = verb{
-	name: "users roles", args: "USER [ROLE…]", short: "give a user exactly these roles",
-	long: `USER is an email address or an id. Without a ROLE, --none is needed, and takes all roles
+var usersRolesVerb = verb.Verb{
+	Name: "users roles", Args: "USER [ROLE…]", Short: "give a user exactly these roles",
+	Long: `USER is an email address or an id. Without a ROLE, --none is needed, and takes all roles
 away.`,
-	start: func(app App) action {
+	Start: func(app verb.App) verb.Action {
 		o := &usersOptions{}
 		var none bool
-		settings := o.settings(app, setting{"none", "", "", "take all roles away", false, toggle(&none)})
+		settings := o.settings(app, verb.Setting{Name: "none", Help: "take all roles away", Set: verb.Toggle(&none)})
 		check := func(rest []string) error {
 			var what error
 			switch {
@@ -150,45 +151,34 @@ away.`,
 			case len(rest) > 1 && none:
 				what = errors.New("takes roles or --none, not both")
 			}
-			return mistakes(what, o.check("url"))
+			return verb.Mistakes(what, o.check("url"))
 		}
-		return action{settings, check, func(ctx context.Context, p process, rest []string) error {
+		return verb.Action{Settings: settings, Check: check, Do: func(ctx context.Context, p verb.Process, rest []string) error {
 			return o.change(ctx, p, rest[0], map[string]any{"roles": append([]string{}, rest[1:]...)})
-		}, false}
+		}}
 	},
 }
 
 var usersDisableVerb = disabling("users disable", true, "end a user's sessions, and refuse further logins and API keys")
 var usersEnableVerb = disabling("users enable", false, "let a disabled user log in again")
 
-func disabling(name string, disabled bool, short string) verb {
-	return verb{
-		name: name, args: "USER", short: short, long: `USER is an email address or an id.`,
-		start: func(app App) action {
+func disabling(name string, disabled bool, short string) verb.Verb {
+	return verb.Verb{
+		Name: name, Args: "USER", Short: short, Long: `USER is an email address or an id.`,
+		Start: func(app verb.App) verb.Action {
 			o := &usersOptions{}
 			check := func(rest []string) error {
-				return mistakes(oneArgument(rest, "the email address or the id of a user"), o.check("url"))
+				return verb.Mistakes(verb.OneArgument(rest, "the email address or the id of a user"), o.check("url"))
 			}
-			return action{o.settings(app), check, func(ctx context.Context, p process, rest []string) error {
+			return verb.Action{Settings: o.settings(app), Check: check, Do: func(ctx context.Context, p verb.Process, rest []string) error {
 				return o.change(ctx, p, rest[0], map[string]any{"disabled": disabled})
-			}, false}
+			}}
 		},
 	}
 }
 
-// oneArgument is the mistake of giving another number of arguments than one.
-func oneArgument(rest []string, what string) error {
-	switch {
-	case len(rest) == 0 || rest[0] == "":
-		return errors.New("needs " + what)
-	case len(rest) > 1:
-		return fmt.Errorf("%q is one argument too many", rest[1])
-	}
-	return nil
-}
-
 // change changes a user that is named by email address or id, and prints it.
-func (o *usersOptions) change(ctx context.Context, p process, name string, what map[string]any) error {
+func (o *usersOptions) change(ctx context.Context, p verb.Process, name string, what map[string]any) error {
 	id := name
 	if strings.Contains(name, "@") {
 		var page api.UserPage
@@ -205,7 +195,7 @@ func (o *usersOptions) change(ctx context.Context, p process, name string, what 
 		return err
 	}
 	if o.json {
-		return printJSON(p.Stdout, u)
+		return verb.PrintJSON(p.Stdout, u)
 	}
 	return printUsers(p.Stdout, []api.User{u})
 }
@@ -259,7 +249,7 @@ func printUsers(w io.Writer, all []api.User) error {
 		if u.TOTP {
 			state = append(state, "second factor")
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", dash(u.Email), dash(problem.Clean(u.Name)), dash(strings.Join(u.Roles, ", ")), dash(strings.Join(state, ", ")), u.Created.Format(time.DateOnly), u.ID)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", verb.Dash(u.Email), verb.Dash(problem.Clean(u.Name)), verb.Dash(strings.Join(u.Roles, ", ")), verb.Dash(strings.Join(state, ", ")), u.Created.Format(time.DateOnly), u.ID)
 	}
 	return t.Flush()
 }

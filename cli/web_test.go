@@ -16,13 +16,14 @@ import (
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web"
 )
 
 // site is a program with a web application and a procedure, for tests.
-func site() App {
-	return App{Name: "site", Version: "v3", Procedures: []proc.Procedure{
+func site() verb.App {
+	return verb.App{Name: "site", Version: "v3", Procedures: []proc.Procedure{
 		proc.DefineRead("twice", func(_ *proc.Tx, in struct {
 			N int `json:"n"`
 		}) (int, error) {
@@ -190,7 +191,7 @@ func TestDrain(t *testing.T) {
 	case <-time.After(startWait):
 		t.Fatal("still running")
 	}
-	if code := p.cmd.ProcessState.ExitCode(); code != exitOK {
+	if code := p.cmd.ProcessState.ExitCode(); code != verb.ExitOK {
 		t.Errorf("exit code %d\n%s", code, p.log())
 	}
 }
@@ -199,7 +200,7 @@ func TestDrain(t *testing.T) {
 func TestWebSettings(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	for name, text := range map[string]string{"bad": "smtp://anna:hunter2@h", "empty": "\n", "two": "a\nb\n", "long": strings.Repeat("x", maxURLFile+1)} {
+	for name, text := range map[string]string{"bad": "smtp://anna:hunter2@h", "empty": "\n", "two": "a\nb\n", "long": strings.Repeat("x", 4<<10+1)} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

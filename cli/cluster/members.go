@@ -1,0 +1,108 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/skerrydb/skerry/cli/verb"
+	"github.com/skerrydb/skerry/engine/embedded"
+)
+
+var clusterLeaveVerb = verb.Verb{
+	Name: "cluster leave", Short: "take the folder's own node out of its cluster, for ever",
+	Long: `The other nodes go on without it, and its process stops. The folder keeps its data,
+but can never be a node of the cluster again: another one needs a new invitation.`,
+	Start: func(verb.App) verb.Action {
+		var dir string
+		return verb.Action{Settings: []verb.Setting{verb.Data(&dir, "./data")}, Check: verb.NoArguments, Do: func(ctx context.Context, p verb.Process, _ []string) error {
+			a, err := openAdmin(p, dir)
+			if err != nil {
+				return err
+			}
+			if err := change(ctx, func(ctx context.Context) error { return a.Remove(ctx, a.Self()) }); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(p.Stdout, "node %d has left cluster %s; its process can be stopped, and stops by itself\n", a.Self(), a.Cluster())
+			return err
+		}}
+	},
+}
+
+var clusterRemoveVerb = verb.Verb{
+	Name: "cluster remove", Args: "ID", Short: "take a node out of the cluster, for ever: one that is lost, say",
+	Long: `Any node's folder will do for --data. The id can never be used again: to replace the
+node, invite a new one. A change needs a majority of the nodes; without one, read
+skerry help cluster recover.`,
+	Start: func(verb.App) verb.Action {
+		var dir string
+		var id uint64
+		check := func(rest []string) (err error) { id, err = nodeID(rest, true); return err }
+		return verb.Action{Settings: []verb.Setting{verb.Data(&dir, "./data")}, Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
+			a, err := openAdmin(p, dir)
+			if err != nil {
+				return err
+			}
+			if err := change(ctx, func(ctx context.Context) error { return a.Remove(ctx, id) }); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(p.Stdout, "node %d is no member of cluster %s any more\n", id, a.Cluster())
+			return err
+		}}
+	},
+}
+
+var clusterTransferVerb = verb.Verb{
+	Name: "cluster transfer", Args: "[ID]", Short: "have another node lead: node ID, or whichever is most up to date",
+	Long: `A server that is stopped with SIGTERM does this by itself. Writes wait for a moment,
+none is lost.`,
+	Start: func(verb.App) verb.Action {
+		var dir string
+		var id uint64
+		check := func(rest []string) (err error) { id, err = nodeID(rest, false); return err }
+		return verb.Action{Settings: []verb.Setting{verb.Data(&dir, "./data")}, Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
+			a, err := openAdmin(p, dir)
+			if err != nil {
+				return err
+			}
+			if err := change(ctx, func(ctx context.Context) error { return a.Transfer(ctx, id) }); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(p.Stdout, "node %d leads\n", nowLeads(ctx, a))
+			return err
+		}}
+	},
+}
+
+// nowLeads waits until a node that was elected takes calls, and returns its id; 0
+// if that takes too long.
+func nowLeads(ctx context.Context, a *embedded.Admin) (n uint64) {
+	ctx, cancel := context.WithTimeout(ctx, AskWait)
+	defer cancel()
+	for n == 0 && ctx.Err() == nil {
+		n = LeaderOf(a.Ask(ctx))
+	}
+	return n
+}
+
+// change makes a change of the members, bounded.
+func change(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, changeWait)
+	defer cancel()
+	return hint(do(ctx))
+}
+
+// nodeID reads the only argument.
+func nodeID(rest []string, must bool) (uint64, error) {
+	switch {
+	case len(rest) == 0 && !must:
+		return 0, nil
+	case len(rest) != 1:
+		return 0, verb.Usagef("takes the id of one node, as `skerry cluster status` lists them")
+	}
+	n, err := strconv.ParseUint(rest[0], 10, 64)
+	if err != nil || n == 0 {
+		return 0, verb.Usagef("%q is no id of a node: they are 1, 2, 3, …", rest[0])
+	}
+	return n, nil
+}

@@ -1,0 +1,181 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/cli/verb"
+	"github.com/skerrydb/skerry/engine/embedded"
+)
+
+// Node are the settings of a server that is a node of a cluster.
+type Node struct {
+	Addr          string // of the port between nodes
+	nodeAdvertise string
+	advertise     string
+	join          []string
+	Invite        string
+	lease         bool
+}
+
+func (o *Node) Settings() []verb.Setting {
+	return []verb.Setting{
+		{Name: "node", Arg: "HOST:PORT", Help: "address for the other nodes of the cluster (default what this node had last)", Server: true, Set: nodeAddress(&o.Addr)},
+		{Name: "node-advertise", Arg: "HOST:PORT", Help: "the same as other machines reach it (default --node)", Server: true, Set: nodeAddress(&o.nodeAdvertise)},
+		{Name: "advertise", Arg: "HOST", Help: "host by which other machines reach HTTP and Redis, where clients are sent (default that of their addresses, or of the node)", Server: true, Set: host(&o.advertise)},
+		{Name: "join", Arg: "HOST:PORT,…", Help: "nodes of the cluster to ask for admission (default those that were known last)", Server: true, Set: addresses(&o.join)},
+		{Name: "invite", Arg: "FILE", Help: "invitation that makes a new folder a node; once it is one the file is not needed", Server: true, Set: verb.Text(&o.Invite)},
+		{Name: "lease", Help: "let the leader answer linearizable reads without asking the others each time; needs clocks that run alike, and the same on every node", Server: true, Set: verb.Toggle(&o.lease)},
+	}
+}
+
+// Check finds what does not fit together.
+func (o *Node) Check() error {
+	if o.Addr == "" || o.nodeAdvertise != "" {
+		return nil
+	}
+	if host, _, err := net.SplitHostPort(o.Addr); err == nil && everyAddress(host) {
+		return fmt.Errorf("node: %s is no address that other machines can connect to: say with --node-advertise which one is", o.Addr)
+	}
+	return nil
+}
+
+func everyAddress(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
+// FacesHost is the host by which other machines reach the faces, "" if that is
+// not said.
+func (o *Node) FacesHost() string {
+	if o.advertise != "" {
+		return o.advertise
+	}
+	host, _, err := net.SplitHostPort(o.nodeAdvertise)
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+func (o *Node) given() bool {
+	return o.Addr != "" || o.nodeAdvertise != "" || o.join != nil || o.Invite != ""
+}
+
+// Options returns what the node in the folder dir needs to take part in its
+// cluster. If there is an invitation, it makes the folder the invited node first.
+func (o *Node) Options(dir, version string) (c embedded.ClusterOptions, err error) {
+	limits, err := skerry.DefaultConnections(true) // of a cluster; a node that is alone does not use them
+	if err != nil {
+		return c, err
+	}
+	if o.Invite != "" {
+		if err := accept(dir, o.Invite); err != nil {
+			return c, err
+		}
+	}
+	if o.given() {
+		if _, err := embedded.OpenAdmin(dir, ""); err != nil {
+			return c, err
+		}
+	}
+	return embedded.ClusterOptions{
+		Addr: o.Addr, Advertise: o.nodeAdvertise, Join: o.join, Lease: o.lease, Version: version,
+		Conns: limits.Nodes, Guests: limits.NodeGuests,
+	}, nil
+}
+
+// Explain adds to an error from opening a node which setting to change.
+func Explain(err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%w; --node chooses another address", err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%w; --node is an address of this machine; if other machines reach it at a different address, set that with --node-advertise", err)
+	case errors.Is(err, embedded.ErrNoNodeAddr):
+		return fmt.Errorf("%w: set it with --node HOST:PORT", err)
+	}
+	return err
+}
+
+// accept makes a data folder the node that an invitation is for. An invitation
+// that is gone was for a folder that is a node by now, as it should be.
+func accept(dir, file string) error {
+	text, err := readInvitation(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, no := embedded.OpenAdmin(dir, ""); no == nil {
+			return nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("invite: %w", err)
+	}
+	if _, err := embedded.Accept(dir, text, embedded.Options{MemoryBytes: verb.NoLimit, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		return fmt.Errorf("invite: %w", err)
+	}
+	return nil
+}
+
+// maxInvitation bounds the bytes of an invitation that are read.
+const maxInvitation = 1 << 20
+
+func readInvitation(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxInvitation))
+}
+
+// nodeAddress reads the address of a port between nodes.
+func nodeAddress(p *string) func(string) error {
+	return func(v string) error {
+		host, port, err := net.SplitHostPort(v)
+		if err != nil {
+			return fmt.Errorf("%q is not HOST:PORT", v)
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return fmt.Errorf("%q: the port is a number from 0 to %d", v, n)
+		}
+		if strings.ContainsAny(host, " \t/") {
+			return fmt.Errorf("%q is not HOST:PORT", v)
+		}
+		*p = v
+		return nil
+	}
+}
+
+func addresses(p *[]string) func(string) error {
+	return func(v string) error {
+		if err := verb.List(p)(v); err != nil {
+			return err
+		}
+		for i := range *p {
+			if err := nodeAddress(&(*p)[i])((*p)[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// host reads a host without a port.
+func host(p *string) func(string) error {
+	return func(v string) error {
+		if v == "" || strings.ContainsAny(v, " \t/[]") || strings.Contains(v, ":") && net.ParseIP(v) == nil || everyAddress(v) {
+			return fmt.Errorf("%q is not the name or IP address of a host", v)
+		}
+		*p = v
+		return nil
+	}
+}

@@ -1,0 +1,121 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/skerrydb/skerry/cli/verb"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+)
+
+// recoverOptions is what `skerry cluster recover` takes.
+type recoverOptions struct {
+	data, node string
+	lose       bool
+	json       bool
+}
+
+// consent is what must be typed to recover.
+const consent = "lose writes"
+
+var clusterRecoverVerb = verb.Verb{
+	Name: "cluster recover", Short: "when a majority is lost for ever: begin a new cluster with what one node has",
+	Long: `This is the last resort. Writes that were acknowledged may be lost: those that only
+the lost nodes had. Choose the folder that is most up to date: skerry check --data
+DIR tells its position. The folder becomes the only node of a new cluster, with a
+new CA; the other nodes of the old one become strangers, whose folders must be put
+away before they are invited anew. If a majority can be brought back, do that
+instead: nothing is lost then.
+
+The folder must not be in use. What is kept is printed first; then "lose writes"
+must be typed, or --yes-lose-writes be given.`,
+	Start: func(verb.App) verb.Action {
+		o := &recoverOptions{}
+		settings := []verb.Setting{
+			verb.Data(&o.data, ""),
+			{Name: "node", Arg: "HOST:PORT", Help: "address by which other nodes will reach this one (default as before)", Set: nodeAddress(&o.node)},
+			{Name: "yes-lose-writes", Help: "do not ask: acknowledged writes may be lost", Set: verb.Toggle(&o.lose)},
+			verb.JSON(&o.json),
+		}
+		check := func(rest []string) error {
+			var bad error
+			if o.node != "" {
+				bad = reachable("node", o.node)
+			}
+			return verb.Mistakes(verb.NoArguments(rest), verb.Needs("data", o.data), bad)
+		}
+		return verb.Action{Settings: settings, Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
+			return clusterRecover(ctx, p, o)
+		}}
+	},
+}
+
+func clusterRecover(ctx context.Context, p verb.Process, o *recoverOptions) error {
+	a, err := openAdmin(p, o.data)
+	if err != nil {
+		return err
+	}
+	rep, err := embedded.Check(o.data, embedded.Options{}, nil)
+	if err != nil {
+		return err
+	}
+	if len(rep.Problems) > 0 {
+		return verb.Broken(fmt.Sprintf("%s is damaged: %s", o.data, strings.Join(rep.Problems, "; ")))
+	}
+	ask, cancel := context.WithTimeout(ctx, AskWait)
+	defer cancel()
+	answers := a.Ask(ask)
+	if n := LeaderOf(answers); n != 0 {
+		return engine.Errorf(engine.CodeInvalid, "the cluster has not lost its majority: node %d leads. Nothing was changed; `skerry cluster remove` and `invite` replace lost nodes", n)
+	}
+	warnOfLoss(p.Stderr, a, o.data, rep, answers)
+	if !o.lose {
+		fmt.Fprintf(p.Stderr, "Type %q to go on: ", consent)
+		line, err := bufio.NewReader(io.LimitReader(p.Stdin, 1<<10)).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if strings.TrimSpace(line) != consent {
+			return errors.New("nothing was changed")
+		}
+	}
+	id, sum, err := embedded.RecoverCluster(ctx, o.data, o.node, embedded.Options{MemoryBytes: verb.NoLimit, Logger: verb.Quiet(p.Stderr)})
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return verb.PrintJSON(p.Stdout, map[string]any{"cluster": id.Cluster, "node": id.Node, "state": sum})
+	}
+	_, err = fmt.Fprintf(p.Stdout, `%s is node %d, the only one, of the new cluster %s: position %d, %s
+start it:            %s serve --data %s
+invite another one:  %s cluster invite --data %s > n2.invite
+`, o.data, id.Node, id.Cluster, sum.Position, verb.Plural(sum.Keys, "key"), p.App.Name, o.data, p.App.Name, o.data)
+	return err
+}
+
+// warnOfLoss says what recovering keeps and what it may lose.
+func warnOfLoss(w io.Writer, a *embedded.Admin, dir string, rep embedded.Report, answers []embedded.NodeAnswer) {
+	fmt.Fprintf(w, `%s is node %d of cluster %s.
+It keeps: position %d, %s, %d bytes of keys and values: all that this node has,
+  also %s that it does not know to be acknowledged.
+It loses: what other nodes acknowledged after that. Nobody can tell from here how
+  much that is.
+The other nodes become strangers to it, and clients may see writes undone.
+`, dir, a.Self(), a.Cluster(), rep.Position, verb.Plural(rep.Keys, "key"), rep.Bytes, verb.Plural(rep.Unsure, "log record"))
+	for _, n := range answers {
+		switch {
+		case n.ID == a.Self():
+		case n.Status == nil:
+			fmt.Fprintf(w, "node %d at %s does not answer: %s\n", n.ID, n.Addr, n.Error)
+		case n.Status.Position > rep.Position:
+			fmt.Fprintf(w, "NODE %d ANSWERS AND HAS MORE: it is at position %d. Recover there instead.\n", n.ID, n.Status.Position)
+		default:
+			fmt.Fprintf(w, "node %d answers, is at position %d and knows of no leader; if a majority can be started, do that instead\n", n.ID, n.Status.Position)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/skerrydb/skerry/cli/verb"
+	"github.com/skerrydb/skerry/engine/embedded"
+)
+
+var clusterStatusVerb = verb.Verb{
+	Name: "cluster status", Short: "show the nodes: who leads, who answers, how far each is",
+	Long: `Any node's folder will do for --data; it may be in use. Every node is asked. BEHIND
+is how many log records the leader has that the node has not acknowledged yet, CLOCK
+how far its clock is ahead of the leader's. The exit code is 1 if there is no leader
+that a majority follows.`,
+	Start: func(verb.App) verb.Action {
+		var dir string
+		var asJSON bool
+		settings := []verb.Setting{verb.Data(&dir, "./data"), verb.JSON(&asJSON)}
+		return verb.Action{Settings: settings, Check: verb.NoArguments, Do: func(ctx context.Context, p verb.Process, _ []string) error {
+			return clusterStatus(ctx, p, dir, asJSON)
+		}}
+	},
+}
+
+// Report is what `skerry cluster status --json` prints.
+type Report struct {
+	Cluster string                `json:"cluster"`
+	Leader  uint64                `json:"leader"` // 0: there is none that a majority follows
+	Term    uint64                `json:"term"`
+	Nodes   []embedded.NodeAnswer `json:"nodes"`
+}
+
+// LeaderOf returns the node that says that it leads, in the newest term, or 0. A
+// leader that loses the majority finds that out by itself soon.
+func LeaderOf(answers []embedded.NodeAnswer) uint64 {
+	var leader, term uint64
+	for _, n := range answers {
+		if s := n.Status; s != nil && s.Role == embedded.RoleLeader && s.Term >= term {
+			leader, term = n.ID, s.Term
+		}
+	}
+	return leader
+}
+
+func clusterStatus(ctx context.Context, p verb.Process, dir string, asJSON bool) error {
+	a, err := openAdmin(p, dir)
+	if err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, AskWait)
+	defer cancel()
+	rep := Report{Cluster: a.Cluster(), Nodes: a.Ask(wait)}
+	rep.Leader = LeaderOf(rep.Nodes)
+	answered := 0
+	for _, n := range rep.Nodes {
+		if n.Status != nil {
+			rep.Term = max(rep.Term, n.Status.Term)
+			answered++
+		}
+	}
+	if asJSON {
+		err = verb.PrintJSON(p.Stdout, rep)
+	} else {
+		err = rep.print(p.Stdout)
+	}
+	switch {
+	case err != nil:
+		return err
+	case len(rep.Nodes) == 0:
+		return fmt.Errorf("node %d does not know yet where the other nodes are: start it first", a.Self())
+	case answered == 0:
+		return errors.New("no node answers")
+	case rep.Leader == 0:
+		return fmt.Errorf("no node leads: %d of %s answer, and a majority of those with a vote must reach each other", answered, verb.Plural(len(rep.Nodes), "node"))
+	}
+	return nil
+}
+
+func (rep *Report) print(w io.Writer) error {
+	fmt.Fprintf(w, "cluster %s, term %d\n", rep.Cluster, rep.Term)
+	var leader *embedded.ClusterStatus
+	for _, n := range rep.Nodes {
+		if n.ID == rep.Leader {
+			leader = n.Status
+		}
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "NODE\tROLE\tPOSITION\tBEHIND\tCLOCK\tRTT\tVERSION\tNODE PORT\tHTTP\tREDIS")
+	var silent []embedded.NodeAnswer
+	for _, n := range rep.Nodes {
+		seen := rep.Seen(n, leader)
+		role, position, version := "no answer", "-", "-"
+		if n.Status == nil {
+			silent = append(silent, n)
+		} else {
+			role, position, version = n.Status.Role, fmt.Sprint(n.Status.Position), n.Status.Version
+			if !seen.Voter && role == embedded.RoleFollower {
+				role = "learner"
+			}
+		}
+		behind, skew, rtt := "-", "-", "-"
+		if leader != nil {
+			behind = fmt.Sprint(seen.Behind)
+		}
+		if leader != nil && n.ID != leader.Node && seen.Connected {
+			skew = signed(seen.Skew)
+			if seen.RTT > 0 { // else it was not measured yet
+				rtt = seen.RTT.Round(10 * time.Microsecond).String()
+			}
+		} else if leader != nil && n.ID != leader.Node {
+			skew = "cut off"
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.ID, role, position, behind, skew, rtt, version, n.Addr, verb.Dash(seen.HTTP), verb.Dash(seen.RESP))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, n := range silent {
+		fmt.Fprintf(w, "node %d does not answer: %s\n", n.ID, n.Error)
+	}
+	if leader != nil {
+		for _, n := range leader.Nodes {
+			if !n.Connected && n.Error != "" {
+				fmt.Fprintf(w, "node %d, which leads, cannot send to node %d: %s\n", leader.Node, n.ID, n.Error)
+			}
+		}
+	}
+	return nil
+}
+
+// Seen returns what the leader, or else the node itself, knows of a node.
+func (rep *Report) Seen(n embedded.NodeAnswer, leader *embedded.ClusterStatus) embedded.NodeStatus {
+	from := []*embedded.ClusterStatus{leader, n.Status}
+	for _, other := range rep.Nodes {
+		from = append(from, other.Status)
+	}
+	for _, s := range from {
+		if s == nil {
+			continue
+		}
+		for _, seen := range s.Nodes {
+			if seen.ID == n.ID {
+				return seen
+			}
+		}
+	}
+	return embedded.NodeStatus{}
+}
+
+// signed writes a clock's difference with its sign, as precisely as it is known.
+func signed(d time.Duration) string {
+	d = d.Round(time.Millisecond)
+	if d > 0 {
+		return "+" + d.String()
+	}
+	return d.String()
+}

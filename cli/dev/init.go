@@ -1,0 +1,173 @@
+package dev
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/skerrydb/skerry/cli/cluster"
+	"github.com/skerrydb/skerry/cli/dev/starter"
+	"github.com/skerrydb/skerry/cli/verb"
+)
+
+// initOptions is what `skerry init` takes.
+type initOptions struct {
+	template string
+	skerry   string
+}
+
+var Init = verb.Verb{
+	Name: "init", Args: "FOLDER", Short: "make a new program: pages, procedures and tests, to begin with",
+	Long: initLong(),
+	Start: func(verb.App) verb.Action {
+		o := &initOptions{}
+		var names []string
+		for _, t := range starter.Templates() {
+			names = append(names, t.Name)
+		}
+		settings := []verb.Setting{
+			{Name: "template", Arg: "NAME", Default: names[0], Help: "what to begin with", Set: verb.Choice(&o.template, names...)},
+			{Name: "skerry", Arg: "DIR", Help: "folder of Skerry's source, which the program uses while Skerry is not published (default where this program was built from)", Set: verb.Text(&o.skerry)},
+		}
+		check := func(rest []string) error {
+			switch {
+			case len(rest) == 0:
+				return verb.Usagef("needs the folder of the new program, whose name is the program's")
+			case len(rest) > 1:
+				return verb.Usagef("%q is one argument too many: one program is made at a time", rest[1])
+			}
+			if err := starter.CheckName(programName(rest[0])); err != nil {
+				return verb.Usagef("%w", err)
+			}
+			return nil
+		}
+		return verb.Action{Settings: settings, Check: check, Do: func(ctx context.Context, p verb.Process, rest []string) error {
+			return makeProgram(ctx, p, o, rest[0])
+		}}
+	},
+}
+
+func initLong() string {
+	var b strings.Builder
+	b.WriteString("Makes a new folder with a Go module of its name, as of ../diary the module diary. All\nof it is yours to change. The templates are:\n")
+	for _, t := range starter.Templates() {
+		fmt.Fprintf(&b, "\n\t%-6s %s", t.Name, t.Short)
+	}
+	return b.String()
+}
+
+// programName is what the program in a folder is called.
+func programName(folder string) string {
+	if folder == "" {
+		return ""
+	}
+	return filepath.Base(folder)
+}
+
+func makeProgram(ctx context.Context, p verb.Process, o *initOptions, folder string) error {
+	from, err := findSkerry(o.skerry)
+	if err != nil {
+		return err
+	}
+	dir, made, err := starter.Make(filepath.Dir(filepath.Clean(folder)), starter.Options{Name: programName(folder), Template: o.template, Skerry: from})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.Stdout, "%s: %s of the template %s; Skerry is taken from %s\n", dir, verb.Plural(len(made), "file"), o.template, from)
+	// What is required is there already, and more than that: this leaves out the rest.
+	tidy := exec.CommandContext(ctx, "go", "mod", "tidy")
+	tidy.Dir, tidy.Env = dir, ownSettings(p.Environ)
+	tidy.WaitDelay = cluster.AskWait
+	var out bytes.Buffer
+	tidy.Stdout, tidy.Stderr = &out, &out
+	if err := tidy.Run(); ctx.Err() != nil {
+		return ctx.Err()
+	} else if errors.Is(err, exec.ErrNotFound) {
+		fmt.Fprintf(p.Stderr, "%s init: there is no go command here; it is needed to build the program\n", p.App.Name)
+	} else if err != nil {
+		fmt.Fprintf(p.Stderr, "%s init: `go mod tidy` did not work, which does no harm now: %s\n", p.App.Name, bytes.TrimSpace(out.Bytes()))
+	}
+	_, err = fmt.Fprintf(p.Stdout, "\n\tcd %s\n\t%s dev\n\ngo test ./... tests it; README.md says what is where\n", dir, inNewFolder(p))
+	return err
+}
+
+// inNewFolder is how this program is started in another folder: by its name where
+// that finds it, otherwise by way of what was made there.
+func inNewFolder(p verb.Process) string {
+	named, err := exec.LookPath(p.App.Name)
+	if err != nil || !filepath.IsAbs(named) {
+		return "go run ."
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "go run ."
+	}
+	a, err := os.Stat(named)
+	b, err2 := os.Stat(self)
+	if err != nil || err2 != nil || !os.SameFile(a, b) {
+		return "go run ."
+	}
+	return p.App.Name
+}
+
+// findSkerry returns the folder of Skerry's source: what the user says, or where this
+// program is from.
+func findSkerry(given string) (string, error) {
+	if given != "" {
+		if err := starter.CheckSkerry(given); err != nil {
+			return "", fmt.Errorf("--skerry: %s is not Skerry's source: %w", given, err)
+		}
+		return filepath.Abs(given)
+	}
+	for _, dir := range candidates() {
+		if dir != "" && starter.CheckSkerry(dir) == nil {
+			return filepath.Abs(dir)
+		}
+	}
+	return "", errors.New("it is not known where Skerry's source is, which the new program needs while Skerry is not published; say it with --skerry DIR")
+}
+
+// candidates are folders in which Skerry's source may be: above the program's file,
+// where the program's own module takes Skerry from, where the compiler found this
+// file, and above the current folder.
+func candidates() (dirs []string) {
+	if self, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(self); err == nil {
+			dirs = append(dirs, moduleAbove(filepath.Dir(real)))
+		}
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dep := range info.Deps {
+			if dep.Path == verb.Library && dep.Replace != nil && filepath.IsAbs(dep.Replace.Path) {
+				dirs = append(dirs, dep.Replace.Path)
+			}
+		}
+	}
+	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
+		dirs = append(dirs, moduleAbove(filepath.Dir(file)))
+	}
+	if here, err := os.Getwd(); err == nil {
+		dirs = append(dirs, moduleAbove(here))
+	}
+	return dirs
+}
+
+// moduleAbove returns the folder of the Go module that dir is in, or "".
+func moduleAbove(dir string) string {
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if filepath.Dir(dir) == dir {
+			return ""
+		}
+		dir = filepath.Dir(dir)
+	}
+}

@@ -1,0 +1,80 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/cli/verb"
+)
+
+// acmeOptions are the settings of certificates that a certificate authority gives out.
+type acmeOptions struct {
+	domains []string
+	email   []string
+	ca      string
+	http    string
+}
+
+func (o *acmeOptions) settings() []verb.Setting {
+	return []verb.Setting{
+		{Name: "acme-domains", Arg: "NAMES", Help: "host names, with commas between them, for which HTTP gets certificates from a certificate authority; its terms of service are agreed to", Server: true, Set: verb.List(&o.domains)},
+		{Name: "acme-email", Arg: "ADDRESS", Help: "how that authority can reach you", Server: true, Set: mailAddresses(&o.email)},
+		{Name: "acme-ca", Arg: "URL", Help: "its ACME directory (default that of Let's Encrypt)", Server: true, Set: directory(&o.ca)},
+		{Name: "acme-http", Arg: "ADDR", Help: "address of plain HTTP, for that authority's questions and to send browsers on to HTTPS, or " + verb.Off + " (default " + skerry.DefaultPlainHTTP + " with --acme-domains)", Server: true, Set: verb.Address(&o.http)},
+	}
+}
+
+// directory reads the URL of an ACME directory.
+func directory(p *string) func(string) error {
+	return func(v string) error {
+		if u, err := url.Parse(v); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+			return fmt.Errorf("%q is not an address like https://HOST/directory", v)
+		}
+		*p = v
+		return nil
+	}
+}
+
+// check finds what does not fit together, or to the rest of the server.
+func (o *acmeOptions) check(serve *Options) error {
+	if o.domains == nil {
+		for name, given := range map[string]bool{"acme-email": o.email != nil, "acme-ca": o.ca != "", "acme-http": o.http != ""} {
+			if given {
+				return fmt.Errorf("%s: needs --acme-domains", name)
+			}
+		}
+		return nil
+	}
+	var wrong []error
+	if len(o.email) > 1 {
+		wrong = append(wrong, errors.New("acme-email: takes one address"))
+	}
+	if serve.tlsCert != "" || serve.tlsKey != "" {
+		wrong = append(wrong, errors.New("acme-domains, tls-cert: one of them says which certificates there are, not both"))
+	}
+	switch serve.http {
+	case skerry.DefaultHTTP:
+		wrong = append(wrong, fmt.Errorf("acme-domains: HTTP at %s is for this machine alone: say where browsers come, like --http :443", serve.http))
+	case verb.Off:
+		wrong = append(wrong, errors.New("acme-domains: http is off"))
+	}
+	for _, name := range o.domains {
+		if _, err := netip.ParseAddr(name); err != nil && o.ca == "" && !strings.Contains(strings.TrimSuffix(name, "."), ".") {
+			wrong = append(wrong, fmt.Errorf("acme-domains: %q has no dot, so no public authority gives out a certificate for it; --acme-ca names one of your own", name))
+		}
+	}
+	return verb.Mistakes(wrong...)
+}
+
+// of returns what the server needs to know.
+func (o *acmeOptions) of() skerry.Certificates {
+	c := skerry.Certificates{Domains: o.domains, CA: o.ca, HTTP: o.http}
+	if o.email != nil {
+		c.Email = o.email[0]
+	}
+	return c
+}

@@ -1,0 +1,82 @@
+package serve
+
+import (
+	"context"
+	"io"
+	"iter"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/skerrydb/skerry/archive"
+	"github.com/skerrydb/skerry/cli/verb"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+)
+
+// archiveOptions is where a server archives itself.
+type archiveOptions struct {
+	dir  string
+	keep time.Duration
+}
+
+// maxKeep bounds --archive-keep to what a time can hold.
+const maxKeep = 100 * 365 * 24 * time.Hour
+
+func (o *archiveOptions) settings() []verb.Setting {
+	return []verb.Setting{
+		{Name: "archive", Arg: "DIR", Help: "folder in which a base and every change are archived, for restore --at", Server: true, Set: verb.Text(&o.dir)},
+		{Name: "archive-keep", Arg: "TIME", Help: "how far back each state in the archive can be restored, like 168h (default for ever)", Server: true, Set: verb.Duration(&o.keep, time.Minute, maxKeep)},
+	}
+}
+
+// start archives eng in the background, if that is wanted. A folder that cannot
+// be an archive is an error now; what fails later is logged and tried again.
+func (o *archiveOptions) start(eng engine.Engine, log *slog.Logger) (figures func() iter.Seq[engine.Metric], stop func() error, err error) {
+	if o.dir == "" {
+		return nil, func() error { return nil }, nil
+	}
+	src, ok := eng.(archive.Source)
+	if !ok {
+		return nil, nil, engine.Errorf(engine.CodeUnsupported, "this engine cannot be archived: it has no backup")
+	}
+	a, err := archive.Open(o.dir, archive.Options{Verify: VerifyBase, Keep: o.keep, Logger: log})
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := a.Run(ctx, src); err != nil {
+			log.Error("archiving has ended", "archive", o.dir, "err", err)
+		}
+	}()
+	stop = func() error {
+		cancel()
+		<-ended
+		return a.Close()
+	}
+	return func() iter.Seq[engine.Metric] { return archiveFigures(a.Status()) }, stop, nil
+}
+
+// archiveFigures are what /metrics shows of an archive.
+func archiveFigures(s archive.Status) iter.Seq[engine.Metric] {
+	failing := 0.0
+	if s.Err != nil {
+		failing = 1
+	}
+	return slices.Values([]engine.Metric{
+		{Name: "archive_position", Help: "Position up to which everything is archived.", Value: float64(s.Position)},
+		{Name: "archive_time_seconds", Help: "Time of that transaction, since the Unix epoch.", Value: float64(s.Time.UnixMicro()) / 1e6},
+		{Name: "archive_bases_total", Help: "Bases taken since the start.", Counter: true, Value: float64(s.Bases)},
+		{Name: "archive_lost_total", Help: "Times that changes are missing because the history did not reach back.", Counter: true, Value: float64(s.Lost)},
+		{Name: "archive_failing", Help: "1 while archiving does not get on; the log says why.", Value: failing},
+	})
+}
+
+// VerifyBase reads a base of an archive, which is a backup.
+func VerifyBase(r io.Reader) (archive.Summary, error) {
+	sum, err := embedded.VerifyBackup(r)
+	return archive.Summary(sum), err
+}

@@ -1,0 +1,330 @@
+// Package serve has the verbs that run a server or prepare one: serve and systemd.
+//
+// It knows the settings of a server, and how much memory this machine gives it; it must
+// not know the other verbs.
+package serve
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/cli/cluster"
+	"github.com/skerrydb/skerry/cli/verb"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+)
+
+// Bounds of a server's configuration.
+const (
+	MinMemory        = 16 << 20
+	maxPasswordBytes = 512
+)
+
+// Options is the configuration of a server.
+type Options struct {
+	data           string
+	http, resp     string
+	admin          string
+	databases      int
+	web            webOptions
+	acme           acmeOptions
+	memory         int64
+	archive        archiveOptions
+	passwordFile   string
+	hosts          []string
+	tlsCert        string
+	tlsKey         string
+	insecurePublic bool
+	logLevel       string
+	logFormat      string
+	json           bool
+	node           cluster.Node
+	whileStdin     bool
+
+	password string      // what passwordFile holds, after check
+	tls      *tls.Config // of tlsCert and tlsKey, after check
+}
+
+func MemorySetting(p *int64) verb.Setting {
+	return verb.Setting{Name: "memory", Arg: "SIZE", Help: "most that the data may take (default half of this machine's memory)", Server: true, Set: verb.Size(p, MinMemory)}
+}
+
+func (o *Options) Settings() []verb.Setting {
+	return append([]verb.Setting{
+		verb.Data(&o.data, "./data"),
+		{Name: "http", Arg: "ADDR", Default: skerry.DefaultHTTP, Help: "address of HTTP: of the web application if the program has one, otherwise of keys and procedures; or " + verb.Off, Server: true, Set: verb.Address(&o.http)},
+		{Name: "resp", Arg: "ADDR", Default: skerry.DefaultRESP, Help: "address of the Redis protocol, or " + verb.Off, Server: true, Set: verb.Address(&o.resp)},
+		{Name: "admin", Arg: "ADDR", Help: "address of keys, metrics, backups and profiles, or " + verb.Off + " (default " + skerry.DefaultAdmin + " beside a web application, otherwise " + verb.Off + ": HTTP then has all of these but profiles)", Server: true, Set: verb.Address(&o.admin)},
+		{Name: "databases", Arg: "N", Default: strconv.Itoa(skerry.DefaultDatabases), Help: "how many databases clients of the Redis protocol can select, up to " + strconv.Itoa(skerry.MaxDatabases) + "; more than the default opens the key spaces of the application and its procedures to them", Server: true, Set: verb.Whole(&o.databases, skerry.DefaultDatabases, skerry.MaxDatabases)},
+		MemorySetting(&o.memory),
+		{Name: "password-file", Arg: "FILE", Help: "file with the password that clients of keys and procedures must give", Server: true, Set: verb.Text(&o.passwordFile)},
+		{Name: "hosts", Arg: "NAMES", Help: "host names, with commas between them, that browsers may use (default IP addresses, localhost and names without a dot)", Server: true, Set: verb.List(&o.hosts)},
+		{Name: "tls-cert", Arg: "FILE", Help: "certificate chain (PEM) for all addresses but those between nodes", Server: true, Set: verb.Text(&o.tlsCert)},
+		{Name: "tls-key", Arg: "FILE", Help: "private key (PEM) of the certificate", Server: true, Set: verb.Text(&o.tlsKey)},
+		{Name: "insecure-public", Help: "allow addresses of keys and procedures that other machines reach without a password", Server: true, Set: verb.Toggle(&o.insecurePublic)},
+		{Name: "log-level", Arg: "LEVEL", Default: "info", Help: "debug, info, warn or error", Server: true, Set: verb.Choice(&o.logLevel, "debug", "info", "warn", "error")},
+		{Name: "log-format", Arg: "FORMAT", Default: "text", Help: "text or json", Server: true, Set: verb.Choice(&o.logFormat, "text", "json")},
+		{Name: "while-stdin", Help: "stop cleanly when the standard input ends: for programs that start this one", Set: verb.Toggle(&o.whileStdin)},
+		verb.JSON(&o.json),
+	}, slices.Concat(o.acme.settings(), o.web.settings(), o.archive.settings(), o.node.Settings())...)
+}
+
+var Verb = verb.Verb{
+	Name: "serve", Short: "serve the data of a folder over HTTP and the Redis protocol",
+	Long: `Makes the folder if it is missing. SIGTERM and SIGINT stop it cleanly: requests
+in flight are answered first; a second signal ends it at once. Nothing that was
+acknowledged is lost either way.
+
+A folder that skerry cluster made is one node of several: see skerry help cluster.`,
+	Start: func(app verb.App) verb.Action {
+		o := &Options{}
+		return verb.Action{Settings: o.Settings(), Check: func(rest []string) error { return o.check(app, rest) }, Do: func(ctx context.Context, p verb.Process, _ []string) error {
+			return serve(ctx, p, o)
+		}}
+	},
+}
+
+// serve is the start-up of a server, in order; its end is the reverse.
+func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
+	log := o.logger(p.Stderr)
+	o.memory = MemoryLimit(o.memory)
+	machine := machineMemory("/")
+	if os.Getenv("GOMEMLIMIT") == "" { // else the operator has said it
+		debug.SetMemoryLimit(processLimit(machine, o.memory))
+	}
+	if os.Getenv("GOGC") == "" {
+		collector, end := context.WithCancel(ctx)
+		defer end()
+		go giveRoom(collector, machine)
+	}
+	eng, err := o.openNode(p, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, eng.Close()) }()
+	figures, endArchive, err := o.archive.start(eng, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, endArchive()) }()
+	app, err := o.web.of(p.App, log)
+	if err != nil {
+		return err
+	}
+	if app.Application != nil && app.Mail == nil && !app.Debug {
+		log.Warn("no mail server (--smtp-url-file): letters, as of package account, cannot be sent")
+	}
+	folder, err := filepath.Abs(o.data)
+	if err != nil {
+		return err
+	}
+	srv, err := skerry.Open(eng, skerry.Options{
+		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Web: app, Procedures: p.App.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls, Certificates: o.acme.of(),
+		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: folder, MachineMemory: machine, Metrics: figures, Logger: log,
+	})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w%s", err, otherAddress(err))
+	}
+	if err != nil {
+		return err
+	}
+	defer srv.Close()
+	if err := o.announce(p, eng, srv); err != nil {
+		return err
+	}
+	if o.whileStdin {
+		ctx = whileOpen(ctx, p.Stdin)
+	}
+	return srv.Run(ctx)
+}
+
+// openNode opens the data folder.
+func (o *Options) openNode(p verb.Process, log *slog.Logger) (*embedded.DB, error) {
+	if _, err := os.Stat(filepath.Join(o.data, DevFile)); err == nil {
+		return nil, engine.Errorf(engine.CodeInvalid, "%s is the folder of `skerry dev`: its nodes have their data in %s and so on; choose one of these with --data while dev is not running", o.data, filepath.Join(o.data, "n1"))
+	}
+	dir, err := filepath.Abs(o.data)
+	if err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	node, err := o.node.Options(dir, p.App.Build().Version)
+	if err != nil {
+		return nil, err
+	}
+	db, err := embedded.Open(dir, embedded.Options{MemoryBytes: o.memory, Logger: log, Cluster: node})
+	return db, cluster.Explain(err)
+}
+
+// DevFile is what `skerry dev` keeps in its folder.
+const DevFile = "dev.json"
+
+// otherAddress says which setting chooses another address than the one that is in use.
+func otherAddress(err error) string {
+	face, _, _ := strings.Cut(err.Error(), ": ")
+	name, known := map[string]string{"HTTP": "http", "RESP": "resp", "admin": "admin", "plain HTTP": "acme-http"}[face]
+	if !known {
+		return ""
+	}
+	return "; --" + name + " chooses another address"
+}
+
+// whileOpen returns a context that ends when there is no more to read from r.
+func whileOpen(ctx context.Context, r io.Reader) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, r) // an error is an end too
+		cancel()
+	}()
+	return ctx
+}
+
+// check reads what the settings name and finds what does not fit together.
+func (o *Options) check(app verb.App, rest []string) error {
+	wrong := []error{verb.NoArguments(rest), o.node.Check(), o.web.check(app)}
+	var err error
+	if o.passwordFile != "" {
+		o.password, err = ReadPassword(o.passwordFile)
+		wrong = append(wrong, err)
+	}
+	switch {
+	case o.tlsCert != "" && o.tlsKey != "":
+		pair, err := tls.LoadX509KeyPair(o.tlsCert, o.tlsKey)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("tls-cert, tls-key: %w", err))
+		}
+		o.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	case o.tlsCert != "":
+		wrong = append(wrong, errors.New("tls-cert: needs tls-key"))
+	case o.tlsKey != "":
+		wrong = append(wrong, errors.New("tls-key: needs tls-cert"))
+	}
+	return verb.Mistakes(append(wrong, o.fits(app))...)
+}
+
+// fits finds what does not fit together in the settings alone.
+func (o *Options) fits(app verb.App) error {
+	wrong := []error{o.acme.check(o)}
+	if o.http == verb.Off && o.resp == verb.Off {
+		wrong = append(wrong, errors.New("http, resp: both are off, so nobody could be served"))
+	}
+	if o.passwordFile == "" && !o.insecurePublic {
+		for _, face := range []struct{ name, addr string }{{"http", o.http}, {"resp", o.resp}, {"admin", o.admin}} {
+			if face.name == "http" && app.Web != nil {
+				continue // the application has users of its own
+			}
+			if verb.Public(face.addr) {
+				wrong = append(wrong, fmt.Errorf("%s: %s can be reached from other machines: set --password-file, or --insecure-public if everyone may read and write", face.name, face.addr))
+			}
+		}
+	}
+	return verb.Mistakes(wrong...)
+}
+
+// ReadPassword returns the first line of the file that password-file names.
+func ReadPassword(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("password-file: %w", err)
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxPasswordBytes+2))
+	if err != nil {
+		return "", fmt.Errorf("password-file: %w", err)
+	}
+	line, _, _ := bytes.Cut(content, []byte("\n"))
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	switch {
+	case len(line) == 0:
+		return "", fmt.Errorf("password-file: the first line of %s is empty", file)
+	case len(line) > maxPasswordBytes:
+		return "", fmt.Errorf("password-file: the password in %s is longer than %d bytes", file, maxPasswordBytes)
+	}
+	return string(line), nil
+}
+
+func (o *Options) logger(w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		panic("BUG: log level " + o.logLevel)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if o.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// Announcement is what `serve --json` prints once it listens.
+type Announcement struct {
+	Version     string `json:"version"`
+	PID         int    `json:"pid"`
+	Data        string `json:"data"`
+	HTTP        string `json:"http,omitempty"`
+	RESP        string `json:"resp,omitempty"`
+	Admin       string `json:"admin,omitempty"`
+	Outbox      string `json:"outbox,omitempty"`
+	MemoryBytes int64  `json:"memory_bytes"`
+	Cluster     string `json:"cluster,omitempty"`
+	Node        uint64 `json:"node,omitempty"`
+	NodeAddr    string `json:"node_addr,omitempty"`
+
+	Live []string `json:"live,omitempty"` // folders that are read as they are now
+}
+
+func (o *Options) announce(p verb.Process, db *embedded.DB, srv *skerry.Server) error {
+	w := p.Stdout
+	a := Announcement{Version: p.App.Build().Version, PID: os.Getpid(), Data: o.data, HTTP: srv.HTTPURL(), RESP: srv.RESPURL(), Admin: srv.AdminURL(), MemoryBytes: o.memory, Live: srv.Live()}
+	node := ""
+	if a.HTTP != "" && p.App.Web != nil && o.web.debug && o.web.smtp == nil {
+		a.Outbox = a.HTTP + OutboxPath
+	}
+	if c := db.Cluster(); c != nil {
+		st := c.State()
+		a.Cluster, a.Node, a.NodeAddr = st.ID, st.Self, db.NodeAddr()
+		node = fmt.Sprintf("%d of cluster %s, at %s", st.Self, st.ID, a.NodeAddr)
+	}
+	if o.json {
+		return verb.PrintJSON(w, a)
+	}
+	about := ""
+	if p.App.Web != nil {
+		about = map[bool]string{false: " (the application)", true: " (the application, in debug mode)"}[o.web.debug]
+	}
+	calls := ""
+	if n := len(p.App.Procedures); n > 0 {
+		calls = fmt.Sprintf("%s; `%s procedures` lists them", verb.Plural(n, "procedure"), p.App.Name)
+	}
+	_, err := fmt.Fprintf(w, "%s %s\n", p.Paint(w, verb.Bold, p.App.Name), a.Version)
+	for _, line := range []struct{ name, value string }{
+		{"HTTP", suffixed(a.HTTP, about)}, {"mail", suffixed(a.Outbox, " (not sent)")}, {"Redis", a.RESP}, {"admin", suffixed(a.Admin, " (keys, metrics, backups, profiles)")}, {"data", a.Data}, {"memory", verb.FormatSize(o.memory)}, {"node", node}, {"calls", calls},
+	} {
+		if line.value != "" && err == nil {
+			_, err = fmt.Fprintf(w, "  %-7s %s\n", line.name, line.value)
+		}
+	}
+	return err
+}
+
+// OutboxPath is where an application in debug mode shows mail that was not sent.
+const OutboxPath = "/_dev/outbox"
+
+// suffixed is text with a suffix, or "" if there is no text.
+func suffixed(text, suffix string) string {
+	if text == "" {
+		return ""
+	}
+	return text + suffix
+}

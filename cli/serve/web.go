@@ -1,0 +1,188 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	stdmail "net/mail"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/cli/verb"
+	"github.com/skerrydb/skerry/mail"
+)
+
+// maxDrain bounds --drain: no load balancer takes longer to see what is not ready.
+const maxDrain = 10 * time.Minute
+
+// maxURLFile bounds the bytes of the file that smtp-url-file names.
+const maxURLFile = 4 << 10
+
+// webOptions are the settings of a server that only a web application needs, and
+// how such a server stops.
+type webOptions struct {
+	debug       bool
+	source      string
+	baseURL     string
+	smtpFile    string
+	superadmins []string
+	proxies     []netip.Prefix
+	drain       time.Duration
+
+	smtp *mail.SMTPOptions // what smtpFile holds, after check
+}
+
+func (o *webOptions) settings() []verb.Setting {
+	return []verb.Setting{
+		{Name: "debug", Help: "show causes and stacks in the pages of the web application, and mail in an outbox: for development", Server: true, Set: verb.Toggle(&o.debug)},
+		{Name: "source", Arg: "DIR", Help: "take the pages and assets of the web application from the program's source folder, as they are now: for development", Server: true, Set: verb.Text(&o.source)},
+		{Name: "base-url", Arg: "URL", Help: "where browsers find the web application, https://HOST[:PORT]: what links in mail begin with (default https:// and the first of acme-domains, with debug the address of http)", Server: true, Set: origin(&o.baseURL)},
+		{Name: "smtp-url-file", Arg: "FILE", Help: "file with the mail server's URL: smtp://USER:PASSWORD@HOST:PORT?from=ADDRESS", Server: true, Set: verb.Text(&o.smtpFile)},
+		{Name: "superadmins", Arg: "ADDRESSES", Help: "email addresses, with commas between them, of those who may see and do all in the web application, and who are told of its faults", Server: true, Set: mailAddresses(&o.superadmins)},
+		{Name: "trusted-proxies", Arg: "NETWORKS", Help: "networks, like 10.0.0.0/8, or addresses, with commas between them, of proxies that are believed who the client is", Server: true, Set: networks(&o.proxies)},
+		{Name: "drain", Arg: "TIME", Help: "at a stop, how long /readyz says no before connections are refused: what load balancers need to see it (default none)", Server: true, Set: verb.Duration(&o.drain, 0, maxDrain)},
+	}
+}
+
+// check reads what the settings name, and refuses what app would not look at.
+func (o *webOptions) check(app verb.App) error {
+	var wrong []error
+	if app.Web == nil {
+		for _, s := range []struct {
+			name  string
+			given bool
+		}{{"base-url", o.baseURL != ""}, {"smtp-url-file", o.smtpFile != ""}, {"superadmins", o.superadmins != nil}} {
+			if s.given {
+				wrong = append(wrong, fmt.Errorf("%s: this program has no web application, which is all that it is for", s.name))
+			}
+		}
+	}
+	if o.source != "" {
+		if info, err := os.Stat(o.source); err != nil {
+			wrong = append(wrong, fmt.Errorf("source: %w", err))
+		} else if !info.IsDir() {
+			wrong = append(wrong, fmt.Errorf("source: %s is not a folder", o.source))
+		}
+	}
+	if o.smtpFile != "" {
+		at, err := readMailServer(o.smtpFile)
+		o.smtp = at
+		wrong = append(wrong, err)
+	}
+	return verb.Mistakes(wrong...)
+}
+
+// readMailServer reads the file that smtp-url-file names. No error repeats what is in it.
+func readMailServer(file string) (*mail.SMTPOptions, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("smtp-url-file: %w", err)
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxURLFile+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("smtp-url-file: %w", err)
+	case len(content) > maxURLFile:
+		return nil, fmt.Errorf("smtp-url-file: %s is longer than %d bytes", file, maxURLFile)
+	}
+	line := strings.TrimSpace(string(content))
+	if line == "" || strings.ContainsAny(line, "\r\n") {
+		return nil, fmt.Errorf("smtp-url-file: %s must have one line, with the URL", file)
+	}
+	at, err := mail.ParseURL(line)
+	if err != nil {
+		return nil, fmt.Errorf("smtp-url-file: %s: %w", file, err)
+	}
+	return &at, nil
+}
+
+// of returns what the server needs to know of app's web application.
+func (o *webOptions) of(app verb.App, log *slog.Logger) (skerry.Web, error) {
+	w := skerry.Web{Application: app.Web, Name: app.Name, BaseURL: o.baseURL, Debug: o.debug, Superadmins: o.superadmins, TrustedProxies: o.proxies}
+	if o.source != "" {
+		dir, err := filepath.Abs(o.source)
+		if err != nil {
+			return w, fmt.Errorf("source: %w", err)
+		}
+		w.Source = dir
+	}
+	if o.smtp != nil {
+		at := *o.smtp
+		at.Logger = log
+		sender, err := mail.NewSMTP(at)
+		if err != nil {
+			return w, fmt.Errorf("smtp-url-file: %w", err)
+		}
+		w.Mail = sender
+	}
+	return w, nil
+}
+
+// origin reads the scheme, the host and the port of a web site.
+func origin(p *string) func(string) error {
+	return func(v string) error {
+		u, err := url.Parse(v)
+		if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.TrimSuffix(v, "/") != u.Scheme+"://"+u.Host {
+			return fmt.Errorf("%q is not https://HOST[:PORT]", v)
+		}
+		*p = strings.TrimSuffix(v, "/")
+		return nil
+	}
+}
+
+// mailAddresses reads addresses without names.
+func mailAddresses(p *[]string) func(string) error {
+	return func(v string) error {
+		if err := verb.List(p)(v); err != nil {
+			return err
+		}
+		for _, a := range *p {
+			if read, err := stdmail.ParseAddress(a); err != nil || read.Address != a {
+				return fmt.Errorf("%q is not an email address like anna@example.org", a)
+			}
+		}
+		return nil
+	}
+}
+
+// networks reads networks in CIDR notation; an address alone is one of its own.
+func networks(p *[]netip.Prefix) func(string) error {
+	return func(v string) error {
+		var words []string
+		if err := verb.List(&words)(v); err != nil {
+			return err
+		}
+		*p = nil
+		for _, w := range words {
+			n, err := network(w)
+			if err != nil {
+				return err
+			}
+			*p = append(*p, n)
+		}
+		return nil
+	}
+}
+
+func network(word string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(word); err == nil && addr.Zone() == "" {
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	n, err := netip.ParsePrefix(word)
+	switch {
+	case err != nil:
+		return n, fmt.Errorf("%q is neither a network like 10.0.0.0/8 nor an address", word)
+	case n.Bits() == 0:
+		return n, errors.New("everybody cannot be a trusted proxy: anyone could say that he is someone else")
+	case n != n.Masked():
+		return n, fmt.Errorf("%q names an address, not a network: write %v", word, n.Masked())
+	}
+	return n, nil
+}

@@ -1,0 +1,71 @@
+package verb
+
+import (
+	"cmp"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/proc"
+)
+
+// DefaultName is App.Name if that is empty.
+const DefaultName = "skerry"
+
+// Library is the module that this package is part of.
+const Library = "github.com/skerrydb/skerry"
+
+// App is one program. Its zero value is skerry itself.
+type App struct {
+	// Name is the command that starts the program: help and messages show it. ""
+	// is DefaultName. The names of variables (SKERRY_DATA) do not change.
+	Name string
+
+	// Version is the program's version, which its nodes and clients can ask for.
+	// "" is the version of the main module, as the Go command recorded it.
+	Version string
+
+	// Procedures are what clients of its servers can call; see package proc.
+	// `NAME serve` and the nodes of `NAME dev` have the same ones.
+	Procedures []proc.Procedure
+
+	// Web makes the web application that HTTP serves, instead of keys and
+	// procedures. Nil: there is none. See skerry.Services.
+	Web skerry.Application
+}
+
+// Build identifies a program.
+type Build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"` // of the repository
+	Modified bool   `json:"modified,omitempty"` // built from changed files
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+	Skerry   string `json:"skerry,omitempty"` // version of the library, in other programs
+}
+
+// Build returns which build of the program is running.
+func (app App) Build() Build {
+	b := Build{Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		b.Version = info.Main.Version
+		for _, dep := range info.Deps {
+			if dep.Path == Library {
+				b.Skerry = dep.Version
+				if dep.Replace != nil {
+					b.Skerry = cmp.Or(dep.Replace.Version, "(devel)")
+				}
+			}
+		}
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				b.Revision = s.Value
+			case "vcs.modified":
+				b.Modified = s.Value == "true"
+			}
+		}
+	}
+	b.Version = cmp.Or(app.Version, b.Version, "unknown")
+	return b
+}

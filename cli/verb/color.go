@@ -1,0 +1,40 @@
+package verb
+
+import (
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// style is how a terminal shows text: a parameter of the escape sequence SGR.
+type style string
+
+const (
+	Bold   style = "1"
+	Red    style = "31"
+	Green  style = "32"
+	Yellow style = "33"
+	Cyan   style = "36"
+)
+
+// Paint returns text in a style if w is a terminal that shows colors, else text as it
+// is. Users turn colors off by the variable NO_COLOR (https://no-color.org).
+func (p Process) Paint(w io.Writer, s style, text string) string {
+	if !p.colors(w) {
+		return text
+	}
+	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+}
+
+// colors reports whether w is a terminal that shows colors.
+func (p Process) colors(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || slices.ContainsFunc(p.Environ, func(v string) bool {
+		return v == "TERM=dumb" || strings.HasPrefix(v, "NO_COLOR=") && v != "NO_COLOR="
+	}) {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
