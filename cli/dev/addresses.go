@@ -22,7 +22,7 @@ import (
 const (
 	firstHTTP  = 7001
 	firstRESP  = 6380
-	firstNode = 7101
+	firstNode  = 7101
 	firstAdmin = 7201
 )
 

@@ -160,7 +160,7 @@ func (o *Options) openNode(p verb.Process, log *slog.Logger) (*embedded.DB, erro
 	if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	node, err := o.node.Options(dir, p.App.Build().Version)
+	node, err := o.node.Options(o.data, p.App.Build().Version)
 	if err != nil {
 		return nil, err
 	}
