@@ -77,7 +77,7 @@ func TestCutAfterCaching(t *testing.T) {
 	}
 }
 
-// TestCutAfterTimeout: calls whose time was over after they were sent keep their places
+// TestCutAfterTimeout: calls whose time was over after they were sent keep their permits
 // for replies that never come, until the connection ends.
 func TestCutAfterTimeout(t *testing.T) {
 	noLeaks(t)

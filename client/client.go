@@ -14,22 +14,22 @@ import (
 // Client calls procedures and commands of a server or a cluster. It is safe for
 // concurrent use.
 type Client struct {
-	o       Options
-	base    time.Time // when it was opened; times are counted from here
-	bufs    wire.Buffers
-	waiters sync.Pool
-	places  places
-	herald  herald
-	closing <-chan struct{} // closed by Close
-	close   context.CancelFunc
-	ctx     context.Context // ends with closing
-	links   sync.WaitGroup
-	ended   chan struct{} // closed when everything has ended
-	asleep  atomic.Bool   // the sweeper waits for roused
-	roused  chan struct{}
-	turn    atomic.Uint32 // chooses among nodes for reads
-	counts  counters
-	cache   cache
+	o        Options
+	base     time.Time // when it was opened; times are counted from here
+	bufs     wire.Buffers
+	waiters  sync.Pool
+	inFlight semaphore
+	notifier notifier
+	closing  <-chan struct{} // closed by Close
+	close    context.CancelFunc
+	ctx      context.Context // ends with closing
+	links    sync.WaitGroup
+	ended    chan struct{} // closed when everything has ended
+	asleep   atomic.Bool   // the sweeper waits for roused
+	roused   chan struct{}
+	turn     atomic.Uint32 // chooses among nodes for reads
+	counts   counters
+	cache    cache
 
 	route atomic.Pointer[node]    // where writes go
 	nodes atomic.Pointer[[]*node] // replaced under mu, never changed
@@ -61,8 +61,8 @@ func Open(o Options) (*Client, error) {
 	c := &Client{o: o, base: time.Now(), roused: make(chan struct{}, 1)}
 	c.ctx, c.close = context.WithCancel(context.Background())
 	c.closing, c.ended = c.ctx.Done(), make(chan struct{})
-	c.places.max = int64(o.MaxInFlight)
-	c.herald.wake = make(chan struct{}, 1)
+	c.inFlight.max = int64(o.MaxInFlight)
+	c.notifier.wake = make(chan struct{}, 1)
 	c.nodes.Store(&[]*node{})
 	c.cache.init(o.CacheBytes)
 	c.mu.Lock()
@@ -81,7 +81,7 @@ func Open(o Options) (*Client, error) {
 		close(last)
 	}()
 	go func() {
-		c.herald.run(last)
+		c.notifier.run(last)
 		close(c.ended)
 	}()
 	return c, nil
@@ -169,7 +169,7 @@ func (c *Client) byAddr(addr string) *node {
 		return nil
 	}
 	for _, n := range *c.nodes.Load() {
-		if (n.addr == addr || n.told == addr) && !n.leaving.Load() {
+		if (n.addr == addr || n.announced == addr) && !n.leaving.Load() {
 			return n
 		}
 	}
@@ -223,7 +223,7 @@ func (c *Client) choose() {
 	c.route.Store(now)
 }
 
-// connected is told when a link has a connection.
+// connected is called when a link has a connection.
 func (c *Client) connected(l *link, g *greeting) {
 	c.mu.Lock()
 	c.learn(l.node, g)
@@ -232,7 +232,7 @@ func (c *Client) connected(l *link, g *greeting) {
 	c.rescue()
 }
 
-// disconnected is told when a link has lost its connection, or could make none.
+// disconnected is called when a link has lost its connection, or could make none.
 // Its calls are ended, or sent elsewhere.
 func (c *Client) disconnected(l *link, cause error) {
 	sent, unsent := l.broken()
@@ -253,25 +253,25 @@ func (c *Client) disconnected(l *link, cause error) {
 		s := &sent[i]
 		switch {
 		case s.flags&(void|dropped) != 0:
-			c.places.free(1)
+			c.inFlight.release(1)
 		case cause != ErrClosed && s.again():
 			if s.breaks() {
-				c.places.free(1)
-				c.herald.tell(*s, c.suspect(s, cause, l.node.addr))
+				c.inFlight.release(1)
+				c.notifier.notify(*s, c.suspect(s, cause, l.node.addr))
 				continue
 			}
 			c.counts.retries.Add(1)
 			list = append(list, *s)
 		default:
-			c.places.free(1)
-			c.herald.tell(*s, c.unknown(cause, l.node.addr))
+			c.inFlight.release(1)
+			c.notifier.notify(*s, c.unknown(cause, l.node.addr))
 		}
 	}
 	list = append(list, unsent...)
 	if refused(cause) && !up {
 		for i := range list {
-			c.places.free(1)
-			c.herald.tell(list[i], cause)
+			c.inFlight.release(1)
+			c.notifier.notify(list[i], cause)
 		}
 		return
 	}
@@ -302,7 +302,7 @@ func (c *Client) move(list []slot) {
 	live := list[:0]
 	for _, s := range list {
 		if s.flags&(void|dropped) != 0 || s.w != nil && s.w.state.Load() != pending {
-			c.places.free(1)
+			c.inFlight.release(1)
 			continue
 		}
 		live = append(live, s)
@@ -311,8 +311,8 @@ func (c *Client) move(list []slot) {
 		select {
 		case <-c.closing:
 			for _, s := range live {
-				c.places.free(1)
-				c.herald.tell(s, ErrClosed)
+				c.inFlight.release(1)
+				c.notifier.notify(s, ErrClosed)
 			}
 			return
 		default:
@@ -349,12 +349,12 @@ func (c *Client) later(s *slot, now int64) bool {
 	if s.w != nil {
 		s.w.place.Store(nil)
 	}
-	c.places.used.Add(1)
+	c.inFlight.used.Add(1)
 	c.delayedMu.Lock()
 	select {
 	case <-c.closing:
 		c.delayedMu.Unlock()
-		c.places.free(1)
+		c.inFlight.release(1)
 		return false
 	default:
 	}
@@ -371,8 +371,8 @@ func (c *Client) endDelayed() {
 	c.delayed = nil
 	c.delayedMu.Unlock()
 	for i := range list {
-		c.places.free(1)
-		c.herald.tell(list[i].s, ErrClosed)
+		c.inFlight.release(1)
+		c.notifier.notify(list[i].s, ErrClosed)
 	}
 }
 
@@ -414,9 +414,9 @@ func (c *Client) whoLeads(now int64) {
 			c.choose()
 			c.mu.Unlock()
 		}
-		c.places.used.Add(1)
+		c.inFlight.used.Add(1)
 		if !l.add(&r, []any{"CLUSTER", "NODES"}) {
-			c.places.free(1)
+			c.inFlight.release(1)
 		}
 	}
 }

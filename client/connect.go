@@ -31,9 +31,9 @@ func (l *link) run() {
 			l.node.dialErrors.Add(1)
 		}
 		l.c.disconnected(l, err)
-		if l.told != nil {
-			l.told()
-			l.told = nil
+		if l.unreadable != nil {
+			l.unreadable()
+			l.unreadable = nil
 		}
 		if l.c.now()-began > int64(time.Second) {
 			failures = 0

@@ -59,9 +59,9 @@ func TestCloseWhileGreeting(t *testing.T) {
 	}
 }
 
-// TestPlacesWithoutConnection: calls whose time is over give their places back, also
+// TestPermitsWithoutConnection: calls whose time is over return their permits, also
 // while a node neither refuses nor takes the connection.
-func TestPlacesWithoutConnection(t *testing.T) {
+func TestPermitsWithoutConnection(t *testing.T) {
 	noLeaks(t)
 	addr, _ := mute(t)
 	c := open(t, client.Options{Addrs: []string{addr}, DialTimeout: time.Hour, Timeout: 20 * time.Millisecond, MaxInFlight: 4, Full: client.Fail})
@@ -74,7 +74,7 @@ func TestPlacesWithoutConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the places are free", func() bool { return c.Stats().InFlight == 0 })
+	eventually(t, "the permits are free", func() bool { return c.Stats().InFlight == 0 })
 }
 
 // TestWaitInCallback: a callback that waits for a call of its own connection would
@@ -244,7 +244,7 @@ func TestTwoNames(t *testing.T) {
 }
 
 // TestNamelessNodes: a node without an address, as Redis writes it, is not taken for
-// one that has not told its own.
+// one that has not reported its own.
 func TestNamelessNodes(t *testing.T) {
 	noLeaks(t)
 	a, b := startFake(t, one), startFake(t, one)

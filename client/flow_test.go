@@ -187,7 +187,7 @@ func TestFull(t *testing.T) {
 	ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
 	defer cancel()
 	if _, err := waits.Call(ctx, "echo", "x"); !errors.Is(err, client.ErrTimeout) {
-		t.Errorf("waiting for a place beyond the deadline: %v", err)
+		t.Errorf("waiting for a permit beyond the deadline: %v", err)
 	}
 	for range 50 {
 		all.Add(1)
@@ -202,7 +202,7 @@ func TestFull(t *testing.T) {
 	all.Wait()
 }
 
-// TestCallsInCallbacks: a callback may issue as many calls as there are places,
+// TestCallsInCallbacks: a callback may issue as many calls as there are permits,
 // gets ErrTooManyInFlight instead of waiting for itself, and may not block.
 func TestCallsInCallbacks(t *testing.T) {
 	noLeaks(t)
@@ -232,7 +232,7 @@ func TestCallsInCallbacks(t *testing.T) {
 	if err := <-ended; !errors.Is(err, client.ErrTooManyInFlight) {
 		t.Errorf("the ninth call: %v", err)
 	}
-	// A chain: each callback issues the next call, with all places used.
+	// A chain: each callback issues the next call, with all permits used.
 	var left atomic.Int64
 	left.Store(2000)
 	var all sync.WaitGroup

@@ -23,10 +23,10 @@ func (c *Client) learn(n *node, g *greeting) {
 		}
 		flags := string(f[2])
 		where, _, _ := strings.Cut(string(f[1]), "@")
-		at, ok := told(where)
+		at, ok := parseAddr(where)
 		peer := c.byAddr(at)
 		if strings.Contains(flags, "myself") {
-			if n.told = at; peer != nil && peer != n && !peer.given {
+			if n.announced = at; peer != nil && peer != n && !peer.given {
 				c.replace(peer, n) // it is n under another name
 			}
 			peer = n
@@ -50,8 +50,8 @@ func (c *Client) learn(n *node, g *greeting) {
 	}
 }
 
-// told reads an address as Redis writes it: the last colon stands before the port.
-func told(s string) (string, bool) {
+// parseAddr reads an address as Redis writes it: the last colon stands before the port.
+func parseAddr(s string) (string, bool) {
 	i := strings.LastIndexByte(s, ':')
 	if i <= 0 {
 		return "", false
@@ -89,7 +89,7 @@ func (l *link) pushLeader(b []byte) {
 	if port.Kind == wire.KindInt {
 		p = strconv.FormatInt(port.Int, 10)
 	}
-	at, good := told(string(host.Str) + ":" + p)
+	at, good := parseAddr(string(host.Str) + ":" + p)
 	if !ok || !good {
 		return
 	}

@@ -37,14 +37,14 @@ type link struct {
 	sharing  int        // calls since then that took it for their start
 	// The batch that is being written: its first call, and how many bytes of it
 	// the socket has taken.
-	from    uint64
-	written int
-	held    []segment
+	from     uint64
+	written  int
+	segments []segment
 
 	// of the reading goroutine
-	told  func() // tells a call that its reply could not be read; nil: none is to be told
-	raws  [batch][]byte
-	slots [batch]slot
+	unreadable func() // ends the call whose reply could not be read; nil: there is none
+	raws       [batch][]byte
+	slots      [batch]slot
 }
 
 // add puts a call behind the others, or reports false if the link is closed.
@@ -162,8 +162,8 @@ func (l *link) write(nc net.Conn, stop <-chan struct{}) {
 		runtime.Gosched() // who is about to add more does so now
 		l.mu.Lock()
 		l.from, l.written = l.q.handed, 0
-		l.held = l.q.gather(l.held[:0])
-		if len(l.held) == 0 {
+		l.segments = l.q.gather(l.segments[:0])
+		if len(l.segments) == 0 {
 			l.idle = true
 			l.mu.Unlock()
 			select {
@@ -178,7 +178,7 @@ func (l *link) write(nc net.Conn, stop <-chan struct{}) {
 		if l.q.head == l.from { // nothing was awaited: the silence of before does not count
 			l.heard.Store(now)
 		}
-		segs := l.held
+		segs := l.segments
 		l.mu.Unlock()
 		n, err := writeAll(nc, segs)
 		l.node.bytesOut.Add(uint64(n))
@@ -190,7 +190,7 @@ func (l *link) write(nc net.Conn, stop <-chan struct{}) {
 			return
 		}
 		l.q.release(segs)
-		l.held = l.held[:0]
+		l.segments = l.segments[:0]
 		l.from = l.q.handed
 		l.mu.Unlock()
 	}
@@ -269,7 +269,7 @@ func (l *link) complete(raws [][]byte) error {
 	now := l.c.now() // behind that of any of these calls
 	l.looked(now)
 	l.mu.Unlock()
-	l.c.places.free(freed)
+	l.c.inFlight.release(freed)
 	l.count(raws[:n], now)
 	in := 0
 	l.calls.begin()
@@ -320,7 +320,7 @@ func (l *link) count(raws [][]byte, now int64) {
 func bad(raw []byte) bool { return raw[0] == wire.KindError || raw[0] == wire.KindBlobError }
 
 // match takes the slot of each reply out of the queue into l.slots. It returns for
-// how many there were slots, and how many places became free.
+// how many there were slots, and how many permits became free.
 func (l *link) match(raws [][]byte) (n, freed int) {
 	q := &l.q
 	for i, raw := range raws {
@@ -423,7 +423,7 @@ func (l *link) unread(err error) {
 		found = s.flags&void == 0
 	}
 	l.mu.Unlock()
-	l.c.places.free(freed)
+	l.c.inFlight.release(freed)
 	if !found || s.flags&dropped != 0 {
 		return
 	}
@@ -431,7 +431,7 @@ func (l *link) unread(err error) {
 	if s.flags&readsOnly == 0 {
 		e = l.c.unknown(e, l.node.addr)
 	}
-	l.told = func() { l.c.herald.tell(s, e) }
+	l.unreadable = func() { l.c.notifier.notify(s, e) }
 }
 
 // broken empties the queue after the connection is closed and the writer has
@@ -441,7 +441,7 @@ func (l *link) broken() (sent, unsent []slot) {
 	defer l.mu.Unlock()
 	from, handed, written := l.from, l.q.handed, l.written
 	head := l.q.head
-	l.held, l.idle = nil, false
+	l.segments, l.idle = nil, false
 	list := l.q.drain()
 	for i := range list {
 		seq := head + uint64(i)

@@ -7,13 +7,13 @@ import (
 
 // node is one server, by the address at which it is dialled.
 type node struct {
-	addr    string
-	told    string // the address that it tells, or ""; guarded by the client's mu
-	leads   *node  // whom it has named as the leader last; nil: nobody. Guarded by the client's mu
-	given   bool   // by Options; the others were learned
-	links   []*link
-	leaving atomic.Bool   // another node is the same server: it gets no calls any more
-	turn    atomic.Uint32 // chooses among links
+	addr      string
+	announced string // its own address as it reported it, or ""; guarded by the client's mu
+	leads     *node  // the leader that it named last, or nil; guarded by the client's mu
+	given     bool   // by Options; the others were learned
+	links     []*link
+	leaving   atomic.Bool   // another node is the same server: it gets no calls any more
+	turn      atomic.Uint32 // chooses among links
 
 	bytesOut, bytesIn    atomic.Uint64
 	connects, dialErrors atomic.Uint64

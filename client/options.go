@@ -47,8 +47,8 @@ const (
 type Full int
 
 const (
-	// Block waits for a place, until the call's time is over. In a callback
-	// it is Fail, as the place may be one that only this callback's end makes free.
+	// Block waits for a permit, until the call's time is over. In a callback
+	// it is Fail, as it may be the end of this callback that releases one.
 	Block Full = iota
 	// Fail returns ErrTooManyInFlight at once.
 	Fail

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// prepare makes a request ready to be queued, and takes its place. The error
+// prepare makes a request ready to be queued, and takes a permit for it. The error
 // means that nothing happened.
 func (c *Client) prepare(ctx context.Context, r *request, args []any) error {
 	ends := ctx.Done() != nil
@@ -17,8 +17,8 @@ func (c *Client) prepare(ctx context.Context, r *request, args []any) error {
 	if err := r.measure(args); err != nil {
 		return err
 	}
-	if c.places.waiting.Load() > 0 || !c.places.take() {
-		if err := c.waitPlace(ctx); err != nil {
+	if c.inFlight.waiting.Load() > 0 || !c.inFlight.acquire() {
+		if err := c.waitPermit(ctx); err != nil {
 			return err
 		}
 	}
@@ -33,15 +33,15 @@ func (c *Client) prepare(ctx context.Context, r *request, args []any) error {
 	return nil
 }
 
-// waitPlace waits for a place, behind those who do, if the caller wants that and may.
-func (c *Client) waitPlace(ctx context.Context) error {
+// waitPermit waits for a permit, behind earlier callers, if the caller wants to and may.
+func (c *Client) waitPermit(ctx context.Context) error {
 	if c.o.Full == Fail || c.inCallback() {
-		if c.places.take() {
+		if c.inFlight.acquire() {
 			return nil
 		}
 		return ErrTooManyInFlight
 	}
-	return c.places.wait(ctx, c.closing, c.o.Timeout)
+	return c.inFlight.wait(ctx, c.closing, c.o.Timeout)
 }
 
 // inCallback reports whether the calling goroutine runs a callback of c.
@@ -56,7 +56,7 @@ func (c *Client) inCallback() bool {
 		}
 		return b.id.Load() == self
 	}
-	if is(&c.herald.calls) {
+	if is(&c.notifier.calls) {
 		return true
 	}
 	for _, n := range *c.nodes.Load() {
@@ -78,7 +78,7 @@ func (c *Client) submit(r *request, args []any) error {
 		}
 		select {
 		case <-c.closing:
-			c.places.free(1)
+			c.inFlight.release(1)
 			return ErrClosed
 		default:
 		}
@@ -106,7 +106,7 @@ func (c *Client) watched(ctx context.Context, r *request, args []any) error {
 	stop := context.AfterFunc(ctx, func() {
 		<-ready
 		if w.take() {
-			c.herald.tell(slot{done: w.done}, c.abandon(w, ctx.Err()))
+			c.notifier.notify(slot{done: w.done}, c.abandon(w, ctx.Err()))
 		}
 	})
 	w.stop = stop

@@ -108,11 +108,11 @@ type counters struct {
 	retries, unknown, timedOut, hits, misses atomic.Uint64
 }
 
-// Stats returns the figures as they are now. They are read one after another, so
+// Stats returns the metrics as they are now. They are read one after another, so
 // they may differ by what happens meanwhile.
 func (c *Client) Stats() Stats {
 	s := Stats{
-		InFlight:    int(c.places.used.Load()),
+		InFlight:    int(c.inFlight.used.Load()),
 		Retries:     c.counts.retries.Load(),
 		Unknown:     c.counts.unknown.Load(),
 		TimedOut:    c.counts.timedOut.Load(),

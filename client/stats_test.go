@@ -35,7 +35,7 @@ func TestStats(t *testing.T) {
 	node := func() client.NodeStats { return c.Stats().Nodes[0] }
 	n := node()
 	if n.Addr != f.addr() || n.Connected != 1 || n.Connects != 1 || n.InFlight != 0 || n.BytesIn < 400 || n.BytesOut < 2000 {
-		t.Errorf("the node's figures are %+v", n)
+		t.Errorf("the node's metrics are %+v", n)
 	}
 	want := map[string][2]uint64{"quick": {98, 0}, "bad": {1, 1}, "slow": {1, 0}}
 	for _, p := range n.Procedures {

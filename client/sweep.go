@@ -36,10 +36,10 @@ func (c *Client) sweep() {
 		if stranded {
 			c.rescue()
 		}
-		if c.places.waiting.Load() > 0 {
-			c.places.wake()
+		if c.inFlight.waiting.Load() > 0 {
+			c.inFlight.wake()
 		}
-		if c.places.used.Load() > 0 {
+		if c.inFlight.used.Load() > 0 {
 			quiet = 0
 			continue
 		}
@@ -59,7 +59,7 @@ func (c *Client) sweep() {
 func (c *Client) sleep() bool {
 	c.asleep.Store(true)
 	defer c.asleep.Store(false)
-	if c.places.used.Load() > 0 {
+	if c.inFlight.used.Load() > 0 {
 		return true
 	}
 	select {
@@ -98,8 +98,8 @@ func (c *Client) resend(now int64) {
 	c.delayed = keep
 	c.delayedMu.Unlock()
 	for _, s := range over {
-		c.places.free(1)
-		c.herald.tell(s, contextError(errTime))
+		c.inFlight.release(1)
+		c.notifier.notify(s, contextError(errTime))
 	}
 	if len(due) > 0 {
 		c.move(due)
@@ -133,7 +133,7 @@ func (l *link) sweep(now int64) (stranded bool) {
 		q.pop(&s)
 		freed++
 	}
-	for l.nc == nil && l.held == nil && q.head == q.handed && q.head != q.tail && q.at(q.head).flags&void != 0 {
+	for l.nc == nil && l.segments == nil && q.head == q.handed && q.head != q.tail && q.at(q.head).flags&void != 0 {
 		var s slot
 		q.pop(&s) // nobody will send it: there is no connection
 		q.handed = q.head
@@ -148,13 +148,13 @@ func (l *link) sweep(now int64) (stranded bool) {
 	stranded = q.tail != q.handed && !up
 	q.shrink()
 	l.mu.Unlock()
-	l.c.places.free(freed)
+	l.c.inFlight.release(freed)
 	if dead {
 		nc.Close()
 	}
 	for i := range list {
 		l.c.counts.timedOut.Add(1)
-		l.c.herald.tell(list[i].s, l.c.endError(l, &list[i], errTime, up))
+		l.c.notifier.notify(list[i].s, l.c.endError(l, &list[i], errTime, up))
 	}
 	return stranded
 }
@@ -163,7 +163,7 @@ func (l *link) sweep(now int64) (stranded bool) {
 func (l *link) strand() []slot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.up.Load() || l.q.head == l.q.tail || l.held != nil || l.q.head != l.q.handed {
+	if l.up.Load() || l.q.head == l.q.tail || l.segments != nil || l.q.head != l.q.handed {
 		return nil
 	}
 	list := l.q.drain()

@@ -131,7 +131,7 @@ func TestParameterNames(t *testing.T) {
 	_, names, _ := strings.Cut(err.Error(), "there are ")
 	for name := range strings.SplitSeq(strings.TrimSuffix(names, " [invalid]"), ", ") {
 		if _, err := client.ParseURL("skerry://h?" + name + "=?"); err != nil && strings.Contains(err.Error(), "no parameter") {
-			t.Errorf("a name that is told: %v", err)
+			t.Errorf("a suggested name: %v", err)
 		}
 	}
 }

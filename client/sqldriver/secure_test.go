@@ -10,7 +10,7 @@ import (
 	"github.com/skerrydb/skerry/client/sqldriver"
 )
 
-// TestPassword: a wrong password is told as such, and is not repeated.
+// TestPassword: a wrong password is reported as such, and is not repeated.
 func TestPassword(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
