@@ -19,7 +19,6 @@ import (
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
-	"github.com/skerrydb/skerry/web/api"
 	"github.com/skerrydb/skerry/web/view"
 )
 
@@ -208,7 +207,7 @@ func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
 	if l == nil {
 		return
 	}
-	srv := api.NewServer(h, s.o.Logger)
+	srv := web.NewServer(h, s.o.Logger)
 	srv.TLSConfig = s.tlsOf(l)
 	if app, ok := h.(*web.App); ok {
 		srv.RegisterOnShutdown(app.EndStreams) // which would not end by themselves
@@ -227,7 +226,7 @@ func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
 // addNodeFace serves h to other nodes, which call it protocol, by the server that it
 // returns.
 func (s *Server) addNodeFace(name, protocol string, h http.Handler) *http.Server {
-	l, srv := s.cluster.Listen(protocol), api.NewNodeServer(h, s.o.Logger)
+	l, srv := s.cluster.Listen(protocol), web.NewNodeServer(h, s.o.Logger)
 	s.nodes = append(s.nodes, part{name, func(ctx context.Context) error {
 		return s.serveHTTP(ctx, srv, func() error { return srv.Serve(l) })
 	}})

@@ -65,7 +65,7 @@ var law = map[string]may{
 	"session/sessiontest": {code: "engine kv session"}, // its tests are those of session
 
 	// what a program is for those who call it; its tests call a real server
-	"proc/typescript": {code: "proc", tests: "engine engine/embedded kv web/api"},
+	"proc/typescript": {code: "proc", tests: "engine engine/embedded kv web web/api"},
 
 	// the online backup
 	"archive": {code: "engine journal", tests: "engine/embedded journal/memfs"},
@@ -78,14 +78,14 @@ var law = map[string]may{
 	"mail": {code: "engine github.com/wneessen/go-mail github.com/wneessen/go-mail/smtp"},
 
 	// faces
-	"web":           {code: "engine jsonscan session web/hostname web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv web/api"},
+	"web":           {code: "engine jsonscan session web/hostname web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv"},
 	"web/problem":   {code: "engine", tests: "auth auth/oidc mail session web/view"},
 	"web/relay":     {code: "engine"},
 	"web/hostname":  {},
 	"web/requestid": {},
 	"web/view":      {code: "engine suggest web/view/exec"},
 	"web/view/exec": {},
-	"web/api":       {code: "auth engine feed gate kv proc web/hostname web/problem web/relay web/requestid github.com/prometheus/...", tests: "engine/embedded"},
+	"web/api":       {code: "auth engine feed gate kv proc web web/hostname web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
 		code:  "decimal engine feed gate kv proc resp/wire",
 		tests: "ci/ports engine/embedded engine/enginetest github.com/redis/...",

@@ -104,7 +104,7 @@ func (c *Context) body() ([]byte, error) {
 	}
 	body, err := io.ReadAll(c.Request.Body)
 	if err != nil {
-		return nil, bodyError(err)
+		return nil, BodyError(err)
 	}
 	return body, nil
 }

@@ -68,7 +68,7 @@ func (c *Context) readMultipart() (url.Values, error) {
 		if !isFile {
 			text, err := io.ReadAll(p)
 			if err != nil {
-				return bodyError(err)
+				return BodyError(err)
 			}
 			form[name] = append(form[name], string(text))
 			return nil
@@ -208,7 +208,7 @@ func (s *shape) formJSON(v reflect.Value, text string) string {
 
 // problems of multipart forms.
 func broken(err error) error {
-	if e := bodyError(err); engine.CodeOf(e) != problem.CodeBodyIncomplete {
+	if e := BodyError(err); engine.CodeOf(e) != problem.CodeBodyIncomplete {
 		return e
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web/problem"
@@ -13,8 +14,9 @@ import (
 // DefaultMaxBody is Options.MaxBody if that is 0.
 const DefaultMaxBody = 1 << 20
 
-// bodyError says why a body could not be read to its end.
-func bodyError(err error) error {
+// BodyError is err, which reading a request's body failed with, as its answer: too large,
+// too slow or incomplete.
+func BodyError(err error) error {
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return engine.Errorf(problem.CodeBodyTooLarge, "the body is over the limit of %d bytes", over.Limit)
 	}
@@ -27,12 +29,12 @@ func bodyError(err error) error {
 	return engine.Errorf(problem.CodeBodyIncomplete, "the body could not be read: %w", err)
 }
 
-// limitedBody is a request's body with a limit that can be changed until it is read.
+// limitedBody is a request's body with a limit that can be changed while it is read.
 type limitedBody struct {
 	x     *exchange
 	from  io.ReadCloser
 	limit int64
-	in    io.ReadCloser // from within limit; nil before the first read
+	read  int64
 }
 
 // limitBody bounds the body of r, if it has one.
@@ -44,17 +46,38 @@ func (x *exchange) limitBody(r *http.Request) {
 	r.Body = &x.body
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. Beyond the limit it does what http.MaxBytesReader does, which
+// would be one more allocation for every request with a body.
 func (b *limitedBody) Read(p []byte) (int, error) {
-	if b.in == nil {
-		// It makes net/http close the connection instead of reading on.
-		b.in = http.MaxBytesReader(b.x.w, b.from, b.limit)
+	left := b.limit - b.read
+	if left < 0 {
+		return 0, &http.MaxBytesError{Limit: b.limit}
 	}
-	return b.in.Read(p)
+	if int64(len(p))-1 > left {
+		p = p[:left+1]
+	}
+	n, err := b.from.Read(p)
+	if b.read += int64(n); b.read > b.limit {
+		b.x.closeAfterwards()
+		return int(left), &http.MaxBytesError{Limit: b.limit}
+	}
+	return n, err
 }
 
 // Close implements io.Closer.
 func (b *limitedBody) Close() error { return b.from.Close() }
+
+// RefuseBody has the connection closed after the answer instead of reading the rest of the
+// request's body.
+func (c *Context) RefuseBody() { c.x.closeAfterwards() }
+
+// closeAfterwards has net/http close the connection after the answer, and linger a little
+// first: closed at once, the connection would be reset and the client lose the answer while
+// it is still sending. MaxBytesReader is the only way to say that to net/http; it is given a
+// limit that it goes over, and nothing of the body.
+func (x *exchange) closeAfterwards() {
+	_, _ = http.MaxBytesReader(x.w, io.NopCloser(strings.NewReader("x")), 0).Read(make([]byte, 1))
+}
 
 // BodyLimit is middleware that lets bodies of up to n bytes in, instead of
 // Options.MaxBody. More is problem.CodeBodyTooLarge for whoever reads it.

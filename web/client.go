@@ -77,6 +77,9 @@ func hostOf(addr string) string {
 // never believed.
 func (c *Context) ClientIP() string { return c.x.client(c.Request) }
 
+// FromNode reports whether another node of the cluster passed the request on.
+func (c *Context) FromNode() bool { return c.x.fromNode }
+
 // Secure reports whether the browser's connection is encrypted, here or at a
 // trusted proxy.
 func (c *Context) Secure() bool { return c.x.secure(c.Request) }

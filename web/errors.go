@@ -64,7 +64,7 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		x.Header()[refusedHeader] = []string{"1"}
 		p.Write(x)
 		return
-	case wantsHTML(r):
+	case !x.app.o.Programs && wantsHTML(r):
 		x.failPage(w, p, err)
 		return
 	}

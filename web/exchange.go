@@ -82,7 +82,7 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 		x := a.pool.Get().(*exchange)
 		*x = exchange{app: a, w: w, r: r, start: time.Now(), fromNode: fromNode}
 		x.ctx = Context{x: x, Writer: x, Request: r}
-		a.figures.begin()
+		a.metrics.inFlight.Add(1)
 		clean := false
 		defer func() {
 			var p any
@@ -101,7 +101,7 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 		if fromNode {
 			arrived(r)
 		}
-		if h := w.Header(); len(h) > 0 {
+		if h := w.Header(); a.relay != nil && len(h) > 0 {
 			x.given = h.Clone()
 		}
 		body := r.Body
@@ -110,6 +110,8 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 		a.headers.apply(x, r)
 		if ids := r.Header["X-Request-Id"]; len(ids) == 1 && requestid.Good(ids[0]) {
 			x.setRequestID(ids[0])
+		} else if a.o.Logger.Enabled(r.Context(), slog.LevelDebug) {
+			x.requestID() // the answer has the id that the log has
 		}
 		next.ServeHTTP(x, r)
 		if x.status == 0 {
@@ -142,7 +144,7 @@ func (x *exchange) recovered(p any) (again any) {
 // end counts and logs the request.
 func (x *exchange) end(cut bool) {
 	took := time.Since(x.start)
-	x.app.figures.end(x.route, x.status, took, cut)
+	x.app.metrics.end(x, took, cut)
 	if x.access != nil {
 		x.access.log(x, took, cut)
 		return

@@ -47,7 +47,7 @@ func (f *forward) keepBody() (err error) {
 		f.body, err = io.ReadAll(io.LimitReader(b, MaxKeptBody+1))
 	}
 	if err != nil {
-		return bodyError(err)
+		return BodyError(err)
 	}
 	if len(f.body) > MaxKeptBody {
 		f.streams, f.x.kept = true, true // the transport may read on after an error
@@ -60,7 +60,7 @@ func (f *forward) giveBack() {
 	b := &f.x.body
 	if b.from != nil {
 		b.from = &readAgain{io.MultiReader(bytes.NewReader(f.body), b.from), b.from}
-		b.in, b.limit = nil, f.limit
+		b.read, b.limit = 0, f.limit
 	}
 }
 
@@ -118,7 +118,7 @@ func (f *forward) failed(leader uint64, t *nodes.Attempt, rest *passing, err err
 	}
 	switch {
 	case broken != nil: // the client's fault, not the leader's
-		return bodyError(broken)
+		return BodyError(broken)
 	case reads(f.x.r) || !sent:
 		return engine.Errorf(engine.CodeNotLeader, "node %d, which leads, could not be asked: %w", leader, err)
 	}

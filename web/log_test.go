@@ -137,8 +137,8 @@ func TestAccessLogLevel(t *testing.T) {
 	}
 }
 
-// figures gathers an application's metrics by name and labels.
-func figures(a *web.App) map[string]engine.Metric {
+// metricsOf gathers an application's metrics by name and labels.
+func metricsOf(a *web.App) map[string]engine.Metric {
 	all := map[string]engine.Metric{}
 	for m := range a.Metrics() {
 		key := m.Name
@@ -150,7 +150,7 @@ func figures(a *web.App) map[string]engine.Metric {
 	return all
 }
 
-func TestFigures(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	hold, held := make(chan struct{}), make(chan struct{})
 	s := serve(t, web.Options{}, func(a *web.App) {
 		a.Get("/x/{id}", ok)
@@ -178,12 +178,13 @@ func TestFigures(t *testing.T) {
 	go s.do("GET", "/hold", "")
 	<-held
 	want := map[string]float64{
-		"web_in_flight": 1, "web_streams": 0, "web_requests_total GET /x/{id} 2xx": 3, "web_requests_total GET /fail 5xx": 1, "web_requests_total GET /cut cut": 1,
-		"web_requests_total none 4xx": 3, "web_request_seconds GET /x/{id}": 3, "web_request_seconds none": 3, "web_request_seconds GET /cut": 1, "web_request_seconds GET /fail": 1,
+		"web_requests_in_flight": 1, "web_streams": 0, "web_requests_total /x/{id} GET 2xx": 3, "web_requests_total /fail GET 5xx": 1, "web_requests_total /cut GET cut": 1,
+		"web_requests_total none GET 4xx": 2, "web_requests_total none POST 4xx": 1, "web_request_seconds /x/{id} GET": 3, "web_request_seconds none GET": 2,
+		"web_request_seconds none POST": 1, "web_request_seconds /cut GET": 1, "web_request_seconds /fail GET": 1,
 	}
 	var got map[string]engine.Metric
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		if got = figures(s.app); len(got) == len(want) && got["web_in_flight"].Value == 1 || time.Now().After(deadline) {
+		if got = metricsOf(s.app); len(got) == len(want) && got["web_requests_in_flight"].Value == 1 || time.Now().After(deadline) {
 			break
 		}
 	}

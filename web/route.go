@@ -105,16 +105,19 @@ type route struct {
 	at      string // where it was added: file and line
 	session bool   // the session is loaded before next runs
 	apart   bool   // it has nothing to do with the data
+	literal bool   // see HandleLiteral: what the path names is no secret
 	next    http.Handler
-	figures routeFigures
+	metrics routeMetrics
 }
 
 // ServeHTTP implements http.Handler. The ServeMux calls it with dispatch's writer.
 func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m := w.(*missing)
-	x := m.x
+	rt.serve(m.x, m.ResponseWriter, r)
+}
+
+func (rt *route) serve(x *exchange, w http.ResponseWriter, r *http.Request) {
 	x.route = rt
-	w = m.ResponseWriter
 	if err := x.before(r); err != nil {
 		x.fail(w, r, err)
 		return
@@ -130,20 +133,54 @@ func (a *App) dispatch(w http.ResponseWriter, r *http.Request) {
 		x.fail(w, r, errCrossOrigin)
 		return
 	}
+	if rt, allowed := a.literal(r); rt != nil {
+		if allowed == "" {
+			rt.serve(x, w, r)
+			return
+		}
+		x.route = rt
+		x.otherMethod(w, r, allowed)
+		return
+	}
 	x.miss = missing{ResponseWriter: w, x: x, r: r}
-	a.mux.ServeHTTP(&x.miss, r)
+	if a.o.Programs {
+		x.miss.status = http.StatusNotFound
+	} else {
+		a.mux.ServeHTTP(&x.miss, r)
+	}
 	switch {
 	case x.route != nil || x.miss.status < 400:
+	case x.miss.status == http.StatusNotFound && a.o.NotFound != nil:
+		a.o.NotFound.ServeHTTP(w, r)
 	case x.miss.status == http.StatusNotFound:
 		x.fail(w, r, engine.Errorf(problem.CodeNoRoute, "there is nothing at this address"))
-	case x.miss.status == http.StatusMethodNotAllowed && r.Method == http.MethodOptions:
-		w.Header().Del("Content-Type")
-		w.WriteHeader(http.StatusNoContent)
 	case x.miss.status == http.StatusMethodNotAllowed:
-		x.fail(w, r, engine.Errorf(problem.CodeMethodNotAllowed, "%.32s is not allowed here, only %s", r.Method, w.Header().Get("Allow")))
+		w.Header().Del("Content-Type")
+		allowed := w.Header().Get("Allow")
+		if !strings.Contains(allowed, http.MethodOptions) {
+			allowed += ", " + http.MethodOptions
+		}
+		x.otherMethod(w, r, allowed)
 	default:
 		x.fail(w, r, engine.Errorf(engine.CodeInvalid, "the request's address is malformed"))
 	}
+}
+
+// otherMethod answers OPTIONS with the methods that are allowed, and refuses the rest.
+func (x *exchange) otherMethod(w http.ResponseWriter, r *http.Request, allowed string) {
+	if err := From(w, r).OtherMethod(allowed); err != nil {
+		x.fail(w, r, err)
+	}
+}
+
+// OtherMethod is for handlers of several methods. It answers OPTIONS with those that are
+// allowed ("GET, HEAD, OPTIONS"), and returns problem.CodeMethodNotAllowed otherwise.
+func (c *Context) OtherMethod(allowed string) error {
+	c.Header()["Allow"] = []string{allowed}
+	if c.Request.Method == http.MethodOptions {
+		return c.NoContent()
+	}
+	return engine.Errorf(problem.CodeMethodNotAllowed, "%.32s is not allowed here, only %s", c.Request.Method, allowed)
 }
 
 // missing is the writer that the ServeMux gets. What writes to it is the ServeMux

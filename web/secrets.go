@@ -126,7 +126,7 @@ func unescaped(s string) string {
 // pattern names as a secret is left out.
 func (x *exchange) loggedPath(r *http.Request) string {
 	path := r.URL.EscapedPath()
-	if x.route == nil || !strings.Contains(x.route.pattern, "{") {
+	if x.route == nil || x.route.literal || !strings.Contains(x.route.pattern, "{") {
 		return path
 	}
 	pattern := x.route.pattern[strings.IndexByte(x.route.pattern, '/'):]

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/web"
-	"github.com/skerrydb/skerry/web/api"
 )
 
 // slowEnv tells a second process of these tests to be the slow clients: one process
@@ -51,7 +50,7 @@ func TestSlowClients(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusRequestTimeout)
 	}))
-	srv := api.NewServer(app, slog.New(slog.DiscardHandler))
+	srv := web.NewServer(app, slog.New(slog.DiscardHandler))
 	if srv.ReadHeaderTimeout == 0 || srv.ReadTimeout == 0 || srv.WriteTimeout == 0 || srv.IdleTimeout == 0 {
 		t.Errorf("a server without limits: %+v", srv)
 	}

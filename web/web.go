@@ -126,6 +126,13 @@ type Options struct {
 	// application is always ready.
 	Ready func() error
 
+	// Programs says that clients are programs and not browsers: errors are always
+	// application/problem+json, and there are no routes but those of HandleLiteral.
+	Programs bool
+
+	// NotFound answers requests that no route matches. Nil: they are problem.CodeNoRoute.
+	NotFound Handler
+
 	// Logger gets a line a request at debug level, and faults at error level. Nil is
 	// slog.Default; slog.DiscardHandler is for who wants none.
 	Logger *slog.Logger
@@ -165,8 +172,9 @@ type App struct {
 	errorPage *template.Template // where the application has no view for errors
 	relay     *relay             // nil: alone
 	routes    []*route
+	literals  []literal // those of HandleLiteral
 	cookie    cookies
-	figures   figures
+	metrics   metrics
 	headers   *headers // Options.Headers'
 	shapes    sync.Map // of *shape by reflect.Type: what Bind has met
 	streams   streams
@@ -207,8 +215,10 @@ func New(o Options) (*App, error) {
 	if o.Cluster != nil {
 		a.relay = newRelay(o)
 	}
-	a.Get("/healthz", healthz)
-	a.Get("/readyz", a.readyz)
+	if !o.Programs {
+		a.Get("/healthz", healthz)
+		a.Get("/readyz", a.readyz)
+	}
 	if o.Assets != nil {
 		a.addAssets()
 	}

@@ -182,7 +182,7 @@ func TestErrorsInTheFormOfTheClient(t *testing.T) {
 		if got.status != c.status || got.header.Get("Content-Type") != "text/html; charset=utf-8" || strings.Contains(got.body, "secret") || strings.Contains(got.body, "<b> here") {
 			t.Errorf("%s %s in a browser: %+v", c.method, c.path, got)
 		}
-		if c.status == 405 && got.header.Get("Allow") != "GET, HEAD" {
+		if c.status == 405 && got.header.Get("Allow") != "GET, HEAD, OPTIONS" {
 			t.Errorf("Allow: %q", got.header.Get("Allow"))
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/skerrydb/skerry/cli/dev/front"
 	"github.com/skerrydb/skerry/cli/dev/sources"
 	"github.com/skerrydb/skerry/cli/verb"
-	"github.com/skerrydb/skerry/web/api"
+	"github.com/skerrydb/skerry/web"
 )
 
 // Times of the developer's loop.
@@ -97,7 +97,7 @@ func (w *builder) open() (end func(), err error) {
 			return nil, err
 		}
 		f := front.New(front.Options{})
-		s := api.NewServer(f, verb.Quiet(w.p.Stderr))
+		s := web.NewServer(f, verb.Quiet(w.p.Stderr))
 		w.fronts[n.ID] = f
 		servers = append(servers, s)
 		go func() { _ = s.Serve(l) }() // it ends when end closes it

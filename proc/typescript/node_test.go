@@ -21,6 +21,7 @@ import (
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/proc/typescript"
+	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/api"
 )
 
@@ -175,7 +176,7 @@ func startServer(t *testing.T) (url string) {
 		t.Fatal(err)
 	}
 	face := api.New(store, api.Options{Procedures: set, Password: password})
-	srv := api.NewServer(face, log)
+	srv := web.NewServer(face, log)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

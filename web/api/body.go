@@ -1,13 +1,11 @@
 package api
 
 import (
-	"errors"
 	"io"
 	"net/http"
-	"os"
-	"strings"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/problem"
 )
 
@@ -69,7 +67,7 @@ func (x *exchange) growBody(n int64, limit int) error {
 	}
 	if size > smallBody {
 		if err := x.reserve(int64(size) - x.reserved); err != nil {
-			x.dropBody()
+			x.c.RefuseBody()
 			return err
 		}
 	}
@@ -80,28 +78,12 @@ func (x *exchange) growBody(n int64, limit int) error {
 }
 
 func (x *exchange) tooLarge(limit bodyLimit) error {
-	x.dropBody()
+	x.c.RefuseBody()
 	return engine.Errorf(limit.code, "%s over the limit of %d bytes", limit.what, limit.bytes)
-}
-
-// dropBody makes net/http close the connection after the answer instead of
-// reading the rest of the body, and linger a little first: closed at once, the
-// connection would be reset and the client lose the answer while it is still
-// sending. MaxBytesReader is the only way to say that; it is given a limit
-// that it goes over, and nothing of the body.
-func (x *exchange) dropBody() {
-	over := http.MaxBytesReader(x.w, io.NopCloser(strings.NewReader("x")), 0)
-	_, _ = over.Read(make([]byte, 1)) // fails, as it should
 }
 
 // brokenBody says why a body could not be read to its end.
 func (x *exchange) brokenBody(err error) error {
-	x.dropBody()
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return engine.Errorf(problem.CodeBodyTimeout, "the body did not arrive in time")
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return engine.Errorf(problem.CodeBodyIncomplete, "the body ended before its declared length")
-	}
-	return engine.Errorf(problem.CodeBodyIncomplete, "the body could not be read: %w", err)
+	x.c.RefuseBody()
+	return web.BodyError(err)
 }

@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	callPath     = "/api/call/"
 	readMethods  = "GET, HEAD, POST, OPTIONS" // of a procedure that only reads
 	writeMethods = "POST, OPTIONS"
 
@@ -27,32 +26,24 @@ const (
 	readsSuffix     = "-reads"
 )
 
-// ownCode is an error that a procedure has returned, of a code that is in no
-// catalog: it is the user's own, and for the client.
-type ownCode struct{ err *engine.Error }
-
-func (e *ownCode) Error() string { return e.err.Error() }
-
-// Unwrap gives the error to engine.CodeOf.
-func (e *ownCode) Unwrap() error { return e.err }
-
 // call answers for the procedure of that name; what this node cannot answer
 // because another one leads, that one answers. The leader decides what there is:
 // in an upgrade its program may have other procedures than this one.
-func (a *app) call(x *exchange, r *http.Request, name string) error {
-	x.route = a.metrics.calls
-	if r.URL.RawPath != "" || !plainName(name) {
-		return engine.Errorf(problem.CodeNoRoute, "expected %s and the name of a procedure, unescaped; GET /api/procedures lists them", callPath)
+func (x *exchange) call(r *http.Request) error {
+	if r.URL.RawPath != "" || !plainName(procedureOf(r)) {
+		return errCallPath
 	}
-	err := a.callHere(x, r, name)
-	switch {
-	case a.forward == nil:
-		return err
-	case x.fromNode:
+	err := x.here(r, (*exchange).callHere)
+	if x.fromNode && x.app.forward != nil {
 		return x.otherVersion(r, err)
 	}
-	return x.atLeader(r, err, func() error { return a.callHere(x, r, name) })
+	return err
 }
+
+var errCallPath = engine.Errorf(problem.CodeNoRoute, "expected %s and the name of a procedure, unescaped; GET /api/procedures lists them", callPath)
+
+// procedureOf is the name of the procedure that r calls.
+func procedureOf(r *http.Request) string { return r.URL.Path[len(callPath):] }
 
 // plainName reports whether there may be a procedure of that name at all.
 func plainName(name string) bool {
@@ -62,8 +53,9 @@ func plainName(name string) bool {
 		})
 }
 
-// callHere is call on this node. As dbHere it may be called again.
-func (a *app) callHere(x *exchange, r *http.Request, name string) error {
+// callHere is call on this node. It may be called again, as the handlers of keys may.
+func (x *exchange) callHere(r *http.Request) error {
+	a, name := x.app, procedureOf(r)
 	if x.fromNode && a.o.Cluster != nil {
 		if s := a.o.Cluster.State(); s.Leader != s.Self {
 			return engine.ErrNotLeader // who asks wants the leader's word
@@ -78,9 +70,9 @@ func (a *app) callHere(x *exchange, r *http.Request, name string) error {
 	switch reads := r.Method == http.MethodGet || r.Method == http.MethodHead; {
 	case r.Method == http.MethodPost, reads && x.reading:
 	case x.reading:
-		return x.otherMethod(r, readMethods)
+		return x.c.OtherMethod(readMethods)
 	default:
-		if err := x.otherMethod(r, writeMethods); err == nil {
+		if err := x.c.OtherMethod(writeMethods); err == nil {
 			return nil
 		}
 		return engine.Errorf(problem.CodeMethodNotAllowed, "%s writes, so it is called with POST", name)
@@ -103,7 +95,7 @@ func (a *app) callHere(x *exchange, r *http.Request, name string) error {
 		c.End()
 		return err
 	}
-	x.call = c
+	x.running = c
 	return x.run(r, read, name)
 }
 
@@ -241,11 +233,12 @@ func (e *callFault) Error() string { return "call " + e.name + ": " + e.err.Erro
 // Unwrap gives the error to engine.CodeOf.
 func (e *callFault) Unwrap() error { return e.err }
 
-func (e *callFault) detail() string {
+// PublicDetail implements problem.WithDetail.
+func (e *callFault) PublicDetail() string {
 	return "procedure " + e.name + " failed; the server's log has the details"
 }
 
-// run carries x.call, of the procedure of that name, out and answers with its result.
+// run carries x.running, of the procedure of that name, out and answers with its result.
 func (x *exchange) run(r *http.Request, read engine.Read, name string) (err error) {
 	var pos engine.Position
 	if x.reading {
@@ -256,27 +249,27 @@ func (x *exchange) run(r *http.Request, read engine.Read, name string) (err erro
 	if err == error(&x.refused) {
 		// runIn has come to its end, so nothing else uses x.
 		if err = x.refused.err; engine.CodeOf(err) == engine.CodeInternal {
-			return &callFault{name, err} // x.call is left alone: who knows what a panic left
+			return &callFault{name, err} // x.running is left alone: who knows what a panic left
 		}
-		x.call.End()
-		x.call, x.refused.err = nil, nil
+		x.running.End()
+		x.running, x.refused.err = nil, nil
 		return err
 	}
 	if err != nil {
 		// The call may have been given up while it waits to run: then the engine
-		// still has x and x.call.
+		// still has x and x.running.
 		x.kept = true
 		return err
 	}
-	if x.call.Replayed() {
+	if x.running.Replayed() {
 		x.Header()[replayedHeader] = []string{"true"}
 	}
-	verdict := x.call.Verdict()
-	x.call.End()
-	x.call = nil
+	verdict := x.running.Verdict()
+	x.running.End()
+	x.running = nil
 	if verdict != nil {
 		x.setPosition(pos)
-		return x.app.ofProcedure(verdict)
+		return ofProcedure(verdict)
 	}
 	x.answer(pos)
 	return nil
@@ -301,14 +294,14 @@ func (x *exchange) runIn(t *kv.Tx) error {
 }
 
 func (x *exchange) runCall(t *kv.Tx) error {
-	err := x.call.Run(t.Engine())
+	err := x.running.Run(t.Engine())
 	if err != nil {
-		return x.app.ofProcedure(err)
+		return ofProcedure(err)
 	}
-	if x.call.Verdict() != nil {
+	if x.running.Verdict() != nil {
 		return nil //nolint:nilerr // it is remembered, so the transaction has to be committed
 	}
-	if x.text, err = x.call.AppendJSON(x.text[:0]); err != nil {
+	if x.text, err = x.running.AppendJSON(x.text[:0]); err != nil {
 		return err
 	}
 	x.text = append(x.text, '\n')
@@ -335,7 +328,7 @@ func (x *exchange) answer(pos engine.Position) {
 }
 
 // ofProcedure is what an error of a procedure is for the client.
-func (a *app) ofProcedure(err error) error {
+func ofProcedure(err error) error {
 	e, ok := errors.AsType[*engine.Error](err)
 	if !ok {
 		return err
@@ -348,13 +341,11 @@ func (a *app) ofProcedure(err error) error {
 		e = &engine.Error{Code: engine.Code(strings.ToValidUTF8(string(e.Code[:MaxCodeBytes]), "")), Msg: e.Msg, Err: err}
 		err = e
 	}
-	switch _, known := a.outcomes[e.Code]; {
-	case e.Code == engine.CodeNotLeader, e.Code == engine.CodeOutcomeUnknown, e.Code == "":
+	switch e.Code {
+	case engine.CodeNotLeader, engine.CodeOutcomeUnknown, "":
 		// It is not said of this transaction, which runs: passed on as it is, it
 		// would be tried at another node.
 		return &engine.Error{Code: engine.CodeProcedureFailed, Msg: e.Msg, Err: err}
-	case !known:
-		return &ownCode{e}
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web"
 )
 
 // othersLead reports whether a write has to be carried out by another node, so
@@ -149,15 +150,15 @@ func (a *app) clusterOf() *clusterState {
 }
 
 // clusterz answers GET /cluster.
-func (a *app) clusterz(x *exchange, r *http.Request) error {
-	if _, err := query(r); err != nil {
+func (a *app) clusterz(ctx *web.Context) error {
+	if _, err := query(ctx.Request); err != nil {
 		return err
 	}
 	c := a.clusterOf()
 	if c == nil {
 		return engine.Errorf(engine.CodeUnsupported, "this server runs alone, not as a node of a cluster")
 	}
-	return x.json(http.StatusOK, c)
+	return sendJSON(ctx, http.StatusOK, c)
 }
 
 // ready says why requests should go elsewhere, or nil. A node without a leader

@@ -10,47 +10,22 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-const keyMethods = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
-
-// db answers for one key, or for the listing if key is empty. key is the
-// decoded path: any bytes. What this node cannot answer because another one
-// leads, that one answers.
-func (a *app) db(x *exchange, r *http.Request, key string) error {
-	err := a.dbHere(x, r, key)
-	if a.forward == nil || x.fromNode {
-		return err
-	}
-	return x.atLeader(r, err, func() error { return a.dbHere(x, r, key) })
-}
-
-// dbHere is db on this node. It may be called again if it returned ErrNotLeader,
-// or ErrOutcomeUnknown for what is repeatable.
-func (a *app) dbHere(x *exchange, r *http.Request, key string) error {
-	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if key == "" && (reading || r.Method == http.MethodOptions) {
-		x.route = a.metrics.lists
-		if !reading {
-			return x.otherMethod(r, "GET, HEAD, OPTIONS")
+// onKey is a handler for the key in the path, which is any bytes. What this node cannot
+// answer because another one leads, that one answers. h may be called again if it returned
+// ErrNotLeader, or ErrOutcomeUnknown for what is repeatable.
+func (a *app) onKey(h func(x *exchange, r *http.Request) error) web.Handler {
+	return a.exchanged(func(x *exchange, r *http.Request) error {
+		key := r.URL.Path[len(dbPath):]
+		if len(key) > kv.MaxKeyBytes {
+			return engine.Errorf(engine.CodeKeyTooLarge, "key of %d bytes is over the limit of %d", len(key), kv.MaxKeyBytes)
 		}
-		return a.list(x, r)
-	}
-	x.route = a.metrics.keys
-	if len(key) > kv.MaxKeyBytes {
-		return engine.Errorf(engine.CodeKeyTooLarge, "key of %d bytes is over the limit of %d", len(key), kv.MaxKeyBytes)
-	}
-	x.key = append(x.key[:0], key...)
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-		return x.getKey(r)
-	case http.MethodPut, http.MethodPost:
-		return x.setKey(r)
-	case http.MethodDelete:
-		return x.deleteKey(r)
-	}
-	return x.otherMethod(r, keyMethods)
+		x.key = append(x.key[:0], key...)
+		return x.here(r, h)
+	})
 }
 
 func (x *exchange) getKey(r *http.Request) error {

@@ -7,30 +7,27 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/web"
 )
 
 // smallBody is the largest body in bytes that an exchange keeps room for when
 // it goes back to the pool, and that is not counted against BufferBytes.
 const smallBody = 64 << 10
 
-// exchange is one request with its answer. It is the ResponseWriter of all
-// that runs beneath observe, which takes it from a pool and gives it back.
+// exchange is what handlers of keys, procedures and users keep of one request. Its
+// memory is used again.
 type exchange struct {
-	app      *app
-	w        http.ResponseWriter
-	route    *route
-	start    time.Time
-	status   int   // 0: no header written yet
-	sent     int64 // bytes of body
-	id       string
-	reserved int64 // of app.buffered
+	http.ResponseWriter // c's
+	c                   *web.Context
+	app                 *app
+	start               time.Time // set in a cluster
+	reserved            int64     // of app.buffered
 
 	// kept is set when something else may still use the buffers, so that they
 	// must not go back to the pool.
 	kept bool
 
 	fromNode bool // another node passed the request on: it must be answered here
-	operator bool // it came to AdminHandler
 	gathered bool // the body is in val
 
 	// What one call on a key needs. The functions are bound once, so that a
@@ -57,7 +54,7 @@ type exchange struct {
 	maybe bool // it may have been carried out: a try has ended with ErrOutcomeUnknown
 
 	// What a call of a procedure needs.
-	call      *proc.Call
+	running   *proc.Call
 	procedure string // the version that this node has; see procedureHeader
 	reading   bool   // it only reads
 	refused   callFailure
@@ -71,17 +68,36 @@ func newExchange(a *app) *exchange {
 	return x
 }
 
-// begin takes an exchange for w from the pool.
-func (a *app) begin(w http.ResponseWriter) *exchange {
-	x := a.pool.Get().(*exchange)
-	x.w, x.route, x.start = w, a.metrics.none, time.Now()
-	return x
+// exchanged is a handler that needs an exchange.
+func (a *app) exchanged(h func(x *exchange, r *http.Request) error) web.Handler {
+	return func(c *web.Context) error {
+		x := a.pool.Get().(*exchange)
+		x.ResponseWriter, x.c, x.fromNode = c.Writer, c, c.FromNode()
+		if a.forward != nil {
+			x.start = time.Now()
+		}
+		panicked := true
+		defer func() { x.end(panicked) }()
+		err := h(x, c.Request)
+		panicked = false
+		return err
+	}
 }
 
-// end gives x back. Nothing may use it afterwards.
-func (x *exchange) end() {
+// here has h answer on this node, or whoever leads if that must be.
+func (x *exchange) here(r *http.Request, h func(x *exchange, r *http.Request) error) error {
+	err := h(x, r)
+	if x.app.forward == nil || x.fromNode {
+		return err
+	}
+	return x.atLeader(r, err, func() error { return h(x, r) })
+}
+
+// end gives x back to the pool, unless something may still use it. Nothing here may use
+// it afterwards.
+func (x *exchange) end(panicked bool) {
 	x.release()
-	if x.kept {
+	if x.kept || panicked {
 		return
 	}
 	key, val, text := x.key[:0], x.val[:0], x.text[:0]
@@ -95,44 +111,6 @@ func (x *exchange) end() {
 		getFn: x.getFn, setFn: x.setFn, deleteFn: x.deleteFn, onceFn: x.onceFn, callFn: x.callFn}
 	x.app.pool.Put(x)
 }
-
-// of finds the exchange beneath whatever middleware wrapped around it.
-func of(w http.ResponseWriter) *exchange {
-	for {
-		switch v := w.(type) {
-		case *exchange:
-			return v
-		case interface{ Unwrap() http.ResponseWriter }:
-			w = v.Unwrap()
-		default:
-			panic("BUG: a web handler runs outside observe")
-		}
-	}
-}
-
-// Header implements http.ResponseWriter.
-func (x *exchange) Header() http.Header { return x.w.Header() }
-
-// WriteHeader implements http.ResponseWriter.
-func (x *exchange) WriteHeader(status int) {
-	if x.status == 0 && status >= 200 {
-		x.status = status
-	}
-	x.w.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (x *exchange) Write(p []byte) (int, error) {
-	if x.status == 0 {
-		x.status = http.StatusOK
-	}
-	n, err := x.w.Write(p)
-	x.sent += int64(n)
-	return n, err
-}
-
-// Unwrap lets http.ResponseController find the connection.
-func (x *exchange) Unwrap() http.ResponseWriter { return x.w }
 
 // reserve counts n further bytes of buffer until the exchange ends.
 func (x *exchange) reserve(n int64) error {
@@ -156,21 +134,5 @@ func (x *exchange) release() {
 	if x.reserved != 0 {
 		x.app.buffered.Add(-x.reserved)
 		x.reserved = 0
-	}
-}
-
-// requestID returns the request's id, and gives it one if it has none yet. It
-// is in the answer from then on.
-func (x *exchange) requestID() string {
-	if x.id == "" {
-		x.setRequestID(x.app.ids.Next())
-	}
-	return x.id
-}
-
-func (x *exchange) setRequestID(id string) {
-	x.id = id
-	if x.status == 0 {
-		x.Header().Set("X-Request-Id", id)
 	}
 }

@@ -13,7 +13,7 @@ import (
 func NewImpatient(store *kv.Store, o Options, stall time.Duration) http.Handler {
 	a := newApp(store, o)
 	a.stall = stall
-	return newFace(a)
+	return &Face{a}
 }
 
 // AppendField lets the tests see that no byte is lost.

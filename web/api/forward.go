@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/problem"
 	"github.com/skerrydb/skerry/web/relay"
 )
@@ -40,20 +41,17 @@ type forwarder struct {
 	cluster                   engine.Cluster
 	transport                 *http.Transport
 	wait                      time.Duration // Options.ElectionWait
-	gate                      places
+	gate                      semaphore
 	answered, refused, broken prometheus.Counter // attempts by result
 }
 
-func newForwarder(o Options, m *metrics) *forwarder {
-	if o.Cluster == nil {
-		return nil
-	}
-	f := &forwarder{cluster: o.Cluster, wait: o.ElectionWait, gate: places{max: relay.MaxForwards}}
+func newForwarder(o Options, registry *prometheus.Registry) *forwarder {
+	f := &forwarder{cluster: o.Cluster, wait: o.ElectionWait, gate: semaphore{max: relay.MaxForwards}}
 	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: metricPrefix + "http_forwards_total",
 		Help: "Attempts to have the leader answer a request, by result: answered, refused (it did not lead or could not be reached), broken (it may or may not have acted).",
 	}, []string{"result"})
-	m.registry.MustRegister(attempts)
+	registry.MustRegister(attempts)
 	f.answered, f.refused, f.broken = attempts.WithLabelValues("answered"), attempts.WithLabelValues("refused"), attempts.WithLabelValues("broken")
 	f.transport = relay.Transport(o.Cluster, nodeProtocol)
 	return f
@@ -89,7 +87,7 @@ func (f *forwarder) pass(x *exchange, r *http.Request, leader uint64) error {
 	f.answered.Inc()
 	if resp.ContentLength < 0 || resp.ContentLength > forwardBuffer {
 		// The head has had its time limit; so has what may not be here yet.
-		defer time.AfterFunc(RequestTimeout, cancel).Stop()
+		defer time.AfterFunc(web.RequestTimeout, cancel).Stop()
 	}
 	x.relay(resp, begun)
 	return nil
@@ -124,8 +122,8 @@ func request(t *relay.Attempt, x *exchange, r *http.Request, leader uint64) *htt
 	if h["User-Agent"] == nil {
 		h["User-Agent"] = []string{""} // or the transport names itself
 	}
-	if x.id != "" {
-		h["X-Request-Id"] = []string{x.id}
+	if ids := x.Header()["X-Request-Id"]; ids != nil {
+		h["X-Request-Id"] = ids
 	} else {
 		delete(h, "X-Request-Id") // it was refused here
 	}
@@ -178,9 +176,6 @@ func (x *exchange) relay(resp *http.Response, begun []byte) {
 	maps.Copy(h, resp.Header)
 	for name := range trailers {
 		h.Add("Trailer", name)
-	}
-	if ids := resp.Header["X-Request-Id"]; len(ids) == 1 {
-		x.id = ids[0] // for our log
 	}
 	x.WriteHeader(resp.StatusCode)
 	if len(begun) > 0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/api"
 	"github.com/skerrydb/skerry/web/problem"
 )
@@ -200,7 +201,7 @@ func TestKeyLimit(t *testing.T) {
 			t.Errorf("%s of a key too long: %d %s", method, got.status, got.body)
 		}
 	}
-	if got := s.do(t, "GET", "/db/"+strings.Repeat("a", api.MaxHeaderBytes+8<<10), nil); got.status != 431 {
+	if got := s.do(t, "GET", "/db/"+strings.Repeat("a", web.MaxHeaderBytes+8<<10), nil); got.status != 431 {
 		t.Errorf("a request line over the limit: %d", got.status)
 	}
 }

@@ -23,7 +23,9 @@ type listing struct {
 }
 
 // list answers GET /db/: a page of keys in byte order, or in the reverse of it.
-func (a *app) list(x *exchange, r *http.Request) error {
+func (x *exchange) list(r *http.Request) error { return x.here(r, (*exchange).listHere) }
+
+func (x *exchange) listHere(r *http.Request) error {
 	q, err := x.keyQuery(r, "prefix", "after", "limit", "order", "values", "read", "max_stale")
 	if err != nil {
 		return err
@@ -46,9 +48,9 @@ func (a *app) list(x *exchange, r *http.Request) error {
 	}
 	h := x.Header()
 	x.setPosition(pos)
-	h["Cache-Control"] = a.noCache
-	h["Content-Type"] = a.json
-	h["X-Content-Type-Options"] = a.noSniff
+	h["Cache-Control"] = x.app.noCache
+	h["Content-Type"] = x.app.json
+	h["X-Content-Type-Options"] = x.app.noSniff
 	h["Content-Length"] = []string{strconv.Itoa(len(x.text))}
 	x.WriteHeader(http.StatusOK)
 	x.Write(x.text)

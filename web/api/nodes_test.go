@@ -14,6 +14,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/api"
 )
 
@@ -207,7 +208,7 @@ func (c *cluster) start(t testing.TB, id uint64, ps procedures, o api.Options, w
 	n.peer = ls[1]
 	o.Cluster = n
 	n.face = api.New(store, o)
-	srv, peers := api.NewServer(n.face, o.Logger), api.NewNodeServer(n.face.NodeHandler(), o.Logger)
+	srv, peers := web.NewServer(n.face, o.Logger), web.NewNodeServer(n.face.NodeHandler(), o.Logger)
 	for _, fn := range with {
 		fn(srv)
 	}

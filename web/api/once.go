@@ -145,7 +145,7 @@ func (x *exchange) answered() []byte {
 	switch {
 	case x.once.verdict != nil:
 		b[0] = answeredRefused
-		text := x.app.problemOf(x.once.verdict).Detail
+		text := x.c.Detail(x.once.verdict)
 		return append(b, text[:min(len(text), kv.MaxOnceAnswerBytes-1)]...)
 	case x.deleting && !x.found:
 		b[0] = answeredAbsent

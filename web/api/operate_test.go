@@ -225,7 +225,7 @@ func TestLog(t *testing.T) {
 			line = l
 		}
 	}
-	for _, want := range []string{"method=PUT", "path=/db/a%0ab", "status=201", "bytes=0", "took=", "from=127.0.0.1:"} {
+	for _, want := range []string{"method=PUT", "path=/db/a%0ab", "status=201", "bytes=0", "took=", "from=127.0.0.1 "} {
 		if !strings.Contains(line, want) {
 			t.Errorf("the log line has no %s: %q", want, line)
 		}

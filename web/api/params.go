@@ -59,7 +59,7 @@ func (x *exchange) keyQuery(r *http.Request, allowed ...string) (url.Values, err
 	if x.space = 0; r.URL.RawQuery == "" {
 		return nil, nil
 	}
-	if x.operator || x.fromNode {
+	if x.fromNode || operator(x.c) {
 		allowed = append(allowed, "space")
 	}
 	q, err := query(r, allowed...)

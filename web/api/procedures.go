@@ -17,6 +17,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/web"
 )
 
 // procedure is what the face keeps of one procedure.
@@ -103,7 +104,7 @@ func appendText(b []byte, arg proc.Field, text string) ([]byte, error) {
 
 // listProcedures answers GET /api/procedures. The list never changes while the
 // program runs.
-func (a *app) listProcedures() handler {
+func (a *app) listProcedures() web.Handler {
 	list := []proc.Schema{}
 	if a.o.Procedures != nil {
 		list = a.o.Procedures.Schemas()
@@ -121,7 +122,8 @@ func (a *app) listProcedures() handler {
 		rev = rev<<8 | kv.Revision(c)
 	}
 	rev |= 1 // 0 is no revision
-	return func(x *exchange, r *http.Request) error {
+	return func(c *web.Context) error {
+		r := c.Request
 		if _, err := query(r); err != nil {
 			return err
 		}
@@ -133,19 +135,19 @@ func (a *app) listProcedures() handler {
 		if err != nil {
 			return err
 		}
-		h := x.Header()
+		h := c.Header()
 		h["Cache-Control"] = a.noCache
 		h["Etag"] = []string{strconv.Quote(strconv.FormatUint(uint64(rev), 10))}
 		if unchanged {
-			x.WriteHeader(http.StatusNotModified)
+			c.Writer.WriteHeader(http.StatusNotModified)
 			return nil
 		}
 		h["Content-Type"] = a.json
 		h["X-Content-Type-Options"] = a.noSniff
 		h["Content-Length"] = []string{strconv.Itoa(body.Len())}
-		x.WriteHeader(http.StatusOK)
+		c.Writer.WriteHeader(http.StatusOK)
 		if r.Method != http.MethodHead {
-			x.Write(body.Bytes()) // an error means that the client is gone
+			_, _ = c.Writer.Write(body.Bytes()) // an error means that the client is gone
 		}
 		return nil
 	}

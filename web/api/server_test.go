@@ -16,6 +16,7 @@ import (
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/api"
 )
 
@@ -108,7 +109,7 @@ func serveAll(t testing.TB, ps procedures, o api.Options, wrap func(engine.Engin
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := api.NewServer(api.New(store, o), o.Logger)
+	srv := web.NewServer(api.New(store, o), o.Logger)
 	for _, fn := range with {
 		fn(srv)
 	}

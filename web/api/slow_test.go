@@ -17,6 +17,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/api"
 )
 
@@ -33,7 +34,7 @@ func (s *server) waitIdle(t *testing.T) {
 
 func TestSlowHeaders(t *testing.T) {
 	s := serve(t, api.Options{}, func(h *http.Server) {
-		if h.ReadHeaderTimeout != api.HeaderTimeout || h.IdleTimeout != api.IdleTimeout || h.WriteTimeout != api.RequestTimeout {
+		if h.ReadHeaderTimeout != web.HeaderTimeout || h.IdleTimeout != web.IdleTimeout || h.WriteTimeout != web.RequestTimeout {
 			t.Errorf("bounds are missing: %+v", h)
 		}
 		h.ReadHeaderTimeout = 100 * time.Millisecond

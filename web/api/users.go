@@ -6,11 +6,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"path"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/problem"
 )
 
@@ -18,11 +21,6 @@ import (
 
 // MaxUserBytes bounds the body of a request that creates or changes a user.
 const MaxUserBytes = 16 << 10
-
-const (
-	usersPath = "/users"
-	userPath  = "/users/{id}"
-)
 
 // User is a user of the application as operators see it.
 type User struct {
@@ -61,55 +59,33 @@ type userChange struct {
 	Disabled *bool     `json:"disabled"`
 }
 
-// users adds the routes for operators.
-func (a *app) users() {
-	list, one := a.metrics.route(usersPath), a.metrics.route(userPath)
-	a.ops.Handle(usersPath, a.forOperators(list, func(x *exchange, r *http.Request) error {
-		switch r.Method {
-		case http.MethodGet, http.MethodHead:
-			return a.listUsers(x, r)
-		case http.MethodPost:
-			return a.writeUser(x, r, a.createUser)
-		}
-		return x.otherMethod(r, "GET, HEAD, POST, OPTIONS")
-	}))
-	a.ops.Handle(userPath, a.forOperators(one, func(x *exchange, r *http.Request) error {
-		switch r.Method {
-		case http.MethodGet, http.MethodHead:
-			return a.getUser(x, r)
-		case http.MethodPatch:
-			return a.writeUser(x, r, a.changeUser)
-		}
-		return x.otherMethod(r, "GET, HEAD, PATCH, OPTIONS")
-	}))
-}
-
-// forOperators hides a route from everybody else. Another node that passes a request on has
-// checked who asks.
-func (a *app) forOperators(route *route, h handler) http.Handler {
-	return handler(func(x *exchange, r *http.Request) error {
-		if !x.operator && !x.fromNode {
-			return a.noRoute()
-		}
-		x.route = route
+// onUsers is a handler for the users of the application, if there are any.
+func (a *app) onUsers(h func(x *exchange, r *http.Request) error) web.Handler {
+	return a.exchanged(func(x *exchange, r *http.Request) error {
 		if a.o.Users == nil {
 			return engine.Errorf(engine.CodeUnsupported, "this program has no users that an operator can manage; its application sets Services.Users")
+		}
+		if p := r.URL.Path; r.URL.RawPath != "" || p != path.Clean(p) || strings.Contains(userID(r), "/") && p != usersPath {
+			return a.noRoute(x.c)
 		}
 		return h(x, r)
 	})
 }
 
-func (a *app) listUsers(x *exchange, r *http.Request) error {
+// userID is the id in the path.
+func userID(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, usersPath+"/") }
+
+func (x *exchange) listUsers(r *http.Request) error {
 	q, err := query(r, "email", "after", "limit")
 	if err != nil {
 		return err
 	}
 	if q.Has("email") {
-		u, err := a.o.Users.Find(r.Context(), engine.Read{}, q.Get("email"))
+		u, err := x.app.o.Users.Find(r.Context(), engine.Read{}, q.Get("email"))
 		if err != nil {
 			return err
 		}
-		return x.json(http.StatusOK, UserPage{Users: []User{userOf(u)}})
+		return sendJSON(x.c, http.StatusOK, UserPage{Users: []User{userOf(u)}})
 	}
 	o := auth.ListOptions{After: q.Get("after"), Limit: DefaultPage}
 	if q.Has("limit") {
@@ -117,7 +93,7 @@ func (a *app) listUsers(x *exchange, r *http.Request) error {
 			return badParameter("limit", engine.CodeInvalid, "must be a whole number from 1 to "+strconv.Itoa(auth.MaxPage))
 		}
 	}
-	page, err := a.o.Users.List(r.Context(), engine.Read{}, o)
+	page, err := x.app.o.Users.List(r.Context(), engine.Read{}, o)
 	if err != nil {
 		return err
 	}
@@ -130,23 +106,27 @@ func (a *app) listUsers(x *exchange, r *http.Request) error {
 		q.Set("after", page.Users[len(page.Users)-1].ID)
 		answer.Next = usersPath + "?" + q.Encode()
 	}
-	return x.json(http.StatusOK, answer)
+	return sendJSON(x.c, http.StatusOK, answer)
 }
 
-func (a *app) getUser(x *exchange, r *http.Request) error {
+func (x *exchange) getUser(r *http.Request) error {
 	if _, err := query(r); err != nil {
 		return err
 	}
-	u, err := a.o.Users.Get(r.Context(), engine.Read{}, r.PathValue("id"))
+	u, err := x.app.o.Users.Get(r.Context(), engine.Read{}, userID(r))
 	if err != nil {
 		return err
 	}
-	return x.json(http.StatusOK, userOf(u))
+	return sendJSON(x.c, http.StatusOK, userOf(u))
 }
+
+func (x *exchange) addUser(r *http.Request) error { return x.writeUser(r, x.app.createUser) }
+
+func (x *exchange) patchUser(r *http.Request) error { return x.writeUser(r, x.app.changeUser) }
 
 // writeUser reads the body, has write carry it out where the leader is, and answers with
 // the user.
-func (a *app) writeUser(x *exchange, r *http.Request, write func(x *exchange, r *http.Request) (auth.User, error)) error {
+func (x *exchange) writeUser(r *http.Request, write func(x *exchange, r *http.Request) (auth.User, error)) error {
 	if _, err := query(r); err != nil {
 		return err
 	}
@@ -157,7 +137,7 @@ func (a *app) writeUser(x *exchange, r *http.Request, write func(x *exchange, r 
 		return err
 	}
 	x.gathered = true
-	here := func() error {
+	return x.here(r, func(x *exchange, r *http.Request) error {
 		if x.othersLead() {
 			return engine.ErrNotLeader
 		}
@@ -165,18 +145,13 @@ func (a *app) writeUser(x *exchange, r *http.Request, write func(x *exchange, r 
 		if err != nil {
 			return err
 		}
-		a.o.Logger.Info("an operator wrote a user", "user", u.ID, "email", u.Email, "method", r.Method, "roles", u.Roles, "disabled", u.Disabled, "from", x.client(r))
+		x.app.o.Logger.Info("an operator wrote a user", "user", u.ID, "email", u.Email, "method", r.Method, "roles", u.Roles, "disabled", u.Disabled, "from", x.c.ClientIP())
 		status := http.StatusOK
 		if r.Method == http.MethodPost {
 			status = http.StatusCreated
 		}
-		return x.json(status, userOf(u))
-	}
-	err := here()
-	if a.forward == nil || x.fromNode {
-		return err
-	}
-	return x.atLeader(r, err, here)
+		return sendJSON(x.c, status, userOf(u))
+	})
 }
 
 // createUser creates a user with a verified address: the operator vouches for it.
@@ -197,7 +172,7 @@ func (a *app) changeUser(x *exchange, r *http.Request) (u auth.User, err error) 
 	if (c.Roles == nil) == (c.Disabled == nil) {
 		return u, engine.Errorf(engine.CodeInvalid, "expected either roles or disabled")
 	}
-	id := r.PathValue("id")
+	id := userID(r)
 	if c.Roles != nil {
 		return a.o.Users.SetRoles(r.Context(), id, *c.Roles)
 	}

@@ -214,6 +214,9 @@ func (all Outcomes) Describe(err error) Problem {
 	if ok && !o.Hidden() {
 		p.Detail = coded.Msg
 	}
+	if d, ok := errors.AsType[WithDetail](err); ok {
+		p.Detail = d.PublicDetail()
+	}
 	if f, ok := errors.AsType[Faults](err); ok {
 		p.Errors = f
 	}

@@ -18,6 +18,12 @@ type WithStatus interface {
 	HTTPStatus() int
 }
 
+// WithDetail is an error that says itself what clients may know of it.
+type WithDetail interface {
+	error
+	PublicDetail() string
+}
+
 // outcomeOf is the outcome of an error with a status of its own. Its code need not be
 // in a catalog: it is the application's.
 func (all Outcomes) outcomeOf(status int, code engine.Code, coded bool) Outcome {

@@ -1,4 +1,4 @@
-package api
+package web
 
 import (
 	"log/slog"
@@ -14,16 +14,14 @@ const (
 	// HeaderTimeout is how long the headers of a request may take to arrive.
 	HeaderTimeout = 10 * time.Second
 	// RequestTimeout is how long a whole request, and then its answer, may
-	// take. It stops bodies that are sent or read too slowly. /backup has no
-	// bound as long as its reader goes on reading: see StallTimeout.
+	// take. It stops bodies that are sent or read too slowly. Streams, files and
+	// backups have no bound as long as their reader goes on reading: see StreamStall.
 	RequestTimeout = 2 * time.Minute
 	// IdleTimeout is how long a connection may wait for its next request.
 	IdleTimeout = 2 * time.Minute
-	// MaxStreams is how many requests one connection of HTTP/2 may have under way;
+	// MaxHTTP2Requests is how many requests one connection of HTTP/2 may have under way;
 	// its client waits with more.
-	MaxStreams = 100
-	// StallTimeout is how long the reader of a backup may read nothing.
-	StallTimeout = time.Minute
+	MaxHTTP2Requests = 100
 )
 
 // NewServer returns an http.Server for h with every bound set that net/http
@@ -40,7 +38,7 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 		WriteTimeout:      RequestTimeout,
 		IdleTimeout:       IdleTimeout,
 		MaxHeaderBytes:    MaxHeaderBytes,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: MaxStreams},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: MaxHTTP2Requests},
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
@@ -48,7 +46,7 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 // nodeSlack is what a node adds to the headers of a request that it passes on.
 const nodeSlack = 4 << 10
 
-// NewNodeServer is NewServer for Face.NodeHandler: what fits into the headers
+// NewNodeServer is NewServer for a NodeHandler: what fits into the headers
 // that a client may send also fits when another node passes it on.
 func NewNodeServer(h http.Handler, log *slog.Logger) *http.Server {
 	srv := NewServer(h, log)
