@@ -123,7 +123,7 @@ var law = map[string]may{
 	"cli/verb":        {code: ". proc suggest github.com/BurntSushi/toml"},
 	"cli/cluster":     {code: ". cli/verb engine engine/embedded"},
 	"cli/serve":       {code: ". archive cli/cluster cli/verb engine engine/embedded mail"},
-	"cli/dev":         {code: "cli/cluster cli/dev/front cli/dev/sources cli/dev/starter cli/serve cli/verb engine engine/embedded journal web/api", tests: "ci/ports"},
+	"cli/dev":         {code: "cli/cluster cli/dev/front cli/dev/sources cli/dev/starter cli/serve cli/verb engine engine/embedded journal web", tests: "ci/ports"},
 	"cli/dev/front":   {code: "web/hostname"},
 	"cli/dev/sources": {},
 	"cli/dev/starter": {},

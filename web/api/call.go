@@ -323,7 +323,7 @@ func (x *exchange) answer(pos engine.Position) {
 	h[positionHeader], h["Content-Length"] = vals[0:1:1], vals[1:2:2]
 	x.WriteHeader(http.StatusOK)
 	if !x.head {
-		x.Write(x.text) // an error means that the client is gone
+		_, _ = x.Write(x.text) // an error means that the client is gone
 	}
 }
 

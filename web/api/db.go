@@ -62,7 +62,7 @@ func (x *exchange) getKey(r *http.Request) error {
 	h["X-Content-Type-Options"] = x.app.noSniff
 	x.WriteHeader(http.StatusOK)
 	if !x.head {
-		x.Write(x.val) // an error means that the client is gone
+		_, _ = x.Write(x.val) // an error means that the client is gone
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (x *exchange) listHere(r *http.Request) error {
 	h["X-Content-Type-Options"] = x.app.noSniff
 	h["Content-Length"] = []string{strconv.Itoa(len(x.text))}
 	x.WriteHeader(http.StatusOK)
-	x.Write(x.text)
+	_, _ = x.Write(x.text)
 	return nil
 }
 
