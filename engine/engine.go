@@ -27,14 +27,16 @@ type Engine interface {
 
 	// View runs fn on one consistent read-only snapshot, at least as new as r
 	// asks, and returns the position of that snapshot. A write inside fn
-	// returns ErrReadOnly. An error of fn is returned unchanged.
+	// returns ErrReadOnly. An error of fn is returned unchanged. fn may run more
+	// than once.
 	View(ctx context.Context, r Read, fn func(Tx) error) (Position, error)
 
 	// Update runs fn and commits its writes atomically, within Promises.Atomic,
 	// and returns once they are as durable as Promises says. fn may run more
 	// than once and must have no effect outside tx that cannot be repeated. If
 	// fn returns an error nothing is written and that error is returned
-	// unchanged. The position is that of the commit; if fn wrote nothing it is
+	// unchanged; if fn panics or ends its goroutine nothing is written either, and
+	// the engine goes on. The position is that of the commit; if fn wrote nothing it is
 	// a position at which everything that fn read was committed.
 	//
 	// If ctx ends before fn has run, nothing is written and the error is

@@ -14,6 +14,7 @@ const (
 	CodeClosed             Code = "closed"
 	CodeConflict           Code = "conflict"
 	CodeCorrupt            Code = "corrupt"
+	CodeCrossPartition     Code = "cross_partition"
 	CodeDiskFull           Code = "disk_full"
 	CodeFilesFull          Code = "files_full"
 	CodeFormatNewer        Code = "format_newer"
@@ -39,6 +40,7 @@ const (
 	CodeTruncated          Code = "truncated"
 	CodeTxTooLarge         Code = "tx_too_large"
 	CodeUnauthenticated    Code = "unauthenticated"
+	CodeUnavailable        Code = "unavailable"
 	CodeUnknownProcedure   Code = "unknown_procedure"
 	CodeUnsupported        Code = "unsupported"
 	CodeValueTooLarge      Code = "value_too_large"
@@ -90,6 +92,7 @@ func Catalog() []Meaning {
 		{CodeClosed, KindUnavailable, true, "the engine is shutting down; nothing was written"},
 		{CodeConflict, KindContention, true, "the transaction lost to concurrent ones after all retries; nothing was written"},
 		{CodeCorrupt, KindInternal, false, "stored data failed its checksum; the message names file and offset"},
+		{CodeCrossPartition, KindUnsupported, false, "the transaction uses keys that this engine cannot change together; nothing was written"},
 		{CodeDiskFull, KindDiskFull, true, "the disk has no room for the write; nothing was written"},
 		{CodeFilesFull, KindBusy, true, "too many files are open in the process or on the machine; nothing was written"},
 		{CodeFormatNewer, KindInternal, false, "the data was written by a newer version of the program"},
@@ -115,6 +118,7 @@ func Catalog() []Meaning {
 		{CodeTruncated, KindGone, false, "the change history after that position is no longer kept; read everything again"},
 		{CodeTxTooLarge, KindTooLarge, false, "one transaction writes or reads more than the engine's limit; nothing was written"},
 		{CodeUnauthenticated, KindUnauthenticated, false, "the request did not prove who asks"},
+		{CodeUnavailable, KindUnavailable, true, "the database behind the engine cannot be reached, or refuses work for now; nothing was written"},
 		{CodeUnknownProcedure, KindNotFound, false, "the program has no procedure of that name"},
 		{CodeUnsupported, KindUnsupported, false, "the engine does not promise what was asked"},
 		{CodeValueTooLarge, KindTooLarge, false, "the value is longer than the engine's limit"},
@@ -186,6 +190,7 @@ var (
 	ErrClosed             = &Error{Code: CodeClosed, Msg: "the engine is closed"}
 	ErrConflict           = &Error{Code: CodeConflict, Msg: "conflict with concurrent transactions"}
 	ErrCorrupt            = &Error{Code: CodeCorrupt, Msg: "data is damaged"}
+	ErrCrossPartition     = &Error{Code: CodeCrossPartition, Msg: "the transaction crosses partitions"}
 	ErrDiskFull           = &Error{Code: CodeDiskFull, Msg: "the disk is full"}
 	ErrFilesFull          = &Error{Code: CodeFilesFull, Msg: "too many open files"}
 	ErrFormatNewer        = &Error{Code: CodeFormatNewer, Msg: "data of a newer version"}
@@ -210,6 +215,7 @@ var (
 	ErrTruncated          = &Error{Code: CodeTruncated, Msg: "change history truncated"}
 	ErrTxTooLarge         = &Error{Code: CodeTxTooLarge, Msg: "transaction too large"}
 	ErrUnauthenticated    = &Error{Code: CodeUnauthenticated, Msg: "authentication required"}
+	ErrUnavailable        = &Error{Code: CodeUnavailable, Msg: "the database is not available"}
 	ErrUnknownProcedure   = &Error{Code: CodeUnknownProcedure, Msg: "no such procedure"}
 	ErrUnsupported        = &Error{Code: CodeUnsupported, Msg: "not supported by this engine"}
 	ErrValueTooLarge      = &Error{Code: CodeValueTooLarge, Msg: "value too large"}

@@ -52,6 +52,10 @@ func contract(t *testing.T, o Options, suite enginetest.Options) {
 		}
 		return db
 	}
+	suite.Missing = map[string]string{
+		"Second": "one process at a time has a data folder open; others are nodes of a cluster",
+		"Cut":    "the engine is in the process: there is no connection",
+	}
 	suite.Restore = func(t enginetest.T, backup io.Reader) engine.Engine {
 		dir = t.TempDir()
 		if _, err := Restore(backup, dir, o); err != nil {

@@ -97,6 +97,12 @@ func (e *env) finish() {
 	if !e.closed {
 		e.close()
 	}
+	if e.o.Wipe && !e.p.Ordered {
+		if e.o.Empty == nil {
+			e.Fatalf("an engine without ordered scans cannot be wiped: the suite needs Options.Empty")
+		}
+		e.o.Empty(e.T)
+	}
 }
 
 const wipeChunk = 500
@@ -145,6 +151,16 @@ func (e *env) within(d time.Duration, what string, fn func()) {
 		}
 	case <-time.After(d):
 		e.Fatalf("%s has not returned after %v", what, d)
+	}
+}
+
+// eventually waits until what is wanted is so, and fails the case if it does not happen in time.
+func (e *env) eventually(what string, so func() bool) {
+	e.Helper()
+	for end := time.Now().Add(e.o.wait); !so(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			e.Fatalf("%s: not after %v", what, e.o.wait)
+		}
 	}
 }
 

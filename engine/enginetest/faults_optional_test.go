@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"slices"
@@ -37,6 +38,24 @@ func optionalFaults() []fault {
 			f.backup = func(ctx context.Context, w io.Writer) (engine.Position, error) {
 				pos, _ := f.ref.Backup(ctx, w)
 				return pos, nil
+			}
+		}},
+		{"a lost connection loses a write", []string{"connection/lost"}, func(f *faulty) {
+			f.update = func(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+				pos, err := f.ref.Update(ctx, fn)
+				if errors.Is(err, engine.ErrUnavailable) {
+					return f.ref.Position(), nil
+				}
+				return pos, err
+			}
+		}},
+		{"a lost connection is a fault of its own", []string{"connection/lost"}, func(f *faulty) {
+			f.update = func(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+				pos, err := f.ref.Update(ctx, fn)
+				if errors.Is(err, engine.ErrUnavailable) {
+					err = errors.New("connection reset by peer")
+				}
+				return pos, err
 			}
 		}},
 		{"the engine stops when it is closed", []string{"stopper/healthy"}, func(f *faulty) { f.err = engine.ErrClosed }},

@@ -105,7 +105,7 @@ func writeFaults() []fault {
 			}
 		}},
 		{"transactions read beside each other and the last one wins",
-			[]string{"load/counter", "load/append", "load/bank", "isolation/no-write-skew", "each/beside-others"}, lostUpdates},
+			[]string{"load/counter", "load/append", "load/bank", "isolation/no-write-skew", "isolation/no-read-only-anomaly", "each/beside-others"}, lostUpdates},
 	}
 }
 
@@ -117,6 +117,17 @@ func rollbackFaults() []fault {
 				var failed error
 				pos, err := f.ref.Update(ctx, func(tx engine.Tx) error { failed = fn(tx); return nil })
 				return pos, errors.Join(err, failed)
+			}
+		}},
+		{"what ends its goroutine is committed", []string{"update/goexit"}, func(f *faulty) {
+			f.update = func(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+				return f.ref.Update(ctx, func(tx engine.Tx) error {
+					var err error
+					ended := make(chan struct{})
+					go func() { defer close(ended); err = fn(tx) }()
+					<-ended
+					return err
+				})
 			}
 		}},
 		{"a panic does not roll back", []string{"update/panic-rolls-back", "each/panic"}, func(f *faulty) {

@@ -31,6 +31,7 @@ type ref struct {
 	writer chan struct{} // capacity 1: who writes
 	keep   int           // how many changes are kept; 0: all
 	ended  chan struct{}
+	cut    atomic.Bool            // the next Update finds no connection
 	http   atomic.Pointer[string] // advertised
 
 	mu     sync.Mutex // guards below
@@ -107,6 +108,9 @@ func (r *ref) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Posi
 		return 0, engine.ErrClosed
 	case <-ctx.Done():
 		return 0, ctx.Err()
+	}
+	if r.cut.Swap(false) {
+		return 0, engine.ErrUnavailable
 	}
 	st, _, err := r.current()
 	if err != nil {

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"io"
 	"iter"
 	"math/rand/v2"
@@ -35,6 +36,21 @@ type Options struct {
 	// its beginning fails and touches nothing.
 	Wipe bool
 
+	// Empty deletes all that was written, once the engine is closed. An engine that
+	// cannot scan needs it for Wipe.
+	Empty func(t T)
+
+	// Second opens the data of the last call of open once more while that engine is
+	// open, as another process does.
+	Second func(t T) engine.Engine
+
+	// Cut breaks the engine's connections to the database behind it, once, while it works.
+	Cut func(t T)
+
+	// Missing says, by the name of a hook above, why this engine does not have it. A
+	// case that is skipped for want of the hook shows it.
+	Missing map[string]string
+
 	Steps int                    // of one load case; 0: DefaultSteps
 	Seed  uint64                 // of all random choices; 0: one that Run draws and logs
 	Only  func(name string) bool // which cases run; nil: all
@@ -53,7 +69,15 @@ type Case struct {
 func Cases() []Case {
 	return slices.Concat(txCases(), scanCases(), limitCases(), viewCases(), updateCases(),
 		isolationCases(), changeCases(), eachCases(), cancelCases(), closeCases(), reopenCases(),
-		optionalCases(), loadCases())
+		optionalCases(), processCases(), loadCases())
+}
+
+// lacksHook skips the case if a hook of Options is not there.
+func (e *env) lacksHook(name string, have bool) {
+	e.Helper()
+	if !have {
+		e.Skipf("skipped: the suite was given no Options.%s (%s)", name, cmp.Or(e.o.Missing[name], "no reason given"))
+	}
 }
 
 // Run runs the suite under go test. open returns a new, empty engine, which the

@@ -126,24 +126,24 @@ func scanLong(e *env) {
 	const n = 5000
 	m := model{}
 	for from := 0; from < n; from += 500 {
-		e.update(func(tx engine.Tx) error {
-			for i := from; i < from+500; i++ {
-				k := fmt.Sprintf("%08d", i*7919%n)
-				m[k] = fmt.Sprint(i)
-				if err := putAll(tx, k, m[k]); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		var pairs []string
+		for i := from; i < from+500; i++ {
+			k := fmt.Sprintf("%08d", i*7919%n)
+			m[k] = fmt.Sprint(i)
+			pairs = append(pairs, k, m[k])
+		}
+		e.update(func(tx engine.Tx) error { return putAll(tx, pairs...) })
 	}
 	e.view(m.check)
 	e.view(func(tx engine.Tx) error { return m.checkScan(tx, []byte("00001"), []byte("00004")) })
 	for len(m) > n/2 {
+		var gone []string
+		for range 500 {
+			gone = append(gone, fmt.Sprintf("%08d", e.rng.IntN(n)))
+			delete(m, gone[len(gone)-1])
+		}
 		e.update(func(tx engine.Tx) error {
-			for range 500 {
-				k := fmt.Sprintf("%08d", e.rng.IntN(n))
-				delete(m, k)
+			for _, k := range gone {
 				if err := tx.Delete([]byte(k)); err != nil {
 					return err
 				}

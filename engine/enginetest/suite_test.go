@@ -26,6 +26,8 @@ func refSuite(wrap func(*ref) engine.Engine) (open func(T) engine.Engine, o Opti
 			last = newRef(last.state, refHistory)
 			return wrap(last)
 		},
+		Second:  func(T) engine.Engine { return shared{wrap(last)} },
+		Cut:     func(T) { last.cut.Store(true) },
 		Restore: func(_ T, backup io.Reader) engine.Engine { return wrap(restoreRef(backup)) },
 	}
 }
@@ -34,6 +36,26 @@ func TestReferenceEngine(t *testing.T) {
 	open, o := refSuite(func(r *ref) engine.Engine { return r })
 	o.Seed = 0
 	Run(Adapt(t), open, o)
+}
+
+// shared is an engine that another one has open too.
+type shared struct{ engine.Engine }
+
+func (shared) Close() error { return nil }
+
+// TestSecondOfItsOwn: two processes that do not share their data are told apart.
+func TestSecondOfItsOwn(t *testing.T) {
+	open, o := refSuite(func(r *ref) engine.Engine { return r })
+	o.wait = faultWait
+	o.Second = func(T) engine.Engine { return newRef(refState{}, 0) }
+	o.Only = func(name string) bool {
+		return strings.HasPrefix(name, "process/") && name != "process/outlives-the-other"
+	}
+	for v := range Conform(open, o) {
+		if v.Status != Fail {
+			t.Errorf("%s: %s", v.Case, v.Status)
+		}
+	}
 }
 
 // TestReferenceEngineConforms runs every case the other way, and no case may
@@ -129,6 +151,31 @@ func TestCoarseTimes(t *testing.T) {
 	for v := range Conform(open, o) {
 		if v.Status == Fail {
 			t.Errorf("%s: %v", v.Case, v.Log)
+		}
+	}
+}
+
+// TestEmpty: an engine that cannot scan is emptied by its own hook after each case.
+func TestEmpty(t *testing.T) {
+	last := newRef(refState{}, 0)
+	again := func(T) engine.Engine {
+		last = newRef(last.state, 0)
+		return weak{last}
+	}
+	emptied := 0
+	o := Options{Wipe: true, Reopen: again, Steps: 50, Empty: func(T) { emptied++; last.state = refState{} }}
+	for v := range Conform(again, o) {
+		if v.Status == Fail {
+			t.Errorf("%s: %v", v.Case, v.Log)
+		}
+	}
+	if emptied != len(Cases()) {
+		t.Errorf("emptied %d times for %d cases", emptied, len(Cases()))
+	}
+	o.Empty = nil
+	for v := range Conform(again, o) {
+		if v.Status != Fail || !strings.Contains(strings.Join(v.Log, " "), "Options.Empty") {
+			t.Fatalf("%s without Empty: %s: %v", v.Case, v.Status, v.Log)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ func updateCases() []Case {
 		{"update/error-unchanged", onAllKeys, updateError},
 		{"update/error-rolls-back", ordered, updateRollsBack},
 		{"update/panic-rolls-back", ordered, updatePanic},
+		{"update/goexit", onAllKeys, updateGoexit},
 		{"update/position", onOneKey, updatePosition},
 		{"update/position-of-no-write", onOneKey, updateNoWrite},
 	}
@@ -26,6 +28,7 @@ func isolationCases() []Case {
 		{"isolation/no-dirty-read", onAllKeys, isolationDirty},
 		{"isolation/atomic-visibility", ordered, isolationAtomic},
 		{"isolation/no-write-skew", serial, isolationSkew},
+		{"isolation/no-read-only-anomaly", serial, isolationReadOnly},
 		{"isolation/reads-own-acknowledged", serial, isolationSession},
 	}
 }
@@ -104,6 +107,43 @@ func updatePanic(e *env) {
 	}
 	e.put("g", "after")
 	e.has("g", "after")
+}
+
+// updateGoexit ends the goroutine within functions, as Fatalf of a test does.
+func updateGoexit(e *env) {
+	e.put("a", "1")
+	ways := map[string]func(fn func(engine.Tx) error) error{
+		"update": func(fn func(engine.Tx) error) error { _, err := e.eng.Update(e.ctx, fn); return err },
+		"update each": func(fn func(engine.Tx) error) error {
+			_, err := engine.UpdateEach(e.ctx, e.eng, 2, func(tx engine.Tx, _ int) error { return fn(tx) })
+			return err
+		},
+		"view": func(fn func(engine.Tx) error) error { _, err := e.eng.View(e.ctx, engine.Read{}, fn); return err },
+	}
+	for name, way := range ways {
+		ended, returned := make(chan struct{}), false
+		var err error
+		go func() {
+			defer close(ended)
+			err = way(func(tx engine.Tx) error {
+				if name != "view" {
+					if err := putAll(tx, "half", "1"); err != nil {
+						return err
+					}
+				}
+				runtime.Goexit()
+				return nil
+			})
+			returned = true
+		}()
+		receive(e, name+" whose function ended its goroutine", ended)
+		if returned && err == nil {
+			e.Fatalf("%s whose function ended its goroutine succeeded", name)
+		}
+		e.put("a", name)
+		e.has("a", name)
+		e.lacks("half")
+	}
 }
 
 func updatePosition(e *env) {

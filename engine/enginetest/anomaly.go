@@ -1,0 +1,82 @@
+package enginetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// isolationReadOnly looks, between a deposit that has committed and a withdrawal
+// that began before it, whether the withdrawal can still commit as if it had come
+// first: then the view saw a state of no serial order.
+func isolationReadOnly(e *env) {
+	for i := range 3 {
+		x, y := fmt.Sprint("x", i), fmt.Sprint("y", i)
+		e.put(x, "0", y, "0")
+		inside, release := make(chan struct{}, 8), make(chan struct{})
+		penalty := make(chan bool, 1)
+		withdrawn := make(chan error, 1)
+		go func() {
+			_, err := e.eng.Update(e.ctx, func(tx engine.Tx) error { return withdraw(tx, x, y, inside, release, penalty) })
+			withdrawn <- err
+		}()
+		receive(e, "the withdrawal", inside)
+		deposited := make(chan error, 1)
+		go func() {
+			_, err := e.eng.Update(e.ctx, func(tx engine.Tx) error { return putAll(tx, y, "20") })
+			deposited <- err
+		}()
+		select { // an engine with one writer at a time holds the deposit back
+		case err := <-deposited:
+			deposited <- err
+		case <-time.After(30 * time.Millisecond):
+		}
+		var sawDeposit, sawWithdrawal bool
+		e.view(func(tx engine.Tx) error {
+			b, err := number(tx, y)
+			if err != nil {
+				return err
+			}
+			a, err := number(tx, x)
+			sawDeposit, sawWithdrawal = b == 20, a != 0
+			return err
+		})
+		close(release)
+		for _, c := range []chan error{withdrawn, deposited} {
+			if err := receive(e, "an update", c); err != nil {
+				e.Fatalf("update: %v", err)
+			}
+		}
+		if sawDeposit && !sawWithdrawal && <-penalty {
+			e.Fatalf("a view saw the deposit without the withdrawal, which committed as if it had come before the deposit")
+		}
+	}
+}
+
+// withdraw takes 10 from x, and 1 more if x and y have less than 10 together. It waits for
+// release after it has read, and leaves in penalty what its last run decided.
+func withdraw(tx engine.Tx, x, y string, inside chan<- struct{}, release <-chan struct{}, penalty chan bool) error {
+	a, err := number(tx, x)
+	if err != nil {
+		return err
+	}
+	b, err := number(tx, y)
+	if err != nil {
+		return err
+	}
+	select {
+	case inside <- struct{}{}:
+	default:
+	}
+	<-release
+	select {
+	case <-penalty:
+	default:
+	}
+	penalty <- a+b < 10
+	if a+b < 10 {
+		return putAll(tx, x, fmt.Sprint(a-11))
+	}
+	return putAll(tx, x, fmt.Sprint(a-10))
+}
