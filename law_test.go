@@ -52,7 +52,7 @@ var law = map[string]may{
 
 	// flow and capabilities; their tests run on a real engine
 	"feed": {code: "engine", tests: "engine/embedded engine/testengine"},
-	"kv":   {code: "decimal engine keyspace", tests: "engine/testengine"},
+	"kv":   {code: "decimal engine feed keyspace", tests: "engine/testengine"},
 
 	"auth":      {code: "engine keyspace kv github.com/pquerna/otp/... github.com/pquerna/otp golang.org/x/crypto/argon2", tests: "engine/embedded engine/testengine"},
 	"auth/oidc": {code: "auth engine github.com/coreos/go-oidc/v3/oidc golang.org/x/oauth2", tests: "engine/embedded kv"},

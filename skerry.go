@@ -180,11 +180,11 @@ func (s *Server) assemble() (err error) {
 		return err
 	}
 	s.guesses = gate.NewGuesses(s.o.Logger, nil)
-	store, err := kv.New(s.eng, kv.Options{})
+	changes, err := feed.New(s.eng, feed.Options{})
 	if err != nil {
 		return err
 	}
-	changes, err := feed.New(s.eng, feed.Options{})
+	store, err := kv.New(s.eng, kv.Options{Feed: changes})
 	if err != nil {
 		return err
 	}

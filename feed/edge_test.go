@@ -101,6 +101,29 @@ func TestTailWithoutPosition(t *testing.T) {
 	wantNext(t, s, 5, "k")
 }
 
+// TestAheadWithoutLeader: a position that this node has committed is a place to begin
+// also while reads fail, as in a cluster that has no leader.
+func TestAheadWithoutLeader(t *testing.T) {
+	eng := open(t, embedded.Options{})
+	f := create(t, leaderless{eng, eng.(engine.Positioner)}, feed.Options{})
+	f.Begin()
+	last := put(t, eng, "k")
+	subscribe(t, f, last, "")
+	if _, err := f.Subscribe(feed.Filter{Prefixes: [][]byte{nil}}, last+1); !errors.Is(err, engine.ErrNotLeader) {
+		t.Errorf("subscribe after a position that this node does not know: %v", err)
+	}
+}
+
+// leaderless is an engine that cannot tell what others have committed.
+type leaderless struct {
+	engine.Engine
+	engine.Positioner
+}
+
+func (leaderless) View(context.Context, engine.Read, func(engine.Tx) error) (engine.Position, error) {
+	return 0, engine.ErrNotLeader
+}
+
 // TestLongReplayTellsAgain: a replay that finds nothing for long tells more than once
 // how far it is.
 func TestLongReplayTellsAgain(t *testing.T) {

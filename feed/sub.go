@@ -16,12 +16,16 @@ type Filter struct {
 	// Prefixes: the keys that begin with one of them. An empty prefix is every
 	// key; none at all is CodeInvalid.
 	Prefixes [][]byte
+
+	// Whole delivers each change that has such a key with all its writes, not
+	// only with those of such keys.
+	Whole bool
 }
 
 // Sub is one subscription.
 type Sub struct {
 	// C yields the changes that concern the filter, cut down to the writes
-	// that do, in commit order, none left out and none twice. A change
+	// that do unless Filter.Whole is set, in commit order, none left out and none twice. A change
 	// without writes is a heartbeat: nothing else that concerns the filter
 	// happened up to its position. What C yields may be kept but not modified.
 	// C is closed when the subscription ends; Err says why.
@@ -29,6 +33,7 @@ type Sub struct {
 
 	f        *Feed
 	prefixes []string // distinct, none begins with another
+	whole    bool     // Filter.Whole
 	ch       chan engine.Change
 
 	// The replay owns these until it joins the tail; then Feed.mu guards them.
@@ -65,7 +70,7 @@ func (f *Feed) Subscribe(filter Filter, after engine.Position) (*Sub, error) {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s := &Sub{
-		f: f, prefixes: prefixes, pos: after, told: after, quiet: true, cancel: cancel,
+		f: f, prefixes: prefixes, whole: filter.Whole, pos: after, told: after, quiet: true, cancel: cancel,
 		ch: make(chan engine.Change, f.o.Buffer), gone: make(chan struct{}), closed: make(chan struct{}),
 	}
 	s.C = s.ch
@@ -92,8 +97,12 @@ func (f *Feed) Subscribe(filter Filter, after engine.Position) (*Sub, error) {
 	return s, nil
 }
 
-// reached returns nil if the engine has committed position pos.
+// reached returns nil if the engine has committed position pos. What this node
+// knows is enough if it does; else a read asks, in a cluster, the leader.
 func (f *Feed) reached(pos engine.Position) error {
+	if p, ok := f.eng.(engine.Positioner); ok && pos <= p.Position() {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), aheadWithin)
 	defer cancel()
 	last, err := f.eng.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
@@ -184,9 +193,9 @@ func (s *Sub) pick(c engine.Change) {
 	}
 }
 
-// take returns c cut down to the picked writes, and forgets them.
+// take returns what s gets of c, of which it has picked writes, and forgets these.
 func (s *Sub) take(c engine.Change) engine.Change {
-	if len(s.picked) < len(c.Writes) {
+	if n := len(s.picked); n < len(c.Writes) && (n == 0 || !s.whole) {
 		part := make([]engine.Write, len(s.picked))
 		for i, j := range s.picked {
 			part[i] = c.Writes[j]

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"runtime"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -87,4 +91,53 @@ func BenchmarkSetWhileExpiring(b *testing.B) {
 			<-ended
 		})
 	}
+}
+
+// BenchmarkIdleWatchers is one commit that concerns nobody, with n watchers of
+// other keys: the time includes what waking the watchers costs.
+func BenchmarkIdleWatchers(b *testing.B) {
+	for _, n := range []int{0, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s, _, _ := open(b)
+			ctx, cancel := context.WithCancel(context.Background())
+			var work sync.WaitGroup
+			defer work.Wait()
+			defer cancel()
+			set(b, s, "busy", "", kv.SetOptions{})
+			memory, routines := inUse()
+			begun := make(chan struct{})
+			for i := range n {
+				work.Go(func() {
+					next, stop := iter.Pull2(s.Watch(ctx, 0, fmt.Appendf(nil, "idle/%d/", i), 0))
+					defer stop()
+					if _, err, ok := next(); err != nil || !ok {
+						b.Error("no event", err)
+					}
+					begun <- struct{}{}
+					next()
+				})
+				set(b, s, fmt.Sprintf("idle/%d/k", i), "", kv.SetOptions{})
+				<-begun
+			}
+			now, more := inUse()
+			var before, after syscall.Rusage
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+			for b.Loop() {
+				set(b, s, "busy", "", kv.SetOptions{})
+			}
+			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+			cpu := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
+			b.ReportMetric(float64(cpu)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(now-memory)/float64(max(n, 1)), "B/watcher")
+			b.ReportMetric(float64(more-routines)/float64(max(n, 1)), "goroutines/watcher")
+		})
+	}
+}
+
+// inUse returns the memory and the goroutines in use.
+func inUse() (memory int64, routines int) {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapInuse + m.StackInuse), runtime.NumGoroutine()
 }

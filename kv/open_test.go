@@ -14,6 +14,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/kv"
 )
 
@@ -40,11 +41,31 @@ func open(t testing.TB) (*kv.Store, engine.Engine, *clock) {
 	c := newClock()
 	eng := openEngine(t, c)
 	t.Cleanup(func() { checkIndex(t, eng) })
-	s, err := kv.New(eng, kv.Options{ExpireEvery: time.Millisecond})
+	s, err := kv.New(eng, kv.Options{ExpireEvery: time.Millisecond, Feed: follow(t, eng, feed.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s, eng, c
+}
+
+// follow returns a feed on eng, which runs until the test ends.
+func follow(t testing.TB, eng engine.Engine, o feed.Options) *feed.Feed {
+	t.Helper()
+	f, err := feed.New(eng, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = f.Run(ctx) // its context ends
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	if err := f.Wait(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 // openEngine returns a fresh engine, which is closed when the test ends.

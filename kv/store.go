@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/feed"
 )
 
 // Needs is what kv asks of an engine.
@@ -27,12 +28,17 @@ type Options struct {
 	// they take up memory, how late watchers hear of them and, in a cluster,
 	// how late reads at levels Session and Local do while nobody writes.
 	ExpireEvery time.Duration
+
+	// Feed has the changes of the engine, for Watch. It may be nil: then Watch
+	// fails.
+	Feed *feed.Feed
 }
 
 // Store is plain keys on one engine. It is safe for concurrent use and holds
 // nothing that has to be closed; the engine stays its owner's.
 type Store struct {
 	eng   engine.Engine
+	feed  *feed.Feed // nil: there is no Watch
 	every time.Duration
 	txs   sync.Pool // of *Tx, unbound
 
@@ -51,7 +57,7 @@ func New(eng engine.Engine, o Options) (*Store, error) {
 	if o.ExpireEvery == 0 {
 		o.ExpireEvery = 100 * time.Millisecond
 	}
-	s := &Store{eng: eng, every: o.ExpireEvery}
+	s := &Store{eng: eng, feed: o.Feed, every: o.ExpireEvery}
 	s.txs.New = func() any { return new(Tx) }
 	return s, nil
 }

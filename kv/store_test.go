@@ -351,9 +351,9 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestDeletionToldOnce: a tombstone that is cleared is not a second deletion.
-func TestDeletionToldOnce(t *testing.T) {
-	s, eng, c := open(t)
+// TestOneEventOfDeletion: clearing a tombstone is not a second deletion.
+func TestOneEventOfDeletion(t *testing.T) {
+	s, _, c := open(t)
 	update(t, s, func(tx *kv.Tx) error {
 		if _, err := tx.Set([]byte("k"), nil, kv.SetOptions{}); err != nil {
 			return err
@@ -368,13 +368,11 @@ func TestDeletionToldOnce(t *testing.T) {
 	}
 	set(t, s, "end", "", kv.SetOptions{})
 	var got []string
-	for ch, err := range eng.Changes(t.Context(), 0) {
+	for e, err := range s.Watch(t.Context(), 0, nil, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for e := range kv.Events(ch) {
-			got = append(got, fmt.Sprint(string(e.Key), e.Deleted))
-		}
+		got = append(got, fmt.Sprint(string(e.Key), e.Deleted))
 		if got[len(got)-1] == "endfalse" {
 			break
 		}

@@ -3,9 +3,11 @@ package kv
 import (
 	"bytes"
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/feed"
 )
 
 // Events yields what a committed change means to kv: one event for each key
@@ -27,7 +29,7 @@ func Events(c engine.Change) iter.Seq[Event] {
 }
 
 // clearsTomb reports whether the deletion of a data key in c only clears a
-// tombstone: the deletion of the key itself was told when that was written.
+// tombstone: the deletion of the key itself was an event when that was written.
 func clearsTomb(c engine.Change, dataKey []byte) bool {
 	for _, w := range c.Writes {
 		if w.Deleted && w.Key[0] == graveIndex && len(w.Key) > keyOverhead && bytes.Equal(w.Key[9:], dataKey[1:]) {
@@ -38,47 +40,72 @@ func clearsTomb(c engine.Change, dataKey []byte) bool {
 }
 
 // Watch yields the events of the keys of space that begin with prefix, of all
-// changes after the given position, in commit order, none left out and none
-// twice, and waits for more; when ctx ends, so does the sequence. Events of one
-// position stand together, all but the last with More set: resume after a
-// position only when its last event was handled. An error is the last value:
-// ErrTruncated says that the history after that position is no longer kept, so
-// that everything has to be read again. A key that expires has its event when
-// Run deletes it.
+// changes after the given position, in commit order, each exactly once, and then
+// waits for more until ctx ends. Events of one position come together, all but
+// the last with More set: resume after a position only when its last event was
+// handled. An error is the last value: ErrTruncated if the history after that
+// position is no longer kept, so that everything has to be read again;
+// ErrUnsupported without Options.Feed. A key that expires has its event when Run
+// deletes it.
 func (s *Store) Watch(ctx context.Context, space uint8, prefix []byte, after engine.Position) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		if !s.eng.Promises().Feed {
-			yield(Event{}, engine.Errorf(engine.CodeUnsupported, "watch needs a change feed, which this engine does not promise"))
+		if s.feed == nil {
+			yield(Event{}, engine.Errorf(engine.CodeUnsupported, "watch needs a change feed; kv.Options.Feed is nil"))
 			return
 		}
-		for c, err := range s.eng.Changes(ctx, after) {
-			if err != nil {
-				if ctx.Err() == nil {
-					yield(Event{}, err)
-				}
-				return
-			}
-			if !yieldMatching(c, space, prefix, yield) {
+		filter := feed.Filter{Prefixes: [][]byte{appendDataKey(nil, space, prefix)}, Whole: true}
+		for more := true; more && ctx.Err() == nil; {
+			from := after
+			err := s.follow(ctx, filter, &after, func(c engine.Change) bool {
+				more = yieldMatching(c, space, prefix, yield)
+				return more
+			})
+			// A watcher that the tail has left behind goes on from the history.
+			if behind := errors.Is(err, engine.ErrTruncated) && after > from; err != nil && !behind && ctx.Err() == nil {
+				yield(Event{}, err)
 				return
 			}
 		}
 	}
 }
 
+// follow hands each change after a position to handle, and moves the position,
+// until handle returns false, ctx ends, or the subscription does, with an error.
+func (s *Store) follow(ctx context.Context, filter feed.Filter, after *engine.Position, handle func(engine.Change) bool) error {
+	sub, err := s.feed.Subscribe(filter, *after)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	for ctx.Err() == nil {
+		select {
+		case c, ok := <-sub.C:
+			if !ok {
+				return sub.Err()
+			}
+			if *after = c.Pos; !handle(c) {
+				return nil
+			}
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
 // yieldMatching yields the events of c one behind, to know which is the last.
 func yieldMatching(c engine.Change, space uint8, prefix []byte, yield func(Event, error) bool) bool {
-	var held Event
+	var last Event
 	for e := range Events(c) {
 		if e.Space != space || !bytes.HasPrefix(e.Key, prefix) {
 			continue
 		}
-		if held.Key != nil {
-			held.More = true
-			if !yield(held, nil) {
+		if last.Key != nil {
+			last.More = true
+			if !yield(last, nil) {
 				return false
 			}
 		}
-		held = e
+		last = e
 	}
-	return held.Key == nil || yield(held, nil)
+	return last.Key == nil || yield(last, nil)
 }
