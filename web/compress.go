@@ -69,7 +69,7 @@ func Compress(o CompressOptions) Middleware {
 				return
 			}
 			p := &compressing{compressor: c, coding: negotiate(r.Header[varyOnThat])}
-			p.held = held{w: w, head: r.Method == http.MethodHead, limit: c.min, plan: p}
+			p.buffered = buffered{w: w, head: r.Method == http.MethodHead, limit: c.min, plan: p}
 			p.run(next, r)
 		})
 	}
@@ -113,19 +113,19 @@ func newCompressor(o CompressOptions) *compressor {
 
 // compressing is a planner that compresses one answer.
 type compressing struct {
-	held
+	buffered
 	*compressor
 	coding string // that the client takes, "": none
 }
 
 // early is so for answers that tell their length, if that is enough.
-func (p *compressing) early(h *held) bool {
+func (p *compressing) early(h *buffered) bool {
 	head := h.Header()
 	n, err := strconv.Atoi(head.Get("Content-Length"))
 	return err == nil && n > p.min && head["Content-Type"] != nil
 }
 
-func (p *compressing) decide(h *held, whole bool) {
+func (p *compressing) decide(h *buffered, whole bool) {
 	head := h.Header()
 	if h.status == http.StatusNotModified {
 		addVary(head, varyOnThat)
@@ -167,7 +167,7 @@ func (p *compressing) decide(h *held, whole bool) {
 
 // headLong reports whether an answer to HEAD, of which only the length is told, is of
 // what would be compressed.
-func (p *compressing) headLong(h *held) bool {
+func (p *compressing) headLong(h *buffered) bool {
 	n, err := strconv.Atoi(h.Header().Get("Content-Length"))
 	return h.head && err == nil && n > p.min
 }

@@ -38,7 +38,7 @@ func ETag(o ETagOptions) Middleware {
 				return
 			}
 			t := &tagger{x: of(w), asked: r.Header["If-None-Match"]}
-			t.held = held{w: w, head: r.Method == http.MethodHead, limit: limit, plan: t}
+			t.buffered = buffered{w: w, head: r.Method == http.MethodHead, limit: limit, plan: t}
 			t.run(next, r)
 		})
 	}
@@ -46,19 +46,19 @@ func ETag(o ETagOptions) Middleware {
 
 // tagger is a planner that gives an answer its tag.
 type tagger struct {
-	held
+	buffered
 	x     *exchange
 	asked []string // If-None-Match
 }
 
-func (t *tagger) early(h *held) bool {
+func (t *tagger) early(h *buffered) bool {
 	n, err := strconv.Atoi(h.Header().Get("Content-Length"))
 	return h.status != http.StatusOK || err == nil && n > h.limit
 }
 
 func (t *tagger) done(encoder) {}
 
-func (t *tagger) decide(h *held, whole bool) {
+func (t *tagger) decide(h *buffered, whole bool) {
 	head := h.Header()
 	if h.status != http.StatusOK || !whole {
 		return

@@ -43,26 +43,26 @@ func (c *Context) content(name string, modified time.Time, content io.ReadSeeker
 	defer d.endWrite()
 	w := &rangeWriter{pacedWriter: pacedWriter{c.Writer, d}, guard: guard}
 	http.ServeContent(w, c.Request, name, modified, content)
-	switch w.held {
+	switch w.refused {
 	case 0:
 		return nil
 	case http.StatusRequestedRangeNotSatisfiable:
-		return Errorf(w.held, CodeRangeNotSatisfiable, "the file has no such range of bytes")
+		return Errorf(w.refused, CodeRangeNotSatisfiable, "the file has no such range of bytes")
 	}
 	return engine.Errorf(engine.CodeInternal, "web: %s cannot be served", name)
 }
 
-// rangeWriter holds back what ServeContent says of errors in a form of its own.
+// rangeWriter suppresses the error answers of ServeContent, which have a form of their own.
 type rangeWriter struct {
 	pacedWriter
-	guard func(http.Header) // nil: none
-	held  int
+	guard   func(http.Header) // nil: none
+	refused int               // the status of an error that ServeContent began to answer, 0: none
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *rangeWriter) WriteHeader(status int) {
 	if status >= 400 && status != http.StatusPreconditionFailed {
-		w.held = status
+		w.refused = status
 		return
 	}
 	if w.guard != nil {
@@ -73,7 +73,7 @@ func (w *rangeWriter) WriteHeader(status int) {
 
 // Write implements io.Writer.
 func (w *rangeWriter) Write(p []byte) (int, error) {
-	if w.held != 0 {
+	if w.refused != 0 {
 		return len(p), nil
 	}
 	return w.pacedWriter.Write(p)

@@ -222,7 +222,7 @@ func TestDeposedFrozen(t *testing.T) {
 			t.Errorf("without a key: %d %s", got.status, got.body)
 		}
 	})
-	eventually(t, "both requests in flight", func() bool { return c.nodes[1].figure(t, "skerry_http_requests_in_flight") > 2 })
+	eventually(t, "both requests in flight", func() bool { return c.nodes[1].metric(t, "skerry_http_requests_in_flight") > 2 })
 	eventually(t, "both asked", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.dials == 2 })
 	c.lead(3)
 	wg.Wait()

@@ -39,7 +39,7 @@ func TestForwardedBy(t *testing.T) {
 			t.Errorf("node %d: read %d by node %q", i+1, got.status, got.header.Get("X-Skerry-Node"))
 		}
 	}
-	if got := c.nodes[0].figure(t, `skerry_http_requests_total{class="2xx",method="PUT",route="node"}`); got != 2 {
+	if got := c.nodes[0].metric(t, `skerry_http_requests_total{class="2xx",method="PUT",route="node"}`); got != 2 {
 		t.Errorf("the leader counts %v requests from other nodes", got)
 	}
 	if alone := serve(t, api.Options{}).do(t, "GET", "/", nil); alone.header.Get("X-Skerry-Node") != "" {
@@ -259,7 +259,7 @@ func TestElectionWait(t *testing.T) {
 		})
 	}
 	for _, n := range patient.nodes {
-		eventually(t, "a waiting request", func() bool { return n.figure(t, "skerry_http_requests_in_flight") > 8 })
+		eventually(t, "a waiting request", func() bool { return n.metric(t, "skerry_http_requests_in_flight") > 8 })
 	}
 	patient.lead(2)
 	wg.Wait()
@@ -281,7 +281,7 @@ func TestForwardLimit(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "a waiting request", func() bool { return c.nodes[1].figure(t, "skerry_http_requests_in_flight") > 2 })
+	eventually(t, "a waiting request", func() bool { return c.nodes[1].metric(t, "skerry_http_requests_in_flight") > 2 })
 	eventually(t, "the refusal", func() bool {
 		got := c.nodes[1].put(t, "/db/over", "x")
 		return got.status == 503 && got.code() == engine.CodeQueueFull

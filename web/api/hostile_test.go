@@ -132,7 +132,7 @@ func TestDeclaredLength(t *testing.T) {
 	for range conns {
 		fmt.Fprintf(s.dial(t), "PUT /db/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\nx", kv.MaxValBytes)
 	}
-	for deadline := time.Now().Add(10 * time.Second); s.figure(t, "skerry_http_requests_in_flight") < conns; {
+	for deadline := time.Now().Add(10 * time.Second); s.metric(t, "skerry_http_requests_in_flight") < conns; {
 		if time.Now().After(deadline) {
 			t.Fatal("the requests do not arrive")
 		}

@@ -176,7 +176,7 @@ func serveNodes(t testing.TB, versions []procedures, o api.Options, with []func(
 		}
 	})
 	if o.Metrics == nil {
-		o.Metrics = allFigures(c.db)
+		o.Metrics = allMetrics(c.db)
 	}
 	if o.Backup == nil {
 		o.Backup = c.db.Backup
@@ -228,7 +228,7 @@ func (c *cluster) start(t testing.TB, id uint64, ps procedures, o api.Options, w
 // forwards is how often node n tried to have the leader answer, by result.
 func (n *node) forwards(t *testing.T, result string) float64 {
 	t.Helper()
-	return n.figure(t, `skerry_http_forwards_total{result=`+strconv.Quote(result)+`}`)
+	return n.metric(t, `skerry_http_forwards_total{result=`+strconv.Quote(result)+`}`)
 }
 
 // impatient is the options of tests that wait for an election in vain.

@@ -41,8 +41,8 @@ func (l *lockedBuffer) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// figure returns one sample of /metrics by name and labels, -1 if it is not there.
-func (s *server) figure(t *testing.T, sample string) float64 {
+// metric returns one sample of /metrics by name and labels, -1 if it is not there.
+func (s *server) metric(t *testing.T, sample string) float64 {
 	t.Helper()
 	got := s.do(t, "GET", "/metrics", nil)
 	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(sample) + ` (\S+)$`).FindSubmatch(got.body)
@@ -78,12 +78,12 @@ func TestMetrics(t *testing.T) {
 		`skerry_http_requests_in_flight`:                                           1, // the one that asks
 		`skerry_engine_position`:                                                   2,
 	} {
-		if got := s.figure(t, sample); got != want {
+		if got := s.metric(t, sample); got != want {
 			t.Errorf("%s is %v, not %v", sample, got, want)
 		}
 	}
 	for _, sample := range []string{"go_goroutines", "process_open_fds", "skerry_engine_fsyncs_total"} {
-		if got := s.figure(t, sample); got <= 0 {
+		if got := s.metric(t, sample); got <= 0 {
 			t.Errorf("%s is %v", sample, got)
 		}
 	}
@@ -130,7 +130,7 @@ func TestBackupFails(t *testing.T) {
 	if n, err := io.Copy(io.Discard, resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("half a backup ends with %v after %d bytes", err, n)
 	}
-	if got := s.figure(t, `skerry_http_requests_total{class="cut",method="GET",route="/backup"}`); got != 1 {
+	if got := s.metric(t, `skerry_http_requests_total{class="cut",method="GET",route="/backup"}`); got != 1 {
 		t.Errorf("%v requests were counted as cut off", got)
 	}
 }

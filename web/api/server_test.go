@@ -36,11 +36,11 @@ func (c *clock) opts() embedded.Options {
 	return embedded.Options{Now: c.now, PositionWait: 50 * time.Millisecond}
 }
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
-func allFigures(db *embedded.DB) figuresFn {
+func allMetrics(db *embedded.DB) metricsFn {
 	return func() iter.Seq[engine.Metric] { return db.Metrics() }
 }
 
-type figuresFn = func() iter.Seq[engine.Metric]
+type metricsFn = func() iter.Seq[engine.Metric]
 
 // server is a real one: an engine on disk, behind a listener.
 type server struct {
@@ -99,7 +99,7 @@ func serveAll(t testing.TB, ps procedures, o api.Options, wrap func(engine.Engin
 		t.Fatal(err)
 	}
 	if o.Metrics == nil {
-		o.Metrics = allFigures(db)
+		o.Metrics = allMetrics(db)
 	}
 	if o.Backup == nil {
 		o.Backup = db.Backup

@@ -24,7 +24,7 @@ import (
 // waitIdle waits until no request but the one that asks is in flight.
 func (s *server) waitIdle(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); s.figure(t, "skerry_http_requests_in_flight") > 1; {
+	for deadline := time.Now().Add(10 * time.Second); s.metric(t, "skerry_http_requests_in_flight") > 1; {
 		if time.Now().After(deadline) {
 			t.Fatal("a request does not end")
 		}

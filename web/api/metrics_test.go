@@ -10,9 +10,9 @@ import (
 	"github.com/skerrydb/skerry/web/api"
 )
 
-// TestFiguresWithLabels: what a part tells with labels, and as a histogram, is on
+// TestMetricsWithLabels: what a part tells with labels, and as a histogram, is on
 // /metrics as Prometheus reads it.
-func TestFiguresWithLabels(t *testing.T) {
+func TestMetricsWithLabels(t *testing.T) {
 	told := []engine.Metric{
 		{Name: "x_total", Help: "X.", Counter: true, Value: 3, Labels: []engine.Label{{Name: "route", Value: "GET /\"a\"/{b}"}, {Name: "class", Value: "2xx"}}},
 		{Name: "x_total", Help: "X.", Counter: true, Value: 4, Labels: []engine.Label{{Name: "route", Value: "none"}, {Name: "class", Value: "4xx"}}},

@@ -6,30 +6,30 @@ import (
 	"net/http"
 )
 
-// held is a ResponseWriter that keeps an answer back until enough of it is known
-// for its planner to decide what becomes of it. Until then an error or a panic of
-// the handler can still be answered properly. It is one goroutine's.
-type held struct {
+// buffered is a ResponseWriter that buffers an answer until its planner can decide what
+// becomes of it. Until then an error or a panic of the handler can still be answered
+// properly. It belongs to one goroutine.
+type buffered struct {
 	w       http.ResponseWriter
 	head    bool // the request is HEAD: a body is only looked at
-	limit   int  // how many bytes of body are kept back
+	limit   int  // how many bytes of body are buffered
 	plan    planner
-	status  int           // of the answer, 0: the handler has given none yet
-	body    *bytes.Buffer // what is kept back; nil: nothing
+	status  int           // of the answer, 0: the handler has set none yet
+	body    *bytes.Buffer // what is buffered; nil: nothing
 	decided bool          // the plan was made and the headers are sent
 	drop    bool          // no body is sent
-	enc     encoder       // what the body goes through, nil: nothing
+	enc     encoder       // what encodes the body; nil: nothing
 }
 
 // planner decides what becomes of an answer.
 type planner interface {
-	// early reports whether that can be decided by the status and headers alone.
-	early(h *held) bool
-	// decide is called once, before anything is sent. What is there of the body is
-	// in h.kept(); whole says that it is all. It may change h's headers, status,
+	// early reports whether the status and headers are enough to decide.
+	early(h *buffered) bool
+	// decide is called once, before anything is sent. h.kept() is the beginning of
+	// the body, or all of it if whole is set. decide may change h's headers, status,
 	// drop and enc.
-	decide(h *held, whole bool)
-	// done gets back the encoder that decide has set.
+	decide(h *buffered, whole bool)
+	// done takes back the encoder that decide has set.
 	done(enc encoder)
 }
 
@@ -40,8 +40,8 @@ type encoder interface {
 	Reset(to io.Writer)
 }
 
-// run has next answer through h.
-func (h *held) run(next http.Handler, r *http.Request) {
+// run calls next with h as its ResponseWriter.
+func (h *buffered) run(next http.Handler, r *http.Request) {
 	defer func() {
 		if h.body != nil {
 			putBuffer(h.body)
@@ -55,8 +55,8 @@ func (h *held) run(next http.Handler, r *http.Request) {
 	h.finish()
 }
 
-// kept is what is kept back of the body.
-func (h *held) kept() []byte {
+// kept returns what is buffered of the body.
+func (h *buffered) kept() []byte {
 	if h.body == nil {
 		return nil
 	}
@@ -64,10 +64,10 @@ func (h *held) kept() []byte {
 }
 
 // Header implements http.ResponseWriter.
-func (h *held) Header() http.Header { return h.w.Header() }
+func (h *buffered) Header() http.Header { return h.w.Header() }
 
 // WriteHeader implements http.ResponseWriter.
-func (h *held) WriteHeader(status int) {
+func (h *buffered) WriteHeader(status int) {
 	if status < 200 && status != http.StatusSwitchingProtocols {
 		h.w.WriteHeader(status)
 		return
@@ -88,7 +88,7 @@ func hasBody(status int) bool {
 }
 
 // Write implements http.ResponseWriter.
-func (h *held) Write(p []byte) (int, error) {
+func (h *buffered) Write(p []byte) (int, error) {
 	if h.status == 0 {
 		h.WriteHeader(http.StatusOK)
 	}
@@ -101,7 +101,7 @@ func (h *held) Write(p []byte) (int, error) {
 	if h.body.Len()+len(p) <= h.limit {
 		return h.body.Write(p)
 	}
-	// The planner sees as much as is allowed to be kept.
+	// The planner sees as much as may be buffered.
 	n := h.limit - h.body.Len()
 	h.body.Write(p[:n])
 	if err := h.send(false); err != nil {
@@ -112,7 +112,7 @@ func (h *held) Write(p []byte) (int, error) {
 }
 
 // WriteString implements io.StringWriter.
-func (h *held) WriteString(s string) (int, error) {
+func (h *buffered) WriteString(s string) (int, error) {
 	if h.decided && h.enc == nil && !h.drop {
 		return io.WriteString(h.w, s)
 	}
@@ -122,8 +122,8 @@ func (h *held) WriteString(s string) (int, error) {
 	return h.Write(b.Bytes())
 }
 
-// send decides and sends what was kept back.
-func (h *held) send(whole bool) error {
+// send decides and sends what was buffered.
+func (h *buffered) send(whole bool) error {
 	h.decided = true
 	h.plan.decide(h, whole)
 	h.w.WriteHeader(h.status)
@@ -136,7 +136,7 @@ func (h *held) send(whole bool) error {
 	return err
 }
 
-func (h *held) pass(p []byte) (int, error) {
+func (h *buffered) pass(p []byte) (int, error) {
 	switch {
 	case h.drop:
 		return len(p), nil
@@ -147,7 +147,7 @@ func (h *held) pass(p []byte) (int, error) {
 }
 
 // FlushError is what http.ResponseController calls.
-func (h *held) FlushError() error {
+func (h *buffered) FlushError() error {
 	if h.status == 0 {
 		h.WriteHeader(http.StatusOK)
 	}
@@ -165,13 +165,13 @@ func (h *held) FlushError() error {
 }
 
 // Flush implements http.Flusher, which older handlers look for.
-func (h *held) Flush() { _ = h.FlushError() }
+func (h *buffered) Flush() { _ = h.FlushError() }
 
 // Unwrap lets http.ResponseController find the connection.
-func (h *held) Unwrap() http.ResponseWriter { return h.w }
+func (h *buffered) Unwrap() http.ResponseWriter { return h.w }
 
-// finish sends the end of the answer. One that was never begun is left to others.
-func (h *held) finish() {
+// finish sends the end of the answer, if the handler began one.
+func (h *buffered) finish() {
 	if h.status != 0 && !h.decided {
 		_ = h.send(true) // an error means that the client is gone
 	}
@@ -180,10 +180,10 @@ func (h *held) finish() {
 	}
 }
 
-// takeBack has all of the middleware beneath w forget the answer that an error takes
-// the place of, unless a part of it is on its way already.
+// takeBack discards the answer buffered by the middleware beneath w, which an error
+// replaces, unless a part of it was sent already.
 func takeBack(w http.ResponseWriter) {
-	var kept []*held
+	var kept []*buffered
 	for {
 		switch v := w.(type) {
 		case *exchange:
@@ -193,7 +193,7 @@ func takeBack(w http.ResponseWriter) {
 				}
 			}
 			return
-		case *held:
+		case *buffered:
 			kept = append(kept, v)
 			w = v.w
 		case interface{ Unwrap() http.ResponseWriter }:
@@ -204,7 +204,7 @@ func takeBack(w http.ResponseWriter) {
 	}
 }
 
-func (h *held) takeBack() {
+func (h *buffered) takeBack() {
 	h.status, h.decided, h.drop = 0, false, false
 	if h.body != nil {
 		h.body.Reset()
@@ -215,13 +215,13 @@ func (h *held) takeBack() {
 	}
 }
 
-// begun reports whether an answer was begun on w, sent or not.
+// begun reports whether an answer was begun on w, whether it was sent or not.
 func begun(w http.ResponseWriter) bool {
 	for {
 		switch v := w.(type) {
 		case *exchange:
 			return v.status != 0 || v.answered
-		case *held:
+		case *buffered:
 			if v.status != 0 {
 				return true
 			}

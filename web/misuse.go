@@ -7,7 +7,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// What a handler has forgotten, which an answer does not show.
+// Mistakes of handlers that answers do not show: they are logged.
 
 // handlerOf names the handler of x for the log.
 func (x *exchange) handlerOf() string {
@@ -17,9 +17,9 @@ func (x *exchange) handlerOf() string {
 	return x.route.pattern
 }
 
-// unanswered says that a handler has returned nil and has not answered. It may be that
-// middleware around it will: it is for debug mode only. A handler whose client has gone
-// away, or whose time is over, need not answer, and to HEAD there is nothing to say.
+// unanswered logs that a handler returned nil without answering. It is for debug mode
+// only, as middleware around the handler may still answer. No answer is needed for HEAD,
+// after the client has gone away, or after a timeout.
 func (x *exchange) unanswered(w http.ResponseWriter, r *http.Request) {
 	if x.silent || r.Method == http.MethodHead || r.Context().Err() != nil || begun(w) {
 		return
@@ -28,7 +28,7 @@ func (x *exchange) unanswered(w http.ResponseWriter, r *http.Request) {
 	x.app.o.Logger.LogAttrs(r.Context(), slog.LevelWarn, "the handler of "+x.handlerOf()+" returned without an answer", x.attrs(r)...)
 }
 
-// twice says in debug mode that a second answer, with that status, is not sent.
+// twice logs in debug mode that a second answer, with that status, was not sent.
 func (x *exchange) twice(status int) {
 	if x.app.o.Debug {
 		x.app.o.Logger.LogAttrs(x.r.Context(), slog.LevelWarn, "the handler of "+x.handlerOf()+" answered twice: the second status is not sent",
@@ -36,8 +36,8 @@ func (x *exchange) twice(status int) {
 	}
 }
 
-// lostSession reports what was changed in a session when the answer had begun. In
-// debug mode the connection is cut off, too, if that can still be seen.
+// lostSession reports changes to a session that were made after the answer had begun. In
+// debug mode it also cuts off the connection, if the client can still notice.
 func (x *exchange) lostSession() {
 	which, instead := "session", ", or call Context.SaveSession if the browser has the session already"
 	switch {
@@ -55,7 +55,7 @@ func (x *exchange) lostSession() {
 	x.reportFault(x.r, err)
 }
 
-// tooLate says that a session needs a cookie that cannot be set any more.
+// tooLate returns the error of a session that needs a cookie which can no longer be set.
 func (x *exchange) tooLate() error {
 	return engine.Errorf(engine.CodeInternal, "web: the session needs another cookie, but the answer of %s has begun: call Context.SaveSession before that", x.handlerOf())
 }
