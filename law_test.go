@@ -61,8 +61,7 @@ var law = map[string]may{
 	// the source of procedures, not procedures: it imports none of ours
 	"proc/procvet": {code: "golang.org/x/tools/go/..."},
 
-	"session":             {code: "engine keyspace kv", tests: "engine/embedded engine/testengine session/sessiontest github.com/alexedwards/scs/..."},
-	"session/sessiontest": {code: "engine kv session"}, // its tests are those of session
+	"session": {code: "engine keyspace kv", tests: "engine/embedded engine/testengine github.com/alexedwards/scs/..."},
 
 	// what a program is for those who call it; its tests call a real server
 	"proc/typescript": {code: "proc", tests: "engine engine/embedded kv web web/api"},

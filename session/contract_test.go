@@ -10,23 +10,22 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
-	"github.com/skerrydb/skerry/session/sessiontest"
 )
 
 // TestContract runs the suite on the embedded engine.
 func TestContract(t *testing.T) {
-	t.Run("Open", func(t *testing.T) { sessiontest.Run(t, func(t testing.TB) sessiontest.Env { return env(t, false) }) })
+	t.Run("Open", func(t *testing.T) { runSuite(t, func(t testing.TB) suiteEnv { return env(t, false) }) })
 	t.Run("Twice", func(t *testing.T) {
-		sessiontest.Run(t, func(t testing.TB) sessiontest.Env {
+		runSuite(t, func(t testing.TB) suiteEnv {
 			c := newClock()
 			store, err := kv.New(twice{openEngine(t, c)}, kv.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return sessiontest.Env{KV: store, Now: c.Now, Add: c.Add}
+			return suiteEnv{KV: store, Now: c.Now, Add: c.Add}
 		})
 	})
-	t.Run("Reopened", func(t *testing.T) { sessiontest.Run(t, func(t testing.TB) sessiontest.Env { return env(t, true) }) })
+	t.Run("Reopened", func(t *testing.T) { runSuite(t, func(t testing.TB) suiteEnv { return env(t, true) }) })
 }
 
 // twice is an engine that runs every transaction twice, as engines may that have
@@ -43,7 +42,7 @@ func (e twice) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Pos
 
 // env is an embedded engine with a clock that is moved by hand; if reopened, Again
 // closes it and opens its folder.
-func env(t testing.TB, reopened bool) sessiontest.Env {
+func env(t testing.TB, reopened bool) suiteEnv {
 	t.Helper()
 	c, dir := newClock(), t.TempDir()
 	var eng *embedded.DB
@@ -63,7 +62,7 @@ func env(t testing.TB, reopened bool) sessiontest.Env {
 			t.Errorf("close engine: %v", err)
 		}
 	}
-	e := sessiontest.Env{KV: openKV(), Now: c.Now, Add: c.Add}
+	e := suiteEnv{KV: openKV(), Now: c.Now, Add: c.Add}
 	if reopened {
 		e.Again = func() *kv.Store { shut(); return openKV() }
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
@@ -17,7 +18,6 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/session"
-	"github.com/skerrydb/skerry/session/sessiontest"
 )
 
 var _ scs.CtxStore = (*session.SCS)(nil)
@@ -35,14 +35,14 @@ func openSCS(t testing.TB, o session.SCSOptions) (*session.SCS, *kv.Store, *cloc
 
 func TestSCS(t *testing.T) {
 	t.Run("Ours", func(t *testing.T) {
-		sessiontest.RunSCS(t, func(t testing.TB) sessiontest.SCSEnv {
+		runSCS(t, func(t testing.TB) scsEnv {
 			s, _, c := openSCS(t, session.SCSOptions{Namespace: "scs"})
-			return sessiontest.SCSEnv{Store: s, Now: c.Now, Pass: c.Add}
+			return scsEnv{Store: s, Now: c.Now, Pass: c.Add}
 		})
 	})
 	t.Run("Theirs", func(t *testing.T) {
-		sessiontest.RunSCS(t, func(testing.TB) sessiontest.SCSEnv {
-			return sessiontest.SCSEnv{Store: memstore.NewWithCleanupInterval(0), Now: time.Now, Pass: time.Sleep}
+		runSCS(t, func(testing.TB) scsEnv {
+			return scsEnv{Store: memstore.NewWithCleanupInterval(0), Now: time.Now, Pass: time.Sleep, run: synctest.Test}
 		})
 	})
 }

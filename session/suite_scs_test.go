@@ -1,4 +1,4 @@
-package sessiontest
+package session_test
 
 import (
 	"bytes"
@@ -8,45 +8,37 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/alexedwards/scs/v2"
 )
 
-// SCSStore has the methods of alexedwards/scs's Store.
-type SCSStore interface {
-	Delete(token string) error
-	Find(token string) (b []byte, found bool, err error)
-	Commit(token string, b []byte, expiry time.Time) error
-}
-
-// SCSCtxStore has those that its CtxStore adds.
-type SCSCtxStore interface {
-	SCSStore
-	DeleteCtx(ctx context.Context, token string) error
-	FindCtx(ctx context.Context, token string) (b []byte, found bool, err error)
-	CommitCtx(ctx context.Context, token string, b []byte, expiry time.Time) error
-}
-
-// SCSEnv is where the sessions of scs are kept.
-type SCSEnv struct {
-	Store SCSStore
+// scsEnv is where the sessions of scs are kept.
+type scsEnv struct {
+	Store scs.Store
 	Now   func() time.Time
-	Pass  func(d time.Duration) // lets time pass
+	Pass  func(d time.Duration)                       // lets time pass
+	run   func(t *testing.T, test func(t *testing.T)) // synctest.Test where Pass sleeps; nil just calls test
 }
 
-// RunSCS runs the part of the suite for stores of alexedwards/scs; open returns an
+// runSCS runs the part of the suite for stores of alexedwards/scs; open returns an
 // empty one that ends with its test.
-func RunSCS(t *testing.T, open func(t testing.TB) SCSEnv) {
+func runSCS(t *testing.T, open func(t testing.TB) scsEnv) {
 	for _, test := range []struct {
 		name string
-		run  func(t *testing.T, e SCSEnv)
+		run  func(t *testing.T, e scsEnv)
 	}{
 		{"Find", scsFind}, {"Expiry", scsExpiry}, {"Tokens", scsTokens}, {"Race", scsRace},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := open(t)
-			t.Run("Plain", func(t *testing.T) { test.run(t, e) })
-			if s, ok := e.Store.(SCSCtxStore); ok {
+			run := func(t *testing.T) { test.run(t, e) }
+			if e.run != nil {
+				run = func(t *testing.T) { e.run(t, func(t *testing.T) { test.run(t, e) }) }
+			}
+			t.Run("Plain", run)
+			if s, ok := e.Store.(scs.CtxStore); ok {
 				e.Store = withCtx{s, t.Context()}
-				t.Run("Ctx", func(t *testing.T) { test.run(t, e) })
+				t.Run("Ctx", run)
 			}
 		})
 	}
@@ -54,7 +46,7 @@ func RunSCS(t *testing.T, open func(t testing.TB) SCSEnv) {
 
 // withCtx is a store by its methods with a context.
 type withCtx struct {
-	s   SCSCtxStore
+	s   scs.CtxStore
 	ctx context.Context
 }
 
@@ -65,7 +57,7 @@ func (w withCtx) Commit(token string, b []byte, expiry time.Time) error {
 }
 
 // expect fails unless token finds want, or nothing if that is nil.
-func (e SCSEnv) expect(t *testing.T, token string, want []byte) {
+func (e scsEnv) expect(t *testing.T, token string, want []byte) {
 	t.Helper()
 	b, found, err := e.Store.Find(token)
 	if err != nil || found != (want != nil) || !bytes.Equal(b, want) {
@@ -73,14 +65,14 @@ func (e SCSEnv) expect(t *testing.T, token string, want []byte) {
 	}
 }
 
-func (e SCSEnv) commit(t *testing.T, token string, b []byte, life time.Duration) {
+func (e scsEnv) commit(t *testing.T, token string, b []byte, life time.Duration) {
 	t.Helper()
 	if err := e.Store.Commit(token, b, e.Now().Add(life)); err != nil {
 		t.Errorf("commit %.50q: %v", token, err)
 	}
 }
 
-func scsFind(t *testing.T, e SCSEnv) {
+func scsFind(t *testing.T, e scsEnv) {
 	e.expect(t, "one", nil)
 	if err := e.Store.Delete("one"); err != nil {
 		t.Errorf("delete what is not there: %v", err)
@@ -98,7 +90,7 @@ func scsFind(t *testing.T, e SCSEnv) {
 	e.expect(t, "two", []byte("2"))
 }
 
-func scsExpiry(t *testing.T, e SCSEnv) {
+func scsExpiry(t *testing.T, e scsEnv) {
 	const soon = 30 * time.Millisecond
 	e.commit(t, "soon", []byte("a"), soon)
 	e.commit(t, "later", []byte("b"), time.Hour)
@@ -120,7 +112,7 @@ func scsExpiry(t *testing.T, e SCSEnv) {
 }
 
 // scsTokens: what a browser made up is not found, and is no error.
-func scsTokens(t *testing.T, e SCSEnv) {
+func scsTokens(t *testing.T, e scsEnv) {
 	e.commit(t, "token", []byte("a"), time.Hour)
 	for _, token := range []string{"", "Token", "token ", "toke", "\x00", "token\x00", "\xff\xfe", strings.Repeat("t", 1<<20), "../token", "token\n"} {
 		e.expect(t, token, nil)
@@ -132,7 +124,7 @@ func scsTokens(t *testing.T, e SCSEnv) {
 }
 
 // scsRace: many at once do not see each other's.
-func scsRace(t *testing.T, e SCSEnv) {
+func scsRace(t *testing.T, e scsEnv) {
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {

@@ -1,10 +1,4 @@
-// Package sessiontest is the conformance suite of sessions: whatever keeps them
-// has to pass it, the stores of package session on every engine and, in the part
-// for alexedwards/scs, the stores that its users come from.
-//
-// It knows what a session promises; it must not know how one is stored, nor
-// which engine runs.
-package sessiontest
+package session_test
 
 import (
 	"context"
@@ -17,8 +11,8 @@ import (
 	"github.com/skerrydb/skerry/session"
 )
 
-// Env is where sessions are kept, with a clock that the suite moves.
-type Env struct {
+// suiteEnv is where sessions are kept, with a clock that the suite moves.
+type suiteEnv struct {
 	KV  *kv.Store
 	Now func() time.Time      // the engine's clock, in whole milliseconds
 	Add func(d time.Duration) // moves it on
@@ -28,8 +22,9 @@ type Env struct {
 	Again func() *kv.Store
 }
 
-// Run runs the suite; open returns an empty Env that ends with its test.
-func Run(t *testing.T, open func(t testing.TB) Env) {
+// runSuite is what sessions promise, on whatever engine they are kept; open returns an
+// empty suiteEnv that ends with its test.
+func runSuite(t *testing.T, open func(t testing.TB) suiteEnv) {
 	for _, test := range []struct {
 		name string
 		run  func(f *fixture)
@@ -81,7 +76,7 @@ func Run(t *testing.T, open func(t testing.TB) Env) {
 // fixture is one test of the suite.
 type fixture struct {
 	*testing.T
-	env Env
+	env suiteEnv
 	o   session.Options
 	st  *session.Store
 }
@@ -96,7 +91,7 @@ func (f *fixture) use(o session.Options) {
 	f.o, f.st = o, st
 }
 
-// again opens everything anew, where the Env can.
+// again opens everything anew, where the suiteEnv can.
 func (f *fixture) again() {
 	f.Helper()
 	if f.env.Again != nil {
@@ -108,11 +103,7 @@ func (f *fixture) again() {
 // load loads a session that must be there.
 func (f *fixture) load(token string) *session.Session {
 	f.Helper()
-	s, err := f.st.Load(f.Context(), token, engine.Read{})
-	if err != nil {
-		f.Fatalf("load: %v", err)
-	}
-	return s
+	return load(f, f.st, token)
 }
 
 // gone fails unless token is unknown.
@@ -126,11 +117,7 @@ func (f *fixture) gone(token, why string) {
 // save saves what must be possible to save.
 func (f *fixture) save(s *session.Session) (token string) {
 	f.Helper()
-	token, _, err := s.Save(f.Context())
-	if err != nil {
-		f.Fatalf("save: %v", err)
-	}
-	return token
+	return save(f, s)
 }
 
 // refused fails unless s cannot be saved because of code.

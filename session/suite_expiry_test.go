@@ -1,4 +1,4 @@
-package sessiontest
+package session_test
 
 import (
 	"errors"
