@@ -1,9 +1,7 @@
 package skerry
 
 import (
-	"cmp"
 	"context"
-	"iter"
 	"net"
 	"net/http"
 	"net/netip"
@@ -11,15 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/skerrydb/skerry/auth"
-	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/feed"
-	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/mail"
-	"github.com/skerrydb/skerry/proc"
-	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
-	"github.com/skerrydb/skerry/web/view"
 )
 
 // DefaultAdmin is where keys, metrics, backups and profiles are if HTTP serves an
@@ -62,74 +53,28 @@ type Web struct {
 	TrustedProxies []netip.Prefix
 }
 
-// Services are what an application stands on. All of it is safe for concurrent use,
-// and works from when the application is first asked until it has answered.
-type Services struct {
-	Engine     engine.Engine
-	KV         *kv.Store // spaces 16 to 127 are the application's, 0 to 15 are Redis clients' too
-	Feed       *feed.Feed
-	Procedures *proc.Set
-	Sessions   *session.Store // of this application
-	Global     *session.Store // shared by all applications on the same data
-	Mail       mail.Sender    // nil if there is none
-	BaseURL    string         // where browsers find the application, see Web.BaseURL; "" if that is not known
-
-	// Users can be set by the application to the users that it has. Operators can then
-	// list, create and disable them and give them roles: by `skerry users`, and over HTTP on
-	// the admin listener.
-	Users *auth.Auth
-
-	// Source is Web.Source: "" but in development.
-	Source string
-
-	// Web has all options that the server knows; the application adds its own, and
-	// gives them to web.New.
-	Web web.Options
-
-	live  []string // folders of Source that Files has returned
-	hooks hooks
-}
-
-// runner is satisfied by senders of mail that work in the background.
-type runner interface {
-	Run(ctx context.Context) error
+// hasApplication reports whether the server serves an application.
+func (s *Server) hasApplication() bool {
+	return s.o.Web.Application != nil && (s.http != nil || s.cluster != nil)
 }
 
 // newApplication makes the application and adds it to the faces.
-func (s *Server) newApplication(store *kv.Store, changes *feed.Feed, procs *proc.Set) error {
-	w := &s.o.Web
-	if w.Application == nil || s.http == nil && s.cluster == nil {
+func (s *Server) newApplication() error {
+	if !s.hasApplication() {
 		return nil
 	}
-	w.Name = cmp.Or(w.Name, web.DefaultName)
-	if w.BaseURL == "" && w.Debug {
-		w.BaseURL = s.HTTPURL()
+	to := s.services
+	if to.BaseURL = s.o.Web.BaseURL; to.BaseURL == "" && s.o.Web.Debug {
+		to.BaseURL = s.HTTPURL()
 	}
-	local, err := session.New(store, session.Options{Namespace: w.Name})
+	to.Web.Hosts = hostsOf(s.o.Hosts, to.BaseURL)
+	h, err := s.o.Web.Application(to)
 	if err != nil {
 		return err
 	}
-	global, err := session.New(store, session.Options{Namespace: globalNamespace})
-	if err != nil {
-		return err
-	}
-	services := &Services{Engine: s.eng, KV: store, Feed: changes, Procedures: procs, Sessions: local, Global: global, Source: w.Source, BaseURL: w.BaseURL, Web: web.Options{
-		Name: w.Name, Debug: w.Debug, Sessions: local, Global: global, Engine: s.eng, Cluster: s.cluster, Superadmins: w.Superadmins,
-		TrustedProxies: w.TrustedProxies, Hosts: hostsOf(s.o.Hosts, w.BaseURL), Ready: s.Ready, Logger: s.o.Logger,
-	}}
-	if err := s.addMail(services); err != nil {
-		return err
-	}
-	h, err := w.Application(services)
-	if err != nil {
-		return err
-	}
-	s.live = services.live
-	s.users = services.Users
-	services.hooks.sealed = true
-	s.hooks = &services.hooks
+	to.hooks.sealed = true
 	if app, ok := h.(*web.App); ok {
-		app.AddErrors(errorCatalogs()...)
+		app.AddErrors(s.errors...)
 		s.ends = append(s.ends, app.Close)
 		s.meters = append(s.meters, app.Metrics)
 		if s.cluster != nil {
@@ -140,66 +85,12 @@ func (s *Server) newApplication(store *kv.Store, changes *feed.Feed, procs *proc
 	return nil
 }
 
-// errorCatalogs are the codes of the packages that procedures and applications call.
-func errorCatalogs() [][]engine.Meaning {
-	return [][]engine.Meaning{auth.Catalog(), mail.Catalog(), session.Catalog(), view.Catalog()}
-}
-
 // hostsOf is hosts with that of an address.
 func hostsOf(hosts []string, address string) []string {
 	if u, err := url.Parse(address); err == nil && u.Hostname() != "" {
 		return append(slices.Clip(hosts), u.Hostname())
 	}
 	return hosts
-}
-
-// globalNamespace is that of sessions which several applications share: no name of
-// an application has a dot. In the data: do not change.
-const globalNamespace = ".global"
-
-// addMail adds what sends messages, and what tells of faults by them.
-func (s *Server) addMail(services *Services) error {
-	w := &s.o.Web
-	sender := w.Mail
-	if sender == nil && w.Debug {
-		outbox := mail.NewOutbox(0)
-		outbox.Logger = s.o.Logger
-		sender, services.Web.Outbox = outbox, outbox
-	}
-	faults, err := mail.NewFaults(mail.FaultsOptions{Sender: sender, To: w.Superadmins, Name: w.Name, Node: s.nodeName(), Version: s.o.Build, Logger: s.o.Logger})
-	if err != nil {
-		return err
-	}
-	services.Mail, services.Web.Faults = sender, reporter{faults}
-	s.flow = append(s.flow, part{"reports of faults", faults.Run})
-	s.meters = append(s.meters, faults.Metrics)
-	if r, ok := sender.(runner); ok {
-		s.flow = append(s.flow, part{"mail", r.Run})
-	}
-	if m, ok := sender.(engine.Meter); ok {
-		s.meters = append(s.meters, m.Metrics)
-	}
-	return nil
-}
-
-// reporter gives the faults of an application to those who look after it.
-type reporter struct{ faults *mail.Faults }
-
-// Report implements web.FaultReporter.
-func (r reporter) Report(f web.Fault) {
-	told := mail.Fault{Ref: f.Ref, RequestID: f.Ref, Err: f.Err, Stack: f.Stack, Method: f.Method, Path: f.URL, Route: f.Route}
-	told.Fields = append(told.Fields, mail.Field{Name: "From", Value: f.From})
-	for name, lines := range f.Request.Header {
-		for _, line := range lines {
-			told.Fields = append(told.Fields, mail.Field{Name: name, Value: line})
-		}
-	}
-	for name, values := range f.Request.URL.Query() {
-		for _, value := range values {
-			told.Fields = append(told.Fields, mail.Field{Name: name, Value: value})
-		}
-	}
-	r.faults.Report(told)
 }
 
 // addFace serves h on a listener until the server stops. Nil listeners serve nobody.
@@ -231,22 +122,6 @@ func (s *Server) addNodeFace(name, protocol string, h http.Handler) *http.Server
 		return s.serveHTTP(ctx, srv, func() error { return srv.Serve(l) })
 	}})
 	return srv
-}
-
-// all yields what each of them yields; one can be nil.
-func all(meters []func() iter.Seq[engine.Metric]) iter.Seq[engine.Metric] {
-	return func(yield func(engine.Metric) bool) {
-		for _, figures := range meters {
-			if figures == nil {
-				continue
-			}
-			for m := range figures() {
-				if !yield(m) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // drain lets requests in flight, and those of who has not yet seen that this server

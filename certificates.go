@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/web/acme"
 )
 
@@ -33,31 +32,30 @@ type Certificates struct {
 	HTTPListener net.Listener
 }
 
-// newCertificates adds what orders certificates, and what answers the CA.
-func (s *Server) newCertificates(store *kv.Store) (err error) {
+// openCertificates opens what orders certificates, and what answers the CA.
+func (s *Server) openCertificates() (none capability, err error) {
 	c := &s.o.Certificates
 	switch {
 	case len(c.Domains) == 0 && c.HTTPListener == nil:
-		return nil
+		return none, nil
 	case s.o.TLS != nil:
-		return engine.Errorf(engine.CodeInvalid, "skerry: Certificates and TLS both say which certificates HTTP has")
+		return none, engine.Errorf(engine.CodeInvalid, "skerry: Certificates and TLS both say which certificates HTTP has")
 	case s.http == nil:
-		return engine.Errorf(engine.CodeInvalid, "skerry: Certificates need HTTP, which is off")
+		return none, engine.Errorf(engine.CodeInvalid, "skerry: Certificates need HTTP, which is off")
 	}
 	if s.plain, err = listen("plain HTTP", s.plain, cmp.Or(c.HTTP, DefaultPlainHTTP)); err != nil {
-		return err
+		return none, err
 	}
-	m, err := acme.New(store, acme.Options{
+	m, err := acme.New(s.services.KV, acme.Options{
 		Domains: c.Domains, Email: c.Email, CA: c.CA, Roots: c.Roots, Leads: acme.LeadsOn(s.eng),
 		HTTPPort: portOf(s.plain), TLSPort: portOf(s.http), Logger: s.o.Logger,
 	})
 	if err != nil {
-		return err
+		return none, err
 	}
 	s.ordered = m.TLSConfig()
-	s.flow = append(s.flow, part{"certificates", m.Run})
 	s.addFace("plain HTTP", s.plain, m.ChallengeHandler(toHTTPS(c.Domains)))
-	return nil
+	return capability{name: "certificates", run: m.Run}, nil
 }
 
 // portOf is the port that a listener has; acme.Off if there is none.

@@ -13,3 +13,6 @@ func RunWork(cluster engine.Cluster, log *slog.Logger, leaderOnly bool, fn func(
 	h := &hooks{work: []work{{"test", leaderOnly, fn}}}
 	return h.background(cluster, log)
 }
+
+// Errors returns the error catalogs of all capabilities.
+func (s *Server) Errors() [][]engine.Meaning { return s.errors }

@@ -78,7 +78,7 @@ var law = map[string]may{
 
 	// faces
 	"web":           {code: "engine jsonscan session web/hostname web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv"},
-	"web/problem":   {code: "engine", tests: "auth auth/oidc mail session web/view"},
+	"web/problem":   {code: "engine"},
 	"web/relay":     {code: "engine"},
 	"web/hostname":  {},
 	"web/requestid": {},
@@ -114,7 +114,7 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "auth engine feed gate kv mail proc resp session web web/acme web/api web/view", tests: "engine/embedded"},
+	".": {code: "auth engine feed gate kv mail proc resp session web web/acme web/api", tests: "auth/oidc engine/embedded web/problem web/view"},
 	"cli": {
 		code:  ". archive cli/cluster cli/dev cli/serve cli/verb engine engine/embedded engine/enginetest journal proc proc/procvet proc/typescript web/api web/problem workload workload/history",
 		tests: "auth ci/ports cli/dev/starter client github.com/redis/... web", // the client libraries, against three processes

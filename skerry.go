@@ -13,11 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/gate"
-	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/web/api"
@@ -120,25 +117,25 @@ type Options struct {
 
 // Server is the capabilities and faces on one engine.
 type Server struct {
-	eng     engine.Engine
-	cluster engine.Cluster // nil: the engine runs alone
-	o       Options
-	flow    []part // what the faces stand on: starts first, ends last
-	nodes   []part // what other nodes hand on to this one
-	faces   []part
-	ends    []func() // called when faces and nodes have ended
-	http    net.Listener
-	resp    net.Listener
-	admin   net.Listener
-	plain   net.Listener                     // for the CA; see Certificates
-	ordered *tls.Config                      // with what the CA gave; nil: none is asked
-	live    []string                         // see Live
-	hooks   *hooks                           // of the application
-	users   *auth.Auth                       // of the application; nil: none that operators may manage
-	meters  []func() iter.Seq[engine.Metric] // what /metrics shows besides the HTTP face's own
-	guesses *gate.Guesses                    // of the password, on all listeners
-	doors   []door                           // the listeners for HTTP
-	serving atomic.Bool
+	eng      engine.Engine
+	cluster  engine.Cluster // nil: the engine runs alone
+	o        Options
+	flow     []part // what the faces stand on: starts first, ends last
+	nodes    []part // what other nodes hand on to this one
+	faces    []part
+	ends     []func() // called when faces and nodes have ended
+	http     net.Listener
+	resp     net.Listener
+	admin    net.Listener
+	plain    net.Listener // for the CA; see Certificates
+	ordered  *tls.Config  // with what the CA gave; nil: none is asked
+	services *Services
+	errors   [][]engine.Meaning               // of all capabilities
+	commands []resp.Command                   // likewise
+	meters   []func() iter.Seq[engine.Metric] // what /metrics shows besides the HTTP face's own
+	guesses  *gate.Guesses                    // of the password, on all listeners
+	doors    []door                           // the listeners for HTTP
+	serving  atomic.Bool
 
 	started atomic.Bool
 	quit    chan struct{} // closed by Close
@@ -161,7 +158,7 @@ func Open(eng engine.Engine, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{eng: eng, cluster: clusterOf(eng), o: o, hooks: &hooks{}, http: o.HTTPListener, resp: o.RESPListener, admin: o.AdminListener, plain: o.Certificates.HTTPListener,
+	s := &Server{eng: eng, cluster: clusterOf(eng), o: o, http: o.HTTPListener, resp: o.RESPListener, admin: o.AdminListener, plain: o.Certificates.HTTPListener,
 		quit: make(chan struct{}), over: make(chan struct{})}
 	err := s.assemble()
 	if err != nil {
@@ -180,14 +177,6 @@ func (s *Server) assemble() (err error) {
 		return err
 	}
 	s.guesses = gate.NewGuesses(s.o.Logger, nil)
-	changes, err := feed.New(s.eng, feed.Options{})
-	if err != nil {
-		return err
-	}
-	store, err := kv.New(s.eng, kv.Options{Feed: changes})
-	if err != nil {
-		return err
-	}
 	if s.http, err = listen("HTTP", s.http, cmp.Or(s.o.HTTP, DefaultHTTP)); err != nil {
 		return err
 	}
@@ -197,22 +186,17 @@ func (s *Server) assemble() (err error) {
 	if s.admin, err = listen("admin", s.admin, cmp.Or(s.o.Admin, s.defaultAdmin())); err != nil {
 		return err
 	}
-	procs, err := proc.New(s.eng, proc.Options{Logger: s.o.Logger}, s.o.Procedures...)
+	if err := s.openCapabilities(); err != nil {
+		return err
+	}
+	redis, err := s.newRESP()
 	if err != nil {
 		return err
 	}
-	s.flow = []part{{"feed", changes.Run}, {"expiry", store.Run}, {"procedures", procs.Run}}
-	if err := s.newCertificates(store); err != nil {
+	if err := s.newApplication(); err != nil {
 		return err
 	}
-	redis, err := s.newRESP(store, changes, procs)
-	if err != nil {
-		return err
-	}
-	if err := s.newApplication(store, changes, procs); err != nil {
-		return err
-	}
-	face := s.newHTTP(store, procs, redis)
+	face := s.newHTTP(redis)
 	if s.cluster == nil {
 		return nil
 	}
@@ -222,14 +206,14 @@ func (s *Server) assemble() (err error) {
 
 // newRESP adds the face for Redis clients. Without a listener there is none,
 // but for other nodes of a cluster.
-func (s *Server) newRESP(store *kv.Store, changes *feed.Feed, procs *proc.Set) (*resp.Server, error) {
+func (s *Server) newRESP() (*resp.Server, error) {
 	if s.resp == nil && s.cluster == nil {
 		return nil, nil
 	}
 	meter, _ := s.eng.(engine.Meter)
-	face, err := resp.New(store, changes, resp.Options{
-		Procedures: procs, Password: s.o.Password, Databases: s.o.Databases, TLS: s.o.TLS, Cluster: s.cluster, Meter: meter, Durable: s.eng.Promises().Durable,
-		MaxClients: s.o.Connections.RESP, Upstreams: s.o.Connections.Upstreams, MaxInputBytes: s.o.InputBytes, Guesses: s.guesses, Errors: errorCatalogs(),
+	face, err := resp.New(s.services.KV, s.services.Feed, resp.Options{
+		Procedures: s.services.Procedures, Commands: s.commands, Password: s.o.Password, Databases: s.o.Databases, TLS: s.o.TLS, Cluster: s.cluster, Meter: meter, Durable: s.eng.Promises().Durable,
+		MaxClients: s.o.Connections.RESP, Upstreams: s.o.Connections.Upstreams, MaxInputBytes: s.o.InputBytes, Guesses: s.guesses, Errors: s.errors,
 		Build: s.o.Build, Dir: s.o.Dir, MachineMemory: s.o.MachineMemory, Logger: s.o.Logger,
 	})
 	if err != nil {
@@ -258,7 +242,7 @@ func listen(face string, given net.Listener, addr string) (net.Listener, error) 
 
 // newHTTP adds the face for keys and procedures over HTTP likewise. Beside an
 // application it is on the admin listener only.
-func (s *Server) newHTTP(store *kv.Store, procs *proc.Set, redis *resp.Server) *api.Face {
+func (s *Server) newHTTP(redis *resp.Server) *api.Face {
 	public := s.http
 	if s.o.Web.Application != nil {
 		public = nil
@@ -266,7 +250,7 @@ func (s *Server) newHTTP(store *kv.Store, procs *proc.Set, redis *resp.Server) *
 	if public == nil && s.admin == nil && s.cluster == nil {
 		return nil
 	}
-	o := api.Options{Procedures: procs, Users: s.users, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready, Errors: errorCatalogs(), Profiles: s.admin != nil, Guesses: s.guesses}
+	o := api.Options{Procedures: s.services.Procedures, Users: s.services.Users, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready, Errors: s.errors, Profiles: s.admin != nil, Guesses: s.guesses}
 	meters := []func() iter.Seq[engine.Metric]{s.o.Metrics, s.connectionMetrics}
 	if m, ok := s.eng.(engine.Meter); ok {
 		meters = append(meters, m.Metrics)
@@ -274,12 +258,12 @@ func (s *Server) newHTTP(store *kv.Store, procs *proc.Set, redis *resp.Server) *
 	if redis != nil {
 		meters = append(meters, redis.Metrics)
 	}
-	meters = append(append(meters, procs.Metrics), s.meters...)
+	meters = append(meters, s.meters...)
 	o.Metrics = func() iter.Seq[engine.Metric] { return all(meters) }
 	if b, ok := s.eng.(engine.Backuper); ok {
 		o.Backup = b.Backup
 	}
-	face := api.New(store, o)
+	face := api.New(s.services.KV, o)
 	s.ends = append(s.ends, face.Close)
 	s.addFace("http", public, face)
 	s.addFace("admin", s.admin, face.AdminHandler())
@@ -314,7 +298,7 @@ func (s *Server) Run(ctx context.Context) error {
 		defer cancel()
 		ended <- s.awaitEnd(ctx, failed)
 	}()
-	if err := s.hooks.begin(ctx, s.o.Grace); err != nil {
+	if err := s.services.hooks.begin(ctx, s.o.Grace); err != nil {
 		interrupted := ctx.Err() != nil
 		cancel()
 		s.end()
@@ -326,7 +310,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	stopNodes := s.start(s.nodes, failed)
 	stopFaces := s.start(s.faces, failed)
-	stopWork := s.hooks.background(s.cluster, s.o.Logger)
+	stopWork := s.services.hooks.background(s.cluster, s.o.Logger)
 	s.serving.Store(true)
 	err := <-ended
 	s.serving.Store(false)
@@ -337,7 +321,7 @@ func (s *Server) Run(ctx context.Context) error {
 	stopFaces()
 	stopNodes()
 	s.end()
-	s.hooks.end(s.o.Grace, s.o.Logger)
+	s.services.hooks.end(s.o.Grace, s.o.Logger)
 	return err
 }
 

@@ -63,4 +63,4 @@ func (n noFiles) Open(name string) (fs.File, error) {
 
 // Live returns the folders that the application reads as they are now, because
 // Web.Source is set: a change in them needs no restart.
-func (s *Server) Live() []string { return slices.Clone(s.live) }
+func (s *Server) Live() []string { return slices.Clone(s.services.live) }

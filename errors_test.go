@@ -1,45 +1,52 @@
-package problem_test
+package skerry_test
 
 import (
-	"flag"
 	"fmt"
+	"log/slog"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/auth/oidc"
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/mail"
-	"github.com/skerrydb/skerry/session"
+	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/web/problem"
 	"github.com/skerrydb/skerry/web/view"
 )
 
-var rewrite = flag.Bool("rewrite", false, "print docs/errors.md anew")
-
-// others are the catalogs above the engine.
-func others() [][]engine.Meaning {
-	return [][]engine.Meaning{auth.Catalog(), oidc.Catalog(), mail.Catalog(), session.Catalog(), view.Catalog()}
+// errorCatalogs are all catalogs besides those of engine and web/problem: of the server's
+// capabilities, and of what applications are made with.
+func errorCatalogs(t *testing.T) [][]engine.Meaning {
+	t.Helper()
+	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s, err := skerry.Open(db, skerry.Options{HTTP: skerry.Off, RESP: skerry.Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	return append(s.Errors(), oidc.Catalog(), view.Catalog())
 }
 
-// everyCode is what docs/errors.md lists: the engine's codes, HTTP's own, and those of
-// what applications are made with.
-func everyCode() []engine.Meaning {
-	all := append(engine.Catalog(), problem.Catalog()...)
-	for _, catalog := range others() {
-		all = append(all, catalog...)
-	}
+// everyCode returns the codes of all catalogs, sorted.
+func everyCode(catalogs [][]engine.Meaning) []engine.Meaning {
+	all := slices.Concat(append(catalogs, engine.Catalog(), problem.Catalog())...)
 	slices.SortFunc(all, func(a, b engine.Meaning) int { return strings.Compare(string(a.Code), string(b.Code)) })
 	return all
 }
 
 // TestStatuses: every code has a kind that has a status, and no code is in two catalogs.
 func TestStatuses(t *testing.T) {
-	all, seen := problem.All(others()...), map[engine.Code]bool{}
-	for _, m := range everyCode() {
+	t.Parallel()
+	catalogs := errorCatalogs(t)
+	all, seen := problem.All(catalogs...), map[engine.Code]bool{}
+	for _, m := range everyCode(catalogs) {
 		if seen[m.Code] {
 			t.Errorf("%s is in the catalogs twice", m.Code)
 		}
@@ -72,39 +79,17 @@ func TestStatuses(t *testing.T) {
 
 // TestErrorsDoc holds docs/errors.md against the catalogs; -rewrite prints it.
 func TestErrorsDoc(t *testing.T) {
-	const file = "../../docs/errors.md"
-	all := problem.All(others()...)
+	t.Parallel()
+	catalogs := errorCatalogs(t)
+	all := problem.All(catalogs...)
 	var b strings.Builder
-	b.WriteString(`# Error codes
-
-Every failure has a code. Codes are part of the API: a code is never renamed and never changes its meaning.
-HTTP reports the code in a problem answer ([http.md](http.md#errors)), RESP in brackets at the end of the error
-([redis.md](redis.md)). The kind of a code decides its HTTP status and the first word of a RESP error. "Retry" means
-that nothing was written and the same request may succeed later.
-
-This page is printed from the code: ` + "`go test ./web/problem -run TestErrorsDoc -rewrite`" + `.
-
-| code | kind | HTTP status | retry | meaning |
-|---|---|---|---|---|
-`)
-	for _, m := range everyCode() {
+	b.WriteString("\n| code | kind | HTTP status | retry | meaning |\n|---|---|---|---|---|\n")
+	for _, m := range everyCode(catalogs) {
 		retry := ""
 		if m.Retryable {
 			retry = "yes"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %d | %s | %s |\n", m.Code, m.Kind, all.Of(m.Code).Status, retry, m.Text)
 	}
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != b.String() {
-		t.Errorf("%s is not what the catalogs say; run this test with -rewrite", file)
-	}
+	expectSection(t, "docs/errors.md", "-rewrite .`.\n", "", b.String())
 }

@@ -1,0 +1,224 @@
+package skerry
+
+import (
+	"cmp"
+	"context"
+	"iter"
+
+	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/feed"
+	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/mail"
+	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/resp"
+	"github.com/skerrydb/skerry/session"
+	"github.com/skerrydb/skerry/web"
+)
+
+// capability is what a capability adds to a server. Everything but the name is optional.
+type capability struct {
+	name     string                          // in errors and in the log
+	errors   []engine.Meaning                // its error codes
+	commands []resp.Command                  // for Redis clients
+	metrics  func() iter.Seq[engine.Metric]  // for /metrics
+	run      func(ctx context.Context) error // works in the background until the server stops
+}
+
+// capabilities lists how each capability is opened. They are opened in this order, and one may
+// use the Services that those before it have set. Opening fails if the engine does not promise
+// what the capability needs.
+func capabilities() []func(s *Server) (capability, error) {
+	return []func(s *Server) (capability, error){
+		(*Server).openFeed,
+		(*Server).openKeys,
+		(*Server).openProcedures,
+		(*Server).openUsers,
+		(*Server).openSessions,
+		(*Server).openCertificates,
+		(*Server).openMail,
+		(*Server).openReports,
+	}
+}
+
+// Services are the capabilities as applications use them. They are safe for concurrent use,
+// and work from the application's first request to its last.
+type Services struct {
+	Engine     engine.Engine
+	KV         *kv.Store // spaces 16 to 127 are the application's, 0 to 15 are Redis clients' too
+	Feed       *feed.Feed
+	Procedures *proc.Set
+	Sessions   *session.Store // of this application
+	Global     *session.Store // shared by all applications on the same data
+	Mail       mail.Sender    // nil if there is none
+	BaseURL    string         // where browsers find the application, see Web.BaseURL; "" if that is not known
+
+	// Users can be set by the application to the users that it has. Operators can then
+	// list, create and disable them and give them roles: by `skerry users`, and over HTTP on
+	// the admin listener.
+	Users *auth.Auth
+
+	// Source is Web.Source: "" but in development.
+	Source string
+
+	// Web has all options that the server knows; the application adds its own, and
+	// gives them to web.New.
+	Web web.Options
+
+	live  []string // folders of Source that Files has returned
+	hooks hooks
+}
+
+// openCapabilities opens all capabilities and keeps what they add.
+func (s *Server) openCapabilities() error {
+	s.newServices()
+	for _, open := range capabilities() {
+		c, err := open(s)
+		if err != nil {
+			return err
+		}
+		s.errors = append(s.errors, c.errors)
+		s.commands = append(s.commands, c.commands...)
+		s.meters = append(s.meters, c.metrics)
+		if c.run != nil {
+			s.flow = append(s.flow, part{c.name, c.run})
+		}
+	}
+	return nil
+}
+
+// newServices begins the Services, which the capabilities complete.
+func (s *Server) newServices() {
+	w := &s.o.Web
+	w.Name = cmp.Or(w.Name, web.DefaultName)
+	s.services = &Services{Engine: s.eng, Source: w.Source, Web: web.Options{
+		Name: w.Name, Debug: w.Debug, Engine: s.eng, Cluster: s.cluster, Superadmins: w.Superadmins,
+		TrustedProxies: w.TrustedProxies, Ready: s.Ready, Logger: s.o.Logger,
+	}}
+}
+
+func (s *Server) openKeys() (c capability, err error) {
+	store, err := kv.New(s.eng, kv.Options{Feed: s.services.Feed})
+	if err != nil {
+		return c, err
+	}
+	s.services.KV = store
+	return capability{name: "expiry", run: store.Run}, nil
+}
+
+func (s *Server) openFeed() (c capability, err error) {
+	changes, err := feed.New(s.eng, feed.Options{})
+	if err != nil {
+		return c, err
+	}
+	s.services.Feed = changes
+	return capability{name: "feed", run: changes.Run}, nil
+}
+
+func (s *Server) openProcedures() (c capability, err error) {
+	procs, err := proc.New(s.eng, proc.Options{Logger: s.o.Logger}, s.o.Procedures...)
+	if err != nil {
+		return c, err
+	}
+	s.services.Procedures = procs
+	return capability{name: "procedures", run: procs.Run, metrics: procs.Metrics}, nil
+}
+
+// openUsers opens nothing: an application opens its users itself.
+func (s *Server) openUsers() (capability, error) {
+	return capability{name: "users", errors: auth.Catalog()}, nil
+}
+
+// globalNamespace is that of sessions which several applications share: no name of
+// an application has a dot. In the data: do not change.
+const globalNamespace = ".global"
+
+func (s *Server) openSessions() (c capability, err error) {
+	c = capability{name: "sessions", errors: session.Catalog()}
+	if !s.hasApplication() {
+		return c, nil
+	}
+	to := s.services
+	if to.Sessions, err = session.New(to.KV, session.Options{Namespace: s.o.Web.Name}); err != nil {
+		return c, err
+	}
+	if to.Global, err = session.New(to.KV, session.Options{Namespace: globalNamespace}); err != nil {
+		return c, err
+	}
+	to.Web.Sessions, to.Web.Global = to.Sessions, to.Global
+	return c, nil
+}
+
+// openMail opens what sends an application's messages.
+func (s *Server) openMail() (capability, error) {
+	c := capability{name: "mail", errors: mail.Catalog()}
+	if !s.hasApplication() {
+		return c, nil
+	}
+	sender := s.o.Web.Mail
+	if sender == nil && s.o.Web.Debug {
+		outbox := mail.NewOutbox(0)
+		outbox.Logger = s.o.Logger
+		sender, s.services.Web.Outbox = outbox, outbox
+	}
+	if r, ok := sender.(interface {
+		Run(ctx context.Context) error
+	}); ok {
+		c.run = r.Run
+	}
+	if m, ok := sender.(engine.Meter); ok {
+		c.metrics = m.Metrics
+	}
+	s.services.Mail = sender
+	return c, nil
+}
+
+// openReports opens what reports the faults of an application by email.
+func (s *Server) openReports() (c capability, err error) {
+	if !s.hasApplication() {
+		return c, nil
+	}
+	w := &s.o.Web
+	faults, err := mail.NewFaults(mail.FaultsOptions{Sender: s.services.Mail, To: w.Superadmins, Name: w.Name, Node: s.nodeName(), Version: s.o.Build, Logger: s.o.Logger})
+	if err != nil {
+		return c, err
+	}
+	s.services.Web.Faults = reporter{faults}
+	return capability{name: "reports of faults", run: faults.Run, metrics: faults.Metrics}, nil
+}
+
+// reporter sends the faults of an application to the people who look after it.
+type reporter struct{ faults *mail.Faults }
+
+// Report implements web.FaultReporter.
+func (r reporter) Report(f web.Fault) {
+	report := mail.Fault{Ref: f.Ref, RequestID: f.Ref, Err: f.Err, Stack: f.Stack, Method: f.Method, Path: f.URL, Route: f.Route}
+	report.Fields = append(report.Fields, mail.Field{Name: "From", Value: f.From})
+	for name, lines := range f.Request.Header {
+		for _, line := range lines {
+			report.Fields = append(report.Fields, mail.Field{Name: name, Value: line})
+		}
+	}
+	for name, values := range f.Request.URL.Query() {
+		for _, value := range values {
+			report.Fields = append(report.Fields, mail.Field{Name: name, Value: value})
+		}
+	}
+	r.faults.Report(report)
+}
+
+// all yields what each of them yields; one can be nil.
+func all(meters []func() iter.Seq[engine.Metric]) iter.Seq[engine.Metric] {
+	return func(yield func(engine.Metric) bool) {
+		for _, figures := range meters {
+			if figures == nil {
+				continue
+			}
+			for m := range figures() {
+				if !yield(m) {
+					return
+				}
+			}
+		}
+	}
+}
