@@ -44,6 +44,9 @@ var law = map[string]may{
 	"engine":            {tests: "engine"},
 	"engine/enginetest": {code: "engine workload", tests: "engine/embedded"},
 
+	// the way to the leader
+	"forward": {code: "engine"},
+
 	// engines
 	"engine/embedded": {code: "engine btree journal peer raft", tests: "ci/ports engine/enginetest journal/memfs workload workload/history google.golang.org/protobuf/proto"},
 
@@ -77,16 +80,16 @@ var law = map[string]may{
 	"mail": {code: "engine github.com/wneessen/go-mail github.com/wneessen/go-mail/smtp"},
 
 	// faces
-	"web":           {code: "engine jsonscan session web/hostname web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv"},
+	"web":           {code: "engine forward jsonscan session web/hostname web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv"},
 	"web/problem":   {code: "engine"},
-	"web/relay":     {code: "engine"},
+	"web/relay":     {code: "engine forward web/problem"},
 	"web/hostname":  {},
 	"web/requestid": {},
 	"web/view":      {code: "engine suggest web/view/exec"},
 	"web/view/exec": {},
-	"web/api":       {code: "auth engine feed gate kv proc web web/hostname web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
+	"web/api":       {code: "auth engine feed forward gate kv proc web web/hostname web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
-		code:  "decimal engine feed gate kv proc resp/wire",
+		code:  "decimal engine feed forward gate kv proc resp/wire",
 		tests: "ci/ports engine/embedded engine/enginetest github.com/redis/...",
 	},
 

@@ -1,12 +1,12 @@
 package resp
 
 import (
-	"context"
 	"net"
 	"strconv"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/forward"
 )
 
 // Slots is how many hash slots Redis Cluster divides the keys into. Here the
@@ -19,6 +19,7 @@ type membership struct {
 	engine.Cluster      // nil: the node is alone, or the connection is another node's
 	node           bool // another node opened it, to have its clients' commands run
 	deposed        bool // of node: a command found no leader here; nothing more is run
+	coded          bool // of node: it knows refusals by their first word; see refusedWord
 
 	moves bool // the client wants MOVED rather than have its writes forwarded
 	stays bool // CLIENT MOVED OFF was said, which no other command overrules
@@ -68,7 +69,7 @@ func (c *conn) weakRead() engine.Read {
 	m := &c.cl
 	r := engine.Read{Level: m.level}
 	if r.Level == engine.Linearizable {
-		if st := m.State(); st.Leader == st.Self {
+		if c.srv.router.Leads() {
 			return r
 		}
 		r.Level = engine.Local
@@ -108,81 +109,32 @@ func (c *conn) viewBegins() (t time.Time) {
 
 // viewAgain repeats a View, which began at a time and failed with err, while there
 // is no leader. The View itself waits for one, which counts.
-func (c *conn) viewAgain(began time.Time, err error, view func() (engine.Position, error)) (engine.Position, error) {
-	s := search{c: c, waited: time.Since(began)}
-	defer s.end()
-	for {
-		if err = s.again(err); err != nil {
-			return 0, err
+func (c *conn) viewAgain(began time.Time, err error, view func() (engine.Position, error)) (pos engine.Position, _ error) {
+	if forward.OutcomeOf(err) != forward.NotRun {
+		return 0, err
+	}
+	err = c.toLeader(time.Since(began), func(uint64, bool) (forward.Outcome, error) {
+		var err error
+		pos, err = view()
+		return forward.OutcomeOf(err), err
+	})
+	return pos, err
+}
+
+// toLeader makes attempts with the node that leads until one is the last, or the
+// patience, of which a part may be used up, is over.
+func (c *conn) toLeader(waited time.Duration, try func(leader uint64, here bool) (forward.Outcome, error)) error {
+	err := c.srv.router.Do(c.ctx, &forward.Call{Waited: waited, Try: func(leader uint64, here bool) (forward.Outcome, error) {
+		outcome, err := try(leader, here)
+		if outcome == forward.NotRun {
+			c.srv.stats.retried.Add(1)
 		}
-		if _, _, err = s.leader(); err != nil {
-			return 0, err
-		}
-		var pos engine.Position
-		if pos, err = view(); err == nil {
-			return pos, nil
-		}
+		return outcome, err
+	}})
+	if err != nil && c.ctx.Err() != nil {
+		return engine.ErrNotLeader // nobody reads the reply
 	}
-}
-
-// search looks for the leader, and again when it was not where it was thought
-// to be, until Options.ElectionWait is over.
-type search struct {
-	c      *conn
-	ctx    context.Context // nil: nothing had to be waited for yet
-	cancel context.CancelFunc
-	pause  time.Duration
-	waited time.Duration // before the search
-}
-
-// context ends when the wait is over or the client is gone.
-func (s *search) context() context.Context {
-	if s.ctx == nil {
-		s.ctx, s.cancel = context.WithTimeout(context.Background(), s.c.srv.opts.ElectionWait-s.waited)
-		go func(ctx context.Context, cancel func(), gone <-chan struct{}) {
-			select {
-			case <-gone:
-				cancel()
-			case <-ctx.Done():
-			}
-		}(s.ctx, s.cancel, s.c.done)
-	}
-	return s.ctx
-}
-
-func (s *search) end() {
-	if s.ctx != nil {
-		s.cancel()
-	}
-}
-
-// leader returns the leader, and whether it is this node.
-func (s *search) leader() (id uint64, here bool, err error) {
-	st := s.c.cl.State()
-	if st.Leader != 0 && (s.ctx == nil || st.Leader != st.Self) {
-		return st.Leader, st.Leader == st.Self, nil
-	}
-	n, err := s.c.cl.AwaitLeader(s.context())
-	return n.ID, n.ID == st.Self, err
-}
-
-// again waits a moment after err, and returns it if trying again is of no use:
-// it does not say that the leader is elsewhere, or the wait is over.
-func (s *search) again(err error) error {
-	if engine.CodeOf(err) != engine.CodeNotLeader {
-		return err
-	}
-	ctx := s.context()
-	s.c.srv.stats.retried.Add(1)
-	s.pause = min(max(2*s.pause, time.Millisecond), 50*time.Millisecond)
-	t := time.NewTimer(s.pause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return engine.Errorf(engine.CodeNotLeader, "no leader was found within %v; nothing was written", s.c.srv.opts.ElectionWait)
-	}
+	return err
 }
 
 // movedAway answers a command with MOVED if it has to run on another node whose

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -73,13 +74,14 @@ type conn struct {
 	viewFn func(*kv.Tx) error // method values, made once
 	eachFn func(*kv.Tx, int) error
 
-	wmu      sync.Mutex  // serialises writes to nc
-	pushes   pushQueue   // what waits to be pushed; own lock
-	told     atomic.Bool // invalidations are pushed to it
-	killed   atomic.Bool // closed from outside
-	ending   atomic.Bool // to be closed once it has nothing more to do
-	done     chan struct{}
-	doneOnce sync.Once
+	wmu    sync.Mutex      // serialises writes to nc
+	pushes pushQueue       // what waits to be pushed; own lock
+	told   atomic.Bool     // invalidations are pushed to it
+	killed atomic.Bool     // closed from outside
+	ending atomic.Bool     // to be closed once it has nothing more to do
+	ctx    context.Context // ends with the connection
+	cancel context.CancelFunc
+	done   <-chan struct{} // of ctx
 
 	// For CLIENT LIST, written by serve.
 	created   time.Time
@@ -108,7 +110,9 @@ type shown struct {
 }
 
 func newConn(s *Server, nc net.Conn, id int64, node bool) *conn {
-	c := &conn{srv: s, id: id, created: time.Now(), done: make(chan struct{}), unblocked: make(chan unblock, 1)}
+	c := &conn{srv: s, id: id, created: time.Now(), unblocked: make(chan unblock, 1)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.done = c.ctx.Done()
 	c.raw = newOutConn(nc, s.opts.WriteTimeout, c.notReading)
 	c.nc = c.raw
 	if s.opts.TLS != nil && !node {
@@ -195,7 +199,7 @@ func (c *conn) close() {
 // kill closes the connection from any goroutine; serve then ends.
 func (c *conn) kill() {
 	c.killed.Store(true)
-	c.doneOnce.Do(func() { close(c.done) })
+	c.cancel()
 	c.raw.Close()
 }
 

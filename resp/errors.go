@@ -73,8 +73,11 @@ func kindsOf(catalogs [][]engine.Meaning) map[engine.Code]engine.Kind {
 // own text and code, as both are what the procedure says.
 type callError struct {
 	err    error
-	undone bool   // the call has written nothing, or what it wrote is undone
-	by     uint64 // the node that leads, if it says so to another one; see refused
+	undone bool // the call has written nothing, or what it wrote is undone
+	plain  bool // the reply begins with ERR, whatever the code
+
+	refused bool   // the reply to another node begins with refusedWord
+	by      uint64 // the node that leads, if its reply says so to one of an earlier version
 }
 
 // code is the code of the reply. What only a node can say of a transaction is not
@@ -86,6 +89,18 @@ func (e *callError) code() engine.Code {
 	default:
 		return code
 	}
+}
+
+// word is what the reply begins with.
+func (e *callError) word(kinds map[engine.Code]engine.Kind) string {
+	word := wordOf(kinds[e.code()])
+	if e.plain {
+		word = "ERR"
+	}
+	if e.refused {
+		word = refusedWord + word
+	}
+	return word
 }
 
 // Error returns the text of the reply behind its first word.
@@ -125,7 +140,7 @@ func (s *Server) replyText(err error) string {
 		return string(e)
 	}
 	if e, ok := errors.AsType[*callError](err); ok {
-		return wordOf(s.kinds[e.code()]) + " " + e.Error()
+		return e.word(s.kinds) + " " + e.Error()
 	}
 	switch code := engine.CodeOf(err); code {
 	case engine.CodeNotInteger:

@@ -2,9 +2,9 @@ package resp
 
 import (
 	"bytes"
-	"errors"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/forward"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -15,69 +15,52 @@ const (
 	textBroken  = "CLUSTERDOWN the connection to the node that leads broke before its reply; nothing was written [not_leader]"
 )
 
-// errBroken is why forward did not get all replies: the rest of the ops has not
-// run, or has only read.
-var errBroken = engine.Errorf(engine.CodeNotLeader, "the connection to the node that leads broke; nothing was written")
-
-// errUnknownThere is what the other node said: it does not know what became of a
-// write.
-var errUnknownThere = engine.Errorf(engine.CodeNotLeader, "the node that was asked does not know the outcome")
-
-// errThere is what the other node said: it does not lead. Nothing was written.
-var errThere = engine.Errorf(engine.CodeNotLeader, "the node that was asked does not lead")
+// Why the leader has not answered all ops.
+var (
+	errThere        = engine.Errorf(engine.CodeNotLeader, "the node that was asked does not lead")
+	errUnknownThere = engine.Errorf(engine.CodeOutcomeUnknown, "the node that was asked does not know the outcome")
+	errBroken       = engine.Errorf(engine.CodeNotLeader, "the connection to the node that leads broke; nothing was written")
+	errClientGone   = engine.Errorf(engine.CodeClosed, "the client is gone")
+)
 
 // lead runs the ops from run.from on, the first of which writes, where the
 // leader is, or answers them with an error.
 func (c *conn) lead() {
-	if c.cl.leads && c.updateHere() {
+	if c.cl.leads && c.updateHere() == forward.Answered {
 		return
 	}
-	r := &c.run
-	s := search{c: c}
-	defer s.end()
-	for {
-		node, here, err := s.leader()
-		switch {
-		case err != nil:
-		case here:
-			if c.updateHere() {
-				return
-			}
-			err = engine.ErrNotLeader
-		default:
-			to := c.forwardEnd()
-			if err = c.forward(node, to); err == nil {
-				return
-			}
-			if !c.ops[r.from].write { // it is read here
-				r.at = r.from
-				return
-			}
+	err := c.toLeader(0, func(leader uint64, here bool) (forward.Outcome, error) {
+		if here {
+			return c.updateHere(), nil
 		}
-		if err = s.again(err); err != nil {
-			r.at = len(c.ops)
-			c.failOps(err)
-			return
-		}
+		return c.forward(leader, c.forwardEnd())
+	})
+	if err != nil {
+		c.failOps(len(c.ops), err)
 	}
 }
 
-// updateHere is update that answers nothing and reports false if this node does
-// not lead. Nothing was written then, or it may be sent again.
-func (c *conn) updateHere() bool {
+// updateHere is update that answers nothing unless it returns forward.Answered. Else
+// nothing was written, or it may be sent again.
+func (c *conn) updateHere() forward.Outcome {
+	r := &c.run
 	err := c.tryUpdate()
-	code := engine.CodeOf(err)
-	again := code == engine.CodeOutcomeUnknown && c.againFrom(c.run.from, c.run.at) == c.run.from
-	if again {
-		c.mayHaveRun(c.run.from, c.run.at)
+	outcome := forward.OutcomeOf(err)
+	if outcome == forward.MayHaveRun {
+		if c.againFrom(r.from, r.at) == r.from {
+			c.raiseDoubt(r.from, r.at)
+			outcome = forward.NotRun
+		} else {
+			outcome = forward.Answered
+		}
 	}
-	c.cl.leads = code != engine.CodeNotLeader && !again
+	c.cl.leads = outcome == forward.Answered
 	if !c.cl.leads {
-		c.out.Buf = c.out.Buf[:c.run.outStart]
+		c.takeBack()
 	} else if err != nil {
-		c.failOps(err)
+		c.failOps(r.at, err)
 	}
-	return c.cl.leads
+	return outcome
 }
 
 // forwardEnd returns how far the ops from run.from on are forwarded together: up
@@ -92,99 +75,87 @@ func (c *conn) forwardEnd() int {
 	return len(c.ops)
 }
 
-// forward has another node run the ops from run.from to to, and passes its
-// replies on. Where they end early run.from is moved behind the ops that were
-// answered, and the others may be tried again.
-func (c *conn) forward(node uint64, to int) error {
+// forward has the leader run the ops from run.from to to, and settles those that it
+// answers. With forward.NotRun the next op writes and may be tried again.
+func (c *conn) forward(leader uint64, to int) (forward.Outcome, error) {
 	r := &c.run
-	u, err := c.srv.ups.get(c, node)
+	u, err := c.srv.ups.get(c, leader)
 	if err != nil {
-		return err
+		return forward.NotRun, err
 	}
-	from := r.from
-	u.encode(c, from, to)
-	c.srv.stats.forwarded.Add(int64(to - from))
+	u.encode(c, r.from, to)
+	c.srv.stats.forwarded.Add(int64(to - r.from))
 	c.track.hold()
 	defer c.releaseHeld()
 	sent := u.send()
-	i := from
-	for err = nil; i < to; i++ {
-		var reply []byte
-		if reply, err = u.replyAfter(c, u.skips[i-from]); err != nil {
-			break
-		}
-		if isNotLeader(reply) {
-			err = errThere
-			break
-		}
-		if isError(reply, engine.CodeOutcomeUnknown) && c.againFrom(i, to) == i {
-			err = errUnknownThere
-			break
-		}
-		if !c.relay(i, reply, node) {
-			err = errors.New("the client is gone")
-			break
-		}
-	}
-	if err == nil {
-		err = c.takeMark(u)
-	}
-	if err == nil {
+	if err = c.takeReplies(u, to); err == nil {
 		sent.wait()
 		c.srv.ups.put(u)
-		r.at = to
-		return nil
+		return forward.Answered, nil
 	}
 	c.srv.ups.drop(u)
 	c.cl.lost = true
-	return c.afterBreak(err, i, to, u.ends[i-from:], sent.wait())
+	err = c.afterBreak(err, u.unsent(sent.wait()))
+	switch {
+	case c.closing:
+		r.at = len(c.ops)
+		return forward.Answered, nil
+	case r.from == to || !c.ops[r.from].write: // what reads is read here
+		return forward.Answered, nil
+	}
+	return forward.NotRun, err
 }
 
-// afterBreak answers, of the ops from i to to, those that may have run. ends are
-// the ends of their bytes, of which n were sent.
-func (c *conn) afterBreak(err error, i, to int, ends []int, n int) error {
-	r := &c.run
-	next := i // the first one that may be tried again
-	if err != errThere {
-		sent := i
-		for sent < to && ends[sent-i] <= n {
-			sent++
+// takeReplies delivers the replies to the ops from run.from to to.
+func (c *conn) takeReplies(u *upstream, to int) error {
+	for i := c.run.from; i < to; i++ {
+		reply, err := u.replyTo(c, i)
+		switch {
+		case err != nil:
+			return err
+		case isNotLeader(reply):
+			return errThere
+		case codeOfReply(reply) == engine.CodeOutcomeUnknown && c.againFrom(i, to) == i:
+			return errUnknownThere
 		}
-		c.mayHaveRun(i, sent)
-		if err != errUnknownThere {
-			c.countBreak(i, sent)
+		if c.deliver(c.judge(&c.ops[i], reply, u), u.node); c.closing {
+			return errClientGone
 		}
-		next, err = c.againFrom(i, sent), errBroken
 	}
-	for ; i < next; i++ {
+	return c.takeMark(u)
+}
+
+// afterBreak answers, of the ops up to sent, which the leader may have run, those that
+// cannot be tried again. It returns why the others have no answer.
+func (c *conn) afterBreak(err error, sent int) error {
+	from := c.run.from
+	if err == errThere || sent <= from {
+		return err
+	}
+	c.raiseDoubt(from, sent)
+	if err != errUnknownThere {
+		c.countBreak(from, sent)
+	}
+	for next := c.againFrom(from, sent); from < next && !c.closing; from++ {
 		w := wire.Writer{}
-		if c.ops[i].write {
+		if c.ops[from].write {
 			c.unknown(&w)
 		} else {
 			c.srv.erred(textBroken)
 			w.Error(textBroken)
 		}
-		c.relay(i, w.Buf, 0)
+		c.deliver(w.Buf, 0)
 	}
-	r.from, r.outStart, r.at = i, len(c.out.Buf), i
-	if i == to {
-		return nil
-	}
-	if c.closing {
-		r.at = len(c.ops)
-		return nil
-	}
-	return err
+	return errBroken
 }
 
-// repeatable reports whether a write may be sent again without knowing whether it
-// has run: it carries the key by which the leader knows it again. One that has
-// broken too many connections may be what ends each leader.
-func (o *op) repeatable() bool { return o.cmd.name == "callonce" && o.broke < MaxCallBreaks }
+// repeatable reports whether a write may be sent again although it may have run: it
+// has the key by which the leader recognizes it.
+func (o *op) repeatable() bool { return o.cmd.name == "callonce" && !o.doubt.Exhausted() }
 
 // againFrom returns from which of the ops from from to to on all can be run again
-// without knowing whether they have run. A read before a write is not among them:
-// it might see what was written after it.
+// although they may have run. A read before a write is not among them: it might see
+// what was written after it.
 func (c *conn) againFrom(from, to int) int {
 	wrote := false
 	for ; to > from; to-- {
@@ -197,24 +168,25 @@ func (c *conn) againFrom(from, to int) int {
 	return to
 }
 
-// mayHaveRun notes that of the writes from from to to.
-func (c *conn) mayHaveRun(from, to int) {
+// raiseDoubt records that the writes from from to to may have run.
+func (c *conn) raiseDoubt(from, to int) {
 	for i := from; i < to; i++ {
-		c.ops[i].maybe = c.ops[i].write
+		if c.ops[i].write {
+			c.ops[i].doubt.Raise()
+		}
 	}
 }
 
-// countBreak notes that a connection to a leader broke to which the ops from from
-// to to were sent, and had no reply. None of them can be told to be innocent: they
-// may have run together.
+// countBreak records that a connection broke over which the ops from from to to were
+// sent and not answered. Any of them may be the cause, as they may have run together.
 func (c *conn) countBreak(from, to int) {
-	told := false
+	logged := false
 	for i := from; i < to; i++ {
 		o := &c.ops[i]
-		if o.broke++; o.broke == MaxCallBreaks && o.cmd.name == "callonce" && !told {
-			told = true
+		if o.doubt.Break(); o.doubt.Exhausted() && o.cmd.name == "callonce" && !logged {
+			logged = true
 			c.logger().Warn("connections to leaders broke before the reply to a call with a key; it is not sent again",
-				"procedure", cText(o.args[o.cmd.procedureAt()], proc.MaxNameBytes), "breaks", o.broke)
+				"procedure", cText(o.args[o.cmd.procedureAt()], proc.MaxNameBytes), "breaks", forward.MaxBreaks)
 		}
 	}
 }
@@ -226,21 +198,14 @@ func (c *conn) unknown(w *wire.Writer) {
 	w.Error(textUnknown)
 }
 
-// relay appends node's reply to op i, or this one's if node is 0, and those
-// before it that are known already. It reports false if the client is gone.
-func (c *conn) relay(i int, reply []byte, node uint64) bool {
+// deliver appends the reply to op run.from, of the node that leads or, if leader is 0,
+// of this one, and those before it that are known already. The op is then settled.
+func (c *conn) deliver(reply []byte, leader uint64) {
+	i := c.run.from
 	o := &c.ops[i]
 	c.out.Raw(c.preOf(i))
-	if o.maybe && didNotRun(reply) {
-		w := wire.Writer{}
-		c.unknown(&w)
-		reply = w.Buf
-	}
-	if o.cmd.kind == kindCall {
-		reply = c.ownFault(o, reply)
-	}
 	if !o.mute {
-		c.tellLeader(node)
+		c.tellLeader(leader)
 		c.out.Raw(reply)
 	}
 	c.cl.replied = len(reply) > 1 && reply[0] == wire.KindArray && reply[1] != '-'
@@ -250,7 +215,22 @@ func (c *conn) relay(i int, reply []byte, node uint64) bool {
 	if len(c.out.Buf) > flushBytes && !c.flush() {
 		c.closing = true
 	}
-	return !c.closing
+	c.settle(i + 1)
+}
+
+// judge returns what the client gets for the leader's reply to an op.
+func (c *conn) judge(o *op, reply []byte, u *upstream) []byte {
+	refused := bytes.HasPrefix(reply, []byte("-"+refusedWord))
+	uncoded := !u.coded && len(reply) > 0 && reply[0] == wire.KindError // it can be a refusal
+	if o.doubt.Remains(codeOfReply(reply)) || o.doubt.Raised() && (refused || uncoded) {
+		w := wire.Writer{}
+		c.unknown(&w)
+		return w.Buf
+	}
+	if refused {
+		return c.refusal(o, reply, u.node)
+	}
+	return reply
 }
 
 // disown tells the client at once to forget what it has read in a transaction
@@ -289,60 +269,51 @@ func (c *conn) takeMark(u *upstream) error {
 	return nil
 }
 
-// didNotRun knows the replies to commands that were refused without looking at
-// what has run before, or whose look at it was lost.
-func didNotRun(reply []byte) bool {
-	for _, code := range [...]engine.Code{engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped, engine.CodeDiskFull, engine.CodeFilesFull, engine.CodeInternal} {
-		if isError(reply, code) {
-			return true
-		}
+// codeOfReply returns the code at the end of a reply that is an error, else "".
+func codeOfReply(reply []byte) engine.Code {
+	if len(reply) == 0 || reply[0] != wire.KindError {
+		return ""
 	}
-	return len(reply) > 0 && reply[0] == wire.KindError && bytes.Contains(reply, []byte(otherProgramTail+" ["))
-}
-
-// isError knows the reply that is an error of a code.
-func isError(reply []byte, code engine.Code) bool {
-	return len(reply) > 0 && reply[0] == wire.KindError && bytes.HasSuffix(reply, []byte("["+string(code)+"]\r\n"))
+	text, ok := bytes.CutSuffix(reply, []byte("]\r\n"))
+	if !ok {
+		return ""
+	}
+	return engine.Code(text[bytes.LastIndexByte(text, '[')+1:])
 }
 
 // isNotLeader knows the reply of a node that does not lead.
 func isNotLeader(reply []byte) bool {
-	return isError(reply, engine.CodeNotLeader) && bytes.HasPrefix(reply, []byte("-CLUSTERDOWN "))
+	return codeOfReply(reply) == engine.CodeNotLeader && bytes.HasPrefix(reply, []byte("-CLUSTERDOWN "))
 }
 
 // leadOne runs one command where the leader is: by local if that is here.
 func (c *conn) leadOne(o op, local func() error) {
 	start := len(c.out.Buf)
-	s := search{c: c}
-	defer s.end()
-	for {
-		node, here, err := s.leader()
-		switch {
-		case err != nil:
-		case here:
-			err = local()
-		case o.exec && !forwardable(o.queue):
-			err = replyError("ERR a transaction that writes and changes the connection runs only on the node that leads [unsupported]")
-		default:
-			c.ops = append(c.ops[:0], o)
-			c.run = runState{outStart: start, stop: -1}
-			err = c.forward(node, 1)
-			if err == nil && o.exec && c.cl.replied {
-				c.selected(o.queue)
-			}
-			c.ops = c.ops[:0]
+	takeBack := func() { c.out.Buf = c.out.Buf[:min(start, len(c.out.Buf))] }
+	err := c.toLeader(0, func(leader uint64, here bool) (forward.Outcome, error) {
+		takeBack()
+		if here {
+			err := local()
+			return forward.OutcomeOf(err), err
 		}
-		if err == nil {
-			break
+		if o.exec && !forwardable(o.queue) {
+			return forward.Answered, replyError("ERR a transaction that writes and changes the connection runs only on the node that leads [unsupported]")
 		}
-		c.out.Buf = c.out.Buf[:min(start, len(c.out.Buf))]
-		if err = s.again(err); err != nil {
-			c.fail(o.cmd, &c.out, len(c.out.Buf), err)
-			break
+		c.ops = append(c.ops[:0], o)
+		defer func() { c.ops = c.ops[:0] }()
+		c.beginRun(0)
+		outcome, err := c.forward(leader, 1)
+		if outcome == forward.Answered && o.exec && c.cl.replied {
+			c.selected(o.queue)
 		}
+		return outcome, err
+	})
+	if err != nil {
+		takeBack()
+		c.fail(o.cmd, &c.out, len(c.out.Buf), err)
 	}
 	if o.mute {
-		c.out.Buf = c.out.Buf[:min(start, len(c.out.Buf))]
+		takeBack()
 	}
 	c.show()
 }

@@ -18,6 +18,7 @@ func nodeCommands() []command {
 	return []command{{name: "skerry", arity: -2, subs: []command{
 		{name: "skerry|mark", arity: 2, kind: kindAdmin, run: markCmd},
 		{name: "skerry|reached", arity: 4, kind: kindAdmin, run: reachedCmd},
+		{name: "skerry|refusals", arity: 2, kind: kindAdmin, run: refusalsCmd},
 		{name: "skerry|watch", arity: -5, kind: kindState, run: watchAtCmd},
 	}}}
 }
@@ -58,6 +59,13 @@ func markCmd(x *call) error {
 		x.out.Int(us)
 	}
 	m.pos, m.marks = 0, m.marks[:0]
+	return nil
+}
+
+// refusalsCmd has refusals of calls begin with refusedWord from now on.
+func refusalsCmd(x *call) error {
+	x.cl.coded = true
+	x.out.OK()
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/forward"
 	"github.com/skerrydb/skerry/gate"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
@@ -27,9 +28,6 @@ const Version = "7.0.15"
 // NodeProtocol is the name under which connections for ServeNode are opened with
 // engine.Cluster's Dial. Do not change.
 const NodeProtocol = "skerry-resp/1"
-
-// DefaultElectionWait is Options.ElectionWait's default.
-const DefaultElectionWait = 5 * time.Second
 
 // Limits. What goes over one is answered with an error or ends the connection,
 // as said.
@@ -64,9 +62,6 @@ const (
 	MaxErrorBytes = 4 << 10
 	// MaxCodeBytes bounds the code of a procedure's error; the rest is left out.
 	MaxCodeBytes = 128
-	// MaxCallBreaks is how many connections to leaders may break before the reply
-	// to a CALLONCE; then it is not sent again, as it may be what broke them.
-	MaxCallBreaks = 2
 	// MaxFlushAtOnce is how many keys FLUSHDB and FLUSHALL remove in one
 	// transaction; more go in steps that others see.
 	MaxFlushAtOnce = 10_000
@@ -158,7 +153,7 @@ type Options struct {
 	Cluster engine.Cluster
 
 	// ElectionWait bounds how long a command waits for a leader before it is
-	// answered with CLUSTERDOWN. 0 means DefaultElectionWait.
+	// answered with CLUSTERDOWN. 0 means forward.ElectionWait.
 	ElectionWait time.Duration
 
 	// Meter, if not nil, gives the engine's figures for INFO.
@@ -209,7 +204,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.WriteTimeout = time.Minute
 	}
 	if o.ElectionWait == 0 {
-		o.ElectionWait = DefaultElectionWait
+		o.ElectionWait = forward.ElectionWait
 	}
 	if o.Wire.MaxBulk == 0 {
 		o.Wire.MaxBulk = kv.MaxValBytes

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/forward"
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
@@ -23,9 +24,8 @@ type op struct {
 	queue   []queued
 	watched []watch
 
-	write bool // it may write
-	maybe bool // it was sent to a leader whose reply did not come, and may be sent again
-	broke int  // how many connections to leaders broke after it was sent
+	write bool          // it may write
+	doubt forward.Doubt // of a write that was sent to a leader whose reply did not come
 }
 
 // plan decides on one command: it is answered, queued for EXEC, put among ops
@@ -209,7 +209,7 @@ func (c *conn) invoke(start int) {
 func (c *conn) fail(cmd *command, w *wire.Writer, start int, err error) {
 	w.Buf = w.Buf[:start]
 	text := c.srv.replyText(err)
-	c.failed(cmd, text)
+	c.failed(cmd, strings.TrimPrefix(text, refusedWord))
 	w.Error(text)
 	if _, called := errors.AsType[*callError](err); c.cl.node && !called && engine.CodeOf(err) == engine.CodeNotLeader {
 		c.cl.deposed, c.closing, c.linger = true, true, true

@@ -8,7 +8,6 @@ import (
 	"github.com/skerrydb/skerry/decimal"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/proc"
-	"github.com/skerrydb/skerry/resp/wire"
 )
 
 func procedureCommands() []command {
@@ -37,13 +36,11 @@ const (
 )
 
 // callWrites is the error of FCALL_RO of a procedure that writes. It begins as
-// Redis words it. by is the node that says so to another one, or 0; see refused.
-func callWrites(name []byte, by uint64) replyError {
-	text := "ERR Can not execute a script with write flag using *_ro command. Procedure " + string(name) + " writes: call it with FCALL"
-	if by != 0 {
-		text += otherProgram(by)
-	}
-	return replyError(text + " [" + string(engine.CodeReadOnly) + "]")
+// Redis words it.
+func (x *call) callWrites(name []byte) error {
+	e := x.refused(engine.Errorf(engine.CodeReadOnly, "Can not execute a script with write flag using *_ro command. Procedure %s writes: call it with FCALL", name))
+	e.plain = true
+	return e
 }
 
 // writes reports whether a command may change data, as far as this node knows: a
@@ -143,7 +140,7 @@ func fcallCmd(x *call) error {
 	}
 	if _, err = keyCount(x.args); err == nil {
 		if x.cmd.name == "fcall_ro" && !p.ReadOnly() {
-			err = callWrites(x.args[1], x.byNode())
+			err = x.callWrites(x.args[1])
 		} else {
 			err = x.finish(p, x.args[3:])
 		}
@@ -223,50 +220,46 @@ func (x *call) writeResult(p *proc.Call) error {
 	return nil
 }
 
-// refused is the error of a call that did not begin. To another node it says that
-// the programs may differ, which only that one can know; see ownFault.
-func (x *call) refused(err error) error {
-	return &callError{err: err, undone: true, by: x.byNode()}
-}
+// refusedWord is the first word of the leader's reply to a call that it refused before
+// looking at what ran before: only the node that forwarded the call can know whether
+// its own program would have refused it too. Do not change.
+const refusedWord = "REFUSED "
 
-// byNode returns the id of this node if it was another one that handed the call
-// on, by itself; else 0.
-func (x *call) byNode() uint64 {
-	if !x.cl.node || x.exec {
-		return 0
+// refused is the error of a call that did not begin. Another node that forwarded the
+// call is told so; one of an earlier version is told in the text.
+func (x *call) refused(err error) *callError {
+	e := &callError{err: err, undone: true}
+	if x.cl.node && !x.exec {
+		e.refused = x.cl.coded
+		if !e.refused {
+			st := x.srv.opts.Cluster.State()
+			e.by = st.Self
+		}
 	}
-	st := x.srv.opts.Cluster.State()
-	return st.Self
+	return e
 }
 
-// otherProgram is what the leader adds to the text of a call that it refused.
+// otherProgram is what stands in the text of a refusal that is due to the leader's
+// program. Nodes of the version before look for it.
 func otherProgram(leader uint64) string {
-	return " (node " + strconv.FormatUint(leader, 10) + otherProgramTail
+	return " (node " + strconv.FormatUint(leader, 10) + " leads and runs another version of the program)"
 }
 
-const otherProgramTail = " leads and runs another version of the program)"
-
-// ownFault takes what refused has added out of the leader's reply to a call if
-// this node's program would refuse it too: then it is the client's mistake.
-func (c *conn) ownFault(o *op, reply []byte) []byte {
-	if len(reply) == 0 || reply[0] != wire.KindError {
-		return reply
+// refusal returns what the client gets for the leader's refusal of a call. Unless this
+// node's program would refuse the call too, so that it is the client's mistake, it says
+// that the programs differ.
+func (c *conn) refusal(o *op, reply []byte, leader uint64) []byte {
+	rest := reply[len("-"+refusedWord):]
+	b := append(make([]byte, 0, len(reply)+64), '-')
+	if at := bytes.LastIndexByte(rest, '[') - 1; at > 0 && c.refusalHere(o) != codeOfReply(reply) {
+		b = append(append(b, rest[:at]...), otherProgram(leader)...)
+		rest = rest[at:]
 	}
-	at := bytes.LastIndex(reply, []byte(" (node "))
-	tail := bytes.LastIndex(reply, []byte(otherProgramTail+" ["))
-	if at < 0 || tail < at {
-		return reply
-	}
-	code := bytes.TrimSuffix(reply[tail+len(otherProgramTail)+2:], []byte("]\r\n"))
-	if string(c.refusal(o)) != string(code) {
-		return reply
-	}
-	tail += len(otherProgramTail)
-	return append(reply[:at:at], reply[tail:]...)
+	return append(b, rest...)
 }
 
-// refusal returns the code with which this node's program would refuse a call.
-func (c *conn) refusal(o *op) engine.Code {
+// refusalHere returns the code with which this node's program would refuse a call.
+func (c *conn) refusalHere(o *op) engine.Code {
 	x := call{conn: c, cmd: o.cmd, args: o.args}
 	p, err := x.begin()
 	if err != nil {

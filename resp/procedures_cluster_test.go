@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/forward"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/resp/wire"
@@ -283,7 +284,7 @@ func TestCallOnceThatBreaksLeaders(t *testing.T) {
 		lose.Store(&next)
 	}
 	a := all.ask(2)
-	breakAgain(resp.MaxCallBreaks, 3, 1)
+	breakAgain(forward.MaxBreaks, 3, 1)
 	a.want(replyUnknown, "CALLONCE", "k", "ends") // the third one would answer
 	if lose.Load() != nil {
 		t.Error("it was not sent again")
@@ -292,7 +293,7 @@ func TestCallOnceThatBreaksLeaders(t *testing.T) {
 	a.want("ERR the node would be gone [procedure_failed]", "CALLONCE", "k2", "ends")
 
 	all.lead(1)
-	breakAgain(resp.MaxCallBreaks, 3, 1)
+	breakAgain(forward.MaxBreaks, 3, 1)
 	a.nc.Write([]byte("CALLONCE k3 add n 1\r\nCALLONCE k4 ends\r\nPING\r\n"))
 	for i, want := range []string{replyUnknown, replyUnknown, "PONG"} {
 		if v := show(t, a.next()); v != want {

@@ -1,8 +1,10 @@
 package resp_test
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -152,6 +154,32 @@ func TestReadsOfOtherPrograms(t *testing.T) {
 		a.want("nil", "GET", "n")
 		a.want("-1", strings.Fields(strings.TrimSuffix(strings.TrimPrefix(call, "MULTI,"), ",EXEC"))...)
 	}
+}
+
+// TestRefusedByVersionBefore: a leader of the version before, which says in the text
+// alone that it has refused a call, is understood by nobody, but no reply of it claims
+// that a call has not run which may have; and such a node understands this one.
+func TestRefusedByVersionBefore(t *testing.T) {
+	born := proc.Define("born", func(tx *proc.Tx, _ noArgs) (int64, error) { return tx.KV(0).Add([]byte("born"), 1) })
+	all := startNodes(t, 3, resp.Options{}, []proc.Procedure{born}, nil, nil)
+	lose := breaks(all.list[1])
+	wrap := func(nc net.Conn) net.Conn { return before{&breaker{Conn: nc, lose: lose}} }
+	all.list[1].wrap.Store(&wrap)
+	a := all.ask(2)
+	const unknown = "ERR there is no procedure nothing (node 1 leads and runs another version of the program) [unknown_procedure]"
+	a.want(unknown, "CALL", "nothing") // not that this node does not have it either
+	other := func() { all.lead(3) }    // its program does not have the procedure
+	lose.Store(&other)
+	a.want(replyUnknown, "CALLONCE", "k", "born")
+	all.lead(1)
+	a.want("1", "CALLONCE", "k", "born")
+}
+
+// before is a connection between nodes of which one does not know SKERRY REFUSALS.
+type before struct{ net.Conn }
+
+func (b before) Write(p []byte) (int, error) {
+	return b.Conn.Write(bytes.ReplaceAll(p, []byte("REFUSALS"), []byte("REFUSALX")))
 }
 
 // TestUnwritableInTransaction: a call whose result is over the limit is undone,

@@ -12,17 +12,30 @@ import (
 // output is full. Its transaction has done nothing.
 var errLater = errors.New("the output is full")
 
-// runState is how far the ops have come.
+// runState is how far the ops have come: those before from have replies that stay,
+// and an attempt runs those from there on.
 type runState struct {
-	from     int   // first op of the View or UpdateEach that runs
-	at       int   // the next op
-	stop     int   // the first op that has to wait; -1: none
-	until    int   // where the View that runs has to end at the latest
-	outStart int   // where the output of from begins
-	starts   []int // where the output of each op since from begins
-	hits     int64
-	misses   int64
+	from   int   // the first op of the attempt
+	at     int   // the first op behind the attempt
+	stop   int   // the first op that has to wait; -1: none
+	until  int   // where the View that runs has to end at the latest
+	mark   int   // where the output of from begins
+	starts []int // where the output of each op since from begins
+	hits   int64
+	misses int64
 }
+
+// beginRun begins an attempt to run the ops from i on.
+func (c *conn) beginRun(i int) {
+	r := &c.run
+	r.from, r.at, r.stop, r.until, r.mark = i, i, -1, len(c.ops), len(c.out.Buf)
+}
+
+// settle has the ops before i keep their replies, whatever becomes of the attempt.
+func (c *conn) settle(i int) { c.run.from, c.run.at, c.run.mark = i, i, len(c.out.Buf) }
+
+// takeBack removes the replies of the attempt.
+func (c *conn) takeBack() { c.out.Buf = c.out.Buf[:c.run.mark] }
 
 // runOps runs all ops and appends their replies, and those between them.
 func (c *conn) runOps() {
@@ -42,7 +55,7 @@ func (c *conn) runAll() {
 	r := &c.run
 	r.hits, r.misses = 0, 0
 	for i := 0; i < len(c.ops); i = r.at {
-		r.from, r.at, r.stop, r.until, r.outStart = i, i, -1, len(c.ops), len(c.out.Buf)
+		c.beginRun(i)
 		c.noteBefore(i)
 		switch {
 		case !c.ops[i].write:
@@ -86,15 +99,16 @@ func (c *conn) view() {
 	pos, level, err := c.tryView()
 	for err != nil {
 		if _, called := errors.AsType[*callError](err); !called {
-			for r.at = r.from; r.at < len(c.ops) && !c.ops[r.at].write; r.at++ {
+			end := r.from
+			for end < len(c.ops) && !c.ops[end].write {
+				end++
 			}
-			c.failOps(err)
+			c.failOps(end, err)
 			return
 		}
 		// A procedure has said so, of its own call: its neighbours have their replies.
 		if r.at == r.from {
-			r.at++
-			c.failOps(err)
+			c.failOps(r.from+1, err)
 			return
 		}
 		r.until = r.at
@@ -122,9 +136,9 @@ func (c *conn) tryView() (engine.Position, engine.Level, error) {
 // runView is what view gives to the store.
 func (c *conn) runView(t *kv.Tx) error {
 	r := &c.run
-	c.out.Buf = c.out.Buf[:r.outStart]
+	c.takeBack()
 	for r.at = r.from; r.at < r.until && !c.ops[r.at].write; r.at++ {
-		if r.at > r.from && len(c.out.Buf)-r.outStart > flushBytes {
+		if r.at > r.from && len(c.out.Buf)-r.mark > flushBytes {
 			break
 		}
 		if err := c.runOp(t, r.at); err != nil && engine.CodeOf(err) == engine.CodeConflict {
@@ -139,7 +153,7 @@ func (c *conn) runView(t *kv.Tx) error {
 // is read there is read after the writes before it.
 func (c *conn) update() {
 	if err := c.tryUpdate(); err != nil {
-		c.failOps(err)
+		c.failOps(c.run.at, err)
 	}
 }
 
@@ -173,7 +187,7 @@ func (c *conn) runEach(t *kv.Tx, i int) error {
 			r.stop = -1
 		}
 	}
-	if r.stop < 0 && i > 0 && len(c.out.Buf)-r.outStart > flushBytes {
+	if r.stop < 0 && i > 0 && len(c.out.Buf)-r.mark > flushBytes {
 		r.stop = r.from + i
 	}
 	r.starts = append(r.starts, len(c.out.Buf))
@@ -218,21 +232,21 @@ func (c *conn) runOp(t *kv.Tx, i int) error {
 	return err
 }
 
-// failOps answers the ops from run.from to run.at with an error, because none
-// of their results may be used.
-func (c *conn) failOps(err error) {
-	r := &c.run
-	c.out.Buf = c.out.Buf[:r.outStart]
-	for i := r.from; i < r.at; i++ {
+// failOps answers the ops of the attempt up to to with an error, because none of
+// their results may be used.
+func (c *conn) failOps(to int, err error) {
+	c.takeBack()
+	for i := c.run.from; i < to; i++ {
 		c.out.Raw(c.preOf(i))
 		switch o := &c.ops[i]; {
 		case o.mute:
-		case o.maybe: // whatever err says, it may have run before
+		case o.doubt.Raised(): // whatever err says, it may have run before
 			c.unknown(&c.out)
 		default:
 			c.fail(o.cmd, &c.out, len(c.out.Buf), err)
 		}
 	}
+	c.run.at = to
 }
 
 // runAlone runs a command that does not mix with others. Those before it have

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/feed"
+	"github.com/skerrydb/skerry/forward"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -38,6 +39,7 @@ type Server struct {
 	input    room
 	cursors  cursors
 	tracker  tracker
+	router   forward.Router // to the leader
 	ups      upstreams
 	slow     slowlog
 	rates    rates
@@ -66,6 +68,7 @@ func New(store *kv.Store, f *feed.Feed, o Options) (*Server, error) {
 	}
 	s := &Server{
 		store: store, feed: f, opts: o,
+		router:    forward.Router{Cluster: o.Cluster, Patience: o.ElectionWait},
 		password:  sha256.Sum256([]byte(o.Password)),
 		table:     commands(),
 		kinds:     kindsOf(o.Errors),

@@ -48,10 +48,12 @@ type upstream struct {
 	nc    net.Conn
 	rd    *wire.Replies
 	used  time.Time
+	coded bool // the other node marks refusals; see refusedWord
 	db    uint8
 	resp3 bool
 
 	out   []byte // what is to be sent
+	first int    // the first op in it
 	ends  []int  // where in it each op ends
 	skips []int  // how many replies come before that of each op
 }
@@ -77,14 +79,14 @@ func (p *upstreams) init(s *Server) {
 
 // get returns a connection to a node for c's use. The error is retryable.
 func (p *upstreams) get(c *conn, node uint64) (*upstream, error) {
-	s := search{c: c}
-	defer s.end()
 	select {
 	case p.slots <- struct{}{}:
 	default:
+		wait, cancel := context.WithTimeout(c.ctx, p.srv.opts.ElectionWait)
+		defer cancel()
 		select {
 		case p.slots <- struct{}{}:
-		case <-s.context().Done():
+		case <-wait.Done():
 			return nil, engine.Errorf(engine.CodeNotLeader, "all %d connections to other nodes are in use; nothing was written", MaxUpstreams)
 		}
 	}
@@ -102,7 +104,7 @@ func (p *upstreams) get(c *conn, node uint64) (*upstream, error) {
 		return nil, engine.Errorf(engine.CodeNotLeader, "connect to node %d: %w", node, err)
 	}
 	u := &upstream{node: node, nc: nc, rd: wire.NewReplies(nc, &p.srv.bufs, maxForwarded)}
-	if !u.ping() { // a node that leaves may close what it has not served: nothing is sent before it answers
+	if !u.greet() { // a node that leaves may close what it has not served: nothing is sent before it answers
 		u.close()
 		<-p.slots
 		return nil, engine.Errorf(engine.CodeNotLeader, "node %d does not answer; nothing was written", node)
@@ -168,6 +170,18 @@ func (u *upstream) close() {
 	u.rd.Release()
 }
 
+// greet has the other node mark refusals, if it can, and reports whether it answers.
+func (u *upstream) greet() bool {
+	u.nc.SetDeadline(time.Now().Add(upstreamDial))
+	defer u.nc.SetDeadline(time.Time{})
+	if _, err := u.nc.Write(wire.AppendCommandStrings(nil, "SKERRY", "REFUSALS")); err != nil {
+		return false
+	}
+	v, err := u.rd.Read()
+	u.coded = !v.IsError() // a node of an earlier version does not know the command
+	return err == nil && u.ping()
+}
+
 // ping reports whether the other node still answers.
 func (u *upstream) ping() bool {
 	u.nc.SetDeadline(time.Now().Add(upstreamDial))
@@ -181,7 +195,7 @@ func (u *upstream) ping() bool {
 
 // encode makes out the commands of c's ops in [from, to), and a mark.
 func (u *upstream) encode(c *conn, from, to int) {
-	u.out, u.ends, u.skips = u.out[:0], u.ends[:0], u.skips[:0]
+	u.first, u.out, u.ends, u.skips = from, u.out[:0], u.ends[:0], u.skips[:0]
 	for i := from; i < to; i++ {
 		o := &c.ops[i]
 		skip := u.adapt(o.db, c.out.RESP3)
@@ -193,6 +207,15 @@ func (u *upstream) encode(c *conn, from, to int) {
 		u.ends, u.skips = append(u.ends, len(u.out)), append(u.skips, skip)
 	}
 	u.out = wire.AppendCommandStrings(u.out, "SKERRY", "MARK")
+}
+
+// unsent returns the first op that was not sent whole when n bytes of out were.
+func (u *upstream) unsent(n int) int {
+	i := 0
+	for i < len(u.ends) && u.ends[i] <= n {
+		i++
+	}
+	return u.first + i
 }
 
 // addCommand adds a command. A call that only reads, as far as this node knows, is
@@ -308,9 +331,9 @@ func (s *sending) wait() int {
 	return s.n
 }
 
-// replyAfter returns the reply after n others, valid until the next one is read.
-func (u *upstream) replyAfter(c *conn, n int) ([]byte, error) {
-	for range n {
+// replyTo returns the reply to op i, valid until the next one is read.
+func (u *upstream) replyTo(c *conn, i int) ([]byte, error) {
+	for range u.skips[i-u.first] {
 		reply, err := u.next(c)
 		if err != nil || isNotLeader(reply) { // the node says goodbye: nothing behind it is run
 			return reply, err

@@ -97,7 +97,7 @@ func TestHeldChanges(t *testing.T) {
 func TestGoodbyeBeforeReply(t *testing.T) {
 	for skips := range 4 {
 		ours, theirs := net.Pipe()
-		u := &upstream{nc: ours, rd: wire.NewReplies(ours, new(wire.Buffers), 0)}
+		u := &upstream{nc: ours, rd: wire.NewReplies(ours, new(wire.Buffers), 0), skips: []int{skips}}
 		go func() {
 			var w wire.Writer
 			if skips == 3 {
@@ -107,7 +107,7 @@ func TestGoodbyeBeforeReply(t *testing.T) {
 			theirs.Write(w.Buf)
 			theirs.Close()
 		}()
-		if reply, err := u.replyAfter(nil, skips); err != nil || !isNotLeader(reply) {
+		if reply, err := u.replyTo(nil, 0); err != nil || !isNotLeader(reply) {
 			t.Errorf("after %d others: %q, %v", skips, reply, err)
 		}
 		u.close()

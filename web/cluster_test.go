@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/forward"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/problem"
 	"github.com/skerrydb/skerry/web/relay"
@@ -355,7 +356,7 @@ func testErrors(t *testing.T, leader *node, followers []*node) {
 func testNotTwice(t *testing.T, leader *node, followers []*node) {
 	a, z := followers[0], followers[1]
 	a.app.WaitForLeader(300 * time.Millisecond)
-	defer a.app.WaitForLeader(web.ElectionWait)
+	defer a.app.WaitForLeader(forward.ElectionWait)
 	z.app.CloseIdle()
 	before, ran := z.dials.Load(), leader.ran.Load()
 	a.interfere(t, z.id, nil)
@@ -382,7 +383,7 @@ func testBegun(t *testing.T, leader *node, followers []*node) {
 func testNoLeader(t *testing.T, _ *node, followers []*node) {
 	at := followers[0]
 	at.app.WaitForLeader(50 * time.Millisecond)
-	defer at.app.WaitForLeader(web.ElectionWait)
+	defer at.app.WaitForLeader(forward.ElectionWait)
 	at.interfere(t, nobody, nil)
 	b := newBrowser(t)
 	for accept, media := range map[string]string{"application/json": "application/problem+json", "text/html": "text/html; charset=utf-8"} {

@@ -47,7 +47,7 @@ func (a *App) addDev() {
 	}
 	box := http.StripPrefix("/_dev/outbox", a.o.Outbox)
 	a.handleApart("GET /_dev/outbox/", Handler(func(c *Context) error {
-		if a.relay != nil && !a.relay.leads() && !c.x.fromNode {
+		if a.cluster != nil && !a.cluster.router.Leads() && !c.x.fromNode {
 			return engine.ErrNotLeader // mail is sent where things are written
 		}
 		box.ServeHTTP(c.Writer, c.Request)

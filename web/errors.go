@@ -24,13 +24,13 @@ var errorPage string
 // cannot take what it has for the whole. What the request has changed in its
 // session is not kept. w and r are those of whoever failed.
 func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, errRelayed) || x.answered {
+	if errors.Is(err, errElsewhere) || x.answered {
 		return
 	}
 	x.dropSession()
 	takeBack(w)
-	if x.app.relay != nil && errors.Is(err, engine.ErrNotLeader) {
-		if err = x.app.relay.again(x, r, err); errors.Is(err, errRelayed) {
+	if x.app.cluster != nil && errors.Is(err, engine.ErrNotLeader) {
+		if err = x.app.cluster.again(x, r, err); errors.Is(err, errElsewhere) {
 			return
 		}
 	}

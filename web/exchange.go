@@ -101,7 +101,7 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 		if fromNode {
 			arrived(r)
 		}
-		if h := w.Header(); a.relay != nil && len(h) > 0 {
+		if h := w.Header(); a.cluster != nil && len(h) > 0 {
 			x.given = h.Clone()
 		}
 		body := r.Body
@@ -262,8 +262,8 @@ func (x *exchange) setRequestID(id string) {
 // before is what a route's request needs before its handler: it is where the
 // writes can be done, sees what its browser wrote elsewhere, and has its session.
 func (x *exchange) before(r *http.Request) error {
-	if x.app.relay != nil && !x.route.apart {
-		if err := x.app.relay.before(x, r); err != nil {
+	if x.app.cluster != nil && !x.route.apart {
+		if err := x.app.cluster.before(x, r); err != nil {
 			return err
 		}
 	}
@@ -285,8 +285,8 @@ func (x *exchange) commit() error {
 	if err := x.saveGlobal(); err != nil {
 		return err
 	}
-	if x.app.relay != nil {
-		x.app.relay.after(x)
+	if x.app.cluster != nil {
+		x.app.cluster.after(x)
 	}
 	return nil
 }

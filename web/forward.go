@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -14,24 +13,23 @@ import (
 	"sync/atomic"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/web/problem"
-	nodes "github.com/skerrydb/skerry/web/relay"
+	"github.com/skerrydb/skerry/forward"
+	"github.com/skerrydb/skerry/web/relay"
 )
 
-// forward is one request that is passed on.
-type forward struct {
-	*relay
+// passing is one request that is passed on.
+type passing struct {
+	*cluster
 	x       *exchange
 	ctx     context.Context // ends no later than the request's own
 	body    []byte          // all of it, or if it streams its begin
 	streams bool            // what follows body is sent as it arrives
-	spent   bool            // some of that was: there is no second try
 	limit   int64           // of the body, if this node answers after all
 }
 
 // keepBody reads a short body, and the begin of a longer one. How long it may be
 // is known to the leader alone, which chooses the route.
-func (f *forward) keepBody() (err error) {
+func (f *passing) keepBody() (err error) {
 	b := &f.x.body
 	if b.from == nil {
 		return nil
@@ -56,7 +54,7 @@ func (f *forward) keepBody() (err error) {
 }
 
 // giveBack lets the request be answered here, with its body as it came.
-func (f *forward) giveBack() {
+func (f *passing) giveBack() {
 	b := &f.x.body
 	if b.from != nil {
 		b.from = &readAgain{io.MultiReader(bytes.NewReader(f.body), b.from), b.from}
@@ -70,17 +68,17 @@ type readAgain struct {
 	io.Closer
 }
 
-// pass makes one try to have a node answer.
-func (f *forward) pass(leader uint64) error {
-	t, d := nodes.NewAttempt(f.cluster, leader), f.x.deadlines()
+// pass makes one attempt to have a node answer.
+func (f *passing) pass(leader uint64) (forward.Outcome, error) {
+	t, d := relay.NewAttempt(f.router.Cluster, leader), f.x.deadlines()
 	d.unlimitedWrite()
 	defer d.endWrite()
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
 	out := f.request(leader)
-	var rest *passing
+	var rest *bodyRest
 	if f.streams {
-		rest = &passing{from: &f.x.body, total: f.x.r.ContentLength}
+		rest = &bodyRest{from: &f.x.body, total: f.x.r.ContentLength}
 		rest.got.Store(int64(len(f.body)))
 		if _, timed := ctx.Deadline(); !timed { // which the body has to keep, too
 			rest.pace(d)
@@ -92,44 +90,52 @@ func (f *forward) pass(leader uint64) error {
 	}
 	resp, err := t.RoundTrip(ctx, cancel, f.transport, out)
 	if err != nil {
-		return f.failed(leader, t, rest, err)
+		return f.failed(t, rest, err)
 	}
 	defer resp.Body.Close()
 	begun, err := refused(resp)
 	if err != nil {
-		f.spent = !rest.revoke()
-		f.endUpload(rest)
-		return err
+		return f.notRun(rest, err)
 	}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), eventType) {
 		go f.x.app.streams.endWith(ctx, cancel) // these end here when this server stops
 	}
-	f.x.relayed(resp, begun, d, func() { f.endUpload(rest) })
-	return errRelayed
+	f.x.answerWith(resp, begun, d, func() { f.endUpload(rest) })
+	return forward.Answered, errElsewhere
 }
 
 // failed says what it means that there is no answer.
-func (f *forward) failed(leader uint64, t *nodes.Attempt, rest *passing, err error) error {
-	sent, broken := t.MayHaveArrived(), rest.failure() // nothing more is sent from now on
-	f.spent = !rest.revoke()
-	f.endUpload(rest)
-	if gone := f.ctx.Err(); gone != nil {
-		return gone
-	}
-	switch {
+func (f *passing) failed(t *relay.Attempt, rest *bodyRest, err error) (forward.Outcome, error) {
+	outcome, err := t.Failed(reads(f.x.r), err) // nothing more is sent from now on
+	broken := rest.failure()
+	again, why := f.notRun(rest, err)
+	switch gone := f.ctx.Err(); {
+	case gone != nil:
+		return forward.Answered, gone
 	case broken != nil: // the client's fault, not the leader's
-		return BodyError(broken)
-	case reads(f.x.r) || !sent:
-		return engine.Errorf(engine.CodeNotLeader, "node %d, which leads, could not be asked: %w", leader, err)
+		return forward.Answered, BodyError(broken)
+	case outcome == forward.NotRun:
+		return again, why
 	}
-	return engine.Errorf(engine.CodeOutcomeUnknown, "the connection to node %d, which leads, broke after the request was sent: %w", leader, err)
+	return outcome, err
+}
+
+// notRun ends an attempt that has changed nothing, because of err. It is the last one
+// if a part of the body was taken for it that nobody can read again.
+func (f *passing) notRun(rest *bodyRest, err error) (forward.Outcome, error) {
+	spent := !rest.revoke()
+	f.endUpload(rest)
+	if spent {
+		return forward.Answered, err
+	}
+	return forward.NotRun, err
 }
 
 // endUpload makes the client's connection end with the answer, if that comes before
 // the client has sent all. net/http then ends what still reads from it; otherwise it
 // would wait for that, and take the rest for the next request.
-func (f *forward) endUpload(rest *passing) {
-	if rest == nil || rest.state.Load() != passingBegun || rest.over.Load() {
+func (f *passing) endUpload(rest *bodyRest) {
+	if rest == nil || rest.state.Load() != restBegun || rest.over.Load() {
 		return
 	}
 	f.x.w.Header()["Connection"] = []string{"close"}
@@ -138,9 +144,9 @@ func (f *forward) endUpload(rest *passing) {
 	_, _ = http.MaxBytesReader(f.x.w, io.NopCloser(strings.NewReader("x")), 0).Read(make([]byte, 1))
 }
 
-// passing is what follows the kept begin of a body, for one attempt. Its transport may
+// bodyRest is what follows the kept begin of a body, for one attempt. Its transport may
 // read from it after the attempt has ended.
-type passing struct {
+type bodyRest struct {
 	from  io.Reader
 	total int64 // the length of the whole body; negative: not known
 	got   atomic.Int64
@@ -153,18 +159,18 @@ type passing struct {
 	since int        // bytes since the last deadline
 }
 
-// States of a passing.
+// States of a bodyRest.
 const (
-	passingFresh   = iota // nothing was read
-	passingBegun          // something was, or is about to be
-	passingRevoked        // nothing will be: another attempt can read it
+	restFresh   = iota // nothing was read
+	restBegun          // something was, or is about to be
+	restRevoked        // nothing will be: another attempt can read it
 )
 
 var errRevoked = errors.New("web: the attempt is over")
 
 // Read implements io.Reader.
-func (p *passing) Read(to []byte) (int, error) {
-	if !p.state.CompareAndSwap(passingFresh, passingBegun) && p.state.Load() == passingRevoked {
+func (p *bodyRest) Read(to []byte) (int, error) {
+	if !p.state.CompareAndSwap(restFresh, restBegun) && p.state.Load() == restRevoked {
 		return 0, errRevoked
 	}
 	n, err := p.from.Read(to)
@@ -181,12 +187,12 @@ func (p *passing) Read(to []byte) (int, error) {
 
 // pace lets the body arrive for as long as it takes, as paceBody does: the time of
 // the whole is the leader's to bound.
-func (p *passing) pace(d deadlines) {
+func (p *bodyRest) pace(d deadlines) {
 	p.limit = &d
 	d.read(UploadStall)
 }
 
-func (p *passing) paced(n int) {
+func (p *bodyRest) paced(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.since += n; p.since >= UploadPace && p.limit != nil {
@@ -196,36 +202,30 @@ func (p *passing) paced(n int) {
 }
 
 // endPace leaves the deadlines alone from now on.
-func (p *passing) endPace() {
+func (p *bodyRest) endPace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limit = nil
 }
 
 // revoke takes it back if nothing of it was read. Nil is none: it can.
-func (p *passing) revoke() bool {
-	return p == nil || p.state.CompareAndSwap(passingFresh, passingRevoked)
+func (p *bodyRest) revoke() bool {
+	return p == nil || p.state.CompareAndSwap(restFresh, restRevoked)
 }
 
 // failure is what reading from the client failed with.
-func (p *passing) failure() error {
+func (p *bodyRest) failure() error {
 	if p == nil || p.err.Load() == nil {
 		return nil
 	}
 	return *p.err.Load()
 }
 
-// request is the request to the leader: as it came, but for what concerned the
-// connection that it came on.
-func (f *forward) request(leader uint64) *http.Request {
+// request is the request to the leader.
+func (f *passing) request(leader uint64) *http.Request {
 	r := f.x.r
-	h := make(http.Header, len(r.Header)+3)
-	maps.Copy(h, r.Header)
-	nodes.DropHopByHop(h)
-	delete(h, "Expect")
-	if h["User-Agent"] == nil {
-		h["User-Agent"] = []string{""} // or the transport names itself
-	}
+	out := relay.Request(r, leader)
+	h := out.Header
 	for name, carrier := range repeats {
 		delete(h, carrier) // only nodes say that
 		if keys := h[name]; keys != nil {
@@ -234,9 +234,9 @@ func (f *forward) request(leader uint64) *http.Request {
 		}
 	}
 	h["X-Request-Id"] = []string{f.x.requestID()}
-	h[nodes.ForwardedFor] = []string{f.x.client(r)}
+	h[forwardedFor] = []string{f.x.client(r)}
 	h[forwardedProto] = []string{map[bool]string{true: "https", false: "http"}[f.x.secure(r)]}
-	return &http.Request{Method: r.Method, URL: nodes.URL(leader, r.URL), Host: r.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	return out
 }
 
 // repeats are headers that make a transport repeat a request by itself, with those
@@ -262,12 +262,11 @@ func refused(resp *http.Response) (begun []byte, err error) {
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get(refusedHeader) == "" {
 		return nil, nil
 	}
-	begun, err = io.ReadAll(io.LimitReader(resp.Body, maxProblem))
+	begun, code, _, err := relay.Problem(resp)
 	if err != nil {
 		return nil, engine.Errorf(engine.CodeNotLeader, "the node that led broke off: %w", err)
 	}
-	var p problem.Problem
-	if json.Unmarshal(begun, &p) == nil && p.Code == engine.CodeNotLeader {
+	if code == engine.CodeNotLeader {
 		return begun, engine.ErrNotLeader
 	}
 	return begun, nil
@@ -276,13 +275,13 @@ func refused(resp *http.Response) (begun []byte, err error) {
 // refusedHeader is in the answer of a node to another one: it has done nothing.
 const refusedHeader = "Skerry-Not-Leader"
 
-// relayed answers with resp, of whose body begun has been read. The session is the
+// answerWith answers with resp, of whose body begun has been read. The session is the
 // leader's to save, and the headers are those of its middleware: what has been set
 // here belongs to an answer that did not come about. ready is called before anything
 // is sent. How long it may all take is the leader's to bound: here d is for each write.
-func (x *exchange) relayed(resp *http.Response, begun []byte, d deadlines, ready func()) {
+func (x *exchange) answerWith(resp *http.Response, begun []byte, d deadlines, ready func()) {
 	x.session, x.global, x.ending = nil, nil, true
-	nodes.DropHopByHop(resp.Header)
+	relay.DropHopByHop(resp.Header)
 	h := x.w.Header()
 	clear(h)
 	maps.Copy(h, x.given)
@@ -290,32 +289,15 @@ func (x *exchange) relayed(resp *http.Response, begun []byte, d deadlines, ready
 	ready()
 	x.WriteHeader(resp.StatusCode)
 	w := &pacedWriter{x, d}
-	if _, err := w.Write(begun); err != nil {
-		return
+	var sent func()
+	if resp.ContentLength < 0 {
+		sent = func() { _ = w.FlushError() } // events must not wait for more of them
 	}
-	buf := make([]byte, 32<<10)
-	streams := resp.ContentLength < 0
-	for {
-		n, err := resp.Body.Read(buf)
-		if n > 0 {
-			if _, gone := w.Write(buf[:n]); gone != nil {
-				return
-			}
-			if streams {
-				_ = w.FlushError() // events must not wait for more of them
-			}
-		}
-		if err == io.EOF {
-			for name, lines := range resp.Trailer {
-				h[http.TrailerPrefix+name] = lines
-			}
-			return
-		}
-		if err != nil && x.app.streams.stopped() && strings.HasPrefix(h.Get("Content-Type"), eventType) {
-			return
-		}
-		if err != nil {
-			panic(http.ErrAbortHandler)
-		}
+	err := relay.Stream(w, io.MultiReader(bytes.NewReader(begun), resp.Body), make([]byte, 32<<10), sent)
+	if err != nil && !(x.app.streams.stopped() && strings.HasPrefix(h.Get("Content-Type"), eventType)) {
+		panic(http.ErrAbortHandler)
+	}
+	for name, lines := range resp.Trailer {
+		h[http.TrailerPrefix+name] = lines
 	}
 }

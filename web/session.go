@@ -65,9 +65,9 @@ func (x *exchange) loadSession(r *http.Request) error {
 // loadFrom returns the session of a token, nil if there is none. It reads linearizably,
 // so that no node takes a token once its end was acknowledged anywhere; without other
 // nodes that costs nothing. What has no user opens nothing: for it a node's own state, in
-// which the relay has waited for what this browser has written, is enough.
+// which before has waited for what this browser has written, is enough.
 func (x *exchange) loadFrom(r *http.Request, st *session.Store, token string) (*session.Session, error) {
-	if x.app.relay != nil {
+	if x.app.cluster != nil {
 		s, err := st.Load(r.Context(), token, engine.Read{Level: engine.Local})
 		if errors.Is(err, session.ErrNoSession) {
 			return nil, nil
@@ -104,7 +104,7 @@ func (x *exchange) keep(s *session.Session, loaded bool, st *session.Store, c ht
 	switch {
 	case errors.Is(err, session.ErrNoSession) && !changed:
 		// It was ended while it was used, which this answer need not know.
-	case err != nil && !changed && !(errors.Is(err, engine.ErrNotLeader) && x.app.relay != nil && !x.fromNode):
+	case err != nil && !changed && !(errors.Is(err, engine.ErrNotLeader) && x.app.cluster != nil && !x.fromNode):
 		// That it was used could not be written down; the next request will.
 		x.app.o.Logger.LogAttrs(x.r.Context(), slog.LevelDebug, "session not renewed", append(x.attrs(x.r), slog.Any("err", err))...)
 	case err != nil:

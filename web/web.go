@@ -170,7 +170,7 @@ type App struct {
 	pool      sync.Pool // of *exchange
 	ids       *requestid.Source
 	errorPage *template.Template // where the application has no view for errors
-	relay     *relay             // nil: alone
+	cluster   *cluster           // nil: alone
 	routes    []*route
 	literals  []literal // those of HandleLiteral
 	cookie    cookies
@@ -213,7 +213,7 @@ func New(o Options) (*App, error) {
 	a.headers = newHeaders(o.Headers)
 	a.pool.New = func() any { return &exchange{app: a} }
 	if o.Cluster != nil {
-		a.relay = newRelay(o)
+		a.cluster = newCluster(o)
 	}
 	if !o.Programs {
 		a.Get("/healthz", healthz)
@@ -295,8 +295,8 @@ func (a *App) NodeHandler() http.Handler {
 // Close closes the connections to other nodes. It is called when nothing is served
 // any more.
 func (a *App) Close() {
-	if a.relay != nil {
-		a.relay.close()
+	if a.cluster != nil {
+		a.cluster.close()
 	}
 }
 

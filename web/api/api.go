@@ -23,6 +23,7 @@ import (
 
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/forward"
 	"github.com/skerrydb/skerry/gate"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
@@ -216,7 +217,7 @@ func newApp(store *kv.Store, o Options) *app {
 		o.RememberFor = DefaultRememberFor
 	}
 	if o.ElectionWait == 0 {
-		o.ElectionWait = DefaultElectionWait
+		o.ElectionWait = forward.ElectionWait
 	}
 	a := &app{store: store, o: o, outcomes: problem.All(o.Errors...),
 		backups: semaphore{max: MaxBackups},

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/forward"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web/api"
 )
@@ -65,7 +66,7 @@ func TestCallThatBreaksLeaders(t *testing.T) {
 	lost := func() func(net.Conn) { return saying(t, "HTTP/1.1 2") }
 	for name, q := range map[string]struct {
 		breaks, status int
-	}{"under": {api.MaxKeyBreaks - 1, 200}, "at": {api.MaxKeyBreaks, 500}} {
+	}{"under": {forward.MaxBreaks - 1, 200}, "at": {forward.MaxBreaks, 500}} {
 		closeIdle(c)
 		var script []func(net.Conn)
 		for range q.breaks {

@@ -1,117 +1,38 @@
 package api
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/forward"
 	"github.com/skerrydb/skerry/web"
 )
 
 // othersLead reports whether a write has to be carried out by another node, so
 // that it need not be tried here.
 func (x *exchange) othersLead() bool {
-	if x.app.forward == nil || x.fromNode {
-		return false
-	}
-	s := x.app.o.Cluster.State()
-	return s.Leader != s.Self
+	return x.app.forward != nil && !x.fromNode && !x.app.forward.router.Leads()
 }
 
-// atLeader goes on with r after err, which is what a try on this node came to:
-// if another node must answer, or the same request may be made again, it is
-// made to whoever leads, until that is certain to be of no use.
+// atLeader goes on with r after err, which is what a try on this node came to: if the
+// request may be tried again, whoever leads answers it.
 func (x *exchange) atLeader(r *http.Request, err error, here func() error) error {
-	if !x.again(r, err) {
-		return err
-	}
 	f := x.app.forward
-	if full := f.gate.enter("requests for the leader"); full != nil {
-		return x.orUnknown(err, full)
+	x.forwarded = forward.Call{
+		Try: func(leader uint64, self bool) (forward.Outcome, error) {
+			if self {
+				err := here()
+				return forward.OutcomeOf(err), err
+			}
+			return f.pass(x, r, leader)
+		},
+		Repeatable: func() bool { return x.once.key != nil || x.reads(r) },
 	}
-	defer f.gate.leave()
-	if s := f.cluster.State(); s.Leader != 0 && s.Leader != s.Self {
-		// Nearly always this is all there is to it.
-		next := f.pass(x, r, s.Leader)
-		if err = x.orUnknown(err, next); !x.again(r, next) {
-			return err
-		}
-	}
-	left := f.wait
 	if x.reads(r) {
-		left -= time.Since(x.start) // a read has waited for a leader already, in View
+		x.forwarded.Waited = time.Since(x.start) // for a leader, in View
 	}
-	wait, cancel := context.WithTimeout(r.Context(), left)
-	defer cancel()
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		next := f.ask(wait, x, r, here)
-		if err = x.orUnknown(err, next); !x.again(r, next) {
-			return err
-		}
-		select {
-		case <-time.After(pause):
-		case <-wait.Done():
-			return x.orUnknown(err, f.noLeader(r))
-		}
-	}
-}
-
-// again reports whether r may be tried again after err.
-func (x *exchange) again(r *http.Request, err error) bool {
-	switch engine.CodeOf(err) {
-	case engine.CodeNotLeader:
-		return true
-	case engine.CodeOutcomeUnknown:
-		x.maybe = x.repeatable(r)
-		return x.maybe
-	}
-	return false
-}
-
-// orUnknown is what a request has come to by a try that ended with next, after
-// one that ended with err: if the outcome of that one is unknown, it stays so
-// until a leader has looked for what is remembered of it.
-func (x *exchange) orUnknown(err, next error) error {
-	if !errors.Is(err, engine.ErrOutcomeUnknown) {
-		return next
-	}
-	if code := engine.CodeOf(next); code == engine.CodeNotLeader || didNotLook(code) {
-		return err
-	}
-	return next
-}
-
-// didNotLook reports whether a request may be refused with code before anybody has
-// looked for what is remembered of it, or that look be lost. CodeInternal is also
-// what a client has that is gone.
-func didNotLook(code engine.Code) bool {
-	switch code {
-	case engine.CodeQueueFull, engine.CodeClosed, engine.CodeStopped, engine.CodeDiskFull, engine.CodeFilesFull, engine.CodeInternal:
-		return true
-	}
-	return false
-}
-
-// noLeader is why r is given up.
-func (f *forwarder) noLeader(r *http.Request) error {
-	if err := r.Context().Err(); err != nil {
-		return err
-	}
-	return engine.Errorf(engine.CodeNotLeader, "no node led for %v; nothing was written", f.wait)
-}
-
-// ask makes one try to have r answered by whoever leads.
-func (f *forwarder) ask(wait context.Context, x *exchange, r *http.Request, here func() error) error {
-	leader, err := f.cluster.AwaitLeader(wait)
-	if err != nil {
-		return err
-	}
-	if leader.ID == f.cluster.State().Self {
-		return here()
-	}
-	return f.pass(x, r, leader.ID)
+	return f.router.Resume(r.Context(), &x.forwarded, err)
 }
 
 // clusterState is the answer of /cluster.

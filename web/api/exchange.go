@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/forward"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web"
@@ -50,8 +51,7 @@ type exchange struct {
 	writeFn   func(*kv.Tx) error // setFn or deleteFn
 	unchanged bool               // a read's If-None-Match matched
 
-	broke int  // how many connections to leaders broke after it was sent
-	maybe bool // it may have been carried out: a try has ended with ErrOutcomeUnknown
+	forwarded forward.Call // if the leader is to answer
 
 	// What a call of a procedure needs.
 	running   *proc.Call

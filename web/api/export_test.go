@@ -27,7 +27,7 @@ func TagsHold(lines []string, rev kv.Revision) (holds, ok bool) {
 
 // LimitForwards sets what MaxForwards and LeaderTimeout are for f.
 func LimitForwards(f *Face, most int32, answer time.Duration) {
-	f.app.forward.gate.max = most
+	f.app.forward.router.Limit = most
 	f.app.forward.transport.ResponseHeaderTimeout = answer
 }
 

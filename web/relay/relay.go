@@ -1,15 +1,17 @@
-// Package relay is how an HTTP face passes a request on to another node.
+// Package relay passes an HTTP request on to another node and its answer back.
 //
-// It knows connections between nodes, what of a request another node may have got,
-// and when an answer need not be waited for any longer; it must not know routes or
-// keys.
+// It knows connections between nodes, what concerns one connection only, what of a
+// request another node may have got, and when an answer need not be waited for any
+// longer; it must not know routes or keys, nor which node to ask: see package forward.
 package relay
 
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -21,13 +23,12 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/forward"
+	"github.com/skerrydb/skerry/web/problem"
 )
 
 // Bounds of requests that are passed on.
 const (
-	// MaxForwards is how many requests a face passes on, or lets wait for a leader,
-	// at once; more get engine.CodeQueueFull.
-	MaxForwards = 4096
 	// LeaderTimeout is how long the leader may take to begin its answer; then a
 	// write is engine.CodeOutcomeUnknown.
 	LeaderTimeout = 30 * time.Second
@@ -35,6 +36,8 @@ const (
 	NodeDialTimeout = 3 * time.Second
 	// NodeStall is how long another node may take nothing of a request.
 	NodeStall = 10 * time.Second
+	// MaxProblemBytes is the longest problem of the leader that is looked into.
+	MaxProblemBytes = 64 << 10
 
 	// nodeIdle is shorter than the idle timeout of servers, so that it is not the
 	// leader that closes a connection which is just about to be used.
@@ -54,16 +57,63 @@ func Transport(cluster engine.Cluster, protocol string) *http.Transport {
 			return dial(ctx, cluster, protocol, addr)
 		},
 		DisableCompression:    true, // what was not asked for must not be added
-		MaxIdleConnsPerHost:   MaxForwards,
+		MaxIdleConnsPerHost:   forward.MaxForwards,
 		IdleConnTimeout:       nodeIdle,
 		ResponseHeaderTimeout: LeaderTimeout,
 		WriteBufferSize:       2 * inOneWrite,
 	}
 }
 
-// URL is u as asked of a node, for a Transport.
-func URL(node uint64, u *url.URL) *url.URL {
-	return &url.URL{Scheme: "http", Host: strconv.FormatUint(node, 10), Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery, ForceQuery: u.ForceQuery}
+// Request returns r as asked of a node, for a Transport: as it came, but for its body
+// and what concerned the connection that it came on. The caller owns its headers, but
+// not their values.
+func Request(r *http.Request, node uint64) *http.Request {
+	h := make(http.Header, len(r.Header)+3)
+	maps.Copy(h, r.Header)
+	DropHopByHop(h)
+	delete(h, "Expect")
+	if h["User-Agent"] == nil {
+		h["User-Agent"] = []string{""} // or the transport names itself
+	}
+	u := &url.URL{Scheme: "http", Host: strconv.FormatUint(node, 10), Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
+	return &http.Request{Method: r.Method, URL: u, Host: r.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+}
+
+// Problem reads the begin of an answer that is a problem, and returns it with the
+// problem's code and detail; the code is "" if it is none. An error is that of
+// reading.
+func Problem(resp *http.Response) (begun []byte, code engine.Code, detail string, err error) {
+	begun, err = io.ReadAll(io.LimitReader(resp.Body, MaxProblemBytes))
+	if err != nil {
+		return nil, "", "", err
+	}
+	var p problem.Problem
+	if json.Unmarshal(begun, &p) != nil {
+		return begun, "", "", nil //nolint:nilerr // it is passed on as it is
+	}
+	return begun, p.Code, p.Detail, nil
+}
+
+// Stream copies the body of an answer to w by way of buf, and calls sent, if it is not
+// nil, after each write. It ends when the client is gone; an error is that of body.
+func Stream(w io.Writer, body io.Reader, buf []byte, sent func()) error {
+	for {
+		n, err := body.Read(buf)
+		if n > 0 {
+			if _, gone := w.Write(buf[:n]); gone != nil {
+				return nil //nolint:nilerr // nobody waits for the rest
+			}
+			if sent != nil {
+				sent()
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // dial opens a connection to the node whose id is the host in addr.
@@ -199,10 +249,19 @@ func (t *Attempt) got(i httptrace.GotConnInfo) {
 	}
 }
 
-// MayHaveArrived reports whether the node may have the whole request, after the
+// Failed returns what it means that RoundTrip has failed with err, or the answer broke
+// off: a request that only reads has not run. Nothing more is sent from then on.
+func (t *Attempt) Failed(reads bool, err error) (forward.Outcome, error) {
+	if t.mayHaveArrived() && !reads {
+		return forward.MayHaveRun, engine.Errorf(engine.CodeOutcomeUnknown, "the connection to node %d, which leads, broke after the request was sent: %w", t.node, err)
+	}
+	return forward.NotRun, engine.Errorf(engine.CodeNotLeader, "node %d, which leads, could not be asked: %w", t.node, err)
+}
+
+// mayHaveArrived reports whether the node may have the whole request, after the
 // attempt has failed. If not, it never will. A body that SetBody was not given counts
 // as having arrived.
-func (t *Attempt) MayHaveArrived() bool {
+func (t *Attempt) mayHaveArrived() bool {
 	if t.conn == nil || t.conn.shut() == t.before {
 		return false
 	}

@@ -7,20 +7,17 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	nodes "github.com/skerrydb/skerry/web/relay"
+	"github.com/skerrydb/skerry/forward"
+	"github.com/skerrydb/skerry/web/relay"
 )
 
 // Bounds of requests that are passed on to the node that leads.
 const (
 	// NodeProtocol is what nodes call the connections that carry them.
 	NodeProtocol = "web/1"
-	// ElectionWait is how long a request for the leader waits while there is none,
-	// or the one that is known cannot be asked; then it is engine.CodeNotLeader.
-	ElectionWait = 5 * time.Second
 	// PositionWait is how long a read waits for what its browser wrote on another
 	// node; then it is engine.CodePositionTimeout.
 	PositionWait = 5 * time.Second
@@ -34,52 +31,46 @@ const (
 	// positionLookup is how long a position is looked up for after a write. It takes
 	// longer only if this node has lost the others meanwhile.
 	positionLookup = time.Second
-	// maxProblem is the longest problem of the leader that is looked into, in bytes.
-	maxProblem = 64 << 10
-
-	minPause, maxPause = 10 * time.Millisecond, 250 * time.Millisecond
 )
 
-// errRelayed says that another node has answered.
-var errRelayed = errors.New("web: another node has answered")
+// errElsewhere says that another node has answered.
+var errElsewhere = errors.New("web: another node has answered")
 
 // errRefused is the answer to a node that takes this one for the leader: nothing was
 // begun.
 var errRefused = fmt.Errorf("web: a request for the leader: %w", engine.ErrNotLeader)
 
-// relay has requests that write answered by the node that leads.
-type relay struct {
-	cluster   engine.Cluster
+// cluster is what an application's requests have to do with the other nodes: what
+// writes is answered by the node that leads, and what reads sees what its browser
+// wrote there.
+type cluster struct {
+	router    forward.Router
 	eng       engine.Engine
 	transport *http.Transport
-	patience  time.Duration // ElectionWait
 	behind    time.Duration // PositionWait
-	inside    atomic.Int32
 }
 
-func newRelay(o Options) *relay {
-	return &relay{cluster: o.Cluster, eng: o.Engine, patience: ElectionWait, behind: PositionWait, transport: nodes.Transport(o.Cluster, NodeProtocol)}
+func newCluster(o Options) *cluster {
+	return &cluster{
+		router: forward.Router{Cluster: o.Cluster, Patience: forward.ElectionWait, Limit: forward.MaxForwards},
+		eng:    o.Engine, behind: PositionWait, transport: relay.Transport(o.Cluster, NodeProtocol),
+	}
 }
 
-func (l *relay) close() { l.transport.CloseIdleConnections() }
+func (l *cluster) close() { l.transport.CloseIdleConnections() }
 
 // reads reports whether r, by its method, changes nothing.
 func reads(r *http.Request) bool {
 	return r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
 }
 
-func (l *relay) leads() bool {
-	s := l.cluster.State()
-	return s.Leader == s.Self
-}
-
 // before passes a request that writes on to the leader, and lets one that reads
 // wait for what its browser wrote before.
-func (l *relay) before(x *exchange, r *http.Request) error {
+func (l *cluster) before(x *exchange, r *http.Request) error {
 	switch {
 	case reads(r):
 		return l.await(x, r)
-	case l.leads():
+	case l.router.Leads():
 		x.wrote = true
 		return nil
 	case x.fromNode:
@@ -91,7 +82,7 @@ func (l *relay) before(x *exchange, r *http.Request) error {
 }
 
 // await waits for the position in the request's cookie.
-func (l *relay) await(x *exchange, r *http.Request) error {
+func (l *cluster) await(x *exchange, r *http.Request) error {
 	pos, err := strconv.ParseUint(cookieValue(r, x.positionCookie(r)), 10, 64)
 	if err != nil {
 		return nil // none, or nothing that was ours
@@ -116,7 +107,7 @@ func (x *exchange) positionCookie(r *http.Request) string {
 
 // after tells the browser up to where this node has written, if the request may
 // have.
-func (l *relay) after(x *exchange) {
+func (l *cluster) after(x *exchange) {
 	if !x.wrote {
 		return
 	}
@@ -139,10 +130,10 @@ func (x *exchange) tellPosition(pos string, maxAge int) {
 }
 
 // again has the leader answer a request that reads, by its method, and that a
-// handler here has failed with err as it tried to write. It returns errRelayed once
+// handler here has failed with err as it tried to write. It returns errElsewhere once
 // that is done, and otherwise what the answer is. A request with a body is not
 // passed on: the handler may have read from it.
-func (l *relay) again(x *exchange, r *http.Request, err error) error {
+func (l *cluster) again(x *exchange, r *http.Request, err error) error {
 	if x.fromNode || x.status != 0 || !reads(x.r) || x.r.ContentLength != 0 { // over HTTP/2 there is always a Body
 		return err
 	}
@@ -158,39 +149,15 @@ func (x *exchange) untouched(err error) bool {
 	return x.fromNode && (errors.Is(err, errRefused) || reads(x.r) && errors.Is(err, engine.ErrNotLeader))
 }
 
-// atLeader has x answered by whoever leads, and returns errRelayed once it is, nil
+// atLeader has x answered by whoever leads, and returns errElsewhere once it is, nil
 // if this node has come to lead, and otherwise why not.
-func (l *relay) atLeader(ctx context.Context, x *exchange) error {
-	if l.inside.Add(1) > nodes.MaxForwards {
-		l.inside.Add(-1)
-		return engine.Errorf(engine.CodeQueueFull, "%d requests for the leader are being answered already", nodes.MaxForwards)
-	}
-	defer l.inside.Add(-1)
-	f := &forward{relay: l, x: x, ctx: ctx}
-	if err := f.keepBody(); err != nil {
-		return err
-	}
-	wait, cancel := context.WithTimeout(ctx, l.patience)
-	defer cancel()
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		leader, err := l.cluster.AwaitLeader(wait)
-		if err == nil {
-			if leader.ID == l.cluster.State().Self {
-				f.giveBack()
-				return nil
-			}
-			err = f.pass(leader.ID)
+func (l *cluster) atLeader(ctx context.Context, x *exchange) error {
+	p := &passing{cluster: l, x: x, ctx: ctx}
+	return l.router.Do(ctx, &forward.Call{Begin: p.keepBody, Try: func(leader uint64, here bool) (forward.Outcome, error) {
+		if here {
+			p.giveBack()
+			return forward.Answered, nil
 		}
-		if !errors.Is(err, engine.ErrNotLeader) || f.spent {
-			return err
-		}
-		select {
-		case <-time.After(pause):
-		case <-wait.Done():
-			if gone := ctx.Err(); gone != nil {
-				return gone
-			}
-			return engine.Errorf(engine.CodeNotLeader, "no node led for %v; nothing was written", l.patience)
-		}
-	}
+		return p.pass(leader)
+	}})
 }
