@@ -15,10 +15,10 @@ import (
 // The program that docs/background.md shows.
 
 func shop(s *skerry.Services) (http.Handler, error) {
-	s.OnStart(warmCaches)                       // before the first request is answered; an error ends the program
-	s.OnStop(closeConnections)                  // after the last one, while the engine is still open
+	s.OnStart(warmCaches)                       // before the first request; an error ends the program
+	s.OnStop(closeConnections)                  // after the last request, while the engine is still open
 	s.Background("refresh prices", refresh)     // on every node
-	s.OnLeader("send reminders", sendReminders) // on one node: the one that leads
+	s.OnLeader("send reminders", sendReminders) // on the leader only
 	return web.New(s.Web)
 }
 
