@@ -25,10 +25,11 @@ type Engine interface {
 	// The suite in engine/enginetest proves every promise that is made.
 	Promises() Promises
 
-	// View runs fn on one consistent read-only snapshot, at least as new as r
-	// asks, and returns the position of that snapshot. A write inside fn
-	// returns ErrReadOnly. An error of fn is returned unchanged. fn may run more
-	// than once.
+	// View runs fn on one consistent read-only snapshot, within Promises.Snapshot, at
+	// least as new as r asks. It returns a position that is not newer than the
+	// snapshot, and not older than r.AtLeast and than what fn saw acknowledged before:
+	// with Promises.ExactPositions, that of the snapshot. A write inside fn returns
+	// ErrReadOnly. An error of fn is returned unchanged. fn may run more than once.
 	View(ctx context.Context, r Read, fn func(Tx) error) (Position, error)
 
 	// Update runs fn and commits its writes atomically, within Promises.Atomic,
@@ -38,6 +39,10 @@ type Engine interface {
 	// unchanged; if fn panics or ends its goroutine nothing is written either, and
 	// the engine goes on. The position is that of the commit; if fn wrote nothing it is
 	// a position at which everything that fn read was committed.
+	//
+	// Below AllKeys all keys that fn reads or writes must be of one Partition, or one
+	// key. The call of Tx that crosses returns ErrCrossPartition, and then so does
+	// Update, with nothing written, even if fn returns nil.
 	//
 	// If ctx ends before fn has run, nothing is written and the error is
 	// ctx's. If it ends later, the error is ErrOutcomeUnknown, wrapping ctx's.
@@ -80,7 +85,7 @@ type Tx interface {
 
 	// Now is the time of the transaction. In Update it is the same at every
 	// read within one run, and it never goes back from one committed transaction
-	// to the next. Several transactions may have the same one, so it identifies
+	// to the next, where Promises.Clock holds. Several transactions may have the same one, so it identifies
 	// none: their positions do. In View it is not before that of any transaction
 	// which the snapshot holds. Resolution: one microsecond.
 	Now() time.Time

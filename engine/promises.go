@@ -7,9 +7,19 @@ import "fmt"
 type Promises struct {
 	Atomic       Scope
 	Serializable bool // Update behaves as if transactions ran one at a time
-	Ordered      bool // Scan is ordered over the whole key space
-	Feed         bool // Changes is supported
+	Ordered      bool // Scan is ordered over the whole key space; otherwise it yields ErrUnsupported
+	Feed         bool // Changes is supported; otherwise it yields ErrUnsupported
 	Durable      bool // a nil error from Update survives the loss of all processes
+	Snapshot     bool // a View is one state of all keys; otherwise only of one partition, or of one key
+	Clock        bool // Now, and AsOf, never go back from one committed transaction to the next
+
+	// Positions: commits have positions in one order, and View heeds Read.AtLeast.
+	// Otherwise all positions are 0, and a View of at least another is ErrUnsupported.
+	Positions bool
+
+	// ExactPositions: the position of a View is that of its snapshot. Otherwise the
+	// snapshot may be newer.
+	ExactPositions bool
 
 	// DistinctTimes: no two transactions that wrote have the same Now. Nothing needs
 	// it; it saves telling clients of changes that may be their own.
@@ -38,6 +48,14 @@ func (p Promises) Meets(who string, need Promises) error {
 		return lack("a change feed")
 	case need.Durable && !p.Durable:
 		return lack("durable commits")
+	case need.Snapshot && !p.Snapshot:
+		return lack("views of one state of all keys")
+	case need.Clock && !p.Clock:
+		return lack("a clock that does not go back")
+	case need.Positions && !p.Positions:
+		return lack("positions")
+	case need.ExactPositions && !p.ExactPositions:
+		return lack("exact positions of views")
 	case need.DistinctTimes && !p.DistinctTimes:
 		return lack("a time of its own for each transaction")
 	case orDefault(p.MaxKeyBytes, 512) < need.MaxKeyBytes:

@@ -10,7 +10,8 @@ import (
 
 func TestMeets(t *testing.T) {
 	all := engine.Promises{
-		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: true, DistinctTimes: true,
+		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: true,
+		Snapshot: true, Clock: true, Positions: true, ExactPositions: true, DistinctTimes: true,
 		MaxKeyBytes: 1000, MaxValBytes: 1 << 20, MaxTxBytes: 1 << 24,
 	}
 	for _, c := range []struct {
@@ -27,6 +28,10 @@ func TestMeets(t *testing.T) {
 		{engine.Promises{}, engine.Promises{Ordered: true}, "ordered"},
 		{engine.Promises{}, engine.Promises{Feed: true}, "feed"},
 		{engine.Promises{}, engine.Promises{Durable: true}, "durable"},
+		{engine.Promises{}, engine.Promises{Snapshot: true}, "one state"},
+		{engine.Promises{}, engine.Promises{Clock: true}, "a clock"},
+		{engine.Promises{}, engine.Promises{Positions: true}, "positions"},
+		{engine.Promises{Positions: true}, engine.Promises{ExactPositions: true}, "exact positions"},
 		{engine.Promises{}, engine.Promises{DistinctTimes: true}, "a time of its own"},
 		{engine.Promises{}, engine.Promises{MaxKeyBytes: 512}, ""},
 		{engine.Promises{}, engine.Promises{MaxKeyBytes: 513}, "keys of 513 bytes"},

@@ -52,7 +52,8 @@ type DB struct {
 // Promises implements engine.Engine.
 func (db *DB) Promises() engine.Promises {
 	return engine.Promises{
-		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: true, DistinctTimes: true,
+		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: true,
+		Snapshot: true, Clock: true, Positions: true, ExactPositions: true, DistinctTimes: true,
 		MaxKeyBytes: MaxKeyBytes, MaxValBytes: MaxValBytes, MaxTxBytes: MaxTxBytes,
 	}
 }

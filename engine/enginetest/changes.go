@@ -14,7 +14,7 @@ import (
 
 func changeCases() []Case {
 	return []Case{
-		{"changes/exact", engine.Promises{Atomic: engine.AllKeys, Feed: true, Ordered: true}, changesExact},
+		{"changes/exact", engine.Promises{Atomic: engine.AllKeys, Snapshot: true, Positions: true, Feed: true, Ordered: true}, changesExact},
 		{"changes/final-values-once", fed, changesFinal},
 		{"changes/resume-from-every-position", fed, changesResume},
 		{"changes/live-under-writers", fed, changesLive},

@@ -15,7 +15,7 @@ func closeCases() []Case {
 	return []Case{
 		{"close/calls-afterwards", onOneKey, closeAfter},
 		{"close/twice", onOneKey, closeTwice},
-		{"close/ends-waiting-views", onOneKey, closeViews},
+		{"close/ends-waiting-views", placed, closeViews},
 		{"close/ends-waiting-changes", fed, closeChanges},
 		{"close/ends-waiting-updates", serial, closeUpdates},
 		{"close/under-load", serial, closeUnderLoad},
@@ -23,7 +23,8 @@ func closeCases() []Case {
 }
 
 func reopenCases() []Case {
-	durable := engine.Promises{Atomic: engine.AllKeys, Durable: true, Ordered: true}
+	durable := ordered
+	durable.Durable = true
 	fedDurable := durable
 	fedDurable.Feed = true
 	return []Case{

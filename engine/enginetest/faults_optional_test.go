@@ -58,6 +58,16 @@ func optionalFaults() []fault {
 				return pos, err
 			}
 		}},
+		{"a transaction over all keys crosses half", []string{"partition/crossing"}, func(f *faulty) {
+			f.inUpdate(func(tx engine.Tx) engine.Tx {
+				return &faultyTx{Tx: tx, put: func(key, val []byte) error {
+					if string(engine.Partition(key)) == "other" {
+						return nil
+					}
+					return tx.Put(key, val)
+				}}
+			})
+		}},
 		{"the engine stops when it is closed", []string{"stopper/healthy"}, func(f *faulty) { f.err = engine.ErrClosed }},
 		{"a counter falls", []string{"meter/metrics"}, func(f *faulty) {
 			value := 1e9

@@ -160,7 +160,7 @@ func rollbackFaults() []fault {
 // positionFaults are those of the positions that commits return.
 func positionFaults() []fault {
 	return []fault{
-		{"a position is that of the transaction before", []string{"view/position-is-exact", "changes/exact", "load/set", "load/append"}, func(f *faulty) {
+		{"a position is that of the transaction before", []string{"view/position-not-newer", "changes/exact", "load/set", "load/append"}, func(f *faulty) {
 			f.update = func(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
 				pos, err := f.ref.Update(ctx, fn)
 				return max(pos, 1) - 1, err

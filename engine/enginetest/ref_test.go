@@ -57,7 +57,8 @@ func newRef(from refState, keep int) *ref {
 
 func (r *ref) Promises() engine.Promises {
 	return engine.Promises{
-		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: true, DistinctTimes: true,
+		Atomic: engine.AllKeys, Serializable: true, Ordered: true, Feed: true, Durable: true,
+		Snapshot: true, Clock: true, Positions: true, ExactPositions: true, DistinctTimes: true,
 		MaxKeyBytes: refMaxKey, MaxValBytes: refMaxVal, MaxTxBytes: refMaxTx,
 	}
 }

@@ -85,18 +85,19 @@ func TestCasesHaveNames(t *testing.T) {
 	}
 }
 
-// weak promises nothing.
-type weak struct{ engine.Engine }
-
-func (weak) Promises() engine.Promises {
-	return engine.Promises{MaxKeyBytes: refMaxKey, MaxValBytes: refMaxVal, MaxTxBytes: refMaxTx}
+// TestPromisesThatAreNotMadeAreSkippedByName runs the suite on engines that promise less.
+func TestPromisesThatAreNotMadeAreSkippedByName(t *testing.T) {
+	for _, scope := range []engine.Scope{engine.OneKey, engine.OnePartition} {
+		t.Run(scope.String(), func(t *testing.T) { skippedByName(t, scope) })
+	}
 }
 
-func TestPromisesThatAreNotMadeAreSkippedByName(t *testing.T) {
-	open, o := refSuite(func(r *ref) engine.Engine { return weak{r} })
+func skippedByName(t *testing.T, scope engine.Scope) {
+	open, o := refSuite(func(r *ref) engine.Engine { return Within(r, scope) })
+	has := Within(newRef(refState{}, 0), scope).Promises()
 	for v := range Conform(open, o) {
 		i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == v.Case })
-		needs := Cases()[i].Needs != engine.Promises{}
+		needs := has.Meets("", Cases()[i].Needs) != nil
 		switch {
 		case v.Status == Fail, needs && v.Status != Skip:
 			t.Errorf("%s: %s: %v", v.Case, v.Status, v.Log)
@@ -160,7 +161,7 @@ func TestEmpty(t *testing.T) {
 	last := newRef(refState{}, 0)
 	again := func(T) engine.Engine {
 		last = newRef(last.state, 0)
-		return weak{last}
+		return Within(last, engine.OneKey)
 	}
 	emptied := 0
 	o := Options{Wipe: true, Reopen: again, Steps: 50, Empty: func(T) { emptied++; last.state = refState{} }}
@@ -176,6 +177,23 @@ func TestEmpty(t *testing.T) {
 	for v := range Conform(again, o) {
 		if v.Status != Fail || !strings.Contains(strings.Join(v.Log, " "), "Options.Empty") {
 			t.Fatalf("%s without Empty: %s: %v", v.Case, v.Status, v.Log)
+		}
+	}
+}
+
+// lax is an engine of one partition that lets transactions cross.
+type lax struct{ engine.Engine }
+
+func (l lax) Promises() engine.Promises { return Within(l.Engine, engine.OnePartition).Promises() }
+
+// TestFaultsOfWeakEngines: what is not promised must be refused, not half kept.
+func TestFaultsOfWeakEngines(t *testing.T) {
+	open, o := refSuite(func(r *ref) engine.Engine { return lax{r} })
+	o.wait = faultWait
+	o.Only = func(name string) bool { return name == "partition/crossing" || name == "promises/refused" }
+	for v := range Conform(open, o) {
+		if v.Status != Fail {
+			t.Errorf("%s: %s", v.Case, v.Status)
 		}
 	}
 }

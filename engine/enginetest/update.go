@@ -10,7 +10,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-var serial = engine.Promises{Atomic: engine.AllKeys, Serializable: true}
+var serial = engine.Promises{Atomic: engine.AllKeys, Serializable: true, Snapshot: true, Positions: true}
 
 func updateCases() []Case {
 	return []Case{
@@ -18,8 +18,8 @@ func updateCases() []Case {
 		{"update/error-rolls-back", ordered, updateRollsBack},
 		{"update/panic-rolls-back", ordered, updatePanic},
 		{"update/goexit", onAllKeys, updateGoexit},
-		{"update/position", onOneKey, updatePosition},
-		{"update/position-of-no-write", onOneKey, updateNoWrite},
+		{"update/position", placed, updatePosition},
+		{"update/position-of-no-write", placed, updateNoWrite},
 	}
 }
 

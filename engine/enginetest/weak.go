@@ -1,8 +1,11 @@
 package enginetest
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -80,3 +83,120 @@ func (c *coarse) tx(tx engine.Tx) engine.Tx {
 	}
 	return t
 }
+
+// Within returns eng as one that is atomic over scope only and promises as little as
+// such databases do: no ordered scans, feed, positions, snapshots or clock. It holds to
+// that: a view reads each key from a snapshot of its own, and Now goes back at times.
+func Within(eng engine.Engine, scope engine.Scope) engine.Engine {
+	return &within{Engine: eng, scope: scope}
+}
+
+type within struct {
+	engine.Engine
+	scope engine.Scope
+	runs  atomic.Int64
+}
+
+func (w *within) Promises() engine.Promises {
+	p := w.Engine.Promises()
+	return engine.Promises{
+		Atomic: w.scope, Serializable: p.Serializable, Durable: p.Durable,
+		MaxKeyBytes: p.MaxKeyBytes, MaxValBytes: p.MaxValBytes, MaxTxBytes: p.MaxTxBytes,
+	}
+}
+
+func lacks(what string) error {
+	return engine.Errorf(engine.CodeUnsupported, "this engine has no %s", what)
+}
+
+func (w *within) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	if r.AtLeast != 0 {
+		return 0, lacks("positions")
+	}
+	_, err := w.Engine.View(ctx, r, func(tx engine.Tx) error {
+		return fn(&withinTx{Tx: tx, get: func(key []byte) (val []byte, ok bool, err error) {
+			_, err = w.Engine.View(ctx, r, func(tx engine.Tx) error {
+				v, had, err := tx.Get(key)
+				val, ok = append([]byte{}, v...), had
+				return err
+			})
+			return val, ok, err
+		}})
+	})
+	return 0, err
+}
+
+func (w *within) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	_, err := w.Engine.Update(ctx, func(tx engine.Tx) error {
+		t := &withinTx{Tx: tx, scope: w.scope, writes: true, back: time.Duration(w.runs.Add(1)%3) * time.Second}
+		return cmp.Or(fn(t), t.crossed)
+	})
+	return 0, err
+}
+
+func (w *within) Changes(context.Context, engine.Position) iter.Seq2[engine.Change, error] {
+	return func(yield func(engine.Change, error) bool) { yield(engine.Change{}, lacks("change feed")) }
+}
+
+// withinTx is a transaction on the keys of one partition, or a view.
+type withinTx struct {
+	engine.Tx
+	scope   engine.Scope
+	writes  bool
+	get     func(key []byte) ([]byte, bool, error) // of a view
+	part    []byte                                 // of the keys used so far; nil: none
+	crossed error
+	back    time.Duration
+}
+
+// stay refuses a key of another partition.
+func (t *withinTx) stay(key []byte) error {
+	part := key
+	if t.scope == engine.OnePartition {
+		part = engine.Partition(key)
+	}
+	switch {
+	case t.crossed != nil:
+	case t.part == nil:
+		t.part = append([]byte{}, part...)
+	case !bytes.Equal(t.part, part):
+		t.crossed = engine.Errorf(engine.CodeCrossPartition, "key %q is not of the partition %q, and this engine changes %s at a time", key, t.part, t.scope)
+	}
+	return t.crossed
+}
+
+func (t *withinTx) Get(key []byte) ([]byte, bool, error) {
+	if t.get != nil {
+		return t.get(key)
+	}
+	if err := t.stay(key); err != nil {
+		return nil, false, err
+	}
+	return t.Tx.Get(key)
+}
+
+func (t *withinTx) Put(key, val []byte) error {
+	if t.writes {
+		if err := t.stay(key); err != nil {
+			return err
+		}
+	}
+	return t.Tx.Put(key, val)
+}
+
+func (t *withinTx) Delete(key []byte) error {
+	if t.writes {
+		if err := t.stay(key); err != nil {
+			return err
+		}
+	}
+	return t.Tx.Delete(key)
+}
+
+func (t *withinTx) Scan(_, _ []byte) iter.Seq2[engine.Pair, error] {
+	return func(yield func(engine.Pair, error) bool) { yield(engine.Pair{}, lacks("ordered scans")) }
+}
+
+func (t *withinTx) ScanBack(lo, hi []byte) iter.Seq2[engine.Pair, error] { return t.Scan(lo, hi) }
+func (t *withinTx) Now() time.Time                                       { return t.Tx.Now().Add(-t.back) }
+func (t *withinTx) AsOf() time.Time                                      { return t.Tx.AsOf().Add(-t.back) }
