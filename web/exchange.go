@@ -262,7 +262,7 @@ func (x *exchange) setRequestID(id string) {
 // before is what a route's request needs before its handler: it is where the
 // writes can be done, sees what its browser wrote elsewhere, and has its session.
 func (x *exchange) before(r *http.Request) error {
-	if x.app.cluster != nil && !x.route.apart {
+	if x.app.cluster != nil && !x.route.local {
 		if err := x.app.cluster.before(x, r); err != nil {
 			return err
 		}

@@ -139,9 +139,7 @@ func (f *passing) endUpload(rest *bodyRest) {
 		return
 	}
 	f.x.w.Header()["Connection"] = []string{"close"}
-	// A reader that is over its limit makes net/http wait a little before it closes
-	// the connection: a client that is still sending would otherwise miss the answer.
-	_, _ = http.MaxBytesReader(f.x.w, io.NopCloser(strings.NewReader("x")), 0).Read(make([]byte, 1))
+	f.x.closeAfterwards()
 }
 
 // bodyRest is what follows the kept begin of a body, for one attempt. Its transport may

@@ -104,7 +104,7 @@ type route struct {
 	pattern string
 	at      string // where it was added: file and line
 	session bool   // the session is loaded before next runs
-	apart   bool   // it has nothing to do with the data
+	local   bool   // every node answers it: it does not depend on the data
 	literal bool   // see HandleLiteral: what the path names is no secret
 	next    http.Handler
 	metrics routeMetrics

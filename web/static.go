@@ -250,7 +250,7 @@ func (a *App) addAssets() {
 func (a *App) handleApart(pattern string, h http.Handler) {
 	a.Handle(pattern, h)
 	rt := a.routes[len(a.routes)-1]
-	rt.apart, rt.session = true, false
+	rt.local, rt.session = true, false
 }
 
 // mediaType is that of a file, by its extension; the host's own table is not asked, so

@@ -139,7 +139,7 @@ type app struct {
 	routes    []route
 	operators []string // what the paths of operators' routes begin with
 	outcomes  problem.Outcomes
-	pool      sync.Pool    // of *exchange
+	pool      sync.Pool    // of *operation
 	buffered  atomic.Int64 // bytes reserved against Options.BufferBytes
 	backups   semaphore
 	stall     time.Duration // StallTimeout
@@ -236,7 +236,7 @@ func newApp(store *kv.Store, o Options) *app {
 	}
 	a.web.AddErrors(o.Errors...)
 	a.procedures = proceduresOf(o.Procedures)
-	a.pool.New = func() any { return newExchange(a) }
+	a.pool.New = func() any { return newOperation(a) }
 	registry := a.newRegistry()
 	if o.Cluster != nil {
 		a.node = []string{strconv.FormatUint(o.Cluster.State().Self, 10)}

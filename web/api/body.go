@@ -19,7 +19,7 @@ type bodyLimit struct {
 // readBody reads the body of r into x.val. What is too long by its own word is
 // refused before any of it is read; memory grows only as bytes arrive, whatever
 // length was declared.
-func (x *exchange) readBody(r *http.Request, limit bodyLimit) error {
+func (x *operation) readBody(r *http.Request, limit bodyLimit) error {
 	n := r.ContentLength
 	if n > int64(limit.bytes) {
 		return x.tooLarge(limit)
@@ -57,7 +57,7 @@ func (x *exchange) readBody(r *http.Request, limit bodyLimit) error {
 
 // growBody doubles the room in x.val, but not beyond the declared length n (-1
 // if it is not known), nor beyond one byte more than the limit.
-func (x *exchange) growBody(n int64, limit int) error {
+func (x *operation) growBody(n int64, limit int) error {
 	size := max(2*cap(x.val), 4<<10)
 	if most := limit + 1; size > most {
 		size = most
@@ -77,13 +77,13 @@ func (x *exchange) growBody(n int64, limit int) error {
 	return nil
 }
 
-func (x *exchange) tooLarge(limit bodyLimit) error {
+func (x *operation) tooLarge(limit bodyLimit) error {
 	x.c.RefuseBody()
 	return engine.Errorf(limit.code, "%s over the limit of %d bytes", limit.what, limit.bytes)
 }
 
 // brokenBody says why a body could not be read to its end.
-func (x *exchange) brokenBody(err error) error {
+func (x *operation) brokenBody(err error) error {
 	x.c.RefuseBody()
 	return web.BodyError(err)
 }

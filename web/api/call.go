@@ -29,11 +29,11 @@ const (
 // call answers for the procedure of that name; what this node cannot answer
 // because another one leads, that one answers. The leader decides what there is:
 // in an upgrade its program may have other procedures than this one.
-func (x *exchange) call(r *http.Request) error {
+func (x *operation) call(r *http.Request) error {
 	if r.URL.RawPath != "" || !plainName(procedureOf(r)) {
 		return errCallPath
 	}
-	err := x.here(r, (*exchange).callHere)
+	err := x.here(r, (*operation).callHere)
 	if x.fromNode && x.app.forward != nil {
 		return x.otherVersion(r, err)
 	}
@@ -54,7 +54,7 @@ func plainName(name string) bool {
 }
 
 // callHere is call on this node. It may be called again, as the handlers of keys may.
-func (x *exchange) callHere(r *http.Request) error {
+func (x *operation) callHere(r *http.Request) error {
 	a, name := x.app, procedureOf(r)
 	if x.fromNode && a.o.Cluster != nil {
 		if s := a.o.Cluster.State(); s.Leader != s.Self {
@@ -100,7 +100,7 @@ func (x *exchange) callHere(r *http.Request) error {
 }
 
 // callUnknown answers for a procedure that this program does not have.
-func (x *exchange) callUnknown(r *http.Request, name string) error {
+func (x *operation) callUnknown(r *http.Request, name string) error {
 	if x.othersLead() {
 		if r.Method == http.MethodPost {
 			if err := x.callBody(r); err != nil {
@@ -118,7 +118,7 @@ func (x *exchange) callUnknown(r *http.Request, name string) error {
 
 // callParameters reads all of the request but the arguments, and leaves their
 // JSON in x.val.
-func (x *exchange) callParameters(r *http.Request, p *procedure) (read engine.Read, err error) {
+func (x *operation) callParameters(r *http.Request, p *procedure) (read engine.Read, err error) {
 	if r.Method != http.MethodPost {
 		q, err := query(r, p.parameters...)
 		if err != nil {
@@ -145,7 +145,7 @@ func (x *exchange) callParameters(r *http.Request, p *procedure) (read engine.Re
 }
 
 // callBody checks the headers of a call by POST and gathers its body.
-func (x *exchange) callBody(r *http.Request) (err error) {
+func (x *operation) callBody(r *http.Request) (err error) {
 	h := r.Header
 	switch {
 	case h["Content-Range"] != nil:
@@ -205,7 +205,7 @@ func printable(text string) string {
 }
 
 // arguments gives c its arguments from x.val.
-func (x *exchange) arguments(r *http.Request, c *proc.Call) error {
+func (x *operation) arguments(r *http.Request, c *proc.Call) error {
 	err := c.JSON(x.val)
 	if bad, ok := errors.AsType[*proc.ArgumentError](err); ok && bad.Pointer != "" {
 		f := problem.Fault{Pointer: bad.Pointer, Code: bad.Err.Code, Detail: bad.Err.Msg}
@@ -239,7 +239,7 @@ func (e *callFault) PublicDetail() string {
 }
 
 // run carries x.running, of the procedure of that name, out and answers with its result.
-func (x *exchange) run(r *http.Request, read engine.Read, name string) (err error) {
+func (x *operation) run(r *http.Request, read engine.Read, name string) (err error) {
 	var pos engine.Position
 	if x.reading {
 		pos, err = x.view(r, read, x.callFn)
@@ -285,7 +285,7 @@ func (r *callFailure) Unwrap() error { return r.err }
 
 // runIn is run's transaction. It leaves the result in x.text: if there is no
 // room for it, nothing is written.
-func (x *exchange) runIn(t *kv.Tx) error {
+func (x *operation) runIn(t *kv.Tx) error {
 	if err := x.runCall(t); err != nil {
 		x.refused.err = err
 		return &x.refused
@@ -293,7 +293,7 @@ func (x *exchange) runIn(t *kv.Tx) error {
 	return nil
 }
 
-func (x *exchange) runCall(t *kv.Tx) error {
+func (x *operation) runCall(t *kv.Tx) error {
 	err := x.running.Run(t.Engine())
 	if err != nil {
 		return ofProcedure(err)
@@ -309,7 +309,7 @@ func (x *exchange) runCall(t *kv.Tx) error {
 }
 
 // answer sends what is in x.text.
-func (x *exchange) answer(pos engine.Position) {
+func (x *operation) answer(pos engine.Position) {
 	h := x.Header()
 	h["Cache-Control"] = x.app.noStore
 	h["Content-Type"] = x.app.json
@@ -352,7 +352,7 @@ func ofProcedure(err error) error {
 
 // otherVersion adds to err, with which a call fails that another node has passed
 // on, that this may be because the programs differ.
-func (x *exchange) otherVersion(r *http.Request, err error) error {
+func (x *operation) otherVersion(r *http.Request, err error) error {
 	theirs := r.Header[procedureHeader]
 	e, ok := errors.AsType[*engine.Error](err)
 	if !ok || len(theirs) != 1 || theirs[0] == x.procedure {

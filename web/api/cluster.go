@@ -11,13 +11,13 @@ import (
 
 // othersLead reports whether a write has to be carried out by another node, so
 // that it need not be tried here.
-func (x *exchange) othersLead() bool {
+func (x *operation) othersLead() bool {
 	return x.app.forward != nil && !x.fromNode && !x.app.forward.router.Leads()
 }
 
 // atLeader goes on with r after err, which is what a try on this node came to: if the
 // request may be tried again, whoever leads answers it.
-func (x *exchange) atLeader(r *http.Request, err error, here func() error) error {
+func (x *operation) atLeader(r *http.Request, err error, here func() error) error {
 	f := x.app.forward
 	x.forwarded = forward.Call{
 		Try: func(leader uint64, self bool) (forward.Outcome, error) {

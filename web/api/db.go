@@ -17,8 +17,8 @@ import (
 // onKey is a handler for the key in the path, which is any bytes. What this node cannot
 // answer because another one leads, that one answers. h may be called again if it returned
 // ErrNotLeader, or ErrOutcomeUnknown for what is repeatable.
-func (a *app) onKey(h func(x *exchange, r *http.Request) error) web.Handler {
-	return a.exchanged(func(x *exchange, r *http.Request) error {
+func (a *app) onKey(h func(x *operation, r *http.Request) error) web.Handler {
+	return a.operation(func(x *operation, r *http.Request) error {
 		key := r.URL.Path[len(dbPath):]
 		if len(key) > kv.MaxKeyBytes {
 			return engine.Errorf(engine.CodeKeyTooLarge, "key of %d bytes is over the limit of %d", len(key), kv.MaxKeyBytes)
@@ -28,7 +28,7 @@ func (a *app) onKey(h func(x *exchange, r *http.Request) error) web.Handler {
 	})
 }
 
-func (x *exchange) getKey(r *http.Request) error {
+func (x *operation) getKey(r *http.Request) error {
 	q, err := x.keyQuery(r, "read", "max_stale")
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (x *exchange) getKey(r *http.Request) error {
 }
 
 // view runs fn on a snapshot as new as read asks, and waits a bounded time for it.
-func (x *exchange) view(r *http.Request, read engine.Read, fn func(*kv.Tx) error) (engine.Position, error) {
+func (x *operation) view(r *http.Request, read engine.Read, fn func(*kv.Tx) error) (engine.Position, error) {
 	ctx := r.Context()
 	if read.AtLeast != 0 {
 		bounded, cancel := context.WithTimeout(ctx, PositionWait)
@@ -84,7 +84,7 @@ func (x *exchange) view(r *http.Request, read engine.Read, fn func(*kv.Tx) error
 
 // get is getKey's transaction. It leaves a copy of the value in x.val, unless
 // nobody wants it.
-func (x *exchange) get(t *kv.Tx) (err error) {
+func (x *operation) get(t *kv.Tx) (err error) {
 	if x.entry, x.found, err = t.Get(x.key); err != nil || !x.found {
 		return err
 	}
@@ -100,7 +100,7 @@ func (x *exchange) get(t *kv.Tx) (err error) {
 	return nil
 }
 
-func (x *exchange) setKey(r *http.Request) error {
+func (x *operation) setKey(r *http.Request) error {
 	q, err := x.keyQuery(r, "ttl")
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (x *exchange) setKey(r *http.Request) error {
 
 // write runs x.writeFn as a transaction, if this node may, and once only if the
 // request asks for that.
-func (x *exchange) write(r *http.Request) (engine.Position, error) {
+func (x *operation) write(r *http.Request) (engine.Position, error) {
 	if x.othersLead() {
 		return 0, engine.ErrNotLeader
 	}
@@ -163,7 +163,7 @@ func (x *exchange) write(r *http.Request) (engine.Position, error) {
 }
 
 // put is setKey's transaction.
-func (x *exchange) put(t *kv.Tx) error {
+func (x *operation) put(t *kv.Tx) error {
 	if x.cond.given() {
 		e, _, err := t.Get(x.key)
 		if err != nil {
@@ -185,7 +185,7 @@ func (x *exchange) put(t *kv.Tx) error {
 	return err
 }
 
-func (x *exchange) deleteKey(r *http.Request) error {
+func (x *operation) deleteKey(r *http.Request) error {
 	if _, err := x.keyQuery(r); err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (x *exchange) deleteKey(r *http.Request) error {
 }
 
 // del is deleteKey's transaction.
-func (x *exchange) del(t *kv.Tx) (err error) {
+func (x *operation) del(t *kv.Tx) (err error) {
 	if !x.cond.given() {
 		x.found, err = t.Delete(x.key)
 		return err
@@ -227,7 +227,7 @@ func (x *exchange) del(t *kv.Tx) (err error) {
 
 // writeConditions reads the conditions of a write and refuses headers that ask
 // for something which would silently not be done.
-func (x *exchange) writeConditions(r *http.Request) (err error) {
+func (x *operation) writeConditions(r *http.Request) (err error) {
 	h := r.Header
 	switch {
 	case h["If-Unmodified-Since"] != nil:
@@ -247,7 +247,7 @@ func (x *exchange) writeConditions(r *http.Request) (err error) {
 // stamp sets the headers that describe x.entry at pos: ETag, position, expiry,
 // and Content-Length unless length is negative. All their text is one string
 // and all their slices one array.
-func (x *exchange) stamp(pos engine.Position, length int) {
+func (x *operation) stamp(pos engine.Position, length int) {
 	b := append(x.text[:0], '"')
 	b = strconv.AppendUint(b, uint64(x.entry.Rev), 10)
 	b = append(b, '"')
@@ -274,7 +274,7 @@ func (x *exchange) stamp(pos engine.Position, length int) {
 	}
 }
 
-func (x *exchange) setPosition(pos engine.Position) {
+func (x *operation) setPosition(pos engine.Position) {
 	x.Header()[positionHeader] = []string{strconv.FormatUint(uint64(pos), 10)}
 }
 

@@ -45,7 +45,7 @@ func newForwarder(o Options, registry *prometheus.Registry) *forwarder {
 
 // pass has the leader answer r, and panics with http.ErrAbortHandler if the answer
 // breaks off.
-func (f *forwarder) pass(x *exchange, r *http.Request, leader uint64) (forward.Outcome, error) {
+func (f *forwarder) pass(x *operation, r *http.Request, leader uint64) (forward.Outcome, error) {
 	t := relay.NewAttempt(f.router.Cluster, leader)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -85,7 +85,7 @@ func (f *forwarder) pass(x *exchange, r *http.Request, leader uint64) (forward.O
 }
 
 // failed says what it means that there is no answer.
-func (f *forwarder) failed(x *exchange, r *http.Request, t *relay.Attempt, err error) (forward.Outcome, error) {
+func (f *forwarder) failed(x *operation, r *http.Request, t *relay.Attempt, err error) (forward.Outcome, error) {
 	outcome, err := t.Failed(x.reads(r), err)
 	if outcome == forward.NotRun {
 		f.refused.Inc()
@@ -97,7 +97,7 @@ func (f *forwarder) failed(x *exchange, r *http.Request, t *relay.Attempt, err e
 }
 
 // request makes the request to the leader. The password was checked here.
-func request(t *relay.Attempt, x *exchange, r *http.Request, leader uint64) *http.Request {
+func request(t *relay.Attempt, x *operation, r *http.Request, leader uint64) *http.Request {
 	out := relay.Request(r, leader)
 	h := out.Header
 	for _, name := range [...]string{"Authorization", transportRepeatsThis, procedureHeader, "X-Request-Id"} {
@@ -124,7 +124,7 @@ func request(t *relay.Attempt, x *exchange, r *http.Request, leader uint64) *htt
 
 // answerWith answers with resp, of whose body begun has been read. If it breaks off,
 // so does the answer.
-func (x *exchange) answerWith(resp *http.Response, begun []byte) {
+func (x *operation) answerWith(resp *http.Response, begun []byte) {
 	h := x.Header()
 	relay.DropHopByHop(resp.Header)
 	maps.Copy(h, resp.Header)
@@ -153,6 +153,6 @@ func (x *exchange) answerWith(resp *http.Response, begun []byte) {
 }
 
 // reads reports whether r changes nothing.
-func (x *exchange) reads(r *http.Request) bool {
+func (x *operation) reads(r *http.Request) bool {
 	return x.reading || r.Method == http.MethodGet || r.Method == http.MethodHead
 }

@@ -23,9 +23,9 @@ type listing struct {
 }
 
 // list answers GET /db/: a page of keys in byte order, or in the reverse of it.
-func (x *exchange) list(r *http.Request) error { return x.here(r, (*exchange).listHere) }
+func (x *operation) list(r *http.Request) error { return x.here(r, (*operation).listHere) }
 
-func (x *exchange) listHere(r *http.Request) error {
+func (x *operation) listHere(r *http.Request) error {
 	q, err := x.keyQuery(r, "prefix", "after", "limit", "order", "values", "read", "max_stale")
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func listingOf(q url.Values) (listing, error) {
 }
 
 // page makes the page as JSON, in x.text's memory if that is enough.
-func (l *listing) page(t *kv.Tx, x *exchange) ([]byte, error) {
+func (l *listing) page(t *kv.Tx, x *operation) ([]byte, error) {
 	lo, hi := l.prefix, engine.PrefixEnd(l.prefix)
 	scan := t.Scan
 	switch {

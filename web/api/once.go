@@ -91,7 +91,7 @@ func unquote(text string) ([]byte, bool) {
 
 // sumUp leaves in x.once.sum what tells this request from another one: method,
 // key, body, expiry, conditions and space. It is kept with the answer; do not change.
-func (x *exchange) sumUp(r *http.Request) {
+func (x *operation) sumUp(r *http.Request) {
 	b := []byte{1}
 	field := func(s string) {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(s)))
@@ -118,7 +118,7 @@ func (x *exchange) sumUp(r *http.Request) {
 
 // doOnce is the transaction of a write with an Idempotency-Key: it answers as
 // before, or runs x.writeFn and keeps the answer.
-func (x *exchange) doOnce(t *kv.Tx) error {
+func (x *operation) doOnce(t *kv.Tx) error {
 	x.once.replayed, x.once.verdict = false, nil
 	was, ok, err := t.Recall(x.once.key)
 	if err != nil {
@@ -140,7 +140,7 @@ func (x *exchange) doOnce(t *kv.Tx) error {
 }
 
 // answered is the answer that x is going to give, as recall reads it.
-func (x *exchange) answered() []byte {
+func (x *operation) answered() []byte {
 	b := make([]byte, 1, 64)
 	switch {
 	case x.once.verdict != nil:
@@ -167,7 +167,7 @@ func (x *exchange) answered() []byte {
 }
 
 // recall makes x answer as it did when answered returned b.
-func (x *exchange) recall(b []byte) error {
+func (x *operation) recall(b []byte) error {
 	if len(b) == 0 {
 		return engine.Errorf(engine.CodeCorrupt, "read a remembered answer: it is empty")
 	}

@@ -55,7 +55,7 @@ func query(r *http.Request, allowed ...string) (url.Values, error) {
 
 // keyQuery parses the parameters of a request for keys. Operators may give their space;
 // a node that has passed a request on has checked that.
-func (x *exchange) keyQuery(r *http.Request, allowed ...string) (url.Values, error) {
+func (x *operation) keyQuery(r *http.Request, allowed ...string) (url.Values, error) {
 	if x.space = 0; r.URL.RawQuery == "" {
 		return nil, nil
 	}

@@ -34,16 +34,16 @@ type route struct {
 // table returns all routes, in the order of the index.
 func (a *app) table(registry *prometheus.Registry) []route {
 	const read = "GET, HEAD"
-	list := a.exchanged((*exchange).list)
+	list := a.operation((*operation).list)
 	keys := []route{
-		{methods: read, path: dbPath + "{key}", handle: a.onKey((*exchange).getKey), text: "the value of a key, as raw bytes"},
-		{methods: "PUT, POST", path: dbPath + "{key}", handle: a.onKey((*exchange).setKey), text: "set a key to the body; ?ttl=30s lets it expire; If-Match and If-None-Match guard it"},
-		{methods: "DELETE", path: dbPath + "{key}", handle: a.onKey((*exchange).deleteKey), text: "remove a key"},
+		{methods: read, path: dbPath + "{key}", handle: a.onKey((*operation).getKey), text: "the value of a key, as raw bytes"},
+		{methods: "PUT, POST", path: dbPath + "{key}", handle: a.onKey((*operation).setKey), text: "set a key to the body; ?ttl=30s lets it expire; If-Match and If-None-Match guard it"},
+		{methods: "DELETE", path: dbPath + "{key}", handle: a.onKey((*operation).deleteKey), text: "remove a key"},
 		{methods: read, path: dbPath, handle: list, text: "list keys in byte order, a page at a time; also order=desc, limit=, after= and values=1", shown: "/db/?prefix="},
 		{methods: read, path: "/db", handle: list},
 	}
 	calls := []route{
-		{path: callPath + "{name}", handle: a.exchanged((*exchange).call)},
+		{path: callPath + "{name}", handle: a.operation((*operation).call)},
 		{methods: "POST", path: callPath + "{name}", text: "call a procedure; the body is a JSON object of its arguments"},
 		{methods: read, path: callPath + "{name}", text: "call a procedure that only reads; its arguments are parameters", shown: callPath + "{name}?"},
 		{methods: read, path: "/api/procedures", handle: a.listProcedures(), text: "the procedures, their arguments and results"},
@@ -58,10 +58,10 @@ func (a *app) table(registry *prometheus.Registry) []route {
 		{path: dbPath, text: "the same for the keys of the application: spaces 16 to " + strconv.Itoa(MaxSpace), shown: "/db/…?space=17", operator: true},
 	}
 	users := []route{
-		{methods: read, path: usersPath, handle: a.onUsers((*exchange).listUsers), text: "list users of the application; also ?email=", operator: true},
-		{methods: "POST", path: usersPath, handle: a.onUsers((*exchange).addUser), text: "create a user", operator: true},
-		{methods: read, path: usersPath + "/{id}", handle: a.onUsers((*exchange).getUser), text: "a user", operator: true},
-		{methods: "PATCH", path: usersPath + "/{id}", handle: a.onUsers((*exchange).patchUser), text: "change the roles of a user, or disabled", operator: true},
+		{methods: read, path: usersPath, handle: a.onUsers((*operation).listUsers), text: "list users of the application; also ?email=", operator: true},
+		{methods: "POST", path: usersPath, handle: a.onUsers((*operation).addUser), text: "create a user", operator: true},
+		{methods: read, path: usersPath + "/{id}", handle: a.onUsers((*operation).getUser), text: "a user", operator: true},
+		{methods: "PATCH", path: usersPath + "/{id}", handle: a.onUsers((*operation).patchUser), text: "change the roles of a user, or disabled", operator: true},
 	}
 	if len(a.procedures) == 0 {
 		withoutText(calls)

@@ -60,8 +60,8 @@ type userChange struct {
 }
 
 // onUsers is a handler for the users of the application, if there are any.
-func (a *app) onUsers(h func(x *exchange, r *http.Request) error) web.Handler {
-	return a.exchanged(func(x *exchange, r *http.Request) error {
+func (a *app) onUsers(h func(x *operation, r *http.Request) error) web.Handler {
+	return a.operation(func(x *operation, r *http.Request) error {
 		if a.o.Users == nil {
 			return engine.Errorf(engine.CodeUnsupported, "this program has no users that an operator can manage; its application sets Services.Users")
 		}
@@ -75,7 +75,7 @@ func (a *app) onUsers(h func(x *exchange, r *http.Request) error) web.Handler {
 // userID is the id in the path.
 func userID(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, usersPath+"/") }
 
-func (x *exchange) listUsers(r *http.Request) error {
+func (x *operation) listUsers(r *http.Request) error {
 	q, err := query(r, "email", "after", "limit")
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (x *exchange) listUsers(r *http.Request) error {
 	return sendJSON(x.c, http.StatusOK, answer)
 }
 
-func (x *exchange) getUser(r *http.Request) error {
+func (x *operation) getUser(r *http.Request) error {
 	if _, err := query(r); err != nil {
 		return err
 	}
@@ -120,13 +120,13 @@ func (x *exchange) getUser(r *http.Request) error {
 	return sendJSON(x.c, http.StatusOK, userOf(u))
 }
 
-func (x *exchange) addUser(r *http.Request) error { return x.writeUser(r, x.app.createUser) }
+func (x *operation) addUser(r *http.Request) error { return x.writeUser(r, x.app.createUser) }
 
-func (x *exchange) patchUser(r *http.Request) error { return x.writeUser(r, x.app.changeUser) }
+func (x *operation) patchUser(r *http.Request) error { return x.writeUser(r, x.app.changeUser) }
 
 // writeUser reads the body, has write carry it out where the leader is, and answers with
 // the user.
-func (x *exchange) writeUser(r *http.Request, write func(x *exchange, r *http.Request) (auth.User, error)) error {
+func (x *operation) writeUser(r *http.Request, write func(x *operation, r *http.Request) (auth.User, error)) error {
 	if _, err := query(r); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (x *exchange) writeUser(r *http.Request, write func(x *exchange, r *http.Re
 		return err
 	}
 	x.gathered = true
-	return x.here(r, func(x *exchange, r *http.Request) error {
+	return x.here(r, func(x *operation, r *http.Request) error {
 		if x.othersLead() {
 			return engine.ErrNotLeader
 		}
@@ -155,7 +155,7 @@ func (x *exchange) writeUser(r *http.Request, write func(x *exchange, r *http.Re
 }
 
 // createUser creates a user with a verified address: the operator vouches for it.
-func (a *app) createUser(x *exchange, r *http.Request) (auth.User, error) {
+func (a *app) createUser(x *operation, r *http.Request) (auth.User, error) {
 	var n newUser
 	if err := strictJSON(x.val, &n); err != nil {
 		return auth.User{}, err
@@ -164,7 +164,7 @@ func (a *app) createUser(x *exchange, r *http.Request) (auth.User, error) {
 }
 
 // changeUser carries out what a userChange says, one transaction each.
-func (a *app) changeUser(x *exchange, r *http.Request) (u auth.User, err error) {
+func (a *app) changeUser(x *operation, r *http.Request) (u auth.User, err error) {
 	var c userChange
 	if err := strictJSON(x.val, &c); err != nil {
 		return u, err

@@ -11,13 +11,13 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// smallBody is the largest body in bytes that an exchange keeps room for when
+// smallBody is the largest body in bytes that an operation keeps room for when
 // it goes back to the pool, and that is not counted against BufferBytes.
 const smallBody = 64 << 10
 
-// exchange is what handlers of keys, procedures and users keep of one request. Its
+// operation is what handlers of keys, procedures and users keep of one request. Its
 // memory is used again.
-type exchange struct {
+type operation struct {
 	http.ResponseWriter // c's
 	c                   *web.Context
 	app                 *app
@@ -61,17 +61,17 @@ type exchange struct {
 	callFn    func(*kv.Tx) error
 }
 
-func newExchange(a *app) *exchange {
-	x := &exchange{app: a}
+func newOperation(a *app) *operation {
+	x := &operation{app: a}
 	x.getFn, x.setFn, x.deleteFn, x.onceFn = x.get, x.put, x.del, x.doOnce
 	x.callFn = x.runIn
 	return x
 }
 
-// exchanged is a handler that needs an exchange.
-func (a *app) exchanged(h func(x *exchange, r *http.Request) error) web.Handler {
+// operation is a handler that needs an operation.
+func (a *app) operation(h func(x *operation, r *http.Request) error) web.Handler {
 	return func(c *web.Context) error {
-		x := a.pool.Get().(*exchange)
+		x := a.pool.Get().(*operation)
 		x.ResponseWriter, x.c, x.fromNode = c.Writer, c, c.FromNode()
 		if a.forward != nil {
 			x.start = time.Now()
@@ -85,7 +85,7 @@ func (a *app) exchanged(h func(x *exchange, r *http.Request) error) web.Handler 
 }
 
 // here has h answer on this node, or whoever leads if that must be.
-func (x *exchange) here(r *http.Request, h func(x *exchange, r *http.Request) error) error {
+func (x *operation) here(r *http.Request, h func(x *operation, r *http.Request) error) error {
 	err := h(x, r)
 	if x.app.forward == nil || x.fromNode {
 		return err
@@ -95,7 +95,7 @@ func (x *exchange) here(r *http.Request, h func(x *exchange, r *http.Request) er
 
 // end gives x back to the pool, unless something may still use it. Nothing here may use
 // it afterwards.
-func (x *exchange) end(panicked bool) {
+func (x *operation) end(panicked bool) {
 	x.release()
 	if x.kept || panicked {
 		return
@@ -107,13 +107,13 @@ func (x *exchange) end(panicked bool) {
 	if cap(text) > smallBody {
 		text = nil
 	}
-	*x = exchange{app: x.app, key: key, val: val, text: text,
+	*x = operation{app: x.app, key: key, val: val, text: text,
 		getFn: x.getFn, setFn: x.setFn, deleteFn: x.deleteFn, onceFn: x.onceFn, callFn: x.callFn}
 	x.app.pool.Put(x)
 }
 
-// reserve counts n further bytes of buffer until the exchange ends.
-func (x *exchange) reserve(n int64) error {
+// reserve counts n further bytes of buffer until the operation ends.
+func (x *operation) reserve(n int64) error {
 	if x.app.buffered.Add(n) > x.app.o.BufferBytes {
 		x.app.buffered.Add(-n)
 		return engine.Errorf(engine.CodeQueueFull, "the bodies in transit need more than %d bytes of memory", x.app.o.BufferBytes)
@@ -123,14 +123,14 @@ func (x *exchange) reserve(n int64) error {
 }
 
 // room counts a body that has grown to n bytes.
-func (x *exchange) room(n int) error {
+func (x *operation) room(n int) error {
 	if over := int64(n) - smallBody - x.reserved; over > 0 {
 		return x.reserve(max(over, 1<<20)) // in steps: items are small
 	}
 	return nil
 }
 
-func (x *exchange) release() {
+func (x *operation) release() {
 	if x.reserved != 0 {
 		x.app.buffered.Add(-x.reserved)
 		x.reserved = 0
