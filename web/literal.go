@@ -24,9 +24,8 @@ func (g *Group) HandleLiteral(methods, path string, h http.Handler, m ...Middlew
 	mustBeginWithSlash("the path", path)
 	pattern := g.prefix + path
 	fixed, _, open := strings.Cut(pattern, "{")
-	_, ours := h.(Handler)
-	rt := &route{pattern: pattern, at: caller(), session: ours, literal: true, next: chain(guarded{h}, append(g.ware[:len(g.ware):len(g.ware)], m...)...)}
-	l := literal{route: rt, path: fixed, whole: !open}
+	l := literal{route: g.route(pattern, h, m), path: fixed, whole: !open}
+	l.literal = true
 	if methods != "" {
 		l.methods = strings.Split(methods, ", ")
 	}
@@ -34,7 +33,7 @@ func (g *Group) HandleLiteral(methods, path string, h http.Handler, m ...Middlew
 	if l.whole {
 		at = slices.IndexFunc(append(g.app.literals, literal{}), func(l literal) bool { return !l.whole })
 	}
-	g.app.routes, g.app.literals = append(g.app.routes, rt), slices.Insert(g.app.literals, at, l)
+	g.app.routes, g.app.literals = append(g.app.routes, l.route), slices.Insert(g.app.literals, at, l)
 }
 
 // literal returns the literal route of r, nil if there is none. If there is one for

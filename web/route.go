@@ -94,9 +94,13 @@ func (g *Group) Handle(pattern string, h http.Handler, m ...Middleware) {
 	} else {
 		pattern = path
 	}
+	g.app.register(g.route(pattern, h, m))
+}
+
+// route returns a route within the group's middleware and m.
+func (g *Group) route(pattern string, h http.Handler, m []Middleware) *route {
 	_, ours := h.(Handler)
-	rt := &route{pattern: pattern, at: caller(), session: ours, next: chain(guarded{h}, append(g.ware[:len(g.ware):len(g.ware)], m...)...)}
-	g.app.register(rt)
+	return &route{pattern: pattern, at: caller(), session: ours, next: chain(guarded{h}, append(g.ware[:len(g.ware):len(g.ware)], m...)...)}
 }
 
 // route is one pattern with what is behind it.

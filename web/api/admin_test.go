@@ -16,7 +16,7 @@ func TestAdminHandler(t *testing.T) {
 	admin := func(srv *http.Server) { srv.Handler = srv.Handler.(*api.Face).AdminHandler() }
 	servers := map[string]*server{"clients": serve(t, o), "operators": serve(t, o, admin)}
 	for _, c := range []struct {
-		who, path, password string
+		who, path, password string // path may begin with a method
 		want                int
 		says                string
 	}{
@@ -28,9 +28,19 @@ func TestAdminHandler(t *testing.T) {
 		{"operators", "/", "secret", 200, "space=17"},
 		{"clients", "/debug/pprof/cmdline", "secret", 404, "no_route"},
 		{"clients", "/debug/pprof/", "secret", 404, "no_route"},
+		{"operators", "/users", "secret", 501, "unsupported"},
+		{"operators", "DELETE /users", "secret", 405, "GET, HEAD, POST, OPTIONS"},
+		{"clients", "/users", "secret", 404, "no_route"},
+		{"clients", "DELETE /users", "secret", 404, "no_route"},
+		{"clients", "/users/1", "secret", 404, "no_route"},
+		{"operators", "/users/", "secret", 404, "no_route"},
 		{"clients", "/db/?space=17", "secret", 400, "there is no such parameter here"},
 	} {
-		req, err := http.NewRequest("GET", "http://"+servers[c.who].addr+c.path, nil)
+		method, path, found := strings.Cut(c.path, " ")
+		if !found {
+			method, path = "GET", c.path
+		}
+		req, err := http.NewRequest(method, "http://"+servers[c.who].addr+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

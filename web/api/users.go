@@ -62,11 +62,11 @@ type userChange struct {
 // onUsers is a handler for the users of the application, if there are any.
 func (a *app) onUsers(h func(x *operation, r *http.Request) error) web.Handler {
 	return a.operation(func(x *operation, r *http.Request) error {
-		if a.o.Users == nil {
-			return engine.Errorf(engine.CodeUnsupported, "this program has no users that an operator can manage; its application sets Services.Users")
-		}
 		if p := r.URL.Path; r.URL.RawPath != "" || p != path.Clean(p) || strings.Contains(userID(r), "/") && p != usersPath {
 			return a.noRoute(x.c)
+		}
+		if a.o.Users == nil {
+			return engine.Errorf(engine.CodeUnsupported, "this program has no users that an operator can manage; its application sets Services.Users")
 		}
 		return h(x, r)
 	})
