@@ -43,7 +43,7 @@ func (s *Server) openCertificates() (none capability, err error) {
 	case s.http == nil:
 		return none, engine.Errorf(engine.CodeInvalid, "skerry: Certificates need HTTP, which is off")
 	}
-	if s.plain, err = listen("plain HTTP", s.plain, cmp.Or(c.HTTP, DefaultPlainHTTP)); err != nil {
+	if s.plain, err = listen(FacePlainHTTP, s.plain, cmp.Or(c.HTTP, DefaultPlainHTTP)); err != nil {
 		return none, err
 	}
 	m, err := acme.New(s.services.KV, acme.Options{

@@ -122,7 +122,7 @@ var law = map[string]may{
 		code:  ". archive cli/cluster cli/dev cli/serve cli/verb engine engine/embedded engine/enginetest journal proc proc/procvet proc/typescript web/api web/problem workload workload/history",
 		tests: "auth ci/ports cli/dev/starter client github.com/redis/... web", // the client libraries, against three processes
 	},
-	"cli/verb":        {code: ". proc suggest github.com/BurntSushi/toml"},
+	"cli/verb":        {code: ". engine engine/embedded proc suggest github.com/BurntSushi/toml"},
 	"cli/cluster":     {code: ". cli/verb engine engine/embedded"},
 	"cli/serve":       {code: ". archive cli/cluster cli/verb engine engine/embedded mail"},
 	"cli/dev":         {code: "cli/cluster cli/dev/front cli/dev/sources cli/dev/starter cli/serve cli/verb engine engine/embedded journal web", tests: "ci/ports"},

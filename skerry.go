@@ -177,13 +177,13 @@ func (s *Server) assemble() (err error) {
 		return err
 	}
 	s.guesses = gate.NewGuesses(s.o.Logger, nil)
-	if s.http, err = listen("HTTP", s.http, cmp.Or(s.o.HTTP, DefaultHTTP)); err != nil {
+	if s.http, err = listen(FaceHTTP, s.http, cmp.Or(s.o.HTTP, DefaultHTTP)); err != nil {
 		return err
 	}
-	if s.resp, err = listen("RESP", s.resp, cmp.Or(s.o.RESP, DefaultRESP)); err != nil {
+	if s.resp, err = listen(FaceRESP, s.resp, cmp.Or(s.o.RESP, DefaultRESP)); err != nil {
 		return err
 	}
-	if s.admin, err = listen("admin", s.admin, cmp.Or(s.o.Admin, s.defaultAdmin())); err != nil {
+	if s.admin, err = listen(FaceAdmin, s.admin, cmp.Or(s.o.Admin, s.defaultAdmin())); err != nil {
 		return err
 	}
 	if err := s.openCapabilities(); err != nil {
@@ -226,6 +226,25 @@ func (s *Server) newRESP() (*resp.Server, error) {
 	return face, nil
 }
 
+// Names of listeners in a ListenError.
+const (
+	FaceHTTP      = "HTTP"
+	FaceRESP      = "RESP"
+	FaceAdmin     = "admin"
+	FacePlainHTTP = "plain HTTP"
+)
+
+// ListenError is the error of Open if it cannot listen at an address of Options.
+type ListenError struct {
+	Face string // which address: FaceHTTP and so on
+	Err  error
+}
+
+func (e *ListenError) Error() string { return e.Face + ": " + e.Err.Error() }
+
+// Unwrap returns the network's error.
+func (e *ListenError) Unwrap() error { return e.Err }
+
 func listen(face string, given net.Listener, addr string) (net.Listener, error) {
 	if given != nil {
 		return given, nil
@@ -235,7 +254,7 @@ func listen(face string, given net.Listener, addr string) (net.Listener, error) 
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", face, err)
+		return nil, &ListenError{face, err}
 	}
 	return l, nil
 }

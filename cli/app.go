@@ -6,12 +6,10 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/skerrydb/skerry/cli/verb"
@@ -38,7 +36,10 @@ type Process struct {
 // Main is the whole main function of a program: it does what the process's
 // arguments say and exits. SIGTERM and SIGINT stop it cleanly, the second of them
 // at once. The exit codes are in the help text.
-func Main(app App) {
+func Main(app App) { start(app, engines()) }
+
+// start is Main with the engines that there are.
+func start(app App, all verb.Engines) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -48,21 +49,11 @@ func Main(app App) {
 		<-signals
 		os.Exit(verb.ExitStopped)
 	}()
-	os.Exit(Run(ctx, app, Process{os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr, os.Exit}))
+	os.Exit(run(ctx, app, all, Process{os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr, os.Exit}))
 }
 
 // Run is Main in a process that is not the program's own, as in a test: it does
 // what p.Args say until ctx ends, and returns the exit code.
 func Run(ctx context.Context, app App, p Process) int {
-	app.Name = cmp.Or(app.Name, verb.DefaultName)
-	if p.Stdin == nil {
-		p.Stdin = strings.NewReader("")
-	}
-	if p.Stdout == nil {
-		p.Stdout = io.Discard
-	}
-	if p.Stderr == nil {
-		p.Stderr = io.Discard
-	}
-	return run(ctx, app, p)
+	return run(ctx, app, engines(), p)
 }

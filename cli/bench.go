@@ -53,12 +53,12 @@ between. A truth that does not hold is exit code 3.`,
 	Start: func(verb.App) verb.Action {
 		o := &benchOptions{}
 		return verb.Action{Settings: o.settings(), Check: oneURL, Do: func(ctx context.Context, p verb.Process, rest []string) error {
-			rawURL, done, err := engineURL(rest)
+			u, done, err := engineURL(rest)
 			if err != nil {
 				return err
 			}
 			defer done()
-			eng, err := openEngine(ctx, rawURL, o.memory, verb.Quiet(p.Stderr))
+			eng, err := p.Engines.Open(ctx, u, verb.EngineOptions{MemoryBytes: o.memory, Logger: verb.Quiet(p.Stderr)})
 			if err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -33,7 +34,7 @@ Not to know in time is exit code 1.`,
 		var dir string
 		var asJSON bool
 		var h historyOptions
-		settings := append([]verb.Setting{verb.Data(&dir, "./data"), verb.JSON(&asJSON)}, h.settings()...)
+		settings := slices.Concat(verb.Data(&dir, nil, "./data"), []verb.Setting{verb.JSON(&asJSON)}, h.settings())
 		return verb.Action{Settings: settings, Check: h.mistake, Do: func(ctx context.Context, p verb.Process, _ []string) error {
 			if h.file != "" {
 				return checkHistory(ctx, p, h, asJSON)

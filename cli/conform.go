@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"path"
 	"time"
@@ -50,22 +51,22 @@ code 3; one whose promise the engine does not make is skipped.`,
 			return oneURL(rest)
 		}
 		return verb.Action{Settings: o.settings(), Check: check, Do: func(ctx context.Context, p verb.Process, rest []string) error {
-			rawURL, done, err := engineURL(rest)
+			u, done, err := engineURL(rest)
 			if err != nil {
 				return err
 			}
 			defer done()
-			return conform(ctx, p, o, rawURL)
+			return conform(ctx, p, o, u)
 		}}
 	},
 }
 
-func conform(ctx context.Context, p verb.Process, o *conformOptions, rawURL string) error {
+func conform(ctx context.Context, p verb.Process, o *conformOptions, u *url.URL) error {
 	if o.seed == 0 {
 		o.seed = rand.Uint64()
 	}
-	// What hinders all cases is told once, not once a case.
-	eng, err := openEngine(ctx, rawURL, o.memory, verb.Quiet(p.Stderr))
+	// An error that concerns all cases is reported once, not once a case.
+	eng, err := p.Engines.Open(ctx, u, verb.EngineOptions{MemoryBytes: o.memory, Logger: verb.Quiet(p.Stderr)})
 	if err != nil {
 		return err
 	}
@@ -74,9 +75,9 @@ func conform(ctx context.Context, p verb.Process, o *conformOptions, rawURL stri
 	}
 	open := func(t enginetest.T) engine.Engine {
 		t.Helper()
-		eng, err := openEngine(ctx, rawURL, o.memory, verb.Quiet(io.Discard))
+		eng, err := p.Engines.Open(ctx, u, verb.EngineOptions{MemoryBytes: o.memory, Logger: verb.Quiet(io.Discard)})
 		if err != nil {
-			t.Fatalf("open %s: %v", rawURL, err)
+			t.Fatalf("open %s: %v", u.Redacted(), err)
 		}
 		return eng
 	}
@@ -143,26 +144,26 @@ func printVerdict(w io.Writer, asJSON bool, v enginetest.Verdict) error {
 
 // oneURL is the check of a verb that takes the URL of an engine, or nothing.
 func oneURL(rest []string) error {
-	if len(rest) > 1 {
+	switch {
+	case len(rest) > 1:
 		return verb.Usagef("%q is one argument too many: only one URL is taken", rest[1])
+	case len(rest) == 1:
+		_, err := verb.ParseEngine(rest[0])
+		return verb.Mistakes(err)
 	}
 	return nil
 }
 
-// engineURL returns the URL that args hold, or else that of an embedded engine in
-// a temporary folder, which done removes.
-func engineURL(args []string) (rawURL string, done func(), err error) {
+// engineURL returns the URL in args, or else that of an embedded engine in a temporary
+// folder, which done removes.
+func engineURL(args []string) (u *url.URL, done func(), err error) {
 	if len(args) == 1 {
-		return args[0], func() {}, nil
+		u, err = verb.ParseEngine(args[0])
+		return u, func() {}, err
 	}
 	dir, err := os.MkdirTemp("", "skerry-")
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
-	done = func() { os.RemoveAll(dir) }
-	if rawURL, err = embeddedURL(dir); err != nil {
-		done()
-		return "", nil, err
-	}
-	return rawURL, done, nil
+	return verb.FolderURL(dir), func() { os.RemoveAll(dir) }, nil
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"github.com/skerrydb/skerry/cli/verb"
-	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/proc/typescript"
 )
@@ -56,7 +55,7 @@ func (o *genOptions) generate(ctx context.Context, p verb.Process) error {
 		return verb.Usagef("needs --url: this program has no procedures of its own")
 	default:
 		source = p.App.Name
-		list, err = ownListing(p.App)
+		list, err = ownListing(ctx, p)
 	}
 	if err != nil {
 		return err
@@ -72,20 +71,20 @@ func (o *genOptions) generate(ctx context.Context, p verb.Process) error {
 	return err
 }
 
-// listing lists the procedures of the program as a server of it would, which
+// ownListing lists the procedures of the program as a server of it would, which
 // refuses those that it could not serve. It opens an engine for that.
-func ownListing(app verb.App) (list listing, err error) {
+func ownListing(ctx context.Context, p verb.Process) (list listing, err error) {
 	dir, err := os.MkdirTemp("", "skerry-")
 	if err != nil {
 		return list, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	eng, err := openEmbedded(dir, embedded.Options{Logger: slog.New(slog.DiscardHandler)})
+	eng, err := p.Engines.Open(ctx, verb.FolderURL(dir), verb.EngineOptions{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return list, fmt.Errorf("look at the procedures: %w", err)
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
-	set, err := proc.New(eng, proc.Options{}, app.Procedures...)
+	set, err := proc.New(eng, proc.Options{}, p.App.Procedures...)
 	if err != nil {
 		return list, err
 	}

@@ -86,6 +86,9 @@ func printUsage(p verb.Process, v verb.Verb, settings []verb.Setting) {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	server := false
 	for _, s := range settings {
+		if s.Hidden {
+			continue
+		}
 		flag := "--" + s.Name
 		if s.Arg != "" {
 			flag += " " + s.Arg

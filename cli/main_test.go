@@ -28,7 +28,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the commands print into te
 
 // TestMain lets the test binary be the program: every test that starts `skerry`
 // starts this file again, so that nothing has to be built beside it. It can be
-// greeter too, a program with procedures, and site, one with a web application.
+// greeter too, a program with procedures, site, one with a web application, and other,
+// one with a second engine.
 func TestMain(m *testing.M) {
 	switch os.Getenv("SKERRY_TEST_MAIN") {
 	case "1":
@@ -37,6 +38,8 @@ func TestMain(m *testing.M) {
 		Main(greeter())
 	case "site":
 		Main(site())
+	case "other":
+		start(App{}, withOther())
 	}
 	os.Exit(m.Run())
 }

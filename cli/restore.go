@@ -25,12 +25,11 @@ last transaction that is not later). The archive may be in use.`,
 	Start: func(verb.App) verb.Action {
 		var from, at, dir string
 		var asJSON bool
-		settings := []verb.Setting{
-			{Name: "from", Arg: "PATH", Help: "file that backup has written, or folder of an archive", Set: verb.Text(&from)},
-			{Name: "at", Arg: "WHEN", Help: "time, position or latest; of an archive only (default latest)", Set: verb.Text(&at)},
-			verb.Data(&dir, ""),
+		settings := append(verb.Data(&dir, nil, ""),
+			verb.Setting{Name: "from", Arg: "PATH", Help: "file that backup has written, or folder of an archive", Set: verb.Text(&from)},
+			verb.Setting{Name: "at", Arg: "WHEN", Help: "time, position or latest; of an archive only (default latest)", Set: verb.Text(&at)},
 			verb.JSON(&asJSON),
-		}
+		)
 		check := func(rest []string) error {
 			var when error
 			if at != "" {

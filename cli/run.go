@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -24,8 +25,18 @@ func verbs() []verb.Verb {
 }
 
 // run does what the arguments say until ctx ends and returns the exit code.
-func run(ctx context.Context, app verb.App, in Process) int {
-	p := verb.Process{App: app, Environ: in.Environ, Stdin: in.Stdin, Stdout: in.Stdout, Stderr: in.Stderr}
+func run(ctx context.Context, app App, all verb.Engines, in Process) int {
+	app.Name = cmp.Or(app.Name, verb.DefaultName)
+	if in.Stdin == nil {
+		in.Stdin = strings.NewReader("")
+	}
+	if in.Stdout == nil {
+		in.Stdout = io.Discard
+	}
+	if in.Stderr == nil {
+		in.Stderr = io.Discard
+	}
+	p := verb.Process{App: app, Engines: all, Environ: in.Environ, Stdin: in.Stdin, Stdout: in.Stdout, Stderr: in.Stderr}
 	name := ""
 	if len(in.Args) > 0 {
 		name = in.Args[0]

@@ -48,11 +48,10 @@ it was interrupted it can be done again.`,
 	Start: func(verb.App) verb.Action {
 		var dir, addr string
 		var asJSON bool
-		settings := []verb.Setting{
-			verb.Data(&dir, "./data"),
-			{Name: "node", Arg: "HOST:PORT", Help: "address by which the other nodes will reach this one", Set: nodeAddress(&addr)},
+		settings := append(verb.Data(&dir, nil, "./data"),
+			verb.Setting{Name: "node", Arg: "HOST:PORT", Help: "address by which the other nodes will reach this one", Set: nodeAddress(&addr)},
 			verb.JSON(&asJSON),
-		}
+		)
 		check := func(rest []string) error { return verb.Mistakes(verb.NoArguments(rest), reachable("node", addr)) }
 		return verb.Action{Settings: settings, Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
 			return clusterInit(ctx, p, dir, addr, asJSON)
@@ -94,7 +93,7 @@ has the file can become that node, so keep it secret, and remove it once the nod
 is a member. The folder may be in use; it must be the one that cluster init made.`,
 	Start: func(verb.App) verb.Action {
 		var dir string
-		return verb.Action{Settings: []verb.Setting{verb.Data(&dir, "./data")}, Check: verb.NoArguments, Do: func(_ context.Context, p verb.Process, _ []string) error {
+		return verb.Action{Settings: verb.Data(&dir, nil, "./data"), Check: verb.NoArguments, Do: func(_ context.Context, p verb.Process, _ []string) error {
 			text, err := embedded.Invite(dir)
 			if err != nil {
 				return err
@@ -119,13 +118,12 @@ cluster. Nothing is served: after that, skerry serve --data DIR needs no word of
 cluster, and the node joins when it starts.`,
 	Start: func(verb.App) verb.Action {
 		o := &joinOptions{}
-		settings := []verb.Setting{
-			verb.Data(&o.data, "./data"),
-			{Name: "invite", Arg: "FILE", Help: "invitation; not needed if the folder is a node already", Set: verb.Text(&o.invite)},
-			{Name: "node", Arg: "HOST:PORT", Help: "address by which the other nodes will reach this one", Set: nodeAddress(&o.node)},
-			{Name: "join", Arg: "HOST:PORT,…", Help: "nodes of the cluster to ask", Set: addresses(&o.join)},
+		settings := append(verb.Data(&o.data, nil, "./data"),
+			verb.Setting{Name: "invite", Arg: "FILE", Help: "invitation; not needed if the folder is a node already", Set: verb.Text(&o.invite)},
+			verb.Setting{Name: "node", Arg: "HOST:PORT", Help: "address by which the other nodes will reach this one", Set: nodeAddress(&o.node)},
+			verb.Setting{Name: "join", Arg: "HOST:PORT,…", Help: "nodes of the cluster to ask", Set: addresses(&o.join)},
 			verb.JSON(&o.json),
-		}
+		)
 		check := func(rest []string) error {
 			var none error
 			if o.join == nil {

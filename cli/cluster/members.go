@@ -15,7 +15,7 @@ var clusterLeaveVerb = verb.Verb{
 but can never be a node of the cluster again: another one needs a new invitation.`,
 	Start: func(verb.App) verb.Action {
 		var dir string
-		return verb.Action{Settings: []verb.Setting{verb.Data(&dir, "./data")}, Check: verb.NoArguments, Do: func(ctx context.Context, p verb.Process, _ []string) error {
+		return verb.Action{Settings: verb.Data(&dir, nil, "./data"), Check: verb.NoArguments, Do: func(ctx context.Context, p verb.Process, _ []string) error {
 			a, err := openAdmin(p, dir)
 			if err != nil {
 				return err
@@ -38,7 +38,7 @@ skerry help cluster recover.`,
 		var dir string
 		var id uint64
 		check := func(rest []string) (err error) { id, err = nodeID(rest, true); return err }
-		return verb.Action{Settings: []verb.Setting{verb.Data(&dir, "./data")}, Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
+		return verb.Action{Settings: verb.Data(&dir, nil, "./data"), Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
 			a, err := openAdmin(p, dir)
 			if err != nil {
 				return err
@@ -60,7 +60,7 @@ none is lost.`,
 		var dir string
 		var id uint64
 		check := func(rest []string) (err error) { id, err = nodeID(rest, false); return err }
-		return verb.Action{Settings: []verb.Setting{verb.Data(&dir, "./data")}, Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
+		return verb.Action{Settings: verb.Data(&dir, nil, "./data"), Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
 			a, err := openAdmin(p, dir)
 			if err != nil {
 				return err

@@ -36,12 +36,11 @@ The folder must not be in use. What is kept is printed first; then "lose writes"
 must be typed, or --yes-lose-writes be given.`,
 	Start: func(verb.App) verb.Action {
 		o := &recoverOptions{}
-		settings := []verb.Setting{
-			verb.Data(&o.data, ""),
-			{Name: "node", Arg: "HOST:PORT", Help: "address by which other nodes will reach this one (default as before)", Set: nodeAddress(&o.node)},
-			{Name: "yes-lose-writes", Help: "do not ask: acknowledged writes may be lost", Set: verb.Toggle(&o.lose)},
+		settings := append(verb.Data(&o.data, nil, ""),
+			verb.Setting{Name: "node", Arg: "HOST:PORT", Help: "address by which other nodes will reach this one (default as before)", Set: nodeAddress(&o.node)},
+			verb.Setting{Name: "yes-lose-writes", Help: "do not ask: acknowledged writes may be lost", Set: verb.Toggle(&o.lose)},
 			verb.JSON(&o.json),
-		}
+		)
 		check := func(rest []string) error {
 			var bad error
 			if o.node != "" {

@@ -21,7 +21,7 @@ that a majority follows.`,
 	Start: func(verb.App) verb.Action {
 		var dir string
 		var asJSON bool
-		settings := []verb.Setting{verb.Data(&dir, "./data"), verb.JSON(&asJSON)}
+		settings := append(verb.Data(&dir, nil, "./data"), verb.JSON(&asJSON))
 		return verb.Action{Settings: settings, Check: verb.NoArguments, Do: func(ctx context.Context, p verb.Process, _ []string) error {
 			return clusterStatus(ctx, p, dir, asJSON)
 		}}

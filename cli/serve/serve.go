@@ -12,12 +12,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/skerrydb/skerry"
@@ -35,7 +35,8 @@ const (
 
 // Options is the configuration of a server.
 type Options struct {
-	data           string
+	data           string   // folder of the embedded engine
+	engine         *url.URL // another engine, or nil
 	http, resp     string
 	admin          string
 	databases      int
@@ -56,6 +57,8 @@ type Options struct {
 
 	password string      // what passwordFile holds, after check
 	tls      *tls.Config // of tlsCert and tlsKey, after check
+
+	embeddedOnly []string // settings of the embedded engine that are set
 }
 
 func MemorySetting(p *int64) verb.Setting {
@@ -63,13 +66,11 @@ func MemorySetting(p *int64) verb.Setting {
 }
 
 func (o *Options) Settings() []verb.Setting {
-	return append([]verb.Setting{
-		verb.Data(&o.data, "./data"),
+	return slices.Concat(verb.Data(&o.data, &o.engine, "./data"), []verb.Setting{
 		{Name: "http", Arg: "ADDR", Default: skerry.DefaultHTTP, Help: "address of HTTP: of the web application if the program has one, otherwise of keys and procedures; or " + verb.Off, Server: true, Set: verb.Address(&o.http)},
 		{Name: "resp", Arg: "ADDR", Default: skerry.DefaultRESP, Help: "address of the Redis protocol, or " + verb.Off, Server: true, Set: verb.Address(&o.resp)},
 		{Name: "admin", Arg: "ADDR", Help: "address of keys, metrics, backups and profiles, or " + verb.Off + " (default " + skerry.DefaultAdmin + " beside a web application, otherwise " + verb.Off + ": HTTP then has all of these but profiles)", Server: true, Set: verb.Address(&o.admin)},
 		{Name: "databases", Arg: "N", Default: strconv.Itoa(skerry.DefaultDatabases), Help: "how many databases clients of the Redis protocol can select, up to " + strconv.Itoa(skerry.MaxDatabases) + "; more than the default opens the key spaces of the application and its procedures to them", Server: true, Set: verb.Whole(&o.databases, skerry.DefaultDatabases, skerry.MaxDatabases)},
-		MemorySetting(&o.memory),
 		{Name: "password-file", Arg: "FILE", Help: "file with the password that clients of keys and procedures must give", Server: true, Set: verb.Text(&o.passwordFile)},
 		{Name: "hosts", Arg: "NAMES", Help: "host names, with commas between them, that browsers may use (default IP addresses, localhost and names without a dot)", Server: true, Set: verb.List(&o.hosts)},
 		{Name: "tls-cert", Arg: "FILE", Help: "certificate chain (PEM) for all addresses but those between nodes", Server: true, Set: verb.Text(&o.tlsCert)},
@@ -79,7 +80,20 @@ func (o *Options) Settings() []verb.Setting {
 		{Name: "log-format", Arg: "FORMAT", Default: "text", Help: "text or json", Server: true, Set: verb.Choice(&o.logFormat, "text", "json")},
 		{Name: "while-stdin", Help: "stop cleanly when the standard input ends: for programs that start this one", Set: verb.Toggle(&o.whileStdin)},
 		verb.JSON(&o.json),
-	}, slices.Concat(o.acme.settings(), o.web.settings(), o.archive.settings(), o.node.Settings())...)
+	}, o.acme.settings(), o.web.settings(), o.ofEmbedded())
+}
+
+// ofEmbedded returns the settings that only the embedded engine has. They note in
+// o.embeddedOnly that they are set.
+func (o *Options) ofEmbedded() []verb.Setting {
+	settings := slices.Concat([]verb.Setting{MemorySetting(&o.memory)}, o.archive.settings(), o.node.Settings())
+	for i, s := range settings {
+		settings[i].Set = func(v string) error {
+			o.embeddedOnly = append(o.embeddedOnly, s.Name)
+			return s.Set(v)
+		}
+	}
+	return settings
 }
 
 var Verb = verb.Verb{
@@ -100,7 +114,9 @@ A folder that skerry cluster made is one node of several: see skerry help cluste
 // serve is the start-up of a server, in order; its end is the reverse.
 func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 	log := o.logger(p.Stderr)
-	o.memory = MemoryLimit(o.memory)
+	if o.engine == nil {
+		o.memory = MemoryLimit(o.memory)
+	}
 	machine := machineMemory("/")
 	if os.Getenv("GOMEMLIMIT") == "" { // else the operator has said it
 		debug.SetMemoryLimit(processLimit(machine, o.memory))
@@ -110,7 +126,7 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 		defer end()
 		go giveRoom(collector, machine)
 	}
-	eng, err := o.openNode(p, log)
+	eng, err := o.open(ctx, p, log)
 	if err != nil {
 		return err
 	}
@@ -127,19 +143,12 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 	if app.Application != nil && app.Mail == nil && !app.Debug {
 		log.Warn("no mail server (--smtp-url-file): letters, as of package account, cannot be sent")
 	}
-	folder, err := filepath.Abs(o.data)
-	if err != nil {
-		return err
-	}
 	srv, err := skerry.Open(eng, skerry.Options{
 		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Web: app, Procedures: p.App.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls, Certificates: o.acme.of(),
-		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: folder, MachineMemory: machine, Metrics: figures, Logger: log,
+		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: figures, Logger: log,
 	})
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w%s", err, otherAddress(err))
-	}
 	if err != nil {
-		return err
+		return otherAddress(err)
 	}
 	defer srv.Close()
 	if err := o.announce(p, eng, srv); err != nil {
@@ -151,34 +160,45 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 	return srv.Run(ctx)
 }
 
-// openNode opens the data folder.
-func (o *Options) openNode(p verb.Process, log *slog.Logger) (*embedded.DB, error) {
+// open opens the engine.
+func (o *Options) open(ctx context.Context, p verb.Process, log *slog.Logger) (engine.Engine, error) {
+	if o.engine != nil {
+		return p.Engines.Open(ctx, o.engine, verb.EngineOptions{Logger: log})
+	}
 	if _, err := os.Stat(filepath.Join(o.data, DevFile)); err == nil {
 		return nil, engine.Errorf(engine.CodeInvalid, "%s is the folder of `skerry dev`: its nodes have their data in %s and so on; choose one of these with --data while dev is not running", o.data, filepath.Join(o.data, "n1"))
-	}
-	dir, err := filepath.Abs(o.data)
-	if err != nil {
-		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	node, err := o.node.Options(o.data, p.App.Build().Version)
 	if err != nil {
 		return nil, err
 	}
-	db, err := embedded.Open(dir, embedded.Options{MemoryBytes: o.memory, Logger: log, Cluster: node})
-	return db, cluster.Explain(err)
+	eng, err := p.Engines.Open(ctx, verb.FolderURL(o.folder()), verb.EngineOptions{MemoryBytes: o.memory, Cluster: &node, Logger: log})
+	return eng, cluster.Explain(err)
+}
+
+// folder returns the absolute path of the data folder, "" if there is none.
+func (o *Options) folder() string {
+	if o.engine != nil {
+		return ""
+	}
+	dir, err := filepath.Abs(o.data)
+	if err != nil {
+		return o.data // the current folder is gone: opening it reports that
+	}
+	return dir
 }
 
 // DevFile is what `skerry dev` keeps in its folder.
 const DevFile = "dev.json"
 
-// otherAddress says which setting chooses another address than the one that is in use.
-func otherAddress(err error) string {
-	face, _, _ := strings.Cut(err.Error(), ": ")
-	name, known := map[string]string{"HTTP": "http", "RESP": "resp", "admin": "admin", "plain HTTP": "acme-http"}[face]
-	if !known {
-		return ""
+// otherAddress adds to an error which setting chooses another address than one in use.
+func otherAddress(err error) error {
+	face, ok := errors.AsType[*skerry.ListenError](err)
+	if !ok || !errors.Is(err, syscall.EADDRINUSE) {
+		return err
 	}
-	return "; --" + name + " chooses another address"
+	setting := map[string]string{skerry.FaceHTTP: "http", skerry.FaceRESP: "resp", skerry.FaceAdmin: "admin", skerry.FacePlainHTTP: "acme-http"}[face.Face]
+	return fmt.Errorf("%w; --%s chooses another address", err, setting)
 }
 
 // whileOpen returns a context that ends when there is no more to read from r.
@@ -217,6 +237,11 @@ func (o *Options) check(app verb.App, rest []string) error {
 // fits finds what does not fit together in the settings alone.
 func (o *Options) fits(app verb.App) error {
 	wrong := []error{o.acme.check(o)}
+	if o.engine != nil {
+		for _, name := range slices.Compact(o.embeddedOnly) {
+			wrong = append(wrong, fmt.Errorf("%s: only the embedded engine has this setting, not %s", name, o.engine.Scheme))
+		}
+	}
 	if o.http == verb.Off && o.resp == verb.Off {
 		wrong = append(wrong, errors.New("http, resp: both are off, so nobody could be served"))
 	}
@@ -271,12 +296,12 @@ func (o *Options) logger(w io.Writer) *slog.Logger {
 type Announcement struct {
 	Version     string `json:"version"`
 	PID         int    `json:"pid"`
-	Data        string `json:"data"`
+	Data        string `json:"data"` // the folder, or the URL of another engine
 	HTTP        string `json:"http,omitempty"`
 	RESP        string `json:"resp,omitempty"`
 	Admin       string `json:"admin,omitempty"`
 	Outbox      string `json:"outbox,omitempty"`
-	MemoryBytes int64  `json:"memory_bytes"`
+	MemoryBytes int64  `json:"memory_bytes,omitempty"` // limit of the embedded engine
 	Cluster     string `json:"cluster,omitempty"`
 	Node        uint64 `json:"node,omitempty"`
 	NodeAddr    string `json:"node_addr,omitempty"`
@@ -284,15 +309,18 @@ type Announcement struct {
 	Live []string `json:"live,omitempty"` // folders that are read as they are now
 }
 
-func (o *Options) announce(p verb.Process, db *embedded.DB, srv *skerry.Server) error {
+func (o *Options) announce(p verb.Process, eng engine.Engine, srv *skerry.Server) error {
 	w := p.Stdout
 	a := Announcement{Version: p.App.Build().Version, PID: os.Getpid(), Data: o.data, HTTP: srv.HTTPURL(), RESP: srv.RESPURL(), Admin: srv.AdminURL(), MemoryBytes: o.memory, Live: srv.Live()}
 	node := ""
 	if a.HTTP != "" && p.App.Web != nil && o.web.debug && o.web.smtp == nil {
 		a.Outbox = a.HTTP + OutboxPath
 	}
-	if c := db.Cluster(); c != nil {
-		st := c.State()
+	if o.engine != nil {
+		a.Data = o.engine.Redacted()
+	}
+	if db, ok := eng.(*embedded.DB); ok && db.Cluster() != nil {
+		st := db.Cluster().State()
 		a.Cluster, a.Node, a.NodeAddr = st.ID, st.Self, db.NodeAddr()
 		node = fmt.Sprintf("%d of cluster %s, at %s", st.Self, st.ID, a.NodeAddr)
 	}
@@ -307,9 +335,13 @@ func (o *Options) announce(p verb.Process, db *embedded.DB, srv *skerry.Server) 
 	if n := len(p.App.Procedures); n > 0 {
 		calls = fmt.Sprintf("%s; `%s procedures` lists them", verb.Plural(n, "procedure"), p.App.Name)
 	}
+	memory := ""
+	if o.memory > 0 {
+		memory = verb.FormatSize(o.memory)
+	}
 	_, err := fmt.Fprintf(w, "%s %s\n", p.Paint(w, verb.Bold, p.App.Name), a.Version)
 	for _, line := range []struct{ name, value string }{
-		{"HTTP", suffixed(a.HTTP, about)}, {"mail", suffixed(a.Outbox, " (not sent)")}, {"Redis", a.RESP}, {"admin", suffixed(a.Admin, " (keys, metrics, backups, profiles)")}, {"data", a.Data}, {"memory", verb.FormatSize(o.memory)}, {"node", node}, {"calls", calls},
+		{"HTTP", suffixed(a.HTTP, about)}, {"mail", suffixed(a.Outbox, " (not sent)")}, {"Redis", a.RESP}, {"admin", suffixed(a.Admin, " (keys, metrics, backups, profiles)")}, {"data", a.Data}, {"memory", memory}, {"node", node}, {"calls", calls},
 	} {
 		if line.value != "" && err == nil {
 			_, err = fmt.Fprintf(w, "  %-7s %s\n", line.name, line.value)

@@ -60,7 +60,7 @@ its data is then in a folder below /var/lib. To install it:
 // comes from the environment or a file here.
 func (o *unitOptions) flags(app verb.App) []verb.Setting {
 	all := slices.DeleteFunc(o.serve.Settings(), func(s verb.Setting) bool {
-		return slices.Contains([]string{"json", "while-stdin", "source"}, s.Name)
+		return slices.Contains([]string{"json", "while-stdin", "source", "engine"}, s.Name)
 	})
 	for i, s := range all {
 		all[i].Server = false

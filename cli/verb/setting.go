@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -23,6 +22,7 @@ type Setting struct {
 	Default string // the value if nothing is said; "" sets nothing
 	Help    string
 	Server  bool
+	Hidden  bool // accepted, but not in the usage text
 	Set     func(value string) error
 }
 
@@ -222,11 +222,6 @@ func JSON(p *bool) Setting {
 	return Setting{Name: "json", Help: "print JSON", Set: Toggle(p)}
 }
 
-// Data is --data.
-func Data(p *string, def string) Setting {
-	return Setting{Name: "data", Arg: "DIR", Default: def, Help: "folder of the data", Server: true, Set: Text(p)}
-}
-
 // NoArguments is the check of a verb that takes flags only.
 func NoArguments(rest []string) error {
 	if len(rest) > 0 {
@@ -245,7 +240,3 @@ func OneArgument(rest []string, what string) error {
 	}
 	return nil
 }
-
-// NoLimit is a memory limit for verbs that only read: data that was accepted
-// once is read whatever the limit was.
-const NoLimit = math.MaxInt64

@@ -47,6 +47,7 @@ type Action struct {
 // Process is what a verb may use of the process that it runs in.
 type Process struct {
 	App            App // the program that the verb is part of
+	Engines        Engines
 	Environ        []string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/skerrydb/skerry/cli/verb"
+	"github.com/skerrydb/skerry/engine"
+)
+
+// otherEngine hides everything of an engine that is optional.
+type otherEngine struct{ engine.Engine }
+
+// withOther returns the engines of the program and one more, with the scheme other.
+func withOther() verb.Engines {
+	all := engines()
+	all["other"] = func(ctx context.Context, u *url.URL, o verb.EngineOptions) (engine.Engine, error) {
+		eng, err := openEmbedded(ctx, u, o)
+		return otherEngine{eng}, err
+	}
+	return all
+}
+
+// TestOtherEngine serves from an engine that is not the embedded one.
+func TestOtherEngine(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.env = append(s.env, "SKERRY_TEST_MAIN=other", "SKERRY_ENGINE=other:"+s.dir+"/e")
+	p := s.serve()
+	if p.Data != "other:"+s.dir+"/e" || p.MemoryBytes != 0 {
+		t.Errorf("it announces %+v", p.Announcement)
+	}
+	if out := s.run("curl -X PUT -d one " + p.HTTP + "/db/k"); strings.Contains(out, "problem") {
+		t.Fatalf("write over HTTP: %s", out)
+	}
+	if got := p.ask("GET k"); got != "one" {
+		t.Errorf("read over RESP: %q", got)
+	}
+	if got := p.ask("SET k two"); got != "+OK" {
+		t.Errorf("write over RESP: %q", got)
+	}
+	if code, body := get(t, p.HTTP+"/db/k"); code != http.StatusOK || body != "two" {
+		t.Errorf("read over HTTP: %d %q", code, body)
+	}
+	if code := p.stop(syscall.SIGTERM); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, p.log())
+	}
+	if got := s.serve().ask("GET k"); got != "two" {
+		t.Errorf("after a restart: %q", got)
+	}
+}
+
+// TestOtherEngineRefused: what only the embedded engine has is refused with another one.
+func TestOtherEngineRefused(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.env = append(s.env, "SKERRY_TEST_MAIN=other")
+	for command, want := range map[string]string{
+		"serve --engine other:e --memory 1GiB --node :0 --archive a": "! skerry serve: memory: only the embedded engine has this setting, not other\n! skerry serve: archive: only the embedded engine has this setting, not other\n! skerry serve: node: only the embedded engine has this setting, not other\n",
+		"serve --engine other:e --data d":                            "--engine: other:e says where the data is, and so does data: set one of them\n",
+		"serve --engine other://u:pw@h/e?x=1":                        "the URL of an embedded engine is embedded:///folder, without host and query\n",
+		"serve --engine none://u:secret@h/e":                         "none://u:xxxxx@h/e: there is no engine \"none\", only embedded, other; a URL is like embedded:///folder\n",
+		"serve --engine /folder":                                     "--engine: \"/folder\" has no scheme; a URL is like embedded:///folder\n",
+		"serve --engine 'x://u:secret@h:port'":                       "--engine: not a URL like embedded:///folder: invalid port \":port\" after host\n",
+		"serve --engine embedded://host/folder":                      "--engine: embedded://host/folder: the URL of an embedded engine is embedded:///folder, without host and query\n",
+		"check --engine other:e":                                     "skerry check: --engine: this verb works with the embedded engine only, not with other\n",
+		"restore --from f --data d --engine other:e":                 "skerry restore: --engine: this verb works with the embedded engine only, not with other\n",
+		"cluster status --engine other:e":                            "skerry cluster status: --engine: this verb works with the embedded engine only, not with other\n",
+		"bench other:e --memory 1GiB":                                "skerry bench: --memory: only the embedded engine has a memory limit, not other\n",
+	} {
+		if out := s.run("skerry " + command); !strings.Contains(out, want) || !strings.HasSuffix(out, "[2]\n") || strings.Contains(out, "secret") {
+			t.Errorf("%s: want %q, got\n%s", command, want, out)
+		}
+	}
+	for variable, want := range map[string]string{"SKERRY_ENGINE=other:e": "SKERRY_ENGINE: this verb works", "SKERRY_CONFIG=c": "c: engine: this verb works"} {
+		if out := s.run("echo 'engine = \"other:e\"' > c; " + variable + " skerry check"); !strings.Contains(out, want) {
+			t.Errorf("%s: want %q, got\n%s", variable, want, out)
+		}
+	}
+	// The embedded engine by its URL is the same as by its folder.
+	if out := s.run("skerry bench embedded:e --duration 1ms --workload counter >/dev/null && skerry check --engine embedded:e"); !strings.Contains(out, "sound:") {
+		t.Errorf("a folder by its URL:\n%s", out)
+	}
+	if out := s.run("skerry bench other:e2 --duration 1ms --workload counter"); !strings.Contains(out, "the truth holds") {
+		t.Errorf("bench of another engine:\n%s", out)
+	}
+}

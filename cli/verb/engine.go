@@ -1,0 +1,109 @@
+package verb
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+)
+
+// Embedded is the scheme of the embedded engine's URL.
+const Embedded = "embedded"
+
+// NoLimit is a memory limit for verbs that only read: data that was accepted
+// once is read whatever the limit was.
+const NoLimit = math.MaxInt64
+
+// EngineOptions are settings of an engine that are not part of its URL.
+type EngineOptions struct {
+	Logger *slog.Logger
+
+	// Of the embedded engine only: the most bytes that data may take, where 0 is half of
+	// the machine's memory; and how a node takes part in its cluster. If Cluster is nil,
+	// the folder of a node is refused.
+	MemoryBytes int64
+	Cluster     *embedded.ClusterOptions
+}
+
+// Engines has a function to open each engine, by the scheme of its URL.
+type Engines map[string]func(ctx context.Context, u *url.URL, o EngineOptions) (engine.Engine, error)
+
+// Open opens the engine that u names.
+func (e Engines) Open(ctx context.Context, u *url.URL, o EngineOptions) (engine.Engine, error) {
+	open, ok := e[u.Scheme]
+	if !ok {
+		return nil, Usagef("%s: there is no engine %q, only %s; a URL is like embedded:///folder", u.Redacted(), u.Scheme,
+			strings.Join(slices.Sorted(maps.Keys(e)), ", "))
+	}
+	if u.Scheme != Embedded && o.MemoryBytes != 0 {
+		return nil, Usagef("--memory: only the embedded engine has a memory limit, not %s", u.Scheme)
+	}
+	return open(ctx, u, o)
+}
+
+// ParseEngine parses the URL of an engine. No error repeats a password.
+func ParseEngine(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if wrong, ok := errors.AsType[*url.Error](err); ok {
+		return nil, fmt.Errorf("not a URL like embedded:///folder: %w", wrong.Err)
+	}
+	if err == nil && u.Scheme == "" {
+		err = fmt.Errorf("%q has no scheme; a URL is like embedded:///folder", u.Redacted())
+	}
+	return u, err
+}
+
+// Folder returns the folder that embedded:///absolute or embedded:relative names.
+func Folder(u *url.URL) (string, error) {
+	dir := cmp.Or(u.Opaque, u.Path)
+	if u.Host != "" || dir == "" || u.RawQuery != "" {
+		return "", fmt.Errorf("%s: the URL of an embedded engine is embedded:///folder, without host and query", u.Redacted())
+	}
+	return dir, nil
+}
+
+// FolderURL is the URL of the embedded engine in a folder.
+func FolderURL(dir string) *url.URL { return &url.URL{Scheme: Embedded, Opaque: dir} }
+
+// Data returns --data and --engine, which say where the data is that a verb works on. They
+// set dir to the folder of the embedded engine, or *other to the URL of another engine. If
+// other is nil the verb works with the embedded engine only; --engine, which may come from
+// the environment or the file, is then not in the usage text and refuses every other one.
+func Data(dir *string, other **url.URL, def string) []Setting {
+	given := false
+	setDir := func(v string) error {
+		given = given || v != def
+		return Text(dir)(v)
+	}
+	setEngine := func(v string) error {
+		u, err := ParseEngine(v)
+		switch {
+		case err != nil:
+			return err
+		case u.Scheme != Embedded && other == nil:
+			return fmt.Errorf("this verb works with the embedded engine only, not with %s", u.Scheme)
+		case *u == (url.URL{Scheme: Embedded}): // the folder is that of --data
+			return nil
+		case given:
+			return fmt.Errorf("%s says where the data is, and so does data: set one of them", u.Redacted())
+		case u.Scheme != Embedded:
+			*other = u
+			return nil
+		}
+		*dir, err = Folder(u)
+		return err
+	}
+	return []Setting{
+		{Name: "data", Arg: "DIR", Default: def, Help: "data folder of the embedded engine", Server: true, Set: setDir},
+		{Name: "engine", Arg: "URL", Help: "engine that holds the data (default embedded: in the folder of --data)", Server: true, Hidden: other == nil, Set: setEngine},
+	}
+}
