@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
@@ -123,32 +124,35 @@ func TestSlow(t *testing.T) {
 }
 
 func TestSlowInBytes(t *testing.T) {
-	eng := open(t, testengine.Options{})
-	f := start(t, eng, feed.Options{BufferBytes: 100})
-	s := subscribe(t, f, 0, "")
-	large := strings.Repeat("k", 200)
-	for range 3 { // one always fits
-		wantNext(t, s, put(t, eng, large), large)
-	}
-	first := put(t, eng, strings.Repeat("a", 60))
-	last := put(t, eng, strings.Repeat("b", 60))
-	if err := f.Wait(t.Context(), last); err != nil {
-		t.Fatal(err)
-	}
-	wantNext(t, s, first, strings.Repeat("a", 60))
-	wantEnd(t, s, engine.ErrTruncated)
-	// A replay waits instead.
-	r := subscribe(t, f, 0, "a", "b", "k")
-	for deadline := time.Now().Add(30 * time.Millisecond); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if n := len(r.C); n > 1 {
-			t.Fatalf("%d changes of 200 bytes are in a buffer of 100", n)
+	synctest.Test(t, func(t *testing.T) { // time is the test's
+		eng := open(t, testengine.Options{})
+		f := start(t, eng, feed.Options{BufferBytes: 100})
+		s := subscribe(t, f, 0, "")
+		large := strings.Repeat("k", 200)
+		for range 3 { // one always fits
+			wantNext(t, s, put(t, eng, large), large)
 		}
-	}
-	for pos := engine.Position(1); pos <= last; pos++ {
-		if c, ok := next(t, r); !ok || c.Pos != pos {
-			t.Fatalf("replay: position %d, want %d (%v)", c.Pos, pos, r.Err())
+		first := put(t, eng, strings.Repeat("a", 60))
+		last := put(t, eng, strings.Repeat("b", 60))
+		if err := f.Wait(t.Context(), last); err != nil {
+			t.Fatal(err)
 		}
-	}
+		wantNext(t, s, first, strings.Repeat("a", 60))
+		wantEnd(t, s, engine.ErrTruncated)
+		// A replay waits instead.
+		r := subscribe(t, f, 0, "a", "b", "k")
+		for range 30 { // the replay looks for room every millisecond
+			time.Sleep(time.Millisecond)
+			if n := len(r.C); n > 1 {
+				t.Fatalf("%d changes of 200 bytes are in a buffer of 100", n)
+			}
+		}
+		for pos := engine.Position(1); pos <= last; pos++ {
+			if c, ok := next(t, r); !ok || c.Pos != pos {
+				t.Fatalf("replay: position %d, want %d (%v)", c.Pos, pos, r.Err())
+			}
+		}
+	})
 }
 
 // TestRoom: what was read makes room, however much came before.
@@ -176,46 +180,48 @@ func TestTruncatedHistory(t *testing.T) {
 }
 
 func TestHeartbeat(t *testing.T) {
-	eng := open(t, testengine.Options{})
-	f := start(t, eng, feed.Options{Heartbeat: time.Millisecond})
-	quiet := subscribe(t, f, 0, "quiet")
-	for range 3 {
-		want := put(t, eng, "other")
-		for got := engine.Position(0); got < want; {
-			select {
-			case c := <-quiet.C:
-				if len(c.Writes) > 0 || c.Pos <= got || c.Time.IsZero() {
-					t.Fatalf("got %+v after position %d", c, got)
+	synctest.Test(t, func(t *testing.T) { // time is the test's
+		eng := open(t, testengine.Options{})
+		f := start(t, eng, feed.Options{Heartbeat: time.Millisecond})
+		quiet := subscribe(t, f, 0, "quiet")
+		for range 3 {
+			want := put(t, eng, "other")
+			for got := engine.Position(0); got < want; {
+				select {
+				case c := <-quiet.C:
+					if len(c.Writes) > 0 || c.Pos <= got || c.Time.IsZero() {
+						t.Fatalf("got %+v after position %d", c, got)
+					}
+					got = c.Pos
+				case <-time.After(10 * time.Second):
+					t.Fatalf("no heartbeat of position %d", want)
 				}
-				got = c.Pos
-			case <-time.After(10 * time.Second):
-				t.Fatalf("no heartbeat of position %d", want)
 			}
 		}
-	}
-	time.Sleep(20 * time.Millisecond)
-	select {
-	case c := <-quiet.C:
-		t.Errorf("a heartbeat that tells nothing new: %+v", c)
-	default:
-	}
-	// A replay that ends with changes of others is told of them by the tail.
-	last := put(t, eng, "other")
-	if err := f.Wait(t.Context(), last); err != nil {
-		t.Fatal(err)
-	}
-	if c := <-subscribe(t, f, 0, "quiet").C; c.Pos != last || len(c.Writes) > 0 {
-		t.Errorf("after a replay: %+v, want position %d", c, last)
-	}
-	// A long replay without a match says how far it is, too.
-	_, err := engine.UpdateEach(t.Context(), eng, 10_000, func(tx engine.Tx, _ int) error { return tx.Put([]byte("other"), nil) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := create(t, eng, feed.Options{Heartbeat: time.Hour})
-	if c := <-subscribe(t, g, 0, "quiet").C; c.Pos == 0 || len(c.Writes) > 0 {
-		t.Errorf("replay: %+v", c)
-	}
+		time.Sleep(20 * time.Millisecond)
+		select {
+		case c := <-quiet.C:
+			t.Errorf("a heartbeat that tells nothing new: %+v", c)
+		default:
+		}
+		// A replay that ends with changes of others is told of them by the tail.
+		last := put(t, eng, "other")
+		if err := f.Wait(t.Context(), last); err != nil {
+			t.Fatal(err)
+		}
+		if c := <-subscribe(t, f, 0, "quiet").C; c.Pos != last || len(c.Writes) > 0 {
+			t.Errorf("after a replay: %+v, want position %d", c, last)
+		}
+		// A long replay without a match says how far it is, too.
+		_, err := engine.UpdateEach(t.Context(), eng, 10_000, func(tx engine.Tx, _ int) error { return tx.Put([]byte("other"), nil) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := create(t, eng, feed.Options{Heartbeat: time.Hour})
+		if c := <-subscribe(t, g, 0, "quiet").C; c.Pos == 0 || len(c.Writes) > 0 {
+			t.Errorf("replay: %+v", c)
+		}
+	})
 }
 
 // TestHeartbeatAfterEvent: who had an event hears later what came after it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skerrydb/skerry/btree"
@@ -51,6 +52,11 @@ func leading(t *testing.T) (*executor, quorum) {
 	x.overtake, x.record, x.show, x.fail = func(*batch) {}, func(*batch) {}, g.show, func(error) {}
 	q.x, q.raft = x, q
 	q.accept(5)
+	t.Cleanup(func() {
+		close(x.handed)
+		close(x.runOn)
+		x.stopped.Wait()
+	})
 	return x, q
 }
 
@@ -82,84 +88,88 @@ func within(t *testing.T, what string, fn func()) {
 // deposed runs on, over a state that was dropped meanwhile. What it still runs
 // must come to nothing, and must not be in the way of the new leader's batches.
 func TestNothingIsSealedAfterDeposition(t *testing.T) {
-	x, q := leading(t)
-	first, runs, let := held(nothing)
-	zero := start(t.Context(), x, first)
-	<-runs
-	big, bigRuns, bigLet := held(putting("big", strings.Repeat("x", batchBytes)))
-	one := start(t.Context(), x, big)
-	waitQueued(t, x, func() bool { return len(x.queue) == 1 })
-	two := start(t.Context(), x, putting("late", "1"))
-	waitQueued(t, x, func() bool { return len(x.queue) == 2 })
-	three := make(chan error, 1)
-	go func() {
-		c := x.take()
-		c.n, c.fn = 3, func(tx engine.Tx, _ int) error { return putting("each", strings.Repeat("x", batchBytes))(tx) }
-		three <- x.do(t.Context(), c)
-	}()
-	waitQueued(t, x, func() bool { return len(x.queue) == 3 })
-	close(let)
-	<-q.got // that of the first call, which wrote nothing
-	<-bigRuns
-	yielded := make(chan struct{})
-	go func() {
-		q.yield(engine.Errorf(engine.CodeNotLeader, "deposed"))
-		close(yielded)
-	}()
-	waitQueued(t, x, func() bool { return q.term == 0 })
-	close(bigLet)
-	within(t, "yield", func() { <-yielded })
-	for _, c := range []<-chan error{one, two, three} {
-		within(t, "a call of a deposed leader", func() {
-			if err := <-c; !errors.Is(err, engine.ErrNotLeader) && engine.CodeOf(err) != engine.CodeOutcomeUnknown {
-				t.Errorf("a call that ran on after the node was deposed: %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		x, q := leading(t)
+		first, runs, let := held(nothing)
+		zero := start(t.Context(), x, first)
+		<-runs
+		big, bigRuns, bigLet := held(putting("big", strings.Repeat("x", batchBytes)))
+		one := start(t.Context(), x, big)
+		settled(t, x, func() bool { return len(x.queue) == 1 })
+		two := start(t.Context(), x, putting("late", "1"))
+		settled(t, x, func() bool { return len(x.queue) == 2 })
+		three := make(chan error, 1)
+		go func() {
+			c := x.take()
+			c.n, c.fn = 3, func(tx engine.Tx, _ int) error { return putting("each", strings.Repeat("x", batchBytes))(tx) }
+			three <- x.do(t.Context(), c)
+		}()
+		settled(t, x, func() bool { return len(x.queue) == 3 })
+		close(let)
+		<-q.got // that of the first call, which wrote nothing
+		<-bigRuns
+		yielded := make(chan struct{})
+		go func() {
+			q.yield(engine.Errorf(engine.CodeNotLeader, "deposed"))
+			close(yielded)
+		}()
+		settled(t, x, func() bool { return q.term == 0 })
+		close(bigLet)
+		within(t, "yield", func() { <-yielded })
+		for _, c := range []<-chan error{one, two, three} {
+			within(t, "a call of a deposed leader", func() {
+				if err := <-c; !errors.Is(err, engine.ErrNotLeader) && engine.CodeOf(err) != engine.CodeOutcomeUnknown {
+					t.Errorf("a call that ran on after the node was deposed: %v", err)
+				}
+			})
+		}
+		select {
+		case b := <-q.got:
+			t.Errorf("a batch of term %d was proposed after the node was deposed: %q", b.Term, b.Data)
+		default:
+		}
+		theirs := newBatch(0, 0)
+		theirs.add(1, 1)
+		theirs.put([]byte("k"), "v")
+		within(t, "the new leader's batch", func() {
+			if err := q.applyAll([]raft.Entry{{Index: 1, Term: 6, Data: theirs.buf}}); err != nil {
+				t.Error(err)
 			}
 		})
-	}
-	select {
-	case b := <-q.got:
-		t.Errorf("a batch of term %d was proposed after the node was deposed: %q", b.Term, b.Data)
-	default:
-	}
-	theirs := newBatch(0, 0)
-	theirs.add(1, 1)
-	theirs.put([]byte("k"), "v")
-	within(t, "the new leader's batch", func() {
-		if err := q.applyAll([]raft.Entry{{Index: 1, Term: 6, Data: theirs.buf}}); err != nil {
-			t.Error(err)
+		if _, ok := x.tree.Get([]byte("k")); !ok {
+			t.Error("the new leader's batch was not applied")
 		}
+		within(t, "the call before", func() { <-zero })
 	})
-	if _, ok := x.tree.Get([]byte("k")); !ok {
-		t.Error("the new leader's batch was not applied")
-	}
-	within(t, "the call before", func() { <-zero })
 }
 
 // TestCallsAreAnsweredOnce: a batch that was refused, and is still the one on its
 // way when the node is deposed, is not answered again: its caller may be gone.
 func TestCallsAreAnsweredOnce(t *testing.T) {
-	x, q := leading(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	write := start(ctx, x, putting("k", "1"))
-	b := <-q.got
-	cancel()
-	<-write
-	slow, runs, let := held(nothing)
-	other := start(t.Context(), x, slow)
-	<-runs
-	q.notTaken(b, engine.Errorf(engine.CodeNotLeader, "refused"))
-	yielded := make(chan struct{})
-	go func() {
-		q.yield(engine.Errorf(engine.CodeNotLeader, "deposed"))
-		close(yielded)
-	}()
-	waitQueued(t, x, func() bool { return q.term == 0 })
-	close(let)
-	within(t, "yield", func() { <-yielded })
-	within(t, "an entry of the next term", func() {
-		if err := q.applyAll([]raft.Entry{{Index: 1, Term: 6}}); err != nil {
-			t.Error(err)
-		}
+	synctest.Test(t, func(t *testing.T) {
+		x, q := leading(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		write := start(ctx, x, putting("k", "1"))
+		b := <-q.got
+		cancel()
+		<-write
+		slow, runs, let := held(nothing)
+		other := start(t.Context(), x, slow)
+		<-runs
+		q.notTaken(b, engine.Errorf(engine.CodeNotLeader, "refused"))
+		yielded := make(chan struct{})
+		go func() {
+			q.yield(engine.Errorf(engine.CodeNotLeader, "deposed"))
+			close(yielded)
+		}()
+		settled(t, x, func() bool { return q.term == 0 })
+		close(let)
+		within(t, "yield", func() { <-yielded })
+		within(t, "an entry of the next term", func() {
+			if err := q.applyAll([]raft.Entry{{Index: 1, Term: 6}}); err != nil {
+				t.Error(err)
+			}
+		})
+		within(t, "the other call", func() { <-other })
 	})
-	within(t, "the other call", func() { <-other })
 }

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/skerrydb/skerry/btree"
 	"github.com/skerrydb/skerry/engine"
@@ -57,6 +57,7 @@ func gated(t *testing.T, o Options) (*executor, *gate) {
 		begun: make(chan *batch), let: make(chan error),
 		snap: &snapshot{tree: btree.NewBytes[string]()},
 	}
+	t.Cleanup(func() { close(g.begun) }) // which ends pass
 	x := newExecutor(o, g, g.current)
 	x.overtake, x.record, x.show, x.fail = func(*batch) {}, func(*batch) {}, g.show, func(error) {}
 	return x, g
@@ -81,259 +82,273 @@ func putting(key, val string) func(engine.Tx) error {
 	return func(tx engine.Tx) error { return tx.Put([]byte(key), []byte(val)) }
 }
 
-func waitQueued(t *testing.T, x *executor, done func() bool) {
+// settled fails the test if done is false once everything in the bubble waits.
+func settled(t *testing.T, x *executor, done func() bool) {
 	t.Helper()
-	for range 5000 {
-		x.mu.Lock()
-		ok := done()
-		x.mu.Unlock()
-		if ok {
-			return
-		}
-		time.Sleep(time.Millisecond)
+	synctest.Wait()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !done() {
+		t.Fatal("the executor waits, and is not where the test needs it")
 	}
-	t.Fatal("the executor did not get there in 5 s")
 }
 
 func pending(t *testing.T, what string, c <-chan error) {
 	t.Helper()
+	synctest.Wait()
 	select {
 	case err := <-c:
 		t.Fatalf("%s was answered (%v) too early", what, err)
-	case <-time.After(10 * time.Millisecond):
+	default:
 	}
 }
 
 // TestReadersOfSpeculationWait: a call that wrote nothing, and one that failed,
 // are answered only when what they saw is durable.
 func TestReadersOfSpeculationWait(t *testing.T) {
-	x, g := gated(t, Options{})
-	write := start(t.Context(), x, putting("k", "1"))
-	<-g.begun
-	errMine := errors.New("mine")
-	var saw string
-	read := start(t.Context(), x, func(tx engine.Tx) error {
-		val, _, err := tx.Get([]byte("k"))
-		saw = string(val)
-		return err
+	synctest.Test(t, func(t *testing.T) {
+		x, g := gated(t, Options{})
+		write := start(t.Context(), x, putting("k", "1"))
+		<-g.begun
+		errMine := errors.New("mine")
+		var saw string
+		read := start(t.Context(), x, func(tx engine.Tx) error {
+			val, _, err := tx.Get([]byte("k"))
+			saw = string(val)
+			return err
+		})
+		fail := start(t.Context(), x, func(engine.Tx) error { return errMine })
+		settled(t, x, func() bool { return !x.running && len(x.open.calls) == 2 })
+		pending(t, "the write", write)
+		pending(t, "the read", read)
+		pending(t, "the failing call", fail)
+		g.let <- nil
+		if err := errors.Join(<-write, <-read); err != nil || saw != "1" {
+			t.Errorf("err %v, read %q", err, saw)
+		}
+		if err := <-fail; err != errMine {
+			t.Errorf("the function's own error came back as %v", err)
+		}
+		x.close(engine.ErrClosed)
 	})
-	fail := start(t.Context(), x, func(engine.Tx) error { return errMine })
-	waitQueued(t, x, func() bool { return !x.running && len(x.open.calls) == 2 })
-	pending(t, "the write", write)
-	pending(t, "the read", read)
-	pending(t, "the failing call", fail)
-	g.let <- nil
-	if err := errors.Join(<-write, <-read); err != nil || saw != "1" {
-		t.Errorf("err %v, read %q", err, saw)
-	}
-	if err := <-fail; err != errMine {
-		t.Errorf("the function's own error came back as %v", err)
-	}
-	x.close(engine.ErrClosed)
 }
 
 // TestLostBatch: when the disk refuses a batch, all that was built on it is
 // refused too, and what comes after starts from the committed state.
 func TestLostBatch(t *testing.T) {
-	x, g := gated(t, Options{})
-	first := start(t.Context(), x, putting("a", "1"))
-	<-g.begun
-	second := start(t.Context(), x, putting("b", "2"))
-	waitQueued(t, x, func() bool { return !x.running && len(x.open.calls) == 1 })
-	g.let <- engine.ErrDiskFull
-	for _, c := range []<-chan error{first, second} {
-		if err := <-c; !errors.Is(err, engine.ErrDiskFull) || !engine.Retryable(err) {
-			t.Errorf("lost call: %v", err)
-		}
-	}
-	third := start(t.Context(), x, func(tx engine.Tx) error {
-		for _, k := range []string{"a", "b"} {
-			if _, ok, _ := tx.Get([]byte(k)); ok {
-				t.Errorf("%s of a lost batch is still there", k)
+	synctest.Test(t, func(t *testing.T) {
+		x, g := gated(t, Options{})
+		first := start(t.Context(), x, putting("a", "1"))
+		<-g.begun
+		second := start(t.Context(), x, putting("b", "2"))
+		settled(t, x, func() bool { return !x.running && len(x.open.calls) == 1 })
+		g.let <- engine.ErrDiskFull
+		for _, c := range []<-chan error{first, second} {
+			if err := <-c; !errors.Is(err, engine.ErrDiskFull) || !engine.Retryable(err) {
+				t.Errorf("lost call: %v", err)
 			}
 		}
-		return tx.Put([]byte("c"), nil)
+		third := start(t.Context(), x, func(tx engine.Tx) error {
+			for _, k := range []string{"a", "b"} {
+				if _, ok, _ := tx.Get([]byte(k)); ok {
+					t.Errorf("%s of a lost batch is still there", k)
+				}
+			}
+			return tx.Put([]byte("c"), nil)
+		})
+		b := <-g.begun
+		if b.base != 0 || b.last != 1 {
+			t.Errorf("the batch after the lost ones holds positions %d–%d, want 1", b.base+1, b.last)
+		}
+		g.let <- nil
+		if err := <-third; err != nil {
+			t.Error(err)
+		}
+		x.close(engine.ErrClosed)
 	})
-	b := <-g.begun
-	if b.base != 0 || b.last != 1 {
-		t.Errorf("the batch after the lost ones holds positions %d–%d, want 1", b.base+1, b.last)
-	}
-	g.let <- nil
-	if err := <-third; err != nil {
-		t.Error(err)
-	}
-	x.close(engine.ErrClosed)
 }
 
 // TestLostBatchWhileRunning: the batch is lost while a transaction runs; that
 // transaction, though it began on the lost state, must not be committed.
 func TestLostBatchWhileRunning(t *testing.T) {
-	x, g := gated(t, Options{})
-	first := start(t.Context(), x, putting("a", "1"))
-	<-g.begun
-	inside, goOn := make(chan struct{}), make(chan struct{})
-	second := start(t.Context(), x, func(tx engine.Tx) error {
-		close(inside)
-		<-goOn
-		return tx.Put([]byte("b"), []byte("2"))
+	synctest.Test(t, func(t *testing.T) {
+		x, g := gated(t, Options{})
+		first := start(t.Context(), x, putting("a", "1"))
+		<-g.begun
+		inside, goOn := make(chan struct{}), make(chan struct{})
+		second := start(t.Context(), x, func(tx engine.Tx) error {
+			close(inside)
+			<-goOn
+			return tx.Put([]byte("b"), []byte("2"))
+		})
+		<-inside
+		g.let <- engine.ErrDiskFull
+		if err := <-first; !errors.Is(err, engine.ErrDiskFull) {
+			t.Fatal(err)
+		}
+		settled(t, x, func() bool { return x.broken != nil })
+		close(goOn)
+		if err := <-second; !errors.Is(err, engine.ErrDiskFull) {
+			t.Errorf("a transaction built on a lost batch: %v", err)
+		}
+		if n := x.current().tree.Len(); n != 0 {
+			t.Errorf("%d keys were published", n)
+		}
+		x.close(engine.ErrClosed)
 	})
-	<-inside
-	g.let <- engine.ErrDiskFull
-	if err := <-first; !errors.Is(err, engine.ErrDiskFull) {
-		t.Fatal(err)
-	}
-	waitQueued(t, x, func() bool { return x.broken != nil })
-	close(goOn)
-	if err := <-second; !errors.Is(err, engine.ErrDiskFull) {
-		t.Errorf("a transaction built on a lost batch: %v", err)
-	}
-	if n := x.current().tree.Len(); n != 0 {
-		t.Errorf("%d keys were published", n)
-	}
-	x.close(engine.ErrClosed)
 }
 
 // TestDiskFailureStops: after any other disk error the outcome is unknown for
 // what was being written, and nothing more is accepted.
 func TestDiskFailureStops(t *testing.T) {
-	x, g := gated(t, Options{})
-	var stopped error
-	x.fail = func(err error) { stopped = err }
-	first := start(t.Context(), x, putting("a", "1"))
-	<-g.begun
-	second := start(t.Context(), x, putting("b", "2"))
-	waitQueued(t, x, func() bool { return !x.running && len(x.open.calls) == 1 })
-	broken := errors.New("input/output error")
-	g.let <- broken
-	if err := <-first; !errors.Is(err, engine.ErrOutcomeUnknown) || !errors.Is(err, broken) {
-		t.Errorf("the call being written: %v", err)
-	}
-	if err := <-second; !errors.Is(err, engine.ErrStopped) {
-		t.Errorf("the call behind it: %v", err)
-	}
-	if err := <-start(t.Context(), x, putting("c", "3")); !errors.Is(err, engine.ErrStopped) {
-		t.Errorf("a later call: %v", err)
-	}
-	if stopped == nil {
-		t.Error("the node was not told to stop")
-	}
-	x.close(engine.ErrClosed)
+	synctest.Test(t, func(t *testing.T) {
+		x, g := gated(t, Options{})
+		var stopped error
+		x.fail = func(err error) { stopped = err }
+		first := start(t.Context(), x, putting("a", "1"))
+		<-g.begun
+		second := start(t.Context(), x, putting("b", "2"))
+		settled(t, x, func() bool { return !x.running && len(x.open.calls) == 1 })
+		broken := errors.New("input/output error")
+		g.let <- broken
+		if err := <-first; !errors.Is(err, engine.ErrOutcomeUnknown) || !errors.Is(err, broken) {
+			t.Errorf("the call being written: %v", err)
+		}
+		if err := <-second; !errors.Is(err, engine.ErrStopped) {
+			t.Errorf("the call behind it: %v", err)
+		}
+		if err := <-start(t.Context(), x, putting("c", "3")); !errors.Is(err, engine.ErrStopped) {
+			t.Errorf("a later call: %v", err)
+		}
+		if stopped == nil {
+			t.Error("the node was not told to stop")
+		}
+		x.close(engine.ErrClosed)
+	})
 }
 
 func TestQueueFull(t *testing.T) {
-	x, g := gated(t, Options{QueueCalls: 2})
-	inside, goOn := make(chan struct{}), make(chan struct{})
-	first := start(t.Context(), x, func(engine.Tx) error { close(inside); <-goOn; return nil })
-	<-inside
-	second := start(t.Context(), x, putting("a", "1"))
-	third := start(t.Context(), x, putting("b", "2"))
-	waitQueued(t, x, func() bool { return len(x.queue) == 2 })
-	if err := <-start(t.Context(), x, putting("c", "3")); !errors.Is(err, engine.ErrQueueFull) || !engine.Retryable(err) {
-		t.Errorf("one call too many: %v", err)
-	}
-	close(goOn)
-	b := <-g.begun
-	if b.last != 2 {
-		t.Errorf("batch ends at %d, want 2", b.last)
-	}
-	g.let <- nil
-	if err := errors.Join(<-first, <-second, <-third); err != nil {
-		t.Error(err)
-	}
-	x.close(engine.ErrClosed)
+	synctest.Test(t, func(t *testing.T) {
+		x, g := gated(t, Options{QueueCalls: 2})
+		inside, goOn := make(chan struct{}), make(chan struct{})
+		first := start(t.Context(), x, func(engine.Tx) error { close(inside); <-goOn; return nil })
+		<-inside
+		second := start(t.Context(), x, putting("a", "1"))
+		third := start(t.Context(), x, putting("b", "2"))
+		settled(t, x, func() bool { return len(x.queue) == 2 })
+		if err := <-start(t.Context(), x, putting("c", "3")); !errors.Is(err, engine.ErrQueueFull) || !engine.Retryable(err) {
+			t.Errorf("one call too many: %v", err)
+		}
+		close(goOn)
+		b := <-g.begun
+		if b.last != 2 {
+			t.Errorf("batch ends at %d, want 2", b.last)
+		}
+		g.let <- nil
+		if err := errors.Join(<-first, <-second, <-third); err != nil {
+			t.Error(err)
+		}
+		x.close(engine.ErrClosed)
+	})
 }
 
 // TestCancel: a call that has not run never runs; one that is being committed
 // has an unknown outcome.
 func TestCancel(t *testing.T) {
-	x, g := gated(t, Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	inside, goOn := make(chan struct{}), make(chan struct{})
-	first := start(t.Context(), x, func(tx engine.Tx) error { close(inside); <-goOn; return nil })
-	<-inside
-	ran := false
-	second := start(ctx, x, func(engine.Tx) error { ran = true; return nil })
-	waitQueued(t, x, func() bool { return len(x.queue) == 1 })
-	cancel()
-	if err := <-second; err != context.Canceled {
-		t.Errorf("cancelled while queued: %v", err)
-	}
-	close(goOn)
-	if err := <-first; err != nil || ran {
-		t.Errorf("err %v, the cancelled call ran: %v", err, ran)
-	}
-	ctx, cancel = context.WithCancel(t.Context())
-	defer cancel()
-	inline := start(t.Context(), x, putting("a", "1"))
-	<-g.begun
-	third := start(ctx, x, putting("b", "2"))
-	waitQueued(t, x, func() bool { return !x.running && len(x.open.calls) == 1 })
-	cancel()
-	if err := <-third; !errors.Is(err, engine.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled while committing: %v", err)
-	}
-	g.let <- nil
-	<-g.begun
-	g.let <- nil
-	if err := <-inline; err != nil {
-		t.Error(err)
-	}
-	x.close(engine.ErrClosed)
+	synctest.Test(t, func(t *testing.T) {
+		x, g := gated(t, Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		inside, goOn := make(chan struct{}), make(chan struct{})
+		first := start(t.Context(), x, func(tx engine.Tx) error { close(inside); <-goOn; return nil })
+		<-inside
+		ran := false
+		second := start(ctx, x, func(engine.Tx) error { ran = true; return nil })
+		settled(t, x, func() bool { return len(x.queue) == 1 })
+		cancel()
+		if err := <-second; err != context.Canceled {
+			t.Errorf("cancelled while queued: %v", err)
+		}
+		close(goOn)
+		if err := <-first; err != nil || ran {
+			t.Errorf("err %v, the cancelled call ran: %v", err, ran)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		defer cancel()
+		inline := start(t.Context(), x, putting("a", "1"))
+		<-g.begun
+		third := start(ctx, x, putting("b", "2"))
+		settled(t, x, func() bool { return !x.running && len(x.open.calls) == 1 })
+		cancel()
+		if err := <-third; !errors.Is(err, engine.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled while committing: %v", err)
+		}
+		g.let <- nil
+		<-g.begun
+		g.let <- nil
+		if err := <-inline; err != nil {
+			t.Error(err)
+		}
+		x.close(engine.ErrClosed)
+	})
 }
 
 // TestCancelWhileRunning: the call does not return while its function, which
 // another goroutine runs, still uses what belongs to the caller.
 func TestCancelWhileRunning(t *testing.T) {
-	x, g := gated(t, Options{})
-	go g.pass()
-	hold, goOn := make(chan struct{}), make(chan struct{})
-	first := start(t.Context(), x, func(engine.Tx) error { close(hold); <-goOn; return nil })
-	<-hold
-	ctx, cancel := context.WithCancel(t.Context())
-	inside, end := make(chan struct{}), make(chan struct{})
-	second := start(ctx, x, func(engine.Tx) error { close(inside); <-end; return nil })
-	waitQueued(t, x, func() bool { return len(x.queue) == 1 })
-	close(goOn)
-	<-inside
-	cancel()
-	pending(t, "the cancelled call", second)
-	close(end)
-	if err := <-second; err != nil && !errors.Is(err, engine.ErrOutcomeUnknown) {
-		t.Error(err)
-	}
-	if err := <-first; err != nil {
-		t.Error(err)
-	}
-	x.close(engine.ErrClosed)
+	synctest.Test(t, func(t *testing.T) {
+		x, g := gated(t, Options{})
+		go g.pass()
+		hold, goOn := make(chan struct{}), make(chan struct{})
+		first := start(t.Context(), x, func(engine.Tx) error { close(hold); <-goOn; return nil })
+		<-hold
+		ctx, cancel := context.WithCancel(t.Context())
+		inside, end := make(chan struct{}), make(chan struct{})
+		second := start(ctx, x, func(engine.Tx) error { close(inside); <-end; return nil })
+		settled(t, x, func() bool { return len(x.queue) == 1 })
+		close(goOn)
+		<-inside
+		cancel()
+		pending(t, "the cancelled call", second)
+		close(end)
+		if err := <-second; err != nil && !errors.Is(err, engine.ErrOutcomeUnknown) {
+			t.Error(err)
+		}
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		x.close(engine.ErrClosed)
+	})
 }
 
 // TestFullBatch: batches stay near batchBytes however much is queued.
 func TestFullBatch(t *testing.T) {
-	x, g := gated(t, Options{})
-	inside, goOn := make(chan struct{}), make(chan struct{})
-	hold := start(t.Context(), x, func(engine.Tx) error { close(inside); <-goOn; return nil })
-	<-inside
-	val := string(make([]byte, 1<<20))
-	var calls []<-chan error
-	for i := range 20 {
-		calls = append(calls, start(t.Context(), x, putting(string(rune('a'+i)), val)))
-	}
-	waitQueued(t, x, func() bool { return len(x.queue) == 20 })
-	close(goOn)
-	for n := 0; n < 20; {
-		b := <-g.begun
-		if len(b.buf) > batchBytes+2<<20 {
-			t.Errorf("a batch of %d bytes", len(b.buf))
+	synctest.Test(t, func(t *testing.T) {
+		x, g := gated(t, Options{})
+		inside, goOn := make(chan struct{}), make(chan struct{})
+		hold := start(t.Context(), x, func(engine.Tx) error { close(inside); <-goOn; return nil })
+		<-inside
+		val := string(make([]byte, 1<<20))
+		var calls []<-chan error
+		for i := range 20 {
+			calls = append(calls, start(t.Context(), x, putting(string(rune('a'+i)), val)))
 		}
-		n += int(b.last - b.base)
-		g.let <- nil
-	}
-	for _, c := range append(calls, hold) {
-		if err := <-c; err != nil {
-			t.Error(err)
+		settled(t, x, func() bool { return len(x.queue) == 20 })
+		close(goOn)
+		for n := 0; n < 20; {
+			b := <-g.begun
+			if len(b.buf) > batchBytes+2<<20 {
+				t.Errorf("a batch of %d bytes", len(b.buf))
+			}
+			n += int(b.last - b.base)
+			g.let <- nil
 		}
-	}
-	x.close(engine.ErrClosed)
+		for _, c := range append(calls, hold) {
+			if err := <-c; err != nil {
+				t.Error(err)
+			}
+		}
+		x.close(engine.ErrClosed)
+	})
 }
 
 func TestPanic(t *testing.T) {

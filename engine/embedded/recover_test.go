@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal/memfs"
@@ -64,14 +63,10 @@ func TestSnapshotOverRestarts(t *testing.T) {
 		put(t, db, "k", string(make([]byte, 4<<10)))
 		_ = db.Close()
 	}
-	open(t, "data", o)
-	for range 6_000 {
-		if names, _ := fs.List("data/snap"); len(names) > 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	awaitSnapshot(t, open(t, "data", o))
+	if names, err := fs.List("data/snap"); err != nil || len(names) == 0 {
+		t.Errorf("there is no snapshot: %v", err)
 	}
-	t.Error("no snapshot was written in 60 s")
 }
 
 // TestHistoryOverRestart: a snapshot takes no log that the history needs.

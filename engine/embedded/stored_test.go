@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -100,12 +101,17 @@ func makeStored(t *testing.T) {
 // write retries until somebody leads.
 func write(t *testing.T, db *DB, fn func(engine.Tx) error) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		_, err := db.Update(t.Context(), fn)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		_, err := db.Update(ctx, fn)
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, engine.ErrNotLeader) || time.Now().After(end) {
+		if !errors.Is(err, engine.ErrNotLeader) {
+			t.Fatal(err)
+		}
+		if _, err := db.group.AwaitLeader(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}

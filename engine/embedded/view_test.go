@@ -73,6 +73,12 @@ func TestLocalRead(t *testing.T) {
 func TestReadWhileUnread(t *testing.T) {
 	db := open(t, t.TempDir(), Options{})
 	var acked atomic.Uint64
+	var recorded signal
+	record := db.exec.record
+	db.exec.record = func(b *batch) {
+		record(b)
+		recorded.fire()
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
 	for range 3 {
@@ -96,8 +102,8 @@ func TestReadWhileUnread(t *testing.T) {
 	}
 	for range 5 {
 		from := db.counts.batches.Load()
-		for db.counts.batches.Load() < from+2*unreadBatches {
-			time.Sleep(time.Millisecond)
+		for moved := recorded.next(); db.counts.batches.Load() < from+2*unreadBatches; moved = recorded.next() {
+			<-moved
 		}
 		before := acked.Load()
 		pos, err := db.View(t.Context(), engine.Read{}, func(engine.Tx) error { return nil })
@@ -150,28 +156,30 @@ func TestLostBatchUnread(t *testing.T) {
 }
 
 func TestPositionWait(t *testing.T) {
-	db := open(t, t.TempDir(), Options{PositionWait: 20 * time.Millisecond})
-	pos := put(t, db, "k", "1")
-	_, err := db.View(t.Context(), engine.Read{AtLeast: pos + 1}, func(engine.Tx) error { return nil })
-	if !errors.Is(err, engine.ErrPositionTimeout) {
-		t.Errorf("a position that never comes: %v", err)
-	}
-	db.opts.PositionWait = time.Minute
-	done := make(chan error, 1)
-	go func() {
-		_, err := db.View(t.Context(), engine.Read{AtLeast: pos + 1}, func(tx engine.Tx) error {
-			if val, _, _ := tx.Get([]byte("k")); string(val) != "2" {
-				return fmt.Errorf("read %q", val)
-			}
-			return nil
-		})
-		done <- err
-	}()
-	time.Sleep(5 * time.Millisecond)
-	put(t, db, "k", "2")
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		db := open(t, t.TempDir(), Options{PositionWait: 20 * time.Millisecond})
+		pos := put(t, db, "k", "1")
+		_, err := db.View(t.Context(), engine.Read{AtLeast: pos + 1}, func(engine.Tx) error { return nil })
+		if !errors.Is(err, engine.ErrPositionTimeout) {
+			t.Errorf("a position that never comes: %v", err)
+		}
+		db.opts.PositionWait = time.Minute
+		done := make(chan error, 1)
+		go func() {
+			_, err := db.View(t.Context(), engine.Read{AtLeast: pos + 1}, func(tx engine.Tx) error {
+				if val, _, _ := tx.Get([]byte("k")); string(val) != "2" {
+					return fmt.Errorf("read %q", val)
+				}
+				return nil
+			})
+			done <- err
+		}()
+		synctest.Wait() // until it waits for the position
+		put(t, db, "k", "2")
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestUseAfterEnd: a transaction that somebody kept is dead.
