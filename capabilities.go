@@ -14,6 +14,7 @@ import (
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/api"
 )
 
 // capability is what a capability adds to a server. Everything but the name is optional.
@@ -21,6 +22,7 @@ type capability struct {
 	name     string                          // in errors and in the log
 	errors   []engine.Meaning                // its error codes
 	commands []resp.Command                  // for Redis clients
+	routes   []api.Route                     // over HTTP, for those who know the password
 	metrics  func() iter.Seq[engine.Metric]  // for /metrics
 	run      func(ctx context.Context) error // works in the background until the server stops
 }
@@ -79,6 +81,7 @@ func (s *Server) openCapabilities() error {
 		}
 		s.errors = append(s.errors, c.errors)
 		s.commands = append(s.commands, c.commands...)
+		s.routes = append(s.routes, c.routes...)
 		s.meters = append(s.meters, c.metrics)
 		if c.run != nil {
 			s.flow = append(s.flow, part{c.name, c.run})

@@ -57,6 +57,9 @@ const (
 	DefaultBufferBytes = 256 << 20
 	// MaxCallBytes is the longest body of a call; more is problem.CodeBodyTooLarge.
 	MaxCallBytes = proc.MaxArgBytes
+	// MaxRouteBytes is the longest body of a request to one of Options.Routes; more is
+	// problem.CodeBodyTooLarge.
+	MaxRouteBytes = 1 << 20
 	// MaxDetailBytes is how much of the text of a procedure's error is sent.
 	MaxDetailBytes = 4 << 10
 	// MaxCodeBytes is how much of the code of a procedure's error is sent.
@@ -122,6 +125,9 @@ type Options struct {
 	// Metrics yields what /metrics shows besides the face's own. It may be nil.
 	Metrics func() iter.Seq[engine.Metric]
 
+	// Routes are further routes, of other packages. Like the others they ask for the password.
+	Routes []Route
+
 	// Errors are the catalogs of codes that procedures may return besides the engine's.
 	// A code in none of them is the program's own and answered 422.
 	Errors [][]engine.Meaning
@@ -136,7 +142,7 @@ type app struct {
 	web       *web.App
 	store     *kv.Store
 	o         Options
-	routes    []route
+	routes    []Route
 	operators []string // what the paths of operators' routes begin with
 	outcomes  problem.Outcomes
 	pool      sync.Pool    // of *operation

@@ -64,20 +64,37 @@ func checkProblem(t *testing.T, got answer, want engine.Meaning) {
 	}
 }
 
-// TestHTTPDoc: docs/http.md names every resource of the index and every code of HTTP's own.
+// TestHTTPDoc: docs/http.md has the routes as the index has them, and every code of HTTP's own;
+// -rewrite prints the routes.
 func TestHTTPDoc(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/http.md")
+	const file = "../../docs/http.md"
+	doc, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, api.Options{})
-	var index struct{ Resources []struct{ Path string } }
+	s := serveProcedures(t, testProcedures(), api.Options{})
+	var index struct {
+		Resources []struct{ Methods, Path, Text string }
+	}
 	if err := json.Unmarshal(s.do(t, "GET", "/", nil).body, &index); err != nil || len(index.Resources) == 0 {
 		t.Fatalf("%v: %v", index, err)
 	}
+	var b strings.Builder
 	for _, r := range index.Resources {
-		if path, _, _ := strings.Cut(r.Path, "?"); !strings.Contains(string(doc), "`"+path+"`") {
-			t.Errorf("docs/http.md does not have %s", path)
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", r.Methods, r.Path, r.Text)
+	}
+	const above = "| GET, HEAD | `/` | this list: a page for browsers, JSON for programs |\n"
+	head, rest, found := strings.Cut(string(doc), above)
+	table, tail, ended := strings.Cut(rest, "\n\n")
+	switch {
+	case !found || !ended:
+		t.Fatalf("%s has no table of routes", file)
+	case table+"\n" == b.String():
+	case !*rewrite:
+		t.Errorf("%s differs from the routes; run this test with -rewrite", file)
+	default:
+		if err := os.WriteFile(file, []byte(head+above+b.String()+"\n"+tail), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 	for _, m := range problem.Catalog() {

@@ -23,8 +23,8 @@ type resource struct {
 func (a *app) resources(operator bool) []resource {
 	var list []resource
 	for _, r := range a.routes {
-		if r.text != "" && (operator || !r.operator) {
-			list = append(list, resource{r.methods, cmp.Or(r.shown, r.path), r.text})
+		if r.Text != "" && (operator || !r.Operator) {
+			list = append(list, resource{r.Methods, cmp.Or(r.Shown, r.Path), r.Text})
 		}
 	}
 	return list

@@ -1,6 +1,9 @@
 package api
 
 import (
+	"bytes"
+	"io"
+	"net/http"
 	"net/http/pprof"
 	"path"
 	"slices"
@@ -21,47 +24,47 @@ const (
 	profilesPath = "/debug/pprof/"
 )
 
-// route is one method, or two, of one path, and a line of the index.
-type route struct {
-	methods  string // "": all
-	path     string // see web.Group.HandleLiteral
-	handle   web.Handler
-	text     string // for the index, which leaves the route out if there is none
-	shown    string // the path in the index, if path does not say enough
-	operator bool   // clients do not have it
+// Route is one method, or two, of one path, and a line of the index and of docs/http.md.
+type Route struct {
+	Methods  string      // "GET, HEAD"; "": all
+	Path     string      // "/notes/{name}", where {name} is all that follows; see web.Group.HandleLiteral
+	Handle   web.Handler // of Options.Routes: may run again on the leader, and reads at most MaxRouteBytes of a body
+	Text     string      // what it does, in one line for the index, which leaves the route out if it is ""
+	Shown    string      // the path in the index, if Path does not say enough
+	Operator bool        // only AdminHandler has it
 }
 
 // table returns all routes, in the order of the index.
-func (a *app) table(registry *prometheus.Registry) []route {
+func (a *app) table(registry *prometheus.Registry) []Route {
 	const read = "GET, HEAD"
 	list := a.operation((*operation).list)
-	keys := []route{
-		{methods: read, path: dbPath + "{key}", handle: a.onKey((*operation).getKey), text: "the value of a key, as raw bytes"},
-		{methods: "PUT, POST", path: dbPath + "{key}", handle: a.onKey((*operation).setKey), text: "set a key to the body; ?ttl=30s lets it expire; If-Match and If-None-Match guard it"},
-		{methods: "DELETE", path: dbPath + "{key}", handle: a.onKey((*operation).deleteKey), text: "remove a key"},
-		{methods: read, path: dbPath, handle: list, text: "list keys in byte order, a page at a time; also order=desc, limit=, after= and values=1", shown: "/db/?prefix="},
-		{methods: read, path: "/db", handle: list},
+	keys := []Route{
+		{Methods: read, Path: dbPath + "{key}", Handle: a.onKey((*operation).getKey), Text: "the value of a key, as raw bytes"},
+		{Methods: "PUT, POST", Path: dbPath + "{key}", Handle: a.onKey((*operation).setKey), Text: "set a key to the body; ?ttl=30s makes it expire; If-Match and If-None-Match are conditions"},
+		{Methods: "DELETE", Path: dbPath + "{key}", Handle: a.onKey((*operation).deleteKey), Text: "remove a key"},
+		{Methods: read, Path: dbPath, Handle: list, Text: "a page of keys in byte order, as JSON; also order=desc, limit=, after= and values=1", Shown: "/db/?prefix="},
+		{Methods: read, Path: "/db", Handle: list},
 	}
-	calls := []route{
-		{path: callPath + "{name}", handle: a.operation((*operation).call)},
-		{methods: "POST", path: callPath + "{name}", text: "call a procedure; the body is a JSON object of its arguments"},
-		{methods: read, path: callPath + "{name}", text: "call a procedure that only reads; its arguments are parameters", shown: callPath + "{name}?"},
-		{methods: read, path: "/api/procedures", handle: a.listProcedures(), text: "the procedures, their arguments and results"},
+	calls := []Route{
+		{Path: callPath + "{name}", Handle: a.operation((*operation).call)},
+		{Methods: "POST", Path: callPath + "{name}", Text: "call a procedure; the body is a JSON object of its arguments"},
+		{Methods: read, Path: callPath + "{name}", Text: "call a procedure that only reads; the parameters are its arguments", Shown: callPath + "{name}?"},
+		{Methods: read, Path: "/api/procedures", Handle: a.listProcedures(), Text: "the procedures with their arguments and results, as JSON"},
 	}
-	server := []route{
-		{methods: "GET", path: "/backup", handle: a.backup, text: "everything, as one file that can be restored"},
-		{methods: read, path: "/cluster", handle: a.clusterz, text: "the nodes that keep this data, and which one leads"},
-		{methods: read, path: "/metrics", handle: a.scrape(registry), text: "metrics for Prometheus"},
-		{methods: read, path: "/healthz", handle: a.healthz, text: "whether the process answers"},
-		{methods: read, path: "/readyz", handle: a.readyz, text: "whether requests should come here"},
-		{methods: read, path: "/", handle: a.index},
-		{path: dbPath, text: "the same for the keys of the application: spaces 16 to " + strconv.Itoa(MaxSpace), shown: "/db/…?space=17", operator: true},
+	server := []Route{
+		{Methods: "GET", Path: "/backup", Handle: a.backup, Text: "all data, as one file for `skerry restore`"},
+		{Methods: read, Path: "/cluster", Handle: a.clusterz, Text: "the nodes of the cluster, and which one leads; 501 if the server runs alone"},
+		{Methods: read, Path: "/metrics", Handle: a.scrape(registry), Text: "metrics in the text format of Prometheus"},
+		{Methods: read, Path: "/healthz", Handle: a.healthz, Text: "200 while the process answers"},
+		{Methods: read, Path: "/readyz", Handle: a.readyz, Text: "200 while this server takes requests, otherwise 503"},
+		{Methods: read, Path: "/", Handle: a.index},
+		{Path: dbPath, Text: "the same for the keys of the application: spaces 16 to " + strconv.Itoa(MaxSpace), Shown: "/db/…?space=17", Operator: true},
 	}
-	users := []route{
-		{methods: read, path: usersPath, handle: a.onUsers((*operation).listUsers), text: "list users of the application; also ?email=", operator: true},
-		{methods: "POST", path: usersPath, handle: a.onUsers((*operation).addUser), text: "create a user", operator: true},
-		{methods: read, path: usersPath + "/{id}", handle: a.onUsers((*operation).getUser), text: "a user", operator: true},
-		{methods: "PATCH", path: usersPath + "/{id}", handle: a.onUsers((*operation).patchUser), text: "change the roles of a user, or disabled", operator: true},
+	users := []Route{
+		{Methods: read, Path: usersPath, Handle: a.onUsers((*operation).listUsers), Text: "list users of the application; also ?email=", Operator: true},
+		{Methods: "POST", Path: usersPath, Handle: a.onUsers((*operation).addUser), Text: "create a user", Operator: true},
+		{Methods: read, Path: usersPath + "/{id}", Handle: a.onUsers((*operation).getUser), Text: "a user", Operator: true},
+		{Methods: "PATCH", Path: usersPath + "/{id}", Handle: a.onUsers((*operation).patchUser), Text: "change the roles of a user, or disabled", Operator: true},
 	}
 	if len(a.procedures) == 0 {
 		withoutText(calls)
@@ -71,26 +74,49 @@ func (a *app) table(registry *prometheus.Registry) []route {
 	}
 	all := slices.Concat(keys, calls, server, users)
 	if a.o.Profiles {
-		all = append(all, route{methods: read, path: profilesPath + "{profile}", handle: profile, text: "profiles of the process", shown: profilesPath, operator: true})
+		all = append(all, Route{Methods: read, Path: profilesPath + "{profile}", Handle: profile, Text: "profiles of the process", Shown: profilesPath, Operator: true})
+	}
+	for _, r := range a.o.Routes {
+		r.Handle = a.added(r.Handle)
+		all = append(all, r)
 	}
 	return all
 }
 
+// added is the handler of a route of Options.Routes: what only the leader can do is passed on to it,
+// with the body.
+func (a *app) added(h web.Handler) web.Handler {
+	return a.operation(func(x *operation, r *http.Request) error {
+		if r.ContentLength != 0 {
+			if err := x.readBody(r, bodyLimit{MaxRouteBytes, problem.CodeBodyTooLarge, "the body is"}); err != nil {
+				return err
+			}
+			x.gathered = true
+		}
+		return x.here(r, func(x *operation, r *http.Request) error {
+			if x.gathered {
+				r.Body = io.NopCloser(bytes.NewReader(x.val))
+			}
+			return h(x.c)
+		})
+	})
+}
+
 // withoutText leaves routes out of the index.
-func withoutText(routes []route) {
+func withoutText(routes []Route) {
 	for i := range routes {
-		routes[i].text = ""
+		routes[i].Text = ""
 	}
 }
 
 // addRoutes gives the routes to the web.App.
 func (a *app) addRoutes() {
 	for _, r := range a.routes {
-		if r.handle != nil {
-			a.web.HandleLiteral(r.methods, r.path, r.handle)
+		if r.Handle != nil {
+			a.web.HandleLiteral(r.Methods, r.Path, r.Handle)
 		}
-		if r.handle != nil && r.operator {
-			prefix, _, _ := strings.Cut(r.path, "{")
+		if r.Handle != nil && r.Operator {
+			prefix, _, _ := strings.Cut(r.Path, "{")
 			a.operators = append(a.operators, prefix)
 		}
 	}
