@@ -51,7 +51,7 @@ func swapDBCmd(x *call) error {
 	if !ok {
 		return replyError("ERR invalid second DB index")
 	}
-	if !x.isDatabase(a) || !x.isDatabase(b) {
+	if !x.conn.isDatabase(a) || !x.conn.isDatabase(b) {
 		return errDBRange
 	}
 	if a != b {
@@ -87,7 +87,7 @@ func flushCmd(x *call) error {
 			}
 		}
 		x.tx.Select(x.db)
-		x.flushed = true
+		x.conn.flushed = true
 	} else {
 		if err := x.srv.flush(from, to); err != nil {
 			return err

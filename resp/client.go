@@ -46,14 +46,14 @@ func clientCommands() []command {
 }
 
 func clientID(x *call) error {
-	x.out.Int(x.id)
+	x.out.Int(x.conn.id)
 	return nil
 }
 
 func clientGetName(x *call) error {
-	x.mu.Lock()
-	name := x.name
-	x.mu.Unlock()
+	x.conn.mu.Lock()
+	name := x.conn.name
+	x.conn.mu.Unlock()
 	if name == "" {
 		x.out.Null()
 	} else {
@@ -83,7 +83,7 @@ func (c *conn) setName(name []byte) error {
 }
 
 func clientSetName(x *call) error {
-	if err := x.setName(x.args[2]); err != nil {
+	if err := x.conn.setName(x.args[2]); err != nil {
 		return err
 	}
 	x.out.OK()
@@ -100,8 +100,8 @@ func clientSetInfo(x *call) error {
 }
 
 func clientInfo(x *call) error {
-	x.show()
-	x.out.Verbatim("txt", string(x.appendInfo(nil))+"\n")
+	x.conn.show()
+	x.out.Verbatim("txt", string(x.conn.appendInfo(nil))+"\n")
 	return nil
 }
 
@@ -220,7 +220,7 @@ func clientList(x *call) error {
 	case len(x.args) != 2:
 		return errSyntax
 	}
-	x.show()
+	x.conn.show()
 	var b []byte
 	for _, c := range x.srv.clients() {
 		if kind != "" && c.kindOf() != kind || ids != nil && !slices.Contains(ids, c.id) {
@@ -237,9 +237,9 @@ func clientNoEvict(x *call) error {
 	if !on && !x.is(2, "OFF") {
 		return errSyntax
 	}
-	x.mu.Lock()
-	x.noEvict = on
-	x.mu.Unlock()
+	x.conn.mu.Lock()
+	x.conn.noEvict = on
+	x.conn.mu.Unlock()
 	x.out.OK()
 	return nil
 }
@@ -247,12 +247,12 @@ func clientNoEvict(x *call) error {
 func clientReply(x *call) error {
 	switch {
 	case x.is(2, "ON"):
-		x.replyOff, x.skipNext = false, false
+		x.conn.replyOff, x.conn.skipNext = false, false
 		x.out.OK()
 	case x.is(2, "OFF"):
-		x.replyOff = true
+		x.conn.replyOff = true
 	case x.is(2, "SKIP"):
-		x.skipNext = !x.replyOff
+		x.conn.skipNext = !x.conn.replyOff
 	default:
 		return errSyntax
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func clientGetRedir(x *call) error {
-	x.out.Int(x.track.shownRedirect())
+	x.out.Int(x.conn.track.shownRedirect())
 	return nil
 }
 
@@ -20,7 +20,7 @@ func (t *tracking) shownRedirect() int64 {
 }
 
 func clientTrackingInfo(x *call) error {
-	t := &x.track
+	t := &x.conn.track
 	var flags []string
 	add := func(on bool, name string) {
 		if on {
@@ -53,7 +53,7 @@ func clientTrackingInfo(x *call) error {
 }
 
 func clientCaching(x *call) error {
-	t := &x.track
+	t := &x.conn.track
 	if !t.on {
 		return replyError("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
 	}
@@ -81,14 +81,14 @@ func clientTracking(x *call) error {
 	}
 	switch {
 	case x.is(2, "OFF"):
-		x.stopTracking()
+		x.conn.stopTracking()
 	case !x.is(2, "ON"):
 		return errSyntax
 	default:
-		if err := x.track.check(&next); err != nil {
+		if err := x.conn.track.check(&next); err != nil {
 			return err
 		}
-		if err := x.startTracking(next); err != nil {
+		if err := x.conn.startTracking(next); err != nil {
 			return err
 		}
 	}

@@ -46,8 +46,8 @@ func askingCmd(x *call) error {
 // with a cluster.
 func readOnlyCmd(x *call) error {
 	return clustered(func(x *call) error {
-		x.cl.readonly = x.cmd.name == "readonly"
-		x.cl.asksCluster()
+		x.conn.cl.readonly = x.cmd.name == "readonly"
+		x.conn.cl.asksCluster()
 		x.out.OK()
 		return nil
 	})(x)
@@ -118,14 +118,14 @@ func clusterSlots(x *call) error {
 	x.out.Int(0)
 	x.out.Int(Slots - 1)
 	for _, n := range list {
-		host, port := x.face(&st, n)
+		host, port := x.conn.face(&st, n)
 		x.out.Array(4)
 		x.out.BulkString(host)
 		x.out.Int(port)
 		x.out.BulkString(nodeID(&st, n.ID))
 		x.out.Array(0)
 	}
-	x.cl.asksCluster()
+	x.conn.cl.asksCluster()
 	return nil
 }
 
@@ -144,7 +144,7 @@ func clusterShards(x *call) error {
 	x.out.BulkString("nodes")
 	x.out.Array(len(list))
 	for i, n := range list {
-		host, port := x.face(&st, n)
+		host, port := x.conn.face(&st, n)
 		name := "port"
 		if x.srv.opts.TLS != nil {
 			name = "tls-port"
@@ -173,7 +173,7 @@ func clusterShards(x *call) error {
 		x.out.BulkString("health")
 		x.out.BulkString("online")
 	}
-	x.cl.asksCluster()
+	x.conn.cl.asksCluster()
 	return nil
 }
 
@@ -181,7 +181,7 @@ func clusterNodes(x *call) error {
 	st := x.srv.opts.Cluster.State()
 	var b strings.Builder
 	for _, n := range st.Nodes {
-		host, port := x.face(&st, n)
+		host, port := x.conn.face(&st, n)
 		_, bus := endpoint(n.Addr)
 		flags, master, slots := "slave", "-", ""
 		switch {
@@ -247,10 +247,10 @@ func clusterLeader(x *call) error {
 	leader, ok := st.Node(st.Leader)
 	host, port := "", int64(0)
 	if ok {
-		host, port = x.face(&st, leader)
+		host, port = x.conn.face(&st, leader)
 	}
 	if push {
-		x.cl.tells, x.cl.told = true, leader.ID
+		x.conn.cl.tells, x.conn.cl.told = true, leader.ID
 	}
 	if host == "" {
 		x.out.Null()
@@ -312,7 +312,7 @@ func clusterCountKeysInSlot(x *call) error {
 // localPosition is the position of this node's state as it is now.
 func (x *call) localPosition() engine.Position {
 	if x.tx != nil {
-		return x.cl.pos // not in the middle of a transaction
+		return x.conn.cl.pos // not in the middle of a transaction
 	}
 	pos, err := x.srv.store.View(context.Background(), x.srv.loosely(), 0, nothing)
 	if err != nil {

@@ -120,7 +120,8 @@ func find(table map[string]*command, name []byte) *command {
 
 // call is one command being run.
 type call struct {
-	*conn
+	conn *conn
+	srv  *Server
 	cmd  *command
 	args [][]byte // args[0] is the name; they alias the connection's buffer
 	tx   *kv.Tx   // nil for commands without data outside of MULTI

@@ -27,7 +27,7 @@ func pingCmd(x *call) error {
 	switch {
 	case len(x.args) > 2:
 		return replyError(wrongArity("ping"))
-	case x.subs > 0 && !x.out.RESP3:
+	case x.conn.subs > 0 && !x.out.RESP3:
 		x.out.Array(2)
 		x.out.BulkString("pong")
 		if len(x.args) == 2 {
@@ -50,7 +50,7 @@ func echoCmd(x *call) error {
 
 func quitCmd(x *call) error {
 	x.out.OK()
-	x.closing = true
+	x.conn.closing = true
 	return nil
 }
 
@@ -59,11 +59,11 @@ func selectCmd(x *call) error {
 	if err != nil {
 		return err
 	}
-	if !x.isDatabase(int64(n)) {
+	if !x.conn.isDatabase(int64(n)) {
 		return errDBRange
 	}
 	x.conn.db, x.db = uint8(n), uint8(n)
-	x.show()
+	x.conn.show()
 	x.out.OK()
 	return nil
 }
@@ -108,7 +108,7 @@ func authCmd(x *call) error {
 	default:
 		return errSyntax
 	}
-	if err := x.authenticate(user, password); err != nil {
+	if err := x.conn.authenticate(user, password); err != nil {
 		return err
 	}
 	x.out.OK()
@@ -131,12 +131,12 @@ func helloCmd(x *call) error {
 		more := len(x.args) - 1 - i
 		switch {
 		case x.is(i, "AUTH") && more >= 2:
-			if err := x.authenticate(x.args[i+1], x.args[i+2]); err != nil {
+			if err := x.conn.authenticate(x.args[i+1], x.args[i+2]); err != nil {
 				return err
 			}
 			i += 2
 		case x.is(i, "SETNAME") && more >= 1:
-			if err := x.setName(x.args[i+1]); err != nil {
+			if err := x.conn.setName(x.args[i+1]); err != nil {
 				return err
 			}
 			i++
@@ -144,10 +144,10 @@ func helloCmd(x *call) error {
 			return replyError("ERR Syntax error in HELLO option '" + cText(x.args[i], 1024) + "'")
 		}
 	}
-	if !x.authed {
+	if !x.conn.authed {
 		return replyError("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
 	}
-	x.out.RESP3, x.pre.RESP3 = resp3, resp3
+	x.out.RESP3, x.conn.pre.RESP3 = resp3, resp3
 	x.writeHello()
 	return nil
 }
@@ -172,7 +172,7 @@ func (x *call) writeHello() {
 		w.Int(2)
 	}
 	w.BulkString("id")
-	w.Int(x.id)
+	w.Int(x.conn.id)
 	w.BulkString("mode")
 	w.BulkString(mode)
 	w.BulkString("role")
@@ -190,14 +190,14 @@ func subscribeCmd(x *call) error {
 		}
 	}
 	for range x.args[1:] {
-		x.subs = 1
+		x.conn.subs = 1
 		x.subscribed("subscribe")
 	}
 	return nil
 }
 
 func unsubscribeCmd(x *call) error {
-	if len(x.args) == 1 && x.subs == 0 {
+	if len(x.args) == 1 && x.conn.subs == 0 {
 		x.out.Push(3)
 		x.out.BulkString("unsubscribe")
 		x.out.Null()
@@ -205,18 +205,18 @@ func unsubscribeCmd(x *call) error {
 		return nil
 	}
 	if len(x.args) == 1 {
-		x.subs = 0
+		x.conn.subs = 0
 		x.subscribed("unsubscribe")
 		return nil
 	}
 	for _, ch := range x.args[1:] {
 		if string(ch) == invalidateChannel {
-			x.subs = 0
+			x.conn.subs = 0
 		}
 		x.out.Push(3)
 		x.out.BulkString("unsubscribe")
 		x.out.Bulk(ch)
-		x.out.Int(int64(x.subs))
+		x.out.Int(int64(x.conn.subs))
 	}
 	return nil
 }
@@ -225,7 +225,7 @@ func (x *call) subscribed(what string) {
 	x.out.Push(3)
 	x.out.BulkString(what)
 	x.out.BulkString(invalidateChannel)
-	x.out.Int(int64(x.subs))
+	x.out.Int(int64(x.conn.subs))
 }
 
 // isDatabase reports whether this client may work on database n. The node that another one's

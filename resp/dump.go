@@ -206,8 +206,8 @@ func dumpCmd(x *call) error {
 		x.out.Null()
 		return nil
 	}
-	x.tmp = x.srv.packer.appendDump(x.scratch(), x.srv.crc, e.Val)
-	x.out.Bulk(x.tmp)
+	x.conn.tmp = x.srv.packer.appendDump(x.scratch(), x.srv.crc, e.Val)
+	x.out.Bulk(x.conn.tmp)
 	return nil
 }
 

@@ -321,7 +321,7 @@ func (c *conn) leadOne(o op, local func() error) {
 // leadAlone runs a command that writes and does not mix with others.
 func (c *conn) leadAlone(cmd *command, args [][]byte, mute bool) {
 	c.leadOne(op{cmd: cmd, args: args, mute: mute, db: c.db, write: true}, func() error {
-		c.x = call{conn: c, cmd: cmd, args: args, db: c.db, out: &c.out}
+		c.x = call{conn: c, srv: c.srv, cmd: cmd, args: args, db: c.db, out: &c.out}
 		c.watch.begin(c, cmd, args)
 		defer c.watch.end(c)
 		return cmd.run(&c.x)

@@ -139,7 +139,7 @@ func copyCmd(x *call) error {
 			replace = true
 		case x.is(i, "DB") && i+1 < len(x.args):
 			i++
-			n, err := x.dbArg(x.args[i])
+			n, err := x.conn.dbArg(x.args[i])
 			if err != nil {
 				return err
 			}
@@ -184,7 +184,7 @@ func (c *conn) dbArg(arg []byte) (uint8, error) {
 }
 
 func moveCmd(x *call) error {
-	db, err := x.dbArg(x.args[2])
+	db, err := x.conn.dbArg(x.args[2])
 	if err != nil {
 		return err
 	}
@@ -325,7 +325,7 @@ func waitCmd(x *call) error {
 	}
 	enough := func() bool { return have != nil && have() >= n }
 	if n > 0 && x.tx == nil && !enough() {
-		if u, ok := x.block(d, enough); ok && u.asError {
+		if u, ok := x.conn.block(d, enough); ok && u.asError {
 			return replyError("UNBLOCKED client unblocked via CLIENT UNBLOCK")
 		}
 	}

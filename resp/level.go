@@ -18,10 +18,10 @@ import (
 func clientMoved(x *call) error {
 	switch {
 	case x.is(2, "ON"):
-		x.cl.stays = false
-		x.cl.asksCluster()
+		x.conn.cl.stays = false
+		x.conn.cl.asksCluster()
 	case x.is(2, "OFF"):
-		x.cl.stays, x.cl.moves = true, false
+		x.conn.cl.stays, x.conn.cl.moves = true, false
 	default:
 		return errSyntax
 	}
@@ -31,7 +31,7 @@ func clientMoved(x *call) error {
 
 // clientRead sets how new reads are, or tells it.
 func clientRead(x *call) error {
-	m := &x.cl
+	m := &x.conn.cl
 	switch {
 	case len(x.args) == 2:
 		name := [...]string{"linearizable", "session", "local"}[m.level]
@@ -76,7 +76,7 @@ func clientPosition(x *call) error {
 		if !ok || n < 0 {
 			return errNotInteger
 		}
-		x.cl.pos = max(x.cl.pos, engine.Position(n))
+		x.conn.cl.pos = max(x.conn.cl.pos, engine.Position(n))
 		x.out.OK()
 	default:
 		return errSyntax
@@ -86,15 +86,15 @@ func clientPosition(x *call) error {
 
 // position returns a position that has all that the client has seen and written.
 func (x *call) position() (engine.Position, error) {
-	if !x.cl.lost || x.tx != nil {
-		return x.cl.pos, nil
+	if !x.conn.cl.lost || x.tx != nil {
+		return x.conn.cl.pos, nil
 	}
 	pos, err := x.srv.store.View(context.Background(), engine.Read{}, 0, nothing)
 	if err != nil {
 		return 0, err
 	}
-	x.cl.saw(pos, engine.Linearizable)
-	return x.cl.pos, nil
+	x.conn.cl.saw(pos, engine.Linearizable)
+	return x.conn.cl.pos, nil
 }
 
 // replicas returns a function that tells how many nodes besides the leader have

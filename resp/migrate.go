@@ -76,7 +76,7 @@ func (m *migration) parse(args [][]byte) error {
 }
 
 func migrateCmd(x *call) error {
-	if cl := x.srv.opts.Cluster; cl != nil && x.cl.node {
+	if cl := x.srv.opts.Cluster; cl != nil && x.conn.cl.node {
 		if st := cl.State(); st.Leader != st.Self {
 			return engine.ErrNotLeader // before anything is copied
 		}

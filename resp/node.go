@@ -52,7 +52,7 @@ func (c *conn) goodbye() {
 // reached, 0 if they have done nothing, and the times of their writes in
 // microseconds, by which a change is known again.
 func markCmd(x *call) error {
-	m := &x.cl
+	m := &x.conn.cl
 	x.out.Array(1 + len(m.marks))
 	x.out.Int(int64(m.pos))
 	for _, us := range m.marks {
@@ -64,7 +64,7 @@ func markCmd(x *call) error {
 
 // refusalsCmd has refusals of calls begin with refusedWord from now on.
 func refusalsCmd(x *call) error {
-	x.cl.coded = true
+	x.conn.cl.coded = true
 	x.out.OK()
 	return nil
 }
@@ -78,7 +78,7 @@ func watchAtCmd(x *call) error {
 	var list []watch
 	for ; len(args) > 0; args = args[3:] {
 		db, err := strconv.ParseUint(string(args[0]), 10, 8)
-		if err != nil || !x.isDatabase(int64(db)) {
+		if err != nil || !x.conn.isDatabase(int64(db)) {
 			return errDBRange
 		}
 		rev, err := strconv.ParseUint(string(args[1]), 10, 64)
@@ -87,7 +87,7 @@ func watchAtCmd(x *call) error {
 		}
 		list = append(list, watch{uint8(db), bytes.Clone(args[2]), kv.Revision(rev)})
 	}
-	x.watched = list
+	x.conn.watched = list
 	x.out.OK()
 	return nil
 }

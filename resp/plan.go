@@ -189,7 +189,7 @@ func (c *conn) addOp(o op) {
 func (c *conn) answer(cmd *command, args [][]byte, mute bool) {
 	w := c.now()
 	start := len(w.Buf)
-	c.x = call{conn: c, cmd: cmd, args: args, db: c.db, out: w}
+	c.x = call{conn: c, srv: c.srv, cmd: cmd, args: args, db: c.db, out: w}
 	c.measured(start)
 	if mute {
 		w.Buf = w.Buf[:start]

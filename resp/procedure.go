@@ -101,7 +101,7 @@ func callOnceCmd(x *call) error {
 // keyFirst adds to err, with which the name in a CALLONCE is not known, that the
 // key has been forgotten if the name stands in its place.
 func (x *call) keyFirst(err error) error {
-	if !x.isProcedure(x.args[1]) {
+	if !x.conn.isProcedure(x.args[1]) {
 		return err
 	}
 	text := err.Error()
@@ -216,7 +216,7 @@ func (x *call) writeResult(p *proc.Call) error {
 	if err == nil {
 		return p.Write(x.out)
 	}
-	x.fail(x.cmd, x.out, len(x.out.Buf), &callError{err: err})
+	x.conn.fail(x.cmd, x.out, len(x.out.Buf), &callError{err: err})
 	return nil
 }
 
@@ -229,8 +229,8 @@ const refusedWord = "REFUSED "
 // call is told so; one of an earlier version is told in the text.
 func (x *call) refused(err error) *callError {
 	e := &callError{err: err, undone: true}
-	if x.cl.node && !x.exec {
-		e.refused = x.cl.coded
+	if x.conn.cl.node && !x.exec {
+		e.refused = x.conn.cl.coded
 		if !e.refused {
 			st := x.srv.opts.Cluster.State()
 			e.by = st.Self
@@ -260,7 +260,7 @@ func (c *conn) refusal(o *op, reply []byte, leader uint64) []byte {
 
 // refusalHere returns the code with which this node's program would refuse a call.
 func (c *conn) refusalHere(o *op) engine.Code {
-	x := call{conn: c, cmd: o.cmd, args: o.args}
+	x := call{conn: c, srv: c.srv, cmd: o.cmd, args: o.args}
 	p, err := x.begin()
 	if err != nil {
 		return engine.CodeOf(err)

@@ -212,7 +212,7 @@ func (c *conn) runOp(t *kv.Tx, i int) error {
 	start := len(c.out.Buf)
 	t.Select(o.db)
 	x := &c.x
-	x.conn, x.cmd, x.args, x.tx, x.db, x.out, x.exec = c, o.cmd, o.args, t, o.db, &c.out, o.exec
+	x.conn, x.srv, x.cmd, x.args, x.tx, x.db, x.out, x.exec = c, c.srv, o.cmd, o.args, t, o.db, &c.out, o.exec
 	var err error
 	c.watch.begin(c, o.cmd, o.args)
 	if o.exec {
@@ -253,7 +253,7 @@ func (c *conn) failOps(to int, err error) {
 // been answered.
 func (c *conn) runAlone(cmd *command, args [][]byte, mute bool) {
 	start := len(c.out.Buf)
-	c.x = call{conn: c, cmd: cmd, args: args, db: c.db, out: &c.out}
+	c.x = call{conn: c, srv: c.srv, cmd: cmd, args: args, db: c.db, out: &c.out}
 	if cmd.kind == kindScan {
 		c.ops = append(c.ops, op{cmd: cmd, args: args, db: c.db, mute: mute, note: c.track.on && c.track.notes(cmd)})
 		c.runOps()

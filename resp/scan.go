@@ -47,7 +47,7 @@ func keysCmd(x *call) error {
 			}
 		}
 	}
-	x.tmp = list.Buf
+	x.conn.tmp = list.Buf
 	x.out.Array(n)
 	x.out.Raw(list.Buf)
 	return nil
@@ -190,7 +190,7 @@ func scanCmd(x *call) error {
 			}
 		}
 	}
-	x.tmp = list.Buf
+	x.conn.tmp = list.Buf
 	x.out.Array(2)
 	var num [20]byte
 	x.out.Bulk(strconv.AppendUint(num[:0], next, 10))

@@ -39,9 +39,9 @@ func stringCommands() []command {
 func (x *call) get(key []byte) (kv.Entry, bool, error) {
 	e, ok, err := x.tx.Get(key)
 	if ok {
-		x.run.hits++
+		x.conn.run.hits++
 	} else {
-		x.run.misses++
+		x.conn.run.misses++
 	}
 	return e, ok, err
 }

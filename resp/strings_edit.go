@@ -87,13 +87,13 @@ func appendCmd(x *call) error {
 
 // scratch returns an empty buffer that is the call's until it returns.
 func (x *call) scratch() []byte {
-	return x.tmp[:0]
+	return x.conn.tmp[:0]
 }
 
 // replaceBy sets the command's key to val, which may be the scratch buffer,
 // keeps its expiry and answers with the length.
 func (x *call) replaceBy(val []byte, mark uint8) error {
-	x.tmp = val
+	x.conn.tmp = val
 	if _, err := x.tx.Set(x.args[1], val, kv.SetOptions{KeepTTL: true, SkipOld: true, Mark: mark}); err != nil {
 		return err
 	}

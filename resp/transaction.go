@@ -115,19 +115,19 @@ func (c *conn) queue(cmd *command, args [][]byte, mute bool) {
 }
 
 func multiCmd(x *call) error {
-	if x.multi.count >= 0 {
+	if x.conn.multi.count >= 0 {
 		return replyError("ERR MULTI calls can not be nested")
 	}
-	x.multi.begin()
+	x.conn.multi.begin()
 	x.out.OK()
 	return nil
 }
 
 func discardCmd(x *call) error {
-	if x.multi.count < 0 {
+	if x.conn.multi.count < 0 {
 		return replyError("ERR DISCARD without MULTI")
 	}
-	x.discard()
+	x.conn.discard()
 	x.out.OK()
 	return nil
 }
@@ -148,7 +148,7 @@ func (c *conn) endMulti() []queued {
 }
 
 func unwatchCmd(x *call) error {
-	x.watched = nil
+	x.conn.watched = nil
 	x.out.OK()
 	return nil
 }
@@ -211,7 +211,7 @@ func (c *conn) tryExec(o op) error {
 	start, db, resp3 := len(c.out.Buf), c.db, c.out.RESP3
 	run := func(t *kv.Tx) error {
 		c.out.Buf, c.db, c.out.RESP3, c.flushed = c.out.Buf[:start], db, resp3, false
-		c.x = call{conn: c, cmd: o.cmd, args: o.args, tx: t, db: db, out: &c.out, exec: true}
+		c.x = call{conn: c, srv: c.srv, cmd: o.cmd, args: o.args, tx: t, db: db, out: &c.out, exec: true}
 		c.watch.begin(c, o.cmd, o.args)
 		err := c.x.execQueue(o.queue, o.watched)
 		c.watch.end(c)
@@ -258,7 +258,7 @@ func (x *call) execQueue(queue []queued, watched []watch) error {
 			return nil
 		}
 	}
-	defer x.inner.end(x.conn)
+	defer x.conn.inner.end(x.conn)
 	head := len(x.out.Buf)
 	x.out.Array(len(queue))
 	for _, q := range queue {
@@ -270,15 +270,15 @@ func (x *call) execQueue(queue []queued, watched []watch) error {
 		x.tx.Select(x.db)
 		err := x.checkKeys()
 		if err == nil {
-			x.inner.begin(x.conn, q.cmd, q.args)
+			x.conn.inner.begin(x.conn, q.cmd, q.args)
 			err = q.cmd.run(x)
-			x.inner.ran(x.conn)
+			x.conn.inner.ran(x.conn)
 		}
 		if err != nil && spoils(err) {
 			return err
 		}
 		if err != nil {
-			x.fail(q.cmd, x.out, start, err)
+			x.conn.fail(q.cmd, x.out, start, err)
 		}
 	}
 	return nil
@@ -310,10 +310,10 @@ type watch struct {
 }
 
 func watchCmd(x *call) error {
-	if x.multi.count >= 0 {
+	if x.conn.multi.count >= 0 {
 		return replyError("ERR WATCH inside MULTI is not allowed")
 	}
-	list := x.watched
+	list := x.conn.watched
 	for _, key := range x.args[1:] {
 		if slices.ContainsFunc(list, func(w watch) bool { return w.db == x.db && bytes.Equal(w.key, key) }) {
 			continue
@@ -327,7 +327,7 @@ func watchCmd(x *call) error {
 		}
 		list = append(list, watch{x.db, bytes.Clone(key), rev})
 	}
-	x.watched = list
+	x.conn.watched = list
 	x.out.OK()
 	return nil
 }
