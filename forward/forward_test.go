@@ -280,3 +280,34 @@ func TestResume(t *testing.T) {
 		}
 	}
 }
+
+// TestBegin: Begin runs once, before a leader is waited for, and its error is the
+// request's; over the limit it does not run.
+func TestBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(0)
+		r := &forward.Router{Cluster: c, Patience: time.Minute, Limit: 1}
+		s, begun := newScript(false, notRun, answered), 0
+		s.Begin = func() error { begun++; return nil }
+		done := make(chan error)
+		go func() { done <- r.Do(t.Context(), &s.Call) }()
+		synctest.Wait()
+		if begun != 1 || len(s.asked) != 0 {
+			t.Errorf("without a leader it began %d times and asked %q", begun, s.asked)
+		}
+		over := newScript(false, answered)
+		over.Begin = func() error { t.Error("it began over the limit"); return nil }
+		if err := r.Do(t.Context(), &over.Call); !errors.Is(err, engine.ErrQueueFull) {
+			t.Errorf("over the limit: %v", err)
+		}
+		c.lead(2)
+		if err := <-done; err != nil || begun != 1 {
+			t.Errorf("%v, began %d times", err, begun)
+		}
+		s = newScript(false, answered)
+		s.Begin = func() error { return engine.ErrLimit }
+		if err := r.Do(t.Context(), &s.Call); !errors.Is(err, engine.ErrLimit) || len(s.asked) != 0 {
+			t.Errorf("a request that cannot begin: %v, asked %q", err, s.asked)
+		}
+	})
+}

@@ -98,7 +98,7 @@ func (c *conn) forward(leader uint64, to int) (forward.Outcome, error) {
 	err = c.afterBreak(err, u.unsent(sent.wait()))
 	switch {
 	case c.closing:
-		r.at = len(c.ops)
+		c.abandon()
 		return forward.Answered, nil
 	case r.from == to || !c.ops[r.from].write: // what reads is read here
 		return forward.Answered, nil

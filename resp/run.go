@@ -34,6 +34,9 @@ func (c *conn) beginRun(i int) {
 // settle has the ops before i keep their replies, whatever becomes of the attempt.
 func (c *conn) settle(i int) { c.run.from, c.run.at, c.run.mark = i, i, len(c.out.Buf) }
 
+// abandon leaves the ops that have no replies without: the client is gone.
+func (c *conn) abandon() { c.run.at = len(c.ops) }
+
 // takeBack removes the replies of the attempt.
 func (c *conn) takeBack() { c.out.Buf = c.out.Buf[:c.run.mark] }
 

@@ -18,6 +18,9 @@ func (x *operation) othersLead() bool {
 // atLeader goes on with r after err, which is what a try on this node came to: if the
 // request may be tried again, whoever leads answers it.
 func (x *operation) atLeader(r *http.Request, err error, here func() error) error {
+	if forward.OutcomeOf(err) == forward.Answered {
+		return err
+	}
 	f := x.app.forward
 	x.forwarded = forward.Call{
 		Try: func(leader uint64, self bool) (forward.Outcome, error) {
