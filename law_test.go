@@ -55,7 +55,7 @@ var law = map[string]may{
 
 	// flow and capabilities; their tests run on a real engine
 	"feed": {code: "engine", tests: "engine/embedded engine/testengine"},
-	"kv":   {code: "decimal engine feed keyspace", tests: "engine/testengine"},
+	"kv":   {code: "decimal engine feed keyspace", tests: "engine/enginetest engine/testengine"},
 
 	"auth":      {code: "engine keyspace kv github.com/pquerna/otp/... github.com/pquerna/otp golang.org/x/crypto/argon2", tests: "engine/embedded engine/testengine"},
 	"auth/oidc": {code: "auth engine github.com/coreos/go-oidc/v3/oidc golang.org/x/oauth2", tests: "engine/embedded kv"},
@@ -64,7 +64,7 @@ var law = map[string]may{
 	// the source of procedures, not procedures: it imports none of ours
 	"proc/procvet": {code: "golang.org/x/tools/go/..."},
 
-	"session": {code: "engine keyspace kv", tests: "engine/embedded engine/testengine github.com/alexedwards/scs/..."},
+	"session": {code: "engine keyspace kv", tests: "engine/embedded engine/enginetest engine/testengine github.com/alexedwards/scs/..."},
 
 	// what a program is for those who call it; its tests call a real server
 	"proc/typescript": {code: "proc", tests: "engine engine/embedded kv web web/api"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"time"
 )
 
 // This file has everything optional: interfaces that an Engine, or the Tx of one,
@@ -13,7 +14,7 @@ import (
 // engine without it skips by name.
 //
 //	Engine  Eacher Positioner Meter Backuper Stopper Clustered Advertiser HandOverer
-//	Tx      Ranker Savepointer Breaker
+//	Tx      Ranker Savepointer Breaker Expirer
 
 // Eacher is satisfied by engines to which many small transactions can be handed
 // at once, as a pipeline of client commands is.
@@ -134,6 +135,15 @@ type Breaker interface {
 	// Break reports that a capability has left something half written because of
 	// err: Update fails with err unless what was written is undone by a RollbackTo.
 	Break(err error)
+}
+
+// Expirer is satisfied by a Tx of Update whose engine removes keys by itself. It is for
+// freeing room: whoever needs to know when a key ends stores that in the value.
+type Expirer interface {
+	// PutUntil is Put of a key that the engine may remove at until or later, never
+	// before; the next write of the key decides anew. The removal need not be in any
+	// change.
+	PutUntil(key, val []byte, until time.Time) error
 }
 
 // Meter is satisfied by engines that report metrics about themselves.

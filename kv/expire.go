@@ -16,8 +16,13 @@ const maxStepBytes = 256 << 10
 // Run deletes expired keys until ctx ends, in transactions of at most
 // MaxExpirePerTx keys, between which other writers have their turn. It returns
 // ctx's error then, or the first error after which trying again is of no use
-// (ErrClosed: the engine ended). Every node may run it.
+// (ErrClosed: the engine ended). Every node may run it. On an engine that lacks
+// something of Needs it only waits for ctx.
 func (s *Store) Run(ctx context.Context) error {
+	if s.plain.lacks != nil { // there is no index
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	timer := time.NewTimer(s.every)
 	defer timer.Stop()
 	for {

@@ -57,8 +57,8 @@ type stored struct {
 // ascending or, with back, in descending order.
 func (t *Tx) records(from, to []byte, back bool) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
-		if t.broken != nil {
-			yield(stored{}, t.broken)
+		if err := t.scannable(); err != nil {
+			yield(stored{}, err)
 			return
 		}
 		scan := engine.Tx.Scan
@@ -78,11 +78,19 @@ func (t *Tx) records(from, to []byte, back bool) iter.Seq2[stored, error] {
 	}
 }
 
+// scannable returns why t cannot scan, or nil.
+func (t *Tx) scannable() error {
+	if t.broken != nil {
+		return t.broken
+	}
+	return t.plain.lacks
+}
+
 // Count returns the number of keys in the space. Expired keys may be counted
 // until they are deleted.
 func (t *Tx) Count() (int, error) {
 	from, to := t.bounds(nil, nil)
-	if r, ok := t.tx.(engine.Ranker); ok && t.broken == nil {
+	if r, ok := t.tx.(engine.Ranker); ok && t.scannable() == nil {
 		return r.Count(from, to)
 	}
 	n := 0
@@ -103,7 +111,7 @@ func (t *Tx) At(i int) (Item, bool, error) {
 	if i < 0 {
 		return Item{}, false, nil
 	}
-	if r, ok := t.tx.(engine.Ranker); ok && t.broken == nil {
+	if r, ok := t.tx.(engine.Ranker); ok && t.scannable() == nil {
 		p, ok, err := r.At(from, to, i)
 		if err != nil || !ok {
 			return Item{}, false, err

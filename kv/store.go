@@ -11,12 +11,21 @@ import (
 	"github.com/skerrydb/skerry/feed"
 )
 
-// Needs is what kv asks of an engine.
+// NeedsPlain is what a Store asks of an engine: enough to get, set, compare-and-set,
+// count in and delete one key in a transaction, with expiry.
+func NeedsPlain() engine.Promises {
+	return engine.Promises{Serializable: true, MaxKeyBytes: MaxKeyBytes + 2}
+}
+
+// Needs is what the rest of kv asks: transactions over several keys, scans, counts,
+// Flush, and the index by which Run deletes expired keys.
 func Needs() engine.Promises {
 	return engine.Promises{
 		Atomic:       engine.AllKeys, // a key and its index entry change together
 		Serializable: true,           // compare-and-set, counters, revisions
 		Ordered:      true,           // scans, the expiry index
+		Snapshot:     true,           // lists
+		Clock:        true,           // revisions of keys that were deleted and forgotten
 		MaxKeyBytes:  MaxKeyBytes + keyOverhead,
 	}
 }
@@ -41,14 +50,26 @@ type Store struct {
 	feed  *feed.Feed // nil: there is no Watch
 	every time.Duration
 	txs   sync.Pool // of *Tx, unbound
+	plain plain     // what the engine lacks
 
 	expired atomic.Int64 // keys deleted by Run
 }
 
-// New returns a Store on eng, or an error matching ErrUnsupported that names
-// what eng lacks.
+// plain says how a Tx works on an engine that promises less than Needs.
+type plain struct {
+	lacks  error // of what needs more; nil: the engine has it all
+	graves bool  // every deletion leaves a tombstone, as the clock may go back
+}
+
+// New returns a Store on eng, or an error matching ErrUnsupported that names what eng
+// lacks of NeedsPlain. If eng lacks something else of Needs, the calls that need it
+// return ErrUnsupported, see Lacks, and a transaction that uses several keys gets the
+// engine's ErrCrossPartition. No index of expiries is kept then: an expired key is
+// absent at once, but takes up room until it is written again or, where transactions
+// are an engine.Expirer, until the engine removes it.
 func New(eng engine.Engine, o Options) (*Store, error) {
-	if err := eng.Promises().Meets("kv", Needs()); err != nil {
+	p := eng.Promises()
+	if err := p.Meets("kv", NeedsPlain()); err != nil {
 		return nil, err
 	}
 	if o.ExpireEvery < 0 {
@@ -58,8 +79,20 @@ func New(eng engine.Engine, o Options) (*Store, error) {
 		o.ExpireEvery = 100 * time.Millisecond
 	}
 	s := &Store{eng: eng, feed: o.Feed, every: o.ExpireEvery}
-	s.txs.New = func() any { return new(Tx) }
+	s.plain = plain{lacks: p.Meets("this use of kv", Needs()), graves: !p.Clock}
+	s.txs.New = func() any { return &Tx{plain: s.plain} }
 	return s, nil
+}
+
+// Lacks returns nil, or the ErrUnsupported of calls that need more than the engine
+// promises: scans, counts and Flush.
+func (s *Store) Lacks() error { return s.plain.lacks }
+
+// In returns tx, a transaction of s's engine, as plain keys of space.
+func (s *Store) In(tx engine.Tx, space uint8) *Tx {
+	t := &Tx{plain: s.plain}
+	t.Bind(tx, space)
+	return t
 }
 
 // Promises returns what the engine promises.

@@ -25,17 +25,30 @@ func (w weak) Promises() engine.Promises { return w.p }
 
 func TestNeeds(t *testing.T) {
 	_, eng, _ := open(t)
-	for _, change := range []func(p *engine.Promises){
-		func(p *engine.Promises) { p.Atomic = engine.OnePartition },
-		func(p *engine.Promises) { p.Serializable = false },
-		func(p *engine.Promises) { p.Ordered = false },
-		func(p *engine.Promises) { p.MaxKeyBytes = kv.MaxKeyBytes },
+	for _, c := range []struct {
+		change func(p *engine.Promises)
+		lacks  string // of a store that opens; "": it does not
+	}{
+		{func(p *engine.Promises) { p.Serializable = false }, ""},
+		{func(p *engine.Promises) { p.MaxKeyBytes = kv.MaxKeyBytes }, ""},
+		{func(p *engine.Promises) { p.Atomic = engine.OnePartition }, "all keys"},
+		{func(p *engine.Promises) { p.Ordered = false }, "ordered scans"},
+		{func(p *engine.Promises) { p.Snapshot = false }, "one state"},
+		{func(p *engine.Promises) { p.Clock = false }, "clock"},
+		{func(p *engine.Promises) { p.MaxKeyBytes = kv.MaxKeyBytes + 2 }, "keys of"},
 	} {
 		p := eng.Promises()
-		change(&p)
-		if _, err := kv.New(weak{eng, p}, kv.Options{}); !errors.Is(err, engine.ErrUnsupported) {
+		c.change(&p)
+		s, err := kv.New(weak{eng, p}, kv.Options{})
+		if err == nil {
+			err = s.Lacks()
+		}
+		if (s != nil) != (c.lacks != "") || !errors.Is(err, engine.ErrUnsupported) || !strings.Contains(err.Error(), c.lacks) {
 			t.Errorf("engine with %+v: %v", p, err)
 		}
+	}
+	if full, err := kv.New(eng, kv.Options{}); err != nil || full.Lacks() != nil {
+		t.Errorf("engine with everything: %v", err)
 	}
 	if _, err := kv.New(eng, kv.Options{ExpireEvery: -1}); !errors.Is(err, engine.ErrInvalid) {
 		t.Errorf("negative option: %v", err)

@@ -15,6 +15,7 @@ import (
 // methods see to that.
 type Tx struct {
 	tx     engine.Tx
+	plain  plain // stays from one Bind to the next
 	space  uint8
 	stays  bool   // see Stay
 	us     uint64 // the transaction's time; 0: not asked yet
@@ -29,7 +30,8 @@ type Tx struct {
 // keepScratch is the largest buffer in bytes that a Tx keeps for its next Bind.
 const keepScratch = 64 << 10
 
-// In returns tx as plain keys of space.
+// In returns tx, a transaction of an engine that promises all of Needs, as plain keys of
+// space. See Store.In for others.
 func In(tx engine.Tx, space uint8) *Tx {
 	t := new(Tx)
 	t.Bind(tx, space)
@@ -227,7 +229,7 @@ func (t *Tx) put(old, rec record, keepOld bool) error {
 // remove deletes old, the record of t.key. A revision that the clock has not
 // passed yet is kept in a tombstone, or the key could begin anew below it.
 func (t *Tx) remove(old record) error {
-	if uint64(old.rev) < t.now() {
+	if uint64(old.rev) < t.now() && !t.plain.graves {
 		if err := t.tx.Delete(t.key); err != nil {
 			return err
 		}
@@ -244,6 +246,9 @@ func (t *Tx) remove(old record) error {
 // store writes t.val, the stored form of rec, over old at t.key and moves the
 // index entry if it has to.
 func (t *Tx) store(old, rec record) error {
+	if t.plain.lacks != nil {
+		return t.storePlain(rec)
+	}
 	oldIn, oldDue := old.due()
 	in, due := rec.due()
 	if in == oldIn && due == oldDue {
@@ -268,10 +273,30 @@ func (t *Tx) store(old, rec record) error {
 	return t.apart(t.unindex(old))
 }
 
+// graveLife is how long a tombstone stays, where only the engine removes it: longer than
+// clocks of processes differ.
+const graveLife = 24 * time.Hour
+
+// storePlain writes t.val, the stored form of rec, without an index.
+func (t *Tx) storePlain(rec record) error {
+	x, ok := t.tx.(engine.Expirer)
+	if !ok || rec.ms == 0 && !rec.tomb {
+		return t.tx.Put(t.key, t.val)
+	}
+	until := time.UnixMilli(rec.ms)
+	if rec.tomb {
+		until = time.UnixMicro(int64(max(uint64(rec.rev), t.now())))
+	}
+	if rec.tomb || t.plain.graves {
+		until = until.Add(graveLife) // so that the revision does not begin anew
+	}
+	return x.PutUntil(t.key, t.val, until)
+}
+
 // unindex deletes the index entry of r, the record that was at t.key.
 func (t *Tx) unindex(r record) error {
 	in, due := r.due()
-	if in == 0 {
+	if in == 0 || t.plain.lacks != nil {
 		return nil
 	}
 	t.idx = appendIndexKey(t.idx[:0], in, due, t.key[1], t.key[2:])

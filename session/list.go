@@ -99,7 +99,7 @@ func (st *Store) RevokeAllIn(tx engine.Tx, user string) error {
 
 // RevokeOthersIn is RevokeAllIn for all sessions but the one of that handle.
 func (st *Store) RevokeOthersIn(tx engine.Tx, user, handle string) error {
-	t := kv.In(tx, st.o.Space)
+	t := st.kv.In(tx, st.o.Space)
 	_, err := st.revokeAll(t, user, []string{handle})
 	if err = cmp.Or(err, t.Broken()); err != nil {
 		return fmt.Errorf("revoke sessions: %w", err)

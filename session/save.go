@@ -49,7 +49,7 @@ func (s *Session) SaveIn(tx engine.Tx) (token string, committed func(pos engine.
 	if !s.NeedsSave() {
 		return "", func(engine.Position) {}, nil
 	}
-	t := kv.In(tx, s.st.o.Space)
+	t := s.st.kv.In(tx, s.st.o.Space)
 	out, err := s.write(t)
 	if err = cmp.Or(err, t.Broken()); err != nil {
 		return "", nil, fmt.Errorf("save session: %w", err)
@@ -75,6 +75,9 @@ type saved struct {
 func (s *Session) write(t *kv.Tx) (saved, error) {
 	if s.bad != nil {
 		return saved{}, s.bad
+	}
+	if err := s.st.kv.Lacks(); err != nil && (s.login || s.stored && s.rotate) {
+		return saved{}, err
 	}
 	out := saved{wrote: true, now: t.Now().UnixMilli()}
 	cur, have, err := s.current(t)

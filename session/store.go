@@ -23,6 +23,13 @@ type Store struct {
 	text  *base64.Encoding // of tokens and handles; every value has one form only
 }
 
+// NeedsPlain is what anonymous sessions ask of an engine: load, save and end.
+func NeedsPlain() engine.Promises { return kv.NeedsPlain() }
+
+// Needs is what login, rotation, lists and revocation ask: a session, its old token and
+// its user's list change together. Without it these return ErrUnsupported.
+func Needs() engine.Promises { return kv.Needs() }
+
 // New returns a Store that keeps its sessions in store, or CodeInvalid or
 // CodeLimit for options that cannot be. Somebody has to run store.Run, which
 // removes what has expired; without it sessions end in time all the same.
@@ -60,7 +67,7 @@ func (st *Store) LoadIn(tx engine.Tx, token string) (*Session, error) {
 		return nil, ErrNoSession
 	}
 	s := &Session{st: st}
-	return s.loaded(s.read(kv.In(tx, st.o.Space), of))
+	return s.loaded(s.read(st.kv.In(tx, st.o.Space), of))
 }
 
 func (s *Session) loaded(err error) (*Session, error) {

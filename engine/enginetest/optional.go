@@ -18,6 +18,7 @@ func optionalCases() []Case {
 		{"savepoint/random-rollbacks", ordered, savepointCase},
 		{"savepoint/misuse", ordered, savepointMisuse},
 		{"breaker/not-committed", onAllKeys, breakerCase},
+		{"expirer/keeps-and-replaces", onOneKey, expirerCase},
 		{"meter/metrics", onAllKeys, meterCase},
 		{"positioner/covers-answers", onAllKeys, positionerCase},
 		{"backuper/under-writers", onAllKeys, backuperCase},

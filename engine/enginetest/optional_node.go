@@ -194,3 +194,32 @@ func handOverCase(e *env) {
 		e.put("a", "1") // no other node can lead
 	}
 }
+
+// expirerCase: a key is there until its time, and a later write takes the time away.
+func expirerCase(e *env) {
+	offered := true
+	putUntil := func(key string, until time.Duration) {
+		e.Helper()
+		e.update(func(tx engine.Tx) error {
+			x, ok := tx.(engine.Expirer)
+			if offered = ok; !ok {
+				return nil
+			}
+			return x.PutUntil([]byte(key), []byte("1"), time.Now().Add(until))
+		})
+		if !offered {
+			e.Skipf("skipped: the transactions are no engine.Expirer")
+		}
+	}
+	putUntil("hour", time.Hour)
+	e.has("hour", "1")
+	putUntil("replaced", 20*time.Millisecond)
+	e.put("replaced", "2")
+	putUntil("longer", 20*time.Millisecond)
+	putUntil("longer", time.Hour)
+	putUntil("gone", -time.Hour) // at once, later or never
+	time.Sleep(60 * time.Millisecond)
+	e.has("hour", "1", "replaced", "2", "longer", "1")
+	e.update(func(tx engine.Tx) error { return tx.Delete([]byte("longer")) })
+	e.lacks("longer")
+}

@@ -410,6 +410,8 @@ func (t *refTx) At(lo, hi []byte, i int) (engine.Pair, bool, error) {
 	return engine.Pair{}, false, nil
 }
 
+func (t *refTx) PutUntil(key, val []byte, _ time.Time) error { return t.Put(key, val) }
+
 func (t *refTx) Break(err error) {
 	if t.broken == nil {
 		t.broken, t.brokenAt = err, len(t.saved)

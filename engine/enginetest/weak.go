@@ -184,6 +184,18 @@ func (t *withinTx) Put(key, val []byte) error {
 	return t.Tx.Put(key, val)
 }
 
+// PutUntil implements engine.Expirer, where the transaction does.
+func (t *withinTx) PutUntil(key, val []byte, until time.Time) error {
+	x, ok := t.Tx.(engine.Expirer)
+	if !ok {
+		return t.Put(key, val) // never removed
+	}
+	if err := t.stay(key); err != nil {
+		return err
+	}
+	return x.PutUntil(key, val, until)
+}
+
 func (t *withinTx) Delete(key []byte) error {
 	if t.writes {
 		if err := t.stay(key); err != nil {
