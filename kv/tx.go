@@ -273,6 +273,16 @@ func (t *Tx) store(old, rec record) error {
 	return t.apart(t.unindex(old))
 }
 
+// unindex deletes the index entry of r, the record that was at t.key.
+func (t *Tx) unindex(r record) error {
+	in, due := r.due()
+	if in == 0 || t.plain.lacks != nil {
+		return nil
+	}
+	t.idx = appendIndexKey(t.idx[:0], in, due, t.key[1], t.key[2:])
+	return t.tx.Delete(t.idx)
+}
+
 // graveLife is how long a tombstone stays, where only the engine removes it: longer than
 // clocks of processes differ.
 const graveLife = 24 * time.Hour
@@ -291,16 +301,6 @@ func (t *Tx) storePlain(rec record) error {
 		until = until.Add(graveLife) // so that the revision does not begin anew
 	}
 	return x.PutUntil(t.key, t.val, until)
-}
-
-// unindex deletes the index entry of r, the record that was at t.key.
-func (t *Tx) unindex(r record) error {
-	in, due := r.due()
-	if in == 0 || t.plain.lacks != nil {
-		return nil
-	}
-	t.idx = appendIndexKey(t.idx[:0], in, due, t.key[1], t.key[2:])
-	return t.tx.Delete(t.idx)
 }
 
 // apart says that a record and its index came apart, if err is not nil.
