@@ -1,13 +1,13 @@
 // Package api is the operator's port: plain keys under /db/, procedures under /api/,
-// and what an operator asks of a server (health, readiness, metrics, backup, users).
+// and the operation of a server (health, readiness, metrics, backup, users).
 //
-// It knows routes, conditions, who may ask, and how the metrics of a server are printed;
-// it must not know engine names, the layout of keys or files. docs/http.md describes what
-// it says on the wire.
+// It knows routes, conditions, the password, and how the metrics of a server are printed;
+// it must not know engine names, the layout of keys or files. docs/http.md describes the
+// protocol.
 //
 // It is a set of handlers on a web.App, whose chain observes requests, refuses pages of
-// other origins and turns errors into problems. Only admit is added to it: host names and
-// the password.
+// other origins and turns errors into problems. It adds one middleware, admit, which checks
+// host names and the password.
 package api
 
 import (
@@ -81,8 +81,8 @@ type Options struct {
 	// change. Nil: there are none.
 	Users *auth.Auth
 
-	// Password, if not empty, is asked of every request but those to /healthz
-	// and /readyz, as a bearer token or as the password of any user in Basic.
+	// Password, if not empty, is required for all paths but /healthz and /readyz, as a
+	// bearer token or as the password of any user in Basic.
 	Password string
 
 	// Guesses slows down anyone who guesses the password; nil: nothing does.
@@ -104,7 +104,7 @@ type Options struct {
 	RememberFor time.Duration
 
 	// Cluster is the cluster of which this server is one node, nil if it runs
-	// alone. What only the leader can do is then passed on to it.
+	// alone. Requests that only the leader can answer are then passed on to it.
 	Cluster engine.Cluster
 
 	// ElectionWait is how long a request for the leader waits while there is
@@ -188,7 +188,7 @@ func operator(c *web.Context) bool { return c.Value(operatorKey{}) != nil }
 
 // NodeHandler serves requests that other nodes pass on, which is all that may
 // reach it: the password was checked there and is not checked again. It never
-// passes anything on: what only the leader can do is CodeNotLeader elsewhere.
+// passes anything on: requests that only the leader can answer are CodeNotLeader elsewhere.
 func (f *Face) NodeHandler() http.Handler {
 	next := f.app.web.NodeHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -243,12 +243,11 @@ func newApp(store *kv.Store, o Options) *app {
 	a.web.AddErrors(o.Errors...)
 	a.procedures = proceduresOf(o.Procedures)
 	a.pool.New = func() any { return newOperation(a) }
-	registry := a.newRegistry()
 	if o.Cluster != nil {
 		a.node = []string{strconv.FormatUint(o.Cluster.State().Self, 10)}
-		a.forward = newForwarder(o, registry)
+		a.forward = newForwarder(o)
 	}
-	a.routes = a.table(registry)
+	a.routes = a.table()
 	a.addRoutes()
 	a.web.Use(a.admit)
 	return a

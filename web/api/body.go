@@ -9,15 +9,15 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// bodyLimit is the most bytes that a body may have, and what it is to have more.
+// bodyLimit is the most bytes that a body may have, and the error of a longer one.
 type bodyLimit struct {
 	bytes int
 	code  engine.Code
 	what  string
 }
 
-// readBody reads the body of r into x.val. What is too long by its own word is
-// refused before any of it is read; memory grows only as bytes arrive, whatever
+// readBody reads the body of r into x.val. A declared length over the limit is
+// refused before anything is read; memory grows only as bytes arrive, whatever
 // length was declared.
 func (x *operation) readBody(r *http.Request, limit bodyLimit) error {
 	n := r.ContentLength

@@ -26,8 +26,8 @@ const (
 	readsSuffix     = "-reads"
 )
 
-// call answers for the procedure of that name; what this node cannot answer
-// because another one leads, that one answers. The leader decides what there is:
+// call calls the procedure in the path, on this node or the one that leads. The leader
+// decides which procedures there are:
 // in an upgrade its program may have other procedures than this one.
 func (x *operation) call(r *http.Request) error {
 	if r.URL.RawPath != "" || !plainName(procedureOf(r)) {
@@ -190,7 +190,7 @@ func jsonOnly(h http.Header) error {
 // maxShown is how many bytes of a client's own text stand in a detail.
 const maxShown = 80
 
-// printable is what a detail shows of a client's own text.
+// printable returns a client's own text as a detail may show it.
 func printable(text string) string {
 	shown := strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -308,7 +308,7 @@ func (x *operation) runCall(t *kv.Tx) error {
 	return x.room(len(x.text))
 }
 
-// answer sends what is in x.text.
+// answer sends the result in x.text.
 func (x *operation) answer(pos engine.Position) {
 	h := x.Header()
 	h["Cache-Control"] = x.app.noStore
@@ -327,7 +327,7 @@ func (x *operation) answer(pos engine.Position) {
 	}
 }
 
-// ofProcedure is what an error of a procedure is for the client.
+// ofProcedure returns an error of a procedure as the client gets it.
 func ofProcedure(err error) error {
 	e, ok := errors.AsType[*engine.Error](err)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// othersLead reports whether a write has to be carried out by another node, so
-// that it need not be tried here.
+// othersLead reports whether another node has to carry out a write, so that this one
+// need not try.
 func (x *operation) othersLead() bool {
 	return x.app.forward != nil && !x.fromNode && !x.app.forward.router.Leads()
 }
@@ -59,7 +59,7 @@ type clusterNode struct {
 	Self   bool   `json:"self"`
 }
 
-// clusterOf returns what this node knows of its cluster, nil if it is alone.
+// clusterOf returns the cluster as this node knows it, nil if the node is alone.
 func (a *app) clusterOf() *clusterState {
 	if a.o.Cluster == nil {
 		return nil

@@ -14,9 +14,9 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// onKey is a handler for the key in the path, which is any bytes. What this node cannot
-// answer because another one leads, that one answers. h may be called again if it returned
-// ErrNotLeader, or ErrOutcomeUnknown for what is repeatable.
+// onKey returns a handler for the key in the path, which may be any bytes. h runs on this
+// node or the one that leads. It may be called again after it returned ErrNotLeader, or
+// ErrOutcomeUnknown if the request is repeatable.
 func (a *app) onKey(h func(x *operation, r *http.Request) error) web.Handler {
 	return a.operation(func(x *operation, r *http.Request) error {
 		key := r.URL.Path[len(dbPath):]

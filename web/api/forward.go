@@ -7,9 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/forward"
@@ -28,19 +27,25 @@ const (
 type forwarder struct {
 	router                    forward.Router
 	transport                 *http.Transport
-	answered, refused, broken prometheus.Counter // attempts by result
+	answered, refused, broken atomic.Uint64 // attempts by result
 }
 
-func newForwarder(o Options, registry *prometheus.Registry) *forwarder {
-	f := &forwarder{router: forward.Router{Cluster: o.Cluster, Patience: o.ElectionWait, Limit: forward.MaxForwards}}
-	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: metricPrefix + "http_forwards_total",
-		Help: "Attempts to have the leader answer a request, by result: answered, refused (it did not lead or could not be reached), broken (it may or may not have acted).",
-	}, []string{"result"})
-	registry.MustRegister(attempts)
-	f.answered, f.refused, f.broken = attempts.WithLabelValues("answered"), attempts.WithLabelValues("refused"), attempts.WithLabelValues("broken")
-	f.transport = relay.Transport(o.Cluster, nodeProtocol)
-	return f
+func newForwarder(o Options) *forwarder {
+	return &forwarder{
+		router:    forward.Router{Cluster: o.Cluster, Patience: o.ElectionWait, Limit: forward.MaxForwards},
+		transport: relay.Transport(o.Cluster, nodeProtocol),
+	}
+}
+
+// metrics yields the attempts by result.
+func (f *forwarder) metrics(yield func(engine.Metric) bool) {
+	for i, n := range []*atomic.Uint64{&f.answered, &f.refused, &f.broken} {
+		result := [...]string{"answered", "refused", "broken"}[i]
+		if !yield(engine.Metric{Name: "http_forwards_total", Counter: true, Value: float64(n.Load()), Labels: []engine.Label{{Name: "result", Value: result}},
+			Help: "Attempts to have the leader answer a request, by result: answered, refused (it did not lead or could not be reached), broken (it may or may not have acted)."}) {
+			return
+		}
+	}
 }
 
 // pass has the leader answer r, and panics with http.ErrAbortHandler if the answer
@@ -65,17 +70,17 @@ func (f *forwarder) pass(x *operation, r *http.Request, leader uint64) (forward.
 		said := engine.Errorf(code, "%s", detail)
 		switch {
 		case code == engine.CodeNotLeader:
-			f.refused.Inc()
+			f.refused.Add(1)
 			return forward.NotRun, said
 		case code == engine.CodeOutcomeUnknown && x.forwarded.MayRepeat():
-			f.broken.Inc()
+			f.broken.Add(1)
 			return forward.MayHaveRun, said
 		case x.forwarded.Remains(code):
-			f.refused.Inc()
+			f.refused.Add(1)
 			return forward.Answered, said
 		}
 	}
-	f.answered.Inc()
+	f.answered.Add(1)
 	if resp.ContentLength < 0 || resp.ContentLength > forwardBuffer {
 		// The head has had its time limit; so has what may not be here yet.
 		defer time.AfterFunc(web.RequestTimeout, cancel).Stop()
@@ -88,9 +93,9 @@ func (f *forwarder) pass(x *operation, r *http.Request, leader uint64) (forward.
 func (f *forwarder) failed(x *operation, r *http.Request, t *relay.Attempt, err error) (forward.Outcome, error) {
 	outcome, err := t.Failed(x.reads(r), err)
 	if outcome == forward.NotRun {
-		f.refused.Inc()
+		f.refused.Add(1)
 	} else {
-		f.broken.Inc()
+		f.broken.Add(1)
 		x.forwarded.Break()
 	}
 	return outcome, err

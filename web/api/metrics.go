@@ -18,6 +18,9 @@ const metricPrefix = "skerry_"
 func (a *app) newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collector(a.web.RequestMetrics("http")), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if a.forward != nil {
+		r.MustRegister(collector(a.forward.metrics))
+	}
 	if a.o.Metrics != nil {
 		r.MustRegister(collector(func(yield func(engine.Metric) bool) { a.o.Metrics()(yield) }))
 	}
@@ -63,8 +66,8 @@ func metricOf(desc *prometheus.Desc, own *engine.Metric, labels []string) (prome
 }
 
 // scrape answers GET /metrics.
-func (a *app) scrape(registry *prometheus.Registry) web.Handler {
-	h, scrapes := promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), &semaphore{max: MaxScrapes}
+func (a *app) scrape() web.Handler {
+	h, scrapes := promhttp.HandlerFor(a.newRegistry(), promhttp.HandlerOpts{}), &semaphore{max: MaxScrapes}
 	return func(c *web.Context) error {
 		if _, err := query(c.Request, "name[]"); err != nil {
 			return err

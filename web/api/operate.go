@@ -21,13 +21,13 @@ type health struct {
 	Detail string      `json:"detail,omitempty"`
 }
 
-// healthz says that the process answers.
+// healthz reports that the process answers.
 func (a *app) healthz(c *web.Context) error {
 	return sendJSON(c, http.StatusOK, health{Status: "ok"})
 }
 
-// readyz says whether requests should come here. It is answered to everybody,
-// so it tells no more than the code's meaning.
+// readyz reports whether requests should come here. Anyone may ask, so the answer is
+// the meaning of the code, without details.
 func (a *app) readyz(c *web.Context) error {
 	if err := a.ready(); err != nil {
 		m := a.outcomes.Of(engine.CodeOf(err))

@@ -15,8 +15,7 @@ import (
 // it goes back to the pool, and that is not counted against BufferBytes.
 const smallBody = 64 << 10
 
-// operation is what handlers of keys, procedures and users keep of one request. Its
-// memory is used again.
+// operation is the state of one request for keys, procedures or users. It is pooled.
 type operation struct {
 	http.ResponseWriter // c's
 	c                   *web.Context
@@ -31,8 +30,8 @@ type operation struct {
 	fromNode bool // another node passed the request on: it must be answered here
 	gathered bool // the body is in val
 
-	// What one call on a key needs. The functions are bound once, so that a
-	// request makes no closures.
+	// For requests for keys. The functions are bound once, so that a request makes
+	// no closures.
 	space     uint8 // of the key
 	key, val  []byte
 	text      []byte
@@ -53,7 +52,7 @@ type operation struct {
 
 	forwarded forward.Call // if the leader is to answer
 
-	// What a call of a procedure needs.
+	// For calls of procedures.
 	running   *proc.Call
 	procedure string // the version that this node has; see procedureHeader
 	reading   bool   // it only reads
@@ -68,7 +67,7 @@ func newOperation(a *app) *operation {
 	return x
 }
 
-// operation is a handler that needs an operation.
+// operation returns a handler that calls h with an operation from the pool.
 func (a *app) operation(h func(x *operation, r *http.Request) error) web.Handler {
 	return func(c *web.Context) error {
 		x := a.pool.Get().(*operation)
@@ -84,7 +83,7 @@ func (a *app) operation(h func(x *operation, r *http.Request) error) web.Handler
 	}
 }
 
-// here has h answer on this node, or whoever leads if that must be.
+// here answers by h on this node, or by the leader if only that can answer.
 func (x *operation) here(r *http.Request, h func(x *operation, r *http.Request) error) error {
 	err := h(x, r)
 	if x.app.forward == nil || x.fromNode {

@@ -20,7 +20,7 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// procedure is what the face keeps of one procedure.
+// procedure describes one procedure to the handlers.
 type procedure struct {
 	schema     proc.Schema
 	sum        string   // tells versions apart
@@ -185,7 +185,7 @@ func (a *app) signatures() []signature {
 	return list
 }
 
-// typeText is what people read of a type.
+// typeText describes a type to people.
 func typeText(t proc.Type) string {
 	switch t.Kind {
 	case proc.KindInt, proc.KindUint, proc.KindFloat:

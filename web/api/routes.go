@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/problem"
@@ -35,7 +33,7 @@ type Route struct {
 }
 
 // table returns all routes, in the order of the index.
-func (a *app) table(registry *prometheus.Registry) []Route {
+func (a *app) table() []Route {
 	const read = "GET, HEAD"
 	list := a.operation((*operation).list)
 	keys := []Route{
@@ -54,7 +52,7 @@ func (a *app) table(registry *prometheus.Registry) []Route {
 	server := []Route{
 		{Methods: "GET", Path: "/backup", Handle: a.backup, Text: "all data, as one file for `skerry restore`"},
 		{Methods: read, Path: "/cluster", Handle: a.clusterz, Text: "the nodes of the cluster, and which one leads; 501 if the server runs alone"},
-		{Methods: read, Path: "/metrics", Handle: a.scrape(registry), Text: "metrics in the text format of Prometheus"},
+		{Methods: read, Path: "/metrics", Handle: a.scrape(), Text: "metrics in the text format of Prometheus"},
 		{Methods: read, Path: "/healthz", Handle: a.healthz, Text: "200 while the process answers"},
 		{Methods: read, Path: "/readyz", Handle: a.readyz, Text: "200 while this server takes requests, otherwise 503"},
 		{Methods: read, Path: "/", Handle: a.index},
@@ -122,7 +120,7 @@ func (a *app) addRoutes() {
 	}
 }
 
-// forOperators reports whether only operators have what is at a path.
+// forOperators reports whether a path is for operators only.
 func (a *app) forOperators(path string) bool {
 	return slices.ContainsFunc(a.operators, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
@@ -141,7 +139,7 @@ func (a *app) noRoute(c *web.Context) error {
 	return engine.Errorf(problem.CodeNoRoute, "there is nothing here; GET / tells what there is")
 }
 
-// profile shows what runtime/pprof knows, as net/http/pprof does.
+// profile serves net/http/pprof.
 func profile(c *web.Context) error {
 	show := pprof.Index
 	switch strings.TrimPrefix(c.Request.URL.Path, profilesPath) {

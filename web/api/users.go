@@ -53,7 +53,7 @@ type newUser struct {
 	Roles    []string `json:"roles"`
 }
 
-// userChange is the body of PATCH /users/{id}; what is left out stays.
+// userChange is the body of PATCH /users/{id}; fields that are left out stay as they are.
 type userChange struct {
 	Roles    *[]string `json:"roles"`
 	Disabled *bool     `json:"disabled"`
