@@ -119,10 +119,11 @@ var law = map[string]may{
 	// assembly
 	".": {code: "auth engine feed gate kv mail proc resp session web web/acme web/api", tests: "auth/oidc engine/embedded web/problem web/view"},
 	"cli": {
-		code:  ". archive cli/cluster cli/dev cli/serve cli/verb engine engine/embedded engine/enginetest journal proc proc/procvet proc/typescript web/api web/problem workload workload/history",
-		tests: "auth ci/ports cli/dev/starter client github.com/redis/... web", // the client libraries, against three processes
+		code:  ". archive cli/cluster cli/dev cli/serve cli/verb engine engine/embedded journal proc proc/typescript web/api web/problem workload/history",
+		tests: "auth ci/ports cli/dev/starter cli/verify client github.com/redis/... web", // the client libraries, against three processes
 	},
 	"cli/verb":        {code: ". engine engine/embedded proc suggest github.com/BurntSushi/toml"},
+	"cli/verify":      {code: "cli/serve cli/verb engine engine/enginetest proc/procvet workload"},
 	"cli/cluster":     {code: ". cli/verb engine engine/embedded"},
 	"cli/serve":       {code: ". archive cli/cluster cli/verb engine engine/embedded mail"},
 	"cli/dev":         {code: "cli/cluster cli/dev/front cli/dev/sources cli/dev/starter cli/serve cli/verb engine engine/embedded journal web", tests: "ci/ports"},
@@ -130,7 +131,7 @@ var law = map[string]may{
 	"cli/dev/sources": {},
 	"cli/dev/starter": {},
 
-	"cmd/skerry": {code: "cli"},
+	"cmd/skerry": {code: "cli cli/verify"},
 
 	// what users' tests of web applications use: it assembles a server as cli does, so it
 	// names an engine too (docs/decisions/0024)

@@ -22,7 +22,7 @@ func TestOwnName(t *testing.T) {
 	t.Parallel()
 	all := [][]string{{"help"}, {""}, {"frob"}, {"help", "frob"}, {"cluster", "frob"}, {"serve", "1"},
 		{"cluster", "remove"}, {"cluster", "status", "--data", t.TempDir()}}
-	for _, v := range verbs() {
+	for _, v := range verbs(greeter()) {
 		all = append(all, []string{"help", v.Name})
 		for _, sub := range v.Subs {
 			all = append(all, append([]string{"help"}, strings.Fields(sub.Name)...))

@@ -53,7 +53,7 @@ type historyOptions struct {
 func (h *historyOptions) settings() []verb.Setting {
 	return []verb.Setting{
 		{Name: "history", Arg: "FILE", Help: "check this recorded history instead of a folder; - is the standard input", Set: verb.Text(&h.file)},
-		{Name: "timeout", Arg: "TIME", Help: "how long to search in a history (default no limit)", Set: verb.Duration(&h.timeout, time.Millisecond, maxDuration)},
+		{Name: "timeout", Arg: "TIME", Help: "how long to search in a history (default no limit)", Set: verb.Duration(&h.timeout, time.Millisecond, maxTimeout)},
 		{Name: "html", Arg: "FILE", Help: "draw the part of the history that the answer is about", Set: verb.Text(&h.html)},
 	}
 }
@@ -65,6 +65,9 @@ func (h *historyOptions) mistake(rest []string) error {
 	}
 	return verb.Mistakes(err, verb.NoArguments(rest))
 }
+
+// maxTimeout bounds --timeout.
+const maxTimeout = 30 * 24 * time.Hour
 
 // historyReport is what --json prints of a history.
 type historyReport struct {

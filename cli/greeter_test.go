@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/cli/verb"
+	"github.com/skerrydb/skerry/cli/verify"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/proc"
 )
@@ -41,7 +42,7 @@ func greeter() verb.App {
 		out.Visits, err = tx.KV(0).Add([]byte("visits:"+in.Name), int64(max(in.Times, 1)))
 		return out, err
 	}
-	return verb.App{Name: "greeter", Version: "v7", Procedures: []proc.Procedure{
+	return verb.App{Name: "greeter", Version: "v7", Verbs: verify.Verbs(), Procedures: []proc.Procedure{
 		proc.Define("greet", visit).Describe("greet somebody and count it"),
 		proc.DefineRead("echo", func(_ *proc.Tx, in allIn) (allIn, error) { return in, nil }),
 		proc.DefineRead("nothing", func(*proc.Tx, struct{}) (struct{}, error) { return struct{}{}, nil }),

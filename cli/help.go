@@ -17,7 +17,7 @@ func help(p verb.Process, args []string) int {
 		printHelp(p.Stdout, p)
 		return verb.ExitOK
 	}
-	v, rest, err := find(verbs(), append(slices.Clone(args), "--help"))
+	v, rest, err := find(verbs(p.App), append(slices.Clone(args), "--help"))
 	switch {
 	case err != nil:
 		p.Complain("", p.OwnError(err))
@@ -52,7 +52,7 @@ func printHelp(w io.Writer, p verb.Process) {
 	}
 	fmt.Fprintf(w, "Skerry is an application server with its database inside.%s\n\n\t%s VERB [FLAGS]\n\n", with, p.App.Name)
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, v := range verbs() {
+	for _, v := range verbs(p.App) {
 		fmt.Fprintf(t, "  %s\t%s\n", p.Paint(w, verb.Bold, v.Name), v.Short)
 	}
 	fmt.Fprintf(t, "  %s\tsay what a verb takes\n", p.Paint(w, verb.Bold, "help VERB"))

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/cli/serve"
-	"github.com/skerrydb/skerry/cli/verb"
+	"github.com/skerrydb/skerry/cli/verify"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the commands print into testdata/*.txt")
@@ -33,13 +33,13 @@ var rewrite = flag.Bool("rewrite", false, "write what the commands print into te
 func TestMain(m *testing.M) {
 	switch os.Getenv("SKERRY_TEST_MAIN") {
 	case "1":
-		Main(verb.App{})
+		Main(App{Verbs: verify.Verbs()})
 	case "greeter":
 		Main(greeter())
 	case "site":
 		Main(site())
 	case "other":
-		start(App{}, withOther())
+		start(App{Verbs: verify.Verbs()}, withOther())
 	}
 	os.Exit(m.Run())
 }

@@ -11,7 +11,7 @@ import (
 // TestNames: a setting's three names stay unambiguous.
 func TestNames(t *testing.T) {
 	var all []verb.Verb
-	for _, v := range verbs() {
+	for _, v := range verbs(greeter()) {
 		if all = append(all, v.Subs...); v.Subs == nil {
 			all = append(all, v)
 		}

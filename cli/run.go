@@ -14,14 +14,14 @@ import (
 	"github.com/skerrydb/skerry/cli/serve"
 	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/workload"
 )
 
-func verbs() []verb.Verb {
-	return []verb.Verb{
-		serve.Verb, dev.Init, dev.Verb, cluster.Verb, proceduresVerb, callVerb, usersVerb, genVerb, vetVerb,
-		checkVerb, backupVerb, restoreVerb, serve.Systemd, benchVerb, conformVerb, versionVerb,
-	}
+// verbs are those of every program, and those of app.
+func verbs(app App) []verb.Verb {
+	return append([]verb.Verb{
+		serve.Verb, dev.Init, dev.Verb, cluster.Verb, proceduresVerb, callVerb, usersVerb, genVerb,
+		checkVerb, backupVerb, restoreVerb, serve.Systemd, versionVerb,
+	}, app.Verbs...)
 }
 
 // run does what the arguments say until ctx ends and returns the exit code.
@@ -50,7 +50,7 @@ func run(ctx context.Context, app App, all verb.Engines, in Process) int {
 	case "--version", "-version":
 		name = "version"
 	}
-	v, args, err := find(verbs(), append([]string{name}, in.Args[1:]...))
+	v, args, err := find(verbs(app), append([]string{name}, in.Args[1:]...))
 	if err != nil {
 		p.Complain("", p.OwnError(err))
 		return verb.ExitUsage
@@ -124,7 +124,7 @@ func report(p verb.Process, v verb.Verb, err error) int {
 	switch {
 	case errors.Is(err, engine.ErrLocked):
 		return verb.ExitLocked
-	case errors.Is(err, engine.ErrCorrupt), errors.As(err, new(verb.Broken)), errors.As(err, new(*workload.Violation)):
+	case errors.Is(err, engine.ErrCorrupt), errors.As(err, new(verb.Broken)):
 		return verb.ExitBroken
 	}
 	return verb.ExitFailed

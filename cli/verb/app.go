@@ -32,6 +32,9 @@ type App struct {
 	// Web makes the web application that HTTP serves, instead of keys and
 	// procedures. Nil: there is none. See skerry.Services.
 	Web skerry.Application
+
+	// Verbs are verbs of its own, besides those that every program has.
+	Verbs []Verb
 }
 
 // Build identifies a program.

@@ -1,10 +1,13 @@
-// Command skerry is Skerry without procedures: a server of keys, and all verbs to
-// look after it; `skerry help` lists them. It knows nothing; package cli does all.
+// Command skerry is Skerry without procedures: a server of keys, all verbs to look after
+// it, and those that verify engines and procedures; `skerry help` lists them.
 package main
 
-import "github.com/skerrydb/skerry/cli"
+import (
+	"github.com/skerrydb/skerry/cli"
+	"github.com/skerrydb/skerry/cli/verify"
+)
 
 // version is set when linking: -ldflags "-X main.version=v1.2.3".
 var version string
 
-func main() { cli.Main(cli.App{Version: version}) }
+func main() { cli.Main(cli.App{Version: version, Verbs: verify.Verbs()}) }

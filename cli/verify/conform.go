@@ -1,4 +1,4 @@
-package cli
+package verify
 
 import (
 	"context"
@@ -36,7 +36,8 @@ func (o *conformOptions) settings() []verb.Setting {
 	}
 }
 
-var conformVerb = verb.Verb{
+// Conform is `skerry conform`.
+var Conform = verb.Verb{
 	Name: "conform", Args: "[URL]", Short: "prove what an engine promises, case by case",
 	Long: `URL names an engine without data, like embedded:///folder; one that has
 data is refused and not touched, and every case deletes what it wrote. Without a

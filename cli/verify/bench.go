@@ -1,4 +1,4 @@
-package cli
+package verify
 
 import (
 	"context"
@@ -44,7 +44,8 @@ func (o *benchOptions) settings() []verb.Setting {
 	}
 }
 
-var benchVerb = verb.Verb{
+// Bench is `skerry bench`.
+var Bench = verb.Verb{
 	Name: "bench", Args: "[URL]", Short: "load an engine and check the truth that it must keep",
 	Long: `URL names an engine: embedded:///folder. The workloads write under keys of their
 own, which begin with "w", and leave them there. Without a URL an embedded engine
@@ -85,7 +86,11 @@ func bench(ctx context.Context, p verb.Process, o *benchOptions, eng engine.Engi
 	for _, w := range loads {
 		stats, err := workload.Run(ctx, eng, w, workload.Options{Clients: o.clients, Duration: o.duration, Seed: o.seed})
 		if err != nil {
-			return fmt.Errorf("%s, seed %d: %w", w.Name(), o.seed, err)
+			err = fmt.Errorf("%s, seed %d: %w", w.Name(), o.seed, err)
+			if errors.As(err, new(*workload.Violation)) {
+				return verb.Broken(err.Error())
+			}
+			return err
 		}
 		if o.json {
 			err = verb.PrintJSON(p.Stdout, stats)

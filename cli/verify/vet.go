@@ -1,4 +1,9 @@
-package cli
+// Package verify has the verbs that verify an engine or procedures: bench, conform and vet.
+// They are part of cmd/skerry only, as they would make every server larger.
+//
+// It knows workloads, the conformance suite and the analysis of procedures; it must not
+// know which engines exist.
+package verify
 
 import (
 	"context"
@@ -8,7 +13,11 @@ import (
 	"github.com/skerrydb/skerry/proc/procvet"
 )
 
-var vetVerb = verb.Verb{
+// Verbs returns the verbs, for cli.App.Verbs.
+func Verbs() []verb.Verb { return []verb.Verb{Bench, Conform, Vet} }
+
+// Vet is `skerry vet`.
+var Vet = verb.Verb{
 	Name: "vet", Args: "[PACKAGES]", Short: "look for what has no place in a procedure: I/O, goroutines, clocks, randomness",
 	Long: `PACKAGES are named as for the go command, which must be there; without any it is
 ./..., all below this folder. A line is printed for each finding, and the exit code
