@@ -3,8 +3,8 @@
 //
 // It knows positions, prefixes, bounded buffers and how to resume; it must not
 // know what a key means or who listens. A listener that is too slow is cut off
-// and told to read everything again: it never holds up the tail or a writer.
-// DESIGN.md says how a replay meets the tail.
+// and must read everything again: it never blocks the tail or a writer.
+// DESIGN.md describes how a replay meets the tail.
 package feed
 
 import (
@@ -41,8 +41,8 @@ type Options struct {
 	// BufferBytes is the same in bytes of keys and values; 0 means 64 MiB. One
 	// change is always let in, however large.
 	BufferBytes int
-	// Heartbeat is how often a subscription for which nothing came is told the
-	// position of the tail; 0 means 5 s.
+	// Heartbeat is how often a subscription without changes gets the position of
+	// the tail; 0 means 5 s.
 	Heartbeat time.Duration
 }
 
@@ -55,7 +55,7 @@ type Feed struct {
 	state   state
 	pos     engine.Position // all changes up to it are handed to the live subscriptions
 	at      time.Time       // when the last change before pos was made
-	moved   bool            // a heartbeat may have something to tell
+	moved   bool            // a heartbeat may have news
 	subs    map[*Sub]struct{}
 	live    index // the subscriptions that the tail serves
 	waiters waiters
@@ -200,7 +200,7 @@ func errBehind(pos engine.Position) error {
 	return engine.Errorf(engine.CodeTruncated, "subscription fell behind after position %d: read everything again", pos)
 }
 
-// beat tells quiet subscriptions the tail's position until stop is closed.
+// beat sends quiet subscriptions the tail's position until stop is closed.
 func (f *Feed) beat(stop <-chan struct{}) {
 	tick := time.NewTicker(f.o.Heartbeat)
 	defer tick.Stop()

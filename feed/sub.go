@@ -147,7 +147,7 @@ func (s *Sub) replay(ctx context.Context) {
 var errUnsubscribed = errors.New("unsubscribed")
 
 // heartbeatEvery is after how many changes that do not concern it a replay
-// tells its subscriber how far it is.
+// reports its position to its subscriber.
 const heartbeatEvery = 4096
 
 // catchUp reports whether s has joined the tail, else why not.
@@ -206,7 +206,7 @@ func (s *Sub) take(c engine.Change) engine.Change {
 	return c
 }
 
-// send waits for room in the buffer: a replay holds up nobody.
+// send waits for room in the buffer: a replay blocks nobody else.
 func (s *Sub) send(ctx context.Context, c engine.Change) bool {
 	for !s.room.fits(len(s.ch), c) {
 		// Rare: changes of many megabytes. The consumer takes them one by one.
@@ -272,7 +272,7 @@ func (s *Sub) finish(err error) {
 	close(s.ch)
 }
 
-// room knows how many bytes are in a channel that somebody else empties: the
+// room knows how many bytes are in a channel that the subscriber empties: the
 // last len(ch) changes that were sent.
 type room struct {
 	max   int

@@ -11,20 +11,20 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// MaxVoters is how many nodes of one cluster may have a vote. More would make
-// every write slower and hardly anything safer.
+// MaxVoters is how many nodes of one cluster may have a vote. More would slow
+// every write down and add hardly any safety.
 const MaxVoters = 7
 
-// Members says who is a member. Ids are ascending.
+// Members lists the members of a cluster. IDs are ascending.
 type Members struct {
 	Voters, Learners []uint64
-	// While a change of several members is under way: the voters of before, and
-	// who becomes a learner at its end.
+	// While a change of several members is under way: the previous voters, and
+	// those that become learners at its end.
 	Outgoing, LearnersNext []uint64
 	AutoLeave              bool
 }
 
-// Op is one step of a change of the members.
+// Op is one step of a membership change.
 type Op uint8
 
 // What a change can do with a node.
@@ -40,10 +40,10 @@ type Step struct {
 	Node uint64
 }
 
-// ErrChangePending is returned while another change of the members is under way.
+// ErrChangePending is returned while another membership change is under way.
 var ErrChangePending = errors.New("raft: another change of the members is under way")
 
-// ProposeChange proposes a change of the members: one step, or several that take
+// ProposeChange proposes a membership change: one step, or several that take
 // effect together (joint consensus). Context is given to the machine when the
 // change is applied.
 func (c *Core) ProposeChange(steps []Step, context []byte) error {
@@ -65,7 +65,7 @@ func (c *Core) ProposeChange(steps []Step, context []byte) error {
 	return nil
 }
 
-// checkChange refuses what must not be proposed.
+// checkChange rejects changes that must not be proposed.
 func (c *Core) checkChange(steps []Step) error {
 	conf := c.rn.Status().Config
 	if len(conf.Voters[1]) > 0 || c.changing {

@@ -1,10 +1,10 @@
 // Package raft keeps one log the same on several nodes.
 //
-// It knows opaque entries, terms, votes and who is a member, and drives
+// It knows opaque entries, terms, votes and members, and drives
 // go.etcd.io/raft/v3; it must not know what an entry means, nor files, sockets
 // or the wall clock: it declares the Log, Net and Machine that it needs. Core is
-// the part without goroutines: whoever holds it steps it, so that a test can run
-// a whole cluster in one goroutine. Node is Core with the goroutines around it.
+// the part without goroutines: its owner steps it, so a test can run a whole
+// cluster in one goroutine. Node is Core with the goroutines around it.
 package raft
 
 import (
@@ -19,8 +19,7 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// Message is what one node tells another. A node takes it to pieces with
-// Unmarshal, which bounds it.
+// Message is a message from one node to another. Unmarshal bounds its size.
 type Message = raftpb.Message
 
 // Limits and defaults.
@@ -38,15 +37,15 @@ const (
 // longer in the term that the proposal was made for. It will never be committed.
 var ErrNotLeader = errors.New("raft: not the leader of that term")
 
-// ErrFull is returned for a proposal to a leader whose disk has no room. It will
-// never be committed.
+// ErrFull is returned for a proposal to a leader whose disk is full. It will never
+// be committed.
 var ErrFull = errors.New("raft: the disk is full")
 
-// ErrBusy is returned for a proposal that the leader cannot take now. It will
+// ErrBusy is returned for a proposal that the leader cannot accept now. It will
 // never be committed.
 var ErrBusy = errors.New("raft: too much is uncommitted")
 
-// Kind tells what an entry is for.
+// Kind is the kind of an entry.
 type Kind uint8
 
 const (
@@ -64,16 +63,17 @@ type Entry struct {
 	Commit      uint64   // in a Log: all up to it was known to be committed when the entry was saved
 }
 
-// Vote is what a node must never forget: its term and whom it voted for in it.
+// Vote is what a node must never forget: its term, and its vote in that term.
 type Vote struct{ Term, For uint64 }
 
-// Base is the state that a log goes on from: all up to Index has been applied.
+// Base is the state that a log continues from: all entries up to Index have been
+// applied.
 type Base struct {
 	Index, Term uint64
 	Members     Members
 }
 
-// Role is what a node is at one time.
+// Role is the role of a node at one time.
 type Role struct {
 	Term   uint64
 	Leader uint64 // 0: none is known
@@ -96,7 +96,7 @@ type Config struct {
 	Logger         *slog.Logger
 }
 
-// Ready is what a Core wants done. Messages may be sent at once. Save must be
+// Ready is the work that a Core has for its owner. Messages may be sent at once. Save must be
 // made durable, in the order of the Readys, and then be given to Saved; Apply
 // likewise, to Applied.
 type Ready struct {
@@ -107,7 +107,7 @@ type Ready struct {
 	Role     *Role // has changed
 }
 
-// Save is what must be durable before its answers go out.
+// Save is what must be durable before its replies are sent.
 type Save struct {
 	Vote      Vote   // the newest; zero: as before
 	Commit    uint64 // all up to it is committed; 0: as before
@@ -169,7 +169,7 @@ func NewCore(c Config) (*Core, error) {
 	return core, nil
 }
 
-// Tick tells that time goes by.
+// Tick advances the logical clock by one tick.
 func (c *Core) Tick() {
 	c.ticks = min(c.ticks+1, c.cfg.ElectionTicks)
 	c.quiet = min(c.quiet+1, c.cfg.ElectionTicks)
@@ -179,8 +179,8 @@ func (c *Core) Tick() {
 // Campaign stands for election at once.
 func (c *Core) Campaign() { _ = c.rn.Campaign() } // it says only that it cannot
 
-// Step takes a message of another node. Messages that no other node may send are
-// refused.
+// Step advances the state machine with a message from another node. It refuses
+// messages that no other node may send.
 func (c *Core) Step(m *Message) error {
 	if m.GetTo() != c.cfg.ID || raft.IsLocalMsgTarget(m.GetFrom()) || m.GetFrom() == 0 || onlyOwn(m.GetType()) {
 		return fmt.Errorf("raft: a message %v from %d to %d is not for this node", m.GetType(), m.GetFrom(), m.GetTo())
@@ -201,7 +201,7 @@ func (c *Core) Step(m *Message) error {
 	return nil
 }
 
-// onlyOwn reports whether no other node has a reason to send such a message.
+// onlyOwn reports whether only the node itself has a reason to send such a message.
 func onlyOwn(t raftpb.MessageType) bool {
 	return t == raftpb.MsgProp || t == raftpb.MsgTransferLeader || t == raftpb.MsgForgetLeader
 }
@@ -252,10 +252,10 @@ func (c *Core) Transfer(to uint64) bool {
 	return true
 }
 
-// Unreachable tells that messages to a node are being lost.
+// Unreachable reports that messages to a node are being lost.
 func (c *Core) Unreachable(id uint64) { c.rn.ReportUnreachable(id) }
 
-// SnapshotSent tells how the sending of a snapshot ended.
+// SnapshotSent reports whether a snapshot was sent.
 func (c *Core) SnapshotSent(to uint64, ok bool) {
 	status := raft.SnapshotFinish
 	if !ok {
@@ -264,7 +264,7 @@ func (c *Core) SnapshotSent(to uint64, ok bool) {
 	c.rn.ReportSnapshot(to, status)
 }
 
-// Ready returns what is to be done, and whether there is anything.
+// Ready returns the pending work, and whether there is any.
 func (c *Core) Ready() (Ready, bool) {
 	if !c.rn.HasReady() {
 		return c.answerHeld(Ready{})
@@ -292,7 +292,7 @@ func (c *Core) Ready() (Ready, bool) {
 	return c.answerHeld(out)
 }
 
-// answerHeld asks for the reads that had to wait.
+// answerHeld asks for the reads that were held back.
 func (c *Core) answerHeld(out Ready) (Ready, bool) {
 	if failpoint("stale-read") {
 		for _, id := range c.held {
@@ -312,7 +312,7 @@ func (c *Core) answerHeld(out Ready) (Ready, bool) {
 	return out, busy
 }
 
-// newRole finds out whether the role has changed.
+// newRole checks whether the role has changed.
 func (c *Core) newRole(out *Ready) {
 	s := c.rn.BasicStatus()
 	r := Role{Term: s.GetTerm(), Leader: s.Lead, Leads: s.RaftState == raft.StateLeader}
@@ -340,7 +340,7 @@ func (c *Core) newApply(m *Message) *Apply {
 	return a
 }
 
-// Saved tells that s is durable. It returns the messages that may now go out.
+// Saved reports that s is durable. It returns the messages that may now be sent.
 func (c *Core) Saved(s *Save) []*Message {
 	out := s.Others(c.cfg.ID)
 	for _, m := range s.responses {
@@ -352,7 +352,7 @@ func (c *Core) Saved(s *Save) []*Message {
 }
 
 // Others takes from s the messages for other nodes, which may be sent as soon as
-// s is durable, before Saved is told.
+// s is durable, before Saved is called.
 func (s *Save) Others(self uint64) (out []*Message) {
 	keep := s.responses[:0]
 	for _, m := range s.responses {
@@ -366,7 +366,7 @@ func (s *Save) Others(self uint64) (out []*Message) {
 	return out
 }
 
-// Applied tells that the machine has applied a. The role may be ready by that.
+// Applied reports that the machine has applied a, which may make the role ready.
 func (c *Core) Applied(a *Apply) *Role {
 	for _, m := range a.resp {
 		_ = c.rn.Step(m) // its own word
@@ -391,10 +391,10 @@ func (c *Core) ready(term uint64) *Role {
 	return &r
 }
 
-// Role returns the present role.
+// Role returns the current role.
 func (c *Core) Role() Role { return c.role }
 
-// Follower is what the leader knows of another node.
+// Follower is what the leader knows about another node.
 type Follower struct {
 	ID      uint64
 	Match   uint64 // it has all up to this index durable
@@ -410,7 +410,7 @@ type Status struct {
 	Followers       []Follower // of a leader; itself too
 }
 
-// Status returns figures for operators.
+// Status returns metrics for operators.
 func (c *Core) Status() Status {
 	b := c.rn.BasicStatus()
 	s := Status{Role: c.role, Commit: b.GetCommit(), Applied: c.applied}
@@ -422,7 +422,7 @@ func (c *Core) Status() Status {
 	return s
 }
 
-// logger hands what the library says to slog, one level down: what it takes for
+// logger passes the library's messages to slog, one level down: what it considers
 // news is noise to an operator.
 type logger struct{ l *slog.Logger }
 
@@ -435,7 +435,7 @@ func (g logger) Warningf(f string, v ...any) { g.say(slog.LevelInfo, f, v) }
 func (g logger) Error(v ...any)              { g.say(slog.LevelWarn, "", v) }
 func (g logger) Errorf(f string, v ...any)   { g.say(slog.LevelWarn, f, v) }
 
-// say logs, and formats only what somebody reads. format "" is fmt.Sprint's.
+// say logs, and formats only messages that are enabled. format "" is fmt.Sprint's.
 func (g logger) say(level slog.Level, format string, v []any) {
 	if !g.l.Enabled(context.Background(), level) {
 		return

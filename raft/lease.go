@@ -7,11 +7,11 @@ import (
 )
 
 // lease lets a leader answer reads without asking: for a while after a majority
-// has last confirmed it, nobody else can have been elected. It leans on clocks,
-// so it is off unless it is asked for.
+// has last confirmed it, no other node can have been elected. It relies on
+// clocks, so it is off by default.
 //
 // A follower that has heard of its leader refuses its vote for ElectionTicks
-// ticks, also to one who asks for a pre-vote. Its ticks come no faster than the
+// ticks, also to a node that asks for a pre-vote. Its ticks come no faster than the
 // clock's, but for one that can come early. So a leader that was confirmed by a
 // question which it asked at t is the only one until t + (ElectionTicks-2) ticks,
 // by the clock of any voter. What remains is that clocks run at different speeds:
@@ -59,12 +59,12 @@ func (l *lease) got(c *Core) {
 	l.term, l.until = c.role.Term, from+l.length
 }
 
-// holds reports whether the core surely leads now.
+// holds reports whether the core is certain to lead now.
 func (l *lease) holds(c *Core) bool {
 	return l.clock != nil && c.mayLease() && l.term == c.role.Term && l.clock() < l.until
 }
 
-// mayLease reports whether nobody else can be elected while others hear this
+// mayLease reports whether no other node can be elected while others hear this
 // leader.
 func (c *Core) mayLease() bool {
 	return c.role.Ready && (c.handed != c.role.Term || failpoint("lease-over-hand-over"))
@@ -74,8 +74,8 @@ func (c *Core) mayLease() bool {
 // library's, which does not export it.
 const handOver = "CampaignTransfer"
 
-// promised reports whether m asks for a vote that a leader may count on not being
-// given, and takes note of a leader that is heard.
+// promised reports whether m asks for a vote that a leader may rely on being
+// refused, and notes a leader that is heard.
 func (c *Core) promised(m *Message) bool {
 	switch m.GetType() {
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:

@@ -14,63 +14,64 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// MaxInbox is how many messages of other nodes wait to be stepped; more are
-// dropped, as a network may.
+// MaxInbox is how many messages from other nodes may wait to be stepped. More are
+// dropped, as a network may drop them.
 const MaxInbox = 8192
 
-// diskRetry is the pause before another try to save what failed with a temporary
-// error.
+// diskRetry is the pause before a save that failed with a temporary error is
+// retried.
 const diskRetry = 200 * time.Millisecond
 
 // Net carries messages to other nodes.
 type Net interface {
-	// Send queues a message, or loses it, and never blocks. It reports whether
-	// there is hope.
+	// Send queues a message and never blocks. It reports whether the message
+	// was queued.
 	Send(to uint64, msg []byte) bool
 	// Urgent is Send for a short message that may overtake others.
 	Urgent(to uint64, msg []byte) bool
-	// SendSnapshot delivers a message and a stream, and returns when the other
-	// side has it all durable.
+	// SendSnapshot delivers a message and a stream, and returns once both are
+	// durable on the other node.
 	SendSnapshot(ctx context.Context, to uint64, msg []byte, r io.Reader) error
 }
 
-// Machine is what the log is for. All methods but OpenSnapshot and Temporary are
-// called by one goroutine, in the order of the log.
+// Machine is the state machine that the log drives. All methods but OpenSnapshot
+// and Temporary are called by one goroutine, in log order.
 type Machine interface {
 	// Apply applies committed entries. After an error the node stops: what
 	// follows an entry must not be applied without it.
 	Apply(entries []Entry) error
 	// Install makes the received snapshot the state, durably. file is what
-	// Receive was told.
+	// ReceiveSnapshot got.
 	Install(b Base, file []byte) error
-	// Lead tells that this node leads in the term and that all entries of
-	// earlier terms, or before a Hold, are applied: proposals may be made.
+	// Lead reports that this node leads in the term and that all entries of
+	// earlier terms, or from before a Hold, are applied. Proposals may be made.
 	Lead(term uint64)
-	// Hold tells that this node leads on and no proposals may be made until the next
-	// Lead: a majority has no room. What was proposed may yet be committed.
+	// Hold reports that this node is still the leader but that no proposals may be
+	// made until the next Lead, because the disks of a majority are full. Earlier
+	// proposals may still be committed.
 	Hold()
-	// Follow tells that this node does not lead; leader is 0 if none is known. In
-	// term 0 it is the last call: the node has ended.
+	// Follow reports that this node does not lead; leader is 0 if it is unknown.
+	// With term 0 it is the last call: the node has stopped.
 	Follow(term, leader uint64)
-	// Refused tells that a proposal was not taken and will never be committed.
+	// Refused reports that a proposal was rejected and will never be committed.
 	Refused(p *Proposal, err error)
-	// OpenSnapshot opens the newest snapshot on disk, in which the receiver is a
+	// OpenSnapshot opens the newest snapshot on disk that lists the receiver as a
 	// member.
 	OpenSnapshot(to uint64) (Base, io.ReadCloser, error)
 	// Temporary reports whether the same call of Log, or of Install, may succeed
-	// later: there was no room, or no file could be opened.
+	// later: the disk was full, or no file could be opened.
 	Temporary(err error) bool
-	// Fail tells that the node has stopped, because its log or Apply failed.
+	// Fail reports that the node has stopped because its log or Apply failed.
 	Fail(err error)
 }
 
-// Proposal is data for the log, made by the leader of a term.
+// Proposal is data for the log, proposed by the leader of a term.
 type Proposal struct {
 	Term uint64
 	Data []byte
 }
 
-// NodeConfig is a Config and what the goroutines need.
+// NodeConfig is a Config and what the goroutines of a Node need.
 type NodeConfig struct {
 	Config
 	Net     Net
@@ -80,8 +81,8 @@ type NodeConfig struct {
 	Lease   time.Duration        // of a leader, see LeaseOf; 0: none. Needs Leases on every node
 	Clock   func() time.Duration // nobody sets it; for Lease
 
-	// Short reports, if it is not nil, whether the log's disk has less room than is
-	// kept in reserve. It does not block.
+	// Short, if not nil, reports whether the log's disk has less free space than
+	// its reserve. It does not block.
 	Short func() bool
 }
 
@@ -110,7 +111,7 @@ type Node struct {
 	sending map[uint64]bool // snapshots on their way
 }
 
-// event is something that the stepping goroutine has to deal with. One field is set.
+// event is input of the stepping goroutine. One field is set.
 type event struct {
 	msg     *Message
 	prop    *Proposal
@@ -121,7 +122,7 @@ type event struct {
 	fn      func(*Core)
 }
 
-// task is something that the applying goroutine has to do. One field is set.
+// task is work for the applying goroutine. One field is set.
 type task struct {
 	apply   *Apply
 	role    *Role
@@ -155,7 +156,7 @@ func Start(cfg NodeConfig) (*Node, error) {
 	return n, nil
 }
 
-// Close stops the node. What is not durable is as good as lost.
+// Close stops the node. Data that is not durable may be lost.
 func (n *Node) Close() {
 	n.stop()
 	n.saves.close()
@@ -164,13 +165,13 @@ func (n *Node) Close() {
 	n.running.Wait()
 }
 
-// Status returns figures for operators, at most a tick old.
+// Status returns metrics for operators, at most one tick old.
 func (n *Node) Status() Status { return *n.status.Load() }
 
 // Dropped returns how many messages were lost because too many waited.
 func (n *Node) Dropped() uint64 { return n.dropped.Load() }
 
-// Receive takes a message of another node.
+// Receive handles a message from another node.
 func (n *Node) Receive(from uint64, msg []byte) error {
 	m := &Message{}
 	if err := proto.Unmarshal(msg, m); err != nil {
@@ -187,8 +188,8 @@ func (n *Node) Receive(from uint64, msg []byte) error {
 	return nil
 }
 
-// ReceiveSnapshot takes the message that came with a snapshot, once the machine
-// has the snapshot in the place that file names.
+// ReceiveSnapshot handles the message that came with a snapshot, once the machine
+// has stored the snapshot under the name in file.
 func (n *Node) ReceiveSnapshot(from uint64, msg, file []byte) error {
 	m := &Message{}
 	if err := proto.Unmarshal(msg, m); err != nil {
@@ -202,7 +203,7 @@ func (n *Node) ReceiveSnapshot(from uint64, msg, file []byte) error {
 	return nil
 }
 
-// Propose hands p over. What becomes of it the machine learns.
+// Propose queues p. The machine learns the outcome.
 func (n *Node) Propose(p *Proposal) { n.events.push(event{prop: p}) }
 
 // Do runs fn on the core soon, in the goroutine that steps it, and returns when
@@ -222,7 +223,7 @@ func (n *Node) Do(ctx context.Context, fn func(*Core)) error {
 
 var errClosed = errors.New("raft: the node is closed")
 
-// Unreachable tells that messages to a node are being lost.
+// Unreachable reports that messages to a node are being lost.
 func (n *Node) Unreachable(id uint64) { n.events.push(event{fn: func(c *Core) { c.Unreachable(id) }}) }
 
 // step is the goroutine that owns the core.
@@ -312,7 +313,7 @@ func (n *Node) handle(e *event) {
 	}
 }
 
-// carryOut hands what the core wants done to those who do it.
+// carryOut passes a Ready on to the goroutines that carry it out.
 func (n *Node) carryOut(rd Ready) {
 	n.room.Took(rd)
 	if rd.Role != nil {
@@ -356,8 +357,8 @@ func (n *Node) send(m *Message) {
 	}
 }
 
-// urgent reports whether a message must not wait behind long ones: who waits for
-// it might call an election.
+// urgent reports whether a message must not wait behind long ones, because its
+// receiver might call an election meanwhile.
 func urgent(t raftpb.MessageType) bool {
 	switch t {
 	case raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp,
@@ -443,7 +444,7 @@ func (n *Node) save(group []*Save) error {
 	return nil
 }
 
-// whileFull tries until there is no temporary error.
+// whileFull retries until there is no temporary error.
 func (n *Node) whileFull(try func() error) error {
 	for {
 		err := try()
@@ -477,7 +478,7 @@ func (n *Node) trySave(group []*Save) error {
 	return n.store.Sync(group...)
 }
 
-// answer sends what other nodes were waiting to hear.
+// answer sends the replies that other nodes wait for.
 func (n *Node) answer(group []*Save) {
 	for _, s := range group {
 		for _, m := range s.Others(n.cfg.ID) {
@@ -486,8 +487,8 @@ func (n *Node) answer(group []*Save) {
 	}
 }
 
-// install has the applying goroutine take the snapshot over, after all that was
-// committed before it.
+// install has the applying goroutine install the snapshot, after everything that
+// was committed before it.
 func (n *Node) install(s *raftpb.Snapshot) error {
 	done := make(chan error, 1)
 	base, file := BaseOf(s)
@@ -523,7 +524,7 @@ func (n *Node) apply() {
 	}
 }
 
-// carry does one task.
+// carry carries out one task.
 func (n *Node) carry(t *task) error {
 	switch {
 	case t.apply != nil:

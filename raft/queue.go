@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// queue hands values from any goroutine to one that takes them all at once.
+// queue passes values from any goroutine to one that takes them all at once.
 type queue[T any] struct {
 	mu     sync.Mutex // guards the fields below
 	items  []T
@@ -54,7 +54,7 @@ func (q *queue[T]) size() int {
 	return len(q.items)
 }
 
-// close drops what is there and all that comes.
+// close drops the queued values and all later ones.
 func (q *queue[T]) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

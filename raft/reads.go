@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// readResend is after how many ticks a read that got no answer is asked for again.
+// readResend is how many ticks a read waits for its reply before it is asked for
+// again.
 const readResend = 4
 
-// Reads groups the reads of one node: those that come while one question is on
-// its way are answered together by the next one. Like Core it has no goroutine,
-// and whoever steps the Core steps its Reads.
+// Reads groups the reads of one node: those that arrive while one question is in
+// flight are answered together by the next one. Like Core it has no goroutine; the
+// owner of the Core steps its Reads.
 type Reads struct {
 	waiting []readWait // not yet asked for
 	asked   []readWait // in the question that is on its way
@@ -20,7 +21,7 @@ type Reads struct {
 	lease   lease
 }
 
-// lateReads are confirmed, but not yet applied.
+// lateReads are confirmed but not yet applied.
 type lateReads struct {
 	index uint64
 	stamp uint64
@@ -34,7 +35,7 @@ type readWait struct {
 }
 
 // NewReads returns the Reads of a node that uses leases of the given length, see
-// LeaseOf, by a clock that nobody sets. Length 0: it uses none.
+// LeaseOf, by a monotonic clock. Length 0 disables leases.
 func NewReads(length time.Duration, clock func() time.Duration) Reads {
 	if length <= 0 {
 		return Reads{}
@@ -62,8 +63,8 @@ func (n *Node) ReadIndex(ctx context.Context) (stamp uint64, err error) {
 	}
 }
 
-// Confirm finds out whether this node still leads in the term: done gets nil
-// once a majority has said so and all that was committed before is applied, or
+// Confirm checks whether this node still leads in the term: done gets nil
+// once a majority has confirmed that and all that was committed before is applied, or
 // ErrNotLeader. It runs in the machine's goroutine, and not at all if the node
 // is closed before.
 func (n *Node) Confirm(term uint64, done func(error)) {
@@ -72,10 +73,10 @@ func (n *Node) Confirm(term uint64, done func(error)) {
 	}}})
 }
 
-// Run has fn run in the machine's goroutine, in its turn.
+// Run queues fn to run in the machine's goroutine.
 func (n *Node) Run(fn func()) { n.tasks.push(task{fn: fn}) }
 
-// Add takes a read that waits until ctx ends. term is the one in which this node
+// Add adds a read that waits until ctx ends. term is the one in which this node
 // must lead all the time, or 0. done gets the stamp of Read, or ErrNotLeader; it
 // must not block, and is not called at all once ctx has ended.
 func (r *Reads) Add(ctx context.Context, term uint64, done func(stamp uint64, err error)) {
@@ -114,7 +115,7 @@ func (r *Reads) Ask(c *Core) bool {
 	return true
 }
 
-// Confirmed takes the answer to a question.
+// Confirmed handles the reply to a question.
 func (r *Reads) Confirmed(a Read, c *Core) {
 	if a.ID != r.id || len(r.asked) == 0 {
 		return // of a question that was given up
@@ -123,7 +124,7 @@ func (r *Reads) Confirmed(a Read, c *Core) {
 	r.take(a.Index, a.Stamp, c.applied)
 }
 
-// take has those who asked wait for an index only.
+// take has the reads that were asked for wait for an index only.
 func (r *Reads) take(index, stamp, applied uint64) {
 	waits := append([]readWait(nil), r.asked...)
 	clear(r.asked)
@@ -132,7 +133,7 @@ func (r *Reads) take(index, stamp, applied uint64) {
 	r.wake(applied)
 }
 
-// Applied wakes those who waited for what c has applied by now.
+// Applied wakes the reads whose index c has applied by now.
 func (r *Reads) Applied(c *Core) { r.wake(c.applied) }
 
 func (r *Reads) wake(applied uint64) {
@@ -150,14 +151,14 @@ func (r *Reads) wake(applied uint64) {
 	r.late = keep
 }
 
-// Lost has the question on its way asked again: its answer will not come.
+// Lost repeats the question in flight: its reply will not come.
 func (r *Reads) Lost() {
 	r.waiting = append(r.waiting, r.asked...)
 	clear(r.asked)
 	r.asked = r.asked[:0]
 }
 
-// Tick advances the age of the question on its way by one tick.
+// Tick advances the age of the question in flight by one tick.
 func (r *Reads) Tick() {
 	if len(r.asked) == 0 {
 		return

@@ -6,18 +6,18 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// stallTicks is for how many ticks a leader lacks room before it hands over to a
+// stallTicks is how many ticks a leader lacks disk space before it hands over to a
 // node that has some.
 const stallTicks = 20
 
-// shortTicks is after how many ticks a node that lacks room looks again.
+// shortTicks is how often, in ticks, a node that lacks disk space checks again.
 const shortTicks = 4
 
-// Room is what a node knows of the disks of all. A node without room says so in
-// each answer to a heartbeat; the library does not look at that field of it. While
-// a majority lacks room the leader takes no proposals: they could be neither
-// committed nor refused. Like Reads it has no goroutine, and whoever steps the Core
-// steps its Room. The zero Room is ready for use.
+// Room tracks the disk space of all nodes. A node without space reports that in
+// each reply to a heartbeat, in a field that the library ignores. While a majority
+// lacks space the leader accepts no proposals: they could be neither committed nor
+// refused. Like Reads it has no goroutine; the owner of the Core steps its Room. The
+// zero Room is ready for use.
 type Room struct {
 	lacking map[uint64]bool // other nodes that have said so
 	held    bool            // the machine takes no proposals
@@ -27,14 +27,14 @@ type Room struct {
 	last    uint64          // index of the newest entry of the log
 }
 
-// TellShort adds to an answer to a heartbeat that this node lacks room.
+// TellShort marks a reply to a heartbeat: this node lacks disk space.
 func TellShort(m *Message) {
 	if m.GetType() == raftpb.MsgHeartbeatResp {
 		m.Reject = new(true)
 	}
 }
 
-// Hear takes what a message of another node says of its disk.
+// Hear notes what a message from another node reports about its disk.
 func (r *Room) Hear(m *Message) {
 	switch {
 	case m.GetType() != raftpb.MsgHeartbeatResp:
@@ -47,7 +47,7 @@ func (r *Room) Hear(m *Message) {
 	}
 }
 
-// Took takes what the Core wants done.
+// Took notes a Ready of the Core.
 func (r *Room) Took(rd Ready) {
 	if rd.Role != nil {
 		r.held = false
@@ -57,13 +57,13 @@ func (r *Room) Took(rd Ready) {
 	}
 }
 
-// Held reports whether proposals must be refused.
+// Held reports whether proposals must be rejected.
 func (r *Room) Held() bool { return r.held }
 
 // Obeyed is called with the number of a Hold that the machine has carried out.
 func (r *Room) Obeyed(hold uint64) { r.obeyed = hold }
 
-// Tick decides whether proposals are taken; short says whether this node lacks room.
+// Tick decides whether proposals are accepted; short reports whether this node lacks disk space.
 // Unless hold is 0, the machine is to carry out Hold, which has that number; unless
 // lead is nil, it is to lead again.
 func (r *Room) Tick(c *Core, short bool) (hold uint64, lead *Role) {
@@ -92,7 +92,7 @@ func (r *Room) Tick(c *Core, short bool) (hold uint64, lead *Role) {
 		r.held = true
 		r.holds++
 		return r.holds, nil
-	// What was proposed before Hold has come through, and nothing more of it can come.
+	// What was proposed before Hold is applied, and nothing more of it can follow.
 	case enough && r.held && (r.obeyed == r.holds || failpoint("hold-unawaited")) && c.applied >= r.last:
 		r.held = false
 		return 0, &role
@@ -100,10 +100,10 @@ func (r *Room) Tick(c *Core, short bool) (hold uint64, lead *Role) {
 	return 0, nil
 }
 
-// short reports whether this node lacks room.
+// short reports whether this node lacks disk space.
 func (n *Node) short() bool { return n.lacks.Load() || n.full.Load() }
 
-// weigh decides once a tick whether proposals are taken.
+// weigh decides once a tick whether proposals are accepted.
 func (n *Node) weigh() {
 	if n.looked++; n.cfg.Short != nil && (!n.lacks.Load() || n.looked >= shortTicks) {
 		n.lacks.Store(n.cfg.Short())

@@ -7,8 +7,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Stamps is the machine's clock, as far as leaders pass its time on. A stamp is a
-// number that only grows; what it counts is the machine's concern. 0: unknown.
+// Stamps is the machine's clock, as leaders pass its time on. A stamp is a number
+// that only grows; its unit is up to the machine. 0 is unknown.
 // All methods are called by the goroutine that steps the Core.
 type Stamps interface {
 	// Bound returns the time of a read that sees all that is committed now: not

@@ -10,11 +10,11 @@ import (
 )
 
 // Log is where a node's entries and its vote are kept. Reading may happen while
-// another goroutine appends or syncs. Its methods' errors are for ever, but for
-// those that Machine.Temporary knows.
+// another goroutine appends or syncs. The errors of its methods are
+// permanent, except those that Machine.Temporary recognises.
 type Log interface {
-	// Append adds entries, which become durable with the next Sync. All that the
-	// log holds from the first one's index on is removed before, durably.
+	// Append adds entries, which become durable with the next Sync. Existing
+	// entries from the first one's index on are removed before, durably.
 	Append(entries []Entry) error
 	// Sync makes all that was appended durable. If it fails with a temporary
 	// error nothing that was appended since the last Sync is kept.
@@ -177,7 +177,7 @@ func (s *Store) cut(index uint64) {
 	}
 }
 
-// Installed tells that the machine now is at b, from a snapshot that is durable,
+// Installed reports that the machine now is at b, from a snapshot that is durable,
 // and empties the log.
 func (s *Store) Installed(b Base) error {
 	if !failpoint("snapshot-keeps-log") {
@@ -193,8 +193,8 @@ func (s *Store) Installed(b Base) error {
 	return nil
 }
 
-// Compacted tells that a snapshot of state b is durable, and that the log may
-// have forgotten entries since.
+// Compacted reports that a snapshot of state b is durable and that the log may
+// have dropped entries since.
 func (s *Store) Compacted(b Base) {
 	first := s.log.First()
 	s.mu.Lock()
@@ -348,7 +348,7 @@ func (b Base) pb(data []byte) *raftpb.Snapshot {
 	}}
 }
 
-// Attach has a message of a snapshot say which one goes with it.
+// Attach records in a snapshot message which snapshot goes with it.
 func Attach(m *Message, b Base) { m.Snapshot = b.pb(nil) }
 
 // BaseOf returns the state that a message brings, and what its sender called it.

@@ -9,13 +9,13 @@ import (
 
 // clock is the time by which transactions run and keys expire. It never goes back.
 // While this node leads, or is alone, the clock of the machine drives it; where the
-// two differ (somebody set the machine's clock back, or the leader before had
+// two differ (the machine's clock was set back, or the previous leader had
 // another one) the difference shrinks by a tenth of the time that passes, so that
 // the time neither stands still nor jumps. While the node follows, it goes by what
-// the leader last said and by a clock that nobody sets.
+// the leader last said and by the monotonic clock.
 type clock struct {
 	now   func() time.Time
-	mono  func() time.Time // nobody sets it
+	mono  func() time.Time // monotonic
 	last  atomic.Int64     // the newest time given or heard of, in microseconds
 	ahead atomic.Int64     // how far the time is ahead of now, in microseconds
 	known atomic.Bool      // this node leads, or has heard what the leader's time is
@@ -67,7 +67,7 @@ func (c *clock) reading() int64 {
 	return now + ahead
 }
 
-// set is for those who hold mu.
+// set changes both. The caller holds mu.
 func (c *clock) set(ahead, now int64) {
 	c.ahead.Store(ahead)
 	c.shrunk.Store(now)

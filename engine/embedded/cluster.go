@@ -28,7 +28,7 @@ type ClusterOptions struct {
 	Addr      string       // HOST:PORT to listen on for other nodes; "": what the cluster knows of this node
 	Listener  net.Listener // instead of Addr
 	Advertise string       // HOST:PORT as other nodes reach it; "": Addr
-	Join      []string     // nodes to ask for admission as long as this one is no member
+	Join      []string     // nodes to ask for admission until this one is a member
 	Version   string       // of the program
 	Tick      time.Duration
 
@@ -37,15 +37,16 @@ type ClusterOptions struct {
 	Conns, Guests int
 
 	// Lease lets this node, while it leads, answer linearizable reads without
-	// asking a majority for each group of them. It leans on clocks: they must not
-	// run more than raft.LeaseDrift percent apart. All nodes must have the same.
+	// asking a majority for each group of them. It relies on clocks, whose speeds
+	// must not differ by more than raft.LeaseDrift percent. The setting must be the
+	// same on all nodes.
 	Lease bool
 }
 
 // clusterDir is the folder inside the data folder that makes it a node.
 const clusterDir = "cluster"
 
-// identity returns who this node is, or nil if it is alone.
+// identity returns the identity of this node, or nil if it is alone.
 func identity(dir string, o Options) (*peer.Identity, error) {
 	id, err := peer.Load(journal.Files{FS: o.FS}, filepath.Join(dir, clusterDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +138,7 @@ func (db *DB) joinTerm(state *snapshot) error {
 	return db.log.Reset(state.index + 1)
 }
 
-// begin starts following: somebody has to be elected first.
+// begin starts as a follower: a leader has to be elected first.
 func (g *group) begin() error {
 	if g.db.opts.sim != nil {
 		g.log.raft = g.db.opts.sim(g.db)
@@ -199,7 +200,7 @@ func (g *group) start() error {
 func (g *group) message(from uint64, msg []byte) {
 	<-g.started
 	if err := g.node.Receive(from, msg); err != nil {
-		g.db.opts.Logger.Warn("another node sent what is no message", "node", from, "err", err)
+		g.db.opts.Logger.Warn("malformed message from another node", "node", from, "err", err)
 	}
 }
 
@@ -235,7 +236,7 @@ func (g *group) check(h peer.Hello) error {
 	return g.tooOld(h.Node, h.Last)
 }
 
-// Codes that only nodes tell each other.
+// Codes that only nodes exchange.
 const (
 	codeRemoved   engine.Code = "node_removed"
 	codeDuplicate engine.Code = "node_duplicate"
@@ -251,7 +252,7 @@ func explain(err error) (code, text string) {
 	return string(engine.CodeInternal), err.Error()
 }
 
-// close hands the leadership over, if there is somebody, and stops.
+// close hands the leadership over, if another node can take it, and stops.
 func (g *group) close() error {
 	if g.node == nil {
 		return nil
@@ -266,8 +267,8 @@ func (g *group) close() error {
 	return errors.Join(err, g.vote.f.Close())
 }
 
-// handOver makes another node the leader, so that nobody has to find out first
-// that this one is gone.
+// handOver makes another node the leader, so that no election timeout has to pass
+// first.
 func (g *group) handOver() {
 	if !g.view.Load().serves {
 		return
@@ -341,7 +342,7 @@ func (g *group) Dial(ctx context.Context, node uint64, protocol string) (net.Con
 // Listen implements engine.Cluster.
 func (g *group) Listen(protocol string) net.Listener { return g.port.Protocol(protocol) }
 
-// Advertise tells the cluster where this node's faces are. "" is off.
+// Advertise publishes the addresses of this node's faces in the cluster. "" is off.
 func (db *DB) Advertise(http, resp string) {
 	if g := db.group; g != nil && g.port != nil {
 		n := *g.want.Load()

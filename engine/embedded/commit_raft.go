@@ -12,7 +12,7 @@ import (
 )
 
 // OutcomeWait is how long a call whose leader was deposed waits for the log to
-// tell whether its batch was committed; then its outcome is unknown.
+// show whether its batch was committed; then its outcome is unknown.
 const OutcomeWait = 5 * time.Second
 
 // proposer is the part of raft.Node that commits and reads need. A simulation
@@ -102,7 +102,7 @@ func (c *raftCommitter) accept(term uint64) {
 
 // yield takes no more calls. What was built on batches that are not committed is
 // dropped; those that were proposed may yet be committed, which the log will
-// tell.
+// show.
 func (c *raftCommitter) yield(why error) {
 	x := c.x
 	x.mu.Lock()
@@ -194,7 +194,7 @@ func (c *raftCommitter) outdate(term uint64) {
 
 // found answers those whose batch the log has brought after all.
 func (c *raftCommitter) found(e raft.Entry, applied bool) {
-	c.x.flight.settled() // if one was held it was this
+	c.x.flight.settled() // if one was held back it was this
 	c.resolve(func(o orphan) error {
 		switch {
 		case o.term != e.Term || !bytes.Equal(o.buf, e.Data):
@@ -206,7 +206,7 @@ func (c *raftCommitter) found(e raft.Entry, applied bool) {
 	})
 }
 
-// expire tells those who have waited long enough that nobody knows.
+// expire answers those that have waited for limit: the outcome is unknown.
 func (c *raftCommitter) expire(limit time.Duration) {
 	c.resolve(func(o orphan) error {
 		if c.x.opts.mono().Sub(o.since) < limit {

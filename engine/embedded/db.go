@@ -3,8 +3,8 @@
 //
 // It knows transactions, batches of effects, snapshots and recovery; it must
 // not know what keys mean or who calls. It puts together btree (the state),
-// journal (the files) and, later, raft (the other nodes). DESIGN.md beside this
-// file tells how a call flows.
+// journal (the files), and raft and peer (the other nodes). DESIGN.md describes how
+// a call flows.
 package embedded
 
 import (
@@ -33,7 +33,7 @@ type DB struct {
 	id      *peer.Identity           // nil: this node is alone
 	group   *group                   // nil: this node is alone
 	offline bool                     // opened by itself, to be changed as a whole
-	began   time.Time                // by the clock that nobody sets
+	began   time.Time                // by the monotonic clock
 	snap    atomic.Pointer[snapshot] // what readers see, once they have checked durable
 	shown   signal                   // fires when snap moves
 	durable atomic.Uint64            // position of the newest committed transaction
@@ -177,7 +177,7 @@ func (db *DB) end(why string, err error) {
 	})
 }
 
-// signal wakes all who wait for something to move.
+// signal wakes all goroutines that wait for something to change.
 type signal struct {
 	mu sync.Mutex    // guards ch
 	ch chan struct{} // nil while nobody waits

@@ -64,7 +64,7 @@ type executor struct {
 	record   func(*batch)    // moves the position, and has Changes yield the batch
 	fail     func(error)     // called when the node must stop
 
-	wanted atomic.Bool // somebody has read since the last seal
+	wanted atomic.Bool // there was a read since the last seal
 
 	mu         sync.Mutex // guards the fields below
 	changed    sync.Cond  // on mu: running, committing or broken has changed

@@ -43,7 +43,7 @@ type group struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	peersMu sync.Mutex // guards learned, and the order in which the port is told
+	peersMu sync.Mutex // guards learned, and the order of updates to the port
 	learned map[uint64]string
 
 	received atomic.Uint64 // snapshots of other nodes, since the start
@@ -91,7 +91,7 @@ func (g *group) Follow(term, leader uint64) {
 	g.log.yield(why)
 	g.db.exec.flight.settled()
 	g.db.exec.wall.stepDown()
-	if term == 0 { // the log will tell no more
+	if term == 0 { // the log reveals no more
 		g.log.expire(0)
 	}
 	g.see(func(v *view) { v.term, v.leader, v.serves = term, leader, false })
@@ -142,7 +142,7 @@ func (g *group) see(change func(*view)) {
 	g.moved.fire()
 }
 
-// setRoster takes over who is a member.
+// setRoster takes over the members.
 func (g *group) setRoster(r *roster) {
 	g.see(func(v *view) { v.roster, v.nodes = r, r.public() })
 	if g.port == nil {
@@ -152,8 +152,8 @@ func (g *group) setRoster(r *roster) {
 	g.remember(r)
 }
 
-// setPeers tells the port where the other nodes are: as the members say, or, of
-// nodes that this one does not know of yet, as they said when they connected.
+// setPeers gives the port the addresses of the other nodes: those in the roster
+// or, for nodes that are not in it yet, those they sent when they connected.
 func (g *group) setPeers() {
 	g.peersMu.Lock()
 	defer g.peersMu.Unlock()
@@ -168,7 +168,7 @@ func (g *group) setPeers() {
 	g.port.SetPeers(addrs)
 }
 
-// learn notes where a node says that it is.
+// learn notes the address that a node sent.
 func (g *group) learn(id uint64, addr string) {
 	g.peersMu.Lock()
 	known := addr == "" || g.learned[id] == addr
@@ -189,7 +189,7 @@ func (g *group) sinceLeader() time.Duration {
 	return g.db.opts.mono().Sub(g.db.began) - time.Duration(g.led.Load())
 }
 
-// base is what a snapshot tells raft.
+// base describes a snapshot to raft.
 func (s *snapshot) base() raft.Base {
 	return raft.Base{Index: s.index, Term: s.term, Members: s.roster.Members}
 }
@@ -276,7 +276,7 @@ func (g *group) removeReceived() error {
 }
 
 // receive puts a snapshot that another node sends on disk and checks it. The
-// result is what Install must be told.
+// result is for Install.
 func (g *group) receive(r io.Reader) ([]byte, error) {
 	if err := g.removeReceived(); err != nil {
 		return nil, fileError("remove old snapshots of other nodes", err)

@@ -27,7 +27,7 @@ const (
 // changeWait bounds a change of the members.
 const changeWait = 10 * time.Second
 
-// announceEvery is after how long a node tries again to tell about itself.
+// announceEvery is how often a node retries to announce itself.
 const announceEvery = 500 * time.Millisecond
 
 // joining is what a node says that wants to be a member, or is one.
@@ -319,8 +319,8 @@ func (g *group) keepAnnounced() {
 	}
 }
 
-// keepExpiring tells callers in time that the log does not tell the outcome. To
-// announce something can take longer.
+// keepExpiring answers callers in time if the log does not show the outcome.
+// Announcing can take longer.
 func (g *group) keepExpiring() {
 	tick := time.NewTicker(announceEvery)
 	defer tick.Stop()

@@ -42,7 +42,7 @@ func (c *counters) committed(took time.Duration) {
 	}
 }
 
-// gauge and counted are figures of either kind.
+// gauge and counted make metrics of either kind.
 func gauge[N int | int64 | uint64 | float64](name, help string, v N) engine.Metric {
 	return engine.Metric{Name: name, Help: help, Value: float64(v)}
 }

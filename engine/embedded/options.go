@@ -67,8 +67,8 @@ type Options struct {
 	Cluster ClusterOptions
 
 	segmentBytes int64              // of log in one file; 0: the journal's default
-	mono         func() time.Time   // a clock that nobody sets; nil: time.Now
-	sim          func(*DB) proposer // the node is driven by a simulation, which this tells of it
+	mono         func() time.Time   // a monotonic clock; nil: time.Now
+	sim          func(*DB) proposer // the node is driven by a simulation, which this connects
 	random       io.Reader          // for a log that does all work in its caller's goroutine; nil: it need not
 	reserveBytes int64              // of the log's file, ahead of the writer; 0: the journal's default
 }

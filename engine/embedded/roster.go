@@ -9,7 +9,7 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// roster is who is a member of the cluster, and where. It is never modified.
+// roster lists the members of the cluster and their addresses. It is never modified.
 type roster struct {
 	Members raft.Members `json:"members"`
 	Nodes   []nodeInfo   `json:"nodes"`             // ascending by id
@@ -26,7 +26,7 @@ type nodeInfo struct {
 	Folder string `json:"folder,omitempty"` // which data folder it is
 }
 
-// noteFormat begins an entry that tells of a node; a nodeInfo as JSON follows.
+// noteFormat begins an entry about a node; a nodeInfo as JSON follows.
 // Do not change.
 const noteFormat = 3
 
@@ -46,7 +46,7 @@ func parseRoster(b []byte) (*roster, error) {
 	return r, nil
 }
 
-// with returns the roster after n has told about itself.
+// with returns the roster with what n has announced about itself.
 func (r *roster) with(n nodeInfo) *roster {
 	next := &roster{Members: r.Members, Removed: r.Removed}
 	for _, old := range r.Nodes {
