@@ -206,7 +206,7 @@ func (a *Archiver) Run(ctx context.Context, src Source) error {
 		case ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
 			return nil
 		case err == nil:
-			err = errors.New("the changes ended, for no reason that was told")
+			err = errors.New("the change feed ended without a reason")
 		}
 		if a.status.pos.Load() > before {
 			pause = first
@@ -221,7 +221,7 @@ func (a *Archiver) Run(ctx context.Context, src Source) error {
 	return nil
 }
 
-// failed tells an operator, once for each kind of failure and pause.
+// failed logs a failure, once for each kind and pause.
 func (a *Archiver) failed(msg string, err error, more ...any) {
 	a.status.failure.Store(&err)
 	a.o.Logger.Error(msg, append([]any{"archive", a.dir, "err", err}, more...)...)
@@ -230,7 +230,7 @@ func (a *Archiver) failed(msg string, err error, more ...any) {
 // works takes note that something was made durable again.
 func (a *Archiver) works() {
 	if a.status.failure.Swap(nil) != nil {
-		a.o.Logger.Info("the archive gets on again", "archive", a.dir, "position", a.status.pos.Load())
+		a.o.Logger.Info("archiving works again", "archive", a.dir, "position", a.status.pos.Load())
 	}
 }
 

@@ -83,7 +83,7 @@ func (s *session) takeBase(ctx context.Context) (size int64, err error) {
 	}
 	sum, err := s.a.o.Verify(io.NewSectionReader(f, 0, w.n))
 	if err != nil {
-		return 0, fileError("what was written is not a whole base", err)
+		return 0, fileError("verify the new base", err)
 	}
 	if sum.Position != pos || pos < s.startOfRun() {
 		return 0, engine.Errorf(engine.CodeInternal, "the base is at position %d, but says %d; the run began at %d", pos, sum.Position, s.startOfRun())

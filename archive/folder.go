@@ -10,7 +10,7 @@ import (
 	"github.com/skerrydb/skerry/journal"
 )
 
-// folder is what an archive holds, as names and heads tell.
+// folder is the content of an archive, from file names and heads.
 type folder struct {
 	dir   string
 	fs    journal.FS
@@ -35,7 +35,7 @@ func orOS(fsys journal.FS) journal.FS {
 	return fsys
 }
 
-// scan reads names and heads. A damaged head is told to broken, if there is such
+// scan reads names and heads. A damaged head is passed to broken, if there is such
 // a function, else it is the error.
 func scan(fsys journal.FS, dir string, broken func(error)) (folder, error) {
 	f := folder{dir: dir, fs: fsys}
@@ -174,13 +174,13 @@ func (a *Archiver) prepare() error {
 			}
 		}
 		if err := writeHead(fsys, filepath.Join(a.dir, headName), folderHead{folderFormat}); err != nil {
-			return fileError("make archive", err)
+			return fileError("create archive", err)
 		}
 	}
 	for _, sub := range []string{"", basesDir, logDir} {
 		path := filepath.Join(a.dir, sub)
 		if err := fsys.MkdirAll(path); err != nil {
-			return fileError("make archive", err)
+			return fileError("create archive", err)
 		}
 		if err := journal.RemoveTemp(fsys, path); err != nil {
 			return fileError("prepare archive", err)
@@ -198,7 +198,7 @@ func (a *Archiver) prepare() error {
 		}
 	}
 	_, err = scan(fsys, a.dir, func(err error) {
-		a.o.Logger.Warn("the archive is damaged; `skerry check` says more", "archive", a.dir, "err", err)
+		a.o.Logger.Warn("the archive is damaged; run `skerry check` for details", "archive", a.dir, "err", err)
 	})
 	return err
 }

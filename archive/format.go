@@ -53,7 +53,7 @@ type mark struct {
 	sum  uint32 // 0: time and sum are not known
 }
 
-// baseFile is one base, as its name tells.
+// baseFile is one base, as described by its name.
 type baseFile struct {
 	path string
 	pos  engine.Position

@@ -53,7 +53,7 @@ func ParseTarget(s string) (Target, error) {
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return AtTime(t), nil
 	}
-	return Target{}, engine.Errorf(engine.CodeInvalid, "%q is neither latest, nor a position, nor a time like 2026-11-21T12:00:00Z", s)
+	return Target{}, engine.Errorf(engine.CodeInvalid, "%q is not a valid target: use latest, a position, or a time like 2026-11-21T12:00:00Z", s)
 }
 
 func (t Target) String() string { return t.given }
@@ -217,7 +217,7 @@ func (r *replay) read(p part) (*journal.Problem, error) {
 	rep, err := journal.VerifyRecords(r.fs, p.dir, nil, func(rec journal.Record) error {
 		pos := engine.Position(rec.Index)
 		if stopped != nil || r.over {
-			return nil //nolint:nilerr // it is told already
+			return nil //nolint:nilerr // reported already
 		}
 		if pos != want {
 			stopped = fmt.Errorf("the change at position %d comes after that at %d: changes are missing", pos, want-1)

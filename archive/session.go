@@ -119,7 +119,7 @@ func (s *session) attach(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f, err := scan(o.FS, s.a.dir, func(error) {}) // Open has told
+	f, err := scan(o.FS, s.a.dir, func(error) {}) // Open has logged it
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (s *session) open(p part) (*journal.Log, error) {
 	return journal.Open(p.dir, journal.Options{
 		FS: o.FS, SegmentBytes: o.segmentBytes, ReserveBytes: reserveBytes, MaxRecordBytes: MaxRecordBytes, Inline: o.inline,
 		OnCut: func(c journal.Cut) {
-			o.Logger.Info("an interrupted write at the archive's end is cut; it is shipped again", "file", c.File, "offset", c.Offset, "bytes", c.Bytes)
+			o.Logger.Info("removed an interrupted write at the archive's end; it will be archived again", "file", c.File, "offset", c.Offset, "bytes", c.Bytes)
 		},
 	})
 }
@@ -225,7 +225,7 @@ func (s *session) begin(pos engine.Position, why string) error {
 	}
 	s.runStart.Store(int64(pos))
 	s.note(mark{pos: pos})
-	s.a.o.Logger.Info("the archive begins a run of changes; a base is being taken", "archive", s.a.dir, "after", pos, "why", why)
+	s.a.o.Logger.Info("the archive starts a new run of changes; writing a base", "archive", s.a.dir, "after", pos, "why", why)
 	s.needBase()
 	return nil
 }
@@ -245,7 +245,7 @@ func (s *session) start(p part) error {
 	}
 	if f, err := s.a.o.FS.OpenFile(p.head, 0); err == nil {
 		f.Close() // nothing was written through it
-		return engine.Errorf(engine.CodeCorrupt, "%s is in the way: move it and %s to another folder", p.head, p.dir)
+		return engine.Errorf(engine.CodeCorrupt, "%s already exists: move it and %s to another folder", p.head, p.dir)
 	}
 	if err := writeHead(s.a.o.FS, p.head, p.partHead); err != nil {
 		return fileError("begin part", err)
@@ -288,10 +288,10 @@ func (s *session) lost(ctx context.Context, why error) error {
 		return err
 	}
 	if pos <= s.last.pos {
-		return fmt.Errorf("%w: %w", errLost, why) // it is tried again
+		return fmt.Errorf("%w: %w", errLost, why) // it is retried
 	}
 	s.a.status.lost.Add(1)
-	s.a.o.Logger.Error("CHANGES ARE MISSING IN THE ARCHIVE: the server's history no longer reached back to its end; positions between cannot be restored, a new base is being taken",
+	s.a.o.Logger.Error("CHANGES ARE MISSING IN THE ARCHIVE: the server's history no longer reached back to its end; the positions between cannot be restored; writing a new base",
 		"archive", s.a.dir, "archived_to", s.last.pos, "goes_on_after", pos, "err", why)
 	return s.begin(pos, errLost.Error())
 }

@@ -45,7 +45,7 @@ type Options struct {
 	Sessions Revoker   // nil: there are no sessions
 
 	// Argon2 is what new password hashes cost; zero fields take their defaults.
-	// An older hash that is weaker is computed anew when its owner logs in.
+	// An older, weaker hash is recomputed when its owner logs in.
 	Argon2      Params
 	MaxHashing  int // hashes computed at once; 0 means DefaultMaxHashing
 	MaxWaiting  int // hashes that wait for that; 0 means DefaultMaxWaiting; more are CodeQueueFull
@@ -176,7 +176,7 @@ type tx struct {
 }
 
 // update runs fn as one transaction; verb begins the error's text. fn may run
-// more than once, so it sets again whatever it tells its caller.
+// more than once, so it must reset its results each time.
 func (a *Auth) update(ctx context.Context, verb string, fn func(t tx) error) error {
 	_, err := a.store.Update(ctx, a.o.Space, func(t *kv.Tx) error { return fn(tx{t, a}) })
 	if err != nil {

@@ -43,15 +43,15 @@ func Catalog() []engine.Meaning {
 // nothing else to say.
 var (
 	ErrAccountDisabled    = &engine.Error{Code: CodeAccountDisabled, Msg: "this account is disabled"}
-	ErrCodeWrong          = &engine.Error{Code: CodeCodeWrong, Msg: "the code is wrong, out of date or was used before; wait for the next one"}
+	ErrCodeWrong          = &engine.Error{Code: CodeCodeWrong, Msg: "the code is wrong, expired or already used; wait for the next one"}
 	ErrEmailTaken         = &engine.Error{Code: CodeEmailTaken, Msg: "another account has this email address"}
-	ErrEmailUnverified    = &engine.Error{Code: CodeEmailUnverified, Msg: "the email address is not verified yet; follow the link that was mailed to it"}
+	ErrEmailUnverified    = &engine.Error{Code: CodeEmailUnverified, Msg: "the email address is not verified yet; open the link in the confirmation email"}
 	ErrIdentityConflict   = &engine.Error{Code: CodeIdentityConflict, Msg: "an account with this email address exists; log in to it and link the identity there"}
-	ErrIdentityUnverified = &engine.Error{Code: CodeIdentityUnverified, Msg: "the provider does not say that the email address is verified; verify it there first"}
+	ErrIdentityUnverified = &engine.Error{Code: CodeIdentityUnverified, Msg: "the provider has not verified the email address; verify it there first"}
 	ErrPasswordRefused    = &engine.Error{Code: CodePasswordRefused, Msg: "the password is refused"}
 	ErrRateLimited        = &engine.Error{Code: CodeRateLimited, Msg: "too many attempts"}
 	ErrSecondFactor       = &engine.Error{Code: CodeSecondFactor, Msg: "a code of the second factor is needed"}
-	ErrTokenInvalid       = &engine.Error{Code: CodeTokenInvalid, Msg: "the link is wrong, has expired or was used before; ask for a new one"}
+	ErrTokenInvalid       = &engine.Error{Code: CodeTokenInvalid, Msg: "the link is invalid, has expired or was already used; request a new one"}
 	ErrWrongCredentials   = &engine.Error{Code: CodeWrongCredentials, Msg: "the email address or the password is wrong"}
 )
 

@@ -68,7 +68,7 @@ func (d *decoder) num() uint64 {
 	}
 	n, size := binary.Uvarint(d.b)
 	if size <= 0 || size > 1 && d.b[size-1] == 0 { // the second: not the shortest form
-		d.fail("a number is cut off or too long")
+		d.fail("a number is truncated or too long")
 		return 0
 	}
 	d.b = d.b[size:]
@@ -78,7 +78,7 @@ func (d *decoder) num() uint64 {
 func (d *decoder) str() string {
 	n := d.num()
 	if n > uint64(len(d.b)) {
-		d.fail("a text is cut off")
+		d.fail("a text is truncated")
 		return ""
 	}
 	s := string(d.b[:n])
@@ -101,7 +101,7 @@ func (d *decoder) time() time.Time {
 func (d *decoder) strs() []string {
 	n := d.num()
 	if n > uint64(len(d.b)) { // each takes a byte at least
-		d.fail("a list is cut off")
+		d.fail("a list is truncated")
 		return nil
 	}
 	var s []string

@@ -21,7 +21,7 @@ const (
 	// DefaultMaxWaiting is how many more wait for that; beyond it a call is
 	// CodeQueueFull.
 	DefaultMaxWaiting = 64
-	// MaxMemoryKiB is the most memory, in KiB, that one hash may be told to take.
+	// MaxMemoryKiB is the largest memory parameter of a hash, in KiB.
 	MaxMemoryKiB = 1 << 20
 	// MaxPasses is the most passes over that memory.
 	MaxPasses = 64
@@ -97,7 +97,7 @@ func (h *hasher) digest(ctx context.Context, password string, salt []byte, p Par
 func (h *hasher) wait(ctx context.Context) error {
 	defer h.waiting.Add(-1)
 	if h.waiting.Add(1) > h.most {
-		return engine.Errorf(engine.CodeQueueFull, "%d passwords wait to be checked already; try again later", h.most)
+		return engine.Errorf(engine.CodeQueueFull, "%d password checks are waiting already; try again later", h.most)
 	}
 	select {
 	case h.running <- struct{}{}:

@@ -141,7 +141,7 @@ func (t tx) byIdentity(id Identity) (*stored, error) {
 	}
 	u, err := t.user(string(e.Val))
 	if err == nil && u == nil {
-		err = engine.Errorf(engine.CodeCorrupt, "an identity belongs to a user who is not there")
+		err = engine.Errorf(engine.CodeCorrupt, "an identity belongs to a user that does not exist")
 	}
 	return u, err
 }
@@ -184,7 +184,7 @@ func (t tx) identities(user string) ([]Linked, error) {
 	return list, nil
 }
 
-// LinkIdentity gives a user, who is logged in, an identity to log in by,
+// LinkIdentity links an identity to a logged-in user,
 // whatever its address. One that another user has is ErrIdentityConflict; to link
 // it again is no error.
 func (a *Auth) LinkIdentity(ctx context.Context, user string, id Identity) error {
@@ -230,7 +230,7 @@ func (a *Auth) UnlinkIdentity(ctx context.Context, user, issuer, subject string)
 			return err
 		}
 		if len(list) == 1 && u.hash == "" {
-			return engine.Errorf(engine.CodePreconditionFailed, "it is the only way to log in; set a password first")
+			return engine.Errorf(engine.CodePreconditionFailed, "this is the user's only way to log in; set a password first")
 		}
 		return t.unlink(user, Linked{Issuer: issuer, Subject: subject})
 	})

@@ -80,7 +80,7 @@ func decodeKey(id string, b []byte) (*storedKey, error) {
 	d := newDecoder("API key", b)
 	k := &storedKey{Key: Key{ID: id, User: d.str(), Name: d.str(), Scopes: d.strs(), Created: d.time(), Expires: d.time(), Used: d.time()}}
 	if d.err == nil && len(d.b) != len(k.sum) {
-		d.fail("its hash is cut off")
+		d.fail("its hash is truncated")
 	}
 	if d.err == nil {
 		k.sum = [sha256.Size]byte(d.b)
@@ -149,7 +149,7 @@ func (a *Auth) CreateKey(ctx context.Context, user, name string, scopes []string
 			return err
 		}
 		if !expires.IsZero() && !expires.After(t.Now()) {
-			return engine.Errorf(engine.CodeInvalid, "the key would have expired at %s already", expires.UTC().Format(time.RFC3339))
+			return engine.Errorf(engine.CodeInvalid, "the expiry %s is in the past", expires.UTC().Format(time.RFC3339))
 		}
 		ids, err := t.keysOf(user)
 		if err != nil {

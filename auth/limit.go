@@ -141,7 +141,7 @@ func (t tx) count(at attempt, n uint64) error {
 	return err
 }
 
-// forget begins the window of at anew.
+// forget resets the window of at.
 func (t tx) forget(at attempt) error {
 	if at.subject == "" {
 		return nil

@@ -35,7 +35,7 @@ func (r Registration) check() error {
 	return checkProfile(r.Profile)
 }
 
-// checkProfile refuses what is not text, or too much.
+// checkProfile refuses profiles that are not text or are too large.
 func checkProfile(p map[string]string) error {
 	size := 0
 	for name, value := range p {

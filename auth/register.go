@@ -87,8 +87,8 @@ func (a *Auth) RegisterUser(ctx context.Context, r Registration) (Email, error) 
 	return msg, nil
 }
 
-// register is Register's second transaction. It writes as much whether or not
-// the address is known, so that the time it takes tells nothing.
+// register is Register's second transaction. It writes the same amount whether or not
+// the address is known, so that its duration reveals nothing.
 func (t tx) register(id, kept, hash string, s secret, r Registration) (Email, error) {
 	_, fold, err := ParseEmail(kept)
 	if err != nil {
@@ -288,7 +288,7 @@ func (a *Auth) RequestChange(ctx context.Context, user, email, from string) (Ema
 // Verified is what Verify did.
 type Verified struct {
 	User User
-	Was  string // the address before, if it was changed: tell it there
+	Was  string // the previous address, if it was changed: notify it
 }
 
 // Proof shows that the account is that of whoever has come by an email.

@@ -157,7 +157,7 @@ func (a *Auth) RequestReset(ctx context.Context, email, from string) (Email, err
 // are removed. A password that is refused leaves the token usable.
 func (a *Auth) Reset(ctx context.Context, text, password string) (User, error) {
 	const verb = "reset the password"
-	// No hash is computed for a token that is none. The leader is asked, as the
+	// No hash is computed for an invalid token. The leader is asked, as the
 	// email may be faster than this node.
 	u, err := a.CheckToken(ctx, engine.Read{}, ToReset, text)
 	if err != nil {

@@ -204,7 +204,7 @@ func (a *Auth) DisableTOTP(ctx context.Context, user, code string) error {
 }
 
 // RemoveTOTP removes a user's second factor without a code, as an administrator
-// does for somebody who has lost everything. It ends the user's sessions.
+// does for a user who has lost the app and the recovery codes. It ends the user's sessions.
 func (a *Auth) RemoveTOTP(ctx context.Context, user string) error {
 	return a.update(ctx, "remove the second factor", func(t tx) error {
 		u, err := t.mustUser(user)
@@ -280,7 +280,7 @@ const (
 )
 
 // try counts an attempt and checks a code; a right one is used up in f, which
-// the caller stores, and begins the count anew.
+// the caller stores, and resets the count.
 func (t tx) try(u *stored, f *factor, code string, kind int) (bool, error) {
 	count := attempt{actCode, u.ID}
 	if err := t.take(count); err != nil {

@@ -180,7 +180,7 @@ func (a *Auth) Get(ctx context.Context, r engine.Read, id string) (User, error) 
 }
 
 // Find returns the user with an email address, whatever its case, or
-// CodeNotFound. It is for administrators: its answer tells who has an account.
+// CodeNotFound. It is for administrators: its result reveals whether an address has an account.
 func (a *Auth) Find(ctx context.Context, r engine.Read, email string) (User, error) {
 	kept, fold, err := ParseEmail(email)
 	if err != nil {

@@ -96,10 +96,10 @@ func TestStrangersAreRefused(t *testing.T) {
 		{"expired", "--data b --invite n3.invite" + join + at(), "the certificate of node 3 expired at 20"},
 		{"no node", "--data plain" + join + at(), "plain is no node of a cluster; `skerry cluster init` makes it the first one"},
 		{"data of its own", "--data own --invite n4.invite" + join + at(), "own has data of its own, which would be lost"},
-		{"no invitation", "--data d --invite n1/LOCK" + join + at(), "this is not an invitation"},
+		{"no invitation", "--data d --invite n1/LOCK" + join + at(), "not an invitation"},
 		{"missing invitation", "--data d --invite none" + join + at(), "no such file"},
 		{"address in use", "--data a --node " + c.addr[1] + join, "address already in use"},
-		{"first node under another name", "--data n1 --invite n4.invite", "is node 1 of cluster "},
+		{"first node under another name", "--data n1 --invite n4.invite", "is already node 1 of cluster "},
 	} {
 		if got := c.refused(tc.args); !strings.Contains(got, tc.want) {
 			t.Errorf("%s: want %q, got %s", tc.name, tc.want, got)

@@ -28,7 +28,7 @@ const (
 	RefusalTime = time.Second
 )
 
-// manyFiles stands for a limit of files that is none.
+// manyFiles stands for an unlimited number of files.
 const manyFiles = 1 << 20
 
 // maxPause is the longest pause after a connection could not be accepted.
@@ -36,7 +36,7 @@ const maxPause = time.Second
 
 // Options of a Listener.
 type Options struct {
-	// Name tells the listener apart in the log.
+	// Name identifies the listener in the log.
 	Name string
 
 	// Max bounds the connections. Where all are members, one more is refused;
@@ -48,7 +48,7 @@ type Options struct {
 	Guests int
 
 	// Kept is how many places of Max only clients on this machine get, so that its
-	// operator is let in where all other places are taken.
+	// operator is accepted when all other places are taken.
 	Kept int
 
 	// Refusal is written to a connection before it is refused. Nil: nothing.
@@ -61,7 +61,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Stats are figures of a Listener; all but Guests and Members since New.
+// Stats are metrics of a Listener; all but Guests and Members since New.
 type Stats struct {
 	Guests, Members int
 	Evicted         uint64 // guests that made room
@@ -81,7 +81,7 @@ type Listener struct {
 	guests  list.List  // of *Conn, the oldest first
 	members int
 	stats   Stats
-	said    time.Time // when the log was told last
+	said    time.Time // when it was last logged
 }
 
 // New returns a Listener of the connections of l.
@@ -102,7 +102,7 @@ func New(l net.Listener, o Options) *Listener {
 // Max returns how many connections there can be.
 func (l *Listener) Max() int { return l.o.Max }
 
-// Stats returns the figures.
+// Stats returns the metrics.
 func (l *Listener) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,7 +251,7 @@ func (l *Listener) refuse(nc net.Conn) {
 	}()
 }
 
-// Conn is a connection that a Listener let in. The Listener may close it while it is
+// Conn is a connection that a Listener accepted. The Listener may close it while it is
 // a guest.
 type Conn struct {
 	net.Conn

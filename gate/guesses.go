@@ -54,10 +54,10 @@ type Guesses struct {
 	mu    sync.Mutex // guards what follows
 	by    map[netip.Addr]*guesser
 	stats GuessStats
-	said  time.Time // when the log was told last
+	said  time.Time // when it was last logged
 }
 
-// GuessStats are figures since NewGuesses.
+// GuessStats are metrics since NewGuesses.
 type GuessStats struct {
 	Wrong   uint64 // wrong passwords
 	Delayed uint64 // passwords that waited
@@ -80,7 +80,7 @@ func NewGuesses(log *slog.Logger, now func() time.Time) *Guesses {
 	return &Guesses{log: log, now: now, by: map[netip.Addr]*guesser{}}
 }
 
-// Stats returns the figures.
+// Stats returns the metrics.
 func (g *Guesses) Stats() GuessStats {
 	g.mu.Lock()
 	defer g.mu.Unlock()

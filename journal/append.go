@@ -74,7 +74,7 @@ func (l *Log) flush() error {
 	return err
 }
 
-// dropBuffered forgets what is not durable. The caller holds mu.
+// dropBuffered drops the records that are not durable. The caller holds mu.
 func (l *Log) dropBuffered() {
 	l.bufCount = 0
 	l.next = l.durable
@@ -169,7 +169,7 @@ func (l *Log) Close() error {
 	if failed == nil && l.unsealed {
 		_, failed = l.writeFrame(make([]byte, frameHead), l.durable, 0)
 		if shortage(failed) != nil {
-			failed = nil // the seal is of use, not of need
+			failed = nil // the seal is optional
 		}
 	}
 	l.dropSpare()

@@ -57,7 +57,7 @@ type Record struct {
 	Data  []byte
 }
 
-// Stats are figures since Open, but for Segments and Disk, which are now.
+// Stats are metrics since Open, except Segments and Disk, which are current.
 type Stats struct {
 	Fsyncs   uint64 // fdatasync and folder fsync calls, reservations included
 	Frames   uint64 // Syncs that wrote
@@ -198,7 +198,7 @@ func (l *Log) Durable() uint64 {
 	return max(l.durable, 1) - 1
 }
 
-// Stats returns the current figures.
+// Stats returns the current metrics.
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,19 +17,19 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 )
 
-// outcome is what one attempt to deliver a letter came to.
+// outcome is what one attempt to deliver a message came to.
 type outcome struct {
 	taken   int                // recipients whom the server took it for
 	left    []*netmail.Address // those to try again
 	refused []*netmail.Address // those refused for good
 	err     error              // why there are left or refused ones
-	server  bool               // err is about the server, whatever the letter
+	server  bool               // err is about the server, whatever the message
 }
 
 // later is the outcome of an attempt that failed before any recipient was taken.
-// An answer of 5xx about the letter is final; one about the server is not, as
-// its settings can be mended while the letter waits.
-func later(l *letter, err error, server bool) outcome {
+// An answer of 5xx about the message is final; one about the server is not, as
+// its settings can be mended while the message waits.
+func later(l *queued, err error, server bool) outcome {
 	if !server && permanent(err) {
 		return outcome{refused: l.to, err: err}
 	}
@@ -44,7 +44,7 @@ func permanent(err error) bool {
 
 // deliver makes one attempt over a connection of its own and never takes longer
 // than o.Timeout.
-func deliver(ctx context.Context, o *SMTPOptions, l *letter) outcome {
+func deliver(ctx context.Context, o *SMTPOptions, l *queued) outcome {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	conn, err := dial(ctx, o)
@@ -63,7 +63,7 @@ func deliver(ctx context.Context, o *SMTPOptions, l *letter) outcome {
 		out.err = because(ctx, out.err)
 	}
 	if out.taken > 0 || len(out.refused) > 0 {
-		_ = c.Quit() // whatever it answers, the letter's fate is known
+		_ = c.Quit() // whatever it answers, the message's fate is known
 	}
 	return out
 }
@@ -141,9 +141,9 @@ func mechanism(c *smtp.Client, o *SMTPOptions) (smtp.Auth, error) {
 	return nil, errors.New("the server offers no way to prove a password that is known here (it offers: " + offer + ")")
 }
 
-// transmit hands one letter over. Recipients that the server refuses do not keep
+// transmit hands one message over. Recipients that the server refuses do not keep
 // the others from getting it.
-func transmit(c *smtp.Client, l *letter) outcome {
+func transmit(c *smtp.Client, l *queued) outcome {
 	if err := c.Mail("<" + l.from.Address + ">"); err != nil {
 		return later(l, err, false)
 	}
@@ -190,7 +190,7 @@ func both(a, b error) error {
 }
 
 // content sends headers and body.
-func content(c *smtp.Client, l *letter) error {
+func content(c *smtp.Client, l *queued) error {
 	w, err := c.Data()
 	if err != nil {
 		return err
@@ -201,9 +201,9 @@ func content(c *smtp.Client, l *letter) error {
 	return w.Close()
 }
 
-// compose writes the letter as MIME. Date and Message-ID are the same at every
+// compose writes the message as MIME. Date and Message-ID are the same at every
 // attempt, so that a server which took it twice can tell.
-func (l *letter) compose() *gomail.Msg {
+func (l *queued) compose() *gomail.Msg {
 	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	m.FromMailAddress(l.from)
 	m.ToMailAddress(l.all...)

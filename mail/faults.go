@@ -17,15 +17,15 @@ const (
 	// FaultsOptions.MaxFaults is 0. The one not seen for longest makes room.
 	DefaultMaxFaults = 256
 	// MaxFirstMails is how many mails about faults not seen before go out within
-	// one FaultsOptions.Every; more are told of in the next digest.
+	// one FaultsOptions.Every; the next digest reports the rest.
 	MaxFirstMails = 10
 	// MaxFaultQueue is how many reports wait to be made into mail.
 	MaxFaultQueue = 64
-	// MaxFaultFields is how many fields of a fault are told; of more only how many.
+	// MaxFaultFields limits the reported fields of a fault; the rest are only counted.
 	MaxFaultFields = 100
-	// MaxFaultValueBytes is how many bytes of one value of a fault are told.
+	// MaxFaultValueBytes limits the reported bytes of one value of a fault.
 	MaxFaultValueBytes = 2 << 10
-	// MaxFaultStackBytes is how many bytes of a stack are told.
+	// MaxFaultStackBytes limits the reported bytes of a stack.
 	MaxFaultStackBytes = 32 << 10
 	// MaxFaultRefs is how many references of one fault a digest names.
 	MaxFaultRefs = 5
@@ -76,7 +76,7 @@ type Faults struct {
 	known  map[string]*seen // by fingerprint
 	turns  int64            // reports
 	firsts int              // mails about new faults since the last digest
-	others int              // reports whose fault was forgotten before a digest told of it
+	others int              // reports whose fault was forgotten before a digest reported it
 }
 
 // NewFaults checks the options. Mistakes are CodeInvalid.
@@ -108,7 +108,7 @@ func NewFaults(o FaultsOptions) (*Faults, error) {
 // telephone, and random.
 func NewRef() string { return randomRef() }
 
-// Report logs and counts a fault and leaves it to Run to tell of it. It returns
+// Report logs and counts a fault; Run emails it later. It returns
 // the fault's reference, for the user's page. It never waits and never fails; what
 // it is given may be used again as soon as it has returned.
 func (f *Faults) Report(fault Fault) string {
@@ -131,7 +131,7 @@ func (f *Faults) Report(fault Fault) string {
 // sendWithin bounds how long one call of a Sender may take.
 const sendWithin = 30 * time.Second
 
-// Run sends the mails until ctx ends, and then what has not been told yet. It
+// Run sends the emails until ctx ends, and then everything not yet reported. It
 // returns nil.
 func (f *Faults) Run(ctx context.Context) error {
 	tick := time.NewTicker(f.o.Every)
@@ -149,7 +149,7 @@ func (f *Faults) Run(ctx context.Context) error {
 	}
 }
 
-// Metrics yields how many faults were reported and told. It may be called at any time.
+// Metrics yields how many faults were reported and emailed. It may be called at any time.
 func (f *Faults) Metrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
 		f.mu.Lock()

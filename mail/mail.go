@@ -68,8 +68,8 @@ type Sender interface {
 	Send(ctx context.Context, m Message) error
 }
 
-// letter is a message that has been checked.
-type letter struct {
+// queued is a message that has been checked.
+type queued struct {
 	ref     string
 	from    *netmail.Address
 	to      []*netmail.Address // who is still to get it
@@ -77,19 +77,19 @@ type letter struct {
 	replyTo *netmail.Address   // may be nil
 	msg     Message
 
-	// Of letters that are being sent.
+	// Of messages that are being sent.
 	id       string    // the Message-ID's first part
 	accepted time.Time // by Send
 	weight   int64     // size when it was accepted
-	tries    int       // attempts that failed because of the letter
+	tries    int       // attempts that failed because of the message
 	next     time.Time // not before
 	last     error     // of the last attempt
 	final    bool      // it was tried since the stop
 	broken   bool      // some recipient was refused or given up
 }
 
-// size is about what the letter takes of the queue's memory, in bytes.
-func (l *letter) size() int64 {
+// size is about what the message takes of the queue's memory, in bytes.
+func (l *queued) size() int64 {
 	n := 1024 + len(l.msg.Subject) + len(l.msg.Text) + len(l.msg.HTML)
 	for _, a := range l.all {
 		n += len(a.Name) + len(a.Address) + 64
@@ -97,10 +97,10 @@ func (l *letter) size() int64 {
 	return int64(n)
 }
 
-// check turns m into a letter, or says what is wrong with it. No part of a body
+// check turns m into a message, or says what is wrong with it. No part of a body
 // gets into an error.
-func check(m Message, defaultFrom string) (*letter, error) {
-	l := &letter{ref: m.Ref, msg: m}
+func check(m Message, defaultFrom string) (*queued, error) {
+	l := &queued{ref: m.Ref, msg: m}
 	l.msg.To = nil // they stand in l.to
 	switch {
 	case len(m.To) == 0:

@@ -69,7 +69,7 @@ func TestOutboxKeepsTheLast(t *testing.T) {
 	}
 }
 
-// TestOutboxLogs: whoever waits for a letter finds it by the log, which has nothing of
+// TestOutboxLogs: whoever waits for a message finds it by the log, which has nothing of
 // its body.
 func TestOutboxLogs(t *testing.T) {
 	t.Parallel()

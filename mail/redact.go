@@ -27,7 +27,7 @@ var (
 	pem = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`)
 )
 
-// scrubbed is scrub for a text of any length, of which at most n bytes are told.
+// scrubbed is scrub for a text of any length, of which at most n bytes are reported.
 func scrubbed(s string, n int) string {
 	if most := 4 * n; len(s) > most {
 		// The word at the cut goes too: half a secret may not look like one.
@@ -36,7 +36,7 @@ func scrubbed(s string, n int) string {
 	return cut(scrub(s), n)
 }
 
-// isSecret reports whether a value with that name must not be told.
+// isSecret reports whether a value with that name must be redacted.
 func isSecret(name string) bool { return secretName.MatchString(name) }
 
 // scrub takes secrets out of a text of any kind.

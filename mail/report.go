@@ -37,7 +37,7 @@ type seen struct {
 	latest *report // without fields and stack
 	last   time.Time
 	turn   int64    // the report that it was seen in last
-	again  int      // since the last mail that told of it
+	again  int      // since the last email about it
 	refs   []string // of those, the newest
 	total  int
 }
@@ -97,7 +97,7 @@ func message(err error) (s string) {
 // what is quoted, and words with a digit.
 var numbers = regexp.MustCompile(`"[^"]*"|'[^']*'|[\w.:-]*\d[\w.:-]*`)
 
-// originFrames is how many callers tell one fault from another.
+// originFrames is how many stack frames identify a fault.
 const originFrames = 4
 
 // origin returns the functions and lines where a stack began to unwind, without
@@ -187,7 +187,7 @@ func (f *Faults) note(r *report) (first bool, n int) {
 	return first, s.total
 }
 
-// await counts one report that a digest has to tell of.
+// await counts one report for the next digest.
 func (s *seen) await(ref string) {
 	s.again++
 	s.refs = append(s.refs, ref)
@@ -225,14 +225,14 @@ func (f *Faults) log(r *report, n int) {
 		"request_id", r.requestID)
 }
 
-// first tells of a fault that was not seen before.
+// first emails a new fault.
 func (f *Faults) first(r *report) {
-	if !f.send(r.ref, r.subject(), f.letter(r)) {
+	if !f.send(r.ref, r.subject(), f.body(r)) {
 		f.postpone(r)
 	}
 }
 
-// last tells at the stop what has not been told.
+// last reports at the stop everything not yet reported.
 func (f *Faults) last() {
 	for {
 		select {
@@ -245,7 +245,7 @@ func (f *Faults) last() {
 	}
 }
 
-// digest tells how often known faults came again, if any did.
+// digest emails how often known faults recurred, if any did.
 func (f *Faults) digest() {
 	f.mu.Lock()
 	var rows []seen
@@ -309,7 +309,7 @@ func (f *Faults) send(ref, subject, text string) bool {
 	return false
 }
 
-// subject is one line that tells faults apart in a mailbox.
+// subject returns one line that identifies the fault in a mailbox.
 func (r *report) subject() string {
 	what, _, _ := strings.Cut(r.err, "\n")
 	const most = 120 // a mailbox shows no more
@@ -319,8 +319,8 @@ func (r *report) subject() string {
 	return "fault " + r.ref + ": " + what
 }
 
-// letter is the text of a mail about one fault.
-func (f *Faults) letter(r *report) string {
+// body returns the text of an email about one fault.
+func (f *Faults) body(r *report) string {
 	var b bytes.Buffer
 	row := func(name, value string) {
 		if value != "" {

@@ -32,8 +32,8 @@ type SMTP struct {
 	running atomic.Bool
 
 	mu       sync.Mutex // guards what follows
-	waiting  []*letter
-	n        int   // letters that wait or are under way
+	waiting  []*queued
+	n        int   // messages that wait or are under way
 	bytes    int64 // of those n
 	closed   bool
 	failures int       // attempts in a row that failed because of the server
@@ -57,7 +57,7 @@ func (s *SMTP) Send(ctx context.Context, m Message) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("send mail: %w", err)
 	}
-	l, err := s.letter(m)
+	l, err := s.prepare(m)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (s *SMTP) Send(ctx context.Context, m Message) error {
 // server cannot be used or says "later", CodeRefused if it refuses the message
 // or a recipient for good; the others have got it then. It does not use the queue.
 func (s *SMTP) SendNow(ctx context.Context, m Message) error {
-	l, err := s.letter(m)
+	l, err := s.prepare(m)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (s *SMTP) SendNow(ctx context.Context, m Message) error {
 	return engine.Errorf(CodeUnavailable, "send mail %s over %s: %d of %d recipients have to wait: %w", l.ref, s.o, len(out.left), len(l.to), out.err)
 }
 
-func (s *SMTP) letter(m Message) (*letter, error) {
+func (s *SMTP) prepare(m Message) (*queued, error) {
 	l, err := check(m, s.o.From)
 	if err != nil {
 		return nil, fmt.Errorf("send mail: %w", err)
@@ -153,7 +153,7 @@ func (s *SMTP) Run(ctx context.Context) error {
 	defer cut()
 	places := make(chan struct{}, s.o.MaxSenders)
 	var under sync.WaitGroup
-	work := func(ctx context.Context, next func(context.Context) *letter) {
+	work := func(ctx context.Context, next func(context.Context) *queued) {
 		for ctx.Err() == nil {
 			select {
 			case places <- struct{}{}:
@@ -189,9 +189,9 @@ func (s *SMTP) Run(ctx context.Context) error {
 	return nil
 }
 
-// rest returns a letter that was not tried since the stop, or nil once there is
+// rest returns a message that was not tried since the stop, or nil once there is
 // none and has been none for a moment; then no more are taken.
-func (s *SMTP) rest(ctx context.Context) *letter {
+func (s *SMTP) rest(ctx context.Context) *queued {
 	for {
 		if l := s.untried(false); l != nil {
 			return l
@@ -208,9 +208,9 @@ func (s *SMTP) rest(ctx context.Context) *letter {
 	}
 }
 
-// untried takes a letter that was not tried since the stop; without one, and if
+// untried takes a message that was not tried since the stop; without one, and if
 // closing, it closes the queue.
-func (s *SMTP) untried(closing bool) *letter {
+func (s *SMTP) untried(closing bool) *queued {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, l := range s.waiting {
@@ -224,8 +224,8 @@ func (s *SMTP) untried(closing bool) *letter {
 	return nil
 }
 
-// await returns the next letter that is due, or nil when ctx has ended.
-func (s *SMTP) await(ctx context.Context) *letter {
+// await returns the next message that is due, or nil when ctx has ended.
+func (s *SMTP) await(ctx context.Context) *queued {
 	for {
 		l, old, wait := s.next(time.Now())
 		for _, o := range old {
@@ -246,12 +246,12 @@ func (s *SMTP) await(ctx context.Context) *letter {
 	}
 }
 
-// next takes the letter that has been due the longest, and those that are too
+// next takes the message that has been due the longest, and those that are too
 // old. Without one that is due it says how long nothing has to be done.
-func (s *SMTP) next(now time.Time) (due *letter, old []*letter, wait time.Duration) {
+func (s *SMTP) next(now time.Time) (due *queued, old []*queued, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting = slices.DeleteFunc(s.waiting, func(l *letter) bool {
+	s.waiting = slices.DeleteFunc(s.waiting, func(l *queued) bool {
 		if now.Sub(l.accepted) < s.o.GiveUp {
 			return false
 		}
@@ -281,8 +281,8 @@ func (s *SMTP) next(now time.Time) (due *letter, old []*letter, wait time.Durati
 	return due, old, 0
 }
 
-// attempt tries to deliver a letter once and sees to what is left of it.
-func (s *SMTP) attempt(ctx context.Context, l *letter) {
+// attempt tries to deliver a message once and sees to what is left of it.
+func (s *SMTP) attempt(ctx context.Context, l *queued) {
 	out := deliver(ctx, &s.o, l)
 	now := time.Now()
 	s.server(now, out)
@@ -339,8 +339,8 @@ func (s *SMTP) backoff(failures int) time.Duration {
 	return min(wait, s.o.MaxRetryWait)
 }
 
-// lose ends a letter that is not tried any more.
-func (s *SMTP) lose(l *letter, why string, last error) {
+// lose ends a message that is not tried any more.
+func (s *SMTP) lose(l *queued, why string, last error) {
 	l.broken = true
 	if last == nil {
 		last = errors.New("it was never tried")
@@ -350,8 +350,8 @@ func (s *SMTP) lose(l *letter, why string, last error) {
 	s.done(l)
 }
 
-// done counts a letter that has come to its end.
-func (s *SMTP) done(l *letter) {
+// done counts a message that has come to its end.
+func (s *SMTP) done(l *queued) {
 	if l.broken {
 		s.failed.Add(1)
 	} else {

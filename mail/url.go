@@ -45,7 +45,7 @@ const (
 	DefaultMaxRetryWait = 5 * time.Minute
 	// DefaultGiveUp is how long a message is tried at most.
 	DefaultGiveUp = time.Hour
-	// DefaultDrain is how long Run goes on sending after it was told to stop.
+	// DefaultDrain is how long Run keeps sending after it was asked to stop.
 	DefaultDrain = 5 * time.Second
 )
 

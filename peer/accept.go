@@ -72,7 +72,7 @@ func (p *Port) leave(raw net.Conn) {
 	}
 }
 
-// take finds out who has connected and what for, and serves it.
+// take identifies the peer and the protocol of a connection, and serves it.
 func (p *Port) take(raw net.Conn) {
 	keepAlive(raw)
 	raw.SetDeadline(time.Now().Add(p.o.HandshakeTimeout))
@@ -179,7 +179,7 @@ func (p *Port) admitNode(h Hello, _ bool) *RefusedError {
 	return nil
 }
 
-// met remembers a node that was let in for raft messages, until its connection
+// met remembers a node that was accepted for raft messages, until its connection
 // is closed. It reports whether the connection may be used.
 func (p *Port) met(c *Conn, skew time.Duration) bool {
 	h := c.hello
@@ -309,7 +309,7 @@ func (p *pings) get() (stamp, at uint64) {
 	return p.stamp, p.at
 }
 
-// beat tells the sender regularly that its messages are being read.
+// beat regularly confirms to the sender that its messages are being read.
 func (p *Port) beat(ctx context.Context, c *Conn, pinged *pings) {
 	tick := time.NewTicker(p.o.IdleTimeout / 6)
 	defer tick.Stop()

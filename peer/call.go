@@ -182,7 +182,7 @@ func (p *Port) respond(c *Conn, r response) {
 	}
 	c.SetWriteDeadline(time.Now().Add(DefaultCallTimeout))
 	if _, err := c.Conn.Write(appendBlob(nil, text)); err != nil {
-		return // the caller has gone
+		return // the caller is gone
 	}
 	if r.Error != nil && (r.Error.Code == CodeLimit || r.Error.Code == CodeBusy || r.Error.Code == CodeProtocol) {
 		c.SetReadDeadline(time.Now().Add(partTime))

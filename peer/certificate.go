@@ -190,7 +190,7 @@ func (id *Identity) tlsConfig() *tls.Config {
 		Certificates:                []tls.Certificate{id.pair},
 		MinVersion:                  tls.VersionTLS13,
 		ClientAuth:                  tls.RequireAnyClientCert,
-		SessionTicketsDisabled:      true, // each connection proves anew who it is
+		SessionTicketsDisabled:      true, // each connection authenticates again
 		DynamicRecordSizingDisabled: true, // a batch goes out in whole records at once
 	}
 }

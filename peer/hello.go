@@ -20,7 +20,7 @@ type answer struct {
 	Reason  string       `json:"reason,omitempty"` // of the refusal
 }
 
-// node is what both a Port and a Client are: somebody who can greet.
+// node is the common part of a Port and a Client: it can exchange greetings.
 type node struct {
 	id *Identity
 	o  Options // with its defaults filled in
@@ -182,7 +182,7 @@ func (n *node) welcome(raw net.Conn, ready func(Hello) *RefusedError) (c *Conn, 
 			own.Certificates = []tls.Certificate{n.id.shown}
 		}
 		if len(chi.SupportedProtos) == 1 {
-			own.NextProtos = chi.SupportedProtos // what is not served is refused below, with a text
+			own.NextProtos = chi.SupportedProtos // unsupported protocols are refused below, with a message
 		}
 		return own, nil
 	}
@@ -222,13 +222,13 @@ func (n *node) welcome(raw net.Conn, ready func(Hello) *RefusedError) (c *Conn, 
 	return c, skew, nil
 }
 
-// turnAway tells the other side why and returns the refusal.
+// turnAway sends the refusal to the other side and returns it.
 func (n *node) turnAway(c *Conn, r *RefusedError) error { return n.turnAwayAs(c, r, r.Text) }
 
 // turnAwayAs is turnAway with another text for the other side.
 func (n *node) turnAwayAs(c *Conn, r *RefusedError, text string) error {
 	if err := n.reply(c, answer{Refused: &RemoteError{r.Code, shorten(text)}, Reason: r.Reason}); err != nil {
-		return fmt.Errorf("%w (which it was not told: %w)", r, err)
+		return fmt.Errorf("%w (the reason could not be sent: %w)", r, err)
 	}
 	return r
 }
@@ -270,7 +270,7 @@ func compatible(own, other string) error {
 	if !okA || !okB || a[0] == b[0] && a[1]-b[1] <= 1 && b[1]-a[1] <= 1 {
 		return nil
 	}
-	return fmt.Errorf("version %s does not go with version %s; nodes of one cluster may be one minor version apart, so update them step by step", other, own)
+	return fmt.Errorf("version %s is not compatible with version %s; nodes of one cluster may be one minor version apart, so upgrade step by step", other, own)
 }
 
 // parseVersion returns the major and minor number of 1.2.3, v1.2.3-rc1 or 1.2.
@@ -293,7 +293,7 @@ func parseVersion(s string) (v [2]int64, ok bool) {
 	return v, true
 }
 
-// lost reports whether an error only says that the other side has gone.
+// lost reports whether an error only means that the other side is gone.
 func lost(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }

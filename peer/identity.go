@@ -84,19 +84,19 @@ func initAt(files Files, dir string, now time.Time) (*Identity, error) {
 	cluster := randomHex()
 	caPEM, caKeyPEM, err := issue(cluster, 0, now, nil, nil)
 	if err != nil {
-		return nil, fmt.Errorf("peer: make the CA: %w", err)
+		return nil, fmt.Errorf("peer: create the CA: %w", err)
 	}
 	ca, err := parseCert(caPEM)
 	if err != nil {
-		return nil, fmt.Errorf("peer: make the CA: %w", err)
+		return nil, fmt.Errorf("peer: create the CA: %w", err)
 	}
 	caKey, err := parseKey(caKeyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("peer: make the CA: %w", err)
+		return nil, fmt.Errorf("peer: create the CA: %w", err)
 	}
 	cert, key, err := issue(cluster, 1, now, ca, caKey)
 	if err != nil {
-		return nil, fmt.Errorf("peer: make the node's certificate: %w", err)
+		return nil, fmt.Errorf("peer: create the node's certificate: %w", err)
 	}
 	issued := filepath.Join(dir, issuedDir)
 	if err := files.MkdirAll(issued); err != nil {
@@ -155,7 +155,7 @@ func Accept(files Files, dir string, text []byte) (*Identity, error) {
 		if bytes.Equal(id.pair.Leaf.Raw, cert.Raw) {
 			return id, nil
 		}
-		return nil, fmt.Errorf("peer: %s is node %d of cluster %s already, the invitation is for node %d of cluster %s: %w",
+		return nil, fmt.Errorf("peer: %s is already node %d of cluster %s, the invitation is for node %d of cluster %s: %w",
 			dir, id.Node, id.Cluster, inv.Node, inv.Cluster, fs.ErrExist)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -173,7 +173,7 @@ func parseInvitation(text []byte) (*invitation, error) {
 	}
 	var inv invitation
 	if err := json.Unmarshal(text, &inv); err != nil || inv.Format == 0 {
-		return nil, errors.New("peer: this is not an invitation")
+		return nil, errors.New("peer: the file is not an invitation")
 	}
 	if inv.Format > identityFormat {
 		return nil, fmt.Errorf("peer: the invitation has format %d, this program reads up to %d: %w", inv.Format, identityFormat, ErrNewer)
@@ -197,7 +197,7 @@ func (id *Identity) Invite(used ...uint64) ([]byte, error) {
 func (id *Identity) inviteAt(now time.Time, used []uint64) ([]byte, error) {
 	caKey, err := id.caKey()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("peer: node %d cannot invite, the cluster's CA is where the cluster was begun: %w", id.Node, err)
+		return nil, fmt.Errorf("peer: node %d cannot invite, the cluster's CA key is on the node that created the cluster: %w", id.Node, err)
 	} else if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (id *Identity) inviteAt(now time.Time, used []uint64) ([]byte, error) {
 	}
 	cert, key, err := issue(id.Cluster, node, now, id.ca, caKey)
 	if err != nil {
-		return nil, fmt.Errorf("peer: make the node's certificate: %w", err)
+		return nil, fmt.Errorf("peer: create the node's certificate: %w", err)
 	}
 	return json.MarshalIndent(invitation{identityFormat, id.Cluster, node, string(marshalCert(id.ca)), string(cert), string(key)}, "", "  ")
 }
@@ -278,7 +278,7 @@ func claim(files Files, dir string, used []uint64) (uint64, error) {
 		}
 		return n, nil
 	}
-	return 0, fmt.Errorf("peer: a cluster gives out at most %d node ids", MaxInvitations)
+	return 0, fmt.Errorf("peer: a cluster has at most %d node ids", MaxInvitations)
 }
 
 // lastIssued returns the highest id that was given out; 0: none.
@@ -327,7 +327,7 @@ func assemble(a about, caPEM, certPEM, keyPEM []byte) (*Identity, error) {
 	pair := tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}
 	shown, err := newShown(ca, pair)
 	if err != nil {
-		return nil, fmt.Errorf("make the certificate that strangers see: %w", err)
+		return nil, fmt.Errorf("create the certificate for strangers: %w", err)
 	}
 	return &Identity{Cluster: a.Cluster, Node: a.Node, Folder: a.Folder, ca: ca, pair: pair, shown: shown}, nil
 }
@@ -366,7 +366,7 @@ func vacant(files Files, dir string) error {
 	if node, err := there(nodeFile); err != nil {
 		return err
 	} else if node {
-		return fmt.Errorf("peer: %s is there: the folder is a node of a cluster already: %w", filepath.Join(dir, nodeFile), fs.ErrExist)
+		return fmt.Errorf("peer: %s exists: the folder is already a node of a cluster: %w", filepath.Join(dir, nodeFile), fs.ErrExist)
 	}
 	key, err := there(caKeyFile)
 	if err != nil {
@@ -377,7 +377,7 @@ func vacant(files Files, dir string) error {
 		return err
 	}
 	if key && last != 1 {
-		return fmt.Errorf("peer: %s is there: the folder has a cluster's CA; remove the folder if it is of no use: %w", filepath.Join(dir, caKeyFile), fs.ErrExist)
+		return fmt.Errorf("peer: %s exists: the folder has a cluster's CA; remove the folder if you do not need it: %w", filepath.Join(dir, caKeyFile), fs.ErrExist)
 	}
 	return nil
 }

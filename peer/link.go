@@ -11,7 +11,7 @@ import (
 )
 
 // Pauses before a lost connection is made again: doubled each time, jittered. A
-// refusal is not mended by haste.
+// refusal does not change by retrying quickly.
 const (
 	firstPause   = 20 * time.Millisecond
 	longestPause = time.Second

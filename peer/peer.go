@@ -35,7 +35,7 @@ const (
 	MaxSnapshots    = 4         // snapshots that are taken in at once; more get CodeBusy
 	MaxHelloBytes   = 16 << 10  // bytes of a greeting
 	MaxGuests       = 256       // connections that have not proved yet who they are; the oldest makes room for a new one
-	MaxConns        = 1024      // connections of nodes that were let in; more get CodeBusy
+	MaxConns        = 1024      // connections of accepted nodes; more get CodeBusy
 	MaxInvitations  = 65_535    // invitations that a cluster gives out in its life, so also the highest node id
 	MaxInviteBytes  = 64 << 10  // bytes of an invitation
 )
@@ -49,7 +49,7 @@ const (
 	DefaultSkew             = 2 * time.Second  // between two clocks before it is logged
 )
 
-// Hello is what one node tells the other at the begin of every connection, in
+// Hello is what one node sends to the other at the start of every connection, in
 // both directions.
 type Hello struct {
 	Version  string    `json:"version"`            // of the program
@@ -89,7 +89,7 @@ type Options struct {
 	// more of that node is read. nil: raft connections are refused.
 	Receive func(from uint64, msg []byte)
 
-	// Down is told that messages to a node were or may have been lost: a
+	// Down is called when messages to a node were or may have been lost: a
 	// connection broke, or could not be made. May be nil.
 	Down func(id uint64)
 

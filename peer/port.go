@@ -52,10 +52,10 @@ type known struct {
 	received, receivedBytes *atomic.Uint64
 }
 
-// Stats are figures since Listen.
+// Stats are metrics since Listen.
 type Stats struct {
 	Accepted uint64 // connections of nodes
-	Refused  uint64 // connections that were told why not
+	Refused  uint64 // connections that were refused with a reason
 	Strange  uint64 // connections that did not get as far as a greeting
 	Evicted  uint64 // connections that made room for a newer one before that
 }
@@ -85,7 +85,7 @@ func Listen(id *Identity, o Options) (*Port, error) {
 		p.addr = p.ln.Addr().String()
 	}
 	if why := outdated(id.pair.Leaf, o.Now()); why != "" {
-		p.log.Error("no other node will let this one in: its certificate "+why, "node", id.Node)
+		p.log.Error("other nodes will refuse this one: its certificate "+why, "node", id.Node)
 	}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	p.group.Go(p.accept)
@@ -131,7 +131,7 @@ func (p *Port) Addr() string { return p.addr }
 // stamp is a clock that never goes back, in nanoseconds; never 0.
 func (p *Port) stamp() uint64 { return uint64(time.Since(p.base)) }
 
-// SetPeers tells who the other nodes are and where: id to HOST:PORT. It connects
+// SetPeers sets the addresses of the other nodes: id to HOST:PORT. It connects
 // to new ones, and cuts the connections of those that are no longer named. This
 // node's own id may be among them and is left out. Links whose address stays
 // are not touched.
@@ -301,7 +301,7 @@ func (l *link) show(s *PeerState) {
 	s.Queue, s.QueueBytes = len(l.urgent)+len(l.queue)-l.head, l.bytes
 }
 
-// Stats returns figures about connections.
+// Stats returns connection metrics.
 func (p *Port) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -103,7 +103,7 @@ func TestStrangersAreTold(t *testing.T) {
 		{"other CA", fake, ProtocolRaft, hello(fake, nil), CodeCluster, "the certificate is not one of a node of the cluster here"},
 		{"expired", late, ProtocolRaft, hello(late, nil), CodeCert, "the certificate of node 4 expired at 20"},
 		{"not valid yet", early, ProtocolRaft, hello(early, nil), CodeCert, "the certificate of node 5 is not valid before 20"},
-		{"future version", ids[1], ProtocolRaft, hello(ids[1], func(h *Hello) { h.Version = "1.4.0" }), CodeVersion, "version 1.4.0 does not go with version 1.2.3"},
+		{"future version", ids[1], ProtocolRaft, hello(ids[1], func(h *Hello) { h.Version = "1.4.0" }), CodeVersion, "version 1.4.0 is not compatible with version 1.2.3"},
 		{"other node's id", ids[1], ProtocolRaft, hello(ids[1], func(h *Hello) { h.Node = 3 }), CodeCert, "node 3 has the certificate of node 2"},
 		{"cluster in greeting", ids[1], ProtocolRaft, hello(ids[1], func(h *Hello) { h.Cluster = "x" }), CodeCluster, "of cluster x talks"},
 		{"removed", ids[2], ProtocolRaft, hello(ids[2], nil), CodeRefused, "node 3 was removed from the cluster"},
@@ -157,7 +157,7 @@ func TestWrongServer(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	if b := open(t, late, nil); !b.log.has("no other node will let this one in: its certificate expired at") {
+	if b := open(t, late, nil); !b.log.has("other nodes will refuse this one: its certificate expired at") {
 		t.Error("a node with an expired certificate did not say so when it started")
 	}
 }

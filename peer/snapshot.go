@@ -259,7 +259,7 @@ func (p *Port) takeSnapshot(c *Conn) {
 		p.conclude(c, nil)
 		return
 	}
-	p.log.Warn("a snapshot was not taken in", "from", c.Node(), "err", err)
+	p.log.Warn("a snapshot was not accepted", "from", c.Node(), "err", err)
 	var a RemoteError
 	if _, corrupt := errors.AsType[*CorruptError](err); corrupt {
 		a = RemoteError{CodeCorrupt, err.Error()}
@@ -269,7 +269,7 @@ func (p *Port) takeSnapshot(c *Conn) {
 	p.conclude(c, &a)
 }
 
-// beatSnapshot tells the sender that the receiver is alive.
+// beatSnapshot confirms to the sender that the receiver is alive.
 func (p *Port) beatSnapshot(ctx context.Context, cancel func(), c *Conn) {
 	tick := time.NewTicker(p.o.IdleTimeout / 6)
 	defer tick.Stop()

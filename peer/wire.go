@@ -101,7 +101,7 @@ type Conn struct {
 	*tls.Conn
 	hello   Hello // of the other side
 	wire    *wire
-	release func() // tells the Port that it is closed; may be nil
+	release func() // notifies the Port of the close; may be nil
 	once    sync.Once
 }
 

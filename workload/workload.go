@@ -68,7 +68,7 @@ func New(name string) (Workload, error) {
 		}
 		names = append(names, w.Name())
 	}
-	return nil, engine.Errorf(engine.CodeNotFound, "there is no workload %q, only %v", name, names)
+	return nil, engine.Errorf(engine.CodeNotFound, "unknown workload %q; there are %v", name, names)
 }
 
 // wipeKeys is how many keys one transaction of wipe removes; at most 40 bytes

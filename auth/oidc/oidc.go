@@ -117,7 +117,7 @@ type limitedBody struct {
 func (l *limitedBody) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
 	if l.left -= n; l.left < 0 {
-		return 0, fmt.Errorf("the provider's answer is longer than %d bytes", MaxAnswerBytes)
+		return 0, fmt.Errorf("the provider's response is longer than %d bytes", MaxAnswerBytes)
 	}
 	return n, err
 }
@@ -169,7 +169,7 @@ func (p *Provider) Begin(ctx context.Context) (string, Flow, error) {
 	for i := range texts {
 		raw := make([]byte, 32)
 		if _, err := io.ReadFull(p.o.Rand, raw); err != nil {
-			return "", Flow{}, fmt.Errorf("begin a login: read random bytes: %w", err)
+			return "", Flow{}, fmt.Errorf("start a login: read random bytes: %w", err)
 		}
 		texts[i] = base64.RawURLEncoding.EncodeToString(raw)
 	}
@@ -182,10 +182,10 @@ func (p *Provider) Begin(ctx context.Context) (string, Flow, error) {
 // CodeProviderFailed.
 func (p *Provider) Finish(ctx context.Context, f Flow, state, code string) (auth.Identity, error) {
 	if f.State == "" || f.Nonce == "" || f.Verifier == "" || subtle.ConstantTimeCompare([]byte(f.State), []byte(state)) != 1 {
-		return auth.Identity{}, engine.Errorf(CodeFlowInvalid, "this answer does not belong to the login that was begun in this browser; begin again")
+		return auth.Identity{}, engine.Errorf(CodeFlowInvalid, "this response does not belong to a login started in this browser; start over")
 	}
 	if code == "" {
-		return auth.Identity{}, engine.Errorf(CodeFlowInvalid, "the login provider's answer has no code; begin again")
+		return auth.Identity{}, engine.Errorf(CodeFlowInvalid, "the login provider's response has no code; start over")
 	}
 	known, err := p.provider(ctx)
 	if err != nil {
@@ -205,7 +205,7 @@ func (p *Provider) Finish(ctx context.Context, f Flow, state, code string) (auth
 		return auth.Identity{}, engine.Errorf(CodeProviderFailed, "the login provider's ID token is not valid: %w", err)
 	}
 	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(f.Nonce)) != 1 {
-		return auth.Identity{}, engine.Errorf(CodeFlowInvalid, "the login provider's ID token is of another login; begin again")
+		return auth.Identity{}, engine.Errorf(CodeFlowInvalid, "the login provider's ID token belongs to another login; start over")
 	}
 	if err := p.authorized(id); err != nil {
 		return auth.Identity{}, err

@@ -52,7 +52,7 @@ const challengeProtocol = "acme-tls/1"
 // leadsEvery is how often Run asks whether this node leads.
 const leadsEvery = time.Second
 
-// Options say which certificates are wanted. Domains is needed; zero stands for
+// Options configure the certificates. Domains is needed; zero stands for
 // the default everywhere else.
 type Options struct {
 	Domains []string       // host names or IP addresses, one certificate each; no wildcards
@@ -309,7 +309,7 @@ func (m *Manager) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 // after a minute. It can be called once.
 func (m *Manager) Run(ctx context.Context) error {
 	if m.running.Swap(true) {
-		return engine.Errorf(engine.CodeInvalid, "the certificates are looked after already")
+		return engine.Errorf(engine.CodeInvalid, "the manager is already running")
 	}
 	tick := time.NewTicker(leadsEvery)
 	defer tick.Stop()
@@ -377,7 +377,7 @@ func (m *Manager) look(ctx context.Context, cache *certmagic.Cache, config *cert
 			if err != nil {
 				failed = true
 				if !failing && ctx.Err() == nil {
-					m.o.Logger.Warn("certificate cannot be looked after yet", "domain", name, "error", err)
+					m.o.Logger.Warn("certificate cannot be managed yet", "domain", name, "error", err)
 				}
 			}
 		}

@@ -151,10 +151,10 @@ func (s *Storage) renew(ctx context.Context, name string, l *lease) {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			s.log.Warn("lock for certificates lost: its lease has run out", "lock", name)
+			s.log.Warn("certificate lock lost: its lease expired", "lock", name)
 			return
 		case time.Now().After(end):
-			s.log.Warn("lock for certificates lost: its lease could not be renewed", "lock", name, "error", err)
+			s.log.Warn("certificate lock lost: its lease could not be renewed", "lock", name, "error", err)
 			return
 		}
 	}

@@ -49,7 +49,7 @@ func (m *Manager) load(ctx context.Context, s *site) error {
 		pair, err := tls.X509KeyPair(cert.Val, key.Val)
 		if err != nil {
 			// Seen between two writes of the node that leads, if not for long.
-			return engine.Errorf(engine.CodeCorrupt, "the certificate of %s and its key do not belong together: %w", s.name, err)
+			return engine.Errorf(engine.CodeCorrupt, "the certificate and key of %s do not match: %w", s.name, err)
 		}
 		s.cert, s.rev = &pair, rev
 	}
@@ -116,6 +116,6 @@ func (m *Manager) mend(ctx context.Context, name string) (s state, removed bool,
 	if err := m.storage.Delete(ctx, certmagic.StorageKeys.CertsSitePrefix(m.issuer.IssuerKey(), name)); err != nil {
 		return torn, false, err
 	}
-	m.o.Logger.Warn("certificate removed: it and its key do not belong together; it is ordered anew", "domain", name)
+	m.o.Logger.Warn("certificate removed: it does not match its key; ordering a new one", "domain", name)
 	return missing, true, nil
 }

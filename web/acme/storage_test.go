@@ -366,7 +366,7 @@ func TestLockIsRenewed(t *testing.T) {
 	}
 	var s *acme.Storage
 	var out *output
-	lost := func() bool { return strings.Contains(out.String(), "its lease has run out") }
+	lost := func() bool { return strings.Contains(out.String(), "its lease expired") }
 	for lease, renewed := 600*time.Millisecond, false; !renewed; lease *= 2 { // a slow machine needs a longer one
 		out = &output{}
 		s = storage(t, store, acme.StorageOptions{Lease: lease, Logger: out.logger()})

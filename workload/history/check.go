@@ -35,7 +35,7 @@ type Options struct {
 	Timeout time.Duration
 	// MaxSearchBytes bounds the memory of a search; 0: DefaultMaxSearchBytes.
 	MaxSearchBytes int64
-	// Progress, if not nil, is told after each partition how many operations
+	// Progress, if not nil, is called after each partition with how many operations
 	// of how many have been checked.
 	Progress func(done, all int)
 }
@@ -157,7 +157,7 @@ func (s *search) verdict(result porcupine.CheckResult) Verdict {
 // partition that Explanation is about; without one, of the largest.
 func (r *Result) WriteHTML(w io.Writer) error {
 	if r.shown == nil {
-		return errors.New("draw history: no search was made, so there is nothing to draw")
+		return errors.New("draw history: the history was not searched, so there is nothing to draw")
 	}
 	s := r.shown
 	if len(s.calls) > MaxPictureOperations {

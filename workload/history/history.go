@@ -218,7 +218,7 @@ func (o *Op) Validate() error {
 		}
 	case Unknown:
 	default:
-		return fmt.Errorf("outcome %q is none of ok, fail, unknown", o.Outcome)
+		return fmt.Errorf("outcome %q is not one of ok, fail, unknown", o.Outcome)
 	}
 	switch o.Level {
 	case "", Linearizable:
@@ -230,7 +230,7 @@ func (o *Op) Validate() error {
 			return err
 		}
 	default:
-		return fmt.Errorf("level %q is none of linearizable, session, local", o.Level)
+		return fmt.Errorf("level %q is not one of linearizable, session, local", o.Level)
 	}
 	if o.Kind != Txn {
 		if len(o.Steps) > 0 {
@@ -273,7 +273,7 @@ func (s *Step) validate(out Outcome) error {
 	case Set, Append, SetAdd:
 		needsValue = true
 	default:
-		return fmt.Errorf("there is no operation %q", s.Kind)
+		return fmt.Errorf("unknown operation %q", s.Kind)
 	}
 	if needsValue && !s.Value.Present {
 		return fmt.Errorf("%s needs a value", s.Kind)

@@ -200,7 +200,7 @@ func parseObject(b []byte) (object, error) {
 		}
 		name := t.(string) // the decoder lets nothing else stand before a colon
 		if _, twice := o[name]; twice {
-			return nil, fmt.Errorf("field %q stands twice", name)
+			return nil, fmt.Errorf("duplicate field %q", name)
 		}
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {
@@ -212,14 +212,14 @@ func parseObject(b []byte) (object, error) {
 		return nil, jsonError(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something stands behind the object")
+		return nil, errors.New("trailing data after the object")
 	}
 	return o, nil
 }
 
 func jsonError(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("not JSON: the line ends too early")
+		return errors.New("not JSON: unexpected end of line")
 	}
 	return fmt.Errorf("not JSON: %w", err)
 }
@@ -340,7 +340,7 @@ func (o object) step(s *Step, out Outcome, top bool) error {
 		return err
 	}
 	if fields(s.Kind) == nil {
-		return fmt.Errorf("there is no operation %q", s.Kind)
+		return fmt.Errorf("unknown operation %q", s.Kind)
 	}
 	if s.Kind == Txn {
 		if !top {
@@ -432,7 +432,7 @@ func (o object) pairs(name string, pairs *[]Pair) error {
 	}
 	for i, p := range list {
 		if len(p) != 2 || !p[0].Present {
-			return fmt.Errorf("field %q: element %d is no [key, value]", name, i+1)
+			return fmt.Errorf("field %q: element %d is not a [key, value] pair", name, i+1)
 		}
 		*pairs = append(*pairs, Pair{p[0].Text, p[1]})
 	}

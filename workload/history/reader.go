@@ -105,7 +105,7 @@ func (f *file) read(b []byte) (op Op, complete bool, err error) {
 		op, err = f.returned(id, o)
 		return op, true, err
 	}
-	return op, false, fmt.Errorf("event %q is none of call, return", event)
+	return op, false, fmt.Errorf("event %q is not one of call, return", event)
 }
 
 // call keeps a call until its return; it must be a whole one, so that what never
@@ -152,7 +152,7 @@ func (f *file) returned(id int64, o object) (Op, error) {
 		if _, both := o[name]; !both {
 			o[name] = raw
 		} else if name != "steps" {
-			return Op{}, fmt.Errorf("field %q stands in the call, line %d, and in the return", name, began)
+			return Op{}, fmt.Errorf("field %q is in both the call, line %d, and the return", name, began)
 		}
 	}
 	var called []Kind
@@ -161,7 +161,7 @@ func (f *file) returned(id int64, o object) (Op, error) {
 	}
 	op, err := o.op()
 	if err == nil && called != nil && !slices.EqualFunc(called, op.Steps, func(k Kind, s Step) bool { return k == s.Kind }) {
-		return op, fmt.Errorf("the steps are others than those of the call, line %d", began)
+		return op, fmt.Errorf("the steps differ from those of the call, line %d", began)
 	}
 	return op, err
 }

@@ -61,8 +61,8 @@ func TestReadEvents(t *testing.T) {
 	for _, bad := range []struct{ text, why string }{
 		{`{"event":"return","id":1,"return":5,"outcome":"ok"}`, "line 1: return of 1, which has not been called"},
 		{strings.Repeat(`{"event":"call","id":7,"client":1,"op":"get","key":"x","call":1}`+"\n", 2), "line 2: call 7 was made in line 1 and has not returned"},
-		{`{"event":"call","id":7,"client":1,"op":"get","key":"x","call":1}` + "\n" + `{"event":"return","id":7,"key":"y","return":2,"outcome":"fail"}`, `line 2: field "key" stands in the call, line 1, and in the return`},
-		{`{"event":"call","id":7,"client":1,"op":"txn","steps":[{"op":"get","key":"x"}],"call":1}` + "\n" + `{"event":"return","id":7,"steps":[{"op":"set","key":"x","value":"1"}],"return":2,"outcome":"ok"}`, `line 2: the steps are others than those of the call, line 1`},
+		{`{"event":"call","id":7,"client":1,"op":"get","key":"x","call":1}` + "\n" + `{"event":"return","id":7,"key":"y","return":2,"outcome":"fail"}`, `line 2: field "key" is in both the call, line 1, and the return`},
+		{`{"event":"call","id":7,"client":1,"op":"txn","steps":[{"op":"get","key":"x"}],"call":1}` + "\n" + `{"event":"return","id":7,"steps":[{"op":"set","key":"x","value":"1"}],"return":2,"outcome":"ok"}`, `line 2: the steps differ from those of the call, line 1`},
 	} {
 		if _, err := history.Read(strings.NewReader(bad.text)); err == nil || err.Error() != bad.why {
 			t.Errorf("%s\ngot:  %v\nwant: %s", bad.text, err, bad.why)
