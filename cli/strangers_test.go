@@ -91,7 +91,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	p.ask("SET a b")
 	p.stop(syscall.SIGTERM)
 	for _, tc := range []struct{ name, args, want string }{
-		{"no address", "--data a --invite n2.invite" + join, "say it with --node HOST:PORT"},
+		{"no address", "--data a --invite n2.invite" + join, "set it with --node HOST:PORT"},
 		{"other cluster", "--data a --join " + other.addr[1] + at(), "is a node of another cluster than "},
 		{"expired", "--data b --invite n3.invite" + join + at(), "the certificate of node 3 expired at 20"},
 		{"no node", "--data plain" + join + at(), "plain is no node of a cluster; `skerry cluster init` makes it the first one"},
