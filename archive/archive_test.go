@@ -10,33 +10,18 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/skerrydb/skerry/archive"
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/journal"
 	"github.com/skerrydb/skerry/journal/memfs"
 )
-
-// seed returns the test's seed and prints it; SKERRY_SEED sets it.
-func seed(t *testing.T) uint64 {
-	t.Helper()
-	s := rand.Uint64()
-	if v := os.Getenv("SKERRY_SEED"); v != "" {
-		var err error
-		if s, err = strconv.ParseUint(v, 0, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("SKERRY_SEED=%d", s)
-	return s
-}
 
 var quiet = slog.New(slog.DiscardHandler)
 
@@ -69,7 +54,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, o embedded.Options) *world {
-	n := seed(t)
+	n := seed.Of(t)
 	return &world{t: t, rng: rand.New(rand.NewPCG(n, 1)), db: openDB(t, o), fs: memfs.New(n)}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 )
 
@@ -64,7 +65,7 @@ func TestModel(t *testing.T) {
 	s := &sessions{}
 	off := auth.Limit{N: -1}
 	w := open(t, auth.Options{Sessions: s, Limits: auth.Limits{Login: off, LoginFrom: off, Code: off, Email: off, EmailFrom: off, RegisterFrom: off}})
-	m := &model{world: w, rng: random(t), sessions: s}
+	m := &model{world: w, rng: seed.Rand(t), sessions: s}
 	for i := range 4 {
 		m.people = append(m.people, &person{email: fmt.Sprintf("p%d@example.com", i), resets: map[string]bool{}, keys: map[string]string{}})
 	}

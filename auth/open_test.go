@@ -3,9 +3,6 @@ package auth_test
 import (
 	"context"
 	"encoding/binary"
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -93,20 +90,6 @@ func must(t testing.TB, what string, err error) {
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
-}
-
-// random returns a source whose seed is printed and can be given in SKERRY_SEED.
-func random(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("SKERRY_SEED: %v", err)
-		}
-	}
-	t.Logf("SKERRY_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
 }
 
 // dump returns everything that the engine holds.

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"runtime"
 	"testing"
+
+	"github.com/skerrydb/skerry/ci/seed"
 )
 
 func key8(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)*0x9E3779B97F4A7C15) }
@@ -114,7 +116,7 @@ func inserted(n int, key func(int) []byte) *Bytes[entryVal] {
 // after a Load, and after churn at a constant size, which must not grow.
 func TestBytesPerEntry(t *testing.T) {
 	const n, keyLen, valLen = 20_000, 16, 16
-	r := newRand(t)
+	r := seed.Rand(t)
 	key := func(i int) []byte { return append(key8(i), key8(i*3+1)...) }
 	for _, c := range []struct {
 		name  string

@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/skerrydb/skerry/ci/seed"
 )
 
 // keyKinds are generators of keys that are hard in different ways.
@@ -63,7 +65,7 @@ type cloned struct {
 func TestAgainstModel(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(keyKinds)) {
 		t.Run(kind, func(t *testing.T) {
-			r, gen := newRand(t), keyKinds[kind]
+			r, gen := seed.Rand(t), keyKinds[kind]
 			var kept []cloned
 			tree, m := NewBytes[int](), model{}
 			for round := range 24 {
@@ -211,7 +213,7 @@ func sequence(m model) iter.Seq2[[]byte, int] {
 }
 
 func TestLoad(t *testing.T) {
-	r := newRand(t)
+	r := seed.Rand(t)
 	for _, kind := range slices.Sorted(maps.Keys(keyKinds)) {
 		for _, n := range []int{0, 1, 29, 30, 31, 60, 61, 899, 900, 901, 3000} {
 			var m model

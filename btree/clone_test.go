@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/ci/seed"
 )
 
 // TestForcedInterleavings writes a tree and clones of it, and of clones, in every
@@ -62,7 +64,7 @@ func TestForcedInterleavings(t *testing.T) {
 // the original and a clone are written. The race detector sees what shares
 // memory; every clone must stay as it was.
 func TestReadersOfClones(t *testing.T) {
-	r := newRand(t)
+	r := seed.Rand(t)
 	type view struct {
 		tree     *Bytes[int]
 		sum, len int
@@ -115,7 +117,7 @@ func TestReadersOfClones(t *testing.T) {
 
 // TestMapReadersOfClones is the same for a Map.
 func TestMapReadersOfClones(t *testing.T) {
-	r := newRand(t)
+	r := seed.Rand(t)
 	type view struct {
 		tree *Map[int32, int]
 		sum  int

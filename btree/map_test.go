@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/skerrydb/skerry/ci/seed"
 )
 
 // numPair is one entry of the model of a Map.
@@ -152,7 +154,7 @@ func testMap[K Fixed](t *testing.T, gen func(*rand.Rand) K) {
 		tree *Map[K, int]
 		want numModel[K]
 	}
-	r := newRand(t)
+	r := seed.Rand(t)
 	var kept []cloned
 	tree, m := NewMap[K, int](), numModel[K]{}
 	for round := range 24 {
@@ -205,7 +207,7 @@ func mapStepBoth[K Fixed](t *testing.T, r *rand.Rand, tree *Map[K, int], m *numM
 }
 
 func TestMapLoad(t *testing.T) {
-	r := newRand(t)
+	r := seed.Rand(t)
 	for _, n := range []int{0, 1, 57, 58, 59, 116, 117, 1739, 1740, 1741, 4000} {
 		var m numModel[int64]
 		for i := range n {

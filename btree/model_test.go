@@ -3,31 +3,8 @@ package btree
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
-	"testing"
 )
-
-// newRand returns a generator whose seed is printed when the test fails, and is
-// taken from SKERRY_SEED if that is set.
-func newRand(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("SKERRY_SEED: %v", err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("repeat with SKERRY_SEED=%d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 // pair is one entry of the model.
 type pair struct {

@@ -4,12 +4,14 @@ import (
 	"runtime"
 	"testing"
 	"weak"
+
+	"github.com/skerrydb/skerry/ci/seed"
 )
 
 // TestOwnBytesAsKey gives a tree parts of its own keys as new keys. An insert in
 // place moves the bytes that the new key is made of.
 func TestOwnBytesAsKey(t *testing.T) {
-	r := newRand(t)
+	r := seed.Rand(t)
 	tree := NewBytes[int]()
 	for i := range 40 {
 		tree.Set(key8(i), i)

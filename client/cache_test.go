@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/client"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -189,7 +190,7 @@ func TestCacheBound(t *testing.T) {
 // all is quiet every reader sees the last value.
 func TestCacheNeverStaysStale(t *testing.T) {
 	noLeaks(t)
-	s := seed(t)
+	s := seed.Of(t)
 	addr := startServer(t, skerry.Options{})
 	ch := &chaos{rng: rand.New(rand.NewPCG(s, 2))}
 	c := open(t, client.Options{Addrs: []string{addr}, CacheBytes: 1 << 16, Dial: ch.dial, MaxBackoff: 20 * time.Millisecond})

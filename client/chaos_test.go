@@ -7,32 +7,16 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/client"
 	"github.com/skerrydb/skerry/resp/wire"
 )
-
-// seed returns the seed of a random test, from SKERRY_SEED where it is set.
-func seed(tb testing.TB) uint64 {
-	tb.Helper()
-	s := uint64(time.Now().UnixNano())
-	if v := os.Getenv("SKERRY_SEED"); v != "" {
-		n, err := strconv.ParseUint(v, 10, 64)
-		if err != nil {
-			tb.Fatalf("SKERRY_SEED=%q: %v", v, err)
-		}
-		s = n
-	}
-	tb.Logf("SKERRY_SEED=%d", s)
-	return s
-}
 
 // chaos makes connections that break in the middle of what they carry.
 type chaos struct {
@@ -131,7 +115,7 @@ func (l *ledger) answer(w *wire.Writer, _ int, args [][]byte) bool {
 // MaxBrokenSends connections.
 func TestChaos(t *testing.T) {
 	noLeaks(t)
-	s := seed(t)
+	s := seed.Of(t)
 	l := &ledger{ran: map[string]int{}, keys: map[string]bool{}, rng: rand.New(rand.NewPCG(s, 1))}
 	ch := &chaos{rng: rand.New(rand.NewPCG(s, 2))}
 	var addrs []string

@@ -26,6 +26,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/mail"
 )
 
@@ -186,22 +187,7 @@ func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
 }
 
 // logs collects what is logged.
-type logs struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
+type logs struct{ logbuf.Buffer }
 
 // lines returns the lines that have all of the words.
 func (l *logs) lines(words ...string) (found []string) {

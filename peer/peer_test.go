@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/journal"
 )
 
@@ -54,21 +54,10 @@ func await(t testing.TB, what string, so func() bool) {
 }
 
 // logs is a log that a test can search.
-type logs struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logs) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
+type logs struct{ logbuf.Buffer }
 
 func (l *logs) has(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(l.b.String(), text)
+	return strings.Contains(l.String(), text)
 }
 
 // onDisk keeps identities in real files.

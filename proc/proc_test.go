@@ -1,7 +1,6 @@
 package proc_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,10 +8,10 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/proc"
@@ -99,22 +98,7 @@ func fails(t testing.TB, err error, code engine.Code, part string) {
 }
 
 // logs is what a Set logs.
-type logs struct {
-	mu sync.Mutex // guards b
-	b  bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
+type logs struct{ logbuf.Buffer }
 
 func (l *logs) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 

@@ -5,30 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 )
-
-// random returns a source whose seed is printed and can be given in SKERRY_SEED.
-func random(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("SKERRY_SEED: %v", err)
-		}
-	}
-	t.Logf("SKERRY_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 // node is one call of a random tree of calls.
 type node struct {
@@ -144,7 +129,7 @@ func (t *tree) inner(tx *proc.Tx, n *node) (err error) {
 
 // TestRandomTrees: whatever fails within whatever, what is left is what succeeded.
 func TestRandomTrees(t *testing.T) {
-	rng := random(t)
+	rng := seed.Rand(t)
 	tree := newTree()
 	s := newSet(t, proc.Options{}, tree.fn)
 	store, err := kv.New(s.Engine(), kv.Options{})

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/resp"
@@ -163,7 +164,7 @@ func (c *cachingClient) invalidate(v wire.Value) {
 // all is quiet, no cache holds an old value.
 func TestTrackingTruth(t *testing.T) {
 	addr := startSkerry(t, resp.Options{})
-	s := seed(t)
+	s := seed.Of(t)
 	var keys []string
 	for i := range 20 {
 		keys = append(keys, fmt.Sprint("k", i))

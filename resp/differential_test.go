@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/resp"
 )
 
@@ -24,7 +25,7 @@ const (
 // end, all data.
 func TestDifferential(t *testing.T) {
 	redis := startRedis(t)
-	s := seed(t)
+	s := seed.Of(t)
 	d := &differential{T: t, grammar: newGrammar(s), redis: redis, skerry: startSkerry(t, resp.Options{})}
 	d.open()
 	for end := time.Now().Add(differentialTime); time.Now().Before(end) && d.sent < differentialCommands; {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/resp"
 )
 
@@ -12,7 +13,7 @@ import (
 // the same, those of compressed ones too.
 func TestDumpIsRedis(t *testing.T) {
 	redis, skerry := newAsker(t, startRedis(t)), newAsker(t, startSkerry(t, resp.Options{}))
-	rng := rand.New(rand.NewPCG(seed(t), 1))
+	rng := rand.New(rand.NewPCG(seed.Of(t), 1))
 	for i := range 1000 {
 		b := make([]byte, rng.IntN(200))
 		if i%10 == 0 {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -73,7 +74,7 @@ func exchange(t *testing.T, addr string, rng *rand.Rand, b []byte) []byte {
 // TestForwardedPipelines sends the same pipelines to a server that is alone, to a
 // node that does not lead and to one that leads: the replies are the same bytes.
 func TestForwardedPipelines(t *testing.T) {
-	s := seed(t)
+	s := seed.Of(t)
 	for round := range uint64(6) {
 		alone, all := startSkerry(t, resp.Options{}), startNodes(t, 2, resp.Options{})
 		b := randomPipeline(rand.New(rand.NewPCG(s, round)), 1500)
@@ -216,7 +217,7 @@ func TestForwardedBigReplies(t *testing.T) {
 // acknowledged is there once and in order, what is unknown at most once.
 func TestLeaderChanges(t *testing.T) {
 	all := startNodes(t, 3, resp.Options{})
-	rng := rand.New(rand.NewPCG(seed(t), 1))
+	rng := rand.New(rand.NewPCG(seed.Of(t), 1))
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for c := range 6 {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/forward"
 	"github.com/skerrydb/skerry/proc"
@@ -345,7 +346,7 @@ func TestCallOnceUnknownCommit(t *testing.T) {
 // some have met too many breaks.
 func TestCallOnceLeadersAndBreaks(t *testing.T) {
 	all := startNodes(t, 3, resp.Options{})
-	s := seed(t)
+	s := seed.Of(t)
 	rng := rand.New(rand.NewPCG(s, 3))
 	cuts := []*cutter{newCutter(all.list[0]), newCutter(all.list[1]), newCutter(all.list[2])}
 	stop := make(chan struct{})

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -76,19 +75,4 @@ func waitFor(tb testing.TB, addr string, why func() string) {
 		}
 	}
 	tb.Fatalf("no server answers at %s:\n%s", addr, why())
-}
-
-// seed returns the seed of a random test, from SKERRY_SEED where it is set.
-func seed(tb testing.TB) uint64 {
-	tb.Helper()
-	s := uint64(time.Now().UnixNano())
-	if v := os.Getenv("SKERRY_SEED"); v != "" {
-		n, err := strconv.ParseUint(v, 10, 64)
-		if err != nil {
-			tb.Fatalf("SKERRY_SEED=%q: %v", v, err)
-		}
-		s = n
-	}
-	tb.Logf("SKERRY_SEED=%d", s)
-	return s
 }

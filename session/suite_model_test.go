@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/session"
 )
@@ -56,26 +55,12 @@ type world struct {
 	met    map[string]int // how often each outcome was met
 }
 
-// random returns a source whose seed is printed and can be given in SKERRY_SEED.
-func random(f *fixture) *rand.Rand {
-	f.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			f.Fatalf("SKERRY_SEED: %v", err)
-		}
-	}
-	f.Logf("SKERRY_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
 // model compares random requests of several browsers with a simple model.
 func model(f *fixture) {
 	o := short
 	o.PerUser, o.Namespace = 3, "model"
 	f.use(o)
-	w := &world{fixture: f, r: random(f), live: map[string]*truth{}, met: map[string]int{}}
+	w := &world{fixture: f, r: seed.Rand(f), live: map[string]*truth{}, met: map[string]int{}}
 	for i := 0; i < modelSteps && !f.Failed(); i++ {
 		// Always some, so that a transaction's time is the clock's.
 		f.env.Add(time.Duration(2+w.r.IntN(400)) * time.Millisecond)

@@ -7,30 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"os"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/skerrydb/skerry/client"
 	"github.com/skerrydb/skerry/client/sqldriver"
 )
-
-// seed makes names of a run its own. SKERRY_SEED sets it.
-func seed(t *testing.T) uint64 {
-	t.Helper()
-	n := uint64(time.Now().UnixNano())
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		var err error
-		if n, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("SKERRY_SEED=%d", n)
-	return n
-}
 
 // openDB opens a pool by its DSN.
 func openDB(tb testing.TB, dsn string) *sql.DB {

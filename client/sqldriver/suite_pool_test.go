@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/ci/seed"
 )
 
 // patience is how long a test waits for what must happen.
@@ -56,7 +58,7 @@ func (offer) testConcurrent(t *testing.T, o offer, db *sql.DB) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	name := t.Name() + fmt.Sprint(seed(t))
+	name := t.Name() + fmt.Sprint(seed.Of(t))
 	var all sync.WaitGroup
 	for g := range goroutines {
 		all.Go(func() {

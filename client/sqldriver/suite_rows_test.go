@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+
+	"github.com/skerrydb/skerry/ci/seed"
 )
 
 func (offer) testNoRows(t *testing.T, o offer, db *sql.DB) {
@@ -171,7 +173,7 @@ func (offer) testManyOpen(t *testing.T, o offer, db *sql.DB) {
 }
 
 func (offer) testExec(t *testing.T, o offer, db *sql.DB) {
-	name := t.Name() + fmt.Sprint(seed(t))
+	name := t.Name() + fmt.Sprint(seed.Of(t))
 	for range 3 {
 		if _, err := db.ExecContext(t.Context(), o.add, name, 5); err != nil {
 			t.Fatal(err)
@@ -214,7 +216,7 @@ func (offer) testPrepared(t *testing.T, o offer, db *sql.DB) {
 		t.Fatal(err)
 	}
 	defer add.Close()
-	name := t.Name() + fmt.Sprint(seed(t))
+	name := t.Name() + fmt.Sprint(seed.Of(t))
 	for range 10 {
 		if _, err := add.ExecContext(t.Context(), name, 2); err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package acme_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -26,6 +25,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/ci/ports"
 )
 
@@ -44,22 +44,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // output collects what several goroutines write.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
+type output struct{ logbuf.Buffer }
 
 func (o *output) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(o, &slog.HandlerOptions{Level: slog.LevelDebug}))

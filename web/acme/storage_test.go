@@ -8,10 +8,8 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/caddyserver/certmagic"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/web/acme"
@@ -43,25 +42,11 @@ func storage(t *testing.T, store *kv.Store, o acme.StorageOptions) *acme.Storage
 	return s
 }
 
-// seed returns the seed of a random test: that of SKERRY_SEED, or a new one.
-func seed(t *testing.T) uint64 {
-	t.Helper()
-	n := rand.Uint64()
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		var err error
-		if n, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("SKERRY_SEED=%d", n)
-	return n
-}
-
 // TestStorageModel: random changes leave what a map of files would have, and the
 // answers about it are those of certmagic's own storage in a folder.
 func TestStorageModel(t *testing.T) {
 	t.Parallel()
-	r := rand.New(rand.NewPCG(seed(t), 0))
+	r := rand.New(rand.NewPCG(seed.Of(t), 0))
 	s, _ := space(t)
 	files := map[string]string{}
 	name := func() string {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/workload/history"
 )
 
@@ -57,7 +58,7 @@ func fits(order []history.Op) bool {
 // TestBruteForce compares verdicts on small histories, one in two of them changed.
 func TestBruteForce(t *testing.T) {
 	t.Parallel()
-	first := seed(t)
+	first := seed.Of(t)
 	verdicts := map[bool]int{}
 	for i := range uint64(150) {
 		for _, mode := range []string{"register", "counter", "list", "set", "bank"} {

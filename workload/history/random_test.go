@@ -3,7 +3,6 @@ package history_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sort"
 	"strconv"
@@ -11,22 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/workload/history"
 )
-
-// seed is that of a random test: SKERRY_SEED, or a new one.
-func seed(t testing.TB) uint64 {
-	t.Helper()
-	n := rand.Uint64()
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		var err error
-		if n, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("SKERRY_SEED=%d", n)
-	return n
-}
 
 // store is a map that does one operation at a time, in the test's own way: what it
 // answers is correct.
@@ -272,7 +258,7 @@ func generatePositions(rng *rand.Rand, mode string, n int) []history.Op {
 
 func TestRandomPositions(t *testing.T) {
 	t.Parallel()
-	first := seed(t)
+	first := seed.Of(t)
 	tried, caught := 0, 0
 	for i := range uint64(40) {
 		for _, mode := range []string{"register", "counter"} {
@@ -306,7 +292,7 @@ var modes = []string{"register", "counter", "list", "set", "bank", "txn"}
 
 func TestRandomCorrect(t *testing.T) {
 	t.Parallel()
-	first := seed(t)
+	first := seed.Of(t)
 	for i := range uint64(30) {
 		for _, mode := range modes {
 			ops := generate(rand.New(rand.NewPCG(first+i, 0)), mode, 100, 6, 0.05)
@@ -355,7 +341,7 @@ func mutate(rng *rand.Rand, ops []history.Op) bool {
 
 func TestRandomViolations(t *testing.T) {
 	t.Parallel()
-	first := seed(t)
+	first := seed.Of(t)
 	tried, caught := 0, 0
 	for i := range uint64(30) {
 		for _, mode := range modes {

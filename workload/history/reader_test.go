@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/workload/history"
 )
 
@@ -105,7 +106,7 @@ func TestReadLimits(t *testing.T) {
 // TestRoundTrip: what is written is read again as it was.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
-	rng := rand.New(rand.NewPCG(seed(t), 0))
+	rng := rand.New(rand.NewPCG(seed.Of(t), 0))
 	for _, mode := range modes {
 		ops := generate(rng, mode, 200, 5, 0.1)
 		var file bytes.Buffer
