@@ -14,7 +14,7 @@ import (
 // engine without it skips by name.
 //
 //	Engine  Eacher Positioner Meter Backuper Stopper Clustered Advertiser HandOverer
-//	Tx      Ranker Savepointer Breaker Expirer
+//	Tx      Ranker Savepointer Breaker Expirer ManyGetter
 
 // Eacher is satisfied by engines to which many small transactions can be handed
 // at once, as a pipeline of client commands is.
@@ -144,6 +144,13 @@ type Expirer interface {
 	// before; the next write of the key decides anew. The removal need not be in any
 	// change.
 	PutUntil(key, val []byte, until time.Time) error
+}
+
+// ManyGetter is satisfied by a Tx that reads many keys in one round trip.
+type ManyGetter interface {
+	// GetMany returns what Get returns for each of keys, in their order: nil where
+	// there is no value. An empty value is not nil.
+	GetMany(keys [][]byte) (vals [][]byte, err error)
 }
 
 // Meter is satisfied by engines that report metrics about themselves.

@@ -211,18 +211,14 @@ func (s *Store) MGet(ctx context.Context, r engine.Read, space uint8, keys [][]b
 	pos, err := s.View(ctx, r, space, func(t *Tx) error {
 		es = make([]Entry, len(keys))
 		total := 0
-		for i, key := range keys {
-			e, _, err := t.Get(key)
-			if err != nil {
-				return err
-			}
+		return t.getMany(keys, func(i int, e Entry) error {
 			if total += len(e.Val); total > MaxReplyBytes {
 				return engine.Errorf(engine.CodeLimit, "the values of these keys are over the limit of %d bytes", MaxReplyBytes)
 			}
 			e.Val = bytes.Clone(e.Val)
 			es[i] = e
-		}
-		return nil
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, 0, err

@@ -93,6 +93,51 @@ func (t *Tx) Get(key []byte) (Entry, bool, error) {
 	return rec.entry(), true, nil
 }
 
+// getMany calls each with the entry of each key, in their order; Rev is 0 where there is
+// none. It reads them at once where the engine can.
+func (t *Tx) getMany(keys [][]byte, each func(i int, e Entry) error) error {
+	many, ok := t.tx.(engine.ManyGetter)
+	if !ok || t.broken != nil {
+		for i, key := range keys {
+			e, _, err := t.Get(key)
+			if err == nil {
+				err = each(i, e)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	stored := make([][]byte, len(keys))
+	for i, key := range keys {
+		if err := checkKey(key); err != nil {
+			return err
+		}
+		stored[i] = appendDataKey(nil, t.space, key)
+	}
+	raws, err := many.GetMany(stored)
+	if err != nil {
+		return err
+	}
+	for i, raw := range raws {
+		var e Entry
+		if raw != nil {
+			rec, err := parseRecord(raw)
+			if err != nil {
+				return err
+			}
+			if t.live(&rec) {
+				e = rec.entry()
+			}
+		}
+		if err := each(i, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Set writes key if the conditions in o are met; see SetResult. If they are
 // not: OnlyNew and OnlyExisting leave Written false, and IfRev returns
 // ErrPreconditionFailed, also when there is no such key. Options that

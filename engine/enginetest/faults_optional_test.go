@@ -68,6 +68,9 @@ func optionalFaults() []fault {
 				}}
 			})
 		}},
+		{"of many, empty values are nothing", []string{"many/as-get"}, func(f *faulty) {
+			f.inView(func(tx engine.Tx) engine.Tx { return emptyIsNil{tx.(*refTx)} })
+		}},
 		{"the engine stops when it is closed", []string{"stopper/healthy"}, func(f *faulty) { f.err = engine.ErrClosed }},
 		{"a counter falls", []string{"meter/metrics"}, func(f *faulty) {
 			value := 1e9
@@ -77,4 +80,17 @@ func optionalFaults() []fault {
 			}
 		}},
 	}
+}
+
+// emptyIsNil has no empty values in GetMany.
+type emptyIsNil struct{ *refTx }
+
+func (t emptyIsNil) GetMany(keys [][]byte) ([][]byte, error) {
+	vals, err := t.refTx.GetMany(keys)
+	for i := range vals {
+		if len(vals[i]) == 0 {
+			vals[i] = nil
+		}
+	}
+	return vals, err
 }

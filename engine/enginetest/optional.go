@@ -19,6 +19,7 @@ func optionalCases() []Case {
 		{"savepoint/misuse", ordered, savepointMisuse},
 		{"breaker/not-committed", onAllKeys, breakerCase},
 		{"expirer/keeps-and-replaces", onOneKey, expirerCase},
+		{"many/as-get", ordered, manyCase},
 		{"meter/metrics", onAllKeys, meterCase},
 		{"positioner/covers-answers", onAllKeys, positionerCase},
 		{"backuper/under-writers", onAllKeys, backuperCase},

@@ -223,3 +223,66 @@ func expirerCase(e *env) {
 	e.update(func(tx engine.Tx) error { return tx.Delete([]byte("longer")) })
 	e.lacks("longer")
 }
+
+// manyCase compares GetMany with Get, in views and among a transaction's own writes.
+func manyCase(e *env) {
+	m := model{}
+	offered := true
+	compare := func(tx engine.Tx) error {
+		g, ok := tx.(engine.ManyGetter)
+		if offered = ok; !ok {
+			return nil
+		}
+		var keys [][]byte
+		for range 20 { // some of them twice
+			keys = append(keys, []byte(randomKey(e.rng)))
+		}
+		vals, err := g.GetMany(keys)
+		if err != nil || len(vals) != len(keys) {
+			return fmt.Errorf("GetMany of %d keys: %d values, %w", len(keys), len(vals), err)
+		}
+		for i, key := range keys {
+			want, ok, err := tx.Get(key)
+			if err != nil {
+				return err
+			}
+			if (vals[i] != nil) != ok || !bytes.Equal(vals[i], want) {
+				return fmt.Errorf("GetMany: %q = %q (nil %t); Get returns %q, %t", key, vals[i], vals[i] == nil, want, ok)
+			}
+		}
+		return nil
+	}
+	e.put("\x00", "", "a", "") // empty values
+	m["\x00"], m["a"] = "", ""
+	for range 20 {
+		ops := randomOps(e.rng, 1+e.rng.IntN(8))
+		e.update(func(tx engine.Tx) error {
+			if _, err := m.apply(tx, ops); err != nil {
+				return err
+			}
+			return compare(tx)
+		})
+		e.view(compare)
+		if !offered {
+			e.Skipf("skipped: the transactions are no engine.ManyGetter")
+		}
+		m = e.held()
+	}
+}
+
+// held returns what a new view holds.
+func (e *env) held() model {
+	e.Helper()
+	var m model
+	e.view(func(tx engine.Tx) error {
+		m = model{}
+		for p, err := range tx.Scan(nil, nil) {
+			if err != nil {
+				return err
+			}
+			m[string(p.Key)] = string(p.Val)
+		}
+		return nil
+	})
+	return m
+}

@@ -412,6 +412,14 @@ func (t *refTx) At(lo, hi []byte, i int) (engine.Pair, bool, error) {
 
 func (t *refTx) PutUntil(key, val []byte, _ time.Time) error { return t.Put(key, val) }
 
+func (t *refTx) GetMany(keys [][]byte) ([][]byte, error) {
+	vals := make([][]byte, len(keys))
+	for i, key := range keys {
+		vals[i], _, _ = t.Get(key)
+	}
+	return vals, nil
+}
+
 func (t *refTx) Break(err error) {
 	if t.broken == nil {
 		t.broken, t.brokenAt = err, len(t.saved)
