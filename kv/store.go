@@ -57,8 +57,9 @@ type Store struct {
 
 // plain says how a Tx works on an engine that promises less than Needs.
 type plain struct {
-	lacks  error // of what needs more; nil: the engine has it all
-	graves bool  // every deletion leaves a tombstone, as the clock may go back
+	lacks   error // of what needs more; nil: the engine has it all
+	noIndex bool  // lacks is not nil: expiries are not in an index
+	graves  bool  // every deletion leaves a tombstone, as the clock may go back
 }
 
 // New returns a Store on eng, or an error matching ErrUnsupported that names what eng
@@ -79,7 +80,8 @@ func New(eng engine.Engine, o Options) (*Store, error) {
 		o.ExpireEvery = 100 * time.Millisecond
 	}
 	s := &Store{eng: eng, feed: o.Feed, every: o.ExpireEvery}
-	s.plain = plain{lacks: p.Meets("this use of kv", Needs()), graves: !p.Clock}
+	lacks := p.Meets("this use of kv", Needs())
+	s.plain = plain{lacks: lacks, noIndex: lacks != nil, graves: !p.Clock}
 	s.txs.New = func() any { return &Tx{plain: s.plain} }
 	return s, nil
 }

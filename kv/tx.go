@@ -291,7 +291,7 @@ func (t *Tx) remove(old record) error {
 // store writes t.val, the stored form of rec, over old at t.key and moves the
 // index entry if it has to.
 func (t *Tx) store(old, rec record) error {
-	if t.plain.lacks != nil {
+	if t.plain.noIndex {
 		return t.storePlain(rec)
 	}
 	oldIn, oldDue := old.due()
@@ -321,7 +321,7 @@ func (t *Tx) store(old, rec record) error {
 // unindex deletes the index entry of r, the record that was at t.key.
 func (t *Tx) unindex(r record) error {
 	in, due := r.due()
-	if in == 0 || t.plain.lacks != nil {
+	if in == 0 || t.plain.noIndex {
 		return nil
 	}
 	t.idx = appendIndexKey(t.idx[:0], in, due, t.key[1], t.key[2:])
