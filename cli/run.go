@@ -90,7 +90,7 @@ func find(of []verb.Verb, args []string) (v verb.Verb, rest []string, err error)
 	case v.Subs == nil:
 		return v, rest, nil
 	case len(rest) == 0:
-		return v, nil, fmt.Errorf("%s needs to be told what to do; `skerry help %s` lists it", v.Name, v.Name)
+		return v, nil, fmt.Errorf("%s needs a verb; `skerry help %s` lists them", v.Name, v.Name)
 	case wantsHelp(rest[0]):
 		return v, nil, nil
 	}

@@ -118,7 +118,7 @@ func TestServeSource(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(s.dir, "src", "server"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	const noMail = "no mail server (--smtp-url-file): letters, as of package account, cannot be sent"
+	const noMail = "no mail server (--smtp-url-file): the application cannot send email"
 	p := s.serve("--admin", "off", "--source", "src/server")
 	if strings.Count(p.log(), noMail) != 1 {
 		t.Errorf("no mail server, and it says\n%s", p.log())

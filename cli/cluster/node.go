@@ -29,12 +29,12 @@ type Node struct {
 
 func (o *Node) Settings() []verb.Setting {
 	return []verb.Setting{
-		{Name: "node", Arg: "HOST:PORT", Help: "address for the other nodes of the cluster (default what this node had last)", Server: true, Set: nodeAddress(&o.Addr)},
-		{Name: "node-advertise", Arg: "HOST:PORT", Help: "the same as other machines reach it (default --node)", Server: true, Set: nodeAddress(&o.nodeAdvertise)},
-		{Name: "advertise", Arg: "HOST", Help: "host by which other machines reach HTTP and Redis, where clients are sent (default that of their addresses, or of the node)", Server: true, Set: host(&o.advertise)},
-		{Name: "join", Arg: "HOST:PORT,…", Help: "nodes of the cluster to ask for admission (default those that were known last)", Server: true, Set: addresses(&o.join)},
-		{Name: "invite", Arg: "FILE", Help: "invitation that makes a new folder a node; once it is one the file is not needed", Server: true, Set: verb.Text(&o.Invite)},
-		{Name: "lease", Help: "let the leader answer linearizable reads without asking the others each time; needs clocks that run alike, and the same on every node", Server: true, Set: verb.Toggle(&o.lease)},
+		{Name: "node", Arg: "HOST:PORT", Help: "address of the node port (default the last one)", Server: true, Set: nodeAddress(&o.Addr)},
+		{Name: "node-advertise", Arg: "HOST:PORT", Help: "address at which other machines reach the node port (default --node)", Server: true, Set: nodeAddress(&o.nodeAdvertise)},
+		{Name: "advertise", Arg: "HOST", Help: "host at which other machines reach HTTP and Redis, to which clients are directed (default the host of those addresses, or of the node port)", Server: true, Set: host(&o.advertise)},
+		{Name: "join", Arg: "HOST:PORT,…", Help: "nodes of the cluster to join (default the last known ones)", Server: true, Set: addresses(&o.join)},
+		{Name: "invite", Arg: "FILE", Help: "invitation that makes a new folder a node; not needed afterwards", Server: true, Set: verb.Text(&o.Invite)},
+		{Name: "lease", Help: "let the leader serve linearizable reads from a lease; needs clocks that run at the same rate, and the same setting on every node", Server: true, Set: verb.Toggle(&o.lease)},
 	}
 }
 

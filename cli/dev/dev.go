@@ -45,29 +45,28 @@ type options struct {
 }
 
 var Verb = verb.Verb{
-	Name: "dev", Args: "[FOLDER] [-- FLAGS OF SERVE]", Short: "develop a program: build, run and rebuild it as its source changes; or run a cluster, to try",
-	Long: `In a Go module: builds the program of FOLDER (default this one, its folder server, or
-those of the module), runs it in debug mode, and watches its source. When that
-changes it is built anew; only when that has worked is the old one stopped, and
-requests wait for the new one. Pages and assets that the program takes from
-Services.Files need no build. What does not build is shown here and in the browser.
-With --nodes it runs as several nodes of a cluster.
+	Name: "dev", Args: "[FOLDER] [-- FLAGS OF SERVE]", Short: "build and run a program, again whenever its source changes; or run a local cluster",
+	Long: `In a Go module: builds the program in FOLDER (default this folder, its folder server,
+or those of the module), runs it in debug mode and watches its source. When the source
+changes, dev builds the program again. If the build succeeds, it replaces the running
+program while requests wait; if it fails, the errors appear here and in the browser.
+Pages and assets from Services.Files need no build. With --nodes the program runs as
+several nodes of a cluster.
 
-Elsewhere, or with --built: runs this program itself, as it is, as the nodes of a
-cluster. Its web application is in debug mode too.
+Elsewhere, or with --built: runs this program itself as the nodes of a cluster, with
+its web application in debug mode.
 
-All listens on loopback, without a password. Data and addresses stay in the folder
-of --data for the next time. What ends is started again: kill it and see. Ctrl-C
-stops all.`,
+Everything listens on loopback, without a password. Data and addresses stay in the
+folder of --data. If a process ends, dev restarts it. Ctrl-C stops everything.`,
 	Start: func(verb.App) verb.Action {
 		o := &options{}
 		settings := []verb.Setting{
-			{Name: "nodes", Arg: "N", Help: "how many; a folder that has been used keeps its number (default 1 of a program that is built, otherwise 3)", Set: verb.Whole(&o.nodes, 1, embedded.MaxNodes)},
-			{Name: "data", Arg: "DIR", Default: "./data-dev", Help: "folder of all nodes' data", Set: verb.Text(&o.data)},
-			{Name: "http", Arg: "ADDR", Help: "address of HTTP on this machine, which is remembered; more nodes have the next ports (default what it was last, at first 127.0.0.1:7001)", Set: loopback(&o.http)},
-			{Name: "memory", Arg: "SIZE", Help: "most that the data of one node may take (default the nodes' share of half of this machine's)", Set: verb.Size(&o.memory, serve.MinMemory)},
-			{Name: "built", Help: "run this program as it is, and build nothing", Set: verb.Toggle(&o.built)},
-			{Name: "v", Help: "show all that the nodes of a cluster log, not only errors", Set: verb.Toggle(&o.verbose)},
+			{Name: "nodes", Arg: "N", Help: "number of nodes; a folder in use keeps its number (default 1 for a program that dev builds, otherwise 3)", Set: verb.Whole(&o.nodes, 1, embedded.MaxNodes)},
+			{Name: "data", Arg: "DIR", Default: "./data-dev", Help: "folder for the data of all nodes", Set: verb.Text(&o.data)},
+			{Name: "http", Arg: "ADDR", Help: "loopback address of HTTP, remembered for the next time; further nodes use the following ports (default the last one, at first 127.0.0.1:7001)", Set: loopback(&o.http)},
+			{Name: "memory", Arg: "SIZE", Help: "memory limit for the data of each node (default an equal share of half of this machine's memory)", Set: verb.Size(&o.memory, serve.MinMemory)},
+			{Name: "built", Help: "run this program without building anything", Set: verb.Toggle(&o.built)},
+			{Name: "v", Help: "show everything that the nodes log, not only errors", Set: verb.Toggle(&o.verbose)},
 			verb.JSON(&o.json),
 		}
 		return verb.Action{Settings: settings, Check: o.check, Do: func(ctx context.Context, p verb.Process, rest []string) error {
@@ -297,7 +296,7 @@ func printNodes(p verb.Process, o *options, nodes []Node, leader uint64) error {
 		return err
 	}
 	if p.App.Web != nil {
-		fmt.Fprintf(w, "mail is not sent: http://%s%s shows it\n", nodes[leader-1].HTTP, serve.OutboxPath)
+		fmt.Fprintf(w, "email is not sent; read it at http://%s%s\n", nodes[leader-1].HTTP, serve.OutboxPath)
 	}
 	_, err := fmt.Fprintf(w, "%s cluster status --data %s shows them; Ctrl-C stops them, the data stays\n", p.App.Name, nodes[0].Dir)
 	return err

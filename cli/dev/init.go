@@ -24,7 +24,7 @@ type initOptions struct {
 }
 
 var Init = verb.Verb{
-	Name: "init", Args: "FOLDER", Short: "make a new program: pages, procedures and tests, to begin with",
+	Name: "init", Args: "FOLDER", Short: "create a new program with pages, procedures and tests",
 	Long: initLong(),
 	Start: func(verb.App) verb.Action {
 		o := &initOptions{}
@@ -33,8 +33,8 @@ var Init = verb.Verb{
 			names = append(names, t.Name)
 		}
 		settings := []verb.Setting{
-			{Name: "template", Arg: "NAME", Default: names[0], Help: "what to begin with", Set: verb.Choice(&o.template, names...)},
-			{Name: "skerry", Arg: "DIR", Help: "folder of Skerry's source, which the program uses while Skerry is not published (default where this program was built from)", Set: verb.Text(&o.skerry)},
+			{Name: "template", Arg: "NAME", Default: names[0], Help: "template of the program", Set: verb.Choice(&o.template, names...)},
+			{Name: "skerry", Arg: "DIR", Help: "folder of Skerry's source, needed until Skerry is published (default where this program was built from)", Set: verb.Text(&o.skerry)},
 		}
 		check := func(rest []string) error {
 			switch {
@@ -56,7 +56,7 @@ var Init = verb.Verb{
 
 func initLong() string {
 	var b strings.Builder
-	b.WriteString("Makes a new folder with a Go module of its name, as of ../diary the module diary. All\nof it is yours to change. The templates are:\n")
+	b.WriteString("Creates a folder with a Go module of the same name: ../diary has the module diary. All\nof it is yours to change. The templates are:\n")
 	for _, t := range starter.Templates() {
 		fmt.Fprintf(&b, "\n\t%-6s %s", t.Name, t.Short)
 	}
@@ -131,7 +131,7 @@ func findSkerry(given string) (string, error) {
 			return filepath.Abs(dir)
 		}
 	}
-	return "", errors.New("it is not known where Skerry's source is, which the new program needs while Skerry is not published; say it with --skerry DIR")
+	return "", errors.New("cannot find Skerry's source, which the new program needs until Skerry is published; set it with --skerry DIR")
 }
 
 // candidates are folders in which Skerry's source may be: above the program's file,

@@ -21,10 +21,10 @@ type acmeOptions struct {
 
 func (o *acmeOptions) settings() []verb.Setting {
 	return []verb.Setting{
-		{Name: "acme-domains", Arg: "NAMES", Help: "host names, with commas between them, for which HTTP gets certificates from a certificate authority; its terms of service are agreed to", Server: true, Set: verb.List(&o.domains)},
-		{Name: "acme-email", Arg: "ADDRESS", Help: "how that authority can reach you", Server: true, Set: mailAddresses(&o.email)},
-		{Name: "acme-ca", Arg: "URL", Help: "its ACME directory (default that of Let's Encrypt)", Server: true, Set: directory(&o.ca)},
-		{Name: "acme-http", Arg: "ADDR", Help: "address of plain HTTP, for that authority's questions and to send browsers on to HTTPS, or " + verb.Off + " (default " + skerry.DefaultPlainHTTP + " with --acme-domains)", Server: true, Set: verb.Address(&o.http)},
+		{Name: "acme-domains", Arg: "NAMES", Help: "comma-separated host names for which to get certificates by ACME; you agree to the authority's terms of service", Server: true, Set: verb.List(&o.domains)},
+		{Name: "acme-email", Arg: "ADDRESS", Help: "contact address for the certificate authority", Server: true, Set: mailAddresses(&o.email)},
+		{Name: "acme-ca", Arg: "URL", Help: "URL of the ACME directory (default Let's Encrypt)", Server: true, Set: directory(&o.ca)},
+		{Name: "acme-http", Arg: "ADDR", Help: "address of plain HTTP, for ACME challenges and redirects to HTTPS, or " + verb.Off + " (default " + skerry.DefaultPlainHTTP + " with --acme-domains)", Server: true, Set: verb.Address(&o.http)},
 	}
 }
 

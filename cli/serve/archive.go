@@ -25,8 +25,8 @@ const maxKeep = 100 * 365 * 24 * time.Hour
 
 func (o *archiveOptions) settings() []verb.Setting {
 	return []verb.Setting{
-		{Name: "archive", Arg: "DIR", Help: "folder in which a base and every change are archived, for restore --at", Server: true, Set: verb.Text(&o.dir)},
-		{Name: "archive-keep", Arg: "TIME", Help: "how far back each state in the archive can be restored, like 168h (default for ever)", Server: true, Set: verb.Duration(&o.keep, time.Minute, maxKeep)},
+		{Name: "archive", Arg: "DIR", Help: "folder to archive a base backup and every change in, for restore --at", Server: true, Set: verb.Text(&o.dir)},
+		{Name: "archive-keep", Arg: "TIME", Help: "how far back to keep the archive, like 168h (default forever)", Server: true, Set: verb.Duration(&o.keep, time.Minute, maxKeep)},
 	}
 }
 

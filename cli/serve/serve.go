@@ -62,23 +62,23 @@ type Options struct {
 }
 
 func MemorySetting(p *int64) verb.Setting {
-	return verb.Setting{Name: "memory", Arg: "SIZE", Help: "most that the data may take (default half of this machine's memory)", Server: true, Set: verb.Size(p, MinMemory)}
+	return verb.Setting{Name: "memory", Arg: "SIZE", Help: "memory limit for the data (default half of this machine's memory)", Server: true, Set: verb.Size(p, MinMemory)}
 }
 
 func (o *Options) Settings() []verb.Setting {
 	return slices.Concat(verb.Data(&o.data, &o.engine, "./data"), []verb.Setting{
-		{Name: "http", Arg: "ADDR", Default: skerry.DefaultHTTP, Help: "address of HTTP: of the web application if the program has one, otherwise of keys and procedures; or " + verb.Off, Server: true, Set: verb.Address(&o.http)},
+		{Name: "http", Arg: "ADDR", Default: skerry.DefaultHTTP, Help: "HTTP address of the web application or, if the program has none, of keys and procedures; or " + verb.Off, Server: true, Set: verb.Address(&o.http)},
 		{Name: "resp", Arg: "ADDR", Default: skerry.DefaultRESP, Help: "address of the Redis protocol, or " + verb.Off, Server: true, Set: verb.Address(&o.resp)},
 		{Name: "admin", Arg: "ADDR", Help: "address of keys, metrics, backups and profiles, or " + verb.Off + " (default " + skerry.DefaultAdmin + " beside a web application, otherwise " + verb.Off + ": HTTP then has all of these but profiles)", Server: true, Set: verb.Address(&o.admin)},
-		{Name: "databases", Arg: "N", Default: strconv.Itoa(skerry.DefaultDatabases), Help: "how many databases clients of the Redis protocol can select, up to " + strconv.Itoa(skerry.MaxDatabases) + "; more than the default opens the key spaces of the application and its procedures to them", Server: true, Set: verb.Whole(&o.databases, skerry.DefaultDatabases, skerry.MaxDatabases)},
-		{Name: "password-file", Arg: "FILE", Help: "file with the password that clients of keys and procedures must give", Server: true, Set: verb.Text(&o.passwordFile)},
-		{Name: "hosts", Arg: "NAMES", Help: "host names, with commas between them, that browsers may use (default IP addresses, localhost and names without a dot)", Server: true, Set: verb.List(&o.hosts)},
-		{Name: "tls-cert", Arg: "FILE", Help: "certificate chain (PEM) for all addresses but those between nodes", Server: true, Set: verb.Text(&o.tlsCert)},
+		{Name: "databases", Arg: "N", Default: strconv.Itoa(skerry.DefaultDatabases), Help: "number of databases that Redis clients can select, at most " + strconv.Itoa(skerry.MaxDatabases) + "; more than the default gives them access to the key spaces of the application and its procedures", Server: true, Set: verb.Whole(&o.databases, skerry.DefaultDatabases, skerry.MaxDatabases)},
+		{Name: "password-file", Arg: "FILE", Help: "file with the password for keys and procedures", Server: true, Set: verb.Text(&o.passwordFile)},
+		{Name: "hosts", Arg: "NAMES", Help: "comma-separated host names that browsers may use (default IP addresses, localhost and names without a dot)", Server: true, Set: verb.List(&o.hosts)},
+		{Name: "tls-cert", Arg: "FILE", Help: "certificate chain (PEM) for all addresses except the node port", Server: true, Set: verb.Text(&o.tlsCert)},
 		{Name: "tls-key", Arg: "FILE", Help: "private key (PEM) of the certificate", Server: true, Set: verb.Text(&o.tlsKey)},
-		{Name: "insecure-public", Help: "allow addresses of keys and procedures that other machines reach without a password", Server: true, Set: verb.Toggle(&o.insecurePublic)},
+		{Name: "insecure-public", Help: "serve keys and procedures to other machines without a password", Server: true, Set: verb.Toggle(&o.insecurePublic)},
 		{Name: "log-level", Arg: "LEVEL", Default: "info", Help: "debug, info, warn or error", Server: true, Set: verb.Choice(&o.logLevel, "debug", "info", "warn", "error")},
 		{Name: "log-format", Arg: "FORMAT", Default: "text", Help: "text or json", Server: true, Set: verb.Choice(&o.logFormat, "text", "json")},
-		{Name: "while-stdin", Help: "stop cleanly when the standard input ends: for programs that start this one", Set: verb.Toggle(&o.whileStdin)},
+		{Name: "while-stdin", Help: "stop cleanly when standard input ends; for programs that start this one", Set: verb.Toggle(&o.whileStdin)},
 		verb.JSON(&o.json),
 	}, o.acme.settings(), o.web.settings(), o.ofEmbedded())
 }
@@ -98,11 +98,11 @@ func (o *Options) ofEmbedded() []verb.Setting {
 
 var Verb = verb.Verb{
 	Name: "serve", Short: "serve the data of a folder over HTTP and the Redis protocol",
-	Long: `Makes the folder if it is missing. SIGTERM and SIGINT stop it cleanly: requests
-in flight are answered first; a second signal ends it at once. Nothing that was
-acknowledged is lost either way.
+	Long: `Creates the folder if it does not exist. SIGTERM and SIGINT stop the server cleanly:
+it answers requests in flight first. A second signal ends it at once. Either way, no
+acknowledged write is lost.
 
-A folder that skerry cluster made is one node of several: see skerry help cluster.`,
+A folder created by skerry cluster is one node of several: see skerry help cluster.`,
 	Start: func(app verb.App) verb.Action {
 		o := &Options{}
 		return verb.Action{Settings: o.Settings(), Check: func(rest []string) error { return o.check(app, rest) }, Do: func(ctx context.Context, p verb.Process, _ []string) error {
@@ -141,7 +141,7 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 		return err
 	}
 	if app.Application != nil && app.Mail == nil && !app.Debug {
-		log.Warn("no mail server (--smtp-url-file): letters, as of package account, cannot be sent")
+		log.Warn("no mail server (--smtp-url-file): the application cannot send email")
 	}
 	srv, err := skerry.Open(eng, skerry.Options{
 		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Web: app, Procedures: p.App.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls, Certificates: o.acme.of(),
@@ -243,7 +243,7 @@ func (o *Options) fits(app verb.App) error {
 		}
 	}
 	if o.http == verb.Off && o.resp == verb.Off {
-		wrong = append(wrong, errors.New("http, resp: both are off, so nobody could be served"))
+		wrong = append(wrong, errors.New("http, resp: both are off, so there is nothing to serve"))
 	}
 	if o.passwordFile == "" && !o.insecurePublic {
 		for _, face := range []struct{ name, addr string }{{"http", o.http}, {"resp", o.resp}, {"admin", o.admin}} {
@@ -251,7 +251,7 @@ func (o *Options) fits(app verb.App) error {
 				continue // the application has users of its own
 			}
 			if verb.Public(face.addr) {
-				wrong = append(wrong, fmt.Errorf("%s: %s can be reached from other machines: set --password-file, or --insecure-public if everyone may read and write", face.name, face.addr))
+				wrong = append(wrong, fmt.Errorf("%s: %s is reachable from other machines: set --password-file, or --insecure-public to let anyone read and write", face.name, face.addr))
 			}
 		}
 	}

@@ -36,18 +36,18 @@ type unitOptions struct {
 }
 
 var Systemd = verb.Verb{
-	Name: "systemd", Args: "[FLAGS OF SERVE]", Short: "print a unit file for systemd, with which the server may do as little as it needs",
-	Long: `The unit runs serve with the flags that are given here; files that they name are
-made known to it. Without --user systemd makes a user for as long as the server runs;
-its data is then in a folder below /var/lib. To install it:
+	Name: "systemd", Args: "[FLAGS OF SERVE]", Short: "print a systemd unit that runs the server with minimal privileges",
+	Long: `The unit runs serve with the flags given here, and makes the files that they name
+available to it. Without --user, systemd creates a user while the server runs, and the
+data is in a folder below /var/lib. To install the unit:
 
 	skerry systemd --http :443 --acme-domains app.example.org > /etc/systemd/system/skerry.service
 	systemctl daemon-reload && systemctl enable --now skerry`,
 	Start: func(app verb.App) verb.Action {
 		o := &unitOptions{}
 		settings := []verb.Setting{
-			{Name: "user", Arg: "NAME", Help: "user that the server runs as; it must exist (default one that systemd makes)", Set: word(&o.user)},
-			{Name: "binary", Arg: "PATH", Help: "file of the program on that machine (default /usr/local/bin/ and the program's name)", Set: absolute(&o.binary)},
+			{Name: "user", Arg: "NAME", Help: "existing user to run the server as (default a dynamic user)", Set: word(&o.user)},
+			{Name: "binary", Arg: "PATH", Help: "path of the program on the target machine (default /usr/local/bin/NAME)", Set: absolute(&o.binary)},
 		}
 		settings = append(settings, o.flags(app)...)
 		return verb.Action{Settings: settings, Check: func(rest []string) error { return o.check(app, rest) }, Do: func(_ context.Context, p verb.Process, _ []string) error {

@@ -40,13 +40,13 @@ type webOptions struct {
 
 func (o *webOptions) settings() []verb.Setting {
 	return []verb.Setting{
-		{Name: "debug", Help: "show causes and stacks in the pages of the web application, and mail in an outbox: for development", Server: true, Set: verb.Toggle(&o.debug)},
-		{Name: "source", Arg: "DIR", Help: "take the pages and assets of the web application from the program's source folder, as they are now: for development", Server: true, Set: verb.Text(&o.source)},
-		{Name: "base-url", Arg: "URL", Help: "where browsers find the web application, https://HOST[:PORT]: what links in mail begin with (default https:// and the first of acme-domains, with debug the address of http)", Server: true, Set: origin(&o.baseURL)},
-		{Name: "smtp-url-file", Arg: "FILE", Help: "file with the mail server's URL: smtp://USER:PASSWORD@HOST:PORT?from=ADDRESS", Server: true, Set: verb.Text(&o.smtpFile)},
-		{Name: "superadmins", Arg: "ADDRESSES", Help: "email addresses, with commas between them, of those who may see and do all in the web application, and who are told of its faults", Server: true, Set: mailAddresses(&o.superadmins)},
-		{Name: "trusted-proxies", Arg: "NETWORKS", Help: "networks, like 10.0.0.0/8, or addresses, with commas between them, of proxies that are believed who the client is", Server: true, Set: networks(&o.proxies)},
-		{Name: "drain", Arg: "TIME", Help: "at a stop, how long /readyz says no before connections are refused: what load balancers need to see it (default none)", Server: true, Set: verb.Duration(&o.drain, 0, maxDrain)},
+		{Name: "debug", Help: "show error causes and stack traces in pages, and keep mail in an outbox; for development", Server: true, Set: verb.Toggle(&o.debug)},
+		{Name: "source", Arg: "DIR", Help: "read pages and assets from the program's source folder on every request; for development", Server: true, Set: verb.Text(&o.source)},
+		{Name: "base-url", Arg: "URL", Help: "public URL of the web application, https://HOST[:PORT], for links in email (default https:// and the first of acme-domains; with debug, the HTTP address)", Server: true, Set: origin(&o.baseURL)},
+		{Name: "smtp-url-file", Arg: "FILE", Help: "file with the URL of the mail server: smtp://USER:PASSWORD@HOST:PORT?from=ADDRESS", Server: true, Set: verb.Text(&o.smtpFile)},
+		{Name: "superadmins", Arg: "ADDRESSES", Help: "comma-separated email addresses of users with all permissions in the web application; they also get its error reports", Server: true, Set: mailAddresses(&o.superadmins)},
+		{Name: "trusted-proxies", Arg: "NETWORKS", Help: "comma-separated networks, like 10.0.0.0/8, or addresses of proxies whose X-Forwarded-For header is trusted", Server: true, Set: networks(&o.proxies)},
+		{Name: "drain", Arg: "TIME", Help: "how long /readyz fails before a stopping server refuses connections, for load balancers to notice (default 0)", Server: true, Set: verb.Duration(&o.drain, 0, maxDrain)},
 	}
 }
 
@@ -180,7 +180,7 @@ func network(word string) (netip.Prefix, error) {
 	case err != nil:
 		return n, fmt.Errorf("%q is neither a network like 10.0.0.0/8 nor an address", word)
 	case n.Bits() == 0:
-		return n, errors.New("everybody cannot be a trusted proxy: anyone could say that he is someone else")
+		return n, errors.New("a network of all addresses cannot be trusted: any client could forge its address")
 	case n != n.Masked():
 		return n, fmt.Errorf("%q names an address, not a network: write %v", word, n.Masked())
 	}
