@@ -214,7 +214,7 @@ func TestWebSettings(t *testing.T) {
 		"--superadmins anna":                             `--superadmins: "anna" is not an email address`,
 		"--superadmins 'Anna <a@b>'":                     "is not an email address",
 		"--trusted-proxies 10.0.0.1/8":                   "write 10.0.0.0/8",
-		"--trusted-proxies 0.0.0.0/0":                    "everybody cannot be a trusted proxy",
+		"--trusted-proxies 0.0.0.0/0":                    "a network of all addresses cannot be trusted",
 		"--trusted-proxies here":                         `"here" is neither a network`,
 		"--drain 11m":                                    `--drain: "11m" is not a duration from 0s to 10m0s`,
 		"--drain -1s":                                    "is not a duration",
@@ -227,7 +227,7 @@ func TestWebSettings(t *testing.T) {
 		"--acme-ca http://ca.example/dir":                "is not an address like https://",
 		"--acme-domains a.example --acme-email a@b.example,c@d.example --http :443": "acme-email: takes one address",
 		"--acme-domains a.example --http :443 --tls-cert x":                         "one of them says which certificates",
-		"--http :0 --admin :0 --resp 0.0.0.0:0":                                     "admin: :0 can be reached from other machines",
+		"--http :0 --admin :0 --resp 0.0.0.0:0":                                     "admin: :0 is reachable from other machines",
 	} {
 		out := s.run("site serve " + args)
 		if !strings.Contains(out, want) || !strings.HasSuffix(out, "[2]\n") || strings.Contains(out, "hunter2") {
