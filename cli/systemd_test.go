@@ -44,7 +44,7 @@ func TestUnit(t *testing.T) {
 		"--user 'a b'":                  `"a b" is not the name of a user`,
 		"--user ''":                     "is not the name of a user",
 		"--binary x":                    `"x" is not a whole path`,
-		"--resp 0.0.0.0:6380":           "resp: 0.0.0.0:6380 can be reached from other machines",
+		"--resp 0.0.0.0:6380":           "resp: 0.0.0.0:6380 is reachable from other machines",
 		"--drain 1h":                    "is not a duration",
 		"--name $'a\\nb'":               "there is no such flag",
 		"--superadmins $'a@b\\nUser=x'": "--superadmins: ",
