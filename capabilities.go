@@ -17,19 +17,18 @@ import (
 	"github.com/skerrydb/skerry/web/api"
 )
 
-// capability is what a capability adds to a server. Everything but the name is optional.
+// capability is what a capability adds to a server. Every field but the name is optional.
 type capability struct {
 	name     string                          // in errors and in the log
 	errors   []engine.Meaning                // its error codes
 	commands []resp.Command                  // for Redis clients
-	routes   []api.Route                     // over HTTP, for those who know the password
+	routes   []api.Route                     // over HTTP, for clients that know the password
 	metrics  func() iter.Seq[engine.Metric]  // for /metrics
 	run      func(ctx context.Context) error // works in the background until the server stops
 }
 
-// capabilities lists how each capability is opened. They are opened in this order, and one may
-// use the Services that those before it have set. Opening fails if the engine does not promise
-// what the capability needs.
+// capabilities lists the functions that open the capabilities, in order. Each may use the Services that
+// earlier ones have set. It fails if the engine does not promise what the capability needs.
 func capabilities() []func(s *Server) (capability, error) {
 	return []func(s *Server) (capability, error){
 		(*Server).openFeed,

@@ -12,27 +12,26 @@ import (
 	"github.com/skerrydb/skerry/web/acme"
 )
 
-// DefaultPlainHTTP is where the CA asks for proof, and browsers are sent on to HTTPS,
-// if Certificates has names and says nothing else.
+// DefaultPlainHTTP is Certificates.HTTP if that is empty and there are domains.
 const DefaultPlainHTTP = ":80"
 
-// Certificates say which names HTTP has certificates for that a certificate authority
-// gives out by ACME; see package web/acme. The zero value: there are none.
+// Certificates names the domains whose certificates the server orders from a certificate authority (CA) by
+// ACME; see package web/acme. The zero value orders none.
 type Certificates struct {
-	Domains []string       // host names or IP addresses; empty: HTTP is as Options.TLS says
-	Email   string         // the CA's way to reach the operator; "": none
+	Domains []string       // host names or IP addresses; empty: HTTP uses Options.TLS
+	Email   string         // where the CA can reach the operator; "": none
 	CA      string         // URL of the ACME directory; "": Let's Encrypt
-	Roots   *x509.CertPool // that the CA's own certificate is checked with; nil: the system's
+	Roots   *x509.CertPool // check the CA's own certificate; nil: the system's
 
-	// HTTP is the address, HOST:PORT, of plain HTTP, which is for the CA's questions
-	// and sends everybody else on to HTTPS. "" is DefaultPlainHTTP; Off leaves it out.
+	// HTTP is the address, HOST:PORT, of plain HTTP. It serves the challenges of the CA and redirects all other
+	// requests to HTTPS. "" is DefaultPlainHTTP; Off turns it off.
 	HTTP string
 
-	// HTTPListener, if set, is used instead. The Server closes it, also when Open fails.
+	// HTTPListener, if set, is used instead. The Server closes it, even when Open fails.
 	HTTPListener net.Listener
 }
 
-// openCertificates opens what orders certificates, and what answers the CA.
+// openCertificates opens the manager of certificates and the listener for challenges of the CA.
 func (s *Server) openCertificates() (none capability, err error) {
 	c := &s.o.Certificates
 	switch {
@@ -58,7 +57,7 @@ func (s *Server) openCertificates() (none capability, err error) {
 	return capability{name: "certificates", run: m.Run}, nil
 }
 
-// portOf is the port that a listener has; acme.Off if there is none.
+// portOf returns the port of a listener, acme.Off if there is none.
 func portOf(l net.Listener) int {
 	if l == nil {
 		return acme.Off
@@ -70,7 +69,7 @@ func portOf(l net.Listener) int {
 	return at.Port
 }
 
-// toHTTPS sends browsers on to HTTPS at the same name, if that has a certificate.
+// toHTTPS redirects to HTTPS at the same name, if that has a certificate.
 func toHTTPS(domains []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

@@ -13,8 +13,7 @@ import (
 	"github.com/skerrydb/skerry/web/api"
 )
 
-// httpProtocol is the name under which nodes pass on whole requests. On the wire:
-// do not change.
+// httpProtocol is the name under which nodes forward whole requests. On the wire: do not change.
 const httpProtocol = "http/1.1"
 
 // clusterOf returns the cluster that an engine is a node of, or nil.
@@ -25,7 +24,7 @@ func clusterOf(eng engine.Engine) engine.Cluster {
 	return nil
 }
 
-// serveNodes adds the parts that serve what other nodes hand on to this one.
+// serveNodes adds the parts that serve what other nodes forward to this one.
 func (s *Server) serveNodes(redis *resp.Server, face *api.Face) {
 	if redis != nil {
 		l := s.cluster.Listen(resp.NodeProtocol)
@@ -36,7 +35,7 @@ func (s *Server) serveNodes(redis *resp.Server, face *api.Face) {
 	}
 }
 
-// advertise tells the other nodes where the faces of this one are.
+// advertise gives the other nodes the addresses of this node's faces.
 func (s *Server) advertise() error {
 	a, ok := s.eng.(engine.Advertiser)
 	if !ok {
@@ -54,7 +53,7 @@ func (s *Server) advertise() error {
 	return nil
 }
 
-// nodeName is what reports call this node, "" if it is alone.
+// nodeName is the name of this node in reports, "" if it runs alone.
 func (s *Server) nodeName() string {
 	if s.cluster == nil {
 		return ""
@@ -89,15 +88,15 @@ func unspecified(host string) bool {
 	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
-// handOver has another node lead before the faces stop, so that what clients
-// still ask here, and what the other nodes hand on, is answered there.
+// handOver transfers leadership to another node before the faces stop. Requests that still arrive here, or
+// that other nodes forward, are then served there.
 func (s *Server) handOver() {
 	if l, ok := s.eng.(engine.HandOverer); ok && s.cluster != nil {
 		l.HandOver()
 	}
 }
 
-// joined returns why this node of a cluster cannot answer requests yet, or nil.
+// joined returns why this node of a cluster cannot serve requests yet, or nil.
 func (s *Server) joined() error {
 	if s.cluster == nil {
 		return nil
@@ -112,7 +111,7 @@ func (s *Server) joined() error {
 	return nil
 }
 
-// serveHTTP serves until ctx ends, and then gives requests in flight their time.
+// serveHTTP serves until ctx ends, and then gives requests in flight the grace period to end.
 func (s *Server) serveHTTP(ctx context.Context, srv *http.Server, serve func() error) error {
 	failed := make(chan error, 1)
 	go func() { failed <- serve() }()

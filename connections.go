@@ -18,10 +18,10 @@ type Connections struct {
 	HTTP  int // of the HTTP listener
 	RESP  int // of Redis clients
 	Admin int // of the admin listener
-	Plain int // of plain HTTP, which is for the CA
+	Plain int // of plain HTTP, for the CA
 
-	// In a cluster: connections of other nodes, those that have not proved yet to be
-	// of one, and those to the leader that Redis clients' commands go over.
+	// In a cluster: connections from other nodes, connections that have not yet proved to be from one, and
+	// connections to the leader that forward commands of Redis clients.
 	Nodes, NodeGuests, Upstreams int
 }
 
@@ -35,14 +35,14 @@ const (
 const (
 	// MinFiles is how many file descriptors a server must be able to open.
 	MinFiles = 256
-	// ReservedFiles is how many of them no connection that comes in takes: they are
-	// for the files of the data folder, the archive, and what the server connects to.
+	// ReservedFiles is how many of them incoming connections never take. They are for the files of the data
+	// folder, the archive, and outgoing connections.
 	ReservedFiles = 128
 )
 
-// ConnectionsFor divides the file descriptors that a process can have open, files,
-// among the listeners of a server, so that no number of connections leaves too few
-// for the data. It fails with engine.CodeLimit if there are fewer than MinFiles.
+// ConnectionsFor divides files, the number of file descriptors that a process can open, among the listeners of
+// a server, so that connections always leave enough of them for the data. It fails with engine.CodeLimit if
+// files is below MinFiles.
 func ConnectionsFor(files int, cluster bool) (Connections, error) {
 	if files < MinFiles {
 		return Connections{}, engine.Errorf(engine.CodeLimit,
@@ -55,7 +55,7 @@ func ConnectionsFor(files int, cluster bool) (Connections, error) {
 			Admin: share(8, DefaultMaxAdmin), Plain: share(4, DefaultMaxPlain),
 		}, nil
 	}
-	const maxNodes, maxNodeGuests = 1024, 256 // as package peer has them by itself
+	const maxNodes, maxNodeGuests = 1024, 256 // the defaults of package peer
 	return Connections{
 		HTTP: share(28, DefaultMaxHTTP), RESP: share(28, resp.DefaultMaxClients),
 		Admin: share(6, DefaultMaxAdmin), Plain: share(3, DefaultMaxPlain),
@@ -63,7 +63,7 @@ func ConnectionsFor(files int, cluster bool) (Connections, error) {
 	}, nil
 }
 
-// DefaultConnections is ConnectionsFor what this process can have open.
+// DefaultConnections is ConnectionsFor the file descriptors that this process can open.
 func DefaultConnections(cluster bool) (Connections, error) {
 	files, err := gate.Files()
 	if err != nil {
@@ -72,7 +72,7 @@ func DefaultConnections(cluster bool) (Connections, error) {
 	return ConnectionsFor(files, cluster)
 }
 
-// limitConnections fills in what Options.Connections leaves open.
+// limitConnections fills in what Options.Connections leaves 0.
 func (s *Server) limitConnections() error {
 	def, err := DefaultConnections(s.cluster != nil)
 	if err != nil {
@@ -92,12 +92,12 @@ func (s *Server) limitConnections() error {
 	return nil
 }
 
-// httpFull is what a client of HTTP gets where all connections have a request.
+// httpFull is the response to an HTTP client when all connections have a request under way.
 const httpFull = `{"type":"about:blank","title":"Service Unavailable","status":503,"code":"queue_full",` +
 	`"detail":"all connections that this listener may have are answering requests","retryable":true}` + "\n"
 
-// gated bounds the connections of a listener for HTTP, and gives srv a handler in
-// front of its own: connections without a request under way make room for new ones.
+// gated bounds the connections of an HTTP listener and wraps the handler of srv. When the listener is full, it
+// closes a connection without a request under way for each new one.
 func (s *Server) gated(name string, l net.Listener, srv *http.Server) net.Listener {
 	most := map[string]int{"http": s.o.Connections.HTTP, "admin": s.o.Connections.Admin, "plain HTTP": s.o.Connections.Plain}[name]
 	o := gate.Options{Name: name, Max: most, Kept: min(most/16, 8), Logger: s.o.Logger}
@@ -119,7 +119,7 @@ func (s *Server) gated(name string, l net.Listener, srv *http.Server) net.Listen
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := gate.FromContext(r.Context())
 		if c == nil || !c.Enter() {
-			panic(http.ErrAbortHandler) // it has just made room
+			panic(http.ErrAbortHandler) // it was just closed to make room
 		}
 		defer c.Leave()
 		h.ServeHTTP(w, r)
@@ -127,13 +127,13 @@ func (s *Server) gated(name string, l net.Listener, srv *http.Server) net.Listen
 	return g
 }
 
-// door is a bounded listener and what it is called.
+// door is a bounded listener with its name.
 type door struct {
 	name string
 	*gate.Listener
 }
 
-// connectionMetrics yields what the listeners for HTTP let in, and wrong passwords.
+// connectionMetrics yields the connection counts of the HTTP listeners, and the wrong passwords.
 func (s *Server) connectionMetrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
 		for _, d := range s.doors {

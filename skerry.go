@@ -20,7 +20,7 @@ import (
 	"github.com/skerrydb/skerry/web/api"
 )
 
-// Where the faces listen if Options says nothing.
+// Default addresses of the faces.
 const (
 	DefaultHTTP = "127.0.0.1:7001"
 	DefaultRESP = "127.0.0.1:6380"
@@ -32,7 +32,7 @@ const (
 	MaxDatabases     = resp.MaxDatabases // most databases that clients can select
 )
 
-// Off as an address means that the face is not wanted.
+// Off as an address turns the listener off.
 const Off = "off"
 
 // DefaultGrace is how long requests in flight have to end at a clean stop.
@@ -45,73 +45,71 @@ type Options struct {
 	// free one. "" is DefaultHTTP and DefaultRESP, Off leaves the face out.
 	HTTP, RESP string
 
-	// Admin is the address of keys, procedures, metrics, backups and profiles, for
-	// those who look after the server. "" is DefaultAdmin if there is an
-	// application, and otherwise Off: HTTP has all that, but for profiles.
+	// Admin is the address of keys, procedures, metrics, backups and profiles, for operators. "" is
+	// DefaultAdmin if there is an application, and otherwise Off: HTTP then serves all of these except
+	// profiles.
 	Admin string
 
-	// Databases is how many databases clients of the Redis protocol can select, from
-	// DefaultDatabases, which 0 means, to MaxDatabases. Database n is key space n of kv: more than the
-	// default opens those of the application and its procedures to every such client.
+	// Databases is how many databases clients of the Redis protocol can select, from DefaultDatabases to
+	// MaxDatabases; 0 is DefaultDatabases. Database n is key space n of kv. A number above the default opens
+	// the key spaces of the application and its procedures to every such client.
 	Databases int
 
-	// HTTPListener, RESPListener and AdminListener, if set, are used instead of
-	// making listeners. The Server closes them, also when Open fails.
+	// HTTPListener, RESPListener and AdminListener, if set, are used instead of opening listeners. The Server
+	// closes them, even when Open fails.
 	HTTPListener, RESPListener, AdminListener net.Listener
 
-	// Web has the application that HTTP serves.
+	// Web describes the application that HTTP serves.
 	Web Web
 
-	// Procedures are what clients can call; see package proc.
+	// Procedures are the stored procedures that clients can call; see package proc.
 	Procedures []proc.Procedure
 
-	// Password, if not empty, is asked of every client on both faces.
+	// Password, if not empty, is required of every client on both faces.
 	Password string
 
-	// Connections bounds the connections of the listeners. What is 0 is as
-	// ConnectionsFor divides what this process may open.
+	// Connections bounds the connections of the listeners. A field that is 0 gets the value that ConnectionsFor
+	// computes for this process.
 	Connections Connections
 
-	// InputBytes bounds the memory that commands of Redis clients take before they
-	// run; see resp.Options.MaxInputBytes. 0 is resp.DefaultMaxInputBytes.
+	// InputBytes bounds the memory that commands of Redis clients take before they run; see
+	// resp.Options.MaxInputBytes. 0 is resp.DefaultMaxInputBytes.
 	InputBytes int64
 
-	// Hosts are further names under which HTTP may be asked while there is no
-	// password; see api.Options.Hosts.
+	// Hosts are additional host names that HTTP accepts while there is no password; see api.Options.Hosts.
 	Hosts []string
 
 	// TLS, if set, is used on both faces.
 	TLS *tls.Config
 
-	// Certificates, if they have names, are ordered for HTTP, which is HTTPS then.
+	// Certificates, if it names domains, orders certificates for HTTP, which then becomes HTTPS.
 	Certificates Certificates
 
-	// Grace is how long requests in flight have to end when Run stops; what
-	// still runs is then cut off. 0 is DefaultGrace.
+	// Grace is how long requests in flight have to end when Run stops. Requests that still run then are cut
+	// off. 0 is DefaultGrace.
 	Grace time.Duration
 
-	// Drain is how long a server that stops says that it is not ready, before it
-	// takes no more requests: the time that load balancers need to see it.
+	// Drain is how long a stopping server reports that it is not ready while it still accepts requests: the
+	// time that load balancers need to notice.
 	Drain time.Duration
 
-	// AdvertiseHost is the host name or IP address by which other machines
-	// reach the faces, for the nodes of a cluster to tell clients. "": that of
-	// the listener, or if that is every one, that of the port between nodes.
+	// AdvertiseHost is the host name or IP address by which other machines reach the faces. The nodes of a
+	// cluster give it to clients. "" is the host of the listener, or, if that is unspecified, the host of the
+	// port between nodes.
 	AdvertiseHost string
 
 	// Build is the version of this program, which clients may ask for.
 	Build string
 
-	// Dir is the folder of the data, and MachineMemory what memory the machine has
-	// in bytes: Redis clients may ask for both. Empty and 0: they are not told.
+	// Dir is the data folder, and MachineMemory is the memory of the machine in bytes. Redis clients may ask
+	// for both; empty and 0 are not reported.
 	Dir           string
 	MachineMemory int64
 
-	// Metrics yields figures for /metrics besides those of the engine and of the
-	// faces; it may be nil.
+	// Metrics yields metrics for /metrics in addition to those of the engine and the faces; it may be nil.
 	Metrics func() iter.Seq[engine.Metric]
 
-	// Logger gets what an operator should know; nil discards it.
+	// Logger receives what an operator should know; nil discards it.
 	Logger *slog.Logger
 }
 
@@ -120,22 +118,22 @@ type Server struct {
 	eng      engine.Engine
 	cluster  engine.Cluster // nil: the engine runs alone
 	o        Options
-	flow     []part // what the faces stand on: starts first, ends last
-	nodes    []part // what other nodes hand on to this one
+	flow     []part // what the faces depend on: starts first, ends last
+	nodes    []part // serve what other nodes forward to this one
 	faces    []part
 	ends     []func() // called when faces and nodes have ended
 	http     net.Listener
 	resp     net.Listener
 	admin    net.Listener
 	plain    net.Listener // for the CA; see Certificates
-	ordered  *tls.Config  // with what the CA gave; nil: none is asked
+	ordered  *tls.Config  // with the certificates from the CA; nil: none are ordered
 	services *Services
 	errors   [][]engine.Meaning               // of all capabilities
 	routes   []api.Route                      // likewise
 	commands []resp.Command                   // likewise
-	meters   []func() iter.Seq[engine.Metric] // what /metrics shows besides the HTTP face's own
-	guesses  *gate.Guesses                    // of the password, on all listeners
-	doors    []door                           // the listeners for HTTP
+	meters   []func() iter.Seq[engine.Metric] // metrics for /metrics besides the HTTP face's own
+	guesses  *gate.Guesses                    // wrong passwords, on all listeners
+	doors    []door                           // the HTTP listeners
 	serving  atomic.Bool
 
 	started atomic.Bool
@@ -144,17 +142,15 @@ type Server struct {
 	once    sync.Once
 }
 
-// part is something that runs until its context ends. An error before that stops
-// the server.
+// part is something that runs until its context ends. If it returns an error before that, the server stops.
 type part struct {
 	name string
 	run  func(ctx context.Context) error
 }
 
-// Open assembles a server on eng, which stays the caller's to close, after Run
-// has returned. It fails with engine.ErrUnsupported, naming what is missing, if
-// eng does not promise what a capability needs. The listeners are open when Open
-// returns, but nothing is answered before Run.
+// Open assembles a server on eng. The caller closes eng, after Run has returned. Open fails with
+// engine.ErrUnsupported, naming what is missing, if eng does not promise what a capability needs. The
+// listeners are open when Open returns, but no request is served before Run.
 func Open(eng engine.Engine, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -205,8 +201,7 @@ func (s *Server) assemble() (err error) {
 	return s.advertise()
 }
 
-// newRESP adds the face for Redis clients. Without a listener there is none,
-// but for other nodes of a cluster.
+// newRESP adds the face for Redis clients. Without a listener it serves only the other nodes of a cluster.
 func (s *Server) newRESP() (*resp.Server, error) {
 	if s.resp == nil && s.cluster == nil {
 		return nil, nil
@@ -235,7 +230,7 @@ const (
 	FacePlainHTTP = "plain HTTP"
 )
 
-// ListenError is the error of Open if it cannot listen at an address of Options.
+// ListenError is returned by Open if it cannot listen at an address of Options.
 type ListenError struct {
 	Face string // which address: FaceHTTP and so on
 	Err  error
@@ -243,7 +238,7 @@ type ListenError struct {
 
 func (e *ListenError) Error() string { return e.Face + ": " + e.Err.Error() }
 
-// Unwrap returns the network's error.
+// Unwrap returns the network error.
 func (e *ListenError) Unwrap() error { return e.Err }
 
 func listen(face string, given net.Listener, addr string) (net.Listener, error) {
@@ -260,8 +255,8 @@ func listen(face string, given net.Listener, addr string) (net.Listener, error) 
 	return l, nil
 }
 
-// newHTTP adds the face for keys and procedures over HTTP likewise. Beside an
-// application it is on the admin listener only.
+// newHTTP adds the face for keys and procedures over HTTP in the same way. If there is an application, this
+// face is on the admin listener only.
 func (s *Server) newHTTP(redis *resp.Server) *api.Face {
 	public := s.http
 	if s.o.Web.Application != nil {
@@ -290,7 +285,7 @@ func (s *Server) newHTTP(redis *resp.Server) *api.Face {
 	return face
 }
 
-// defaultAdmin is where the admin listener is if nothing is said.
+// defaultAdmin returns the default address of the admin listener.
 func (s *Server) defaultAdmin() string {
 	if s.o.Web.Application != nil {
 		return DefaultAdmin
@@ -298,10 +293,10 @@ func (s *Server) defaultAdmin() string {
 	return Off
 }
 
-// Run serves until ctx ends or Close is called, and returns nil after a clean
-// stop: background work of the application ends, a node that leads hands that over, the
-// faces stop and their requests end, then what they stand on. It returns an error if an OnStart
-// function failed, or if a part or the engine stopped by itself. It can be called once.
+// Run serves until ctx ends or Close is called, and returns nil after a clean stop. Run stops in this order:
+// background work of the application ends, a leader hands over leadership, the faces stop and their requests
+// end, then what they depend on ends. Run returns an error if an OnStart function failed, or if a part or the
+// engine stopped unexpectedly. It can be called once.
 func (s *Server) Run(ctx context.Context) error {
 	if s.started.Swap(true) {
 		return engine.Errorf(engine.CodeClosed, "skerry: the server has run already or is closed")
@@ -345,15 +340,15 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// end is called when nothing is served any more.
+// end runs the ends once nothing is served anymore.
 func (s *Server) end() {
 	for _, end := range s.ends {
 		end()
 	}
 }
 
-// awaitEnd returns when the server has to stop: with nil because somebody wants it,
-// or with what stopped by itself.
+// awaitEnd returns when the server has to stop: nil if ctx ended or Close was called, or else the error of the
+// part or engine that stopped.
 func (s *Server) awaitEnd(ctx context.Context, failed <-chan error) error {
 	var stopped <-chan struct{}
 	if e, ok := s.eng.(engine.Stopper); ok {
@@ -368,14 +363,14 @@ func (s *Server) awaitEnd(ctx context.Context, failed <-chan error) error {
 		return fmt.Errorf("the engine stopped: %w", s.eng.(engine.Stopper).Err())
 	case err := <-failed:
 		if e, ok := s.eng.(engine.Stopper); ok && e.Err() != nil {
-			return fmt.Errorf("the engine stopped: %w", e.Err()) // and the part because of that
+			return fmt.Errorf("the engine stopped: %w", e.Err()) // the part failed because of that
 		}
 		return err
 	}
 }
 
-// start runs parts in the background, sends to failed what ends by itself, and
-// returns a function that stops them all at once and waits for their end.
+// start runs parts in the background and sends the error of a part that stops unexpectedly to failed. The
+// function that it returns stops all parts at once and waits for them.
 func (s *Server) start(parts []part, failed chan<- error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -395,9 +390,8 @@ func (s *Server) start(parts []part, failed chan<- error) (stop func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-// Ready returns nil while requests are answered: after Run has begun, before it
-// stops, and only as long as the engine has not stopped by itself and, as a node
-// of a cluster, is a member and knows who leads.
+// Ready returns nil while the server answers requests: from the beginning of Run until it stops, as long as
+// the engine has not stopped. A node of a cluster must also be a member and know the leader.
 func (s *Server) Ready() error {
 	if !s.serving.Load() {
 		return engine.ErrClosed
@@ -410,17 +404,16 @@ func (s *Server) Ready() error {
 	return s.joined()
 }
 
-// HTTPURL returns where the HTTP face is, or "" if there is none.
+// HTTPURL returns the URL of the HTTP face, or "" if there is none.
 func (s *Server) HTTPURL() string { return s.url(s.http, "http", "https") }
 
-// AdminURL returns where keys, metrics and profiles are, or "" if that is nowhere but
-// at HTTPURL.
+// AdminURL returns the URL of the admin listener, or "" if there is none.
 func (s *Server) AdminURL() string { return s.url(s.admin, "http", "https") }
 
-// RESPURL returns where the Redis protocol is, or "" if there is none.
+// RESPURL returns the URL of the Redis protocol, or "" if there is none.
 func (s *Server) RESPURL() string { return s.url(s.resp, "redis", "rediss") }
 
-// tlsOf is what a listener's connections are encrypted with; nil: they are not.
+// tlsOf returns the TLS configuration of a listener; nil: its connections are not encrypted.
 func (s *Server) tlsOf(l net.Listener) *tls.Config {
 	if l == s.http && s.ordered != nil {
 		return s.ordered
@@ -438,8 +431,8 @@ func (s *Server) url(l net.Listener, plain, secure string) string {
 	return plain + "://" + l.Addr().String()
 }
 
-// Close stops Run, waits until it has returned, and closes the listeners. It may
-// be called more than once, and whether Run was called or not.
+// Close stops Run, waits until it has returned, and closes the listeners. It may be called more than once, and
+// without Run.
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		close(s.quit)
@@ -455,7 +448,7 @@ func (s *Server) Close() error {
 func (s *Server) closeListeners() {
 	for _, l := range []net.Listener{s.http, s.resp, s.admin, s.plain} {
 		if l != nil {
-			l.Close() // a second close of a listener does nothing
+			l.Close() // closing a listener twice does nothing
 		}
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Files returns one folder of the files that a program brings along, with the
-// names in it: its pages, or its assets. They are those of embedded, which go:embed
-// has filled, or, while the program is developed (Source is set), those on disk, as
-// they are whenever they are opened. On disk the folder is looked for in Source, and
-// then in the folders above it, up to the one with go.mod.
+// Files returns one folder of the program's embedded files, such as its pages or its assets, with names
+// relative to that folder. In production the files come from embedded, which go:embed fills. In development
+// (Source is set) they come from disk and are read anew at every open. On disk, Files looks for the folder in
+// Source and then in its parents, up to the one with go.mod.
 //
-// If there is no such folder in embedded, everything that is opened fails and says
+// If embedded has no such folder, every Open fails with an error that says so. Files must only be called while
+// the application is being made.
 // so. Files must only be called while the application is made.
 func (s *Services) Files(embedded fs.FS, dir string) fs.FS {
 	info, err := fs.Stat(embedded, dir)
@@ -38,8 +38,7 @@ func (s *Services) Files(embedded fs.FS, dir string) fs.FS {
 	return sub
 }
 
-// findSource looks for dir in source and above it; "" means that it is nowhere, or
-// that there is no source.
+// findSource looks for dir in source and its parents. It returns "" if there is none, or if source is empty.
 func findSource(source, dir string) string {
 	for at := source; at != ""; {
 		if info, err := os.Stat(filepath.Join(at, filepath.FromSlash(dir))); err == nil && info.IsDir() {
@@ -53,7 +52,7 @@ func findSource(source, dir string) string {
 	return ""
 }
 
-// noFiles fails whatever is opened.
+// noFiles is a file system in which every Open fails.
 type noFiles struct{ err error }
 
 // Open implements fs.FS.
@@ -61,6 +60,6 @@ func (n noFiles) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: n.err}
 }
 
-// Live returns the folders that the application reads as they are now, because
-// Web.Source is set: a change in them needs no restart.
+// Live returns the folders that the application reads from disk because Web.Source is set. A change in them
+// needs no restart.
 func (s *Server) Live() []string { return slices.Clone(s.services.live) }
