@@ -13,39 +13,36 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// DefaultAdmin is where keys, metrics, backups and profiles are if HTTP serves an
-// application and Options says nothing.
+// DefaultAdmin is the address of the admin listener if HTTP serves an application and Options.Admin is empty.
 const DefaultAdmin = "127.0.0.1:7201"
 
-// Application makes the web application of a server, before anything is served.
+// Application makes the web application of a server. It is called before anything is served.
 type Application func(s *Services) (http.Handler, error)
 
-// Web says what a server's application needs to know. The zero value means that
-// there is none.
+// Web describes a server's application. The zero value means that there is none.
 type Web struct {
-	// Application, if not nil, makes what HTTP serves instead of keys and
-	// procedures, which are then on Options.Admin only. What it returns is, as a
-	// rule, a *web.App: only that can be served by every node of a cluster.
+	// Application, if not nil, makes the handler that HTTP serves instead of keys and procedures, which are
+	// then on Options.Admin only. It should return a *web.App: no other handler can be served by every node of
+	// a cluster.
 	Application Application
 
-	// Name of the application: on its pages, in its cookies' names, and what its
-	// sessions are kept apart by. "" is web.DefaultName.
+	// Name of the application. It is shown on pages, is part of cookie names, and separates its sessions from
+	// those of other applications. "" is web.DefaultName.
 	Name string
 
-	// BaseURL is where browsers find the application, https://HOST[:PORT]: what links
-	// in mail begin with. "": with Debug HTTPURL, otherwise it is not known.
+	// BaseURL is the public URL of the application, https://HOST[:PORT]. Links in email begin with it. "" is
+	// HTTPURL in debug mode, and unknown otherwise.
 	BaseURL string
 
-	// Debug is for development: see web.Options.Debug. Mail goes to an outbox then,
-	// if Mail is nil.
+	// Debug is for development; see web.Options.Debug. If Mail is nil, email then goes to an outbox.
 	Debug bool
 
-	// Mail sends the application's messages, and tells Superadmins of faults. Nil
-	// without Debug: there is none.
+	// Mail sends the application's email, and reports faults to Superadmins. Nil means no email, except in
+	// debug mode.
 	Mail mail.Sender
 
-	// Source, if not empty, is for development: the folder of the program's source,
-	// from which Services.Files takes files as they are now.
+	// Source, if not empty, is for development: the folder of the program's source. Services.Files then reads
+	// files from there.
 	Source string
 
 	// Superadmins and TrustedProxies are those of web.Options.
@@ -85,7 +82,7 @@ func (s *Server) newApplication() error {
 	return nil
 }
 
-// hostsOf is hosts with that of an address.
+// hostsOf returns hosts with the host of address added.
 func hostsOf(hosts []string, address string) []string {
 	if u, err := url.Parse(address); err == nil && u.Hostname() != "" {
 		return append(slices.Clip(hosts), u.Hostname())
@@ -93,7 +90,7 @@ func hostsOf(hosts []string, address string) []string {
 	return hosts
 }
 
-// addFace serves h on a listener until the server stops. Nil listeners serve nobody.
+// addFace serves h on a listener until the server stops. A nil listener adds nothing.
 func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
 	if l == nil {
 		return
@@ -101,7 +98,7 @@ func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
 	srv := web.NewServer(h, s.o.Logger)
 	srv.TLSConfig = s.tlsOf(l)
 	if app, ok := h.(*web.App); ok {
-		srv.RegisterOnShutdown(app.EndStreams) // which would not end by themselves
+		srv.RegisterOnShutdown(app.EndStreams) // streams would not end by themselves
 	}
 	l = s.gated(name, l, srv)
 	s.faces = append(s.faces, part{name, func(ctx context.Context) error {
@@ -114,8 +111,7 @@ func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
 	}})
 }
 
-// addNodeFace serves h to other nodes, which call it protocol, by the server that it
-// returns.
+// addNodeFace serves h to other nodes under the name protocol, with the server that it returns.
 func (s *Server) addNodeFace(name, protocol string, h http.Handler) *http.Server {
 	l, srv := s.cluster.Listen(protocol), web.NewNodeServer(h, s.o.Logger)
 	s.nodes = append(s.nodes, part{name, func(ctx context.Context) error {
@@ -124,8 +120,8 @@ func (s *Server) addNodeFace(name, protocol string, h http.Handler) *http.Server
 	return srv
 }
 
-// drain lets requests in flight, and those of who has not yet seen that this server
-// is not ready any more, be answered for a while before the listeners close.
+// drain keeps the listeners open for Options.Drain, for requests in flight and for clients that have not yet
+// noticed that this server is no longer ready.
 func (s *Server) drain() {
 	if s.o.Drain > 0 {
 		time.Sleep(s.o.Drain)

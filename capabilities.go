@@ -46,31 +46,29 @@ func capabilities() []func(s *Server) (capability, error) {
 // and work from the application's first request to its last.
 type Services struct {
 	Engine     engine.Engine
-	KV         *kv.Store // spaces 16 to 127 are the application's, 0 to 15 are Redis clients' too
+	KV         *kv.Store // spaces 16 to 127 are for the application, 0 to 15 are shared with Redis clients
 	Feed       *feed.Feed
 	Procedures *proc.Set
 	Sessions   *session.Store // of this application
 	Global     *session.Store // shared by all applications on the same data
 	Mail       mail.Sender    // nil if there is none
-	BaseURL    string         // where browsers find the application, see Web.BaseURL; "" if that is not known
+	BaseURL    string         // the public URL of the application, see Web.BaseURL; empty if unknown
 
-	// Users can be set by the application to the users that it has. Operators can then
-	// list, create and disable them and give them roles: by `skerry users`, and over HTTP on
-	// the admin listener.
+	// Users may be set by the application to its users. Operators can then list, create and disable them and
+	// give them roles, with `skerry users` and over HTTP on the admin listener.
 	Users *auth.Auth
 
-	// Source is Web.Source: "" but in development.
+	// Source is Web.Source; it is empty except in development.
 	Source string
 
-	// Web has all options that the server knows; the application adds its own, and
-	// gives them to web.New.
+	// Web has all options that the server can fill in. The application adds its own and passes them to web.New.
 	Web web.Options
 
-	live  []string // folders of Source that Files has returned
+	live  []string // folders on disk that Files has returned
 	hooks hooks
 }
 
-// openCapabilities opens all capabilities and keeps what they add.
+// openCapabilities opens all capabilities and registers what they add.
 func (s *Server) openCapabilities() error {
 	s.newServices()
 	for _, open := range capabilities() {
@@ -89,7 +87,7 @@ func (s *Server) openCapabilities() error {
 	return nil
 }
 
-// newServices begins the Services, which the capabilities complete.
+// newServices makes the Services, which the capabilities then complete.
 func (s *Server) newServices() {
 	w := &s.o.Web
 	w.Name = cmp.Or(w.Name, web.DefaultName)
@@ -126,13 +124,13 @@ func (s *Server) openProcedures() (c capability, err error) {
 	return capability{name: "procedures", run: procs.Run, metrics: procs.Metrics}, nil
 }
 
-// openUsers opens nothing: an application opens its users itself.
+// openUsers opens nothing: the application opens its users.
 func (s *Server) openUsers() (capability, error) {
 	return capability{name: "users", errors: auth.Catalog()}, nil
 }
 
-// globalNamespace is that of sessions which several applications share: no name of
-// an application has a dot. In the data: do not change.
+// globalNamespace is the namespace of sessions that several applications share. It cannot clash with an
+// application's, because application names have no dot. In the data: do not change.
 const globalNamespace = ".global"
 
 func (s *Server) openSessions() (c capability, err error) {
@@ -151,7 +149,7 @@ func (s *Server) openSessions() (c capability, err error) {
 	return c, nil
 }
 
-// openMail opens what sends an application's messages.
+// openMail opens the sender of the application's email.
 func (s *Server) openMail() (capability, error) {
 	c := capability{name: "mail", errors: mail.Catalog()}
 	if !s.hasApplication() {
@@ -175,7 +173,7 @@ func (s *Server) openMail() (capability, error) {
 	return c, nil
 }
 
-// openReports opens what reports the faults of an application by email.
+// openReports opens the reporter that emails the application's faults.
 func (s *Server) openReports() (c capability, err error) {
 	if !s.hasApplication() {
 		return c, nil
@@ -189,7 +187,7 @@ func (s *Server) openReports() (c capability, err error) {
 	return capability{name: "reports of faults", run: faults.Run, metrics: faults.Metrics}, nil
 }
 
-// reporter sends the faults of an application to the people who look after it.
+// reporter sends the application's faults to its operators.
 type reporter struct{ faults *mail.Faults }
 
 // Report implements web.FaultReporter.
@@ -209,7 +207,7 @@ func (r reporter) Report(f web.Fault) {
 	r.faults.Report(report)
 }
 
-// all yields what each of them yields; one can be nil.
+// all yields the metrics of each of meters, which may be nil.
 func all(meters []func() iter.Seq[engine.Metric]) iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
 		for _, figures := range meters {

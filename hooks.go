@@ -25,15 +25,15 @@ const (
 	// ended.
 	stopSlack = time.Second
 
-	// leaderCheck is how often a node looks whether it leads.
+	// leaderCheck is how often a node checks whether it still leads.
 	leaderCheck = 50 * time.Millisecond
 )
 
-// hooks is what an application wants to run besides requests.
+// hooks are the functions that an application runs besides requests.
 type hooks struct {
 	start, stop []func(ctx context.Context) error
 	work        []work
-	sealed      bool // the application is made: nothing can be added
+	sealed      bool // the application is made: nothing can be added anymore
 }
 
 // work is one background function of an application.
@@ -43,7 +43,7 @@ type work struct {
 	run        func(ctx context.Context) error
 }
 
-// add panics once the application is made: what is added then would never run.
+// add calls fn, and panics once the application is made: what is added then would never run.
 func (h *hooks) add(fn func()) {
 	if h.sealed {
 		panic("skerry: OnStart, OnStop, Background and OnLeader can be called only while the application is being made")
@@ -51,40 +51,36 @@ func (h *hooks) add(fn func()) {
 	fn()
 }
 
-// OnStart adds a function that runs before this server answers its first request.
-// The functions run one after the other, in the order in which they were added. An
-// error or a panic ends Server.Run, and so does the end of ctx, at the latest after
-// Options.Grace. They run on every node at each start, and a node that does not lead
-// cannot write: use OnLeader for work on the data.
+// OnStart adds a function that runs before this server answers its first request. The functions run one at a
+// time, in the order in which they were added. If one returns an error or panics, Server.Run fails. It also
+// fails when ctx ends, at the latest after Options.Grace. The functions run on every node at each start. Only
+// the leader can write, so use OnLeader for work on the data.
 func (s *Services) OnStart(fn func(ctx context.Context) error) {
 	s.hooks.add(func() { s.hooks.start = append(s.hooks.start, fn) })
 }
 
-// OnStop adds a function that runs after the last request has been answered, while the
-// engine is still open. The functions run one after the other, in the reverse of the
-// order in which they were added; all of them together have Options.Grace until ctx
-// ends. A function that does not return then is left behind. Errors and panics are
-// logged. They run only if all functions of OnStart succeeded.
+// OnStop adds a function that runs after the last request has been answered, while the engine is still open.
+// The functions run one at a time, in the reverse of the order in which they were added. They share one ctx,
+// which ends after Options.Grace. A function that does not return then is abandoned. Errors and panics are
+// logged. The functions run only if all functions of OnStart succeeded.
 func (s *Services) OnStop(fn func(ctx context.Context) error) {
 	s.hooks.add(func() { s.hooks.stop = append(s.hooks.stop, fn) })
 }
 
-// Background runs fn on every node, after the functions of OnStart, until it returns nil
-// or the server stops, which ends ctx. If fn returns an error or panics, that is logged under
-// name, and fn starts again after a pause between MinRestart and MaxRestart.
+// Background runs fn on every node, after the functions of OnStart, until fn returns nil or the server stops,
+// which ends ctx. If fn returns an error or panics, the failure is logged under name, and fn starts again
+// after a pause between MinRestart and MaxRestart.
 func (s *Services) Background(name string, fn func(ctx context.Context) error) {
 	s.hooks.add(func() { s.hooks.work = append(s.hooks.work, work{name, false, fn}) })
 }
 
-// OnLeader is like Background, but fn runs only on the node that leads, or on the only
-// node. When the node stops leading, ctx ends; when it leads again, fn starts again,
-// also if it had returned nil.
+// OnLeader is like Background, but runs fn only on the leader, or on the only node. ctx ends when the node
+// stops leading. When it leads again, fn starts again, even if it had returned nil.
 //
-// When the server stops, fn ends before another node begins. When a node loses
-// leadership in another way, it notices some time later: after up to 50 milliseconds if it still
-// reaches the others, after about an election timeout if it is cut off. Until then fn may
-// run on two nodes, but only the new leader can write. So before fn does what cannot
-// be taken back, such as sending mail, it should claim that work in a transaction.
+// When the server stops, fn ends before it begins on another node. When a node loses leadership in another
+// way, it notices with a delay: up to 50 milliseconds if it still reaches the other nodes, about an election
+// timeout if it is cut off. Until then fn may run on two nodes, but only the new leader can write. So fn
+// should claim work that cannot be undone, such as sending email, in a transaction before doing it.
 func (s *Services) OnLeader(name string, fn func(ctx context.Context) error) {
 	s.hooks.add(func() { s.hooks.work = append(s.hooks.work, work{name, true, fn}) })
 }
@@ -113,7 +109,7 @@ func (h *hooks) end(grace time.Duration, log *slog.Logger) {
 	}
 }
 
-// within runs fn, and waits for it at most for slack after ctx has ended.
+// within runs fn and waits for it until at most slack after ctx has ended.
 func within(ctx context.Context, slack time.Duration, fn func(ctx context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() {
@@ -136,7 +132,7 @@ func within(ctx context.Context, slack time.Duration, fn func(ctx context.Contex
 	}
 }
 
-// recovered runs fn, and turns a panic into an error.
+// recovered runs fn and turns a panic into an error.
 func recovered(ctx context.Context, fn func(ctx context.Context) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -146,8 +142,7 @@ func recovered(ctx context.Context, fn func(ctx context.Context) error) (err err
 	return fn(ctx)
 }
 
-// background starts the work and returns a function that ends it, and waits for that at most
-// as long as it is told.
+// background starts the work. The function that it returns ends the work and waits for it for at most grace.
 func (h *hooks) background(cluster engine.Cluster, log *slog.Logger) (stop func(grace time.Duration)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -198,7 +193,7 @@ func (w work) whileLeading(ctx context.Context, cluster engine.Cluster, log *slo
 	}
 }
 
-// awaitLeading returns the term once this node leads in it and takes writes.
+// awaitLeading returns the term once this node leads in it and accepts writes.
 func awaitLeading(ctx context.Context, cluster engine.Cluster) (term uint64, err error) {
 	poll(ctx, func() bool { st := cluster.State(); return st.Leader == st.Self })
 	if err := ctx.Err(); err != nil {
@@ -221,7 +216,7 @@ func leads(cluster engine.Cluster, term uint64) bool {
 	return st.Leader == st.Self && st.Term == term
 }
 
-// poll returns when cond holds, or ctx ends.
+// poll returns once cond reports true or ctx ends.
 func poll(ctx context.Context, cond func() bool) {
 	if cond() {
 		return

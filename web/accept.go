@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// maxAccepted is how many media ranges of Accept are looked at; browsers send ten.
+// maxAccepted is how many media ranges of Accept are read; browsers send ten.
 const maxAccepted = 64
 
 // mediaRange is one element of Accept (RFC 9110, 12.5.1).
 type mediaRange struct {
 	family, name string // lower case or as sent; "*": all
 	q            int    // thousandths
-	at           int    // its place
+	at           int    // its position
 }
 
-// ranges calls fn for each well-formed element of Accept. Parameters of media types
-// other than q are not looked at. It allocates nothing.
+// ranges calls fn for each well-formed element of Accept. It ignores parameters of media types other than q.
+// It allocates nothing.
 func ranges(r *http.Request, fn func(mediaRange)) {
 	at := 0
 	for _, line := range r.Header["Accept"] {
@@ -34,7 +34,7 @@ func ranges(r *http.Request, fn func(mediaRange)) {
 	}
 }
 
-// acceptQuality is the parameter q of an element in thousandths.
+// acceptQuality returns the parameter q of an element in thousandths.
 func acceptQuality(params string) (q int, ok bool) {
 	for params != "" {
 		var p string
@@ -64,8 +64,8 @@ func thousandths(s string) (int, bool) {
 	return n, n <= 1000
 }
 
-// matches reports how exactly m names a type: 3 by its name, 2 by its family, 1 as
-// any other, 0 not at all.
+// matches reports how specifically m names a type: 3 by its name, 2 by its family, 1 as any type, 0 not at
+// all.
 func (m mediaRange) matches(family, name string) int {
 	switch {
 	case m.family == "*":
@@ -80,8 +80,7 @@ func (m mediaRange) matches(family, name string) int {
 	return 0
 }
 
-// accepted says how much a client wants a type: by the element of Accept that names it
-// most exactly.
+// accepted is how much a client wants a type, by the most specific element of Accept that matches it.
 type accepted struct{ exact, q, at int }
 
 func (a *accepted) see(m mediaRange, family, name string) {
@@ -90,9 +89,8 @@ func (a *accepted) see(m mediaRange, family, name string) {
 	}
 }
 
-// Accepts returns which of the media types offered ("text/csv") the client would
-// rather have, by its Accept with weights; the first one if it has no preference, and
-// "" if it takes none of them.
+// Accepts returns which of the offered media types ("text/csv") the client prefers, by the weights of its
+// Accept. It returns the first one if the client has no preference, and "" if it accepts none of them.
 func (c *Context) Accepts(offered ...string) string {
 	if len(c.Request.Header["Accept"]) == 0 && len(offered) > 0 {
 		return offered[0]
@@ -109,9 +107,8 @@ func (c *Context) Accepts(offered ...string) string {
 	return best
 }
 
-// wantsHTML reports whether the answer to r is looked at in a browser: it names HTML
-// (*/* does not count, programs send that), and wants no JSON more, or as much and
-// before it.
+// wantsHTML reports whether r comes from a browser that shows the response: it names HTML (*/* does not count,
+// programs send that), and does not prefer JSON. Of equal weights, the first one wins.
 func wantsHTML(r *http.Request) bool {
 	if len(r.Header["Accept"]) == 0 {
 		return false
@@ -130,7 +127,7 @@ func wantsHTML(r *http.Request) bool {
 	return false
 }
 
-// named is a, if the client has named the type or its family.
+// named returns a if the client has named the type or its family.
 func named(a accepted) accepted {
 	if a.exact < 2 {
 		return accepted{}

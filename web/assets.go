@@ -33,56 +33,55 @@ const (
 	MaxAssetName = 512
 )
 
-// AssetOptions of NewAssets. One of Dir and FS is required. The files are the program's
-// own: they are served by their extensions, and scripts among them run. Files that users
-// have uploaded must not be among them; Context.FileFS serves those.
+// AssetOptions configures NewAssets. One of Dir and FS is required. The files must be the program's own: their
+// extensions decide their types, and scripts among them run. They must not include files that users have
+// uploaded; serve those with Context.FileFS.
 type AssetOptions struct {
-	// Dir is a folder on the disk. A symbolic link in it may lead to a file that is
-	// also in it; what leads out of it is not served.
+	// Dir is a folder on disk. A symbolic link in it may lead to another file in it; links out of it are not
+	// served.
 	Dir string
 
-	// FS has the files instead, as an embed.FS does. Symbolic links are not served:
-	// it cannot be known where they lead.
+	// FS has the files instead, for example an embed.FS. Symbolic links are not served, because their targets
+	// are unknown.
 	FS fs.FS
 
-	// Prefix of the addresses: it begins and ends with a slash and is not one alone.
-	// "" is DefaultAssetPrefix.
+	// Prefix of the addresses. It begins and ends with a slash and is not just a slash. "" is
+	// DefaultAssetPrefix.
 	Prefix string
 
-	// List has the style sheets (.css), scripts (.js) and modules (.mjs) of every
-	// page, in the order in which pages ask for them: "css/app.css".
+	// List names the style sheets (.css), scripts (.js) and modules (.mjs) that every page loads, in order:
+	// "css/app.css".
 	List []string
 
-	// Pages has what single views need besides, by the name of the view.
+	// Pages names what single views load in addition, by the name of the view.
 	Pages map[string][]string
 
 	// Root names files that are also served at the top, as browsers and robots ask
 	// for favicon.ico and robots.txt there.
 	Root []string
 
-	// Reload is for development: files are read anew for every request, and one of
-	// List or Pages that is missing is only warned about.
+	// Reload is for development: files are read anew for every request, and a missing file of List or Pages is
+	// only a warning.
 	Reload bool
 
-	// Logger gets the warnings; nil discards them.
+	// Logger receives the warnings; nil discards them.
 	Logger *slog.Logger
 }
 
-// Assets are the static files of an application and the list of those that its
-// pages need. The zero value is none. It is safe for concurrent use.
+// Assets are the static files of an application, and the list of those that its pages load. The zero value has
+// none. It is safe for concurrent use.
 type Assets struct {
 	o     AssetOptions
 	fsys  fs.FS
-	files map[string]*asset // by name, as New found them; never changed
+	files map[string]*asset // by name, as NewAssets found them; never changed
 	tags  template.HTML     // of List; unused with Reload, as pages
 	pages map[string]template.HTML
 }
 
-// NewAssets reads all files once, and with them how their addresses look, which
-// change with what is in a file. It fails with engine.CodeInvalid if a file of List,
-// Pages or Root is missing or the options make no sense, naming all that is wrong,
-// and with engine.CodeLimit if there is too much. What begins with a dot is left
-// alone.
+// NewAssets reads all files once and computes their addresses, which change with the contents of the files. It
+// ignores names that begin with a dot. It fails with engine.CodeInvalid if a file of List, Pages or Root is
+// missing or the options make no sense; the error names all faults. It fails with engine.CodeLimit if there
+// are too many files.
 func NewAssets(o AssetOptions) (*Assets, error) {
 	o.Prefix = cmp.Or(o.Prefix, DefaultAssetPrefix)
 	if o.Logger == nil {
@@ -118,7 +117,7 @@ func (a *Assets) open() error {
 	return nil
 }
 
-// readAll makes files.
+// readAll reads files.
 func (a *Assets) readAll() error {
 	var kept int64
 	var wrong []string
@@ -153,7 +152,7 @@ func (a *Assets) readAll() error {
 	return a.complain(wrong)
 }
 
-// complain makes an error of all that is wrong, or in development warnings.
+// complain returns an error that names all faults; in development it logs warnings instead.
 func (a *Assets) complain(wrong []string) error {
 	if a.o.Reload {
 		for _, w := range wrong {
@@ -206,7 +205,7 @@ func (a *Assets) list() error {
 	return nil
 }
 
-// check says which views of Pages are not there.
+// check returns faults for the views of Pages that do not exist.
 func (a *Assets) check(has func(view string) bool) (wrong []string) {
 	for _, name := range slices.Sorted(maps.Keys(a.o.Pages)) {
 		if !has(name) {
@@ -216,7 +215,7 @@ func (a *Assets) check(has func(view string) bool) (wrong []string) {
 	return wrong
 }
 
-// kind says how a page asks for a file.
+// kind is how a page loads a file.
 type kind uint8
 
 const (
@@ -238,8 +237,8 @@ func kindOf(name string) kind {
 	return kindOther
 }
 
-// tagsOf makes the HTML that asks for files. They are of this origin, which a
-// Content-Security-Policy allows by 'self': they need no nonce.
+// tagsOf returns the HTML that loads files. They are of this origin, which a Content-Security-Policy allows
+// with 'self', so they need no nonce.
 func (a *Assets) tagsOf(names []string) template.HTML {
 	var b strings.Builder
 	for _, name := range names {
@@ -267,7 +266,7 @@ func (a *Assets) of(view string) template.HTML {
 	return a.tags
 }
 
-// address is the address of a file, and that of its plain name if it is not there.
+// address returns the address of a file, or that of its plain name if it does not exist.
 func (a *Assets) address(name string) string {
 	f := a.find(name)
 	if f == nil {
@@ -277,9 +276,8 @@ func (a *Assets) address(name string) string {
 	return f.url
 }
 
-// URL returns the address of a file, which changes with what is in it, so that
-// browsers may keep it for ever. If there is no such file it is
-// engine.CodeInternal: a mistake in a page.
+// URL returns the address of a file. The address changes with the contents of the file, so browsers may cache
+// it forever. If there is no such file, URL fails with engine.CodeInternal: a mistake in a page.
 func (a *Assets) URL(name string) (string, error) {
 	f := a.find(name)
 	if f == nil {
@@ -288,12 +286,12 @@ func (a *Assets) URL(name string) (string, error) {
 	return f.url, nil
 }
 
-// Funcs returns what html/template views need of a, for view.Options.Funcs:
-// {{asset "img/logo.png"}} is URL.
+// Funcs returns the functions of a for html/template views, for view.Options.Funcs: {{asset "img/logo.png"}}
+// calls URL.
 func (a *Assets) Funcs() template.FuncMap { return template.FuncMap{"asset": a.URL} }
 
-// Asset is Assets.URL for a local of a page. A file that is not there is a warning
-// in the log, and the address leads nowhere. It panics without Options.Assets.
+// Asset is Assets.URL for a local of a page. If the file does not exist, Asset logs a warning, and the address
+// it returns leads nowhere. It panics without Options.Assets.
 func (c *Context) Asset(name string) string {
 	if c.x.app.o.Assets == nil {
 		panic("web: Context.Asset, but Options.Assets is not set")

@@ -29,26 +29,24 @@ const (
 	MaxBoundBytes = 16 << 20
 )
 
-// Validator is implemented by what checks itself: Bind calls Validate when all else
-// is right. Wrong and Mistakes make errors that name fields; an error without a
-// code is engine.CodeInvalid with its text.
+// Validator is implemented by values that check themselves. Bind calls Validate if everything else is right.
+// Wrong and Mistakes make errors that name fields; an error without a code becomes engine.CodeInvalid with its
+// text.
 type Validator interface{ Validate() error }
 
-// Bind reads the request's body into to, a pointer to a struct (for JSON: to
-// anything), by its Content-Type: JSON, application/x-www-form-urlencoded, or
-// multipart/form-data without files (Uploads takes these). The names are those that
-// encoding/json uses, upper and lower case told apart.
+// Bind reads the request's body into to, a pointer to a struct (for JSON: to anything). The Content-Type must
+// be JSON, application/x-www-form-urlencoded, or multipart/form-data without files (for files see Uploads).
+// Names are those that encoding/json uses, but case-sensitive.
 //
-// A field must be there unless it is a pointer or has omitempty or omitzero in its
-// tag: then it keeps what to had. In a form a bool that is not there is false and a
-// list is empty, an empty value that is no text counts as not there, and structs
-// and maps within the struct cannot be had. What is unknown, given twice, of
-// another type or out of range is refused, as are values that are no UTF-8; all of
-// these (up to MaxFaults) are told in one problem.Faults, each by a JSON pointer.
-// What was right is then in to all the same: a page can show it again.
+// A field is required unless it is a pointer or its tag has omitempty or omitzero; if such a field is missing,
+// to keeps its value. In a form, a missing bool is false and a missing list is empty, an empty value that is
+// not text counts as missing, and the struct must not contain structs or maps. Bind refuses fields that are
+// unknown, given twice, of another type or out of range, and values that are not UTF-8. It reports all of
+// these (up to MaxFaults) in one problem.Faults, each with a JSON pointer. The valid fields are set even then,
+// so that a page can show them again.
 //
-// Other errors are problem.CodeMediaType, CodeBodyTooLarge, CodeBodyIncomplete and
-// CodeBodyTimeout; engine.CodeInternal if to cannot be read into at all.
+// Other errors are problem.CodeMediaType, CodeBodyTooLarge, CodeBodyIncomplete and CodeBodyTimeout, and
+// engine.CodeInternal if to is of a type that cannot be read into.
 func (c *Context) Bind(to any) error {
 	media, err := c.bodyType("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
 	if err != nil {
@@ -68,8 +66,8 @@ func (c *Context) Bind(to any) error {
 	return c.x.app.bindForm(form, to)
 }
 
-// bodyType returns the Content-Type of a body that must be one of those taken;
-// application/json stands for all that end in +json too.
+// bodyType returns the Content-Type of a body, which must be one of taken; application/json also stands for
+// all types that end in +json.
 func (c *Context) bodyType(taken ...string) (string, error) {
 	r := c.Request
 	if lines := r.Header["Content-Encoding"]; len(lines) > 0 && !strings.EqualFold(strings.Join(lines, ","), "identity") {
@@ -109,7 +107,7 @@ func (c *Context) body() ([]byte, error) {
 	return body, nil
 }
 
-// fits refuses a body that says itself that it is over the limit, before it is read.
+// fits refuses a body whose declared length is over the limit, before it is read.
 func (c *Context) fits() error {
 	b := &c.x.body
 	if n := c.Request.ContentLength; c.Request.Body == b && n > b.limit {
@@ -155,7 +153,7 @@ func (a *App) target(to any) (reflect.Value, *shape, error) {
 	return v, s, nil
 }
 
-// validUTF8 is how many bytes of text are valid.
+// validUTF8 returns how many bytes at the beginning of text are valid.
 func validUTF8(text []byte) (n int) {
 	for n < len(text) {
 		r, size := utf8.DecodeRune(text[n:])
@@ -167,7 +165,7 @@ func validUTF8(text []byte) (n int) {
 	return n
 }
 
-// notJSON says where a text stops to be JSON.
+// notJSON describes where a text stops being JSON.
 func notJSON(text []byte) string {
 	var raw json.RawMessage
 	err := json.Unmarshal(text, &raw)
@@ -180,7 +178,7 @@ func notJSON(text []byte) string {
 	return fmt.Sprintf("the body is not JSON, at line %d, byte %d: %v", line, e.Offset, e)
 }
 
-// validate has what was read check itself.
+// validate calls Validate on what was read, if it is a Validator.
 func validate(to any) error {
 	v, ok := to.(Validator)
 	if !ok {

@@ -110,7 +110,7 @@ func (a *App) bindForm(form url.Values, to any) error {
 	return validate(to)
 }
 
-// formField reads the texts of one field.
+// formField reads the values of one field.
 func (d *reading) formField(f *shapeField, in reflect.Value, texts []string) {
 	s := f.shape
 	textual := s
@@ -153,7 +153,7 @@ func (d *reading) formList(s *shape, v reflect.Value, texts []string) {
 	}
 }
 
-// formText reads one text.
+// formText reads one value.
 func (d *reading) formText(s *shape, v reflect.Value, text string) {
 	if !utf8.ValidString(text) {
 		d.wrong("must be UTF-8")
@@ -187,8 +187,8 @@ func (d *reading) formText(s *shape, v reflect.Value, text string) {
 	}
 }
 
-// formJSON has a type that reads JSON read a text of a form: as text if it does that
-// too, or as a JSON string.
+// formJSON reads a form value into a type that implements json.Unmarshaler: as text if the type does that too,
+// otherwise as a JSON string.
 func (s *shape) formJSON(v reflect.Value, text string) string {
 	if s.text {
 		return s.fromString(v, []byte(text))
@@ -206,7 +206,7 @@ func (s *shape) formJSON(v reflect.Value, text string) string {
 	return ""
 }
 
-// problems of multipart forms.
+// broken turns an error of a multipart form into a problem.
 func broken(err error) error {
 	if e := BodyError(err); engine.CodeOf(e) != problem.CodeBodyIncomplete {
 		return e

@@ -16,7 +16,7 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// reading reads values from a JSON text and gathers what is wrong with them.
+// reading reads values from a JSON text and collects faults.
 type reading struct {
 	jsonscan.Scanner
 	room   int // bytes of memory that values may still take
@@ -25,13 +25,13 @@ type reading struct {
 	faults problem.Faults
 }
 
-// step is where a value stands in the one around it.
+// step is the position of a value within the one around it.
 type step struct {
 	name  string
 	index int // of a list; -1: name is a key
 }
 
-// wrong says what is wrong with the value that is being read.
+// wrong adds a fault of the value that is being read.
 func (d *reading) wrong(format string, args ...any) {
 	d.add(engine.CodeInvalid, format, args...)
 }
@@ -42,7 +42,7 @@ func (d *reading) add(code engine.Code, format string, args ...any) {
 	}
 }
 
-// maxShownName is how many bytes of a key of the client are shown.
+// maxShownName is how many bytes of a client's key are shown.
 const maxShownName = 100
 
 // pointer is the JSON pointer to the value that is being read.
@@ -81,7 +81,7 @@ func (d *reading) enter(name string, index int) bool {
 
 func (d *reading) leave() { d.path = d.path[:len(d.path)-1] }
 
-// begins are the bytes that a value of each kind can begin with.
+// begins reports whether a value of this kind can begin with b.
 func (s *shape) begins(b byte) bool {
 	switch s.op {
 	case shapeBool:
@@ -96,7 +96,7 @@ func (s *shape) begins(b byte) bool {
 	return b == '{'
 }
 
-// value reads the next value into v, and goes behind it whatever is wrong.
+// value reads the next value into v, and skips past it even if something is wrong.
 func (d *reading) value(s *shape, v reflect.Value) {
 	b := d.Peek()
 	switch {
@@ -144,7 +144,7 @@ func (d *reading) value(s *shape, v reflect.Value) {
 	}
 }
 
-// number sets v from a number as JSON has it, or says what is wrong.
+// number sets v from a JSON number, or returns what is wrong.
 func (s *shape) number(v reflect.Value, text string) string {
 	var err error
 	switch s.op {
@@ -175,7 +175,7 @@ func (s *shape) number(v reflect.Value, text string) string {
 	return fmt.Sprintf("must be %s, not %s", s.noun(), shorten(text))
 }
 
-// fromString sets v from a string of JSON, or says what is wrong.
+// fromString sets v from a JSON string, or returns what is wrong.
 func (s *shape) fromString(v reflect.Value, text []byte) string {
 	switch s.op {
 	case shapeString:
@@ -191,7 +191,7 @@ func (s *shape) fromString(v reflect.Value, text []byte) string {
 			return fmt.Sprintf("must be %s, not %s", s.noun(), shorten(string(text)))
 		}
 	default:
-		// The text may be part of the body; the type may keep it.
+		// Copied: text may be part of the body, and the type may keep it.
 		if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(string(text))); err != nil {
 			return fmt.Sprintf("is refused: %v", err)
 		}
@@ -223,7 +223,7 @@ func (d *reading) object(s *shape, v reflect.Value) {
 			seen[i] = true
 			f := &s.fields[i]
 			if f.optional && f.shape.op != shapeJSON && f.shape.op != shapePtr && d.Peek() == 'n' {
-				d.Raw() // as if it were not there
+				d.Raw() // as if it were missing
 				break
 			}
 			d.value(f.shape, f.in(v))
@@ -238,7 +238,7 @@ func (d *reading) object(s *shape, v reflect.Value) {
 	}
 }
 
-// unknown says that there is no field of that name, and which was perhaps meant.
+// unknown reports an unknown field, and suggests the one that was perhaps meant.
 func (s *shape) unknown(name string) string {
 	for i := range s.fields {
 		if strings.EqualFold(s.fields[i].name, name) {
@@ -272,7 +272,7 @@ func (d *reading) list(s *shape, v reflect.Value) {
 	}
 }
 
-// mapBytes is about what Go's maps need for an element besides key and value.
+// mapBytes is roughly the overhead of one element of a Go map, besides key and value.
 const mapBytes = 48
 
 // mapping reads an object into a new map.
@@ -301,8 +301,7 @@ func (d *reading) mapping(s *shape, v reflect.Value) {
 	}
 }
 
-// ownJSON has v read the next value itself. What must hold for every text is
-// checked before.
+// ownJSON lets v's UnmarshalJSON read the next value, after the checks that hold for every text.
 func (d *reading) ownJSON(v reflect.Value) {
 	ahead, faults := d.Scanner, len(d.faults)
 	if d.check(); len(d.faults) > faults {
@@ -316,8 +315,7 @@ func (d *reading) ownJSON(v reflect.Value) {
 	}
 }
 
-// check goes behind the next value and finds what is given twice or nested too
-// deeply in it.
+// check skips the next value and finds fields in it that are given twice or nested too deeply.
 func (d *reading) check() {
 	switch d.Peek() {
 	case '"':

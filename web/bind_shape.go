@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// shape is a type as a body is read into it; an App makes it once.
+// shape describes how a body is read into a type. An App computes it once per type.
 type shape struct {
 	op     shapeOp
 	bits   int // of a number
@@ -22,7 +22,7 @@ type shape struct {
 	byName map[string]int // index in fields
 }
 
-// shapeOp is what is done with a value.
+// shapeOp is how a value is read.
 type shapeOp uint8
 
 const (
@@ -38,8 +38,8 @@ const (
 	shapeArray
 	shapeMap
 	shapePtr
-	shapeJSON // reads JSON itself, or takes any
-	shapeText // reads text itself
+	shapeJSON // implements json.Unmarshaler, or is any
+	shapeText // implements encoding.TextUnmarshaler
 )
 
 // shapeField is one field of a struct.
@@ -51,7 +51,7 @@ type shapeField struct {
 	shape    *shape
 }
 
-// shapeOf returns the shape of t, or why nothing can be read into it.
+// shapeOf returns the shape of t, or an error if nothing can be read into it.
 func (a *App) shapeOf(t reflect.Type) (*shape, error) {
 	if s, ok := a.shapes.Load(t); ok {
 		return s.(*shape), nil
@@ -65,7 +65,7 @@ func (a *App) shapeOf(t reflect.Type) (*shape, error) {
 	return s, nil
 }
 
-// shapes are those of one type and of all within it, which may be itself.
+// shapes has the shape of a type and of all types within it, which may include itself.
 type shapes map[reflect.Type]*shape
 
 func (m shapes) of(t reflect.Type) (_ *shape, err error) {
@@ -109,7 +109,7 @@ func (m shapes) of(t reflect.Type) (_ *shape, err error) {
 	return s, nil
 }
 
-// within shapes what has elements of one type.
+// within sets the shape of s's elements.
 func (m shapes) within(s *shape) (err error) {
 	switch t := s.typ; t.Kind() {
 	case reflect.Slice:
@@ -131,9 +131,9 @@ func (m shapes) within(s *shape) (err error) {
 	return err
 }
 
-// object finds the fields of a struct by the rules of encoding/json: those of
-// embedded structs count as its own, the outermost of one name wins, on one level
-// the one with a tag. Where that does not decide, it is a mistake in the program.
+// object finds the fields of a struct by the rules of encoding/json: fields of embedded structs count as its
+// own, the outermost field of a name wins, and on one level the one with a tag. If that does not decide, it is
+// a mistake in the program.
 func (m shapes) object(s *shape) error {
 	type level struct {
 		typ      reflect.Type
@@ -189,8 +189,8 @@ func (m shapes) object(s *shape) error {
 	return nil
 }
 
-// fieldOf reads a field and its tag. embedded is the struct whose fields stand for
-// it; else an empty name means that it is not seen.
+// fieldOf reads a field and its tag. embedded is the struct whose fields are promoted in its place; otherwise
+// an empty name means that the field is ignored.
 func fieldOf(sf reflect.StructField) (f shapeField, embedded reflect.Type, err error) {
 	t := sf.Type
 	if sf.Anonymous && t.Kind() == reflect.Pointer {
@@ -225,7 +225,7 @@ func fieldOf(sf reflect.StructField) (f shapeField, embedded reflect.Type, err e
 	return f, nil, nil
 }
 
-// in returns the field in the struct v, and makes the embedded pointers before it.
+// in returns the field in the struct v, and allocates the embedded pointers on the way to it.
 func (f *shapeField) in(v reflect.Value) reflect.Value {
 	for _, i := range f.index {
 		if v.Kind() == reflect.Pointer {
@@ -239,7 +239,7 @@ func (f *shapeField) in(v reflect.Value) reflect.Value {
 	return v
 }
 
-// noun says what a value must be, for people.
+// noun describes for people what a value must be.
 func (s *shape) noun() string {
 	switch s.op {
 	case shapeBool:

@@ -14,8 +14,8 @@ import (
 // DefaultMaxBody is Options.MaxBody if that is 0.
 const DefaultMaxBody = 1 << 20
 
-// BodyError is err, which reading a request's body failed with, as its answer: too large,
-// too slow or incomplete.
+// BodyError returns the problem for err, an error of reading a request's body: too large, too slow or
+// incomplete.
 func BodyError(err error) error {
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return engine.Errorf(problem.CodeBodyTooLarge, "the body is over the limit of %d bytes", over.Limit)
@@ -29,7 +29,7 @@ func BodyError(err error) error {
 	return engine.Errorf(problem.CodeBodyIncomplete, "the body could not be read: %w", err)
 }
 
-// limitedBody is a request's body with a limit that can be changed while it is read.
+// limitedBody is a request's body with a limit that can change while it is read.
 type limitedBody struct {
 	x     *exchange
 	from  io.ReadCloser
@@ -46,8 +46,8 @@ func (x *exchange) limitBody(r *http.Request) {
 	r.Body = &x.body
 }
 
-// Read implements io.Reader. Beyond the limit it does what http.MaxBytesReader does, which
-// would be one more allocation for every request with a body.
+// Read implements io.Reader. Beyond the limit it behaves as http.MaxBytesReader does, but saves the allocation
+// for every request with a body.
 func (b *limitedBody) Read(p []byte) (int, error) {
 	left := b.limit - b.read
 	if left < 0 {
@@ -67,20 +67,19 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (b *limitedBody) Close() error { return b.from.Close() }
 
-// RefuseBody has the connection closed after the answer instead of reading the rest of the
-// request's body.
+// RefuseBody closes the connection after the response instead of reading the rest of the request's body.
 func (c *Context) RefuseBody() { c.x.closeAfterwards() }
 
-// closeAfterwards has net/http close the connection after the answer, and linger a little
-// first: closed at once, the connection would be reset and the client lose the answer while
-// it is still sending. MaxBytesReader is the only way to say that to net/http; it is given a
-// limit that it goes over, and nothing of the body.
+// closeAfterwards makes net/http close the connection after the response, but linger a little first. Closed at
+// once, the connection would be reset, and a client that is still sending would lose the response.
+// MaxBytesReader is the only way to ask net/http for that, so it gets a limit that is exceeded at once, and
+// none of the body.
 func (x *exchange) closeAfterwards() {
 	_, _ = http.MaxBytesReader(x.w, io.NopCloser(strings.NewReader("x")), 0).Read(make([]byte, 1))
 }
 
-// BodyLimit is middleware that lets bodies of up to n bytes in, instead of
-// Options.MaxBody. More is problem.CodeBodyTooLarge for whoever reads it.
+// BodyLimit is middleware that allows bodies of up to n bytes, instead of Options.MaxBody. Reading more fails
+// with problem.CodeBodyTooLarge.
 func BodyLimit(n int64) Middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

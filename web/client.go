@@ -12,15 +12,15 @@ const (
 	forwardedProto = "X-Forwarded-Proto"
 )
 
-// client is the address of who asks, without a port: that of the connection, or
-// what a trusted proxy says it was. See Context.ClientIP.
+// client returns the address of the client, without a port: that of the connection, or the one that a trusted
+// proxy reports. See Context.ClientIP.
 func (x *exchange) client(r *http.Request) string {
 	addr := hostOf(r.RemoteAddr)
 	hops := r.Header[forwardedFor]
 	if !x.fromNode && (len(hops) == 0 || !x.app.trusts(addr)) {
 		return addr
 	}
-	// From the nearest hop outwards, as far as hops are trusted.
+	// From the nearest hop outwards, as long as hops are trusted.
 	for i := len(hops) - 1; i >= 0; i-- {
 		line := hops[i]
 		for line != "" {
@@ -28,7 +28,7 @@ func (x *exchange) client(r *http.Request) string {
 			hop := strings.TrimSpace(line[at+1:])
 			ip, err := netip.ParseAddr(hostOf(hop))
 			if err != nil {
-				return addr // what stands before it cannot be believed
+				return addr // hops before it cannot be believed
 			}
 			if addr = ip.Unmap().String(); !x.app.trusts(addr) {
 				return addr
@@ -64,7 +64,7 @@ func (a *App) trusts(addr string) bool {
 	return false
 }
 
-// hostOf is addr without a port, if it has one.
+// hostOf returns addr without its port, if it has one.
 func hostOf(addr string) string {
 	if host, _, err := net.SplitHostPort(addr); err == nil {
 		return host
@@ -72,12 +72,11 @@ func hostOf(addr string) string {
 	return strings.Trim(addr, "[]")
 }
 
-// ClientIP returns the address of who asks, without a port. Behind proxies that
-// Options.TrustedProxies names it is what they say; what a client itself claims is
-// never believed.
+// ClientIP returns the address of the client, without a port. Behind the proxies of Options.TrustedProxies it
+// is the address that they report. What clients claim about themselves is never believed.
 func (c *Context) ClientIP() string { return c.x.client(c.Request) }
 
-// FromNode reports whether another node of the cluster passed the request on.
+// FromNode reports whether another node of the cluster forwarded the request.
 func (c *Context) FromNode() bool { return c.x.fromNode }
 
 // Secure reports whether the browser's connection is encrypted, here or at a

@@ -33,16 +33,14 @@ const (
 	positionLookup = time.Second
 )
 
-// errElsewhere says that another node has answered.
+// errElsewhere means that another node has responded.
 var errElsewhere = errors.New("web: another node has answered")
 
-// errRefused is the answer to a node that takes this one for the leader: nothing was
-// begun.
+// errRefused is the response to a node that mistakes this one for the leader: nothing was begun.
 var errRefused = fmt.Errorf("web: a request for the leader: %w", engine.ErrNotLeader)
 
-// cluster is what an application's requests have to do with the other nodes: what
-// writes is answered by the node that leads, and what reads sees what its browser
-// wrote there.
+// cluster is the part of an application that deals with other nodes. The leader serves requests that write.
+// Requests that read see what their browser wrote there.
 type cluster struct {
 	router    forward.Router
 	eng       engine.Engine
@@ -59,13 +57,13 @@ func newCluster(o Options) *cluster {
 
 func (l *cluster) close() { l.transport.CloseIdleConnections() }
 
-// reads reports whether r, by its method, changes nothing.
+// reads reports whether r is read-only, by its method.
 func reads(r *http.Request) bool {
 	return r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
 }
 
-// before passes a request that writes on to the leader, and lets one that reads
-// wait for what its browser wrote before.
+// before forwards a request that writes to the leader. A request that reads waits for what its browser wrote
+// before.
 func (l *cluster) before(x *exchange, r *http.Request) error {
 	switch {
 	case reads(r):
@@ -85,13 +83,13 @@ func (l *cluster) before(x *exchange, r *http.Request) error {
 func (l *cluster) await(x *exchange, r *http.Request) error {
 	pos, err := strconv.ParseUint(cookieValue(r, x.positionCookie(r)), 10, 64)
 	if err != nil {
-		return nil // none, or nothing that was ours
+		return nil // no position, or not one of ours
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), l.behind)
 	defer cancel()
 	_, err = l.eng.View(ctx, engine.Read{Level: engine.Local, AtLeast: engine.Position(pos)}, func(engine.Tx) error { return nil })
 	if errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil {
-		// It is not asked for again: the position can be that of data which is no more.
+		// Clear the cookie: the position may belong to data that no longer exists.
 		x.tellPosition("", -1)
 		return engine.Errorf(engine.CodePositionTimeout, "this node is behind what you wrote elsewhere by more than %v", l.behind)
 	}
@@ -105,34 +103,31 @@ func (x *exchange) positionCookie(r *http.Request) string {
 	return x.app.cookie.position
 }
 
-// after tells the browser up to where this node has written, if the request may
-// have.
+// after sends the browser the position of its last write, if the request may have written.
 func (l *cluster) after(x *exchange) {
 	if !x.wrote {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), positionLookup)
 	defer cancel()
-	// Linearizable: what a local read sees can be older than what was just written.
+	// Linearizable: a local read can be older than what was just written.
 	pos, err := l.eng.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
-	if err != nil { // what was written is written: that is the answer
+	if err != nil { // the write has succeeded: respond with that
 		x.app.o.Logger.LogAttrs(x.r.Context(), slog.LevelWarn, "the position of a write is not known", append(x.attrs(x.r), slog.Any("err", err))...)
 		return
 	}
 	x.tellPosition(strconv.FormatUint(uint64(pos), 10), int(positionLife/time.Second))
 }
 
-// tellPosition sets the cookie with the position for a number of seconds; -1 takes
-// it away.
+// tellPosition sets the cookie with the position for maxAge seconds; -1 deletes it.
 func (x *exchange) tellPosition(pos string, maxAge int) {
 	http.SetCookie(x.w, &http.Cookie{Name: x.positionCookie(x.r), Value: pos, Path: "/",
 		MaxAge: maxAge, HttpOnly: true, Secure: !x.plain(x.r), SameSite: http.SameSiteLaxMode})
 }
 
-// again has the leader answer a request that reads, by its method, and that a
-// handler here has failed with err as it tried to write. It returns errElsewhere once
-// that is done, and otherwise what the answer is. A request with a body is not
-// passed on: the handler may have read from it.
+// again forwards a request to the leader that reads, by its method, but whose handler here failed with err
+// because it tried to write. It returns errElsewhere once the leader has responded, and otherwise the error to
+// respond with. It does not forward a request with a body, because the handler may have read from it.
 func (l *cluster) again(x *exchange, r *http.Request, err error) error {
 	if x.fromNode || x.status != 0 || !reads(x.r) || x.r.ContentLength != 0 { // over HTTP/2 there is always a Body
 		return err
@@ -140,17 +135,17 @@ func (l *cluster) again(x *exchange, r *http.Request, err error) error {
 	if other := l.atLeader(r.Context(), x); other != nil {
 		return other
 	}
-	return err // this node has come to lead meanwhile; the client may try again
+	return err // this node has become the leader meanwhile; the client may retry
 }
 
-// untouched reports whether a node that has passed x on may ask another one: nothing
-// was begun, or it can be begun again as its method only reads.
+// untouched reports whether a node that has forwarded x may ask another one: nothing was begun, or it can be
+// repeated because the method only reads.
 func (x *exchange) untouched(err error) bool {
 	return x.fromNode && (errors.Is(err, errRefused) || reads(x.r) && errors.Is(err, engine.ErrNotLeader))
 }
 
-// atLeader has x answered by whoever leads, and returns errElsewhere once it is, nil
-// if this node has come to lead, and otherwise why not.
+// atLeader forwards x to the leader. It returns errElsewhere once the leader has responded, nil if this node
+// has become the leader, and otherwise why it failed.
 func (l *cluster) atLeader(ctx context.Context, x *exchange) error {
 	p := &passing{cluster: l, x: x, ctx: ctx}
 	return l.router.Do(ctx, &forward.Call{Begin: p.keepBody, Try: func(leader uint64, here bool) (forward.Outcome, error) {

@@ -14,11 +14,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// DefaultCompressMin is CompressOptions.MinBytes if that is 0: below, an answer fits
-// into one packet either way.
+// DefaultCompressMin is CompressOptions.MinBytes if that is 0. Shorter responses fit into one packet anyway.
 const DefaultCompressMin = 1 << 10
 
-// CompressOptions configure Compress. The zero value works.
+// CompressOptions configures Compress. The zero value works.
 type CompressOptions struct {
 	// MinBytes is the shortest body that is compressed, in bytes. 0 is
 	// DefaultCompressMin. A body that is flushed earlier is taken for a long one.
@@ -29,7 +28,7 @@ type CompressOptions struct {
 	// not text/event-stream: an encoder stays with a stream as long as that lasts.
 	Types []string
 
-	// NoStore has answers compressed that have Cache-Control: no-store. See Compress.
+	// NoStore also compresses responses with Cache-Control: no-store. See Compress.
 	NoStore bool
 }
 
@@ -43,22 +42,18 @@ const (
 	codingField = "Content-Encoding"
 )
 
-// Compress is middleware that compresses answers with zstd or gzip, whichever the
-// client would rather have, zstd if it does not mind. It streams: what is flushed
-// arrives. Left alone are answers of other types, short ones, those that are
-// encoded already or are a part of something (Range), and those with Cache-Control:
-// no-transform.
+// Compress is middleware that compresses responses with zstd or gzip, whichever the client prefers; without a
+// preference, zstd. It streams: flushed data arrives. It does not compress responses of other types, short
+// ones, those already encoded, parts of a file (Range), and those with Cache-Control: no-transform.
 //
-// Who can make a browser ask, and sees how long the answers are, can find out what
-// a compressed page says beside what he puts into it (BREACH). Session cookies are
-// SameSite=Lax and pages hold no tokens against forged requests, so most have
-// nothing to find. Answers with Cache-Control: no-store are not compressed, unless
-// CompressOptions says so: pages that show lasting secrets, as a new API key, must
-// have that anyway.
+// An attacker who can make a browser send requests, and who sees the length of the responses, can guess
+// secrets of a compressed page next to text that the attacker puts into it (BREACH). Session cookies are
+// SameSite=Lax and pages contain no CSRF tokens, so most pages have no such secret. Responses with
+// Cache-Control: no-store are not compressed unless CompressOptions.NoStore is set; pages that show lasting
+// secrets, such as a new API key, must have that header anyway.
 //
-// A strong ETag of a handler becomes a weak one, as there are several encodings of
-// the one answer then; and the weak ones of If-Match are made strong again, for
-// handlers whose tag is a revision.
+// Compress makes a handler's strong ETag weak, because one response then has several encodings. It makes the
+// weak tags of If-Match strong again, for handlers whose tag is a revision.
 func Compress(o CompressOptions) Middleware {
 	c := newCompressor(o)
 	return func(next http.Handler) http.Handler {
@@ -75,7 +70,7 @@ func Compress(o CompressOptions) Middleware {
 	}
 }
 
-// compressor is what all requests of one Compress share.
+// compressor is the state that all requests of one Compress share.
 type compressor struct {
 	min     int
 	types   map[string]bool // nil: the default
@@ -100,7 +95,7 @@ func newCompressor(o CompressOptions) *compressor {
 		return w
 	}
 	c.zstds.New = func() any {
-		// One goroutine; a window that every decoder takes (RFC 9659 allows 8 MB).
+		// One goroutine; a window that every decoder accepts (RFC 9659 allows 8 MB).
 		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
 			zstd.WithWindowSize(zstdWindow), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 		if err != nil {
@@ -111,14 +106,14 @@ func newCompressor(o CompressOptions) *compressor {
 	return c
 }
 
-// compressing is a planner that compresses one answer.
+// compressing is a planner that compresses one response.
 type compressing struct {
 	buffered
 	*compressor
-	coding string // that the client takes, "": none
+	coding string // accepted by the client, "": none
 }
 
-// early is so for answers that tell their length, if that is enough.
+// early reports whether a declared length is enough to decide.
 func (p *compressing) early(h *buffered) bool {
 	head := h.Header()
 	n, err := strconv.Atoi(head.Get("Content-Length"))
@@ -165,8 +160,8 @@ func (p *compressing) decide(h *buffered, whole bool) {
 	h.enc.Reset(h.w)
 }
 
-// headLong reports whether an answer to HEAD, of which only the length is told, is of
-// what would be compressed.
+// headLong reports whether a response to HEAD, which only has a length, is for a body that would be
+// compressed.
 func (p *compressing) headLong(h *buffered) bool {
 	n, err := strconv.Atoi(h.Header().Get("Content-Length"))
 	return h.head && err == nil && n > p.min
@@ -183,13 +178,13 @@ func (p *compressing) done(enc encoder) {
 	}
 }
 
-// encoded reports whether an answer is compressed already.
+// encoded reports whether a response is compressed already.
 func encoded(head http.Header) bool {
 	coding := head.Get(codingField)
 	return coding != "" && !strings.EqualFold(coding, "identity")
 }
 
-// wants reports whether answers of that type are compressed.
+// wants reports whether responses of that type are compressed.
 func (c *compressor) wants(head http.Header) bool {
 	media, _, err := mime.ParseMediaType(head.Get("Content-Type"))
 	if err != nil {
@@ -245,7 +240,7 @@ func negotiate(lines []string) string {
 	return ""
 }
 
-// codingQuality is a q parameter in thousandths; what is malformed is 0.
+// codingQuality returns a q parameter in thousandths; a malformed one is 0.
 func codingQuality(params string) int {
 	for part := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
@@ -273,15 +268,15 @@ func addVary(head http.Header, name string) {
 	head["Vary"] = append(slices.Clip(head["Vary"]), name)
 }
 
-// weaken makes the ETag of an answer a weak one.
+// weaken makes a response's ETag weak.
 func weaken(head http.Header) {
 	if tag := head.Get("ETag"); strings.HasPrefix(tag, `"`) {
 		head["Etag"] = []string{"W/" + tag}
 	}
 }
 
-// strongMatches returns r with the tags of If-Match made strong, as weaken's are
-// else never equal to the handler's.
+// strongMatches returns r with the tags of If-Match made strong. Weakened tags would otherwise never equal the
+// handler's.
 func strongMatches(r *http.Request) *http.Request {
 	lines := r.Header["If-Match"]
 	if !slices.ContainsFunc(lines, func(s string) bool { return strings.Contains(s, `W/"`) }) {
@@ -289,7 +284,7 @@ func strongMatches(r *http.Request) *http.Request {
 	}
 	strong := make([]string, len(lines))
 	for i, line := range lines {
-		parts := strings.Split(line, `"`) // every other one is within a tag
+		parts := strings.Split(line, `"`) // every other part is inside a tag
 		for j := 0; j < len(parts)-1; j += 2 {
 			parts[j] = strings.TrimSuffix(parts[j], "W/")
 		}

@@ -12,13 +12,12 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// ContentCSP is the Content-Security-Policy of what File, FileFS and Content serve: it
-// may be shown, and runs nothing.
+// ContentCSP is the Content-Security-Policy of what File, FileFS and Content serve: browsers may show it, but
+// it runs nothing.
 const ContentCSP = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 
-// contentTypes are the media types that are recognised, with the extension that a file
-// of each gets, and whether browsers may show it: only types that cannot hold a script
-// are shown, everything else is saved.
+// contentTypes are the recognised media types, with the extension for files of each type, and whether browsers
+// may show it. Only types that cannot contain scripts are shown; everything else is downloaded.
 var contentTypes = map[string]struct {
 	ext   string
 	shown bool
@@ -43,11 +42,11 @@ var contentTypes = map[string]struct {
 	"text/plain":         {".txt", false},
 }
 
-// unknownExt is the extension of files of all other types: HTML, XML and SVG too.
+// unknownExt is the extension of files of all other types, including HTML, XML and SVG.
 const unknownExt = ".bin"
 
 // sniff returns the media type of a file by its first bytes, at most sniffed of them
-// (https://mimesniff.spec.whatwg.org), and AVIF's.
+// (https://mimesniff.spec.whatwg.org), and also recognises AVIF.
 func sniff(head []byte) string {
 	if len(head) >= 12 && string(head[4:8]) == "ftyp" && (string(head[8:12]) == "avif" || string(head[8:12]) == "avis") {
 		return "image/avif"
@@ -55,7 +54,7 @@ func sniff(head []byte) string {
 	return http.DetectContentType(head)
 }
 
-// extensionOf is the extension of files of a media type.
+// extensionOf returns the extension for files of a media type.
 func extensionOf(media string) string {
 	if t, ok := contentTypes[media]; ok {
 		return t.ext
@@ -63,9 +62,9 @@ func extensionOf(media string) string {
 	return unknownExt
 }
 
-// File answers with a file of this machine, as Content does. The path must be the
-// program's own: for names from clients, make os.OpenRoot(dir).FS() and use FileFS. A
-// folder, or what does not exist, is engine.CodeNotFound.
+// File responds with a file of this machine, as Content does. The path must be the program's own: for names
+// from clients, use FileFS with os.OpenRoot(dir).FS(). If the path does not exist or is a folder, File fails
+// with engine.CodeNotFound.
 func (c *Context) File(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -75,17 +74,16 @@ func (c *Context) File(path string) error {
 	return c.serveFile(filepath.Base(path), f, c.Content)
 }
 
-// FileFS is File for a file of fsys, whose files must be io.Seekers, as those of
-// embed, os.DirFS and os.Root are.
+// FileFS is File for a file of fsys, whose files must implement io.Seeker, as those of embed, os.DirFS and
+// os.Root do.
 func (c *Context) FileFS(fsys fs.FS, name string) error { return c.serveFS(fsys, name, c.Content) }
 
-// Content answers with what content reads, with ranges and conditions by modified
-// (unless it is zero) and by an ETag that the handler has set. It is safe for content
-// that anyone has uploaded: the media type is that of the first bytes, not that of the
-// name or of a header that the handler has set, browsers may not guess another one, and
-// the answer has ContentCSP. Browsers show PNG, JPEG, GIF, WebP, AVIF, MP3, WAV, Ogg,
-// MP4 and WebM; everything else, as HTML, SVG and PDF, they save under the name, which
-// Attachment changes.
+// Content responds with what content reads. It supports ranges and conditional requests, by modified (unless
+// it is zero) and by an ETag that the handler has set. It is safe for content that anyone has uploaded: the
+// media type is determined by the first bytes, not by the name or by a header that the handler has set,
+// browsers must not guess another one, and the response has ContentCSP. Browsers show PNG, JPEG, GIF, WebP,
+// AVIF, MP3, WAV, Ogg, MP4 and WebM. They download everything else, such as HTML, SVG and PDF, under the given
+// name, which Attachment can change.
 func (c *Context) Content(name string, modified time.Time, content io.ReadSeeker) error {
 	head := make([]byte, sniffed)
 	n, err := io.ReadFull(content, head)
@@ -107,7 +105,7 @@ func (c *Context) Content(name string, modified time.Time, content io.ReadSeeker
 	})
 }
 
-// TrustedFile is File for a file that comes with the program: see TrustedContent.
+// TrustedFile is File for a file that comes with the program; see TrustedContent.
 func (c *Context) TrustedFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -117,14 +115,14 @@ func (c *Context) TrustedFile(path string) error {
 	return c.serveFile(filepath.Base(path), f, c.TrustedContent)
 }
 
-// TrustedFileFS is FileFS for files that come with the program: see TrustedContent.
+// TrustedFileFS is FileFS for files that come with the program; see TrustedContent.
 func (c *Context) TrustedFileFS(fsys fs.FS, name string) error {
 	return c.serveFS(fsys, name, c.TrustedContent)
 }
 
-// TrustedContent is Content for what the program itself has made: its type is that of
-// name's extension, if the handler has set none, and browsers show it, and run it, as a
-// page of the application. Content that comes from users must never be served with it.
+// TrustedContent is Content for what the program itself has made. The media type is that of name's extension,
+// unless the handler has set one. Browsers show and run it as a page of the application. Never use it for
+// content that comes from users.
 func (c *Context) TrustedContent(name string, modified time.Time, content io.ReadSeeker) error {
 	return c.content(name, modified, content, nil)
 }

@@ -12,13 +12,12 @@ import (
 	"github.com/skerrydb/skerry/session"
 )
 
-// Context is one request with its answer, for a Handler. It is the handler's until
-// that returns, and must not be kept or used by other goroutines afterwards. It is
-// a context.Context: the request's.
+// Context is one request with its response, for a Handler. It is valid until the handler returns, and must not
+// be kept or used by other goroutines after that. It is a context.Context, the request's.
 type Context struct {
-	// Request is the request as the middleware before this handler has left it.
+	// Request is the request as the middleware around this handler has left it.
 	Request *http.Request
-	// Writer is where the answer goes, through the middleware before this handler.
+	// Writer is the response, through the middleware around this handler.
 	Writer http.ResponseWriter
 
 	x *exchange
@@ -38,14 +37,14 @@ func (c *Context) Err() error { return c.Request.Context().Err() }
 // Value implements context.Context.
 func (c *Context) Value(key any) any { return c.Request.Context().Value(key) }
 
-// From returns the Context of a request that an App serves, for handlers and
-// middleware that are not of this package: w and r are what they got.
+// From returns the Context of a request that an App serves, for handlers and middleware of other packages,
+// which pass the w and r that they received.
 func From(w http.ResponseWriter, r *http.Request) *Context {
 	return &Context{Request: r, Writer: w, x: of(w)}
 }
 
-// RequestID returns the id of the request, which is also in the answer's
-// X-Request-Id and in every line that is logged of it.
+// RequestID returns the id of the request. It is also in the response's X-Request-Id and in every log line
+// about the request.
 func (c *Context) RequestID() string { return c.x.requestID() }
 
 // Logger returns a logger that names the request in each line.
@@ -53,7 +52,7 @@ func (c *Context) Logger() *slog.Logger {
 	return c.x.app.o.Logger.With(slog.String("request_id", c.RequestID()))
 }
 
-// Route returns the pattern that was found, "" if none was.
+// Route returns the pattern that matched, "" if none did.
 func (c *Context) Route() string {
 	if c.x.route == nil {
 		return ""
@@ -64,10 +63,9 @@ func (c *Context) Route() string {
 // Debug reports whether the application runs in debug mode.
 func (c *Context) Debug() bool { return c.x.app.o.Debug }
 
-// Session returns the browser's session: an anonymous one, of which nothing is
-// written until something is put into it, if there was none. It is saved when the
-// answer begins, before anything of it is sent. It panics if the application has
-// no sessions.
+// Session returns the browser's session. If there was none it is an anonymous one, of which nothing is written
+// until something is put into it. It is saved when the response begins, before anything is sent. Session
+// panics if the application has no sessions.
 func (c *Context) Session() *session.Session {
 	x := c.x
 	x.personal = true
@@ -80,20 +78,18 @@ func (c *Context) Session() *session.Session {
 	return x.session
 }
 
-// IsJSON reports whether the client would rather have JSON than a page: its Accept
-// says so, or it is no browser.
+// IsJSON reports whether the client prefers JSON to a page: its Accept says so, or it is not a browser.
 func (c *Context) IsJSON() bool { return !wantsHTML(c.Request) }
 
-// Header returns the headers of the answer.
+// Header returns the headers of the response.
 func (c *Context) Header() http.Header { return c.Writer.Header() }
 
-// Text answers with plain text.
+// Text responds with plain text.
 func (c *Context) Text(status int, text string) error {
 	return c.send(status, textType, text)
 }
 
-// HTML answers with text that is HTML as it stands. What comes from users must have
-// been escaped: Render does that.
+// HTML responds with text, which must be safe HTML. Text from users must be escaped, as Render does.
 func (c *Context) HTML(status int, text string) error {
 	return c.send(status, htmlType, text)
 }
@@ -105,9 +101,8 @@ func (c *Context) send(status int, mediaType []string, text string) error {
 	return nil
 }
 
-// Redirect sends the browser to another address with 303 See Other: it asks for it
-// with GET. The address must be of this application: a path. Another one is
-// engine.CodeInvalid, as a user may have chosen it. RedirectTo takes any.
+// Redirect sends the browser to a path of this application with 303 See Other, which it requests with GET. Any
+// other address is engine.CodeInvalid, as it may come from a user; RedirectTo accepts any address.
 func (c *Context) Redirect(path string) error {
 	if !localPath(path) {
 		return engine.Errorf(engine.CodeInvalid, "%.100q is not a path of this application to go on to", path)
@@ -115,8 +110,8 @@ func (c *Context) Redirect(path string) error {
 	return c.RedirectTo(http.StatusSeeOther, path)
 }
 
-// RedirectOr is Redirect to a path that may come from a user, as from the parameter
-// next; if it is not of this application the browser is sent to otherwise.
+// RedirectOr is Redirect to a path that may come from a user, for example from the parameter next. If it is
+// not a path of this application, the browser is sent to otherwise.
 func (c *Context) RedirectOr(path, otherwise string) error {
 	if !localPath(path) {
 		path = otherwise
@@ -124,9 +119,9 @@ func (c *Context) RedirectOr(path, otherwise string) error {
 	return c.Redirect(path)
 }
 
-// RedirectTo sends the browser to any address, with a status of 301, 302, 303, 307
-// or 308. Another status is engine.CodeInternal, and an address that is empty or has
-// control characters, which could begin another header, engine.CodeInvalid.
+// RedirectTo sends the browser to any address, with a status of 301, 302, 303, 307 or 308. Another status is
+// engine.CodeInternal. An address that is empty or has control characters, which could begin another header,
+// is engine.CodeInvalid.
 func (c *Context) RedirectTo(status int, url string) error {
 	switch status {
 	case 301, 302, 303, 307, 308:
@@ -140,9 +135,8 @@ func (c *Context) RedirectTo(status int, url string) error {
 	return nil
 }
 
-// localPath reports whether a browser takes p for a path of the origin that it is
-// on, also after net/http has cleaned it: //host and /\host it does not, and /./\host
-// becomes that.
+// localPath reports whether a browser takes p for a path of the current origin, even after net/http has
+// cleaned it: not //host or /\host, and not /./\host, which becomes that.
 func localPath(p string) bool {
 	path, _, _ := strings.Cut(p, "?")
 	return strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "//") && !strings.Contains(path, `\`) &&

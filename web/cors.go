@@ -12,43 +12,41 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// CORSOptions configure CORS. The zero value allows nothing.
+// CORSOptions configures CORS. The zero value allows nothing.
 type CORSOptions struct {
 	// Origins are the pages of other origins that may read answers, each as
 	// https://host[:port]; or "*" alone, which is everybody, without cookies.
 	Origins []string
 
-	// Under bounds it to the paths that begin with that, as "/api/". "" is all.
+	// Under limits CORS to paths with this prefix, for example "/api/". "" is all paths.
 	Under string
 
 	// Methods that those pages may use. Nil is GET, HEAD and POST.
 	Methods []string
 
-	// Headers that they may send besides the few that everybody may. Nil is
-	// Authorization, Content-Type (for JSON), Idempotency-Key, If-Match and If-None-Match.
+	// Headers that they may send besides the CORS-safelisted ones. Nil is Authorization, Content-Type (for
+	// JSON), Idempotency-Key, If-Match and If-None-Match.
 	Headers []string
 
-	// Exposed are the headers of answers that they may read besides the simplest.
+	// Exposed are the response headers that they may read besides the CORS-safelisted ones.
 	Exposed []string
 
 	// Credentials lets them send the browser's cookies. Cookies that are SameSite=Lax,
 	// as the session's, are still sent from pages of the same site only.
 	Credentials bool
 
-	// MaxAge is how long a browser may remember what it was allowed. 0: its default,
-	// 5 seconds.
+	// MaxAge is how long a browser may cache the result of a preflight request. 0 is the browser's default, 5
+	// seconds.
 	MaxAge time.Duration
 }
 
-// CORS is middleware that lets web pages of other origins read answers, by the
-// Fetch standard's CORS protocol, and answers browsers that ask beforehand what is
-// allowed. It belongs into App.Use, as those questions have no route.
+// CORS is middleware that lets web pages of other origins read responses, by the CORS protocol of the Fetch
+// standard, and answers preflight requests. Add it with App.Use, as preflight requests have no route.
 //
-// Pages of these origins may also change something, if the request has no cookies and
-// shows who asks by Authorization: Bearer, which no browser sends by itself. With
-// cookies, or without a bearer token, it is refused whatever CORS allows, unless
-// Options.TrustedOrigins has that origin too. CORS panics if the options make no sense:
-// "*" with Credentials, or what is no origin.
+// Pages of these origins may also make changes if the request has no cookies and is authenticated by
+// Authorization: Bearer, which no browser sends by itself. With cookies, or without a bearer token, such
+// requests are refused whatever CORS allows, unless Options.TrustedOrigins also has that origin. CORS panics
+// if the options make no sense: "*" with Credentials, or a malformed origin.
 func CORS(o CORSOptions) Middleware {
 	c := newCORS(o)
 	return func(next http.Handler) http.Handler {
@@ -71,7 +69,7 @@ func CORS(o CORSOptions) Middleware {
 	}
 }
 
-// cors is CORSOptions ready for use.
+// cors is CORSOptions prepared for use.
 type cors struct {
 	o                         CORSOptions
 	all                       bool
@@ -108,12 +106,12 @@ func newCORS(o CORSOptions) *cors {
 	return c
 }
 
-// allow says in h whether the page that has sent r may read the answer.
+// allow sets headers in h if the page that sent r may read the response, and reports whether it may.
 func (c *cors) allow(h http.Header, r *http.Request) bool {
 	if c.all {
 		h["Access-Control-Allow-Origin"] = []string{"*"}
 	} else {
-		addVary(h, "Origin") // also if there is none: a shared cache must tell them apart
+		addVary(h, "Origin") // also without one: shared caches must keep the two apart
 		origins := r.Header["Origin"]
 		if len(origins) != 1 || !slices.Contains(c.o.Origins, origins[0]) {
 			return false
@@ -129,7 +127,7 @@ func (c *cors) allow(h http.Header, r *http.Request) bool {
 	return true
 }
 
-// answer says what is allowed. A page that may nothing learns nothing.
+// answer responds to a preflight request. A page that is not allowed learns nothing.
 func (c *cors) answer(w http.ResponseWriter, allowed bool) {
 	h := w.Header()
 	addVary(h, "Access-Control-Request-Method")
@@ -145,11 +143,11 @@ func (c *cors) answer(w http.ResponseWriter, allowed bool) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// errCrossOrigin refuses what changes something and comes from a page of another origin.
+// errCrossOrigin refuses requests that make changes and come from a page of another origin.
 var errCrossOrigin = engine.Errorf(problem.CodeCrossOrigin, "a web page of another origin may not change anything here")
 
-// bearerAlone reports whether r shows who asks by a bearer token and has no cookies: then
-// a page of another origin can send no more than it knows itself.
+// bearerAlone reports whether r is authenticated by a bearer token and has no cookies. A page of another
+// origin can then send no more than it knows itself.
 func bearerAlone(r *http.Request) bool {
 	lines := r.Header["Authorization"]
 	if len(lines) != 1 || len(r.Header["Cookie"]) > 0 {

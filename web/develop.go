@@ -16,15 +16,14 @@ import (
 )
 
 const (
-	// reloadPoll is how often it is looked whether files have changed, for every
-	// page that is open in a browser.
+	// reloadPoll is how often files are checked for changes, for every page that is open in a browser.
 	reloadPoll = 250 * time.Millisecond
 	// reloadRetry is how long a browser waits before it connects again.
 	reloadRetry = 500 * time.Millisecond
 )
 
-// reloadTag has the browser load a page anew when something has changed since it was
-// made. The script is of this origin and needs no nonce.
+// reloadTag makes the browser reload a page when something has changed since it was made. The script is of
+// this origin and needs no nonce.
 const reloadTag = `<script src="/_dev/reload.js" data-files="`
 
 func (a *App) reloadTag() string { return reloadTag + a.devFiles() + "\" defer></script>\n" }
@@ -32,7 +31,7 @@ func (a *App) reloadTag() string { return reloadTag + a.devFiles() + "\" defer><
 //go:embed reload.js
 var reloadScript string
 
-// addDev adds the routes that are there in debug mode only.
+// addDev adds the routes that exist in debug mode only.
 func (a *App) addDev() {
 	a.warnNonces()
 	a.handleApart("GET /_dev/reload.js", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -48,15 +47,14 @@ func (a *App) addDev() {
 	box := http.StripPrefix("/_dev/outbox", a.o.Outbox)
 	a.handleApart("GET /_dev/outbox/", Handler(func(c *Context) error {
 		if a.cluster != nil && !a.cluster.router.Leads() && !c.x.fromNode {
-			return engine.ErrNotLeader // mail is sent where things are written
+			return engine.ErrNotLeader // email is sent from the node that writes
 		}
 		box.ServeHTTP(c.Writer, c.Request)
 		return nil
 	}))
 }
 
-// checkHost refuses, in debug mode, host names that may be those of a stranger's web page.
-// See Options.Hosts.
+// checkHost refuses, in debug mode, host names that may belong to someone else's web page. See Options.Hosts.
 func (a *App) checkHost(next http.Handler) http.Handler {
 	if !a.o.Debug {
 		return next
@@ -70,8 +68,8 @@ func (a *App) checkHost(next http.Handler) http.Handler {
 	})
 }
 
-// warnNonces logs, once for each, which scripts and styles in views the default policy
-// blocks: browsers say so in their consoles only.
+// warnNonces logs, once each, which scripts and styles in views the default policy blocks. Browsers report
+// them in their consoles only.
 func (a *App) warnNonces() {
 	if h := a.o.Headers; a.o.Views == nil || h.Off || h.CSPReportOnly || h.CSP != "" && h.CSP != DefaultCSP {
 		return
@@ -88,7 +86,7 @@ func (a *App) warnNonces() {
 	}
 }
 
-// reload tells a browser what the state is, now and when it has changed.
+// reload sends a browser the state, now and whenever it changes.
 func (a *App) reload(c *Context) error {
 	return c.SSE(EventOptions{Retry: reloadRetry}, func(s *Events) error {
 		tick := time.NewTicker(reloadPoll)
@@ -109,10 +107,10 @@ func (a *App) reload(c *Context) error {
 	})
 }
 
-// devState names this run of the program and what is in its files.
+// devState identifies this run of the program and the contents of its files.
 func (a *App) devState() string { return a.ids.Run() + a.devFiles() }
 
-// devFiles names what is in the files. It is the same on all nodes that read the same.
+// devFiles identifies the contents of the files. It is the same on all nodes that have the same files.
 func (a *App) devFiles() string {
 	var views, files uint64
 	if a.o.Views != nil {
@@ -124,8 +122,7 @@ func (a *App) devFiles() string {
 	return fmt.Sprintf("%x-%x", views, files)
 }
 
-// fingerprint is a number for all files as they are now, by their sizes and times;
-// always the same without AssetOptions.Reload.
+// fingerprint is a hash of all files, by their sizes and times. It is constant without AssetOptions.Reload.
 func (a *Assets) fingerprint() uint64 {
 	h := fnv.New64a()
 	if !a.o.Reload {
@@ -149,7 +146,7 @@ func (a *Assets) fingerprint() uint64 {
 	return h.Sum64()
 }
 
-// addReload puts the tag into a page whose layout has not asked for its assets.
+// addReload adds the tag to a page whose layout has not loaded its assets.
 func (a *App) addReload(page *bytes.Buffer) {
 	text := page.Bytes()
 	if bytes.Contains(text, []byte(reloadTag)) {
@@ -160,7 +157,7 @@ func (a *App) addReload(page *bytes.Buffer) {
 		at = bytes.LastIndex(text, []byte("</html>"))
 	}
 	if at < 0 {
-		return // a part of a page
+		return // not a whole page
 	}
 	rest := bytes.Clone(text[at:])
 	page.Truncate(at)
