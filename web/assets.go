@@ -56,8 +56,8 @@ type AssetOptions struct {
 	// Pages names what single views load in addition, by the name of the view.
 	Pages map[string][]string
 
-	// Root names files that are also served at the top, as browsers and robots ask
-	// for favicon.ico and robots.txt there.
+	// Root names files that are also served at the top level, for example favicon.ico and robots.txt, which
+	// browsers and robots request there.
 	Root []string
 
 	// Reload is for development: files are read anew for every request, and a missing file of List or Pages is

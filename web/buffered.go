@@ -6,22 +6,21 @@ import (
 	"net/http"
 )
 
-// buffered is a ResponseWriter that buffers an answer until its planner can decide what
-// becomes of it. Until then an error or a panic of the handler can still be answered
-// properly. It belongs to one goroutine.
+// buffered is a ResponseWriter that buffers a response until its planner can decide how to send it. Until
+// then, an error or a panic of the handler can still replace the response. It must be used by one goroutine.
 type buffered struct {
 	w       http.ResponseWriter
-	head    bool // the request is HEAD: a body is only looked at
+	head    bool // the request is HEAD: a body is only inspected
 	limit   int  // how many bytes of body are buffered
 	plan    planner
-	status  int           // of the answer, 0: the handler has set none yet
+	status  int           // of the response, 0: the handler has set none yet
 	body    *bytes.Buffer // what is buffered; nil: nothing
 	decided bool          // the plan was made and the headers are sent
 	drop    bool          // no body is sent
 	enc     encoder       // what encodes the body; nil: nothing
 }
 
-// planner decides what becomes of an answer.
+// planner decides how to send a response.
 type planner interface {
 	// early reports whether the status and headers are enough to decide.
 	early(h *buffered) bool
@@ -33,7 +32,7 @@ type planner interface {
 	done(enc encoder)
 }
 
-// encoder writes a body in another form.
+// encoder encodes a body.
 type encoder interface {
 	io.WriteCloser
 	Flush() error
@@ -48,14 +47,14 @@ func (h *buffered) run(next http.Handler, r *http.Request) {
 			h.body = nil
 		}
 		if h.enc != nil {
-			h.plan.done(h.enc) // after a panic unfinished: the answer is cut off
+			h.plan.done(h.enc) // unfinished after a panic: the connection is closed
 		}
 	}()
 	next.ServeHTTP(h, r)
 	h.finish()
 }
 
-// kept returns what is buffered of the body.
+// kept returns the buffered part of the body.
 func (h *buffered) kept() []byte {
 	if h.body == nil {
 		return nil
@@ -82,7 +81,7 @@ func (h *buffered) WriteHeader(status int) {
 	}
 }
 
-// hasBody reports whether an answer of that status can have a body.
+// hasBody reports whether a response with that status can have a body.
 func hasBody(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
 }
@@ -101,7 +100,7 @@ func (h *buffered) Write(p []byte) (int, error) {
 	if h.body.Len()+len(p) <= h.limit {
 		return h.body.Write(p)
 	}
-	// The planner sees as much as may be buffered.
+	// The planner sees as much as the limit allows.
 	n := h.limit - h.body.Len()
 	h.body.Write(p[:n])
 	if err := h.send(false); err != nil {
@@ -122,7 +121,7 @@ func (h *buffered) WriteString(s string) (int, error) {
 	return h.Write(b.Bytes())
 }
 
-// send decides and sends what was buffered.
+// send decides, and sends what was buffered.
 func (h *buffered) send(whole bool) error {
 	h.decided = true
 	h.plan.decide(h, whole)
@@ -170,7 +169,7 @@ func (h *buffered) Flush() { _ = h.FlushError() }
 // Unwrap lets http.ResponseController find the connection.
 func (h *buffered) Unwrap() http.ResponseWriter { return h.w }
 
-// finish sends the end of the answer, if the handler began one.
+// finish sends the rest of the response, if the handler began one.
 func (h *buffered) finish() {
 	if h.status != 0 && !h.decided {
 		_ = h.send(true) // an error means that the client is gone
@@ -180,8 +179,8 @@ func (h *buffered) finish() {
 	}
 }
 
-// takeBack discards the answer buffered by the middleware beneath w, which an error
-// replaces, unless a part of it was sent already.
+// takeBack discards the response that middleware beneath w has buffered, for an error to replace it, unless a
+// part of it was sent already.
 func takeBack(w http.ResponseWriter) {
 	var kept []*buffered
 	for {
@@ -215,7 +214,7 @@ func (h *buffered) takeBack() {
 	}
 }
 
-// begun reports whether an answer was begun on w, whether it was sent or not.
+// begun reports whether a response was begun on w, sent or buffered.
 func begun(w http.ResponseWriter) bool {
 	for {
 		switch v := w.(type) {

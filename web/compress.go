@@ -19,13 +19,13 @@ const DefaultCompressMin = 1 << 10
 
 // CompressOptions configures Compress. The zero value works.
 type CompressOptions struct {
-	// MinBytes is the shortest body that is compressed, in bytes. 0 is
-	// DefaultCompressMin. A body that is flushed earlier is taken for a long one.
+	// MinBytes is the shortest body that is compressed, in bytes. 0 is DefaultCompressMin. A body that is
+	// flushed earlier counts as a long one.
 	MinBytes int
 
-	// Types are the media types that are compressed, without parameters. Nil is
-	// text/*, JSON, XML, JavaScript, SVG, WebAssembly and other fonts than WOFF, but
-	// not text/event-stream: an encoder stays with a stream as long as that lasts.
+	// Types are the media types that are compressed, without parameters. Nil is text/*, JSON, XML, JavaScript,
+	// SVG, WebAssembly and fonts other than WOFF, but not text/event-stream: a stream would occupy an encoder
+	// for as long as it lasts.
 	Types []string
 
 	// NoStore also compresses responses with Cache-Control: no-store. See Compress.

@@ -14,8 +14,8 @@ import (
 
 // CORSOptions configures CORS. The zero value allows nothing.
 type CORSOptions struct {
-	// Origins are the pages of other origins that may read answers, each as
-	// https://host[:port]; or "*" alone, which is everybody, without cookies.
+	// Origins are the other origins whose pages may read responses, each as https://host[:port]; or "*" alone,
+	// which allows every origin, without cookies.
 	Origins []string
 
 	// Under limits CORS to paths with this prefix, for example "/api/". "" is all paths.
@@ -31,8 +31,8 @@ type CORSOptions struct {
 	// Exposed are the response headers that they may read besides the CORS-safelisted ones.
 	Exposed []string
 
-	// Credentials lets them send the browser's cookies. Cookies that are SameSite=Lax,
-	// as the session's, are still sent from pages of the same site only.
+	// Credentials lets them send the browser's cookies. Cookies with SameSite=Lax, such as the session's, are
+	// still sent from pages of the same site only.
 	Credentials bool
 
 	// MaxAge is how long a browser may cache the result of a preflight request. 0 is the browser's default, 5

@@ -11,18 +11,17 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// errorView is the view that shows errors in a browser, if the application has one.
-// Its locals are title, status, code, detail, errors, reference, retryable, and in
-// debug mode cause, and of a panic place and stack.
+// errorView is the view that shows errors in a browser, if the application has one. Its locals are title,
+// status, code, detail, errors, reference and retryable, in debug mode also cause, and for a panic place and
+// stack.
 const errorView = "error"
 
 //go:embed error.html
 var errorPage string
 
-// fail answers with err: as a problem, or for a browser with the error page. If
-// the answer has begun, it cuts the connection off instead, so that the client
-// cannot take what it has for the whole. What the request has changed in its
-// session is not kept. w and r are those of whoever failed.
+// fail responds with err: as a problem, or in a browser with the error page. If the response has begun, fail
+// closes the connection instead, so that the client cannot mistake a part for the whole. Changes to the
+// request's session are discarded. w and r are those of the handler or middleware that failed.
 func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, errElsewhere) || x.answered {
 		return
@@ -60,7 +59,7 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", seconds(after.RetryAfter()))
 	}
 	switch {
-	case x.untouched(err): // the other node reads it: past all that could change it
+	case x.untouched(err): // the forwarding node reads it: past everything that could change it
 		x.Header()[refusedHeader] = []string{"1"}
 		p.Write(x)
 		return
@@ -71,9 +70,8 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p.Write(w)
 }
 
-// describe says what a client may know of err. A code that is in no catalog is the
-// program's own, as a procedure of it returns one: the request was understood and
-// refused.
+// describe returns what a client may know of err. A code that is in no catalog is the program's own, for
+// example from one of its procedures: the request was understood and refused.
 func (a *App) describe(err error) problem.Problem {
 	coded, ok := errors.AsType[*engine.Error](err)
 	if _, known := a.outcomes[engine.CodeOf(err)]; ok && !known {
@@ -84,11 +82,10 @@ func (a *App) describe(err error) problem.Problem {
 	return a.outcomes.Describe(err)
 }
 
-// Detail is the sentence of an error's answer: what its client is told. It is for pages
-// that show an error in a place of their own.
+// Detail returns the text that a client gets for err. It is for pages that show errors themselves.
 func (c *Context) Detail(err error) string { return c.x.app.describe(err).Detail }
 
-// causeOf is an error's text, of a panic with the place where it began.
+// causeOf returns an error's text, for a panic with the place where it began.
 func causeOf(err error) string {
 	if e, ok := errors.AsType[*panicError](err); ok && e.place != "" {
 		return err.Error() + ", in " + e.place
@@ -96,7 +93,7 @@ func causeOf(err error) string {
 	return err.Error()
 }
 
-// reportFault logs a fault of the program and tells those who look after it.
+// reportFault logs a fault of the program and reports it to Options.Faults.
 func (x *exchange) reportFault(r *http.Request, err error) {
 	f := Fault{Ref: x.requestID(), Err: err, Method: r.Method, URL: x.loggedPath(r), From: x.client(r), Time: x.start, Request: r}
 	attrs := append(x.attrs(r), slog.Any("err", err))

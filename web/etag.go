@@ -12,23 +12,20 @@ import (
 // DefaultMaxETagBytes is ETagOptions.MaxBytes if that is 0.
 const DefaultMaxETagBytes = 256 << 10
 
-// ETagOptions configure ETag. The zero value works.
+// ETagOptions configures ETag. The zero value works.
 type ETagOptions struct {
-	// MaxBytes is the longest answer that is kept back and hashed; a longer one
-	// passes untouched. It is memory of every request in flight. 0 is
-	// DefaultMaxETagBytes.
+	// MaxBytes is the longest response that is buffered and hashed; a longer one passes unchanged. Every
+	// request in flight may take that much memory. 0 is DefaultMaxETagBytes.
 	MaxBytes int
 }
 
-// ETag is middleware that gives the answers to GET and HEAD with status 200 a tag
-// made of their bytes, and answers 304 without a body if the client has them
-// already (If-None-Match). It saves sending, not making, the answer. A handler's
-// own ETag is left as it is, and compared in the same way.
+// ETag is middleware that gives responses to GET and HEAD with status 200 a tag computed from their bytes. If
+// the client already has them (If-None-Match), it responds with 304 and no body. It saves sending the
+// response, not making it. A handler's own ETag is kept, and compared in the same way.
 //
-// The tags are weak: they say that two answers mean the same, however they are
-// compressed, so that Compress can be on either side. Left alone are answers with
-// Cache-Control: no-store, those that are flushed before they are complete, and
-// pages whose nonce was written, as these are never the same.
+// The tags are weak: two responses with the same tag mean the same, however they are compressed, so Compress
+// can be on either side. ETag leaves alone responses with Cache-Control: no-store, responses that are flushed
+// before they are complete, and pages that contain their nonce, as these are never the same.
 func ETag(o ETagOptions) Middleware {
 	limit := cmp.Or(o.MaxBytes, DefaultMaxETagBytes)
 	return func(next http.Handler) http.Handler {
@@ -44,7 +41,7 @@ func ETag(o ETagOptions) Middleware {
 	}
 }
 
-// tagger is a planner that gives an answer its tag.
+// tagger is a planner that gives a response its tag.
 type tagger struct {
 	buffered
 	x     *exchange
@@ -65,7 +62,7 @@ func (t *tagger) decide(h *buffered, whole bool) {
 	}
 	tag := head.Get("ETag")
 	if tag == "" {
-		// What a handler leaves out of its answer to HEAD cannot be hashed.
+		// A body that the handler leaves out of a response to HEAD cannot be hashed.
 		if len(h.kept()) == 0 || t.x.nonce != "" || hasDirective(head, "no-store") {
 			return
 		}
@@ -85,11 +82,11 @@ func (t *tagger) decide(h *buffered, whole bool) {
 	}
 }
 
-// tagBytes of a sum of SHA-256 are enough for no two answers ever to have the same.
+// tagBytes bytes of a SHA-256 sum are enough to rule out collisions.
 const tagBytes = 16
 
-// tagListed reports whether a tag is among those of If-None-Match, by the weak
-// comparison (RFC 9110, 8.8.3.2). What is malformed ends the list.
+// tagListed reports whether a tag is among those of If-None-Match, by the weak comparison (RFC 9110, 8.8.3.2).
+// It stops at the first malformed tag.
 func tagListed(lines []string, tag string) bool {
 	tag = strings.TrimPrefix(tag, "W/")
 	for _, line := range lines {
@@ -118,7 +115,7 @@ func tagListed(lines []string, tag string) bool {
 	return false
 }
 
-// hasDirective reports whether an answer's Cache-Control has a directive.
+// hasDirective reports whether a response's Cache-Control has a directive.
 func hasDirective(h http.Header, name string) bool {
 	for _, line := range h["Cache-Control"] {
 		for part := range strings.SplitSeq(line, ",") {

@@ -10,16 +10,15 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// Errorf makes an error with a code of the application's own and the HTTP status
-// that it is answered with, 400 to 599; codes are lower case, with _ between words,
-// and should never change. An error wrapped with %w becomes its cause. What is 500
-// or 507 keeps its text for the log. It panics if the status is none of an error.
+// Errorf returns an error with a code of the application's own and the HTTP status of the response, 400 to
+// 599. Codes are lower case, with _ between words, and should never change. An error wrapped with %w becomes
+// its cause. With status 500 or 507 the text goes to the log only. Errorf panics if status is not an error.
 //
-// An engine.Error of a code that is in no catalog, as a procedure of the program
-// returns it, is answered with 422 without this.
+// Without Errorf, an engine.Error whose code is in no catalog, for example from a procedure of the program,
+// gets status 422.
 //
-// Any other error type does the same by a method HTTPStatus() int, and has its code
-// from an engine.Error within it, or from the words of the status.
+// Any other error type can do the same with a method HTTPStatus() int. Its code comes from an engine.Error
+// within it, or from the text of the status.
 func Errorf(status int, code engine.Code, format string, args ...any) error {
 	if status < 400 || status > 599 {
 		panic(fmt.Sprintf("web: Errorf with status %d, which is no error", status))
@@ -27,7 +26,7 @@ func Errorf(status int, code engine.Code, format string, args ...any) error {
 	return &statusError{status, engine.Errorf(code, format, args...)}
 }
 
-// statusError is an Error with a status of its own.
+// statusError is an Error with its own status.
 type statusError struct {
 	status int
 	err    *engine.Error
@@ -38,15 +37,15 @@ var _ problem.WithStatus = (*statusError)(nil)
 // Error implements error.
 func (e *statusError) Error() string { return e.err.Error() }
 
-// Unwrap gives the code to engine.CodeOf.
+// Unwrap exposes the code to engine.CodeOf.
 func (e *statusError) Unwrap() error { return e.err }
 
 // HTTPStatus implements problem.WithStatus.
 func (e *statusError) HTTPStatus() int { return e.status }
 
-// Wrong is an error about one field of a request's body, by its JSON pointer
-// ("/age"; "" is the whole body), for Validate and for handlers: it is answered
-// with 400, and shown beside the field. See Mistakes for several.
+// Wrong returns an error about one field of a request's body, by its JSON pointer ("/age"; "" is the whole
+// body), for Validate and for handlers. The response has status 400, and pages show the error beside the
+// field. See Mistakes for several.
 func Wrong(pointer, format string, args ...any) error {
 	return problem.Faults{{Pointer: pointer, Code: engine.CodeInvalid, Detail: fmt.Sprintf(format, args...)}}
 }
@@ -56,9 +55,8 @@ func WrongParameter(name, format string, args ...any) error {
 	return problem.Faults{{Parameter: name, Code: engine.CodeInvalid, Detail: fmt.Sprintf(format, args...)}}
 }
 
-// FaultsOf returns what err says of single fields by their JSON pointers without the
-// first /, or their parameters' names: for a page that shows a form again. What
-// concerns the whole request is under "".
+// FaultsOf returns the errors of single fields in err, for a page that shows a form again. The keys are JSON
+// pointers without the first /, or parameter names. Errors about the whole request are under "".
 func FaultsOf(err error) map[string]string {
 	texts := map[string]string{}
 	faults, _ := errors.AsType[problem.Faults](err)
@@ -71,9 +69,9 @@ func FaultsOf(err error) map[string]string {
 	return texts
 }
 
-// SetHeader sets a header of the answer. A name that HTTP cannot carry is
-// engine.CodeInternal. A value that it cannot carry, as a line break that would begin
-// another header, is engine.CodeInvalid, as it may come from a user.
+// SetHeader sets a header of the response. A name that HTTP cannot carry is engine.CodeInternal. A value that
+// HTTP cannot carry, such as a line break that would begin another header, is engine.CodeInvalid, as it may
+// come from a user.
 func (c *Context) SetHeader(name, value string) error {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }) {
 		return engine.Errorf(engine.CodeInternal, "web: %.60q cannot be the name of a header", name)

@@ -17,18 +17,18 @@ import (
 	"github.com/skerrydb/skerry/web/relay"
 )
 
-// passing is one request that is passed on.
+// passing is one request that is being forwarded.
 type passing struct {
 	*cluster
 	x       *exchange
 	ctx     context.Context // ends no later than the request's own
-	body    []byte          // all of it, or if it streams its begin
-	streams bool            // what follows body is sent as it arrives
-	limit   int64           // of the body, if this node answers after all
+	body    []byte          // all of it, or its beginning if it streams
+	streams bool            // the rest of the body is sent as it arrives
+	limit   int64           // of the body, if this node serves the request after all
 }
 
-// keepBody reads a short body, and the begin of a longer one. How long it may be
-// is known to the leader alone, which chooses the route.
+// keepBody reads a short body, or the beginning of a longer one. Only the leader, which chooses the route,
+// knows how long it may be.
 func (f *passing) keepBody() (err error) {
 	b := &f.x.body
 	if b.from == nil {
@@ -48,12 +48,12 @@ func (f *passing) keepBody() (err error) {
 		return BodyError(err)
 	}
 	if len(f.body) > MaxKeptBody {
-		f.streams, f.x.kept = true, true // the transport may read on after an error
+		f.streams, f.x.kept = true, true // the transport may still read after an error
 	}
 	return nil
 }
 
-// giveBack lets the request be answered here, with its body as it came.
+// giveBack restores the body as it came, so that the request can be served here.
 func (f *passing) giveBack() {
 	b := &f.x.body
 	if b.from != nil {
@@ -62,13 +62,13 @@ func (f *passing) giveBack() {
 	}
 }
 
-// readAgain is a body of which the begin was read before.
+// readAgain is a body whose beginning was read before.
 type readAgain struct {
 	io.Reader
 	io.Closer
 }
 
-// pass makes one attempt to have a node answer.
+// pass makes one attempt to have a node serve the request.
 func (f *passing) pass(leader uint64) (forward.Outcome, error) {
 	t, d := relay.NewAttempt(f.router.Cluster, leader), f.x.deadlines()
 	d.unlimitedWrite()
@@ -98,15 +98,15 @@ func (f *passing) pass(leader uint64) (forward.Outcome, error) {
 		return f.notRun(rest, err)
 	}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), eventType) {
-		go f.x.app.streams.endWith(ctx, cancel) // these end here when this server stops
+		go f.x.app.streams.endWith(ctx, cancel) // they end here when this server stops
 	}
 	f.x.answerWith(resp, begun, d, func() { f.endUpload(rest) })
 	return forward.Answered, errElsewhere
 }
 
-// failed says what it means that there is no answer.
+// failed returns what the lack of a response means.
 func (f *passing) failed(t *relay.Attempt, rest *bodyRest, err error) (forward.Outcome, error) {
-	outcome, err := t.Failed(reads(f.x.r), err) // nothing more is sent from now on
+	outcome, err := t.Failed(reads(f.x.r), err) // nothing more is sent from here on
 	broken := rest.failure()
 	again, why := f.notRun(rest, err)
 	switch gone := f.ctx.Err(); {
@@ -120,8 +120,8 @@ func (f *passing) failed(t *relay.Attempt, rest *bodyRest, err error) (forward.O
 	return outcome, err
 }
 
-// notRun ends an attempt that has changed nothing, because of err. It is the last one
-// if a part of the body was taken for it that nobody can read again.
+// notRun ends an attempt that has changed nothing, because of err. It is the last attempt if it has read a
+// part of the body that cannot be read again.
 func (f *passing) notRun(rest *bodyRest, err error) (forward.Outcome, error) {
 	spent := !rest.revoke()
 	f.endUpload(rest)
@@ -131,9 +131,9 @@ func (f *passing) notRun(rest *bodyRest, err error) (forward.Outcome, error) {
 	return forward.NotRun, err
 }
 
-// endUpload makes the client's connection end with the answer, if that comes before
-// the client has sent all. net/http then ends what still reads from it; otherwise it
-// would wait for that, and take the rest for the next request.
+// endUpload closes the client's connection after the response, if that comes before the client has sent the
+// whole body. net/http would otherwise wait for a goroutine that still reads the body, and take the rest for
+// the next request.
 func (f *passing) endUpload(rest *bodyRest) {
 	if rest == nil || rest.state.Load() != restBegun || rest.over.Load() {
 		return
@@ -142,26 +142,26 @@ func (f *passing) endUpload(rest *bodyRest) {
 	f.x.closeAfterwards()
 }
 
-// bodyRest is what follows the kept begin of a body, for one attempt. Its transport may
-// read from it after the attempt has ended.
+// bodyRest is the rest of a body, after the kept beginning, for one attempt. The transport may read from it
+// after the attempt has ended.
 type bodyRest struct {
 	from  io.Reader
-	total int64 // the length of the whole body; negative: not known
+	total int64 // length of the whole body; negative: unknown
 	got   atomic.Int64
 	state atomic.Int32
-	over  atomic.Bool           // it was read to its end
-	err   atomic.Pointer[error] // what the client's connection failed with
+	over  atomic.Bool           // it was read to the end
+	err   atomic.Pointer[error] // the error of the client's connection
 
 	mu    sync.Mutex // guards what follows: when the attempt has ended, no deadline may be set
-	limit *deadlines // nil: they are left alone
+	limit *deadlines // nil: deadlines are not set
 	since int        // bytes since the last deadline
 }
 
 // States of a bodyRest.
 const (
 	restFresh   = iota // nothing was read
-	restBegun          // something was, or is about to be
-	restRevoked        // nothing will be: another attempt can read it
+	restBegun          // something was or is about to be read
+	restRevoked        // nothing will be read: another attempt can use it
 )
 
 var errRevoked = errors.New("web: the attempt is over")
@@ -183,8 +183,7 @@ func (p *bodyRest) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// pace lets the body arrive for as long as it takes, as paceBody does: the time of
-// the whole is the leader's to bound.
+// pace lets the body arrive for as long as it takes, as paceBody does. The leader bounds the total time.
 func (p *bodyRest) pace(d deadlines) {
 	p.limit = &d
 	d.read(UploadStall)
@@ -199,19 +198,20 @@ func (p *bodyRest) paced(n int) {
 	}
 }
 
-// endPace leaves the deadlines alone from now on.
+// endPace stops setting deadlines.
 func (p *bodyRest) endPace() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limit = nil
 }
 
-// revoke takes it back if nothing of it was read. Nil is none: it can.
+// revoke takes the rest back for another attempt, and reports whether nothing of it was read. A nil bodyRest
+// can be revoked.
 func (p *bodyRest) revoke() bool {
 	return p == nil || p.state.CompareAndSwap(restFresh, restRevoked)
 }
 
-// failure is what reading from the client failed with.
+// failure returns the error of reading from the client.
 func (p *bodyRest) failure() error {
 	if p == nil || p.err.Load() == nil {
 		return nil
@@ -219,7 +219,7 @@ func (p *bodyRest) failure() error {
 	return *p.err.Load()
 }
 
-// request is the request to the leader.
+// request returns the request to the leader.
 func (f *passing) request(leader uint64) *http.Request {
 	r := f.x.r
 	out := relay.Request(r, leader)
@@ -237,14 +237,14 @@ func (f *passing) request(leader uint64) *http.Request {
 	return out
 }
 
-// repeats are headers that make a transport repeat a request by itself, with those
-// that carry them between nodes instead.
+// repeats are headers that make a transport repeat a request by itself, with the names under which nodes
+// forward them instead.
 var repeats = map[string]string{
 	"Idempotency-Key":   "Skerry-Idempotency-Key",
 	"X-Idempotency-Key": "Skerry-X-Idempotency-Key",
 }
 
-// arrived takes back what request did to the headers of a request.
+// arrived restores the headers of a request that request has renamed.
 func arrived(r *http.Request) {
 	for name, carrier := range repeats {
 		if keys := r.Header[carrier]; keys != nil {
@@ -254,8 +254,8 @@ func arrived(r *http.Request) {
 	}
 }
 
-// refused looks into an answer that can mean that another node should be asked: then
-// err is engine.ErrNotLeader. What it has read of the body is in begun.
+// refused reads the beginning of a response that may ask for another node; err is then engine.ErrNotLeader.
+// begun is what it has read of the body.
 func refused(resp *http.Response) (begun []byte, err error) {
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get(refusedHeader) == "" {
 		return nil, nil
@@ -270,13 +270,12 @@ func refused(resp *http.Response) (begun []byte, err error) {
 	return begun, nil
 }
 
-// refusedHeader is in the answer of a node to another one: it has done nothing.
+// refusedHeader marks a node's response to another node: nothing was done.
 const refusedHeader = "Skerry-Not-Leader"
 
-// answerWith answers with resp, of whose body begun has been read. The session is the
-// leader's to save, and the headers are those of its middleware: what has been set
-// here belongs to an answer that did not come about. ready is called before anything
-// is sent. How long it may all take is the leader's to bound: here d is for each write.
+// answerWith responds with resp, of whose body begun has been read. The leader saves the session, and its
+// middleware sets the headers, so those set here are dropped. ready is called before anything is sent. The
+// leader bounds the total time; d only bounds each write.
 func (x *exchange) answerWith(resp *http.Response, begun []byte, d deadlines, ready func()) {
 	x.session, x.global, x.ending = nil, nil, true
 	relay.DropHopByHop(resp.Header)
@@ -289,7 +288,7 @@ func (x *exchange) answerWith(resp *http.Response, begun []byte, d deadlines, re
 	w := &pacedWriter{x, d}
 	var sent func()
 	if resp.ContentLength < 0 {
-		sent = func() { _ = w.FlushError() } // events must not wait for more of them
+		sent = func() { _ = w.FlushError() } // send events at once
 	}
 	err := relay.Stream(w, io.MultiReader(bytes.NewReader(begun), resp.Body), make([]byte, 32<<10), sent)
 	if err != nil && !(x.app.streams.stopped() && strings.HasPrefix(h.Get("Content-Type"), eventType)) {

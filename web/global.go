@@ -6,14 +6,12 @@ import (
 	"github.com/skerrydb/skerry/session"
 )
 
-// globalName is the name of the cookie that all applications with the same global
-// sessions know.
+// globalName is the name of the cookie that all applications with the same global sessions share.
 const globalName = "skerry-global"
 
-// Global returns the session that the browser has in common with other applications
-// on the same data (Options.Global), for what all of them may know: who is logged in,
-// a language. It is read when it is first asked for, and saved as Session is. It panics
-// if the application has no global sessions.
+// Global returns the session that the browser shares with all applications on the same data (Options.Global),
+// for what all of them may know: who is logged in, a language. It is read at the first call, and saved like
+// Session. Global panics if the application has no global sessions.
 func (c *Context) Global() (*session.Session, error) {
 	x := c.x
 	x.personal = true
@@ -37,8 +35,8 @@ func (c *Context) Global() (*session.Session, error) {
 	return x.global, nil
 }
 
-// globalCookie is the cookie without its token. Of the prefixes that browsers know
-// only __Secure- may be sent to other hosts of a domain.
+// globalCookie returns the cookie without its token. Of the cookie prefixes, only __Secure- allows sharing
+// between the hosts of a domain.
 func (x *exchange) globalCookie(r *http.Request) http.Cookie {
 	c := http.Cookie{Name: "__Host-" + globalName, Domain: x.app.o.GlobalDomain}
 	if c.Domain != "" {
@@ -50,7 +48,7 @@ func (x *exchange) globalCookie(r *http.Request) http.Cookie {
 	return c
 }
 
-// saveGlobal is saveSession for the global session, if the request has asked for it.
+// saveGlobal is saveSession for the global session, if the request has used it.
 func (x *exchange) saveGlobal() error {
 	if x.global == nil {
 		return nil

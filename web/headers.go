@@ -13,49 +13,47 @@ import (
 	"time"
 )
 
-// DefaultCSP is Headers.CSP if that is empty. Scripts and styles come from files of
-// the application, or stand in the page with its nonce; style attributes are let
-// be, as they can neither select nor load. Nobody may put a page into a frame, and
-// forms send to the application only; Chromium forbids its answers, too, to redirect
-// such a form to somebody else, as to who takes a payment: a page with a form that
-// ends there needs SecurityHeaders of its own, with form-action 'self' and that origin.
+// DefaultCSP is Headers.CSP if that is empty. Scripts and styles must come from files of the application, or
+// be inline with the page's nonce. Style attributes are allowed, as they can neither select nor load. No page
+// may put this one into a frame, and forms may be sent to the application only. Chromium also blocks redirects
+// of such a form to another origin, for example to a payment provider: a page with such a form needs its own
+// SecurityHeaders, with form-action 'self' and that origin.
 const DefaultCSP = "default-src 'self'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'nonce-{nonce}'; " +
 	"style-src-attr 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // DefaultHSTS is Headers.HSTS if that is 0.
 const DefaultHSTS = 365 * 24 * time.Hour
 
-// Headers say which headers all answers have that guard browsers. The zero value
-// has all but Permissions-Policy: X-Content-Type-Options nosniff, and those of the
-// fields. A handler can set or delete any of them for its own answer. In a text
-// field "" is the default and "-" leaves the header out.
+// Headers configures the security headers of all responses. The zero value sends X-Content-Type-Options:
+// nosniff and the headers of the fields, except Permissions-Policy. A handler can set or delete any of them
+// for its own response. In a text field "" is the default and "-" omits the header.
 type Headers struct {
-	// Off leaves all of them out.
+	// Off omits all of them.
 	Off bool
 
-	// CSP is the Content-Security-Policy, default DefaultCSP. In it 'nonce-{nonce}'
-	// stands for the nonce of the page, and is left out of answers that have none.
+	// CSP is the Content-Security-Policy; the default is DefaultCSP. In it 'nonce-{nonce}' stands for the nonce
+	// of the page, and is removed for responses without one.
 	CSP string
-	// CSPReportOnly has browsers only report what the policy would forbid.
+	// CSPReportOnly makes browsers only report what the policy would block.
 	CSPReportOnly bool
 
-	// ReferrerPolicy is by default same-origin: what is in an address, such as the
-	// token of a link in a letter, is told to nobody else.
+	// ReferrerPolicy is same-origin by default: addresses, which may contain tokens from links in email, are
+	// not sent to other origins.
 	ReferrerPolicy string
-	// OpenerPolicy is Cross-Origin-Opener-Policy, by default same-origin.
+	// OpenerPolicy is Cross-Origin-Opener-Policy; the default is same-origin.
 	OpenerPolicy string
-	// PermissionsPolicy is left out by default: pages of other origins in frames have
-	// no permissions anyway, and for its own an application asks.
+	// PermissionsPolicy is omitted by default: pages of other origins in frames have no permissions anyway, and
+	// an application requests its own.
 	PermissionsPolicy string
 
-	// HSTS is for how long browsers shall use HTTPS only, in whole seconds; it is said
-	// only over HTTPS and never in debug mode. 0 is DefaultHSTS, negative: not at all.
+	// HSTS is how long browsers must use HTTPS only, in whole seconds. The header is sent only over HTTPS and
+	// never in debug mode. 0 is DefaultHSTS, negative omits it.
 	HSTS time.Duration
-	// HSTSSubdomains extends that to the subdomains.
+	// HSTSSubdomains includes the subdomains.
 	HSTSSubdomains bool
 }
 
-// nonceSource is what a policy says where the nonce of a page is to stand.
+// nonceSource is the part of a policy that contains the placeholder of the nonce.
 const (
 	nonceMark   = "{nonce}"
 	nonceSource = "'nonce-" + nonceMark + "'"
@@ -76,14 +74,13 @@ func (h *Headers) check() error {
 	return nil
 }
 
-// headers are Headers ready for use. The slices are shared by all answers; net/http
-// does not change them.
+// headers is Headers prepared for use. The slices are shared by all responses; net/http does not change them.
 type headers struct {
 	fixed   []headerLine // besides the policy
 	hsts    []string     // nil: none
 	cspName string       // "": none
 	csp     []string     // without a nonce
-	nonced  []string     // parts of the policy, between which the nonce stands
+	nonced  []string     // parts of the policy, with the nonce between them
 }
 
 type headerLine struct {
@@ -93,7 +90,7 @@ type headerLine struct {
 
 const hstsName = "Strict-Transport-Security"
 
-// newHeaders prepares what check has found to make sense.
+// newHeaders prepares headers that check has accepted.
 func newHeaders(o Headers) *headers {
 	h := &headers{}
 	if o.Off {
@@ -126,7 +123,7 @@ func newHeaders(o Headers) *headers {
 	return h
 }
 
-// apply sets the headers of x's answer.
+// apply sets the headers of x's response.
 func (h *headers) apply(x *exchange, r *http.Request) {
 	x.headers = h
 	to := x.w.Header()
@@ -142,8 +139,7 @@ func (h *headers) apply(x *exchange, r *http.Request) {
 	}
 }
 
-// announce puts the page's nonce into the policy, unless a handler has set another
-// policy.
+// announce puts the page's nonce into the policy, unless a handler has set another policy.
 func (h *headers) announce(x *exchange) {
 	to := x.w.Header()
 	now := to[h.cspName]
@@ -152,7 +148,7 @@ func (h *headers) announce(x *exchange) {
 	}
 }
 
-// remove takes back what apply has set.
+// remove removes what apply has set.
 func (h *headers) remove(x *exchange) {
 	to := x.w.Header()
 	for i := range h.fixed {
@@ -162,8 +158,8 @@ func (h *headers) remove(x *exchange) {
 	delete(to, h.cspName)
 }
 
-// SecurityHeaders is middleware that sets h instead of Options.Headers, for routes
-// whose pages need something else. It panics if h makes no sense.
+// SecurityHeaders is middleware that sets h instead of Options.Headers, for routes whose pages need something
+// else. It panics if h makes no sense.
 func SecurityHeaders(h Headers) Middleware {
 	if err := h.check(); err != nil {
 		panic("web: SecurityHeaders: " + err.Error())
@@ -179,12 +175,11 @@ func SecurityHeaders(h Headers) Middleware {
 	}
 }
 
-// Nonce returns what a script or a style that stands in the page must have as its
-// attribute nonce, for browsers to take it for the application's own. It is another
-// one for each answer, and must be asked for before the answer begins.
+// Nonce returns the value of the attribute nonce that inline scripts and styles of the page need for browsers
+// to run them. It is different for each response, and must be called before the response begins.
 func (c *Context) Nonce() string { return c.x.cspNonce() }
 
-// nonceBytes is how much chance is in a nonce: CSP asks for at least 128 bits.
+// nonceBytes is the number of random bytes in a nonce: CSP requires at least 128 bits.
 const nonceBytes = 16
 
 func (x *exchange) cspNonce() string {
@@ -199,13 +194,13 @@ func (x *exchange) cspNonce() string {
 	return x.nonce
 }
 
-// pageNonce is an exchange as the local nonce of its page: the nonce is made when
-// the page writes it, so that one that has no use for it is the same every time.
+// pageNonce is an exchange as the local nonce of its page. The nonce is made when the page prints it, so that
+// a page that does not use it is the same every time.
 type pageNonce exchange
 
 // String implements fmt.Stringer.
 func (n *pageNonce) String() string { return (*exchange)(n).cspNonce() }
 
-// MarshalJSON implements json.Marshaler, for pages that write it as a value of a
-// script: html/template looks for nothing else behind a pointer.
+// MarshalJSON implements json.Marshaler, for pages that print the nonce as a value in a script: html/template
+// looks for nothing else behind a pointer.
 func (n *pageNonce) MarshalJSON() ([]byte, error) { return json.Marshal(n.String()) }

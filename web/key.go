@@ -8,13 +8,13 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// Key is what a request may do that came with an API key instead of a session.
+// Key describes what a request with an API key, instead of a session, may do.
 type Key struct {
 	// Allows reports whether the key may be used for a scope. Nil: for none.
 	Allows func(scope string) bool
 
-	// Valid returns nil for as long as the key has not ended. Streams of events ask it
-	// every StreamCheck. Nil: the key does not end while a request is answered.
+	// Valid returns nil as long as the key has not ended. Streams of events call it every StreamCheck. Nil: the
+	// key does not end during a request.
 	Valid func(ctx context.Context) error
 }
 
@@ -22,23 +22,21 @@ type Key struct {
 type key struct {
 	Key
 	user    User
-	granted bool // a RequireScope of the route has let it through
+	granted bool // a RequireScope of the route has accepted it
 }
 
-// SetKey says that the request came with an API key of u. It is for middleware that
-// checks keys. The request has no session from then on, whatever cookies it has, and
-// is refused with problem.CodeForbidden by every route that is not behind RequireScope.
-// A key never makes its owner a superadmin.
+// SetKey authenticates the request as one with an API key of u. It is for middleware that checks keys. The
+// request has no session from then on, whatever its cookies are. Every route that is not behind RequireScope
+// refuses it with problem.CodeForbidden. A key never makes its owner a superadmin.
 func (c *Context) SetKey(u User, k Key) {
 	x := c.x
 	x.key = &key{Key: k, user: u}
 	x.user, x.session, x.loaded, x.global, x.globalLoaded = nil, nil, false, nil, false
 }
 
-// RequireScope is middleware that lets through users who are logged in, and API keys
-// that allow the scope. Another key is problem.CodeForbidden, and a request with
-// neither engine.CodeUnauthenticated. It belongs outside of RequireUser, which refuses
-// keys unless a RequireScope has let them through.
+// RequireScope is middleware that accepts users who are logged in, and API keys that allow the scope. Another
+// key is problem.CodeForbidden, and a request with neither is engine.CodeUnauthenticated. Put it outside of
+// RequireUser, which refuses keys unless a RequireScope has accepted them.
 func RequireScope(scope string) Middleware {
 	return func(next http.Handler) http.Handler {
 		return Handler(func(c *Context) error {
@@ -61,17 +59,15 @@ func RequireScope(scope string) Middleware {
 	}
 }
 
-// refused reports whether the request came with a key that no RequireScope has let
-// through.
+// refused reports whether the request came with a key that no RequireScope has accepted.
 func (k *key) refused() bool { return k != nil && !k.granted }
 
-// errKeyRefused is the answer of a route that names no scope.
+// errKeyRefused is the error of a route without a scope.
 func errKeyRefused() error {
 	return engine.Errorf(problem.CodeForbidden, "API keys are not accepted here: the route names no scope")
 }
 
-// guarded is the handler of a route. It is inside of all middleware, and so of every
-// RequireScope.
+// guarded is the handler of a route, inside all middleware and so inside every RequireScope.
 type guarded struct{ http.Handler }
 
 // ServeHTTP implements http.Handler.

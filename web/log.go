@@ -7,40 +7,37 @@ import (
 	"time"
 )
 
-// Logger returns Options.Logger, or one that keeps nothing. For lines about a request
-// there is Context.Logger.
+// Logger returns Options.Logger, or one that discards everything. For log lines about a request use
+// Context.Logger.
 func (a *App) Logger() *slog.Logger { return a.o.Logger }
 
 // DefaultSlow is AccessLogOptions.Slow if that is 0.
 const DefaultSlow = time.Second
 
-// AccessLogOptions configure AccessLog. The zero value works.
+// AccessLogOptions configures AccessLog. The zero value works.
 type AccessLogOptions struct {
-	// Logger gets the lines. Nil is the application's.
+	// Logger receives the lines. Nil is the application's.
 	Logger *slog.Logger
 
 	// Level of the lines. The zero value is slog.LevelInfo.
 	Level slog.Level
 
-	// Slow is how long a request takes that is marked as slow. 0 is DefaultSlow,
-	// negative: none is.
+	// Slow is how long a request takes that is marked as slow. 0 is DefaultSlow; negative marks none.
 	Slow time.Duration
 
-	// Skip, if set, reports which requests get no line unless they fail with a status
-	// of 500 or more, or are cut off. It is called when the request is over.
+	// Skip, if set, reports which requests to leave out. Requests that fail with a status of 500 or more, or
+	// whose connection is cut, are logged anyway. It is called when the request is over.
 	Skip func(*http.Request) bool
 }
 
-// accessLog is AccessLogOptions ready for use.
+// accessLog is AccessLogOptions prepared for use.
 type accessLog AccessLogOptions
 
-// AccessLog is middleware that writes one line a request when its answer is over,
-// however it ended: method, path, query, route, status, bytes, how long it took,
-// client, user, request id; slow, and cut if the connection was cut off. The values
-// of a query, and segments of a path, whose names say that they are secret are left
-// out; headers and bodies are never logged. It replaces the application's own line
-// at debug level. It is meant for App.Use; on a group only that group's requests
-// are logged.
+// AccessLog is middleware that logs one line per request when the response is over, however it ended: method,
+// path, query, route, status, bytes, duration, client, user and request id; slow if it was, and cut if the
+// connection was closed early. Query values and path segments with secret names are redacted; headers and
+// bodies are never logged. It replaces the application's own line at debug level. Add it with App.Use; on a
+// group it logs only that group's requests.
 func AccessLog(o AccessLogOptions) Middleware {
 	o.Slow = cmp.Or(o.Slow, DefaultSlow)
 	l := (*accessLog)(&o)
@@ -52,7 +49,7 @@ func AccessLog(o AccessLogOptions) Middleware {
 	}
 }
 
-// log writes the line of x, which is over.
+// log logs the line of x, which is over.
 func (l *accessLog) log(x *exchange, took time.Duration, cut bool) {
 	r, to := x.r, l.Logger
 	if to == nil {
@@ -72,7 +69,7 @@ func (l *accessLog) log(x *exchange, took time.Duration, cut bool) {
 	}
 	sent := x.sent
 	if r.Method == http.MethodHead {
-		sent = 0 // net/http has left it out
+		sent = 0 // net/http did not send it
 	}
 	as = append(as, slog.Int("status", x.status), slog.Int64("bytes", sent), slog.Duration("took", took), slog.String("client", x.client(r)))
 	if user := x.userID(); user != "" {
@@ -88,7 +85,7 @@ func (l *accessLog) log(x *exchange, took time.Duration, cut bool) {
 	to.LogAttrs(r.Context(), l.Level, "request", as...)
 }
 
-// userID is the id of who asks, "" if nobody is logged in.
+// userID returns the id of the user, "" if nobody is logged in.
 func (x *exchange) userID() string {
 	switch {
 	case x.key != nil:

@@ -7,7 +7,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Mistakes of handlers that answers do not show: they are logged.
+// Mistakes of handlers that responses do not show; they are logged.
 
 // handlerOf names the handler of x for the log.
 func (x *exchange) handlerOf() string {
@@ -17,9 +17,9 @@ func (x *exchange) handlerOf() string {
 	return x.route.pattern
 }
 
-// unanswered logs that a handler returned nil without answering. It is for debug mode
-// only, as middleware around the handler may still answer. No answer is needed for HEAD,
-// after the client has gone away, or after a timeout.
+// unanswered logs that a handler returned nil without responding. It is for debug mode only, as middleware
+// around the handler may still respond. HEAD needs no response, nor do clients that have gone away, nor
+// requests that have timed out.
 func (x *exchange) unanswered(w http.ResponseWriter, r *http.Request) {
 	if x.silent || r.Method == http.MethodHead || r.Context().Err() != nil || begun(w) {
 		return
@@ -28,7 +28,7 @@ func (x *exchange) unanswered(w http.ResponseWriter, r *http.Request) {
 	x.app.o.Logger.LogAttrs(r.Context(), slog.LevelWarn, "the handler of "+x.handlerOf()+" returned without an answer", x.attrs(r)...)
 }
 
-// twice logs in debug mode that a second answer, with that status, was not sent.
+// twice logs in debug mode that a second response, with that status, was not sent.
 func (x *exchange) twice(status int) {
 	if x.app.o.Debug {
 		x.app.o.Logger.LogAttrs(x.r.Context(), slog.LevelWarn, "the handler of "+x.handlerOf()+" answered twice: the second status is not sent",
@@ -36,8 +36,8 @@ func (x *exchange) twice(status int) {
 	}
 }
 
-// lostSession reports changes to a session that were made after the answer had begun. In
-// debug mode it also cuts off the connection, if the client can still notice.
+// lostSession logs changes to a session that were made after the response had begun. In debug mode it also
+// closes the connection, if the client can still notice.
 func (x *exchange) lostSession() {
 	which, instead := "session", ", or call Context.SaveSession if the browser has the session already"
 	switch {
@@ -55,7 +55,7 @@ func (x *exchange) lostSession() {
 	x.reportFault(x.r, err)
 }
 
-// tooLate returns the error of a session that needs a cookie which can no longer be set.
+// tooLate returns the error of a session that needs a cookie when it is too late to set one.
 func (x *exchange) tooLate() error {
 	return engine.Errorf(engine.CodeInternal, "web: the session needs another cookie, but the answer of %s has begun: call Context.SaveSession before that", x.handlerOf())
 }

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// deadlines give an exchange more time as long as it goes on: a server's limits are
-// those of a whole request and a whole answer.
+// deadlines extend the deadlines of an exchange while it makes progress; a server's own limits are for a whole
+// request and a whole response.
 type deadlines struct {
 	rc  *http.ResponseController
-	srv *http.Server // nil: not known
+	srv *http.Server // nil: unknown
 }
 
 func (x *exchange) deadlines() deadlines {
@@ -19,23 +19,23 @@ func (x *exchange) deadlines() deadlines {
 	return deadlines{http.NewResponseController(x.w), srv}
 }
 
-// read bounds the time until more of the body must have come. What a writer cannot
-// do, as one of a test, is no fault.
+// read sets the time within which more of the body must arrive. A writer without deadlines, such as one of a
+// test, is not an error.
 func (d deadlines) read(within time.Duration) { _ = d.rc.SetReadDeadline(time.Now().Add(within)) }
 
-// write bounds the time until what is written next must have gone.
+// write sets the time within which the next write must be sent.
 func (d deadlines) write(within time.Duration) { _ = d.rc.SetWriteDeadline(time.Now().Add(within)) }
 
-// unlimitedWrite lets as much time pass as it takes until the next write: over HTTP/2
-// a deadline that passes ends the answer, whether anything is being written or not.
+// unlimitedWrite removes the deadline until the next write: over HTTP/2 a deadline ends the response, whether
+// anything is being written or not.
 func (d deadlines) unlimitedWrite() { _ = d.rc.SetWriteDeadline(time.Time{}) }
 
-// unlimitedRead lets the connection wait for the client's end without a limit: a
-// deadline that passes would be taken for the client's going away.
+// unlimitedRead lets the connection wait for the client to close it without a limit: an expired deadline would
+// look like a client that has gone away.
 func (d deadlines) unlimitedRead() { _ = d.rc.SetReadDeadline(time.Time{}) }
 
-// endWrite is called after the last write: the server sets the next request's
-// deadline only if it has one.
+// endWrite is called after the last write, because the server sets the next request's deadline only if it has
+// one.
 func (d deadlines) endWrite() {
 	if d.srv != nil && d.srv.WriteTimeout > 0 {
 		d.write(d.srv.WriteTimeout)
@@ -44,8 +44,8 @@ func (d deadlines) endWrite() {
 	_ = d.rc.SetWriteDeadline(time.Time{})
 }
 
-// paceBody lets a body arrive for as long as it takes, but not slower than UploadPace
-// in UploadStall. end gives the answer its own time.
+// paceBody lets a body arrive for as long as it takes, but no slower than UploadPace bytes per UploadStall.
+// end gives the response its own time.
 func (c *Context) paceBody() (end func()) {
 	if c.Request.Body == nil {
 		return func() {}
@@ -58,14 +58,14 @@ func (c *Context) paceBody() (end func()) {
 	return func() {
 		c.Request.Body = body
 		if !paced.over {
-			d.read(UploadStall) // for what the server skips of it
+			d.read(UploadStall) // for the rest that the server skips
 		}
 		d.endWrite()
 	}
 }
 
-// pacedBody moves the deadline on as a body arrives. Once that is over, the server
-// waits for the client's end, and would take a deadline for it.
+// pacedBody extends the deadline as a body arrives. After the end of the body it sets none, because the server
+// then waits for the client to close the connection and an expired deadline would look like that.
 type pacedBody struct {
 	io.ReadCloser
 	d    deadlines
@@ -84,8 +84,8 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// pacedWriter bounds each write, and not the time between two. Its user calls endWrite
-// after the last one.
+// pacedWriter bounds the time of each write, not the time between two. Its user calls endWrite after the last
+// one.
 type pacedWriter struct {
 	http.ResponseWriter
 	d deadlines
@@ -105,10 +105,10 @@ func (w *pacedWriter) FlushError() error {
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Unwrap is what http.ResponseController asks for.
+// Unwrap implements the method that http.ResponseController looks for.
 func (w *pacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// bytesText writes a number of bytes for people.
+// bytesText formats a number of bytes for people.
 func bytesText(n int64) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:

@@ -10,14 +10,14 @@ import (
 type panicError struct {
 	value any
 	stack []byte // from where it panicked, outwards
-	place string // the function and line of the program that panicked, "": not known
+	place string // the function and line of the program that panicked, "": unknown
 }
 
-// ownFrames is how the names of this package's functions begin.
+// ownFrames is the prefix of this package's functions.
 const ownFrames = "github.com/skerrydb/skerry/web."
 
-// newPanicError makes it of what recover and, in the same deferred function,
-// debug.Stack have returned.
+// newPanicError makes a panicError from the results of recover and, in the same deferred function,
+// debug.Stack.
 func newPanicError(value any, stack []byte) *panicError {
 	head, frames := framesOf(stack)
 	std := "" // the folder of Go's own packages
@@ -28,7 +28,7 @@ func newPanicError(value any, stack []byte) *panicError {
 			break
 		}
 	}
-	for len(frames) > 0 && strings.HasPrefix(frames[0].function, "runtime.") { // what a nil pointer goes through
+	for len(frames) > 0 && strings.HasPrefix(frames[0].function, "runtime.") { // frames of a nil pointer dereference
 		frames = frames[1:]
 	}
 	e := &panicError{value: value}
@@ -46,7 +46,7 @@ func newPanicError(value any, stack []byte) *panicError {
 // Error implements error.
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// Unwrap gives the error that the panic was with, if it was.
+// Unwrap returns the error that the panic was called with, if it was one.
 func (e *panicError) Unwrap() error {
 	err, _ := e.value.(error)
 	return err
@@ -55,7 +55,7 @@ func (e *panicError) Unwrap() error {
 // frame is one function of a stack.
 type frame struct{ function, file string }
 
-// framesOf cuts what debug.Stack returns into its first line and the frames.
+// framesOf splits the output of debug.Stack into its first line and the frames.
 func framesOf(stack []byte) (head string, frames []frame) {
 	head, rest, _ := strings.Cut(string(stack), "\n")
 	lines := strings.Split(rest, "\n")
@@ -68,7 +68,7 @@ func framesOf(stack []byte) (head string, frames []frame) {
 	return head, frames
 }
 
-// place is the frame for people: its function, and the file without its folders.
+// place formats the frame for people: its function, and the file without its folders.
 func (f frame) place() string {
 	name := f.function
 	if i := strings.LastIndexByte(name, '('); i > 0 {

@@ -27,52 +27,49 @@ const (
 	defaultIPv6Bits = 64
 )
 
-// RateLimitOptions configure RateLimit. The zero value works: 60 requests a minute of
-// one address to one route.
+// RateLimitOptions configures RateLimit. The zero value works: each address may send 60 requests a minute to
+// each route.
 type RateLimitOptions struct {
-	// Name of the limit in the headers, of visible ASCII without " and \. "" is
-	// default.
+	// Name of the limit in the headers, of visible ASCII without " and \. "" is "default".
 	Name string
 
-	// Requests within Per are let through in the long run: 0 are
-	// DefaultRateRequests, DefaultRatePer.
+	// Requests is how many requests are allowed per Per in the long run. 0 is DefaultRateRequests,
+	// DefaultRatePer.
 	Requests int
 	Per      time.Duration
 
-	// Burst is how many can come at once after a pause. 0 is Requests.
+	// Burst is how many requests may come at once after a pause. 0 is Requests.
 	Burst int
 
-	// Key says whose request it is; "" is not limited. Nil is RateByClient.
+	// Key returns whose request it is; "" is not limited. Nil is RateByClient.
 	Key func(*Context) string
 
-	// AllRoutes counts the requests to all routes that the middleware is around
-	// together. In App.Use, where no route is known yet, that is always so.
+	// AllRoutes counts the requests to all routes of the middleware together. In App.Use, where no route is
+	// known yet, that is always so.
 	AllRoutes bool
 
-	// IPv6Bits is how long the prefix of IPv6 addresses is that is taken for one
-	// client, as each has many. 0 is 64.
+	// IPv6Bits is the length of the IPv6 prefix that counts as one client, as each client has many addresses. 0
+	// is 64.
 	IPv6Bits int
 
-	// MaxClients is how many buckets are kept. 0 is DefaultMaxRateClients.
+	// MaxClients is how many clients are remembered. 0 is DefaultMaxRateClients.
 	MaxClients int
 
 	// Now is the clock. Nil is time.Now.
 	Now func() time.Time
 }
 
-// RateLimit is middleware that lets through so many requests of each client to each
-// route; what is more is problem.CodeRateLimited (429) with Retry-After. All answers
-// say what is left, in the headers RateLimit-Limit, -Remaining and -Reset that
-// clients know (draft-ietf-httpapi-ratelimit-headers-06), and in RateLimit-Policy
-// and RateLimit as the drafts since -08 have them.
+// RateLimit is middleware that limits the requests of each client to each route. Requests over the limit fail
+// with problem.CodeRateLimited (429) and Retry-After. All responses report what is left, in the headers
+// RateLimit-Limit, -Remaining and -Reset that clients know (draft-ietf-httpapi-ratelimit-headers-06), and in
+// RateLimit-Policy and RateLimit as in drafts since -08.
 //
-// The counts are in the memory of one node, and begin anew when it starts: behind
-// n nodes a client has up to n times as much; a request that is passed on to the
-// leader counts there too. If more clients come than are kept, those make room who
-// have used the least of theirs: to be forgotten, who has used up his own needs as
-// many other addresses that have used up theirs.
+// The counts are in the memory of one node and begin anew when it starts. With n nodes a client may send up to
+// n times as many requests. A request that is forwarded to the leader counts there too. If there are more
+// clients than MaxClients, the least active ones are forgotten: a client that has used up its limit is only
+// forgotten once many other addresses have used up theirs.
 //
-// It panics if the options make no sense.
+// RateLimit panics if the options make no sense.
 func RateLimit(o RateLimitOptions) Middleware {
 	l := newLimiter(o)
 	return func(next http.Handler) http.Handler {
@@ -86,12 +83,12 @@ func RateLimit(o RateLimitOptions) Middleware {
 	}
 }
 
-// RateByClient is by address: ClientIP.
+// RateByClient identifies a client by its address, ClientIP.
 func RateByClient(c *Context) string { return c.ClientIP() }
 
-// RateByUser is by who is logged in, and by address if nobody is. It knows the
-// users of sessions only behind routes of this package's Handlers, and those of API
-// keys only behind what calls SetKey.
+// RateByUser identifies a client by the logged-in user, or by address if there is none. It sees the users of
+// sessions only inside routes with this package's Handlers, and those of API keys only inside middleware that
+// calls SetKey.
 func RateByUser(c *Context) string {
 	if id := c.x.userID(); id != "" {
 		return userKey + id
@@ -99,15 +96,15 @@ func RateByUser(c *Context) string {
 	return c.ClientIP()
 }
 
-// userKey begins the keys of users: no address has it.
+// userKey is the prefix of users' keys; no address begins with it.
 const userKey = "user "
 
-// limiter counts the requests of many clients by the generic cell rate algorithm: of
-// each it knows only when its bucket will be full again.
+// limiter counts the requests of many clients by the generic cell rate algorithm. For each client it stores
+// only when its bucket will be full again.
 type limiter struct {
 	o        RateLimitOptions
-	interval time.Duration // in which one request is earned
-	window   time.Duration // in which a burst is
+	interval time.Duration // within which one request is earned
+	window   time.Duration // within which a burst is earned
 	seed     maphash.Seed
 	start    time.Time
 	limit    []string // headers that are always the same
@@ -115,18 +112,18 @@ type limiter struct {
 	shards   [rateShards]rateShard
 }
 
-// rateShards is how many locks there are; a power of two.
+// rateShards is the number of locks; a power of two.
 const rateShards = 32
 
-// rateShard has a part of the buckets.
+// rateShard has one part of the buckets.
 type rateShard struct {
 	mu   sync.Mutex // guards full
 	full map[uint64]time.Duration
-	max  int // how many
+	max  int // the most buckets
 	_    [40]byte
 }
 
-// evictionSample is how many buckets are looked at to find one that makes room.
+// evictionSample is how many buckets are examined to find one to evict.
 const evictionSample = 8
 
 func newLimiter(o RateLimitOptions) *limiter {
@@ -160,7 +157,7 @@ func newLimiter(o RateLimitOptions) *limiter {
 
 const maxRateWindow = 365 * 24 * time.Hour
 
-// limitedError says when to try again.
+// limitedError is an error with the time after which to retry.
 type limitedError struct {
 	err   *engine.Error
 	after time.Duration
@@ -169,13 +166,13 @@ type limitedError struct {
 // Error implements error.
 func (e *limitedError) Error() string { return e.err.Error() }
 
-// RetryAfter is what fail looks for.
+// RetryAfter implements the method that fail looks for.
 func (e *limitedError) RetryAfter() time.Duration { return e.after }
 
-// Unwrap gives the code.
+// Unwrap exposes the code.
 func (e *limitedError) Unwrap() error { return e.err }
 
-// take counts a request and says in its answer what is left.
+// take counts a request and sets the headers that report what is left.
 func (l *limiter) take(c *Context) error {
 	key := l.o.Key(c)
 	if key == "" {
@@ -200,8 +197,8 @@ func (l *limiter) take(c *Context) error {
 	return nil
 }
 
-// clientOf takes all IPv6 addresses of one network of that many bits for one client. A key
-// that is no address is left as it is.
+// clientOf maps all IPv6 addresses of one network of that many bits to one client. It returns a key that is
+// not an IPv6 address unchanged.
 func clientOf(key string, bits int) string {
 	if strings.IndexByte(key, ':') < 0 {
 		return key
@@ -217,8 +214,8 @@ func clientOf(key string, bits int) string {
 	return prefix.String()
 }
 
-// count takes a request out of a bucket. It returns how many are left, when it will
-// be full again, and, if it was empty, when to try again.
+// count takes a request out of a bucket. It returns how many are left, the time until the bucket is full
+// again, and, if it was empty, the time until the next try.
 func (l *limiter) count(key uint64) (left int, full, after time.Duration) {
 	now := l.o.Now().Sub(l.start)
 	s := &l.shards[key%rateShards]
@@ -239,8 +236,8 @@ func (l *limiter) count(key uint64) (left int, full, after time.Duration) {
 	return int((l.window - full) / l.interval), full, after
 }
 
-// makeRoom lets one more bucket be kept: one that is full again, which says
-// nothing, or else the one of a few that was used least.
+// makeRoom makes room for one more bucket. It evicts full buckets, which carry no information, or else the
+// least used one of a small sample.
 func (s *rateShard) makeRoom(now time.Duration) {
 	if len(s.full) < s.max {
 		return
@@ -248,7 +245,7 @@ func (s *rateShard) makeRoom(now time.Duration) {
 	var least uint64
 	var leastAt time.Duration
 	n := 0
-	for key, at := range s.full { // from anywhere
+	for key, at := range s.full { // in random order
 		if at <= now {
 			delete(s.full, key)
 			leastAt = -1

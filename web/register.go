@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// register adds a route, or panics with a text that says what is wrong with it where.
+// register adds a route. It panics with a text that names the fault and the line.
 func (a *App) register(rt *route) {
 	if wrong := taken(a.mux, rt); wrong != "" {
 		panic(a.conflict(rt, wrong))
@@ -16,7 +16,7 @@ func (a *App) register(rt *route) {
 	a.routes = append(a.routes, rt)
 }
 
-// taken adds rt to mux, and returns what the ServeMux says if it does not take it.
+// taken adds rt to mux, and returns the message of the ServeMux if it refuses rt.
 func taken(mux *http.ServeMux, rt *route) (wrong string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -27,7 +27,7 @@ func taken(mux *http.ServeMux, rt *route) (wrong string) {
 	return ""
 }
 
-// conflict says why the ServeMux does not take rt, as wrong has it.
+// conflict explains why the ServeMux refuses rt with the message wrong.
 func (a *App) conflict(rt *route, wrong string) string {
 	if malformed := taken(http.NewServeMux(), rt); malformed != "" {
 		return fmt.Sprintf("web: the route at %s: %s", rt.at, malformed)
@@ -41,7 +41,7 @@ func (a *App) conflict(rt *route, wrong string) string {
 		case other.pattern == rt.pattern:
 			return fmt.Sprintf("web: %s is registered at %s and at %s", rt.pattern, other.at, rt.at)
 		default:
-			_, detail, _ = strings.Cut(detail, "\n") // before that it names lines of this package
+			_, detail, _ = strings.Cut(detail, "\n") // the first line names lines of this package
 			return fmt.Sprintf("web: %s at %s conflicts with %s at %s: %s", rt.pattern, rt.at, other.pattern, other.at, detail)
 		}
 	}
@@ -55,8 +55,7 @@ func mustBeginWithSlash(what, path string) {
 	}
 }
 
-// caller is the file and line of the program that has called a method of Group or App;
-// New adds routes, too.
+// caller returns the file and line of the program that called a method of Group or App; New adds routes, too.
 func caller() string {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])

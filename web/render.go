@@ -14,10 +14,10 @@ import (
 	"github.com/skerrydb/skerry/web/view"
 )
 
-// Locals are the values of a page by name.
+// Locals are the values of a page, by name.
 type Locals = map[string]any
 
-// maxKeptBuffer is the largest buffer that is kept for the next page.
+// maxKeptBuffer is the largest buffer that is reused for another page.
 const maxKeptBuffer = 256 << 10
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -31,10 +31,9 @@ func putBuffer(b *bytes.Buffer) {
 	}
 }
 
-// Render answers with a view in its layout, as 200. The layout and the view also
-// have title ("" unless locals has it), project_name, assets, is_superadmin,
-// debug_mode and nonce, the Content-Security-Policy's for inline scripts. Nothing
-// is sent if the view fails.
+// Render responds with a view in its layout, with status 200. The layout and the view also get title (""
+// unless locals has it), project_name, assets, is_superadmin, debug_mode and nonce, the
+// Content-Security-Policy's for inline scripts. Nothing is sent if the view fails.
 func (c *Context) Render(name string, locals Locals) error {
 	return c.RenderStatus(http.StatusOK, name, locals)
 }
@@ -46,17 +45,16 @@ func (c *Context) RenderStatus(status int, name string, locals Locals) error {
 	})
 }
 
-// RenderOffered is RenderStatus for locals that the view need not use: the log does not
-// warn about those that it leaves out. It is for packages whose pages an application
-// can replace.
+// RenderOffered is RenderStatus for locals that the view need not use: no warning is logged about unused ones.
+// It is for packages whose pages an application can replace.
 func (c *Context) RenderOffered(status int, name string, locals Locals) error {
 	return c.render(status, name, func(w io.Writer, v *view.Views) error {
 		return v.Offer(w, name, c.x.layoutLocals(name, locals))
 	})
 }
 
-// RenderContents answers with contents, which is HTML already, inside the layout of
-// Options.Views. The page has the assets of the view name, which need not exist.
+// RenderContents responds with contents, which is HTML already, inside the layout of Options.Views. The page
+// has the assets of the view name, which need not exist.
 func (c *Context) RenderContents(status int, name string, contents template.HTML, locals Locals) error {
 	return c.render(status, name, func(w io.Writer, v *view.Views) error {
 		return v.Wrap(w, contents, c.x.layoutLocals(name, locals))
@@ -80,7 +78,7 @@ func (c *Context) render(status int, name string, fill func(w io.Writer, v *view
 // pageType is shared by all pages; net/http does not change it.
 var pageType = []string{"text/html; charset=utf-8"}
 
-// writePage answers with a page.
+// writePage responds with a page.
 func (x *exchange) writePage(w http.ResponseWriter, status int, page *bytes.Buffer) {
 	if x.app.o.Debug {
 		x.app.warnNonces()
@@ -93,18 +91,18 @@ func (x *exchange) writePage(w http.ResponseWriter, status int, page *bytes.Buff
 	_, _ = w.Write(page.Bytes()) // an error means that the client is gone
 }
 
-// ownLength is the longest body that net/http finds the length of by itself; longer
-// ones it sends in chunks if nobody tells it.
+// ownLength is the longest body whose length net/http computes itself; it sends longer ones in chunks unless
+// their length is set.
 const ownLength = 2048
 
-// setLength tells how long a body is that is written in one go.
+// setLength sets the length of a body that is written in one call.
 func setLength(h http.Header, n int) {
 	if n > ownLength {
 		h["Content-Length"] = []string{strconv.Itoa(n)}
 	}
 }
 
-// layoutLocals is given with what every layout can use.
+// layoutLocals returns given with the values that every layout can use.
 func (x *exchange) layoutLocals(view string, given Locals) Locals {
 	all := make(Locals, len(given)+6)
 	all["title"] = ""
@@ -121,7 +119,7 @@ func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-// assets is what a view's page asks for.
+// assets returns the tags that load the assets of a view's page.
 func (x *exchange) assets(view string) template.HTML {
 	var tags template.HTML
 	if files := x.app.o.Assets; files != nil {

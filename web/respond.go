@@ -8,7 +8,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// JSON answers with v as encoding/json writes it. Nothing is sent if that fails.
+// JSON responds with v as JSON. Nothing is sent if encoding fails.
 func (c *Context) JSON(status int, v any) error {
 	body := getBuffer()
 	defer putBuffer(body)
@@ -23,20 +23,20 @@ func (c *Context) JSON(status int, v any) error {
 	return nil
 }
 
-// What all answers share; neither net/http nor this package changes them.
+// Header values that all responses share; neither net/http nor this package changes them.
 var (
 	jsonType = []string{"application/json"}
 	textType = []string{"text/plain; charset=utf-8"}
 	htmlType = []string{"text/html; charset=utf-8"}
 )
 
-// NoContent answers with a status and no body.
+// NoContent responds with status 204 and no body.
 func (c *Context) NoContent() error {
 	c.Writer.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// WriteString implements io.StringWriter: it saves a copy of the text.
+// WriteString implements io.StringWriter, which saves copying the text.
 func (x *exchange) WriteString(s string) (int, error) {
 	if x.status == 0 {
 		x.WriteHeader(http.StatusOK)

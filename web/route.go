@@ -10,9 +10,9 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// Handler answers a request, or returns why it does not: the error is then the
-// answer, in the form that the client understands. It is an http.Handler that
-// works wherever an App runs it, however many middlewares are in between.
+// Handler responds to a request or returns an error, which becomes the response in the form that the client
+// understands. It is an http.Handler that works wherever an App runs it, however much middleware is in
+// between.
 type Handler func(c *Context) error
 
 // ServeHTTP implements http.Handler.
@@ -26,19 +26,18 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else if x.app.o.Debug {
 		x.unanswered(w, r)
 	}
-	*c = outer // a handler can be beneath another one
+	*c = outer // handlers can be nested
 }
 
-// Group is a set of routes under one prefix, with middleware of their own.
+// Group is a set of routes with a common prefix and middleware.
 type Group struct {
 	app    *App
 	prefix string
 	ware   []Middleware
 }
 
-// Group returns a group whose patterns all begin with prefix ("/admin"), within
-// this one's, and whose handlers all have m around them, inside of this one's. Its
-// middleware runs only for routes that are found.
+// Group returns a group whose patterns all begin with prefix ("/admin"), after the prefix of g, and whose
+// handlers have m around them, inside the middleware of g. The middleware runs only for routes that match.
 func (g *Group) Group(prefix string, m ...Middleware) *Group {
 	if prefix != "" {
 		mustBeginWithSlash("the prefix of a group", prefix)
@@ -46,11 +45,10 @@ func (g *Group) Group(prefix string, m ...Middleware) *Group {
 	return &Group{g.app, g.prefix + strings.TrimSuffix(prefix, "/"), append(g.ware[:len(g.ware):len(g.ware)], m...)}
 }
 
-// Get adds a route for GET and HEAD. The path is that of a pattern of
-// http.ServeMux: {name} is one segment, {name...} the rest, a / at the end all that
-// is below; but "/" alone is only the first page. A path without a / at its beginning,
-// a pattern that is malformed, and one that another one conflicts with panic: they are
-// mistakes in the program, and the text says in which lines.
+// Get adds a route for GET and HEAD. The path is that of a pattern of http.ServeMux: {name} matches one
+// segment, {name...} the rest, a trailing / everything below it; but "/" alone matches only the root page. Get
+// panics if the path does not begin with /, or if the pattern is malformed or conflicts with another one.
+// These are mistakes in the program; the message names the lines.
 func (g *Group) Get(path string, h Handler, m ...Middleware) { g.add("GET", path, h, m) }
 
 // Post adds a route for POST; see Get.
@@ -69,7 +67,7 @@ func (g *Group) add(method, path string, h Handler, m []Middleware) {
 	if path == "/" && g.prefix == "" {
 		path = "/{$}"
 	} else if path == "/" {
-		path = "" // the group's own address
+		path = "" // the address of the group itself
 	}
 	if g.prefix == "" {
 		mustBeginWithSlash("the path", path)
@@ -77,8 +75,8 @@ func (g *Group) add(method, path string, h Handler, m []Middleware) {
 	g.Handle(method+" "+path, h, m...)
 }
 
-// Handle adds any handler for a pattern "[METHOD ]PATH" of http.ServeMux, whose path
-// "/" is everything that no other route has.
+// Handle adds any handler for a pattern "[METHOD ]PATH" of http.ServeMux. The path "/" matches everything that
+// no other route matches.
 func (g *Group) Handle(pattern string, h http.Handler, m ...Middleware) {
 	method, path, found := strings.Cut(pattern, " ")
 	if !found {
@@ -97,19 +95,19 @@ func (g *Group) Handle(pattern string, h http.Handler, m ...Middleware) {
 	g.app.register(g.route(pattern, h, m))
 }
 
-// route returns a route within the group's middleware and m.
+// route returns a route with the group's middleware and m.
 func (g *Group) route(pattern string, h http.Handler, m []Middleware) *route {
 	_, ours := h.(Handler)
 	return &route{pattern: pattern, at: caller(), session: ours, next: chain(guarded{h}, append(g.ware[:len(g.ware):len(g.ware)], m...)...)}
 }
 
-// route is one pattern with what is behind it.
+// route is one pattern with its handler.
 type route struct {
 	pattern string
 	at      string // where it was added: file and line
 	session bool   // the session is loaded before next runs
-	local   bool   // every node answers it: it does not depend on the data
-	literal bool   // see HandleLiteral: what the path names is no secret
+	local   bool   // every node serves it: it does not depend on the data
+	literal bool   // see HandleLiteral: the names in its path are not secret
 	next    http.Handler
 	metrics routeMetrics
 }
@@ -129,8 +127,7 @@ func (rt *route) serve(x *exchange, w http.ResponseWriter, r *http.Request) {
 	rt.next.ServeHTTP(w, r)
 }
 
-// dispatch lets the ServeMux choose the route, and says in our own words if there
-// is none.
+// dispatch lets the ServeMux choose the route, and responds with a problem if there is none.
 func (a *App) dispatch(w http.ResponseWriter, r *http.Request) {
 	x := of(w)
 	if x.foreign {
@@ -170,15 +167,15 @@ func (a *App) dispatch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// otherMethod answers OPTIONS with the methods that are allowed, and refuses the rest.
+// otherMethod responds to OPTIONS with the allowed methods, and refuses other methods.
 func (x *exchange) otherMethod(w http.ResponseWriter, r *http.Request, allowed string) {
 	if err := From(w, r).OtherMethod(allowed); err != nil {
 		x.fail(w, r, err)
 	}
 }
 
-// OtherMethod is for handlers of several methods. It answers OPTIONS with those that are
-// allowed ("GET, HEAD, OPTIONS"), and returns problem.CodeMethodNotAllowed otherwise.
+// OtherMethod is for handlers of several methods. It responds to OPTIONS with the allowed ones ("GET, HEAD,
+// OPTIONS"), and returns problem.CodeMethodNotAllowed otherwise.
 func (c *Context) OtherMethod(allowed string) error {
 	c.Header()["Allow"] = []string{allowed}
 	if c.Request.Method == http.MethodOptions {
@@ -187,17 +184,16 @@ func (c *Context) OtherMethod(allowed string) error {
 	return engine.Errorf(problem.CodeMethodNotAllowed, "%.32s is not allowed here, only %s", c.Request.Method, allowed)
 }
 
-// missing is the writer that the ServeMux gets. What writes to it is the ServeMux
-// itself, as a route's handler gets the one beneath.
+// missing is the writer that the ServeMux gets. Only the ServeMux itself writes to it, as a route's handler
+// gets the one beneath.
 type missing struct {
 	http.ResponseWriter
 	x      *exchange
-	r      *http.Request // as the ServeMux gets it
-	status int           // of the ServeMux's own answer, 0: none; errors are held back
+	r      *http.Request // as passed to the ServeMux
+	status int           // of the ServeMux's own response, 0: none; errors are not sent
 }
 
-// WriteHeader implements http.ResponseWriter. Redirects to a cleaner path pass,
-// without the page that says the same.
+// WriteHeader implements http.ResponseWriter. Redirects to a cleaned path are sent, without their body.
 func (m *missing) WriteHeader(status int) {
 	m.status = status
 	if status >= 400 {
@@ -206,8 +202,8 @@ func (m *missing) WriteHeader(status int) {
 	h := m.Header()
 	h.Del("Content-Type")
 	if at := h.Get("Location"); strings.Contains(at, "%25") {
-		// A path that it has cleaned, the ServeMux escapes though it is escaped already.
-		// One with a slash added it does not: \ in that could lead to another host.
+		// The ServeMux escapes a path that it has cleaned, though it is escaped already. It does not escape one
+		// that it has added a slash to: \ in that could lead to another host.
 		to, query, asks := strings.Cut(at, "?")
 		if once, err := url.PathUnescape(to); err == nil && once == cleanPath(m.r.URL.EscapedPath()) {
 			if at = once; asks {
@@ -219,7 +215,7 @@ func (m *missing) WriteHeader(status int) {
 	m.ResponseWriter.WriteHeader(status)
 }
 
-// cleanPath is what the ServeMux makes of a path that begins with a slash.
+// cleanPath returns what the ServeMux makes of a path that begins with a slash.
 func cleanPath(p string) string {
 	clean := path.Clean(p)
 	if strings.HasSuffix(p, "/") && clean != "/" {
@@ -228,8 +224,8 @@ func cleanPath(p string) string {
 	return clean
 }
 
-// Write implements http.ResponseWriter: what the ServeMux says is left out.
+// Write implements http.ResponseWriter. It discards what the ServeMux writes.
 func (m *missing) Write(p []byte) (int, error) { return len(p), nil }
 
-// Unwrap is what http.ResponseController asks for.
+// Unwrap implements the method that http.ResponseController looks for.
 func (m *missing) Unwrap() http.ResponseWriter { return m.ResponseWriter }

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// redacted stands in logs for what was left out.
+// redacted replaces secrets in logs.
 const redacted = "[redacted]"
 
 // MaxLoggedQuery is how many bytes of a query are logged; what is behind is left
 // out.
 const MaxLoggedQuery = 1 << 10
 
-// secretPart reports whether a name with that in it is that of a secret.
+// secretPart reports whether name contains a part that makes it the name of a secret.
 func secretPart(name string) bool {
 	for _, part := range [...]string{"token", "passw", "passphrase", "secret", "signature", "credential", "apikey", "oauth", "authoriz", "session", "jwt", "assertion", "cookie", "csrf"} {
 		if strings.Contains(name, part) {
@@ -23,7 +23,7 @@ func secretPart(name string) bool {
 	return false
 }
 
-// secretWord reports whether a word of a name makes it that of a secret.
+// secretWord reports whether a word makes a name that of a secret.
 func secretWord(word string) bool {
 	switch word {
 	case "key", "keys", "code", "codes", "sig", "hmac", "mac", "otp", "totp", "pass", "pwd", "pw", "pin", "auth", "ticket", "nonce", "sid", "invite", "invitation", "reset", "verify", "recovery", "magic":
@@ -32,9 +32,8 @@ func secretWord(word string) bool {
 	return false
 }
 
-// secretName reports whether what goes by a name is a secret, as far as the name
-// tells: words are what stands between other characters than letters and digits,
-// or begins with a capital.
+// secretName reports whether name looks like that of a secret. Its words are separated by characters that are
+// not letters or digits, or begin with a capital.
 func secretName(name string) bool {
 	var all, word strings.Builder
 	ends := func() bool {
@@ -61,8 +60,8 @@ func secretName(name string) bool {
 	return ends() || secretPart(all.String())
 }
 
-// redactQuery is a query as it may be logged: the values of secrets are left out,
-// and of what holds an address with secrets in turn.
+// redactQuery returns a query as it may be logged, without the values of secrets and of parameters that
+// contain an address with secrets.
 func redactQuery(raw string) string {
 	cut := len(raw) > MaxLoggedQuery
 	if cut {
@@ -75,7 +74,7 @@ func redactQuery(raw string) string {
 		}
 		name, value, has := strings.Cut(pair, "=")
 		switch {
-		case !has && len(name) > maxLoggedName: // who sends a secret alone names nothing
+		case !has && len(name) > maxLoggedName: // a long name without a value may itself be a secret
 			b.WriteString(redacted)
 		case !has:
 			b.WriteString(name)
@@ -91,13 +90,13 @@ func redactQuery(raw string) string {
 	return b.String()
 }
 
-// maxLoggedName is the longest parameter without a value that is logged.
+// maxLoggedName is the longest name of a parameter without a value that is logged.
 const maxLoggedName = 32
 
 // holdsSecret reports whether a value is itself an address or a query with a secret.
 func holdsSecret(value string, depth int) bool {
 	if depth > 2 {
-		return true // who wraps that often has something to wrap
+		return true // deep nesting is suspicious
 	}
 	_, query, found := strings.Cut(value, "?")
 	if !found {
@@ -122,8 +121,8 @@ func unescaped(s string) string {
 	return s
 }
 
-// loggedPath is the path of r as it may be logged: a segment that the route's
-// pattern names as a secret is left out.
+// loggedPath returns the path of r as it may be logged, without the segments that the route's pattern names as
+// secrets.
 func (x *exchange) loggedPath(r *http.Request) string {
 	path := r.URL.EscapedPath()
 	if x.route == nil || x.route.literal || !strings.Contains(x.route.pattern, "{") {
