@@ -17,12 +17,12 @@ import (
 // sends it. The server's time limit for a whole answer does not hold for these.
 const StreamStall = 30 * time.Second
 
-// CodeRangeNotSatisfiable is the code of a range of a file that has no such bytes.
+// CodeRangeNotSatisfiable is the code for a range that lies outside of a file.
 const CodeRangeNotSatisfiable engine.Code = "range_not_satisfiable"
 
-// noSuchFile says why a file cannot be opened. What a file system refuses by itself, as
-// an os.Root refuses a symbolic link that leads out of it, is not there for clients; what
-// the operating system fails with is a fault, unless it means the same.
+// noSuchFile turns the error of opening a file into a problem. A refusal of the file system itself, for
+// example by an os.Root of a symbolic link that leads out of it, means that the file does not exist. An error
+// of the operating system is a fault, unless it means the same.
 func noSuchFile(err error) error {
 	var of *fs.PathError
 	var failed syscall.Errno
@@ -36,8 +36,7 @@ func noSuchFile(err error) error {
 	return engine.Errorf(engine.CodeInternal, "web: open a file to serve: %w", err)
 }
 
-// content answers with what content reads; guard, if not nil, sets the headers of an
-// answer with content.
+// content responds with what content reads. guard, if not nil, sets the headers of a response with content.
 func (c *Context) content(name string, modified time.Time, content io.ReadSeeker, guard func(http.Header)) error {
 	d := c.x.deadlines()
 	defer d.endWrite()
@@ -52,11 +51,11 @@ func (c *Context) content(name string, modified time.Time, content io.ReadSeeker
 	return engine.Errorf(engine.CodeInternal, "web: %s cannot be served", name)
 }
 
-// rangeWriter suppresses the error answers of ServeContent, which have a form of their own.
+// rangeWriter suppresses the error responses of ServeContent; content makes its own.
 type rangeWriter struct {
 	pacedWriter
 	guard   func(http.Header) // nil: none
-	refused int               // the status of an error that ServeContent began to answer, 0: none
+	refused int               // the status of an error with which ServeContent began to respond, 0: none
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -79,14 +78,13 @@ func (w *rangeWriter) Write(p []byte) (int, error) {
 	return w.pacedWriter.Write(p)
 }
 
-// Attachment makes what is answered next a file that browsers save, under that name,
-// which may come from a user: it is made safe as SafeFileName does. The name is
-// written as RFC 6266 has it, and once more in ASCII for old clients.
+// Attachment makes browsers download the next response as a file with that name. The name may come from a
+// user; it is made safe as by SafeFileName. It is encoded as in RFC 6266, and again in ASCII for old clients.
 func (c *Context) Attachment(name string) {
 	c.Header()["Content-Disposition"] = []string{disposition("attachment", SafeFileName(name))}
 }
 
-// disposition writes a Content-Disposition; name is safe, but not ASCII.
+// disposition returns a Content-Disposition; name must be safe, but may not be ASCII.
 func disposition(kind, name string) string {
 	ascii := strings.Map(func(r rune) rune {
 		if r < 0x20 || r > 0x7e || r == '"' || r == '\\' || r == '%' {
@@ -96,16 +94,16 @@ func disposition(kind, name string) string {
 	}, name)
 	out := kind + `; filename="` + ascii + `"`
 	if ascii != name {
-		// RFC 8187: what PathEscape leaves as it is, attr-char has but for these.
+		// RFC 8187: of the characters that PathEscape leaves alone, attr-char lacks these.
 		escaped := strings.NewReplacer(":", "%3A", "@", "%40", "=", "%3D", "'", "%27", "(", "%28", ")", "%29", "*", "%2A", ",", "%2C", ";", "%3B", "/", "%2F").Replace(url.PathEscape(name))
 		out += "; filename*=UTF-8''" + escaped
 	}
 	return out
 }
 
-// Stream answers with all that from reads, as it comes, in a type of its own. If
-// from fails before its first byte, that is the answer; later, the connection is
-// cut off, so that the client cannot take a part for the whole.
+// Stream responds with all that it reads from from, as it arrives, as mediaType. If from fails before its
+// first byte, Stream returns the error. If from fails later, Stream closes the connection, so that the client
+// cannot mistake a part for the whole.
 func (c *Context) Stream(status int, mediaType string, from io.Reader) error {
 	buf := make([]byte, 32<<10)
 	n, err := from.Read(buf)
@@ -125,7 +123,7 @@ func (c *Context) Stream(status int, mediaType string, from io.Reader) error {
 	for {
 		if n > 0 {
 			if _, gone := w.Write(buf[:n]); gone != nil {
-				return nil // there is nobody to tell
+				return nil // the client is gone
 			}
 			if err == nil {
 				_ = w.FlushError()

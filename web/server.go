@@ -24,9 +24,8 @@ const (
 	MaxHTTP2Requests = 100
 )
 
-// NewServer returns an http.Server for h with every bound set that net/http
-// leaves open. What net/http reports of single connections goes to log at
-// debug level; nil discards it. Its owner sets TLSConfig if there is one.
+// NewServer returns an http.Server for h with every bound set that net/http leaves open. net/http's errors of
+// single connections go to log at debug level; nil discards them. The caller sets TLSConfig if it needs one.
 func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -43,11 +42,11 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// nodeSlack is what a node adds to the headers of a request that it passes on.
+// nodeSlack is the room for the headers that a node adds to a request that it forwards.
 const nodeSlack = 4 << 10
 
-// NewNodeServer is NewServer for a NodeHandler: what fits into the headers
-// that a client may send also fits when another node passes it on.
+// NewNodeServer is NewServer for a NodeHandler: headers of the longest length that a client may send also fit
+// when another node forwards them.
 func NewNodeServer(h http.Handler, log *slog.Logger) *http.Server {
 	srv := NewServer(h, log)
 	srv.MaxHeaderBytes += nodeSlack

@@ -10,8 +10,8 @@ import (
 	"github.com/skerrydb/skerry/session"
 )
 
-// cookies are the names of the application's cookies. The prefix __Host- makes
-// browsers refuse them from other hosts, from plain HTTP and for single paths.
+// cookies are the names of the application's cookies. With the prefix __Host-, browsers refuse them from other
+// hosts, over plain HTTP and for single paths.
 type cookies struct {
 	session, position           string // over HTTPS
 	plainSession, plainPosition string // over plain HTTP, in debug mode only
@@ -22,8 +22,7 @@ func newCookies(o Options) cookies {
 	return cookies{"__Host-" + o.Name + "-session", "__Host-" + o.Name + "-position", o.Name + "-session", o.Name + "-position", new(warnOnce)}
 }
 
-// plain reports whether r's cookies have no Secure attribute: browsers would not
-// take it over plain HTTP.
+// plain reports whether r's cookies have no Secure attribute: browsers refuse it over plain HTTP.
 func (x *exchange) plain(r *http.Request) bool { return x.app.o.Debug && !x.secure(r) }
 
 func (x *exchange) sessionCookie(r *http.Request) string {
@@ -33,7 +32,7 @@ func (x *exchange) sessionCookie(r *http.Request) string {
 	return x.app.cookie.session
 }
 
-// cookieValue returns the one cookie of that name; with none or several it is "".
+// cookieValue returns the only cookie of that name; with none or several it returns "".
 func cookieValue(r *http.Request, name string) (value string) {
 	for _, c := range r.CookiesNamed(name) {
 		if value != "" {
@@ -44,9 +43,8 @@ func cookieValue(r *http.Request, name string) (value string) {
 	return value
 }
 
-// loadSession reads the session of the request's cookie. A cookie of no use is the
-// same as none, and stays: it is taken away by its name, so that a slow answer could
-// take the one that a login has set meanwhile.
+// loadSession reads the session of the request's cookie. An invalid cookie counts as none, but is not deleted:
+// cookies are deleted by name, so a slow response could delete the one that a login has set meanwhile.
 func (x *exchange) loadSession(r *http.Request) error {
 	if x.session != nil || x.key != nil || len(r.Header["Cookie"]) == 0 {
 		return nil
@@ -62,10 +60,10 @@ func (x *exchange) loadSession(r *http.Request) error {
 	return err
 }
 
-// loadFrom returns the session of a token, nil if there is none. It reads linearizably,
-// so that no node takes a token once its end was acknowledged anywhere; without other
-// nodes that costs nothing. What has no user opens nothing: for it a node's own state, in
-// which before has waited for what this browser has written, is enough.
+// loadFrom returns the session of a token, nil if there is none. It reads linearizably, so that no node
+// accepts a token whose end was acknowledged anywhere; without other nodes that costs nothing. For a session
+// without a user, this node's own state is enough; before has already waited for what this browser has
+// written.
 func (x *exchange) loadFrom(r *http.Request, st *session.Store, token string) (*session.Session, error) {
 	if x.app.cluster != nil {
 		s, err := st.Load(r.Context(), token, engine.Read{Level: engine.Local})
@@ -82,15 +80,13 @@ func (x *exchange) loadFrom(r *http.Request, st *session.Store, token string) (*
 	return s, err
 }
 
-// saveSession writes what the request has changed in its session and tells the
-// browser of it.
+// saveSession writes the request's changes to its session and sets the browser's cookie.
 func (x *exchange) saveSession() error {
 	return x.keep(x.session, x.loaded, x.app.o.Sessions, http.Cookie{Name: x.sessionCookie(x.r)})
 }
 
-// keep writes what the request has changed in a session of st, and tells the browser
-// of it by a cookie that has its name and domain already. loaded says whether the
-// browser has one.
+// keep writes the request's changes to a session of st, and sends the browser the cookie c, whose name and
+// domain are already set. loaded reports whether the browser already has one.
 func (x *exchange) keep(s *session.Session, loaded bool, st *session.Store, c http.Cookie) error {
 	if !s.NeedsSave() {
 		x.tell("", loaded && !s.Stored(), st, c)
@@ -103,9 +99,9 @@ func (x *exchange) keep(s *session.Session, loaded bool, st *session.Store, c ht
 	token, _, err := s.Save(x.r.Context())
 	switch {
 	case errors.Is(err, session.ErrNoSession) && !changed:
-		// It was ended while it was used, which this answer need not know.
+		// The session was ended while it was used, which this response need not report.
 	case err != nil && !changed && !(errors.Is(err, engine.ErrNotLeader) && x.app.cluster != nil && !x.fromNode):
-		// That it was used could not be written down; the next request will.
+		// The use of the session could not be recorded; the next request will.
 		x.app.o.Logger.LogAttrs(x.r.Context(), slog.LevelDebug, "session not renewed", append(x.attrs(x.r), slog.Any("err", err))...)
 	case err != nil:
 		return err
@@ -119,9 +115,9 @@ func (x *exchange) keep(s *session.Session, loaded bool, st *session.Store, c ht
 	return nil
 }
 
-// markPersonal keeps an answer that depends on who asks out of shared caches, and out of
-// a browser's after somebody else has logged in. What the handler has said itself stays,
-// unless shared caches could take it to be for everybody.
+// markPersonal keeps a response that depends on the user out of shared caches, and out of a browser's cache
+// after somebody else has logged in. It keeps a Cache-Control of the handler, unless that allows shared caches
+// to store the response.
 func (x *exchange) markPersonal() {
 	if !x.personal {
 		return
@@ -139,7 +135,7 @@ func (x *exchange) markPersonal() {
 	}
 }
 
-// tell sets a cookie to a new token, or takes it away if its session is gone.
+// tell sets a cookie to a new token, or deletes it if its session is gone.
 func (x *exchange) tell(token string, gone bool, st *session.Store, c http.Cookie) {
 	if gone = gone && token == ""; token == "" && !gone {
 		return
@@ -158,11 +154,10 @@ func (x *exchange) tell(token string, gone bool, st *session.Store, c http.Cooki
 	}
 }
 
-// SaveSession makes what the request has changed in its sessions durable now, instead
-// of when the answer begins, and sets the cookie. Session.Save would not set it. When
-// the answer has begun, as in a stream, it saves what has changed in a session that was
-// stored before; one that needs a cookie, as a new one does and any after a Login, is
-// then engine.CodeInternal, as the browser cannot be told of it any more.
+// SaveSession makes the request's changes to its sessions durable now, instead of when the response begins,
+// and sets the cookie, which Session.Save would not. After the response has begun, for example in a stream, it
+// only saves changes to a session that was stored before. A session that then needs a cookie, such as a new
+// one or any after a Login, is engine.CodeInternal, as the cookie can no longer be sent.
 func (c *Context) SaveSession() error {
 	x := c.x
 	if x.session == nil {
@@ -178,7 +173,7 @@ func (c *Context) SaveSession() error {
 	return x.saveGlobal()
 }
 
-// dropSession forgets what the request has changed in its session and not saved.
+// dropSession discards the request's unsaved changes to its session.
 func (x *exchange) dropSession() {
 	if x.session != nil && x.session.NeedsSave() {
 		x.session = nil

@@ -37,32 +37,31 @@ const (
 	// MaxEventID is the longest id of an event, in bytes; a longer Last-Event-ID
 	// counts as none.
 	MaxEventID = 256
-	// EventStall is how long a client may take for one event; then its connection is
-	// closed, and it comes again. The server's time limit for a whole answer does not
-	// hold.
+	// EventStall is how long a client may take to receive one event; then its connection is closed, and it
+	// reconnects. The server's time limit for a whole response does not apply.
 	EventStall = 10 * time.Second
 )
 
 const eventType = "text/event-stream"
 
-// EventOptions of one stream. The zero value has the defaults.
+// EventOptions configures one stream. The zero value has the defaults.
 type EventOptions struct {
-	// Heartbeat is how often a comment is sent while there are no events, so that a
-	// client that is gone is noticed. 0 is DefaultHeartbeat.
+	// Heartbeat is how often a comment is sent while there are no events, to detect clients that have gone
+	// away. 0 is DefaultHeartbeat.
 	Heartbeat time.Duration
-	// Retry is how long browsers shall wait before they come again. 0: they decide.
+	// Retry is how long browsers should wait before they reconnect. 0: they decide.
 	Retry time.Duration
 }
 
 // Event is one message to a browser's EventSource.
 type Event struct {
-	ID   string // what the browser sends as Last-Event-ID when it comes again; "": none
-	Name string // for addEventListener; "" is a message
+	ID   string // sent as Last-Event-ID when the browser reconnects; "": none
+	Name string // for addEventListener; "" is "message"
 	Data string // any text; line breaks are kept, as \n
 }
 
-// Events sends events to one client. Its methods are safe for concurrent use, until
-// the function that has got it returns.
+// Events sends events to one client. Its methods are safe for concurrent use until the function that received
+// it returns.
 type Events struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -71,20 +70,18 @@ type Events struct {
 	rc     *http.ResponseController
 	limits deadlines
 
-	mu   sync.Mutex // one event after the other; guards buf, sent and err
+	mu   sync.Mutex // one event at a time; guards buf, sent and err
 	buf  bytes.Buffer
 	sent bool // since the last heartbeat
 	err  error
 }
 
-// SSE answers with a stream of events (text/event-stream), for as long as fn runs.
-// s.Context ends when the client is gone, or too slow (EventStall), when the server stops,
-// and when the session or the API key of the request has ended, was revoked or rotated, on
-// whichever node (StreamCheck): fn should then return. Errors of Send need no other
-// treatment than to return them, as they all mean that. Another error of fn cuts the
-// connection off and is reported. Over Options.MaxStreams it is engine.CodeQueueFull, over
-// those of a client or a session problem.CodeRateLimited, and once the server stops
-// engine.CodeClosed.
+// SSE responds with a stream of events (text/event-stream) for as long as fn runs. s.Context ends when the
+// client is gone or too slow (EventStall), when the server stops, and when the session or API key of the
+// request has ended, was revoked or rotated, on any node (StreamCheck); fn should then return. All errors of
+// Send mean one of these, so fn can simply return them. Any other error of fn closes the connection and is
+// reported. SSE fails with engine.CodeQueueFull over Options.MaxStreams, with problem.CodeRateLimited over the
+// limits per client or session, and with engine.CodeClosed once the server stops.
 func (c *Context) SSE(o EventOptions, fn func(s *Events) error) error {
 	a := c.x.app
 	if a.streams.stopped() {
@@ -105,7 +102,7 @@ func (c *Context) SSE(o EventOptions, fn func(s *Events) error) error {
 	h := c.Header()
 	h["Content-Type"] = []string{eventType}
 	h["Cache-Control"] = []string{"no-store"}
-	h["X-Accel-Buffering"] = []string{"no"} // nginx would wait for more
+	h["X-Accel-Buffering"] = []string{"no"} // nginx would buffer events
 	s.limits.unlimitedRead()
 	s.limits.write(EventStall)
 	c.Writer.WriteHeader(http.StatusOK)
@@ -133,8 +130,8 @@ func (c *Context) SSE(o EventOptions, fn func(s *Events) error) error {
 	return err
 }
 
-// beat sends comments while nothing else is sent, until the stream ends; it ends it
-// when the server stops.
+// beat sends comments while nothing else is sent, until the stream ends. It ends the stream when the server
+// stops.
 func (s *Events) beat(every time.Duration, stop <-chan struct{}) {
 	if every <= 0 {
 		every = DefaultHeartbeat
@@ -154,13 +151,13 @@ func (s *Events) beat(every time.Duration, stop <-chan struct{}) {
 			s.sent = false
 			s.mu.Unlock()
 			if silent {
-				_ = s.Comment("") // what fails ends the stream
+				_ = s.Comment("") // a failure ends the stream
 			}
 		}
 	}
 }
 
-// watch ends the stream when what it was asked for with has ended.
+// watch ends the stream when its session or key has ended.
 func (s *Events) watch(ended func(context.Context) bool) {
 	tick := time.NewTicker(StreamCheck)
 	defer tick.Stop()
@@ -174,9 +171,9 @@ func (s *Events) watch(ended func(context.Context) bool) {
 	s.cancel()
 }
 
-// ended returns what reports whether the sessions and the key of a request have ended;
-// nil if it has none. It looks at this node's own state: a node that is cut off from the
-// others gets no events of theirs either. What cannot be looked at has not ended.
+// ended returns a function that reports whether the sessions or the key of a request have ended; nil if it has
+// none. The function reads this node's own state: a node that is cut off from the others receives none of
+// their events either. If it cannot read, it reports false.
 func (x *exchange) ended() func(context.Context) bool {
 	var refs []session.Ref
 	for _, s := range []*session.Session{x.session, x.global} {
@@ -201,16 +198,15 @@ func (x *exchange) ended() func(context.Context) bool {
 	}
 }
 
-// Context ends when the stream does.
+// Context returns a context that ends with the stream.
 func (s *Events) Context() context.Context { return s.ctx }
 
-// LastID is the id of the last event that the client has got on a connection before,
-// "" if there was none.
+// LastID returns the id of the last event that the client received on an earlier connection, "" if there was
+// none.
 func (s *Events) LastID() string { return s.lastID }
 
-// Send sends one event. If that fails, the stream has ended: nothing more can be
-// sent. An id or a name with a line break, or more than MaxEventBytes of data, is
-// engine.CodeInternal and sends nothing.
+// Send sends one event. If it fails, the stream has ended and nothing more can be sent; but an id or a name
+// with a line break, or more than MaxEventBytes of data, is engine.CodeInternal and sends nothing.
 func (s *Events) Send(e Event) error {
 	switch {
 	case !oneLine(e.ID) || len(e.ID) > MaxEventID:
@@ -248,7 +244,7 @@ func (s *Events) SendJSON(e Event, v any) error {
 	return s.Send(e)
 }
 
-// Comment sends a line that browsers skip.
+// Comment sends a line that browsers ignore.
 func (s *Events) Comment(text string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +281,7 @@ func (s *Events) flush() error {
 	return nil
 }
 
-// cutLine cuts the first line off; more is false if it was the last one.
+// cutLine splits off the first line; more is false if it was the last one.
 func cutLine(s string) (line, rest string, more bool) {
 	i := strings.IndexAny(s, "\r\n")
 	if i < 0 {
@@ -297,18 +293,17 @@ func cutLine(s string) (line, rest string, more bool) {
 	return s[:i], s[i+1:], true
 }
 
-// streams are the streams of events of an application.
+// streams are the open event streams of an application.
 type streams struct {
 	once sync.Once
 	stop chan struct{} // closed when the server stops
 
 	mu   sync.Mutex // guards what follows
 	open int
-	by   map[string]int // the open ones of each client, session and key; none is 0
+	by   map[string]int // the open ones of each client, session and key; never 0
 }
 
-// enter counts a stream of x, unless one of the limits of o is reached. leave takes that
-// back.
+// enter counts a stream of x, unless one of the limits of o is reached. leave undoes that.
 func (s *streams) enter(o Options, x *exchange) (leave func(), err error) {
 	client, whose := "client "+clientOf(x.client(x.r), defaultIPv6Bits), ""
 	switch {
@@ -345,7 +340,7 @@ func (s *streams) add(client, whose string, n int) {
 	}
 }
 
-// count is how many are open.
+// count returns how many are open.
 func (s *streams) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -361,7 +356,7 @@ func (s *streams) stopped() bool {
 	}
 }
 
-// endWith ends what another node streams when the server stops; ctx is that stream's.
+// endWith ends a stream of another node, whose context is ctx, when the server stops.
 func (s *streams) endWith(ctx context.Context, end func()) {
 	select {
 	case <-s.stop:
@@ -370,7 +365,6 @@ func (s *streams) endWith(ctx context.Context, end func()) {
 	}
 }
 
-// EndStreams ends all streams of events and refuses new ones. A server calls it when
-// it begins to stop (http.Server.RegisterOnShutdown), as these would not end by
-// themselves. It may be called more than once.
+// EndStreams ends all streams of events and refuses new ones. A server calls it when it begins to stop
+// (http.Server.RegisterOnShutdown), because they would not end by themselves. It may be called more than once.
 func (a *App) EndStreams() { a.streams.once.Do(func() { close(a.streams.stop) }) }

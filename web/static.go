@@ -17,23 +17,23 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// asset is one file as it was read. It is never changed.
+// asset is one file as it was read. It never changes.
 type asset struct {
 	name  string
 	url   string // with tag in it
-	tag   string // what the address has of the hash
+	tag   string // part of the hash, in the address
 	size  int64
 	mod   time.Time
-	data  []byte   // nil: it is not kept
+	data  []byte   // nil: not kept in memory
 	etag  []string // the header
 	media []string // the header
 }
 
-// tagChars is how much of a file's hash its address has. Two versions of one file
-// have to differ in it, not any two files.
+// tagChars is how many characters of a file's hash are in its address. They only need to distinguish versions
+// of one file, not any two files.
 const tagChars = 8
 
-// read reads a file, and keeps up to a number of bytes.
+// read reads a file, and keeps its data if that is at most keep bytes long.
 func (a *Assets) read(name string, keep int64) (*asset, error) {
 	info, err := a.stat(name)
 	if err != nil {
@@ -53,7 +53,7 @@ func (a *Assets) read(name string, keep int64) (*asset, error) {
 		}
 		f.size = int64(len(f.data))
 		sum.Write(f.data)
-	case a.o.Reload: // which reads it for every request
+	case a.o.Reload: // every request reads the file
 		fmt.Fprint(sum, f.size, f.mod.UnixNano())
 	default:
 		_, err = io.Copy(sum, from)
@@ -67,9 +67,9 @@ func (a *Assets) read(name string, keep int64) (*asset, error) {
 	return f, nil
 }
 
-// stat looks whether a file may be served.
+// stat checks whether a file may be served.
 func (a *Assets) stat(name string) (fs.FileInfo, error) {
-	for i := 0; a.o.Dir == "" && i >= 0; { // an os.Root looks where links lead
+	for i := 0; a.o.Dir == "" && i >= 0; { // an os.Root checks where links lead
 		next := strings.IndexByte(name[i:], '/')
 		at := name
 		if next >= 0 {
@@ -94,8 +94,8 @@ func (a *Assets) stat(name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// servable reports whether a file of that name may be served: not if it is hidden,
-// leads elsewhere, or means something else on another system.
+// servable reports whether a file with that name may be served: it must not be hidden, lead elsewhere, or mean
+// something else on another system.
 func servable(name string) bool {
 	if len(name) > MaxAssetName || !fs.ValidPath(name) || strings.ContainsFunc(name, func(r rune) bool {
 		return r < 0x20 || r == 0x7f || strings.ContainsRune(`\:*?"<>|`, r)
@@ -110,7 +110,7 @@ func servable(name string) bool {
 	return true
 }
 
-// isDevice reports whether Windows takes a name for a device, whatever follows a dot.
+// isDevice reports whether Windows treats a name as a device, ignoring everything after a dot.
 func isDevice(part string) bool {
 	stem, _, _ := strings.Cut(part, ".")
 	switch stem = strings.ToUpper(strings.TrimRight(stem, " ")); stem {
@@ -124,13 +124,13 @@ func isDevice(part string) bool {
 	return found && strings.Contains("0123456789¹²³", number) && len([]rune(number)) == 1
 }
 
-// tagged is a name with a part of the hash before the extension.
+// tagged inserts a part of the hash before the extension of a name.
 func tagged(name, tag string) string {
 	ext := path.Ext(name)
 	return strings.TrimSuffix(name, ext) + "." + tag + ext
 }
 
-// untagged takes the tag out of a name, "" if it has none.
+// untagged splits the tag, which may be "", from a name.
 func untagged(name string) (plain, tag string) {
 	ext := path.Ext(name)
 	stem := strings.TrimSuffix(name, ext)
@@ -147,19 +147,19 @@ func isTag(s string) bool {
 	return len(s) == tagChars && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// escaped is the address of a file under the prefix.
+// escaped returns the address of a file under the prefix.
 func (a *Assets) escaped(name string) string {
 	return (&url.URL{Path: a.o.Prefix + name}).EscapedPath()
 }
 
-// How long browsers may keep a file: for ever under the address that changes with
-// it, and otherwise until they have asked whether it has changed.
+// How long browsers may cache a file: forever under the address with its hash, otherwise they must revalidate
+// it.
 var (
 	keepForever = []string{"public, max-age=31536000, immutable"}
 	askAgain    = []string{"no-cache"}
 )
 
-// serve answers with the file of an address.
+// serve responds with the file at an address.
 func (a *Assets) serve(w http.ResponseWriter, r *http.Request, name string) error {
 	f, cache := a.find(name), askAgain
 	if f == nil {
@@ -173,8 +173,8 @@ func (a *Assets) serve(w http.ResponseWriter, r *http.Request, name string) erro
 		case f.tag == tag:
 			cache = keepForever
 		}
-		// Another tag is that of another version of the program, which may run on
-		// another node: what is here is better than nothing, for this once.
+		// Another tag belongs to another version of the program, which may run on another node. This version is
+		// better than nothing, but must not be cached.
 	}
 	content, f, err := a.content(f)
 	if err != nil {
@@ -193,20 +193,20 @@ func (a *Assets) serve(w http.ResponseWriter, r *http.Request, name string) erro
 	return nil
 }
 
-// readSeekCloser is what is served.
+// readSeekCloser is the data of a file.
 type readSeekCloser interface {
 	io.ReadSeeker
 	io.Closer
 }
 
-// inMemory is a file that was kept.
+// inMemory is a file that was kept in memory.
 type inMemory struct{ bytes.Reader }
 
 // Close implements io.Closer.
 func (*inMemory) Close() error { return nil }
 
-// content opens a file. One that is not kept can have changed since it was listed:
-// then the asset that is returned has no tag.
+// content opens a file. One that is not kept may have changed since it was listed; the returned asset then has
+// no tag.
 func (a *Assets) content(f *asset) (readSeekCloser, *asset, error) {
 	if f.data != nil || f.size == 0 {
 		m := new(inMemory)
@@ -245,16 +245,15 @@ func (a *App) addAssets() {
 	}
 }
 
-// handleApart adds a route that has nothing to do with the data: it needs no
-// session, and waits for no position.
+// handleApart adds a route that is independent of the data: it needs no session and waits for no position.
 func (a *App) handleApart(pattern string, h http.Handler) {
 	a.Handle(pattern, h)
 	rt := a.routes[len(a.routes)-1]
 	rt.local, rt.session = true, false
 }
 
-// mediaType is that of a file, by its extension; the host's own table is not asked, so
-// that it is the same everywhere.
+// mediaType returns the media type of a file by its extension. It ignores the host's own table, so that it is
+// the same everywhere.
 func mediaType(name string) string {
 	switch ext := strings.ToLower(path.Ext(name)); ext {
 	case ".css", ".csv", ".html":

@@ -12,7 +12,7 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// DefaultTimeout is what Timeout takes 0 for.
+// DefaultTimeout is the timeout for Timeout(0).
 const DefaultTimeout = 30 * time.Second
 
 // overdue is the cause of a context that Timeout has ended.
@@ -20,15 +20,13 @@ type overdue struct{ after time.Duration }
 
 func (o *overdue) Error() string { return "the request took longer than " + o.after.String() }
 
-// Timeout is middleware that gives a request d from now on, 0 is DefaultTimeout:
-// its context has that deadline, and the rest of its body has to arrive by then
-// (problem.CodeBodyTimeout). A handler that fails as its context is over, or that
-// returns then without having answered, is answered with problem.CodeTimeout. A
-// handler that does not look at its context runs on: nothing can stop it, and its
-// answer is sent. What it did before counts; a commit whose outcome is unknown
-// stays engine.CodeOutcomeUnknown.
+// Timeout is middleware that gives a request d from now on; 0 is DefaultTimeout. The request's context has
+// that deadline, and the rest of its body must arrive by then (problem.CodeBodyTimeout). If the handler fails
+// after its context has ended, or returns then without a response, the response is problem.CodeTimeout. A
+// handler that ignores its context runs on, because nothing can stop it, and its response is sent. What it did
+// before counts; a commit whose outcome is unknown stays engine.CodeOutcomeUnknown.
 //
-// Streams that are meant to last, as of events, must not have it around them.
+// Do not put Timeout around streams that are meant to last, such as streams of events.
 func Timeout(d time.Duration) Middleware {
 	if d <= 0 {
 		d = DefaultTimeout
@@ -51,13 +49,13 @@ func Timeout(d time.Duration) Middleware {
 	}
 }
 
-// timedOut gives the failure of a request that Timeout has ended its code.
+// timedOut sets the code of a request's error if Timeout has ended the request.
 func timedOut(r *http.Request, err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if _, coded := errors.AsType[*engine.Error](err); coded {
-		return err // which says more
+		return err // err is more specific
 	}
 	late, ok := errors.AsType[*overdue](context.Cause(r.Context()))
 	if !ok {
@@ -66,9 +64,9 @@ func timedOut(r *http.Request, err error) error {
 	return engine.Errorf(problem.CodeTimeout, "the answer took longer than %v", late.after)
 }
 
-// timedBody is a body that has to arrive by a time. Setting that on the connection
-// is left to the first read: without one net/http waits there for the client's end,
-// and would take a timeout for it.
+// timedBody is a body that must arrive by a deadline. The first read sets the deadline on the connection.
+// Without a read, net/http waits there for the client to close the connection, and would take an expired
+// deadline for that.
 type timedBody struct {
 	io.ReadCloser
 	w   http.ResponseWriter
@@ -83,7 +81,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 		_ = http.NewResponseController(b.w).SetReadDeadline(b.at) // a server without it has none to be set
 	}
 	if !time.Now().Before(b.at) {
-		return 0, os.ErrDeadlineExceeded // what paces uploads moves the connection's own
+		return 0, os.ErrDeadlineExceeded // the pace of uploads moves the connection's own deadline
 	}
 	return b.ReadCloser.Read(p)
 }

@@ -40,39 +40,37 @@ const (
 	sniffed = 512 // bytes that a media type is seen by
 )
 
-// UploadOptions bound what Context.Uploads takes. The zero value has the defaults.
+// UploadOptions bounds what Context.Uploads accepts. The zero value has the defaults.
 type UploadOptions struct {
 	MaxFileBytes int64 // of one file; 0 is DefaultMaxFileBytes
 	MaxBytes     int64 // of the whole body, in place of every other limit; 0 is DefaultMaxUploadBytes
 	MaxFiles     int   // 0 is DefaultMaxFiles
 
-	// Types are the media types that are taken, as "image/png" or "image/*"; empty:
-	// all. They are compared with what the first bytes of a file look like (see
-	// http.DetectContentType), not with what the client says.
+	// Types are the accepted media types, such as "image/png" or "image/*"; empty accepts all. They are
+	// compared with the type detected from the first bytes of a file (see http.DetectContentType), not with
+	// what the client claims.
 	Types []string
 
-	// Fields is a pointer to a struct for the form's other fields, as Bind's. They may
-	// take Options.MaxBody bytes. It is filled in after the last file. Nil: there
-	// must be no other fields.
+	// Fields is a pointer to a struct for the form's other fields, as for Bind. They may take Options.MaxBody
+	// bytes. It is filled in after the last file. Nil: there must be no other fields.
 	Fields any
 
-	// TempDir is where File.Temp puts its files; "" is os.TempDir.
+	// TempDir is where File.Temp creates its files; "" is os.TempDir.
 	TempDir string
 }
 
-// File is one file of an upload, as it arrives. It can be read until the function
-// that has got it returns. What is not read is skipped.
+// File is one file of an upload, as it arrives. It can be read until the function that received it returns.
+// Data that is not read is skipped.
 type File struct {
 	Field string // its name in the form
 
-	// Name is a name to store it under: the client's, made safe by SafeFileName, with the
-	// extension of Type in place of the client's, and .bin if Type has none that is safe.
+	// Name is a safe name for storing the file: the client's, made safe by SafeFileName, with the extension for
+	// Type instead of the client's, or .bin if Type has no safe one.
 	Name string
-	// ClientName is the client's name with its extension, made safe by SafeFileName, for
-	// people to read and for Context.Attachment.
+	// ClientName is the client's name with its extension, made safe by SafeFileName, for display and for
+	// Context.Attachment.
 	ClientName string
-	// Type is the media type of the first bytes. It tells kinds apart, and does not prove
-	// that the rest is of that kind.
+	// Type is the media type detected from the first bytes. It does not prove that the rest is of that type.
 	Type string
 
 	c    *Context
@@ -81,15 +79,13 @@ type File struct {
 	left int64
 }
 
-// Uploads reads a multipart/form-data body and calls each for every file, in the
-// order in which they come; an error that it returns ends the upload. Nothing is
-// kept in memory or on disk but what each does itself.
+// Uploads reads a multipart/form-data body and calls each for every file, in order of arrival. An error of
+// each ends the upload. Uploads keeps nothing in memory or on disk beyond what each stores itself.
 //
-// What is over a limit is problem.CodeBodyTooLarge (bytes) or engine.CodeLimit
-// (files, fields); a file of a type that is not taken is problem.CodeMediaType,
-// and names its field; a body that is broken or ends early is
-// problem.CodeBodyIncomplete. Files that came before have then been given to each:
-// what it has stored of them is the handler's to undo.
+// A body over a limit is problem.CodeBodyTooLarge (bytes) or engine.CodeLimit (files, fields). A file whose
+// type is not accepted is problem.CodeMediaType, which names the field. A body that is malformed or ends early
+// is problem.CodeBodyIncomplete. Earlier files have then been passed to each already; the handler must undo
+// what each has stored.
 func (c *Context) Uploads(o UploadOptions, each func(*File) error) error {
 	o.MaxFileBytes = cmp.Or(o.MaxFileBytes, DefaultMaxFileBytes)
 	o.MaxFiles = cmp.Or(o.MaxFiles, DefaultMaxFiles)
@@ -142,7 +138,7 @@ func (u *upload) part(p *multipart.Part, name, file string, isFile bool) error {
 		return broken(err)
 	}
 	if n == 0 {
-		// io.EOF also if nothing was chosen: browsers send an empty name then.
+		// io.EOF also if no file was chosen: browsers then send an empty name.
 		if _, err := p.Read(head[:1]); err != io.EOF {
 			return broken(cmp.Or(err, io.ErrUnexpectedEOF))
 		}
@@ -164,7 +160,7 @@ func (u *upload) part(p *multipart.Part, name, file string, isFile bool) error {
 	if err := u.each(f); err != nil {
 		return err
 	}
-	// What each did not read counts too.
+	// Data that each did not read counts too.
 	_, err = io.Copy(io.Discard, f)
 	return err
 }
@@ -174,7 +170,7 @@ func withExtension(name, ext string) string {
 	return SafeFileName(strings.TrimSuffix(name, path.Ext(name)) + ext)
 }
 
-// takes reports whether a media type is among those taken.
+// takes reports whether a media type is accepted.
 func takes(types []string, media string) bool {
 	return len(types) == 0 || slices.ContainsFunc(types, func(t string) bool {
 		family, all := strings.CutSuffix(t, "*")
@@ -200,15 +196,14 @@ func (f *File) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failing is a reader of which nothing more comes.
+// failing is a reader that always fails.
 type failing struct{ err error }
 
 // Read implements io.Reader.
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// Temp writes the file to a new temporary one, which is open at its beginning and
-// removed when the request has been answered; until then it can be renamed or
-// linked to where it shall stay.
+// Temp writes the file to a new temporary file, which is open at its beginning and removed after the response.
+// Until then it can be renamed or linked to its final place.
 func (f *File) Temp() (*os.File, error) {
 	t, err := os.CreateTemp(f.o.TempDir, "upload-*")
 	if err != nil {
@@ -230,13 +225,13 @@ func (f *File) Temp() (*os.File, error) {
 // dropTemps removes the request's temporary files.
 func (x *exchange) dropTemps() {
 	for _, t := range x.temps {
-		_ = t.Close() // it may be closed
+		_ = t.Close() // may be closed already
 		_ = os.Remove(t.Name())
 	}
 	x.temps = nil
 }
 
-// parts calls fn for each part of a multipart form, of which there may be max.
+// parts calls fn for each part of a multipart form, which may have at most most parts.
 func (c *Context) parts(most int, fn func(p *multipart.Part, name, file string, isFile bool) error) error {
 	if _, err := c.bodyType("multipart/form-data"); err != nil {
 		return err
@@ -244,7 +239,7 @@ func (c *Context) parts(most int, fn func(p *multipart.Part, name, file string, 
 	if err := c.fits(); err != nil {
 		return err
 	}
-	_, params, _ := mime.ParseMediaType(c.Request.Header.Get("Content-Type")) // bodyType has seen that it can be
+	_, params, _ := mime.ParseMediaType(c.Request.Header.Get("Content-Type")) // bodyType has checked it
 	if params["boundary"] == "" {
 		return engine.Errorf(problem.CodeMediaType, "Content-Type multipart/form-data must have a boundary")
 	}
@@ -285,10 +280,9 @@ func noFile(p io.Reader, name string) (bool, error) {
 	return n == 0, nil
 }
 
-// SafeFileName makes of what a client calls a file a name that is safe in a folder
-// of any system: the last element of its path, without control characters and those
-// that have a meaning to a system, no dots or spaces at its ends, at most
-// MaxFileName bytes. It is never empty. Two clients can send the same name.
+// SafeFileName turns a client's name of a file into one that is safe on any system: the last element of its
+// path, without control characters and characters with a special meaning, without dots or spaces at its ends,
+// and at most MaxFileName bytes long. It is never empty. It is not unique: two clients can send the same name.
 func SafeFileName(name string) string {
 	if i := strings.LastIndexAny(name, `/\`); i >= 0 {
 		name = name[i+1:]

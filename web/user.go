@@ -11,36 +11,35 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// User is who is logged in, as pages and handlers see them.
+// User is the logged-in user, as pages and handlers see it.
 type User struct {
 	ID       string
 	Name     string
 	Email    string
-	Verified bool     // the email address was proved to be theirs
+	Verified bool     // the email address was verified
 	Roles    []string // must not be modified
 }
 
 // Has reports whether the user has a role.
 func (u *User) Has(role string) bool { return slices.Contains(u.Roles, role) }
 
-// User returns who is logged in; if nobody is, it is engine.CodeUnauthenticated.
-// The user is looked up once a request, and again after a Login or Logout.
+// User returns the logged-in user, or engine.CodeUnauthenticated if there is none. The user is looked up once
+// per request, and again after a Login or Logout.
 func (c *Context) User() (*User, error) { return c.x.whoIs(c.Request) }
 
-// SetUser says who asks, for middleware that knows it otherwise than by a session, as by
-// a client's certificate. The user may then do everything; SetKey is for API keys, which
-// may not.
+// SetUser sets the user of the request. It is for middleware that authenticates without a session, for example
+// by a client certificate. The user may then do everything; for API keys, which may not, use SetKey.
 func (c *Context) SetUser(u User) { c.x.user, c.x.userOf = &u, "" }
 
-// LoggedIn reports whether the session is a user's. It does not look whether there
-// still is one: User does.
+// LoggedIn reports whether the session belongs to a user. It does not check whether that user still exists;
+// User does.
 func (c *Context) LoggedIn() bool {
 	c.x.personal = true
 	return c.x.known() != nil || c.x.key == nil && c.x.session != nil && c.x.session.User() != ""
 }
 
-// known is the user that was looked up before, unless the handler has logged somebody
-// else in since, or out.
+// known returns the user that was looked up before, unless the handler has logged in another one or logged out
+// since.
 func (x *exchange) known() *User {
 	if x.key != nil && x.key.granted {
 		return &x.key.user
@@ -75,8 +74,8 @@ func (x *exchange) whoIs(r *http.Request) (*User, error) {
 	return x.user, nil
 }
 
-// IsSuperadmin reports whether who is logged in has proved to have one of the
-// addresses of Options.Superadmins. It is false for a request with an API key.
+// IsSuperadmin reports whether the logged-in user has verified one of the addresses of Options.Superadmins. It
+// is false for a request with an API key.
 func (c *Context) IsSuperadmin() bool { return c.x.isSuperadmin(c.Request) }
 
 func (x *exchange) isSuperadmin(r *http.Request) bool {
@@ -87,8 +86,8 @@ func (x *exchange) isSuperadmin(r *http.Request) bool {
 	return err == nil && u.Verified && slices.ContainsFunc(x.app.o.Superadmins, func(s string) bool { return strings.EqualFold(s, u.Email) })
 }
 
-// RequireUser is middleware that lets only users through who are logged in. It sends the
-// browsers of others to the path login, or if that is "" to App.LoginAt's.
+// RequireUser is middleware that accepts only logged-in users. It redirects the browsers of others to the path
+// login, or if that is "" to the path of App.LoginAt.
 func RequireUser(login string) Middleware {
 	return func(next http.Handler) http.Handler {
 		return Handler(func(c *Context) error {
@@ -105,9 +104,9 @@ func RequireUser(login string) Middleware {
 	}
 }
 
-// loginPage is where a browser is sent that would be answered with err: to log in at the
-// path login, and from there to where it was. "": nowhere, as for a form: what it has sent
-// would be lost without a word.
+// loginPage returns where to redirect a browser whose request failed with err: to the login page at the path
+// login, and from there back to where it was. It returns "" if there is no redirect, for example for a form,
+// whose contents would be lost silently.
 func (x *exchange) loginPage(r *http.Request, login string, err error) string {
 	if login == "" || engine.CodeOf(err) != engine.CodeUnauthenticated || !wantsHTML(r) || !reads(r) || len(r.Header["Authorization"]) > 0 || r.URL.Path == login {
 		return ""
@@ -115,7 +114,7 @@ func (x *exchange) loginPage(r *http.Request, login string, err error) string {
 	return login + "?next=" + url.QueryEscape(x.r.URL.RequestURI())
 }
 
-// RequireSuperadmin is middleware that lets only superadmins through.
+// RequireSuperadmin is middleware that accepts only superadmins.
 func RequireSuperadmin() Middleware {
 	return func(next http.Handler) http.Handler {
 		return Handler(func(c *Context) error {

@@ -15,10 +15,9 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// Value is one named value of a request: of its path, its query or its form. Its
-// getters return the value as a type, or a problem that names it: if it is missing
-// (or empty, but for Text), given more than once, or of another type. Nothing is
-// allocated for a value that is right and has no escapes.
+// Value is one named value of a request: of its path, query or form. Its getters return the value as a type,
+// or a problem that names it: if it is missing (or empty, except for Text), given more than once, or of
+// another type. Getting a valid value without escapes does not allocate.
 type Value struct {
 	c     *Context
 	name  string
@@ -26,10 +25,10 @@ type Value struct {
 	n     int    // how many there are
 	from  source
 	wrong bool  // one of them has a malformed escape
-	err   error // why none can be had
+	err   error // why there is none
 }
 
-// source is where a Value stands in the request.
+// source is the part of the request that a Value comes from.
 type source uint8
 
 const (
@@ -59,8 +58,7 @@ func (c *Context) Query(name string) Value {
 	return v
 }
 
-// parameters yields the values of one parameter of a query; ok is false if one is
-// malformed.
+// parameters yields the values of one parameter of a query; ok is false for a malformed one.
 func parameters(query, name string) iter.Seq2[string, bool] {
 	return func(yield func(string, bool) bool) {
 		for query != "" {
@@ -75,7 +73,7 @@ func parameters(query, name string) iter.Seq2[string, bool] {
 					continue
 				}
 			}
-			// net/http refuses semicolons, which some proxies take for &.
+			// net/http refuses semicolons, which some proxies treat as &.
 			ok := !strings.Contains(pair, ";")
 			if strings.ContainsAny(text, "%+") {
 				var err error
@@ -89,9 +87,9 @@ func parameters(query, name string) iter.Seq2[string, bool] {
 	}
 }
 
-// Form returns the field name of the form in the request's body, which is read
-// whole at the first call: application/x-www-form-urlencoded, or multipart/form-data
-// without files. If the body is none of them, or broken, each getter says so.
+// Form returns the field name of the form in the request's body: application/x-www-form-urlencoded, or
+// multipart/form-data without files. The first call reads the whole body. If the body is neither, or
+// malformed, each getter returns that error.
 func (c *Context) Form(name string) Value {
 	v := Value{c: c, name: name, from: fromForm}
 	form, err := c.form()
@@ -106,7 +104,7 @@ func (c *Context) Form(name string) Value {
 	return v
 }
 
-// Or gives the value that is taken if there is none, or an empty one.
+// Or sets the default that is used if the value is missing or empty.
 func (v Value) Or(text string) Value {
 	if v.err == nil && v.n <= 1 && v.text == "" && !v.wrong {
 		v.text, v.n = text, 1
@@ -117,8 +115,8 @@ func (v Value) Or(text string) Value {
 // Given reports whether the request has the value; it may be empty.
 func (v Value) Given() bool { return v.n > 0 }
 
-// String returns the value, the first one if there are several, and "" if there is
-// none or it is malformed. Text tells these apart.
+// String returns the value, the first one if there are several, and "" if it is missing or malformed. Text
+// distinguishes these.
 func (v Value) String() string {
 	if v.err != nil || v.wrong {
 		return ""
@@ -126,7 +124,7 @@ func (v Value) String() string {
 	return v.text
 }
 
-// fault says what is wrong with the value. Its text begins with a verb.
+// fault returns a fault of the value. The text begins with a verb.
 func (v Value) fault(format string, args ...any) error {
 	f := problem.Fault{Code: engine.CodeInvalid, Detail: fmt.Sprintf(format, args...)}
 	if v.from == fromForm {
@@ -137,7 +135,7 @@ func (v Value) fault(format string, args ...any) error {
 	return problem.Faults{f}
 }
 
-// one is the text of a value that must be there once.
+// one returns the text of a value that must be given exactly once.
 func (v Value) one() (string, error) {
 	switch {
 	case v.err != nil:
@@ -152,7 +150,7 @@ func (v Value) one() (string, error) {
 	return v.text, nil
 }
 
-// some is one for values that cannot be empty.
+// some is like one, but the text must not be empty.
 func (v Value) some() (string, error) {
 	text, err := v.one()
 	if err == nil && text == "" {
@@ -161,7 +159,7 @@ func (v Value) some() (string, error) {
 	return text, err
 }
 
-// Text returns a value that must be there, be valid UTF-8, and may be empty.
+// Text returns a value that must be given and be valid UTF-8, and may be empty.
 func (v Value) Text() (string, error) {
 	text, err := v.one()
 	if err == nil && !utf8.ValidString(text) {
@@ -170,7 +168,7 @@ func (v Value) Text() (string, error) {
 	return text, err
 }
 
-// OneOf returns a value that must be one of those given.
+// OneOf returns a value that must be one of texts.
 func (v Value) OneOf(texts ...string) (string, error) {
 	text, err := v.some()
 	if err != nil || slices.Contains(texts, text) {
@@ -179,7 +177,7 @@ func (v Value) OneOf(texts ...string) (string, error) {
 	return "", v.fault("must be %s, not %s", alternatives(texts), shorten(text))
 }
 
-// Int64 returns a whole number.
+// Int64 returns an integer.
 func (v Value) Int64() (int64, error) {
 	text, err := v.some()
 	if err != nil {
@@ -192,7 +190,7 @@ func (v Value) Int64() (int64, error) {
 	return n, nil
 }
 
-// Int64In returns a whole number from lo to hi, both included.
+// Int64In returns an integer from lo to hi, inclusive.
 func (v Value) Int64In(lo, hi int64) (int64, error) {
 	n, err := v.Int64()
 	if err == nil && (n < lo || n > hi) {
@@ -217,7 +215,7 @@ func (v Value) Float64() (float64, error) {
 	return f, nil
 }
 
-// number says why a text is not the number that it must be.
+// number returns why a text is not a valid number.
 func (v Value) number(err error, kind, text string) error {
 	if e, ok := err.(*strconv.NumError); ok && e.Err == strconv.ErrRange { //nolint:errorlint // as strconv returns it
 		return v.fault("is out of the range of 64 bits")
@@ -225,9 +223,8 @@ func (v Value) number(err error, kind, text string) error {
 	return v.fault("must be %s, not %s", kind, shorten(text))
 }
 
-// Bool returns true for true, 1 and on, which is what a ticked box of a form sends,
-// and false for false, 0 and off. A box that is not ticked sends nothing:
-// c.Form("agree").Or("off").Bool().
+// Bool returns true for true, 1 and on, which browsers send for a checked box, and false for false, 0 and off.
+// For an unchecked box browsers send nothing: use c.Form("agree").Or("off").Bool().
 func (v Value) Bool() (bool, error) {
 	text, err := v.some()
 	if err != nil {
@@ -250,8 +247,8 @@ func boolOf(text string) (value, ok bool) {
 	return false, false
 }
 
-// Time returns a time in the first of the layouts (see time.Layout) that fits; none
-// are RFC 3339, as 2006-01-02T15:04:05Z.
+// Time returns a time in the first of the layouts (see time.Layout) that fits; the default layout is RFC 3339,
+// as in 2006-01-02T15:04:05Z.
 func (v Value) Time(layouts ...string) (time.Time, error) {
 	text, err := v.some()
 	if err != nil {
@@ -272,7 +269,7 @@ func (v Value) Time(layouts ...string) (time.Time, error) {
 	return time.Time{}, v.fault("must be a time as %s, not %s", alternatives(layouts), shorten(text))
 }
 
-// JSON reads a value that is JSON into to, a pointer, by the rules of Bind.
+// JSON unmarshals a value into to, a pointer, by the rules of Bind.
 func (v Value) JSON(to any) error {
 	text, err := v.some()
 	if err != nil {
@@ -294,7 +291,7 @@ func (v Value) JSON(to any) error {
 	return err
 }
 
-// All yields each value of a name that may be given several times, or not at all.
+// All yields each value of a name that may be given any number of times.
 func (v Value) All() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		one := v
@@ -322,7 +319,7 @@ func (v Value) All() iter.Seq[Value] {
 	}
 }
 
-// Texts returns all values of a name that may be given several times, or not at all.
+// Texts returns all values of a name that may be given any number of times.
 func (v Value) Texts() ([]string, error) {
 	var texts []string
 	for one := range v.All() {
@@ -335,8 +332,7 @@ func (v Value) Texts() ([]string, error) {
 	return texts, nil
 }
 
-// Mistakes gather all that is wrong with one request, so that its sender need not
-// find out one after the other:
+// Mistakes collects all faults of one request, so that the client gets them in one response:
 //
 //	var m web.Mistakes
 //	id := m.Int64(c.Path("id"))
@@ -345,13 +341,13 @@ func (v Value) Texts() ([]string, error) {
 //		return err
 //	}
 //
-// The zero value has none. Its methods return zero for what is wrong.
+// The zero value is empty. Its methods return the zero value if a value is wrong.
 type Mistakes struct {
 	faults problem.Faults
-	err    error // the first one that is no Faults
+	err    error // the first one that is not Faults
 }
 
-// Add adds what err says, if it is not nil; so Bind's faults can be gathered too.
+// Add adds err if it is not nil, including the faults of Bind.
 func (m *Mistakes) Add(err error) {
 	faults, ok := err.(problem.Faults) //nolint:errorlint // a wrapped one says more than its faults
 	switch {
@@ -362,12 +358,12 @@ func (m *Mistakes) Add(err error) {
 	}
 }
 
-// Field adds a mistake in the field of the body at a JSON pointer, as "/age".
+// Field adds a fault of the field of the body at a JSON pointer, for example "/age".
 func (m *Mistakes) Field(pointer, format string, args ...any) {
 	m.Add(Wrong(pointer, format, args...))
 }
 
-// Err returns all mistakes as one error, and nil if there are none.
+// Err returns all faults as one error, or nil if there are none.
 func (m *Mistakes) Err() error {
 	switch {
 	case m.err != nil:
@@ -378,7 +374,7 @@ func (m *Mistakes) Err() error {
 	return nil
 }
 
-// take is v, but for its error.
+// take returns v and adds its error.
 func take[T any](m *Mistakes, v T, err error) T {
 	m.Add(err)
 	return v
@@ -438,7 +434,7 @@ func (m *Mistakes) JSON(v Value, to any) { m.Add(v.JSON(to)) }
 // alternatives lists texts for people.
 func alternatives(texts []string) string { return strings.Join(texts, " or ") }
 
-// shorten quotes the beginning of a text of the client.
+// shorten quotes the beginning of a client's text.
 func shorten(text string) string {
 	if len(text) > 40 {
 		return fmt.Sprintf("%q…", strings.ToValidUTF8(text[:40], ""))
@@ -446,7 +442,7 @@ func shorten(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// escapePointer writes a name for a JSON pointer (RFC 6901).
+// escapePointer escapes a name for a JSON pointer (RFC 6901).
 func escapePointer(name string) string {
 	if !strings.ContainsAny(name, "~/") {
 		return name
@@ -454,7 +450,7 @@ func escapePointer(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
 
-// isJSONNumber reports whether text is a number as JSON writes it.
+// isJSONNumber reports whether text is a JSON number.
 func isJSONNumber(text string) bool {
 	return text != "" && (text[0] == '-' || text[0] >= '0' && text[0] <= '9') && json.Valid([]byte(text)) && strings.TrimSpace(text) == text
 }

@@ -1,12 +1,12 @@
-// Package web is what web applications are made with: routes and handlers that
-// return errors, values and bodies of requests, pages, sessions, static files, and
-// middleware, on net/http and its ServeMux.
+// Package web is for web applications, on net/http and its ServeMux. It has routes, handlers that return
+// errors, values and bodies of requests, pages, sessions, static files, and middleware.
 //
-// It knows requests and answers, cookies, headers, who asks and how errors look in
-// a browser; it must not know which engine runs, or how keys are laid out.
+// It knows requests and responses, cookies, headers, users and how errors look in a browser; it must not know
+// which engine runs, or how keys are laid out.
 //
-// A request passes, from the outside in: observe (which makes its exchange, counts,
-// logs and catches panics), the headers for browsers, cross-origin protection, the
+// A request passes, from the outside in: observe (which makes its exchange, counts, logs and recovers panics),
+// the security headers, cross-origin protection, the application's own middleware, the ServeMux, the
+// middleware of groups, and a handler. One place turns errors into responses. docs/web.md is the guide.
 // application's own middleware, the ServeMux, the middleware of groups, and a
 // handler. One place turns errors into answers. docs/web.md is the guide.
 package web
@@ -35,38 +35,35 @@ const DefaultName = "skerry"
 
 // Options of an application. The zero value has no views, sessions or cluster.
 type Options struct {
-	// Name of the application: what pages show, and part of its cookies' names.
-	// Letters, digits, - and _ only. "" is DefaultName.
+	// Name of the application. It is shown on pages and is part of cookie names. Letters, digits, - and _ only.
+	// "" is DefaultName.
 	Name string
 
-	// Debug shows pages' authors what users must not see (stacks, causes), lets
-	// cookies go over plain HTTP, and puts into pages what reloads the browser.
+	// Debug shows developers what users must not see (stacks, causes), allows cookies over plain HTTP, and
+	// makes pages reload after changes.
 	Debug bool
 
-	// Hosts are further names, without ports, under which the application may be asked in
-	// debug mode; "*" allows all. Without them it answers only under IP addresses, names
-	// without a dot, those of localhost, and GlobalDomain with its hosts: any web page can
-	// have a name of its own lead to this machine (DNS rebinding), and would be shown the
-	// mail in the outbox. Other names are problem.CodeHostRefused.
+	// Hosts are additional host names, without ports, that the application accepts in debug mode; "*" accepts
+	// all. By default it accepts only IP addresses, names without a dot, those of localhost, and GlobalDomain
+	// with its hosts. Any web page can make a name of its own resolve to this machine (DNS rebinding), and
+	// could then read the email in the outbox. Other names are problem.CodeHostRefused.
 	Hosts []string
 
-	// Views are the pages that Context.Render fills in. Nil: there are none.
+	// Views are the pages that Context.Render renders. Nil: there are none.
 	Views *view.Views
 
-	// Assets are the static files, and what pages ask for with {{.assets}}. Nil: there
-	// are none.
+	// Assets are the static files, and the tags that pages include with {{.assets}}. Nil: there are none.
 	Assets *Assets
 
-	// Sessions keep what is known of a browser. Nil: there are none.
+	// Sessions stores the browsers' sessions. Nil: there are none.
 	Sessions *session.Store
 
-	// Global are sessions that all applications on the same data share; see
-	// Context.Global. Nil: there are none.
+	// Global stores the sessions that all applications on the same data share; see Context.Global. Nil: there
+	// are none.
 	Global *session.Store
 
-	// GlobalDomain is the domain whose hosts all get the cookie of the global session:
-	// example.org if applications are at a.example.org and b.example.org. "": this
-	// host alone, whatever the port.
+	// GlobalDomain is the domain whose hosts all get the cookie of the global session: example.org for
+	// applications at a.example.org and b.example.org. "" is this host alone, on any port.
 	GlobalDomain string
 
 	// Engine, if set, is where requests read and write. With a Cluster, its reads
@@ -77,29 +74,26 @@ type Options struct {
 	// alone. Requests that write are then passed on to the node that leads.
 	Cluster engine.Cluster
 
-	// User returns the user of an id that a session holds; engine.ErrNotFound means
-	// that there is none any more, and the session is then as good as nobody's. Nil:
-	// a user is known by the id alone.
+	// User returns the user with the id in a session. engine.ErrNotFound means that the user no longer exists,
+	// and the session then counts as anonymous. Nil: users have nothing but an id.
 	User func(ctx context.Context, id string) (User, error)
 
-	// Superadmins are the email addresses of those who may see and do all, once
-	// they have proved that an address is theirs.
+	// Superadmins are the email addresses of users who may see and do everything, once they have verified the
+	// address.
 	Superadmins []string
 
-	// TrustedProxies are the networks of proxies whose X-Forwarded-For and
-	// X-Forwarded-Proto are believed. Empty: none is.
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted. Empty
+	// trusts none.
 	TrustedProxies []netip.Prefix
 
-	// TrustedOrigins are web pages of other origins (https://host[:port]) that may
-	// send what changes something; see http.CrossOriginProtection.
+	// TrustedOrigins are other origins (https://host[:port]) whose web pages may send requests that make
+	// changes; see http.CrossOriginProtection.
 	TrustedOrigins []string
 
-	// Headers are those that guard browsers against what pages could be made to do.
-	// The zero value has the defaults; see SecurityHeaders.
+	// Headers are the security headers of responses. The zero value has the defaults; see SecurityHeaders.
 	Headers Headers
 
-	// MaxBody is the longest body of a request in bytes, where a route does not
-	// say otherwise. 0 is DefaultMaxBody.
+	// MaxBody is the longest body of a request in bytes, unless a route sets its own. 0 is DefaultMaxBody.
 	MaxBody int64
 
 	// MaxStreams is how many streams of events (Context.SSE) may be open at once. 0 is
@@ -115,36 +109,34 @@ type Options struct {
 	// is DefaultMaxStreamsPerSession, or MaxStreamsPerClient if that is less.
 	MaxStreamsPerSession int
 
-	// Faults is told of panics and internal errors. It may be nil.
+	// Faults receives panics and internal errors. It may be nil.
 	Faults FaultReporter
 
-	// Outbox shows the mail that was not sent, in debug mode, under /_dev/outbox. Nil:
-	// there is none.
+	// Outbox shows the email that was not sent, in debug mode, under /_dev/outbox. Nil: there is none.
 	Outbox http.Handler
 
-	// Ready says why requests should go elsewhere, or nil. If it is nil the
-	// application is always ready.
+	// Ready returns why load balancers should send requests elsewhere, or nil. A nil Ready means always ready.
 	Ready func() error
 
 	// Programs says that clients are programs and not browsers: errors are always
 	// application/problem+json, and there are no routes but those of HandleLiteral.
 	Programs bool
 
-	// NotFound answers requests that no route matches. Nil: they are problem.CodeNoRoute.
+	// NotFound serves requests that match no route. Nil: they fail with problem.CodeNoRoute.
 	NotFound Handler
 
-	// Logger gets a line a request at debug level, and faults at error level. Nil is
-	// slog.Default; slog.DiscardHandler is for who wants none.
+	// Logger receives a line for each request at debug level, and faults at error level. Nil is slog.Default;
+	// use slog.DiscardHandler for no logging.
 	Logger *slog.Logger
 }
 
-// FaultReporter is told of faults in the application, as package mail's Faults is.
-// Report must neither block nor fail; the Fault is its own.
+// FaultReporter receives faults of the application, for example a Faults of package mail. Report must neither
+// block nor fail. It owns the Fault.
 type FaultReporter interface{ Report(Fault) }
 
 // Fault is one panic or internal error of a handler.
 type Fault struct {
-	Ref     string // what the user was shown to refer to it: the request's id
+	Ref     string // shown to the user to refer to the fault: the request's id
 	Err     error  // what went wrong; a panic is wrapped
 	Stack   []byte // of a panic; nil otherwise
 	Route   string // the pattern, "" if there was none
@@ -152,13 +144,13 @@ type Fault struct {
 	URL     string // the path, without the query
 	From    string // the client's address
 	Time    time.Time
-	Request *http.Request // of which nothing may be kept after Report returns
+	Request *http.Request // must not be kept after Report returns
 }
 
-// App is a web application. Routes and middleware are added first, from one
-// goroutine; then it is an http.Handler, safe for concurrent use.
+// App is a web application. Add routes and middleware first, from one goroutine; then it is an http.Handler
+// that is safe for concurrent use.
 type App struct {
-	topGroup // the routes at the top
+	topGroup // the routes at the top level
 
 	o         Options
 	outcomes  problem.Outcomes
@@ -169,29 +161,29 @@ type App struct {
 	node      http.Handler
 	pool      sync.Pool // of *exchange
 	ids       *requestid.Source
-	errorPage *template.Template // where the application has no view for errors
+	errorPage *template.Template // used if the application has no view for errors
 	cluster   *cluster           // nil: alone
 	routes    []*route
 	literals  []literal // those of HandleLiteral
 	cookie    cookies
 	metrics   metrics
 	headers   *headers // Options.Headers'
-	shapes    sync.Map // of *shape by reflect.Type: what Bind has met
+	shapes    sync.Map // of *shape by reflect.Type: types that Bind has seen
 	streams   streams
 
-	login     string   // the path of the page to log in; "": none
-	nonceless sync.Map // of what warnNonces has said
+	login     string   // the path of the login page; "": none
+	nonceless sync.Map // what warnNonces has logged
 }
 
-// topGroup is embedded under a name that leaves App.Group to the method.
+// topGroup is embedded under another name, so that App.Group is the method.
 type topGroup = Group
 
-// Middleware wraps a handler. What it hands on as ResponseWriter must have an
-// Unwrap method, as http.ResponseController asks for too.
+// Middleware wraps a handler. A ResponseWriter that it passes on must have an Unwrap method, as
+// http.ResponseController requires.
 type Middleware = func(http.Handler) http.Handler
 
-// New returns an application without routes but /healthz and /readyz. It fails
-// with engine.CodeInvalid if o makes no sense, naming all that does not.
+// New returns an application with no routes but /healthz and /readyz. It fails with engine.CodeInvalid if o
+// makes no sense; the error names all faults.
 func New(o Options) (*App, error) {
 	o.Name = cmp.Or(o.Name, DefaultName)
 	if o.Logger == nil {
@@ -259,20 +251,18 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Use adds middleware around everything that the application answers, also around
-// what is not found. The first one added is the outermost. It must be called
-// before the first request.
+// Use adds middleware around everything that the application serves, including requests that match no route.
+// The first middleware added is the outermost. Use must be called before the first request.
 func (a *App) Use(m ...Middleware) { a.outer = append(a.outer, m...) }
 
-// LoginAt names the path of the page to log in. Browsers that ask for a page which needs
-// a user are sent there (303), with the path that they asked for in the parameter next,
-// instead of being answered 401; programs are not. account.New calls it. It must be called
-// before the first request.
+// LoginAt sets the path of the login page. A browser that requests a page which needs a user is redirected
+// there (303), with the path that it requested in the parameter next. Programs get 401 instead. account.New
+// calls LoginAt. It must be called before the first request.
 func (a *App) LoginAt(path string) { a.login = path }
 
-// AddErrors adds the codes that handlers may return besides those of engine, sessions and
-// views: the Catalog of each package that they call. A code in none of them is taken for the
-// application's own and answered 422. It must be called before the first request.
+// AddErrors adds codes that handlers may return besides those of engine, sessions and views: the Catalog of
+// each package that they call. A code in no catalog counts as the application's own and gets status 422.
+// AddErrors must be called before the first request.
 func (a *App) AddErrors(catalogs ...[]engine.Meaning) {
 	for _, catalog := range catalogs {
 		a.outcomes.Add(catalog)
@@ -285,22 +275,21 @@ func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.handler.ServeHTTP(w, r)
 }
 
-// NodeHandler serves requests that other nodes pass on, and must be reached by
-// nobody else: it believes what they say about the client.
+// NodeHandler serves requests that other nodes forward. It must not be reachable by anyone else, because it
+// believes what they report about the client.
 func (a *App) NodeHandler() http.Handler {
 	a.once.Do(a.assemble)
 	return a.node
 }
 
-// Close closes the connections to other nodes. It is called when nothing is served
-// any more.
+// Close closes the connections to other nodes. Call it when nothing is served anymore.
 func (a *App) Close() {
 	if a.cluster != nil {
 		a.cluster.close()
 	}
 }
 
-// assemble makes the chain, once all routes and middleware are there.
+// assemble makes the handler, once all routes and middleware are added.
 func (a *App) assemble() {
 	origin := http.NewCrossOriginProtection()
 	for _, o := range a.o.TrustedOrigins {
@@ -311,7 +300,7 @@ func (a *App) assemble() {
 		if !bearerAlone(c.Request) {
 			return errCrossOrigin
 		}
-		c.x.foreign = true // until CORS has found its origin
+		c.x.foreign = true // until CORS allows its origin
 		within.ServeHTTP(c.Writer, c.Request)
 		return nil
 	}))
