@@ -13,8 +13,8 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// StreamStall is how long a client may take for what one write of a file or a stream
-// sends it. The server's time limit for a whole answer does not hold for these.
+// StreamStall is how long a client may take to receive one write of a file or a stream. The server's time
+// limit for a whole response does not apply to these.
 const StreamStall = 30 * time.Second
 
 // CodeRangeNotSatisfiable is the code for a range that lies outside of a file.

@@ -174,7 +174,7 @@ func (a *Assets) serve(w http.ResponseWriter, r *http.Request, name string) erro
 			cache = keepForever
 		}
 		// Another tag belongs to another version of the program, which may run on another node. This version is
-		// better than nothing, but must not be cached.
+		// better than nothing, but must not be cached forever.
 	}
 	content, f, err := a.content(f)
 	if err != nil {

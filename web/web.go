@@ -66,12 +66,12 @@ type Options struct {
 	// applications at a.example.org and b.example.org. "" is this host alone, on any port.
 	GlobalDomain string
 
-	// Engine, if set, is where requests read and write. With a Cluster, its reads
-	// wait for what the same browser wrote on another node.
+	// Engine, if set, is the engine that requests read and write. With a Cluster, reads wait for what the same
+	// browser wrote on another node.
 	Engine engine.Engine
 
-	// Cluster is the cluster of which this server is one node, nil if it runs
-	// alone. Requests that write are then passed on to the node that leads.
+	// Cluster is the cluster of which this server is a node, nil if it runs alone. Requests that write are
+	// forwarded to the leader.
 	Cluster engine.Cluster
 
 	// User returns the user with the id in a session. engine.ErrNotFound means that the user no longer exists,
@@ -118,8 +118,8 @@ type Options struct {
 	// Ready returns why load balancers should send requests elsewhere, or nil. A nil Ready means always ready.
 	Ready func() error
 
-	// Programs says that clients are programs and not browsers: errors are always
-	// application/problem+json, and there are no routes but those of HandleLiteral.
+	// Programs means that clients are programs and not browsers: errors are always application/problem+json,
+	// and the only routes are those of HandleLiteral.
 	Programs bool
 
 	// NotFound serves requests that match no route. Nil: they fail with problem.CodeNoRoute.

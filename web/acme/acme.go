@@ -1,12 +1,10 @@
-// Package acme gets certificates from a certificate authority by the ACME protocol
-// and renews them, with everything that it keeps in kv: all nodes of a cluster
-// serve the same certificates, one of them orders them.
+// Package acme gets certificates from a certificate authority (CA) by the ACME protocol and renews them. It
+// stores everything in kv: all nodes of a cluster serve the same certificates, one of them orders them.
 //
-// It knows certmagic, its files and locks as plain keys, and which certificate
-// belongs to a connection; it must not know routes, listeners, sessions or which
-// engine runs. The account's key and the certificates' private keys stand in kv
-// as they are: who can read the data folder, a backup or the key space can read
-// them.
+// It knows certmagic, its files and locks as plain keys, and which certificate belongs to a connection; it
+// must not know routes, listeners, sessions or which engine runs. The private keys of the account and the
+// certificates are stored in kv unencrypted: anyone who can read the data folder, a backup or the key space
+// can read them.
 package acme
 
 import (
@@ -45,31 +43,29 @@ const (
 	Off = -1
 )
 
-// challengeProtocol is what the CA's TLS-ALPN-01 connections ask for, and nothing
-// else (RFC 8737).
+// challengeProtocol is the only protocol that the CA's TLS-ALPN-01 connections offer (RFC 8737).
 const challengeProtocol = "acme-tls/1"
 
-// leadsEvery is how often Run asks whether this node leads.
+// leadsEvery is how often Run checks whether this node leads.
 const leadsEvery = time.Second
 
-// Options configure the certificates. Domains is needed; zero stands for
-// the default everywhere else.
+// Options configures the certificates. Domains is required; every other field has a default for its zero
+// value.
 type Options struct {
 	Domains []string       // host names or IP addresses, one certificate each; no wildcards
-	Email   string         // the CA's way to reach the operator; "": none
+	Email   string         // where the CA can reach the operator; "": none
 	CA      string         // URL of the ACME directory; "": Let's Encrypt
-	Roots   *x509.CertPool // that the CA's own HTTPS certificate is checked with; nil: the system's
+	Roots   *x509.CertPool // check the CA's own HTTPS certificate; nil: the system's
 	Space   uint8          // 0: DefaultSpace
 
-	// Leads says whether this node leads its cluster: only there certificates are
-	// ordered. nil: always. It is called about once a second. See LeadsOn.
+	// Leads reports whether this node leads its cluster: only the leader orders certificates. nil: always. It
+	// is called about once a second. See LeadsOn.
 	Leads func() bool
 
-	// The CA asks for proof at port 80 (HTTP-01) and port 443 (TLS-ALPN-01). These
-	// are the ports of this machine where that arrives; 0: the same, Off: never.
-	// The program's own listeners should be there before Run begins: where nobody
-	// listens, one is opened for as long as the proof takes.
-	Host     string // the address to listen at then; "": all
+	// The CA sends challenges to port 80 (HTTP-01) and port 443 (TLS-ALPN-01). These are the ports of this
+	// machine where they arrive; 0: the same, Off: never. The program should listen there before Run begins;
+	// otherwise a listener is opened for the duration of each challenge.
+	Host     string // the address of such a listener; "": all
 	HTTPPort int
 	TLSPort  int
 
@@ -79,7 +75,7 @@ type Options struct {
 	Logger     *slog.Logger  // nil: slog.Default()
 }
 
-// Manager has certificates for a fixed list of names. It is safe for concurrent use.
+// Manager manages the certificates for a fixed list of names. It is safe for concurrent use.
 type Manager struct {
 	o       Options
 	store   *kv.Store
@@ -97,13 +93,12 @@ type site struct {
 
 	mu     sync.Mutex // guards what follows; one reader of kv at a time
 	cert   *tls.Certificate
-	rev    [2]kv.Revision // of the files that cert is made of
-	looked time.Time      // when kv was asked last
+	rev    [2]kv.Revision // of the files of cert
+	looked time.Time      // when kv was last read
 	reason error          // why there is no newer one
 }
 
-// New checks the options. It asks nobody for anything yet: see Run. Mistakes are
-// CodeInvalid, too many names CodeLimit.
+// New checks the options. It contacts nobody before Run. Mistakes are CodeInvalid, too many names CodeLimit.
 func New(store *kv.Store, o Options) (*Manager, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -136,13 +131,13 @@ func New(store *kv.Store, o Options) (*Manager, error) {
 		m.sites[name] = &site{name: name}
 	}
 	cache, config := m.magic()
-	cache.Stop() // it manages nothing, so it has nothing to look after
+	cache.Stop() // it manages nothing, so it has nothing to maintain
 	m.config, m.issuer = config, config.Issuers[0].(*certmagic.ACMEIssuer)
 	return m, nil
 }
 
-// LeadsOn returns what Options.Leads needs: whether the node of an engine leads. An
-// engine that runs alone always does.
+// LeadsOn returns a function for Options.Leads that reports whether the node of an engine leads. An engine
+// that runs alone always does.
 func LeadsOn(eng engine.Engine) func() bool {
 	if c, ok := eng.(engine.Clustered); ok {
 		if cluster := c.Cluster(); cluster != nil {
@@ -155,7 +150,7 @@ func LeadsOn(eng engine.Engine) func() bool {
 	return func() bool { return true }
 }
 
-// check says what is wrong with the options.
+// check returns what is wrong with the options.
 func (o *Options) check() error {
 	bad := func(format string, args ...any) error {
 		return engine.Errorf(engine.CodeInvalid, "certificates: "+format, args...)
@@ -192,7 +187,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// checkName refuses what no certificate can be had for.
+// checkName refuses names that cannot have a certificate.
 func checkName(name string) error {
 	bad := func(why string) error {
 		return engine.Errorf(engine.CodeInvalid, "certificates: %q %s", name, why)
@@ -222,7 +217,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// normal is how a name stands in sites and in kv.
+// normal returns the form of a name in sites and in kv.
 func normal(name string) string {
 	if ip, err := netip.ParseAddr(name); err == nil {
 		return ip.String()
@@ -230,8 +225,7 @@ func normal(name string) string {
 	return strings.ToLower(strings.TrimSuffix(name, "."))
 }
 
-// magic returns a new cache and configuration of certmagic for m's names. The
-// cache must be stopped.
+// magic returns a new cache and configuration of certmagic for m's names. The caller must stop the cache.
 func (m *Manager) magic() (*certmagic.Cache, *certmagic.Config) {
 	var config *certmagic.Config
 	cache := certmagic.NewCache(certmagic.CacheOptions{
@@ -241,7 +235,7 @@ func (m *Manager) magic() (*certmagic.Cache, *certmagic.Config) {
 	})
 	config = certmagic.New(cache, certmagic.Config{
 		Storage: m.storage, Logger: m.zap, OnEvent: m.event,
-		OCSP: certmagic.OCSPConfig{DisableStapling: true}, // the cache that is served from is m's own
+		OCSP: certmagic.OCSPConfig{DisableStapling: true}, // certificates are served from m's own cache
 		// Without an issuer certmagic would make one for Let's Encrypt.
 		Issuers: []certmagic.Issuer{&certmagic.ACMEIssuer{}},
 	})
@@ -256,8 +250,8 @@ func (m *Manager) magic() (*certmagic.Cache, *certmagic.Config) {
 	return cache, config
 }
 
-// event logs what people want to know when all is well. What fails certmagic logs
-// itself, with when it tries again.
+// event logs successes that operators want to see. certmagic logs failures itself, with the time of the next
+// try.
 func (m *Manager) event(_ context.Context, name string, data map[string]any) error {
 	if name == "cert_obtained" {
 		m.o.Logger.Info("certificate obtained", "domain", data["identifier"], "renewal", data["renewal"], "ca", m.o.CA)
@@ -265,9 +259,8 @@ func (m *Manager) event(_ context.Context, name string, data map[string]any) err
 	return nil
 }
 
-// TLSConfig returns a configuration that serves the certificates, and proves to the
-// CA that the names are this server's. HTTP/2 and HTTP/1.1 are offered. A client
-// that asks for another name gets no connection.
+// TLSConfig returns a configuration that serves the certificates, and proves to the CA that the names belong
+// to this server. It offers HTTP/2 and HTTP/1.1. A client that asks for another name gets no connection.
 func (m *Manager) TLSConfig() *tls.Config {
 	c := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -280,19 +273,19 @@ func (m *Manager) TLSConfig() *tls.Config {
 	return c
 }
 
-// ChallengeHandler answers the CA's requests for proof, on any node, and hands
-// everything else to next. It belongs on the listener at port 80.
+// ChallengeHandler answers the CA's challenges, on any node, and passes all other requests to next. It belongs
+// on the listener at port 80.
 func (m *Manager) ChallengeHandler(next http.Handler) http.Handler {
 	return m.issuer.HTTPChallengeHandler(next)
 }
 
-// certificate answers a client's greeting.
+// certificate returns the certificate for a ClientHello.
 func (m *Manager) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == challengeProtocol {
 		return m.config.GetCertificate(hello)
 	}
 	name := normal(hello.ServerName)
-	if name == "" && hello.Conn != nil { // no client names an IP address
+	if name == "" && hello.Conn != nil { // clients send no IP address as a name
 		if at, ok := hello.Conn.LocalAddr().(*net.TCPAddr); ok {
 			name = at.AddrPort().Addr().Unmap().String()
 		}
@@ -304,9 +297,8 @@ func (m *Manager) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 	return m.serve(hello.Context(), s, time.Now())
 }
 
-// Run orders and renews the certificates while this node leads, until ctx ends. It
-// returns nil; what fails is logged and tried again with growing pauses, the first
-// after a minute. It can be called once.
+// Run orders and renews the certificates while this node leads, until ctx ends. It returns nil; failures are
+// logged and retried after increasing pauses, the first one of a minute. It can be called once.
 func (m *Manager) Run(ctx context.Context) error {
 	if m.running.Swap(true) {
 		return engine.Errorf(engine.CodeInvalid, "the manager is already running")
@@ -332,7 +324,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// lead looks after the certificates until the function that it returns is called.
+// lead manages the certificates until the function that it returns is called.
 func (m *Manager) lead(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	cache, config := m.magic()
@@ -342,7 +334,7 @@ func (m *Manager) lead(ctx context.Context) (end func()) {
 		cancel()
 		looking.Wait()
 		m.storage.settle()
-		// It may be asking the CA something, with a context of its own.
+		// It may be contacting the CA, with its own context.
 		stopped := make(chan struct{})
 		go func() {
 			defer close(stopped)
@@ -355,9 +347,9 @@ func (m *Manager) lead(ctx context.Context) (end func()) {
 	}
 }
 
-// look hands names to certmagic, which orders their certificates with retries and
-// renews what is in its cache. Because it gives up a name when a file cannot be
-// read, it is handed over only once kv answers, and again if it fell out.
+// look hands names to certmagic, which orders their certificates with retries and renews those in its cache.
+// certmagic gives up a name when it cannot read a file, so look hands over a name only once kv works, and
+// again if certmagic dropped it.
 func (m *Manager) look(ctx context.Context, cache *certmagic.Cache, config *certmagic.Config) {
 	begun, failing := map[string]bool{}, false
 	for ctx.Err() == nil {
@@ -371,7 +363,7 @@ func (m *Manager) look(ctx context.Context, cache *certmagic.Cache, config *cert
 				begun[name] = true
 				err = config.ManageAsync(ctx, []string{name})
 			}
-			if err != nil || found == torn { // by another one's storing: it is whole soon
+			if err != nil || found == torn { // another node is storing it: complete soon
 				wait = min(wait, leadsEvery)
 			}
 			if err != nil {

@@ -16,32 +16,31 @@ import (
 // unlockWithin bounds Unlock, which certmagic calls with a context that never ends.
 const unlockWithin = 10 * time.Second
 
-// lease is a lock that this Storage holds or waits for.
+// lease is a lock that this Storage has or waits for.
 type lease struct {
-	free chan struct{} // closed by Unlock: the next one here may try
+	free chan struct{} // closed by Unlock: the next waiter in this process may try
 
-	// Set once it is held, under Storage.mu.
-	holder []byte // the key's value: random, so that nobody else's is taken for it
+	// Set once the lock is taken, under Storage.mu.
+	holder []byte // the key's value: random, so that it is nobody else's
 	cancel context.CancelFunc
 	done   chan struct{} // closed when renewing has ended
-	ending bool          // somebody unlocks it
+	ending bool          // Unlock has begun
 }
 
-// Lock waits until nobody holds the lock called name, and takes it. It returns
-// ctx's error, or engine.ErrNotLeader on a node that does not lead.
+// Lock waits until the lock called name is free, and takes it. It returns ctx's error, or engine.ErrNotLeader
+// on a node that does not lead.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	_, err := s.lock(ctx, name, true)
 	return err
 }
 
-// TryLock takes the lock if nobody holds it.
+// TryLock takes the lock if it is free.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	return s.lock(ctx, name, false)
 }
 
-// lock takes turns within the process first: a lock whose lease has run out is
-// still held here until its holder unlocks it, so that Unlock always means the
-// lock that was taken last.
+// lock first takes turns within the process. A lock whose lease has expired stays taken here until its holder
+// unlocks it, so that Unlock always refers to the lock that was taken last.
 func (s *Storage) lock(ctx context.Context, name string, wait bool) (bool, error) {
 	if name == "" {
 		return false, engine.Errorf(engine.CodeInvalid, "certificates: a lock has no name")
@@ -76,7 +75,7 @@ func (s *Storage) lock(ctx context.Context, name string, wait bool) (bool, error
 	return ok, nil
 }
 
-// drop lets the next one in this process try.
+// drop lets the next waiter in this process try.
 func (s *Storage) drop(name string, l *lease) {
 	s.mu.Lock()
 	delete(s.held, name)
@@ -84,14 +83,14 @@ func (s *Storage) drop(name string, l *lease) {
 	close(l.free)
 }
 
-// take writes the lock's key, which is there as long as somebody holds it.
+// take writes the lock's key, which exists as long as the lock is taken.
 func (s *Storage) take(ctx context.Context, name string, l *lease, wait bool) (bool, error) {
 	var id [16]byte
 	_, _ = rand.Read(id[:])
 	holder := []byte(hex.EncodeToString(id[:]))
 	pause := max(min(s.lease/10, time.Second), time.Millisecond)
 	for {
-		// It is there already if an earlier try was committed without our knowing.
+		// It already exists if an earlier try was committed without a response.
 		ok, err := s.write(ctx, name, holder, true)
 		switch {
 		case err != nil && (ctx.Err() != nil || !errors.Is(err, engine.ErrOutcomeUnknown)):
@@ -114,8 +113,8 @@ func (s *Storage) take(ctx context.Context, name string, l *lease, wait bool) (b
 	}
 }
 
-// write lets the lock's key live for a lease from now on, if it is the holder's or,
-// if it may be new, nobody's. It reports whether it has.
+// write extends the lease of the lock's key, if the key is the holder's or, if mayBeNew is set, does not
+// exist. It reports whether it did.
 func (s *Storage) write(ctx context.Context, name string, holder []byte, mayBeNew bool) (ok bool, err error) {
 	key := []byte(leasePrefix + name)
 	_, err = s.store.Update(ctx, s.space, func(t *kv.Tx) error {
@@ -132,7 +131,7 @@ func (s *Storage) write(ctx context.Context, name string, holder []byte, mayBeNe
 	return ok && err == nil, err
 }
 
-// renew keeps the lock's key from expiring until ctx ends or it is too late.
+// renew keeps the lock's key from expiring until ctx ends or the lease is lost.
 func (s *Storage) renew(ctx context.Context, name string, l *lease) {
 	defer close(l.done)
 	end := time.Now().Add(s.lease)
@@ -160,9 +159,8 @@ func (s *Storage) renew(ctx context.Context, name string, l *lease) {
 	}
 }
 
-// Unlock gives the lock back. If that cannot be written, as on a node that leads
-// no more, the error says so and the lease ends the lock. A lock that was lost is
-// no error: it is not held any more.
+// Unlock releases the lock. If that cannot be written, for example because this node no longer leads, Unlock
+// returns an error and the lock expires with its lease. Unlocking a lost lock is not an error.
 func (s *Storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Lock()
 	l := s.held[name]
@@ -194,8 +192,7 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 	return nil
 }
 
-// settle waits until every lock is given back, so that a program that stops leaves
-// none behind, but not for long.
+// settle waits briefly until all locks are released, so that a program leaves none behind when it stops.
 func (s *Storage) settle() {
 	for end := time.Now().Add(unlockWithin); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		s.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// bridge hands what certmagic logs to slog. Its messages of level "info" tell each
-// step, so they are of level "debug" here; the Manager logs what matters itself.
+// bridge passes certmagic's log to slog. Its messages of level "info" report single steps, so they become
+// level "debug"; the Manager logs the important ones itself.
 type bridge struct {
 	log    *slog.Logger
 	fields []zapcore.Field

@@ -12,13 +12,11 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// missingFor is how soon kv is asked again for a certificate that was not there
-// or could not be used.
+// missingFor is how long to wait before reading a missing or unusable certificate from kv again.
 const missingFor = 100 * time.Millisecond
 
-// serve returns the certificate of a site as this node knows it. A read of kv
-// here is one of memory, at most once in every Refresh; when it fails, or what it
-// finds cannot be used, the certificate that was served before still is.
+// serve returns the certificate of a site as this node knows it. It reads kv, in memory, at most once per
+// Refresh. If the read fails, or the result cannot be used, it returns the previous certificate.
 func (m *Manager) serve(ctx context.Context, s *site, now time.Time) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,7 +34,7 @@ func (m *Manager) serve(ctx context.Context, s *site, now time.Time) (*tls.Certi
 	return s.cert, nil
 }
 
-// load brings a site's certificate up to what this node's kv has.
+// load updates a site's certificate from this node's kv.
 func (m *Manager) load(ctx context.Context, s *site) error {
 	cert, key, err := m.files(ctx, engine.Read{Level: engine.Local}, s.name)
 	if err != nil {
@@ -48,7 +46,7 @@ func (m *Manager) load(ctx context.Context, s *site) error {
 	if rev := [2]kv.Revision{cert.Rev, key.Rev}; s.cert == nil || s.rev != rev {
 		pair, err := tls.X509KeyPair(cert.Val, key.Val)
 		if err != nil {
-			// Seen between two writes of the node that leads, if not for long.
+			// Seen briefly between two writes of the leader.
 			return engine.Errorf(engine.CodeCorrupt, "the certificate and key of %s do not match: %w", s.name, err)
 		}
 		s.cert, s.rev = &pair, rev
@@ -56,8 +54,7 @@ func (m *Manager) load(ctx context.Context, s *site) error {
 	return nil
 }
 
-// files reads a name's certificate chain and private key, of one moment. A file
-// that is not there has no revision.
+// files reads a name's certificate chain and private key from one snapshot. A missing file has no revision.
 func (m *Manager) files(ctx context.Context, r engine.Read, name string) (cert, key kv.Entry, err error) {
 	issuer := m.issuer.IssuerKey()
 	_, err = m.store.View(ctx, r, m.o.Space, func(t *kv.Tx) error {
@@ -77,12 +74,12 @@ func (m *Manager) files(ctx context.Context, r engine.Read, name string) (cert, 
 	return cert, key, err
 }
 
-// state is what kv has of a name's certificate.
+// state is the state of a name's certificate in kv.
 type state uint8
 
 const (
 	missing state = iota
-	torn          // files that do not belong together, or not all of them
+	torn          // files that do not match, or some are missing
 	whole
 )
 
@@ -92,15 +89,15 @@ func (m *Manager) state(ctx context.Context, name string) (state, error) {
 		return missing, err
 	}
 	if _, err := tls.X509KeyPair(cert.Val, key.Val); err != nil {
-		return torn, nil //nolint:nilerr // that is the answer
+		return torn, nil //nolint:nilerr // torn is the result
 	}
 	return whole, nil
 }
 
-// mend returns what kv has of a name's certificate, without what is torn: a node
-// that died between two writes leaves such files, with which certmagic would refuse
-// to go on, while it orders anew what is not there. It stores them one by one
-// itself, under a lock of the name: what is torn meanwhile is left alone.
+// mend returns the state of a name's certificate in kv and removes torn files. A node that died between two
+// writes leaves torn files, with which certmagic would fail forever, while it orders missing ones anew.
+// certmagic stores the files one by one under a lock of the name; files that are torn because of that are left
+// alone.
 func (m *Manager) mend(ctx context.Context, name string) (s state, removed bool, err error) {
 	if s, err = m.state(ctx, name); err != nil || s != torn {
 		return s, false, err
@@ -109,7 +106,7 @@ func (m *Manager) mend(ctx context.Context, name string) (s state, removed bool,
 	if free, err := m.storage.TryLock(ctx, lock); err != nil || !free {
 		return torn, false, err
 	}
-	defer func() { _ = m.storage.Unlock(context.WithoutCancel(ctx), lock) }() // or its lease ends it
+	defer func() { _ = m.storage.Unlock(context.WithoutCancel(ctx), lock) }() // otherwise its lease expires
 	if s, err = m.state(ctx, name); err != nil || s != torn {
 		return s, false, err
 	}

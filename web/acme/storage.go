@@ -34,24 +34,22 @@ const DefaultLease = 30 * time.Second
 // further ones.
 const MaxDeleteKeys = 1000
 
-// StorageOptions configure a Storage. The zero value works.
+// StorageOptions configures a Storage. The zero value works.
 type StorageOptions struct {
 	Space  uint8         // 0: DefaultSpace
 	Lease  time.Duration // 0: DefaultLease; renewed after every third of it
 	Logger *slog.Logger  // nil: slog.Default()
 }
 
-// Storage keeps certmagic's files and locks as plain keys, so that all nodes have
-// them. It satisfies certmagic.Storage and certmagic.TryLocker. Reads see every
-// write that was acknowledged on any node. On a node that does not lead, writes and
-// locks return engine.ErrNotLeader. Files larger than a value of kv may be are
-// engine.ErrValueTooLarge.
+// Storage keeps certmagic's files and locks as plain keys, so that all nodes have them. It implements
+// certmagic.Storage and certmagic.TryLocker. Reads see every write that was acknowledged on any node. On a
+// node that does not lead, writes and locks fail with engine.ErrNotLeader. Files larger than a kv value may be
+// fail with engine.ErrValueTooLarge.
 //
-// A lock is a key that expires: it is renewed while its holder lives, so the lock
-// of a dead process ends by itself. A holder that is cut off or stands still for
-// longer than the lease loses it without being stopped. What it writes after that
-// is not fenced, as certmagic does not say under which lock it writes: then a
-// certificate may be ordered twice, and the last one written is used by all.
+// A lock is a key that expires. Its holder renews it, so the lock of a dead process ends by itself. A holder
+// that is cut off or stalled for longer than the lease loses the lock without being stopped. Its later writes
+// are not fenced, because certmagic does not pass the lock of a write: a certificate may then be ordered
+// twice, and all nodes use the one written last.
 type Storage struct {
 	store *kv.Store
 	space uint8
@@ -59,7 +57,7 @@ type Storage struct {
 	log   *slog.Logger
 
 	mu   sync.Mutex        // guards held
-	held map[string]*lease // locks that this Storage holds or waits for, by name
+	held map[string]*lease // locks that this Storage has or waits for, by name
 }
 
 var (
@@ -87,8 +85,8 @@ func NewStorage(store *kv.Store, o StorageOptions) (*Storage, error) {
 // String names the storage in certmagic's log.
 func (s *Storage) String() string { return fmt.Sprintf("kv space %d", s.space) }
 
-// fileKey is the key of a file. certmagic makes names with path.Join; others
-// could not be listed again.
+// fileKey returns the key of a file. certmagic makes names with path.Join; other names could not be listed
+// again.
 func fileKey(name string) ([]byte, error) {
 	if name == "" || name[0] == '/' || name[len(name)-1] == '/' || strings.Contains(name, "//") {
 		return nil, engine.Errorf(engine.CodeInvalid, "certificates: %q is not the name of a file: its parts must not be empty", name)
@@ -96,7 +94,7 @@ func fileKey(name string) ([]byte, error) {
 	return []byte(filePrefix + name), nil
 }
 
-// below is the prefix of all keys in a folder; "" is the whole storage.
+// below returns the prefix of all keys in a folder; "" is the whole storage.
 func below(folder string) []byte {
 	if folder == "" {
 		return []byte(filePrefix)
@@ -104,7 +102,7 @@ func below(folder string) []byte {
 	return []byte(filePrefix + folder + "/")
 }
 
-// Store sets a file.
+// Store writes a file.
 func (s *Storage) Store(ctx context.Context, name string, value []byte) error {
 	key, err := fileKey(name)
 	if err != nil {
@@ -116,7 +114,7 @@ func (s *Storage) Store(ctx context.Context, name string, value []byte) error {
 	return nil
 }
 
-// Load returns a file; one that is not there is fs.ErrNotExist.
+// Load returns a file; a missing one is fs.ErrNotExist.
 func (s *Storage) Load(ctx context.Context, name string) ([]byte, error) {
 	key, err := fileKey(name)
 	if err != nil {
@@ -134,8 +132,7 @@ func (s *Storage) Load(ctx context.Context, name string) ([]byte, error) {
 	return e.Val, nil
 }
 
-// Delete removes a file, or a folder with all that is in it. What is not there
-// is no error.
+// Delete removes a file, or a folder with its contents. Deleting what does not exist is not an error.
 func (s *Storage) Delete(ctx context.Context, name string) error {
 	key, err := fileKey(name)
 	if err != nil {
@@ -168,16 +165,15 @@ func (s *Storage) Delete(ctx context.Context, name string) error {
 	return nil
 }
 
-// Exists reports whether there is a file or folder of that name, and no error
-// while looking.
+// Exists reports whether there is a file or folder with that name; it is false on an error.
 func (s *Storage) Exists(ctx context.Context, name string) bool {
 	_, err := s.Stat(ctx, name)
 	return err == nil
 }
 
-// List returns the names of files and folders in a folder, ascending and whole;
-// "" is the whole storage. If recursive it goes on in the folders. A folder that
-// does not exist is fs.ErrNotExist; a file is empty.
+// List returns the full names of the files and folders in a folder, in ascending order; "" is the whole
+// storage. If recursive, it includes the contents of the folders. A missing folder is fs.ErrNotExist; a file
+// has no contents.
 func (s *Storage) List(ctx context.Context, folder string, recursive bool) ([]string, error) {
 	prefix := below(folder)
 	var names []string
@@ -203,7 +199,7 @@ func (s *Storage) List(ctx context.Context, folder string, recursive bool) ([]st
 	if len(names) == 0 && !isFile && folder != "" {
 		return nil, fmt.Errorf("list %s: %w", folder, fs.ErrNotExist)
 	}
-	// A folder may come behind a file that only its next byte is less than "/" tells apart.
+	// A folder may sort after a file that differs only in a byte less than "/".
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
@@ -223,7 +219,7 @@ func appendNames(names []string, file string, at int, recursive bool) []string {
 	}
 }
 
-// Stat says whether a name is a file or folder; fs.ErrNotExist: neither.
+// Stat describes a file or folder; a missing one is fs.ErrNotExist.
 func (s *Storage) Stat(ctx context.Context, name string) (certmagic.KeyInfo, error) {
 	key, err := fileKey(name)
 	if err != nil {
@@ -241,7 +237,7 @@ func (s *Storage) Stat(ctx context.Context, name string) (certmagic.KeyInfo, err
 			return nil
 		}
 		for _, err := range t.ScanPrefix(below(name)) {
-			return err // one is enough
+			return err // one file is enough
 		}
 		return fs.ErrNotExist
 	})

@@ -15,15 +15,14 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// retryGuess is when a password that was not looked at may be given again, in seconds.
+// retryGuess is the Retry-After, in seconds, for a password that was not checked.
 const retryGuess = "5"
 
-// admit refuses requests under foreign host names (see Options.Hosts) or without the
-// password, and hides the routes of operators from others. Everyone may ask for the server's
-// health. The node that passed a request on has checked all that.
+// admit refuses requests under foreign host names (see Options.Hosts) or without the password, and hides the
+// routes of operators from others. Anyone may request the server's health. For a forwarded request, the other
+// node has checked all that.
 func (a *app) admit(next http.Handler) http.Handler {
-	// Sums have one length, so the comparison tells nothing about the
-	// password's.
+	// Sums have one length, so the comparison does not reveal the password's length.
 	want := sha256.Sum256([]byte(a.o.Password))
 	right := func(r *http.Request) bool {
 		given, ok := credentials(r)
@@ -66,9 +65,9 @@ func (a *app) authenticate(c *web.Context, right func(*http.Request) bool) error
 	return engine.Errorf(engine.CodeUnauthenticated, "the password is wrong")
 }
 
-// checks reports whether a request has the password. From an address that has given
-// too many wrong ones that takes longer, or it is not looked at; but on a connection
-// that has given the right one it is looked at at once.
+// checks reports whether a request has the password, and whether it looked at it. From an address with too
+// many wrong passwords it waits first, or does not look. On a connection that has sent the right password
+// before, it looks at once.
 func (o *Options) checks(r *http.Request, right func(*http.Request) bool) (ok, looked bool) {
 	if o.Guesses == nil || len(r.Header["Authorization"]) == 0 {
 		return right(r), true
@@ -84,12 +83,12 @@ func (o *Options) checks(r *http.Request, right func(*http.Request) bool) (ok, l
 		o.Guesses.Wrong(from)
 	}
 	if conn != nil {
-		conn.SetKnown(ok) // a proxy's connection has requests of many
+		conn.SetKnown(ok) // a proxy's connection carries requests of many clients
 	}
 	return ok, true
 }
 
-// credentials returns the password that a request offers.
+// credentials returns the password that a request sends.
 func credentials(r *http.Request) (string, bool) {
 	auth := r.Header["Authorization"]
 	if len(auth) != 1 {

@@ -9,7 +9,7 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// bodyLimit is the most bytes that a body may have, and the error of a longer one.
+// bodyLimit is the longest body in bytes, and the error for a longer one.
 type bodyLimit struct {
 	bytes int
 	code  engine.Code
@@ -55,8 +55,8 @@ func (x *operation) readBody(r *http.Request, limit bodyLimit) error {
 	}
 }
 
-// growBody doubles the room in x.val, but not beyond the declared length n (-1
-// if it is not known), nor beyond one byte more than the limit.
+// growBody doubles the capacity of x.val, but not beyond the declared length n (-1 if unknown), nor beyond one
+// byte more than the limit.
 func (x *operation) growBody(n int64, limit int) error {
 	size := max(2*cap(x.val), 4<<10)
 	if most := limit + 1; size > most {
@@ -82,7 +82,7 @@ func (x *operation) tooLarge(limit bodyLimit) error {
 	return engine.Errorf(limit.code, "%s over the limit of %d bytes", limit.what, limit.bytes)
 }
 
-// brokenBody says why a body could not be read to its end.
+// brokenBody returns why a body could not be read to its end.
 func (x *operation) brokenBody(err error) error {
 	x.c.RefuseBody()
 	return web.BodyError(err)

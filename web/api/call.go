@@ -18,17 +18,16 @@ const (
 	readMethods  = "GET, HEAD, POST, OPTIONS" // of a procedure that only reads
 	writeMethods = "POST, OPTIONS"
 
-	// procedureHeader tells the leader which version of the procedure the node
-	// has that passes a call on: procedure.sum, or noProcedure. By readsSuffix it
-	// only reads: then the call is passed on again when its answer is lost.
+	// procedureHeader sends the leader the version of the procedure that the forwarding node has:
+	// procedure.sum, or noProcedure. With readsSuffix the procedure only reads; the call is then repeated if
+	// its response is lost.
 	procedureHeader = "X-Skerry-Procedure"
 	noProcedure     = "none"
 	readsSuffix     = "-reads"
 )
 
-// call calls the procedure in the path, on this node or the one that leads. The leader
-// decides which procedures there are:
-// in an upgrade its program may have other procedures than this one.
+// call calls the procedure in the path, on this node or the leader. The leader decides which procedures exist:
+// during an upgrade its program may have other procedures than this one.
 func (x *operation) call(r *http.Request) error {
 	if r.URL.RawPath != "" || !plainName(procedureOf(r)) {
 		return errCallPath
@@ -42,10 +41,10 @@ func (x *operation) call(r *http.Request) error {
 
 var errCallPath = engine.Errorf(problem.CodeNoRoute, "expected %s and the name of a procedure, unescaped; GET /api/procedures lists them", callPath)
 
-// procedureOf is the name of the procedure that r calls.
+// procedureOf returns the name of the procedure that r calls.
 func procedureOf(r *http.Request) string { return r.URL.Path[len(callPath):] }
 
-// plainName reports whether there may be a procedure of that name at all.
+// plainName reports whether a procedure can have that name at all.
 func plainName(name string) bool {
 	return name != "" && len(name) <= proc.MaxNameBytes &&
 		!strings.ContainsFunc(name, func(r rune) bool {
@@ -53,12 +52,12 @@ func plainName(name string) bool {
 		})
 }
 
-// callHere is call on this node. It may be called again, as the handlers of keys may.
+// callHere is call on this node. It may be called again, as handlers of keys may.
 func (x *operation) callHere(r *http.Request) error {
 	a, name := x.app, procedureOf(r)
 	if x.fromNode && a.o.Cluster != nil {
 		if s := a.o.Cluster.State(); s.Leader != s.Self {
-			return engine.ErrNotLeader // who asks wants the leader's word
+			return engine.ErrNotLeader // the leader must decide
 		}
 	}
 	p, known := a.procedures[name]
@@ -99,7 +98,7 @@ func (x *operation) callHere(r *http.Request) error {
 	return x.run(r, read, name)
 }
 
-// callUnknown answers for a procedure that this program does not have.
+// callUnknown responds for a procedure that this program does not have.
 func (x *operation) callUnknown(r *http.Request, name string) error {
 	if x.othersLead() {
 		if r.Method == http.MethodPost {
@@ -116,8 +115,7 @@ func (x *operation) callUnknown(r *http.Request, name string) error {
 	return err
 }
 
-// callParameters reads all of the request but the arguments, and leaves their
-// JSON in x.val.
+// callParameters reads everything of the request but the arguments, whose JSON it leaves in x.val.
 func (x *operation) callParameters(r *http.Request, p *procedure) (read engine.Read, err error) {
 	if r.Method != http.MethodPost {
 		q, err := query(r, p.parameters...)
@@ -144,7 +142,7 @@ func (x *operation) callParameters(r *http.Request, p *procedure) (read engine.R
 	return read, x.callBody(r)
 }
 
-// callBody checks the headers of a call by POST and gathers its body.
+// callBody checks the headers of a call by POST and reads its body.
 func (x *operation) callBody(r *http.Request) (err error) {
 	h := r.Header
 	switch {
@@ -172,8 +170,7 @@ func (x *operation) callBody(r *http.Request) (err error) {
 	return nil
 }
 
-// jsonOnly refuses a body that says it is not JSON. One that does not say what
-// it is counts as JSON.
+// jsonOnly refuses a body that is declared not to be JSON. A body without a declared type counts as JSON.
 func jsonOnly(h http.Header) error {
 	text, ok, err := single(h, "Content-Type")
 	if err != nil || !ok || text == "application/json" {
@@ -187,10 +184,10 @@ func jsonOnly(h http.Header) error {
 	return nil
 }
 
-// maxShown is how many bytes of a client's own text stand in a detail.
+// maxShown is how many bytes of a client's own text appear in a detail.
 const maxShown = 80
 
-// printable returns a client's own text as a detail may show it.
+// printable returns a client's own text in the form for a detail.
 func printable(text string) string {
 	shown := strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -204,7 +201,7 @@ func printable(text string) string {
 	return shown
 }
 
-// arguments gives c its arguments from x.val.
+// arguments sets the arguments of c from x.val.
 func (x *operation) arguments(r *http.Request, c *proc.Call) error {
 	err := c.JSON(x.val)
 	if bad, ok := errors.AsType[*proc.ArgumentError](err); ok && bad.Pointer != "" {
@@ -221,8 +218,8 @@ func (x *operation) arguments(r *http.Request, c *proc.Call) error {
 	return c.Once(x.once.key)
 }
 
-// callFault is a fault in the program that a call has met. Its detail names the
-// procedure alone: the text of err is for the log.
+// callFault is a fault in the program during a call. Its detail names only the procedure; the text of err is
+// for the log.
 type callFault struct {
 	name string
 	err  error
@@ -230,7 +227,7 @@ type callFault struct {
 
 func (e *callFault) Error() string { return "call " + e.name + ": " + e.err.Error() }
 
-// Unwrap gives the error to engine.CodeOf.
+// Unwrap exposes the error to engine.CodeOf.
 func (e *callFault) Unwrap() error { return e.err }
 
 // PublicDetail implements problem.WithDetail.
@@ -238,7 +235,7 @@ func (e *callFault) PublicDetail() string {
 	return "procedure " + e.name + " failed; the server's log has the details"
 }
 
-// run carries x.running, of the procedure of that name, out and answers with its result.
+// run runs x.running, a call of the procedure called name, and responds with its result.
 func (x *operation) run(r *http.Request, read engine.Read, name string) (err error) {
 	var pos engine.Position
 	if x.reading {
@@ -247,17 +244,16 @@ func (x *operation) run(r *http.Request, read engine.Read, name string) (err err
 		pos, err = x.app.store.Update(r.Context(), 0, x.callFn)
 	}
 	if err == error(&x.refused) {
-		// runIn has come to its end, so nothing else uses x.
+		// runIn has ended, so nothing else uses x.
 		if err = x.refused.err; engine.CodeOf(err) == engine.CodeInternal {
-			return &callFault{name, err} // x.running is left alone: who knows what a panic left
+			return &callFault{name, err} // x.running is not reused: a panic may have left it in any state
 		}
 		x.running.End()
 		x.running, x.refused.err = nil, nil
 		return err
 	}
 	if err != nil {
-		// The call may have been given up while it waits to run: then the engine
-		// still has x and x.running.
+		// The call may have been abandoned while it waited to run: then the engine still has x and x.running.
 		x.kept = true
 		return err
 	}
@@ -275,16 +271,15 @@ func (x *operation) run(r *http.Request, read engine.Read, name string) (err err
 	return nil
 }
 
-// callFailure is an error with which runIn has ended.
+// callFailure is the error with which runIn ended.
 type callFailure struct{ err error }
 
 func (r *callFailure) Error() string { return r.err.Error() }
 
-// Unwrap gives the error to engine.CodeOf.
+// Unwrap exposes the error to engine.CodeOf.
 func (r *callFailure) Unwrap() error { return r.err }
 
-// runIn is run's transaction. It leaves the result in x.text: if there is no
-// room for it, nothing is written.
+// runIn is run's transaction. It leaves the result in x.text. If the result is too large, nothing is written.
 func (x *operation) runIn(t *kv.Tx) error {
 	if err := x.runCall(t); err != nil {
 		x.refused.err = err
@@ -299,7 +294,7 @@ func (x *operation) runCall(t *kv.Tx) error {
 		return ofProcedure(err)
 	}
 	if x.running.Verdict() != nil {
-		return nil //nolint:nilerr // it is remembered, so the transaction has to be committed
+		return nil //nolint:nilerr // it is remembered, so the transaction must be committed
 	}
 	if x.text, err = x.running.AppendJSON(x.text[:0]); err != nil {
 		return err
@@ -308,7 +303,7 @@ func (x *operation) runCall(t *kv.Tx) error {
 	return x.room(len(x.text))
 }
 
-// answer sends the result in x.text.
+// answer responds with the result in x.text.
 func (x *operation) answer(pos engine.Position) {
 	h := x.Header()
 	h["Cache-Control"] = x.app.noStore
@@ -343,15 +338,14 @@ func ofProcedure(err error) error {
 	}
 	switch e.Code {
 	case engine.CodeNotLeader, engine.CodeOutcomeUnknown, "":
-		// It is not said of this transaction, which runs: passed on as it is, it
-		// would be tried at another node.
+		// It is not about this transaction, which runs. Returned unchanged, the request would be tried on
+		// another node.
 		return &engine.Error{Code: engine.CodeProcedureFailed, Msg: e.Msg, Err: err}
 	}
 	return err
 }
 
-// otherVersion adds to err, with which a call fails that another node has passed
-// on, that this may be because the programs differ.
+// otherVersion adds to err, the error of a forwarded call, that the programs of the nodes may differ.
 func (x *operation) otherVersion(r *http.Request, err error) error {
 	theirs := r.Header[procedureHeader]
 	e, ok := errors.AsType[*engine.Error](err)

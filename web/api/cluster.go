@@ -9,14 +9,13 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// othersLead reports whether another node has to carry out a write, so that this one
-// need not try.
+// othersLead reports whether another node must carry out a write, so that this one need not try.
 func (x *operation) othersLead() bool {
 	return x.app.forward != nil && !x.fromNode && !x.app.forward.router.Leads()
 }
 
-// atLeader goes on with r after err, which is what a try on this node came to: if the
-// request may be tried again, whoever leads answers it.
+// atLeader continues r after err, the result of a try on this node. If the request may be tried again, the
+// leader serves it.
 func (x *operation) atLeader(r *http.Request, err error, here func() error) error {
 	if forward.OutcomeOf(err) == forward.Answered {
 		return err
@@ -38,17 +37,16 @@ func (x *operation) atLeader(r *http.Request, err error, here func() error) erro
 	return f.router.Resume(r.Context(), &x.forwarded, err)
 }
 
-// clusterState is the answer of /cluster.
+// clusterState is the response of /cluster.
 type clusterState struct {
 	ID     string        `json:"id"`     // of the cluster
-	Self   uint64        `json:"self"`   // the node that answers
-	Leader uint64        `json:"leader"` // 0: none is known
+	Self   uint64        `json:"self"`   // the responding node
+	Leader uint64        `json:"leader"` // 0: unknown
 	Term   uint64        `json:"term"`
 	Nodes  []clusterNode `json:"nodes"`
 }
 
-// clusterNode is one node in clusterState. Addresses that are not known, or
-// off, are empty.
+// clusterNode is one node in clusterState. Addresses that are unknown or off are empty.
 type clusterNode struct {
 	ID     uint64 `json:"id"`
 	Addr   string `json:"addr"`
@@ -59,7 +57,7 @@ type clusterNode struct {
 	Self   bool   `json:"self"`
 }
 
-// clusterOf returns the cluster as this node knows it, nil if the node is alone.
+// clusterOf returns the cluster as this node knows it, nil if the node runs alone.
 func (a *app) clusterOf() *clusterState {
 	if a.o.Cluster == nil {
 		return nil
@@ -73,7 +71,7 @@ func (a *app) clusterOf() *clusterState {
 	return c
 }
 
-// clusterz answers GET /cluster.
+// clusterz serves GET /cluster.
 func (a *app) clusterz(ctx *web.Context) error {
 	if _, err := query(ctx.Request); err != nil {
 		return err
@@ -85,8 +83,8 @@ func (a *app) clusterz(ctx *web.Context) error {
 	return sendJSON(ctx, http.StatusOK, c)
 }
 
-// ready says why requests should go elsewhere, or nil. A node without a leader
-// can neither write nor read what is newest.
+// ready returns why requests should go elsewhere, or nil. A node without a leader can neither write nor read
+// linearizably.
 func (a *app) ready() error {
 	if a.o.Ready != nil {
 		if err := a.o.Ready(); err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// conditions are If-Match and If-None-Match of one request, RFC 9110 section
-// 13. The zero value is always met.
+// conditions are If-Match and If-None-Match of one request, RFC 9110 section 13. The zero value is always met.
 type conditions struct {
 	match, noneMatch tagList
 }
@@ -22,18 +21,18 @@ type tagList struct {
 	tags  []tag
 }
 
-// tag is one entity tag. One that Skerry never gave has rev 0, which no key has.
+// tag is one entity tag. A tag that Skerry never issued has rev 0, which no key has.
 type tag struct {
 	rev  kv.Revision
 	weak bool
 }
 
-// conditionsOf reads the conditions of r. A malformed one is an error: ignored,
-// it would let a write through that was to be kept back.
+// conditionsOf reads the conditions of r. A malformed condition is an error: ignoring it would allow a write
+// that the client meant to be conditional.
 func conditionsOf(r *http.Request) (conditions, error) {
 	var c conditions
 	var err error
-	// Looked up first: nearly all requests have neither.
+	// Checked first: nearly all requests have neither.
 	if lines := r.Header["If-Match"]; lines != nil {
 		if c.match, err = parseTags("If-Match", lines); err != nil {
 			return c, err
@@ -62,8 +61,7 @@ func (c *conditions) allowWrite(rev kv.Revision) error {
 	return nil
 }
 
-// allowRead decides on a read of a key that is at revision rev. unchanged
-// means that the client has it already.
+// allowRead decides on a read of a key at revision rev. unchanged means that the client already has it.
 func (c *conditions) allowRead(rev kv.Revision) (unchanged bool, err error) {
 	if c.match.given && !c.match.holds(rev, false) {
 		return false, engine.Errorf(engine.CodePreconditionFailed, "If-Match: the key is at revision %d", rev)

@@ -14,9 +14,9 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// onKey returns a handler for the key in the path, which may be any bytes. h runs on this
-// node or the one that leads. It may be called again after it returned ErrNotLeader, or
-// ErrOutcomeUnknown if the request is repeatable.
+// onKey returns a handler for the key in the path, which may be any bytes. h runs on this node, or the leader
+// serves the request. h may be called again after it returned ErrNotLeader, or ErrOutcomeUnknown if the
+// request is repeatable.
 func (a *app) onKey(h func(x *operation, r *http.Request) error) web.Handler {
 	return a.operation(func(x *operation, r *http.Request) error {
 		key := r.URL.Path[len(dbPath):]
@@ -51,7 +51,7 @@ func (x *operation) getKey(r *http.Request) error {
 		return engine.ErrNotFound
 	}
 	h := x.Header()
-	h["Cache-Control"] = x.app.noCache // ask again, with If-None-Match
+	h["Cache-Control"] = x.app.noCache // revalidate with If-None-Match
 	if x.unchanged {
 		x.stamp(pos, -1)
 		x.WriteHeader(http.StatusNotModified)
@@ -67,7 +67,7 @@ func (x *operation) getKey(r *http.Request) error {
 	return nil
 }
 
-// view runs fn on a snapshot as new as read asks, and waits a bounded time for it.
+// view runs fn on a snapshot that is as new as read requires, and waits a bounded time for it.
 func (x *operation) view(r *http.Request, read engine.Read, fn func(*kv.Tx) error) (engine.Position, error) {
 	ctx := r.Context()
 	if read.AtLeast != 0 {
@@ -82,8 +82,7 @@ func (x *operation) view(r *http.Request, read engine.Read, fn func(*kv.Tx) erro
 	return pos, err
 }
 
-// get is getKey's transaction. It leaves a copy of the value in x.val, unless
-// nobody wants it.
+// get is getKey's transaction. It leaves a copy of the value in x.val, unless it is not needed.
 func (x *operation) get(t *kv.Tx) (err error) {
 	if x.entry, x.found, err = t.Get(x.key); err != nil || !x.found {
 		return err
@@ -135,8 +134,7 @@ func (x *operation) setKey(r *http.Request) error {
 	return nil
 }
 
-// write runs x.writeFn as a transaction, if this node may, and once only if the
-// request asks for that.
+// write runs x.writeFn as a transaction if this node may, and only once if the request has an Idempotency-Key.
 func (x *operation) write(r *http.Request) (engine.Position, error) {
 	if x.othersLead() {
 		return 0, engine.ErrNotLeader
@@ -148,8 +146,7 @@ func (x *operation) write(r *http.Request) (engine.Position, error) {
 	}
 	pos, err := x.app.store.Update(r.Context(), x.space, fn)
 	if err != nil {
-		// The call may have been given up while it waits to run: then the
-		// engine still has x.
+		// The call may have been abandoned while it waited to run: then the engine still has x.
 		x.kept = true
 		return 0, err
 	}
@@ -216,7 +213,7 @@ func (x *operation) del(t *kv.Tx) (err error) {
 	}
 	e, ok, err := t.Get(x.key)
 	if x.found = ok; err != nil || !ok {
-		return err // what is not there is 404, whatever the condition
+		return err // a missing key is 404, whatever the condition
 	}
 	if err := x.cond.allowWrite(e.Rev); err != nil {
 		return err
@@ -225,8 +222,7 @@ func (x *operation) del(t *kv.Tx) (err error) {
 	return err
 }
 
-// writeConditions reads the conditions of a write and refuses headers that ask
-// for something which would silently not be done.
+// writeConditions reads the conditions of a write. It refuses headers that would silently be ignored.
 func (x *operation) writeConditions(r *http.Request) (err error) {
 	h := r.Header
 	switch {
@@ -244,9 +240,8 @@ func (x *operation) writeConditions(r *http.Request) (err error) {
 	return err
 }
 
-// stamp sets the headers that describe x.entry at pos: ETag, position, expiry,
-// and Content-Length unless length is negative. All their text is one string
-// and all their slices one array.
+// stamp sets the headers that describe x.entry at pos: ETag, position, expiry, and Content-Length unless
+// length is negative. All their text shares one string, and all their slices one array.
 func (x *operation) stamp(pos engine.Position, length int) {
 	b := append(x.text[:0], '"')
 	b = strconv.AppendUint(b, uint64(x.entry.Rev), 10)
@@ -278,7 +273,7 @@ func (x *operation) setPosition(pos engine.Position) {
 	x.Header()[positionHeader] = []string{strconv.FormatUint(uint64(pos), 10)}
 }
 
-// appendTime appends t in UTC with milliseconds, as expiries have them.
+// appendTime appends t in UTC with milliseconds, the format of expiries.
 func appendTime(b []byte, t time.Time) []byte {
 	return t.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z")
 }

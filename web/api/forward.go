@@ -23,7 +23,7 @@ const (
 	transportRepeatsThis = "X-Idempotency-Key"
 )
 
-// forwarder passes requests on to the node that leads.
+// forwarder forwards requests to the leader.
 type forwarder struct {
 	router                    forward.Router
 	transport                 *http.Transport
@@ -48,8 +48,7 @@ func (f *forwarder) metrics(yield func(engine.Metric) bool) {
 	}
 }
 
-// pass has the leader answer r, and panics with http.ErrAbortHandler if the answer
-// breaks off.
+// pass makes the leader serve r. It panics with http.ErrAbortHandler if the response breaks off.
 func (f *forwarder) pass(x *operation, r *http.Request, leader uint64) (forward.Outcome, error) {
 	t := relay.NewAttempt(f.router.Cluster, leader)
 	ctx, cancel := context.WithCancel(r.Context())
@@ -64,7 +63,7 @@ func (f *forwarder) pass(x *operation, r *http.Request, leader uint64) (forward.
 	if resp.StatusCode >= 500 && resp.Header.Get("Content-Type") == problem.Type {
 		var code engine.Code
 		var detail string
-		if begun, code, detail, err = relay.Problem(resp); err != nil { // the client has nothing of it yet
+		if begun, code, detail, err = relay.Problem(resp); err != nil { // nothing was sent to the client yet
 			return f.failed(x, r, t, err)
 		}
 		said := engine.Errorf(code, "%s", detail)
@@ -82,14 +81,14 @@ func (f *forwarder) pass(x *operation, r *http.Request, leader uint64) (forward.
 	}
 	f.answered.Add(1)
 	if resp.ContentLength < 0 || resp.ContentLength > forwardBuffer {
-		// The head has had its time limit; so has what may not be here yet.
+		// The head has its own time limit; so does a body that may still be arriving.
 		defer time.AfterFunc(web.RequestTimeout, cancel).Stop()
 	}
 	x.answerWith(resp, begun)
 	return forward.Answered, nil
 }
 
-// failed says what it means that there is no answer.
+// failed returns the outcome of an attempt that got no response.
 func (f *forwarder) failed(x *operation, r *http.Request, t *relay.Attempt, err error) (forward.Outcome, error) {
 	outcome, err := t.Failed(x.reads(r), err)
 	if outcome == forward.NotRun {
@@ -101,7 +100,7 @@ func (f *forwarder) failed(x *operation, r *http.Request, t *relay.Attempt, err 
 	return outcome, err
 }
 
-// request makes the request to the leader. The password was checked here.
+// request returns the request to the leader. The password was checked here.
 func request(t *relay.Attempt, x *operation, r *http.Request, leader uint64) *http.Request {
 	out := relay.Request(r, leader)
 	h := out.Header
@@ -111,11 +110,10 @@ func request(t *relay.Attempt, x *operation, r *http.Request, leader uint64) *ht
 	if x.procedure != "" {
 		h[procedureHeader] = []string{x.procedure}
 	}
-	if ids := x.Header()["X-Request-Id"]; ids != nil { // else it was refused here
+	if ids := x.Header()["X-Request-Id"]; ids != nil { // otherwise it was refused here
 		h["X-Request-Id"] = ids
 	}
-	// What the client said of itself comes first and cannot be relied on; the
-	// last one is what this node saw.
+	// The client's own values come first and cannot be trusted; the last one is what this node saw.
 	from, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		from = "unknown" // RFC 7239 section 6.2: a socket without an address
@@ -127,8 +125,7 @@ func request(t *relay.Attempt, x *operation, r *http.Request, leader uint64) *ht
 	return out
 }
 
-// answerWith answers with resp, of whose body begun has been read. If it breaks off,
-// so does the answer.
+// answerWith responds with resp, of whose body begun has been read. If resp breaks off, so does the response.
 func (x *operation) answerWith(resp *http.Response, begun []byte) {
 	h := x.Header()
 	relay.DropHopByHop(resp.Header)
@@ -157,7 +154,7 @@ func (x *operation) answerWith(resp *http.Response, begun []byte) {
 	maps.Copy(h, resp.Trailer)
 }
 
-// reads reports whether r changes nothing.
+// reads reports whether r is read-only.
 func (x *operation) reads(r *http.Request) bool {
 	return x.reading || r.Method == http.MethodGet || r.Method == http.MethodHead
 }

@@ -33,10 +33,10 @@ func (a *app) resources(operator bool) []resource {
 //go:embed index.html
 var indexPage string
 
-// indexPolicy lets the page use its own style and nothing else.
+// indexPolicy allows the page its own style and nothing else.
 const indexPolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// index lists what is here: for browsers as a page, for others as JSON.
+// index lists the routes: as a page for browsers, as JSON for others.
 func (a *app) index(c *web.Context) error {
 	r := c.Request
 	if _, err := query(r); err != nil {

@@ -13,16 +13,16 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// listing is one request for a page.
+// listing is one request for a page of keys.
 type listing struct {
 	prefix, after []byte
 	limit         int
 	values        bool
 	descending    bool
-	query         url.Values // as it was asked, for the link to the next page
+	query         url.Values // as requested, for the link to the next page
 }
 
-// list answers GET /db/: a page of keys in byte order, or in the reverse of it.
+// list serves GET /db/: a page of keys in ascending or descending byte order.
 func (x *operation) list(r *http.Request) error { return x.here(r, (*operation).listHere) }
 
 func (x *operation) listHere(r *http.Request) error {
@@ -87,7 +87,7 @@ func listingOf(q url.Values) (listing, error) {
 	return l, nil
 }
 
-// page makes the page as JSON, in x.text's memory if that is enough.
+// page returns the page as JSON, in x.text's memory if that is large enough.
 func (l *listing) page(t *kv.Tx, x *operation) ([]byte, error) {
 	lo, hi := l.prefix, engine.PrefixEnd(l.prefix)
 	scan := t.Scan
@@ -148,7 +148,7 @@ func (l *listing) item(b []byte, it kv.Item) []byte {
 	return append(b, '}')
 }
 
-// next is the address of the page that begins after the key last.
+// next returns the address of the page that begins after the key last.
 func (l *listing) next(last []byte) string {
 	q := url.Values{"after": {string(last)}}
 	for name, vals := range l.query {
@@ -159,8 +159,8 @@ func (l *listing) next(last []byte) string {
 	return dbPath + "?" + q.Encode()
 }
 
-// appendField appends a member of a JSON object that loses no byte: "name" with
-// the text if the bytes are UTF-8, else "name64" with them in base64.
+// appendField appends a member of a JSON object without losing a byte: "name" with the text if the bytes are
+// UTF-8, otherwise "name64" with the bytes in base64.
 func appendField(b []byte, name string, data []byte) []byte {
 	b = append(append(b, '"'), name...)
 	if utf8.Valid(data) {
@@ -172,7 +172,7 @@ func appendField(b []byte, name string, data []byte) []byte {
 	return append(b, '"')
 }
 
-// appendString appends s, which is valid UTF-8, as a JSON string.
+// appendString appends s, which must be valid UTF-8, as a JSON string.
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {

@@ -11,10 +11,10 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// metricPrefix begins the name of every metric of Skerry's own.
+// metricPrefix begins the name of each of Skerry's own metrics.
 const metricPrefix = "skerry_"
 
-// newRegistry returns what /metrics shows.
+// newRegistry returns the metrics of /metrics.
 func (a *app) newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collector(a.web.RequestMetrics("http")), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -27,10 +27,10 @@ func (a *app) newRegistry() *prometheus.Registry {
 	return r
 }
 
-// collector is a prometheus.Collector of metrics that are our own.
+// collector is a prometheus.Collector of Skerry's own metrics.
 type collector iter.Seq[engine.Metric]
 
-// Describe sends nothing: which metrics there are is known only when they are collected.
+// Describe sends nothing: the metrics are known only when they are collected.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -65,7 +65,7 @@ func metricOf(desc *prometheus.Desc, own *engine.Metric, labels []string) (prome
 	return prometheus.NewConstMetric(desc, kind, own.Value, labels...)
 }
 
-// scrape answers GET /metrics.
+// scrape serves GET /metrics.
 func (a *app) scrape() web.Handler {
 	h, scrapes := promhttp.HandlerFor(a.newRegistry(), promhttp.HandlerOpts{}), &semaphore{max: MaxScrapes}
 	return func(c *web.Context) error {

@@ -11,9 +11,9 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// Idempotency-Key, after the IETF's draft-ietf-httpapi-idempotency-key-header:
-// the first answer to a write is kept with the write itself, so that the same
-// request again, on whatever node, gets that answer and changes nothing.
+// Idempotency-Key, after the IETF's draft-ietf-httpapi-idempotency-key-header. The first response to a write
+// is stored with the write itself. If the same request arrives again, on any node, it gets that response and
+// changes nothing.
 
 // DefaultRememberFor is Options.RememberFor if that is 0.
 const DefaultRememberFor = 24 * time.Hour
@@ -23,15 +23,15 @@ const (
 	replayedHeader = "Idempotent-Replayed" // "true" in an answer that was given before; the name is Stripe's
 )
 
-// once is what one request with an Idempotency-Key needs.
+// once is the state of a request with an Idempotency-Key.
 type once struct {
 	key      []byte // nil: the request has none
 	sum      [sha256.Size]byte
-	replayed bool  // the answer is an earlier request's
-	verdict  error // the write was refused for good: that is the answer
+	replayed bool  // the response is that of an earlier request
+	verdict  error // the write was refused permanently: the response
 }
 
-// What the first byte of a remembered answer says; do not change.
+// Values of the first byte of a stored response; do not change.
 const (
 	answeredCreated  = 1
 	answeredReplaced = 2
@@ -40,8 +40,8 @@ const (
 	answeredRefused  = 5 // a condition did not hold; the text follows
 )
 
-// onceOf reads the key of r. The draft wants a string of RFC 9651, in quotes;
-// most clients send the bare characters, which name the same key.
+// onceOf reads the key of r. The draft requires a string of RFC 9651, in quotes; most clients send the bare
+// characters, which name the same key.
 func onceOf(h http.Header) ([]byte, error) {
 	lines := h[onceHeader]
 	if lines == nil {
@@ -89,8 +89,8 @@ func unquote(text string) ([]byte, bool) {
 	return nil, false
 }
 
-// sumUp leaves in x.once.sum what tells this request from another one: method,
-// key, body, expiry, conditions and space. It is kept with the answer; do not change.
+// sumUp stores in x.once.sum the hash that identifies this request: method, key, body, expiry, conditions and
+// space. It is stored with the response; do not change.
 func (x *operation) sumUp(r *http.Request) {
 	b := []byte{1}
 	field := func(s string) {
@@ -116,8 +116,8 @@ func (x *operation) sumUp(r *http.Request) {
 	x.once.sum = sha256.Sum256(b)
 }
 
-// doOnce is the transaction of a write with an Idempotency-Key: it answers as
-// before, or runs x.writeFn and keeps the answer.
+// doOnce is the transaction of a write with an Idempotency-Key. It repeats the stored response, or runs
+// x.writeFn and stores the response.
 func (x *operation) doOnce(t *kv.Tx) error {
 	x.once.replayed, x.once.verdict = false, nil
 	was, ok, err := t.Recall(x.once.key)
@@ -139,7 +139,7 @@ func (x *operation) doOnce(t *kv.Tx) error {
 	return t.Remember(x.once.key, kv.Answered{Sum: x.once.sum, Answer: x.answered()}, x.app.o.RememberFor)
 }
 
-// answered is the answer that x is going to give, as recall reads it.
+// answered returns the response of x in the form that recall reads.
 func (x *operation) answered() []byte {
 	b := make([]byte, 1, 64)
 	switch {
@@ -166,7 +166,7 @@ func (x *operation) answered() []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(ms))
 }
 
-// recall makes x answer as it did when answered returned b.
+// recall makes x respond as it did when answered returned b.
 func (x *operation) recall(b []byte) error {
 	if len(b) == 0 {
 		return engine.Errorf(engine.CodeCorrupt, "read a remembered answer: it is empty")

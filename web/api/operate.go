@@ -14,20 +14,20 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// health is the answer of /healthz and /readyz.
+// health is the response of /healthz and /readyz.
 type health struct {
 	Status string      `json:"status"`         // ok, ready or not_ready
 	Code   engine.Code `json:"code,omitempty"` // why not ready
 	Detail string      `json:"detail,omitempty"`
 }
 
-// healthz reports that the process answers.
+// healthz reports that the process responds.
 func (a *app) healthz(c *web.Context) error {
 	return sendJSON(c, http.StatusOK, health{Status: "ok"})
 }
 
-// readyz reports whether requests should come here. Anyone may ask, so the answer is
-// the meaning of the code, without details.
+// readyz reports whether requests should come here. Anyone may ask, so the response has the meaning of the
+// code, without details.
 func (a *app) readyz(c *web.Context) error {
 	if err := a.ready(); err != nil {
 		m := a.outcomes.Of(engine.CodeOf(err))
@@ -40,7 +40,7 @@ func (a *app) readyz(c *web.Context) error {
 	return sendJSON(c, http.StatusOK, health{Status: "ready"})
 }
 
-// sendJSON answers with v, which may not be cached.
+// sendJSON responds with v, which must not be cached.
 func sendJSON(c *web.Context, status int, v any) error {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
@@ -57,8 +57,8 @@ func sendJSON(c *web.Context, status int, v any) error {
 	return nil
 }
 
-// backup streams a backup of everything. Its position follows as a trailer. If
-// it fails half-way the connection is cut, and the bytes do not verify.
+// backup streams a backup of everything, with its position in a trailer. If it fails halfway, the connection
+// is closed, and the bytes do not verify.
 func (a *app) backup(c *web.Context) error {
 	if a.o.Backup == nil {
 		return engine.Errorf(engine.CodeUnsupported, "this engine has no backup of its own")
@@ -87,8 +87,8 @@ func (a *app) backup(c *web.Context) error {
 	return nil
 }
 
-// patient is a writer with no bound on the whole, only on each write: a reader
-// that stops would hold the snapshot for ever.
+// patient is a writer without a deadline for the whole, only for each write: a stalled reader would keep the
+// snapshot forever.
 type patient struct {
 	w     io.Writer
 	c     *http.ResponseController
@@ -102,13 +102,13 @@ func (p *patient) Write(b []byte) (int, error) {
 	return p.w.Write(b)
 }
 
-// semaphore lets a bounded number of requests in at once.
+// semaphore bounds the number of concurrent requests.
 type semaphore struct {
 	max    int32
 	inside atomic.Int32
 }
 
-// enter fails if all places are taken; else leave must follow.
+// enter fails if the semaphore is full; otherwise the caller must call leave.
 func (s *semaphore) enter(what string) error {
 	if s.inside.Add(1) > s.max {
 		s.inside.Add(-1)

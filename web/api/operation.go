@@ -11,8 +11,8 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// smallBody is the largest body in bytes that an operation keeps room for when
-// it goes back to the pool, and that is not counted against BufferBytes.
+// smallBody is the largest body in bytes whose memory an operation keeps in the pool, and that is not counted
+// against BufferBytes.
 const smallBody = 64 << 10
 
 // operation is the state of one request for keys, procedures or users. It is pooled.
@@ -23,15 +23,13 @@ type operation struct {
 	start               time.Time // set in a cluster
 	reserved            int64     // of app.buffered
 
-	// kept is set when something else may still use the buffers, so that they
-	// must not go back to the pool.
+	// kept is set if something else may still use the buffers, which must then not go back to the pool.
 	kept bool
 
-	fromNode bool // another node passed the request on: it must be answered here
+	fromNode bool // forwarded by another node: must be served here
 	gathered bool // the body is in val
 
-	// For requests for keys. The functions are bound once, so that a request makes
-	// no closures.
+	// For requests for keys. The functions are bound once, so that requests allocate no closures.
 	space     uint8 // of the key
 	key, val  []byte
 	text      []byte
@@ -50,7 +48,7 @@ type operation struct {
 	writeFn   func(*kv.Tx) error // setFn or deleteFn
 	unchanged bool               // a read's If-None-Match matched
 
-	forwarded forward.Call // if the leader is to answer
+	forwarded forward.Call // if the leader serves the request
 
 	// For calls of procedures.
 	running   *proc.Call
@@ -83,7 +81,7 @@ func (a *app) operation(h func(x *operation, r *http.Request) error) web.Handler
 	}
 }
 
-// here answers by h on this node, or by the leader if only that can answer.
+// here serves the request with h on this node, or forwards it if only the leader can.
 func (x *operation) here(r *http.Request, h func(x *operation, r *http.Request) error) error {
 	err := h(x, r)
 	if x.app.forward == nil || x.fromNode {
@@ -92,8 +90,7 @@ func (x *operation) here(r *http.Request, h func(x *operation, r *http.Request) 
 	return x.atLeader(r, err, func() error { return h(x, r) })
 }
 
-// end gives x back to the pool, unless something may still use it. Nothing here may use
-// it afterwards.
+// end returns x to the pool, unless something may still use it. The caller must not use x afterwards.
 func (x *operation) end(panicked bool) {
 	x.release()
 	if x.kept || panicked {
@@ -111,7 +108,7 @@ func (x *operation) end(panicked bool) {
 	x.app.pool.Put(x)
 }
 
-// reserve counts n further bytes of buffer until the operation ends.
+// reserve counts n more bytes of buffer until the operation ends.
 func (x *operation) reserve(n int64) error {
 	if x.app.buffered.Add(n) > x.app.o.BufferBytes {
 		x.app.buffered.Add(-n)

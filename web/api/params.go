@@ -14,17 +14,16 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// Headers of Skerry's own, as net/http spells them.
+// Skerry's own headers, in net/http's spelling.
 const (
-	nodeHeader     = "X-Skerry-Node"     // id of the node that answered
-	positionHeader = "X-Skerry-Position" // of the answer's state; of a request: at least
-	expiresHeader  = "X-Skerry-Expires"  // when the key ends, RFC 3339 in UTC
-	ttlHeader      = "X-Skerry-Ttl"      // as the parameter ttl
+	nodeHeader     = "X-Skerry-Node"     // id of the node that responded
+	positionHeader = "X-Skerry-Position" // position of the response's state; in a request: the least
+	expiresHeader  = "X-Skerry-Expires"  // when the key expires, RFC 3339 in UTC
+	ttlHeader      = "X-Skerry-Ttl"      // like the parameter ttl
 )
 
-// query parses the parameters of r, of which only those in allowed may be
-// there, each once. What is misspelt must not be ignored: ?tll=30s would keep
-// a key for ever.
+// query parses the parameters of r. Only those in allowed may be given, each once. A misspelt parameter must
+// not be ignored: ?tll=30s would keep a key forever.
 func query(r *http.Request, allowed ...string) (url.Values, error) {
 	if r.URL.RawQuery == "" {
 		return nil, nil
@@ -53,8 +52,8 @@ func query(r *http.Request, allowed ...string) (url.Values, error) {
 	return q, nil
 }
 
-// keyQuery parses the parameters of a request for keys. Operators may give their space;
-// a node that has passed a request on has checked that.
+// keyQuery parses the parameters of a request for keys. Operators may give their space; for a forwarded
+// request, the other node has checked that.
 func (x *operation) keyQuery(r *http.Request, allowed ...string) (url.Values, error) {
 	if x.space = 0; r.URL.RawQuery == "" {
 		return nil, nil
@@ -82,8 +81,7 @@ func badHeader(name string, code engine.Code, detail string) error {
 	return problem.Faults{{Header: name, Code: code, Detail: detail}}
 }
 
-// single returns the value of a header that may be there once. name is in
-// net/http's spelling.
+// single returns the value of a header that may be given once. name is in net/http's spelling.
 func single(h http.Header, name string) (val string, ok bool, err error) {
 	switch vals := h[name]; len(vals) {
 	case 0:
@@ -94,7 +92,7 @@ func single(h http.Header, name string) (val string, ok bool, err error) {
 	return "", false, badHeader(name, engine.CodeInvalid, "the header is given more than once")
 }
 
-// readOf says how new the answer to r must be.
+// readOf returns how new the response to r must be.
 func readOf(r *http.Request, q url.Values) (engine.Read, error) {
 	var read engine.Read
 	if q.Has("read") {
@@ -129,7 +127,7 @@ func readOf(r *http.Request, q url.Values) (engine.Read, error) {
 	return read, nil
 }
 
-// maxStaleOf reads how old a local read may be.
+// maxStaleOf parses how old a local read may be.
 func maxStaleOf(text string) (time.Duration, error) {
 	d, err := duration(text)
 	switch {
@@ -141,14 +139,14 @@ func maxStaleOf(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// duration reads a duration as Go writes it, or a whole number of seconds. One
-// that is too long for a time.Duration is strconv.ErrRange.
+// duration parses a duration in Go's syntax, or a whole number of seconds. One that is too long for a
+// time.Duration is strconv.ErrRange.
 func duration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err == nil {
 		return d, nil
 	}
-	// Not ParseDuration of text+"s": that would take 1e3 and 1h30.
+	// Not ParseDuration of text+"s": that would accept 1e3 and 1h30.
 	s, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err != nil:
@@ -159,9 +157,8 @@ func duration(text string) (time.Duration, error) {
 	return time.Duration(max(s, -1)) * time.Second, nil
 }
 
-// expiryOf says how long the key that r sets shall live: the parameter ttl or
-// the header, not both. "keep" leaves the expiry as it is; else it is a
-// duration as Go writes it (1h30m, 500ms) or a whole number of seconds.
+// expiryOf returns the lifetime of the key that r sets: from the parameter ttl or the header, not both. "keep"
+// keeps the expiry; otherwise it is a duration in Go's syntax (1h30m, 500ms) or a whole number of seconds.
 func expiryOf(r *http.Request, q url.Values) (kv.SetOptions, error) {
 	o := kv.SetOptions{SkipOld: true}
 	text, ok, err := single(r.Header, ttlHeader)
@@ -195,5 +192,5 @@ func expiryOf(r *http.Request, q url.Values) (kv.SetOptions, error) {
 	return o, nil
 }
 
-// maxTTL is what a time.Duration can hold.
+// maxTTL is the longest time.Duration.
 const maxTTL = time.Duration(1<<63 - 1)

@@ -20,14 +20,14 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// procedure describes one procedure to the handlers.
+// procedure describes one procedure for the handlers.
 type procedure struct {
 	schema     proc.Schema
-	sum        string   // tells versions apart
-	parameters []string // what a GET may have
+	sum        string   // identifies the version
+	parameters []string // that a GET may have
 }
 
-// proceduresOf returns the procedures of set by name.
+// proceduresOf returns the procedures of set, by name.
 func proceduresOf(set *proc.Set) map[string]procedure {
 	all := map[string]procedure{}
 	if set == nil {
@@ -52,10 +52,9 @@ func proceduresOf(set *proc.Set) map[string]procedure {
 	return all
 }
 
-// queryJSON appends the arguments that are in the query as one JSON object. They
-// are in the text form, as proc.Call's Arguments has it: what is not a text itself
-// is JSON, bytes are as they are, and an empty text is null where null may be, and
-// leaves out what is optional and neither text nor bytes.
+// queryJSON appends the arguments in the query as one JSON object. They are in the text form of proc.Call's
+// Arguments: text and bytes are as they are, other values are JSON. An empty value is null if the argument is
+// nullable, and omits an optional argument that is neither text nor bytes.
 func (p *procedure) queryJSON(b []byte, q url.Values) ([]byte, error) {
 	b = append(b, '{')
 	first := true
@@ -102,8 +101,7 @@ func appendText(b []byte, arg proc.Field, text string) ([]byte, error) {
 	return append(b, text...), nil
 }
 
-// listProcedures answers GET /api/procedures. The list never changes while the
-// program runs.
+// listProcedures serves GET /api/procedures. The list never changes while the program runs.
 func (a *app) listProcedures() web.Handler {
 	list := []proc.Schema{}
 	if a.o.Procedures != nil {
@@ -116,12 +114,12 @@ func (a *app) listProcedures() web.Handler {
 		panic("BUG: encode schemas: " + err.Error())
 	}
 	sum := sha256.Sum256(body.Bytes())
-	// A number, so that conditions read it as they read revisions.
+	// A number, so that conditions parse it like a revision.
 	rev := kv.Revision(0)
 	for _, c := range sum[:7] {
 		rev = rev<<8 | kv.Revision(c)
 	}
-	rev |= 1 // 0 is no revision
+	rev |= 1 // 0 is not a revision
 	return func(c *web.Context) error {
 		r := c.Request
 		if _, err := query(r); err != nil {
@@ -185,7 +183,7 @@ func (a *app) signatures() []signature {
 	return list
 }
 
-// typeText describes a type to people.
+// typeText describes a type for people.
 func typeText(t proc.Type) string {
 	switch t.Kind {
 	case proc.KindInt, proc.KindUint, proc.KindFloat:
@@ -200,8 +198,8 @@ func typeText(t proc.Type) string {
 	return string(t.Kind)
 }
 
-// exampleCall is a command that calls the first procedure that has arguments, or
-// the first one; "" if there is none.
+// exampleCall returns a command that calls the first procedure with arguments, or the first one; "" if there
+// is none.
 func (a *app) exampleCall(curl, base string) string {
 	names := slices.Sorted(maps.Keys(a.procedures))
 	if len(names) == 0 {
@@ -221,7 +219,7 @@ func (a *app) exampleCall(curl, base string) string {
 	return curl + " --json '{" + strings.ReplaceAll(strings.Join(required, ","), "'", `'\''`) + "}' " + url
 }
 
-// sample is a value of a type as JSON.
+// sample returns a sample value of a type as JSON.
 func sample(t proc.Type) string {
 	switch t.Kind {
 	case proc.KindBool:

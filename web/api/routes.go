@@ -22,14 +22,14 @@ const (
 	profilesPath = "/debug/pprof/"
 )
 
-// Route is one method, or two, of one path, and a line of the index and of docs/http.md.
+// Route is one or two methods of one path, and a line of the index and of docs/http.md.
 type Route struct {
 	Methods  string      // "GET, HEAD"; "": all
-	Path     string      // "/notes/{name}", where {name} is all that follows; see web.Group.HandleLiteral
-	Handle   web.Handler // of Options.Routes: may run again on the leader, and reads at most MaxRouteBytes of a body
-	Text     string      // what it does, in one line for the index, which leaves the route out if it is ""
-	Shown    string      // the path in the index, if Path does not say enough
-	Operator bool        // only AdminHandler has it
+	Path     string      // "/notes/{name}", where {name} matches the rest; see web.Group.HandleLiteral
+	Handle   web.Handler // of Options.Routes: may run again on the leader; reads at most MaxRouteBytes of a body
+	Text     string      // what it does, in one line for the index; "" leaves the route out of it
+	Shown    string      // the path in the index, if Path is not clear enough
+	Operator bool        // on AdminHandler only
 }
 
 // table returns all routes, in the order of the index.
@@ -81,8 +81,8 @@ func (a *app) table() []Route {
 	return all
 }
 
-// added is the handler of a route of Options.Routes: what only the leader can do is passed on to it,
-// with the body.
+// added returns the handler of a route of Options.Routes. If only the leader can serve a request, it is
+// forwarded with its body.
 func (a *app) added(h web.Handler) web.Handler {
 	return a.operation(func(x *operation, r *http.Request) error {
 		if r.ContentLength != 0 {
@@ -100,14 +100,14 @@ func (a *app) added(h web.Handler) web.Handler {
 	})
 }
 
-// withoutText leaves routes out of the index.
+// withoutText removes routes without a text from the index.
 func withoutText(routes []Route) {
 	for i := range routes {
 		routes[i].Text = ""
 	}
 }
 
-// addRoutes gives the routes to the web.App.
+// addRoutes adds the routes to the web.App.
 func (a *app) addRoutes() {
 	for _, r := range a.routes {
 		if r.Handle != nil {
@@ -125,7 +125,7 @@ func (a *app) forOperators(path string) bool {
 	return slices.ContainsFunc(a.operators, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
-// noRoute answers requests that no route matches.
+// noRoute responds to requests that match no route.
 func (a *app) noRoute(c *web.Context) error {
 	u := c.Request.URL
 	switch {

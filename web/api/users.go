@@ -32,17 +32,17 @@ type User struct {
 	Verified time.Time `json:"verified_at,omitzero"`
 	Disabled bool      `json:"disabled"`
 	TOTP     bool      `json:"totp"`
-	Password bool      `json:"password"` // there is one
+	Password bool      `json:"password"` // whether there is one
 }
 
 func userOf(u auth.User) User {
 	return User{u.ID, u.Email, u.Name, append([]string{}, u.Roles...), u.Created, u.VerifiedAt, u.Disabled, u.TOTP, u.Password}
 }
 
-// UserPage is the answer to GET /users.
+// UserPage is the response to GET /users.
 type UserPage struct {
 	Users []User `json:"users"`
-	Next  string `json:"next,omitempty"` // path and query of the next page; empty: this is the last
+	Next  string `json:"next,omitempty"` // path and query of the next page; empty on the last one
 }
 
 // newUser is the body of POST /users.
@@ -53,13 +53,13 @@ type newUser struct {
 	Roles    []string `json:"roles"`
 }
 
-// userChange is the body of PATCH /users/{id}; fields that are left out stay as they are.
+// userChange is the body of PATCH /users/{id}; omitted fields stay as they are.
 type userChange struct {
 	Roles    *[]string `json:"roles"`
 	Disabled *bool     `json:"disabled"`
 }
 
-// onUsers is a handler for the users of the application, if there are any.
+// onUsers returns a handler for the users of the application, if there are any.
 func (a *app) onUsers(h func(x *operation, r *http.Request) error) web.Handler {
 	return a.operation(func(x *operation, r *http.Request) error {
 		if p := r.URL.Path; r.URL.RawPath != "" || p != path.Clean(p) || strings.Contains(userID(r), "/") && p != usersPath {
@@ -72,7 +72,7 @@ func (a *app) onUsers(h func(x *operation, r *http.Request) error) web.Handler {
 	})
 }
 
-// userID is the id in the path.
+// userID returns the id in the path.
 func userID(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, usersPath+"/") }
 
 func (x *operation) listUsers(r *http.Request) error {
@@ -124,8 +124,7 @@ func (x *operation) addUser(r *http.Request) error { return x.writeUser(r, x.app
 
 func (x *operation) patchUser(r *http.Request) error { return x.writeUser(r, x.app.changeUser) }
 
-// writeUser reads the body, has write carry it out where the leader is, and answers with
-// the user.
+// writeUser reads the body, runs write on the leader, and responds with the user.
 func (x *operation) writeUser(r *http.Request, write func(x *operation, r *http.Request) (auth.User, error)) error {
 	if _, err := query(r); err != nil {
 		return err
@@ -163,7 +162,7 @@ func (a *app) createUser(x *operation, r *http.Request) (auth.User, error) {
 	return a.o.Users.Add(r.Context(), auth.NewUser{Email: n.Email, Password: n.Password, Name: n.Name, Roles: n.Roles, Verified: true})
 }
 
-// changeUser carries out what a userChange says, one transaction each.
+// changeUser applies a userChange, each field in its own transaction.
 func (a *app) changeUser(x *operation, r *http.Request) (u auth.User, err error) {
 	var c userChange
 	if err := strictJSON(x.val, &c); err != nil {
@@ -179,7 +178,7 @@ func (a *app) changeUser(x *operation, r *http.Request) (u auth.User, err error)
 	return a.o.Users.Disable(r.Context(), id, *c.Disabled)
 }
 
-// strictJSON reads one JSON object, with no members but those of v.
+// strictJSON reads one JSON object with no members but those of v.
 func strictJSON(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()

@@ -1,7 +1,6 @@
-// Package hostname judges the names under which a server is asked.
+// Package hostname checks the host names of requests.
 //
-// It knows which of them a web page cannot have for itself; it must not know requests,
-// or what is served.
+// It knows which of them cannot belong to a foreign web page; it must not know requests, or what is served.
 package hostname
 
 import (
@@ -10,15 +9,15 @@ import (
 	"strings"
 )
 
-// Trusted reports whether host, with or without a port, cannot be a name that belongs to
-// a stranger's web page and leads here (DNS rebinding): an IP address, a name without a
-// dot, one of localhost, or one of names, of which "*" is every name.
+// Trusted reports whether host, with or without a port, cannot be the name of a foreign web page that resolves
+// to this machine (DNS rebinding). That is an IP address, a name without a dot, one of localhost, or one of
+// names, in which "*" matches every name.
 func Trusted(host string, names []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
-	// A public domain has a dot; names without one are of the local network.
+	// A public domain has a dot; names without one belong to the local network.
 	if !strings.ContainsAny(host, ".:") {
 		return true
 	}

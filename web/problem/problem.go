@@ -1,8 +1,8 @@
-// Package problem is how errors are told over HTTP: the one map from codes to
-// statuses, and the body of an error answer (RFC 9457).
+// Package problem defines errors over HTTP: the one map from codes to statuses, and the body of an error
+// response (RFC 9457).
 //
-// It knows codes, statuses and what a client may be told; it must not know routes,
-// requests, or how an answer looks in a browser.
+// It knows codes, statuses and what a client may know; it must not know routes, requests, or how an error
+// looks in a browser.
 package problem
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Codes of failures that only HTTP knows. They are as stable as the engine's.
+// Codes of failures that only HTTP has. They are as stable as the engine's.
 const (
 	CodeBodyIncomplete   engine.Code = "body_incomplete"
 	CodeBodyTimeout      engine.Code = "body_timeout"
@@ -51,12 +51,12 @@ func Catalog() []engine.Meaning {
 	}
 }
 
-// statusClientGone is nginx's number for a client that closed its request: it
-// is seen in logs and metrics, rarely by a client.
+// statusClientGone is nginx's status for a client that closed its request. It appears in logs and metrics,
+// rarely at a client.
 const statusClientGone = 499
 
-// statusOf is the one map from codes to HTTP: by their kind, but for those of this
-// package for which HTTP has a status of its own. An unknown kind is 500.
+// statusOf is the one map from codes to HTTP. The kind of a code decides, except for codes of this package for
+// which HTTP has a specific status. An unknown kind is 500.
 func statusOf(m engine.Meaning) int {
 	switch m.Code {
 	case CodeBodyTimeout:
@@ -78,8 +78,8 @@ func statusOf(m engine.Meaning) int {
 	return http.StatusInternalServerError
 }
 
-// statuses maps kinds to HTTP. An unknown outcome is 500 because many clients repeat 502
-// to 504 on their own, and only the caller can decide to repeat such a request.
+// statuses maps kinds to HTTP. An unknown outcome is 500 because many clients repeat 502 to 504 on their own,
+// and only the caller can decide to repeat such a request.
 func statuses() map[engine.Kind]int {
 	return map[engine.Kind]int{
 		engine.KindInternal:        http.StatusInternalServerError,
@@ -109,18 +109,18 @@ func statuses() map[engine.Kind]int {
 	}
 }
 
-// Outcome is what an error with a code is answered with over HTTP.
+// Outcome is the HTTP response to an error with a code.
 type Outcome struct {
 	engine.Meaning
 	Status int
 }
 
-// Outcomes are the outcomes of all codes that a handler knows. They are complete before
-// the first request and then read only.
+// Outcomes are the outcomes of all codes that a handler knows. They are complete before the first request, and
+// read-only then.
 type Outcomes map[engine.Code]Outcome
 
-// All returns the outcomes of the codes of engine, of this package, and of the given
-// catalogs: those of the packages whose errors a handler may return.
+// All returns the outcomes of the codes of engine, of this package, and of the given catalogs: those of the
+// packages whose errors a handler may return.
 func All(catalogs ...[]engine.Meaning) Outcomes {
 	all := Outcomes{}
 	for _, catalog := range append([][]engine.Meaning{engine.Catalog(), Catalog()}, catalogs...) {
@@ -136,7 +136,7 @@ func (all Outcomes) Add(catalog []engine.Meaning) {
 	}
 }
 
-// Of finds a code; an unknown one is internal.
+// Of returns the outcome of a code; an unknown code is internal.
 func (all Outcomes) Of(code engine.Code) Outcome {
 	if o, ok := all[code]; ok {
 		return o
@@ -147,23 +147,22 @@ func (all Outcomes) Of(code engine.Code) Outcome {
 // Type is the Content-Type of a Problem.
 const Type = "application/problem+json"
 
-// Problem is the body of an error answer, RFC 9457 as application/problem+json.
+// Problem is the body of an error response, RFC 9457 as application/problem+json.
 type Problem struct {
 	Title     string      `json:"title"`  // the status in words
-	Status    int         `json:"status"` // as in the answer's first line
-	Code      engine.Code `json:"code"`   // stable; what programs should look at
+	Status    int         `json:"status"` // as in the status line
+	Code      engine.Code `json:"code"`   // stable; for programs
 	Detail    string      `json:"detail"` // for people; may change
 	Retryable bool        `json:"retryable"`
 	RequestID string      `json:"request_id"`
 	Errors    []Fault     `json:"errors,omitempty"`
-	// Cause is what went wrong in full, which a user must not see: it is set for the
-	// authors of an application only, by an application in debug mode.
+	// Cause is the full text of the error, which users must not see. Only applications in debug mode set it,
+	// for their developers.
 	Cause string `json:"cause,omitempty"`
 }
 
-// Fault is one thing that is wrong with a request. It names where: one of
-// Pointer (into a body), Parameter (of the query or the path) and Header is set;
-// none, if it is the whole body.
+// Fault is one thing that is wrong with a request. At most one of Pointer (into a body), Parameter (of the
+// query or the path) and Header is set; if none is, the fault concerns the whole body.
 type Fault struct {
 	Pointer   string      `json:"pointer,omitempty"`
 	Parameter string      `json:"parameter,omitempty"`
@@ -172,14 +171,13 @@ type Fault struct {
 	Detail    string      `json:"detail"`
 }
 
-// Faults is an error about the named parts of a request; there is at least one. Its
-// code is that of the first.
+// Faults is an error about the named parts of a request; there is at least one. Its code is that of the first.
 type Faults []Fault
 
 // Error implements error.
 func (f Faults) Error() string { return f.Unwrap().Error() }
 
-// Unwrap gives the first fault to engine.CodeOf.
+// Unwrap exposes the first fault to engine.CodeOf.
 func (f Faults) Unwrap() error {
 	text := f[0].Detail
 	if where := f[0].Pointer + f[0].Parameter + f[0].Header; where != "" {
@@ -188,14 +186,13 @@ func (f Faults) Unwrap() error {
 	return &engine.Error{Code: f[0].Code, Msg: text}
 }
 
-// Hidden reports whether the message of an error is for the log only: it can
-// name files.
+// Hidden reports whether the message of an error is for the log only, because it can name files.
 func (o Outcome) Hidden() bool {
 	return o.Status == http.StatusInternalServerError || o.Status == http.StatusInsufficientStorage ||
 		o.Code == engine.CodeStopped
 }
 
-// Describe says what a client may know of err. The request's id is left empty.
+// Describe returns what a client may know of err. It leaves the request's id empty.
 func (all Outcomes) Describe(err error) Problem {
 	code := engine.CodeOf(err)
 	coded, ok := errors.AsType[*engine.Error](err)
@@ -224,15 +221,15 @@ func (all Outcomes) Describe(err error) Problem {
 	return p
 }
 
-// Problem is what an answer says of a code if nothing more is known.
+// Problem returns the response for a code if nothing more is known.
 func (o Outcome) Problem() Problem {
 	p := Problem{Code: o.Code, Status: o.Status, Detail: o.Text, Retryable: o.Retryable}
 	p.Title = titleOf(p.Status)
 	return p
 }
 
-// Write answers with p. Headers that spoke of another answer are taken back. A
-// failed write means that the client is gone.
+// Write responds with p. It removes headers that were set for another response. If a write fails, the client
+// is gone.
 func (p Problem) Write(w http.ResponseWriter) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
@@ -247,10 +244,10 @@ func (p Problem) Write(w http.ResponseWriter) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// Headers makes h those of an error answer, but for its Content-Type.
+// Headers turns h into the headers of an error response, except for its Content-Type.
 func (p Problem) Headers(h http.Header) {
 	for _, name := range []string{"Content-Disposition", "Content-Encoding", "Content-Length", "ETag", "Last-Modified", "Trailer"} {
-		h.Del(name) // of the answer that did not come about
+		h.Del(name) // of the response that was not sent
 	}
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")

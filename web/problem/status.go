@@ -10,22 +10,21 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// WithStatus is an error that says itself what it is answered with: a status from
-// 400 to 599; others are as if they did not say. Without an engine.Error within it,
-// its own text is told to clients, unless the status is 500 or 507.
+// WithStatus is an error with its own status, from 400 to 599; others are ignored. Without an engine.Error
+// within it, clients get its text, unless the status is 500 or 507.
 type WithStatus interface {
 	error
 	HTTPStatus() int
 }
 
-// WithDetail is an error that says itself what clients may know of it.
+// WithDetail is an error that decides what clients may know of it.
 type WithDetail interface {
 	error
 	PublicDetail() string
 }
 
-// outcomeOf is the outcome of an error with a status of its own. Its code need not be
-// in a catalog: it is the application's.
+// outcomeOf returns the outcome of an error with its own status. Its code need not be in a catalog, because it
+// is the application's.
 func (all Outcomes) outcomeOf(status int, code engine.Code, coded bool) Outcome {
 	if !coded {
 		code = codeOf(status)
@@ -39,7 +38,7 @@ func (all Outcomes) outcomeOf(status int, code engine.Code, coded bool) Outcome 
 	return o
 }
 
-// codeOf makes a code of the words of a status: not_found.
+// codeOf turns the text of a status into a code: not_found.
 func codeOf(status int) engine.Code {
 	return engine.Code(strings.Map(func(r rune) rune {
 		switch {
@@ -64,9 +63,8 @@ func titleOf(status int) string {
 	return "Client Error"
 }
 
-// Clean is a text that may hold what a client has sent, as it may be shown: control
-// characters, those that turn the direction of writing, and what is no UTF-8 are
-// replaced.
+// Clean returns a text that may contain what a client has sent in a form that is safe to show. It replaces
+// control characters, characters that change the direction of writing, and invalid UTF-8.
 func Clean(s string) string {
 	for _, r := range s {
 		if unshown(r) {
@@ -88,10 +86,10 @@ func unshown(r rune) bool {
 	return r < 0x20 || r >= 0x7f && r < 0xa0 || r == utf8.RuneError || r > 0x7f && unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }
 
-// clean cleans all that a client may have had a part in.
+// clean cleans everything that may come from a client.
 func (p *Problem) clean() {
 	p.Detail = Clean(p.Detail)
-	var own []Fault // p.Errors are the error's
+	var own []Fault // p.Errors belong to the error
 	for i, f := range p.Errors {
 		c := Fault{Clean(f.Pointer), Clean(f.Parameter), Clean(f.Header), f.Code, Clean(f.Detail)}
 		if c != f && own == nil {

@@ -1,8 +1,8 @@
-// Package relay passes an HTTP request on to another node and its answer back.
+// Package relay forwards an HTTP request to another node and returns its response.
 //
-// It knows connections between nodes, what concerns one connection only, what of a
-// request another node may have got, and when an answer need not be waited for any
-// longer; it must not know routes or keys, nor which node to ask: see package forward.
+// It knows connections between nodes, which headers concern one connection only, how much of a request another
+// node may have received, and when to stop waiting for a response; it must not know routes or keys, nor which
+// node to ask: see package forward.
 package relay
 
 import (
@@ -39,24 +39,24 @@ const (
 	// MaxProblemBytes is the longest problem of the leader that is looked into.
 	MaxProblemBytes = 64 << 10
 
-	// nodeIdle is shorter than the idle timeout of servers, so that it is not the
-	// leader that closes a connection which is just about to be used.
+	// nodeIdle is shorter than the idle timeout of servers, so that the leader does not close a connection that
+	// is just about to be used.
 	nodeIdle     = 30 * time.Second
 	deposedCheck = 500 * time.Millisecond
-	inOneWrite   = 4 << 10 // a body up to this goes out together with its head
+	inOneWrite   = 4 << 10 // a body up to this is sent together with its head
 )
 
-// ForwardedFor is the header that says on whose behalf a request is passed on.
+// ForwardedFor is the header with the client of a forwarded request.
 const ForwardedFor = "X-Forwarded-For"
 
-// Transport returns a transport whose hosts are the ids of nodes, reached by one of
-// the protocols that faces serve to nodes. Its owner closes idle connections.
+// Transport returns a transport whose hosts are node ids, which it reaches by one of the protocols that faces
+// serve to nodes. The caller closes idle connections.
 func Transport(cluster engine.Cluster, protocol string) *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			return dial(ctx, cluster, protocol, addr)
 		},
-		DisableCompression:    true, // what was not asked for must not be added
+		DisableCompression:    true, // add nothing that was not requested
 		MaxIdleConnsPerHost:   forward.MaxForwards,
 		IdleConnTimeout:       nodeIdle,
 		ResponseHeaderTimeout: LeaderTimeout,
@@ -64,24 +64,22 @@ func Transport(cluster engine.Cluster, protocol string) *http.Transport {
 	}
 }
 
-// Request returns r as asked of a node, for a Transport: as it came, but for its body
-// and what concerned the connection that it came on. The caller owns its headers, but
-// not their values.
+// Request returns r as a request to a node, for a Transport: without the body and without headers that concern
+// the client's connection. The caller owns its headers, but not their values.
 func Request(r *http.Request, node uint64) *http.Request {
 	h := make(http.Header, len(r.Header)+3)
 	maps.Copy(h, r.Header)
 	DropHopByHop(h)
 	delete(h, "Expect")
 	if h["User-Agent"] == nil {
-		h["User-Agent"] = []string{""} // or the transport names itself
+		h["User-Agent"] = []string{""} // otherwise the transport adds its own
 	}
 	u := &url.URL{Scheme: "http", Host: strconv.FormatUint(node, 10), Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 	return &http.Request{Method: r.Method, URL: u, Host: r.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 }
 
-// Problem reads the begin of an answer that is a problem, and returns it with the
-// problem's code and detail; the code is "" if it is none. An error is that of
-// reading.
+// Problem reads the beginning of a response. If the response is a problem, it also returns the problem's code
+// and detail; otherwise code is "". err is an error of reading.
 func Problem(resp *http.Response) (begun []byte, code engine.Code, detail string, err error) {
 	begun, err = io.ReadAll(io.LimitReader(resp.Body, MaxProblemBytes))
 	if err != nil {
@@ -94,8 +92,8 @@ func Problem(resp *http.Response) (begun []byte, code engine.Code, detail string
 	return begun, p.Code, p.Detail, nil
 }
 
-// Stream copies the body of an answer to w by way of buf, and calls sent, if it is not
-// nil, after each write. It ends when the client is gone; an error is that of body.
+// Stream copies the body of a response to w through buf, and calls sent, if it is not nil, after each write.
+// It ends when the client is gone; the error is that of body.
 func Stream(w io.Writer, body io.Reader, buf []byte, sent func()) error {
 	for {
 		n, err := body.Read(buf)
@@ -135,11 +133,11 @@ func dial(ctx context.Context, cluster engine.Cluster, protocol, addr string) (n
 	return &nodeConn{Conn: conn}, nil
 }
 
-// nodeConn is a connection to another node that can tell how much was written to
-// it, and make sure that nothing is from then on.
+// nodeConn is a connection to another node that counts the bytes written to it, and can prevent further
+// writes.
 type nodeConn struct {
 	net.Conn
-	mu      sync.Mutex // guards what follows; held across a write, of NodeStall at most
+	mu      sync.Mutex // guards what follows; locked during a write, for at most NodeStall
 	written int64
 	over    bool
 }
@@ -151,7 +149,7 @@ func (c *nodeConn) Write(p []byte) (int, error) {
 	if c.over {
 		return 0, net.ErrClosed
 	}
-	if len(p) > 2*inOneWrite { // less always fits: the request before was taken
+	if len(p) > 2*inOneWrite { // less always fits: the previous request was accepted
 		if err := c.SetWriteDeadline(time.Now().Add(NodeStall)); err != nil {
 			return 0, err
 		}
@@ -169,17 +167,17 @@ func (c *nodeConn) sent() int64 {
 	return c.written
 }
 
-// shut lets nothing more be written and returns how many bytes were.
+// shut prevents further writes and returns how many bytes were written.
 func (c *nodeConn) shut() int64 {
-	c.Close() // ends a write that stands still; the connection is broken anyway
+	c.Close() // ends a stalled write; the connection is broken anyway
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true
 	return c.written
 }
 
-// gatheredBody is a request's body that is in memory. The transport may read it
-// after its RoundTrip has returned, until it closes it.
+// gatheredBody is a request's body in memory. The transport may read it after its RoundTrip has returned,
+// until it closes it.
 type gatheredBody struct {
 	rest   []byte
 	all    atomic.Bool // the last byte was read
@@ -200,29 +198,29 @@ func (b *gatheredBody) Close() error {
 	return nil
 }
 
-// Attempt is one try to have a node answer.
+// Attempt is one try to have a node serve a request.
 type Attempt struct {
 	cluster engine.Cluster
 	node    uint64
 	conn    *nodeConn
-	before  int64 // what was written to conn before
+	before  int64 // bytes written to conn before
 	body    *gatheredBody
 	trace   httptrace.ClientTrace
 }
 
-// NewAttempt returns an attempt to have a node answer that leads.
+// NewAttempt returns an attempt to have node, which should be the leader, serve a request.
 func NewAttempt(cluster engine.Cluster, node uint64) *Attempt {
 	return &Attempt{cluster: cluster, node: node}
 }
 
-// SetBody gives the request a body that is in memory. The transport may read a long
-// one after RoundTrip has returned, as long as KeepsBody says so.
+// SetBody gives the request a body in memory. The transport may read a long one after RoundTrip has returned,
+// as long as KeepsBody is true.
 func (t *Attempt) SetBody(out *http.Request, body []byte) {
 	switch {
 	case len(body) == 0:
 	case len(body) <= inOneWrite:
-		// Of a type that the transport knows not to be slow, so that it does not
-		// send the head alone. The copy is the transport's for as long as it likes.
+		// A type that the transport knows to be fast, so that it does not send the head alone. The transport may
+		// use the copy for as long as it likes.
 		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(bytes.Clone(body))), int64(len(body))
 	default:
 		t.body = &gatheredBody{rest: body}
@@ -230,12 +228,11 @@ func (t *Attempt) SetBody(out *http.Request, body []byte) {
 	}
 }
 
-// KeepsBody reports whether the transport may still read what SetBody was given.
+// KeepsBody reports whether the transport may still read the body of SetBody.
 func (t *Attempt) KeepsBody() bool { return t.body != nil && !t.body.closed.Load() }
 
-// RoundTrip makes the request out, in ctx, which cancel ends. It gives up when
-// another node has led for a while and the one that was asked has not answered: it
-// is frozen or cut off, or it would have.
+// RoundTrip sends the request out, in ctx, which cancel ends. It gives up once another node has led for a
+// while and this one has not responded: a healthy node would have.
 func (t *Attempt) RoundTrip(ctx context.Context, cancel func(), transport *http.Transport, out *http.Request) (*http.Response, error) {
 	t.trace.GotConn = t.got
 	w := newWatch(t.cluster, t.node, cancel)
@@ -249,8 +246,8 @@ func (t *Attempt) got(i httptrace.GotConnInfo) {
 	}
 }
 
-// Failed returns what it means that RoundTrip has failed with err, or the answer broke
-// off: a request that only reads has not run. Nothing more is sent from then on.
+// Failed returns the outcome after RoundTrip failed with err, or after the response broke off. A request that
+// only reads counts as not run. Nothing more is sent after Failed.
 func (t *Attempt) Failed(reads bool, err error) (forward.Outcome, error) {
 	if t.mayHaveArrived() && !reads {
 		return forward.MayHaveRun, engine.Errorf(engine.CodeOutcomeUnknown, "the connection to node %d, which leads, broke after the request was sent: %w", t.node, err)
@@ -258,9 +255,8 @@ func (t *Attempt) Failed(reads bool, err error) (forward.Outcome, error) {
 	return forward.NotRun, engine.Errorf(engine.CodeNotLeader, "node %d, which leads, could not be asked: %w", t.node, err)
 }
 
-// mayHaveArrived reports whether the node may have the whole request, after the
-// attempt has failed. If not, it never will. A body that SetBody was not given counts
-// as having arrived.
+// mayHaveArrived reports whether the node may have the whole request, after the attempt has failed. If it
+// returns false, the request never will arrive. A body that was not set with SetBody counts as arrived.
 func (t *Attempt) mayHaveArrived() bool {
 	if t.conn == nil || t.conn.shut() == t.before {
 		return false
@@ -268,14 +264,14 @@ func (t *Attempt) mayHaveArrived() bool {
 	return t.body == nil || t.body.all.Load()
 }
 
-// watch gives an attempt up when another node has led for a while and the one
-// that was asked has not answered: it is frozen or cut off, or it would have.
+// watch abandons an attempt once another node has led for a while and the one that was asked has not
+// responded: a healthy node would have.
 type watch struct {
 	cluster engine.Cluster
 	leader  uint64 // the node that was asked
 	cancel  func()
 	timer   *time.Timer
-	deposed int // how many checks found another leader; check's alone
+	deposed int // how many checks found another leader; only check uses it
 	over    atomic.Bool
 }
 
@@ -305,8 +301,7 @@ func (w *watch) end() {
 	w.timer.Stop()
 }
 
-// DropHopByHop removes the headers that are about one connection, RFC 9110
-// section 7.6.1.
+// DropHopByHop removes the headers that concern one connection, RFC 9110 section 7.6.1.
 func DropHopByHop(h http.Header) {
 	for _, line := range h["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {

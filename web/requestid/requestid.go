@@ -1,7 +1,6 @@
-// Package requestid names requests, for answers and logs.
+// Package requestid identifies requests, for responses and logs.
 //
-// It knows what an id looks like and makes new ones; it must not know requests, or
-// where an id is written.
+// It knows the format of ids and makes new ones; it must not know requests, or where an id is written.
 package requestid
 
 import (
@@ -14,28 +13,27 @@ import (
 // MaxBytes is the longest id that is taken over from a client.
 const MaxBytes = 64
 
-// Source makes ids that no other run of the program makes. It is safe for concurrent
-// use.
+// Source makes ids that are unique across runs of the program. It is safe for concurrent use.
 type Source struct {
 	run string
 	n   atomic.Uint64
 }
 
-// New returns a Source of a new run.
+// New returns a Source for a new run.
 func New() *Source {
 	var b [6]byte
 	rand.Read(b[:]) // never fails
 	return &Source{run: hex.EncodeToString(b[:]) + "-"}
 }
 
-// Run is what all ids of this Source begin with.
+// Run returns the prefix of all ids of this Source.
 func (s *Source) Run() string { return s.run }
 
 // Next returns a new id.
 func (s *Source) Next() string { return s.run + strconv.FormatUint(s.n.Add(1), 10) }
 
-// Good reports whether a client's id may appear in answers and logs: letters, digits
-// and any of "-_.", up to MaxBytes.
+// Good reports whether a client's id may appear in responses and logs: letters, digits and any of "-_.", up to
+// MaxBytes.
 func Good(id string) bool {
 	if id == "" || len(id) > MaxBytes {
 		return false
