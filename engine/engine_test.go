@@ -20,7 +20,7 @@ func (s scripted) Update(ctx context.Context, fn func(engine.Tx) error) (engine.
 	return s.update(ctx, fn)
 }
 
-// eacher is an Engine that takes many transactions at once.
+// eacher is an Engine that accepts many transactions in one call.
 type eacher struct {
 	engine.Engine
 	n int

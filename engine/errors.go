@@ -6,10 +6,11 @@ import (
 )
 
 // Code is the stable name of a failure. Codes are part of the public API: a code is
-// never renamed or given another meaning. Its Kind says how the faces report it.
+// never renamed or given another meaning. Its Kind decides how the faces report it.
 type Code string
 
-// The catalog. Catalog says what each means and whether to try again.
+// The codes of this package. Catalog explains each one and reports whether to try
+// again.
 const (
 	CodeClosed             Code = "closed"
 	CodeConflict           Code = "conflict"
@@ -156,7 +157,7 @@ func (e *Error) Is(target error) bool {
 	return ok && t != nil && e != nil && t.Code == e.Code
 }
 
-// Errorf makes an Error; an error wrapped with %w in format becomes its cause.
+// Errorf returns a new Error. An error wrapped with %w in format becomes its cause.
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Msg: err.Error(), Err: errors.Unwrap(err)}
@@ -174,7 +175,7 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// Retryable reports whether the call that returned err may simply be tried again.
+// Retryable reports whether the call that returned err may be tried again.
 func Retryable(err error) bool {
 	code := CodeOf(err)
 	for _, m := range Catalog() {

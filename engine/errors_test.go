@@ -29,8 +29,8 @@ func TestErrorsMatchByCode(t *testing.T) {
 	}
 }
 
-// TestNilError: an error that holds a nil Error, as a function returns whose
-// result is a nil *Error, can be asked like any other.
+// TestNilError: an error that holds a nil *Error, as a function returns whose
+// result has that type, works like any other.
 func TestNilError(t *testing.T) {
 	var none *engine.Error
 	for _, err := range []error{none, fmt.Errorf("a: %w", none), engine.Errorf(engine.CodeInternal, "b: %w", none)} {

@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// This file has everything optional: interfaces that an Engine, or the Tx of one,
-// may satisfy. A capability that looks for one works without it, or refuses what
-// needs it with CodeUnsupported. Each has a case in engine/enginetest, which an
-// engine without it skips by name.
+// This file declares the optional interfaces: those that an Engine or its Tx may
+// satisfy. A capability that uses one works without it, or fails calls that need
+// it with CodeUnsupported. Each has a case in engine/enginetest, which an engine
+// without it skips by name.
 //
 //	Engine  Eacher Positioner Meter Backuper Stopper Clustered Advertiser HandOverer
 //	Tx      Ranker Savepointer Breaker Expirer ManyGetter
 
-// Eacher is satisfied by engines to which many small transactions can be handed
-// at once, as a pipeline of client commands is.
+// Eacher is satisfied by engines that accept many small transactions in one call,
+// such as a pipeline of client commands.
 type Eacher interface {
-	// UpdateEach runs fn(tx, 0) … fn(tx, n-1) in that order, each as a
-	// transaction of its own; an error of fn undoes that transaction alone and
-	// is fn's to remember. It returns once all of them are durable, with the
-	// position of the last. An error of UpdateEach itself means that none of
-	// the results may be used: it is ErrOutcomeUnknown once any fn has run,
-	// unless the engine knows that nothing was written.
+	// UpdateEach runs fn(tx, 0) … fn(tx, n-1) in that order, each in a separate
+	// transaction. An error of fn undoes only that transaction; UpdateEach does not
+	// return it, so fn must record it. UpdateEach returns once all transactions are
+	// durable, with the position of the last. If UpdateEach itself returns an error,
+	// none of the results may be used. That error is ErrOutcomeUnknown once any fn
+	// has run, unless the engine knows that nothing was written.
 	UpdateEach(ctx context.Context, n int, fn func(tx Tx, i int) error) (Position, error)
 }
 
-// UpdateEach runs n transactions in order on e, in one hand-over where e is an
-// Eacher. See Eacher for what fn may do and what the results mean.
+// UpdateEach runs n transactions in order on e, in one call if e is an Eacher.
+// Eacher documents the rules for fn and the results.
 func UpdateEach(ctx context.Context, e Engine, n int, fn func(tx Tx, i int) error) (Position, error) {
 	if ee, ok := e.(Eacher); ok {
 		return ee.UpdateEach(ctx, n, fn)
@@ -56,19 +56,19 @@ func UpdateEach(ctx context.Context, e Engine, n int, fn func(tx Tx, i int) erro
 	return last, nil
 }
 
-// Positioner is satisfied by engines that know at any time, without a View, how
-// far they are.
+// Positioner is satisfied by engines that know their position at any time, without
+// a View.
 type Positioner interface {
 	// Position returns the position of the newest transaction that is committed
-	// on this node. No call was answered by this engine with a later one.
+	// on this node. No earlier call to this engine has returned a later one.
 	Position() Position
 }
 
-// Backuper is satisfied by engines that can write all their data while they run.
+// Backuper is satisfied by engines that can back up all their data while they run.
 type Backuper interface {
 	// Backup writes one consistent committed state to w and returns its position.
-	// The state is not older than the last acknowledged write. When ctx ends first,
-	// or w fails, the error is ctx's or w's and what was written is of no use.
+	// The state is not older than the last acknowledged write. If ctx ends first,
+	// or w fails, the error is ctx's or w's and the output is not usable.
 	Backup(ctx context.Context, w io.Writer) (Position, error)
 }
 
@@ -82,67 +82,69 @@ type Stopper interface {
 	Err() error
 }
 
-// Clustered is satisfied by engines that can run as one node of several.
+// Clustered is satisfied by engines that can run as one node of a cluster.
 type Clustered interface {
 	// Cluster returns the node's view of its cluster, or nil if the engine runs
-	// alone. It is the same as long as the engine is open.
+	// alone. The result does not change while the engine is open.
 	Cluster() Cluster
 }
 
-// Advertiser is satisfied by a Clustered engine that tells other nodes where the
-// faces of this one are.
+// Advertiser is satisfied by a Clustered engine that announces the addresses of its
+// faces to other nodes.
 type Advertiser interface {
-	// Advertise sets Node.HTTP and Node.RESP of this node; "" is off. It returns
+	// Advertise sets Node.HTTP and Node.RESP of this node; "" means off. It returns
 	// before the other nodes know. It does nothing if the engine runs alone.
 	Advertise(http, resp string)
 }
 
-// HandOverer is satisfied by a Clustered engine that can give the leadership away
+// HandOverer is satisfied by a Clustered engine that can transfer the leadership
 // before it is closed.
 type HandOverer interface {
-	// HandOver has another node lead, if this one does and another can. It waits
-	// until that is so, for a bounded time.
+	// HandOver transfers the leadership to another node, if this one is the leader
+	// and another can be. It waits for the transfer for a bounded time.
 	HandOver()
 }
 
 // Ranker is satisfied by a Tx that can count keys without reading them. Once the
 // transaction has ended its methods return CodeInvalid.
 type Ranker interface {
-	// Count returns the number of keys with lo <= key < hi; nil hi: no bound.
+	// Count returns the number of keys with lo <= key < hi. A nil hi means no upper
+	// bound.
 	Count(lo, hi []byte) (int, error)
 	// At returns the pair with exactly i keys before it in lo <= key < hi, and
 	// whether there is one.
 	At(lo, hi []byte, i int) (Pair, bool, error)
 }
 
-// Savepointer is satisfied by a Tx of Update that can undo a part of itself.
+// Savepointer is satisfied by a Tx of Update that can undo some of its writes.
 type Savepointer interface {
 	// Savepoint marks the transaction's state. It costs nothing until something
 	// is written after it, and need not be released.
 	Savepoint() int
 
-	// RollbackTo undoes all writes since Savepoint returned mark, which stays
-	// valid; later marks must not be used again. What was undone is in no change,
-	// but still counts against the transaction's limits. It is CodeInvalid, and
-	// changes nothing, if there is no such mark, if writes would have to be undone
-	// while a scan runs, or when the transaction has ended.
+	// RollbackTo undoes all writes since Savepoint returned mark. That mark stays
+	// valid; later marks must not be used again. Undone writes appear in no change
+	// but still count against the transaction's limits. RollbackTo returns
+	// CodeInvalid and changes nothing if there is no such mark, if writes would have
+	// to be undone during a scan, or if the transaction has ended.
 	RollbackTo(mark int) error
 }
 
-// Breaker is satisfied by a Tx that can be marked as not to be committed, for
-// capabilities whose caller may ignore their errors.
+// Breaker is satisfied by a Tx that can be prevented from committing, for
+// capabilities whose callers may ignore their errors.
 type Breaker interface {
 	// Break reports that a capability has left something half written because of
-	// err: Update fails with err unless what was written is undone by a RollbackTo.
+	// err. Update then fails with err unless a RollbackTo undoes those writes.
 	Break(err error)
 }
 
-// Expirer is satisfied by a Tx of Update whose engine removes keys by itself. It is for
-// freeing room: whoever needs to know when a key ends stores that in the value.
+// Expirer is satisfied by a Tx of Update whose engine can remove expired keys. It
+// only frees space: a capability that needs to know when a key ends stores that in
+// the value.
 type Expirer interface {
-	// PutUntil is Put of a key that the engine may remove at until or later, never
-	// before; the next write of the key decides anew. The removal need not be in any
-	// change.
+	// PutUntil is Put for a key that the engine may remove at until or later, never
+	// before. The next write of the key replaces that deadline. The removal need not
+	// appear in any change.
 	PutUntil(key, val []byte, until time.Time) error
 }
 
@@ -167,8 +169,8 @@ type Metric struct {
 	Counter bool // it only grows; otherwise a gauge
 	Value   float64
 
-	// Labels tell metrics of one name apart; all of that name have the same ones in
-	// the same order, and the same Help. An engine's own have none.
+	// Labels distinguish metrics with the same name. All of them have the same
+	// labels in the same order, and the same Help. An engine's own metrics have none.
 	Labels []Label
 
 	// Histogram, if not nil, replaces Value.
@@ -178,10 +180,10 @@ type Metric struct {
 // Label is one name, in Prometheus's form, with its value.
 type Label struct{ Name, Value string }
 
-// Histogram counts what was observed by how large it was.
+// Histogram counts observations by size.
 type Histogram struct {
-	Bounds []float64 // upper bounds, ascending; what is larger than all is in Count only
-	Counts []uint64  // how many were at most as large as that bound and larger than the one before
-	Count  uint64    // how many in all
-	Sum    float64   // of them
+	Bounds []float64 // inclusive upper bounds, ascending; larger observations are in Count only
+	Counts []uint64  // observations up to that bound and above the one before
+	Count  uint64    // all observations
+	Sum    float64   // of all observations
 }

@@ -2,14 +2,14 @@ package engine
 
 import "bytes"
 
-// Partition returns the partition of key, for engines that are atomic over one partition
-// only. It is what stands between the first '{' and the first '}' after it, if there is
-// anything between them, and otherwise the whole key: the rule of Redis Cluster's hash
-// tags. So keys of one partition share a slot there, and an engine with a partition column
-// stores the result in it. The result aliases key.
+// Partition returns the partition of key, for engines that are atomic only within one
+// partition. It follows the rule of Redis Cluster's hash tags: the partition is the
+// text between the first '{' and the first '}' after it, or the whole key if there is
+// no such text. So keys of one partition share a slot in Redis Cluster, and an engine
+// with a partition column stores the result in it. The result aliases key.
 //
-// Whoever lays out keys that change together gives them one tag. Two keys with equal
-// partitions are of one partition whichever capability they belong to.
+// Give keys that change together the same tag. Keys with equal partitions are in one
+// partition even if they belong to different capabilities.
 func Partition(key []byte) []byte {
 	from := bytes.IndexByte(key, '{')
 	if from < 0 {

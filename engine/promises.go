@@ -11,10 +11,10 @@ type Promises struct {
 	Feed         bool // Changes is supported; otherwise it yields ErrUnsupported
 	Durable      bool // a nil error from Update survives the loss of all processes
 	Snapshot     bool // a View is one state of all keys; otherwise only of one partition, or of one key
-	Clock        bool // Now, and AsOf, never go back from one committed transaction to the next
+	Clock        bool // Now and AsOf never go back from one committed transaction to the next
 
-	// Positions: commits have positions in one order, and View heeds Read.AtLeast.
-	// Otherwise all positions are 0, and a View of at least another is ErrUnsupported.
+	// Positions: commits have positions in one order, and View honors Read.AtLeast.
+	// Otherwise all positions are 0, and a View with another AtLeast is ErrUnsupported.
 	Positions bool
 
 	// ExactPositions: the position of a View is that of its snapshot. Otherwise the
@@ -22,7 +22,7 @@ type Promises struct {
 	ExactPositions bool
 
 	// DistinctTimes: no two transactions that wrote have the same Now. Nothing needs
-	// it; it saves telling clients of changes that may be their own.
+	// it, but it avoids notifying clients of changes that may be their own.
 	DistinctTimes bool
 
 	MaxKeyBytes int // largest key; 0 means 512 for engines, "any" for needs
@@ -30,9 +30,9 @@ type Promises struct {
 	MaxTxBytes  int // largest sum of keys and values written by one transaction; 0: 1 MiB
 }
 
-// Meets returns an error, matching ErrUnsupported, that names the first thing
-// which need asks and p lacks. It is called once per capability at start, so
-// that gaps show before traffic does.
+// Meets returns an error, matching ErrUnsupported, that names the first promise
+// that need asks for and p lacks. It is called once per capability at startup, so
+// that gaps show before the first request.
 func (p Promises) Meets(who string, need Promises) error {
 	lack := func(what string) error {
 		return Errorf(CodeUnsupported, "%s needs %s, which this engine does not promise", who, what)
