@@ -18,8 +18,8 @@ const MaxVoters = 7
 // Members lists the members of a cluster. IDs are ascending.
 type Members struct {
 	Voters, Learners []uint64
-	// While a change of several members is under way: the previous voters, and
-	// those that become learners at its end.
+	// During a change of several members: the previous voters, and those that
+	// become learners at its end.
 	Outgoing, LearnersNext []uint64
 	AutoLeave              bool
 }
@@ -29,12 +29,12 @@ type Op uint8
 
 // What a change can do with a node.
 const (
-	AddLearner Op = iota // it gets all data and has no vote
-	Promote              // a learner gets a vote; a stranger becomes a voter
-	Remove               // it is no member any more
+	AddLearner Op = iota // add a node that receives all data and has no vote
+	Promote              // make a learner, or a node that is not a member, a voter
+	Remove               // remove a member
 )
 
-// Step is one node's part in a change.
+// Step changes the membership of one node.
 type Step struct {
 	Op   Op
 	Node uint64
@@ -44,8 +44,8 @@ type Step struct {
 var ErrChangePending = errors.New("raft: another change of the members is under way")
 
 // ProposeChange proposes a membership change: one step, or several that take
-// effect together (joint consensus). Context is given to the machine when the
-// change is applied.
+// effect together (joint consensus). The machine receives context when it applies
+// the change.
 func (c *Core) ProposeChange(steps []Step, context []byte) error {
 	if !c.role.Leads || !c.role.Ready {
 		return ErrNotLeader
@@ -96,8 +96,8 @@ func (c *Core) checkChange(steps []Step) error {
 	return nil
 }
 
-// applyChange lets raft apply a committed change and returns the members after
-// it.
+// applyChange applies a committed change in the library and returns the members
+// after it, and its context.
 func (c *Core) applyChange(e *raftpb.Entry) (*Members, []byte) {
 	cc := &raftpb.ConfChangeV2{}
 	if e.GetType() == raftpb.EntryConfChange {

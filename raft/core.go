@@ -1,4 +1,4 @@
-// Package raft keeps one log the same on several nodes.
+// Package raft replicates one log to several nodes.
 //
 // It knows opaque entries, terms, votes and members, and drives
 // go.etcd.io/raft/v3; it must not know what an entry means, nor files, sockets
@@ -19,7 +19,7 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// Message is a message from one node to another. Unmarshal bounds its size.
+// Message is a message from one node to another.
 type Message = raftpb.Message
 
 // Limits and defaults.
@@ -33,16 +33,16 @@ const (
 	MaxApplyBytes         = 64 << 20  // of entries that are being applied
 )
 
-// ErrNotLeader is returned for a proposal to a node that does not lead, or no
-// longer in the term that the proposal was made for. It will never be committed.
+// ErrNotLeader is returned for a proposal to a node that is not the leader of the
+// term that the proposal was made for. The proposal will never be committed.
 var ErrNotLeader = errors.New("raft: not the leader of that term")
 
-// ErrFull is returned for a proposal to a leader whose disk is full. It will never
-// be committed.
+// ErrFull is returned for a proposal to a leader whose disk is full, or while the
+// disks of a majority are. The proposal will never be committed.
 var ErrFull = errors.New("raft: the disk is full")
 
-// ErrBusy is returned for a proposal that the leader cannot accept now. It will
-// never be committed.
+// ErrBusy is returned for a proposal that the leader cannot accept now. The
+// proposal will never be committed.
 var ErrBusy = errors.New("raft: too much is uncommitted")
 
 // Kind is the kind of an entry.
@@ -50,7 +50,7 @@ type Kind uint8
 
 const (
 	Data   Kind = iota // opaque; empty: a leader's first entry
-	Change             // of the members; its data is encoded by this package
+	Change             // of the membership; its data is encoded by this package
 )
 
 // Entry is one entry of the log. Nobody modifies Data.
@@ -58,12 +58,12 @@ type Entry struct {
 	Index, Term uint64
 	Kind        Kind
 	Data        []byte
-	Members     *Members // set when a Change is applied: who is a member after it
-	Context     []byte   // of a Change that is applied: what its proposer gave with it
-	Commit      uint64   // in a Log: all up to it was known to be committed when the entry was saved
+	Members     *Members // set when a Change is applied: the members after it
+	Context     []byte   // set when a Change is applied: the context of its proposal
+	Commit      uint64   // in a Log: the commit index known when the entry was saved
 }
 
-// Vote is what a node must never forget: its term, and its vote in that term.
+// Vote is a node's term and its vote in that term. A node must never forget it.
 type Vote struct{ Term, For uint64 }
 
 // Base is the state that a log continues from: all entries up to Index have been
@@ -77,28 +77,28 @@ type Base struct {
 type Role struct {
 	Term   uint64
 	Leader uint64 // 0: none is known
-	Leads  bool   // this node leads; it may take proposals once Ready is also set
+	Leads  bool   // this node is the leader; it may accept proposals once Ready is also set
 	Ready  bool   // an entry of its own term has been applied
 }
 
 // Config of a Core.
 type Config struct {
 	ID             uint64
-	ElectionTicks  int    // without a leader before a node stands; 0: DefaultElectionTicks
+	ElectionTicks  int    // without a leader before a node campaigns; 0: DefaultElectionTicks
 	HeartbeatTicks int    // 0: DefaultHeartbeatTicks
 	MessageBytes   uint64 // 0: DefaultMessageBytes
 	Inflight       int    // 0: DefaultInflight
-	Start          uint64 // tells this start of the node from earlier ones, in reads; any number
-	Applied        uint64 // the machine holds all up to this index
+	Start          uint64 // any number that differs from those of earlier starts; marks this start's reads
+	Applied        uint64 // the machine has applied all entries up to this index
 	Leases         bool   // leaders of this cluster may use leases: no vote in the first ElectionTicks
-	Stamps         Stamps // nil: no time is passed on
+	Stamps         Stamps // nil: messages carry no time
 	Log            *Store
 	Logger         *slog.Logger
 }
 
-// Ready is the work that a Core has for its owner. Messages may be sent at once. Save must be
-// made durable, in the order of the Readys, and then be given to Saved; Apply
-// likewise, to Applied.
+// Ready is the pending work of a Core. Its owner may send Messages at once. It must
+// make each Save durable, in the order of the Readys, and then pass it to Saved. It
+// must apply each Apply in the same order and then pass it to Applied.
 type Ready struct {
 	Messages []*Message
 	Save     *Save
@@ -107,25 +107,25 @@ type Ready struct {
 	Role     *Role // has changed
 }
 
-// Save is what must be durable before its replies are sent.
+// Save is state that must be durable before its replies are sent.
 type Save struct {
-	Vote      Vote   // the newest; zero: as before
-	Commit    uint64 // all up to it is committed; 0: as before
+	Vote      Vote   // the newest; zero: unchanged
+	Commit    uint64 // the commit index; 0: unchanged
 	Entries   []*raftpb.Entry
-	Snapshot  *raftpb.Snapshot // to be installed before all else; Data is what its sender gave
+	Snapshot  *raftpb.Snapshot // to be installed first; Data is the name given to ReceiveSnapshot
 	responses []*Message
 }
 
-// Apply is committed entries.
+// Apply is a batch of committed entries.
 type Apply struct {
 	Entries []Entry
 	resp    []*Message
-	change  bool // a change of the members is among them, or what was put in its place
+	change  bool // they include a membership change, or the empty entry that replaced one
 }
 
-// Read is the answer to ReadIndex: once all up to Index is applied, the machine
-// shows at least all that was committed when the read was asked for. Stamp is the
-// leader's Bound of then, or 0 if it has an older version.
+// Read is the reply to ReadIndex. Once the machine has applied all entries up to
+// Index, it has everything that was committed when the read was requested. Stamp is
+// the leader's Bound at that time, or 0 if the leader runs an older version.
 type Read struct{ ID, Index, Stamp uint64 }
 
 // Core is one node without goroutines. It is not safe for concurrent use.
@@ -136,11 +136,11 @@ type Core struct {
 	role    Role
 	applied uint64
 	ticks   int      // since the start, up to ElectionTicks
-	quiet   int      // ticks since a leader was heard, up to ElectionTicks
-	handed  uint64   // the last term in which it began to hand over its leadership
+	quiet   int      // ticks since the last message from a leader, up to ElectionTicks
+	handed  uint64   // the last term in which this node began to transfer its leadership
 	held    []uint64 // reads that wait for the leader's first entry
-	// A change of the members was proposed by this leader and is not applied.
-	// The library would put an empty entry in the place of a second one.
+	// This leader has proposed a membership change that is not applied yet. The
+	// library would replace a second one with an empty entry.
 	changing bool
 }
 
@@ -177,17 +177,17 @@ func (c *Core) Tick() {
 }
 
 // Campaign stands for election at once.
-func (c *Core) Campaign() { _ = c.rn.Campaign() } // it says only that it cannot
+func (c *Core) Campaign() { _ = c.rn.Campaign() } // an error means only that it cannot
 
-// Step advances the state machine with a message from another node. It refuses
-// messages that no other node may send.
+// Step advances the state machine with a message from another node. It returns an
+// error for messages that no other node may send.
 func (c *Core) Step(m *Message) error {
 	if m.GetTo() != c.cfg.ID || raft.IsLocalMsgTarget(m.GetFrom()) || m.GetFrom() == 0 || onlyOwn(m.GetType()) {
 		return fmt.Errorf("raft: a message %v from %d to %d is not for this node", m.GetType(), m.GetFrom(), m.GetTo())
 	}
 	if m.GetType() == raftpb.MsgReadIndex {
 		if !c.role.Ready {
-			return nil // it will be asked again; raft would hand it on, in its sender's name
+			return nil // the sender will ask again; the library would forward it in the sender's name
 		}
 		c.stampRead(m)
 	}
@@ -201,12 +201,12 @@ func (c *Core) Step(m *Message) error {
 	return nil
 }
 
-// onlyOwn reports whether only the node itself has a reason to send such a message.
+// onlyOwn reports whether a node may send such a message only to itself.
 func onlyOwn(t raftpb.MessageType) bool {
 	return t == raftpb.MsgProp || t == raftpb.MsgTransferLeader || t == raftpb.MsgForgetLeader
 }
 
-// Propose appends data to the log if this node leads in the term.
+// Propose appends data to the log if this node is the leader of the term.
 func (c *Core) Propose(term uint64, data []byte) error {
 	if s := c.rn.BasicStatus(); s.RaftState != raft.StateLeader || s.GetTerm() != term || s.LeadTransferee != 0 {
 		return ErrNotLeader
@@ -217,9 +217,9 @@ func (c *Core) Propose(term uint64, data []byte) error {
 	return nil
 }
 
-// ReadIndex asks for the index that a linearizable read has to wait for. The
-// answer comes in Ready.Reads; it is lost when a message is lost or the leader
-// changes, and must then be asked for again.
+// ReadIndex requests the index that a linearizable read has to wait for. The reply
+// comes in Ready.Reads. It may be lost with a message or a change of leader, so the
+// caller must be ready to request it again.
 func (c *Core) ReadIndex(id uint64) {
 	if failpoint("stale-read") || c.role.Leads && !c.role.Ready {
 		c.held = append(c.held, id)
@@ -228,8 +228,8 @@ func (c *Core) ReadIndex(id uint64) {
 	c.rn.ReadIndex(c.readContext(id, c.bound()))
 }
 
-// Transfer hands the leadership to another node, or to the one that is most up
-// to date for 0. It reports whether there is one.
+// Transfer begins to transfer the leadership to another node; 0 means the one that
+// is most up to date. It reports whether there is such a node.
 func (c *Core) Transfer(to uint64) bool {
 	if !c.role.Leads {
 		return false
@@ -237,7 +237,7 @@ func (c *Core) Transfer(to uint64) bool {
 	if to == 0 {
 		var best uint64
 		c.rn.WithProgress(func(id uint64, typ raft.ProgressType, pr tracker.Progress) {
-			// Right after a check of the quorum nobody has been active yet.
+			// Right after a quorum check no node counts as active yet.
 			alive := pr.RecentActive || pr.State == tracker.StateReplicate
 			if id != c.cfg.ID && typ == raft.ProgressTypePeer && alive && pr.Match >= best {
 				to, best = id, pr.Match
@@ -292,7 +292,7 @@ func (c *Core) Ready() (Ready, bool) {
 	return c.answerHeld(out)
 }
 
-// answerHeld asks for the reads that were held back.
+// answerHeld requests the reads that waited for the leader's first entry.
 func (c *Core) answerHeld(out Ready) (Ready, bool) {
 	if failpoint("stale-read") {
 		for _, id := range c.held {
@@ -312,7 +312,7 @@ func (c *Core) answerHeld(out Ready) (Ready, bool) {
 	return out, busy
 }
 
-// newRole checks whether the role has changed.
+// newRole sets out.Role if the role has changed.
 func (c *Core) newRole(out *Ready) {
 	s := c.rn.BasicStatus()
 	r := Role{Term: s.GetTerm(), Leader: s.Lead, Leads: s.RaftState == raft.StateLeader}
@@ -324,9 +324,9 @@ func (c *Core) newRole(out *Ready) {
 	}
 }
 
-// newApply puts committed entries into our form. A change of the members takes
-// effect for raft here, when its entry is committed; the machine learns of it
-// when it applies the entry.
+// newApply converts committed entries. A membership change takes effect in the
+// library here, when its entry is committed, and in the machine when it applies the
+// entry.
 func (c *Core) newApply(m *Message) *Apply {
 	a := &Apply{Entries: make([]Entry, len(m.GetEntries())), resp: m.GetResponses()}
 	for i, e := range m.GetEntries() {
@@ -344,15 +344,15 @@ func (c *Core) newApply(m *Message) *Apply {
 func (c *Core) Saved(s *Save) []*Message {
 	out := s.Others(c.cfg.ID)
 	for _, m := range s.responses {
-		_ = c.rn.Step(m) // its own word
+		_ = c.rn.Step(m) // the node's own message
 	}
 	s.responses = nil
 	c.applied = max(c.applied, s.Snapshot.GetMetadata().GetIndex())
 	return out
 }
 
-// Others takes from s the messages for other nodes, which may be sent as soon as
-// s is durable, before Saved is called.
+// Others removes from s the messages for other nodes and returns them. They may be
+// sent as soon as s is durable, before Saved is called.
 func (s *Save) Others(self uint64) (out []*Message) {
 	keep := s.responses[:0]
 	for _, m := range s.responses {
@@ -366,13 +366,14 @@ func (s *Save) Others(self uint64) (out []*Message) {
 	return out
 }
 
-// Applied reports that the machine has applied a, which may make the role ready.
+// Applied reports that the machine has applied a. It returns the role if that made
+// the role ready, otherwise nil.
 func (c *Core) Applied(a *Apply) *Role {
 	for _, m := range a.resp {
-		_ = c.rn.Step(m) // its own word
+		_ = c.rn.Step(m) // the node's own message
 	}
 	if a.change {
-		c.changing = false // not before: the library looks at what it knows to be applied
+		c.changing = false // not earlier: the library checks the applied index
 	}
 	if n := len(a.Entries); n > 0 {
 		c.applied = max(c.applied, a.Entries[n-1].Index)
@@ -394,12 +395,12 @@ func (c *Core) ready(term uint64) *Role {
 // Role returns the current role.
 func (c *Core) Role() Role { return c.role }
 
-// Follower is what the leader knows about another node.
+// Follower is the leader's knowledge of one node.
 type Follower struct {
 	ID      uint64
-	Match   uint64 // it has all up to this index durable
+	Match   uint64 // entries up to this index are durable there
 	Learner bool
-	Active  bool   // it has answered since the last check
+	Active  bool   // it has replied since the last check
 	State   string // probe, replicate or snapshot
 }
 
@@ -407,10 +408,10 @@ type Follower struct {
 type Status struct {
 	Role
 	Commit, Applied uint64
-	Followers       []Follower // of a leader; itself too
+	Followers       []Follower // only on the leader; includes the leader itself
 }
 
-// Status returns metrics for operators.
+// Status returns the current status.
 func (c *Core) Status() Status {
 	b := c.rn.BasicStatus()
 	s := Status{Role: c.role, Commit: b.GetCommit(), Applied: c.applied}
@@ -422,8 +423,8 @@ func (c *Core) Status() Status {
 	return s
 }
 
-// logger passes the library's messages to slog, one level down: what it considers
-// news is noise to an operator.
+// logger passes the library's messages to slog one level lower: its info messages
+// are noise to an operator.
 type logger struct{ l *slog.Logger }
 
 func (g logger) Debug(...any)                {}
@@ -435,7 +436,8 @@ func (g logger) Warningf(f string, v ...any) { g.say(slog.LevelInfo, f, v) }
 func (g logger) Error(v ...any)              { g.say(slog.LevelWarn, "", v) }
 func (g logger) Errorf(f string, v ...any)   { g.say(slog.LevelWarn, f, v) }
 
-// say logs, and formats only messages that are enabled. format "" is fmt.Sprint's.
+// say formats and logs a message if its level is enabled. With format "" it formats
+// like fmt.Sprint.
 func (g logger) say(level slog.Level, format string, v []any) {
 	if !g.l.Enabled(context.Background(), level) {
 		return

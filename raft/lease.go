@@ -6,48 +6,48 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// lease lets a leader answer reads without asking: for a while after a majority
-// has last confirmed it, no other node can have been elected. It relies on
-// clocks, so it is off by default.
+// lease lets a leader serve reads without a round trip to a majority: for some time
+// after a majority has confirmed it, no other node can have been elected. It relies
+// on clocks, so it is off by default.
 //
-// A follower that has heard of its leader refuses its vote for ElectionTicks
-// ticks, also to a node that asks for a pre-vote. Its ticks come no faster than the
-// clock's, but for one that can come early. So a leader that was confirmed by a
-// question which it asked at t is the only one until t + (ElectionTicks-2) ticks,
-// by the clock of any voter. What remains is that clocks run at different speeds:
-// LeaseDrift is allowed for.
+// A follower refuses votes and pre-votes for ElectionTicks ticks after a message
+// from its leader. Its ticks come no faster than the clock's, except that one can
+// come early. So a leader that was confirmed by a request sent at t is the only one
+// until t + (ElectionTicks-2) ticks, by the clock of any voter. Clocks run at
+// different speeds; LeaseDrift allows for that.
 //
-// Three things would break it, and are seen to: a node that restarts has forgotten
-// whom it heard, so it gives no vote for its first ElectionTicks ticks; a node
-// that learns of a newer term forgets its leader, which may not know of that term
-// yet, so the time is counted here too (promised); and a hand-over has a node
-// elected in spite of the leader, so a leader that has ever begun one has no lease
-// any more in that term.
+// Three cases need care:
+//   - A node that restarts has forgotten its leader. So it gives no vote for its
+//     first ElectionTicks ticks.
+//   - In the library, a node that learns of a newer term forgets its leader, which
+//     may not know of that term yet. So promised counts the time separately.
+//   - A leadership transfer elects another node in spite of the leader. So a leader
+//     that has begun one has no lease for the rest of its term.
 type lease struct {
 	length time.Duration
-	clock  func() time.Duration // nobody sets it; nil: there is no lease
-	asked  time.Duration        // when the question on its way was asked
+	clock  func() time.Duration // monotonic; nil: there is no lease
+	asked  time.Duration        // when the request in flight was sent
 	until  time.Duration
-	term   uint64 // that it was got in
+	term   uint64 // in which it was obtained
 }
 
 // LeaseDrift is how much slower, in percent, a leader's clock may run than that
 // of any other node while a lease is used: a second a minute is 2.
 const LeaseDrift = 10
 
-// LeaseOf returns how long a lease lasts from the question that gets it.
+// LeaseOf returns the duration of a lease, which begins when its request is sent.
 func LeaseOf(electionTicks int, tick time.Duration) time.Duration {
 	return time.Duration(electionTicks-2) * tick * (100 - LeaseDrift) / 100
 }
 
-// ask notes that a question goes out.
+// ask records that a request is sent now.
 func (l *lease) ask() {
 	if l.clock != nil {
 		l.asked = l.clock()
 	}
 }
 
-// got notes that a majority has answered the question, to the leader of a term.
+// got records that a majority has answered the request in flight.
 func (l *lease) got(c *Core) {
 	if l.clock == nil || !c.mayLease() {
 		return
@@ -59,23 +59,23 @@ func (l *lease) got(c *Core) {
 	l.term, l.until = c.role.Term, from+l.length
 }
 
-// holds reports whether the core is certain to lead now.
+// holds reports whether the core is certain to be the leader now.
 func (l *lease) holds(c *Core) bool {
 	return l.clock != nil && c.mayLease() && l.term == c.role.Term && l.clock() < l.until
 }
 
-// mayLease reports whether no other node can be elected while others hear this
-// leader.
+// mayLease reports whether no other node can be elected while this leader reaches
+// the others.
 func (c *Core) mayLease() bool {
 	return c.role.Ready && (c.handed != c.role.Term || failpoint("lease-over-hand-over"))
 }
 
-// handOver marks a request for a vote of a node that the leader has chosen. The
-// library's, which does not export it.
+// handOver marks a vote request from the target of a leadership transfer. It is the
+// value of an unexported constant of the library.
 const handOver = "CampaignTransfer"
 
-// promised reports whether m asks for a vote that a leader may rely on being
-// refused, and notes a leader that is heard.
+// promised reports whether m requests a vote that this node must refuse because of
+// a leader's lease. It also records messages from a leader.
 func (c *Core) promised(m *Message) bool {
 	switch m.GetType() {
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:

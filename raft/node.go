@@ -40,18 +40,18 @@ type Machine interface {
 	// Apply applies committed entries. After an error the node stops: what
 	// follows an entry must not be applied without it.
 	Apply(entries []Entry) error
-	// Install makes the received snapshot the state, durably. file is what
-	// ReceiveSnapshot got.
+	// Install durably replaces the state with the received snapshot. file is what
+	// was passed to ReceiveSnapshot.
 	Install(b Base, file []byte) error
-	// Lead reports that this node leads in the term and that all entries of
-	// earlier terms, or from before a Hold, are applied. Proposals may be made.
+	// Lead reports that this node is the leader of the term and that all entries of
+	// earlier terms, or from before a Hold, are applied. It may now propose.
 	Lead(term uint64)
-	// Hold reports that this node is still the leader but that no proposals may be
-	// made until the next Lead, because the disks of a majority are full. Earlier
-	// proposals may still be committed.
+	// Hold reports that this node is still the leader but must not propose until the
+	// next Lead, because the disks of a majority are full. Earlier proposals may
+	// still be committed.
 	Hold()
-	// Follow reports that this node does not lead; leader is 0 if it is unknown.
-	// With term 0 it is the last call: the node has stopped.
+	// Follow reports that this node is not the leader; leader is 0 if it is unknown.
+	// The last call has term 0: the node has stopped.
 	Follow(term, leader uint64)
 	// Refused reports that a proposal was rejected and will never be committed.
 	Refused(p *Proposal, err error)
@@ -71,23 +71,23 @@ type Proposal struct {
 	Data []byte
 }
 
-// NodeConfig is a Config and what the goroutines of a Node need.
+// NodeConfig configures a Node.
 type NodeConfig struct {
 	Config
 	Net     Net
 	Machine Machine
 	Tick    <-chan time.Time     // the clock
-	Lone    bool                 // the only voter: stand for election at once
+	Lone    bool                 // the only voter: campaign at once
 	Lease   time.Duration        // of a leader, see LeaseOf; 0: none. Needs Leases on every node
-	Clock   func() time.Duration // nobody sets it; for Lease
+	Clock   func() time.Duration // monotonic; for Lease
 
 	// Short, if not nil, reports whether the log's disk has less free space than
 	// its reserve. It does not block.
 	Short func() bool
 }
 
-// Node is a Core with its goroutines: one steps it, one writes to disk, one
-// applies. All methods are safe for concurrent use.
+// Node runs a Core: one goroutine steps it, one writes to disk and one applies. All
+// methods are safe for concurrent use.
 type Node struct {
 	cfg   NodeConfig
 	core  *Core
@@ -101,14 +101,15 @@ type Node struct {
 	ctx     context.Context
 	running sync.WaitGroup
 	status  atomic.Pointer[Status]
-	full    atomic.Bool // the disk has no room: nothing is being saved
-	lacks   atomic.Bool // what Short said last
+	full    atomic.Bool // the disk is full: nothing is being saved
+	lacks   atomic.Bool // the last result of Short
 	dropped atomic.Uint64
 
-	reads   Reads // of the stepping goroutine, as all below
+	// Only the stepping goroutine uses the fields below.
+	reads   Reads
 	room    Room
-	looked  int             // ticks since Short was asked
-	sending map[uint64]bool // snapshots on their way
+	looked  int             // ticks since the last call of Short
+	sending map[uint64]bool // receivers of the snapshots in flight
 }
 
 // event is input of the stepping goroutine. One field is set.
@@ -165,10 +166,10 @@ func (n *Node) Close() {
 	n.running.Wait()
 }
 
-// Status returns metrics for operators, at most one tick old.
+// Status returns a status that is at most one tick old.
 func (n *Node) Status() Status { return *n.status.Load() }
 
-// Dropped returns how many messages were lost because too many waited.
+// Dropped returns how many messages were dropped because too many were waiting.
 func (n *Node) Dropped() uint64 { return n.dropped.Load() }
 
 // Receive handles a message from another node.
@@ -188,8 +189,8 @@ func (n *Node) Receive(from uint64, msg []byte) error {
 	return nil
 }
 
-// ReceiveSnapshot handles the message that came with a snapshot, once the machine
-// has stored the snapshot under the name in file.
+// ReceiveSnapshot handles the message that came with a snapshot. The machine must
+// already have stored the snapshot under the name in file.
 func (n *Node) ReceiveSnapshot(from uint64, msg, file []byte) error {
 	m := &Message{}
 	if err := proto.Unmarshal(msg, m); err != nil {
@@ -203,11 +204,12 @@ func (n *Node) ReceiveSnapshot(from uint64, msg, file []byte) error {
 	return nil
 }
 
-// Propose queues p. The machine learns the outcome.
+// Propose queues p. The outcome is reported to the Machine, by Apply or Refused.
 func (n *Node) Propose(p *Proposal) { n.events.push(event{prop: p}) }
 
-// Do runs fn on the core soon, in the goroutine that steps it, and returns when
-// it has run. The error is that of ctx, or says that the node is closed.
+// Do runs fn on the core, in the goroutine that steps it, and returns when fn has
+// run. If ctx ends first, or the node is closed, it returns an error; fn may then
+// still run.
 func (n *Node) Do(ctx context.Context, fn func(*Core)) error {
 	done := make(chan struct{})
 	n.events.push(event{fn: func(c *Core) { fn(c); close(done) }})
@@ -250,7 +252,7 @@ func (n *Node) step() {
 			batch[i] = event{}
 		}
 		for {
-			n.reads.Ask(n.core) // also those that came while a question was on its way
+			n.reads.Ask(n.core) // also for reads that came while a request was in flight
 			rd, busy := n.core.Ready()
 			if !busy {
 				break
@@ -269,13 +271,13 @@ func (n *Node) tick() {
 	n.status.Store(&s)
 }
 
-// promoteLag is how many entries a learner may be behind when it gets a vote.
+// promoteLag is how many entries a learner may lag behind when it gets a vote.
 const promoteLag = 1024
 
 // promote gives a vote to a learner that has caught up.
 func (n *Node) promote() {
 	if id := n.core.CaughtUp(promoteLag); id != 0 && n.core.Role().Ready {
-		_ = n.core.ProposeChange([]Step{{Promote, id}}, nil) // it is tried again at the next tick
+		_ = n.core.ProposeChange([]Step{{Promote, id}}, nil) // retried at the next tick
 	}
 }
 
@@ -313,7 +315,7 @@ func (n *Node) handle(e *event) {
 	}
 }
 
-// carryOut passes a Ready on to the goroutines that carry it out.
+// carryOut passes a Ready to the goroutines that carry it out.
 func (n *Node) carryOut(rd Ready) {
 	n.room.Took(rd)
 	if rd.Role != nil {
@@ -357,8 +359,8 @@ func (n *Node) send(m *Message) {
 	}
 }
 
-// urgent reports whether a message must not wait behind long ones, because its
-// receiver might call an election meanwhile.
+// urgent reports whether a message must not wait behind long ones, because the
+// receiver might start an election in the meantime.
 func urgent(t raftpb.MessageType) bool {
 	switch t {
 	case raftpb.MsgHeartbeat, raftpb.MsgHeartbeatResp, raftpb.MsgReadIndex, raftpb.MsgReadIndexResp,
@@ -487,8 +489,8 @@ func (n *Node) answer(group []*Save) {
 	}
 }
 
-// install has the applying goroutine install the snapshot, after everything that
-// was committed before it.
+// install makes the applying goroutine install the snapshot, after all entries that
+// were committed before it.
 func (n *Node) install(s *raftpb.Snapshot) error {
 	done := make(chan error, 1)
 	base, file := BaseOf(s)

@@ -6,11 +6,12 @@ import (
 )
 
 // queue passes values from any goroutine to one that takes them all at once.
+// The zero queue needs init.
 type queue[T any] struct {
 	mu     sync.Mutex // guards the fields below
 	items  []T
 	closed bool
-	wake   chan struct{} // capacity 1: there is something
+	wake   chan struct{} // capacity 1: there are values
 }
 
 func (q *queue[T]) init() { q.wake = make(chan struct{}, 1) }
@@ -28,7 +29,7 @@ func (q *queue[T]) push(v T) {
 	}
 }
 
-// take moves all values to into.
+// take appends all values to into and empties the queue.
 func (q *queue[T]) take(into []T) []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -38,7 +39,7 @@ func (q *queue[T]) take(into []T) []T {
 	return into
 }
 
-// wait waits until there is something, and reports false once ctx has ended.
+// wait waits until there are values. It returns false once ctx has ended.
 func (q *queue[T]) wait(ctx context.Context) bool {
 	select {
 	case <-q.wake:

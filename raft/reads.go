@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// readResend is how many ticks a read waits for its reply before it is asked for
-// again.
+// readResend is how many ticks a request waits for its reply before it is repeated.
 const readResend = 4
 
-// Reads groups the reads of one node: those that arrive while one question is in
-// flight are answered together by the next one. Like Core it has no goroutine; the
-// owner of the Core steps its Reads.
+// Reads batches the reads of one node: those that arrive while a request is in
+// flight share the next one. Like Core it has no goroutine; the owner of the Core
+// steps its Reads.
 type Reads struct {
-	waiting []readWait // not yet asked for
-	asked   []readWait // in the question that is on its way
-	id      uint64     // of that question
-	age     int        // of it, in ticks
+	waiting []readWait // not yet requested
+	asked   []readWait // covered by the request in flight
+	id      uint64     // of that request
+	age     int        // of that request, in ticks
 	late    []lateReads
 	lease   lease
 }
@@ -30,7 +29,7 @@ type lateReads struct {
 
 type readWait struct {
 	ctx  context.Context
-	term uint64                        // in which this node must lead all the time; 0: it need not
+	term uint64                        // in which this node must be the leader throughout; 0: it need not
 	done func(stamp uint64, err error) // must not block
 }
 
@@ -43,9 +42,9 @@ func NewReads(length time.Duration, clock func() time.Duration) Reads {
 	return Reads{lease: lease{length: length, clock: clock}}
 }
 
-// ReadIndex returns once the machine has applied all that was committed, on any
-// node, when it was called. The stamp is that of Read. Before that it returns
-// ctx's error when ctx ends.
+// ReadIndex returns once the machine has applied everything that was committed, on
+// any node, when it was called. The stamp is Read.Stamp. If ctx ends first it
+// returns ctx's error.
 func (n *Node) ReadIndex(ctx context.Context) (stamp uint64, err error) {
 	type answer struct {
 		stamp uint64
@@ -63,10 +62,10 @@ func (n *Node) ReadIndex(ctx context.Context) (stamp uint64, err error) {
 	}
 }
 
-// Confirm checks whether this node still leads in the term: done gets nil
-// once a majority has confirmed that and all that was committed before is applied, or
-// ErrNotLeader. It runs in the machine's goroutine, and not at all if the node
-// is closed before.
+// Confirm checks whether this node is still the leader of the term. It calls done
+// with nil once a majority has confirmed that and everything committed before is
+// applied, or with ErrNotLeader. done runs in the machine's goroutine, and not at
+// all if the node is closed first.
 func (n *Node) Confirm(term uint64, done func(error)) {
 	n.events.push(event{read: &readWait{ctx: n.ctx, term: term, done: func(_ uint64, err error) {
 		n.tasks.push(task{fn: func() { done(err) }})
@@ -76,15 +75,15 @@ func (n *Node) Confirm(term uint64, done func(error)) {
 // Run queues fn to run in the machine's goroutine.
 func (n *Node) Run(fn func()) { n.tasks.push(task{fn: fn}) }
 
-// Add adds a read that waits until ctx ends. term is the one in which this node
-// must lead all the time, or 0. done gets the stamp of Read, or ErrNotLeader; it
-// must not block, and is not called at all once ctx has ended.
+// Add adds a read that waits until ctx ends. If term is not 0, this node must be the
+// leader of that term throughout. done receives Read.Stamp or ErrNotLeader. It must
+// not block. A read whose ctx has ended may be dropped without a call of done.
 func (r *Reads) Add(ctx context.Context, term uint64, done func(stamp uint64, err error)) {
 	r.waiting = append(r.waiting, readWait{ctx, term, done})
 }
 
-// Ask sends a question for those that wait, if none is on its way, or answers
-// them by the lease. It reports whether a question was sent.
+// Ask sends a request for the waiting reads if none is in flight, or serves them
+// from the lease. It reports whether it sent a request.
 func (r *Reads) Ask(c *Core) bool {
 	if len(r.asked) > 0 || len(r.waiting) == 0 {
 		return false
@@ -115,16 +114,16 @@ func (r *Reads) Ask(c *Core) bool {
 	return true
 }
 
-// Confirmed handles the reply to a question.
+// Confirmed handles the reply to a request.
 func (r *Reads) Confirmed(a Read, c *Core) {
 	if a.ID != r.id || len(r.asked) == 0 {
-		return // of a question that was given up
+		return // the reply to a request that was given up
 	}
 	r.lease.got(c)
 	r.take(a.Index, a.Stamp, c.applied)
 }
 
-// take has the reads that were asked for wait for an index only.
+// take makes the requested reads wait only for an index to be applied.
 func (r *Reads) take(index, stamp, applied uint64) {
 	waits := append([]readWait(nil), r.asked...)
 	clear(r.asked)
@@ -151,14 +150,15 @@ func (r *Reads) wake(applied uint64) {
 	r.late = keep
 }
 
-// Lost repeats the question in flight: its reply will not come.
+// Lost makes the next Ask repeat the request in flight, because its reply will not
+// come.
 func (r *Reads) Lost() {
 	r.waiting = append(r.waiting, r.asked...)
 	clear(r.asked)
 	r.asked = r.asked[:0]
 }
 
-// Tick advances the age of the question in flight by one tick.
+// Tick advances the age of the request in flight by one tick.
 func (r *Reads) Tick() {
 	if len(r.asked) == 0 {
 		return

@@ -6,8 +6,8 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// stallTicks is how many ticks a leader lacks disk space before it hands over to a
-// node that has some.
+// stallTicks is how many ticks a leader lacks disk space before it transfers the
+// leadership to a node that has some.
 const stallTicks = 20
 
 // shortTicks is how often, in ticks, a node that lacks disk space checks again.
@@ -15,26 +15,27 @@ const shortTicks = 4
 
 // Room tracks the disk space of all nodes. A node without space reports that in
 // each reply to a heartbeat, in a field that the library ignores. While a majority
-// lacks space the leader accepts no proposals: they could be neither committed nor
-// refused. Like Reads it has no goroutine; the owner of the Core steps its Room. The
-// zero Room is ready for use.
+// lacks space the leader accepts no proposals, because they could be neither
+// committed nor refused. Like Reads it has no goroutine; the owner of the Core steps
+// its Room. The zero Room is ready for use.
 type Room struct {
-	lacking map[uint64]bool // other nodes that have said so
-	held    bool            // the machine takes no proposals
-	holds   uint64          // how often it was told to
-	obeyed  uint64          // the last of those that it has carried out
-	stalled int             // ticks that this node has lacked room while leading
+	lacking map[uint64]bool // other nodes that have reported it
+	held    bool            // the machine accepts no proposals
+	holds   uint64          // number of the last Hold
+	obeyed  uint64          // number of the last Hold that the machine has carried out
+	stalled int             // ticks that this node has lacked space as the leader
 	last    uint64          // index of the newest entry of the log
 }
 
-// TellShort marks a reply to a heartbeat: this node lacks disk space.
+// TellShort marks a reply to a heartbeat with the fact that this node lacks disk
+// space. It does nothing to other messages.
 func TellShort(m *Message) {
 	if m.GetType() == raftpb.MsgHeartbeatResp {
 		m.Reject = new(true)
 	}
 }
 
-// Hear notes what a message from another node reports about its disk.
+// Hear records what a message from another node reports about its disk.
 func (r *Room) Hear(m *Message) {
 	switch {
 	case m.GetType() != raftpb.MsgHeartbeatResp:
@@ -47,7 +48,7 @@ func (r *Room) Hear(m *Message) {
 	}
 }
 
-// Took notes a Ready of the Core.
+// Took records a Ready of the Core.
 func (r *Room) Took(rd Ready) {
 	if rd.Role != nil {
 		r.held = false
@@ -60,12 +61,12 @@ func (r *Room) Took(rd Ready) {
 // Held reports whether proposals must be rejected.
 func (r *Room) Held() bool { return r.held }
 
-// Obeyed is called with the number of a Hold that the machine has carried out.
+// Obeyed reports that the machine has carried out the Hold with that number.
 func (r *Room) Obeyed(hold uint64) { r.obeyed = hold }
 
-// Tick decides whether proposals are accepted; short reports whether this node lacks disk space.
-// Unless hold is 0, the machine is to carry out Hold, which has that number; unless
-// lead is nil, it is to lead again.
+// Tick decides whether proposals are accepted; short means that this node lacks disk
+// space. If hold is not 0, the owner must have the machine carry out the Hold with
+// that number. If lead is not nil, the machine must lead again.
 func (r *Room) Tick(c *Core, short bool) (hold uint64, lead *Role) {
 	role := c.Role()
 	if !role.Leads {
@@ -92,7 +93,7 @@ func (r *Room) Tick(c *Core, short bool) (hold uint64, lead *Role) {
 		r.held = true
 		r.holds++
 		return r.holds, nil
-	// What was proposed before Hold is applied, and nothing more of it can follow.
+	// Everything proposed before the Hold is applied, and no more can follow.
 	case enough && r.held && (r.obeyed == r.holds || failpoint("hold-unawaited")) && c.applied >= r.last:
 		r.held = false
 		return 0, &role
@@ -103,7 +104,7 @@ func (r *Room) Tick(c *Core, short bool) (hold uint64, lead *Role) {
 // short reports whether this node lacks disk space.
 func (n *Node) short() bool { return n.lacks.Load() || n.full.Load() }
 
-// weigh decides once a tick whether proposals are accepted.
+// weigh decides at each tick whether proposals are accepted.
 func (n *Node) weigh() {
 	if n.looked++; n.cfg.Short != nil && (!n.lacks.Load() || n.looked >= shortTicks) {
 		n.lacks.Store(n.cfg.Short())
@@ -119,8 +120,8 @@ func (n *Node) weigh() {
 	}
 }
 
-// roomy reports whether a majority of the voters answers and has room, and which
-// other of them is most up to date; 0: none.
+// roomy reports whether a majority of the voters replies and has disk space. to is
+// the most up-to-date of those voters other than this node, or 0.
 func (c *Core) roomy(lacks func(id uint64) bool) (majority bool, to uint64) {
 	var best uint64
 	voters, have := 0, 0

@@ -7,29 +7,30 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Stamps is the machine's clock, as leaders pass its time on. A stamp is a number
-// that only grows; its unit is up to the machine. 0 is unknown.
-// All methods are called by the goroutine that steps the Core.
+// Stamps is the machine's clock, whose time leaders pass on to other nodes. A stamp
+// is a number that only grows; its unit is up to the machine. 0 means unknown. The
+// goroutine that steps the Core calls all methods.
 type Stamps interface {
-	// Bound returns the time of a read that sees all that is committed now: not
-	// before that of any earlier read, and not after that of anything that is
-	// committed later. Only a leader asks.
+	// Bound returns the time of a read that sees everything committed now. It is not
+	// before that of any earlier read and not after that of anything committed later.
+	// Only leaders call it.
 	Bound() uint64
-	// Known returns the time as far as this node knows it, which is not before any
-	// Bound that it gave.
+	// Known returns the latest time that this node knows. It is not before any Bound
+	// that it has returned.
 	Known() uint64
-	// Heard takes the Known of the leader or, if stands is set, that of a node that
-	// has voted for this one, which is not elected yet, or has handed over to it.
+	// Heard receives the Known of the leader. If stands is set, it is instead that of
+	// a node that has voted for this one, which is not elected yet, or has
+	// transferred the leadership to it.
 	Heard(stamp uint64, stands bool)
 }
 
-// Stamps travel where no version minds them: in the context of a read, which a
-// leader echoes whatever it is, and in the RejectHint of heartbeats, of answers to
-// requests for votes and of hand-overs, where the library does not use it.
+// Stamps travel in fields that older versions ignore: the context of a read, which a
+// leader echoes whatever it is, and the RejectHint of heartbeats, of replies to vote
+// requests and of leadership transfers, where the library does not use it.
 
-// readContext is a read's context on the wire, do not change: which start of the
-// node asks, and the number of the read; then the stamp, 0 in a question. Older nodes
-// send and know only the first two. All are little endian.
+// readContext is the size of a read's context on the wire, which must not change:
+// the Start of the node, the number of the read, and the stamp, 0 in a request. Older
+// nodes send and know only the first two. All are little endian.
 const (
 	readContextOld = 16
 	readContext    = 24
@@ -42,7 +43,7 @@ func (c *Core) readContext(id, stamp uint64) []byte {
 	return binary.LittleEndian.AppendUint64(b, stamp)
 }
 
-// answered reads the answer to one of this start's questions.
+// answered decodes the reply to a request of this start of the node.
 func (c *Core) answered(s raft.ReadState) (r Read, ok bool) {
 	b := s.RequestCtx
 	if len(b) < readContextOld || binary.LittleEndian.Uint64(b) != c.cfg.Start {
@@ -55,8 +56,8 @@ func (c *Core) answered(s raft.ReadState) (r Read, ok bool) {
 	return r, true
 }
 
-// bound is the stamp of a read that is asked for now, if this node leads. It must
-// be taken before the index that the read waits for.
+// bound returns the stamp of a read that is requested now, or 0 if this node is not
+// the leader. It must be called before the read's index is determined.
 func (c *Core) bound() uint64 {
 	if c.cfg.Stamps == nil || c.rn.BasicStatus().RaftState != raft.StateLeader {
 		return 0
@@ -64,8 +65,7 @@ func (c *Core) bound() uint64 {
 	return c.cfg.Stamps.Bound()
 }
 
-// stampRead puts the stamp into another node's question. What it does not ask for
-// it does not get.
+// stampRead puts the stamp into another node's request if it has room for one.
 func (c *Core) stampRead(m *Message) {
 	if len(m.GetEntries()) != 1 {
 		return
@@ -88,9 +88,9 @@ func (c *Core) stamp(ms []*Message) {
 	}
 }
 
-// heard takes the stamp of a message. Of the answers to a candidate only the votes
-// count, and only those that come before it is elected: a majority knows all that any
-// reader was shown. A stamp that comes later would move the time of a leader.
+// heard handles the stamp of a message. Of the replies to a candidate only granted
+// votes count, and only before it is elected: a majority knows every time that any
+// reader has seen. A later stamp would move the time of a leader.
 func (c *Core) heard(m *Message) {
 	if c.cfg.Stamps == nil {
 		return

@@ -9,24 +9,24 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// Log is where a node's entries and its vote are kept. Reading may happen while
-// another goroutine appends or syncs. The errors of its methods are
-// permanent, except those that Machine.Temporary recognises.
+// Log stores a node's entries and its vote. One goroutine may read while another
+// appends or syncs. Errors are permanent, except those that Machine.Temporary
+// recognises.
 type Log interface {
-	// Append adds entries, which become durable with the next Sync. Existing
-	// entries from the first one's index on are removed before, durably.
+	// Append adds entries, which become durable with the next Sync. It first removes,
+	// durably, existing entries from the first one's index on.
 	Append(entries []Entry) error
-	// Sync makes all that was appended durable. If it fails with a temporary
-	// error nothing that was appended since the last Sync is kept.
+	// Sync makes all appended entries durable. If it fails with a temporary error,
+	// the entries appended since the last Sync are dropped.
 	Sync() error
 	// SetVote makes v durable before it returns.
 	SetVote(v Vote) error
-	// First and Last are the indexes of the durable entries; Last < First if
-	// there are none.
+	// First and Last return the first and last index of the durable entries.
+	// Last < First if there are none.
 	First() uint64
 	Last() uint64
-	// Read yields the durable entries from index from on. Their data is valid
-	// until the next one.
+	// Read yields the durable entries from index from on. The data of each is valid
+	// until the next one is read.
 	Read(from uint64) iter.Seq2[Entry, error]
 	// Reset removes all entries; the next one has index next.
 	Reset(next uint64) error
@@ -35,40 +35,40 @@ type Log interface {
 // tailBytes is how much of the newest log is kept in memory for followers.
 const tailBytes = 32 << 20
 
-// Store is a Log as the library wants it: with the newest entries in memory, and
-// the state that the log goes on from. It is safe for concurrent use.
+// Store makes a Log a raft.Storage: it keeps the newest entries in memory and knows
+// the state that the log continues from. It is safe for concurrent use.
 type Store struct {
 	log Log
 
 	mu   sync.Mutex
 	vote Vote
-	// All up to it is committed. Every entry that is saved carries it: before a
-	// node acknowledges a second change of the members it must have made durable
-	// that the first one is committed, or it would restart as a member of a
-	// cluster of long ago, and elect itself in it.
+	// The commit index. Every saved entry carries it: before a node acknowledges a
+	// second membership change it must have made durable that the first one is
+	// committed. Otherwise it could restart with outdated members and elect itself
+	// among them.
 	commit uint64
 	start  Members         // at the index that the machine started from
 	snap   Base            // newest state that can be sent to a follower
 	prev   entryID         // of the entry before first
 	first  uint64          // oldest entry that can be read
 	tail   []*raftpb.Entry // the newest entries, without a gap up to last
-	size   int             // of tail
-	most   int             // that size is at most, but for the newest entry; only tests change it
+	size   int             // of tail, in bytes
+	most   int             // limit of size, except for a single larger entry; only tests change it
 	last   entryID
 }
 
 type entryID struct{ index, term uint64 }
 
-// NewStore opens log, which goes on from base: the newest state on disk. The log
-// must not end before base.Index, unless it is empty.
+// NewStore returns a Store for log, which continues from base, the newest state on
+// disk. The log must not end before base.Index, unless it is empty.
 func NewStore(log Log, vote Vote, base Base) (*Store, error) {
 	s := &Store{log: log, vote: vote, most: tailBytes, snap: base, start: base.Members, prev: entryID{base.Index, base.Term}}
 	s.first, s.last = base.Index+1, s.prev
 	if log.Last() < log.First() {
 		return s, nil
 	}
-	// The oldest entry's predecessor has an unknown term, unless it is the first
-	// of all or the base: then the oldest is itself only good for its term.
+	// Unless the oldest entry is the very first or follows the base, the term of its
+	// predecessor is unknown. Then the oldest entry only serves as the predecessor.
 	begun := false
 	for e, err := range log.Read(log.First()) {
 		if err != nil {
@@ -94,7 +94,8 @@ func NewStore(log Log, vote Vote, base Base) (*Store, error) {
 	return s, nil
 }
 
-// keep adds a durable entry to the tail. Its data is copied: it is the log's.
+// keep adds a durable entry to the tail. It copies the data, which belongs to the
+// log.
 func (s *Store) keep(e Entry) {
 	e.Data = append([]byte(nil), e.Data...)
 	s.push(toPB(e))
@@ -121,8 +122,8 @@ func (s *Store) Vote() Vote {
 	return s.vote
 }
 
-// Append hands the entries and the vote of a Save to the log. They are durable
-// once Sync has returned. A snapshot must have been installed before.
+// Append writes the vote of a Save, durably, and its entries to the log. The entries
+// are durable once Sync has returned. A snapshot must have been installed before.
 func (s *Store) Append(w *Save) error {
 	if v := w.Vote; v.Term != 0 && v != s.Vote() && !failpoint("vote-not-kept") {
 		if err := s.log.SetVote(v); err != nil {
@@ -150,8 +151,7 @@ func (s *Store) Append(w *Save) error {
 	return s.log.Append(entries)
 }
 
-// Sync makes durable what Append has handed over: the entries of those Saves, in
-// order.
+// Sync makes the appended entries durable: those of the given Saves, in order.
 func (s *Store) Sync(saves ...*Save) error {
 	if err := s.log.Sync(); err != nil {
 		return err
@@ -177,8 +177,8 @@ func (s *Store) cut(index uint64) {
 	}
 }
 
-// Installed reports that the machine now is at b, from a snapshot that is durable,
-// and empties the log.
+// Installed reports that the machine is now in state b, from a durable snapshot. It
+// empties the log.
 func (s *Store) Installed(b Base) error {
 	if !failpoint("snapshot-keeps-log") {
 		if err := s.log.Reset(b.Index + 1); err != nil {
@@ -205,11 +205,11 @@ func (s *Store) Compacted(b Base) {
 	if first <= s.first {
 		return
 	}
-	if first == s.snap.Index+1 { // whoever gets the snapshot goes on from here
+	if first == s.snap.Index+1 { // a follower that gets the snapshot continues here
 		s.prev, s.first = entryID{s.snap.Index, s.snap.Term}, first
 		return
 	}
-	// The oldest entry left is good for its term only.
+	// The oldest remaining entry only serves as the predecessor.
 	if term, err := s.term(first); err == nil {
 		s.prev, s.first = entryID{first, term}, first+1
 	}
@@ -269,7 +269,7 @@ func (s *Store) fromLog(lo, hi, maxSize uint64) (out []*raftpb.Entry, err error)
 	size := uint64(0)
 	for e, err := range s.log.Read(lo) {
 		if err != nil && s.log.First() > lo {
-			return nil, raft.ErrCompacted // the log has just forgotten it, and Compacted is about to be told
+			return nil, raft.ErrCompacted // the log has just dropped it, and Compacted is about to be called
 		}
 		if err != nil {
 			return nil, fmt.Errorf("raft: read entry %d: %w", lo, err)
@@ -330,8 +330,8 @@ func (s *Store) FirstIndex() (uint64, error) {
 	return s.first, nil
 }
 
-// Snapshot implements raft.Storage: what a follower that is far behind is to
-// get. The content is added when it is sent.
+// Snapshot implements raft.Storage. It returns only metadata; the content is added
+// when the snapshot is sent.
 func (s *Store) Snapshot() (*raftpb.Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -341,17 +341,17 @@ func (s *Store) Snapshot() (*raftpb.Snapshot, error) {
 	return s.snap.pb(nil), nil
 }
 
-// pb is a snapshot of the library.
+// pb converts b to a snapshot of the library.
 func (b Base) pb(data []byte) *raftpb.Snapshot {
 	return &raftpb.Snapshot{Data: data, Metadata: &raftpb.SnapshotMetadata{
 		ConfState: b.Members.conf(), Index: new(b.Index), Term: new(b.Term),
 	}}
 }
 
-// Attach records in a snapshot message which snapshot goes with it.
+// Attach records in a snapshot message the state of the snapshot sent with it.
 func Attach(m *Message, b Base) { m.Snapshot = b.pb(nil) }
 
-// BaseOf returns the state that a message brings, and what its sender called it.
+// BaseOf returns the state of a snapshot, and its Data.
 func BaseOf(s *raftpb.Snapshot) (Base, []byte) {
 	m := s.GetMetadata()
 	return Base{m.GetIndex(), m.GetTerm(), membersOf(m.GetConfState())}, s.GetData()
