@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// accept takes connections until the port is closed.
+// accept accepts connections until the port is closed.
 func (p *Port) accept() {
 	pause := 5 * time.Millisecond
 	for {
@@ -24,7 +24,7 @@ func (p *Port) accept() {
 			}
 			return
 		}
-		if err != nil { // too many open files, mostly: it passes
+		if err != nil { // usually too many open files, which is temporary
 			p.log.Warn("accept a connection on the node port", "err", err)
 			select {
 			case <-time.After(pause):
@@ -40,7 +40,8 @@ func (p *Port) accept() {
 	}
 }
 
-// enter lets a stranger in, for which the oldest one may have to go.
+// enter adds an unauthenticated connection, closing the oldest one if there are too
+// many. It reports false if the port is closed.
 func (p *Port) enter(raw net.Conn) bool {
 	p.mu.Lock()
 	var oldest net.Conn
@@ -63,7 +64,7 @@ func (p *Port) enter(raw net.Conn) bool {
 	return !closed
 }
 
-// leave ends somebody's time as a stranger.
+// leave removes a connection from the unauthenticated ones.
 func (p *Port) leave(raw net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +108,8 @@ func (p *Port) take(raw net.Conn) {
 	}
 }
 
-// ready refuses what this port does not serve.
+// ready refuses protocols that this port does not serve, and connections over the
+// limit.
 func (p *Port) ready(h Hello) *RefusedError {
 	p.mu.Lock()
 	_, served := p.protocols[h.Protocol]
@@ -135,8 +137,7 @@ func isRefusal(err error) bool {
 	return ok
 }
 
-// complain logs, once a second at most, what came of a connection that was not
-// let in.
+// complain counts a rejected connection and logs it, at most once a second.
 func (p *Port) complain(raw net.Conn, c *Conn, err error) {
 	p.mu.Lock()
 	if isRefusal(err) {
@@ -155,14 +156,14 @@ func (p *Port) complain(raw net.Conn, c *Conn, err error) {
 	}
 }
 
-// admitNode refuses a second node with the same id. What it remembers ends with
-// the process; the owner's Check may know more.
+// admitNode refuses a second node with the same id. It remembers nodes only while
+// the process runs; the owner's Check may know more.
 func (p *Port) admitNode(h Hello, _ bool) *RefusedError {
 	if h.Node == p.id.Node {
 		if h.Protocol == ProtocolRaft {
 			return refuse(CodeTwin, "node %d talks to itself", h.Node)
 		}
-		return nil // its own operator, or a face that forwards to itself
+		return nil // its operator, or a face that forwards to its own node
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,8 +180,8 @@ func (p *Port) admitNode(h Hello, _ bool) *RefusedError {
 	return nil
 }
 
-// met remembers a node that was accepted for raft messages, until its connection
-// is closed. It reports whether the connection may be used.
+// met records a node that was accepted for raft messages, and its connection until
+// that is closed. It reports whether the connection may be used.
 func (p *Port) met(c *Conn, skew time.Duration) bool {
 	h := c.hello
 	p.mu.Lock()
@@ -189,7 +190,7 @@ func (p *Port) met(c *Conn, skew time.Duration) bool {
 	if k == nil {
 		k = &known{hello: h, received: new(atomic.Uint64), receivedBytes: new(atomic.Uint64)}
 	}
-	if !open || k.hello.Folder != h.Folder { // closed, or a twin that came at the same time
+	if !open || k.hello.Folder != h.Folder { // closed, or a twin that connected at the same time
 		p.mu.Unlock()
 		return false
 	}
@@ -212,7 +213,7 @@ func (p *Port) met(c *Conn, skew time.Duration) bool {
 	return true
 }
 
-// clock takes note of how far a node's clock is ahead.
+// clock records how far a node's clock is ahead.
 func (p *Port) clock(id uint64, skew time.Duration) {
 	p.mu.Lock()
 	k := p.known[id]
@@ -234,21 +235,21 @@ func (p *Port) clock(id uint64, skew time.Duration) {
 	}
 }
 
-// inbound is a connection that messages come from.
+// inbound is a connection that receives messages.
 type inbound struct {
 	c    *Conn
-	done chan struct{} // closed when Receive is not called for it any more
+	done chan struct{} // closed when Receive is no longer called for it
 }
 
-// receive takes messages until the connection ends. A newer connection of the
-// same node takes its place.
+// receive receives messages until the connection ends. A newer connection of the
+// same node replaces it.
 func (p *Port) receive(c *Conn) {
 	defer c.kill()
 	in := &inbound{c, make(chan struct{})}
 	defer close(in.done)
 	p.mu.Lock()
 	k := p.known[c.Node()]
-	if k == nil { // removed meanwhile
+	if k == nil { // removed in the meantime
 		p.mu.Unlock()
 		return
 	}
@@ -291,7 +292,7 @@ func (p *Port) receive(c *Conn) {
 	}
 }
 
-// pings is the last ping: its stamp, and when it came.
+// pings is the last ping: its stamp, and when it arrived.
 type pings struct {
 	mu        sync.Mutex // guards both
 	stamp, at uint64
@@ -334,7 +335,7 @@ func (p *Port) beat(ctx context.Context, c *Conn, pinged *pings) {
 	}
 }
 
-// listener gives out the connections of one protocol.
+// listener accepts the connections of one protocol.
 type listener struct {
 	p    *Port
 	name string
@@ -343,14 +344,14 @@ type listener struct {
 	once sync.Once
 }
 
-// backlog is how many connections of one protocol wait to be accepted; more are
+// backlog is how many connections of one protocol may wait to be accepted. More are
 // closed.
 const backlog = 128
 
-// Protocol returns the listener of the connections that other nodes open with
-// Dial for the protocol; they are *Conn. It panics for a protocol that has a
-// listener, or is the port's own. After Close of the port it returns one that is
-// closed.
+// Protocol returns a listener for the connections that other nodes open with Dial
+// for the protocol. Each is a *Conn. It panics if the protocol already has a
+// listener or is the port's own. After Close of the port it returns a closed
+// listener.
 func (p *Port) Protocol(name string) net.Listener {
 	l := &listener{p: p, name: name, ch: make(chan net.Conn, backlog), done: make(chan struct{})}
 	p.mu.Lock()
@@ -366,7 +367,7 @@ func (p *Port) Protocol(name string) net.Listener {
 	return l
 }
 
-// handOn gives a connection to the listener of its protocol.
+// handOn passes a connection to the listener of its protocol.
 func (p *Port) handOn(c *Conn) {
 	p.mu.Lock()
 	l := p.protocols[c.hello.Protocol]
@@ -376,7 +377,7 @@ func (p *Port) handOn(c *Conn) {
 		case <-l.done:
 		case l.ch <- c:
 			select {
-			case <-l.done: // it may have been closed before it was there
+			case <-l.done: // the listener may have closed before c was queued
 				l.drain()
 			default:
 			}
@@ -402,7 +403,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept. Connections that were accepted stay.
+// Close makes Accept return net.ErrClosed. Accepted connections stay open.
 func (l *listener) Close() error {
 	l.p.mu.Lock()
 	if l.p.protocols[l.name] == l {
@@ -418,7 +419,7 @@ func (l *listener) shut() {
 	l.drain()
 }
 
-// drain closes the connections that nobody will accept.
+// drain closes the connections that will not be accepted any more.
 func (l *listener) drain() {
 	for {
 		select {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// request and response are what a call is on the wire.
+// request and response are the wire format of a call.
 type request struct {
 	Method  string          `json:"method"`
 	Timeout int64           `json:"timeout_ms"` // how long the caller waits
@@ -21,19 +21,18 @@ type response struct {
 	Error *RemoteError    `json:"error,omitempty"`
 }
 
-// callFrameBytes is what a request or response has besides its argument.
+// callFrameBytes bounds a request or response without its argument.
 const callFrameBytes = 4 << 10
 
 // maxMethodBytes bounds the name of a method.
 const maxMethodBytes = 256
 
-// Client calls nodes without being one that can be called: for programs that
-// have a data folder's identity and no port. It may be used by several
-// goroutines.
+// Client calls nodes but cannot be called. It is for programs that have a data
+// folder's identity but no port. It is safe for concurrent use.
 type Client struct{ node node }
 
-// NewClient returns a client that shows the certificate of id. Version is that of
-// the program, as in Options.
+// NewClient returns a client that authenticates with the certificate of id. version
+// is that of the program, as in Options.
 func NewClient(id *Identity, version string) *Client {
 	return &Client{node{id: id, o: Options{Version: version}.filled()}}
 }
@@ -43,12 +42,11 @@ func (c *Client) Call(ctx context.Context, addr string, node uint64, method stri
 	return c.node.call(ctx, addr, node, method, in, out, nil)
 }
 
-// Call has a node handle a method and unmarshals its answer to out, unless out is
-// nil. node is who must answer at addr, 0 for whoever does; then Call goes to
-// any address, known by SetPeers or not. Without a deadline in ctx it takes
-// DefaultCallTimeout at most. An error of the other node's Handle comes back as
-// *RemoteError, a refusal as *RefusedError; after any other error it is not known
-// whether the method has run.
+// Call calls a method of another node and unmarshals its response into out, unless
+// out is nil. node is the id that the node at addr must have; 0 means any. addr need
+// not be known to SetPeers. If ctx has no deadline, DefaultCallTimeout applies. An
+// error of the other node's Handle is returned as *RemoteError, a refusal as
+// *RefusedError. After any other error it is unknown whether the method has run.
 func (p *Port) Call(ctx context.Context, addr string, node uint64, method string, in, out any) error {
 	if p.ctx.Err() != nil {
 		return ErrClosed
@@ -142,7 +140,7 @@ func (p *Port) answerCall(c *Conn) {
 	defer cancel()
 	c.SetDeadline(time.Time{})
 	gone := make(chan struct{})
-	go func() { // nothing more comes but the end of the connection
+	go func() { // nothing follows but the end of the connection
 		defer close(gone)
 		var b [1]byte
 		_, _ = c.Conn.Read(b[:]) // any outcome is the end
@@ -173,7 +171,7 @@ func (p *Port) handle(ctx context.Context, from uint64, q *request) response {
 	return response{Out: text}
 }
 
-// respond sends the answer of a call.
+// respond sends the response to a call.
 func (p *Port) respond(c *Conn, r response) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -186,6 +184,6 @@ func (p *Port) respond(c *Conn, r response) {
 	}
 	if r.Error != nil && (r.Error.Code == CodeLimit || r.Error.Code == CodeBusy || r.Error.Code == CodeProtocol) {
 		c.SetReadDeadline(time.Now().Add(partTime))
-		_, _ = io.CopyN(io.Discard, c.Conn, 2*MaxCallBytes) // what was not read would reset the connection
+		_, _ = io.CopyN(io.Discard, c.Conn, 2*MaxCallBytes) // unread data would reset the connection
 	}
 }

@@ -19,15 +19,15 @@ import (
 )
 
 // How long certificates are valid. They begin a day early, so that a node whose
-// clock is behind the one that made them can use them at once.
+// clock is behind the issuer's can use them at once.
 const (
 	caYears   = 20
 	nodeYears = 10
 	backdate  = 24 * time.Hour
 )
 
-// uri is how a certificate names its holder: skerry://CLUSTER for the CA,
-// skerry://CLUSTER/node/3 for a node. On disk and on the wire: do not change.
+// uri returns the name of a certificate's holder: skerry://CLUSTER for the CA,
+// skerry://CLUSTER/node/3 for a node. It is on disk and on the wire: do not change.
 func uri(cluster string, node uint64) *url.URL {
 	u := &url.URL{Scheme: "skerry", Host: cluster}
 	if node != 0 {
@@ -36,7 +36,7 @@ func uri(cluster string, node uint64) *url.URL {
 	return u
 }
 
-// parseURI undoes uri. It takes exactly what uri makes.
+// parseURI is the inverse of uri. It accepts only the results of uri.
 func parseURI(u *url.URL) (cluster string, node uint64, ok bool) {
 	if u.Scheme != "skerry" || !isClusterID(u.Host) {
 		return "", 0, false
@@ -59,7 +59,7 @@ func isClusterID(s string) bool {
 	return err == nil && len(b) == 16 && hex.EncodeToString(b) == s
 }
 
-// certified returns what a certificate says about its holder.
+// certified returns the holder that a certificate names.
 func certified(c *x509.Certificate) (cluster string, node uint64, ok bool) {
 	if len(c.URIs) != 1 {
 		return "", 0, false
@@ -67,8 +67,8 @@ func certified(c *x509.Certificate) (cluster string, node uint64, ok bool) {
 	return parseURI(c.URIs[0])
 }
 
-// issue makes a key and a certificate for it, signed by the CA, or by itself if
-// ca is nil: then it is the CA's.
+// issue creates a key and a certificate for it, signed by the CA. If ca is nil it
+// creates the CA's own, self-signed.
 func issue(cluster string, node uint64, now time.Time, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -108,12 +108,12 @@ func issue(cluster string, node uint64, now time.Time, ca *x509.Certificate, caK
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil
 }
 
-// marshalCert undoes parseCert.
+// marshalCert is the inverse of parseCert.
 func marshalCert(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// parseCert reads a file that holds one certificate.
+// parseCert parses a file that contains one certificate.
 func parseCert(text []byte) (*x509.Certificate, error) {
 	block, rest := pem.Decode(text)
 	if block == nil || block.Type != "CERTIFICATE" || len(bytes.TrimSpace(rest)) > 0 {
@@ -122,7 +122,7 @@ func parseCert(text []byte) (*x509.Certificate, error) {
 	return x509.ParseCertificate(block.Bytes)
 }
 
-// parseKey reads a file that holds one private key.
+// parseKey parses a file that contains one private key.
 func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 	block, rest := pem.Decode(text)
 	if block == nil || block.Type != "PRIVATE KEY" || len(bytes.TrimSpace(rest)) > 0 {
@@ -138,8 +138,9 @@ func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 	return nil, errors.New("is a key of another kind than ECDSA")
 }
 
-// verify returns the node whose certificate another side has shown, or why it is
-// none of this cluster. TLS has proved that the other side has the key of it.
+// verify returns the node whose certificate the other side has shown, or the reason
+// why it is not a node of this cluster. TLS has proved that the other side has the
+// certificate's key.
 func (id *Identity) verify(shown []*x509.Certificate, now time.Time) (uint64, *RefusedError) {
 	if len(shown) == 0 {
 		return 0, refuse(CodeCert, "no certificate was shown")
@@ -170,7 +171,7 @@ func (id *Identity) verify(shown []*x509.Certificate, now time.Time) (uint64, *R
 	return 0, refuse(CodeCert, "the certificate of node %d: %v", node, err)
 }
 
-// outdated says why a certificate is not valid at a time, or "".
+// outdated returns why a certificate is not valid at now, or "" if it is.
 func outdated(c *x509.Certificate, now time.Time) string {
 	const layout = "2006-01-02 15:04 MST"
 	switch {
@@ -182,9 +183,9 @@ func outdated(c *x509.Certificate, now time.Time) string {
 	return ""
 }
 
-// tlsConfig returns the settings of both ends of every connection. Who the other
-// side is, is checked by verify and not here: the client does it before it sends
-// anything, the server when it can still answer with a text.
+// tlsConfig returns the TLS configuration of both ends of every connection. It does
+// not check the identity of the other side; verify does. The client calls verify
+// before it sends anything, the server when it can still send an error text.
 func (id *Identity) tlsConfig() *tls.Config {
 	return &tls.Config{
 		Certificates:                []tls.Certificate{id.pair},

@@ -8,8 +8,8 @@ import (
 // Codes of the port's own refusals. They are on the wire: do not change.
 const (
 	CodeBusy     = "busy"          // over a limit of the other node; try again
-	CodeCluster  = "wrong_cluster" // the two are of different clusters, or their certificates are not of one CA
-	CodeCert     = "certificate"   // expired, not valid yet, or not one of a node
+	CodeCluster  = "wrong_cluster" // different clusters, or certificates of different CAs
+	CodeCert     = "certificate"   // expired, not valid yet, or not a node's
 	CodeNode     = "wrong_node"    // another node answers at that address
 	CodeTwin     = "twin"          // two nodes with one id
 	CodeVersion  = "version"       // the programs' versions are too far apart
@@ -17,17 +17,17 @@ const (
 	CodeProtocol = "protocol"      // not served, or not understood
 	CodeLimit    = "limit"         // too large
 	CodeCorrupt  = "corrupt"       // a snapshot did not arrive as it was sent
-	CodeInternal = "internal"      // what has no code of its own
+	CodeInternal = "internal"      // anything without another code
 )
 
 // ErrClosed is returned by every call after Close.
 var ErrClosed = errors.New("peer: the port is closed")
 
-// ErrNoPeer is returned for a node whose address is not known.
+// ErrNoPeer is returned for a node whose address is unknown.
 var ErrNoPeer = errors.New("peer: no address of that node is known")
 
-// RefusedError says why two nodes do not talk to each other. The text is whole
-// and for people.
+// RefusedError is returned when one node refuses to communicate with another. Text
+// is a complete message for people.
 type RefusedError struct {
 	Code   string // CodeCluster and so on
 	Text   string
@@ -47,12 +47,12 @@ func refuse(code, format string, args ...any) *RefusedError {
 	return &RefusedError{Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
-// ErrNewer is what a folder or an invitation is refused with that a newer version
-// of the program has made.
+// ErrNewer is returned for a folder or an invitation made by a newer version of the
+// program.
 var ErrNewer = errors.New("made by a newer version")
 
-// RemoteError is an error that the other node's Handle or Snapshot returned,
-// with the code and the text that its owner gave it.
+// RemoteError is an error that the other node's Handle or Snapshot returned, with
+// the code and text of its Options.Explain, or an error of the other node's port.
 type RemoteError struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
@@ -60,12 +60,12 @@ type RemoteError struct {
 
 func (e *RemoteError) Error() string { return e.Text }
 
-// CorruptError says that what arrived is not what was sent.
+// CorruptError reports that the received data is not what was sent.
 type CorruptError struct{ Why string }
 
 func (e *CorruptError) Error() string { return "peer: damaged stream: " + e.Why }
 
-// LimitError says that something is larger than it may be.
+// LimitError reports that something exceeds its size limit.
 type LimitError struct {
 	What  string
 	Bytes int64

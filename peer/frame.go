@@ -7,14 +7,14 @@ import (
 	"io"
 )
 
-// Frames of a raft connection: the length of the payload (4 bytes, little
-// endian), the kind (1 byte), the payload. On the wire: do not change.
+// A frame of a raft connection is the length of the payload (4 bytes, little
+// endian), the kind (1 byte) and the payload. This is on the wire: do not change.
 const (
 	frameMessage = 1 // a whole message
-	frameFirst   = 2 // the begin of a long message: its length (8 bytes), its first bytes
-	frameMore    = 3 // the following bytes of it; whole messages may stand between
-	framePing    = 4 // from who dialled: its stamp (8 bytes)
-	frameBeat    = 5 // back: the last ping's stamp, how long ago it came, the clock (8 bytes each)
+	frameFirst   = 2 // the start of a long message: its length (8 bytes), its first bytes
+	frameMore    = 3 // the next bytes of a long message; whole messages may come between
+	framePing    = 4 // from the dialling side: its stamp (8 bytes)
+	frameBeat    = 5 // back: the last ping's stamp, how long ago it arrived, the clock (8 bytes each)
 
 	frameHead  = 5
 	pieceBytes = 256 << 10 // of a message in one frame
@@ -36,19 +36,19 @@ func appendFirst(to, msg []byte, n int) []byte {
 	return append(to, msg[:n]...)
 }
 
-// frames reads frames and puts long messages together.
+// frames reads frames and assembles long messages.
 type frames struct {
 	r     *bufio.Reader
 	limit int                // of one message
 	ping  func(stamp uint64) // nil: pings are refused
 	beat  func(b [3]uint64)  // nil: beats are refused
 
-	long  []byte // what has arrived of a long message
-	total int    // its length; 0: there is none
+	long  []byte // the received part of a long message
+	total int    // the length of that message; 0: there is none
 }
 
-// next returns the next message, which the caller owns. Pings and beats are
-// handed on meanwhile.
+// next returns the next message, which the caller owns. It passes pings and beats
+// to f.ping and f.beat.
 func (f *frames) next() ([]byte, error) {
 	for {
 		head, err := f.r.Peek(frameHead)
@@ -112,8 +112,8 @@ func (f *frames) first(n int) error {
 	return f.more(n - 8)
 }
 
-// more takes the following n bytes of a long message. Its memory at most doubles
-// with what has arrived, and ends up as large as the message.
+// more reads the next n bytes of a long message. The buffer at most doubles as data
+// arrives, and ends up as large as the message.
 func (f *frames) more(n int) error {
 	have := len(f.long)
 	if n > f.total-have {
@@ -128,7 +128,7 @@ func (f *frames) more(n int) error {
 	return f.fill(f.long[have:])
 }
 
-// signal takes a ping or a beat.
+// signal reads a ping or a beat.
 func (f *frames) signal(kind byte, n int) error {
 	var b [beatBytes]byte
 	switch {

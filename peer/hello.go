@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// answer is what the accepting side says to a greeting: its own, or a refusal.
+// answer is the accepting side's reply to a greeting: its own greeting, or a refusal.
 type answer struct {
 	Hello   *Hello       `json:"hello,omitempty"`
 	Refused *RemoteError `json:"refused,omitempty"`
@@ -31,7 +31,7 @@ type node struct {
 	admit func(h Hello, outgoing bool) *RefusedError // what only a Port checks; may be nil
 }
 
-// greeting returns what this node says of itself.
+// greeting returns this node's greeting.
 func (n *node) greeting(protocol string) Hello {
 	h := Hello{
 		Version: n.o.Version, Cluster: n.id.Cluster, Folder: n.id.Folder, Node: n.id.Node,
@@ -43,8 +43,8 @@ func (n *node) greeting(protocol string) Hello {
 	return h
 }
 
-// judge decides whether to talk to a node whose certificate says that it is
-// proven, and that says h of itself.
+// judge decides whether to communicate with the node that sent h. proven is the id
+// in its certificate.
 func (n *node) judge(h Hello, proven uint64, outgoing bool) *RefusedError {
 	switch {
 	case h.Node != proven:
@@ -74,8 +74,8 @@ func (n *node) judge(h Hello, proven uint64, outgoing bool) *RefusedError {
 	return nil
 }
 
-// connect opens a connection to addr for a protocol. want is the node that must
-// be there, 0 for any. The second result is how far its clock is ahead.
+// connect opens a connection to addr for a protocol. want is the id that the node
+// there must have; 0 means any. The second result is how far its clock is ahead.
 func (n *node) connect(ctx context.Context, addr string, want uint64, protocol string) (*Conn, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.o.HandshakeTimeout)
 	defer cancel()
@@ -95,7 +95,8 @@ func (n *node) connect(ctx context.Context, addr string, want uint64, protocol s
 	return c, skew, nil
 }
 
-// greet makes TLS of a connection that this node opened, and exchanges greetings.
+// greet does the TLS handshake on a connection that this node opened, and exchanges
+// greetings.
 func (n *node) greet(ctx context.Context, raw net.Conn, want uint64, protocol string) (*Conn, time.Duration, error) {
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -145,7 +146,7 @@ func (n *node) greet(ctx context.Context, raw net.Conn, want uint64, protocol st
 	return c, skew, nil
 }
 
-// introduce sends this node's greeting and takes the other one's.
+// introduce sends this node's greeting and reads the other's.
 func (n *node) introduce(c *Conn, protocol string) (skew time.Duration, err error) {
 	text, err := json.Marshal(n.greeting(protocol))
 	if err != nil {
@@ -170,9 +171,9 @@ func (n *node) introduce(c *Conn, protocol string) (skew time.Duration, err erro
 	return c.hello.Time.Sub(wall.Add(time.Since(began) / 2)), nil
 }
 
-// welcome makes TLS of a connection that was accepted, and exchanges greetings.
-// ready decides whether the protocol is served. A refusal is sent to the other
-// side with its text; then the connection is left open for part.
+// welcome does the TLS handshake on an accepted connection, and exchanges greetings.
+// ready decides whether the protocol is served. welcome sends a refusal with its
+// text to the other side and then leaves the connection open for part.
 func (n *node) welcome(raw net.Conn, ready func(Hello) *RefusedError) (c *Conn, skew time.Duration, err error) {
 	w := &wire{Conn: raw}
 	config := n.id.tlsConfig()
@@ -198,7 +199,7 @@ func (n *node) welcome(raw net.Conn, ready func(Hello) *RefusedError) (c *Conn, 
 	}
 	state := c.ConnectionState()
 	proven, refused := n.id.verify(state.PeerCertificates, n.o.Now())
-	if refused != nil && refused.Code == CodeCluster { // a stranger learns no names
+	if refused != nil && refused.Code == CodeCluster { // do not reveal names to strangers
 		return c, 0, n.turnAwayAs(c, refused, "the certificate is not one of a node of the cluster here; an address or a data folder is the wrong one")
 	} else if refused != nil {
 		return c, 0, n.turnAway(c, refused)
@@ -225,7 +226,7 @@ func (n *node) welcome(raw net.Conn, ready func(Hello) *RefusedError) (c *Conn, 
 // turnAway sends the refusal to the other side and returns it.
 func (n *node) turnAway(c *Conn, r *RefusedError) error { return n.turnAwayAs(c, r, r.Text) }
 
-// turnAwayAs is turnAway with another text for the other side.
+// turnAwayAs is turnAway with a different text for the other side.
 func (n *node) turnAwayAs(c *Conn, r *RefusedError, text string) error {
 	if err := n.reply(c, answer{Refused: &RemoteError{r.Code, shorten(text)}, Reason: r.Reason}); err != nil {
 		return fmt.Errorf("%w (the reason could not be sent: %w)", r, err)
@@ -253,17 +254,17 @@ func (n *node) reply(c *Conn, a answer) error {
 	return err
 }
 
-// keepAlive finds out within half a minute that the machine at the other end has
-// gone, also on connections that are silent for long.
+// keepAlive makes c fail within half a minute after the machine at the other end has
+// gone, even if the connection is idle.
 func keepAlive(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4})
 	}
 }
 
-// compatible returns an error for people if two versions of the program are too
-// far apart: they must have the same major number and neighbouring minor ones.
-// What is no version, a program built by a developer, goes with every other.
+// compatible returns an error if two versions of the program are too far apart: they
+// must have the same major number, and minor numbers that differ by at most one. A
+// string that is not a version, as in a development build, is compatible with all.
 func compatible(own, other string) error {
 	a, okA := parseVersion(own)
 	b, okB := parseVersion(other)

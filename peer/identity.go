@@ -19,18 +19,18 @@ import (
 // Files of an identity. On disk: do not change.
 const (
 	caCertFile = "ca.crt"
-	caKeyFile  = "ca.key" // only where the cluster was begun
+	caKeyFile  = "ca.key" // only on the node that created the cluster
 	certFile   = "node.crt"
 	keyFile    = "node.key"
 	nodeFile   = "node.json" // written last: a folder with it is a node
-	issuedDir  = "issued"    // an empty file for each node id that was given out; only beside ca.key
+	issuedDir  = "issued"    // an empty file for each issued node id; only beside ca.key
 )
 
 // identityFormat is the version of node.json and of invitations.
 const identityFormat = 1
 
-// Identity is who a data folder is in which cluster. It does not change and may
-// be used by several goroutines.
+// Identity identifies a data folder as a node of a cluster. It does not change and
+// is safe for concurrent use.
 type Identity struct {
 	Cluster string // 32 hexadecimal digits
 	Node    uint64 // from 1 on
@@ -40,11 +40,11 @@ type Identity struct {
 	files Files
 	ca    *x509.Certificate
 	pair  tls.Certificate
-	shown tls.Certificate // what strangers see of it
+	shown tls.Certificate // shown to clients before they are authenticated
 }
 
-// Files is where an identity is kept. Write replaces a file as a whole and durably;
-// Claim makes an empty one, durably, and fails with fs.ErrExist if it is there.
+// Files stores an identity. Write replaces a file atomically and durably. Claim
+// durably creates an empty file, and fails with fs.ErrExist if the file exists.
 type Files interface {
 	Read(path string) ([]byte, error)
 	Write(path string, data []byte) error
@@ -61,7 +61,7 @@ type about struct {
 	Folder  string `json:"folder"`
 }
 
-// invitation is what Invite gives and Accept takes. Whoever has it can become
+// invitation is created by Invite and read by Accept. Anyone who has it can become
 // that node.
 type invitation struct {
 	Format  int    `json:"skerry_invitation"`
@@ -72,9 +72,9 @@ type invitation struct {
 	Key     string `json:"key"`
 }
 
-// Init makes a new cluster of one in dir, which it creates: the CA and node 1.
-// If dir already is a node of a cluster the error wraps fs.ErrExist. If it was
-// interrupted it can be done again.
+// Init creates a new cluster in dir: the CA and node 1. It creates dir. If dir is
+// already a node of a cluster, the error wraps fs.ErrExist. An interrupted Init can
+// be repeated.
 func Init(files Files, dir string) (*Identity, error) { return initAt(files, dir, time.Now()) }
 
 func initAt(files Files, dir string, now time.Time) (*Identity, error) {
@@ -102,7 +102,7 @@ func initAt(files Files, dir string, now time.Time) (*Identity, error) {
 	if err := files.MkdirAll(issued); err != nil {
 		return nil, fmt.Errorf("peer: %w", err)
 	}
-	// Before the key: vacant knows by it that only node 1 was ever given out.
+	// Before the key: it shows vacant that only node 1 was ever issued.
 	if err := files.Claim(filepath.Join(issued, "1")); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("peer: %w", err)
 	}
@@ -112,8 +112,8 @@ func initAt(files Files, dir string, now time.Time) (*Identity, error) {
 	return settle(files, dir, about{identityFormat, cluster, 1, randomHex()}, caPEM, cert, key)
 }
 
-// Load returns the identity in dir. If dir is no node of a cluster the error
-// wraps fs.ErrNotExist. An expired certificate is no error here: Expires tells.
+// Load returns the identity in dir. If dir is not a node of a cluster, the error
+// wraps fs.ErrNotExist. Load accepts an expired certificate; use Expires.
 func Load(files Files, dir string) (*Identity, error) {
 	text, err := readFile(files, dir, nodeFile)
 	if err != nil {
@@ -142,9 +142,9 @@ func Load(files Files, dir string) (*Identity, error) {
 	return id, nil
 }
 
-// Accept makes dir, which it creates, the node that an invitation is for. The
-// same invitation again in the same dir changes nothing; a dir that is another
-// node, or of another cluster, is an error that wraps fs.ErrExist.
+// Accept makes dir the node that an invitation is for. It creates dir. Accepting the
+// same invitation again in the same dir changes nothing. If dir is another node, or
+// of another cluster, the error wraps fs.ErrExist.
 func Accept(files Files, dir string, text []byte) (*Identity, error) {
 	inv, err := parseInvitation(text)
 	if err != nil {
@@ -166,7 +166,7 @@ func Accept(files Files, dir string, text []byte) (*Identity, error) {
 	return settle(files, dir, about{identityFormat, inv.Cluster, inv.Node, randomHex()}, []byte(inv.CA), []byte(inv.Cert), []byte(inv.Key))
 }
 
-// parseInvitation reads an invitation and checks that its parts fit each other.
+// parseInvitation parses an invitation and checks that its parts match.
 func parseInvitation(text []byte) (*invitation, error) {
 	if len(text) > MaxInviteBytes {
 		return nil, &LimitError{"the invitation", int64(len(text)), MaxInviteBytes}
@@ -185,11 +185,12 @@ func parseInvitation(text []byte) (*invitation, error) {
 	return &inv, nil
 }
 
-// Invite gives out the next node id: text for Accept, with a certificate and a
-// key for it; keep it secret. An id is never given out twice from this folder,
-// also if several processes ask. Used are ids known from elsewhere: after ca.key
-// was restored from a backup, those of the table of nodes. Only the folder where
-// the cluster was begun can do this; elsewhere the error wraps fs.ErrNotExist.
+// Invite issues the next node id. It returns an invitation for Accept with a
+// certificate and its private key; keep it secret. A folder never issues an id
+// twice, even if several processes do it at once. used are ids known from elsewhere,
+// such as the table of nodes after ca.key was restored from a backup. Only the
+// folder where the cluster was created can invite; elsewhere the error wraps
+// fs.ErrNotExist.
 func (id *Identity) Invite(used ...uint64) ([]byte, error) {
 	return id.inviteAt(time.Now(), used)
 }
@@ -212,7 +213,7 @@ func (id *Identity) inviteAt(now time.Time, used []uint64) ([]byte, error) {
 	return json.MarshalIndent(invitation{identityFormat, id.Cluster, node, string(marshalCert(id.ca)), string(cert), string(key)}, "", "  ")
 }
 
-// caKey reads the CA's key. If it is not in this folder the error wraps
+// caKey reads the CA's key. If it is not in this folder, the error wraps
 // fs.ErrNotExist.
 func (id *Identity) caKey() (*ecdsa.PrivateKey, error) {
 	text, err := readFile(id.files, id.dir, caKeyFile)
@@ -229,8 +230,7 @@ func (id *Identity) caKey() (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// CheckCA returns what is wrong with the CA's key in this folder; nil if there is
-// none.
+// CheckCA checks the CA's key in this folder. It returns nil if there is none.
 func (id *Identity) CheckCA() error {
 	if _, err := id.caKey(); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -244,8 +244,8 @@ func (id *Identity) CanInvite() bool {
 	return err == nil
 }
 
-// Expires returns when this node's certificate, or the CA's, ends: from then on
-// no other node lets it in.
+// Expires returns when this node's certificate or the CA's expires, whichever is
+// first. From then on other nodes refuse this one.
 func (id *Identity) Expires() time.Time {
 	if id.ca.NotAfter.Before(id.pair.Leaf.NotAfter) {
 		return id.ca.NotAfter
@@ -253,9 +253,9 @@ func (id *Identity) Expires() time.Time {
 	return id.pair.Leaf.NotAfter
 }
 
-// claim takes the lowest id above all that were given out and all used ones. The
-// file that stands for it is made only if it is not there, so that two processes
-// never get the same, and is durable before claim returns.
+// claim reserves the lowest id above all issued and used ones. It creates the id's
+// file exclusively, so that two processes never get the same id. The file is durable
+// before claim returns.
 func claim(files Files, dir string, used []uint64) (uint64, error) {
 	issued := filepath.Join(dir, issuedDir)
 	if err := files.MkdirAll(issued); err != nil {
@@ -281,7 +281,7 @@ func claim(files Files, dir string, used []uint64) (uint64, error) {
 	return 0, fmt.Errorf("peer: a cluster has at most %d node ids", MaxInvitations)
 }
 
-// lastIssued returns the highest id that was given out; 0: none.
+// lastIssued returns the highest issued id, or 0.
 func lastIssued(files Files, dir string) (last uint64, err error) {
 	names, err := files.List(filepath.Join(dir, issuedDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -295,7 +295,7 @@ func lastIssued(files Files, dir string) (last uint64, err error) {
 	return last, nil
 }
 
-// assemble makes an identity of its parts and checks that they fit each other.
+// assemble makes an identity from its parts and checks that they match.
 func assemble(a about, caPEM, certPEM, keyPEM []byte) (*Identity, error) {
 	if !isClusterID(a.Cluster) || a.Node == 0 {
 		return nil, errors.New("no cluster id or no node id")
@@ -349,9 +349,9 @@ func settle(files Files, dir string, a about, ca, cert, key []byte) (*Identity, 
 	return Load(files, dir)
 }
 
-// vacant returns an error that wraps fs.ErrExist if dir is a node already, or
-// has the key of a CA that would be lost. A CA that has given out node 1 alone, and
-// not to the end, is no loss.
+// vacant returns an error that wraps fs.ErrExist if dir is already a node, or has
+// the key of a CA that would be lost. A CA that has issued only node 1, in an
+// interrupted Init, is no loss.
 func vacant(files Files, dir string) error {
 	there := func(name string) (bool, error) {
 		_, err := files.Read(filepath.Join(dir, name))
@@ -382,7 +382,7 @@ func vacant(files Files, dir string) error {
 	return nil
 }
 
-// randomHex returns 128 random bits.
+// randomHex returns 128 random bits in hexadecimal.
 func randomHex() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails

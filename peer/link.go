@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Pauses before a lost connection is made again: doubled each time, jittered. A
-// refusal does not change by retrying quickly.
+// Pauses before reconnecting: doubled each time, with jitter. Retrying a refusal
+// quickly is pointless.
 const (
 	firstPause   = 20 * time.Millisecond
 	longestPause = time.Second
@@ -27,26 +27,26 @@ type link struct {
 
 	ctx   context.Context // ends with the link
 	stop  context.CancelFunc
-	wake  chan struct{} // one token: something waits in the queue
-	hurry chan struct{} // one token: the node is there, try now
+	wake  chan struct{} // one token: the queue is not empty
+	hurry chan struct{} // one token: the node is up, try now
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below up to state
 	urgent [][]byte
 	queue  [][]byte
-	head   int  // of queue: what is before it was taken
+	head   int  // of queue: messages before it are gone
 	bytes  int  // of both
-	open   bool // messages are taken: connected, or trying for the first time
+	open   bool // messages are accepted: connected, or trying for the first time
 	state  linkState
 
 	sent, sentBytes, dropped atomic.Uint64
 	rtt                      atomic.Int64 // nanoseconds; 0: not measured
 }
 
-// linkState is what people see of a link.
+// linkState is the state of a link that Peers reports.
 type linkState struct {
 	connected bool
 	since     time.Time
-	why       string // it is not connected
+	why       string // why it is not connected
 }
 
 func newLink(p *Port, id uint64, addr string) *link {
@@ -91,8 +91,8 @@ func (l *link) enqueue(msg []byte, urgent bool) bool {
 	return true
 }
 
-// take moves what waits to batch: all that is urgent, then the rest until there
-// are enough bytes for one write. With rest false only what is urgent.
+// take moves queued messages to batch: all urgent ones, then others until there are
+// enough bytes for one write. If rest is false it takes only the urgent ones.
 func (l *link) take(batch [][]byte, rest bool) [][]byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,8 +130,8 @@ func (l *link) drop() {
 	l.urgent, l.queue, l.head, l.bytes = nil, nil, 0, 0
 }
 
-// set changes what people see, and whether messages are taken. It returns the
-// state before.
+// set changes the state, and whether messages are accepted. It returns the previous
+// state.
 func (l *link) set(connected bool, why string) linkState {
 	now := l.p.o.Now()
 	l.mu.Lock()
@@ -145,7 +145,7 @@ func (l *link) set(connected bool, why string) linkState {
 	return old
 }
 
-// run keeps the connection until the link is stopped.
+// run maintains the connection until the link is stopped.
 func (l *link) run() {
 	defer l.drop()
 	pause := firstPause
@@ -182,8 +182,8 @@ func (l *link) run() {
 	}
 }
 
-// wait lets a pause go by, or less if the node turns up. It returns false when
-// the link is stopped.
+// wait waits for a pause, or less if the node connects. It returns false when the
+// link is stopped.
 func (l *link) wait(pause time.Duration, err error) bool {
 	hurry := l.hurry
 	if isRefusal(err) {
@@ -208,7 +208,7 @@ func (l *link) serve(c *Conn) error {
 	defer context.AfterFunc(l.ctx, c.kill)()
 	go func() {
 		broken <- l.listen(c)
-		c.kill() // ends a write that hangs
+		c.kill() // ends a blocked write
 	}()
 	defer func() {
 		c.kill()
@@ -233,7 +233,7 @@ func (l *link) serve(c *Conn) error {
 		}
 		if err := w.flushAll(); err != nil {
 			select {
-			case why := <-broken: // it knows better
+			case why := <-broken: // a better reason
 				broken = nil
 				if !lost(why) {
 					err = why
@@ -249,12 +249,12 @@ func (l *link) ping(to []byte) []byte {
 	return appendFrame(to, framePing, binary.LittleEndian.AppendUint64(nil, l.p.stamp()))
 }
 
-// listen takes the other side's beats until the connection ends.
+// listen reads the other side's beats until the connection ends.
 func (l *link) listen(c *Conn) error {
 	f := frames{r: bufio.NewReaderSize(c.Conn, 1<<10), beat: func(b [3]uint64) {
 		now, wall := l.p.stamp(), l.p.o.Now()
 		if b[0] == 0 || b[0] > now || b[1] > now-b[0] {
-			return // no ping has come there yet
+			return // no ping has arrived there yet
 		}
 		rtt := time.Duration(now - b[0] - b[1])
 		l.rtt.Store(max(int64(rtt), 1))
@@ -271,15 +271,15 @@ func (l *link) listen(c *Conn) error {
 type writer struct {
 	l     *link
 	c     *Conn
-	batch [][]byte // taken and not written yet
+	batch [][]byte // taken but not yet written
 	extra [][]byte // urgent, taken between the pieces of a long message
 	out   []byte
 	count int // messages whose end is in out
 	bytes int
 }
 
-// flushAll writes until nothing waits. What gathers meanwhile goes out with the
-// next write.
+// flushAll writes until the queue is empty. Messages that are queued during a write
+// go out with the next one.
 func (w *writer) flushAll() error {
 	for {
 		w.batch = w.l.take(w.batch[:0], true)
@@ -300,7 +300,7 @@ func (w *writer) flushAll() error {
 	}
 }
 
-// add appends one message, and writes as often as it takes.
+// add appends one message. It writes a long one piece by piece.
 func (w *writer) add(m []byte) error {
 	if len(m) <= pieceBytes {
 		w.out = appendFrame(w.out, frameMessage, m)
@@ -326,7 +326,7 @@ func (w *writer) add(m []byte) error {
 	return nil
 }
 
-// flush writes what was added.
+// flush writes the added frames.
 func (w *writer) flush() error {
 	if err := w.c.writeAll(w.out); err != nil {
 		return err

@@ -1,10 +1,10 @@
-// Package peer is the port between the nodes of a cluster: who is who, and how
-// they talk to each other.
+// Package peer implements the port between the nodes of a cluster: their identities
+// and their connections.
 //
 // It knows certificates, TLS, connections and frames; it must not know what a
-// message means, nor raft, keys, engines or the files of the data. Whatever
-// crosses it is opaque bytes, JSON that its owner understands, or a whole
-// connection that is handed on. DESIGN.md has the formats and the invariants.
+// message means, nor raft, keys, engines or the files of the data. It carries opaque
+// bytes, JSON that its owner understands, and whole connections that it passes on.
+// DESIGN.md has the formats and the invariants.
 package peer
 
 import (
@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// Protocols of the port itself, told apart by ALPN. The names are on the wire:
-// do not change. Others are opened with Port.Dial and served with Port.Protocol.
+// Protocols of the port itself, negotiated by ALPN. The names are on the wire: do
+// not change. Others are opened with Port.Dial and served with Port.Protocol.
 const (
-	ProtocolRaft = "skerry-raft/1" // messages, one way, from the node that dialled
+	ProtocolRaft = "skerry-raft/1" // messages, one way, from the dialling node
 	ProtocolSnap = "skerry-snap/1" // one snapshot
 	ProtocolCall = "skerry-call/1" // one call
 )
@@ -57,61 +57,60 @@ type Hello struct {
 	Folder   string    `json:"folder"`             // random, stays with the data folder
 	Node     uint64    `json:"node"`               // as its certificate says
 	Start    uint64    `json:"start,omitempty"`    // random for each process that has a Port; 0: a Client
-	Addr     string    `json:"addr,omitempty"`     // its port between nodes, as others reach it
+	Addr     string    `json:"addr,omitempty"`     // its peer port, as others reach it
 	Time     time.Time `json:"time"`               // its clock
 	Last     uint64    `json:"last,omitempty"`     // index of its last durable record
 	Protocol string    `json:"protocol,omitempty"` // what the connection is for
 	Sealed   bool      `json:"sealed,omitempty"`   // it can open a server's sealed certificate
 }
 
-// Options of a Port. Only Version is needed, and Addr or Listener. All
-// functions may be called from several goroutines at once if nothing else is
-// said; they get no lock's protection and hold none up. Close waits for them.
+// Options configures a Port. Version and either Addr or Listener are required. All
+// functions may be called concurrently unless noted otherwise. The port holds no
+// lock while it calls them. Close waits for them.
 type Options struct {
 	Addr      string       // HOST:PORT to listen on
 	Listener  net.Listener // instead of Addr; Close closes it
 	Advertise string       // HOST:PORT as other nodes reach the port; "": the listener's own address
-	Version   string       // of the program, like 1.2.3 or v1.2.3-rc1; nodes more than one minor version apart refuse each other. What is no such version goes with every other
+	Version   string       // of the program, like 1.2.3 or v1.2.3-rc1; nodes more than one minor version apart refuse each other. Any other string is compatible with all
 	Logger    *slog.Logger // nil: slog.Default()
 
-	// Hello fills in what only the owner knows (Last). May be nil.
+	// Hello fills in the fields that only the owner knows (Last). May be nil.
 	Hello func(*Hello)
 
-	// Check may refuse a node that has proved that it is of this cluster: one
-	// that was removed, or whose folder is another than the one known by its id.
-	// The text of the error is shown to the people of that node. It is asked for
-	// every connection in either direction, Hello.Protocol says for what. nil:
-	// every node with a certificate of the cluster is let in.
+	// Check may refuse a node that has authenticated as a member of this cluster,
+	// for example one that was removed, or whose folder is not the one known by its
+	// id. The error's text is shown to the operators of that node. Check is called
+	// for every connection in either direction; Hello.Protocol is its protocol. nil:
+	// every node with a certificate of the cluster is accepted.
 	Check func(Hello) error
 
-	// Receive takes one message. It is called by one goroutine for each node, in
-	// the order of Send. The message is the callee's. While it blocks nothing
-	// more of that node is read. nil: raft connections are refused.
+	// Receive handles one message. One goroutine for each node calls it, in the order
+	// of Send. Receive owns the message. While it blocks, nothing more is read from
+	// that node. nil: raft connections are refused.
 	Receive func(from uint64, msg []byte)
 
-	// Down is called when messages to a node were or may have been lost: a
-	// connection broke, or could not be made. May be nil.
+	// Down is called when messages to a node were or may have been lost, because a
+	// connection broke or could not be made. May be nil.
 	Down func(id uint64)
 
-	// Snapshot takes a snapshot in. The reader ends with io.EOF only when all has
-	// arrived unharmed; otherwise it fails with *CorruptError or
-	// io.ErrUnexpectedEOF, and then nothing of it may be used. What Snapshot
-	// returns is what the sender's SendSnapshot returns. ctx ends with the Port and
-	// with the connection. nil: refused.
+	// Snapshot receives a snapshot. The reader returns io.EOF only when everything has
+	// arrived intact. If it fails with *CorruptError or io.ErrUnexpectedEOF, none of
+	// the data may be used. The sender's SendSnapshot returns Snapshot's result. ctx
+	// ends with the Port and with the connection. nil: refused.
 	Snapshot func(ctx context.Context, from uint64, meta []byte, r io.Reader) error
 
-	// Handle answers a call. ctx ends with the caller's patience, its connection
-	// or the Port. in must not be kept. nil: refused.
+	// Handle handles a call. ctx ends with the caller's timeout, its connection or
+	// the Port. in must not be kept. nil: refused.
 	Handle func(ctx context.Context, from uint64, method string, in json.RawMessage) (any, error)
 
-	// Explain gives the stable code and the text of an error of Handle or
-	// Snapshot, which the other side gets as a RemoteError. nil: the code is
-	// CodeInternal and the text is err.Error().
+	// Explain returns the stable code and the text of an error of Handle or Snapshot,
+	// which the other side receives as a RemoteError. nil: the code is CodeInternal
+	// and the text is err.Error().
 	Explain func(err error) (code, text string)
 
 	Now func() time.Time // nil: time.Now
 
-	former bool // for tests: be a program of before certificates were sealed
+	former bool // for tests: act as a version from before sealed certificates
 
 	Queue            int           // 0: MaxQueue
 	QueueBytes       int           // 0: MaxQueueBytes
@@ -133,7 +132,7 @@ type PeerState struct {
 	Since     time.Time     // of the last change of Connected
 	Error     string        // why it is not connected; "": it is, or nothing failed yet
 	Hello     Hello         // its last greeting; zero: none yet
-	Skew      time.Duration // its clock minus ours, off by RTT at most
+	Skew      time.Duration // its clock minus ours, accurate to within RTT
 	RTT       time.Duration // 0: not measured yet
 
 	Sent, Received           uint64 // messages

@@ -29,20 +29,20 @@ type Port struct {
 
 	links atomic.Pointer[map[uint64]*link] // as SetPeers made it; never modified
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	closed    bool
-	guests    []net.Conn // in the order in which they came
+	guests    []net.Conn // not yet authenticated, in order of arrival
 	conns     map[*Conn]held
 	accepted  int
 	known     map[uint64]*known
 	protocols map[string]*listener
 	stats     Stats
-	complaint time.Time // when a stranger was logged last
+	complaint time.Time // when a rejected connection was last logged
 }
 
 // known is what a port remembers of another node.
 type known struct {
-	hello   Hello    // the last one of a raft connection; Folder stays as it was first
+	hello   Hello    // the last one of a raft connection; Folder never changes
 	old     []uint64 // starts before hello.Start
 	live    int      // raft connections with hello.Start
 	inbound *inbound // nil: none
@@ -56,14 +56,14 @@ type known struct {
 type Stats struct {
 	Accepted uint64 // connections of nodes
 	Refused  uint64 // connections that were refused with a reason
-	Strange  uint64 // connections that did not get as far as a greeting
-	Evicted  uint64 // connections that made room for a newer one before that
+	Strange  uint64 // connections that failed before a greeting
+	Evicted  uint64 // connections closed before a greeting to make room for a newer one
 }
 
 // oldStarts is how many earlier starts of one node are remembered.
 const oldStarts = 16
 
-// Listen opens the port. It begins to answer at once.
+// Listen opens the port, which accepts connections at once.
 func Listen(id *Identity, o Options) (*Port, error) {
 	o = o.filled()
 	p := &Port{
@@ -128,13 +128,12 @@ func (o Options) filled() Options {
 // Addr returns the port's address as other nodes reach it.
 func (p *Port) Addr() string { return p.addr }
 
-// stamp is a clock that never goes back, in nanoseconds; never 0.
+// stamp returns the time of a monotonic clock in nanoseconds. It is never 0.
 func (p *Port) stamp() uint64 { return uint64(time.Since(p.base)) }
 
-// SetPeers sets the addresses of the other nodes: id to HOST:PORT. It connects
-// to new ones, and cuts the connections of those that are no longer named. This
-// node's own id may be among them and is left out. Links whose address stays
-// are not touched.
+// SetPeers sets the addresses of the other nodes: id to HOST:PORT. It connects to
+// new ones and closes the raft connections of those that are no longer named. This
+// node's own id is ignored. Links whose address stays the same are not touched.
 func (p *Port) SetPeers(addrs map[uint64]string) {
 	var begun []*link
 	var end []func()
@@ -180,18 +179,18 @@ func (p *Port) SetPeers(addrs map[uint64]string) {
 // link returns the link to a node, or nil.
 func (p *Port) link(id uint64) *link { return (*p.links.Load())[id] }
 
-// Send hands a message over for one node. It never blocks: false means that the
-// message will not arrive, because no such node is known, it is not connected,
-// or too much is waiting for it. True promises nothing; Options.Down tells when
-// messages were lost. Messages arrive in the order of Send. The port keeps msg
-// until it is written; nobody may modify it.
+// Send queues a message for a node. It never blocks. False means that the message
+// will not arrive: the node is unknown or not connected, too much is queued, or the
+// message is too long. True promises nothing; Options.Down reports when messages
+// were lost. Messages arrive in the order of Send. The port keeps msg until it is
+// written; it must not be modified.
 func (p *Port) Send(to uint64, msg []byte) bool {
 	l := p.link(to)
 	return l != nil && len(msg) <= p.o.MessageBytes && l.send(msg, false)
 }
 
-// Urgent is Send for a small message that may overtake others: it goes out
-// between the pieces of a long message. Over 16 KiB it is the same as Send.
+// Urgent is Send for a small message that may overtake others: it goes out between
+// the pieces of a long message. Above 16 KiB it is the same as Send.
 func (p *Port) Urgent(to uint64, msg []byte) bool {
 	l := p.link(to)
 	return l != nil && len(msg) <= p.o.MessageBytes && l.send(msg, len(msg) <= recordBytes)
@@ -221,14 +220,14 @@ func (p *Port) dial(ctx context.Context, to uint64, protocol string) (*Conn, err
 	return c, err
 }
 
-// held is what a port knows of an open connection.
+// held is what a port knows about an open connection.
 type held struct {
 	accepted bool
-	known    *known // the node that it is a raft connection of, or nil
+	known    *known // the node, if it is a raft connection; otherwise nil
 }
 
-// keep remembers an open connection until it is closed, so that Close can end it.
-// If it fails, the connection is closed.
+// keep records an open connection until it is closed, so that Close can end it. If
+// keep fails, it closes the connection.
 func (p *Port) keep(c *Conn, accepted bool) error {
 	p.mu.Lock()
 	err := error(nil)
@@ -264,7 +263,7 @@ func (p *Port) forget(c *Conn) {
 	delete(p.conns, c)
 }
 
-// Peers returns what is known of the other nodes, ascending by id: those of
+// Peers returns the state of the other nodes in ascending order of id: those of
 // SetPeers, and those that have connected to this one.
 func (p *Port) Peers() []PeerState {
 	links := *p.links.Load()
@@ -291,7 +290,7 @@ func (p *Port) Peers() []PeerState {
 	return all
 }
 
-// show fills in what a link knows.
+// show fills in the state of a link.
 func (l *link) show(s *PeerState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,18 +18,19 @@ import (
 	"time"
 )
 
-// A server shows its certificate to whoever connects, before it knows who that is. So
-// a node port shows another one there, which names nobody: signed by itself, with
-// the same key, and with the node's certificate inside, encrypted under a key that is
-// derived from the CA's certificate. That is known to nodes only.
+// A server shows its certificate to anyone who connects, before the client has
+// authenticated. So a node port shows a certificate that reveals nothing: it is
+// self-signed, has the same key, and contains the node's certificate, encrypted under
+// a key that is derived from the CA's certificate. Only nodes know the latter.
 
-// sealedID names the extension that holds the node's certificate: a nonce of 12
-// bytes, then AES-256-GCM. On the wire: do not change.
+// sealedID identifies the extension that contains the node's certificate: a nonce of
+// 12 bytes, then AES-256-GCM. It is on the wire: do not change.
 var sealedID = asn1.ObjectIdentifier{2, 25, 1668291947}
 
 var errShort = errors.New("peer: too short")
 
-// sealer returns what encrypts for the nodes of the cluster of a CA.
+// sealer returns the AEAD that encrypts certificates for the nodes of the CA's
+// cluster.
 func sealer(ca *x509.Certificate) (cipher.AEAD, error) {
 	key, err := hkdf.Key(sha256.New, ca.Raw, nil, "skerry node port 1", 32)
 	if err != nil {
@@ -42,7 +43,7 @@ func sealer(ca *x509.Certificate) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// newShown makes the certificate that names nobody.
+// newShown creates the certificate that reveals nothing.
 func newShown(ca *x509.Certificate, pair tls.Certificate) (tls.Certificate, error) {
 	aead, err := sealer(ca)
 	if err != nil {
@@ -55,7 +56,7 @@ func newShown(ca *x509.Certificate, pair tls.Certificate) (tls.Certificate, erro
 		SerialNumber:    big.NewInt(1),
 		Subject:         pkix.Name{CommonName: "node"},
 		NotBefore:       time.Unix(0, 0),
-		NotAfter:        time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), // what counts is the one inside
+		NotAfter:        time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), // that of the sealed one counts
 		ExtraExtensions: []pkix.Extension{{Id: sealedID, Value: aead.Seal(nonce, nonce, pair.Leaf.Raw, nil)}},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, t, t, &key.PublicKey, key)
@@ -65,8 +66,8 @@ func newShown(ca *x509.Certificate, pair tls.Certificate) (tls.Certificate, erro
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
-// unseal returns the node's certificate of what a server has shown. A server of
-// before there was a sealed one shows it as it is.
+// unseal returns the node's certificate from the one that a server has shown. An
+// older server shows its certificate unsealed.
 func (id *Identity) unseal(shown []*x509.Certificate) ([]*x509.Certificate, *RefusedError) {
 	if len(shown) == 0 {
 		return nil, nil
@@ -91,7 +92,7 @@ func (id *Identity) unseal(shown []*x509.Certificate) ([]*x509.Certificate, *Ref
 		if err != nil {
 			return nil, refuse(CodeCert, "the certificate is malformed: %v", err)
 		}
-		// TLS has proved that the other side has the key of what it has shown.
+		// TLS has proved that the other side has the key of the shown certificate.
 		if own, ok := cert.PublicKey.(*ecdsa.PublicKey); !ok || !own.Equal(shown[0].PublicKey) {
 			return nil, refuse(CodeCert, "the certificate is that of another key")
 		}
@@ -100,17 +101,17 @@ func (id *Identity) unseal(shown []*x509.Certificate) ([]*x509.Certificate, *Ref
 	return shown, nil
 }
 
-// olderNodes are the nodes that run a program which cannot open sealed certificates.
-// As long as there are some, the port shows the node's certificate as it is.
+// olderNodes are the nodes whose program cannot open sealed certificates. As long as
+// there are any, the port shows the node's certificate unsealed.
 type olderNodes struct {
 	mu    sync.Mutex // guards nodes
 	nodes map[uint64]bool
 }
 
-// met takes note of what a node has said of itself, which was verified.
+// met records the greeting of a verified node.
 func (o *olderNodes) met(h Hello) {
 	if h.Start == 0 {
-		return // a Client comes and goes; the node of its folder says the same
+		return // a Client comes and goes; the node of its folder sends the same
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -124,7 +125,7 @@ func (o *olderNodes) met(h Hello) {
 	o.nodes[h.Node] = true
 }
 
-// keep forgets nodes that are no longer there.
+// keep forgets the nodes for which there reports false.
 func (o *olderNodes) keep(there func(id uint64) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

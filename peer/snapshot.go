@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// A snapshot on the wire: the meta data as a blob, then chunks: length (4 bytes,
-// little endian), checksum (4 bytes), data. The checksum is CRC-32C of all data so
-// far, the meta data first, so that chunks cannot change places. A chunk without
-// data ends the snapshot. Back come bytes snapBeat while the receiver is alive,
-// then snapAnswer and a response. Do not change.
+// A snapshot on the wire is the metadata as a blob, then chunks. A chunk is the
+// length (4 bytes, little endian), the checksum (4 bytes) and the data. The checksum
+// is the CRC-32C of the metadata and all data so far, which detects reordered chunks.
+// A chunk without data ends the snapshot. The receiver sends snapBeat bytes while it
+// is alive, then snapAnswer and a response. Do not change.
 const (
 	chunkHead  = 8
 	chunkBytes = 256 << 10 // of data in one chunk at most
@@ -26,11 +26,11 @@ const (
 	snapAnswer = 2
 )
 
-// SendSnapshot sends what r holds until io.EOF to a node of SetPeers, over a
-// connection of its own, as fast as the node takes it in. It returns nil when the
-// node's Snapshot has returned nil; its error comes back as *RemoteError. It gives
-// up when nothing moves for Options.StallTimeout, the node is silent for
-// Options.IdleTimeout, or ctx ends; it cannot interrupt a Read of r.
+// SendSnapshot sends all of r to a node of SetPeers over a separate connection, as
+// fast as the node reads it. It returns nil once the node's Snapshot has returned
+// nil; an error of Snapshot is returned as *RemoteError. It gives up when there is no
+// progress for Options.StallTimeout, the node is silent for Options.IdleTimeout, or
+// ctx ends. It cannot interrupt a Read of r.
 func (p *Port) SendSnapshot(ctx context.Context, to uint64, meta []byte, r io.Reader) error {
 	if len(meta) > MaxMetaBytes {
 		return fmt.Errorf("peer: send snapshot: %w", &LimitError{"the meta data", int64(len(meta)), MaxMetaBytes})
@@ -44,7 +44,7 @@ func (p *Port) SendSnapshot(ctx context.Context, to uint64, meta []byte, r io.Re
 	verdict := make(chan error, 1)
 	go func() {
 		verdict <- readVerdict(c.Conn)
-		c.kill() // ends a write that hangs, or that nobody wants
+		c.kill() // ends a write that is blocked or useless
 	}()
 	if err := sendChunks(c, meta, &patient{ctx, r}); err != nil {
 		var own *sourceError
@@ -53,8 +53,8 @@ func (p *Port) SendSnapshot(ctx context.Context, to uint64, meta []byte, r io.Re
 			<-verdict //nolint:errcheck // that it has ended is all
 			return fmt.Errorf("peer: read the snapshot to send: %w", own.err)
 		}
-		// The receiver may have said why. Its answer is read before the connection
-		// is given up.
+		// The receiver may have sent the reason. Read it before giving up the
+		// connection.
 		giveUp := time.AfterFunc(partTime, c.kill)
 		defer giveUp.Stop()
 		if why := <-verdict; why != nil && (isRemote(why) || !lost(why)) {
@@ -82,7 +82,7 @@ func isRemote(err error) bool {
 	return ok
 }
 
-// patient reads until its context ends, also from a source that only trickles.
+// patient reads until its context ends, even from a slow source.
 type patient struct {
 	ctx context.Context
 	r   io.Reader
@@ -95,7 +95,7 @@ func (p *patient) Read(b []byte) (int, error) {
 	return p.r.Read(b)
 }
 
-// sourceError is an error of what was to be sent.
+// sourceError is an error of the reader that SendSnapshot sends.
 type sourceError struct{ err error }
 
 func (e *sourceError) Error() string { return e.err.Error() }
@@ -133,7 +133,7 @@ func putChunkHead(b []byte, n int, sum uint32) {
 	binary.LittleEndian.PutUint32(b[4:], sum)
 }
 
-// readVerdict waits for the receiver's answer.
+// readVerdict waits for the receiver's response.
 func readVerdict(r io.Reader) error {
 	for {
 		var b [1]byte
@@ -166,12 +166,12 @@ type chunks struct {
 	r     *bufio.Reader
 	table *crc32.Table
 	sum   uint32
-	left  []byte // of the chunk
+	left  []byte // unread rest of the chunk
 	buf   []byte
-	err   error // that Read goes on to return
+	err   error // once set, Read returns it after left
 }
 
-// newChunks reads the meta data.
+// newChunks reads the metadata.
 func newChunks(r io.Reader) (*chunks, []byte, error) {
 	c := &chunks{r: bufio.NewReaderSize(r, 64<<10), table: crc32.MakeTable(crc32.Castagnoli)}
 	meta, err := readBlob(c.r, "the meta data", MaxMetaBytes)
@@ -226,7 +226,7 @@ func (c *chunks) next() error {
 	return nil
 }
 
-// takeSnapshot takes in the one snapshot of a connection.
+// takeSnapshot receives the one snapshot of a connection.
 func (p *Port) takeSnapshot(c *Conn) {
 	select {
 	case p.snaps <- struct{}{}:
@@ -248,7 +248,7 @@ func (p *Port) takeSnapshot(c *Conn) {
 	var beats sync.WaitGroup
 	beats.Go(func() { p.beatSnapshot(ctx, cancel, c) })
 	err = p.o.Snapshot(ctx, c.Node(), meta, in)
-	if err == nil { // also what it did not care to read must have come
+	if err == nil { // the part that Snapshot did not read must have arrived too
 		if _, err = io.Copy(io.Discard, in); err != nil {
 			err = fmt.Errorf("the rest of the snapshot: %w", err)
 		}
@@ -286,7 +286,7 @@ func (p *Port) beatSnapshot(ctx context.Context, cancel func(), c *Conn) {
 	}
 }
 
-// conclude sends the answer of a snapshot and ends the connection.
+// conclude sends the response to a snapshot and ends the connection.
 func (p *Port) conclude(c *Conn, e *RemoteError) {
 	if e != nil {
 		e.Text = shorten(e.Text)

@@ -16,21 +16,22 @@ const (
 	recordBytes  = 16 << 10  // of plain text in one TLS record (RFC 8446, 5.1)
 )
 
-// wire is the socket under TLS. It lets many records leave in one write and
-// arrive in one read, and ends what makes no progress.
+// wire is the socket under TLS. It lets many records leave in one write and arrive
+// in one read, and sets timeouts for reads and writes.
 type wire struct {
 	net.Conn
 
 	// Set before the connection is used by several goroutines.
 	in                    *bufio.Reader // nil: reads are not buffered
-	readStall, writeStall time.Duration // longest time for one read or write; 0: whatever deadline was set
+	readStall, writeStall time.Duration // timeout of one read or write; 0: the deadlines set on the Conn
 
-	mu     sync.Mutex // guards what follows, and the order of writes to the socket
+	mu     sync.Mutex // guards the fields below, and the order of writes to the socket
 	corked bool
-	out    []byte // what waits for uncork
+	out    []byte // buffered until uncork
 }
 
-// widen prepares for many bytes, and for ending when none come or go.
+// widen prepares for many bytes: it buffers reads, and sets the timeouts of reads and
+// writes.
 func (w *wire) widen(readStall, writeStall time.Duration) {
 	w.readStall, w.writeStall = readStall, writeStall
 	w.in = bufio.NewReaderSize(stalling{w}, rawReadBytes)
@@ -55,7 +56,7 @@ func (w *wire) Read(b []byte) (int, error) {
 	return w.in.Read(b)
 }
 
-// Write writes one record, or keeps it while the wire is corked.
+// Write writes one record, or buffers it while the wire is corked.
 func (w *wire) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,14 +76,14 @@ func (w *wire) send(b []byte) (int, error) {
 	return w.Conn.Write(b)
 }
 
-// cork gathers what is written until uncork.
+// cork buffers all writes until uncork.
 func (w *wire) cork() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.corked = true
 }
 
-// uncork writes what was gathered.
+// uncork writes the buffered data.
 func (w *wire) uncork() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,8 +96,8 @@ func (w *wire) uncork() error {
 	return err
 }
 
-// Conn is a connection to another node, over which both have proved who they
-// are. It is a net.Conn like any other; net/http's ConnContext may look for it.
+// Conn is a mutually authenticated connection to another node. It can be used like
+// any net.Conn; a ConnContext function of net/http may look for this type.
 type Conn struct {
 	*tls.Conn
 	hello   Hello // of the other side
@@ -111,14 +112,14 @@ func (c *Conn) Node() uint64 { return c.hello.Node }
 // Hello returns the greeting of the node at the other end.
 func (c *Conn) Hello() Hello { return c.hello }
 
-// Close ends the connection after saying so to the other side.
+// Close sends TLS's closing alert and closes the connection.
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	c.freed()
 	return err
 }
 
-// kill ends the connection at once, also under a write that hangs.
+// kill closes the connection at once, even during a blocked write.
 func (c *Conn) kill() {
 	c.wire.Conn.Close()
 	c.freed()
@@ -132,7 +133,7 @@ func (c *Conn) freed() {
 	})
 }
 
-// writeAll writes b in as few writes to the socket as there can be.
+// writeAll writes b in as few writes to the socket as possible.
 func (c *Conn) writeAll(b []byte) error {
 	if len(b) <= recordBytes {
 		_, err := c.Conn.Write(b)
@@ -146,9 +147,9 @@ func (c *Conn) writeAll(b []byte) error {
 	return err
 }
 
-// part ends the connection after a last answer. What the other side still sends
-// is thrown away for a while: closing at once would reset the connection, and
-// the answer could be lost with it.
+// part closes the connection after a last response. For a while it discards what the
+// other side still sends: closing at once would reset the connection, and the
+// response could be lost.
 func (c *Conn) part() {
 	defer c.kill()
 	c.wire.readStall, c.wire.writeStall = 0, 0
@@ -164,8 +165,8 @@ func appendBlob(to, b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(to, uint32(len(b))), b...)
 }
 
-// readBlob reads what appendBlob made. Memory grows with what has arrived, not
-// with what was announced.
+// readBlob reads the output of appendBlob. Memory grows with the data received, not
+// with the announced length.
 func readBlob(r io.Reader, what string, limit int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
