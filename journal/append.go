@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// keepBuffer is the largest frame buffer that is kept for the next frame.
+// keepBuffer is the size of the largest frame buffer that is reused.
 const keepBuffer = 4 << 20
 
-// Append adds a record, of which it copies data, to those that the next Sync
-// writes. index must be Last()+1; a log that never held a record takes any
-// start but 0. It returns *IndexError, *LimitError, *FailedError or ErrClosed,
-// and then changes nothing.
+// Append adds a record to those that the next Sync writes. It copies data. index
+// must be Last()+1; a log that never had a record accepts any first index but 0. If
+// it returns an error, which is *IndexError, *LimitError, *FailedError or ErrClosed,
+// it has changed nothing.
 func (l *Log) Append(index uint64, data []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,9 +41,9 @@ func (l *Log) Append(index uint64, data []byte) error {
 // frame and waits for the disk. Without such records it does nothing.
 //
 // An error that is Passing means that nothing of the frame remains and that all
-// records which are not durable have been dropped, also those appended meanwhile:
-// the next index is Durable()+1, and the log can be used.
-// Any other error is a *FailedError, which is for ever, or ErrClosed.
+// records that are not durable have been dropped, including those appended in the
+// meantime: the next index is Durable()+1, and the log can still be used. Any other
+// error is a *FailedError, which is permanent, or ErrClosed.
 func (l *Log) Sync() error {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
@@ -80,9 +80,9 @@ func (l *Log) dropBuffered() {
 	l.next = l.durable
 }
 
-// writeFrame writes b, which has room for the header in front, as the frame of
-// records first and following, and makes it durable. It returns b, which it may
-// have had to move. The caller holds syncMu.
+// writeFrame writes b as a frame of count records from first on, and makes it
+// durable. b begins with space for the frame's header. It returns b, which it may
+// have reallocated. The caller holds syncMu.
 func (l *Log) writeFrame(b []byte, first uint64, count uint32) ([]byte, error) {
 	n := len(b) - frameHead
 	for len(b)%frameAlign != 0 {
@@ -124,9 +124,9 @@ func (l *Log) writeFrame(b []byte, first uint64, count uint32) ([]byte, error) {
 	return b, nil
 }
 
-// undoWrite removes what a failed write may have left, durably, and returns the
-// error for the caller. A frame that lacks only its padding would else come
-// back at the next start.
+// undoWrite durably removes what a failed write may have left, and returns the error
+// for the caller. Otherwise a frame that lacks only its padding would come back at
+// the next start.
 func (l *Log) undoWrite(path string, cause error) error {
 	short := shortage(cause)
 	if short == nil {
@@ -147,9 +147,9 @@ func (l *Log) undoWrite(path string, cause error) error {
 	return fmt.Errorf("append to journal: %w", short)
 }
 
-// Close ends the log. Records that no Sync made durable are lost. After a Close
-// that found everything in order, damage to the last frame is told apart from
-// an interrupted write, because a seal follows it.
+// Close closes the log. Records that no Sync made durable are lost. After a Close
+// without errors a seal follows the last frame, which distinguishes damage to that
+// frame from an interrupted write.
 func (l *Log) Close() error {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()

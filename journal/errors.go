@@ -13,11 +13,11 @@ var (
 	ErrClosed = errors.New("journal: closed")
 	// ErrGone is yielded by Read for a record before First.
 	ErrGone = errors.New("journal: record is no longer kept")
-	// ErrChanged is yielded by a Read during which records were removed.
+	// ErrChanged is yielded by Read if records are removed while it runs.
 	ErrChanged = errors.New("journal: records were removed while they were read")
 )
 
-// CorruptError says that stored bytes are not what was written.
+// CorruptError reports that stored bytes are not what was written.
 type CorruptError struct {
 	File   string // "" for a stream
 	Offset int64  // of the first part that cannot be trusted
@@ -31,7 +31,7 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("journal: %s is damaged at offset %d: %s", e.File, e.Offset, e.Why)
 }
 
-// NewerError says that a file was written by a newer version of the program.
+// NewerError reports that a file was written by a newer version of the program.
 type NewerError struct {
 	File      string // "" for a stream
 	Version   uint32
@@ -42,10 +42,11 @@ func (e *NewerError) Error() string {
 	return fmt.Sprintf("journal: %s has format version %d, this program reads up to %d", e.File, e.Version, e.Supported)
 }
 
-// LockedError says that another process, or another part of this one, uses the folder.
+// LockedError reports that another process, or another part of this one, uses the
+// folder.
 type LockedError struct {
 	Dir string
-	Pid int // 0: not known
+	Pid int // 0: unknown
 }
 
 func (e *LockedError) Error() string {
@@ -55,8 +56,8 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("journal: %s is in use by process %d", e.Dir, e.Pid)
 }
 
-// LimitError says that something is larger, or in the case of a segment
-// smaller, than it may be.
+// LimitError reports that something exceeds its size limit, or that a segment is
+// too small.
 type LimitError struct {
 	What         string
 	Bytes, Limit int64
@@ -66,8 +67,8 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("journal: %s is %d bytes, the limit is %d", e.What, e.Bytes, e.Limit)
 }
 
-// IndexError says that a call named an index which does not follow from what
-// the log holds.
+// IndexError reports a call with an index that does not match the records of the
+// log.
 type IndexError struct {
 	Got, Want uint64
 }
@@ -76,10 +77,10 @@ func (e *IndexError) Error() string {
 	return fmt.Sprintf("journal: index is %d, must be %d", e.Got, e.Want)
 }
 
-// FailedError says that the disk failed in a way that leaves open what is
-// stored. The log has stopped: every later call returns the same error. It does
-// not unwrap to its cause, so that Passing(err) is true only for errors after
-// which the log can still be used.
+// FailedError reports a disk failure after which it is unknown what is stored. The
+// log has stopped: every later call returns the same error. It does not unwrap to its
+// cause, so that Passing(err) is true only for errors after which the log can still
+// be used.
 type FailedError struct {
 	Op, File string
 	Cause    error
@@ -89,9 +90,8 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("journal: stopped: %s %s: %v", e.Op, e.File, e.Cause)
 }
 
-// Passing reports whether err means that something had run out which can come
-// back, so that the same call may succeed later: room on the disk
-// (syscall.ENOSPC), or file descriptors (NoFiles).
+// Passing reports whether err is a temporary lack of resources, so that the same call
+// may succeed later: disk space (syscall.ENOSPC) or file descriptors (NoFiles).
 func Passing(err error) bool { return errors.Is(err, syscall.ENOSPC) || NoFiles(err) }
 
 // NoFiles reports whether err means that no file could be opened because the
@@ -100,9 +100,9 @@ func NoFiles(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// shortage returns err as one that is Passing, if it means that there was no room (a
-// full disk, a full quota, a file size limit, or a write that ended early without
-// a reason) or no file descriptor. For any other error it returns nil.
+// shortage returns err as an error that is Passing if it means a lack of space (a
+// full disk, a full quota, a file size limit, or a short write without a reason) or
+// of file descriptors. For any other error it returns nil.
 func shortage(err error) error {
 	switch {
 	case Passing(err):

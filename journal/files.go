@@ -11,12 +11,12 @@ import (
 // MaxFileBytes is the size of the largest file that Files reads.
 const MaxFileBytes = 4 << 20
 
-// Files reads and writes small files as a whole. All files that a start needs, and
-// that are not a log, a snapshot or a vote, are written by it.
+// Files reads and writes whole small files. It writes all files that a start needs,
+// except logs, snapshots and votes.
 type Files struct{ FS FS }
 
-// Read returns the content of a file. If it is missing the error wraps
-// fs.ErrNotExist; one of more than MaxFileBytes gives *LimitError.
+// Read returns the content of a file. If it is missing, the error wraps
+// fs.ErrNotExist. If it is larger than MaxFileBytes, the error is *LimitError.
 func (f Files) Read(path string) ([]byte, error) {
 	file, err := f.FS.OpenFile(path, os.O_RDONLY)
 	if err != nil {
@@ -37,9 +37,9 @@ func (f Files) Read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// Write puts data in the place of what is at path. After a crash the file is the
-// old one or the new one as a whole; after Write has returned nil it is the new
-// one. Only its owner can read it.
+// Write atomically replaces the file at path with data. After a crash the file is
+// either the old or the new one; once Write has returned nil it is the new one. Only
+// its owner can read it.
 func (f Files) Write(path string, data []byte) error {
 	return replace(f.FS, path, func(file File) error {
 		if _, err := file.WriteAt(data, 0); err != nil {
@@ -52,8 +52,8 @@ func (f Files) Write(path string, data []byte) error {
 	})
 }
 
-// Claim makes an empty file, durably. If there is one the error wraps fs.ErrExist:
-// of several who claim a path at the same time one succeeds.
+// Claim durably creates an empty file. If the file exists, the error wraps
+// fs.ErrExist: of several concurrent claims of a path only one succeeds.
 func (f Files) Claim(path string) error {
 	file, err := f.FS.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 	if err != nil {
@@ -65,11 +65,11 @@ func (f Files) Claim(path string) error {
 // List returns the names of the files in a folder, sorted.
 func (f Files) List(dir string) ([]string, error) { return f.FS.List(dir) }
 
-// MkdirAll makes a folder and its parents, durably, where they do not exist.
+// MkdirAll durably creates a folder and its missing parents.
 func (f Files) MkdirAll(dir string) error { return f.FS.MkdirAll(dir) }
 
-// replace has write fill and sync a new file, and gives it the name path, durably.
-// What was there is not touched before.
+// replace durably replaces the file at path with a new one that write fills and
+// syncs. It does not touch the old file before that.
 func replace(fsys FS, path string, write func(File) error) error {
 	dir, err := fsys.OpenDir(filepath.Dir(path)) // now: once the file has its name it is too late for an error
 	if err != nil {
@@ -94,7 +94,7 @@ func replace(fsys FS, path string, write func(File) error) error {
 	return nil
 }
 
-// removeTemp deletes an unfinished file. That there is none is no error.
+// removeTemp deletes an unfinished file. A missing file is not an error.
 func removeTemp(fsys FS, tmp string) error {
 	if err := fsys.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove unfinished file: %w", err)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// fillChunk is how many zeros are written and made durable at a time in the
-// background: a Sync at the same moment waits for no more than that.
+// fillChunk is how many zeros the background writes and makes durable at a time. A
+// concurrent Sync waits for no more than that.
 const fillChunk = 256 << 10
 
 // spare is a file that will become the next segment: zeros, but no header yet.
@@ -20,10 +20,10 @@ type spare struct {
 	reserved int64
 }
 
-// zeros is what space is reserved with.
+// zeros is the data that reserves space.
 var zeros [fillChunk]byte
 
-// needsFill reports whether the background has something to do. The caller holds mu.
+// needsFill reports whether the background has work to do. The caller holds mu.
 func (l *Log) needsFill() bool {
 	if l.pos < l.retryAt {
 		return false
@@ -31,7 +31,7 @@ func (l *Log) needsFill() bool {
 	return l.file != nil && l.fillTarget() > l.reserved || l.wantsSpare()
 }
 
-// fillTarget is how far the last segment should be reserved: one to two steps
+// fillTarget returns how far the last segment should be reserved: one to two steps
 // ahead of the writer, in whole steps. The caller holds mu.
 func (l *Log) fillTarget() int64 {
 	if l.reserved-l.pos >= l.o.ReserveBytes {
@@ -40,8 +40,8 @@ func (l *Log) fillTarget() int64 {
 	return min(roundUp(l.pos+l.o.ReserveBytes, l.o.ReserveBytes), roundUp(l.o.SegmentBytes, headerBytes))
 }
 
-// wantsSpare reports that there is no segment yet, or that the last one is about
-// to be full. The caller holds mu.
+// wantsSpare reports whether the next segment should be prepared: there is no segment
+// yet, or the last one is nearly full. The caller holds mu.
 func (l *Log) wantsSpare() bool {
 	return l.spare == nil && (l.file == nil || l.o.SegmentBytes-l.pos < 2*l.o.ReserveBytes)
 }
@@ -56,9 +56,9 @@ func (l *Log) wake() {
 	}
 }
 
-// reserve makes sure that the last segment is zeros up to end, so that writing
-// there changes no metadata and cannot run out of space. In the steady state
-// the background has done it before. The caller holds syncMu.
+// reserve fills the last segment with zeros up to end, so that writing there changes
+// no metadata and cannot run out of space. Usually the background has already done
+// it. The caller holds syncMu.
 func (l *Log) reserve(end int64) error {
 	l.mu.Lock()
 	enough := l.reserved >= end
@@ -124,8 +124,8 @@ func (l *Log) background(kick <-chan struct{}) {
 	}
 }
 
-// pauseFill keeps the background from trying at every Sync what a full disk does
-// not allow. A Sync that needs the space tries it itself, and reports it.
+// pauseFill keeps the background from retrying at every Sync while the disk is full.
+// A Sync that needs the space tries to reserve it and reports the error.
 func (l *Log) pauseFill(short bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,9 +133,9 @@ func (l *Log) pauseFill(short bool) {
 	l.retryAt = l.pos + max(l.o.ReserveBytes/4, 1)
 }
 
-// Short reports whether the disk had no room for what is reserved ahead of the
-// writer, when that was tried last. Up to ReserveBytes may then be left. It has the
-// background try again.
+// Short reports whether the last attempt to reserve space ahead of the writer found
+// the disk full. Up to ReserveBytes may then be left. It makes the background try
+// again.
 func (l *Log) Short() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,9 +149,9 @@ func (l *Log) Short() bool {
 	return l.short
 }
 
-// filler is the background's state. It has its own handle on the last segment:
-// the kernel reports a failed write-back once to each handle, so the one that
-// the writer syncs must not be used up here.
+// filler is the background's state. It has a separate handle on the last segment: the
+// kernel reports a failed write-back once to each handle, and the background must not
+// consume the report that the writer needs.
 type filler struct {
 	l    *Log
 	seg  *segment
@@ -240,15 +240,15 @@ func (l *Log) dropSpare() {
 	l.mu.Unlock()
 	if s != nil {
 		s.file.Close()
-		l.fs.Remove(s.path) // Open removes it otherwise
+		l.fs.Remove(s.path) // if this fails, Open removes it
 	}
 }
 
-// roll begins a new segment with header h, of which it sets id and salt. The
-// rename is what makes it count: it comes after the header, and the frame with
-// count records from h.first if body is given, are durable; it is durable when
-// roll returns. A segment without a valid header therefore never exists. The
-// caller holds syncMu.
+// roll begins a new segment with header h, in which it sets id and salt. If body is
+// given, it becomes a frame with count records from h.first on. The segment counts
+// once it is renamed, after its header and frame are durable, so a segment without a
+// valid header never exists. The rename is durable when roll returns. The caller
+// holds syncMu.
 func (l *Log) roll(h segHead, body []byte, count uint32) error {
 	l.fillMu.Lock()
 	defer l.fillMu.Unlock()
@@ -292,7 +292,7 @@ func (l *Log) roll(h segHead, body []byte, count uint32) error {
 	return nil
 }
 
-// begin makes seg, whose file is in s and holds end bytes, the one written to.
+// begin makes seg the segment that is written to. Its file is in s and has end bytes.
 func (l *Log) begin(seg *segment, s *spare, end int64, count uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,8 +324,8 @@ func writeSynced(f File, b []byte) error {
 	return syncFile(f)
 }
 
-// syncFile is f.Sync with an error that never passes for a lack of space: what
-// a failed fsync leaves on the disk is unknown, whatever its reason.
+// syncFile is f.Sync with an error that is never Passing: after a failed fsync it is
+// unknown what is on the disk, whatever the reason.
 func syncFile(f File) error {
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("sync: %v", err)
@@ -333,7 +333,7 @@ func syncFile(f File) error {
 	return nil
 }
 
-// segName and segID: the name of a segment's file is its id in hex.
+// segName returns the name of a segment's file: its id in hexadecimal.
 func segName(id uint64) string { return fmt.Sprintf("%016x.log", id) }
 
 func segID(name string) (uint64, bool) {

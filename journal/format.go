@@ -5,8 +5,8 @@ import (
 	"hash/crc32"
 )
 
-// The format on disk. Every constant and offset in this file: do not change.
-// A change of format is a new formatVersion, and the reader of the old one stays.
+// The format on disk. Do not change any constant or offset in this file. A change of
+// format needs a new formatVersion, and the old one must stay readable.
 const (
 	formatVersion = 1
 	segMagic      = "SKERRYLG"
@@ -95,17 +95,17 @@ func decodeSegHead(b []byte, file string) (segHead, error) {
 	return h, nil
 }
 
-// frameSum is the checksum of a frame's header, which covers the segment, the
-// place in it, and through the payload's checksum everything else. scratch
-// keeps the sum from allocating.
+// frameSum returns the checksum of a frame's header. It covers the segment, the
+// offset in it and, through the payload's checksum, everything else. scratch avoids
+// an allocation.
 func frameSum(seed uint32, off int64, head []byte, scratch *[frameHead]byte) uint32 {
 	copy(scratch[:], head[:frameHead])
 	binary.LittleEndian.PutUint64(scratch[:], uint64(off))
 	return crc32.Update(seed, castagnoli, scratch[:])
 }
 
-// putFrameHead fills in the header of b, one whole frame that will be written
-// at off; n is the length of its payload without the padding.
+// putFrameHead fills in the header of b, a whole frame that will be written at off.
+// n is the length of its payload without the padding.
 func putFrameHead(b []byte, seed uint32, off int64, n int, first uint64, count uint32, scratch *[frameHead]byte) {
 	le := binary.LittleEndian
 	le.PutUint32(b, frameMagic)
@@ -117,7 +117,7 @@ func putFrameHead(b []byte, seed uint32, off int64, n int, first uint64, count u
 	le.PutUint32(b[4:], frameSum(seed, off, b, scratch))
 }
 
-// frame is one that passed its checksums. payload aliases the reader's buffer.
+// frame is a frame with valid checksums. payload aliases the reader's buffer.
 type frame struct {
 	off, end int64 // in the file; end includes the padding
 	first    uint64
@@ -125,7 +125,7 @@ type frame struct {
 	payload  []byte
 }
 
-// next is the index after the frame's last record.
+// next returns the index after the frame's last record.
 func (f *frame) next() uint64 { return f.first + uint64(f.count) }
 
 // wellFormed reports whether the records fill the payload exactly.

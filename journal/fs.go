@@ -11,39 +11,40 @@ import (
 	"strings"
 )
 
-// FS is what the journal needs of a file system. OS is the real one;
-// journal/memfs is one for tests that can lose power.
+// FS is the file system that the journal needs. OS returns the real one. Package
+// journal/memfs has one for tests that can simulate power loss.
 type FS interface {
-	// OpenFile opens a file with the os.O_ flags given; new files are readable
-	// by their owner only.
+	// OpenFile opens a file with the given os.O_ flags. Only their owner can read new
+	// files.
 	OpenFile(path string, flag int) (File, error)
-	// Rename replaces to by from, atomically, even over a crash.
+	// Rename renames from to to, replacing it atomically even if a crash follows.
 	Rename(from, to string) error
 	// Remove deletes a file.
 	Remove(path string) error
 	// List returns the names of the files in a folder, sorted.
 	List(dir string) ([]string, error)
-	// MkdirAll makes a folder and its parents, durably, where they do not exist.
+	// MkdirAll durably creates a folder and its missing parents.
 	MkdirAll(dir string) error
-	// OpenDir opens a folder that will be synced when nothing may stand against it.
+	// OpenDir opens a folder for a later Sync that must not fail for lack of a file
+	// descriptor.
 	OpenDir(dir string) (Dir, error)
 	// SyncDir is OpenDir, Sync and Close: an error that is Passing means that
 	// nothing was done.
 	SyncDir(dir string) error
-	// Lock takes the lock that the file at path stands for, and writes this
-	// process's id into it. It returns *LockedError if another holds it.
+	// Lock locks the file at path and writes this process's id into it. It returns
+	// *LockedError if the file is already locked.
 	Lock(path string) (unlock func() error, err error)
 }
 
-// File is an open file. ReadAt may run at any time; the other methods do not
-// run at the same time as each other, but for Sync beside WriteAt.
+// File is an open file. ReadAt may run at any time. The other methods are not called
+// concurrently, except that Sync may run during WriteAt.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
 	// Size returns the length in bytes.
 	Size() (int64, error)
-	// Truncate sets the length; what is added is zeros.
+	// Truncate sets the length. A longer file is extended with zeros.
 	Truncate(size int64) error
 	// Sync makes the content and the length durable (fdatasync).
 	Sync() error
@@ -59,9 +60,9 @@ type Dir interface {
 // tmpSuffix ends the names of unfinished files.
 const tmpSuffix = ".tmp"
 
-// LockDir makes dir, if it is not there, and takes its lock, so that no second
-// process opens it. The lock ends with unlock or with the process. A folder in
-// use gives *LockedError with the holder's process id.
+// LockDir creates dir if it does not exist, and locks it, so that no second process
+// opens it. The lock ends with unlock or with the process. If dir is in use, the
+// error is *LockedError with the holder's process id.
 func LockDir(fsys FS, dir string) (unlock func() error, err error) {
 	if err := fsys.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("make folder %s: %w", dir, err)

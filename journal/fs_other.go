@@ -2,5 +2,5 @@
 
 package journal
 
-// Sync is fsync, which on these systems is the only call that does it all.
+// Sync is fsync, the only call on these systems that syncs everything.
 func (o *osFile) Sync() error { return o.f.Sync() }

@@ -1,10 +1,8 @@
-// Package journal keeps numbered records in an append log, and whole states in
-// atomic snapshot files, so that what was acknowledged survives the loss of
-// power.
+// Package journal stores numbered records in an append-only log, and whole states in
+// atomic snapshot files, so that acknowledged data survives power loss.
 //
-// It knows files, fsync and checksums; it must not know keys, transactions or
-// raft: a record is bytes with a number. DESIGN.md has the formats and the
-// invariants.
+// It knows files, fsync and checksums; it must not know keys, transactions or raft: a
+// record is bytes with a number. DESIGN.md has the formats and the invariants.
 package journal
 
 import (
@@ -29,17 +27,17 @@ type Options struct {
 	SegmentBytes   int64 // 0: DefaultSegmentBytes; at least 8 KiB
 	ReserveBytes   int64 // 0: DefaultReserveBytes; rounded up to 4 KiB
 	MaxRecordBytes int   // 0: DefaultMaxRecordBytes; at most MaxFrameBytes
-	MaxFrameBytes  int   // 0: MaxFrameBytes; what records, each with 4 bytes more, one Sync writes. One record always fits.
+	MaxFrameBytes  int   // 0: MaxFrameBytes; limit of the records that one Sync writes, plus 4 bytes each. One record always fits.
 
-	// OnCut, if set, is called by Open when it removes a torn tail.
+	// OnCut, if not nil, is called by Open when it removes a torn tail.
 	OnCut func(Cut)
 
-	// Inline does all work in the caller's goroutine: slower, but a test that
-	// counts or replays file operations sees the same ones at every run.
+	// Inline does all work in the caller's goroutine. That is slower, but every run of
+	// a test sees the same file operations.
 	Inline bool
 
-	// Random gives each segment its salt. nil: crypto/rand. It need not be
-	// good; it keeps bytes inside a record from ever passing for a frame.
+	// Random provides the salt of each segment. nil: crypto/rand. It need not be
+	// secure; the salt keeps bytes inside a record from looking like a frame.
 	Random io.Reader
 }
 
@@ -68,19 +66,19 @@ type Stats struct {
 	Segments int    // files
 }
 
-// Log is an append log. All methods are safe for concurrent use; Append may run
-// while a Sync is in progress, and its record is then part of the next one.
+// Log is an append-only log. All methods are safe for concurrent use. A record
+// appended during a Sync is part of the next one.
 //
 // Lock order: trimMu, syncMu, fillMu, mu.
 type Log struct {
 	fs     FS
 	dir    string
-	folder Dir // dir, open as long as the log: no segment's name depends on a free descriptor
+	folder Dir // dir, kept open so that syncing a segment's name needs no free descriptor
 	o      Options
 
 	trimMu sync.Mutex // one of TruncateBefore, TruncateAfter, Reset at a time
 	syncMu sync.Mutex // one of Sync, TruncateAfter, Reset, Close at a time
-	fillMu sync.Mutex // reserving space: the background and a Sync in need
+	fillMu sync.Mutex // reserving space: the background, or a Sync that needs it
 
 	mu       sync.Mutex
 	segs     []*segment // ascending; the last is written to
@@ -88,18 +86,18 @@ type Log struct {
 	pos      int64      // end of the last frame in file
 	reserved int64      // file is zeros from pos to here
 	spare    *spare     // the next segment, prepared; nil: none
-	retryAt  int64      // where in file the background tries again, after there was no room
-	short    bool       // the background found no room when it tried last
+	retryAt  int64      // offset in file where the background tries again after the disk was full
+	short    bool       // the background's last attempt found the disk full
 	maxID    uint64     // largest segment id seen
-	buf      []byte     // the frame being gathered, room for its header in front
+	buf      []byte     // the frame being built, after space for its header
 	idle     []byte     // the other buffer, while no Sync is using it
 	bufFirst uint64     // index of the first record in buf
 	bufCount uint32
-	next     uint64 // index that Append takes next; 0: any
+	next     uint64 // index that Append accepts next; 0: any
 	durable  uint64 // index after the last durable record; 0: no segment yet
 	unsealed bool   // frames were written since the last seal
 	gen      uint64 // grows when records are removed from the end
-	err      error  // for ever, once the disk failed or Close was called
+	err      error  // permanent, once the disk failed or Close was called
 	stats    Stats
 
 	scratch [frameHead]byte // of the writer, under syncMu
@@ -114,8 +112,8 @@ type segment struct {
 	marks []mark
 }
 
-// mark is a known frame start: the way to an index without reading the file
-// from its beginning.
+// mark is the known start of a frame. It makes an index reachable without reading the
+// file from its beginning.
 type mark struct {
 	first uint64
 	off   int64
@@ -182,16 +180,16 @@ func (l *Log) first() uint64 {
 	return max(l.next, 1)
 }
 
-// Last returns the index of the newest record appended, durable or not; 0 if
-// there never was one.
+// Last returns the index of the newest appended record, durable or not, or 0 if there
+// never was one.
 func (l *Log) Last() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return max(l.next, 1) - 1
 }
 
-// Durable returns the index of the newest record that a Sync made durable; 0 if
-// there never was one.
+// Durable returns the index of the newest durable record, or 0 if there never was
+// one.
 func (l *Log) Durable() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,14 +205,14 @@ func (l *Log) Stats() Stats {
 	return s
 }
 
-// Err returns the error that every call now returns, or nil while the log works.
+// Err returns the permanent error of the log, or nil while it works.
 func (l *Log) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
-// fail stops the log for ever: after a failed fsync nobody knows what is on the
+// fail stops the log permanently: after a failed fsync it is unknown what is on the
 // disk, and a second fsync would report success without writing anything.
 // Source: the PostgreSQL wiki, "Fsync Errors".
 func (l *Log) fail(op, file string, cause error) error {

@@ -29,8 +29,8 @@ func (osFS) Lock(path string) (unlock func() error, err error) {
 		pid, _ := strconv.Atoi(strings.TrimSpace(string(b[:n])))
 		return nil, &LockedError{filepath.Dir(path), pid}
 	}
-	// One fixed width, so that a full disk never stands against a restart: the
-	// block is there since the first start. Without room the pid is left out.
+	// The width is fixed so that a full disk never prevents a restart: the block has
+	// existed since the first start. Without space the pid is left out.
 	_, err = f.WriteAt(fmt.Appendf(nil, "%-20d\n", os.Getpid()), 0)
 	if err != nil && shortage(err) == nil {
 		f.Close()

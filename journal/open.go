@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 )
 
-// Open opens the log in dir, which it makes if it is not there, and of which the
-// caller holds the lock (LockDir). It removes unfinished files, reads the last
-// segment, cuts its torn tail, if any, and makes durable what it found. Older
-// segments are checked when they are read, and all of them by Verify.
+// Open opens the log in dir, which it creates if necessary. The caller holds dir's
+// lock (LockDir). Open removes unfinished files, reads the last segment, cuts its torn
+// tail, if any, and makes the rest durable. Older segments are checked when they are
+// read; Verify checks them all.
 //
-// It returns *CorruptError for damage, *NewerError for a newer format, and
-// otherwise errors of the file system; then it has changed nothing that counts.
+// It returns *CorruptError for damage, *NewerError for a newer format, or an error of
+// the file system. After an error no valid data has changed.
 func Open(dir string, o Options) (*Log, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -50,8 +50,8 @@ func (l *Log) load() error {
 	if err := RemoveTemp(l.fs, l.dir); err != nil {
 		return err
 	}
-	// After a killed process names may exist that are not durable yet, and on
-	// them the removals below depend.
+	// After a process was killed, there may be names that are not durable yet. The
+	// removals below depend on them.
 	if err := l.syncDir(); err != nil {
 		return err
 	}
@@ -101,8 +101,8 @@ func loadSegment(fsys FS, path string) (*segment, error) {
 	return s, err
 }
 
-// place puts s, the newest segment so far, after those of live that it does not
-// supersede, and returns also those that it does.
+// place appends s, the newest segment so far, to those of live that it does not
+// supersede. It also returns those that it supersedes.
 func (s *segment) place(live []*segment) (now, dead []*segment) {
 	n := len(live)
 	for n > 0 && (s.reset || live[n-1].first >= s.first) {
@@ -130,8 +130,8 @@ func withScanner(fsys FS, path string, fn func(*scanner) error) error {
 	return fn(sc)
 }
 
-// openLast finds the end of the last segment, cuts what is torn after it, and
-// gets ready to write.
+// openLast finds the end of the last segment, cuts the torn tail, and prepares for
+// writing.
 func (l *Log) openLast(seg *segment) error {
 	f, err := l.fs.OpenFile(seg.path, os.O_RDWR)
 	if err != nil {
@@ -162,17 +162,17 @@ func (l *Log) openLast(seg *segment) error {
 	return l.hardenLast(sc, seg, end)
 }
 
-// segEnd is the end of a segment's last whole frame, and what is after it.
+// segEnd describes a segment's last whole frame and the torn tail after it.
 type segEnd struct {
 	last  int64  // where the last frame begins; 0: there is none
-	pos   int64  // where it ends
+	pos   int64  // where the last frame ends
 	count uint32 // its records
 	next  uint64 // index after it
 	used  int64  // end of the torn tail; pos if there is none
 }
 
-// findEnd reads the frames of the last segment, giving each to visit, up to the
-// end or the torn tail. Damage before valid data is *CorruptError.
+// findEnd reads the frames of the last segment up to the end or the torn tail, and
+// calls visit for each. Damage before valid data is *CorruptError.
 func findEnd(sc *scanner, visit func(*frame)) (segEnd, error) {
 	e := segEnd{pos: headerBytes, next: sc.h.first}
 	for {
@@ -208,11 +208,11 @@ func (l *Log) cutTail(seg *segment, end segEnd) error {
 	return nil
 }
 
-// hardenLast makes what findEnd saw durable. The last frame may so far be in the
-// kernel's memory only: its process was killed before its fsync, or that fsync
-// failed, and then the kernel takes the pages for clean and a new fsync would
-// not write them. So the frame is written again, byte for byte. Every earlier
-// frame was durable before the last one was begun.
+// hardenLast makes the frames that findEnd read durable. The last frame may be only in
+// the kernel's memory: the process was killed before its fsync, or that fsync failed.
+// After a failed fsync the kernel considers the pages clean, and a new fsync would not
+// write them. So hardenLast writes the frame again, byte for byte. All earlier frames
+// were durable before the last one was begun.
 func (l *Log) hardenLast(sc *scanner, seg *segment, end segEnd) error {
 	if end.last > 0 {
 		b, err := sc.bytes(end.last, int(end.pos-end.last))
@@ -238,8 +238,8 @@ func (l *Log) syncDir() error {
 	return nil
 }
 
-// removeSegments deletes files one after the other, each durably, so that a
-// crash leaves out none in the middle.
+// removeSegments deletes files one after the other, each durably, so that a crash
+// leaves no gap.
 func (l *Log) removeSegments(segs []*segment) error {
 	for _, s := range segs {
 		if err := l.fs.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -6,10 +6,10 @@ import (
 	"os"
 )
 
-// Read yields the durable records with Index >= from, in order, as they are when
-// it begins. Record.Data is valid until the next one is asked for. An error is
-// the last value: ErrGone if from is before First, *CorruptError for damage,
-// ErrChanged if records were removed meanwhile by TruncateAfter or Reset.
+// Read yields, in order, the records with Index >= from that are durable when it
+// begins. Record.Data is valid until the next record is read. An error is the last
+// value: ErrGone if from is before First, *CorruptError for damage, ErrChanged if
+// TruncateAfter or Reset removed records in the meantime.
 func (l *Log) Read(from uint64) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		l.mu.Lock()
@@ -42,7 +42,7 @@ type reader struct {
 	from uint64
 	next uint64 // index of the record to yield next
 	end  uint64 // index after the last
-	done bool   // the consumer wants no more
+	done bool   // the consumer has stopped
 }
 
 // segment yields the records of one segment.
@@ -108,7 +108,7 @@ func (l *Log) start(seg *segment, index uint64) mark {
 	return m
 }
 
-// passed remembers where f, a frame of seg, begins, and returns the log's generation.
+// passed records where f, a frame of seg, begins, and returns the log's generation.
 func (l *Log) passed(seg *segment, f *frame) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

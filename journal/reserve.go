@@ -5,26 +5,26 @@ import (
 	"sync"
 )
 
-// Reserve is the real file system with file descriptors in reserve: where the
-// process or the machine has too many files open, an opening takes one of them.
-// It is safe for concurrent use.
+// Reserve is the real file system with reserved file descriptors. When the process or
+// the machine has too many open files, opening a file uses a reserved descriptor. It
+// is safe for concurrent use.
 type Reserve struct {
 	osFS
 
-	mu   sync.Mutex // guards what follows
-	size int        // how many there should be; 0 after Close
-	idle []*os.File // handles on nothing
+	mu   sync.Mutex // guards the fields below
+	size int        // target length of idle; 0 after Close
+	idle []*os.File // handles that only occupy a descriptor
 }
 
-// NewReserve returns a Reserve that keeps up to n descriptors, which are given
-// back by Close. What it has opened stays open then.
+// NewReserve returns a Reserve that keeps up to n descriptors. Close releases them;
+// files that were opened through the Reserve stay open.
 func NewReserve(n int) *Reserve {
 	r := &Reserve{size: n}
 	r.refill()
 	return r
 }
 
-// Close gives the reserve up.
+// Close releases the reserved descriptors.
 func (r *Reserve) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,14 +35,14 @@ func (r *Reserve) Close() {
 	r.idle = nil
 }
 
-// refill takes back what was lent, as far as there are descriptors.
+// refill replaces lent descriptors, as far as more are available.
 func (r *Reserve) refill() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.idle) < r.size {
 		f, err := os.Open(os.DevNull)
 		if err != nil {
-			return // it is tried again when a file is opened or closed
+			return // retried when a file is opened or closed
 		}
 		r.idle = append(r.idle, f)
 	}
@@ -61,8 +61,8 @@ func (r *Reserve) lend() bool {
 	return true
 }
 
-// try runs open until it does not lack a descriptor, or the reserve is empty:
-// somebody else may be quicker to take what is lent.
+// try runs open until it does not lack a descriptor or the reserve is empty. Another
+// part of the process or machine may take a lent descriptor first.
 func (r *Reserve) try(open func() error) error {
 	r.refill()
 	err := open()
@@ -72,7 +72,7 @@ func (r *Reserve) try(open func() error) error {
 	return err
 }
 
-// OpenFile is FS's.
+// OpenFile implements FS.
 func (r *Reserve) OpenFile(path string, flag int) (f File, err error) {
 	err = r.try(func() error { f, err = r.osFS.OpenFile(path, flag); return err })
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *Reserve) OpenFile(path string, flag int) (f File, err error) {
 	return reservedFile{f, r}, nil
 }
 
-// OpenDir is FS's.
+// OpenDir implements FS.
 func (r *Reserve) OpenDir(dir string) (d Dir, err error) {
 	err = r.try(func() error { d, err = r.osFS.OpenDir(dir); return err })
 	if err != nil {
@@ -90,18 +90,18 @@ func (r *Reserve) OpenDir(dir string) (d Dir, err error) {
 	return reservedDir{d, r}, nil
 }
 
-// SyncDir is FS's.
+// SyncDir implements FS.
 func (r *Reserve) SyncDir(dir string) error {
 	return r.try(func() error { return r.osFS.SyncDir(dir) })
 }
 
-// List is FS's.
+// List implements FS.
 func (r *Reserve) List(dir string) (names []string, err error) {
 	err = r.try(func() error { names, err = r.osFS.List(dir); return err })
 	return names, err
 }
 
-// reservedFile and reservedDir fill the reserve up as soon as they are closed.
+// reservedFile and reservedDir refill the reserve when they are closed.
 type reservedFile struct {
 	File
 	from *Reserve

@@ -18,7 +18,7 @@ type scanner struct {
 	size    int64 // of the file when the scanner was made
 	h       segHead
 	buf     []byte // the window
-	off     int64  // its place in the file
+	off     int64  // its offset in the file
 	scratch [frameHead]byte
 }
 
@@ -35,8 +35,8 @@ func openScanner(r io.ReaderAt, file string, size int64) (*scanner, error) {
 	return &scanner{r: r, file: file, size: size, h: h}, nil
 }
 
-// bytes returns n bytes at off, valid until the next call; fewer at the end of
-// the file.
+// bytes returns n bytes at off, or fewer at the end of the file. They are valid until
+// the next call.
 func (s *scanner) bytes(off int64, n int) ([]byte, error) {
 	n = int(max(0, min(int64(n), s.size-off)))
 	if off >= s.off && off+int64(n) <= s.off+int64(len(s.buf)) {
@@ -58,8 +58,8 @@ func (s *scanner) bytes(off int64, n int) ([]byte, error) {
 	return s.buf[:n], nil
 }
 
-// head reads a frame's header at off. why is "" if it is valid; n is then the
-// payload's length.
+// head reads a frame's header at off. If it is valid, why is "" and n is the length of
+// the payload.
 func (s *scanner) head(off int64) (f frame, n int, sum uint32, why string, err error) {
 	b, err := s.bytes(off, frameHead)
 	if err != nil {
@@ -79,9 +79,8 @@ func (s *scanner) head(off int64) (f frame, n int, sum uint32, why string, err e
 	return f, n, le.Uint32(b[24:]), "", nil
 }
 
-// frame reads the frame at off. why is "" if it is whole; otherwise it says
-// what is wrong, and f.end is set if at least the header is valid. err is an
-// error of reading.
+// frame reads the frame at off. If it is whole, why is "". Otherwise why is what is
+// wrong, and f.end is set if at least the header is valid. err is a read error.
 func (s *scanner) frame(off int64) (f frame, why string, err error) {
 	f, n, sum, why, err := s.head(off)
 	if err != nil || why != "" {
@@ -104,9 +103,8 @@ func (s *scanner) frame(off int64) (f frame, why string, err error) {
 	return f, "", nil
 }
 
-// walk gives the frames from m on to visit, until it returns false or one
-// reaches index limit. A frame that is damaged, or not the next one, is
-// *CorruptError.
+// walk calls visit for the frames from m on, until it returns false or a frame reaches
+// index limit. A damaged or unexpected frame is *CorruptError.
 func (s *scanner) walk(m mark, limit uint64, visit func(*frame) bool) error {
 	for m.first < limit {
 		f, why, err := s.frame(m.off)
@@ -127,11 +125,10 @@ func (s *scanner) walk(m mark, limit uint64, visit func(*frame) bool) error {
 	return nil
 }
 
-// tail decides about what begins at off, where frame found no whole frame.
-// used is the end of the last byte that is not zero. torn reports that this is
-// what a crash may leave in the last segment: at most one frame, incomplete.
-// Otherwise later says where something follows that was written only after the
-// frame at off was durable.
+// tail classifies the data at off, where frame found no whole frame. used is the end
+// of the last byte that is not zero. torn reports whether a crash may leave this in
+// the last segment: at most one incomplete frame. Otherwise later is the offset of
+// data that was written only after the frame at off was durable.
 func (s *scanner) tail(off int64) (used int64, torn bool, later int64, err error) {
 	f, _, _, why, err := s.head(off)
 	if err != nil {
@@ -144,7 +141,7 @@ func (s *scanner) tail(off int64) (used int64, torn bool, later int64, err error
 		if err != nil {
 			return off, false, 0, err
 		}
-		// A multiple of the alignment, but at the file's end: headers are whole.
+		// A multiple of the alignment, except at the file's end, so headers are whole.
 		b = b[:min(len(b), windowBytes)]
 		for i := 0; i < len(b); i += frameAlign {
 			p := b[i:min(i+frameAlign, len(b))]

@@ -8,16 +8,15 @@ import (
 	"os"
 )
 
-// snapSyncEvery is how much of a snapshot is written between fsyncs. One fsync
-// of everything at the end would keep the log's own waiting behind it.
+// snapSyncEvery is how much of a snapshot is written between fsyncs. A single fsync at
+// the end would delay those of the log.
 const snapSyncEvery = 8 << 20
 
-// WriteSnapshot writes the snapshot file at path: what fill writes, under meta
-// data of at most MaxMetaBytes. The file appears whole and durable, in the
-// place of one that was there, or not at all. The error of fill is returned
-// unchanged; one that is Passing means that there was no room or no file
-// descriptor. A failed fsync is *FailedError: it concerns this snapshot alone, but
-// the disk is the log's too.
+// WriteSnapshot writes the snapshot file at path with metadata of at most MaxMetaBytes
+// and the data that fill writes. It durably and atomically replaces an existing file,
+// or changes nothing. It returns an error of fill unchanged. An error that is Passing
+// means a lack of space or file descriptors. A failed fsync is *FailedError: it
+// affects only this snapshot, but the log may be on the same disk.
 func WriteSnapshot(fsys FS, path string, meta []byte, fill func(w io.Writer) error) error {
 	filled := error(nil) // returned unchanged
 	err := replace(fsys, path, func(f File) error {
@@ -51,7 +50,7 @@ func snapError(path string, err error) error {
 	return fmt.Errorf("write snapshot %s: %w", path, err)
 }
 
-// fileWriter writes a file from its beginning and syncs it every now and then.
+// fileWriter writes a file from its beginning and syncs it every snapSyncEvery bytes.
 type fileWriter struct {
 	f     File
 	off   int64

@@ -11,8 +11,8 @@ import (
 // The format of a snapshot, as a file or as a stream. Do not change; a change
 // is a new formatVersion.
 const (
-	snapBlockBytes = 256 << 10 // data of one block, but the last
-	snapHeadBytes  = 32        // preamble, length and checksum of the meta data
+	snapBlockBytes = 256 << 10 // data of every block but the last
+	snapHeadBytes  = 32        // preamble, length and checksum of the metadata
 	snapBlockHead  = 8         // length, checksum
 	snapFootBytes  = 24        // after the block of length 0: bytes, blocks, checksum
 	// MaxMetaBytes is the most that a snapshot's meta data may have.
@@ -28,8 +28,8 @@ type SnapshotWriter struct {
 	err    error
 }
 
-// NewSnapshotWriter begins a snapshot on w with meta data of at most
-// MaxMetaBytes. Nothing is complete before Close.
+// NewSnapshotWriter begins a snapshot on w with metadata of at most MaxMetaBytes.
+// Close must be called to complete it.
 func NewSnapshotWriter(w io.Writer, meta []byte) (*SnapshotWriter, error) {
 	if len(meta) > MaxMetaBytes {
 		return nil, &LimitError{"snapshot meta data", int64(len(meta)), MaxMetaBytes}
@@ -46,7 +46,7 @@ func NewSnapshotWriter(w io.Writer, meta []byte) (*SnapshotWriter, error) {
 	return &SnapshotWriter{w: w, buf: make([]byte, snapBlockHead, snapBlockHead+snapBlockBytes)}, nil
 }
 
-// Write adds data. After an error the snapshot is void.
+// Write adds data. After an error the snapshot is not usable.
 func (s *SnapshotWriter) Write(p []byte) (n int, err error) {
 	for s.err == nil && len(p) > 0 {
 		take := min(len(p), cap(s.buf)-len(s.buf))
@@ -59,7 +59,7 @@ func (s *SnapshotWriter) Write(p []byte) (n int, err error) {
 	return n, s.err
 }
 
-// flush writes the block gathered, also an empty one.
+// flush writes the buffered block, even an empty one.
 func (s *SnapshotWriter) flush() {
 	data := s.buf[snapBlockHead:]
 	binary.LittleEndian.PutUint32(s.buf, uint32(len(data)))
@@ -96,8 +96,8 @@ func (s *SnapshotWriter) Close() error {
 	return nil
 }
 
-// blockSum covers the block's number and length too, so that blocks which are
-// swapped, doubled or missing show.
+// blockSum also covers the block's number and length, to detect swapped, duplicate or
+// missing blocks.
 func blockSum(number uint64, data []byte) uint32 {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:], number)
@@ -105,9 +105,9 @@ func blockSum(number uint64, data []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:], castagnoli), castagnoli, data)
 }
 
-// SnapshotReader reads one snapshot. Read returns io.EOF only after the footer
-// was found and agrees; before that each byte returned was covered by its
-// block's checksum. Damage is *CorruptError, a newer format *NewerError.
+// SnapshotReader reads one snapshot. Read returns io.EOF only after it has verified
+// the footer, and returns only bytes whose block's checksum is valid. Damage is
+// *CorruptError, a newer format *NewerError.
 type SnapshotReader struct {
 	Meta []byte
 
@@ -116,7 +116,7 @@ type SnapshotReader struct {
 	closer io.Closer // nil for a stream
 	off    int64     // in the stream
 	buf    []byte    // data of the current block
-	rest   []byte    // what of it is not yet read
+	rest   []byte    // unread part of buf
 	total  uint64
 	blocks uint64
 	err    error

@@ -4,8 +4,8 @@ import (
 	"fmt"
 )
 
-// TruncateBefore allows the log to forget the records before index: it deletes
-// the segments that hold only such records, but never the last one.
+// TruncateBefore allows the log to drop the records before index: it deletes the
+// segments that contain only such records, but never the last segment.
 func (l *Log) TruncateBefore(index uint64) error {
 	l.trimMu.Lock()
 	defer l.trimMu.Unlock()
@@ -27,8 +27,8 @@ func (l *Log) TruncateBefore(index uint64) error {
 	return l.removeOrFail(old)
 }
 
-// removeOrFail deletes segments that no longer count. If that fails the folder
-// is in doubt, and the log stops.
+// removeOrFail deletes segments that no longer count. If that fails, the state of the
+// folder is unknown and the log stops.
 func (l *Log) removeOrFail(old []*segment) error {
 	if err := l.removeSegments(old); err != nil {
 		return l.fail("remove segments in", l.dir, err)
@@ -36,11 +36,10 @@ func (l *Log) removeOrFail(old []*segment) error {
 	return nil
 }
 
-// TruncateAfter removes the records after index, durably: once it has begun, a
-// crash leaves either all of them or none, and no crash brings one back after
-// it returned. The next index is then index+1. Records not yet durable are
-// removed too. It returns *IndexError if index is before First()-1. On an error
-// that is Passing the durable records are as they were.
+// TruncateAfter durably removes the records after index, including those that are not
+// durable yet. A crash leaves either all of them or none, and brings none back after
+// it has returned. The next index is then index+1. It returns *IndexError if index is
+// before First()-1. After an error that is Passing, the durable records are unchanged.
 func (l *Log) TruncateAfter(index uint64) error {
 	l.trimMu.Lock()
 	defer l.trimMu.Unlock()
@@ -67,8 +66,8 @@ func (l *Log) TruncateAfter(index uint64) error {
 	return l.supersede(h, body, count)
 }
 
-// Reset removes all records, durably and atomically, and lets the log go on at
-// next, which must not be 0.
+// Reset durably and atomically removes all records. The next index is then next, which
+// must not be 0.
 func (l *Log) Reset(next uint64) error {
 	if next == 0 {
 		return &IndexError{Got: 0, Want: 1}
@@ -83,8 +82,8 @@ func (l *Log) Reset(next uint64) error {
 	return l.supersede(segHead{first: next, reset: true}, nil, 0)
 }
 
-// cutBuffer drops the buffered records after index, which none of the durable
-// ones is. The caller holds mu.
+// cutBuffer drops the buffered records after index. No durable record is after index.
+// The caller holds mu.
 func (l *Log) cutBuffer(index uint64) {
 	if l.bufCount == 0 || index+1 >= l.next {
 		return
@@ -102,9 +101,9 @@ func (l *Log) cutBuffer(index uint64) {
 	l.bufCount, l.next = keep, index+1
 }
 
-// keptOf finds how a new segment must begin so that the log ends with index: at
-// the frame that holds both index and its successor, without the latter, or
-// with nothing if a frame ends there. The caller holds syncMu.
+// keptOf returns how a new segment must begin so that the log ends with index: with
+// the part up to index of the frame that contains both index and its successor, or
+// with nothing if a frame ends at index. The caller holds syncMu.
 func (l *Log) keptOf(index uint64) (h segHead, body []byte, count uint32, err error) {
 	i := len(l.segs) - 1
 	for l.segs[i].first > index+1 {
@@ -134,9 +133,9 @@ func (l *Log) keptOf(index uint64) (h segHead, body []byte, count uint32, err er
 	return h, body, count, nil
 }
 
-// supersede begins a segment that takes the place of all that has its first
-// index or a later one, and then deletes what that leaves empty. The caller
-// holds trimMu and syncMu.
+// supersede begins a segment that replaces all records from its first index on, and
+// then deletes the segments that this leaves empty. The caller holds trimMu and
+// syncMu.
 func (l *Log) supersede(h segHead, body []byte, count uint32) error {
 	if err := l.roll(h, body, count); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	Files    int   // log segments and snapshots read
 	Bytes    int64 // read
@@ -18,7 +18,7 @@ type Report struct {
 	Blocks   int   // of the snapshots
 	First    uint64
 	Last     uint64 // records First to Last are in the log; Last is First-1 if there are none
-	Torn     []Cut  // what the next Open would cut: no damage, an interrupted write
+	Torn     []Cut  // tails that the next Open would cut: interrupted writes, not damage
 	Leftover []string
 	Problems []Problem
 }
@@ -30,24 +30,24 @@ type Problem struct {
 	Why    string
 }
 
-// Progress is how far Verify is.
+// Progress is the progress of Verify.
 type Progress struct {
 	File  string // being read
 	Done  int64  // bytes of all files
 	Total int64
 }
 
-// Verify reads every segment and every snapshot in dir, checks all checksums
-// and that no record is missing, and changes nothing. progress, if not nil, is
-// called before each file and about once a MiB. The log must not be open.
-// Problems are in the report; the error is of the file system.
+// Verify reads every segment and every snapshot in dir and checks all checksums, and
+// that no record is missing. It changes nothing. progress, if not nil, is called before
+// each file and about once per MiB. The log must not be open. Problems are in the
+// report; the error is that of the file system.
 func Verify(fsys FS, dir string, progress func(Progress)) (Report, error) {
 	return VerifyRecords(fsys, dir, progress, nil)
 }
 
-// VerifyRecords is Verify that also shows each record of the log that is whole,
-// in order. Record.Data is valid during the call. What record returns is a
-// problem of the file that holds it.
+// VerifyRecords is Verify that also calls record for each whole record of the log, in
+// order. Record.Data is valid during the call. An error of record is reported as a
+// problem of the record's file.
 func VerifyRecords(fsys FS, dir string, progress func(Progress), record func(Record) error) (Report, error) {
 	v := &verifier{fs: fsys, progress: progress, record: record}
 	names, err := fsys.List(dir)
@@ -107,8 +107,8 @@ func (v *verifier) addSize(path string) error {
 	return nil
 }
 
-// isSnapshot goes by the name or by the first bytes, so that neither damage to
-// these nor another name hides a file.
+// isSnapshot checks the name and the first bytes, so that neither damage to these nor
+// another name hides a snapshot.
 func (v *verifier) isSnapshot(path string) (bool, error) {
 	if strings.HasSuffix(path, ".snap") {
 		return true, nil
@@ -134,7 +134,7 @@ func (v *verifier) tell(file string, n int64) {
 	}
 }
 
-// problem files damage away and returns any other error.
+// problem adds damage to the report and returns any other error.
 func (v *verifier) problem(file string, err error) error {
 	var corrupt *CorruptError
 	var newer *NewerError
@@ -185,7 +185,7 @@ func (v *verifier) log(paths []string) error {
 	return nil
 }
 
-// segment checks one segment, whose successor begins with record limit.
+// segment checks one segment. Its successor begins with record limit.
 func (v *verifier) segment(sc *scanner, limit uint64) error {
 	v.rep.Files++
 	v.tell(sc.file, headerBytes)
@@ -208,7 +208,7 @@ func (v *verifier) segment(sc *scanner, limit uint64) error {
 	return sc.walk(mark{sc.h.first, headerBytes}, limit, visit)
 }
 
-// show gives the records of f before limit to v.record.
+// show passes the records of f before limit to v.record.
 func (v *verifier) show(file string, f *frame, limit uint64) {
 	if v.record == nil {
 		return
