@@ -22,19 +22,19 @@ import (
 // MaxNodes is how many nodes a cluster has at most.
 const MaxNodes = raft.MaxVoters
 
-// ErrNoNodeAddr is returned for a node that starts without an address for the
-// others and has had none before.
+// ErrNoNodeAddr is returned if a node starts without an address for the other nodes
+// and never had one before.
 var ErrNoNodeAddr = errors.New("the address on which the other nodes of the cluster reach it is not known")
 
-// nodesName is the file beside a node's certificate that says where the nodes
-// are: for `skerry cluster`, and for a start before the log is known to be
-// committed. All of it can be had again from the cluster.
+// nodesName is the file beside a node's certificate with the addresses of the nodes.
+// It is for `skerry cluster`, and for a start before the log is known to be committed.
+// All of it can be recovered from the cluster.
 const nodesName = "nodes.json"
 
-// remember writes down where the nodes are.
+// remember saves the addresses of the nodes.
 func (g *group) remember(r *roster) {
 	if len(r.Nodes) == 0 {
-		return // what is there is more
+		return // the file has more
 	}
 	if err := writeNodes(g.db.opts.FS, g.db.dir, r.Nodes); err != nil {
 		g.db.opts.Logger.Warn("could not write down where the nodes are", "err", err)
@@ -49,11 +49,11 @@ func writeNodes(fs journal.FS, dir string, nodes []nodeInfo) error {
 	return journal.Files{FS: fs}.Write(filepath.Join(dir, clusterDir, nodesName), j)
 }
 
-// errNodes says that the file which says where the nodes are is damaged.
+// errNodes reports that the file with the nodes' addresses is damaged.
 var errNodes = errors.New("damaged: it says where the nodes are, and the next start of the node writes it anew, from the log and the other nodes")
 
-// readNodes returns what was written down last; nothing if that is missing. An
-// error that wraps errNodes stops only those who can do nothing without it.
+// readNodes returns the nodes that were last saved, or none if the file is missing.
+// An error that wraps errNodes need only stop callers that require the file.
 func readNodes(fs journal.FS, dir string) (nodes []nodeInfo, err error) {
 	name := filepath.Join(dir, clusterDir, nodesName)
 	j, err := journal.Files{FS: fs}.Read(name)
@@ -72,9 +72,9 @@ func readNodes(fs journal.FS, dir string) (nodes []nodeInfo, err error) {
 	return nodes, nil
 }
 
-// knownNodes is readNodes for a start. If the file is damaged or missing, the nodes
-// are those that have said in the log where they are, whether that is committed or
-// not: it is only where to look for them.
+// knownNodes is readNodes for a start. If the file is damaged or missing, it returns
+// the nodes that announced their addresses in the log, committed or not: these are
+// only places to look for them.
 func (db *DB) knownNodes() ([]nodeInfo, error) {
 	nodes, err := readNodes(db.opts.FS, db.dir)
 	if errors.Is(err, errNodes) {
@@ -100,8 +100,8 @@ func (db *DB) knownNodes() ([]nodeInfo, error) {
 	return said.Nodes, nil
 }
 
-// recall fills in what is not said about this node's addresses with what the
-// cluster was told last, and makes the other nodes ones to ask for admission.
+// recall fills in missing addresses of this node with those last announced to the
+// cluster, and adds the other nodes to those to ask for admission.
 func (o ClusterOptions) recall(nodes []nodeInfo, self uint64, me nodeInfo) ClusterOptions {
 	for _, n := range nodes {
 		if n.ID == self {
@@ -122,19 +122,19 @@ func (o ClusterOptions) recall(nodes []nodeInfo, self uint64, me nodeInfo) Clust
 	case port != "0":
 		o.Advertise = o.Addr
 	}
-	return o // whoever listens on the address says what is wrong with it
+	return o // listening on the address will report what is wrong with it
 }
 
-// Admin talks to running nodes as the node whose data folder it was opened on.
-// The folder may be in use.
+// Admin calls running nodes with the credentials of a data folder's node. The folder
+// may be in use.
 type Admin struct {
 	id     *peer.Identity
 	client *peer.Client
 	nodes  []nodeInfo // its own node first
 }
 
-// OpenAdmin takes the credentials of a node's data folder. Version is that of the
-// program.
+// OpenAdmin returns an Admin with the credentials in dir, the data folder of a node.
+// version is that of the program.
 func OpenAdmin(dir, version string) (*Admin, error) {
 	id, err := loadNode(dir)
 	if err != nil {
@@ -164,16 +164,17 @@ func loadNode(dir string) (*peer.Identity, error) {
 	return id, err
 }
 
-// Expires is when the node's certificate ends: no other node lets it in then.
+// Expires returns when the node's certificate expires. From then on other nodes refuse
+// it.
 func (a *Admin) Expires() time.Time { return a.id.Expires() }
 
-// Self is the id of the folder's node.
+// Self returns the id of the folder's node.
 func (a *Admin) Self() uint64 { return a.id.Node }
 
-// Cluster is the id of the folder's cluster.
+// Cluster returns the id of the folder's cluster.
 func (a *Admin) Cluster() string { return a.id.Cluster }
 
-// NodeAnswer is what one node said when it was asked for its status.
+// NodeAnswer is one node's reply to a request for its status.
 type NodeAnswer struct {
 	ID     uint64         `json:"id"`
 	Addr   string         `json:"addr"`
@@ -181,8 +182,8 @@ type NodeAnswer struct {
 	Error  string         `json:"error,omitempty"` // why it did not answer
 }
 
-// Ask asks every node for its status, all at once: those that this folder knows
-// of, and those that they know of. It returns them ascending by id.
+// Ask requests the status of all nodes concurrently: those that this folder knows, and
+// those that they know. It returns them in ascending order of id.
 func (a *Admin) Ask(ctx context.Context) []NodeAnswer {
 	asked := map[uint64]NodeAnswer{}
 	for next := a.nodes; len(next) > 0; {
@@ -227,8 +228,7 @@ func (a *Admin) askAll(ctx context.Context, nodes []nodeInfo) []NodeAnswer {
 	return out
 }
 
-// Remove makes a node a stranger, for ever. A node that was removed before is none
-// already.
+// Remove permanently removes a node from the cluster. Removing it again does nothing.
 func (a *Admin) Remove(ctx context.Context, node uint64) error {
 	err := a.call(ctx, methodRemove, nodeRef{node}, nil)
 	if node == a.id.Node && saysRemoved(err) { // then nobody talks to it any more, also not to answer
@@ -237,13 +237,13 @@ func (a *Admin) Remove(ctx context.Context, node uint64) error {
 	return err
 }
 
-// Transfer hands the leadership to a node; 0: to the one most up to date.
+// Transfer transfers the leadership to a node; 0 means the most up-to-date one.
 func (a *Admin) Transfer(ctx context.Context, node uint64) error {
 	return a.call(ctx, methodTransfer, nodeRef{node}, nil)
 }
 
-// call has some node do something. The next one is asked only if the one before
-// has certainly done nothing.
+// call calls a method on any node. It tries the next node only if the one before has
+// certainly done nothing.
 func (a *Admin) call(ctx context.Context, method string, in, out any) error {
 	if len(a.nodes) == 0 {
 		return engine.Errorf(engine.CodeNotLeader, "node %d does not know yet where the other nodes are: start it first", a.id.Node)

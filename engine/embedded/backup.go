@@ -14,9 +14,9 @@ import (
 	"github.com/skerrydb/skerry/journal"
 )
 
-// Backup writes the newest committed state to w while the engine goes on, and
-// returns its position. The bytes are those of a snapshot file, with checksums:
-// VerifyBackup and Restore read them.
+// Backup writes the newest committed state to w while the engine keeps running, and
+// returns its position. The format is that of a snapshot file, with checksums.
+// VerifyBackup and Restore read it.
 func (db *DB) Backup(ctx context.Context, w io.Writer) (engine.Position, error) {
 	snap, err := db.snapshotAt(ctx, 0)
 	if err != nil {
@@ -25,9 +25,9 @@ func (db *DB) Backup(ctx context.Context, w io.Writer) (engine.Position, error) 
 	return snap.pos, snap.backup(ctx, w)
 }
 
-// BackupFolder is Backup of a data folder that no process has open, without
-// starting anything. Of a node of a cluster it holds all that the node has, also
-// the end of its log that may not have been acknowledged.
+// BackupFolder is Backup of a data folder that no process has open. It starts nothing.
+// The backup of a cluster node has all data of the node, including the end of its log
+// that may not have been acknowledged.
 func BackupFolder(ctx context.Context, dir string, w io.Writer, o Options) (engine.Position, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -47,7 +47,7 @@ func BackupFolder(ctx context.Context, dir string, w io.Writer, o Options) (engi
 	return state.pos, errors.Join(err, db.closeOffline())
 }
 
-// backup writes the state without what it was in a cluster: a backup is data.
+// backup writes the state without its membership in a cluster: a backup is only data.
 func (s *snapshot) backup(ctx context.Context, w io.Writer) error {
 	sw, err := journal.NewSnapshotWriter(w, s.alone().head())
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *snapshot) backup(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// alone returns the state as that of a node that is alone.
+// alone returns the state as that of a node without a cluster.
 func (s *snapshot) alone() *snapshot {
 	return &snapshot{tree: s.tree, pos: s.pos, time: s.time, bytes: s.bytes, applied: applied{index: s.index}}
 }
@@ -80,7 +80,7 @@ func (c *ctxWriter) Write(p []byte) (int, error) {
 	return c.w.Write(p)
 }
 
-// Summary says what a backup or a data folder holds.
+// Summary describes the contents of a backup or a data folder.
 type Summary struct {
 	Position engine.Position `json:"position"`
 	Time     time.Time       `json:"time"` // of the last transaction
@@ -93,8 +93,8 @@ func (s *snapshot) summary() Summary {
 	return Summary{Position: s.pos, Time: time.UnixMicro(s.time).UTC(), Keys: n, Bytes: s.bytes - int64(n)*keyOverhead}
 }
 
-// VerifyBackup reads a whole backup, with little memory, and says what it
-// holds. A damaged or truncated one gives engine.ErrCorrupt.
+// VerifyBackup reads a whole backup, with little memory, and describes its contents. If
+// it is damaged or truncated, the error is engine.ErrCorrupt.
 func VerifyBackup(r io.Reader) (Summary, error) {
 	sum, err := scanBackup(r)
 	if err != nil {
@@ -103,7 +103,7 @@ func VerifyBackup(r io.Reader) (Summary, error) {
 	return sum, nil
 }
 
-// scanBackup finds what readBackup would refuse.
+// scanBackup returns an error for every backup that readBackup would refuse.
 func scanBackup(r io.Reader) (sum Summary, err error) {
 	sr, err := journal.NewSnapshotReader(r)
 	if err != nil {
@@ -142,17 +142,17 @@ func readBackup(r io.Reader) (*snapshot, error) {
 	return s.alone(), nil // if it is a snapshot file of a node
 }
 
-// Restore makes a data folder from a backup. The folder must be missing or
-// empty. The backup is verified before anything is written, and is read whole
-// into memory, as the engine will do anyway. The history of changes begins
-// anew after the backup's position.
+// Restore creates a data folder from a backup. The folder must be missing or empty.
+// Restore verifies the backup before it writes anything. It reads the whole backup
+// into memory, as the engine will do anyway. A new history of changes begins after the
+// backup's position.
 func Restore(r io.Reader, dir string, o Options) (Summary, error) {
 	return RestoreChanges(r, func(func(engine.Change, error) bool) {}, dir, o)
 }
 
-// RestoreChanges is Restore of a backup with changes after it, which must follow
-// it and each other without a gap in their positions. They are read after the
-// backup, and all before anything is written; their error is returned.
+// RestoreChanges is Restore of a backup and the changes after it. There must be no gap
+// in their positions. It reads the changes after the backup, and all of them before it
+// writes anything. It returns an error of after.
 func RestoreChanges(r io.Reader, after iter.Seq2[engine.Change, error], dir string, o Options) (Summary, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -179,12 +179,12 @@ func RestoreChanges(r io.Reader, after iter.Seq2[engine.Change, error], dir stri
 	return writeFolder(s, dir, o)
 }
 
-// writeFolder makes a data folder that holds s.
+// writeFolder creates a data folder with the state s.
 func writeFolder(s *snapshot, dir string, o Options) (Summary, error) {
 	if err := makeFolders(o.FS, dir); err != nil {
 		return Summary{}, err
 	}
-	if err := o.FS.MkdirAll(filepath.Join(dir, logDir)); err != nil { // so that Check takes it for a data folder
+	if err := o.FS.MkdirAll(filepath.Join(dir, logDir)); err != nil { // so that Check accepts it as a data folder
 		return Summary{}, diskError(fmt.Errorf("make data folder: %w", err))
 	}
 	unlock, err := journal.LockDir(o.FS, dir)

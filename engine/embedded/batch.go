@@ -10,9 +10,8 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// A batch is what one log record holds: the effects of consecutive
-// transactions, and the position that they were built on. Format 1, all of it
-// on disk, do not change:
+// A batch is the content of one log record: the effects of consecutive transactions,
+// and the position that they were built on. Format 1 is on disk, do not change:
 //
 //	byte     format
 //	uint64   base: position of the last transaction before the batch (little endian)
@@ -32,7 +31,7 @@ const batchHeader = 9
 
 var errBatch = errors.New("malformed batch")
 
-// batch gathers transactions until it is sealed, committed and published.
+// batch collects transactions until it is sealed, committed and published.
 type batch struct {
 	buf      []byte
 	base     engine.Position // of the transaction before
@@ -40,11 +39,11 @@ type batch struct {
 	first    int64           // time of the first transaction in it, in microseconds
 	time     int64           // of the last transaction in it
 	calls    []*call         // to be answered when it is durable
-	snap     *snapshot       // the state after it, set when it is sealed; nil: nobody asked for it
+	snap     *snapshot       // the state after it, set when it is sealed; nil: not needed
 	index    uint64          // of its log record; set before it is committed
-	term     uint64          // that it was built in, in a cluster
+	term     uint64          // in which it was built, in a cluster
 	proposal *raft.Proposal  // of it, in a cluster
-	began    time.Time       // when its commit began, of one that was built here
+	began    time.Time       // when its commit began, if it was built here
 }
 
 func newBatch(base engine.Position, size int) *batch {
@@ -96,7 +95,7 @@ func batchBase(data []byte) (engine.Position, error) {
 	return engine.Position(binary.LittleEndian.Uint64(data[1:])), nil
 }
 
-// maxChunk is the most writes that are allocated ahead.
+// maxChunk is how many writes are allocated ahead at most.
 const maxChunk = 128
 
 // changes decodes a batch. The writes alias data. An error is the last value.
@@ -139,7 +138,7 @@ func changes(data []byte) iter.Seq2[engine.Change, error] {
 	}
 }
 
-// decoder reads from the front of rest; bad is set once something did not fit.
+// decoder reads from the front of rest. bad is set once the data is malformed.
 type decoder struct {
 	rest []byte
 	bad  bool

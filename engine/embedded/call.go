@@ -6,8 +6,8 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// call is one Update or UpdateEach on its way through the executor: fn n times,
-// or one, whose error is the call's own.
+// call is one Update or UpdateEach on its way through the executor: n calls of fn, or
+// one of one, whose error is the call's own.
 type call struct {
 	n     int
 	fn    func(tx engine.Tx, i int) error
@@ -18,7 +18,7 @@ type call struct {
 	done chan error    // capacity 1: the outcome of the commit
 
 	// Set before done is sent.
-	err      error           // what one returned
+	err      error           // that one returned
 	split    bool            // its transactions are in more than one batch
 	panicked *panicked       // what fn panicked with
 	pos      engine.Position // after it
@@ -26,7 +26,7 @@ type call struct {
 
 const (
 	callWaiting = iota
-	callRunning // the executor has it: the caller must wait until it ran
+	callRunning // the executor has it: the caller must wait until it has run
 	callLeft    // the caller gave up before it ran
 )
 
@@ -36,7 +36,7 @@ type panicked struct{ value any }
 // take returns a call to fill in.
 func (x *executor) take() *call { return x.pool.Get().(*call) }
 
-// give takes back a call whose outcome has been received.
+// give returns a call to the pool once its outcome has been received.
 func (x *executor) give(c *call) {
 	select {
 	case <-c.ran:
@@ -47,7 +47,7 @@ func (x *executor) give(c *call) {
 	x.pool.Put(c)
 }
 
-// outcome goes on with a panic of the call's function, in its caller.
+// outcome repeats a panic of the call's function in its caller.
 func (c *call) outcome(err error) error {
 	if c.panicked != nil {
 		panic(c.panicked.value)
@@ -55,7 +55,7 @@ func (c *call) outcome(err error) error {
 	return err
 }
 
-// fail answers c with the error of its batch.
+// fail completes c with the error of its batch.
 func (c *call) fail(err error) {
 	if c.split && engine.CodeOf(err) != engine.CodeOutcomeUnknown {
 		err = engine.Errorf(engine.CodeOutcomeUnknown, "some of the call's transactions were committed, then: %w", err)

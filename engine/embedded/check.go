@@ -12,20 +12,20 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// Report is what Check found.
+// Report is the result of Check.
 type Report struct {
 	Summary            // of the state that a start would recover
 	Snapshots int      `json:"snapshots"`
 	Records   int      `json:"log_records"`
 	LogBytes  int64    `json:"log_bytes"`
-	TornBytes int64    `json:"torn_bytes"` // an unfinished write at the end of the log: not damage, the next start cuts it
+	TornBytes int64    `json:"torn_bytes"` // an unfinished write at the end of the log, not damage; the next start cuts it
 	Problems  []string `json:"problems"`
 
 	// Of a node of a cluster.
 	Node    uint64 `json:"node,omitempty"`
 	Cluster string `json:"cluster,omitempty"`
 	Term    uint64 `json:"term,omitempty"`    // newest in the log, the snapshot and the vote
-	Unsure  int    `json:"unsure,omitempty"`  // log records at its end that this node does not know to be committed; Summary counts them in
+	Unsure  int    `json:"unsure,omitempty"`  // log records at the end that this node does not know to be committed; included in Summary
 	Refused int    `json:"refused,omitempty"` // batches of deposed leaders, which no node applies: not damage
 }
 
@@ -33,11 +33,11 @@ type Report struct {
 func (r *Report) OK() bool { return len(r.Problems) == 0 }
 
 // Check reads every byte of a data folder that no process has open, and changes
-// nothing: checksums, the chain of batches from the snapshot to the log's end,
-// the order of keys, the invariants of the state that a start would recover.
-// What is damaged is in Report.Problems, each with its file; the error is for a
-// folder that cannot be read at all or is in use. progress, if not nil, is told
-// each file before it is read.
+// nothing. It checks checksums, the chain of batches from the snapshot to the log's
+// end, the order of keys, and the invariants of the state that a start would recover.
+// Report.Problems lists damage, each with its file. Check returns an error if the
+// folder is in use or cannot be read at all. progress, if not nil, is called before
+// each file is read.
 func Check(dir string, o Options, progress func(file string)) (Report, error) {
 	rep := Report{Problems: []string{}}
 	o, err := o.withDefaults()
@@ -73,15 +73,15 @@ type checker struct {
 	member bool // of a cluster: records have format 2
 	last   uint64
 	commit uint64 // newest index that a record says is committed
-	stale  bool   // the log is older than the snapshot: a start begins it anew
+	stale  bool   // the log is older than the snapshot: a start replaces it
 }
 
-// node reads who the folder is in which cluster, and its vote.
+// node reads the identity of the folder's node, and its vote.
 func (c *checker) node(o Options) {
 	id, err := identity(c.dir, o)
 	if err != nil {
 		c.problem("%s: %v; put the folder %[1]s back from a copy, or remove the node and let a new one join", filepath.Join(c.dir, clusterDir), err)
-		c.member = true // its records are those of a node all the same
+		c.member = true // its records are still those of a node
 		return
 	}
 	if c.member = id != nil; !c.member {
@@ -135,7 +135,7 @@ func (c *checker) problem(format string, args ...any) {
 	c.rep.Problems = append(c.rep.Problems, fmt.Sprintf(format, args...))
 }
 
-// verifying returns journal's form of progress.
+// verifying adapts progress to the journal.
 func (c *checker) verifying() func(journal.Progress) {
 	if c.progress == nil {
 		return nil
@@ -171,8 +171,8 @@ func (c *checker) snapshots() error {
 	return nil
 }
 
-// record follows the log: a batch that the snapshot does not hold must be built
-// on the position before it.
+// record follows the log: a batch that is not in the snapshot must be built on the
+// position before it.
 func (c *checker) record(rec journal.Record) error {
 	e, err := parseRecord(rec)
 	if err == nil && !c.member && len(rec.Data) > 0 && rec.Data[0] != batchFormat {

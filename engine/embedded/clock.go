@@ -7,34 +7,34 @@ import (
 	"time"
 )
 
-// clock is the time by which transactions run and keys expire. It never goes back.
-// While this node leads, or is alone, the clock of the machine drives it; where the
-// two differ (the machine's clock was set back, or the previous leader had
-// another one) the difference shrinks by a tenth of the time that passes, so that
-// the time neither stands still nor jumps. While the node follows, it goes by what
-// the leader last said and by the monotonic clock.
+// clock is the time of transactions and of the expiry of keys. It never goes back.
+// While this node is the leader, or is alone, the machine's clock drives it. If the two
+// differ (the machine's clock was set back, or the previous leader had a different one),
+// the difference shrinks by a tenth of the elapsed time, so that the time neither
+// stands still nor jumps. While the node follows, the time is the leader's last
+// reported time plus the elapsed monotonic time.
 type clock struct {
 	now   func() time.Time
 	mono  func() time.Time // monotonic
-	last  atomic.Int64     // the newest time given or heard of, in microseconds
+	last  atomic.Int64     // the newest time returned or received, in microseconds
 	ahead atomic.Int64     // how far the time is ahead of now, in microseconds
-	known atomic.Bool      // this node leads, or has heard what the leader's time is
-	leads atomic.Bool      // this node drives the time: it leads, or is alone
+	known atomic.Bool      // this node is the leader, or has received the leader's time
+	leads atomic.Bool      // this node drives the time: it is the leader, or alone
 
 	mu      sync.Mutex   // guards changes of ahead and shrunk, and the fields below
 	shrunk  atomic.Int64 // reading of now up to which ahead has been shrunk
-	heard   int64        // what the leader said
+	heard   int64        // the leader's last reported time
 	heardAt time.Time    // by mono
 }
 
 const (
-	slew      = 10     // the part of the time that passes by which ahead shrinks
+	slew      = 10     // ahead shrinks by the elapsed time divided by slew
 	slewEvery = 1000   // microseconds
-	backStep  = 10_000 // microseconds that now must be behind to have been set back
+	backStep  = 10_000 // microseconds; if now is behind by more, it was set back
 )
 
-// micros returns the time in microseconds since the Unix epoch. Only a node that
-// leads or is alone drives the time by it.
+// micros returns the time in microseconds since the Unix epoch. It advances the time
+// only on a leader or a node that is alone.
 func (c *clock) micros() int64 {
 	t := c.reading()
 	for {
@@ -51,7 +51,7 @@ func (c *clock) micros() int64 {
 	}
 }
 
-// reading is what the machine's clock makes the time. It may be behind last.
+// reading returns the time according to the machine's clock. It may be behind last.
 func (c *clock) reading() int64 {
 	now := c.now().UnixMicro()
 	ahead := c.ahead.Load()
@@ -73,7 +73,7 @@ func (c *clock) set(ahead, now int64) {
 	c.shrunk.Store(now)
 }
 
-// goOn has the time go on from last, which the machine's clock has not reached.
+// goOn makes the time continue from last, which the machine's clock has not reached.
 func (c *clock) goOn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +89,7 @@ func (c *clock) raise(t int64) {
 	}
 }
 
-// lead has this node drive the time from now on.
+// lead makes this node drive the time from now on.
 func (c *clock) lead() {
 	if c.leads.Load() {
 		return
@@ -104,15 +104,15 @@ func (c *clock) lead() {
 	c.leads.Store(true)
 }
 
-// stepDown is called when this node does not lead any more: what its machine's
-// clock does from now on must not matter if it leads again.
+// stepDown is called when this node stops being the leader. Changes of its machine's
+// clock from now on must not matter if it becomes the leader again.
 func (c *clock) stepDown() {
 	if c.leads.Load() {
 		c.follow(c.estimate())
 	}
 }
 
-// follow takes the leader's time; 0: it did not say.
+// follow sets the leader's time; 0: it was not reported.
 func (c *clock) follow(t int64) {
 	c.leads.Store(false)
 	c.raise(t)
@@ -122,7 +122,7 @@ func (c *clock) follow(t int64) {
 	c.known.Store(t != 0)
 }
 
-// estimate is the time as far as this node can tell, and does not drive it.
+// estimate returns the time as far as this node knows it, without driving it.
 func (c *clock) estimate() int64 {
 	if c.leads.Load() || !c.known.Load() {
 		return max(c.last.Load(), c.reading())
@@ -132,13 +132,13 @@ func (c *clock) estimate() int64 {
 	return max(c.last.Load(), c.heard+c.mono().Sub(c.heardAt).Microseconds())
 }
 
-// flight knows since when transactions have run that readers do not see yet. A
-// read must not take a time after theirs: it could see a key expired, and a
-// transaction that is committed after it would have seen the key alive.
+// flight records the start of transactions that have run but are not visible to readers
+// yet. The time of a read must not be after theirs: it could see a key as expired that
+// a transaction committed later has seen alive.
 type flight struct {
 	running atomic.Int64 // not after any transaction of the open batch; 0: it has none
-	pending atomic.Int64 // of the batch being committed
-	held    atomic.Int64 // of a batch on its way when the node was held back, until the log has brought it
+	pending atomic.Int64 // the same for the batch being committed
+	held    atomic.Int64 // the same for a batch in flight at a Hold, until it arrives in the log
 }
 
 const beginning = -1 // running is being set
@@ -148,17 +148,17 @@ func (f *flight) begin(c *clock) int64 {
 	if f.running.Load() != 0 {
 		return c.micros()
 	}
-	f.running.Store(beginning) // so that bound either comes before all this or waits
+	f.running.Store(beginning) // so that bound either comes before this or waits
 	now := c.micros()
 	f.running.Store(max(1, now))
 	return now
 }
 
-// seal, land and drop follow the open batch: it is being committed, it is visible
-// to readers, or it and the one before it are lost.
+// seal, land and drop follow the open batch: it is being committed, it is visible to
+// readers, or it and the batch being committed are lost.
 func (f *flight) seal() {
 	f.pending.Store(f.running.Load())
-	f.running.Store(0) // in this order, and bound reads the other way round
+	f.running.Store(0) // in this order; bound reads them in the reverse order
 }
 func (f *flight) land() { f.pending.Store(0) }
 func (f *flight) drop() {
@@ -166,13 +166,14 @@ func (f *flight) drop() {
 	f.pending.Store(0)
 }
 
-// hold is called before drop where the batch on its way may yet be committed although
-// this node leads on, and settled once that has happened or cannot happen any more.
+// hold is called before drop if the batch in flight may still be committed while this
+// node remains the leader. settled is called once that has happened or can no longer
+// happen.
 func (f *flight) hold(at int64) { f.held.Store(max(1, at)) }
 func (f *flight) settled()      { f.held.Store(0) }
 
-// bound returns the time of a read that sees all that is visible now: not before
-// that of any earlier read, and not after that of anything visible later.
+// bound returns the time of a read that sees everything visible now. It is not before
+// that of any earlier read and not after that of anything that becomes visible later.
 func (f *flight) bound(c *clock) int64 {
 	t := c.micros()
 	r := f.running.Load()

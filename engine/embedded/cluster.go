@@ -16,28 +16,28 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// Defaults of a cluster's clock. A node stands for election when it has heard of
-// no leader for one to two times ElectionTicks.
+// Defaults of a cluster's clock. A node campaigns when it has not heard from a leader
+// for one to two times ElectionTicks.
 const (
 	DefaultTick   = 50 * time.Millisecond
 	electionTicks = 12
 )
 
-// ClusterOptions say how a node of a cluster reaches the others and is reached.
+// ClusterOptions configures the connections between a node and the rest of its cluster.
 type ClusterOptions struct {
-	Addr      string       // HOST:PORT to listen on for other nodes; "": what the cluster knows of this node
+	Addr      string       // HOST:PORT to listen on for other nodes; "": the last known one
 	Listener  net.Listener // instead of Addr
 	Advertise string       // HOST:PORT as other nodes reach it; "": Addr
 	Join      []string     // nodes to ask for admission until this one is a member
 	Version   string       // of the program
 	Tick      time.Duration
 
-	// Conns bounds the connections of other nodes, Guests those that have not proved
-	// yet to be of one. 0: peer.MaxConns, peer.MaxGuests.
+	// Conns bounds the connections of other nodes, Guests those that have not
+	// authenticated yet. 0: peer.MaxConns, peer.MaxGuests.
 	Conns, Guests int
 
-	// Lease lets this node, while it leads, answer linearizable reads without
-	// asking a majority for each group of them. It relies on clocks, whose speeds
+	// Lease lets this node, while it is the leader, serve linearizable reads without
+	// contacting a majority for each batch of them. It relies on clocks, whose speeds
 	// must not differ by more than raft.LeaseDrift percent. The setting must be the
 	// same on all nodes.
 	Lease bool
@@ -46,7 +46,7 @@ type ClusterOptions struct {
 // clusterDir is the folder inside the data folder that makes it a node.
 const clusterDir = "cluster"
 
-// identity returns the identity of this node, or nil if it is alone.
+// identity returns the identity of this node, or nil if it is not in a cluster.
 func identity(dir string, o Options) (*peer.Identity, error) {
 	id, err := peer.Load(journal.Files{FS: o.FS}, filepath.Join(dir, clusterDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,11 +61,11 @@ func identity(dir string, o Options) (*peer.Identity, error) {
 	return id, nil
 }
 
-// catchUp brings the state of the newest snapshot up to what the log has. In a
-// cluster that waits until it is known what of the log is committed.
+// catchUp applies the log to the state of the newest snapshot. In a cluster it leaves
+// that until it is known how much of the log is committed.
 func (db *DB) catchUp(state *snapshot) (fromLog int, err error) {
 	if db.offline && (db.id != nil || state.roster != nil) {
-		return 0, nil // the log waits for whoever opened it so
+		return 0, nil // the caller applies the log
 	}
 	if db.id == nil && db.opts.sim == nil {
 		if state.roster != nil {
@@ -109,8 +109,8 @@ func (db *DB) catchUp(state *snapshot) (fromLog int, err error) {
 	return 0, nil
 }
 
-// voteThere refuses a log without a vote: a node makes its term durable before any
-// entry of it, so the vote was there and is lost.
+// voteThere returns an error for a log without a vote: a node makes its term durable
+// before any entry of it, so the vote existed and is lost.
 func (db *DB) voteThere(v *voteFile) error {
 	if v.seq != 0 || db.log.Durable() < db.log.First() || failpoint("vote-not-kept") {
 		return nil
@@ -118,8 +118,8 @@ func (db *DB) voteThere(v *voteFile) error {
 	return lostVote(db.dir)
 }
 
-// joinTerm drops a log that a snapshot of another node was to replace, when the
-// power failed between the two.
+// joinTerm drops a log that was to be replaced by another node's snapshot, if the power
+// failed in between.
 func (db *DB) joinTerm(state *snapshot) error {
 	if state.index == 0 || db.log.First() > state.index || db.log.Last() < state.index {
 		return nil
@@ -196,7 +196,7 @@ func (g *group) start() error {
 	return nil
 }
 
-// message takes what another node sends.
+// message handles a message from another node.
 func (g *group) message(from uint64, msg []byte) {
 	<-g.started
 	if err := g.node.Receive(from, msg); err != nil {
@@ -209,7 +209,7 @@ func (g *group) down(id uint64) {
 	g.node.Unreachable(id)
 }
 
-// snapshot takes the whole state that another node sends.
+// snapshot receives the whole state from another node.
 func (g *group) snapshot(ctx context.Context, from uint64, meta []byte, r io.Reader) error {
 	<-g.started
 	file, err := g.receive(r)
@@ -219,7 +219,7 @@ func (g *group) snapshot(ctx context.Context, from uint64, meta []byte, r io.Rea
 	return g.node.ReceiveSnapshot(from, meta, file)
 }
 
-// check refuses nodes that must not take part.
+// check refuses nodes that must not participate.
 func (g *group) check(h peer.Hello) error {
 	r := g.view.Load().roster
 	if slices.Contains(r.Removed, h.Node) {
@@ -236,7 +236,7 @@ func (g *group) check(h peer.Hello) error {
 	return g.tooOld(h.Node, h.Last)
 }
 
-// Codes that only nodes exchange.
+// Codes that are only used between nodes.
 const (
 	codeRemoved   engine.Code = "node_removed"
 	codeDuplicate engine.Code = "node_duplicate"
@@ -244,7 +244,7 @@ const (
 	codeFull      engine.Code = "cluster_full"
 )
 
-// explain gives an error its code and text for another node.
+// explain returns the code and text of an error for another node.
 func explain(err error) (code, text string) {
 	if e, ok := errors.AsType[*engine.Error](err); ok {
 		return string(e.Code), e.Msg
@@ -252,7 +252,7 @@ func explain(err error) (code, text string) {
 	return string(engine.CodeInternal), err.Error()
 }
 
-// close hands the leadership over, if another node can take it, and stops.
+// close transfers the leadership, if another node can take it, and stops.
 func (g *group) close() error {
 	if g.node == nil {
 		return nil
@@ -267,8 +267,7 @@ func (g *group) close() error {
 	return errors.Join(err, g.vote.f.Close())
 }
 
-// handOver makes another node the leader, so that no election timeout has to pass
-// first.
+// handOver makes another node the leader without waiting for an election timeout.
 func (g *group) handOver() {
 	if !g.view.Load().serves {
 		return
@@ -342,7 +341,7 @@ func (g *group) Dial(ctx context.Context, node uint64, protocol string) (net.Con
 // Listen implements engine.Cluster.
 func (g *group) Listen(protocol string) net.Listener { return g.port.Protocol(protocol) }
 
-// Advertise publishes the addresses of this node's faces in the cluster. "" is off.
+// Advertise publishes the addresses of this node's faces in the cluster. "" means off.
 func (db *DB) Advertise(http, resp string) {
 	if g := db.group; g != nil && g.port != nil {
 		n := *g.want.Load()

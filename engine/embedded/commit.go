@@ -11,24 +11,25 @@ import (
 
 // committer makes batches durable, on this disk or on a quorum.
 type committer interface {
-	// admit returns why no calls are taken now, or nil. What was run before may
-	// not be committed then either. The caller holds executor.mu.
+	// admit returns why calls cannot be accepted now, or nil. After an error, calls
+	// that have already run must not be committed either. The caller holds executor.mu.
 	admit() error
-	// seal readies b, which is committed next. The caller holds executor.mu.
+	// seal prepares b, which is committed next. The caller holds executor.mu.
 	seal(b *batch)
-	// commit makes b durable. A batch without writes only needs to be known to
-	// have run on the newest state. After an error that matches engine.ErrDiskFull
-	// nothing of the batch is kept and the next one may be tried; after errLater
-	// settle or abandon is called with the outcome; any other error stops the node.
+	// commit makes b durable. For a batch without writes it only confirms that the
+	// batch has run on the newest state. After an error that matches
+	// engine.ErrDiskFull nothing of the batch is kept and the next one may be tried.
+	// After errLater, settle or abandon is called with the outcome. Any other error
+	// stops the node.
 	commit(b *batch) error
 	// waits reports whether commit waits for a disk.
 	waits() bool
 }
 
-// errLater is what a committer returns if the outcome is not known yet.
+// errLater is returned by a committer if the outcome is not known yet.
 var errLater = errors.New("the outcome comes later")
 
-// journalCommitter is the committer of a node that is alone: its own disk is the
+// journalCommitter is the committer of a node without a cluster: its own disk is the
 // quorum.
 type journalCommitter struct{ log *journal.Log }
 
@@ -46,12 +47,12 @@ func (c journalCommitter) commit(b *batch) error {
 	return diskError(c.log.Sync())
 }
 
-// sealIfFree returns the open batch, sealed, and takes the committing role for
-// it, if there is something to commit and nobody commits. The caller holds mu
-// and is the runner, or nobody is.
+// sealIfFree seals and returns the open batch, and takes the committing role for it, if
+// there is something to commit and the role is free. The caller holds mu, and is the
+// runner unless there is none.
 func (x *executor) sealIfFree() *batch {
 	if x.broken == nil && (len(x.open.calls) > 0 || !x.open.empty()) {
-		x.broken = x.log.admit() // it was run after the node was deposed
+		x.broken = x.log.admit() // not nil if it ran after the node was deposed
 	}
 	if x.broken != nil {
 		x.reset()
@@ -94,7 +95,7 @@ func (x *executor) sealFull() {
 	}
 }
 
-// hand has b committed without keeping the caller.
+// hand starts the commit of b without blocking the caller.
 func (x *executor) hand(b *batch) {
 	if x.log.waits() {
 		x.handed <- b
@@ -103,7 +104,7 @@ func (x *executor) hand(b *batch) {
 	}
 }
 
-// commitLoop commits where a caller would have to do it for others.
+// commitLoop commits batches that a caller would have to commit for others.
 func (x *executor) commitLoop() {
 	defer x.stopped.Done()
 	for b := range x.handed {
@@ -113,8 +114,8 @@ func (x *executor) commitLoop() {
 	}
 }
 
-// commitAll commits the caller's batch, and leaves what has gathered meanwhile
-// to the background.
+// commitAll commits the caller's batch, and leaves the batch that has gathered in the
+// meantime to the background.
 func (x *executor) commitAll(b *batch) {
 	if next := x.commit(b); next != nil {
 		x.hand(next)
@@ -122,7 +123,7 @@ func (x *executor) commitAll(b *batch) {
 }
 
 // commit makes b durable and publishes it. It returns the next batch if one has
-// gathered; otherwise it gives the committing role up, or leaves it to settle.
+// gathered. Otherwise it releases the committing role, or leaves that to settle.
 func (x *executor) commit(b *batch) (next *batch) {
 	b.began = x.opts.mono()
 	switch err := x.log.commit(b); err {
@@ -135,16 +136,16 @@ func (x *executor) commit(b *batch) (next *batch) {
 	return nil
 }
 
-// settle publishes a batch of which the committer has learned later that it is
-// durable, and hands on the next one.
+// settle publishes a batch that turned out to be durable after errLater, and starts the
+// commit of the next one.
 func (x *executor) settle(b *batch) {
 	if next := x.publish(b); next != nil {
 		x.hand(next)
 	}
 }
 
-// abandon has all that was built on a batch dropped that could not be made durable, and
-// then answers its calls: what their callers run next must not see what was lost.
+// abandon drops everything that was built on a batch that could not be made durable, and
+// then completes its calls: the next calls of their callers must not see lost writes.
 func (x *executor) abandon(b *batch, err error) {
 	retry := engine.Retryable(err)
 	if !retry {
@@ -153,7 +154,7 @@ func (x *executor) abandon(b *batch, err error) {
 	}
 	x.mu.Lock()
 	calls := b.calls
-	b.calls = nil // yield may still find b, and must not answer them again
+	b.calls = nil // yield may still find b, and must not complete them again
 	why := err
 	if !retry {
 		x.closed = engine.Errorf(engine.CodeStopped, "the node has stopped after a disk failure: %w", err)
@@ -166,8 +167,8 @@ func (x *executor) abandon(b *batch, err error) {
 	}
 }
 
-// drop has all dropped that is not durable, now or by the runner as soon as it
-// can. The caller holds mu.
+// drop drops everything that is not durable, now or, if there is a runner, as soon as
+// it can. The caller holds mu.
 func (x *executor) drop(why error) {
 	x.broken = why
 	if !x.running {
@@ -176,9 +177,9 @@ func (x *executor) drop(why error) {
 	x.changed.Broadcast()
 }
 
-// reset drops what was built on a lost batch. What it goes on from is made
-// visible: a clone that readers wait for may have been lost with the batch. The
-// caller holds mu and is the runner, or nobody is.
+// reset drops everything that was built on a lost batch. It makes the state that it
+// continues from visible, because a clone that readers wait for may have been lost with
+// the batch. The caller holds mu, and is the runner unless there is none.
 func (x *executor) reset() {
 	for _, c := range x.open.calls {
 		c.fail(x.broken)
@@ -193,8 +194,8 @@ func (x *executor) reset() {
 	x.flight.drop()
 }
 
-// restart drops the speculative state and goes on from a committed one, which
-// readers see.
+// restart drops the speculative state and continues from a committed one that readers
+// see.
 func (x *executor) restart(from *snapshot) {
 	x.tree = from.tree.Clone()
 	x.bytes = from.bytes

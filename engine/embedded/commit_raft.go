@@ -15,36 +15,36 @@ import (
 // show whether its batch was committed; then its outcome is unknown.
 const OutcomeWait = 5 * time.Second
 
-// proposer is the part of raft.Node that commits and reads need. A simulation
-// has its own.
+// proposer is the part of raft.Node that commits and reads need. Simulations implement
+// it too.
 type proposer interface {
 	Propose(p *raft.Proposal)
 	Confirm(term uint64, done func(error))
 	ReadIndex(ctx context.Context) (stamp uint64, err error)
 }
 
-// raftCommitter is the committer of a node of a cluster: a batch is durable when
-// raft has it on a majority. Calls are taken between accept and yield, while this
-// node leads. A batch is proposed in the term that it was sealed in or never; if
-// the node is deposed meanwhile, the batch is an orphan until its outcome is known.
+// raftCommitter is the committer of a node of a cluster: a batch is durable when raft
+// has it on a majority. Calls are accepted between accept and yield, while this node is
+// the leader. A batch is proposed in the term in which it was sealed, or never. If the
+// node is deposed in the meantime, the batch is an orphan until its outcome is known.
 //
-// All methods but those of committer run in one goroutine, that of raft's
-// machine, beside the callers that run and seal.
+// All methods but those of committer run in the goroutine of raft's machine,
+// concurrently with the callers that run and seal.
 type raftCommitter struct {
 	x       *executor
 	raft    proposer
 	members func(*roster) // called when the members have changed
 
 	// Guarded by x.mu.
-	term   uint64 // that this node leads in; 0: it takes no calls
-	refuse error  // why not
+	term   uint64 // in which this node is the leader; 0: it accepts no calls
+	refuse error  // why it accepts no calls
 
 	// Owned by the machine's goroutine.
 	orphans []orphan
 	refused atomic.Uint64 // batches in the log that were not applied; for metrics too
 }
 
-// orphan is a batch that was on its way when this node was deposed or held back.
+// orphan is a batch that was in flight when this node was deposed or got a Hold.
 type orphan struct {
 	*batch
 	since time.Time
@@ -69,10 +69,10 @@ func (c *raftCommitter) seal(b *batch) {
 	b.proposal = &raft.Proposal{Term: b.term, Data: b.buf}
 }
 
-// commit implements committer. A batch without writes is confirmed too: if
-// another node leads by now, what its calls saw may be old. A batch that yield has
-// made an orphan meanwhile is not proposed in its term, which this node may lead
-// again after Hold: it gets its answer as a proposal that is refused.
+// commit implements committer. It confirms even a batch without writes: if another node
+// is the leader by now, its calls may have seen stale data. A batch that yield has made
+// an orphan in the meantime is not proposed in its term, in which this node may accept
+// calls again after a Hold. It is completed as a refused proposal.
 func (c *raftCommitter) commit(b *batch) error {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
@@ -90,8 +90,8 @@ func (c *raftCommitter) commit(b *batch) error {
 	return errLater
 }
 
-// accept has calls taken: this node leads in the term, and the tree has all that
-// was committed before it.
+// accept starts accepting calls: this node is the leader of the term, and the tree has
+// everything that was committed before it.
 func (c *raftCommitter) accept(term uint64) {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
@@ -100,9 +100,8 @@ func (c *raftCommitter) accept(term uint64) {
 	c.x.wall.lead()
 }
 
-// yield takes no more calls. What was built on batches that are not committed is
-// dropped; those that were proposed may yet be committed, which the log will
-// show.
+// yield stops accepting calls. It drops everything that was built on uncommitted
+// batches. Proposed batches may still be committed; the log will show that.
 func (c *raftCommitter) yield(why error) {
 	x := c.x
 	x.mu.Lock()
@@ -134,8 +133,8 @@ func (c *raftCommitter) yield(why error) {
 	}
 }
 
-// confirmed finishes a batch without writes, once it is known whether this node
-// still led when the batch had run.
+// confirmed finishes a batch without writes, once it is known whether this node was
+// still the leader after the batch had run.
 func (c *raftCommitter) confirmed(b *batch, err error) {
 	c.x.mu.Lock()
 	mine := c.x.committing == b
@@ -165,8 +164,7 @@ func (c *raftCommitter) notTaken(p *raft.Proposal, why error) {
 	})
 }
 
-// resolve answers the orphans whose outcome is known: that which it is called
-// with reports it, or errLater.
+// resolve completes the orphans whose outcome is known. outcome returns it, or errLater.
 func (c *raftCommitter) resolve(outcome func(o orphan) error) {
 	c.orphans = slices.DeleteFunc(c.orphans, func(o orphan) bool {
 		err := outcome(o)
@@ -178,8 +176,8 @@ func (c *raftCommitter) resolve(outcome func(o orphan) error) {
 	})
 }
 
-// outdate answers those whose batch can no longer be committed: the log has gone
-// on in a later term.
+// outdate completes the orphans that can no longer be committed, because the log has
+// continued in a later term.
 func (c *raftCommitter) outdate(term uint64) {
 	c.resolve(func(o orphan) error {
 		switch {
@@ -192,9 +190,9 @@ func (c *raftCommitter) outdate(term uint64) {
 	})
 }
 
-// found answers those whose batch the log has brought after all.
+// found completes the orphan whose batch has arrived in the log after all.
 func (c *raftCommitter) found(e raft.Entry, applied bool) {
-	c.x.flight.settled() // if one was held back it was this
+	c.x.flight.settled() // if a batch was held, it was this one
 	c.resolve(func(o orphan) error {
 		switch {
 		case o.term != e.Term || !bytes.Equal(o.buf, e.Data):
@@ -206,7 +204,7 @@ func (c *raftCommitter) found(e raft.Entry, applied bool) {
 	})
 }
 
-// expire answers those that have waited for limit: the outcome is unknown.
+// expire completes the orphans that have waited for limit: their outcome is unknown.
 func (c *raftCommitter) expire(limit time.Duration) {
 	c.resolve(func(o orphan) error {
 		if c.x.opts.mono().Sub(o.since) < limit {
@@ -216,7 +214,7 @@ func (c *raftCommitter) expire(limit time.Duration) {
 	})
 }
 
-// answer answers the calls of a batch that was not finished in the usual way.
+// answer completes the calls of an orphan.
 func (o orphan) answer(err error) {
 	for _, c := range o.calls {
 		if err == nil {

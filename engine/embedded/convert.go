@@ -16,9 +16,9 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// InitCluster makes a data folder, new or with data, the first node of a new
-// cluster, which other nodes reach at addr. The folder must not be in use. If it
-// was interrupted it can be done again.
+// InitCluster makes a data folder, new or with data, the first node of a new cluster.
+// Other nodes reach it at addr. The folder must not be in use. An interrupted
+// InitCluster can be repeated.
 func InitCluster(ctx context.Context, dir, addr string, o Options) (*peer.Identity, Summary, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -51,11 +51,11 @@ func InitCluster(ctx context.Context, dir, addr string, o Options) (*peer.Identi
 	return id, db.snap.Load().summary(), errors.Join(err, db.closeOffline())
 }
 
-// RecoverCluster makes the data folder of a node whose cluster has lost its
-// majority the first node of a new cluster: with all that this node has, also
-// what may never have been acknowledged, and without what it never got. The
-// other nodes become strangers. It is for when nothing else is left. addr is
-// where other nodes will reach it; "" is where they reached it until now.
+// RecoverCluster makes the data folder of a node whose cluster has lost its majority
+// the first node of a new cluster. The new cluster has all data of this node, including
+// writes that may never have been acknowledged, but lacks data that never reached it.
+// The other nodes do not belong to it. RecoverCluster is a last resort. addr is where
+// other nodes will reach this one; "" means its previous address.
 func RecoverCluster(ctx context.Context, dir, addr string, o Options) (*peer.Identity, Summary, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -99,9 +99,8 @@ func RecoverCluster(ctx context.Context, dir, addr string, o Options) (*peer.Ide
 	return id, state.summary(), errors.Join(err, db.closeOffline())
 }
 
-// Invite gives out an invitation for the next node: text that is to be kept
-// secret. Only the folder where the cluster was begun can do that; it may be in
-// use.
+// Invite returns an invitation for the next node. It must be kept secret. Only the
+// folder where the cluster was created can invite; it may be in use.
 func Invite(dir string) ([]byte, error) {
 	id, err := loadNode(dir)
 	if err != nil {
@@ -109,7 +108,7 @@ func Invite(dir string) ([]byte, error) {
 	}
 	nodes, err := readNodes(journal.OS(), dir)
 	if err != nil {
-		return nil, err // an id that was given out could be given out again
+		return nil, err // an id could be issued twice
 	}
 	var used []uint64
 	for _, n := range nodes {
@@ -123,8 +122,8 @@ func Invite(dir string) ([]byte, error) {
 	return text, err
 }
 
-// Accept makes a data folder, new or empty, the node that an invitation is for,
-// and returns the node's id. A folder that is that node already is left as it is.
+// Accept makes a data folder, new or empty, the node that an invitation is for, and
+// returns the node's id. If the folder already is that node, Accept changes nothing.
 func Accept(dir string, invitation []byte, o Options) (uint64, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -154,9 +153,9 @@ func accepted(id *peer.Identity, err error) (uint64, error) {
 	return id.Node, nil
 }
 
-// MayJoin asks a cluster, whose nodes are at the addresses of join, whether it
-// would admit the node of a folder, which the others will reach at addr. If so
-// the folder remembers all these addresses for its first start.
+// MayJoin asks a cluster, whose nodes are at the addresses in join, whether it would
+// admit the node of a folder, which the others will reach at addr. If so, it saves all
+// these addresses in the folder for the first start.
 func MayJoin(ctx context.Context, dir, addr string, join []string, version string) error {
 	id, err := loadNode(dir)
 	if err != nil {
@@ -248,7 +247,7 @@ func (db *DB) applyLog(state *snapshot) (term uint64, err error) {
 			return 0, fileError(fmt.Sprintf("log record %d", e.Index), err)
 		}
 		if base != state.pos {
-			continue // refused, as every node would
+			continue // every node refuses it
 		}
 		for c, err := range changes(e.Data) {
 			if err != nil {
@@ -260,8 +259,9 @@ func (db *DB) applyLog(state *snapshot) (term uint64, err error) {
 	return term, nil
 }
 
-// become makes state that of the only node of a cluster. left is the one that it
-// was in: as long as the folder still has its credentials it is not opened.
+// become saves state as that of the only node of a cluster. left is the cluster that
+// the folder was in; the folder cannot be opened as long as it has credentials of that
+// cluster.
 func (db *DB) become(state *snapshot, term uint64, addr, left string) error {
 	s := *state
 	s.index = max(state.index, db.log.Last()) + 1

@@ -1,10 +1,10 @@
-// Package embedded is the engine that lives inside the program: all state in
-// one ordered map in memory, made durable by a log and snapshots on disk.
+// Package embedded implements the engine that runs inside the program. It keeps all
+// state in one ordered map in memory and makes it durable with a log and snapshots on
+// disk.
 //
-// It knows transactions, batches of effects, snapshots and recovery; it must
-// not know what keys mean or who calls. It puts together btree (the state),
-// journal (the files), and raft and peer (the other nodes). DESIGN.md describes how
-// a call flows.
+// It knows transactions, batches of effects, snapshots and recovery; it must not know
+// the meaning of keys or the callers. It combines btree (the state), journal (the files),
+// and raft and peer (the other nodes). DESIGN.md describes how a call flows.
 package embedded
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/skerrydb/skerry/peer"
 )
 
-// DB is an open embedded engine. It satisfies engine.Engine, engine.Eacher,
-// engine.Meter and engine.Positioner, and its transactions satisfy engine.Ranker. All methods are
+// DB is an open embedded engine. It satisfies engine.Engine, engine.Eacher, engine.Meter
+// and engine.Positioner, and its transactions satisfy engine.Ranker. All methods are
 // safe for concurrent use.
 type DB struct {
 	opts    Options
@@ -32,7 +32,7 @@ type DB struct {
 	history *history
 	id      *peer.Identity           // nil: this node is alone
 	group   *group                   // nil: this node is alone
-	offline bool                     // opened by itself, to be changed as a whole
+	offline bool                     // opened to be converted or copied, without starting anything
 	began   time.Time                // by the monotonic clock
 	snap    atomic.Pointer[snapshot] // what readers see, once they have checked durable
 	shown   signal                   // fires when snap moves
@@ -58,8 +58,8 @@ func (db *DB) Promises() engine.Promises {
 	}
 }
 
-// Update implements engine.Engine. A panic of fn undoes its writes and goes on
-// in the caller's goroutine.
+// Update implements engine.Engine. A panic of fn undoes its writes and is repeated in
+// the caller's goroutine.
 func (db *DB) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
 	c := db.exec.take()
 	c.one = fn
@@ -128,10 +128,9 @@ func (db *DB) Changes(ctx context.Context, after engine.Position) iter.Seq2[engi
 	}
 }
 
-// Stopped returns a channel that is closed when the node has stopped because
-// its disk failed while committing, or because it cannot be a member of its
-// cluster. Err then says why. The data that was
-// acknowledged is safe; the program must be restarted.
+// Stopped returns a channel that is closed when the node has stopped because its disk
+// failed during a commit, or because it cannot be a member of its cluster. Err then
+// returns the reason. Acknowledged data is safe. The program must be restarted.
 func (db *DB) Stopped() <-chan struct{} { return db.stop }
 
 // Err returns why the node has stopped, or nil.
@@ -144,8 +143,7 @@ func (db *DB) Err() error {
 	}
 }
 
-// Close implements engine.Engine. Calls that have run are still answered with
-// their outcome.
+// Close implements engine.Engine. Calls that have run still return their outcome.
 func (db *DB) Close() error {
 	var err error
 	db.endOnce.Do(func() {
@@ -164,11 +162,11 @@ func (db *DB) Close() error {
 	return err
 }
 
-// fail stops the node. An fsync that failed may have lost what was written, and
-// asking again can succeed without writing it: so there is no second try.
+// fail stops the node. A failed fsync may have lost written data, and another fsync
+// could succeed without writing it, so there is no retry.
 func (db *DB) fail(err error) { db.end("the disk failed while committing", err) }
 
-// end stops the node, which cannot keep its promises any more.
+// end stops the node, because it can no longer keep its promises.
 func (db *DB) end(why string, err error) {
 	db.stopOnce.Do(func() {
 		db.opts.Logger.Error(why+"; the node stops", "dir", db.dir, "err", err)
@@ -180,7 +178,7 @@ func (db *DB) end(why string, err error) {
 // signal wakes all goroutines that wait for something to change.
 type signal struct {
 	mu sync.Mutex    // guards ch
-	ch chan struct{} // nil while nobody waits
+	ch chan struct{} // nil: no goroutine waits
 }
 
 // next returns a channel that the next fire closes.

@@ -8,60 +8,58 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// executor carries calls through a pipeline of three stages, each in a file of
-// its own:
+// executor runs calls through a pipeline of three stages, each in a separate file:
 //
 //	run      run.go      Transactions run one at a time on a speculative tree,
 //	                     and their effects gather in the open batch. Done by the
-//	                     runner, who owns the embedded speculation.
+//	                     runner, which owns the embedded speculation.
 //	commit   commit.go   The open batch is sealed when the one before it is
-//	                     durable, and handed to the committer: the local log, or
-//	                     raft (commit_raft.go). Done by whoever sealed it; one
-//	                     batch at a time, the one in committing.
+//	                     durable, and passed to the committer: the local log, or
+//	                     raft (commit_raft.go). Done by the goroutine that sealed
+//	                     it; one batch at a time, the one in committing.
 //	publish  publish.go  The durable batch becomes visible to readers and to
-//	                     Changes, and its calls are answered. Done by whoever
-//	                     learned that the batch is durable.
+//	                     Changes, and its calls are completed. Done by the
+//	                     goroutine that learned that the batch is durable.
 //
-// Runner and committer are roles, not goroutines. A caller that finds no runner
-// runs what is queued, its own call and those of others, and then commits if
-// nobody else does: a lone call costs no goroutine switch. Where a caller would
-// work for others for long, a background goroutine takes its role over.
+// Runner and committer are roles, not goroutines. A caller that finds no runner runs
+// all queued calls, its own and those of others, and then commits unless another
+// goroutine does: a lone call costs no goroutine switch. If a caller would work for
+// others for long, a background goroutine takes over its role.
 //
-// mu guards the roles themselves (running, committing) and the queue. It is
-// held to seal a batch, to drop a lost one, and for every change of roles; never
-// while a transaction runs, a disk is waited for, or a call is answered by
-// publish. What the runner owns may also be used by anyone who holds mu while
-// nobody runs.
+// mu guards the roles (running, committing) and the queue. It is held to seal a batch,
+// to drop a lost one, and for every change of roles; never while a transaction runs,
+// during disk I/O, or while publish completes a call. The runner's state may also be
+// used by any goroutine that holds mu while there is no runner.
 //
-// These hold between the stages:
+// Invariants between the stages:
 //
-//  1. A call is answered with its batch and never before, also if it failed or
-//     wrote nothing: what it saw may yet be lost.
+//  1. A call is completed with its batch and never before, even if it failed or
+//     wrote nothing: what it saw may still be lost.
 //  2. Batches are sealed, committed and published in the order of their
 //     positions; each names the position that it was built on.
-//  3. A lost batch takes with it all that was built on it (reset), before any of
-//     its calls is answered.
-//  4. A durable batch is there for readers before Changes yields it, and in the
-//     history that Changes reads before its calls are answered.
+//  3. Everything built on a lost batch is dropped with it (reset), before any of
+//     its calls is completed.
+//  4. A durable batch is visible to readers before Changes yields it, and is in the
+//     history that Changes reads before its calls are completed.
 //  5. The speculative tree is the state after the open batch. It equals the
 //     published state when nothing is open or being committed.
-//  6. A batch is committed under the leadership it was built under, or not at
-//     all: see raftCommitter. The executor itself knows no terms.
+//  6. A batch is committed under the leadership under which it was built, or not at
+//     all: see raftCommitter. The executor itself does not know terms.
 type executor struct {
 	opts    Options
 	log     committer
 	current func() *snapshot // the state after the last published batch
-	wall    clock            // what transactions and views take their time from
-	flight  flight           // the transactions that nobody sees yet
+	wall    clock            // time of transactions and views
+	flight  flight           // transactions that are not visible yet
 	pool    sync.Pool        // of *call
 	runOn   chan struct{}    // to the background runner
 	handed  chan *batch      // to the background committer
 	stopped sync.WaitGroup
 
-	// What publishing does to the database. Each is called by one goroutine at a time.
-	overtake func(*batch)    // before readers see a durable batch
+	// Effects of publishing on the database. Each is called by one goroutine at a time.
+	overtake func(*batch)    // called before readers see a durable batch
 	show     func(*snapshot) // makes a durable state visible to readers
-	record   func(*batch)    // moves the position, and has Changes yield the batch
+	record   func(*batch)    // moves the position, and makes Changes yield the batch
 	fail     func(error)     // called when the node must stop
 
 	wanted atomic.Bool // there was a read since the last seal
@@ -69,21 +67,21 @@ type executor struct {
 	mu         sync.Mutex // guards the fields below
 	changed    sync.Cond  // on mu: running, committing or broken has changed
 	queue      []*call
-	spare      []*call // emptied queue, for re-use
-	running    bool    // somebody is the runner
+	spare      []*call // emptied queue, for reuse
+	running    bool    // there is a runner
 	committing *batch
 	broken     error   // the batch being committed was lost; the runner must reset
-	closed     error   // what new calls get, once set
+	closed     error   // error of new calls, once set
 	at         applied // the newest durable log record
 
 	speculation // owned by the runner
 }
 
-// applied is a point in the log and what is known there besides the state.
+// applied is a point in the log, with the members at that point.
 type applied struct {
 	index  uint64  // of a log record
-	term   uint64  // of it, in a cluster
-	roster *roster // who is a member; nil: this node is alone
+	term   uint64  // of that record, in a cluster
+	roster *roster // the members; nil: this node is alone
 }
 
 func newExecutor(o Options, log committer, current func() *snapshot) *executor {
@@ -108,7 +106,7 @@ func newExecutor(o Options, log committer, current func() *snapshot) *executor {
 	return x
 }
 
-// do queues c and returns when its outcome is known, which it leaves in c.
+// do queues c and returns when its outcome is known. The outcome is in c.
 func (x *executor) do(ctx context.Context, c *call) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -136,8 +134,8 @@ func (x *executor) do(ctx context.Context, c *call) error {
 	}
 }
 
-// submit queues c, and runs what is queued if nobody else does. The outcome
-// comes on c.done.
+// submit queues c, and runs the queued calls if there is no runner. The outcome comes on
+// c.done.
 func (x *executor) submit(c *call) error {
 	x.mu.Lock()
 	err := x.closed
@@ -161,7 +159,7 @@ func (x *executor) submit(c *call) error {
 	return nil
 }
 
-// refuseQueued answers the calls that have not begun to run. The caller holds mu.
+// refuseQueued fails the calls that have not begun to run. The caller holds mu.
 func (x *executor) refuseQueued(err error) {
 	for _, c := range x.queue {
 		if c.claim.CompareAndSwap(callWaiting, callRunning) {
@@ -172,8 +170,8 @@ func (x *executor) refuseQueued(err error) {
 	x.queue = nil
 }
 
-// close refuses new calls, answers those that have not run, and returns when
-// the roles are free and the background goroutines have ended.
+// close refuses new calls, fails those that have not run, and returns when the roles are
+// free and the background goroutines have ended.
 func (x *executor) close(err error) {
 	x.mu.Lock()
 	if x.closed == nil {
