@@ -33,7 +33,7 @@ func TestOneKey(t *testing.T) {
 	if err != nil || token == "" {
 		t.Fatalf("save: %q, %v", token, err)
 	}
-	if s, err = st.Load(ctx, token, engine.Read{}); err != nil {
+	if _, err := st.Load(ctx, token, engine.Read{}); err != nil {
 		t.Fatalf("load: %v", err)
 	}
 	if got, _, err := word.Get(s); got != "a" || err != nil {
@@ -58,7 +58,7 @@ func TestOneKey(t *testing.T) {
 	if _, _, err := st.RevokeAll(ctx, "ann"); !errors.Is(err, engine.ErrUnsupported) {
 		t.Errorf("revoke all: %v", err)
 	}
-	if s, err = st.Load(ctx, token, engine.Read{}); err != nil {
+	if _, err := st.Load(ctx, token, engine.Read{}); err != nil {
 		t.Fatalf("load after what was refused: %v", err)
 	}
 	c.Add(2 * time.Hour)
