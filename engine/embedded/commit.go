@@ -154,7 +154,7 @@ func (x *executor) abandon(b *batch, err error) {
 	}
 	x.mu.Lock()
 	calls := b.calls
-	b.calls = nil // yield may still find b, and must not complete them again
+	b.calls = nil // yield may still find b, and must not answer them again
 	why := err
 	if !retry {
 		x.closed = engine.Errorf(engine.CodeStopped, "the node has stopped after a disk failure: %w", err)
