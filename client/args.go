@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// bulkHead is the most bytes around an argument: $, its length, two line ends.
+// bulkHead is the maximum overhead of a bulk string: $, its length and two line ends.
 const bulkHead = 1 + 10 + 2 + 2
 
-// argSize returns how many bytes a needs at most, or that it is no plain kind. It
-// must not let a escape, so it calls no method of it.
+// argSize returns the maximum encoded size of a, and whether a is of a plain kind. It must
+// not let a escape, so it calls no method of a.
 func argSize(a any) (size int, plain bool) {
 	switch v := a.(type) {
 	case string:
@@ -189,7 +189,7 @@ func appendInt(b []byte, n int64) []byte {
 	return appendBulk(b, strconv.AppendInt(tmp[:0], n, 10))
 }
 
-// appendUint appends a number, without a copy: its length is known before.
+// appendUint appends a number without a copy, because its length is known beforehand.
 func appendUint(b []byte, n uint64) []byte {
 	b = appendHead(b, '$', digits(n))
 	b = strconv.AppendUint(b, n, 10)
@@ -207,8 +207,8 @@ func digits(n uint64) int {
 	return d
 }
 
-// appendFloat appends a number so that it can be read back exactly; infinities
-// and NaN as inf, -inf and nan.
+// appendFloat appends f so that it can be parsed back exactly. Infinities and NaN are
+// written as inf, -inf and nan.
 func appendFloat(b []byte, f float64, bits int) []byte {
 	switch {
 	case math.IsInf(f, 1):
@@ -234,7 +234,7 @@ func appendTime(b []byte, t time.Time) []byte {
 	return appendBulk(b, t.UTC().AppendFormat(tmp[:0], time.RFC3339Nano))
 }
 
-// encode writes an argument that is of no plain kind; i is its place.
+// encode encodes an argument that is not of a plain kind; i is its index.
 func encode(i int, a any) ([]byte, error) {
 	if v, ok := a.(Arg); ok {
 		return nil, errorf(CodeInvalid, "argument %d cannot be written as JSON: %w", i+1, v.err)

@@ -9,11 +9,11 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// entryOverhead is about what an entry needs besides its bytes.
+// entryOverhead approximates the memory of an entry besides its bytes.
 const entryOverhead = 160
 
-// cache keeps answers until the server says that a key has changed, their time is
-// over, or they are pushed out by newer ones: the least recently used go first.
+// cache keeps responses until the server reports that the key has changed, their time to
+// live ends, or they are evicted. It evicts the least recently used first.
 type cache struct {
 	max int
 
@@ -22,23 +22,23 @@ type cache struct {
 	keys    map[string]*keyState
 	ring    entry // the head of a ring of entries, the most recently used next to it
 	used    int
-	flushes uint64 // how often everything was forgotten
+	flushes uint64 // number of flushes
 }
 
-// entry is one answer.
+// entry is one cached response.
 type entry struct {
 	next, prev *entry
-	command    string // the command as it is sent, which names the entry
+	command    string // the command as it is sent; it identifies the entry
 	key        string
 	raw        []byte
 	until      int64
 }
 
-// keyState is what is known of one key that an answer depends on.
+// keyState is the state of one key that cached responses depend on.
 type keyState struct {
 	entries map[*entry]struct{}
-	loads   int    // reads under way
-	changed uint64 // how often the key has changed while there were reads under way
+	loads   int    // reads in progress
+	changed uint64 // number of changes to the key while reads were in progress
 }
 
 func (c *cache) init(max int) {
@@ -53,14 +53,14 @@ func (c *cache) bytes() int {
 	return c.used
 }
 
-// load is a read under way whose answer may be kept, if meanwhile the key has not
-// changed and nothing was forgotten.
+// load is a read in progress. Its response may be cached unless the key changes or the
+// cache is flushed in the meantime.
 type load struct {
 	key              string
 	changed, flushes uint64
 }
 
-// get returns a kept answer, or begins a load.
+// get returns a cached response, or begins a load.
 func (c *cache) get(command []byte, key string, now int64) (raw []byte, ok bool, ld load) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,13 +82,13 @@ func (c *cache) get(command []byte, key string, now int64) (raw []byte, ok bool,
 	return nil, false, load{key, k.changed, c.flushes}
 }
 
-// put ends a load, and keeps its answer unless it was overtaken. raw is copied.
+// put ends a load. It caches a copy of raw unless the load was overtaken by a change.
 func (c *cache) put(ld load, command []byte, raw []byte, keep bool, until int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.keys[ld.key]
 	if k == nil || c.flushes != ld.flushes {
-		return // everything was forgotten, this load too
+		return // the cache was flushed, and this load with it
 	}
 	k.loads--
 	size := len(command) + len(ld.key) + len(raw) + entryOverhead
@@ -113,7 +113,7 @@ func (c *cache) put(ld load, command []byte, raw []byte, keep bool, until int64)
 	}
 }
 
-// changed forgets what depends on a key.
+// changed removes the entries that depend on key.
 func (c *cache) changed(key []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +127,7 @@ func (c *cache) changed(key []byte) {
 	}
 }
 
-// flush forgets everything, and lets no load under way be kept.
+// flush removes all entries. Loads in progress will not be cached.
 func (c *cache) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,7 +138,7 @@ func (c *cache) flush() {
 	c.used = 0
 }
 
-// drop forgets one entry.
+// drop removes one entry.
 func (c *cache) drop(e *entry) {
 	e.unlink()
 	delete(c.entries, e.command)
@@ -149,7 +149,7 @@ func (c *cache) drop(e *entry) {
 	}
 }
 
-// tidy forgets a key on which nothing depends.
+// tidy removes the state of a key that nothing depends on.
 func (c *cache) tidy(key string, k *keyState) {
 	if k.loads == 0 && len(k.entries) == 0 {
 		delete(c.keys, key)
@@ -166,16 +166,18 @@ func (e *entry) linkBehind(at *entry) {
 	at.next = e
 }
 
-// Cached is Do for a command that reads one key, its second word, whose answer is
-// kept for ttl at most: GET, STRLEN, GETRANGE, EXISTS and TYPE of one key, and
-// Redis's reads of hashes, lists and sets. It goes where Options.ReadFrom says. The server
-// tells when the key changes, and then the answer is forgotten; on the way from it
-// to here lies a moment in which the old one is still given, also to who has just
-// seen a newer one elsewhere. Everything is forgotten when a connection is lost.
+// Cached is like Do for a command that reads a single key, given as its second word, and
+// caches the response for up to ttl. It supports GET, STRLEN, GETRANGE, EXISTS and TYPE of
+// one key, and Redis's reads of hashes, lists and sets. It goes to the node that
+// Options.ReadFrom selects.
 //
-// Up to Options.CacheBytes are kept, the least recently used are pushed out, and
-// answers over an eighth of it are not kept; errors are not either. Without
-// CacheBytes, or a server that cannot tell, it is Do.
+// The server reports when the key changes, and the cached response is then dropped. Until
+// that report arrives, Cached still returns the old response, even to a caller that has
+// just seen a newer one elsewhere. The whole cache is dropped when a connection is lost.
+//
+// Up to Options.CacheBytes are cached; the least recently used responses are evicted first.
+// Errors, and responses larger than an eighth of CacheBytes, are not cached. If CacheBytes
+// is 0 or the server cannot report changes, Cached is the same as Do.
 func (c *Client) Cached(ctx context.Context, ttl time.Duration, args ...any) (Result, error) {
 	r := request{verb: verbDo}
 	if err := r.command(args); err != nil {
@@ -209,7 +211,7 @@ func (c *Client) Cached(ctx context.Context, ttl time.Duration, args ...any) (Re
 	return res, err
 }
 
-// cacheable returns the key that a command reads.
+// cacheable returns the key that a command reads, and whether its response can be cached.
 func cacheable(args []any) (key string, ok bool) {
 	if len(args) < 2 {
 		return "", false
@@ -240,7 +242,7 @@ func cacheable(args []any) (key string, ok bool) {
 	return "", false
 }
 
-// pushInvalidate takes what has changed: a list of keys, or null for everything.
+// pushInvalidate handles an invalidation: a list of changed keys, or null for all keys.
 func (l *link) pushInvalidate(b []byte) {
 	list, b, ok := wire.Cut(b)
 	if !ok || list.IsNull() {

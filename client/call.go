@@ -24,13 +24,14 @@ type request struct {
 	name, key       string
 	done            func(Result, error)
 	w               *waiter
-	texts           [][]byte // of arguments that are of no plain kind, nil for the others
-	kept            *bool    // set if the server will tell when the result is stale
+	texts           [][]byte // encoded arguments that are not of a plain kind, nil for the others
+	kept            *bool    // set if the server will report when the result becomes stale
 	size            int
-	start, deadline int64 // 0 until it is queued; that of the context, or 0
+	start, deadline int64 // start is 0 until the request is queued; deadline is the context's, or 0
 }
 
-// measure computes the size, and reports the first argument that cannot be sent.
+// measure computes the size. It returns an error for the first argument that cannot be
+// sent.
 func (r *request) measure(args []any) error {
 	size := 128 + len(r.name) + len(r.key)
 	for i, a := range args {
@@ -86,75 +87,75 @@ func (r *request) append(b []byte, args []any) []byte {
 	return b
 }
 
-// Call calls a procedure and waits for its result. Arguments are positional:
-// strings, bytes, numbers, booleans, times (RFC 3339), nil (for null), and pointers
-// to those; structs, lists and maps are sent as JSON, types with a MarshalJSON or
-// MarshalText of their own as JSON(v). A single struct or JSON object stands for
-// all arguments, by name.
+// Call calls a procedure and waits for its result.
 //
-// Errors are *Error: those of the server and the procedure with their code, and
-// the client's own. A call that was sent and has no reply is ErrOutcomeUnknown,
-// also when ctx ends: then the reply is thrown away when it comes. CallOnce and
-// CallRead are sent again instead when the connection breaks.
+// Arguments are positional: strings, bytes, numbers, booleans, times (RFC 3339), nil (for
+// null), and pointers to those. Structs, slices and maps are sent as JSON. Pass a type with
+// its own MarshalJSON or MarshalText as JSON(v). A single struct or JSON object provides
+// all arguments by name.
+//
+// Errors are of type *Error: those of the server and the procedure with their code, and the
+// client's own. A call that was sent but got no reply returns ErrOutcomeUnknown, even if
+// ctx ended it; a reply that arrives later is discarded. CallOnce and CallRead are sent
+// again when the connection breaks.
 func (c *Client) Call(ctx context.Context, name string, args ...any) (Result, error) {
 	r := request{verb: verbCall, name: name}
 	return c.block(ctx, &r, args)
 }
 
-// CallRead is Call for procedures that only read: it may go to any node, as
-// Options.ReadFrom says, and is sent again when the connection breaks, up to
-// MaxBrokenSends times altogether. For others it is an error of code read_only.
+// CallRead is like Call for procedures that only read. It may go to any node, as set by
+// Options.ReadFrom. It is sent again when the connection breaks, up to MaxBrokenSends times
+// in total. For a procedure that may write, it returns an error with code read_only.
 func (c *Client) CallRead(ctx context.Context, name string, args ...any) (Result, error) {
 	r := request{verb: verbRead, name: name, flags: readsOnly | followed | reader}
 	return c.block(ctx, &r, args)
 }
 
-// CallOnce is Call under an idempotency key (see NewKey): the server carries it
-// out once, however often it arrives, and so it is sent again when the connection
-// breaks or the leader changes, until its time is over or it has broken
-// MaxBrokenSends connections: then it is ErrOutcomeUnknown, as it may be the call
-// that ends the servers. A key that was used with other arguments is an error of
-// the server.
+// CallOnce is like Call with an idempotency key (see NewKey). The server runs it once,
+// however often it arrives, so the client sends it again when the connection breaks or the
+// leader changes. It returns ErrOutcomeUnknown when its timeout expires, or when it has
+// broken MaxBrokenSends connections, since the call itself may then be what crashes the
+// servers. If the key was used before with other arguments, the server returns an error.
 func (c *Client) CallOnce(ctx context.Context, key, name string, args ...any) (Result, error) {
 	r := request{verb: verbOnce, key: key, name: name, flags: once}
 	return c.block(ctx, &r, args)
 }
 
-// NewKey returns a key for CallOnce that nobody else has: 26 letters and digits.
+// NewKey returns a random, unique key for CallOnce: 26 letters and digits.
 func NewKey() string { return rand.Text() }
 
-// CallAsync is Call that does not wait. If it returns nil, done is called exactly
-// once: by the goroutine that reads replies, or if there is no reply, by another
-// one of the client. done must not take long, as it holds up the calls behind it,
-// and must not make blocking calls, which are ErrInCallback there; further
-// CallAsyncs are welcome. It must not panic, which ends the program as in any
-// goroutine, nor end its goroutine, as runtime.Goexit and testing.T.FailNow do.
+// CallAsync is like Call but does not wait. If it returns nil, done is called exactly once:
+// by the goroutine that reads replies or, if there is no reply, by another goroutine of the
+// client. done must return quickly, because it delays the calls behind it. It must not make
+// blocking calls, which return ErrInCallback there, but may call CallAsync. It must not
+// panic, which ends the program, and must not end its goroutine, as runtime.Goexit and
+// testing.T.FailNow do.
 //
-// The deadline of ctx ends the call, within some 10 ms. A ctx without one that is
-// cancelled ends it at once; it costs a watch, so pass one that cannot be
-// cancelled if you do not need that. A ctx with a deadline that is cancelled
-// before it ends the call at the deadline.
+// The deadline of ctx ends the call to within about 10 ms. If ctx has no deadline,
+// cancelling it ends the call at once. Watching such a ctx has a cost, so pass one that
+// cannot be cancelled if you do not need that. If ctx has a deadline and is cancelled
+// earlier, the call still ends at the deadline.
 func (c *Client) CallAsync(ctx context.Context, done func(Result, error), name string, args ...any) error {
 	r := request{verb: verbCall, name: name, done: done}
 	return c.async(ctx, &r, args)
 }
 
-// CallOnceAsync is CallOnce as CallAsync is Call.
+// CallOnceAsync is to CallOnce what CallAsync is to Call.
 func (c *Client) CallOnceAsync(ctx context.Context, done func(Result, error), key, name string, args ...any) error {
 	r := request{verb: verbOnce, key: key, name: name, flags: once, done: done}
 	return c.async(ctx, &r, args)
 }
 
-// CallReadAsync is CallRead as CallAsync is Call.
+// CallReadAsync is to CallRead what CallAsync is to Call.
 func (c *Client) CallReadAsync(ctx context.Context, done func(Result, error), name string, args ...any) error {
 	r := request{verb: verbRead, name: name, flags: readsOnly | followed | reader, done: done}
 	return c.async(ctx, &r, args)
 }
 
-// Do runs any command, given as its words, where writes go, and waits for its
-// result. Commands that change the shared connection or wait on it are refused:
-// MULTI, SUBSCRIBE, SELECT and their like. Well-known commands that only read are
-// sent again when the connection breaks.
+// Do runs any command, given as its words, on the node that receives writes and waits for
+// its result. Commands that change the state of the shared connection or block it, such as
+// MULTI, SUBSCRIBE and SELECT, are rejected. Well-known commands that only read are sent
+// again when the connection breaks.
 func (c *Client) Do(ctx context.Context, args ...any) (Result, error) {
 	r := request{verb: verbDo}
 	if err := r.command(args); err != nil {
@@ -163,7 +164,7 @@ func (c *Client) Do(ctx context.Context, args ...any) (Result, error) {
 	return c.block(ctx, &r, args)
 }
 
-// DoAsync is Do as CallAsync is Call.
+// DoAsync is to Do what CallAsync is to Call.
 func (c *Client) DoAsync(ctx context.Context, done func(Result, error), args ...any) error {
 	r := request{verb: verbDo, done: done}
 	if err := r.command(args); err != nil {
@@ -172,14 +173,14 @@ func (c *Client) DoAsync(ctx context.Context, done func(Result, error), args ...
 	return c.async(ctx, &r, args)
 }
 
-// Ping asks the node that writes go to for a sign of life.
+// Ping checks that the node that receives writes responds.
 func (c *Client) Ping(ctx context.Context) error {
 	_, err := c.Do(ctx, "PING")
 	return err
 }
 
-// Schema returns what the server says of a procedure, as a JSON object; of all of
-// them, as a JSON array, if name is "".
+// Schema returns the server's description of a procedure as a JSON object. If name is "",
+// it returns those of all procedures as a JSON array.
 func (c *Client) Schema(ctx context.Context, name string) (json.RawMessage, error) {
 	args := []any{"PROC", "SCHEMA"}
 	if name != "" {
@@ -201,7 +202,7 @@ func (c *Client) Schema(ctx context.Context, name string) (json.RawMessage, erro
 	return list[0], nil
 }
 
-// Future is a call under way.
+// Future is a call in progress.
 type Future struct {
 	c     *Client
 	ended chan struct{}
@@ -209,7 +210,8 @@ type Future struct {
 	err   error
 }
 
-// Go is Call that does not wait. What CallAsync returns as an error the Future has.
+// Go is like Call but does not wait. An error that CallAsync would return is the result of
+// the Future.
 func (c *Client) Go(ctx context.Context, name string, args ...any) *Future {
 	f := &Future{c: c, ended: make(chan struct{})}
 	r := request{verb: verbCall, name: name, done: f.end}
@@ -224,12 +226,12 @@ func (f *Future) end(res Result, err error) {
 	close(f.ended)
 }
 
-// Done is closed when the call has ended.
+// Done returns a channel that is closed when the call has ended.
 func (f *Future) Done() <-chan struct{} { return f.ended }
 
-// Wait waits for the end of the call, or of ctx, which does not end the call. The
-// result is the caller's. It may be called again, by anybody. In a callback it is
-// ErrInCallback, unless the call has ended.
+// Wait waits until the call or ctx ends. The end of ctx does not end the call. The caller
+// owns the result. Wait may be called several times and concurrently. In a callback it
+// returns ErrInCallback unless the call has ended.
 func (f *Future) Wait(ctx context.Context) (Result, error) {
 	select {
 	case <-f.ended:
@@ -247,7 +249,7 @@ func (f *Future) Wait(ctx context.Context) (Result, error) {
 	}
 }
 
-// contextError is how a call ends that its context ended, and that did nothing.
+// contextError returns the error of a call that changed nothing before its context ended.
 func contextError(err error) error {
 	if err == context.DeadlineExceeded {
 		return &Error{Code: CodeTimeout, Msg: "the deadline of the context is over", Err: err}

@@ -11,11 +11,11 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// Client calls procedures and commands of a server or a cluster. It is safe for
+// Client calls procedures and runs commands on a server or a cluster. It is safe for
 // concurrent use.
 type Client struct {
 	o        Options
-	base     time.Time // when it was opened; times are counted from here
+	base     time.Time // when the client was opened; times are relative to it
 	bufs     wire.Buffers
 	waiters  sync.Pool
 	inFlight semaphore
@@ -27,32 +27,32 @@ type Client struct {
 	ended    chan struct{} // closed when everything has ended
 	asleep   atomic.Bool   // the sweeper waits for roused
 	roused   chan struct{}
-	turn     atomic.Uint32 // chooses among nodes for reads
+	turn     atomic.Uint32 // selects the node for the next read
 	counts   counters
 	cache    cache
 
-	route atomic.Pointer[node]    // where writes go
-	nodes atomic.Pointer[[]*node] // replaced under mu, never changed
+	route atomic.Pointer[node]    // the node that receives writes
+	nodes atomic.Pointer[[]*node] // replaced under mu, never modified
 
-	mu     sync.Mutex // guards the fields below, and which nodes there are
-	leader *node      // who leads, as was last heard; nil: not known
-	last   error      // why a connection could not be made or ended
-	asked  int64      // when the nodes were last asked who leads
+	mu     sync.Mutex // guards the fields below and the set of nodes
+	leader *node      // the last known leader; nil if unknown
+	last   error      // the last connection error
+	asked  int64      // when the nodes were last asked for the leader
 	shut   bool
 
 	delayedMu sync.Mutex // guards delayed
 	delayed   []delayed
 }
 
-// delayed is a call that is sent again at a time.
+// delayed is a call that will be sent again later.
 type delayed struct {
 	s  slot
 	at int64
 }
 
-// Open returns a Client and begins to connect in the background: whether the
-// servers can be reached, calls tell, or Ping. The error is ErrInvalid and names
-// the option that cannot be.
+// Open returns a Client and begins to connect in the background. Calls and Ping report
+// whether the servers can be reached. The error is ErrInvalid and names the option that is
+// invalid.
 func Open(o Options) (*Client, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -87,9 +87,9 @@ func Open(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Close ends all calls: those that were sent with an error that is both
-// ErrOutcomeUnknown and ErrClosed, the others with ErrClosed. It waits for their
-// callbacks, unless it is called in one. It may be called again.
+// Close ends all calls. Those that were sent end with an error that matches both
+// ErrOutcomeUnknown and ErrClosed, the others with ErrClosed. Close waits for their
+// callbacks, unless it is called in a callback. It may be called more than once.
 func (c *Client) Close() {
 	inside := c.inCallback()
 	c.mu.Lock()
@@ -112,7 +112,7 @@ func (c *Client) Close() {
 	}
 }
 
-// addNode makes a node known and starts its links. Under mu.
+// addNode adds a node and starts its links. The caller holds c.mu.
 func (c *Client) addNode(addr string) *node {
 	n := newNode(c, addr)
 	old := *c.nodes.Load()
@@ -128,7 +128,7 @@ func (c *Client) addNode(addr string) *node {
 	return n
 }
 
-// retire forgets a node that was learned. Under mu.
+// retire removes a node that was learned from the servers. The caller holds c.mu.
 func (c *Client) retire(n *node) {
 	c.nodes.Store(new(slices.DeleteFunc(slices.Clone(*c.nodes.Load()), func(o *node) bool { return o == n })))
 	if c.leader == n {
@@ -141,8 +141,8 @@ func (c *Client) retire(n *node) {
 	}
 }
 
-// replace has n take over from a node that is the same server, which is forgotten
-// when it has answered what it was sent. Under mu.
+// replace lets n take over from old, which is the same server. old is removed when it has
+// replied to everything that it was sent. The caller holds c.mu.
 func (c *Client) replace(old, n *node) {
 	old.leaving.Store(true)
 	if c.leader == old {
@@ -152,7 +152,7 @@ func (c *Client) replace(old, n *node) {
 	c.dismiss(old)
 }
 
-// dismiss forgets a node that is leaving, if it has no calls. Under mu.
+// dismiss removes a node that is leaving if it has no calls. The caller holds c.mu.
 func (c *Client) dismiss(n *node) {
 	for _, l := range n.links {
 		if !l.closeIdle() {
@@ -162,8 +162,8 @@ func (c *Client) dismiss(n *node) {
 	c.retire(n)
 }
 
-// byAddr finds a node by an address that it is dialled at, or tells; nil for "",
-// which many tell. Under mu.
+// byAddr finds a node by the address at which it is dialled or that it announces. It
+// returns nil for "", which several nodes may announce. The caller holds c.mu.
 func (c *Client) byAddr(addr string) *node {
 	if addr == "" {
 		return nil
@@ -198,9 +198,9 @@ func (c *Client) reader(leader *node) *node {
 	return leader
 }
 
-// choose decides where writes go: to the leader if there is a connection, else
-// where they went, else to any node that has one; and from there to whom that node
-// has named as the leader, as it names the same one only once. Under mu.
+// choose selects the node that receives writes: the leader if it is connected, else the
+// present node, else any connected one. From there it follows the nodes that were named as
+// leader; a node names the same leader only once. The caller holds c.mu.
 func (c *Client) choose() {
 	if c.leader.usable() {
 		c.route.Store(c.leader)
@@ -223,7 +223,7 @@ func (c *Client) choose() {
 	c.route.Store(now)
 }
 
-// connected is called when a link has a connection.
+// connected is called when a link has established a connection.
 func (c *Client) connected(l *link, g *greeting) {
 	c.mu.Lock()
 	c.learn(l.node, g)
@@ -232,8 +232,8 @@ func (c *Client) connected(l *link, g *greeting) {
 	c.rescue()
 }
 
-// disconnected is called when a link has lost its connection, or could make none.
-// Its calls are ended, or sent elsewhere.
+// disconnected is called when a link has lost its connection or could not make one. Its
+// calls end or move to another link.
 func (c *Client) disconnected(l *link, cause error) {
 	sent, unsent := l.broken()
 	c.mu.Lock()
@@ -278,7 +278,7 @@ func (c *Client) disconnected(l *link, cause error) {
 	c.move(list)
 }
 
-// suspect is how a call ends that has broken too many connections.
+// suspect returns the error of a call that has broken too many connections.
 func (c *Client) suspect(s *slot, cause error, addr string) *Error {
 	code := CodeOutcomeUnknown
 	if s.flags&readsOnly != 0 {
@@ -291,7 +291,7 @@ func (c *Client) suspect(s *slot, cause error, addr string) *Error {
 	return e
 }
 
-// refused reports whether a server was reached that will not have us.
+// refused reports whether err means that a server was reached but rejected the client.
 func refused(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Code == codeUnauthenticated
@@ -337,8 +337,8 @@ func (c *Client) rescue() {
 	}
 }
 
-// later sends a call again that another node, or the same one soon, will carry
-// out, and reports whether there is time for that. Its slot is in no queue.
+// later schedules a call to be sent again if another node, or the same one soon, can run
+// it. It reports whether there is enough time for that. The call's slot is in no queue.
 func (c *Client) later(s *slot, now int64) bool {
 	at := now + int64(c.retryPause(s.tries))
 	if s.deadline != 0 && at >= s.deadline || s.tries == 255 {
@@ -364,7 +364,7 @@ func (c *Client) later(s *slot, now int64) bool {
 	return true
 }
 
-// endDelayed ends what waits to be sent again.
+// endDelayed ends the calls that wait to be sent again.
 func (c *Client) endDelayed() {
 	c.delayedMu.Lock()
 	list := c.delayed
@@ -376,7 +376,7 @@ func (c *Client) endDelayed() {
 	}
 }
 
-// unavailable is how a call ends that found no node.
+// unavailable returns the error of a call that found no node.
 func (c *Client) unavailable(cause error) error {
 	c.mu.Lock()
 	last := c.last
@@ -387,7 +387,7 @@ func (c *Client) unavailable(cause error) error {
 	return errorf(CodeUnavailable, "no node could be reached in time; nothing was sent: %w", last)
 }
 
-// whoLeads asks all nodes who leads, if that was not done just now.
+// whoLeads asks all nodes for the leader, unless it did so recently.
 func (c *Client) whoLeads(now int64) {
 	c.mu.Lock()
 	ask := c.asked == 0 || now-c.asked > int64(50*time.Millisecond)

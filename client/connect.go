@@ -14,10 +14,10 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// firstPause is the shortest pause between two attempts to connect, or to send again.
+// firstPause is the shortest pause between attempts to connect or to send again.
 const firstPause = 10 * time.Millisecond
 
-// run connects and serves, again and again, until the link is closed.
+// run connects and serves repeatedly until the link is closed.
 func (l *link) run() {
 	l.calls.start()
 	failures := 0
@@ -54,7 +54,7 @@ func (l *link) run() {
 	}
 }
 
-// backoff draws the pause after so many failures in a row.
+// backoff returns a random pause for the given number of consecutive failures.
 func backoff(failures int, most time.Duration) time.Duration {
 	d := min(firstPause<<min(failures, 20), max(most, 1))
 	return d/2 + rand.N(d/2+1)
@@ -64,7 +64,7 @@ func (c *Client) retryPause(tries uint8) time.Duration {
 	return backoff(min(int(tries), 4), c.o.MaxBackoff)
 }
 
-// serve uses a connection until it fails, and returns why.
+// serve uses a connection until it fails, and returns the reason.
 func (l *link) serve(nc net.Conn, replies *wire.Replies, g *greeting) error {
 	l.mu.Lock()
 	if l.closed {
@@ -99,8 +99,9 @@ func (l *link) serve(nc net.Conn, replies *wire.Replies, g *greeting) error {
 	return errorf(CodeUnavailable, "the connection to %s broke: %w", l.node.addr, err)
 }
 
-// close ends the link: nothing is added any more. It returns the connection, if
-// there is one, for the caller to close without a lock, as TLS then says goodbye.
+// close closes the link, so that no more calls are added. It returns the connection, if
+// there is one. The caller must close it without holding a lock, because TLS sends a
+// closing message.
 func (l *link) close() net.Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +112,7 @@ func (l *link) close() net.Conn {
 	return l.nc
 }
 
-// closeIdle closes the link if it has no calls, and reports whether it is closed.
+// closeIdle closes the link if it has no calls. It reports whether the link is closed.
 func (l *link) closeIdle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,13 +123,13 @@ func (l *link) closeIdle() bool {
 	return l.closed
 }
 
-// greeting is what a server said when the connection was made.
+// greeting is what a server reported when the connection was made.
 type greeting struct {
 	tracks bool   // CLIENT TRACKING is on
-	nodes  []byte // of CLUSTER NODES; nil: it is alone
+	nodes  []byte // reply to CLUSTER NODES; nil for a single server
 }
 
-// connect makes a connection and greets.
+// connect makes a connection and exchanges greetings.
 func (l *link) connect() (nc net.Conn, r *wire.Replies, g *greeting, err error) {
 	ctx, cancel := context.WithTimeout(l.c.ctx, l.c.o.DialTimeout)
 	defer cancel()
@@ -164,7 +165,7 @@ func (l *link) connect() (nc net.Conn, r *wire.Replies, g *greeting, err error) 
 		nc = secure
 	}
 	made := nc
-	late := context.AfterFunc(ctx, func() { made.Close() }) // its time is over, or the client closed
+	late := context.AfterFunc(ctx, func() { made.Close() }) // timed out, or the client was closed
 	r = wire.NewReplies(nc, &l.c.bufs, l.c.o.MaxReplyBytes)
 	g, err = l.greet(nc, r)
 	if !late() {
@@ -177,7 +178,7 @@ func (l *link) connect() (nc net.Conn, r *wire.Replies, g *greeting, err error) 
 	return nc, r, g, nil
 }
 
-// greet says who we are, and learns what there is.
+// greet authenticates, sets up the connection and reads what the server reports.
 func (l *link) greet(nc net.Conn, r *wire.Replies) (*greeting, error) {
 	o := &l.c.o
 	hello := []string{"HELLO", "3"}
@@ -218,7 +219,7 @@ func (l *link) greet(nc net.Conn, r *wire.Replies) (*greeting, error) {
 			return nil, o.refusal(replyError(v.Str, l.node.addr))
 		}
 	}
-	if _, err := next(r); err != nil { // who leads stands in CLUSTER NODES too
+	if _, err := next(r); err != nil { // CLUSTER NODES names the leader too
 		return nil, err
 	}
 	g := &greeting{}
@@ -238,7 +239,7 @@ func (l *link) greet(nc net.Conn, r *wire.Replies) (*greeting, error) {
 	return g, nil
 }
 
-// refusal is why a server will not have us, in words that help.
+// refusal makes the reason why a server rejects the client into a helpful error.
 func (o *Options) refusal(e *Error) *Error {
 	if e.Kind == "NOAUTH" && o.Password == "" {
 		scheme := "skerry"
@@ -251,7 +252,7 @@ func (o *Options) refusal(e *Error) *Error {
 	return o.withoutPassword(e)
 }
 
-// withoutPassword hides the password in what a server said: one that does not know
+// withoutPassword removes the password from a server's error. A server that does not know
 // HELLO repeats its arguments.
 func (o *Options) withoutPassword(e *Error) *Error {
 	if o.Password != "" {
@@ -260,7 +261,7 @@ func (o *Options) withoutPassword(e *Error) *Error {
 	return e
 }
 
-// next reads a reply that is no push.
+// next reads the next reply that is not a push.
 func next(r *wire.Replies) (wire.Value, error) {
 	for {
 		v, err := r.Read()

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Codes of failures that the client itself finds. Errors of the server have the
-// codes of its own catalog, and those that a procedure chose.
+// Codes of errors that the client itself detects. Errors of the server have the codes of
+// its catalog, or codes that the procedure chose.
 const (
 	CodeClosed          = "client_closed"
 	CodeOutcomeUnknown  = "outcome_unknown"
@@ -23,48 +23,50 @@ const (
 	CodeWrongType       = "wrong_type"
 )
 
-// Codes of servers that the client knows.
+// Server codes that the client handles.
 const (
 	codeUnauthenticated = "unauthenticated"
 	codeReadOnly        = "read_only"
 )
 
-// Error is a failed call. Two Errors match under errors.Is when their codes are
-// equal, so the sentinels below work for any message.
+// Error is a failed call. Under errors.Is, two Errors match if their codes are equal, so
+// the variables below match any message.
 type Error struct {
-	Code string // stable: of the catalog, of the procedure, or one of the above
-	Kind string // the first word of a server's error, for example ERR; "" is the client's own
-	Msg  string // for people, without kind and code
-	Node string // the address of the node that said it, or that was asked; or ""
+	Code string // stable: from the catalog, the procedure, or one of the above
+	Kind string // first word of a server's error, for example ERR; "" for the client's own errors
+	Msg  string // human-readable, without kind and code
+	Node string // address of the node that returned the error or was asked; may be ""
 	Err  error  // cause for errors.Is and errors.As, or nil; its text is in Msg
 }
 
 // Sentinels for errors.Is.
 var (
-	// ErrOutcomeUnknown: the call was sent, and may or may not have been carried out.
+	// ErrOutcomeUnknown: the call was sent and may or may not have run.
 	ErrOutcomeUnknown = &Error{Code: CodeOutcomeUnknown, Msg: "outcome unknown"}
-	// ErrClosed: the client was closed. A call that was sent before is ErrOutcomeUnknown too.
+	// ErrClosed: the client was closed. A call that was sent before matches
+	// ErrOutcomeUnknown too.
 	ErrClosed = &Error{Code: CodeClosed, Msg: "the client is closed"}
-	// ErrTooManyInFlight: there are Options.MaxInFlight calls; nothing was sent.
+	// ErrTooManyInFlight: Options.MaxInFlight calls are in flight; nothing was sent.
 	ErrTooManyInFlight = &Error{Code: CodeTooManyInFlight, Msg: "too many calls are in flight"}
-	// ErrUnavailable: no node could be reached in time; nothing was sent, or nothing but
-	// a call that only reads, which has broken MaxBrokenSends connections.
+	// ErrUnavailable: no node could be reached in time. Nothing was sent, except possibly a
+	// call that only reads and has broken MaxBrokenSends connections.
 	ErrUnavailable = &Error{Code: CodeUnavailable, Msg: "no node can be reached"}
-	// ErrTimeout: the time of the call was over; nothing was changed.
+	// ErrTimeout: the call timed out; nothing was changed.
 	ErrTimeout = &Error{Code: CodeTimeout, Msg: "the time is over"}
 	// ErrCancelled: the context of the call was cancelled; nothing was changed.
 	ErrCancelled = &Error{Code: CodeCancelled, Msg: "the call was cancelled"}
-	// ErrInvalid: an argument, an option or an URL is malformed.
+	// ErrInvalid: an argument, an option or a URL is malformed.
 	ErrInvalid = &Error{Code: CodeInvalid, Msg: "invalid argument"}
-	// ErrLimit: a command or a reply is over a limit.
+	// ErrLimit: a command or a reply exceeds a limit.
 	ErrLimit = &Error{Code: CodeLimit, Msg: "over a limit"}
-	// ErrInCallback: a blocking call was made in a callback, where it could wait for itself.
+	// ErrInCallback: a blocking call was made in a callback, where it could wait for
+	// itself.
 	ErrInCallback = &Error{Code: CodeInCallback, Msg: "a blocking call in a callback would wait for itself"}
-	// ErrWrongType: a result is not of the kind that was asked for.
+	// ErrWrongType: a result is not of the requested type.
 	ErrWrongType = &Error{Code: CodeWrongType, Msg: "the result is of another type"}
 )
 
-// Error returns kind, message and code, as the server writes them.
+// Error returns kind, message and code in the server's format.
 func (e *Error) Error() string {
 	s := e.Msg
 	if e.Kind != "" {
@@ -79,14 +81,14 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is reports whether target is an Error of the same code.
+// Is reports whether target is an Error with the same code.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code
 }
 
-// errorf makes an Error; an error wrapped with %w becomes its cause. The code of one
-// of the client's own, or the same code, is left out of the text.
+// errorf returns an Error. An error wrapped with %w becomes its cause. If the cause has the
+// same code or one of the client's own, its code is left out of the text.
 func errorf(code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	e := &Error{Code: code, Msg: err.Error(), Err: errors.Unwrap(err)}
@@ -97,12 +99,12 @@ func errorf(code, format string, args ...any) *Error {
 	return e
 }
 
-// writesFlag is how servers begin the error of a call that may only read, of a
-// procedure that may write.
+// writesFlag is the prefix of a server's error when a read-only call names a procedure that
+// may write.
 const writesFlag = "Can not execute a script with write flag"
 
-// mayWrite says in the client's words that CallRead is for other procedures. What
-// the server says about a node that runs another program stays.
+// mayWrite rewrites the error to say that CallRead is only for procedures that read. A
+// server's note about a node that runs another program is kept.
 func (e *Error) mayWrite(name string) {
 	if !strings.HasPrefix(e.Msg, writesFlag) {
 		return
@@ -117,8 +119,8 @@ func (e *Error) mayWrite(name string) {
 	}
 }
 
-// kinds are the codes of errors that carry none, by their first word: those of
-// Redis, and of servers that refuse before they know who asks.
+// kindCode returns the code for an error that carries none, given its first word. It covers
+// Redis's errors and those of servers that reject a client before authentication.
 func kindCode(kind string) string {
 	switch kind {
 	case "NOAUTH", "WRONGPASS":
@@ -145,7 +147,7 @@ func kindCode(kind string) string {
 	return "error"
 }
 
-// replyError makes an Error of the text of an error reply.
+// replyError makes an Error from the text of an error reply.
 func replyError(text []byte, node string) *Error {
 	e := &Error{Node: node}
 	text = bytes.TrimRight(text, "\r\n")
@@ -165,7 +167,7 @@ func replyError(text []byte, node string) *Error {
 	return e
 }
 
-// isKind reports whether a word is in capitals, as the kind of an error is.
+// isKind reports whether word is in capitals, as the kind of an error is.
 func isKind(word []byte) bool {
 	for _, c := range word {
 		if c < 'A' || c > 'Z' {
@@ -175,7 +177,7 @@ func isKind(word []byte) bool {
 	return len(word) > 0
 }
 
-// isCode reports whether text can be a code: no spaces nor brackets.
+// isCode reports whether text can be a code: it has no spaces or brackets.
 func isCode(text []byte) bool {
 	for _, c := range text {
 		if c <= ' ' || c == '[' || c == ']' || c > '~' {
@@ -185,8 +187,8 @@ func isCode(text []byte) bool {
 	return len(text) <= 64
 }
 
-// saysNotLeader reports whether an error reply means that nothing was done and
-// that another node, or the same one later, will do it.
+// saysNotLeader reports whether an error reply means that nothing was done and that another
+// node, or the same one later, can run the call.
 func saysNotLeader(text []byte) bool {
 	return bytes.HasSuffix(text, []byte("[not_leader]")) ||
 		bytes.HasPrefix(text, []byte("CLUSTERDOWN ")) || bytes.HasPrefix(text, []byte("MOVED "))

@@ -13,30 +13,30 @@ import (
 	"unicode/utf8"
 )
 
-// Arguments that are of no plain kind are written here instead of by
-// encoding/json, because that keeps what it is given: then every argument of every
-// call would have to be allocated, also the plain ones. This encoder only looks, so
-// it cannot call methods; types that write themselves have to come through JSON.
+// Arguments that are not of a plain kind are encoded here. encoding/json lets its argument
+// escape, so every argument of every call, even a plain one, would have to be allocated.
+// This encoder only reads through reflection and cannot call methods. Types with their own
+// marshaling must be wrapped by JSON.
 
-// JSON makes an argument of v as encoding/json writes it. A single argument that
-// is an object stands for all arguments of a procedure, by name. What is wrong
-// with v is an error of the call.
+// JSON encodes v with encoding/json as an argument. A single argument that is a JSON object
+// provides all arguments of a procedure by name. If v cannot be encoded, the call returns
+// the error.
 func JSON(v any) Arg {
 	text, err := json.Marshal(v)
 	return Arg{text, err}
 }
 
-// Arg is an argument that is ready to be sent.
+// Arg is an encoded argument.
 type Arg struct {
 	text []byte
 	err  error
 }
 
-// maxJSONDepth bounds values within each other, and so ends cycles.
+// maxJSONDepth bounds the nesting of values, and so ends cycles.
 const maxJSONDepth = 64
 
-// encodeArg writes an argument that is of no plain kind: a named one of them as it
-// is, anything else as JSON.
+// encodeArg encodes an argument that is not of a plain kind: a named type of a plain kind
+// like that kind, anything else as JSON.
 func encodeArg(v reflect.Value) ([]byte, error) {
 	for v.Kind() == reflect.Pointer {
 		if writesItself(v.Type()) {
@@ -64,7 +64,7 @@ func encodeArg(v reflect.Value) ([]byte, error) {
 	return appendJSON(nil, v, 0)
 }
 
-// isTime reports whether t is time.Time, of the layout that timeOf knows.
+// isTime reports whether t is time.Time, whose layout timeOf relies on.
 func isTime(t reflect.Type) bool { return t == reflect.TypeFor[time.Time]() }
 
 // writesItself reports whether encoding/json would call a method of t.
@@ -150,8 +150,7 @@ func appendJSONList(b []byte, v reflect.Value, depth int) (_ []byte, err error) 
 	return append(b, ']'), nil
 }
 
-// appendJSONFields appends the fields of a struct, and those of the structs that
-// are embedded in it as if they were its own.
+// appendJSONFields appends the fields of a struct, including those of embedded structs.
 func appendJSONFields(b []byte, v reflect.Value, depth int, first bool) (_ []byte, _ bool, err error) {
 	t := v.Type()
 	for i := range t.NumField() {
@@ -201,7 +200,7 @@ func hasOption(options, name string) bool {
 	return false
 }
 
-// leftOut reports whether omitempty or omitzero leave the field out.
+// leftOut reports whether omitempty or omitzero omits the field.
 func leftOut(f reflect.Value, options string) bool {
 	if options == "" {
 		return false
@@ -258,7 +257,7 @@ func appendJSONMap(b []byte, v reflect.Value, depth int) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// appendJSONString quotes text; what is no UTF-8 becomes U+FFFD, as in encoding/json.
+// appendJSONString appends s quoted. Invalid UTF-8 becomes U+FFFD, as in encoding/json.
 func appendJSONString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
@@ -283,10 +282,10 @@ func appendJSONString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// appendJSONTime reads a time.Time field by field, as its methods cannot be called
-// here: wall has nanoseconds in its low 30 bits; its highest bit says that the 33
-// bits above those are the seconds since 1885, else ext is those since the year 1.
-// TestTimeLayout notices if that changes.
+// appendJSONTime reads a time.Time field by field, because its methods cannot be called
+// here. The low 30 bits of wall are nanoseconds. If its highest bit is set, the 33 bits
+// above the nanoseconds are the seconds since 1885; otherwise ext is the seconds since the
+// year 1. TestTimeLayout fails if that changes.
 func appendJSONTime(b []byte, v reflect.Value) ([]byte, error) {
 	const (
 		monotonic = 1 << 63

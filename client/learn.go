@@ -10,8 +10,8 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// learn takes what n said of the nodes of its cluster: each line of CLUSTER NODES
-// is id, host:port@bus, flags, and more. Under mu.
+// learn records what n reported about the nodes of its cluster. Each line of CLUSTER NODES
+// is id, host:port@bus, flags, and more. The caller holds c.mu.
 func (c *Client) learn(n *node, g *greeting) {
 	var leader *node
 	leaders := 0
@@ -27,7 +27,7 @@ func (c *Client) learn(n *node, g *greeting) {
 		peer := c.byAddr(at)
 		if strings.Contains(flags, "myself") {
 			if n.announced = at; peer != nil && peer != n && !peer.given {
-				c.replace(peer, n) // it is n under another name
+				c.replace(peer, n) // n is the same server under another name
 			}
 			peer = n
 		}
@@ -50,7 +50,7 @@ func (c *Client) learn(n *node, g *greeting) {
 	}
 }
 
-// parseAddr reads an address as Redis writes it: the last colon stands before the port.
+// parseAddr parses an address in Redis's format, in which the last colon precedes the port.
 func parseAddr(s string) (string, bool) {
 	i := strings.LastIndexByte(s, ':')
 	if i <= 0 {
@@ -62,7 +62,7 @@ func parseAddr(s string) (string, bool) {
 	return net.JoinHostPort(strings.Trim(s[:i], "[]"), s[i+1:]), true
 }
 
-// push takes what a server said out of turn.
+// push handles an out-of-band message of the server.
 func (l *link) push(raw []byte) {
 	it, rest, ok := wire.Cut(raw)
 	if !ok || it.Len == 0 {
@@ -77,7 +77,7 @@ func (l *link) push(raw []byte) {
 	}
 }
 
-// pushLeader takes id, host and port of the node that leads now.
+// pushLeader handles a message with id, host and port of the new leader.
 func (l *link) pushLeader(b []byte) {
 	_, b, _ = wire.Cut(b)
 	host, b, ok := wire.Cut(b)

@@ -10,44 +10,43 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// batch is how many replies are completed under one lock.
+// batch is the maximum number of replies completed under one lock.
 const batch = 128
 
-// link is one of the connections to a node, with the calls that use it. It stays
-// when the connection breaks: what was not sent waits for the next one, or moves
-// to another link.
+// link is one connection to a node, with the calls that use it. It outlives the connection:
+// unsent calls wait for the next connection or move to another link.
 type link struct {
 	c     *Client
 	node  *node
-	done  chan struct{} // closed when the link is
-	wake  chan struct{} // gets a signal when an idle writer has something to write
-	up    atomic.Bool   // there is a connection, greeted
-	heard atomic.Int64  // when something was last received, or first awaited, in the client's time
+	done  chan struct{} // closed when the link is closed
+	wake  chan struct{} // wakes an idle writer that has something to write
+	up    atomic.Bool   // connected and greeted
+	heard atomic.Int64  // when something was last received, or first awaited, on the client's clock
 	calls callbacks
 
 	mu       sync.Mutex // guards the fields below
 	q        queue
 	idle     bool // the writer waits for wake
-	closed   bool // nothing is added any more
+	closed   bool // no more calls are added
 	nc       net.Conn
 	tracks   bool       // the connection has CLIENT TRACKING on
-	earliest int64      // no deadline is before this
-	recent   *procStats // of the call that was added last
-	tick     int64      // the client's time when it was last looked at
-	sharing  int        // calls since then that took it for their start
-	// The batch that is being written: its first call, and how many bytes of it
-	// the socket has taken.
+	earliest int64      // lower bound of all deadlines
+	recent   *procStats // statistics of the call that was added last
+	tick     int64      // the client's time when the clock was last read
+	sharing  int        // calls since then that used it as their start
+	// The batch that is being written: its first call, and how many of its bytes have been
+	// written to the socket.
 	from     uint64
 	written  int
 	segments []segment
 
-	// of the reading goroutine
-	unreadable func() // ends the call whose reply could not be read; nil: there is none
+	// Owned by the reading goroutine.
+	unreadable func() // ends the call whose reply could not be read; nil if there is none
 	raws       [batch][]byte
 	slots      [batch]slot
 }
 
-// add puts a call behind the others, or reports false if the link is closed.
+// add appends a call to the queue. It returns false if the link is closed.
 func (l *link) add(r *request, args []any) bool {
 	l.mu.Lock()
 	if l.closed {
@@ -82,13 +81,14 @@ func (l *link) add(r *request, args []any) bool {
 	return true
 }
 
-// maxSharing is how many calls begin, as far as statistics and timeouts go, when the
-// client last looked at the clock: that costs a tenth of a call.
+// maxSharing is how many calls may share one reading of the clock for statistics and
+// timeouts. Reading the clock costs about a tenth of a call.
 const maxSharing = 32
 
-// stamp says when a call begins and has to end. One that nobody waits for, in the
-// midst of others, takes the time that the writer, the reader or another call has
-// read; while the writer is busy with the calls before it that is not long ago. Under mu.
+// stamp sets the start and the deadline of a call. An asynchronous call that is queued
+// behind others uses the time that was last read by the writer, the reader or another call.
+// As the writer is still busy with those calls, that was not long ago. The caller holds
+// l.mu.
 func (l *link) stamp(r *request) {
 	if r.w == nil && !l.idle && l.q.head != l.q.tail && l.sharing < maxSharing {
 		l.sharing++
@@ -97,22 +97,22 @@ func (l *link) stamp(r *request) {
 	}
 	r.start = l.tick
 	if l.c.o.Timeout > 0 {
-		at := max(r.start+int64(l.c.o.Timeout), 0) // 0 behind the end of time
+		at := max(r.start+int64(l.c.o.Timeout), 0) // 0 if it overflows
 		if at != 0 && (r.deadline == 0 || at < r.deadline) {
 			r.deadline = at
 		}
 	}
 }
 
-// looked notes what time it is. Under mu.
+// looked records the current time. The caller holds l.mu.
 func (l *link) looked(now int64) {
 	if now > l.tick {
 		l.tick, l.sharing = now, 0
 	}
 }
 
-// adopt puts calls behind the others that were in flight elsewhere. It reports
-// false if the link is closed.
+// adopt appends calls that were in flight elsewhere. It returns false if the link is
+// closed.
 func (l *link) adopt(list []slot) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +147,7 @@ func (l *link) adopt(list []slot) bool {
 	return true
 }
 
-// signal wakes the writer. It never waits.
+// signal wakes the writer. It never blocks.
 func (l *link) signal() {
 	select {
 	case l.wake <- struct{}{}:
@@ -155,11 +155,11 @@ func (l *link) signal() {
 	}
 }
 
-// write hands what is added to the socket until stop is closed or the socket
-// fails; then it closes the connection, which the reader notices.
+// write writes queued calls to the socket until stop is closed or the socket fails. Then it
+// closes the connection, which ends the reader too.
 func (l *link) write(nc net.Conn, stop <-chan struct{}) {
 	for {
-		runtime.Gosched() // who is about to add more does so now
+		runtime.Gosched() // lets goroutines that are about to add calls do so now
 		l.mu.Lock()
 		l.from, l.written = l.q.handed, 0
 		l.segments = l.q.gather(l.segments[:0])
@@ -175,7 +175,7 @@ func (l *link) write(nc net.Conn, stop <-chan struct{}) {
 		}
 		now := l.c.now()
 		l.looked(now)
-		if l.q.head == l.from { // nothing was awaited: the silence of before does not count
+		if l.q.head == l.from { // nothing was awaited, so the preceding silence does not count
 			l.heard.Store(now)
 		}
 		segs := l.segments
@@ -207,8 +207,8 @@ func writeAll(nc net.Conn, segs []segment) (total int, err error) {
 	return total, nil
 }
 
-// read completes calls with the replies that arrive until the connection fails,
-// and returns why.
+// read completes calls with the replies that arrive until the connection fails, and returns
+// the reason.
 func (l *link) read(r *wire.Replies) error {
 	for {
 		n, push, err := l.nextReplies(r)
@@ -234,7 +234,7 @@ func (l *link) read(r *wire.Replies) error {
 	}
 }
 
-// nextReplies collects the replies that have arrived, up to a push.
+// nextReplies collects the replies that have arrived, up to the next push.
 func (l *link) nextReplies(r *wire.Replies) (n int, push []byte, err error) {
 	for n < batch {
 		raw, ok, err := r.NextRaw()
@@ -253,11 +253,11 @@ func (l *link) nextReplies(r *wire.Replies) (n int, push []byte, err error) {
 	return n, nil, nil
 }
 
-// behindAttribute returns the value that an attribute precedes.
+// behindAttribute returns the value that follows an attribute.
 func behindAttribute(raw []byte) []byte {
 	it, rest, _ := wire.Cut(raw)
 	for range it.Len {
-		rest, _ = wire.Skip(rest) // all of it is here: the reply is whole
+		rest, _ = wire.Skip(rest) // cannot fail: the reply is complete
 	}
 	return rest
 }
@@ -266,7 +266,7 @@ func behindAttribute(raw []byte) []byte {
 func (l *link) complete(raws [][]byte) error {
 	l.mu.Lock()
 	n, freed := l.match(raws)
-	now := l.c.now() // behind that of any of these calls
+	now := l.c.now() // not before the start of any of these calls
 	l.looked(now)
 	l.mu.Unlock()
 	l.c.inFlight.release(freed)
@@ -289,8 +289,8 @@ func (l *link) complete(raws [][]byte) error {
 	return nil
 }
 
-// count puts the calls of l.slots with these replies into the statistics. Neighbours
-// mostly have the same place there, which is touched once for them.
+// count adds the calls of l.slots with these replies to the statistics. Adjacent calls
+// mostly share the same counters, which are then updated once.
 func (l *link) count(raws [][]byte, now int64) {
 	var p *procStats
 	at, n := 0, uint64(0)
@@ -319,8 +319,8 @@ func (l *link) count(raws [][]byte, now int64) {
 // bad reports whether a reply is an error.
 func bad(raw []byte) bool { return raw[0] == wire.KindError || raw[0] == wire.KindBlobError }
 
-// match takes the slot of each reply out of the queue into l.slots. It returns for
-// how many there were slots, and how many permits became free.
+// match moves the slot of each reply from the queue to l.slots. It returns how many replies
+// had a slot, and how many permits became free.
 func (l *link) match(raws [][]byte) (n, freed int) {
 	q := &l.q
 	for i, raw := range raws {
@@ -354,16 +354,16 @@ func (l *link) match(raws [][]byte) (n, freed int) {
 	return len(raws), freed
 }
 
-// kindUnknown begins an outcome_unknown error of a node that is still alive: the call
-// did not end it. Servers that lost the connection to the leader send another word, and
-// older servers never send this one.
+// kindUnknown is the kind of an outcome_unknown error of a node that is still running, so
+// the call did not crash it. Servers that lost the connection to the leader send another
+// kind; older servers never send this one.
 const kindUnknown = "UNKNOWN"
 
-// fits reports whether a call that got this error is sent again: nothing was done,
-// or what may have been done is not done twice.
+// fits reports whether a call that got this error is sent again: either nothing was done,
+// or repeating it has no further effect.
 func (s *slot) fits(text []byte) bool {
 	if bytes.HasPrefix(text, []byte("-MOVED ")) && s.tries > 2 {
-		return false // a cluster of Redis's, with many leaders
+		return false // a Redis cluster, with many leaders
 	}
 	switch {
 	case saysNotLeader(text[1:]):
@@ -398,7 +398,7 @@ func (l *link) finish(s *slot, raw []byte, now int64) {
 	s.end(Result{}, e)
 }
 
-// end ends a call that is in no queue any more, unless somebody else has.
+// end ends a call that is no longer in a queue, unless someone else has ended it.
 func (s *slot) end(res Result, err error) {
 	switch {
 	case s.w != nil:
@@ -410,10 +410,10 @@ func (s *slot) end(res Result, err error) {
 	}
 }
 
-// unread ends the oldest call as one whose reply was over the limit, if that is why
-// the connection ends. What only looks over the limit may be nonsense, so whether
-// a call that writes was carried out is not known. It is told when nothing is written
-// to the connection any more: what its caller does next must not go there.
+// unread ends the oldest call if the connection ends because the call's reply exceeded the
+// limit. The length could also be garbage, so a call that writes may or may not have run.
+// unread is called when nothing more is written to the connection, because whatever the
+// caller does next must not be sent there.
 func (l *link) unread(err error) {
 	l.mu.Lock()
 	var s slot
@@ -434,8 +434,8 @@ func (l *link) unread(err error) {
 	l.unreadable = func() { l.c.notifier.notify(s, e) }
 }
 
-// broken empties the queue after the connection is closed and the writer has
-// ended: sent are the calls that may have reached the server, unsent the others.
+// broken empties the queue after the connection is closed and the writer has ended. The
+// calls in sent may have reached the server; those in unsent have not.
 func (l *link) broken() (sent, unsent []slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

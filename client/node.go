@@ -5,20 +5,20 @@ import (
 	"sync/atomic"
 )
 
-// node is one server, by the address at which it is dialled.
+// node is one server, identified by the address at which it is dialled.
 type node struct {
 	addr      string
 	announced string // its own address as it reported it, or ""; guarded by the client's mu
 	leads     *node  // the leader that it named last, or nil; guarded by the client's mu
-	given     bool   // by Options; the others were learned
+	given     bool   // from Options; the others were learned
 	links     []*link
-	leaving   atomic.Bool   // another node is the same server: it gets no calls any more
-	turn      atomic.Uint32 // chooses among links
+	leaving   atomic.Bool   // another node is the same server: no new calls
+	turn      atomic.Uint32 // selects among links
 
 	bytesOut, bytesIn    atomic.Uint64
 	connects, dialErrors atomic.Uint64
 
-	procs atomic.Pointer[map[string]*procStats] // replaced, never changed
+	procs atomic.Pointer[map[string]*procStats] // replaced, never modified
 }
 
 func newNode(c *Client, addr string) *node {
@@ -30,12 +30,12 @@ func newNode(c *Client, addr string) *node {
 	return n
 }
 
-// usable reports whether calls can go to n now. Under the client's mu.
+// usable reports whether calls can be sent to n now. The caller holds the client's mu.
 func (n *node) usable() bool {
 	return n != nil && n.up() && !n.retired() && !n.leaving.Load()
 }
 
-// link returns a link for the next call, one with a connection if there is any.
+// link returns a link for the next call, preferably a connected one.
 func (n *node) link() *link {
 	if len(n.links) == 1 {
 		return n.links[0]
@@ -49,7 +49,7 @@ func (n *node) link() *link {
 	return n.links[0]
 }
 
-// retired reports whether the node was forgotten.
+// retired reports whether the node was removed.
 func (n *node) retired() bool {
 	select {
 	case <-n.links[0].done:
@@ -69,10 +69,10 @@ func (n *node) up() bool {
 	return false
 }
 
-// rest is the name under which procedures over MaxProcedures are counted.
+// rest is the name under which procedures beyond MaxProcedures are counted.
 const rest = "…"
 
-// procedure returns the statistics of a name, nil for "".
+// procedure returns the statistics for a name, or nil for "".
 func (n *node) procedure(name string) *procStats {
 	if name == "" {
 		return nil

@@ -20,13 +20,13 @@ type notifier struct {
 	over bool // run has returned
 }
 
-// ended is a call and why it ended.
+// ended is a call and the reason why it ended.
 type ended struct {
 	done func(Result, error)
 	err  error
 }
 
-// notify ends a call that is in no queue any more. Blocked callers are woken here.
+// notify ends a call that is no longer in a queue. It wakes a blocked caller itself.
 func (t *notifier) notify(s slot, err error) {
 	if s.w != nil {
 		if !s.w.take() {
@@ -57,7 +57,7 @@ func (t *notifier) notify(s slot, err error) {
 	}
 }
 
-// run calls the callbacks until stop is closed and nothing is left.
+// run calls the callbacks until stop is closed and none are left.
 func (t *notifier) run(stop <-chan struct{}) {
 	t.calls.start()
 	for {
@@ -87,8 +87,8 @@ func (t *notifier) run(stop <-chan struct{}) {
 	}
 }
 
-// callbacks knows whether the calling goroutine is running a callback now. Its owner sets
-// id when it starts.
+// callbacks reports whether the calling goroutine is running a callback. Its owner sets id
+// when it starts.
 type callbacks struct {
 	id   atomic.Uint64
 	busy atomic.Bool
@@ -104,6 +104,6 @@ func goroutine() uint64 {
 	var buf [64]byte
 	text := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))
 	digits, _, _ := bytes.Cut(text, []byte(" "))
-	n, _ := strconv.ParseUint(string(digits), 10, 64) // 0 if the runtime writes it otherwise: then a callback is not known
+	n, _ := strconv.ParseUint(string(digits), 10, 64) // 0 if the runtime changes the format; callbacks are then not detected
 	return n
 }

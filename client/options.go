@@ -29,9 +29,9 @@ const (
 	// MaxProcedures is how many names have statistics of their own on one node; the others share those of "…".
 	MaxProcedures = 4096
 
-	// DefaultAddr is where the client goes if Options.Addrs is empty.
+	// DefaultAddr is the address used if Options.Addrs is empty.
 	DefaultAddr = "127.0.0.1:6380"
-	// DefaultPort is the port of an address that has none.
+	// DefaultPort is the port of an address without one.
 	DefaultPort = "6380"
 	// DefaultTimeout is Options.Timeout if that is 0.
 	DefaultTimeout = 10 * time.Second
@@ -43,91 +43,92 @@ const (
 	DefaultMaxBackoff = time.Second
 )
 
-// Full says what a call does while as many calls as may be are in flight.
+// Full selects what a call does when MaxInFlight calls are in flight.
 type Full int
 
 const (
-	// Block waits for a permit, until the call's time is over. In a callback
-	// it is Fail, as it may be the end of this callback that releases one.
+	// Block waits for a permit until the call times out. In a callback it acts like Fail,
+	// because the permit may be released only when this callback returns.
 	Block Full = iota
 	// Fail returns ErrTooManyInFlight at once.
 	Fail
 )
 
-// ReadFrom says which node calls go to that only read.
+// ReadFrom selects the node for calls that only read.
 type ReadFrom int
 
 const (
-	// ReadLeader sends them where writes go.
+	// ReadLeader sends them to the node that receives writes.
 	ReadLeader ReadFrom = iota
-	// ReadAny sends them to all nodes in turn that are connected.
+	// ReadAny sends them to all connected nodes in turn.
 	ReadAny
-	// ReadFollowers is ReadAny without the leader, as long as there are others.
+	// ReadFollowers is ReadAny without the leader, as long as another node is connected.
 	ReadFollowers
 )
 
-// Options of a Client. The zero value works with a server on this machine.
+// Options configures a Client. The zero value connects to a server on this machine.
 type Options struct {
-	// Addrs are the nodes, HOST:PORT or HOST. Those that they tell of are added.
+	// Addrs are the addresses of the nodes, HOST:PORT or HOST. Nodes that they report are
+	// added.
 	Addrs []string
 
-	// User and Password are for AUTH; User "" is "default". Without a Password
-	// nothing is said.
+	// User and Password are for AUTH; User "" is "default". Without a Password, AUTH is not
+	// sent.
 	User, Password string
 
-	// Name is what CLIENT LIST shows, without spaces.
+	// Name is shown by CLIENT LIST. It must not contain spaces.
 	Name string
 
-	// Database is chosen by SELECT on every connection.
+	// Database is selected with SELECT on every connection.
 	Database int
 
-	// TLS, if set, is used on every connection, with a certificate of the
-	// client's where it has one. ServerName "" is the host that is dialled.
+	// TLS, if not nil, configures TLS on every connection, optionally with a client
+	// certificate. If ServerName is "", it is the host that is dialled.
 	TLS *tls.Config
 
-	// Conns is how many connections a node has. One is the fastest for most;
-	// with more, calls made one after another may overtake each other. 0 is 1.
+	// Conns is the number of connections per node; 0 means 1. One is the fastest in most
+	// cases. With more, calls made one after another may be reordered.
 	Conns int
 
-	// MaxInFlight bounds the calls that wait for their reply, also of those that
-	// were given up; see Full.
+	// MaxInFlight bounds the calls that wait for their reply, including those that were
+	// given up; see Full.
 	MaxInFlight int
 	Full        Full
 
-	// Timeout bounds every call from its start to its reply, with a coarseness of
-	// some 10 ms, besides the deadline of its context. Negative: no bound.
+	// Timeout bounds every call from its start to its reply, to within about 10 ms, in
+	// addition to the deadline of its context. Negative means no timeout.
 	Timeout time.Duration
 
-	// DialTimeout bounds one attempt to connect, greeting included.
+	// DialTimeout bounds one attempt to connect, including the greeting.
 	DialTimeout time.Duration
 
-	// DeadAfter is how long a node may send nothing while calls wait for it,
-	// before its connection is taken for dead. Negative: for ever.
+	// DeadAfter is how long a node may send nothing while calls wait for it before its
+	// connection is considered dead. Negative means forever.
 	DeadAfter time.Duration
 
-	// MaxBackoff is the longest pause between two attempts to connect. The pauses
-	// double from 10 ms on, and are drawn at random from their upper half.
+	// MaxBackoff is the longest pause between two attempts to connect. Pauses start at 10
+	// ms and double; each is drawn at random from its upper half.
 	MaxBackoff time.Duration
 
-	// MaxReplyBytes bounds one reply. A larger one cannot be read past: its call
-	// fails with ErrLimit, and its connection ends.
+	// MaxReplyBytes bounds one reply. The client cannot skip a larger reply: the call fails
+	// with ErrLimit and the connection is closed.
 	MaxReplyBytes int
 
-	// ReadFrom is where CallRead and Cached go.
+	// ReadFrom selects the node for CallRead and Cached.
 	ReadFrom ReadFrom
 
-	// ReadLevel is how new reads are on every connection: "" leaves it to the
-	// server; "linearizable", "session" or "local".
+	// ReadLevel is the consistency level of reads on every connection: "linearizable",
+	// "session" or "local". "" leaves it to the server.
 	ReadLevel string
 
-	// CacheBytes bounds what Cached keeps; 0 keeps nothing.
+	// CacheBytes bounds the memory for Cached; 0 disables caching.
 	CacheBytes int
 
-	// Dial, if set, makes connections instead of a net.Dialer. TLS is put on top.
+	// Dial, if not nil, makes connections in place of a net.Dialer. TLS is added on top.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 }
 
-// withDefaults returns o checked, with its own list of addresses.
+// withDefaults returns a checked copy of o with its own list of addresses.
 func (o Options) withDefaults() (Options, error) {
 	or := func(n *int, def int) {
 		if *n == 0 {
@@ -160,7 +161,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, o.check()
 }
 
-// check reports the first field that has a value out of its range.
+// check returns an error for the first field whose value is out of range.
 func (o *Options) check() error {
 	for _, f := range [...]struct {
 		name               string
@@ -217,8 +218,9 @@ func address(a string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// shown is an address for an error: what has digits only behind its colons as it is,
-// else up to the first, as user:password may stand where an address should.
+// shown returns an address for an error message. If only digits follow its colons, it is
+// returned whole; otherwise it is cut at the first colon, because user:password may stand
+// in place of an address.
 func shown(a string) string {
 	host, rest, ok := strings.Cut(a, ":")
 	if !ok || strings.Trim(rest, "0123456789:") == "" || strings.HasPrefix(a, "[") {
@@ -227,7 +229,7 @@ func shown(a string) string {
 	return host + ":…"
 }
 
-// number reads a decimal number of at most nine digits.
+// number parses a decimal number of at most nine digits.
 func number(s string) (n int, ok bool) {
 	for _, c := range []byte(s) {
 		if c < '0' || c > '9' {

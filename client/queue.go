@@ -1,50 +1,49 @@
 package client
 
-// Sizes of the memory of calls in flight.
+// Sizes of the buffers for calls in flight.
 const (
-	minRing    = 64       // slots at least
-	chunkBytes = 32 << 10 // of requests; a larger one has a chunk of its own
+	minRing    = 64       // minimum number of slots
+	chunkBytes = 32 << 10 // of requests; a larger one gets its own chunk
 	spare      = 4        // unused chunks that are kept
 )
 
-// Marks of a slot.
+// Flags of a slot.
 const (
 	readsOnly uint16 = 1 << iota // changes nothing, so it may be sent again
 	once                         // has an idempotency key, so it may be sent again
 	void                         // given up before it was sent: nothing is sent, no reply comes
-	dropped                      // given up after it was sent: its reply is thrown away
-	twofold                      // CLIENT CACHING YES stands before it, whose reply comes first
-	halfway                      // that reply came
+	dropped                      // given up after it was sent: its reply is discarded
+	twofold                      // preceded by CLIENT CACHING YES, which has its own reply
+	halfway                      // that reply has arrived
 	uncached                     // and was an error
 	kept                         // its request was kept, to be sent again
-	followed                     // its node was chosen by Options.ReadFrom
+	followed                     // its node was selected by Options.ReadFrom
 	reader                       // calls a procedure, though it only reads
 )
 
-// slot is one call in flight. It is what a call costs in memory, besides the bytes
-// of its request.
+// slot is one call in flight. Besides the bytes of its request, it is all the memory that a
+// call needs.
 type slot struct {
 	done     func(Result, error) // nil if w is set
-	w        *waiter             // of blocking calls, and of those that can be cancelled
+	w        *waiter             // for blocking calls and those that can be cancelled
 	proc     *procStats
 	chunk    *chunk
 	off, n   uint32 // the request is chunk.buf[off:off+n]
 	start    int64  // nanoseconds of the client's clock
-	deadline int64  // 0: none
+	deadline int64  // 0 if none
 	tries    uint8
-	broke    uint8 // connections that broke before its reply came; see MaxBrokenSends
+	broke    uint8 // connections that broke before its reply arrived; see MaxBrokenSends
 	flags    uint16
 }
 
 func (s *slot) request() []byte { return s.chunk.buf[s.off : s.off+s.n] }
 
-// again reports whether a call that was sent may be sent once more, as far as what
-// it does is concerned.
+// again reports whether running the call twice is safe, so that it may be sent again.
 func (s *slot) again() bool { return s.flags&(readsOnly|once) != 0 }
 
-// breaks notes that a connection broke before the reply to a call that may be sent
-// again, and reports whether that is once too often. Commands that only read are no
-// suspects: they run no code but the server's.
+// breaks records that a connection broke before the reply to a call that may be sent again.
+// It reports whether that has happened too often. Commands that only read are not suspects,
+// because they run only the server's own code.
 func (s *slot) breaks() bool {
 	if s.flags&(once|reader) == 0 {
 		return false
@@ -53,31 +52,30 @@ func (s *slot) breaks() bool {
 	return s.broke >= MaxBrokenSends
 }
 
-// chunk is the bytes of requests of neighbours. It is used again when all of them
-// have their replies.
+// chunk stores the bytes of adjacent requests. It is reused when all of them have their
+// replies.
 type chunk struct {
 	buf  []byte
-	refs int // slots, the queue that appends to it, writes under way
+	refs int // slots, the queue that appends to it, writes in progress
 }
 
-// queue holds the calls of one connection in order: a ring of slots that grows to
-// a power of two, and their requests. Slots are named by numbers that only grow:
-// from head to tail they are used, those below handed were given to the socket.
-// It has no lock of its own.
+// queue stores the calls of one connection in order: a ring of slots that grows to a power
+// of two, and their requests. Slots have increasing numbers. Those from head to tail are in
+// use; those below handed were passed to the socket. It has no lock.
 type queue struct {
 	ring               []slot
 	head, handed, tail uint64
-	cur                *chunk // takes the next request
+	cur                *chunk // for the next request
 	free               []*chunk
 }
 
 func (q *queue) at(seq uint64) *slot { return &q.ring[seq&uint64(len(q.ring)-1)] }
 
-// room returns the chunk that the next request of at most size bytes is appended to.
+// room returns the chunk for the next request of at most size bytes.
 func (q *queue) room(size int) *chunk {
 	if c := q.cur; c != nil {
 		if c.refs == 1 {
-			c.buf = c.buf[:0] // nobody looks at what is in it
+			c.buf = c.buf[:0] // nothing in it is in use
 		}
 		tooLarge := cap(c.buf) > chunkBytes && size <= chunkBytes
 		if cap(c.buf)-len(c.buf) >= size && !tooLarge {
@@ -97,8 +95,8 @@ func (q *queue) room(size int) *chunk {
 	return c
 }
 
-// add takes the next slot, for a request that was appended to c from off on. All
-// of it but the request is the caller's to set.
+// add takes the next slot, for a request that was appended to c at off. The caller sets all
+// fields but the request.
 func (q *queue) add(c *chunk, off int) *slot {
 	if q.tail-q.head == uint64(len(q.ring)) {
 		q.grow()
@@ -118,7 +116,7 @@ func (q *queue) grow() {
 	q.ring = ring
 }
 
-// shrink gives memory of a burst back, if nothing is in flight.
+// shrink releases memory after a burst if nothing is in flight.
 func (q *queue) shrink() {
 	if q.head == q.tail && len(q.ring) > 64*minRing {
 		q.ring = nil
@@ -126,7 +124,7 @@ func (q *queue) shrink() {
 	}
 }
 
-// pop takes the oldest slot. Its request may be overwritten from now on.
+// pop removes the oldest slot. Its request may be overwritten from now on.
 func (q *queue) pop(into *slot) {
 	s := q.at(q.head)
 	*into = *s
@@ -146,17 +144,17 @@ func (q *queue) unref(c *chunk) {
 	}
 }
 
-// segment is bytes that are written together. They do not change while the chunk
-// is held, but its slice does, as more is appended to it.
+// segment is a range of bytes that are written together. They do not change while the chunk
+// is retained, but the chunk's slice does as more is appended.
 type segment struct {
 	chunk *chunk
 	bytes []byte
 }
 
-// gather appends what is to be written of the calls that were not handed yet,
-// and hands them. The chunks are held until release.
+// gather appends the bytes of the calls that were not handed yet, and marks these calls as
+// handed. It retains the chunks until release.
 func (q *queue) gather(segs []segment) []segment {
-	var c *chunk // of what is not in segs yet: its bytes from off to end
+	var c *chunk // not in segs yet: its bytes from off to end
 	var off, end uint32
 	add := func() {
 		if c != nil {
@@ -179,7 +177,7 @@ func (q *queue) gather(segs []segment) []segment {
 	return segs
 }
 
-// release ends the hold of gather.
+// release releases the chunks that gather retained.
 func (q *queue) release(segs []segment) {
 	for i := range segs {
 		q.unref(segs[i].chunk)
@@ -187,7 +185,7 @@ func (q *queue) release(segs []segment) {
 	}
 }
 
-// drain takes all slots out, in order, with their requests, which stay valid.
+// drain removes all slots, in order, with their requests, which stay valid.
 func (q *queue) drain() []slot {
 	list := make([]slot, 0, q.tail-q.head)
 	for ; q.head != q.tail; q.head++ {

@@ -8,22 +8,22 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// Result is the answer to a call: one value, as the bytes that the server sent.
-// In a callback it is valid until the callback returns, and Clone makes one that
-// lasts; of blocking calls and futures it is the caller's. The zero Result is null.
+// Result is the result of a call: one value, as the bytes that the server sent. In a
+// callback it is valid until the callback returns; use Clone to keep it. Callers of
+// blocking calls and futures own their Result. The zero Result is null.
 type Result struct{ raw []byte }
 
-// ResultOf makes a Result of the bytes of one reply, for tests of code that takes
-// Results. Bytes that are no reply are null.
+// ResultOf makes a Result from the bytes of one reply, for tests of code that takes
+// Results. Bytes that are not a reply are null.
 func ResultOf(raw []byte) Result { return Result{raw} }
 
-// Clone returns a Result with bytes of its own.
+// Clone returns a Result with its own copy of the bytes.
 func (r Result) Clone() Result { return Result{bytes.Clone(r.raw)} }
 
-// Raw returns the bytes of the value as the protocol writes them.
+// Raw returns the value in the encoding of the protocol.
 func (r Result) Raw() []byte { return r.raw }
 
-// item returns the head of the value, behind attributes.
+// item returns the head of the value, after any attributes.
 func (r Result) item() (it wire.Item, rest []byte) {
 	b := r.raw
 	for {
@@ -43,16 +43,17 @@ func (r Result) item() (it wire.Item, rest []byte) {
 	}
 }
 
-// Kind is the byte that begins the value on the wire, for example wire.KindMap.
+// Kind returns the first byte of the value on the wire, for example wire.KindMap.
 func (r Result) Kind() byte {
 	it, _ := r.item()
 	return it.Kind
 }
 
-// IsNull reports whether there is no value.
+// IsNull reports whether the value is null.
 func (r Result) IsNull() bool { return r.Kind() == wire.KindNull }
 
-// Err returns the error that this value is, within a list for example, or nil.
+// Err returns the value as an error, for example an error within a list. It returns nil if
+// the value is not an error.
 func (r Result) Err() error {
 	if it, _ := r.item(); it.IsError() {
 		return replyError(it.Str, "")
@@ -87,8 +88,8 @@ func kindName(kind byte) string {
 	return "text"
 }
 
-// Int returns an integer, also of text that is one, or of a boolean 1 or 0.
-// ErrWrongType if it is none, or is out of range.
+// Int returns the value as an integer. It accepts integers, text that contains one, and
+// booleans as 1 or 0. Otherwise, or if the number is out of range, it returns ErrWrongType.
 func (r Result) Int() (int64, error) {
 	it, _ := r.item()
 	switch it.Kind {
@@ -102,7 +103,7 @@ func (r Result) Int() (int64, error) {
 	return 0, r.wrong("an integer of 64 bits")
 }
 
-// Uint is Int for numbers that may be over 2^63-1, which servers send as text.
+// Uint is like Int for numbers that may be over 2^63-1, which servers send as text.
 func (r Result) Uint() (uint64, error) {
 	it, _ := r.item()
 	switch it.Kind {
@@ -118,7 +119,7 @@ func (r Result) Uint() (uint64, error) {
 	return 0, r.wrong("an integer of 64 bits without a sign")
 }
 
-// Float returns a number, also of text that is one.
+// Float returns the value as a number. It accepts text that contains one.
 func (r Result) Float() (float64, error) {
 	it, _ := r.item()
 	switch it.Kind {
@@ -132,7 +133,7 @@ func (r Result) Float() (float64, error) {
 	return 0, r.wrong("a number")
 }
 
-// Bool returns a boolean, also of 1, 0, and the texts true, false and OK.
+// Bool returns the value as a boolean. It accepts 1, 0, and the texts true, false and OK.
 func (r Result) Bool() (bool, error) {
 	it, _ := r.item()
 	switch it.Kind {
@@ -153,8 +154,8 @@ func (r Result) Bool() (bool, error) {
 	return false, r.wrong("a boolean")
 }
 
-// Bytes returns text, which aliases the Result, nil for null. Numbers and booleans
-// are written out; a list or a map is ErrWrongType.
+// Bytes returns text, which aliases the Result, or nil for null. Numbers and booleans are
+// formatted; a list or a map is ErrWrongType.
 func (r Result) Bytes() ([]byte, error) {
 	it, _ := r.item()
 	switch it.Kind {
@@ -170,18 +171,19 @@ func (r Result) Bytes() ([]byte, error) {
 	return nil, r.wrong("text")
 }
 
-// Text is Bytes as a string.
+// Text returns the same as Bytes as a string.
 func (r Result) Text() (string, error) {
 	b, err := r.Bytes()
 	return string(b), err
 }
 
-// isList reports whether a kind has parts in a row.
+// isList reports whether values of the kind are lists.
 func isList(kind byte) bool {
 	return kind == wire.KindArray || kind == wire.KindSet || kind == wire.KindPush
 }
 
-// Len returns how many elements a list has, or pairs a map; 0 of anything else.
+// Len returns the number of elements of a list or of pairs of a map, and 0 for anything
+// else.
 func (r Result) Len() int {
 	it, _ := r.item()
 	if it.Kind == wire.KindMap {
@@ -190,7 +192,7 @@ func (r Result) Len() int {
 	return it.Len
 }
 
-// cut takes the first value off b.
+// cut splits the first value off b.
 func cut(b []byte) (first Result, rest []byte, ok bool) {
 	rest, ok = wire.Skip(b)
 	if !ok {
@@ -200,7 +202,8 @@ func cut(b []byte) (first Result, rest []byte, ok bool) {
 	return Result{b[:n:n]}, rest, true
 }
 
-// List yields the elements of a list, which alias the Result; of anything else nothing.
+// List yields the elements of a list, which alias the Result. For anything else it yields
+// nothing.
 func (r Result) List() iter.Seq[Result] {
 	return func(yield func(Result) bool) {
 		it, b := r.item()
@@ -217,9 +220,9 @@ func (r Result) List() iter.Seq[Result] {
 	}
 }
 
-// Map yields the keys and values of a map, in the order in which the server sent
-// them, which for a struct is that of its fields; of anything else nothing. They
-// alias the Result.
+// Map yields the keys and values of a map in the order in which the server sent them. For a
+// struct, that is the order of its fields. They alias the Result. For anything that is not
+// a map, Map yields nothing.
 func (r Result) Map() iter.Seq2[Result, Result] {
 	return func(yield func(k, v Result) bool) {
 		it, b := r.item()
@@ -240,7 +243,7 @@ func (r Result) Map() iter.Seq2[Result, Result] {
 	}
 }
 
-// Field returns the value of a map's key, and whether it is there.
+// Field returns the value for a map's key, and whether the key exists.
 func (r Result) Field(name string) (Result, bool) {
 	for k, v := range r.Map() {
 		if it, _ := k.item(); string(it.Str) == name {

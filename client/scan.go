@@ -13,16 +13,16 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// Scan puts the value into what dst points to: strings, bytes, numbers, booleans,
-// times (text in RFC 3339), slices, arrays of the right length, maps with keys
-// of text or integers, structs, pointers (nil for null), any, and types that read JSON or text
-// themselves. A struct takes a map by the names that encoding/json gives its
-// fields; keys without a field are left out, fields without a key as they are.
-// Null leaves the zero value. Everything is copied.
+// Scan stores the value in what dst points to. It supports strings, bytes, numbers,
+// booleans, times (text in RFC 3339), slices, arrays of the right length, maps with text or
+// integer keys, structs, pointers (nil for null), any, and types that unmarshal JSON or
+// text themselves. A map is stored in a struct by the names that encoding/json gives the
+// fields. Keys without a field are ignored; fields without a key are left unchanged. Null
+// stores the zero value. Everything is copied.
 //
-// ErrWrongType names the field. What was read before it stays in dst.
+// ErrWrongType names the field. Values that were stored before the error stay in dst.
 func (r Result) Scan(dst any) error {
-	switch d := dst.(type) { // the commonest ones without reflection
+	switch d := dst.(type) { // the most common types, without reflection
 	case *int64:
 		if !r.IsNull() {
 			n, err := r.Int()
@@ -46,7 +46,7 @@ func (r Result) Scan(dst any) error {
 	return scanInto(v.Elem(), r, "")
 }
 
-// scanInto sets v, which is path within what Scan was given.
+// scanInto sets v, whose path within the argument of Scan is path.
 func scanInto(v reflect.Value, r Result, path string) error {
 	if err := r.Err(); err != nil {
 		return at(path, err)
@@ -85,7 +85,7 @@ func scanInto(v reflect.Value, r Result, path string) error {
 	return at(path, scanScalar(v, r))
 }
 
-// scanItself lets types that read text do that.
+// scanItself handles types that unmarshal text themselves.
 func scanItself(v reflect.Value, r Result) (done bool, err error) {
 	if !v.CanAddr() || v.Type().PkgPath() == "" && v.Kind() != reflect.Struct {
 		return false, nil
@@ -224,7 +224,7 @@ func scanMap(v reflect.Value, r Result, path string) error {
 	return nil
 }
 
-// scanStruct looks for each key's field from behind the last one on, as the keys
+// scanStruct looks for each key's field starting after the previous one, because keys
 // mostly come in the order of the fields.
 func scanStruct(v reflect.Value, r Result, path string) error {
 	if r.Kind() != wire.KindMap {
@@ -245,8 +245,8 @@ func scanStruct(v reflect.Value, r Result, path string) error {
 	return nil
 }
 
-// findField finds the field of a name, and where to look for the next one. depth
-// is how many structs are embedded in each other.
+// findField finds the field with a name, and where to start looking for the next one. depth
+// is how deeply structs are embedded in each other.
 func findField(v reflect.Value, name []byte, from, depth int) (f reflect.Value, next int, ok bool) {
 	t := v.Type()
 	n := t.NumField()
@@ -267,7 +267,7 @@ func findField(v reflect.Value, name []byte, from, depth int) (f reflect.Value, 
 	return reflect.Value{}, 0, false
 }
 
-// embedded looks into a struct, or a pointer to one, that is embedded.
+// embedded searches an embedded struct, or pointer to one.
 func embedded(v reflect.Value, name []byte, depth int) (f reflect.Value, ok bool) {
 	if depth > maxJSONDepth {
 		return f, false
@@ -290,8 +290,8 @@ func embedded(v reflect.Value, name []byte, depth int) (f reflect.Value, ok bool
 	return f, ok
 }
 
-// fieldName returns a field's name in JSON, "" if it has none; inner says that
-// the fields of an embedded struct are meant instead.
+// fieldName returns a field's JSON name, or "" if it has none. inner means that the fields
+// of an embedded struct are used instead.
 func fieldName(f *reflect.StructField) (name string, inner bool) {
 	tag := f.Tag.Get("json")
 	if tag == "-" {
@@ -316,7 +316,7 @@ func fieldName(f *reflect.StructField) (name string, inner bool) {
 	return name, false
 }
 
-// at names the place of an error within what Scan was given.
+// at adds the path within the argument of Scan to an error.
 func at(path string, err error) error {
 	if err == nil || path == "" {
 		return err
@@ -332,8 +332,8 @@ func codeOf(err error) string {
 	return CodeWrongType
 }
 
-// Any returns the value as nil, int64, float64, bool, string, []any, map[string]any,
-// or an error that stands within a list.
+// Any returns the value as nil, int64, float64, bool, string, []any or map[string]any, or
+// as an error for an error within a list.
 func (r Result) Any() any {
 	it, _ := r.item()
 	switch it.Kind {
@@ -344,7 +344,7 @@ func (r Result) Any() any {
 	case wire.KindBool:
 		return it.Int == 1
 	case wire.KindDouble:
-		f, _ := r.Float() // 0 if the server wrote no number
+		f, _ := r.Float() // 0 if the server did not send a number
 		return f
 	case wire.KindError, wire.KindBlobError:
 		return r.Err()

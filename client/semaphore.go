@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// semaphore bounds the calls in flight: each holds a permit.
+// semaphore bounds the calls in flight. Each call has a permit.
 type semaphore struct {
 	max     int64
 	used    atomic.Int64
 	waiting atomic.Int64
 
 	mu    sync.Mutex      // guards queue
-	queue []chan struct{} // waiting callers, the longest first
+	queue []chan struct{} // waiting callers, longest waiting first
 }
 
 // acquire takes a permit, or reports false if there is none.
@@ -67,7 +67,7 @@ func (m *semaphore) wait(ctx context.Context, closed <-chan struct{}, timeout ti
 	m.queue = append(m.queue, ready)
 	m.waiting.Add(1)
 	m.mu.Unlock()
-	if m.used.Load() <= m.low() { // they were released before this caller was in the queue
+	if m.used.Load() <= m.low() { // permits were released before this caller was in the queue
 		m.wake()
 	}
 	var err error
@@ -85,7 +85,7 @@ func (m *semaphore) wait(ctx context.Context, closed <-chan struct{}, timeout ti
 	return err
 }
 
-// leave ends a wait. It returns a permit that it got in the meantime.
+// leave ends a wait. It returns a permit that was granted in the meantime.
 func (m *semaphore) leave(ready chan struct{}) {
 	m.mu.Lock()
 	i := slices.Index(m.queue, ready)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// prepare makes a request ready to be queued, and takes a permit for it. The error
-// means that nothing happened.
+// prepare makes a request ready to be queued and acquires a permit for it. If it returns an
+// error, nothing was sent.
 func (c *Client) prepare(ctx context.Context, r *request, args []any) error {
 	ends := ctx.Done() != nil
 	if ends {
@@ -33,7 +33,8 @@ func (c *Client) prepare(ctx context.Context, r *request, args []any) error {
 	return nil
 }
 
-// waitPermit waits for a permit, behind earlier callers, if the caller wants to and may.
+// waitPermit waits for a permit, behind earlier callers, if blocking is configured and
+// allowed.
 func (c *Client) waitPermit(ctx context.Context) error {
 	if c.o.Full == Fail || c.inCallback() {
 		if c.inFlight.acquire() {
@@ -44,7 +45,7 @@ func (c *Client) waitPermit(ctx context.Context) error {
 	return c.inFlight.wait(ctx, c.closing, c.o.Timeout)
 }
 
-// inCallback reports whether the calling goroutine runs a callback of c.
+// inCallback reports whether the calling goroutine is running a callback of c.
 func (c *Client) inCallback() bool {
 	self := uint64(0)
 	is := func(b *callbacks) bool {
@@ -140,7 +141,7 @@ func (c *Client) block(ctx context.Context, r *request, args []any) (Result, err
 		select {
 		case <-w.woken:
 		case <-ctx.Done():
-			if w.take() { // nobody will touch w but abandon, so it is not used again
+			if w.take() { // nobody but abandon uses w from now on, so it is not reused
 				return Result{}, c.abandon(w, ctx.Err())
 			}
 			<-w.woken
@@ -154,14 +155,14 @@ func (c *Client) block(ctx context.Context, r *request, args []any) (Result, err
 	return res, err
 }
 
-// abandon gives up a call that was claimed: it is not sent if it was not sent
-// yet, else its reply is thrown away. It returns how the call ended.
+// abandon gives up a call that was claimed. If the call was not sent yet, it is not sent;
+// otherwise its reply is discarded. abandon returns how the call ended.
 func (c *Client) abandon(w *waiter, cause error) error {
 	l := w.place.Load()
 	switch {
 	case l == nil && w.ro:
 		return contextError(cause)
-	case l == nil: // it is on its way from one queue to another
+	case l == nil: // it is moving from one queue to another
 		return c.unknown(cause, "")
 	}
 	e := ending{sent: true, ro: w.ro}
@@ -182,7 +183,7 @@ type ending struct {
 	sent, ro bool
 }
 
-// giveUp marks a slot that is in the queue as given up. Under mu.
+// giveUp marks a queued slot as given up. The caller holds l.mu.
 func (l *link) giveUp(seq uint64, s *slot) ending {
 	e := ending{slot{done: s.done, w: s.w}, seq < l.q.handed, s.flags&readsOnly != 0}
 	s.done, s.w = nil, nil
@@ -194,7 +195,7 @@ func (l *link) giveUp(seq uint64, s *slot) ending {
 	return e
 }
 
-// endError is how a call ended that was given up because of cause.
+// endError returns the error of a call that was given up because of cause.
 func (c *Client) endError(l *link, e *ending, cause error, up bool) error {
 	switch {
 	case e.sent && !e.ro:
@@ -205,10 +206,10 @@ func (c *Client) endError(l *link, e *ending, cause error, up bool) error {
 	return c.unavailable(cause)
 }
 
-// errTime is why the sweeper ends calls.
+// errTime is the reason for which the sweeper ends calls.
 var errTime = context.DeadlineExceeded
 
-// unknown is how a call ends that was sent and has no reply.
+// unknown returns the error of a call that was sent and has no reply.
 func (c *Client) unknown(cause error, addr string) *Error {
 	c.counts.unknown.Add(1)
 	e := errorf(CodeOutcomeUnknown, "the call was sent, and may or may not have been carried out: %w", cause)
@@ -216,5 +217,5 @@ func (c *Client) unknown(cause error, addr string) *Error {
 	return e
 }
 
-// now is the time since the client was opened, in nanoseconds; it is never 0.
+// now returns the time since the client was opened in nanoseconds. It is never 0.
 func (c *Client) now() int64 { return int64(time.Since(c.base)) + 1 }

@@ -9,19 +9,20 @@ import (
 	"time"
 )
 
-// buckets of a histogram: four for each doubling from 1 µs on.
+// buckets is the number of buckets of a histogram: four for each doubling, starting at 1
+// µs.
 const buckets = 4 * 28
 
-// procStats counts the calls of one procedure or command on one node. One
-// goroutine at a time writes, others may read.
+// procStats counts the calls of one procedure or command on one node. Only one goroutine at
+// a time writes; others may read.
 type procStats struct {
 	name   string
 	errors atomic.Uint64
 	took   [buckets]atomic.Uint64
 }
 
-// bucket returns where a time belongs: the two bits behind the highest one tell
-// quarters of a doubling.
+// bucket returns the bucket for a duration. The two bits after the highest one select a
+// quarter of a doubling.
 func bucket(nanos int64) int {
 	us := uint64(max(nanos, 0)) / 1000
 	if us < 4 {
@@ -31,7 +32,7 @@ func bucket(nanos int64) int {
 	return min(4*(n-2)+int(us>>(n-3))&3, buckets-1)
 }
 
-// bucketEnd is the first time that is over a bucket.
+// bucketEnd returns the exclusive upper bound of a bucket.
 func bucketEnd(i int) time.Duration {
 	i++
 	if i < 4 {
@@ -40,13 +41,13 @@ func bucketEnd(i int) time.Duration {
 	return time.Duration(4+i%4) << (i/4 - 1) * time.Microsecond
 }
 
-// Stats is what a Client has done until now.
+// Stats is a snapshot of a Client's metrics.
 type Stats struct {
-	InFlight int    // calls that wait for their reply, also of those that were given up
+	InFlight int    // calls waiting for their reply, including those that were given up
 	Retries  uint64 // calls that were sent again
-	Unknown  uint64 // calls that ended as ErrOutcomeUnknown
-	TimedOut uint64 // calls whose time was over, of those too
-	Leader   string // the address where writes go
+	Unknown  uint64 // calls that ended with ErrOutcomeUnknown
+	TimedOut uint64 // calls that timed out, including some of Unknown
+	Leader   string // address of the node that receives writes
 
 	CacheHits, CacheMisses uint64
 	CacheBytes             int
@@ -54,29 +55,28 @@ type Stats struct {
 	Nodes []NodeStats
 }
 
-// NodeStats is what happened with one node.
+// NodeStats is the metrics of one node.
 type NodeStats struct {
 	Addr              string
-	Connected         int              // connections there are
+	Connected         int              // connections that are open
 	InFlight          int              // calls in its queues
-	Connects          uint64           // connections that were made; all but the first of each were reconnects
+	Connects          uint64           // connections that were made; all but the first of each link were reconnects
 	DialErrors        uint64           // attempts that failed
-	BytesOut, BytesIn uint64           // of commands and replies, without greetings and TLS
-	Procedures        []ProcedureStats // by name; commands of Do by theirs, rarer ones as "other"
+	BytesOut, BytesIn uint64           // commands and replies, without greetings and TLS
+	Procedures        []ProcedureStats // by name; commands of Do by theirs, rare ones as "other"
 }
 
-// ProcedureStats is the replies to one procedure or command of one node. Calls
-// that ended without a reply are not in it.
+// ProcedureStats is the metrics of the replies to one procedure or command on one node.
+// Calls that ended without a reply are not counted.
 type ProcedureStats struct {
 	Name   string
 	Calls  uint64
-	Errors uint64 // error replies, of Calls
+	Errors uint64 // error replies, included in Calls
 	took   [buckets]uint64
 }
 
-// Quantile returns the time within which the part q of the calls, 0 to 1, had
-// their replies, from the call on. It is at most a quarter too long; 0 if there
-// were none.
+// Quantile returns the duration within which the fraction q, 0 to 1, of the calls got their
+// replies. It may be up to a quarter too long. It returns 0 if there were no calls.
 func (p *ProcedureStats) Quantile(q float64) time.Duration {
 	if p.Calls == 0 {
 		return 0
@@ -91,8 +91,8 @@ func (p *ProcedureStats) Quantile(q float64) time.Duration {
 	return bucketEnd(buckets - 1)
 }
 
-// Histogram yields the bounds of the times that occurred and how many calls took
-// less than each, but not less than the one before.
+// Histogram yields the upper bound of each non-empty bucket and the number of calls that
+// took less than it, but not less than the bound before.
 func (p *ProcedureStats) Histogram() iter.Seq2[time.Duration, uint64] {
 	return func(yield func(time.Duration, uint64) bool) {
 		for i, n := range p.took {
@@ -103,13 +103,13 @@ func (p *ProcedureStats) Histogram() iter.Seq2[time.Duration, uint64] {
 	}
 }
 
-// counters are those of Stats that belong to no node.
+// counters are the fields of Stats that belong to no node.
 type counters struct {
 	retries, unknown, timedOut, hits, misses atomic.Uint64
 }
 
-// Stats returns the metrics as they are now. They are read one after another, so
-// they may differ by what happens meanwhile.
+// Stats returns the current metrics. They are read one after another, so they may be
+// slightly inconsistent.
 func (c *Client) Stats() Stats {
 	s := Stats{
 		InFlight:    int(c.inFlight.used.Load()),

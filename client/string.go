@@ -11,9 +11,10 @@ import (
 // left out, and an ellipsis stands for it.
 const MaxStringBytes = 1 << 10
 
-// String returns the value for people, much like JSON: {"text":"hello","times":3}.
-// It is for messages and logs: text that is no UTF-8 is escaped as in Go, an error
-// within a list stands as its text, and what is over MaxStringBytes is left out.
+// String returns a human-readable form of the value, much like JSON:
+// {"text":"hello","times":3}. It is for messages and logs: text that is not UTF-8 is
+// escaped as in Go, an error within a list is shown as its text, and output beyond
+// MaxStringBytes is cut off.
 func (r Result) String() string {
 	p := printer{rest: r.raw}
 	p.value()
@@ -23,11 +24,11 @@ func (r Result) String() string {
 	return string(p.out)
 }
 
-// printer writes the values of a reply, one after another.
+// printer writes the values of a reply one after another.
 type printer struct {
 	out  []byte
 	rest []byte
-	full bool // nothing is written any more
+	full bool // nothing more is written
 }
 
 func (p *printer) value() {
@@ -53,7 +54,7 @@ func (p *printer) value() {
 	}
 }
 
-// parts writes n values in brackets, with colons behind every second one if pairs.
+// parts writes n values in brackets. If pairs is set, colons separate keys from values.
 func (p *printer) parts(n int, begin, end byte, pairs bool) {
 	p.write(string(begin))
 	for i := 0; i < n && !p.full; i++ {
@@ -69,7 +70,7 @@ func (p *printer) parts(n int, begin, end byte, pairs bool) {
 	p.write(string(end))
 }
 
-// text writes s, of which as much is looked at as may stand.
+// text writes s, reading only as much of it as there is room for.
 func (p *printer) text(s []byte, quoted bool) {
 	cut := len(s) > MaxStringBytes
 	if cut {
@@ -90,7 +91,7 @@ func (p *printer) text(s []byte, quoted bool) {
 	p.full = p.full || cut
 }
 
-// write appends s as far as there is room, whole characters of it.
+// write appends as many whole characters of s as there is room for.
 func (p *printer) write(s string) {
 	if p.full {
 		return

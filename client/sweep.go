@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// tick is how coarse timeouts are.
+// tick is the resolution of timeouts.
 const tick = 10 * time.Millisecond
 
-// sweep ends calls whose time is over, sends those again that waited for it, and
-// gives up dead connections, every tick while anything is in flight.
+// sweep runs every tick while anything is in flight. It ends calls that timed out, sends
+// delayed calls again, and closes dead connections.
 func (c *Client) sweep() {
 	t := time.NewTicker(tick)
 	defer t.Stop()
@@ -55,7 +55,7 @@ func (c *Client) sweep() {
 	}
 }
 
-// sleep waits until there is something in flight; false: the client is closed.
+// sleep waits until something is in flight. It returns false if the client is closed.
 func (c *Client) sleep() bool {
 	c.asleep.Store(true)
 	defer c.asleep.Store(false)
@@ -106,8 +106,8 @@ func (c *Client) resend(now int64) {
 	}
 }
 
-// sweep ends the calls of one link whose time is over. It reports whether there
-// are calls without a connection.
+// sweep ends the calls of one link that timed out. It reports whether there are calls
+// without a connection.
 func (l *link) sweep(now int64) (stranded bool) {
 	l.mu.Lock()
 	l.looked(now)
@@ -135,7 +135,7 @@ func (l *link) sweep(now int64) (stranded bool) {
 	}
 	for l.nc == nil && l.segments == nil && q.head == q.handed && q.head != q.tail && q.at(q.head).flags&void != 0 {
 		var s slot
-		q.pop(&s) // nobody will send it: there is no connection
+		q.pop(&s) // it will not be sent, because there is no connection
 		q.handed = q.head
 		freed++
 	}

@@ -13,18 +13,17 @@ import (
 	"github.com/skerrydb/skerry/suggest"
 )
 
-// ParseURL reads options from
+// ParseURL parses options from a URL such as
 //
 //	skerry://user:password@host1:6380,host2/0?tls=true&timeout=5s
 //
-// A host without a port has DefaultPort, a path is the database. The parameters
-// are tls (true, false, or skip-verify, which does not check who the server is),
-// ca, cert and key (files in PEM, which imply tls=true), server_name, name, conns,
-// max_in_flight, full (block or fail), timeout, dial_timeout, dead_after,
-// max_backoff (with a unit, for example 500ms; off for none), max_reply_bytes,
-// read_from (leader, any or followers), read_level and cache_bytes. Schemes are
-// skerry and redis, and skerrys and rediss with TLS. Every error is ErrInvalid and
-// names what is wrong.
+// A host without a port gets DefaultPort; the path is the database. The parameters are tls
+// (true, false, or skip-verify, which does not verify the server's certificate), ca, cert
+// and key (PEM files, which imply tls=true), server_name, name, conns, max_in_flight, full
+// (block or fail), timeout, dial_timeout, dead_after, max_backoff (durations with a unit,
+// for example 500ms; off for none), max_reply_bytes, read_from (leader, any or followers),
+// read_level and cache_bytes. The schemes are skerry and redis, and skerrys and rediss for
+// TLS. Every error is ErrInvalid and names what is wrong.
 func ParseURL(text string) (Options, error) {
 	p := urlParser{}
 	o, err := p.parse(text)
@@ -60,7 +59,7 @@ func (p *urlParser) parse(text string) (Options, error) {
 	if strings.Contains(rest, "#") {
 		return p.o, errorf(CodeInvalid, "the URL has a #; write %%23 if it is part of the password")
 	}
-	if i := strings.IndexAny(rest, "/?"); i >= 0 && strings.Contains(rest[i:], "@") { // else errors would show a part of the password
+	if i := strings.IndexAny(rest, "/?"); i >= 0 && strings.Contains(rest[i:], "@") { // otherwise errors would show a part of the password
 		return p.o, errorf(CodeInvalid, "the URL has an @ behind its first / or ?; those are %%2F and %%3F in a password, and @ is %%40 in a parameter")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
@@ -186,11 +185,12 @@ func (p *urlParser) tlsParameter(value string) error {
 	return nil
 }
 
-// parameters are the names that ParseURL knows, for anyone who mistypes one.
+// parameters are the names that ParseURL accepts, for the error about a mistyped one.
 var parameters = [...]string{"ca", "cache_bytes", "cert", "conns", "dead_after", "dial_timeout", "full", "key", "max_backoff", "max_in_flight",
 	"max_reply_bytes", "name", "read_from", "read_level", "server_name", "timeout", "tls"}
 
-// unknownParameter names the parameter that was probably meant, or else all of them.
+// unknownParameter returns an error that names the likely intended parameter, or else all
+// of them.
 func unknownParameter(name string) error {
 	if like := suggest.Nearest(name, parameters[:]); like != "" {
 		return errorf(CodeInvalid, "there is no parameter %.40q; did you mean %s?", name, like)
@@ -198,7 +198,7 @@ func unknownParameter(name string) error {
 	return errorf(CodeInvalid, "there is no parameter %.40q; there are %s", name, strings.Join(parameters[:], ", "))
 }
 
-// secure makes the TLS configuration.
+// secure builds the TLS configuration.
 func (p *urlParser) secure() error {
 	files := p.ca != "" || p.cert != "" || p.key != "" || p.serverName != ""
 	if files && p.tlsIsSaid && !p.tls {
@@ -232,7 +232,7 @@ func (p *urlParser) secure() error {
 	return nil
 }
 
-// count reads a number that is not 0.
+// count parses a number that is not 0.
 func count(name, value string, into *int) error {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 {
@@ -242,7 +242,7 @@ func count(name, value string, into *int) error {
 	return nil
 }
 
-// span reads a time; off is -1, "none".
+// span parses a duration. off is stored as -1, which means none.
 func span(name, value string, into *time.Duration) error {
 	if value == "off" && (name == "timeout" || name == "dead_after") {
 		*into = -1

@@ -2,28 +2,27 @@ package client
 
 import "sync/atomic"
 
-// States of a waiter. Whoever moves it away from pending decides how the call ends.
+// States of a waiter. The caller that changes it from pending decides how the call ends.
 const (
 	pending uint32 = iota
 	taken
 )
 
-// waiter is what a call has besides its slot if somebody waits for it, or may
-// cancel it.
+// waiter is the additional state of a call that a caller waits for or may cancel.
 type waiter struct {
 	state atomic.Uint32
-	place atomic.Pointer[link] // the link whose queue the slot is in; nil while it moves
-	seq   uint64               // its number there, guarded by place's mu
+	place atomic.Pointer[link] // the link whose queue contains the slot; nil while it moves
+	seq   uint64               // its number in that queue, guarded by place's mu
 	done  func(Result, error)  // called instead of waking a blocked caller
-	stop  func() bool          // ends the watch over the context; set before the call is sent
-	woken chan struct{}        // gets one signal, after res and err were set
+	stop  func() bool          // stops watching the context; set before the call is sent
+	woken chan struct{}        // receives one signal after res and err are set
 	res   Result
 	err   error
-	kept  bool // the server will tell when res is stale
+	kept  bool // the server will report when res becomes stale
 	ro    bool // the call only reads; set before it is sent
 }
 
-// take claims the right to end the call.
+// take claims the right to end the call. It reports whether it succeeded.
 func (w *waiter) take() bool { return w.state.CompareAndSwap(pending, taken) }
 
 // end ends a call that was claimed. A blocked caller gets its own copy of res.
@@ -39,7 +38,7 @@ func (w *waiter) end(res Result, err error) {
 	w.woken <- struct{}{}
 }
 
-// finally is the callback of a waiter that was claimed, its watch ended.
+// finally stops watching the context of a claimed waiter and returns its callback.
 func (w *waiter) finally() func(Result, error) {
 	if w.stop != nil {
 		w.stop()
@@ -54,7 +53,7 @@ func (c *Client) newWaiter() *waiter {
 	return &waiter{woken: make(chan struct{}, 1)}
 }
 
-// freeWaiter gives back a waiter that was ended by somebody else than its caller.
+// freeWaiter recycles a waiter that was ended by someone other than its caller.
 func (c *Client) freeWaiter(w *waiter) {
 	w.res, w.err, w.kept = Result{}, nil, false
 	w.place.Store(nil)

@@ -2,7 +2,7 @@ package client
 
 import "strings"
 
-// command looks at a command for what it does to a shared connection.
+// command checks what a command does to a shared connection.
 func (r *request) command(args []any) error {
 	if len(args) == 0 {
 		return errorf(CodeInvalid, "there is no command")
@@ -47,8 +47,8 @@ const (
 	clientWord
 )
 
-// known returns a constant with the command's name, "" if it is none of those
-// that are counted by themselves, and its kind. word is in capitals.
+// known returns a constant with the command's name and its kind. The name is "" if the
+// command is not counted separately. word must be in capitals.
 func known(word string) (string, int) {
 	switch word {
 	case "MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH", "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE",
@@ -83,7 +83,7 @@ func known(word string) (string, int) {
 	return "", plainWord
 }
 
-// subcommand returns the second word of CLIENT if it may not be sent.
+// subcommand returns the second word of CLIENT if it must not be sent.
 func subcommand(args []any) string {
 	if len(args) < 2 {
 		return ""
