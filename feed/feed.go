@@ -1,10 +1,10 @@
-// Package feed gives many listeners the changes of one engine for the price of
-// one reader: a single tail a node, fanned out by key prefix.
+// Package feed delivers the changes of one engine to many subscribers. A node reads the
+// changes once, in a single tail, and fans them out by key prefix.
 //
-// It knows positions, prefixes, bounded buffers and how to resume; it must not
-// know what a key means or who listens. A listener that is too slow is cut off
-// and must read everything again: it never blocks the tail or a writer.
-// DESIGN.md describes how a replay meets the tail.
+// It knows positions, prefixes, bounded buffers and how to resume; it must not know what a
+// key means or who subscribes. A subscriber that is too slow is cut off and must read
+// everything again: it never blocks the tail or a writer. DESIGN.md describes how a replay
+// joins the tail.
 package feed
 
 import (
@@ -35,14 +35,14 @@ const (
 
 // Options configure a Feed. The zero value works.
 type Options struct {
-	// Buffer is how many changes one subscription may lie behind the tail
-	// before it is cut off; 0 means 128.
+	// Buffer is how many changes one subscription may lag behind the tail before it is cut
+	// off; 0 means 128.
 	Buffer int
-	// BufferBytes is the same in bytes of keys and values; 0 means 64 MiB. One
-	// change is always let in, however large.
+	// BufferBytes is the same in bytes of keys and values; 0 means 64 MiB. A single change
+	// is always accepted, however large.
 	BufferBytes int
-	// Heartbeat is how often a subscription without changes gets the position of
-	// the tail; 0 means 5 s.
+	// Heartbeat is how often a subscription without changes receives the position of the
+	// tail; 0 means 5 s.
 	Heartbeat time.Duration
 }
 
@@ -51,11 +51,11 @@ type Feed struct {
 	eng engine.Engine
 	o   Options
 
-	mu      sync.Mutex // guards all below and the live state of every Sub
+	mu      sync.Mutex // guards the fields below and the live state of every Sub
 	state   state
-	pos     engine.Position // all changes up to it are handed to the live subscriptions
+	pos     engine.Position // all changes up to it have been delivered to the live subscriptions
 	at      time.Time       // when the last change before pos was made
-	moved   bool            // a heartbeat may have news
+	moved   bool            // a live subscription may not know the tail's position
 	subs    map[*Sub]struct{}
 	live    index // the subscriptions that the tail serves
 	waiters waiters
@@ -66,14 +66,14 @@ type Feed struct {
 type state uint8
 
 const (
-	fresh   state = iota // Run was not called yet
-	started              // Run works, but the tail has no position yet
+	fresh   state = iota // Run has not been called
+	started              // Run is active, but the tail has no position yet
 	tailing              // pos is the tail's
 	ended                // Run has returned or is about to
 )
 
-// New returns a Feed on eng, or an error matching ErrUnsupported if eng has no
-// change feed. Nothing runs before Run.
+// New returns a Feed on eng. If eng has no change feed, the error matches ErrUnsupported.
+// Nothing runs before Run.
 func New(eng engine.Engine, o Options) (*Feed, error) {
 	if err := eng.Promises().Meets("feed", engine.Promises{Feed: true}); err != nil {
 		return nil, err
@@ -96,9 +96,9 @@ func New(eng engine.Engine, o Options) (*Feed, error) {
 	return &Feed{eng: eng, o: o, subs: map[*Sub]struct{}{}, live: newIndex()}, nil
 }
 
-// Run follows the engine's changes until ctx ends or the engine fails for
-// good, and returns why. It is called once; when it has returned, all
-// subscriptions and waits have ended with ErrClosed and no goroutine is left.
+// Run follows the engine's changes until ctx ends or the engine fails permanently, and
+// returns the reason. It must be called only once. When it has returned, all subscriptions
+// and waits have ended with ErrClosed and no goroutine is left.
 func (f *Feed) Run(ctx context.Context) error {
 	f.mu.Lock()
 	if f.state != fresh {
@@ -121,9 +121,9 @@ func (f *Feed) Run(ctx context.Context) error {
 	return err
 }
 
-// follow keeps a tail on the engine until an error that will not pass.
+// follow keeps a tail on the engine until a permanent error.
 func (f *Feed) follow(ctx context.Context) error {
-	known := false // the position that the tail goes on from
+	known := false // whether the tail has a position to continue from
 	var from engine.Position
 	for {
 		err := f.tail(ctx, &from, &known)
@@ -131,7 +131,8 @@ func (f *Feed) follow(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, engine.ErrTruncated):
-			// The tail itself fell behind: what it missed, all have missed.
+			// The tail itself fell behind, so all subscriptions have missed the same
+			// changes.
 			f.cutAll(err)
 			known = false
 		case err != nil && (errors.Is(err, engine.ErrClosed) || !engine.Retryable(err)):
@@ -145,8 +146,8 @@ func (f *Feed) follow(ctx context.Context) error {
 	}
 }
 
-// tail hands out changes until the engine ends the iteration. from is where it
-// starts, if known, and where it got to.
+// tail delivers changes until the engine ends the iteration. It starts at from, if known,
+// and keeps from up to date.
 func (f *Feed) tail(ctx context.Context, from *engine.Position, known *bool) error {
 	if !*known {
 		pos, err := f.eng.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
@@ -166,7 +167,7 @@ func (f *Feed) tail(ctx context.Context, from *engine.Position, known *bool) err
 	return nil
 }
 
-// begin takes pos as the tail's position.
+// begin sets the tail's position to pos.
 func (f *Feed) begin(pos engine.Position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -174,8 +175,8 @@ func (f *Feed) begin(pos engine.Position) {
 	f.waiters.release(pos, nil)
 }
 
-// deliver hands c to every live subscription that it concerns and moves the
-// tail. It never blocks on a subscriber.
+// deliver passes c to every live subscription whose filter it matches and moves the tail.
+// It never blocks on a subscriber.
 func (f *Feed) deliver(c engine.Change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -184,7 +185,7 @@ func (f *Feed) deliver(c engine.Change) {
 		f.touched[i] = nil
 		part := s.take(c)
 		if c.Pos <= s.pos {
-			continue // it asked for changes after a position that the tail had not reached
+			continue // the subscription is ahead of the tail
 		}
 		if s.offer(part) {
 			s.quiet = false
@@ -214,9 +215,9 @@ func (f *Feed) beat(stop <-chan struct{}) {
 	}
 }
 
-// heartbeat sends the tail's position to every live subscription that had
-// nothing since the last heartbeat. A buffer with something in it is left alone:
-// that moves the position too, and heartbeats must not take the room of changes.
+// heartbeat sends the tail's position to every live subscription that received nothing
+// since the last heartbeat. It skips subscriptions whose buffer is not empty: the buffered
+// changes move the position too, and heartbeats must not take the room of changes.
 func (f *Feed) heartbeat() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -233,16 +234,16 @@ func (f *Feed) heartbeat() {
 	}
 }
 
-// Position returns the position up to which the tail has handed out all
-// changes; 0 before Run has begun.
+// Position returns the position up to which the tail has delivered all changes. It is 0
+// before Run has begun.
 func (f *Feed) Position() engine.Position {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.pos
 }
 
-// Committed returns the position that the engine has committed on this node when
-// it is called. The tail may not have come so far yet.
+// Committed returns the last position that the engine has committed on this node. The tail
+// may not have reached it yet.
 func (f *Feed) Committed() (engine.Position, error) {
 	if p, ok := f.eng.(engine.Positioner); ok {
 		return p.Position(), nil
@@ -250,9 +251,9 @@ func (f *Feed) Committed() (engine.Position, error) {
 	return f.eng.View(context.Background(), engine.Read{}, func(engine.Tx) error { return nil })
 }
 
-// Wait returns nil once Position is at least pos. If ctx's deadline passes
-// before, the error is ErrPositionTimeout; if it is cancelled, ctx's; if the
-// feed ends, ErrClosed.
+// Wait returns nil once Position is at least pos. If ctx's deadline passes first, it
+// returns ErrPositionTimeout; if ctx is cancelled, ctx's error; if the feed ends,
+// ErrClosed.
 func (f *Feed) Wait(ctx context.Context, pos engine.Position) error {
 	f.mu.Lock()
 	if f.state == tailing && f.pos >= pos {
@@ -285,15 +286,15 @@ func (f *Feed) Wait(ctx context.Context, pos engine.Position) error {
 	return ctx.Err()
 }
 
-// drop ends a subscription with err; f.mu is held.
+// drop ends a subscription with err. The caller holds f.mu.
 func (f *Feed) drop(s *Sub, err error) {
 	f.live.remove(s)
 	delete(f.subs, s)
 	s.finish(err)
 }
 
-// cutAll ends the live subscriptions with err and takes the tail's position
-// away. Replays go on: they follow the engine on their own.
+// cutAll ends the live subscriptions with err and clears the tail's position. Replays
+// continue, because they follow the engine on their own.
 func (f *Feed) cutAll(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -305,7 +306,7 @@ func (f *Feed) cutAll(err error) {
 	}
 }
 
-// end cuts off everybody and waits for the replays.
+// end ends all subscriptions and waits for the replays.
 func (f *Feed) end() {
 	f.mu.Lock()
 	f.state = ended

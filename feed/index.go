@@ -6,8 +6,8 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// index finds the subscriptions that a key concerns: one map look-up for each
-// length of prefix in use, however many subscriptions there are.
+// index finds the subscriptions whose filter matches a key. It needs one map lookup for
+// each length of prefix in use, however many subscriptions there are.
 type index struct {
 	byPrefix map[string]map[*Sub]struct{}
 	lens     []int       // lengths of prefixes in use, ascending
@@ -51,8 +51,8 @@ func (x *index) remove(s *Sub) {
 	}
 }
 
-// match appends each subscription that c concerns to subs, once, and notes in
-// its picked which writes are its own.
+// match appends each subscription whose filter c matches to subs, once, and stores the
+// indices of the matching writes in its picked.
 func (x *index) match(c engine.Change, subs []*Sub) []*Sub {
 	for i, w := range c.Writes {
 		for _, n := range x.lens {

@@ -11,24 +11,24 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Filter says which keys a subscription is about.
+// Filter selects keys.
 type Filter struct {
-	// Prefixes: the keys that begin with one of them. An empty prefix is every
-	// key; none at all is CodeInvalid.
+	// Prefixes selects the keys that begin with one of them. An empty prefix selects every
+	// key. At least one is required; none is CodeInvalid.
 	Prefixes [][]byte
 
-	// Whole delivers each change that has such a key with all its writes, not
-	// only with those of such keys.
+	// Whole delivers each matching change with all its writes, not only with those to the
+	// selected keys.
 	Whole bool
 }
 
 // Sub is one subscription.
 type Sub struct {
-	// C yields the changes that concern the filter, cut down to the writes
-	// that do unless Filter.Whole is set, in commit order, none left out and none twice. A change
-	// without writes is a heartbeat: nothing else that concerns the filter
-	// happened up to its position. What C yields may be kept but not modified.
-	// C is closed when the subscription ends; Err says why.
+	// C delivers the changes that match the filter in commit order, each exactly once. A
+	// change contains only the matching writes unless Filter.Whole is set. A change without
+	// writes is a heartbeat: no other change up to its position matched the filter. The
+	// changes may be kept but must not be modified. C is closed when the subscription ends;
+	// Err returns the reason.
 	C <-chan engine.Change
 
 	f        *Feed
@@ -37,27 +37,26 @@ type Sub struct {
 	ch       chan engine.Change
 
 	// The replay owns these until it joins the tail; then Feed.mu guards them.
-	pos    engine.Position // all up to it is in ch or did not concern the filter
+	pos    engine.Position // all matching changes up to it are in ch
 	told   engine.Position // the last position put into ch; at first the one asked for
 	picked []int           // scratch: indices of the writes of one change that match
 	room   room
 
 	// Feed.mu guards these.
 	live  bool // served by the tail
-	quiet bool // nothing came since the last heartbeat
+	quiet bool // nothing was sent since the last heartbeat
 
 	cancel context.CancelCauseFunc // ends the replay; does nothing afterwards
-	gone   chan struct{}           // closed when no replay runs
+	gone   chan struct{}           // closed when no replay is running
 	closed chan struct{}           // closed, after err is set, just before C is
 	err    error
 }
 
-// Subscribe begins a subscription to all changes after the given position:
-// Feed.Position for "from now on", or the last position that the caller has
-// handled. Changes before the tail's position are replayed from the engine; if
-// it no longer keeps them, C ends with ErrTruncated. A position that the
-// engine has not reached at all, because it is of another history, is
-// ErrTruncated at once. The caller must Close the subscription.
+// Subscribe begins a subscription to all changes after the given position: Feed.Position
+// for "from now on", or the last position that the caller has handled. Changes before the
+// tail's position are replayed from the engine. If the engine no longer has them, C ends
+// with ErrTruncated. If the engine has never reached the position, because it belongs to
+// another history, Subscribe returns ErrTruncated. The caller must Close the subscription.
 func (f *Feed) Subscribe(filter Filter, after engine.Position) (*Sub, error) {
 	prefixes, err := distinct(filter.Prefixes)
 	if err != nil {
@@ -97,8 +96,8 @@ func (f *Feed) Subscribe(filter Filter, after engine.Position) (*Sub, error) {
 	return s, nil
 }
 
-// reached returns nil if the engine has committed position pos. What this node
-// knows is enough if it does; else a read asks, in a cluster, the leader.
+// reached returns nil if the engine has committed position pos. If this node does not know
+// of it, it makes a read, which in a cluster asks the leader.
 func (f *Feed) reached(pos engine.Position) error {
 	if p, ok := f.eng.(engine.Positioner); ok && pos <= p.Position() {
 		return nil
@@ -115,7 +114,8 @@ func (f *Feed) reached(pos engine.Position) error {
 	return nil
 }
 
-// join lets the tail serve s, if s has all that the tail has handed out; f.mu is held.
+// join adds s to the live subscriptions if s has everything that the tail has delivered.
+// The caller holds f.mu.
 func (f *Feed) join(s *Sub) bool {
 	if f.state != tailing || s.pos < f.pos {
 		return false
@@ -125,11 +125,11 @@ func (f *Feed) join(s *Sub) bool {
 	return true
 }
 
-// replay reads the engine's changes itself until it has met the tail.
+// replay reads changes from the engine until it has caught up with the tail.
 func (s *Sub) replay(ctx context.Context) {
 	joined, err := s.catchUp(ctx)
 	s.f.mu.Lock()
-	if !joined { // else the subscription is the tail's, and may have ended already
+	if !joined { // else the tail serves the subscription, which may have ended already
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -143,14 +143,14 @@ func (s *Sub) replay(ctx context.Context) {
 	s.f.replays.Done()
 }
 
-// errUnsubscribed is why a replay ends when its subscription is closed.
+// errUnsubscribed ends a replay when its subscription is closed.
 var errUnsubscribed = errors.New("unsubscribed")
 
-// heartbeatEvery is after how many changes that do not concern it a replay
+// heartbeatEvery is the number of changes that do not match the filter after which a replay
 // reports its position to its subscriber.
 const heartbeatEvery = 4096
 
-// catchUp reports whether s has joined the tail, else why not.
+// catchUp replays until s joins the tail. It reports whether s has joined, or else why not.
 func (s *Sub) catchUp(ctx context.Context) (joined bool, err error) {
 	skipped := 0
 	for c, err := range s.f.eng.Changes(ctx, s.pos) {
@@ -178,7 +178,7 @@ func (s *Sub) tryJoin() bool {
 	return s.f.join(s)
 }
 
-// pick notes in s.picked which writes of c concern s.
+// pick stores in s.picked which writes of c match the filter.
 func (s *Sub) pick(c engine.Change) {
 	for i, w := range c.Writes {
 		// As no prefix begins with another, only the last one that is not
@@ -193,7 +193,7 @@ func (s *Sub) pick(c engine.Change) {
 	}
 }
 
-// take returns what s gets of c, of which it has picked writes, and forgets these.
+// take returns the part of c that s receives, given the picked writes, and clears them.
 func (s *Sub) take(c engine.Change) engine.Change {
 	if n := len(s.picked); n < len(c.Writes) && (n == 0 || !s.whole) {
 		part := make([]engine.Write, len(s.picked))
@@ -206,7 +206,7 @@ func (s *Sub) take(c engine.Change) engine.Change {
 	return c
 }
 
-// send waits for room in the buffer: a replay blocks nobody else.
+// send waits for room in the buffer, because a replay blocks nobody else.
 func (s *Sub) send(ctx context.Context, c engine.Change) bool {
 	for !s.room.fits(len(s.ch), c) {
 		// Rare: changes of many megabytes. The consumer takes them one by one.
@@ -226,7 +226,7 @@ func (s *Sub) send(ctx context.Context, c engine.Change) bool {
 	}
 }
 
-// offer puts c into the buffer if there is room; f.mu is held.
+// offer puts c into the buffer if there is room. The caller holds f.mu.
 func (s *Sub) offer(c engine.Change) bool {
 	if !s.room.fits(len(s.ch), c) {
 		return false
@@ -241,8 +241,8 @@ func (s *Sub) offer(c engine.Change) bool {
 	}
 }
 
-// Close ends the subscription; C is closed and Err is nil, unless it had ended
-// before. It may be called more than once.
+// Close ends the subscription. C is closed and Err returns nil, unless the subscription had
+// already ended. Close may be called more than once.
 func (s *Sub) Close() {
 	s.cancel(errUnsubscribed)
 	<-s.gone
@@ -253,9 +253,9 @@ func (s *Sub) Close() {
 	}
 }
 
-// Err returns why C was closed: ErrTruncated when the subscriber was too slow
-// or the history is no longer kept, so that it must read everything again;
-// ErrClosed when the feed ended; nil after Close and while C is open.
+// Err returns why C was closed. ErrTruncated means that the subscriber was too slow or the
+// history is no longer available, so it must read everything again. ErrClosed means that
+// the feed ended. Err returns nil after Close and while C is open.
 func (s *Sub) Err() error {
 	select {
 	case <-s.closed:
@@ -265,14 +265,14 @@ func (s *Sub) Err() error {
 	}
 }
 
-// finish closes C; f.mu is held and no replay sends any more.
+// finish closes C. The caller holds f.mu, and no replay is sending.
 func (s *Sub) finish(err error) {
 	s.live, s.err = false, err
 	close(s.closed)
 	close(s.ch)
 }
 
-// room knows how many bytes are in a channel that the subscriber empties: the
+// room tracks how many bytes are in a channel that the subscriber empties: those of the
 // last len(ch) changes that were sent.
 type room struct {
 	max   int

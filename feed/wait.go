@@ -12,8 +12,7 @@ type waiter struct {
 	done chan error // takes one value without blocking
 }
 
-// waiters are kept in descending order of position, so that those which are
-// reached first are at the end.
+// waiters are in descending order of position, so that the next one to be reached is last.
 type waiters []*waiter
 
 func (ws *waiters) add(w *waiter) {
@@ -32,7 +31,7 @@ func (ws *waiters) remove(w *waiter) {
 	}
 }
 
-// release answers err to all that wait for pos or less.
+// release sends err to all waiters for pos or less.
 func (ws *waiters) release(pos engine.Position, err error) {
 	n := len(*ws)
 	for n > 0 && (*ws)[n-1].pos <= pos {

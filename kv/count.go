@@ -8,10 +8,10 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Add adds delta to the decimal integer in key, where no key means 0, and
-// returns the sum. It keeps the expiry. A value that is not an int64 in its
-// shortest form (no sign but "-", no leading zeros, no spaces) is
-// ErrNotInteger; a sum out of range is ErrOverflow. Both change nothing.
+// Add adds delta to the decimal integer at key and returns the sum. A missing key counts as
+// 0. The expiry is kept. If the value is not an int64 in its shortest form (no sign but
+// "-", no leading zeros, no spaces), Add returns ErrNotInteger; if the sum is out of range,
+// ErrOverflow. Neither error changes anything.
 func (t *Tx) Add(key []byte, delta int64) (int64, error) {
 	old, live, err := t.load(key)
 	if err != nil {

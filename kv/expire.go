@@ -13,11 +13,10 @@ import (
 // so that a step fits into the smallest transaction that an engine allows.
 const maxStepBytes = 256 << 10
 
-// Run deletes expired keys until ctx ends, in transactions of at most
-// MaxExpirePerTx keys, between which other writers have their turn. It returns
-// ctx's error then, or the first error after which trying again is of no use
-// (ErrClosed: the engine ended). Every node may run it. On an engine that lacks
-// something of Needs it only waits for ctx.
+// Run deletes expired keys until ctx ends. It uses transactions of at most MaxExpirePerTx
+// keys, between which other writers can run. It returns ctx's error, or the first permanent
+// error (ErrClosed if the engine ended). Every node may call it. If the engine lacks
+// something of Needs, Run only waits for ctx.
 func (s *Store) Run(ctx context.Context) error {
 	if s.plain.lacks != nil { // there is no index
 		<-ctx.Done()
@@ -45,8 +44,8 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// expireStep deletes what is due, up to the limits of one transaction, and
-// reports whether there may be more. If nothing is due it writes nothing.
+// expireStep deletes keys that are due, up to the limits of one transaction. It reports
+// whether there may be more. If nothing is due, it writes nothing.
 func (s *Store) expireStep(ctx context.Context) (more bool, err error) {
 	due := false
 	_, err = s.View(ctx, engine.Read{Level: engine.Local}, 0, func(t *Tx) error {
@@ -84,12 +83,11 @@ func (s *Store) expireStep(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// Expired returns how many keys this Store has deleted since it was made because
-// they had expired.
+// Expired returns the number of expired keys that this Store has deleted since it was
+// created.
 func (s *Store) Expired() int64 { return s.expired.Load() }
 
-// collectDue adds up to n index keys that are due to b and reports whether it
-// stopped at a limit.
+// collectDue adds up to n due index keys to b. It reports whether it stopped at a limit.
 func (t *Tx) collectDue(b *batch, n int) (full bool, err error) {
 	for _, prefix := range [...]byte{expiryIndex, graveIndex} {
 		end := binary.BigEndian.AppendUint64([]byte{prefix}, uint64(t.nowMS())+1)
@@ -105,8 +103,8 @@ func (t *Tx) collectDue(b *batch, n int) (full bool, err error) {
 	return false, nil
 }
 
-// expire deletes the record that a due index key stands for, and reports whether
-// that is a key that has expired.
+// expire deletes the record of a due index key. It reports whether that record was an
+// expired key.
 func (t *Tx) expire(idx []byte) (key bool, err error) {
 	ms, space, name, ok := parseIndexKey(idx)
 	if !ok {
@@ -119,19 +117,21 @@ func (t *Tx) expire(idx []byte) (key bool, err error) {
 	}
 	in, due := rec.due()
 	if in != idx[0] || due != ms {
-		// Never so by our own hand; an entry without its record only costs time.
+		// Our own writes never leave an entry without its record, and such an entry only
+		// costs time.
 		return false, t.tx.Delete(idx)
 	}
 	return in == expiryIndex, t.remove(rec)
 }
 
-// Flush deletes the keys of space that exist when its first transaction
-// commits, expired ones included; keys written later stay. Where transactions share
-// times, a key that is written while Flush runs, at the time of its first transaction,
-// may be deleted too; one that is written after Flush has returned never is. It works in
-// transactions of at most MaxFlushPerTx keys, so that others see it half done,
-// and returns the position of the last. If ctx or the engine ends it early,
-// some keys are left.
+// Flush deletes the keys of space that exist when its first transaction commits, including
+// expired ones. Keys written later stay. If the engine lets transactions share a time, a
+// key written while Flush runs, at the time of its first transaction, may be deleted too; a
+// key written after Flush has returned never is.
+//
+// Flush uses transactions of at most MaxFlushPerTx keys, so others can see it half done. It
+// returns the position of the last transaction. If ctx or the engine ends it early, some
+// keys are left.
 func (s *Store) Flush(ctx context.Context, space uint8) (engine.Position, error) {
 	var f flush
 	for {
@@ -149,9 +149,9 @@ func (s *Store) Flush(ctx context.Context, space uint8) (engine.Position, error)
 	}
 }
 
-// flush is how far a Flush has come.
+// flush is the progress of a Flush.
 type flush struct {
-	from  []byte // engine key to go on from; nil: the beginning
+	from  []byte // engine key to continue from; nil: the beginning
 	until uint64 // records of later transactions stay; 0: nothing deleted yet
 	done  bool
 }
@@ -187,8 +187,8 @@ func (f *flush) step(t *Tx) error {
 		}
 	}
 	if f.until == 0 && len(b.ends) > 0 {
-		// All that was there is of this time or earlier, and what will come is of
-		// this time or later.
+		// Existing records have this time or an earlier one; future records have this time
+		// or a later one.
 		f.until = t.now()
 	}
 	return nil
@@ -200,7 +200,7 @@ type batch struct {
 	ends []int
 }
 
-// add appends key unless the batch has n keys or maxStepBytes already.
+// add appends key unless the batch already has n keys or maxStepBytes bytes.
 func (b *batch) add(key []byte, n int) bool {
 	if len(b.ends) >= n || len(b.ends) > 0 && len(b.buf)+len(key) > maxStepBytes {
 		return false
@@ -210,7 +210,7 @@ func (b *batch) add(key []byte, n int) bool {
 	return true
 }
 
-// keys yields the keys; it may be ranged over.
+// keys yields the keys.
 func (b *batch) keys(yield func(key []byte) bool) {
 	start := 0
 	for _, end := range b.ends {

@@ -1,9 +1,9 @@
-// Package kv keeps plain keys with values: set and get, expiry, counters,
-// compare-and-set, scans and watches, in 256 separate key spaces.
+// Package kv stores plain keys and values: set and get, expiry, counters, compare-and-set,
+// scans and watches, in 256 separate key spaces.
 //
-// It knows the layout of plain keys in an engine, what a revision is and when
-// a key expires; it must not know faces (HTTP, the Redis protocol) or which
-// engine runs. DESIGN.md has the layout and the invariants.
+// It knows the layout of plain keys in an engine, what a revision is and when a key
+// expires; it must not know faces (HTTP, the Redis protocol) or which engine is used.
+// DESIGN.md describes the layout and the invariants.
 package kv
 
 import (
@@ -36,64 +36,64 @@ const (
 	MaxMark = 2
 )
 
-// MaxExpires is the last moment that an expiry can name, the end of the year
-// 9999, so that every face can print it. A later one is CodeLimit.
+// MaxExpires is the latest possible expiry, the end of the year 9999, which every face can
+// print. A later one is CodeLimit.
 func MaxExpires() time.Time { return time.UnixMilli(maxExpiresMS).UTC() }
 
 const maxExpiresMS = 253_402_300_799_999
 
-// Revision numbers the changes of one key. It is greater at every change of
-// that key, also over its deletion and when clocks go back: the transaction's
-// time in microseconds since 1970, but at least one more than the revision
-// before. Zero is never given to a key.
+// Revision numbers the changes of one key. Every change of the key has a greater revision
+// than the one before, even across its deletion and when clocks go back: it is the
+// transaction's time in microseconds since 1970, but at least the previous revision plus
+// one. No change has revision zero.
 type Revision uint64
 
-// Entry is the value of a key with what is known about it. Val belongs to the
-// transaction: it must not be modified and is valid until the transaction's
-// next write or its end. The conveniences of Store return copies instead.
+// Entry is the value of a key with its metadata. Val belongs to the transaction: it must
+// not be modified, and is valid until the transaction's next write or its end. The methods
+// of Store return copies instead.
 type Entry struct {
 	Val     []byte
 	Rev     Revision
 	Expires time.Time // whole milliseconds; zero: never
-	Mark    uint8     // what SetOptions.Mark said of Val
+	Mark    uint8     // SetOptions.Mark of the last write of Val
 }
 
-// Item is one key with its entry. Key is as valid as Entry.Val.
+// Item is one key with its entry. Key is valid as long as Entry.Val.
 type Item struct {
 	Key []byte
 	Entry
 }
 
-// SetOptions are the conditions and the expiry of a Set. The zero value writes
-// always and lets the key live for ever.
+// SetOptions are the conditions and the expiry of a Set. The zero value always writes, and
+// the key never expires.
 type SetOptions struct {
-	OnlyNew      bool     // write only if there is no such key
-	OnlyExisting bool     // write only if there is one
+	OnlyNew      bool     // write only if the key does not exist
+	OnlyExisting bool     // write only if the key exists
 	IfRev        Revision // write only if the key is at this revision; 0: any
 
-	// At most one of these three; none means that the key never expires.
-	TTL     time.Duration // lives this long, rounded up to milliseconds; > 0
+	// At most one of these three may be set; without any, the key never expires.
+	TTL     time.Duration // time to live, rounded up to milliseconds; > 0
 	Expires time.Time     // absolute; in the past: the key is deleted at once
 	KeepTTL bool          // keep the expiry of the key that is replaced
 
-	// Mark is a note on the value, at most MaxMark, whose meaning is up to those
-	// who share the space. It stays until the value is written again; a change of
-	// the expiry keeps it. Any but 0 costs 8 bytes, and versions of Skerry that do
-	// not know marks read the value as if it had none.
+	// Mark is a tag on the value, at most MaxMark. The users of the space define its
+	// meaning. It stays until the value is written again, even when the expiry changes. Any
+	// mark but 0 costs 8 bytes. Versions of Skerry that do not know marks read the value as
+	// if it had none.
 	Mark uint8
 
 	SkipOld bool // leave SetResult.Old.Val nil, which saves copying it
 }
 
-// SetResult is what a Set did.
+// SetResult is the result of a Set.
 type SetResult struct {
-	Written bool     // false if OnlyNew or OnlyExisting was not met
+	Written bool     // false if the condition OnlyNew or OnlyExisting failed
 	Rev     Revision // the new revision, if written
-	Old     Entry    // what was there before; Val is valid until the Tx's next call
+	Old     Entry    // the entry before; Val is valid until the Tx's next call
 	HadOld  bool
 }
 
-// Event is what one committed change means to one key.
+// Event is the effect of one committed change on one key.
 type Event struct {
 	Pos     engine.Position // of the transaction
 	Time    time.Time       // of the transaction
@@ -101,5 +101,5 @@ type Event struct {
 	Key     []byte
 	Entry        // the new entry, if not deleted
 	Deleted bool // deleted, or expired and then deleted
-	More    bool // further events of the same position follow; set by Watch
+	More    bool // more events of the same position follow; set by Watch
 }

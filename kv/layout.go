@@ -8,15 +8,15 @@ import (
 	"github.com/skerrydb/skerry/keyspace"
 )
 
-// The layout in the engine: do not change, data on disk depends on it.
-// DESIGN.md says it as a table.
+// The layout in the engine. Do not change it: data on disk depends on it. DESIGN.md has it
+// as a table.
 const (
 	dataPrefix  = keyspace.KV       // 'k' space key             → a record
 	expiryIndex = keyspace.KVExpiry // 'x' due(8) space key      → nothing: a key to expire
 	graveIndex  = keyspace.KVGraves // 'y' due(8) space key      → nothing: a tombstone to clear
 
 	flagExpires = 1 << 0 // an expiry follows the revision
-	flagTomb    = 1 << 1 // the key is deleted; kept for its revision alone
+	flagTomb    = 1 << 1 // the key is deleted; kept only for its revision
 	flagTime    = 1 << 2 // the transaction's time follows, with the mark: see markedTime
 	flagsKnown  = flagExpires | flagTomb | flagTime
 
@@ -93,13 +93,13 @@ func parseRecord(b []byte) (record, error) {
 	return r, nil
 }
 
-// markedTime is the field that holds both the transaction's time and the mark.
-// Without a mark it is the time, which is before the revision: one that equals
-// the revision is left out. With a mark it is not before the revision, but after
-// it by twice as much as the time is before it, and by one more for mark 2.
+// markedTime returns the field that encodes both the transaction's time and the mark.
+// Without a mark, the field is the time, which is before the revision; a time equal to the
+// revision is not stored. With a mark, the field is after the revision: by twice the
+// difference between revision and time, plus one for mark 2.
 //
-// Versions that know no marks take it for the time, which only Flush looks at. It
-// is late by at most 1 µs, and by 3 µs for each further change of the key in its
+// Versions that do not know marks read the field as the time, which only Flush uses. It is
+// then late by at most 1 µs, plus 3 µs for each further change of the key in its
 // transaction.
 func (r *record) markedTime() uint64 {
 	if r.mark == 0 {
@@ -108,7 +108,7 @@ func (r *record) markedTime() uint64 {
 	return uint64(r.rev) + 2*(uint64(r.rev)-r.at) + uint64(r.mark-1)
 }
 
-// setMarkedTime reads what markedTime returned, and reports whether it did.
+// setMarkedTime parses what markedTime returned. It reports whether field is valid.
 func (r *record) setMarkedTime(field uint64) bool {
 	rev := uint64(r.rev)
 	if field < rev {
@@ -120,8 +120,8 @@ func (r *record) setMarkedTime(field uint64) bool {
 	return before <= rev
 }
 
-// due says in which index the record stands and at which millisecond it may be
-// deleted; a zero prefix: in none.
+// due returns the index that contains the record and the millisecond from which it may be
+// deleted. A zero prefix means that it is in no index.
 func (r record) due() (prefix byte, ms int64) {
 	switch {
 	case r.tomb:
@@ -154,7 +154,7 @@ func appendIndexKey(b []byte, prefix byte, ms int64, space uint8, key []byte) []
 	return append(append(b, space), key...)
 }
 
-// parseIndexKey takes an index key apart; key aliases b.
+// parseIndexKey splits an index key. key aliases b.
 func parseIndexKey(b []byte) (ms int64, space uint8, key []byte, ok bool) {
 	if len(b) <= keyOverhead {
 		return 0, 0, nil, false
@@ -162,7 +162,7 @@ func parseIndexKey(b []byte) (ms int64, space uint8, key []byte, ok bool) {
 	return int64(binary.BigEndian.Uint64(b[1:])), b[9], b[10:], true
 }
 
-// spaceEnd is the first engine key after all data keys of space.
+// spaceEnd returns the first engine key after all data keys of space.
 func spaceEnd(space uint8) []byte {
 	if space == 255 {
 		return []byte{dataPrefix + 1}
@@ -170,10 +170,10 @@ func spaceEnd(space uint8) []byte {
 	return []byte{dataPrefix, space + 1}
 }
 
-// Decode says what one write of an engine.Change means to kv; ok is false if
-// it is none of kv's keys or only an index entry. Pos and Time are left zero;
-// Key and Val alias the write. Events is exact where Decode is not: Decode
-// tells the clearing of a tombstone as one more deletion of the same key.
+// Decode returns the event of one write of an engine.Change. ok is false if the write is to
+// no key of kv or only to an index entry. Pos and Time are left zero; Key and Val alias the
+// write. Decode reports the clearing of a tombstone as another deletion of the same key;
+// Events does not.
 func Decode(w engine.Write) (e Event, ok bool) {
 	if len(w.Key) < 3 || w.Key[0] != dataPrefix {
 		return Event{}, false

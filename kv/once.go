@@ -8,9 +8,9 @@ import (
 	"github.com/skerrydb/skerry/keyspace"
 )
 
-// OnceSpace is the space that holds what Remember keeps: one key for each
-// request that is to be carried out once, with the caller's answer to it. Its
-// keys are those of the requests and expire; no face shows the space to clients.
+// OnceSpace is the space in which Remember stores the responses of requests that must run
+// only once, under one key per request. The keys are those of the requests, and they
+// expire. No face exposes the space to clients.
 const OnceSpace = keyspace.Once
 
 // Limits of what is remembered. Going over one is CodeLimit.
@@ -21,17 +21,17 @@ const (
 	MaxOnceAnswerBytes = 64 << 10
 )
 
-// onceFormat begins every remembered answer; do not change.
+// onceFormat is the first byte of every remembered response; do not change.
 const onceFormat = 1
 
-// Answered is what is remembered of a request that was carried out.
+// Answered is the remembered result of a request that has run.
 type Answered struct {
-	Sum    [sha256.Size]byte // of the request, to tell another one under the same key
-	Answer []byte            // whatever Remember was given; as valid as Entry.Val
+	Sum    [sha256.Size]byte // of the request, to detect a different one under the same key
+	Answer []byte            // the response that was passed to Remember; valid as long as Entry.Val
 }
 
-// Recall returns what Remember kept under key, and whether there is something
-// that has not expired. It works in OnceSpace, whatever space t is in.
+// Recall returns what Remember stored under key, and whether it exists and has not expired.
+// It uses OnceSpace, whatever space t is in.
 func (t *Tx) Recall(key []byte) (Answered, bool, error) {
 	if err := checkOnceKey(key); err != nil {
 		return Answered{}, false, err
@@ -52,9 +52,9 @@ func (t *Tx) Recall(key []byte) (Answered, bool, error) {
 	return Answered{Sum: [sha256.Size]byte(e.Val[1:]), Answer: e.Val[1+sha256.Size:]}, true, nil
 }
 
-// Remember keeps a under key for ttl, in the same transaction as whatever the
-// request does: either both are committed or neither is. What was there before
-// is replaced. ttl must be greater than zero.
+// Remember stores a under key for ttl, in the same transaction as the effects of the
+// request: either both are committed or neither is. It replaces an earlier value. ttl must
+// be greater than zero.
 func (t *Tx) Remember(key []byte, a Answered, ttl time.Duration) error {
 	if err := checkOnceKey(key); err != nil {
 		return err

@@ -6,9 +6,9 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Scan yields the live items with lo <= key < hi in ascending byte order; a nil
-// hi means up to the end of the space. The transaction must not write while it
-// runs. An error is the last value.
+// Scan yields the live items with lo <= key < hi in ascending byte order. A nil hi means up
+// to the end of the space. The transaction must not write during the scan. If there is an
+// error, it is the last value.
 func (t *Tx) Scan(lo, hi []byte) iter.Seq2[Item, error] {
 	from, to := t.bounds(lo, hi)
 	return t.scan(t.records(from, to, false))
@@ -32,7 +32,7 @@ func (t *Tx) ScanPrefixBack(p []byte) iter.Seq2[Item, error] {
 	return t.scan(t.records(from, to, true))
 }
 
-// scan yields the live items among records.
+// scan yields the live items of records.
 func (t *Tx) scan(records iter.Seq2[stored, error]) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		for rec, err := range records {
@@ -53,8 +53,8 @@ type stored struct {
 	record
 }
 
-// records yields everything stored between two data keys, live or not, in
-// ascending or, with back, in descending order.
+// records yields all records between two data keys, live or not, in ascending order or, if
+// back is set, in descending order.
 func (t *Tx) records(from, to []byte, back bool) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
 		if err := t.scannable(); err != nil {
@@ -78,7 +78,7 @@ func (t *Tx) records(from, to []byte, back bool) iter.Seq2[stored, error] {
 	}
 }
 
-// scannable returns why t cannot scan, or nil.
+// scannable returns the reason why t cannot scan, or nil.
 func (t *Tx) scannable() error {
 	if t.broken != nil {
 		return t.broken
@@ -86,8 +86,8 @@ func (t *Tx) scannable() error {
 	return t.plain.lacks
 }
 
-// Count returns the number of keys in the space. Expired keys may be counted
-// until they are deleted.
+// Count returns the number of keys in the space. It may include expired keys that have not
+// been deleted yet.
 func (t *Tx) Count() (int, error) {
 	from, to := t.bounds(nil, nil)
 	if r, ok := t.tx.(engine.Ranker); ok && t.scannable() == nil {
@@ -103,9 +103,8 @@ func (t *Tx) Count() (int, error) {
 	return n, nil
 }
 
-// At returns the item with exactly i of the keys that Count counts before it.
-// It returns false if there is none, or if it has expired: a caller that wants
-// any key then tries another i.
+// At returns the item at index i among the keys that Count counts. It returns false if
+// there is none or if it has expired; a caller that wants any key then tries another i.
 func (t *Tx) At(i int) (Item, bool, error) {
 	from, to := t.bounds(nil, nil)
 	if i < 0 {
@@ -138,8 +137,8 @@ func (t *Tx) At(i int) (Item, bool, error) {
 	return Item{}, false, nil
 }
 
-// bounds returns the engine keys of a range of t's space, freshly allocated:
-// the scan may keep them while the transaction's buffers are used.
+// bounds returns the engine keys for a range of t's space. They are freshly allocated, so
+// the scan may keep them while the transaction's buffers are reused.
 func (t *Tx) bounds(lo, hi []byte) (from, to []byte) {
 	from = appendDataKey(nil, t.space, lo)
 	if hi == nil {

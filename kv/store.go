@@ -11,14 +11,14 @@ import (
 	"github.com/skerrydb/skerry/feed"
 )
 
-// NeedsPlain is what a Store asks of an engine: enough to get, set, compare-and-set,
-// count in and delete one key in a transaction, with expiry.
+// NeedsPlain returns the minimum that a Store requires of an engine: enough to get, set,
+// compare-and-set, count in and delete one key in a transaction, with expiry.
 func NeedsPlain() engine.Promises {
 	return engine.Promises{Serializable: true, MaxKeyBytes: MaxKeyBytes + 2}
 }
 
-// Needs is what the rest of kv asks: transactions over several keys, scans, counts,
-// Flush, and the index by which Run deletes expired keys.
+// Needs returns what the rest of kv requires: transactions over several keys, scans,
+// counts, Flush, and the index by which Run deletes expired keys.
 func Needs() engine.Promises {
 	return engine.Promises{
 		Atomic:       engine.AllKeys, // a key and its index entry change together
@@ -32,22 +32,21 @@ func Needs() engine.Promises {
 
 // Options configure a Store. The zero value works.
 type Options struct {
-	// ExpireEvery is how often Run looks for expired keys; 0 means 100 ms.
-	// Expired keys are absent at once, whatever it is: it decides only how long
-	// they take up memory, how late watchers hear of them and, in a cluster,
-	// how late reads at levels Session and Local do while nobody writes.
+	// ExpireEvery is how often Run looks for expired keys; 0 means 100 ms. Reads treat
+	// expired keys as absent at once, regardless of this setting. It determines only how
+	// long they use memory, when watchers receive their events and, in a cluster, how late
+	// reads at levels Session and Local see the expiry while nobody writes.
 	ExpireEvery time.Duration
 
-	// Feed has the changes of the engine, for Watch. It may be nil: then Watch
-	// fails.
+	// Feed provides the changes of the engine for Watch. If it is nil, Watch fails.
 	Feed *feed.Feed
 }
 
-// Store is plain keys on one engine. It is safe for concurrent use and holds
-// nothing that has to be closed; the engine stays its owner's.
+// Store provides plain keys on one engine. It is safe for concurrent use and does not have
+// to be closed. It does not close the engine.
 type Store struct {
 	eng   engine.Engine
-	feed  *feed.Feed // nil: there is no Watch
+	feed  *feed.Feed // nil: Watch is unsupported
 	every time.Duration
 	txs   sync.Pool // of *Tx, unbound
 	plain plain     // what the engine lacks
@@ -57,17 +56,17 @@ type Store struct {
 
 // plain says how a Tx works on an engine that promises less than Needs.
 type plain struct {
-	lacks   error // of what needs more; nil: the engine has it all
-	noIndex bool  // lacks is not nil: expiries are not in an index
-	graves  bool  // every deletion leaves a tombstone, as the clock may go back
+	lacks   error // error of calls that need more; nil: the engine has it all
+	noIndex bool  // lacks is not nil: there is no index of expiries
+	graves  bool  // every deletion leaves a tombstone, because the clock may go back
 }
 
-// New returns a Store on eng, or an error matching ErrUnsupported that names what eng
-// lacks of NeedsPlain. If eng lacks something else of Needs, the calls that need it
-// return ErrUnsupported, see Lacks, and a transaction that uses several keys gets the
-// engine's ErrCrossPartition. No index of expiries is kept then: an expired key is
-// absent at once, but takes up room until it is written again or, where transactions
-// are an engine.Expirer, until the engine removes it.
+// New returns a Store on eng. If eng lacks something of NeedsPlain, the error matches
+// ErrUnsupported and names it. If eng lacks something else of Needs, the calls that need it
+// return ErrUnsupported (see Lacks), and a transaction that uses several keys gets the
+// engine's ErrCrossPartition. The store then has no index of expiries: an expired key is
+// absent at once, but uses space until it is written again or, if transactions implement
+// engine.Expirer, until the engine removes it.
 func New(eng engine.Engine, o Options) (*Store, error) {
 	p := eng.Promises()
 	if err := p.Meets("kv", NeedsPlain()); err != nil {
@@ -86,22 +85,22 @@ func New(eng engine.Engine, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Lacks returns nil, or the ErrUnsupported of calls that need more than the engine
-// promises: scans, counts and Flush.
+// Lacks returns the ErrUnsupported error of scans, counts and Flush if the engine does not
+// support them, or nil.
 func (s *Store) Lacks() error { return s.plain.lacks }
 
-// In returns tx, a transaction of s's engine, as plain keys of space.
+// In wraps tx, a transaction of s's engine, as a Tx on space.
 func (s *Store) In(tx engine.Tx, space uint8) *Tx {
 	t := &Tx{plain: s.plain}
 	t.Bind(tx, space)
 	return t
 }
 
-// Promises returns what the engine promises.
+// Promises returns the engine's promises.
 func (s *Store) Promises() engine.Promises { return s.eng.Promises() }
 
-// View runs fn on a read-only snapshot of space, as engine.Engine.View does.
-// t is valid until fn returns.
+// View runs fn on a read-only snapshot of space; see engine.Engine.View. t is valid until
+// fn returns.
 func (s *Store) View(ctx context.Context, r engine.Read, space uint8, fn func(t *Tx) error) (engine.Position, error) {
 	t := s.txs.Get().(*Tx)
 	pos, err := s.eng.View(ctx, r, func(tx engine.Tx) error {
@@ -112,8 +111,8 @@ func (s *Store) View(ctx context.Context, r engine.Read, space uint8, fn func(t 
 	return pos, err
 }
 
-// Update runs fn as one transaction that begins in space, as
-// engine.Engine.Update does: fn may run more than once. t is valid until fn returns.
+// Update runs fn as one transaction that begins in space; see engine.Engine.Update. fn may
+// run more than once. t is valid until fn returns.
 func (s *Store) Update(ctx context.Context, space uint8, fn func(t *Tx) error) (engine.Position, error) {
 	t := s.txs.Get().(*Tx)
 	pos, err := s.eng.Update(ctx, func(tx engine.Tx) error {
@@ -127,9 +126,9 @@ func (s *Store) Update(ctx context.Context, space uint8, fn func(t *Tx) error) (
 	return pos, err
 }
 
-// UpdateEach runs fn(t, 0) … fn(t, n-1), each as a transaction of its own, as
-// engine.UpdateEach does: an error of fn undoes that one alone and is fn's to
-// remember. Every transaction begins in space 0; see Tx.Select.
+// UpdateEach runs fn(t, 0) … fn(t, n-1), each as its own transaction; see
+// engine.UpdateEach. An error of fn undoes only that transaction, and fn must record the
+// error itself. Every transaction begins in space 0; see Tx.Select.
 func (s *Store) UpdateEach(ctx context.Context, n int, fn func(t *Tx, i int) error) (engine.Position, error) {
 	t := s.txs.Get().(*Tx)
 	var broken error // of a transaction that fn believes committed
@@ -150,8 +149,8 @@ func (s *Store) UpdateEach(ctx context.Context, n int, fn func(t *Tx, i int) err
 	return pos, err
 }
 
-// release gives t back for another call, unless the engine returned early and
-// may still be running the function that uses it.
+// release recycles t, unless the engine returned early and may still be running the
+// function that uses it.
 func (s *Store) release(t *Tx, err error) {
 	if err == nil {
 		t.Bind(nil, 0)
@@ -159,8 +158,8 @@ func (s *Store) release(t *Tx, err error) {
 	}
 }
 
-// Get returns a copy of key's entry, whether there is one, and the position of
-// the snapshot that it was read from.
+// Get returns a copy of key's entry, whether it exists, and the position of the snapshot
+// that was read.
 func (s *Store) Get(ctx context.Context, r engine.Read, space uint8, key []byte) (Entry, bool, engine.Position, error) {
 	var e Entry
 	var ok bool
@@ -175,7 +174,7 @@ func (s *Store) Get(ctx context.Context, r engine.Read, space uint8, key []byte)
 	return e, ok, pos, nil
 }
 
-// Set is Tx.Set as one transaction; Old.Val is a copy.
+// Set runs Tx.Set in one transaction. Old.Val is a copy.
 func (s *Store) Set(ctx context.Context, space uint8, key, val []byte, o SetOptions) (SetResult, engine.Position, error) {
 	var res SetResult
 	pos, err := s.Update(ctx, space, func(t *Tx) (err error) {
@@ -189,7 +188,7 @@ func (s *Store) Set(ctx context.Context, space uint8, key, val []byte, o SetOpti
 	return res, pos, nil
 }
 
-// Delete is Tx.DeleteIf as one transaction; rev 0 deletes any revision.
+// Delete runs Tx.DeleteIf in one transaction. rev 0 deletes any revision.
 func (s *Store) Delete(ctx context.Context, space uint8, key []byte, rev Revision) (bool, engine.Position, error) {
 	var ok bool
 	pos, err := s.Update(ctx, space, func(t *Tx) (err error) {
@@ -202,9 +201,8 @@ func (s *Store) Delete(ctx context.Context, space uint8, key []byte, rev Revisio
 	return ok, pos, nil
 }
 
-// MGet returns copies of the entries of keys, in their order, all of one
-// snapshot. Where there is no such key, Rev is 0. More than MaxBatch keys or
-// MaxReplyBytes of values are CodeLimit.
+// MGet returns copies of the entries of keys, in the same order, from one snapshot. For a
+// missing key, Rev is 0. More than MaxBatch keys or MaxReplyBytes of values are CodeLimit.
 func (s *Store) MGet(ctx context.Context, r engine.Read, space uint8, keys [][]byte) ([]Entry, engine.Position, error) {
 	if err := checkBatch(len(keys)); err != nil {
 		return nil, 0, err
@@ -228,8 +226,8 @@ func (s *Store) MGet(ctx context.Context, r engine.Read, space uint8, keys [][]b
 	return es, pos, nil
 }
 
-// MSet sets all pairs in one transaction, in their order, without expiry. More
-// than MaxBatch pairs are CodeLimit.
+// MSet sets all pairs in order in one transaction, without expiry. More than MaxBatch pairs
+// are CodeLimit.
 func (s *Store) MSet(ctx context.Context, space uint8, pairs []engine.Pair) (engine.Position, error) {
 	if err := checkBatch(len(pairs)); err != nil {
 		return 0, err
@@ -251,17 +249,17 @@ func checkBatch(n int) error {
 	return nil
 }
 
-// ListOptions say which page of a space List returns.
+// ListOptions select the page that List returns.
 type ListOptions struct {
-	Prefix []byte // only keys that begin with it
-	After  []byte // only keys greater than it: the last key of the page before
+	Prefix []byte // only keys with this prefix
+	After  []byte // only keys greater than it: the last key of the previous page
 	Limit  int    // most items; 0 means 100, over MaxPage is CodeLimit
 }
 
 // Page is a part of a listing, in ascending order of keys.
 type Page struct {
 	Items []Item // copies
-	More  bool   // there are further items after the last one
+	More  bool   // more items follow
 }
 
 // List returns one page of the live items of space.

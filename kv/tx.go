@@ -6,40 +6,39 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Tx is one engine transaction seen as plain keys of one space. Several Tx may
-// be bound to the same engine.Tx. It is used by one goroutine at a time.
+// Tx is a view of one engine transaction as plain keys of one space. Several Tx may be
+// bound to the same engine.Tx. A Tx must be used by one goroutine at a time.
 //
-// A failed write leaves everything as it was before that call, so the
-// transaction may go on. If that could not be brought about, every further
-// call returns the error and the transaction must not be committed; Store's
-// methods see to that.
+// A failed write leaves everything as it was before the call, so the transaction may
+// continue. If that cannot be guaranteed, every further call returns the error and the
+// transaction must not be committed. The methods of Store ensure this.
 type Tx struct {
 	tx     engine.Tx
-	plain  plain // stays from one Bind to the next
+	plain  plain // kept across Bind
 	space  uint8
 	stays  bool   // see Stay
-	us     uint64 // the transaction's time; 0: not asked yet
-	asOf   int64  // the millisecond at which what expires is gone; 0: not asked yet
+	us     uint64 // the transaction's time; 0: not read yet
+	asOf   int64  // expiries up to this millisecond have passed; 0: not read yet
 	broken error  // a write was left half done
 
-	// Scratch, kept from one Bind to the next.
+	// Scratch buffers, kept across Bind.
 	key, idx, val, old []byte
 	num                [20]byte
 }
 
-// keepScratch is the largest buffer in bytes that a Tx keeps for its next Bind.
+// keepScratch is the size in bytes of the largest buffer that a Tx keeps across Bind.
 const keepScratch = 64 << 10
 
-// In returns tx, a transaction of an engine that promises all of Needs, as plain keys of
-// space. See Store.In for others.
+// In wraps tx, a transaction of an engine that promises all of Needs, as a Tx on space. For
+// other engines, use Store.In.
 func In(tx engine.Tx, space uint8) *Tx {
 	t := new(Tx)
 	t.Bind(tx, space)
 	return t
 }
 
-// Bind makes t work on tx and space, and keeps its buffers: a Tx that is bound
-// again and again allocates nothing of its own. A nil tx lets go of the last one.
+// Bind binds t to tx and space and keeps t's buffers, so a Tx that is bound repeatedly does
+// not allocate. A nil tx releases the last one.
 func (t *Tx) Bind(tx engine.Tx, space uint8) {
 	t.tx, t.space, t.stays, t.us, t.asOf, t.broken = tx, space, false, 0, 0, nil
 	if cap(t.val) > keepScratch {
@@ -50,18 +49,17 @@ func (t *Tx) Bind(tx engine.Tx, space uint8) {
 	}
 }
 
-// Broken returns the error that every further call of t returns, if there is
-// one: a write was left half done, or a Select was refused, and the transaction
-// must not be committed. Undoing the write and binding t anew mends it. A
-// transaction that is an engine.Breaker has been told.
+// Broken returns the error that every further call of t returns, or nil. It is set if a
+// write was left half done or a Select was rejected; the transaction must then not be
+// committed. Undoing the write and binding t again clears it. If the transaction is an
+// engine.Breaker, it has been marked as broken.
 func (t *Tx) Broken() error { return t.broken }
 
-// Engine returns the transaction that t is bound to, for capabilities that work
-// in the same one.
+// Engine returns the engine transaction that t is bound to, for capabilities that use the
+// same one.
 func (t *Tx) Engine() engine.Tx { return t.tx }
 
-// Select makes t work on another space of the same transaction, unless t is to
-// Stay in its own.
+// Select switches t to another space of the same transaction, unless Stay was called.
 func (t *Tx) Select(space uint8) {
 	if t.stays && space != t.space {
 		_ = t.breaks(engine.Errorf(engine.CodeInvalid, "these are the keys of space %d, shared: they cannot be made those of space %d", t.space, space))
@@ -70,21 +68,22 @@ func (t *Tx) Select(space uint8) {
 	t.space = space
 }
 
-// Stay makes t refuse to Select another space until it is bound again: for one
-// that several share. A refused Select leaves t broken with CodeInvalid, see Broken.
+// Stay makes t reject a Select of another space until it is bound again. It is for a
+// transaction that several users share. A rejected Select breaks t with CodeInvalid; see
+// Broken.
 func (t *Tx) Stay() { t.stays = true }
 
-// Space returns the space that t works on.
+// Space returns t's space.
 func (t *Tx) Space() uint8 { return t.space }
 
-// Now is the time of the transaction. An entry lives while AsOf is before its
-// Expires: in a cluster, at levels Session and Local, that can be a little later.
+// Now returns the time of the transaction. An entry is live while AsOf is before its
+// Expires. In a cluster, reads at levels Session and Local may see it a little longer.
 func (t *Tx) Now() time.Time { return t.tx.Now() }
 
-// AsOf is the time by which the transaction judges what has expired, see engine.Tx.
+// AsOf returns the time against which the transaction checks expiries; see engine.Tx.
 func (t *Tx) AsOf() time.Time { return t.tx.AsOf() }
 
-// Get returns the entry of key, and whether there is one. An expired key is absent.
+// Get returns the entry of key, and whether it exists. An expired key is absent.
 func (t *Tx) Get(key []byte) (Entry, bool, error) {
 	rec, live, err := t.load(key)
 	if err != nil || !live {
@@ -93,8 +92,8 @@ func (t *Tx) Get(key []byte) (Entry, bool, error) {
 	return rec.entry(), true, nil
 }
 
-// getMany calls each with the entry of each key, in their order; Rev is 0 where there is
-// none. It reads them at once where the engine can.
+// getMany calls each with the entry of each key, in order; Rev is 0 for a missing key. It
+// reads all keys in one call if the engine supports it.
 func (t *Tx) getMany(keys [][]byte, each func(i int, e Entry) error) error {
 	many, ok := t.tx.(engine.ManyGetter)
 	if !ok || t.broken != nil {
@@ -138,10 +137,10 @@ func (t *Tx) getMany(keys [][]byte, each func(i int, e Entry) error) error {
 	return nil
 }
 
-// Set writes key if the conditions in o are met; see SetResult. If they are
-// not: OnlyNew and OnlyExisting leave Written false, and IfRev returns
-// ErrPreconditionFailed, also when there is no such key. Options that
-// contradict each other and a negative TTL are CodeInvalid.
+// Set writes key if the conditions in o are met; see SetResult. If OnlyNew or OnlyExisting
+// is not met, Written is false. If IfRev is not met, including when the key does not exist,
+// Set returns ErrPreconditionFailed. Contradictory options and a negative TTL are
+// CodeInvalid.
 func (t *Tx) Set(key, val []byte, o SetOptions) (SetResult, error) {
 	if err := o.check(val); err != nil {
 		return SetResult{}, err
@@ -176,11 +175,11 @@ func (t *Tx) Set(key, val []byte, o SetOptions) (SetResult, error) {
 	return res, nil
 }
 
-// Delete removes key and reports whether there was one.
+// Delete removes key and reports whether it existed.
 func (t *Tx) Delete(key []byte) (bool, error) { return t.DeleteIf(key, 0) }
 
-// DeleteIf removes key if it is at revision rev, else it returns
-// ErrPreconditionFailed, also when there is no such key. With rev 0 it is Delete.
+// DeleteIf removes key if it is at revision rev. Otherwise, including when the key does not
+// exist, it returns ErrPreconditionFailed. With rev 0 it is the same as Delete.
 func (t *Tx) DeleteIf(key []byte, rev Revision) (bool, error) {
 	old, live, err := t.load(key)
 	if err != nil {
@@ -195,11 +194,10 @@ func (t *Tx) DeleteIf(key []byte, rev Revision) (bool, error) {
 	return true, t.remove(old)
 }
 
-// SetExpiry lets key expire at the given time, rounded up to milliseconds; the
-// zero time means never, and one that is not after Now deletes the key at
-// once. It reports whether there is such a key and something changed: a key
-// that never expired and shall not is left alone. A change of the expiry is a
-// change of the key: it has a new revision.
+// SetExpiry sets the expiry of key to at, rounded up to milliseconds. The zero time means
+// never; a time that is not after Now deletes the key at once. It reports whether the key
+// exists and something changed: removing the expiry of a key that has none changes nothing.
+// Changing the expiry gives the key a new revision.
 func (t *Tx) SetExpiry(key []byte, at time.Time) (bool, error) {
 	old, live, err := t.load(key)
 	if err != nil || !live {
@@ -218,9 +216,9 @@ func (t *Tx) SetExpiry(key []byte, at time.Time) (bool, error) {
 	return true, t.put(old, record{ms: ms, mark: old.mark, data: old.data}, false)
 }
 
-// load reads the record of key and leaves its engine key in t.key. live is
-// false if there is none, if it has expired or is a tombstone; rec then still
-// holds what is stored, with revision 0 if nothing is.
+// load reads the record of key and stores its engine key in t.key. live is false if there
+// is no record, or if it has expired or is a tombstone; rec is then still the stored
+// record, with revision 0 if there is none.
 func (t *Tx) load(key []byte) (rec record, live bool, err error) {
 	if t.broken != nil {
 		return record{}, false, t.broken
@@ -232,7 +230,7 @@ func (t *Tx) load(key []byte) (rec record, live bool, err error) {
 	return t.loadKey()
 }
 
-// loadKey is load for the engine key in t.key.
+// loadKey is like load for the engine key in t.key.
 func (t *Tx) loadKey() (rec record, live bool, err error) {
 	raw, ok, err := t.tx.Get(t.key)
 	if err != nil || !ok {
@@ -254,16 +252,16 @@ func (t *Tx) live(r *record) bool {
 	return r.ms > t.asOf
 }
 
-// put replaces old, the record of t.key, by rec with the next revision. An
-// expiry that has passed makes it a tombstone, so that the revision which the
-// caller learns stays used. If keepOld, old's value is left in t.old.
+// put replaces old, the record of t.key, with rec and the next revision. If the expiry has
+// passed, it writes a tombstone, so that the revision that the caller gets is not used
+// again. If keepOld is set, old's value is left in t.old.
 func (t *Tx) put(old, rec record, keepOld bool) error {
 	rec.rev, rec.at = t.next(old.rev), t.now()
 	if rec.ms != 0 && rec.ms <= t.nowMS() {
 		rec = record{rev: rec.rev, at: rec.at, tomb: true}
 	}
-	// In this order: rec.data may be t.old, and both may alias the engine's
-	// memory, which is valid until the first write.
+	// The order matters: rec.data may be t.old, and both may alias the engine's memory,
+	// which is valid until the first write.
 	t.val = appendRecord(t.val[:0], rec)
 	if keepOld {
 		t.old = append(t.old[:0], old.data...)
@@ -271,8 +269,8 @@ func (t *Tx) put(old, rec record, keepOld bool) error {
 	return t.store(old, rec)
 }
 
-// remove deletes old, the record of t.key. A revision that the clock has not
-// passed yet is kept in a tombstone, or the key could begin anew below it.
+// remove deletes old, the record of t.key. If the clock has not passed the revision yet, a
+// tombstone preserves it, because a new key could otherwise get a lower one.
 func (t *Tx) remove(old record) error {
 	if uint64(old.rev) < t.now() && !t.plain.graves {
 		if err := t.tx.Delete(t.key); err != nil {
@@ -288,8 +286,8 @@ func (t *Tx) remove(old record) error {
 	return t.store(old, rec)
 }
 
-// store writes t.val, the stored form of rec, over old at t.key and moves the
-// index entry if it has to.
+// store writes t.val, the encoded rec, over old at t.key and moves the index entry if
+// necessary.
 func (t *Tx) store(old, rec record) error {
 	if t.plain.noIndex {
 		return t.storePlain(rec)
@@ -299,8 +297,8 @@ func (t *Tx) store(old, rec record) error {
 	if in == oldIn && due == oldDue {
 		return t.tx.Put(t.key, t.val)
 	}
-	// The new index entry comes first: if one of the two puts fails, what has
-	// to be undone is a put of a new key, which a delete can always do.
+	// Write the new index entry first. If one of the two puts fails, only the put of a new
+	// key has to be undone, which a delete can always do.
 	if in != 0 {
 		t.idx = appendIndexKey(t.idx[:0], in, due, t.key[1], t.key[2:])
 		if err := t.tx.Put(t.idx, nil); err != nil {
@@ -328,11 +326,11 @@ func (t *Tx) unindex(r record) error {
 	return t.tx.Delete(t.idx)
 }
 
-// graveLife is how long a tombstone stays, where only the engine removes it: longer than
-// clocks of processes differ.
+// graveLife is how long a tombstone stays if only the engine removes it. It is longer than
+// the clocks of processes differ.
 const graveLife = 24 * time.Hour
 
-// storePlain writes t.val, the stored form of rec, without an index.
+// storePlain writes t.val, the encoded rec, without an index.
 func (t *Tx) storePlain(rec record) error {
 	x, ok := t.tx.(engine.Expirer)
 	if !ok || rec.ms == 0 && !rec.tomb {
@@ -343,12 +341,12 @@ func (t *Tx) storePlain(rec record) error {
 		until = time.UnixMicro(int64(max(uint64(rec.rev), t.now())))
 	}
 	if rec.tomb || t.plain.graves {
-		until = until.Add(graveLife) // so that the revision does not begin anew
+		until = until.Add(graveLife) // so that revisions do not start over
 	}
 	return x.PutUntil(t.key, t.val, until)
 }
 
-// apart says that a record and its index came apart, if err is not nil.
+// apart breaks t if err is not nil, because a record and its index entry no longer match.
 func (t *Tx) apart(err error) error {
 	if err == nil {
 		return nil
@@ -356,7 +354,7 @@ func (t *Tx) apart(err error) error {
 	return t.breaks(engine.Errorf(engine.CodeOf(err), "write record: its index could not follow: %w", err))
 }
 
-// breaks makes err what every further call returns, and tells the transaction.
+// breaks makes every further call return err, and marks the transaction as broken.
 func (t *Tx) breaks(err error) error {
 	t.broken = err
 	if b, ok := t.tx.(engine.Breaker); ok {
@@ -368,7 +366,7 @@ func (t *Tx) breaks(err error) error {
 // next is the revision of a change made now to a key that was at old.
 func (t *Tx) next(old Revision) Revision { return max(old+1, Revision(t.now())) }
 
-// now is the transaction's time in microseconds since 1970, at least 1.
+// now returns the transaction's time in microseconds since 1970, at least 1.
 func (t *Tx) now() uint64 {
 	if t.us == 0 {
 		t.us = uint64(max(1, t.tx.Now().UnixMicro()))
@@ -378,7 +376,7 @@ func (t *Tx) now() uint64 {
 
 func (t *Tx) nowMS() int64 { return int64(t.now() / 1000) }
 
-// expiryOf returns the expiry in milliseconds that o asks for, 0 for never.
+// expiryOf returns the expiry in milliseconds that o asks for, or 0 for never.
 func (t *Tx) expiryOf(o *SetOptions, old *record, live bool) (int64, error) {
 	switch {
 	case o.KeepTTL && live:
@@ -389,13 +387,13 @@ func (t *Tx) expiryOf(o *SetOptions, old *record, live bool) (int64, error) {
 	return roundUp(o.Expires)
 }
 
-// roundUp returns at in milliseconds since 1970, 0 for the zero time. What lies
-// before 1970 becomes the first millisecond of it: long past.
+// roundUp returns at in milliseconds since 1970, or 0 for the zero time. A time before 1970
+// becomes the first millisecond of 1970.
 func roundUp(at time.Time) (int64, error) {
 	if at.IsZero() {
 		return 0, nil
 	}
-	// Seconds first: milliseconds of a far year do not fit into an int64.
+	// Compare seconds first: milliseconds of a distant year do not fit into an int64.
 	if at.Unix() > maxExpiresMS/1000 {
 		return 0, engine.Errorf(engine.CodeLimit, "expiry is after the year 9999")
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/skerrydb/skerry/feed"
 )
 
-// Events yields what a committed change means to kv: one event for each key
-// that was set or deleted. Keys and values alias c and may be kept. Within one
-// change the order is that of its writes and has no meaning.
+// Events yields one event for each key that a committed change set or deleted. Keys and
+// values alias c and may be kept. The order of events within one change is that of its
+// writes and has no meaning.
 func Events(c engine.Change) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for _, w := range c.Writes {
@@ -28,8 +28,8 @@ func Events(c engine.Change) iter.Seq[Event] {
 	}
 }
 
-// clearsTomb reports whether the deletion of a data key in c only clears a
-// tombstone: the deletion of the key itself was an event when that was written.
+// clearsTomb reports whether the deletion of a data key in c only clears a tombstone. The
+// deletion of the key itself was reported when the tombstone was written.
 func clearsTomb(c engine.Change, dataKey []byte) bool {
 	for _, w := range c.Writes {
 		if w.Deleted && w.Key[0] == graveIndex && len(w.Key) > keyOverhead && bytes.Equal(w.Key[9:], dataKey[1:]) {
@@ -39,14 +39,14 @@ func clearsTomb(c engine.Change, dataKey []byte) bool {
 	return false
 }
 
-// Watch yields the events of the keys of space that begin with prefix, of all
-// changes after the given position, in commit order, each exactly once, and then
-// waits for more until ctx ends. Events of one position come together, all but
-// the last with More set: resume after a position only when its last event was
-// handled. An error is the last value: ErrTruncated if the history after that
-// position is no longer kept, so that everything has to be read again;
-// ErrUnsupported without Options.Feed. A key that expires has its event when Run
-// deletes it.
+// Watch yields the events of the keys of space that begin with prefix, for all changes
+// after the given position, in commit order and each exactly once. Then it waits for more
+// until ctx ends. Events of one position come together, and all but the last have More set:
+// resume after a position only when its last event was handled.
+//
+// An error is the last value. ErrTruncated means that the history after that position is no
+// longer available, so everything has to be read again. Without Options.Feed it is
+// ErrUnsupported. The event of an expired key comes when Run deletes it.
 func (s *Store) Watch(ctx context.Context, space uint8, prefix []byte, after engine.Position) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if s.feed == nil {
@@ -60,7 +60,7 @@ func (s *Store) Watch(ctx context.Context, space uint8, prefix []byte, after eng
 				more = yieldMatching(c, space, prefix, yield)
 				return more
 			})
-			// A watcher that the tail has left behind goes on from the history.
+			// A watcher that fell behind the tail continues from the history.
 			if behind := errors.Is(err, engine.ErrTruncated) && after > from; err != nil && !behind && ctx.Err() == nil {
 				yield(Event{}, err)
 				return
@@ -69,8 +69,8 @@ func (s *Store) Watch(ctx context.Context, space uint8, prefix []byte, after eng
 	}
 }
 
-// follow hands each change after a position to handle, and moves the position,
-// until handle returns false, ctx ends, or the subscription does, with an error.
+// follow passes each change after a position to handle and updates the position. It ends
+// when handle returns false, when ctx ends, or when the subscription ends with an error.
 func (s *Store) follow(ctx context.Context, filter feed.Filter, after *engine.Position, handle func(engine.Change) bool) error {
 	sub, err := s.feed.Subscribe(filter, *after)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *Store) follow(ctx context.Context, filter feed.Filter, after *engine.Po
 	return nil
 }
 
-// yieldMatching yields the events of c one behind, to know which is the last.
+// yieldMatching yields the events of c with a delay of one, to know which is the last.
 func yieldMatching(c engine.Change, space uint8, prefix []byte, yield func(Event, error) bool) bool {
 	var last Event
 	for e := range Events(c) {
