@@ -9,20 +9,20 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Key names a value of type T, which is kept as JSON. Programs declare their
-// keys once, as package variables.
+// Key identifies a value of type T, which is stored as JSON. Programs declare their keys
+// once, as package variables.
 type Key[T any] struct{ name string }
 
-// NewKey returns the key of that name: 1 to MaxKeyBytes bytes. With another one
-// Get and Set return CodeInvalid.
+// NewKey returns the key with the given name of 1 to MaxKeyBytes bytes. With any other
+// name, Get and Set return CodeInvalid.
 func NewKey[T any](name string) Key[T] { return Key[T]{name} }
 
 // Name returns the key's name.
 func (k Key[T]) Name() string { return k.name }
 
-// Get returns the value, and whether there is one. What does not decode into T
-// is CodeValueType. A Save that writes the key after it was got is CodeConflict
-// if another request has changed it meanwhile.
+// Get returns the value, and whether it exists. If the stored value cannot be decoded into
+// T, the error is CodeValueType. If another request changes the value after Get, a Save
+// that writes it returns CodeConflict.
 func (k Key[T]) Get(s *Session) (v T, ok bool, err error) {
 	if err := k.check(); err != nil {
 		return v, false, err
@@ -34,8 +34,8 @@ func (k Key[T]) Get(s *Session) (v T, ok bool, err error) {
 	return k.decode(raw)
 }
 
-// Set changes the value for this request; Save writes it. A value that JSON
-// cannot express is CodeInvalid, one over MaxValueBytes CodeLimit.
+// Set changes the value for this request; Save writes it. If v cannot be encoded as JSON,
+// the error is CodeInvalid; if it is over MaxValueBytes, CodeLimit.
 func (k Key[T]) Set(s *Session, v T) error {
 	raw, err := k.encode(v)
 	if err != nil {
@@ -44,17 +44,17 @@ func (k Key[T]) Set(s *Session, v T) error {
 	return s.set(k.name, raw)
 }
 
-// Delete removes the value; Save writes that.
+// Delete removes the value for this request; Save writes the removal.
 func (k Key[T]) Delete(s *Session) {
 	if k.check() == nil {
-		_ = s.set(k.name, nil) // its error is Save's too
+		_ = s.set(k.name, nil) // Save returns the same error
 	}
 }
 
-// Update changes the value from what is stored, in a transaction of its own: of
-// many at once none is lost. fn may run more than once; its error is returned
-// and nothing is written. Other changes of the request are left to Save. In a
-// session that is not stored it is Get and Set.
+// Update changes the stored value in its own transaction, so that no concurrent update is
+// lost. fn may run more than once. If it returns an error, Update returns that error and
+// writes nothing. Other changes of the request are left to Save. If the session is not
+// stored, Update is the same as Get and Set.
 func (k Key[T]) Update(ctx context.Context, s *Session, fn func(old T, ok bool) (T, error)) error {
 	if err := k.check(); err != nil {
 		return err

@@ -7,16 +7,16 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// The layout in kv: do not change, sessions on disk depend on it. DESIGN.md
-// says it as a table.
+// The layout in kv. Do not change it: sessions on disk depend on it. DESIGN.md has it as a
+// table.
 const (
 	sessionPrefix = 's' // 's' namespace id(32)           → a record
 	userPrefix    = 'u' // 'u' namespace user handle(16)  → version id(32)
 	scsPrefix     = 'c' // 'c' namespace id(32)           → version data
 
-	version = 1 // begins every value
+	version = 1 // first byte of every value
 
-	idBytes     = 32 // SHA-256 of what the token stands for
+	idBytes     = 32 // SHA-256 of the decoded token
 	handleBytes = 16
 
 	recordHead = 1 + 3*8 + handleBytes + 1 + 1 // of an empty record
@@ -27,19 +27,19 @@ type (
 	handle [handleBytes]byte
 )
 
-// record is one session as it is stored. Times are milliseconds since 1970.
+// record is one session in its stored form. Times are milliseconds since 1970.
 type record struct {
 	created  int64
-	absolute int64 // it ends then at the latest
-	seen     int64 // the last use that was written down
+	absolute int64 // the session ends at this time at the latest
+	seen     int64 // last recorded use
 	handle   handle
 	user     []byte // empty: anonymous
 	label    []byte
 	values   []byte // see nextValue
-	raw      []byte // the whole, as it was parsed
+	raw      []byte // the whole record as it was parsed
 }
 
-// appendRecord appends the stored form of r, without its values, to b.
+// appendRecord appends the encoded form of r, without its values, to b.
 func appendRecord(b []byte, r *record) []byte {
 	b = append(b, version)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.created))
@@ -50,7 +50,7 @@ func appendRecord(b []byte, r *record) []byte {
 	return append(append(b, byte(len(r.label))), r.label...)
 }
 
-// parseRecord reads what appendRecord and appendValue wrote; r aliases b.
+// parseRecord parses what appendRecord and appendValue wrote; r aliases b.
 func parseRecord(r *record, b []byte) error {
 	if err := checkVersion(b); err != nil {
 		return err
@@ -94,7 +94,7 @@ func damaged(format string, args ...any) error {
 	return engine.Errorf(engine.CodeCorrupt, "read session: "+format, args...)
 }
 
-// cutShort splits off what has its length in the first byte.
+// cutShort splits off a string whose length is in the first byte.
 func cutShort(b []byte) (s, rest []byte, ok bool) {
 	if len(b) == 0 || len(b) < 1+int(b[0]) {
 		return nil, nil, false
@@ -110,7 +110,7 @@ func appendValue(b []byte, name string, raw []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(raw))), raw...)
 }
 
-// nextValue splits the first value off.
+// nextValue splits off the first value.
 func nextValue(b []byte) (name, raw, rest []byte, ok bool) {
 	name, b, ok = cutShort(b)
 	if !ok {
@@ -124,7 +124,7 @@ func nextValue(b []byte) (name, raw, rest []byte, ok bool) {
 	return name, b[w:end:end], b[end:], true
 }
 
-// value returns the value of that name in values.
+// value returns the value with the given name in values.
 func value(values []byte, name string) (raw []byte, ok bool) {
 	for len(values) > 0 {
 		n, raw, rest, ok := nextValue(values)
@@ -139,7 +139,7 @@ func value(values []byte, name string) (raw []byte, ok bool) {
 	return nil, false
 }
 
-// appendNamespace appends what every key of a namespace begins with.
+// appendNamespace appends the prefix of all keys of a namespace.
 func appendNamespace(b []byte, prefix byte, ns string) []byte {
 	return append(append(b, prefix, byte(len(ns))), ns...)
 }
@@ -149,13 +149,13 @@ func appendIDKey(b []byte, prefix byte, ns string, of id) []byte {
 	return append(appendNamespace(b, prefix, ns), of[:]...)
 }
 
-// appendUserPrefix appends what the keys of a user's sessions begin with.
+// appendUserPrefix appends the prefix of the keys of a user's sessions.
 func appendUserPrefix(b []byte, ns string, user []byte) []byte {
 	b = appendNamespace(b, userPrefix, ns)
 	return append(append(b, byte(len(user))), user...)
 }
 
-// userKey is the key that lists a session under its user.
+// userKey returns the key that lists a session under its user.
 func userKey(ns string, user []byte, h handle) []byte {
 	b := make([]byte, 0, 3+len(ns)+len(user)+handleBytes)
 	return append(appendUserPrefix(b, ns, user), h[:]...)

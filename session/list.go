@@ -12,25 +12,25 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// Info is what a user may know of a session of theirs.
+// Info describes one session to its user.
 type Info struct {
-	Handle   string // public name, for Revoke; it opens nothing
-	Label    string // what Describe said
+	Handle   string // public name, for Revoke; gives no access
+	Label    string // as set by Describe
 	Created  time.Time
-	LastSeen time.Time // the last use that was written down
+	LastSeen time.Time // last recorded use
 	Expires  time.Time // if it is not used again
 }
 
-// listed is one of a user's sessions that List and its like go through.
+// listed is an entry of a user's list of sessions.
 type listed struct {
 	entry []byte // key of the list's entry
 	key   []byte // key of the session
-	seen  int64  // the last use, -1 if the session has ended
+	seen  int64  // last recorded use; -1 if the session has ended
 	info  Info
 }
 
-// List returns the sessions of user that have not ended, at most MaxPerUser,
-// the one that was used last first. It reads linearizably.
+// List returns user's live sessions, at most MaxPerUser, most recently used first. It is a
+// linearizable read.
 func (st *Store) List(ctx context.Context, user string) ([]Info, error) {
 	if err := checkUser(user); err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func (st *Store) List(ctx context.Context, user string) ([]Info, error) {
 	return infos, nil
 }
 
-// Revoke ends the session of user that has that handle: its token is unknown
-// from the position on. ErrNoSession if the user has none of that handle.
+// Revoke ends user's session with the given handle: its token is unknown from the returned
+// position on. If user has no such session, it returns ErrNoSession.
 func (st *Store) Revoke(ctx context.Context, user, handle string) (engine.Position, error) {
 	if err := checkUser(user); err != nil {
 		return 0, err
@@ -78,8 +78,8 @@ func (st *Store) Revoke(ctx context.Context, user, handle string) (engine.Positi
 	return pos, nil
 }
 
-// RevokeAll ends all sessions of user in one transaction, but those whose
-// handles are excepted, and returns how many there were.
+// RevokeAll ends all sessions of user in one transaction, except those with the given
+// handles. It returns the number of sessions that it ended.
 func (st *Store) RevokeAll(ctx context.Context, user string, except ...string) (n int, pos engine.Position, err error) {
 	pos, err = st.kv.Update(ctx, st.o.Space, func(t *kv.Tx) (err error) {
 		n, err = st.revokeAll(t, user, except)
@@ -91,13 +91,13 @@ func (st *Store) RevokeAll(ctx context.Context, user string, except ...string) (
 	return n, pos, nil
 }
 
-// RevokeAllIn ends all sessions of user inside the caller's transaction: with a
-// change of the password, say, either both are committed or neither is.
+// RevokeAllIn ends all sessions of user in the caller's transaction. For example, a change
+// of the password and the revocation are then committed together or not at all.
 func (st *Store) RevokeAllIn(tx engine.Tx, user string) error {
 	return st.RevokeOthersIn(tx, user, "")
 }
 
-// RevokeOthersIn is RevokeAllIn for all sessions but the one of that handle.
+// RevokeOthersIn is like RevokeAllIn but spares the session with the given handle.
 func (st *Store) RevokeOthersIn(tx engine.Tx, user, handle string) error {
 	t := st.kv.In(tx, st.o.Space)
 	_, err := st.revokeAll(t, user, []string{handle})
@@ -130,7 +130,7 @@ func (st *Store) revokeAll(t *kv.Tx, user string, except []string) (n int, err e
 	return n, nil
 }
 
-// sessions returns the entries of user's list, those of ended sessions too.
+// sessions returns the entries of user's list, including those of ended sessions.
 func (st *Store) sessions(t *kv.Tx, user []byte) ([]listed, error) {
 	prefix := appendUserPrefix(nil, st.o.Namespace, user)
 	var all []listed
@@ -161,8 +161,8 @@ func (st *Store) sessions(t *kv.Tx, user []byte) ([]listed, error) {
 	return all, nil
 }
 
-// makeRoom ends sessions of user until one more is not over the limit: entries of
-// sessions that have ended first, then what was not used for the longest time.
+// makeRoom ends sessions of user until one more is within the limit. It removes entries of
+// ended sessions first, then the least recently used sessions.
 func (st *Store) makeRoom(t *kv.Tx, user []byte) error {
 	n := 0
 	for _, err := range t.ScanPrefix(appendUserPrefix(nil, st.o.Namespace, user)) {
@@ -191,16 +191,16 @@ func (st *Store) makeRoom(t *kv.Tx, user []byte) error {
 	return nil
 }
 
-// enter lists the session r, stored under of, for its user. The entry stays until
-// the session ends at the latest; see makeRoom for what ends earlier.
+// enter adds the session r, stored under of, to its user's list. The entry expires when the
+// session reaches its absolute end; makeRoom handles sessions that end earlier.
 func (st *Store) enter(t *kv.Tx, r *record, of id) error {
 	val := append(append(make([]byte, 0, 1+idBytes), version), of[:]...)
 	_, err := t.Set(userKey(st.o.Namespace, r.user, r.handle), val, kv.SetOptions{Expires: timeOf(r.absolute), SkipOld: true})
 	return err
 }
 
-// strike removes the entry of a list and the session that it names, and reports
-// whether there was one.
+// strike removes an entry of a list and the session that it names. It reports whether the
+// session existed.
 func (st *Store) strike(t *kv.Tx, entry []byte) (bool, error) {
 	e, ok, err := t.Get(entry)
 	if err != nil || !ok {

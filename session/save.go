@@ -11,18 +11,19 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// Save writes what NeedsSave says, in one transaction. It reads what is stored
-// again and applies only what this request changed, so that what others changed
-// meanwhile stays. The token is the new one of a session that was stored for the
-// first time, rotated or logged in, and "" if the token is as before or of no
-// use any more, see Ended. The position is that of the last write of this
-// Session, 0 if there was none.
+// Save writes the pending changes (see NeedsSave) in one transaction. It reads the stored
+// session again and applies only what this request changed, so changes of other requests
+// are preserved.
 //
-// ErrNoSession: the session has ended meanwhile, by whatever it was. A login is
-// never that: it begins a session without the old values. ErrConflict: a
-// value that this request got and then set was changed by another one between.
-// Nothing is written then, as with every error but ErrOutcomeUnknown, and what
-// the request asked for is kept.
+// The token is not empty if the session was stored for the first time, rotated or logged
+// in. It is "" if the token has not changed or is no longer of use; see Ended. The position
+// is that of the last write of this Session, or 0 if there was none.
+//
+// ErrNoSession means that the session has ended in the meantime, for whatever reason. A
+// login never returns it: it begins a session without the old values. ErrConflict means
+// that this request read and then set a value that another request changed in between.
+// After any error but ErrOutcomeUnknown, nothing has been written, and the pending changes
+// are kept.
 func (s *Session) Save(ctx context.Context) (token string, pos engine.Position, err error) {
 	if !s.NeedsSave() {
 		return "", s.pos, nil
@@ -41,10 +42,10 @@ func (s *Session) Save(ctx context.Context) (token string, pos engine.Position, 
 	return out.token, s.pos, nil
 }
 
-// SaveIn is Save inside the caller's transaction. The token must not be given out
-// before that is committed, and committed be called then, unless the Session is
-// not used any more; until then the Session still asks for what it did, so that
-// a transaction that runs again does the same.
+// SaveIn is like Save in the caller's transaction. After the transaction commits, and only
+// then, the caller may use the token, and must call committed if it continues to use the
+// Session. Until then the changes stay pending, so that a transaction that runs again has
+// the same effect.
 func (s *Session) SaveIn(tx engine.Tx) (token string, committed func(pos engine.Position), err error) {
 	if !s.NeedsSave() {
 		return "", func(engine.Position) {}, nil
@@ -61,17 +62,17 @@ func (s *Session) SaveIn(tx engine.Tx) (token string, committed func(pos engine.
 	}, nil
 }
 
-// saved is what a Save leaves behind once its transaction is committed.
+// saved is the result of a Save after its transaction is committed.
 type saved struct {
 	stored bool
 	wrote  bool
 	token  string
 	key    []byte // new one, if token is not empty
-	rec    record // in memory of its own
+	rec    record // in its own memory
 	now    int64
 }
 
-// write is Save's transaction. It changes nothing of s: it may run again.
+// write is Save's transaction. It does not modify s, because it may run again.
 func (s *Session) write(t *kv.Tx) (saved, error) {
 	if s.bad != nil {
 		return saved{}, s.bad
@@ -88,7 +89,7 @@ func (s *Session) write(t *kv.Tx) (saved, error) {
 	case !s.begins():
 		return out, s.end(t)
 	case have && !s.Changed() && !s.st.due(&cur, out.now):
-		out.wrote = false // another request has written it down
+		out.wrote = false // another request has recorded this use
 		out.stored = true
 		return out, parseRecord(&out.rec, bytes.Clone(cur.raw))
 	}
@@ -116,8 +117,8 @@ func (s *Session) write(t *kv.Tx) (saved, error) {
 	return out, s.issue(t, &out, val)
 }
 
-// current returns the stored session that is to be gone on from, if there is
-// one, or ErrNoSession if there should be.
+// current returns the stored session to continue from, and whether there is one. It returns
+// ErrNoSession if there should be one.
 func (s *Session) current(t *kv.Tx) (cur record, have bool, err error) {
 	if !s.stored || s.drop {
 		return record{}, false, nil
@@ -129,15 +130,14 @@ func (s *Session) current(t *kv.Tx) (cur record, have bool, err error) {
 	case have:
 		return cur, true, nil
 	case s.login:
-		// Two logins from one page, or a change of the password that revoked all
-		// sessions. Whoever logs in has just proved who they are, and nothing of
-		// the old session comes back.
+		// Two logins from one page, or a password change that revoked all sessions. The
+		// user has just authenticated, and nothing of the old session is restored.
 		return record{}, false, nil
 	}
 	return record{}, false, ErrNoSession
 }
 
-// next returns the session to be stored, without its values; it aliases cur and s.
+// next returns the session to store, without its values; it aliases cur and s.
 func (s *Session) next(cur *record, have bool, now int64) (r record, err error) {
 	if r = *cur; !have || s.login {
 		r.created, r.absolute = now, now+s.st.o.Absolute.Milliseconds()
@@ -155,8 +155,8 @@ func (s *Session) next(cur *record, have bool, now int64) (r record, err error) 
 	return r, nil
 }
 
-// issue stores the session of val and out.rec under a new token, in the place
-// of the one that s was.
+// issue stores the session of val and out.rec under a new token and removes the old one of
+// s.
 func (s *Session) issue(t *kv.Tx, out *saved, val []byte) (err error) {
 	var of id
 	if out.token, of, err = s.st.issue(); err != nil {
@@ -180,8 +180,8 @@ func (s *Session) issue(t *kv.Tx, out *saved, val []byte) (err error) {
 	return s.st.enter(t, &out.rec, of)
 }
 
-// end removes what is stored of s: under its token, and, if that was rotated
-// meanwhile, under the one that its user's list names.
+// end removes the stored session under its token and, if another request rotated it in the
+// meantime, under the key in its user's list.
 func (s *Session) end(t *kv.Tx) error {
 	if !s.stored {
 		return nil
@@ -196,8 +196,8 @@ func (s *Session) end(t *kv.Tx) error {
 	return err
 }
 
-// conflict is CodeConflict if the request has read what c changes and somebody
-// else has changed it since.
+// conflict returns CodeConflict if the request has read the value that c changes and
+// another request has changed it since.
 func (s *Session) conflict(stored []byte, c change) error {
 	for _, seen := range s.reads {
 		if seen.name != c.name {
@@ -210,8 +210,8 @@ func (s *Session) conflict(stored []byte, c change) error {
 	return nil
 }
 
-// encode returns the stored form of r with the values of stored as changes
-// change them, or CodeLimit.
+// encode returns the stored form of r, with changes applied to the stored values, or
+// CodeLimit.
 func encode(r *record, stored []byte, changes []change) ([]byte, error) {
 	size := recordHead + len(r.user) + len(r.label) + len(stored)
 	for _, c := range changes {
@@ -238,7 +238,7 @@ func encode(r *record, stored []byte, changes []change) ([]byte, error) {
 	return b, nil
 }
 
-// adopt makes s what was committed.
+// adopt updates s to the committed state.
 func (s *Session) adopt(out *saved) {
 	if !out.stored || s.drop {
 		s.reads = nil
@@ -255,7 +255,7 @@ func (s *Session) adopt(out *saved) {
 	s.changes = nil
 }
 
-// saw makes raw what the request has seen last of a value that it has read.
+// saw records raw as the last stored value that the request has seen under name.
 func (s *Session) saw(name string, raw []byte) {
 	for i := range s.reads {
 		if s.reads[i].name == name {
@@ -264,7 +264,7 @@ func (s *Session) saw(name string, raw []byte) {
 	}
 }
 
-// update is Key.Update on the stored form.
+// update implements Key.Update on encoded values.
 func (s *Session) update(ctx context.Context, name string, fn func(raw []byte, ok bool) ([]byte, error)) error {
 	if !s.stored || s.drop {
 		raw, ok := s.lookup(name)
@@ -289,7 +289,7 @@ func (s *Session) update(ctx context.Context, name string, fn func(raw []byte, o
 	return nil
 }
 
-// writeOne is update's transaction. It changes nothing of s: it may run again.
+// writeOne is update's transaction. It does not modify s, because it may run again.
 func (s *Session) writeOne(t *kv.Tx, name string, fn func(raw []byte, ok bool) ([]byte, error)) (saved, error) {
 	var cur record
 	have, err := s.st.get(t, s.key, &cur)

@@ -14,11 +14,11 @@ import (
 // 43. A longer one is not found, and cannot be committed: CodeLimit.
 const MaxSCSTokenBytes = 1 << 10
 
-// SCS keeps the sessions of an alexedwards/scs SessionManager: it has the methods
-// of that module's Store and CtxStore. The manager makes the tokens, encodes the
-// values and decides on the expiry; SCS keeps its bytes as this package keeps its
-// own: hashed token, expiring key, replicated. It is not an IterableStore, as that
-// asks for the tokens, which are not kept. It is safe for concurrent use.
+// SCS is a store for the SessionManager of alexedwards/scs: it implements that module's
+// Store and CtxStore. The manager makes the tokens, encodes the values and sets the expiry.
+// SCS stores the bytes as this package stores its own sessions: under the hashed token,
+// with an expiry, replicated. It does not implement IterableStore, which requires the
+// tokens, because they are not stored. It is safe for concurrent use.
 type SCS struct {
 	kv *kv.Store
 	o  SCSOptions
@@ -27,11 +27,11 @@ type SCS struct {
 // SCSOptions configure an SCS. The zero value works.
 type SCSOptions struct {
 	Space     uint8       // as in Options
-	Namespace string      // as in Options; sessions of an SCS are apart from those of a Store of the same name
-	Read      engine.Read // how new what Find sees must be; the zero value is linearizable
+	Namespace string      // as in Options; sessions of an SCS are separate from those of a Store with the same name
+	Read      engine.Read // read level of Find; the zero value is linearizable
 }
 
-// NewSCS returns an SCS that keeps its sessions in store; see New.
+// NewSCS returns an SCS that stores its sessions in store; see New.
 func NewSCS(store *kv.Store, o SCSOptions) (*SCS, error) {
 	all, err := Options{Space: o.Space, Namespace: o.Namespace}.withDefaults()
 	if err != nil {
@@ -41,8 +41,8 @@ func NewSCS(store *kv.Store, o SCSOptions) (*SCS, error) {
 	return &SCS{kv: store, o: o}, nil
 }
 
-// FindCtx returns a copy of what was committed under token; found is false for
-// one that is unknown, malformed or expired.
+// FindCtx returns a copy of the bytes that were committed under token. found is false if
+// the token is unknown, malformed or expired.
 func (c *SCS) FindCtx(ctx context.Context, token string) (b []byte, found bool, err error) {
 	key, ok := c.key(token)
 	if !ok {
@@ -61,8 +61,8 @@ func (c *SCS) FindCtx(ctx context.Context, token string) (b []byte, found bool, 
 	return e.Val[1:], true, nil
 }
 
-// CommitCtx keeps b, of at most MaxSessionBytes, under token until expiry, in the
-// place of what was there. If expiry has passed, nothing is kept.
+// CommitCtx stores b, of at most MaxSessionBytes, under token until expiry, replacing what
+// was there. If expiry has passed, nothing stays stored.
 func (c *SCS) CommitCtx(ctx context.Context, token string, b []byte, expiry time.Time) error {
 	key, ok := c.key(token)
 	switch {
@@ -71,7 +71,7 @@ func (c *SCS) CommitCtx(ctx context.Context, token string, b []byte, expiry time
 	case len(b) > MaxSessionBytes:
 		return engine.Errorf(engine.CodeLimit, "commit session: it has %d bytes, over the limit of %d", len(b), MaxSessionBytes)
 	}
-	if expiry.IsZero() { // no expiry to kv, and long past to scs
+	if expiry.IsZero() { // to kv this means no expiry, to scs a time long past
 		expiry = time.Unix(0, 0)
 	}
 	val := append(append(make([]byte, 0, 1+len(b)), version), b...)
@@ -81,7 +81,7 @@ func (c *SCS) CommitCtx(ctx context.Context, token string, b []byte, expiry time
 	return nil
 }
 
-// DeleteCtx removes what is kept under token; nothing there is no error.
+// DeleteCtx removes the session under token. It is no error if there is none.
 func (c *SCS) DeleteCtx(ctx context.Context, token string) error {
 	key, ok := c.key(token)
 	if !ok {
@@ -93,20 +93,20 @@ func (c *SCS) DeleteCtx(ctx context.Context, token string) error {
 	return nil
 }
 
-// Find is FindCtx without a limit in time.
+// Find is FindCtx without a deadline.
 func (c *SCS) Find(token string) (b []byte, found bool, err error) {
 	return c.FindCtx(context.Background(), token)
 }
 
-// Commit is CommitCtx without a limit in time.
+// Commit is CommitCtx without a deadline.
 func (c *SCS) Commit(token string, b []byte, expiry time.Time) error {
 	return c.CommitCtx(context.Background(), token, b, expiry)
 }
 
-// Delete is DeleteCtx without a limit in time.
+// Delete is DeleteCtx without a deadline.
 func (c *SCS) Delete(token string) error { return c.DeleteCtx(context.Background(), token) }
 
-// key returns the key of a token; ok is false if that is too long to be one.
+// key returns the key for a token. ok is false if the token is too long.
 func (c *SCS) key(token string) (key []byte, ok bool) {
 	if len(token) > MaxSCSTokenBytes {
 		return nil, false

@@ -1,10 +1,9 @@
-// Package session keeps server-side sessions as expiring keys in kv, so that
-// they are replicated, backed up and cleared like everything else.
+// Package session stores server-side sessions as expiring keys in kv, so they are
+// replicated, backed up and removed like all other keys.
 //
-// It knows how a session is issued, checked, rotated, renewed, listed and
-// revoked, and how several requests change one without losing anything; it must
-// not know cookies, headers or HTTP, nor how a user proves who they are.
-// DESIGN.md has the layout and the invariants.
+// It knows how a session is issued, checked, rotated, renewed, listed and revoked, and how
+// concurrent requests change one session without losing changes; it must not know cookies,
+// headers or HTTP, nor how users authenticate. DESIGN.md has the layout and the invariants.
 package session
 
 import (
@@ -62,7 +61,7 @@ const (
 	MinIdle = time.Second
 )
 
-// Codes of this package, besides those of engine.
+// Codes of this package, in addition to those of engine.
 const (
 	CodeNoSession engine.Code = "no_session"
 	CodeValueType engine.Code = "session_value_type"
@@ -84,42 +83,40 @@ var (
 
 // Options configure a Store. The zero value works.
 type Options struct {
-	// Space is the kv space; 0 means DefaultSpace. No client should be able to
-	// write into it.
+	// Space is the kv space; 0 means DefaultSpace. Clients should not have write access to
+	// it.
 	Space uint8
 
-	// Namespace separates sessions: a token of one namespace is unknown in all
-	// others. An application's own name makes sessions local to it, a name
-	// that several give makes them global among these. Letters, digits and any
-	// of "._-", at most MaxNamespaceBytes; "" is a namespace like any other.
+	// Namespace separates sessions: a token of one namespace is unknown in all others.
+	// Applications with the same namespace share their sessions. It consists of letters,
+	// digits and "._-", at most MaxNamespaceBytes; "" is a valid namespace.
 	Namespace string
 
-	// Idle is how long a session lives without being used, from MinIdle to
-	// MaxIdle; 0 means DefaultIdle.
+	// Idle is how long an unused session lives, from MinIdle to MaxIdle; 0 means
+	// DefaultIdle.
 	Idle time.Duration
 
-	// Absolute is how long it lives at most after it began or its user logged
-	// in, however much it is used: from Idle to MaxAbsolute; 0 means
-	// DefaultAbsolute, or Idle if that is longer. What is shortened holds for
-	// sessions that exist too, what is made longer only for those that begin.
+	// Absolute is the maximum life of a session after it began or its user logged in,
+	// regardless of use: from Idle to MaxAbsolute. 0 means DefaultAbsolute, or Idle if that
+	// is longer. A shorter value also applies to existing sessions, a longer one only to
+	// new sessions.
 	Absolute time.Duration
 
-	// RenewShare is the share of Idle that has to go by before a use of the
-	// session is written down, so that most requests that only read write
-	// nothing. The life of an idle session is thereby shorter by up to that
-	// share. Above 0 to 0.5; 0 means 0.1.
+	// RenewShare is the fraction of Idle that must pass before a use of the session is
+	// recorded, so that most requests that only read write nothing. An idle session may
+	// therefore end earlier by up to that fraction. The range is above 0 to 0.5; 0 means
+	// 0.1.
 	RenewShare float64
 
-	// PerUser is how many sessions a user can have at a time, up to MaxPerUser;
-	// 0 means DefaultPerUser. A login beyond it ends those that were not used
-	// for the longest time.
+	// PerUser is the maximum number of sessions per user, up to MaxPerUser; 0 means
+	// DefaultPerUser. A login beyond it ends the least recently used sessions.
 	PerUser int
 
 	// Rand is the source of tokens and handles; nil means crypto/rand.
 	Rand io.Reader
 }
 
-// withDefaults returns o filled in, or CodeInvalid or CodeLimit.
+// withDefaults returns o with defaults applied, or CodeInvalid or CodeLimit.
 func (o Options) withDefaults() (Options, error) {
 	if o.Space == 0 {
 		o.Space = DefaultSpace

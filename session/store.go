@@ -14,25 +14,26 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// Store issues and finds the sessions of one namespace. It is safe for
-// concurrent use if Options.Rand is, and holds nothing that has to be closed.
+// Store issues and finds the sessions of one namespace. It is safe for concurrent use if
+// Options.Rand is, and does not have to be closed.
 type Store struct {
 	kv    *kv.Store
 	o     Options
-	renew int64            // milliseconds after which a use is written down
-	text  *base64.Encoding // of tokens and handles; every value has one form only
+	renew int64            // milliseconds after which a use is recorded
+	text  *base64.Encoding // of tokens and handles; every value has only one form
 }
 
-// NeedsPlain is what anonymous sessions ask of an engine: load, save and end.
+// NeedsPlain returns what anonymous sessions require of an engine: load, save and end.
 func NeedsPlain() engine.Promises { return kv.NeedsPlain() }
 
-// Needs is what login, rotation, lists and revocation ask: a session, its old token and
-// its user's list change together. Without it these return ErrUnsupported.
+// Needs returns what login, rotation, lists and revocation require: a session, its old
+// token and its user's list change together. If the engine does not promise this, they
+// return ErrUnsupported.
 func Needs() engine.Promises { return kv.Needs() }
 
-// New returns a Store that keeps its sessions in store, or CodeInvalid or
-// CodeLimit for options that cannot be. Somebody has to run store.Run, which
-// removes what has expired; without it sessions end in time all the same.
+// New returns a Store that stores its sessions in store. Invalid options are CodeInvalid or
+// CodeLimit. The caller should run store.Run, which removes expired sessions; without it,
+// sessions still end in time.
 func New(store *kv.Store, o Options) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -42,14 +43,14 @@ func New(store *kv.Store, o Options) (*Store, error) {
 	return &Store{kv: store, o: o, renew: renew, text: base64.RawURLEncoding.Strict()}, nil
 }
 
-// New returns an anonymous session that nothing is stored of. It is stored, and
-// gets a token, by the first Save after it was given a value or a user.
+// New returns an anonymous session that is not stored. The first Save after a value or a
+// user was set stores it and gives it a token.
 func (st *Store) New() *Session { return &Session{st: st} }
 
-// Load returns the session that token stands for, read from a snapshot at least
-// as new as r asks. Any other bytes, and the token of a session that expired, was
-// rotated, ended or revoked, are ErrNoSession. It is one read of one key; a
-// token of the wrong form does not get that far.
+// Load returns the session with the given token, read from a snapshot at least as recent as
+// r requires. If the token is malformed or unknown, or its session expired, was rotated,
+// ended or revoked, Load returns ErrNoSession. It reads a single key; for a malformed token
+// it reads nothing.
 func (st *Store) Load(ctx context.Context, token string, r engine.Read) (*Session, error) {
 	of, ok := st.parseToken(token)
 	if !ok {
@@ -60,7 +61,7 @@ func (st *Store) Load(ctx context.Context, token string, r engine.Read) (*Sessio
 	return s.loaded(err)
 }
 
-// LoadIn is Load inside the caller's transaction, whose writes it sees.
+// LoadIn is like Load in the caller's transaction, whose writes it sees.
 func (st *Store) LoadIn(tx engine.Tx, token string) (*Session, error) {
 	of, ok := st.parseToken(token)
 	if !ok {
@@ -80,7 +81,7 @@ func (s *Session) loaded(err error) (*Session, error) {
 	return nil, fmt.Errorf("load session: %w", err)
 }
 
-// read fills s from what is stored under of.
+// read sets s to the session stored under of.
 func (s *Session) read(t *kv.Tx, of id) error {
 	s.key = appendIDKey(s.keyBuf[:0], sessionPrefix, s.st.o.Namespace, of)
 	e, ok, err := t.Get(s.key)
@@ -101,19 +102,19 @@ func (s *Session) read(t *kv.Tx, of id) error {
 	return nil
 }
 
-// expires is when r ends, by what is stored and by the options.
+// expires returns when r ends, according to the stored times and the options.
 func (st *Store) expires(r *record) int64 {
 	return min(r.seen+st.o.Idle.Milliseconds(), r.absolute, r.created+st.o.Absolute.Milliseconds())
 }
 
-// live reports whether r, which is kept until an expiry, has not ended at now. kv
-// judges the expiry; what remains is that options were shortened since.
+// live reports whether r, which is stored with expiry kept, has not ended at now. kv checks
+// the expiry; live also handles options that were shortened since.
 func (st *Store) live(r *record, kept time.Time, now int64) bool {
 	end := st.expires(r)
 	return end >= kept.UnixMilli() || now < end
 }
 
-// due reports whether a use of r at now is to be written down.
+// due reports whether a use of r at now has to be recorded.
 func (st *Store) due(r *record, now int64) bool { return now-r.seen >= st.renew }
 
 // get reads and parses the live session at key; r aliases the transaction.
@@ -137,8 +138,7 @@ func (st *Store) put(t *kv.Tx, key, val []byte, r *record, isNew bool) error {
 	return err
 }
 
-// parseToken returns the id under which the session of a well-formed token is
-// stored.
+// parseToken returns the id under which the session of a well-formed token is stored.
 func (st *Store) parseToken(token string) (id, bool) {
 	var text [MaxTokenBytes]byte
 	var raw [idBytes]byte
@@ -146,7 +146,7 @@ func (st *Store) parseToken(token string) (id, bool) {
 		return id{}, false
 	}
 	copy(text[:], token)
-	// A line break is skipped by the decoder and makes the result too short.
+	// The decoder skips line breaks, which makes the result too short.
 	if n, err := st.text.Decode(raw[:], text[:]); err != nil || n != idBytes {
 		return id{}, false
 	}
@@ -169,18 +169,19 @@ func (st *Store) newHandle() (h handle, err error) {
 	return h, nil
 }
 
-// Absolute is how long a session lives at most, and so what a client need keep
-// its token for.
+// Absolute returns the maximum life of a session, after which a client no longer needs its
+// token.
 func (st *Store) Absolute() time.Duration { return st.o.Absolute }
 
-// Ref names one session under one token, for finding out when it ends. It is safe for
+// Ref identifies one session under one token, to check whether it has ended. It is safe for
 // concurrent use.
 type Ref struct {
 	st  *Store
 	key []byte
 }
 
-// Ref returns what Live is asked of; of a session that is not stored, the Ref of none.
+// Ref returns a Ref to s for Live. For a session that is not stored, Live returns
+// ErrNoSession.
 func (s *Session) Ref() Ref {
 	if !s.Stored() {
 		return Ref{st: s.st}
@@ -188,8 +189,9 @@ func (s *Session) Ref() Ref {
 	return Ref{s.st, bytes.Clone(s.key)}
 }
 
-// Live returns nil if the session can still be loaded by the token that it had when the
-// Ref was made, and ErrNoSession once it has expired, or was ended, revoked or rotated.
+// Live returns nil if the session can still be loaded with the token that it had when the
+// Ref was made. It returns ErrNoSession once the session has expired or was ended, revoked
+// or rotated.
 func (f Ref) Live(ctx context.Context, r engine.Read) error {
 	if f.key == nil {
 		return ErrNoSession

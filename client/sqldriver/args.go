@@ -14,16 +14,16 @@ import (
 	"unicode/utf8"
 )
 
-// Arguments are what the client sends as it is: what database/sql knows, int (so
-// that it need not be copied into an int64), uint64, jsonText and written.
+// Arguments have the types that the client sends directly: those of database/sql, int (to
+// avoid a copy to int64), uint64, jsonText and written.
 
-// jsonText is an argument that is JSON already.
+// jsonText is an argument that is JSON text already.
 type jsonText []byte
 
-// written is a struct, map or list of the caller's, as JSON.
+// written is a struct, map or slice of the caller, encoded as JSON.
 type written []byte
 
-// checkValue makes an argument fit to be sent.
+// checkValue converts an argument to a type that can be sent.
 func checkValue(nv *driver.NamedValue) error {
 	switch v := nv.Value.(type) {
 	case nil, int64, int, float64, bool, string, []byte, time.Time, uint64, jsonText, written:
@@ -43,7 +43,7 @@ func checkValue(nv *driver.NamedValue) error {
 	return reflected(nv)
 }
 
-// valuer asks v for its value; a nil pointer is NULL, as in database/sql.
+// valuer calls v.Value. A nil pointer is NULL, as in database/sql.
 func valuer(nv *driver.NamedValue, v driver.Valuer) error {
 	if r := reflect.ValueOf(v); r.Kind() == reflect.Pointer && r.IsNil() {
 		nv.Value = nil
@@ -60,7 +60,7 @@ func valuer(nv *driver.NamedValue, v driver.Valuer) error {
 	return checkValue(nv)
 }
 
-// reflected is checkValue for other types.
+// reflected is like checkValue for other types.
 func reflected(nv *driver.NamedValue) error {
 	r := reflect.ValueOf(nv.Value)
 	switch r.Kind() {
@@ -76,7 +76,7 @@ func reflected(nv *driver.NamedValue) error {
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		nv.Value = r.Uint()
 	case reflect.Float32:
-		// The shortest text of a float32 is not that of its float64.
+		// The shortest text of a float32 differs from that of the same float64.
 		f, err := strconv.ParseFloat(strconv.FormatFloat(r.Float(), 'g', -1, 32), 64)
 		if err != nil {
 			return err
@@ -104,7 +104,7 @@ func reflected(nv *driver.NamedValue) error {
 	return nil
 }
 
-// boolText is what a truth value is as text.
+// boolText returns v as text.
 func boolText(v bool) string {
 	if v {
 		return "true"
@@ -140,11 +140,11 @@ func appendText(dst []byte, v driver.Value) []byte {
 	case time.Time:
 		return v.UTC().AppendFormat(dst, time.RFC3339Nano)
 	}
-	panic(fmt.Sprintf("BUG: an argument of type %T", v)) // checkValue lets no other through
+	panic(fmt.Sprintf("BUG: an argument of type %T", v)) // checkValue accepts no other type
 }
 
-// appendJSON appends an argument as JSON, so that it means the same to an
-// argument of type t as its text does. t is nil if it is not known.
+// appendJSON appends an argument as JSON that means the same for type t as the argument's
+// text. t is nil if it is not known.
 func appendJSON(dst []byte, v driver.Value, t *typ) ([]byte, error) {
 	if v == nil {
 		return append(dst, "null"...), nil
@@ -157,7 +157,7 @@ func appendJSON(dst []byte, v driver.Value, t *typ) ([]byte, error) {
 		return append(dst, '"'), nil
 	case kindString, kindTime:
 	default:
-		// A text that is not JSON is sent as a string: the server says what is wrong.
+		// Text that is not JSON is sent as a string, so that the server reports the error.
 		if fits(text, known) {
 			return append(dst, text...), nil
 		}
@@ -169,7 +169,7 @@ func appendJSON(dst []byte, v driver.Value, t *typ) ([]byte, error) {
 	return append(dst, quoted...), err
 }
 
-// natural is the kind of an argument whose Go value is v.
+// natural returns the kind of argument that the Go value v corresponds to.
 func natural(v driver.Value, t *typ) kind {
 	if t != nil {
 		return t.Kind
@@ -185,8 +185,7 @@ func natural(v driver.Value, t *typ) kind {
 	return kindFloat
 }
 
-// fits reports whether text is JSON of that kind, so far as its first character
-// tells.
+// fits reports whether text can be JSON of kind k, judging by its first character.
 func fits(text []byte, k kind) bool {
 	if !json.Valid(text) {
 		return false

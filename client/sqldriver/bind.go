@@ -11,10 +11,10 @@ type bound struct {
 	value driver.Value
 }
 
-// bind appends to dst what is sent for the arguments of st. Usually that is the
-// values themselves; where the text of one could be taken for something else, or
-// if there are names, it is one JSON object with all of them. p is nil if the
-// server does not know the procedure.
+// bind appends to dst what is sent for the arguments of st. Usually these are the values
+// themselves. If the text of one could be mistaken for something else, or if there are
+// names, it is one JSON object with all arguments. p is nil if the server does not know the
+// procedure.
 func bind(dst []any, st *statement, in []driver.NamedValue, p *procedure) ([]any, error) {
 	if st.inputs >= 0 && len(in) != st.inputs {
 		return dst, fmt.Errorf("skerry: the statement has %d placeholders, but %d values were given", st.inputs, len(in))
@@ -43,7 +43,7 @@ func bind(dst []any, st *statement, in []driver.NamedValue, p *procedure) ([]any
 	return send(dst, list, p)
 }
 
-// sendable is v as the client takes it.
+// sendable returns v as the client accepts it.
 func sendable(v driver.Value) any {
 	switch v := v.(type) {
 	case number:
@@ -56,9 +56,9 @@ func sendable(v driver.Value) any {
 	return v
 }
 
-// clear reports whether the text of v, as argument i of n, can mean nothing but
-// v: NULL has no text, an empty text is NULL where NULL may be, and a single
-// argument that begins with a brace would be all of them.
+// clear reports whether the text of v, as argument i of n, is unambiguous. NULL has no
+// text, empty text means NULL where NULL is allowed, and a single argument that begins with
+// a brace would stand for all arguments.
 func (p *procedure) clear(i, n int, v driver.Value) bool {
 	text := byte('x')
 	switch v := v.(type) {
@@ -82,8 +82,9 @@ func (p *procedure) clear(i, n int, v driver.Value) bool {
 	return n > 1
 }
 
-// takes refuses a list, struct or map for argument name, or the one at place i if
-// that is "", if it is bytes: its JSON would be taken for them.
+// takes returns an error if a list, struct or map is passed for a bytes argument, because
+// its JSON would be stored as the bytes. The argument is name, or the one at index i if
+// name is "".
 func (p *procedure) takes(name string, i int, v driver.Value) error {
 	text, ok := v.(written)
 	if !ok || p == nil || len(text) == 0 {
@@ -107,7 +108,7 @@ func (p *procedure) takes(name string, i int, v driver.Value) error {
 	return fmt.Errorf("skerry: argument %s is bytes, not %s", clip(p.Args[i].Name), what)
 }
 
-// initial is 0 for an empty text, { for one that begins with it, x for others.
+// initial returns 0 for empty text, { for text that begins with it, and x otherwise.
 func initial[T string | []byte | jsonText | written](v T) byte {
 	switch {
 	case len(v) == 0:
@@ -118,7 +119,7 @@ func initial[T string | []byte | jsonText | written](v T) byte {
 	return 'x'
 }
 
-// fill puts the caller's values in their places.
+// fill assigns the caller's values to the arguments.
 func (st *statement) fill(in []driver.NamedValue) ([]bound, error) {
 	if st.open {
 		list := make([]bound, len(in))
@@ -157,7 +158,7 @@ func find(in []driver.NamedValue, name string) *driver.NamedValue {
 	return nil
 }
 
-// send is bind for arguments that are not simply values in their order.
+// send is bind for arguments that are not simply values in order.
 func send(dst []any, list []bound, p *procedure) ([]any, error) {
 	if p.textual() && len(list) == 1 {
 		return only(dst, list[0], p)
@@ -183,7 +184,7 @@ func send(dst []any, list []bound, p *procedure) ([]any, error) {
 	return append(dst, text), err
 }
 
-// object writes arguments as one JSON object.
+// object encodes arguments as one JSON object.
 func object(list []bound, p *procedure) ([]byte, error) {
 	text := []byte{'{'}
 	for i, b := range list {
@@ -217,8 +218,8 @@ func object(list []bound, p *procedure) ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// only is send for a procedure whose only argument is text, which takes a JSON
-// object for that text. There is no way to tell NULL and an empty text apart.
+// only is send for a procedure whose only argument is text, for which the server takes a
+// JSON object literally. NULL and empty text cannot be distinguished there.
 func only(dst []any, b bound, p *procedure) ([]any, error) {
 	a := &p.Args[0]
 	if err := p.takes(b.name, 0, b.value); err != nil {

@@ -9,15 +9,15 @@ const (
 	MaxCachedBytes = 4 << 10
 )
 
-// statements keeps parsed statements: those of two generations. What is asked
-// for again moves into the young one; when that is full, it becomes the old one
-// and the old one is forgotten. It is safe for concurrent use.
+// statements caches parsed statements in two generations. A hit moves a statement to the
+// young generation. When that is full, it becomes the old one, and the previous old one is
+// dropped. It is safe for concurrent use.
 type statements struct {
 	mu         sync.Mutex // guards both maps
 	young, old map[string]*statement
 }
 
-// get returns text parsed.
+// get returns text parsed, from the cache if possible.
 func (c *statements) get(text string) (*statement, error) {
 	if len(text) > MaxCachedBytes {
 		return parse(text)
@@ -43,7 +43,7 @@ func (c *statements) get(text string) (*statement, error) {
 	return st, nil
 }
 
-// keep puts st into the young generation.
+// keep adds st to the young generation.
 func (c *statements) keep(text string, st *statement) {
 	if len(c.young) >= MaxCachedStatements/2 {
 		c.old, c.young = c.young, nil
@@ -54,7 +54,7 @@ func (c *statements) keep(text string, st *statement) {
 	c.young[text] = st
 }
 
-// size is how many statements are kept.
+// size returns the number of cached statements.
 func (c *statements) size() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

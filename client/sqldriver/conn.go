@@ -9,15 +9,15 @@ import (
 	"github.com/skerrydb/skerry/client"
 )
 
-// Codes of the server that say something about a schema.
+// Codes of the server that indicate an outdated schema.
 const (
 	codeUnknownProcedure = "unknown_procedure"
 	codeReadOnly         = "read_only"
 	codeInvalid          = "invalid"
 )
 
-// conn is a connection as database/sql has it: a place to make one call at a time
-// from. It is used by one goroutine at a time.
+// conn is a connection for database/sql, from which one call at a time is made. It is used
+// by one goroutine at a time.
 type conn struct {
 	c      *Connector
 	owner  bool // of c
@@ -25,16 +25,16 @@ type conn struct {
 
 	text string // the statement of the last call
 	st   *statement
-	args []any // what was sent last, for its memory
-	rows rows  // of the last query; its memory is used again when they are closed
+	args []any // last arguments sent; kept for its memory
+	rows rows  // of the last query; its memory is reused when they are closed
 }
 
-// keyed is the key of WithKey in a context.
+// keyed is the context key of WithKey.
 type keyed struct{}
 
-// WithKey returns a context for one call, which is carried out once under that
-// idempotency key, however often it is made: the same key gets the same answer.
-// Such a call is sent again when the connection breaks. client.NewKey makes keys.
+// WithKey returns a context that gives one call an idempotency key. The server runs the
+// call once, however often it is made, and returns the same result for the same key. The
+// call is sent again when the connection breaks. client.NewKey makes keys.
 func WithKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, keyed{}, key)
 }
@@ -100,9 +100,9 @@ func (c *conn) query(ctx context.Context, st *statement, args []driver.NamedValu
 	return c.refit(ctx, st, r, res.Raw())
 }
 
-// refit makes rows of a reply that the known schema does not fit: by the schema as
-// it is now, or else by what the reply shows. The call has been carried out, so it
-// is no error of it.
+// refit makes rows from a reply that does not match the known schema: by the current
+// schema, or else by what the reply contains. The call has run, so the mismatch is not an
+// error.
 func (c *conn) refit(ctx context.Context, st *statement, r *rows, raw []byte) (driver.Rows, error) {
 	if p, err := c.c.refresh(ctx, st); err == nil && p != nil && r.start(&p.layout, raw) == nil {
 		return r, nil
@@ -114,8 +114,8 @@ func (c *conn) refit(ctx context.Context, st *statement, r *rows, raw []byte) (d
 	return r, nil
 }
 
-// call carries out st and returns its reply, and what was known of the procedure
-// before it.
+// call runs st and returns its reply, and the schema of the procedure as it was known
+// before the call.
 func (c *conn) call(ctx context.Context, st *statement, in []driver.NamedValue) (*procedure, client.Result, error) {
 	if c.closed {
 		return nil, client.Result{}, driver.ErrBadConn
@@ -140,8 +140,8 @@ func (c *conn) call(ctx context.Context, st *statement, in []driver.NamedValue) 
 	return nil, client.Result{}, c.failed(ctx, st, err)
 }
 
-// failed is the error of a call as its caller sees it: the client's, which is also
-// that of a context that has ended.
+// failed returns the error of a call for its caller. If a context ended the call, it
+// matches both the client's error and the context's.
 func (c *conn) failed(ctx context.Context, st *statement, err error) error {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok {
@@ -161,16 +161,16 @@ func (c *conn) failed(ctx context.Context, st *statement, err error) error {
 	return &ended{err, cause}
 }
 
-// ended is an error of the client's because a context ended.
+// ended is an error of the client that was caused by the end of a context.
 type ended struct{ err, cause error }
 
 // Error returns the text of the client's error.
 func (e *ended) Error() string { return "skerry: " + e.err.Error() }
 
-// Unwrap returns both.
+// Unwrap returns both errors.
 func (e *ended) Unwrap() []error { return []error{e.err, e.cause} }
 
-// send makes the call that the procedure needs.
+// send makes the kind of call that the procedure requires.
 func (c *conn) send(ctx context.Context, st *statement, p *procedure, args []any) (client.Result, error) {
 	cl := c.c.client
 	if st.readOnly || p != nil && p.ReadOnly {
@@ -185,8 +185,8 @@ func (c *conn) send(ctx context.Context, st *statement, p *procedure, args []any
 	return cl.Call(ctx, st.name, args...)
 }
 
-// PrepareContext implements driver.ConnPrepareContext. The statement is parsed;
-// the server is not asked.
+// PrepareContext implements driver.ConnPrepareContext. It parses the statement without
+// asking the server.
 func (c *conn) PrepareContext(_ context.Context, query string) (driver.Stmt, error) {
 	st, err := c.statement(query)
 	if err != nil {
@@ -200,8 +200,7 @@ func (c *conn) Prepare(query string) (driver.Stmt, error) {
 	return c.PrepareContext(context.Background(), query)
 }
 
-// BeginTx implements driver.ConnBeginTx, and is refused: a procedure is the
-// transaction.
+// BeginTx implements driver.ConnBeginTx. It always fails: a procedure is the transaction.
 func (c *conn) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) {
 	return nil, errTransaction
 }
@@ -209,7 +208,7 @@ func (c *conn) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) {
 // Begin implements driver.Conn; see BeginTx.
 func (c *conn) Begin() (driver.Tx, error) { return nil, errTransaction }
 
-// Ping implements driver.Pinger: it asks the node that calls go to.
+// Ping implements driver.Pinger. It asks the node that receives calls.
 func (c *conn) Ping(ctx context.Context) error {
 	if c.closed {
 		return driver.ErrBadConn
@@ -217,11 +216,11 @@ func (c *conn) Ping(ctx context.Context) error {
 	return c.c.client.Ping(ctx)
 }
 
-// IsValid implements driver.Validator. A connection has no socket of its own: it
-// is as good as its Connector.
+// IsValid implements driver.Validator. A connection has no socket and is valid as long as
+// its Connector is open.
 func (c *conn) IsValid() bool { return !c.closed && !c.c.closed.Load() }
 
-// ResetSession implements driver.SessionResetter. There is no state to forget.
+// ResetSession implements driver.SessionResetter. There is no state to reset.
 func (c *conn) ResetSession(context.Context) error {
 	if !c.IsValid() {
 		return driver.ErrBadConn
@@ -229,9 +228,9 @@ func (c *conn) ResetSession(context.Context) error {
 	return nil
 }
 
-// CheckNamedValue implements driver.NamedValueChecker: arguments are what
-// database/sql knows, integers without a sign, and anything that encoding/json
-// can write, for arguments that are objects, lists or maps.
+// CheckNamedValue implements driver.NamedValueChecker. It accepts the types of
+// database/sql, unsigned integers, and, for arguments that are objects, lists or maps,
+// anything that encoding/json can encode.
 func (c *conn) CheckNamedValue(nv *driver.NamedValue) error { return checkValue(nv) }
 
 // Close implements driver.Conn.

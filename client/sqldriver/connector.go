@@ -12,30 +12,29 @@ import (
 	"github.com/skerrydb/skerry/client"
 )
 
-// Name is what sql.Open calls this driver.
+// Name is the name of the driver for sql.Open.
 const Name = "skerry"
 
 // MaxCachedSchemas is how many procedures' schemas a Connector keeps for all
 // statements; those of others are kept with their statement only.
 const MaxCachedSchemas = 4096
 
-// refetchAfter is how long a schema is believed when the server refuses
-// arguments: within it, the caller is wrong and not the schema.
+// refetchAfter is how long a schema is trusted after it was read: if the server rejects
+// arguments within that time, the caller is at fault and not the schema.
 const refetchAfter = time.Second
 
-// errTransaction is why there is no Begin.
+// errTransaction is the error of Begin.
 var errTransaction = errors.New("skerry: transactions do not begin here: a procedure is the transaction, so what must happen together stands in one")
 
-// init makes sql.Open find the driver; docs/decisions/0019 says why it is the one
-// exception.
+// init registers the driver for sql.Open. docs/decisions/0019 explains why this is the one
+// init function.
 func init() { sql.Register(Name, Driver{}) }
 
-// Driver implements driver.Driver and driver.DriverContext. Its names are DSNs,
-// see ParseDSN.
+// Driver implements driver.Driver and driver.DriverContext. Data source names are described
+// at ParseDSN.
 type Driver struct{}
 
-// Open returns a connection with a client of its own. database/sql uses
-// OpenConnector instead.
+// Open returns a connection with its own client. database/sql uses OpenConnector instead.
 func (d Driver) Open(dsn string) (driver.Conn, error) {
 	c, err := d.connector(dsn)
 	if err != nil {
@@ -44,8 +43,8 @@ func (d Driver) Open(dsn string) (driver.Conn, error) {
 	return &conn{c: c, owner: true}, nil
 }
 
-// OpenConnector implements driver.DriverContext. Nothing is connected yet, so the
-// only errors are those of the DSN.
+// OpenConnector implements driver.DriverContext. It does not connect yet, so it returns
+// only errors in the DSN.
 func (d Driver) OpenConnector(dsn string) (driver.Connector, error) {
 	c, err := d.connector(dsn)
 	if err != nil {
@@ -68,18 +67,18 @@ func (Driver) connector(dsn string) (*Connector, error) {
 	return c, nil
 }
 
-// Options of a Connector. The zero value works.
+// Options configures a Connector. The zero value works.
 type Options struct {
-	// Once gives every call that writes, and has no key of WithKey, a fresh
-	// idempotency key: the server carries it out once, so that it is sent again
-	// when a connection breaks, instead of ending as client.ErrOutcomeUnknown. It
-	// costs the server a remembered answer a call.
+	// Once gives every call that writes, and has no key from WithKey, a fresh idempotency
+	// key. The server runs the call once, so it is sent again when a connection breaks
+	// instead of ending with client.ErrOutcomeUnknown. For each such call, the server has
+	// to store the response.
 	Once bool
 }
 
-// Connector makes connections of database/sql on one client. All of them share
-// its sockets, so they cost nothing to speak of: how many there are bounds the
-// calls in flight. It is safe for concurrent use.
+// Connector makes connections for database/sql on one client. All of them share its
+// sockets, so they cost almost nothing; their number bounds the calls in flight. It is safe
+// for concurrent use.
 type Connector struct {
 	client *client.Client
 	o      Options
@@ -91,13 +90,13 @@ type Connector struct {
 	schemas    map[string]*schema
 }
 
-// NewConnector returns a Connector for sql.OpenDB on a client that stays the
-// caller's to close, after the sql.DB.
+// NewConnector returns a Connector for sql.OpenDB. The caller must close c, after the
+// sql.DB.
 func NewConnector(c *client.Client, o Options) *Connector {
 	return &Connector{client: c, o: o, schemas: map[string]*schema{}}
 }
 
-// Connect implements driver.Connector. It does not wait for a server: calls do.
+// Connect implements driver.Connector. It does not wait for a server; calls do.
 func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if c.closed.Load() {
 		return nil, client.ErrClosed
@@ -111,11 +110,11 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 // Driver implements driver.Connector.
 func (c *Connector) Driver() driver.Driver { return Driver{} }
 
-// Client returns the client that all connections share, for what database/sql has
-// no words for: calls that do not wait, other commands, statistics.
+// Client returns the client that all connections share, for features outside database/sql:
+// asynchronous calls, other commands, metrics.
 func (c *Connector) Client() *client.Client { return c.client }
 
-// Close is called by sql.DB.Close. It closes the client if the Connector made it.
+// Close is called by sql.DB.Close. It closes the client if the Connector created it.
 func (c *Connector) Close() error {
 	if c.closed.Swap(true) || !c.owner {
 		return nil
@@ -143,14 +142,14 @@ func (c *Connector) statement(text string) (*statement, error) {
 	return st, nil
 }
 
-// schema is what is known of one procedure.
+// schema is the cached schema of one procedure.
 type schema struct {
 	p    atomic.Pointer[procedure]
 	read atomic.Int64 // when p was read, in Unix nanoseconds
 }
 
-// procedure returns the schema of the procedure that st calls; nil if the server
-// that was asked knows no such procedure: the one that carries out calls may.
+// procedure returns the schema of the procedure that st calls. It returns nil if the server
+// that was asked does not know the procedure; the server that runs the call may know it.
 func (c *Connector) procedure(ctx context.Context, st *statement) (*procedure, error) {
 	if p := st.schema.Load().p.Load(); p != nil {
 		return p, nil
@@ -158,7 +157,7 @@ func (c *Connector) procedure(ctx context.Context, st *statement) (*procedure, e
 	return c.refresh(ctx, st)
 }
 
-// refresh reads the schema anew.
+// refresh reads the schema again.
 func (c *Connector) refresh(ctx context.Context, st *statement) (*procedure, error) {
 	s := st.schema.Load()
 	text, err := c.client.Schema(ctx, st.name)
@@ -178,8 +177,8 @@ func (c *Connector) refresh(ctx context.Context, st *statement) (*procedure, err
 	return p, nil
 }
 
-// doubt forgets a schema by which arguments were sent that the server refused,
-// unless it was read just now.
+// doubt drops a schema after the server rejected arguments that were sent by it, unless it
+// was read just now.
 func (s *schema) doubt() {
 	if time.Now().UnixNano()-s.read.Load() > int64(refetchAfter) {
 		s.p.Store(nil)

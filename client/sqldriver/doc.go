@@ -5,8 +5,8 @@
 //	db, err := sql.Open("skerry", "skerry://user:password@host1,host2/?tls=true")
 //	err = db.QueryRowContext(ctx, "CALL vote(?, ?)", phone, contestant).Scan(&status, &total)
 //
-// It knows statements, arguments, rows and columns: a statement calls one
-// procedure, a struct is a row, a slice of structs is many. It must not know
-// connections, nodes or retries, which are package client's. All connections of a
-// sql.DB share one client; docs/sql.md has the whole of what can be written.
+// It knows statements, arguments, rows and columns: a statement calls one procedure, a
+// struct is a row, a slice of structs is many rows. It must not know connections, nodes or
+// retries, which belong to package client. All connections of an sql.DB share one client.
+// docs/sql.md describes the full syntax.
 package sqldriver

@@ -11,19 +11,19 @@ import (
 	"github.com/skerrydb/skerry/suggest"
 )
 
-// onceParameter is the only parameter of a DSN that is not the client's.
+// onceParameter is the only DSN parameter that is not the client's.
 const onceParameter = "once"
 
-// parameters are all that a DSN may have, to tell which one was meant.
+// parameters are all parameters of a DSN, to suggest the one that was meant.
 var parameters = [...]string{
 	onceParameter, "ca", "cache_bytes", "cert", "conns", "dead_after", "dial_timeout", "full", "key", "max_backoff",
 	"max_in_flight", "max_reply_bytes", "name", "read_from", "read_level", "server_name", "timeout", "tls",
 }
 
-// ParseDSN reads a data source name: a URL of client.ParseURL, for example
+// ParseDSN parses a data source name: a URL of client.ParseURL, for example
 // skerry://user:password@host1:6380,host2/?tls=true, that may also have once=auto
-// (Options.Once; once=off is the default). Errors name what is wrong, and never
-// the password.
+// (Options.Once; the default is once=off). Errors name what is wrong, but never contain the
+// password.
 func ParseDSN(dsn string) (client.Options, Options, error) {
 	var o Options
 	rest, query, _ := strings.Cut(dsn, "?")
@@ -61,8 +61,8 @@ func ParseDSN(dsn string) (client.Options, Options, error) {
 	return co, o, nil
 }
 
-// delimited refuses a user or password that has a character which ends it: read
-// as hosts and paths, parts of it would stand in other errors.
+// delimited rejects a user or password with a character that ends it. The rest of it would
+// be parsed as hosts and paths and could appear in other errors.
 func delimited(rest, query string) error {
 	_, rest, _ = strings.Cut(rest, "://")
 	authority, path, _ := strings.Cut(rest, "/")
@@ -88,7 +88,7 @@ func (o *Options) once(value string) error {
 	return nil
 }
 
-// known refuses an unknown parameter and names the one that was probably meant.
+// known rejects an unknown parameter and names the one that was probably meant.
 func known(name string) error {
 	if slices.Contains(parameters[:], name) {
 		return nil

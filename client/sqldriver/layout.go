@@ -6,7 +6,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// shape is how a result becomes rows.
+// shape is how a result is mapped to rows.
 type shape uint8
 
 const (
@@ -18,17 +18,17 @@ const (
 	pairs                 // a map: rows with key and value
 )
 
-// resultColumn is the name of the column if a result has no names of its own.
+// resultColumn is the name of the column if a result has no names.
 const resultColumn = "result"
 
-// layout is the rows and columns of a result. It is never changed.
+// layout describes the rows and columns of a result. It is never modified.
 type layout struct {
 	shape shape
 	names []string
-	types []*typ // nil: what the reply shows
+	types []*typ // nil: determined by the reply
 }
 
-// layOut plans the rows of a result.
+// layOut determines the rows of a result from its type.
 func layOut(t *typ) layout {
 	switch t.Kind {
 	case kindNull:
@@ -68,8 +68,8 @@ func list(kind byte) bool {
 	return kind == wire.KindArray || kind == wire.KindSet || kind == wire.KindPush
 }
 
-// begin returns a cursor at the first row of a reply and how many rows there are.
-// A reply of another shape is errMisfit.
+// begin returns a cursor at the first row of a reply, and the number of rows. If the reply
+// has another shape, it returns errMisfit.
 func (l *layout) begin(raw []byte) (c cursor, n int, err error) {
 	c = cursor{raw}
 	if l.shape == oneValue {
@@ -117,7 +117,7 @@ func (l *layout) row(c *cursor, dest []driver.Value) (err error) {
 	return nil
 }
 
-// layShown plans the rows of a reply whose schema is not known or does not fit.
+// layShown determines the rows of a reply whose schema is unknown or does not match.
 func layShown(raw []byte) layout {
 	c := cursor{raw}
 	it := c.next()
@@ -152,7 +152,7 @@ func fieldsShown(s shape, c cursor, n int) layout {
 	return l
 }
 
-// fits reads a whole reply, and returns errMisfit if it is not as l says.
+// fits reads a whole reply. It returns errMisfit if the reply does not match l.
 func (l *layout) fits(raw []byte) error {
 	c, n, err := l.begin(raw)
 	if err != nil {

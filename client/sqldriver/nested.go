@@ -9,8 +9,8 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// json appends the next value as encoding/json would write what it was made of;
-// t is nil if only the value tells what it is.
+// json appends the next value as encoding/json would have encoded the original. If t is
+// nil, only the value determines its type.
 func (c *cursor) json(dst []byte, t *typ) ([]byte, error) {
 	switch it := c.next(); it.Kind {
 	case wire.KindNull:
@@ -30,7 +30,7 @@ func (c *cursor) json(dst []byte, t *typ) ([]byte, error) {
 	}
 }
 
-// floatJSON appends a number as JSON has them; JSON has no infinity.
+// floatJSON appends a JSON number. JSON has no infinity.
 func floatJSON(dst []byte, it wire.Item, t *typ) ([]byte, error) {
 	f, err := strconv.ParseFloat(string(it.Str), 64)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *cursor) mapJSON(dst []byte, n int, t *typ) (_ []byte, err error) {
 	return append(dst, '}'), nil
 }
 
-// member is the type of the i-th value of an object or map.
+// member returns the type of the i-th value of an object or map.
 func member(t *typ, i int, name []byte) (*typ, error) {
 	switch {
 	case t == nil:
@@ -94,7 +94,7 @@ func member(t *typ, i int, name []byte) (*typ, error) {
 	return &t.Fields[i].Type, nil
 }
 
-// textJSON appends what came as text.
+// textJSON appends a value that was sent as text.
 func textJSON(dst []byte, it wire.Item, t *typ) ([]byte, error) {
 	if t == nil {
 		return quote(dst, it.Str), nil

@@ -8,12 +8,10 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// rowsAffected is the field of a result that tells how many rows a procedure
-// changed.
+// rowsAffected is the result field with the number of rows that a procedure changed.
 const rowsAffected = "rows_affected"
 
-// uncounted is the driver.Result of a procedure that does not say how much it
-// changed.
+// uncounted is the driver.Result of a procedure without that field.
 type uncounted struct{ name string }
 
 // LastInsertId implements driver.Result.
@@ -26,7 +24,7 @@ func (u uncounted) RowsAffected() (int64, error) {
 	return 0, fmt.Errorf("skerry: the procedure %s does not tell how many rows it changed: that would be an integer, or an integer %s of a struct", clip(u.name), rowsAffected)
 }
 
-// counted is the driver.Result of one that does.
+// counted is the driver.Result of a procedure with it.
 type counted struct {
 	uncounted
 	n int64
@@ -35,7 +33,7 @@ type counted struct {
 // RowsAffected implements driver.Result.
 func (c *counted) RowsAffected() (int64, error) { return c.n, nil }
 
-// resultOf makes a driver.Result of a reply.
+// resultOf makes a driver.Result from a reply.
 func resultOf(st *statement, raw []byte) driver.Result {
 	c := cursor{raw}
 	it := c.next()

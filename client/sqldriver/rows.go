@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// rows are those of one result, which is in memory whole. The memory of a
-// connection's rows is used again after Close.
+// rows iterates over one result, which is completely in memory. The memory of a
+// connection's rows is reused after Close.
 type rows struct {
 	lay   *layout
 	at    cursor
-	left  int            // rows behind first
-	first []driver.Value // the first row, which was read to see whether it fits
-	begun bool           // first was given out
+	left  int            // rows after first
+	first []driver.Value // the first row, read to check whether it matches the schema
+	begun bool           // first was returned
 	open  bool           // not closed
 }
 
-// start makes r the rows of a reply, or is errMisfit.
+// start sets r to the rows of a reply, or returns errMisfit.
 func (r *rows) start(lay *layout, raw []byte) error {
 	at, n, err := lay.begin(raw)
 	if err != nil {
@@ -120,7 +120,7 @@ func uintType(t *typ) reflect.Type {
 	return scanType[uint64, sql.Null[uint64]](t)
 }
 
-// ColumnTypeDatabaseTypeName implements driver.RowsColumnTypeDatabaseTypeName:
+// ColumnTypeDatabaseTypeName implements driver.RowsColumnTypeDatabaseTypeName. It returns
 // names that tools know from other databases.
 func (r *rows) ColumnTypeDatabaseTypeName(i int) string {
 	t := r.lay.types[i]
@@ -161,8 +161,8 @@ func intName(bits int) string {
 	return "BIGINT"
 }
 
-// ColumnTypeNullable implements driver.RowsColumnTypeNullable. JSON that a type
-// writes by itself may be null without its saying so.
+// ColumnTypeNullable implements driver.RowsColumnTypeNullable. A type with its own JSON
+// encoding may be null even if the schema does not say so.
 func (r *rows) ColumnTypeNullable(i int) (nullable, ok bool) {
 	t := r.lay.types[i]
 	if t == nil || t.Kind == kindJSON {
@@ -171,8 +171,8 @@ func (r *rows) ColumnTypeNullable(i int) (nullable, ok bool) {
 	return t.Nullable, true
 }
 
-// ColumnTypeLength implements driver.RowsColumnTypeLength: text, bytes and JSON
-// have no length of their own.
+// ColumnTypeLength implements driver.RowsColumnTypeLength. Text, bytes and JSON have no
+// fixed length.
 func (r *rows) ColumnTypeLength(i int) (length int64, ok bool) {
 	if t := r.lay.types[i]; t != nil {
 		switch t.Kind {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// kind is what sort of value a typ is; PROC SCHEMA has these names.
+// kind is the kind of a typ, under its name in PROC SCHEMA.
 type kind string
 
 const (
@@ -23,7 +23,7 @@ const (
 	kindJSON   kind = "json"
 )
 
-// typ is the shape of a value.
+// typ is the type of a value.
 type typ struct {
 	Kind     kind    `json:"kind"`
 	Bits     int     `json:"bits"`
@@ -39,7 +39,7 @@ type field struct {
 	Optional bool   `json:"optional"`
 }
 
-// procedure is what the server says about one. It is never changed.
+// procedure is the server's schema of a procedure. It is never modified.
 type procedure struct {
 	Name     string  `json:"name"`
 	ReadOnly bool    `json:"read_only"`
@@ -49,7 +49,7 @@ type procedure struct {
 	layout layout
 }
 
-// readSchema reads what the server says of one procedure.
+// readSchema parses the server's schema of one procedure.
 func readSchema(name string, text []byte) (*procedure, error) {
 	p := new(procedure)
 	if err := json.Unmarshal(text, p); err != nil {
@@ -62,7 +62,7 @@ func readSchema(name string, text []byte) (*procedure, error) {
 	return p, nil
 }
 
-// argument returns the place of an argument, or -1. p may be nil.
+// argument returns the index of an argument, or -1. p may be nil.
 func (p *procedure) argument(name string) int {
 	if p == nil {
 		return -1
@@ -75,8 +75,8 @@ func (p *procedure) argument(name string) int {
 	return -1
 }
 
-// textual reports whether the only argument is text, so that a JSON object is that
-// text instead of all arguments.
+// textual reports whether the only argument is text. A JSON object is then that text and
+// does not stand for all arguments.
 func (p *procedure) textual() bool {
 	if p == nil || len(p.Args) != 1 {
 		return false

@@ -18,28 +18,28 @@ const (
 	MaxArguments = 1024
 )
 
-// SyntaxError says what is wrong with a statement, and where.
+// SyntaxError describes an error in a statement and its position.
 type SyntaxError struct {
 	Line   int    // from 1
 	Column int    // from 1, in characters
 	Text   string // what is wrong
 }
 
-// Error returns the text with its place.
+// Error returns the text with its position.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("skerry: line %d, column %d: %s", e.Line, e.Column, e.Text)
 }
 
-// statement is a parsed text. It is never changed, but for schema.
+// statement is a parsed statement. Only schema changes after parsing.
 type statement struct {
 	name     string    // of the procedure
 	readOnly bool      // SELECT: the procedure must only read
-	open     bool      // no parentheses: the arguments are those that the caller gives
+	open     bool      // no parentheses: the arguments are all values that the caller provides
 	args     []operand // in order
-	inputs   int       // how many values the caller gives; -1: as many as it likes
+	inputs   int       // number of values that the caller provides; -1: any number
 	names    []string  // of the values, if placeholders are :name or @name
 	simple   bool      // every argument is a placeholder, by position, in order
-	none     uncounted // its driver.Result if that has no number
+	none     uncounted // its driver.Result if the reply has no count
 
 	schema atomic.Pointer[schema] // of the procedure; shared by all statements that call it
 }
@@ -47,14 +47,14 @@ type statement struct {
 // operand is one argument of a statement.
 type operand struct {
 	name  string       // "": by position
-	input int          // number of the caller's value; -1: value
+	input int          // index of the caller's value; -1: value
 	value driver.Value // a literal: nil, bool, string, []byte or number
 }
 
-// number is a numeric literal, as JSON has them.
+// number is a numeric literal in JSON syntax.
 type number string
 
-// parser reads one statement.
+// parser parses one statement.
 type parser struct {
 	text  string
 	at    int
@@ -63,7 +63,7 @@ type parser struct {
 	st    *statement
 }
 
-// parse reads a statement; see docs/sql.md for the grammar.
+// parse parses a statement. docs/sql.md has the grammar.
 func parse(text string) (*statement, error) {
 	if len(text) > MaxStatementBytes {
 		return nil, fmt.Errorf("skerry: the statement has %d bytes, over the limit of %d", len(text), MaxStatementBytes)
@@ -79,7 +79,7 @@ func parse(text string) (*statement, error) {
 	return p.st, nil
 }
 
-// inputs finds how many values the caller gives.
+// inputs determines how many values the caller must provide.
 func (p *parser) inputs(st *statement) error {
 	st.inputs = len(p.used)
 	if st.open {
@@ -131,7 +131,7 @@ func (p *parser) statement() error {
 	return p.end(braces, start)
 }
 
-// star reads * FROM.
+// star parses * FROM.
 func (p *parser) star() error {
 	if err := p.space(); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (p *parser) star() error {
 	return nil
 }
 
-// unknown explains what else people write.
+// unknown returns a helpful error for other common statements.
 func (p *parser) unknown(word string, start int) error {
 	switch strings.ToUpper(word) {
 	case "":
@@ -164,7 +164,7 @@ func (p *parser) unknown(word string, start int) error {
 	return p.fail("%s is not known: statements are CALL procedure(…), and SELECT * FROM procedure(…) for those that only read", clip(word))
 }
 
-// call reads the name of a procedure and its arguments.
+// call parses the name of a procedure and its arguments.
 func (p *parser) call() error {
 	if err := p.space(); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (p *parser) call() error {
 	return p.arguments()
 }
 
-// arguments reads what stands between the parentheses, and the second of them.
+// arguments parses the arguments and the closing parenthesis.
 func (p *parser) arguments() error {
 	if err := p.space(); err != nil {
 		return err
@@ -220,7 +220,7 @@ func (p *parser) arguments() error {
 	}
 }
 
-// argument reads value or name => value.
+// argument parses value or name => value.
 func (p *parser) argument() error {
 	at := p.at
 	name, err := p.identifier()
@@ -254,7 +254,7 @@ func (p *parser) named(at int, name string) error {
 	return p.value(name)
 }
 
-// value reads a placeholder or a literal.
+// value parses a placeholder or a literal.
 func (p *parser) value(name string) (err error) {
 	a := operand{name: name, input: -1}
 	switch c := p.peek(); {
@@ -275,7 +275,7 @@ func (p *parser) value(name string) (err error) {
 	return err
 }
 
-// keyword reads NULL, TRUE, FALSE or X'00ff'.
+// keyword parses NULL, TRUE, FALSE or X'00ff'.
 func (p *parser) keyword() (driver.Value, error) {
 	at := p.at
 	word := p.word()
@@ -300,7 +300,7 @@ func (p *parser) keyword() (driver.Value, error) {
 	return nil, p.fail("%s is no value: text stands in single quotes, an argument by name is %s => value", clip(word), clip(word))
 }
 
-// placeholder reads ?, $1, :name or @name and returns the number of the value.
+// placeholder parses ?, $1, :name or @name and returns the index of the value.
 func (p *parser) placeholder(c byte) (int, error) {
 	at := p.at
 	style := c
@@ -342,7 +342,7 @@ func (p *parser) placeholder(c byte) (int, error) {
 	return len(p.used) - 1, nil
 }
 
-// end reads what may stand behind the call.
+// end parses what may follow the call.
 func (p *parser) end(braces bool, start int) error {
 	if err := p.space(); err != nil {
 		return err
@@ -364,7 +364,7 @@ func (p *parser) end(braces bool, start int) error {
 	}
 }
 
-// fail reports an error at the place that is read.
+// fail returns an error at the current position.
 func (p *parser) fail(format string, args ...any) error { return p.failAt(p.at, format, args...) }
 
 func (p *parser) failAt(at int, format string, args ...any) error {
@@ -373,14 +373,14 @@ func (p *parser) failAt(at int, format string, args ...any) error {
 	return e
 }
 
-// place tells line and column of an offset.
+// place converts an offset to line and column.
 func (p *parser) place(at int) *SyntaxError {
 	before := p.text[:min(at, len(p.text))]
 	line := strings.LastIndexByte(before, '\n') + 1
 	return &SyntaxError{Line: 1 + strings.Count(before, "\n"), Column: 1 + utf8.RuneCountInString(before[line:])}
 }
 
-// clip bounds what an error repeats of a statement.
+// clip shortens the part of a statement that an error repeats.
 func clip(s string) string {
 	const most = 24
 	if len(s) <= most {

@@ -15,7 +15,7 @@ func (p *parser) peek() byte {
 	return 0
 }
 
-// take reads s if it is next.
+// take consumes s if it is next.
 func (p *parser) take(s string) bool {
 	if !strings.HasPrefix(p.text[p.at:], s) {
 		return false
@@ -24,7 +24,7 @@ func (p *parser) take(s string) bool {
 	return true
 }
 
-// space reads white space and comments.
+// space skips white space and comments.
 func (p *parser) space() error {
 	for p.at < len(p.text) {
 		switch c := p.text[p.at]; {
@@ -49,7 +49,7 @@ func (p *parser) space() error {
 	return nil
 }
 
-// word reads a name or keyword without quotes; "" if there is none.
+// word parses an unquoted name or keyword, or returns "" if there is none.
 func (p *parser) word() string {
 	from := p.at
 	for p.at < len(p.text) {
@@ -63,8 +63,8 @@ func (p *parser) word() string {
 	return p.text[from:p.at]
 }
 
-// identifier reads a name, in double quotes or backquotes if it has other
-// characters than letters, digits, _ and dots; "" if there is none.
+// identifier parses a name, or returns "" if there is none. A name with characters other
+// than letters, digits, _ and dots must be in double quotes or backquotes.
 func (p *parser) identifier() (string, error) {
 	if c := p.peek(); c == '"' || c == '`' {
 		at := p.at
@@ -77,7 +77,7 @@ func (p *parser) identifier() (string, error) {
 	return p.word(), nil
 }
 
-// quoted reads text in quotes; two quotes within it are one.
+// quoted parses quoted text. Two quotes within it stand for one.
 func (p *parser) quoted(quote byte) (string, error) {
 	start := p.at
 	p.at++
@@ -103,7 +103,7 @@ func (p *parser) quoted(quote byte) (string, error) {
 	return s, nil
 }
 
-// hex reads the quoted part of X'00ff'.
+// hex parses the quoted part of X'00ff'.
 func (p *parser) hex(at int) ([]byte, error) {
 	text, err := p.quoted('\'')
 	if err != nil {
@@ -116,7 +116,7 @@ func (p *parser) hex(at int) ([]byte, error) {
 	return b, nil
 }
 
-// number reads a number as JSON has them; a plus sign may stand before it.
+// number parses a number in JSON syntax, optionally with a plus sign.
 func (p *parser) number() (number, error) {
 	at := p.at
 	p.take("+")
@@ -144,7 +144,7 @@ func (p *parser) number() (number, error) {
 	return number(text), nil
 }
 
-// digits reads decimal digits.
+// digits parses decimal digits.
 func (p *parser) digits() string {
 	from := p.at
 	for c := p.peek(); c >= '0' && c <= '9'; c = p.peek() {

@@ -9,15 +9,15 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// errMisfit is a reply that is not what the schema says: the program on the
-// server is another one now.
+// errMisfit means that a reply does not match the schema: the program on the server has
+// changed.
 var errMisfit = errors.New("skerry: the result is not of the kind that the schema says")
 
-// cursor walks over the bytes of a reply.
+// cursor reads the values of a reply one after another.
 type cursor struct{ b []byte }
 
-// next takes the head of the next value, behind its attributes. A reply that ends
-// too early yields nulls.
+// next returns the head of the next value, after its attributes. It returns nulls if the
+// reply is truncated.
 func (c *cursor) next() wire.Item {
 	for {
 		it, rest, ok := wire.Cut(c.b)
@@ -35,14 +35,14 @@ func (c *cursor) next() wire.Item {
 	}
 }
 
-// peek is next without taking it.
+// peek is like next but does not advance.
 func (c *cursor) peek() wire.Item {
 	ahead := *c
 	return ahead.next()
 }
 
-// value makes a column of the next value; t is nil if only the value tells what
-// it is. Slices alias the reply.
+// value converts the next value to a column. If t is nil, only the value determines its
+// type. Slices alias the reply.
 func (c *cursor) value(t *typ) (driver.Value, error) {
 	if t == nil {
 		return c.shown()
@@ -82,7 +82,7 @@ func (c *cursor) value(t *typ) (driver.Value, error) {
 	return nil, errMisfit
 }
 
-// fromText makes a column of what is sent as text.
+// fromText converts a value that was sent as text.
 func fromText(it wire.Item, t *typ) (driver.Value, error) {
 	if it.Kind != wire.KindBulk {
 		return nil, errMisfit
@@ -97,10 +97,11 @@ func fromText(it wire.Item, t *typ) (driver.Value, error) {
 		}
 		return at, nil
 	}
-	return own(it.Str), nil // bytes and json
+	return own(it.Str), nil // bytes and JSON
 }
 
-// own is b so that appending to it changes nothing else, and never nil.
+// own returns b, never nil, with its capacity limited so that appending to it changes
+// nothing else.
 func own(b []byte) []byte {
 	if len(b) == 0 {
 		return []byte{}
@@ -108,8 +109,7 @@ func own(b []byte) []byte {
 	return b[:len(b):len(b)]
 }
 
-// unsigned reads an integer that may be too large for an int64; then it is a
-// uint64.
+// unsigned parses an integer. If it is too large for an int64, it returns a uint64.
 func unsigned(it wire.Item) (driver.Value, error) {
 	switch it.Kind {
 	case wire.KindInt:
@@ -131,7 +131,7 @@ func float(it wire.Item) (driver.Value, error) {
 	return nil, errMisfit
 }
 
-// shown makes a column of a value whose type is not known.
+// shown converts a value whose type is not known.
 func (c *cursor) shown() (driver.Value, error) {
 	switch it := c.peek(); it.Kind {
 	case wire.KindArray, wire.KindMap, wire.KindSet, wire.KindPush:

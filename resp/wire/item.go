@@ -6,13 +6,13 @@ import (
 	"github.com/skerrydb/skerry/decimal"
 )
 
-// Item is the head of one value within the bytes of a reply, for who walks over
-// a reply without building Values, and so without allocating.
+// Item is the head of one value in a reply. It lets callers iterate over a reply without
+// building Values, and so without allocating.
 type Item struct {
 	Kind byte
-	Int  int64  // of KindInt, and 1 or 0 of KindBool
-	Str  []byte // as Value.Str; it aliases the reply
-	Len  int    // how many values follow that are parts of this one; a map has two a pair
+	Int  int64  // of KindInt; 1 or 0 for KindBool
+	Str  []byte // like Value.Str; aliases the reply
+	Len  int    // how many of the following values are parts of this one; a map has two per pair
 }
 
 // IsNull reports whether the value is one of RESP's three nulls.
@@ -21,11 +21,10 @@ func (it *Item) IsNull() bool { return it.Kind == KindNull }
 // IsError reports whether the value is an error.
 func (it *Item) IsError() bool { return it.Kind == KindError || it.Kind == KindBlobError }
 
-// Cut takes the first value off b, the bytes of a reply as NextRaw returns them.
-// rest is what stands behind it: for an array, map, set or push its parts, of
-// which there are Len, else the value after it. An attribute is an Item of its
-// own, with its parts and then the value that it belongs to behind it. ok is
-// false where b does not begin with a whole value; b may be anything.
+// Cut splits the first value off b, a reply as returned by NextRaw. rest is what follows.
+// For an array, map, set or push, it begins with the Len parts of the value. An attribute
+// is an Item, followed by its parts and the value that it belongs to. ok is false if b does
+// not begin with a complete value. b may contain any bytes.
 func Cut(b []byte) (it Item, rest []byte, ok bool) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 2 || b[i-1] != '\r' {
@@ -70,9 +69,9 @@ func Cut(b []byte) (it Item, rest []byte, ok bool) {
 	return it, rest, true
 }
 
-// Skip returns what stands behind the first value of b with all of its parts,
-// and behind the value that an attribute belongs to. ok is false as for Cut, and
-// where values are within each other deeper than MaxReplyDepth.
+// Skip returns what follows the first value of b and all of its parts. If the value is an
+// attribute, Skip also skips the value that it belongs to. ok is false as for Cut, and if
+// values are nested deeper than MaxReplyDepth.
 func Skip(b []byte) (rest []byte, ok bool) {
 	var want [MaxReplyDepth + 1]int
 	depth := 0
@@ -102,7 +101,7 @@ func Skip(b []byte) (rest []byte, ok bool) {
 	}
 }
 
-// parsedInt is the number of a line that head has accepted.
+// parsedInt returns the number in a line that head has accepted.
 func parsedInt(s []byte) int64 {
 	if n, ok := decimal.Parse(s); ok {
 		return n

@@ -21,7 +21,7 @@ const (
 	GuestMaxCommand = 32 << 10 // bytes of one command in all before authentication
 )
 
-// ErrNoRoom is returned by Fill if the owner of the Reader gives it no more memory.
+// ErrNoRoom is returned by Fill if the callback of SetRoom denies more memory.
 var ErrNoRoom = errors.New("there is no memory for a larger command")
 
 // Limits bounds what a Reader accepts. A zero field means its default.
@@ -48,9 +48,9 @@ func (l Limits) withDefaults() Limits {
 // span is one argument: bytes off to end, counted from the command's start.
 type span struct{ off, end int }
 
-// Reader splits a stream into commands, in place: the arguments that Next
-// returns alias its buffer. The buffer grows only as bytes arrive, never
-// because of a length that was merely announced. Not safe for concurrent use.
+// Reader splits a stream into commands in place: the arguments that Next returns alias its
+// buffer. The buffer grows only as bytes arrive, never because of an announced length. A
+// Reader is not safe for concurrent use.
 type Reader struct {
 	src    io.Reader
 	bufs   *Buffers
@@ -59,12 +59,12 @@ type Reader struct {
 	room   func(n int, guest bool) bool // nil: there always is
 
 	buf  []byte
-	base int // where the command that is being parsed begins
-	pos  int // the next byte to look at
-	seen int // bytes from pos on that hold no newline
-	end  int // end of what was received
+	base int // start of the command that is being parsed
+	pos  int // the next byte to parse
+	seen int // bytes from pos on without a newline
+	end  int // end of the received bytes
 
-	quiet int // reads in a row that did not need a buffer as large as this
+	quiet int // consecutive reads that did not need a buffer as large as this
 
 	left  int // arguments still to come; 0 between commands
 	bulk  int // length of the argument being received, -1 before its length line
@@ -77,16 +77,17 @@ func NewReader(src io.Reader, bufs *Buffers, limits Limits) *Reader {
 	return &Reader{src: src, bufs: bufs, limits: limits.withDefaults(), buf: bufs.Get(0), bulk: -1}
 }
 
-// SetGuest turns the small limits for unauthenticated clients on or off, from
-// the next length line on.
+// SetGuest enables or disables the small limits for unauthenticated clients, starting with
+// the next length line.
 func (r *Reader) SetGuest(on bool) { r.guest = on }
 
-// SetRoom has take be asked for n bytes before the buffer grows, and told of as many
-// as a negative n when it shrinks or is released. The smallest buffer is free.
+// SetRoom makes the Reader call take with n before the buffer grows by n bytes, and with a
+// negative n when the buffer shrinks or is released. If take returns false, the buffer does
+// not grow. The smallest buffer is free.
 func (r *Reader) SetRoom(take func(n int, guest bool) bool) { r.room = take }
 
-// resize gives the Reader a buffer of another size. It reports false if there is no
-// room for it.
+// resize replaces the buffer by one of another size. It reports false if there is no room
+// for it.
 func (r *Reader) resize(size int) bool {
 	if r.room != nil && !r.room(size-len(r.buf), r.guest) {
 		return false
@@ -98,12 +99,12 @@ func (r *Reader) resize(size int) bool {
 	return true
 }
 
-// Buffered returns the number of bytes received and not yet parsed, and the
-// free bytes behind them.
+// Buffered returns the number of bytes received but not yet parsed, and of the free bytes
+// after them.
 func (r *Reader) Buffered() (used, free int) { return r.end - r.base, len(r.buf) - r.end }
 
-// Release gives the buffer back to the pool. Neither the Reader nor any
-// argument that it returned may be used afterwards.
+// Release returns the buffer to the pool. Neither the Reader nor any argument that it
+// returned may be used afterwards.
 func (r *Reader) Release() {
 	if r.room != nil && r.buf != nil {
 		r.room(smallBuffer-len(r.buf), r.guest)
@@ -112,10 +113,10 @@ func (r *Reader) Release() {
 	r.buf, r.base, r.pos, r.end, r.err = nil, 0, 0, 0, io.EOF
 }
 
-// Fill reads once from the source. It invalidates all arguments that Next
-// returned. An error of the source is returned unchanged (io.EOF at the end,
-// also in the middle of a command), and Fill may be called again after one,
-// e.g. after a timeout. ErrNoRoom is the Reader's own.
+// Fill reads once from the source. It invalidates all arguments that Next returned. It
+// returns errors of the source unchanged (io.EOF at the end, even in the middle of a
+// command), and may be called again after an error such as a timeout. ErrNoRoom comes from
+// the Reader itself.
 func (r *Reader) Fill() error {
 	if r.err != nil {
 		return r.err
@@ -126,7 +127,7 @@ func (r *Reader) Fill() error {
 	n, err := r.src.Read(r.buf[r.end:])
 	r.end += n
 	if n > 0 {
-		return nil // an error will come again
+		return nil // the next read will return the error again
 	}
 	if err == nil {
 		return io.ErrNoProgress
@@ -134,14 +135,13 @@ func (r *Reader) Fill() error {
 	return err
 }
 
-// makeRoom moves the unparsed bytes to the front and sees to it that there is
-// room behind them.
+// makeRoom moves the unparsed bytes to the front and ensures that there is room after them.
 func (r *Reader) makeRoom() {
 	full := r.end == len(r.buf)
 	n := r.end - r.base
 	size := len(r.buf)
 	switch {
-	case n == 0 && size > largeBuffer && r.calm(): // big commands have gone
+	case n == 0 && size > largeBuffer && r.calm(): // the large commands have ended
 		size = middleBuffer
 	case full && size < largeBuffer: // the peer sends faster than we read
 		size *= 4
@@ -149,7 +149,7 @@ func (r *Reader) makeRoom() {
 		size *= 2
 	}
 	if size != len(r.buf) && r.resize(size) {
-		// it begins with what was not parsed
+		// it begins with the unparsed bytes
 	} else if r.base > 0 {
 		copy(r.buf, r.buf[r.base:r.end])
 	}
@@ -160,14 +160,14 @@ func (r *Reader) makeRoom() {
 	}
 }
 
-// Buffers larger than the pool's are given up at once over keepBuffer, else
-// after calmReads reads in a row that would not have needed them.
+// Buffers that are too large for the pool are released at once if they are over keepBuffer,
+// and otherwise after calmReads consecutive reads that did not need them.
 const (
 	keepBuffer = 1 << 20
 	calmReads  = 8
 )
 
-// calm reports whether the buffer has become too large for what comes.
+// calm reports whether the buffer has become too large for the current traffic.
 func (r *Reader) calm() bool {
 	if r.end > largeBuffer {
 		r.quiet = 0
@@ -177,9 +177,9 @@ func (r *Reader) calm() bool {
 	return len(r.buf) > keepBuffer || r.quiet >= calmReads
 }
 
-// Next appends the arguments of the next complete command to args. It reports
-// false when more must be received first (see Fill). Commands without
-// arguments are skipped. An error is a *ProtocolError and final.
+// Next appends the arguments of the next complete command to args. It returns false if more
+// bytes must be received first (see Fill). It skips commands without arguments. An error is
+// a *ProtocolError and final.
 func (r *Reader) Next(args [][]byte) ([][]byte, bool, error) {
 	if r.err != nil {
 		return args, false, r.err
@@ -223,8 +223,8 @@ func (r *Reader) maxCommand() int {
 	return r.limits.MaxCommand
 }
 
-// line returns the line that begins at pos, without its CRLF, and moves behind
-// it. ok is false if it has not arrived whole.
+// line returns the line that begins at pos, without its CRLF, and moves pos after it. ok is
+// false if the line is not complete.
 func (r *Reader) line(tooBig string) (line []byte, ok bool, err *ProtocolError) {
 	i := bytes.IndexByte(r.buf[r.pos+r.seen:r.end], '\n')
 	n := r.seen + i
@@ -247,7 +247,7 @@ func (r *Reader) line(tooBig string) (line []byte, ok bool, err *ProtocolError) 
 	return line, true, nil
 }
 
-// multi goes on with a command in the form *2 $3 GET $1 k.
+// multi continues to parse a command in the form *2 $3 GET $1 k.
 func (r *Reader) multi() (done bool, err *ProtocolError) {
 	if r.left == 0 {
 		line, ok, err := r.line("too big mbulk count string")
@@ -277,14 +277,14 @@ func (r *Reader) multi() (done bool, err *ProtocolError) {
 		}
 		tail := r.pos + r.bulk
 		r.spans = append(r.spans, span{r.pos - r.base, tail - r.base})
-		r.pos = tail + 2 // whatever these two bytes are: Redis does not look either
+		r.pos = tail + 2 // like Redis, ignore what these two bytes are
 		r.bulk = -1
 		r.left--
 	}
 	return true, nil
 }
 
-// bulkLength reads the line $n.
+// bulkLength parses the line $n.
 func (r *Reader) bulkLength() (ok bool, err *ProtocolError) {
 	if r.pos == r.end {
 		return false, nil
@@ -307,7 +307,7 @@ func (r *Reader) bulkLength() (ok bool, err *ProtocolError) {
 	return true, nil
 }
 
-// inline reads a command typed as a line of words.
+// inline parses a command that was typed as a line of words.
 func (r *Reader) inline() (done bool, err *ProtocolError) {
 	line, ok, err := r.line("too big inline request")
 	if !ok {

@@ -14,7 +14,7 @@ const (
 	MaxReplyDepth   = 16        // aggregates within each other
 )
 
-// Kinds of Value: the byte that begins it on the wire.
+// Kinds of Value: its first byte on the wire.
 const (
 	KindSimple    = '+'
 	KindError     = '-'
@@ -37,10 +37,10 @@ const (
 // returned it, until its next Fill.
 type Value struct {
 	Kind byte
-	Int  int64   // of KindInt, and 1 or 0 of KindBool
+	Int  int64   // of KindInt; 1 or 0 for KindBool
 	Str  []byte  // of strings, errors, doubles, big numbers and verbatim text (without "txt:")
 	List []Value // elements; those of a map are key, value, key, value …
-	// Attrs is what a server said about the value before sending it, as a map.
+	// Attrs is the attribute that the server sent before the value, as a map.
 	Attrs []Value
 }
 
@@ -50,21 +50,21 @@ func (v Value) IsNull() bool { return v.Kind == KindNull }
 // IsError reports whether the value is an error.
 func (v Value) IsError() bool { return v.Kind == KindError || v.Kind == KindBlobError }
 
-// Replies splits a stream into replies, for clients. It remembers how far it
-// has looked, so that a reply that arrives in small pieces is looked at once.
-// Not safe for concurrent use.
+// Replies splits a stream into replies, for clients. It remembers how far it has scanned,
+// so that a reply that arrives in small pieces is scanned only once. Replies is not safe
+// for concurrent use.
 type Replies struct {
 	src  io.Reader
 	bufs *Buffers
 	max  int
 
 	buf   []byte
-	base  int // where the reply that is being received begins
-	pos   int // the next byte to look at
-	seen  int // bytes from pos on that hold no newline
+	base  int // start of the reply that is being received
+	pos   int // the next byte to scan
+	seen  int // bytes from pos on without a newline
 	end   int
 	want  [MaxReplyDepth + 1]int  // values still to come, per level
-	attr  [MaxReplyDepth + 1]bool // an attribute came, its value did not
+	attr  [MaxReplyDepth + 1]bool // an attribute has arrived, but not its value
 	depth int
 	err   error
 }
@@ -79,13 +79,13 @@ func NewReplies(src io.Reader, bufs *Buffers, maxBytes int) *Replies {
 	return r
 }
 
-// Release gives the buffer back to the pool; see Reader.Release.
+// Release returns the buffer to the pool; see Reader.Release.
 func (r *Replies) Release() {
 	r.bufs.Put(r.buf)
 	r.buf, r.base, r.pos, r.end, r.err = nil, 0, 0, 0, io.EOF
 }
 
-// Fill reads once from the source and invalidates all values returned before.
+// Fill reads once from the source. It invalidates all values returned before.
 func (r *Replies) Fill() error {
 	if r.err != nil {
 		return r.err
@@ -121,8 +121,8 @@ func (r *Replies) Fill() error {
 	return err
 }
 
-// Next returns the next complete reply, or false when more must be received
-// first. An error is a *ProtocolError and final.
+// Next returns the next complete reply, or false if more bytes must be received first. An
+// error is a *ProtocolError and final.
 func (r *Replies) Next() (Value, bool, error) {
 	done, err := r.whole()
 	if !done || err != nil {
@@ -150,13 +150,13 @@ func (r *Replies) whole() (bool, error) {
 	return done, nil
 }
 
-// passed moves behind the reply that is complete.
+// passed moves past the complete reply.
 func (r *Replies) passed() {
 	r.base = r.pos
 	r.depth, r.want[0] = 0, 1
 }
 
-// NextRaw is Next for who passes replies on: it returns the bytes of the reply.
+// NextRaw is like Next for callers that pass replies on: it returns the bytes of the reply.
 func (r *Replies) NextRaw() ([]byte, bool, error) {
 	done, err := r.whole()
 	if !done || err != nil {
@@ -167,7 +167,7 @@ func (r *Replies) NextRaw() ([]byte, bool, error) {
 	return raw, true, nil
 }
 
-// Read returns the next reply, filling as often as needed.
+// Read returns the next reply. It calls Fill as often as needed.
 func (r *Replies) Read() (Value, error) {
 	for {
 		v, ok, err := r.Next()
@@ -180,8 +180,8 @@ func (r *Replies) Read() (Value, error) {
 	}
 }
 
-// scan moves pos over whole values until the reply is complete, checking
-// everything that decoder relies on.
+// scan moves pos past complete values until the reply is complete. It checks everything
+// that decoder relies on.
 func (r *Replies) scan() (done bool, _ *ProtocolError) {
 	for {
 		for r.want[r.depth] == 0 {
@@ -231,8 +231,8 @@ func (r *Replies) scan() (done bool, _ *ProtocolError) {
 	}
 }
 
-// head reads the line that begins a value: the length of its body (-1: none)
-// and the number of values within it. An attribute precedes its value.
+// head parses the first line of a value. It returns the length of the value's body (-1:
+// none) and the number of values in it. An attribute precedes its value.
 func head(line []byte, limit int) (body, children int, attr bool, _ *ProtocolError) {
 	rest := line[1:]
 	switch line[0] {
@@ -264,7 +264,7 @@ func head(line []byte, limit int) (body, children int, attr bool, _ *ProtocolErr
 	return 0, 0, false, protocolError("unknown kind of reply")
 }
 
-// decoder turns bytes that scan has accepted into Values.
+// decoder converts bytes that scan has accepted into Values.
 type decoder struct{ b []byte }
 
 func (d *decoder) value() Value {

@@ -1,19 +1,18 @@
-// Package wire is the Redis serialisation protocol, RESP2 and RESP3, as bytes.
+// Package wire implements the framing of the Redis serialization protocol, RESP2 and RESP3.
 //
-// It knows framing: commands in (Reader), replies out (Writer), and replies in
-// (Replies), which a client needs. It must not know what a command means, nor
-// sockets: it reads from an io.Reader and appends to byte slices. It imports
-// nothing else of this module.
+// It knows framing: commands in (Reader), replies out (Writer), and replies in (Replies),
+// for clients. It must not know what a command means, nor sockets: it reads from an
+// io.Reader and appends to byte slices. It imports no other package of this module.
 //
-// The formats are those of https://redis.io/docs/reference/protocol-spec and
-// the limits and error texts those of Redis 7.0.
+// The formats are those of https://redis.io/docs/reference/protocol-spec. The limits and
+// error texts are those of Redis 7.0.
 package wire
 
 import "sync"
 
-// ProtocolError is input that is not RESP or is over a limit. Nothing after it
-// can be understood, so the connection must be closed. Text begins with
-// "Protocol error: " and is fit to be sent to the peer.
+// ProtocolError means that the input is not RESP or exceeds a limit. The input after it
+// cannot be parsed, so the connection must be closed. Text begins with "Protocol error: "
+// and can be sent to the peer.
 type ProtocolError struct{ Text string }
 
 // Error returns the text.
@@ -23,16 +22,16 @@ func protocolError(text string) *ProtocolError {
 	return &ProtocolError{"Protocol error: " + text}
 }
 
-// Sizes of the buffers that Buffers keeps. A connection starts with the
-// smallest and moves up when a read fills the one that it has.
+// Sizes of the buffers in the pool. A connection starts with the smallest and gets the next
+// larger one when a read fills its buffer.
 const (
 	smallBuffer  = 4 << 10
 	middleBuffer = 16 << 10
 	largeBuffer  = 64 << 10
 )
 
-// Buffers is a pool of buffers for Readers, Replies and Writers. The zero value
-// is ready; it is safe for concurrent use and must not be copied.
+// Buffers is a pool of buffers for Readers, Replies and Writers. The zero value is ready to
+// use. It is safe for concurrent use and must not be copied.
 type Buffers struct {
 	small, middle, large sync.Pool
 }
@@ -49,8 +48,8 @@ func (b *Buffers) pool(size int) *sync.Pool {
 	return nil
 }
 
-// Get returns a buffer of at least n bytes and at least the smallest size.
-// Its content is undefined.
+// Get returns a buffer of at least n bytes and at least the smallest size. Its contents are
+// undefined.
 func (b *Buffers) Get(n int) []byte {
 	size := n
 	for _, s := range [...]int{largeBuffer, middleBuffer, smallBuffer} {
@@ -66,8 +65,8 @@ func (b *Buffers) Get(n int) []byte {
 	return make([]byte, size)
 }
 
-// Put gives a buffer back. Buffers of other sizes than the pool's are dropped.
-// The caller must not use buf afterwards.
+// Put returns a buffer to the pool. Buffers of other sizes are dropped. The caller must not
+// use buf afterwards.
 func (b *Buffers) Put(buf []byte) {
 	buf = buf[:cap(buf)]
 	if p := b.pool(len(buf)); p != nil {

@@ -2,9 +2,9 @@ package wire
 
 func isSpace(c byte) bool { return c == ' ' || c-'\t' <= '\r'-'\t' || c == 0 }
 
-// splitWords splits a line into words as redis-cli does, and appends where they
-// are to spans: at white space; "…" may hold \n \r \t \b \a \xHH and any escaped
-// byte, '…' only \'. It unescapes in place, so line is overwritten.
+// splitWords splits a line into words at white space, as redis-cli does, and appends their
+// positions to spans. "…" may contain \n \r \t \b \a \xHH and any escaped byte; '…' only
+// \'. It unescapes in place, so line is overwritten.
 func splitWords(spans []span, line []byte) (_ []span, ok bool) {
 	for i := 0; ; {
 		for i < len(line) && isSpace(line[i]) {
@@ -33,8 +33,8 @@ func splitWords(spans []span, line []byte) (_ []span, ok bool) {
 	}
 }
 
-// unquote copies the quoted text from line[i:] to line[end:] until its closing
-// quote, and returns the index behind that and the new end.
+// unquote copies quoted text from line[i:] to line[end:] up to its closing quote. It
+// returns the index after the quote and the new end.
 func unquote(line []byte, i, end int, quote byte) (int, int, bool) {
 	for i < len(line) {
 		c := line[i]

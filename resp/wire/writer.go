@@ -5,33 +5,33 @@ import (
 	"strconv"
 )
 
-// Writer appends replies to Buf. RESP3 chooses the protocol version: without
-// it, the newer types are written as RESP2 clients know them (a map as a flat
-// array, a double as a string). Aggregates take the number of their elements,
-// which the caller writes next. The zero value is ready and speaks RESP2.
+// Writer appends replies to Buf. RESP3 selects the protocol version. If it is false, newer
+// types are written in their RESP2 form (a map as a flat array, a double as a string).
+// Methods for aggregates take the number of elements, which the caller writes next. The
+// zero value is ready to use and writes RESP2.
 type Writer struct {
 	Buf   []byte
 	RESP3 bool
 }
 
-// Raw appends bytes that are RESP already.
+// Raw appends bytes that are already encoded.
 func (w *Writer) Raw(b []byte) { w.Buf = append(w.Buf, b...) }
 
-// RawString appends text that is RESP already.
+// RawString appends text that is already encoded.
 func (w *Writer) RawString(s string) { w.Buf = append(w.Buf, s...) }
 
-// OK appends the usual reply of success.
+// OK appends the usual success reply.
 func (w *Writer) OK() { w.RawString("+OK\r\n") }
 
-// Simple appends a status line. s must hold neither CR nor LF.
+// Simple appends a status line. s must not contain CR or LF.
 func (w *Writer) Simple(s string) {
 	w.Buf = append(w.Buf, '+')
 	w.Buf = append(w.Buf, s...)
 	w.crlf()
 }
 
-// Error appends an error. Its first word is the kind, e.g. "ERR no such key".
-// CR and LF become spaces.
+// Error appends an error. The first word of s is the kind, as in "ERR no such key". CR and
+// LF are replaced by spaces.
 func (w *Writer) Error(s string) {
 	w.Buf = append(w.Buf, '-')
 	for i := range len(s) {
@@ -61,7 +61,7 @@ func (w *Writer) Bulk(b []byte) {
 	w.crlf()
 }
 
-// BulkString appends s as Bulk does.
+// BulkString is like Bulk for a string.
 func (w *Writer) BulkString(s string) {
 	w.head('$', len(s))
 	w.Buf = append(w.Buf, s...)
@@ -74,7 +74,7 @@ func (w *Writer) BulkInt(n int64) {
 	w.Bulk(strconv.AppendInt(tmp[:0], n, 10))
 }
 
-// Null appends "there is no such value".
+// Null appends a null, which means that there is no value.
 func (w *Writer) Null() {
 	if w.RESP3 {
 		w.RawString("_\r\n")
@@ -83,7 +83,7 @@ func (w *Writer) Null() {
 	w.RawString("$-1\r\n")
 }
 
-// NullArray appends the null that stands for an array.
+// NullArray appends a null in place of an array.
 func (w *Writer) NullArray() {
 	if w.RESP3 {
 		w.RawString("_\r\n")
@@ -113,7 +113,7 @@ func (w *Writer) Set(n int) {
 	w.head('*', n)
 }
 
-// Push begins a message out of turn of n elements.
+// Push begins an out-of-band message of n elements.
 func (w *Writer) Push(n int) {
 	if w.RESP3 {
 		w.head('>', n)
@@ -122,7 +122,7 @@ func (w *Writer) Push(n int) {
 	w.head('*', n)
 }
 
-// Bool appends a truth value; RESP2 has 1 and 0.
+// Bool appends a boolean, in RESP2 as 1 or 0.
 func (w *Writer) Bool(b bool) {
 	switch {
 	case !w.RESP3 && b:
@@ -136,7 +136,7 @@ func (w *Writer) Bool(b bool) {
 	}
 }
 
-// Double appends a floating-point number with 17 digits at most.
+// Double appends a floating-point number with up to 17 digits.
 func (w *Writer) Double(f float64) {
 	var tmp [32]byte
 	s := tmp[:0]
@@ -158,7 +158,7 @@ func (w *Writer) Double(f float64) {
 	w.crlf()
 }
 
-// Verbatim appends text of a format that has three letters, e.g. "txt".
+// Verbatim appends text with a three-letter format, for example "txt".
 func (w *Writer) Verbatim(format, s string) {
 	if !w.RESP3 {
 		w.BulkString(s)
@@ -182,7 +182,7 @@ func (w *Writer) head(kind byte, n int) {
 	w.crlf()
 }
 
-// AppendCommand appends a command as clients send it: an array of bulk strings.
+// AppendCommand appends a command in the form that clients send: an array of bulk strings.
 func AppendCommand(dst []byte, args ...[]byte) []byte {
 	w := Writer{Buf: dst}
 	w.Array(len(args))
