@@ -12,10 +12,10 @@ import (
 	"github.com/skerrydb/skerry/jsonscan"
 )
 
-// ArgumentError says which argument is wrong. It wraps an engine.Error of
+// ArgumentError reports which argument is invalid. It wraps an engine.Error with
 // CodeInvalid or CodeLimit.
 type ArgumentError struct {
-	Pointer string // JSON pointer into the arguments, e.g. "/phone"; "" is all of them
+	Pointer string // JSON pointer into the arguments, e.g. "/phone"; "" means all of them
 	Err     *engine.Error
 }
 
@@ -25,7 +25,7 @@ func (e *ArgumentError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *ArgumentError) Unwrap() error { return e.Err }
 
-// fault is an ArgumentError on its way out: each level adds where it stands.
+// fault is an ArgumentError under construction: each level adds its name to the path.
 type fault struct {
 	path []string // innermost first
 	code engine.Code
@@ -36,13 +36,13 @@ func wrong(format string, args ...any) *fault {
 	return &fault{code: engine.CodeInvalid, text: fmt.Sprintf(format, args...)}
 }
 
-// in says that f happened in the part of that name.
+// in adds name, the part of the value in which f occurred, to the path.
 func (f *fault) in(name string) *fault {
 	f.path = append(f.path, name)
 	return f
 }
 
-// err returns f as an error; nil for nil.
+// err converts f to an error, or nil to nil.
 func (f *fault) err() error {
 	if f == nil {
 		return nil
@@ -100,7 +100,7 @@ func (d *definition) decodeText(in reflect.Value, args [][]byte) error {
 	return nil
 }
 
-// takesObject reports whether the only argument is of a kind that may begin with {.
+// takesObject reports whether text for the only argument may itself begin with {.
 func (d *definition) takesObject() bool {
 	if len(d.args.fields) != 1 {
 		return false
@@ -112,7 +112,7 @@ func (d *definition) takesObject() bool {
 	return false
 }
 
-// emptyIsNone reports whether an empty text leaves the argument out, or is null.
+// emptyIsNone reports whether empty text omits the argument or means null.
 func (f *field) emptyIsNone() bool {
 	switch f.plan.op {
 	case opPtr, opList, opMap:
@@ -123,7 +123,7 @@ func (f *field) emptyIsNone() bool {
 	return f.optional
 }
 
-// takes says what arguments the procedure has.
+// takes describes the arguments of the procedure for errors.
 func (d *definition) takes() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s takes %d arguments", d.schema.Name, len(d.args.fields))
@@ -212,7 +212,7 @@ func (d *definition) decodeJSON(in reflect.Value, body []byte) error {
 	in.SetZero()
 	body = bytes.Trim(body, " \t\r\n")
 	switch {
-	case len(body) == 0: // as if it were {}
+	case len(body) == 0: // the same as {}
 		body = []byte("{}")
 	case !json.Valid(body):
 		var any json.RawMessage
@@ -227,7 +227,7 @@ func (d *definition) decodeJSON(in reflect.Value, body []byte) error {
 	return c.object(d.args, in).err()
 }
 
-// noun says what a value must be, for people.
+// noun describes the required kind of value for errors.
 func (p *plan) noun() string {
 	switch p.op {
 	case opNull:
@@ -254,10 +254,10 @@ func (p *plan) noun() string {
 	return "JSON"
 }
 
-// mustBe is the fault of a value that is something else.
+// mustBe returns the fault for a value of another kind.
 func (p *plan) mustBe(not string) *fault { return wrong("must be %s, not %s", p.noun(), not) }
 
-// quoted shows the beginning of a text.
+// quoted returns the beginning of text in quotes.
 func quoted(text []byte) string {
 	if len(text) > 40 {
 		return fmt.Sprintf("%q…", text[:40])

@@ -9,16 +9,15 @@ import (
 	"github.com/skerrydb/skerry/jsonscan"
 )
 
-// Call is one call of a procedure on its way through a face: Begin, then
-// Arguments or JSON, then Run within a transaction of the face's, or Do. Its
-// memory is used again, so that a call allocates nothing of its own. It is used
-// by one goroutine at a time.
+// Call is one call of a procedure by a face: Begin, then Arguments or JSON, then Run in a
+// transaction of the face, or Do. Its memory is reused, so that calls do not allocate. A
+// Call is used by one goroutine at a time.
 type Call struct {
 	set    *Set
 	proc   *procedure
 	frame  frame
 	active bool // between Begin and End
-	wrote  bool // the last Run, whatever became of it
+	wrote  bool // the last Run wrote something, even if that was undone
 	once   onceCall
 	writer writer
 }
@@ -26,8 +25,8 @@ type Call struct {
 // keepScratch is the largest buffer in bytes that a Call keeps for its next use.
 const keepScratch = 64 << 10
 
-// Begin takes a Call for the procedure of that name, or is CodeUnknownProcedure
-// with the name that was probably meant. The caller must End it.
+// Begin returns a Call of the procedure with the given name. If there is none, the error is
+// CodeUnknownProcedure and suggests a similar name. The caller must End the Call.
 func (s *Set) Begin(name []byte) (*Call, error) {
 	p, err := s.find(name)
 	if err != nil {
@@ -42,8 +41,7 @@ func (p *procedure) begin() *Call {
 	return c
 }
 
-// End gives c back. Nothing of it may be used afterwards; ending it again does
-// nothing.
+// End recycles c. Nothing of it may be used afterwards. Calling End again has no effect.
 func (c *Call) End() {
 	if !c.active {
 		return
@@ -61,29 +59,29 @@ func (c *Call) End() {
 // ReadOnly reports whether the procedure only reads.
 func (c *Call) ReadOnly() bool { return c.proc.schema.ReadOnly }
 
-// Arguments sets the arguments from text, in the order of the schema; those at
-// the end that are optional may be missing. Objects, lists, maps and json are
-// JSON texts; numbers are as JSON writes them; bytes are as they are; an empty
-// text is null where null may be, and leaves out what is optional and neither
-// text nor bytes. A single argument that begins with { is all arguments as one
-// JSON object, unless the only argument is a string, bytes or json. args is not
-// kept.
+// Arguments sets the arguments from text in the order of the schema. Optional arguments at
+// the end may be missing.
 //
-// Errors are CodeInvalid or CodeLimit, and name the argument; see ArgumentError.
+// Objects, lists, maps and json are JSON text, numbers are in JSON syntax, and bytes are
+// passed unchanged. Empty text means null for a nullable argument, and omits an optional
+// argument that is neither text nor bytes. A single argument that begins with { provides
+// all arguments as one JSON object, unless the only argument is a string, bytes or json.
+// args is not retained.
+//
+// Errors are CodeInvalid or CodeLimit and name the argument; see ArgumentError.
 func (c *Call) Arguments(args [][]byte) error { return c.proc.decodeText(c.frame.in(), args) }
 
-// JSON sets the arguments from a JSON object; an empty body is {}. Names are
-// exact, none may be given twice or be unknown, in objects within it too. body
-// is not kept. Errors are CodeInvalid or CodeLimit; see ArgumentError.
+// JSON sets the arguments from a JSON object. An empty body means {}. Names are
+// case-sensitive; duplicate and unknown names are errors, including in nested objects. body
+// is not retained. Errors are CodeInvalid or CodeLimit; see ArgumentError.
 func (c *Call) JSON(body []byte) error { return c.proc.decodeJSON(c.frame.in(), body) }
 
-// Run calls the procedure in tx. An error means that the transaction must be
-// undone: nothing of the procedure's writes is undone here. If the engine runs
-// the transaction again, Run is called again. The result is read by Write or
+// Run calls the procedure in tx. If it returns an error, the caller must undo the
+// transaction, because Run does not undo the procedure's writes. If the engine runs the
+// transaction again, Run must be called again. The result must be read with Write or
 // AppendJSON before the transaction ends.
 //
-// A call with a key can have failed for good although Run returns nil; see
-// Verdict.
+// A call with a key can have failed permanently although Run returns nil; see Verdict.
 func (c *Call) Run(tx engine.Tx) error {
 	c.once.forget()
 	c.wrote = false
@@ -96,10 +94,10 @@ func (c *Call) Run(tx engine.Tx) error {
 	})
 }
 
-// RunWithin is Run as one of several steps of tx: if the call fails, what it wrote
-// is undone and the transaction may go on and be committed. Where tx is no
-// engine.Savepointer that cannot be done: spoiled reports that a failed call has
-// left writes behind, so that the whole transaction must be undone.
+// RunWithin is like Run for one of several steps of tx: if the call fails, its writes are
+// undone, and the transaction may continue and be committed. This requires that tx is an
+// engine.Savepointer. If it is not, spoiled reports that a failed call has left writes
+// behind, so the whole transaction must be undone.
 func (c *Call) RunWithin(tx engine.Tx) (spoiled bool, err error) {
 	sp, ok := tx.(engine.Savepointer)
 	mark := 0
@@ -112,11 +110,11 @@ func (c *Call) RunWithin(tx engine.Tx) (spoiled bool, err error) {
 	return !ok || sp.RollbackTo(mark) != nil, err
 }
 
-// Verdict is the error of a call with a key that was carried out and failed, now
-// or when the key was used first. Its writes are undone in the transaction, which
-// is committed so that the answer is remembered: that is why Run returned nil.
-// The answer of the call is the Verdict, if there is one, and otherwise its
-// result. Do returns it as its error.
+// Verdict returns the error of a call with a key that ran and failed, either now or when
+// the key was first used. Its writes are undone within the transaction, which is committed
+// so that the error is remembered. Run returns nil for that reason. If Verdict is not nil,
+// it is the outcome of the call; otherwise the outcome is the result. Do returns the
+// Verdict as its error.
 func (c *Call) Verdict() error {
 	if c.once.verdict == nil {
 		return nil
@@ -124,9 +122,9 @@ func (c *Call) Verdict() error {
 	return c.once.verdict
 }
 
-// Write gives the result to sink. It is CodeLimit if the result is larger than
-// Options.MaxResult. After an error sink has a part of the result, which the
-// caller has to take back. If there is a Verdict it is the error.
+// Write writes the result to sink. If the result is larger than Options.MaxResult, the
+// error is CodeLimit. After an error, sink may contain a part of the result, which the
+// caller has to discard. If there is a Verdict, Write returns it.
 func (c *Call) Write(sink Sink) error {
 	if err := c.Verdict(); err != nil {
 		return err
@@ -139,8 +137,9 @@ func (c *Call) Write(sink Sink) error {
 	return c.unwritten(w.value(c.proc.result, c.frame.out()), c.set.o.MaxResult)
 }
 
-// AppendJSON appends the result as encoding/json writes it, but null for structs
-// without fields; CodeLimit if it is larger than Options.MaxResult. If there is a Verdict it is the error.
+// AppendJSON appends the result as encoding/json encodes it, except that structs without
+// fields are null. If the result is larger than Options.MaxResult, the error is CodeLimit.
+// If there is a Verdict, AppendJSON returns it.
 func (c *Call) AppendJSON(dst []byte) ([]byte, error) {
 	if err := c.Verdict(); err != nil {
 		return dst, err
@@ -169,7 +168,7 @@ func (c *Call) appendJSON(dst []byte, limit int) ([]byte, error) {
 	return w.b, nil
 }
 
-// unwritten says why a result cannot be written.
+// unwritten returns the error for a result that cannot be written.
 func (c *Call) unwritten(err error, limit int) error {
 	switch err {
 	case nil:
@@ -184,10 +183,9 @@ func (c *Call) unwritten(err error, limit int) error {
 	return engine.Errorf(engine.CodeOf(err), "write the result of %s: %w", c.proc.schema.Name, err)
 }
 
-// Do runs c as a transaction of its own, and then reads its result by then,
-// before the transaction commits: an error of then undoes it too. r matters if
-// the procedure only reads. If there is a Verdict, it is the error, and then is
-// not called.
+// Do runs c as its own transaction and calls then to read the result before the transaction
+// commits. An error of then undoes the transaction. r applies only if the procedure is
+// read-only. If there is a Verdict, Do returns it and does not call then.
 func (c *Call) Do(ctx context.Context, r engine.Read, then func(*Call) error) (engine.Position, error) {
 	fn := func(tx engine.Tx) error {
 		if err := c.Run(tx); err != nil || c.Verdict() != nil {
@@ -205,7 +203,7 @@ func (c *Call) Do(ctx context.Context, r engine.Read, then func(*Call) error) (e
 	return pos, err
 }
 
-// callTyped is Func.Call.
+// callTyped implements Func.Call.
 func callTyped[In, Out any](ctx context.Context, s *Set, f *Func[In, Out], in In) (out Out, pos engine.Position, err error) {
 	p := s.procs[f.def.schema.Name]
 	if p == nil || p.definition != &f.def {

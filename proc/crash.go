@@ -10,11 +10,11 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// maxCrashFrames is how many calls deep the stack of a panic is logged.
+// maxCrashFrames is the maximum number of stack frames that are logged for a panic.
 const maxCrashFrames = 100
 
-// crashed reports that user code panicked, or ended its goroutine if v is nil. It
-// is called by the deferred function that recovered.
+// crashed returns the error for user code that panicked or, if v is nil, ended its
+// goroutine. The deferred function that recovered calls it.
 func (t *Tx) crashed(v any) error {
 	t.counts.panics.Add(1)
 	def := t.what.Load()
@@ -29,14 +29,14 @@ func (t *Tx) crashed(v any) error {
 	return engine.Errorf(engine.CodeInternal, "procedure %s failed; the server's log has the details", def.schema.Name)
 }
 
-// crashFrames returns the calls from the one that panicked, or ended its goroutine,
-// out to the procedure; more says that there are further ones.
+// crashFrames returns the stack frames from the one that panicked, or ended its goroutine,
+// to the procedure. more means that there are further frames.
 func crashFrames() (list []runtime.Frame, more bool) {
-	pcs := make([]uintptr, 4*maxCrashFrames) // those of an inner procedure and of deferred calls come on top
+	pcs := make([]uintptr, 4*maxCrashFrames) // an inner procedure and deferred calls add frames
 	pcs = pcs[:runtime.Callers(0, pcs)]
 	entry := procPath() + ".(*typedFrame["
 	all := runtime.CallersFrames(pcs)
-	inside := false // the frames so far are of how it was found out
+	inside := false // the frames so far belong to the recovery
 	for {
 		f, next := all.Next()
 		switch {
@@ -58,9 +58,9 @@ func crashFrames() (list []runtime.Frame, more bool) {
 	}
 }
 
-// place says where in the program it was: at the innermost call that is neither of
-// the standard library nor of Skerry, or at the innermost one if there is none.
-// own is the package of the procedure.
+// place returns the position in the program: the innermost frame that is neither in the
+// standard library nor in Skerry, or else the innermost frame. own is the package of the
+// procedure.
 func place(frames []runtime.Frame, own string) string {
 	if len(frames) == 0 {
 		return ""
@@ -75,7 +75,7 @@ func place(frames []runtime.Frame, own string) string {
 	return fmt.Sprintf("%s:%d (%s)", at.File, at.Line, at.Function)
 }
 
-// isProgram reports whether f is neither of the standard library nor of Skerry.
+// isProgram reports whether f is neither in the standard library nor in Skerry.
 func isProgram(f runtime.Frame, own string) bool {
 	pkg := packageOf(f.Function)
 	if pkg == own || pkg == "main" {
@@ -85,9 +85,9 @@ func isProgram(f runtime.Frame, own string) bool {
 	return !strings.HasPrefix(pkg+"/", module) && !isStandard(f, pkg, own)
 }
 
-// isStandard reports whether f is of the standard library: its file stands beside
-// those of package runtime. A program built with -trimpath has no folders of files;
-// there it is a path that begins without a dot, and not as the program's does.
+// isStandard reports whether f is in the standard library: its file is under the same root
+// as package runtime. In a program built with -trimpath, file names have no root; there, it
+// checks that the first path element has no dot and differs from the program's.
 func isStandard(f runtime.Frame, pkg, own string) bool {
 	root := goRoot()
 	if !strings.HasPrefix(filepath.ToSlash(f.File), root) {
@@ -98,8 +98,8 @@ func isStandard(f runtime.Frame, pkg, own string) bool {
 	return root != "" || !strings.Contains(first, ".") && first != owns
 }
 
-// goRoot returns the folder with the standard library, with a slash at the end; ""
-// if the program was built without.
+// goRoot returns the root directory of the standard library with a trailing slash, or "" if
+// the program was built with -trimpath.
 func goRoot() string {
 	gc := runtime.FuncForPC(reflect.ValueOf(runtime.GC).Pointer())
 	file, _ := gc.FileLine(gc.Entry())
@@ -107,10 +107,10 @@ func goRoot() string {
 	return root
 }
 
-// procPath is the import path of this package.
+// procPath returns the import path of this package.
 func procPath() string { return reflect.TypeFor[Tx]().PkgPath() }
 
-// pkg is the import path of the package of the procedure's function.
+// pkg returns the import path of the package of the procedure's function.
 func (d *definition) pkg() string {
 	fn := runtime.FuncForPC(reflect.ValueOf(d.fn).Pointer())
 	if fn == nil {
@@ -119,18 +119,18 @@ func (d *definition) pkg() string {
 	return packageOf(fn.Name())
 }
 
-// packageOf returns the import path in the name of a function, in which a dot after
-// the last slash ends it; those in it are written %2e there.
+// packageOf returns the import path in a function's name. It ends at the first dot after
+// the last slash; dots in the last element are written as %2e.
 func packageOf(function string) string {
 	if i := strings.IndexByte(function, '['); i >= 0 {
-		function = function[:i] // types that a generic one has may hold slashes
+		function = function[:i] // type arguments may contain slashes
 	}
 	slash := strings.LastIndexByte(function, '/') + 1
 	name, _, _ := strings.Cut(function[slash:], ".")
 	return function[:slash] + strings.ReplaceAll(name, "%2e", ".")
 }
 
-// stackText writes frames as the runtime does.
+// stackText formats frames in the style of the runtime.
 func stackText(frames []runtime.Frame, more bool) string {
 	var b strings.Builder
 	for _, f := range frames {

@@ -7,9 +7,9 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// engineTx is what Tx.Engine gives out: the engine's transaction with the checks
-// of t before each operation. It is one pointer, so that to make an interface of
-// it costs nothing.
+// engineTx is the value of Tx.Engine: the engine's transaction with the checks of t before
+// each operation. It is a single pointer, so converting it to an interface does not
+// allocate.
 type engineTx struct{ t *Tx }
 
 var (
@@ -71,7 +71,7 @@ func (e engineTx) scan(way func(tx engine.Tx, lo, hi []byte) iter.Seq2[engine.Pa
 	}
 }
 
-// Count implements engine.Ranker. Where the engine's transaction is none, it scans.
+// Count implements engine.Ranker. If the engine's transaction does not, Count scans.
 func (e engineTx) Count(lo, hi []byte) (int, error) {
 	if err := e.t.check(); err != nil {
 		return 0, err
@@ -89,7 +89,7 @@ func (e engineTx) Count(lo, hi []byte) (int, error) {
 	return n, nil
 }
 
-// At implements engine.Ranker, as Count does.
+// At implements engine.Ranker in the same way as Count.
 func (e engineTx) At(lo, hi []byte, i int) (engine.Pair, bool, error) {
 	if err := e.t.check(); err != nil || i < 0 {
 		return engine.Pair{}, false, err

@@ -10,26 +10,26 @@ import (
 	"unicode"
 )
 
-// field is one field of a struct as JSON has it.
+// field is one field of a struct in JSON.
 type field struct {
 	name       string
-	label      string // name with quotes and colon, as JSON has it
-	index      []int  // of the field, through embedded structs
+	label      string // name with quotes and colon
+	index      []int  // index path through embedded structs
 	typ        reflect.Type
 	tagged     bool // the name is from a tag
 	omitEmpty  bool
 	omitZero   bool
-	viaPointer bool // stands in an embedded pointer
-	optional   bool // as an argument it may be left out
+	viaPointer bool // inside an embedded pointer
+	optional   bool // as an argument it may be omitted
 	zero       func(reflect.Value) bool
 	plan       *plan
 }
 
-// fieldsOf returns the fields of a struct by the rules of encoding/json: those of
-// embedded structs as if they were its own, of several with one name the
-// outermost, of those on one level the one with a tag. encoding/json takes none if
-// that does not decide, and lets one field of a struct hide another one: here both
-// are errors, since an argument or a result would be missing without a word.
+// fieldsOf returns the fields of a struct by the rules of encoding/json. Fields of embedded
+// structs count as the struct's own. Of several fields with one name, the outermost wins,
+// and on one level the one with a tag. encoding/json drops all fields if there is no
+// winner, and lets a field hide another one of the same struct. Here both are errors,
+// because an argument or a result would be missing without notice.
 func fieldsOf(t reflect.Type) ([]field, error) {
 	type level struct {
 		typ        reflect.Type
@@ -43,7 +43,7 @@ func fieldsOf(t reflect.Type) ([]field, error) {
 		count := map[reflect.Type]int{}
 		for _, l := range current {
 			if count[l.typ]++; count[l.typ] > 2 || slices.Contains(visited, l.typ) {
-				continue // a third one changes nothing: two of a name are refused already
+				continue // two with the same name are rejected already
 			}
 			for i := range l.typ.NumField() {
 				f, embedded, err := fieldOf(l.typ.Field(i))
@@ -68,8 +68,8 @@ func fieldsOf(t reflect.Type) ([]field, error) {
 	return dominant(t, all)
 }
 
-// fieldOf reads a struct field and its tag. embedded is the struct whose fields
-// stand for it; otherwise an empty name means that it is not seen.
+// fieldOf reads a struct field and its tag. If embedded is not nil, the fields of that
+// struct are used instead. Otherwise an empty name means that the field is ignored.
 func fieldOf(sf reflect.StructField) (f field, embedded reflect.Type, err error) {
 	t := sf.Type
 	if sf.Anonymous && t.Kind() == reflect.Pointer {
@@ -111,7 +111,7 @@ func fieldOf(sf reflect.StructField) (f field, embedded reflect.Type, err error)
 	return f, nil, err
 }
 
-// validTag reports whether encoding/json takes a tag's name.
+// validTag reports whether encoding/json accepts the name in a tag.
 func validTag(s string) bool {
 	for _, c := range s {
 		if !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", c) && !unicode.IsLetter(c) && !unicode.IsDigit(c) {
@@ -121,7 +121,7 @@ func validTag(s string) bool {
 	return s != ""
 }
 
-// dominant leaves of each name the field that wins, in the order of the struct t.
+// dominant returns the field that wins for each name, in the order of the struct t.
 func dominant(t reflect.Type, all []field) ([]field, error) {
 	slices.SortStableFunc(all, func(a, b field) int {
 		return cmp.Or(strings.Compare(a.name, b.name), len(a.index)-len(b.index), rank(b)-rank(a))
@@ -142,8 +142,8 @@ func dominant(t reflect.Type, all []field) ([]field, error) {
 	return won, nil
 }
 
-// rival returns the field that the first of the list, which all have one name, does
-// not win against, or stands beside in one struct.
+// rival returns a field that the first field of list does not win against, or that is in
+// the same struct. All fields of list have the same name.
 func rival(list []field) *field {
 	first := &list[0]
 	last := len(first.index) - 1
@@ -159,8 +159,7 @@ func rival(list []field) *field {
 	return nil
 }
 
-// goName is the name of a field in the program, with those of the embedded structs
-// around it.
+// goName returns the Go name of a field, qualified by the embedded structs around it.
 func goName(t reflect.Type, index []int) string {
 	names := make([]string, len(index))
 	for i := range index {
@@ -176,7 +175,7 @@ func rank(f field) int {
 	return 0
 }
 
-// isZeroer is how a type says itself what its zero value is, for omitzero.
+// isZeroer is implemented by types that define their own zero value for omitzero.
 type isZeroer interface{ IsZero() bool }
 
 func zeroOf(t reflect.Type) func(reflect.Value) bool {
@@ -192,7 +191,7 @@ func zeroOf(t reflect.Type) func(reflect.Value) bool {
 	return reflect.Value.IsZero
 }
 
-// addressable returns v, or a copy of it that has an address.
+// addressable returns v or an addressable copy of it.
 func addressable(v reflect.Value) reflect.Value {
 	if v.CanAddr() {
 		return v
@@ -202,8 +201,8 @@ func addressable(v reflect.Value) reflect.Value {
 	return a
 }
 
-// of returns the field in the struct v; ok is false if it stands in an embedded
-// pointer that is nil.
+// of returns the field in the struct v. ok is false if it is inside an embedded pointer
+// that is nil.
 func (f *field) of(v reflect.Value) (_ reflect.Value, ok bool) {
 	if len(f.index) == 1 {
 		return v.Field(f.index[0]), true
@@ -220,7 +219,7 @@ func (f *field) of(v reflect.Value) (_ reflect.Value, ok bool) {
 	return v, true
 }
 
-// make is of, and makes what an embedded pointer points to; c counts that.
+// make is like of, but allocates embedded structs behind nil pointers and counts them in c.
 func (f *field) make(v reflect.Value, c *cursor) (reflect.Value, *fault) {
 	if len(f.index) == 1 {
 		return v.Field(f.index[0]), nil
@@ -239,7 +238,7 @@ func (f *field) make(v reflect.Value, c *cursor) (reflect.Value, *fault) {
 	return v, nil
 }
 
-// omitted reports whether encoding/json leaves the field with value v out.
+// omitted reports whether encoding/json omits the field with value v.
 func (f *field) omitted(v reflect.Value) bool {
 	return f.omitEmpty && isEmpty(v) || f.omitZero && f.zero(v)
 }

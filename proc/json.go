@@ -15,13 +15,13 @@ import (
 	"github.com/skerrydb/skerry/suggest"
 )
 
-// cursor reads values from a JSON text.
+// cursor parses values in a JSON text.
 type cursor struct {
 	jsonscan.Scanner
-	room int // bytes of memory that the arguments may still take
+	room int // bytes of memory that the arguments may still use
 }
 
-// take counts n bytes before they are allocated.
+// take accounts for n bytes before they are allocated.
 func (c *cursor) take(n uintptr) *fault {
 	if c.room -= int(n) + 1; c.room >= 0 {
 		return nil
@@ -29,7 +29,7 @@ func (c *cursor) take(n uintptr) *fault {
 	return &fault{code: engine.CodeLimit, text: fmt.Sprintf("takes too much memory: all arguments together take more than the limit of %d bytes", MaxArgMemory)}
 }
 
-// pointTo makes the pointer v point to a new zero value.
+// pointTo sets the pointer v to a new zero value.
 func (c *cursor) pointTo(v reflect.Value) *fault {
 	elem := v.Type().Elem()
 	if w := c.take(elem.Size() + pointerBytes); w != nil {
@@ -39,16 +39,16 @@ func (c *cursor) pointTo(v reflect.Value) *fault {
 	return nil
 }
 
-// What Go's memory takes besides the values, at most and roughly.
+// Approximate upper bounds of Go's memory overhead.
 const (
-	pointerBytes = 8   // for rounding up what is pointed to
+	pointerBytes = 8   // rounding up of the size of a pointer's target
 	mapBytes     = 64  // for an empty map
-	mapGroup     = 8   // elements that the first one in a map makes room for
-	mapInline    = 128 // longer keys and elements are allocated one by one
+	mapGroup     = 8   // elements that a map allocates with its first one
+	mapInline    = 128 // longer keys and elements are allocated separately
 )
 
-// mapSizes returns the bytes that the first element of a map makes room for, and
-// those that each one is counted for: half of the room may be empty.
+// mapSizes returns the bytes that a map allocates with its first element, and the bytes
+// counted for each further one: up to half of the allocated room may be empty.
 func mapSizes(t reflect.Type) (first, each uintptr) {
 	slot := uintptr(1)
 	for _, size := range [...]uintptr{t.Key().Size(), t.Elem().Size()} {
@@ -61,7 +61,7 @@ func mapSizes(t reflect.Type) (first, each uintptr) {
 	return mapGroup * slot, each + 2*slot
 }
 
-// value reads the next value into v, which is zero.
+// value parses the next value into v, which is zero.
 func (c *cursor) value(p *plan, v reflect.Value) *fault {
 	b := c.Peek()
 	if p.op == opJSON {
@@ -118,7 +118,7 @@ func (c *cursor) value(p *plan, v reflect.Value) *fault {
 	return p.mustBe(jsonscan.Kind(b))
 }
 
-// object reads an object into the struct v.
+// object parses an object into the struct v.
 func (c *cursor) object(p *plan, v reflect.Value) *fault {
 	var seen [MaxFields / 64]uint64
 	for c.Open(); c.More('}'); {
@@ -167,7 +167,7 @@ func (p *plan) unknown(key string) *fault {
 	return wrong("is not known").in(name)
 }
 
-// list reads a list into a slice or an array.
+// list parses a list into a slice or an array.
 func (c *cursor) list(p *plan, v reflect.Value) *fault {
 	if p.op == opList {
 		v.Set(reflect.MakeSlice(p.typ, 0, 0))
@@ -195,7 +195,7 @@ func (c *cursor) list(p *plan, v reflect.Value) *fault {
 	return nil
 }
 
-// mapping reads an object into a map.
+// mapping parses an object into a map.
 func (c *cursor) mapping(p *plan, v reflect.Value) *fault {
 	if w := c.take(mapBytes); w != nil {
 		return w
@@ -226,7 +226,7 @@ func (c *cursor) mapping(p *plan, v reflect.Value) *fault {
 	return nil
 }
 
-// setKey sets the key of a map from its text.
+// setKey parses text as the key of a map.
 func setKey(key reflect.Value, text []byte) *fault {
 	p := plan{typ: key.Type()}
 	if err := p.scalar(); err != nil {
@@ -242,7 +242,7 @@ func setKey(key reflect.Value, text []byte) *fault {
 	return p.number(key, text)
 }
 
-// fromString sets v, which is text of some kind in JSON.
+// fromString sets v, whose kind is encoded as a JSON string.
 func (p *plan) fromString(v reflect.Value, text []byte) *fault {
 	switch p.op {
 	case opString:
@@ -269,7 +269,7 @@ func (p *plan) time(v reflect.Value, text []byte) *fault {
 	return nil
 }
 
-// ownJSON has a type read its value itself.
+// ownJSON calls the type's own UnmarshalJSON.
 func (p *plan) ownJSON(v reflect.Value, raw []byte) (w *fault) {
 	defer recoverTo(&w)
 	if err := json.Unmarshal(raw, v.Addr().Interface()); err != nil {
@@ -286,7 +286,7 @@ func (p *plan) ownText(v reflect.Value, text []byte) (w *fault) {
 	return nil
 }
 
-// recoverTo makes a panic of a type's own method a fault of the argument.
+// recoverTo converts a panic of a type's own method to a fault of the argument.
 func recoverTo(w **fault) {
 	if v := recover(); v != nil {
 		*w = wrong("cannot be read: its type panicked on it")

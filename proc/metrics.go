@@ -7,18 +7,18 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// counters are those of some of the Txs of a Set: few enough share one that they
-// do not wait for each other's cache line.
+// counters is one shard of the counters of a Set. Few enough Txs share a shard to avoid
+// contention on its cache line.
 type counters struct {
 	calls, errors, panics atomic.Uint64
-	_                     [40]byte // to the end of the line
+	_                     [40]byte // padding to the end of the line
 }
 
-// counterShards is how many counters a Set has.
+// counterShards is the number of counters in a Set.
 const counterShards = 32
 
-// Metrics yields figures about the calls of s since it was made. It may be
-// called at any time.
+// Metrics yields metrics about the calls of s since it was created. It may be called at any
+// time.
 func (s *Set) Metrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
 		var calls, errors, panics uint64

@@ -2,7 +2,7 @@ package proc
 
 import "fmt"
 
-// checkName refuses what is no name of a procedure: [A-Za-z][A-Za-z0-9_.-]*, so
+// checkName rejects invalid names of procedures. A name matches [A-Za-z][A-Za-z0-9_.-]*, so
 // that it needs no quotes in a command, a path or a program.
 func checkName(name string) error {
 	if name == "" {

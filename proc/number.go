@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// isNumber reports whether text is a number as JSON writes it.
+// isNumber reports whether text is a number in JSON syntax.
 func isNumber(text []byte) bool {
 	i := 0
 	digits := func() bool {
@@ -41,7 +41,7 @@ func isNumber(text []byte) bool {
 	return i == len(text)
 }
 
-// number sets v, a number, from a text for which isNumber holds.
+// number sets v, a number, from text that isNumber accepts.
 func (p *plan) number(v reflect.Value, text []byte) *fault {
 	if p.op == opFloat {
 		f, err := strconv.ParseFloat(string(text), p.bits)
@@ -70,8 +70,8 @@ func (p *plan) number(v reflect.Value, text []byte) *fault {
 	return nil
 }
 
-// shortInteger sets v, an integer, from a text of few digits: most are. It reports
-// whether it could; if not, number says why.
+// shortInteger is the fast path for integers with few digits. It reports whether it set v;
+// if not, number returns the reason.
 func (p *plan) shortInteger(v reflect.Value, text []byte) bool {
 	digits := text
 	if p.op == opInt && len(text) > 0 && text[0] == '-' {

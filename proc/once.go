@@ -10,26 +10,26 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// onceCall is what a call with a key needs.
+// onceCall is the additional state of a call with a key.
 type onceCall struct {
 	key      []byte
 	sum      [sha256.Size]byte
-	buf      []byte        // what is summed
-	answer   []byte        // as it is remembered
-	verdict  *engine.Error // the answer is this error
+	buf      []byte        // input of the checksum
+	answer   []byte        // in its remembered form
+	verdict  *engine.Error // the error, if the answer is one
 	replayed bool
 }
 
-// What a remembered answer begins with: do not change.
+// First byte of a remembered answer; do not change.
 const (
 	answerResult = 'r' // then the result as JSON
-	answerError  = 'e' // then the length of the code as a uvarint, the code and the text
+	answerError  = 'e' // followed by the length of the code as a uvarint, the code and the text
 )
 
-// maxErrorText is how many bytes of an error's text are remembered.
+// maxErrorText is the maximum number of bytes of an error's text that are remembered.
 const maxErrorText = 4096
 
-// forget drops the answer, but not what is asked.
+// forget clears the answer but not the request.
 func (o *onceCall) forget() {
 	o.answer, o.verdict, o.replayed = o.answer[:0], nil, false
 }
@@ -45,26 +45,25 @@ func (o *onceCall) reset() {
 	}
 }
 
-// result is the JSON of a remembered result.
+// result returns the JSON of a remembered result.
 func (o *onceCall) result() []byte { return o.answer[1:] }
 
-// Once makes c a call that is carried out once under key: the answer, its result
-// or the error that it returned, is kept with its effects, and the same key with
-// the same procedure and arguments gets that answer and changes nothing. It is
-// called after the arguments are set. key is not kept. A key that is empty or
-// longer than kv.MaxOnceKeyBytes is CodeInvalid.
+// Once makes c run at most once under key. The answer, which is the result or the error of
+// the procedure, is stored in the same transaction as its effects. A later call with the
+// same key, procedure and arguments returns that answer and changes nothing. Once must be
+// called after the arguments are set. key is not retained. A key that is empty or longer
+// than kv.MaxOnceKeyBytes is CodeInvalid.
 //
-// Run then is CodeKeyReused if the key was used with another procedure or other
-// arguments, and CodeLimit if the result is too large to be remembered (its JSON
-// may have kv.MaxOnceAnswerBytes less one); both write nothing. A call that only
+// Run then returns CodeKeyReused if the key was used with another procedure or other
+// arguments, and CodeLimit if the result is too large to be remembered (its JSON may have
+// up to kv.MaxOnceAnswerBytes less one). In both cases nothing is written. A call that only
 // reads is not remembered.
 //
-// An error is remembered if it is the procedure's own verdict: any that is no
-// engine.Error, one with a code of the program's, or procedure_failed, invalid,
-// not_found, precondition_failed, not_integer, overflow. Everything else (a limit, no memory,
-// a panic) decided nothing, so the same key may try again. So may it where the
-// engine cannot undo what a procedure wrote before it failed, see
-// engine.Savepointer.
+// An error is remembered if the procedure decided on it: any error that is not an
+// engine.Error, one with a code of the program, or procedure_failed, invalid, not_found,
+// precondition_failed, not_integer and overflow. All other errors (a limit, out of memory,
+// a panic) decide nothing, so a call with the same key may try again. The same applies if
+// the engine cannot undo the writes of a failed procedure; see engine.Savepointer.
 func (c *Call) Once(key []byte) error {
 	if len(key) == 0 || len(key) > kv.MaxOnceKeyBytes {
 		return engine.Errorf(engine.CodeInvalid, "a key of a call has 1 to %d bytes", kv.MaxOnceKeyBytes)
@@ -83,10 +82,10 @@ func (c *Call) Once(key []byte) error {
 	return nil
 }
 
-// Replayed reports whether Run gave the answer of an earlier call.
+// Replayed reports whether Run returned the answer of an earlier call.
 func (c *Call) Replayed() bool { return c.once.replayed }
 
-// runOnce runs c, or finds what it answered before.
+// runOnce runs c, or recalls its earlier answer.
 func (c *Call) runOnce(t *Tx) error {
 	was, ok, err := t.KV(0).Recall(c.once.key)
 	switch {
@@ -114,7 +113,7 @@ func (c *Call) runOnce(t *Tx) error {
 	return t.KV(0).Remember(c.once.key, kv.Answered{Sum: c.once.sum, Answer: c.once.answer}, c.set.o.RememberFor)
 }
 
-// recall makes c answer as it did when answer was remembered.
+// recall sets the answer of c to the remembered one.
 func (c *Call) recall(answer []byte) error {
 	c.once.answer = append(c.once.answer[:0], answer...)
 	if len(answer) > 0 {
@@ -134,8 +133,7 @@ func (c *Call) recall(answer []byte) error {
 	return engine.Errorf(engine.CodeCorrupt, "read the remembered answer of a call: it is none of a procedure's")
 }
 
-// isVerdict reports whether err is an answer to the call, and not a reason why
-// there is none.
+// isVerdict reports whether err is the procedure's decision and not a failure to decide.
 func isVerdict(err error) bool {
 	switch code := engine.CodeOf(err); code {
 	case engine.CodeProcedureFailed, engine.CodeInvalid, engine.CodeNotFound, engine.CodePreconditionFailed, engine.CodeNotInteger, engine.CodeOverflow:
@@ -150,7 +148,8 @@ func isVerdict(err error) bool {
 	}
 }
 
-// verdictOf is err as it is remembered: code and text, the same now as later.
+// verdictOf returns err as it will be remembered, with code and text, so that the first and
+// later calls return the same.
 func verdictOf(err error) *engine.Error {
 	code := engine.CodeOf(err)
 	text := strings.TrimSuffix(err.Error(), " ["+string(code)+"]")
@@ -166,19 +165,20 @@ func appendError(b []byte, e *engine.Error) []byte {
 	return append(append(b, e.Code...), e.Msg...)
 }
 
-// sum gathers what tells one request from another: the procedure and the
-// arguments as they were understood, so that positional text and JSON of the same
-// call match. It is kept with the answer: do not change.
+// sum is a Sink that collects the input of the checksum that identifies a request: the
+// procedure and the parsed arguments, so that positional text and JSON of the same call
+// match. The checksum is stored with the answer: do not change.
 type sum struct {
 	b []byte
 	w writer
 }
 
-// sumFormat begins what is summed. Other users of kv.Tx.Remember begin otherwise.
+// sumFormat is the beginning of the checksum's input. Other users of kv.Tx.Remember begin
+// differently.
 const sumFormat = "procedure\x00\x01"
 
-// arguments adds all arguments but those that are optional and not there: so that
-// a new version of the program may add one.
+// arguments adds all arguments except optional ones that are missing, so that a new version
+// of the program may add optional arguments.
 func (s *sum) arguments(c *Call) error {
 	in := c.frame.in()
 	s.w = writer{sink: s, left: math.MaxInt}

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// plan is a type as values of it are read and written, compiled once by Define.
+// plan describes how values of a type are read and written. Define compiles it once.
 type plan struct {
 	op     op
-	bits   int // of a number
+	bits   int // size of a number
 	typ    reflect.Type
 	elem   *plan          // of opPtr, opList, opArray, opMap
 	fields []field        // of opObject
@@ -20,7 +20,7 @@ type plan struct {
 	schema Type
 }
 
-// op is what is done with a value.
+// op is the operation for a kind of value.
 type op uint8
 
 const (
@@ -34,14 +34,14 @@ const (
 	opTime
 	opObject
 	opList  // a slice
-	opArray // of a fixed length
+	opArray // fixed length
 	opMap
 	opPtr
 	opJSON // has its own MarshalJSON or, as an argument, UnmarshalJSON
-	opText // likewise with text
+	opText // likewise for text
 )
 
-// What has methods of its own for JSON.
+// Interfaces of types with their own encoding.
 var (
 	timeType            = reflect.TypeFor[time.Time]()
 	numberType          = reflect.TypeFor[json.Number]()
@@ -51,16 +51,16 @@ var (
 	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// compiler makes plans. An argument is read, and written to tell one request
-// from another; a result is written only, as encoding/json does.
+// compiler makes plans. Arguments are read, and also written to identify requests; results
+// are only written, as encoding/json does.
 type compiler struct {
 	argument bool
-	within   []reflect.Type // types around the one that is compiled
-	fields   int            // of all objects so far
+	within   []reflect.Type // types around the one being compiled
+	fields   int            // in all objects so far
 }
 
-// plan compiles t. As encoding/json, it takes methods of *t into account only
-// where values can be addressed.
+// plan compiles t. Like encoding/json, it uses methods of *t only where values are
+// addressable.
 func (c *compiler) plan(t reflect.Type, addr bool) (*plan, error) {
 	if slices.Contains(c.within, t) {
 		return nil, fmt.Errorf("type %v contains itself", t)
@@ -86,7 +86,7 @@ func (c *compiler) plan(t reflect.Type, addr bool) (*plan, error) {
 	return p, p.scalar()
 }
 
-// own reports what is to be done with a type that has methods of its own.
+// own returns the op for a type with its own encoding.
 func (c *compiler) own(t reflect.Type, addr bool) (o op, own bool, err error) {
 	has := func(method reflect.Type) bool {
 		return t.Kind() != reflect.Pointer && (t.Implements(method) || addr && reflect.PointerTo(t).Implements(method))
@@ -183,8 +183,8 @@ func (c *compiler) collection(p *plan, addr bool) (_ *plan, err error) {
 	return p, nil
 }
 
-// checkKeyType refuses keys of maps that are neither text nor integers, and
-// those whose text is made by methods: reading and writing differ there.
+// checkKeyType rejects map keys that are neither text nor integers, and keys whose methods
+// produce their text, because reading and writing differ there.
 func checkKeyType(t reflect.Type) error {
 	switch t.Kind() {
 	case reflect.String,
@@ -226,12 +226,12 @@ func (c *compiler) object(p *plan, addr bool) (*plan, error) {
 	return p, nil
 }
 
-// forgotten reports whether a struct has fields and none of them is exported, which
-// is a mistake: it would be passed as nothing. A field named _ is none.
+// forgotten reports whether a struct has fields but no exported ones. That is a mistake,
+// because nothing of it would be passed. A field named _ does not count.
 func forgotten(t reflect.Type) (unexported bool) {
 	for _, f := range reflect.VisibleFields(t) {
 		switch {
-		case f.Anonymous && f.Type.Kind() == reflect.Struct: // its fields come by themselves
+		case f.Anonymous && f.Type.Kind() == reflect.Struct: // its fields are promoted
 		case f.IsExported():
 			return false
 		case f.Name != "_":
@@ -241,8 +241,8 @@ func forgotten(t reflect.Type) (unexported bool) {
 	return unexported
 }
 
-// define compiles the types of a procedure. What is wrong with them, or with its
-// name, is in the definition's err.
+// define compiles the types of a procedure. If they or its name are invalid, the
+// definition's err is set.
 func define(name string, readOnly bool, in, out reflect.Type) definition {
 	d := definition{schema: Schema{Name: name, ReadOnly: readOnly}}
 	if d.err = checkName(name); d.err != nil {

@@ -1,10 +1,9 @@
-// Package proc is stored procedures: named Go functions of the program, each
-// call of which is one serialisable transaction beside the data.
+// Package proc implements stored procedures: named Go functions of the program. Each call
+// is one serializable transaction that runs next to the data.
 //
-// It knows names, arguments, results, the transaction that a procedure works in,
-// and the answers of calls that must be carried out once; it must not know HTTP,
-// RESP or raft. User code runs once, where the data is written; what is kept and
-// replicated are its effects.
+// It knows names, arguments, results, the transaction that a procedure works in, and the
+// answers of calls that must run only once; it must not know HTTP, RESP or raft. User code
+// runs once, on the node that writes the data; its effects are stored and replicated.
 package proc
 
 import (
@@ -15,51 +14,52 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Procedure is what Define and DefineRead make, without its types.
+// Procedure is the type-independent interface of what Define and DefineRead return.
 type Procedure interface {
-	// Schema describes the procedure. It is the caller's.
+	// Schema describes the procedure. The caller owns the result.
 	Schema() Schema
 
-	definition() *definition // nil if it is none
+	definition() *definition // nil if it was not made by Define
 }
 
-// definition is a procedure as Set and Call see it. It is never changed after New.
+// definition is a procedure as Set and Call use it. It is never modified after New.
 type definition struct {
 	schema Schema
-	err    error // what is wrong with the name or the types; New returns it
+	err    error // error in the name or the types; New returns it
 	args   *plan
 	result *plan
 	fn     any          // the function, to find it in a stack
-	frame  func() frame // makes the memory of one call
+	frame  func() frame // allocates the memory of one call
 }
 
-// frame holds the typed argument and result of one call at a time.
+// frame stores the typed argument and result of one call at a time.
 type frame interface {
 	in() reflect.Value  // the argument struct, settable
 	out() reflect.Value // the result, settable
-	reset()             // forgets both
-	run(tx *Tx) error   // calls the function with in, leaves its result in out
+	reset()             // clears both
+	run(tx *Tx) error   // calls the function with in, stores its result in out
 }
 
-// Func is a procedure with its types. It may be called by any number of
-// goroutines.
+// Func is a procedure with its types. It is safe for concurrent use.
 type Func[In, Out any] struct {
 	def definition
 	fn  func(*Tx, In) (Out, error)
 }
 
-// Define makes a procedure that may write. In is a struct: its exported fields
-// are the arguments, in order, with the names that encoding/json gives them; one
-// that is a pointer or has omitempty or omitzero may be left out. Out may be any
-// type that encoding/json can write, but no interface; json.RawMessage is any JSON,
-// and []uint8 is []byte. What is wrong with name, types or fn is an error of New.
+// Define defines a procedure that may write.
 //
-// A write procedure runs alone: while it runs no other one does. If fn returns
-// an error or panics, nothing is written. fn may run more than once for one call
-// (an engine may try again), so it must have no effect but through its Tx, and
-// must not change what in's slices, maps and pointers hold: the next run gets the
-// same. It must not keep tx, nor slices that tx gave out, after it returns: also
-// what it returns must not hold them, but copies.
+// In is a struct. Its exported fields are the arguments, in order, with the names that
+// encoding/json gives them. A field that is a pointer or has omitempty or omitzero is
+// optional. Out may be any type that encoding/json can encode, except an interface;
+// json.RawMessage is any JSON, and []uint8 is []byte. New returns an error if name, types
+// or fn are invalid.
+//
+// A write procedure runs alone: no other one runs at the same time. If fn returns an error
+// or panics, nothing is written. The engine may retry the transaction, so fn may run more
+// than once for one call. It must have no effects except through its Tx, and must not
+// modify the contents of in's slices, maps and pointers, because the next run gets the same
+// ones. After it returns, fn must not keep tx or slices that it got from tx. Its result
+// must not refer to such slices; copy them instead.
 func Define[In, Out any](name string, fn func(tx *Tx, in In) (Out, error)) *Func[In, Out] {
 	f := &Func[In, Out]{fn: fn}
 	f.def = define(name, false, reflect.TypeFor[In](), reflect.TypeFor[Out]())
@@ -71,16 +71,16 @@ func Define[In, Out any](name string, fn func(tx *Tx, in In) (Out, error)) *Func
 	return f
 }
 
-// DefineRead makes a procedure that only reads. It runs on a snapshot, on any
-// node and beside others; a write inside it returns ErrReadOnly.
+// DefineRead defines a procedure that only reads. It runs on a snapshot, on any node and
+// concurrently with others. Writes inside it return ErrReadOnly.
 func DefineRead[In, Out any](name string, fn func(tx *Tx, in In) (Out, error)) *Func[In, Out] {
 	f := Define(name, fn)
 	f.def.schema.ReadOnly = true
 	return f
 }
 
-// Describe says in one line what the procedure is for, for lists and generated
-// code. It returns f.
+// Describe sets a one-line description of the procedure for lists and generated code. It
+// returns f.
 func (f *Func[In, Out]) Describe(text string) *Func[In, Out] {
 	f.def.schema.Text = text
 	return f
@@ -96,21 +96,21 @@ func (f *Func[In, Out]) definition() *definition {
 	return &f.def
 }
 
-// Call runs the procedure from this program, as a transaction of its own, as a
-// face would: on s's engine, linearizable if it only reads. The position is that
-// of the commit or of the snapshot. In a cluster a write is ErrNotLeader on a
-// node that does not lead. A result that a client could not get, too large for
-// instance, is no error here.
+// Call runs the procedure from this program as its own transaction on s's engine, like a
+// face does. If the procedure is read-only, the read is linearizable. The position is that
+// of the commit or of the snapshot. In a cluster, a write returns ErrNotLeader on a node
+// that is not the leader. A result that could not be sent to a client, for example because
+// it is too large, is not an error here.
 func (f *Func[In, Out]) Call(ctx context.Context, s *Set, in In) (Out, engine.Position, error) {
 	return callTyped(ctx, s, f, in)
 }
 
-// Run runs the procedure inside another one, in the same transaction. If it
-// fails, what it wrote is undone, the error is returned unchanged and the caller
-// may go on; where the engine is no engine.Savepointer, a call that has written
-// and fails spoils the whole transaction, with CodeUnsupported. A procedure that
-// writes is ErrReadOnly inside one that only reads, and so is a write of one that
-// only reads inside one that writes. Deeper than MaxDepth is CodeLimit.
+// Run runs the procedure inside another one, in the same transaction. If it fails, its
+// writes are undone, the error is returned unchanged, and the caller may continue. If the
+// engine is not an engine.Savepointer, a call that writes and then fails spoils the whole
+// transaction with CodeUnsupported. A procedure that writes returns ErrReadOnly inside one
+// that only reads, and so does a write of a read-only procedure inside one that writes.
+// Nesting deeper than MaxDepth is CodeLimit.
 func (f *Func[In, Out]) Run(tx *Tx, in In) (out Out, err error) {
 	err = tx.nested(&f.def, func() error {
 		out, err = f.fn(tx, in)
@@ -123,7 +123,7 @@ func (f *Func[In, Out]) Run(tx *Tx, in In) (out Out, err error) {
 	return out, nil
 }
 
-// typedFrame is the frame of a Func.
+// typedFrame implements frame for a Func.
 type typedFrame[In, Out any] struct {
 	fn  func(*Tx, In) (Out, error)
 	arg In

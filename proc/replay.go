@@ -10,10 +10,10 @@ import (
 	"github.com/skerrydb/skerry/jsonscan"
 )
 
-// replay writes a result that is kept as JSON, as value wrote it when it was a
-// value. What JSON does not tell is lost: bytes that are no UTF-8 in a string, and
-// fields that were left out are zero. It is Call.Write; jsonWriter.replay is for
-// what it would take, see Call.AppendJSON.
+// replay writes a result that is stored as JSON in the same form as value wrote the
+// original. Some information is lost in JSON: bytes in strings that are not UTF-8, and
+// omitted fields, which become zero. It implements Call.Write; jsonWriter.replay is the
+// counterpart for Call.AppendJSON.
 func (w *writer) replay(p *plan, c *cursor) error {
 	if err := w.count(0); err != nil {
 		return err
@@ -137,8 +137,8 @@ func (w *writer) replayObject(p *plan, c *cursor) error {
 	return nil
 }
 
-// members returns the text of each field's value in the object that c stands at,
-// nil where there is none. Others are left out.
+// members returns the text of each field's value in the object at c, or nil for missing
+// fields. Unknown fields are skipped.
 func (p *plan) members(c *cursor) [][]byte {
 	found := make([][]byte, len(p.fields))
 	for c.Open(); c.More('}'); {
@@ -208,8 +208,8 @@ func (w *writer) replayMap(p *plan, c *cursor, null bool) error {
 	return nil
 }
 
-// other is the error of an answer whose shape is not that of the procedure's
-// result, nil if err is nil: another version of the program remembered it.
+// other returns the error for a remembered answer whose shape differs from the procedure's
+// result, because another version of the program stored it. It returns nil if err is nil.
 func other(err error) error {
 	if err == nil {
 		return nil
@@ -217,7 +217,7 @@ func other(err error) error {
 	return engine.Errorf(engine.CodeUnsupported, "the answer was remembered by a version of the program whose result has another shape")
 }
 
-// nowhere is a Sink of a result that is only looked at.
+// nowhere is a Sink that discards a result, to check it.
 type nowhere struct{}
 
 func (nowhere) Null()             {}
@@ -229,9 +229,8 @@ func (nowhere) BulkString(string) {}
 func (nowhere) Array(int)         {}
 func (nowhere) Map(int)           {}
 
-// replay appends a result that is kept as JSON and that writer.replay has found
-// to have the right shape. Only objects differ from what is kept: they get the
-// fields that they have now.
+// replay appends a result that is stored as JSON and whose shape writer.replay has checked.
+// Only objects differ from the stored form: they get the present fields.
 func (w *jsonWriter) replay(p *plan, c *cursor) error {
 	begin := c.Peek()
 	switch {

@@ -15,8 +15,8 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Sink takes a result as RESP has it; *wire.Writer of resp/wire is one. After
-// Array(n) come n values, after Map(n) n pairs of a BulkString and a value.
+// Sink receives a result in the data types of RESP; *wire.Writer of resp/wire implements
+// it. After Array(n) come n values, after Map(n) n pairs of a BulkString and a value.
 type Sink interface {
 	Null()
 	Bool(v bool)
@@ -28,17 +28,17 @@ type Sink interface {
 	Map(n int)
 }
 
-// valueBytes is what one value of a result is counted for besides its text.
+// valueBytes is added to the size of a result for every value in it.
 const valueBytes = 16
 
-// errResultSize is turned into an error that names the procedure.
+// errResultSize is replaced by an error that names the procedure.
 var errResultSize = engine.Errorf(engine.CodeLimit, "the result is too large")
 
-// writer writes one result to a Sink, and stops when it gets too large.
+// writer writes one result to a Sink. It stops when the result exceeds the limit.
 type writer struct {
 	sink    Sink
-	left    int    // bytes that the result may still have
-	scratch []byte // kept from one result to the next
+	left    int    // remaining bytes of the limit
+	scratch []byte // reused between results
 }
 
 // count counts a value with n bytes of text.
@@ -107,7 +107,7 @@ func (w *writer) uint(u uint64) {
 	w.sink.Bulk(w.scratch)
 }
 
-// text writes what is text in the end.
+// text writes a value that is encoded as text.
 func (w *writer) text(p *plan, v reflect.Value) (err error) {
 	var b []byte
 	switch p.op {
@@ -135,8 +135,8 @@ func (w *writer) text(p *plan, v reflect.Value) (err error) {
 	return nil
 }
 
-// object writes all fields of a struct, also empty ones, so that their number
-// and order are those of the schema.
+// object writes all fields of a struct, including empty ones, so that their number and
+// order match the schema.
 func (w *writer) object(p *plan, v reflect.Value) error {
 	w.sink.Map(len(p.fields))
 	for i := range p.fields {
@@ -171,7 +171,7 @@ func (w *writer) mapping(p *plan, v reflect.Value) error {
 	return nil
 }
 
-// entry is one key of a map as text, with its value.
+// entry is one entry of a map, with its key as text.
 type entry struct {
 	key string
 	val reflect.Value
@@ -198,13 +198,13 @@ func sorted(v reflect.Value) []entry {
 
 func timeOf(v reflect.Value) time.Time {
 	if v.CanAddr() {
-		return *v.Addr().Interface().(*time.Time) // which does not allocate
+		return *v.Addr().Interface().(*time.Time) // does not allocate
 	}
 	return v.Interface().(time.Time)
 }
 
-// ownText and ownJSON call the method of a type, or of its pointer, that the
-// plan found. A panic in it is an error.
+// ownText and ownJSON call the method of the type or of its pointer that the plan found.
+// They convert a panic in it to an error.
 func ownText(v reflect.Value) (b []byte, err error) {
 	defer recoverWriting(v, &err)
 	return own(v).(encoding.TextMarshaler).MarshalText()
@@ -223,8 +223,7 @@ func recoverWriting(v reflect.Value, err *error) {
 	}
 }
 
-// writePanic is a panic in a type's own method that writes it. Its text is for
-// the log.
+// writePanic is a panic in a type's own encoding method. Its text is for the log.
 type writePanic struct {
 	typ   reflect.Type
 	value any

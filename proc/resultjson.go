@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// jsonWriter writes one result as encoding/json does, byte by byte the same but
-// for structs without fields: those are null, as their schema says. It stops when
-// the result gets too large: encoding/json would build all of it first.
+// jsonWriter encodes one result exactly as encoding/json does, except that structs without
+// fields are null, as in their schema. It stops when the result exceeds the limit, while
+// encoding/json would build all of it first.
 type jsonWriter struct {
 	b   []byte
-	max int // len(b) may become this
+	max int // limit of len(b)
 }
 
 func (w *jsonWriter) check(more int) error {
@@ -61,7 +61,7 @@ func (w *jsonWriter) value(p *plan, v reflect.Value) error {
 	return w.check(0)
 }
 
-// text appends what is text in the end.
+// text appends a value that is encoded as text.
 func (w *jsonWriter) text(p *plan, v reflect.Value) (err error) {
 	switch p.op {
 	case opBytes:
@@ -156,8 +156,8 @@ func (w *jsonWriter) mapping(p *plan, v reflect.Value) error {
 	return w.check(0)
 }
 
-// float appends the shortest number that is f, with an exponent only where
-// ECMAScript has one.
+// float appends the shortest representation of f, with an exponent in the same cases as in
+// ECMAScript.
 func (w *jsonWriter) float(f float64, bits int) error {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return fmt.Errorf("JSON has no number %v", f)
@@ -176,9 +176,8 @@ func (w *jsonWriter) float(f float64, bits int) error {
 	return w.check(0)
 }
 
-// string appends s in quotes. What is no UTF-8 becomes the replacement
-// character; <, >, & and the line separators are escaped, so that the text may
-// stand in HTML and JavaScript.
+// string appends s in quotes. Invalid UTF-8 becomes the replacement character; <, >, & and
+// the line separators are escaped, so that the text is safe in HTML and JavaScript.
 func (w *jsonWriter) string(s string) error {
 	if err := w.check(2 + len(s)); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// take returns a Tx that works on tx for a call of def.
+// take returns a Tx for a call of def in tx.
 func (s *Set) take(tx engine.Tx, def *definition) *Tx {
 	t := s.txs.Get().(*Tx)
 	t.tx, t.def, t.depth, t.readOnly, t.wrote, t.half, t.bad = tx, def, 1, def.schema.ReadOnly, false, nil, nil
@@ -18,13 +18,13 @@ func (s *Set) take(tx engine.Tx, def *definition) *Tx {
 	return t
 }
 
-// release ends t and gives it back.
+// release ends t and recycles it.
 func (t *Tx) release(failed bool) {
 	t.run.Store(t.seq + 1)
 	t.tx, t.def, t.half, t.bad, t.seeded = nil, nil, nil, nil, false
 	for i := range t.spaces {
 		if s := &t.spaces[i]; s.bound {
-			s.keys.Bind(engineTx{t}, s.number) // lets go of what is large
+			s.keys.Bind(engineTx{t}, s.number) // releases large buffers
 			s.bound = false
 		}
 	}
@@ -38,7 +38,7 @@ func (t *Tx) release(failed bool) {
 	t.set.txs.Put(t)
 }
 
-// protect runs fn in tx, as a call of def, and makes a panic an error.
+// protect runs fn in tx as a call of def. It converts a panic to an error.
 func (s *Set) protect(tx engine.Tx, def *definition, fn func(t *Tx) error) (err error) {
 	t := s.take(tx, def)
 	returned := false
@@ -53,8 +53,8 @@ func (s *Set) protect(tx engine.Tx, def *definition, fn func(t *Tx) error) (err 
 	return err
 }
 
-// outcome is what becomes of a procedure that returned err: that its transaction
-// cannot be committed goes before anything else.
+// outcome returns the final error of a procedure that returned err. If the transaction
+// cannot be committed, that error takes precedence.
 func (t *Tx) outcome(err error) error {
 	if refused := t.check(); refused != nil {
 		return refused
@@ -65,7 +65,7 @@ func (t *Tx) outcome(err error) error {
 	return failed(err)
 }
 
-// failed gives an error of user code its code. A nil *engine.Error has none.
+// failed adds a code to an error of user code. A nil *engine.Error has none.
 func failed(err error) error {
 	if err == nil {
 		return nil
@@ -76,7 +76,7 @@ func failed(err error) error {
 	return engine.Errorf(engine.CodeProcedureFailed, "%w", err)
 }
 
-// savepoint is a state of the transaction to go back to.
+// savepoint is a state of the transaction to roll back to.
 type savepoint struct {
 	engine engine.Savepointer // nil: the engine has none
 	mark   int
@@ -90,7 +90,7 @@ func (t *Tx) savepoint() savepoint {
 	return savepoint{sp, sp.Savepoint()}
 }
 
-// rollback undoes what the innermost procedure wrote since sp.
+// rollback undoes the writes of the innermost procedure since sp.
 func (t *Tx) rollback(sp savepoint) error {
 	if t.wrote {
 		if sp.engine == nil {
@@ -104,7 +104,7 @@ func (t *Tx) rollback(sp savepoint) error {
 	if t.half == nil {
 		return nil
 	}
-	t.half = nil // it is undone with the rest
+	t.half = nil // undone with the rest
 	for i := range t.spaces {
 		if s := &t.spaces[i]; s.bound {
 			s.bind(t)

@@ -2,29 +2,29 @@ package proc
 
 import "slices"
 
-// Kind is what sort of value a Type is.
+// Kind is the kind of value of a Type.
 type Kind string
 
-// Kinds. They are part of the listings that clients read: do not change.
+// Kinds. Clients read them in listings: do not change.
 const (
-	KindNull   Kind = "null"   // a struct without fields: no value; an argument may be {} too
+	KindNull   Kind = "null"   // a struct without fields: no value; an argument may also be {}
 	KindBool   Kind = "bool"   //
-	KindInt    Kind = "int"    // of Bits bits, signed
-	KindUint   Kind = "uint"   // of Bits bits
-	KindFloat  Kind = "float"  // of Bits bits
-	KindString Kind = "string" // text, also of types with a MarshalText of their own
-	KindBytes  Kind = "bytes"  // []byte, which []uint8 is: base64 in JSON, as it is elsewhere
+	KindInt    Kind = "int"    // signed, with Bits bits
+	KindUint   Kind = "uint"   // unsigned, with Bits bits
+	KindFloat  Kind = "float"  // with Bits bits
+	KindString Kind = "string" // text, including types with their own MarshalText
+	KindBytes  Kind = "bytes"  // []byte, the same as []uint8: base64 in JSON, raw elsewhere
 	KindTime   Kind = "time"   // time.Time: RFC 3339 with nanoseconds
-	KindObject Kind = "object" // a struct: Fields
-	KindList   Kind = "list"   // a slice or an array: Of
-	KindMap    Kind = "map"    // a map with keys that are text or integers: Of
-	KindJSON   Kind = "json"   // whatever its own MarshalJSON writes
+	KindObject Kind = "object" // a struct with Fields
+	KindList   Kind = "list"   // a slice or an array of Of
+	KindMap    Kind = "map"    // a map of Of with text or integer keys
+	KindJSON   Kind = "json"   // the output of the type's own MarshalJSON
 )
 
-// Schema is what a client needs to know to call a procedure.
+// Schema is the information that a client needs to call a procedure.
 type Schema struct {
 	Name     string  `json:"name"`
-	Text     string  `json:"text,omitempty"` // what it is for
+	Text     string  `json:"text,omitempty"` // description
 	ReadOnly bool    `json:"read_only"`
 	Args     []Field `json:"args"` // in the order of positional arguments
 	Result   Type    `json:"result"`
@@ -34,7 +34,7 @@ type Schema struct {
 type Field struct {
 	Name     string `json:"name"`
 	Type     Type   `json:"type"`
-	Optional bool   `json:"optional,omitempty"` // may be left out
+	Optional bool   `json:"optional,omitempty"` // may be omitted
 }
 
 // Type is the shape of a value.

@@ -44,34 +44,34 @@ const (
 	DefaultRememberFor = 24 * time.Hour
 )
 
-// Options of a Set. The zero value works.
+// Options configures a Set. The zero value works.
 type Options struct {
-	// SlowAfter is after what time a running procedure is reported by name, at
-	// level warn, and again whenever that time has doubled.
+	// SlowAfter is the duration after which a running procedure is logged by name at level
+	// warn. It is logged again each time its duration has doubled.
 	SlowAfter time.Duration
 
-	// MaxRun is how long a procedure may take: after that its transaction refuses
-	// everything, so that it fails with CodeLimit and writes nothing. A loop
-	// that never touches its transaction cannot be ended, only reported.
+	// MaxRun is how long a procedure may run. After that, its transaction rejects all
+	// operations, so that it fails with CodeLimit and writes nothing. A loop that never
+	// uses its transaction cannot be stopped, only reported.
 	MaxRun time.Duration
 
-	// MaxResult is the most bytes of one result: of its JSON, or over RESP of the
-	// texts in it and 16 for every value.
+	// MaxResult is the maximum size of one result in bytes: that of its JSON or, over RESP,
+	// of the texts in it plus 16 for every value.
 	MaxResult int
 
 	// RememberFor is how long the answer to a call with a key is remembered.
 	RememberFor time.Duration
 
-	// Seed, if not 0, makes what Tx.Rand gives the same from run to run, for tests.
-	// Transactions of the same time get the same numbers.
+	// Seed, if not 0, makes Tx.Rand deterministic, for tests. Transactions with the same
+	// time get the same numbers.
 	Seed uint64
 
-	// Logger gets panics of procedures and those that are slow; nil discards it.
+	// Logger logs panics of procedures and slow procedures; nil discards them.
 	Logger *slog.Logger
 }
 
-// Set is the procedures of one program on one engine. It is safe for concurrent
-// use; the engine stays its owner's.
+// Set contains the procedures of one program on one engine. It is safe for concurrent use.
+// It does not own the engine.
 type Set struct {
 	eng   engine.Engine
 	o     Options
@@ -88,14 +88,14 @@ type Set struct {
 	slow, stopped atomic.Uint64
 }
 
-// procedure is one of a Set, with unused Calls of it.
+// procedure is a procedure of a Set, with a pool of Calls.
 type procedure struct {
 	*definition
 	calls sync.Pool
 }
 
-// New returns a Set. The error names what is wrong with a procedure, or what eng
-// does not promise.
+// New returns a Set. The error names what is invalid about a procedure, or what eng does
+// not promise.
 func New(eng engine.Engine, o Options, procedures ...Procedure) (*Set, error) {
 	if err := eng.Promises().Meets("proc", kv.Needs()); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func New(eng engine.Engine, o Options, procedures ...Procedure) (*Set, error) {
 	return s, nil
 }
 
-// definitionOf returns nil for what Define has not made.
+// definitionOf returns nil if p was not made by Define.
 func definitionOf(p Procedure) *definition {
 	if p == nil {
 		return nil
@@ -162,7 +162,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// Schemas lists the procedures by name.
+// Schemas returns the schemas of all procedures, sorted by name.
 func (s *Set) Schemas() []Schema {
 	list := make([]Schema, 0, len(s.names))
 	for _, name := range s.names {
@@ -171,8 +171,8 @@ func (s *Set) Schemas() []Schema {
 	return list
 }
 
-// Schema describes one procedure, or is CodeUnknownProcedure with the name that
-// was probably meant.
+// Schema returns the schema of one procedure. If there is none, the error is
+// CodeUnknownProcedure and suggests a similar name.
 func (s *Set) Schema(name string) (Schema, error) {
 	p, err := s.find([]byte(name))
 	if err != nil {
@@ -181,7 +181,7 @@ func (s *Set) Schema(name string) (Schema, error) {
 	return p.schema.clone(), nil
 }
 
-// ReadOnly reports whether there is a procedure of that name that only reads.
+// ReadOnly reports whether there is a read-only procedure with that name.
 func (s *Set) ReadOnly(name []byte) bool {
 	p := s.procs[string(name)]
 	return p != nil && p.schema.ReadOnly

@@ -9,56 +9,55 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// Tx is the transaction that a procedure works in. It is valid until the
-// procedure returns, and only in its goroutine: kept longer, it works on nothing
-// or, once its memory is used again, on somebody else's transaction. Data is read
-// and written by KV.
+// Tx is the transaction of a procedure. It is valid only until the procedure returns, and
+// only in its goroutine. If it is kept longer, it fails or, once its memory is reused, acts
+// on another transaction. KV reads and writes data.
 type Tx struct {
 	set      *Set
 	tx       engine.Tx   // nil: the procedure has ended
-	def      *definition // the innermost procedure that runs
-	depth    int         // how many run within each other
-	readOnly bool        // the innermost one, or one around it, only reads
-	wrote    bool        // the innermost one, or one that it called
-	half     error       // what was left half written since the innermost one began
-	bad      error       // why the transaction must not be committed
+	def      *definition // the innermost running procedure
+	depth    int         // nesting depth of procedures
+	readOnly bool        // the innermost one, or one around it, is read-only
+	wrote    bool        // the innermost one, or one that it called, wrote something
+	half     error       // error of a write left half done since the innermost one began
+	bad      error       // error that prevents the commit
 	spaces   []space
 	pcg      rand.PCG
 	rng      *rand.Rand
-	seeded   bool // rng, in this transaction
+	seeded   bool // rng is seeded for this transaction
 
-	// The watchdog's; see watch.go.
-	seq  uint64        // of this run, odd
+	// For the watchdog; see watch.go.
+	seq  uint64        // number of this run, odd
 	run  atomic.Uint64 // seq while the procedure runs, seq+1 after it
-	stop atomic.Uint64 // the run that has taken too long
+	stop atomic.Uint64 // the run that has exceeded its time
 	what atomic.Pointer[definition]
 	seen seen // guarded by Set.mu
 
 	counts *counters
 }
 
-// space is the plain keys of one space.
+// space provides the plain keys of one space.
 type space struct {
 	number uint8
 	bound  bool // to this transaction
 	keys   *kv.Tx
 }
 
-// keepSpaces is for how many spaces a Tx keeps buffers for its next use.
+// keepSpaces is the number of spaces for which a Tx keeps buffers for its next use.
 const keepSpaces = 4
 
-// bind makes the keys work on t. They are shared by all who ask for the space.
+// bind binds the keys to t. All users of the space share them.
 func (s *space) bind(t *Tx) {
 	s.keys.Bind(engineTx{t}, s.number)
 	s.keys.Stay()
 	s.bound = true
 }
 
-// KV returns the plain keys of a space; clients know space n as database n, and
-// HTTP shows space 0. The same space is the same kv.Tx each time, so it stays
-// there: to work on another one call KV again, since a Select that moves it fails
-// the procedure with CodeInvalid. Space 255 (kv.OnceSpace) holds the answers of
-// calls with a key: leave it alone.
+// KV returns the plain keys of a space. RESP clients know space n as database n, and HTTP
+// exposes space 0. Each call with the same number returns the same kv.Tx, which stays bound
+// to its space. To use another space, call KV again; a Select of another space fails the
+// procedure with CodeInvalid. Space 255 (kv.OnceSpace) contains the answers of calls with a
+// key and must not be used.
 func (t *Tx) KV(number uint8) *kv.Tx {
 	for i := range t.spaces {
 		if s := &t.spaces[i]; s.number == number {
@@ -74,14 +73,14 @@ func (t *Tx) KV(number uint8) *kv.Tx {
 	return s.keys
 }
 
-// Engine is for capabilities: the engine's own keys, whose layout belongs to them.
-// A capability works on them as on those of any engine.Tx: kv.In(tx.Engine(), 0).
-// What is written there by hand is seen by no client and can damage what is: for
-// data of your own use KV. It ends with t, and refuses what t refuses; it is an
-// engine.Ranker and an engine.Breaker.
+// Engine returns the engine's transaction. It is for capabilities, which own the layout of
+// their keys and use it like any engine.Tx: kv.In(tx.Engine(), 0). Keys written directly
+// are invisible to clients and can damage existing data; use KV for your own data. The
+// value ends with t and rejects what t rejects. It is an engine.Ranker and an
+// engine.Breaker.
 func (t *Tx) Engine() engine.Tx { return engineTx{t} }
 
-// Now is the time of the transaction: the same at every read of it.
+// Now returns the time of the transaction. It is the same at every call.
 func (t *Tx) Now() time.Time {
 	if t.tx == nil {
 		return time.Time{}
@@ -89,8 +88,8 @@ func (t *Tx) Now() time.Time {
 	return t.tx.Now()
 }
 
-// Rand is a source of random numbers that is the transaction's own. It is not
-// for secrets: use crypto/rand for those.
+// Rand returns the transaction's own source of random numbers. It is not for secrets: use
+// crypto/rand for those.
 func (t *Tx) Rand() *rand.Rand {
 	if t.rng == nil {
 		t.rng = rand.New(&t.pcg)
@@ -106,7 +105,7 @@ func (t *Tx) Rand() *rand.Rand {
 	return t.rng
 }
 
-// Procedure returns the name of the innermost procedure that runs.
+// Procedure returns the name of the innermost running procedure.
 func (t *Tx) Procedure() string {
 	if t.tx == nil {
 		return ""
@@ -114,8 +113,8 @@ func (t *Tx) Procedure() string {
 	return t.def.schema.Name
 }
 
-// check reports why t cannot be used, if it cannot. It is part of every
-// operation, so it must cost nothing.
+// check returns the reason why t cannot be used, or nil. Every operation calls it, so it
+// must be cheap.
 func (t *Tx) check() error {
 	if t.tx != nil && t.bad == nil && t.stop.Load() != t.seq {
 		return nil
@@ -133,7 +132,7 @@ func (t *Tx) refusal() error {
 	return engine.Errorf(engine.CodeLimit, "the procedure %s has run for longer than the limit of %v; nothing was written", t.what.Load().schema.Name, t.set.o.MaxRun)
 }
 
-// mayWrite is check for a write.
+// mayWrite is like check for writes.
 func (t *Tx) mayWrite() error {
 	if t.readOnly && t.tx != nil {
 		return engine.Errorf(engine.CodeReadOnly, "the procedure %s only reads: it cannot write", t.def.schema.Name)

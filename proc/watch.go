@@ -11,33 +11,33 @@ import (
 	"weak"
 )
 
-// The watchdog never asks a running procedure for anything, and a procedure
-// never looks at a clock: each run has a number, and a run that is still there
-// when the watchdog looks again has taken at least the time in between.
+// The watchdog does not interrupt a running procedure, and a procedure does not read the
+// clock. Each run has a number. If the watchdog sees the same run twice, it has taken at
+// least the time in between.
 
-// seen is what the watchdog knows of one Tx.
+// seen is the watchdog's state for one Tx.
 type seen struct {
-	run  uint64        // when it looked last
-	from time.Time     // when it saw that run first
-	next time.Duration // after how long it reports it next
+	run  uint64        // at the last look
+	from time.Time     // when it first saw that run
+	next time.Duration // duration after which it reports it next
 }
 
-// report is one procedure that takes long.
+// report is one procedure that is slow.
 type report struct {
 	def     *definition
 	took    time.Duration
-	stopped bool // it may do nothing more
+	stopped bool // it was stopped
 }
 
-// lookEvery is how often the watchdog looks.
+// lookEvery returns how often the watchdog looks.
 func (s *Set) lookEvery() time.Duration {
 	return min(max(min(s.o.SlowAfter, s.o.MaxRun)/4, time.Millisecond), time.Second)
 }
 
-// Run watches over running procedures until ctx ends: it reports those that are
-// slow and stops those that take too long, see Options.SlowAfter and MaxRun. The
-// times are counted from when it first sees them, up to a quarter of the shorter
-// of the two after they began. Without Run nothing is watched. It is called once.
+// Run watches running procedures until ctx ends. It logs those that are slow and stops
+// those that take too long; see Options.SlowAfter and MaxRun. Times are counted from when
+// Run first sees a procedure, up to a quarter of the shorter of the two after it began.
+// Without Run nothing is watched. Run must be called only once.
 func (s *Set) Run(ctx context.Context) error {
 	tick := time.NewTicker(s.lookEvery())
 	defer tick.Stop()
@@ -51,7 +51,7 @@ func (s *Set) Run(ctx context.Context) error {
 	}
 }
 
-// look returns what there is to report, and stops what has run for too long.
+// look returns the procedures to report, and stops those that have run for too long.
 func (s *Set) look(now time.Time) (list []report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *Set) look(now time.Time) (list []report) {
 func (t *Tx) look(now time.Time, o *Options) (r report, due bool) {
 	run := t.run.Load()
 	if run%2 == 0 {
-		return r, false // nothing runs
+		return r, false // nothing is running
 	}
 	if run != t.seen.run {
 		t.seen = seen{run: run, from: now, next: o.SlowAfter}
@@ -103,14 +103,13 @@ func (s *Set) tell(list []report) {
 	}
 }
 
-// Bounds of looking for a stack: it stops the program for a moment.
+// Bounds for looking for a stack, which stops the program for a moment.
 const (
 	stackGoroutines = 10_000
 	stackBytes      = 1 << 20
 )
 
-// stack returns the stack of a goroutine that runs the procedure, "" if it is not
-// found.
+// stack returns the stack of a goroutine that runs the procedure, or "" if there is none.
 func (d *definition) stack() string {
 	if runtime.NumGoroutine() > stackGoroutines {
 		return ""
@@ -119,7 +118,7 @@ func (d *definition) stack() string {
 	if fn == nil {
 		return ""
 	}
-	name := strings.TrimSuffix(fn.Name(), "-fm") + "(" // a method's value is in no stack
+	name := strings.TrimSuffix(fn.Name(), "-fm") + "(" // stacks do not contain the suffix of a method value
 	all := make([]byte, stackBytes)
 	all = all[:runtime.Stack(all, true)]
 	for one := range bytes.SplitSeq(all, []byte("\n\n")) {
@@ -130,8 +129,8 @@ func (d *definition) stack() string {
 	return ""
 }
 
-// newTx makes a Tx that the watchdog knows. It is held weakly: what the pool
-// lets go of is gone.
+// newTx makes a Tx that the watchdog knows. The watchdog's reference is weak, so the pool
+// can release the Tx.
 func (s *Set) newTx() any {
 	s.mu.Lock()
 	defer s.mu.Unlock()

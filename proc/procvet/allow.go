@@ -8,8 +8,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// allowMark begins a comment that allows what is on its line, or, if it stands
-// alone, on the next one.
+// allowMark begins a comment that allows the findings on its line or, if it is alone on its
+// line, on the next one.
 const allowMark = "//skerry:allow"
 
 // allowance is one such comment.
@@ -19,10 +19,10 @@ type allowance struct {
 	used   bool
 }
 
-// findAllowances reads the comments.
+// findAllowances collects the comments.
 func (v *vetter) findAllowances() {
 	for _, file := range v.pass.Files {
-		var code map[int]bool // lines with code; made when it is needed
+		var code map[int]bool // lines with code; computed on demand
 		for _, group := range file.Comments {
 			for _, c := range group.List {
 				rest, ok := strings.CutPrefix(c.Text, allowMark)
@@ -48,7 +48,7 @@ func (v *vetter) findAllowances() {
 	}
 }
 
-// codeLines returns the lines on which something of the program begins or ends.
+// codeLines returns the lines on which a node of the syntax tree begins or ends.
 func (v *vetter) codeLines(file *ast.File) map[int]bool {
 	lines := map[int]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -63,15 +63,15 @@ func (v *vetter) codeLines(file *ast.File) map[int]bool {
 	return lines
 }
 
-// allowed returns the comment that allows what begins at pos, or nil. One without
-// a reason allows too: it is a finding itself.
+// allowed returns the comment that allows what begins at pos, or nil. A comment without a
+// reason also allows, but is reported itself.
 func (v *vetter) allowed(pos token.Pos) *allowance {
 	p := v.pass.Fset.Position(pos)
 	return v.allows[p.Filename][p.Line]
 }
 
-// reportAllowances tells of comments without a reason, and of those in functions
-// that allow nothing.
+// reportAllowances reports comments without a reason, and those in functions that allow
+// nothing.
 func (v *vetter) reportAllowances() {
 	for _, a := range v.ordered {
 		text := ""
@@ -87,7 +87,7 @@ func (v *vetter) reportAllowances() {
 	}
 }
 
-// inside reports whether pos is in a function that was looked at.
+// inside reports whether pos is in a function that was analyzed.
 func (v *vetter) inside(pos token.Pos) bool {
 	for _, f := range v.list {
 		if pos >= f.node.Pos() && pos <= f.node.End() {

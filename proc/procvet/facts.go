@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// effect is one thing that has no place in a procedure.
+// effect is something that a procedure must not do.
 type effect struct {
 	Kind  Kind
 	What  string   // a verb and its object: "calls time.Now"
 	Where string   // package/file.go:line
-	Chain []string // the functions that lead to it, the one that does it last
+	Chain []string // the functions that lead to it; the last one does it
 }
 
-// after returns e as the caller of name has it.
+// after returns e as seen by a caller of name.
 func (e effect) after(name string) effect {
 	e.Chain = append([]string{name}, e.Chain...)
 	return e
 }
 
-// text is what is said of e in a procedure.
+// text describes e as an effect of procedure.
 func (e effect) text(procedure string) string {
 	var b strings.Builder
 	if e.Kind.note() {
@@ -35,15 +35,15 @@ func (e effect) text(procedure string) string {
 	return b.String()
 }
 
-// summary is what a call of a function leads to: of each kind the effect with the
-// shortest chain, and the parameters that it writes through. It is a fact of the
+// summary is the effects of a call of a function: for each kind the effect with the
+// shortest chain, and the parameters that the function writes through. It is a fact of the
 // function for the packages that import it.
 type summary struct {
-	Effects []effect      // at most one of a kind
-	Writes  []paramEffect // at most one of a parameter
+	Effects []effect      // at most one per kind
+	Writes  []paramEffect // at most one per parameter
 }
 
-// paramEffect is a write through a parameter, a matter of what the caller gives.
+// paramEffect is a write through a parameter. Whether it matters depends on the argument.
 type paramEffect struct {
 	Index  int // 0 is the receiver of a method
 	Effect effect
@@ -52,14 +52,14 @@ type paramEffect struct {
 // AFact implements analysis.Fact.
 func (*summary) AFact() {}
 
-// empty reports whether a call of the function matters to nobody.
+// empty reports whether a call of the function has no effects.
 func (s *summary) empty() bool { return len(s.Effects) == 0 && len(s.Writes) == 0 }
 
 func (s *summary) has(k Kind) bool {
 	return slices.ContainsFunc(s.Effects, func(have effect) bool { return have.Kind == k })
 }
 
-// add takes e if there is none of its kind yet.
+// add adds e if there is none of its kind yet. It reports whether it did.
 func (s *summary) add(e effect) bool {
 	if s.has(e.Kind) {
 		return false
@@ -68,7 +68,8 @@ func (s *summary) add(e effect) bool {
 	return true
 }
 
-// addWrite takes a write through parameter i if there is none yet.
+// addWrite adds a write through parameter i if there is none yet. It reports whether it
+// did.
 func (s *summary) addWrite(i int, e effect) bool {
 	if slices.ContainsFunc(s.Writes, func(have paramEffect) bool { return have.Index == i }) {
 		return false
@@ -77,13 +78,13 @@ func (s *summary) addWrite(i int, e effect) bool {
 	return true
 }
 
-// definer is a function that hands some of its parameters to Define. It is a fact
-// of the function.
+// definer is a function that passes some of its parameters to Define. It is a fact of the
+// function.
 type definer struct {
 	Params []definedParam
 }
 
-// definedParam is one such parameter.
+// definedParam is such a parameter.
 type definedParam struct {
 	Index int // 0 is the receiver of a method
 	Read  bool
@@ -92,8 +93,7 @@ type definedParam struct {
 // AFact implements analysis.Fact.
 func (*definer) AFact() {}
 
-// defined is a package variable that holds a procedure. It is a fact of the
-// variable.
+// defined is a package variable that stores a procedure. It is a fact of the variable.
 type defined struct {
 	Read bool
 }

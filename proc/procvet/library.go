@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// libraryRule is the rule that a function or method of the standard library
-// breaks. A package is listed here if any of it has an effect outside memory or
-// waits; what is not listed is taken as clean, whatever it calls.
+// libraryRule returns the rule that a function or method of the standard library breaks. A
+// package is listed here if any part of it has an effect outside memory or blocks.
+// Everything else is assumed to be clean.
 func libraryRule(fn *types.Func) (Kind, bool) {
 	recv, name := receiverName(fn), fn.Name()
 	switch fn.Pkg().Path() {
@@ -27,8 +27,8 @@ func libraryRule(fn *types.Func) (Kind, bool) {
 	case "log/slog":
 		return slogRule(recv, name)
 	case "math/rand", "math/rand/v2":
-		// Methods of a *rand.Rand are fine: tx.Rand() is one. A generator that is
-		// kept outside is a matter of KindWrite.
+		// Methods of a *rand.Rand are allowed: tx.Rand() returns one. KindWrite covers
+		// generators stored outside the function.
 		if recv == "" && !strings.HasPrefix(name, "New") {
 			return KindRandom, true
 		}
@@ -169,7 +169,7 @@ func pureHTTP(recv, name string) bool {
 	return false
 }
 
-// libraryVar is the rule that the use of a variable of the standard library breaks.
+// libraryVar returns the rule that using a variable of the standard library breaks.
 func libraryVar(v *types.Var) (Kind, bool) {
 	switch v.Pkg().Path() + "." + v.Name() {
 	case "os.Stdin", "os.Args":
@@ -182,8 +182,8 @@ func libraryVar(v *types.Var) (Kind, bool) {
 	return "", false
 }
 
-// libraryWrites says which argument a function of the standard library writes
-// through; 0 is the receiver of a method.
+// libraryWrites returns which argument a function of the standard library writes through; 0
+// is the receiver of a method.
 func libraryWrites(fn *types.Func) (index int, ok bool) {
 	recv, name := receiverName(fn), fn.Name()
 	switch fn.Pkg().Path() {

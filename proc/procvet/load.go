@@ -19,14 +19,14 @@ import (
 // returns; of more it says only how many.
 const MaxLoadErrors = 20
 
-// Run looks at the packages that patterns name, as the go command run in dir
-// understands them ("./..." if there are none), and writes a line for each
-// finding to w, sorted: file:line:col: message, with file relative to dir if it
-// is below. Tests are not looked at.
+// Run analyzes the packages that match patterns, which have the syntax of the go command
+// run in dir (default "./..."). It writes a line for each finding to w, sorted:
+// file:line:col: message, with file relative to dir if it is below dir. Tests are not
+// analyzed.
 //
-// It needs the go command, and reads the packages that those import, also of
-// other modules. An error means that they could not be loaded or compiled, or
-// that w failed.
+// Run requires the go command. It also reads the packages that those import, including
+// those of other modules. It returns an error if they cannot be loaded or compiled, or if w
+// fails.
 func Run(dir string, patterns []string, w io.Writer) (findings int, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
@@ -80,7 +80,7 @@ func compareFindings(a, b finding) int {
 	return cmp.Or(strings.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.col, b.col), strings.Compare(a.text, b.text))
 }
 
-// relative shortens a file's name if it is below dir.
+// relative returns a file's name relative to dir if it is below dir.
 func relative(dir, file string) string {
 	if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
 		return rel
@@ -88,10 +88,10 @@ func relative(dir, file string) string {
 	return file
 }
 
-// survey lists, without compiling anything, the packages that patterns name and
-// that can have procedures, which are those that import proc directly or not, and
-// the packages whose source is needed to look at them: those and what they import
-// outside the standard library and Skerry itself.
+// survey lists packages without compiling them. asked are the packages that match patterns
+// and can have procedures, because they import proc directly or indirectly. needed are the
+// packages whose source is required to analyze them: they and their imports outside the
+// standard library and Skerry itself.
 func survey(dir string, patterns []string) (asked map[string]bool, needed []string, err error) {
 	const mode = packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedModule
 	pkgs, err := packages.Load(&packages.Config{Mode: mode, Dir: dir}, patterns...)
@@ -127,7 +127,7 @@ func survey(dir string, patterns []string) (asked map[string]bool, needed []stri
 	return asked, slices.Sorted(maps.Keys(source)), nil
 }
 
-// loadSource loads packages with their source, all others as they were compiled.
+// loadSource loads packages from source, and all others from compiled export data.
 func loadSource(dir string, paths []string) ([]*packages.Package, error) {
 	pkgs, err := packages.Load(&packages.Config{Mode: packages.LoadSyntax | packages.NeedModule, Dir: dir}, paths...)
 	if err != nil {
@@ -136,8 +136,8 @@ func loadSource(dir string, paths []string) ([]*packages.Package, error) {
 	if err := loadErrors(dir, pkgs); err != nil {
 		return nil, err
 	}
-	// What was not loaded from source has no facts, and the checker must not look
-	// at it.
+	// Packages that were not loaded from source have no facts, and the checker must not
+	// analyze them.
 	read := map[*packages.Package]bool{}
 	for _, p := range pkgs {
 		read[p] = true
@@ -148,13 +148,13 @@ func loadSource(dir string, paths []string) ([]*packages.Package, error) {
 	return pkgs, nil
 }
 
-// loadErrors is what is wrong with packages, as one error with a line for each.
+// loadErrors returns the errors of packages as one error with a line for each.
 func loadErrors(dir string, pkgs []*packages.Package) error {
 	var lines []string
 	packages.Visit(pkgs, nil, func(p *packages.Package) {
 		for _, e := range p.Errors {
 			if e.Kind == packages.ListError && strings.HasPrefix(e.Msg, "# ") && len(p.Errors) > 1 {
-				continue // the compiler's output, of which the others are the parts
+				continue // the compiler's output, which the other errors repeat in parts
 			}
 			text := e.Msg
 			if file, rest, ok := strings.Cut(e.Pos, ":"); ok && file != "" && file != "-" {

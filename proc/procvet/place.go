@@ -6,16 +6,16 @@ import (
 	"go/types"
 )
 
-// place is where an expression's memory belongs to, as one function sees it.
+// place is the owner of an expression's memory from the view of one function.
 type place struct {
-	outside bool   // to a variable from outside the function
-	param   bool   // to what parameter index points to
+	outside bool   // a variable outside the function
+	param   bool   // what parameter index points to
 	index   int    //
-	name    string // of the variable, for people
+	name    string // of the variable, for messages
 }
 
-// origin finds the place that is written if e is assigned to, or, if through is
-// set, if something is written through e.
+// origin returns the place that is written if e is assigned to or, if through is set, if
+// something is written through e.
 func (v *vetter) origin(f *function, e ast.Expr, through bool) place {
 	info := v.pass.TypesInfo
 	for range 8 * maxSteps {
@@ -68,7 +68,7 @@ func (v *vetter) origin(f *function, e ast.Expr, through bool) place {
 	return place{}
 }
 
-// variable is origin for a variable; alias is what to look at instead.
+// variable is origin for a variable. If alias is not nil, it must be analyzed instead.
 func (v *vetter) variable(f *function, obj *types.Var, through bool) (p place, alias ast.Expr) {
 	switch {
 	case obj.Pkg() == nil || obj.IsField():

@@ -1,15 +1,14 @@
-// Package procvet looks at the Go source of procedures and warns of what has no
-// place in one: effects beside the transaction, waiting, the clock, randomness.
+// Package procvet analyzes the Go source of procedures and reports what they must not do:
+// effects outside the transaction, blocking, reading the clock, randomness.
 //
-// It knows the rules that a procedure has to keep (proc.Define says them), Go's
-// syntax and types, and which functions of the standard library break a rule; it
-// must not know how procedures are run, nor run any.
+// It knows the rules for procedures (see proc.Define), Go's syntax and types, and which
+// functions of the standard library break a rule; it must not know how procedures are run,
+// nor run any.
 //
-// It follows calls as far as they can be read off the source: functions and
-// methods, also of other packages, and variables of the package that it can see
-// assigned. It does not follow calls of interface methods and of other function
-// values, and takes Skerry's own packages and the standard library as it knows
-// them.
+// It follows calls as far as they are visible in the source: functions and methods,
+// including those of other packages, and variables of the package whose assignments it can
+// see. It does not follow calls of interface methods or of other function values. For
+// Skerry's own packages and the standard library it relies on built-in rules.
 package procvet
 
 import (
@@ -23,8 +22,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// Analyzer returns the analysis, for any driver of golang.org/x/tools/go/analysis.
-// Its findings have the Kind as category.
+// Analyzer returns the analysis for any driver of golang.org/x/tools/go/analysis. The
+// category of a finding is its Kind.
 func Analyzer() *analysis.Analyzer {
 	return &analysis.Analyzer{
 		Name:      "skerryproc",
@@ -34,33 +33,32 @@ func Analyzer() *analysis.Analyzer {
 	}
 }
 
-// vetter looks at one package.
+// vetter analyzes one package.
 type vetter struct {
 	pass     *analysis.Pass
-	own      bool                       // one of Skerry's own packages, whose insides are taken as known
+	own      bool                       // one of Skerry's own packages, for which built-in rules apply
 	decls    map[*types.Func]*function  // functions with a body, by origin
-	lits     map[*ast.FuncLit]*function // literals that something leads to
-	list     []*function                // all of both, in the order in which they were found
+	lits     map[*ast.FuncLit]*function // literals that can be reached
+	list     []*function                // all of both, in the order of discovery
 	params   map[*types.Var]param       // parameters of declared functions
 	values   map[*types.Var]ast.Expr    // variables that are assigned once
-	assigned map[*types.Var][]ast.Expr  // variables of functions and all that they are assigned
-	stands   map[*types.Var]*types.Var  // variables that are assigned one of the library's with a rule
-	definers map[*types.Func]definer    // functions of this package that hand a parameter to Define
-	given    map[*ast.FuncLit]bool      // literals that are given to Define
+	assigned map[*types.Var][]ast.Expr  // variables of functions and all their assigned values
+	stands   map[*types.Var]*types.Var  // variables that are assigned a library variable with a rule
+	definers map[*types.Func]definer    // functions of this package that pass a parameter to Define
+	given    map[*ast.FuncLit]bool      // literals that are passed to Define
 	roots    []root
 	allows   map[string]map[int]*allowance // by file and line
-	ordered  []*allowance                  // the same, in the order of the source
+	ordered  []*allowance                  // the same, in source order
 	reported map[reportKey]bool
 }
 
-// param is a parameter of a declared function; the receiver, if there is one, is
-// number 0.
+// param is a parameter of a declared function. The receiver, if there is one, has index 0.
 type param struct {
 	fn    *types.Func
 	index int
 }
 
-// root is a function that is given to Define.
+// root is a function that is passed to Define.
 type root struct {
 	pos    token.Pos // of the argument
 	name   string
@@ -109,8 +107,8 @@ func run(pass *analysis.Pass) (any, error) {
 	return nil, nil
 }
 
-// standard reports whether the package is of the standard library. Only a driver
-// that looks at everything, as go vet does, comes here with one.
+// standard reports whether the package is in the standard library. Only a driver that
+// analyzes everything, such as go vet, passes one.
 func standard(pass *analysis.Pass) bool {
 	if pass.Module != nil && pass.Module.Path != "" {
 		return false
@@ -148,7 +146,7 @@ func (v *vetter) findFunctions() {
 	}
 }
 
-// literal returns the function of a literal that something leads to.
+// literal returns the function for a literal that can be reached.
 func (v *vetter) literal(lit *ast.FuncLit) *function {
 	f := v.lits[lit]
 	if f == nil {
@@ -159,14 +157,14 @@ func (v *vetter) literal(lit *ast.FuncLit) *function {
 	return f
 }
 
-// where names a place for people, the same in whatever folder it is read:
-// last element of the package's path, file and line.
+// where formats a position independently of the directory: last element of the package's
+// path, file and line.
 func (v *vetter) where(pos token.Pos) string {
 	p := v.pass.Fset.Position(pos)
 	return path.Base(v.pass.Pkg.Path()) + "/" + filepath.Base(p.Filename) + ":" + strconv.Itoa(p.Line)
 }
 
-// funcName is pkg.F, or pkg.T.M for a method.
+// funcName returns pkg.F, or pkg.T.M for a method.
 func funcName(fn *types.Func) string {
 	name := fn.Name()
 	if recv := receiverName(fn); recv != "" {
@@ -178,7 +176,7 @@ func funcName(fn *types.Func) string {
 	return name
 }
 
-// receiverName is the name of the type that a method belongs to, "" for a function.
+// receiverName returns the name of a method's receiver type, or "" for a function.
 func receiverName(fn *types.Func) string {
 	recv := fn.Signature().Recv()
 	if recv == nil {

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-// maxSteps is how many variables and calls are followed to find out what an
-// expression is.
+// maxSteps is the maximum number of variables and calls that are followed to resolve an
+// expression.
 const maxSteps = 8
 
-// target is a function that an expression stands for: one of this package's with
-// its body, or one of another package.
+// target is the function that an expression refers to: one of this package with its body,
+// or one of another package.
 type target struct {
 	local   *function
 	foreign *types.Func
@@ -24,7 +24,7 @@ type target struct {
 
 func (t target) none() bool { return t.local == nil && t.foreign == nil }
 
-// findValues notes what variables are assigned.
+// findValues records the values assigned to variables.
 func (v *vetter) findValues() {
 	count := map[*types.Var]int{}
 	assigned := func(lhs, rhs ast.Expr) {
@@ -84,8 +84,8 @@ func (v *vetter) findValues() {
 	}
 }
 
-// noteValue notes a value of a variable that matters however many it has: the
-// library's source of random numbers, or a function.
+// noteValue records a value that matters even if the variable has others: the library's
+// source of random numbers, or a function.
 func (v *vetter) noteValue(obj *types.Var, rhs ast.Expr) {
 	if sel, ok := ast.Unparen(rhs).(*ast.SelectorExpr); ok {
 		lib, ok := v.pass.TypesInfo.Uses[sel.Sel].(*types.Var)
@@ -100,7 +100,7 @@ func (v *vetter) noteValue(obj *types.Var, rhs ast.Expr) {
 	}
 }
 
-// value returns what a variable was assigned, if that was once.
+// value returns the value of a variable that is assigned once.
 func (v *vetter) value(id *ast.Ident) ast.Expr {
 	obj, ok := v.pass.TypesInfo.Uses[id].(*types.Var)
 	if !ok {
@@ -109,7 +109,7 @@ func (v *vetter) value(id *ast.Ident) ast.Expr {
 	return v.values[obj]
 }
 
-// resolve finds the function that e stands for, or none.
+// resolve returns the function that e refers to, if it can be determined.
 func (v *vetter) resolve(e ast.Expr) target {
 	for range maxSteps {
 		switch x := ast.Unparen(e).(type) {
@@ -145,7 +145,7 @@ func (v *vetter) resolve(e ast.Expr) target {
 	return target{}
 }
 
-// function is the target for a declared function.
+// function returns the target for a declared function.
 func (v *vetter) function(fn *types.Func) target {
 	fn = fn.Origin()
 	if f := v.decls[fn]; f != nil {
@@ -154,8 +154,8 @@ func (v *vetter) function(fn *types.Func) target {
 	return target{foreign: fn}
 }
 
-// made returns the function that a call returns: what a conversion converts, or
-// what a function of this package returns, if it is made there.
+// made returns the function that a call returns: the operand of a conversion, or the
+// literal that a function of this package returns.
 func (v *vetter) made(call *ast.CallExpr) ast.Expr {
 	if v.pass.TypesInfo.Types[call.Fun].IsType() {
 		return call.Args[0]
@@ -167,7 +167,7 @@ func (v *vetter) made(call *ast.CallExpr) ast.Expr {
 	f := v.decls[fn.Origin()]
 	if f == nil {
 		if fn.Pkg() != nil && fn.Pkg().Path() == "sync" && strings.HasPrefix(fn.Name(), "Once") && len(call.Args) == 1 {
-			return call.Args[0] // OnceFunc and its like call it
+			return call.Args[0] // OnceFunc and similar functions call it
 		}
 		return nil
 	}
@@ -190,8 +190,8 @@ func (v *vetter) made(call *ast.CallExpr) ast.Expr {
 	return result
 }
 
-// defines returns the arguments of a call that become procedures, nil if it is
-// no Define.
+// defines returns the arguments of a call that become procedures, or nil if the call does
+// not define any.
 func (v *vetter) defines(call *ast.CallExpr) []definedParam {
 	fn, ok := typeutil.Callee(v.pass.TypesInfo, call).(*types.Func)
 	if !ok || fn.Pkg() == nil {
@@ -216,8 +216,8 @@ func (v *vetter) defines(call *ast.CallExpr) []definedParam {
 	return nil
 }
 
-// findRoots finds the functions that are given to Define, also through functions
-// that hand a parameter on to it.
+// findRoots finds the functions that are passed to Define, including those passed through
+// other functions' parameters.
 func (v *vetter) findRoots() {
 	var calls []*ast.CallExpr
 	for _, file := range v.pass.Files {
@@ -254,7 +254,7 @@ func (v *vetter) findRoots() {
 	}
 }
 
-// argument returns an argument of a call; the receiver of a method is number 0.
+// argument returns an argument of a call. The receiver of a method has index 0.
 func (v *vetter) argument(call *ast.CallExpr, i int) ast.Expr {
 	if sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok {
 		if s := v.pass.TypesInfo.Selections[sel]; s != nil && s.Kind() == types.MethodVal {
@@ -273,7 +273,7 @@ func (v *vetter) argument(call *ast.CallExpr, i int) ast.Expr {
 	return call.Args[i]
 }
 
-// parameter reports which parameter of a declared function e is.
+// parameter returns the parameter of a declared function that e refers to.
 func (v *vetter) parameter(e ast.Expr) (param, bool) {
 	if e == nil {
 		return param{}, false
@@ -302,7 +302,7 @@ func (v *vetter) addDefiner(at param, read bool) bool {
 	return true
 }
 
-// procedureName is the name that a call of Define gives, as far as it is constant.
+// procedureName returns the name that is passed to Define, as far as it is constant.
 func (v *vetter) procedureName(call *ast.CallExpr) string {
 	for _, arg := range call.Args {
 		if c := v.pass.TypesInfo.Types[arg].Value; c != nil && c.Kind() == constant.String {
@@ -312,7 +312,7 @@ func (v *vetter) procedureName(call *ast.CallExpr) string {
 	return "at " + v.where(call.Pos())
 }
 
-// procedure finds out whether the procedure that e stands for only reads.
+// procedure determines whether the procedure that e refers to is read-only.
 func (v *vetter) procedure(e ast.Expr) (read, ok bool) {
 	for range maxSteps {
 		var obj types.Object

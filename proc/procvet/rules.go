@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// Kind is which rule a finding is about; it is the category of a diagnostic.
+// Kind is the rule that a finding is about; it is the category of a diagnostic.
 type Kind string
 
 // Kinds.
 const (
-	KindClock     Kind = "clock"     // time.Now and its like
-	KindWait      Kind = "wait"      // timers, locks, channels: something that waits
+	KindClock     Kind = "clock"     // time.Now and similar functions
+	KindWait      Kind = "wait"      // timers, locks, channels: something that blocks
 	KindGoroutine Kind = "goroutine" // a go statement
 	KindIO        Kind = "io"        // files, network, programs, databases
-	KindLog       Kind = "log"       // lines that are printed or logged
-	KindRandom    Kind = "random"    // random numbers that are not the transaction's
-	KindWrite     Kind = "write"     // a write to something outside
-	KindEscape    Kind = "escape"    // the Tx is kept or handed to another goroutine
+	KindLog       Kind = "log"       // output that is printed or logged
+	KindRandom    Kind = "random"    // random numbers from outside the transaction
+	KindWrite     Kind = "write"     // a write to memory outside the procedure
+	KindEscape    Kind = "escape"    // the Tx is kept or passed to another goroutine
 	KindNested    Kind = "nested"    // another transaction inside this one
-	KindReadOnly  Kind = "read_only" // a write in a procedure that only reads
+	KindReadOnly  Kind = "read_only" // a write in a read-only procedure
 	KindKeys      Kind = "keys"      // a write to the engine's own keys
-	KindLoop      Kind = "loop"      // a loop that nothing ends
-	KindAllow     Kind = "allow"     // a comment that allows nothing, or without a reason
+	KindLoop      Kind = "loop"      // a loop that never ends
+	KindAllow     Kind = "allow"     // a comment that allows nothing, or has no reason
 )
 
-// advice says why a thing has no place in a procedure, and what to do instead.
+// advice explains why procedures must not do this, and what to do instead.
 func (k Kind) advice() string {
 	switch k {
 	case KindClock:
@@ -57,10 +57,10 @@ func (k Kind) advice() string {
 	return ""
 }
 
-// note reports whether a finding of the kind is the lesser sort.
+// note reports whether a finding of the kind is of lower severity.
 func (k Kind) note() bool { return k == KindLog }
 
-// Paths of the packages that the rules are about.
+// Import paths of the packages that the rules are about.
 const (
 	modulePath = "github.com/skerrydb/skerry"
 	procPath   = modulePath + "/proc"
@@ -68,9 +68,9 @@ const (
 	enginePath = modulePath + "/engine"
 )
 
-// ownPackage reports whether a package is Skerry itself. What its functions do
-// inside is not looked at: they are made to be called in a transaction, or take a
-// context and so are a matter of KindNested.
+// ownPackage reports whether a package belongs to Skerry. Its functions are not analyzed:
+// they are designed to be called in a transaction, or take a context and so are covered by
+// KindNested.
 func ownPackage(pkg string) bool {
 	rest, ok := strings.CutPrefix(pkg, modulePath)
 	if !ok || rest == "" {
@@ -87,8 +87,7 @@ func ownPackage(pkg string) bool {
 	return false
 }
 
-// ownRule is the rule that a function of Skerry's own breaks when it is called in
-// a procedure.
+// ownRule returns the rule that a function of Skerry breaks when a procedure calls it.
 func ownRule(fn *types.Func) (Kind, bool) {
 	if p := fn.Signature().Params(); p.Len() > 0 && isContext(p.At(0).Type()) {
 		return KindNested, true
@@ -106,15 +105,15 @@ func isContext(t types.Type) bool {
 	return n != nil && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == "context" && n.Obj().Name() == "Context"
 }
 
-// isTx reports whether values of t are a transaction: proc.Tx, engine.Tx, kv.Tx
-// or that of another capability.
+// isTx reports whether t is a transaction type: proc.Tx, engine.Tx, kv.Tx or that of
+// another capability.
 func isTx(t types.Type) bool {
 	n := named(t)
 	return n != nil && n.Obj().Name() == "Tx" && n.Obj().Pkg() != nil && ownPackage(n.Obj().Pkg().Path())
 }
 
-// carriesTx reports whether a value of t is a transaction or a struct that holds
-// one, at most depth structs deep.
+// carriesTx reports whether a value of t is a transaction, or a struct that contains one at
+// most depth structs deep.
 func carriesTx(t types.Type, depth int) bool {
 	if t == nil {
 		return false
@@ -137,9 +136,8 @@ func carriesTx(t types.Type, depth int) bool {
 	return false
 }
 
-// standardPath reports whether a path could be one of the standard library: its
-// first element has no dot. A program's own module may be named so too; see
-// standard.
+// standardPath reports whether a path could belong to the standard library: its first
+// element has no dot. The program's own module may have such a path too; see standard.
 func standardPath(pkg string) bool {
 	first, _, _ := strings.Cut(pkg, "/")
 	return !strings.Contains(first, ".") && first != "command-line-arguments"

@@ -15,8 +15,8 @@ type step struct {
 	effect
 }
 
-// solve carries what functions do to those who call them, one call further in
-// each round, so that the first chain found is a shortest one.
+// solve propagates the effects of functions to their callers, one call further in each
+// round, so that the first chain found is a shortest one.
 func (v *vetter) solve() {
 	for _, f := range v.list {
 		for _, s := range f.sites {
@@ -49,7 +49,7 @@ func (v *vetter) solve() {
 	}
 }
 
-// through appends what f has by one of its calls, but for what known has already.
+// through appends the effects that f has through e, except those that are known already.
 func (v *vetter) through(steps []step, f *function, e *edge, known *summary) []step {
 	sum := e.summary()
 	for _, have := range sum.Effects {
@@ -77,7 +77,7 @@ func (v *vetter) through(steps []step, f *function, e *edge, known *summary) []s
 	return steps
 }
 
-// export leaves facts for the packages that import this one.
+// export exports facts for the packages that import this one.
 func (v *vetter) export() {
 	for fn, d := range v.definers {
 		v.pass.ExportObjectFact(fn, &d)
@@ -109,7 +109,7 @@ func isFunc(t types.Type) bool {
 	return n != nil && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == procPath && n.Obj().Name() == "Func"
 }
 
-// report tells what the procedures of this package lead to.
+// report reports the effects of the procedures of this package.
 func (v *vetter) report() {
 	for _, r := range v.roots {
 		if r.fn.local == nil {
@@ -141,7 +141,7 @@ func (v *vetter) report() {
 	}
 }
 
-// reportForeign tells of a procedure whose function is of another package.
+// reportForeign reports a procedure whose function is in another package.
 func (v *vetter) reportForeign(r root) {
 	fn := r.fn.foreign
 	var sum summary
@@ -167,7 +167,7 @@ func (v *vetter) reportForeign(r root) {
 	}
 }
 
-// finding reports e once for its place.
+// finding reports e once per position.
 func (v *vetter) finding(r root, pos token.Pos, e effect) {
 	if e.Kind == KindReadOnly && !r.read {
 		return

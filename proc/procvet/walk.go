@@ -10,8 +10,7 @@ import (
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-// function is a function with a body in this package, with the literals inside
-// it: they are taken as called.
+// function is a function with a body in this package. Literals inside it count as called.
 type function struct {
 	name     string
 	node     ast.Node // *ast.FuncDecl or *ast.FuncLit
@@ -19,10 +18,10 @@ type function struct {
 	fn       *types.Func // nil for a literal
 	receiver bool
 
-	sites  []site      // what it does itself
-	writes []paramSite // what it does itself to its parameters
-	edges  []edge      // whom it calls
-	sum    summary     // both, and what its callees do
+	sites  []site      // its own effects
+	writes []paramSite // its own writes through parameters
+	edges  []edge      // the functions that it calls
+	sum    summary     // both, including those of its callees
 }
 
 // site is an effect in the body of a function.
@@ -38,17 +37,17 @@ type paramSite struct {
 	effect
 }
 
-// edge is the mention of another function, a call as a rule.
+// edge is a reference to another function, usually a call.
 type edge struct {
 	pos     token.Pos
 	name    string
-	local   *function // one of both
+	local   *function // exactly one of these two is set
 	foreign *summary
-	call    *ast.CallExpr // nil if it is no call
+	call    *ast.CallExpr // nil if it is not a call
 	allow   *allowance    // the comment that allows it, or nil
 }
 
-// summary is what the callee leads to, as far as is known.
+// summary returns the known effects of the callee.
 func (e *edge) summary() *summary {
 	if e.local != nil {
 		return &e.local.sum
@@ -56,12 +55,12 @@ func (e *edge) summary() *summary {
 	return e.foreign
 }
 
-// walker goes through one body.
+// walker walks one body.
 type walker struct {
 	*vetter
 	f     *function
-	calls map[*ast.Ident]*ast.CallExpr     // by the name that is called
-	sels  map[*ast.Ident]*ast.SelectorExpr // by the last name
+	calls map[*ast.Ident]*ast.CallExpr     // by the identifier that is called
+	sels  map[*ast.Ident]*ast.SelectorExpr // by the last identifier
 	skip  map[ast.Node]bool
 }
 
@@ -76,7 +75,7 @@ func (w *walker) node(n ast.Node) bool {
 	}
 	switch n := n.(type) {
 	case *ast.FuncLit:
-		return !w.given[n] // a procedure of its own is not called here
+		return !w.given[n] // a separate procedure, not called here
 	case *ast.GoStmt:
 		w.add(n.Pos(), KindGoroutine, "starts a goroutine")
 		if w.hands(n.Call) {
@@ -117,7 +116,7 @@ func (w *walker) node(n ast.Node) bool {
 	return true
 }
 
-// add notes an effect, unless a comment allows it.
+// add records an effect, unless a comment allows it.
 func (w *walker) add(pos token.Pos, k Kind, what string) {
 	if a := w.allowed(pos); a != nil {
 		a.used = true
@@ -154,7 +153,7 @@ func (w *walker) assign(n *ast.AssignStmt) {
 	}
 }
 
-// write notes the assignment of rhs, which may be unknown, to lhs.
+// write records the assignment of rhs, which may be unknown, to lhs.
 func (w *walker) write(lhs, rhs ast.Expr) {
 	k, verb := KindWrite, "writes "
 	if rhs != nil && w.keepsTx(rhs) {
@@ -212,7 +211,7 @@ func (w *walker) instance(fun ast.Expr, n *ast.CallExpr) {
 	}
 }
 
-// ident notes what the mention of a function or variable leads to.
+// ident records the effects of a reference to a function or variable.
 func (w *walker) ident(id *ast.Ident) {
 	pos := w.start(id)
 	switch obj := w.pass.TypesInfo.Uses[id].(type) {
@@ -225,7 +224,7 @@ func (w *walker) ident(id *ast.Ident) {
 	}
 }
 
-// variableUse notes what the mention of a variable leads to.
+// variableUse records the effects of a reference to a variable.
 func (w *walker) variableUse(pos token.Pos, id *ast.Ident, obj *types.Var) {
 	if obj.Pkg() == nil || obj.IsField() {
 		return
@@ -243,8 +242,8 @@ func (w *walker) variableUse(pos token.Pos, id *ast.Ident, obj *types.Var) {
 	}
 }
 
-// start is where the mention of id begins: at the qualifier, if that is on the
-// same line.
+// start returns where the reference id begins: at the qualifier, if that is on the same
+// line.
 func (w *walker) start(id *ast.Ident) token.Pos {
 	sel := w.sels[id]
 	if sel == nil || w.pass.Fset.Position(sel.Pos()).Line != w.pass.Fset.Position(id.Pos()).Line {
@@ -253,10 +252,10 @@ func (w *walker) start(id *ast.Ident) token.Pos {
 	return sel.Pos()
 }
 
-// variableCall follows a variable to one function that it is assigned.
+// variableCall follows a variable to one function that is assigned to it.
 func (w *walker) variableCall(pos token.Pos, id *ast.Ident, obj *types.Var, rhs ast.Expr) {
 	if rhs.Pos() >= w.f.node.Pos() && rhs.End() <= w.f.node.End() {
-		return // seen where it stands
+		return // found at its definition
 	}
 	t := w.resolve(rhs)
 	switch {
@@ -267,7 +266,7 @@ func (w *walker) variableCall(pos token.Pos, id *ast.Ident, obj *types.Var, rhs 
 	}
 }
 
-// mention notes what a function that is called or handed on leads to.
+// mention records the effects of a function that is called or passed on.
 func (w *walker) mention(pos token.Pos, id *ast.Ident, fn *types.Func) {
 	call := w.calls[id]
 	if ownPackage(fn.Pkg().Path()) {
@@ -296,9 +295,9 @@ func (w *walker) mention(pos token.Pos, id *ast.Ident, fn *types.Func) {
 	w.edge(e)
 }
 
-// outsider reports whether a function of another module takes a context, which is
-// for what waits for something outside. The drivers of databases are behind
-// interfaces or function values, where calls cannot be followed.
+// outsider reports whether a function of another module takes a context, which suggests
+// that it waits for something external. Database drivers are called through interfaces or
+// function values, which cannot be followed.
 func (w *walker) outsider(fn *types.Func) bool {
 	own := w.pass.Module
 	pkg := fn.Pkg().Path()
@@ -317,8 +316,8 @@ func (w *walker) edge(e edge) {
 	w.f.edges = append(w.f.edges, e)
 }
 
-// libraryName is how a function is written in a program: time.Now, with the whole
-// path if the last element says too little.
+// libraryName returns the usual name of a function in a program, such as time.Now, or the
+// whole path if the last element is ambiguous.
 func libraryName(fn *types.Func) string {
 	name := fn.Name()
 	if recv := receiverName(fn); recv != "" {
@@ -327,7 +326,7 @@ func libraryName(fn *types.Func) string {
 	return fn.Pkg().Path() + "." + name
 }
 
-// ownCall notes what a call of one of Skerry's own functions leads to.
+// ownCall records the effects of a call of one of Skerry's functions.
 func (w *walker) ownCall(pos token.Pos, fn *types.Func, call *ast.CallExpr) {
 	if k, ok := ownRule(fn); ok {
 		w.add(pos, k, "calls "+funcName(fn))
@@ -344,8 +343,8 @@ func (w *walker) ownCall(pos token.Pos, fn *types.Func, call *ast.CallExpr) {
 	}
 }
 
-// engineKeys notes a write to what proc.Tx.Engine gave out. One through a parameter
-// is none: that is how a capability is made.
+// engineKeys records a write to the value of proc.Tx.Engine. A write through a parameter
+// does not count, because that is how capabilities are implemented.
 func (w *walker) engineKeys(pos token.Pos, fn *types.Func, call *ast.CallExpr) {
 	if call == nil || fn.Pkg().Path() != enginePath || receiverName(fn) != "Tx" {
 		return
@@ -356,8 +355,8 @@ func (w *walker) engineKeys(pos token.Pos, fn *types.Func, call *ast.CallExpr) {
 	}
 }
 
-// isEngine reports whether e is a call of proc.Tx.Engine, or a variable that was
-// assigned one.
+// isEngine reports whether e is a call of proc.Tx.Engine, or a variable to which one was
+// assigned.
 func (v *vetter) isEngine(e ast.Expr) bool {
 	for range maxSteps {
 		switch x := ast.Unparen(e).(type) {
@@ -379,8 +378,8 @@ func (v *vetter) isEngine(e ast.Expr) bool {
 	return false
 }
 
-// libraryCall notes the call of a function of the standard library that writes
-// through its argument i.
+// libraryCall records the call of a function of the standard library that writes through
+// its argument i.
 func (w *walker) libraryCall(pos token.Pos, fn *types.Func, call *ast.CallExpr, i int) {
 	if call == nil {
 		return
@@ -395,7 +394,7 @@ func (w *walker) libraryCall(pos token.Pos, fn *types.Func, call *ast.CallExpr, 
 	w.writePlace(pos, w.givenPlace(w.f, call, i), k, "calls "+libraryName(fn)+", which writes ")
 }
 
-// givenPlace is what a callee writes, as f sees it, if it writes through its
+// givenPlace returns the place that a callee writes, as seen by f, if it writes through its
 // parameter i.
 func (v *vetter) givenPlace(f *function, call *ast.CallExpr, i int) place {
 	arg := v.argument(call, i)
@@ -405,13 +404,13 @@ func (v *vetter) givenPlace(f *function, call *ast.CallExpr, i int) place {
 	through := true
 	if sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok && i == 0 && arg == sel.X {
 		s := v.pass.TypesInfo.Selections[sel]
-		// A method with a pointer receiver on a variable takes its address.
+		// A method with a pointer receiver takes the address of the variable.
 		through = refers(v.pass.TypesInfo.TypeOf(arg)) || len(s.Index()) > 1 && s.Indirect()
 	}
 	return v.origin(f, arg, through)
 }
 
-// keepsTx reports whether who keeps the value of e keeps a transaction.
+// keepsTx reports whether keeping the value of e keeps a transaction.
 func (w *walker) keepsTx(e ast.Expr) (found bool) {
 	info := w.pass.TypesInfo
 	ast.Inspect(e, func(n ast.Node) bool {
@@ -427,7 +426,7 @@ func (w *walker) keepsTx(e ast.Expr) (found bool) {
 			return info.Types[n.Fun].IsType() || builtin && b.Name() == "append"
 		case *ast.SelectorExpr:
 			found = found || carriesTx(info.TypeOf(n), 2)
-			return false // tx.x keeps x
+			return false // tx.x does not keep tx itself
 		case *ast.Ident:
 			if obj, ok := info.Uses[n].(*types.Var); ok && carriesTx(obj.Type(), 2) {
 				found = true
@@ -450,8 +449,8 @@ func (w *walker) hands(n ast.Node) (found bool) {
 	return found
 }
 
-// loop notes a loop that has no condition, no way out, and does not use the
-// transaction, which would fail in the end.
+// loop records a loop that has no condition, no exit, and does not use the transaction,
+// which would eventually fail.
 func (w *walker) loop(n *ast.ForStmt) {
 	if n.Cond != nil {
 		c := w.pass.TypesInfo.Types[n.Cond].Value
@@ -475,8 +474,8 @@ func (w *walker) usesTx(n ast.Node) (found bool) {
 	return found
 }
 
-// leaves reports whether n has a statement that leaves the loop around it; breaks
-// says whether a break without a label does.
+// leaves reports whether n contains a statement that leaves the enclosing loop. breaks says
+// whether a break without a label leaves it.
 func (w *walker) leaves(n ast.Node, breaks bool) (found bool) {
 	ast.Inspect(n, func(x ast.Node) bool {
 		if found || x == nil {

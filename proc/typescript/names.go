@@ -10,8 +10,8 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// namesOf gives each of schemas, which are sorted by name, a function name of
-// its own. A procedure whose name needs no change keeps it.
+// namesOf returns a unique function name for each of schemas, which are sorted by name. A
+// procedure whose name needs no change keeps it.
 func namesOf(schemas []proc.Schema) []string {
 	names := make([]string, len(schemas))
 	taken := map[string]bool{}
@@ -37,11 +37,11 @@ func namesOf(schemas []proc.Schema) []string {
 	return names
 }
 
-// fold is what two names must not have in common: their types begin with it.
+// fold returns the part of a name that must be unique, because type names begin with it.
 func fold(name string) string { return pascal(name) }
 
-// camel makes an identifier of a name: words are what stands between other
-// characters than letters and digits.
+// camel converts a name to a camel-case identifier. Characters other than letters and
+// digits separate words.
 func camel(name string) string {
 	words := strings.FieldsFunc(strings.ToValidUTF8(name, ""), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	var b strings.Builder
@@ -63,7 +63,7 @@ func camel(name string) string {
 	return s
 }
 
-// pascal is what the names of the types of a function begin with.
+// pascal returns the prefix of the names of a function's types.
 func pascal(function string) string {
 	if function == "_" {
 		return function
@@ -71,7 +71,8 @@ func pascal(function string) string {
 	return upperFirst(strings.TrimSuffix(function, "_"))
 }
 
-// lowerFirst lowers the first letter, and those of an abbreviation: HTTPGet is httpGet.
+// lowerFirst lowers the first letter, or all of a leading abbreviation: HTTPGet becomes
+// httpGet.
 func lowerFirst(w string) string {
 	runes := []rune(w)
 	for i, r := range runes {
@@ -88,8 +89,8 @@ func upperFirst(w string) string {
 	return string(unicode.ToUpper(r)) + w[size:]
 }
 
-// reserved are words that a variable cannot have as its name in a module
-// (ECMA-262 section 12.7.2), and names that would change what an object is.
+// reserved returns words that cannot name a variable in a module (ECMA-262 section 12.7.2),
+// and names that would change the behavior of an object.
 func reserved() []string {
 	return []string{
 		"arguments", "async", "await", "break", "case", "catch", "class", "const", "constructor", "continue", "debugger",
@@ -100,7 +101,7 @@ func reserved() []string {
 	}
 }
 
-// identifier reports whether a property can stand without quotes.
+// identifier reports whether a property name needs no quotes.
 func identifier(name string) bool {
 	for i, r := range name {
 		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_' || r == '$' || i > 0 && r >= '0' && r <= '9') {

@@ -7,11 +7,11 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// maxDepth is how deep the types of a schema may be nested.
+// maxDepth is the maximum nesting of types in a schema.
 const maxDepth = 100
 
-// use is what a type is written for: what a caller gives may be looser than
-// what it gets.
+// use is the direction of a type: types of arguments may be more permissive than those of
+// results.
 type use bool
 
 const (
@@ -19,7 +19,7 @@ const (
 	result   use = false
 )
 
-// check refuses schemas of which no types can be made.
+// check rejects schemas that cannot be expressed as types.
 func check(s proc.Schema) error {
 	for _, a := range s.Args {
 		if err := checkType(a.Type, 0); err != nil {
@@ -55,7 +55,7 @@ func checkType(t proc.Type, depth int) error {
 	return fmt.Errorf("the kind %q is not known", t.Kind)
 }
 
-// typeOf is t as TypeScript has it. indent is that of the line it stands in.
+// typeOf returns t in TypeScript. indent is that of its line.
 func typeOf(t proc.Type, u use, indent int) string {
 	s := plainType(t, u, indent)
 	if t.Nullable && s != "unknown" && s != "null" {
@@ -100,7 +100,7 @@ func plainType(t proc.Type, u use, indent int) string {
 	return "unknown"
 }
 
-// object is a struct's type, on several lines.
+// object returns the type of a struct on several lines.
 func object(fields []proc.Field, u use, indent int) string {
 	if len(fields) == 0 {
 		return "Record<string, never>"
@@ -125,13 +125,13 @@ func object(fields []proc.Field, u use, indent int) string {
 	return b.String()
 }
 
-// large reports whether t has integers that a number cannot hold exactly.
+// large reports whether t contains integers that a number cannot represent exactly.
 func large(t proc.Type) bool {
 	return (t.Kind == proc.KindInt || t.Kind == proc.KindUint) && (t.Bits == 0 || t.Bits > 53)
 }
 
-// shapeOf is the Shape of runtime.ts that says what has to be done to a result
-// of type t: null is nothing.
+// shapeOf returns the Shape (see runtime.ts) that describes how to convert a result of type
+// t. null means no conversion.
 func shapeOf(t proc.Type, top bool) string {
 	s := plainShape(t, top)
 	if s != "null" && t.Nullable {

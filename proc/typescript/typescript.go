@@ -1,9 +1,9 @@
-// Package typescript writes a TypeScript module with which browsers and Node
-// call procedures over HTTP.
+// Package typescript generates a TypeScript module with which browsers and Node call
+// procedures over HTTP.
 //
-// It knows schemas of procedures, TypeScript, and what /api/call/ takes and
-// answers (docs/http.md); it must not know how procedures run or who serves
-// them. The same schemas make the same module, byte for byte.
+// It knows schemas of procedures, TypeScript, and the requests and responses of /api/call/
+// (docs/http.md); it must not know how procedures run or who serves them. The same schemas
+// generate the same module, byte for byte.
 package typescript
 
 import (
@@ -19,33 +19,31 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// callPath is where the HTTP face takes calls.
+// callPath is the path prefix for calls in the HTTP face.
 const callPath = "/api/call/"
 
-// Options of Generate. The zero value works.
+// Options configures Generate. The zero value works.
 type Options struct {
-	// Source says in the module's first lines what it was made from, e.g. the
-	// address of a server. It should be the same from run to run.
+	// Source is named in the module's first lines as its origin, for example the address of
+	// a server. It should be the same from run to run.
 	Source string
 }
 
 //go:embed runtime.ts
 var runtime string
 
-// Generate writes one module that imports nothing, for ES2022 and the fetch API:
-// for each procedure the types of its arguments and its result, and createClient,
-// whose result has one function for each. It passes tsc --strict.
+// Generate writes one module without imports, for ES2022 and the fetch API. It contains the
+// types of the arguments and the result of each procedure, and createClient, which returns
+// an object with one function per procedure. It passes tsc --strict.
 //
-// Names are in camel case: add_user is addUser, with AddUserArgs and
-// AddUserResult. Words that could not name a variable, and then, end in _. Of
-// names that would be the same all but one get a number, in the order of the
-// procedures' names.
+// Names are in camel case: add_user becomes addUser, with AddUserArgs and AddUserResult.
+// Names that cannot be variables, and then, get a trailing _. If several names become the
+// same, all but one get a number, in the order of the procedures' names.
 //
-// An integer of 64 bits is a number: as an argument it may also be a bigint, and
-// in a result one beyond 2^53-1 is an error of the module, never another number.
-// A time is a string of RFC 3339, bytes are a string of base64, a list, map or
-// bytes that are nil in Go are empty, and what a type writes with its own
-// MarshalJSON or MarshalText is unknown.
+// A 64-bit integer is a number. As an argument it may also be a bigint; in a result, a
+// value beyond 2^53-1 makes the module throw an error instead of losing precision. A time
+// is an RFC 3339 string, bytes are a base64 string, lists, maps and bytes that are nil in
+// Go are empty, and types with their own MarshalJSON or MarshalText are unknown.
 //
 // The error is that of w, or names the schema that is malformed.
 func Generate(w io.Writer, schemas []proc.Schema, o Options) error {
@@ -77,13 +75,13 @@ func Generate(w io.Writer, schemas []proc.Schema, o Options) error {
 type procedure struct {
 	proc.Schema
 	function string // voteTwice
-	prefix   string // VoteTwice: of its types
+	prefix   string // VoteTwice: for its types
 }
 
-// generator writes the module; what goes wrong is known to w.
+// generator writes the module. w records errors.
 type generator struct{ w *bufio.Writer }
 
-func (g *generator) text(s string)                    { _, _ = g.w.WriteString(s) } // the error stays: Flush has it
+func (g *generator) text(s string)                    { _, _ = g.w.WriteString(s) } // Flush returns the error
 func (g *generator) line(s string)                    { g.text(s + "\n") }
 func (g *generator) linef(format string, args ...any) { g.line(fmt.Sprintf(format, args...)) }
 
@@ -121,7 +119,7 @@ func (g *generator) types(p procedure) {
 	}
 }
 
-// client writes the interface of the client and what makes one.
+// client writes the interface of the client and createClient.
 func (g *generator) client(list []procedure) {
 	g.line("")
 	g.line("/** One function for each procedure. They are bound: const { f } = createClient() works. */")
@@ -199,7 +197,7 @@ func parameterNames(p procedure) string {
 	return "args, options"
 }
 
-// comment makes text fit to stand in a /** */ comment of one line.
+// comment makes text safe for a one-line /** */ comment.
 func comment(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if control(r) {
@@ -210,12 +208,12 @@ func comment(text string) string {
 	return strings.ReplaceAll(text, "*/", "*\\/")
 }
 
-// control reports whether r ends a line or cannot be seen.
+// control reports whether r ends a line or is invisible.
 func control(r rune) bool {
 	return r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
 }
 
-// quote is s as a string of TypeScript; JSON's are.
+// quote returns s as a TypeScript string, which has the same syntax as in JSON.
 func quote(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
