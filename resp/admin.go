@@ -69,15 +69,15 @@ func timeCmd(x *call) error {
 	return nil
 }
 
-// flushCmd empties one database or all. A small one goes in one transaction, a
-// large one in steps. Its keys are then gone for every tracking client too.
+// flushCmd empties one database or all. It removes a small one in one transaction and a
+// large one in steps. Tracking clients are told to drop all keys.
 func flushCmd(x *call) error {
 	if len(x.args) > 2 || len(x.args) == 2 && !x.is(1, "SYNC") && !x.is(1, "ASYNC") {
 		return errSyntax
 	}
 	from, to := x.db, x.db+1
 	if x.cmd.name == "flushall" {
-		from, to = 0, DefaultDatabases // never the application's keys
+		from, to = 0, DefaultDatabases // never the application's databases
 	}
 	if x.tx != nil {
 		for db := from; db < to; db++ {
@@ -125,7 +125,7 @@ func (s *Server) flush(from, to uint8) error {
 			if err != nil {
 				return err
 			}
-			left += n // expired, which a transaction cannot see; Flush does
+			left += n // expired keys, which a transaction cannot see; Flush deletes them
 		}
 		return nil
 	})

@@ -7,15 +7,14 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// barrierWait bounds how long a reply waits for the invalidations of changes that
-// were committed before it. When it ends, the client is told to drop all keys
-// instead, and its further replies do not wait for those changes again.
+// barrierWait bounds how long a reply waits for the invalidations of changes that were
+// committed before it. After that, the client is told to drop all keys instead, and its
+// further replies do not wait for those changes again.
 const barrierWait = time.Second
 
-// barrier puts the invalidations of all that was committed until now into the
-// output, so that they stand before what is replied from now on. It concerns only
-// connections that invalidations are pushed to. The replies so far are in the
-// output already.
+// barrier adds the invalidations of everything committed so far to the output, so that the
+// client receives them before any further reply. It applies only to connections that
+// receive invalidations. The replies so far are already in the output.
 func (c *conn) barrier() {
 	if !c.told.Load() {
 		return
@@ -34,18 +33,18 @@ type settled struct {
 	done chan struct{} // closed when it has
 }
 
-// newest returns the position up to which changes are committed on this node, or
-// were acknowledged to it by others.
+// newest returns the position up to which changes have been committed on this node, or
+// acknowledged to it by others.
 func (tr *tracker) newest() engine.Position {
 	pos, err := tr.srv.feed.Committed()
 	if err != nil {
-		pos = ^engine.Position(0) // whatever was committed, it cannot be told of
+		pos = ^engine.Position(0) // there is no way to know what was committed
 	}
 	return max(pos, engine.Position(tr.srv.acked.Load()))
 }
 
-// settle waits until the tracker has told of all changes up to pos. It reports false
-// if that takes too long or stop is closed.
+// settle waits until the tracker has reported all changes up to pos. It returns false if
+// that takes too long or stop is closed.
 func (tr *tracker) settle(pos engine.Position, stop <-chan struct{}) bool {
 	if engine.Position(tr.at.Load()) >= pos {
 		return true
@@ -72,17 +71,17 @@ func (tr *tracker) settle(pos engine.Position, stop <-chan struct{}) bool {
 	return false
 }
 
-// reached notes that clients were told of all changes up to pos.
+// reached records that all changes up to pos have been reported to clients.
 func (tr *tracker) reached(pos engine.Position) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	if pos > engine.Position(tr.at.Load()) { // else an earlier run is ending
+	if pos > engine.Position(tr.at.Load()) { // otherwise an earlier run is ending
 		tr.at.Store(uint64(pos))
 		tr.release(pos)
 	}
 }
 
-// release ends the calls of settle that wait for pos or less; mu is held.
+// release ends the calls of settle that wait for pos or less. The caller holds mu.
 func (tr *tracker) release(pos engine.Position) {
 	tr.settling = slices.DeleteFunc(tr.settling, func(w settled) bool {
 		if w.pos <= pos {
@@ -92,7 +91,7 @@ func (tr *tracker) release(pos engine.Position) {
 	})
 }
 
-// dropAll tells the sessions whose invalidations go to c to drop all keys.
+// dropAll makes the sessions whose invalidations go to c drop all keys.
 func (tr *tracker) dropAll(c *conn) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -103,8 +102,8 @@ func (tr *tracker) dropAll(c *conn) {
 	}
 }
 
-// hears notes that invalidations of s are pushed to its connection or to the one
-// that it redirects to.
+// hears records that invalidations of s are pushed to its connection or to the one that it
+// redirects to.
 func (tr *tracker) hears(s *session) {
 	to := s.c
 	if s.target != 0 {
@@ -115,8 +114,8 @@ func (tr *tracker) hears(s *session) {
 	}
 }
 
-// acknowledged notes a position up to which other nodes have acknowledged writes
-// that this one has handed to them.
+// acknowledged records a position up to which other nodes have acknowledged writes that
+// this node forwarded to them.
 func (s *Server) acknowledged(pos engine.Position) {
 	for {
 		old := s.acked.Load()

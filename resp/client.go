@@ -62,11 +62,11 @@ func clientGetName(x *call) error {
 	return nil
 }
 
-// movedName is how the name of a connection ends that wants MOVED. It is what
-// every client library can say on all its connections.
+// movedName is the suffix of a connection's name that requests MOVED. Every client library
+// can set a name on all its connections.
 const movedName = "+moved"
 
-// setName names the connection; an empty name takes the name away.
+// setName sets the name of the connection. An empty name removes it.
 func (c *conn) setName(name []byte) error {
 	for _, b := range name {
 		if b < '!' || b > '~' {
@@ -90,7 +90,8 @@ func clientSetName(x *call) error {
 	return nil
 }
 
-// clientSetInfo is of Redis 7.2; its clients send it on connecting.
+// clientSetInfo is CLIENT SETINFO of Redis 7.2. Clients for that version send it when they
+// connect.
 func clientSetInfo(x *call) error {
 	if !x.is(2, "LIB-NAME") && !x.is(2, "LIB-VER") {
 		return replyError("ERR Unrecognized option '" + cText(x.args[2], 128) + "'")
@@ -153,12 +154,12 @@ func (c *conn) appendInfo(b []byte) []byte {
 	return b
 }
 
-// memory is about how many bytes the connection's buffers take; c.mu is held.
+// memory returns the approximate size of the connection's buffers. The caller holds c.mu.
 func (c *conn) memory() int64 {
 	return c.qbuf.Load() + c.qfree.Load() + int64(c.shown.multiMem) + c.raw.waiting()
 }
 
-// flagLetters is what CLIENT LIST calls flags; c.mu is held.
+// flagLetters returns the flags field of CLIENT LIST. The caller holds c.mu.
 func (c *conn) flagLetters() string {
 	var f []byte
 	add := func(on bool, letter byte) {
@@ -179,7 +180,7 @@ func (c *conn) flagLetters() string {
 	return string(f)
 }
 
-// kindOf is the type that TYPE filters name.
+// kindOf returns the type of the connection for TYPE filters.
 func (c *conn) kindOf() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +190,7 @@ func (c *conn) kindOf() string {
 	return "normal"
 }
 
-// clientType reads a TYPE filter. No connection here is of the other two types.
+// clientType parses a TYPE filter. No connection has one of the other two types.
 func clientType(arg []byte) (string, error) {
 	switch t := string(bytes.ToLower(arg)); t {
 	case "normal", "pubsub", "master", "replica":
@@ -284,7 +285,7 @@ func clientUnpause(x *call) error {
 	return nil
 }
 
-// timeoutArg reads a timeout in milliseconds.
+// timeoutArg parses a timeout in milliseconds.
 func timeoutArg(arg []byte) (time.Duration, error) {
 	n, ok := decimal.Parse(arg)
 	switch {
@@ -297,7 +298,7 @@ func timeoutArg(arg []byte) (time.Duration, error) {
 	return time.Duration(min(n, longest)) * time.Millisecond, nil
 }
 
-// killFilter says which connections CLIENT KILL closes.
+// killFilter selects the connections that CLIENT KILL closes.
 type killFilter struct {
 	id          int64
 	addr, laddr string
@@ -325,7 +326,7 @@ func clientKill(x *call) error {
 		}
 		n++
 		if c == x.conn {
-			c.closing = true // once it has its answer
+			c.closing = true // after its reply
 		} else {
 			c.kill()
 			x.srv.remove(c)
@@ -414,12 +415,12 @@ func clientUnblock(x *call) error {
 	return nil
 }
 
-// fd is the connection's file descriptor, -1 if it has none.
+// fd returns the connection's file descriptor, or -1 if it has none.
 func (c *conn) fd() int64 {
 	n := int64(-1)
 	if s, ok := c.raw.Conn.(syscall.Conn); ok {
 		if raw, err := s.SyscallConn(); err == nil {
-			_ = raw.Control(func(fd uintptr) { n = int64(fd) }) // if it is closed there is none
+			_ = raw.Control(func(fd uintptr) { n = int64(fd) }) // n stays -1 if it is closed
 		}
 	}
 	return n

@@ -132,7 +132,7 @@ func (x *call) parseTracking() (tracking, error) {
 	return t, nil
 }
 
-// check says whether t may become next.
+// check reports whether the options may change from t to next.
 func (t *tracking) check(next *tracking) error {
 	switch {
 	case !next.bcast && len(next.prefixes) > 0:
@@ -163,8 +163,7 @@ func (t *tracking) check(next *tracking) error {
 
 func overlap(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 
-// startTracking makes next the connection's tracking; the prefixes that it has
-// already stay.
+// startTracking sets the connection's tracking to next. Existing prefixes are kept.
 func (c *conn) startTracking(next tracking) error {
 	if next.bcast {
 		if len(next.prefixes) == 0 {
@@ -176,7 +175,7 @@ func (c *conn) startTracking(next tracking) error {
 	}
 	s := &session{
 		c: c, target: next.redirect, bcast: next.bcast,
-		noloop:   next.noloop && c.srv.store.Promises().DistinctTimes, // it knows own writes by their times
+		noloop:   next.noloop && c.srv.store.Promises().DistinctTimes, // it identifies its own writes by their times
 		prefixes: next.prefixes, own: map[int64]struct{}{},
 	}
 	next.session = s

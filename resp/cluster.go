@@ -9,37 +9,37 @@ import (
 	"github.com/skerrydb/skerry/forward"
 )
 
-// Slots is how many hash slots Redis Cluster divides the keys into. Here the
-// leader has them all.
+// Slots is the number of hash slots into which Redis Cluster divides the keys. Here the
+// leader owns all of them.
 const Slots = 16384
 
-// membership is what a connection has to do with the cluster and with how new
-// its reads are. Its zero value is a client of a node that is alone.
+// membership is a connection's state about the cluster and about how recent its reads must
+// be. The zero value is for a client of a single node.
 type membership struct {
-	engine.Cluster      // nil: the node is alone, or the connection is another node's
-	node           bool // another node opened it, to have its clients' commands run
+	engine.Cluster      // nil: a single node, or the connection of another node
+	node           bool // opened by another node to run its clients' commands
 	deposed        bool // of node: a command found no leader here; nothing more is run
-	coded          bool // of node: it knows refusals by their first word; see refusedWord
+	coded          bool // of node: it supports refusedWord
 
-	moves bool // the client wants MOVED rather than have its writes forwarded
-	stays bool // CLIENT MOVED OFF was said, which no other command overrules
+	moves bool // the client wants MOVED instead of forwarding
+	stays bool // CLIENT MOVED OFF was sent, which overrides other commands
 
-	level    engine.Level  // as CLIENT READ says
+	level    engine.Level  // set by CLIENT READ
 	maxStale time.Duration // at engine.Local; 0: the engine's default
-	readonly bool          // READONLY was said: local where this node does not lead
+	readonly bool          // READONLY was sent: reads are local if this node is not the leader
 	pos      engine.Position
-	lost     bool // a write's position is not known: it is greater than pos
+	lost     bool // the position of a write is not known: it is greater than pos
 
-	tells bool   // the client wants to be told of a new leader
-	told  uint64 // the one that it was told of last; 0: none
+	tells bool   // the client wants to be notified of a new leader
+	told  uint64 // the leader that it was last notified of; 0: none
 
-	leads   bool    // the node has led when the last writes ran: try it first
+	leads   bool    // this node was the leader for the last writes: try it first
 	replied bool    // the last reply from the leader is an array: EXEC has run
 	marks   []int64 // of node: times of its writes since the last mark, in microseconds
 }
 
-// saw notes what position the client knows of now. A linearizable read covers
-// every write before it.
+// saw updates the position that the client has seen. A linearizable read covers every write
+// before it.
 func (m *membership) saw(pos engine.Position, level engine.Level) {
 	m.pos = max(m.pos, pos)
 	if level == engine.Linearizable {
@@ -47,8 +47,7 @@ func (m *membership) saw(pos engine.Position, level engine.Level) {
 	}
 }
 
-// wrote remembers the time of a write, for NOLOOP here or on the node that
-// forwarded it.
+// wrote records the time of a write, for NOLOOP here or on the node that forwarded it.
 func (c *conn) wrote(at time.Time) {
 	if !c.cl.node {
 		c.track.wrote(at)
@@ -57,7 +56,7 @@ func (c *conn) wrote(at time.Time) {
 	}
 }
 
-// read says how new the next View of this connection has to be.
+// read returns how recent the next View of this connection must be.
 func (c *conn) read() engine.Read {
 	if c.cl.level == engine.Linearizable && !c.cl.readonly {
 		return engine.Read{}
@@ -83,15 +82,15 @@ func (c *conn) weakRead() engine.Read {
 		r.MaxStale = m.maxStale
 	}
 	if c.track.on {
-		// The changes up to there have been told already: what is read must not
-		// be older, or its change would be missed.
+		// Changes up to this position have already been reported. An older read would miss
+		// their invalidations.
 		r.AtLeast = max(r.AtLeast, c.srv.feed.Position())
 	}
 	return r
 }
 
-// loosely is for what tells about the node itself, and has to work without a
-// leader too.
+// loosely returns the options for reads about the node itself, which must work without a
+// leader.
 func (s *Server) loosely() engine.Read {
 	if s.opts.Cluster == nil {
 		return engine.Read{}
@@ -99,7 +98,8 @@ func (s *Server) loosely() engine.Read {
 	return engine.Read{Level: engine.Local, MaxStale: 1 << 62}
 }
 
-// viewBegins is the time at which a View begins, for viewAgain; alone nobody asks.
+// viewBegins returns the time at which a View begins, for viewAgain. A single node does not
+// need it.
 func (c *conn) viewBegins() (t time.Time) {
 	if c.cl.Cluster != nil {
 		t = time.Now()
@@ -107,8 +107,8 @@ func (c *conn) viewBegins() (t time.Time) {
 	return t
 }
 
-// viewAgain repeats a View, which began at a time and failed with err, while there
-// is no leader. The View itself waits for one, which counts.
+// viewAgain repeats a View that began at began and failed with err, while there is no
+// leader. The time that the View itself waited for a leader counts.
 func (c *conn) viewAgain(began time.Time, err error, view func() (engine.Position, error)) (pos engine.Position, _ error) {
 	if forward.OutcomeOf(err) != forward.NotRun {
 		return 0, err
@@ -121,8 +121,8 @@ func (c *conn) viewAgain(began time.Time, err error, view func() (engine.Positio
 	return pos, err
 }
 
-// toLeader makes attempts with the node that leads until one is the last, or the
-// patience, of which a part may be used up, is over.
+// toLeader makes attempts on the leader until one is final or the patience is used up.
+// waited is the part of it that was used up before.
 func (c *conn) toLeader(waited time.Duration, try func(leader uint64, here bool) (forward.Outcome, error)) error {
 	err := c.srv.router.Do(c.ctx, &forward.Call{Waited: waited, Try: func(leader uint64, here bool) (forward.Outcome, error) {
 		outcome, err := try(leader, here)
@@ -137,9 +137,9 @@ func (c *conn) toLeader(waited time.Duration, try func(leader uint64, here bool)
 	return err
 }
 
-// movedAway answers a command with MOVED if it has to run on another node whose
-// address is known. WATCH is among them, as clients read and write on the
-// connection that they watch on.
+// movedAway replies to a command with MOVED if it has to run on another node whose address
+// is known. This includes WATCH, because clients read and write on the connection on which
+// they watch.
 func (c *conn) movedAway(cmd *command, args [][]byte) bool {
 	if !c.writes(cmd, args) && cmd.name != "watch" {
 		return false
@@ -162,8 +162,8 @@ func (c *conn) movedAway(cmd *command, args [][]byte) bool {
 	return true
 }
 
-// keySlot returns a key's hash slot: that of what stands between its first
-// braces, if there is something.
+// keySlot returns a key's hash slot. If there is text between its first braces, it is the
+// slot of that text.
 func keySlot(key []byte) int {
 	for i, c := range key {
 		if c != '{' {
@@ -200,6 +200,6 @@ func endpoint(addr string) (host string, port int64) {
 	if err != nil {
 		return addr, 0
 	}
-	port, _ = strconv.ParseInt(p, 10, 32) // 0: not known
+	port, _ = strconv.ParseInt(p, 10, 32) // 0 if unknown
 	return h, port
 }

@@ -28,7 +28,7 @@ func clusterCommands() []command {
 	}
 }
 
-// clustered refuses a command on a node that is alone, as Redis does.
+// clustered makes a command fail on a single node, as Redis does.
 func clustered(run func(*call) error) func(*call) error {
 	return func(x *call) error {
 		if x.srv.opts.Cluster == nil {
@@ -42,8 +42,7 @@ func askingCmd(x *call) error {
 	return clustered(func(x *call) error { x.out.OK(); return nil })(x)
 }
 
-// readOnlyCmd is READONLY and READWRITE, which clients send only when they work
-// with a cluster.
+// readOnlyCmd implements READONLY and READWRITE, which only cluster clients send.
 func readOnlyCmd(x *call) error {
 	return clustered(func(x *call) error {
 		x.conn.cl.readonly = x.cmd.name == "readonly"
@@ -53,18 +52,18 @@ func readOnlyCmd(x *call) error {
 	})(x)
 }
 
-// asksCluster notes that the client follows MOVED.
+// asksCluster records that the client follows MOVED.
 func (m *membership) asksCluster() {
 	m.moves = m.Cluster != nil && !m.stays
 }
 
-// nodeID is the name of 40 hexadecimal digits that Redis gives a node.
+// nodeID returns a node's name of 40 hexadecimal digits, as in Redis.
 func nodeID(st *engine.ClusterState, id uint64) string {
 	return fmt.Sprintf("%.32s%08x", st.ID+strings.Repeat("0", 32), id)
 }
 
-// face is a node's address for clients. That of this node, if it is not
-// configured, is where the client has found it.
+// face returns a node's address for clients. If this node's address is not configured, it
+// is the one that the client has connected to.
 func (c *conn) face(st *engine.ClusterState, n engine.Node) (host string, port int64) {
 	addr := n.RESP
 	if addr == "" && n.ID == st.Self {
@@ -73,13 +72,13 @@ func (c *conn) face(st *engine.ClusterState, n engine.Node) (host string, port i
 	return endpoint(addr)
 }
 
-// owner returns the node that clients are told has all slots: the leader, or this
-// node, which forwards, if the leader cannot be reached by clients. Without a
-// leader it waits for one.
+// owner returns the node that clients see as the owner of all slots: the leader or, if
+// clients cannot reach the leader, this node, which forwards. Without a leader, it waits
+// for one.
 func (x *call) owner() (engine.ClusterState, engine.Node, error) {
 	cl := x.srv.opts.Cluster
 	st := cl.State()
-	if st.Leader == 0 && x.tx == nil { // else others would wait too
+	if st.Leader == 0 && x.tx == nil { // in a transaction, others would have to wait too
 		ctx, cancel := context.WithTimeout(context.Background(), x.srv.opts.ElectionWait)
 		defer cancel()
 		if _, err := cl.AwaitLeader(ctx); err != nil {
@@ -96,7 +95,7 @@ func (x *call) owner() (engine.ClusterState, engine.Node, error) {
 	return st, n, nil
 }
 
-// faces returns the nodes that clients can reach, the owner of the slots first.
+// faces returns the nodes that clients can reach, starting with the owner of the slots.
 func faces(st *engine.ClusterState, owner engine.Node) []engine.Node {
 	list := []engine.Node{owner}
 	for _, n := range st.Nodes {
@@ -168,7 +167,7 @@ func clusterShards(x *call) error {
 		if n.ID == st.Self {
 			x.out.Int(int64(x.localPosition()))
 		} else {
-			x.out.Int(0) // not known here
+			x.out.Int(0) // unknown here
 		}
 		x.out.BulkString("health")
 		x.out.BulkString("online")
@@ -200,7 +199,7 @@ func clusterNodes(x *call) error {
 	return nil
 }
 
-// hostPort joins them as Redis does, without brackets.
+// hostPort joins host and port as Redis does, without brackets.
 func hostPort(host string, port int64) string { return fmt.Sprintf("%s:%d", host, port) }
 
 func clusterInfo(x *call) error {
@@ -230,8 +229,8 @@ func clusterMyID(x *call) error {
 	return nil
 }
 
-// clusterLeader is CLUSTER LEADER [PUSH]: who leads, and from now on a push when
-// that has changed.
+// clusterLeader implements CLUSTER LEADER [PUSH]. It returns the leader and, with PUSH,
+// enables a push whenever the leader changes.
 func clusterLeader(x *call) error {
 	push := len(x.args) == 3 && x.is(2, "PUSH")
 	switch {
@@ -263,9 +262,8 @@ func clusterLeader(x *call) error {
 	return nil
 }
 
-// tellLeader pushes who leads, if the client asked for that and node, which has
-// just answered as the leader, is another one than it was told last. Without an
-// address there is nothing to tell.
+// tellLeader pushes the new leader if the client asked for it. node has just replied as the
+// leader; it is pushed only if it differs from the last one pushed and has an address.
 func (c *conn) tellLeader(node uint64) {
 	if !c.cl.tells || node == c.cl.told || node == 0 || !c.out.RESP3 {
 		return
@@ -290,7 +288,7 @@ func clusterKeySlot(x *call) error {
 	return nil
 }
 
-// clusterCountKeysInSlot looks at all keys of database 0.
+// clusterCountKeysInSlot visits all keys of database 0.
 func clusterCountKeysInSlot(x *call) error {
 	slot, ok := decimal.Parse(x.args[2])
 	if !ok || slot < 0 || slot >= Slots {
@@ -309,10 +307,10 @@ func clusterCountKeysInSlot(x *call) error {
 	return nil
 }
 
-// localPosition is the position of this node's state as it is now.
+// localPosition returns the current position of this node's state.
 func (x *call) localPosition() engine.Position {
 	if x.tx != nil {
-		return x.conn.cl.pos // not in the middle of a transaction
+		return x.conn.cl.pos // not within a transaction
 	}
 	pos, err := x.srv.store.View(context.Background(), x.srv.loosely(), 0, nothing)
 	if err != nil {
@@ -321,8 +319,8 @@ func (x *call) localPosition() engine.Position {
 	return pos
 }
 
-// roleCmd tells the node's role. Offsets are positions; those of other nodes are
-// not known here and told as 0.
+// roleCmd returns the node's role. Offsets are positions. Those of other nodes are unknown
+// here and returned as 0.
 func roleCmd(x *call) error {
 	cl := x.srv.opts.Cluster
 	if cl == nil {

@@ -7,27 +7,29 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// kind says what a command needs to run.
+// kind defines what a command needs to run.
 type kind uint8
 
 const (
-	// kindRead reads data: runs of them share one View.
+	// kindRead reads data. Consecutive ones share one View.
 	kindRead kind = iota
-	// kindWrite may write data: a transaction of its own, many in one hand-over.
+	// kindWrite may write data. Each is its own transaction; many are passed to the engine
+	// at once.
 	kindWrite
-	// kindScan reads much data or has an effect beside its reply: a View of its
-	// own, never the executor's time, unless it stands in a MULTI.
+	// kindScan reads a lot of data or has an effect besides its reply. It has its own View
+	// and does not use the executor's time, except in a MULTI.
 	kindScan
-	// kindCall calls a procedure: a kindRead if that only reads, else a kindWrite.
+	// kindCall calls a procedure. It is a kindRead if the procedure only reads, else a
+	// kindWrite.
 	kindCall
-	// kindPlain needs no data and has no effect but its reply.
+	// kindPlain needs no data and has no effect besides its reply.
 	kindPlain
-	// kindState needs no data and changes what the commands behind it mean, in
-	// ways that are known when it is read: SELECT, MULTI, DISCARD.
+	// kindState needs no data and changes the meaning of the following commands in a way
+	// that is known when it is read: SELECT, MULTI, DISCARD.
 	kindState
 	// kindExec is EXEC.
 	kindExec
-	// kindAdmin is all else; the commands before it are answered first.
+	// kindAdmin is all other commands. The commands before it are finished first.
 	kindAdmin
 )
 
@@ -37,33 +39,33 @@ type flag uint16
 const (
 	flagNoAuth   flag = 1 << iota // allowed before AUTH
 	flagNow                       // runs inside MULTI instead of being queued
-	flagNoMulti                   // refused inside MULTI
-	flagMovable                   // its keys are found by movableKeys
+	flagNoMulti                   // rejected inside MULTI
+	flagMovable                   // movableKeys finds its keys
 	flagSubOK                     // allowed while subscribed in RESP2
 	flagUntrack                   // its keys are not tracked for the client
-	flagLight                     // its work is about the same whatever its arguments and the data are
-	flagMayWrite                  // held back by CLIENT PAUSE WRITE though it is no kindWrite
+	flagLight                     // its cost hardly depends on its arguments and the data
+	flagMayWrite                  // blocked by CLIENT PAUSE WRITE although it is not a kindWrite
 )
 
-// keyRange says which arguments are keys: from first to last in steps, the
-// name being number 0; a negative last counts from the end. Zero: no keys.
+// keyRange defines which arguments are keys: from first to last by step. The name is
+// argument 0, and a negative last counts from the end. The zero value means no keys.
 type keyRange struct{ first, last, step int }
 
-// command is one line of the command table. It is never changed once its index is set.
+// command is an entry of the command table. It is never modified once its index is set.
 type command struct {
 	name  string // in lower case; of a subcommand: "client|id"
-	arity int    // words that it takes, the name's among them; negative: at least
+	arity int    // number of words, including the name; negative: minimum
 	kind  kind
 	flags flag
 	keys  keyRange
 	run   func(*call) error
 	subs  []command // of a container such as CLIENT; run is nil then
-	doc   *Doc      // of a command that Redis does not have; nil: it is in the reference
+	doc   *Doc      // of a command that Redis does not have; nil: see the reference
 
-	procedure int // of a kindCall: which word names the procedure
-	index     int // in tally.commands; 0: it is not counted
+	procedure int // of a kindCall: index of the word that names the procedure
+	index     int // in tally.commands; 0: not counted
 
-	byName map[string]*command // of subs, by the part behind "|"
+	byName map[string]*command // index of subs by the part after "|"
 }
 
 // write reports whether the command may change data.
@@ -71,12 +73,12 @@ func (c *command) write() bool { return c.kind == kindWrite || c.flags&flagMayWr
 
 func (c *command) arityOK(n int) bool { return n == c.arity || c.arity < 0 && n >= -c.arity }
 
-// commands is the table of all commands that clients may send.
+// commands returns the table of all commands that clients may send.
 func commands() map[string]*command {
 	return table(connectionCommands(), genericCommands(), stringCommands(), transactionCommands(), serverCommands(), procedureCommands())
 }
 
-// table makes a table of groups of commands.
+// table builds a table from groups of commands.
 func table(groups ...[]command) map[string]*command {
 	table := map[string]*command{}
 	for _, group := range groups {
@@ -88,7 +90,7 @@ func table(groups ...[]command) map[string]*command {
 	return table
 }
 
-// indexSubs makes byName.
+// indexSubs sets byName.
 func (c *command) indexSubs() {
 	if len(c.subs) == 0 {
 		return
@@ -100,7 +102,7 @@ func (c *command) indexSubs() {
 	}
 }
 
-// maxName is the longest name in bytes that is looked up.
+// maxName is the maximum length in bytes of a name that is looked up.
 const maxName = 32
 
 // find returns the command with the given name in any case, or nil.
@@ -118,19 +120,19 @@ func find(table map[string]*command, name []byte) *command {
 	return table[string(low[:len(name)])]
 }
 
-// call is one command being run.
+// call is one execution of a command.
 type call struct {
 	conn *conn
 	srv  *Server
 	cmd  *command
 	args [][]byte // args[0] is the name; they alias the connection's buffer
-	tx   *kv.Tx   // nil for commands without data outside of MULTI
-	db   uint8    // the database that tx works on
+	tx   *kv.Tx   // nil for commands without data outside MULTI
+	db   uint8    // the database of tx
 	out  *wire.Writer
-	exec bool // it is one of a transaction's
+	exec bool // part of a transaction
 }
 
-// is reports whether argument i is the given word, which is in upper case.
+// is reports whether argument i is the given word, which must be in upper case.
 func (x *call) is(i int, word string) bool { return wordIs(x.args[i], word) }
 
 func wordIs(arg []byte, upper string) bool {
@@ -151,7 +153,7 @@ func wordIs(arg []byte, upper string) bool {
 // room reports whether n more bytes fit into the reply that began at start.
 func (x *call) room(start, n int) bool { return len(x.out.Buf)-start+n <= MaxReplyBytes }
 
-// eachKey calls fn for the keys among args, until it returns false.
+// eachKey calls fn for the keys among args until it returns false.
 func (c *command) eachKey(args [][]byte, fn func(key []byte) bool) {
 	if c.flags&flagMovable != 0 {
 		movableKeys(c, args, fn)

@@ -22,12 +22,12 @@ func configCommands() []command {
 	}
 }
 
-// setting is one parameter that CONFIG GET tells. Without set it cannot be changed
-// here: the program's own configuration decides.
+// setting is one parameter of CONFIG GET. If set is nil, it can only be changed in the
+// program's own configuration.
 type setting struct {
 	name, value string
 	least, most int64
-	set         func(n int64) // for this run of the server
+	set         func(n int64) // applies until the server restarts
 }
 
 // publicSettings are the parameters whose values may be logged.
@@ -74,8 +74,9 @@ func (s *Server) settings() []setting {
 	}
 }
 
-// bound returns the address that clients are served at, and its port as that of
-// plain connections or of TLS; the other one is 0. Of several listeners it is the first.
+// bound returns the host and port at which clients are served. The port is that of plain
+// connections or of TLS; the other one is 0. If there are several listeners, it is that of
+// the first.
 func (s *Server) bound() (host string, port, tlsPort int) {
 	s.mu.Lock()
 	addr := s.bind
@@ -119,8 +120,8 @@ func lower(b []byte) []byte {
 	return low
 }
 
-// configSet sets all of the parameters or none. Of one that cannot be changed it
-// takes only the value that it has already.
+// configSet sets all of the parameters or none. A parameter that cannot be changed accepts
+// only its present value.
 func configSet(x *call) error {
 	if len(x.args)%2 != 0 {
 		return replyError(wrongArity("config|set"))
@@ -172,7 +173,7 @@ func configResetStat(x *call) error {
 	return nil
 }
 
-// configRewrite refuses: there is no file that parameters are read from.
+// configRewrite fails, because there is no configuration file.
 func configRewrite(*call) error {
 	return replyError("ERR The server is running without a config file")
 }

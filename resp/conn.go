@@ -19,42 +19,42 @@ import (
 )
 
 const (
-	// What is taken at most from a client that broke the protocol, so that it
-	// gets to read why the connection ends.
+	// Limits on the input that is read from a client after a protocol error, so that it can
+	// read the error before the connection is closed.
 	lingerTime  = time.Second
 	lingerBytes = 32 << 20
 
-	// handshakeTime is how long a client has to begin TLS.
+	// handshakeTime bounds the TLS handshake.
 	handshakeTime = 10 * time.Second
 
-	// keepArgs is how many arguments and keepOut how many bytes of output a
-	// connection keeps room for between two reads.
+	// keepArgs is the number of arguments, and keepOut the number of bytes of output, for
+	// which a connection keeps buffers between reads.
 	keepArgs = 8 << 10
 	keepOut  = 2 * flushBytes
 )
 
-// conn is one client's connection. One goroutine, serve, reads, runs and
-// answers; what others may touch is marked so.
+// conn is one client's connection. The goroutine of serve reads, runs commands and replies.
+// Fields that other goroutines may use are marked.
 type conn struct {
 	srv *Server
 	nc  net.Conn
-	raw *outConn // nc without TLS: closing it never waits for the peer
+	raw *outConn // nc without TLS; closing it never waits for the peer
 	id  int64
 	rd  *wire.Reader
 
-	// The chunk being handled.
+	// The chunk of commands being processed.
 	args [][]byte    // arguments of the commands parsed since the last Fill
-	ops  []op        // commands that wait to run, with data
-	pre  wire.Writer // replies that are known already, between those of ops
-	out  wire.Writer // replies to be written
-	x    call        // scratch of the command being run
-	tmp  []byte      // scratch of the command being run
+	ops  []op        // commands with data that wait to run
+	pre  wire.Writer // replies that are already known, between those of ops
+	out  wire.Writer // replies to write
+	x    call        // scratch of the running command
+	tmp  []byte      // scratch of the running command
 	run  runState
 
 	watch, inner stopwatch // of ops, and of the commands within EXEC
 	plain        plainRun
 
-	// What the commands before mean to the next one.
+	// State that earlier commands set for later ones.
 	db       uint8
 	authed   bool
 	replyOff bool // CLIENT REPLY OFF
@@ -63,45 +63,45 @@ type conn struct {
 	watched  []watch
 	track    tracking
 	subs     int             // 1 when subscribed to the invalidations
-	gaveUp   engine.Position // the barrier has waited for it in vain
-	flushed  bool            // the transaction being run emptied a database
-	linger   bool            // … after the client has had time to read it
-	closing  bool            // the connection ends when the output is written
+	gaveUp   engine.Position // position for which the barrier has waited in vain
+	flushed  bool            // the running transaction emptied a database
+	linger   bool            // … after the client has had time to read the output
+	closing  bool            // the connection is closed when the output is written
 	cl       membership
 	guest    guest
 	dropOut  bool // … without its output
 
-	viewFn func(*kv.Tx) error // method values, made once
+	viewFn func(*kv.Tx) error // method values, created once
 	eachFn func(*kv.Tx, int) error
 
-	wmu    sync.Mutex      // serialises writes to nc
-	pushes pushQueue       // what waits to be pushed; own lock
-	told   atomic.Bool     // invalidations are pushed to it
+	wmu    sync.Mutex      // serializes writes to nc
+	pushes pushQueue       // messages to be pushed; has its own lock
+	told   atomic.Bool     // invalidations are pushed to this connection
 	killed atomic.Bool     // closed from outside
-	ending atomic.Bool     // to be closed once it has nothing more to do
+	ending atomic.Bool     // to be closed when it is idle
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 	done   <-chan struct{} // of ctx
 
 	// For CLIENT LIST, written by serve.
 	created   time.Time
-	active    atomic.Int64 // when the last commands came, Unix nanoseconds
+	active    atomic.Int64 // when the last commands arrived, Unix nanoseconds
 	lastCmd   atomic.Pointer[command]
 	qbuf      atomic.Int64
 	qfree     atomic.Int64
-	unblocked chan unblock // answers to WAIT from CLIENT UNBLOCK; capacity 1
+	unblocked chan unblock // sent by CLIENT UNBLOCK to WAIT; capacity 1
 
-	mu       sync.Mutex // guards the fields below; but for draining they are for CLIENT LIST
-	draining bool       // its end has begun
+	mu       sync.Mutex // guards the fields below, which except for draining are for CLIENT LIST
+	draining bool       // serve is ending the connection
 	name     string
 	blocked  bool // in WAIT
-	timed    bool // … that ends after a time
-	paused   bool // held back by CLIENT PAUSE
+	timed    bool // … with a timeout
+	paused   bool // blocked by CLIENT PAUSE
 	noEvict  bool
 	shown    shown
 }
 
-// shown is a copy of serve's own state for others to see.
+// shown is a copy of serve's state for other goroutines.
 type shown struct {
 	db, multi, multiMem, subs int
 	resp                      int
@@ -169,10 +169,10 @@ func (c *conn) serve() {
 	if c.linger {
 		c.drain()
 	}
-	c.nc.Close() // with TLS it says goodbye
+	c.nc.Close() // TLS sends a closing message
 }
 
-// handshake has TLS begin, in limited time.
+// handshake performs the TLS handshake within a time limit.
 func (c *conn) handshake() bool {
 	t, ok := c.nc.(*tls.Conn)
 	if !ok {
@@ -184,7 +184,7 @@ func (c *conn) handshake() bool {
 	return err == nil
 }
 
-// close ends the connection for good.
+// close closes the connection.
 func (c *conn) close() {
 	c.kill()
 	c.srv.tracker.drop(c)
@@ -196,19 +196,19 @@ func (c *conn) close() {
 	c.out.Buf = nil
 }
 
-// kill closes the connection from any goroutine; serve then ends.
+// kill closes the connection from any goroutine, which ends serve.
 func (c *conn) kill() {
 	c.killed.Store(true)
 	c.cancel()
 	c.raw.Close()
 }
 
-// finish makes serve end after the commands that it has received.
+// finish makes serve end after the commands that have been received.
 func (c *conn) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ending.Store(true)
-	if !c.draining { // it ends soon by itself, and cut short could lose the last reply
+	if !c.draining { // it ends soon by itself; interrupting it could lose the last reply
 		c.nc.SetReadDeadline(time.Unix(1, 0))
 	}
 }
@@ -224,7 +224,7 @@ func (c *conn) fill() bool {
 		c.tmp = nil
 	}
 	c.patience()
-	if c.ending.Load() { // finish may have come before our deadline
+	if c.ending.Load() { // finish may have been called before we set the deadline
 		return false
 	}
 	used, _ := c.rd.Buffered()
@@ -279,15 +279,15 @@ func (c *conn) handle() {
 	}
 }
 
-// drain takes what the client still sends for a moment: closing a socket with
-// unread input makes the kernel throw away the reply that says what was wrong.
+// drain reads remaining input from the client for a moment. If a socket is closed with
+// unread input, the kernel discards the error reply.
 func (c *conn) drain() {
 	c.raw.CloseWrite()
 	c.mu.Lock()
 	c.draining = true
 	c.raw.SetReadDeadline(time.Now().Add(lingerTime))
 	c.mu.Unlock()
-	_, _ = io.CopyN(io.Discard, c.raw, lingerBytes) // how it ends does not matter
+	_, _ = io.CopyN(io.Discard, c.raw, lingerBytes) // the result does not matter
 }
 
 func (c *conn) protocolError(err error) {
@@ -298,7 +298,7 @@ func (c *conn) protocolError(err error) {
 	}
 }
 
-// flush writes the output. It reports false if the connection is lost.
+// flush writes the output. It returns false if the connection is lost.
 func (c *conn) flush() bool {
 	if c.dropOut {
 		return false
@@ -317,7 +317,7 @@ func (c *conn) flush() bool {
 	return ok
 }
 
-// write sends b; the caller holds wmu.
+// write writes b. The caller holds wmu.
 func (c *conn) write(b []byte) bool {
 	n, err := c.nc.Write(b)
 	t := c.tally()
@@ -329,14 +329,14 @@ func (c *conn) write(b []byte) bool {
 	return err == nil
 }
 
-// notReading is told when the connection is closed because the client does not
-// take its replies.
+// notReading is called when the connection is closed because the client does not read its
+// replies.
 func (c *conn) notReading() {
 	c.srv.stats.limited.Add(1)
 	c.logger().Warn("client does not read its replies; the connection is closed", "timeout", c.srv.opts.WriteTimeout)
 }
 
-// show copies serve's state to where CLIENT LIST looks.
+// show copies serve's state for CLIENT LIST.
 func (c *conn) show() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -68,7 +68,7 @@ func selectCmd(x *call) error {
 	return nil
 }
 
-// resetCmd brings the connection back to how it began.
+// resetCmd restores the initial state of the connection.
 func resetCmd(x *call) error {
 	c := x.conn
 	c.discard()
@@ -89,7 +89,7 @@ func resetCmd(x *call) error {
 	return nil
 }
 
-// checkPassword compares in a time that does not depend on where they differ.
+// checkPassword compares in constant time.
 func (s *Server) checkPassword(user, password []byte) bool {
 	sum := sha256.Sum256(password)
 	same := subtle.ConstantTimeCompare(sum[:], s.password[:]) == 1
@@ -181,8 +181,8 @@ func (x *call) writeHello() {
 	w.Array(0)
 }
 
-// subscribeCmd lets a RESP2 connection take invalidations that other
-// connections redirect to it. There is no other publishing and subscribing.
+// subscribeCmd lets a RESP2 connection receive invalidations that other connections
+// redirect to it. No other publishing and subscribing is supported.
 func subscribeCmd(x *call) error {
 	for _, ch := range x.args[1:] {
 		if string(ch) != invalidateChannel {
@@ -228,8 +228,8 @@ func (x *call) subscribed(what string) {
 	x.out.Int(int64(x.conn.subs))
 }
 
-// isDatabase reports whether this client may work on database n. The node that another one's
-// client is connected to has checked that already.
+// isDatabase reports whether this client may use database n. For a connection from another
+// node, that node has already checked it.
 func (c *conn) isDatabase(n int64) bool {
 	most := c.srv.opts.Databases
 	if c.cl.node {

@@ -7,7 +7,7 @@ import (
 	"runtime/metrics"
 )
 
-// infoCPU tells what Go's runtime estimates, as the system is not asked.
+// infoCPU returns the estimate of Go's runtime, because the system is not queried here.
 func infoCPU(*call) ([]string, error) {
 	sample := []metrics.Sample{{Name: "/cpu/classes/user:cpu-seconds"}}
 	metrics.Read(sample)

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// infoCPU tells the time that the process and its ended children have used.
+// infoCPU returns the CPU time of the process and its finished children.
 func infoCPU(*call) ([]string, error) {
 	var self, children syscall.Rusage
 	if err := errors.Join(syscall.Getrusage(syscall.RUSAGE_SELF, &self), syscall.Getrusage(syscall.RUSAGE_CHILDREN, &children)); err != nil {

@@ -10,15 +10,14 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// reference is what Redis 7.0.15 answers about its commands, as recorded by
-// TestReference: for each command its name, its element of COMMAND INFO and its
-// value in COMMAND DOCS, in RESP3. Subcommands that do not exist here were left
-// out.
+// reference contains the replies of Redis 7.0.15 about its commands, as recorded by
+// TestReference: for each command its name, its element of COMMAND INFO and its value in
+// COMMAND DOCS, in RESP3. Subcommands that do not exist here were left out.
 //
 //go:embed commands.resp3
 var reference string
 
-// docs is the reference, taken apart on first use.
+// docs is the reference, parsed on first use.
 type docs struct {
 	once sync.Once
 	info map[string]wire.Value
@@ -29,7 +28,7 @@ func (d *docs) load() {
 	d.once.Do(func() {
 		d.info, d.doc = map[string]wire.Value{}, map[string]wire.Value{}
 		rd := wire.NewReplies(strings.NewReader(reference), &wire.Buffers{}, 0)
-		for rd.Fill() == nil { // the buffer is never given back: the values alias it
+		for rd.Fill() == nil { // the buffer is never released: the values alias it
 			continue
 		}
 		next := func() (wire.Value, bool) {
@@ -146,8 +145,8 @@ func commandInfo(x *call) error {
 	return nil
 }
 
-// writeInfo writes one element of COMMAND INFO: as Redis has it, or of a command that
-// Redis does not have, as the table has it.
+// writeInfo writes one element of COMMAND INFO. It comes from Redis or, for a command that
+// Redis does not have, from the table.
 func (x *call) writeInfo(c *command) {
 	if v, ok := x.srv.docs.info[c.name]; ok {
 		writeValue(x.out, v)
@@ -170,7 +169,7 @@ func (x *call) writeInfo(c *command) {
 	}
 }
 
-// infoFlags are the flags that COMMAND INFO has of a command that Redis does not have.
+// infoFlags returns the flags in COMMAND INFO of a command that Redis does not have.
 func (c *command) infoFlags() []string {
 	switch {
 	case c.subs != nil:
@@ -183,7 +182,7 @@ func (c *command) infoFlags() []string {
 	return []string{"noscript"}
 }
 
-// categories are the ACL categories of a command that Redis does not have.
+// categories returns the ACL categories of a command that Redis does not have.
 func (c *command) categories() []string {
 	if c.subs != nil || c.doc == nil {
 		return nil
@@ -221,10 +220,10 @@ func commandDocs(x *call) error {
 	return nil
 }
 
-// writeDoc writes a value of COMMAND DOCS for a command that Redis does not have.
+// writeDoc writes the value in COMMAND DOCS of a command that Redis does not have.
 func (c *command) writeDoc(w *wire.Writer) {
 	d := c.doc
-	if d == nil { // Redis has it in a version after that of the reference
+	if d == nil { // a later version of Redis than the reference has it
 		w.Map(0)
 		return
 	}
@@ -333,7 +332,7 @@ func subNames(c *command) []string {
 	return names
 }
 
-// inCategory reports whether the command or subcommand of that name is in an ACL category.
+// inCategory reports whether a command or subcommand is in an ACL category.
 func (s *Server) inCategory(name, category string) bool {
 	if v, ok := s.docs.info[name]; ok {
 		return slices.ContainsFunc(listOf(v, 6), func(v wire.Value) bool { return string(v.Str) == category })
@@ -341,7 +340,7 @@ func (s *Server) inCategory(name, category string) bool {
 	return slices.Contains(s.lookup([]byte(name)).categories(), category)
 }
 
-// keysOf returns the command that args[2:] are and its keys.
+// keysOf returns the command in args[2:] and its keys.
 func (x *call) keysOf() (*command, [][]byte, error) {
 	args := x.args[2:]
 	c, text := x.conn.find(args)
@@ -385,7 +384,7 @@ func commandGetKeysAndFlags(x *call) error {
 	for i, key := range keys {
 		x.out.Array(2)
 		x.out.Bulk(key)
-		if c.name == "set" { // its flags vary
+		if c.name == "set" { // its flags depend on the arguments
 			if slices.ContainsFunc(x.args[5:], func(a []byte) bool { return wordIs(a, "GET") }) {
 				writeSet(x.out, []string{"RW", "access", "update"})
 			} else {
@@ -398,7 +397,7 @@ func commandGetKeysAndFlags(x *call) error {
 	return nil
 }
 
-// keyFlags says what a command does with its key number i.
+// keyFlags returns what a command does with its i-th key.
 func keyFlags(c *command, specs []wire.Value, i int) wire.Value {
 	if len(specs) == 0 {
 		return wire.Value{Kind: wire.KindSet}
@@ -407,7 +406,7 @@ func keyFlags(c *command, specs []wire.Value, i int) wire.Value {
 	switch {
 	case c.name == "migrate":
 		spec = specs[0]
-	case c.name == "sort" && i == 1: // STORE is its third way to name a key
+	case c.name == "sort" && i == 1: // STORE is its third key specification
 		spec = specs[len(specs)-1]
 	}
 	v, _ := field(spec, "flags")

@@ -11,21 +11,21 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// The form of DUMP is that of Redis's RDB files, version 10, as described in
-// https://rdb.fnordig.de/file_format.html: a type byte, the value, the version
-// in two bytes and a CRC of all that in eight, both little-endian.
+// DUMP uses the format of Redis's RDB files, version 10, as described in
+// https://rdb.fnordig.de/file_format.html: a type byte, the value, the version in two bytes
+// and a CRC of everything before in eight, both little-endian.
 const (
 	rdbVersion    = 10
 	rdbTypeString = 0
 	rdbFooter     = 10
-	rdbPackFrom   = 20 // longer strings are compressed, if that makes them shorter
+	rdbPackFrom   = 20 // longer strings are compressed if that makes them shorter
 
-	// crcPoly is the polynomial of Jones, ad93d23594c935a9, bits reversed.
+	// crcPoly is the Jones polynomial ad93d23594c935a9 with its bits reversed.
 	crcPoly = 0x95ac9329ac4bc9b5
 )
 
-// Encodings of a string in the two upper bits of its first byte, and in the
-// lower ones of rdbEncoded.
+// Encodings of a string in the two upper bits of its first byte, and in the lower bits of
+// rdbEncoded.
 const (
 	rdbLen6    = 0
 	rdbLen14   = 1
@@ -40,10 +40,10 @@ const (
 
 func crcTable() *crc64.Table { return crc64.MakeTable(crcPoly) }
 
-// redisCRC is a CRC that neither begins nor ends with an inversion.
+// redisCRC is a CRC without inversion at the beginning and the end.
 func redisCRC(t *crc64.Table, b []byte) uint64 { return ^crc64.Update(^uint64(0), t, b) }
 
-// appendDump appends val in the form of DUMP.
+// appendDump appends val in the format of DUMP.
 func (p *packer) appendDump(b []byte, t *crc64.Table, val []byte) []byte {
 	start := len(b)
 	b = append(b, rdbTypeString)
@@ -82,14 +82,14 @@ func appendRDBLen(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(b, rdbLen32), uint32(n))
 }
 
-// Why a dump cannot be restored.
+// Reasons why a dump cannot be restored.
 const (
 	errDumpSum    replyError = "ERR DUMP payload version or checksum are wrong"
 	errDumpFormat replyError = "ERR Bad data format"
 	errDumpType   replyError = "ERR only strings can be restored here [unsupported]"
 )
 
-// parseDump returns the string in a dump of any version up to ours.
+// parseDump returns the string in a dump of any version up to 10.
 func parseDump(b []byte, t *crc64.Table) ([]byte, error) {
 	n := len(b) - rdbFooter
 	if n < 0 {
@@ -147,7 +147,7 @@ func parseRDBString(b []byte) (val, rest []byte, err error) {
 	return strconv.AppendInt(nil, i, 10), b[size:], nil
 }
 
-// parseRDBLen reads a length; if enc, n says how the string is encoded.
+// parseRDBLen parses a length. If enc is set, n is the encoding of the string.
 func parseRDBLen(b []byte) (n uint64, enc bool, rest []byte, err error) {
 	if len(b) == 0 {
 		return 0, false, nil, errDumpFormat
@@ -183,7 +183,7 @@ func parseRDBLen(b []byte) (n uint64, enc bool, rest []byte, err error) {
 	return n, false, b[size:], nil
 }
 
-// parseLZF reads a compressed string: its two lengths and its bytes.
+// parseLZF parses a compressed string: its two lengths and its bytes.
 func parseLZF(b []byte) (val, rest []byte, err error) {
 	packed, enc, b, err := parseRDBLen(b)
 	if err != nil || enc {
@@ -211,8 +211,8 @@ func dumpCmd(x *call) error {
 	return nil
 }
 
-// restoreOptions are those of RESTORE. IDLETIME and FREQ are checked and
-// otherwise without effect: nothing is evicted here.
+// restoreOptions are the options of RESTORE. IDLETIME and FREQ are validated but have no
+// effect, because nothing is evicted.
 type restoreOptions struct{ replace, absolute bool }
 
 func (o *restoreOptions) parse(args [][]byte) error {

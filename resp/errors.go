@@ -7,14 +7,14 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// replyError is an error whose text is the whole reply, as Redis words it. A
-// command that returns one has written nothing.
+// replyError is an error whose text is the whole reply, worded as in Redis. A command that
+// returns one has written nothing.
 type replyError string
 
 // Error returns the reply without its leading "-".
 func (e replyError) Error() string { return string(e) }
 
-// Replies that more than one command gives.
+// Replies of more than one command.
 const (
 	errSyntax      replyError = "ERR syntax error"
 	errNotInteger  replyError = "ERR value is not an integer or out of range"
@@ -34,8 +34,8 @@ const (
 	errDBRange     replyError = "ERR DB index is out of range"
 )
 
-// wordOf maps kinds of errors to RESP once: to the first word of the reply, which clients
-// switch on. Redis has words for some; the others are ERR.
+// wordOf returns the first word of an error reply for a kind of error. Clients switch on
+// it. Redis has words for some kinds; the others are ERR.
 func wordOf(k engine.Kind) string {
 	switch k {
 	case engine.KindMemoryFull:
@@ -51,7 +51,7 @@ func wordOf(k engine.Kind) string {
 	case engine.KindContention, engine.KindBehind:
 		return "TRYAGAIN"
 	case engine.KindUnknownOutcome:
-		return "UNKNOWN" // clients know by it that the node is still alive
+		return "UNKNOWN" // clients conclude from it that the node is still running
 	case engine.KindUnauthenticated:
 		return "NOAUTH"
 	}
@@ -69,19 +69,20 @@ func kindsOf(catalogs [][]engine.Meaning) map[engine.Code]engine.Kind {
 	return kinds
 }
 
-// callError is the error of a procedure's call. Its reply always has the error's
-// own text and code, as both are what the procedure says.
+// callError is the error of a procedure call. Its reply always has the error's own text and
+// code, because the procedure chooses both.
 type callError struct {
 	err    error
-	undone bool // the call has written nothing, or what it wrote is undone
+	undone bool // the call has written nothing, or its writes were undone
 	plain  bool // the reply begins with ERR, whatever the code
 
 	refused bool   // the reply to another node begins with refusedWord
-	by      uint64 // the node that leads, if its reply says so to one of an earlier version
+	by      uint64 // the leader, if the reply to a node of an earlier version names it
 }
 
-// code is the code of the reply. What only a node can say of a transaction is not
-// a procedure's to say of its own, which is undone: the call would be sent again.
+// code returns the code of the reply. A procedure may not return the codes with which a
+// node reports the fate of a transaction: its own is undone, and the call would be sent
+// again.
 func (e *callError) code() engine.Code {
 	switch code := engine.CodeOf(e.err); code {
 	case engine.CodeNotLeader, engine.CodeOutcomeUnknown, "":
@@ -91,7 +92,7 @@ func (e *callError) code() engine.Code {
 	}
 }
 
-// word is what the reply begins with.
+// word returns the first word of the reply.
 func (e *callError) word(kinds map[engine.Code]engine.Kind) string {
 	word := wordOf(kinds[e.code()])
 	if e.plain {
@@ -103,7 +104,7 @@ func (e *callError) word(kinds map[engine.Code]engine.Kind) string {
 	return word
 }
 
-// Error returns the text of the reply behind its first word.
+// Error returns the text of the reply after its first word.
 func (e *callError) Error() string {
 	text, tail := e.err.Error(), " ["+cut(string(e.code()), MaxCodeBytes)+"]"
 	if c, ok := errors.AsType[*engine.Error](e.err); ok {
@@ -118,7 +119,7 @@ func (e *callError) Error() string {
 	return text + tail
 }
 
-// cut returns at most n bytes of s, and no part of a character.
+// cut returns at most n bytes of s without splitting a character.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -130,11 +131,11 @@ func cut(s string, n int) string {
 	return s[:end]
 }
 
-// Unwrap returns what the call returned, by which an engine knows that it may try
-// again.
+// Unwrap returns the error of the call, from which an engine determines whether it may
+// retry.
 func (e *callError) Unwrap() error { return e.err }
 
-// replyText turns any error into the text of a RESP error.
+// replyText converts any error to the text of a RESP error.
 func (s *Server) replyText(err error) string {
 	if e, ok := errors.AsType[replyError](err); ok {
 		return string(e)
@@ -158,9 +159,9 @@ func (s *Server) replyText(err error) string {
 	}
 }
 
-// spoils reports whether err ends a whole transaction: the engine refused a
-// write that may be one of several of its command. An error of the command
-// itself came before its first write and spoils nothing.
+// spoils reports whether err ends a whole transaction: the engine rejected a write that may
+// be one of several of its command. An error of the command itself precedes its first write
+// and spoils nothing.
 func spoils(err error) bool {
 	if _, ok := errors.AsType[replyError](err); ok {
 		return false

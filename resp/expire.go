@@ -39,8 +39,8 @@ func (o *expireOptions) parse(args [][]byte) error {
 	return nil
 }
 
-// allow says whether an expiry may be replaced by the new one, both in
-// milliseconds; old is -1 if the key does not expire.
+// allow reports whether an expiry may be replaced by the new one. Both are in milliseconds;
+// old is -1 if the key does not expire.
 func (o *expireOptions) allow(old, ms int64) bool {
 	switch {
 	case o.nx && old >= 0, o.xx && old < 0, o.gt && (old < 0 || ms <= old), o.lt && old >= 0 && ms >= old:
@@ -105,7 +105,7 @@ func pttlCmd(x *call) error        { return ttl(x, false, false) }
 func expireTimeCmd(x *call) error  { return ttl(x, true, true) }
 func pexpireTimeCmd(x *call) error { return ttl(x, false, true) }
 
-// ttl answers -2 for no key, -1 for no expiry.
+// ttl replies -2 if the key does not exist, and -1 if it has no expiry.
 func ttl(x *call, seconds, absolute bool) error {
 	e, ok, err := x.get(x.args[1])
 	switch {

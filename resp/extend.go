@@ -10,46 +10,49 @@ import (
 
 // Command is a command that another package adds with Options.Commands.
 type Command struct {
-	Name  string // in lower case; of a subcommand only its own word
-	Arity int    // how many words it takes, its name included; negative: at least as many
+	Name  string // in lower case; for a subcommand only its own word
+	Arity int    // number of words, including the name; negative: minimum
 
-	// Write says that the command may write. It then runs in a transaction of its own, on the
-	// node that leads. Other commands read, on any node.
+	// Write means that the command may write. It then runs in its own transaction on the
+	// leader. Other commands only read and run on any node.
 	Write bool
 
-	// FirstKey, LastKey and KeyStep say which words are keys of the selected database; word 0 is the
-	// name, and a negative LastKey counts from the end. All 0: none are.
+	// FirstKey, LastKey and KeyStep define which words are keys of the selected database.
+	// Word 0 is the name, and a negative LastKey counts from the end. If all are 0, there
+	// are no keys.
 	FirstKey, LastKey, KeyStep int
 
 	Doc Doc
 
-	// Run carries the command out in tx and writes one reply to w. words[0] is the name; the
-	// words are valid until Run returns. It must not write a reply if it returns an error, whose
-	// code then decides the reply. It may run more than once; see engine.Engine's Update.
+	// Run runs the command in tx and writes one reply to w. words[0] is the name; the words
+	// are valid until Run returns. If Run returns an error, it must not write a reply; the
+	// error's code determines the reply. Run may be called more than once; see
+	// engine.Engine's Update.
 	Run func(w *wire.Writer, tx *kv.Tx, words [][]byte) error
 
-	// Subcommands make the command a container: they are called by the second word, and Arity
-	// counts both. Run, Write and the keys of a container have no meaning. HELP is added.
+	// Subcommands makes the command a container. The second word selects the subcommand,
+	// and a subcommand's Arity counts both words. Run, Write and the keys of a container
+	// are ignored. HELP is added automatically.
 	Subcommands []Command
 }
 
 // Doc documents a command that Redis does not have, for COMMAND DOCS, COMMAND INFO and HELP.
 type Doc struct {
-	Summary    string // one sentence without a full stop
-	Since      string // version of Skerry; "": Version
-	Group      string // as Redis groups commands, e.g. "generic", or the capability's name
-	Complexity string // e.g. "O(1)"; "" is left out
+	Summary    string // one sentence without a period
+	Since      string // version of Skerry; "" means Version
+	Group      string // a group of Redis, e.g. "generic", or the capability's name
+	Complexity string // e.g. "O(1)"; "" is omitted
 	Args       []Arg
 }
 
 // Arg is an argument in COMMAND DOCS.
 type Arg struct {
 	Name               string
-	Type               string // as Redis calls it: "key", "string", "integer", "double", "pure-token"
+	Type               string // a type of Redis: "key", "string", "integer", "double", "pure-token"
 	Optional, Multiple bool
 }
 
-// usage returns the arguments as HELP shows them.
+// usage returns the arguments in the format of HELP.
 func (d *Doc) usage() string {
 	var b strings.Builder
 	for _, a := range d.Args {
@@ -85,7 +88,7 @@ func extend(table map[string]*command, added []Command) error {
 	return nil
 }
 
-// entry returns the command's line of the table; parent is the name of its container and "|".
+// entry returns the command's table entry. parent is the name of its container and "|".
 func (c *Command) entry(parent string) (command, error) {
 	e := command{name: parent + c.Name, arity: c.Arity, keys: keyRange{c.FirstKey, c.LastKey, c.KeyStep}, doc: &c.Doc}
 	if c.Name == "" || len(c.Name) > maxName || strings.ToLower(c.Name) != c.Name || strings.ContainsAny(c.Name, "| ") || c.Arity == 0 ||
@@ -97,7 +100,7 @@ func (c *Command) entry(parent string) (command, error) {
 	}
 	if c.Run != nil {
 		e.run = func(x *call) error {
-			defer x.tx.Select(x.db) // Run may have selected the space of its capability
+			defer x.tx.Select(x.db) // Run may have selected the capability's space
 			return c.Run(x.out, x.tx, x.args)
 		}
 		return e, nil

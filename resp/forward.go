@@ -15,7 +15,7 @@ const (
 	textBroken  = "CLUSTERDOWN the connection to the node that leads broke before its reply; nothing was written [not_leader]"
 )
 
-// Why the leader has not answered all ops.
+// Reasons why the leader has not replied to all ops.
 var (
 	errThere        = engine.Errorf(engine.CodeNotLeader, "the node that was asked does not lead")
 	errUnknownThere = engine.Errorf(engine.CodeOutcomeUnknown, "the node that was asked does not know the outcome")
@@ -23,8 +23,8 @@ var (
 	errClientGone   = engine.Errorf(engine.CodeClosed, "the client is gone")
 )
 
-// lead runs the ops from run.from on, the first of which writes, where the
-// leader is, or answers them with an error.
+// lead runs the ops from run.from on, the first of which writes, on the leader, or replies
+// to them with an error.
 func (c *conn) lead() {
 	if c.cl.leads && c.updateHere() == forward.Answered {
 		return
@@ -40,8 +40,8 @@ func (c *conn) lead() {
 	}
 }
 
-// updateHere is update that answers nothing unless it returns forward.Answered. Else
-// nothing was written, or it may be sent again.
+// updateHere is like update, but writes no replies unless it returns forward.Answered.
+// Otherwise nothing was written, or it may be sent again.
 func (c *conn) updateHere() forward.Outcome {
 	r := &c.run
 	err := c.tryUpdate()
@@ -63,9 +63,9 @@ func (c *conn) updateHere() forward.Outcome {
 	return outcome
 }
 
-// forwardEnd returns how far the ops from run.from on are forwarded together: up
-// to a read whose keys the client wants to be told of, because the tracker has to
-// know what state was read.
+// forwardEnd returns the end of the ops from run.from on that are forwarded together. It
+// stops before a read whose keys are tracked for the client, because the tracker has to
+// know which state was read.
 func (c *conn) forwardEnd() int {
 	for i := c.run.from; i < len(c.ops); i++ {
 		if o := &c.ops[i]; o.note && !o.exec && !o.write && i > c.run.from {
@@ -75,8 +75,8 @@ func (c *conn) forwardEnd() int {
 	return len(c.ops)
 }
 
-// forward has the leader run the ops from run.from to to, and settles those that it
-// answers. With forward.NotRun the next op writes and may be tried again.
+// forward has the leader run the ops from run.from to to, and settles those that it replies
+// to. If it returns forward.NotRun, the next op writes and may be tried again.
 func (c *conn) forward(leader uint64, to int) (forward.Outcome, error) {
 	r := &c.run
 	u, err := c.srv.ups.get(c, leader)
@@ -100,7 +100,7 @@ func (c *conn) forward(leader uint64, to int) (forward.Outcome, error) {
 	case c.closing:
 		c.abandon()
 		return forward.Answered, nil
-	case r.from == to || !c.ops[r.from].write: // what reads is read here
+	case r.from == to || !c.ops[r.from].write: // reads run on this node
 		return forward.Answered, nil
 	}
 	return forward.NotRun, err
@@ -125,8 +125,8 @@ func (c *conn) takeReplies(u *upstream, to int) error {
 	return c.takeMark(u)
 }
 
-// afterBreak answers, of the ops up to sent, which the leader may have run, those that
-// cannot be tried again. It returns why the others have no answer.
+// afterBreak handles the ops up to sent, which the leader may have run. It replies to those
+// that cannot be retried. It returns the reason why the others have no reply.
 func (c *conn) afterBreak(err error, sent int) error {
 	from := c.run.from
 	if err == errThere || sent <= from {
@@ -149,13 +149,13 @@ func (c *conn) afterBreak(err error, sent int) error {
 	return errBroken
 }
 
-// repeatable reports whether a write may be sent again although it may have run: it
-// has the key by which the leader recognizes it.
+// repeatable reports whether a write may be sent again although it may have run, because it
+// has a key by which the leader detects the repetition.
 func (o *op) repeatable() bool { return o.cmd.name == "callonce" && !o.doubt.Exhausted() }
 
-// againFrom returns from which of the ops from from to to on all can be run again
-// although they may have run. A read before a write is not among them: it might see
-// what was written after it.
+// againFrom returns the first of the ops in [from, to) from which all can be run again
+// although they may have run. This excludes a read before a write, because it could see the
+// result of a later write.
 func (c *conn) againFrom(from, to int) int {
 	wrote := false
 	for ; to > from; to-- {
@@ -168,7 +168,7 @@ func (c *conn) againFrom(from, to int) int {
 	return to
 }
 
-// raiseDoubt records that the writes from from to to may have run.
+// raiseDoubt records that the writes in [from, to) may have run.
 func (c *conn) raiseDoubt(from, to int) {
 	for i := from; i < to; i++ {
 		if c.ops[i].write {
@@ -177,8 +177,9 @@ func (c *conn) raiseDoubt(from, to int) {
 	}
 }
 
-// countBreak records that a connection broke over which the ops from from to to were
-// sent and not answered. Any of them may be the cause, as they may have run together.
+// countBreak records that a connection broke after the ops in [from, to) were sent and
+// before they got replies. Any of them may be the cause, because they may have run
+// together.
 func (c *conn) countBreak(from, to int) {
 	logged := false
 	for i := from; i < to; i++ {
@@ -191,15 +192,15 @@ func (c *conn) countBreak(from, to int) {
 	}
 }
 
-// unknown answers a write that may or may not have run.
+// unknown writes the reply to a write that may or may not have run.
 func (c *conn) unknown(w *wire.Writer) {
 	c.srv.stats.unknown.Add(1)
 	c.srv.erred(textUnknown)
 	w.Error(textUnknown)
 }
 
-// deliver appends the reply to op run.from, of the node that leads or, if leader is 0,
-// of this one, and those before it that are known already. The op is then settled.
+// deliver appends the reply to op run.from, after the known replies before it, and settles
+// the op. The reply is from leader or, if leader is 0, from this node.
 func (c *conn) deliver(reply []byte, leader uint64) {
 	i := c.run.from
 	o := &c.ops[i]
@@ -218,7 +219,7 @@ func (c *conn) deliver(reply []byte, leader uint64) {
 	c.settle(i + 1)
 }
 
-// judge returns what the client gets for the leader's reply to an op.
+// judge returns the client's reply for the leader's reply to an op.
 func (c *conn) judge(o *op, reply []byte, u *upstream) []byte {
 	refused := bytes.HasPrefix(reply, []byte("-"+refusedWord))
 	uncoded := !u.coded && len(reply) > 0 && reply[0] == wire.KindError // it can be a refusal
@@ -233,8 +234,8 @@ func (c *conn) judge(o *op, reply []byte, u *upstream) []byte {
 	return reply
 }
 
-// disown tells the client at once to forget what it has read in a transaction
-// that another node ran: here is not known in which state it was read.
+// disown invalidates at once the keys that the client has read in a transaction on another
+// node, because this node does not know in which state they were read.
 func (c *conn) disown(o *op) {
 	tr := &c.srv.tracker
 	tr.mu.Lock()
@@ -245,8 +246,8 @@ func (c *conn) disown(o *op) {
 	})
 }
 
-// takeMark takes the leader's reply to SKERRY MARK: the position that the
-// commands before it have reached, and the times of their writes.
+// takeMark handles the leader's reply to SKERRY MARK: the position of the commands before
+// it, and the times of their writes.
 func (c *conn) takeMark(u *upstream) error {
 	raw, err := u.next(c)
 	if err != nil {
@@ -269,7 +270,7 @@ func (c *conn) takeMark(u *upstream) error {
 	return nil
 }
 
-// codeOfReply returns the code at the end of a reply that is an error, else "".
+// codeOfReply returns the code at the end of an error reply, or "".
 func codeOfReply(reply []byte) engine.Code {
 	if len(reply) == 0 || reply[0] != wire.KindError {
 		return ""
@@ -281,12 +282,12 @@ func codeOfReply(reply []byte) engine.Code {
 	return engine.Code(text[bytes.LastIndexByte(text, '[')+1:])
 }
 
-// isNotLeader knows the reply of a node that does not lead.
+// isNotLeader recognizes the reply of a node that is not the leader.
 func isNotLeader(reply []byte) bool {
 	return codeOfReply(reply) == engine.CodeNotLeader && bytes.HasPrefix(reply, []byte("-CLUSTERDOWN "))
 }
 
-// leadOne runs one command where the leader is: by local if that is here.
+// leadOne runs one command on the leader, using local if that is this node.
 func (c *conn) leadOne(o op, local func() error) {
 	start := len(c.out.Buf)
 	takeBack := func() { c.out.Buf = c.out.Buf[:min(start, len(c.out.Buf))] }
@@ -318,7 +319,7 @@ func (c *conn) leadOne(o op, local func() error) {
 	c.show()
 }
 
-// leadAlone runs a command that writes and does not mix with others.
+// leadAlone runs a command that writes and cannot be combined with others.
 func (c *conn) leadAlone(cmd *command, args [][]byte, mute bool) {
 	c.leadOne(op{cmd: cmd, args: args, mute: mute, db: c.db, write: true}, func() error {
 		c.x = call{conn: c, srv: c.srv, cmd: cmd, args: args, db: c.db, out: &c.out}
@@ -331,15 +332,15 @@ func (c *conn) leadAlone(cmd *command, args [][]byte, mute bool) {
 	}
 }
 
-// leadExec runs a transaction that writes and is not about data only.
+// leadExec runs a transaction that writes and contains commands other than data commands.
 func (c *conn) leadExec(o op) {
 	o.db = c.db
 	c.leadOne(o, func() error { return c.tryExec(o) })
 	c.multi.tidy()
 }
 
-// forwardable reports whether no command of a transaction is about the
-// connection itself, but SELECT.
+// forwardable reports whether no command of a transaction concerns the connection itself,
+// except SELECT.
 func forwardable(queue []queued) bool {
 	for _, q := range queue {
 		if q.cmd.kind == kindAdmin && !q.cmd.write() && q.cmd.name != "info" && q.cmd.name != "wait" {
@@ -349,7 +350,7 @@ func forwardable(queue []queued) bool {
 	return true
 }
 
-// selected does here what SELECT has done in a transaction on the leader.
+// selected applies the SELECTs of a transaction that ran on the leader to this connection.
 func (c *conn) selected(queue []queued) {
 	for _, q := range queue {
 		if q.cmd.name != "select" {

@@ -7,7 +7,7 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// library is the one library of functions that there is, and its language.
+// The name of the only library of functions, and its language.
 const (
 	library         = "skerry"
 	libraryLanguage = "GO"
@@ -30,8 +30,8 @@ func procCommands() []command {
 	}
 }
 
-// refusedFunction answers those subcommands of FUNCTION that change what
-// functions there are.
+// refusedFunction returns the error of subcommands of FUNCTION that would change the set of
+// functions.
 func refusedFunction(sub []byte) (text string, ok bool) {
 	for _, name := range [...]string{"DELETE", "DUMP", "FLUSH", "KILL", "LOAD", "RESTORE"} {
 		if wordIs(sub, name) {
@@ -41,7 +41,7 @@ func refusedFunction(sub []byte) (text string, ok bool) {
 	return "", false
 }
 
-// schemas describes all procedures, by name.
+// schemas returns the schemas of all procedures, sorted by name.
 func (s *Server) schemas() []proc.Schema {
 	if s.opts.Procedures == nil {
 		return []proc.Schema{}
@@ -58,8 +58,8 @@ func procList(x *call) error {
 	return nil
 }
 
-// procSchema is PROC SCHEMA [NAME …]: JSON of all procedures, or of those named,
-// which may be named any number of times.
+// procSchema implements PROC SCHEMA [NAME …]. It returns the JSON schemas of all
+// procedures, or of those named; a name may be repeated.
 func procSchema(x *call) error {
 	names := x.args[2:]
 	if len(names) == 0 {
@@ -85,7 +85,7 @@ func procSchema(x *call) error {
 	return nil
 }
 
-// schemaText returns one schema as JSON. known are those that were asked for before.
+// schemaText returns one schema as JSON. known caches schemas requested before.
 func (s *Server) schemaText(known map[string][]byte, name []byte) ([]byte, error) {
 	if text := known[string(name)]; text != nil {
 		return text, nil
@@ -106,7 +106,7 @@ func (s *Server) schemaText(known map[string][]byte, name []byte) ([]byte, error
 	return text, nil
 }
 
-// functionList is FUNCTION LIST [LIBRARYNAME PATTERN] [WITHCODE]. There is one
+// functionList implements FUNCTION LIST [LIBRARYNAME PATTERN] [WITHCODE]. There is one
 // library, without code.
 func functionList(x *call) error {
 	var pattern []byte
@@ -161,8 +161,8 @@ func functionList(x *call) error {
 	return nil
 }
 
-// functionStats tells of no running function: which one runs is the executor's
-// to know, and it cannot be killed.
+// functionStats reports no running function: only the executor knows which one runs, and it
+// cannot be killed.
 func functionStats(x *call) error {
 	n := len(x.srv.schemas())
 	w := x.out

@@ -81,7 +81,7 @@ func typeCmd(x *call) error {
 	return nil
 }
 
-// copyOptions says how copies of e are written: with its expiry and its encoding.
+// copyOptions returns the options to write a copy of e with the same expiry and encoding.
 func copyOptions(e kv.Entry) kv.SetOptions {
 	return kv.SetOptions{Expires: e.Expires, SkipOld: true, Mark: e.Mark}
 }
@@ -171,7 +171,7 @@ func copyCmd(x *call) error {
 	return nil
 }
 
-// dbArg reads the number of a database.
+// dbArg parses the number of a database.
 func (c *conn) dbArg(arg []byte) (uint8, error) {
 	n, err := intArg(arg)
 	if err != nil {
@@ -217,8 +217,8 @@ func moveCmd(x *call) error {
 	return nil
 }
 
-// SORT is for lists and sets. There are none, so a key is missing or of the
-// wrong kind.
+// SORT is for lists and sets, which do not exist here. A key is therefore missing or of the
+// wrong type.
 func sortCmd(x *call) error {
 	var dst []byte
 	for i := 2; i < len(x.args); i++ {
@@ -258,11 +258,11 @@ func sortCmd(x *call) error {
 	return nil
 }
 
-// movableKeys finds the keys of SORT, whose STORE may stand anywhere, of
-// MIGRATE, which has one key or a list behind KEYS, and of FCALL, which counts them.
+// movableKeys finds the keys of SORT, whose STORE may be at any position, of MIGRATE, which
+// has one key or a list after KEYS, and of FCALL, which has their number.
 func movableKeys(c *command, args [][]byte, fn func(key []byte) bool) {
 	if c.kind == kindCall {
-		n, _ := keyCount(args) // a wrong number of keys is none
+		n, _ := keyCount(args) // with an invalid number there are no keys
 		for _, key := range args[3 : 3+n] {
 			if !fn(key) {
 				return
@@ -304,8 +304,8 @@ func movableKeys(c *command, args [][]byte, fn func(key []byte) bool) {
 	}
 }
 
-// waitCmd waits for replicas. None are known to the clients of this protocol:
-// an acknowledged write is already as safe as the engine makes it.
+// waitCmd implements WAIT. A single node has no replicas: an acknowledged write is already
+// as safe as the engine makes it.
 func waitCmd(x *call) error {
 	n, ok := decimal.Parse(x.args[1])
 	if !ok {
@@ -315,7 +315,7 @@ func waitCmd(x *call) error {
 	if err != nil {
 		return err
 	}
-	var have func() int64 // alone: there are no replicas
+	var have func() int64 // nil on a single node, which has no replicas
 	if x.srv.opts.Cluster != nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -337,11 +337,11 @@ func waitCmd(x *call) error {
 	return nil
 }
 
-// pollEvery is how often a blocked connection looks whether its client is gone.
+// pollEvery is how often a blocked connection checks whether its client has disconnected.
 const pollEvery = 50 * time.Millisecond
 
-// block waits for d, for ever if d is 0, or until CLIENT UNBLOCK or enough says
-// so. What the client sends meanwhile is kept. The call's arguments are lost.
+// block waits for d (forever if d is 0), or until CLIENT UNBLOCK or enough ends it. Input
+// from the client in the meantime is kept. The call's arguments become invalid.
 func (c *conn) block(d time.Duration, enough func() bool) (u unblock, ok bool) {
 	c.flush()
 	c.setBlocked(true, d > 0)

@@ -1,12 +1,12 @@
 package resp
 
-// globMatch reports whether s matches pattern as KEYS and SCAN understand it:
-// ? one byte, * any bytes, [abc] [a-z] [^a] one of them, \x that byte. An
-// unclosed bracket ends with the pattern. It takes time proportional to the
-// product of the lengths at most: only the last star is ever gone back to.
+// globMatch reports whether s matches pattern, in the syntax of KEYS and SCAN: ? matches
+// one byte, * any bytes, [abc] [a-z] [^a] one byte of a class, \x that byte. An unclosed
+// bracket ends with the pattern. The time is at most proportional to the product of the
+// lengths, because only the last star is ever retried.
 func globMatch(pattern, s []byte) bool {
 	p, i := 0, 0
-	star, from := -1, 0 // pattern index behind the last star, and where its text ends
+	star, from := -1, 0 // pattern index after the last star, and where its text ends
 	for i < len(s) {
 		if p < len(pattern) {
 			if pattern[p] == '*' {
@@ -74,8 +74,8 @@ func globClass(p []byte, c byte) (n int, ok bool) {
 	}
 }
 
-// globPrefix returns the bytes with which every match of pattern begins, and
-// whether the pattern is nothing but them.
+// globPrefix returns the prefix of all matches of pattern, and whether the pattern consists
+// of only that prefix.
 func globPrefix(pattern []byte) (prefix []byte, whole bool) {
 	for i := 0; i < len(pattern); i++ {
 		switch pattern[i] {

@@ -10,17 +10,18 @@ import (
 	"github.com/skerrydb/skerry/gate"
 )
 
-// guestShare is which part of MaxClients and MaxInputBytes guests may take.
+// guestShare is the denominator of the share of MaxClients and MaxInputBytes that guests
+// may use.
 const guestShare = 4
 
-// keptShare is which part of MaxClients is kept for clients on this machine, and
-// maxKept how many places that are at most.
+// keptShare is the denominator of the share of MaxClients that is reserved for clients on
+// this machine, and maxKept the maximum of that reserve.
 const (
 	keptShare = 16
 	maxKept   = 8
 )
 
-// gated returns a listener that lets in no more clients of l than there may be.
+// gated returns a listener that limits the number of clients accepted by l.
 func (s *Server) gated(l net.Listener) net.Listener {
 	o := gate.Options{
 		Name: "resp", Max: s.opts.MaxClients, Kept: min(s.opts.MaxClients/keptShare, maxKept),
@@ -35,7 +36,7 @@ func (s *Server) gated(l net.Listener) net.Listener {
 	return gate.New(l, o)
 }
 
-// doors returns what the listeners let in, all together.
+// doors returns the combined statistics of the listeners.
 func (s *Server) doors() (sum gate.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,8 +49,8 @@ func (s *Server) doors() (sum gate.Stats) {
 	return sum
 }
 
-// Metrics yields the server's metrics: connections and, in a cluster, what goes to
-// other nodes.
+// Metrics yields the server's metrics: those of connections and, in a cluster, of traffic
+// with other nodes.
 func (s *Server) Metrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
 		n := s.doors()
@@ -72,18 +73,18 @@ func (s *Server) Metrics() iter.Seq[engine.Metric] {
 	}
 }
 
-// guest is what a connection is before its client has authenticated, and all of it
-// that limits look at.
+// guest is the state that a connection needs before its client has authenticated.
 type guest struct {
 	place    *gate.Conn // nil: the connection of another node
 	entered  bool       // it counts as a member
-	until    time.Time  // to authenticate
-	timed    bool       // there is a deadline for what comes next
+	until    time.Time  // deadline for authentication
+	timed    bool       // the next read has a deadline
 	commands int        // sent before authentication
-	guesses  int        // wrong passwords
+	guesses  int        // number of wrong passwords
 }
 
-// welcome takes the connection out of the guests. It reports false if it is lost.
+// welcome promotes the connection from guest to member. It returns false if the connection
+// is lost.
 func (c *conn) welcome() bool {
 	if c.guest.place == nil || c.guest.entered {
 		return true
@@ -101,7 +102,7 @@ func (c *conn) demote() {
 	}
 }
 
-// patience sets how long the next bytes may take to come.
+// patience sets the deadline for the next bytes.
 func (c *conn) patience() {
 	idle := c.srv.opts.IdleTimeout
 	switch {
@@ -116,8 +117,8 @@ func (c *conn) patience() {
 	}
 }
 
-// arrived counts a command of the client. It reports false if the client may send no
-// more: it has not authenticated.
+// arrived counts a command of the client. It returns false if the client has not
+// authenticated and may not send more.
 func (c *conn) arrived() bool {
 	if c.authed {
 		return c.welcome()
@@ -130,10 +131,10 @@ func (c *conn) arrived() bool {
 	return false
 }
 
-// errGuessers is the reply to a password that is not looked at.
+// errGuessers is the reply to a password that is not checked.
 var errGuessers = engine.Errorf(engine.CodeQueueFull, "too many wrong passwords came from this address, and too many more wait; try again later")
 
-// authenticate checks a password; wrong ones take the longer the more there were.
+// authenticate checks a password. The delay after a wrong one grows with their number.
 func (c *conn) authenticate(user, password []byte) error {
 	s, from := c.srv, c.nc.RemoteAddr()
 	if s.opts.Password != "" && !s.opts.Guesses.Wait(from, c.done) {
@@ -156,14 +157,14 @@ func (c *conn) authenticate(user, password []byte) error {
 	return nil
 }
 
-// room is the memory that commands under way may take.
+// room is the memory for commands that are being received.
 type room struct {
 	most int64
 	used atomic.Int64
 }
 
-// take takes n bytes, or gives back as many as a negative n. It reports false if
-// there is no room.
+// take reserves n bytes, or releases them if n is negative. It returns false if there is
+// not enough room.
 func (r *room) take(n int, guest bool) bool {
 	used, most := r.used.Add(int64(n)), r.most
 	if guest {
@@ -176,5 +177,5 @@ func (r *room) take(n int, guest bool) bool {
 	return true
 }
 
-// errNoRoom is the reply where take says no.
+// errNoRoom is the reply if take returns false.
 var errNoRoom = engine.Errorf(engine.CodeQueueFull, "the commands that are being received need more memory than there may be; nothing was written")

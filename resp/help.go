@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// helpTexts are the lines of Redis's HELP subcommands, as far as the subcommands exist
-// here: for each container its name and then the lines, with an empty line at the end.
+// helpTexts contains the lines of Redis's HELP subcommands for the subcommands that exist
+// here. For each container it has the name and the lines, with an empty line at the end.
 //
 //go:embed help.txt
 var helpTexts string
 
-// helpCmd is the subcommand HELP of every container: Redis's lines, then those of the
-// subcommands that Redis does not have.
+// helpCmd implements the subcommand HELP of every container. It returns Redis's lines,
+// followed by those of the subcommands that Redis does not have.
 func helpCmd(x *call) error {
 	short, _, _ := strings.Cut(x.cmd.name, "|")
 	name := strings.ToUpper(short)

@@ -21,11 +21,11 @@ func newRunID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// infoSection is one section of INFO. Lines have no line ends.
+// infoSection is one section of INFO. Its lines have no line ends.
 type infoSection struct {
 	name  string
 	lines func(*call) ([]string, error)
-	extra bool // not among those that INFO shows by default
+	extra bool // not shown by default
 }
 
 func noLines(*call) ([]string, error) { return nil, nil }
@@ -79,18 +79,18 @@ func infoCmd(x *call) error {
 	return nil
 }
 
-// lines are those of a section.
+// lines are the lines of a section.
 type lines []string
 
 func (l *lines) add(name string, value any) { *l = append(*l, fmt.Sprint(name, ":", value)) }
 
-// bytes adds a number of bytes, also for people.
+// bytes adds a number of bytes, also in human-readable form.
 func (l *lines) bytes(name string, n int64) {
 	l.add(name, n)
 	l.add(name+"_human", human(n))
 }
 
-// none adds counts of what cannot happen here.
+// none adds counters that are always zero here.
 func (l *lines) none(names ...string) {
 	for _, name := range names {
 		l.add(name, 0)
@@ -156,8 +156,8 @@ func infoClients(x *call) ([]string, error) {
 	return l, nil
 }
 
-// infoPersistence: what Redis calls a background save is a snapshot here, and its
-// append-only file is the log, which is never rewritten.
+// infoPersistence reports a snapshot as a background save, and the log as the append-only
+// file, which is never rewritten.
 func infoPersistence(x *call) ([]string, error) {
 	s, f := x.srv, x.srv.figures()
 	last, status := "-1", "ok"
@@ -184,7 +184,7 @@ func infoPersistence(x *call) ([]string, error) {
 	l.none("rdb_last_cow_size")
 	l.add("aof_enabled", number(s.opts.Durable))
 	l.none("aof_rewrite_in_progress", "aof_rewrite_scheduled")
-	l.add("aof_last_write_status", "ok") // else the node had stopped
+	l.add("aof_last_write_status", "ok") // otherwise the node would have stopped
 	l.none("module_fork_in_progress")
 	return l, nil
 }
@@ -245,8 +245,8 @@ func infoEngine(x *call) ([]string, error) {
 	return lines, nil
 }
 
-// sampleKeys is how many keys of a database INFO looks at to tell how many of
-// them expire; with more keys the figure is an estimate.
+// sampleKeys is how many keys of a database INFO samples to count those that expire. With
+// more keys, the result is an estimate.
 const sampleKeys = 1000
 
 func infoKeyspace(x *call) ([]string, error) {
@@ -279,8 +279,8 @@ func infoKeyspace(x *call) ([]string, error) {
 	return lines, err
 }
 
-// sampleExpiry returns how many of the n keys of t's space expire, and their
-// mean time to live in milliseconds.
+// sampleExpiry returns how many of the n keys of t's space expire, and their mean time to
+// live in milliseconds.
 func sampleExpiry(t *kv.Tx, n int) (expires int, avg int64, err error) {
 	step := (n + sampleKeys - 1) / sampleKeys
 	looked := 0
@@ -293,7 +293,7 @@ func sampleExpiry(t *kv.Tx, n int) (expires int, avg int64, err error) {
 		looked++
 		if ok && !it.Expires.IsZero() {
 			expires++
-			total += it.Expires.Sub(t.Now()) / sampleKeys // the sum of all stays in range
+			total += it.Expires.Sub(t.Now()) / sampleKeys // divided first, to avoid overflow of the sum
 		}
 	}
 	if expires > 0 {

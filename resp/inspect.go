@@ -2,7 +2,7 @@ package resp
 
 import "slices"
 
-// What inspectors and monitors ask for, of which there is little here.
+// Commands for inspection and monitoring, most of which have little to report here.
 
 func aclCommands() []command {
 	return []command{
@@ -29,8 +29,8 @@ func aclUsers(x *call) error {
 	return nil
 }
 
-// aclList tells the user's rights; of the password not even the hash, which Redis
-// tells.
+// aclList returns the user's permissions. Unlike in Redis, they do not include the hash of
+// the password.
 func aclList(x *call) error {
 	pass := "nopass "
 	if x.srv.opts.Password != "" {
@@ -66,7 +66,7 @@ func aclGetUser(x *call) error {
 	return nil
 }
 
-// categories are Redis's, in its order.
+// categories are Redis's ACL categories, in its order.
 var categories = [...]string{"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "bitmap", "hyperloglog", "geo",
 	"stream", "pubsub", "admin", "fast", "slow", "blocking", "dangerous", "connection", "transaction", "scripting"}
 
@@ -109,13 +109,13 @@ func latencyCommands() []command {
 	}
 }
 
-// noneCmd answers with an empty list.
+// noneCmd replies with an empty list.
 func noneCmd(x *call) error {
 	x.out.Array(0)
 	return nil
 }
 
-// latencyDoctor answers as Redis does while nothing is monitored.
+// latencyDoctor replies as Redis does if monitoring is disabled.
 func latencyDoctor(x *call) error {
 	x.out.Verbatim("txt", "I'm sorry, Dave, I can't do that. Latency monitoring is disabled in this Redis instance. "+
 		"You may use \"CONFIG SET latency-monitor-threshold <milliseconds>.\" in order to enable it. "+
@@ -138,8 +138,8 @@ func pubsubCommands() []command {
 	}
 }
 
-// subscribers returns how many connections are subscribed to the invalidations,
-// the only channel that there is.
+// subscribers returns how many connections are subscribed to the invalidations, which are
+// the only channel.
 func (s *Server) subscribers() (n int) {
 	for _, c := range s.clients() {
 		c.mu.Lock()
@@ -188,8 +188,8 @@ func pubsubNumSub(x *call) error {
 	return nil
 }
 
-// lastSave is when the engine has last written a snapshot; before the first one
-// when the server started, as in Redis.
+// lastSave returns when the engine last wrote a snapshot. Before the first one it is when
+// the server started, as in Redis.
 func (s *Server) lastSave(f figures) int64 {
 	return max(int64(f["engine_snapshot_time_seconds"]), s.started.Unix())
 }

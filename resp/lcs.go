@@ -2,8 +2,8 @@ package resp
 
 import "slices"
 
-// lcs finds a longest common subsequence of two strings by dynamic programming.
-// Where several are longest it finds the one that Redis finds.
+// lcs finds a longest common subsequence of two strings by dynamic programming. If there
+// are several, it finds the same one as Redis.
 type lcs struct {
 	a, b []byte
 	rows []uint32 // rows[i*(len(b)+1)+j]: the length for a[:i] and b[:j]
@@ -27,11 +27,10 @@ func newLCS(a, b []byte) *lcs {
 
 func (t *lcs) len() int { return int(t.rows[len(t.rows)-1]) }
 
-// match is a stretch of n bytes that stands at a[a:] and b[b:].
+// match is a common run of n bytes at a[a:] and b[b:].
 type match struct{ a, b, n int }
 
-// matches returns the stretches of the subsequence that are at least minLen
-// long, from the end to the beginning.
+// matches returns the runs of the subsequence with at least minLen bytes, last one first.
 func (t *lcs) matches(minLen int) []match {
 	var all []match
 	var m match

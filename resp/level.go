@@ -13,8 +13,8 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// clientMoved says whether the client follows MOVED. It overrules what the other
-// commands of cluster clients say.
+// clientMoved sets whether the client follows MOVED. It overrides the other commands of
+// cluster clients.
 func clientMoved(x *call) error {
 	switch {
 	case x.is(2, "ON"):
@@ -29,7 +29,7 @@ func clientMoved(x *call) error {
 	return nil
 }
 
-// clientRead sets how new reads are, or tells it.
+// clientRead sets or returns the consistency level of reads.
 func clientRead(x *call) error {
 	m := &x.conn.cl
 	switch {
@@ -61,8 +61,8 @@ func clientRead(x *call) error {
 	return nil
 }
 
-// clientPosition tells the position that the connection knows of, or takes one
-// that the client has from another connection.
+// clientPosition returns the position that the connection has seen, or sets one that the
+// client has from another connection.
 func clientPosition(x *call) error {
 	switch len(x.args) {
 	case 2:
@@ -84,7 +84,8 @@ func clientPosition(x *call) error {
 	return nil
 }
 
-// position returns a position that has all that the client has seen and written.
+// position returns a position that includes everything that the client has seen and
+// written.
 func (x *call) position() (engine.Position, error) {
 	if !x.conn.cl.lost || x.tx != nil {
 		return x.conn.cl.pos, nil
@@ -97,10 +98,9 @@ func (x *call) position() (engine.Position, error) {
 	return x.conn.cl.pos, nil
 }
 
-// replicas returns a function that tells how many nodes besides the leader have
-// on disk what the client has written. Those that a majority needs have it, or
-// the writes would not have been acknowledged; if n are more, the others are
-// asked until ctx ends.
+// replicas returns a function that reports how many nodes besides the leader have the
+// client's writes on disk. The nodes needed for a majority have them, or the writes would
+// not have been acknowledged. If n is greater, the other nodes are asked until ctx ends.
 func (x *call) replicas(ctx context.Context, n int64) (func() int64, error) {
 	pos, err := x.position()
 	if err != nil {
@@ -124,8 +124,8 @@ func (x *call) replicas(ctx context.Context, n int64) (func() int64, error) {
 }
 
 const (
-	// askFor is how long a node may take to say that it has a position before
-	// the connection is free for others, and askPause the time until it is asked again.
+	// askFor is how long a node may take to report that it has a position before the
+	// connection is free for others. askPause is the pause before it is asked again.
 	askFor   = 100 * time.Millisecond
 	askPause = 20 * time.Millisecond
 )
@@ -171,7 +171,7 @@ func (c *conn) askOther(node uint64, pos engine.Position) bool {
 	return false
 }
 
-// clusterMetrics yields metrics of the server's part in its cluster; none if it is alone.
+// clusterMetrics yields the server's cluster metrics. On a single node it yields none.
 func (s *Server) clusterMetrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
 		if s.opts.Cluster == nil {
@@ -196,7 +196,7 @@ func (s *Server) clusterMetrics() iter.Seq[engine.Metric] {
 	}
 }
 
-// clusterStats are the same figures as lines of INFO.
+// clusterStats returns the same metrics as lines of INFO.
 func (s *Server) clusterStats() (lines []string) {
 	for m := range s.clusterMetrics() {
 		lines = append(lines, fmt.Sprintf("%s:%.0f", m.Name[len("resp_"):], m.Value))

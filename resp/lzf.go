@@ -2,10 +2,10 @@ package resp
 
 import "sync"
 
-// The compressed form of liblzf, http://oldhome.schmorp.de/marc/liblzf.html: a
-// control byte below 32 says how many plain bytes follow, less one; any other
-// one is a reference to earlier output: three bits of length less two (seven:
-// a byte more follows) and thirteen bits of distance less one.
+// The compressed format of liblzf, http://oldhome.schmorp.de/marc/liblzf.html. A control
+// byte below 32 is the number of following literal bytes minus one. Any other control byte
+// is a reference to earlier output: three bits of length minus two (seven means that
+// another byte follows) and thirteen bits of distance minus one.
 const (
 	lzfHashBits = 16
 	lzfMaxPlain = 1 << 5
@@ -13,21 +13,21 @@ const (
 	lzfMaxLen   = 1<<8 + 1<<3
 )
 
-// lzfTable holds, for each hash of three bytes, where they stood last.
+// lzfTable stores the last position of each hash of three bytes.
 type lzfTable [1 << lzfHashBits]int32
 
-// packer compresses. Its tables are shared by all connections.
+// packer compresses strings. All connections share its tables.
 type packer struct{ tables sync.Pool }
 
-// lzfHash is liblzf's, so that the same matches are found and DUMP's bytes are
-// those of Redis.
+// lzfHash is the hash of liblzf. The same matches are found, so DUMP returns the same bytes
+// as Redis.
 func lzfHash(b []byte) uint32 {
 	h := uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])
 	return (h>>(24-lzfHashBits) - h*5) & (1<<lzfHashBits - 1)
 }
 
-// pack appends the compressed form of in to out, or reports false if that may
-// be longer than limit: it gives up exactly where liblzf does, a little early.
+// pack appends the compressed form of in to out. It returns false if that may be longer
+// than limit. It gives up at exactly the same point as liblzf, which is slightly early.
 func (p *packer) pack(out, in []byte, limit int) ([]byte, bool) {
 	table, ok := p.tables.Get().(*lzfTable)
 	if !ok {
@@ -36,9 +36,9 @@ func (p *packer) pack(out, in []byte, limit int) ([]byte, bool) {
 	clear(table[:])
 	defer p.tables.Put(table)
 	start := len(out)
-	plain := 0 // where the plain bytes that are not written yet begin
-	// used is the length of the output if the plain bytes were written, with a
-	// control byte for those that may follow.
+	plain := 0 // start of the literal bytes that are not written yet
+	// used returns the length of the output after writing the literal bytes, with a control
+	// byte for those that may follow.
 	used := func(i int) int {
 		n := i - plain
 		return len(out) - start + n + n/lzfMaxPlain + 1
@@ -85,7 +85,7 @@ func (p *packer) pack(out, in []byte, limit int) ([]byte, bool) {
 	return appendPlain(out, in[plain:]), true
 }
 
-// matchLen returns how many bytes at i are those at ref, at least three.
+// matchLen returns how many bytes at i match those at ref, which are at least three.
 func matchLen(in []byte, ref, i int) int {
 	most := min(len(in)-i-2, lzfMaxLen)
 	n := 3
@@ -104,9 +104,9 @@ func appendPlain(out, b []byte) []byte {
 	return out
 }
 
-// unpackLZF returns the size bytes that were compressed to b.
+// unpackLZF decompresses b to size bytes.
 func unpackLZF(b []byte, size int) ([]byte, error) {
-	var out []byte // grows with what is really there
+	var out []byte // grows with the actual data
 	for i := 0; i < len(b); {
 		c := int(b[i])
 		i++
@@ -134,7 +134,7 @@ func unpackLZF(b []byte, size int) ([]byte, error) {
 		if n += 2; from < 0 || len(out)+n > size {
 			return nil, errDumpFormat
 		}
-		for k := range n { // may overlap what it writes
+		for k := range n { // source and destination may overlap
 			out = append(out, out[from+k])
 		}
 	}

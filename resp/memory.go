@@ -23,8 +23,8 @@ func memoryCommands() []command {
 	}
 }
 
-// entryOverhead is what one key takes up besides its own and its value's bytes
-// on the embedded engine, as MEMORY USAGE tells it.
+// entryOverhead is the memory of a key in the embedded engine besides the bytes of key and
+// value, for MEMORY USAGE.
 const entryOverhead = 80
 
 func memoryUsage(x *call) error {
@@ -66,18 +66,18 @@ func (s *Server) figures() figures {
 	return f
 }
 
-// memoryLimit is what maxmemory is here, 0 if the engine has no limit.
+// memoryLimit returns the value of maxmemory, or 0 if the engine has no limit.
 func (f figures) memoryLimit() int64 { return int64(f["engine_memory_limit_bytes"]) }
 
-// dataBytes is what counts against that limit.
+// dataBytes returns the bytes that count against that limit.
 func (f figures) dataBytes() int64 { return int64(f["engine_data_bytes"]) }
 
-// heap is the memory of the process as Go's runtime and the system know it.
+// heap is the memory of the process as reported by Go's runtime and the system.
 type heap struct {
-	allocated int64 // of objects, also of those that are not swept yet
-	active    int64 // of the pages that they lie in
-	resident  int64 // that the runtime has of the system
-	rss       int64 // that the process has in physical memory
+	allocated int64 // objects, including those not swept yet
+	active    int64 // pages that contain them
+	resident  int64 // obtained by the runtime from the system
+	rss       int64 // in physical memory
 }
 
 func readHeap() heap {
@@ -100,7 +100,7 @@ func readHeap() heap {
 	return h
 }
 
-// human is a number of bytes as Redis writes it for people.
+// human formats a number of bytes in Redis's human-readable form.
 func human(n int64) string {
 	v := float64(n)
 	if n < 1<<10 {
@@ -114,8 +114,8 @@ func human(n int64) string {
 	panic("BUG: unreachable")
 }
 
-// infoMemory: used_memory is what counts against maxmemory, as in Redis; what the
-// allocator and the system say is in the other fields.
+// infoMemory reports the memory that counts against maxmemory as used_memory, as in Redis.
+// The values of the allocator and the system are in the other fields.
 func infoMemory(x *call) ([]string, error) {
 	f, h := x.srv.figures(), readHeap()
 	used, limit := f.dataBytes(), f.memoryLimit()
@@ -158,7 +158,7 @@ func ratio(a, b int64) float64 { return float64(a) / float64(max(b, 1)) }
 
 func percent(a, b int64) float64 { return 100 * ratio(a, b) }
 
-// clientMemory is the sum of tot-mem of CLIENT LIST.
+// clientMemory returns the sum of tot-mem in CLIENT LIST.
 func (s *Server) clientMemory() (sum int64) {
 	for _, c := range s.clients() {
 		c.mu.Lock()
@@ -209,7 +209,7 @@ func memoryStats(x *call) error {
 	return nil
 }
 
-// countKeys returns how many keys there are in all databases.
+// countKeys returns the number of keys in all databases.
 func (x *call) countKeys() (int64, error) {
 	n := 0
 	count := func(t *kv.Tx) error {
@@ -233,10 +233,10 @@ func (x *call) countKeys() (int64, error) {
 	return int64(n), err
 }
 
-// doctorNeeds is how many bytes of data MEMORY DOCTOR wants to see, as in Redis.
+// doctorNeeds is the minimum size of the data in bytes for MEMORY DOCTOR, as in Redis.
 const doctorNeeds = 5 << 20
 
-// doctorWarns is at how many percent of the limit it warns.
+// doctorWarns is the percentage of the limit above which it warns.
 const doctorWarns = 90
 
 func memoryDoctor(x *call) error {
@@ -254,8 +254,7 @@ func memoryDoctor(x *call) error {
 	return nil
 }
 
-// mallocStats and memoryPurge answer as Redis does with another allocator than
-// jemalloc.
+// mallocStats and memoryPurge reply as Redis does with an allocator other than jemalloc.
 func mallocStats(x *call) error {
 	x.out.BulkString("Stats not supported for the current allocator")
 	return nil

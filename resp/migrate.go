@@ -15,8 +15,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// migration is one MIGRATE: a copy of keys to another server, which then loses
-// them here.
+// migration is one MIGRATE: it copies keys to another server and then deletes them here.
 type migration struct {
 	host, port    string
 	keys          [][]byte
@@ -26,8 +25,8 @@ type migration struct {
 	auth          [][]byte // arguments of AUTH, if any
 
 	entries []movedEntry
-	asOf    time.Time // the time of the store when they were read
-	readAt  time.Time // what the clock of this machine said then
+	asOf    time.Time // the store's time when they were read
+	readAt  time.Time // this machine's clock at that time
 }
 
 type movedEntry struct {
@@ -120,8 +119,8 @@ func (m *migration) read(t *kv.Tx) error {
 	return nil
 }
 
-// remove deletes what the other server has. A key that was changed meanwhile
-// stays here, with its new value.
+// remove deletes the keys that the other server has received. A key that was changed in the
+// meantime stays here with its new value.
 func (m *migration) remove(store *kv.Store, db uint8) error {
 	changed := false
 	_, err := store.Update(context.Background(), db, func(t *kv.Tx) error {
@@ -149,7 +148,7 @@ func (m *migration) remove(store *kv.Store, db uint8) error {
 	return err
 }
 
-// send copies the entries and notes which of them have arrived.
+// send copies the entries and records which of them have arrived.
 func (m *migration) send(bufs *wire.Buffers, s *Server) error {
 	nc, err := net.DialTimeout("tcp", net.JoinHostPort(m.host, m.port), m.timeout)
 	if err != nil {
@@ -185,7 +184,7 @@ func (m *migration) send(bufs *wire.Buffers, s *Server) error {
 	return nil
 }
 
-// exchange sends b and takes n replies, all of which must be good.
+// exchange sends b and reads n replies, none of which may be an error.
 func (m *migration) exchange(nc net.Conn, rd *wire.Replies, b []byte, n int, ok *bool) error {
 	nc.SetDeadline(time.Now().Add(m.timeout))
 	if _, err := nc.Write(b); err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// nodeCommands are what other nodes say on their connections besides what their
-// clients said. Nodes of the next and the last minor version understand them:
-// a command is never changed, a new one gets a new name.
+// nodeCommands are the commands that nodes send each other in addition to those of their
+// clients. Nodes of the next and the previous minor version understand them: a command is
+// never changed, and a new one gets a new name.
 func nodeCommands() []command {
 	return []command{{name: "skerry", arity: -2, subs: []command{
 		{name: "skerry|mark", arity: 2, kind: kindAdmin, run: markCmd},
@@ -23,8 +23,8 @@ func nodeCommands() []command {
 	}}}
 }
 
-// newNodeConn registers a connection that another node has opened, or refuses
-// it and returns nil.
+// newNodeConn registers a connection that another node has opened. If there are too many,
+// it closes the connection and returns nil.
 func (s *Server) newNodeConn(nc net.Conn) *conn {
 	c := newConn(s, nc, s.nextID.Add(1), true)
 	s.mu.Lock()
@@ -41,16 +41,15 @@ func (s *Server) newNodeConn(nc net.Conn) *conn {
 	return nil
 }
 
-// goodbye tells the other node that nothing more is run here: it takes this for
-// the reply to whatever it has sent meanwhile, and runs that elsewhere.
+// goodbye tells the other node that nothing more runs here. The other node takes it for the
+// reply to whatever it has sent in the meantime, and runs that elsewhere.
 func (c *conn) goodbye() {
 	c.out.Error(c.srv.replyText(engine.ErrNotLeader))
 	c.linger = c.flush()
 }
 
-// markCmd answers with the position that the commands since the last mark have
-// reached, 0 if they have done nothing, and the times of their writes in
-// microseconds, by which a change is known again.
+// markCmd replies with the position of the commands since the last mark, or 0 if they did
+// nothing, and the times of their writes in microseconds, which identify the changes.
 func markCmd(x *call) error {
 	m := &x.conn.cl
 	x.out.Array(1 + len(m.marks))
@@ -62,7 +61,7 @@ func markCmd(x *call) error {
 	return nil
 }
 
-// refusalsCmd has refusals of calls begin with refusedWord from now on.
+// refusalsCmd makes refusals of calls begin with refusedWord from now on.
 func refusalsCmd(x *call) error {
 	x.conn.cl.coded = true
 	x.out.OK()
@@ -92,8 +91,8 @@ func watchAtCmd(x *call) error {
 	return nil
 }
 
-// reachedCmd answers 1 when this node has a position: POS MS, or 0 when it does
-// not within that time.
+// reachedCmd takes POS MS. It replies 1 when this node has reached the position, or 0 if it
+// does not within that time.
 func reachedCmd(x *call) error {
 	pos, err := strconv.ParseUint(string(x.args[2]), 10, 64)
 	if err != nil {
@@ -107,8 +106,8 @@ func reachedCmd(x *call) error {
 	return nil
 }
 
-// reached reports whether this node has applied pos, or does so within d. What a
-// node has applied is on its own disk.
+// reached reports whether this node has applied pos, or does so within d. Applied changes
+// are on the node's own disk.
 func (s *Server) reached(pos engine.Position, d time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()

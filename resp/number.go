@@ -8,7 +8,7 @@ import (
 	"github.com/skerrydb/skerry/decimal"
 )
 
-// intArg reads a number that Redis keeps in a C int.
+// intArg parses a number that Redis stores in a C int.
 func intArg(b []byte) (int, error) {
 	n, ok := decimal.Parse(b)
 	switch {
@@ -20,20 +20,20 @@ func intArg(b []byte) (int, error) {
 	return int(n), nil
 }
 
-// longDoubleBits is the precision of the x87 long double in which Redis adds
+// longDoubleBits is the precision of the x87 long double, with which Redis adds
 // floating-point numbers.
 const longDoubleBits = 64
 
-// maxFloatText is the length in bytes from which a number is not read any more.
+// maxFloatText is the length in bytes from which a number is rejected.
 const maxFloatText = 5 * 1024
 
-// Binary exponents of a long double as big.Float counts them.
+// Binary exponents of a long double in the convention of big.Float.
 const (
 	maxLongDoubleExp = 16384
 	minLongDoubleExp = -16444
 )
 
-// parseFloat reads a number as strtold does for Redis: decimal or hexadecimal,
+// parseFloat parses a number as Redis does with strtold: decimal or hexadecimal,
 // infinities, no spaces. The precision is that of a long double.
 func parseFloat(b []byte) (*big.Float, bool) {
 	if len(b) == 0 || len(b) >= maxFloatText {
@@ -62,12 +62,12 @@ func parseFloat(b []byte) (*big.Float, bool) {
 		return nil, false
 	}
 	if f.Sign() == 0 && strings.ContainsAny(mantissa(body, base), "123456789abcdef") {
-		return nil, false // too small to be told from zero
+		return nil, false // too small to be distinguished from zero
 	}
 	return f, true
 }
 
-// mantissa is the part of a number before its exponent.
+// mantissa returns the part of a number before its exponent.
 func mantissa(s string, base int) string {
 	if base == 0 {
 		s, _, _ = strings.Cut(s[2:], "p")
@@ -77,8 +77,8 @@ func mantissa(s string, base int) string {
 	return s
 }
 
-// appendFloat writes f as Redis does: at most 17 digits after the point,
-// without trailing zeros.
+// appendFloat formats f as Redis does: at most 17 digits after the point, without trailing
+// zeros.
 func appendFloat(b []byte, f *big.Float) []byte {
 	start := len(b)
 	b = f.Append(b, 'f', 17)

@@ -20,20 +20,20 @@ func objectCommands() []command {
 	}
 }
 
-// Bounds of Redis's encodings of strings.
+// Limits of Redis's encodings of strings.
 const (
-	maxEmbedded  = 44    // bytes of the longest "embstr"
-	sharedNumber = 10000 // numbers below are shared objects
+	maxEmbedded  = 44    // maximum length in bytes of "embstr"
+	sharedNumber = 10000 // numbers below this are shared objects
 )
 
-// Marks of values whose encoding in Redis does not follow from their bytes. Do
-// not change: they are stored.
+// Marks of values whose encoding in Redis cannot be derived from their bytes. They are
+// stored: do not change.
 const (
 	markRaw  = 1 // edited by APPEND or SETRANGE: "raw" even if short
 	markText = 2 // an integer that INCRBYFLOAT wrote: not "int"
 )
 
-// rawMark returns the mark of a value that was edited. A long one needs none.
+// rawMark returns the mark of a value that was edited. A long value needs none.
 func rawMark(val []byte) uint8 {
 	if len(val) > maxEmbedded {
 		return 0
@@ -49,7 +49,7 @@ func textMark(val []byte) uint8 {
 	return 0
 }
 
-// isNumber returns the integer that e holds in Redis, if its encoding is "int".
+// isNumber returns the integer in e if its encoding in Redis is "int".
 func isNumber(e kv.Entry) (n int64, ok bool) {
 	if e.Mark != 0 {
 		return 0, false
@@ -95,8 +95,8 @@ func objectRefCount(x *call) error {
 	return nil
 }
 
-// objectIdleTime answers with the seconds since the last change: reads leave
-// no trace.
+// objectIdleTime replies with the seconds since the last change, because reads are not
+// recorded.
 func objectIdleTime(x *call) error {
 	e, ok, err := x.tx.Get(x.args[2])
 	if err != nil {

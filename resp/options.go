@@ -22,10 +22,10 @@ const (
 	MaxDatabases     = 128 // most databases that can be allowed; key spaces from 128 on are Skerry's own
 )
 
-// Version is the version of Redis whose answers are given.
+// Version is the version of Redis that the server emulates.
 const Version = "7.0.15"
 
-// NodeProtocol is the name under which connections for ServeNode are opened with
+// NodeProtocol is the protocol name for connections to ServeNode that are opened with
 // engine.Cluster's Dial. Do not change.
 const NodeProtocol = "skerry-resp/1"
 
@@ -82,96 +82,96 @@ const (
 	MaxNodeConns = 16_384
 )
 
-// Output of one connection is written when it reaches this size, even if more
-// commands of the pipeline wait.
+// Output of a connection is written when it reaches this size, even if more commands of the
+// pipeline are waiting.
 const flushBytes = 1 << 20
 
-// Options configure a Server. The zero value works.
+// Options configures a Server. The zero value works.
 type Options struct {
-	// Procedures can be called by FCALL, FCALL_RO, CALL and CALLONCE. Nil: there
-	// are none.
+	// Procedures can be called by FCALL, FCALL_RO, CALL and CALLONCE. If nil, there are
+	// none.
 	Procedures *proc.Set
 
-	// Commands are further commands. Their names must be new.
+	// Commands are additional commands. Their names must be new.
 	Commands []Command
 
-	// Errors are the catalogs of codes that procedures and Commands may return besides the engine's.
-	// The kind of a code decides the first word of the reply; a code in none is ERR.
+	// Errors are the catalogs of codes that procedures and Commands may return in addition
+	// to the engine's. The kind of a code determines the first word of the reply; an
+	// unknown code becomes ERR.
 	Errors [][]engine.Meaning
 
-	// Password that clients must give with AUTH or HELLO; empty: none is needed.
+	// Password is required from clients in AUTH or HELLO. If empty, none is required.
 	Password string
 
-	// TLS, if not nil, is spoken on every connection.
+	// TLS, if not nil, is used on every connection.
 	TLS *tls.Config
 
-	// MaxClients bounds the connections of each listener. A connection is a guest
-	// until it has authenticated or, where there is no password, sent its first
-	// command; guests take a quarter of the places at most if there is a password,
-	// and the oldest makes room for a new one. Where all places are taken by others
-	// one more connection is told so and closed. 0 means DefaultMaxClients.
+	// MaxClients bounds the connections of each listener; 0 means DefaultMaxClients. A
+	// connection is a guest until it has authenticated or, if there is no password, has
+	// sent its first command. If there is a password, guests may use up to a quarter of the
+	// connections, and the oldest guest is replaced by a new one. If all connections are
+	// used by others, a new one gets an error and is closed.
 	MaxClients int
 
 	// Databases is how many databases clients can SELECT, from DefaultDatabases to
-	// MaxDatabases. More than the default open the application's key spaces to every
-	// client. 0 means DefaultDatabases.
+	// MaxDatabases. A value above the default gives every client access to the
+	// application's key spaces. 0 means DefaultDatabases.
 	Databases int
 
-	// MaxInputBytes bounds the memory that all clients together take by commands
-	// which have not arrived whole and by commands that wait for EXEC, beyond
-	// a few KiB each; guests may take a quarter of it. A client that needs more is
-	// answered with engine.CodeQueueFull, and closed if it is in the middle of a
-	// command. 0 means DefaultMaxInputBytes. One command of Wire.MaxCommand needs
-	// twice as much.
+	// MaxInputBytes bounds the memory that all clients together use for commands that have
+	// not arrived completely and for commands that wait for EXEC, beyond a few KiB each.
+	// Guests may use a quarter of it. A client that needs more gets engine.CodeQueueFull,
+	// and is closed if it is in the middle of a command. 0 means DefaultMaxInputBytes. One
+	// command of Wire.MaxCommand needs twice its size.
 	MaxInputBytes int64
 
-	// MaxGuestTime is how long a client may take to authenticate. 0 means
+	// MaxGuestTime bounds the time that a client may take to authenticate. 0 means
 	// DefaultMaxGuestTime.
 	MaxGuestTime time.Duration
 
-	// Upstreams bounds the connections to other nodes that commands are forwarded over
-	// at a time. 0 means MaxUpstreams.
+	// Upstreams bounds the number of simultaneous connections to other nodes for forwarded
+	// commands. 0 means MaxUpstreams.
 	Upstreams int
 
-	// Guesses slows down whoever guesses the password; nil: they are counted for this
-	// server alone.
+	// Guesses slows down clients that guess the password. If nil, wrong passwords are
+	// counted for this server only.
 	Guesses *gate.Guesses
 
-	// IdleTimeout closes connections that send nothing for so long. 0: never.
+	// IdleTimeout closes connections that send nothing for this long. 0 means never.
 	IdleTimeout time.Duration
 
-	// WriteTimeout closes connections that take nothing of a reply for so long.
-	// 0 means one minute.
+	// WriteTimeout closes connections that read nothing of a reply for this long. 0 means
+	// one minute.
 	WriteTimeout time.Duration
 
-	// Wire bounds what a client sends; zero fields have wire's defaults.
+	// Wire bounds the input of clients. Zero fields have the defaults of package wire.
 	Wire wire.Limits
 
-	// Cluster, if not nil, is the cluster that this server's node is part of:
-	// what needs the leader is then handed to it over Cluster.Dial. The
-	// embedder calls ServeNode with Cluster.Listen(NodeProtocol).
+	// Cluster, if not nil, is the cluster of this server's node. Commands that need the
+	// leader are forwarded to it over Cluster.Dial. The caller must call ServeNode with
+	// Cluster.Listen(NodeProtocol).
 	Cluster engine.Cluster
 
-	// ElectionWait bounds how long a command waits for a leader before it is
-	// answered with CLUSTERDOWN. 0 means forward.ElectionWait.
+	// ElectionWait bounds how long a command waits for a leader before the reply is
+	// CLUSTERDOWN. 0 means forward.ElectionWait.
 	ElectionWait time.Duration
 
-	// Meter, if not nil, gives the engine's figures for INFO.
+	// Meter, if not nil, provides the engine's metrics for INFO.
 	Meter engine.Meter
 
-	// Durable says whether an acknowledged write survives a crash, as CONFIG
-	// GET appendonly tells clients. It follows from the engine's promises.
+	// Durable says whether an acknowledged write survives a crash, for CONFIG GET
+	// appendonly. It follows from the engine's promises.
 	Durable bool
 
-	// Dir is the folder of the data, and MachineMemory what memory the machine has
-	// in bytes, for INFO and CONFIG GET; empty and 0: not known.
+	// Dir is the data directory, and MachineMemory the machine's memory in bytes, for INFO
+	// and CONFIG GET. If empty or 0, they are unknown.
 	Dir           string
 	MachineMemory int64
 
 	// Build is the version of this program, for INFO.
 	Build string
 
-	// Logger gets what an operator should know; default slog.Default.
+	// Logger logs events for operators. The default is slog.Default.
 	Logger *slog.Logger
 }
 
@@ -221,7 +221,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// String hides the password.
+// String returns o without the password.
 func (o Options) String() string {
 	return fmt.Sprintf("{password:%t tls:%t maxclients:%d}", o.Password != "", o.TLS != nil, o.MaxClients)
 }

@@ -6,29 +6,28 @@ import (
 	"time"
 )
 
-// stallAfter is how long a write may block before the rest of it is left to a
-// goroutine, so that the client's further commands are read meanwhile: a client
-// that sends a long pipeline before it reads the first reply must not wait for
-// a server that waits for the client.
+// stallAfter is how long a write may block before a goroutine takes over the rest, so that
+// further commands can be read. Otherwise, a client that sends a long pipeline before it
+// reads the first reply and the server would wait for each other.
 const stallAfter = 20 * time.Millisecond
 
-// drainBytes is what a slow client is sent at once, and has Options.WriteTimeout
-// to take some of.
+// drainBytes is how much a slow client is sent at once. It must read some of it within
+// Options.WriteTimeout.
 const drainBytes = 256 << 10
 
-// outConn is a connection whose writes do not wait for the peer at once. What
-// it does not take is kept, up to MaxOutputBytes; then Write waits, and with it
-// the reading of further commands. TLS, if any, is above it.
+// outConn is a connection whose writes do not wait for the peer at first. It buffers unsent
+// data up to MaxOutputBytes. Then Write blocks, and with it the reading of further
+// commands. TLS, if any, is above it.
 type outConn struct {
 	net.Conn
 	waits   bool          // Write waits for the peer
-	timeout time.Duration // without progress for so long the connection is given up
-	limited func()        // told of that
+	timeout time.Duration // without progress for this long, the connection is closed
+	limited func()        // called in that case
 
 	mu       sync.Mutex // guards the fields below
 	moved    sync.Cond  // on mu: pending or err has changed
-	draining bool       // drain runs
-	backlog  []byte     // to be taken by drain
+	draining bool       // drain is running
+	backlog  []byte     // to be written by drain
 	pending  int        // bytes of backlog and of what drain is writing
 	err      error      // the connection is lost
 }
@@ -39,9 +38,9 @@ func newOutConn(nc net.Conn, timeout time.Duration, limited func()) *outConn {
 	return o
 }
 
-// writeAll waits until the peer has taken p, while there is progress. It is for
-// other nodes, which take replies while they send: they speak TLS below, where
-// nothing can be written any more after a deadline.
+// writeAll waits until the peer has read p, as long as there is progress. It is for other
+// nodes, which read replies while they send. Their TLS layer is below, and after a deadline
+// it cannot write any more.
 func (o *outConn) writeAll(p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		o.Conn.SetWriteDeadline(time.Now().Add(o.timeout))
@@ -53,7 +52,7 @@ func (o *outConn) writeAll(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Write takes all of p or fails. It is called by one goroutine at a time.
+// Write accepts all of p or fails. It is called by one goroutine at a time.
 func (o *outConn) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,7 +111,7 @@ func (o *outConn) drain() {
 	}
 }
 
-// wait returns when nothing is left to be written, or the connection is lost.
+// wait returns when everything is written or the connection is lost.
 func (o *outConn) wait() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -121,7 +120,7 @@ func (o *outConn) wait() {
 	}
 }
 
-// waiting returns how many bytes the peer has not taken yet.
+// waiting returns how many bytes the peer has not read yet.
 func (o *outConn) waiting() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// pause holds clients back for CLIENT PAUSE.
+// pause blocks clients for CLIENT PAUSE.
 type pause struct {
-	active atomic.Bool // there may be a pause: look closer
+	active atomic.Bool // there may be a pause; check under mu
 
 	mu      sync.Mutex // guards the fields below
 	until   time.Time
@@ -18,8 +18,8 @@ type pause struct {
 
 func (p *pause) init() { p.changed = make(chan struct{}) }
 
-// set begins a pause or makes the present one longer and wider, as Redis does:
-// neither its end comes nearer nor does it change from all to writes.
+// set begins a pause or extends the present one. As in Redis, the end does not become
+// earlier, and the scope does not shrink from all commands to writes.
 func (p *pause) set(until time.Time, all bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,8 +45,8 @@ func (p *pause) wake() {
 	p.changed = make(chan struct{})
 }
 
-// left says how long a command has to wait, 0 if it need not, and what to
-// listen to for news.
+// left returns how long a command has to wait, or 0, and a channel that reports changes of
+// the pause.
 func (p *pause) left(write bool) (time.Duration, chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +67,7 @@ func (c *conn) setPaused(on bool) {
 	c.mu.Unlock()
 }
 
-// waitPaused answers what came before a command and waits while it is held back.
+// waitPaused finishes the commands before cmd and waits while cmd is blocked.
 func (c *conn) waitPaused(cmd *command, args [][]byte) {
 	write := c.writes(cmd, args) || cmd.kind == kindExec && c.multi.count >= 0 && c.multi.write
 	for first := true; ; first = false {

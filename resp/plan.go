@@ -10,26 +10,26 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// op is one command that waits to run, together with those around it.
+// op is one command that waits to run together with its neighbors.
 type op struct {
 	cmd  *command
 	args [][]byte
 	db   uint8
-	mute bool // its reply is not wanted
-	note bool // its keys are remembered for CLIENT TRACKING
-	pre  int  // end in conn.pre of the replies that come before this one
+	mute bool // no reply is sent
+	note bool // its keys are tracked for the client
+	pre  int  // end in conn.pre of the replies that precede this one
 
-	// Of EXEC: its commands and what it depends on.
+	// For EXEC: its commands and watched keys.
 	exec    bool
 	queue   []queued
 	watched []watch
 
 	write bool          // it may write
-	doubt forward.Doubt // of a write that was sent to a leader whose reply did not come
+	doubt forward.Doubt // for a write that was sent to a leader without getting a reply
 }
 
-// plan decides on one command: it is answered, queued for EXEC, put among ops
-// to run with its neighbours, or run by itself after those before it.
+// plan decides how to run one command: reply at once, queue it for EXEC, add it to ops to
+// run with its neighbors, or run it alone after those before it.
 func (c *conn) plan(args [][]byte) {
 	cmd, err := c.find(args)
 	if err != "" {
@@ -77,8 +77,8 @@ func (c *conn) plan(args [][]byte) {
 	c.afterCommand(cmd)
 }
 
-// find looks a command up and checks the number of its words. The error is the
-// text of the reply; the command is then the one that was meant, if it exists.
+// find looks a command up and checks the number of its words. On failure it returns the
+// text of the error reply, and the intended command if it exists.
 func (c *conn) find(args [][]byte) (*command, string) {
 	cmd := find(c.srv.table, args[0])
 	if cmd == nil && c.cl.node {
@@ -107,7 +107,7 @@ func wrongArity(name string) string {
 	return "ERR wrong number of arguments for '" + name + "' command"
 }
 
-// unknownCommand is Redis's text, which shows the beginning of the arguments.
+// unknownCommand returns Redis's error text, which shows the beginning of the arguments.
 func unknownCommand(args [][]byte) string {
 	var b strings.Builder
 	n := 0
@@ -122,7 +122,7 @@ func unknownCommand(args [][]byte) string {
 	return "ERR unknown command '" + cText(args[0], 128) + "', with args beginning with: " + b.String()
 }
 
-// cText is what C prints of a string: up to its first zero byte, at most n bytes.
+// cText returns what C prints for a string: up to its first zero byte, at most n bytes.
 func cText(b []byte, n int) string {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		b = b[:i]
@@ -130,8 +130,8 @@ func cText(b []byte, n int) string {
 	return string(b[:min(len(b), n)])
 }
 
-// reject answers a command that is not run. It spoils a transaction that is
-// being gathered.
+// reject replies to a command that is not run. It spoils a transaction that is being
+// queued.
 func (c *conn) reject(cmd *command, text string) {
 	mute := c.replyOff || c.skipNext
 	c.skipNext = false
@@ -145,7 +145,7 @@ func (c *conn) reject(cmd *command, text string) {
 		return
 	}
 	if cmd != nil && cmd.byName != nil && text != wrongArity(cmd.name) {
-		c.rejected(nil, text) // a subcommand that there is not
+		c.rejected(nil, text) // an unknown subcommand
 	} else {
 		c.rejected(cmd, text)
 	}
@@ -154,8 +154,8 @@ func (c *conn) reject(cmd *command, text string) {
 	}
 }
 
-// httpRequest ends the connection at a line of HTTP, as Redis does, so that a
-// browser cannot be made to send commands.
+// httpRequest closes the connection at a line of HTTP, as Redis does, so that a browser
+// cannot be tricked into sending commands.
 func (c *conn) httpRequest(text string) bool {
 	low := strings.ToLower(text)
 	const head = "err unknown command '"
@@ -168,8 +168,7 @@ func (c *conn) httpRequest(text string) bool {
 	return false
 }
 
-// now returns where a reply that is known already has to be written so that it
-// stands in its place.
+// now returns the writer for a reply that is already known, so that replies stay in order.
 func (c *conn) now() *wire.Writer {
 	if len(c.ops) == 0 {
 		return &c.out
@@ -177,7 +176,7 @@ func (c *conn) now() *wire.Writer {
 	return &c.pre
 }
 
-// addOp puts a command with data among those that run together.
+// addOp adds a command with data to those that run together.
 func (c *conn) addOp(o op) {
 	o.pre = len(c.pre.Buf)
 	o.db = c.db
@@ -196,16 +195,16 @@ func (c *conn) answer(cmd *command, args [][]byte, mute bool) {
 	}
 }
 
-// invoke runs c.x and turns its error into a reply.
+// invoke runs c.x and converts its error to a reply.
 func (c *conn) invoke(start int) {
 	if err := c.x.cmd.run(&c.x); err != nil {
 		c.fail(c.x.cmd, c.x.out, start, err)
 	}
 }
 
-// fail replaces cmd's reply, which began at start, by an error. A node's connection on
-// which a command found no leader ends, but takes what is still being sent: else
-// the reply might get lost.
+// fail replaces cmd's reply, which began at start, by an error. If a command on a
+// connection from another node found no leader, the connection is closed, but input is
+// still read, because the reply could otherwise get lost.
 func (c *conn) fail(cmd *command, w *wire.Writer, start int, err error) {
 	w.Buf = w.Buf[:start]
 	text := c.srv.replyText(err)
@@ -216,7 +215,7 @@ func (c *conn) fail(cmd *command, w *wire.Writer, start int, err error) {
 	}
 }
 
-// afterCommand forgets what CLIENT CACHING said, which holds for one command.
+// afterCommand clears the effect of CLIENT CACHING, which is for one command.
 func (c *conn) afterCommand(cmd *command) {
 	if c.track.caching && c.multi.count < 0 && !strings.HasPrefix(cmd.name, "client|") {
 		c.track.caching = false

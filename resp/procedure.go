@@ -28,23 +28,23 @@ func scriptingDoc(summary string, args ...Arg) *Doc {
 	return &Doc{Summary: summary, Group: "scripting", Args: args}
 }
 
-// Replies to calls as Redis words them for functions.
+// Replies to calls in the words that Redis uses for functions.
 const (
 	errKeyCount    replyError = "ERR Bad number of keys provided"
 	errTooManyKeys replyError = "ERR Number of keys can't be greater than number of args"
 	errFewerKeys   replyError = "ERR Number of keys can't be negative"
 )
 
-// callWrites is the error of FCALL_RO of a procedure that writes. It begins as
-// Redis words it.
+// callWrites returns the error of FCALL_RO for a procedure that writes. It begins with
+// Redis's words.
 func (x *call) callWrites(name []byte) error {
 	e := x.refused(engine.Errorf(engine.CodeReadOnly, "Can not execute a script with write flag using *_ro command. Procedure %s writes: call it with FCALL", name))
 	e.plain = true
 	return e
 }
 
-// writes reports whether a command may change data, as far as this node knows: a
-// call of a procedure that only another program knows may.
+// writes reports whether a command may change data, as far as this node knows. It returns
+// true for a call of a procedure that only another program knows.
 func (c *conn) writes(cmd *command, args [][]byte) bool {
 	if cmd.kind != kindCall {
 		return cmd.write()
@@ -53,15 +53,15 @@ func (c *conn) writes(cmd *command, args [][]byte) bool {
 	return set == nil || !set.ReadOnly(args[cmd.procedureAt()])
 }
 
-// procedureAt is which argument of a kindCall names the procedure.
+// procedureAt returns the index of the argument of a kindCall that names the procedure.
 func (c *command) procedureAt() int { return c.procedure }
 
-// noProcedures is the error of a program without any.
+// noProcedures returns the error of a program without procedures.
 func noProcedures(name []byte) error {
 	return engine.Errorf(engine.CodeUnknownProcedure, "there is no procedure %s: this program has none", cText(name, proc.MaxNameBytes))
 }
 
-// begin takes the procedure that the command names. The caller must End it.
+// begin returns a call of the procedure that the command names. The caller must End it.
 func (x *call) begin() (*proc.Call, error) {
 	name := x.args[x.cmd.procedureAt()]
 	set := x.srv.opts.Procedures
@@ -81,7 +81,7 @@ func callCmd(x *call) error {
 	return err
 }
 
-// callOnceCmd is CALLONCE KEY NAME [ARG …].
+// callOnceCmd implements CALLONCE KEY NAME [ARG …].
 func callOnceCmd(x *call) error {
 	p, err := x.begin()
 	if err != nil {
@@ -98,8 +98,8 @@ func callOnceCmd(x *call) error {
 	return err
 }
 
-// keyFirst adds to err, with which the name in a CALLONCE is not known, that the
-// key has been forgotten if the name stands in its place.
+// keyFirst adds to err, for an unknown name in a CALLONCE, a hint that the key is missing
+// if a procedure name stands in its place.
 func (x *call) keyFirst(err error) error {
 	if !x.conn.isProcedure(x.args[1]) {
 		return err
@@ -111,7 +111,7 @@ func (x *call) keyFirst(err error) error {
 	return engine.Errorf(engine.CodeOf(err), "%s; CALLONCE takes a key, then the name, then the arguments", text)
 }
 
-// isProcedure reports whether this program has a procedure of that name.
+// isProcedure reports whether this program has a procedure with that name.
 func (c *conn) isProcedure(name []byte) bool {
 	set := c.srv.opts.Procedures
 	if set == nil || len(name) > proc.MaxNameBytes {
@@ -121,9 +121,9 @@ func (c *conn) isProcedure(name []byte) bool {
 	return err == nil
 }
 
-// meantCall is what stands behind the error of an unknown command that has the
-// name of a procedure; "" if it does not. Whoever has no password does not learn
-// what procedures there are.
+// meantCall returns a hint for the error of an unknown command that has the name of a
+// procedure, or "". Clients that have not authenticated do not get it, because it reveals
+// which procedures exist.
 func (c *conn) meantCall(name []byte) string {
 	if !c.authed || !c.isProcedure(name) {
 		return ""
@@ -131,8 +131,8 @@ func (c *conn) meantCall(name []byte) string {
 	return "(it is a procedure: CALL " + string(name) + " …)"
 }
 
-// fcallCmd is FCALL NAME NUMKEYS [KEY …] [ARG …] and FCALL_RO: keys are
-// arguments like others, which come first.
+// fcallCmd implements FCALL NAME NUMKEYS [KEY …] [ARG …] and FCALL_RO. Keys are the first
+// arguments.
 func fcallCmd(x *call) error {
 	p, err := x.begin()
 	if err != nil {
@@ -149,7 +149,7 @@ func fcallCmd(x *call) error {
 	return err
 }
 
-// keyCount reads FCALL's number of keys, args[2].
+// keyCount parses FCALL's number of keys, args[2].
 func keyCount(args [][]byte) (int, error) {
 	n, ok := decimal.Parse(args[2])
 	switch {
@@ -171,8 +171,8 @@ func (x *call) finish(p *proc.Call, args [][]byte) error {
 	return x.runCall(p)
 }
 
-// runCall runs p, whose arguments are set. Outside of EXEC an error undoes the
-// transaction, which is the call's own.
+// runCall runs p, whose arguments are set. Outside EXEC, an error undoes the transaction,
+// which belongs to the call.
 func (x *call) runCall(p *proc.Call) error {
 	if x.exec {
 		return x.runWithin(p)
@@ -187,8 +187,8 @@ func (x *call) runCall(p *proc.Call) error {
 	return nil
 }
 
-// runWithin runs p as one command of EXEC: if it fails, what it wrote is undone,
-// and the others stand.
+// runWithin runs p as one command of EXEC. If it fails, its writes are undone, and those of
+// the others stay.
 func (x *call) runWithin(p *proc.Call) error {
 	tx := x.tx.Engine()
 	sp, ok := tx.(engine.Savepointer)
@@ -203,14 +203,14 @@ func (x *call) runWithin(p *proc.Call) error {
 		}
 	}
 	if err != nil {
-		spoilt = spoilt || engine.CodeOf(err) == engine.CodeConflict // the engine may want to try again
+		spoilt = spoilt || engine.CodeOf(err) == engine.CodeConflict // the engine may want to retry
 		return &callError{err: err, undone: !spoilt}
 	}
 	return nil
 }
 
-// writeResult writes the result of p, or the error that is the remembered answer
-// of a call that is carried out once: then the transaction is committed.
+// writeResult writes the result of p, or the error that is the remembered answer of a call
+// with a key. In the latter case the transaction is committed.
 func (x *call) writeResult(p *proc.Call) error {
 	err := p.Verdict()
 	if err == nil {
@@ -220,13 +220,13 @@ func (x *call) writeResult(p *proc.Call) error {
 	return nil
 }
 
-// refusedWord is the first word of the leader's reply to a call that it refused before
-// looking at what ran before: only the node that forwarded the call can know whether
-// its own program would have refused it too. Do not change.
+// refusedWord is the first word of the leader's reply to a call that it refused to begin.
+// The node that forwarded the call decides whether its own program would have refused it
+// too. Do not change.
 const refusedWord = "REFUSED "
 
-// refused is the error of a call that did not begin. Another node that forwarded the
-// call is told so; one of an earlier version is told in the text.
+// refused returns the error of a call that did not begin. It informs another node that
+// forwarded the call; for a node of an earlier version, it does so in the text.
 func (x *call) refused(err error) *callError {
 	e := &callError{err: err, undone: true}
 	if x.conn.cl.node && !x.exec {
@@ -239,15 +239,15 @@ func (x *call) refused(err error) *callError {
 	return e
 }
 
-// otherProgram is what stands in the text of a refusal that is due to the leader's
-// program. Nodes of the version before look for it.
+// otherProgram returns the text in a refusal that is due to the leader's program. Nodes of
+// the previous version look for it.
 func otherProgram(leader uint64) string {
 	return " (node " + strconv.FormatUint(leader, 10) + " leads and runs another version of the program)"
 }
 
-// refusal returns what the client gets for the leader's refusal of a call. Unless this
-// node's program would refuse the call too, so that it is the client's mistake, it says
-// that the programs differ.
+// refusal returns the client's reply for the leader's refusal of a call. If this node's
+// program would not refuse the call, the reply says that the programs differ. Otherwise the
+// client is at fault.
 func (c *conn) refusal(o *op, reply []byte, leader uint64) []byte {
 	rest := reply[len("-"+refusedWord):]
 	b := append(make([]byte, 0, len(reply)+64), '-')

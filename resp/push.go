@@ -7,23 +7,22 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// pushQueue is what a connection is told out of turn. It is written between
-// the replies of two reads from the socket, or, while the client says nothing,
-// by a goroutine of its own. So a push never overtakes a reply that was under
-// way when it was made: a client that then forgets a key has the old value
-// already.
+// pushQueue contains the out-of-band messages for a connection. They are written between
+// the replies of two reads from the socket or, while the client is idle, by a separate
+// goroutine. A push therefore never overtakes a reply that was in progress when it was
+// queued: when a client receives an invalidation, it already has the old value.
 type pushQueue struct {
 	mu      sync.Mutex // guards the fields below
 	buf     []byte
-	working bool // serve runs commands and takes the queue itself afterwards
+	working bool // serve is running commands and takes the queue itself afterwards
 	started bool
 	closed  bool // the connection has ended
 	wake    chan struct{}
 	ended   chan struct{} // closed when pushLoop has returned
 }
 
-// add queues one message, which write appends. It reports false if the client
-// takes its pushes too slowly; the connection is then closed.
+// add queues one message, which write appends. If the client reads its pushes too slowly,
+// add closes the connection and returns false.
 func (q *pushQueue) add(c *conn, resp3 bool, write func(w *wire.Writer)) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -54,14 +53,14 @@ func (q *pushQueue) add(c *conn, resp3 bool, write func(w *wire.Writer)) bool {
 	return true
 }
 
-// busy says that serve runs commands.
+// busy records that serve is running commands.
 func (q *pushQueue) busy() {
 	q.mu.Lock()
 	q.working = true
 	q.mu.Unlock()
 }
 
-// idle says that all replies are written, and writes what has gathered.
+// idle records that all replies are written, and writes the queued messages.
 func (q *pushQueue) idle(c *conn) {
 	q.mu.Lock()
 	q.working = false
@@ -74,7 +73,7 @@ func (q *pushQueue) idle(c *conn) {
 	q.mu.Unlock()
 }
 
-// take appends what has gathered to w, whose bytes serve writes next.
+// take appends the queued messages to w, whose bytes serve writes next.
 func (q *pushQueue) take(w *wire.Writer) {
 	q.mu.Lock()
 	w.Raw(q.buf)
@@ -82,7 +81,7 @@ func (q *pushQueue) take(w *wire.Writer) {
 	q.mu.Unlock()
 }
 
-// end stops pushLoop; the connection is closed already.
+// end stops pushLoop. The connection is already closed.
 func (q *pushQueue) end() {
 	q.mu.Lock()
 	q.closed = true

@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// What INFO calls instantaneous is the mean of the last ratesSpan, as in Redis.
+// INFO's instantaneous metrics are the mean of the last ratesSpan, as in Redis.
 const (
 	ratesEvery  = 100 * time.Millisecond
 	ratesKept   = 16
 	ratesSpan   = ratesKept * ratesEvery
-	peakEvery   = 10 // times ratesEvery: how often the memory is looked at
+	peakEvery   = 10 // in units of ratesEvery: how often the memory is sampled
 	kilobyte    = 1024
-	ratesOldest = 2 * ratesSpan // older samples say nothing
+	ratesOldest = 2 * ratesSpan // older samples are ignored
 )
 
-// moment is what was counted at a time.
+// moment is one sample of the counters.
 type moment struct {
-	at                time.Duration // after the server's start
+	at                time.Duration // since the server's start
 	commands, in, out int64
 }
 
-// rates samples the counters while the server serves.
+// rates samples the counters while the server is serving.
 type rates struct {
 	mu      sync.Mutex // guards the fields below
 	running bool
 	kept    [ratesKept]moment // a ring
 	next    int
-	peak    int64 // most bytes of data that were seen
+	peak    int64 // maximum bytes of data seen
 }
 
 func (s *Server) moment() moment {
@@ -35,7 +35,7 @@ func (s *Server) moment() moment {
 	return moment{s.clock(), n.processed.Load(), n.netIn.Load(), n.netOut.Load()}
 }
 
-// sample samples until done is closed, unless another call of it does.
+// sample takes samples until done is closed, unless another call already does.
 func (s *Server) sample(done <-chan struct{}) {
 	r := &s.rates
 	r.mu.Lock()
@@ -68,14 +68,14 @@ func (s *Server) sample(done <-chan struct{}) {
 	}
 }
 
-// lately returns what was counted per second since the oldest sample.
+// lately returns the rates per second since the oldest sample.
 func (s *Server) lately() (commands, in, out float64) {
 	now := s.moment()
 	s.rates.mu.Lock()
 	defer s.rates.mu.Unlock()
 	old := now
 	for _, m := range s.rates.kept {
-		// One from before CONFIG RESETSTAT counted more.
+		// A sample from before CONFIG RESETSTAT has higher counts.
 		if m.at > 0 && m.at < old.at && now.at-m.at < ratesOldest && m.commands <= now.commands && m.in <= now.in && m.out <= now.out {
 			old = m
 		}
@@ -87,7 +87,7 @@ func (s *Server) lately() (commands, in, out float64) {
 	return float64(now.commands-old.commands) / span, float64(now.in-old.in) / span, float64(now.out-old.out) / span
 }
 
-// peakOf returns the most bytes of data seen, which are used now.
+// peakOf returns the maximum bytes of data seen, including the present use.
 func (r *rates) peakOf(used int64) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,17 +8,17 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// errLater is what runEach returns for a command that has to wait because the
-// output is full. Its transaction has done nothing.
+// errLater is returned by runEach for a command that has to wait because the output is
+// full. Its transaction has done nothing.
 var errLater = errors.New("the output is full")
 
-// runState is how far the ops have come: those before from have replies that stay,
-// and an attempt runs those from there on.
+// runState is the progress of the ops. Those before from have final replies; an attempt
+// runs the ops starting there.
 type runState struct {
 	from   int   // the first op of the attempt
-	at     int   // the first op behind the attempt
+	at     int   // the first op after the attempt
 	stop   int   // the first op that has to wait; -1: none
-	until  int   // where the View that runs has to end at the latest
+	until  int   // where the running View has to end at the latest
 	mark   int   // where the output of from begins
 	starts []int // where the output of each op since from begins
 	hits   int64
@@ -31,16 +31,16 @@ func (c *conn) beginRun(i int) {
 	r.from, r.at, r.stop, r.until, r.mark = i, i, -1, len(c.ops), len(c.out.Buf)
 }
 
-// settle has the ops before i keep their replies, whatever becomes of the attempt.
+// settle makes the replies of the ops before i final, regardless of how the attempt ends.
 func (c *conn) settle(i int) { c.run.from, c.run.at, c.run.mark = i, i, len(c.out.Buf) }
 
-// abandon leaves the ops that have no replies without: the client is gone.
+// abandon gives up the ops without replies, because the client is gone.
 func (c *conn) abandon() { c.run.at = len(c.ops) }
 
 // takeBack removes the replies of the attempt.
 func (c *conn) takeBack() { c.out.Buf = c.out.Buf[:c.run.mark] }
 
-// runOps runs all ops and appends their replies, and those between them.
+// runOps runs all ops and appends their replies and those between them.
 func (c *conn) runOps() {
 	if len(c.ops) > 0 {
 		c.runAll()
@@ -84,7 +84,7 @@ func (c *conn) runAll() {
 	}
 }
 
-// preOf returns the replies that stand before op i.
+// preOf returns the replies that precede op i.
 func (c *conn) preOf(i int) []byte {
 	from, to := 0, len(c.pre.Buf)
 	if i > 0 {
@@ -109,7 +109,8 @@ func (c *conn) view() {
 			c.failOps(end, err)
 			return
 		}
-		// A procedure has said so, of its own call: its neighbours have their replies.
+		// A procedure returned this error for its own call. The neighbors have their
+		// replies.
 		if r.at == r.from {
 			c.failOps(r.from+1, err)
 			return
@@ -121,8 +122,8 @@ func (c *conn) view() {
 	c.noteAfter(r.from, r.at, pos)
 }
 
-// tryView is view that leaves the replies to the caller when it fails. If that is
-// by a callError, run.at is the op that has it.
+// tryView is like view but leaves the replies to the caller when it fails. If the error is
+// a callError, it belongs to op run.at.
 func (c *conn) tryView() (engine.Position, engine.Level, error) {
 	read := c.read()
 	began := c.viewBegins()
@@ -132,11 +133,11 @@ func (c *conn) tryView() (engine.Position, engine.Level, error) {
 			return c.srv.store.View(context.Background(), c.read(), 0, c.viewFn)
 		})
 	}
-	c.watch.drop(c) // it broke off
+	c.watch.drop(c) // it was aborted
 	return pos, read.Level, err
 }
 
-// runView is what view gives to the store.
+// runView is the function that view passes to the store.
 func (c *conn) runView(t *kv.Tx) error {
 	r := &c.run
 	c.takeBack()
@@ -145,28 +146,28 @@ func (c *conn) runView(t *kv.Tx) error {
 			break
 		}
 		if err := c.runOp(t, r.at); err != nil && engine.CodeOf(err) == engine.CodeConflict {
-			return err // the engine may want to try again
+			return err // the engine may want to retry
 		}
 	}
 	c.watch.end(c)
 	return nil
 }
 
-// update runs all ops from run.from on, each as a transaction of its own. What
-// is read there is read after the writes before it.
+// update runs all ops from run.from on, each as its own transaction. Reads see the writes
+// before them.
 func (c *conn) update() {
 	if err := c.tryUpdate(); err != nil {
 		c.failOps(c.run.at, err)
 	}
 }
 
-// tryUpdate is update that leaves the replies to the caller when it fails.
+// tryUpdate is like update but leaves the replies to the caller when it fails.
 func (c *conn) tryUpdate() error {
 	r := &c.run
 	n := len(c.ops) - r.from
 	r.starts, r.stop = r.starts[:0], -1
 	pos, err := c.srv.store.UpdateEach(context.Background(), n, c.eachFn)
-	c.watch.drop(c) // it broke off
+	c.watch.drop(c) // it was aborted
 	r.at = len(c.ops)
 	if r.stop >= 0 {
 		r.at = r.stop
@@ -179,8 +180,8 @@ func (c *conn) tryUpdate() error {
 	return nil
 }
 
-// runEach is what update gives to the store. It may be called again for the
-// same i, or begin anew.
+// runEach is the function that update passes to the store. It may be called again for the
+// same i, or start over.
 func (c *conn) runEach(t *kv.Tx, i int) error {
 	r := &c.run
 	if i < len(r.starts) {
@@ -205,8 +206,8 @@ func (c *conn) runEach(t *kv.Tx, i int) error {
 	return err
 }
 
-// runOp runs op i and appends its reply. An error means that the transaction
-// is to be undone; it is in the reply already.
+// runOp runs op i and appends its reply. If it returns an error, the transaction must be
+// undone; the reply already contains the error.
 func (c *conn) runOp(t *kv.Tx, i int) error {
 	o := &c.ops[i]
 	if len(c.pre.Buf) > 0 {
@@ -235,8 +236,8 @@ func (c *conn) runOp(t *kv.Tx, i int) error {
 	return err
 }
 
-// failOps answers the ops of the attempt up to to with an error, because none of
-// their results may be used.
+// failOps replies to the ops of the attempt up to to with an error, because none of their
+// results may be used.
 func (c *conn) failOps(to int, err error) {
 	c.takeBack()
 	for i := c.run.from; i < to; i++ {
@@ -252,8 +253,8 @@ func (c *conn) failOps(to int, err error) {
 	c.run.at = to
 }
 
-// runAlone runs a command that does not mix with others. Those before it have
-// been answered.
+// runAlone runs a command that cannot be combined with others. Those before it have their
+// replies.
 func (c *conn) runAlone(cmd *command, args [][]byte, mute bool) {
 	start := len(c.out.Buf)
 	c.x = call{conn: c, srv: c.srv, cmd: cmd, args: args, db: c.db, out: &c.out}
@@ -269,7 +270,7 @@ func (c *conn) runAlone(cmd *command, args [][]byte, mute bool) {
 	c.watch.begin(c, cmd, args)
 	c.invoke(start)
 	if cmd.name == "wait" {
-		c.watch.drop(c) // what it does is to wait
+		c.watch.drop(c) // the command only waits
 	}
 	c.watch.end(c)
 	if cmd.name == "client|reply" {

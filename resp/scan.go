@@ -12,7 +12,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// maxScanStep is how many keys one SCAN visits at most, whatever its COUNT.
+// maxScanStep is how many keys one SCAN visits at most, regardless of its COUNT.
 const maxScanStep = 100_000
 
 func keysCmd(x *call) error {
@@ -53,15 +53,15 @@ func keysCmd(x *call) error {
 	return nil
 }
 
-// cursors remembers where SCANs are: clients hold a number, which stands for
-// the last key that they were given. What was gone on from is kept too, for
-// clients that ask again, but is the first to be forgotten.
+// cursors stores the state of SCANs. Clients have a number, which stands for the last key
+// that they received. Cursors that have been continued are kept for clients that retry, but
+// are dropped first.
 type cursors struct {
 	mu   sync.Mutex // guards the fields below
 	next uint64
 	byID map[uint64]*cursor
-	used []uint64 // gone on from, oldest first
-	open []uint64 // the others, oldest first; may hold some of used too
+	used []uint64 // continued, oldest first
+	open []uint64 // the others, oldest first; may contain some of used too
 }
 
 type cursor struct {
@@ -72,10 +72,10 @@ type cursor struct {
 
 func (t *cursors) init() {
 	t.byID = map[uint64]*cursor{}
-	t.next = 1 + rand.Uint64N(1<<20) // a cursor of an earlier run of the server is hardly ever valid
+	t.next = 1 + rand.Uint64N(1<<20) // so that a cursor of an earlier run of the server is rarely valid
 }
 
-// add remembers that a scan of db has come to key.
+// add returns a new cursor for a scan of db that has reached key.
 func (t *cursors) add(db uint8, key []byte) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +89,8 @@ func (t *cursors) add(db uint8, key []byte) uint64 {
 	return id
 }
 
-// forget drops the oldest cursor, of those gone on from if there is one; mu is held.
+// forget drops the oldest cursor, preferably one that has been continued. The caller holds
+// mu.
 func (t *cursors) forget() {
 	if len(t.used) > 0 {
 		delete(t.byID, t.used[0])
@@ -103,7 +104,7 @@ func (t *cursors) forget() {
 	}
 }
 
-// get returns the key after which the cursor goes on.
+// get returns the key after which the cursor continues.
 func (t *cursors) get(id uint64, db uint8) ([]byte, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,11 +122,11 @@ func (t *cursors) get(id uint64, db uint8) ([]byte, bool) {
 	return c.key, true
 }
 
-// scanOptions are those of SCAN.
+// scanOptions are the options of SCAN.
 type scanOptions struct {
 	match []byte
 	count int
-	none  bool // TYPE asks for what does not exist here
+	none  bool // TYPE selects a type that does not exist here
 }
 
 func (o *scanOptions) parse(args [][]byte) error {
@@ -199,7 +200,7 @@ func scanCmd(x *call) error {
 	return nil
 }
 
-// scanRange returns the keys that a SCAN from a cursor still has to look at.
+// scanRange returns the range of keys that a SCAN from a cursor still has to visit.
 func (x *call) scanRange(id uint64, match []byte) (lo, hi []byte, err error) {
 	if match != nil {
 		lo, _ = globPrefix(match)
@@ -222,8 +223,8 @@ func (x *call) scanRange(id uint64, match []byte) (lo, hi []byte, err error) {
 	return lo, hi, nil
 }
 
-// randomTries is how often RANDOMKEY guesses before it looks at all keys: a
-// guess fails when it meets a key that has expired and is not deleted yet.
+// randomTries is how often RANDOMKEY guesses before it visits all keys. A guess fails if it
+// picks a key that has expired but is not deleted yet.
 const randomTries = 100
 
 func randomKeyCmd(x *call) error {

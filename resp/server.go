@@ -17,13 +17,13 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// closeGrace is how long Serve waits for commands in flight when it ends.
+// closeGrace is how long Serve waits for running commands when it ends.
 const closeGrace = 5 * time.Second
 
 // Server serves Redis clients. It is safe for concurrent use.
 type Server struct {
 	store    *kv.Store
-	feed     *feed.Feed // nil: CLIENT TRACKING is refused
+	feed     *feed.Feed // nil: CLIENT TRACKING fails
 	opts     Options
 	password [sha256.Size]byte
 	table    map[string]*command
@@ -48,19 +48,19 @@ type Server struct {
 	errorTally errorTally
 
 	nextID atomic.Int64
-	acked  atomic.Uint64 // the last position that another node has acknowledged a write with
+	acked  atomic.Uint64 // the last position at which another node has acknowledged a write
 
 	mu        sync.Mutex // guards the fields below
 	conns     map[int64]*conn
-	nodeConns map[int64]*conn // those that other nodes opened
+	nodeConns map[int64]*conn // opened by other nodes
 	listeners map[net.Listener]struct{}
 	bind      net.Addr // of the first listener for clients
 	closed    bool
-	done      chan struct{} // closed with closed
+	done      chan struct{} // closed when closed is set
 }
 
-// New returns a Server of the keys in store. Its first key
-// spaces are the databases; see Options.Databases. Without a feed CLIENT TRACKING answers with an error.
+// New returns a Server for the keys in store. Its first key spaces are the databases; see
+// Options.Databases. If f is nil, CLIENT TRACKING fails.
 func New(store *kv.Store, f *feed.Feed, o Options) (*Server, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -93,10 +93,9 @@ func New(store *kv.Store, f *feed.Feed, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve accepts connections from l until ctx ends, Close is called or l fails.
-// It closes l, lets commands in flight finish, closes all connections that it
-// accepted and then returns; the error is nil unless l failed. It may be called
-// for several listeners.
+// Serve accepts connections from l until ctx ends, Close is called or l fails. Then it
+// closes l, lets running commands finish, closes all connections that it accepted and
+// returns. The error is nil unless l failed. Serve may be called for several listeners.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.mu.Lock()
 	if s.bind == nil {
@@ -109,10 +108,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return s.serve(ctx, l, false)
 }
 
-// ServeNode is Serve for connections that other nodes of the cluster opened to
-// have their clients' commands run here, where the leader is: they have
-// authenticated already, are not counted as clients, and are answered with
-// engine.ErrNotLeader's text where this node does not lead.
+// ServeNode is like Serve for connections that other nodes of the cluster open to run their
+// clients' commands on the leader. They have already authenticated and are not counted as
+// clients. If this node is not the leader, they get engine.ErrNotLeader's text.
 func (s *Server) ServeNode(ctx context.Context, l net.Listener) error {
 	return s.serve(ctx, l, true)
 }
@@ -165,7 +163,7 @@ func (s *Server) accept(l net.Listener, mine *connGroup, node bool) error {
 	}
 }
 
-// newConn registers a connection; nil: the server is closed.
+// newConn registers a connection. It returns nil if the server is closed.
 func (s *Server) newConn(nc net.Conn) *conn {
 	c := newConn(s, nc, s.nextID.Add(1), false)
 	s.mu.Lock()
@@ -185,7 +183,7 @@ func (s *Server) remove(c *conn) {
 	s.mu.Unlock()
 }
 
-// clients returns the connections, by id.
+// clients returns the connections, sorted by id.
 func (s *Server) clients() []*conn {
 	s.mu.Lock()
 	list := make([]*conn, 0, len(s.conns))
@@ -247,8 +245,8 @@ func (g *connGroup) start(c *conn) {
 	})
 }
 
-// end lets every connection finish what it is running, and closes those that
-// do not within the grace.
+// end lets every connection finish its running commands, and closes those that do not
+// within the grace.
 func (g *connGroup) end(grace time.Duration) {
 	g.each((*conn).finish)
 	done := make(chan struct{})
@@ -273,15 +271,15 @@ func (g *connGroup) each(fn func(*conn)) {
 	}
 }
 
-// stats counts what INFO reports; what all connections count all the time is in
-// their tally.
+// stats contains counters for INFO. Counters that connections update all the time are in
+// their tally instead.
 type stats struct {
 	connections, rejected   atomic.Int64
 	errors                  atomic.Int64
 	limited                 atomic.Int64 // connections closed for not reading
 	invalidations, protoErr atomic.Int64
 
-	// Of a cluster.
+	// In a cluster.
 	forwarded, retried, unknown, moved atomic.Int64
 }
 
@@ -291,7 +289,7 @@ func (s *stats) reset() {
 	}
 }
 
-// logger returns the logger for one connection's faults.
+// logger returns the logger for errors of one connection.
 func (c *conn) logger() *slog.Logger {
 	return c.srv.opts.Logger.With("client", c.id, "addr", c.nc.RemoteAddr().String())
 }

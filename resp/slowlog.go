@@ -11,21 +11,21 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// What the slow log keeps, as in Redis.
+// Limits of the slow log, as in Redis.
 const (
 	slowlogSlowerThan = 10_000 // default of slowlog-log-slower-than, microseconds
 	slowlogMaxLen     = 128    // default of slowlog-max-len, entries
 
-	slowlogArgs     = 32  // arguments of one entry; further ones are counted
-	slowlogArgBytes = 128 // bytes of one argument; further ones are counted
+	slowlogArgs     = 32  // of one entry; further ones are only counted
+	slowlogArgBytes = 128 // of one argument; further ones are only counted
 
-	// slowlogEach is under how many microseconds slowlog-log-slower-than has every
-	// command measured alone.
+	// slowlogEach is the value of slowlog-log-slower-than in microseconds below which every
+	// command is measured separately.
 	slowlogEach = 1000
 )
 
-// slowlog remembers the commands that ran for longest. It says nothing of waiting
-// for the disk, for another node or for a lock.
+// slowlog stores the slowest commands. Times do not include waiting for the disk, another
+// node or a lock.
 type slowlog struct {
 	slowerThan atomic.Int64 // microseconds; negative: nothing is logged
 
@@ -48,14 +48,14 @@ func (l *slowlog) init() {
 	l.maxLen = slowlogMaxLen
 }
 
-// each reports whether every command has to be measured alone.
+// each reports whether every command has to be measured separately.
 func (l *slowlog) each() bool { return uint64(l.slowerThan.Load()) < slowlogEach }
 
 // ran logs a call if it was slow.
 func (l *slowlog) ran(c *conn, cmd *command, args [][]byte, took time.Duration) {
 	limit := l.slowerThan.Load()
 	if limit < 0 || took.Microseconds() < limit || cmd.kind == kindExec || cmd.index == 0 {
-		return // of EXEC the commands in it are logged
+		return // the commands in EXEC are logged separately
 	}
 	c.mu.Lock()
 	name := c.name
@@ -69,7 +69,7 @@ func (l *slowlog) ran(c *conn, cmd *command, args [][]byte, took time.Duration) 
 	l.trim()
 }
 
-// trim drops the oldest entries over the limit; mu is held.
+// trim drops the oldest entries over the limit. The caller holds mu.
 func (l *slowlog) trim() {
 	if n := len(l.entries) - l.maxLen; n > 0 {
 		l.entries = slices.Delete(l.entries, 0, n)
@@ -83,7 +83,7 @@ func (l *slowlog) setMaxLen(n int) {
 	l.trim()
 }
 
-// slowArgs copies what an entry tells of a command: no secrets, and not too much.
+// slowArgs copies the arguments for an entry, without secrets and within limits.
 func slowArgs(cmd *command, args [][]byte) []string {
 	n := min(len(args), slowlogArgs)
 	list := make([]string, 0, n)
@@ -144,7 +144,7 @@ func slowlogGet(x *call) error {
 	l.mu.Lock()
 	list := slices.Clone(l.entries)
 	l.mu.Unlock()
-	slices.Reverse(list) // the newest first
+	slices.Reverse(list) // newest first
 	if count >= 0 && int64(len(list)) > count {
 		list = list[:count]
 	}

@@ -88,14 +88,14 @@ func strLenCmd(x *call) error {
 	return nil
 }
 
-// expiry is what the options EX, PX, EXAT and PXAT say.
+// expiry is the value of the options EX, PX, EXAT and PXAT.
 type expiry struct {
 	arg      []byte
 	seconds  bool
 	absolute bool
 }
 
-// at returns the moment that the option names.
+// at returns the time that the option specifies.
 func (o expiry) at(x *call) (time.Time, error) {
 	n, ok := decimal.Parse(o.arg)
 	if !ok {
@@ -126,7 +126,7 @@ type valueOptions struct {
 	expiry
 }
 
-// parse reads the options from args, of SET or of GETEX.
+// parse parses the options of SET or of GETEX from args.
 func (o *valueOptions) parse(args [][]byte, set bool) error {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -201,7 +201,7 @@ func setNXCmd(x *call) error {
 	return nil
 }
 
-// number is C's truth: 1 or 0.
+// number returns a boolean as in C: 1 or 0.
 func number(b bool) int64 {
 	if b {
 		return 1

@@ -79,19 +79,19 @@ func appendCmd(x *call) error {
 		return errTooBig
 	}
 	val := append(append(x.scratch(), e.Val...), x.args[2]...)
-	if !ok { // Redis sets it whole
+	if !ok { // a new key, which Redis stores as SET does
 		return x.replaceBy(val, 0)
 	}
 	return x.replaceBy(val, rawMark(val))
 }
 
-// scratch returns an empty buffer that is the call's until it returns.
+// scratch returns an empty buffer that belongs to the call until it returns.
 func (x *call) scratch() []byte {
 	return x.conn.tmp[:0]
 }
 
-// replaceBy sets the command's key to val, which may be the scratch buffer,
-// keeps its expiry and answers with the length.
+// replaceBy sets the command's key to val, which may be the scratch buffer, keeps its
+// expiry and replies with the length.
 func (x *call) replaceBy(val []byte, mark uint8) error {
 	x.conn.tmp = val
 	if _, err := x.tx.Set(x.args[1], val, kv.SetOptions{KeepTTL: true, SkipOld: true, Mark: mark}); err != nil {
@@ -160,7 +160,7 @@ func getRangeCmd(x *call) error {
 	return nil
 }
 
-// lcsOptions are those of LCS.
+// lcsOptions are the options of LCS.
 type lcsOptions struct {
 	length, index, withLen bool
 	minLen                 int64

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// tallies is over how many copies the statistics of commands are spread, so that
-// connections seldom share one.
+// tallies is the number of copies of the command statistics, so that connections rarely
+// share one.
 const tallies = 8
 
-// tally counts for some of the connections.
+// tally contains the statistics of some of the connections.
 type tally struct {
-	commands []commandTally // by command.index; 0 is for those that are not counted
+	commands []commandTally // by command.index; 0 is for commands that are not counted
 	counts
 
-	_ [64]byte // tallies share no cache line
+	_ [64]byte // padding: tallies share no cache line
 }
 
-// counts is what every connection counts all the time.
+// counts are the counters that every connection updates all the time.
 type counts struct {
 	processed     atomic.Int64 // commands
 	hits, misses  atomic.Int64
@@ -29,7 +29,7 @@ type counts struct {
 	reads, writes atomic.Int64 // of sockets
 }
 
-// each calls fn for all of them.
+// each calls fn for each pair of counters.
 func (n *counts) each(other *counts, fn func(n, other *atomic.Int64)) {
 	fn(&n.processed, &other.processed)
 	fn(&n.hits, &other.hits)
@@ -55,7 +55,7 @@ type commandTally struct {
 	rejected, failed atomic.Int64
 }
 
-// initTallies numbers the commands and makes room to count them.
+// initTallies numbers the commands and allocates their counters.
 func (s *Server) initTallies() {
 	n := 0
 	for _, name := range s.names() {
@@ -72,7 +72,7 @@ func (s *Server) initTallies() {
 	}
 }
 
-// tally is where the connection counts.
+// tally returns the tally of the connection.
 func (c *conn) tally() *tally { return &c.srv.tallies[uint64(c.id)%tallies] }
 
 // rejected counts a command that is not run.
@@ -89,8 +89,8 @@ func (c *conn) failed(cmd *command, text string) {
 	c.tally().commands[cmd.index].failed.Add(1)
 }
 
-// errorTally counts error replies by their first word, of which there are few: the
-// texts begin with words of this package.
+// errorTally counts error replies by their first word. There are few, because all texts
+// begin with words of this package.
 type errorTally struct {
 	mu     sync.Mutex // guards the field below
 	byWord map[string]int64
@@ -108,7 +108,7 @@ func (s *Server) erred(text string) {
 	s.errorTally.byWord[word]++
 }
 
-// resetTallies begins to count anew.
+// resetTallies resets the counters.
 func (s *Server) resetTallies() {
 	for i := range s.tallies {
 		t := &s.tallies[i]
@@ -126,8 +126,8 @@ func (s *Server) resetTallies() {
 	s.errorTally.mu.Unlock()
 }
 
-// infoCommandStats is INFO's section of what ran on this node: what was handed to
-// another one is counted there.
+// infoCommandStats is the section of INFO about the commands that ran on this node.
+// Commands that were forwarded are counted on the other node.
 func infoCommandStats(x *call) ([]string, error) {
 	var lines []string
 	for _, name := range x.srv.names() {
@@ -172,31 +172,31 @@ func infoErrorStats(x *call) ([]string, error) {
 	return lines, nil
 }
 
-// stopwatch measures how long commands run. Reading the clock costs as much as a
-// short command, so consecutive ones of the same name whose work is constant are
-// measured together.
+// stopwatch measures how long commands run. Reading the clock costs as much as a short
+// command, so consecutive commands with the same name and constant cost are measured
+// together.
 type stopwatch struct {
-	cmd   *command // that is measured; nil: none
+	cmd   *command // being measured; nil: none
 	args  [][]byte // of the first one
 	calls int64
-	since time.Duration // after the server's start
+	since time.Duration // since the server's start
 
 	together bool // the next call may be measured together with this one
 }
 
-// lightArgs is how many words a command may have whose work is held to be constant.
+// lightArgs is the maximum number of words of a command whose cost is considered constant.
 const lightArgs = 8
 
-// clock is the time since the server's start.
+// clock returns the time since the server's start.
 func (s *Server) clock() time.Duration { return time.Since(s.started) }
 
-// begin starts to measure one call, and ends what was measured before.
+// begin starts to measure a call, and ends the previous measurement.
 func (w *stopwatch) begin(c *conn, cmd *command, args [][]byte) {
 	if w.cmd == cmd && w.together && len(args) <= lightArgs {
 		w.calls++
 		return
 	}
-	w.start(c, cmd, args) // apart, so that the short way can be inlined
+	w.start(c, cmd, args) // separate, so that begin can be inlined
 }
 
 func (w *stopwatch) start(c *conn, cmd *command, args [][]byte) {
@@ -205,7 +205,7 @@ func (w *stopwatch) start(c *conn, cmd *command, args [][]byte) {
 	*w = stopwatch{cmd, args, 1, now, cmd.flags&flagLight != 0 && len(args) <= lightArgs && !c.srv.slow.each()}
 }
 
-// ran ends the measurement if it is of one call alone.
+// ran ends the measurement if it covers a single call.
 func (w *stopwatch) ran(c *conn) {
 	if w.cmd != nil && !w.together {
 		w.end(c)
@@ -219,7 +219,7 @@ func (w *stopwatch) end(c *conn) {
 	}
 }
 
-// drop counts the calls without their time, which is not known.
+// drop counts the calls without their time, which is unknown.
 func (w *stopwatch) drop(c *conn) { w.lap(c, w.since) }
 
 func (w *stopwatch) lap(c *conn, now time.Duration) {
@@ -236,18 +236,18 @@ func (w *stopwatch) lap(c *conn, now time.Duration) {
 	w.cmd, w.args = nil, nil
 }
 
-// plainRun is consecutive calls of one plain command, such as PING. Of plainEvery
-// runs the first call of one is measured; it stands for the others.
+// plainRun is consecutive calls of one plain command, such as PING. For every plainEvery
+// runs, the first call of one is measured as a sample for the others.
 type plainRun struct {
 	cmd   *command
 	calls int64
 
-	last *command // the one measured last
+	last *command // the command measured last
 	took time.Duration
-	uses int // how many runs it has stood for
+	uses int // number of runs that the sample has been used for
 }
 
-// plainEvery is how many runs one measurement stands for.
+// plainEvery is the number of runs per sample.
 const plainEvery = 16
 
 // end counts the calls.
@@ -260,7 +260,7 @@ func (r *plainRun) end(c *conn) {
 	}
 }
 
-// measured runs c.x, a plain command, and counts it.
+// measured runs and counts c.x, a plain command.
 func (c *conn) measured(start int) {
 	r, cmd := &c.plain, c.x.cmd
 	if cmd.flags&flagLight == 0 || c.srv.slow.each() {

@@ -22,8 +22,8 @@ func (tr *tracker) subscribe() (*feed.Sub, engine.Position, error) {
 	return sub, from, err
 }
 
-// run hands the feed's changes on until stop is closed. When some were missed
-// everybody is told to drop everything.
+// run processes the feed's changes until stop is closed. If changes were missed, all
+// clients are told to drop all keys.
 func (tr *tracker) run(sub *feed.Sub, stop chan struct{}) {
 	for {
 		err := tr.follow(sub, stop)
@@ -51,7 +51,7 @@ func (tr *tracker) run(sub *feed.Sub, stop chan struct{}) {
 	}
 }
 
-// follow returns nil when stop is closed, or why the subscription ended.
+// follow returns nil when stop is closed, or the reason why the subscription ended.
 func (tr *tracker) follow(sub *feed.Sub, stop chan struct{}) error {
 	for {
 		select {
@@ -67,8 +67,8 @@ func (tr *tracker) follow(sub *feed.Sub, stop chan struct{}) error {
 	}
 }
 
-// tell pushes an invalidation of keys, or of all if keys is nil, to the
-// connection that wants to know; tr.mu is held.
+// tell pushes an invalidation of keys, or of all keys if keys is nil, to the session's
+// target. The caller holds tr.mu.
 func (tr *tracker) tell(s *session, keys [][]byte) {
 	tr.srv.stats.invalidations.Add(1)
 	to := s.c
@@ -109,8 +109,7 @@ func writeKeys(w *wire.Writer, keys [][]byte) {
 	}
 }
 
-// breakRedirect tells a RESP3 client that the connection that it redirects to
-// is gone.
+// breakRedirect tells a RESP3 client that the target of its redirection is gone.
 func (s *session) breakRedirect() {
 	s.mu.Lock()
 	was := s.broken

@@ -11,26 +11,26 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// tracking is what CLIENT TRACKING has set on a connection. serve owns it; the
-// tracker sees only the session.
+// tracking is a connection's settings from CLIENT TRACKING. serve owns it; the tracker uses
+// only the session.
 type tracking struct {
 	on       bool
 	bcast    bool
 	optin    bool
 	optout   bool
 	noloop   bool
-	caching  bool // CLIENT CACHING was said for the next command
-	broken   bool // as last shown; session has the truth
+	caching  bool // CLIENT CACHING was sent for the next command
+	broken   bool // as last shown; session has the current state
 	redirect int64
 	prefixes []string // sorted
 	session  *session
 }
 
-// session is one period of tracking of one connection. Its settings are never
-// changed: another CLIENT TRACKING ON makes a new session that takes the keys over.
+// session is one period of tracking of one connection. Its settings are never modified:
+// another CLIENT TRACKING ON creates a new session that takes over the keys.
 type session struct {
 	c        *conn
-	target   int64 // connection to be told; 0: c itself
+	target   int64 // connection that receives the invalidations; 0: c itself
 	bcast    bool
 	noloop   bool
 	prefixes []string
@@ -38,28 +38,28 @@ type session struct {
 	mu     sync.Mutex // guards the fields below
 	broken bool
 	own    map[int64]struct{} // times of the connection's own recent writes, in microseconds
-	ring   []int64            // the same, oldest first from next on
+	ring   []int64            // the same; next is the oldest
 	next   int
-	holds  bool // a write is being forwarded: which changes are the connection's own is not known yet
+	holds  bool // a write is being forwarded, so the connection's own changes are not known yet
 	held   []news
 }
 
-// news is a change of keys that a session may have made itself.
+// news is a change of keys that the session may have made itself.
 type news struct {
 	keys [][]byte
 	at   time.Time
 }
 
-// ownWrites is how many of its own writes a session with NOLOOP remembers. It
-// is told of older ones as if another client had made them.
+// ownWrites is how many of its own writes a session with NOLOOP remembers. Older ones are
+// reported as if another client had made them.
 const ownWrites = 4096
 
-// maxHeld bounds the changes that wait while a write is forwarded; further ones
-// are told as if another client had made them.
+// maxHeld bounds the changes that are buffered while a write is forwarded. Further ones are
+// reported as if another client had made them.
 const maxHeld = 4096
 
-// wrote remembers a write of the connection's own, so that NOLOOP can know it
-// again. It is called before the write is committed, maybe in vain.
+// wrote records a write of the connection, so that NOLOOP can recognize it. It is called
+// before the write is committed, even if the commit then fails.
 func (t *tracking) wrote(at time.Time) { t.wroteMicro(at.UnixMicro()) }
 
 func (t *tracking) wroteMicro(us int64) {
@@ -79,8 +79,8 @@ func (t *tracking) wroteMicro(us int64) {
 	s.own[us] = struct{}{}
 }
 
-// mine reports whether a change need not be told: the session made it, or that
-// will be known later, and then it is told if need be.
+// mine reports whether a change must not be reported now: the session made it, or whether
+// it did is not known yet. In the second case the change is buffered.
 func (s *session) mine(keys [][]byte, at time.Time) bool {
 	if !s.noloop {
 		return false
@@ -97,7 +97,7 @@ func (s *session) mine(keys [][]byte, at time.Time) bool {
 	return false
 }
 
-// hold begins to keep changes back until it is known who made them.
+// hold begins to buffer changes until it is known who made them.
 func (t *tracking) hold() {
 	if t.noloop {
 		t.session.mu.Lock()
@@ -106,8 +106,7 @@ func (t *tracking) hold() {
 	}
 }
 
-// releaseHeld tells of the changes that were kept back and are not the
-// connection's own.
+// releaseHeld reports the buffered changes that the connection did not make itself.
 func (c *conn) releaseHeld() {
 	if !c.track.noloop {
 		return
@@ -126,7 +125,7 @@ func (c *conn) releaseHeld() {
 	}
 }
 
-// notes reports whether the keys that cmd reads are to be remembered.
+// notes reports whether the keys that cmd reads are tracked.
 func (t *tracking) notes(cmd *command) bool {
 	if t.bcast || t.optin && !t.caching || t.optout && t.caching {
 		return false
@@ -138,8 +137,8 @@ func reads(cmd *command) bool {
 	return (cmd.kind == kindRead || cmd.kind == kindScan) && cmd.flags&flagUntrack == 0
 }
 
-// noteBefore tells the tracker which keys the ops from i on are about to read,
-// so that a change in between is not missed.
+// noteBefore announces the keys that the ops from i on are about to read, so that a
+// concurrent change is not missed.
 func (c *conn) noteBefore(i int) {
 	if !c.track.on || c.track.bcast {
 		return
@@ -155,9 +154,9 @@ func (c *conn) noteBefore(i int) {
 	}
 }
 
-// noteAfter tells the tracker what the ops in [from, to) have read. The last of
-// them saw the state at pos; an earlier one at most as many transactions before as
-// there are writes between.
+// noteAfter records what the ops in [from, to) have read. The last of them saw the state at
+// pos. An earlier one saw a state at most as many transactions before pos as there are
+// writes between them.
 func (c *conn) noteAfter(from, to int, pos engine.Position) {
 	if !c.track.on || c.track.bcast {
 		return
@@ -177,7 +176,7 @@ func (c *conn) noteAfter(from, to int, pos engine.Position) {
 	tr.trim()
 }
 
-// eachRead calls fn for the keys that o reads and the client wants to know of.
+// eachRead calls fn for the keys that o reads and that are tracked for the client.
 func (o *op) eachRead(fn func(key []byte) bool) {
 	if !o.note {
 		return
@@ -193,31 +192,31 @@ func (o *op) eachRead(fn func(key []byte) bool) {
 	}
 }
 
-// interest is one session's in one key. The client may hold every version that
-// it has read since it was last told of a change: those from first to last.
+// interest is one session's interest in one key. Since it was last told of a change, the
+// client may have cached any version that it has read: those from first to last.
 type interest struct {
 	s           *session
 	known       bool // it has read the key
 	first, last engine.Position
 
-	reading bool            // it is reading now
-	changed engine.Position // the last change since it began to
+	reading bool            // it is reading the key now
+	changed engine.Position // the last change since it began to read
 }
 
-// tracker knows which connection has read which key, and tells it of changes.
-// It learns of them from the feed alone, so it does not matter which node or
-// face made them. Keys are known by name, whatever their database, as in Redis.
+// tracker records which connection has read which key, and pushes invalidations. It learns
+// of changes only from the feed, so it does not matter which node or face made them. Keys
+// are tracked by name, regardless of their database, as in Redis.
 type tracker struct {
 	srv     *Server
 	running sync.WaitGroup // of run
 
-	at atomic.Uint64 // clients were told of all changes up to it; written under mu
+	at atomic.Uint64 // all changes up to it have been reported to clients; written under mu
 
 	mu     sync.Mutex // guards the fields below; taken before session.mu and pushQueue.mu
 	keys   map[string][]interest
 	on     map[*session]struct{}
 	bcast  map[*session]struct{}
-	stop   chan struct{} // ends run; nil: it does not run
+	stop   chan struct{} // ends run; nil: it is not running
 	closed bool
 
 	settling []settled // replies that wait for at
@@ -274,7 +273,7 @@ func (tr *tracker) replace(old, next *session) error {
 	return nil
 }
 
-// end forgets a session. Its keys go when they change or when room is needed.
+// end removes a session. Its keys are removed when they change or when room is needed.
 func (tr *tracker) end(s *session) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -290,7 +289,7 @@ func (tr *tracker) end(s *session) {
 	}
 }
 
-// drop forgets a connection that has ended.
+// drop removes a connection that has ended.
 func (tr *tracker) drop(c *conn) {
 	if s := c.track.session; s != nil {
 		tr.end(s)
@@ -309,7 +308,7 @@ func (tr *tracker) close() {
 	tr.running.Wait()
 }
 
-// begin notes that s is about to read key; mu is held.
+// begin records that s is about to read key. The caller holds mu.
 func (tr *tracker) begin(s *session, key []byte) {
 	list := tr.keys[string(key)]
 	for i := range list {
@@ -321,7 +320,7 @@ func (tr *tracker) begin(s *session, key []byte) {
 	tr.keys[string(key)] = append(list, interest{s: s, reading: true})
 }
 
-// confirm notes that s has read key in the state at pos; mu is held.
+// confirm records that s has read key in the state at pos. The caller holds mu.
 func (tr *tracker) confirm(s *session, key []byte, pos engine.Position) {
 	list := tr.keys[string(key)]
 	i := slices.IndexFunc(list, func(in interest) bool { return in.s == s })
@@ -345,8 +344,8 @@ func (tr *tracker) confirm(s *session, key []byte, pos engine.Position) {
 	in.reading, in.changed = false, 0
 }
 
-// disown tells s to forget key, which it has just read in a state that is not
-// known; mu is held.
+// disown invalidates key for s, which has just read it in an unknown state. The caller
+// holds mu.
 func (tr *tracker) disown(s *session, key []byte) {
 	list := tr.keys[string(key)]
 	i := slices.IndexFunc(list, func(in interest) bool { return in.s == s })
@@ -361,7 +360,7 @@ func (tr *tracker) disown(s *session, key []byte) {
 	tr.tell(s, [][]byte{key})
 }
 
-// change tells everybody whom it concerns of one committed transaction.
+// change reports one committed transaction to all sessions that it concerns.
 func (tr *tracker) change(c engine.Change) {
 	var keys [][]byte
 	for e := range kv.Events(c) {
@@ -412,8 +411,9 @@ func (tr *tracker) changeKey(key []byte, c engine.Change) {
 	tr.keys[string(key)] = kept
 }
 
-// change tells the session of a change of key, if it is news to it, and reports
-// whether the interest lasts: it may have read, or be reading, a newer version.
+// change reports a change of key to the session if the client may have cached an older
+// version. It returns whether the interest remains, because the session may have read, or
+// be reading, a newer version.
 func (in *interest) change(tr *tracker, key []byte, c engine.Change) bool {
 	if in.reading {
 		in.changed = max(in.changed, c.Pos)
@@ -428,7 +428,8 @@ func (in *interest) change(tr *tracker, key []byte, c engine.Change) bool {
 	return in.known || in.reading
 }
 
-// trim forgets keys over the limit, telling those who know them; mu is held.
+// trim removes keys over the limit and invalidates them for the sessions that track them.
+// The caller holds mu.
 func (tr *tracker) trim() {
 	for key, list := range tr.keys {
 		if len(tr.keys) <= MaxTrackedKeys {
@@ -451,8 +452,8 @@ func (tr *tracker) isReading(in interest) bool {
 	return live && in.reading
 }
 
-// flushed tells every tracking client to drop all that it has: the database
-// was emptied, or changes were missed.
+// flushed tells all tracking clients to drop all keys, because the database was emptied or
+// changes were missed.
 func (tr *tracker) flushed() {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

@@ -25,19 +25,19 @@ type queued struct {
 	args [][]byte // own copies
 }
 
-// multi is the transaction that a connection gathers. Transactions that are
-// complete but have not run yet lie before from in list.
+// multi is the transaction that a connection is queuing. Complete transactions that have
+// not run yet are in list before from.
 type multi struct {
-	count  int // commands so far; -1: none is being gathered
-	bytes  int // what they take up
+	count  int // commands so far; -1: not in a transaction
+	bytes  int // their size
 	spoilt bool
 	write  bool // one of them may write
-	admin  bool // one of them does not only read or write data
+	admin  bool // one of them does more than read or write data
 
 	list []queued
 	from int
-	args [][]byte // where the arguments of list lie
-	buf  []byte   // where their bytes lie
+	args [][]byte // memory for the arguments in list
+	buf  []byte   // memory for their bytes
 }
 
 func (m *multi) begin() {
@@ -59,8 +59,8 @@ func (m *multi) add(cmd *command, args [][]byte, write bool) {
 	m.admin = m.admin || cmd.kind == kindState || cmd.kind == kindAdmin
 }
 
-// end ends the gathering and returns what was gathered. It stays valid until
-// the ops have run.
+// end ends the queuing and returns the queued commands. They stay valid until the ops have
+// run.
 func (m *multi) end() []queued {
 	q := m.list[m.from:]
 	m.count = -1
@@ -68,15 +68,15 @@ func (m *multi) end() []queued {
 	return q
 }
 
-// keepQueue bounds the queue's memory that a connection keeps for later.
+// keepQueue is the size of the queue's memory that a connection keeps for later.
 const keepQueue = 64 << 10
 
-// tidy forgets the transactions that have run.
+// tidy removes the transactions that have run.
 func (m *multi) tidy() {
 	switch {
 	case len(m.list) == 0:
 	case m.count >= 0 && m.from > 0 || cap(m.buf) > keepQueue || cap(m.args) > keepQueue:
-		// What is being gathered keeps the old buffers alive on its own.
+		// The transaction being queued keeps the old buffers alive.
 		var rest []queued
 		if m.count >= 0 {
 			rest = slices.Clone(m.list[m.from:])
@@ -89,7 +89,7 @@ func (m *multi) tidy() {
 	}
 }
 
-// queue puts a command into the transaction that is being gathered.
+// queue adds a command to the transaction.
 func (c *conn) queue(cmd *command, args [][]byte, mute bool) {
 	m := &c.multi
 	size := 0
@@ -132,7 +132,7 @@ func discardCmd(x *call) error {
 	return nil
 }
 
-// discard forgets the transaction being gathered and the watched keys.
+// discard drops the queued transaction and the watched keys.
 func (c *conn) discard() {
 	if c.multi.count >= 0 {
 		c.endMulti()
@@ -140,7 +140,7 @@ func (c *conn) discard() {
 	c.watched = nil
 }
 
-// endMulti is multi.end, and gives back what the commands took of the input's room.
+// endMulti is multi.end, and releases the input room of the commands.
 func (c *conn) endMulti() []queued {
 	c.srv.input.take(-c.multi.bytes, false)
 	c.multi.bytes = 0
@@ -153,14 +153,14 @@ func unwatchCmd(x *call) error {
 	return nil
 }
 
-// planExec decides on EXEC: a transaction of data commands runs among its
-// neighbours, one with other commands by itself.
+// planExec decides how to run EXEC: a transaction of data commands runs with its neighbors,
+// one with other commands runs alone.
 func (c *conn) planExec(cmd *command, args [][]byte, mute bool) {
 	m := &c.multi
 	w := c.now()
 	start := len(w.Buf)
 	if m.count < 0 || m.spoilt {
-		c.tally().commands[cmd.index].calls.Add(1) // it runs no further
+		c.tally().commands[cmd.index].calls.Add(1) // it does not run, so it is counted here
 	}
 	if m.count < 0 {
 		c.fail(cmd, w, start, replyError("ERR EXEC without MULTI"))
@@ -188,9 +188,8 @@ func (c *conn) planExec(cmd *command, args [][]byte, mute bool) {
 	}
 }
 
-// execAlone runs a transaction with commands that are not about data only.
-// They may run more than once, as transactions do, so that what they change of
-// the connection is taken back before.
+// execAlone runs a transaction with commands other than data commands. A transaction may
+// run more than once, so changes to the connection are reverted before each run.
 func (c *conn) execAlone(o op) {
 	start := len(c.out.Buf)
 	if err := c.tryExec(o); err != nil {
@@ -203,7 +202,7 @@ func (c *conn) execAlone(o op) {
 	c.show()
 }
 
-// tryExec is execAlone that leaves an error to the caller.
+// tryExec is like execAlone but leaves an error to the caller.
 func (c *conn) tryExec(o op) error {
 	c.ops = append(c.ops, o)
 	c.ops[0].note = c.track.on && c.track.notes(o.cmd)
@@ -244,8 +243,8 @@ func (c *conn) tryExec(o op) error {
 	return err
 }
 
-// execQueue runs the commands of a transaction, unless a watched key has
-// changed. An error means that all of it is to be undone.
+// execQueue runs the commands of a transaction, unless a watched key has changed. If it
+// returns an error, all of it must be undone.
 func (x *call) execQueue(queue []queued, watched []watch) error {
 	for _, w := range watched {
 		x.tx.Select(w.db)
@@ -284,8 +283,8 @@ func (x *call) execQueue(queue []queued, watched []watch) error {
 	return nil
 }
 
-// checkKeys finds keys that cannot be before a command of several keys has
-// written the first of them: within EXEC it could not be undone alone.
+// checkKeys finds invalid keys before a command with several keys has written the first of
+// them. Within EXEC, the command could not be undone alone.
 func (x *call) checkKeys() error {
 	if !x.cmd.write() {
 		return nil
@@ -302,7 +301,7 @@ func (x *call) checkKeys() error {
 	return bad
 }
 
-// watch is one watched key and the revision that it had; 0: there was none.
+// watch is a watched key and its revision; 0: it did not exist.
 type watch struct {
 	db  uint8
 	key []byte

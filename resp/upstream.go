@@ -13,36 +13,36 @@ import (
 )
 
 const (
-	// freshFor is how long after its last use a connection to another node is
-	// taken to work; after that it has to answer a PING first, so that a
-	// command is not lost to one that has died meanwhile.
+	// freshFor is how long after its last use a connection to another node is assumed to
+	// work. After that it has to reply to a PING first, so that no command is lost on a
+	// dead connection.
 	freshFor = 100 * time.Millisecond
 	// keepUpstream is how long an unused connection to another node is kept.
 	keepUpstream = 30 * time.Second
-	// upstreamDial bounds opening one, and its PING.
+	// upstreamDial bounds opening a connection, and its PING.
 	upstreamDial = time.Second
-	// upstreamPoll is how often a wait for a reply looks whether the other node
-	// still leads, and the client is still there.
+	// upstreamPoll is how often a wait for a reply checks whether the other node is still
+	// the leader and the client is still connected.
 	upstreamPoll = 100 * time.Millisecond
-	// deposedGrace is how long a node that does not lead any more has to answer
-	// what it was sent.
+	// deposedGrace is how long a node that is no longer the leader has to reply to what it
+	// was sent.
 	deposedGrace = time.Second
-	// sendAtOnce is the size up to which commands are written before the first
-	// reply is read; more is written meanwhile, because the other node stops
-	// reading when its replies are not taken.
+	// sendAtOnce is the size up to which commands are written before the first reply is
+	// read. More is written concurrently, because the other node stops reading when its
+	// replies are not read.
 	sendAtOnce = 32 << 10
-	// maxForwarded bounds one reply of another node in bytes: EXEC may go over
-	// MaxReplyBytes by its last command's reply.
+	// maxForwarded bounds one reply of another node in bytes: EXEC may exceed MaxReplyBytes
+	// by its last command's reply.
 	maxForwarded = 4 * MaxReplyBytes
 )
 
-// noDB is no database: the next command has to SELECT.
+// noDB means no database: the next command has to SELECT one.
 const noDB = 0xff
 
-// upstream is one connection to another node, over which one client's commands
-// are forwarded at a time. What the client's connection means to its commands,
-// the protocol version and the database, is said before them where it differs;
-// WATCH is sent along with EXEC. So any client can use it next.
+// upstream is one connection to another node. It forwards the commands of one client at a
+// time. If the client's protocol version or database differs, commands that change it are
+// sent first. WATCH is sent together with EXEC. Any client can therefore use the connection
+// next.
 type upstream struct {
 	node  uint64
 	nc    net.Conn
@@ -52,17 +52,17 @@ type upstream struct {
 	db    uint8
 	resp3 bool
 
-	out   []byte // what is to be sent
-	first int    // the first op in it
-	ends  []int  // where in it each op ends
-	skips []int  // how many replies come before that of each op
+	out   []byte // bytes to send
+	first int    // the first op in out
+	ends  []int  // where in out each op ends
+	skips []int  // how many replies precede that of each op
 }
 
-// upstreams keeps the connections to other nodes that no client uses now.
+// upstreams keeps the idle connections to other nodes.
 type upstreams struct {
 	srv   *Server
-	slots chan struct{}       // one for each connection in use; nil: alone
-	table map[string]*command // what other nodes may say besides clients' commands
+	slots chan struct{}       // one per connection in use; nil on a single node
+	table map[string]*command // commands of other nodes besides clients' commands
 
 	mu     sync.Mutex // guards the fields below
 	idle   []*upstream
@@ -104,7 +104,7 @@ func (p *upstreams) get(c *conn, node uint64) (*upstream, error) {
 		return nil, engine.Errorf(engine.CodeNotLeader, "connect to node %d: %w", node, err)
 	}
 	u := &upstream{node: node, nc: nc, rd: wire.NewReplies(nc, &p.srv.bufs, maxForwarded)}
-	if !u.greet() { // a node that leaves may close what it has not served: nothing is sent before it answers
+	if !u.greet() { // a node that is leaving may close what it has not served, so nothing is sent before it replies
 		u.close()
 		<-p.slots
 		return nil, engine.Errorf(engine.CodeNotLeader, "node %d does not answer; nothing was written", node)
@@ -112,7 +112,7 @@ func (p *upstreams) get(c *conn, node uint64) (*upstream, error) {
 	return u, nil
 }
 
-// take removes the connection to a node that was used last from the idle ones.
+// take removes the most recently used idle connection to a node.
 func (p *upstreams) take(node uint64) *upstream {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,8 +125,8 @@ func (p *upstreams) take(node uint64) *upstream {
 	return nil
 }
 
-// put gives a connection back on which no reply is outstanding, and closes
-// those that were not used for long.
+// put returns a connection without outstanding replies, and closes those that were idle for
+// too long.
 func (p *upstreams) put(u *upstream) {
 	u.used = time.Now()
 	if cap(u.out) > sendAtOnce {
@@ -148,7 +148,7 @@ func (p *upstreams) put(u *upstream) {
 	}
 }
 
-// drop closes a connection whose replies cannot be used any more.
+// drop closes a connection whose replies are no longer usable.
 func (p *upstreams) drop(u *upstream) {
 	u.close() // its sender ends
 	<-p.slots
@@ -170,7 +170,7 @@ func (u *upstream) close() {
 	u.rd.Release()
 }
 
-// greet has the other node mark refusals, if it can, and reports whether it answers.
+// greet makes the other node mark refusals, if it can. It reports whether the node replies.
 func (u *upstream) greet() bool {
 	u.nc.SetDeadline(time.Now().Add(upstreamDial))
 	defer u.nc.SetDeadline(time.Time{})
@@ -182,7 +182,7 @@ func (u *upstream) greet() bool {
 	return err == nil && u.ping()
 }
 
-// ping reports whether the other node still answers.
+// ping reports whether the other node still replies.
 func (u *upstream) ping() bool {
 	u.nc.SetDeadline(time.Now().Add(upstreamDial))
 	defer u.nc.SetDeadline(time.Time{})
@@ -193,7 +193,7 @@ func (u *upstream) ping() bool {
 	return err == nil && string(v.Str) == "PONG"
 }
 
-// encode makes out the commands of c's ops in [from, to), and a mark.
+// encode sets out to the commands of c's ops in [from, to), and a mark.
 func (u *upstream) encode(c *conn, from, to int) {
 	u.first, u.out, u.ends, u.skips = from, u.out[:0], u.ends[:0], u.skips[:0]
 	for i := from; i < to; i++ {
@@ -209,7 +209,7 @@ func (u *upstream) encode(c *conn, from, to int) {
 	u.out = wire.AppendCommandStrings(u.out, "SKERRY", "MARK")
 }
 
-// unsent returns the first op that was not sent whole when n bytes of out were.
+// unsent returns the first op that was not sent completely when n bytes of out were sent.
 func (u *upstream) unsent(n int) int {
 	i := 0
 	for i < len(u.ends) && u.ends[i] <= n {
@@ -218,9 +218,8 @@ func (u *upstream) unsent(n int) int {
 	return u.first + i
 }
 
-// addCommand adds a command. A call that only reads, as far as this node knows, is
-// sent again when its reply is lost: another program on the leader must not write
-// by it.
+// addCommand adds a command. A call that only reads, as far as this node knows, is sent
+// again when its reply is lost, so a different program on the leader must not let it write.
 func (u *upstream) addCommand(cmd *command, args [][]byte, writes bool) {
 	if cmd.kind != kindCall || writes || cmd.name == "fcall_ro" {
 		u.out = wire.AppendCommand(u.out, args...)
@@ -244,8 +243,8 @@ func (u *upstream) addCommand(cmd *command, args [][]byte, writes bool) {
 	u.out = w.Buf
 }
 
-// adapt adds what makes the connection speak as the client does and work on its
-// database, and returns the number of replies to that.
+// adapt adds commands that select the client's protocol version and database, and returns
+// the number of their replies.
 func (u *upstream) adapt(db uint8, resp3 bool) (replies int) {
 	if u.resp3 != resp3 {
 		version := "2"
@@ -264,9 +263,9 @@ func (u *upstream) adapt(db uint8, resp3 bool) (replies int) {
 	return replies
 }
 
-// addExec adds a transaction and returns the number of replies before EXEC's.
-// The keys that the client watches go with the revisions that they had here:
-// revisions are the same on all nodes.
+// addExec adds a transaction and returns the number of replies before EXEC's. The keys that
+// the client watches are sent with the revisions that they had here; revisions are the same
+// on all nodes.
 func (u *upstream) addExec(o *op) (replies int) {
 	if len(o.watched) > 0 {
 		w := wire.Writer{Buf: u.out}
@@ -295,11 +294,11 @@ func (u *upstream) addExec(o *op) (replies int) {
 // sending is the writing of an upstream's out.
 type sending struct {
 	n    int
-	done chan struct{} // nil: it is over
+	done chan struct{} // nil: it has ended
 }
 
-// send writes out. If that fails the connection is closed, so that nobody waits
-// for replies to what was not sent.
+// send writes out. If that fails, it closes the connection, so that nobody waits for
+// replies to commands that were not sent.
 func (u *upstream) send() *sending {
 	s := &sending{}
 	write := func() {
@@ -322,8 +321,8 @@ func (u *upstream) send() *sending {
 	return s
 }
 
-// wait returns how many bytes were sent. All replies have come, or the
-// connection is closed.
+// wait returns how many bytes were sent. The caller has read all replies or closed the
+// connection.
 func (s *sending) wait() int {
 	if s.done != nil {
 		<-s.done
@@ -335,17 +334,17 @@ func (s *sending) wait() int {
 func (u *upstream) replyTo(c *conn, i int) ([]byte, error) {
 	for range u.skips[i-u.first] {
 		reply, err := u.next(c)
-		if err != nil || isNotLeader(reply) { // the node says goodbye: nothing behind it is run
+		if err != nil || isNotLeader(reply) { // the node is closing the connection: nothing after this runs
 			return reply, err
 		}
 	}
 	return u.next(c)
 }
 
-// next returns the next reply. It gives up when the node has lost its role for
-// so long that no reply is to be expected, or the client is gone.
+// next returns the next reply. It gives up when the node has not been the leader for so
+// long that no reply is to be expected, or when the client is gone.
 func (u *upstream) next(c *conn) ([]byte, error) {
-	var since time.Time // it does not lead, as far as is known here
+	var since time.Time // when this node learned that it is not the leader
 	for {
 		raw, ok, err := u.rd.NextRaw()
 		if ok || err != nil {
