@@ -8,11 +8,11 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// What raft has committed: a node's own batches go on to be published, those of
-// other nodes are applied to the tree first.
+// This file handles committed entries. Batches of this node go on to be published;
+// those of other nodes are applied to the tree first.
 
-// applyAll applies committed entries: those that this node proposed are in the
-// tree already and are published, others are applied to it.
+// applyAll applies committed entries. Those that this node proposed are already in the
+// tree and are published; others are applied to it.
 func (c *raftCommitter) applyAll(entries []raft.Entry) error {
 	followed := 0
 	for _, e := range entries {
@@ -28,7 +28,7 @@ func (c *raftCommitter) applyAll(entries []raft.Entry) error {
 				return fmt.Errorf("log entry %d: %w", e.Index, err)
 			}
 			r := c.x.at.roster
-			if r.Members.Has(n.ID) { // it may have been removed since it said so
+			if r.Members.Has(n.ID) { // it may have been removed in the meantime
 				r = r.with(n)
 			}
 			c.note(e, r)
@@ -46,7 +46,7 @@ func (c *raftCommitter) applyAll(entries []raft.Entry) error {
 	return nil
 }
 
-// note moves on over an entry that changes no data. A nil roster is as before.
+// note advances past an entry that changes no data. A nil roster means unchanged.
 func (c *raftCommitter) note(e raft.Entry, r *roster) {
 	x := c.x
 	x.mu.Lock()
@@ -61,8 +61,8 @@ func (c *raftCommitter) note(e raft.Entry, r *roster) {
 	}
 }
 
-// showRoster has the visible state tell who is a member now: a newcomer can be
-// sent only a snapshot in which it is one. The caller holds mu.
+// showRoster updates the members in the visible state: a new member can only be sent a
+// snapshot that lists it. The caller holds mu.
 func (c *raftCommitter) showRoster() {
 	x := c.x
 	s := *x.current() // a copy: show writes to it
@@ -70,7 +70,7 @@ func (c *raftCommitter) showRoster() {
 	x.show(&s)
 }
 
-// applyBatch returns the bytes of the batch if it was another node's.
+// applyBatch applies a batch. It returns its size if another node built it, otherwise 0.
 func (c *raftCommitter) applyBatch(e raft.Entry) (int, error) {
 	x := c.x
 	base, err := batchBase(e.Data)
@@ -100,8 +100,8 @@ func (c *raftCommitter) applyBatch(e raft.Entry) (int, error) {
 	return c.followBatch(e, base)
 }
 
-// followBatch applies a batch if it was built on the state that is here; if not,
-// every node refuses it alike.
+// followBatch applies a batch if it was built on the current state. If not, every node
+// refuses it.
 func (c *raftCommitter) followBatch(e raft.Entry, base engine.Position) (int, error) {
 	x := c.x
 	x.takeTree()
@@ -129,8 +129,8 @@ func (c *raftCommitter) followBatch(e raft.Entry, base engine.Position) (int, er
 	return len(e.Data), nil
 }
 
-// refuseBatch moves on over a batch that was not built on the state that is here,
-// which is at a position.
+// refuseBatch advances past a batch that was not built on the current state, which is
+// at position at.
 func (c *raftCommitter) refuseBatch(e raft.Entry, base, at engine.Position) {
 	c.refused.Add(1)
 	c.x.opts.Logger.Info("a batch of a deposed leader was refused", "index", e.Index, "term", e.Term, "built_on", base, "state", at)
@@ -138,8 +138,8 @@ func (c *raftCommitter) refuseBatch(e raft.Entry, base, at engine.Position) {
 	c.note(e, nil)
 }
 
-// showFollowed makes what was applied visible if somebody reads. The batches had
-// so many bytes.
+// showFollowed makes the applied batches visible if there are readers. size is that of
+// the batches in bytes.
 func (c *raftCommitter) showFollowed(size int) {
 	x := c.x
 	x.mu.Lock()
@@ -149,7 +149,7 @@ func (c *raftCommitter) showFollowed(size int) {
 	}
 }
 
-// install goes on from another state, which a snapshot has brought.
+// install continues from the state of a received snapshot.
 func (c *raftCommitter) install(s *snapshot) {
 	x := c.x
 	x.takeTree()

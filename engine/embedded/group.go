@@ -19,7 +19,7 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// group joins the executor to raft: it is raft's machine, and has the executor's
+// group connects the executor to raft: it is raft's machine and has the executor's
 // committer.
 type group struct {
 	db    *DB
@@ -36,9 +36,9 @@ type group struct {
 	node    *raft.Node
 	port    *peer.Port
 	ticker  *time.Ticker
-	started chan struct{}            // closed when node is there
-	want    atomic.Pointer[nodeInfo] // what the others are to know of this node
-	led     atomic.Int64             // when there last was a leader, as fresh
+	started chan struct{}            // closed when node is set
+	want    atomic.Pointer[nodeInfo] // what the others should know about this node
+	led     atomic.Int64             // when there last was a leader, by the clock of fresh
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -47,18 +47,18 @@ type group struct {
 	learned map[uint64]string
 
 	received atomic.Uint64 // snapshots of other nodes, since the start
-	noFiles  atomic.Bool   // what keeps raft from saving is a lack of descriptors, not of room
+	noFiles  atomic.Bool   // raft cannot save for lack of descriptors, not of disk space
 
-	saveMu sync.Mutex // one snapshot is put in place at a time: an own one, or a received one
+	saveMu sync.Mutex // one snapshot, own or received, is put in place at a time
 }
 
-// view is what this node knows of the cluster at one time.
+// view is this node's knowledge of the cluster at one time.
 type view struct {
 	roster *roster
 	nodes  []engine.Node // of the roster, as faces see them
 	term   uint64
 	leader uint64
-	serves bool // this node leads and takes calls
+	serves bool // this node is the leader and accepts calls
 }
 
 // Apply implements raft.Machine.
@@ -76,7 +76,7 @@ func (g *group) Lead(term uint64) {
 	g.db.opts.Logger.Info("this node leads", "node", g.self, "term", term)
 }
 
-// Hold implements raft.Machine. Reads go on: this node leads.
+// Hold implements raft.Machine. Reads continue: this node is still the leader.
 func (g *group) Hold() {
 	g.log.yield(engine.Errorf(engine.CodeDiskFull, "the disks of a majority of the nodes are full; nothing was written"))
 }
@@ -91,7 +91,7 @@ func (g *group) Follow(term, leader uint64) {
 	g.log.yield(why)
 	g.db.exec.flight.settled()
 	g.db.exec.wall.stepDown()
-	if term == 0 { // the log reveals no more
+	if term == 0 { // the log brings no more outcomes
 		g.log.expire(0)
 	}
 	g.see(func(v *view) { v.term, v.leader, v.serves = term, leader, false })
@@ -142,7 +142,7 @@ func (g *group) see(change func(*view)) {
 	g.moved.fire()
 }
 
-// setRoster takes over the members.
+// setRoster replaces the roster in the view.
 func (g *group) setRoster(r *roster) {
 	g.see(func(v *view) { v.roster, v.nodes = r, r.public() })
 	if g.port == nil {
@@ -152,8 +152,8 @@ func (g *group) setRoster(r *roster) {
 	g.remember(r)
 }
 
-// setPeers gives the port the addresses of the other nodes: those in the roster
-// or, for nodes that are not in it yet, those they sent when they connected.
+// setPeers sets the port's addresses of the other nodes: those in the roster or, for
+// nodes that are not in it yet, those they sent when they connected.
 func (g *group) setPeers() {
 	g.peersMu.Lock()
 	defer g.peersMu.Unlock()
@@ -168,7 +168,7 @@ func (g *group) setPeers() {
 	g.port.SetPeers(addrs)
 }
 
-// learn notes the address that a node sent.
+// learn records the address that a node sent.
 func (g *group) learn(id uint64, addr string) {
 	g.peersMu.Lock()
 	known := addr == "" || g.learned[id] == addr
@@ -181,7 +181,7 @@ func (g *group) learn(id uint64, addr string) {
 	}
 }
 
-// sinceLeader is how long there has been no leader.
+// sinceLeader returns how long there has been no leader.
 func (g *group) sinceLeader() time.Duration {
 	if g.view.Load().leader != 0 {
 		return 0
@@ -194,8 +194,8 @@ func (s *snapshot) base() raft.Base {
 	return raft.Base{Index: s.index, Term: s.term, Members: s.roster.Members}
 }
 
-// OpenSnapshot implements raft.Machine. A snapshot from before the receiver was a
-// member would be refused by it.
+// OpenSnapshot implements raft.Machine. The receiver would refuse a snapshot that does
+// not list it as a member.
 func (g *group) OpenSnapshot(to uint64) (raft.Base, io.ReadCloser, error) {
 	if !g.store.Base().Members.Has(to) {
 		if _, err := g.db.saveSnapshot(); err != nil {
@@ -244,9 +244,9 @@ type fileReader struct {
 	io.Closer
 }
 
-// receivedPrefix begins the name of a snapshot of another node until it is
-// installed. The index that it ends with follows, and a number: several can come
-// in at once, and one can come while another waits to be installed.
+// receivedPrefix begins the name of a snapshot of another node until it is installed.
+// Its last index and a number follow: several can arrive at once, and one can arrive
+// while another waits to be installed.
 const receivedPrefix = "received-"
 
 func (g *group) receivedName(index uint64) string {
@@ -254,8 +254,8 @@ func (g *group) receivedName(index uint64) string {
 	return filepath.Join(g.db.dir, snapshotDir, name)
 }
 
-// removeReceived removes snapshots of other nodes that raft will not have
-// installed any more, as the state is newer.
+// removeReceived removes received snapshots that raft will not install any more,
+// because the state is newer.
 func (g *group) removeReceived() error {
 	g.db.exec.mu.Lock()
 	at := g.db.exec.at.index
@@ -275,8 +275,8 @@ func (g *group) removeReceived() error {
 	return nil
 }
 
-// receive puts a snapshot that another node sends on disk and checks it. The
-// result is for Install.
+// receive writes a snapshot from another node to disk and checks it. The result is for
+// Install.
 func (g *group) receive(r io.Reader) ([]byte, error) {
 	if err := g.removeReceived(); err != nil {
 		return nil, fileError("remove old snapshots of other nodes", err)
@@ -339,16 +339,16 @@ func (g *group) Install(b raft.Base, file []byte) error {
 	if err := db.removeSnapshotsBefore(s.index); err != nil && !journal.NoFiles(err) {
 		return err
 	}
-	return nil // what could not be listed now is removed after the next snapshot
+	return nil // files that could not be listed now are removed after the next snapshot
 }
 
-// errNoLeader is what a read gets that could not be confirmed in time.
+// errNoLeader returns the error of a read that could not be confirmed in time.
 func (g *group) errNoLeader(err error) error {
 	return engine.Errorf(engine.CodeNotLeader, "node %d could not find out from a majority whether its data is the newest: %w", g.self, err)
 }
 
-// read makes sure that the state holds all that was committed when it is called.
-// The stamp is the leader's time then, or 0.
+// read waits until the state has everything that was committed when it was called. The
+// stamp is the leader's time then, or 0.
 func (g *group) read(ctx context.Context) (stamp int64, err error) {
 	began := g.db.opts.mono()
 	ctx, cancel := context.WithTimeout(ctx, g.db.opts.PositionWait)
@@ -367,7 +367,7 @@ func (g *group) read(ctx context.Context) (stamp int64, err error) {
 // Bound implements raft.Stamps.
 func (g *group) Bound() uint64 {
 	x := g.db.exec
-	x.wall.lead() // raft may know before the executor does
+	x.wall.lead() // raft may know it before the executor does
 	if failpoint("flight-unseen") {
 		return uint64(x.wall.micros())
 	}
@@ -393,14 +393,14 @@ func (g *group) Heard(stamp uint64, stands bool) {
 	}
 }
 
-// confirmed is what this node learned from a majority: the state at pos has all
-// that was committed at a time.
+// confirmed is a fact confirmed by a majority: the state at pos has everything that was
+// committed at a time.
 type confirmed struct {
 	at  time.Time
 	pos engine.Position
 }
 
-// confirmedAt notes that the durable state holds all that was committed at t.
+// confirmedAt records that the durable state has everything that was committed at t.
 func (g *group) confirmedAt(t time.Time) {
 	now := &confirmed{t, engine.Position(g.db.durable.Load())}
 	for {
@@ -411,8 +411,8 @@ func (g *group) confirmedAt(t time.Time) {
 	}
 }
 
-// freshSince reports whether the durable state is known to hold all that was
-// committed at t, and which position a state must have to hold it.
+// freshSince reports whether the durable state is known to have everything that was
+// committed at t, and the position that a state needs for that.
 func (g *group) freshSince(t time.Time) (engine.Position, bool) {
 	c := g.fresh.Load()
 	if c == nil || c.at.Before(t) {

@@ -12,7 +12,7 @@ import (
 // historyStep is how many batches a reader of the history takes at once.
 const historyStep = 64
 
-// history holds the newest committed batches, encoded, for Changes.
+// history keeps the newest committed batches, encoded, for Changes.
 type history struct {
 	limit int // bytes
 
@@ -20,9 +20,9 @@ type history struct {
 	kept   []kept     // oldest first, without gaps
 	bytes  int
 	floor  engine.Position // changes after it are kept
-	needed engine.Position // those after it are kept over the limit: the state that is visible has them not
+	needed engine.Position // changes after it are kept even over the limit: the visible state lacks them
 	wake   chan struct{}   // closed and replaced when there is more
-	closed error           // what readers get once set
+	closed error           // error for readers, once set
 }
 
 type kept struct {
@@ -35,7 +35,7 @@ func newHistory(limit int) *history {
 	return &history{limit: limit, needed: math.MaxUint64, wake: make(chan struct{})}
 }
 
-// reset forgets everything: history begins after pos.
+// reset drops everything: history begins after pos.
 func (h *history) reset(pos engine.Position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +56,7 @@ func (h *history) add(k kept) {
 	h.wake = make(chan struct{})
 }
 
-// need has what comes after pos kept, and what is before it no longer.
+// need makes the history keep changes after pos even over the limit, and no others.
 func (h *history) need(pos engine.Position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,8 +66,8 @@ func (h *history) need(pos engine.Position) {
 	}
 }
 
-// trim drops what is over the limit and not needed, but never the newest batch,
-// and reports whether it dropped any. The caller holds mu.
+// trim drops the oldest batches over the limit that are not needed, but never the
+// newest batch. It reports whether it dropped any. The caller holds mu.
 func (h *history) trim() bool {
 	drop := 0
 	for h.bytes > h.limit && drop < len(h.kept)-1 && h.kept[drop].last <= h.needed {
@@ -79,8 +79,8 @@ func (h *history) trim() bool {
 	return drop > 0
 }
 
-// after returns the kept batches that hold positions after pos, if there are
-// any yet, and a channel that is closed when there may be more.
+// after returns the kept batches with positions after pos, if any, and a channel that is
+// closed when there may be more.
 func (h *history) after(pos engine.Position) ([]kept, <-chan struct{}, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,25 +12,25 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// Methods of calls between nodes, and of `skerry cluster`. Each has a twin that
-// only the leader answers; the plain one goes on to it.
+// Methods of calls between nodes, and of `skerry cluster`. With the prefix toLeader only
+// the leader handles a method; without it a node forwards the call to the leader.
 const (
-	methodJoin     = "join"     // joining → nothing: make it a member, or take over what it says of itself
-	methodMayJoin  = "may-join" // joining → nothing: whether join would be refused
+	methodJoin     = "join"     // joining → nothing: make it a member, or update its addresses
+	methodMayJoin  = "may-join" // joining → nothing: check whether join would be refused
 	methodRemove   = "remove"   // nodeRef → nothing
-	methodTransfer = "transfer" // nodeRef → nothing; id 0: whoever is most up to date
-	methodStatus   = "status"   // → ClusterStatus, of the node that is asked
+	methodTransfer = "transfer" // nodeRef → nothing; id 0: the most up-to-date node
+	methodStatus   = "status"   // → ClusterStatus of the called node
 
-	toLeader = "leader/" // prefix: answer only if you lead
+	toLeader = "leader/" // prefix: only the leader handles the call
 )
 
-// changeWait bounds a change of the members.
+// changeWait bounds a membership change.
 const changeWait = 10 * time.Second
 
 // announceEvery is how often a node retries to announce itself.
 const announceEvery = 500 * time.Millisecond
 
-// joining is what a node says that wants to be a member, or is one.
+// joining is what a node announces to become a member, or as one.
 type joining struct {
 	nodeInfo
 	Last uint64 `json:"last"` // index of its last durable log record
@@ -40,7 +40,7 @@ type nodeRef struct {
 	ID uint64 `json:"id"`
 }
 
-// handle answers a call of another node, or of `skerry cluster`.
+// handle handles a call of another node, or of `skerry cluster`.
 func (g *group) handle(ctx context.Context, from uint64, method string, in json.RawMessage) (any, error) {
 	select {
 	case <-g.started:
@@ -62,7 +62,7 @@ func (g *group) handle(ctx context.Context, from uint64, method string, in json.
 	return nil, g.lead(ctx, name, in)
 }
 
-// onLeader has the leader do something.
+// onLeader runs a method on the leader.
 func (g *group) onLeader(ctx context.Context, method string, in json.RawMessage) error {
 	for {
 		n, err := g.AwaitLeader(ctx)
@@ -72,12 +72,12 @@ func (g *group) onLeader(ctx context.Context, method string, in json.RawMessage)
 			err = g.lead(ctx, method, in)
 		default:
 			err = remote(g.port.Call(ctx, n.Addr, n.ID, toLeader+method, in, nil))
-			if e := (*engine.Error)(nil); err != nil && !errors.As(err, &e) { // to do it twice does no harm
+			if e := (*engine.Error)(nil); err != nil && !errors.As(err, &e) { // repeating it does no harm
 				err = engine.Errorf(engine.CodeNotLeader, "node %d, which leads, could not be asked: %w", n.ID, err)
 			}
 		}
 		if err != nil && method == methodRemove && g.names(in) && (saysRemoved(err) || saysRemoved(g.db.Err())) {
-			return nil // the answer was lost because the node is a stranger now
+			return nil // the response was lost because the node is no longer a member
 		}
 		if n.ID == 0 || !errors.Is(err, engine.ErrNotLeader) {
 			return err
@@ -96,14 +96,14 @@ func (g *group) names(in json.RawMessage) bool {
 	return json.Unmarshal(in, &ref) == nil && ref.ID == g.self
 }
 
-// saysRemoved reports whether err is another node's answer that the asking node was
+// saysRemoved reports whether err is another node's refusal because the calling node was
 // removed from the cluster.
 func saysRemoved(err error) bool {
 	refused, ok := errors.AsType[*peer.RefusedError](err)
 	return ok && refused.Remote && refused.Reason == string(codeRemoved) || errors.Is(err, &engine.Error{Code: codeRemoved})
 }
 
-// remote gives an error of another node its code back.
+// remote restores the code of another node's error.
 func remote(err error) error {
 	if r, ok := errors.AsType[*peer.RemoteError](err); ok {
 		return engine.Errorf(engine.Code(r.Code), "%s", r.Text)
@@ -111,7 +111,7 @@ func remote(err error) error {
 	return err
 }
 
-// lead does what only the leader can do.
+// lead handles the methods that only the leader can handle.
 func (g *group) lead(ctx context.Context, method string, in json.RawMessage) error {
 	if !g.view.Load().serves {
 		return engine.Errorf(engine.CodeNotLeader, "node %d does not lead", g.self)
@@ -156,8 +156,8 @@ func (g *group) mayJoin(n joining) error {
 	return nil
 }
 
-// tooOld returns an error if a node's log ends before what it has acknowledged to
-// this node, which leads.
+// tooOld returns an error if a node's log ends before entries that it has acknowledged
+// to this node, the leader.
 func (g *group) tooOld(id, last uint64) error {
 	for _, f := range g.node.Status().Followers {
 		if f.ID == id && id != g.self && last < f.Match {
@@ -168,7 +168,7 @@ func (g *group) tooOld(id, last uint64) error {
 	return nil
 }
 
-// admit makes a node a member, first without a vote, or takes over its addresses.
+// admit makes a node a member, at first without a vote, or updates its addresses.
 func (g *group) admit(ctx context.Context, n nodeInfo) error {
 	if have, member := g.view.Load().roster.node(n.ID); have == n {
 		return nil
@@ -179,13 +179,13 @@ func (g *group) admit(ctx context.Context, n nodeInfo) error {
 	return g.change(ctx, []raft.Step{{Op: raft.AddLearner, Node: n.ID}}, n.note(), func(r *roster) bool { return r.Members.Has(n.ID) })
 }
 
-// propose puts what a member says of itself into the log.
+// propose proposes a log entry with the addresses of a member.
 func (g *group) propose(ctx context.Context, n nodeInfo) error {
 	g.node.Propose(&raft.Proposal{Term: g.view.Load().term, Data: n.note()})
 	return g.await(ctx, func(r *roster) bool { have, _ := r.node(n.ID); return have == n })
 }
 
-// remove makes a node a stranger, for ever.
+// remove permanently removes a node from the cluster.
 func (g *group) remove(ctx context.Context, id uint64) error {
 	r := g.view.Load().roster
 	switch {
@@ -208,8 +208,8 @@ func (g *group) remove(ctx context.Context, id uint64) error {
 	return g.change(ctx, []raft.Step{{Op: raft.Remove, Node: id}}, nil, func(r *roster) bool { return !r.Members.Has(id) })
 }
 
-// alive counts the nodes with a vote, and those of them that are connected, when
-// one is gone.
+// alive counts the voters, and those of them that are connected, not including the node
+// without.
 func (g *group) alive(r *roster, without uint64) (alive, voters int) {
 	connected := map[uint64]bool{g.self: true}
 	for _, p := range g.port.Peers() {
@@ -226,7 +226,7 @@ func (g *group) alive(r *roster, without uint64) (alive, voters int) {
 	return alive, voters
 }
 
-// transfer hands the leadership to a node, or for 0 to the one most up to date.
+// transfer transfers the leadership to a node; 0 means the most up-to-date one.
 func (g *group) transfer(ctx context.Context, to uint64) error {
 	if r := g.view.Load().roster; to != 0 && !slices.Contains(r.Members.Voters, to) {
 		return engine.Errorf(engine.CodeInvalid, "node %d has no vote, so it cannot lead", to)
@@ -244,7 +244,7 @@ func (g *group) transfer(ctx context.Context, to uint64) error {
 	return g.awaitView(ctx, func(v *view) bool { return v.leader != g.self && v.leader != 0 })
 }
 
-// change proposes a change of the members and waits until it is in force.
+// change proposes a membership change and waits until it takes effect.
 func (g *group) change(ctx context.Context, steps []raft.Step, note []byte, done func(*roster) bool) error {
 	for {
 		var err error
@@ -287,7 +287,7 @@ func (g *group) awaitView(ctx context.Context, done func(*view) bool) error {
 	}
 }
 
-// keepAnnounced makes this node a member, and has the others know where it is.
+// keepAnnounced makes this node a member, and keeps its addresses announced.
 func (g *group) keepAnnounced() {
 	tick := time.NewTicker(announceEvery)
 	defer tick.Stop()
@@ -300,7 +300,7 @@ func (g *group) keepAnnounced() {
 		if err != nil && g.ctx.Err() == nil {
 			if tooOld || permanent(err, g.view.Load().roster.Members.Has(g.self)) {
 				g.db.end("this node cannot be a member of the cluster", err)
-				g.node.Close() // what waits for the others would wait in vain, and hold up the end of the process
+				g.node.Close() // calls that wait for other nodes would delay the end of the process for nothing
 				g.log.expire(0)
 				g.moved.fire()
 				return
@@ -319,8 +319,8 @@ func (g *group) keepAnnounced() {
 	}
 }
 
-// keepExpiring answers callers in time if the log does not show the outcome.
-// Announcing can take longer.
+// keepExpiring completes orphaned calls in time if the log does not show their outcome.
+// It is separate from keepAnnounced, because announcing can take longer.
 func (g *group) keepExpiring() {
 	tick := time.NewTicker(announceEvery)
 	defer tick.Stop()
@@ -334,20 +334,20 @@ func (g *group) keepExpiring() {
 	}
 }
 
-// suspicion is that this node's folder was put back to an older state. It may be
-// wrong at first: what a node says of its log can be overtaken by what it
-// acknowledges meanwhile, and whoever judges it may be a leader that does not
-// know yet that it is deposed.
+// suspicion is the suspicion that this node's folder was reset to an older state. It may
+// be wrong at first: the node may have acknowledged more entries since it reported the
+// end of its log, and the leader that compared them may be deposed without knowing it.
 type suspicion struct {
 	since time.Time // zero: there is none
 	last  uint64
 }
 
-// suspicionWait is how long the log must stay as it is for the suspicion to be
-// true: longer than a leader without a majority goes on.
+// suspicionWait is how long the log must stay unchanged to confirm the suspicion. It is
+// longer than a leader without a majority remains one.
 const suspicionWait = 3 * time.Second
 
-// confirmed takes what was heard now, and where the log ends.
+// confirmed updates the suspicion and reports whether it is confirmed. heard reports
+// whether the leader refused this node's log now; last is where the log ends.
 func (s *suspicion) confirmed(heard bool, last uint64, now time.Time) bool {
 	switch {
 	case !heard:
@@ -358,8 +358,8 @@ func (s *suspicion) confirmed(heard bool, last uint64, now time.Time) bool {
 	return heard && now.Sub(s.since) > suspicionWait
 }
 
-// announce tells the leader, or whoever may know it, about this node, unless that
-// is known.
+// announce announces this node to the leader, or to nodes that may know it, unless the
+// cluster already knows its addresses.
 func (g *group) announce() error {
 	v, want := g.view.Load(), *g.want.Load()
 	if have, ok := v.roster.node(g.self); ok && have == want && v.leader != 0 {
@@ -386,7 +386,7 @@ func (g *group) announce() error {
 	return errors.Join(errs...)
 }
 
-// others are the addresses of nodes that may know the leader, the leader first.
+// others returns the addresses of nodes that may know the leader, the leader first.
 func (g *group) others(v *view) (addrs []string) {
 	if n, ok := v.roster.node(v.leader); ok && n.ID != g.self {
 		addrs = append(addrs, n.Addr)
@@ -404,8 +404,8 @@ func (g *group) others(v *view) (addrs []string) {
 	return addrs
 }
 
-// permanent reports whether asking again cannot help. A member is not put off by
-// whoever else is found at another's address.
+// permanent reports whether retrying cannot help. For a member it ignores the refusal of
+// a wrong node at another node's address.
 func permanent(err error, member bool) bool {
 	switch engine.CodeOf(err) {
 	case codeRemoved, codeDuplicate, codeFull:

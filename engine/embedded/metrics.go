@@ -16,21 +16,20 @@ type counters struct {
 	snapshotAt  atomic.Int64  // when the last one was written, Unix seconds
 	snapshotPos atomic.Uint64 // the position of the newest one on disk
 
-	commits, commitNanos atomic.Uint64 // of batches of calls made here, and how long they took
+	commits, commitNanos atomic.Uint64 // commits of batches built here, and their duration
 	slow, slower         atomic.Uint64 // those over slowCommit and slowerCommit
 
 	leader       atomic.Uint64 // the last one known
-	led, leaders atomic.Uint64 // terms in which this node led; times that it learned of another leader
+	led, leaders atomic.Uint64 // terms in which this node was the leader; how often the known leader changed
 }
 
-// What is counted as a slow commit: a disk or a network that is busy, and one
-// that is in trouble.
+// Thresholds of slow commits: one for a busy disk or network, one for a failing one.
 const (
 	slowCommit   = 100 * time.Millisecond
 	slowerCommit = time.Second
 )
 
-// committed counts a batch that took so long to become durable.
+// committed counts a batch and the time that it took to become durable.
 func (c *counters) committed(took time.Duration) {
 	c.commits.Add(1)
 	c.commitNanos.Add(uint64(max(0, took)))
@@ -42,7 +41,7 @@ func (c *counters) committed(took time.Duration) {
 	}
 }
 
-// gauge and counted make metrics of either kind.
+// gauge returns a gauge metric.
 func gauge[N int | int64 | uint64 | float64](name, help string, v N) engine.Metric {
 	return engine.Metric{Name: name, Help: help, Value: float64(v)}
 }
@@ -103,7 +102,7 @@ func (db *DB) figures() []engine.Metric {
 	}
 }
 
-// figures are those of a node of a cluster.
+// figures returns the metrics of a node of a cluster.
 func (g *group) figures() []engine.Metric {
 	v, rs, c := g.view.Load(), g.node.Status(), &g.db.counts
 	var behind, dropped uint64

@@ -19,11 +19,11 @@ const (
 	snapshotDir = "snap"
 )
 
-// Open opens the data folder, which it makes if it is missing, and recovers the
-// last acknowledged state. The folder is locked until Close; while another
-// process has it open the error is engine.ErrLocked and names that process.
-// Damaged files give engine.ErrCorrupt with file and offset, files of a newer
-// version engine.ErrFormatNewer; the folder is then left as it was.
+// Open opens the data folder, creating it if it is missing, and recovers the last
+// acknowledged state. It locks the folder until Close. If another process has the
+// folder open, the error is engine.ErrLocked and names that process. For damaged files
+// the error is engine.ErrCorrupt with file and offset, for files of a newer version
+// engine.ErrFormatNewer. Open then leaves the folder unchanged.
 func Open(dir string, o Options) (*DB, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -55,7 +55,7 @@ func Open(dir string, o Options) (*DB, error) {
 	}
 	db.newExecutor()
 	if o.sim != nil {
-		return db, db.group.begin() // which does the work of the background itself
+		return db, db.group.begin() // it does the background work itself
 	}
 	db.saver.mono = o.mono
 	db.saver.start(o.SnapshotBytes, db.saveSnapshot, func(err error) { // before the group, which logs at once
@@ -72,7 +72,7 @@ func Open(dir string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// newExecutor joins the executor to the committer that this node has.
+// newExecutor creates the executor with this node's committer.
 func (db *DB) newExecutor() {
 	var log committer = journalCommitter{db.log}
 	if db.group != nil {
@@ -85,8 +85,8 @@ func (db *DB) newExecutor() {
 	}
 }
 
-// reserve returns the real file system with descriptors in reserve, which unlock
-// now gives back too.
+// reserve returns the real file system with reserved descriptors, and an unlock that
+// also releases them.
 func reserve(unlock func() error) (journal.FS, func() error) {
 	r := journal.NewReserve(reservedFiles)
 	return r, func() error {
@@ -95,9 +95,9 @@ func reserve(unlock func() error) (journal.FS, func() error) {
 	}
 }
 
-// reservedFiles is how many descriptors are kept for the files of a data folder
-// where everything else has run out of them: more than the log, a snapshot being
-// written and those being sent need at once.
+// reservedFiles is how many descriptors are reserved for the files of a data folder, in
+// case the process runs out of them. It is more than the log, a snapshot being written
+// and those being sent need at once.
 const reservedFiles = 16
 
 func makeFolders(fs journal.FS, dir string) error {
@@ -115,8 +115,8 @@ func (db *DB) recover() error {
 	if err := journal.RemoveTemp(db.opts.FS, filepath.Join(db.dir, snapshotDir)); err != nil {
 		return diskError(err)
 	}
-	// After a killed process a snapshot may have a name that is not durable yet,
-	// and the log goes on from it.
+	// After a process was killed, a snapshot's name may not be durable yet, although
+	// the log continues from it.
 	if err := db.opts.FS.SyncDir(filepath.Join(db.dir, snapshotDir)); err != nil {
 		return diskError(err)
 	}
@@ -155,10 +155,10 @@ func (db *DB) recover() error {
 // with room for the lengths.
 const maxRecordBytes = batchBytes + 2*MaxTxBytes
 
-// joinLog sees to it that the log goes on from state, and returns its first
-// index. A log that ends before the state lost its last frame to damage that
-// looks like an interrupted write: the snapshot has what was in it, so the log,
-// and with it the history, begins anew.
+// joinLog makes sure that the log continues from state, and returns its first index. A
+// log that ends before the state has lost its last frame to damage that looks like an
+// interrupted write. The snapshot has the lost data, so the log is reset, and with it
+// the history.
 func (db *DB) joinLog(state *snapshot) (first uint64, err error) {
 	first, last := db.log.First(), db.log.Last()
 	switch {
@@ -174,8 +174,8 @@ func (db *DB) joinLog(state *snapshot) (first uint64, err error) {
 	return first, nil
 }
 
-// replay applies the log's records after state to it, and fills the history
-// with all that the log has. It returns how many it applied.
+// replay applies the log's records after state to it, and fills the history with all
+// records. It returns how many it applied.
 func (db *DB) replay(state *snapshot) (applied int, err error) {
 	first, err := db.joinLog(state)
 	if err != nil {
@@ -210,8 +210,8 @@ func (db *DB) replay(state *snapshot) (applied int, err error) {
 	return applied, nil
 }
 
-// replayRecord applies one record to state unless state has it already, and
-// returns the position of its last transaction.
+// replayRecord applies one record to state unless state already has it, and returns the
+// position of its last transaction.
 func (db *DB) replayRecord(state *snapshot, rec journal.Record, base engine.Position) (engine.Position, error) {
 	apply := rec.Index > state.index
 	if apply && base != state.pos {
@@ -233,7 +233,7 @@ func (db *DB) replayRecord(state *snapshot, rec journal.Record, base engine.Posi
 	return last, nil
 }
 
-// apply brings the state from one position to the next.
+// apply applies one change to the state.
 func (s *snapshot) apply(c engine.Change) {
 	for _, w := range c.Writes {
 		old, had := "", false
@@ -299,7 +299,8 @@ func readSnapshotFile(fs journal.FS, name string) (*snapshot, error) {
 	return s, errors.Join(err, r.Close())
 }
 
-// lockError says that a data folder could not be locked, and who has it.
+// lockError returns the error of a data folder that could not be locked. It names the
+// process that has the lock.
 func lockError(err error) error {
 	locked, ok := errors.AsType[*journal.LockedError](err)
 	if !ok {
@@ -312,7 +313,7 @@ func lockError(err error) error {
 	return &engine.Error{Code: engine.CodeLocked, Msg: fmt.Sprintf("data folder %s is in use by %s", locked.Dir, who), Err: locked}
 }
 
-// fileError gives what the files say one of the catalog's codes.
+// fileError gives an error of the journal one of the catalog's codes.
 func fileError(doing string, err error) error {
 	var (
 		locked  *journal.LockedError

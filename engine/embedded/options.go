@@ -19,61 +19,60 @@ const (
 	MaxTxScan   = 1_000_000   // pairs that one Update may scan; a View has no limit
 )
 
-// batchBytes is where a batch is full: what comes after it waits for the next
+// batchBytes is the size at which a batch is full: later transactions wait for the next
 // one. A batch can be larger by one transaction.
 const batchBytes = 4 << 20
 
-// keyOverhead is what one key is counted for besides its own and its value's
-// bytes: tree slot, allocation rounding, leaf slack. Measured by `make bench-kv`.
+// keyOverhead is counted for each key in addition to its own and its value's bytes:
+// tree slot, allocation rounding, leaf slack. Measured by `make bench-kv`.
 const keyOverhead = 64
 
 // Options of an embedded engine. The zero value works.
 type Options struct {
-	// MemoryBytes bounds the data: keys, values and keyOverhead for each.
-	// Over it, writes that grow the data get engine.ErrMemoryFull. The process
-	// needs about twice as much (garbage collector, copies, kept history).
-	// Default 4 GiB.
+	// MemoryBytes bounds the data: keys, values and keyOverhead for each pair. Above
+	// it, writes that grow the data fail with engine.ErrMemoryFull. The process needs
+	// about twice as much (garbage collector, copies, kept history). Default 4 GiB.
 	MemoryBytes int64
 
-	// HistoryBytes bounds the committed changes kept in memory for Changes.
-	// At least the newest batch is kept, and while nobody reads up to 32 MiB
-	// more. Default 16 MiB.
+	// HistoryBytes bounds the committed changes kept in memory for Changes. At least
+	// the newest batch is kept, and up to 32 MiB more while there are no readers.
+	// Default 16 MiB.
 	HistoryBytes int
 
-	// SnapshotBytes of new log start a background snapshot; with data larger
-	// than that, as many bytes of log as the last snapshot had. Default 128 MiB.
+	// SnapshotBytes is how many bytes of new log start a background snapshot, or the
+	// size of the last snapshot if that is larger. Default 128 MiB.
 	SnapshotBytes int64
 
-	// QueueCalls bounds the calls that wait to run; more get
+	// QueueCalls bounds the calls that wait to run. More fail with
 	// engine.ErrQueueFull. Default 65,536.
 	QueueCalls int
 
-	// PositionWait bounds how long a View waits for Read.AtLeast; then it gets
+	// PositionWait bounds how long a View waits for Read.AtLeast. Then it fails with
 	// engine.ErrPositionTimeout. Default 5 s.
 	PositionWait time.Duration
 
-	// Now is the clock; default time.Now. Transactions' times never go back,
-	// whatever it says.
+	// Now is the clock; default time.Now. Transactions' times never go back even if
+	// the clock does.
 	Now func() time.Time
 
-	// FS holds the files; default the operating system's.
+	// FS stores the files; default the operating system's file system.
 	FS journal.FS
 
-	// Logger gets what an operator should know; default slog.Default.
+	// Logger logs messages for operators; default slog.Default.
 	Logger *slog.Logger
 
-	// Cluster says how a node of a cluster is reached. A folder that is no node
-	// of a cluster does not use it, and a node needs none but its own folder.
+	// Cluster configures a node of a cluster. A folder that is not a node does not use
+	// it, and a node needs only its own folder.
 	Cluster ClusterOptions
 
 	segmentBytes int64              // of log in one file; 0: the journal's default
 	mono         func() time.Time   // a monotonic clock; nil: time.Now
-	sim          func(*DB) proposer // the node is driven by a simulation, which this connects
-	random       io.Reader          // for a log that does all work in its caller's goroutine; nil: it need not
+	sim          func(*DB) proposer // connects the simulation that drives the node; nil: none
+	random       io.Reader          // for a log that does all work in its caller's goroutine; nil: the log has a background
 	reserveBytes int64              // of the log's file, ahead of the writer; 0: the journal's default
 }
 
-// journal is how the log is opened.
+// journal returns the options of the log.
 func (o Options) journal() journal.Options {
 	return journal.Options{
 		FS: o.FS, MaxRecordBytes: maxRecordBytes, SegmentBytes: o.segmentBytes, ReserveBytes: o.reserveBytes,

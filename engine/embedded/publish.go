@@ -7,10 +7,10 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// The publish stage: a durable batch becomes visible, and its calls are answered.
+// The publish stage: a durable batch becomes visible, and its calls are completed.
 
-// publish makes a durable batch visible and answers its calls. It returns the next
-// batch if one has gathered, and otherwise gives the committing role up.
+// publish makes a durable batch visible and completes its calls. It returns the next
+// batch if one has gathered, and otherwise releases the committing role.
 func (x *executor) publish(b *batch) (next *batch) {
 	if !b.empty() {
 		x.mu.Lock()
@@ -34,30 +34,29 @@ func (x *executor) publish(b *batch) (next *batch) {
 	x.committing = nil
 	x.changed.Broadcast()
 	if x.running {
-		return nil // the runner seals when it has run what is queued
+		return nil // the runner seals when it has run the queued calls
 	}
 	return x.sealIfFree()
 }
 
-// cloning decides for which batches the tree is cloned. A clone itself is
-// cheap, but after it the first write to each leaf copies the leaf: half the
-// cost of a write. So while nobody reads, nothing is cloned; the first reader
-// after that waits for the batch in progress, and then every batch is, until
-// unreadBatches in a row had no reader.
+// cloning decides for which batches the tree is cloned. A clone itself is cheap, but
+// after it the first write to each leaf copies the leaf, which is half the cost of a
+// write. So nothing is cloned while there are no readers. The first reader after that
+// waits for the batch in progress. Then every batch is cloned until unreadBatches in a
+// row had no reader.
 type cloning struct {
-	unread int // batches since anybody read
+	unread int // batches since the last read
 	bytes  int // of batches since the last clone
-	most   int // of bytes: unreadBytes, but in tests
+	most   int // limit of bytes: unreadBytes, except in tests
 }
 
 const (
 	unreadBatches = 16
-	unreadBytes   = 32 << 20 // of batches that the history keeps for the next clone, besides its own
+	unreadBytes   = 32 << 20 // of batches that the history keeps for the next clone, beyond its limit
 )
 
-// due reports whether the batch of the given size needs a clone. Where there is
-// none, the base of a lost batch is built again from the last clone and the
-// history.
+// due reports whether a batch of the given size needs a clone. Without a clone, the base
+// of a lost batch is rebuilt from the last clone and the history.
 func (c *cloning) due(read bool, size int) bool {
 	if c.unread++; read {
 		c.unread = 0
@@ -69,15 +68,15 @@ func (c *cloning) due(read bool, size int) bool {
 	return true
 }
 
-// clone returns the state of now, which is at pos. The caller is the runner,
-// or holds mu while there is none.
+// clone returns the current state, which is at pos. The caller is the runner, or holds
+// mu while there is none.
 func (x *executor) clone(pos engine.Position) *snapshot {
 	x.shown, x.since.bytes = pos, 0
 	return &snapshot{tree: x.tree.Clone(), pos: pos, time: x.clock, bytes: x.bytes}
 }
 
-// showDurable makes the tree visible, all of which is durable: nothing is open
-// or being committed. The caller is as for clone.
+// showDurable makes the tree visible. All of it must be durable: nothing is open or
+// being committed. The caller is the runner, or holds mu while there is none.
 func (x *executor) showDurable() {
 	if pos := x.open.base; x.shown != pos {
 		s := x.clone(pos)
@@ -86,8 +85,8 @@ func (x *executor) showDurable() {
 	}
 }
 
-// freshen makes the newest durable state visible now, if that can be done
-// without waiting. If not, the batch in progress or the one after it will be.
+// freshen makes the newest durable state visible if that is possible without waiting.
+// If not, the batch in progress or the next one will become visible.
 func (x *executor) freshen() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -96,8 +95,8 @@ func (x *executor) freshen() {
 	}
 }
 
-// record moves the position and has Changes yield a durable batch. In this order:
-// whoever has seen a change must find it in the next view.
+// record moves the position and then makes Changes yield a durable batch. The order
+// matters: a caller that has seen a change must find it in its next view.
 func (db *DB) record(b *batch) {
 	db.durable.Store(uint64(b.last))
 	db.history.add(kept{index: b.index, base: b.base, last: b.last, data: b.buf})
@@ -110,7 +109,7 @@ func (db *DB) record(b *batch) {
 	db.saver.logged(len(b.buf))
 }
 
-// overtake has the visible state know when the first batch after it began.
+// overtake records in the visible state when the first batch after it began.
 func (db *DB) overtake(b *batch) {
 	if s := db.snap.Load(); s.pos == b.base {
 		atomic.StoreInt64(&s.next, b.first)
@@ -125,8 +124,8 @@ func (db *DB) show(s *snapshot) {
 	db.shown.fire()
 }
 
-// committed returns the state after the newest durable batch: the visible one,
-// and what the history has after it.
+// committed returns the state after the newest durable batch: the visible state plus
+// the history after it.
 func (db *DB) committed() *snapshot {
 	s := db.snap.Load()
 	if s.pos == engine.Position(db.durable.Load()) {
@@ -154,8 +153,8 @@ func (db *DB) committed() *snapshot {
 	}
 }
 
-// tidyEvery is after how long without readers the state that they would see is
-// brought up to date, so that the old one's memory is free again.
+// tidyEvery is after how long without readers the visible state is brought up to date,
+// so that the memory of the old one is freed.
 const tidyEvery = time.Second
 
 func (db *DB) tidy() {

@@ -17,13 +17,13 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// A record of the log of a node of a cluster. Format 2, all of it on disk, do
-// not change (format 1 is a batch and nothing else, of a node that is alone):
+// A log record of a node of a cluster. Format 2 is on disk, do not change (format 1 is
+// only a batch, of a node that is alone):
 //
 //	byte     format
-//	byte     kind: 0 data, 1 change of the members
+//	byte     kind: 0 data, 1 membership change
 //	uvarint  term
-//	uvarint  index up to which all was known to be committed when it was written
+//	uvarint  the commit index known when it was written
 //	bytes    the entry: nothing, a batch, a change, or a note about a node
 const recordFormat = 2
 
@@ -60,8 +60,7 @@ func parseRecord(r journal.Record) (raft.Entry, error) {
 	return e, nil
 }
 
-// raftLog is the journal and the vote file as raft wants them. It implements
-// raft.Log.
+// raftLog implements raft.Log with the journal and the vote file.
 type raftLog struct {
 	log     *journal.Log
 	vote    *voteFile
@@ -105,15 +104,15 @@ func (l *raftLog) Last() uint64 { return l.log.Durable() }
 // Reset implements raft.Log.
 func (l *raftLog) Reset(next uint64) error { return diskError(l.log.Reset(next)) }
 
-// readTries is how often a Read begins again because the log's end was replaced
-// beside it, or because no file could be opened; before that it waits for readPause.
+// readTries is how often a Read is retried because the log's end was replaced
+// concurrently, or because no file could be opened. It waits for readPause before each.
 const (
 	readTries = 100
 	readPause = 20 * time.Millisecond
 )
 
-// Read implements raft.Log. Raft replaces the end of the log while it reads what
-// is before: that is no error here.
+// Read implements raft.Log. Raft may replace the end of the log while it reads earlier
+// entries: that is not an error here.
 func (l *raftLog) Read(from uint64) iter.Seq2[raft.Entry, error] {
 	return func(yield func(raft.Entry, error) bool) {
 		for next, tries := from, 1; ; tries++ {
@@ -142,32 +141,32 @@ func (l *raftLog) Read(from uint64) iter.Seq2[raft.Entry, error] {
 	}
 }
 
-// replaced reports whether a read that began at from failed because later
-// records were removed; a file of theirs can be gone by then.
+// replaced reports whether a read that began at from failed because later records were
+// removed. Their file may also be gone by then.
 func (l *raftLog) replaced(err error, from uint64) bool {
 	return errors.Is(err, journal.ErrChanged) || errors.Is(err, journal.ErrGone) && l.log.First() <= from
 }
 
-// voteFile keeps the vote: two slots that are written in turn, so that an
-// interrupted write leaves the older one. A slot, do not change:
+// voteFile stores the vote in two slots that are written in turn, so that an interrupted
+// write leaves the older one. The format of a slot, do not change:
 //
 //	bytes   "skvote" and two bytes of format, 1
 //	uint64  number of this write (little endian, as all here)
 //	uint64  term
-//	uint64  id of the node that got the vote; 0: none
+//	uint64  id of the node that received the vote; 0: none
 //	uint32  CRC-32C of all before
 type voteFile struct {
 	f    journal.File
 	seq  uint64
 	last raft.Vote
-	both bool // both slots are in the file: a vote needs no room on the disk
+	both bool // both slots are in the file: a vote needs no more disk space
 }
 
 const (
 	voteName   = "vote"
 	voteMagic  = "skvote\x01\x00"
 	voteBytes  = 8 + 3*8 + 4
-	voteStride = 4096 // between slots: no disk tears one while it writes the other
+	voteStride = 4096 // between slots: writing one cannot damage the other
 )
 
 func openVote(fs journal.FS, dir string) (*voteFile, error) {
@@ -229,9 +228,9 @@ func lostVote(dir string) error {
 		filepath.Join(dir, voteName))
 }
 
-// harden makes durable what openVote saw. The newest vote may so far be in the
-// kernel's memory only: its process was killed before its fsync, or that fsync
-// failed, and then a new one would not write it. So it is written again.
+// harden makes the vote that openVote read durable. It may be only in the kernel's
+// memory: the process was killed before its fsync, or that fsync failed, and then a new
+// one would not write it. So harden writes it again.
 func (f *voteFile) harden() error {
 	if f.seq == 0 {
 		return nil
@@ -267,7 +266,7 @@ func (f *voteFile) set(v raft.Vote) error {
 	if f.both {
 		return nil
 	}
-	// The other slot gets the same vote: its next one is then written in place.
+	// Write the same vote to the other slot: its next write is then in place.
 	if _, err := f.f.WriteAt(b, int64(f.seq%2)*voteStride); err != nil {
 		return nil //nolint:nilerr // v is durable
 	}

@@ -13,21 +13,21 @@ import (
 type roster struct {
 	Members raft.Members `json:"members"`
 	Nodes   []nodeInfo   `json:"nodes"`             // ascending by id
-	Removed []uint64     `json:"removed,omitempty"` // ids that were members once and must not come back
-	Left    string       `json:"left,omitempty"`    // the cluster that this state was taken out of, to begin another
+	Removed []uint64     `json:"removed,omitempty"` // ids of former members, which must not come back
+	Left    string       `json:"left,omitempty"`    // the cluster from which this state was taken to create another
 }
 
-// nodeInfo is what all nodes know of one.
+// nodeInfo is what all nodes know about one node.
 type nodeInfo struct {
 	ID     uint64 `json:"id"`
-	Addr   string `json:"addr"` // of the port between nodes
+	Addr   string `json:"addr"` // of the peer port
 	HTTP   string `json:"http,omitempty"`
 	RESP   string `json:"resp,omitempty"`
-	Folder string `json:"folder,omitempty"` // which data folder it is
+	Folder string `json:"folder,omitempty"` // identifies its data folder
 }
 
-// noteFormat begins an entry about a node; a nodeInfo as JSON follows.
-// Do not change.
+// noteFormat begins an entry about a node, followed by a nodeInfo as JSON. Do not
+// change.
 const noteFormat = 3
 
 func (r *roster) append(b []byte) []byte {
@@ -46,7 +46,7 @@ func parseRoster(b []byte) (*roster, error) {
 	return r, nil
 }
 
-// with returns the roster with what n has announced about itself.
+// with returns the roster with n, which replaces an earlier nodeInfo of the same id.
 func (r *roster) with(n nodeInfo) *roster {
 	next := &roster{Members: r.Members, Removed: r.Removed}
 	for _, old := range r.Nodes {
@@ -59,8 +59,8 @@ func (r *roster) with(n nodeInfo) *roster {
 	return next
 }
 
-// changed returns the roster after a change of the members. context is nil or
-// tells of the node that joins.
+// changed returns the roster after a membership change. context is nil or a note about
+// the node that joins.
 func (r *roster) changed(m raft.Members, context []byte) *roster {
 	next := r
 	if n, err := parseNote(context); err == nil {
@@ -88,7 +88,7 @@ func (r *roster) node(id uint64) (nodeInfo, bool) {
 	return nodeInfo{}, false
 }
 
-// public is the roster as faces see it.
+// public returns the roster as faces see it.
 func (r *roster) public() []engine.Node {
 	if r == nil {
 		return nil
@@ -101,7 +101,7 @@ func (r *roster) public() []engine.Node {
 	return out
 }
 
-// note is an entry, or the context of one, that tells of n.
+// note encodes n as an entry, or as the context of one.
 func (n nodeInfo) note() []byte {
 	j, err := json.Marshal(n)
 	if err != nil {

@@ -10,30 +10,30 @@ import (
 
 // The run stage: transactions on the speculative tree, gathered in a batch.
 
-// runBudget is how many calls one caller runs, its own among them, before the
-// background goroutine takes over.
+// runBudget is how many calls one caller runs, including its own, before the background
+// goroutine takes over.
 const runBudget = 1024
 
 // speculation is the state that runs ahead of the disk. The runner owns it.
 type speculation struct {
 	tree  *btree.Bytes[string] // the state after the open batch
-	bytes int64                // of it, counted for the memory limit
+	bytes int64                // of the tree, counted for the memory limit
 	limit int64                // of bytes
 	open  *batch
 	clock int64           // time of the last transaction that wrote, in microseconds
-	shown engine.Position // of the last clone of tree that was taken to be shown
+	shown engine.Position // of the last clone of tree for readers
 	since cloning
-	lost  error // set when reset drops what the running call has written
+	lost  error // set when reset drops writes of the running call
 	tx    txState
 }
 
-// runQueued runs queued calls until none is left or the budget is spent. The
-// caller has set running.
+// runQueued runs queued calls until none is left or the budget is used up. The caller
+// has set running.
 func (x *executor) runQueued(budget int) {
 	for {
 		x.mu.Lock()
 		if x.broken != nil {
-			x.reset() // what is queued may come from callers who know that a batch was lost
+			x.reset() // queued calls may come from callers that know that a batch was lost
 		}
 		work := x.queue
 		x.queue, x.spare = x.spare[:0], nil
@@ -69,9 +69,8 @@ func (x *executor) runQueued(budget int) {
 	}
 }
 
-// run runs the transactions of one call and adds it to the open batch, also
-// when it failed or wrote nothing: what it saw must be durable before it is
-// answered.
+// run runs the transactions of one call and adds it to the open batch, even if it failed
+// or wrote nothing: what it saw must be durable before it is completed.
 func (x *executor) run(c *call) {
 	if !c.claim.CompareAndSwap(callWaiting, callRunning) {
 		return
@@ -90,14 +89,14 @@ func (x *executor) run(c *call) {
 			}
 			wall = x.flight.begin(&x.wall)
 		}
-		c.panicked, _ = x.transact(h, wall, c, i) // its error is its function's to remember
+		c.panicked, _ = x.transact(h, wall, c, i) // the function records its error itself
 	}
 	h.x = nil
 	x.wall.raise(x.tx.now)
 	c.pos = x.open.last
 	c.ran <- struct{}{}
 	if x.lost != nil {
-		c.fail(x.lost) // what it wrote before has been dropped
+		c.fail(x.lost) // its earlier writes have been dropped
 		return
 	}
 	x.open.calls = append(x.open.calls, c)
@@ -106,8 +105,8 @@ func (x *executor) run(c *call) {
 	}
 }
 
-// transact runs c's transaction number i: all its writes are in the open batch
-// afterwards, or none.
+// transact runs c's transaction number i. Afterwards either all its writes are in the
+// open batch, or none.
 func (x *executor) transact(h *writeTx, wall int64, c *call, i int) (p *panicked, err error) {
 	x.tx.begin(max(wall, x.clock+1))
 	returned := false
@@ -131,9 +130,9 @@ func (x *executor) transact(h *writeTx, wall int64, c *call, i int) (p *panicked
 	return nil, err
 }
 
-// runAll runs the calls in order. A function that ends its goroutine with
-// runtime.Goexit, as testing's FailNow does, must not take the runner's role
-// with it: then the background goroutine goes on with the rest.
+// runAll runs the calls in order. If a function ends its goroutine with runtime.Goexit,
+// as testing's FailNow does, the background goroutine takes over the runner's role and
+// runs the rest.
 func (x *executor) runAll(work []*call) {
 	done := 0
 	defer func() {
@@ -159,8 +158,8 @@ func (x *executor) runAll(work []*call) {
 	}
 }
 
-// runLoop runs calls where a caller has done its share. When a call's function ends
-// its goroutine, another one goes on.
+// runLoop runs calls after a caller has used up its budget. If a call's function ends
+// the goroutine, a new one continues.
 func (x *executor) runLoop() {
 	ended := false
 	defer func() {
@@ -176,7 +175,7 @@ func (x *executor) runLoop() {
 	ended = true
 }
 
-// takeTree takes the runner's role, which alone writes to the tree.
+// takeTree takes the runner's role. Only the runner writes to the tree.
 func (x *executor) takeTree() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -2,15 +2,16 @@ package embedded
 
 import "github.com/skerrydb/skerry/engine"
 
-// undoStep is one write since the first savepoint of a transaction, with what undoes it.
+// undoStep is one write since the first savepoint of a transaction, with the data to
+// undo it.
 type undoStep struct {
 	touch int    // index in txState.touched
-	val   string // of the key before
-	has   bool   // it had one
+	val   string // previous value of the key
+	has   bool   // there was a previous value
 	first bool   // the transaction had not written the key before
 }
 
-// keepSteps is the most steps whose memory is used again.
+// keepSteps is the most steps whose memory is reused.
 const keepSteps = 4096
 
 // forget drops all savepoints.
@@ -72,7 +73,7 @@ func (x *speculation) stepBack(st undoStep) {
 	if t.new, t.has = st.val, st.has; !st.first {
 		return
 	}
-	// The key is the newest that was touched: it goes as it came.
+	// The key is the last one touched, so it is removed from the end.
 	delete(s.byKey, string(key))
 	s.keys = s.keys[:t.off]
 	*t = touch{}

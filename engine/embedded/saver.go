@@ -14,22 +14,22 @@ import (
 	"github.com/skerrydb/skerry/journal"
 )
 
-// saver writes snapshots in the background, so that the log does not grow for
-// ever and a restart is quick.
+// saver writes snapshots in the background, so that the log does not grow without limit
+// and a restart is quick.
 type saver struct {
 	save func() (int64, error) // writes one snapshot; returns its bytes
 	fail func(error)
 
-	since  atomic.Int64 // bytes of log since the last snapshot began, also before a restart
-	due    atomic.Int64 // at how many the next one begins
-	floor  int64        // due is never less
+	since  atomic.Int64 // bytes of log since the last snapshot began, including before a restart
+	due    atomic.Int64 // value of since at which the next one begins
+	floor  int64        // least value of due
 	wanted chan struct{}
 	ended  chan struct{}
 
 	mono      func() time.Time
-	began     atomic.Pointer[time.Time] // when the snapshot that is being written was begun; nil: none is
+	began     atomic.Pointer[time.Time] // when the snapshot being written was begun; nil: none
 	lastNanos atomic.Int64              // how long the last one took
-	failing   atomic.Bool               // it failed
+	failing   atomic.Bool               // the last one failed
 	once      sync.Once
 }
 
@@ -69,25 +69,25 @@ func (s *saver) loop() {
 		}
 		s.failing.Store(err != nil)
 		if err != nil {
-			s.fail(err) // the log still has everything; it is tried again after as much more log
+			s.fail(err) // the log still has everything; the next attempt is after the same amount of log
 		}
 		s.due.Store(max(s.floor, size))
 	}
 }
 
-// close returns when no snapshot is being written any more.
+// close stops the background and waits for a snapshot being written.
 func (s *saver) close() {
 	s.once.Do(func() { close(s.wanted) })
 	<-s.ended
 }
 
-// snapshotName is the file of the snapshot that ends with a log index.
+// snapshotName returns the file of the snapshot that ends with a log index.
 func snapshotName(dir string, index uint64) string {
 	return filepath.Join(dir, snapshotDir, fmt.Sprintf("%020d.snap", index))
 }
 
-// saveSnapshot writes the newest published state, then drops what it replaces:
-// older snapshots, and log that neither recovery nor kept history needs.
+// saveSnapshot writes the newest published state, then removes older snapshots and the
+// part of the log that neither recovery nor the kept history needs.
 func (db *DB) saveSnapshot() (int64, error) {
 	snap, err := db.snapshotAt(context.Background(), 0)
 	if err != nil {
@@ -97,7 +97,7 @@ func (db *DB) saveSnapshot() (int64, error) {
 		g.saveMu.Lock()
 		defer g.saveMu.Unlock()
 		if snap.index <= g.store.Base().Index {
-			return 0, nil // nothing new, or another node's snapshot has come in between
+			return 0, nil // nothing new, or another node's snapshot was installed in between
 		}
 	}
 	name := snapshotName(db.dir, snap.index)

@@ -12,8 +12,8 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// A snapshot's head, kept as the snapshot file's meta. Format 1, all of it on
-// disk and in backups, do not change:
+// A snapshot's head, which is the metadata of the snapshot file. Format 1 is on disk and
+// in backups, do not change:
 //
 //	byte    format
 //	uint64  position (little endian, as all here)
@@ -21,10 +21,10 @@ import (
 //	int64   time of the last transaction, microseconds since the Unix epoch
 //	uint64  number of pairs
 //
-// Format 2, of a node of a cluster, has besides
+// Format 2, of a node of a cluster, also has
 //
 //	uint64  term of that log record
-//	bytes   who is a member after it, as JSON
+//	bytes   the roster after it, as JSON
 //
 // The content is the pairs in ascending order: uvarint length and bytes of the
 // key, uvarint length and bytes of the value.

@@ -13,10 +13,10 @@ const (
 	RoleNone     = "without a leader"
 )
 
-// ClusterStatus is what one node says of itself and of the cluster.
+// ClusterStatus is one node's report about itself and the cluster.
 type ClusterStatus struct {
 	Cluster  string          `json:"cluster"`
-	Node     uint64          `json:"node"` // who says it
+	Node     uint64          `json:"node"` // the reporting node
 	Role     string          `json:"role"` // RoleLeader and so on
 	Leader   uint64          `json:"leader"`
 	Term     uint64          `json:"term"`
@@ -27,7 +27,7 @@ type ClusterStatus struct {
 	Nodes    []NodeStatus    `json:"nodes"`
 }
 
-// NodeStatus is what a node knows of another one, or of itself.
+// NodeStatus is what a node knows about another one, or about itself.
 type NodeStatus struct {
 	ID        uint64        `json:"id"`
 	Addr      string        `json:"addr"`
@@ -35,9 +35,9 @@ type NodeStatus struct {
 	RESP      string        `json:"resp,omitempty"`
 	Voter     bool          `json:"voter"`
 	Connected bool          `json:"connected"`
-	Behind    uint64        `json:"behind"`          // log entries, as the leader knows it
+	Behind    uint64        `json:"behind"`          // log entries, according to the leader
 	State     string        `json:"state,omitempty"` // how the leader replicates to it
-	Skew      time.Duration `json:"skew_ns"`         // its clock minus that of who says it
+	Skew      time.Duration `json:"skew_ns"`         // its clock minus that of the reporting node
 	RTT       time.Duration `json:"rtt_ns"`
 	Error     string        `json:"error,omitempty"` // why it is not connected
 }
@@ -72,15 +72,16 @@ func (g *group) status() ClusterStatus {
 	return s
 }
 
-// HandOver has another node of the cluster lead, if this one does and another
-// can. It returns when that is so, after a second at most.
+// HandOver transfers the leadership to another node of the cluster, if this one is the
+// leader and another can be. It waits for the transfer for at most a second.
 func (db *DB) HandOver() {
 	if db.group != nil && db.group.node != nil {
 		db.group.handOver()
 	}
 }
 
-// NodeAddr returns where other nodes reach this one, or "" if it is alone.
+// NodeAddr returns the address at which other nodes reach this one, or "" if it is
+// alone.
 func (db *DB) NodeAddr() string {
 	if db.group == nil || db.group.port == nil {
 		return ""

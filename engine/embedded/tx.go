@@ -9,16 +9,16 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Values live in the tree as strings: one word less than a slice, and nobody
-// can change them.
+// asBytes returns val as a byte slice without copying, which must not be modified. The
+// tree stores values as strings: they are one word smaller than slices, and immutable.
 func asBytes(val string) []byte {
 	return unsafe.Slice(unsafe.StringData(val), len(val))
 }
 
-// writeTx is the handle of Update's functions. It is dead once x is nil.
+// writeTx is the Tx of Update's functions. It has ended once x is nil.
 type writeTx struct{ x *speculation }
 
-// txState is the transaction that runs now. Its memory is used again.
+// txState is the running transaction. Its memory is reused.
 type txState struct {
 	now      int64 // microseconds
 	touched  []touch
@@ -27,22 +27,22 @@ type txState struct {
 	written  int            // bytes passed to Put and Delete
 	scanned  int            // pairs
 	scanning int            // scans in progress
-	saving   bool           // there is a savepoint: steps is kept
-	steps    []undoStep     // what was written since the first one
+	saving   bool           // there is a savepoint: writes are added to steps
+	steps    []undoStep     // writes since the first savepoint
 }
 
-// touch is one key that the transaction wrote, with what undoes it.
+// touch is one key that the transaction wrote, with the data to undo it.
 type touch struct {
 	off, len int // of the key in txState.keys
 	old, new string
 	had, has bool // there was a value before, there is one now
 }
 
-// linearTouches is up to how many touched keys are searched one by one.
+// linearTouches is up to how many touched keys are searched linearly.
 const linearTouches = 8
 
-// keepTouches is the size up to which byKey is used again: clearing a map takes
-// as long as it is large, however little is in it.
+// keepTouches is the size up to which byKey is reused: the time to clear a map grows
+// with its capacity, however few entries it has.
 const keepTouches = 4096
 
 func (s *txState) begin(now int64) {
@@ -83,10 +83,10 @@ func (s *txState) hold(key []byte) []byte {
 	return s.keys[len(s.keys)-len(key):]
 }
 
-// drop takes back what hold has just returned.
+// drop undoes the last hold, which returned held.
 func (s *txState) drop(held []byte) { s.keys = s.keys[:len(s.keys)-len(held)] }
 
-// record notes that key, which hold has just returned, went from old to new.
+// record records that key, the result of the last hold, changed from old to val.
 func (s *txState) record(key []byte, old string, had bool, val string, has bool) {
 	if i := s.find(key); i >= 0 {
 		t := &s.touched[i]
@@ -116,7 +116,7 @@ func (s *txState) record(key []byte, old string, had bool, val string, has bool)
 	s.byKey[string(key)] = len(s.touched) - 1
 }
 
-// undo takes the transaction's writes out of the tree.
+// undo removes the transaction's writes from the tree.
 func (x *speculation) undo() {
 	for _, t := range x.tx.touched {
 		key := x.tx.key(t)
@@ -155,7 +155,7 @@ func (x *speculation) keep() {
 	}
 }
 
-// size is what a pair counts for against the memory limit.
+// size returns the bytes that a pair counts against the memory limit.
 func size(key []byte, val string) int64 { return int64(len(key) + len(val) + keyOverhead) }
 
 // Get implements engine.Tx.
@@ -204,8 +204,8 @@ func (h *writeTx) Delete(key []byte) error {
 	return nil
 }
 
-// mayGrow reports whether key may get a value of so many bytes near the memory
-// limit: if the data does not grow by it, or stays within the limit.
+// mayGrow reports whether key may get a value of val bytes: the data must not grow, or
+// must stay within the memory limit.
 func (x *speculation) mayGrow(key []byte, val int) bool {
 	old, had := x.tree.Get(key)
 	grows := int64(val - len(old))

@@ -11,33 +11,32 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// snapshot is one committed state. Nobody writes its tree, so any number of
-// goroutines may read it without a lock.
+// snapshot is one committed state. Its tree never changes, so any number of goroutines
+// may read it without a lock.
 type snapshot struct {
 	tree    *btree.Bytes[string]
 	pos     engine.Position
 	time    int64     // of the last transaction, in microseconds
 	bytes   int64     // as counted for the memory limit
-	next    int64     // time of the first transaction after it, atomic; 0: none is durable. Not kept in a cluster
-	shown   time.Time // when it became visible: it has all that was durable then
+	next    int64     // time of the first transaction after it, atomic; 0: none is durable. Not set in a cluster
+	shown   time.Time // when it became visible: it has everything that was durable then
 	applied           // the log record that led here
 }
 
-// viewTx is the handle of View's functions. It is dead once snap is nil.
+// viewTx is the Tx of View's functions. It has ended once snap is nil.
 type viewTx struct {
 	db    *DB
 	snap  *snapshot
 	level engine.Level
-	stamp int64 // the leader's time of a linearizable read in a cluster; 0: not known
+	stamp int64 // the leader's time of a linearizable read in a cluster; 0: unknown
 	now   time.Time
 }
 
-// localStale is how old a View below linearizable may be, if Read.MaxStale does
-// not say.
+// localStale is how stale a View below linearizable may be if Read.MaxStale is 0.
 const localStale = time.Second
 
-// View implements engine.Engine. The levels below linearizable take what is
-// visible, if it is not too old, and so do not make writers clone the tree.
+// View implements engine.Engine. The levels below linearizable use the visible state if
+// it is not too old, so they do not make writers clone the tree.
 func (db *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
 	snap, stamp, err := db.snapshotFor(ctx, r)
 	if err != nil {
@@ -48,8 +47,8 @@ func (db *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error)
 	return snap.pos, fn(tx)
 }
 
-// snapshotFor returns a snapshot that is as new as r asks, and what the leader said
-// when it was asked.
+// snapshotFor returns a snapshot that is as new as r asks, and the leader's time of a
+// linearizable read, or 0.
 func (db *DB) snapshotFor(ctx context.Context, r engine.Read) (snap *snapshot, stamp int64, err error) {
 	fresh := db.group == nil
 	if r.Level != engine.Linearizable && ctx.Err() == nil && !db.closed.Load() {
@@ -58,7 +57,7 @@ func (db *DB) snapshotFor(ctx context.Context, r engine.Read) (snap *snapshot, s
 		if db.group != nil {
 			known, fresh = db.group.freshSince(oldest)
 		} else if snap.shown.Before(oldest) {
-			known = math.MaxUint64 // it may lack what was committed since
+			known = math.MaxUint64 // it may lack later commits
 		}
 		if fresh && snap.pos >= known && (snap.pos >= r.AtLeast || failpoint("session-position")) {
 			return snap, 0, nil
@@ -73,7 +72,7 @@ func (db *DB) snapshotFor(ctx context.Context, r engine.Read) (snap *snapshot, s
 	return snap, stamp, err
 }
 
-// snapshotAt returns a snapshot that includes pos and all that was durable when
+// snapshotAt returns a snapshot that includes pos and everything that was durable when
 // it was called.
 func (db *DB) snapshotAt(ctx context.Context, pos engine.Position) (*snapshot, error) {
 	if err := ctx.Err(); err != nil {
@@ -93,7 +92,7 @@ func (db *DB) snapshotAt(ctx context.Context, pos engine.Position) (*snapshot, e
 	return db.awaitSnapshot(ctx, pos)
 }
 
-// awaitSnapshot waits, within limits, until the visible state includes pos.
+// awaitSnapshot waits until the visible state includes pos, for at most PositionWait.
 func (db *DB) awaitSnapshot(ctx context.Context, pos engine.Position) (*snapshot, error) {
 	late := time.NewTimer(db.opts.PositionWait)
 	defer late.Stop()
@@ -162,8 +161,8 @@ func (v *viewTx) Now() time.Time {
 	return v.now
 }
 
-// AsOf implements engine.Tx. In a cluster a read below linearizable goes by the
-// log alone: other nodes show the same at the same position.
+// AsOf implements engine.Tx. In a cluster the time of a read below linearizable depends
+// only on the log, so that other nodes show the same at the same position.
 func (v *viewTx) AsOf() time.Time {
 	if v.snap == nil || v.level == engine.Linearizable || failpoint("weak-now") {
 		return v.Now()
@@ -174,8 +173,8 @@ func (v *viewTx) AsOf() time.Time {
 	return time.UnixMicro(v.snap.time)
 }
 
-// beforeNext returns now, or the time of the first transaction that the snapshot
-// does not have, if that is durable.
+// beforeNext returns now, or the time of the first transaction after the snapshot if that
+// is durable.
 func (v *viewTx) beforeNext(now int64) int64 {
 	if next := atomic.LoadInt64(&v.snap.next); next != 0 {
 		return min(now, next)
@@ -183,7 +182,7 @@ func (v *viewTx) beforeNext(now int64) int64 {
 	return now
 }
 
-// micros returns the time of the view, but for what its snapshot holds.
+// micros returns the time of the view without regard to the time of its snapshot.
 func (v *viewTx) micros() int64 {
 	x, g, strict := v.db.exec, v.db.group, v.level == engine.Linearizable
 	switch {
