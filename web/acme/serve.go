@@ -89,7 +89,7 @@ func (m *Manager) state(ctx context.Context, name string) (state, error) {
 		return missing, err
 	}
 	if _, err := tls.X509KeyPair(cert.Val, key.Val); err != nil {
-		return torn, nil //nolint:nilerr // torn is the result
+		return torn, nil //nolint:nilerr // that is the answer
 	}
 	return whole, nil
 }

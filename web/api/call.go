@@ -294,7 +294,7 @@ func (x *operation) runCall(t *kv.Tx) error {
 		return ofProcedure(err)
 	}
 	if x.running.Verdict() != nil {
-		return nil //nolint:nilerr // it is remembered, so the transaction must be committed
+		return nil //nolint:nilerr // it is remembered, so the transaction has to be committed
 	}
 	if x.text, err = x.running.AppendJSON(x.text[:0]); err != nil {
 		return err
