@@ -4,7 +4,7 @@ import (
 	"context"
 )
 
-// SetName changes what a user is called.
+// SetName changes the name of a user.
 func (a *Auth) SetName(ctx context.Context, user, name string) (User, error) {
 	if err := checkLine("the name", name, MaxNameBytes); err != nil {
 		return User{}, err
@@ -15,8 +15,8 @@ func (a *Auth) SetName(ctx context.Context, user, name string) (User, error) {
 	})
 }
 
-// SetRoles replaces a user's roles, which are words of letters, digits and
-// -_.:/*. Sessions stay: a face reads the user with every request.
+// SetRoles replaces a user's roles, which are words of letters, digits and -_.:/*. Sessions continue: a face
+// reads the user with every request.
 func (a *Auth) SetRoles(ctx context.Context, user string, roles []string) (User, error) {
 	roles, err := checkWords("role", roles, MaxRoles, MaxRoleBytes)
 	if err != nil {
@@ -24,14 +24,14 @@ func (a *Auth) SetRoles(ctx context.Context, user string, roles []string) (User,
 	}
 	return a.change(ctx, "set the roles", user, func(_ tx, u *stored) error {
 		u.Roles = roles
-		u.pending = false // or whoever registers the address again would have them
+		u.pending = false // otherwise anyone who registers the address again would get them
 		return nil
 	})
 }
 
-// Disable lets a user neither log in nor use API keys, tokens or sessions any
-// more, which end in the same transaction (API keys wait), or with false lets
-// them again.
+// Disable disables a user, who can then no longer log in or use API keys, tokens or sessions. Tokens and
+// sessions end in the same transaction; API keys work again once the user is enabled. With disabled false,
+// Disable enables the user.
 func (a *Auth) Disable(ctx context.Context, user string, disabled bool) (User, error) {
 	return a.change(ctx, "disable a user", user, func(t tx, u *stored) error {
 		u.Disabled, u.pending = disabled, false // a disabled address stays taken
@@ -45,7 +45,7 @@ func (a *Auth) Disable(ctx context.Context, user string, disabled bool) (User, e
 	})
 }
 
-// change stores what fn does to a user.
+// change stores the changes that fn makes to a user.
 func (a *Auth) change(ctx context.Context, verb, user string, fn func(t tx, u *stored) error) (User, error) {
 	var changed User
 	err := a.update(ctx, verb, func(t tx) error {
@@ -65,10 +65,9 @@ func (a *Auth) change(ctx context.Context, verb, user string, fn func(t tx, u *s
 	return changed, nil
 }
 
-// Delete removes a user with everything that auth has of them: address, second
-// factor, API keys, identities, tokens; and ends their sessions. It is one
-// transaction of at most about 400 keys. What the application keeps is its own to
-// remove.
+// Delete removes a user with everything that auth stores about them: address, second factor, API keys,
+// identities and tokens. It also ends their sessions. It is one transaction of at most about 400 keys. The
+// application must remove its own data.
 func (a *Auth) Delete(ctx context.Context, user string) error {
 	return a.update(ctx, "delete a user", func(t tx) error {
 		u, err := t.mustUser(user)
@@ -99,8 +98,8 @@ func (t tx) remove(u *stored) error {
 	return t.revoke(u.ID)
 }
 
-// dropWays removes all but the password by which u can be used: API keys,
-// identities and the second factor. It does not store u.
+// dropWays removes API keys, identities and the second factor: every way to use u except the password. It does
+// not store u.
 func (t tx) dropWays(u *stored) error {
 	keys, err := t.keysOf(u.ID)
 	if err != nil {

@@ -1,11 +1,10 @@
-// Package auth keeps users and what proves who somebody is: passwords, one-time
-// tokens sent by mail, second factors (TOTP), API keys and identities of OIDC
-// providers.
+// Package auth stores users and checks their credentials: passwords, one-time tokens sent by email, second
+// factors (TOTP), API keys and identities at OIDC providers.
 //
-// It knows users, their secrets, how each is checked and how often it may be
-// tried; it must not know cookies, headers, routes, HTML, sessions' contents or
-// how mail is sent. A face asks it and turns its answers into HTTP; what has to
-// be mailed is returned as a Email. DESIGN.md has the layout and the invariants.
+// It knows users, their secrets, how each is checked and how often it may be tried; it must not know cookies,
+// headers, routes, HTML, the contents of sessions or how email is sent. A face calls it and turns its results
+// into HTTP. Emails that the face has to send are returned as an Email. DESIGN.md has the layout and the
+// invariants.
 package auth
 
 import (
@@ -23,7 +22,7 @@ import (
 // DefaultSpace is the kv space of users if Options.Space is 0.
 const DefaultSpace = keyspace.Users
 
-// Lives of what is sent or shown once, unless Options say otherwise.
+// Lifetimes of what is sent or shown once, unless Options sets them.
 const (
 	DefaultResetTTL   = time.Hour
 	DefaultVerifyTTL  = 24 * time.Hour
@@ -31,32 +30,31 @@ const (
 	ticketTTL         = 5 * time.Minute
 )
 
-// Revoker ends the sessions of a user in the transaction that changes the user,
-// so that no session outlives the password that it was opened with.
+// Revoker ends the sessions of a user in the transaction that changes the user, so that no session outlives
+// the password that started it.
 type Revoker interface {
 	RevokeAllIn(tx engine.Tx, user string) error
 }
 
-// Options configure an Auth. The zero value works: it has no sessions to revoke
-// and stores TOTP secrets readable.
+// Options configures an Auth. The zero value works: it has no sessions to revoke and stores TOTP secrets
+// unencrypted.
 type Options struct {
 	Space    uint8     // of kv; 0 means DefaultSpace
-	Rand     io.Reader // of secrets, salts and ids; nil means crypto/rand; calls of it may overlap
+	Rand     io.Reader // for secrets, salts and ids; nil means crypto/rand; must be safe for concurrent use
 	Sessions Revoker   // nil: there are no sessions
 
-	// Argon2 is what new password hashes cost; zero fields take their defaults.
-	// An older, weaker hash is recomputed when its owner logs in.
+	// Argon2 is the cost of new password hashes; zero fields take their defaults. An older, weaker hash is
+	// recomputed when its owner logs in.
 	Argon2      Params
 	MaxHashing  int // hashes computed at once; 0 means DefaultMaxHashing
-	MaxWaiting  int // hashes that wait for that; 0 means DefaultMaxWaiting; more are CodeQueueFull
+	MaxWaiting  int // hashes that wait for their turn; 0 means DefaultMaxWaiting; more are CodeQueueFull
 	MinPassword int // characters; 0 means DefaultMinPassword, less than LeastPassword is CodeInvalid
 
 	// Issuer is the application's name in authenticator apps; "" means "Skerry".
 	Issuer string
-	// Secret, at least 32 bytes, seals the TOTP secrets in the store
-	// (AES-256-GCM under a key derived from it). All nodes have the same. Nil:
-	// they are stored readable. Without the Secret that sealed them they cannot
-	// be checked any more.
+	// Secret, at least 32 bytes, encrypts the TOTP secrets in the store (AES-256-GCM with a key derived from
+	// it). It must be the same on all nodes. Nil: they are stored unencrypted. TOTP secrets can no longer be
+	// checked without the Secret that encrypted them.
 	Secret []byte
 	// KeyPrefix begins every API key, 1 to 16 of a–z and 0–9; "" means "sk".
 	KeyPrefix string
@@ -70,24 +68,23 @@ type Options struct {
 	ResetTTL   time.Duration // of a reset token; 0 means DefaultResetTTL
 	VerifyTTL  time.Duration // of a verify token; 0 means DefaultVerifyTTL
 	PendingTTL time.Duration // of a registration that is never verified; 0 means DefaultPendingTTL
-	UsedEvery  time.Duration // how exact Key.Used is; 0 means 10 minutes
+	UsedEvery  time.Duration // precision of Key.Used; 0 means 10 minutes
 }
 
-// Auth keeps users in one kv space. It is safe for concurrent use and holds
-// nothing that has to be closed; the store stays its owner's.
+// Auth stores users in one kv space. It is safe for concurrent use and need not be closed; the caller keeps
+// ownership of the store.
 //
-// Every method that writes is one serialisable transaction, or a first one that
-// counts the attempt, the password's hash outside of any, and a second one that
-// compares and writes. On a node that does not lead they return
-// engine.ErrNotLeader and have done nothing. Methods that take an engine.Read
-// work on every node.
+// Every method that writes is one serializable transaction, or two: the first counts the attempt, then the
+// password is hashed outside of any transaction, and the second one compares and writes. On a node that does
+// not lead these methods do nothing and return engine.ErrNotLeader. Methods that take an engine.Read work on
+// every node.
 type Auth struct {
 	store  *kv.Store
 	o      Options
 	hash   *hasher
-	seal   *sealer // nil: secrets are stored readable
+	seal   *sealer // nil: secrets are stored unencrypted
 	common map[string]bool
-	dummy  string // a hash that no password has
+	dummy  string // a hash that matches no password
 }
 
 // New returns an Auth on store. Options out of range are CodeInvalid.

@@ -7,7 +7,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Codes that only auth returns. They are public API as engine's are.
+// Codes that only auth returns. They are part of the public API, like the engine's.
 const (
 	CodeAccountDisabled    engine.Code = "account_disabled"
 	CodeCodeWrong          engine.Code = "code_wrong"
@@ -22,8 +22,8 @@ const (
 	CodeWrongCredentials   engine.Code = "wrong_credentials"
 )
 
-// Catalog returns auth's codes, sorted, but for CodeRateLimited: any face can have it,
-// so it stands in the catalog of package web/problem, once.
+// Catalog returns auth's codes, sorted, except CodeRateLimited: any face can return it, so it is in the
+// catalog of package web/problem.
 func Catalog() []engine.Meaning {
 	return []engine.Meaning{
 		{Code: CodeAccountDisabled, Kind: engine.KindForbidden, Text: "the account is disabled"},
@@ -39,8 +39,7 @@ func Catalog() []engine.Meaning {
 	}
 }
 
-// Sentinels for errors.Is. They are also what is returned where there is
-// nothing else to say.
+// Sentinel errors for errors.Is. Methods also return them when there is nothing to add.
 var (
 	ErrAccountDisabled    = &engine.Error{Code: CodeAccountDisabled, Msg: "this account is disabled"}
 	ErrCodeWrong          = &engine.Error{Code: CodeCodeWrong, Msg: "the code is wrong, expired or already used; wait for the next one"}
@@ -72,11 +71,10 @@ func (e *RateLimited) Error() string { return e.err.Error() }
 // Unwrap returns the error with the code.
 func (e *RateLimited) Unwrap() error { return e.err }
 
-// RetryAfter returns After, by which a face finds it without knowing this package.
+// RetryAfter returns After. Faces use it without knowing this package.
 func (e *RateLimited) RetryAfter() time.Duration { return e.After }
 
-// RetryAfter returns how long to wait before the next attempt, if err is a rate
-// limit's.
+// RetryAfter returns how long to wait before the next attempt, if err is a RateLimited.
 func RetryAfter(err error) (time.Duration, bool) {
 	e, ok := errors.AsType[*RateLimited](err)
 	if !ok {
@@ -85,11 +83,11 @@ func RetryAfter(err error) (time.Duration, bool) {
 	return e.After, true
 }
 
-// SecondFactor is the error of a login whose first factor was right and that
-// needs a second one. It matches ErrSecondFactor. Nobody is logged in yet.
+// SecondFactor is the error of a login whose first factor was right and that needs a second one. It matches
+// ErrSecondFactor. The user is not logged in yet.
 type SecondFactor struct {
-	Ticket string // for LoginTOTP and LoginRecovery; lives 5 minutes; secret
-	User   string // id of the user who has to give the code
+	Ticket string // for LoginTOTP and LoginRecovery; valid for 5 minutes; secret
+	User   string // id of the user who must enter the code
 }
 
 // Error returns the text of the error with its code.
@@ -98,7 +96,7 @@ func (e *SecondFactor) Error() string { return ErrSecondFactor.Error() }
 // Unwrap returns the error with the code.
 func (e *SecondFactor) Unwrap() error { return ErrSecondFactor }
 
-// Ticket returns the ticket of a login that needs a second factor, if err says so.
+// Ticket returns the ticket of a login that needs a second factor, if err is a SecondFactor.
 func Ticket(err error) (string, bool) {
 	e, ok := errors.AsType[*SecondFactor](err)
 	if !ok {

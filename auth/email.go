@@ -14,11 +14,10 @@ const MaxEmailBytes = 254
 
 const maxLocalBytes = 64 // before the @; RFC 5321, 4.5.3.1.1
 
-// ParseEmail returns the address as it is kept (trimmed, the domain in lower
-// case) and folded, by which accounts are told apart (all in lower case).
-// Anything but one plain address is CodeInvalid: names, comments, quoted local
-// parts, address literals, letters outside of ASCII (a domain is given in its
-// xn-- form) and control characters, so that no address can carry a header.
+// ParseEmail returns an address in the form that is stored (trimmed, with the domain in lower case) and its
+// folded form, which identifies accounts (all in lower case). Anything but one plain address is CodeInvalid:
+// names, comments, quoted local parts, address literals, letters outside of ASCII (a domain must be in its
+// xn-- form) and control characters, so that no address can inject a header.
 func ParseEmail(s string) (kept, fold string, err error) {
 	s = strings.Trim(s, " \t")
 	if len(s) > MaxEmailBytes {
@@ -41,7 +40,7 @@ func ParseEmail(s string) (kept, fold string, err error) {
 	return kept, strings.ToLower(kept), nil
 }
 
-// validDomain accepts host names: labels of letters, digits and inner hyphens.
+// validDomain reports whether s is a host name: labels of letters, digits and inner hyphens.
 func validDomain(s string) bool {
 	for label := range strings.SplitSeq(s, ".") {
 		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {

@@ -7,11 +7,11 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// recordFormat begins every stored record; do not change. A record of another
-// format is of a newer version and refused.
+// recordFormat begins every stored record; do not change. A record of another format comes from a newer
+// version and is refused.
 const recordFormat = 1
 
-// encoder writes a record: its format, then fields one after the other.
+// encoder writes a record: its format, then one field after another.
 type encoder struct{ b []byte }
 
 func newEncoder() *encoder { return &encoder{b: []byte{recordFormat}} }
@@ -35,7 +35,7 @@ func (e *encoder) strs(s []string) {
 	}
 }
 
-// decoder reads what encoder wrote. After the first fault everything is zero.
+// decoder reads what encoder wrote. After the first error it returns only zero values.
 type decoder struct {
 	what string
 	b    []byte
@@ -100,7 +100,7 @@ func (d *decoder) time() time.Time {
 
 func (d *decoder) strs() []string {
 	n := d.num()
-	if n > uint64(len(d.b)) { // each takes a byte at least
+	if n > uint64(len(d.b)) { // each takes at least a byte
 		d.fail("a list is truncated")
 		return nil
 	}
@@ -111,7 +111,7 @@ func (d *decoder) strs() []string {
 	return s
 }
 
-// end returns the fault, which may be that something follows.
+// end returns the decoder's error; trailing bytes are an error too.
 func (d *decoder) end() error {
 	if d.err == nil && len(d.b) > 0 {
 		d.fail("bytes follow its end")

@@ -32,8 +32,8 @@ const (
 	digestBytes = 32
 )
 
-// Params say what an argon2id hash costs. The defaults are those that OWASP's
-// Password Storage Cheat Sheet names as the least: 19 MiB, 2 passes, 1 lane.
+// Params is the cost of an argon2id hash. The defaults are the minimum of OWASP's Password Storage Cheat
+// Sheet: 19 MiB, 2 passes, 1 lane.
 type Params struct {
 	MemoryKiB uint32 // 0 means 19456
 	Passes    uint32 // 0 means 2
@@ -56,28 +56,28 @@ func (p Params) check() error {
 	return nil
 }
 
-// weaker reports whether p takes less memory than q, or as much and fewer passes.
+// weaker reports whether p takes less memory than q, or the same memory and fewer passes.
 func (p Params) weaker(q Params) bool {
 	return p.MemoryKiB < q.MemoryKiB || p.MemoryKiB == q.MemoryKiB && p.Passes < q.Passes
 }
 
-// hasher computes hashes, so many at once. It is never used inside a transaction:
-// that would hold up the whole engine.
+// hasher computes a bounded number of hashes at once. It must not be used inside a transaction: that would
+// block the whole engine.
 type hasher struct {
 	params   Params
 	rand     io.Reader
-	running  chan struct{} // holds one value for each computation
+	running  chan struct{} // has one value for each running computation
 	waiting  atomic.Int64
 	most     int64         // of waiting
-	computed atomic.Uint64 // hashes so far; tests count the work by it
-	held     func()        // called while a hash holds its place; nil but in tests
+	computed atomic.Uint64 // hashes so far; tests count the work with it
+	held     func()        // called while a hash is computed; nil except in tests
 }
 
 func newHasher(o Options) *hasher {
 	return &hasher{params: o.Argon2, rand: o.Rand, running: make(chan struct{}, o.MaxHashing), most: int64(o.MaxWaiting)}
 }
 
-// digest computes one hash when it is its turn.
+// digest waits for its turn and computes one hash.
 func (h *hasher) digest(ctx context.Context, password string, salt []byte, p Params) ([]byte, error) {
 	select {
 	case h.running <- struct{}{}:
@@ -120,8 +120,8 @@ func (h *hasher) make(ctx context.Context, password string) (string, error) {
 	return formatHash(h.params, salt, sum), nil
 }
 
-// verify reports whether password has the stored hash, and whether that is
-// weaker than a new one would be.
+// verify reports whether password matches the stored hash, and whether that hash is weaker than a new one
+// would be.
 func (h *hasher) verify(ctx context.Context, password, stored string) (right, weak bool, err error) {
 	p, salt, want, err := parseHash(stored)
 	if err != nil {
@@ -141,7 +141,7 @@ func formatHash(p Params, salt, sum []byte) string {
 		b64.EncodeToString(salt), b64.EncodeToString(sum))
 }
 
-// parseHash reads what formatHash wrote, and nothing else.
+// parseHash parses the format of formatHash, and no other.
 func parseHash(s string) (p Params, salt, sum []byte, err error) {
 	corrupt := engine.Errorf(engine.CodeCorrupt, "read password: it is not an argon2id hash")
 	parts := strings.Split(s, "$")

@@ -15,17 +15,17 @@ const (
 	MaxIdentityBytes = 1024 // bytes of an issuer, and of a subject
 )
 
-// Identity is who somebody is to an OIDC provider. The caller has verified the
-// provider's token; package auth/oidc does.
+// Identity is a user's identity at an OIDC provider. The caller must have verified the provider's token, as
+// package auth/oidc does.
 type Identity struct {
 	Issuer        string
-	Subject       string // of the issuer, stable
+	Subject       string // assigned by the issuer, stable
 	Email         string
 	EmailVerified bool
 	Name          string
 }
 
-// Linked is an identity of a user as it is kept.
+// Linked is an identity of a user as it is stored.
 type Linked struct {
 	Issuer, Subject string
 	Email           string    // at the provider when it was linked
@@ -59,7 +59,7 @@ func (id Identity) check() error {
 	return nil
 }
 
-// tidy leaves out what the provider may say in any form and nothing depends on.
+// tidy drops an invalid name or address, which providers may send in any form and nothing depends on.
 func (id Identity) tidy() Identity {
 	if checkLine("name", id.Name, MaxNameBytes) != nil {
 		id.Name = ""
@@ -86,7 +86,7 @@ func (a *Auth) LoginIdentity(ctx context.Context, id Identity) (User, error) {
 		return User{}, err
 	}
 	kept, fold := "", ""
-	var bad error // of the address, which matters only if it is to be used
+	var bad error // of the address, which matters only if it is used
 	if id.Email != "" {
 		kept, fold, bad = ParseEmail(id.Email)
 	}
@@ -112,7 +112,7 @@ func (a *Auth) LoginIdentity(ctx context.Context, id Identity) (User, error) {
 			}
 		}
 		switch {
-		case u != nil && u.pending: // somebody registered an address that is this one's
+		case u != nil && u.pending: // somebody else registered this address without using it
 			if err := t.remove(u); err != nil {
 				return nil, err
 			}
@@ -184,9 +184,8 @@ func (t tx) identities(user string) ([]Linked, error) {
 	return list, nil
 }
 
-// LinkIdentity links an identity to a logged-in user,
-// whatever its address. One that another user has is ErrIdentityConflict; to link
-// it again is no error.
+// LinkIdentity links an identity to a logged-in user, whatever its address. An identity of another user is
+// ErrIdentityConflict. Linking it again is not an error.
 func (a *Auth) LinkIdentity(ctx context.Context, user string, id Identity) error {
 	if err := id.check(); err != nil {
 		return err
@@ -210,8 +209,8 @@ func (a *Auth) LinkIdentity(ctx context.Context, user string, id Identity) error
 	})
 }
 
-// UnlinkIdentity takes an identity from a user. The last way to log in stays:
-// CodePreconditionFailed for the only identity of a user without a password.
+// UnlinkIdentity removes an identity from a user. The last way to log in cannot be removed: for the only
+// identity of a user without a password it returns CodePreconditionFailed.
 func (a *Auth) UnlinkIdentity(ctx context.Context, user, issuer, subject string) error {
 	return a.update(ctx, "unlink an identity", func(t tx) error {
 		u, err := t.mustUser(user)
@@ -245,7 +244,7 @@ func (t tx) unlink(user string, l Linked) error {
 	return err
 }
 
-// Identities returns what a user can log in by at providers, at most MaxIdentities.
+// Identities returns the identities that a user can log in with, at most MaxIdentities.
 func (a *Auth) Identities(ctx context.Context, r engine.Read, user string) ([]Linked, error) {
 	var list []Linked
 	err := a.view(ctx, r, "list identities", func(t tx) (err error) {
@@ -255,8 +254,8 @@ func (a *Auth) Identities(ctx context.Context, r engine.Read, user string) ([]Li
 	return list, err
 }
 
-// FindIdentity returns the user that an identity belongs to, or CodeNotFound: for
-// faces that let only those log in by a provider who have an account.
+// FindIdentity returns the user that an identity belongs to, or CodeNotFound. It is for faces that allow
+// logins by a provider only to users who already have an account.
 func (a *Auth) FindIdentity(ctx context.Context, r engine.Read, issuer, subject string) (User, error) {
 	var u User
 	err := a.view(ctx, r, "find an identity", func(t tx) error {

@@ -22,9 +22,9 @@ const (
 	MaxScopeBytes = 64  // bytes of a scope
 )
 
-// An API key is PREFIX_ID_SECRET: 16 emails of a random id, 52 of a 256-bit
-// secret and 7 of a CRC-32 of all before, so that a scanner of leaked keys, and a
-// server without a look at its data, can tell a key from a mistyped one. Do not change.
+// An API key is PREFIX_ID_SECRET: 16 letters of a random id, 52 of a 256-bit secret and 7 of a CRC-32 of
+// everything before. With the checksum, a scanner for leaked keys, or a server without reading its data, can
+// recognise a mistyped key. Do not change.
 const (
 	maxPrefixBytes = 16
 	keyIDRaw       = 10
@@ -42,12 +42,11 @@ type Key struct {
 	Scopes  []string // sorted
 	Created time.Time
 	Expires time.Time // zero: never
-	Used    time.Time // last use, as exact as Options.UsedEvery; zero: never
+	Used    time.Time // last use, with the precision of Options.UsedEvery; zero: never
 }
 
-// Allows reports whether the key may be used for a scope: one of its scopes is
-// that, or "*", or ends in ":*" and scope begins with what is before the star. A key
-// without scopes allows nothing.
+// Allows reports whether the key may be used for a scope: one of its scopes equals scope, is "*", or ends in
+// ":*" and scope begins with the part before the star. A key without scopes allows nothing.
 func (k Key) Allows(scope string) bool {
 	return slices.ContainsFunc(k.Scopes, func(s string) bool {
 		if s == scope || s == "*" {
@@ -105,7 +104,7 @@ func formatKey(prefix, id string, secret []byte) string {
 	return s + base32Lower.EncodeToString(sum)
 }
 
-// parseKey takes a key apart; ok is false if it is none of this prefix.
+// parseKey splits a key into its parts; ok is false if it is not a key with this prefix.
 func parseKey(prefix, s string) (id string, sum [sha256.Size]byte, ok bool) {
 	rest, ok := strings.CutPrefix(s, prefix+"_")
 	if !ok || len(rest) != keyIDBytes+1+keySecretBytes+keySumBytes || rest[keyIDBytes] != '_' {
@@ -122,10 +121,9 @@ func parseKey(prefix, s string) (id string, sum [sha256.Size]byte, ok bool) {
 	return id, sha256.Sum256(secret), true
 }
 
-// CreateKey makes an API key of a user. Its text is returned once and not kept;
-// expires may be zero, for never, and counts in whole milliseconds. Errors: CodeNotFound for the user, CodeInvalid
-// for an expiry that has passed or a scope with other characters than emails,
-// digits and -_.:/*, CodeLimit.
+// CreateKey makes an API key for a user. Its text is returned only once and not stored. expires may be zero,
+// for never, and is truncated to milliseconds. Errors: CodeNotFound for the user, CodeInvalid for an expiry in
+// the past or a scope with characters other than letters, digits and -_.:/*, and CodeLimit.
 func (a *Auth) CreateKey(ctx context.Context, user, name string, scopes []string, expires time.Time) (text string, key Key, err error) {
 	const verb = "create an API key"
 	if err := checkLine("the name of a key", name, MaxNameBytes); err != nil {
@@ -170,7 +168,7 @@ func (a *Auth) CreateKey(ctx context.Context, user, name string, scopes []string
 	return formatKey(a.o.KeyPrefix, id, secret), k.Key, nil
 }
 
-// checkWords returns the words sorted, each once.
+// checkWords returns the words sorted and without duplicates.
 func checkWords(what string, words []string, most, mostBytes int) ([]string, error) {
 	words = slices.Compact(slices.Sorted(slices.Values(words)))
 	if len(words) > most {
@@ -190,7 +188,7 @@ func checkWords(what string, words []string, most, mostBytes int) ([]string, err
 }
 
 func (t tx) putKey(k *storedKey) error {
-	// It expires in kv too, so that it takes no room; whole milliseconds.
+	// It also expires in kv, to free the space; whole milliseconds.
 	o := kv.SetOptions{SkipOld: true, Expires: k.Expires}
 	if _, err := t.Set(apiKey(k.ID), k.encode(), o); err != nil {
 		return err
@@ -220,10 +218,9 @@ func (t tx) keysOf(user string) ([]string, error) {
 	return ids, nil
 }
 
-// CheckKey returns an API key and its owner, if the text is that of a key which
-// has neither expired nor been revoked, and the owner is not disabled; anything
-// else is one engine.ErrUnauthenticated. r says how soon a revocation is seen. It works on every
-// node; that the key was used is written by a node that leads only, and never an
+// CheckKey returns an API key and its owner, if text is a key that has neither expired nor been revoked, and
+// the owner is not disabled. Anything else is engine.ErrUnauthenticated. r decides how soon a revocation takes
+// effect. CheckKey works on every node. Only the leader records the use of the key; failing to do so is not an
 // error.
 func (a *Auth) CheckKey(ctx context.Context, r engine.Read, text string) (User, Key, error) {
 	wrong := engine.Errorf(engine.CodeUnauthenticated, "the API key is unknown, expired or revoked")
@@ -266,8 +263,7 @@ func (a *Auth) CheckKey(ctx context.Context, r engine.Read, text string) (User, 
 
 func (a *Auth) stale(t tx, k *storedKey) bool { return t.Now().Sub(k.Used) >= a.o.UsedEvery }
 
-// markUsed writes that a key is used now. Its error is of no use to anybody: the
-// key is right, and its next use tries again.
+// markUsed records that a key is used now. It ignores errors: the key is valid, and its next use tries again.
 func (a *Auth) markUsed(ctx context.Context, id string) {
 	_ = a.update(ctx, "mark an API key as used", func(t tx) error {
 		k, err := t.key(id)
@@ -311,7 +307,7 @@ func (a *Auth) ListKeys(ctx context.Context, r engine.Read, user string) ([]Key,
 	return keys, err
 }
 
-// RevokeKey ends a user's key for good; CodeNotFound if the user has no such key.
+// RevokeKey revokes a user's key permanently; CodeNotFound if the user has no such key.
 func (a *Auth) RevokeKey(ctx context.Context, user, id string) error {
 	return a.update(ctx, "revoke an API key", func(t tx) error {
 		if len(id) == keyIDBytes {

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// The layout in auth's kv space: do not change, data on disk depends on it.
-// DESIGN.md says it as a table.
+// The layout of auth's kv space: do not change, data on disk depends on it. DESIGN.md has it as a table.
 const (
 	keyUser      = 'u' // 'u' id                             → user
 	keyEmail     = 'e' // 'e' folded address                 → id
@@ -23,8 +22,8 @@ const (
 	keyRateLimit = 'r' // 'r' action sha256(subject)[:16]    → count
 )
 
-// base32Lower writes ids and API keys: letters and digits that need no escaping
-// anywhere and survive a change to lower case.
+// base32Lower encodes ids and API keys: letters and digits that need no escaping anywhere and survive
+// conversion to lower case.
 var base32Lower = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
 const (
@@ -54,7 +53,7 @@ func apiOfKey(user, key string) []byte { return newKey(keyAPIOf, user, key) }
 func identityKey(sum string) []byte         { return newKey(keyIdentity, sum) }
 func identityOfKey(user, sum string) []byte { return newKey(keyIdentOf, user, sum) }
 
-// identitySum names an identity: neither part can be taken for the other's end.
+// identitySum returns the hash of an identity. It is unambiguous about where issuer ends and subject begins.
 func identitySum(issuer, subject string) string {
 	h := sha256.New()
 	h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(issuer))))

@@ -8,25 +8,25 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// Limit allows N attempts in each window of the length Per, which begins with
-// the first of them. N < 0: no limit. A zero N or Per takes the default's.
+// Limit allows N attempts in each window of length Per, which begins with the first attempt. N < 0 means no
+// limit. A zero N or Per means the default.
 type Limit struct {
 	N   int
 	Per time.Duration
 }
 
-// Limits bound how often secrets may be tried and emails asked for. They are
-// counted in the store, so for all nodes together.
+// Limits bounds how often secrets may be tried and emails requested. The counts are in the store, so they
+// apply to all nodes together.
 type Limits struct {
 	Login        Limit // wrong passwords of one account; 10 in 15 minutes
 	LoginFrom    Limit // wrong passwords from one client address; 100 in 15 minutes
 	Code         Limit // wrong codes of one account's second factor; 10 in an hour
 	Email        Limit // emails to one email address; 5 in an hour
-	EmailFrom    Limit // emails asked for from one client address; 30 in an hour
+	EmailFrom    Limit // emails requested from one client address; 30 in an hour
 	RegisterFrom Limit // registrations from one client address; 30 in an hour
 }
 
-// The actions that are counted; the numbers are stored: do not change.
+// The counted actions; the numbers are stored: do not change.
 const (
 	actLogin byte = iota + 1
 	actLoginFrom
@@ -36,7 +36,7 @@ const (
 	actRegisterFrom
 )
 
-// byAction returns all limits, to be changed in place.
+// byAction returns all limits, which the caller may change.
 func (l *Limits) byAction() map[byte]*Limit {
 	return map[byte]*Limit{
 		actLogin: &l.Login, actLoginFrom: &l.LoginFrom, actCode: &l.Code,
@@ -66,15 +66,14 @@ func (l Limits) check() error {
 	return nil
 }
 
-// attempt is one thing that is counted.
+// attempt is one counted action.
 type attempt struct {
 	action  byte
 	subject string // "" is not counted
 }
 
-// network is what a client address is counted as: IPv4 addresses one by one, of
-// IPv6 the /64, as that is what one customer has at least. Anything else is
-// taken as it is; "" is not counted.
+// network returns what a client address is counted as: an IPv4 address by itself, an IPv6 address as its /64,
+// which is the least that one customer has. Anything else is returned unchanged; "" is not counted.
 func network(from string) string {
 	ip, err := netip.ParseAddr(from)
 	if err != nil {
@@ -89,8 +88,7 @@ func network(from string) string {
 	return ip.String()
 }
 
-// take counts the attempts, unless one is over its limit: then nothing is
-// counted and the error is a RateLimited.
+// take counts the attempts, unless one is over its limit: then it counts nothing and returns a RateLimited.
 func (t tx) take(attempts ...attempt) error {
 	limits := t.a.o.Limits.byAction()
 	counts := make([]uint64, len(attempts))
@@ -118,7 +116,7 @@ func (t tx) take(attempts ...attempt) error {
 	return nil
 }
 
-// counted returns how often at was tried in its window, and when that ends.
+// counted returns how often at was tried in its window, and when the window ends.
 func (t tx) counted(at attempt) (uint64, time.Time, error) {
 	e, ok, err := t.Get(limitKey(at.action, at.subject))
 	if err != nil || !ok {
@@ -129,7 +127,7 @@ func (t tx) counted(at attempt) (uint64, time.Time, error) {
 	return n, e.Expires, d.end()
 }
 
-// count stores n; the window goes on, or begins with the first.
+// count stores n in the current window, or begins one with the first attempt.
 func (t tx) count(at attempt, n uint64) error {
 	e := newEncoder()
 	e.num(n)
@@ -150,7 +148,7 @@ func (t tx) forget(at attempt) error {
 	return err
 }
 
-// refund takes one attempt back: it was not a wrong one.
+// refund takes one attempt back that turned out not to be wrong.
 func (t tx) refund(at attempt) error {
 	if at.subject == "" {
 		return nil

@@ -10,11 +10,10 @@ import (
 // Login returns the user with this address and password. from is the client's
 // address, for the rate limit; "" is not counted.
 //
-// Unknown addresses, users without a password and wrong passwords are the same
-// ErrWrongCredentials after the same work. Other errors: CodeRateLimited, before
-// any hash is computed (see RetryAfter); CodeQueueFull; and, only to who has given the
-// right password: ErrAccountDisabled, ErrEmailUnverified, and a *SecondFactor
-// whose Ticket goes to LoginTOTP or LoginRecovery.
+// Unknown addresses, users without a password and wrong passwords all get ErrWrongCredentials after the same
+// work. Other errors: CodeRateLimited, before any hash is computed (see RetryAfter); CodeQueueFull; and, only
+// with the right password: ErrAccountDisabled, ErrEmailUnverified, and a *SecondFactor whose Ticket goes to
+// LoginTOTP or LoginRecovery.
 func (a *Auth) Login(ctx context.Context, email, password, from string) (User, error) {
 	const verb = "log in"
 	_, fold, err := ParseEmail(email)
@@ -77,14 +76,14 @@ func (a *Auth) Login(ctx context.Context, email, password, from string) (User, e
 	}, true)
 }
 
-// finish ends a login whose first factor was right: fn returns the user.
+// finish completes a login whose first factor was right: fn returns the user.
 func (a *Auth) finish(ctx context.Context, verb string, fn func(t tx) (*stored, error), verified bool) (User, error) {
 	ticket, err := a.newSecret()
 	if err != nil {
 		return User{}, fmt.Errorf("%s: %w", verb, err)
 	}
 	var user User
-	var refused error // what is written stays written
+	var refused error // what was written stays written
 	err = a.update(ctx, verb, func(t tx) error {
 		user, refused = User{}, nil
 		u, err := fn(t)
@@ -116,7 +115,7 @@ func (a *Auth) finish(ctx context.Context, verb string, fn func(t tx) (*stored, 
 	return user, nil
 }
 
-// settle makes a pending user one that stays: it is in use.
+// settle makes a pending user permanent: it is in use.
 func (t tx) settle(u *stored) error {
 	if !u.pending {
 		return nil

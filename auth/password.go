@@ -33,8 +33,8 @@ func commonPasswords() map[string]bool {
 	return m
 }
 
-// CheckPassword returns nil if password may be the new one of a user with this
-// email address (which may be ""), else CodePasswordRefused with the reason.
+// CheckPassword returns nil if password is acceptable as the new one of a user with this email address (which
+// may be ""), otherwise CodePasswordRefused with the reason.
 func (a *Auth) CheckPassword(password, email string) error {
 	refuse := func(format string, args ...any) error {
 		return engine.Errorf(CodePasswordRefused, format, args...)

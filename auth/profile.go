@@ -16,7 +16,7 @@ const (
 	MaxProfileBytes = 8 << 10 // bytes of its names and values together
 )
 
-// Registration is what RegisterUser makes a user of.
+// Registration is the data of a new user, for RegisterUser.
 type Registration struct {
 	Email, Password string
 
@@ -49,7 +49,7 @@ func checkProfile(p map[string]string) error {
 	return nil
 }
 
-// SetProfile changes what the application knows of a user.
+// SetProfile replaces the profile of a user.
 func (a *Auth) SetProfile(ctx context.Context, user string, profile map[string]string) (User, error) {
 	if err := checkProfile(profile); err != nil {
 		return User{}, err
@@ -61,7 +61,7 @@ func (a *Auth) SetProfile(ctx context.Context, user string, profile map[string]s
 	})
 }
 
-// profile is stored as names and values in turn, in the order of the names.
+// profile writes names and values alternately, sorted by name.
 func (e *encoder) profile(p map[string]string) {
 	var flat []string
 	for _, name := range slices.Sorted(maps.Keys(p)) {

@@ -9,43 +9,41 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Email says which mail a face has to send. The answer to whoever asked is the
-// same whatever it says, also None: only the owner of the mailbox may learn
-// whether there is an account.
+// Email describes an email that a face has to send. The response to the client must be the same whatever its
+// kind is, even None: only the owner of the mailbox may learn whether there is an account.
 type Email struct {
 	Kind    EmailKind
-	To      string // the address, as kept with the user where there is one
+	To      string // the address, as stored with the user if there is one
 	User    User   // zero for None
 	Token   string // secret; "" for Known and None
 	Expires time.Time
 }
 
-// EmailKind says what a Email is about.
+// EmailKind is the kind of an Email.
 type EmailKind string
 
 // The kinds of emails.
 const (
-	None   EmailKind = ""       // nothing is to be sent
+	None   EmailKind = ""       // nothing to send
 	Verify EmailKind = "verify" // the token goes to Auth.Verify
 	Known  EmailKind = "known"  // somebody tried to register, or to change to, an address that has an account
 	Reset  EmailKind = "reset"  // the token goes to Auth.Reset
-	Change EmailKind = "change" // as Verify, for a new address
+	Change EmailKind = "change" // like Verify, for a new address
 )
 
-// Register makes a user who is to verify the address by the Email's token. If
-// the address has an account already, the Email's kind is Known and nothing is
-// changed, unless that one was registered, never verified and never used: then the
-// new password takes the place of the old one and earlier emails are void. from is the
+// Register creates a user who must verify the address with the Email's token. If the address already has an
+// account, the Email's kind is Known and nothing changes, unless that account was registered, never verified
+// and never used: then the new password replaces the old one and earlier emails become void. from is the
 // client's address, for the rate limit; "" is not counted.
 //
-// Errors: CodeInvalid for the address, CodePasswordRefused, CodeRateLimited,
-// CodeQueueFull; they do not depend on whether there is an account.
+// Errors: CodeInvalid for the address, CodePasswordRefused, CodeRateLimited, CodeQueueFull; they do not depend
+// on whether there is an account.
 func (a *Auth) Register(ctx context.Context, email, password, from string) (Email, error) {
 	return a.RegisterUser(ctx, Registration{Email: email, Password: password, From: from})
 }
 
-// RegisterUser is Register with what else the application asks of its users. A name or
-// a profile that is no text is CodeInvalid, one that is too long CodeLimit.
+// RegisterUser is Register with the other data that the application asks of its users. A name or a profile
+// that is not valid text is CodeInvalid, one that is too long is CodeLimit.
 func (a *Auth) RegisterUser(ctx context.Context, r Registration) (Email, error) {
 	const verb = "register"
 	kept, fold, err := ParseEmail(r.Email)
@@ -117,32 +115,32 @@ func (t tx) register(id, kept, hash string, s secret, r Registration) (Email, er
 	return Email{Kind: Verify, To: kept, User: u.User, Token: s.text, Expires: expires}, err
 }
 
-// nobody is the user of tokens that pretend issues: no id looks like it.
+// nobody is the user of the tokens that pretend stores: no id looks like it.
 const nobody = "nobody"
 
-// pretend stores a token that nobody has, so that a transaction with nothing to
-// write takes as long as one that issues a token.
+// pretend stores a token without a user, so that a transaction with nothing to write takes as long as one that
+// issues a token.
 func (t tx) pretend(s secret) error {
 	_, err := t.issue(s, &stored{User: User{ID: nobody}}, ToVerify, "", time.Minute)
 	return err
 }
 
-// NewUser is a user that Add creates.
+// NewUser describes a user for Add.
 type NewUser struct {
 	Email    string
 	Password string // "": the user needs a reset or an identity to log in
 	Name     string
-	Roles    []string // as SetRoles takes them
+	Roles    []string // as for SetRoles
 	Verified bool     // the address counts as verified
 }
 
-// Create is Add with an address and a password only.
+// Create is Add with only an address and a password.
 func (a *Auth) Create(ctx context.Context, email, password string, verified bool) (User, error) {
 	return a.Add(ctx, NewUser{Email: email, Password: password, Verified: verified})
 }
 
-// Add creates a user as an administrator does: without an email, without a rate limit, and
-// it reports whether the address is taken (CodeEmailTaken).
+// Add creates a user for an administrator: without an email and without a rate limit. Unlike Register, it
+// reports that an address is taken (CodeEmailTaken).
 func (a *Auth) Add(ctx context.Context, n NewUser) (User, error) {
 	const verb = "create a user"
 	kept, fold, err := ParseEmail(n.Email)
@@ -186,8 +184,7 @@ func (a *Auth) Add(ctx context.Context, n NewUser) (User, error) {
 	return u.User, nil
 }
 
-// makeRoom lets a folded address be given to a user: a pending one that has it is
-// deleted, any other one is CodeEmailTaken.
+// makeRoom frees a folded address: it deletes a pending user with it; any other one is CodeEmailTaken.
 func (t tx) makeRoom(fold string) error {
 	u, err := t.byEmail(fold)
 	switch {
@@ -199,9 +196,8 @@ func (t tx) makeRoom(fold string) error {
 	return t.remove(u)
 }
 
-// RequestVerify returns a Email with a new token if the address belongs to a
-// user who has not verified it yet; else its kind is None. The answer to the
-// client must be the same.
+// RequestVerify returns an Email with a new token if the address belongs to a user who has not verified it
+// yet; otherwise its kind is None. The response to the client must not depend on that.
 func (a *Auth) RequestVerify(ctx context.Context, email, from string) (Email, error) {
 	return a.request(ctx, "ask for a verification", email, from, func(t tx, u *stored, s secret) (Email, error) {
 		if u.Verified() {
@@ -212,7 +208,7 @@ func (a *Auth) RequestVerify(ctx context.Context, email, from string) (Email, er
 	})
 }
 
-// request counts an email to email and has fn issue it for an enabled user.
+// request counts an email to email and calls fn to issue it for an enabled user.
 func (a *Auth) request(ctx context.Context, verb, email, from string, fn func(t tx, u *stored, s secret) (Email, error)) (Email, error) {
 	_, fold, err := ParseEmail(email)
 	if err != nil {
@@ -244,10 +240,9 @@ func (a *Auth) request(ctx context.Context, verb, email, from string, fn func(t 
 	return msg, nil
 }
 
-// RequestChange returns a Email to another address for a user, which is the
-// user's only once its token is verified. If the address has an account, its
-// kind is Known, and the answer to the client must be the same. The caller has
-// made sure that it is the user who asks, by the password where there is one.
+// RequestChange returns an Email to a new address for a user. The address becomes the user's only once its
+// token is verified. If the address has an account, the Email's kind is Known, and the response to the client
+// must be the same. The caller must have authenticated the user again, by the password if there is one.
 func (a *Auth) RequestChange(ctx context.Context, user, email, from string) (Email, error) {
 	kept, fold, err := ParseEmail(email)
 	if err != nil {
@@ -285,28 +280,27 @@ func (a *Auth) RequestChange(ctx context.Context, user, email, from string) (Ema
 	return msg, nil
 }
 
-// Verified is what Verify did.
+// Verified is the result of Verify.
 type Verified struct {
 	User User
 	Was  string // the previous address, if it was changed: notify it
 }
 
-// Proof shows that the account is that of whoever has come by an email.
+// Proof shows that the account belongs to the person who opened the email.
 type Proof struct {
 	Password string // of the user
-	User     string // id of the user who is logged in, for users without a password; "": nobody
+	User     string // id of the logged-in user, for users without a password; "": nobody
 }
 
-// Verify uses up a token of a Verify or Change email: the address that it was
-// sent to is the user's and verified. A changed address ends all other tokens of
-// the user. The token proves only who reads the address's mail. That the account is
-// theirs too, by proves: otherwise anyone could register, or change to, the address of
-// somebody else, who confirms it by one click.
+// Verify uses up a token of a Verify or Change email: the address that it was sent to becomes the user's
+// verified address. A changed address ends all other tokens of the user. The token only proves who reads the
+// address's mail; by proves that the account belongs to the same person. Otherwise anyone could register, or
+// change to, the address of somebody else, who would confirm it with one click.
 //
-// Errors: ErrTokenInvalid; ErrEmailTaken if another user has verified the address in the
-// meantime; ErrWrongCredentials for a wrong password, which counts as a wrong login;
-// CodeUnauthenticated for a user who has no password and is not logged in;
-// CodeRateLimited, CodeQueueFull. After all but the first two the token can be used again.
+// Errors: ErrTokenInvalid; ErrEmailTaken if another user has verified the address in the meantime;
+// ErrWrongCredentials for a wrong password, which counts as a wrong login; CodeUnauthenticated for a user who
+// has no password and is not logged in; CodeRateLimited, CodeQueueFull. After all but the first two, the token
+// can be used again.
 func (a *Auth) Verify(ctx context.Context, text string, by Proof) (Verified, error) {
 	const verb = "verify an address"
 	if err := a.prove(ctx, verb, text, by); err != nil {

@@ -7,12 +7,10 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// ChangePassword gives a user another password. It ends all of the user's
-// sessions and tokens in the same transaction, also the session in which it was
-// asked for: the face begins a new one. Wrong old passwords count as wrong logins.
-// API keys stay. Errors: ErrWrongCredentials, CodePasswordRefused,
-// CodeRateLimited, CodeQueueFull, CodeNotFound; CodePreconditionFailed for a user
-// without a password, who gets one by Reset.
+// ChangePassword changes a user's password. In the same transaction it ends all of the user's sessions and
+// tokens, including the session of the request: the face starts a new one. Wrong old passwords count as wrong
+// logins. API keys stay. Errors: ErrWrongCredentials, CodePasswordRefused, CodeRateLimited, CodeQueueFull,
+// CodeNotFound; CodePreconditionFailed for a user without a password, who gets one by Reset.
 func (a *Auth) ChangePassword(ctx context.Context, user, old, password string) (User, error) {
 	const verb = "change the password"
 	before, err := a.confirm(ctx, verb, user, old, password)
@@ -26,14 +24,14 @@ func (a *Auth) ChangePassword(ctx context.Context, user, old, password string) (
 	return a.setPassword(ctx, verb, hash, func(t tx) (*stored, error) {
 		u, err := t.mustUser(user)
 		if err == nil && u.Epoch != before.Epoch {
-			return nil, ErrWrongCredentials // the old one is not the old one any more
+			return nil, ErrWrongCredentials // the password was changed meanwhile
 		}
 		return u, err
 	})
 }
 
-// ConfirmPassword returns nil if this is the user's password: for faces that ask
-// again before something that matters. Errors as those of ChangePassword.
+// ConfirmPassword returns nil if password is the user's. Faces use it to authenticate again before a sensitive
+// change. It returns the same errors as ChangePassword.
 func (a *Auth) ConfirmPassword(ctx context.Context, user, password string) error {
 	const verb = "confirm the password"
 	before, err := a.confirm(ctx, verb, user, password, "")
@@ -46,13 +44,13 @@ func (a *Auth) ConfirmPassword(ctx context.Context, user, password string) error
 			return err
 		}
 		if u.Epoch != before.Epoch {
-			return ErrWrongCredentials // it was the password when it was checked
+			return ErrWrongCredentials // the password was changed during the check
 		}
 		return t.forget(u.attempt())
 	})
 }
 
-// attempt is what a wrong password of u is counted as.
+// attempt returns the action that a wrong password of u counts as.
 func (u *stored) attempt() attempt {
 	if u.fold == "" {
 		return attempt{actLogin, u.ID}
@@ -60,8 +58,7 @@ func (u *stored) attempt() attempt {
 	return attempt{actLogin, u.fold}
 }
 
-// confirm counts an attempt and checks a password; next, if not "", is to be the
-// new one.
+// confirm counts an attempt and checks a password; next, if not "", is the new password.
 func (a *Auth) confirm(ctx context.Context, verb, user, password, next string) (*stored, error) {
 	if len(password) > MaxPasswordBytes {
 		return nil, fmt.Errorf("%s: %w", verb, ErrWrongCredentials)
@@ -94,8 +91,8 @@ func (a *Auth) confirm(ctx context.Context, verb, user, password, next string) (
 	return u, nil
 }
 
-// setPassword stores a hash for the user that find returns, and ends all that
-// the old one has opened.
+// setPassword stores a hash for the user that find returns, and ends all sessions and tokens of the old
+// password.
 func (a *Auth) setPassword(ctx context.Context, verb, hash string, find func(t tx) (*stored, error)) (User, error) {
 	var user User
 	err := a.update(ctx, verb, func(t tx) error {
@@ -123,7 +120,7 @@ func (a *Auth) setPassword(ctx context.Context, verb, hash string, find func(t t
 	return user, nil
 }
 
-// SetPassword is ChangePassword for administrators: without the old one.
+// SetPassword is ChangePassword for administrators: without the old password.
 func (a *Auth) SetPassword(ctx context.Context, user, password string) (User, error) {
 	const verb = "set the password"
 	u, err := a.Get(ctx, engine.Read{}, user)
@@ -140,9 +137,8 @@ func (a *Auth) SetPassword(ctx context.Context, user, password string) (User, er
 	return a.setPassword(ctx, verb, hash, func(t tx) (*stored, error) { return t.mustUser(user) })
 }
 
-// RequestReset returns a Email with a token for Reset if the address belongs to
-// an enabled user, else its kind is None. The answer to the client must be the
-// same, and the work here is.
+// RequestReset returns an Email with a token for Reset if the address belongs to an enabled user; otherwise
+// its kind is None. The response to the client must not depend on that; the work done here does not.
 func (a *Auth) RequestReset(ctx context.Context, email, from string) (Email, error) {
 	return a.request(ctx, "ask for a reset", email, from, func(t tx, u *stored, s secret) (Email, error) {
 		expires, err := t.issue(s, u, ToReset, u.Email, t.a.o.ResetTTL)
@@ -150,15 +146,14 @@ func (a *Auth) RequestReset(ctx context.Context, email, from string) (Email, err
 	})
 }
 
-// Reset uses up a token of a Reset email and gives its user another password,
-// as ChangePassword does. The address that the email came to is verified by it.
-// A second factor stays, and so do API keys and identities, unless the address was
-// not verified before: then whoever registered it may have been somebody else, and they
-// are removed. A password that is refused leaves the token usable.
+// Reset uses up a token of a Reset email and changes its user's password, as ChangePassword does. It also
+// verifies the address that the email went to. A second factor stays, and so do API keys and identities,
+// unless the address was not verified before: then somebody else may have registered it, and they are removed.
+// A refused password leaves the token usable.
 func (a *Auth) Reset(ctx context.Context, text, password string) (User, error) {
 	const verb = "reset the password"
-	// No hash is computed for an invalid token. The leader is asked, as the
-	// email may be faster than this node.
+	// No hash is computed for an invalid token. The leader checks it, because the email may arrive before this
+	// node has the token.
 	u, err := a.CheckToken(ctx, engine.Read{}, ToReset, text)
 	if err != nil {
 		return User{}, err

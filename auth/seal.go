@@ -13,10 +13,10 @@ import (
 
 const minSecretBytes = 32
 
-// sealInfo separates the derived key from those of other uses; do not change.
+// sealInfo separates the derived key from keys for other uses; do not change.
 const sealInfo = "skerry auth: second factors, 1"
 
-// sealer encrypts secrets that have to be readable again.
+// sealer encrypts secrets that must be readable again.
 type sealer struct {
 	aead cipher.AEAD
 	rand io.Reader
@@ -38,7 +38,7 @@ func newSealer(secret []byte, rand io.Reader) (*sealer, error) {
 	return &sealer{aead, rand}, nil
 }
 
-// seal returns nonce and ciphertext; it opens only for the same owner.
+// seal returns nonce and ciphertext, which can be opened only for the same owner.
 func (s *sealer) seal(plain []byte, owner string) ([]byte, error) {
 	nonce := make([]byte, s.aead.NonceSize())
 	if _, err := io.ReadFull(s.rand, nonce); err != nil {

@@ -14,30 +14,30 @@ import (
 // ends the oldest.
 const MaxTokens = 5
 
-// Purpose says what a one-time token is for. The numbers are stored: do not change.
+// Purpose is what a one-time token is for. The numbers are stored: do not change.
 type Purpose uint8
 
 // The purposes of tokens.
 const (
 	ToVerify Purpose = iota + 1 // the address that a user registered with
 	ToChange                    // to another address
-	ToReset                     // a forgotten password
+	ToReset                     // reset a forgotten password
 	toLogin                     // the second factor after the first: a ticket
 )
 
-// purposes are all of them.
+// purposes has all of them.
 var purposes = [...]Purpose{ToVerify, ToChange, ToReset, toLogin}
 
 const tokenRawBytes = 32
 
-// tokenCode writes tokens: 43 emails that stand in a URL as they are.
+// tokenCode encodes tokens: 43 characters that need no escaping in a URL.
 var tokenCode = base64.RawURLEncoding.Strict()
 
-// token is what is stored of one.
+// token is a token as it is stored.
 type token struct {
 	purpose Purpose
 	user    string
-	email   string // as kept; ToVerify, ToReset: of the user; ToChange: the new one
+	email   string // as stored; ToVerify, ToReset: of the user; ToChange: the new one
 	epoch   uint64 // of the user: a change of password or address ends the token
 	expires time.Time
 	sum     [sha256.Size]byte
@@ -62,8 +62,7 @@ func decodeToken(b []byte) (token, error) {
 	return k, d.end()
 }
 
-// parseToken returns the sum under which a token is stored; ok is false if it
-// cannot be one.
+// parseToken returns the hash under which a token is stored; ok is false if text cannot be a token.
 func parseToken(s string) (sum [sha256.Size]byte, ok bool) {
 	if len(s) != tokenCode.EncodedLen(tokenRawBytes) {
 		return sum, false
@@ -101,7 +100,7 @@ func (t tx) issue(s secret, u *stored, purpose Purpose, email string, ttl time.D
 			return time.Time{}, err
 		}
 	}
-	// Whole milliseconds, as kv keeps them: the index is found again by it.
+	// Whole milliseconds, like kv's, so that the index entry can be found by it.
 	expires := t.Now().Add(ttl).Truncate(time.Millisecond)
 	k := token{purpose: purpose, user: u.ID, email: email, epoch: u.Epoch, expires: expires, sum: s.sum}
 	o := kv.SetOptions{Expires: expires, SkipOld: true}
@@ -112,8 +111,7 @@ func (t tx) issue(s secret, u *stored, purpose Purpose, email string, ttl time.D
 	return expires, err
 }
 
-// tokensOf returns a user's tokens of one purpose, the oldest first, without
-// what the index does not hold.
+// tokensOf returns a user's tokens of one purpose, the oldest first, with only the fields that the index has.
 func (t tx) tokensOf(user string, purpose Purpose) ([]token, error) {
 	prefix := append(newKey(keyTokenOf, user), byte(purpose))
 	var list []token
@@ -184,9 +182,9 @@ func (t tx) token(text string, purpose ...Purpose) (token, *stored, error) {
 	return k, u, nil
 }
 
-// CheckToken returns the user whose token this is, if it could be used now for
-// the purpose, else ErrTokenInvalid. It uses nothing up: a face shows its form by
-// it, as mail programs open links on their own.
+// CheckToken returns the user of a token, if the token could be used now for the purpose; otherwise
+// ErrTokenInvalid. It does not use up the token. Faces call it before they show their form, because mail
+// programs open links on their own.
 func (a *Auth) CheckToken(ctx context.Context, r engine.Read, purpose Purpose, text string) (User, error) {
 	var u User
 	err := a.view(ctx, r, "check a token", func(t tx) error {

@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	totpPeriod     = 30 // seconds; with six digits and SHA-1 what every app can
+	totpPeriod     = 30 // seconds; with six digits and SHA-1, what every app supports
 	totpSkew       = 1  // steps that a clock may be off
-	totpBytes      = 20 // of a secret; RFC 4226, section 4, R6
+	totpBytes      = 20 // length of a secret; RFC 4226, section 4, R6
 	recoveryCodes  = 10
 	recoveryRaw    = 10 // bytes of one: 80 bits, so that a plain hash suffices
 	recoveryLength = 16 // letters and digits
 )
 
-// factor is what is stored of a second factor.
+// factor is a second factor as it is stored.
 type factor struct {
 	confirmed bool
 	sealed    bool // secret is encrypted
 	secret    []byte
-	step      uint64              // the last one that was used, and all before
-	codes     [][sha256.Size]byte // recovery codes that are left
+	step      uint64              // the last one used; earlier ones are void
+	codes     [][sha256.Size]byte // unused recovery codes
 }
 
 const (
@@ -94,7 +94,7 @@ func (t tx) putFactor(user string, f *factor) error {
 	return err
 }
 
-// open returns the secret as text, as the library takes it.
+// open returns the secret as text, in the form that the library takes.
 func (a *Auth) open(user string, f *factor) (string, error) {
 	raw := f.secret
 	if f.sealed {
@@ -106,15 +106,15 @@ func (a *Auth) open(user string, f *factor) (string, error) {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw), nil
 }
 
-// Enrolment is what an authenticator app is set up with. Both are secret.
+// Enrolment sets up an authenticator app. Both fields are secret.
 type Enrolment struct {
-	Secret string // base32, to be typed
-	URL    string // otpauth://…, to be shown as a QR code
+	Secret string // base32, for typing
+	URL    string // otpauth:// otpauth://…, to show as a QR code
 }
 
-// EnrolTOTP makes a secret for a user's authenticator app. It is asked for only
-// after ConfirmTOTP; until then a further call replaces it. A user who has a
-// second factor has to remove it first: CodePreconditionFailed.
+// EnrolTOTP makes a secret for a user's authenticator app. The second factor is required only after
+// ConfirmTOTP; until then another call replaces the secret. A user who already has a second factor must remove
+// it first: CodePreconditionFailed.
 func (a *Auth) EnrolTOTP(ctx context.Context, user string) (Enrolment, error) {
 	const verb = "enrol a second factor"
 	raw, err := a.random(totpBytes)
@@ -155,10 +155,9 @@ func (a *Auth) EnrolTOTP(ctx context.Context, user string) (Enrolment, error) {
 	return Enrolment{Secret: key.Secret(), URL: key.URL()}, nil
 }
 
-// ConfirmTOTP turns a user's second factor on by a first code of the app, and
-// returns recovery codes, which are shown once. From then on every login asks
-// for it. Errors: ErrCodeWrong, CodeRateLimited; CodePreconditionFailed without
-// EnrolTOTP before or when it is on already.
+// ConfirmTOTP turns on a user's second factor with a first code of the app, and returns recovery codes, which
+// the face shows once. From then on every login requires the second factor. Errors: ErrCodeWrong,
+// CodeRateLimited; CodePreconditionFailed without EnrolTOTP before, or if it is already on.
 func (a *Auth) ConfirmTOTP(ctx context.Context, user, code string) ([]string, error) {
 	texts, sums, err := a.newRecovery()
 	if err != nil {
@@ -177,8 +176,7 @@ func (a *Auth) ConfirmTOTP(ctx context.Context, user, code string) ([]string, er
 	return texts, nil
 }
 
-// NewRecoveryCodes replaces a user's recovery codes; it needs a code of the app or
-// a recovery code.
+// NewRecoveryCodes replaces a user's recovery codes. It requires a code of the app or a recovery code.
 func (a *Auth) NewRecoveryCodes(ctx context.Context, user, code string) ([]string, error) {
 	const verb = "make recovery codes"
 	texts, sums, err := a.newRecovery()
@@ -195,16 +193,15 @@ func (a *Auth) NewRecoveryCodes(ctx context.Context, user, code string) ([]strin
 	return texts, nil
 }
 
-// DisableTOTP removes a user's second factor; it needs a code of the app or a
-// recovery code.
+// DisableTOTP removes a user's second factor. It requires a code of the app or a recovery code.
 func (a *Auth) DisableTOTP(ctx context.Context, user, code string) error {
 	return a.withCode(ctx, "remove the second factor", user, code, true, func(t tx, u *stored, _ *factor) error {
 		return t.removeFactor(u)
 	})
 }
 
-// RemoveTOTP removes a user's second factor without a code, as an administrator
-// does for a user who has lost the app and the recovery codes. It ends the user's sessions.
+// RemoveTOTP removes a user's second factor without a code. It is for administrators, for users who have lost
+// the app and the recovery codes. It ends the user's sessions.
 func (a *Auth) RemoveTOTP(ctx context.Context, user string) error {
 	return a.update(ctx, "remove the second factor", func(t tx) error {
 		u, err := t.mustUser(user)
@@ -226,7 +223,7 @@ func (t tx) removeFactor(u *stored) error {
 	return t.put(u)
 }
 
-// RecoveryCodesLeft returns how many recovery codes a user has not used yet.
+// RecoveryCodesLeft returns how many unused recovery codes a user has.
 func (a *Auth) RecoveryCodesLeft(ctx context.Context, r engine.Read, user string) (int, error) {
 	n := 0
 	err := a.view(ctx, r, "count recovery codes", func(t tx) error {
@@ -239,8 +236,8 @@ func (a *Auth) RecoveryCodesLeft(ctx context.Context, r engine.Read, user string
 	return n, err
 }
 
-// withCode counts an attempt, checks a code of a user who is known and has fn
-// write in the same transaction. f is not stored yet when fn is called.
+// withCode counts an attempt, checks a code of a known user and calls fn to write in the same transaction. f
+// is not stored yet when fn is called.
 func (a *Auth) withCode(ctx context.Context, verb, user, code string, on bool, fn func(t tx, u *stored, f *factor) error) error {
 	var refused error
 	err := a.update(ctx, verb, func(t tx) error {
@@ -272,15 +269,15 @@ func (a *Auth) withCode(ctx context.Context, verb, user, code string, on bool, f
 	return err
 }
 
-// The kinds of codes that a method takes.
+// The kinds of codes that a method accepts.
 const (
 	totpOnly = iota
 	recoveryOnly
 	totpOrRecovery
 )
 
-// try counts an attempt and checks a code; a right one is used up in f, which
-// the caller stores, and resets the count.
+// try counts an attempt and checks a code. It marks a right code as used in f, which the caller stores, and
+// resets the count.
 func (t tx) try(u *stored, f *factor, code string, kind int) (bool, error) {
 	count := attempt{actCode, u.ID}
 	if err := t.take(count); err != nil {
@@ -312,8 +309,8 @@ func (t tx) try(u *stored, f *factor, code string, kind int) (bool, error) {
 	return true, t.forget(count)
 }
 
-// useTOTP reports whether code is that of this step, the one before or the next,
-// and that step and no later one was used yet; then it is.
+// useTOTP reports whether code is that of the current step, the previous or the next one, and neither that
+// step nor a later one was used yet. It then marks the step as used.
 func (f *factor) useTOTP(secret, code string, now time.Time) (bool, error) {
 	code = strings.TrimSpace(code)
 	if len(code) != otp.DigitsSix.Length() {
@@ -333,7 +330,7 @@ func (f *factor) useTOTP(secret, code string, now time.Time) (bool, error) {
 	return false, nil
 }
 
-// useRecovery reports whether code is a recovery code that was not used yet; then it is.
+// useRecovery reports whether code is an unused recovery code, and marks it as used.
 func (f *factor) useRecovery(code string) bool {
 	code = strings.ToLower(strings.NewReplacer("-", "", " ", "").Replace(code))
 	if len(code) != recoveryLength {
@@ -363,9 +360,8 @@ func (a *Auth) newRecovery() (texts []string, sums [][sha256.Size]byte, err erro
 	return texts, sums, nil
 }
 
-// LoginTOTP ends a login by the code of the user's app. The ticket can be used
-// again after a wrong code, until it expires. Errors: ErrTokenInvalid for the
-// ticket, ErrCodeWrong, CodeRateLimited.
+// LoginTOTP completes a login with a code of the user's app. After a wrong code the ticket can be used again,
+// until it expires. Errors: ErrTokenInvalid for the ticket, ErrCodeWrong, CodeRateLimited.
 func (a *Auth) LoginTOTP(ctx context.Context, ticket, code string) (User, error) {
 	return a.second(ctx, ticket, code, totpOnly)
 }
@@ -390,7 +386,7 @@ func (a *Auth) second(ctx context.Context, ticket, code string, kind int) (User,
 			return err
 		}
 		if f == nil || !f.confirmed {
-			return ErrTokenInvalid // removed meanwhile: the password alone is asked for
+			return ErrTokenInvalid // removed meanwhile: the password alone suffices
 		}
 		right, err := t.try(u, f, code, kind)
 		if err != nil {

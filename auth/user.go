@@ -25,31 +25,31 @@ type User struct {
 	VerifiedAt time.Time
 	Name       string // what the application calls the user; may be ""
 	Created    time.Time
-	TOTP       bool // a second factor is asked for
-	Password   bool // there is one
+	TOTP       bool // a second factor is required
+	Password   bool // whether there is one
 	Disabled   bool
 	Roles      []string // sorted, each once
-	// Profile is what the application keeps of the user besides; nil if that is nothing.
+	// Profile has the application's other data about the user; nil if there is none.
 	Profile map[string]string
-	// Epoch grows with every change of the password or the address. What was proved
-	// at one epoch is void at another: a face that begins a session for a user whom a
-	// login returned must look, once the session is stored, that it is the same yet.
+	// Epoch grows with every change of the password or the address. A login at one epoch is void at another. A
+	// face that starts a session for a user whom a login returned must check, once the session is stored, that
+	// the epoch is still the same.
 	Epoch uint64
 }
 
-// Verified reports whether the user has proved to receive mail at Email.
+// Verified reports whether the user has verified Email.
 func (u User) Verified() bool { return !u.VerifiedAt.IsZero() }
 
 // Has reports whether the user has a role.
 func (u User) Has(role string) bool { return slices.Contains(u.Roles, role) }
 
-// stored is a user with what only auth sees.
+// stored is a user with the fields that only auth uses.
 type stored struct {
 	User
 	fold string // Email in lower case: the key
 	hash string // "": no password
-	// pending: registered, and since then neither verified nor logged in. Whoever
-	// verifies the address takes its place; it expires.
+	// pending: registered, but neither verified nor logged in since. It expires, and gives way to anyone who
+	// verifies the address.
 	pending bool
 	expires time.Time // of a pending one
 }
@@ -100,7 +100,7 @@ func decodeUser(id string, b []byte) (*stored, error) {
 	}
 	u.Disabled, u.pending, u.TOTP = flags&flagDisabled != 0, flags&flagPending != 0, flags&flagTOTP != 0
 	u.Password = u.hash != ""
-	u.fold = strings.ToLower(u.Email) // as ParseEmail folds what it has let pass
+	u.fold = strings.ToLower(u.Email) // as in ParseEmail
 	return u, d.end()
 }
 
@@ -159,7 +159,7 @@ func (t tx) put(u *stored) error {
 	return err
 }
 
-// newID returns the id of a user to be.
+// newID returns the id for a new user.
 func (a *Auth) newID() (string, error) {
 	raw, err := a.random(idRawBytes)
 	return base32Lower.EncodeToString(raw), err
@@ -201,16 +201,16 @@ func (a *Auth) Find(ctx context.Context, r engine.Read, email string) (User, err
 	return u, err
 }
 
-// ListOptions say which page of users List returns.
+// ListOptions selects the users that List returns.
 type ListOptions struct {
-	After string // the last id of the page before
+	After string // the last id of the previous page
 	Limit int    // most users; 0 means 100, over MaxPage is CodeLimit
 }
 
-// Page is a part of the users, in ascending order of ids, which is none of time.
+// Page is a part of the users, in ascending order of ids, which is not chronological.
 type Page struct {
 	Users []User
-	More  bool // there are further users after the last one
+	More  bool // there are more users after the last one
 }
 
 // List returns one page of all users.

@@ -17,18 +17,18 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 )
 
-// outcome is what one attempt to deliver a message came to.
+// outcome is the result of one attempt to deliver a message.
 type outcome struct {
-	taken   int                // recipients whom the server took it for
+	taken   int                // recipients that the server accepted
 	left    []*netmail.Address // those to try again
-	refused []*netmail.Address // those refused for good
+	refused []*netmail.Address // those permanently refused
 	err     error              // why there are left or refused ones
-	server  bool               // err is about the server, whatever the message
+	server  bool               // err is about the server, not the message
 }
 
-// later is the outcome of an attempt that failed before any recipient was taken.
-// An answer of 5xx about the message is final; one about the server is not, as
-// its settings can be mended while the message waits.
+// later returns the outcome of an attempt that failed before any recipient was accepted. A 5xx reply about the
+// message is permanent. One about the server is not, because its settings can be fixed while the message
+// waits.
 func later(l *queued, err error, server bool) outcome {
 	if !server && permanent(err) {
 		return outcome{refused: l.to, err: err}
@@ -36,14 +36,13 @@ func later(l *queued, err error, server bool) outcome {
 	return outcome{left: l.to, err: err, server: server}
 }
 
-// permanent reports whether a server answered 5xx.
+// permanent reports whether a server replied 5xx.
 func permanent(err error) bool {
 	answer, ok := errors.AsType[*textproto.Error](err)
 	return ok && answer.Code >= 500
 }
 
-// deliver makes one attempt over a connection of its own and never takes longer
-// than o.Timeout.
+// deliver makes one attempt over a new connection. It never takes longer than o.Timeout.
 func deliver(ctx context.Context, o *SMTPOptions, l *queued) outcome {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -52,7 +51,7 @@ func deliver(ctx context.Context, o *SMTPOptions, l *queued) outcome {
 		return later(l, because(ctx, err), true)
 	}
 	defer conn.Close()
-	// Everything below reads and writes conn: the end of ctx is the end of it.
+	// Everything below reads and writes conn, so closing it at the end of ctx ends everything.
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	c, err := greet(conn, o)
 	if err != nil {
@@ -63,13 +62,12 @@ func deliver(ctx context.Context, o *SMTPOptions, l *queued) outcome {
 		out.err = because(ctx, out.err)
 	}
 	if out.taken > 0 || len(out.refused) > 0 {
-		_ = c.Quit() // whatever it answers, the message's fate is known
+		_ = c.Quit() // whatever the reply, the outcome of the message is known
 	}
 	return out
 }
 
-// because returns the reason for a broken connection: a context's end shows
-// there only as a timeout.
+// because returns the reason for a broken connection: the end of a context appears there only as a timeout.
 func because(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !permanent(err) {
 		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
@@ -77,7 +75,7 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// dial connects to the server, with TLS if that comes first.
+// dial connects to the server, with TLS for ImplicitTLS.
 func dial(ctx context.Context, o *SMTPOptions) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(o.Host, strconv.Itoa(o.Port)))
 	if err != nil || o.TLS != ImplicitTLS {
@@ -91,13 +89,13 @@ func dial(ctx context.Context, o *SMTPOptions) (net.Conn, error) {
 	return secure, nil
 }
 
-// greet brings a new connection to where mail can be handed over.
+// greet prepares a new connection for sending messages.
 func greet(conn net.Conn, o *SMTPOptions) (*smtp.Client, error) {
 	c, err := smtp.NewClient(conn, o.Host)
 	if err != nil {
 		return nil, err
 	}
-	// Asking for SMTPUTF8 makes relays without it bounce mail that needs none.
+	// Requesting SMTPUTF8 makes relays without it bounce messages that do not need it.
 	c.SkipSMTPUTF8(true)
 	if err := c.Hello(o.Hello); err != nil {
 		return nil, err
@@ -123,8 +121,8 @@ func greet(conn net.Conn, o *SMTPOptions) (*smtp.Client, error) {
 	return c, nil
 }
 
-// mechanism picks how the password is proved. The connection has TLS or ends on
-// this machine, which SMTPOptions.check sees to, so all of them may be used.
+// mechanism chooses an authentication mechanism. The connection has TLS or stays on this machine, which
+// SMTPOptions.check ensures, so any of them is safe.
 func mechanism(c *smtp.Client, o *SMTPOptions) (smtp.Auth, error) {
 	_, offer := c.Extension("AUTH")
 	offered := strings.Fields(strings.ToUpper(offer))
@@ -141,8 +139,7 @@ func mechanism(c *smtp.Client, o *SMTPOptions) (smtp.Auth, error) {
 	return nil, errors.New("the server offers no way to prove a password that is known here (it offers: " + offer + ")")
 }
 
-// transmit hands one message over. Recipients that the server refuses do not keep
-// the others from getting it.
+// transmit sends one message. A recipient that the server refuses does not prevent delivery to the others.
 func transmit(c *smtp.Client, l *queued) outcome {
 	if err := c.Mail("<" + l.from.Address + ">"); err != nil {
 		return later(l, err, false)
@@ -155,7 +152,7 @@ func transmit(c *smtp.Client, l *queued) outcome {
 			continue
 		}
 		if _, answered := errors.AsType[*textproto.Error](err); !answered {
-			return later(l, err, false) // the connection is gone: nobody was taken
+			return later(l, err, false) // the connection is broken: no recipient was accepted
 		}
 		out.err = both(out.err, err)
 		if permanent(err) {
@@ -171,7 +168,7 @@ func transmit(c *smtp.Client, l *queued) outcome {
 		if permanent(err) {
 			return later(l, err, false)
 		}
-		// Those who were taken have to wait, those refused have not to.
+		// The accepted recipients have to wait, but not those refused.
 		out.left = slices.DeleteFunc(slices.Clone(l.to), func(a *netmail.Address) bool { return slices.Contains(out.refused, a) })
 		out.taken, out.err = 0, both(err, out.err)
 	}
@@ -196,13 +193,13 @@ func content(c *smtp.Client, l *queued) error {
 		return err
 	}
 	if _, err := l.compose().WriteTo(w); err != nil {
-		return err // without the final dot, so the server throws it away
+		return err // without the final dot, so the server discards it
 	}
 	return w.Close()
 }
 
-// compose writes the message as MIME. Date and Message-ID are the same at every
-// attempt, so that a server which took it twice can tell.
+// compose writes the message as MIME. Date and Message-ID are the same at every attempt, so that a server can
+// recognise a duplicate.
 func (l *queued) compose() *gomail.Msg {
 	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	m.FromMailAddress(l.from)

@@ -33,27 +33,26 @@ const (
 	DefaultFaultsEvery = 10 * time.Minute
 )
 
-// Field is one thing known about a fault: a header, a form value.
+// Field is a detail of a fault, such as a header or a form value.
 type Field struct{ Name, Value string }
 
-// Fault is an internal error or panic, as the face that it came out of saw it.
-// Everything in it may hold secrets: Report takes them out.
+// Fault is an internal error or a panic, as the face that caught it describes it. Everything in it may contain
+// secrets; Report redacts them.
 type Fault struct {
-	Ref       string  // what the user was shown, see NewRef; "": one is made up
-	Err       error   // what happened; of a panic its value as an error
+	Ref       string  // shown to the user, see NewRef; "": Report makes one
+	Err       error   // the error; for a panic its value as an error
 	Stack     []byte  // as runtime/debug.Stack prints it; nil: none
-	Method    string  // of the request, all "" if there was none
+	Method    string  // of the request; all "" if there was none
 	Path      string  // with its query
 	Route     string  // the pattern that matched, e.g. /reset/{token}
 	RequestID string  //
 	Fields    []Field // headers and values of the request, in any order
 }
 
-// FaultsOptions say whom faults are told to. Zero stands for the default but
-// where it says otherwise.
+// FaultsOptions configures Faults. Zero means the default unless stated otherwise.
 type FaultsOptions struct {
 	Sender    Sender   // nil: faults are only logged and counted
-	To        []string // who gets the mails; empty: nobody, as with a nil Sender
+	To        []string // recipients of the emails; empty: nobody, as with a nil Sender
 	From      string   // "": the sender's default
 	Name      string   // of the application, for the subject
 	Node      string   // which of its nodes this is
@@ -63,10 +62,9 @@ type FaultsOptions struct {
 	Logger    *slog.Logger // nil: slog.Default()
 }
 
-// Faults tells the people who run a program about its faults: one mail for each
-// distinct fault at once, and after that how often it came again, at most once
-// in every FaultsOptions.Every. Whether mail works or not, each report is logged
-// and counted.
+// Faults reports a program's faults to its operators: immediately by one email for each distinct fault, and
+// after that by digests of how often faults recurred, at most one in every FaultsOptions.Every. Whether email
+// works or not, each report is logged and counted.
 type Faults struct {
 	o      FaultsOptions
 	queue  chan *report
@@ -74,9 +72,9 @@ type Faults struct {
 
 	mu     sync.Mutex       // guards what follows
 	known  map[string]*seen // by fingerprint
-	turns  int64            // reports
-	firsts int              // mails about new faults since the last digest
-	others int              // reports whose fault was forgotten before a digest reported it
+	turns  int64            // number of reports
+	firsts int              // emails about new faults since the last digest
+	others int              // reports of faults that were forgotten before a digest
 }
 
 // NewFaults checks the options. Mistakes are CodeInvalid.
@@ -104,13 +102,11 @@ func NewFaults(o FaultsOptions) (*Faults, error) {
 	return &Faults{o: o, queue: make(chan *report, MaxFaultQueue), known: map[string]*seen{}}, nil
 }
 
-// NewRef returns a new reference for a fault: short enough to be read out on the
-// telephone, and random.
+// NewRef returns a new reference for a fault: random, and short enough to read out on the phone.
 func NewRef() string { return randomRef() }
 
-// Report logs and counts a fault; Run emails it later. It returns
-// the fault's reference, for the user's page. It never waits and never fails; what
-// it is given may be used again as soon as it has returned.
+// Report logs and counts a fault; Run emails it later. Report returns the fault's reference, for the user's
+// page. It never blocks and never fails. The caller may reuse fault as soon as it has returned.
 func (f *Faults) Report(fault Fault) string {
 	r := f.report(&fault)
 	f.counts.reported.Add(1)
@@ -131,8 +127,7 @@ func (f *Faults) Report(fault Fault) string {
 // sendWithin bounds how long one call of a Sender may take.
 const sendWithin = 30 * time.Second
 
-// Run sends the emails until ctx ends, and then everything not yet reported. It
-// returns nil.
+// Run sends the emails until ctx ends, and then reports everything not yet reported. It returns nil.
 func (f *Faults) Run(ctx context.Context) error {
 	tick := time.NewTicker(f.o.Every)
 	defer tick.Stop()

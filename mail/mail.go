@@ -1,10 +1,9 @@
-// Package mail hands messages to an SMTP server in the background, keeps them in
-// an outbox during development, and reports a program's faults to those who run it.
+// Package mail sends messages to an SMTP server in the background, keeps them in an outbox during development,
+// and reports a program's faults to its operators.
 //
-// It knows what a message is, how a mail server is spoken to and tried again,
-// and what must not stand in a report; it must not know requests, users,
-// engines or where templates come from. The queue lives in memory: what waits
-// there when the process dies is gone, see SMTP.
+// It knows messages, the SMTP protocol, retries, and what must not appear in a report; it must not know
+// requests, users, engines or where templates come from. The queue is in memory: messages that wait there are
+// lost when the process dies, see SMTP.
 package mail
 
 import (
@@ -33,11 +32,11 @@ const (
 	MaxRefBytes = 128
 )
 
-// Codes of this package; Catalog says what they mean.
+// Codes of this package; Catalog has their meanings.
 const (
-	// CodeRefused: the mail server said no, for good.
+	// CodeRefused: the mail server refused permanently.
 	CodeRefused engine.Code = "mail_refused"
-	// CodeUnavailable: the mail server cannot be used at the moment.
+	// CodeUnavailable: the mail server cannot be used now.
 	CodeUnavailable engine.Code = "mail_unavailable"
 )
 
@@ -49,21 +48,20 @@ func Catalog() []engine.Meaning {
 	}
 }
 
-// Message is one mail. An address is "ann@example.org" or "Ann <ann@example.org>";
-// names may be in any language, the address itself is ASCII.
+// Message is one email. An address is "ann@example.org" or "Ann <ann@example.org>"; names may be in any
+// language, the address itself must be ASCII.
 type Message struct {
 	To      []string // every recipient sees the others; at least one
 	From    string   // "" is the sender's default
 	ReplyTo string   // "" is none
 	Subject string   // one line
-	Text    string   // what programs without HTML show; Text or HTML must be there
+	Text    string   // for programs that do not show HTML; Text or HTML is required
 	HTML    string   // "" is none
-	Ref     string   // names the message in the log, printable ASCII; "": one is made up
+	Ref     string   // identifies the message in the log, printable ASCII; "": one is made
 }
 
-// Sender takes messages. Its Send returns CodeInvalid and CodeLimit for messages
-// that could never be sent; what nil means says the implementation: see SMTP.Send
-// and Outbox.Send. It is safe for concurrent use.
+// Sender sends messages. Send returns CodeInvalid and CodeLimit for messages that could never be sent; what
+// nil means depends on the implementation: see SMTP.Send and Outbox.Send. A Sender is safe for concurrent use.
 type Sender interface {
 	Send(ctx context.Context, m Message) error
 }
@@ -72,23 +70,23 @@ type Sender interface {
 type queued struct {
 	ref     string
 	from    *netmail.Address
-	to      []*netmail.Address // who is still to get it
-	all     []*netmail.Address // whom everybody sees
+	to      []*netmail.Address // recipients still to be served
+	all     []*netmail.Address // recipients shown in the message
 	replyTo *netmail.Address   // may be nil
 	msg     Message
 
-	// Of messages that are being sent.
+	// For messages that are being sent.
 	id       string    // the Message-ID's first part
 	accepted time.Time // by Send
 	weight   int64     // size when it was accepted
 	tries    int       // attempts that failed because of the message
-	next     time.Time // not before
-	last     error     // of the last attempt
-	final    bool      // it was tried since the stop
-	broken   bool      // some recipient was refused or given up
+	next     time.Time // earliest next attempt
+	last     error     // error of the last attempt
+	final    bool      // tried since the stop
+	broken   bool      // some recipient was refused or given up on
 }
 
-// size is about what the message takes of the queue's memory, in bytes.
+// size is roughly how much of the queue's memory the message takes, in bytes.
 func (l *queued) size() int64 {
 	n := 1024 + len(l.msg.Subject) + len(l.msg.Text) + len(l.msg.HTML)
 	for _, a := range l.all {
@@ -97,11 +95,11 @@ func (l *queued) size() int64 {
 	return int64(n)
 }
 
-// check turns m into a message, or says what is wrong with it. No part of a body
-// gets into an error.
+// check turns m into a queued message, or returns what is wrong with it. Errors never contain a part of a
+// body.
 func check(m Message, defaultFrom string) (*queued, error) {
 	l := &queued{ref: m.Ref, msg: m}
-	l.msg.To = nil // they stand in l.to
+	l.msg.To = nil // l.to has them
 	switch {
 	case len(m.To) == 0:
 		return nil, engine.Errorf(engine.CodeInvalid, "the message has no recipient")
@@ -146,7 +144,7 @@ func check(m Message, defaultFrom string) (*queued, error) {
 	return l, nil
 }
 
-// checkLine refuses what could begin a header line of its own.
+// checkLine refuses texts that could begin another header line.
 func checkLine(what, s string, most int) error {
 	if len(s) > most {
 		return engine.Errorf(engine.CodeLimit, "the message's %s has %d bytes, over the limit of %d", what, len(s), most)
@@ -162,7 +160,7 @@ func checkLine(what, s string, most int) error {
 	return nil
 }
 
-// breaks reports whether r ends a line somewhere, or is a control character.
+// breaks reports whether r can end a line or is a control character.
 func breaks(r rune) bool {
 	return r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' || r == '\u0085'
 }
@@ -191,13 +189,13 @@ func parseAddress(what, s string) (*netmail.Address, error) {
 	if err != nil {
 		return nil, engine.Errorf(engine.CodeInvalid, "the %s %q is not an address such as ann@example.org or Ann <ann@example.org>: %v", what, s, err)
 	}
-	// An encoded word in the name may have hidden what checkLine looks for.
+	// An encoded word in the name may have hidden characters from checkLine.
 	if err := checkLine(what+"'s name", a.Name, MaxAddressBytes); err != nil {
 		return nil, err
 	}
 	at := strings.LastIndexByte(a.Address, '@')
 	for i := range len(a.Address) {
-		// RFC 5321 has no spaces, brackets or controls in what MAIL and RCPT carry.
+		// RFC 5321 allows no spaces, brackets or controls in the addresses of MAIL and RCPT.
 		if c := a.Address[i]; c <= ' ' || c > '~' || c == '<' || c == '>' {
 			return nil, engine.Errorf(engine.CodeInvalid, "the %s address %q has a character that mail servers do not take: write domains in other scripts in their xn-- form", what, a.Address)
 		}
@@ -208,7 +206,7 @@ func parseAddress(what, s string) (*netmail.Address, error) {
 	return a, nil
 }
 
-// domain is what stands behind the @ of an address.
+// domain returns the part of an address after the @.
 func domain(address string) string {
 	return address[strings.LastIndexByte(address, '@')+1:]
 }

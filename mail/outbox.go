@@ -21,14 +21,14 @@ const (
 	MaxOutboxBytes = 64 << 20
 )
 
-// outboxFrom is the sender of messages that name none: nothing leaves the machine.
+// outboxFrom is the sender of messages without one: nothing leaves the machine.
 const outboxFrom = "app@localhost"
 
-// Outbox is a Sender for development: it keeps the last messages in memory, sends
-// nothing, and is a page that shows them. See its ServeHTTP.
+// Outbox is a Sender for development: it sends nothing, keeps the last messages in memory, and serves a page
+// that shows them. See its ServeHTTP.
 type Outbox struct {
-	// Logger, if not nil, gets a line for each message: to whom, with which subject
-	// and id. It must be set before the first Send.
+	// Logger, if not nil, receives a line for each message with its recipients, subject and id. It must be set
+	// before the first Send.
 	Logger *slog.Logger
 
 	limit int
@@ -48,8 +48,8 @@ type Kept struct {
 	size int64
 }
 
-// NewOutbox returns an Outbox that keeps the last limit messages; 0 stands for
-// DefaultMaxOutbox, a limit below 1 or above MaxOutbox is brought into that range.
+// NewOutbox returns an Outbox that keeps the last limit messages. 0 means DefaultMaxOutbox; other values are
+// clamped to 1 and MaxOutbox.
 func NewOutbox(limit int) *Outbox {
 	if limit == 0 {
 		limit = DefaultMaxOutbox
@@ -77,7 +77,7 @@ func (b *Outbox) Send(ctx context.Context, m Message) error {
 	return nil
 }
 
-// keep gives kept its id; the oldest make room for it.
+// keep sets the id of kept and drops the oldest messages to make room.
 func (b *Outbox) keep(kept *Kept) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,8 +103,7 @@ func (b *Outbox) List() []*Kept {
 	return all
 }
 
-// Get returns the message with an id, or CodeNotFound: there never was one, or
-// newer ones have taken its place.
+// Get returns the message with an id. CodeNotFound means that it never existed or was dropped for newer ones.
 func (b *Outbox) Get(id int) (*Kept, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,8 +17,8 @@ var outboxHTML string
 const (
 	// pagePolicy is the Content-Security-Policy of the outbox's own pages.
 	pagePolicy = "default-src 'none'; style-src 'unsafe-inline'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	// htmlPolicy is that of a message's HTML, which may be anything: it runs no
-	// script and has an origin of its own, also when it is opened by itself.
+	// htmlPolicy is the Content-Security-Policy of a message's HTML, which may be anything: it runs no script
+	// and has its own opaque origin, even when opened directly.
 	htmlPolicy = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; img-src http: https: data:; font-src http: https: data:; style-src 'unsafe-inline' http: https:; form-action 'none'; frame-ancestors 'self'"
 )
 
@@ -30,11 +30,11 @@ type part struct {
 
 var linkPattern = regexp.MustCompile(`https?://[^\s<>"'\x60]+`)
 
-// split takes a text apart at its links.
+// split splits a text into links and the text between them.
 func split(text string) (parts []part) {
 	at := 0
 	for _, m := range linkPattern.FindAllStringIndex(text, -1) {
-		// What ends a sentence or bracket is not part of the link.
+		// Punctuation after a link is not part of it.
 		end := m[0] + len(strings.TrimRight(text[m[0]:m[1]], ".,;:!?)]}"))
 		if m[0] > at {
 			parts = append(parts, part{Text: text[at:m[0]]})
@@ -48,11 +48,10 @@ func split(text string) (parts []part) {
 	return parts
 }
 
-// ServeHTTP shows the outbox: / is the list, /ID a message, /ID/html its HTML
-// alone, which runs no scripts. Links are relative, so that it can stand under
-// any folder: app.Handle("/outbox/", http.StripPrefix("/outbox", box)). It shows
-// every mail with its password reset links, so it is for development only. It
-// sets its own Content-Security-Policy and X-Frame-Options.
+// ServeHTTP shows the outbox: / is the list, /ID a message, /ID/html its HTML alone, which runs no scripts.
+// Links are relative, so it can be mounted under any path: app.Handle("/outbox/", http.StripPrefix("/outbox",
+// box)). It shows every email, including password reset links, so it is for development only. It sets its own
+// Content-Security-Policy and X-Frame-Options.
 func (b *Outbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -95,11 +94,10 @@ func writePage(w http.ResponseWriter, name string, data any) {
 		return
 	}
 	headers(w, pagePolicy, "DENY")
-	_, _ = w.Write(b.Bytes()) // whoever asked may be gone
+	_, _ = w.Write(b.Bytes()) // the client may be gone
 }
 
-// writeHTML answers with a message's HTML as it would be sent, but for links,
-// which open in a tab of their own.
+// writeHTML responds with a message's HTML as it would be sent, except that links open in a new tab.
 func writeHTML(w http.ResponseWriter, k *Kept) {
 	headers(w, htmlPolicy, "SAMEORIGIN")
 	_, _ = io.WriteString(w, `<!doctype html><base target="_blank">`+k.Message.HTML)

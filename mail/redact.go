@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// hidden stands where a secret stood.
+// hidden replaces a secret.
 const hidden = "[redacted]"
 
-// Patterns of secrets. What they take too much of is only missed in a report;
-// what they leave is in somebody's mailbox for ever.
+// Patterns of secrets. If they match too much, a report only lacks it; if they match too little, a secret
+// stays in somebody's mailbox forever.
 var (
 	// secretName matches names of headers, parameters and form values.
 	secretName = regexp.MustCompile(`(?i)auth|cookie|passw|passphrase|pwd|^pass$|secret|token|credential|session|signature|^sig$|csrf|xsrf|jwt|otp|^pin$|^code$|^state$|api.?key|key$|nonce|ssn|card|cvv|cvc`)
-	// userinfo is user and password in a URL, or in a text that looks like one.
+	// userinfo is user and password in a URL, or in a text that looks like a URL.
 	userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#"'<>]*@`)
-	// scheme is what follows a word that says how somebody is authenticated.
+	// scheme is the credential after the name of an authentication scheme.
 	scheme = regexp.MustCompile(`(?i)\b(bearer|basic|digest|negotiate)\s+[A-Za-z0-9+/_=.~-]{6,}`)
 	// pair is a name and a value in a text: password=x, "token":"x", Cookie: a=b; c=d.
 	pair = regexp.MustCompile(`(?i)((?:set-)?cookie|(?:proxy-)?authorization)(["']?\s*[:=]\s*)[^\r\n]*|` +
@@ -30,7 +30,7 @@ var (
 // scrubbed is scrub for a text of any length, of which at most n bytes are reported.
 func scrubbed(s string, n int) string {
 	if most := 4 * n; len(s) > most {
-		// The word at the cut goes too: half a secret may not look like one.
+		// Also drop the word at the cut: half a secret may not look like one.
 		s = s[:strings.LastIndexAny(s[:most], " \t\r\n")+1] + fmt.Sprintf("… (%d bytes in all)", len(s))
 	}
 	return cut(scrub(s), n)
@@ -39,7 +39,7 @@ func scrubbed(s string, n int) string {
 // isSecret reports whether a value with that name must be redacted.
 func isSecret(name string) bool { return secretName.MatchString(name) }
 
-// scrub takes secrets out of a text of any kind.
+// scrub redacts the secrets in any text.
 func scrub(s string) string {
 	s = pem.ReplaceAllString(s, hidden)
 	s = userinfo.ReplaceAllString(s, "${1}"+hidden+"@")
@@ -47,10 +47,10 @@ func scrub(s string) string {
 	return scheme.ReplaceAllString(s, "$1 "+hidden)
 }
 
-// scrubPath takes secrets out of a request's path and query: values whose
-// parameter or, in the path, whose wildcard in the route has a secret's name.
+// scrubPath redacts the secrets in a request's path and query: values whose parameter, or whose wildcard in
+// the route, has the name of a secret.
 func scrubPath(target, route string) string {
-	const most = 8 << 10 // what a report shows is shorter
+	const most = 8 << 10 // more than a report shows
 	if len(target) > most {
 		target = target[:strings.LastIndexAny(target[:most], "/?&")+1] + "…"
 	}
@@ -72,7 +72,7 @@ func scrubPath(target, route string) string {
 	params := strings.FieldsFunc(query, func(r rune) bool { return r == '&' || r == ';' })
 	for i, param := range params {
 		name, value, _ := strings.Cut(param, "=")
-		// A name that is written with % is the same name.
+		// A name with percent-encoding is the same name.
 		if plain, err := url.QueryUnescape(name); err != nil || isSecret(plain) {
 			params[i] = name + "=" + hidden
 		} else if plain, err := url.QueryUnescape(value); err == nil && scrub(plain) != plain {
@@ -82,8 +82,8 @@ func scrubPath(target, route string) string {
 	return p + "?" + strings.Join(params, "&")
 }
 
-// wildcards returns the names of a route's wildcards by the segment where they
-// stand. The route may begin with a method and a host.
+// wildcards returns the names of a route's wildcards by the index of their segment. The route may begin with a
+// method and a host.
 func wildcards(route string) map[int]string {
 	if _, after, ok := strings.Cut(route, " "); ok {
 		route = strings.TrimSpace(after)
@@ -100,7 +100,7 @@ func wildcards(route string) map[int]string {
 	return names
 }
 
-// scrubField takes the secret out of one field.
+// scrubField redacts the secret in one field.
 func scrubField(f Field) Field {
 	secret := isSecret(f.Name)
 	f.Name = line(f.Name)

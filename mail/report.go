@@ -29,21 +29,21 @@ type report struct {
 	route, requestID string
 	fields           []Field
 	moreFields       int
-	place            string // where it happened, for people; "": not known
+	place            string // where it happened, for people; "": unknown
 }
 
-// seen is what is remembered of one distinct fault.
+// seen is the state of one distinct fault.
 type seen struct {
 	latest *report // without fields and stack
 	last   time.Time
-	turn   int64    // the report that it was seen in last
+	turn   int64    // the last report of it
 	again  int      // since the last email about it
-	refs   []string // of those, the newest
+	refs   []string // references of those, the newest
 	total  int
 }
 
-// report makes a report out of a fault, without stack and fields: everything in it
-// is copied, bounded and free of secrets.
+// report makes a report of a fault, without stack and fields. Everything in it is copied, bounded and free of
+// secrets.
 func (f *Faults) report(fault *Fault) *report {
 	r := &report{
 		ref: fault.Ref, time: time.Now(), code: engine.CodeOf(fault.Err),
@@ -60,7 +60,7 @@ func (f *Faults) report(fault *Fault) *report {
 	var frames string
 	frames, r.place = origin(fault.Stack)
 	if frames == "" {
-		// Without a stack it is the same fault where the same route fails the same way.
+		// Without a stack, the same error text on the same route is the same fault.
 		frames = r.route + "\n" + numbers.ReplaceAllString(r.err, "#")
 	}
 	sum := sha256.Sum256([]byte(string(r.code) + "\n" + frames))
@@ -68,8 +68,8 @@ func (f *Faults) report(fault *Fault) *report {
 	return r
 }
 
-// detail adds stack and fields, which only a mail of its own tells: to look for
-// secrets in all of them takes milliseconds.
+// detail adds stack and fields, which are only in the email about a single fault: searching them for secrets
+// takes milliseconds.
 func (r *report) detail(fault *Fault) {
 	r.stack = scrubbed(string(fault.Stack), MaxFaultStackBytes)
 	for i, field := range fault.Fields {
@@ -79,11 +79,11 @@ func (r *report) detail(fault *Fault) {
 		}
 		r.fields = append(r.fields, scrubField(field))
 	}
-	// They may come out of a map.
+	// They may come from a map.
 	slices.SortStableFunc(r.fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// message is an error's text. Error may be anybody's code and panic in turn.
+// message returns an error's text. The Error method may be anyone's code, and may panic.
 func message(err error) (s string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -93,19 +93,17 @@ func message(err error) (s string) {
 	return err.Error()
 }
 
-// numbers matches what differs from one time to the next in an error's text:
-// what is quoted, and words with a digit.
+// numbers matches the parts of an error's text that vary: quoted text, and words with a digit.
 var numbers = regexp.MustCompile(`"[^"]*"|'[^']*'|[\w.:-]*\d[\w.:-]*`)
 
 // originFrames is how many stack frames identify a fault.
 const originFrames = 4
 
-// origin returns the functions and lines where a stack began to unwind, without
-// what differs from one time to the next (arguments, addresses, the number of
-// the goroutine), and the first of them alone.
+// origin returns the functions and lines where a stack began to unwind, and the first of them alone, without
+// the parts that vary (arguments, addresses, the number of the goroutine).
 func origin(stack []byte) (frames, place string) {
 	lines := strings.Split(string(stack), "\n")
-	// Below the line of panic() is what panicked; without one all of it counts.
+	// The frames below the line of panic() are those that panicked; without such a line all frames count.
 	for i, l := range lines {
 		if strings.HasPrefix(l, "panic(") {
 			lines = lines[i:]
@@ -136,7 +134,7 @@ func origin(stack []byte) (frames, place string) {
 	return b.String(), place
 }
 
-// cut shortens a text to at most n bytes and says so.
+// cut shortens a text to at most n bytes and marks the cut.
 func cut(s string, n int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= n {
@@ -148,10 +146,10 @@ func cut(s string, n int) string {
 	return s[:n] + fmt.Sprintf(" … (%d bytes more)", len(s)-n)
 }
 
-// line is scrubbed for what stands on one line of a mail.
+// line returns s, scrubbed, as one line of an email.
 func line(s string) string { return flat(scrubbed(s, MaxFaultValueBytes)) }
 
-// flat turns a text that has no secrets into one line.
+// flat turns a text without secrets into one line.
 func flat(s string) string {
 	return strings.Map(func(r rune) rune {
 		if breaks(r) {
@@ -161,8 +159,7 @@ func flat(s string) string {
 	}, cut(s, MaxFaultValueBytes))
 }
 
-// note remembers a report. first says that a mail about it is to go out at once,
-// n is how often the fault was seen.
+// note records a report. first reports whether to send an email at once, n is how often the fault was seen.
 func (f *Faults) note(r *report) (first bool, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -179,7 +176,7 @@ func (f *Faults) note(r *report) (first bool, n int) {
 	s.total++
 	f.turns++
 	s.last, s.turn = r.time, f.turns
-	brief := *r // without what detail adds
+	brief := *r // without the fields of detail
 	s.latest = &brief
 	if !first {
 		s.await(r.ref)
@@ -208,7 +205,7 @@ func (f *Faults) forget() {
 	delete(f.known, oldest)
 }
 
-// postpone leaves a report whose mail could not go out to the next digest.
+// postpone leaves a report to the next digest, because its email could not be sent.
 func (f *Faults) postpone(r *report) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -232,7 +229,7 @@ func (f *Faults) first(r *report) {
 	}
 }
 
-// last reports at the stop everything not yet reported.
+// last reports everything not yet reported, when Run stops.
 func (f *Faults) last() {
 	for {
 		select {
@@ -272,7 +269,7 @@ func (f *Faults) digest() {
 	if f.send(ref, fmt.Sprintf("%d more faults", n), f.summary(rows, others)) {
 		return
 	}
-	// Told of next time.
+	// Keep them for the next digest.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.others += others
@@ -287,7 +284,7 @@ func (f *Faults) digest() {
 	}
 }
 
-// send hands one mail to the sender and reports whether that is the end of it.
+// send sends one email. It reports false if the faults must be reported again.
 func (f *Faults) send(ref, subject, text string) bool {
 	if f.o.Sender == nil || len(f.o.To) == 0 {
 		return true
@@ -295,7 +292,7 @@ func (f *Faults) send(ref, subject, text string) bool {
 	if f.o.Name != "" {
 		subject = "[" + f.o.Name + "] " + subject
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), sendWithin) // also at the stop
+	ctx, cancel := context.WithTimeout(context.Background(), sendWithin) // even after the stop
 	defer cancel()
 	err := f.o.Sender.Send(ctx, Message{
 		To: f.o.To, From: f.o.From, Subject: subject, Text: text, Ref: "fault-" + ref,
@@ -312,7 +309,7 @@ func (f *Faults) send(ref, subject, text string) bool {
 // subject returns one line that identifies the fault in a mailbox.
 func (r *report) subject() string {
 	what, _, _ := strings.Cut(r.err, "\n")
-	const most = 120 // a mailbox shows no more
+	const most = 120 // mailboxes show no more
 	if what = flat(what); len(what) > most {
 		what = strings.ToValidUTF8(what[:most], "") + "…"
 	}
@@ -353,7 +350,7 @@ func (f *Faults) body(r *report) string {
 	return b.String()
 }
 
-// summary is the text of a digest.
+// summary returns the text of a digest.
 func (f *Faults) summary(rows []seen, others int) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "Faults since the last mail; the log has each of them under its reference.\nnode: %s\nversion: %s\n", f.o.Node, f.o.Version)
@@ -374,7 +371,7 @@ func (f *Faults) summary(rows []seen, others int) string {
 	return b.String()
 }
 
-// refDigits leaves out what is mistaken for another when it is read out.
+// refDigits omits characters that are easily confused when read out.
 const refDigits = "abcdefghjkmnpqrstuvwxyz23456789"
 
 // randomRef is 10 such digits, 49 bits.

@@ -16,28 +16,27 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// SMTP sends messages through a server. Send puts a message into a bounded queue
-// in memory, which Run works off; a server that is down, slow or says "later" is
-// tried again, for SMTPOptions.GiveUp. Every message that Send accepted ends as
-// sent or is logged as lost, once, with its reference and never with its body.
-// A message that the server may have taken just before the connection broke is
-// sent again, under the same Message-ID.
+// SMTP sends messages through a server. Send puts a message into a bounded queue in memory, from which Run
+// sends it. If the server is down, slow or refuses temporarily, Run retries for SMTPOptions.GiveUp. Every
+// message that Send accepted is either sent or logged as lost, once, with its reference and never with its
+// body. If the connection breaks when the server may have just accepted a message, the message is sent again
+// under the same Message-ID.
 //
-// What waits when the process is killed is gone: a message that must outlive
-// that needs a record of its own, from which the program sends it again.
+// Waiting messages are lost when the process is killed. A program that must not lose a message has to store it
+// and send it again.
 type SMTP struct {
 	o       SMTPOptions
-	grace   time.Duration // stopGrace; tests have more
+	grace   time.Duration // stopGrace; longer in tests
 	wake    chan struct{} // one token: the queue has changed
 	running atomic.Bool
 
 	mu       sync.Mutex // guards what follows
 	waiting  []*queued
-	n        int   // messages that wait or are under way
+	n        int   // messages waiting or being sent
 	bytes    int64 // of those n
 	closed   bool
-	failures int       // attempts in a row that failed because of the server
-	pause    time.Time // none is begun before
+	failures int       // consecutive attempts that failed because of the server
+	pause    time.Time // no attempt begins before
 
 	sent, failed, retried atomic.Int64
 }
@@ -50,9 +49,9 @@ func NewSMTP(o SMTPOptions) (*SMTP, error) {
 	return &SMTP{o: o.filled(), grace: stopGrace, wake: make(chan struct{}, 1)}, nil
 }
 
-// Send checks m and puts it into the queue; it never waits for the server. nil
-// means that Run will try to send it. A full queue is CodeQueueFull, and after
-// Run has been told to stop it is CodeClosed; then the message was not taken.
+// Send checks m and puts it into the queue. It never waits for the server. nil means that Run will try to send
+// it. A full queue is CodeQueueFull, and after Run has begun to stop it is CodeClosed; the message was then
+// not accepted.
 func (s *SMTP) Send(ctx context.Context, m Message) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("send mail: %w", err)
@@ -80,9 +79,9 @@ func (s *SMTP) Send(ctx context.Context, m Message) error {
 	return nil
 }
 
-// SendNow makes one attempt and returns what came of it: CodeUnavailable if the
-// server cannot be used or says "later", CodeRefused if it refuses the message
-// or a recipient for good; the others have got it then. It does not use the queue.
+// SendNow makes one attempt and returns its result: CodeUnavailable if the server cannot be used or refuses
+// temporarily, CodeRefused if it refuses the message or a recipient permanently; the other recipients then get
+// it. It does not use the queue.
 func (s *SMTP) SendNow(ctx context.Context, m Message) error {
 	l, err := s.prepare(m)
 	if err != nil {
@@ -110,7 +109,7 @@ func (s *SMTP) prepare(m Message) (*queued, error) {
 	return l, nil
 }
 
-// list names addresses for people.
+// list formats addresses for people.
 func list(as []*netmail.Address) string {
 	names := make([]string, len(as))
 	for i, a := range as {
@@ -119,7 +118,7 @@ func list(as []*netmail.Address) string {
 	return strings.Join(names, ", ")
 }
 
-// Metrics yields how much was sent, failed and waits. It may be called at any time.
+// Metrics yields how many messages were sent, failed and wait. It may be called at any time.
 func (s *SMTP) Metrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
 		s.mu.Lock()
@@ -138,13 +137,12 @@ func (s *SMTP) Metrics() iter.Seq[engine.Metric] {
 	}
 }
 
-// stopGrace is how long Run still takes messages after it has nothing more to
-// send, from parts of the program that stop at the same time.
+// stopGrace is how long Run still accepts messages after the queue is empty, from parts of the program that
+// stop at the same time.
 const stopGrace = 100 * time.Millisecond
 
-// Run sends what Send takes until ctx ends. Then it makes one more attempt for
-// everything that waits or still comes, within SMTPOptions.Drain, logs what is left
-// as lost and returns nil. It can be called once.
+// Run sends the messages of Send until ctx ends. Then it makes one more attempt for every message that waits
+// or still arrives, within SMTPOptions.Drain, logs the rest as lost and returns nil. It can be called once.
 func (s *SMTP) Run(ctx context.Context) error {
 	if s.running.Swap(true) {
 		return engine.Errorf(engine.CodeInvalid, "the mail queue runs already")
@@ -189,8 +187,8 @@ func (s *SMTP) Run(ctx context.Context) error {
 	return nil
 }
 
-// rest returns a message that was not tried since the stop, or nil once there is
-// none and has been none for a moment; then no more are taken.
+// rest returns a message that was not tried since the stop. Once there has been none for a moment it closes
+// the queue and returns nil. It also returns nil when ctx ends.
 func (s *SMTP) rest(ctx context.Context) *queued {
 	for {
 		if l := s.untried(false); l != nil {
@@ -208,8 +206,8 @@ func (s *SMTP) rest(ctx context.Context) *queued {
 	}
 }
 
-// untried takes a message that was not tried since the stop; without one, and if
-// closing, it closes the queue.
+// untried removes and returns a message that was not tried since the stop. If there is none and closing is
+// set, it closes the queue.
 func (s *SMTP) untried(closing bool) *queued {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,8 +244,8 @@ func (s *SMTP) await(ctx context.Context) *queued {
 	}
 }
 
-// next takes the message that has been due the longest, and those that are too
-// old. Without one that is due it says how long nothing has to be done.
+// next removes and returns the message that has been due the longest, and those that are too old. If none is
+// due, wait is the time until the next one.
 func (s *SMTP) next(now time.Time) (due *queued, old []*queued, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,7 +279,7 @@ func (s *SMTP) next(now time.Time) (due *queued, old []*queued, wait time.Durati
 	return due, old, 0
 }
 
-// attempt tries to deliver a message once and sees to what is left of it.
+// attempt makes one attempt to deliver a message and handles the outcome.
 func (s *SMTP) attempt(ctx context.Context, l *queued) {
 	out := deliver(ctx, &s.o, l)
 	now := time.Now()
@@ -305,12 +303,12 @@ func (s *SMTP) attempt(ctx context.Context, l *queued) {
 	s.mu.Unlock()
 }
 
-// server remembers whether the server can be used, and says so once when that changes.
+// server records whether the server can be used, and logs changes once.
 func (s *SMTP) server(now time.Time, out outcome) {
 	s.mu.Lock()
 	was := s.failures
 	if out.server {
-		// Attempts that were under way together count as one.
+		// Concurrent attempts count as one.
 		if !now.Before(s.pause) {
 			s.failures++
 			s.pause = now.Add(s.backoff(s.failures))
@@ -328,7 +326,7 @@ func (s *SMTP) server(now time.Time, out outcome) {
 	}
 }
 
-// backoff is the wait after so many failures in a row.
+// backoff returns the wait after that many consecutive failures.
 func (s *SMTP) backoff(failures int) time.Duration {
 	wait := s.o.RetryFirst
 	for range min(failures-1, 30) {
@@ -339,7 +337,7 @@ func (s *SMTP) backoff(failures int) time.Duration {
 	return min(wait, s.o.MaxRetryWait)
 }
 
-// lose ends a message that is not tried any more.
+// lose logs a message that is not tried again.
 func (s *SMTP) lose(l *queued, why string, last error) {
 	l.broken = true
 	if last == nil {
@@ -350,7 +348,7 @@ func (s *SMTP) lose(l *queued, why string, last error) {
 	s.done(l)
 }
 
-// done counts a message that has come to its end.
+// done counts a message that is finished.
 func (s *SMTP) done(l *queued) {
 	if l.broken {
 		s.failed.Add(1)

@@ -13,16 +13,16 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// TLSMode says how the connection to a mail server is protected.
+// TLSMode is how the connection to a mail server is protected.
 type TLSMode string
 
 const (
-	// StartTLS begins in the clear and refuses to go on without TLS. It is the default.
+	// StartTLS begins in plain text and then requires TLS. It is the default.
 	StartTLS TLSMode = "starttls"
 	// ImplicitTLS is TLS from the first byte, as on port 465.
 	ImplicitTLS TLSMode = "tls"
-	// NoTLS is for a server on the same machine or a network that is trusted. A
-	// password is sent to the own machine only.
+	// NoTLS is for a server on the same machine or on a trusted network. A password is sent only to the same
+	// machine.
 	NoTLS TLSMode = "none"
 )
 
@@ -49,17 +49,17 @@ const (
 	DefaultDrain = 5 * time.Second
 )
 
-// SMTPOptions say which server takes the mail. Host and From are needed; zero
-// stands for the default everywhere else.
+// SMTPOptions configures the mail server. Host and From are required; every other field has a default for its
+// zero value.
 type SMTPOptions struct {
 	Host     string
 	Port     int // 0: 587, and 465 with ImplicitTLS
 	User     string
 	Password string
-	From     string      // of messages that do not name a sender
+	From     string      // of messages without a sender
 	TLS      TLSMode     // "": StartTLS
 	Config   *tls.Config // nil: the system's roots, Host as the name, TLS 1.2 and up
-	Hello    string      // what the server is greeted with; "": From's domain
+	Hello    string      // the name for HELO/EHLO; "": From's domain
 
 	MaxQueue      int
 	MaxQueueBytes int64
@@ -73,7 +73,7 @@ type SMTPOptions struct {
 	Logger *slog.Logger // nil: slog.Default()
 }
 
-// String is the URL of the server, without the password.
+// String returns the URL of the server, without the password.
 func (o SMTPOptions) String() string {
 	scheme := "smtp"
 	if o.TLS == ImplicitTLS {
@@ -102,13 +102,13 @@ func (o SMTPOptions) port() int {
 	return 587
 }
 
-// ParseURL reads smtp://USER:PASSWORD@HOST:PORT?from=ADDRESS&tls=starttls|tls|none,
-// or smtps:// for TLS from the first byte. Besides from and tls there is hello.
-// Mistakes are CodeInvalid; no error repeats the URL, as it holds a password.
+// ParseURL parses smtp://USER:PASSWORD@HOST:PORT?from=ADDRESS&tls=starttls|tls|none, or smtps:// for TLS from
+// the first byte. Other parameters: hello. Mistakes are CodeInvalid. Errors never contain the URL, because it
+// has a password.
 func ParseURL(s string) (SMTPOptions, error) {
 	u, err := url.Parse(s)
 	if err != nil {
-		// url.Error quotes what it was given.
+		// url.Error quotes its input.
 		return SMTPOptions{}, badURL("it cannot be read; in user and password write %%40 for @, %%3A for :, %%2F for / and %%25 for %%")
 	}
 	o := SMTPOptions{Host: u.Hostname()}
@@ -148,7 +148,7 @@ func ParseURL(s string) (SMTPOptions, error) {
 	return o, nil
 }
 
-// query reads what stands behind the URL's question mark.
+// query reads the parameters of the URL.
 func (o *SMTPOptions) query(u *url.URL) error {
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -181,7 +181,7 @@ func badURL(format string, args ...any) error {
 	return err
 }
 
-// check says what is wrong with the options.
+// check returns what is wrong with the options.
 func (o SMTPOptions) check() error {
 	bad := func(format string, args ...any) error {
 		return engine.Errorf(engine.CodeInvalid, "the mail server's settings: "+format, args...)
@@ -222,7 +222,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// filled returns o with its defaults in place.
+// filled returns o with its defaults filled in.
 func (o SMTPOptions) filled() SMTPOptions {
 	orInt := func(p *int, d int) {
 		if *p == 0 {

@@ -1,9 +1,7 @@
-// Package oidc lets users log in at an OpenID Connect provider: the code flow
-// with PKCE, state and nonce.
+// Package oidc lets users log in at an OpenID Connect provider: the code flow with PKCE, state and nonce.
 //
-// It knows one provider and how its answers are verified; it must not know
-// users, cookies or routes: a face keeps the Flow in the browser's session and hands
-// the Identity to auth.LoginIdentity.
+// It knows one provider and how its responses are verified; it must not know users, cookies or routes: a face
+// keeps the Flow in the browser's session and passes the Identity to auth.LoginIdentity.
 package oidc
 
 import (
@@ -32,12 +30,11 @@ const DefaultTimeout = 10 * time.Second
 // Options.Client is given.
 const MaxAnswerBytes = 1 << 20
 
-// CodeProviderFailed is the code of a provider that cannot be reached, refuses,
-// or answers what cannot be verified.
+// CodeProviderFailed is the code for a provider that cannot be reached, refuses, or sends a response that
+// cannot be verified.
 const CodeProviderFailed engine.Code = "provider_failed"
 
-// CodeFlowInvalid is the code of an answer that does not belong to the flow that
-// was begun: forged, or of another tab.
+// CodeFlowInvalid is the code for a response that does not belong to the flow: forged, or from another tab.
 const CodeFlowInvalid engine.Code = "flow_invalid"
 
 // Catalog returns the package's codes, sorted.
@@ -48,31 +45,30 @@ func Catalog() []engine.Meaning {
 	}
 }
 
-// Options say which provider. All strings but ClientSecret are required.
+// Options configures the provider. All strings but ClientSecret are required.
 type Options struct {
-	Issuer       string // its URL, exactly as it names itself
+	Issuer       string // its URL, exactly as the provider spells it
 	ClientID     string
-	ClientSecret string // "": a public client, by PKCE alone
+	ClientSecret string // "": a public client, with PKCE alone
 	RedirectURL  string // of the face, as registered at the provider
 
 	Scopes []string     // besides openid; nil means email and profile
 	Client *http.Client // nil: one with DefaultTimeout and MaxAnswerBytes
 	Rand   io.Reader    // nil means crypto/rand
-	// Now is the clock by which tokens expire; nil means time.Now.
+	// Now is the clock for the expiry of tokens; nil means time.Now.
 	Now func() time.Time
 }
 
-// Provider is one provider. It is safe for concurrent use. What the provider
-// says of itself is asked for at the first use, so that an application starts while
-// its provider is down.
+// Provider is one provider. It is safe for concurrent use. It fetches the provider's configuration at the
+// first use, so that an application can start while its provider is down.
 type Provider struct {
 	o Options
 
-	mu    sync.Mutex // guards known; not held while the provider is asked
+	mu    sync.Mutex // guards known; not locked during requests
 	known *oidc.Provider
 }
 
-// New returns a Provider; it asks nobody yet.
+// New returns a Provider. It sends no requests.
 func New(o Options) (*Provider, error) {
 	for _, f := range [][2]string{{"Issuer", o.Issuer}, {"ClientID", o.ClientID}, {"RedirectURL", o.RedirectURL}} {
 		if f[1] == "" {
@@ -97,7 +93,7 @@ func New(o Options) (*Provider, error) {
 	return &Provider{o: o}, nil
 }
 
-// bounded ends answers that are too long.
+// bounded limits the length of responses.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -122,7 +118,7 @@ func (l *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// provider returns what the provider says of itself.
+// provider returns the provider's configuration.
 func (p *Provider) provider(ctx context.Context) (*oidc.Provider, error) {
 	p.mu.Lock()
 	known := p.known
@@ -151,15 +147,15 @@ func (p *Provider) oauth(known *oidc.Provider) *oauth2.Config {
 	}
 }
 
-// Flow is one login that was begun. The face keeps it where only this browser's
-// next request finds it, as in its session, and forgets it after Finish.
+// Flow is one login in progress. The face keeps it where only this browser's next request finds it, for
+// example in its session, and deletes it after Finish.
 type Flow struct {
-	State    string // comes back in the URL
-	Nonce    string // comes back in the ID token
-	Verifier string // of PKCE; secret
+	State    string // returned in the URL
+	Nonce    string // returned in the ID token
+	Verifier string // for PKCE; secret
 }
 
-// Begin returns the URL to send the browser to, and what Finish needs.
+// Begin returns the URL to send the browser to, and the Flow for Finish.
 func (p *Provider) Begin(ctx context.Context) (string, Flow, error) {
 	known, err := p.provider(ctx)
 	if err != nil {
@@ -177,9 +173,8 @@ func (p *Provider) Begin(ctx context.Context) (string, Flow, error) {
 	return p.oauth(known).AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), f, nil
 }
 
-// Finish verifies the state and code of the URL that the browser came back to,
-// and returns who the user is to the provider. Errors: CodeFlowInvalid,
-// CodeProviderFailed.
+// Finish verifies the state and code of the URL that the browser came back to, and returns the user's identity
+// at the provider. Errors: CodeFlowInvalid, CodeProviderFailed.
 func (p *Provider) Finish(ctx context.Context, f Flow, state, code string) (auth.Identity, error) {
 	if f.State == "" || f.Nonce == "" || f.Verifier == "" || subtle.ConstantTimeCompare([]byte(f.State), []byte(state)) != 1 {
 		return auth.Identity{}, engine.Errorf(CodeFlowInvalid, "this response does not belong to a login started in this browser; start over")
@@ -213,8 +208,8 @@ func (p *Provider) Finish(ctx context.Context, f Flow, state, code string) (auth
 	return p.identity(ctx, known, tok, id)
 }
 
-// authorized checks that the ID token was issued to this client (OpenID Connect Core
-// 3.1.3.7, 4 and 5): one for several audiences names in azp which of them it was issued to.
+// authorized checks that the ID token was issued to this client (OpenID Connect Core 3.1.3.7, 4 and 5): a
+// token for several audiences names the right one in azp.
 func (p *Provider) authorized(id *oidc.IDToken) error {
 	var c struct {
 		Party *string `json:"azp"`
@@ -230,7 +225,7 @@ func (p *Provider) authorized(id *oidc.IDToken) error {
 	return nil
 }
 
-// claims are those that are read, of an ID token or of the user info.
+// claims are the claims that are read, from an ID token or from the user info.
 type claims struct {
 	Email    string `json:"email"`
 	Verified any    `json:"email_verified"` // some providers write "true"
@@ -239,8 +234,7 @@ type claims struct {
 
 func (c claims) verified() bool { return c.Verified == true || c.Verified == "true" }
 
-// identity reads the claims, and asks the user-info endpoint where the ID token
-// has no address.
+// identity reads the claims. If the ID token has no address, it requests the user-info endpoint.
 func (p *Provider) identity(ctx context.Context, known *oidc.Provider, tok *oauth2.Token, id *oidc.IDToken) (auth.Identity, error) {
 	var c claims
 	if err := id.Claims(&c); err != nil {
@@ -251,11 +245,11 @@ func (p *Provider) identity(ctx context.Context, known *oidc.Provider, tok *oaut
 		if err != nil {
 			return auth.Identity{}, engine.Errorf(CodeProviderFailed, "ask the login provider about the user: %w", err)
 		}
-		// OpenID Connect Core 5.3.2: what is said of another subject must not be used.
+		// OpenID Connect Core 5.3.2: claims about another subject must not be used.
 		if info.Subject != id.Subject {
 			return auth.Identity{}, engine.Errorf(CodeProviderFailed, "the login provider told about another user than its ID token")
 		}
-		c.Verified = nil // it was said of no address
+		c.Verified = nil // it did not refer to an address
 		if err := info.Claims(&c); err != nil {
 			return auth.Identity{}, engine.Errorf(CodeProviderFailed, "read what the login provider says about the user: %w", err)
 		}
