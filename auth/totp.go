@@ -109,7 +109,7 @@ func (a *Auth) open(user string, f *factor) (string, error) {
 // Enrolment sets up an authenticator app. Both fields are secret.
 type Enrolment struct {
 	Secret string // base32, for typing
-	URL    string // otpauth:// otpauth://…, to show as a QR code
+	URL    string // otpauth://…, to show as a QR code
 }
 
 // EnrolTOTP makes a secret for a user's authenticator app. The second factor is required only after
