@@ -7,45 +7,42 @@ import (
 	"strings"
 )
 
-// Browser asks for pages as one user's browser does: it keeps cookies and follows
-// redirects, and says where its requests come from, which cross-origin protection wants
-// to know.
+// Browser requests pages as one user's browser does: it keeps cookies, follows redirects, and sends the
+// headers that cross-origin protection checks.
 type Browser struct {
 	Site   *Site
 	Client *http.Client
 }
 
-// Get returns the page at a path of the site, like /list?page=2, or at a whole address
-// of it.
+// Get returns the page at a path of the site, for example /list?page=2, or at a full URL of it.
 func (b *Browser) Get(path string) *Page {
 	b.Site.t.Helper()
 	return b.do(http.MethodGet, path, nil)
 }
 
-// Post sends a form, given as names and values in turn, and returns the page that
-// follows. Page.Submit sends only what a page asks for, as users do.
+// Post sends a form, given as alternating names and values, and returns the page that follows. Prefer
+// Page.Submit, which like a user sends only fields that a page has.
 func (b *Browser) Post(path string, fields ...string) *Page {
 	b.Site.t.Helper()
 	return b.do(http.MethodPost, path, b.pairs(fields))
 }
 
-// Register makes an account by the pages of package account at their default path, and
-// opens the link in the mail that confirms the address. Fields are further ones of the
-// form, as names and values in turn. Nobody is logged in afterwards.
+// Register creates an account with the pages of package account at their default path, and opens the link in
+// the email that confirms the address. fields are the form's other fields, as alternating names and values. It
+// does not log in.
 func (b *Browser) Register(email, password string, fields ...string) *Page {
 	b.Site.t.Helper()
 	b.Get("/account/register").Submit("form[action=/account/register]", append([]string{"email", email, "password", password}, fields...)...).Expect(http.StatusOK)
 	return b.Get(b.Site.LastMail(email).Link()).Submit("form[action=/account/verify]", "password", password).Expect(http.StatusOK)
 }
 
-// Login logs in by the page of package account at its default path, and returns the page
-// that follows.
+// Login logs in with the page of package account at its default path, and returns the page that follows.
 func (b *Browser) Login(email, password string) *Page {
 	b.Site.t.Helper()
 	return b.Get("/account/login").Submit("form[action=/account/login]", "email", email, "password", password)
 }
 
-// pairs makes a form of names and values in turn.
+// pairs returns a form of alternating names and values.
 func (b *Browser) pairs(fields []string) url.Values {
 	b.Site.t.Helper()
 	if len(fields)%2 != 0 {
@@ -58,7 +55,7 @@ func (b *Browser) pairs(fields []string) url.Values {
 	return form
 }
 
-// address is where a path, or an address of the site, leads.
+// address returns the URL of a path, or of an address of the site.
 func (b *Browser) address(path string) string {
 	b.Site.t.Helper()
 	at := strings.TrimPrefix(path, b.Site.URL)
@@ -71,7 +68,7 @@ func (b *Browser) address(path string) string {
 	return b.Site.URL + at
 }
 
-// do sends a form, or asks for a page if there is none.
+// do sends a form, or requests a page if form is nil.
 func (b *Browser) do(method, path string, form url.Values) *Page {
 	t := b.Site.t
 	t.Helper()
@@ -88,8 +85,7 @@ func (b *Browser) do(method, path string, form url.Values) *Page {
 	return b.Do(r)
 }
 
-// Do sends a request of the test's own making, with the browser's cookies, and returns
-// the page that follows.
+// Do sends a custom request with the browser's cookies, and returns the page that follows.
 func (b *Browser) Do(r *http.Request) *Page {
 	t := b.Site.t
 	t.Helper()

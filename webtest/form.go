@@ -9,14 +9,14 @@ import (
 	"golang.org/x/net/html"
 )
 
-// control is one control of a form with a name.
+// control is one named control of a form.
 type control struct {
 	name, value string
 	button      bool // sent only if it was pressed
-	on          bool // sent as it is in the page
+	on          bool // sent unless changed
 }
 
-// fill returns what a form sends once given was filled in.
+// fill returns what a form sends after given was filled in.
 func fill(form *html.Node, given url.Values) (url.Values, error) {
 	controls := controlsOf(form)
 	values := url.Values{}
@@ -40,7 +40,7 @@ func fill(form *html.Node, given url.Values) (url.Values, error) {
 	return values, nil
 }
 
-// controlsOf returns the controls of a form, and its buttons also without names.
+// controlsOf returns the controls of a form, including buttons without names.
 func controlsOf(form *html.Node) (all []control) {
 	for n := range form.Descendants() {
 		if _, off := attr(n, "disabled"); n.Type != html.ElementNode || off {
@@ -67,7 +67,7 @@ func controlsOf(form *html.Node) (all []control) {
 	return all
 }
 
-// selected is the value of the option that a select has chosen: the first if none is.
+// selected returns the value of the selected option of a select: the first one if none is.
 func selected(n *html.Node) (value string) {
 	first := true
 	for o := range n.Descendants() {
@@ -86,7 +86,7 @@ func selected(n *html.Node) (value string) {
 	return value
 }
 
-// textOf is the text in an element as it stands there.
+// textOf returns the text in an element, unchanged.
 func textOf(n *html.Node) string {
 	var b strings.Builder
 	for c := range n.Descendants() {

@@ -8,19 +8,18 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Page is an answer.
+// Page is a response.
 type Page struct {
 	Browser *Browser
-	Path    string // where it is from, after redirects, with its query
+	Path    string // its path, after redirects, with its query
 	Status  int
 	Header  http.Header
 	Body    string
 
-	root *html.Node // of Body, once it was looked into
+	root *html.Node // of Body, once parsed
 }
 
-// Expect fails unless the page has a status and all these texts, as they stand in its
-// source.
+// Expect fails the test unless the page has the given status and its source contains all texts.
 func (p *Page) Expect(status int, texts ...string) *Page {
 	t := p.Browser.Site.t
 	t.Helper()
@@ -35,7 +34,7 @@ func (p *Page) Expect(status int, texts ...string) *Page {
 	return p
 }
 
-// ExpectPath fails unless the page is that of a path, with its query.
+// ExpectPath fails the test unless the page is at path, including its query.
 func (p *Page) ExpectPath(path string) *Page {
 	t := p.Browser.Site.t
 	t.Helper()
@@ -45,7 +44,7 @@ func (p *Page) ExpectPath(path string) *Page {
 	return p
 }
 
-// Lacks fails if the page has one of these texts.
+// Lacks fails the test if the page contains one of the texts.
 func (p *Page) Lacks(texts ...string) *Page {
 	t := p.Browser.Site.t
 	t.Helper()
@@ -57,9 +56,8 @@ func (p *Page) Lacks(texts ...string) *Page {
 	return p
 }
 
-// All returns the elements that a selector finds, in the order of the page. Selectors
-// are CSS's: names, #id, .class, [attribute] and [attribute=value], together and, with
-// spaces between them, one inside the other.
+// All returns the elements that match a selector, in the order of the page. Selectors are a subset of CSS:
+// names, #id, .class, [attribute] and [attribute=value], combined, and separated by spaces for descendants.
 func (p *Page) All(selector string) []*Element {
 	t := p.Browser.Site.t
 	t.Helper()
@@ -81,8 +79,7 @@ func (p *Page) All(selector string) []*Element {
 	return found
 }
 
-// Find returns the only element that a selector finds, and fails if there is another
-// number of them.
+// Find returns the only element that matches a selector. It fails the test unless there is exactly one.
 func (p *Page) Find(selector string) *Element {
 	t := p.Browser.Site.t
 	t.Helper()
@@ -93,7 +90,7 @@ func (p *Page) Find(selector string) *Element {
 	return found[0]
 }
 
-// Click follows the link with a text, or fails if there is none.
+// Click follows the link with a text. It fails the test if there is none.
 func (p *Page) Click(text string) *Page {
 	t := p.Browser.Site.t
 	t.Helper()
@@ -106,10 +103,9 @@ func (p *Page) Click(text string) *Page {
 	panic("unreachable")
 }
 
-// Submit fills in the form that a selector finds and sends it: fields are names and
-// values in turn. What is not given stays as it is in the page. The first button
-// presses it, unless the name of another one is given with its value. A field that
-// the form does not have fails the test.
+// Submit fills in the form that matches a selector and sends it. fields are alternating names and values;
+// other fields keep their values in the page. Submit presses the first button, unless fields name another one
+// with its value. A field that the form does not have fails the test.
 func (p *Page) Submit(selector string, fields ...string) *Page {
 	t := p.Browser.Site.t
 	t.Helper()
@@ -129,7 +125,7 @@ func (p *Page) Submit(selector string, fields ...string) *Page {
 	return p.Browser.Get(to + "?" + values.Encode())
 }
 
-// resolve is the address that a link of the page leads to.
+// resolve returns the URL of a link of the page.
 func (p *Page) resolve(link string) string {
 	t := p.Browser.Site.t
 	t.Helper()
@@ -147,7 +143,7 @@ func (p *Page) resolve(link string) string {
 // Element is one element of a page.
 type Element struct{ node *html.Node }
 
-// Text returns the text in the element, with single spaces.
+// Text returns the text in the element, with whitespace collapsed.
 func (e *Element) Text() string {
 	var words []string
 	for n := range e.node.Descendants() {

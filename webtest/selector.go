@@ -12,12 +12,12 @@ import (
 // selector is a path of elements, the outermost first.
 type selector []compound
 
-// compound is what one element has to have.
+// compound is the conditions for one element.
 type compound []func(n *html.Node) bool
 
 var simple = regexp.MustCompile(`^(?:[#.]?[A-Za-z][\w-]*|\[[\w-]+(?:="?[^"\]]*"?)?\])`)
 
-// parseSelector reads a selector. Values of attributes have no spaces.
+// parseSelector parses a selector. Values of attributes must not contain spaces.
 func parseSelector(text string) (selector, error) {
 	var path selector
 	for _, word := range strings.Fields(text) {
@@ -38,7 +38,7 @@ func parseSelector(text string) (selector, error) {
 	return path, nil
 }
 
-// match is what one part of a selector asks for.
+// match returns the condition of one part of a selector.
 func match(part string) func(n *html.Node) bool {
 	switch part[0] {
 	case '#':
@@ -59,7 +59,7 @@ func match(part string) func(n *html.Node) bool {
 	return func(n *html.Node) bool { return n.Data == part }
 }
 
-// finds reports whether the path ends at n.
+// finds reports whether the selector matches n.
 func (s selector) finds(n *html.Node) bool {
 	last := len(s) - 1
 	if n.Type != html.ElementNode || slices.ContainsFunc(s[last], func(is func(*html.Node) bool) bool { return !is(n) }) {

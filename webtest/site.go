@@ -1,13 +1,12 @@
-// Package webtest runs a web application for its tests and uses it as a browser does:
-// with cookies, redirects and forms, over TLS, on a folder and a port of its own. Mail
-// goes to an outbox that tests read.
+// Package webtest runs a web application for its tests and uses it like a browser: with cookies, redirects and
+// forms, over TLS, on a temporary folder and a free port. Email goes to an outbox that tests read.
 //
 //	site := webtest.Start(t, skerry.Web{Name: "diary", Application: application}, procedures...)
 //	home := site.Browser().Get("/").Expect(200, "Dear diary")
 //	home.Submit("form", "text", "a fine day").Expect(200, "a fine day")
 //
-// It knows servers, pages, forms and mail; it must not know what the application is
-// about. What fails ends the test.
+// It knows servers, pages, forms and email; it must not know what the application does. A failure ends the
+// test.
 package webtest
 
 import (
@@ -42,10 +41,9 @@ type Site struct {
 	transport *http.Transport // trusts the site's certificate
 }
 
-// Start runs an application with its procedures on a new temporary folder and a free
-// port of loopback, until the test ends. If w.Mail is nil, mail is kept for Site.Mail; if
-// w.BaseURL is "", links in mail lead to the site. What the server logs at level warn
-// and above is in the test's output.
+// Start runs an application with its procedures on a new temporary folder and a free loopback port, until the
+// test ends. If w.Mail is nil, Site.Mail returns the email. If w.BaseURL is "", links in email lead to the
+// site. The server's log from level warn is in the test's output.
 func Start(t testing.TB, w skerry.Web, procedures ...proc.Procedure) *Site {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -62,7 +60,7 @@ func Start(t testing.TB, w skerry.Web, procedures ...proc.Procedure) *Site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lender := httptest.NewTLSServer(nil) // of a certificate for 127.0.0.1
+	lender := httptest.NewTLSServer(nil) // to borrow its certificate for 127.0.0.1
 	lender.Close()
 	s := &Site{URL: "https://" + listener.Addr().String(), t: t, outbox: mail.NewOutbox(0), transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: lender.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs},
@@ -92,7 +90,7 @@ func Start(t testing.TB, w skerry.Web, procedures ...proc.Procedure) *Site {
 	return s
 }
 
-// Browser returns a new browser, which has no cookies.
+// Browser returns a new browser without cookies.
 func (s *Site) Browser() *Browser {
 	s.t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -109,8 +107,7 @@ type Mail struct {
 	t testing.TB
 }
 
-// Mail returns what was sent so far, the oldest first. There is none if Start was given
-// another sender.
+// Mail returns the messages sent so far, the oldest first. It returns none if Start was given another sender.
 func (s *Site) Mail() []Mail {
 	var all []Mail
 	for _, kept := range slices.Backward(s.outbox.List()) {

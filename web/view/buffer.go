@@ -16,10 +16,10 @@ const (
 	MaxPooledBytes = 1 << 20
 )
 
-// buffer holds a page until it is whole, so that a failing view writes nothing.
+// buffer buffers a whole page, so that a failing view writes nothing.
 type buffer struct{ b bytes.Buffer }
 
-// Write refuses what would make the page longer than it may be.
+// Write fails if the page would become too long.
 func (b *buffer) Write(p []byte) (int, error) {
 	if b.b.Len()+len(p) > MaxPageBytes {
 		return 0, engine.Errorf(CodeViewTooLarge, "the page is longer than %d bytes", MaxPageBytes)

@@ -10,46 +10,45 @@ import (
 	"text/template/parse"
 )
 
-// class is what a value has to become before html/template escapes it.
+// class is what a value is converted to before html/template escapes it.
 type class uint8
 
 const (
 	classText   class = iota // text, attributes, URLs, strings: composite values become JSON text
 	classValue               // a JavaScript value
-	classObject              // the same; "{/* key */}" if there is none
-	classArray               // the same; "[/* key */]" if there is none
+	classObject              // the same; "{/* key */}" if missing
+	classArray               // the same; "[/* key */]" if missing
 )
 
-// slot is one name under which a compiled Z file looks up a value.
+// slot is a name under which a compiled Z file looks up a value.
 type slot struct {
-	name  string // what the template calls it: the key, unless another class of it does
+	name  string // in the template: the key, unless another class of it has that name
 	key   string
 	class class
 	raw   string // the first tag
-	line  int    // of it
+	line  int    // of that tag
 }
 
-// zpage is what a Z file needs besides its template.
+// zpage is the part of a Z file besides its template.
 type zpage struct{ slots []slot }
 
-// state is what becomes of a tag in the text that html/template sees.
+// state is what a tag becomes in the text that html/template sees.
 type state uint8
 
 const (
 	dead  state = iota // text
 	live               // an action
-	probe              // an action that only asks for the place, and then the text
+	probe              // an action to find out the context, followed by the text
 )
 
-// maxRounds is how often compileZ lets html/template judge the comment forms
-// one by one; then all of them are comments.
+// maxRounds is how often compileZ lets html/template judge the comment forms one by one; then it treats all of
+// them as comments.
 const maxRounds = 8
 
-// compileZ makes a page of a Z file. The tags become actions between two marks
-// that no file has. html/template then says in which place each one stands. What
-// stands in a comment is no tag, and the comment forms are comments unless a
-// JavaScript value is expected where they are. To learn that, actions are first
-// put before them, and only then in their place.
+// compileZ makes a page of a Z file. The tags become actions between two marks that no file contains.
+// html/template then determines the context of each one. A tag in a comment is text. The comment forms are
+// comments unless a JavaScript value is expected in their place. To find out, actions are first put before
+// them, and only then in their place.
 func (s *set) compileZ(p *page) []mistake {
 	f := p.file
 	states := make([]state, len(f.tags))
@@ -103,8 +102,7 @@ func (s *set) compileZ(p *page) []mistake {
 	return nil
 }
 
-// source is the text of a Z file with actions for its tags, which has as many
-// lines.
+// source returns the text of a Z file with actions for its tags. It has as many lines as text.
 func source(text string, tags []tag, states []state) string {
 	const action = markLeft + ".key" + markRight
 	var b strings.Builder
@@ -144,13 +142,12 @@ func eachAction(tree *parse.Tree, tags []tag, states []state, fn func(i int, a *
 	}
 }
 
-// setField makes an action look up another key, which may have any characters.
+// setField makes an action look up another key, which may contain any characters.
 func setField(a *parse.ActionNode, key string) {
 	a.Pipe.Cmds[0].Args[0].(*parse.FieldNode).Ident[0] = key
 }
 
-// escaped reports whether html/template has put one of the escapers into an
-// action.
+// escaped reports whether html/template has added one of the escapers to an action.
 func escaped(a *parse.ActionNode, escapers ...string) bool {
 	return slices.ContainsFunc(a.Pipe.Cmds, func(c *parse.CommandNode) bool {
 		id, ok := c.Args[0].(*parse.IdentifierNode)
@@ -158,15 +155,15 @@ func escaped(a *parse.ActionNode, escapers ...string) bool {
 	})
 }
 
-// Names of html/template's escapers, which say in which place an action stands.
-// testdata/places.txt sees when they change.
+// Names of html/template's escapers, which reveal the context of an action. testdata/places.txt detects
+// changes to them.
 const (
 	inComment = "_html_template_commentescaper"
 	inValue   = "_html_template_jsvalescaper"
 )
 
-// settle ends the life of tags that stand where they are none, puts actions in
-// the place of the others, and reports whether that changes the text.
+// settle turns tags into text where they cannot be tags, puts actions in the place of the others, and reports
+// whether that changes the text.
 func settle(tree *parse.Tree, tags []tag, states []state) (changed bool) {
 	next := slices.Clone(states)
 	eachAction(tree, tags, states, func(i int, a *parse.ActionNode) {
@@ -180,7 +177,7 @@ func settle(tree *parse.Tree, tags []tag, states []state) (changed bool) {
 	return changed
 }
 
-// kill ends the life of all comment forms, and reports whether there were any.
+// kill turns all comment forms into text, and reports whether there were any.
 func kill(tags []tag, states []state) (changed bool) {
 	for i, t := range tags {
 		if states[i] != dead && t.form != formText {
@@ -190,7 +187,7 @@ func kill(tags []tag, states []state) (changed bool) {
 	return changed
 }
 
-// bind gives every tag the slot that it looks up.
+// bind gives every tag its slot.
 func bind(tree *parse.Tree, tags []tag, states []state) *zpage {
 	z := &zpage{}
 	of := map[string][]int{} // slots of a key
@@ -222,9 +219,8 @@ func bind(tree *parse.Tree, tags []tag, states []state) *zpage {
 	return z
 }
 
-// data returns the locals as the compiled page looks them up, which are the
-// given ones if nothing has to be changed. Of a key that was not given it tells
-// missing.
+// data returns the locals as the compiled page looks them up: the given map if nothing has to change. It calls
+// missing for each key that was not given.
 func (z *zpage) data(locals map[string]any, missing func(*slot)) map[string]any {
 	out, own := locals, false
 	for i := range z.slots {
@@ -242,8 +238,7 @@ func (z *zpage) data(locals map[string]any, missing func(*slot)) map[string]any 
 	return out
 }
 
-// value returns what a slot stands for, and whether that is another value than
-// the local.
+// value returns the value of a slot, and whether that differs from the local.
 func (s *slot) value(locals map[string]any, missing func(*slot)) (v any, changed bool) {
 	v, given := locals[s.key]
 	if !given {
@@ -263,8 +258,8 @@ func (s *slot) value(locals map[string]any, missing func(*slot)) (v any, changed
 	return v, false
 }
 
-// fallback is what stands for a key that was not given: the key, but an object
-// or array stays the empty one that JavaScript sees in the file.
+// fallback returns the value for a key that was not given: the key, but for an object or array an empty one,
+// as JavaScript sees it in the file.
 func (s *slot) fallback() any {
 	if s.class == classObject || s.class == classArray {
 		return template.JS(s.raw)

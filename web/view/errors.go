@@ -30,10 +30,10 @@ func Catalog() []engine.Meaning {
 	}
 }
 
-// mistake is one thing that is wrong with a file.
+// mistake is a fault of a file.
 type mistake struct {
 	file string
-	line int // 0 if it is not known
+	line int // 0: unknown
 	what string
 }
 
@@ -44,7 +44,7 @@ func (m mistake) String() string {
 	return fmt.Sprintf("%s:%d: %s", m.file, m.line, m.what)
 }
 
-// broken makes one error of the mistakes of one or more files, nil of none.
+// broken joins the faults of one or more files into one error, nil if there are none.
 func broken(list []mistake) error {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b mistake) int {
@@ -64,11 +64,11 @@ func broken(list []mistake) error {
 	return engine.Errorf(CodeViewBroken, "%d faults in views:%s", len(list), lines.String())
 }
 
-// placeOf finds file and line in a message of text/template or html/template. The
-// column is left out: it is that of what a Z file was compiled into.
+// placeOf finds file and line in a message of text/template or html/template. It drops the column, which is
+// that of the compiled form of a Z file.
 var placeOf = regexp.MustCompile(`^(?:html/)?template: ?(.+?):(\d+)(?::\d+)?: (?s:(.*))$`)
 
-// placed makes a mistake of such an error. The file is used if it names none.
+// placed turns such an error into a mistake. file is used if the error names none.
 func placed(err error, file string) mistake {
 	text := err.Error()
 	m := placeOf.FindStringSubmatch(text)
@@ -80,7 +80,7 @@ func placed(err error, file string) mistake {
 	return mistake{file: m[1], line: line, what: m[3]}
 }
 
-// missing says that there is no such view and which names are alike.
+// missing returns the error for a view that does not exist, with similar names.
 func (s *set) missing(name string) *engine.Error {
 	var alike []string
 	for _, other := range s.names {
@@ -101,7 +101,7 @@ func (s *set) missing(name string) *engine.Error {
 	return engine.Errorf(CodeViewMissing, "there is no view %q; %s", short(name), hint)
 }
 
-// short keeps a name that may come from anywhere from filling a message.
+// short shortens a name of unknown origin for a message.
 func short(name string) string {
 	if len(name) > 100 {
 		return name[:100] + "…"

@@ -2,9 +2,8 @@ package view
 
 import "hash/fnv"
 
-// Fingerprint is a number for what is in all files now, for development: it is
-// another one, as good as always, when a file has changed, also one that does not
-// parse. Without Options.Reload it is always the same.
+// Fingerprint returns a hash of the contents of all files, for development. It changes, with near certainty,
+// when any file changes, even one that does not parse. Without Options.Reload it is constant.
 func (v *Views) Fingerprint() uint64 {
 	h := fnv.New64a()
 	s, err := v.current()

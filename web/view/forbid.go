@@ -7,26 +7,24 @@ import (
 	"text/template/parse"
 )
 
-// For some attributes html/template's escaping is not enough. It takes srcdoc
-// for text, but a browser makes a page of it; and it escapes what follows
-// javascript: like the rest of any URL, which a browser undoes before it runs the
-// script.
+// html/template's escaping is not enough for some attributes. It treats srcdoc as text, but browsers parse it
+// as a page. It escapes what follows javascript: like the rest of any URL, but browsers undo that before they
+// run the script.
 var (
 	suspicious = regexp.MustCompile(`(?i)srcdoc|javascript:|vbscript:|data:text/html`)
 	inSrcdoc   = regexp.MustCompile(`(?i)(?:\ssrcdoc\s*=\s*[^\s"'>]*|[\s"']srcdoc\s*=\s*(?:"[^"]*|'[^']*))$`)
 	inScript   = regexp.MustCompile(`(?i)=\s*(?:"\s*(javascript:|vbscript:|data:text/html)[^"]*|'\s*(javascript:|vbscript:|data:text/html)[^']*|(javascript:|vbscript:|data:text/html)[^\s"'>]*)$`)
 )
 
-// maxTail is how much text before a value forbidden looks at, in bytes.
+// maxTail is how many bytes of text before a value forbidden looks at.
 const maxTail = 4 << 10
 
-// forbidden finds the values of an escaped tree that stand where no escaping
-// makes them safe.
+// forbidden finds the values of an escaped tree in places where no escaping makes them safe.
 func forbidden(tree *parse.Tree, f *file) (bad []mistake) {
 	if !suspicious.MatchString(f.text) {
 		return nil
 	}
-	tail := "" // of the text before
+	tail := "" // of the preceding text
 	walk(tree.Root, func(n parse.Node) {
 		switch n := n.(type) {
 		case *parse.TextNode:
@@ -37,8 +35,8 @@ func forbidden(tree *parse.Tree, f *file) (bad []mistake) {
 				escaped(n, "_html_template_urlnormalizer", "_html_template_urlescaper"))...)
 			tail += "x"
 		case *parse.TemplateNode:
-			// Of what is called in an attribute html/template makes a variant that
-			// it keeps to itself: values may be in it.
+			// For a template called in an attribute html/template makes a variant that it does not expose; it may
+			// contain values.
 			inside := strings.Contains(n.Name, "$htmltemplate_")
 			bad = append(bad, unfit(f, n.Line, tail, inside, inside)...)
 			tail += "x"
@@ -47,8 +45,8 @@ func forbidden(tree *parse.Tree, f *file) (bad []mistake) {
 	return bad
 }
 
-// unfit returns the mistake of a value behind tail, if that leaves it in such an
-// attribute. attr and url say for what html/template takes the place.
+// unfit returns the mistake of a value after tail, if it is in such an attribute. attr and url report how
+// html/template classifies the place.
 func unfit(f *file, line int, tail string, attr, url bool) []mistake {
 	what := ""
 	if attr && inSrcdoc.MatchString(tail) {

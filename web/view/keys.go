@@ -12,8 +12,8 @@ import (
 // most.
 const MaxWarnings = 256
 
-// jsonText returns a map, list or struct as JSON, and whether v is one. What
-// knows how to print itself is not, and neither is what has no JSON.
+// jsonText returns a map, list or struct as JSON, and whether v is one. A value that can print itself or has
+// no JSON form is not.
 func jsonText(v any) (text string, composite bool) {
 	switch v.(type) {
 	case nil, string, bool, int, int64, uint64, float64, error, fmt.Stringer:
@@ -41,10 +41,9 @@ func jsonText(v any) (text string, composite bool) {
 	return string(b), err == nil
 }
 
-// addUses notes the keys that a tree of html/template may look up in its
-// locals. It counts every field of that name, whatever of. Where the locals go
-// somewhere as a whole, but to another template, nothing can be said; root says
-// whether the tree's dot is known to be the locals.
+// addUses records the keys that a tree of html/template may look up in its locals. It counts every field with
+// that name, whatever it belongs to. If the locals are passed on as a whole, except to another template, the
+// keys are unknown. root reports whether the tree's dot is known to be the locals.
 func (p *page) addUses(n parse.Node, root bool) {
 	branch := func(b *parse.BranchNode, inside bool) {
 		p.addPipe(b.Pipe, root)
@@ -73,7 +72,7 @@ func (p *page) addUses(n parse.Node, root bool) {
 	}
 }
 
-// addPipe does that for one pipeline.
+// addPipe is addUses for one pipeline.
 func (p *page) addPipe(n *parse.PipeNode, root bool) {
 	walk(n, func(n parse.Node) {
 		switch n := n.(type) {
@@ -90,8 +89,8 @@ func (p *page) addPipe(n *parse.PipeNode, root bool) {
 	})
 }
 
-// isWhole reports whether a node is the locals themselves. "$" is only in the
-// the locals for sure in the page's own tree; in a called one it may be.
+// isWhole reports whether a node is the locals themselves. "$" certainly is only in the page's own tree; in a
+// called one it may be.
 func isWhole(n parse.Node, root bool) bool {
 	if v, ok := n.(*parse.VariableNode); ok {
 		return len(v.Ident) == 1 && v.Ident[0] == "$"
@@ -100,7 +99,7 @@ func isWhole(n parse.Node, root bool) bool {
 	return dot && root
 }
 
-// once reports whether the log has not been told this about the page.
+// once reports whether this warning about the page was not logged yet.
 func (p *page) once(what string) bool {
 	if _, told := p.warned.Load(what); told || p.warns.Load() >= MaxWarnings {
 		return false
@@ -111,14 +110,14 @@ func (p *page) once(what string) bool {
 	return p.warns.Add(1) <= MaxWarnings
 }
 
-// warnMissing says that a Z file uses a key that it was not given.
+// warnMissing warns that a Z file uses a key that it was not given.
 func (v *Views) warnMissing(p *page, s *slot) {
 	if p.once("?" + s.key) {
 		v.log.Warn("a view uses a key that it was not given", "file", p.file.path, "line", s.line, "key", s.key)
 	}
 }
 
-// warnUnused says of which locals neither the page nor the layout makes use.
+// warnUnused warns of locals that neither the page nor the layout uses.
 func (v *Views) warnUnused(p, layout *page, locals map[string]any) {
 	if p.all || layout != nil && layout.all {
 		return

@@ -23,33 +23,31 @@ const (
 	MaxViews = 4096
 )
 
-// The marks around actions in what a Z file is compiled into: two code points
-// that Unicode keeps for use inside of programs and HTML does not allow, so that
-// everything else, "{{" too, is text.
+// The marks around actions in the compiled form of a Z file: two code points that Unicode reserves for
+// internal use and HTML does not allow, so that everything else, even "{{", is text.
 const (
 	markLeft  = "\uFDD0"
 	markRight = "\uFDD1"
 )
 
-// file is one file as it was read, and what it was parsed into. It is never
-// changed.
+// file is one file as it was read, and its parsed form. It never changes.
 type file struct {
 	path string // in the file system, with the extension
 	name string // of the view
 	raw  string // the bytes that were read
 	text string // without a byte order mark
 	isZ  bool
-	err  *mistake // it is not usable
+	err  *mistake // why it cannot be used
 
-	trees map[string]*parse.Tree // of html/template files: the file's own, and what it defines
+	trees map[string]*parse.Tree // of html/template files: the file's own, and those that it defines
 	tags  []tag                  // of Z files
 	bare  []element              // scripts and styles without a nonce
 }
 
-// partial reports whether the file is there for other views.
+// partial reports whether the file is only for use by other views.
 func (f *file) partial() bool { return strings.HasPrefix(path.Base(f.name), "_") }
 
-// viewName returns the name of the view in a file, "" if there is none in it.
+// viewName returns the name of the view in a file, "" if it is not a view.
 func viewName(p string) (name string, isZ bool) {
 	if name, ok := strings.CutSuffix(p, ".z.html"); ok && path.Base(p) != ".z.html" {
 		return name, true
@@ -61,8 +59,8 @@ func viewName(p string) (name string, isZ bool) {
 	return name, false
 }
 
-// read reads all files. If they are what they were in old, it returns old;
-// what has not changed is taken over.
+// read reads all files. If nothing has changed since old, it returns old; otherwise it reuses the unchanged
+// files.
 func (v *Views) read(old *set) (*set, error) {
 	files := map[string]*file{}
 	var doubles []mistake
@@ -71,7 +69,7 @@ func (v *Views) read(old *set) (*set, error) {
 		if err != nil {
 			return passed(err, p)
 		}
-		if strings.HasPrefix(d.Name(), ".") && p != "." { // what editors and systems leave behind
+		if strings.HasPrefix(d.Name(), ".") && p != "." { // left behind by editors and systems
 			if d.IsDir() {
 				return fs.SkipDir
 			}
@@ -110,8 +108,7 @@ func (v *Views) read(old *set) (*set, error) {
 	return v.newSet(files, doubles, old), nil
 }
 
-// passed lets an error of the walk pass, but not that of a file which was there
-// when the folder was listed and is gone now.
+// passed returns an error of the walk, but ignores a file that was deleted after the folder was listed.
 func passed(err error, p string) error {
 	if p != "." && errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -119,7 +116,7 @@ func passed(err error, p string) error {
 	return err
 }
 
-// parse reads one file. What is wrong with it is kept in it.
+// parse parses one file. It stores faults in the file.
 func (v *Views) parse(p, name, raw string, isZ bool) *file {
 	f := &file{path: p, name: name, raw: raw, isZ: isZ}
 	f.text = strings.TrimPrefix(raw, "\uFEFF")
@@ -156,7 +153,7 @@ func (v *Views) parse(p, name, raw string, isZ bool) *file {
 	return f
 }
 
-// unusable says why a text cannot be a view, nil if it can.
+// unusable returns why a text cannot be a view, nil if it can.
 func unusable(text string) *mistake {
 	if len(text) > MaxFileBytes {
 		return &mistake{what: fmt.Sprintf("the file has %d bytes; a view has at most %d", len(text), MaxFileBytes)}
@@ -180,5 +177,5 @@ func unusable(text string) *mistake {
 	return nil
 }
 
-// lineOf returns the line of an offset, counted from 1.
+// lineOf returns the line of an offset, beginning with 1.
 func lineOf(text string, offset int) int { return 1 + strings.Count(text[:offset], "\n") }

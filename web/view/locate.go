@@ -10,13 +10,12 @@ import (
 	"text/template/parse"
 )
 
-// maxLocateBytes is how much text is escaped to find the line of a mistake.
+// maxLocateBytes is how much text is escaped to find the line of a fault.
 const maxLocateBytes = 16 << 20
 
-// locate makes a mistake of an error of the escaper. It has no line for what is
-// wrong in the text around actions, so locate looks for the first line that the
-// escaper does not take, or that begins what is never closed. text is what the
-// page's own tree was parsed from.
+// locate turns an error of the escaper into a mistake. The escaper reports no line for faults in the text
+// around actions, so locate looks for the first line that the escaper refuses, or that begins something that
+// is never closed. text is the source of the page's own tree.
 func (s *set) locate(p *page, trees map[string]*parse.Tree, text string, err error) mistake {
 	m := placed(err, p.file.path)
 	m.what = describe(m.what)
@@ -26,7 +25,7 @@ func (s *set) locate(p *page, trees map[string]*parse.Tree, text string, err err
 	if found, ok := s.search(p.file, trees, text); ok {
 		return found
 	}
-	for _, f := range p.deps[min(1, len(p.deps)):] { // what it calls
+	for _, f := range p.deps[min(1, len(p.deps)):] { // files that it calls
 		if found, ok := s.search(f, trees, f.text); ok {
 			return found
 		}
@@ -34,8 +33,8 @@ func (s *set) locate(p *page, trees map[string]*parse.Tree, text string, err err
 	return m
 }
 
-// search looks for a mistake in the text of one file. A stretch of lines that
-// the escaper takes and that ends in plain text again is done with.
+// search looks for a fault in the text of one file. It skips a range of lines that the escaper accepts and
+// that ends in plain text again.
 func (s *set) search(f *file, trees map[string]*parse.Tree, text string) (mistake, bool) {
 	ends := []int{}
 	for i, c := range text {
@@ -47,7 +46,7 @@ func (s *set) search(f *file, trees map[string]*parse.Tree, text string) (mistak
 	from, first, budget := 0, 1, maxLocateBytes
 	var last error
 	if _, err := s.escape(f.name, with(trees, f.name, 0, 0)); err != nil {
-		return mistake{}, false // it is in what the file calls
+		return mistake{}, false // the fault is in a called file
 	}
 	for i, end := range ends {
 		if budget -= end - from + 1; budget < 0 {
@@ -73,15 +72,15 @@ func (s *set) search(f *file, trees map[string]*parse.Tree, text string) (mistak
 	return mistake{f.path, first, describe(placed(last, f.path).what)}, true
 }
 
-// with returns the trees with one of them cut.
+// with returns the trees, one of them cut.
 func with(trees map[string]*parse.Tree, name string, from, to int) map[string]*parse.Tree {
 	part := maps.Clone(trees)
 	part[name] = cut(trees[name], from, to)
 	return part
 }
 
-// cut copies a tree with only the text between two offsets of its file. Actions
-// are shared with the original, as escape copies them.
+// cut copies a tree with only the text between two offsets of its file. It shares the actions with the
+// original, which escape copies anyway.
 func cut(tree *parse.Tree, from, to int) *parse.Tree {
 	c := *tree
 	c.Root = cutList(tree.Root, from, to)
@@ -122,7 +121,7 @@ func cutList(l *parse.ListNode, from, to int) *parse.ListNode {
 
 var contextOf = regexp.MustCompile(`\{state(\w+) [^{}]*\}`)
 
-// places says in words what html/template calls the states of its escaper.
+// places has descriptions of the states of html/template's escaper.
 func places() map[string]string {
 	return map[string]string{
 		"Text": "text", "Tag": "a tag", "AttrName": "a tag", "AfterName": "a tag", "BeforeValue": "a tag",
@@ -135,7 +134,7 @@ func places() map[string]string {
 	}
 }
 
-// describe says in words what the escaper says about its states.
+// describe replaces the escaper's states in a text by descriptions.
 func describe(what string) string {
 	named := places()
 	what = contextOf.ReplaceAllStringFunc(strings.TrimPrefix(what, wrapper+": "), func(c string) string {

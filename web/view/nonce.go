@@ -2,17 +2,16 @@ package view
 
 import "strings"
 
-// Place is where an element begins.
+// Place is the position of an element.
 type Place struct {
 	File    string // its path
 	Line    int    // from 1
 	Element string // script or style
 }
 
-// WithoutNonce returns the scripts and styles that stand in views without the attribute
-// nonce, by file and line: a Content-Security-Policy of nonces has browsers leave them
-// out, and nothing in the page shows why. Scripts with src, and those that are data by
-// their type, need none. What only the values of a page decide is not in it.
+// WithoutNonce returns the scripts and styles in views that lack the attribute nonce, by file and line. A
+// Content-Security-Policy with nonces blocks them, and nothing in the page shows why. Scripts with src need
+// none, nor do those whose type marks them as data. Elements that depend on a page's values are not included.
 func (v *Views) WithoutNonce() []Place {
 	s, err := v.current()
 	if err != nil {
@@ -28,13 +27,13 @@ func (v *Views) WithoutNonce() []Place {
 	return all
 }
 
-// element is one that begins at pos of a file's text.
+// element is an element that begins at pos in a file's text.
 type element struct {
 	name string
 	pos  int
 }
 
-// bareElements finds what WithoutNonce tells of.
+// bareElements finds the elements of WithoutNonce.
 func bareElements(text string, isZ bool) (bare []element) {
 	m := markup{text: text, isZ: isZ}
 	for m.pos < len(text) {
@@ -61,8 +60,7 @@ func bareElements(text string, isZ bool) (bare []element) {
 	return bare
 }
 
-// rawElement returns the name of the element of which s begins with the name, if what
-// is in it is no markup.
+// rawElement returns the name of the element that s begins with, if its content is not markup.
 func rawElement(s string) string {
 	for _, name := range []string{"script", "style", "textarea", "title"} {
 		if len(s) > len(name) && strings.EqualFold(s[:len(name)], name) && strings.IndexByte(" \t\r\n\f/>", s[len(name)]) >= 0 {
@@ -72,14 +70,14 @@ func rawElement(s string) string {
 	return ""
 }
 
-// markup is a text that is read.
+// markup is a text being parsed.
 type markup struct {
 	text string
 	isZ  bool // {{ is text
 	pos  int
 }
 
-// past goes on behind the next end, or to the end of the text.
+// past skips past the next end, or to the end of the text.
 func (m *markup) past(end string) {
 	if i := strings.Index(m.text[m.pos:], end); i >= 0 {
 		m.pos += i + len(end)
@@ -88,7 +86,7 @@ func (m *markup) past(end string) {
 	m.pos = len(m.text)
 }
 
-// toEndTag goes on where the element ends.
+// toEndTag skips to the end tag of the element.
 func (m *markup) toEndTag(name string) {
 	for ; m.pos < len(m.text); m.pos++ {
 		if rest := m.text[m.pos:]; strings.HasPrefix(rest, "</") && rawElement(rest[2:]) == name {
@@ -99,14 +97,14 @@ func (m *markup) toEndTag(name string) {
 
 func (m *markup) atAction() bool { return !m.isZ && strings.HasPrefix(m.text[m.pos:], "{{") }
 
-// attributes are those of a tag that matter here.
+// attributes are the relevant attributes of a tag.
 type attributes struct {
 	nonce, src bool
 	typ        string
-	open       bool // the page's values decide what else there is
+	open       bool // the page's values decide about further ones
 }
 
-// attributes reads what follows the name of a tag, with the > at its end.
+// attributes reads the rest of a tag after its name, including the >.
 func (m *markup) attributes() (a attributes) {
 	for m.pos < len(m.text) {
 		switch c := m.text[m.pos]; {
@@ -154,8 +152,8 @@ func (m *markup) value() string {
 	return value
 }
 
-// word reads up to the first of some characters that is not in an action. It reads at
-// least one character if the first one is none of value's ends.
+// word reads up to the first of ends that is not inside an action. It reads at least one character, unless the
+// first one ends a value.
 func (m *markup) word(ends string) string {
 	start := m.pos
 	for m.pos < len(m.text) && strings.IndexByte(ends, m.text[m.pos]) < 0 {
@@ -168,7 +166,7 @@ func (m *markup) word(ends string) string {
 	return m.text[start:m.pos]
 }
 
-// blocked reports whether a policy of nonces has browsers leave the element out.
+// blocked reports whether a policy with nonces blocks the element.
 func (a attributes) blocked(name string) bool {
 	if a.nonce || a.open || name != "script" && name != "style" {
 		return false

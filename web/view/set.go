@@ -16,13 +16,13 @@ import (
 	"github.com/skerrydb/skerry/web/view/exec"
 )
 
-// set is all views as they were at one time. It is never changed.
+// set is all views at one time. It never changes.
 type set struct {
 	views   *Views
 	files   map[string]*file // by name
 	names   []string         // of files, sorted
-	shared  map[string]*file // what partials define, by its name
-	doubles []mistake        // names that are there twice
+	shared  map[string]*file // templates that partials define, by name
+	doubles []mistake        // names that exist twice
 	pages   map[string]*page
 }
 
@@ -32,19 +32,19 @@ type page struct {
 	tmpl *template.Template
 	z    *zpage // nil for html/template
 	err  error
-	bad  []mistake // behind err
-	deps []*file   // the files that it was made of
+	bad  []mistake // the faults in err
+	deps []*file   // the files that it is made of
 	uses map[string]bool
-	all  bool // uses may lack something: the view passes its locals on as a whole
+	all  bool // uses may be incomplete: the view passes on its locals as a whole
 
 	ready sync.Once     // sets fast, at the first use
-	fast  *exec.Program // of tmpl; nil: only html/template can carry it out
+	fast  *exec.Program // of tmpl; nil: only html/template can execute it
 
-	warned sync.Map // what the log was told already, by a key of warn
+	warned sync.Map // keys of warn that were logged already
 	warns  atomic.Int32
 }
 
-// newSet makes pages of files; those that did not change are taken from old.
+// newSet makes pages of files; it reuses those of old that did not change.
 func (v *Views) newSet(files map[string]*file, doubles []mistake, old *set) *set {
 	s := &set{views: v, files: files, shared: map[string]*file{}, doubles: doubles, pages: map[string]*page{}}
 	s.names = slices.Sorted(maps.Keys(files))
@@ -78,8 +78,7 @@ func (v *Views) newSet(files map[string]*file, doubles []mistake, old *set) *set
 	return s
 }
 
-// kept returns the page of an earlier reading if all that it was made of is
-// what it was.
+// kept returns the page of an earlier set if all files that it is made of are unchanged.
 func (s *set) kept(next *set, name string) *page {
 	if s == nil || s.pages[name] == nil || s.pages[name].err != nil || len(s.doubles)+len(next.doubles) > 0 {
 		return nil
@@ -93,8 +92,7 @@ func (s *set) kept(next *set, name string) *page {
 	return p
 }
 
-// check returns everything that is wrong. A partial that makes no page of its
-// own is judged in the pages that call it.
+// check returns all faults. A partial that is not a page of its own is checked in the pages that call it.
 func (s *set) check() error {
 	bad := slices.Clone(s.doubles)
 	for _, name := range s.names {
@@ -157,7 +155,7 @@ func (s *set) compile(f *file) *page {
 	return p
 }
 
-// compileHTML makes a page of an html/template file and all that it calls.
+// compileHTML makes a page of an html/template file and everything that it calls.
 func (s *set) compileHTML(p *page) []mistake {
 	trees, bad := s.gather(p)
 	if len(bad) > 0 {
@@ -221,8 +219,7 @@ func (s *set) gather(p *page) (trees map[string]*parse.Tree, bad []mistake) {
 	return trees, bad
 }
 
-// noPartial says that a called template is not there, and which files might have
-// it if they did parse.
+// noPartial describes a missing template, and the files that may define it but do not parse.
 func (s *set) noPartial(name string) string {
 	what := fmt.Sprintf("there is no template %q", name)
 	if alike := s.files[path.Join(path.Dir(name), "_"+path.Base(name))]; alike != nil {
@@ -249,10 +246,10 @@ func calls(n parse.Node) (found []*parse.TemplateNode) {
 	return found
 }
 
-// errStop ends an execution that was begun only for the escaping before it.
+// errStop ends an execution that was begun only to escape the template.
 var errStop = errors.New("stop")
 
-// stop is the writer that does that.
+// stop is a writer that always fails with errStop.
 type stop struct{}
 
 func (stop) Write([]byte) (int, error) { return 0, errStop }
@@ -260,9 +257,9 @@ func (stop) Write([]byte) (int, error) { return 0, errStop }
 // wrapper is the name of the template that calls the page for escape.
 const wrapper = "\x00page"
 
-// escape makes a template of parsed ones, with every action escaped for its
-// place. The trees are copied. html/template escapes at the first execution,
-// so one is begun with a text that nobody takes; it calls no function.
+// escape makes a template of parsed trees, with every action escaped for its context. It copies the trees.
+// html/template escapes at the first execution, so escape begins one and discards its output; it calls no
+// function.
 func (s *set) escape(name string, trees map[string]*parse.Tree) (t *template.Template, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -287,9 +284,8 @@ func (s *set) escape(name string, trees map[string]*parse.Tree) (t *template.Tem
 	return t.Lookup(name), nil
 }
 
-// place gives the escapers in a tree the position of the action that they are
-// in. html/template gives them none, so that their failing, which is that of
-// the value's MarshalJSON, would be in the first line.
+// place gives the escapers in a tree the position of their action. html/template gives them none, so errors of
+// an escaper, such as that of a value's MarshalJSON, would be reported in the first line.
 func place(tree *parse.Tree) {
 	walk(tree.Root, func(n parse.Node) {
 		if a, ok := n.(*parse.ActionNode); ok {
@@ -302,7 +298,7 @@ func place(tree *parse.Tree) {
 	})
 }
 
-// failed makes the error of an execution one of this package.
+// failed turns the error of an execution into one of this package.
 func (p *page) failed(err error) error {
 	if e, ok := errors.AsType[*engine.Error](err); ok && e.Code == CodeViewTooLarge {
 		return engine.Errorf(CodeViewTooLarge, "%s: %w", p.file.path, err)

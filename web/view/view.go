@@ -1,9 +1,9 @@
-// Package view makes pages of files: html/template, and the Z syntax, which
-// editors read as plain HTML and JavaScript and which is compiled into
-// html/template, so that every value is escaped for the place where it stands.
+// Package view renders pages from files: html/template files, and files in the Z syntax. Editors read Z files
+// as plain HTML and JavaScript. They are compiled into html/template, so every value is escaped for its
+// context.
 //
-// It knows files, keys and escaping; it must not know HTTP, sessions, users or
-// where the locals come from. docs/templates.md describes both kinds of files.
+// It knows files, keys and escaping; it must not know HTTP, sessions, users or where the locals come from.
+// docs/templates.md describes both kinds of files.
 package view
 
 import (
@@ -22,29 +22,28 @@ import (
 
 // Options of New. FS is required; the zero value of everything else works.
 type Options struct {
-	// FS has the views. What ends in .z.html is in the Z syntax, other .html
-	// files are html/template's; everything else, and what begins with a dot, is
-	// left alone. The name of a view is its path without the extension.
+	// FS has the views. Files ending in .z.html are in the Z syntax, other .html files are html/template's. All
+	// other files, and names that begin with a dot, are ignored. The name of a view is its path without the
+	// extension.
 	FS fs.FS
 
-	// Reload is for development: every Render looks whether files have changed,
-	// and New does not fail for a file that does not parse; Render does, until the
-	// file is mended. Without it all is read and checked once, in New.
+	// Reload is for development: every Render checks whether files have changed. New then accepts files that do
+	// not parse; Render fails until they are fixed. Without Reload, New reads and checks everything once.
 	Reload bool
 
-	// Layout names the view that Render puts its pages into. "" is "layout" if
-	// there is such a view, else none.
+	// Layout names the view that Render puts its pages into. "" is "layout" if there is such a view, otherwise
+	// none.
 	Layout string
 
-	// Funcs are for html/template views. They are called by many goroutines, and
-	// like the methods of locals perhaps twice for one page: they must only tell.
+	// Funcs are for html/template views. They are called concurrently and, like the methods of locals, possibly
+	// twice for one page: they must have no side effects.
 	Funcs template.FuncMap
 
-	// Always names the locals that the caller gives to every page whether it uses
-	// them or not, so that nobody is warned about them; nil is LayoutLocals().
+	// Always names the locals that the caller gives to every page, used or not, so that no warnings are logged
+	// about them; nil is LayoutLocals().
 	Always []string
 
-	// Logger gets the warnings about keys; nil discards them.
+	// Logger receives the warnings about keys; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -53,7 +52,7 @@ func LayoutLocals() []string {
 	return []string{"title", "project_name", "assets", "contents", "is_superadmin", "debug_mode", "nonce"}
 }
 
-// Views renders the views of one folder. It is safe for many goroutines.
+// Views renders the views of one folder. It is safe for concurrent use.
 type Views struct {
 	fsys   fs.FS
 	reload bool
@@ -63,13 +62,12 @@ type Views struct {
 	log    *slog.Logger
 	fast   func() *exec.Compiler // made for the first page
 
-	now     atomic.Pointer[set] // what was read last; never changed, only replaced
+	now     atomic.Pointer[set] // the last set read; never changed, only replaced
 	buffers sync.Pool           // of *buffer
 }
 
-// New reads all views. The error has the code CodeViewBroken and says of every
-// file that does not parse what is wrong in which line, or engine.CodeInvalid
-// for options that cannot be. With Reload, broken files are reported by Render.
+// New reads all views. It fails with CodeViewBroken, naming the faults and lines of every file that does not
+// parse, or with engine.CodeInvalid for invalid options. With Reload, Render reports broken files instead.
 func New(o Options) (*Views, error) {
 	if o.FS == nil {
 		return nil, engine.Errorf(engine.CodeInvalid, "views: Options.FS is missing")
@@ -98,8 +96,7 @@ func New(o Options) (*Views, error) {
 	return v, nil
 }
 
-// checkFuncs turns the panic of html/template about a map of functions that it
-// does not take into an error.
+// checkFuncs turns html/template's panic about an invalid map of functions into an error.
 func checkFuncs(funcs template.FuncMap) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -110,8 +107,8 @@ func checkFuncs(funcs template.FuncMap) (err error) {
 	return nil
 }
 
-// current returns the views as they are now. Several goroutines may read changed
-// files at the same time in development; the first one's reading stays.
+// current returns the current views. In development several goroutines may read changed files at once; the
+// first result is kept.
 func (v *Views) current() (*set, error) {
 	old := v.now.Load()
 	if !v.reload {
@@ -127,7 +124,7 @@ func (v *Views) current() (*set, error) {
 	return s, nil
 }
 
-// Check returns what is wrong with all files, as New would; nil if nothing is.
+// Check returns the faults of all files, as New would; nil if there are none.
 func (v *Views) Check() error {
 	s, err := v.current()
 	if err != nil {
@@ -136,7 +133,7 @@ func (v *Views) Check() error {
 	return s.check()
 }
 
-// Has reports whether there is a view of that name, even if it is broken.
+// Has reports whether there is a view with that name, even if it is broken.
 func (v *Views) Has(name string) bool {
 	s, err := v.current()
 	return err == nil && s.files[name] != nil
@@ -151,17 +148,15 @@ func (v *Views) Names() []string {
 	return slices.Sorted(maps.Keys(s.files))
 }
 
-// Render writes the view to w inside the layout, whose local "contents" is the
-// page. The locals are only read. Nothing is written if the error is one of
-// this package: CodeViewMissing, CodeViewBroken, CodeViewFailed or
-// CodeViewTooLarge; other errors are w's own.
+// Render writes the view to w inside the layout, whose local "contents" is the page. It only reads the locals.
+// Nothing is written if the error is one of this package: CodeViewMissing, CodeViewBroken, CodeViewFailed or
+// CodeViewTooLarge. Other errors are those of w.
 func (v *Views) Render(w io.Writer, name string, locals map[string]any) error {
 	return v.inLayout(w, name, locals, true)
 }
 
-// Offer is Render for locals that the view need not use: the log does not warn about
-// those that it leaves out. It is for what offers the same locals to every view of
-// that name, such as an error page.
+// Offer is Render for locals that the view need not use: it logs no warnings about unused ones. It is for
+// callers that give the same locals to any view with that name, for example an error page.
 func (v *Views) Offer(w io.Writer, name string, locals map[string]any) error {
 	return v.inLayout(w, name, locals, false)
 }
@@ -178,7 +173,7 @@ func (v *Views) inLayout(w io.Writer, name string, locals map[string]any, warn b
 	return v.render(w, s, name, layout, locals, warn)
 }
 
-// HasLayout reports whether Render puts pages into a layout, even if that is broken.
+// HasLayout reports whether Render puts pages into a layout, even a broken one.
 func (v *Views) HasLayout() bool {
 	s, err := v.current()
 	if err != nil {
@@ -188,8 +183,7 @@ func (v *Views) HasLayout() bool {
 	return layout != nil || err != nil
 }
 
-// Wrap writes contents inside the layout, as Render does with a view. There must be a
-// layout: see HasLayout.
+// Wrap writes contents inside the layout, as Render does with a view. There must be a layout; see HasLayout.
 func (v *Views) Wrap(w io.Writer, contents template.HTML, locals map[string]any) error {
 	s, err := v.current()
 	if err != nil {
@@ -219,7 +213,7 @@ func (v *Views) wrap(buf *buffer, layout *page, contents template.HTML, locals m
 	return v.execute(buf, layout, outer)
 }
 
-// Fragment writes the view to w without the layout; otherwise it is as Render.
+// Fragment is Render without the layout.
 func (v *Views) Fragment(w io.Writer, name string, locals map[string]any) error {
 	s, err := v.current()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // is text.
 const MaxKeyChars = 31
 
-// form is how a tag is written.
+// form is the syntax of a tag.
 type form uint8
 
 const (
@@ -18,21 +18,20 @@ const (
 	formValue               // /*! key */
 	formObject              // {/* key */}
 	formArray               // [/* key */]
-	formLiteral             // \#{key}, which stands for the text #{key}
+	formLiteral             // \#{key}, an escape for the text #{key}
 )
 
-// tag is something in a Z file that may stand for a value.
+// tag is a part of a Z file that may be replaced by a value.
 type tag struct {
 	form     form
 	key      string
-	raw      string // as it is written, on one line
+	raw      string // as written, on one line
 	pos, end int    // in the text
 	line     int
 }
 
-// scan finds what may be a tag: #{key} anywhere, and the other forms where
-// JavaScript would expect a value before and after them, which html/template
-// has the last word on.
+// scan finds possible tags: #{key} anywhere, and the other forms where the text around them suggests a
+// JavaScript value; html/template decides about those.
 func scan(s string) (tags []tag) {
 	line, counted := 1, 0
 	for i := 0; ; {
@@ -69,8 +68,7 @@ func tagAt(s string, i int) (tag, bool) {
 	return tag{}, false
 }
 
-// textTag reads #{key}. An odd number of backslashes before it makes it text,
-// without the last of them.
+// textTag parses #{key}. An odd number of backslashes before it makes it text, without the last backslash.
 func textTag(s string, i int) (tag, bool) {
 	inside, ok := upTo(s[i+2:], "}")
 	key := strings.Trim(inside, " \t")
@@ -90,7 +88,7 @@ func textTag(s string, i int) (tag, bool) {
 	return t, true
 }
 
-// commentTag reads the forms that are comments to JavaScript.
+// commentTag parses the forms that are comments to JavaScript.
 func commentTag(s string, i int, f form, open, end string) (tag, bool) {
 	inside, ok := upTo(s[i+len(open):], end)
 	key := strings.Trim(inside, " \t")
@@ -102,14 +100,14 @@ func commentTag(s string, i int, f form, open, end string) (tag, bool) {
 	return t, standsForValue(s, t.pos, t.end)
 }
 
-// upTo returns what stands before end, which is not far away.
+// upTo returns the text before end, which must be close.
 func upTo(s, end string) (string, bool) {
 	const blanks = 64 // around the key
 	inside, _, ok := strings.Cut(s[:min(len(s), MaxKeyChars*utf8.UTFMax+blanks+len(end))], end)
 	return inside, ok
 }
 
-// tooLong returns the lines of what would be a tag #{key} with a shorter key.
+// tooLong returns the lines of text that would be a tag #{key} if its key were shorter.
 func tooLong(s string) (lines []int) {
 	for i := 0; ; i += len("#{") {
 		j := strings.Index(s[i:], "#{")
@@ -124,8 +122,8 @@ func tooLong(s string) (lines []int) {
 	}
 }
 
-// isPhrase reports whether a key may stand in #{key}: it begins with a letter or
-// underscore and goes on with letters, digits, and _ - . or single blanks.
+// isPhrase reports whether a key is valid in #{key}: it begins with a letter or underscore, followed by
+// letters, digits, and _ - . or single blanks.
 func isPhrase(key string) bool {
 	last := ' '
 	for i, r := range key {
@@ -141,15 +139,14 @@ func isPhrase(key string) bool {
 	return key != "" && last != ' '
 }
 
-// isIdentifier reports whether a key may stand in the comment forms.
+// isIdentifier reports whether a key is valid in the comment forms.
 func isIdentifier(key string) bool {
 	return isPhrase(key) && !strings.ContainsAny(key, " -.")
 }
 
-// standsForValue reports whether s[pos:end] stands where JavaScript expects a
-// value: behind something that begins an expression, and before something that
-// goes on after one. The bodies of functions and blocks, licences and notes to
-// arguments are not in such places:
+// standsForValue reports whether s[pos:end] is where JavaScript expects a value: after something that begins
+// an expression, and before something that can follow one. Bodies of functions and blocks, licences and notes
+// on arguments are not in such places:
 //
 //	function() {/* noop */}   else {/* nothing */}   f(a, /*! unused */ b)
 func standsForValue(s string, pos, end int) bool {
@@ -169,7 +166,7 @@ func standsForValue(s string, pos, end int) bool {
 		return strings.HasSuffix(before, "${") && follows(s[end:], false)
 	case ':':
 		line := before[strings.LastIndexAny(before, ";{}\n")+1:]
-		if strings.HasPrefix(strings.TrimLeft(line, " \t"), "case ") { // a block begins
+		if strings.HasPrefix(strings.TrimLeft(line, " \t"), "case ") { // a block follows
 			return false
 		}
 	case '(', ',', '[', '?', '&', '|', '*', '%', '!':
@@ -183,8 +180,8 @@ func standsForValue(s string, pos, end int) bool {
 	return follows(s[end:], starts)
 }
 
-// follows reports whether something goes on after a value there. A value that
-// a statement began with may be the end of it, even without a semicolon.
+// follows reports whether s can follow a value. A value that began a statement may also end it, even without a
+// semicolon.
 func follows(s string, mayEnd bool) bool {
 	after, broken := skipBlank(s)
 	return after == "" || broken && mayEnd || strings.ContainsRune(";,)]}:?.+-*%&|=!<>[", rune(after[0]))
@@ -194,8 +191,7 @@ func isWord(r rune) bool {
 	return r == '_' || r == '$' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// skipBlank returns what follows blanks and comments, and whether a line ended
-// among them.
+// skipBlank returns what follows blanks and comments, and whether they contain the end of a line.
 func skipBlank(s string) (rest string, broken bool) {
 	for {
 		t := strings.TrimLeft(s, " \t\r\n")

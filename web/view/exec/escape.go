@@ -10,19 +10,18 @@ import (
 	"text/template/parse"
 )
 
-// escape writes a value as it has to stand in one place, and reports whether it
-// could.
+// escape writes a value escaped for one context, and reports whether it could.
 type escape func(m *machine, v reflect.Value) bool
 
-// prototype is a template of html/template with one value in one kind of place: it
-// escapes what is not escaped here.
+// prototype is a template of html/template with one value in one kind of context. It escapes what this package
+// does not.
 type prototype struct {
 	t              *template.Template
 	prefix, suffix int // bytes around the value
 }
 
-// places are templates with one value each, which have every chain of escapers that
-// pages have. What is missing here is left to html/template.
+// places are templates with one value each. They cover every chain of escapers that pages have. Other chains
+// are left to html/template.
 var places = []string{
 	"«»", `<a title="«»">`, `<a title='«»'>`, "<a title=«»>", "<title>«»</title>", "<textarea>«»</textarea>",
 	`<a href="«»">`, `<a href='«»'>`, "<a href=«»>", `<a href="/x/«»">`, `<a href="/?q=«»">`, "<a href=/?q=«»>", "<a href=/x/«»>",
@@ -32,7 +31,7 @@ var places = []string{
 	`<a style="color: «»">`, `<a style="background: url('«»')">`, `<a style="x: '«»'">`, `<img srcset="«»">`, "<a «»=x>", "<a «»>", "<!-- «» -->",
 }
 
-// prototypes returns them by their chains.
+// prototypes returns the prototypes by their chains.
 func prototypes() map[string]*prototype {
 	all := map[string]*prototype{}
 	for _, place := range places {
@@ -41,7 +40,7 @@ func prototypes() map[string]*prototype {
 		if err != nil {
 			continue
 		}
-		if err := t.Execute(io.Discard, "x"); err != nil { // which puts the escapers in
+		if err := t.Execute(io.Discard, "x"); err != nil { // adds the escapers
 			continue
 		}
 		for _, n := range t.Tree.Root.Nodes {
@@ -59,7 +58,7 @@ func prototypes() map[string]*prototype {
 	return all
 }
 
-// around returns how many bytes of text stand before and behind a node.
+// around returns how many bytes of text are before and after a node.
 func around(nodes []parse.Node, at parse.Node) (before, after int) {
 	n := &before
 	for _, x := range nodes {
@@ -90,7 +89,7 @@ func (p *prototype) write(m *machine, v reflect.Value) bool {
 	return true
 }
 
-// escaper returns what a chain of html/template's escapers does, or nil.
+// escaper returns the escape for a chain of html/template's escapers, or nil.
 func (b *builder) escaper(chain string) escape {
 	p := b.escapers[chain]
 	if p == nil {
@@ -142,8 +141,8 @@ func (b *builder) escaper(chain string) escape {
 
 var htmlType = reflect.TypeFor[template.HTML]()
 
-// html writes s as text or the value of an attribute: the characters that html/template
-// replaces there, by the same references.
+// html writes s as text or as the value of an attribute. It replaces the same characters as html/template, by
+// the same references.
 func html(b *bytes.Buffer, s string) {
 	from := 0
 	for i := range len(s) {
@@ -173,8 +172,8 @@ func html(b *bytes.Buffer, s string) {
 	b.WriteString(s[from:])
 }
 
-// url writes s as a part of a URL in an attribute. Normalising leaves what has a
-// meaning in URLs, and what is escaped already.
+// url writes s as a part of a URL in an attribute. normalise leaves characters that have a meaning in URLs,
+// and existing escapes.
 func url(b *bytes.Buffer, s string, normalise bool) {
 	const hex = "0123456789abcdef"
 	for i := range len(s) {
@@ -197,7 +196,7 @@ func url(b *bytes.Buffer, s string, normalise bool) {
 
 func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
 
-// safeURL reports whether a whole URL has no scheme, or one that runs nothing.
+// safeURL reports whether a whole URL has no scheme, or one that cannot run scripts.
 func safeURL(s string) bool {
 	scheme, _, found := strings.Cut(s, ":")
 	return !found || strings.Contains(scheme, "/") ||

@@ -1,10 +1,8 @@
-// Package exec carries out templates of html/template faster than it does itself.
+// Package exec executes templates of html/template faster than html/template does.
 //
-// It knows the trees that html/template leaves behind once it has put its escapers
-// into them, and writes byte for byte what html/template would. It must not know
-// where templates come from, or what their values mean. Whatever it is not sure of
-// it leaves to html/template: at Compile, for a template as a whole, and at Execute,
-// for one execution.
+// It knows the trees of html/template after its escapers were added, and writes byte for byte what
+// html/template would. It must not know where templates come from, or what their values mean. It leaves
+// everything that it is not sure of to html/template: at Compile a whole template, at Execute one execution.
 package exec
 
 import (
@@ -15,8 +13,7 @@ import (
 	"text/template/parse"
 )
 
-// maxDepth is how deeply templates may call each other here; deeper is left to
-// html/template.
+// maxDepth is how deeply templates may call each other here; deeper calls are left to html/template.
 const maxDepth = 200
 
 // Compiler makes programs. It is safe for concurrent use.
@@ -25,7 +22,7 @@ type Compiler struct{ escapers map[string]*prototype }
 // NewCompiler returns a Compiler. It costs a few milliseconds.
 func NewCompiler() *Compiler { return &Compiler{prototypes()} }
 
-// Program is a template made ready. It is safe for concurrent use.
+// Program is a compiled template. It is safe for concurrent use.
 type Program struct {
 	main  *routine
 	pools sync.Pool // of *machine
@@ -34,38 +31,38 @@ type Program struct {
 // routine is one template of a set.
 type routine struct {
 	steps []step
-	slots int // variables that it needs
+	slots int // number of variables
 }
 
-// signal says how a step ended.
+// signal is how a step ended.
 type signal uint8
 
 const (
 	next signal = iota
 	leave
 	again
-	unsure // only html/template knows what comes now
+	unsure // only html/template knows what comes next
 )
 
 type step func(m *machine) signal
 
-// expr is a value of a template; ok is false if only html/template knows it.
+// expr evaluates a value of a template; ok is false if only html/template can.
 type expr func(m *machine) (v reflect.Value, ok bool)
 
 // machine is one execution.
 type machine struct {
 	buf   *bytes.Buffer
 	dot   reflect.Value
-	vars  []reflect.Value // those of all routines being executed
-	base  int             // where those of the innermost begin
+	vars  []reflect.Value // of all running routines
+	base  int             // where those of the innermost routine begin
 	depth int
 	text  []byte // for numbers
 	most  int    // bytes that buf may have
 }
 
-// Compile returns the program of t, or nil if there is something in it that only
-// html/template can do. html/template must have escaped t, as it does when t is
-// first executed. funcs are the functions that t was given; t has no option missingkey.
+// Compile returns the program of t, or nil if only html/template can execute it. html/template must have
+// escaped t, as it does when t is first executed. funcs are the functions that t was given. t must not have
+// the option missingkey.
 func (c *Compiler) Compile(t *template.Template, funcs template.FuncMap) *Program {
 	b := &builder{set: t, funcs: funcs, escapers: c.escapers, routines: map[string]*routine{}}
 	main := b.routine(t.Name())
@@ -77,10 +74,9 @@ func (c *Compiler) Compile(t *template.Template, funcs template.FuncMap) *Progra
 	return p
 }
 
-// Execute appends to buf what the template's Execute would write, and reports
-// whether it could. If not, also because buf would have more than limit bytes, buf is
-// as it was, and the template has to be executed: that gives the output or the error,
-// and calls again the functions and methods that were called before.
+// Execute appends to buf what the template's Execute would write, and reports whether it could. If it could
+// not, or buf would exceed limit bytes, it leaves buf unchanged, and the caller must execute the template.
+// That produces the output or the error, and repeats calls of functions and methods.
 func (p *Program) Execute(buf *bytes.Buffer, data any, limit int) (done bool) {
 	m := p.pools.Get().(*machine)
 	before := buf.Len()
@@ -91,11 +87,11 @@ func (p *Program) Execute(buf *bytes.Buffer, data any, limit int) (done bool) {
 	}
 	defer func() {
 		if !done {
-			_ = recover() // a function's panic is an error of html/template's
+			_ = recover() // html/template turns a function's panic into an error
 			buf.Truncate(before)
 			return
 		}
-		clear(m.vars[:cap(m.vars)]) // the pool must not keep what they refer to
+		clear(m.vars[:cap(m.vars)]) // drop references that the pool would keep
 		*m = machine{vars: m.vars[:0], text: m.text}
 		p.pools.Put(m)
 	}()
@@ -145,10 +141,10 @@ type variable struct {
 	slot int
 }
 
-// fail says that only html/template can do it.
+// fail marks the template as one that only html/template can execute.
 func (b *builder) fail() { b.failed = true }
 
-// routine returns the routine of a template, which may still be in the making.
+// routine returns the routine of a template, which may still be incomplete.
 func (b *builder) routine(name string) *routine {
 	if r := b.routines[name]; r != nil {
 		return r
@@ -157,7 +153,7 @@ func (b *builder) routine(name string) *routine {
 	b.routines[name] = r
 	t := b.set.Lookup(name)
 	if t == nil || t.Tree == nil || t.Tree.Root == nil {
-		b.fail() // html/template has made a variant of it that it keeps to itself
+		b.fail() // html/template has made a variant of it that it does not expose
 		return r
 	}
 	scope, slots := b.scope, b.slots
@@ -168,7 +164,7 @@ func (b *builder) routine(name string) *routine {
 	return r
 }
 
-// declare gives a variable a slot, until the scope ends.
+// declare assigns a slot to a variable until the scope ends.
 func (b *builder) declare(name string) int {
 	b.scope = append(b.scope, variable{name, b.slots})
 	b.slots++
@@ -275,7 +271,7 @@ func (b *builder) assign(p *parse.PipeNode) step {
 	}
 }
 
-// condition is the value of a pipe that may declare variables.
+// condition evaluates a pipe that may declare variables.
 func (b *builder) condition(p *parse.PipeNode) expr {
 	of := b.commands(p.Cmds)
 	if len(p.Decl) == 0 {

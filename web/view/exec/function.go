@@ -6,8 +6,7 @@ import (
 	"text/template/parse"
 )
 
-// function is the value of a function's call. Those that are not here are left to
-// html/template.
+// function evaluates a call of a function. Unsupported functions are left to html/template.
 func (b *builder) function(name string, words []parse.Node, last expr) expr {
 	args := make([]expr, 0, len(words)+1)
 	for _, w := range words {
@@ -40,7 +39,7 @@ func (b *builder) function(name string, words []parse.Node, last expr) expr {
 	return nil
 }
 
-// user calls a function of the program, if the arguments are just of its types.
+// user calls a function of the program, if the arguments have exactly its types.
 func (b *builder) user(f reflect.Value, args []expr) expr {
 	t := f.Type()
 	if t.NumIn() != len(args) || t.IsVariadic() {
@@ -61,7 +60,7 @@ func (b *builder) user(f reflect.Value, args []expr) expr {
 	}
 }
 
-// logic is the first argument whose truth is stop, or the last one.
+// logic returns the first argument whose truth is stop, or the last one.
 func logic(args []expr, stop bool) expr {
 	return func(m *machine) (v reflect.Value, ok bool) {
 		for _, a := range args {

@@ -7,8 +7,7 @@ import (
 	"text/template/parse"
 )
 
-// rangeOver executes its list for every element of a slice, an array, a map with
-// strings for keys, or a whole number.
+// rangeOver executes its list for every element of a slice, an array, a map with string keys, or an integer.
 func (b *builder) rangeOver(n *parse.RangeNode) step {
 	defer func(scope []variable) { b.scope = scope }(b.scope)
 	of := b.commands(n.Pipe.Cmds)
@@ -43,7 +42,7 @@ func (b *builder) rangeOver(n *parse.RangeNode) step {
 	}
 }
 
-// loop is the inside of a range.
+// loop is the body of a range.
 type loop struct {
 	key, elem int // slots; -1: none
 	body      []step
@@ -58,7 +57,7 @@ func (l *loop) set(m *machine, key, elem reflect.Value) {
 	}
 }
 
-// over reports whether there was anything to go over.
+// over executes the loop over v. ran reports whether there were any elements.
 func (l *loop) over(m *machine, v reflect.Value) (sig signal, ran bool) {
 	v, isNil := indirect(v)
 	if isNil {

@@ -13,10 +13,10 @@ var (
 	boolType   = reflect.TypeFor[bool]()
 	localsType = reflect.TypeFor[map[string]any]()
 	errorType  = reflect.TypeFor[error]()
-	valueType  = reflect.TypeFor[reflect.Value]() // which text/template unwraps in some places
+	valueType  = reflect.TypeFor[reflect.Value]() // text/template unwraps it in some places
 )
 
-// splitEscapers takes html/template's escapers from the end of a pipe.
+// splitEscapers splits html/template's escapers from the end of a pipe.
 func splitEscapers(p *parse.PipeNode) (value []*parse.CommandNode, chain string) {
 	cut := len(p.Cmds)
 	for cut > 0 {
@@ -31,7 +31,7 @@ func splitEscapers(p *parse.PipeNode) (value []*parse.CommandNode, chain string)
 	return p.Cmds[:cut], strings.TrimSpace(chain)
 }
 
-// commands is the value of a pipe.
+// commands evaluates a pipe.
 func (b *builder) commands(cmds []*parse.CommandNode) expr {
 	var last expr
 	for _, c := range cmds {
@@ -47,13 +47,13 @@ func (b *builder) commands(cmds []*parse.CommandNode) expr {
 	return func(m *machine) (reflect.Value, bool) {
 		v, ok := last(m)
 		if v.IsValid() && v.Kind() == reflect.Interface && v.NumMethod() == 0 {
-			v = v.Elem() // as text/template does; of nil it is the zero Value
+			v = v.Elem() // as text/template does; for nil it is the zero Value
 		}
 		return v, ok
 	}
 }
 
-// command is the value of one command; last is what the pipe gives it, or nil.
+// command evaluates one command; last is its value from the pipe, or nil.
 func (b *builder) command(c *parse.CommandNode, last expr) expr {
 	if id, ok := c.Args[0].(*parse.IdentifierNode); ok {
 		if last == nil {
@@ -68,8 +68,8 @@ func (b *builder) command(c *parse.CommandNode, last expr) expr {
 	return b.operand(c.Args[0])
 }
 
-// piped is the value of a function to which a pipe gives last. That is found first,
-// also if the function is one that does without it.
+// piped evaluates a function that gets last from a pipe. last is evaluated first, even if the function ignores
+// it.
 func (b *builder) piped(last expr, name string, words []parse.Node) expr {
 	slot := b.declare("")
 	call := b.function(name, words, func(m *machine) (reflect.Value, bool) { return m.vars[m.base+slot], true })
@@ -83,7 +83,7 @@ func (b *builder) piped(last expr, name string, words []parse.Node) expr {
 	}
 }
 
-// operand is the value of one word of a command.
+// operand evaluates one word of a command.
 func (b *builder) operand(n parse.Node) expr {
 	switch n := n.(type) {
 	case *parse.DotNode:
@@ -126,8 +126,7 @@ func (b *builder) operand(n parse.Node) expr {
 	return nil
 }
 
-// isHexInt reports whether a number, which has no exponent of 2, is hexadecimal: then
-// an e is a digit.
+// isHexInt reports whether a number, which has no exponent of 2, is hexadecimal: then an e is a digit.
 func isHexInt(s string) bool { return strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X") }
 
 func constant(v any) expr {
@@ -135,7 +134,7 @@ func constant(v any) expr {
 	return func(*machine) (reflect.Value, bool) { return c, true }
 }
 
-// fields is the value that a chain of names leads to.
+// fields evaluates a chain of names.
 func fields(of expr, names []string) expr {
 	for _, name := range names {
 		from, f := of, &field{name: name, key: reflect.ValueOf(name)}
@@ -150,25 +149,25 @@ func fields(of expr, names []string) expr {
 	return of
 }
 
-// field is one name after a dot, in one place of a template.
+// field is one name after a dot, at one position of a template.
 type field struct {
 	name string
 	key  reflect.Value
-	seen atomic.Pointer[place] // where it was the last time: mostly it is there again
+	seen atomic.Pointer[place] // the last place found: mostly the next one too
 }
 
-// place is where a struct type has a field or a method of some name.
+// place is the position of a field or method in a struct type.
 type place struct {
 	typ    reflect.Type
-	addr   bool  // of an addressable value, which has its pointer's methods too
+	addr   bool  // of an addressable value, which also has its pointer's methods
 	method int   // -1: none
 	index  []int // nil: no such field
 }
 
-// of returns v's field, method's result, or map element.
+// of returns v's field, the result of its method, or its map element.
 func (f *field) of(v reflect.Value) (reflect.Value, bool) {
 	if !v.IsValid() {
-		return v, true // nil has nothing, and that is no mistake
+		return v, true // nil has no fields, which is not a mistake
 	}
 	v, isNil := indirect(v)
 	if isNil {
@@ -178,7 +177,7 @@ func (f *field) of(v reflect.Value) (reflect.Value, bool) {
 		if e := v.Interface().(map[string]any)[f.name]; e != nil {
 			return reflect.ValueOf(e), true
 		}
-		return v.MapIndex(f.key), true // a nil that is there is not as one that is missing
+		return v.MapIndex(f.key), true // a nil element differs from a missing one
 	}
 	at := f.seen.Load()
 	if at == nil || at.typ != v.Type() || at.addr != v.CanAddr() {
@@ -243,7 +242,7 @@ func indirect(v reflect.Value) (_ reflect.Value, isNil bool) {
 	return v, false
 }
 
-// concrete is what an interface holds.
+// concrete returns the value inside an interface.
 func concrete(v reflect.Value) reflect.Value {
 	if v.Kind() != reflect.Interface {
 		return v
@@ -251,7 +250,7 @@ func concrete(v reflect.Value) reflect.Value {
 	return v.Elem()
 }
 
-// isTrue is text/template's notion of truth.
+// isTrue implements text/template's truth.
 func isTrue(v reflect.Value) (truth, ok bool) {
 	switch v.Kind() {
 	case reflect.Invalid:
