@@ -15,7 +15,7 @@ import (
 	"github.com/skerrydb/skerry/journal"
 )
 
-// backupOptions is what `skerry backup` takes.
+// backupOptions are the options of `skerry backup`.
 type backupOptions struct {
 	from remote
 	data string
@@ -59,8 +59,8 @@ func (o *backupOptions) check(rest []string) error {
 	return verb.Mistakes(verb.NoArguments(rest), source, o.from.check("from"), verb.Needs("to", o.to))
 }
 
-// backup writes beside the target and renames, so that a file of the target's
-// name is never half a backup.
+// backup writes to a temporary file and renames it, so that a file with the target's name is never an
+// incomplete backup.
 func backup(ctx context.Context, p verb.Process, o *backupOptions) (err error) {
 	if _, err := os.Lstat(o.to); !errors.Is(err, os.ErrNotExist) {
 		if err != nil {
@@ -119,7 +119,7 @@ func backupServer(ctx context.Context, o *backupOptions, w io.Writer) error {
 
 func backupFolder(ctx context.Context, p verb.Process, dir string, w io.Writer) (err error) {
 	if _, err := os.Stat(dir); err != nil {
-		return err // opening it would make it
+		return err // opening it would create it
 	}
 	_, err = embedded.BackupFolder(ctx, dir, w, embedded.Options{MemoryBytes: verb.NoLimit, Logger: verb.Quiet(p.Stderr)})
 	return err

@@ -19,7 +19,7 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// callOptions is what `skerry call` takes.
+// callOptions are the options of `skerry call`.
 type callOptions struct {
 	remote
 	args string // all arguments as JSON
@@ -112,7 +112,7 @@ func (o *callOptions) call(ctx context.Context, p verb.Process, name string, arg
 	return nil
 }
 
-// object makes the body of a call from arguments in the order of the schema.
+// object returns the body of a call, with arguments in the order of the schema.
 func (o *callOptions) object(ctx context.Context, name string, args []string) ([]byte, error) {
 	list, err := o.procedures(ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ func (o *callOptions) object(ctx context.Context, name string, args []string) ([
 	return append(b, '}'), nil
 }
 
-// argument writes one argument as JSON.
+// argument returns one argument as JSON.
 func argument(t proc.Type, arg string) ([]byte, error) {
 	switch {
 	case arg == "" && t.Nullable:

@@ -44,7 +44,7 @@ Not to know in time is exit code 1.`,
 	},
 }
 
-// historyOptions is what `skerry check --history` takes.
+// historyOptions are the options of `skerry check --history`.
 type historyOptions struct {
 	file, html string
 	timeout    time.Duration
@@ -69,10 +69,10 @@ func (h *historyOptions) mistake(rest []string) error {
 // maxTimeout bounds --timeout.
 const maxTimeout = 30 * 24 * time.Hour
 
-// historyReport is what --json prints of a history.
+// historyReport is the output of --json for a history.
 type historyReport struct {
 	Verdict     history.Verdict `json:"verdict"`
-	Operations  int             `json:"operations"` // with those that say nothing
+	Operations  int             `json:"operations"` // including those that say nothing
 	Checked     int             `json:"checked"`
 	Partitions  int             `json:"partitions"`
 	Explanation string          `json:"explanation,omitempty"`
@@ -114,10 +114,10 @@ func checkHistory(ctx context.Context, p verb.Process, h historyOptions, asJSON 
 	return err
 }
 
-// progressEvery is how often a long check says how far it is.
+// progressEvery is how often a long check reports its progress.
 const progressEvery = 2 * time.Second
 
-// tellProgress writes how far a check is from time to time, until stop is called.
+// tellProgress reports the progress of a check from time to time, until stop is called.
 func tellProgress(w io.Writer) (progress func(done, all int), stop func()) {
 	var done, all atomic.Int64
 	quit, ended := make(chan struct{}), make(chan struct{})

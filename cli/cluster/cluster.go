@@ -1,5 +1,5 @@
-// Package cluster has the verbs and settings that only clusters of the embedded engine
-// need: how a node is made, joins, leaves, is looked at and recovered.
+// Package cluster has the verbs and settings that only clusters of the embedded engine need: how a node is
+// created, joins, leaves, is inspected and recovered.
 //
 // It knows nodes, invitations and members; it must not know what a server serves.
 package cluster
@@ -16,7 +16,7 @@ import (
 	"github.com/skerrydb/skerry/engine/embedded"
 )
 
-// AskWait bounds how long a node is waited for that does not answer.
+// AskWait is how long to wait for a node that does not respond.
 const AskWait = 3 * time.Second
 
 // changeWait bounds a change of the members: as long as the leader tries.
@@ -59,7 +59,7 @@ it was interrupted it can be done again.`,
 	},
 }
 
-// reachable finds an address missing, or one that other machines cannot use.
+// reachable returns an error if an address is missing or other machines cannot use it.
 func reachable(name, addr string) error {
 	if addr == "" {
 		return verb.Needs(name, addr)
@@ -104,7 +104,7 @@ is a member. The folder may be in use; it must be the one that cluster init made
 	},
 }
 
-// joinOptions is what `skerry cluster join` takes.
+// joinOptions are the options of `skerry cluster join`.
 type joinOptions struct {
 	data, node, invite string
 	join               []string
@@ -159,8 +159,7 @@ func clusterJoin(ctx context.Context, p verb.Process, o *joinOptions) error {
 	return err
 }
 
-// openAdmin opens a folder's way to its cluster and warns of a certificate that
-// ends soon.
+// openAdmin opens the connection of a folder to its cluster, and warns of a certificate that expires soon.
 func openAdmin(p verb.Process, dir string) (*embedded.Admin, error) {
 	a, err := embedded.OpenAdmin(dir, p.App.Build().Version)
 	if err != nil {
@@ -176,7 +175,7 @@ func openAdmin(p verb.Process, dir string) (*embedded.Admin, error) {
 	return a, nil
 }
 
-// hint says what may help against an error of a node.
+// hint suggests what to do about an error of a node.
 func hint(err error) error {
 	switch engine.CodeOf(err) {
 	case engine.CodeNotLeader:

@@ -74,8 +74,7 @@ none is lost.`,
 	},
 }
 
-// nowLeads waits until a node that was elected takes calls, and returns its id; 0
-// if that takes too long.
+// nowLeads waits until an elected node accepts calls, and returns its id, or 0 if that takes too long.
 func nowLeads(ctx context.Context, a *embedded.Admin) (n uint64) {
 	ctx, cancel := context.WithTimeout(ctx, AskWait)
 	defer cancel()
@@ -85,14 +84,14 @@ func nowLeads(ctx context.Context, a *embedded.Admin) (n uint64) {
 	return n
 }
 
-// change makes a change of the members, bounded.
+// change makes a change of the members within changeWait.
 func change(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, changeWait)
 	defer cancel()
 	return hint(do(ctx))
 }
 
-// nodeID reads the only argument.
+// nodeID parses the only argument.
 func nodeID(rest []string, must bool) (uint64, error) {
 	switch {
 	case len(rest) == 0 && !must:

@@ -17,7 +17,7 @@ import (
 	"github.com/skerrydb/skerry/engine/embedded"
 )
 
-// Node are the settings of a server that is a node of a cluster.
+// Node has the settings of a server that is a node of a cluster.
 type Node struct {
 	Addr          string // of the port between nodes
 	nodeAdvertise string
@@ -38,7 +38,7 @@ func (o *Node) Settings() []verb.Setting {
 	}
 }
 
-// Check finds what does not fit together.
+// Check returns an error if settings contradict each other.
 func (o *Node) Check() error {
 	if o.Addr == "" || o.nodeAdvertise != "" {
 		return nil
@@ -54,8 +54,7 @@ func everyAddress(host string) bool {
 	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
-// FacesHost is the host by which other machines reach the faces, "" if that is
-// not said.
+// FacesHost returns the host by which other machines reach the faces, "" if it is not set.
 func (o *Node) FacesHost() string {
 	if o.advertise != "" {
 		return o.advertise
@@ -71,10 +70,10 @@ func (o *Node) given() bool {
 	return o.Addr != "" || o.nodeAdvertise != "" || o.join != nil || o.Invite != ""
 }
 
-// Options returns what the node in the folder dir needs to take part in its
-// cluster. If there is an invitation, it makes the folder the invited node first.
+// Options returns the cluster options of the node in the folder dir. If there is an invitation, it first turns
+// the folder into the invited node.
 func (o *Node) Options(dir, version string) (c embedded.ClusterOptions, err error) {
-	limits, err := skerry.DefaultConnections(true) // of a cluster; a node that is alone does not use them
+	limits, err := skerry.DefaultConnections(true) // of a cluster; a node that runs alone does not use them
 	if err != nil {
 		return c, err
 	}
@@ -94,7 +93,7 @@ func (o *Node) Options(dir, version string) (c embedded.ClusterOptions, err erro
 	}, nil
 }
 
-// Explain adds to an error from opening a node which setting to change.
+// Explain adds the setting to change to an error from opening a node.
 func Explain(err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -107,8 +106,8 @@ func Explain(err error) error {
 	return err
 }
 
-// accept makes a data folder the node that an invitation is for. An invitation
-// that is gone was for a folder that is a node by now, as it should be.
+// accept turns a data folder into the node that an invitation is for. If the invitation is gone and the folder
+// is a node already, it does nothing.
 func accept(dir, file string) error {
 	text, err := readInvitation(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +136,7 @@ func readInvitation(file string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxInvitation))
 }
 
-// nodeAddress reads the address of a port between nodes.
+// nodeAddress parses the address of a port between nodes.
 func nodeAddress(p *string) func(string) error {
 	return func(v string) error {
 		host, port, err := net.SplitHostPort(v)
@@ -169,7 +168,7 @@ func addresses(p *[]string) func(string) error {
 	}
 }
 
-// host reads a host without a port.
+// host parses a host without a port.
 func host(p *string) func(string) error {
 	return func(v string) error {
 		if v == "" || strings.ContainsAny(v, " \t/[]") || strings.Contains(v, ":") && net.ParseIP(v) == nil || everyAddress(v) {

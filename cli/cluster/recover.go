@@ -13,14 +13,14 @@ import (
 	"github.com/skerrydb/skerry/engine/embedded"
 )
 
-// recoverOptions is what `skerry cluster recover` takes.
+// recoverOptions are the options of `skerry cluster recover`.
 type recoverOptions struct {
 	data, node string
 	lose       bool
 	json       bool
 }
 
-// consent is what must be typed to recover.
+// consent is the text to type for a recovery.
 const consent = "lose writes"
 
 var clusterRecoverVerb = verb.Verb{
@@ -97,7 +97,7 @@ invite another one:  %s cluster invite --data %s > n2.invite
 	return err
 }
 
-// warnOfLoss says what recovering keeps and what it may lose.
+// warnOfLoss explains what a recovery keeps and what it may lose.
 func warnOfLoss(w io.Writer, a *embedded.Admin, dir string, rep embedded.Report, answers []embedded.NodeAnswer) {
 	fmt.Fprintf(w, `%s is node %d of cluster %s.
 It keeps: position %d, %s, %d bytes of keys and values: all that this node has,

@@ -28,16 +28,16 @@ that a majority follows.`,
 	},
 }
 
-// Report is what `skerry cluster status --json` prints.
+// Report is the output of `skerry cluster status --json`.
 type Report struct {
 	Cluster string                `json:"cluster"`
-	Leader  uint64                `json:"leader"` // 0: there is none that a majority follows
+	Leader  uint64                `json:"leader"` // 0: no leader has a majority
 	Term    uint64                `json:"term"`
 	Nodes   []embedded.NodeAnswer `json:"nodes"`
 }
 
-// LeaderOf returns the node that says that it leads, in the newest term, or 0. A
-// leader that loses the majority finds that out by itself soon.
+// LeaderOf returns the node that reports to be leader in the newest term, or 0. A leader that loses the
+// majority soon notices.
 func LeaderOf(answers []embedded.NodeAnswer) uint64 {
 	var leader, term uint64
 	for _, n := range answers {
@@ -110,7 +110,7 @@ func (rep *Report) print(w io.Writer) error {
 		}
 		if leader != nil && n.ID != leader.Node && seen.Connected {
 			skew = signed(seen.Skew)
-			if seen.RTT > 0 { // else it was not measured yet
+			if seen.RTT > 0 { // otherwise it was not measured yet
 				rtt = seen.RTT.Round(10 * time.Microsecond).String()
 			}
 		} else if leader != nil && n.ID != leader.Node {
@@ -134,7 +134,7 @@ func (rep *Report) print(w io.Writer) error {
 	return nil
 }
 
-// Seen returns what the leader, or else the node itself, knows of a node.
+// Seen returns what the leader, or else the node itself, reports about a node.
 func (rep *Report) Seen(n embedded.NodeAnswer, leader *embedded.ClusterStatus) embedded.NodeStatus {
 	from := []*embedded.ClusterStatus{leader, n.Status}
 	for _, other := range rep.Nodes {
@@ -153,7 +153,7 @@ func (rep *Report) Seen(n embedded.NodeAnswer, leader *embedded.ClusterStatus) e
 	return embedded.NodeStatus{}
 }
 
-// signed writes a clock's difference with its sign, as precisely as it is known.
+// signed formats a clock difference with its sign, with the precision that is known.
 func signed(d time.Duration) string {
 	d = d.Round(time.Millisecond)
 	if d > 0 {

@@ -15,10 +15,9 @@ import (
 	"github.com/skerrydb/skerry/journal"
 )
 
-// Ports of the first node; the next ones have the next. What stands in for a port in
-// use is ten above it, or twenty, and so on: 7011 for 7001. All of these are below the
-// ports that systems give to outgoing connections (32768 and up on Linux), so that
-// none of those takes a node's port while the node restarts.
+// Ports of the first node; each further node has the next port. The substitute for a port in use is ten above
+// it, or twenty, and so on: 7011 for 7001. All of these are below the ports that systems use for outgoing
+// connections (32768 and up on Linux), so that no connection takes a node's port while the node restarts.
 const (
 	firstHTTP  = 7001
 	firstRESP  = 6380
@@ -26,11 +25,11 @@ const (
 	firstAdmin = 7201
 )
 
-// maxDevs is how many `dev` get ports on one machine: ten in the ports up to 90 above
-// the first ones, as many from 1,000 above them, and as many from 2,000.
+// maxDevs is how many `dev` processes get ports on one machine: ten in the ports up to 90 above the first
+// ones, ten from 1,000 above them, and ten from 2,000 above them.
 const maxDevs = 30
 
-// loopback reads an address that only this machine reaches.
+// loopback parses an address that only this machine can reach.
 func loopback(p *string) func(string) error {
 	return func(v string) error {
 		var addr string
@@ -53,8 +52,8 @@ func portIn(addr string) string {
 	return port
 }
 
-// chooseNodes returns the nodes of the folder: those of the last time, or new ones
-// on ports that are free now. No other `dev` uses their addresses until release.
+// chooseNodes returns the nodes of the folder: those of the last run, or new ones on ports that are free now.
+// No other `dev` uses their addresses until release.
 func chooseNodes(p verb.Process, o *options) (nodes []Node, release func(), err error) {
 	name := filepath.Join(o.data, serve.DevFile)
 	text, err := os.ReadFile(name)
@@ -100,8 +99,7 @@ func chooseNodes(p verb.Process, o *options) (nodes []Node, release func(), err 
 	return nodes, held.release, nil
 }
 
-// moveHTTP gives the nodes the address that was asked for, and the ports after it.
-// Port 0 leaves them without one.
+// moveHTTP gives the nodes the requested address and the ports after it. Port 0 leaves them without one.
 func moveHTTP(nodes []Node, http string) error {
 	if http == "" {
 		return nil
@@ -125,23 +123,21 @@ func moveHTTP(nodes []Node, http string) error {
 
 func loopbackAddress(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// claims are addresses that no other `dev` on this machine uses, even while the node
-// that has one is starting or has been killed.
+// claims are addresses that no other `dev` on this machine uses, even while the node at an address is starting
+// or has been killed.
 //
-// A claim is a UDP socket on the same port, which carries no data and serves as a
-// lock. A second one fails, whoever starts it; TCP stays free for the node, and a
-// connection to a node that is not running is refused. Child processes do not inherit
-// it, and the kernel closes it when this process ends in any way.
+// A claim is a UDP socket on the same port, which carries no data and serves as a lock. A second claim fails
+// in any process. TCP stays free for the node, and connections to a node that is not running are refused.
+// Child processes do not inherit the socket, and the kernel closes it however this process ends.
 type claims []net.PacketConn
 
-// claim claims an address. It reports false if another process has claimed it, or
-// listens there.
+// claim claims an address. It reports false if another process has claimed it or listens there.
 func (c *claims) claim(addr string) bool {
 	lock, err := net.ListenPacket("udp", addr)
 	if err != nil {
 		return false
 	}
-	// Without the claim, this could keep a node of the claim's owner from listening.
+	// Without the claim, this listener could get in the way of a node of the claim's owner.
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		lock.Close()
@@ -159,7 +155,7 @@ func (c *claims) release() {
 	*c = nil
 }
 
-// take claims the addresses that the nodes have.
+// take claims the addresses of the nodes.
 func (c *claims) take(nodes []Node) error {
 	for _, n := range nodes {
 		if n.HTTP != "" && !c.claim(n.HTTP) {
@@ -174,8 +170,7 @@ func (c *claims) take(nodes []Node) error {
 	return nil
 }
 
-// choose gives the nodes the addresses that they lack, on ports that are easily
-// remembered. It prints those that stand in for another one.
+// choose assigns missing addresses to the nodes, on ports that are easy to remember. It prints substitutes.
 func (c *claims) choose(p verb.Process, o *options, nodes []Node) error {
 	host := "127.0.0.1"
 	if h, _, err := net.SplitHostPort(o.http); err == nil {
@@ -211,7 +206,7 @@ func (c *claims) choose(p verb.Process, o *options, nodes []Node) error {
 	return nil
 }
 
-// find claims a port, or one of those that stand in for it, and returns it.
+// find claims a port, or one of its substitutes, and returns it.
 func (c *claims) find(host string, first int) (port int, err error) {
 	for i := range maxDevs {
 		port = first + i/10*1000 + i%10*10

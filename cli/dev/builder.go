@@ -20,14 +20,14 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// Times of the developer's loop.
+// Times of the development loop.
 const (
-	stillBuilding = 5 * time.Second       // after so long a build says that it goes on
+	stillBuilding = 5 * time.Second       // when a build reports that it is still running
 	readyEvery    = 20 * time.Millisecond // how often a new program is asked whether it is ready
-	frontEnd      = 2 * time.Second       // for the last answers at the end
+	frontEnd      = 2 * time.Second       // for the last responses at the end
 )
 
-// builder builds a program again and again and runs it behind fronts.
+// builder builds a program repeatedly and runs it behind fronts.
 type builder struct {
 	p       verb.Process
 	o       *options
@@ -38,20 +38,19 @@ type builder struct {
 	run     *supervisor
 	watcher *sources.Watcher
 
-	built int               // how many builds have worked
+	built int               // number of successful builds
 	sum   [sha256.Size]byte // of the last one
 
 	mu    sync.Mutex     // guards what follows
-	file  string         // what runs
-	live  []string       // folders that it reads as they are now
-	since time.Time      // when it was told to start; zero: it has said that it is ready
+	file  string         // the running program
+	live  []string       // folders that it reads from disk
+	since time.Time      // when it was started; zero: it is ready
 	ready map[int]func() // by node: ends the wait until it is ready
 
-	mailTold bool // where mail is that is not sent
+	mailTold bool // whether the address of the outbox was printed
 }
 
-// develop builds the program, runs it and does so again when its source changes,
-// until ctx ends.
+// develop builds and runs the program, and repeats that when its source changes, until ctx ends.
 func develop(ctx context.Context, p verb.Process, o *options, program *sources.Program, nodes []Node, flags []string) (err error) {
 	o.nodes = len(nodes)
 	if len(nodes) > 1 {
@@ -69,7 +68,7 @@ func develop(ctx context.Context, p verb.Process, o *options, program *sources.P
 	if err := w.announce(); err != nil {
 		return err
 	}
-	// Watched before it is read: no change is missed.
+	// Watch before reading, to miss no change.
 	w.watcher = sources.Watch(program.Module)
 	if w.watcher.Over() {
 		w.say("%s has more than %d files: changes of some will not be seen", program.Module, sources.MaxFiles)
@@ -78,7 +77,7 @@ func develop(ctx context.Context, p verb.Process, o *options, program *sources.P
 	return w.loop(ctx)
 }
 
-// open makes the fronts; requests wait there from now on. end closes them.
+// open opens the fronts, where requests wait from now on. end closes them.
 func (w *builder) open() (end func(), err error) {
 	var servers []*http.Server
 	end = func() {
@@ -105,7 +104,7 @@ func (w *builder) open() (end func(), err error) {
 	return end, nil
 }
 
-// loop builds, and waits for what changes.
+// loop builds, and waits for changes.
 func (w *builder) loop(ctx context.Context) error {
 	what := "building " + w.place(w.program.Main)
 	for {
@@ -120,7 +119,7 @@ func (w *builder) loop(ctx context.Context) error {
 			rest := slices.DeleteFunc(slices.Clone(changed), w.isLive)
 			if len(rest) == 0 {
 				what := "read anew, no restart"
-				if w.run.wake() { // it could be what kept the program from starting
+				if w.run.wake() { // the change may fix what kept the program from starting
 					what = "starting again"
 				}
 				w.say("%s changed: %s", some(changed), what)
@@ -131,7 +130,7 @@ func (w *builder) loop(ctx context.Context) error {
 	}
 }
 
-// over is nil if the end was wanted.
+// over returns nil if the end was wanted.
 func (w *builder) over(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the end was wanted
@@ -139,7 +138,7 @@ func (w *builder) over(ctx context.Context, err error) error {
 	return err
 }
 
-// some names files, but not too many.
+// some lists files, but not too many.
 func some(names []string) string {
 	const most = 3
 	if len(names) > most {
@@ -148,8 +147,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// isLive reports whether a file of the module is in a folder that the program reads
-// as it is now.
+// isLive reports whether a file of the module is in a folder that the program reads from disk.
 func (w *builder) isLive(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +155,7 @@ func (w *builder) isLive(name string) bool {
 	return slices.ContainsFunc(w.live, func(dir string) bool { return strings.HasPrefix(full, dir+string(filepath.Separator)) })
 }
 
-// place is a folder as the user would write it.
+// place returns a folder as the user would write it.
 func (w *builder) place(dir string) string {
 	here, err := os.Getwd()
 	if err != nil {
@@ -170,13 +168,13 @@ func (w *builder) place(dir string) string {
 }
 
 func (w *builder) say(format string, args ...any) {
-	w.run.mu.Lock() // which guards the output
+	w.run.mu.Lock() // guards the output
 	defer w.run.mu.Unlock()
 	fmt.Fprintf(w.p.Stderr, "%s %s\n", w.p.Paint(w.p.Stderr, verb.Cyan, "dev |"), fmt.Sprintf(format, args...))
 }
 
-// build builds the program and has it started if it has become another one. Only
-// what is not the source's fault is an error.
+// build builds the program and restarts it if it has changed. It returns only errors that are not faults of
+// the source.
 func (w *builder) build(ctx context.Context, what string) error {
 	w.say("%s", what)
 	began := time.Now()
@@ -220,7 +218,7 @@ func (w *builder) build(ctx context.Context, what string) error {
 	}
 }
 
-// finish does what the outcome of a build asks for.
+// finish handles the outcome of a build.
 func (w *builder) finish(sum [sha256.Size]byte, err error, file string, took time.Duration) error {
 	if no, ok := errors.AsType[*sources.Failed](err); ok {
 		note := "Nothing runs until it does."

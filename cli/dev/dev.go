@@ -1,8 +1,7 @@
-// Package dev has the verbs for developing a program: init makes a new one, dev builds it,
-// runs it and does so again when its source changes.
+// Package dev has the verbs for developing a program: init creates a new one; dev builds and runs it, and
+// repeats that when its source changes.
 //
-// It knows how the program is built, started and stopped; it must not know what the
-// program serves.
+// It knows how the program is built, started and stopped; it must not know what the program serves.
 package dev
 
 import (
@@ -26,16 +25,15 @@ import (
 	"github.com/skerrydb/skerry/journal"
 )
 
-// readyWait is how long the nodes may take until one leads.
+// readyWait is how long the nodes may take to elect a leader.
 const readyWait = 60 * time.Second
 
-// nodesAlone is how many nodes `skerry dev` runs if nothing is said and there is
-// no source of a program.
+// nodesAlone is the default number of nodes of `skerry dev` without the source of a program.
 const nodesAlone = 3
 
-// options is what `skerry dev` takes.
+// options are the options of `skerry dev`.
 type options struct {
-	nodes   int // 0: nothing is said
+	nodes   int // 0: not set
 	http    string
 	data    string
 	memory  int64
@@ -75,7 +73,7 @@ folder of --data. If a process ends, dev restarts it. Ctrl-C stops everything.`,
 	},
 }
 
-// Node is one node's addresses and folder.
+// Node is the addresses and the folder of one node.
 type Node struct {
 	ID    int    `json:"node"`
 	HTTP  string `json:"http"`
@@ -83,10 +81,10 @@ type Node struct {
 	Admin string `json:"admin"`
 	Addr  string `json:"node_addr"`
 	Dir   string `json:"-"`
-	Join  string `json:"-"` // a node to ask for admission; "" for the first one
+	Join  string `json:"-"` // the node to join; "" for the first one
 }
 
-// check finds what does not fit together.
+// check returns an error if options contradict each other.
 func (o *options) check(rest []string) error {
 	folder, flags := arguments(rest)
 	if o.built && (folder != "" || flags != nil) {
@@ -106,7 +104,7 @@ func (o *options) check(rest []string) error {
 	return verb.Mistakes(wrong...)
 }
 
-// arguments are the folder of a program and the flags for it.
+// arguments returns the folder of a program and the flags for it.
 func arguments(rest []string) (folder string, flags []string) {
 	if len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 		return rest[0], rest[1:]
@@ -114,8 +112,8 @@ func arguments(rest []string) (folder string, flags []string) {
 	return "", rest
 }
 
-// notServed refuses, as the folder of `skerry dev`, the data folder of one server: the
-// folders of the nodes would be put into it.
+// notServed refuses the data folder of a server as the folder of `skerry dev`, which would put the folders of
+// its nodes into it.
 func notServed(dir string) error {
 	if info, err := os.Stat(filepath.Join(dir, "log")); err != nil || !info.IsDir() {
 		return nil //nolint:nilerr // it is no data folder, or not there yet
@@ -165,7 +163,7 @@ func dev(ctx context.Context, p verb.Process, o *options, rest []string) (err er
 	return runCluster(ctx, p, o, nodes)
 }
 
-// runCluster runs this program itself as the nodes of a cluster.
+// runCluster runs this program as the nodes of a cluster.
 func runCluster(ctx context.Context, p verb.Process, o *options, nodes []Node) error {
 	if err := makeCluster(ctx, p, nodes); err != nil {
 		return err
@@ -199,7 +197,7 @@ func runCluster(ctx context.Context, p verb.Process, o *options, nodes []Node) e
 	return run.watch(ctx, a, leader)
 }
 
-// flags are what all processes of `skerry dev` get.
+// flags returns the flags of all processes of `skerry dev`.
 func (n Node) flags(o *options) []string {
 	args := []string{"serve", "--data", n.Dir, "--resp", n.RESP, "--memory", strconv.FormatInt(o.memory, 10) + "B", "--while-stdin", "--json"}
 	if o.nodes > 1 || n.clustered() {
@@ -211,13 +209,13 @@ func (n Node) flags(o *options) []string {
 	return args
 }
 
-// clustered reports whether a node's folder is one of a cluster.
+// clustered reports whether a node's folder belongs to a cluster.
 func (n Node) clustered() bool {
 	_, err := embedded.OpenAdmin(n.Dir, "")
 	return err == nil
 }
 
-// makeCluster makes the folders the nodes of one cluster, as far as they are not.
+// makeCluster turns the folders into nodes of one cluster, unless they already are.
 func makeCluster(ctx context.Context, p verb.Process, nodes []Node) error {
 	o := embedded.Options{MemoryBytes: verb.NoLimit, Logger: verb.Quiet(p.Stderr)}
 	for i, n := range nodes {
@@ -262,7 +260,7 @@ func awaitLeader(ctx context.Context, a *embedded.Admin, run *supervisor) (uint6
 	}
 }
 
-// voters counts the nodes that answer and have a vote, as the leader says.
+// voters counts the nodes that respond and have a vote, according to the leader.
 func voters(answers []embedded.NodeAnswer, leader uint64) (n int) {
 	for _, a := range answers {
 		if a.ID != leader {

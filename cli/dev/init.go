@@ -17,7 +17,7 @@ import (
 	"github.com/skerrydb/skerry/cli/verb"
 )
 
-// initOptions is what `skerry init` takes.
+// initOptions are the options of `skerry init`.
 type initOptions struct {
 	template string
 	skerry   string
@@ -63,7 +63,7 @@ func initLong() string {
 	return b.String()
 }
 
-// programName is what the program in a folder is called.
+// programName returns the name of the program in a folder.
 func programName(folder string) string {
 	if folder == "" {
 		return ""
@@ -81,7 +81,7 @@ func makeProgram(ctx context.Context, p verb.Process, o *initOptions, folder str
 		return err
 	}
 	fmt.Fprintf(p.Stdout, "%s: %s of the template %s; Skerry is taken from %s\n", dir, verb.Plural(len(made), "file"), o.template, from)
-	// What is required is there already, and more than that: this leaves out the rest.
+	// All requirements are already there, and more; this removes the unused ones.
 	tidy := exec.CommandContext(ctx, "go", "mod", "tidy")
 	tidy.Dir, tidy.Env = dir, ownSettings(p.Environ)
 	tidy.WaitDelay = cluster.AskWait
@@ -98,8 +98,8 @@ func makeProgram(ctx context.Context, p verb.Process, o *initOptions, folder str
 	return err
 }
 
-// inNewFolder is how this program is started in another folder: by its name where
-// that finds it, otherwise by way of what was made there.
+// inNewFolder returns the command that starts this program in the new folder: its name if the PATH finds it,
+// otherwise `go run .`.
 func inNewFolder(p verb.Process) string {
 	named, err := exec.LookPath(p.App.Name)
 	if err != nil || !filepath.IsAbs(named) {
@@ -117,8 +117,7 @@ func inNewFolder(p verb.Process) string {
 	return p.App.Name
 }
 
-// findSkerry returns the folder of Skerry's source: what the user says, or where this
-// program is from.
+// findSkerry returns the folder of Skerry's source: the user's choice, or the source of this program.
 func findSkerry(given string) (string, error) {
 	if given != "" {
 		if err := starter.CheckSkerry(given); err != nil {
@@ -134,9 +133,8 @@ func findSkerry(given string) (string, error) {
 	return "", errors.New("cannot find Skerry's source, which the new program needs until Skerry is published; set it with --skerry DIR")
 }
 
-// candidates are folders in which Skerry's source may be: above the program's file,
-// where the program's own module takes Skerry from, where the compiler found this
-// file, and above the current folder.
+// candidates returns folders that may contain Skerry's source: above the program's file, where the program's
+// own module gets Skerry from, where the compiler found this file, and above the current folder.
 func candidates() (dirs []string) {
 	if self, err := os.Executable(); err == nil {
 		if real, err := filepath.EvalSymlinks(self); err == nil {
@@ -159,7 +157,7 @@ func candidates() (dirs []string) {
 	return dirs
 }
 
-// moduleAbove returns the folder of the Go module that dir is in, or "".
+// moduleAbove returns the folder of the Go module that contains dir, or "".
 func moduleAbove(dir string) string {
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/skerrydb/skerry/cli/verb"
 )
 
-// command is how a node of the program is run.
+// command returns the command that runs a node of the program.
 func (w *builder) command(n Node) (file string, args []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -26,7 +26,7 @@ func (w *builder) command(n Node) (file string, args []string) {
 	return w.file, append(args, w.flags...)
 }
 
-// up waits until a node that listens is ready, and then lets requests through.
+// up waits until a listening node is ready, and then forwards requests to it.
 func (w *builder) up(n Node, a serve.Announcement) {
 	target, err := url.Parse(a.HTTP)
 	if err != nil || target.Host == "" {
@@ -45,7 +45,7 @@ func (w *builder) up(n Node, a serve.Announcement) {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if ctx.Err() != nil { // down came in between
+		if ctx.Err() != nil { // down was called meanwhile
 			return
 		}
 		w.fronts[n.ID].Open(target)
@@ -60,8 +60,7 @@ func (w *builder) up(n Node, a serve.Announcement) {
 	}()
 }
 
-// isReady asks a server until it is ready, or ctx ends. One that does not know what
-// that is always is.
+// isReady polls a server until it is ready, or ctx ends. A server without a route for that is always ready.
 func isReady(ctx context.Context, at string) bool {
 	for ctx.Err() == nil {
 		if req, err := http.NewRequestWithContext(ctx, http.MethodGet, at+"/readyz", nil); err == nil {
@@ -80,7 +79,7 @@ func isReady(ctx context.Context, at string) bool {
 	return false
 }
 
-// down has requests wait: a node has ended or is about to.
+// down makes requests wait: a node has ended or is about to end.
 func (w *builder) down(n Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +98,7 @@ func (w *builder) failed(n Node, words string, waits bool) {
 	w.fronts[n.ID].Crashed(front.Failure{Title: w.program.Name + " ends before it serves", Text: words, Note: note})
 }
 
-// announce says where everything is going to be.
+// announce prints the addresses.
 func (w *builder) announce() error {
 	out := w.p.Stdout
 	if w.o.json {

@@ -21,49 +21,49 @@ import (
 	"github.com/skerrydb/skerry/engine/embedded"
 )
 
-// Times of the processes that `skerry dev` starts.
+// Times of the processes of `skerry dev`.
 const (
-	firstPause   = 200 * time.Millisecond // before a node that ended is started again; doubled each time
+	firstPause   = 200 * time.Millisecond // before a failed node starts again; doubled each time
 	longestPause = 5 * time.Second
-	settled      = 10 * time.Second // after so long the pauses begin anew
-	stopWait     = 20 * time.Second // for a clean end; then it is killed
-	maxFailures  = 5                // in a row, of a node that never got to serve
+	settled      = 10 * time.Second // after running so long the pauses begin anew
+	stopWait     = 20 * time.Second // for a clean stop; then the process is killed
+	maxFailures  = 5                // consecutive failures of a node that never served
 )
 
-// maxLogLine bounds one line of a node that is shown; the rest is left out.
+// maxLogLine bounds one line of a node that is shown; the rest is dropped.
 const maxLogLine = 64 << 10
 
-// callbacks says what the processes of a supervisor are, and hears of them.
+// callbacks are the hooks of a supervisor.
 type callbacks struct {
-	// command is the file and the arguments of a node's process.
+	// command returns the file and the arguments of a node's process.
 	command func(n Node) (file string, args []string)
 
-	// up is told what a node says once it listens; down that it has ended, or that
-	// it is about to because of restart.
+	// up is called with the announcement of a node that listens; down when it has ended, or is about to end
+	// because of restart.
 	up   func(n Node, a serve.Announcement)
 	down func(n Node)
 
-	// failed is told of a node that ended before it listened, and whether that waits
-	// for restart or wake, because it ended twice in the same way. If it is nil,
-	// several such failures in a row are the end of all.
+	// failed is called for a node that ended before it listened. waits reports whether the node waits for
+	// restart or wake, because it ended twice in the same way. If failed is nil, several such failures in a row
+	// stop all nodes.
 	failed func(n Node, words string, waits bool)
 
-	lines bool // show all that the nodes print
-	alone bool // there is one node only, whose lines need no name
+	lines bool // show everything that the nodes print
+	alone bool // there is only one node, whose lines need no name
 }
 
-// supervisor runs the processes of several nodes and starts again what ends.
+// supervisor runs the processes of several nodes and restarts those that end.
 type supervisor struct {
 	p         verb.Process
 	callbacks callbacks
-	ctx       context.Context // ends when all are to stop
+	ctx       context.Context // ends when all nodes must stop
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 	failed    chan error // a node that cannot be started
 
 	mu      sync.Mutex            // guards what follows, and the output
-	again   map[int]chan struct{} // by node: it is to end and be started again
-	failing map[int]bool          // by node: it has ended before it served, and not served since
+	again   map[int]chan struct{} // by node: the signal to restart it
+	failing map[int]bool          // by node: it ended before it served, and has not served since
 }
 
 func newSupervisor(p verb.Process, k callbacks) *supervisor {
@@ -109,8 +109,8 @@ func (r *supervisor) start(n Node) {
 	r.running.Go(func() { r.keep(n, again) })
 }
 
-// restart ends all nodes cleanly and starts each again once it has ended, also those
-// that have ended by themselves.
+// restart stops all nodes cleanly and starts each again once it has ended, including those that have already
+// ended.
 func (r *supervisor) restart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,8 +119,7 @@ func (r *supervisor) restart() {
 	}
 }
 
-// wake starts those nodes again that end before they serve. It reports whether there
-// are any.
+// wake restarts nodes that ended before they served. It reports whether there are any.
 func (r *supervisor) wake() (some bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,16 +137,16 @@ func tell(again chan<- struct{}) {
 	}
 }
 
-// stop ends all nodes cleanly and waits until they have ended.
+// stop stops all nodes cleanly and waits until they have ended.
 func (r *supervisor) stop() {
 	r.cancel()
 	r.running.Wait()
 }
 
-// keep runs a node again and again.
+// keep runs a node repeatedly.
 func (r *supervisor) keep(n Node, again <-chan struct{}) {
-	// The kernel ends a child with the thread that started it (parentDeath), so
-	// that has to be this one's alone and to live as long as the child.
+	// The kernel ends a child with the thread that started it (parentDeath), so this thread must run nothing
+	// else and live as long as the child.
 	runtime.LockOSThread()
 	pause, failures, last := firstPause, 0, ""
 	for {
@@ -171,7 +170,7 @@ func (r *supervisor) keep(n Node, again <-chan struct{}) {
 		if !end.served && r.callbacks.failed != nil {
 			how := withoutNumbers(end.why + "\n" + end.words)
 			waits = failures > 1 && how == last
-			last, pause = how, longestPause // it is most likely to need a change
+			last, pause = how, longestPause // it most likely needs a change
 			r.fails(n, end.words, waits)
 		} else if failures == maxFailures {
 			r.failed <- fmt.Errorf("node %d does not start: %s", n.ID, end.why)
@@ -199,7 +198,7 @@ func (r *supervisor) keep(n Node, again <-chan struct{}) {
 	}
 }
 
-// fails notes and tells that a node ended before it served.
+// fails records and reports that a node ended before it served.
 func (r *supervisor) fails(n Node, words string, waits bool) {
 	r.mu.Lock()
 	r.failing[n.ID] = true
@@ -209,14 +208,14 @@ func (r *supervisor) fails(n Node, words string, waits bool) {
 
 var number = regexp.MustCompile(`0x[0-9a-f]+|[0-9]+`)
 
-// withoutNumbers is what a process said but for times, addresses and process ids.
+// withoutNumbers returns what a process printed without times, addresses and process ids.
 func withoutNumbers(words string) string { return number.ReplaceAllString(words, "0") }
 
 // ending is how a process ended.
 type ending struct {
-	served bool   // it had got as far as serving
-	wanted bool   // restart wanted it
-	why    string // in a few words
+	served bool   // whether it had begun to serve
+	wanted bool   // by restart
+	why    string // a short reason
 	words  string // the last that it printed
 }
 
@@ -226,7 +225,7 @@ func (r *supervisor) once(n Node, again <-chan struct{}) (end ending) {
 	cmd := exec.Command(file, args...)
 	cmd.Env = ownSettings(r.p.Environ)
 	parentDeath(cmd)
-	stdin, err := cmd.StdinPipe() // the node stops when this process is gone, however that happens
+	stdin, err := cmd.StdinPipe() // the node stops when this process is gone, for any reason
 	if err != nil {
 		return ending{why: err.Error()}
 	}
@@ -271,9 +270,8 @@ func (r *supervisor) once(n Node, again <-chan struct{}) (end ending) {
 	return end
 }
 
-// stopper has a process end cleanly when all are to stop or this one is to be
-// started again, and kills it if it takes too long. It returns whether it is the
-// latter, once the process has gone.
+// stopper stops a process cleanly when all nodes must stop or this one must restart, and kills it if that
+// takes too long. Once the process has ended, it returns whether it must restart.
 func (r *supervisor) stopper(n Node, cmd *exec.Cmd, stdin io.Closer, again, gone <-chan struct{}) (wanted bool) {
 	select {
 	case <-gone:
@@ -289,13 +287,13 @@ func (r *supervisor) stopper(n Node, cmd *exec.Cmd, stdin io.Closer, again, gone
 	select {
 	case <-gone:
 	case <-time.After(stopWait):
-		_ = cmd.Process.Kill() // an error means that it has gone
+		_ = cmd.Process.Kill() // an error means that it has ended
 		<-gone
 	}
 	return wanted
 }
 
-// listens hands on what a node said when it began to serve.
+// listens passes on the announcement of a node that begins to serve.
 func (r *supervisor) listens(n Node, line string) {
 	var a serve.Announcement
 	if err := json.Unmarshal([]byte(line), &a); err != nil {
@@ -325,7 +323,7 @@ func (t *tail) add(line string) {
 
 func (t tail) String() string { return strings.Join(t, "\n") }
 
-// outcome says how a process ended.
+// outcome describes how a process ended.
 func outcome(err error) string {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.String()
@@ -336,10 +334,10 @@ func outcome(err error) string {
 	return "it stopped by itself"
 }
 
-// heard shows a line that a node has logged, if it is wanted. It returns the
-// node's last words: what it said when it could not go on.
+// heard shows a log line of a node, if that is wanted. It returns the node's last words: what it printed when
+// it could not go on.
 func (r *supervisor) heard(n Node, line, last string) string {
-	// That another node is gone is no news here, where it is started again.
+	// Another node's end is no news here, because it is restarted.
 	name, words, ok := strings.Cut(line, " serve: ")
 	if ok = ok && !strings.Contains(name, " "); ok && !r.callbacks.lines {
 		return words
@@ -353,7 +351,7 @@ func (r *supervisor) heard(n Node, line, last string) string {
 	return last
 }
 
-// eachLine calls fn for every line of r, which are cut at maxLogLine.
+// eachLine calls fn for every line of r, cut at maxLogLine.
 func eachLine(r io.Reader, fn func(string)) {
 	br := bufio.NewReaderSize(r, maxLogLine)
 	for {
@@ -368,7 +366,7 @@ func eachLine(r io.Reader, fn func(string)) {
 	}
 }
 
-// ownSettings is the environment without settings: the nodes get theirs as flags.
+// ownSettings returns the environment without settings: the nodes get theirs as flags.
 func ownSettings(environ []string) (env []string) {
 	for _, v := range environ {
 		if !strings.HasPrefix(v, verb.EnvPrefix) || strings.HasPrefix(v, verb.EnvPrefix+"TEST_") {
@@ -378,10 +376,10 @@ func ownSettings(environ []string) (env []string) {
 	return env
 }
 
-// watchEvery is how often it is looked whether another node leads.
+// watchEvery is how often the leader is checked.
 const watchEvery = 500 * time.Millisecond
 
-// watch tells who leads until ctx ends or a node is hopeless.
+// watch reports changes of the leader until ctx ends or a node cannot be started.
 func (r *supervisor) watch(ctx context.Context, a *embedded.Admin, leader uint64) error {
 	for {
 		select {

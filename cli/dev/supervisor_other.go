@@ -7,9 +7,8 @@ import (
 	"syscall"
 )
 
-// parentDeath puts a child into a process group of its own, so that Ctrl-C at a
-// terminal reaches only its parent, which stops it. When the parent is gone the
-// child's standard input ends.
+// parentDeath gives a child its own process group, so that Ctrl-C in a terminal reaches only its parent, which
+// stops it. When the parent is gone, the child's standard input ends.
 func parentDeath(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }

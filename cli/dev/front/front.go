@@ -1,8 +1,8 @@
-// Package front is where browsers find a program that is being developed: one
-// address that stays, while the program behind it is built, ended and started.
+// Package front is a proxy in front of a program under development. Browsers use its address, which stays the
+// same while the program is built, stopped and started.
 //
-// It knows requests, that what they are for may be away for a while, and how a
-// failure looks in a browser; it must not know how programs are built or run.
+// It knows requests, that the program may be away for a while, and how a failure looks in a browser; it must
+// not know how programs are built or run.
 package front
 
 import (
@@ -37,29 +37,26 @@ const (
 	longPoll = 20 * time.Second
 )
 
-// ReloadPath is where pages of a program in debug mode listen, by package web, for
-// what makes them load themselves anew.
+// ReloadPath is where pages of a program in debug mode listen for reloads; see package web.
 const ReloadPath = "/_dev/reload"
 
-// SeenPath is where pages of failures ask whether there is something new. The
-// program cannot have a route there.
+// SeenPath is where pages of failures poll for changes. The program cannot have a route there.
 const SeenPath = "/_dev/front"
 
-// Options of New. The zero value works.
+// Options configures New. The zero value works.
 type Options struct {
 	Wait time.Duration // 0: DefaultWait
 	Cut  time.Duration // 0: DefaultCut
 }
 
-// Failure is why there is no program, or not the one that the source says.
+// Failure is why there is no program, or not the one of the current source.
 type Failure struct {
 	Title string // one line
-	Text  string // what the compiler or the program has printed
-	Note  string // one line: what that means for who waits; may be empty
+	Text  string // output of the compiler or the program
+	Note  string // one line: what that means for the user; may be empty
 }
 
-// Front is an http.Handler that passes requests on to a program. It is safe for
-// concurrent use.
+// Front is an http.Handler that forwards requests to a program. It is safe for concurrent use.
 type Front struct {
 	o     Options
 	proxy *httputil.ReverseProxy
@@ -69,35 +66,35 @@ type Front struct {
 	target  *url.URL   // nil: away
 	broken  *Failure
 	crashed *Failure
-	name    string        // of what is being built
-	since   time.Time     // zero: it is not
-	seen    uint64        // counts the changes of what is above
-	changed chan struct{} // closed at the next one
+	name    string        // of the program being built
+	since   time.Time     // zero: no build is running
+	seen    uint64        // counts changes of the fields above
+	changed chan struct{} // closed at the next change
 	waiting int
 	flights map[*flight]struct{}
 }
 
-// flight is a request that was passed on.
+// flight is a request that was forwarded.
 type flight struct {
 	cancel context.CancelFunc
 	sent   bool // to a program; guarded by Front.mu
 	stream bool // does not end by itself; guarded by Front.mu
 }
 
-// flightKey finds the flight in a request's context.
+// flightKey is the context key of a request's flight.
 type flightKey struct{}
 
-// errAway says that there was no program for as long as a request waits.
+// errAway means that there was no program for as long as a request waits.
 var errAway = errors.New("the program is away")
 
-// New returns a front without a program: requests wait.
+// New returns a Front without a program: requests wait.
 func New(o Options) *Front {
 	o.Wait, o.Cut = cmp.Or(o.Wait, DefaultWait), cmp.Or(o.Cut, DefaultCut)
-	// Each request gets a connection of its own: none can meet one that the last
-	// program has just closed, and be lost.
+	// Each request gets its own connection. A reused one might have just been closed by the previous program,
+	// and the request be lost.
 	f := &Front{o: o, changed: make(chan struct{}), flights: map[*flight]struct{}{}, dial: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
 	f.proxy = &httputil.ReverseProxy{
-		// The host stays the one that was asked for; RoundTrip knows where that is.
+		// Keep the Host of the request; RoundTrip knows the target.
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetXForwarded() },
 		Transport:      f,
 		FlushInterval:  -1,
@@ -107,7 +104,7 @@ func New(o Options) *Front {
 	return f
 }
 
-// change does fn to the state and tells everybody who waits.
+// change calls fn, which changes the state, and wakes all waiters.
 func (f *Front) change(fn func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,14 +114,13 @@ func (f *Front) change(fn func()) {
 	f.changed = make(chan struct{})
 }
 
-// Open says that the program answers at target, an http URL without a path.
+// Open sets the program's address, target, an http URL without a path.
 func (f *Front) Open(target *url.URL) {
 	f.change(func() { f.target, f.crashed = target, nil })
 }
 
-// Hold says that the program is about to end, or has: requests wait from now on.
-// Streams, which would keep it from ending, are cut, and after Options.Cut so is all
-// else that it has not answered.
+// Hold announces that the program is about to end or has ended: requests wait from now on. Streams, which
+// would keep the program from ending, are cut at once, other unfinished requests after Options.Cut.
 func (f *Front) Hold() {
 	var rest []*flight
 	f.change(func() {
@@ -145,26 +141,26 @@ func (f *Front) Hold() {
 	})
 }
 
-// Broken shows browsers a failure instead of the program's pages, until it is called
-// with nil. What is not a page still goes to the program if there is one.
+// Broken shows browsers a failure instead of the program's pages, until it is called with nil. Requests that
+// are not for pages still go to the program if there is one.
 func (f *Front) Broken(why *Failure) {
 	f.change(func() {
 		f.broken = why
 		for fl := range f.flights {
-			if fl.stream { // who listens asks anew, and sees the failure
+			if fl.stream { // its browser reconnects and sees the failure
 				fl.cancel()
 			}
 		}
 	})
 }
 
-// Crashed says why there is no program; Open takes that back.
+// Crashed sets why there is no program; Open clears it.
 func (f *Front) Crashed(why Failure) {
 	f.change(func() { f.target, f.crashed = nil, &why })
 }
 
-// Building says since when the program name is being built, so that who has waited for
-// it in vain is told so; the zero time takes that back.
+// Building sets when a build of the program name began, for requests that time out waiting; the zero time
+// clears it.
 func (f *Front) Building(name string, since time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -184,7 +180,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		why = f.crashed
 	}
 	f.mu.Unlock()
-	if !trusted { // a stranger's page must not read what the compiler says of the source
+	if !trusted { // a foreign web page must not read compiler output
 		why = nil
 	}
 	if why != nil && r.URL.Path == ReloadPath {
@@ -209,7 +205,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.proxy.ServeHTTP(w, r.WithContext(context.WithValue(ctx, flightKey{}, fl)))
 }
 
-// isPage reports whether a browser asks for a page that it will show.
+// isPage reports whether a browser requests a page that it will show.
 func isPage(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
@@ -217,8 +213,8 @@ func isPage(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// RoundTrip implements http.RoundTripper: it waits for the program, and again if
-// that has gone before it took the request.
+// RoundTrip implements http.RoundTripper. It waits for the program, and again if the program ended before it
+// accepted the request.
 func (f *Front) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), f.o.Wait)
 	defer cancel()
@@ -230,7 +226,7 @@ func (f *Front) RoundTrip(r *http.Request) (*http.Response, error) {
 		out := r.Clone(r.Context())
 		out.URL.Scheme, out.URL.Host = target.Scheme, target.Host
 		if r.Body != nil {
-			out.Body = io.NopCloser(r.Body) // it may be needed once more
+			out.Body = io.NopCloser(r.Body) // may be needed again
 		}
 		f.mark(r, true)
 		resp, err := f.dial.RoundTrip(out)
@@ -246,7 +242,7 @@ func (f *Front) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// mark says whether a program has a request.
+// mark records whether a program has a request.
 func (f *Front) mark(r *http.Request, sent bool) {
 	if fl, ok := r.Context().Value(flightKey{}).(*flight); ok {
 		f.mu.Lock()
@@ -255,7 +251,7 @@ func (f *Front) mark(r *http.Request, sent bool) {
 	}
 }
 
-// await waits until there is a program. changed is closed when it may be another one.
+// await waits until there is a program. changed is closed when that may have changed.
 func (f *Front) await(ctx context.Context) (target *url.URL, changed chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -279,7 +275,7 @@ func (f *Front) await(ctx context.Context) (target *url.URL, changed chan struct
 	return f.target, f.changed, nil
 }
 
-// answered looks for answers that do not end by themselves.
+// answered recognises responses that do not end by themselves.
 func (f *Front) answered(resp *http.Response) error {
 	fl, _ := resp.Request.Context().Value(flightKey{}).(*flight)
 	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
@@ -290,12 +286,12 @@ func (f *Front) answered(resp *http.Response) error {
 	defer f.mu.Unlock()
 	fl.stream = true
 	if f.target == nil || resp.Request.URL.Host != f.target.Host {
-		fl.cancel() // Hold came in between
+		fl.cancel() // Hold was called meanwhile
 	}
 	return nil
 }
 
-// refuse answers what could not be passed on, or whose answer never came.
+// refuse responds to a request that could not be forwarded or got no response.
 func (f *Front) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	f.mu.Lock()
 	why, seen, name, since := f.crashed, f.seen, f.name, f.since
@@ -314,8 +310,8 @@ func (f *Front) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	showFailure(w, r, why, seen)
 }
 
-// tellSeen answers with the count of changes, once that is not what was seen, or
-// after a while.
+// tellSeen responds with the count of changes, once it differs from the one that the page has seen, or after a
+// while.
 func (f *Front) tellSeen(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	seen, changed := f.seen, f.changed
@@ -334,14 +330,13 @@ func (f *Front) tellSeen(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.WriteString(w, strconv.FormatUint(seen, 10)) // an error means that nobody waits any more
+	_, _ = io.WriteString(w, strconv.FormatUint(seen, 10)) // an error means that the client is gone
 }
 
-// tellReload tells a page of the program that there is something new, so that it
-// loads itself anew and is the failure's page then.
+// tellReload makes a page of the program reload itself, and become the page of the failure.
 func tellReload(w http.ResponseWriter, seen uint64) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Type", "text/event-stream")
-	_, _ = fmt.Fprintf(w, "event: state\ndata: failure-%d\n\n", seen) // an error means that nobody listens any more
+	_, _ = fmt.Fprintf(w, "event: state\ndata: failure-%d\n\n", seen) // an error means that the client is gone
 }

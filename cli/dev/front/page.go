@@ -15,11 +15,11 @@ var failureHTML string
 
 var failurePage = template.Must(template.New("failure").Parse(failureHTML))
 
-// showFailure answers with a failure: as a page that looks for news and then loads
-// itself anew, or as text to who wants no page.
+// showFailure responds with a failure: as a page that polls for changes and then reloads itself, or as text to
+// clients that accept no HTML.
 func showFailure(w http.ResponseWriter, r *http.Request, why *Failure, seen uint64) {
 	shown := *why
-	if !hostname.Trusted(r.Host, nil) { // a stranger's page must not read what the program or the compiler says
+	if !hostname.Trusted(r.Host, nil) { // a foreign web page must not read output of the program or the compiler
 		shown = Failure{Title: "The program does not answer", Note: "Why not is shown under localhost."}
 	}
 	if len(shown.Text) > MaxFailureBytes {

@@ -20,19 +20,19 @@ import (
 	"time"
 )
 
-// ErrNone is what Find fails with where there is no program to be found.
+// ErrNone is the error of Find if there is no program.
 var ErrNone = errors.New("there is no Go program here")
 
-// Program is where a program's source is.
+// Program is the location of a program's source.
 type Program struct {
 	Module string // the folder with go.mod
 	Main   string // the folder of package main, in Module
-	Name   string // of Main's folder, or of that above server: what the program's file is called
+	Name   string // of Main's folder, or of its parent if that is named server: the name of the program's file
 }
 
-// Find returns the program that is meant by pkg, a folder as seen from dir. If pkg is
-// "" it is dir, its folder server, the module's folder or that one's folder server,
-// whichever is the first with a package main. Both are absolute afterwards.
+// Find returns the program in pkg, a folder relative to dir. If pkg is "", Find tries dir, its folder server,
+// the module's folder and the folder server in that, and takes the first with a package main. The resulting
+// paths are absolute.
 func Find(dir, pkg string) (*Program, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func Find(dir, pkg string) (*Program, error) {
 	return nil, ErrNone
 }
 
-// moduleOf returns the folder with go.mod that dir is in, or "".
+// moduleOf returns the folder with go.mod that contains dir, or "".
 func moduleOf(dir string) string {
 	for {
 		if info, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil && !info.IsDir() {
@@ -82,33 +82,33 @@ func moduleOf(dir string) string {
 
 // isMain reports whether a folder has a package main, even one that does not compile.
 func isMain(dir string) bool {
-	p, _ := build.ImportDir(dir, 0) // what is wrong with it the compiler tells
+	p, _ := build.ImportDir(dir, 0) // the compiler reports what is wrong with it
 	return p != nil && p.Name == "main"
 }
 
-// Failed is the error of Build if the compiler does not take the source.
+// Failed is the error of Build if the source does not compile.
 type Failed struct{ Output string }
 
 func (f *Failed) Error() string { return strings.TrimRight(f.Output, "\n") }
 
-// buildEnd is how long a build that is stopped may take to end by itself.
+// buildEnd is how long a stopped build may take to end by itself.
 const buildEnd = 5 * time.Second
 
-// maxOutput bounds the bytes of what the compiler prints that are kept.
+// maxOutput bounds the compiler output that is kept, in bytes.
 const maxOutput = 256 << 10
 
-// Build makes the program's file and returns a sum of its bytes: an equal one is the
-// same program. It fails with a *Failed, with ctx's error, or if there is no go command.
+// Build builds the program into a file and returns a hash of it: equal hashes mean equal programs. It fails
+// with a *Failed, with ctx's error, or if there is no go command.
 func (p *Program) Build(ctx context.Context, file string, environ []string) (sum [sha256.Size]byte, err error) {
 	rel, err := filepath.Rel(p.Module, p.Main)
 	if err != nil {
 		return sum, err
 	}
-	// Without what is in the repository, and the sum of all source, only the code
-	// decides what comes out: a comment changes nothing.
+	// Without information about the repository and the hash of all source, the result depends on the code
+	// alone: a changed comment changes nothing.
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-buildid=", "-o", file, "./"+filepath.ToSlash(rel))
 	cmd.Dir, cmd.Env = p.Module, environ
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its compilers too
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it stops its compilers too
 	cmd.WaitDelay = buildEnd
 	var out limited
 	cmd.Stdout, cmd.Stderr = &out, &out

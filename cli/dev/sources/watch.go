@@ -15,35 +15,33 @@ import (
 const (
 	// MaxFiles is how many files are watched; of more than that the first ones are.
 	MaxFiles = 20_000
-	// Every is how often files are looked at, unless that takes long: it never takes
-	// more than a tenth of the time.
+	// Every is how often files are checked, unless a check takes long: checks never take more than a tenth of
+	// the time.
 	Every = 200 * time.Millisecond
-	// maxSettle is how long it is waited for files to change no more.
+	// maxSettle is how long to wait at most until files stop changing.
 	maxSettle = 2 * time.Second
 )
 
-// skipped are folders whose files are not the program's source.
+// skipped are folders that do not contain the program's source.
 var skipped = []string{"node_modules", "testdata", "vendor", "bin"}
 
-// stamp is how a file looks from outside.
+// stamp is the state of a file without its contents.
 type stamp struct {
 	time time.Time
 	size int64
 }
 
-// Watcher finds the files below a folder that change, by looking at them again and
-// again: that works on every file system, however an editor writes. Files and
-// folders whose names begin with a dot, tests, and data folders are left out. It is
-// for one goroutine.
+// Watcher finds changed files below a folder by polling, which works on every file system and with every
+// editor. It ignores names that begin with a dot, tests, and data folders. It must be used by one goroutine.
 type Watcher struct {
 	dir  string
 	max  int // files
 	last map[string]stamp
 	over bool
-	took time.Duration // the last look
+	took time.Duration // duration of the last check
 }
 
-// Watch begins to watch what is below dir.
+// Watch begins to watch the files below dir.
 func Watch(dir string) *Watcher {
 	return watch(dir, MaxFiles)
 }
@@ -57,9 +55,8 @@ func watch(dir string, most int) *Watcher {
 // Over reports whether there are more than MaxFiles, so that some are not watched.
 func (w *Watcher) Over() bool { return w.over }
 
-// Next waits until files have changed, come or gone since Watch or the last Next, and
-// then until they stay as they are. It returns their paths in dir, in order. The
-// error is ctx's.
+// Next waits until files have changed, appeared or disappeared since Watch or the last Next, and then until
+// they stop changing. It returns their sorted paths, relative to dir. The error is ctx's.
 func (w *Watcher) Next(ctx context.Context) ([]string, error) {
 	now, err := w.lookNext(ctx)
 	for err == nil && maps.Equal(now, w.last) {
@@ -87,14 +84,14 @@ func (w *Watcher) Next(ctx context.Context) ([]string, error) {
 		}
 	}
 	w.last = now
-	if changed == nil { // something came and went
+	if changed == nil { // a file appeared and disappeared
 		return w.Next(ctx)
 	}
 	slices.Sort(changed)
 	return changed, nil
 }
 
-// lookNext looks once more, after a while.
+// lookNext checks again, after a pause.
 func (w *Watcher) lookNext(ctx context.Context) (map[string]stamp, error) {
 	select {
 	case <-ctx.Done():
@@ -104,7 +101,7 @@ func (w *Watcher) lookNext(ctx context.Context) (map[string]stamp, error) {
 	return w.look(), nil
 }
 
-// look reads the stamps of all files. What cannot be read is not there.
+// look reads the stamps of all files. It ignores files that it cannot read.
 func (w *Watcher) look() map[string]stamp {
 	began := time.Now()
 	found := make(map[string]stamp, len(w.last))
@@ -133,14 +130,14 @@ func (w *Watcher) below(rel string, found map[string]stamp) {
 			w.over = true
 			return
 		}
-		info, err := os.Stat(filepath.Join(w.dir, name)) // of what a link leads to
+		info, err := os.Stat(filepath.Join(w.dir, name)) // of the target of a link
 		if err == nil && info.Mode().IsRegular() {
 			found[name] = stamp{info.ModTime(), info.Size()}
 		}
 	}
 }
 
-// leftOut reports whether an entry is none of the program's source.
+// leftOut reports whether an entry is not part of the program's source.
 func leftOut(e fs.DirEntry) bool {
 	name := e.Name()
 	if strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") || strings.HasSuffix(name, "_test.go") {
@@ -149,7 +146,7 @@ func leftOut(e fs.DirEntry) bool {
 	return e.IsDir() && slices.Contains(skipped, name)
 }
 
-// isData reports whether a folder holds a server's data, which changes all the time.
+// isData reports whether a folder is a server's data folder, which changes all the time.
 func isData(entries []fs.DirEntry) bool {
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "LOCK" && !e.IsDir() })
 }

@@ -1,8 +1,6 @@
-// Package starter makes new programs from templates: a Go module that is its
-// user's from the first moment.
+// Package starter creates new programs from templates, each as a Go module that its user owns from the start.
 //
-// It knows templates, names and files; it must not know servers, or what else the
-// command line does.
+// It knows templates, names and files; it must not know servers, or what else the command line does.
 package starter
 
 import (
@@ -24,7 +22,7 @@ import (
 // MaxName is how many bytes the name of a program has at most.
 const MaxName = 63
 
-// Template is what a program can be made from.
+// Template is the template of a program.
 type Template struct {
 	Name  string
 	Short string // one line
@@ -39,7 +37,7 @@ func Templates() []Template {
 	}
 }
 
-// Options say what is made.
+// Options configures Make.
 type Options struct {
 	Name     string // of the program, its folder and its module: see CheckName
 	Template string // of Templates
@@ -56,11 +54,11 @@ var files embed.FS
 // library is Skerry's module.
 const library = "github.com/skerrydb/skerry"
 
-// reserved are names that the Go command takes for something else.
+// reserved are names that mean something else to the Go command.
 var reserved = []string{"all", "cmd", "go", "internal", "main", "std", "test", "testdata", "tool", "vendor", "work"}
 
-// CheckName says what is wrong with the name of a program: it is a folder, a Go
-// module, part of cookies' names and typed in a shell.
+// CheckName returns what is wrong with the name of a program. The name is a folder, a Go module, part of
+// cookie names and typed in a shell.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -75,7 +73,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckSkerry says why a folder is not that of Skerry's source.
+// CheckSkerry returns why a folder does not have Skerry's source.
 func CheckSkerry(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
@@ -87,8 +85,8 @@ func CheckSkerry(dir string) error {
 	return nil
 }
 
-// Make makes the program in a new folder of parent, which is called as it is, and
-// returns that folder and the files in it. It touches nothing that is there.
+// Make creates the program in a new folder of parent with the program's name, and returns that folder and the
+// files in it. It never touches existing files.
 func Make(parent string, o Options) (dir string, made []string, err error) {
 	if err := CheckName(o.Name); err != nil {
 		return "", nil, err
@@ -104,7 +102,7 @@ func Make(parent string, o Options) (dir string, made []string, err error) {
 		return "", nil, err
 	}
 	all := map[string][]byte{}
-	for _, from := range []string{"all", o.Template} { // a template's own come last
+	for _, from := range []string{"all", o.Template} { // a template's own files come last
 		if err := v.fill(all, path.Join("templates", from)); err != nil {
 			return "", nil, err
 		}
@@ -140,10 +138,10 @@ func write(dir string, all map[string][]byte) (made []string, err error) {
 	return made, nil
 }
 
-// values are what stands between [[ and ]] in the templates.
+// values are the values for [[ and ]] in the templates.
 type values struct {
 	Name, Short string
-	Skerry      string // path of the replace line, quoted if need be
+	Skerry      string // path of the replace line, quoted if necessary
 	Go          string // the version that Skerry needs
 	Requires    []string
 }
@@ -166,7 +164,7 @@ func newValues(o Options) (*values, error) {
 	if err != nil {
 		return nil, err
 	}
-	// All that Skerry requires is required here, as the Go command would write it.
+	// All requirements of Skerry are required here, in the Go command's format.
 	inside := false
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
@@ -187,7 +185,7 @@ func newValues(o Options) (*values, error) {
 	return v, nil
 }
 
-// fill makes the files of one folder of templates.
+// fill adds the files of one folder of templates.
 func (v *values) fill(all map[string][]byte, from string) error {
 	return fs.WalkDir(files, from, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
