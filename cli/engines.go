@@ -30,7 +30,7 @@ func openEmbedded(_ context.Context, u *url.URL, o verb.EngineOptions) (engine.E
 	}
 	db, err := embedded.Open(dir, opt)
 	if err != nil {
-		return nil, err // not db, a nil pointer that would make the interface not nil
+		return nil, err // not db, a nil pointer that would make a non-nil interface
 	}
 	return db, nil
 }

@@ -21,7 +21,7 @@ have changed: the same procedures give the same code.`,
 	Subs: []verb.Verb{genTSVerb},
 }
 
-// genOptions is what `skerry gen ts` takes.
+// genOptions are the options of `skerry gen ts`.
 type genOptions struct {
 	remote
 	out string
@@ -71,8 +71,8 @@ func (o *genOptions) generate(ctx context.Context, p verb.Process) error {
 	return err
 }
 
-// ownListing lists the procedures of the program as a server of it would, which
-// refuses those that it could not serve. It opens an engine for that.
+// ownListing lists the procedures of the program as a server would, including the refusal of invalid ones. It
+// opens an engine for that.
 func ownListing(ctx context.Context, p verb.Process) (list listing, err error) {
 	dir, err := os.MkdirTemp("", "skerry-")
 	if err != nil {

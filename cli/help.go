@@ -11,7 +11,7 @@ import (
 
 func wantsHelp(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }
 
-// help answers `skerry help [VERB]`.
+// help runs `skerry help [VERB]`.
 func help(p verb.Process, args []string) int {
 	if len(args) == 0 || len(args) == 1 && (args[0] == "help" || wantsHelp(args[0])) {
 		printHelp(p.Stdout, p)
@@ -33,7 +33,7 @@ func help(p verb.Process, args []string) int {
 	return verb.ExitOK
 }
 
-// printVerbs says what a verb does by its next argument.
+// printVerbs prints the subcommands of a verb.
 func printVerbs(p verb.Process, v verb.Verb) {
 	w := p.Stdout
 	fmt.Fprintf(w, "%s: %s\n\n%s\n\n", p.Paint(w, verb.Bold, p.App.Name+" "+v.Name), v.Short, p.Own(v.Long))

@@ -10,8 +10,7 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// listing is what a server answers that is asked for its procedures, and what
-// `skerry procedures --json` prints.
+// listing is a server's list of its procedures, and the output of `skerry procedures --json`.
 type listing struct {
 	Procedures []proc.Schema `json:"procedures"`
 }
@@ -62,7 +61,7 @@ func printProcedures(p verb.Process, list listing) error {
 	return t.Flush()
 }
 
-// fieldWords writes fields as they stand between brackets.
+// fieldWords formats fields for a list in brackets.
 func fieldWords(fields []proc.Field) string {
 	var words []string
 	for _, f := range fields {
@@ -75,14 +74,13 @@ func fieldWords(fields []proc.Field) string {
 	return strings.Join(words, ", ")
 }
 
-// notNull is a type without the word that it may be null, which goes without
-// saying where it may be left out.
+// notNull returns a type without the note that it may be null, which is obvious for an optional value.
 func notNull(t proc.Type) proc.Type {
 	t.Nullable = false
 	return t
 }
 
-// typeWords writes a type much as Go does.
+// typeWords formats a type much as Go does.
 func typeWords(t proc.Type) string {
 	word := string(t.Kind)
 	switch t.Kind {

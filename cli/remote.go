@@ -24,7 +24,7 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// defaultURL is where keys and procedures of a server are if nothing else is said.
+// defaultURL is the default address of a server's keys and procedures.
 func defaultURL(app verb.App) string {
 	if app.Web != nil {
 		return "http://" + skerry.DefaultAdmin
@@ -32,28 +32,27 @@ func defaultURL(app verb.App) string {
 	return "http://" + skerry.DefaultHTTP
 }
 
-// maxAnswer bounds the bytes of an answer that is read as a whole, and
-// maxRefusal those of one that says why not.
+// maxAnswer bounds the bytes of a response that is read as a whole, and maxRefusal those of an error response.
 const (
 	maxAnswer  = 64 << 20
 	maxRefusal = 64 << 10
 )
 
-// remote is a running server that a verb asks over HTTP.
+// remote is a running server that a verb talks to over HTTP.
 type remote struct {
 	url          string
 	passwordFile string
 	caFile       string
-	password     string       // what passwordFile holds, after check
-	client       *http.Client // that trusts what caFile holds, after check
-	flag         string       // the one that url is of, after check
+	password     string       // from passwordFile, after check
+	client       *http.Client // trusts the certificates of caFile, after check
+	flag         string       // the flag of url, after check
 }
 
 func urlSetting(p *string, def string) verb.Setting {
 	return verb.Setting{Name: "url", Arg: "URL", Default: def, Help: "HTTP address of a running server; the admin address if it serves a web application", Set: verb.Text(p)}
 }
 
-// accessSettings say how the server is convinced, and what convinces of the server.
+// accessSettings are the settings for authentication to the server and for trusting it.
 func (r *remote) accessSettings() []verb.Setting {
 	return []verb.Setting{
 		{Name: "password-file", Arg: "FILE", Help: "file with the server's password", Server: true, Set: verb.Text(&r.passwordFile)},
@@ -61,8 +60,7 @@ func (r *remote) accessSettings() []verb.Setting {
 	}
 }
 
-// check finds what is wrong with the settings; flag is the one that url is of,
-// which may be empty. It reads the password.
+// check validates the settings and reads the password. flag is the flag of url, which may be empty.
 func (r *remote) check(flag string) (err error) {
 	r.flag, r.client = flag, http.DefaultClient
 	var where, trust error
@@ -78,7 +76,7 @@ func (r *remote) check(flag string) (err error) {
 	return verb.Mistakes(where, err, trust)
 }
 
-// trusting returns a client for servers whose certificate is of an authority in file.
+// trusting returns a client for servers whose certificate comes from an authority in file.
 func trusting(file string) (*http.Client, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -93,8 +91,8 @@ func trusting(file string) (*http.Client, error) {
 	}}, nil
 }
 
-// ask sends one request and returns the answer to it, whose body the caller
-// closes. An answer other than 200 and 201 is an error, a *refusal if it came from Skerry.
+// ask sends one request and returns the response, whose body the caller closes. A status other than 200 and
+// 201 is an error, a *refusal if it came from Skerry.
 func (r *remote) ask(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(r.url, "/")+path, bytes.NewReader(body))
 	if err != nil {
@@ -120,7 +118,7 @@ func (r *remote) ask(ctx context.Context, method, path string, header http.Heade
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	why, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // the best that can be told
+	why, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // best effort
 	no := &refusal{}
 	if json.Unmarshal(why, &no.Problem) != nil || no.Code == "" {
 		const most = 1 << 10
@@ -133,13 +131,13 @@ func (r *remote) ask(ctx context.Context, method, path string, header http.Heade
 		}
 		return nil, fmt.Errorf("%s answered %s: %s%s", req.URL.Redacted(), resp.Status, text, elsewhere(resp.StatusCode))
 	}
-	if no.Code == problem.CodeNoRoute { // it is not the face that a verb expects
+	if no.Code == problem.CodeNoRoute { // not the face that the verb expects
 		return nil, fmt.Errorf("%w%s", no, elsewhere(resp.StatusCode))
 	}
 	return nil, no
 }
 
-// elsewhere says where keys and procedures are if an address is a web application's.
+// elsewhere returns a hint to the admin address if an address is a web application's.
 func elsewhere(status int) string {
 	if status != http.StatusNotFound && status != http.StatusMethodNotAllowed {
 		return ""
@@ -149,18 +147,18 @@ func elsewhere(status int) string {
 
 func isPage(h http.Header) bool { return strings.HasPrefix(h.Get("Content-Type"), "text/html") }
 
-// sent reports whether a request that ended with err, which is no refusal, may
-// have reached the server: what found no server, or not the right one, has not.
+// sent reports whether a request that failed with err, which is not a refusal, may have reached the server. It
+// has not if there was no server, or the wrong one.
 func sent(err error) bool {
 	if _, ok := errors.AsType[*url.Error](err); !ok {
-		return false // never a request, or there is an answer
+		return false // never a request, or there is a response
 	}
 	at, ok := errors.AsType[*net.OpError](err)
 	dialled := !ok || at.Op != "dial"
 	return dialled && !errors.As(err, new(*tls.CertificateVerificationError)) && !errors.As(err, new(tls.RecordHeaderError))
 }
 
-// askJSON reads the answer to a GET into v.
+// askJSON reads the response to a GET into v.
 func (r *remote) askJSON(ctx context.Context, path string, v any) error {
 	resp, err := r.ask(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {
@@ -180,10 +178,10 @@ func (r *remote) askJSON(ctx context.Context, path string, v any) error {
 	return nil
 }
 
-// refusal is an answer with which a server says why it did not do it.
+// refusal is an error response of a server.
 type refusal struct{ problem.Problem }
 
-// Error returns the text and the code, as those of an error on this machine.
+// Error returns the text and the code, in the format of errors on this machine.
 func (no *refusal) Error() string {
 	hint := ""
 	if no.Code == engine.CodeUnauthenticated {
@@ -192,7 +190,7 @@ func (no *refusal) Error() string {
 	return fmt.Sprintf("%s [%s]%s", cmp.Or(no.Detail, no.Title), no.Code, hint)
 }
 
-// arguments reports whether the server refused what the command line said.
+// arguments reports whether the server refused the arguments of the command line.
 func (no *refusal) arguments() bool {
 	at := func(f problem.Fault) bool { return f.Pointer != "" || f.Header != "" }
 	return no.Code == engine.CodeUnknownProcedure || slices.ContainsFunc(no.Errors, at)

@@ -71,7 +71,7 @@ func restore(p verb.Process, from, dir string, asJSON bool) error {
 	return printSummary(p.Stdout, asJSON, dir, sum)
 }
 
-// restoreArchive makes a data folder of the state that at names.
+// restoreArchive creates a data folder with the state that at selects.
 func restoreArchive(p verb.Process, from, at, dir string, asJSON bool) (err error) {
 	target, err := archive.ParseTarget(at)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// verbs are those of every program, and those of app.
+// verbs returns the verbs of every program and those of app.
 func verbs(app App) []verb.Verb {
 	return append([]verb.Verb{
 		serve.Verb, dev.Init, dev.Verb, cluster.Verb, proceduresVerb, callVerb, usersVerb, genVerb,
@@ -24,7 +24,7 @@ func verbs(app App) []verb.Verb {
 	}, app.Verbs...)
 }
 
-// run does what the arguments say until ctx ends and returns the exit code.
+// run runs the arguments until ctx ends and returns the exit code.
 func run(ctx context.Context, app App, all verb.Engines, in Process) int {
 	app.Name = cmp.Or(app.Name, verb.DefaultName)
 	if in.Stdin == nil {
@@ -78,8 +78,8 @@ func run(ctx context.Context, app App, all verb.Engines, in Process) int {
 	return report(p, v, err)
 }
 
-// find returns the verb that the first arguments name, and the arguments after
-// them. A verb with subs is returned itself only if help is wanted.
+// find returns the verb that the first arguments name, and the remaining arguments. It returns a verb with
+// subcommands only for help.
 func find(of []verb.Verb, args []string) (v verb.Verb, rest []string, err error) {
 	i := slices.IndexFunc(of, func(v verb.Verb) bool { return v.Name == args[0] })
 	if i < 0 {

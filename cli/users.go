@@ -28,7 +28,7 @@ the server is asked. Every change is logged there.`,
 	Subs: []verb.Verb{usersListVerb, usersCreateVerb, usersRolesVerb, usersDisableVerb, usersEnableVerb},
 }
 
-// usersOptions is what every verb about users takes.
+// usersOptions are the options of all verbs about users.
 type usersOptions struct {
 	remote
 	json bool
@@ -60,7 +60,7 @@ var usersListVerb = verb.Verb{
 	},
 }
 
-// maxUserPassword bounds the bytes that are read of a new user's password.
+// maxUserPassword bounds the bytes of a new user's password that are read.
 const maxUserPassword = 4 << 10
 
 var usersCreateVerb = verb.Verb{
@@ -106,7 +106,7 @@ is the application's to say.`,
 	},
 }
 
-// newPassword reads the password of a user to be from a file, or makes one.
+// newPassword reads the password for a new user from a file, or generates one.
 func newPassword(p verb.Process, file string) (string, error) {
 	var from io.Reader
 	switch file {
@@ -177,7 +177,7 @@ func disabling(name string, disabled bool, short string) verb.Verb {
 	}
 }
 
-// change changes a user that is named by email address or id, and prints it.
+// change changes a user, named by email address or id, and prints it.
 func (o *usersOptions) change(ctx context.Context, p verb.Process, name string, what map[string]any) error {
 	id := name
 	if strings.Contains(name, "@") {
@@ -200,7 +200,7 @@ func (o *usersOptions) change(ctx context.Context, p verb.Process, name string, 
 	return printUsers(p.Stdout, []api.User{u})
 }
 
-// write sends a change and returns the user that the server answers with.
+// write sends a change and returns the user in the response.
 func (o *usersOptions) write(ctx context.Context, method, path string, what map[string]any) (api.User, error) {
 	var u api.User
 	body, err := json.Marshal(what)
@@ -225,8 +225,7 @@ func rolesWords(u api.User) string {
 	return " and the roles " + strings.Join(u.Roles, ", ")
 }
 
-// printUsers prints a table. Names are the users' own words, and must not do anything to
-// the operator's terminal.
+// printUsers prints a table. Names come from users, and must not be able to control the operator's terminal.
 func printUsers(w io.Writer, all []api.User) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(w, "there are no users")

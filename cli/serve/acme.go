@@ -11,7 +11,7 @@ import (
 	"github.com/skerrydb/skerry/cli/verb"
 )
 
-// acmeOptions are the settings of certificates that a certificate authority gives out.
+// acmeOptions are the settings of certificates from a certificate authority.
 type acmeOptions struct {
 	domains []string
 	email   []string
@@ -28,7 +28,7 @@ func (o *acmeOptions) settings() []verb.Setting {
 	}
 }
 
-// directory reads the URL of an ACME directory.
+// directory parses the URL of an ACME directory.
 func directory(p *string) func(string) error {
 	return func(v string) error {
 		if u, err := url.Parse(v); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
@@ -39,7 +39,7 @@ func directory(p *string) func(string) error {
 	}
 }
 
-// check finds what does not fit together, or to the rest of the server.
+// check returns an error if settings contradict each other or the rest of the server.
 func (o *acmeOptions) check(serve *Options) error {
 	if o.domains == nil {
 		for name, given := range map[string]bool{"acme-email": o.email != nil, "acme-ca": o.ca != "", "acme-http": o.http != ""} {
@@ -70,7 +70,7 @@ func (o *acmeOptions) check(serve *Options) error {
 	return verb.Mistakes(wrong...)
 }
 
-// of returns what the server needs to know.
+// of returns the options for the server.
 func (o *acmeOptions) of() skerry.Certificates {
 	c := skerry.Certificates{Domains: o.domains, CA: o.ca, HTTP: o.http}
 	if o.email != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/skerrydb/skerry/engine/embedded"
 )
 
-// archiveOptions is where a server archives itself.
+// archiveOptions are the settings of a server's archive.
 type archiveOptions struct {
 	dir  string
 	keep time.Duration
 }
 
-// maxKeep bounds --archive-keep to what a time can hold.
+// maxKeep bounds --archive-keep to what a time.Duration can represent.
 const maxKeep = 100 * 365 * 24 * time.Hour
 
 func (o *archiveOptions) settings() []verb.Setting {
@@ -30,8 +30,8 @@ func (o *archiveOptions) settings() []verb.Setting {
 	}
 }
 
-// start archives eng in the background, if that is wanted. A folder that cannot
-// be an archive is an error now; what fails later is logged and tried again.
+// start archives eng in the background, if an archive is configured. A folder that cannot be an archive is an
+// error now; later failures are logged and retried.
 func (o *archiveOptions) start(eng engine.Engine, log *slog.Logger) (figures func() iter.Seq[engine.Metric], stop func() error, err error) {
 	if o.dir == "" {
 		return nil, func() error { return nil }, nil
@@ -60,7 +60,7 @@ func (o *archiveOptions) start(eng engine.Engine, log *slog.Logger) (figures fun
 	return func() iter.Seq[engine.Metric] { return archiveFigures(a.Status()) }, stop, nil
 }
 
-// archiveFigures are what /metrics shows of an archive.
+// archiveFigures yields the metrics of an archive for /metrics.
 func archiveFigures(s archive.Status) iter.Seq[engine.Metric] {
 	failing := 0.0
 	if s.Err != nil {
@@ -75,7 +75,7 @@ func archiveFigures(s archive.Status) iter.Seq[engine.Metric] {
 	})
 }
 
-// VerifyBase reads a base of an archive, which is a backup.
+// VerifyBase verifies a base of an archive, which is a backup.
 func VerifyBase(r io.Reader) (archive.Summary, error) {
 	sum, err := embedded.VerifyBackup(r)
 	return archive.Summary(sum), err

@@ -7,28 +7,27 @@ import (
 	"time"
 )
 
-// The collector walks all keys and values each time it runs, and by default runs
-// when as much garbage has gathered as there is data. Data that takes up little
-// of the machine gets more room: then a write costs less.
+// The garbage collector walks all keys and values each time it runs, by default when as much garbage has
+// accumulated as there is live data. Data that takes up little of the machine's memory gets more room, which
+// makes writes cheaper.
 const (
-	leastRoom   = 100 // percent of what lives, Go's own default
+	leastRoom   = 100 // percent of the live bytes, Go's default
 	mostRoom    = 400
-	roomShare   = 16 // more than leastRoom is given only up to one 16th of the machine's memory
+	roomShare   = 16 // more than leastRoom only up to one 16th of the machine's memory
 	roomEvery   = time.Second
-	roomStep    = 10 // percent points that are not worth a change
+	roomStep    = 10 // percentage points; smaller changes are not worth it
 	liveHeap    = "/gc/heap/live:bytes"
-	minLiveHeap = 4 << 20 // less is taken for this: the runtime's own least heap
+	minLiveHeap = 4 << 20 // the minimum: the runtime's own smallest heap
 )
 
-// room returns how much garbage may gather before the collector runs, in percent
-// of the live bytes.
+// room returns how much garbage may accumulate before the collector runs, in percent of the live bytes.
 func room(live, machine int64) int {
 	spare := machine / roomShare
 	return int(min(mostRoom, max(leastRoom, spare*100/max(live, minLiveHeap))))
 }
 
-// giveRoom sets the collector's room by what lives, until ctx ends. The limit of
-// the whole process stays above it.
+// giveRoom adjusts the collector to the live bytes, until ctx ends. The limit of the whole process still
+// applies.
 func giveRoom(ctx context.Context, machine int64) {
 	sample := []metrics.Sample{{Name: liveHeap}}
 	set := leastRoom

@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// fallbackMemory is assumed where the system does not say how much it has.
+// fallbackMemory is assumed if the system does not report its memory.
 const fallbackMemory = 2 << 30
 
-// MemoryLimit returns how many bytes data may take: what was set, or else half of
-// what there is.
+// MemoryLimit returns how many bytes data may take: the setting, or half of the available memory.
 func MemoryLimit(set int64) int64 {
 	if set > 0 {
 		return set
@@ -21,16 +20,15 @@ func MemoryLimit(set int64) int64 {
 	return max(machineMemory("/")/2, MinMemory)
 }
 
-// minInput is the least memory for commands of Redis clients that have not run: one of
-// the largest size always fits.
+// minInput is the least memory for commands of Redis clients that have not run yet: a command of the largest
+// size always fits.
 const minInput = 128 << 20
 
-// inputBytes is that memory, beside data that may take so many bytes.
+// inputBytes returns that memory, for data that may take limit bytes.
 func inputBytes(data int64) int64 { return max(data/4, minInput) }
 
-// processLimit is what the garbage collector is told to keep the whole process
-// within: nine tenths of the machine's memory or, if the data may take more than
-// half of that memory, at least twice what the data may take.
+// processLimit is the garbage collector's memory limit for the whole process: nine tenths of the machine's
+// memory or, if the data may take more than half of that memory, at least twice what the data may take.
 func processLimit(machine, data int64) int64 {
 	whole := machine / 10 * 9
 	switch {
@@ -42,10 +40,9 @@ func processLimit(machine, data int64) int64 {
 	return whole
 }
 
-// machineMemory returns how many bytes this process may use: the machine's
-// memory, or the control group's limit if that is less. Sources: proc(5)
-// MemTotal; the kernel's cgroup-v2 documentation, memory.max; cgroup-v1,
-// memory.limit_in_bytes.
+// machineMemory returns how many bytes this process may use: the machine's memory, or the control group's
+// limit if that is lower. Sources: proc(5) MemTotal; the kernel's cgroup-v2 documentation, memory.max;
+// cgroup-v1, memory.limit_in_bytes.
 func machineMemory(root string) int64 {
 	least := int64(math.MaxInt64)
 	if n, ok := memTotal(path.Join(root, "proc/meminfo")); ok {
@@ -82,8 +79,7 @@ func memTotal(file string) (int64, bool) {
 	return 0, false
 }
 
-// groupLimits names the files with the limits of this process's control group
-// and of all groups above it.
+// groupLimits returns the files with the limits of this process's control group and of all groups above it.
 func groupLimits(root string) []string {
 	v2, v1 := path.Join(root, "sys/fs/cgroup"), path.Join(root, "sys/fs/cgroup/memory")
 	files := []string{path.Join(v2, "memory.max"), path.Join(v1, "memory.limit_in_bytes")}

@@ -1,7 +1,7 @@
 // Package serve has the verbs that run a server or prepare one: serve and systemd.
 //
-// It knows the settings of a server, and how much memory this machine gives it; it must
-// not know the other verbs.
+// It knows the settings of a server, and how much memory this machine has for it; it must not know the other
+// verbs.
 package serve
 
 import (
@@ -35,7 +35,7 @@ const (
 
 // Options is the configuration of a server.
 type Options struct {
-	data           string   // folder of the embedded engine
+	data           string   // of the embedded engine
 	engine         *url.URL // another engine, or nil
 	http, resp     string
 	admin          string
@@ -55,8 +55,8 @@ type Options struct {
 	node           cluster.Node
 	whileStdin     bool
 
-	password string      // what passwordFile holds, after check
-	tls      *tls.Config // of tlsCert and tlsKey, after check
+	password string      // from passwordFile, after check
+	tls      *tls.Config // from tlsCert and tlsKey, after check
 
 	embeddedOnly []string // settings of the embedded engine that are set
 }
@@ -83,8 +83,8 @@ func (o *Options) Settings() []verb.Setting {
 	}, o.acme.settings(), o.web.settings(), o.ofEmbedded())
 }
 
-// ofEmbedded returns the settings that only the embedded engine has. They note in
-// o.embeddedOnly that they are set.
+// ofEmbedded returns the settings that only the embedded engine has. They record in o.embeddedOnly that they
+// are set.
 func (o *Options) ofEmbedded() []verb.Setting {
 	settings := slices.Concat([]verb.Setting{MemorySetting(&o.memory)}, o.archive.settings(), o.node.Settings())
 	for i, s := range settings {
@@ -111,14 +111,14 @@ A folder created by skerry cluster is one node of several: see skerry help clust
 	},
 }
 
-// serve is the start-up of a server, in order; its end is the reverse.
+// serve starts a server, in order; the stop is the reverse.
 func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 	log := o.logger(p.Stderr)
 	if o.engine == nil {
 		o.memory = MemoryLimit(o.memory)
 	}
 	machine := machineMemory("/")
-	if os.Getenv("GOMEMLIMIT") == "" { // else the operator has said it
+	if os.Getenv("GOMEMLIMIT") == "" { // otherwise the operator has set the limit
 		debug.SetMemoryLimit(processLimit(machine, o.memory))
 	}
 	if os.Getenv("GOGC") == "" {
@@ -188,10 +188,10 @@ func (o *Options) folder() string {
 	return dir
 }
 
-// DevFile is what `skerry dev` keeps in its folder.
+// DevFile is the file that `skerry dev` keeps in its folder.
 const DevFile = "dev.json"
 
-// otherAddress adds to an error which setting chooses another address than one in use.
+// otherAddress adds to an error the setting for another address than the one in use.
 func otherAddress(err error) error {
 	face, ok := errors.AsType[*skerry.ListenError](err)
 	if !ok || !errors.Is(err, syscall.EADDRINUSE) {
@@ -201,7 +201,7 @@ func otherAddress(err error) error {
 	return fmt.Errorf("%w; --%s chooses another address", err, setting)
 }
 
-// whileOpen returns a context that ends when there is no more to read from r.
+// whileOpen returns a context that ends at the end of r.
 func whileOpen(ctx context.Context, r io.Reader) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -211,7 +211,7 @@ func whileOpen(ctx context.Context, r io.Reader) context.Context {
 	return ctx
 }
 
-// check reads what the settings name and finds what does not fit together.
+// check reads the files of the settings and returns an error if settings contradict each other.
 func (o *Options) check(app verb.App, rest []string) error {
 	wrong := []error{verb.NoArguments(rest), o.node.Check(), o.web.check(app)}
 	var err error
@@ -234,7 +234,7 @@ func (o *Options) check(app verb.App, rest []string) error {
 	return verb.Mistakes(append(wrong, o.fits(app))...)
 }
 
-// fits finds what does not fit together in the settings alone.
+// fits returns an error if settings contradict each other, without reading files.
 func (o *Options) fits(app verb.App) error {
 	wrong := []error{o.acme.check(o)}
 	if o.engine != nil {
@@ -248,7 +248,7 @@ func (o *Options) fits(app verb.App) error {
 	if o.passwordFile == "" && !o.insecurePublic {
 		for _, face := range []struct{ name, addr string }{{"http", o.http}, {"resp", o.resp}, {"admin", o.admin}} {
 			if face.name == "http" && app.Web != nil {
-				continue // the application has users of its own
+				continue // the application has its own users
 			}
 			if verb.Public(face.addr) {
 				wrong = append(wrong, fmt.Errorf("%s: %s is reachable from other machines: set --password-file, or --insecure-public to let anyone read and write", face.name, face.addr))
@@ -258,7 +258,7 @@ func (o *Options) fits(app verb.App) error {
 	return verb.Mistakes(wrong...)
 }
 
-// ReadPassword returns the first line of the file that password-file names.
+// ReadPassword returns the first line of the password file.
 func ReadPassword(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -292,7 +292,7 @@ func (o *Options) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// Announcement is what `serve --json` prints once it listens.
+// Announcement is the output of `serve --json` once it listens.
 type Announcement struct {
 	Version     string `json:"version"`
 	PID         int    `json:"pid"`
@@ -306,7 +306,7 @@ type Announcement struct {
 	Node        uint64 `json:"node,omitempty"`
 	NodeAddr    string `json:"node_addr,omitempty"`
 
-	Live []string `json:"live,omitempty"` // folders that are read as they are now
+	Live []string `json:"live,omitempty"` // folders that are read from disk
 }
 
 func (o *Options) announce(p verb.Process, eng engine.Engine, srv *skerry.Server) error {
@@ -350,10 +350,10 @@ func (o *Options) announce(p verb.Process, eng engine.Engine, srv *skerry.Server
 	return err
 }
 
-// OutboxPath is where an application in debug mode shows mail that was not sent.
+// OutboxPath is where an application in debug mode shows email that was not sent.
 const OutboxPath = "/_dev/outbox"
 
-// suffixed is text with a suffix, or "" if there is no text.
+// suffixed returns text with a suffix, or "" if text is "".
 func suffixed(text, suffix string) string {
 	if text == "" {
 		return ""

@@ -17,22 +17,22 @@ import (
 	"github.com/skerrydb/skerry/cli/verb"
 )
 
-// stateFolder is where systemd makes folders for StateDirectory.
+// stateFolder is where systemd creates folders for StateDirectory.
 const stateFolder = "/var/lib/"
 
-// stopSlack is what a stop may take besides grace and drain: the cluster's hand-over,
-// mail that is under way, and closing the data.
+// stopSlack is the time for a stop besides grace and drain: handing over leadership, sending email, and
+// closing the data.
 const stopSlack = 20 * time.Second
 
 // firstFreePort is the first port that needs no capability.
 const firstFreePort = 1024
 
-// unitOptions is what `skerry systemd` takes.
+// unitOptions are the options of `skerry systemd`.
 type unitOptions struct {
 	user   string
 	binary string
 	serve  Options
-	given  []string // the flags of serve, as they were set
+	given  []string // the flags of serve, as given
 }
 
 var Systemd = verb.Verb{
@@ -56,8 +56,8 @@ data is in a folder below /var/lib. To install the unit:
 	},
 }
 
-// flags are those of serve, whose values are kept as they are given. None of them
-// comes from the environment or a file here.
+// flags returns the flags of serve, and keeps their values as given. None of them comes from the environment
+// or a file here.
 func (o *unitOptions) flags(app verb.App) []verb.Setting {
 	all := slices.DeleteFunc(o.serve.Settings(), func(s verb.Setting) bool {
 		return slices.Contains([]string{"json", "while-stdin", "source", "engine"}, s.Name)
@@ -82,7 +82,7 @@ func (o *unitOptions) flags(app verb.App) []verb.Setting {
 	return all
 }
 
-// check finds what does not fit together. Files need not be on this machine.
+// check returns an error if flags contradict each other. Files need not be on this machine.
 func (o *unitOptions) check(app verb.App, rest []string) error {
 	wrong := []error{verb.NoArguments(rest), o.serve.node.Check(), o.serve.fits(app)}
 	if o.serve.data != "" && !filepath.IsAbs(o.serve.data) {
@@ -99,19 +99,19 @@ func (o *unitOptions) check(app verb.App, rest []string) error {
 	return verb.Mistakes(wrong...)
 }
 
-// named is a flag's name and the path that it was given.
+// named is a flag's name with the path that was given.
 type named struct {
 	name string
 	path *string
 }
 
-// secrets are the files that serve reads whenever it starts.
+// secrets returns the files that serve reads at every start.
 func (o *unitOptions) secrets() []named {
 	s := &o.serve
 	return []named{{"password-file", &s.passwordFile}, {"tls-cert", &s.tlsCert}, {"tls-key", &s.tlsKey}, {"smtp-url-file", &s.web.smtpFile}}
 }
 
-// state is the name of the data folder below stateFolder, "" if it is elsewhere.
+// state returns the name of the data folder below stateFolder, "" if it is elsewhere.
 func (o *unitOptions) state() string {
 	below, ok := strings.CutPrefix(filepath.Clean(o.serve.data), stateFolder)
 	if !ok || !filepath.IsLocal(below) {
@@ -120,7 +120,7 @@ func (o *unitOptions) state() string {
 	return below
 }
 
-// privileged reports whether the server listens where that needs a capability.
+// privileged reports whether the server listens on a port that needs a capability.
 func (o *unitOptions) privileged() bool {
 	for _, addr := range []string{o.serve.http, o.serve.resp, o.serve.admin, o.serve.node.Addr, o.serve.plainHTTP()} {
 		if _, port, err := net.SplitHostPort(addr); err == nil {
@@ -132,7 +132,7 @@ func (o *unitOptions) privileged() bool {
 	return false
 }
 
-// plainHTTP is where the CA of certificates asks, "" if that is nowhere.
+// plainHTTP returns the address for the CA's challenges, "" if there is none.
 func (o *Options) plainHTTP() string {
 	if o.acme.domains == nil {
 		return ""
@@ -140,7 +140,7 @@ func (o *Options) plainHTTP() string {
 	return cmp.Or(o.acme.http, skerry.DefaultPlainHTTP)
 }
 
-// print writes the unit. What it forbids is explained in systemd.exec(5).
+// print writes the unit. systemd.exec(5) explains its restrictions.
 func (o *unitOptions) print(w io.Writer, app verb.App) error {
 	if o.serve.data == "" {
 		o.serve.data = stateFolder + app.Name
@@ -170,8 +170,8 @@ func (o *unitOptions) print(w io.Writer, app verb.App) error {
 	return err
 }
 
-// printCommand writes what is run. Files that systemd reads for a user that it makes
-// are handed over as credentials: they can stay root's alone.
+// printCommand writes the command. Files that systemd reads for a user that it creates are passed as
+// credentials: they can stay readable by root alone.
 func (o *unitOptions) printCommand(line func(string, ...any)) {
 	args := []string{unitWord(o.binary), "serve"}
 	var credentials []string
@@ -215,7 +215,7 @@ func unitWord(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// word reads the name of a user.
+// word parses the name of a user.
 func word(p *string) func(string) error {
 	return func(v string) error {
 		if strings.Trim(strings.ToLower(v), "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" || v == "" || v[0] == '-' {
@@ -226,7 +226,7 @@ func word(p *string) func(string) error {
 	}
 }
 
-// absolute reads a whole path.
+// absolute parses an absolute path.
 func absolute(p *string) func(string) error {
 	return func(v string) error {
 		if !filepath.IsAbs(v) || strings.ContainsAny(v, "\n\r\x00") {

@@ -18,14 +18,13 @@ import (
 	"github.com/skerrydb/skerry/mail"
 )
 
-// maxDrain bounds --drain: no load balancer takes longer to see what is not ready.
+// maxDrain bounds --drain: no load balancer takes longer to notice that a server is not ready.
 const maxDrain = 10 * time.Minute
 
-// maxURLFile bounds the bytes of the file that smtp-url-file names.
+// maxURLFile bounds the bytes of the smtp-url-file.
 const maxURLFile = 4 << 10
 
-// webOptions are the settings of a server that only a web application needs, and
-// how such a server stops.
+// webOptions are the settings of a server that only a web application needs, and how such a server stops.
 type webOptions struct {
 	debug       bool
 	source      string
@@ -35,7 +34,7 @@ type webOptions struct {
 	proxies     []netip.Prefix
 	drain       time.Duration
 
-	smtp *mail.SMTPOptions // what smtpFile holds, after check
+	smtp *mail.SMTPOptions // from smtpFile, after check
 }
 
 func (o *webOptions) settings() []verb.Setting {
@@ -50,7 +49,7 @@ func (o *webOptions) settings() []verb.Setting {
 	}
 }
 
-// check reads what the settings name, and refuses what app would not look at.
+// check reads the files of the settings, and refuses settings that app would ignore.
 func (o *webOptions) check(app verb.App) error {
 	var wrong []error
 	if app.Web == nil {
@@ -78,7 +77,7 @@ func (o *webOptions) check(app verb.App) error {
 	return verb.Mistakes(wrong...)
 }
 
-// readMailServer reads the file that smtp-url-file names. No error repeats what is in it.
+// readMailServer reads the smtp-url-file. Errors never contain its contents.
 func readMailServer(file string) (*mail.SMTPOptions, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -103,7 +102,7 @@ func readMailServer(file string) (*mail.SMTPOptions, error) {
 	return &at, nil
 }
 
-// of returns what the server needs to know of app's web application.
+// of returns the server's options for app's web application.
 func (o *webOptions) of(app verb.App, log *slog.Logger) (skerry.Web, error) {
 	w := skerry.Web{Application: app.Web, Name: app.Name, BaseURL: o.baseURL, Debug: o.debug, Superadmins: o.superadmins, TrustedProxies: o.proxies}
 	if o.source != "" {
@@ -125,7 +124,7 @@ func (o *webOptions) of(app verb.App, log *slog.Logger) (skerry.Web, error) {
 	return w, nil
 }
 
-// origin reads the scheme, the host and the port of a web site.
+// origin parses the scheme, the host and the port of a web site.
 func origin(p *string) func(string) error {
 	return func(v string) error {
 		u, err := url.Parse(v)
@@ -137,7 +136,7 @@ func origin(p *string) func(string) error {
 	}
 }
 
-// mailAddresses reads addresses without names.
+// mailAddresses parses addresses without names.
 func mailAddresses(p *[]string) func(string) error {
 	return func(v string) error {
 		if err := verb.List(p)(v); err != nil {
@@ -152,7 +151,7 @@ func mailAddresses(p *[]string) func(string) error {
 	}
 }
 
-// networks reads networks in CIDR notation; an address alone is one of its own.
+// networks parses networks in CIDR notation; a single address is a network too.
 func networks(p *[]netip.Prefix) func(string) error {
 	return func(v string) error {
 		var words []string

@@ -21,19 +21,19 @@ type App struct {
 	// is DefaultName. The names of variables (SKERRY_DATA) do not change.
 	Name string
 
-	// Version is the program's version, which its nodes and clients can ask for.
-	// "" is the version of the main module, as the Go command recorded it.
+	// Version is the program's version, which it reports to its nodes and clients. "" is the version of the
+	// main module, as recorded by the Go command.
 	Version string
 
-	// Procedures are what clients of its servers can call; see package proc.
-	// `NAME serve` and the nodes of `NAME dev` have the same ones.
+	// Procedures are the procedures that clients of its servers can call; see package proc. `NAME serve` and
+	// the nodes of `NAME dev` have the same ones.
 	Procedures []proc.Procedure
 
-	// Web makes the web application that HTTP serves, instead of keys and
-	// procedures. Nil: there is none. See skerry.Services.
+	// Web makes the web application that HTTP serves instead of keys and procedures. Nil: there is none. See
+	// skerry.Services.
 	Web skerry.Application
 
-	// Verbs are verbs of its own, besides those that every program has.
+	// Verbs are additional verbs besides those that every program has.
 	Verbs []Verb
 }
 
@@ -47,7 +47,7 @@ type Build struct {
 	Skerry   string `json:"skerry,omitempty"` // version of the library, in other programs
 }
 
-// Build returns which build of the program is running.
+// Build returns the build of the running program.
 func (app App) Build() Build {
 	b := Build{Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// style is how a terminal shows text: a parameter of the escape sequence SGR.
+// style is a text style: a parameter of the escape sequence SGR.
 type style string
 
 const (
@@ -18,8 +18,8 @@ const (
 	Cyan   style = "36"
 )
 
-// Paint returns text in a style if w is a terminal that shows colors, else text as it
-// is. Users turn colors off by the variable NO_COLOR (https://no-color.org).
+// Paint returns text in a style if w is a terminal that shows colors, otherwise unchanged text. Users turn
+// colors off with the variable NO_COLOR (https://no-color.org).
 func (p Process) Paint(w io.Writer, s style, text string) string {
 	if !p.colors(w) {
 		return text

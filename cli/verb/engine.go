@@ -19,17 +19,15 @@ import (
 // Embedded is the scheme of the embedded engine's URL.
 const Embedded = "embedded"
 
-// NoLimit is a memory limit for verbs that only read: data that was accepted
-// once is read whatever the limit was.
+// NoLimit is the memory limit of verbs that only read: existing data is read whatever the limit was.
 const NoLimit = math.MaxInt64
 
-// EngineOptions are settings of an engine that are not part of its URL.
+// EngineOptions are options of an engine that are not part of its URL.
 type EngineOptions struct {
 	Logger *slog.Logger
 
-	// Of the embedded engine only: the most bytes that data may take, where 0 is half of
-	// the machine's memory; and how a node takes part in its cluster. If Cluster is nil,
-	// the folder of a node is refused.
+	// Only for the embedded engine: the most bytes that data may take, where 0 is half of the machine's memory;
+	// and how a node takes part in its cluster. If Cluster is nil, Open refuses the folder of a node.
 	MemoryBytes int64
 	Cluster     *embedded.ClusterOptions
 }
@@ -50,7 +48,7 @@ func (e Engines) Open(ctx context.Context, u *url.URL, o EngineOptions) (engine.
 	return open(ctx, u, o)
 }
 
-// ParseEngine parses the URL of an engine. No error repeats a password.
+// ParseEngine parses the URL of an engine. Errors never contain a password.
 func ParseEngine(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if wrong, ok := errors.AsType[*url.Error](err); ok {
@@ -71,13 +69,13 @@ func Folder(u *url.URL) (string, error) {
 	return dir, nil
 }
 
-// FolderURL is the URL of the embedded engine in a folder.
+// FolderURL returns the URL of the embedded engine in a folder.
 func FolderURL(dir string) *url.URL { return &url.URL{Scheme: Embedded, Opaque: dir} }
 
-// Data returns --data and --engine, which say where the data is that a verb works on. They
-// set dir to the folder of the embedded engine, or *other to the URL of another engine. If
-// other is nil the verb works with the embedded engine only; --engine, which may come from
-// the environment or the file, is then not in the usage text and refuses every other one.
+// Data returns the settings --data and --engine, which select the data that a verb works on. They set dir to
+// the folder of the embedded engine, or *other to the URL of another engine. If other is nil, the verb works
+// only with the embedded engine. --engine, which may come from the environment or the file, is then not in the
+// usage text and refuses other engines.
 func Data(dir *string, other **url.URL, def string) []Setting {
 	given := false
 	setDir := func(v string) error {
@@ -91,7 +89,7 @@ func Data(dir *string, other **url.URL, def string) []Setting {
 			return err
 		case u.Scheme != Embedded && other == nil:
 			return fmt.Errorf("this verb works with the embedded engine only, not with %s", u.Scheme)
-		case *u == (url.URL{Scheme: Embedded}): // the folder is that of --data
+		case *u == (url.URL{Scheme: Embedded}): // --data selects the folder
 			return nil
 		case given:
 			return fmt.Errorf("%s says where the data is, and so does data: set one of them", u.Redacted())

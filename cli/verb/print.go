@@ -16,7 +16,7 @@ func PrintJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// Plural writes a number of things.
+// Plural formats a count of things.
 func Plural(n int, thing string) string {
 	if n != 1 {
 		thing += "s"

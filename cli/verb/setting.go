@@ -14,35 +14,35 @@ import (
 	"github.com/skerrydb/skerry/suggest"
 )
 
-// Setting is one thing that can be told to a verb: by the flag --name and, if
-// server is set, also by the variable SKERRY_NAME and the key name in the file.
+// Setting is one setting of a verb. It is set by the flag --name and, if Server is set, also by the variable
+// SKERRY_NAME and the key name in the file.
 type Setting struct {
 	Name    string
-	Arg     string // what the value is called in a usage text; "" for a switch
-	Default string // the value if nothing is said; "" sets nothing
+	Arg     string // name of the value in a usage text; "" for a switch
+	Default string // the default value; "" sets nothing
 	Help    string
 	Server  bool
 	Hidden  bool // accepted, but not in the usage text
 	Set     func(value string) error
 }
 
-// env is the name of the setting's variable.
+// env returns the name of the setting's variable.
 func (s Setting) env() string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
 }
 
 const EnvPrefix = "SKERRY_"
 
-// foreignEnv are the variables with our prefix that are somebody else's: the
-// tests', and those that Kubernetes sets for a service called skerry.
+// foreignEnv are variables with Skerry's prefix that are not settings: those of tests, and those that
+// Kubernetes sets for a service called skerry.
 var foreignEnv = []string{"SKERRY_REQUIRE_SERVERS", "SKERRY_SEED", "SKERRY_TEST_", "SKERRY_SERVICE_", "SKERRY_PORT"}
 
-// ConfigError holds every mistake of one configuration.
+// ConfigError has all mistakes of one configuration.
 type ConfigError []error
 
 func (e ConfigError) Error() string { return errors.Join(e...).Error() }
 
-// Mistakes puts errors, nil or not, into one configError, or returns nil.
+// Mistakes joins errors, which may be nil, into one ConfigError, or returns nil.
 func Mistakes(errs ...error) error {
 	var all ConfigError
 	for _, err := range errs {
@@ -58,7 +58,7 @@ func Mistakes(errs ...error) error {
 	return all
 }
 
-// Needs is the mistake of leaving out a flag that has no default.
+// Needs is the error for a missing flag that has no default.
 func Needs(name, value string) error {
 	if value == "" {
 		return fmt.Errorf("needs --%s", name)
@@ -66,17 +66,16 @@ func Needs(name, value string) error {
 	return nil
 }
 
-// source is where values come from.
+// source is one source of values.
 type source struct {
-	label  func(s Setting) string // how a mistake in it is told
+	label  func(s Setting) string // how an error names the setting
 	values map[string]string      // by name of the setting
 }
 
-// Configure gives the settings their values and returns the arguments that are
-// not flags. The command line takes precedence over the environment, the environment
-// over the file, the file over the default. The environment and the file may hold
-// settings of the server that this verb does not have; an unknown name is an error.
-// All errors are returned together, as a configError; the valid settings have their
+// Configure sets the settings and returns the arguments that are not flags. The command line takes precedence
+// over the environment, the environment over the file, the file over the default. The environment and the file
+// may have settings of the server that this verb does not have; an unknown name is an error. All errors are
+// returned together, as a ConfigError; the valid settings are set nevertheless.
 // values nevertheless.
 func Configure(settings, server []Setting, args, environ []string) (rest []string, err error) {
 	var wrong []error
@@ -117,8 +116,8 @@ func Configure(settings, server []Setting, args, environ []string) (rest []strin
 	return rest, Mistakes(wrong...)
 }
 
-// readFlags understands --name value, --name=value, the same with one dash, and
-// for switches --name; flags and other arguments may be mixed up to "--".
+// readFlags accepts --name value, --name=value, the same with one dash, and --name for switches. Flags and
+// other arguments may be mixed up to "--".
 func readFlags(settings []Setting, args []string) (flags source, rest []string, wrong []error) {
 	flags = source{label: func(s Setting) string { return "--" + s.Name }, values: map[string]string{}}
 	for len(args) > 0 {
@@ -137,7 +136,7 @@ func readFlags(settings []Setting, args []string) (flags source, rest []string, 
 		case i < 0:
 			wrong = append(wrong, fmt.Errorf("--%s: there is no such flag%s", name, meantFlag(name, settings)))
 			if len(args) > 0 && !given && !strings.HasPrefix(args[0], "-") {
-				args = args[1:] // its value, most likely: not a mistake of its own
+				args = args[1:] // most likely its value: not another mistake
 			}
 			continue
 		case given:
@@ -157,7 +156,7 @@ func readFlags(settings []Setting, args []string) (flags source, rest []string, 
 	return flags, rest, wrong
 }
 
-// meantFlag asks whether one of the flags was meant by name.
+// meantFlag suggests one of the flags for a mistyped name.
 func meantFlag(name string, settings []Setting) string {
 	var names []string
 	for _, s := range settings {
@@ -169,7 +168,7 @@ func meantFlag(name string, settings []Setting) string {
 	return ""
 }
 
-// readEnv takes those of known; settings are the verb's, some of which are only flags.
+// readEnv reads the variables of known; settings are the verb's, some of which are only flags.
 func readEnv(known, settings []Setting, environ []string) (env source, wrong []error) {
 	env = source{label: Setting.env, values: map[string]string{}}
 	for _, line := range environ {
@@ -222,7 +221,7 @@ func JSON(p *bool) Setting {
 	return Setting{Name: "json", Help: "print JSON", Set: Toggle(p)}
 }
 
-// NoArguments is the check of a verb that takes flags only.
+// NoArguments is the Check of a verb that accepts only flags.
 func NoArguments(rest []string) error {
 	if len(rest) > 0 {
 		return Usagef("%q is one argument too many: only flags are taken", rest[0])
@@ -230,7 +229,7 @@ func NoArguments(rest []string) error {
 	return nil
 }
 
-// OneArgument is the mistake of giving another number of arguments than one.
+// OneArgument is the error for a number of arguments other than one.
 func OneArgument(rest []string, what string) error {
 	switch {
 	case len(rest) == 0 || rest[0] == "":

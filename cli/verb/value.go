@@ -13,7 +13,7 @@ import (
 	"github.com/skerrydb/skerry"
 )
 
-// The functions here make a setting's set: they read one value or say why not.
+// The functions here make the Set of a setting: they parse one value or return an error.
 
 func Text(p *string) func(string) error {
 	return func(v string) error {
@@ -46,7 +46,7 @@ func Choice(p *string, of ...string) func(string) error {
 	}
 }
 
-// List reads words with commas between them.
+// List parses words separated by commas.
 func List(p *[]string) func(string) error {
 	return func(v string) error {
 		*p = nil
@@ -60,7 +60,7 @@ func List(p *[]string) func(string) error {
 	}
 }
 
-// Several reads names with commas between them.
+// Several parses names separated by commas.
 func Several(p *[]string, of ...string) func(string) error {
 	return func(v string) error {
 		if err := List(p)(v); err != nil {
@@ -138,7 +138,7 @@ func Size(p *int64, lo int64) func(string) error {
 	}
 }
 
-// FormatSize writes a size as size reads it, rounded down to a tenth.
+// FormatSize formats a size in the syntax that settings accept, rounded down to a tenth.
 func FormatSize(n int64) string {
 	for _, u := range slices.Backward(units[:4]) {
 		if n >= u.bytes {
@@ -149,7 +149,7 @@ func FormatSize(n int64) string {
 	return strconv.FormatInt(n, 10) + "B"
 }
 
-// Off is the address of a face that is not wanted.
+// Off is the address that turns a face off.
 const Off = skerry.Off
 
 func Address(p *string) func(string) error {
@@ -170,8 +170,8 @@ func Address(p *string) func(string) error {
 	}
 }
 
-// Public reports whether an address can be reached from other machines. A name
-// other than localhost counts as public: what it means may change.
+// Public reports whether other machines can reach an address. Names other than localhost count as public,
+// because they may change their meaning.
 func Public(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if addr == Off || err != nil || host == "localhost" {

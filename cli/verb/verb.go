@@ -1,8 +1,8 @@
-// Package verb is what the verbs of the command line are made of: a verb is a value with
-// a name, a usage text, settings and a function, which a room of cli exports and cli lists.
+// Package verb defines the verbs of the command line. A verb is a value with a name, a usage text, settings
+// and a function. The subpackages of cli export verbs, and cli lists them.
 //
-// It knows how settings are read from flags, the environment and a file, and how verbs
-// print results and errors; it must not know which verbs there are.
+// It knows how settings are read from flags, the environment and a file, and how verbs print results and
+// errors; it must not know which verbs there are.
 package verb
 
 import (
@@ -25,18 +25,17 @@ const (
 // Verb is one thing that the program does.
 type Verb struct {
 	Name  string
-	Args  string // what stands on the command line besides flags
+	Args  string // the arguments besides flags
 	Short string // one line for the list
 	Long  string // for `skerry help VERB`
 
-	Start func(app App) Action // app is the program that the verb is part of
-	Subs  []Verb               // what it does instead, by its next argument; their names have both
+	Start func(app App) Action // app is the program of the verb
+	Subs  []Verb               // subcommands, by the next argument; their names include the verb's
 }
 
-// Action is one use of a verb. Once the settings have their values, check finds
-// what does not fit together; do is called if there was no mistake. rest holds
-// the arguments that are not flags. abrupt says that do does not look at ctx, and
-// that nothing is lost if the process ends in the middle of it.
+// Action is one run of a verb. Once the settings have their values, Check returns what contradicts; Do is
+// called if there was no mistake. rest has the arguments that are not flags. Abrupt means that Do ignores ctx,
+// and that nothing is lost if the process ends in the middle of it.
 type Action struct {
 	Settings []Setting
 	Check    func(rest []string) error
@@ -44,23 +43,22 @@ type Action struct {
 	Abrupt   bool
 }
 
-// Process is what a verb may use of the process that it runs in.
+// Process is the part of the process that a verb may use.
 type Process struct {
-	App            App // the program that the verb is part of
+	App            App // the program of the verb
 	Engines        Engines
 	Environ        []string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// Own puts the program's name into text, where that shows commands of skerry.
-// Only text without anything of a user's may be given.
+// Own replaces skerry by the program's name in text where that shows commands. The text must not contain
+// anything from a user.
 func (p Process) Own(text string) string {
 	return strings.ReplaceAll(text, DefaultName+" ", p.App.Name+" ")
 }
 
-// OwnError is own for an error's text, which may have users' words in it: there
-// a command stands behind a backtick.
+// OwnError is Own for an error's text, which may contain words from users: there commands follow a backtick.
 func (p Process) OwnError(err error) string {
 	return strings.ReplaceAll(err.Error(), "`"+DefaultName+" ", "`"+p.App.Name+" ")
 }
@@ -71,12 +69,12 @@ func (p Process) Complain(verb, text string) {
 	fmt.Fprintf(p.Stderr, "%s %s\n", p.Paint(p.Stderr, Red, who+":"), text)
 }
 
-// Broken is what a verb says that found damage or a promise that does not hold.
+// Broken is the error of a verb that found damage or a broken promise.
 type Broken string
 
 func (b Broken) Error() string { return string(b) }
 
-// Usagef is a mistake in the arguments that are not flags.
+// Usagef returns an error about the arguments that are not flags.
 func Usagef(format string, args ...any) error {
 	return ConfigError{fmt.Errorf(format, args...)}
 }

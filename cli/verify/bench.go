@@ -19,7 +19,7 @@ const (
 	maxDuration = 30 * 24 * time.Hour
 )
 
-// benchOptions is what `skerry bench` takes.
+// benchOptions are the options of `skerry bench`.
 type benchOptions struct {
 	workloads []string
 	clients   int

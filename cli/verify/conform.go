@@ -17,7 +17,7 @@ import (
 	"github.com/skerrydb/skerry/engine/enginetest"
 )
 
-// conformOptions is what `skerry conform` takes.
+// conformOptions are the options of `skerry conform`.
 type conformOptions struct {
 	only   string
 	steps  int
@@ -66,7 +66,7 @@ func conform(ctx context.Context, p verb.Process, o *conformOptions, u *url.URL)
 	if o.seed == 0 {
 		o.seed = rand.Uint64()
 	}
-	// An error that concerns all cases is reported once, not once a case.
+	// Report an error that concerns all cases once, not once per case.
 	eng, err := p.Engines.Open(ctx, u, verb.EngineOptions{MemoryBytes: o.memory, Logger: verb.Quiet(p.Stderr)})
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func conform(ctx context.Context, p verb.Process, o *conformOptions, u *url.URL)
 		return eng
 	}
 	only := func(name string) bool {
-		ok, _ := path.Match(o.only, name) // the pattern is known to be well formed
+		ok, _ := path.Match(o.only, name) // the pattern is well formed
 		return ok
 	}
 	count := map[enginetest.Status]int{}
@@ -111,7 +111,7 @@ func conform(ctx context.Context, p verb.Process, o *conformOptions, u *url.URL)
 	return nil
 }
 
-// empty returns an error if the engine has data, as far as it can be looked for.
+// empty returns an error if the engine has data, as far as it can tell.
 func empty(ctx context.Context, eng engine.Engine) error {
 	if !eng.Promises().Ordered {
 		return nil
@@ -143,7 +143,7 @@ func printVerdict(w io.Writer, asJSON bool, v enginetest.Verdict) error {
 	return nil
 }
 
-// oneURL is the check of a verb that takes the URL of an engine, or nothing.
+// oneURL is the Check of a verb that accepts at most one URL of an engine.
 func oneURL(rest []string) error {
 	switch {
 	case len(rest) > 1:
@@ -155,8 +155,7 @@ func oneURL(rest []string) error {
 	return nil
 }
 
-// engineURL returns the URL in args, or else that of an embedded engine in a temporary
-// folder, which done removes.
+// engineURL returns the URL in args, or that of an embedded engine in a temporary folder, which done removes.
 func engineURL(args []string) (u *url.URL, done func(), err error) {
 	if len(args) == 1 {
 		u, err = verb.ParseEngine(args[0])
