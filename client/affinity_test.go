@@ -14,11 +14,11 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// twoNodes is a cluster of fakes that tells of itself what a test says.
+// twoNodes is a cluster of two fakes that report the topology that a test chooses.
 type twoNodes struct {
 	list  [2]*fake
 	seen  [2]atomic.Int64
-	reply [2]atomic.Pointer[func(w *wire.Writer)] // what goes before a reply, or instead of one
+	reply [2]atomic.Pointer[func(w *wire.Writer)] // writes something before a reply, or in place of it
 }
 
 func startTwo(tb testing.TB) *twoNodes {
@@ -40,7 +40,7 @@ func startTwo(tb testing.TB) *twoNodes {
 	return n
 }
 
-// tell has both say that node i leads.
+// tell makes both report node i as the leader.
 func (n *twoNodes) tell(i int) {
 	for me, f := range n.list {
 		text := ""
@@ -77,7 +77,7 @@ func echo(tb testing.TB, c *client.Client, word string) {
 	echoed(tb, res, err, word)
 }
 
-// TestAffinity: calls go to the node that leads, as the nodes tell it.
+// TestAffinity checks that calls go to the node that is reported as the leader.
 func TestAffinity(t *testing.T) {
 	noLeaks(t)
 	n := startTwo(t)
@@ -104,7 +104,7 @@ func TestAffinity(t *testing.T) {
 	if n.seen[0].Load() != 3 {
 		t.Error("calls do not go to the node that can be reached")
 	}
-	// "not the leader" is asked again where the leader is.
+	// "not the leader" is retried on the leader.
 	n.tell(1)
 	n.next(0, func(w *wire.Writer) { w.Error("CLUSTERDOWN this node does not lead [not_leader]") })
 	echo(t, c, "f")
@@ -112,7 +112,7 @@ func TestAffinity(t *testing.T) {
 	if got := c.Stats().Retries; got == 0 {
 		t.Error("no call was sent again")
 	}
-	// Without time left the answer is the error itself.
+	// Without time left, the call returns the error itself.
 	short := open(t, client.Options{Addrs: []string{n.list[0].addr()}, Timeout: time.Nanosecond})
 	n.next(0, func(w *wire.Writer) { w.Error("CLUSTERDOWN this node does not lead [not_leader]") })
 	if err := short.Ping(background); err == nil {
@@ -120,7 +120,7 @@ func TestAffinity(t *testing.T) {
 	}
 }
 
-// TestFailOver: a node that dies hands its calls to the other one.
+// TestFailOver checks that the calls of a node that dies move to the other one.
 func TestFailOver(t *testing.T) {
 	noLeaks(t)
 	n := startTwo(t)
@@ -139,7 +139,8 @@ func TestFailOver(t *testing.T) {
 	})
 }
 
-// TestHugeReply: a reply over the limit fails its call; the next connection works.
+// TestHugeReply checks that a reply over the limit fails its call, and that the next
+// connection works.
 func TestHugeReply(t *testing.T) {
 	noLeaks(t)
 	f := startFake(t, func(w *wire.Writer, _ int, args [][]byte) bool {
@@ -161,7 +162,7 @@ func TestHugeReply(t *testing.T) {
 	}
 }
 
-// TestDeadPeer: a node that says nothing any more loses its calls in time.
+// TestDeadPeer checks that a node that stops responding loses its calls in time.
 func TestDeadPeer(t *testing.T) {
 	noLeaks(t)
 	g := newGate()
@@ -174,7 +175,8 @@ func TestDeadPeer(t *testing.T) {
 	eventually(t, "it connects again", func() bool { return f.connections() >= 2 })
 }
 
-// TestGarbage: a server that speaks no RESP, and one that answers what nobody asked.
+// TestGarbage connects to a server that does not use RESP, and to one that sends unexpected
+// replies.
 func TestGarbage(t *testing.T) {
 	noLeaks(t)
 	for _, text := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", "+OK\r\n+OK\r\n+OK\r\n", "$9\r\nabc", ""} {
@@ -198,7 +200,7 @@ func TestGarbage(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_, _ = nc.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) // the client may be gone
+			_, _ = nc.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) // the client may have disconnected
 			nc.Close()
 		}
 	}()
@@ -208,8 +210,8 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// TestLeaderNamedBefore: when the leader is lost, calls go to whom the node that takes
-// them has named last. It would name the same one no more.
+// TestLeaderNamedBefore checks that when the leader is lost, calls go to the node that
+// their new node named last. It would not name the same one again.
 func TestLeaderNamedBefore(t *testing.T) {
 	noLeaks(t)
 	n := startTwo(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// TestGivenUpBetweenAttempts: a call that is given up while it waits to be sent again
-// takes its place along, and leaves nothing behind that another call could get.
+// TestGivenUpBetweenAttempts checks that a call that is given up while it waits to be sent
+// again releases its slot and leaves nothing behind that another call could get.
 func TestGivenUpBetweenAttempts(t *testing.T) {
 	noLeaks(t)
 	var refuse atomic.Bool
@@ -48,8 +48,9 @@ func TestGivenUpBetweenAttempts(t *testing.T) {
 	}
 }
 
-// TestCutAfterCaching: the reply to the CLIENT CACHING before a read came, that to the
-// read did not. On the next connection both are sent, and the second one counts.
+// TestCutAfterCaching breaks the connection after the reply to the CLIENT CACHING before a
+// read, and before the reply to the read. On the next connection both are sent, and the
+// second one counts.
 func TestCutAfterCaching(t *testing.T) {
 	noLeaks(t)
 	var f *fake
@@ -62,7 +63,7 @@ func TestCutAfterCaching(t *testing.T) {
 		if cuts.Add(1) == 1 {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			_, _ = f.conns[0].Write([]byte("+OK\r\n")) // of CLIENT CACHING; the test fails without it
+			_, _ = f.conns[0].Write([]byte("+OK\r\n")) // for CLIENT CACHING; the test fails without it
 			return false
 		}
 		w.BulkString("value")
@@ -77,8 +78,8 @@ func TestCutAfterCaching(t *testing.T) {
 	}
 }
 
-// TestCutAfterTimeout: calls whose time was over after they were sent keep their permits
-// for replies that never come, until the connection ends.
+// TestCutAfterTimeout checks that calls that timed out after they were sent keep their
+// permits until the connection ends, because their replies never come.
 func TestCutAfterTimeout(t *testing.T) {
 	noLeaks(t)
 	var seen atomic.Int64

@@ -7,8 +7,8 @@ import (
 	"github.com/skerrydb/skerry/client"
 )
 
-// TestAllocs: what the two kinds of calls allocate, in this process all together,
-// so also the readers, writers and the server here.
+// TestAllocs counts the allocations of both kinds of calls. It counts those of the whole
+// process, including readers, writers and the server.
 func TestAllocs(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

@@ -14,7 +14,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// sent returns how an argument arrives at a server.
+// sent returns how an argument is received by a server.
 func sent(tb testing.TB) func(a any) (string, error) {
 	f := startFake(tb, func(w *wire.Writer, _ int, args [][]byte) bool {
 		w.Bulk(args[len(args)-1])
@@ -83,7 +83,8 @@ type shape struct {
 	private int
 }
 
-// TestJSONArguments: structs, lists and maps arrive as encoding/json would write them.
+// TestJSONArguments checks that structs, slices and maps arrive as encoding/json encodes
+// them.
 func TestJSONArguments(t *testing.T) {
 	send := sent(t)
 	now := time.Now()
@@ -114,7 +115,7 @@ func TestJSONArguments(t *testing.T) {
 	}
 }
 
-// canonical writes JSON with sorted keys, and times in UTC.
+// canonical returns JSON with sorted keys and times in UTC.
 func canonical(t *testing.T, text []byte) string {
 	t.Helper()
 	var v any

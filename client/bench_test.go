@@ -15,7 +15,7 @@ import (
 	"github.com/skerrydb/skerry/client"
 )
 
-// cpu returns what this process has used.
+// cpu returns the CPU time of this process.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -24,7 +24,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// measured runs fn and reports the CPU of this process, which is the client's.
+// measured runs fn and reports the CPU time of this process, which runs only the client.
 func measured(b *testing.B, fn func()) {
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -58,7 +58,7 @@ func blocked(b *testing.B, n int, do func() error) {
 	})
 }
 
-// BenchmarkClients compares clients on the same redis-server, a process of its own.
+// BenchmarkClients compares clients on the same redis-server, a separate process.
 func BenchmarkClients(b *testing.B) {
 	if testing.Short() {
 		b.Skip("it takes minutes")

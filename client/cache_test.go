@@ -25,7 +25,7 @@ func cached(tb testing.TB, c *client.Client, key, want string) {
 
 func hits(c *client.Client) uint64 { return c.Stats().CacheHits }
 
-// TestCached: on both servers answers are kept until the key changes.
+// TestCached checks on both servers that responses are cached until the key changes.
 func TestCached(t *testing.T) {
 	for name, addr := range map[string]string{"skerry": startServer(t, skerry.Options{}), "redis": startRedis(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestCached(t *testing.T) {
 	}
 }
 
-// invalidate appends what a server pushes when a key has changed.
+// invalidate appends the push that a server sends when a key has changed.
 func invalidate(w *wire.Writer, key string) {
 	w.Push(2)
 	w.BulkString("invalidate")
@@ -78,7 +78,7 @@ func invalidate(w *wire.Writer, key string) {
 	w.BulkString(key)
 }
 
-// TestCacheInterleavings forces the orders of a reply and what makes it stale.
+// TestCacheInterleavings forces the orders of a reply and its invalidation.
 func TestCacheInterleavings(t *testing.T) {
 	noLeaks(t)
 	var order atomic.Value
@@ -119,7 +119,7 @@ func TestCacheInterleavings(t *testing.T) {
 		if _, err := c.Cached(background, time.Minute, "GET", "k"); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Ping(background); err != nil { // so what was pushed behind the reply was read
+		if err := c.Ping(background); err != nil { // so that pushes after the reply have been read
 			t.Fatal(err)
 		}
 		before := reads.Load()
@@ -130,7 +130,7 @@ func TestCacheInterleavings(t *testing.T) {
 			t.Errorf("told %q: the answer was kept: %v, want %v", what.order, kept, what.kept)
 		}
 	}
-	// A connection that is lost takes everything along.
+	// A lost connection empties the cache.
 	order.Store("")
 	c := open(t, client.Options{Addrs: []string{f.addr()}, CacheBytes: 1 << 20})
 	cached(t, c, "k", fmt.Sprint("v", reads.Load()+1))
@@ -139,8 +139,9 @@ func TestCacheInterleavings(t *testing.T) {
 	cached(t, c, "k", fmt.Sprint("v", reads.Load()+1))
 }
 
-// TestCacheBound: no more than CacheBytes are kept, the least recently used go first,
-// large answers are not kept, and what is over its time is read again.
+// TestCacheBound checks that no more than CacheBytes are cached, that the least recently
+// used responses are evicted first, that large ones are not cached, and that expired ones
+// are read again.
 func TestCacheBound(t *testing.T) {
 	var reads atomic.Int64
 	f := startFake(t, func(w *wire.Writer, _ int, args [][]byte) bool {
@@ -186,8 +187,8 @@ func TestCacheBound(t *testing.T) {
 	}
 }
 
-// TestCacheNeverStaysStale: writers, readers and connections that are cut; when
-// all is quiet every reader sees the last value.
+// TestCacheNeverStaysStale runs writers, readers and connections that break. When all is
+// quiet, every reader sees the last value.
 func TestCacheNeverStaysStale(t *testing.T) {
 	noLeaks(t)
 	s := seed.Of(t)

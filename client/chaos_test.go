@@ -18,7 +18,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// chaos makes connections that break in the middle of what they carry.
+// chaos makes connections that break at random points.
 type chaos struct {
 	mu   sync.Mutex
 	rng  *rand.Rand
@@ -73,7 +73,7 @@ func (b *brittle) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ledger is what the servers of TestChaos share: how often each call ran.
+// ledger is shared by the servers of TestChaos and counts how often each call ran.
 type ledger struct {
 	mu   sync.Mutex
 	ran  map[string]int
@@ -91,7 +91,7 @@ func (l *ledger) answer(w *wire.Writer, _ int, args [][]byte) bool {
 		w.Error("CLUSTERDOWN nobody leads; nothing was written [not_leader]")
 		return true
 	case 1:
-		w.Push(2) // of a kind that nobody knows
+		w.Push(2) // of an unknown kind
 		w.BulkString("news")
 		w.Int(1)
 	}
@@ -101,7 +101,7 @@ func (l *ledger) answer(w *wire.Writer, _ int, args [][]byte) bool {
 	if string(args[0]) == "CALLONCE" {
 		l.keys[string(args[1])] = true
 	}
-	if chance == 2 { // as from a leader that was deposed
+	if chance == 2 { // as from a deposed leader
 		w.Error("UNKNOWN it may or may not have run [outcome_unknown]")
 		return true
 	}
@@ -109,10 +109,10 @@ func (l *ledger) answer(w *wire.Writer, _ int, args [][]byte) bool {
 	return true
 }
 
-// TestChaos: connections break at any byte. Every call ends once, with its own
-// reply or an error; what ran ran once; what was acknowledged ran; what ended as
-// not sent did not; and calls with a key all succeed, but for those that broke
-// MaxBrokenSends connections.
+// TestChaos breaks connections at arbitrary bytes. Every call ends once, with its own reply
+// or an error. No call runs twice, acknowledged calls have run, and calls reported as not
+// sent have not. All calls with a key succeed, except those that broke MaxBrokenSends
+// connections.
 func TestChaos(t *testing.T) {
 	noLeaks(t)
 	s := seed.Of(t)

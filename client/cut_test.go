@@ -12,7 +12,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// ends counts how often each of many calls ended, and how.
+// ends counts how many times and how each of many calls ended.
 type ends struct {
 	times   []atomic.Int32
 	left    sync.WaitGroup
@@ -26,7 +26,7 @@ func newEnds(n int) *ends {
 	return e
 }
 
-// callback is that of call i, which must end as want says.
+// callback returns the callback of call i, which must end as want accepts.
 func (e *ends) callback(i int, want func(res client.Result, err error) bool) func(client.Result, error) {
 	return func(res client.Result, err error) {
 		if !want(res, err) {
@@ -69,9 +69,9 @@ func (e *ends) check(tb testing.TB, what string) {
 	}
 }
 
-// TestCutWithAllOut: a server reads 100,000 calls, answers none and goes. Plain calls
-// end once as unknown, and are not sent again; calls that read, or that have a key,
-// go to the next server with the same words, and have their own replies.
+// TestCutWithAllOut has a server read 100,000 calls, reply to none and disconnect. Plain
+// calls end once as unknown and are not sent again. Calls that read or have a key are sent
+// unchanged to the next server and get their own replies.
 func TestCutWithAllOut(t *testing.T) {
 	noLeaks(t)
 	const calls = 99_999 // a third of each kind
@@ -130,8 +130,8 @@ func TestCutWithAllOut(t *testing.T) {
 	}
 }
 
-// TestCloseWithAllOut: Close while 100,000 calls are out, from a callback of one of them,
-// ends each of the others once.
+// TestCloseWithAllOut calls Close while 100,000 calls are in flight, from a callback of one
+// of them. Each of the others ends once.
 func TestCloseWithAllOut(t *testing.T) {
 	noLeaks(t)
 	const calls = 100_000
@@ -162,7 +162,7 @@ func TestCloseWithAllOut(t *testing.T) {
 	e.check(t, "closed")
 }
 
-// TestCloseManyTimes: a client that is closed at any moment ends its calls.
+// TestCloseManyTimes checks that closing a client at any moment ends its calls.
 func TestCloseManyTimes(t *testing.T) {
 	noLeaks(t)
 	f := startFake(t, func(*wire.Writer, int, [][]byte) bool { return true })

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// detour makes connections to one name lead elsewhere, or nowhere while closed.
+// detour redirects connections to one name elsewhere, or fails them while closed.
 type detour struct {
 	from, to string
 	closed   atomic.Bool

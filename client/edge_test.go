@@ -15,7 +15,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// mute accepts connections and says nothing. It returns how many there were.
+// mute accepts connections and sends nothing. It returns how many there were.
 func mute(tb testing.TB) (addr string, seen *atomic.Int64) {
 	tb.Helper()
 	l := listen(tb)
@@ -29,7 +29,7 @@ func mute(tb testing.TB) (addr string, seen *atomic.Int64) {
 			}
 			seen.Add(1)
 			go func() {
-				_, _ = io.Copy(io.Discard, nc) // until the client goes
+				_, _ = io.Copy(io.Discard, nc) // until the client disconnects
 				nc.Close()
 			}()
 		}
@@ -37,7 +37,7 @@ func mute(tb testing.TB) (addr string, seen *atomic.Int64) {
 	return l.Addr().String(), seen
 }
 
-// TestCloseWhileGreeting: Close does not wait for a server that does not greet.
+// TestCloseWhileGreeting checks that Close does not wait for a server that does not greet.
 func TestCloseWhileGreeting(t *testing.T) {
 	noLeaks(t)
 	addr, seen := mute(t)
@@ -59,8 +59,8 @@ func TestCloseWhileGreeting(t *testing.T) {
 	}
 }
 
-// TestPermitsWithoutConnection: calls whose time is over return their permits, also
-// while a node neither refuses nor takes the connection.
+// TestPermitsWithoutConnection checks that calls that time out return their permits, even
+// while a node neither rejects nor accepts the connection.
 func TestPermitsWithoutConnection(t *testing.T) {
 	noLeaks(t)
 	addr, _ := mute(t)
@@ -77,8 +77,8 @@ func TestPermitsWithoutConnection(t *testing.T) {
 	eventually(t, "the permits are free", func() bool { return c.Stats().InFlight == 0 })
 }
 
-// TestWaitInCallback: a callback that waits for a call of its own connection would
-// wait for itself.
+// TestWaitInCallback: a callback that waited for a call on its own connection would wait
+// for itself.
 func TestWaitInCallback(t *testing.T) {
 	noLeaks(t)
 	f := startFake(t, one)
@@ -100,14 +100,14 @@ func TestWaitInCallback(t *testing.T) {
 	}
 }
 
-// TestEndlessTimeout: the longest time there is is no short one.
+// TestEndlessTimeout checks that the longest timeout does not overflow to a short one.
 func TestEndlessTimeout(t *testing.T) {
 	g := newGate()
 	f := startFake(t, g.answer)
 	c := open(t, client.Options{Addrs: []string{f.addr()}, Timeout: math.MaxInt64, DialTimeout: math.MaxInt64, DeadAfter: math.MaxInt64, MaxBackoff: math.MaxInt64})
 	call := c.Go(background, "echo", "x")
 	eventually(t, "the call arrives", func() bool { return g.seen.Load() == 1 })
-	time.Sleep(50 * time.Millisecond) // some looks at timeouts
+	time.Sleep(50 * time.Millisecond) // several checks of timeouts
 	close(g.open)
 	res, err := call.Wait(background)
 	echoed(t, res, err, "x")
@@ -135,8 +135,8 @@ func TestPasswordInGreeting(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionTakesOldCalls: calls that waited long for a dead node do not make
-// a connection look dead that had nothing to say until they came.
+// TestIdleConnectionTakesOldCalls checks that calls that waited a long time for a dead node
+// do not make the idle connection that takes them over look dead.
 func TestIdleConnectionTakesOldCalls(t *testing.T) {
 	noLeaks(t)
 	const deadAfter = 500 * time.Millisecond
@@ -146,7 +146,7 @@ func TestIdleConnectionTakesOldCalls(t *testing.T) {
 	var seen atomic.Int64
 	live := startFake(t, func(w *wire.Writer, _ int, args [][]byte) bool {
 		seen.Add(1)
-		time.Sleep(50 * time.Millisecond) // some ticks of the sweeper
+		time.Sleep(50 * time.Millisecond) // several ticks of the sweeper
 		w.Bulk(args[len(args)-1])
 		return true
 	})
@@ -159,9 +159,9 @@ func TestIdleConnectionTakesOldCalls(t *testing.T) {
 	eventually(t, "the stuck node is connected, where calls go", up(0))
 	d.closed.Store(false)
 	eventually(t, "the live node is connected", up(1))
-	time.Sleep(deadAfter) // it has been silent for long
+	time.Sleep(deadAfter) // it has been silent for this long
 	started := make(chan error, 1)
-	stuck.l.Close() // it takes no second connection
+	stuck.l.Close() // it accepts no second connection
 	began := time.Now()
 	if err := c.CallOnceAsync(background, func(_ client.Result, err error) { started <- err }, client.NewKey(), "echo", "x"); err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestIdleConnectionTakesOldCalls(t *testing.T) {
 	}
 }
 
-// TestAttributes: an attribute before a reply or a push changes nothing.
+// TestAttributes checks that an attribute before a reply or a push is ignored.
 func TestAttributes(t *testing.T) {
 	noLeaks(t)
 	n := startTwo(t)
@@ -193,7 +193,8 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// TestNonsenseIsUnknown: what cannot be read says nothing of whether a write was made.
+// TestNonsenseIsUnknown checks that after an unreadable reply the outcome of a write is
+// unknown.
 func TestNonsenseIsUnknown(t *testing.T) {
 	noLeaks(t)
 	var seen atomic.Int64
@@ -214,8 +215,8 @@ func TestNonsenseIsUnknown(t *testing.T) {
 	}
 }
 
-// TestTwoNames: a node that is known by two names is given one of them up, without
-// losing what is under way through the other.
+// TestTwoNames checks that a node known by two names loses one of them without losing its
+// calls in flight.
 func TestTwoNames(t *testing.T) {
 	noLeaks(t)
 	g := newGate()
@@ -243,8 +244,8 @@ func TestTwoNames(t *testing.T) {
 	})
 }
 
-// TestNamelessNodes: a node without an address, as Redis writes it, is not taken for
-// one that has not reported its own.
+// TestNamelessNodes checks that a node without an address, in Redis's format, is not
+// mistaken for one that has not reported its own.
 func TestNamelessNodes(t *testing.T) {
 	noLeaks(t)
 	a, b := startFake(t, one), startFake(t, one)
@@ -260,8 +261,8 @@ func TestNamelessNodes(t *testing.T) {
 	}
 }
 
-// TestClientWords: what would change the shared connection is refused, in whatever
-// type it is written.
+// TestClientWords checks that commands that would change the shared connection are
+// rejected, regardless of the type of their words.
 func TestClientWords(t *testing.T) {
 	f := startFake(t, one)
 	c := open(t, client.Options{Addrs: []string{f.addr()}})

@@ -13,20 +13,20 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// fake is a server whose answers a test chooses.
+// fake is a server whose replies a test chooses.
 type fake struct {
 	tb testing.TB
 	l  net.Listener
-	// answer appends the reply to a command, of a connection by its number from 0
-	// on; false closes the connection without writing what is pending.
+	// answer appends the reply to a command. conn is the number of the connection, from 0.
+	// If it returns false, the connection is closed without writing pending replies.
 	answer func(w *wire.Writer, conn int, args [][]byte) bool
-	nodes  atomic.Value // what it says to CLUSTER NODES, a string; nothing: it is alone
+	nodes  atomic.Value // reply to CLUSTER NODES, a string; if unset, it is a single node
 
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-// startFake serves on loopback. Greetings are answered by the fake itself.
+// startFake serves on loopback. The fake itself replies to greetings.
 func startFake(tb testing.TB, answer func(w *wire.Writer, conn int, args [][]byte) bool) *fake {
 	tb.Helper()
 	l, err := net.Listen("tcp", ports.Addr(tb))
@@ -110,7 +110,7 @@ func (f *fake) serve(nc net.Conn, n int) {
 	}
 }
 
-// greets answers what a client says first.
+// greets replies to the greeting of a client.
 func (f *fake) greets(w *wire.Writer, args [][]byte) bool {
 	switch {
 	case string(args[0]) == "HELLO":
@@ -127,7 +127,7 @@ func (f *fake) greets(w *wire.Writer, args [][]byte) bool {
 	return true
 }
 
-// one answers every command with 1.
+// one replies to every command with 1.
 func one(w *wire.Writer, _ int, _ [][]byte) bool {
 	w.Int(1)
 	return true

@@ -16,7 +16,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// patience is how long a test waits for what must happen on a slow machine.
+// patience is how long a test waits for an event on a slow machine.
 const patience = 60 * time.Second
 
 func eventually(tb testing.TB, what string, ok func() bool) {
@@ -28,8 +28,8 @@ func eventually(tb testing.TB, what string, ok func() bool) {
 	}
 }
 
-// noLeaks fails the test if goroutines of the client are left when it and what it
-// has cleaned up are over. It is called first, so that it looks last.
+// noLeaks fails the test if goroutines of the client are left when the test and its
+// cleanups have ended. It is called first, so that it checks last.
 func noLeaks(tb testing.TB) {
 	tb.Helper()
 	tb.Cleanup(func() {
@@ -45,7 +45,7 @@ func noLeaks(tb testing.TB) {
 	})
 }
 
-// gate answers each command with its last word, once it is open.
+// gate replies to each command with its last word once it is open.
 type gate struct {
 	open chan struct{}
 	seen atomic.Int64
@@ -60,7 +60,7 @@ func (g *gate) answer(w *wire.Writer, _ int, args [][]byte) bool {
 	return true
 }
 
-// echoed checks that a result is the reply to the call with that word.
+// echoed checks that a result is the reply to the call with the word want.
 func echoed(tb testing.TB, res client.Result, err error, want string) {
 	tb.Helper()
 	if got, e := res.Text(); err != nil || e != nil || got != want {
@@ -68,8 +68,8 @@ func echoed(tb testing.TB, res client.Result, err error, want string) {
 	}
 }
 
-// TestCancelNeverCrosses: calls that were given up before and after they were sent
-// leave the replies of the others where they belong.
+// TestCancelNeverCrosses checks that calls given up before or after they were sent do not
+// mix up the replies of the others.
 func TestCancelNeverCrosses(t *testing.T) {
 	noLeaks(t)
 	g := newGate()
@@ -117,7 +117,7 @@ func TestCancelNeverCrosses(t *testing.T) {
 	eventually(t, "nothing is in flight", func() bool { return c.Stats().InFlight == 0 })
 }
 
-// TestTimeouts: calls that were sent, that only read, and that found nobody.
+// TestTimeouts lets calls time out that were sent, that only read, and that found no node.
 func TestTimeouts(t *testing.T) {
 	noLeaks(t)
 	g := newGate()
@@ -164,7 +164,8 @@ func unused(tb testing.TB) string {
 	return l.Addr().String()
 }
 
-// TestFull: over MaxInFlight a call fails or waits, as chosen; in a callback it fails.
+// TestFull checks that over MaxInFlight a call fails or waits, as configured; in a callback
+// it fails.
 func TestFull(t *testing.T) {
 	noLeaks(t)
 	g := newGate()
@@ -202,7 +203,7 @@ func TestFull(t *testing.T) {
 	all.Wait()
 }
 
-// TestCallsInCallbacks: a callback may issue as many calls as there are permits,
+// TestCallsInCallbacks checks that a callback may make as many calls as there are permits,
 // gets ErrTooManyInFlight instead of waiting for itself, and may not block.
 func TestCallsInCallbacks(t *testing.T) {
 	noLeaks(t)
@@ -258,7 +259,8 @@ func TestCallsInCallbacks(t *testing.T) {
 	all.Wait()
 }
 
-// TestClose: what is in flight ends with an error that says so, also from a callback.
+// TestClose checks that Close ends calls in flight with ErrClosed, even when called in a
+// callback.
 func TestClose(t *testing.T) {
 	noLeaks(t)
 	g := newGate()
@@ -297,7 +299,8 @@ func TestClose(t *testing.T) {
 	<-closed
 }
 
-// TestMemory: what 100,000 calls in flight cost, with a server that withholds.
+// TestMemory measures the memory of 100,000 calls in flight to a server that withholds
+// replies.
 func TestMemory(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector needs memory of its own")

@@ -2,8 +2,8 @@ package client
 
 import "testing"
 
-// TestLoadsOverFlush: an answer that was asked for before everything was forgotten is
-// not kept, also if the same key has been asked for since.
+// TestLoadsOverFlush checks that a response requested before a flush is not cached, even if
+// the same key has been requested since.
 func TestLoadsOverFlush(t *testing.T) {
 	var c cache
 	c.init(1 << 20)

@@ -9,7 +9,7 @@ import (
 	"github.com/skerrydb/skerry/client"
 )
 
-// tally counts how calls ended, and notices one that ended twice.
+// tally counts how calls ended, and detects calls that ended twice.
 type tally struct {
 	ok, unknown, other, twice atomic.Int64
 	all                       sync.WaitGroup
@@ -37,7 +37,7 @@ func (s *tally) callback() func(client.Result, error) {
 	}
 }
 
-// check compares what was acknowledged with what the server counted.
+// check compares the number of acknowledged calls with the server's count.
 func (s *tally) check(t *testing.T, calls int64, total int64) {
 	t.Helper()
 	ok, unknown := s.ok.Load(), s.unknown.Load()
@@ -66,8 +66,8 @@ func count(t *testing.T, c *client.Client, key string) int64 {
 	return n
 }
 
-// TestLeaderChanges: with 100,000 calls out the leader hands over, and then stops.
-// Each call is answered exactly once, and what was acknowledged is there.
+// TestLeaderChanges moves the leadership, and then stops the leader, with 100,000 calls in
+// flight. Each call ends exactly once, and acknowledged calls have run.
 func TestLeaderChanges(t *testing.T) {
 	noLeaks(t)
 	calls := 100_000
@@ -76,7 +76,7 @@ func TestLeaderChanges(t *testing.T) {
 	}
 	list := startCluster(t)
 	c := open(t, client.Options{Addrs: []string{list[1].addr, list[2].addr}, Timeout: patience})
-	for range 1000 { // the first calls go through whom it knows
+	for range 1000 { // the first calls go through the known node
 		if _, err := c.Call(background, "add", "warm", 1); err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,8 @@ func TestLeaderChanges(t *testing.T) {
 	t.Logf("%d calls were sent again", c.Stats().Retries)
 }
 
-// TestReadsFromFollowers: calls that only read go where the option says.
+// TestReadsFromFollowers checks that calls that only read go to the nodes that the option
+// selects.
 func TestReadsFromFollowers(t *testing.T) {
 	noLeaks(t)
 	list := startCluster(t)

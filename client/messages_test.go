@@ -15,7 +15,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// TestNoPassword: a server wants a password, and there is none.
+// TestNoPassword connects without a password to a server that requires one.
 func TestNoPassword(t *testing.T) {
 	noLeaks(t)
 	addr := startServer(t, skerry.Options{Password: "hunter2"})
@@ -29,7 +29,7 @@ func TestNoPassword(t *testing.T) {
 	}
 }
 
-// TestOtherProtocols: what answers is no server of Redis's protocol.
+// TestOtherProtocols connects to servers of other protocols than Redis's.
 func TestOtherProtocols(t *testing.T) {
 	noLeaks(t)
 	web := httptest.NewServer(http.NotFoundHandler())
@@ -44,7 +44,7 @@ func TestOtherProtocols(t *testing.T) {
 	}
 }
 
-// startGarbage says text to everybody.
+// startGarbage sends text to every client.
 func startGarbage(tb testing.TB, text string) (addr string) {
 	tb.Helper()
 	l := listen(tb)
@@ -56,14 +56,15 @@ func startGarbage(tb testing.TB, text string) (addr string) {
 				return
 			}
 			fmt.Fprint(nc, text)
-			_, _ = io.Copy(io.Discard, nc) // until the client goes: with something unread, closing would take text back
+			_, _ = io.Copy(io.Discard, nc) // until the client disconnects: closing with unread input would discard text
 			nc.Close()
 		}
 	}()
 	return l.Addr().String()
 }
 
-// TestCodeOnce: the code stands once at the end, also where one error is within another.
+// TestCodeOnce checks that the code is shown once at the end, even if one error wraps
+// another.
 func TestCodeOnce(t *testing.T) {
 	noLeaks(t)
 	err := open(t, client.Options{Addrs: []string{unused(t)}, Timeout: 50 * time.Millisecond}).Ping(background)
@@ -77,7 +78,8 @@ func TestCodeOnce(t *testing.T) {
 	}
 }
 
-// TestCallReadOfWriter: CallRead of a procedure that may write says what to do.
+// TestCallReadOfWriter checks that the error of CallRead for a procedure that may write
+// suggests the fix.
 func TestCallReadOfWriter(t *testing.T) {
 	noLeaks(t)
 	c := open(t, client.Options{Addrs: []string{startServer(t, skerry.Options{})}, Timeout: patience})
@@ -96,7 +98,7 @@ func TestCallReadOfWriter(t *testing.T) {
 	}
 }
 
-// TestResultString: results as people read them, up to a limit.
+// TestResultString checks the human-readable form of results, up to its limit.
 func TestResultString(t *testing.T) {
 	for reply, want := range map[string]string{
 		"":                              "null",

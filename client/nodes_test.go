@@ -19,7 +19,7 @@ import (
 type member struct {
 	db   *embedded.DB
 	addr string // for clients
-	stop func() // stops its faces and then the node; may be called again
+	stop func() // stops its faces and then the node; may be called more than once
 }
 
 // listen returns a listener on loopback.
@@ -125,7 +125,7 @@ func startServer(tb testing.TB, o skerry.Options) string {
 	return startMember(tb, db, o).addr
 }
 
-// leader returns the place in list of the node that leads.
+// leader returns the index in list of the leader.
 func leader(tb testing.TB, list []*member) int {
 	tb.Helper()
 	at := -1
@@ -141,7 +141,7 @@ func leader(tb testing.TB, list []*member) int {
 	return at
 }
 
-// addIn and addOut are what the procedure add takes and gives.
+// addIn and addOut are the argument and the result of the procedure add.
 type addIn struct {
 	Key string `json:"key"`
 	N   int64  `json:"n"`
@@ -155,7 +155,7 @@ type addOut struct {
 	Prev  *int64    `json:"prev"`
 }
 
-// procedures are those of the servers under test.
+// procedures returns the procedures of the servers under test.
 func procedures() []proc.Procedure {
 	add := proc.Define("add", func(tx *proc.Tx, in addIn) (addOut, error) {
 		n, err := tx.KV(0).Add([]byte(in.Key), in.N)

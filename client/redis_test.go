@@ -11,8 +11,8 @@ import (
 	"github.com/skerrydb/skerry/client"
 )
 
-// startRedis starts a redis-server that keeps nothing, and stops it by its process
-// id at the end of the test.
+// startRedis starts a redis-server without persistence, and stops it by its process id at
+// the end of the test.
 func startRedis(tb testing.TB, args ...string) (addr string) {
 	tb.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -43,7 +43,7 @@ func startRedis(tb testing.TB, args ...string) (addr string) {
 	return addr
 }
 
-// TestRedis: commands work on Redis itself.
+// TestRedis checks that commands work on Redis itself.
 func TestRedis(t *testing.T) {
 	noLeaks(t)
 	addr := startRedis(t, "--requirepass", "secret")

@@ -15,7 +15,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// result makes a Result of a reply, by way of a server.
+// results makes a Result from a reply that is sent by a server.
 func results(tb testing.TB, reply string) client.Result {
 	tb.Helper()
 	f := startFake(tb, func(w *wire.Writer, _ int, _ [][]byte) bool {
@@ -49,7 +49,7 @@ type person struct {
 	Photo  []byte            `json:"photo"`
 	Any    any               `json:"any"`
 	Hidden string            `json:"-"`
-	secret string            // must be left alone
+	secret string            // must not be changed
 	Plain  client.Result     `json:"plain"`
 	Nested []map[string]bool `json:"nested"`
 }
@@ -133,11 +133,11 @@ func TestScanErrors(t *testing.T) {
 	}
 }
 
-// TestScalars: what each kind of reply is as each type.
+// TestScalars checks each kind of reply as each type.
 func TestScalars(t *testing.T) {
 	for _, c := range []struct {
 		reply string
-		want  string // Int, Uint, Float, Bool, Text; - where it is an error
+		want  string // Int, Uint, Float, Bool, Text; - for an error
 	}{
 		{":7\r\n", "7 7 7 - 7"}, {":1\r\n", "1 1 1 true 1"}, {":-5\r\n", "-5 - -5 - -5"},
 		{"$20\r\n18446744073709551615\r\n", "- 18446744073709551615 1.8446744073709552e+19 - 18446744073709551615"},
@@ -177,7 +177,7 @@ func TestScalars(t *testing.T) {
 	}
 }
 
-// FuzzScan: no reply, valid or not, makes a Result panic.
+// FuzzScan checks that no reply, valid or not, makes a Result panic.
 func FuzzScan(f *testing.F) {
 	f.Add([]byte(personReply))
 	f.Add([]byte("|1\r\n+a\r\n:1\r\n*2\r\n:1\r\n_\r\n"))
@@ -187,7 +187,7 @@ func FuzzScan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		res := client.ResultOf(raw)
 		var p person
-		_ = res.Scan(&p) // a refusal is fine
+		_ = res.Scan(&p) // an error is fine
 		var list []any
 		if err := res.Scan(&list); err == nil && len(list) > len(raw) {
 			t.Errorf("%d elements of %d bytes", len(list), len(raw))

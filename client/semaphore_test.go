@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// enqueued waits until so many wait for a permit.
+// enqueued waits until n callers wait for a permit.
 func enqueued(tb testing.TB, p *semaphore, n int64) {
 	tb.Helper()
 	for end := time.Now().Add(time.Minute); p.waiting.Load() != n; time.Sleep(time.Millisecond) {
@@ -17,8 +17,8 @@ func enqueued(tb testing.TB, p *semaphore, n int64) {
 	}
 }
 
-// TestSemaphoreInOrder: the caller that waits longest gets the next permit, and none that
-// comes later gets it first.
+// TestSemaphoreInOrder checks that the longest waiting caller gets the next permit, and
+// that later callers do not get it first.
 func TestSemaphoreInOrder(t *testing.T) {
 	p := semaphore{max: 2}
 	for i := range 3 {
@@ -52,8 +52,8 @@ func TestSemaphoreInOrder(t *testing.T) {
 	}
 }
 
-// TestSemaphoreGivenUp: a caller that gives up keeps no permit, even if it got one at that
-// moment.
+// TestSemaphoreGivenUp checks that a caller that gives up keeps no permit, even if it was
+// granted one at that moment.
 func TestSemaphoreGivenUp(t *testing.T) {
 	p := semaphore{max: 1}
 	for range 300 {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestStamps: calls of a burst share looks at the clock, but none begins before the
-// call that stands maxSharing before it was made, and none in the future; a call that
+// TestStamps checks that calls of a burst share readings of the clock, but that none begins
+// before the call maxSharing before it was made, and none in the future. A call that
 // somebody waits for begins when it is made.
 func TestStamps(t *testing.T) {
 	never := func(ctx context.Context, _ string) (net.Conn, error) {

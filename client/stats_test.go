@@ -9,7 +9,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// TestStats: what is counted, by node and procedure, also over a reconnect.
+// TestStats checks the counters by node and procedure, including after a reconnect.
 func TestStats(t *testing.T) {
 	noLeaks(t)
 	f := startFake(t, func(w *wire.Writer, _ int, args [][]byte) bool {
@@ -65,7 +65,8 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestManyNames: statistics of procedures are bounded; the rest is counted together.
+// TestManyNames checks that the number of procedures with statistics is bounded, and that
+// the others are counted together.
 func TestManyNames(t *testing.T) {
 	f := startFake(t, one)
 	c := open(t, client.Options{Addrs: []string{f.addr()}, Timeout: patience})

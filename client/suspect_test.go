@@ -11,9 +11,9 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// killers starts n servers that end, as far as the client can tell, when they are
-// sent a call of the procedure killer; they answer anything else. It returns their
-// addresses, and how often that was.
+// killers starts n servers that seem to crash when they are sent a call of the procedure
+// killer; they reply to anything else. It returns their addresses and the number of
+// crashes.
 func killers(tb testing.TB, n int) (addrs []string, deaths *atomic.Int64) {
 	tb.Helper()
 	deaths = new(atomic.Int64)
@@ -30,8 +30,8 @@ func killers(tb testing.TB, n int) (addrs []string, deaths *atomic.Int64) {
 	return addrs, deaths
 }
 
-// TestSuspect: a call that ends whoever runs it is sent to MaxBrokenSends servers and
-// no more, whether it has a key or only reads; commands that read go on.
+// TestSuspect checks that a call that crashes every server is sent to only MaxBrokenSends
+// servers, whether it has a key or only reads. Commands that only read are sent on.
 func TestSuspect(t *testing.T) {
 	noLeaks(t)
 	addrs, deaths := killers(t, 5)
@@ -60,8 +60,8 @@ func TestSuspect(t *testing.T) {
 	echoed(t, res, err, "x")
 }
 
-// TestBreaksOnce: one broken connection is no reason to give up a call with a key,
-// nor are many for a command that reads.
+// TestBreaksOnce checks that one broken connection does not make the client give up a call
+// with a key, nor do many for a command that only reads.
 func TestBreaksOnce(t *testing.T) {
 	noLeaks(t)
 	var left atomic.Int64
@@ -82,8 +82,8 @@ func TestBreaksOnce(t *testing.T) {
 }
 
 // TestSuspectForwarded: a server that forwards reports that the connection to the leader
-// broke. That counts as a break, whatever the text, as does every unknown outcome of older
-// servers.
+// broke. That counts as a break, regardless of the text, as does every unknown outcome of
+// older servers.
 func TestSuspectForwarded(t *testing.T) {
 	noLeaks(t)
 	var seen atomic.Int64
@@ -101,8 +101,8 @@ func TestSuspectForwarded(t *testing.T) {
 	}
 }
 
-// TestUnknownOfLiveNode: a node that does not know the outcome, but is alive, was not
-// ended by the call, which is sent again as often as needed.
+// TestUnknownOfLiveNode: a node that does not know the outcome but is still running was not
+// crashed by the call, so the call is sent again as often as needed.
 func TestUnknownOfLiveNode(t *testing.T) {
 	noLeaks(t)
 	var left atomic.Int64

@@ -98,8 +98,8 @@ func TestParseURLErrors(t *testing.T) {
 	}
 }
 
-// TestParseURLSecret: wherever a password stands that was not escaped, no error has
-// a part of it.
+// TestParseURLSecret checks that wherever an unescaped password stands, no error contains a
+// part of it.
 func TestParseURLSecret(t *testing.T) {
 	for _, url := range []string{
 		"skerry://u:SEC/RET@h", "skerry://u:SEC?RET@h", "skerry://u:SEC#RET@h", "skerry://u:SEC@W/RET@h", "skerry://u:SEC@W?RET@h",
@@ -116,7 +116,7 @@ func TestParseURLSecret(t *testing.T) {
 	}
 }
 
-// TestParameterNames: the error suggests the name that was probably meant, or lists all.
+// TestParameterNames checks that the error suggests the intended name or lists all.
 func TestParameterNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"timout": "did you mean timeout?", "Timeout": "did you mean timeout?", "max_inflight": "did you mean max_in_flight?",
@@ -136,7 +136,8 @@ func TestParameterNames(t *testing.T) {
 	}
 }
 
-// FuzzParseURL: what is accepted can be opened, and never shows a password in an error.
+// FuzzParseURL checks that accepted URLs can be opened, and that no error contains a
+// password.
 func FuzzParseURL(f *testing.F) {
 	f.Add("skerry://u:p@h1:7,h2/3?timeout=5s&tls=true")
 	f.Add("rediss://[::1]:6380/?conns=2")
@@ -197,7 +198,8 @@ func makeKeys(tb testing.TB) keys {
 	return k
 }
 
-// TestTLS: mutual TLS and a password, all by URL; who lacks one of them is refused.
+// TestTLS uses mutual TLS and a password, all by URL. A client that lacks one of them is
+// rejected.
 func TestTLS(t *testing.T) {
 	noLeaks(t)
 	k := makeKeys(t)
@@ -221,7 +223,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("without a certificate: %v", err)
 	}
 	var err error
-	for _, timeout := range []string{"100ms", "1s", "20s"} { // a slow machine needs longer to find out
+	for _, timeout := range []string{"100ms", "1s", "20s"} { // a slow machine needs longer
 		if err = try(timeout, "tls=true&cert="+k.cert+"&key="+k.key, "secret"); err != nil && strings.Contains(err.Error(), "certificate") {
 			break
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/skerrydb/skerry/feed"
 )
 
-// TestResumeEdges resumes after every position that there is: those that are no
-// longer kept, the oldest that is, the newest, and the one that has not come yet.
+// TestResumeEdges resumes after every possible position: those no longer available, the
+// oldest available, the newest, and the next one.
 func TestResumeEdges(t *testing.T) {
 	eng := open(t, testengine.Options{HistoryBytes: 200})
 	f := start(t, eng, feed.Options{})
@@ -54,8 +54,8 @@ func TestResumeEdges(t *testing.T) {
 	}
 }
 
-// TestBufferEdges fills a buffer to its last place, in changes and in bytes: only
-// what is over it ends the subscription. A heartbeat takes no place of a change.
+// TestBufferEdges fills a buffer completely, in changes and in bytes. Only what exceeds it
+// ends the subscription. A heartbeat does not use the room of a change.
 func TestBufferEdges(t *testing.T) {
 	change := func(pos engine.Position, key string, bytes int) engine.Change {
 		return engine.Change{Pos: pos, Time: time.UnixMicro(int64(pos)), Writes: []engine.Write{{Key: []byte(key), Val: []byte(strings.Repeat("v", bytes-len(key)))}}}
@@ -85,8 +85,9 @@ func TestBufferEdges(t *testing.T) {
 	}
 }
 
-// TestTailWithoutPosition: between the loss of the tail's position and its new
-// beginning nobody joins it where it was, as what lies between would be missing.
+// TestTailWithoutPosition checks that between the loss of the tail's position and its
+// restart no subscription joins it at the old position, because the changes in between
+// would be missing.
 func TestTailWithoutPosition(t *testing.T) {
 	eng := open(t, testengine.Options{})
 	f := create(t, eng, feed.Options{Heartbeat: time.Hour})
@@ -101,8 +102,8 @@ func TestTailWithoutPosition(t *testing.T) {
 	wantNext(t, s, 5, "k")
 }
 
-// TestAheadWithoutLeader: a position that this node has committed is a place to begin
-// also while reads fail, as in a cluster that has no leader.
+// TestAheadWithoutLeader checks that a subscription can begin at a position that this node
+// has committed even while reads fail, as in a cluster without a leader.
 func TestAheadWithoutLeader(t *testing.T) {
 	eng := open(t, testengine.Options{})
 	p, ok := eng.(engine.Positioner)
@@ -118,7 +119,7 @@ func TestAheadWithoutLeader(t *testing.T) {
 	}
 }
 
-// leaderless is an engine that cannot tell what others have committed.
+// leaderless is an engine that does not know what others have committed.
 type leaderless struct {
 	engine.Engine
 	engine.Positioner
@@ -128,15 +129,15 @@ func (leaderless) View(context.Context, engine.Read, func(engine.Tx) error) (eng
 	return 0, engine.ErrNotLeader
 }
 
-// TestLongReplayTellsAgain: a replay that finds nothing for long tells more than once
-// how far it is.
+// TestLongReplayTellsAgain checks that a long replay without a match reports its position
+// more than once.
 func TestLongReplayTellsAgain(t *testing.T) {
 	eng := open(t, testengine.Options{})
 	_, err := engine.UpdateEach(t.Context(), eng, 10_000, func(tx engine.Tx, _ int) error { return tx.Put([]byte("other"), nil) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := subscribe(t, create(t, eng, feed.Options{Heartbeat: time.Hour}), 0, "quiet") // nothing runs that it could join
+	s := subscribe(t, create(t, eng, feed.Options{Heartbeat: time.Hour}), 0, "quiet") // no tail is running that it could join
 	for _, want := range []engine.Position{4096, 8192} {
 		select {
 		case c := <-s.C:
@@ -149,7 +150,7 @@ func TestLongReplayTellsAgain(t *testing.T) {
 	}
 }
 
-// TestWaitLeavesNothing: calls of Wait that gave up do not count any more.
+// TestWaitLeavesNothing checks that calls of Wait that gave up no longer count.
 func TestWaitLeavesNothing(t *testing.T) {
 	f := create(t, open(t, testengine.Options{}), feed.Options{})
 	f.Begin()

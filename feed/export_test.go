@@ -2,8 +2,8 @@ package feed
 
 import "github.com/skerrydb/skerry/engine"
 
-// Crowd adds n subscriptions and n waits that nobody is behind, to come near
-// the limits, and returns a function that takes them away.
+// Crowd adds n dummy subscriptions and n dummy waits, to get close to the limits. It
+// returns a function that removes them.
 func (f *Feed) Crowd(n int) (leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -20,22 +20,22 @@ func (f *Feed) Crowd(n int) (leave func()) {
 	}
 }
 
-// Deliver hands c out as the tail does.
+// Deliver delivers c as the tail does.
 var Deliver = (*Feed).deliver
 
-// Begin takes the place of a tail that has just started at position 0.
+// Begin simulates a tail that has just started at position 0.
 func (f *Feed) Begin() { f.begin(0) }
 
-// BeginAt takes the place of a tail that has just started at a position.
+// BeginAt simulates a tail that has just started at pos.
 func (f *Feed) BeginAt(pos engine.Position) { f.begin(pos) }
 
-// CutAll is what happens when the engine no longer keeps the tail's position.
+// CutAll simulates an engine that no longer has the tail's position.
 func (f *Feed) CutAll() { f.cutAll(engine.ErrTruncated) }
 
-// Beat sends a heartbeat to those who are due one.
+// Beat sends a heartbeat to the subscriptions for which one is due.
 func (f *Feed) Beat() { f.heartbeat() }
 
-// Waiting is how many calls of Wait have not returned.
+// Waiting returns the number of calls of Wait that have not returned.
 func (f *Feed) Waiting() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

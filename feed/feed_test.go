@@ -40,7 +40,7 @@ func TestPrefixes(t *testing.T) {
 	wantNext(t, two, p3, "a/1/long")
 	wantNext(t, one, p3, "a/1/long")
 	wantEnd(t, gone, nil)
-	// The same out of a replay.
+	// The same from a replay.
 	old := subscribe(t, f, 0, "b", "a/1", "a/")
 	wantNext(t, old, p1, "a/1", "a/2", "b")
 	wantNext(t, old, p3, "a/1/long")
@@ -93,8 +93,8 @@ func TestNeedsFeed(t *testing.T) {
 	}
 }
 
-// TestSlow: who does not read is cut off when its buffer is full, and nobody
-// else notices.
+// TestSlow checks that a subscriber that does not read is cut off when its buffer is full,
+// and that nobody else is affected.
 func TestSlow(t *testing.T) {
 	eng := open(t, testengine.Options{})
 	f := start(t, eng, feed.Options{Buffer: 4, Heartbeat: time.Millisecond})
@@ -116,7 +116,7 @@ func TestSlow(t *testing.T) {
 	if !errors.Is(slow.Err(), engine.ErrTruncated) {
 		t.Errorf("after Close: %v", slow.Err())
 	}
-	// Told where it stood, it goes on without a gap while the history is kept.
+	// It resumes at its position without a gap while the history is available.
 	again := subscribe(t, f, pos[3], "k")
 	for i := 4; i < 10; i++ {
 		wantNext(t, again, pos[i], fmt.Sprint("k", i))
@@ -124,7 +124,7 @@ func TestSlow(t *testing.T) {
 }
 
 func TestSlowInBytes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // time is the test's
+	synctest.Test(t, func(t *testing.T) { // with a fake clock
 		eng := open(t, testengine.Options{})
 		f := start(t, eng, feed.Options{BufferBytes: 100})
 		s := subscribe(t, f, 0, "")
@@ -141,7 +141,7 @@ func TestSlowInBytes(t *testing.T) {
 		wantEnd(t, s, engine.ErrTruncated)
 		// A replay waits instead.
 		r := subscribe(t, f, 0, "a", "b", "k")
-		for range 30 { // the replay looks for room every millisecond
+		for range 30 { // the replay checks for room every millisecond
 			time.Sleep(time.Millisecond)
 			if n := len(r.C); n > 1 {
 				t.Fatalf("%d changes of 200 bytes are in a buffer of 100", n)
@@ -155,7 +155,7 @@ func TestSlowInBytes(t *testing.T) {
 	})
 }
 
-// TestRoom: what was read makes room, however much came before.
+// TestRoom checks that reading frees room, however much came before.
 func TestRoom(t *testing.T) {
 	eng := open(t, testengine.Options{})
 	f := start(t, eng, feed.Options{BufferBytes: 200})
@@ -180,7 +180,7 @@ func TestTruncatedHistory(t *testing.T) {
 }
 
 func TestHeartbeat(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // time is the test's
+	synctest.Test(t, func(t *testing.T) { // with a fake clock
 		eng := open(t, testengine.Options{})
 		f := start(t, eng, feed.Options{Heartbeat: time.Millisecond})
 		quiet := subscribe(t, f, 0, "quiet")
@@ -204,7 +204,8 @@ func TestHeartbeat(t *testing.T) {
 			t.Errorf("a heartbeat that tells nothing new: %+v", c)
 		default:
 		}
-		// A replay that ends with changes of others is told of them by the tail.
+		// A replay that ends with changes outside the filter gets their position from the
+		// tail.
 		last := put(t, eng, "other")
 		if err := f.Wait(t.Context(), last); err != nil {
 			t.Fatal(err)
@@ -212,7 +213,7 @@ func TestHeartbeat(t *testing.T) {
 		if c := <-subscribe(t, f, 0, "quiet").C; c.Pos != last || len(c.Writes) > 0 {
 			t.Errorf("after a replay: %+v, want position %d", c, last)
 		}
-		// A long replay without a match says how far it is, too.
+		// A long replay without a match reports its position, too.
 		_, err := engine.UpdateEach(t.Context(), eng, 10_000, func(tx engine.Tx, _ int) error { return tx.Put([]byte("other"), nil) })
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +225,8 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// TestHeartbeatAfterEvent: who had an event hears later what came after it.
+// TestHeartbeatAfterEvent checks that a subscriber that received a change later gets the
+// position of what followed.
 func TestHeartbeatAfterEvent(t *testing.T) {
 	eng := open(t, testengine.Options{})
 	f := start(t, eng, feed.Options{Heartbeat: 30 * time.Millisecond})
@@ -302,7 +304,7 @@ func TestEnd(t *testing.T) {
 	stuck := subscribe(t, f, 0, "") // a replay that nobody reads
 	stop()
 	for _, s := range []*feed.Sub{early, live, stuck} {
-		for range s.C { // what was buffered
+		for range s.C { // buffered changes
 			continue
 		}
 		if s.Err() == nil {
@@ -342,8 +344,8 @@ func TestEngineCloses(t *testing.T) {
 	noGoroutines(t)
 }
 
-// TestTailFails: an error that passes leaves no gap; a tail that fell behind
-// the history itself cuts everybody off and begins anew.
+// TestTailFails checks that a temporary error leaves no gap. A tail that fell behind the
+// history cuts off all subscriptions and starts over.
 func TestTailFails(t *testing.T) {
 	eng := &faulty{Engine: open(t, testengine.Options{})}
 	f := start(t, eng, feed.Options{})

@@ -24,7 +24,7 @@ func open(t testing.TB, o testengine.Options) engine.Engine {
 	return testengine.Open(t, o)
 }
 
-// start runs a feed on eng. When the test ends it is stopped and may leave no
+// start runs a feed on eng. When the test ends, the feed is stopped and must not leave a
 // goroutine behind.
 func start(t testing.TB, eng engine.Engine, o feed.Options) *feed.Feed {
 	t.Helper()
@@ -62,7 +62,7 @@ func run(t testing.TB, f *feed.Feed) (stop func()) {
 	return stop
 }
 
-// noGoroutines fails if one runs code of this package's methods.
+// noGoroutines fails if a goroutine is running a method of this package.
 func noGoroutines(t testing.TB) {
 	t.Helper()
 	buf := make([]byte, 1<<20)
@@ -107,7 +107,7 @@ func subscribe(t testing.TB, f *feed.Feed, after engine.Position, prefixes ...st
 	return s
 }
 
-// next returns the next change that is no heartbeat; ok is false once C is closed.
+// next returns the next change that is not a heartbeat. ok is false once C is closed.
 func next(t testing.TB, s *feed.Sub) (c engine.Change, ok bool) {
 	t.Helper()
 	late := time.After(10 * time.Second)
@@ -123,7 +123,7 @@ func next(t testing.TB, s *feed.Sub) (c engine.Change, ok bool) {
 	}
 }
 
-// wantNext fails unless the next change is at pos and has just these keys.
+// wantNext fails unless the next change is at pos and has exactly these keys.
 func wantNext(t testing.TB, s *feed.Sub, pos engine.Position, keys ...string) {
 	t.Helper()
 	c, ok := next(t, s)
@@ -143,7 +143,7 @@ func wantNext(t testing.TB, s *feed.Sub, pos engine.Position, keys ...string) {
 	}
 }
 
-// wantEnd fails unless the subscription ends now, for the reason err.
+// wantEnd fails unless the subscription has ended with err.
 func wantEnd(t testing.TB, s *feed.Sub, err error) {
 	t.Helper()
 	if c, ok := next(t, s); ok {
@@ -167,16 +167,16 @@ func random(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// stepped is an engine whose readers of changes move only when they are told to.
+// stepped is an engine whose readers of changes advance only on demand.
 type stepped struct {
 	engine.Engine
-	readers chan *reader // one for each call of Changes
+	readers chan *reader // one per call of Changes
 }
 
 // reader is one call of Changes.
 type reader struct {
-	step  chan struct{} // a token lets one change out
-	after chan bool     // it was handled; false: the reader wants no more
+	step  chan struct{} // each token releases one change
+	after chan bool     // the change was handled; false: the reader wants no more
 	over  bool
 }
 
@@ -208,8 +208,8 @@ func (e *stepped) Changes(ctx context.Context, after engine.Position) iter.Seq2[
 	}
 }
 
-// faulty is an engine whose Changes end with err after some changes, once, and
-// which keeps no changes up to position floor.
+// faulty is an engine whose Changes fail with err once after some changes, and which has no
+// changes up to position floor.
 type faulty struct {
 	engine.Engine
 	mu    sync.Mutex

@@ -15,8 +15,8 @@ import (
 	"github.com/skerrydb/skerry/feed"
 )
 
-// TestMeeting forces every order in which a tail and a replay can handle the
-// same changes: the subscriber gets each one once.
+// TestMeeting forces every order in which a tail and a replay can handle the same changes.
+// The subscriber receives each one once.
 func TestMeeting(t *testing.T) {
 	eng := &stepped{Engine: open(t, testengine.Options{}), readers: make(chan *reader, 1)}
 	const steps = 5 // changes; the tail is one ahead when the replay begins
@@ -82,7 +82,8 @@ func meet(t *testing.T, eng *stepped, order, steps int) {
 	<-ended
 }
 
-// TestAhead: a position that the tail has not reached yet is a place to begin.
+// TestAhead checks that a subscription can begin at a position that the tail has not
+// reached yet.
 func TestAhead(t *testing.T) {
 	eng := &stepped{Engine: open(t, testengine.Options{}), readers: make(chan *reader, 1)}
 	f := start(t, eng, feed.Options{})
@@ -97,8 +98,8 @@ func TestAhead(t *testing.T) {
 	wantNext(t, s, p3, "3")
 }
 
-// TestResume: subscribers that come, fall behind, go and resume while others
-// write, each with filters of its own, get what the engine's history says.
+// TestResume has subscribers come, fall behind, leave and resume while others write, each
+// with its own filter. They must receive what the engine's history contains.
 func TestResume(t *testing.T) {
 	r := random(t)
 	eng := open(t, testengine.Options{})
@@ -136,11 +137,11 @@ func TestResume(t *testing.T) {
 	t.Logf("%d changes", last)
 }
 
-// listener is one subscriber that comes back again and again.
+// listener is one subscriber that resumes repeatedly.
 type listener struct {
 	r        *rand.Rand
 	prefixes []string
-	pos      engine.Position // up to here it knows everything
+	pos      engine.Position // it knows everything up to here
 	got      []string
 }
 
@@ -176,13 +177,13 @@ func (l *listener) listen(ctx context.Context, t *testing.T, f *feed.Feed) {
 			}
 		}
 		s.Close()
-		for c := range s.C { // what was buffered counts as well
+		for c := range s.C { // buffered changes count too
 			l.take(t, c)
 		}
 	}
 }
 
-// drain reads on to position last.
+// drain reads until position last.
 func (l *listener) drain(t *testing.T, f *feed.Feed, last engine.Position) {
 	t.Helper()
 	for l.pos < last {
@@ -219,8 +220,8 @@ func (l *listener) check(t *testing.T, eng engine.Engine, last engine.Position) 
 	}
 }
 
-// BenchmarkDeliver is one change of one key, with n subscriptions of which one
-// is concerned.
+// BenchmarkDeliver measures one change of one key with n subscriptions, of which one
+// matches.
 func BenchmarkDeliver(b *testing.B) {
 	for _, n := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -15,7 +15,7 @@ import (
 	"github.com/skerrydb/skerry/forward"
 )
 
-// cluster is one in which a test decides who leads; node 1 is this one.
+// cluster is a cluster in which a test chooses the leader. This node is node 1.
 type cluster struct {
 	mu      sync.Mutex // guards the fields below
 	leader  uint64
@@ -60,7 +60,7 @@ func (c *cluster) AwaitLeader(ctx context.Context) (engine.Node, error) {
 func (c *cluster) Dial(context.Context, uint64, string) (net.Conn, error) { panic("not called") }
 func (c *cluster) Listen(string) net.Listener                             { panic("not called") }
 
-// result is that of one attempt.
+// result is the result of one attempt.
 type result struct {
 	outcome forward.Outcome
 	err     error
@@ -77,8 +77,7 @@ func refused(code engine.Code) result {
 	return result{forward.Answered, engine.Errorf(code, "refused")}
 }
 
-// script is a Call whose attempts come to given results. It records which nodes were
-// asked.
+// script is a Call whose attempts have given results. It records which nodes were asked.
 type script struct {
 	forward.Call
 	results []result
@@ -103,8 +102,8 @@ func newScript(repeatable bool, results ...result) *script {
 	return s
 }
 
-// TestOutcomes: which results are followed by another attempt, and what the request
-// comes to.
+// TestOutcomes checks which results are followed by another attempt, and how the request
+// ends.
 func TestOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -139,8 +138,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestPatience: without a leader, or with one that cannot be reached, a request waits
-// exactly as long as it may, and what it has waited before counts.
+// TestPatience checks that without a reachable leader a request waits exactly as long as it
+// may, including the time that it waited before.
 func TestPatience(t *testing.T) {
 	for _, leader := range []uint64{0, 1, 2} {
 		for _, waited := range []time.Duration{0, 2 * time.Second, 9 * time.Second} {
@@ -160,8 +159,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestPatienceInDoubt: a request that may have run and finds no leader afterwards
-// does not claim that nothing was written.
+// TestPatienceInDoubt checks that a request that may have run and then finds no leader does
+// not report that nothing was written.
 func TestPatienceInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, s := &forward.Router{Cluster: newCluster(2), Patience: time.Second}, newScript(true, broke)
@@ -171,8 +170,8 @@ func TestPatienceInDoubt(t *testing.T) {
 	})
 }
 
-// TestLeaderChanges: an attempt is made with whoever leads at that moment, this node
-// included.
+// TestLeaderChanges checks that an attempt is made on the current leader, including this
+// node.
 func TestLeaderChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(2)
@@ -201,7 +200,7 @@ func TestLeaderChanges(t *testing.T) {
 	})
 }
 
-// TestClosed: an engine that is closed is waited for no longer.
+// TestClosed checks that a closed engine ends the wait.
 func TestClosed(t *testing.T) {
 	c := newCluster(0)
 	c.err = engine.ErrClosed
@@ -211,7 +210,8 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestLimit: a request over the limit fails at once, and one that ends makes room.
+// TestLimit checks that a request over the limit fails at once, and that a request that
+// ends makes room.
 func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(0)
@@ -241,8 +241,8 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// TestGone: a client that is gone ends the wait, and a request that may have run
-// stays in doubt.
+// TestGone checks that a client that disconnects ends the wait, and that a request that may
+// have run stays in doubt.
 func TestGone(t *testing.T) {
 	for _, leader := range []uint64{0, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestResume: an attempt that was made here counts as one of the call's.
+// TestResume checks that an attempt that was made on this node counts as one of the call's.
 func TestResume(t *testing.T) {
 	for _, c := range []struct {
 		err        error
@@ -281,8 +281,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestBegin: Begin runs once, before a leader is waited for, and its error is the
-// request's; over the limit it does not run.
+// TestBegin checks that Begin runs once, before waiting for a leader, and that the request
+// fails with its error. Over the limit it does not run.
 func TestBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(0)

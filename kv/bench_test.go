@@ -15,8 +15,8 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// BenchmarkTx compares one operation on 100,000 keys with what it asks of the
-// engine, 1,000 of them in a transaction.
+// BenchmarkTx compares one operation on 100,000 keys with the engine operations that it
+// uses, 1,000 of them in a transaction.
 func BenchmarkTx(b *testing.B) {
 	const keys = 100_000
 	s, eng, _ := open(b)
@@ -65,8 +65,8 @@ func BenchmarkTx(b *testing.B) {
 	}
 }
 
-// BenchmarkSetWhileExpiring is a write beside the deletion of 100,000 keys that
-// expired at once, and by itself.
+// BenchmarkSetWhileExpiring measures a write during the deletion of 100,000 keys that
+// expired at once, and without it.
 func BenchmarkSetWhileExpiring(b *testing.B) {
 	for _, expired := range []int{0, 100_000} {
 		b.Run(fmt.Sprint(expired), func(b *testing.B) {
@@ -93,8 +93,8 @@ func BenchmarkSetWhileExpiring(b *testing.B) {
 	}
 }
 
-// BenchmarkIdleWatchers is one commit that concerns nobody, with n watchers of
-// other keys: the time includes what waking the watchers costs.
+// BenchmarkIdleWatchers measures one commit that matches no watcher, with n watchers of
+// other keys. The time includes the cost of waking the watchers.
 func BenchmarkIdleWatchers(b *testing.B) {
 	for _, n := range []int{0, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

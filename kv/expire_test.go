@@ -73,13 +73,13 @@ func TestExpireSteps(t *testing.T) {
 	c.Set(e.Expires) // to the millisecond
 	step(n-kv.MaxExpirePerTx, true)
 	c.Add(time.Millisecond)
-	c.Add(-time.Hour) // what was seen to be expired stays so for writers
+	c.Add(-time.Hour) // for writers, an expired key stays expired
 	step(10, true)
 	step(0, false)
 	step(0, false)
 }
 
-// TestExpireLongKeys: a step is bounded in bytes too.
+// TestExpireLongKeys checks that a step is bounded in bytes too.
 func TestExpireLongKeys(t *testing.T) {
 	s, eng, c := open(t)
 	for i := range 200 {
@@ -92,7 +92,8 @@ func TestExpireLongKeys(t *testing.T) {
 	}
 }
 
-// TestRun: Run deletes what expires while others write, and ends with its context.
+// TestRun checks that Run deletes expired keys while others write, and ends with its
+// context.
 func TestRun(t *testing.T) {
 	s, eng, c := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -137,7 +138,7 @@ func TestFlush(t *testing.T) {
 	const n = 3*kv.MaxFlushPerTx + 5
 	fill(t, s, 0, n, kv.SetOptions{})
 	fill(t, s, 1, 10, kv.SetOptions{TTL: time.Hour})
-	// Keys whose revision runs far ahead of the clock existed before, too.
+	// There are also older keys whose revision is far ahead of the clock.
 	update(t, s, func(tx *kv.Tx) error {
 		for range 5000 {
 			if _, err := tx.Add([]byte("z ahead"), 1); err != nil {
@@ -202,7 +203,7 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// later has the engine's time go on, where transactions share times.
+// later advances the engine's time if transactions share times.
 func later(t *testing.T, s *kv.Store, eng engine.Engine, c *clock) {
 	t.Helper()
 	if eng.Promises().DistinctTimes {
@@ -214,7 +215,7 @@ func later(t *testing.T, s *kv.Store, eng engine.Engine, c *clock) {
 	}
 }
 
-// TestFlushSteps: keys that stay count for a step as well.
+// TestFlushSteps checks that keys that stay count for a step as well.
 func TestFlushSteps(t *testing.T) {
 	s, eng, c := open(t)
 	set(t, s, "a", "v", kv.SetOptions{})

@@ -2,11 +2,11 @@ package kv
 
 import "context"
 
-// ExpireStep is one step of Run.
+// ExpireStep runs one step of Run.
 func (s *Store) ExpireStep(ctx context.Context) (more bool, err error) { return s.expireStep(ctx) }
 
-// FlushTo runs the first n steps of Flush and returns a function that does the
-// others and says how many they were, -1 if one failed.
+// FlushTo runs the first n steps of Flush. It returns a function that runs the others and
+// returns their number, or -1 if one failed.
 func (s *Store) FlushTo(ctx context.Context, space uint8, n int) (rest func() int, done bool, err error) {
 	var f flush
 	run := func() error {

@@ -14,7 +14,7 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// layoutOps are the writes of TestLayout, in one transaction.
+// layoutOps are the writes of TestLayout in one transaction.
 var layoutOps = []struct {
 	key string
 	o   kv.SetOptions
@@ -34,8 +34,7 @@ var layoutOps = []struct {
 	{"i", kv.SetOptions{Mark: 2, TTL: time.Hour}},
 }
 
-// TestLayout holds the bytes in the engine fast: data of older versions
-// depends on them.
+// TestLayout pins the bytes in the engine, because data of older versions depends on them.
 func TestLayout(t *testing.T) {
 	s, eng, _ := open(t)
 	update(t, s, func(tx *kv.Tx) error {
@@ -100,7 +99,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestDamagedRecord: a record that cannot be read is an error, not a missing key.
+// TestDamagedRecord checks that a record that cannot be parsed is an error, not a missing
+// key.
 func TestDamagedRecord(t *testing.T) {
 	good := make([]byte, 9)
 	for _, c := range []struct {
@@ -148,11 +148,10 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestMarkForOlderVersions: a version of Skerry that knows no marks reads a
-// marked record as the same value, revision and expiry. The time that it reads is
-// later by at most 1 µs, and by 3 µs for each further change of the key in the
-// transaction. The test goes by the layout that such a version knows and not by
-// the package's code.
+// TestMarkForOlderVersions checks that a version of Skerry that does not know marks reads a
+// marked record as the same value, revision and expiry. The time that it reads is later by
+// at most 1 µs, plus 3 µs for each further change of the key in the transaction. The test
+// uses the layout that such a version knows and not the package's code.
 func TestMarkForOlderVersions(t *testing.T) {
 	s, eng, c := open(t)
 	for i := range 100 {
@@ -195,7 +194,7 @@ func TestMarkForOlderVersions(t *testing.T) {
 	}
 }
 
-// FuzzRecord: any bytes are either refused or read without harm.
+// FuzzRecord checks that arbitrary bytes are either rejected or parsed safely.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 1, 'v'})
 	f.Add([]byte{4, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 9, 'v'})
@@ -218,7 +217,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// oneTx is a transaction with one key, which takes all writes and keeps none.
+// oneTx is a transaction with one key that accepts all writes and stores none.
 type oneTx struct {
 	val        []byte
 	gets, puts int
@@ -237,7 +236,7 @@ func (o *oneTx) Scan(_, _ []byte) iter.Seq2[engine.Pair, error] {
 
 func (o *oneTx) ScanBack(lo, hi []byte) iter.Seq2[engine.Pair, error] { return o.Scan(lo, hi) }
 
-// TestCost: what the hot path asks of the engine, and that it allocates nothing.
+// TestCost checks which engine operations the hot path uses, and that it does not allocate.
 func TestCost(t *testing.T) {
 	plain := append([]byte{0, 0, 0, 0, 0, 0, 0, 0, 1}, "12345678"...)
 	dying := append([]byte{1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0x7f, 0, 0, 0, 0, 0}, "12345678"...)

@@ -30,8 +30,8 @@ type modelEntry struct {
 	mark uint8
 }
 
-// model is what kv must do, as a map. used remembers the greatest revision that
-// each key ever had, which the real thing must know without keeping it.
+// model is a reference implementation of kv as a map. used stores the greatest revision
+// that each key ever had, which kv must respect without storing it.
 type model struct {
 	live map[modelKey]modelEntry
 	used map[modelKey]kv.Revision
@@ -69,7 +69,7 @@ func ceil(at time.Time) time.Time {
 	return at
 }
 
-// step does one random operation on both and compares the answers.
+// step runs one random operation on both and compares the results.
 func (m *model) step(t *testing.T, r *rand.Rand, tx *kv.Tx) error {
 	k := modelKey{uint8(r.IntN(2)) * 255, fmt.Sprintf("k%c", 'a'+r.IntN(6))}
 	tx.Select(k.space)
@@ -83,7 +83,7 @@ func (m *model) step(t *testing.T, r *rand.Rand, tx *kv.Tx) error {
 		if ok != had {
 			t.Fatalf("delete %v: %v, want %v", k, ok, had)
 		}
-		if had { // an expired key is left to Run, and lives again if the clock goes back before anybody writes
+		if had { // Run has yet to delete an expired key, and it lives again if the clock goes back before a write
 			delete(m.live, k)
 		}
 		return err
@@ -250,8 +250,8 @@ func (m *model) scan(t *testing.T, tx *kv.Tx, space uint8) error {
 	return nil
 }
 
-// TestModel runs random transactions on kv and on a map, with a clock that
-// jumps both ways, transactions that are undone, and expiry in between.
+// TestModel runs random transactions on kv and on a map, with a clock that jumps both ways,
+// transactions that are undone, and expiry in between.
 func TestModel(t *testing.T) {
 	r := random(t)
 	s, eng, c := open(t)
@@ -301,8 +301,8 @@ func TestModel(t *testing.T) {
 	checkEvents(t, eng, m, last)
 }
 
-// checkEvents builds the state from the events before position last alone. No
-// event may go back in revision.
+// checkEvents rebuilds the state from the events up to position last. No event may go back
+// in revision.
 func checkEvents(t *testing.T, eng engine.Engine, m *model, last engine.Position) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -61,7 +61,7 @@ func TestRemember(t *testing.T) {
 	}
 }
 
-// TestRememberUndone: what fails together leaves nothing to recall.
+// TestRememberUndone checks that a transaction that fails leaves nothing to recall.
 func TestRememberUndone(t *testing.T) {
 	s, _, _ := open(t)
 	failed := errors.New("not today")
@@ -124,7 +124,7 @@ func TestRememberBad(t *testing.T) {
 	}
 }
 
-// TestRememberRace: of many that do the same at once, one does it.
+// TestRememberRace checks that of many concurrent attempts only one runs.
 func TestRememberRace(t *testing.T) {
 	s, _, _ := open(t)
 	var wg sync.WaitGroup

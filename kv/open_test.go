@@ -21,7 +21,7 @@ import (
 // start is the manual clock's first reading: a whole second.
 var start = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// clock is moved by hand.
+// clock is a manual clock.
 type clock struct{ us atomic.Int64 }
 
 func newClock() *clock {
@@ -34,8 +34,8 @@ func (c *clock) Now() time.Time      { return time.UnixMicro(c.us.Load()).UTC() 
 func (c *clock) Add(d time.Duration) { c.us.Add(d.Microseconds()) }
 func (c *clock) Set(at time.Time)    { c.us.Store(at.UnixMicro()) }
 
-// open returns a store on a fresh engine whose clock is moved by hand. When the
-// test ends, the indexes are checked.
+// open returns a store on a fresh engine with a manual clock. When the test ends, the
+// indexes are checked.
 func open(t testing.TB) (*kv.Store, engine.Engine, *clock) {
 	t.Helper()
 	c := newClock()
@@ -98,7 +98,7 @@ func update(t testing.TB, s *kv.Store, fn func(tx *kv.Tx) error) engine.Position
 	return pos
 }
 
-// set sets a key in a transaction of its own and returns its revision.
+// set sets a key in its own transaction and returns its revision.
 func set(t testing.TB, s *kv.Store, key, val string, o kv.SetOptions) kv.Revision {
 	t.Helper()
 	res, _, err := s.Set(t.Context(), 0, []byte(key), []byte(val), o)
@@ -117,12 +117,12 @@ func get(t testing.TB, s *kv.Store, key string) (kv.Entry, bool) {
 	return e, ok
 }
 
-// checkIndex reads everything in the engine and compares the index entries
-// with those that the records ask for. It decodes by DESIGN.md's table and not
-// by the package's code, so that a change of the layout fails here.
+// checkIndex reads everything in the engine and compares the index entries with those that
+// the records require. It parses by DESIGN.md's table and not with the package's code, so
+// that a change of the layout fails here.
 func checkIndex(t testing.TB, eng engine.Engine) {
 	t.Helper()
-	// Not the test's context, which has ended when its clean-up runs.
+	// Not the test's context, which has ended when its cleanup runs.
 	ctx := context.Background()
 	want, have := map[string]bool{}, map[string]bool{}
 	_, err := eng.View(ctx, engine.Read{}, func(tx engine.Tx) error {
@@ -161,7 +161,7 @@ func checkIndex(t testing.TB, eng engine.Engine) {
 	}
 }
 
-// wantIndex returns the index key that a record asks for, "" for none.
+// wantIndex returns the index key that a record requires, or "" if none.
 func wantIndex(t testing.TB, p engine.Pair) string {
 	t.Helper()
 	flags, rev := p.Val[0], binary.BigEndian.Uint64(p.Val[1:])

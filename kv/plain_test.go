@@ -32,7 +32,8 @@ func plainly(t *testing.T, test func(t *testing.T, s *kv.Store, inner engine.Eng
 	}
 }
 
-// TestPlainKeys: get, set, compare-and-set, counters and deletion work one key at a time.
+// TestPlainKeys checks that get, set, compare-and-set, counters and deletion work one key
+// at a time.
 func TestPlainKeys(t *testing.T) {
 	plainly(t, func(t *testing.T, s *kv.Store, _ engine.Engine, _ *clock) {
 		last := set(t, s, "k", "1", kv.SetOptions{})
@@ -42,7 +43,7 @@ func TestPlainKeys(t *testing.T) {
 		if _, _, err := s.Set(t.Context(), 0, []byte("k"), nil, kv.SetOptions{IfRev: last + 1}); !errors.Is(err, engine.ErrPreconditionFailed) {
 			t.Errorf("set of another revision: %v", err)
 		}
-		for i := range 20 { // the clock goes back now and then
+		for i := range 20 { // the clock occasionally goes back
 			rev := set(t, s, "k", fmt.Sprint(i), kv.SetOptions{IfRev: last})
 			if rev <= last {
 				t.Fatalf("revision %d after %d", rev, last)
@@ -81,7 +82,8 @@ func TestPlainKeys(t *testing.T) {
 	})
 }
 
-// TestPlainExpiry: an expired key is absent on every read, though nobody deletes it.
+// TestPlainExpiry checks that an expired key is absent on every read, though nobody deletes
+// it.
 func TestPlainExpiry(t *testing.T) {
 	plainly(t, func(t *testing.T, s *kv.Store, inner engine.Engine, c *clock) {
 		set(t, s, "k", "1", kv.SetOptions{Expires: start.Add(time.Minute)})
@@ -102,7 +104,8 @@ func TestPlainExpiry(t *testing.T) {
 	})
 }
 
-// TestPlainRefuses: what needs several keys or scans is refused by name, and changes nothing.
+// TestPlainRefuses checks that operations on several keys and scans return ErrUnsupported
+// and change nothing.
 func TestPlainRefuses(t *testing.T) {
 	plainly(t, func(t *testing.T, s *kv.Store, _ engine.Engine, _ *clock) {
 		set(t, s, "k", "1", kv.SetOptions{})
@@ -138,7 +141,8 @@ func TestPlainRefuses(t *testing.T) {
 	})
 }
 
-// TestPlainPartition: keys of one tag change together where the engine can.
+// TestPlainPartition checks that keys with one tag change together if the engine supports
+// it.
 func TestPlainPartition(t *testing.T) {
 	plainly(t, func(t *testing.T, s *kv.Store, _ engine.Engine, _ *clock) {
 		pairs := []engine.Pair{{Key: []byte("{42}name"), Val: []byte("2")}, {Key: []byte("{42}mail"), Val: []byte("2")}}
@@ -149,7 +153,7 @@ func TestPlainPartition(t *testing.T) {
 	})
 }
 
-// expirer is an engine that can remove keys by itself: it notes when it would.
+// expirer is an engine that can remove keys by itself. It records when it would.
 type expirer struct {
 	engine.Engine
 	until map[string]time.Time
@@ -169,7 +173,8 @@ func (x expirerTx) PutUntil(key, val []byte, until time.Time) error {
 	return x.Put(key, val)
 }
 
-// TestPlainExpirer: the engine may remove a record once nobody needs it, revision and all.
+// TestPlainExpirer checks that the engine may remove a record, including its revision, once
+// nobody needs it.
 func TestPlainExpirer(t *testing.T) {
 	c := newClock()
 	until := map[string]time.Time{}

@@ -12,8 +12,8 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// TestScanBack: a reverse scan yields exactly what the forward scan of the same bounds yields,
-// the other way round, with neighbours before and after every bound and in other spaces.
+// TestScanBack checks that a reverse scan yields the same items as the forward scan in
+// reverse order, with neighbors before and after every bound and in other spaces.
 func TestScanBack(t *testing.T) {
 	s, _, c := open(t)
 	keys := []string{"\x00", "a", "a\x00", "a\xff", "a\xff\xff", "aa", "b", "\xff", "\xff\xff", strings.Repeat("\xff", kv.MaxKeyBytes)}
@@ -31,7 +31,7 @@ func TestScanBack(t *testing.T) {
 		}
 		return nil
 	})
-	c.Add(time.Minute) // "ab" is expired, and still stored
+	c.Add(time.Minute) // "ab" is expired, but still stored
 	bounds := [][]byte{nil}
 	for _, k := range keys {
 		bounds = append(bounds, []byte(k), []byte(k+"\x00"))
@@ -69,14 +69,14 @@ func TestScanBack(t *testing.T) {
 				if string(it.Key) != keys[len(keys)-1] {
 					t.Errorf("the last key is %q", it.Key)
 				}
-				break // and this is all that is read
+				break // nothing more is read
 			}
 		}
 		return nil
 	})
 }
 
-// TestScanBackDamaged: a damaged record is an error, and the last value.
+// TestScanBackDamaged checks that a damaged record is an error, and the last value.
 func TestScanBackDamaged(t *testing.T) {
 	tx := kv.In(&oneTx{val: []byte{1, 2, 3}}, 0)
 	n := 0

@@ -27,7 +27,7 @@ func TestNeeds(t *testing.T) {
 	_, eng, _ := open(t)
 	for _, c := range []struct {
 		change func(p *engine.Promises)
-		lacks  string // of a store that opens; "": it does not
+		lacks  string // of a store that opens; "": New fails
 	}{
 		{func(p *engine.Promises) { p.Serializable = false }, ""},
 		{func(p *engine.Promises) { p.MaxKeyBytes = kv.MaxKeyBytes }, ""},
@@ -101,7 +101,7 @@ func TestMany(t *testing.T) {
 	}
 }
 
-// TestReplyBytes: copies of large values are bounded.
+// TestReplyBytes checks that copies of large values are bounded.
 func TestReplyBytes(t *testing.T) {
 	s, _, _ := open(t)
 	big := strings.Repeat("v", 8<<20)
@@ -172,7 +172,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestPrefixEnds: prefixes at the end of the key space.
+// TestPrefixEnds uses prefixes at the end of the key space.
 func TestPrefixEnds(t *testing.T) {
 	s, _, _ := open(t)
 	keys := []string{"a", "a\xfe", "a\xff", "a\xff\x00", "a\xff\xff", "b", "\xfe", "\xff", "\xff\xff", "\xff\xff\x00"}
@@ -199,7 +199,7 @@ func TestPrefixEnds(t *testing.T) {
 	}
 }
 
-// TestCopies: what the conveniences return is the caller's to change.
+// TestCopies checks that the caller may modify what the methods of Store return.
 func TestCopies(t *testing.T) {
 	s, _, _ := open(t)
 	ctx, k := t.Context(), []byte("k")
@@ -230,15 +230,15 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// faultyEngine fails the third write of each transaction and all after it.
+// faultyEngine fails the third and all further writes of each transaction.
 type faultyEngine struct{ engine.Engine }
 
 func (f faultyEngine) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
 	return f.Engine.Update(ctx, func(tx engine.Tx) error { return fn(&faultTx{Tx: tx, left: 2, still: true}) })
 }
 
-// TestHalfWritten: a transaction with a write that could not be undone is not
-// committed, even if its function does not mind.
+// TestHalfWritten checks that a transaction with a write that could not be undone is not
+// committed, even if its function ignores the error.
 func TestHalfWritten(t *testing.T) {
 	s, eng, _ := open(t)
 	set(t, s, "k", "v", kv.SetOptions{TTL: time.Minute})
@@ -351,7 +351,7 @@ func TestWatch(t *testing.T) {
 			break
 		}
 	}
-	// Two keys of one transaction come in any order.
+	// Two keys of one transaction may come in any order.
 	if len(got) > 2 && got[1] == "p/c set more" {
 		got[1], got[2] = "p/b set more", "p/c set"
 	}
@@ -364,7 +364,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestOneEventOfDeletion: clearing a tombstone is not a second deletion.
+// TestOneEventOfDeletion checks that clearing a tombstone is not a second deletion.
 func TestOneEventOfDeletion(t *testing.T) {
 	s, _, c := open(t)
 	update(t, s, func(tx *kv.Tx) error {
@@ -395,7 +395,7 @@ func TestOneEventOfDeletion(t *testing.T) {
 	}
 }
 
-// TestTogether: counters and compare-and-set by many at once lose nothing.
+// TestTogether checks that concurrent counters and compare-and-set lose nothing.
 func TestTogether(t *testing.T) {
 	s, _, _ := open(t)
 	const workers, each = 8, 50
@@ -428,7 +428,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// breakerTx counts what it is told.
+// breakerTx counts calls of Break.
 type breakerTx struct {
 	engine.Tx
 	told []error
@@ -436,7 +436,7 @@ type breakerTx struct {
 
 func (b *breakerTx) Break(err error) { b.told = append(b.told, err) }
 
-// TestStay: keys that are to stay in their space do, until they are bound again.
+// TestStay checks that keys reject a Select after Stay until they are bound again.
 func TestStay(t *testing.T) {
 	s, _, _ := open(t)
 	if _, err := s.Update(t.Context(), 0, func(plain *kv.Tx) error {

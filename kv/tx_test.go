@@ -85,7 +85,8 @@ func TestAnyBytes(t *testing.T) {
 	}
 }
 
-// TestLargest: what is just within the limits works, with all that kv adds.
+// TestLargest checks that the largest allowed keys and values work, including kv's
+// overhead.
 func TestLargest(t *testing.T) {
 	s, _, _ := open(t)
 	key := strings.Repeat("k", kv.MaxKeyBytes)
@@ -134,7 +135,7 @@ func TestExpiry(t *testing.T) {
 		t.Error("expired a microsecond early")
 	}
 	c.Set(e.Expires)
-	// Every path, while it is still stored.
+	// Every code path, while it is still stored.
 	update(t, s, func(tx *kv.Tx) error {
 		k := []byte("k")
 		if _, ok, _ := tx.Get(k); ok {
@@ -204,8 +205,8 @@ func TestExpiryFarAway(t *testing.T) {
 	}
 }
 
-// TestRevisions: one key, changed in every way, with the clock going back and
-// many changes in one transaction that run ahead of the clock.
+// TestRevisions changes one key in every way, with the clock going back and with many
+// changes in one transaction, which run ahead of the clock.
 func TestRevisions(t *testing.T) {
 	s, _, c := open(t)
 	k, v := []byte("k"), []byte("v")
@@ -315,8 +316,8 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// TestOldValue: what Set returns as the old value, and values taken from the
-// transaction itself, may be written back by the next call.
+// TestOldValue checks that the old value returned by Set, and values read from the
+// transaction, may be passed to the next write.
 func TestOldValue(t *testing.T) {
 	s, _, _ := open(t)
 	update(t, s, func(tx *kv.Tx) error {
@@ -351,7 +352,7 @@ func TestOldValue(t *testing.T) {
 	})
 }
 
-// faultTx fails the write with the given number and all after it until calmed.
+// faultTx fails the write with the given number and all further ones until calmed.
 type faultTx struct {
 	engine.Tx
 	left  int
@@ -376,7 +377,7 @@ func (f *faultTx) Delete(key []byte) error {
 	return f.Tx.Delete(key)
 }
 
-// all is the whole content of a transaction.
+// all returns the entire contents of a transaction.
 func all(seq iter.Seq2[engine.Pair, error]) (s string) {
 	for p, err := range seq {
 		if err != nil {
@@ -387,8 +388,8 @@ func all(seq iter.Seq2[engine.Pair, error]) (s string) {
 	return s
 }
 
-// TestFailedWrite: wherever the engine refuses a write, either nothing of the
-// call is left, or the Tx is of no more use.
+// TestFailedWrite checks that wherever the engine rejects a write, either the call leaves
+// nothing behind, or the Tx is broken.
 func TestFailedWrite(t *testing.T) {
 	s, eng, _ := open(t)
 	k, v := []byte("k"), []byte("v")

@@ -15,10 +15,9 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// TestWatchFallsBehind forces every order of five writes and five steps of a
-// watcher, whose subscription has room for one change: wherever the tail leaves it
-// behind, it goes on from the history and then joins the tail again, and yields
-// every event exactly once.
+// TestWatchFallsBehind forces every order of five writes and five steps of a watcher whose
+// subscription has room for one change. Wherever it falls behind the tail, it continues
+// from the history, joins the tail again, and yields every event exactly once.
 func TestWatchFallsBehind(t *testing.T) {
 	const writes = 5
 	eng := openEngine(t, newClock())
@@ -35,8 +34,8 @@ func TestWatchFallsBehind(t *testing.T) {
 	}
 }
 
-// watched carries out one order, of which a set bit is a write and another one an
-// event to wait for, and then reads what is left.
+// watched runs one order, in which a set bit is a write and a clear bit waits for an event,
+// and then reads the rest.
 func watched(t *testing.T, s *kv.Store, f *feed.Feed, order uint) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -69,12 +68,12 @@ func watched(t *testing.T, s *kv.Store, f *feed.Feed, order uint) {
 			step()
 		}
 	}
-	write() // nothing comes twice at the end
+	write() // no event comes twice at the end
 	step()
 }
 
-// TestWatchTruncated: a watcher that stops reading until the history no longer has
-// what it needs gets ErrTruncated, after the events that were kept for it.
+// TestWatchTruncated checks that a watcher that stops reading until the history it needs is
+// gone gets ErrTruncated after the events that were buffered for it.
 func TestWatchTruncated(t *testing.T) {
 	eng := testengine.Open(t, testengine.Options{HistoryBytes: 200})
 	f := follow(t, eng, feed.Options{Buffer: 2})
@@ -107,7 +106,7 @@ func TestWatchTruncated(t *testing.T) {
 	t.Error("the watch ended without an error")
 }
 
-// TestWatchEndsWithFeed: a watch ends with ErrClosed when the feed does.
+// TestWatchEndsWithFeed checks that a watch ends with ErrClosed when the feed does.
 func TestWatchEndsWithFeed(t *testing.T) {
 	eng := openEngine(t, newClock())
 	f, err := feed.New(eng, feed.Options{})

@@ -12,7 +12,7 @@ import (
 	"github.com/skerrydb/skerry/session"
 )
 
-// cart is a value of the size that sessions have.
+// cart is a value of a typical size.
 type cart struct {
 	Items []int  `json:"items"`
 	Note  string `json:"note"`
@@ -43,7 +43,7 @@ func filled(b testing.TB, st *session.Store, user string) string {
 	return save(b, s)
 }
 
-// BenchmarkLoad is what most requests do: load a session and read one value.
+// BenchmarkLoad measures what most requests do: load a session and read one value.
 func BenchmarkLoad(b *testing.B) {
 	st, _, _ := open(b, session.Options{Namespace: "bench"})
 	token := filled(b, st, "7")
@@ -73,7 +73,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkLoadForged is a token that nobody issued.
+// BenchmarkLoadForged measures a token that was never issued.
 func BenchmarkLoadForged(b *testing.B) {
 	st, _, _ := open(b, session.Options{})
 	token := filled(b, st, "7")
@@ -89,8 +89,8 @@ func BenchmarkLoadForged(b *testing.B) {
 	}
 }
 
-// BenchmarkSave is a request that changes one value; with a disk under it, it is
-// the disk that is measured, so it runs in parallel as requests do.
+// BenchmarkSave measures a request that changes one value. With a real disk, the disk
+// dominates, so it runs in parallel as requests do.
 func BenchmarkSave(b *testing.B) {
 	st, _, _ := open(b, session.Options{})
 	b.ReportAllocs()
@@ -113,8 +113,8 @@ func BenchmarkSave(b *testing.B) {
 	})
 }
 
-// BenchmarkBytes is what sessions cost: the bytes of their keys and values, and
-// those of the process's heap, of one.
+// BenchmarkBytes measures the memory of one session: the bytes of its keys and values, and
+// of the process's heap.
 func BenchmarkBytes(b *testing.B) {
 	const n = 50_000
 	for _, kind := range []struct {

@@ -28,8 +28,8 @@ func TestContract(t *testing.T) {
 	t.Run("Reopened", func(t *testing.T) { runSuite(t, func(t testing.TB) suiteEnv { return env(t, true) }) })
 }
 
-// twice is an engine that runs every transaction twice, as engines may that have
-// to try again: the first run is undone.
+// twice is an engine that runs every transaction twice, as engines may when they retry: the
+// first run is undone.
 type twice struct{ engine.Engine }
 
 func (e twice) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
@@ -40,8 +40,8 @@ func (e twice) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Pos
 	return e.Engine.Update(ctx, fn)
 }
 
-// env is an embedded engine with a clock that is moved by hand; if reopened, Again
-// closes it and opens its folder.
+// env returns an embedded engine with a manual clock. If reopened is set, Again closes it
+// and opens its directory again.
 func env(t testing.TB, reopened bool) suiteEnv {
 	t.Helper()
 	c, dir := newClock(), t.TempDir()

@@ -2,8 +2,7 @@ package session
 
 import "fmt"
 
-// Reencode parses b as a record and returns what its parts are encoded to, or the
-// error of parsing.
+// Reencode parses b as a record and encodes its parts again, or returns the parse error.
 func Reencode(b []byte) ([]byte, error) {
 	var r record
 	if err := parseRecord(&r, b); err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/skerrydb/skerry/session"
 )
 
-// rewrite replaces the values of all keys in the sessions' space that begin with
-// prefix by what fn makes of them.
+// rewrite applies fn to the values of all keys in the sessions' space that begin with
+// prefix.
 func rewrite(t testing.TB, store *kv.Store, prefix string, fn func(val []byte) []byte) {
 	t.Helper()
 	n := 0
@@ -45,7 +45,7 @@ func rewrite(t testing.TB, store *kv.Store, prefix string, fn func(val []byte) [
 	}
 }
 
-// scan calls fn for everything in the engine.
+// scan calls fn for all pairs in the engine.
 func scan(t testing.TB, eng engine.Engine, fn func(p engine.Pair)) {
 	t.Helper()
 	if _, err := eng.View(t.Context(), engine.Read{}, func(tx engine.Tx) error {
@@ -61,8 +61,8 @@ func scan(t testing.TB, eng engine.Engine, fn func(p engine.Pair)) {
 	}
 }
 
-// TestDamaged: what is of another version, or damaged, is refused with its code
-// by all that would read it, and overwritten by nothing.
+// TestDamaged checks that records of another version and damaged ones are rejected with
+// their code by all readers, and never overwritten.
 func TestDamaged(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -108,8 +108,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestStolen: what is stored holds no token, in whatever form it is written, and
-// what it does hold opens nothing.
+// TestStolen checks that stored data contains no token in any form, and that nothing in it
+// gives access to a session.
 func TestStolen(t *testing.T) {
 	c := newClock()
 	eng := openEngine(t, c)
@@ -149,8 +149,8 @@ func TestStolen(t *testing.T) {
 	})
 }
 
-// TestLayout reads what is stored by DESIGN.md's table, and not by the package's
-// code, so that a change of the layout fails here.
+// TestLayout parses stored data by DESIGN.md's table and not with the package's code, so
+// that a change of the layout fails here.
 func TestLayout(t *testing.T) {
 	st, store, c := open(t, session.Options{Namespace: "app", Rand: strings.NewReader(strings.Repeat("0123456789abcdef", 9))})
 	s := st.New()
@@ -166,7 +166,7 @@ func TestLayout(t *testing.T) {
 		want += string(binary.BigEndian.AppendUint64(nil, uint64(at)))
 	}
 	want += "0123456789abcdef" + "\x05seven" + "\x07Firefox" + "\x04name\x05\"Ada\""
-	// SHA-256 of "0123456789abcdef" twice
+	// SHA-256 of "0123456789abcdef" repeated twice
 	const id = "\x3e\xb1\xbd\x43\x99\x47\xeb\x76\x29\x98\xe5\x66\xcc\xc2\xe0\x99\xc7\x91\x11\x8b\x2f\x40\x57\x9c\xc4\xf7\xda\x2b\x50\x61\xb7\xf9"
 	var got []string
 	if _, err := store.View(t.Context(), engine.Read{}, 254, func(tx *kv.Tx) error {
@@ -190,7 +190,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestRand: a broken source of randomness gives errors, never somebody's session.
+// TestRand checks that a broken source of randomness gives errors, never someone else's
+// session.
 func TestRand(t *testing.T) {
 	no := errors.New("no randomness")
 	st, _, _ := open(t, session.Options{Rand: iotest.ErrReader(no)})
@@ -203,7 +204,7 @@ func TestRand(t *testing.T) {
 	if token := filled(t, st, "7"); token != strings.Repeat("A", session.MaxTokenBytes) {
 		t.Errorf("token %q", token)
 	}
-	// A decoder that skips line breaks makes the same bytes of this, but for one.
+	// A decoder that skips line breaks would return the same bytes except one for this.
 	if _, err := st.Load(t.Context(), strings.Repeat("A", session.MaxTokenBytes-1)+"\n", engine.Read{}); !errors.Is(err, session.ErrNoSession) {
 		t.Errorf("another form of the token: %v", err)
 	}
@@ -249,7 +250,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// refusing is an engine whose writes fail, or go elsewhere first.
+// refusing is an engine whose writes fail, or are preceded by a call of before.
 type refusing struct {
 	engine.Engine
 	before func() error // of Update; nil: nothing

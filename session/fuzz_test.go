@@ -11,8 +11,8 @@ import (
 	"github.com/skerrydb/skerry/session"
 )
 
-// FuzzRecord: no bytes make reading a record panic, and what is read is encoded to
-// a record that reads the same.
+// FuzzRecord checks that no bytes make parsing a record panic, and that a parsed record is
+// encoded to one that parses to the same.
 func FuzzRecord(f *testing.F) {
 	st, store, _ := open(f, session.Options{})
 	filled(f, st, "7")
@@ -42,7 +42,8 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzToken: no bytes but the issued token load a session, and none panic.
+// FuzzToken checks that no bytes but the issued token load a session, and that none cause a
+// panic.
 func FuzzToken(f *testing.F) {
 	st, _, _ := open(f, session.Options{})
 	token := filled(f, st, "7")

@@ -27,13 +27,13 @@ func between(t *testing.T) (*session.Store, *refusing, *clock) {
 	return st, r, c
 }
 
-// TestBetween puts one request's transaction between the decision of another one
-// to save and its transaction.
+// TestBetween runs one request's transaction between another request's decision to save and
+// its transaction.
 func TestBetween(t *testing.T) {
 	add := func(old int, _ bool) (int, error) { return old + 1, nil }
 	for _, c := range []struct {
 		name        string
-		first, then func(ctx context.Context, st *session.Store, s *session.Session) error // then has the last word
+		first, then func(ctx context.Context, st *session.Store, s *session.Session) error // then runs last
 		code        engine.Code                                                            // of then
 		live        int                                                                    // sessions that are left
 	}{
@@ -118,8 +118,8 @@ func logoutIt(ctx context.Context, _ *session.Store, s *session.Session) error {
 	return saved(ctx, s)
 }
 
-// TestPassedThrough: what the engine says comes through, nothing is written, and
-// what was asked for can be saved later.
+// TestPassedThrough checks that the engine's errors are returned, that nothing is written,
+// and that the pending changes can be saved later.
 func TestPassedThrough(t *testing.T) {
 	for _, want := range []*engine.Error{engine.ErrNotLeader, engine.ErrOutcomeUnknown, engine.ErrMemoryFull} {
 		st, r, _ := between(t)

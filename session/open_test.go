@@ -15,7 +15,7 @@ import (
 // start is the manual clock's first reading.
 var start = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// clock is moved by hand.
+// clock is a manual clock.
 type clock struct{ us atomic.Int64 }
 
 func newClock() *clock {
@@ -35,7 +35,7 @@ func openEngine(t testing.TB, c *clock) engine.Engine {
 	return eng
 }
 
-// open returns a session store on a fresh engine whose clock is moved by hand.
+// open returns a session store on a fresh engine with a manual clock.
 func open(t testing.TB, o session.Options) (*session.Store, *kv.Store, *clock) {
 	t.Helper()
 	c := newClock()
@@ -50,9 +50,9 @@ func open(t testing.TB, o session.Options) (*session.Store, *kv.Store, *clock) {
 	return st, store, c
 }
 
-// checkLists reads everything in the sessions' space and compares the users' lists
-// with the sessions: by DESIGN.md's table, and not by the package's code. It leaves
-// out what a test has damaged.
+// checkLists reads everything in the sessions' space and compares the users' lists with the
+// sessions, by DESIGN.md's table and not with the package's code. It skips what a test has
+// damaged.
 func checkLists(t testing.TB, eng engine.Engine) {
 	t.Helper()
 	store, err := kv.New(eng, kv.Options{})
@@ -60,7 +60,7 @@ func checkLists(t testing.TB, eng engine.Engine) {
 		t.Fatal(err)
 	}
 	entries, of, want, damaged := map[string]string{}, map[string]string{}, map[string]string{}, map[string]bool{}
-	// Not the test's context, which has ended when its clean-up runs.
+	// Not the test's context, which has ended when its cleanup runs.
 	_, err = store.View(context.Background(), engine.Read{}, 254, func(tx *kv.Tx) error {
 		for it, err := range tx.Scan(nil, nil) {
 			if err != nil {
@@ -92,7 +92,7 @@ func checkLists(t testing.TB, eng engine.Engine) {
 	}
 }
 
-// load loads a session that must be there.
+// load loads a session that must exist.
 func load(t testing.TB, st *session.Store, token string) *session.Session {
 	t.Helper()
 	s, err := st.Load(t.Context(), token, engine.Read{})
@@ -102,7 +102,7 @@ func load(t testing.TB, st *session.Store, token string) *session.Session {
 	return s
 }
 
-// save saves what must be possible to save.
+// save saves a session and fails the test on errors.
 func save(t testing.TB, s *session.Session) string {
 	t.Helper()
 	token, _, err := s.Save(t.Context())

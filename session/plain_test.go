@@ -12,8 +12,8 @@ import (
 	"github.com/skerrydb/skerry/session"
 )
 
-// TestOneKey: on an engine that is atomic over one key anonymous sessions work, and what
-// changes several keys is refused by name.
+// TestOneKey checks that on an engine that is atomic over one key anonymous sessions work,
+// and that operations on several keys return ErrUnsupported.
 func TestOneKey(t *testing.T) {
 	c := newClock()
 	store, err := kv.New(enginetest.Within(testengine.Open(t, testengine.Options{Now: c.Now}), engine.OneKey), kv.Options{})

@@ -22,7 +22,7 @@ import (
 
 var _ scs.CtxStore = (*session.SCS)(nil)
 
-// openSCS returns an SCS on a fresh engine whose clock is moved by hand.
+// openSCS returns an SCS on a fresh engine with a manual clock.
 func openSCS(t testing.TB, o session.SCSOptions) (*session.SCS, *kv.Store, *clock) {
 	t.Helper()
 	_, store, c := open(t, session.Options{})
@@ -47,7 +47,7 @@ func TestSCS(t *testing.T) {
 	})
 }
 
-// TestSCSApart: namespaces, spaces and our own sessions do not see each other.
+// TestSCSApart checks that namespaces, spaces and our own sessions are separate.
 func TestSCSApart(t *testing.T) {
 	a, store, c := openSCS(t, session.SCSOptions{Namespace: "a"})
 	if err := a.Commit("token", []byte("a"), c.Now().Add(time.Hour)); err != nil {
@@ -96,10 +96,11 @@ func TestSCSBad(t *testing.T) {
 	}
 }
 
-// TestSCSManager: the real SessionManager behaves on ours as on its own store.
+// TestSCSManager checks that the real SessionManager behaves the same on SCS as on its own
+// store.
 func TestSCSManager(t *testing.T) {
 	ours, _, c := openSCS(t, session.SCSOptions{})
-	c.Add(time.Since(c.Now())) // the manager has a clock of its own
+	c.Add(time.Since(c.Now())) // the manager has its own clock
 	for name, store := range map[string]scs.Store{"ours": ours, "theirs": memstore.NewWithCleanupInterval(0)} {
 		for _, hashed := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, " hashed ", hashed), func(t *testing.T) { driveManager(t, store, hashed) })

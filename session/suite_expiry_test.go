@@ -9,10 +9,10 @@ import (
 	"github.com/skerrydb/skerry/session"
 )
 
-// short are lives that a test can live through.
+// short are lifetimes short enough for tests.
 var short = session.Options{Idle: 10 * time.Second, Absolute: time.Minute, RenewShare: 0.2}
 
-// idle: what is not used ends, to the millisecond.
+// idle checks that unused sessions end, to the millisecond.
 func idle(f *fixture) {
 	f.use(short)
 	token := f.begin("7")
@@ -34,8 +34,8 @@ func idle(f *fixture) {
 	f.gone(token, "saved after its end")
 }
 
-// renewal: a use is written down when its share of the life has gone by, and the
-// session lives on from there.
+// renewal checks that a use is recorded when its share of the life has passed, and that the
+// session then lives on from there.
 func renewal(f *fixture) {
 	f.use(short)
 	token := f.begin("7")
@@ -69,7 +69,7 @@ func renewal(f *fixture) {
 	f.gone(token, "idle after renewals")
 }
 
-// absolute: no use makes a session live longer than this.
+// absolute checks that no use extends a session beyond its absolute life.
 func absolute(f *fixture) {
 	f.use(short)
 	token := f.begin("7")
@@ -97,12 +97,12 @@ func absolute(f *fixture) {
 	f.gone(next, "idle")
 }
 
-// shorter: lives that are configured shorter hold for what exists.
+// shorter checks that shorter configured lives apply to existing sessions.
 func shorter(f *fixture) {
 	token := f.begin("7")
 	long := f.load(token)
 	f.env.Add(20 * time.Second)
-	set(f, long, number, 1) // used now, so that it is not the idle life that ends it
+	set(f, long, number, 1) // used now, so that its idle life does not end it
 	f.save(long)
 	f.env.Add(20 * time.Second)
 	f.use(short)
@@ -124,8 +124,8 @@ func shorter(f *fixture) {
 	f.gone(token, "revoked")
 }
 
-// edgeOfLife: a session is there up to its last millisecond and not in the next one,
-// also when its options say so and not what was stored with it.
+// edgeOfLife checks that a session lives up to its last millisecond and not in the next
+// one, even if its options and not its stored expiry determine that.
 func edgeOfLife(f *fixture) {
 	for name, o := range map[string]session.Options{"stored": {}, "by the new options": short} {
 		f.use(session.Options{})
@@ -145,7 +145,7 @@ func edgeOfLife(f *fixture) {
 	}
 }
 
-// namespaces: what one name sees, no other does.
+// namespaces checks that sessions of one namespace are invisible in others.
 func namespaces(f *fixture) {
 	names := []string{"", "a", "ab", "a-b.C_9", strings.Repeat("n", session.MaxNamespaceBytes)}
 	tokens := map[string]string{}
@@ -182,7 +182,7 @@ func namespaces(f *fixture) {
 	want(f, f.load(token), word, "begun")
 }
 
-// describe: the client's description is cut, and no reason to write.
+// describe checks that the client's description is cut, and is not a reason to write.
 func describe(f *fixture) {
 	s := f.st.New()
 	s.Describe("one")
@@ -212,7 +212,7 @@ func describe(f *fixture) {
 	other.Describe("other")
 	set(f, other, number, 4)
 	f.save(other)
-	set(f, s, number, 5) // it says nothing of the client this time
+	set(f, s, number, 5) // without a description this time
 	f.save(s)
 	if l := f.load(token).Label(); l != "other" {
 		f.Errorf("label %q, a later request has said %q", l, "other")

@@ -15,7 +15,7 @@ func (f *fixture) stored() (n int) {
 	f.Helper()
 	_, err := f.env.KV.View(f.Context(), engine.Read{}, session.DefaultSpace, func(t *kv.Tx) (err error) {
 		n = 0
-		for _, err := range t.Scan(nil, nil) { // Count has tombstones, too
+		for _, err := range t.Scan(nil, nil) { // Count includes tombstones
 			if n++; err != nil {
 				return err
 			}
@@ -28,7 +28,7 @@ func (f *fixture) stored() (n int) {
 	return n
 }
 
-// lazy: what was only looked at is not stored.
+// lazy checks that a session that was only read is not stored.
 func lazy(f *fixture) {
 	s := f.st.New()
 	wantNone(f, s, word)
@@ -62,7 +62,7 @@ func lazy(f *fixture) {
 	want(f, s, word, "b")
 }
 
-// values: what was set is there, of any type.
+// values checks that values of any type are stored.
 func values(f *fixture) {
 	type point struct{ X, Y int }
 	p := session.NewKey[point]("point")
@@ -98,8 +98,8 @@ func values(f *fixture) {
 	wantNone(f, s, word)
 }
 
-// wrongType: a value that the program does not know any more is an error that
-// names it, and harms nothing else.
+// wrongType checks that a value that the program can no longer decode is an error that
+// names it, and affects nothing else.
 func wrongType(f *fixture) {
 	token := f.begin("")
 	s := f.load(token)
@@ -121,7 +121,8 @@ func wrongType(f *fixture) {
 	want(f, s, number, 1)
 }
 
-// forged: no bytes but an issued token open anything, and none panic.
+// forged checks that no bytes but an issued token load a session, and that none cause a
+// panic.
 func forged(f *fixture) {
 	token := f.begin("7")
 	bad := []string{
@@ -147,7 +148,8 @@ func forged(f *fixture) {
 	f.load(token)
 }
 
-// rotate: a new token, the old one dead, everything else as it was.
+// rotate checks that the token is new, the old one is unknown, and everything else is
+// unchanged.
 func rotate(f *fixture) {
 	for _, user := range []string{"", "7"} {
 		first := f.begin(user)
@@ -177,7 +179,7 @@ func rotate(f *fixture) {
 	}
 }
 
-// login: the token from before opens nothing, the values are kept.
+// login checks that the earlier token is unknown and that the values are kept.
 func login(f *fixture) {
 	first := f.begin("")
 	s := f.load(first)
@@ -195,7 +197,7 @@ func login(f *fixture) {
 	if s.User() != "7" || s.Handle() == handle || !s.Created().Equal(f.env.Now()) {
 		f.Errorf("user %q, handle %q after %q, created %v", s.User(), s.Handle(), handle, s.Created())
 	}
-	s.Login("7") // again: with the second factor, say
+	s.Login("7") // again, for example with a second factor
 	third := f.save(s)
 	f.gone(second, "logged in again")
 	want(f, f.load(third), word, "begun")
@@ -210,7 +212,7 @@ func login(f *fixture) {
 	f.refused(s, engine.CodeLimit)
 }
 
-// loginOther: nobody inherits somebody else's values.
+// loginOther checks that nobody inherits another user's values.
 func loginOther(f *fixture) {
 	first := f.begin("7")
 	s := f.load(first)
@@ -229,7 +231,7 @@ func loginOther(f *fixture) {
 	}
 }
 
-// logout: nothing is left.
+// logout checks that nothing is left.
 func logout(f *fixture) {
 	for _, user := range []string{"", "7"} {
 		token := f.begin(user)
@@ -250,7 +252,7 @@ func logout(f *fixture) {
 	}
 }
 
-// logoutThenSet: what is set after a logout is in a session of its own.
+// logoutThenSet checks that values set after a logout belong to a new session.
 func logoutThenSet(f *fixture) {
 	first := f.begin("7")
 	s := f.load(first)

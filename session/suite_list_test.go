@@ -11,7 +11,8 @@ import (
 	"github.com/skerrydb/skerry/session"
 )
 
-// list: a user's own sessions, the one used last first, and never a token.
+// list checks that a user's own sessions are listed, most recently used first, without
+// tokens.
 func list(f *fixture) {
 	var tokens []string
 	for i := range 3 {
@@ -54,7 +55,7 @@ func list(f *fixture) {
 	}
 }
 
-// revoke: one session of one's own.
+// revoke revokes one of a user's own sessions.
 func revoke(f *fixture) {
 	one, two, other := f.begin("7"), f.begin("7"), f.begin("8")
 	handle, others := f.load(one).Handle(), f.load(other).Handle()
@@ -79,7 +80,7 @@ func revoke(f *fixture) {
 	}
 }
 
-// revokeAll: all of one user, or all but the present one.
+// revokeAll revokes all sessions of one user, or all but the present one.
 func revokeAll(f *fixture) {
 	var tokens []string
 	for range 5 {
@@ -108,7 +109,7 @@ func revokeAll(f *fixture) {
 	f.load(near)
 }
 
-// perUser: a login over the limit ends what was not used for the longest time.
+// perUser checks that a login over the limit ends the least recently used session.
 func perUser(f *fixture) {
 	o := short
 	o.PerUser = 3
@@ -129,7 +130,7 @@ func perUser(f *fixture) {
 	f.again()
 	f.gone(tokens[1], "over the limit")
 	s = f.load(tokens[2])
-	s.Login("7") // in the place of its own old one
+	s.Login("7") // replaces its own old session
 	tokens[2] = f.save(s)
 	s = f.load(tokens[3])
 	s.Rotate()
@@ -140,7 +141,7 @@ func perUser(f *fixture) {
 	if hs := f.handles("7"); len(hs) != 3 {
 		f.Errorf("listed: %v", hs)
 	}
-	f.env.Add(o.Idle) // all end; their entries are still there
+	f.env.Add(o.Idle) // all end, but their entries still exist
 	for range 3 {
 		begin()
 	}
@@ -159,7 +160,7 @@ func perUser(f *fixture) {
 	f.load(tokens[7])
 }
 
-// inTransaction: what belongs together is committed together.
+// inTransaction checks that operations in one transaction are committed together.
 func inTransaction(f *fixture) {
 	token, other := f.begin("7"), f.begin("7")
 	handle := f.load(token).Handle()

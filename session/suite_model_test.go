@@ -16,7 +16,7 @@ import (
 // modelSteps is how many steps the model test makes.
 const modelSteps = 3000
 
-// truth is what is known of one stored session.
+// truth is the model of one stored session.
 type truth struct {
 	user, handle            string
 	created, absolute, seen int64 // milliseconds
@@ -34,7 +34,7 @@ type cell struct {
 	ok bool
 }
 
-// request is a Session in use, and what the model knows of it.
+// request is a Session in use, with its model.
 type request struct {
 	s             *session.Session
 	token         string
@@ -45,14 +45,14 @@ type request struct {
 	login         string
 }
 
-// world is the model: all sessions by their tokens, and requests that go on.
+// world is the model: all sessions by their tokens, and open requests.
 type world struct {
 	*fixture
 	r      *rand.Rand
 	live   map[string]*truth
 	issued []string
 	open   []*request
-	met    map[string]int // how often each outcome was met
+	met    map[string]int // how often each outcome occurred
 }
 
 // model compares random requests of several browsers with a simple model.
@@ -62,7 +62,7 @@ func model(f *fixture) {
 	f.use(o)
 	w := &world{fixture: f, r: seed.Rand(f), live: map[string]*truth{}, met: map[string]int{}}
 	for i := 0; i < modelSteps && !f.Failed(); i++ {
-		// Always some, so that a transaction's time is the clock's.
+		// Always advance it, so that a transaction's time is the clock's.
 		f.env.Add(time.Duration(2+w.r.IntN(400)) * time.Millisecond)
 		w.step()
 		w.checkSome()
@@ -95,7 +95,7 @@ func (w *world) step() {
 
 func (w *world) now() int64 { return w.env.Now().UnixMilli() }
 
-// get returns what is stored for token now, nil if nothing is.
+// get returns what is stored for token now, or nil.
 func (w *world) get(token string) *truth {
 	s := w.live[token]
 	if s == nil || w.now() >= min(s.seen+w.o.Idle.Milliseconds(), s.absolute) {
@@ -118,7 +118,7 @@ func (w *world) begin() {
 	w.open = append(w.open, q)
 }
 
-// act does one thing in a request, and reports whether that was its last.
+// act performs one action in a request. It reports whether that was the last one.
 func (w *world) act(q *request) (ended bool) {
 	name := string(rune('a' + w.r.IntN(2)))
 	key := session.NewKey[int](name)
@@ -205,7 +205,7 @@ func (w *world) read(q *request, name string) {
 	}
 }
 
-// increment is Key.Update.
+// increment models Key.Update.
 func (w *world) increment(q *request, name string) {
 	plus := func(old int, _ bool) (int, error) { return old + 1, nil }
 	err := session.NewKey[int](name).Update(w.Context(), q.s, plus)
@@ -255,7 +255,7 @@ func (w *world) code(what string, err error, want engine.Code) {
 	}
 }
 
-// finish saves a request and reports whether it ends with that.
+// finish saves a request and reports whether that ends it.
 func (w *world) finish(q *request) bool {
 	renew := int64(float64(w.o.Idle.Milliseconds()) * w.o.RenewShare)
 	due := q.was != nil && q.at-q.was.seen >= renew
@@ -285,16 +285,16 @@ func (w *world) finish(q *request) bool {
 	}
 	w.code("save", err, "")
 	if s != nil && !q.changed() && w.now()-s.seen < renew {
-		w.renewed(q, s) // somebody else has
+		w.renewed(q, s) // another request has renewed it
 		return w.r.IntN(2) == 0
 	}
 	return w.commit(q, s, token)
 }
 
-// commit makes the model what the save has made of s, nil if it begins anew.
+// commit updates the model with what the save has made of s, or nil for a new session.
 func (w *world) commit(q *request, s *truth, token string) bool {
 	isNew := !q.base() || q.rotate || q.login != ""
-	if q.was != nil && isNew { // the old one ends, and where it was rotated to
+	if q.was != nil && isNew { // the old session ends, including under its rotated token
 		delete(w.live, q.token)
 		for t, other := range w.live {
 			if q.was.user != "" && other.user == q.was.user && other.handle == q.was.handle {
@@ -348,7 +348,7 @@ func (w *world) commit(q *request, s *truth, token string) bool {
 
 func (q *request) logoutLeft() bool { return !q.s.Stored() && !q.s.NeedsSave() && q.s.User() == "" }
 
-// of returns the tokens of a user's sessions, the one used last first.
+// of returns the tokens of a user's sessions, most recently used first.
 func (w *world) of(user string) (tokens []string) {
 	for t := range maps.Clone(w.live) {
 		if s := w.get(t); s != nil && s.user == user {
@@ -367,7 +367,7 @@ func (w *world) makeRoom(user string) {
 	}
 }
 
-// revoke ends one session of a user, or all, or all but one.
+// revoke ends one session of a user, all, or all but one.
 func (w *world) revoke() {
 	user := string(rune('A' + w.r.IntN(2)))
 	all := w.of(user)
@@ -396,7 +396,7 @@ func (w *world) revoke() {
 	}
 }
 
-// checkSome compares some of what is stored with the model.
+// checkSome compares part of the stored data with the model.
 func (w *world) checkSome() {
 	for range min(3, len(w.issued)) {
 		token := w.issued[len(w.issued)-1-w.r.IntN(min(20, len(w.issued)))]

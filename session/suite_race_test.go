@@ -11,14 +11,14 @@ import (
 	"github.com/skerrydb/skerry/session"
 )
 
-// saveAgain: a Session goes on after it was saved.
+// saveAgain checks that a Session can be used after it was saved.
 func saveAgain(f *fixture) {
 	token := f.begin("")
 	s := f.load(token)
 	want(f, s, word, "begun")
 	set(f, s, word, "second")
 	f.save(s)
-	set(f, s, word, "third") // after what it wrote itself: no conflict
+	set(f, s, word, "third") // after its own write: no conflict
 	f.save(s)
 	s.Rotate()
 	next := f.save(s)
@@ -40,7 +40,7 @@ func saveAgain(f *fixture) {
 	wantNone(f, s, word)
 }
 
-// blind: two requests that set different values, whichever ends first.
+// blind checks that two requests that set different values both succeed, in either order.
 func blind(f *fixture) {
 	token := f.begin("")
 	a, b := f.load(token), f.load(token)
@@ -66,7 +66,7 @@ func blind(f *fixture) {
 	wantNone(f, s, number)
 }
 
-// conflict: what was read and then set must not have changed between.
+// conflict checks that a value that was read and then set must not have changed in between.
 func conflict(f *fixture) {
 	for name, change := range map[string]func(s *session.Session){
 		"set":             func(s *session.Session) { set(f, s, word, "other") },
@@ -90,13 +90,13 @@ func conflict(f *fixture) {
 	}
 	token := f.begin("")
 	mine, other := f.load(token), f.load(token)
-	wantNone(f, mine, number) // nothing read is something read
+	wantNone(f, mine, number) // reading a missing value counts as reading
 	set(f, mine, number, 1)
 	set(f, other, number, 2)
 	f.save(other)
 	f.refused(mine, engine.CodeConflict)
 	mine, other = f.load(token), f.load(token)
-	want(f, mine, number, 2) // read, and not written
+	want(f, mine, number, 2) // read but not written
 	set(f, mine, word, "mine")
 	set(f, other, number, 3)
 	f.save(other)
@@ -116,7 +116,7 @@ func errConflict(f *fixture, s *session.Session) error {
 	return err
 }
 
-// conflictWhole: with a conflict nothing at all is written.
+// conflictWhole checks that nothing at all is written after a conflict.
 func conflictWhole(f *fixture) {
 	token := f.begin("7")
 	mine, other := f.load(token), f.load(token)
@@ -133,7 +133,7 @@ func conflictWhole(f *fixture) {
 	wantNone(f, s, number)
 }
 
-// updateRace: of many updates at once none is lost.
+// updateRace checks that no concurrent update is lost.
 func updateRace(f *fixture) {
 	const browsers, rounds = 8, 25
 	token := f.begin("")
@@ -167,7 +167,7 @@ func updateRace(f *fixture) {
 	}
 }
 
-// updatePending: an update goes on from what the request itself has set.
+// updatePending checks that an update continues from what the request itself has set.
 func updatePending(f *fixture) {
 	add := func(s *session.Session) error {
 		return number.Update(f.Context(), s, func(old int, ok bool) (int, error) { return old + 10, nil })
@@ -188,7 +188,7 @@ func updatePending(f *fixture) {
 	if err := add(other); err != nil {
 		f.Error(err)
 	}
-	set(f, s, number, 0) // it has read 11, and there is 21
+	set(f, s, number, 0) // it has read 11, but 21 is stored
 	f.refused(s, engine.CodeConflict)
 	if err := add(s); !errors.Is(err, engine.ErrConflict) {
 		f.Errorf("update of what conflicts: %v", err)
@@ -214,7 +214,8 @@ func updatePending(f *fixture) {
 	}
 }
 
-// twoRotations: of two at once one is made, and there is one session.
+// twoRotations checks that of two concurrent rotations one succeeds, and that there is one
+// session.
 func twoRotations(f *fixture) {
 	for _, user := range []string{"", "7"} {
 		token := f.begin(user)
@@ -233,8 +234,8 @@ func twoRotations(f *fixture) {
 	}
 }
 
-// twoLogins: whoever has proved who they are gets a session, also if another
-// login was faster or all sessions have been revoked.
+// twoLogins checks that a user who has authenticated gets a session, even if another login
+// was faster or all sessions have been revoked.
 func twoLogins(f *fixture) {
 	token := f.begin("")
 	a, b := f.load(token), f.load(token)
@@ -264,8 +265,8 @@ func twoLogins(f *fixture) {
 	}
 }
 
-// rotatedThenLogin: a login ends the session that it came from, under whatever
-// token that is by then.
+// rotatedThenLogin checks that a login ends the session that it came from, even if its
+// token was rotated in the meantime.
 func rotatedThenLogin(f *fixture) {
 	token := f.begin("7")
 	a, b := f.load(token), f.load(token)
@@ -281,7 +282,7 @@ func rotatedThenLogin(f *fixture) {
 	}
 }
 
-// revokedMeanwhile: no save brings back what has ended.
+// revokedMeanwhile checks that no save restores an ended session.
 func revokedMeanwhile(f *fixture) {
 	for name, ask := range map[string]func(s *session.Session){
 		"set":    func(s *session.Session) { set(f, s, number, 1) },
@@ -307,14 +308,14 @@ func revokedMeanwhile(f *fixture) {
 	}
 	token := f.begin("7")
 	s := f.load(token)
-	s.Logout() // what has ended can be ended
+	s.Logout() // an ended session can be logged out
 	if _, _, err := f.st.RevokeAll(f.Context(), "7"); err != nil {
 		f.Fatal(err)
 	}
 	f.save(s)
 }
 
-// renewalAfterRevocation: writing down a use brings nothing back either.
+// renewalAfterRevocation checks that recording a use does not restore a session either.
 func renewalAfterRevocation(f *fixture) {
 	f.use(short)
 	token := f.begin("7")
@@ -334,8 +335,8 @@ func renewalAfterRevocation(f *fixture) {
 	}
 }
 
-// rotatedThenLogout: who logs out is logged out, also if another request has
-// rotated the token meanwhile.
+// rotatedThenLogout checks that a logout ends the session even if another request has
+// rotated the token in the meantime.
 func rotatedThenLogout(f *fixture) {
 	token := f.begin("7")
 	a, b := f.load(token), f.load(token)
@@ -350,10 +351,11 @@ func rotatedThenLogout(f *fixture) {
 	}
 }
 
-// limits: over each is an error with a code, and nothing is written.
+// limits checks that exceeding each limit is an error with a code, and that nothing is
+// written.
 func limits(f *fixture) {
 	s := f.st.New()
-	if err := word.Set(s, strings.Repeat("v", session.MaxValueBytes-1)); !errors.Is(err, engine.ErrLimit) { // with its quotes one over
+	if err := word.Set(s, strings.Repeat("v", session.MaxValueBytes-1)); !errors.Is(err, engine.ErrLimit) { // one over, with its quotes
 		f.Errorf("a value over the limit: %v", err)
 	}
 	set(f, s, word, strings.Repeat("v", session.MaxValueBytes-2))
@@ -374,7 +376,7 @@ func limits(f *fixture) {
 	f.refused(s, engine.CodeLimit)
 	wantNone(f, f.load(token), session.NewKey[string]("big0"))
 	s = f.load(token)
-	for i := range session.MaxValues - 2 { // with the two that are there
+	for i := range session.MaxValues - 2 { // in addition to the two that exist
 		set(f, s, session.NewKey[int](fmt.Sprint("n", i)), i)
 	}
 	f.save(s)

@@ -12,16 +12,16 @@ import (
 	"github.com/alexedwards/scs/v2"
 )
 
-// scsEnv is where the sessions of scs are kept.
+// scsEnv is the storage for sessions of scs.
 type scsEnv struct {
 	Store scs.Store
 	Now   func() time.Time
 	Pass  func(d time.Duration)                       // lets time pass
-	run   func(t *testing.T, test func(t *testing.T)) // synctest.Test where Pass sleeps; nil just calls test
+	run   func(t *testing.T, test func(t *testing.T)) // synctest.Test if Pass sleeps; nil calls test directly
 }
 
-// runSCS runs the part of the suite for stores of alexedwards/scs; open returns an
-// empty one that ends with its test.
+// runSCS runs the part of the suite for stores of alexedwards/scs. open returns an empty
+// store for one test.
 func runSCS(t *testing.T, open func(t testing.TB) scsEnv) {
 	for _, test := range []struct {
 		name string
@@ -44,7 +44,7 @@ func runSCS(t *testing.T, open func(t testing.TB) scsEnv) {
 	}
 }
 
-// withCtx is a store by its methods with a context.
+// withCtx is a store with methods that take a context.
 type withCtx struct {
 	s   scs.CtxStore
 	ctx context.Context
@@ -111,7 +111,7 @@ func scsExpiry(t *testing.T, e scsEnv) {
 	e.expect(t, "later", nil)
 }
 
-// scsTokens: what a browser made up is not found, and is no error.
+// scsTokens checks that a token invented by a client is not found, without an error.
 func scsTokens(t *testing.T, e scsEnv) {
 	e.commit(t, "token", []byte("a"), time.Hour)
 	for _, token := range []string{"", "Token", "token ", "toke", "\x00", "token\x00", "\xff\xfe", strings.Repeat("t", 1<<20), "../token", "token\n"} {
@@ -123,7 +123,7 @@ func scsTokens(t *testing.T, e scsEnv) {
 	e.expect(t, "token", []byte("a"))
 }
 
-// scsRace: many at once do not see each other's.
+// scsRace checks that concurrent sessions do not see each other's data.
 func scsRace(t *testing.T, e scsEnv) {
 	var wg sync.WaitGroup
 	for i := range 8 {

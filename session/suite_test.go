@@ -11,19 +11,19 @@ import (
 	"github.com/skerrydb/skerry/session"
 )
 
-// suiteEnv is where sessions are kept, with a clock that the suite moves.
+// suiteEnv is the storage for sessions, with a clock that the suite controls.
 type suiteEnv struct {
 	KV  *kv.Store
 	Now func() time.Time      // the engine's clock, in whole milliseconds
-	Add func(d time.Duration) // moves it on
+	Add func(d time.Duration) // advances it
 
-	// Again closes the engine and opens it anew from what it left, or does
-	// nothing. Sessions that were loaded before are not used after it.
+	// Again closes the engine and opens it again from what it stored, or does nothing.
+	// Sessions that were loaded before are not used after it.
 	Again func() *kv.Store
 }
 
-// runSuite is what sessions promise, on whatever engine they are kept; open returns an
-// empty suiteEnv that ends with its test.
+// runSuite tests the promises of sessions on any engine. open returns an empty suiteEnv for
+// one test.
 func runSuite(t *testing.T, open func(t testing.TB) suiteEnv) {
 	for _, test := range []struct {
 		name string
@@ -81,7 +81,7 @@ type fixture struct {
 	st  *session.Store
 }
 
-// use makes f's store one with o.
+// use replaces f's store by one with o.
 func (f *fixture) use(o session.Options) {
 	f.Helper()
 	st, err := session.New(f.env.KV, o)
@@ -91,7 +91,7 @@ func (f *fixture) use(o session.Options) {
 	f.o, f.st = o, st
 }
 
-// again opens everything anew, where the suiteEnv can.
+// again reopens everything if the suiteEnv supports it.
 func (f *fixture) again() {
 	f.Helper()
 	if f.env.Again != nil {
@@ -100,7 +100,7 @@ func (f *fixture) again() {
 	}
 }
 
-// load loads a session that must be there.
+// load loads a session that must exist.
 func (f *fixture) load(token string) *session.Session {
 	f.Helper()
 	return load(f, f.st, token)
@@ -114,13 +114,13 @@ func (f *fixture) gone(token, why string) {
 	}
 }
 
-// save saves what must be possible to save.
+// save saves a session and fails the test on errors.
 func (f *fixture) save(s *session.Session) (token string) {
 	f.Helper()
 	return save(f, s)
 }
 
-// refused fails unless s cannot be saved because of code.
+// refused fails unless saving s returns code.
 func (f *fixture) refused(s *session.Session, code engine.Code) {
 	f.Helper()
 	token, pos, err := s.Save(f.Context())
@@ -129,7 +129,8 @@ func (f *fixture) refused(s *session.Session, code engine.Code) {
 	}
 }
 
-// begin returns the token of a new session of user, "" for nobody, with a value.
+// begin returns the token of a new session of user, or of an anonymous one if user is "",
+// with a value.
 func (f *fixture) begin(user string) string {
 	f.Helper()
 	s := f.st.New()
@@ -146,7 +147,7 @@ var (
 	number = session.NewKey[int]("number")
 )
 
-// set sets what must be possible to set.
+// set sets a value and fails the test on errors.
 func set[T any](f *fixture, s *session.Session, k session.Key[T], v T) {
 	f.Helper()
 	if err := k.Set(s, v); err != nil {
@@ -183,7 +184,7 @@ func (f *fixture) handles(user string) (hs []string) {
 	return hs
 }
 
-// update runs fn as a transaction of the caller's.
+// update runs fn as a transaction of the caller.
 func (f *fixture) update(fn func(tx engine.Tx) error) error {
 	_, err := f.env.KV.Update(context.WithoutCancel(f.Context()), 0, func(t *kv.Tx) error { return fn(t.Engine()) })
 	return err

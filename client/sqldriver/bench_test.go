@@ -11,7 +11,7 @@ import (
 
 var background = context.Background()
 
-// quick are the calls whose cost is stated, each with a query and a scan.
+// quick are the calls whose allocations are documented, each with a query and a scan.
 var quick = map[string]func(*sql.DB, *sql.Stmt) error{
 	"int": func(db *sql.DB, _ *sql.Stmt) error {
 		var n int64
@@ -37,9 +37,8 @@ var quick = map[string]func(*sql.DB, *sql.Stmt) error{
 	},
 }
 
-// TestAllocs: what a call through database/sql allocates at the client, the
-// variables that it scans into included. The server answers from a list, so that
-// nothing of it is counted.
+// TestAllocs counts the allocations of a call through database/sql in the client, including
+// the variables that it scans into. The server replies from a table, so that it adds none.
 func TestAllocs(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -63,7 +62,7 @@ func TestAllocs(t *testing.T) {
 		case "prepared":
 			most = 12 // database/sql itself needs three more for a Stmt
 		case "cancellable":
-			most = 20 // the context of the test, and a goroutine that database/sql has watch it
+			most = 20 // the context of the test, and the goroutine of database/sql that watches it
 		}
 		if n > most {
 			t.Errorf("%s allocates %.1f times a call, want %.0f at most", name, n, most)
@@ -71,9 +70,8 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// BenchmarkSQL measures calls by 64 goroutines. Server and client are in one
-// process, so cpu-ns/op is of both, of which the server, that only looks up canned
-// replies, is the small part.
+// BenchmarkSQL measures calls by 64 goroutines. Server and client are in one process, so
+// cpu-ns/op includes both. The server only looks up canned replies, so its share is small.
 func BenchmarkSQL(b *testing.B) {
 	db := openDB(b, newCanned(b).dsn())
 	defer db.Close()
@@ -104,7 +102,7 @@ func BenchmarkSQL(b *testing.B) {
 	}
 }
 
-// cpuTime is what this process has used.
+// cpuTime returns the CPU time of this process.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

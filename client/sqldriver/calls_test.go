@@ -26,7 +26,7 @@ const (
 	twoInts = `{"kind":"object","fields":[{"name":"a","type":` + anInt + `},{"name":"b","type":` + anInt + `}]}`
 )
 
-// TestCommands: which command a statement becomes, and when the schema is asked for.
+// TestCommands checks which command a statement becomes, and when the schema is requested.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	s := newCanned(t)
@@ -70,8 +70,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestBrokenConnection: a call that was sent when the connection broke has an
-// unknown outcome and is not made again, unless it has a key or only reads.
+// TestBrokenConnection checks that a call that was sent before the connection broke has an
+// unknown outcome and is not sent again, unless it has a key or only reads.
 func TestBrokenConnection(t *testing.T) {
 	t.Parallel()
 	s := newCanned(t)
@@ -88,7 +88,7 @@ func TestBrokenConnection(t *testing.T) {
 		query   string
 		command string
 	}{{db, "CALL read(1)", "FCALL_RO"}, {once, "CALL add('k', 1)", "CALLONCE"}} {
-		s.dropNext(c.command) // the connection is closed instead of an answer
+		s.dropNext(c.command) // the connection is closed in place of a reply
 		s.hear()
 		if err := c.db.QueryRowContext(t.Context(), c.query).Scan(&n); err != nil {
 			t.Errorf("%s: %v", c.query, err)
@@ -121,7 +121,7 @@ func TestBrokenConnection(t *testing.T) {
 	}
 }
 
-// TestSchemaChanges: the program on the server is replaced by another one.
+// TestSchemaChanges replaces the program on the server.
 func TestSchemaChanges(t *testing.T) {
 	t.Parallel()
 	s := newCanned(t)
@@ -135,7 +135,8 @@ func TestSchemaChanges(t *testing.T) {
 		{schemaOf("p", false, "", twoInts), "%2\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n:2\r\n", "a, b | 1, 2", "CALL p, PROC SCHEMA p"},
 		{"", "", "a, b | 1, 2", "CALL p"},
 		{schemaOf("p", false, "", anInt), ":7\r\n", "result | 7", "CALL p, PROC SCHEMA p"},
-		// Nodes of two versions: the schema stays wrong, so the reply speaks for itself.
+		// Nodes of two versions: the schema stays wrong, so the reply determines the
+		// columns.
 		{"", "$1\r\nx\r\n", "result | x", "CALL p, PROC SCHEMA p"},
 		{"", "%1\r\n$1\r\nz\r\n*2\r\n:1\r\n_\r\n", "z | [1,null]", "CALL p, PROC SCHEMA p"},
 		{"", "*2\r\n%1\r\n$1\r\nz\r\n,1.5\r\n%1\r\n$1\r\nz\r\n#t\r\n", "z | 1.5 | true", "CALL p, PROC SCHEMA p"},
@@ -159,8 +160,8 @@ func TestSchemaChanges(t *testing.T) {
 	}
 }
 
-// TestUnknownHere: a procedure that the asked node does not know is called all the
-// same, because the node that leads may know it.
+// TestUnknownHere checks that a procedure that the queried node does not know is still
+// called, because the leader may know it.
 func TestUnknownHere(t *testing.T) {
 	t.Parallel()
 	s := newCanned(t)
@@ -189,7 +190,7 @@ func TestUnknownHere(t *testing.T) {
 	}
 }
 
-// TestSharedClient: a client of the caller's outlives the pool.
+// TestSharedClient checks that the caller's own client outlives the pool.
 func TestSharedClient(t *testing.T) {
 	t.Parallel()
 	co, _, err := sqldriver.ParseDSN(newCanned(t).dsn())
@@ -217,8 +218,8 @@ func TestSharedClient(t *testing.T) {
 	}
 }
 
-// TestNoBytes: a list, a struct or a map is refused for an argument that is bytes,
-// as its JSON would be taken for them. What is bytes or JSON text already is not.
+// TestNoBytes checks that a list, a struct or a map is rejected for a bytes argument,
+// because its JSON would be stored as the bytes. Bytes and JSON text are accepted.
 func TestNoBytes(t *testing.T) {
 	t.Parallel()
 	s := newCanned(t)

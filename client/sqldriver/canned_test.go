@@ -12,15 +12,15 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// canned is a server that knows its answers beforehand: it costs next to nothing,
-// and it can say what a real one would not.
+// canned is a server with prepared replies. It is cheap, and it can send replies that a
+// real server would not.
 type canned struct {
 	listener net.Listener
 	ends     sync.WaitGroup
 
-	mu      sync.Mutex                   // guards what follows
-	replies map[string]map[string]string // of a command and a procedure, "" for any; "" closes the connection
-	drop    string                       // the command that closes the connection when it comes next
+	mu      sync.Mutex                   // guards the fields below
+	replies map[string]map[string]string // by command and procedure, "" for any; the reply "" closes the connection
+	drop    string                       // the command whose next occurrence closes the connection
 	heard   []string                     // the calls, if listen is set
 	listen  bool
 }
@@ -66,7 +66,7 @@ func newCanned(tb testing.TB) *canned {
 	return s
 }
 
-// set gives a command on a procedure its reply.
+// set sets the reply to a command on a procedure.
 func (s *canned) set(command, procedure, reply string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *canned) set(command, procedure, reply string) {
 	s.replies[command][procedure] = reply
 }
 
-// reply finds the answer to a command; close ends the connection instead.
+// reply returns the reply to a command. If close is set, the connection is closed instead.
 func (s *canned) reply(args [][]byte) (reply string, close bool) {
 	at := 1
 	switch string(args[0]) {
@@ -106,14 +106,14 @@ func (s *canned) reply(args [][]byte) (reply string, close bool) {
 	return reply, reply == ""
 }
 
-// dropNext closes the connection that the next such command comes over.
+// dropNext closes the connection at the next such command.
 func (s *canned) dropNext(command string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop = command
 }
 
-// hear returns what was asked since the last time, and goes on listening.
+// hear returns the requests since the last call, and continues to listen.
 func (s *canned) hear() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func (s *canned) hear() []string {
 
 func (s *canned) dsn() string { return "skerry://" + s.listener.Addr().String() + "/" }
 
-// serve answers until the client goes. What it does not know is an error.
+// serve replies until the client disconnects. Unknown commands get an error.
 func (s *canned) serve(tb testing.TB, c net.Conn) {
 	defer c.Close()
 	var bufs wire.Buffers

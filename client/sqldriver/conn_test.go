@@ -11,8 +11,8 @@ import (
 	"github.com/skerrydb/skerry/client"
 )
 
-// TestCachedSchemas: a Connector keeps so many schemas and no more, and works with
-// others all the same.
+// TestCachedSchemas checks that a Connector caches a limited number of schemas, and that
+// procedures beyond it still work.
 func TestCachedSchemas(t *testing.T) {
 	t.Parallel()
 	c := NewConnector(nil, Options{})
@@ -35,7 +35,8 @@ func TestCachedSchemas(t *testing.T) {
 	}
 }
 
-// TestDoubt: a refusal of arguments makes an old schema be read again, not a new one.
+// TestDoubt checks that rejected arguments make an old schema be read again, but not a new
+// one.
 func TestDoubt(t *testing.T) {
 	t.Parallel()
 	c := &conn{c: NewConnector(nil, Options{})}
@@ -58,7 +59,8 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestEnded: the error of a call that a context ended is that of the context too.
+// TestEnded checks that the error of a call that a context ended also matches the context's
+// error.
 func TestEnded(t *testing.T) {
 	t.Parallel()
 	c := &conn{c: NewConnector(nil, Options{})}

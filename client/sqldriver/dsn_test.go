@@ -27,7 +27,7 @@ func TestDSN(t *testing.T) {
 	}
 }
 
-// TestDSNMistakes: every mistake is named, before anything is connected.
+// TestDSNMistakes checks that every mistake is reported before connecting.
 func TestDSNMistakes(t *testing.T) {
 	t.Parallel()
 	for dsn, want := range map[string]string{
@@ -77,7 +77,7 @@ func TestDSNMistakes(t *testing.T) {
 	}
 }
 
-// TestDSNSecret: no error has any part of the password.
+// TestDSNSecret checks that no error contains any part of the password.
 func TestDSNSecret(t *testing.T) {
 	t.Parallel()
 	for _, dsn := range []string{
@@ -95,7 +95,7 @@ func TestDSNSecret(t *testing.T) {
 	}
 }
 
-// TestParameters: the client knows all parameters that are suggested.
+// TestParameters checks that the client knows all parameters that are suggested.
 func TestParameters(t *testing.T) {
 	t.Parallel()
 	for _, p := range parameters {

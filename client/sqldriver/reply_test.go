@@ -12,8 +12,9 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// FuzzReply: whatever a server sends, as rows of whatever schema: no panic, as many
-// rows as promised, values that database/sql knows.
+// FuzzReply reads arbitrary replies as rows of arbitrary schemas. It checks that nothing
+// panics, that there are as many rows as announced, and that values have types of
+// database/sql.
 func FuzzReply(f *testing.F) {
 	const object = `{"kind":"object","fields":[{"name":"a","type":{"kind":"time"}},{"name":"b","type":{"kind":"list","of":{"kind":"bytes"}}}]}`
 	for schema, reply := range map[string]string{
@@ -35,7 +36,7 @@ func FuzzReply(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, reply []byte, schema string) {
 		if rest, ok := wire.Skip(reply); !ok || len(rest) > 0 {
-			return // the client lets no such reply through
+			return // the client rejects such a reply
 		}
 		var typed typ
 		lay := layShown(reply)
@@ -48,7 +49,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// read reads a reply as rows and reports whether it is such rows.
+// read reads a reply as rows and reports whether it matches the layout.
 func read(t *testing.T, lay layout, reply []byte) bool {
 	var r rows
 	if err := r.start(&lay, reply); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/skerrydb/skerry/client/sqldriver"
 )
 
-// TestPassword: a wrong password is reported as such, and is not repeated.
+// TestPassword checks that a wrong password is reported, but not repeated in the error.
 func TestPassword(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -31,7 +31,7 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestKeys: the real server carries out a call with a key once.
+// TestKeys checks that the real server runs a call with a key once.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

@@ -18,18 +18,18 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// server is a Skerry on loopback that can be stopped and started again at the
-// same address, with the same data.
+// server is a Skerry on loopback that can be stopped and restarted at the same address with
+// the same data.
 type server struct {
 	addr  string
 	dir   string
 	procs []proc.Procedure
 	pass  string
 	stop  func()
-	gate  gate // of the procedure wait
+	gate  gate // for the procedure wait
 }
 
-// gate holds up who waits at it while it is shut.
+// gate blocks callers while it is shut.
 type gate struct {
 	mu   sync.Mutex // guards shut
 	shut chan struct{}
@@ -61,7 +61,7 @@ func (g *gate) wait() {
 	}
 }
 
-// newServer starts one with the procedures of the tests and more ones.
+// newServer starts a server with the procedures of the tests and those in more.
 func newServer(tb testing.TB, more ...proc.Procedure) *server {
 	tb.Helper()
 	s := &server{addr: ports.Addr(tb), dir: tb.TempDir()}
@@ -113,7 +113,7 @@ func (s *server) end() {
 	s.stop()
 }
 
-// dsn is where it is; params begin with ? or are empty.
+// dsn returns its DSN. params begins with ? or is empty.
 func (s *server) dsn(params string) string { return "skerry://" + s.addr + "/" + params }
 
 // Arguments and results of the procedures of the tests.
@@ -122,7 +122,7 @@ type (
 	one[T any] struct {
 		V T `json:"v"`
 	}
-	// optional has an argument more, so that all may be sent as one JSON object.
+	// optional has one more argument, so that all may be sent as one JSON object.
 	optional[T any] struct {
 		V    T   `json:"v"`
 		More int `json:"more,omitempty"`
@@ -168,7 +168,7 @@ func same[T any](_ *proc.Tx, in one[T]) (T, error) { return in.V, nil }
 
 func alike[T any](_ *proc.Tx, in optional[T]) (T, error) { return in.V, nil }
 
-// procedures are those that the tests call.
+// procedures returns the procedures that the tests call.
 func (s *server) procedures() []proc.Procedure {
 	return []proc.Procedure{
 		proc.DefineRead("echo_int", same[*int64]), proc.DefineRead("echo_float", same[*float64]), proc.DefineRead("echo_bool", same[*bool]),

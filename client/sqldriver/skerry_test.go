@@ -44,7 +44,7 @@ func TestSuite(t *testing.T) {
 	suite(t, o)
 }
 
-// TestArgumentForms: every way to say the arguments of one call means the same.
+// TestArgumentForms checks that all forms of the arguments of one call are equivalent.
 func TestArgumentForms(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, newServer(t).dsn(""))
@@ -84,8 +84,8 @@ func TestArgumentForms(t *testing.T) {
 	}
 }
 
-// TestDetails: a float32 is sent with its own digits; rows that can be NULL
-// altogether have columns that can.
+// TestDetails checks that a float32 is sent with its own digits, and that rows that can be
+// NULL as a whole have nullable columns.
 func TestDetails(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, newServer(t).dsn(""))
@@ -162,14 +162,14 @@ func TestEverything(t *testing.T) {
 				t.Errorf("%s: %v", text, err)
 			}
 		}
-		in.List[0].Y = []string{} // a list that is nil arrives as an empty one
+		in.List[0].Y = []string{} // a nil list arrives as an empty one
 		if !reflect.DeepEqual(out, in) {
 			t.Errorf("%+v\ncame back as\n%+v", in, out)
 		}
 	}
 }
 
-// TestShapes: how results become rows.
+// TestShapes checks how results become rows.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, newServer(t).dsn(""))
@@ -203,7 +203,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// table writes the rows of a query down.
+// table formats the rows of a query.
 func table(ctx context.Context, db *sql.DB, query string, args ...any) (string, error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -261,7 +261,7 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// TestErrors: what the server and its procedures say arrives with its code.
+// TestErrors checks that errors of the server and its procedures arrive with their codes.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, newServer(t).dsn(""))
@@ -287,7 +287,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestDriverContract: a connection has every interface that database/sql asks for.
+// TestDriverContract checks that a connection implements every interface that database/sql
+// uses.
 func TestDriverContract(t *testing.T) {
 	t.Parallel()
 	var d driver.Driver = sqldriver.Driver{}
@@ -311,7 +312,7 @@ func TestDriverContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := st.(interface { // what database/sql does not use any more works too
+	old := st.(interface { // methods that database/sql no longer uses work too
 		Query([]driver.Value) (driver.Rows, error)
 		Exec([]driver.Value) (driver.Result, error)
 	})
@@ -338,7 +339,7 @@ func is[T any](v any) bool {
 	return ok
 }
 
-// TestRowsOnOneConn: several rows can be open on one connection.
+// TestRowsOnOneConn checks that several rows can be open on one connection.
 func TestRowsOnOneConn(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, newServer(t).dsn(""))

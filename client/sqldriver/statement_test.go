@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// render writes a statement down in one way, so that two of them can be compared.
+// render formats a statement so that two of them can be compared.
 func render(st *statement) string {
 	var b strings.Builder
 	word := "CALL "
@@ -54,8 +54,8 @@ func render(st *statement) string {
 	return b.String() + ")"
 }
 
-// TestStatements plays testdata/statements.txt: a statement, then ---- and what
-// was understood or what is wrong, then an empty line. -rewrite writes it anew.
+// TestStatements runs testdata/statements.txt: a statement, then ---- and its parsed form
+// or the error, then an empty line. -rewrite updates it.
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/statements.txt"
@@ -111,7 +111,7 @@ func TestStatementLimits(t *testing.T) {
 	}
 }
 
-// TestStatementPlace: places are in characters, and lines are counted.
+// TestStatementPlace checks that positions are in characters, and that lines are counted.
 func TestStatementPlace(t *testing.T) {
 	t.Parallel()
 	_, err := parse("-- hé\nCALL föö(\n  'é', oops)")

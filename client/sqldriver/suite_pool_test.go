@@ -14,7 +14,7 @@ import (
 	"github.com/skerrydb/skerry/ci/seed"
 )
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for an event.
 const patience = 30 * time.Second
 
 // eventually waits until ok.
@@ -27,8 +27,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// testPreparedReconnects: a statement outlives the connections that it was
-// prepared on.
+// testPreparedReconnects checks that a statement outlives the connections on which it was
+// prepared.
 func (offer) testPreparedReconnects(t *testing.T, o offer, db *sql.DB) {
 	st, err := db.PrepareContext(t.Context(), o.echo["int"])
 	if err != nil {
@@ -48,7 +48,8 @@ func (offer) testPreparedReconnects(t *testing.T, o offer, db *sql.DB) {
 	}
 }
 
-// testConcurrent: a hundred goroutines get their own answers, and no write is lost.
+// testConcurrent checks that a hundred goroutines get their own replies, and that no write
+// is lost.
 func (offer) testConcurrent(t *testing.T, o offer, db *sql.DB) {
 	const goroutines, each = 100, 20
 	db.SetMaxOpenConns(30)
@@ -86,7 +87,7 @@ func (offer) testConcurrent(t *testing.T, o offer, db *sql.DB) {
 	}
 }
 
-// testCancel: a call ends with its context, and the pool is as good as before.
+// testCancel checks that a call ends with its context, and that the pool still works.
 func (offer) testCancel(t *testing.T, o offer, db *sql.DB) {
 	for i := range 10 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -98,7 +99,7 @@ func (offer) testCancel(t *testing.T, o offer, db *sql.DB) {
 		}()
 		eventually(t, "the call is on its way", func() bool { return db.Stats().InUse > 0 })
 		if i%2 == 0 {
-			time.Sleep(5 * time.Millisecond) // it has been sent, most likely; either is right
+			time.Sleep(5 * time.Millisecond) // it has most likely been sent; either case is right
 		}
 		cancel()
 		select {
@@ -121,7 +122,7 @@ func (offer) testCancel(t *testing.T, o offer, db *sql.DB) {
 	eventually(t, "all connections are free", func() bool { return db.Stats().InUse == 0 })
 }
 
-// testCancelRows: rows end when their context does.
+// testCancelRows checks that rows end when their context does.
 func (offer) testCancelRows(t *testing.T, o offer, db *sql.DB) {
 	ctx, cancel := context.WithCancel(t.Context())
 	rows, err := db.QueryContext(ctx, o.count, 1000)
@@ -195,7 +196,7 @@ func (offer) testPoolLimit(t *testing.T, o offer, db *sql.DB) {
 	}
 }
 
-// testConn: one connection for more than one call.
+// testConn uses one connection for more than one call.
 func (offer) testConn(t *testing.T, o offer, db *sql.DB) {
 	conn, err := db.Conn(t.Context())
 	if err != nil {
@@ -289,7 +290,7 @@ func (offer) testTransactions(t *testing.T, o offer, db *sql.DB) {
 	}
 }
 
-// testLeaks: nothing of a pool runs on after it is closed.
+// testLeaks checks that no goroutine of a pool is left after it is closed.
 func (offer) testLeaks(t *testing.T, o offer, _ *sql.DB) {
 	use := func() {
 		db := o.open(t)
@@ -326,11 +327,11 @@ func (offer) testLeaks(t *testing.T, o offer, _ *sql.DB) {
 	for range 5 {
 		use()
 	}
-	// Ends of a connection that the server sees later than the client are waited for.
+	// The server may notice the end of a connection later than the client.
 	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+3 })
 }
 
-// testRestart: a pool works again when its server does.
+// testRestart checks that a pool works again after the server has restarted.
 func (offer) testRestart(t *testing.T, o offer, db *sql.DB) {
 	if o.restart == nil {
 		t.Skip("this database cannot be restarted")

@@ -12,33 +12,32 @@ import (
 	"time"
 )
 
-// offer is what a database has for the suite, which knows nothing else of it: the
-// tests of this file and of suite_pool_test.go are about database/sql.
+// offer is a database for the suite. Apart from it, the tests of this file and of
+// suite_pool_test.go depend only on database/sql.
 type offer struct {
 	// open returns a new pool on the same database. The suite closes it.
 	open func(t *testing.T) *sql.DB
 
-	// Statements. Those of echo have one argument and return it as one row with
-	// one column, by kind: int, float, bool, text, bytes, time; each kind must
-	// let NULL through.
+	// Statements. Those of echo have one argument and return it as one row with one column,
+	// by kind: int, float, bool, text, bytes, time. Each kind must accept NULL.
 	echo  map[string]string
 	count string // n: n rows with the column n, 0 to n-1
 	pair  string // a, b of text: one row with the columns a and b
 	none  string // no rows
-	add   string // name, n: adds n to the counter of that name
+	add   string // name, n: adds n to the counter with that name
 	sum   string // name: one row with one column, the counter
-	fail  string // is refused by the database when it runs
-	wait  string // does not end before its context does, if hold was called and free was not
+	fail  string // the database rejects it when it runs
+	wait  string // blocks until its context ends, if hold was called and free was not
 
-	named   string   // :a and :b of text, given by name: one row a, b; "": there is no such thing
+	named   string   // :a and :b of text, given by name: one row a, b; "": not supported
 	wrong   []string // statements that cannot be parsed
 	hold    func()   // nil: not needed
-	free    func()   // ends what wait holds up on the server; nil likewise
+	free    func()   // releases what wait blocks on the server; nil: not needed
 	restart func(t *testing.T)
-	begins  bool // transactions are there
+	begins  bool // transactions are supported
 }
 
-// suite runs everything that a driver must do.
+// suite tests everything that a driver must support.
 func suite(t *testing.T, o offer) {
 	for _, part := range []struct {
 		name string
@@ -81,10 +80,10 @@ func (offer) testPing(t *testing.T, _ offer, db *sql.DB) {
 	}
 }
 
-// moment has the microseconds that every database keeps.
+// moment has the microsecond precision that every database stores.
 var moment = time.Date(2026, 11, 21, 15, 4, 5, 123456000, time.UTC)
 
-// testEcho: what goes in comes out, scanned into its own type.
+// testEcho checks that values are returned unchanged, scanned into their own type.
 func (offer) testEcho(t *testing.T, o offer, db *sql.DB) {
 	all := make([]byte, 256)
 	for i := range all {
@@ -122,14 +121,14 @@ func (offer) testEcho(t *testing.T, o offer, db *sql.DB) {
 
 type named string
 
-// testScan: every kind into every type that it fits, arguments of every Go type
-// that database/sql knows.
+// testScan scans every kind into every type that it fits, and passes arguments of every Go
+// type that database/sql supports.
 func (offer) testScan(t *testing.T, o offer, db *sql.DB) {
 	seven, text := 7, "text"
 	for _, c := range []struct {
 		kind string
 		in   any
-		want any // its type is that of the destination
+		want any // has the type of the destination
 	}{
 		{"int", 7, int(7)}, {"int", int8(-7), int8(-7)}, {"int", int16(7), int16(7)}, {"int", int32(7), int32(7)},
 		{"int", uint8(7), uint8(7)}, {"int", uint16(7), uint16(7)}, {"int", uint32(7), uint32(7)}, {"int", uint64(7), uint64(7)},
@@ -167,7 +166,8 @@ func (offer) testScan(t *testing.T, o offer, db *sql.DB) {
 	}
 }
 
-// testNull: NULL goes in and comes out, and does not fit into what has no NULL.
+// testNull checks that NULL is returned unchanged, and that it cannot be scanned into types
+// without NULL.
 func (offer) testNull(t *testing.T, o offer, db *sql.DB) {
 	var (
 		none *int64
@@ -303,7 +303,8 @@ func (offer) testWrong(t *testing.T, o offer, db *sql.DB) {
 	}
 }
 
-// testFail: a refusal is an error of the call, not of the connection.
+// testFail checks that an error of the database is an error of the call, not of the
+// connection.
 func (offer) testFail(t *testing.T, o offer, db *sql.DB) {
 	db.SetMaxOpenConns(1)
 	for range 5 {

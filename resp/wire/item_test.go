@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// walk writes the values of a reply by way of Cut.
+// walk writes the values of a reply by using Cut.
 func walk(b []byte, out *Writer) (rest []byte, ok bool) {
 	it, rest, ok := Cut(b)
 	if !ok {
@@ -60,7 +60,7 @@ func written(v Value, out *Writer) {
 	}
 }
 
-// items compares what Cut and Skip make of one reply with what Replies makes of it.
+// items compares the results of Cut and Skip for one reply with that of Replies.
 func items(t *testing.T, reply []byte) {
 	t.Helper()
 	var bufs Buffers

@@ -91,7 +91,7 @@ func check(t *testing.T, name string, cmds []string, err error, want, wantErr st
 	}
 }
 
-// TestReaderLimits sends just what is allowed, and one more.
+// TestReaderLimits sends exactly what is allowed, and one more.
 func TestReaderLimits(t *testing.T) {
 	lim := Limits{MaxBulk: 10, MaxArgs: 20, MaxInline: 30, MaxCommand: 200}
 	args := func(n, size int) string {
@@ -120,7 +120,8 @@ func TestReaderLimits(t *testing.T) {
 	check(t, "guest bulk over", nil, err, "", "unauthenticated bulk length")
 }
 
-// TestReaderGrowsWithInput: an announced length costs nothing until it arrives.
+// TestReaderGrowsWithInput checks that an announced length costs nothing until the bytes
+// arrive.
 func TestReaderGrowsWithInput(t *testing.T) {
 	rd := NewReader(strings.NewReader("*1048576\r\n$16777216\r\nabc"), &Buffers{}, Limits{})
 	for rd.Fill() == nil {
@@ -205,7 +206,7 @@ func BenchmarkReaderSet(b *testing.B) {
 	}
 }
 
-// loopReader repeats its input for ever.
+// loopReader repeats its input forever.
 type loopReader struct {
 	in  []byte
 	off int
@@ -217,8 +218,8 @@ func (r *loopReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestReaderKeepsItsBuffer: a stream of large commands does not make the buffer
-// grow anew for each of them, and small ones make it shrink in the end.
+// TestReaderKeepsItsBuffer checks that a stream of large commands does not make the buffer
+// grow again for each of them, and that small ones eventually make it shrink.
 func TestReaderKeepsItsBuffer(t *testing.T) {
 	big := AppendCommand(nil, []byte("SET"), []byte("k"), make([]byte, 300<<10))
 	small := AppendCommandStrings(nil, "PING")
@@ -256,7 +257,7 @@ func TestReaderKeepsItsBuffer(t *testing.T) {
 	}
 }
 
-// chunks yields what b holds, as much as fits.
+// chunks yields as much of b as fits.
 type chunks struct{ b []byte }
 
 func (c *chunks) Read(p []byte) (int, error) {
