@@ -1,19 +1,19 @@
-// Package btree holds ordered maps in memory, as B+-trees with copy-on-write
+// Package btree implements ordered maps in memory, as B+-trees with copy-on-write
 // clones.
 //
 // It knows keys, their order, nodes and who may change a node in place; it must
 // not know engines, time or I/O, and it imports nothing of ours. Bytes maps
 // byte strings, Map maps fixed-size ordered keys; both have the same methods.
 //
-// A clone costs O(1): it shares every node with its source, and each side
-// copies a node before its own first change of it. DESIGN.md says why the nodes
-// are laid out as they are, and which invariants Check verifies.
+// A clone costs O(1): it shares every node with its source, and each side copies a
+// node before it first changes it. DESIGN.md explains the layout of the nodes and the
+// invariants that Check verifies.
 //
 // # Concurrency
 //
-// One tree is for one writer, or for any number of readers, at a time. Two
-// clones count as two trees, whatever nodes they share: one may be written
-// while the other is read or written elsewhere. Clone counts as a read.
+// A tree may be used by one writer, or by any number of readers, at a time. Clones are
+// separate trees even though they share nodes: one may be written while the other is
+// read or written by another goroutine. Clone counts as a read.
 package btree
 
 import (
@@ -28,15 +28,15 @@ const (
 	// own; Load returns ErrKeyTooLong.
 	MaxKeyBytes = 32<<10 - 1
 
-	// maxHeight bounds the inner levels of a tree. Inner nodes hold some twelve
-	// kids or more on average, so memory ends long before this does.
+	// maxHeight bounds the inner levels of a tree. Inner nodes have twelve kids or
+	// more on average, so memory runs out long before this is reached.
 	maxHeight = 16
 )
 
 // ErrKeyTooLong is returned by Load for a key over MaxKeyBytes.
 var ErrKeyTooLong = fmt.Errorf("btree: key is longer than %d bytes", MaxKeyBytes)
 
-// ErrNotANumber is returned by Map.Load for a key that has no place in an order.
+// ErrNotANumber is returned by Map.Load for a NaN, which has no place in the order.
 var ErrNotANumber = errors.New("btree: NaN is no key")
 
 // OrderError is returned by Load for input that is not strictly ascending.
@@ -44,17 +44,17 @@ type OrderError struct {
 	Index int // of the first pair whose key is not above the one before it
 }
 
-// Error says which pair was out of order.
+// Error returns a message with the index of the pair.
 func (e *OrderError) Error() string {
 	return fmt.Sprintf("btree: load: key %d is not above the one before it", e.Index)
 }
 
-// token marks the nodes that one tree alone can reach and may change in place.
-// It is compared by address only and must not have size zero, or different
-// tokens could share an address.
+// token marks the nodes that only one tree can reach and may change in place. It is
+// compared by address and must not have size zero, or different tokens could share an
+// address.
 type token struct{ _ byte }
 
-// below is 1 if a < b; it compiles to a flag read, not to a jump.
+// below returns 1 if a < b, otherwise 0. It compiles to a flag read, not to a jump.
 func below(a, b uint64) int {
 	if a < b {
 		return 1

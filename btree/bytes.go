@@ -6,13 +6,13 @@ import (
 	"unsafe"
 )
 
-// Bytes is an ordered map from byte strings to V. The order is that of
-// bytes.Compare; the empty key is a key like any other, and nil is the same key.
-// The zero value is an empty map; do not copy a Bytes, Clone it.
+// Bytes is an ordered map from byte strings to V. The order is that of bytes.Compare.
+// The empty key is valid, and nil is the same key. The zero value is an empty map. Do
+// not copy a Bytes; use Clone.
 //
-// Keys that methods return or yield alias the tree. They must not be modified
-// and are valid until the next write to that tree: for ever in a clone that is
-// never written.
+// Keys that methods return or yield alias the tree. They must not be modified and are
+// valid until the next write to that tree. In a clone that is never written they stay
+// valid.
 type Bytes[V any] struct {
 	root   unsafe.Pointer // *bytesLeaf[V] at height 0, else *bytesInner[V]; nil: empty
 	height int            // inner levels above the leaves
@@ -21,7 +21,7 @@ type Bytes[V any] struct {
 	hint   *bytesHint[V]         // nil until the first Find
 }
 
-// bytesStep is an inner node that a descent passed and the kid that it took.
+// bytesStep is an inner node on a descent, and the kid that was taken.
 type bytesStep[V any] struct {
 	in *bytesInner[V]
 	i  int
@@ -36,9 +36,9 @@ func NewBytes[V any]() *Bytes[V] { return &Bytes[V]{} }
 // Len returns the number of keys.
 func (t *Bytes[V]) Len() int { return t.n }
 
-// Clone returns a map with the same contents, in constant time. Either may be
-// written afterwards without the other seeing it, also at the same time. Clone
-// may run beside reads and other Clones of t, not beside a write to t.
+// Clone returns a map with the same contents, in constant time. Writes to one are not
+// visible in the other, even if they are concurrent. Clone may run concurrently with
+// reads and other Clones of t, but not with a write to t.
 func (t *Bytes[V]) Clone() *Bytes[V] {
 	if t.owner.Load() != nil {
 		t.owner.Store(nil)
@@ -64,9 +64,9 @@ func (t *Bytes[V]) Get(key []byte) (v V, ok bool) {
 	return lf.vals[i], true
 }
 
-// Set gives key the value v, and returns the value that it replaced, if any.
-// The key is copied. Set allocates only to split, to grow a leaf's key bytes and
-// to copy what a clone shares. It panics if key is longer than MaxKeyBytes.
+// Set sets key to v, and returns the value that it replaced, if any. It copies the key.
+// Set allocates only to split, to grow a leaf's key bytes and to copy nodes that a clone
+// shares. It panics if key is longer than MaxKeyBytes.
 func (t *Bytes[V]) Set(key []byte, v V) (old V, replaced bool) {
 	if len(key) > MaxKeyBytes {
 		panic(fmt.Sprintf("BUG: btree: key of %d bytes is over MaxKeyBytes", len(key)))
@@ -87,7 +87,7 @@ func (t *Bytes[V]) Set(key []byte, v V) (old V, replaced bool) {
 	return t.setAt(&p, lf, lf.find(key), key, v)
 }
 
-// setAt is Set where p ends, at leaf lf. There key has index i, -1 if it is new.
+// setAt is Set at the end of p, in leaf lf, where key has index i, or -1 if it is new.
 func (t *Bytes[V]) setAt(p *bytesPath[V], lf *bytesLeaf[V], i int, key []byte, v V) (old V, replaced bool) {
 	if i >= 0 {
 		lf = t.own(p, lf)
@@ -125,7 +125,7 @@ func (t *Bytes[V]) Delete(key []byte) (old V, ok bool) {
 	return t.deleteAt(&p, lf, lf.find(key))
 }
 
-// deleteAt is Delete of the key with index i in leaf lf, where p ends.
+// deleteAt is Delete of the key with index i in leaf lf, at the end of p.
 func (t *Bytes[V]) deleteAt(p *bytesPath[V], lf *bytesLeaf[V], i int) (old V, ok bool) {
 	if i < 0 {
 		return old, false
@@ -166,9 +166,9 @@ func (t *Bytes[V]) token() *token {
 	return own
 }
 
-// own returns lf, or a copy that t may change, and makes p such that t may
-// change every node of it. An owned node has owned ancestors only, so one look
-// at the leaf is enough where nothing is shared.
+// own returns lf, or a copy that t may change, and replaces the nodes of p so that t may
+// change all of them. All ancestors of an owned node are owned, so checking the leaf is
+// enough if nothing is shared.
 func (t *Bytes[V]) own(p *bytesPath[V], lf *bytesLeaf[V]) *bytesLeaf[V] {
 	own := t.token()
 	if lf.owner == own {
@@ -218,7 +218,7 @@ func (t *Bytes[V]) grow(p *bytesPath[V], sep []byte, kid unsafe.Pointer) {
 	t.height++
 }
 
-// shrink mends the nodes of p, from the leaf up, that a Delete left too empty.
+// shrink rebalances the nodes of p, from the leaf up, that a Delete left too empty.
 func (t *Bytes[V]) shrink(p *bytesPath[V]) {
 	for d := t.height - 1; d >= 0; d-- {
 		in := p[d].in

@@ -35,8 +35,8 @@ type bytesChecker[V any] struct {
 	seen int
 }
 
-// node checks what is below a node, whose keys must be in lo <= k < hi, and
-// returns the number of keys.
+// node checks the subtree of a node, whose keys must be in lo <= k < hi, and returns the
+// number of keys.
 func (c *bytesChecker[V]) node(node unsafe.Pointer, height int, lo, hi []byte) (int, error) {
 	if node == nil {
 		return 0, fmt.Errorf("kid is missing at height %d", height)
@@ -80,7 +80,7 @@ func nodeOwner[V any](node unsafe.Pointer, height int) *token {
 	return (*bytesInner[V])(node).owner
 }
 
-// inner checks the separators and unused places of an inner node.
+// inner checks the separators and unused slots of an inner node.
 func (c *bytesChecker[V]) inner(in *bytesInner[V]) error {
 	n := in.n
 	if n < 1 || n > innerKids {

@@ -1,19 +1,19 @@
 package btree
 
-// bytesHint is where the last Find ended. It holds until the next write: nodes
-// change only then.
+// bytesHint is where the last Find ended. It is valid until the next write, because
+// nodes change only then.
 type bytesHint[V any] struct {
 	path  bytesPath[V]
 	leaf  *bytesLeaf[V] // nil: there was a write since
-	i     int           // of the key in leaf, -1 if it is not there
-	key   []byte        // a copy, if it is not there
+	i     int           // index of the key in leaf, or -1 if it is missing
+	key   []byte        // a copy of the key, if it is missing
 	stale bool          // path is of an older tree and keeps its nodes alive
 }
 
-// Find is Get for the tree's writer: if the next write is a Set or Delete of the
-// same key, it begins where Find ended instead of looking for the key again. For
-// the rules of concurrency Find is a write, although it changes nothing that other
-// methods show, and keys of the tree stay valid.
+// Find is Get for the tree's writer: if the next write is a Set or Delete of the same
+// key, it starts where Find ended instead of searching for the key again. For
+// concurrency Find counts as a write, although it changes nothing that other methods
+// show, and keys of the tree stay valid.
 func (t *Bytes[V]) Find(key []byte) (v V, ok bool) {
 	if t.root == nil {
 		return v, false
@@ -39,7 +39,7 @@ func (t *Bytes[V]) Find(key []byte) (v V, ok bool) {
 	return lf.vals[i], true
 }
 
-// at is the key that the hint is about.
+// at returns the key of the hint.
 func (h *bytesHint[V]) at() []byte {
 	if h.i < 0 {
 		return h.key
@@ -47,8 +47,8 @@ func (h *bytesHint[V]) at() []byte {
 	return h.leaf.key(h.i)
 }
 
-// hinted returns the hint if it is about key, else nil. A write is about to come,
-// so that it is the last time.
+// hinted returns the hint if it is for key, else nil. The caller is about to write, so
+// the hint is used up.
 func (t *Bytes[V]) hinted(key []byte) *bytesHint[V] {
 	h := t.hint
 	if h == nil || h.leaf == nil {

@@ -7,15 +7,15 @@ import (
 
 const (
 	innerKids = 32 // kids of a full inner node
-	minKids   = 12 // a Delete that leaves fewer mends the node
+	minKids   = 12 // a Delete that leaves fewer rebalances the node
 	mergeKids = 28 // neighbours are merged if they have no more than this
 )
 
 // bytesInner routes keys to its kids: bytesLeaf[V] at height 1, else bytesInner[V].
 // Separator i is above all keys of kid i and not above any of kid i+1.
 //
-// Kids are untyped since one node type serves all heights; the height, which
-// every descent counts down, says what they are.
+// Kids are untyped since one node type serves all heights. Their type follows from the
+// height, which every descent counts down.
 type bytesInner[V any] struct {
 	owner *token
 	seps  *separators
@@ -24,9 +24,9 @@ type bytesInner[V any] struct {
 	kids  [innerKids]unsafe.Pointer
 }
 
-// separators tells the kids of a node apart. It never changes once it is set and
-// is shared by all copies of the node, which differ in their kids only: so the
-// copies that follow a clone are small.
+// separators separates the kids of a node. It never changes once it is set and is shared
+// by all copies of the node, which differ only in their kids. So the copies that follow a
+// clone are small.
 type separators struct {
 	blob  []byte // the separators in order, one after the other
 	plen  int    // every separator starts with the same plen bytes
@@ -90,15 +90,15 @@ func (in *bytesInner[V]) setSeps(list [][]byte) {
 	in.seps = seps
 }
 
-// branches collects kids and the separators between them while nodes are split
-// and merged. It has room for two full nodes and more.
+// branches collects kids and the separators between them while nodes are split and
+// merged. It has room for more than two full nodes.
 type branches struct {
 	kids [2*innerKids + 1]unsafe.Pointer
 	seps [2*innerKids + 1][]byte
 	n    int
 }
 
-// add appends kid, which sep (ignored for the first) parts from the one before.
+// add appends kid after separator sep, which is ignored for the first kid.
 func (b *branches) add(sep []byte, kid unsafe.Pointer) {
 	b.kids[b.n] = kid
 	if b.n > 0 {
@@ -107,7 +107,7 @@ func (b *branches) add(sep []byte, kid unsafe.Pointer) {
 	b.n++
 }
 
-// addTo appends all kids of a node, which sep parts from those before.
+// addTo appends all kids of a node after separator sep.
 func (in *bytesInner[V]) addTo(b *branches, sep []byte) {
 	for i := range in.n {
 		b.add(sep, in.kids[i])
@@ -117,8 +117,8 @@ func (in *bytesInner[V]) addTo(b *branches, sep []byte) {
 	}
 }
 
-// set gives the node the kids from (included) to (not included) of b. The caller
-// sets the count.
+// set sets the kids of the node to those of b from (included) to (not included). The
+// caller sets the count.
 func (in *bytesInner[V]) set(b *branches, from, to int) {
 	clear(in.kids[:])
 	copy(in.kids[:], b.kids[from:to])
@@ -126,7 +126,7 @@ func (in *bytesInner[V]) set(b *branches, from, to int) {
 	in.setSeps(b.seps[from:max(from, to-1)])
 }
 
-// insert adds a kid right after kid i; sep parts the two. There must be room.
+// insert adds a kid right after kid i, with sep between the two. There must be room.
 func (in *bytesInner[V]) insert(i int, sep []byte, kid unsafe.Pointer) {
 	var b branches
 	in.addTo(&b, nil)
@@ -141,9 +141,9 @@ func (b *branches) insert(i int, sep []byte, kid unsafe.Pointer) {
 	b.n++
 }
 
-// split adds a kid as insert does to a full node, moves the upper part to a new
-// one and returns that and the separator between them. The kids have the given
-// height. A kid at the end moves alone, so that ascending input fills nodes.
+// split adds a kid to a full node as insert does, moves the upper part to a new node and
+// returns that and the separator between the two. The kids have the given height. A kid
+// at the end moves alone, so that ascending input fills nodes.
 func (in *bytesInner[V]) split(i int, sep []byte, kid unsafe.Pointer, height int) (*bytesInner[V], []byte) {
 	var b branches
 	in.addTo(&b, nil)
@@ -187,7 +187,7 @@ func (in *bytesInner[V]) removeKid(i int) {
 	in.set(&b, 0, b.n)
 }
 
-// sepBefore returns the separator at the lower end of kid i, nil for the first.
+// sepBefore returns the separator before kid i, or nil for the first kid.
 func (in *bytesInner[V]) sepBefore(i int) []byte {
 	if i == 0 {
 		return nil
@@ -195,8 +195,8 @@ func (in *bytesInner[V]) sepBefore(i int) []byte {
 	return in.seps.at(i - 1)
 }
 
-// replacePair puts a and b, parted by sep, in the places of kids i and i+1; with
-// b nil, a alone.
+// replacePair replaces kids i and i+1 by a and b with sep between them, or by a alone if
+// b is nil.
 func (in *bytesInner[V]) replacePair(i int, a unsafe.Pointer, sep []byte, b unsafe.Pointer) {
 	var list branches
 	for j := range in.n {
@@ -212,8 +212,8 @@ func (in *bytesInner[V]) replacePair(i int, a unsafe.Pointer, sep []byte, b unsa
 	in.set(&list, 0, list.n)
 }
 
-// mendLeaf removes kid i if it is empty, and otherwise merges it with a
-// neighbour or evens the two out. Kids are leaves; in and kid i are owned.
+// mendLeaf removes kid i if it is empty, and otherwise merges it with a neighbour or
+// balances the two. Kids are leaves; in and kid i are owned.
 func (in *bytesInner[V]) mendLeaf(i int) {
 	if (*bytesLeaf[V])(in.kids[i]).n == 0 {
 		in.removeKid(i)
@@ -240,7 +240,8 @@ func (in *bytesInner[V]) mendLeaf(i int) {
 	in.replacePair(i, unsafe.Pointer(a), separator(a.last(), b.key(0)), unsafe.Pointer(b))
 }
 
-// canPart says whether the first m keys of two leaves fit in one, and the rest too.
+// canPart reports whether the first m keys of two leaves fit in one leaf, and the rest in
+// another.
 func canPart[V any](left, right *bytesLeaf[V], m int) bool {
 	all, first := len(left.blob)+len(right.blob), 0
 	if n := int(left.n); m <= n {
@@ -251,8 +252,8 @@ func canPart[V any](left, right *bytesLeaf[V], m int) bool {
 	return first <= maxBlob && all-first <= maxBlob
 }
 
-// joinLeaves returns a leaf with the keys from (included) to (not included) of
-// those that left and right hold together.
+// joinLeaves returns a leaf with the keys from (included) to (not included) of left and
+// right together.
 func joinLeaves[V any](own *token, left, right *bytesLeaf[V], from, to int) *bytesLeaf[V] {
 	n := int(left.n)
 	a, b := min(from, n), min(to, n)
@@ -264,8 +265,7 @@ func joinLeaves[V any](own *token, left, right *bytesLeaf[V], from, to int) *byt
 	return lf
 }
 
-// mendInner does for inner kids, whose own kids have the given height, what
-// mendLeaf does for leaves.
+// mendInner is mendLeaf for inner kids. Their own kids have the given height.
 func (in *bytesInner[V]) mendInner(i, height int) {
 	if (*bytesInner[V])(in.kids[i]).n == 0 {
 		in.removeKid(i)

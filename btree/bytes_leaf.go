@@ -8,19 +8,19 @@ import (
 
 const (
 	leafKeys  = 56                // keys of a full leaf
-	minLeaf   = leafKeys * 3 / 8  // a Delete that leaves fewer mends the leaf
-	mergeLeaf = leafKeys * 7 / 8  // neighbours are merged if they hold no more than this
+	minLeaf   = leafKeys * 3 / 8  // a Delete that leaves fewer rebalances the leaf
+	mergeLeaf = leafKeys * 7 / 8  // neighbours are merged if they have no more than this
 	groupKeys = 8                 // heads that are compared together
 	maxBlob   = 1<<16 - 1         // bytes of the keys of one leaf
 	noHead    = uint64(1<<64 - 1) // fills the heads beyond the last key
 )
 
-// bytesLeaf holds up to leafKeys keys and their values. The head of a key, its
-// eight bytes after the prefix that all keys of the leaf have, orders and finds
-// it in nearly all cases without a look at the key itself.
+// bytesLeaf has up to leafKeys keys and their values. The head of a key is its eight
+// bytes after the common prefix of the leaf's keys. Nearly all comparisons need only the
+// heads, not the keys.
 //
-// The order and the sizes of the fields are chosen so that a scan reads one run of
-// memory beside the blob, that heads starts on a cache line, and that the leaf
+// The order and the sizes of the fields are chosen so that a scan reads one contiguous
+// range of memory besides the blob, that heads starts on a cache line, and that the leaf
 // fills its size class (1,536 bytes) for V of 16 bytes.
 type bytesLeaf[V any] struct {
 	owner  *token
@@ -41,8 +41,8 @@ func newBytesLeaf[V any](own *token, size int) *bytesLeaf[V] {
 	return lf
 }
 
-// newBlob returns an empty slice with room for size bytes or the few more that
-// the allocator would waste.
+// newBlob returns an empty slice with room for size bytes, rounded up to the allocator's
+// size class.
 func newBlob(size int) []byte { return slices.Grow([]byte(nil), size) }
 
 // copy returns a copy with another owner. The blob is shared until the copy
@@ -54,7 +54,7 @@ func (lf *bytesLeaf[V]) copy(own *token) *bytesLeaf[V] {
 	return c
 }
 
-// key returns key i. Its capacity ends where it does.
+// key returns key i. Its capacity equals its length.
 func (lf *bytesLeaf[V]) key(i int) []byte {
 	from, to := lf.offs[i], lf.offs[i+1]
 	return lf.blob[from:to:to]
@@ -90,7 +90,7 @@ func (lf *bytesLeaf[V]) lower(key []byte) int {
 	return i
 }
 
-// fits says whether a key of size bytes can be inserted without a split.
+// fits reports whether a key of size bytes can be inserted without a split.
 func (lf *bytesLeaf[V]) fits(size int) bool {
 	return lf.n < leafKeys && len(lf.blob)+size <= maxBlob
 }
@@ -131,7 +131,7 @@ func (lf *bytesLeaf[V]) insertBytes(at int, key []byte) {
 		return
 	}
 	if overlap(old, key) {
-		key = bytes.Clone(key) // a caller gave us our own bytes, and they are about to move
+		key = bytes.Clone(key) // key aliases the blob, which is about to move
 	}
 	b := old[:size]
 	copy(b[at+len(key):], old[at:])
@@ -160,8 +160,8 @@ func (lf *bytesLeaf[V]) remove(i int) {
 	lf.n--
 }
 
-// split inserts a key before index i of a leaf that has no room for it, moves
-// the upper part of the leaf to a new one and returns that.
+// split inserts a key before index i of a leaf that has no room for it. It moves the
+// upper part of the leaf to a new leaf and returns that.
 func (lf *bytesLeaf[V]) split(i int, key []byte, v V) *bytesLeaf[V] {
 	m, stays := lf.splitPoint(i, len(key))
 	here, there := 0, len(key) // the room that the new key needs
@@ -180,10 +180,10 @@ func (lf *bytesLeaf[V]) split(i int, key []byte, v V) *bytesLeaf[V] {
 	return right
 }
 
-// splitPoint returns how many keys stay in a leaf that is split because a key of
-// size bytes comes before index i, and whether the new key stays too. Keys that
-// come in ascending order leave full leaves behind; else the parts are even, in
-// keys or, if the keys are very long, in bytes, so that both parts fit.
+// splitPoint returns how many keys stay in a leaf that is split to insert a key of size
+// bytes before index i, and whether the new key stays too. Keys inserted in ascending
+// order leave full leaves behind. Otherwise the parts are equal, in keys or, if the keys
+// are very long, in bytes, so that both parts fit.
 func (lf *bytesLeaf[V]) splitPoint(i, size int) (m int, stays bool) {
 	n := int(lf.n)
 	if i == n {
@@ -208,7 +208,7 @@ func (lf *bytesLeaf[V]) splitPoint(i, size int) (m int, stays bool) {
 	return m, false
 }
 
-// truncate drops the keys from index m on and leaves room for so many bytes.
+// truncate drops the keys from index m on and leaves room for room bytes.
 func (lf *bytesLeaf[V]) truncate(m, room int) {
 	end := int(lf.offs[m])
 	lf.blob, lf.shared = append(newBlob(end+room), lf.blob[:end]...), false
@@ -217,8 +217,8 @@ func (lf *bytesLeaf[V]) truncate(m, room int) {
 	lf.setPrefix()
 }
 
-// appendFrom appends keys from (included) to (not included) of src, which come
-// after those of lf. The caller calls setPrefix afterwards.
+// appendFrom appends keys from (included) to (not included) of src, which must be above
+// those of lf. The caller calls setPrefix afterwards.
 func (lf *bytesLeaf[V]) appendFrom(src *bytesLeaf[V], from, to int) {
 	n := int(lf.n)
 	shift := lf.offs[n] - src.offs[from]
@@ -230,7 +230,7 @@ func (lf *bytesLeaf[V]) appendFrom(src *bytesLeaf[V], from, to int) {
 	lf.n += uint16(to - from)
 }
 
-// setPrefix finds the prefix that all keys have and sets the heads after it.
+// setPrefix finds the common prefix of all keys and sets the heads after it.
 func (lf *bytesLeaf[V]) setPrefix() {
 	lf.plen = 0
 	if lf.n > 0 {
@@ -252,7 +252,7 @@ func (lf *bytesLeaf[V]) clearHeads(from int) {
 	}
 }
 
-// overlap says whether two slices share memory.
+// overlap reports whether two slices share memory.
 func overlap(a, b []byte) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false

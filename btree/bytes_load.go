@@ -11,10 +11,10 @@ const (
 	loadKids = 30                 // kids of a loaded inner node
 )
 
-// Load replaces the contents of t with the pairs of seq, whose keys must be
-// strictly ascending; otherwise it returns an *OrderError, or ErrKeyTooLong, and
-// leaves t as it was. The leaves are nearly full. Keys are copied. Clones of t
-// keep what they hold.
+// Load replaces the contents of t with the pairs of seq, whose keys must be strictly
+// ascending. Otherwise it returns an *OrderError, or ErrKeyTooLong, and leaves t
+// unchanged. The leaves are nearly full. Load copies the keys. Clones of t keep their
+// contents.
 func (t *Bytes[V]) Load(seq iter.Seq2[[]byte, V]) error {
 	b := bytesLoader[V]{own: new(token)}
 	for key, v := range seq {
@@ -40,8 +40,8 @@ type bytesLoader[V any] struct {
 	level loadLevel
 }
 
-// loadLevel is one level of the tree while it is built: separator i parts node
-// i-1 from node i; the first is nil.
+// loadLevel is one level of the tree being built. Separator i is between nodes i-1 and i;
+// the first is nil.
 type loadLevel struct {
 	nodes []unsafe.Pointer
 	seps  [][]byte
@@ -80,7 +80,7 @@ func (b *bytesLoader[V]) last() []byte {
 	return b.prev
 }
 
-// separator returns what parts key, the first of its leaf, from the leaf before.
+// separator returns the separator between key, the first of its leaf, and the leaf before.
 func (b *bytesLoader[V]) separator(key []byte) []byte {
 	if b.n == 0 {
 		return nil
@@ -88,7 +88,7 @@ func (b *bytesLoader[V]) separator(key []byte) []byte {
 	return bytes.Clone(separator(b.prev, key))
 }
 
-// closeLeaf finishes the leaf that is being filled.
+// closeLeaf finishes the leaf being filled.
 func (b *bytesLoader[V]) closeLeaf() {
 	lf := b.leaf
 	if lf == nil {

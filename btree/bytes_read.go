@@ -87,9 +87,8 @@ func (t *Bytes[V]) SeekBack(key []byte) (found []byte, v V, ok bool) {
 	return nil, v, false
 }
 
-// Ascend yields the keys k with lo <= k < hi and their values, in order. A nil
-// lo or hi is no bound. The map must not be written during the loop, but a
-// Clone of it may, or the loop may run over a Clone.
+// Ascend yields the keys k with lo <= k < hi and their values, in order. A nil lo or hi
+// means no bound. The map must not be written during the loop, but a Clone of it may be.
 func (t *Bytes[V]) Ascend(lo, hi []byte) iter.Seq2[[]byte, V] {
 	return func(yield func([]byte, V) bool) {
 		w := bytesWalk[V]{t: t, lo: lo, hi: hi, step: 1}
@@ -117,7 +116,7 @@ func (t *Bytes[V]) Descend(lo, hi []byte) iter.Seq2[[]byte, V] {
 	}
 }
 
-// span returns the kids that keys in lo <= k < hi can be in, both included.
+// span returns the first and last kid that may have keys in lo <= k < hi.
 func (in *bytesInner[V]) span(lo, hi []byte) (first, last int) {
 	last = in.n - 1
 	if lo != nil {
@@ -141,12 +140,12 @@ func (lf *bytesLeaf[V]) span(lo, hi []byte) (from, to int) {
 	return from, to
 }
 
-// ahead is the number of leaves that a scan touches ahead, after its first leaf.
+// ahead is how many leaves a scan touches ahead, after its first leaf.
 const ahead = 8
 
-// touchBytes reads a byte of each part of some leaves that a scan comes to next,
-// so that their cache misses overlap. It returns a sum to be ignored, and is not
-// inlined, so that the reads are not optimised away.
+// touchBytes reads a byte of each part of the leaves that a scan reaches next, so that
+// their cache misses overlap. It returns a meaningless sum and is not inlined, so that
+// the reads are not optimised away.
 //
 //go:noinline
 func touchBytes[V any](leaves []unsafe.Pointer) (sum int) {
@@ -162,8 +161,8 @@ func touchBytes[V any](leaves []unsafe.Pointer) (sum int) {
 	return sum
 }
 
-// touchSpan returns the kids to touch before a scan reads kid i of a node, on its
-// way to kid end: the ahead of them that begin there, if i begins such a group.
+// touchSpan returns the kids to touch before a scan reads kid i of a node on its way to
+// kid end: a group of ahead kids if i is the first of one, otherwise none.
 func touchSpan(i, end int) (from, to int) {
 	switch {
 	case i < end && i%ahead == 0:
@@ -174,12 +173,12 @@ func touchSpan(i, end int) (from, to int) {
 	return 0, 0
 }
 
-// bytesWalk goes from leaf to leaf. It is apart from the loops over keys so that
-// those are small enough for the compiler to inline them where they are used,
-// together with the body of the loop there: then no key costs a call.
+// bytesWalk goes from leaf to leaf. It is separate from the loops over keys so that the
+// compiler can inline those, with the loop body, where they are used: then a key costs no
+// call.
 type bytesWalk[V any] struct {
 	t        *Bytes[V]
-	lo, hi   []byte // nil: no bound, or no leaf to come needs a look at it
+	lo, hi   []byte // nil: no bound, or none that matters for the leaves to come
 	step     int    // 1 or -1
 	lf       *bytesLeaf[V]
 	from, to int // the keys of lf that are within the bounds
@@ -193,7 +192,7 @@ type bytesTurn[V any] struct {
 	i, end int
 }
 
-// next goes to the first leaf, or to the next, and says whether there is one.
+// next goes to the first or the next leaf, and reports whether there is one.
 func (w *bytesWalk[V]) next() bool {
 	d, node, height := 0, w.t.root, w.t.height
 	if w.lf != nil {
@@ -214,7 +213,7 @@ func (w *bytesWalk[V]) next() bool {
 		in := (*bytesInner[V])(node)
 		i, end := in.span(w.lo, w.hi)
 		if i > end {
-			return false // the bounds are the wrong way round
+			return false // lo is above hi
 		}
 		if w.step < 0 {
 			i, end = end, i

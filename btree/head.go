@@ -6,10 +6,9 @@ import (
 	"math/bits"
 )
 
-// head returns the eight bytes of key after the first skip as a big-endian
-// number, with zeros for those that key does not have. Among keys that share
-// their first skip bytes a smaller head means a smaller key; equal heads say
-// nothing.
+// head returns the eight bytes of key after the first skip bytes as a big-endian number,
+// padded with zeros. Among keys with the same first skip bytes a smaller head means a
+// smaller key; equal heads mean nothing.
 func head(key []byte, skip int) uint64 {
 	if len(key) >= skip+8 {
 		return binary.BigEndian.Uint64(key[skip:])
@@ -33,9 +32,8 @@ func shortHead(key []byte, skip int) uint64 {
 	return h
 }
 
-// lowerHead returns the number of heads below x. It reads one head of each group
-// first, so that the cache misses of a cold node overlap instead of following
-// one another as in a binary search.
+// lowerHead returns the number of heads below x. It reads one head of each group first,
+// so that the cache misses of a cold node overlap, unlike in a binary search.
 func lowerHead(h *[innerKids]uint64, x uint64) int {
 	g := groupKeys * (below(h[7], x) + below(h[15], x) + below(h[23], x))
 	q := (*[groupKeys]uint64)(h[g:])
@@ -52,8 +50,8 @@ func lowerLeaf(h *[leafKeys]uint64, x uint64) int {
 		below(q[4], x) + below(q[5], x) + below(q[6], x) + below(q[7], x)
 }
 
-// comparePrefix says whether key is below (-1) or above (1) all keys that begin
-// with prefix, or (0) begins with it too.
+// comparePrefix returns -1 or 1 if key is below or above all keys that begin with prefix,
+// or 0 if key begins with prefix.
 func comparePrefix(key, prefix []byte) int {
 	if len(key) >= len(prefix) {
 		key = key[:len(prefix)]
@@ -64,7 +62,7 @@ func comparePrefix(key, prefix []byte) int {
 	return bytes.Compare(key, prefix)
 }
 
-// commonPrefix returns how many bytes a and b have in common at their start.
+// commonPrefix returns the length of the common prefix of a and b.
 func commonPrefix(a, b []byte) int {
 	n, i := min(len(a), len(b)), 0
 	for ; i+8 <= n; i += 8 {

@@ -5,15 +5,15 @@ import (
 	"unsafe"
 )
 
-// Fixed is the keys that a Map can have: numbers, in their natural order.
+// Fixed is the constraint for the keys of a Map: numbers, in their natural order.
 type Fixed interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 |
 		~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr |
 		~float32 | ~float64
 }
 
-// Map is an ordered map from numbers to V. A NaN is never found, and Set panics
-// at one. The zero value is an empty map; do not copy a Map, Clone it.
+// Map is an ordered map from numbers to V. A NaN is never found, and Set panics for one.
+// The zero value is an empty map. Do not copy a Map; use Clone.
 type Map[K Fixed, V any] struct {
 	root   unsafe.Pointer // *mapLeaf[K, V] at height 0, else *mapInner[K, V]; nil: empty
 	height int            // inner levels above the leaves
@@ -21,7 +21,7 @@ type Map[K Fixed, V any] struct {
 	owner  atomic.Pointer[token] // nil: no node may be changed in place
 }
 
-// mapStep is an inner node that a descent passed and the kid that it took.
+// mapStep is an inner node on a descent, and the kid that was taken.
 type mapStep[K Fixed, V any] struct {
 	in *mapInner[K, V]
 	i  int
@@ -36,9 +36,9 @@ func NewMap[K Fixed, V any]() *Map[K, V] { return &Map[K, V]{} }
 // Len returns the number of keys.
 func (t *Map[K, V]) Len() int { return t.n }
 
-// Clone returns a map with the same contents, in constant time. Either may be
-// written afterwards without the other seeing it, also at the same time. Clone
-// may run beside reads and other Clones of t, not beside a write to t.
+// Clone returns a map with the same contents, in constant time. Writes to one are not
+// visible in the other, even if they are concurrent. Clone may run concurrently with
+// reads and other Clones of t, but not with a write to t.
 func (t *Map[K, V]) Clone() *Map[K, V] {
 	if t.owner.Load() != nil {
 		t.owner.Store(nil)
@@ -64,9 +64,8 @@ func (t *Map[K, V]) Get(key K) (v V, ok bool) {
 	return lf.vals[i], true
 }
 
-// Set gives key the value v, and returns the value that it replaced, if any. It
-// allocates only to split nodes and to copy what a clone shares. It panics if
-// key is not a number.
+// Set sets key to v, and returns the value that it replaced, if any. It allocates only to
+// split nodes and to copy nodes that a clone shares. It panics if key is NaN.
 func (t *Map[K, V]) Set(key K, v V) (old V, replaced bool) {
 	if key != key {
 		panic("BUG: btree: NaN is no key")
@@ -147,9 +146,9 @@ func (t *Map[K, V]) token() *token {
 	return own
 }
 
-// own returns lf, or a copy that t may change, and makes p such that t may
-// change every node of it. An owned node has owned ancestors only, so one look
-// at the leaf is enough where nothing is shared.
+// own returns lf, or a copy that t may change, and replaces the nodes of p so that t may
+// change all of them. All ancestors of an owned node are owned, so checking the leaf is
+// enough if nothing is shared.
 func (t *Map[K, V]) own(p *mapPath[K, V], lf *mapLeaf[K, V]) *mapLeaf[K, V] {
 	own := t.token()
 	if lf.owner == own {
@@ -198,7 +197,7 @@ func (t *Map[K, V]) grow(p *mapPath[K, V], sep K, kid unsafe.Pointer) {
 	t.height++
 }
 
-// shrink mends the nodes of p, from the leaf up, that a Delete left too empty.
+// shrink rebalances the nodes of p, from the leaf up, that a Delete left too empty.
 func (t *Map[K, V]) shrink(p *mapPath[K, V]) {
 	for d := t.height - 1; d >= 0; d-- {
 		in := p[d].in

@@ -35,8 +35,8 @@ type mapChecker[K Fixed, V any] struct {
 	seen int
 }
 
-// node checks what is below a node, whose keys must be in s, and returns the
-// number of keys.
+// node checks the subtree of a node, whose keys must be in s, and returns the number of
+// keys.
 func (c *mapChecker[K, V]) node(node unsafe.Pointer, height int, s mapSpan[K]) (int, error) {
 	if node == nil {
 		return 0, fmt.Errorf("kid is missing at height %d", height)
@@ -80,7 +80,7 @@ func mapOwner[K Fixed, V any](node unsafe.Pointer, height int) *token {
 	return (*mapInner[K, V])(node).owner
 }
 
-// inner checks the separators and unused places of an inner node.
+// inner checks the separators and unused slots of an inner node.
 func (c *mapChecker[K, V]) inner(in *mapInner[K, V]) error {
 	n := in.n
 	if n < 1 || n > innerKids {

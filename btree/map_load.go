@@ -8,9 +8,9 @@ import (
 // loadMapKeys is the number of keys of a loaded leaf: dense, with a little room.
 const loadMapKeys = 58
 
-// Load replaces the contents of t with the pairs of seq, whose keys must be
-// strictly ascending; otherwise it returns an *OrderError, or ErrNotANumber, and
-// leaves t as it was. The leaves are nearly full. Clones of t keep what they hold.
+// Load replaces the contents of t with the pairs of seq, whose keys must be strictly
+// ascending. Otherwise it returns an *OrderError, or ErrNotANumber, and leaves t
+// unchanged. The leaves are nearly full. Clones of t keep their contents.
 func (t *Map[K, V]) Load(seq iter.Seq2[K, V]) error {
 	own := new(token)
 	var level mapLevel[K]
@@ -37,8 +37,8 @@ func (t *Map[K, V]) Load(seq iter.Seq2[K, V]) error {
 	return nil
 }
 
-// mapLevel is one level of the tree while it is built: separator i is the first
-// key below node i.
+// mapLevel is one level of the tree being built. Separator i is the first key below node
+// i.
 type mapLevel[K Fixed] struct {
 	nodes []unsafe.Pointer
 	seps  []K

@@ -4,12 +4,12 @@ import "unsafe"
 
 const (
 	mapKeys      = 62 // keys of a full leaf: 62 numbers and values of 8 bytes fill 1 KiB
-	minMapKeys   = 24 // a Delete that leaves fewer mends the leaf
-	mergeMapKeys = 54 // neighbours are merged if they hold no more than this
+	minMapKeys   = 24 // a Delete that leaves fewer rebalances the leaf
+	mergeMapKeys = 54 // neighbours are merged if they have no more than this
 )
 
-// mapLeaf holds up to mapKeys keys in order, apart from their values. The places
-// beyond the last key hold the highest K, so that searches need no bound.
+// mapLeaf has up to mapKeys keys in order, separate from their values. The slots after
+// the last key contain the highest K, so that searches need no bound.
 type mapLeaf[K Fixed, V any] struct {
 	owner *token
 	n     uint16
@@ -19,9 +19,9 @@ type mapLeaf[K Fixed, V any] struct {
 
 // mapInner routes keys to its kids: mapLeaf[K, V] at height 1, else
 // mapInner[K, V]. Separator i is above all keys of kid i and not above any of
-// kid i+1; the places beyond the last separator hold the highest K. The array of
-// separators never changes once it is set and is shared by all copies of the
-// node, which differ in their kids only.
+// kid i+1; the slots after the last separator contain the highest K. The array of
+// separators never changes once it is set and is shared by all copies of the node,
+// which differ only in their kids.
 type mapInner[K Fixed, V any] struct {
 	owner *token
 	seps  *[innerKids]K
@@ -45,7 +45,7 @@ func highest[K Fixed]() K {
 	return k
 }
 
-// lt is 1 if a < b; it compiles to a flag read, not to a jump.
+// lt returns 1 if a < b, otherwise 0. It compiles to a flag read, not to a jump.
 func lt[K Fixed](a, b K) int {
 	if a < b {
 		return 1
@@ -53,7 +53,7 @@ func lt[K Fixed](a, b K) int {
 	return 0
 }
 
-// le is 1 if a <= b.
+// le returns 1 if a <= b, otherwise 0.
 func le[K Fixed](a, b K) int {
 	if a <= b {
 		return 1
@@ -61,9 +61,9 @@ func le[K Fixed](a, b K) int {
 	return 0
 }
 
-// lower returns the number of keys below key. As lowerHead, it reads one key of
-// each group first, so that cache misses overlap. The comparisons are written out
-// because the compiler inlines no function of this size.
+// lower returns the number of keys below key. Like lowerHead, it reads one key of each
+// group first, so that cache misses overlap. The comparisons are written out because the
+// compiler does not inline a function of this size.
 func (lf *mapLeaf[K, V]) lower(key K) int {
 	h := &lf.keys
 	g := lt(h[7], key) + lt(h[15], key) + lt(h[23], key) + lt(h[31], key) +
@@ -82,7 +82,7 @@ func (in *mapInner[K, V]) route(key K) int {
 	q := (*[groupKeys]K)(h[g:])
 	i := g + le(q[0], key) + le(q[1], key) + le(q[2], key) + le(q[3], key) +
 		le(q[4], key) + le(q[5], key) + le(q[6], key) + le(q[7], key)
-	return min(i, in.n-1) // the highest key is not above the unused places
+	return min(i, in.n-1) // the highest key is not above the unused slots
 }
 
 func newMapLeaf[K Fixed, V any](own *token) *mapLeaf[K, V] {
@@ -105,7 +105,7 @@ func (in *mapInner[K, V]) copy(own *token) *mapInner[K, V] {
 	return c
 }
 
-// clearKeys fills the places from index from on.
+// clearKeys fills the slots from index from on with the highest K.
 func (lf *mapLeaf[K, V]) clearKeys(from int) {
 	top := highest[K]()
 	for i := from; i < mapKeys; i++ {
@@ -184,7 +184,7 @@ type mapBranches[K Fixed] struct {
 	n    int
 }
 
-// addTo appends all kids of a node, which sep parts from those before.
+// addTo appends all kids of a node after separator sep.
 func (in *mapInner[K, V]) addTo(b *mapBranches[K], sep K) {
 	n := in.n
 	copy(b.kids[b.n:], in.kids[:n])
@@ -195,7 +195,7 @@ func (in *mapInner[K, V]) addTo(b *mapBranches[K], sep K) {
 	b.n += n
 }
 
-// insert adds a kid right after kid i; sep parts the two.
+// insert adds a kid right after kid i, with sep between the two.
 func (b *mapBranches[K]) insert(i int, sep K, kid unsafe.Pointer) {
 	copy(b.kids[i+2:b.n+1], b.kids[i+1:b.n])
 	copy(b.seps[i+1:b.n], b.seps[i:b.n-1])
@@ -214,8 +214,8 @@ func (b *mapBranches[K]) remove(i int) {
 	b.n--
 }
 
-// set gives the node the kids from (included) to (not included) of b. The caller
-// sets the count.
+// set sets the kids of the node to those of b from (included) to (not included). The
+// caller sets the count.
 func (in *mapInner[K, V]) set(b *mapBranches[K], from, to int) {
 	clear(in.kids[:])
 	copy(in.kids[:], b.kids[from:to])
@@ -223,7 +223,7 @@ func (in *mapInner[K, V]) set(b *mapBranches[K], from, to int) {
 	in.setSeps(b.seps[from:max(from, to-1)])
 }
 
-// insert adds a kid right after kid i; sep parts the two. There must be room.
+// insert adds a kid right after kid i, with sep between the two. There must be room.
 func (in *mapInner[K, V]) insert(i int, sep K, kid unsafe.Pointer) {
 	n := in.n
 	copy(in.kids[i+2:n+1], in.kids[i+1:n])
@@ -235,9 +235,9 @@ func (in *mapInner[K, V]) insert(i int, sep K, kid unsafe.Pointer) {
 	in.seps = &seps
 }
 
-// split adds a kid as insert does to a full node, moves the upper part to a new
-// one and returns that and the separator between them. The kids have the given
-// height. A kid at the end moves alone, so that ascending input fills nodes.
+// split adds a kid to a full node as insert does, moves the upper part to a new node and
+// returns that and the separator between the two. The kids have the given height. A kid
+// at the end moves alone, so that ascending input fills nodes.
 func (in *mapInner[K, V]) split(i int, sep K, kid unsafe.Pointer, height int) (*mapInner[K, V], K) {
 	var b mapBranches[K]
 	in.addTo(&b, sep)
@@ -286,8 +286,8 @@ func (in *mapInner[K, V]) removeKid(i int) {
 	in.set(&b, 0, b.n)
 }
 
-// mendLeaf removes kid i if it is empty, and otherwise merges it with a
-// neighbour or evens the two out. Kids are leaves; in and kid i are owned.
+// mendLeaf removes kid i if it is empty, and otherwise merges it with a neighbour or
+// balances the two. Kids are leaves; in and kid i are owned.
 func (in *mapInner[K, V]) mendLeaf(i int) {
 	if (*mapLeaf[K, V])(in.kids[i]).n == 0 {
 		in.removeKid(i)
@@ -313,8 +313,8 @@ func (in *mapInner[K, V]) mendLeaf(i int) {
 	in.setSep(i, b.keys[0])
 }
 
-// joinMapLeaves returns a leaf with the keys from (included) to (not included)
-// of those that left and right hold together.
+// joinMapLeaves returns a leaf with the keys from (included) to (not included) of left
+// and right together.
 func joinMapLeaves[K Fixed, V any](own *token, left, right *mapLeaf[K, V], from, to int) *mapLeaf[K, V] {
 	n := int(left.n)
 	lf := newMapLeaf[K, V](own)
@@ -323,8 +323,7 @@ func joinMapLeaves[K Fixed, V any](own *token, left, right *mapLeaf[K, V], from,
 	return lf
 }
 
-// mendInner does for inner kids, whose own kids have the given height, what
-// mendLeaf does for leaves.
+// mendInner is mendLeaf for inner kids. Their own kids have the given height.
 func (in *mapInner[K, V]) mendInner(i, height int) {
 	if (*mapInner[K, V])(in.kids[i]).n == 0 {
 		in.removeKid(i)

@@ -76,8 +76,8 @@ func (t *Map[K, V]) SeekBack(key K) (found K, v V, ok bool) {
 	return found, v, false
 }
 
-// All yields all keys and their values in ascending order. As in all loops over
-// a Map, the map must not be written meanwhile, but a Clone may.
+// All yields all keys and their values in ascending order. As in all loops over a Map,
+// the map must not be written during the loop, but a Clone of it may be.
 func (t *Map[K, V]) All() iter.Seq2[K, V] { return t.up(mapSpan[K]{}) }
 
 // Backward yields all keys and their values in descending order.
@@ -103,14 +103,14 @@ func (t *Map[K, V]) DescendFrom(hi K) iter.Seq2[K, V] {
 	return t.down(mapSpan[K]{hi: hi, hasHi: true, withHi: true})
 }
 
-// mapSpan is a range of keys: k >= lo if hasLo, k < hi if hasHi, or k <= hi if
-// withHi too.
+// mapSpan is a range of keys: k >= lo if hasLo, k < hi if hasHi, or k <= hi if withHi is
+// also set.
 type mapSpan[K Fixed] struct {
 	lo, hi               K
 	hasLo, hasHi, withHi bool
 }
 
-// span returns the kids that keys of s can be in, both included.
+// span returns the first and last kid that may have keys of s.
 func (in *mapInner[K, V]) span(s mapSpan[K]) (first, last int) {
 	last = in.n - 1
 	if s.hasLo {
@@ -198,7 +198,7 @@ func (w *mapWalk[K, V]) next() bool {
 		in := (*mapInner[K, V])(node)
 		i, end := in.span(w.s)
 		if i > end {
-			return false // the bounds are the wrong way round
+			return false // lo is above hi
 		}
 		if w.step < 0 {
 			i, end = end, i

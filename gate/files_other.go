@@ -2,6 +2,6 @@
 
 package gate
 
-// Files returns how many handles this process may have open: there is no limit that
-// counts here.
+// Files returns how many handles this process may have open. There is no relevant limit
+// on this system.
 func Files() (int, error) { return manyFiles, nil }

@@ -4,8 +4,8 @@ package gate
 
 import "syscall"
 
-// Files returns how many file descriptors this process may have open, connections
-// included. The Go runtime has raised the soft limit to the hard one.
+// Files returns how many file descriptors, including connections, this process may have
+// open. The Go runtime has raised the soft limit to the hard limit.
 func Files() (int, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

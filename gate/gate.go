@@ -1,5 +1,5 @@
-// Package gate lets connections in: it bounds how many a listener has at a time,
-// and sees to it that strangers neither keep others out nor guess a password fast.
+// Package gate admits connections: it bounds how many a listener has at a time, and
+// keeps unauthenticated clients from blocking others and from guessing passwords fast.
 //
 // It knows connections, addresses and file descriptors; it must not know a
 // protocol, nor what a password is.
@@ -24,14 +24,14 @@ const (
 	// RefusalTime at most, so that their clients get to read why; more are closed
 	// at once.
 	MaxRefusals = 8
-	// RefusalTime is how long that is.
+	// RefusalTime is how long a refused connection stays open at most.
 	RefusalTime = time.Second
 )
 
-// manyFiles stands for an unlimited number of files.
+// manyFiles represents an unlimited number of files.
 const manyFiles = 1 << 20
 
-// maxPause is the longest pause after a connection could not be accepted.
+// maxPause is the longest pause after a failed Accept.
 const maxPause = time.Second
 
 // Options of a Listener.
@@ -39,37 +39,36 @@ type Options struct {
 	// Name identifies the listener in the log.
 	Name string
 
-	// Max bounds the connections. Where all are members, one more is refused;
-	// otherwise the oldest guest makes room for it. It must be at least 1.
+	// Max bounds the connections. If all are members, another one is refused;
+	// otherwise it replaces the oldest guest. Max must be at least 1.
 	Max int
 
-	// Guests bounds the guests alone: the oldest makes room for a new one.
-	// 0 means Max.
+	// Guests bounds the guests: a new one replaces the oldest. 0 means Max.
 	Guests int
 
-	// Kept is how many places of Max only clients on this machine get, so that its
-	// operator is accepted when all other places are taken.
+	// Kept is how many of the Max connections are reserved for clients on this
+	// machine, so that its operator can always connect.
 	Kept int
 
 	// Refusal is written to a connection before it is refused. Nil: nothing.
 	Refusal []byte
 
-	// OnRefused, if set, is called for each connection that is refused.
+	// OnRefused, if not nil, is called for each refused connection.
 	OnRefused func()
 
-	// Logger gets what an operator should know; nil discards it.
+	// Logger logs messages for operators; nil discards them.
 	Logger *slog.Logger
 }
 
 // Stats are metrics of a Listener; all but Guests and Members since New.
 type Stats struct {
 	Guests, Members int
-	Evicted         uint64 // guests that made room
-	Refused         uint64 // connections for which there was none
+	Evicted         uint64 // guests closed to make room
+	Refused         uint64 // refused connections
 }
 
-// Listener accepts connections, which are *Conn, as guests: of those it knows
-// nothing yet. What a guest does may make it a member, by Conn.Enter.
+// Listener accepts connections as guests, about which it knows nothing yet. Each is a
+// *Conn. Conn.Enter makes a guest a member.
 type Listener struct {
 	net.Listener
 	o       Options
@@ -77,14 +76,14 @@ type Listener struct {
 	done    chan struct{} // closed by Close
 	once    sync.Once
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	guests  list.List  // of *Conn, the oldest first
 	members int
 	stats   Stats
 	said    time.Time // when it was last logged
 }
 
-// New returns a Listener of the connections of l.
+// New returns a Listener that accepts the connections of l.
 func New(l net.Listener, o Options) *Listener {
 	if o.Max < 1 || o.Guests < 0 || o.Kept < 0 {
 		panic("BUG: gate: a limit is too small")
@@ -99,7 +98,7 @@ func New(l net.Listener, o Options) *Listener {
 	return &Listener{Listener: l, o: o, refused: make(chan struct{}, MaxRefusals), done: make(chan struct{})}
 }
 
-// Max returns how many connections there can be.
+// Max returns the limit of connections.
 func (l *Listener) Max() int { return l.o.Max }
 
 // Stats returns the metrics.
@@ -111,15 +110,15 @@ func (l *Listener) Stats() Stats {
 	return s
 }
 
-// Close ends Accept. Connections that were accepted stay.
+// Close makes Accept fail. Accepted connections stay open.
 func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.done) })
 	return l.Listener.Close()
 }
 
-// Accept returns the next connection that there is room for. A lack of file
-// descriptors, or a peer that has gone, is no error of the listener: it closes the
-// oldest guest, and tries again after a pause.
+// Accept returns the next connection for which there is room. It does not fail for a
+// lack of file descriptors or an aborted connection: it closes the oldest guest and tries
+// again after a pause.
 func (l *Listener) Accept() (net.Conn, error) {
 	pause := 5 * time.Millisecond
 	for {
@@ -145,8 +144,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// mayPass reports whether accepting may work again: the peer gave up, or the
-// process or the machine is out of descriptors or memory for now.
+// mayPass reports whether an error of Accept is temporary: the peer gave up, or the
+// process or the machine is out of descriptors or memory.
 func mayPass(err error) bool {
 	for _, no := range [...]syscall.Errno{syscall.ECONNABORTED, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		if errors.Is(err, no) {
@@ -156,7 +155,7 @@ func mayPass(err error) bool {
 	return false
 }
 
-// warn logs, once a second at most.
+// warn logs a warning, at most once a second.
 func (l *Listener) warn(msg string, args ...any) {
 	l.mu.Lock()
 	say := time.Since(l.said) >= time.Second
@@ -178,7 +177,7 @@ func (l *Listener) admit(nc net.Conn) *Conn {
 	}
 	l.mu.Lock()
 	full := l.members >= most
-	var oldest []*Conn // more than one where guests of this machine are in its places
+	var oldest []*Conn // more than one if guests of this machine use its reserved connections
 	if full {
 		l.stats.Refused++
 	} else {
@@ -207,8 +206,8 @@ func onThisMachine(addr net.Addr) bool {
 	return ok && a.IP.IsLoopback()
 }
 
-// evict takes the oldest guest off the list; nil: there is none. The caller holds
-// mu, and ends the guest without it.
+// evict removes the oldest guest from the list and returns it, or nil if there is none.
+// The caller holds mu, and must end the guest after unlocking it.
 func (l *Listener) evict() *Conn {
 	e := l.guests.Front()
 	if e == nil {
@@ -221,7 +220,7 @@ func (l *Listener) evict() *Conn {
 	return c
 }
 
-// makeRoom gives a descriptor back: that of the oldest guest.
+// makeRoom frees a descriptor: it closes the oldest guest.
 func (l *Listener) makeRoom() {
 	l.mu.Lock()
 	oldest := l.evict()
@@ -231,7 +230,7 @@ func (l *Listener) makeRoom() {
 	}
 }
 
-// refuse closes a connection, after its client had a chance to read why.
+// refuse closes a connection after its client had time to read the refusal.
 func (l *Listener) refuse(nc net.Conn) {
 	select {
 	case l.refused <- struct{}{}:
@@ -246,13 +245,12 @@ func (l *Listener) refuse(nc net.Conn) {
 		_, _ = nc.Write(l.o.Refusal) // it is closed either way
 		if t, ok := nc.(interface{ CloseWrite() error }); ok {
 			_ = t.CloseWrite()
-			_, _ = io.CopyN(io.Discard, nc, 64<<10) // unread input would take the refusal away
+			_, _ = io.CopyN(io.Discard, nc, 64<<10) // unread input would reset the connection and lose the refusal
 		}
 	}()
 }
 
-// Conn is a connection that a Listener accepted. The Listener may close it while it is
-// a guest.
+// Conn is a connection accepted by a Listener, which may close it while it is a guest.
 type Conn struct {
 	net.Conn
 	l *Listener
@@ -265,8 +263,8 @@ type Conn struct {
 	gone  bool          // closed, or about to be
 }
 
-// Enter makes the connection a member until Leave was called as often. It reports
-// false if it is closed: it had to make room.
+// Enter makes the connection a member until Leave has been called as often. It reports
+// false if the connection was closed to make room.
 func (c *Conn) Enter() bool {
 	l := c.l
 	l.mu.Lock()
@@ -282,7 +280,7 @@ func (c *Conn) Enter() bool {
 	return true
 }
 
-// Leave makes the connection a guest again, the youngest, if it was the last Leave.
+// Leave undoes one Enter. The last Leave makes the connection the youngest guest.
 func (c *Conn) Leave() {
 	l := c.l
 	l.mu.Lock()
@@ -301,7 +299,7 @@ func (c *Conn) Leave() {
 	}
 }
 
-// Close gives the place up and closes the connection.
+// Close closes the connection and makes room for another.
 func (c *Conn) Close() error {
 	l := c.l
 	l.mu.Lock()
@@ -318,7 +316,7 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite ends what is sent, where the connection below can do that.
+// CloseWrite closes the writing side if the underlying connection supports that.
 func (c *Conn) CloseWrite() error {
 	if t, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return t.CloseWrite()
@@ -326,7 +324,7 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// SyscallConn is that of the connection below.
+// SyscallConn returns that of the underlying connection.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	if s, ok := c.Conn.(syscall.Conn); ok {
 		return s.SyscallConn()
@@ -334,8 +332,8 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// end closes a guest that has been taken off the list. A reset frees what the kernel
-// still holds of it at once.
+// end closes a guest that was removed from the list. It resets the connection so that
+// the kernel frees its buffers at once.
 func (c *Conn) end() {
 	if t, ok := c.Conn.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
@@ -343,21 +341,21 @@ func (c *Conn) end() {
 	c.Conn.Close()
 }
 
-// Known reports what SetKnown was told last: whether the last password that came over
-// this connection was right.
+// Known reports whether the last password over this connection was right, as set by
+// SetKnown.
 func (c *Conn) Known() bool { return c.known.Load() }
 
-// SetKnown notes that.
+// SetKnown records whether the last password over this connection was right.
 func (c *Conn) SetKnown(right bool) { c.known.Store(right) }
 
 type key struct{}
 
-// NewContext returns a context of what happens on c.
+// NewContext returns a context that carries c.
 func NewContext(ctx context.Context, c *Conn) context.Context {
 	return context.WithValue(ctx, key{}, c)
 }
 
-// FromContext returns the connection of NewContext; nil: there is none.
+// FromContext returns the connection that ctx carries, or nil.
 func FromContext(ctx context.Context) *Conn {
 	c, _ := ctx.Value(key{}).(*Conn)
 	return c

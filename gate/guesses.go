@@ -29,15 +29,14 @@ const (
 	MaxGuessers = 4096
 )
 
-// firstWait is what the first guess waits that has to; each further one waits twice
-// as long.
+// firstWait is the wait of the first delayed guess. Each further one waits twice as long.
 const firstWait = 125 * time.Millisecond
 
-// freeOfConn is how many wrong passwords of one connection are answered at once.
+// freeOfConn is how many wrong passwords of one connection are not penalised.
 const freeOfConn = 3
 
-// Penalty is how long the answer to the nth wrong password of one connection, counted
-// from 1, is held back.
+// Penalty returns the delay of the response to the nth wrong password of one connection,
+// counted from 1.
 func Penalty(n int) time.Duration {
 	if n <= freeOfConn {
 		return 0
@@ -45,13 +44,13 @@ func Penalty(n int) time.Duration {
 	return min(firstWait<<min(n-freeOfConn-1, 8), MaxGuessWait)
 }
 
-// Guesses slows down whoever guesses passwords, by address, on all listeners that
-// share it. It is safe for concurrent use.
+// Guesses slows down password guessing by address, on all listeners that share it. It is
+// safe for concurrent use.
 type Guesses struct {
 	log *slog.Logger
 	now func() time.Time
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	by    map[netip.Addr]*guesser
 	stats GuessStats
 	said  time.Time // when it was last logged
@@ -61,18 +60,17 @@ type Guesses struct {
 type GuessStats struct {
 	Wrong   uint64 // wrong passwords
 	Delayed uint64 // passwords that waited
-	Refused uint64 // passwords that were not looked at
+	Refused uint64 // passwords that were not checked
 }
 
-// guesser is what is remembered of one address.
+// guesser is the record of one address.
 type guesser struct {
-	wrong   float64 // passwords, less what is forgotten, at a time
+	wrong   float64 // wrong passwords, minus those forgotten until at
 	at      time.Time
 	waiting int
 }
 
-// NewGuesses returns Guesses that log to log, and take the time from now; nil is
-// time.Now.
+// NewGuesses returns Guesses that log to log and use the clock now; nil means time.Now.
 func NewGuesses(log *slog.Logger, now func() time.Time) *Guesses {
 	if now == nil {
 		now = time.Now
@@ -87,9 +85,9 @@ func (g *Guesses) Stats() GuessStats {
 	return g.stats
 }
 
-// Wait is to be called before a password from addr is looked at. Where the address
-// has given too many wrong ones it waits. It reports false if this password must not
-// be looked at: too many of its address wait already, or done was closed.
+// Wait must be called before a password from addr is checked. It waits if the address has
+// sent too many wrong ones. It reports false if this password must not be checked: too
+// many of its address are already waiting, or done was closed.
 func (g *Guesses) Wait(addr net.Addr, done <-chan struct{}) bool {
 	a, ok := source(addr)
 	if !ok {
@@ -117,7 +115,7 @@ func (g *Guesses) Wait(addr net.Addr, done <-chan struct{}) bool {
 	return waited
 }
 
-// Sleep waits. It reports false if done was closed first.
+// Sleep waits for d. It reports false if done was closed first.
 func Sleep(d time.Duration, done <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -129,7 +127,7 @@ func Sleep(d time.Duration, done <-chan struct{}) bool {
 	}
 }
 
-// wait is how long the next password of an address waits; the caller holds mu.
+// wait returns how long the next password of an address waits. The caller holds mu.
 func (g *Guesses) wait(who *guesser) time.Duration {
 	if who == nil {
 		return 0
@@ -141,15 +139,15 @@ func (g *Guesses) wait(who *guesser) time.Duration {
 	return time.Duration(min(float64(MaxGuessWait), float64(firstWait)*math.Exp2(math.Floor(over))))
 }
 
-// remembered is how many wrong passwords count now; the caller holds mu.
+// remembered returns how many wrong passwords count now. The caller holds mu.
 func (g *Guesses) remembered(who *guesser) float64 {
 	return max(0, who.wrong-g.now().Sub(who.at).Seconds()/GuessMemory.Seconds())
 }
 
-// maxRemembered bounds guesser.wrong, so that an address is forgiven in time.
+// maxRemembered bounds guesser.wrong, so that an address is not delayed for too long.
 const maxRemembered = 2 * FreeGuesses
 
-// Wrong notes a wrong password from addr.
+// Wrong records a wrong password from addr.
 func (g *Guesses) Wrong(addr net.Addr) {
 	g.mu.Lock()
 	g.stats.Wrong++
@@ -176,8 +174,8 @@ func (g *Guesses) Wrong(addr net.Addr) {
 // sampled is how many addresses are compared to find one to forget.
 const sampled = 64
 
-// forget makes room for one more address: of some that are remembered, the one with the
-// fewest wrong passwords goes. The caller holds mu.
+// forget makes room for one more address: it forgets the one with the fewest wrong
+// passwords of a sample. The caller holds mu.
 func (g *Guesses) forget() {
 	if len(g.by) < MaxGuessers {
 		return
@@ -196,7 +194,7 @@ func (g *Guesses) forget() {
 	delete(g.by, least)
 }
 
-// source is whom the guesses from addr are counted for.
+// source returns the address for which guesses from addr are counted.
 func source(addr net.Addr) (netip.Addr, bool) {
 	t, ok := addr.(*net.TCPAddr)
 	if !ok {

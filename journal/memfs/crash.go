@@ -11,28 +11,26 @@ const (
 	largeSector = 4096
 )
 
-// Kill is the end of the process with the machine still running: handles and
-// locks are gone, everything written is there, and what was not synced still
-// is not.
+// Kill simulates the end of the process while the machine keeps running: handles and
+// locks are gone, and everything written is kept, but unsynced data is still not durable.
 func (m *FS) Kill() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.restart()
 }
 
-// restart drops what belongs to the running process, and planned faults. The
-// caller holds mu.
+// restart drops the state of the running process, and planned faults. The caller holds
+// mu.
 func (m *FS) restart() {
 	m.epoch++
 	m.locks = map[string]bool{}
 	m.stopAfter, m.space, m.failSyncs, m.shortWrite, m.readOnly = -1, -1, 0, 0, false
 }
 
-// Crash is the loss of power: handles and locks are gone, and of everything that
-// was not synced some part has happened. Of the writes to one file each sector
-// has seen an arbitrary number, in order; its size is any it had since the last
-// sync; names are changed by the first few of the changes or by any of them.
-// Planned faults end.
+// Crash simulates power loss: handles and locks are gone, and only part of the unsynced
+// changes has happened. Each sector of a file has seen an arbitrary number of the writes,
+// in order. The file's size is any that it had since the last sync. Of the changes of
+// names either the first few or an arbitrary subset has happened. Planned faults end.
 func (m *FS) Crash() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,7 +52,7 @@ func (m *FS) Crash() {
 	m.files = maps.Clone(m.durable)
 }
 
-// lose decides what the disk has of n's pending writes.
+// lose decides which of n's pending writes are on the disk.
 func (m *FS) lose(n *inode) {
 	ops := n.pending
 	n.pending = nil
@@ -70,7 +68,7 @@ func (m *FS) lose(n *inode) {
 	n.data = slices.Clone(n.disk)
 }
 
-// tear gives each sector of a file some of the writes.
+// tear applies some of the writes to each sector of a file.
 func (m *FS) tear(disk []byte, ops []op) []byte {
 	sector := int64(smallSector)
 	if m.rng.IntN(2) == 0 {

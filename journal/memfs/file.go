@@ -52,7 +52,7 @@ func (n *inode) settle() {
 	n.pending = nil
 }
 
-// setLen returns b with n bytes; what is added is zeros.
+// setLen returns b truncated to n bytes or extended with zeros.
 func setLen(b []byte, n int64) []byte {
 	if have := int64(len(b)); n > have {
 		b = slices.Grow(b, int(n-have))[:n]
@@ -72,7 +72,7 @@ type file struct {
 	reported int // of node.failed
 }
 
-// ReadAt is journal.File's.
+// ReadAt implements journal.File.
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -113,7 +113,7 @@ func (f *file) changeable(op string) error {
 	return nil
 }
 
-// WriteAt is journal.File's.
+// WriteAt implements journal.File.
 func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	m := f.fs
 	m.mu.Lock()
@@ -144,7 +144,7 @@ func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	return int(n), err
 }
 
-// Truncate is journal.File's.
+// Truncate implements journal.File.
 func (f *file) Truncate(size int64) error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -162,7 +162,7 @@ func (m *FS) resize(n *inode, size int64) {
 	n.pending = append(n.pending, op{off: size})
 }
 
-// Sync is journal.File's.
+// Sync implements journal.File.
 func (f *file) Sync() error {
 	m := f.fs
 	m.mu.Lock()
@@ -176,7 +176,7 @@ func (f *file) Sync() error {
 	m.stats.Syncs++
 	n := f.node
 	if m.syncFails() {
-		n.pending = nil // the kernel takes the pages for clean
+		n.pending = nil // the kernel considers the pages clean
 		n.failed, n.why = n.failed+1, m.syncError
 	} else {
 		n.settle()
@@ -188,7 +188,7 @@ func (f *file) Sync() error {
 	return nil
 }
 
-// Size is journal.File's.
+// Size implements journal.File.
 func (f *file) Size() (int64, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -198,7 +198,7 @@ func (f *file) Size() (int64, error) {
 	return int64(len(f.node.data)), nil
 }
 
-// Close is journal.File's.
+// Close implements journal.File.
 func (f *file) Close() error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()

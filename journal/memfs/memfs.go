@@ -1,14 +1,14 @@
-// Package memfs is a file system in memory that can lose power, for tests of
-// what must survive that.
+// Package memfs implements a file system in memory that can simulate power loss, for
+// tests of durability.
 //
-// It knows what a kernel and a disk may do with writes that were not synced; it
-// must not know what is in the files. Production code must not import it.
+// It knows what a kernel and a disk may do with unsynced writes; it must not know the
+// contents of the files. Production code must not import it.
 //
 //	fs := memfs.New(seed)
-//	db := open(fs)          // and work with it
-//	fs.StopAfter(17)        // after 17 more changes the power fails
-//	fs.Crash()              // what was not synced is lost, torn or kept
-//	db = open(fs)           // and see what is there
+//	db := open(fs)          // and use it
+//	fs.StopAfter(17)        // the power fails after 17 more changes
+//	fs.Crash()              // unsynced changes are lost, torn or kept
+//	db = open(fs)           // and check what is there
 package memfs
 
 import (
@@ -24,11 +24,11 @@ import (
 	"github.com/skerrydb/skerry/journal"
 )
 
-// ErrStopped is returned by every call between the loss of power, which
-// StopAfter plans, and Crash or Kill, and for ever by handles from before.
+// ErrStopped is returned by every call between the power failure planned by StopAfter and
+// Crash or Kill. Older handles return it even after that.
 var ErrStopped = errors.New("memfs: the power is off")
 
-// Stats count what was done since New.
+// Stats counts operations since New.
 type Stats struct {
 	Writes, Bytes, Syncs, DirSyncs int
 }
@@ -39,18 +39,18 @@ type FS struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
 	files   map[string]*inode // as programs see them
-	durable map[string]*inode // as they are after a crash, but for dirOps
+	durable map[string]*inode // as they are after a crash, except for dirOps
 	dirOps  []dirOp           // not synced, in order
 	locks   map[string]bool
-	epoch   int // handles of an older one are dead
+	epoch   int // handles of an older epoch are dead
 	stats   Stats
 
 	stopAfter  int   // changes until the power fails; negative: never
 	space      int64 // bytes that files may still grow; negative: no limit
 	failSyncs  int   // the sync that fails; 0: none
-	syncError  error // and how
+	syncError  error // the error of that sync
 	failOpens  int   // the opening of a file or folder that fails; 0: none
-	starved    int   // and how many after it; negative: all
+	starved    int   // how many openings after it fail too; negative: all
 	shortWrite int   // the write that is cut short; 0: none
 	missing    int   // by how many bytes
 	readOnly   bool
@@ -64,7 +64,7 @@ type dirOp struct {
 	node     *inode
 }
 
-// New returns an empty file system whose crashes are chosen by seed.
+// New returns an empty file system. seed determines the effects of crashes.
 func New(seed uint64) *FS {
 	return &FS{
 		rng:       rand.New(rand.NewPCG(seed, 0)),
@@ -76,38 +76,37 @@ func New(seed uint64) *FS {
 	}
 }
 
-// StopAfter lets n more changes happen (writes, truncations, syncs, new names,
-// renames, removals); then the power is off until Crash or Kill. Negative: never.
+// StopAfter makes the power fail after n more changes (writes, truncations, syncs, new
+// names, renames, removals), until Crash or Kill. Negative: never.
 func (m *FS) StopAfter(n int) { m.set(func() { m.stopAfter = n }) }
 
-// LimitSpace lets files grow by n more bytes in all; what is truncated or
-// removed can be used again. A write beyond it writes what fits and fails with
-// ENOSPC. Negative: no limit.
+// LimitSpace lets files grow by n more bytes in total. Truncated and removed bytes can be
+// used again. A write beyond the limit writes what fits and fails with ENOSPC. Negative:
+// no limit.
 func (m *FS) LimitSpace(n int64) { m.set(func() { m.space = n }) }
 
-// FailSync makes the nth sync from now, of a file or a folder, fail with EIO;
-// 1 is the next, 0 is none. As with Linux, what it should have made durable
-// still shows in reads, no later sync writes it, and the next sync of every other
-// handle that the file has at that time returns the error too, once.
+// FailSync makes the nth sync from now, of a file or a folder, fail with EIO; 1 is the
+// next, 0 is none. As on Linux, the data that it should have made durable is still
+// visible to reads, but no later sync writes it. The next sync of every other handle
+// that the file has at that time also returns the error, once.
 func (m *FS) FailSync(n int) { m.FailSyncAs(n, syscall.EIO) }
 
 // FailSyncAs is FailSync with another error.
 func (m *FS) FailSyncAs(n int, err error) { m.set(func() { m.failSyncs, m.syncError = n, err }) }
 
-// FailOpen makes the nth opening of a file or folder from now, and more after it
-// that follow, fail with EMFILE, as where the process has too many files open; 1
-// is the next, 0 is none. Negative more: all that follow. List opens the folder
-// too, and so does SyncDir.
+// FailOpen makes the nth opening of a file or folder from now, and more openings after
+// it, fail with EMFILE, as if the process had too many open files; 1 is the next, 0 is
+// none. If more is negative all that follow fail. List and SyncDir open the folder too.
 func (m *FS) FailOpen(n, more int) { m.set(func() { m.failOpens, m.starved = n, more }) }
 
-// Opens returns how many openings are left before the one that FailOpen lets fail;
-// 0: it has failed, or there is none.
+// Opens returns the number, counted from 1, of the next opening that FailOpen makes fail.
+// 0 means that it has failed, or that there is none.
 func (m *FS) Opens() (left int) {
 	m.set(func() { left = m.failOpens })
 	return left
 }
 
-// opens counts an opening and says whether it may happen. The caller holds mu.
+// opens counts an opening and returns an error if it must fail. The caller holds mu.
 func (m *FS) opens() error {
 	if m.failOpens == 0 {
 		return nil
@@ -122,11 +121,11 @@ func (m *FS) opens() error {
 	return syscall.EMFILE
 }
 
-// ShortWrite makes the nth write from now leave out its last bytes, up to
-// missing of them, with io.ErrShortWrite; 1 is the next, 0 is none.
+// ShortWrite makes the nth write from now omit up to missing of its last bytes and return
+// io.ErrShortWrite; 1 is the next, 0 is none.
 func (m *FS) ShortWrite(n, missing int) { m.set(func() { m.shortWrite, m.missing = n, missing }) }
 
-// SetReadOnly makes every change fail with EROFS, or no longer.
+// SetReadOnly sets whether every change fails with EROFS.
 func (m *FS) SetReadOnly(on bool) { m.set(func() { m.readOnly = on }) }
 
 func (m *FS) set(f func()) {
@@ -153,7 +152,7 @@ func (m *FS) ReadFile(path string) ([]byte, error) {
 	return slices.Clone(n.data), nil
 }
 
-// WriteFile sets a file's content, durably: for damage that a test wants.
+// WriteFile durably sets a file's content, so that tests can damage files.
 func (m *FS) WriteFile(path string, data []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,8 +161,8 @@ func (m *FS) WriteFile(path string, data []byte) {
 	m.files[path], m.durable[path] = n, n
 }
 
-// Clone returns an independent copy, as Crash without any loss would leave it,
-// whose crashes are chosen by seed.
+// Clone returns an independent copy, as a Crash without any loss would leave it. seed
+// determines the effects of its crashes.
 func (m *FS) Clone(seed uint64) *FS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,7 +173,7 @@ func (m *FS) Clone(seed uint64) *FS {
 	return c
 }
 
-// change counts one change and says whether it may happen. The caller holds mu.
+// change counts one change and returns an error if it must fail. The caller holds mu.
 func (m *FS) change(epoch int) error {
 	switch {
 	case epoch != m.epoch || m.stopAfter == 0:
@@ -196,7 +195,7 @@ func pathError(op, path string, err error) error {
 
 func notExist(op, path string) error { return pathError(op, path, fs.ErrNotExist) }
 
-// OpenFile is journal.FS's.
+// OpenFile implements journal.FS.
 func (m *FS) OpenFile(path string, flag int) (journal.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -231,7 +230,7 @@ func (m *FS) OpenFile(path string, flag int) (journal.File, error) {
 	return &file{fs: m, node: n, path: path, epoch: m.epoch, writable: flag&(os.O_WRONLY|os.O_RDWR) != 0, reported: n.failed}, nil
 }
 
-// Rename is journal.FS's.
+// Rename implements journal.FS.
 func (m *FS) Rename(from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -252,7 +251,7 @@ func (m *FS) Rename(from, to string) error {
 	return nil
 }
 
-// Remove is journal.FS's.
+// Remove implements journal.FS.
 func (m *FS) Remove(path string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -270,7 +269,7 @@ func (m *FS) Remove(path string) error {
 	return nil
 }
 
-// List is journal.FS's.
+// List implements journal.FS.
 func (m *FS) List(dir string) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -290,8 +289,8 @@ func (m *FS) List(dir string) ([]string, error) {
 	return names, nil
 }
 
-// MkdirAll does nothing: folders are there when they are named. While nothing can be
-// changed, only those that hold a file are.
+// MkdirAll does nothing, because folders exist once they are named. While the file
+// system is read-only, it fails for folders without files.
 func (m *FS) MkdirAll(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -306,7 +305,7 @@ func (m *FS) MkdirAll(dir string) error {
 	return pathError("mkdir", dir, syscall.EROFS)
 }
 
-// OpenDir is journal.FS's.
+// OpenDir implements journal.FS.
 func (m *FS) OpenDir(path string) (journal.Dir, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -334,7 +333,7 @@ func (d dir) Sync() error {
 
 func (d dir) Close() error { return nil }
 
-// SyncDir is journal.FS's.
+// SyncDir implements journal.FS.
 func (m *FS) SyncDir(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -352,7 +351,7 @@ func (m *FS) syncDir(dir string, epoch int) error {
 	if m.off(epoch) {
 		return pathError("sync", dir, ErrStopped)
 	}
-	if !m.readOnly { // then there is nothing to sync, and Linux agrees
+	if !m.readOnly { // when read-only there is nothing to sync; Linux returns no error either
 		if err := m.change(epoch); err != nil {
 			return pathError("sync", dir, err)
 		}
@@ -385,7 +384,7 @@ func (op dirOp) in(dir string) bool {
 func (op dirOp) apply(names map[string]*inode) {
 	if op.from != "" {
 		if names[op.from] != op.node {
-			return // what it renames or removes never came to be
+			return // the file that it renames or removes does not exist
 		}
 		delete(names, op.from)
 	}
@@ -403,7 +402,7 @@ func (m *FS) syncFails() bool {
 	return m.failSyncs == 0
 }
 
-// Lock is journal.FS's. A crash or a kill releases it.
+// Lock implements journal.FS. A crash or a kill releases the lock.
 func (m *FS) Lock(path string) (unlock func() error, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
