@@ -1,5 +1,5 @@
-// Package archive keeps an online backup: base snapshots of an engine and every
-// change after them, in one folder, so that each position in between can be
+// Package archive implements online backup: it stores base snapshots of an engine and
+// every change after them in one folder, so that each position in between can be
 // restored.
 //
 // It knows bases, positions and the log of shipped changes; it must not know
@@ -22,14 +22,14 @@ import (
 	"github.com/skerrydb/skerry/journal"
 )
 
-// Source is what an archiver needs of an engine.
+// Source is the part of an engine that an archiver needs.
 type Source interface {
 	View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error)
 	Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error]
 	engine.Backuper
 }
 
-// Summary is what a base holds.
+// Summary describes the contents of a base.
 type Summary struct {
 	Position engine.Position `json:"position"`
 	Time     time.Time       `json:"time"` // of the last transaction in it
@@ -56,35 +56,35 @@ const MaxRecordBytes = 256 << 20
 
 // Options of an archiver. Verify must be set; the rest may be zero.
 type Options struct {
-	// Verify reads a base whole and says what it holds, or why it cannot be
+	// Verify reads a whole base and describes its contents, or returns why it cannot be
 	// restored.
 	Verify func(io.Reader) (Summary, error)
 
-	// Keep is how far back each state can be restored; what only older ones
+	// Keep is how far back each state can be restored. Data that only older states
 	// need is removed. 0 removes nothing.
 	Keep time.Duration
 
-	// SyncEvery and SyncBytes bound what the loss of this machine loses of the
-	// archive: changes are durable there after at most so long, or so much,
-	// and one fsync.
+	// SyncEvery and SyncBytes bound the changes that a crash of this machine can lose
+	// from the archive: changes are durable there after at most that time or that
+	// many bytes, and one fsync.
 	SyncEvery time.Duration
 	SyncBytes int64
 
-	// BaseBytes of shipped changes, or as many as the last base has, whichever
-	// is more, start a new base. So a restore never has to read much more than
+	// BaseBytes is how many bytes of archived changes start a new base, or the size of
+	// the last base if that is larger. So a restore never has to read much more than
 	// twice the data.
 	BaseBytes int64
 
-	// Retry is the longest pause between two tries after a failure.
+	// Retry is the longest pause between two attempts after a failure.
 	Retry time.Duration
 
-	// Drain is how long Run goes on after its context has ended, to ship what
-	// was committed before.
+	// Drain is how long Run continues after its context has ended, to archive the
+	// changes that were committed before.
 	Drain time.Duration
 
 	Now    func() time.Time // the clock; default time.Now
-	FS     journal.FS       // holds the folder; default the operating system's
-	Logger *slog.Logger     // gets what an operator should know; default slog.Default
+	FS     journal.FS       // of the folder; default the operating system's
+	Logger *slog.Logger     // logs messages for operators; default slog.Default
 
 	segmentBytes int64 // of log in one file; 0: the journal's default
 	inline       bool  // see journal.Options.Inline
@@ -137,26 +137,26 @@ type Archiver struct {
 	status status
 }
 
-// status is what Status reads.
+// status is the state that Status reads.
 type status struct {
 	pos, time, base atomic.Int64
 	bases, lost     atomic.Int64
 	failure         atomic.Pointer[error]
 }
 
-// Status says how far an archiver is.
+// Status is the progress of an archiver.
 type Status struct {
 	Position engine.Position // everything up to it can be restored, or will be once Base is set
 	Time     time.Time       // of that transaction
 	Base     engine.Position // of the newest base; see Bases
 	Bases    int             // taken by this Archiver
-	Lost     int             // times that the server's history did not reach back, so that changes are missing
-	Err      error           // why it does not get on now; nil: it does
+	Lost     int             // how often the server's history did not reach back, so that changes are missing
+	Err      error           // why it makes no progress now; nil: it does
 }
 
-// Open makes dir an archive if it is missing or empty, and locks it until Close.
-// It refuses a folder that is something else, one of a newer version
-// (engine.ErrFormatNewer) and one in use (engine.ErrLocked).
+// Open opens the archive in dir, and creates it if dir is missing or empty. It locks dir
+// until Close. It returns an error for a folder that is something else, has a newer
+// version (engine.ErrFormatNewer) or is in use (engine.ErrLocked).
 func Open(dir string, o Options) (*Archiver, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -176,7 +176,7 @@ func Open(dir string, o Options) (*Archiver, error) {
 // Close unlocks the folder. Run must have returned.
 func (a *Archiver) Close() error { return a.unlock() }
 
-// Status may be called at any time.
+// Status returns the current status. It may be called at any time.
 func (a *Archiver) Status() Status {
 	s := &a.status
 	st := Status{
@@ -189,10 +189,10 @@ func (a *Archiver) Status() Status {
 	return st
 }
 
-// Run archives src until ctx ends, and then for at most Options.Drain what was
-// committed before. Nothing is left out and nothing archived twice, also over
-// restarts. What fails is logged and tried again, for ever: the caller is
-// never disturbed. It returns nil after ctx has ended, or src's engine.ErrClosed.
+// Run archives src until ctx ends. Then it continues for at most Options.Drain with the
+// changes that were committed before. It archives each change exactly once, even across
+// restarts. It logs failures and retries without limit. It returns nil after ctx has
+// ended, or engine.ErrClosed of src.
 func (a *Archiver) Run(ctx context.Context, src Source) error {
 	const first = 100 * time.Millisecond
 	pause := first
@@ -227,14 +227,14 @@ func (a *Archiver) failed(msg string, err error, more ...any) {
 	a.o.Logger.Error(msg, append([]any{"archive", a.dir, "err", err}, more...)...)
 }
 
-// works takes note that something was made durable again.
+// works records that changes were made durable again.
 func (a *Archiver) works() {
 	if a.status.failure.Swap(nil) != nil {
 		a.o.Logger.Info("archiving works again", "archive", a.dir, "position", a.status.pos.Load())
 	}
 }
 
-// fileError gives what the files say one of the catalog's codes.
+// fileError gives an error of the journal one of the catalog's codes.
 func fileError(doing string, err error) error {
 	var (
 		locked  *journal.LockedError

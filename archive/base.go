@@ -13,10 +13,10 @@ import (
 	"github.com/skerrydb/skerry/journal"
 )
 
-// pruneEvery is how often what Options.Keep no longer asks for is looked for.
+// pruneEvery is how often data older than Options.Keep is pruned.
 const pruneEvery = time.Minute
 
-// basing takes a base whenever one is wanted, and tries again until it has one.
+// basing takes a base whenever one is wanted, and retries until it succeeds.
 func (s *session) basing(ctx context.Context) {
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
@@ -37,7 +37,7 @@ func (s *session) basing(ctx context.Context) {
 	}
 }
 
-// insist takes a base, however often it has to try; false: ctx ended first.
+// insist takes a base, retrying until it succeeds. It returns false if ctx ended first.
 func (s *session) insist(ctx context.Context) bool {
 	for pause := time.Second; ; pause = min(2*pause, s.a.o.Retry) {
 		size, err := s.takeBase(ctx)
@@ -60,7 +60,7 @@ func (s *session) insist(ctx context.Context) bool {
 	}
 }
 
-// takeBase writes a base, reads it back, and gives it its name only then.
+// takeBase writes a base, verifies it by reading it, and only then gives it its name.
 func (s *session) takeBase(ctx context.Context) (size int64, err error) {
 	fs, begin := s.a.o.FS, time.Now()
 	tmp := filepath.Join(s.a.dir, basesDir, nextBase)
@@ -70,7 +70,7 @@ func (s *session) takeBase(ctx context.Context) (size int64, err error) {
 	}
 	defer func() {
 		if err = errors.Join(err, f.Close()); err != nil {
-			fs.Remove(tmp) // the next one takes its place
+			fs.Remove(tmp) // the next one replaces it
 		}
 	}()
 	w := &fileWriter{file: f}
@@ -114,21 +114,21 @@ func (w *fileWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// report logs how far the archive is behind.
+// report logs how far the archive lags behind.
 func (s *session) report(ctx context.Context) {
 	pos, err := s.position(ctx)
 	if err != nil {
-		return // the session notices
+		return // the session handles the error
 	}
 	st := s.a.Status()
 	s.a.o.Logger.Info("archived", "archive", s.a.dir, "position", st.Position, "time", st.Time.UTC(),
 		"behind", max(pos, st.Position)-st.Position, "base", st.Base)
 }
 
-// prune removes bases and parts that only states older than Options.Keep need.
-// Time is that of the newest change, if the clock is ahead of it: an idle server
-// loses nothing, and a clock that jumps ahead not more than what is older than
-// the newest base.
+// prune removes bases and parts that only states older than Options.Keep need. If the
+// clock is ahead of the newest change, it uses the time of that change: an idle server
+// loses nothing, and a clock that jumps ahead removes at most what is older than the
+// newest base.
 func (s *session) prune() error {
 	o := s.a.o
 	if o.Keep == 0 {

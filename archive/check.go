@@ -11,8 +11,8 @@ import (
 	"github.com/skerrydb/skerry/journal"
 )
 
-// Range is an unbroken stretch of history: each position in it can be restored,
-// and each time from From.Time on.
+// Range is a part of history without gaps: each position in it can be restored, and each
+// time from From.Time on.
 type Range struct {
 	From Point `json:"from"`
 	To   Point `json:"to"`
@@ -24,7 +24,7 @@ type Point struct {
 	Time     time.Time       `json:"time"`
 }
 
-// Report is what Check found.
+// Report is the result of Check.
 type Report struct {
 	Ranges    []Range  `json:"ranges"` // oldest first
 	Bases     int      `json:"bases"`
@@ -38,10 +38,10 @@ type Report struct {
 // OK reports whether nothing is damaged.
 func (r *Report) OK() bool { return len(r.Problems) == 0 }
 
-// Check reads every byte of an archive, which may be in use, and changes
-// nothing. What is damaged is in Report.Problems, each with its file; the error
-// is for a folder that cannot be read at all. progress, if not nil, is told each
-// file or part before it is read.
+// Check reads every byte of an archive, which may be in use, and changes nothing.
+// Report.Problems lists damage, each with its file. Check returns an error if the folder
+// cannot be read at all. progress, if not nil, is called before each file or part is
+// read.
 func Check(fsys journal.FS, dir string, verify func(io.Reader) (Summary, error), progress func(string)) (Report, error) {
 	if progress == nil {
 		progress = func(string) {}
@@ -62,7 +62,7 @@ type checker struct {
 	verify   func(io.Reader) (Summary, error)
 	progress func(string)
 	rep      Report
-	whole    []baseFile // bases that are sound
+	whole    []baseFile // undamaged bases
 }
 
 func (c *checker) problem(err error) {
@@ -102,7 +102,7 @@ func (c *checker) base(b baseFile) error {
 	return nil
 }
 
-// log reads all parts, and finds what can be restored with the sound bases.
+// log reads all parts, and finds the ranges that can be restored with the undamaged bases.
 func (c *checker) log() {
 	next := 0 // of the bases
 	var at *Range
@@ -160,7 +160,7 @@ func (c *checker) log() {
 	end()
 }
 
-// String writes a range for people.
+// String returns the range in a form for people.
 func (r Range) String() string {
 	return fmt.Sprintf("position %d (%s) to %d (%s)", r.From.Position, r.From.Time.Format(time.RFC3339Nano),
 		r.To.Position, r.To.Time.Format(time.RFC3339Nano))

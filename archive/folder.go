@@ -18,7 +18,7 @@ type folder struct {
 	parts []part     // oldest first
 }
 
-// IsArchive reports whether dir is an archive, also a damaged one.
+// IsArchive reports whether dir is an archive, even a damaged one.
 func IsArchive(fsys journal.FS, dir string) bool {
 	f, err := orOS(fsys).OpenFile(filepath.Join(dir, headName), 0)
 	if err != nil {
@@ -35,8 +35,8 @@ func orOS(fsys journal.FS) journal.FS {
 	return fsys
 }
 
-// scan reads names and heads. A damaged head is passed to broken, if there is such
-// a function, else it is the error.
+// scan reads names and heads. It passes errors of damaged heads to broken, or returns
+// them if broken is nil.
 func scan(fsys journal.FS, dir string, broken func(error)) (folder, error) {
 	f := folder{dir: dir, fs: fsys}
 	var head folderHead
@@ -80,7 +80,7 @@ func scan(fsys journal.FS, dir string, broken func(error)) (folder, error) {
 	return f, nil
 }
 
-// list returns the names in a folder; one that is missing has none.
+// list returns the names in a folder, or none if it is missing.
 func list(fsys journal.FS, dir string) ([]string, error) {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,8 +89,8 @@ func list(fsys journal.FS, dir string) ([]string, error) {
 	return names, fileError("list archive", err)
 }
 
-// holding returns the index of the part that has, or would have, the change
-// after pos; -1 if there is none.
+// holding returns the index of the part that has, or would have, the change after pos, or
+// -1 if there is none.
 func (f *folder) holding(pos engine.Position) int {
 	i := len(f.parts) - 1
 	for i >= 0 && f.parts[i].after() > pos {
@@ -99,8 +99,8 @@ func (f *folder) holding(pos engine.Position) int {
 	return i
 }
 
-// run returns the parts that continue each other, from the one that holds the
-// change after pos, and the part behind them that does not, if there is one.
+// run returns the consecutive parts without a gap that begin with the one that contains
+// the change after pos, and the next part, which does not continue them, if any.
 func (f *folder) run(pos engine.Position) (parts []part, gap *part) {
 	i := f.holding(pos)
 	if i < 0 {
@@ -127,7 +127,7 @@ func (f *folder) runStart() engine.Position {
 	return 0
 }
 
-// logBytes sums what the files of a part's log take, but for the room that a log
+// logBytes returns the size of the files of a part's log without the space that a log
 // reserves.
 func (f *folder) logBytes(p part) (int64, error) {
 	names, err := list(f.fs, p.dir)
@@ -155,12 +155,12 @@ func fileSize(fsys journal.FS, path string) (int64, error) {
 	return n, fileError("size of "+path, err)
 }
 
-// prepare makes the folder an archive, or sees that it is one, and finishes what
-// a crash interrupted.
+// prepare makes the folder an archive or checks that it is one, and finishes operations
+// that a crash interrupted.
 func (a *Archiver) prepare() error {
 	fsys := a.o.FS
 	if !IsArchive(fsys, a.dir) {
-		// A list has no folders: those of an archive and of a data folder are looked into.
+		// List returns no folders, so look into those of an archive and of a data folder.
 		for _, sub := range []string{"", basesDir, logDir, "snap"} {
 			path := filepath.Join(a.dir, sub)
 			names, err := list(fsys, path)
@@ -203,8 +203,7 @@ func (a *Archiver) prepare() error {
 	return err
 }
 
-// removePart removes the log of a part whose head was renamed to gone, and then
-// that name.
+// removePart removes the log of a part whose head was renamed to gone, and then the head.
 func removePart(fsys journal.FS, gone string) error {
 	dir := strings.TrimSuffix(gone, goneExt)
 	names, err := list(fsys, dir)

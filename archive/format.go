@@ -16,7 +16,7 @@ import (
 	"github.com/skerrydb/skerry/journal"
 )
 
-// Names and formats inside an archive, all of it on disk, do not change.
+// Names and formats inside an archive. They are on disk: do not change.
 const (
 	headName  = "archive.head" // a snapshot file whose meta is a folderHead
 	basesDir  = "base"
@@ -31,7 +31,7 @@ const (
 	recordFormat = 1
 )
 
-// folderHead says what the folder is.
+// folderHead identifies the folder as an archive.
 type folderHead struct {
 	Format int `json:"format"`
 }
@@ -40,17 +40,17 @@ type folderHead struct {
 type partHead struct {
 	Format int    `json:"format"`
 	After  uint64 `json:"after"`         // position before the part's first change
-	Time   int64  `json:"time"`          // of the change at After in microseconds since 1970; with Sum 0: not known
-	Sum    uint32 `json:"sum"`           // checksum (CRC32C) of the record of that change; 0: not known
+	Time   int64  `json:"time"`          // of the change at After in microseconds since 1970; unknown if Sum is 0
+	Sum    uint32 `json:"sum"`           // checksum (CRC32C) of the record of that change; 0: unknown
 	Begins bool   `json:"begins"`        // it does not continue the part before: changes may be missing
-	Why    string `json:"why,omitempty"` // it begins, for people
+	Why    string `json:"why,omitempty"` // why it begins, for people
 }
 
 // mark is a change that is in the archive.
 type mark struct {
 	pos  engine.Position
 	time int64  // microseconds
-	sum  uint32 // 0: time and sum are not known
+	sum  uint32 // 0: time and sum are unknown
 }
 
 // baseFile is one base, as described by its name.
@@ -123,7 +123,7 @@ const recordHeader = 9
 
 var errRecord = errors.New("malformed record")
 
-// parseRecord is the reverse. Keys and values alias data.
+// parseRecord is the inverse of appendRecord. Keys and values alias data.
 func parseRecord(pos engine.Position, data []byte) (engine.Change, error) {
 	c := engine.Change{Pos: pos}
 	switch {
@@ -176,7 +176,7 @@ func sumOf(record []byte) uint32 {
 	return max(1, crc32.Checksum(record, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// writeHead writes a small file that appears whole and durable.
+// writeHead atomically and durably writes a head file.
 func writeHead(fs journal.FS, path string, head any) error {
 	meta, err := json.Marshal(head)
 	if err != nil {
@@ -185,7 +185,7 @@ func writeHead(fs journal.FS, path string, head any) error {
 	return journal.WriteSnapshot(fs, path, meta, func(io.Writer) error { return nil })
 }
 
-// readHead reads one and refuses a format that is newer.
+// readHead reads a head file and returns an error for a newer format.
 func readHead(fs journal.FS, path string, head any, format *int) error {
 	r, err := journal.ReadSnapshot(fs, path)
 	if err != nil {

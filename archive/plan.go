@@ -13,7 +13,7 @@ import (
 	"github.com/skerrydb/skerry/journal"
 )
 
-// Target is the state that a restore shall end at.
+// Target is the state to restore.
 type Target struct {
 	pos   engine.Position // with kind byPosition
 	at    time.Time       // with kind byTime
@@ -29,20 +29,21 @@ const (
 	byTime
 )
 
-// Latest is the newest state that the archive has.
+// Latest returns the Target for the newest state in the archive.
 func Latest() Target { return Target{given: "latest"} }
 
-// AtPosition is the state after the transaction with that position.
+// AtPosition returns the Target for the state after the transaction with that position.
 func AtPosition(pos engine.Position) Target {
 	return Target{pos: pos, kind: byPosition, given: fmt.Sprintf("position %d", pos)}
 }
 
-// AtTime is the state after the last transaction that is not later than t.
+// AtTime returns the Target for the state after the last transaction that is not later
+// than t.
 func AtTime(t time.Time) Target {
 	return Target{at: t, kind: byTime, given: t.UTC().Format(time.RFC3339Nano)}
 }
 
-// ParseTarget reads "latest", a position, or a time like 2026-11-21T12:00:00Z.
+// ParseTarget parses "latest", a position, or a time like 2026-11-21T12:00:00Z.
 func ParseTarget(s string) (Target, error) {
 	if s == "latest" {
 		return Latest(), nil
@@ -63,15 +64,15 @@ func (t Target) beyond(c engine.Change) bool {
 	return t.kind == byPosition && c.Pos > t.pos || t.kind == byTime && c.Time.After(t.at)
 }
 
-// Plan says how to restore a target: a base, and changes after it.
+// Plan is a plan to restore a target: a base, and the changes after it.
 type Plan struct {
 	Target   Target
 	Base     engine.Position
 	BaseTime time.Time
 	BaseFile string
 
-	// Note, once Changes has ended, is what else an operator should know about
-	// what was restored, or "".
+	// Note, once Changes has ended, is additional information for operators about the
+	// restored state, or "".
 	Note string
 
 	f     folder
@@ -80,9 +81,9 @@ type Plan struct {
 	gap   *part // which does not continue parts; nil: there is none
 }
 
-// Find plans a restore. It reads names and heads only; what the files hold is
-// checked when they are read. The archive may be in use. It returns
-// engine.ErrNotFound if the target is not in the archive, and says what is.
+// Find plans a restore. It reads only names and heads; the files' contents are checked
+// when they are read. The archive may be in use. If the target is not in the archive,
+// the error is engine.ErrNotFound and names the positions that are.
 func Find(fsys journal.FS, dir string, t Target) (*Plan, error) {
 	f, err := scan(orOS(fsys), dir, nil)
 	if err != nil {
@@ -120,10 +121,10 @@ func (p *Plan) OpenBase() (io.ReadCloser, error) {
 	}{io.NewSectionReader(file, 0, math.MaxInt64), file}, nil
 }
 
-// Changes yields the changes after the base up to the target. They may be kept.
-// An error is the last value: engine.ErrCorrupt names the file that is damaged
-// before the target was reached, engine.ErrNotFound says that the archive does
-// not have the target. It can be called once.
+// Changes yields the changes after the base up to the target. They may be kept. An error
+// is the last value: engine.ErrCorrupt names a file that is damaged before the target,
+// engine.ErrNotFound means that the archive does not have the target. Changes can be
+// called once.
 func (p *Plan) Changes() iter.Seq2[engine.Change, error] {
 	return func(yield func(engine.Change, error) bool) {
 		r := &replay{fs: p.f.fs, next: p.base.pos + 1, time: p.base.time}
@@ -156,7 +157,7 @@ func (p *Plan) Changes() iter.Seq2[engine.Change, error] {
 	}
 }
 
-// ended says what it means that the changes ended before the target.
+// ended handles changes that ended before the target: it returns an error or sets Note.
 func (p *Plan) ended(r *replay) error {
 	end := fmt.Sprintf("position %d of %s", r.next-1, r.time.UTC().Format(time.RFC3339Nano))
 	switch {
@@ -174,23 +175,22 @@ func (p *Plan) ended(r *replay) error {
 	return nil
 }
 
-// replay reads changes in order, and sees to it that none is missing.
+// replay reads changes in order, and checks that none is missing.
 type replay struct {
 	fs    journal.FS
 	next  engine.Position // of the change to be visited next; earlier ones are skipped
-	time  time.Time       // of the one before
+	time  time.Time       // of the previous change
 	visit func(engine.Change) bool
 	over  bool // visit wants no more
 	bytes int64
 	torn  []journal.Cut
 }
 
-// triesAtEnd is how often damage in the newest part is looked at again: it may
-// be a write in progress, if the archive is in use.
+// triesAtEnd is how often a damaged newest part is read again: if the archive is in use,
+// it may be a write in progress.
 const triesAtEnd = 3
 
-// part reads one part of the log, which must reach to where its follower begins,
-// if it has one.
+// part reads one part of the log. It must reach the start of the next part, if any.
 func (r *replay) part(p part, follower *mark) error {
 	for try := 1; ; try++ {
 		problem, err := r.read(p)
@@ -210,7 +210,7 @@ func (r *replay) part(p part, follower *mark) error {
 	}
 }
 
-// read shows what can be read of a part, and returns the first thing wrong.
+// read visits the changes of a part that can be read, and returns the first problem.
 func (r *replay) read(p part) (*journal.Problem, error) {
 	want := p.after() + 1
 	var stopped error

@@ -12,11 +12,11 @@ import (
 	"github.com/skerrydb/skerry/journal"
 )
 
-// errLost says that the source no longer has the changes after the archive's end.
+// errLost reports that the source no longer has the changes after the archive's end.
 var errLost = errors.New("the server's history no longer reaches back to the archive's end")
 
-// session is Run up to the first failure. Three goroutines: follow appends
-// changes, syncing makes them durable, basing takes bases and prunes.
+// session is Run up to the first failure. It has three goroutines: follow appends
+// changes, syncing makes them durable, and basing takes bases and prunes.
 type session struct {
 	a   *Archiver
 	src Source
@@ -25,17 +25,17 @@ type session struct {
 	log     *journal.Log // of the newest part; nil before attach
 	durable engine.Position
 
-	last    mark // newest change appended; follow's alone
+	last    mark // newest change appended; only used by follow
 	encoded []byte
 
 	lastPos, lastTime atomic.Int64 // of last, for others
 	runStart          atomic.Int64 // position before the run's first change
-	target            atomic.Int64 // follow ends here; 0: it does not
+	target            atomic.Int64 // position at which follow ends; 0: none
 	enough            func()       // ends follow
 
 	pending  atomic.Int64 // bytes appended and not yet durable
 	since    atomic.Int64 // bytes shipped since the last base
-	due      atomic.Int64 // at how many the next one is taken
+	due      atomic.Int64 // value of since at which the next base is taken
 	based    atomic.Bool  // a base is wanted or being taken
 	wake     chan struct{}
 	wantBase chan struct{}
@@ -62,14 +62,14 @@ func (s *session) run(ctx context.Context) error {
 		case <-work.Done():
 		}
 	})
-	bases, noMoreBases := context.WithCancel(ctx) // a base is not waited for at the end: it can take long
+	bases, noMoreBases := context.WithCancel(ctx) // do not wait for a base at the end: it can take long
 	others.Go(func() { s.basing(bases) })
 	err := s.follow(work)
 	stop()
 	noMoreBases()
 	others.Wait()
 	switch {
-	case unsynced != nil: // follow's error, if any, came of it
+	case unsynced != nil: // the cause of follow's error, if any
 		err = unsynced
 	case err == nil, errors.Is(err, context.Canceled):
 		err = s.flush()
@@ -77,14 +77,14 @@ func (s *session) run(ctx context.Context) error {
 	return errors.Join(err, s.closeLog())
 }
 
-// drain lets follow go on until it has what is committed now, for a time.
+// drain lets follow continue, for a limited time, until it has everything committed now.
 func (s *session) drain(work context.Context) {
 	defer s.enough()
 	ctx, cancel := context.WithTimeout(work, s.a.o.Drain)
 	defer cancel()
 	pos, err := s.src.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
 	if err != nil {
-		return // it is shipped after the next start
+		return // the changes are archived after the next start
 	}
 	s.target.Store(max(1, int64(pos)))
 	if s.lastPos.Load() < int64(pos) {
@@ -103,7 +103,7 @@ func (s *session) closeLog() error {
 	return fileError("close archive", err)
 }
 
-// position returns one that the source has reached.
+// position returns a position that the source has reached.
 func (s *session) position(ctx context.Context) (engine.Position, error) {
 	pos, err := s.src.View(ctx, engine.Read{Level: engine.Local}, func(engine.Tx) error { return nil })
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *session) position(ctx context.Context) (engine.Position, error) {
 	return pos, nil
 }
 
-// attach finds the archive's end and opens the part to go on with.
+// attach finds the archive's end and opens the part to continue.
 func (s *session) attach(ctx context.Context) error {
 	o := s.a.o
 	pos, err := s.position(ctx)
@@ -201,8 +201,8 @@ func (s *session) needBase() {
 	}
 }
 
-// reserveBytes is how far ahead of its end a log's file is filled with zeros. It
-// is little, because nobody waits for an archive's fsync.
+// reserveBytes is how far ahead of its end a log's file is filled with zeros. It is
+// small, because no caller waits for an archive's fsync.
 const reserveBytes = 256 << 10
 
 func (s *session) open(p part) (*journal.Log, error) {
@@ -215,8 +215,8 @@ func (s *session) open(p part) (*journal.Log, error) {
 	})
 }
 
-// begin starts a run of changes after pos that does not continue what is there,
-// and wants a base for it.
+// begin starts a run of changes after pos that does not continue the existing parts, and
+// requests a base for it.
 func (s *session) begin(pos engine.Position, why string) error {
 	p := partAt(s.a.dir, pos)
 	p.Begins, p.Why = true, why
@@ -230,7 +230,7 @@ func (s *session) begin(pos engine.Position, why string) error {
 	return nil
 }
 
-// start makes p the part that is written.
+// start makes p the part that is written to.
 func (s *session) start(p part) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,7 +264,7 @@ func (s *session) follow(ctx context.Context) error {
 		at := s.last.pos
 		from := at
 		if s.last.sum != 0 {
-			from-- // to see that it is the same history
+			from-- // to check that it is the same history
 		}
 		err := s.tail(ctx, from)
 		if from < at && s.last.pos == at && errors.Is(err, engine.ErrTruncated) {
@@ -288,7 +288,7 @@ func (s *session) lost(ctx context.Context, why error) error {
 		return err
 	}
 	if pos <= s.last.pos {
-		return fmt.Errorf("%w: %w", errLost, why) // it is retried
+		return fmt.Errorf("%w: %w", errLost, why) // Run retries
 	}
 	s.a.status.lost.Add(1)
 	s.a.o.Logger.Error("CHANGES ARE MISSING IN THE ARCHIVE: the server's history no longer reached back to its end; the positions between cannot be restored; writing a new base",
@@ -310,7 +310,7 @@ func (s *session) tail(ctx context.Context, pos engine.Position) error {
 	return nil
 }
 
-// reached ends follow if it shall go no further.
+// reached ends follow if it has reached the target.
 func (s *session) reached() {
 	if t := s.target.Load(); t > 0 && s.lastPos.Load() >= t {
 		s.enough()
@@ -358,7 +358,7 @@ func (s *session) take(c engine.Change) error {
 	return nil
 }
 
-// roll goes on in a new part and has a base taken, which will be in it.
+// roll continues in a new part and requests a base, which will be in it.
 func (s *session) roll() error {
 	p := partAt(s.a.dir, s.last.pos)
 	p.Time, p.Sum = s.last.time, s.last.sum
@@ -378,7 +378,7 @@ func (s *session) note(m mark) {
 	s.lastTime.Store(m.time)
 }
 
-// syncing makes durable what was appended.
+// syncing makes appended changes durable.
 func (s *session) syncing(ctx context.Context) error {
 	tick := time.NewTicker(s.a.o.SyncEvery)
 	defer tick.Stop()
@@ -401,7 +401,7 @@ func (s *session) flush() error {
 	return s.sync()
 }
 
-// sync makes durable what was appended. The caller holds mu.
+// sync makes appended changes durable. The caller holds mu.
 func (s *session) sync() error {
 	n, at := s.pending.Load(), s.lastTime.Load()
 	if s.log == nil {

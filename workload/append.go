@@ -15,26 +15,26 @@ import (
 // DefaultLists is how many lists Append writes to.
 const DefaultLists = 4
 
-// segmentEntries is how many entries a list holds under one key before it goes
-// on under the next: values stay small however long the load.
+// segmentEntries is how many entries a list stores under one key before it continues
+// under the next, so that values stay small however long the load is.
 const segmentEntries = 64
 
-// Append adds entries to the ends of lists. Its truth is order: every
-// acknowledged entry is there once, entries of unknown outcome at most once,
-// each writer's in the order it wrote them, and no entry before one that was
-// acknowledged before it began. The changes show the same, one entry a change.
+// Append appends entries to lists. Its invariant is order: every acknowledged entry is
+// there once and entries of unknown outcome at most once, each writer's entries are in
+// the order in which it wrote them, and no entry is before one that was acknowledged
+// before it began. The changes show the same, one entry per change.
 type Append struct {
 	Lists  int     // 0: DefaultLists
-	Ledger *Ledger // where entries are remembered; nil: one of its own
+	Ledger *Ledger // records entries; nil: a new one
 
 	once  sync.Once
 	mu    sync.Mutex // guards idle
-	idle  []writer   // those that no step uses
+	idle  []writer   // writers that no step uses
 	start engine.Position
 }
 
-// writer numbers its entries. After an unknown outcome it is given up: that
-// entry may still be committed, after later ones.
+// writer numbers its entries. After an unknown outcome it is not used again: that entry
+// may still be committed, after later ones.
 type writer struct{ id, seq uint64 }
 
 const (
@@ -106,7 +106,7 @@ func (a *Append) take() writer {
 	return w
 }
 
-// appendEntry puts the entry at the end of the list's last segment.
+// appendEntry appends the entry to the list's last segment.
 func appendEntry(tx engine.Tx, it Item) error {
 	n, err := readNumber(tx, headKey(it.Key))
 	if err != nil {
@@ -161,7 +161,7 @@ func (a *Append) Check(ctx context.Context, eng engine.Engine) error {
 	return a.checkFeed(ctx, eng, known)
 }
 
-// readList returns the entries of one list, of one view.
+// readList returns the entries of one list, from one view.
 func (a *Append) readList(ctx context.Context, eng engine.Engine, list uint64) (items []Item, err error) {
 	_, err = eng.View(ctx, engine.Read{}, func(tx engine.Tx) error {
 		items = nil
@@ -222,8 +222,8 @@ func (a *Append) checkFeed(ctx context.Context, eng engine.Engine, known map[Ite
 	return nil
 }
 
-// checkEntries checks that items, found where it says, were all tried, come
-// once and keep each writer's order. It adds them to found.
+// checkEntries checks that the items found in where were all tried, are unique and keep
+// each writer's order. It adds them to found.
 func checkEntries(name, where string, items []Item, known map[Item]record, found map[Item]bool) error {
 	last := map[uint64]Item{}
 	for _, it := range items {

@@ -16,12 +16,12 @@ const (
 	DefaultBalance  = 100
 )
 
-// Bank moves money between accounts. Its truth is isolation: in every view, at
-// every level, and after every single change, all accounts are there, none is
-// below zero and the total is what it was.
+// Bank moves money between accounts. Its invariant is isolation: in every view, at every
+// level, and after every single change, all accounts exist, none is below zero and the
+// total is unchanged.
 type Bank struct {
 	Accounts int // 0: DefaultAccounts
-	Each     int // balance of each at first; 0: DefaultBalance
+	Each     int // initial balance of each; 0: DefaultBalance
 
 	start engine.Position // of Setup
 }
@@ -59,7 +59,7 @@ func (b *Bank) Setup(ctx context.Context, eng engine.Engine) error {
 	return err
 }
 
-// Step implements Workload: one of four looks at the total, the others transfer.
+// Step implements Workload: one step in four checks the total, the others transfer.
 func (b *Bank) Step(ctx context.Context, eng engine.Engine, rng *rand.Rand) error {
 	if rng.IntN(4) == 0 {
 		level := []engine.Level{engine.Linearizable, engine.Session, engine.Local}[rng.IntN(3)]
@@ -69,12 +69,12 @@ func (b *Bank) Step(ctx context.Context, eng engine.Engine, rng *rand.Rand) erro
 	_, err := eng.Update(ctx, func(tx engine.Tx) error {
 		have, err := balance(tx, from)
 		if err != nil || have < n {
-			return err // too poor: a transaction that writes nothing
+			return err // insufficient balance: the transaction writes nothing
 		}
 		if err := tx.Put(account(from), strconv.AppendInt(nil, have-n, 10)); err != nil {
 			return err
 		}
-		if have, err = balance(tx, to); err != nil { // from may be to: sees its own write
+		if have, err = balance(tx, to); err != nil { // if from is to, it sees its own write
 			return err
 		}
 		return tx.Put(account(to), strconv.AppendInt(nil, have+n, 10))
@@ -105,7 +105,7 @@ func (b *Bank) Check(ctx context.Context, eng engine.Engine) error {
 		return b.judge(held, fmt.Sprintf("after change %d", c.Pos))
 	})
 	if errors.Is(err, engine.ErrTruncated) {
-		return nil // a long load outlives the kept history; the views were checked
+		return nil // the kept history may be shorter than the load; the views were checked
 	}
 	return err
 }
@@ -165,7 +165,7 @@ func judged(name string, err error) error {
 	return err
 }
 
-// readNumber reads a decimal number; a key that is not there is zero.
+// readNumber reads a decimal number. A missing key is zero.
 func readNumber(tx engine.Tx, key []byte) (int64, error) {
 	v, ok, err := tx.Get(key)
 	if err != nil || !ok {

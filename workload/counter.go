@@ -13,12 +13,12 @@ import (
 // DefaultCounters is how many keys Counter adds to: few, so that they clash.
 const DefaultCounters = 4
 
-// Counter adds one at a time. Its truth: no addition is lost and none is made
-// twice, and a read after an acknowledgement sees it. A bank alone cannot see a
-// lost transaction, because losing a whole transfer keeps the total.
+// Counter increments counters by one. Its invariant: no addition is lost or made twice,
+// and a read after an acknowledgement sees it. Bank alone cannot detect a lost
+// transaction, because losing a whole transfer keeps the total.
 type Counter struct {
 	Counters int     // 0: DefaultCounters
-	Ledger   *Ledger // where additions are remembered; nil: one of its own
+	Ledger   *Ledger // records additions; nil: a new one
 
 	once sync.Once
 	mu   sync.Mutex     // guards high
@@ -66,7 +66,7 @@ func (c *Counter) Setup(ctx context.Context, eng engine.Engine) error {
 	return c.Ledger.wipe(counterKind)
 }
 
-// Step implements Workload: one of four reads, the others add.
+// Step implements Workload: one step in four reads, the others add.
 func (c *Counter) Step(ctx context.Context, eng engine.Engine, rng *rand.Rand) error {
 	c.init()
 	i := rng.IntN(c.Counters)
@@ -100,7 +100,7 @@ func (c *Counter) Step(ctx context.Context, eng engine.Engine, rng *rand.Rand) e
 	return c.raise(i, floor, marked{val, pos})
 }
 
-// read checks that one view holds at least what was acknowledged before.
+// read checks that a view has at least the value that was acknowledged before.
 func (c *Counter) read(ctx context.Context, eng engine.Engine, i int, r engine.Read, floor marked) error {
 	var val int64
 	pos, err := eng.View(ctx, r, func(tx engine.Tx) (err error) {
@@ -123,7 +123,7 @@ func (c *Counter) floor(i int) marked {
 	return c.high[i]
 }
 
-// raise notes an acknowledged addition, made after floor was acknowledged.
+// raise records an acknowledged addition that was made after floor was acknowledged.
 func (c *Counter) raise(i int, floor, now marked) error {
 	if now.val <= floor.val || now.pos <= floor.pos {
 		return violation(c.Name(), "counter %d became %d at position %d, after %d was acknowledged at %d",

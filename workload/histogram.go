@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Each power of two of nanoseconds is cut into 1<<subBits equal buckets, so a
+// Each power of two of nanoseconds is divided into 1<<subBits equal buckets, so a
 // percentile is too high by at most 1/16.
 const (
 	subBits    = 4
@@ -14,7 +14,8 @@ const (
 	numBuckets = (64 - subBits + 1) * subBuckets
 )
 
-// histogram counts durations. The zero value is ready; safe for concurrent use.
+// histogram counts durations. The zero value is ready for use. It is safe for concurrent
+// use.
 type histogram struct {
 	counts [numBuckets]atomic.Int64
 	max    atomic.Int64
@@ -31,8 +32,8 @@ func (h *histogram) add(d time.Duration) {
 	}
 }
 
-// percentile returns a duration that a share p (0 to 1) of the added ones did
-// not exceed, and 0 if there are none.
+// percentile returns a duration that a fraction p (0 to 1) of the added ones do not
+// exceed, or 0 if there are none.
 func (h *histogram) percentile(p float64) time.Duration {
 	var total int64
 	for i := range h.counts {

@@ -7,9 +7,9 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// history calls fn with every change after a position, up to one that it
-// commits itself at key mark, and checks that positions only grow. The error
-// matches engine.ErrTruncated if the engine no longer has them all.
+// history calls fn with every change after a position, up to one that it commits itself
+// at key mark, and checks that positions only grow. If the engine no longer has them all,
+// the error matches engine.ErrTruncated.
 func history(ctx context.Context, eng engine.Engine, name string, mark []byte, after engine.Position, fn func(engine.Change) error) error {
 	last, err := eng.Update(ctx, func(tx engine.Tx) error { return tx.Put(mark, []byte(name)) })
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Outcome is what is known of one tried item.
+// Outcome is the known outcome of one tried item.
 type Outcome uint8
 
 // Outcomes. Maybe is also that of an item whose call has not returned.
@@ -22,56 +22,56 @@ const (
 	Failed                // it must not be there
 )
 
-// String is the word in reports.
+// String returns the word used in reports.
 func (o Outcome) String() string { return [...]string{"maybe", "acknowledged", "refused"}[o] }
 
-// Item names one write of a workload: an element, an appended entry or an
-// addition. Kind is the workload's letter; Key the list or counter; Writer and
-// Seq who wrote it and its how-manieth it is.
+// Item identifies one write of a workload: an element, an appended entry or an addition.
+// Kind is the workload's letter, Key the list or counter, Writer the writer, and Seq the
+// number of the item among those of its writer.
 type Item struct {
 	Kind             byte
 	Key, Writer, Seq uint64
 }
 
-// String is the item's form in a ledger's log.
+// String returns the item's form in a ledger's log.
 func (i Item) String() string {
 	return fmt.Sprintf("%c %d %d %d", i.Kind, i.Key, i.Writer, i.Seq)
 }
 
-// record is what a ledger knows of an item. Ticks order all events of one
-// ledger: an item with began > ended of another was tried after the other was done.
+// record is a ledger's record of an item. Ticks order all events of one ledger: an item
+// with began > ended of another was tried after the other had returned.
 type record struct {
 	outcome      Outcome
-	pos          engine.Position // of the commit, 0 if it is not known
+	pos          engine.Position // of the commit; 0: unknown
 	began, ended int64           // ticks; ended is 0 until the call has returned
 }
 
-// Ledger remembers what was tried and what came of it. With a writer it also
-// says so outside the process, a line an event, so that a test can kill the
-// process and still check, with Replay, what had been acknowledged:
+// Ledger records tried items and their outcomes. With a writer it also writes each event
+// as a line, so that a test can kill the process and still check, with Replay, which
+// items had been acknowledged:
 //
 //	wipe KIND                        everything of this kind was removed
 //	try KIND KEY WRITER SEQ          written before the call begins
-//	ack KIND KEY WRITER SEQ POS      written after it returned; POS 0: not known
+//	ack KIND KEY WRITER SEQ POS      written after it returned; POS 0: unknown
 //	not KIND KEY WRITER SEQ          it returned an error that means "not written"
 //
-// A try with neither is a maybe. All methods are safe for concurrent use.
+// A try without ack or not is a Maybe. All methods are safe for concurrent use.
 type Ledger struct {
-	mu    sync.Mutex // guards all below, and the order of lines
+	mu    sync.Mutex // guards the fields below, and the order of lines
 	w     io.Writer
 	items map[Item]record
 	tick  int64
 	ids   uint64
 }
 
-// NewLedger returns an empty ledger that writes to w, or nowhere if w is nil.
-// Ledgers whose events are put together by Replay need different epochs.
+// NewLedger returns an empty ledger that writes to w, or nowhere if w is nil. Ledgers
+// whose events Replay combines need different epochs.
 func NewLedger(epoch uint32, w io.Writer) *Ledger {
 	return &Ledger{w: w, items: map[Item]record{}, ids: uint64(epoch) << 32}
 }
 
-// Replay adds the events of another ledger's log. A last line without its end,
-// as a killed process leaves it, is not an event.
+// Replay adds the events of another ledger's log. It ignores an incomplete last line, as
+// a killed process leaves it.
 func (l *Ledger) Replay(r io.Reader) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,8 +153,8 @@ func (l *Ledger) wipe(kind byte) error {
 	return l.writeLocked("wipe %c\n", kind)
 }
 
-// begin notes that it is about to be tried. The call must not be made if it
-// returns an error.
+// begin records that an item is about to be tried. If it returns an error, the call must
+// not be made.
 func (l *Ledger) begin(it Item) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,13 +164,13 @@ func (l *Ledger) begin(it Item) error {
 	return l.writeLocked("try %v\n", it)
 }
 
-// end notes what came of it.
+// end records the outcome of an item.
 func (l *Ledger) end(it Item, pos engine.Position, result error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o := outcomeOf(result)
 	if o != Acked {
-		pos = 0 // what comes with an error is no position
+		pos = 0 // with an error there is no position
 	}
 	l.endLocked(it, o, pos)
 	switch o {
@@ -182,7 +182,7 @@ func (l *Ledger) end(it Item, pos engine.Position, result error) error {
 	return nil
 }
 
-// of returns a copy of what is known of one kind.
+// of returns a copy of the records of one kind.
 func (l *Ledger) of(kind byte) map[Item]record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -229,11 +229,11 @@ func (l *Ledger) writeLocked(format string, args ...any) error {
 	return nil
 }
 
-// inOrder checks that the list, which is in commit order, agrees with real
-// time: nothing stands before an item whose call had returned before it began.
+// inOrder checks that the list, which is in commit order, agrees with real time: no item
+// is before one whose call had returned before its own began.
 func inOrder(name string, list []Item, known map[Item]record) error {
 	var first Item
-	var ended int64 // earliest end of the items after the one looked at
+	var ended int64 // earliest end of the items after the current one
 	for _, it := range slices.Backward(list) {
 		r := known[it]
 		if ended != 0 && r.began > ended {
@@ -246,8 +246,8 @@ func inOrder(name string, list []Item, known map[Item]record) error {
 	return nil
 }
 
-// positionsInOrder checks that acknowledged items have positions of their own
-// that agree with real time. Items whose position is not known are left out.
+// positionsInOrder checks that acknowledged items have unique positions that agree with
+// real time. It ignores items whose position is unknown.
 func positionsInOrder(name string, known map[Item]record) error {
 	var list []Item
 	for it, r := range known {

@@ -21,21 +21,21 @@ const (
 // retryPause is how long a client waits after a step that was refused.
 const retryPause = time.Millisecond
 
-// Options says how much load. The zero value makes DefaultSteps steps by
+// Options sets the amount of load. The zero value means DefaultSteps steps by
 // DefaultClients clients.
 type Options struct {
-	Clients  int           // goroutines that step at once; 0: DefaultClients
+	Clients  int           // concurrent goroutines; 0: DefaultClients
 	Steps    int           // of all clients together; 0: no limit if Duration is set
-	Duration time.Duration // after it no step begins; 0: no limit if Steps is set
-	Seed     uint64        // of the clients' random sources; the same seed, the same choices
+	Duration time.Duration // after which no step begins; 0: no limit if Steps is set
+	Seed     uint64        // of the clients' random sources; the same seed makes the same choices
 
-	// OnStats, if set, is called once a second with what has been done so far,
-	// from a goroutine of its own that ends before Load returns.
+	// OnStats, if not nil, is called once a second with the current statistics, from a
+	// separate goroutine that ends before Load returns.
 	OnStats func(Stats)
 }
 
-// Stats counts steps. Latencies are those of all steps that an engine answered
-// with success; percentiles are at most 1/16 too high.
+// Stats counts steps. Latencies are those of all successful steps; percentiles are at
+// most 1/16 too high.
 type Stats struct {
 	Workload string                `json:"workload"`
 	Seed     uint64                `json:"seed"`
@@ -50,7 +50,7 @@ type Stats struct {
 	Max      time.Duration         `json:"max_ns"`
 }
 
-// PerSecond is the rate of successful steps.
+// PerSecond returns the rate of successful steps.
 func (s Stats) PerSecond() float64 {
 	if s.Elapsed <= 0 {
 		return 0
@@ -58,16 +58,16 @@ func (s Stats) PerSecond() float64 {
 	return float64(s.OK) / s.Elapsed.Seconds()
 }
 
-// String is one line for people.
+// String returns one line for people.
 func (s Stats) String() string {
 	return fmt.Sprintf("%s: %d ok, %d unknown, %d refused in %v by %d clients: %.0f/s, p50 %v, p99 %v, max %v (seed %d)",
 		s.Workload, s.OK, s.Unknown, s.Failed, s.Elapsed.Round(time.Millisecond), s.Clients, s.PerSecond(),
 		s.P50, s.P99, s.Max, s.Seed)
 }
 
-// Run sets w up, loads eng with it and checks its truth. It returns a
-// *Violation if the truth is broken, an error matching engine.ErrUnsupported if
-// the engine does not promise what w needs, and ctx's error if ctx ended.
+// Run sets up w, loads eng with it and checks its invariant. It returns a *Violation if
+// the invariant is broken, an error matching engine.ErrUnsupported if the engine does not
+// promise what w needs, and ctx's error if ctx ended.
 func Run(ctx context.Context, eng engine.Engine, w Workload, o Options) (Stats, error) {
 	if err := eng.Promises().Meets("workload "+w.Name(), w.Needs()); err != nil {
 		return Stats{Workload: w.Name()}, err
@@ -85,10 +85,10 @@ func Run(ctx context.Context, eng engine.Engine, w Workload, o Options) (Stats, 
 	return stats, nil
 }
 
-// Load makes the steps alone, neither Setup nor Check: what a process that is
-// to be killed does. It ends early at a *Violation, at an error that trying
-// again cannot mend, and when ctx ends, and returns that error; refused and
-// unknown outcomes are counted and the load goes on.
+// Load runs only the steps, without Setup and Check, for example in a process that will
+// be killed. It ends early, and returns the error, at a *Violation, at an error that
+// retrying cannot fix, and when ctx ends. It counts refused and unknown outcomes and
+// continues.
 func Load(ctx context.Context, eng engine.Engine, w Workload, o Options) (Stats, error) {
 	l := newLoader(w, o)
 	parent := ctx
@@ -124,7 +124,7 @@ type loader struct {
 	taken atomic.Int64 // steps begun
 	hist  histogram
 
-	mu    sync.Mutex // guards below
+	mu    sync.Mutex // guards the fields below
 	ok    int64
 	codes map[engine.Code]int64
 	unk   int64
@@ -142,7 +142,8 @@ func newLoader(w Workload, o Options) *loader {
 	return &loader{w: w, o: o, start: time.Now(), codes: map[engine.Code]int64{}}
 }
 
-// client steps until the load is done; false means that all others must end too.
+// client runs steps until the load is done. It returns false if all other clients must
+// end too.
 func (l *loader) client(ctx context.Context, eng engine.Engine, id uint64) bool {
 	rng := rand.New(rand.NewPCG(l.o.Seed, id))
 	for ctx.Err() == nil {
@@ -167,7 +168,7 @@ func (l *loader) client(ctx context.Context, eng engine.Engine, id uint64) bool 
 	return true
 }
 
-// count notes the result of a step and reports whether the load may go on.
+// count records the result of a step and reports whether the load may continue.
 func (l *loader) count(err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,7 +195,7 @@ func (l *loader) count(err error) bool {
 	return true
 }
 
-// stop keeps the first error, but a violation before any other. l.mu is held.
+// stop keeps the first error, but prefers a violation. The caller holds mu.
 func (l *loader) stop(err error) {
 	if l.end == nil || errors.As(err, new(*Violation)) && !errors.As(l.end, new(*Violation)) {
 		l.end = err

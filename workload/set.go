@@ -18,13 +18,13 @@ const (
 	setChunk            = 10000
 )
 
-// Set adds elements, each a key of its own, one by one and through UpdateEach.
-// Its truth is durability: at the end every acknowledged element is there, with
-// its whole value, and none that was refused or never tried; and the changes
-// bring each once, at its position.
+// Set adds elements, each under a separate key, one by one and through UpdateEach. Its
+// invariant is durability: at the end every acknowledged element is there with its whole
+// value, and none that was refused or never tried. The changes contain each element once,
+// at its position.
 type Set struct {
 	ElementBytes int     // 0: DefaultElementBytes
-	Ledger       *Ledger // where elements are remembered; nil: one of its own
+	Ledger       *Ledger // records elements; nil: a new one
 
 	once   sync.Once
 	start  engine.Position
@@ -65,7 +65,8 @@ func (s *Set) Setup(ctx context.Context, eng engine.Engine) (err error) {
 	return s.Ledger.wipe(setKind)
 }
 
-// Step implements Workload: of eight, one reads, one adds a batch, six add one.
+// Step implements Workload: of eight steps one reads, one adds a batch and six add one
+// element.
 func (s *Set) Step(ctx context.Context, eng engine.Engine, rng *rand.Rand) error {
 	s.init()
 	switch rng.IntN(8) {
@@ -84,7 +85,7 @@ func (s *Set) Step(ctx context.Context, eng engine.Engine, rng *rand.Rand) error
 	return s.done(it, pos, err)
 }
 
-// addBatch adds setBatch elements as transactions of their own.
+// addBatch adds setBatch elements, each in a separate transaction.
 func (s *Set) addBatch(ctx context.Context, eng engine.Engine) error {
 	var items [setBatch]Item
 	for i := range items {
@@ -119,7 +120,7 @@ func (s *Set) next() (Item, error) {
 	return it, s.Ledger.begin(it)
 }
 
-// done notes the outcome of one element and returns the error of its call.
+// done records the outcome of one element and returns the error of its call.
 func (s *Set) done(it Item, pos engine.Position, result error) error {
 	if err := s.Ledger.end(it, pos, result); err != nil {
 		return err
@@ -133,7 +134,7 @@ func (s *Set) done(it Item, pos engine.Position, result error) error {
 	return result
 }
 
-// readBack checks that an element that was acknowledged not long ago is there.
+// readBack checks that a recently acknowledged element is there.
 func (s *Set) readBack(ctx context.Context, eng engine.Engine, rng *rand.Rand) error {
 	s.mu.Lock()
 	n := min(s.acked, len(s.recent))
@@ -180,8 +181,8 @@ func (s *Set) Check(ctx context.Context, eng engine.Engine) error {
 	return s.checkFeed(ctx, eng, known, found)
 }
 
-// checkChunk looks at up to setChunk elements from lo on and returns where to
-// go on, nil at the end.
+// checkChunk checks up to setChunk elements from lo on and returns the key at which to
+// continue, or nil at the end.
 func (s *Set) checkChunk(ctx context.Context, eng engine.Engine, lo []byte, known map[Item]record, found map[Item]bool) (next []byte, err error) {
 	_, err = eng.View(ctx, engine.Read{}, func(tx engine.Tx) error {
 		next = nil
@@ -211,7 +212,7 @@ func (s *Set) checkChunk(ctx context.Context, eng engine.Engine, lo []byte, know
 	return next, err
 }
 
-// checkFeed checks that the changes since Setup bring what was found.
+// checkFeed checks that the changes since Setup contain the elements that were found.
 func (s *Set) checkFeed(ctx context.Context, eng engine.Engine, known map[Item]record, found map[Item]bool) error {
 	at := map[Item]engine.Position{}
 	err := history(ctx, eng, s.Name(), []byte("w/mark/set"), s.start, func(c engine.Change) error {
@@ -250,7 +251,7 @@ func (s *Set) checkFeed(ctx context.Context, eng engine.Engine, known map[Item]r
 	return nil
 }
 
-// element is the value of an element: its number, over and over.
+// element returns the value of an element: its number, repeated.
 func (s *Set) element(id uint64) []byte {
 	one := binary.BigEndian.AppendUint64(nil, id)
 	return bytes.Repeat(one, s.ElementBytes/8+1)[:s.ElementBytes]

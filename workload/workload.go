@@ -1,8 +1,8 @@
-// Package workload holds loads and the truths that they must keep: bank
-// (isolation), counter (lost updates), append (order) and set (durability). The
-// same code drives benchmarks, the conformance suite and the fault tests.
+// Package workload implements loads with invariants: bank (isolation), counter (lost
+// updates), append (order) and set (durability). The same code drives benchmarks, the
+// conformance suite and the fault tests.
 //
-// The keys all begin with "w/", with which no capability's layout begins.
+// All keys begin with "w/", which no capability's layout uses.
 //
 // It knows what must be true after any mix of successes, refusals and unknown
 // outcomes; it must not know which engine runs, nor any capability's layout.
@@ -18,36 +18,35 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Workload is a load and its truth. Name, Needs and Step may be called by many
-// goroutines at once; Setup and Check only while no Step runs.
+// Workload is a load with an invariant. Name, Needs and Step are safe for concurrent use.
+// Setup and Check may only be called while no Step runs.
 type Workload interface {
-	// Name is the word by which New finds the workload.
+	// Name returns the name by which New finds the workload.
 	Name() string
 
-	// Needs is what the truth takes for granted of an engine.
+	// Needs returns the promises that the invariant requires of an engine.
 	Needs() engine.Promises
 
-	// Setup removes what an earlier run left under the workload's own keys, and
-	// writes what Step starts from.
+	// Setup removes data of an earlier run under the workload's own keys, and writes
+	// the initial data.
 	Setup(ctx context.Context, eng engine.Engine) error
 
-	// Step makes one call. It remembers by itself what the outcome means for
-	// the truth, and returns the engine's error as it came, or a *Violation if
-	// the engine showed something that cannot be.
+	// Step makes one call and records its outcome. It returns the engine's error
+	// unchanged, or a *Violation if a result breaks the invariant.
 	Step(ctx context.Context, eng engine.Engine, rng *rand.Rand) error
 
-	// Check returns a *Violation if the engine's content contradicts what the
-	// steps were told, and any other error if it could not find out.
+	// Check returns a *Violation if the engine's data contradicts the outcomes of the
+	// steps, or another error if the check failed to run.
 	Check(ctx context.Context, eng engine.Engine) error
 }
 
-// Violation says which truth an engine broke.
+// Violation reports an invariant that an engine broke.
 type Violation struct {
 	Workload string
 	Text     string
 }
 
-// Error names the workload and what was seen.
+// Error returns the name of the workload and the violation.
 func (v *Violation) Error() string { return "workload " + v.Workload + ": " + v.Text }
 
 func violation(name, format string, args ...any) error {
@@ -71,8 +70,8 @@ func New(name string) (Workload, error) {
 	return nil, engine.Errorf(engine.CodeNotFound, "unknown workload %q; there are %v", name, names)
 }
 
-// wipeKeys is how many keys one transaction of wipe removes; at most 40 bytes
-// each, it stays far below the smallest MaxTxBytes.
+// wipeKeys is how many keys one transaction of wipe removes. With at most 40 bytes each
+// it stays far below the smallest MaxTxBytes.
 const wipeKeys = 500
 
 // wipe deletes every key that begins with prefix, in bounded transactions, and
@@ -107,7 +106,7 @@ func wipe(ctx context.Context, eng engine.Engine, prefix []byte) (engine.Positio
 	}
 }
 
-// outcomeOf says what an error of Update means for its writes.
+// outcomeOf returns what an error of Update means for its writes.
 func outcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
@@ -119,7 +118,7 @@ func outcomeOf(err error) Outcome {
 	}
 	switch engine.CodeOf(err) {
 	case engine.CodeInternal, engine.CodeStopped, engine.CodeCorrupt:
-		return Maybe // a broken engine says nothing about the call that found out
+		return Maybe // a broken engine leaves the outcome of the failed call open
 	}
 	return Failed
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Verdict is what Check found.
+// Verdict is the verdict of Check.
 type Verdict string
 
 // Verdicts.
@@ -26,7 +26,7 @@ const (
 	MaxPictureOperations  = 1_000   // operations that one picture shows
 )
 
-// pictureTime bounds the search that a picture is made of.
+// pictureTime bounds the search for a picture.
 const pictureTime = 20 * time.Second
 
 // Options of Check. The zero value has no time limit and the default bounds.
@@ -35,29 +35,29 @@ type Options struct {
 	Timeout time.Duration
 	// MaxSearchBytes bounds the memory of a search; 0: DefaultMaxSearchBytes.
 	MaxSearchBytes int64
-	// Progress, if not nil, is called after each partition with how many operations
-	// of how many have been checked.
+	// Progress, if not nil, is called after each partition with the number of checked
+	// operations and the number of all.
 	Progress func(done, all int)
 }
 
-// Result is the answer of Check.
+// Result is the result of Check.
 type Result struct {
 	Verdict Verdict
 	// Explanation is for people: what was violated, or why nothing was decided.
 	// Empty if the history is correct.
 	Explanation string
-	Operations  int // that were looked at; failed ones and unanswered reads are not
-	Partitions  int // sets of keys that no operation joins
+	Operations  int // checked operations, without failed ones and reads without a result
+	Partitions  int // sets of keys that no operation connects
 
 	shown *search // what WriteHTML draws
 }
 
-// Check decides whether a history is correct (docs/histories.md says when). ops are
-// neither changed nor kept, but Result keeps those of one partition. A history with
-// an operation that is not valid is undecided.
+// Check decides whether a history is correct, as defined in docs/histories.md. It does
+// not modify ops. Result keeps the operations of one partition. A history with an invalid
+// operation is undecided.
 //
-// The smallest partitions are searched first, and the first violation ends it. When
-// the time is short each partition gets its part of what is left.
+// Check searches the smallest partitions first and stops at the first violation. With a
+// time limit, each partition gets a share of the remaining time.
 func Check(ctx context.Context, ops []Op, o Options) Result {
 	if o.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -117,7 +117,7 @@ func (r *Result) searchAll(ctx context.Context, parts []*partition, order *order
 	}
 }
 
-// share returns a context that ends when the n-th part of what ctx has left is over.
+// share returns a context that ends after 1/n of the remaining time of ctx.
 func share(ctx context.Context, n int) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -136,8 +136,8 @@ func (s *search) run(ctx context.Context, memory int64) Verdict {
 	return s.verdict(result)
 }
 
-// start gives the model its bounds. A step that the search remembers takes a bit a
-// call and the state, and about 200 bytes besides.
+// start sets the bounds of the model. A step that the search remembers needs one bit per
+// call, the state, and about 200 bytes.
 func (s *search) start(ctx context.Context, memory int64) {
 	s.ctx, s.ended = ctx, ""
 	s.budget = memory / int64(200+len(s.calls)/8+4*s.slots())
@@ -153,8 +153,8 @@ func (s *search) verdict(result porcupine.CheckResult) Verdict {
 	return Violation
 }
 
-// WriteHTML writes a page, which needs nothing else, with a picture of the
-// partition that Explanation is about; without one, of the largest.
+// WriteHTML writes a self-contained page with a picture of the partition that Explanation
+// is about, or of the largest partition if there is no Explanation.
 func (r *Result) WriteHTML(w io.Writer) error {
 	if r.shown == nil {
 		return errors.New("draw history: the history was not searched, so there is nothing to draw")
@@ -168,7 +168,7 @@ func (r *Result) WriteHTML(w io.Writer) error {
 	s.start(ctx, DefaultMaxSearchBytes)
 	m := s.porcupine()
 	_, info := porcupine.CheckOperationsVerbose(m, s.operations(), 0)
-	// The picture runs the partial orders again, which is no search.
+	// The picture replays the partial orders, which is not a search.
 	s.start(context.Background(), DefaultMaxSearchBytes)
 	if err := porcupine.Visualize(m, info, w); err != nil {
 		return fmt.Errorf("draw history: %w", err)

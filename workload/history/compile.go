@@ -10,7 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// compile makes the steps of an operation ready.
+// compile converts an operation for the search.
 func (m *model) compile(o *Op) *call {
 	c := &call{op: o, readOnly: o.readOnly(), unknown: o.Outcome == Unknown, begin: o.Call, end: o.Return}
 	if o.Kind != Txn {
@@ -74,12 +74,12 @@ func (m *model) action(s *Step) action {
 type search struct {
 	*model
 	calls []*call // by begin, then end
-	mark  int64   // when what is unknown is over
+	mark  int64   // after which unknown calls are never done
 }
 
-// byTime is the search that every operation with an answer is part of, except
-// weak reads with a position, about which byPosition decides. A weak read without
-// one may have been answered from any state before its return.
+// byTime returns the search that includes every operation except weak reads with a
+// position, which byPosition checks. A weak read without a position may show any state
+// before its return.
 func (p *partition) byTime() *search {
 	s := &search{model: &model{values: newValues(), keys: p.keys}}
 	for _, o := range p.ops {
@@ -96,8 +96,8 @@ func (p *partition) byTime() *search {
 	return s
 }
 
-// arrange sorts the calls, leaves out unknown ones that nobody can have seen, and
-// ends the others as early as can be.
+// arrange sorts the calls, removes unknown ones that no call can have seen, and ends the
+// others as early as possible.
 func (s *search) arrange() {
 	s.mark = -MaxTime
 	for _, c := range s.calls {
@@ -141,16 +141,17 @@ func (s *search) arrange() {
 	}
 }
 
-// cell is a value at a key, whole, or as an element of a list or set.
+// cell is a value at a key: the whole value, or an element of a list or set.
 type cell struct {
 	key   int
 	value id
 }
 
-// bound looks at values that one operation alone can have written. If somebody saw
-// such a value, an unknown write of it came before the end of the first that did;
-// if nobody can have seen any that it wrote, and nobody looked at its keys in a way that tells
-// more than the value, it makes no difference and is left out.
+// bound considers values that only one operation can have written. If a call saw such a
+// value, an unknown write of it took effect before the end of the first call that saw it.
+// If no call can have seen any value that the unknown operation wrote, and no call
+// observed more about its keys than the value, the operation makes no difference and is
+// removed.
 func (s *search) bound() {
 	if !slices.ContainsFunc(s.calls, func(c *call) bool { return c.unknown }) {
 		return
@@ -207,8 +208,8 @@ func (s *search) bound() {
 	s.calls = kept
 }
 
-// vague reports whether the action makes or tells something about its key other
-// than the value that stands in the history.
+// vague reports whether the action writes or observes something about its key other than
+// a value that is in the history.
 func (a *action) vague(unknown bool) bool {
 	switch a.kind {
 	case Add, Transfer:
@@ -219,7 +220,7 @@ func (a *action) vague(unknown bool) bool {
 	return false
 }
 
-// written calls fn with the values that an action may put.
+// written calls fn with the values that an action may write.
 func (s *search) written(a *action, fn func(cell)) {
 	switch a.kind {
 	case Set, CAS, Append, SetAdd:
@@ -261,7 +262,7 @@ func (s *search) observed(a *action, fn func(cell)) {
 	}
 }
 
-// operations returns the calls, and the mark, in the form of porcupine.
+// operations returns the calls and the mark as operations of porcupine.
 func (s *search) operations() []porcupine.Operation {
 	clients := map[int64]int{}
 	ops := make([]porcupine.Operation, 0, len(s.calls)+1)
@@ -285,7 +286,7 @@ func (s *search) hasUnknown() bool {
 	return slices.ContainsFunc(s.calls, func(c *call) bool { return c.unknown })
 }
 
-// describe shows the keys that are not absent.
+// describe lists the keys that are not absent.
 func (m *model) describe(s state) string {
 	var b strings.Builder
 	for i, k := range m.keys {

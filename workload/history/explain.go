@@ -11,15 +11,15 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Bounds of what is printed.
+// Bounds of the printed text.
 const (
 	maxText  = 60  // bytes of one key or value
 	maxShown = 400 // bytes of one list or state
 	maxLines = 30  // operations of an explanation
 )
 
-// explain finds the first operation that no order explains, leaves out the reads
-// that do not matter, and describes what is left. It returns the search for that.
+// explain finds the first operation that no order explains, removes the reads that do not
+// matter, and describes the rest. It returns the search for the rest.
 func (s *search) explain(ctx context.Context, memory int64) (*search, string) {
 	ends := make([]int64, 0, len(s.calls))
 	for _, c := range s.calls {
@@ -32,15 +32,15 @@ func (s *search) explain(ctx context.Context, memory int64) (*search, string) {
 	n := sort.Search(len(ends), func(i int) bool {
 		return s.until(ends[i]).run(ctx, memory) == Violation
 	})
-	if n == len(ends) { // the time was over
+	if n == len(ends) { // out of time
 		return s, fmt.Sprintf("no order explains the %d operations on %s\n", len(s.calls), keyList(s.keys))
 	}
 	cut := s.until(ends[n]).shrink(ctx, memory, ends[n])
 	return cut, cut.report(ctx, memory, ends[n])
 }
 
-// until returns the search for what was known at a time: later calls have not been
-// made, what has not returned is unknown.
+// until returns the search as of a time: later calls are removed, and calls that have not
+// returned are unknown.
 func (s *search) until(t int64) *search {
 	cut := &search{model: &model{values: s.values, keys: s.keys, classes: s.classes, byPos: s.byPos}, mark: s.mark}
 	for _, c := range s.calls {
@@ -57,8 +57,8 @@ func (s *search) until(t int64) *search {
 	return cut
 }
 
-// shrink leaves out every read that is not needed for the violation; what it
-// finds in the end still is one.
+// shrink removes every read that is not needed for the violation. The result is still a
+// violation.
 func (s *search) shrink(ctx context.Context, memory int64, t int64) *search {
 	without := func(from *search, drop func(i int, c *call) bool) *search {
 		next := *from
@@ -128,8 +128,8 @@ func (s *search) report(ctx context.Context, memory int64, t int64) string {
 	return b.String()
 }
 
-// example returns a state that an order of all calls leads to, before what is
-// unknown is given up.
+// example returns a state to which an order of all calls leads, before the remaining
+// unknown calls are dropped.
 func (s *search) example(ctx context.Context, memory int64) (string, bool) {
 	if len(s.calls) == 0 {
 		return s.describe(state{vec: string(make([]byte, 4*s.slots()))}), true
@@ -155,7 +155,7 @@ func (s *search) advance(pm porcupine.Model, at any, op porcupine.Operation) (bo
 	return pm.Step(at, op.Input, nil)
 }
 
-// describe writes an operation on one line, indented.
+// describe returns an operation on one line, indented.
 func (o *Op) describe() string {
 	var steps []string
 	for _, s := range o.all() {
@@ -181,7 +181,7 @@ func (o *Op) describe() string {
 	return b + fmt.Sprintf(", called at %d, returned at %d", o.Call, o.Return)
 }
 
-// describe is what the picture shows on an operation.
+// describe returns the text of an operation in the picture.
 func (c *call) describe() string {
 	if c.last {
 		return "what is unknown now was never done"
@@ -247,7 +247,7 @@ func (v Value) short() string {
 	return short(v.Text)
 }
 
-// short quotes a text, and cuts it.
+// short shortens a text and quotes it.
 func short(text string) string { return strconv.Quote(cutTo(text, maxText)) }
 
 func cutTo(text string, n int) string {

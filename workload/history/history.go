@@ -1,8 +1,8 @@
-// Package history holds recorded histories of operations: a file format that any
-// program can write (docs/histories.md), a Recorder for programs in Go, and Check,
-// which decides whether a history is what one store, doing one operation at a
-// time, could have answered (strict serialisability), and whether weaker reads
-// showed the state at the position that they named.
+// Package history records and checks histories of operations. It has a file format that
+// any program can write (docs/histories.md), a Recorder for programs in Go, and Check.
+// Check decides whether the results are possible for a store that executes one operation
+// at a time (strict serialisability), and whether weaker reads showed the state at the
+// position that they named.
 //
 // It knows what the operations mean to a map of strings, lists and sets; it must
 // not know any engine, face or clock: times are numbers that the recorder gives.
@@ -14,11 +14,11 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is what an operation does. The words stand in files: do not change.
+// Kind is the kind of an operation. The words are used in files: do not change.
 type Kind string
 
-// Kinds. Key, Value and so on are fields of Step; what is read goes to the fields
-// named after the arrow. Every kind is atomic over all the keys that it names.
+// Kinds. Key, Value and so on are fields of Step; results are in the fields after the
+// arrow. Every kind is atomic over all the keys that it names.
 const (
 	Get      Kind = "get"      // Key -> Got
 	Set      Kind = "set"      // Key, Value
@@ -36,7 +36,7 @@ const (
 	Txn      Kind = "txn"      // Op.Steps, one after another, as one transaction
 )
 
-// Outcome is how an operation ended. The words stand in files: do not change.
+// Outcome is how an operation ended. The words are used in files: do not change.
 type Outcome string
 
 // Outcomes. An operation that never returned is Unknown.
@@ -46,7 +46,7 @@ const (
 	Unknown Outcome = "unknown" // done at some time after the call, or never
 )
 
-// Level is how new a read had to be. Writes are always linearizable.
+// Level is the freshness that a read required. Writes are always linearizable.
 type Level string
 
 // Levels, as engine.Level. The empty Level is Linearizable.
@@ -67,13 +67,13 @@ const (
 	MaxPosition   = 1 << 60   // of Pos and Asked
 )
 
-// Value is a string, or no value: the zero Value. In JSON it is a string or null.
+// Value is a string, or no value, which is the zero Value. In JSON it is a string or null.
 type Value struct {
 	Text    string
 	Present bool
 }
 
-// Some returns the Value that is text.
+// Some returns the Value with the given text.
 func Some(text string) Value { return Value{text, true} }
 
 // String returns the text in quotes, or "nothing".
@@ -90,8 +90,8 @@ type Pair struct {
 	Value Value
 }
 
-// Step is one action of an operation; which fields count stands at its Kind. Texts
-// are UTF-8: a program with other bytes has to encode them.
+// Step is one action of an operation. The comment at its Kind lists the fields that it
+// uses. Texts are UTF-8: a program with other bytes has to encode them.
 type Step struct {
 	Kind   Kind
 	Key    string
@@ -110,13 +110,13 @@ type Step struct {
 	Sum    int64
 	List   []string
 	Values []Value
-	// Blind says that Done or Sum is not known though the operation is done.
+	// Blind means that Done or Sum is unknown although the operation is done.
 	Blind bool
 }
 
 // Op is one operation of a history.
 type Op struct {
-	// Client is who called. Operations of one client may overlap.
+	// Client is the caller. Operations of one client may overlap.
 	Client int64
 	// Step is the operation itself; of a Txn only its Kind counts.
 	Step
@@ -125,16 +125,15 @@ type Op struct {
 	// Level may be Session or Local for operations that only read.
 	Level Level
 	// Asked is the least position that a Session read asked for. 0: the highest
-	// that its client had been told when it called.
+	// position that its client had received when it called.
 	Asked uint64
-	// Pos is, of a write that changed something, the position of its own
-	// transaction, and of a read the position of the state that it showed.
-	// 0: not recorded.
+	// Pos is the position of the transaction of a write that changed something, or
+	// the position of the state that a read showed. 0: not recorded.
 	Pos uint64
 
-	// Call and Return are times of one clock, in nanoseconds or any other
-	// unit. Two operations may have been at work at once unless one's Return
-	// is less than the other's Call. Return of Unknown operations is ignored.
+	// Call and Return are times of one clock, in nanoseconds or any other unit. Two
+	// operations may have been concurrent unless one's Return is less than the
+	// other's Call. Return of Unknown operations is ignored.
 	Call, Return int64
 	Outcome      Outcome
 }
@@ -142,7 +141,7 @@ type Op struct {
 // weak reports whether the operation is a read that may be older than the newest state.
 func (o *Op) weak() bool { return o.Level == Session || o.Level == Local }
 
-// all returns the steps, also of an operation that is no Txn.
+// all returns the steps of any operation, even if it is not a Txn.
 func (o *Op) all() []Step {
 	if o.Kind == Txn {
 		return o.Steps
@@ -172,8 +171,8 @@ func (o *Op) readOnly() bool {
 	return true
 }
 
-// changed reports whether a step of an operation that ended with OK wrote
-// something, as far as its result tells.
+// changed reports whether the result of a step, of an operation that ended with OK, shows
+// that it wrote something.
 func (s *Step) changed() bool {
 	switch s.Kind {
 	case Delete, CAS, SetAdd, Transfer:
@@ -199,9 +198,9 @@ func (o *Op) changed() bool {
 	return false
 }
 
-// Validate returns an error that says what is wrong with the operation: a result
-// that its outcome must have or cannot have, a limit, a level that a write cannot
-// have, a text that is not UTF-8.
+// Validate returns an error if the operation is invalid: a result is missing or must not
+// be there for its outcome, it exceeds a limit, a write has the level of a read, or a text
+// is not UTF-8.
 func (o *Op) Validate() error {
 	for _, t := range [...]int64{o.Call, o.Return} {
 		if t < -MaxTime || t > MaxTime {

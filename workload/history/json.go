@@ -40,7 +40,7 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// lineStep and line are the file's form, in the order in which fields are written.
+// lineStep and line are the form in files, in the order in which fields are written.
 type lineStep struct {
 	Op     Kind    `json:"op"`
 	Key    any     `json:"key,omitempty"`
@@ -132,7 +132,7 @@ func linePairs(pairs []Pair) [][]any {
 	return list
 }
 
-// result returns what stands as "result", or nil for nothing.
+// result returns the value of "result", or nil for none.
 func (s *Step) result() any {
 	switch s.Kind {
 	case Get:
@@ -183,7 +183,7 @@ func fields(k Kind) []string {
 // object is a JSON object whose values have not been read yet.
 type object map[string]json.RawMessage
 
-// parseObject reads exactly one object, no name of which stands twice.
+// parseObject parses exactly one object without duplicate names.
 func parseObject(b []byte) (object, error) {
 	if !utf8.Valid(b) {
 		return nil, errors.New("not UTF-8")
@@ -198,7 +198,7 @@ func parseObject(b []byte) (object, error) {
 		if err != nil {
 			return nil, jsonError(err)
 		}
-		name := t.(string) // the decoder lets nothing else stand before a colon
+		name := t.(string) // the decoder accepts nothing else before a colon
 		if _, twice := o[name]; twice {
 			return nil, fmt.Errorf("duplicate field %q", name)
 		}
@@ -224,8 +224,8 @@ func jsonError(err error) error {
 	return fmt.Errorf("not JSON: %w", err)
 }
 
-// take reads a field into v and removes it. A field that may be missing leaves v
-// as it is.
+// take reads a field into v and removes it. A missing field, if must is false, leaves v
+// unchanged.
 func (o object) take(name string, v any, must bool) error {
 	raw, ok := o[name]
 	if !ok {
@@ -333,8 +333,8 @@ func firstOf(err error) error {
 	return err
 }
 
-// step reads the fields of one step. Results of what did not end with ok are
-// allowed, and ignored.
+// step reads the fields of one step. Results of operations that did not end with ok are
+// allowed and ignored.
 func (o object) step(s *Step, out Outcome, top bool) error {
 	if err := o.take("op", &s.Kind, true); err != nil {
 		return err
@@ -410,7 +410,7 @@ func (o object) outcome(s *Step) error {
 	return nil
 }
 
-// texts reads an array in which nothing is null.
+// texts reads an array of strings without null.
 func (o object) texts(name string, list *[]string) error {
 	var values []Value
 	if err := o.take(name, &values, true); err != nil {

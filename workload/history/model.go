@@ -10,20 +10,20 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// id names one value: equal values have equal ids, so that the search compares
-// numbers. 0 is absence, which is also the empty list and the empty set.
+// id identifies one value: equal values have equal ids, so that the search compares
+// numbers. 0 means absent, which is also the empty list and the empty set.
 type id = uint32
 
-// never is the id of what no key can hold.
+// never is the id of an impossible value.
 const never id = math.MaxUint32
 
-// shape tells strings from lists and sets.
+// shape distinguishes strings, lists and sets.
 type shape uint8
 
 const (
 	nothing shape = iota
 	aString
-	aList // the list parent with the element elem behind it
+	aList // the list parent followed by the element elem
 	aSet
 )
 
@@ -37,7 +37,7 @@ type value struct {
 	isNum   bool
 }
 
-// values gives out ids.
+// values assigns ids.
 type values struct {
 	all     []value
 	strings map[string]id
@@ -75,7 +75,7 @@ func (v *values) value(x Value) id {
 	return v.text(x.Text)
 }
 
-// appended returns list with elem behind it.
+// appended returns list followed by elem.
 func (v *values) appended(list, elem id) id {
 	n, ok := v.lists[[2]id{list, elem}]
 	if !ok {
@@ -85,7 +85,7 @@ func (v *values) appended(list, elem id) id {
 	return n
 }
 
-// with returns set with elem in it.
+// with returns set with elem added.
 func (v *values) with(set, elem id) id {
 	n, ok := v.grown[[2]id{set, elem}]
 	if ok {
@@ -110,7 +110,7 @@ func (v *values) with(set, elem id) id {
 	return n
 }
 
-// list returns the id of what List or SetRead showed.
+// list returns the id of the result of List or SetRead.
 func (v *values) list(kind Kind, texts []string) id {
 	var n id
 	for _, text := range texts {
@@ -118,14 +118,14 @@ func (v *values) list(kind Kind, texts []string) id {
 		if kind == List {
 			next = v.appended(n, v.text(text))
 		} else if next = v.with(n, v.text(text)); next == n {
-			return never // an element twice
+			return never // a duplicate element
 		}
 		n = next
 	}
 	return n
 }
 
-// action is one Step made ready: keys are slots of the state.
+// action is one Step prepared for the search: keys are slots of the state.
 type action struct {
 	kind        Kind
 	key, to     int
@@ -140,29 +140,29 @@ type action struct {
 	limit       int
 }
 
-// call is one operation made ready for the search.
+// call is one operation prepared for the search.
 type call struct {
 	op       *Op
 	actions  []action
 	readOnly bool
-	unknown  bool // may also never be done; results do not count
-	last     bool // the mark behind which what is unknown is never done
+	unknown  bool // may never be done; results do not count
+	last     bool // the mark after which unknown calls are never done
 
-	// Unknown calls that are alike are done in the order of their calls: the
-	// slot counts how many were.
+	// Identical unknown calls are done in the order of their calls: the slot counts
+	// how many were.
 	class int // 0: none
 	rank  uint32
 
-	pos        uint64 // for the search by positions: exactly here; 0: unknown
+	pos        uint64 // for the search by positions: its exact position; 0: unknown
 	begin, end int64
 }
 
-// state is what the model is in. vec has four bytes a slot: keys, then classes,
-// then one that is 1 behind the last mark.
+// state is a state of the model. vec has four bytes per slot: keys, then classes, then
+// one that is 1 after the last mark.
 type state struct {
 	vec string
-	// By positions: the position that was reached, and how many writes that
-	// have none came after it.
+	// By positions: the position reached, and how many writes without a position came
+	// after it.
 	at, extra uint64
 }
 
@@ -175,11 +175,11 @@ type model struct {
 	buf     []byte // a copy of vec while a call writes
 
 	ctx    context.Context
-	budget int64 // steps that are left
+	budget int64 // remaining steps
 	ended  string
 }
 
-// stopped is why a search was given up.
+// Reasons why a search was given up.
 const (
 	outOfTime   = "the time was over"
 	outOfMemory = "the search took too much memory"
@@ -215,8 +215,8 @@ func slot(vec string, i int) uint32 {
 	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
 }
 
-// step returns the state after a call, and whether the call can be done in s with
-// the results that it had.
+// step returns the state after a call, and whether the call is possible in s with its
+// results.
 func (m *model) step(s state, c *call) (state, bool) {
 	if m.budget--; m.budget&63 == 0 || m.budget < 0 || m.ended != "" {
 		if m.budget < 0 {
@@ -249,7 +249,7 @@ func (m *model) step(s state, c *call) (state, bool) {
 	}
 	changed := !c.readOnly && string(m.buf) != s.vec
 	if c.unknown && !changed {
-		return s, false // as if it were never done, which comes behind the mark
+		return s, false // the same as never done, which comes after the mark
 	}
 	if m.byPos && !s.reach(c, changed) {
 		return s, false
@@ -263,8 +263,8 @@ func (m *model) step(s state, c *call) (state, bool) {
 	return s, true
 }
 
-// reach moves s to the position of a call, if the writes without a position fit
-// between. Each took a position of its own.
+// reach moves s to the position of a call, if the writes without a recorded position fit
+// in between. Each of them has a separate position.
 func (s *state) reach(c *call, changed bool) bool {
 	if c.pos == 0 {
 		if changed {
@@ -290,8 +290,8 @@ func (m *model) set(i int, v id) { binary.LittleEndian.PutUint32(m.buf[4*i:], v)
 // is reports whether a value is absent or of that shape.
 func (m *model) is(v id, want shape) bool { return v == 0 || m.all[v].shape == want }
 
-// do runs one action on buf and reports whether it is possible with its results;
-// any results are if free is set.
+// do runs one action on buf and reports whether it is possible with its results. If free
+// is set, results do not matter.
 func (m *model) do(a *action, free bool) bool {
 	switch a.kind {
 	case Get, List, SetRead:
@@ -326,7 +326,7 @@ func (m *model) do(a *action, free bool) bool {
 	return true
 }
 
-// conditional runs what may find that there is nothing to do.
+// conditional runs an action that may have no effect.
 func (m *model) conditional(a *action) (done, ok bool) {
 	old := m.get(a.key)
 	switch a.kind {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// partition is a set of keys that no operation joins with others, with the
-// operations on them. It is one object of the theory: a history is strictly
-// serialisable if that of every partition is.
+// partition is a set of keys that no operation connects with others, and the operations on
+// them. It is one object in the sense of the theory: a history is strictly serialisable
+// if that of every partition is.
 type partition struct {
 	keys []string // ascending
 	ops  []*Op
 }
 
-// forest joins keys.
+// forest is a union-find structure of keys.
 type forest struct {
 	number map[string]int
 	keys   []string
@@ -43,13 +43,13 @@ func (f *forest) root(n int) int {
 
 func (f *forest) join(a, b int) { f.up[f.root(a)] = f.root(b) }
 
-// counts reports whether an operation can say anything: what failed cannot, nor
-// can a read without an answer.
+// counts reports whether an operation matters: failed operations and reads without a
+// result do not.
 func (o *Op) counts() bool {
 	return o.Outcome == OK || o.Outcome == Unknown && !o.readOnly()
 }
 
-// partitions splits a history, the smallest part first.
+// partitions splits a history into partitions, the smallest first.
 func partitions(ops []Op) []*partition {
 	f := &forest{number: map[string]int{}}
 	for i := range ops {
@@ -126,8 +126,8 @@ func (f *forest) joinNamed(o *Op) {
 	}
 }
 
-// joinScans joins every key that a scan could see, as it says of those which it
-// did not find that they were not there.
+// joinScans joins all keys that a scan could see, because it shows that those it did not
+// find were absent.
 func (f *forest) joinScans(ops []Op) {
 	var sorted []int // of forest's numbers, by key
 	seen := map[string]bool{}
@@ -163,8 +163,8 @@ func (f *forest) joinScans(ops []Op) {
 	}
 }
 
-// underPrefix returns the first key with a prefix and, if all is set, joins it with
-// the others.
+// underPrefix returns the first key with a prefix. If all is set, it joins all keys with
+// that prefix.
 func (f *forest) underPrefix(sorted []int, prefix string, all bool) (int, bool) {
 	i := sort.Search(len(sorted), func(i int) bool { return f.keys[sorted[i]] >= prefix })
 	if i == len(sorted) || !strings.HasPrefix(f.keys[sorted[i]], prefix) {
@@ -187,7 +187,7 @@ func (f *forest) firstNamed(o *Op) (n int, ok bool) {
 	return n, ok
 }
 
-// first returns a key of the operation's partition; an operation on no key has none.
+// first returns a key of the operation's partition, if the operation has any key.
 func (f *forest) first(o *Op) (int, bool) {
 	if n, ok := f.firstNamed(o); ok {
 		return n, true

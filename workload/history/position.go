@@ -7,12 +7,12 @@ import (
 	"sort"
 )
 
-// Positions are a second clock, which the store itself gives: transactions that
-// wrote have 1, 2, 3 and so on, in the order in which they took effect. What they
-// must be is in docs/histories.md; the first four rules there need no search.
+// Positions are a second clock, provided by the store: transactions that wrote have 1, 2,
+// 3 and so on, in the order in which they took effect. docs/histories.md has the rules
+// for them; the first four rules need no search.
 
-// order is what the positions of acknowledged operations say about the order of
-// others. Both lists are sorted; best is the maximum up to, or minimum from, here.
+// order relates times and positions of acknowledged operations. Both lists are sorted;
+// best is the maximum up to, or minimum from, each element.
 type order struct {
 	returned []moment // by Return, with the highest Pos up to there
 	called   []moment // writes and linearizable reads by Call, with the lowest time from there
@@ -26,14 +26,14 @@ type moment struct {
 	op   *Op
 }
 
-// anchored reports whether the operation's position tells where it stands among
-// all others: it is linearizable, and either changed something or is a read.
+// anchored reports whether the operation's position determines its place among all
+// others: it is linearizable, and either changed something or is a read.
 func (o *Op) anchored() bool {
 	return o.Pos > 0 && o.Outcome == OK && !o.weak() && (o.readOnly() || o.changed())
 }
 
-// point is the time by positions at which an anchored operation, or a weak read,
-// stands: a write at its position, a read behind it.
+// point returns the time by positions of an anchored operation or a weak read: a write is
+// at its position, a read after it.
 func (o *Op) point() int64 {
 	if o.readOnly() {
 		return 4*int64(o.Pos) + 2
@@ -70,7 +70,8 @@ func newOrder(ops []Op) *order {
 	return r
 }
 
-// before returns the highest position that was told before a time, and to whom.
+// before returns the highest position returned before a time, and the operation that
+// returned it.
 func (r *order) before(t int64) (uint64, *Op) {
 	i := sort.Search(len(r.returned), func(i int) bool { return r.returned[i].at >= t })
 	if i == 0 {
@@ -79,7 +80,7 @@ func (r *order) before(t int64) (uint64, *Op) {
 	return r.returned[i-1].pos, r.returned[i-1].op
 }
 
-// after returns the last time by positions for what returned at t.
+// after returns the last possible time by positions of an operation that returned at t.
 func (r *order) after(t, mark int64) int64 {
 	i := sort.Search(len(r.called), func(i int) bool { return r.called[i].at > t })
 	if i == len(r.called) {
@@ -182,11 +183,11 @@ func sessions(ops []Op) string {
 	return ""
 }
 
-// byPosition is the search for an order in which every read with a position shows
-// the state at exactly that position; nil if no weak read of the partition has one.
-// Times are positions: what changed something stands at its own; what is unknown,
-// and acknowledged writes without one, or with one that they share, may stand
-// wherever the others' positions leave room.
+// byPosition returns the search for an order in which every read with a position shows
+// the state at exactly that position, or nil if no weak read of the partition has one.
+// Times are positions: a write that changed something is at its own position. Unknown
+// operations, and acknowledged writes without a position or with a shared one, may be
+// anywhere that the others' positions allow.
 func (p *partition) byPosition(r *order) *search {
 	if !slices.ContainsFunc(p.ops, func(o *Op) bool { return o.weak() && o.Pos > 0 }) {
 		return nil
@@ -198,7 +199,7 @@ func (p *partition) byPosition(r *order) *search {
 		floor := 4*int64(low) + 3
 		switch {
 		case c.readOnly && o.Pos == 0, c.idle():
-			continue // byTime has them
+			continue // byTime checks them
 		case o.weak(), o.anchored() && !r.shared[o.Pos]:
 			c.pos, c.begin, c.end = o.Pos, o.point(), o.point()
 		case o.anchored():
@@ -214,8 +215,8 @@ func (p *partition) byPosition(r *order) *search {
 	return s
 }
 
-// idle reports whether a call is certain to have changed nothing, though it could
-// have; it has no position of its own.
+// idle reports whether a call that could write has certainly changed nothing. It then has
+// no position of its own.
 func (c *call) idle() bool {
 	return !c.readOnly && !c.unknown && !slices.ContainsFunc(c.actions, func(a action) bool {
 		switch a.kind {

@@ -12,19 +12,19 @@ import (
 	"strconv"
 )
 
-// LineError says what is wrong with one line of a file.
+// LineError reports an error in one line of a file.
 type LineError struct {
 	Line int // from 1
 	Why  string
 }
 
-// Error begins with "line N: ".
+// Error returns a message that begins with "line N: ".
 func (e *LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Why) }
 
-// Ops yields the operations of a file as they are completed in it; calls without
-// a return come last, as Unknown. Empty lines and lines that begin with # are left
-// out. The first error ends it: a *LineError, or that of r. It holds one line and
-// the pending calls in memory.
+// Ops yields the operations of a file in the order of their completion. Calls without a
+// return come last, as Unknown. It skips empty lines and lines that begin with #. It ends
+// at the first error: a *LineError, or an error of r. It keeps only one line and the
+// pending calls in memory.
 func Ops(r io.Reader) iter.Seq2[Op, error] {
 	return func(yield func(Op, error) bool) {
 		f := file{most: MaxPending, pending: map[int64]object{}, began: map[int64]int{}}
@@ -69,7 +69,7 @@ func readUpTo(r io.Reader, most int) ([]Op, error) {
 	return ops, nil
 }
 
-// file is what the reader remembers between lines.
+// file is the state of the reader between lines.
 type file struct {
 	line    int
 	most    int              // MaxPending
@@ -108,8 +108,8 @@ func (f *file) read(b []byte) (op Op, complete bool, err error) {
 	return op, false, fmt.Errorf("event %q is not one of call, return", event)
 }
 
-// call keeps a call until its return; it must be a whole one, so that what never
-// returns has been checked.
+// call keeps a call until its return. It checks the call fully, because the call may never
+// return.
 func (f *file) call(id int64, o object) error {
 	if _, twice := f.pending[id]; twice {
 		return fmt.Errorf("call %d was made in line %d and has not returned", id, f.began[id])
@@ -138,8 +138,8 @@ func (o object) unknown() (Op, error) {
 	return c.op()
 }
 
-// returned joins a return to its call. Only steps, which now have results, may
-// stand in both.
+// returned combines a return with its call. Only steps, which now have results, may be in
+// both.
 func (f *file) returned(id int64, o object) (Op, error) {
 	call, ok := f.pending[id]
 	if !ok {

@@ -10,25 +10,24 @@ import (
 	"time"
 )
 
-// Recorder gathers the history of a running program. All methods may be called by
-// many goroutines at once.
+// Recorder records the history of a running program. All methods are safe for concurrent
+// use.
 type Recorder struct {
 	w   io.Writer
 	now func() int64
 
 	most, mostPending int // MaxOperations, MaxPending
 
-	mu      sync.Mutex // guards what follows, and writes to w
+	mu      sync.Mutex // guards the fields below, and writes to w
 	ops     []Op
 	pending map[*Pending]struct{}
 	err     error // the first; nothing is recorded after it
 	closed  bool
 }
 
-// NewRecorder returns a Recorder that keeps the operations in memory and, if w is
-// not nil, also writes each as one line when it ends; whoever gave w flushes it
-// after Close. now is the clock; nil means the time since NewRecorder, monotonic,
-// in nanoseconds.
+// NewRecorder returns a Recorder that keeps the operations in memory and, if w is not nil,
+// also writes each as one line when it ends. The caller must flush w after Close. now is
+// the clock; nil means the monotonic time since NewRecorder in nanoseconds.
 func NewRecorder(w io.Writer, now func() int64) *Recorder {
 	if now == nil {
 		start := time.Now()
@@ -37,20 +36,20 @@ func NewRecorder(w io.Writer, now func() int64) *Recorder {
 	return &Recorder{w: w, now: now, most: MaxOperations, mostPending: MaxPending, pending: map[*Pending]struct{}{}}
 }
 
-// Pending is a call that has not ended. Until End its caller owns it, and puts the
-// results into Op.
+// Pending is a call that has not ended. Until End the caller owns it and sets the results
+// in Op.
 type Pending struct {
 	Op Op
 	r  *Recorder
 
-	begun Op // as Begin got it: what Close records if there is no End
+	begun Op // as passed to Begin; Close records it if there is no End
 }
 
-// Begin stamps op's Call and remembers it. It must come before the request leaves.
-// The Recorder keeps op's slices: nobody may write to them afterwards.
+// Begin sets op's Call and records it as pending. It must be called before the request is
+// sent. The Recorder keeps op's slices, which must not be modified afterwards.
 func (r *Recorder) Begin(op Op) *Pending {
 	op.Outcome = Unknown
-	op.Steps = slices.Clone(op.Steps) // results will be put into these
+	op.Steps = slices.Clone(op.Steps) // the caller will set results in these
 	op.Call = r.now()
 	p := &Pending{Op: op, r: r, begun: op}
 	p.begun.Steps = slices.Clone(op.Steps)
@@ -64,9 +63,9 @@ func (r *Recorder) Begin(op Op) *Pending {
 	return p
 }
 
-// End stamps Return and records the operation with that outcome. It must come
-// after the reply was read, and once; later ones, and those after Close, which has
-// recorded the operation as Unknown, do nothing.
+// End sets Return and records the operation with that outcome. It must be called once,
+// after the reply was read. A second End does nothing, nor does one after Close, which has
+// recorded the operation as Unknown.
 func (p *Pending) End(out Outcome) {
 	r := p.r
 	now := r.now()
@@ -80,7 +79,7 @@ func (p *Pending) End(out Outcome) {
 	r.add(p.Op)
 }
 
-// Add records an operation that has ended, with the times that it has.
+// Add records an operation that has ended, with its own times.
 func (r *Recorder) Add(op Op) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,8 +118,8 @@ func (r *Recorder) add(op Op) {
 
 func (r *Recorder) fail(err error) { r.err = errors.Join(r.err, err) }
 
-// Close records what has not ended as Unknown, in the order of the calls, and
-// returns the first error of all that was recorded. It does not close the writer.
+// Close records pending operations as Unknown, in the order of their calls, and returns the
+// first error of the Recorder. It does not close the writer.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,14 +138,15 @@ func (r *Recorder) Close() error {
 	return r.err
 }
 
-// Ops returns what is recorded so far, ordered by end; the slice is the caller's.
+// Ops returns the operations recorded so far in the order of their ends. The caller owns
+// the slice.
 func (r *Recorder) Ops() []Op {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.ops)
 }
 
-// Write writes operations as lines of a file. It validates each first.
+// Write validates operations and writes them as lines of a file.
 func Write(w io.Writer, ops []Op) error {
 	r := NewRecorder(w, nil)
 	for _, op := range ops {
