@@ -9,8 +9,8 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// allocations returns how often one call of name allocates, in a transaction that
-// is there already.
+// allocations returns the number of allocations of one call of name in an existing
+// transaction.
 func allocations(t *testing.T, s *proc.Set, name string, args ...string) float64 {
 	t.Helper()
 	list, sink := texts(args), &discard{}
@@ -40,8 +40,8 @@ func allocations(t *testing.T, s *proc.Set, name string, args ...string) float64
 	return n
 }
 
-// TestAllocations: a call allocates the texts among its arguments, and whatever
-// the procedure does.
+// TestAllocations checks that a call allocates only the texts among its arguments, besides
+// what the procedure allocates.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector empties pools")

@@ -10,7 +10,7 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// Types whose values take much memory and little text.
+// Types whose values use much memory and little text.
 type (
 	wide struct {
 		A [256]int64 `json:",omitempty"`
@@ -35,8 +35,7 @@ type (
 	}
 )
 
-// TestArgumentMemory: whatever way arguments take memory, it is counted before it
-// is taken.
+// TestArgumentMemory checks that all memory of arguments is counted before it is allocated.
 func TestArgumentMemory(t *testing.T) {
 	s := newSet(t, proc.Options{}, proc.DefineRead("p", func(*proc.Tx, hungry) (int, error) { return 1, nil }))
 	c, err := s.Begin([]byte("p"))

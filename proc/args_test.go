@@ -64,12 +64,12 @@ func filled() everything {
 	}
 }
 
-// TestEchoJSON: arguments and results are what encoding/json makes of them.
+// TestEchoJSON checks that arguments and results match encoding/json.
 func TestEchoJSON(t *testing.T) {
 	s := newSet(t, proc.Options{}, proc.DefineRead("echo", echo[everything]))
 	for i, in := range []everything{filled(), {Own: json.RawMessage("1"), Addr: netip.MustParseAddr("1.2.3.4")}} {
 		want := asJSON(t, &in)
-		c := begin(t, s, "echo", strings.Replace(want, `"none":null`, `"none":{}`, i)) // it can be either
+		c := begin(t, s, "echo", strings.Replace(want, `"none":null`, `"none":{}`, i)) // either form is accepted
 		got, err := do(t, c)
 		c.End()
 		if err != nil || got != want {
@@ -78,7 +78,7 @@ func TestEchoJSON(t *testing.T) {
 	}
 }
 
-// TestEchoText: each kind of argument as text.
+// TestEchoText passes each kind of argument as text.
 func TestEchoText(t *testing.T) {
 	s := newSet(t, proc.Options{}, proc.DefineRead("echo", echo[everything]))
 	args := []string{
@@ -101,7 +101,7 @@ func TestEchoText(t *testing.T) {
 	}
 }
 
-// argCase is a mistake and what is said about it.
+// argCase is a mistake and the expected error.
 type argCase struct {
 	arg     string
 	pointer string
@@ -126,7 +126,7 @@ type strict struct {
 	Must  *int             `json:"must"`
 }
 
-// TestBadJSON: each mistake names where it is.
+// TestBadJSON checks that the error for each mistake names its position.
 func TestBadJSON(t *testing.T) {
 	s := newSet(t, proc.Options{}, proc.DefineRead("p", func(*proc.Tx, strict) (int, error) { return 1, nil }))
 	for _, x := range []argCase{
@@ -152,7 +152,7 @@ func TestBadJSON(t *testing.T) {
 		{`{"n":-129}`, "/n", "outside the range"},
 		{`{"n":99999999999999999999999}`, "/n", "outside the range"},
 		{`{"n":1,"u":-1}`, "/u", "outside the range of an unsigned integer of 16 bits"},
-		{`{"n":1,"u":-0}`, "/u", "outside the range"}, // encoding/json refuses it too
+		{`{"n":1,"u":-0}`, "/u", "outside the range"}, // encoding/json rejects it too
 		{`{"n":1,"u":65536}`, "/u", "outside the range"},
 		{`{"n":1,"f":1e39}`, "/f", "outside the range of a floating-point number of 32 bits"},
 		{`{"n":1,"f":true}`, "/f", "must be a number, not true or false"},
@@ -186,7 +186,7 @@ func TestBadJSON(t *testing.T) {
 	}
 }
 
-// check fails the test unless err says what the case wants.
+// check fails the test unless err matches the case.
 func (x argCase) check(t *testing.T, err error) {
 	t.Helper()
 	var e *proc.ArgumentError
@@ -195,7 +195,7 @@ func (x argCase) check(t *testing.T, err error) {
 	}
 }
 
-// TestBadText: the same for positional arguments.
+// TestBadText does the same for positional arguments.
 func TestBadText(t *testing.T) {
 	type in struct {
 		N   int8      `json:"n"`
@@ -252,14 +252,14 @@ func TestBadText(t *testing.T) {
 	}
 }
 
-// own reads and writes itself, badly.
+// own has its own, faulty encoding.
 type own int
 
 func (own) MarshalJSON() ([]byte, error) { panic("cannot write") }
 func (*own) UnmarshalJSON([]byte) error  { panic("cannot read") }
 
-// TestSingleArgument: one text that begins with { is all arguments, unless the
-// only argument can begin so itself.
+// TestSingleArgument checks that a single text that begins with { is all arguments, unless
+// text for the only argument can begin with { itself.
 func TestSingleArgument(t *testing.T) {
 	type text struct{ S string }
 	type raw struct{ B []byte }
@@ -311,7 +311,8 @@ func TestArgumentLimits(t *testing.T) {
 	fails(t, d.JSON(list(proc.MaxArgMemory/size+1)), engine.CodeLimit, "argument L takes too much memory")
 }
 
-// TestCallAgain: nothing of a call is left for the next one that uses its memory.
+// TestCallAgain checks that a call leaves nothing behind for the next one that reuses its
+// memory.
 func TestCallAgain(t *testing.T) {
 	s := newSet(t, proc.Options{}, proc.DefineRead("echo", echo[everything]))
 	full := asJSON(t, filled())

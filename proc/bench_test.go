@@ -20,8 +20,8 @@ type (
 		Limit      int64 `json:"limit"`
 	}
 	voteOut struct {
-		Phone int64 `json:"phone"` // votes of it so far
-		Total int64 `json:"total"` // of the contestant
+		Phone int64 `json:"phone"` // votes from it so far
+		Total int64 `json:"total"` // votes for the contestant
 	}
 )
 
@@ -90,7 +90,7 @@ func newPoller(s *proc.Set, phones uint64) *poll {
 	return &poll{set: s, name: []byte("vote"), list: make([][]byte, 3), phones: phones}
 }
 
-// one carries out one vote in tx.
+// one runs one vote in tx.
 func (p *poll) one(tx engine.Tx, _ int) error {
 	p.seq++
 	p.args[0] = strconv.AppendUint(p.args[0][:0], 5_550_000_000+p.seq*0x9e3779b97f4a7c15>>32%p.phones, 10)
@@ -111,8 +111,8 @@ func (p *poll) one(tx engine.Tx, _ int) error {
 	return c.Write(&p.sink)
 }
 
-// BenchmarkVote is the procedure alone, with its arguments and its result, in
-// batches as a connection of RESP hands them over, on a disk in memory.
+// BenchmarkVote measures the procedure alone, with its arguments and its result, in batches
+// as a RESP connection passes them on, on an in-memory disk.
 func BenchmarkVote(b *testing.B) {
 	for _, phones := range []uint64{10_000, 1_000_000} {
 		b.Run(fmt.Sprint(phones), func(b *testing.B) {
@@ -123,7 +123,7 @@ func BenchmarkVote(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			for range phones / 1000 * 2 { // most phones are there
+			for range phones / 1000 * 2 { // most phones exist then
 				batch(1000)
 			}
 			b.ReportAllocs()
@@ -139,8 +139,8 @@ func BenchmarkVote(b *testing.B) {
 	}
 }
 
-// cpuTime is what the process has used of its processors: on a machine that does
-// other things too, it says more than the clock.
+// cpuTime returns the CPU time of the process. On a machine with other load, it is more
+// meaningful than elapsed time.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -149,7 +149,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCall is what proc adds to a transaction: a procedure that does nothing.
+// BenchmarkCall measures the overhead of proc: it calls a procedure that does nothing.
 func BenchmarkCall(b *testing.B) {
 	s := newSet(b, proc.Options{}, proc.Define("vote", func(_ *proc.Tx, in voteIn) (voteOut, error) { return voteOut{in.Phone, in.Limit}, nil }))
 	p := newPoller(s, 1000)

@@ -13,15 +13,15 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// here is the place of the line after its call, as a log line has it.
+// here returns the position of the line after its call in the format of the log.
 func here(t *testing.T, function string) string {
 	t.Helper()
 	_, file, line, _ := runtime.Caller(1)
 	return fmt.Sprintf("%s:%d (github.com/skerrydb/skerry/proc_test.%s", file, line+1, function)
 }
 
-// TestPanicPlace: the log says where the program panicked, and its stack has nothing
-// of how the panic was found out and of what runs procedures.
+// TestPanicPlace checks that the log names the position of the panic, and that the stack
+// contains neither the recovery nor the code that runs procedures.
 func TestPanicPlace(t *testing.T) {
 	var at string
 	var list []int
@@ -112,7 +112,7 @@ func crashed(t *testing.T, crash func(n int)) (r crashRecord) {
 	return r
 }
 
-// TestDeepPanic: of a deep stack the innermost part is logged.
+// TestDeepPanic checks that the innermost part of a deep stack is logged.
 func TestDeepPanic(t *testing.T) {
 	var down func(n int)
 	down = func(n int) {

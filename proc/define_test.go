@@ -16,7 +16,7 @@ func define[In, Out any](name string) proc.Procedure {
 	return proc.Define(name, func(*proc.Tx, In) (out Out, err error) { return out, nil })
 }
 
-// Types that no procedure can have.
+// Types that a procedure must not have.
 type (
 	recursive struct {
 		Name string
@@ -73,7 +73,7 @@ func TestRefusedTypes(t *testing.T) {
 	}
 }
 
-// Types with fields that would be missing without a word.
+// Types with fields that would be missing without notice.
 type (
 	shadow struct {
 		A int
@@ -95,7 +95,7 @@ type (
 	Buried struct{ secret }
 )
 
-// Types that are like those, and fine.
+// Similar types that are valid.
 type (
 	outermost struct {
 		N int
@@ -120,8 +120,8 @@ type (
 	}
 )
 
-// TestMissingFields: fields that would be neither arguments nor in a result are
-// refused, unless that was said.
+// TestMissingFields checks that fields that would be neither arguments nor in a result are
+// rejected, unless they are excluded explicitly.
 func TestMissingFields(t *testing.T) {
 	eng := openEngine(t)
 	for text, p := range map[string]proc.Procedure{
@@ -143,7 +143,7 @@ func TestMissingFields(t *testing.T) {
 	}
 	_, _ = left{b: 1}, Buried{secret{a: 1, b: 2}}.secret
 	n := reflect.TypeFor[int]()
-	same := reflect.StructOf([]reflect.StructField{ // go vet would find it in the source
+	same := reflect.StructOf([]reflect.StructField{ // go vet would report it in the source
 		{Name: "A", Type: n, Tag: `json:"a"`}, {Name: "B", Type: n, Tag: `json:"a"`}, {Name: "C", Type: n},
 	})
 	if err := proc.WrongTypes(same, n); fmt.Sprint(err) != "arguments: fields A and B are both named a" {
@@ -194,8 +194,8 @@ type weak struct{ engine.Engine }
 
 func (weak) Promises() engine.Promises { return engine.Promises{} }
 
-// TestFieldNames: arguments have the names and the order that encoding/json gives
-// them.
+// TestFieldNames checks that arguments have the names and the order that encoding/json
+// gives them.
 func TestFieldNames(t *testing.T) {
 	s := newSet(t, proc.Options{}, proc.DefineRead("p", echo[named]))
 	d, err := s.Schema("p")
@@ -237,7 +237,7 @@ type named struct {
 	*Mid
 }
 
-// Left and Right are embedded beside each other, Mid by a pointer.
+// Left and Right are embedded side by side, Mid by a pointer.
 type (
 	Left struct {
 		A    string // hidden by the outer one
@@ -250,7 +250,7 @@ type (
 	Mid struct{ Last int }
 )
 
-// TestUint8: Go has []byte and []uint8 as one type, so that is what clients see.
+// TestUint8: []byte and []uint8 are the same type in Go, so clients see bytes for both.
 func TestUint8(t *testing.T) {
 	type in struct {
 		List []uint8

@@ -10,8 +10,8 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// TestTxMethods: the keys of the engine are not at hand where one looks for one's
-// own.
+// TestTxMethods checks that Tx has no methods for the engine's keys, which users could
+// confuse with their own.
 func TestTxMethods(t *testing.T) {
 	tx := reflect.TypeFor[*proc.Tx]()
 	var have []string
@@ -23,8 +23,8 @@ func TestTxMethods(t *testing.T) {
 	}
 }
 
-// TestEngineKeys: a capability works in a procedure by Tx.Engine, on the data that
-// Tx.KV shows.
+// TestEngineKeys checks that a capability works in a procedure through Tx.Engine, on the
+// same data as Tx.KV.
 func TestEngineKeys(t *testing.T) {
 	for name, eng := range map[string]engine.Engine{"ranks": openEngine(t), "none": plainEngine{openEngine(t)}} {
 		s := setOn(t, eng, proc.Options{}, reader, proc.Define("both", func(tx *proc.Tx, _ struct{}) ([]int, error) {
@@ -51,7 +51,7 @@ func TestEngineKeys(t *testing.T) {
 	}
 }
 
-// TestEngineAllocations: to ask for the engine's keys costs nothing.
+// TestEngineAllocations checks that Tx.Engine does not allocate.
 func TestEngineAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector empties pools")

@@ -57,5 +57,5 @@ func Example() {
 	// 30 <nil>
 }
 
-// second2 leaves out the position.
+// second2 omits the position.
 func second2(n int64, _ engine.Position, err error) (int64, error) { return n, err }

@@ -7,10 +7,10 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// Look has the watchdog look, as Run does from time to time.
+// Look makes the watchdog look, as Run does periodically.
 func (s *Set) Look(now time.Time) { s.tell(s.look(now)) }
 
-// WrongTypes returns what is wrong with the types of a procedure.
+// WrongTypes returns the error in the types of a procedure.
 func WrongTypes(in, out reflect.Type) error { return define("p", false, in, out).err }
 
 // Engine returns the engine of s.

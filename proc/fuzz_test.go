@@ -13,7 +13,7 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// fuzzed has arguments of the kinds that proc reads itself.
+// fuzzed has arguments of the kinds that proc parses itself.
 type fuzzed struct {
 	B bool              `json:"b,omitempty"`
 	I int32             `json:"i,omitempty"`
@@ -29,7 +29,7 @@ type fuzzed struct {
 	R json.RawMessage   `json:"r,omitempty"`
 }
 
-// decode reads arguments and returns what the procedure got.
+// decode parses arguments and returns what the procedure received.
 func decode(t *testing.T, s *proc.Set, set func(*proc.Call) error) (got fuzzed, err error) {
 	t.Helper()
 	c, err := s.Begin([]byte("echo"))
@@ -54,7 +54,7 @@ func decode(t *testing.T, s *proc.Set, set func(*proc.Call) error) (got fuzzed, 
 	return got, nil
 }
 
-// FuzzJSON: what proc takes, encoding/json takes too, and understands the same.
+// FuzzJSON checks that encoding/json accepts what proc accepts, with the same result.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, ``, `{"b":true,"i":-5,"u":18446744073709551615,"f":1.5e3,"s":"\ud83d\ude00\u00e9\ud800","y":"AP8=","t":"2026-11-21T10:00:00.5+01:00"}`,
@@ -90,7 +90,7 @@ func same(t *testing.T, what string, got, want fuzzed) {
 	}
 }
 
-// FuzzText: a value as positional text is the value.
+// FuzzText checks that positional text for a value is parsed to the same value.
 func FuzzText(f *testing.F) {
 	f.Add("1", "-5", "7", "1e3", "text", "bytes", "2026-11-21T10:00:00Z", `{"x":1}`, `["a"]`, `{"a":1}`)
 	f.Add("false", "2147483648", "-0", "-0.0", "", "", "", "", "", "")
@@ -106,7 +106,7 @@ func FuzzText(f *testing.F) {
 		if strings.ToValidUTF8(got.S, "\ufffd") != got.S || len([]rune(got.S)) < len([]rune(kept)) || string(got.Y) != y {
 			t.Fatalf("%q became %q, %q became %q", text, got.S, y, got.Y)
 		}
-		// The same as one JSON object, with the texts as they stand there.
+		// The same as one JSON object, with the texts as JSON values.
 		var o strings.Builder
 		for i, name := range []string{"i", "u", "f", "p", "l", "m"} {
 			if v := []string{args[1], args[2], args[3], args[7], args[8], args[9]}[i]; v != "" {
@@ -122,7 +122,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// FuzzResult: results are written as encoding/json writes them.
+// FuzzResult checks that results are encoded as encoding/json does.
 func FuzzResult(f *testing.F) {
 	f.Add("text <&>\u2028\xff\x00\x7f", int64(-1), uint64(math.MaxUint64), 1e-7, float32(1e21), []byte{0}, int64(0), true)
 	f.Add("\b\f\n\r\t\"\\\x1f", int64(math.MinInt64), uint64(0), math.Copysign(0, -1), float32(1e-6), []byte(nil), int64(-62135596801), false)

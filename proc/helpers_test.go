@@ -15,8 +15,8 @@ func set(tx *proc.Tx, key, val string) error {
 	return err
 }
 
-// asJSON is what encoding/json makes of v, but null for structs without fields,
-// which are named none.
+// asJSON returns v as encoding/json encodes it, except that structs without fields, which
+// are named none, are null.
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)

@@ -31,8 +31,8 @@ var (
 )
 
 type nestIn struct {
-	Fail string `json:"fail,omitempty"` // of the inner one
-	How  string `json:"how,omitempty"`  // what the outer one does about it
+	Fail string `json:"fail,omitempty"` // for the inner one
+	How  string `json:"how,omitempty"`  // how the outer one handles it
 }
 
 // nest writes, calls inner, and writes again.
@@ -88,7 +88,7 @@ func TestNested(t *testing.T) {
 	}
 }
 
-// TestNestedWithoutSavepoints: where a part cannot be undone, all is.
+// TestNestedWithoutSavepoints checks that if a part cannot be undone, everything is.
 func TestNestedWithoutSavepoints(t *testing.T) {
 	s := nesting(t, plainEngine{openEngine(t)})
 	want(t, `"5 inner nest"`)(call(t, s, "nest"))
@@ -126,7 +126,7 @@ func TestNestedReadOnly(t *testing.T) {
 	want(t, "null")(call(t, s, "reader", "a"))
 }
 
-// TestRecursion: procedures may call each other, up to a limit.
+// TestRecursion checks that procedures may call each other, up to a limit.
 func TestRecursion(t *testing.T) {
 	type in struct{ N int }
 	var down *proc.Func[in, int]
@@ -144,7 +144,7 @@ func TestRecursion(t *testing.T) {
 	want(t, "null")(call(t, s, "reader", fmt.Sprint("level ", proc.MaxDepth+1)))
 }
 
-// brittleTx refuses to delete, so that a record and its index come apart.
+// brittleTx rejects deletes, so that a record and its index come apart.
 type brittleTx struct {
 	engine.Tx
 	engine.Savepointer
@@ -154,14 +154,14 @@ var errBrittle = engine.Errorf(engine.CodeTxTooLarge, "no further delete")
 
 func (brittleTx) Delete([]byte) error { return errBrittle }
 
-// TestHalfWritten: plain keys that were left half written are never committed,
-// whatever the procedure makes of the error and wherever it got them from.
+// TestHalfWritten checks that plain keys that were left half written are never committed,
+// however the procedure handles the error and wherever it got the keys from.
 func TestHalfWritten(t *testing.T) {
 	half := func(k *kv.Tx) error {
 		if _, err := k.Set([]byte("a"), []byte("1"), kv.SetOptions{TTL: 1e9}); err != nil {
 			return err
 		}
-		if _, err := k.Set([]byte("a"), []byte("2"), kv.SetOptions{}); err == nil { // has to delete the entry of the expiry
+		if _, err := k.Set([]byte("a"), []byte("2"), kv.SetOptions{}); err == nil { // must delete the index entry of the expiry
 			return errors.New("the write succeeded")
 		}
 		return nil
@@ -193,7 +193,7 @@ func TestHalfWritten(t *testing.T) {
 	want(t, "null")(call(t, s, "reader", "a"))
 }
 
-// TestRunWithin: several calls in one transaction, of which some fail.
+// TestRunWithin runs several calls in one transaction, of which some fail.
 func TestRunWithin(t *testing.T) {
 	db := openEngine(t)
 	s := setOn(t, db, proc.Options{}, inner, reader)
@@ -225,7 +225,7 @@ func TestRunWithin(t *testing.T) {
 	}
 }
 
-// TestRanks: keys can be counted where the engine cannot do so by itself.
+// TestRanks checks that keys can be counted if the engine does not support it.
 func TestRanks(t *testing.T) {
 	for _, eng := range []engine.Engine{openEngine(t), plainEngine{openEngine(t)}} {
 		s := setOn(t, eng, proc.Options{}, inner, proc.DefineRead("count", func(tx *proc.Tx, _ struct{}) (string, error) {
@@ -248,7 +248,8 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// TestSpaces: procedures see the keys of each space, the same in every call.
+// TestSpaces checks that procedures see the keys of each space, and the same kv.Tx in every
+// call.
 func TestSpaces(t *testing.T) {
 	s := newSet(t, proc.Options{}, proc.Define("spread", func(tx *proc.Tx, in struct{ N int }) (sum int64, err error) {
 		for i := range in.N {
@@ -273,8 +274,8 @@ func TestSpaces(t *testing.T) {
 	want(t, "9")(call(t, s, "spread", "3"))
 }
 
-// TestSelectedSpace: the keys of a space stay those of that space, whoever else
-// has got them: a Select fails the procedure that did it, and it alone.
+// TestSelectedSpace checks that the keys of a space stay bound to it, however many users
+// share them: a Select fails the procedure that called it, and no other.
 func TestSelectedSpace(t *testing.T) {
 	at := func(tx *proc.Tx, space uint8, key string) string {
 		e, _, err := kv.In(tx.Engine(), space).Get([]byte(key))
@@ -288,13 +289,13 @@ func TestSelectedSpace(t *testing.T) {
 				return 0, err
 			}
 		}
-		k.Select(3) // where it is
+		k.Select(3) // its own space
 		k.Select(0)
 		_, err := k.Set([]byte("stray"), one, kv.SetOptions{})
 		if engine.CodeOf(err) != engine.CodeInvalid || k.Space() != 3 {
 			return 0, fmt.Errorf("after Select: space %d, %w", k.Space(), err)
 		}
-		return 1, nil // without a look at the error
+		return 1, nil // without checking the error
 	})
 	s := newSet(t, proc.Options{}, stray, proc.Define("outer", func(tx *proc.Tx, in struct{ Write bool }) (string, error) {
 		k := tx.KV(3)

@@ -35,8 +35,7 @@ type countOut struct {
 	Text string `json:"text,omitempty"`
 }
 
-// count adds and fails as told: the effects of a call that is carried out twice
-// can be seen.
+// count adds and fails as requested. Its effects show whether a call ran twice.
 func count(tx *proc.Tx, in countIn) (out countOut, err error) {
 	if out.N, err = tx.KV(0).Add([]byte(in.Name), in.By); err != nil {
 		return out, err
@@ -62,7 +61,7 @@ func counting(t *testing.T, eng engine.Engine) *proc.Set {
 		}), reader)
 }
 
-// once runs a call under a key and tells its answer, on both ways.
+// once runs a call under a key and returns its answer in both encodings, JSON and Sink.
 func once(t *testing.T, s *proc.Set, key, name string, args ...string) (answer string, err error) {
 	t.Helper()
 	c := begin(t, s, name, args...)
@@ -100,7 +99,7 @@ func TestOnce(t *testing.T) {
 		fails(t, err, engine.CodeKeyReused, "the key was used before")
 	}
 	want(t, `"10"`)(call(t, s, "reader", "a"))
-	want(t, `2 2`)(once(t, s, "k1", "seen", "a")) // what only reads is not remembered
+	want(t, `2 2`)(once(t, s, "k1", "seen", "a")) // read-only calls are not remembered
 	want(t, `2 2`)(once(t, s, "k1", "seen", "a"))
 	for _, key := range []string{"", strings.Repeat("k", kv.MaxOnceKeyBytes+1)} {
 		_, err := once(t, s, key, "count", "a", "5")
@@ -109,8 +108,8 @@ func TestOnce(t *testing.T) {
 	want(t, `{"n":1} {2 "n" 1 "text" ""`)(once(t, s, strings.Repeat("k", kv.MaxOnceKeyBytes), "count", "c", "1"))
 }
 
-// TestOnceErrors: what the procedure decided is remembered, its effects are not;
-// what went wrong without it may be tried again.
+// TestOnceErrors checks that an error that the procedure decided on is remembered without
+// its effects, and that after any other error the call may be tried again.
 func TestOnceErrors(t *testing.T) {
 	for _, x := range []struct {
 		fail    string
@@ -151,8 +150,8 @@ func TestOnceErrors(t *testing.T) {
 	}
 }
 
-// TestOnceWithoutSavepoints: where the writes of a failed call cannot be undone
-// alone, its error cannot be kept.
+// TestOnceWithoutSavepoints checks that if the writes of a failed call cannot be undone
+// alone, its error is not remembered.
 func TestOnceWithoutSavepoints(t *testing.T) {
 	s := counting(t, plainEngine{openEngine(t)})
 	_, err := once(t, s, "k", "count", "a", "5", "too_many")
@@ -168,7 +167,7 @@ func TestOnceWithoutSavepoints(t *testing.T) {
 	}
 }
 
-// TestOnceLimits: an answer that cannot be kept undoes the call.
+// TestOnceLimits checks that an answer that is too large to be remembered undoes the call.
 func TestOnceLimits(t *testing.T) {
 	s := counting(t, openEngine(t))
 	room := kv.MaxOnceAnswerBytes - 1 - len(`{"n":1,"text":""}`)
@@ -183,7 +182,7 @@ func TestOnceLimits(t *testing.T) {
 	}
 }
 
-// TestOnceShapes: what was remembered is written to a Sink as it was at first.
+// TestOnceShapes checks that a remembered result is written to a Sink as it was at first.
 func TestOnceShapes(t *testing.T) {
 	out := someShapes()
 	out.Text, out.Inf = "text <> \u2028", new(float64)
@@ -200,13 +199,14 @@ func TestOnceShapes(t *testing.T) {
 	}
 }
 
-// upper is text with methods on its pointer alone.
+// upper is text with methods only on its pointer.
 type upper struct{ s string }
 
 func (u *upper) MarshalText() ([]byte, error) { return []byte(strings.ToUpper(u.s)), nil }
 func (u *upper) UnmarshalText(b []byte) error { u.s = string(b); return nil }
 
-// TestOnceSums: arguments are told apart wherever they stand.
+// TestOnceSums checks that different arguments have different checksums, wherever they
+// differ.
 func TestOnceSums(t *testing.T) {
 	type in struct {
 		M map[string]upper `json:",omitempty"`
@@ -239,8 +239,8 @@ func TestOnceSums(t *testing.T) {
 	want(t, "again 1 1")(once(t, s, "same", "p", `{"R":{"a":1},"T":"2026-11-21T11:00:00+01:00","M":{"b":"Y","a":"X"},"P":null}`))
 }
 
-// TestOnceOtherVersion: what another version of the program remembered is
-// answered, as far as it can be.
+// TestOnceOtherVersion checks that an answer remembered by another version of the program
+// is returned if possible.
 func TestOnceOtherVersion(t *testing.T) {
 	eng := openEngine(t)
 	type in struct {
@@ -257,7 +257,8 @@ func TestOnceOtherVersion(t *testing.T) {
 	fails(t, err, engine.CodeUnsupported, "another shape")
 }
 
-// TestOnceOthersAnswer: a key that something else remembered under is used.
+// TestOnceOthersAnswer checks that a key under which something else was remembered counts
+// as used.
 func TestOnceOthersAnswer(t *testing.T) {
 	eng := openEngine(t)
 	store, err := kv.New(eng, kv.Options{})
@@ -273,7 +274,7 @@ func TestOnceOthersAnswer(t *testing.T) {
 	fails(t, err, engine.CodeKeyReused, "")
 }
 
-// TestOnceExpires: after RememberFor the key is a new one.
+// TestOnceExpires checks that a key is new again after RememberFor.
 func TestOnceExpires(t *testing.T) {
 	var at atomic.Int64
 	at.Store(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC).UnixMicro())
@@ -304,7 +305,7 @@ func (e twice) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Pos
 	return e.Engine.Update(ctx, fn)
 }
 
-// TestRunAgain: an engine may run a transaction more than once.
+// TestRunAgain checks that an engine may run a transaction more than once.
 func TestRunAgain(t *testing.T) {
 	s := counting(t, twice{openEngine(t)})
 	want(t, `{"n":1} {2 "n" 1 "text" ""`)(once(t, s, "k", "count", "a", "1"))
@@ -314,8 +315,8 @@ func TestRunAgain(t *testing.T) {
 	want(t, `{"n":2}`)(call(t, s, "count", "a", "1"))
 }
 
-// TestRunAgainOtherwise: what one run decided is forgotten when the engine runs the
-// call again, and that run decides otherwise.
+// TestRunAgainOtherwise checks that the decision of one run is dropped when the engine runs
+// the call again and that run decides otherwise.
 func TestRunAgainOtherwise(t *testing.T) {
 	for _, failsFirst := range []bool{true, false} {
 		runs := 0

@@ -17,7 +17,7 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// openEngine returns an empty engine on a disk in memory.
+// openEngine returns an empty engine on an in-memory disk.
 func openEngine(t testing.TB) engine.Engine {
 	t.Helper()
 	return testengine.Open(t, testengine.Options{Memory: true})
@@ -38,7 +38,7 @@ func setOn(t testing.TB, eng engine.Engine, o proc.Options, procs ...proc.Proced
 	return s
 }
 
-// begin takes a call and sets its arguments from text.
+// begin begins a call and sets its arguments from text.
 func begin(t testing.TB, s *proc.Set, name string, args ...string) *proc.Call {
 	t.Helper()
 	c, err := s.Begin([]byte(name))
@@ -89,7 +89,7 @@ func want(t testing.TB, expect string) func(text string, err error) {
 	}
 }
 
-// fails fails the test unless err has the code and its text holds the part.
+// fails fails the test unless err has the code and its text contains part.
 func fails(t testing.TB, err error, code engine.Code, part string) {
 	t.Helper()
 	if engine.CodeOf(err) != code || !strings.Contains(err.Error(), part) {
@@ -97,7 +97,7 @@ func fails(t testing.TB, err error, code engine.Code, part string) {
 	}
 }
 
-// logs is what a Set logs.
+// logs collects the log of a Set.
 type logs struct{ logbuf.Buffer }
 
 func (l *logs) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
@@ -140,7 +140,7 @@ func get(tx *proc.Tx, in keyIn) (*string, error) {
 	return &val, nil
 }
 
-// putGet is a set of a procedure that writes and one that reads.
+// putGet returns a set of a procedure that writes and one that reads.
 func putGet(t testing.TB, o proc.Options, more ...proc.Procedure) *proc.Set {
 	t.Helper()
 	return newSet(t, o, append(more, proc.Define("put", put), proc.DefineRead("get", get))...)
@@ -174,11 +174,11 @@ func TestCallFromProgram(t *testing.T) {
 	}
 }
 
-// TestCallGivenUp: a call whose context ends while the procedure runs returns
-// after it, so that its memory can be used again.
+// TestCallGivenUp checks that a call whose context ends while the procedure runs returns
+// only after it, so that its memory can be reused.
 func TestCallGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	running := false // no atomic: the race detector looks
+	running := false // not atomic: the race detector checks it
 	slow := proc.Define("slow", func(_ *proc.Tx, in keyIn) (string, error) {
 		running = true
 		defer func() { running = false }()
@@ -220,7 +220,8 @@ func TestErrorsAndPanics(t *testing.T) {
 	}
 }
 
-// TestNilErrorOfProcedure: a nil *engine.Error as an error is one, without a code.
+// TestNilErrorOfProcedure checks that a nil *engine.Error returned as an error counts as an
+// error without a code.
 func TestNilErrorOfProcedure(t *testing.T) {
 	none := func(err error) proc.Procedure {
 		return proc.Define("none", func(tx *proc.Tx, _ struct{}) (int, error) {
@@ -261,7 +262,7 @@ func figures(s *proc.Set) map[string]float64 {
 	return m
 }
 
-// TestGoexit: a procedure that ends its goroutine has not run.
+// TestGoexit checks that a procedure that ends its goroutine has no effect.
 func TestGoexit(t *testing.T) {
 	var l logs
 	eng := openEngine(t)
@@ -285,7 +286,7 @@ func TestGoexit(t *testing.T) {
 	}
 }
 
-// TestKeptTx: a transaction that was kept works on nothing.
+// TestKeptTx checks that a transaction that was kept after its end fails.
 func TestKeptTx(t *testing.T) {
 	var kept *proc.Tx
 	var raw engine.Tx

@@ -18,8 +18,8 @@ import (
 // node is one call of a random tree of calls.
 type node struct {
 	steps  []treeStep
-	end    int  // 0: well, 1: an error, 2: a panic
-	forgot bool // the caller goes on after its failure
+	end    int  // 0: success, 1: an error, 2: a panic
+	forgot bool // the caller continues after its failure
 }
 
 // treeStep is a write, or an inner call if there is one.
@@ -47,7 +47,7 @@ func randomNode(rng *rand.Rand, depth int) *node {
 	return n
 }
 
-// run does what n says to m, and reports whether it succeeds; if not, m is as before.
+// run applies n to m. It reports whether n succeeds; if not, m is unchanged.
 func (n *node) run(m map[string]string) bool {
 	before := maps.Clone(m)
 	for _, s := range n.steps {
@@ -112,7 +112,7 @@ func (t *tree) run(tx *proc.Tx, n *node) error {
 	return nil
 }
 
-// inner calls n, and forgives what it should.
+// inner calls n, and ignores its error if it should.
 func (t *tree) inner(tx *proc.Tx, n *node) (err error) {
 	t.nodes = append(t.nodes, n)
 	defer func() {
@@ -127,7 +127,8 @@ func (t *tree) inner(tx *proc.Tx, n *node) (err error) {
 	return err
 }
 
-// TestRandomTrees: whatever fails within whatever, what is left is what succeeded.
+// TestRandomTrees nests random failing calls. Only the effects of successful ones may be
+// left.
 func TestRandomTrees(t *testing.T) {
 	rng := seed.Rand(t)
 	tree := newTree()
@@ -158,8 +159,8 @@ func TestRandomTrees(t *testing.T) {
 	}
 }
 
-// TestConcurrentCalls: calls of many goroutines beside the watchdog and a reader
-// of metrics.
+// TestConcurrentCalls runs calls in many goroutines, concurrently with the watchdog and a
+// reader of metrics.
 func TestConcurrentCalls(t *testing.T) {
 	const callers, each = 8, 100
 	s := counting(t, openEngine(t))
@@ -177,7 +178,7 @@ func TestConcurrentCalls(t *testing.T) {
 	for g := range callers {
 		calling.Go(func() {
 			for i := range each {
-				key := fmt.Sprintf("key %d %d", g/2, i) // two callers with each key
+				key := fmt.Sprintf("key %d %d", g/2, i) // two callers per key
 				if _, err := once(t, s, key, "count", "sum", "1"); err != nil {
 					t.Error(err)
 				}

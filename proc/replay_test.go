@@ -10,7 +10,7 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// answers is a procedure p whose result is v.
+// answers returns a procedure p with the result v.
 func answers[Out any](v Out) proc.Procedure {
 	return proc.Define("p", func(*proc.Tx, struct{}) (Out, error) { return v, nil })
 }
@@ -34,13 +34,13 @@ type (
 	}
 )
 
-// TestReplayByOtherVersion: what one version of the program remembered, another
-// one answers as its own result, over RESP and as JSON alike, or not at all.
+// TestReplayByOtherVersion checks that an answer remembered by one version of the program
+// is returned by another as its own result, over RESP and as JSON alike, or fails on both.
 func TestReplayByOtherVersion(t *testing.T) {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 5, time.FixedZone("", 3600))
 	for _, x := range []struct {
 		old, now proc.Procedure
-		want     string // "": it cannot be answered
+		want     string // "": it fails
 	}{
 		{answers(map[string]int{"x": 1}), answers(point{}), `{"x":1,"y":null} {2 "x" 1 "y" null`},
 		{answers(map[string]int{"x": 1}), answers(wider{}), `{"y":null,"x":1,"m":null} {6 "z" null "y" "" "x" "1" "m" {0 "o" {1 "P" 0 "via" null`},
@@ -94,7 +94,7 @@ func TestReplayByOtherVersion(t *testing.T) {
 	}
 }
 
-// replayed asks for the answer under the key k on both ways, each of which must
+// replayed requests the answer under the key k by both entry points, each of which must
 // fail.
 func replayed(t *testing.T, s *proc.Set) map[string]error {
 	t.Helper()
@@ -117,7 +117,7 @@ func replayed(t *testing.T, s *proc.Set) map[string]error {
 	return errs
 }
 
-// TestReplayLimit: the limit of results is that of now.
+// TestReplayLimit checks that the present limit applies to remembered results.
 func TestReplayLimit(t *testing.T) {
 	eng := openEngine(t)
 	long := answers(strings.Repeat("x", 100))

@@ -14,7 +14,7 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// tape is a Sink that writes down what it gets.
+// tape is a Sink that records what it receives.
 type tape struct{ b strings.Builder }
 
 func (s *tape) add(format string, args ...any) { fmt.Fprintf(&s.b, format+" ", args...) }
@@ -45,7 +45,7 @@ func written(t testing.TB, c *proc.Call) (text, asJSON string) {
 	return strings.TrimSpace(s.b.String()), asJSON
 }
 
-// shapes has what the table of result shapes names.
+// shapes has the types in the table of result shapes.
 type shapes struct {
 	Null  struct{} `json:"none"`
 	Bool  bool
@@ -102,7 +102,7 @@ func TestResultShapes(t *testing.T) {
 	}
 }
 
-// TestScalarResults: a result need not be a struct.
+// TestScalarResults checks that a result need not be a struct.
 func TestScalarResults(t *testing.T) {
 	for _, x := range []struct {
 		proc       proc.Procedure
@@ -121,7 +121,7 @@ func TestScalarResults(t *testing.T) {
 		{result((*int)(nil)), "null", "null"},
 		{result(map[string]int(nil)), "{0", "null"},
 		{result([]pointers{{1}}), `[1 "\"pointer\""`, `["pointer"]`},
-		{result(map[string]pointers{"a": {1}}), `{1 "a" {1 "A" 1`, `{"a":{"A":1}}`}, // as encoding/json has it
+		{result(map[string]pointers{"a": {1}}), `{1 "a" {1 "A" 1`, `{"a":{"A":1}}`}, // as in encoding/json
 		{result(time.Unix(0, 0).UTC()), `"1970-01-01T00:00:00Z"`, `"1970-01-01T00:00:00Z"`},
 		{result(json.Number("12")), `"12"`, `12`},
 	} {
@@ -137,17 +137,18 @@ func result[T any](v T) proc.Procedure {
 	return proc.DefineRead("result", func(*proc.Tx, struct{}) (T, error) { return v, nil })
 }
 
-// pointers writes itself only where it has an address.
+// pointers uses its own encoding only if it is addressable.
 type pointers struct{ A int }
 
 func (*pointers) MarshalJSON() ([]byte, error) { return []byte(`"pointer"`), nil }
 
-// TestUnwritableResults undo the transaction, as an error does.
+// TestUnwritableResults checks that results that cannot be written undo the transaction, as
+// an error does.
 func TestUnwritableResults(t *testing.T) {
 	for _, x := range []struct {
 		proc proc.Procedure
 		text string
-		sink bool // RESP has it
+		sink bool // RESP supports it
 	}{
 		{result(math.NaN()), "JSON has no number NaN", true},
 		{result([]float64{1, math.Inf(-1)}), "JSON has no number -Inf", true},
@@ -166,7 +167,7 @@ func TestUnwritableResults(t *testing.T) {
 	}
 }
 
-// TestResultLimit: a result that is too large is noticed while it is written.
+// TestResultLimit checks that a result that is too large is detected while it is written.
 func TestResultLimit(t *testing.T) {
 	const limit = 100_000
 	type in struct {
@@ -183,7 +184,7 @@ func TestResultLimit(t *testing.T) {
 	s := newSet(t, proc.Options{MaxResult: limit}, long, list, deep, proc.DefineRead("get", get))
 	for _, x := range []struct {
 		name       string
-		json, sink int // the largest n
+		json, sink int // the largest n that fits
 	}{{"long", limit - 2, limit - 16}, {"list", (limit - 1) / 2, limit/16 - 1}, {"deep", (limit - len(`{"a":{"List":[]}}`) + 1) / 5, 2500}} {
 		write := func(n int, sink proc.Sink) error {
 			c := begin(t, s, x.name, "k", strconv.Itoa(n))

@@ -12,10 +12,10 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// slowly is a procedure that waits inside for the test.
+// slowly is a procedure that waits for the test.
 type slowly struct {
-	step chan struct{} // received from: goes on; the test sends
-	at   chan struct{} // sent to at each step
+	step chan struct{} // the procedure continues when the test sends
+	at   chan struct{} // the procedure sends at each step
 }
 
 func newSlowly() *slowly { return &slowly{make(chan struct{}), make(chan struct{})} }
@@ -25,7 +25,7 @@ func (s *slowly) wait() {
 	<-s.step
 }
 
-// run writes, waits, and goes on as if no operation could fail.
+// run writes, waits, and continues as if no operation could fail.
 func (s *slowly) run(tx *proc.Tx, in keyIn) (string, error) {
 	if err := set(tx, in.Key, "before"); err != nil {
 		return "", err
@@ -46,8 +46,8 @@ func (s *slowly) run(tx *proc.Tx, in keyIn) (string, error) {
 	return "", err
 }
 
-// TestMaxRun: a procedure that takes too long is reported, doubling, and then
-// everything that it tries is refused.
+// TestMaxRun checks that a procedure that takes too long is reported at doubling intervals,
+// and that all its operations are then rejected.
 func TestMaxRun(t *testing.T) {
 	for _, key := range []string{"tell", "hide"} {
 		var l logs
@@ -67,12 +67,12 @@ func TestMaxRun(t *testing.T) {
 			}
 		}
 		run()
-		after(0, 0, 0) // it is seen first
+		after(0, 0, 0) // the first look
 		after(900*time.Millisecond, 0, 0)
 		after(time.Second, 1, 1)
 		after(1900*time.Millisecond, 1, 1)
 		after(2*time.Second, 2, 2)
-		after(9*time.Second, 3, 3) // at 4 and at 8 s nobody looked
+		after(9*time.Second, 3, 3) // there was no look at 4 and at 8 s
 		after(9900*time.Millisecond, 3, 3)
 		after(10*time.Second, 3, 3)
 		if text := l.String(); !strings.Contains(text, "procedure=slowly") || !strings.Contains(text, "has run for too long") || !strings.Contains(text, "watch_test.go") {
@@ -82,7 +82,7 @@ func TestMaxRun(t *testing.T) {
 		fails(t, <-failed, engine.CodeLimit, "the procedure slowly has run for longer than the limit of 10s; nothing was written")
 		want(t, "null")(call(t, s, "get", key))
 
-		run() // the next one has its own time
+		run() // the next one has its full time
 		s.Look(now.Add(time.Minute))
 		s.Look(now.Add(time.Minute + 9*time.Second))
 		slow.step <- struct{}{}
@@ -95,7 +95,8 @@ func TestMaxRun(t *testing.T) {
 	}
 }
 
-// TestMaxRunNested: an inner call that is cut off cannot be forgiven.
+// TestMaxRunNested checks that the error of an inner call that was stopped cannot be
+// ignored.
 func TestMaxRunNested(t *testing.T) {
 	slow := newSlowly()
 	inside := proc.Define("inside", slow.run)
@@ -113,8 +114,8 @@ func TestMaxRunNested(t *testing.T) {
 	want(t, "null")(call(t, s, "get", "a"))
 }
 
-// TestWatchdogRuns: Run looks by itself, and a loop that touches its transaction
-// ends.
+// TestWatchdogRuns checks that Run looks by itself, and that a loop that uses its
+// transaction ends.
 func TestWatchdogRuns(t *testing.T) {
 	var l logs
 	s := newSet(t, proc.Options{Logger: l.logger(), SlowAfter: time.Millisecond, MaxRun: 20 * time.Millisecond},
@@ -136,8 +137,8 @@ func TestWatchdogRuns(t *testing.T) {
 	}
 }
 
-// TestUnusedTransactionsAreForgotten: the watchdog holds nothing that the pool
-// has let go of.
+// TestUnusedTransactionsAreForgotten checks that the watchdog does not keep alive what the
+// pool has released.
 func TestUnusedTransactionsAreForgotten(t *testing.T) {
 	s := putGet(t, proc.Options{})
 	for range 200 {

@@ -55,7 +55,7 @@ func trackedServer(t *testing.T) (*Server, string) {
 	return srv, l.Addr().String()
 }
 
-// line is a client that reads what the server says line by line.
+// line is a client that reads the server's output line by line.
 type line struct {
 	*testing.T
 	net.Conn
@@ -89,7 +89,7 @@ func (l line) hear() string {
 	return strings.TrimSpace(s)
 }
 
-// expect reads lines as they are in want, with spaces between them.
+// expect reads the lines in want, which are separated by spaces.
 func (l line) expect(what, want string) {
 	l.Helper()
 	for _, w := range strings.Fields(want) {
@@ -113,9 +113,8 @@ func (l line) tracks() {
 
 const invalidatedK = ">2 $10 invalidate *1 $1 k "
 
-// TestReplyIsABarrier holds the tracker up between a change and its invalidation:
-// whatever is replied after the change was acknowledged comes behind the
-// invalidation.
+// TestReplyIsABarrier delays the tracker between a change and its invalidation. All replies
+// after the acknowledged change must come after the invalidation.
 func TestReplyIsABarrier(t *testing.T) {
 	for _, c := range []struct{ name, ask, reply string }{
 		{"ping", "PING", "+PONG"},
@@ -128,7 +127,7 @@ func TestReplyIsABarrier(t *testing.T) {
 			reader, writer := dialLine(t, addr), dialLine(t, addr)
 			reader.tracks()
 			conn := srv.clients()[0]
-			conn.mu.Lock() // tell waits for it
+			conn.mu.Lock() // tell needs it
 			writer.say("SET k 1")
 			writer.expect("SET", "+OK")
 			reader.say(c.ask)
@@ -141,8 +140,8 @@ func TestReplyIsABarrier(t *testing.T) {
 	}
 }
 
-// TestBarrierOfRedirected: the connection that takes another one's invalidations
-// has them before its own replies.
+// TestBarrierOfRedirected checks that the connection that receives another one's
+// invalidations gets them before its own replies.
 func TestBarrierOfRedirected(t *testing.T) {
 	srv, addr := trackedServer(t)
 	reader, writer, taker := dialLine(t, addr), dialLine(t, addr), dialLine(t, addr)
@@ -159,8 +158,8 @@ func TestBarrierOfRedirected(t *testing.T) {
 	taker.expect("push and PONG", "*3 $7 message $20 __redis__:invalidate *1 $1 k *2 $4 pong $0")
 }
 
-// TestBarrierInPipeline: a client's own write invalidates before a PING behind it
-// in the same pipeline is answered.
+// TestBarrierInPipeline checks that a client's own write invalidates before the reply to a
+// following PING in the same pipeline.
 func TestBarrierInPipeline(t *testing.T) {
 	_, addr := trackedServer(t)
 	reader := dialLine(t, addr)
@@ -176,13 +175,13 @@ func TestBarrierInPipeline(t *testing.T) {
 	}
 }
 
-// TestBarrierGivesUp: while the tracker cannot go on a reply waits for barrierWait,
-// and the client is told to drop all keys.
+// TestBarrierGivesUp checks that while the tracker is blocked a reply waits for
+// barrierWait, and that the client is then told to drop all keys.
 func TestBarrierGivesUp(t *testing.T) {
 	srv, addr := trackedServer(t)
 	reader := dialLine(t, addr)
 	reader.tracks()
-	srv.acknowledged(1 << 40) // by another node, and it never comes here
+	srv.acknowledged(1 << 40) // by another node, and it never arrives here
 	began := time.Now()
 	reader.say("PING")
 	reader.expect("PING", ">2 $10 invalidate _ +PONG")
@@ -198,7 +197,7 @@ func TestBarrierGivesUp(t *testing.T) {
 	}
 }
 
-// TestBarrierRace has a writer and a reader meet as they like.
+// TestBarrierRace runs a writer and a reader concurrently.
 func TestBarrierRace(t *testing.T) {
 	_, addr := trackedServer(t)
 	reader, writer := dialLine(t, addr), dialLine(t, addr)

@@ -39,7 +39,7 @@ func TestWait(t *testing.T) {
 		t.Errorf("WAIT ended by an error answers %q", v.Str)
 	}
 	other.Wait()
-	// What is sent while waiting is answered afterwards, in order.
+	// Commands sent during the wait are run afterwards, in order.
 	b.nc.Write([]byte("WAIT 1 0\r\nECHO one\r\n"))
 	time.Sleep(80 * time.Millisecond)
 	b.nc.Write([]byte("ECHO two\r\n"))
@@ -49,7 +49,7 @@ func TestWait(t *testing.T) {
 			t.Errorf("reply %d is %q, %v", i, v.Str, err)
 		}
 	}
-	// A client that goes away while it waits is noticed.
+	// A client that disconnects during the wait is detected.
 	b.nc.Write([]byte("WAIT 1 0\r\n"))
 	time.Sleep(20 * time.Millisecond)
 	b.nc.Close()
@@ -105,15 +105,15 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// cachingClient keeps what it has read until it is told that it changed.
+// cachingClient caches what it has read until it receives an invalidation.
 type cachingClient struct {
 	*asker
 	mu    sync.Mutex
 	cache map[string]string
 }
 
-// run reads keys until stop is closed. Replies and pushes come in the order in
-// which the server sent them, and are handled in that order.
+// run reads keys until stop is closed. It handles replies and pushes in the order in which
+// the server sent them.
 func (c *cachingClient) run(keys []string, rng *rand.Rand, stop chan struct{}) error {
 	for {
 		select {
@@ -126,7 +126,7 @@ func (c *cachingClient) run(keys []string, rng *rand.Rand, stop chan struct{}) e
 		_, have := c.cache[key]
 		c.mu.Unlock()
 		if have {
-			key = keys[0] + " none" // lets the pushes come in
+			key = keys[0] + " none" // lets the pushes arrive
 		}
 		if _, err := c.nc.Write(wire.AppendCommandStrings(nil, "GET", key)); err != nil {
 			return err
@@ -160,8 +160,8 @@ func (c *cachingClient) invalidate(v wire.Value) {
 	}
 }
 
-// TestTrackingTruth has clients cache what they read while others write. When
-// all is quiet, no cache holds an old value.
+// TestTrackingTruth has clients cache what they read while others write. When all is quiet,
+// no cache contains an old value.
 func TestTrackingTruth(t *testing.T) {
 	addr := startSkerry(t, resp.Options{})
 	s := seed.Of(t)
@@ -213,7 +213,7 @@ func TestTrackingTruth(t *testing.T) {
 	}
 }
 
-// TestMemoryFull fills an engine whose limit is small.
+// TestMemoryFull fills an engine with a small limit.
 func TestMemoryFull(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	eng, err := embedded.Open(t.TempDir(), embedded.Options{MemoryBytes: 1 << 20, Logger: log})
@@ -274,8 +274,8 @@ func TestMemoryFull(t *testing.T) {
 	}
 }
 
-// TestShutdown ends Serve while clients write: each write is answered or not
-// sent, and all connections end.
+// TestShutdown ends Serve while clients write. Each write gets a reply or was not sent, and
+// all connections end.
 func TestShutdown(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -317,8 +317,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestMigrateTime: what is left of a key's life goes with it by the time of the store,
-// whatever the clock of the machine says.
+// TestMigrateTime checks that the remaining life of a migrated key is computed with the
+// time of the store, regardless of the machine's clock.
 func TestMigrateTime(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 	benchKeys   = 10_000
 )
 
-// BenchmarkServer measures server and client together over the loopback. The
-// client only counts bytes, so most of it is the server's.
+// BenchmarkServer measures server and client together over loopback. The client only counts
+// bytes, so most of the time is the server's.
 func BenchmarkServer(b *testing.B) {
 	val := make([]byte, 100)
 	for name, cmd := range map[string]func(key []byte, i int) []byte{
@@ -58,8 +58,8 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
-// BenchmarkForwarded is the same load on a node that does not lead, with TLS to
-// the one that does, and on that one itself.
+// BenchmarkForwarded measures the same load on a follower, with TLS to the leader, and on
+// the leader.
 func BenchmarkForwarded(b *testing.B) {
 	val := make([]byte, 100)
 	set := func(key []byte, _ int) []byte { return wire.AppendCommand(nil, []byte("SET"), key, val) }
@@ -97,8 +97,8 @@ func fill(b *testing.B, addr string, val []byte) {
 	}
 }
 
-// pipeline sends rounds of benchFlight commands and takes their replies, whose
-// size the first round tells.
+// pipeline sends rounds of benchFlight commands and reads their replies. The first round
+// determines their size.
 func pipeline(b *testing.B, addr string, seed, rounds int, cmd func(key []byte, i int) []byte) {
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// cutter breaks a connection after so many bytes, once.
+// cutter breaks a connection once after a number of bytes.
 type cutter struct{ in, out atomic.Int64 }
 
 const uncut = 1 << 40
@@ -69,8 +69,8 @@ func (c *cutConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// cutPipeline is what is cut: writes, reads and a transaction. Its counter n is
-// added to four times.
+// cutPipeline returns the pipeline that is cut: writes, reads and a transaction. It adds to
+// its counter n four times.
 func cutPipeline() (b []byte, want []string) {
 	for _, c := range []struct {
 		want  string
@@ -118,15 +118,15 @@ const (
 	replyBroken  = "CLUSTERDOWN the connection to the node that leads broke before its reply; nothing was written [not_leader]"
 )
 
-// TestUpstreamCut cuts the connection to the leader at every byte of what it
-// answers, and of what it is sent. No reply is wrong or out of its place, nothing
-// runs twice, and commands that were not sent run on another connection.
+// TestUpstreamCut cuts the connection to the leader at every byte of its replies and of its
+// input. No reply is wrong or out of order, nothing runs twice, and commands that were not
+// sent run on another connection.
 func TestUpstreamCut(t *testing.T) {
 	all := startNodes(t, 2, resp.Options{})
 	cut := newCutter(all.list[1])
 	a := all.ask(2)
 	b, want := cutPipeline()
-	cutRun(all, a, b, len(want)) // the connection is there and speaks RESP3
+	cutRun(all, a, b, len(want)) // the connection exists and uses RESP3
 	for name, left := range map[string]*atomic.Int64{"reply": &cut.in, "command": &cut.out} {
 		unknown := 0
 		for at := int64(0); ; at++ {
@@ -136,11 +136,11 @@ func TestUpstreamCut(t *testing.T) {
 			all.ask(1).ask("DEL", "none")
 			left.Store(at + flushBytesOf(name))
 			got := cutRun(all, a, b, len(want))
-			if left.Swap(uncut) < uncut/2 { // it was not reached
+			if left.Swap(uncut) < uncut/2 { // the cut was not reached
 				break
 			}
-			// What was sent on the cut connection may still be run: wait until only
-			// the next one is left.
+			// The input on the cut connection may still be running: wait until only the
+			// next command is left.
 			a.want("OK", "SET", "other", "x")
 			eventually(t, "the end of the cut connection", func() bool { return metric(all.list[0], "resp_node_connections") <= 1 })
 			unknown += checkCut(t, fmt.Sprintf("%s cut at %d", name, at), all, got, want)
@@ -151,7 +151,7 @@ func TestUpstreamCut(t *testing.T) {
 	}
 }
 
-// metric returns one of a node's figures.
+// metric returns one of a node's metrics.
 func metric(nd *node, name string) float64 {
 	for m := range nd.srv.Metrics() {
 		if m.Name == name {
@@ -161,7 +161,7 @@ func metric(nd *node, name string) float64 {
 	return -1
 }
 
-// flushBytesOf lets cutRun's FLUSHALL pass.
+// flushBytesOf returns the bytes of cutRun's FLUSHALL, which are not cut.
 func flushBytesOf(name string) int64 {
 	if name == "reply" {
 		return int64(len("+OK\r\n*2\r\n:000000\r\n:0000000000000000\r\n"))
@@ -171,7 +171,7 @@ func flushBytesOf(name string) int64 {
 
 func checkCut(t *testing.T, what string, all *nodes, got, want []string) (unknown int) {
 	t.Helper()
-	n, broken := 0, false // what the counter is at most, as far as is known
+	n, broken := 0, false // n is the known upper bound of the counter
 	for i, g := range got {
 		switch {
 		case g == replyUnknown || g == replyBroken:
@@ -208,7 +208,7 @@ func checkCut(t *testing.T, what string, all *nodes, got, want []string) (unknow
 	return unknown
 }
 
-// TestElection: commands wait for a leader, but not for ever.
+// TestElection checks that commands wait for a leader, but not forever.
 func TestElection(t *testing.T) {
 	all := startNodes(t, 3, resp.Options{ElectionWait: 300 * time.Millisecond})
 	a := all.ask(2)
@@ -229,7 +229,7 @@ func TestElection(t *testing.T) {
 	if v := show(t, a.ask("GET", "k")); !strings.HasPrefix(v, "CLUSTERDOWN ") {
 		t.Errorf("a linearizable read without a leader: %s", v)
 	}
-	start = time.Now() // a whole pipeline waits once
+	start = time.Now() // a whole pipeline waits only once
 	var b []byte
 	for range 50 {
 		b = wire.AppendCommandStrings(b, "INCR", "n")
@@ -250,7 +250,7 @@ func TestElection(t *testing.T) {
 	a.ask("ROLE")
 }
 
-// TestElectionEnds: those who wait go on when a leader is found.
+// TestElectionEnds checks that waiting commands continue when a leader is found.
 func TestElectionEnds(t *testing.T) {
 	for _, next := range []uint64{1, 2, 3} {
 		all := startNodes(t, 3, resp.Options{ElectionWait: 30 * time.Second})
@@ -271,8 +271,8 @@ func TestElectionEnds(t *testing.T) {
 	}
 }
 
-// TestClientGoneInElection: nobody waits for a client that is gone, and Close
-// does not wait for those who wait.
+// TestClientGoneInElection checks that commands of a disconnected client do not wait, and
+// that Close does not wait for waiting commands.
 func TestClientGoneInElection(t *testing.T) {
 	all := startNodes(t, 2, resp.Options{ElectionWait: time.Hour})
 	a := all.ask(2)
@@ -289,8 +289,8 @@ func TestClientGoneInElection(t *testing.T) {
 	}
 }
 
-// TestLeaderStalls: a leader that does not answer and is not the leader any more
-// is given up; one that still leads is waited for.
+// TestLeaderStalls checks that a leader that stops responding is given up if it is no
+// longer the leader, and waited for if it is.
 func TestLeaderStalls(t *testing.T) {
 	all := startNodes(t, 3, resp.Options{})
 	a := all.ask(2)

@@ -12,7 +12,7 @@ import (
 	"github.com/skerrydb/skerry/resp"
 )
 
-// programLimit ends a client program that does not end.
+// programLimit bounds the run time of a client program.
 const programLimit = time.Minute
 
 // program runs a client program against addr and returns all that it printed.
@@ -31,7 +31,7 @@ func program(tb testing.TB, stdin, path, addr string, args ...string) string {
 	return string(out)
 }
 
-// TestRedisCLI compares what redis-cli prints for both servers.
+// TestRedisCLI compares the output of redis-cli for both servers.
 func TestRedisCLI(t *testing.T) {
 	cli := need(t, "redis-cli", "redis-tools")
 	redis, skerry := startRedis(t), startSkerry(t, resp.Options{})
@@ -104,7 +104,7 @@ func sameServer(out, addr string) string {
 	return strings.Join(lines, "")
 }
 
-// TestRedisCLIPipe loads keys as redis-cli's manual tells to.
+// TestRedisCLIPipe loads keys as described in redis-cli's manual.
 func TestRedisCLIPipe(t *testing.T) {
 	cli := need(t, "redis-cli", "redis-tools")
 	skerry := startSkerry(t, resp.Options{})
@@ -131,7 +131,7 @@ func TestRedisCLIPipe(t *testing.T) {
 	}
 }
 
-// TestRedisCLISecured speaks TLS and gives a password.
+// TestRedisCLISecured uses TLS and a password.
 func TestRedisCLISecured(t *testing.T) {
 	cli := need(t, "redis-cli", "redis-tools")
 	if out, _ := exec.Command(cli, "--help").CombinedOutput(); !bytes.Contains(out, []byte("--tls")) {
@@ -155,7 +155,7 @@ func TestRedisCLISecured(t *testing.T) {
 	}
 }
 
-// TestRedisBenchmark runs the default tests that need strings only.
+// TestRedisBenchmark runs the default tests that need only strings.
 func TestRedisBenchmark(t *testing.T) {
 	bench := need(t, "redis-benchmark", "redis-tools")
 	skerry := startSkerry(t, resp.Options{})

@@ -25,10 +25,10 @@ func addrs(all *nodes) (list []string) {
 	return list
 }
 
-// TestGoRedisCluster drives go-redis's cluster client while the leader changes:
-// no error comes through, and it finds the leader.
+// TestGoRedisCluster runs go-redis's cluster client while the leader changes. The client
+// returns no error and finds the leader.
 func TestGoRedisCluster(t *testing.T) {
-	redis.SetLogger(strictLog{silent{t}}) // it may tell of what it retries
+	redis.SetLogger(strictLog{silent{t}}) // it may log what it retries
 	for name, o := range map[string]*redis.ClusterOptions{"default": {}, "readonly": {ReadOnly: true}, "RESP2": {Protocol: 2}} {
 		t.Run(name, func(t *testing.T) {
 			all := startNodes(t, 3, resp.Options{})
@@ -43,7 +43,7 @@ func TestGoRedisCluster(t *testing.T) {
 					return err
 				}
 				if o.ReadOnly {
-					if err := c.Get(ctx, key).Err(); err != redis.Nil { // it may be a little old
+					if err := c.Get(ctx, key).Err(); err != redis.Nil { // it may be slightly stale
 						return err
 					}
 					return nil
@@ -114,7 +114,7 @@ func changing(t *testing.T, all *nodes, n int, do func(i int) error) {
 					return
 				default:
 				}
-				// A leader that is slow to answer after its time is given up.
+				// A leader that responds too slowly is given up.
 				if err := do(i); err != nil && !strings.Contains(err.Error(), "[outcome_unknown]") {
 					t.Errorf("worker %d: %v", w, err)
 					return
@@ -133,8 +133,7 @@ func changing(t *testing.T, all *nodes, n int, do func(i int) error) {
 	wg.Wait()
 }
 
-// direct checks that the client has learnt who leads: its writes are forwarded no
-// more.
+// direct checks that the client has found the leader: its writes are no longer forwarded.
 func direct(t *testing.T, all *nodes, write func() error) {
 	t.Helper()
 	defer func() {
@@ -190,7 +189,7 @@ func TestRueidisCluster(t *testing.T) {
 				return err
 			})
 			if name == "default" {
-				return // its connection to a node may not have asked for slots, and then it stays there
+				return // its connection to a node may not have requested slots, and then it stays there
 			}
 			i := 0
 			direct(t, all, func() error {
@@ -210,7 +209,7 @@ func TestRueidisClusterCache(t *testing.T) {
 	rueidisWatch(t, newRueidis(t, o))
 }
 
-// TestPlainClients: clients that know nothing of clusters work on any node.
+// TestPlainClients checks that clients without cluster support work on any node.
 func TestPlainClients(t *testing.T) {
 	strictGoRedis(t)
 	all := startNodes(t, 2, resp.Options{})
@@ -221,8 +220,7 @@ func TestPlainClients(t *testing.T) {
 	goRedisWatch(t, c)
 }
 
-// TestIORedisCluster drives ioredis's Cluster, and the plain client on a node
-// that does not lead.
+// TestIORedisCluster runs ioredis's Cluster, and the plain client on a follower.
 func TestIORedisCluster(t *testing.T) {
 	node := need(t, "node", "nodejs")
 	dir := installIORedis(t)

@@ -21,14 +21,14 @@ func (l strictLog) Printf(_ context.Context, format string, v ...any) {
 	l.Errorf("go-redis logged: "+format, v...)
 }
 
-// strictGoRedis makes go-redis report what it logs to this test.
+// strictGoRedis makes this test fail when go-redis logs something.
 func strictGoRedis(t *testing.T) {
 	t.Helper()
 	redis.SetLogger(strictLog{t})
 	t.Cleanup(func() { redis.SetLogger(strictLog{silent{t}}) })
 }
 
-// silent is for what a client logs after its test.
+// silent discards what a client logs after its test.
 type silent struct{ testing.TB }
 
 func (silent) Errorf(string, ...any) {}
@@ -125,8 +125,8 @@ func goRedisPipeline(t *testing.T, c *redis.Client) {
 	}
 }
 
-// goRedisWatch adds to one counter from many goroutines, as go-redis's manual
-// does it: WATCH, read, MULTI, and again where another was faster.
+// goRedisWatch adds to one counter from many goroutines as in go-redis's manual: WATCH,
+// read, MULTI, and again if another goroutine was faster.
 func goRedisWatch(t *testing.T, c *redis.Client) {
 	t.Helper()
 	ctx := t.Context()
@@ -162,7 +162,7 @@ func goRedisWatch(t *testing.T, c *redis.Client) {
 	}
 }
 
-// TestGoRedisReconnects closes the client's connections under it.
+// TestGoRedisReconnects closes the client's connections.
 func TestGoRedisReconnects(t *testing.T) {
 	strictGoRedis(t)
 	addr := startSkerry(t, resp.Options{})
@@ -184,7 +184,7 @@ func TestGoRedisReconnects(t *testing.T) {
 	}
 }
 
-// TestGoRedisWrongPassword must say so and not hang.
+// TestGoRedisWrongPassword checks that a wrong password is an error and does not block.
 func TestGoRedisWrongPassword(t *testing.T) {
 	addr := startSkerry(t, resp.Options{Password: "secret"})
 	for _, password := range []string{"", "wrong"} {

@@ -12,8 +12,8 @@ import (
 	"github.com/skerrydb/skerry/resp"
 )
 
-// TestIORedis drives Skerry through ioredis; testdata/ioredis/run.js says what
-// it does. Anything printed but "ok" is a failure.
+// TestIORedis uses Skerry through ioredis; see testdata/ioredis/run.js. Any output but "ok"
+// is a failure.
 func TestIORedis(t *testing.T) {
 	node := need(t, "node", "nodejs")
 	dir := installIORedis(t)
@@ -36,8 +36,8 @@ func TestIORedis(t *testing.T) {
 	}
 }
 
-// installIORedis installs the packages of the lock file into a folder of the
-// repository's cache that is named by that file, once.
+// installIORedis installs the packages of the lock file once, into a directory of the
+// repository's cache that is named after that file.
 func installIORedis(t *testing.T) string {
 	t.Helper()
 	npm := need(t, "npm", "npm")

@@ -13,8 +13,8 @@ import (
 	"github.com/skerrydb/skerry/resp"
 )
 
-// TestClientsSurviveRestart stops the server under connected clients and starts
-// another at the same address: they must come back by themselves.
+// TestClientsSurviveRestart stops the server while clients are connected and starts another
+// at the same address. The clients must reconnect by themselves.
 func TestClientsSurviveRestart(t *testing.T) {
 	redis.SetLogger(strictLog{silent{t}}) // go-redis rightly logs the refused connections
 	addr := ports.Addr(t)

@@ -86,7 +86,7 @@ func rueidisPipeline(t *testing.T, c rueidis.Client) {
 			t.Fatalf("reply %d of the pipeline is %q, %v", i, v, err)
 		}
 	}
-	var wg sync.WaitGroup // many callers at once: rueidis writes them as one pipeline
+	var wg sync.WaitGroup // many concurrent callers: rueidis writes them as one pipeline
 	for i := range 64 {
 		wg.Go(func() {
 			for j := range 20 {
@@ -139,8 +139,8 @@ func rueidisWatch(t *testing.T, c rueidis.Client) {
 	}
 }
 
-// rueidisCache reads through the client's cache while another client writes:
-// every value that was acknowledged to the writer must arrive.
+// rueidisCache reads through the client's cache while another client writes. Every value
+// acknowledged to the writer must arrive.
 func rueidisCache(t *testing.T, reader, writer rueidis.Client) {
 	t.Helper()
 	ctx := t.Context()
@@ -156,7 +156,8 @@ func rueidisCache(t *testing.T, reader, writer rueidis.Client) {
 			v, err := read().ToString()
 			return err == nil && v == want
 		})
-		// An invalidation too many does no harm; it may follow the read that it came too late for.
+		// An extra invalidation does no harm. It may follow a read that it was too late
+		// for.
 		until(t, "a read of "+want+" from the cache", func() bool { r := read(); return r.IsCacheHit() })
 	}
 	if err := writer.Do(ctx, writer.B().Del().Key("k:cached").Build()).Error(); err != nil {
@@ -178,7 +179,7 @@ func rueidisCache(t *testing.T, reader, writer rueidis.Client) {
 	until(t, "the invalidation by FLUSHDB", func() bool { return rueidis.IsRedisNil(read().Error()) })
 }
 
-// until waits for what must become true.
+// until waits until ok returns true.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); !ok(); time.Sleep(time.Millisecond) {
@@ -188,8 +189,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestRueidisReconnects closes the client's connection under it; the cache must
-// be dropped with it.
+// TestRueidisReconnects closes the client's connection. The client must drop its cache.
 func TestRueidisReconnects(t *testing.T) {
 	addr := startSkerry(t, resp.Options{})
 	c := newRueidis(t, rueidis.ClientOption{InitAddress: []string{addr}})

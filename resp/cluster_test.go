@@ -83,12 +83,12 @@ func TestSlots(t *testing.T) {
 	for _, words := range [][]string{{"CLUSTER", "SLOTS"}, {"CLUSTER", "NODES"}, {"CLUSTER", "KEYSLOT", "k"}, {"CLUSTER", "COUNTKEYSINSLOT", "1"}, {"READONLY"}, {"READWRITE"}, {"ASKING"}} {
 		alone.want("ERR This instance has cluster support disabled", words...)
 	}
-	alone.want("OK", "CLIENT", "MOVED", "ON") // it changes nothing
+	alone.want("OK", "CLIENT", "MOVED", "ON") // it has no effect
 	alone.want("OK", "SET", "k", "v")
 }
 
-// TestUnknownAddresses: without addresses clients are told of the node that they
-// have found, which hands on what they send.
+// TestUnknownAddresses checks that if addresses are unknown, clients see only the node that
+// they are connected to, which forwards their commands.
 func TestUnknownAddresses(t *testing.T) {
 	all := startNodes(t, 3, resp.Options{})
 	all.plain.Store(true)
@@ -126,7 +126,7 @@ func TestMovedRule(t *testing.T) {
 	a.want("OK", "SET", "foo", "v")
 	a.want("OK", "CLIENT", "MOVED", "ON")
 	a.want(moved(12182), "SET", "foo", "w")
-	a.want("v", "GET", "foo") // reads are answered here
+	a.want("v", "GET", "foo") // reads run here
 	a.want(moved(12182), "WATCH", "foo")
 	a.want("OK", "MULTI")
 	a.want("QUEUED", "GET", "foo")
@@ -201,8 +201,8 @@ func TestReadLevels(t *testing.T) {
 	alone.want("v", "GET", "k")
 }
 
-// TestPositionLost: when the connection to the leader breaks before it has told
-// the position, the next read sees all.
+// TestPositionLost checks that if the connection to the leader breaks before it has sent
+// the position, the next read sees everything.
 func TestPositionLost(t *testing.T) {
 	all := startNodes(t, 2, resp.Options{})
 	cut := newCutter(all.list[1])
@@ -246,8 +246,8 @@ func TestClusterWait(t *testing.T) {
 	a.want("2", "WAIT", "2", "0")
 }
 
-// TestForwardedTracking: invalidations come from the node's own feed, so that
-// writes that it forwards are told like all others, but for NOLOOP.
+// TestForwardedTracking checks that invalidations come from the node's own feed, so that
+// forwarded writes are reported like all others, except with NOLOOP.
 func TestForwardedTracking(t *testing.T) {
 	all := startNodes(t, 2, resp.Options{})
 	a, b := all.ask(2), all.ask(1)
@@ -273,7 +273,7 @@ func TestForwardedTracking(t *testing.T) {
 	next("[invalidate [j]]")
 	a.nc.Write([]byte("MULTI\r\nGET k\r\nSET j 3\r\nEXEC\r\n"))
 	for _, want := range []string{"OK", "QUEUED", "QUEUED", "[3 OK]", "[invalidate [k]]"} {
-		next(want) // what was read elsewhere is not to be kept
+		next(want) // values read on another node must not be cached
 	}
 
 	a.want("OK", "CLIENT", "TRACKING", "ON", "NOLOOP")
@@ -285,7 +285,7 @@ func TestForwardedTracking(t *testing.T) {
 	a.want("mine", "GET", "n7")
 	a.nc.Write(wire.AppendCommandStrings(nil, "INCR", "counter"))
 	b.want("OK", "SET", "n7", "another's")
-	// Nothing but the other's write is told.
+	// Only the other client's write is reported.
 	got := map[string]bool{}
 	for range 2 {
 		v, err := a.rd.Read()
@@ -301,7 +301,7 @@ func TestForwardedTracking(t *testing.T) {
 	a.want("OK", "FLUSHALL")
 }
 
-// nodeConn is a connection as another node opens it.
+// nodeConn opens a connection as another node does.
 func nodeConn(all *nodes, id int) *asker {
 	all.Helper()
 	nc, err := all.list[0].Dial(all.Context(), uint64(id), resp.NodeProtocol)
@@ -317,7 +317,7 @@ func TestServeNode(t *testing.T) {
 	all := startNodes(t, 2, resp.Options{Password: "secret", MaxClients: 1, TLS: server})
 	var list []*asker
 	for range 5 {
-		list = append(list, nodeConn(all, 1)) // no client, and not asked for a password
+		list = append(list, nodeConn(all, 1)) // not counted as a client, and without a password
 	}
 	a := list[0]
 	a.want("OK", "SET", "k", "v")
@@ -331,12 +331,12 @@ func TestServeNode(t *testing.T) {
 	a.want("QUEUED", "GET", "k")
 	a.want("nil", "EXEC")
 	a.want("ERR syntax error", "SKERRY", "WATCH", "0", "1", "k", "0")
-	a.want("ERR DB index is out of range", "SKERRY", "WATCH", fmt.Sprint(resp.MaxDatabases), "1", "k") // what clients may select is their node's to say
+	a.want("ERR DB index is out of range", "SKERRY", "WATCH", fmt.Sprint(resp.MaxDatabases), "1", "k") // which databases clients may select is checked by their node
 	a.want("ERR value is not an integer or out of range", "SKERRY", "WATCH", "0", "-1", "k")
 	a.want("1", "SKERRY", "REACHED", "1", "1000")
 	a.want("ERR value is not an integer or out of range", "SKERRY", "REACHED", "x", "0")
 
-	// A node that does not lead says so, runs nothing more and closes.
+	// A follower sends an error, runs nothing more and closes the connection.
 	b := nodeConn(all, 2)
 	b.nc.Write([]byte("SET k 1\r\nPING\r\nSET k 2\r\n"))
 	if v, err := b.rd.Read(); err != nil || string(v.Str) != "CLUSTERDOWN "+engine.ErrNotLeader.Error() {
@@ -350,7 +350,7 @@ func TestServeNode(t *testing.T) {
 	}
 	nodeConn(all, 2).want("v", "GET", "k")
 
-	// Clients do not know these commands.
+	// Clients cannot use these commands.
 	alone := newAsker(t, startSkerry(t, resp.Options{}))
 	if v := show(t, alone.ask("SKERRY", "MARK")); !strings.HasPrefix(v, "ERR unknown command 'SKERRY'") {
 		t.Errorf("a client's SKERRY MARK: %s", v)

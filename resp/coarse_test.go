@@ -13,8 +13,8 @@ import (
 	"github.com/skerrydb/skerry/resp"
 )
 
-// TestTrackingSharedTimes: where transactions share times, NOLOOP hides no write of
-// another client: the connection's own are shown too.
+// TestTrackingSharedTimes checks that if transactions share times, NOLOOP hides no write of
+// another client. The connection's own writes are then reported too.
 func TestTrackingSharedTimes(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: log})

@@ -15,7 +15,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// deposed is an engine that does not lead.
+// deposed is an engine that is not the leader.
 type deposed struct{ *embedded.DB }
 
 // UpdateEach implements engine.Engine.
@@ -23,8 +23,8 @@ func (deposed) UpdateEach(context.Context, int, func(engine.Tx, int) error) (eng
 	return 0, engine.ErrNotLeader
 }
 
-// finishing is a connection of c whose server stops just when the drain begins to
-// read. Only deadlines that are over count, so that no other end comes first.
+// finishing is a connection of c whose server stops just when the drain begins to read.
+// Only expired deadlines have an effect, so that nothing else ends it first.
 type finishing struct {
 	net.Conn
 	c    *conn
@@ -50,9 +50,9 @@ func (f *finishing) SetReadDeadline(t time.Time) error {
 	return f.Conn.SetReadDeadline(t)
 }
 
-// TestFinishInDrain: a server that stops does not cut the end of a connection short
-// that has begun. The other node, to which it was said that this one does not lead,
-// is still sending: the last reply would be lost.
+// TestFinishInDrain checks that a server that stops does not interrupt the closing of a
+// connection that has begun. The other node, which was told that this one is not the
+// leader, is still sending, and would lose the last reply.
 func TestFinishInDrain(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	eng, err := embedded.Open(t.TempDir(), embedded.Options{Logger: log})
@@ -85,7 +85,7 @@ func TestFinishInDrain(t *testing.T) {
 	if v, err := rd.Read(); err != nil || string(v.Str) != "CLUSTERDOWN "+engine.ErrNotLeader.Error() {
 		t.Fatalf("a write where no leader is: %q, %v", v.Str, err)
 	}
-	for range 3 { // each is sent once it is taken
+	for range 3 { // each is sent when the previous one was read
 		if _, err := theirs.Write([]byte("SET k 2\r\n")); err != nil {
 			t.Errorf("what was still being sent: %v", err)
 		}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTranscriptsCoverGroups asks redis-server which commands the groups have
-// that Skerry implements: every one, and every subcommand, is in a transcript.
+// TestTranscriptsCoverGroups asks redis-server which commands are in the groups that Skerry
+// implements. Every one of them, and every subcommand, must be in a transcript.
 func TestTranscriptsCoverGroups(t *testing.T) {
 	played := map[string]bool{}
 	for _, s := range scripts(t) {
@@ -52,7 +52,7 @@ func TestTranscriptsCoverGroups(t *testing.T) {
 	}
 }
 
-// pairs reads a RESP2 array of names and values.
+// pairs parses a RESP2 array of names and values.
 func pairs(v reply) map[string]reply {
 	m := map[string]reply{}
 	for i := 0; i+1 < len(v.elems); i += 2 {

@@ -10,7 +10,8 @@ import (
 
 const outOfRange = "ERR DB index is out of range"
 
-// TestDatabasesClosed: by default no command reaches the application's keys.
+// TestDatabasesClosed checks that by default no command has access to the application's
+// keys.
 func TestDatabasesClosed(t *testing.T) {
 	t.Parallel()
 	a := newAsker(t, startSkerry(t, resp.Options{}))
@@ -29,8 +30,9 @@ func TestDatabasesClosed(t *testing.T) {
 	}
 }
 
-// TestDatabasesOpen: with more databases an operator reads and changes the application's
-// keys, on followers too, and never those of Skerry; FLUSHALL leaves them alone.
+// TestDatabasesOpen checks that with more databases an operator can read and change the
+// application's keys, including on followers, but never Skerry's own. FLUSHALL does not
+// remove them.
 func TestDatabasesOpen(t *testing.T) {
 	t.Parallel()
 	all := startNodes(t, 2, resp.Options{Databases: resp.MaxDatabases})
@@ -53,8 +55,8 @@ func TestDatabasesOpen(t *testing.T) {
 	}
 }
 
-// TestDatabasesOfAnotherNode: a node does not judge again what another one, which may have other
-// options, has let its client do.
+// TestDatabasesOfAnotherNode checks that a node does not repeat the check of another node,
+// whose options may differ.
 func TestDatabasesOfAnotherNode(t *testing.T) {
 	t.Parallel()
 	all := startNodes(t, 2, resp.Options{})

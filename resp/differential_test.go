@@ -14,7 +14,8 @@ import (
 const (
 	// differentialTime bounds the random comparison.
 	differentialTime = 4 * time.Second
-	// differentialCommands bounds it too, so that a found seed ends at the same place.
+	// differentialCommands bounds it too, so that a seed that fails stops at the same
+	// command.
 	differentialCommands = 40_000
 	// maxDifferences are reported before the test gives up.
 	maxDifferences = 10
@@ -55,7 +56,7 @@ type pair struct {
 	redis, skerry *peer
 }
 
-// open makes two connections to each server, the second in RESP3.
+// open opens two connections to each server, the second in RESP3.
 func (d *differential) open() {
 	for i := range 2 {
 		var p pair
@@ -130,8 +131,7 @@ func (d *differential) differs(want, got reply) {
 	}
 }
 
-// same compares two replies to the same command; inside a transaction also
-// those of its commands.
+// same compares two replies to the same command and, in a transaction, to its commands.
 func (d *differential) same(args []string, want, got reply) bool {
 	switch strings.ToUpper(args[0]) {
 	case "KEYS":
@@ -150,8 +150,8 @@ func (d *differential) same(args []string, want, got reply) bool {
 	return d.near(want, got)
 }
 
-// near is equality but for times to live, which both servers count down, for
-// the order of KEYS within a transaction, and for what the transcripts mark:
+// near compares replies, but tolerates differences in times to live, which both servers
+// count down, in the order of KEYS within a transaction, and in what the transcripts mark:
 // DUMP of a value that compresses.
 func (d *differential) near(want, got reply) bool {
 	if isDump(want) && isDump(got) && d.sameDump(want.text, got.text) {
@@ -171,18 +171,18 @@ func (d *differential) near(want, got reply) bool {
 	return strings.Join(want.lines(), "\n") == strings.Join(got.lines(), "\n")
 }
 
-// ttlSlack in milliseconds, or seconds, is how far times to live may be apart.
+// ttlSlack is how far times to live may differ, in milliseconds or seconds.
 const ttlSlack = 3000
 
-// isDump says that v may be what DUMP gives for a string: type 0, RDB version 10
-// before the checksum.
+// isDump reports whether v may be a DUMP of a string: type 0, RDB version 10 before the
+// checksum.
 func isDump(v reply) bool {
 	n := len(v.text)
 	return v.kind == '$' && n > 12 && v.text[0] == 0 && v.text[n-10:n-8] == "\n\x00"
 }
 
-// sameDump says whether both dumps are equal or, where one is compressed, hold
-// the same value: each server restores that of the other.
+// sameDump reports whether both dumps are equal or, if one is compressed, contain the same
+// value: each server restores the other's dump.
 func (d *differential) sameDump(redis, skerry string) bool {
 	if redis == skerry || redis[1] != '\xc3' && skerry[1] != '\xc3' {
 		return redis == skerry

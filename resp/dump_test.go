@@ -9,8 +9,8 @@ import (
 	"github.com/skerrydb/skerry/resp"
 )
 
-// TestDumpIsRedis has both servers dump the same random values: the bytes are
-// the same, those of compressed ones too.
+// TestDumpIsRedis dumps the same random values on both servers. The bytes must be equal,
+// including those of compressed values.
 func TestDumpIsRedis(t *testing.T) {
 	redis, skerry := newAsker(t, startRedis(t)), newAsker(t, startSkerry(t, resp.Options{}))
 	rng := rand.New(rand.NewPCG(seed.Of(t), 1))

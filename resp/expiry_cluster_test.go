@@ -16,8 +16,8 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// startSkewed starts a real cluster whose nodes' clocks are ahead by as much, the
-// first leads, and returns where its nodes serve clients.
+// startSkewed starts a real cluster whose nodes' clocks are ahead by the given times. The
+// first node is the leader. It returns the addresses for clients.
 func startSkewed(t *testing.T, ahead ...time.Duration) (addrs []string) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -86,9 +86,9 @@ func serveNode(t *testing.T, db *embedded.DB) (addr string) {
 	return l.Addr().String()
 }
 
-// TestExpiryOnFollowers: a lock of a minute is there on every node at every
-// level, though the clocks of the nodes are minutes apart, and gone on all of them
-// once it is gone at the leader.
+// TestExpiryOnFollowers checks that a lock of one minute exists on every node at every
+// level, though the clocks of the nodes differ by minutes, and that it is gone on all of
+// them once it is gone on the leader.
 func TestExpiryOnFollowers(t *testing.T) {
 	t.Parallel()
 	addrs := startSkewed(t, 0, 2*time.Minute, -3*time.Minute)
@@ -102,7 +102,8 @@ func TestExpiryOnFollowers(t *testing.T) {
 			on[fmt.Sprint(i, level)] = a
 		}
 	}
-	// asks returns what a node answers; at level SESSION it is first where the leader is.
+	// asks returns the replies of a node. At level SESSION, the client uses the leader
+	// first.
 	asks := func(i int, level string, commands ...string) (replies []string) {
 		t.Helper()
 		a := on[fmt.Sprint(i, level)]
@@ -127,7 +128,7 @@ func TestExpiryOnFollowers(t *testing.T) {
 	leader.ask("SET", "short", "me", "PX", "400")
 	for i := range addrs {
 		for _, level := range levels {
-			if level == "LOCAL" { // it may be some time behind
+			if level == "LOCAL" { // it may be stale
 				within("the lock at node "+fmt.Sprint(i+1), func() bool { return asks(i, level, "EXISTS lock")[0] == "1" })
 			}
 			got := asks(i, level, "GET lock", "EXISTS lock", "TTL lock", "PTTL lock", "SCAN 0 MATCH loc*")
@@ -149,13 +150,13 @@ func TestExpiryOnFollowers(t *testing.T) {
 		if got := asks(i, "LINEARIZABLE", "EXISTS short", "PTTL short"); got[0] != "0" || got[1] != "-2" {
 			t.Errorf("node %d has what the leader no longer has: %q", i+1, got)
 		}
-		for _, level := range levels[1:] { // once the sweeper has been there
+		for _, level := range levels[1:] { // after the sweeper has run
 			within("the end of a short key at node "+fmt.Sprint(i+1), func() bool { return asks(i, level, "EXISTS short")[0] == "0" })
 		}
 	}
 }
 
-// said is a reply as text.
+// said returns a reply as text.
 func said(v wire.Value) string {
 	switch v.Kind {
 	case wire.KindInt:

@@ -14,7 +14,7 @@ import (
 // noteSpace is the space of the commands below.
 const noteSpace = 100
 
-// noteCommands are those of a capability that keeps texts in a space of its own.
+// noteCommands are the commands of a capability that stores texts in its own space.
 func noteCommands() []resp.Command {
 	name := resp.Arg{Name: "name", Type: "string"}
 	return []resp.Command{{Name: "note", Arity: -2, Doc: resp.Doc{Summary: "A container for notes", Group: "note"}, Subcommands: []resp.Command{
@@ -44,8 +44,8 @@ func noteCommands() []resp.Command {
 	}}}
 }
 
-// TestAddedCommands: commands of other packages work as the server's own do, and document
-// themselves.
+// TestAddedCommands checks that commands of other packages work and are documented like the
+// server's own.
 func TestAddedCommands(t *testing.T) {
 	eng := openEngine(t, embedded.Options{})
 	errs := [][]engine.Meaning{{{Code: "note_missing", Kind: engine.KindBusy}}}
@@ -70,7 +70,8 @@ func TestAddedCommands(t *testing.T) {
 	a.want("[note|put note|get note|help]", "COMMAND", "LIST", "FILTERBY", "ACLCAT", "note")
 }
 
-// TestAddedCommandsAreChecked: New refuses commands that are not complete, or not new.
+// TestAddedCommandsAreChecked checks that New rejects commands that are incomplete or not
+// new.
 func TestAddedCommandsAreChecked(t *testing.T) {
 	for name, change := range map[string]func(c *resp.Command){
 		"name of Redis":        func(c *resp.Command) { c.Name = "get" },
@@ -89,7 +90,8 @@ func TestAddedCommandsAreChecked(t *testing.T) {
 	}
 }
 
-// TestEveryCommandIsDocumented: COMMAND DOCS has a summary and a group for each command.
+// TestEveryCommandIsDocumented checks that COMMAND DOCS has a summary and a group for each
+// command.
 func TestEveryCommandIsDocumented(t *testing.T) {
 	a := newAsker(t, startSkerry(t, resp.Options{}))
 	var names []string // the reply is valid until the next one

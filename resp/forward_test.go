@@ -18,8 +18,8 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// randomPipeline returns commands whose replies depend on the order in which
-// they are run, and are the same everywhere.
+// randomPipeline returns commands whose replies depend on the order in which they run, and
+// are the same on every server.
 func randomPipeline(rng *rand.Rand, n int) []byte {
 	var b []byte
 	depth := 0
@@ -38,7 +38,7 @@ func randomPipeline(rng *rand.Rand, n int) []byte {
 		case depth > 0 && rng.IntN(4) == 0:
 			words, depth = []string{[]string{"EXEC", "EXEC", "EXEC", "DISCARD"}[rng.IntN(4)]}, 0
 		case depth > 0 && words[0] == "CLIENT":
-			words = []string{"GET", k} // about the connection: not where the leader is elsewhere
+			words = []string{"GET", k} // about the connection: not the same on a follower
 		case depth == 0 && rng.IntN(8) == 0:
 			words, depth = []string{"MULTI"}, 1
 		}
@@ -47,7 +47,7 @@ func randomPipeline(rng *rand.Rand, n int) []byte {
 	return b
 }
 
-// exchange sends b in pieces, then QUIT, and returns all that comes back.
+// exchange sends b in pieces, followed by QUIT, and returns all replies.
 func exchange(t *testing.T, addr string, rng *rand.Rand, b []byte) []byte {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)
@@ -71,8 +71,8 @@ func exchange(t *testing.T, addr string, rng *rand.Rand, b []byte) []byte {
 	return out
 }
 
-// TestForwardedPipelines sends the same pipelines to a server that is alone, to a
-// node that does not lead and to one that leads: the replies are the same bytes.
+// TestForwardedPipelines sends the same pipelines to a single node, to a follower and to a
+// leader. The replies must be the same bytes.
 func TestForwardedPipelines(t *testing.T) {
 	s := seed.Of(t)
 	for round := range uint64(6) {
@@ -84,7 +84,7 @@ func TestForwardedPipelines(t *testing.T) {
 		want := exchange(t, alone, rand.New(rand.NewPCG(s, round)), b)
 		for id := 2; id >= 1; id-- {
 			got := exchange(t, all.list[id-1].addr, rand.New(rand.NewPCG(s, round+100)), b)
-			if round%2 == 1 { // HELLO tells the mode
+			if round%2 == 1 { // HELLO returns the mode
 				want, got = want[bytes.Index(want, []byte("modules")):], got[bytes.Index(got, []byte("modules")):]
 			}
 			if !bytes.Equal(got, want) {
@@ -108,7 +108,7 @@ func (a *asker) want(want string, words ...string) {
 	}
 }
 
-// show is a reply in one line.
+// show formats a reply on one line.
 func show(tb testing.TB, v wire.Value) string {
 	tb.Helper()
 	switch v.Kind {
@@ -149,17 +149,17 @@ func TestForwardedTransactions(t *testing.T) {
 	a.want("nil", "EXEC")
 	b.want("1", "DEL", "absent")
 	watch()
-	all.lead(3) // the keys are watched whoever leads
+	all.lead(3) // the keys are watched, whichever node is the leader
 	a.want("[4 4]", "EXEC")
 	watch()
 	b.want("5", "INCR", "k")
-	all.lead(2) // and if it is the node itself
+	all.lead(2) // including this one
 	a.want("nil", "EXEC")
 	watch()
 	all.lead(1)
 	a.want("[6 6]", "EXEC")
 
-	// What only reads stays here; what is about the connection too.
+	// Transactions that only read, or that concern the connection, stay on this node.
 	a.want("OK", "MULTI")
 	a.want("QUEUED", "GET", "k")
 	a.want("QUEUED", "CLIENT", "GETNAME")
@@ -169,7 +169,7 @@ func TestForwardedTransactions(t *testing.T) {
 	a.want("QUEUED", "SET", "three", "3")
 	a.want("QUEUED", "INCR", "three")
 	a.want("[OK OK 4]", "EXEC")
-	a.want("4", "GET", "three") // SELECT has worked
+	a.want("4", "GET", "three") // SELECT took effect
 	a.want("OK", "SELECT", "0")
 	a.want("OK", "MULTI")
 	a.want("QUEUED", "CLIENT", "ID")
@@ -185,8 +185,7 @@ func TestForwardedTransactions(t *testing.T) {
 	b.want("0", "DBSIZE")
 }
 
-// TestForwardedBigReplies has replies and commands go over the limits of buffers
-// both ways.
+// TestForwardedBigReplies has replies and commands exceed buffer limits in both directions.
 func TestForwardedBigReplies(t *testing.T) {
 	all := startNodes(t, 2, resp.Options{})
 	big := strings.Repeat("0123456789abcdef", 1<<20) // 16 MiB
@@ -212,9 +211,9 @@ func TestForwardedBigReplies(t *testing.T) {
 	}
 }
 
-// TestLeaderChanges moves the lead around under load. Every client appends
-// numbers to a key of its own through one node, in pipelines: what was
-// acknowledged is there once and in order, what is unknown at most once.
+// TestLeaderChanges moves the leadership under load. Every client appends numbers to its
+// own key through one node, in pipelines. Acknowledged numbers must be there once and in
+// order, and numbers with an unknown outcome at most once.
 func TestLeaderChanges(t *testing.T) {
 	all := startNodes(t, 3, resp.Options{})
 	rng := rand.New(rand.NewPCG(seed.Of(t), 1))
@@ -233,8 +232,8 @@ func TestLeaderChanges(t *testing.T) {
 	wg.Wait()
 }
 
-// TestLeaderLeaves stops the leader's face as a signal does, under load, before
-// and after the lead has gone to another node: no client of other nodes notices.
+// TestLeaderLeaves stops the leader's face as a signal does, under load, before and after
+// the leadership has moved to another node. No client of other nodes notices.
 func TestLeaderLeaves(t *testing.T) {
 	for name, leave := range map[string]func(all *nodes){
 		"handed over": func(all *nodes) { all.lead(3); all.list[0].stop() },
@@ -256,7 +255,7 @@ func TestLeaderLeaves(t *testing.T) {
 			close(stop)
 			wg.Wait()
 			unknown := metric(all.list[1], "resp_forward_unknown_total") + metric(all.list[2], "resp_forward_unknown_total")
-			if d := time.Since(start); unknown > 0 && d < time.Second { // else the leader was given up as too slow
+			if d := time.Since(start); unknown > 0 && d < time.Second { // otherwise the leader was given up as too slow
 				t.Errorf("the outcome of %v commands is unknown after %v", unknown, d)
 			}
 		})
@@ -285,7 +284,7 @@ func appendNumbers(a *asker, key string, stop chan struct{}) {
 				return
 			}
 			if v.IsError() && string(v.Str) != replyUnknown {
-				a.Errorf("%s: %s", key, v.Str) // no election is long
+				a.Errorf("%s: %s", key, v.Str) // elections are short
 			}
 			acked[n+i] = !v.IsError()
 		}
@@ -311,10 +310,10 @@ func appendNumbers(a *asker, key string, stop chan struct{}) {
 	}
 }
 
-// TestLeaderLostMidway has the leader lose its role after the first hand-over of
-// a pipeline: the rest of it is run by the next one, in order.
+// TestLeaderLostMidway deposes the leader after the first batch of a pipeline. The next
+// leader must run the rest in order.
 func TestLeaderLostMidway(t *testing.T) {
-	for _, from := range []int{1, 2} { // the leader itself, and another node
+	for _, from := range []int{1, 2} { // through the leader itself, and through another node
 		all := startNodes(t, 3, resp.Options{})
 		a := all.ask(from)
 		var calls atomic.Int64
@@ -325,7 +324,7 @@ func TestLeaderLostMidway(t *testing.T) {
 		}
 		all.list[0].before.Store(&before)
 		var b []byte
-		const n = 5000 // more than one hand-over
+		const n = 5000 // more than one batch
 		for i := range n {
 			b = wire.AppendCommandStrings(b, "APPEND", "k", strconv.Itoa(i%10))
 		}

@@ -14,8 +14,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// faults fails a fuzz target when the server logs an error, as it does for a
-// panic in a command.
+// faults fails a fuzz target when the server logs an error, as it does if a command panics.
 type faults struct {
 	slog.Handler
 	seen chan string
@@ -34,8 +33,8 @@ func (f faults) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// FuzzServer sends any bytes. The server answers in RESP, ends the connection
-// when the input ends, and no command panics.
+// FuzzServer sends arbitrary bytes. The server must reply in RESP and close the connection
+// when the input ends, and no command may panic.
 func FuzzServer(f *testing.F) {
 	for _, s := range []string{
 		"PING\r\nSET k v\r\nGET k\r\n", "HELLO 3\r\nMULTI\r\nINCR n\r\nSELECT 3\r\nGET k\r\nEXEC\r\n",
@@ -93,7 +92,7 @@ func FuzzServer(f *testing.F) {
 				t.Fatalf("after %q: %v", in, err)
 			}
 			if err != nil {
-				break // the server closed before it had read everything
+				break // the server closed the connection before it had read everything
 			}
 		}
 		select {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// grammar makes random commands of the groups generic, string, transactions and
-// connection whose replies do not depend on ids, clocks or hash order, and which
-// Skerry does not answer differently on purpose as the transcripts say (SWAPDB;
-// DBSIZE, which counts keys that are gone but not cleaned up yet).
+// grammar generates random commands of the groups generic, string, transactions and
+// connection. It excludes commands whose replies depend on ids, clocks or hash order, and
+// those for which the transcripts document that Skerry differs (SWAPDB; DBSIZE, which
+// counts expired keys that are not deleted yet).
 type grammar struct {
 	*rand.Rand
 	forms [][]string
@@ -105,7 +105,7 @@ func newGrammar(seed uint64) *grammar {
 
 func (g *grammar) pick(from ...string) string { return from[g.IntN(len(from))] }
 
-// command makes one command; one in thirty has an argument too few or too many.
+// command generates one command. One in thirty has an argument too few or too many.
 func (g *grammar) command() []string {
 	form := g.forms[g.IntN(len(g.forms))]
 	args := []string{form[0]}
@@ -173,11 +173,11 @@ func (g *grammar) argument(kind string) string {
 	return kind
 }
 
-// timeToLive makes seconds that hardly come twice: with EXPIRE … GT of the same
-// time, the millisecond in which a server happens to run it would decide.
+// timeToLive returns seconds that are unlikely to repeat. With EXPIRE … GT and the same
+// time, the reply would depend on the millisecond in which a server runs it.
 func (g *grammar) timeToLive() string { return strconv.Itoa(1000 + g.IntN(1_000_000)) }
 
-// float makes an argument of INCRBYFLOAT, most often a plain decimal.
+// float returns an argument of INCRBYFLOAT, usually a plain decimal.
 func (g *grammar) float() string {
 	switch g.IntN(6) {
 	case 0:

@@ -16,7 +16,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// strangers opens n connections that say nothing but what is given.
+// strangers opens n connections that send only say.
 func strangers(t *testing.T, addr string, n int, say []byte) (all []net.Conn) {
 	t.Helper()
 	for range n {
@@ -33,7 +33,7 @@ func strangers(t *testing.T, addr string, n int, say []byte) (all []net.Conn) {
 	return all
 }
 
-// enter is a client that gives the password.
+// enter connects a client that sends the password.
 func enter(t *testing.T, addr, password string) *asker {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)
@@ -47,7 +47,7 @@ func enter(t *testing.T, addr, password string) *asker {
 	return a
 }
 
-// figure is one number of INFO.
+// figure returns a number in INFO.
 func figure(t *testing.T, a *asker, name string) (n int) {
 	t.Helper()
 	for line := range strings.Lines(string(a.ask("INFO").Str)) {
@@ -62,9 +62,9 @@ func figure(t *testing.T, a *asker, name string) (n int) {
 	return 0
 }
 
-// TestGuestsDoNotLockOut: more strangers than there are places for clients, silent or in
-// the middle of a command, keep no client out that has the password, and take no place
-// of those that are in.
+// TestGuestsDoNotLockOut checks that more unauthenticated connections than MaxClients,
+// silent or in the middle of a command, do not keep out clients that have the password, and
+// do not displace connected ones.
 func TestGuestsDoNotLockOut(t *testing.T) {
 	for name, say := range map[string][]byte{
 		"silent":    nil,
@@ -93,8 +93,8 @@ func TestGuestsDoNotLockOut(t *testing.T) {
 	}
 }
 
-// TestSilentWithoutPassword: without a password, too, connections that never say
-// anything make room, and those that do are clients until there are MaxClients.
+// TestSilentWithoutPassword checks that without a password too, connections that never send
+// anything are displaced, and that those that do are clients, up to MaxClients.
 func TestSilentWithoutPassword(t *testing.T) {
 	addr := startSkerry(t, resp.Options{MaxClients: 5})
 	strangers(t, addr, 20, nil)
@@ -106,7 +106,8 @@ func TestSilentWithoutPassword(t *testing.T) {
 	}
 }
 
-// TestGuestLimits: what a client may send before it has authenticated, and for how long.
+// TestGuestLimits checks how much a client may send before it has authenticated, and how
+// long it may take.
 func TestGuestLimits(t *testing.T) {
 	addr := startSkerry(t, resp.Options{Password: "secret", MaxGuestTime: 200 * time.Millisecond})
 	command := func(args, size int) string {
@@ -133,8 +134,8 @@ func TestGuestLimits(t *testing.T) {
 	}
 }
 
-// TestInputMemory: commands that have not arrived whole, and those that wait for EXEC,
-// take no more memory than there may be, and the others are served.
+// TestInputMemory checks that commands that have not arrived completely, and those that
+// wait for EXEC, use no more than the allowed memory, and that other clients are served.
 func TestInputMemory(t *testing.T) {
 	const most = 8 << 20
 	addr := startSkerry(t, resp.Options{MaxInputBytes: most})
@@ -149,7 +150,7 @@ func TestInputMemory(t *testing.T) {
 			t.Errorf("it says %q", said)
 		}
 	}
-	if refused < 10 || refused > 16 { // a buffer is at most twice what is in it
+	if refused < 10 || refused > 16 { // a buffer is at most twice the size of its content
 		t.Errorf("%d of 20 were refused", refused)
 	}
 	other.want("OK", "SET", "k", "v")
@@ -176,7 +177,7 @@ func TestInputMemory(t *testing.T) {
 	a.want("OK", "MULTI")
 	a.want("QUEUED", "SET", "k", val)
 	a.ask("EXEC")
-	for range 3 { // what ends without EXEC gives its room back, too
+	for range 3 { // a transaction that ends without EXEC releases its room, too
 		c := newAsker(t, addr)
 		c.want("OK", "MULTI")
 		for range 60 {
@@ -189,8 +190,9 @@ func TestInputMemory(t *testing.T) {
 	}
 }
 
-// TestGuessedPasswords: wrong passwords are counted, logged and end the connection, and
-// after many of them each takes long, on any connection; who has the password gets in.
+// TestGuessedPasswords checks that wrong passwords are counted, logged and close the
+// connection, and that after many of them each one is delayed, on any connection. A client
+// with the password can still connect.
 func TestGuessedPasswords(t *testing.T) {
 	var mu sync.Mutex
 	var log bytes.Buffer
@@ -207,7 +209,7 @@ func TestGuessedPasswords(t *testing.T) {
 	for range 4 {
 		raw(t, addr, "AUTH wrong\r\nQUIT\r\n")
 	}
-	if took := time.Since(start); took < 800*time.Millisecond { // none, 125, 250 and 500 ms
+	if took := time.Since(start); took < 800*time.Millisecond { // delays of 0, 125, 250 and 500 ms
 		t.Errorf("four more took %v", took)
 	}
 	enter(t, addr, "secret").want("PONG", "PING")
@@ -222,7 +224,8 @@ func TestGuessedPasswords(t *testing.T) {
 	}
 }
 
-// TestGuessesOfOneConnection: one connection is closed after so many wrong passwords.
+// TestGuessesOfOneConnection checks that a connection is closed after a number of wrong
+// passwords.
 func TestGuessesOfOneConnection(t *testing.T) {
 	addr := startSkerry(t, resp.Options{Password: "secret"})
 	nc := strangers(t, addr, 1, []byte(strings.Repeat("AUTH wrong\r\n", 2*gate.MaxGuesses)))[0]

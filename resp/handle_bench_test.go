@@ -8,8 +8,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// BenchmarkHandle measures what the server does with commands that it has read,
-// without sockets.
+// BenchmarkHandle measures how the server runs commands that it has read, without sockets.
 func BenchmarkHandle(b *testing.B) {
 	for _, words := range [][]string{{"PING"}, {"GET", "none"}} {
 		for _, n := range []int{1, 64} {

@@ -36,7 +36,8 @@ func TestGlob(t *testing.T) {
 	}
 }
 
-// TestGlobTime matches what takes exponential time when every star is tried anew.
+// TestGlobTime matches a pattern that would take exponential time if every star were
+// retried.
 func TestGlobTime(t *testing.T) {
 	pattern := []byte(strings.Repeat("a*", 1000) + "b")
 	start := time.Now()
@@ -48,7 +49,7 @@ func TestGlobTime(t *testing.T) {
 	}
 }
 
-// globRegexp says what a pattern without brackets means.
+// globRegexp converts a pattern without brackets to a regular expression.
 func globRegexp(pattern []byte) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`(?s)\A`)
@@ -122,7 +123,7 @@ func TestDumpRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzDump reads payloads whose checksum is right and whose content is not.
+// FuzzDump parses payloads with a correct checksum and arbitrary content.
 func FuzzDump(f *testing.F) {
 	tab := crc64.MakeTable(crcPoly)
 	var p packer

@@ -18,8 +18,8 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// raw sends bytes on a connection of its own and returns all that comes back
-// until the server closes, or for a moment.
+// raw sends bytes on a new connection and returns all output until the server closes it or
+// a short time has passed.
 func raw(t *testing.T, addr, in string) string {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)
@@ -60,8 +60,8 @@ func TestHostileInput(t *testing.T) {
 	}
 }
 
-// TestAnnouncedLengthsCostNothing has many connections announce much and send
-// nothing of it.
+// TestAnnouncedLengthsCostNothing opens many connections that announce large lengths and
+// send nothing.
 func TestAnnouncedLengthsCostNothing(t *testing.T) {
 	addr := startSkerry(t, resp.Options{})
 	heap := func() uint64 {
@@ -108,8 +108,8 @@ func TestSlowWriter(t *testing.T) {
 	}
 }
 
-// TestReaderThatDoesNotRead asks for much, reads nothing and is cut off, while
-// others are served.
+// TestReaderThatDoesNotRead requests a lot and reads nothing. The connection must be closed
+// while others are served.
 func TestReaderThatDoesNotRead(t *testing.T) {
 	addr := startSkerry(t, resp.Options{WriteTimeout: 300 * time.Millisecond})
 	a := newAsker(t, addr)
@@ -158,8 +158,8 @@ func TestIdleTimeout(t *testing.T) {
 	}
 }
 
-// TestBigPipelines makes the output larger than what is gathered before it is
-// written, among reads alone and among writes.
+// TestBigPipelines makes the output exceed the size at which it is written, among reads
+// only and among writes.
 func TestBigPipelines(t *testing.T) {
 	addr := startSkerry(t, resp.Options{})
 	a := newAsker(t, addr)
@@ -207,7 +207,7 @@ func TestBigPipelines(t *testing.T) {
 	}
 }
 
-// TestLimits goes over each limit of a connection by one.
+// TestLimits exceeds each limit of a connection by one.
 func TestLimits(t *testing.T) {
 	addr := startSkerry(t, resp.Options{})
 	a := newAsker(t, addr)
@@ -253,8 +253,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLongPipelineBeforeReading sends requests and gets replies that both are
-// far larger than what the sockets hold, and reads only afterwards.
+// TestLongPipelineBeforeReading sends requests and gets replies that are both far larger
+// than the socket buffers, and reads only afterwards.
 func TestLongPipelineBeforeReading(t *testing.T) {
 	server, client, _ := testTLS(t)
 	for name, o := range map[string]resp.Options{"plain": {}, "TLS": {TLS: server}} {
@@ -270,7 +270,7 @@ func TestLongPipelineBeforeReading(t *testing.T) {
 			defer nc.Close()
 			nc.SetDeadline(time.Now().Add(30 * time.Second))
 			val := bytes.Repeat([]byte("v"), 20_000)
-			const n = 2000 // 40 MB each way
+			const n = 2000 // 40 MB in each direction
 			for range n {
 				if _, err := nc.Write(wire.AppendCommand(nil, []byte("ECHO"), val)); err != nil {
 					t.Fatal(err)
@@ -286,7 +286,7 @@ func TestLongPipelineBeforeReading(t *testing.T) {
 	}
 }
 
-// starved is a listener that is out of file descriptors a few times.
+// starved is a listener that runs out of file descriptors a few times.
 type starved struct {
 	net.Listener
 	times int

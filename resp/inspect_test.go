@@ -25,8 +25,8 @@ func infoOf(t *testing.T, a *asker, section string) map[string]string {
 	return fields
 }
 
-// TestCommandStats: after the same commands INFO commandstats counts the same as
-// Redis's.
+// TestCommandStats checks that after the same commands INFO commandstats has the same
+// counts as Redis's.
 func TestCommandStats(t *testing.T) {
 	t.Parallel()
 	usec := regexp.MustCompile(`usec=\d+,usec_per_call=[\d.]+`)
@@ -62,7 +62,7 @@ func TestCommandStats(t *testing.T) {
 	}
 }
 
-// TestCommandTime: what commands take is measured, in pipelines as well.
+// TestCommandTime checks that the time of commands is measured, including in pipelines.
 func TestCommandTime(t *testing.T) {
 	t.Parallel()
 	a := newAsker(t, startSkerry(t, resp.Options{}))
@@ -83,8 +83,8 @@ func TestCommandTime(t *testing.T) {
 	}
 }
 
-// monitored are the fields of INFO that redis_exporter reads of a Redis 7.0, but
-// those that docs/redis.md says are left out.
+// monitored are the fields of INFO that redis_exporter reads from Redis 7.0, except those
+// that docs/redis.md lists as missing.
 const monitored = `uptime_in_seconds process_id tcp_port run_id redis_version redis_mode os executable config_file
 connected_clients blocked_clients maxclients tracking_clients clients_in_timeout_table pubsub_clients
 client_recent_max_output_buffer client_recent_max_input_buffer
@@ -106,7 +106,7 @@ keyspace_hits keyspace_misses used_cpu_sys used_cpu_user used_cpu_sys_children u
 total_error_replies total_reads_processed total_writes_processed io_threaded_reads_processed io_threaded_writes_processed
 sync_full sync_partial_ok sync_partial_err client_output_buffer_limit_disconnections cluster_enabled`
 
-// TestInfoFields: what monitors read is there, in the form that Redis gives it.
+// TestInfoFields checks that the fields that monitors read exist in Redis's format.
 func TestInfoFields(t *testing.T) {
 	t.Parallel()
 	have := infoOf(t, newAsker(t, startSkerry(t, resp.Options{MachineMemory: 1 << 33})), "everything")
@@ -124,7 +124,7 @@ func TestInfoFields(t *testing.T) {
 	}
 }
 
-// TestInfoIsTrue compares fields with what has happened.
+// TestInfoIsTrue compares fields with the actual events.
 func TestInfoIsTrue(t *testing.T) {
 	t.Parallel()
 	addr := startSkerry(t, resp.Options{})
@@ -177,7 +177,7 @@ func TestInfoIsTrue(t *testing.T) {
 	}
 }
 
-// TestPausedIsBlocked: a client that CLIENT PAUSE holds back is seen as in Redis.
+// TestPausedIsBlocked checks that a client blocked by CLIENT PAUSE is reported as in Redis.
 func TestPausedIsBlocked(t *testing.T) {
 	t.Parallel()
 	for name, addr := range map[string]string{"skerry": startSkerry(t, resp.Options{}), "redis": startRedis(t)} {
@@ -216,7 +216,7 @@ func TestPausedIsBlocked(t *testing.T) {
 	}
 }
 
-// TestSlowlogKeepsNoSecrets sends passwords in every way that there is.
+// TestSlowlogKeepsNoSecrets sends passwords in all possible ways.
 func TestSlowlogKeepsNoSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
@@ -250,7 +250,7 @@ func TestSlowlogKeepsNoSecrets(t *testing.T) {
 	}
 }
 
-// TestSlowlogLimits goes over what the log keeps, of entries and of each.
+// TestSlowlogLimits exceeds the log's limits on the number of entries and on their size.
 func TestSlowlogLimits(t *testing.T) {
 	t.Parallel()
 	entries := func(addr string) (texts []string) {
@@ -292,12 +292,12 @@ func slowTexts(a *asker) (texts []string) {
 	return texts
 }
 
-// TestSlowlogFindsTheSlow: one slow command among quick ones, in one pipeline, is
-// logged alone.
+// TestSlowlogFindsTheSlow checks that one slow command among fast ones in a pipeline is the
+// only one logged.
 func TestSlowlogFindsTheSlow(t *testing.T) {
 	t.Parallel()
 	a := newAsker(t, startSkerry(t, resp.Options{}))
-	a.ask("CONFIG", "SET", "slowlog-log-slower-than", "3000") // over slowlogEach
+	a.ask("CONFIG", "SET", "slowlog-log-slower-than", "3000") // above slowlogEach
 	a.ask("SET", "a", strings.Repeat("ab", 2000))
 	a.ask("SET", "b", strings.Repeat("ba", 2000))
 	quick := strings.Repeat("GET none\r\nPING\r\nSET c d\r\n", 10)

@@ -20,15 +20,15 @@ import (
 	"github.com/skerrydb/skerry/resp"
 )
 
-// nodes is a cluster whose nodes share one real engine, so that every node has
-// all data at once. Who leads is decided by the test; the others' engines refuse
-// to write, and their faces reach the leader's over TCP.
+// nodes is a cluster whose nodes share one real engine, so that every node has all data at
+// once. The test chooses the leader. The other nodes' engines reject writes, and their
+// faces connect to the leader's over TCP.
 type nodes struct {
 	testing.TB
 	db    *embedded.DB
 	list  []*node
 	dial  *tls.Config
-	plain atomic.Bool // nodes do not know each other's addresses for clients
+	plain atomic.Bool // nodes do not know each other's client addresses
 
 	mu      sync.Mutex // guards the fields below
 	leader  uint64
@@ -36,30 +36,32 @@ type nodes struct {
 	changed chan struct{}
 }
 
-// node is one of them. It is an engine and the engine.Cluster of its face.
+// node is one node of the cluster. It is both the engine and the engine.Cluster of its
+// face.
 type node struct {
 	*embedded.DB
 	all   *nodes
 	id    uint64
-	addr  string // for clients
+	addr  string // client address
 	port  net.Listener
 	srv   *resp.Server
-	stuck atomic.Bool // it does not get on
+	stuck atomic.Bool // it makes no progress
 	lags  atomic.Bool // it does not know what is committed
-	stop  func()      // ends its face as a signal does
+	stop  func()      // ends its face, like a signal
 
 	program []proc.Procedure
 
-	// wrap, if not nil, stands between this node and the one that it dials.
+	// wrap, if not nil, wraps this node's connections to other nodes.
 	wrap atomic.Pointer[func(net.Conn) net.Conn]
-	// before, if not nil, is called before a hand-over of writes.
+	// before, if not nil, is called before each batch of writes.
 	before atomic.Pointer[func()]
-	// after, if not nil, is called after a hand-over of writes and is its error.
+	// after, if not nil, is called after each batch of writes. Its error becomes that of
+	// the batch.
 	after atomic.Pointer[func() error]
 }
 
-// startNodes starts n nodes; number 1 leads. programs are the procedures that
-// they have besides those that all have, node by node.
+// startNodes starts n nodes. Node 1 is the leader. programs are additional procedures of
+// each node.
 func startNodes(tb testing.TB, n int, o resp.Options, programs ...[]proc.Procedure) *nodes {
 	tb.Helper()
 	log := slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
@@ -149,7 +151,7 @@ func (nd *node) serve(tb testing.TB, clients net.Listener, o resp.Options) {
 	})
 }
 
-// lead makes a node the leader, 0: none.
+// lead makes a node the leader, or none if id is 0.
 func (a *nodes) lead(id uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -218,8 +220,8 @@ func (nd *node) Dial(ctx context.Context, id uint64, protocol string) (net.Conn,
 
 func (nd *node) Listen(string) net.Listener { return nd.port }
 
-// View waits for the leader's word as a read by ReadIndex does, and does not get
-// beyond nothing while the node is stuck.
+// View waits for the leader's confirmation as a ReadIndex read does, and blocks while the
+// node is stuck.
 func (nd *node) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
 	if st := nd.State(); r.Level == engine.Linearizable && st.Leader == 0 {
 		return 0, engine.ErrNotLeader
@@ -259,12 +261,12 @@ func (nd *node) UpdateEach(ctx context.Context, n int, fn func(engine.Tx, int) e
 	return pos, err
 }
 
-// Changes are those of the shared engine.
+// Changes yields the changes of the shared engine.
 func (nd *node) Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
 	return nd.DB.Changes(ctx, after)
 }
 
-// eventually waits for what must become true.
+// eventually waits until ok returns true.
 func eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {

@@ -13,9 +13,9 @@ import (
 	"github.com/skerrydb/skerry/resp"
 )
 
-// TestPipelineOrder sends the same random commands to two servers, to one each in a
-// pipeline and to the other one by one: the replies are the same, in the same order,
-// whatever is answered at once, by a view, in a transaction or by an error.
+// TestPipelineOrder sends the same random commands to two servers, to one in a pipeline and
+// to the other one by one. The replies must be the same, in the same order, regardless of
+// whether a command runs at once, in a view, in a transaction or fails.
 func TestPipelineOrder(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -42,7 +42,7 @@ func TestPipelineOrder(t *testing.T) {
 		for _, cmd := range cmds {
 			lines.WriteString(strings.Join(cmd, " ") + "\r\n")
 		}
-		if _, err := io.WriteString(piped, lines.String()); err != nil { // at once, so that they are handled together
+		if _, err := io.WriteString(piped, lines.String()); err != nil { // in one write, so that they are handled together
 			t.Fatal(err)
 		}
 		for i, cmd := range cmds {
@@ -58,7 +58,7 @@ func TestPipelineOrder(t *testing.T) {
 	}
 }
 
-// anyCommand is a command whose reply depends on what came before it.
+// anyCommand returns a command whose reply depends on the commands before it.
 func anyCommand(r *rand.Rand) []string {
 	key, n := string(rune('a'+r.IntN(3))), strconv.Itoa(r.IntN(1000))
 	return strings.Fields([]string{

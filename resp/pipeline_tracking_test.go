@@ -9,8 +9,8 @@ import (
 	"github.com/skerrydb/skerry/resp"
 )
 
-// TestTrackingWithinPipeline: a key that is read and then written in one pipeline
-// is told of: what the client read is old.
+// TestTrackingWithinPipeline checks that a key that is read and then written in one
+// pipeline is invalidated, because the client has read the old value.
 func TestTrackingWithinPipeline(t *testing.T) {
 	t.Parallel()
 	c, err := net.Dial("tcp", startSkerry(t, resp.Options{}))
@@ -39,9 +39,9 @@ func TestTrackingWithinPipeline(t *testing.T) {
 	}
 }
 
-// TestBarrierOnFollower: a write that was handed to the leader and acknowledged has
-// invalidated on this node before a later reply, though the node may get the change
-// itself only later.
+// TestBarrierOnFollower checks that a write that was forwarded to the leader and
+// acknowledged has caused its invalidation on this node before a later reply, though this
+// node may receive the change later.
 func TestBarrierOnFollower(t *testing.T) {
 	t.Parallel()
 	nd := startNodes(t, 2, resp.Options{}).list[1]
@@ -67,7 +67,7 @@ func TestBarrierOnFollower(t *testing.T) {
 		do(writer, "SET", "k", strconv.Itoa(i))
 		do(reader, "PING")
 		select {
-		case <-reader.pushes: // the stream is read in order, so it was before the reply
+		case <-reader.pushes: // the stream is read in order, so the push came before the reply
 		default:
 			t.Fatalf("round %d: PONG came before the invalidation", i)
 		}

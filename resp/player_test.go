@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// replyTimeout ends a step whose reply does not come.
+	// replyTimeout ends a step whose reply does not arrive.
 	replyTimeout = 10 * time.Second
-	// quietTime is how long a connection must stay silent to have no push.
+	// quietTime is how long a connection must be silent to count as having no push.
 	quietTime = 60 * time.Millisecond
 )
 
@@ -79,7 +79,7 @@ func (p *peer) do(args ...string) (reply, error) {
 	return p.receive()
 }
 
-// player plays one transcript on one server in one protocol.
+// player runs one transcript on one server in one protocol.
 type player struct {
 	dial  func() (net.Conn, error)
 	proto int
@@ -97,7 +97,7 @@ func (pl *player) close() {
 	}
 }
 
-// peer returns the connection of that name and opens it where it is new.
+// peer returns the connection with that name. It opens a new one if necessary.
 func (pl *player) peer(name string) (*peer, error) {
 	if p := pl.peers[name]; p != nil {
 		return p, nil
@@ -114,7 +114,7 @@ func (pl *player) peer(name string) (*peer, error) {
 	return p, err
 }
 
-// play performs one step and returns the lines of its reply.
+// play runs one step and returns the lines of its reply.
 func (pl *player) play(st *step) []string {
 	p, err := pl.peer(st.conn)
 	if err != nil {
@@ -136,7 +136,7 @@ func (pl *player) play(st *step) []string {
 	return v.lines()
 }
 
-// perform returns the reply and whether the step has one.
+// perform returns the reply, and whether the step has one.
 func (pl *player) perform(p *peer, st *step) (v reply, has bool, err error) {
 	args := pl.expand(st.args)
 	switch st.verb {
@@ -172,7 +172,7 @@ func (pl *player) perform(p *peer, st *step) (v reply, has bool, err error) {
 	return p.push(st.verb == "push")
 }
 
-// push takes the next push, or makes sure that there is none.
+// push returns the next push, or makes sure that there is none.
 func (p *peer) push(wanted bool) (reply, bool, error) {
 	wait := replyTimeout
 	if !wanted {
@@ -189,8 +189,8 @@ func (p *peer) push(wanted bool) (reply, bool, error) {
 	}
 }
 
-// scanAll follows the cursor of a SCAN from 0 to its end and returns all keys
-// as one sorted array. args are those after the cursor.
+// scanAll follows the cursor of a SCAN from 0 to the end and returns all keys as one sorted
+// array. args are the arguments after the cursor.
 func scanAll(p *peer, args []string) (reply, error) {
 	all := reply{kind: '*'}
 	seen := map[string]bool{}

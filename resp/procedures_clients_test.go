@@ -104,7 +104,8 @@ func goRedisShapes(t *testing.T, c *redis.Client, proto int) {
 	}
 }
 
-// TestGoRedisClusterCalls: a cluster client finds out where FCALL goes by COMMAND.
+// TestGoRedisClusterCalls checks that a cluster client uses COMMAND to determine where
+// FCALL goes.
 func TestGoRedisClusterCalls(t *testing.T) {
 	all := startNodes(t, 3, resp.Options{})
 	all.lead(2)
@@ -117,7 +118,7 @@ func TestRueidisCalls(t *testing.T) {
 	addr := startSkerry(t, resp.Options{})
 	c := newRueidis(t, rueidis.ClientOption{InitAddress: []string{addr}})
 	ctx := t.Context()
-	var wg sync.WaitGroup // many callers at once: rueidis writes them as one pipeline
+	var wg sync.WaitGroup // many concurrent callers: rueidis writes them as one pipeline
 	const callers, each = 32, 30
 	for i := range callers {
 		wg.Go(func() {
@@ -134,7 +135,7 @@ func TestRueidisCalls(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// A key that is cached by the client and changed by a procedure of another.
+	// A key that the client has cached and that another client's procedure changes.
 	other := newRueidis(t, rueidis.ClientOption{InitAddress: []string{addr}})
 	read := func() rueidis.RedisResult {
 		return c.DoCache(ctx, c.B().Get().Key("cached").Cache(), time.Minute)
@@ -152,7 +153,7 @@ func TestRueidisCalls(t *testing.T) {
 	}
 }
 
-// TestRedisCLICalls: redis-cli shows results and hints as for functions.
+// TestRedisCLICalls checks that redis-cli shows results and hints as for functions.
 func TestRedisCLICalls(t *testing.T) {
 	cli := need(t, "redis-cli", "redis-tools")
 	addr := startSkerry(t, resp.Options{})

@@ -22,7 +22,8 @@ import (
 
 func forwarded(nd *node) int { return int(metric(nd, "resp_forwarded_commands_total")) }
 
-// TestCallsInCluster: what writes runs on the leader, what reads here.
+// TestCallsInCluster checks that calls that write run on the leader, and calls that read on
+// this node.
 func TestCallsInCluster(t *testing.T) {
 	all := startNodes(t, 3, resp.Options{})
 	a := all.ask(2)
@@ -49,7 +50,7 @@ func TestCallsInCluster(t *testing.T) {
 
 	a.want("OK", "CLIENT", "READ", "LOCAL")
 	all.lead(0)
-	a.want("8", "CALL", "value", "n") // any state will do: it needs nobody's word
+	a.want("8", "CALL", "value", "n") // any state is valid: it needs no other node
 	all.lead(3)
 
 	moves := all.ask(2) // a client that follows MOVED
@@ -59,7 +60,7 @@ func TestCallsInCluster(t *testing.T) {
 	moves.want("1", "FCALL_RO", "value", "1", "foo")
 }
 
-// TestOtherPrograms: nodes whose programs have different procedures.
+// TestOtherPrograms runs nodes whose programs have different procedures.
 func TestOtherPrograms(t *testing.T) {
 	one := func(*proc.Tx, noArgs) (int64, error) { return 1, nil }
 	all := startNodes(t, 2, resp.Options{},
@@ -84,7 +85,7 @@ func TestOtherPrograms(t *testing.T) {
 		{"invalid", true, []string{"FCALL", "changed", "1", "1", "2", "3"}},
 		{"invalid", true, []string{"CALLONCE", "k", "changed", "1", "2", "3"}},
 		{"invalid", false, []string{"CALL", "changed", "a", "b"}},
-		{"invalid", true, []string{"CALL", "new", "too many"}}, // known there alone
+		{"invalid", true, []string{"CALL", "new", "too many"}}, // known only to the leader
 		{"invalid", false, []string{"CALL", "add", "k", "none"}},
 	} {
 		v := show(t, a.ask(c.words...))
@@ -95,7 +96,7 @@ func TestOtherPrograms(t *testing.T) {
 			t.Errorf("%q on the leader: %s", c.words, v)
 		}
 	}
-	a.want("OK", "MULTI") // nobody compares within a transaction
+	a.want("OK", "MULTI") // within a transaction, programs are not compared
 	a.want("QUEUED", "CALL", "old")
 	if v := show(t, a.ask("EXEC")); !strings.HasSuffix(v, "[unknown_procedure]]") {
 		t.Errorf("EXEC: %s", v)
@@ -107,7 +108,7 @@ func TestOtherPrograms(t *testing.T) {
 	}
 }
 
-// next reads one more value from the connection.
+// next reads another value from the connection.
 func (a *asker) next() wire.Value {
 	a.Helper()
 	v, err := a.read()
@@ -117,7 +118,7 @@ func (a *asker) next() wire.Value {
 	return v
 }
 
-// read is next for any goroutine.
+// read is like next, for any goroutine.
 func (a *asker) read() (wire.Value, error) {
 	a.nc.SetReadDeadline(time.Now().Add(30 * time.Second))
 	return a.rd.Read()
@@ -143,7 +144,7 @@ func TestClusterLeader(t *testing.T) {
 			t.Errorf("reply %d: %s, want %s", i, v, want)
 		}
 	}
-	all.lead(2) // this node: nothing is forwarded
+	all.lead(2) // this node, so nothing is forwarded
 	a.want("5", "CALL", "add", "n", "1")
 	all.lead(1)
 	a.nc.Write([]byte("CLIENT REPLY SKIP\r\nINCR n\r\nMULTI\r\nINCR n\r\nEXEC\r\nFLUSHALL\r\n"))
@@ -174,16 +175,15 @@ func TestClusterLeader(t *testing.T) {
 	all.plain.Store(true)
 	a.want("nil", "CLUSTER", "LEADER")
 	b := all.ask(1)
-	b.want(at(1), "CLUSTER", "LEADER") // it knows its own
+	b.want(at(1), "CLUSTER", "LEADER") // it knows the leader
 	alone := newAsker(t, startSkerry(t, resp.Options{}))
 	alone.want("nil", "CLUSTER", "LEADER")
 	alone.want("nil", "CLUSTER", "LEADER", "PUSH")
 	alone.want("1", "CALL", "add", "n", "1")
 }
 
-// TestCallOnceCut cuts the connection to the leader at every byte of what it
-// answers to calls that carry a key: they are sent again, each is carried out
-// once, and the client learns nothing of it.
+// TestCallOnceCut cuts the connection to the leader at every byte of its replies to calls
+// with a key. The calls are sent again, each runs once, and the client does not notice.
 func TestCallOnceCut(t *testing.T) {
 	all := startNodes(t, 2, resp.Options{})
 	cut := newCutter(all.list[1])
@@ -204,19 +204,20 @@ func TestCallOnceCut(t *testing.T) {
 			}
 		}
 		if cut.in.Swap(uncut) < uncut/2 {
-			break // it was not reached
+			break // the cut was not reached
 		}
 	}
 }
 
-// TestCallOnceAmongOthers: what cannot be sent again, and what stands before it.
+// TestCallOnceAmongOthers combines calls with a key with commands that cannot be sent
+// again.
 func TestCallOnceAmongOthers(t *testing.T) {
 	all := startNodes(t, 2, resp.Options{})
 	lose := breaks(all.list[1])
 	a := all.ask(2)
 	for _, c := range []struct{ in, want string }{
 		{"CALLONCE a add n 1,CALL add n 1,CALLONCE b add n 1,CALLONCE c add n 1", "unknown,unknown,3,4"},
-		{"CALLONCE d add n 1,CALL value n,CALLONCE e add n 1,CALL value n", "unknown,broken,6,6"}, // the read might see too much
+		{"CALLONCE d add n 1,CALL value n,CALLONCE e add n 1,CALL value n", "unknown,broken,6,6"}, // a repeated read might see a later write
 		{"CALLONCE f add n 1,CALLONCE g add n 1,CALL value n", "7,8,8"},
 		{"CALLONCE h add n 1,MULTI,CALL add n 1,EXEC", "unknown,OK,QUEUED,unknown"},
 		{"CALLONCE f add n 1", "7"},
@@ -242,8 +243,8 @@ func TestCallOnceAmongOthers(t *testing.T) {
 	a.want("10", "CALL", "value", "n")
 }
 
-// TestCallOnceLeaderChanges: the next leader knows what was carried out; without
-// one nobody says that nothing was written.
+// TestCallOnceLeaderChanges checks that the next leader knows which calls have run, and
+// that without a leader no reply claims that nothing was written.
 func TestCallOnceLeaderChanges(t *testing.T) {
 	all := startNodes(t, 3, resp.Options{ElectionWait: 500 * time.Millisecond})
 	lose := breaks(all.list[1])
@@ -268,13 +269,13 @@ func TestCallOnceLeaderChanges(t *testing.T) {
 	}
 }
 
-// TestCallOnceThatBreaksLeaders: a call that ends every leader it is sent to is not
-// sent to a third one, nor is what stands beside it. Later ones are.
+// TestCallOnceThatBreaksLeaders checks that a call that crashes every leader is not sent to
+// a third one, nor are the commands sent with it. Later ones are.
 func TestCallOnceThatBreaksLeaders(t *testing.T) {
 	ends := proc.Define("ends", func(*proc.Tx, noArgs) (int64, error) { return 0, errors.New("the node would be gone") })
 	all := startNodes(t, 3, resp.Options{}, []proc.Procedure{ends}, []proc.Procedure{ends}, []proc.Procedure{ends})
 	lose := breaks(all.list[1])
-	breakAgain := func(n int, to ...uint64) { // each break makes another node lead
+	breakAgain := func(n int, to ...uint64) { // each break moves the leadership to another node
 		var next func()
 		next = func() {
 			all.lead(to[0])
@@ -286,7 +287,7 @@ func TestCallOnceThatBreaksLeaders(t *testing.T) {
 	}
 	a := all.ask(2)
 	breakAgain(forward.MaxBreaks, 3, 1)
-	a.want(replyUnknown, "CALLONCE", "k", "ends") // the third one would answer
+	a.want(replyUnknown, "CALLONCE", "k", "ends") // the third one would reply
 	if lose.Load() != nil {
 		t.Error("it was not sent again")
 	}
@@ -305,11 +306,11 @@ func TestCallOnceThatBreaksLeaders(t *testing.T) {
 	a.want("2", "CALLONCE", "k5", "add", "n", "1")
 }
 
-// TestCallOnceUnknownCommit: a leader that does not know what became of a
-// hand-over is asked again, or the next one is, if all calls carry keys.
+// TestCallOnceUnknownCommit checks that if a leader does not know the outcome of a batch,
+// the batch is sent again to it or to the next leader, provided that all calls have keys.
 func TestCallOnceUnknownCommit(t *testing.T) {
 	all := startNodes(t, 2, resp.Options{})
-	for _, id := range []int{1, 2} { // on the leader, and by forwarding
+	for _, id := range []int{1, 2} { // on the leader, and forwarded
 		a, key := all.ask(id), fmt.Sprint("n", id)
 		lose := func(to uint64) {
 			after := func() error {
@@ -341,8 +342,8 @@ func TestCallOnceUnknownCommit(t *testing.T) {
 	}
 }
 
-// TestCallOnceLeadersAndBreaks: whatever the leader is and whatever breaks, calls
-// with keys are carried out once each, and in the order of their connection unless
+// TestCallOnceLeadersAndBreaks checks that regardless of leader changes and broken
+// connections, each call with a key runs once, and in the order of its connection unless
 // some have met too many breaks.
 func TestCallOnceLeadersAndBreaks(t *testing.T) {
 	all := startNodes(t, 3, resp.Options{})
@@ -416,8 +417,8 @@ func addNumbers(a *asker, key string, stop chan struct{}) {
 	}
 }
 
-// breaks has the connections of a node to others break when the reply to a
-// CALLONCE comes: what is returned is taken and called then.
+// breaks makes the connections of a node to others break when the reply to a CALLONCE
+// arrives. The function in the returned pointer is then removed and called.
 func breaks(nd *node) *atomic.Pointer[func()] {
 	lose := &atomic.Pointer[func()]{}
 	wrap := func(nc net.Conn) net.Conn { return &breaker{Conn: nc, lose: lose} }
@@ -431,7 +432,7 @@ type breaker struct {
 	sent atomic.Bool
 }
 
-// Write passes everything on.
+// Write passes all data on.
 func (b *breaker) Write(p []byte) (int, error) {
 	if bytes.Contains(p, []byte("CALLONCE")) {
 		b.sent.Store(true)
@@ -439,7 +440,7 @@ func (b *breaker) Write(p []byte) (int, error) {
 	return b.Conn.Write(p)
 }
 
-// Read loses the reply.
+// Read drops the reply.
 func (b *breaker) Read(p []byte) (int, error) {
 	n, err := b.Conn.Read(p)
 	if err != nil || !b.sent.Load() {

@@ -12,7 +12,7 @@ import (
 	"github.com/skerrydb/skerry/resp"
 )
 
-// luaProcedures are in Lua what the tests' procedures of the same names are.
+// luaProcedures are Lua versions of the tests' procedures with the same names.
 const luaProcedures = `#!lua name=skerry
 redis.register_function('add', function(keys, args) return redis.call('incrby', keys[1] or table.remove(args, 1), args[1]) end)
 redis.register_function{function_name='value', callback=function(keys, args) return redis.call('get', keys[1] or args[1]) end, flags={'no-writes'}}
@@ -21,11 +21,11 @@ redis.register_function('fail', function(keys, args)
   return redis.error_reply('ERR ' .. args[3])
 end)`
 
-// callErrors are what the servers add to the text of an error, each in its way.
+// callErrors matches the additions of both servers to the text of an error.
 var callErrors = regexp.MustCompile(` script: .*$|( Procedure .* writes: call it with FCALL)? \[[a-z_ ]+\]$`)
 
-// TestDifferentialCalls sends the same random calls, good and bad, to Lua functions
-// of redis-server and to procedures, and compares the replies.
+// TestDifferentialCalls sends the same random calls, valid and invalid, to Lua functions of
+// redis-server and to procedures, and compares the replies.
 func TestDifferentialCalls(t *testing.T) {
 	redis := startRedis(t)
 	s := seed.Of(t)
@@ -56,7 +56,8 @@ func TestDifferentialCalls(t *testing.T) {
 	t.Logf("%d commands compared", d.sent)
 }
 
-// callLines are the lines of a reply without what the servers word differently.
+// callLines returns the lines of a reply without the parts that the servers word
+// differently.
 func callLines(v reply) string {
 	lines := v.lines()
 	for i, l := range lines {
@@ -71,11 +72,11 @@ func callLines(v reply) string {
 	return strings.Join(lines, "\n")
 }
 
-// randomCall returns a command; multi is whether a transaction is being gathered.
+// randomCall returns a command. multi tracks whether a transaction is being queued.
 func randomCall(rng *rand.Rand, multi *bool) []string {
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
 	key, n := pick("a", "b", "text", "", "none"), strconv.FormatInt(1+rng.Int64N(1<<rng.IntN(45)), 10) // Lua's numbers have 53 bits
-	if key == "" {                                                                                     // Redis has it, Skerry does not
+	if key == "" {                                                                                     // Redis supports it, Skerry does not
 		key = "bin\x00\r\n"
 	}
 	count := pick("1", "1", "1", "0", "0", "3", "4", "-1", "x", "1.5", "", "01", "+1", " 1", "1 ", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "0x1", "\x00")
@@ -99,7 +100,7 @@ func randomCall(rng *rand.Rand, multi *bool) []string {
 		}
 		return []string{pick("EXEC", "EXEC", "DISCARD")}
 	case 8:
-		return []string{"COMMAND", pick("GETKEYS", "GETKEYSANDFLAGS"), cmd, "add", pick("0", "1", "2", "3", "-1", "x"), key, n} // it reads numbers as atoi does
+		return []string{"COMMAND", pick("GETKEYS", "GETKEYSANDFLAGS"), cmd, "add", pick("0", "1", "2", "3", "-1", "x"), key, n} // Redis reads numbers as atoi does
 	case 9, 10, 11:
 		return []string{cmd, "value", count, key}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/skerrydb/skerry/resp"
 )
 
-// TestCallsThatSpeakForNodes: what a procedure says of itself in the words of a
-// node is taken for neither: the call is not sent again.
+// TestCallsThatSpeakForNodes checks that an error of a procedure with a code of a node is
+// not mistaken for the node's: the call is not sent again.
 func TestCallsThatSpeakForNodes(t *testing.T) {
 	var runs atomic.Int32
 	says := proc.Define("says", func(tx *proc.Tx, in keyArgs) (int64, error) {
@@ -27,7 +27,7 @@ func TestCallsThatSpeakForNodes(t *testing.T) {
 		return 0, engine.Errorf(engine.Code(in.Key), "so it says")
 	})
 	all := startNodes(t, 2, resp.Options{}, []proc.Procedure{says}, []proc.Procedure{says})
-	for _, id := range []int{1, 2} { // on the leader, and by forwarding
+	for _, id := range []int{1, 2} { // on the leader, and forwarded
 		a := all.ask(id)
 		for _, code := range []string{"outcome_unknown", "not_leader", ""} {
 			for _, words := range [][]string{{"CALL", "says", code}, {"CALLONCE", fmt.Sprint(id, code), "says", code}} {
@@ -38,7 +38,7 @@ func TestCallsThatSpeakForNodes(t *testing.T) {
 				}
 			}
 		}
-		for _, code := range []string{"queue_full", "closed", "stopped", "conflict"} { // what it says of another node's call
+		for _, code := range []string{"queue_full", "closed", "stopped", "conflict"} { // about another node's call
 			if v := show(t, a.ask("CALLONCE", fmt.Sprint(id, code), "says", code)); !strings.HasSuffix(v, " so it says ["+code+"]") {
 				t.Errorf("node %d: %s", id, v)
 			}
@@ -47,8 +47,8 @@ func TestCallsThatSpeakForNodes(t *testing.T) {
 	}
 }
 
-// TestErrorWords: the kind of a code decides the first word of a reply, also of codes that
-// other packages declare.
+// TestErrorWords checks that the kind of a code determines the first word of a reply,
+// including for codes that other packages declare.
 func TestErrorWords(t *testing.T) {
 	says := proc.DefineRead("says", func(_ *proc.Tx, in keyArgs) (int64, error) {
 		return 0, engine.Errorf(engine.Code(in.Key), "text")
@@ -63,14 +63,14 @@ func TestErrorWords(t *testing.T) {
 	}
 	for _, m := range append(append(engine.Catalog(), own...), engine.Meaning{Code: "unknown"}) {
 		if m.Code == engine.CodeNotLeader || m.Code == engine.CodeOutcomeUnknown {
-			continue // no procedure can say these of itself
+			continue // procedures may not return these
 		}
 		a.want(cmp.Or(words[m.Code], "ERR")+" text ["+string(m.Code)+"]", "CALL", "says", string(m.Code))
 	}
 }
 
-// TestConflictOfOneCall: a call that only reads and says that it conflicts does
-// not fail what is read beside it.
+// TestConflictOfOneCall checks that a read-only call that returns a conflict does not fail
+// the reads that run with it.
 func TestConflictOfOneCall(t *testing.T) {
 	clash := proc.DefineRead("clash", func(*proc.Tx, noArgs) (int64, error) {
 		return 0, engine.Errorf(engine.CodeConflict, "the versions differ")
@@ -95,8 +95,8 @@ func TestConflictOfOneCall(t *testing.T) {
 	}
 }
 
-// TestCallOnceRefusedLater: a call with a key, of which is not known whether it has
-// run, is sent again and refused before anybody has looked: it may still have run.
+// TestCallOnceRefusedLater: a call with a key whose outcome is unknown is sent again and
+// then refused before the key was looked up. It may still have run.
 func TestCallOnceRefusedLater(t *testing.T) {
 	born := proc.Define("born", func(tx *proc.Tx, _ noArgs) (int64, error) { return tx.KV(0).Add([]byte("born"), 1) })
 	all := startNodes(t, 3, resp.Options{}, []proc.Procedure{born}, nil, nil)
@@ -125,8 +125,8 @@ func TestCallOnceRefusedLater(t *testing.T) {
 	a.want("1", "CALLONCE", "born", "born")
 }
 
-// TestReadsOfOtherPrograms: what reads by this node's program does not write by
-// that of the leader, however it gets there and however often.
+// TestReadsOfOtherPrograms checks that a call that only reads in this node's program cannot
+// write in the leader's, however it gets there and however often.
 func TestReadsOfOtherPrograms(t *testing.T) {
 	reads := proc.DefineRead("turned", func(*proc.Tx, keyArgs) (int64, error) { return -1, nil })
 	writes := proc.Define("turned", func(tx *proc.Tx, in keyArgs) (int64, error) { return tx.KV(0).Add([]byte(in.Key), 1) })
@@ -156,9 +156,10 @@ func TestReadsOfOtherPrograms(t *testing.T) {
 	}
 }
 
-// TestRefusedByVersionBefore: a leader of the version before, which says in the text
-// alone that it has refused a call, is understood by nobody, but no reply of it claims
-// that a call has not run which may have; and such a node understands this one.
+// TestRefusedByVersionBefore: a leader of the previous version refuses calls only in the
+// text of its reply, which this node does not interpret. No reply may then claim that a
+// call has not run if it may have. A node of the previous version must also work with a
+// leader of this one.
 func TestRefusedByVersionBefore(t *testing.T) {
 	born := proc.Define("born", func(tx *proc.Tx, _ noArgs) (int64, error) { return tx.KV(0).Add([]byte("born"), 1) })
 	all := startNodes(t, 3, resp.Options{}, []proc.Procedure{born}, nil, nil)
@@ -175,15 +176,15 @@ func TestRefusedByVersionBefore(t *testing.T) {
 	a.want("1", "CALLONCE", "k", "born")
 }
 
-// before is a connection between nodes of which one does not know SKERRY REFUSALS.
+// before is a connection between nodes, one of which does not support SKERRY REFUSALS.
 type before struct{ net.Conn }
 
 func (b before) Write(p []byte) (int, error) {
 	return b.Conn.Write(bytes.ReplaceAll(p, []byte("REFUSALS"), []byte("REFUSALX")))
 }
 
-// TestUnwritableInTransaction: a call whose result is over the limit is undone,
-// also where others stand, and also its key.
+// TestUnwritableInTransaction checks that a call whose result exceeds the limit is undone
+// together with its key, even within a transaction.
 func TestUnwritableInTransaction(t *testing.T) {
 	large := proc.Define("large", func(tx *proc.Tx, in sizeArgs) ([]byte, error) {
 		_, err := tx.KV(0).Add([]byte("large"), 1)
@@ -204,8 +205,8 @@ func TestUnwritableInTransaction(t *testing.T) {
 	a.want("2", "GET", "n")
 }
 
-// TestNameForCommand: a procedure's name in the place of a command says how to
-// call it, but not to those who have given no password.
+// TestNameForCommand checks that a procedure's name in place of a command gives a hint how
+// to call it, but not to clients that have not authenticated.
 func TestNameForCommand(t *testing.T) {
 	eng := openEngine(t, embedded.Options{})
 	a := newAsker(t, serveOn(t, eng, resp.Options{Password: "p", Procedures: testProcedures(t, eng)}))
@@ -214,5 +215,5 @@ func TestNameForCommand(t *testing.T) {
 	a.want("OK", "AUTH", "p")
 	a.want(redis+"(it is a procedure: CALL add …)", "add", "n", "1")
 	a.want("ERR unknown command 'shape', with args beginning with: (it is a procedure: CALL shape …)", "shape")
-	a.want("ERR unknown command 'ADD', with args beginning with: ", "ADD") // names are exact
+	a.want("ERR unknown command 'ADD', with args beginning with: ", "ADD") // names are case-sensitive
 }

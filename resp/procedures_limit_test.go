@@ -12,8 +12,8 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// TestSchemasOverLimit: a schema may be asked for often in one command, up to the
-// limit of a reply. The race detector would take many times its 500 MB.
+// TestSchemasOverLimit checks that one command may request a schema repeatedly, up to the
+// limit of a reply. The race detector would need many times its 500 MB.
 func TestSchemasOverLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 500 MB")
@@ -21,7 +21,7 @@ func TestSchemasOverLimit(t *testing.T) {
 	long := proc.Define("long", func(*proc.Tx, noArgs) (int64, error) { return 0, nil }).Describe(strings.Repeat("word ", 1000))
 	eng := openEngine(t, embedded.Options{})
 	a := newAsker(t, serveOn(t, eng, resp.Options{Procedures: testProcedures(t, eng, long)}))
-	one := len(a.ask("PROC", "SCHEMA", "long").Str) - 1 // with the comma
+	one := len(a.ask("PROC", "SCHEMA", "long").Str) - 1 // including the comma
 	for _, c := range []struct {
 		n   int
 		too bool

@@ -51,8 +51,7 @@ type (
 	}
 )
 
-// testProcedures returns the procedures that every test server has. extra are
-// further ones.
+// testProcedures returns the procedures of every test server, and those in extra.
 func testProcedures(tb testing.TB, eng engine.Engine, extra ...proc.Procedure) *proc.Set {
 	tb.Helper()
 	set, err := proc.New(eng, proc.Options{}, append(extra,
@@ -94,8 +93,8 @@ func testProcedures(tb testing.TB, eng engine.Engine, extra ...proc.Procedure) *
 	return set
 }
 
-// vote is three statements, as one procedure has in practice. It allocates
-// nothing, so that a benchmark measures the way to it and back.
+// vote has three statements, like a typical procedure. It does not allocate, so that a
+// benchmark measures the overhead of calling it.
 func vote(tx *proc.Tx, in voteArgs) (int64, error) {
 	var buf [32]byte
 	t := tx.KV(1)
@@ -126,7 +125,7 @@ func TestCalls(t *testing.T) {
 	a.want("bin\r\n\x00ary", "GET", "k")
 	a.want("[Int 7 Yes true Text a\r\nb Float 1.5 None nil List [1 2] Map [a 1 b 2]]", "CALL", "shape")
 	for _, c := range []struct {
-		want  string // the end of the error
+		want  string // suffix of the error
 		words []string
 	}{
 		{"[unknown_procedure]", []string{"CALL", "nothing"}},
@@ -173,7 +172,7 @@ func TestCalls(t *testing.T) {
 	for _, n := range []int{resp.MaxCodeBytes, resp.MaxCodeBytes + 1, 1 << 20} {
 		a.want("ERR text ["+strings.Repeat("c", resp.MaxCodeBytes)+"]", "CALL", "fail", "n", strings.Repeat("c", n), "text")
 	}
-	a.want("6", "GET", "n") // nothing of what failed was written
+	a.want("6", "GET", "n") // the failed calls wrote nothing
 	a.want("OK", "SET", "c1", "text")
 }
 
@@ -201,7 +200,7 @@ func TestCallsInTransactions(t *testing.T) {
 	}
 	a.want("12", "GET", "n")
 	a.want("1", "GET", "k")
-	a.want("OK", "MULTI") // of reads only: in a View
+	a.want("OK", "MULTI") // only reads: runs in a View
 	for _, words := range [][]string{{"CALL", "value", "n"}, {"CALL", "sneaks", "n"}, {"FCALL_RO", "sum", "0", "1", "2", "3"}, {"GET", "n"}} {
 		a.want("QUEUED", words...)
 	}
@@ -244,7 +243,7 @@ func TestCallsAndTracking(t *testing.T) {
 	addr := startSkerry(t, resp.Options{})
 	a, b := newAsker(t, addr), newAsker(t, addr)
 	a.want("OK", "CLIENT", "TRACKING", "ON")
-	a.want("nil", "CALL", "value", "unseen") // what a procedure reads is not tracked
+	a.want("nil", "CALL", "value", "unseen") // keys that a procedure reads are not tracked
 	a.want("nil", "GET", "seen")
 	b.want("1", "CALL", "add", "unseen", "1")
 	b.want("1", "CALL", "add", "seen", "1")
@@ -255,15 +254,15 @@ func TestCallsAndTracking(t *testing.T) {
 	a.want("OK", "CLIENT", "TRACKING", "ON", "NOLOOP")
 	a.want("1", "GET", "seen")
 	a.want("1", "GET", "unseen")
-	a.want("2", "CALL", "add", "seen", "1") // its own
+	a.want("2", "CALL", "add", "seen", "1") // its own write
 	b.want("2", "CALL", "add", "unseen", "1")
 	if v := show(t, a.next()); v != "[invalidate [unseen]]" {
 		t.Errorf("push: %s", v)
 	}
 }
 
-// TestHugeResults: a client that asks for more than it reads is closed, as with
-// large values; one that reads gets everything.
+// TestHugeResults checks that a client that requests more than it reads is closed, as with
+// large values, and that one that reads gets everything.
 func TestHugeResults(t *testing.T) {
 	addr := startSkerry(t, resp.Options{WriteTimeout: 300 * time.Millisecond})
 	a := newAsker(t, addr)
@@ -284,7 +283,7 @@ func TestHugeResults(t *testing.T) {
 	}
 }
 
-// again is an engine that runs everything twice, the first time in vain.
+// again is an engine that runs everything twice and discards the first run.
 type again struct{ *embedded.DB }
 
 func (e again) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
@@ -310,8 +309,7 @@ func (e again) UpdateEach(ctx context.Context, n int, fn func(engine.Tx, int) er
 	return e.DB.UpdateEach(ctx, n, fn)
 }
 
-// serveOn serves an engine of the test's with exactly these options and returns
-// the address.
+// serveOn serves the test's engine with exactly these options and returns the address.
 func serveOn(t *testing.T, eng engine.Engine, o resp.Options) string {
 	t.Helper()
 	store, err := kv.New(eng, kv.Options{})
@@ -345,7 +343,8 @@ func openEngine(t *testing.T, o embedded.Options) *embedded.DB {
 	return db
 }
 
-// TestCallsRunAgain: what an engine runs again is answered once, by its last run.
+// TestCallsRunAgain checks that if the engine runs calls again, only the replies of the
+// last run are sent.
 func TestCallsRunAgain(t *testing.T) {
 	eng := again{openEngine(t, embedded.Options{})}
 	a := newAsker(t, serveOn(t, eng, resp.Options{Procedures: testProcedures(t, eng)}))
@@ -357,7 +356,7 @@ func TestCallsRunAgain(t *testing.T) {
 	}
 }
 
-// TestNoProcedures: a server without any.
+// TestNoProcedures calls a server without procedures.
 func TestNoProcedures(t *testing.T) {
 	a := newAsker(t, serveOn(t, openEngine(t, embedded.Options{}), resp.Options{}))
 	a.want("[]", "PROC", "LIST")
@@ -371,7 +370,8 @@ func TestNoProcedures(t *testing.T) {
 	}
 }
 
-// TestCallsOverMemory: a full engine refuses calls that grow it, and only those.
+// TestCallsOverMemory checks that a full engine rejects calls that need more memory, and
+// only those.
 func TestCallsOverMemory(t *testing.T) {
 	eng := openEngine(t, embedded.Options{MemoryBytes: 1 << 20})
 	a := newAsker(t, serveOn(t, eng, resp.Options{Procedures: testProcedures(t, eng)}))

@@ -2,6 +2,6 @@
 
 package resp
 
-// raced: the race detector makes pools forget at random, so that nothing can be
-// said of allocations.
+// raced is set because the race detector makes pools drop items at random, so that
+// allocations cannot be checked.
 const raced = true

@@ -48,8 +48,8 @@ func (a *asker) ask(words ...string) wire.Value {
 	return v
 }
 
-// subName returns the name of the subcommand that v names or describes, "" if
-// it is something else. Redis leaves their order open.
+// subName returns the name of the subcommand that v names or describes, or "" if v is
+// something else. Redis does not define their order.
 func subName(v wire.Value) string {
 	if v.Kind == wire.KindArray && len(v.List) == 10 {
 		v = v.List[0]
@@ -60,7 +60,7 @@ func subName(v wire.Value) string {
 	return ""
 }
 
-// appendRESP3 appends v, without the elements of aggregates that keep refuses.
+// appendRESP3 appends v without the elements of aggregates that keep rejects.
 func appendRESP3(b []byte, v wire.Value, keep func(e []wire.Value) bool) []byte {
 	w := wire.Writer{Buf: b, RESP3: true}
 	switch v.Kind {
@@ -97,8 +97,8 @@ func appendRESP3(b []byte, v wire.Value, keep func(e []wire.Value) bool) []byte 
 	return w.Buf
 }
 
-// TestReference proves that commands.resp3 is what Redis says of the commands
-// that Skerry has, and that COMMAND gives it back.
+// TestReference checks that commands.resp3 contains Redis's replies about the commands that
+// Skerry has, and that COMMAND returns them.
 func TestReference(t *testing.T) {
 	redis := newAsker(t, startRedis(t))
 	skerry := newAsker(t, startSkerry(t, resp.Options{}))
@@ -106,7 +106,7 @@ func TestReference(t *testing.T) {
 	for _, v := range skerry.ask("COMMAND", "LIST").List {
 		known[string(v.Str)] = true
 	}
-	// Subcommands that are not here are left out wherever they are named.
+	// Subcommands that Skerry does not have are removed wherever they are named.
 	keep := func(e []wire.Value) bool { return subName(e[0]) == "" || known[subName(e[0])] }
 	var want []byte
 	var names []string
@@ -144,8 +144,8 @@ func TestReference(t *testing.T) {
 	compareInfo(t, redis, skerry, slices.Sorted(maps.Keys(known)), known)
 }
 
-// compareInfo asks both servers for COMMAND INFO of commands and subcommands, one
-// by one. Nothing of what Redis says but the order of subcommands is open.
+// compareInfo compares COMMAND INFO of both servers for each command and subcommand. Only
+// the order of subcommands may differ.
 func compareInfo(t *testing.T, redis, skerry *asker, names []string, known map[string]bool) {
 	t.Helper()
 	compared := 0
@@ -171,7 +171,7 @@ func compareInfo(t *testing.T, redis, skerry *asker, names []string, known map[s
 	}
 }
 
-// infoText is an element of COMMAND INFO as text, its subcommands sorted.
+// infoText formats an element of COMMAND INFO with its subcommands sorted.
 func infoText(v wire.Value) string {
 	parts := []string{fmt.Sprintf("%c%s%d", v.Kind, v.Str, v.Int)}
 	for _, e := range v.List {

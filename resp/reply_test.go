@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// reply is one RESP value as it came over the wire. The tests decode it with
-// code of their own, so that a fault in resp/wire cannot hide itself.
+// reply is one RESP value as received. The tests have their own decoder, so that a bug in
+// resp/wire cannot hide itself.
 type reply struct {
 	kind  byte // the type byte of the wire: + - : $ * _ , # ( ! = % ~ > |
 	text  string
 	null  bool // $-1 and *-1
 	elems []reply
-	attrs []reply // the attribute that preceded it, keys and values in turn
+	attrs []reply // the attribute before it, keys and values alternating
 }
 
-// maxReplyDepth ends the decoding of a reply that nests without end.
+// maxReplyDepth bounds the nesting of a reply.
 const maxReplyDepth = 32
 
-// readReply decodes one value, attributes included.
+// readReply decodes one value, including attributes.
 func readReply(r *bufio.Reader, depth int) (reply, error) {
 	if depth > maxReplyDepth {
 		return reply{}, fmt.Errorf("reply nests deeper than %d", maxReplyDepth)
@@ -94,8 +94,8 @@ func (v reply) readElems(r *bufio.Reader, depth int) (reply, error) {
 	return next, err
 }
 
-// lines prints the value type-exactly, one scalar a line, elements indented by
-// two spaces more than their aggregate.
+// lines formats the value with its exact types, one scalar per line. Elements are indented
+// by two more spaces than their aggregate.
 func (v reply) lines() []string { return v.appendLines(nil, "") }
 
 func (v reply) appendLines(out []string, indent string) []string {
@@ -128,21 +128,21 @@ func (v reply) appendLines(out []string, indent string) []string {
 		return out
 	}
 	line := string(v.kind) + escape(v.text)
-	if strings.HasSuffix(line, " ") { // made visible: editors strip it
+	if strings.HasSuffix(line, " ") { // make it visible, because editors strip it
 		line = line[:len(line)-1] + `\x20`
 	}
 	return append(out, indent+line)
 }
 
-// sort orders the elements of an array whose order Redis leaves open.
+// sort sorts the elements of an array whose order Redis does not define.
 func (v reply) sort() {
 	slices.SortFunc(v.elems, func(a, b reply) int {
 		return strings.Compare(strings.Join(a.lines(), "\n"), strings.Join(b.lines(), "\n"))
 	})
 }
 
-// maxQuoted is the number of bytes of a bulk string that are printed; a longer
-// one is shown by its length and hash.
+// maxQuoted is the maximum number of bytes of a bulk string that are printed. For a longer
+// one, its length and hash are printed.
 const maxQuoted = 8 << 10
 
 func quote(s string) string {
@@ -152,7 +152,7 @@ func quote(s string) string {
 	return `"` + strings.ReplaceAll(escape(s), `"`, `\"`) + `"`
 }
 
-// escape makes every byte that is not printable ASCII visible.
+// escape escapes every byte that is not printable ASCII.
 func escape(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {

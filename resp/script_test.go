@@ -12,16 +12,16 @@ import (
 // script is one parsed transcript of testdata; testdata/README.md explains the format.
 type script struct {
 	name     string
-	only     int    // 2 or 3: played in that protocol only; 0: in both
+	only     int    // 2 or 3: only for that protocol; 0: for both
 	password string // the server's password; "" for none
 	steps    []step
 	tail     []string // lines after the last step
 }
 
-// step is one command with the replies that it must have.
+// step is one command with its expected replies.
 type step struct {
-	before []string // comments and blank lines in front of it, verbatim
-	src    string   // the line itself
+	before []string // comments and blank lines before it, verbatim
+	src    string   // the source line
 	line   int      // its number in the file
 	conn   string
 	verb   string // "" for a command, else push, nopush, send, reply, raw, sleep, close, closed
@@ -29,12 +29,12 @@ type step struct {
 	only   int // 2 or 3: skipped in the other protocol
 	sorted bool
 	scan   bool
-	as     string // name of the variable that takes the reply
+	as     string // name of the variable that stores the reply
 
 	want   []string // Redis's reply; a line may begin with "2| " or "3| "
-	reason string   // why Skerry differs here on purpose; "" where it does not
+	reason string   // why Skerry differs on purpose; "" if it does not
 	skip   bool     // Skerry does not play this step
-	skerry []string // Skerry's reply where it differs
+	skerry []string // Skerry's reply if it differs
 }
 
 var wordRE = regexp.MustCompile(`^("(?:[^"\\]|\\.)*"|[^\s"]+)(?:\*(\d+))?(?:\s+|$)`)
@@ -166,7 +166,7 @@ func (st *step) parseMod(m string) error {
 	return nil
 }
 
-// forProtocol keeps the lines of one protocol and removes their marks.
+// forProtocol returns the lines for one protocol without their marks.
 func forProtocol(lines []string, proto int) []string {
 	var out []string
 	for _, l := range lines {
@@ -183,8 +183,8 @@ func forProtocol(lines []string, proto int) []string {
 
 var wildRE = regexp.MustCompile(`<(any|int|float|hex|-?\d+\.\.-?\d+)>`)
 
-// matchReply reports whether got is what want describes. A wanted line "..."
-// stands for all following lines that are indented at least as far.
+// matchReply reports whether got matches want. A line "..." in want stands for all
+// following lines with at least its indentation.
 func matchReply(want, got []string) bool {
 	for len(want) > 0 {
 		if strings.TrimLeft(want[0], " ") == "..." {
@@ -243,14 +243,14 @@ func matchLine(want, got string) bool {
 	return true
 }
 
-// played is what a server answered to one step.
+// played is a server's reply to one step.
 type played struct {
 	lines []string
-	ok    bool // it was what the file says, or the step was not played
+	ok    bool // it matches the file, or the step was skipped
 }
 
-// rewrite returns the file with the replies that Redis gave, by protocol, in
-// place of those that do not match them.
+// rewrite returns the file with Redis's replies, by protocol, in place of those that do not
+// match them.
 func (s *script) rewrite(got map[int][]played) string {
 	var b strings.Builder
 	put := func(lines []string, prefix string) {

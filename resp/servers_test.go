@@ -12,8 +12,8 @@ import (
 	"github.com/skerrydb/skerry/ci/ports"
 )
 
-// need returns the path of a program that the test cannot do without. A missing
-// one is a skip that names it, or a failure where SKERRY_REQUIRE_SERVERS=1.
+// need returns the path of a program that the test requires. If it is missing, the test is
+// skipped, or fails if SKERRY_REQUIRE_SERVERS=1.
 func need(tb testing.TB, program, debianPackage string) string {
 	tb.Helper()
 	path, err := exec.LookPath(program)
@@ -32,8 +32,8 @@ func missing(tb testing.TB, what string) {
 	tb.Skip(what)
 }
 
-// startRedis starts a redis-server that keeps nothing, on a port and folder of
-// its own, and stops it by its process id at the end of the test.
+// startRedis starts a redis-server without persistence on its own port and in its own
+// directory, and stops it by its process id at the end of the test.
 func startRedis(tb testing.TB, args ...string) (addr string) {
 	tb.Helper()
 	path := need(tb, "redis-server", "redis-server")

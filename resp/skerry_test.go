@@ -14,8 +14,8 @@ import (
 	"github.com/skerrydb/skerry/resp"
 )
 
-// startSkerry serves an embedded engine in a temporary folder, with everything
-// that belongs to it running, and stops it at the end of the test.
+// startSkerry serves an embedded engine in a temporary directory with all its background
+// tasks, and stops it at the end of the test.
 func startSkerry(tb testing.TB, o resp.Options) (addr string) {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -31,7 +31,7 @@ func serveSkerry(tb testing.TB, l net.Listener, o resp.Options) *resp.Server {
 	return serveAt(tb, l, o, nil)
 }
 
-// serveAt is serveSkerry on an engine that takes the time from now; nil: time.Now.
+// serveAt is like serveSkerry on an engine whose clock is now; nil means time.Now.
 func serveAt(tb testing.TB, l net.Listener, o resp.Options, now func() time.Time) *resp.Server {
 	tb.Helper()
 	log := slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -78,8 +78,8 @@ func serveAt(tb testing.TB, l net.Listener, o resp.Options, now func() time.Time
 	return srv
 }
 
-// TestTranscriptsOnSkerry proves that Skerry answers as Redis does, but where
-// the transcript gives the reason why not.
+// TestTranscriptsOnSkerry checks that Skerry replies as Redis does, except where the
+// transcript gives a reason.
 func TestTranscriptsOnSkerry(t *testing.T) {
 	for _, s := range scripts(t) {
 		t.Run(s.name, func(t *testing.T) {

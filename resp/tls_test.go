@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// testTLS makes a certificate for localhost: the server's and the clients'
-// configurations, and the file of the certificate for programs.
+// testTLS creates a certificate for localhost. It returns the configurations of server and
+// clients, and the file of the certificate for programs.
 func testTLS(tb testing.TB) (server, client *tls.Config, file string) {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -16,8 +16,7 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// trackerTest drives a tracker by hand, so that reads and changes meet in
-// every order.
+// trackerTest controls a tracker, so that reads and changes can occur in every order.
 type trackerTest struct {
 	testing.TB
 	eng  engine.Engine
@@ -51,7 +50,7 @@ func newTrackerTest(t testing.TB) *trackerTest {
 	x := &trackerTest{TB: t, eng: eng, tr: &srv.tracker, c: c, peer: theirs}
 	x.s = &session{c: c, own: map[int64]struct{}{}}
 	srv.tracker.on[x.s] = struct{}{}
-	c.pushes.busy() // pushes gather until told()
+	c.pushes.busy() // pushes are queued until told()
 	return x
 }
 
@@ -65,7 +64,7 @@ func (x *trackerTest) change(key string, pos engine.Position) {
 	x.tr.changeKey([]byte(key), engine.Change{Pos: pos, Time: time.UnixMicro(int64(pos))})
 }
 
-// told returns how many pushes have gathered, and forgets them.
+// told returns the number of queued pushes and drops them.
 func (x *trackerTest) told() int {
 	x.c.pushes.mu.Lock()
 	defer x.c.pushes.mu.Unlock()
@@ -151,7 +150,7 @@ func TestTrackerNoLoop(t *testing.T) {
 	}
 }
 
-// TestTrackerLimit has one client read more keys than are remembered.
+// TestTrackerLimit has one client read more keys than are tracked.
 func TestTrackerLimit(t *testing.T) {
 	x := newTrackerTest(t)
 	const over = 10
@@ -167,7 +166,7 @@ func TestTrackerLimit(t *testing.T) {
 	x.want("keys forgotten", over)
 }
 
-// TestPushOrder holds pushes back while a reply is under way, and then writes them.
+// TestPushOrder checks that pushes wait while a reply is in progress, and are then written.
 func TestPushOrder(t *testing.T) {
 	x := newTrackerTest(t)
 	x.begin("k")
@@ -190,12 +189,12 @@ func TestPushOrder(t *testing.T) {
 	}
 }
 
-// TestPushLimit has a client that does not take its pushes.
+// TestPushLimit has a client that does not read its pushes.
 func TestPushLimit(t *testing.T) {
 	x := newTrackerTest(t)
 	big := make([]byte, 1<<20)
 	for i := range MaxPushBytes/len(big) + 1 {
-		if i < MaxPushBytes/len(big) && x.c.killed.Load() { // with what frames them, that many are too much already
+		if i < MaxPushBytes/len(big) && x.c.killed.Load() { // with their framing, this many already exceed the limit
 			t.Fatalf("closed after %d MiB", i)
 		}
 		x.tr.tell(x.s, [][]byte{big})
@@ -207,7 +206,7 @@ func TestPushLimit(t *testing.T) {
 	}
 }
 
-// TestCommandTable checks what no compiler does.
+// TestCommandTable checks what the compiler cannot.
 func TestCommandTable(t *testing.T) {
 	table := commands()
 	seen := 0
@@ -234,14 +233,14 @@ func TestCommandTable(t *testing.T) {
 	}
 }
 
-// TestGetAllocatesNothing counts what the protocol itself allocates.
+// TestGetAllocatesNothing counts the allocations of the protocol itself.
 func TestGetAllocatesNothing(t *testing.T) {
 	if n := allocations(t, newTrackerTest(t).c, 64, "GET", "none"); n > 4 {
 		t.Errorf("64 GETs of one read allocate %v times; only the view may, not each command", n)
 	}
 }
 
-// TestCallAllocatesNothing: calling a procedure costs no more than GET does.
+// TestCallAllocatesNothing checks that calling a procedure allocates no more than GET does.
 func TestCallAllocatesNothing(t *testing.T) {
 	if raced {
 		t.Skip("the race detector makes pools forget at random")
@@ -266,7 +265,7 @@ func TestCallAllocatesNothing(t *testing.T) {
 	}
 }
 
-// allocations returns how often n commands of one read allocate.
+// allocations returns the number of allocations of n commands in one read.
 func allocations(t *testing.T, c *conn, n int, words ...string) float64 {
 	t.Helper()
 	c.out.RESP3 = false

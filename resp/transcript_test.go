@@ -12,7 +12,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "record the transcripts again from the real redis-server")
 
-// TestTranscriptsOnRedis proves that the transcripts say what Redis does.
+// TestTranscriptsOnRedis checks the transcripts against Redis.
 func TestTranscriptsOnRedis(t *testing.T) {
 	plain := startRedis(t)
 	for _, s := range scripts(t) {
@@ -75,7 +75,7 @@ func flushAll(t *testing.T, addr, password string) {
 	}
 }
 
-// playScript plays s and compares; it returns the reply of every step.
+// playScript runs s and compares. It returns the reply to every step.
 func playScript(t *testing.T, s *script, proto int, skerry bool, dial func() (net.Conn, error)) []played {
 	t.Helper()
 	pl := newPlayer(proto, dial)
@@ -101,7 +101,7 @@ func playScript(t *testing.T, s *script, proto int, skerry bool, dial func() (ne
 	return all
 }
 
-// differs says how got is not the reply that the transcript states, "" if it is.
+// differs describes how got differs from the reply in the transcript, or returns "".
 func (st *step) differs(pl *player, skerry bool, got []string) string {
 	want := pl.expand(forProtocol(st.want, pl.proto))
 	if skerry && st.reason != "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// TestNodeLimits: over the limits of connections between nodes they are refused,
-// and commands wait as for an election.
+// TestNodeLimits checks that connections between nodes over the limits are rejected, and
+// that commands wait as for an election.
 func TestNodeLimits(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	eng, err := embedded.Open(t.TempDir(), embedded.Options{Logger: log})
@@ -26,7 +26,7 @@ func TestNodeLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Its methods are not needed: nothing is dialled.
+	// Its methods are not called: nothing is dialled.
 	none := struct{ engine.Cluster }{}
 	srv, err := New(store, nil, Options{Logger: log, Cluster: none, ElectionWait: 20 * time.Millisecond})
 	if err != nil {
@@ -60,8 +60,8 @@ func TestNodeLimits(t *testing.T) {
 	}
 }
 
-// TestHeldChanges: while a write is forwarded nobody knows whose a change is; it
-// is told afterwards, if it was another's.
+// TestHeldChanges: while a write is forwarded, it is not known who made a change. The
+// change is reported afterwards if it was another client's.
 func TestHeldChanges(t *testing.T) {
 	x := newTrackerTest(t)
 	x.s.noloop = true
@@ -92,8 +92,8 @@ func TestHeldChanges(t *testing.T) {
 	x.want("and those that were", maxHeld)
 }
 
-// TestGoodbyeBeforeReply: a node that leaves says so once. That can come where
-// the reply to a HELLO or SELECT was expected, and is the answer all the same.
+// TestGoodbyeBeforeReply: a node that leaves sends one goodbye. It can arrive where the
+// reply to a HELLO or SELECT was expected, and still counts as the reply.
 func TestGoodbyeBeforeReply(t *testing.T) {
 	for skips := range 4 {
 		ours, theirs := net.Pipe()

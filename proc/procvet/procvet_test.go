@@ -14,7 +14,7 @@ import (
 	"github.com/skerrydb/skerry/proc/procvet"
 )
 
-// line is a place in a source file.
+// line is a position in a source file.
 type line struct {
 	file string
 	line int
@@ -26,8 +26,8 @@ var (
 	outputLine  = regexp.MustCompile(`^(.+?):(\d+):\d+: (.+)$`)
 )
 
-// wanted reads the comments of all files below dir that say which findings their
-// line has.
+// wanted parses the comments in all files below dir that state the expected findings of
+// their line.
 func wanted(t *testing.T, dir string) map[line][]*regexp.Regexp {
 	t.Helper()
 	all := map[line][]*regexp.Regexp{}
@@ -64,8 +64,8 @@ func wanted(t *testing.T, dir string) map[line][]*regexp.Regexp {
 	return all
 }
 
-// TestRules: in a program of its own each rule finds what its comments say and
-// nothing else, in functions near and far.
+// TestRules checks that in a separate program each rule finds exactly what the comments
+// state, in the same package and across packages.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	const dir = "testdata/app"
@@ -104,7 +104,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRepository: the procedures of this repository keep the rules.
+// TestRepository checks that the procedures of this repository comply with the rules.
 func TestRepository(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -117,7 +117,7 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// TestDocument: docs/vet.md has a row for each rule.
+// TestDocument checks that docs/vet.md has a row for each rule.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/vet.md")

@@ -15,7 +15,7 @@ import (
 	"github.com/skerrydb/skerry/proc/procvet"
 )
 
-// asTool makes the test's own binary a tool for go vet -vettool.
+// asTool makes the test binary act as a tool for go vet -vettool.
 const asTool = "SKERRY_PROCVET_AS_TOOL"
 
 func TestMain(m *testing.M) {
@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestVetTool: under go vet, which looks at one package at a time, the facts of
-// the others come from files.
+// TestVetTool runs under go vet, which analyzes one package at a time and passes the facts
+// of the others in files.
 func TestVetTool(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -51,8 +51,8 @@ func TestVetTool(t *testing.T) {
 	}
 }
 
-// program writes a module with one package, which uses the proc of this
-// repository, and returns its folder.
+// program writes a module with one package that uses this repository's proc, and returns
+// its directory.
 func program(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -73,8 +73,8 @@ func program(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// TestModuleNames: a module that is named like a package of the standard library
-// is looked at all the same, and file names are relative to the folder given.
+// TestModuleNames checks that a module named like a package of the standard library is
+// analyzed, and that file names are relative to the given directory.
 func TestModuleNames(t *testing.T) {
 	t.Parallel()
 	dir := program(t, map[string]string{
@@ -109,7 +109,7 @@ func main() {
 	}
 }
 
-// TestLoadErrors: what cannot be loaded is said with its place, and not at length.
+// TestLoadErrors checks that load errors are reported with their position, and briefly.
 func TestLoadErrors(t *testing.T) {
 	t.Parallel()
 	var many strings.Builder
@@ -141,7 +141,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// TestWriter: a writer that fails is an error.
+// TestWriter checks that an error of the writer is returned.
 func TestWriter(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()

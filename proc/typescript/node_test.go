@@ -27,15 +27,15 @@ import (
 
 const password = "secret"
 
-// strictest are the options of tsc that a module must pass: --strict, and those
-// beyond it with which projects look at what they import.
+// strictest returns the options of tsc that a module must pass: --strict, and further ones
+// that projects apply to their imports.
 func strictest() []string {
 	return []string{"--strict", "--skipLibCheck", "--target", "ES2022", "--module", "nodenext", "--isolatedDeclarations", "--declaration",
 		"--noUncheckedIndexedAccess", "--exactOptionalPropertyTypes", "--noImplicitOverride", "--noImplicitReturns",
 		"--noPropertyAccessFromIndexSignature", "--verbatimModuleSyntax", "--erasableSyntaxOnly"}
 }
 
-// TestTypes: every module of testdata passes tsc.
+// TestTypes checks that every module of testdata passes tsc.
 func TestTypes(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(files) == 0 {
@@ -51,8 +51,8 @@ func TestTypes(t *testing.T) {
 	tsc(t, dir, args...)
 }
 
-// TestNode compiles testdata/node/run.ts with the module that is made of what a
-// real server lists, and runs it against that server. run.ts says what it does.
+// TestNode compiles testdata/node/run.ts with the module generated from the schemas of a
+// real server, and runs it against that server. run.ts describes the test.
 func TestNode(t *testing.T) {
 	node := need(t, "node", "nodejs")
 	url := startServer(t)
@@ -128,7 +128,7 @@ type voteIn struct {
 
 type nothing struct{}
 
-// procedures are what run.ts calls. Those named slow wait for done.
+// procedures are the procedures that run.ts calls. Those named slow wait for done.
 func procedures(done <-chan struct{}) []proc.Procedure {
 	return []proc.Procedure{
 		proc.DefineRead("echo", func(_ *proc.Tx, in echoValue) (echoValue, error) { return in, nil }).
@@ -199,7 +199,7 @@ func startServer(t *testing.T) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-// scratch is a folder for modules of this test.
+// scratch returns a directory for modules of this test.
 func scratch(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -214,7 +214,7 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// tsc runs the compiler in dir; it must have nothing to say.
+// tsc runs the compiler in dir and fails the test if it prints anything.
 func tsc(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), need(t, "node", "nodejs"), append([]string{install(t)}, args...)...)
@@ -224,8 +224,8 @@ func tsc(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// install installs the packages of the lock file into a folder of the
-// repository's cache that is named by that file, once, and returns the compiler.
+// install installs the packages of the lock file once, into a directory of the repository's
+// cache that is named after that file, and returns the compiler.
 func install(t *testing.T) string {
 	t.Helper()
 	npm := need(t, "npm", "npm")

@@ -17,7 +17,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the modules in testdata anew")
 
-// schemasOf reads a list of schemas as GET /api/procedures has it.
+// schemasOf parses a list of schemas in the format of GET /api/procedures.
 func schemasOf(t testing.TB, file string) (schemas []proc.Schema) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -39,8 +39,8 @@ func generate(t testing.TB, schemas []proc.Schema, o typescript.Options) string 
 	return b.String()
 }
 
-// TestGolden: what is made of the schemas in testdata/*.json. The runtime, which
-// is the same in all, is left out of all but one.
+// TestGolden compares the modules generated from testdata/*.json. The runtime, which is the
+// same in all, is omitted from all but one.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(files) < 4 {
@@ -72,7 +72,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestOrder: the order of the schemas does not matter, nor are they changed.
+// TestOrder checks that the order of the schemas does not matter, and that they are not
+// modified.
 func TestOrder(t *testing.T) {
 	schemas := schemasOf(t, "testdata/names.json")
 	want := generate(t, schemas, typescript.Options{})
@@ -114,7 +115,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// full is a disk without room.
+// full is a full disk.
 type full struct{}
 
 var errFull = errors.New("no room")
