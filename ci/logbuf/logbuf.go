@@ -1,4 +1,4 @@
-// Package logbuf collects what a program under test logs.
+// Package logbuf collects the log of a program under test.
 //
 // It knows how to read while others write. It must not know what is logged.
 package logbuf
@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Buffer is a buffer that many goroutines may use. The zero value is empty.
+// Buffer is a buffer that is safe for concurrent use. The zero value is empty.
 type Buffer struct {
 	mu sync.Mutex // guards b
 	b  bytes.Buffer

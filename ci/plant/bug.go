@@ -16,8 +16,8 @@ const bugFolder = "ci/plant/bugs"
 //	test: PACKAGE TEST
 //	needs: how many seeds, or how long, until it was found
 //
-// and maybe env: NAME=VALUE. A diff follows, whose parts say no lines: what they
-// remove or keep must be in the file exactly once.
+// and optionally env: NAME=VALUE. A diff follows, whose parts have no line numbers: the lines that a part
+// removes or keeps must be in the file exactly once.
 type bug struct {
 	name        string
 	text, needs string
@@ -38,7 +38,7 @@ func loadBugs(dir string) ([]*bug, error) {
 		return nil, fmt.Errorf("no bugs in %s (%v): run plant in the root of the repository", dir, err)
 	}
 	var bugs []*bug
-	for _, path := range paths { // in the order of their names
+	for _, path := range paths { // sorted by name
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err

@@ -23,8 +23,7 @@ import (
 	"time"
 )
 
-// testTime is how long one test may take. One that takes longer hangs, which is a
-// way to fail.
+// testTime is how long one test may take. A longer one hangs, which counts as a failure.
 const testTime = 2 * time.Minute
 
 func main() {
@@ -80,7 +79,7 @@ func run(ctx context.Context, names []string, verbose bool) error {
 	return nil
 }
 
-// copyRepository copies the files that git knows or would add, as they are now.
+// copyRepository copies the files that git tracks or would add, as they are now.
 func copyRepository(ctx context.Context, dir string) error {
 	out, err := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
 	if err != nil {
@@ -89,7 +88,7 @@ func copyRepository(ctx context.Context, dir string) error {
 	for name := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
 		b, err := os.ReadFile(name)
 		if os.IsNotExist(err) {
-			continue // removed, and git was not told yet
+			continue // removed without git rm
 		}
 		if err != nil {
 			return err
@@ -105,7 +104,7 @@ func copyRepository(ctx context.Context, dir string) error {
 	return nil
 }
 
-// verdict is what became of a bug.
+// verdict is the result of planting a bug.
 type verdict string
 
 const (
@@ -113,7 +112,7 @@ const (
 	survives verdict = "SURVIVED"
 )
 
-// plant makes the mistake in the copy at dir, runs its test and takes it back.
+// plant makes the mistake in the copy at dir, runs its test and undoes the mistake.
 func (b *bug) plant(ctx context.Context, dir string) (v verdict, out []byte, err error) {
 	for _, c := range b.changes {
 		path := filepath.Join(dir, c.file)
@@ -147,5 +146,5 @@ func (b *bug) plant(ctx context.Context, dir string) (v verdict, out []byte, err
 	return caught, out, nil
 }
 
-// testPattern is the -run of a test and maybe its subtests: TestA/b/c.
+// testPattern returns the -run pattern of a test and optional subtests: TestA/b/c.
 func testPattern(name string) string { return "^" + strings.ReplaceAll(name, "/", "$/^") + "$" }

@@ -1,8 +1,7 @@
-// Package ports gives tests addresses that no other test on this machine uses, in
-// whatever process it runs, for servers that are started later, or stopped and
-// started again at the same address.
+// Package ports gives tests addresses that no other test on this machine uses, in any process. They are for
+// servers that are started later, or restarted at the same address.
 //
-// It knows which ports tests have. It must not know what listens there.
+// It knows the ports of tests. It must not know what listens there.
 package ports
 
 import (
@@ -12,25 +11,25 @@ import (
 	"testing"
 )
 
-// Ports that tests get. They are below those that systems give to outgoing connections
-// and to listeners on port 0 (32768 and up on Linux), and above those of `skerry dev`.
+// Ports of tests. They are below those that systems use for outgoing connections and for listeners on port 0
+// (32768 and up on Linux), and above those of `skerry dev`.
 const (
 	first = 10_000
 	count = 10_000
 )
 
-// locks is how far above a port its lock is. The lock is not on the port itself: there
-// `skerry dev` has its own.
+// locks is the distance from a port to its lock. The lock is not on the port itself, because `skerry dev` has
+// its own lock there.
 const locks = 10_000
 
 // tries is how many ports are tried before Addr gives up.
 const tries = 1000
 
-// Addr returns a loopback address at which nothing listens, and which Addr returns to
-// no other test until this one has ended.
+// Addr returns a loopback address where nothing listens. It returns the address to no other test until this
+// one has ended.
 //
-// A UDP socket serves as a lock: it excludes every other process, child processes do
-// not inherit it, and the kernel closes it when this process ends in any way.
+// A UDP socket serves as a lock: it excludes all other processes, child processes do not inherit it, and the
+// kernel closes it however this process ends.
 func Addr(tb testing.TB) string {
 	tb.Helper()
 	for range tries {
@@ -40,7 +39,7 @@ func Addr(tb testing.TB) string {
 			continue
 		}
 		l, err := net.Listen("tcp", loopback(port))
-		if err != nil { // a program that is not a test has it
+		if err != nil { // a program that is not a test uses it
 			lock.Close()
 			continue
 		}

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	moreRuns = 2 // how often a failed test is run again at most
-	maxFlaky = 2 // how many different tests may flicker in one run
+	moreRuns = 2 // how often a failed test is repeated at most
+	maxFlaky = 2 // how many different tests may be flaky in one run
 )
 
 // failure is one top-level test that failed.
 type failure struct {
 	pkg, test string
-	ids       []string // it, or those of its subtests that failed
+	ids       []string // the test, or its subtests that failed
 	output    string
 }
 
-// mayFlicker reports whether a failed test of pkg, a path like "./cli", is run
-// again. A test of data safety is not: its one failure in a thousand runs may be
-// the write that was lost. Nor is one whose package panicked, ran out of time or
+// mayFlicker reports whether a failed test of pkg, a path like "./cli", is repeated. Tests of data safety are
+// not: their one failure in a thousand runs may be a lost write. Nor are tests whose package panicked, timed
+// out or has a data race; finish ensures that.
 // has a data race; finish sees to that.
 func mayFlicker(pkg, test string) bool {
 	safety := regexp.MustCompile(`^\./(archive|btree|client|engine|examples|feed|journal|kv|proc|raft|workload)(/|$)`)
@@ -33,8 +33,7 @@ func mayFlicker(pkg, test string) bool {
 	return pkg != "./cli" || !kills.MatchString(test)
 }
 
-// write adds the outcome to results. A flaky test has what it printed, quoted,
-// after its name.
+// write adds the outcome to results. For a flaky test it adds the quoted output after the name.
 func (f *failure) write(results io.Writer, outcome string) {
 	for _, id := range f.ids {
 		if outcome == "flaky" {
@@ -45,12 +44,11 @@ func (f *failure) write(results io.Writer, outcome string) {
 	}
 }
 
-// seed returns the setting that repeats the failure's random choices, or "" if its
-// output names none.
+// seed returns the setting that repeats the failure's random choices, or "" if its output has none.
 func (f *failure) seed() string { return regexp.MustCompile(`SKERRY_SEED=\d+`).FindString(f.output) }
 
-// settle runs the test again, alone, with the flags of args and the seed with
-// which it failed, until it passes once or has failed moreRuns times more.
+// settle repeats the test, alone, with the flags of args and the seed of the failure, until it passes once or
+// has failed moreRuns more times.
 func (f *failure) settle(run runner, args []string, out, results io.Writer) error {
 	flags := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.HasPrefix(arg, ".") })
 	flags = append(flags, "-count=1", "-run", "^"+f.test+"$", f.pkg)
@@ -71,7 +69,7 @@ func (f *failure) settle(run runner, args []string, out, results io.Writer) erro
 	return nil
 }
 
-// passed reports whether results have something that passed and nothing that failed.
+// passed reports whether results has at least one pass and no failure.
 func passed(results string) bool {
 	found := false
 	for _, v := range read(results) {

@@ -16,14 +16,14 @@ type event struct {
 	Elapsed                                   float64
 }
 
-// tracker gathers the events of one run of go test.
+// tracker collects the events of one run of go test.
 type tracker struct {
 	out      io.Writer
 	results  io.Writer
-	output   map[string][]string // package and test → what it printed
+	output   map[string][]string // package and test → output
 	outcomes map[string]string   // package and test → pass, fail, skip; "" while it runs
 	parents  map[string]bool     // tests that have subtests: these are not counted
-	fatal    map[string]bool     // packages in which something went wrong that no flicker explains
+	fatal    map[string]bool     // packages with a failure that is never flaky
 	packages int
 	again    []failure // not in results yet
 }
@@ -40,7 +40,7 @@ func (t *tracker) follow(in io.Reader) error {
 	for lines.Scan() {
 		var e event
 		if json.Unmarshal(lines.Bytes(), &e) != nil {
-			fmt.Fprintln(t.out, lines.Text()) // the go command itself speaks
+			fmt.Fprintln(t.out, lines.Text()) // output of the go command itself
 			continue
 		}
 		t.take(e)
@@ -76,17 +76,17 @@ func (t *tracker) take(e event) {
 	}
 }
 
-// finish reports one package whose tests are over.
+// finish reports one package whose tests have ended.
 func (t *tracker) finish(e event) {
 	passed, failed := 0, map[string]*failure{}
 	failures := 0
-	failedBelow := map[string]bool{} // tests with a subtest that failed: that one counts
+	failedBelow := map[string]bool{} // tests with a failed subtest, which counts instead
 	for _, id := range slices.Backward(t.of(e.Package)) {
 		outcome := t.outcomes[id]
 		delete(t.outcomes, id)
 		switch outcome {
 		case "":
-			outcome = "fail" // it never came to its end: a panic, an exit, a time-out
+			outcome = "fail" // it did not end: a panic, an exit, a timeout
 			t.fatal[e.Package] = true
 		case "skip":
 			fmt.Fprintf(t.results, "skip %s %s\n", id, reason(t.output[id]))
@@ -130,7 +130,7 @@ func (t *tracker) finish(e event) {
 	maps.DeleteFunc(t.output, func(id string, _ []string) bool { return strings.HasPrefix(id, e.Package+" ") })
 }
 
-// judge writes the failures of one package down, or keeps them to be run again.
+// judge records the failures of one package, or keeps them to be repeated.
 func (t *tracker) judge(failed map[string]*failure, fatal bool) {
 	for _, top := range slices.Sorted(maps.Keys(failed)) {
 		if f := failed[top]; !fatal && mayFlicker(short(f.pkg), f.test) {
@@ -160,8 +160,7 @@ func short(pkg string) string {
 	return pkg
 }
 
-// indent keeps the last lines of one output, without those that only say what
-// go test does.
+// indent returns the last lines of one output, without lines that only report the progress of go test.
 func indent(lines []string) string {
 	const keep = 200
 	var b strings.Builder
@@ -178,7 +177,7 @@ func indent(lines []string) string {
 	return b.String()
 }
 
-// reason is what a skipped test said, in one line.
+// reason returns the message of a skipped test, in one line.
 func reason(lines []string) string {
 	for _, l := range lines {
 		l = strings.TrimSpace(l)

@@ -1,16 +1,13 @@
-// Command report runs go test, shows what a person needs of its output, and
-// counts.
+// Command report runs go test, prints the parts of its output that people need, and counts the results.
 //
 //	report -results FILE -name NAME -- ARGUMENTS OF GO TEST
 //	report -sum FILE -skips LIST
 //
-// The first form prints a line a package and the whole output of what failed,
-// runs some of what failed again (again.go), and adds one line a test to FILE: its
-// outcome and its name. The second form prints what flickered, what was skipped
-// and why, then the counts of FILE as the last line; a test that ran more than
-// once counts once, with its worst outcome. With -skips, a test that was skipped
-// and that LIST does not name counts as failed. It exits with 1 if anything failed
-// or nothing ran.
+// The first form prints a line for each package and the whole output of failures, repeats some of the failed
+// tests (again.go), and adds a line for each test to FILE: its outcome and its name. The second form prints
+// flaky tests, and skipped tests with their reasons, then the counts of FILE as the last line. A test that ran
+// more than once counts once, with its worst outcome. With -skips, a skipped test that is not in LIST counts
+// as failed. The exit code is 1 if anything failed or nothing ran.
 package main
 
 import (
@@ -62,12 +59,11 @@ func goTest(env string, args []string, read func(io.Reader) error) error {
 	}
 	err = read(out)
 	_, _ = io.Copy(io.Discard, out) // it must not block on a full pipe
-	_ = cmd.Wait()                  // what failed stands in the output
+	_ = cmd.Wait()                  // the output has the failures
 	return err
 }
 
-// test runs go test with args, shows and counts what it does, and runs again
-// what may flicker.
+// test runs go test with args, prints and counts its results, and repeats failures that may be flaky.
 func test(run runner, args []string, out io.Writer, results, name string) error {
 	file, err := os.OpenFile(results, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {

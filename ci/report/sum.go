@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// verdict is what became of one test or check in all its runs.
+// verdict is the result of one test or check in all its runs.
 type verdict struct {
 	outcome string // the worst one
-	said    string // why it was skipped, or what it printed when it failed first
+	said    string // why it was skipped, or the output of its first failure
 }
 
-// summarise counts the outcomes in a file and reports whether all is well. Unless
-// skips is "", what was skipped must be on the list in that file.
+// summarise counts the outcomes in a file and reports whether there are no failures. Unless skips is "",
+// skipped tests must be on the list in that file.
 func summarise(file, skips string, out io.Writer) (bool, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -58,7 +58,7 @@ func summarise(file, skips string, out io.Writer) (bool, error) {
 	return count["fail"] == 0 && passed > 0, nil
 }
 
-// read gathers the verdicts of results.
+// read collects the verdicts of results.
 func read(results string) map[string]verdict {
 	rank := map[string]int{"skip": 1, "ran": 2, "pass": 3, "flaky": 4, "fail": 5}
 	verdicts := map[string]verdict{}
@@ -78,8 +78,8 @@ func read(results string) map[string]verdict {
 	return verdicts
 }
 
-// refuseSkips makes a failure of each skip that the list in file does not name. A
-// line of it is a package, a test and the reason; # begins a comment.
+// refuseSkips turns each skip that is not on the list in file into a failure. A line of the list is a package,
+// a test and the reason; # begins a comment.
 func refuseSkips(verdicts map[string]verdict, file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package seed gives random tests their seeds, so that a failure can be repeated.
+// Package seed provides the seeds of random tests, so that failures can be repeated.
 //
 // It knows SKERRY_SEED. It must not know what is tested.
 package seed
@@ -24,7 +24,7 @@ func Of(tb testing.TB) uint64 {
 	return seed
 }
 
-// Rand returns a source with the seed of Of.
+// Rand returns a random source with the seed of Of.
 func Rand(tb testing.TB) *rand.Rand {
 	tb.Helper()
 	return rand.New(rand.NewPCG(Of(tb), 0))

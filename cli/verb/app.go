@@ -17,8 +17,8 @@ const Library = "github.com/skerrydb/skerry"
 
 // App is one program. Its zero value is skerry itself.
 type App struct {
-	// Name is the command that starts the program: help and messages show it. ""
-	// is DefaultName. The names of variables (SKERRY_DATA) do not change.
+	// Name is the command that starts the program, for help and messages. "" is DefaultName. The names of
+	// variables (SKERRY_DATA) do not depend on it.
 	Name string
 
 	// Version is the program's version, which it reports to its nodes and clients. "" is the version of the

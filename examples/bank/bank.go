@@ -1,8 +1,7 @@
-// Package bank keeps accounts whose money never appears or disappears, and which
-// are never overdrawn.
+// Package bank keeps accounts whose money never appears or disappears, and which are never overdrawn.
 //
-// It knows the rules of the bank, as procedures over plain keys; it must not
-// know how it is called: server serves it, load calls it.
+// It knows the rules of the bank, as procedures over plain keys; it must not know how they are called: server
+// serves them, load calls them.
 //
 // Keys, all in space 0:
 //
@@ -22,7 +21,7 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// Codes of refusals, besides those of the engine.
+// Error codes, besides those of the engine.
 const (
 	CodeInsufficientFunds engine.Code = "insufficient_funds"
 	CodeUnknownAccount    engine.Code = "unknown_account"
@@ -43,13 +42,13 @@ var (
 	// Open opens an account.
 	Open = proc.Define("open", open).Describe("opens an account with a balance in cents; returns the balance")
 
-	// Deposit pays in and returns the new balance.
+	// Deposit pays money in and returns the new balance.
 	Deposit = proc.Define("deposit", deposit).Describe("pays cents into an account; returns the new balance")
 
-	// Withdraw pays out and returns the new balance, or refuses with CodeInsufficientFunds.
+	// Withdraw pays money out and returns the new balance. It fails with CodeInsufficientFunds.
 	Withdraw = proc.Define("withdraw", withdraw).Describe("takes cents out of an account; returns the new balance")
 
-	// Transfer moves money from one account to another, or refuses with CodeInsufficientFunds.
+	// Transfer moves money from one account to another. It fails with CodeInsufficientFunds.
 	Transfer = proc.Define("transfer", transfer).Describe("moves cents from one account to another; returns both balances")
 
 	// Balance reads a balance.
@@ -71,7 +70,7 @@ func Procedures() []proc.Procedure {
 type AmountIn struct {
 	Account string `json:"account"`
 	Cents   int64  `json:"cents"`
-	Note    string `json:"note,omitempty"` // stands in the statement
+	Note    string `json:"note,omitempty"` // shown in the statement
 }
 
 func open(tx *proc.Tx, in AmountIn) (int64, error) {
@@ -111,7 +110,7 @@ func withdraw(tx *proc.Tx, in AmountIn) (int64, error) {
 	return book(tx, in.Account, -in.Cents, in.Note)
 }
 
-// TransferIn is who pays whom how much.
+// TransferIn is a transfer: from whom, to whom and how much.
 type TransferIn struct {
 	From  string `json:"from"`
 	To    string `json:"to"`
@@ -124,8 +123,8 @@ type TransferOut struct {
 	To   int64 `json:"to"`
 }
 
-// transfer is two other procedures in one transaction. If the second one fails,
-// an account that is not there for instance, the first one has not happened.
+// transfer runs two other procedures in one transaction. If the second one fails, for example because an
+// account does not exist, the first one has no effect.
 func transfer(tx *proc.Tx, in TransferIn) (out TransferOut, err error) {
 	if in.From == in.To {
 		return out, engine.Errorf(engine.CodeInvalid, "a transfer needs two accounts")
@@ -146,7 +145,7 @@ func balance(tx *proc.Tx, in AccountIn) (int64, error) {
 	return readBalance(tx.KV(0), in.Account)
 }
 
-// StatementIn is an account and how many entries are wanted, 10 if it is 0.
+// StatementIn is an account and the number of entries to return; 0 means 10.
 type StatementIn struct {
 	Account string `json:"account"`
 	Limit   int    `json:"limit,omitempty"`
@@ -190,15 +189,14 @@ func statement(tx *proc.Tx, in StatementIn) ([]Entry, error) {
 	return list, nil
 }
 
-// Books is what an audit finds.
+// Books is the result of an audit.
 type Books struct {
 	Accounts int   `json:"accounts"`
 	Sum      int64 `json:"sum"`
 	Least    int64 `json:"least"` // of the balances; 0 without accounts
 }
 
-// audit reads one snapshot: transfers that are under way are in it whole or not
-// at all.
+// audit reads one snapshot: concurrent transfers are in it either completely or not at all.
 func audit(tx *proc.Tx, _ struct{}) (b Books, err error) {
 	for item, err := range tx.KV(0).ScanPrefix([]byte("account/")) {
 		if err != nil {
@@ -224,7 +222,7 @@ func checkAmount(cents int64) error {
 	return nil
 }
 
-// book changes a balance by cents and writes the entry of the statement.
+// book changes a balance by cents and adds an entry to the statement.
 func book(tx *proc.Tx, account string, cents int64, note string) (int64, error) {
 	old, err := readBalance(tx.KV(0), account)
 	if err != nil {

@@ -1,8 +1,7 @@
-// Package meter counts the calls of a load program and prints a line about them
-// every second.
+// Package meter counts the calls of a load program and prints a line of statistics every second.
 //
-// It knows how calls end, how long they take and what the processor spends on
-// them; it must not know what is called, nor with which client.
+// It knows how calls end, how long they take and how much CPU time they cost; it must not know what is called,
+// nor with which client.
 package meter
 
 import (
@@ -19,14 +18,14 @@ type Outcome int
 
 // Outcomes.
 const (
-	Done    Outcome = iota // it was carried out, and answered
+	Done    Outcome = iota // it succeeded
 	Refused                // by the procedure's own rules; nothing was changed
-	Failed                 // it was not carried out, for another reason
-	Unknown                // it may have been carried out or not
+	Failed                 // it failed for another reason; nothing was changed
+	Unknown                // it may have been executed or not
 	outcomes
 )
 
-// quarters is how many buckets a doubling of a latency has.
+// quarters is the number of buckets for each doubling of the latency.
 const quarters = 16
 
 // Meter counts calls. Its zero value works; it is safe for concurrent use.
@@ -39,11 +38,11 @@ type Meter struct {
 
 type errText struct{ text string }
 
-// Begin counts a call that is about to be made.
+// Begin counts the beginning of a call.
 func (m *Meter) Begin() { m.begun.Add(1) }
 
-// End counts its end. err, which may be nil, is kept for the report unless the
-// call was only refused.
+// End counts the end of a call. It keeps err, which may be nil, for the report unless the call was only
+// refused.
 func (m *Meter) End(o Outcome, took time.Duration, err error) {
 	m.ended[o].Add(1)
 	if o == Done || o == Refused {
@@ -53,7 +52,7 @@ func (m *Meter) End(o Outcome, took time.Duration, err error) {
 	}
 }
 
-// Count returns how many calls ended so.
+// Count returns how many calls ended with an outcome.
 func (m *Meter) Count(o Outcome) int64 { return m.ended[o].Load() }
 
 // InFlight returns how many calls have begun and not ended.
@@ -72,7 +71,7 @@ func (m *Meter) LastError() string {
 	return e.text
 }
 
-// bucket returns where a latency belongs: quarters to each doubling from 1 µs on.
+// bucket returns the bucket of a latency: quarters for each doubling from 1 µs.
 func bucket(d time.Duration) int {
 	us := uint64(max(d, 0)) / 1000
 	if us < quarters {
@@ -82,7 +81,7 @@ func bucket(d time.Duration) int {
 	return shift*quarters + int(us>>shift)
 }
 
-// lowest is the smallest latency of a bucket.
+// lowest returns the smallest latency of a bucket.
 func lowest(i int) time.Duration {
 	if i < 2*quarters {
 		return time.Duration(i) * time.Microsecond
@@ -91,7 +90,7 @@ func lowest(i int) time.Duration {
 	return time.Duration(i%quarters+quarters) << shift * time.Microsecond
 }
 
-// sample is what Report compares from second to second.
+// sample is the state that Report compares from second to second.
 type sample struct {
 	at    time.Time
 	cpu   time.Duration
@@ -110,8 +109,8 @@ func (m *Meter) sample() *sample {
 	return s
 }
 
-// Report prints a line to w every so often until ctx ends. retried is how many
-// calls were sent again so far.
+// Report prints a line to w at every interval until ctx ends. retried returns how many calls were repeated so
+// far.
 func (m *Meter) Report(ctx context.Context, w io.Writer, every time.Duration, retried func() int64) {
 	fmt.Fprintf(w, "%8s%10s%10s%10s%10s%10s%10s%10s%10s%12s\n", "second", "calls/s", "p50 ms", "p99 ms", "in flight", "refused", "failed", "unknown", "retried", "CPU µs/call")
 	tick := time.NewTicker(every)
@@ -132,7 +131,7 @@ func (m *Meter) Report(ctx context.Context, w io.Writer, every time.Duration, re
 	}
 }
 
-// quantile returns the latency below which a share q lies of the calls since last.
+// quantile returns the latency that a share q of the calls since last does not exceed.
 func (s *sample) quantile(last *sample, q float64) time.Duration {
 	total := int64(0)
 	for i := range s.took {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Nowhere is the state of a phone whose area code belongs to none.
+// Nowhere is the state of a phone with an unknown area code.
 const Nowhere = "XX"
 
-// StateOf returns the state, of two letters, that a phone's area code belongs to.
+// StateOf returns the state of a phone's area code, as two letters.
 func StateOf(phone int64) string {
 	if s := stateOfCode[phone/10_000_000%1000]; s != "" {
 		return s
@@ -16,8 +16,8 @@ func StateOf(phone int64) string {
 	return Nowhere
 }
 
-// Phone makes a phone number out of any number: an area code that some state
-// has, and seven digits. Different numbers below Phones make different phones.
+// Phone turns any number into a phone number: an area code of some state, and seven digits. Different numbers
+// below Phones give different phone numbers.
 func Phone(n uint64) int64 {
 	n %= Phones
 	return codes[n%uint64(len(codes))]*10_000_000 + int64(n/uint64(len(codes)))
@@ -45,8 +45,8 @@ func parseAreas(text string) (byCode *[1000]string, codes []int64) {
 	return byCode, codes
 }
 
-// areas are geographic area codes of the North American Numbering Plan in the
-// United States; overlays of the last years are left out.
+// areas are geographic area codes of the North American Numbering Plan in the United States, without the most
+// recent overlays.
 const areas = `
 AK 907
 AL 205 251 256 334

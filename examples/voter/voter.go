@@ -1,9 +1,8 @@
-// Package voter is a phone vote in the manner of television shows: callers vote
-// for contestants, each phone a limited number of times, and everybody wants to
-// see the totals at once.
+// Package voter is a phone vote like those of television shows: callers vote for contestants, each phone a
+// limited number of times, and everybody wants to see the totals at once.
 //
-// It knows the rules of the vote, as procedures over plain keys; it must not
-// know how it is called: server serves it, load calls it.
+// It knows the rules of the vote, as procedures over plain keys; it must not know how they are called: server
+// serves them, load calls them.
 //
 // Keys, all in space 0, values are text:
 //
@@ -24,7 +23,7 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// Codes of refusals, besides those of the engine.
+// Error codes, besides those of the engine.
 const (
 	CodeUnknownContestant engine.Code = "unknown_contestant"
 	CodeTooManyVotes      engine.Code = "too_many_votes"
@@ -34,13 +33,13 @@ const (
 const MaxContestants = 12
 
 var (
-	// Initialize prepares the vote. It may be called again: votes stay.
+	// Initialize prepares the vote. It may be called again and keeps existing votes.
 	Initialize = proc.Define("initialize", initialize).Describe("sets up the first n contestants; returns how many there were not yet")
 
 	// Vote casts one vote and returns how many votes this phone has cast.
 	Vote = proc.Define("vote", vote).Describe("casts one vote; returns how many this phone has cast")
 
-	// Results is the state of the vote, the contestant with most votes first.
+	// Results returns the votes of all contestants, most votes first.
 	Results = proc.DefineRead("results", results).Describe("votes of each contestant, most first")
 
 	// Check counts the votes in three ways.
@@ -50,7 +49,7 @@ var (
 // Procedures returns all procedures of the vote.
 func Procedures() []proc.Procedure { return []proc.Procedure{Initialize, Vote, Results, Check} }
 
-// InitializeIn is how many contestants there are, 1 to MaxContestants.
+// InitializeIn is the number of contestants, 1 to MaxContestants.
 type InitializeIn struct {
 	Contestants int `json:"contestants"`
 }
@@ -71,28 +70,27 @@ func initialize(tx *proc.Tx, in InitializeIn) (created int, err error) {
 	return created, nil
 }
 
-// names are the contestants in their order.
+// names are the contestants, in order.
 func names() []string {
 	return []string{"Alda Strand", "Bryn Calder", "Cato Holm", "Dara Quill", "Eira Voss", "Finn Marsh",
 		"Gro Tangen", "Hild Ravn", "Ivar Skou", "Jorun Leith", "Kari Moen", "Leif Orr"}
 }
 
-// VoteIn is one call: who calls, for whom, and how often one phone may vote.
+// VoteIn is one call: the caller, the contestant, and how often one phone may vote.
 type VoteIn struct {
 	Phone      int64 `json:"phone"` // ten digits, the first three are the area code
 	Contestant int   `json:"contestant"`
 	MaxVotes   int64 `json:"max_votes"`
 }
 
-// Phone numbers lie between these two, both included.
+// The range of phone numbers, inclusive.
 const (
 	firstPhone = 200_000_0000
 	lastPhone  = 999_999_9999
 )
 
-// vote is three statements in one transaction. Each votes counter is changed
-// together with the phone's or not at all, and no other vote comes between the
-// question whether this phone may vote and the count of it.
+// vote runs three statements in one transaction. The counters of votes change together with that of the phone
+// or not at all, and no other vote comes between the check whether this phone may vote and its count.
 func vote(tx *proc.Tx, in VoteIn) (int64, error) {
 	var buf [40]byte
 	keys := tx.KV(0)
@@ -100,7 +98,7 @@ func vote(tx *proc.Tx, in VoteIn) (int64, error) {
 		return 0, engine.Errorf(engine.CodeInvalid, "%d is no phone number of ten digits", in.Phone)
 	}
 
-	// 1. Is there such a contestant?
+	// 1. Does the contestant exist?
 	_, ok, err := keys.Get(contestantKey(buf[:0], in.Contestant))
 	if err != nil {
 		return 0, err
@@ -109,7 +107,7 @@ func vote(tx *proc.Tx, in VoteIn) (int64, error) {
 		return 0, engine.Errorf(CodeUnknownContestant, "there is no contestant %d", in.Contestant)
 	}
 
-	// 2. May this phone vote once more?
+	// 2. May this phone vote again?
 	cast, err := count(keys, phoneKey(buf[:0], in.Phone))
 	if err != nil {
 		return 0, err
@@ -131,12 +129,12 @@ func vote(tx *proc.Tx, in VoteIn) (int64, error) {
 	return cast + 1, nil
 }
 
-// Result is where one contestant stands.
+// Result is the standing of one contestant.
 type Result struct {
 	Contestant int    `json:"contestant"`
 	Name       string `json:"name"`
 	Votes      int64  `json:"votes"`
-	BestState  string `json:"best_state"` // where most of the votes are from; "" without votes
+	BestState  string `json:"best_state"` // where most of the votes come from; "" without votes
 }
 
 func results(tx *proc.Tx, _ struct{}) ([]Result, error) {
@@ -176,7 +174,7 @@ func results(tx *proc.Tx, _ struct{}) ([]Result, error) {
 	return all, nil
 }
 
-// Totals are all votes, counted in three ways that must agree.
+// Totals has the number of all votes, counted in three ways that must agree.
 type Totals struct {
 	Phones       int64 `json:"phones"` // that have voted
 	ByPhone      int64 `json:"by_phone"`
@@ -184,10 +182,10 @@ type Totals struct {
 	ByState      int64 `json:"by_state"`
 }
 
-// Agree reports whether the three ways of counting give the same.
+// Agree reports whether the three counts are equal.
 func (t Totals) Agree() bool { return t.ByPhone == t.ByContestant && t.ByPhone == t.ByState }
 
-// check reads one snapshot, so the sums agree while votes come in.
+// check reads one snapshot, so the sums agree even while votes arrive.
 func check(tx *proc.Tx, _ struct{}) (t Totals, err error) {
 	err = counters(tx.KV(0), "phone/", func(_ string, n int64) {
 		t.Phones++
@@ -206,8 +204,7 @@ func check(tx *proc.Tx, _ struct{}) (t Totals, err error) {
 	return t, err
 }
 
-// counters calls fn for every counter whose key begins with prefix, with the
-// rest of the key.
+// counters calls fn for every counter whose key begins with prefix, with the rest of the key.
 func counters(keys *kv.Tx, prefix string, fn func(key string, n int64)) error {
 	for item, err := range keys.ScanPrefix([]byte(prefix)) {
 		if err != nil {

@@ -1,6 +1,5 @@
-// Command load moves money between the accounts of a bank server at random, prints
-// how that goes every second, and audits all the while: no money may appear or
-// disappear, and no account may be overdrawn.
+// Command load moves money between random accounts of a bank server, prints its progress every second, and
+// audits all the while: no money may appear or disappear, and no account may be overdrawn.
 package main
 
 import (
@@ -29,10 +28,10 @@ const (
 	exitWrong  = 3 // money has appeared or disappeared, or an account is overdrawn
 )
 
-// startCents is what an account begins with.
+// startCents is the initial balance of an account.
 const startCents = 100_000
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	addr     string
 	clients  int
@@ -82,7 +81,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// bank is the whole run; it returns what is wrong with the books, "" if nothing is.
+// bank does the whole run; it returns what is wrong with the books, "" if nothing is.
 func (o *options) bank(ctx context.Context, w io.Writer) (wrong string, err error) {
 	c, addrs, err := o.client()
 	if err != nil {
@@ -132,8 +131,8 @@ func (o *options) bank(ctx context.Context, w io.Writer) (wrong string, err erro
 	return wrong, nil
 }
 
-// judge compares the books with those of the beginning. It holds at any time and
-// whatever the outcome of a transfer was.
+// judge compares the books with those of the beginning. It is valid at any time, whatever the outcomes of
+// transfers are.
 func judge(before, now bank.Books) string {
 	switch {
 	case now.Sum != before.Sum || now.Accounts != before.Accounts:
@@ -144,10 +143,10 @@ func judge(before, now bank.Books) string {
 	return ""
 }
 
-// connectWait is how long the servers may take to answer at all.
+// connectWait is how long to wait for the first response of the servers.
 const connectWait = 4 * time.Second
 
-// connect says where the servers are, without a password, and asks whether one is there.
+// connect returns the servers' addresses, without a password, and checks that one responds.
 func connect(ctx context.Context, c *client.Client, addrs []string, w io.Writer) error {
 	where := strings.Join(addrs, ", ")
 	fmt.Fprintln(w, "connecting to", where)
@@ -159,7 +158,7 @@ func connect(ctx context.Context, c *client.Client, addrs []string, w io.Writer)
 	return nil
 }
 
-// client opens the client, and returns the addresses that it was given.
+// client opens the client, and returns its addresses.
 func (o *options) client() (c *client.Client, addrs []string, err error) {
 	opt := client.Options{Addrs: strings.Split(o.addr, ",")}
 	if strings.Contains(o.addr, "://") {
@@ -174,7 +173,7 @@ func (o *options) client() (c *client.Client, addrs []string, err error) {
 
 func account(n int) string { return fmt.Sprintf("load-%d", n) }
 
-// open opens those accounts that are not there yet.
+// open opens the accounts that do not exist yet.
 func (o *options) open(ctx context.Context, c *client.Client) error {
 	for n := range o.accounts {
 		_, err := c.CallOnce(ctx, client.NewKey(), "open", account(n), startCents)
@@ -221,7 +220,7 @@ func (o *options) transfers(ctx context.Context, c *client.Client, m *meter.Mete
 	wg.Wait()
 }
 
-// outcome says what an error means for the transfer.
+// outcome returns what an error means for the transfer.
 func outcome(err error) meter.Outcome {
 	switch {
 	case err == nil:
@@ -234,7 +233,7 @@ func outcome(err error) meter.Outcome {
 	return meter.Failed
 }
 
-// refused reports whether err is of that code of a procedure.
+// refused reports whether err has that code of a procedure.
 func refused[Code ~string](err error, code Code) bool {
 	e, ok := errors.AsType[*client.Error](err)
 	return ok && e.Code == string(code)

@@ -1,5 +1,5 @@
-// Command server is a Skerry server with the procedures of the bank inside:
-// `server serve`, `server dev`, and every other verb that skerry has.
+// Command server is a Skerry server with the procedures of the bank: `server serve`, `server dev`, and all
+// other verbs of skerry.
 package main
 
 import (

@@ -15,8 +15,7 @@ import (
 	"github.com/skerrydb/skerry/examples/voter"
 )
 
-// call votes in the chosen mode until ctx ends, and returns when every call has
-// ended.
+// call votes in the chosen mode until ctx ends, and returns when all calls have ended.
 func (o *options) call(ctx context.Context, c *client.Client, m *meter.Meter) error {
 	switch o.mode {
 	case "blocking":
@@ -29,21 +28,20 @@ func (o *options) call(ctx context.Context, c *client.Client, m *meter.Meter) er
 	return fmt.Errorf("there is no mode %q: blocking, async or sql", o.mode)
 }
 
-// voters is one source of random calls; it belongs to one goroutine.
+// voters generates random calls; it must be used by one goroutine.
 func (o *options) voters(id int) func() (phone int64, contestant int) {
 	rnd := rand.New(rand.NewPCG(o.seed, uint64(id)))
 	return func() (int64, int) { return voter.Phone(rnd.Uint64N(o.phones)), 1 + rnd.IntN(o.contestants) }
 }
 
-// blocking is one goroutine a caller; each waits for its answer.
+// blocking runs one goroutine per caller; each waits for its reply.
 func (o *options) blocking(ctx context.Context, c *client.Client, m *meter.Meter) error {
 	return o.callers(ctx, m, func(phone int64, contestant int) error {
 		if !o.once {
 			_, err := c.Call(context.Background(), "vote", phone, contestant, o.maxVotes)
 			return err
 		}
-		// What the client gives up may still be asked again: the key sees to it that
-		// the vote counts once.
+		// A call that the client gave up on can be repeated: because of the key, the vote counts once.
 		for key := client.NewKey(); ; {
 			_, err := c.CallOnce(context.Background(), key, "vote", phone, contestant, o.maxVotes)
 			if outcome(err) != meter.Unknown || ctx.Err() != nil {
@@ -53,8 +51,8 @@ func (o *options) blocking(ctx context.Context, c *client.Client, m *meter.Meter
 	})
 }
 
-// async is one goroutine that makes calls without waiting. Once -inflight of them
-// are out, CallAsync blocks until one is answered.
+// async is one goroutine that makes calls without waiting. Once -inflight calls are under way, CallAsync
+// blocks until one has a reply.
 func (o *options) async(ctx context.Context, c *client.Client, m *meter.Meter) error {
 	next := o.voters(0)
 	var out sync.WaitGroup
@@ -81,7 +79,7 @@ func (o *options) async(ctx context.Context, c *client.Client, m *meter.Meter) e
 	return nil
 }
 
-// sql is blocking through database/sql, whose connections share the client's.
+// sql is blocking through database/sql, whose connections share one client.
 func (o *options) sql(ctx context.Context, c *client.Client, m *meter.Meter) error {
 	db := sql.OpenDB(sqldriver.NewConnector(c, sqldriver.Options{Once: o.once}))
 	defer db.Close()
@@ -89,7 +87,7 @@ func (o *options) sql(ctx context.Context, c *client.Client, m *meter.Meter) err
 	db.SetMaxIdleConns(o.clients)
 	return o.callers(ctx, m, func(phone int64, contestant int) error {
 		var cast int64
-		// No prepared statement: the driver remembers what it has parsed.
+		// No prepared statement: the driver caches parsed statements.
 		return db.QueryRow("CALL vote(?, ?, ?)", phone, contestant, o.maxVotes).Scan(&cast)
 	})
 }
@@ -113,7 +111,7 @@ func (o *options) callers(ctx context.Context, m *meter.Meter, call func(phone i
 	return nil
 }
 
-// outcome says what an error means for the vote.
+// outcome returns what an error means for the vote.
 func outcome(err error) meter.Outcome {
 	e, ok := errors.AsType[*client.Error](err)
 	switch {

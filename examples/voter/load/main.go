@@ -1,6 +1,5 @@
-// Command load calls in votes at a voter server as fast as it can, prints how that
-// goes every second, and at the end whether the server has counted exactly the
-// votes that it acknowledged.
+// Command load votes at a voter server as fast as it can and prints its progress every second. At the end it
+// reports whether the server has counted exactly the votes that it acknowledged.
 package main
 
 import (
@@ -24,10 +23,10 @@ import (
 const (
 	exitFailed = 1
 	exitUsage  = 2
-	exitWrong  = 3 // the totals are not those of the acknowledged votes
+	exitWrong  = 3 // the totals do not match the acknowledged votes
 )
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	addr        string
 	mode        string
@@ -84,7 +83,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// vote is the whole run; it reports whether the totals are right.
+// vote does the whole run; it reports whether the totals are right.
 func vote(ctx context.Context, o options, w io.Writer) (right bool, err error) {
 	c, addrs, err := open(o)
 	if err != nil {
@@ -124,10 +123,10 @@ func vote(ctx context.Context, o options, w io.Writer) (right bool, err error) {
 	return o.judge(w, &m, before, after), nil
 }
 
-// connectWait is how long the servers may take to answer at all.
+// connectWait is how long to wait for the first response of the servers.
 const connectWait = 4 * time.Second
 
-// connect says where the servers are, without a password, and asks whether one is there.
+// connect returns the servers' addresses, without a password, and checks that one responds.
 func connect(ctx context.Context, c *client.Client, addrs []string, w io.Writer) error {
 	where := strings.Join(addrs, ", ")
 	fmt.Fprintln(w, "connecting to", where)
@@ -139,7 +138,7 @@ func connect(ctx context.Context, c *client.Client, addrs []string, w io.Writer)
 	return nil
 }
 
-// open opens the client, and returns the addresses that it was given.
+// open opens the client, and returns its addresses.
 func open(o options) (c *client.Client, addrs []string, err error) {
 	opt := client.Options{Addrs: strings.Split(o.addr, ",")}
 	if strings.Contains(o.addr, "://") {
@@ -155,7 +154,7 @@ func open(o options) (c *client.Client, addrs []string, err error) {
 	return c, opt.Addrs, err
 }
 
-// count is what the server says: the results, and the votes added up.
+// count returns the server's results and the total of votes.
 type count struct {
 	results []voter.Result
 	totals  voter.Totals
@@ -178,9 +177,8 @@ func read(ctx context.Context, c *client.Client) (n count, err error) {
 	return n, nil
 }
 
-// judge prints the results and whether they are right: the server must have
-// counted every acknowledged vote, and no more than those of unknown outcome
-// besides. Nobody else may vote meanwhile.
+// judge prints the results and reports whether they are right: the server must have counted every acknowledged
+// vote, and beyond those at most the votes of unknown outcome. Nobody else may vote meanwhile.
 func (o *options) judge(w io.Writer, m *meter.Meter, before, after count) bool {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "\ncontestant\tvotes\tmost from\t\n")
