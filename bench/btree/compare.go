@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// contender is a library: measure builds a map and returns the figures of one
-// round, in the order of ops.
+// contender is a library: measure builds a map and returns the results of one round, in the order of ops.
 type contender struct {
 	name    string
 	measure func(clock) []float64
 }
 
-// op is one row of the table: its target is a factor on tidwall's figure, 0: none.
+// op is one row of the table. Its target is a factor of tidwall's result; 0: none.
 type op struct {
 	name   string
 	target float64
@@ -35,8 +34,8 @@ var ops = []op{
 	{"bytes per entry", 1.1},
 }
 
-// compare runs all contenders in turn, rounds times, prints the table and
-// returns the number of missed targets.
+// compare runs all contenders by turns, rounds times, prints the table and returns the number of missed
+// targets.
 func compare(w io.Writer, now clock, name string, rounds int, list []contender) (missed int) {
 	figures := make([][][]float64, len(list)) // contender, op, round
 	for c := range list {
@@ -83,8 +82,8 @@ func median(list []float64) float64 {
 	return (list[(n-1)/2] + list[n/2]) / 2
 }
 
-// contend makes a contender of a map. kept returns what the map is to keep as
-// its keys; it is made before the clock starts, but counted in its memory.
+// contend makes a contender of a map. kept returns the keys for the map to keep; it is called before the clock
+// starts, but its result counts as the map's memory.
 func contend[K any](name string, keys keySet[K], make func() ordered[K], kept func([]K) []K) contender {
 	return contender{name, func(now clock) []float64 {
 		before := heap()
@@ -101,7 +100,7 @@ func contend[K any](name string, keys keySet[K], make func() ordered[K], kept fu
 	}}
 }
 
-// measure times everything but the first inserts, whose figure it is given.
+// measure times everything but the first inserts, whose result is an argument.
 func measure[K any](now clock, t ordered[K], keys keySet[K], n int, insert float64) []float64 {
 	count := func(list []K, fn func(K) bool) (found int) {
 		for _, k := range list {
@@ -135,7 +134,7 @@ func measure[K any](now clock, t ordered[K], keys keySet[K], n int, insert float
 	}
 }
 
-// timed returns the nanoseconds per operation of fn, which does n.
+// timed returns the nanoseconds per operation of fn, which does n operations.
 func (c clock) timed(n int, fn func()) float64 {
 	runtime.GC()
 	start := c()
@@ -143,11 +142,11 @@ func (c clock) timed(n int, fn func()) float64 {
 	return float64(c()-start) / float64(n)
 }
 
-// clock returns nanoseconds since some point in time.
+// clock returns nanoseconds since an arbitrary point in time.
 type clock func() int64
 
-// cpuClock counts the CPU time of this process. It charges each library with the
-// collector's work in the background, and other processes disturb it less.
+// cpuClock measures the CPU time of this process. It includes each library's garbage collection in the
+// background, and is less disturbed by other processes.
 func cpuClock() int64 {
 	var u syscall.Rusage
 	must(syscall.Getrusage(syscall.RUSAGE_SELF, &u) == nil)

@@ -9,30 +9,29 @@ import (
 	"unsafe"
 )
 
-// load is one set of keys for which all contenders run.
+// load is one set of keys that all contenders run with.
 type load struct {
 	name string
 	run  func(w io.Writer, now clock, rounds int) (missed int)
 }
 
-// value is what string keys are given: one pointer and a number, as the value of
-// a store of byte slices has.
+// value is the value of string keys: one pointer and a number, like the value of a store of byte slices.
 type value struct {
 	p *byte
 	n uint64
 }
 
-var one byte // what all values point to: the values themselves are not measured
+var one byte // all values point to it: the values themselves are not measured
 
 func mkValue(i int) value { return value{&one, uint64(i)} }
 
-// keySet holds the keys of a load in random orders. A missing key is like those
-// that are there. Rivals keep strings, ours takes byte slices.
+// keySet has the keys of a load in random orders. Missing keys are similar to present ones. Rivals keep
+// strings; Skerry's map takes byte slices.
 type keySet[K any] struct {
 	insert, lookup, miss []K
 }
 
-// loads returns all loads, with their numbers of keys multiplied by scale.
+// loads returns all loads, with scale times their numbers of keys.
 func loads(scale float64) []load {
 	m := int(1e6 * scale)
 	return []load{
@@ -60,7 +59,7 @@ func randomKey(r *rand.Rand, n int) []byte {
 	return k
 }
 
-// stringLoad makes 1.25 n different keys, of which every fifth is left out.
+// stringLoad makes 1.25 n different keys; every fifth is not inserted.
 func stringLoad(name string, n int, gen func(r *rand.Rand, i int) []byte) load {
 	return load{name, func(w io.Writer, now clock, rounds int) int {
 		r := rand.New(rand.NewPCG(1, 2))
@@ -86,18 +85,18 @@ func stringLoad(name string, n int, gen func(r *rand.Rand, i int) []byte) load {
 		return compare(w, now, name, rounds, []contender{
 			contend("google", strs, newGoogleStrings, cloneAll),
 			contend("tidwall", strs, newTidwallStrings, cloneAll),
-			contend("skerry", keys, newOurStrings, same), // copies the keys by itself
+			contend("skerry", keys, newOurStrings, same), // copies the keys itself
 		})
 	}}
 }
 
-// intLoad makes n random even numbers; odd ones are missing.
+// intLoad makes n random even numbers; odd numbers are missing.
 func intLoad(name string, n int) load {
 	return load{name, func(w io.Writer, now clock, rounds int) int {
 		r := rand.New(rand.NewPCG(3, 4))
 		there := make([]int64, n)
 		for i := range there {
-			// An odd multiplier makes distinct numbers of distinct ones.
+			// An odd multiplier maps distinct numbers to distinct ones.
 			there[i] = int64(uint64(i)*0x9E3779B97F4A7C15) &^ 1
 		}
 		var keys keySet[int64]
@@ -115,7 +114,7 @@ func intLoad(name string, n int) load {
 	}}
 }
 
-// cloneAll gives a rival strings of its own to keep.
+// cloneAll copies strings for a rival to keep.
 func cloneAll(keys []string) []string {
 	out := make([]string, len(keys))
 	for i, k := range keys {
@@ -132,8 +131,8 @@ func shuffled[K any](r *rand.Rand, keys []K) []K {
 	return out
 }
 
-// packed copies the keys into one buffer in their order, so that reading the
-// keys of a loop costs every contender the same, and little.
+// packed copies the keys into one buffer in order, so that reading the keys of a loop costs every contender
+// the same, and little.
 func packed(keys [][]byte) [][]byte {
 	var all []byte
 	for _, k := range keys {
@@ -148,7 +147,7 @@ func packed(keys [][]byte) [][]byte {
 	return out
 }
 
-// asStrings returns strings over the same bytes, which are never written again.
+// asStrings returns strings that share the same bytes, which are never written again.
 func asStrings(keys [][]byte) []string {
 	out := make([]string, len(keys))
 	for i, k := range keys {

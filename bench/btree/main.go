@@ -1,9 +1,9 @@
-// Command btree compares the ordered maps of package btree with google/btree and
-// tidwall/btree and prints a table with the targets beside the ratios.
+// Command btree compares the ordered maps of package btree with google/btree and tidwall/btree, and prints a
+// table with the targets beside the ratios.
 //
-// It knows the three libraries and the loads; it must not know what the maps are
-// used for. All contenders get the same keys in the same order within one run,
-// taking turns round by round; the figures are medians over the rounds.
+// It knows the three libraries and the loads; it must not know what the maps are used for. Within one run all
+// contenders get the same keys in the same order, by turns in each round; the results are medians over the
+// rounds.
 package main
 
 import (

@@ -6,17 +6,16 @@ import (
 	tidwall "github.com/tidwall/btree"
 )
 
-// ordered is one map as the loops of measure drive it. The calls through it cost
-// all contenders the same.
+// ordered is one map as used by the loops of measure. Calls through it cost all contenders the same.
 type ordered[K any] interface {
 	get(k K) bool
 	set(k K, i int)
 	remove(k K) bool
 	scan() int // visits all pairs, returns a sum
-	clone()    // keeps the clone until the next
+	clone()    // keeps the clone until the next call
 }
 
-// degree is google/btree's; 32 is what its users choose most.
+// degree is google/btree's; 32 is its most common choice.
 const degree = 32
 
 type item[K any, V any] struct {

@@ -8,21 +8,21 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// Where the connections of a spot go.
+// The nodes that the connections of a spot go to.
 const (
 	toLeader    = "leader"
 	toFollower  = "follower"  // one of them
 	toFollowers = "followers" // all of them, in turn
 )
 
-// spot is one thing to measure on a face.
+// spot is one measurement of a face.
 type spot struct {
 	op, to string
 	shape  rig.Shape
 	http   bool // on HTTP; otherwise on the others
 }
 
-// spots is what is measured on every system in every round.
+// spots are the measurements of every system in every round.
 var spots = []spot{
 	{"write", toLeader, rig.Shape{Conns: 1, Flight: 1}, false},
 	{"write", toLeader, rig.Shape{Conns: 8, Flight: 64}, false},
@@ -42,11 +42,11 @@ var spots = []spot{
 // sample is one measurement of a spot.
 type sample struct {
 	rate, p50, p99, max  float64 // operations a second; µs
-	server, client, busy float64 // CPU µs an operation; share of one core that the client used
-	fsyncs               float64 // an operation, all nodes
+	server, client, busy float64 // CPU µs per operation; share of one core that the client used
+	fsyncs               float64 // per operation, all nodes
 }
 
-// cell is a line of the table: the samples of all rounds.
+// cell is a row of the table: the samples of all rounds.
 type cell struct {
 	system, face string
 	spot         spot
@@ -57,7 +57,7 @@ func cellKey(system, face string, s spot) string {
 	return fmt.Sprintf("%s %s %s %s %s", system, face, s.to, s.op, s.shape)
 }
 
-// of returns one figure of all samples.
+// of returns one value of all samples.
 func (c *cell) of(get func(sample) float64) []float64 {
 	var all []float64
 	for _, s := range c.samples {
@@ -66,14 +66,14 @@ func (c *cell) of(get func(sample) float64) []float64 {
 	return all
 }
 
-// handshakes is how much longer the uncounted time is where a node first opens
-// hundreds of connections to another one, each with a TLS handshake.
+// handshakes is the additional warm-up where a node first opens hundreds of connections to another one, each
+// with a TLS handshake.
 const handshakes = 3 * time.Second
 
-// errMoved: the leader changed during a measurement.
+// errMoved means that the leader changed during a measurement.
 var errMoved = errors.New("another node became the leader meanwhile")
 
-// moves is how often a measurement is repeated because of that.
+// moves is how often a measurement is repeated because of errMoved.
 const moves = 5
 
 // measure takes one sample.

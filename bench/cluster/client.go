@@ -14,15 +14,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// client writes and reads single keys and, when a node is lost, goes on with
-// another one at the next call. It does not repeat a call by itself.
+// client writes and reads single keys. When a node is lost, it uses another one for the next call. It does not
+// repeat a call.
 type client interface {
 	put(ctx context.Context, key, val string) error
 	get(ctx context.Context, key string) (string, error) // "": there is none
 	close()
 }
 
-// respClient is one connection to one of some nodes.
+// respClient is one connection to one of several nodes.
 type respClient struct {
 	addrs []string
 	at    int
@@ -50,7 +50,7 @@ func (c *respClient) close() {
 	}
 }
 
-// call leaves the node after any error.
+// call closes the connection after any error, and uses the next node for the next call.
 func (c *respClient) call(ctx context.Context, args ...string) (string, error) {
 	reply, err := c.try(ctx, args)
 	if err != nil {
@@ -120,5 +120,5 @@ func (c *etcdClient) get(ctx context.Context, key string) (string, error) {
 
 func (c *etcdClient) close() { c.Close() }
 
-// patience is how long a client waits for one answer while nodes come and go.
+// patience is how long a client waits for one response while nodes fail and return.
 const patience = 300 * time.Millisecond

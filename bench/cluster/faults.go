@@ -9,21 +9,21 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// faults is what was found while nodes came and went.
+// faults are the measurements while nodes fail and return.
 type faults struct {
 	kill, handOver []float64 // longest time without an acknowledged write, s
-	lost           int       // of the acknowledged writes that were read again
+	lost           int       // of the acknowledged writes that were read back
 	catchUp        []behind
 }
 
-// behind is one follower that was away and came back.
+// behind is one follower that was away and returned.
 type behind struct {
-	bulk, took   time.Duration // to write what it missed; until it had it
+	bulk, took   time.Duration // time to write what it missed; time until it caught up
 	before, then lag
 	frozen       bool // not killed
 }
 
-// lag is how writes went for a time.
+// lag is the performance of writes over a period.
 type lag struct{ rate, p50, p99, max, gap float64 } // a second; ms
 
 func lagOf(w *writers, from, to time.Duration) lag {
@@ -32,15 +32,15 @@ func lagOf(w *writers, from, to time.Duration) lag {
 	return lag{rate, ms(h.Quantile(0.5)), ms(h.Quantile(0.99)), ms(h.Max), ms(w.gap(from, to))}
 }
 
-// calm is how long writers run before a fault, and calmAfter after writes came back.
+// calm is how long writers run before a fault, and calmAfter how long after writes resume.
 const (
 	calm      = 1500 * time.Millisecond
 	calmAfter = 2 * time.Second
-	faultEnd  = 60 * time.Second // for writes to come back
+	faultEnd  = 60 * time.Second // for writes to resume
 )
 
-// loseLeader sends the leader a signal that ends it, under load, and returns the
-// longest time without an acknowledged write. Then the node is started again.
+// loseLeader sends the leader a signal that ends it, under load, and returns the longest time without an
+// acknowledged write. It then restarts the node.
 func (c *cluster) loseLeader(sig syscall.Signal, run string) (gap time.Duration, lost int, err error) {
 	lead, _, err := c.roles()
 	if err != nil {
@@ -58,8 +58,7 @@ func (c *cluster) loseLeader(sig syscall.Signal, run string) (gap time.Duration,
 	fault := w.now()
 	stopped := make(chan error, 1)
 	go func() { stopped <- c.stop(lead, sig) }()
-	// A leader that hands over works on for a while; what counts is that writes
-	// are taken when it is gone.
+	// A leader that hands over keeps working for a while. What counts is when writes succeed after it is gone.
 	if err := <-stopped; err != nil {
 		return 0, 0, err
 	}
@@ -89,8 +88,8 @@ func (c *cluster) loseLeader(sig syscall.Signal, run string) (gap time.Duration,
 	return gap, lost, err
 }
 
-// leaveBehind has a follower miss so many bytes, and watches writes while it
-// catches up. Either it is stopped and started, or frozen and thawed.
+// leaveBehind makes a follower miss that many bytes, and measures writes while it catches up. The follower is
+// either stopped and started, or frozen and thawed.
 func (c *cluster) leaveBehind(bytes int64, freeze bool, run string) (b behind, err error) {
 	lead, others, err := c.roles()
 	if err != nil {
@@ -138,8 +137,7 @@ func (c *cluster) leaveBehind(bytes int64, freeze bool, run string) (b behind, e
 	return b, c.await(nodes)
 }
 
-// awaitApplied waits until a node has what the leader had a moment ago, target at
-// first.
+// awaitApplied waits until a node has everything that the leader had a moment ago, target at first.
 func (c *cluster) awaitApplied(i int, target uint64) error {
 	return poll(10*time.Minute, func() error {
 		if err := c.alive(); err != nil {

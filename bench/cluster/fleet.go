@@ -18,11 +18,11 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// fleet is every process that this run has started and not yet stopped.
+// fleet has all processes that this run has started and not yet stopped.
 type fleet struct {
 	mu    sync.Mutex // guards what follows
 	procs map[*rig.Process]struct{}
-	ended bool // nothing more is started
+	ended bool // no more processes are started
 }
 
 var errEnded = errors.New("the run was ended")
@@ -48,7 +48,7 @@ func (f *fleet) stop(p *rig.Process, sig syscall.Signal) error {
 	return err
 }
 
-// end kills all of them, by their ids, also those that are stopped.
+// end kills all of them by their ids, including stopped ones.
 func (f *fleet) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,7 +70,7 @@ const (
 	ports
 )
 
-// node is one process of a cluster and the folder that it stands on.
+// node is one process of a cluster with its folder.
 type node struct {
 	dir  string
 	addr [ports]string
@@ -80,7 +80,7 @@ type node struct {
 // nodes is how many a cluster has.
 const nodes = 3
 
-// cluster is three nodes of one system.
+// cluster is a cluster of three nodes of one system.
 type cluster struct {
 	*kind
 	fleet *fleet
@@ -88,11 +88,11 @@ type cluster struct {
 	nodes [nodes]*node
 }
 
-// lowestPort and highestPort bound the ports of nodes, which keep theirs over
-// restarts: below those that Linux gives to outgoing connections.
+// lowestPort and highestPort bound the ports of nodes, which keep theirs over restarts: below those that Linux
+// uses for outgoing connections.
 const lowestPort, highestPort = 20_000, 32_000
 
-// keptPorts returns loopback addresses that nobody listens on.
+// keptPorts returns loopback addresses that are free.
 func keptPorts(n int) ([]string, error) {
 	var addrs []string
 	for try := 0; len(addrs) < n; try++ {
@@ -109,7 +109,7 @@ func keptPorts(n int) ([]string, error) {
 	return addrs, nil
 }
 
-// newCluster makes a cluster of the kind in an empty folder and starts it.
+// newCluster creates a cluster of the kind in an empty folder and starts it.
 func newCluster(k *kind, f *fleet, dir string) (*cluster, error) {
 	addrs, err := keptPorts(nodes * ports)
 	if err != nil {
@@ -130,7 +130,7 @@ func newCluster(k *kind, f *fleet, dir string) (*cluster, error) {
 	return c, c.explain(c.await(nodes))
 }
 
-// start starts a node that does not run.
+// start starts a node that is not running.
 func (c *cluster) start(i int, args ...string) error {
 	n := c.nodes[i]
 	var err error
@@ -138,7 +138,7 @@ func (c *cluster) start(i int, args ...string) error {
 	return err
 }
 
-// startAll starts a cluster that was stopped, and waits until it serves.
+// startAll starts a stopped cluster, and waits until it serves.
 func (c *cluster) startAll() error {
 	for i := range c.nodes {
 		if err := c.start(i); err != nil {
@@ -167,7 +167,7 @@ func (c *cluster) stopAll(sig syscall.Signal) error {
 	return errors.Join(errs...)
 }
 
-// poll asks again until check is content.
+// poll repeats check until it succeeds.
 func poll(limit time.Duration, check func() error) error {
 	for end := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
 		err := check()
@@ -182,7 +182,7 @@ func poll(limit time.Duration, check func() error) error {
 
 var errDied = errors.New("a node ended by itself")
 
-// alive returns an error if a node that was not stopped does not run.
+// alive returns an error if a node ended that was not stopped.
 func (c *cluster) alive() error {
 	for _, n := range c.nodes {
 		if n.proc == nil {
@@ -197,7 +197,7 @@ func (c *cluster) alive() error {
 	return nil
 }
 
-// await waits until so many nodes agree on a leader that has nothing to send them.
+// await waits until that many nodes agree on a leader that has nothing left to send them.
 func (c *cluster) await(want int) error {
 	return poll(rig.StartLimit, func() error {
 		if err := c.alive(); err != nil {
@@ -227,7 +227,7 @@ func (c *cluster) await(want int) error {
 	})
 }
 
-// roles returns the leader's index and those of the others.
+// roles returns the index of the leader and those of the followers.
 func (c *cluster) roles() (lead int, others []int, err error) {
 	err = poll(rig.StartLimit, func() error {
 		lead, err = c.leader(c)
@@ -241,7 +241,7 @@ func (c *cluster) roles() (lead int, others []int, err error) {
 	return lead, others, err
 }
 
-// addrs returns one port of some nodes.
+// addrs returns the addresses of one port of some nodes.
 func (c *cluster) addrs(port int, of ...int) []string {
 	var all []string
 	for _, i := range of {
@@ -250,14 +250,14 @@ func (c *cluster) addrs(port int, of ...int) []string {
 	return all
 }
 
-// usage is what all nodes of a cluster have taken since each started.
+// usage is the resource use of all nodes of a cluster since each started.
 type usage struct {
 	cpu    time.Duration
 	fsyncs float64
 }
 
-// meter reads CPU times last at the begin of a window and first at its end, so
-// that asking for the other figures is not measured.
+// meter reads CPU times last at the beginning of a window and first at its end, so that collecting the other
+// values is not measured.
 func (c *cluster) meter(begin bool) (u usage, err error) {
 	var errs []error
 	cpu := func() {
@@ -293,11 +293,11 @@ func (c *cluster) resident() (sum int64, err error) {
 	return sum, nil
 }
 
-// logLines is how much of each node's log explains a failure: its end, or where
-// the program broke.
+// logLines is how many lines of each node's log explain a failure: from its end, or from where the program
+// crashed.
 const logLines = 15
 
-// explain adds what the nodes logged last to an error.
+// explain adds the last log lines of the nodes to an error.
 func (c *cluster) explain(err error) error {
 	if err == nil {
 		return nil

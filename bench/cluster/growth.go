@@ -7,17 +7,17 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// grown is what a write costs with so many keys.
+// grown is the cost of a write at a number of keys.
 type grown struct {
 	keys             uint64
 	rate, p50, p99   float64 // 8×64
 	alone            float64 // p50 of 1×1, µs
-	server           float64 // CPU µs a write, all nodes
+	server           float64 // CPU µs per write, all nodes
 	resident, onDisk float64 // bytes, all nodes
 	loading          time.Duration
 }
 
-// grow fills a new cluster step by step and measures writes at each.
+// grow fills a new cluster in steps and measures writes at each.
 func (m *measurements) grow(p *plan, k *kind, dir string) error {
 	c, err := newCluster(k, m.fleet, dir)
 	if err != nil {

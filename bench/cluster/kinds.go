@@ -20,25 +20,25 @@ import (
 // kind is one of the compared systems.
 type kind struct {
 	name, version string
-	create        func(c *cluster) error                               // makes and starts a new cluster
+	create        func(c *cluster) error                               // creates and starts a new cluster
 	command       func(c *cluster, i int, args []string) *exec.Cmd     // starts a node
-	leader        func(c *cluster) (int, error)                        // index of the node that leads
-	applied       func(n *node) (uint64, error)                        // grows with every write that the node's state has
+	leader        func(c *cluster) (int, error)                        // index of the leader
+	applied       func(n *node) (uint64, error)                        // grows with every write that the node has applied
 	fsyncs        func(n *node) (float64, error)                       // since its start
 	fill          func(c *cluster, lead int, first, keys uint64) error // writes keys
-	client        func(addrs []string) (client, error)                 // one that goes on when a node is lost
+	client        func(addrs []string) (client, error)                 // uses another node when one is lost
 	faces         []*face
 }
 
-// face is one protocol of a kind, or one way to drive it.
+// face is one protocol of a kind, or one way to use it.
 type face struct {
 	name  string
 	port  int
-	piped bool // takes many requests in flight on a connection
+	piped bool // allows many requests in flight on a connection
 	run   func(j rig.Job) (rig.Outcome, error)
 }
 
-// own drives a protocol with the epoll load generator.
+// own runs a protocol with the epoll load generator.
 func own(c rig.Codec) func(j rig.Job) (rig.Outcome, error) {
 	return func(j rig.Job) (rig.Outcome, error) {
 		j.Codec = c
@@ -84,7 +84,7 @@ func newSkerry(path string) *kind {
 	}
 }
 
-// createSkerry does what an operator does: one node begins, two are invited.
+// createSkerry sets up a cluster as operators do: one node begins, two are invited.
 func createSkerry(c *cluster, path string) error {
 	first := c.nodes[0]
 	out, err := exec.Command(path, "cluster", "init", "--data", first.dir, "--node", first.addr[portPeer]).CombinedOutput()
@@ -131,13 +131,13 @@ func createSkerry(c *cluster, path string) error {
 	})
 }
 
-// skerryView is what matters here of GET /cluster.
+// skerryView has the relevant parts of GET /cluster.
 type skerryView struct {
 	Self, Leader uint64
 	Nodes        []struct{ Voter bool }
 }
 
-// asking bounds every question to a node that is not part of a measurement.
+// asking bounds requests to nodes that are not part of a measurement.
 var asking = http.Client{Timeout: 2 * time.Second}
 
 func viewOf(n *node) (v skerryView, err error) {
@@ -163,8 +163,8 @@ func decode(r *http.Response, into any) error {
 	return json.Unmarshal(b, into)
 }
 
-// newEtcd is Debian's etcd with its defaults, so without TLS between its nodes;
-// only the quota of its file is raised, which this comparison would reach.
+// newEtcd is Debian's etcd with its defaults, and so without TLS between its nodes; only the quota of its file
+// is raised, which this comparison would reach.
 func newEtcd(path string) *kind {
 	return &kind{
 		name: "etcd", version: rig.OutputLine(path, "--version"),
@@ -215,7 +215,7 @@ func newEtcd(path string) *kind {
 	}
 }
 
-// etcdStatus is what matters here of its gateway's answer.
+// etcdStatus has the relevant parts of the gateway's response.
 type etcdStatus struct {
 	Header struct {
 		Member string `json:"member_id"`

@@ -1,10 +1,8 @@
-// Command cluster compares three nodes of Skerry with three of etcd, each with
-// every write on the disks of a majority before it is acknowledged: load, growth,
-// and what happens to writes when nodes are lost and come back.
+// Command cluster compares three nodes of Skerry with three of etcd, each with every write on the disks of a
+// majority before it is acknowledged. It measures load, growth, and writes while nodes are lost and return.
 //
-// It knows how to make, load, break and stop both clusters on this machine; it
-// must not know Skerry's insides: it runs the built program and speaks its
-// protocols. Linux only (epoll, /proc).
+// It knows how to create, load, break and stop both clusters on this machine; it must not know Skerry's
+// internals: it runs the built program and uses its protocols. Linux only (epoll, /proc).
 package main
 
 import (
@@ -23,7 +21,7 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// plan is what one run measures.
+// plan is the measurements of one run.
 type plan struct {
 	dir, out, skerry string
 	systems, parts   []string
@@ -72,7 +70,7 @@ func main() {
 	}
 }
 
-// shorten sets what the command line leaves out to values for a short run.
+// shorten sets the options that were not given to values for a short run.
 func shorten() {
 	values := map[string]string{"keys": "20000", "rounds": "1", "window": "400ms", "warm": "100ms",
 		"failovers": "1", "behind": strconv.Itoa(64 << 20), "growth": "1000,20000"}
@@ -84,7 +82,7 @@ func shorten() {
 	}
 }
 
-// words reads a list of which only some words are known.
+// words parses a list of known words.
 func words(into *[]string, known ...string) func(string) error {
 	return func(s string) error {
 		*into = strings.Split(s, ",")
@@ -97,7 +95,7 @@ func words(into *[]string, known ...string) func(string) error {
 	}
 }
 
-// counts reads an ascending list of numbers.
+// counts parses an ascending list of numbers.
 func counts(s string) (all []uint64, err error) {
 	for w := range strings.SplitSeq(s, ",") {
 		n, err := strconv.ParseUint(w, 10, 64)
@@ -109,8 +107,7 @@ func counts(s string) (all []uint64, err error) {
 	return all, nil
 }
 
-// compare runs the whole plan and prints the report. Whatever happens, nothing
-// that it started is left.
+// compare runs the whole plan and prints the report. Whatever happens, it leaves nothing running.
 func (p *plan) compare() (err error) {
 	dir, err := os.MkdirTemp(p.dir, "cluster-*.tmp")
 	if err != nil {
@@ -126,7 +123,7 @@ func (p *plan) compare() (err error) {
 			fmt.Fprintln(os.Stderr, "cluster: data and logs are in", dir)
 			return
 		}
-		_ = os.RemoveAll(dir) // nothing can be done about it
+		_ = os.RemoveAll(dir) // best effort
 	}
 	defer func() { leave(err != nil) }()
 	signals := make(chan os.Signal, 1)

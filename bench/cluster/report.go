@@ -10,7 +10,7 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// head says what runs and where.
+// head describes what runs and where.
 func (m *measurements) head(p *plan, kinds []*kind) {
 	fmt.Fprintf(m.w, "Three nodes of Skerry and of etcd, %s\n", time.Now().Format("2006-01-02 15:04 MST"))
 	fmt.Fprintf(m.w, "%s\nload average before: %s\n", rig.Machine(), rig.LoadAverage())
@@ -21,13 +21,13 @@ func (m *measurements) head(p *plan, kinds []*kind) {
 		p.keys, rig.KeyBytes, rig.ValBytes, p.rounds, p.window)
 }
 
-// Figures of a sample.
+// Values of a sample.
 func rate(s sample) float64   { return s.rate }
 func p50(s sample) float64    { return s.p50 }
 func p99(s sample) float64    { return s.p99 }
 func server(s sample) float64 { return s.server }
 
-// report prints the medians of all rounds, what is unequal, and the targets.
+// report prints the medians of all rounds, the differences in setup, and the targets.
 func (m *measurements) report(p *plan, kinds []*kind) {
 	if len(m.cells) > 0 {
 		m.table(kinds)
@@ -51,8 +51,7 @@ func (m *measurements) report(p *plan, kinds []*kind) {
 	}
 }
 
-// clientBound is the share of a core from which on the generator, which is one
-// thread, may be what limits a figure.
+// clientBound is the share of a core above which the single-threaded load generator may limit a result.
 const clientBound = 0.95
 
 func (m *measurements) table(kinds []*kind) {
@@ -149,7 +148,7 @@ What is unequal:
 `)
 }
 
-// one returns the median of a cell, NaN where it was not measured.
+// one returns the median of a cell, NaN if it was not measured.
 func (m *measurements) one(get func(sample) float64, key string) float64 {
 	c := m.cells[key]
 	if c == nil {
@@ -199,7 +198,7 @@ func zeroNaN(v float64) float64 {
 	return v
 }
 
-// losses prints where etcd does better, by either of its clients.
+// losses prints where etcd is better, with either of its clients.
 func (m *measurements) losses(p *plan) {
 	if len(p.systems) < 2 {
 		return

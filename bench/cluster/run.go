@@ -12,14 +12,14 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// measurements collects everything for the report.
+// measurements are all results for the report.
 type measurements struct {
 	w      io.Writer
 	fleet  *fleet
 	cells  map[string]*cell
 	faults map[string]*faults
 	grown  map[string][]grown
-	disk   map[string]float64 // bytes on disk of all nodes after the load of keys
+	disk   map[string]float64 // bytes on disk of all nodes after loading the keys
 	syncs  []float64          // bare fdatasync, µs
 }
 
@@ -95,8 +95,7 @@ func (m *measurements) standing(p *plan, kinds []*kind, dir string) error {
 	return nil
 }
 
-// turn starts a cluster, has something done to it, and stops it: only one runs at
-// a time.
+// turn starts a cluster, calls a function with it, and stops it: only one cluster runs at a time.
 func (m *measurements) turn(c *cluster, round int, do func(*cluster, int) error) error {
 	if err := c.startAll(); err != nil {
 		return err
@@ -119,7 +118,7 @@ func (c *cluster) load(keys uint64) error {
 	return c.await(nodes)
 }
 
-// drop stops a cluster and gives its disk back.
+// drop stops a cluster and deletes its data.
 func (m *measurements) drop(c *cluster) error {
 	if err := c.stopAll(syscall.SIGKILL); err != nil {
 		return err
@@ -140,7 +139,7 @@ func (m *measurements) faultsOf(c *cluster) *faults {
 	return m.faults[c.name]
 }
 
-// failOver kills the leader once and has it hand over once.
+// failOver kills the leader once and makes it hand over once.
 func (m *measurements) failOver(c *cluster, round int) error {
 	f := m.faultsOf(c)
 	for _, way := range []struct {
@@ -159,8 +158,8 @@ func (m *measurements) failOver(c *cluster, round int) error {
 	return nil
 }
 
-// catchUp has a follower miss writes: in the first round it is killed and
-// started, in the second frozen and thawed.
+// catchUp makes a follower miss writes: in the first round it is killed and restarted, in the second frozen
+// and thawed.
 func (m *measurements) catchUp(p *plan, c *cluster, round int) error {
 	b, err := c.leaveBehind(p.behind, round == 1, fmt.Sprintf("c%d", round))
 	if err != nil {

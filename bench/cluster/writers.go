@@ -11,7 +11,7 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// writers write new keys, one after another each, whatever happens to nodes.
+// writers write new keys, each writer one after another, whatever happens to nodes.
 type writers struct {
 	c     *cluster
 	run   string // prefix of their keys
@@ -25,7 +25,7 @@ type writer struct {
 	client client
 	mu     sync.Mutex // guards what follows
 	acks   []ack
-	failed int   // calls without an answer
+	failed int   // calls without a response
 	last   error // of them
 }
 
@@ -36,10 +36,10 @@ type ack struct {
 	lat time.Duration
 }
 
-// writerCount is how many write at a time.
+// writerCount is how many writers run at once.
 const writerCount = 16
 
-// retryPause is how long a writer waits after a call that failed.
+// retryPause is how long a writer waits after a failed call.
 const retryPause = 5 * time.Millisecond
 
 // startWriters spreads writers over all nodes.
@@ -85,7 +85,7 @@ func (w *writers) write(ctx context.Context, id int, one *writer) {
 	}
 }
 
-// now is the time as acks tell it.
+// now returns the time in the unit of acks.
 func (w *writers) now() time.Duration { return time.Since(w.start) }
 
 // end stops them.
@@ -109,7 +109,7 @@ func (w *writers) ackedSince(t time.Duration) (n int) {
 	return n
 }
 
-// lastError returns what some writer was told last when its call failed.
+// lastError returns the last error of some writer's call.
 func (w *writers) lastError() (err error) {
 	for _, one := range w.each {
 		one.mu.Lock()
@@ -121,8 +121,7 @@ func (w *writers) lastError() (err error) {
 	return err
 }
 
-// gap returns the longest time in which no write was acknowledged, of those that
-// ended between two times.
+// gap returns the longest time without an acknowledged write, of the gaps that ended between two times.
 func (w *writers) gap(from, to time.Duration) time.Duration {
 	var ends []time.Duration
 	for _, one := range w.each {
@@ -140,8 +139,7 @@ func (w *writers) gap(from, to time.Duration) time.Duration {
 	return longest
 }
 
-// between returns how many writes a second were acknowledged in a time and how
-// long each took.
+// between returns how many writes a second were acknowledged in a period and how long each took.
 func (w *writers) between(from, to time.Duration) (rate float64, lat rig.Hist) {
 	for _, one := range w.each {
 		for _, a := range one.acks {
@@ -153,11 +151,10 @@ func (w *writers) between(from, to time.Duration) (rate float64, lat rig.Hist) {
 	return float64(lat.Count) / (to - from).Seconds(), lat
 }
 
-// readBack is how many writes of each writer before a fault are read again.
+// readBack is how many writes of each writer before a fault are read back.
 const readBack = 50
 
-// lost returns how many of the writes that were acknowledged last before a fault
-// are not there.
+// lost returns how many of the last writes acknowledged before a fault are missing.
 func (w *writers) lost(fault time.Duration) (n int, err error) {
 	lead, _, err := w.c.roles()
 	if err != nil {
@@ -188,8 +185,7 @@ func (w *writers) lost(fault time.Duration) (n int, err error) {
 	return n, nil
 }
 
-// writeBulk writes so many bytes in large values, over and over the same keys,
-// to one node.
+// writeBulk writes that many bytes in large values to one node, repeatedly to the same keys.
 func writeBulk(c *cluster, lead int, bytes int64) error {
 	const size, keys, workers = 16 << 10, 16 << 10, 32
 	val := strings.Repeat(string(rig.AppendVal(nil, 1)), size/rig.ValBytes+1)[:size]

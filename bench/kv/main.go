@@ -1,9 +1,8 @@
-// Command kv compares Skerry with redis-server and etcd as key-value servers
-// that have each write on disk before they acknowledge it.
+// Command kv compares Skerry with redis-server and etcd as key-value servers that have each write on disk
+// before they acknowledge it.
 //
-// It knows how to start, load, measure, kill and stop the three servers; it
-// must not know Skerry's insides: it runs the built program and speaks its
-// protocols. Linux only (epoll, /proc).
+// It knows how to start, load, measure, kill and stop the three servers; it must not know Skerry's internals:
+// it runs the built program and uses its protocols. Linux only (epoll, /proc).
 package main
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// plan is what one run measures.
+// plan is the measurements of one run.
 type plan struct {
 	dir     string
 	out     string
@@ -105,7 +104,7 @@ func (p *plan) compare() error {
 	return os.RemoveAll(dir)
 }
 
-// open finds and names the systems; nothing is started yet.
+// open finds the systems, without starting them.
 func (p *plan) open(dir string) ([]*system, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -147,7 +146,7 @@ func (p *plan) open(dir string) ([]*system, error) {
 	return all, nil
 }
 
-// program returns the skerry to measure.
+// program returns the path of the skerry to measure.
 func (p *plan) program(dir string) (string, error) {
 	if p.skerry != "" {
 		return filepath.Abs(p.skerry)

@@ -12,16 +12,16 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// cell is one line of the table: the samples of all rounds.
+// cell is one row of the table: the samples of all rounds.
 type cell struct {
 	system, lane, op     string
 	shape                rig.Shape
 	rate, p50, p99, max  []float64 // operations a second; µs
-	server, client, busy []float64 // CPU µs an operation; share of one core that the client used
-	fsyncs               []float64 // an operation; NaN: not known
+	server, client, busy []float64 // CPU µs per operation; share of one core that the client used
+	fsyncs               []float64 // per operation; NaN: unknown
 }
 
-// load is what was found while the keys were loaded and recovered.
+// load is the results of loading and recovering the keys.
 type load struct {
 	heap, resident, residentAfter float64 // bytes, above those of the empty server
 	disk                          float64
@@ -29,13 +29,13 @@ type load struct {
 	recovery                      []float64 // seconds
 }
 
-// measurements collects everything for the report.
+// measurements are all results for the report.
 type measurements struct {
 	w                    io.Writer
 	cells                map[string]*cell
 	loads                map[string]*load
 	appending, allocated []float64            // bare fdatasync, µs
-	syncs                map[string][]float64 // the faster of both beside each system's single writes, µs
+	syncs                map[string][]float64 // the faster of both next to each system's single writes, µs
 }
 
 func cellKey(system, lane, op string, s rig.Shape) string {
@@ -64,8 +64,8 @@ func (m *measurements) visit(p *plan, s *system, round int) error {
 	return s.stop(syscall.SIGTERM)
 }
 
-// besideBare takes a sample. Right before and after that of single writes it
-// measures the bare fdatasync, to which these are compared: disks have moods.
+// besideBare takes a sample. Right before and after a sample of single writes it measures the bare fdatasync
+// to compare with, because disks vary over time.
 func (m *measurements) besideBare(p *plan, s *system, l *lane, sh rig.Shape, set bool, round int) error {
 	bare := func() error { return nil }
 	if set && sh == (rig.Shape{Conns: 1, Flight: 1}) {
@@ -88,10 +88,10 @@ func (m *measurements) bare(s *system) error {
 	return err
 }
 
-// settle is how long a server is left alone before its memory is read.
+// settle is how long a server is idle before its memory is read.
 const settle = 2 * time.Second
 
-// load fills an empty server, reads its memory, and takes the recovery time.
+// load fills an empty server, reads its memory, and measures the recovery time.
 func (m *measurements) load(p *plan, s *system) error {
 	if _, err := s.start(nil); err != nil {
 		return err
@@ -139,12 +139,12 @@ func (m *measurements) load(p *plan, s *system) error {
 }
 
 const (
-	churn    = 300 * time.Millisecond // of overwriting at a time
-	maxChurn = 40                     // times
+	churn    = 300 * time.Millisecond // duration of one round of overwriting
+	maxChurn = 40                     // rounds
 )
 
-// liveHeap returns the heap that is live. A Go server knows it from its last
-// collection, so keys are overwritten until there is one.
+// liveHeap returns the live heap. A Go server knows it since its last collection, so keys are overwritten
+// until there is one.
 func (s *system) liveHeap(p *plan) (float64, error) {
 	before, err := s.figures(s)
 	if err != nil || before.collections < 0 {
@@ -166,7 +166,7 @@ func (s *system) liveHeap(p *plan) (float64, error) {
 	return 0, fmt.Errorf("no garbage collection in %v of overwriting", maxChurn*churn)
 }
 
-// memory returns the live heap by the server's own account and its resident memory.
+// memory returns the live heap as reported by the server, and its resident memory.
 func (s *system) memory() (heap, resident float64, err error) {
 	f, err := s.figures(s)
 	if err != nil {
@@ -176,15 +176,15 @@ func (s *system) memory() (heap, resident float64, err error) {
 	return f.heap, float64(r), err
 }
 
-// meter is read at both borders of a window.
+// meter is read at both ends of a window.
 type meter struct {
 	server, client time.Duration
 	fsyncs         float64
 	err            error
 }
 
-// meter reads CPU times last at the begin of a window and first at its end, so
-// that asking the server for its figures is not measured.
+// meter reads CPU times last at the beginning of a window and first at its end, so that querying the server is
+// not measured.
 func (s *system) meter(begin bool) meter {
 	var m meter
 	var errs [2]error

@@ -8,7 +8,7 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// head says what runs and where.
+// head describes what runs and where.
 func (m *measurements) head(p *plan, systems []*system) {
 	fmt.Fprintf(m.w, "Skerry, redis-server and etcd as durable key-value servers, %s\n", time.Now().Format("2006-01-02 15:04 MST"))
 	fmt.Fprintf(m.w, "%s\nload average before: %s\n", rig.Machine(), rig.LoadAverage())
@@ -19,11 +19,10 @@ func (m *measurements) head(p *plan, systems []*system) {
 		p.keys, rig.KeyBytes, rig.ValBytes, p.rounds, p.window)
 }
 
-// clientBound is the share of a core from which on the generator, which is one
-// thread, may be what limits a figure.
+// clientBound is the share of a core above which the single-threaded load generator may limit a result.
 const clientBound = 0.95
 
-// report prints the medians of all rounds, what is unequal, and the targets.
+// report prints the medians of all rounds, the differences in setup, and the targets.
 func (m *measurements) report(p *plan, systems []*system) {
 	m.table(systems)
 	m.memory(p, systems)

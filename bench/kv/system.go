@@ -14,22 +14,22 @@ import (
 // system is one of the compared servers.
 type system struct {
 	name    string
-	version string // as it prints it
+	version string // as printed by the program
 	command func(s *system) *exec.Cmd
 	lanes   []*lane
 	fill    func(s *system, keys uint64) error // loads all keys
-	ready   func(s *system) error              // reads one key: nil once it is served
+	ready   func(s *system) error              // reads one key: nil once the server responds
 	figures func(s *system) (figures, error)
 	dir     string // of its data
 	ports   []string
 	proc    *rig.Process
 }
 
-// figures are what a server says about itself. Negative: it does not say.
+// figures are values that a server reports. Negative: not reported.
 type figures struct {
-	heap        float64 // bytes of live data structures; of a Go server at its last collection
+	heap        float64 // bytes of live data structures; for a Go server at its last collection
 	fsyncs      float64 // since its start
-	collections float64 // of garbage, since its start
+	collections float64 // garbage collections since its start
 }
 
 // lane is one protocol of a system.
@@ -39,7 +39,7 @@ type lane struct {
 	run    func(s *system, j rig.Job) (rig.Outcome, error)
 }
 
-// ownLane drives a protocol with the epoll load generator.
+// ownLane runs a protocol with the epoll load generator.
 func ownLane(name string, port int, c rig.Codec, shapes []rig.Shape) *lane {
 	return &lane{name, shapes, func(s *system, j rig.Job) (rig.Outcome, error) {
 		j.Addrs, j.Codec = s.ports[port:port+1], c
@@ -47,8 +47,8 @@ func ownLane(name string, port int, c rig.Codec, shapes []rig.Shape) *lane {
 	}}
 }
 
-// start runs the server and returns how long it took until ready says that it
-// serves; a nil ready only waits for its port.
+// start runs the server and returns how long it took until ready succeeded; a nil ready only waits for its
+// port.
 func (s *system) start(ready func(*system) error) (time.Duration, error) {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return 0, err
@@ -79,7 +79,7 @@ func (s *system) start(ready func(*system) error) (time.Duration, error) {
 	}
 }
 
-// stop ends the server by its process id.
+// stop stops the server by its process id.
 func (s *system) stop(sig syscall.Signal) error {
 	if s.proc == nil {
 		return nil

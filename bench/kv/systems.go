@@ -12,7 +12,7 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// fillShape loads the keys of a RESP server.
+// fillShape is the shape for loading the keys of a RESP server.
 var fillShape = rig.Shape{Conns: 8, Flight: 512}
 
 func fillRESP(s *system, keys uint64) error {
@@ -20,9 +20,8 @@ func fillRESP(s *system, keys uint64) error {
 	return err
 }
 
-// newRedis is Debian's redis-server with an append-only file that is synced
-// before every reply; all else is its default, but for the RDB snapshots that
-// the append-only file makes needless.
+// newRedis is Debian's redis-server with an append-only file that is synced before every reply. Everything
+// else is its default, except that RDB snapshots are off, which the append-only file makes unnecessary.
 func newRedis(path string, shapes []rig.Shape) *system {
 	return &system{
 		name: "redis", version: rig.OutputLine(path, "--version"),
@@ -66,7 +65,7 @@ func newSkerry(path string, shapes, httpShapes []rig.Shape) *system {
 	}
 }
 
-// onEtcd performs jobs on a node of etcd.
+// onEtcd runs jobs on a node of etcd.
 func onEtcd(run func(rig.Job) (rig.Outcome, error)) func(*system, rig.Job) (rig.Outcome, error) {
 	return func(s *system, j rig.Job) (rig.Outcome, error) {
 		j.Addrs = s.ports[:1]
@@ -74,8 +73,8 @@ func onEtcd(run func(rig.Job) (rig.Outcome, error)) func(*system, rig.Job) (rig.
 	}
 }
 
-// newEtcd is Debian's etcd, one node; only the quota of its file is raised,
-// which a comparison of some minutes would otherwise reach.
+// newEtcd is Debian's etcd, one node; only the quota of its file is raised, which a comparison of a few
+// minutes would otherwise reach.
 func newEtcd(path string, shapes, httpShapes []rig.Shape) *system {
 	return &system{
 		name: "etcd", version: rig.OutputLine(path, "--version"),

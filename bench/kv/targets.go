@@ -37,7 +37,7 @@ func (m *measurements) targets(p *plan) {
 	}
 }
 
-// one returns the median of a cell, NaN where it was not measured.
+// one returns the median of a cell, NaN if it was not measured.
 func (m *measurements) one(of func(*cell) []float64, key string) float64 {
 	c := m.cells[key]
 	if c == nil {
@@ -46,7 +46,7 @@ func (m *measurements) one(of func(*cell) []float64, key string) float64 {
 	return rig.Median(of(c))
 }
 
-// ratio divides the medians of two cells.
+// ratio returns the ratio of the medians of two cells.
 func (m *measurements) ratio(of func(*cell) []float64, a, b string) float64 {
 	return m.one(of, a) / m.one(of, b)
 }

@@ -13,7 +13,7 @@ import (
 // Shape is a number of connections and of requests in flight on each.
 type Shape struct{ Conns, Flight int }
 
-// ParseShapes reads "1x1,8x64".
+// ParseShapes parses "1x1,8x64".
 func ParseShapes(list string) ([]Shape, error) {
 	var all []Shape
 	for word := range strings.SplitSeq(list, ",") {
@@ -28,27 +28,27 @@ func ParseShapes(list string) ([]Shape, error) {
 
 func (s Shape) String() string { return fmt.Sprintf("%d×%d", s.Conns, s.Flight) }
 
-// Job is one measurement: what to send, where to and for how long.
+// Job is one measurement: what to send, where and for how long.
 type Job struct {
-	Addrs []string // the connections take them in turn
+	Addrs []string // used by the connections by turns
 	Codec Codec
 	Set   bool
 	Shape Shape
 	Keys  uint64
-	// Warm is how long to run before counting, Window how long to count.
+	// Warm is the time before counting, Window the time of counting.
 	Warm, Window time.Duration
-	// Load, where it is set, writes every key once instead of running by time.
+	// Load, if set, writes every key once instead of running for a time.
 	Load  bool
 	First uint64 // where Load begins; Keys is where it ends
 	Seed  uint64
-	// Begin and End are called at the window's borders.
+	// Begin and End are called at the beginning and end of the window.
 	Begin, End func()
 }
 
-// Outcome is what one measurement found.
+// Outcome is the result of one measurement.
 type Outcome struct {
 	Ops  int64 // replies within the window
-	Lat  Hist  // of those that were also asked for within it
+	Lat  Hist  // of replies whose request was also sent within it
 	Took time.Duration
 }
 
@@ -61,9 +61,8 @@ type link struct {
 	blocked  bool
 }
 
-// engine drives all connections of a job from one thread with epoll: the same
-// code and the same cost a request for every server of the comparison. It is
-// written for that and nothing else.
+// engine runs all connections of a job in one thread with epoll: the same code and the same cost per request
+// for every compared server. It is written only for that.
 type engine struct {
 	Job
 	links []*link
@@ -75,13 +74,13 @@ type engine struct {
 	stop  bool // nothing more is sent
 	out   Outcome
 	count bool          // inside the window
-	from  time.Duration // its begin
+	from  time.Duration // its beginning
 }
 
 // drainTime is how long replies may take after the last request.
 const drainTime = 20 * time.Second
 
-// Run performs the job.
+// Run runs the job.
 func Run(j Job) (Outcome, error) {
 	e := &engine{Job: j, next: j.First, rnd: rand.NewPCG(j.Seed, 1), seq: j.Seed << 32}
 	var err error
@@ -191,7 +190,7 @@ func (e *engine) idle() bool {
 	return true
 }
 
-// serve reads what one connection has, and sends one request for every reply.
+// serve reads from one connection, and sends one request for every reply.
 func (e *engine) serve(l *link) error {
 	if cap(l.in)-len(l.in) < 16<<10 {
 		l.in = append(make([]byte, 0, 2*cap(l.in)), l.in...)

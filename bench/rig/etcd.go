@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// DialEtcd opens etcd's own client on some nodes.
+// DialEtcd opens etcd's own client for some nodes.
 func DialEtcd(addrs ...string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: addrs, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
 }
@@ -19,7 +19,7 @@ func DialEtcd(addrs ...string) (*clientv3.Client, error) {
 // maxTxnOps is etcd's default limit of operations in one transaction.
 const maxTxnOps = 128
 
-// FillEtcd writes the keys from first to keys, many in a transaction.
+// FillEtcd writes the keys from first to keys, many per transaction.
 func FillEtcd(addr string, first, keys uint64) error {
 	c, err := DialEtcd(addr)
 	if err != nil {
@@ -44,9 +44,8 @@ func FillEtcd(addr string, first, keys uint64) error {
 	return errors.Join(errs...)
 }
 
-// RunEtcd performs the job through etcd's own client: one client a connection, one
-// goroutine a request in flight. That client takes CPU from the server, which
-// the report must say.
+// RunEtcd runs the job with etcd's own client: one client per connection, one goroutine per request in flight.
+// That client takes CPU from the server, which the report must state.
 func RunEtcd(j Job) (Outcome, error) {
 	clients := make([]*clientv3.Client, j.Shape.Conns)
 	for i := range clients {
@@ -82,7 +81,7 @@ func RunEtcd(j Job) (Outcome, error) {
 	return out, errors.Join(errs...)
 }
 
-// callEtcd makes one call after another until the window is over.
+// callEtcd makes calls one after another until the window is over.
 func callEtcd(ctx context.Context, c *clientv3.Client, j Job, id uint64, start time.Time, h *Hist) error {
 	x := (j.Seed+id)*0x9E3779B97F4A7C15 + 1
 	for {

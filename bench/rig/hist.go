@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// subBuckets splits every power of two, so a bucket is at most 1.6 % wide.
+// subBuckets is the number of buckets per power of two; a bucket is at most 1.6 % wide.
 const subBuckets = 64
 
-// Hist counts latencies by their size. It is not safe for concurrent use.
+// Hist is a histogram of latencies. It is not safe for concurrent use.
 type Hist struct {
 	Count  int64
 	Max    time.Duration
@@ -46,7 +46,7 @@ func (h *Hist) Merge(o *Hist) {
 	}
 }
 
-// Quantile returns the latency that a share q of all stay below or at.
+// Quantile returns the latency that a share q of all latencies do not exceed.
 func (h *Hist) Quantile(q float64) time.Duration {
 	rest := int64(q * float64(h.Count))
 	for i, n := range h.bucket {

@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// This is the least of gRPC over HTTP/2 that puts and reads one key: constant
-// headers, one DATA frame a request, and only the ends of replies are looked
-// at. It exists to show what etcd does when its client costs next to nothing.
-// Frames and flags: RFC 9113, header fields: RFC 7541, messages:
+// This is the minimum of gRPC over HTTP/2 that puts and reads one key: constant headers, one DATA frame per
+// request, and only the ends of replies are examined. It shows what etcd can do when its client costs next to
+// nothing. Frames and flags: RFC 9113, header fields: RFC 7541, messages:
 // https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md.
 const (
 	frameData         = 0
@@ -43,7 +42,7 @@ type leanGRPC struct {
 	out   []byte
 	next  uint32 // the next stream
 	sent  [maxLeanConcurrent]time.Duration
-	data  int64 // DATA frames seen; one a successful call
+	data  int64 // DATA frames seen; one per successful call
 	ends  int64
 	start time.Time
 	hist  Hist
@@ -84,7 +83,7 @@ func (l *leanGRPC) frame(kind, flags byte, stream uint32, payload []byte) {
 	l.out = append(binary.BigEndian.AppendUint32(l.out, stream), payload...)
 }
 
-// call appends one request to what will be written.
+// call appends one request to the output.
 func (l *leanGRPC) call(now time.Duration) {
 	key := l.rnd.Uint64() % l.Keys
 	msg := make([]byte, grpcPrefixBytes, 160)
@@ -130,7 +129,7 @@ func (l *leanGRPC) run(start time.Time) error {
 	return nil
 }
 
-// read takes one frame and says whether it ended a call.
+// read reads one frame and reports whether it ended a call.
 func (l *leanGRPC) read(r *bufio.Reader) (ended bool, err error) {
 	var h [frameHeadBytes]byte
 	if _, err := io.ReadFull(r, h[:]); err != nil {
@@ -174,8 +173,7 @@ func (l *leanGRPC) read(r *bufio.Reader) (ended bool, err error) {
 	return false, nil
 }
 
-// RunLean performs the job on etcd's gRPC with the lean client: one goroutine a
-// connection.
+// RunLean runs the job on etcd's gRPC with the lean client: one goroutine per connection.
 func RunLean(j Job) (Outcome, error) {
 	links := make([]*leanGRPC, j.Shape.Conns)
 	for i := range links {

@@ -31,8 +31,8 @@ func CPUTime(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, nil
 }
 
-// CPUTree is CPUTime of a process, of all that it started and of all that those
-// did, also of those that have ended: for servers of several processes.
+// CPUTree is CPUTime of a process and all its descendants, including ended ones: for servers of several
+// processes.
 func CPUTree(pid int) (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -56,7 +56,7 @@ func CPUTree(pid int) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		if used, err := CPUTree(child); err == nil { // it may have ended since
+		if used, err := CPUTree(child); err == nil { // it may have ended meanwhile
 			sum += used
 		}
 	}
@@ -89,7 +89,7 @@ func RSS(pid int) (int64, error) {
 
 const tmpfsMagic = 0x01021994 // statfs(2)
 
-// OnDisk refuses a folder whose fsync costs nothing.
+// OnDisk refuses a folder where fsync costs nothing.
 func OnDisk(dir string) error {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
@@ -104,8 +104,8 @@ func OnDisk(dir string) error {
 // barePeriod is how long one measurement of bare fdatasync takes.
 const barePeriod = 700 * time.Millisecond
 
-// BareSync returns the median time of one write of 160 bytes and fdatasync, as
-// an append to a growing file and into a file that is allocated already.
+// BareSync returns the median time of one write of 160 bytes and fdatasync, both appended to a growing file
+// and into a preallocated file.
 func BareSync(dir string) (appending, allocated time.Duration, err error) {
 	for i, p := range []*time.Duration{&appending, &allocated} {
 		if *p, err = timeSync(filepath.Join(dir, fmt.Sprintf("bare-%d", i)), i == 1); err != nil {
@@ -146,7 +146,7 @@ func timeSync(path string, allocated bool) (time.Duration, error) {
 	return took[len(took)/2], nil
 }
 
-// Machine describes where this ran.
+// Machine describes the machine.
 func Machine() string {
 	cpu := "unknown CPU"
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -160,7 +160,7 @@ func Machine() string {
 	return fmt.Sprintf("%s, %d cores, generator built with %s", cpu, runtime.NumCPU(), runtime.Version())
 }
 
-// LoadAverage says how busy the machine was over the last 1, 5 and 15 minutes.
+// LoadAverage returns the load average of the last 1, 5 and 15 minutes.
 func LoadAverage() string {
 	b, _ := os.ReadFile("/proc/loadavg")
 	return strings.Join(strings.Fields(string(b))[:3], " ")

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Report returns where the report of the benchmark name goes: to the standard output,
-// and to the file out, or if that is "" to one in results/ with today's date, but for
-// a short run, which has none. done closes it.
+// Report returns the writer for the report of the benchmark name: the standard output, and the file out, or if
+// that is "" a file in results/ with today's date; a short run has no file then. done closes it.
 func Report(out, name string, short bool) (w io.Writer, done func(), err error) {
 	if out == "" && !short {
 		out = filepath.Join("results", name+"-"+time.Now().Format("2006-01-02")+".txt")

@@ -15,19 +15,18 @@ import (
 	"time"
 )
 
-// StartLimit is how long a server may take until it serves, or until it has
-// stopped.
+// StartLimit is how long a server may take to serve, or to stop.
 const StartLimit = 3 * time.Minute
 
-// Process is a server that runs as a process of its own.
+// Process is a server in its own process.
 type Process struct {
 	cmd  *exec.Cmd
 	log  *os.File
 	done chan struct{} // closed when it has ended
 }
 
-// Start starts a command that appends its output to the file log. It dies with
-// this process, however that ends.
+// Start starts a command that appends its output to the file log. The command dies with this process, however
+// that ends.
 func Start(cmd *exec.Cmd, log string) (*Process, error) {
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	var err error
@@ -44,7 +43,7 @@ func Start(cmd *exec.Cmd, log string) (*Process, error) {
 		return nil, err
 	}
 	go func() {
-		_ = cmd.Wait() // what it says about its end stands in its log
+		_ = cmd.Wait() // its log has the reason for its end
 		p.log.Close()
 		close(p.done)
 	}()
@@ -60,8 +59,8 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Signal sends it a signal.
 func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal(sig) }
 
-// Stop sends it a signal and waits for its end, by force after StartLimit. The
-// error is nil if it had ended before.
+// Stop sends a signal and waits for the end of the process. It kills the process after StartLimit. The error
+// is nil if the process had ended before.
 func (p *Process) Stop(sig syscall.Signal) error {
 	if err := p.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -76,7 +75,7 @@ func (p *Process) Stop(sig syscall.Signal) error {
 	return fmt.Errorf("process %d did not stop within %v of %v", p.PID(), StartLimit, sig)
 }
 
-// FreePorts returns n loopback addresses that nobody listened on a moment ago.
+// FreePorts returns n loopback addresses that were free a moment ago.
 func FreePorts(n int) ([]string, error) {
 	var addrs []string
 	for range n {
@@ -102,8 +101,7 @@ func DiskBytes(dir string) int64 {
 	return sum
 }
 
-// Ask sends one request on a connection of its own and returns what came until
-// enough says that it is whole.
+// Ask sends one request on a new connection and returns the response once enough reports that it is complete.
 func Ask(addr string, request []byte, enough func([]byte) (bool, error)) ([]byte, error) {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -128,7 +126,7 @@ func Ask(addr string, request []byte, enough func([]byte) (bool, error)) ([]byte
 	}
 }
 
-// AskKey reads key 0 through a codec.
+// AskKey reads key 0 with a codec.
 func AskKey(addr string, c Codec) error {
 	_, err := Ask(addr, c.AppendGet(nil, 0), func(b []byte) (bool, error) {
 		n, err := c.Reply(b, false)
@@ -137,7 +135,7 @@ func AskKey(addr string, c Codec) error {
 	return err
 }
 
-// MetricsPage reads a page of Prometheus metrics and adds up each name over its labels.
+// MetricsPage reads a page of Prometheus metrics and sums up each name over its labels.
 func MetricsPage(addr string) (map[string]float64, error) {
 	r, err := http.Get("http://" + addr + "/metrics")
 	if err != nil {
@@ -166,9 +164,8 @@ func MetricsPage(addr string) (map[string]float64, error) {
 	return m, nil
 }
 
-// LiveGo returns the live heap of a Go server: the heap at which it collects
-// next is that much larger as GOGC says (https://go.dev/doc/gc-guide#GOGC; 100
-// where it is not told). Roots, which count too, are small here.
+// LiveGo returns the live heap of a Go server, computed from the heap size of the next collection and GOGC
+// (https://go.dev/doc/gc-guide#GOGC; 100 if unknown). Roots, which count too, are small here.
 func LiveGo(m map[string]float64) float64 {
 	gogc := Figure(m, "go_gc_gogc_percent")
 	if gogc < 0 {
@@ -177,7 +174,7 @@ func LiveGo(m map[string]float64) float64 {
 	return Figure(m, "go_memstats_next_gc_bytes") / (1 + gogc/100)
 }
 
-// Figure returns the metric of that name, or -1.
+// Figure returns the metric with that name, or -1.
 func Figure(m map[string]float64, name string) float64 {
 	if v, ok := m[name]; ok {
 		return v
@@ -195,15 +192,14 @@ func OutputLine(path string, args ...string) string {
 	return strings.TrimSpace(line)
 }
 
-// Build makes the skerry program of this repository in a folder, as a release is
-// built, and returns its path.
+// Build builds the skerry program of this repository in a folder, like a release, and returns its path.
 func Build(dir string) (string, error) {
 	path := filepath.Join(dir, "skerry.bin")
 	return path, BuildProgram("./cmd/skerry", path)
 }
 
-// BuildProgram makes a program of this repository, whose package is given from
-// the repository's root, as the file path.
+// BuildProgram builds a program of this repository, whose package is relative to the repository's root, into
+// the file path.
 func BuildProgram(pkg, path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -222,7 +218,7 @@ func BuildProgram(pkg, path string) error {
 	return nil
 }
 
-// Need finds a program.
+// Need returns the path of a program.
 func Need(program, debianPackage string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// PerOp divides µs by operations, with NaN for nothing.
+// PerOp divides µs by operations; it returns NaN for no operations.
 func PerOp(d time.Duration, n int64) float64 {
 	if n == 0 {
 		return math.NaN()
@@ -18,7 +18,7 @@ func PerOp(d time.Duration, n int64) float64 {
 // Micros returns d in µs.
 func Micros(d time.Duration) float64 { return float64(d) / 1000 }
 
-// Median returns the middle one, NaN of nothing.
+// Median returns the median, NaN for no values.
 func Median(v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
@@ -27,7 +27,7 @@ func Median(v []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// Known formats v, or a dash where there is none.
+// Known formats v, or a dash if it is NaN.
 func Known(v float64, format string) string {
 	if math.IsNaN(v) {
 		return "–"
@@ -35,7 +35,7 @@ func Known(v float64, format string) string {
 	return fmt.Sprintf(format, v)
 }
 
-// Target is one aim of the project, judged by this run.
+// Target is one performance goal of the project, checked by this run.
 type Target struct {
 	what string
 	got  float64
@@ -44,12 +44,12 @@ type Target struct {
 	unit string
 }
 
-// AtLeast returns a target that got reaches from aim on.
+// AtLeast returns a target that is met if got is at least aim.
 func AtLeast(what string, got, aim float64, unit string) Target {
 	return Target{what, got, aim, false, unit}
 }
 
-// AtMost returns a target that got reaches up to aim.
+// AtMost returns a target that is met if got is at most aim.
 func AtMost(what string, got, aim float64, unit string) Target {
 	return Target{what, got, aim, true, unit}
 }

@@ -1,9 +1,7 @@
-// Package rig drives servers and watches them, for the benchmarks that compare
-// Skerry with others.
+// Package rig runs and monitors servers, for the benchmarks that compare Skerry with others.
 //
-// It knows load generators for RESP, HTTP and etcd's gRPC, how to start, stop and
-// meter processes, and how to take medians; it must not know what is compared or
-// what comes out. Linux only (epoll, /proc).
+// It knows load generators for RESP, HTTP and etcd's gRPC, how to start, stop and meter processes, and how to
+// compute medians; it must not know what is compared or what the results are. Linux only (epoll, /proc).
 package rig
 
 import (
@@ -19,7 +17,7 @@ const (
 	ValBytes = 100
 )
 
-// AppendKey writes the i-th key: "k" and 15 digits.
+// AppendKey appends the i-th key: "k" and 15 digits.
 func AppendKey(b []byte, i uint64) []byte {
 	var k [KeyBytes]byte
 	k[0] = 'k'
@@ -30,7 +28,7 @@ func AppendKey(b []byte, i uint64) []byte {
 	return append(b, k[:]...)
 }
 
-// AppendVal writes a value that differs from write to write and does not compress well.
+// AppendVal appends a value that differs from write to write and does not compress well.
 func AppendVal(b []byte, seq uint64) []byte {
 	const alphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
 	x := seq*0x9E3779B97F4A7C15 + 1
@@ -46,17 +44,16 @@ func AppendVal(b []byte, seq uint64) []byte {
 	return append(b, v[:]...)
 }
 
-// Codec is one protocol as the load generator speaks it: many requests written
-// in one go, replies in order.
+// Codec is a protocol for the load generator: many requests in one write, replies in order.
 type Codec interface {
 	AppendGet(b []byte, key uint64) []byte
 	AppendSet(b []byte, key, seq uint64) []byte
-	// Reply returns the length of the first whole reply in b, 0 if it is not
-	// there yet, and an error if it is not the success that was asked for.
+	// Reply returns the length of the first complete reply in b, 0 if it is incomplete, and an error if it is
+	// not the expected success.
 	Reply(b []byte, set bool) (int, error)
 }
 
-// RESP is RESP2 as Redis and Skerry speak it.
+// RESP is RESP2, the protocol of Redis and Skerry.
 type RESP struct{}
 
 func (RESP) AppendGet(b []byte, key uint64) []byte {
@@ -126,8 +123,8 @@ var (
 	lengthIs = []byte("content-length: ")
 )
 
-// HTTPReply finds the end of one HTTP/1.1 response with a Content-Length (or
-// 204), which a read must answer with at least minBody bytes.
+// HTTPReply finds the end of one HTTP/1.1 response with a Content-Length (or 204). The response to a read must
+// have at least minBody bytes.
 func HTTPReply(b []byte, set bool, minBody int) (int, error) {
 	head := bytes.Index(b, headEnd)
 	if head < 0 {

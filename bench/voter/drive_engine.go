@@ -15,8 +15,7 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// newEngine is the procedure on the engine within the load generator, which has
-// one core (GOMAXPROCS=1).
+// newEngine is the procedure on an engine inside the load generator, which has one core (GOMAXPROCS=1).
 func newEngine(name, dir string) *system {
 	return &system{
 		name: name, version: "engine and procedure in the load generator, on one core", dir: dir + "/" + name,
@@ -27,8 +26,8 @@ func newEngine(name, dir string) *system {
 	}
 }
 
-// driveEngine hands calls to the engine as the RESP face does with what one read
-// of a connection has brought: Conns goroutines, each with Flight/Conns calls.
+// driveEngine passes calls to the engine in batches, as the RESP face does with the commands of one read:
+// Conns goroutines, each with Flight/Conns calls.
 func driveEngine(m *meter) (err error) {
 	ctx := context.Background()
 	db, err := embedded.Open(m.Dir, embedded.Options{Logger: slog.New(slog.DiscardHandler)})
@@ -63,8 +62,7 @@ func driveEngine(m *meter) (err error) {
 	return errors.Join(append(errs, err)...)
 }
 
-// pipeline calls n times in one hand-over. Arguments come as text and are read as
-// a face reads them.
+// pipeline calls n times in one batch. Arguments come as text and are parsed as by a face.
 type pipeline struct {
 	set               *proc.Set
 	b                 *ballot
@@ -108,7 +106,7 @@ func (p *pipeline) one(tx engine.Tx, i int) error {
 	return err
 }
 
-// drive calls until the window is over.
+// drive makes calls until the window is over.
 func (p *pipeline) drive(ctx context.Context, db *embedded.DB, m *meter, h *rig.Hist) error {
 	for !m.done.Load() {
 		counts, from := m.count.Load(), time.Now()

@@ -25,7 +25,7 @@ func (m *meter) open() (*client.Client, error) {
 	return c, nil
 }
 
-// driveBlocking is Skerry's client, one blocking call a goroutine.
+// driveBlocking is Skerry's client with one blocking call per goroutine.
 func driveBlocking(m *meter) error {
 	c, err := m.open()
 	if err != nil {
@@ -40,9 +40,8 @@ func driveBlocking(m *meter) error {
 	})
 }
 
-// driveSQL is Skerry's client through database/sql. There is no prepared
-// statement: the driver remembers what it has parsed, and a sql.Stmt allocates
-// more a call (11 against 9) than a text.
+// driveSQL is Skerry's client through database/sql. There is no prepared statement: the driver caches parsed
+// statements, and a sql.Stmt allocates more per call (11 against 9) than a text.
 func driveSQL(m *meter) error {
 	c, err := m.open()
 	if err != nil {
@@ -61,20 +60,20 @@ func driveSQL(m *meter) error {
 	})
 }
 
-// sampled is how many calls lie between two whose latency is taken.
+// sampled is how many calls there are per measured latency.
 const sampled = 64
 
-// weighed is from how many calls in flight on their memory is measured: with
-// fewer, that of the runtime is more.
+// weighed is the number of calls in flight from which on their memory is measured: with fewer, the runtime's
+// own memory dominates.
 const weighed = 10_000
 
-// stopwatch times one call in sampled; there are as many as can be under way.
+// stopwatch times one of sampled calls; there are as many as calls can be under way.
 type stopwatch struct {
 	from time.Time
 	done func(client.Result, error)
 }
 
-// asyncRun counts what the callbacks of one run say.
+// asyncRun counts the callbacks of one run.
 type asyncRun struct {
 	*meter
 	out    sync.WaitGroup
@@ -115,9 +114,8 @@ func (r *asyncRun) stopwatches(n int) chan *stopwatch {
 	return free
 }
 
-// driveAsync is Skerry's client without waiting: one goroutine makes calls, and
-// the client's bound on calls in flight holds it back. Most calls share one
-// callback, which counts; so the calls allocate nothing of the driver's.
+// driveAsync is Skerry's client without waiting: one goroutine makes calls, limited by the client's bound on
+// calls in flight. Most calls share one callback, which counts, so the driver allocates nothing per call.
 func driveAsync(m *meter) error {
 	c, err := m.open()
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 )
 
 // drivePgx calls the function as a prepared statement in pipeline mode
-// (https://www.postgresql.org/docs/15/libpq-pipeline-mode.html), with a Sync after
-// each, which is where a transaction ends.
+// (https://www.postgresql.org/docs/15/libpq-pipeline-mode.html), with a Sync after each call, which ends the
+// transaction.
 func drivePgx(m *meter) error {
 	per := m.Flight / m.Conns
 	links := make([]*pgLink, m.Conns)
@@ -80,7 +80,7 @@ func (l *pgLink) run() error {
 		if l.asked == l.got {
 			return l.pipe.Close()
 		}
-		// Half of the ring, so that the server never waits for the next request.
+		// Half of the ring, so that the server never has to wait for the next request.
 		for n := min(max(len(l.sent)/2, 1), l.asked-l.got); n > 0; n-- {
 			if err := l.result(); err != nil {
 				return err
@@ -117,8 +117,7 @@ func (l *pgLink) result() error {
 	return nil
 }
 
-// drivePgbench is PostgreSQL's own load generator, with prepared statements and
-// without pipelining.
+// drivePgbench is PostgreSQL's own load generator, with prepared statements and without pipelining.
 func drivePgbench(m *meter) error {
 	bin, err := pgPrograms()
 	if err != nil {
@@ -177,11 +176,10 @@ func drivePgbench(m *meter) error {
 	return err
 }
 
-// pgPhone is voter.Phone in SQL: not the same numbers, but as many that belong to
-// states.
+// pgPhone is voter.Phone in SQL: not the same numbers, but as many that belong to states.
 func pgPhone() string { return "2120000000 + :n" }
 
-// pgbenchLatencies reads the logs: client, transaction, microseconds, …
+// pgbenchLatencies parses the logs: client, transaction, microseconds, …
 func pgbenchLatencies(dir string) (p50, p99 time.Duration, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "log.*"))
 	if err != nil {

@@ -44,7 +44,7 @@ func (c *voteCodec) Reply(b []byte, _ bool) (int, error) {
 	return end + 1, nil
 }
 
-// driveRaw is the epoll generator of rig: one thread, next to no cost a call.
+// driveRaw is rig's epoll load generator: one thread, next to no cost per call.
 func driveRaw(m *meter) error {
 	m.start = time.Now()
 	out, err := rig.Run(rig.Job{
@@ -55,11 +55,10 @@ func driveRaw(m *meter) error {
 	return err
 }
 
-// callers runs flight goroutines that call one after the other until the window
-// is over.
+// callers runs flight goroutines that make calls one after another until the window is over.
 func (m *meter) callers(call func(b *ballot) error) error {
 	errs := make([]error, m.Flight)
-	hists := make([]*rig.Hist, m.Flight/16+1) // one in 16 keeps latencies: a histogram takes 32 KiB
+	hists := make([]*rig.Hist, m.Flight/16+1) // one in 16 records latencies: a histogram takes 32 KiB
 	for i := range hists {
 		hists[i] = m.hist()
 	}
@@ -92,8 +91,7 @@ func (m *meter) callers(call func(b *ballot) error) error {
 	return errors.Join(errs...)
 }
 
-// driveRueidis is the fastest Go client for Redis, as it comes, one blocking
-// call a goroutine.
+// driveRueidis is the fastest Go client for Redis, with its defaults, and one blocking call per goroutine.
 func driveRueidis(m *meter) error {
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{m.Addr}, ForceSingleClient: true})
 	if err != nil {

@@ -1,12 +1,10 @@
-// Command voter compares Skerry with redis-server and PostgreSQL at a procedure
-// of three statements: does the contestant exist, may this phone vote, count the
-// vote. The procedure is that of examples/voter.
+// Command voter compares Skerry with redis-server and PostgreSQL, by a procedure of three statements: does the
+// contestant exist, may this phone vote, count the vote. The procedure is that of examples/voter.
 //
-// It knows how to start and fill the three servers, how to call the procedure in
-// each, and what comes out; it must not know Skerry's insides, but for the lanes
-// that run the engine in process: it runs the built program and speaks its
-// protocols. Every measurement is made by a process of its own, which this
-// program starts as itself with -worker. Linux only (epoll, /proc).
+// It knows how to start and fill the three servers, how to call the procedure in each, and the results; it
+// must not know Skerry's internals, except for the lanes that run the engine in process: it runs the built
+// program and uses its protocols. Every measurement runs in a new process, which this program starts as itself
+// with -worker. Linux only (epoll, /proc).
 package main
 
 import (
@@ -23,7 +21,7 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// plan is what one run measures.
+// plan is the measurements of one run.
 type plan struct {
 	dir, ram string
 	out      string
@@ -113,7 +111,7 @@ func (p *plan) compare() error {
 	return os.RemoveAll(dir)
 }
 
-// open finds the systems that were asked for; nothing is started yet.
+// open finds the requested systems, without starting them.
 func (p *plan) open(dir, ram string) ([]*system, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -144,7 +142,7 @@ func (p *plan) open(dir, ram string) ([]*system, error) {
 	return all, nil
 }
 
-// wants reports whether a lane of that name is to be measured.
+// wants reports whether to measure a lane with that name.
 func (p *plan) wants(name string) bool {
 	if p.lanes == "" {
 		return true
@@ -161,7 +159,7 @@ func (p *plan) wants(name string) bool {
 type lane struct {
 	name   string
 	driver string // see drivers
-	conns  int    // connections; 0: the driver decides
+	conns  int    // connections; 0: chosen by the driver
 	flight int    // calls in flight, of all connections together
 }
 
@@ -171,17 +169,17 @@ type system struct {
 	version string
 	dir     string // of its data
 	lanes   []lane
-	run     func(s *system) error          // starts the server, at s.addr, as s.proc, and waits until it serves
-	prepare func(s *system) error          // makes the procedure and the contestants
+	run     func(s *system) error          // starts the server at s.addr, as s.proc, and waits until it serves
+	prepare func(s *system) error          // creates the procedure and the contestants
 	votes   func(s *system) (int64, error) // that the server has counted
 	addr    string
-	proc    *rig.Process // nil: it runs in the worker
-	cast    int64        // votes that were acknowledged so far
+	proc    *rig.Process // nil: it runs inside the worker
+	cast    int64        // votes acknowledged so far
 	doubt   int64        // votes that may have been counted without an acknowledgement
 	ready   bool         // prepared
 }
 
-// start runs the server and fills it if that was not done yet.
+// start runs the server and fills it if it was not filled yet.
 func (s *system) start() error {
 	if s.run == nil {
 		return nil
@@ -199,7 +197,7 @@ func (s *system) start() error {
 	return s.prepare(s)
 }
 
-// check compares what the server has counted with what it has acknowledged.
+// check compares the server's count of votes with those that it acknowledged.
 func (s *system) check() error {
 	if s.votes == nil {
 		return nil
@@ -214,7 +212,7 @@ func (s *system) check() error {
 	return nil
 }
 
-// stop ends the server by its process id.
+// stop stops the server by its process id.
 func (s *system) stop() error {
 	if s.proc == nil {
 		return nil

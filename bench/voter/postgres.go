@@ -19,12 +19,11 @@ import (
 	"github.com/skerrydb/skerry/examples/voter"
 )
 
-// pgUser runs PostgreSQL when this is run by root, as whom it refuses to run.
+// pgUser runs PostgreSQL when this program runs as root, as which PostgreSQL refuses to run.
 const pgUser = "postgres"
 
-// newPostgres is Debian's PostgreSQL. fsync, synchronous_commit and full_page_writes
-// stay on; what is not its default gives it room: buffers for all of the data, and
-// no checkpoint within a window.
+// newPostgres is Debian's PostgreSQL. fsync, synchronous_commit and full_page_writes stay on. Other settings
+// give it room: buffers for all of the data, and no checkpoint within a window.
 func newPostgres(dir string) (*system, error) {
 	bin, err := pgPrograms()
 	if err != nil {
@@ -76,7 +75,7 @@ func pgPrograms() (string, error) {
 	return filepath.Dir(path), nil
 }
 
-// asOwner lets cmd run as a user who may run PostgreSQL.
+// asOwner makes cmd run as a user who may run PostgreSQL.
 func asOwner(cmd *exec.Cmd) (*exec.Cmd, error) {
 	cmd.Dir = "/"
 	if os.Getuid() != 0 {
@@ -155,10 +154,9 @@ func withPostgres(addr string, do func(context.Context, *pgx.Conn) error) error 
 	return do(ctx, c)
 }
 
-// pgSchema is the vote as one would write it for PostgreSQL: a counter a phone,
-// and a row a vote, which is counted when somebody asks for results. Counters a
-// contestant, as the other systems have them, would be rows that every vote
-// waits for until the one before is on disk.
+// pgSchema is an idiomatic vote for PostgreSQL: a counter per phone, and a row per vote, which is counted when
+// results are requested. With counters per contestant, as the other systems have, every vote would wait for
+// such a row until the previous vote is on disk.
 func pgSchema() string {
 	var codes []string
 	for code := int64(200); code < 1000; code++ {

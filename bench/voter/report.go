@@ -11,14 +11,14 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// cell is one line of the table: the samples of all rounds.
+// cell is one row of the table: the samples of all rounds.
 type cell struct {
 	rate, p50, p99         []float64 // votes/s; µs
-	server, client, allocs []float64 // µs, µs, allocations a vote
-	memory                 []float64 // bytes of the client a call in flight
+	server, client, allocs []float64 // µs, µs, allocations per vote
+	memory                 []float64 // bytes of the client per call in flight
 }
 
-// measurements collects everything for the report.
+// measurements are all results for the report.
 type measurements struct {
 	w     io.Writer
 	cells map[string]*cell
@@ -95,7 +95,7 @@ func (m *measurements) sample(p *plan, s *system, l lane, round int) error {
 	return nil
 }
 
-// head says what runs and where.
+// head describes what runs and where.
 func (m *measurements) head(p *plan, systems []*system) {
 	fmt.Fprintf(m.w, "The phone vote of examples/voter as a procedure of Skerry, redis-server and PostgreSQL, %s\n", time.Now().Format("2006-01-02 15:04 MST"))
 	fmt.Fprintf(m.w, "%s\nload average before: %s\n", rig.Machine(), rig.LoadAverage())
@@ -105,7 +105,7 @@ func (m *measurements) head(p *plan, systems []*system) {
 	fmt.Fprintf(m.w, "%d phones, uniformly random; no vote is refused; %d rounds of %v windows\n\n", p.phones, p.rounds, p.window)
 }
 
-// report prints the medians of all rounds, what is unequal, and the targets.
+// report prints the medians of all rounds, the differences in setup, and the targets.
 func (m *measurements) report(p *plan, systems []*system) {
 	fmt.Fprint(m.w, "\nMedians of the rounds. Every vote is on disk before its reply, but for the systems named -ram, whose disk is memory.\n")
 	fmt.Fprintf(m.w, "%-12s%-28s%10s%11s%11s%12s%12s%12s%14s\n", "system", "called by", "votes/s", "p50 µs", "p99 µs", "server µs", "client µs", "allocs", "B a call")
@@ -130,7 +130,7 @@ func (m *measurements) report(p *plan, systems []*system) {
 	m.targets(p)
 }
 
-// lead is the share by which another has to be better before it is a loss.
+// lead is the margin by which another system must be better to count as a loss.
 const lead = 0.03
 
 // losses prints where a rival is better than Skerry when called in the same way.

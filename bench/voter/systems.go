@@ -14,8 +14,7 @@ import (
 	"github.com/skerrydb/skerry/examples/voter"
 )
 
-// maxVotes is the limit of a phone, so large that no vote is refused: every call
-// does all of its work.
+// maxVotes is the limit per phone, so large that no vote is refused: every call does all of its work.
 const maxVotes = 1_000_000_000
 
 // newSkerry is examples/voter/server with its defaults.
@@ -48,7 +47,7 @@ func newSkerry(name, dir, programs string, short bool) (*system, error) {
 			return err
 		},
 		votes: func(s *system) (int64, error) {
-			reply, err := command(s.addr, "FCALL_RO", "check", "0") // RESP2: names and values in turn
+			reply, err := command(s.addr, "FCALL_RO", "check", "0") // RESP2: alternating names and values
 			if err != nil {
 				return 0, err
 			}
@@ -69,9 +68,8 @@ func newSkerry(name, dir, programs string, short bool) (*system, error) {
 	return s, nil
 }
 
-// newRedis is Debian's redis-server with an append-only file that is synced
-// before every reply; all else is its default, but for the RDB snapshots that
-// the append-only file makes needless.
+// newRedis is Debian's redis-server with an append-only file that is synced before every reply. Everything
+// else is its default, except that RDB snapshots are off, which the append-only file makes unnecessary.
 func newRedis(name, dir string, short bool) (*system, error) {
 	path, err := rig.Need("redis-server", "redis-server")
 	if err != nil {
@@ -90,7 +88,7 @@ func newRedis(name, dir string, short bool) (*system, error) {
 			_, port, _ := net.SplitHostPort(s.addr)
 			err := s.launch(exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--dir", s.dir,
 				"--appendonly", "yes", "--appendfsync", "always", "--save", ""))
-			for from := time.Now(); err == nil; time.Sleep(50 * time.Millisecond) { // it answers before it has read its file
+			for from := time.Now(); err == nil; time.Sleep(50 * time.Millisecond) { // it responds before it has read its file
 				if _, err := command(s.addr, "PING"); err == nil || time.Since(from) > rig.StartLimit {
 					return err
 				}
@@ -162,7 +160,7 @@ redis.register_function('vote', vote)
 	return b.String()
 }
 
-// launch starts a server and waits until its port answers.
+// launch starts a server and waits until its port accepts connections.
 func (s *system) launch(cmd *exec.Cmd) error {
 	var err error
 	if s.proc, err = rig.Start(cmd, s.dir+".log"); err != nil {
@@ -180,8 +178,7 @@ func (s *system) launch(cmd *exec.Cmd) error {
 	}
 }
 
-// command sends one RESP2 command and returns the reply: the elements of a flat
-// array, or one text.
+// command sends one RESP2 command and returns the reply: the elements of a flat array, or one text.
 func command(addr string, args ...string) ([]string, error) {
 	b := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {
@@ -199,8 +196,7 @@ func command(addr string, args ...string) ([]string, error) {
 	return reply, err
 }
 
-// flat reads a RESP2 reply without arrays inside arrays, and says whether it is
-// all there.
+// flat parses a RESP2 reply without nested arrays, and reports whether it is complete.
 func flat(b []byte) (values []string, whole bool) {
 	want := 1
 	for want > 0 {

@@ -8,9 +8,8 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// What Volt's own Go client did with the same procedure, from the same kind of
-// machine and an earlier measurement: a stand-in for the server that speaks
-// Volt's protocol and keeps nothing on disk.
+// Results of Volt's own Go client with the same procedure, on the same kind of machine, from an earlier
+// measurement. The server was a stand-in that speaks Volt's protocol and stores nothing on disk.
 const (
 	voltBlocking = 71_000
 	voltAsync    = 198_000
@@ -77,16 +76,15 @@ func (m *measurements) targets(p *plan) {
 	}
 }
 
-// round drops what a few allocations a second of the Go runtime make of none.
+// round makes 0 of the few allocations a second of the Go runtime.
 func round(v float64) float64 { return math.Round(v*10) / 10 }
 
-// best returns the largest figure of the cells whose key begins with prefix, NaN
-// if there is none.
+// best returns the largest value of the cells whose key begins with prefix, NaN if there is none.
 func (m *measurements) best(of func(*cell) float64, prefix string) float64 {
 	return -m.least(func(c *cell) float64 { return -of(c) }, prefix)
 }
 
-// least returns the smallest likewise.
+// least returns the smallest value in the same way.
 func (m *measurements) least(of func(*cell) float64, prefix string) float64 {
 	least := math.NaN()
 	for key, c := range m.cells {

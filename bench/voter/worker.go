@@ -19,7 +19,7 @@ import (
 	"github.com/skerrydb/skerry/examples/voter"
 )
 
-// job is one measurement, as it is told to the process that makes it.
+// job is one measurement, as passed to the process that makes it.
 type job struct {
 	Driver string        `json:"driver"`
 	Addr   string        `json:"addr"`
@@ -33,18 +33,18 @@ type job struct {
 	Seed   uint64        `json:"seed"`
 }
 
-// outcome is what a worker prints.
+// outcome is the output of a worker.
 type outcome struct {
 	Votes      int64         `json:"votes"` // acknowledged in the window
-	Cast       int64         `json:"cast"`  // acknowledged altogether
-	Doubt      int64         `json:"doubt"` // asked for, but not answered
+	Cast       int64         `json:"cast"`  // acknowledged in total
+	Doubt      int64         `json:"doubt"` // sent, but not acknowledged
 	Took       time.Duration `json:"took"`
 	P50        time.Duration `json:"p50"`
 	P99        time.Duration `json:"p99"`
 	Server     time.Duration `json:"server"` // CPU time in the window
 	Client     time.Duration `json:"client"`
-	Allocs     float64       `json:"allocs"`      // of the client, a call
-	CallMemory float64       `json:"call_memory"` // resident bytes above the idle client, a call in flight; 0: not measured
+	Allocs     float64       `json:"allocs"`      // of the client, per call
+	CallMemory float64       `json:"call_memory"` // resident bytes above the idle client, per call in flight; 0: not measured
 	Err        string        `json:"err"`
 }
 
@@ -62,8 +62,8 @@ func drivers() map[string]func(*meter) error {
 	}
 }
 
-// meter is what a driver counts with, and when it counts. Votes may be counted
-// from any goroutine; a latency histogram belongs to one.
+// meter counts for a driver, and controls when it counts. Votes may be counted from any goroutine; a latency
+// histogram belongs to one.
 type meter struct {
 	job
 	out   outcome
@@ -77,7 +77,7 @@ type meter struct {
 	before, after figures
 }
 
-// figures are read at the borders of the window.
+// figures are read at both ends of the window.
 type figures struct {
 	at             time.Duration
 	votes          int64
@@ -86,7 +86,7 @@ type figures struct {
 	err            error
 }
 
-// work makes one measurement and prints its outcome; the result is the exit code.
+// work makes one measurement and prints its outcome; it returns the exit code.
 func work(text string, w io.Writer) int {
 	m := &meter{}
 	err := json.Unmarshal([]byte(text), &m.job)
@@ -102,7 +102,7 @@ func work(text string, w io.Writer) int {
 	return 0
 }
 
-// measure lets a worker process do a job.
+// measure makes a worker process run a job.
 func measure(j job) (outcome, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -132,8 +132,8 @@ func measure(j job) (outcome, error) {
 	return out, nil
 }
 
-// window sleeps through warming up and the counted time while a driver's
-// goroutines work, and then ends them.
+// window sleeps through the warm-up and the counted time while a driver's goroutines work, and then stops
+// them.
 func (m *meter) window() {
 	time.Sleep(time.Until(m.start.Add(m.Warm)))
 	m.begin()
@@ -172,7 +172,7 @@ func (m *meter) hist() *rig.Hist {
 	return h
 }
 
-// finish makes the outcome of what was counted.
+// finish computes the outcome from the counts.
 func (m *meter) finish(err error) {
 	for _, e := range []error{err, m.before.err, m.after.err} {
 		if e != nil && m.out.Err == "" {
@@ -180,7 +180,7 @@ func (m *meter) finish(err error) {
 		}
 	}
 	m.out.Cast, m.out.Doubt = m.votes.Load(), m.doubt.Load()
-	if m.out.Took != 0 { // the driver measured itself
+	if m.out.Took != 0 { // the driver measured the time itself
 		return
 	}
 	var all rig.Hist
@@ -193,7 +193,7 @@ func (m *meter) finish(err error) {
 	m.out.Allocs = float64(m.after.mallocs-m.before.mallocs) / float64(max(m.out.Votes, 1))
 }
 
-// ballot is a source of calls for one goroutine.
+// ballot generates the calls of one goroutine.
 type ballot struct {
 	rnd    *rand.PCG
 	phones uint64
@@ -203,13 +203,13 @@ func (m *meter) ballot(id int) *ballot {
 	return &ballot{rand.NewPCG(m.Seed, uint64(id)), m.Phones}
 }
 
-// next returns a phone of those that call, and a contestant.
+// next returns one of the calling phones, and a contestant.
 func (b *ballot) next() (phone int64, contestant int) {
 	r := b.rnd.Uint64()
 	return voter.Phone(r >> 8 % b.phones), 1 + int(r&0xff)%voter.MaxContestants
 }
 
-// idle brings the client's memory down to what it holds, and returns it.
+// idle minimises the client's memory, and returns it.
 func idle() int64 {
 	debug.FreeOSMemory()
 	n, err := rig.RSS(os.Getpid())
@@ -219,9 +219,8 @@ func idle() int64 {
 	return n
 }
 
-// callMemory watches the resident memory until the window is over and sets what
-// a call in flight takes above base: the median, for the collector makes it rise
-// and fall.
+// callMemory monitors the resident memory until the window is over, and sets the memory per call in flight
+// above base. It is the median, because the collector makes it rise and fall.
 func (m *meter) callMemory(base int64) {
 	var seen []int64
 	for !m.done.Load() {

@@ -1,10 +1,8 @@
-// Command web compares an application on Skerry's web and sessions with the same
-// pages on net/http, html/template and sessions in redis-server, and with fasthttp
-// as the bare limit.
+// Command web compares an application on Skerry's web and sessions with the same pages on net/http,
+// html/template and sessions in redis-server, and with fasthttp as the limit.
 //
-// It knows how to start the three and what comes out; it must not know how they
-// serve: that is in the program web/site, which runs as a process of its own.
-// Linux only (epoll, /proc).
+// It knows how to start the three systems and their results; it must not know how they serve: that is in the
+// program web/site, which runs in its own process. Linux only (epoll, /proc).
 package main
 
 import (
@@ -21,7 +19,7 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// plan is what one run measures.
+// plan is the measurements of one run.
 type plan struct {
 	dir      string
 	out      string
@@ -102,7 +100,7 @@ func (p *plan) compare() (err error) {
 	return os.RemoveAll(dir)
 }
 
-// open finds the systems that were asked for; nothing is started yet.
+// open finds the requested systems, without starting them.
 func (p *plan) open(dir string) (all []*system, err error) {
 	path := filepath.Join(dir, "site.bin")
 	if out, err := exec.Command("go", "build", "-trimpath", "-o", path, "./web/site").CombinedOutput(); err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/skerrydb/skerry/bench/rig"
 )
 
-// cell is one line of the table: the samples of all rounds.
+// cell is one row of the table: the samples of all rounds.
 type cell struct{ rate, p50, p99, cpu []float64 }
 
-// measurements collects everything for the report.
+// measurements are all results for the report.
 type measurements struct {
 	w      io.Writer
 	cells  map[string]*cell
@@ -67,7 +67,7 @@ func (m *measurements) sample(p *plan, s *system, l lane, shape rig.Shape, round
 	return nil
 }
 
-// head says what runs and where.
+// head describes what runs and where.
 func (m *measurements) head(p *plan, systems []*system) {
 	fmt.Fprintf(m.w, "A web site with sessions on Skerry, on net/http with sessions in redis-server, and the bare limit of fasthttp, %s\n", time.Now().Format("2006-01-02 15:04 MST"))
 	fmt.Fprintf(m.w, "%s\nload average before: %s\n", rig.Machine(), rig.LoadAverage())
@@ -88,7 +88,7 @@ What is unequal:
 - The cookie is the token; Skerry stores its hash, the Redis site the token itself.
 `
 
-// report prints the medians of all rounds, what is unequal, and the targets.
+// report prints the medians of all rounds, the differences in setup, and the targets.
 func (m *measurements) report(p *plan, systems []*system) {
 	fmt.Fprintf(m.w, "\nMedians of the rounds.\n%-20s%-8s%-12s%12s%12s%12s%14s\n", "request", "shape", "system", "requests/s", "p50 µs", "p99 µs", "server µs")
 	for _, l := range lanes {
@@ -117,7 +117,7 @@ func (m *measurements) report(p *plan, systems []*system) {
 	}
 }
 
-// losses names every cell in which Skerry is behind the site on Redis.
+// losses prints every cell in which Skerry is behind the site on Redis.
 func (m *measurements) losses(systems []*system) {
 	fmt.Fprintf(m.w, "\nWhere Skerry is behind the site on Redis:\n")
 	none := true

@@ -29,7 +29,7 @@ type system struct {
 	procs   []*rig.Process // the site last
 }
 
-// start runs the servers on new data and waits until the sessions are made.
+// start runs the servers with new data and waits until the sessions are created.
 func (s *system) start() error {
 	s.turn++
 	dir := filepath.Join(s.dir, strconv.Itoa(s.turn))
@@ -62,7 +62,7 @@ func (s *system) start() error {
 	return err
 }
 
-// launch starts a server and waits until it takes connections.
+// launch starts a server and waits until it accepts connections.
 func (s *system) launch(cmd *exec.Cmd, addr string) error {
 	p, err := rig.Start(cmd, filepath.Join(s.dir, "log"))
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *system) launch(cmd *exec.Cmd, addr string) error {
 	}
 }
 
-// cpu is the CPU time of all of the system's processes.
+// cpu returns the CPU time of all processes of the system.
 func (s *system) cpu() (sum time.Duration) {
 	for _, p := range s.procs {
 		if t, err := rig.CPUTime(p.PID()); err == nil {
@@ -95,7 +95,7 @@ func (s *system) cpu() (sum time.Duration) {
 	return sum
 }
 
-// stop ends the processes by their ids, the site first.
+// stop stops the processes by their ids, the site first.
 func (s *system) stop() (err error) {
 	for i := len(s.procs) - 1; i >= 0; i-- {
 		err = errors.Join(err, s.procs[i].Stop(syscall.SIGTERM))
@@ -117,12 +117,12 @@ func lines(file string) (all []string, err error) {
 	return all, in.Err()
 }
 
-// lane is one kind of request, as the load generator sends it.
+// lane is one kind of request of the load generator.
 type lane struct {
 	name  string
 	path  string
 	write bool
-	bytes int // that an answer has at least
+	bytes int // minimum length of a response
 }
 
 var lanes = []lane{
@@ -131,7 +131,7 @@ var lanes = []lane{
 	{"session write", "/seen", true, 0},
 }
 
-// requests is a lane with the sessions that its requests belong to.
+// requests is a lane with the sessions of its requests.
 type requests struct {
 	lane
 	cookies []string

@@ -7,7 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// newFast is the bare limit: the same bytes, finished beforehand, without sessions.
+// newFast is the limit: the same bytes, prepared in advance, without sessions.
 func newFast() (*site, error) {
 	pages, err := newPlain()
 	if err != nil {

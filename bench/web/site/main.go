@@ -2,8 +2,7 @@
 // that compares them: Skerry's web and sessions, net/http with html/template and
 // sessions in Redis, and fasthttp without either.
 //
-// It knows the pages and the three ways to serve them; it must not know what is
-// measured.
+// It knows the pages and the three ways to serve them; it must not know what is measured.
 package main
 
 import (
@@ -83,8 +82,8 @@ func run(ctx context.Context, system, addr, redis, dir string, sessions int, tok
 	return s.end()
 }
 
-// fill makes the sessions, many at a time as both stores gather them, and writes
-// their cookies to a file.
+// fill creates the sessions, many at a time because both stores batch writes, and writes their cookies to a
+// file.
 func fill(ctx context.Context, s *site, n int, file string) error {
 	type made struct {
 		cookie string

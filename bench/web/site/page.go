@@ -16,7 +16,7 @@ type product struct {
 	Price      string
 }
 
-// products are what the page lists: with them it has about 10 kB.
+// products are the lines of the page, which has about 10 kB with them.
 var products = func() (all []product) {
 	for i := range 40 {
 		all = append(all, product{
@@ -28,7 +28,7 @@ var products = func() (all []product) {
 	return all
 }()
 
-// message is the answer of the JSON route.
+// message is the response of the JSON route.
 type message struct {
 	Message string  `json:"message"`
 	Count   int     `json:"count"`
@@ -38,7 +38,7 @@ type message struct {
 
 var hello = message{"hello, world", 42, 0.5, true}
 
-// cart is what a session holds besides its user: about 400 bytes of JSON.
+// cart is the data of a session besides its user: about 400 bytes of JSON.
 type cart struct {
 	Items []item `json:"items"`
 	Seen  int64  `json:"seen"`
@@ -56,7 +56,7 @@ func newCart() (c cart) {
 	return c
 }
 
-// plain renders the page by html/template alone: the same files as Skerry's views.
+// plain renders the page with html/template alone, from the same files as Skerry's views.
 type plain struct{ page, layout *template.Template }
 
 func newPlain() (p plain, err error) {

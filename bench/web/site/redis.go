@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// record is a session as the Redis site keeps it, as JSON in one string.
+// record is a session of the Redis site, stored as JSON in one string.
 type record struct {
 	User string
 	Cart cart
@@ -25,8 +25,8 @@ const (
 	cookieName  = "session"
 )
 
-// redisSite is what a careful program writes: one read of a session a request,
-// and one write where it changed, through a client that gathers commands.
+// redisSite is a well-written program: one read of the session per request, and one write if it changed,
+// through a client that batches commands.
 type redisSite struct {
 	client rueidis.Client
 	pages  plain

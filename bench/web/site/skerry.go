@@ -18,8 +18,7 @@ var (
 	seenKey = session.NewKey[int64]("seen")
 )
 
-// newSkerry is an application as a user writes it, with all that web has on by
-// default.
+// newSkerry is an application as a user writes it, with all defaults of web.
 func newSkerry(ctx context.Context, dir string) (*site, error) {
 	eng, err := embedded.Open(dir, embedded.Options{})
 	if err != nil {
