@@ -7,9 +7,9 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// isolationReadOnly looks, between a deposit that has committed and a withdrawal
-// that began before it, whether the withdrawal can still commit as if it had come
-// first: then the view saw a state of no serial order.
+// isolationReadOnly reads between the commit of a deposit and that of a withdrawal which
+// began before it. If the withdrawal can still commit as if it came first, the view saw a
+// state that no serial order has.
 func isolationReadOnly(e *env) {
 	for i := range 3 {
 		x, y := fmt.Sprint("x", i), fmt.Sprint("y", i)
@@ -27,7 +27,7 @@ func isolationReadOnly(e *env) {
 			_, err := e.eng.Update(e.ctx, func(tx engine.Tx) error { return putAll(tx, y, "20") })
 			deposited <- err
 		}()
-		select { // an engine with one writer at a time holds the deposit back
+		select { // an engine with one writer at a time delays the deposit
 		case err := <-deposited:
 			deposited <- err
 		case <-time.After(30 * time.Millisecond):
@@ -54,8 +54,8 @@ func isolationReadOnly(e *env) {
 	}
 }
 
-// withdraw takes 10 from x, and 1 more if x and y have less than 10 together. It waits for
-// release after it has read, and leaves in penalty what its last run decided.
+// withdraw takes 10 from x, and 1 more if x and y have less than 10 together. After
+// reading it waits for release. penalty receives the decision of its last run.
 func withdraw(tx engine.Tx, x, y string, inside chan<- struct{}, release <-chan struct{}, penalty chan bool) error {
 	a, err := number(tx, x)
 	if err != nil {

@@ -37,7 +37,7 @@ func cancelBefore(e *env) {
 	e.lacks("a")
 }
 
-// cancelQueued ends the ctx of an update that another one holds up.
+// cancelQueued ends the ctx of an update that waits for another one.
 func cancelQueued(e *env) {
 	running, release := make(chan struct{}, 1), make(chan struct{})
 	first := make(chan error, 1)
@@ -76,7 +76,7 @@ func cancelQueued(e *env) {
 	e.has("first", "1", "third", "1")
 }
 
-// settled compares what became of an update that put "1" under key with its error.
+// settled checks that the outcome of an update that put "1" under key matches its error.
 func (e *env) settled(key string, err error) {
 	e.Helper()
 	switch {
@@ -130,7 +130,7 @@ func cancelAnyTime(e *env) {
 	}
 }
 
-// cancelOwnError has fn fail after its ctx has ended: nothing can be unknown.
+// cancelOwnError lets fn fail after its ctx has ended: the outcome cannot be unknown.
 func cancelOwnError(e *env) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
@@ -149,8 +149,8 @@ func cancelOwnError(e *env) {
 	e.lacks("a")
 }
 
-// cancelWaits ends the ctx of functions that go on for a while: nobody returns
-// before they have.
+// cancelWaits ends the ctx of functions that keep running for a while: no call returns
+// before its function has.
 func cancelWaits(e *env) {
 	var running atomic.Int32
 	ways := map[string]func(context.Context, func(engine.Tx) error) (engine.Position, error){

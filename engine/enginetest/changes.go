@@ -29,8 +29,8 @@ func changeCases() []Case {
 	}
 }
 
-// changes reads the changes with writes after one position, up to another that
-// is the position of one, and checks that positions grow.
+// changes reads the changes with writes after one position, up to the change at another,
+// and checks that positions grow.
 func (e *env) changes(after, upTo engine.Position) []engine.Change {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
@@ -74,7 +74,7 @@ type commit struct {
 	before, after model
 }
 
-// effective are the keys that have another value after the commit.
+// effective returns the keys that have another value after the commit.
 func (c commit) effective() []string {
 	var out []string
 	for k := range c.touched {
@@ -87,8 +87,8 @@ func (c commit) effective() []string {
 	return out
 }
 
-// matches compares a change with the commit. A write that gives a key the
-// value that it had may be in the change or not.
+// matches compares a change with the commit. A write that does not change the value of
+// its key may be in the change or not.
 func (c commit) matches(got engine.Change) error {
 	if !got.Time.Equal(c.now) {
 		return fmt.Errorf("change %d: time is %v, its transaction's Now was %v", got.Pos, got.Time, c.now)
@@ -117,8 +117,8 @@ func (c commit) matches(got engine.Change) error {
 	return nil
 }
 
-// changesExact makes random transactions, some of which fail, and compares
-// every change with its transaction.
+// changesExact runs random transactions, some of which fail, and compares every change
+// with its transaction.
 func changesExact(e *env) {
 	start := e.put("start", "1")
 	m := model{"start": "1"}
@@ -209,7 +209,7 @@ func changesFinal(e *env) {
 	}
 }
 
-// text is a change in a form that can be compared.
+// text returns a change in a form that can be compared.
 func text(c engine.Change) string {
 	s := fmt.Sprint(c.Pos, " ", c.Time.UnixMicro())
 	for _, w := range c.Writes {
@@ -250,8 +250,8 @@ func changesResume(e *env) {
 	}
 }
 
-// writeMany has writers commit beside each other, singly and by UpdateEach, and
-// returns the positions that they were told and the last of all.
+// writeMany runs concurrent writers that use Update and UpdateEach. It returns the
+// positions that these returned, and the last position.
 func (e *env) writeMany(writers, each int) (told map[engine.Position]bool, end engine.Position) {
 	e.Helper()
 	told = map[engine.Position]bool{}
@@ -286,7 +286,7 @@ func (e *env) writeMany(writers, each int) (told map[engine.Position]bool, end e
 	return told, e.put("end", "1")
 }
 
-// changesLive tails while writers write. All tails see the same.
+// changesLive tails changes while writers write. All tails see the same.
 func changesLive(e *env) {
 	const writers, each, tails = 6, 100, 4
 	start := e.put("start", "1")
@@ -351,8 +351,8 @@ func changesLive(e *env) {
 	}
 }
 
-// changesSlow stops reading for a while: then comes everything, or the engine
-// says that it no longer has it.
+// changesSlow stops reading for a while. Then it must receive all changes, or
+// ErrTruncated.
 func changesSlow(e *env) {
 	start := e.put("start", "1")
 	stall, stalled := make(chan struct{}), make(chan struct{})
@@ -392,7 +392,7 @@ func changesSlow(e *env) {
 	}()
 	e.put("first", "1")
 	receive(e, "the first change", stalled)
-	e.writeMany(4, 200) // a reader that stands still must not hold writers up
+	e.writeMany(4, 200) // a reader that has stopped must not block writers
 	close(stall)
 	r := receive(e, "the slow reader", out)
 	if errors.Is(r.err, engine.ErrTruncated) {
@@ -403,7 +403,7 @@ func changesSlow(e *env) {
 	}
 }
 
-// changesKept compares changes with what they were when they came.
+// changesKept checks that changes do not change after they were received.
 func changesKept(e *env) {
 	start := e.put("start", "1")
 	for i := range 100 {
@@ -439,7 +439,7 @@ func changesKept(e *env) {
 	}
 }
 
-// changesVisible takes a view of the position of each change as it comes.
+// changesVisible reads a view at the position of each change when it arrives.
 func changesVisible(e *env) {
 	start := e.put("n", "0")
 	ctx, cancel := context.WithCancel(e.ctx)
@@ -506,7 +506,7 @@ func changesEnd(e *env) {
 			e.Fatalf("a tail whose ctx was cancelled ended with %v", err)
 		}
 	}
-	for _, err := range e.eng.Changes(e.ctx, 0) { // a reader that has enough
+	for _, err := range e.eng.Changes(e.ctx, 0) { // a reader that stops early
 		if err != nil && !errors.Is(err, engine.ErrTruncated) {
 			e.Fatalf("changes from the beginning: %v", err)
 		}
@@ -514,7 +514,7 @@ func changesEnd(e *env) {
 	}
 }
 
-// changesFuture asks for what comes after a position that is not yet there.
+// changesFuture reads changes after a position that does not exist yet.
 func changesFuture(e *env) {
 	last := e.put("a", "1")
 	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
@@ -535,8 +535,8 @@ func changesFuture(e *env) {
 	}
 }
 
-// changesTruncated writes until the first change is no longer kept. Every
-// position then has all changes after it, or says that it has not.
+// changesTruncated writes until the first change is no longer kept. Then Changes after
+// every position must yield all changes or ErrTruncated.
 func changesTruncated(e *env) {
 	if e.o.History == 0 {
 		e.Skipf("skipped: the suite was not told how much history the engine keeps")
@@ -557,7 +557,7 @@ func changesTruncated(e *env) {
 			if !kept {
 				break
 			}
-			// An engine may have dropped more meanwhile, but only the oldest.
+			// An engine may have dropped more in the meantime, but only the oldest.
 			if _, err := collect(e.ctx, e.eng, positions[i-step], end); !errors.Is(err, engine.ErrTruncated) {
 				e.Fatalf("the changes after %d are kept (%v), those after %d are not", positions[i-step], err, positions[i])
 			}

@@ -52,10 +52,10 @@ func (e *env) first(after engine.Position) (engine.Change, error) {
 	return engine.Change{}, fmt.Errorf("the changes after %d end at once (%w)", after, context.Cause(ctx))
 }
 
-// changesEdge looks at both sides of the edge of the kept history, while it moves
-// on by one transaction or a few: the position before the edge is ErrTruncated,
-// and from the edge on nothing is missing. An engine may drop changes some time
-// after the write that makes them too old: if the edge has moved, it looks again.
+// changesEdge checks both sides of the edge of the kept history, while the edge moves by
+// one transaction or a few: the position before the edge is ErrTruncated, and from the
+// edge on nothing is missing. An engine may drop changes some time after the write that
+// makes them too old: if the edge has moved, it checks again.
 func changesEdge(e *env) {
 	before, list := e.fillHistory()
 	for round := range 40 {
@@ -73,7 +73,7 @@ func changesEdge(e *env) {
 	}
 }
 
-// around looks at what is next to the edge.
+// around checks the changes next to the edge.
 func (e *env) around(before engine.Position, list []engine.Change, edge int, all bool) error {
 	e.Helper()
 	for i := max(0, edge-2); i <= edge+2; i++ {
@@ -84,7 +84,7 @@ func (e *env) around(before engine.Position, list []engine.Change, edge int, all
 	return nil
 }
 
-// after is the position before change i of a list that begins after before.
+// after returns the position before change i of a list that begins after before.
 func after(before engine.Position, list []engine.Change, i int) engine.Position {
 	if i == 0 {
 		return before
@@ -101,8 +101,8 @@ func (e *env) edge(before engine.Position, list []engine.Change) int {
 	})
 }
 
-// resumes returns an error unless the changes from change i of the list on come, if
-// they are kept, or ErrTruncated does. It reads all of them, or only the next.
+// resumes returns an error unless Changes yields the changes from change i of the list on,
+// if they are kept, or ErrTruncated. It reads all of them, or only the next.
 func (e *env) resumes(before engine.Position, list []engine.Change, i int, kept, all bool) error {
 	e.Helper()
 	pos := after(before, list, i)
@@ -128,9 +128,9 @@ func (e *env) resumes(before engine.Position, list []engine.Change, i int, kept,
 	return nil
 }
 
-// changesTrimmed has readers that begin at the edge of the kept history read on
-// while the edge moves past them, at once or by small steps. What they get has no
-// gap, up to ErrTruncated.
+// changesTrimmed lets readers that begin at the edge of the kept history continue while
+// the edge moves past them, at once or in small steps. They must receive changes without
+// a gap, up to ErrTruncated.
 func changesTrimmed(e *env) {
 	before, list := e.fillHistory()
 	for _, burst := range []int{1, 2, 50, e.o.History} {

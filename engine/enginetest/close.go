@@ -106,8 +106,8 @@ func closeChanges(e *env) {
 	}
 }
 
-// closeUpdates closes while one update runs and others wait for it. It may end
-// either way; what has been refused was not written.
+// closeUpdates closes the engine while one update runs and others wait for it. Each may
+// succeed or fail; a refused update must not be written.
 func closeUpdates(e *env) {
 	running, release := make(chan struct{}, 1), make(chan struct{})
 	const waiting = 5
@@ -147,7 +147,7 @@ func closeUpdates(e *env) {
 	}
 }
 
-// onlyClosed notes errors that a call which Close cuts off must not return.
+// onlyClosed records errors that a call interrupted by Close must not return.
 type onlyClosed struct {
 	engine.Engine
 	odd atomic.Pointer[error]
@@ -161,8 +161,8 @@ func (o *onlyClosed) Update(ctx context.Context, fn func(engine.Tx) error) (engi
 	return pos, err
 }
 
-// closeUnderLoad closes under writers. Where the engine can be opened again,
-// all that was acknowledged must be there and nothing that was refused.
+// closeUnderLoad closes the engine during writes. If the engine can be opened again, all
+// acknowledged writes must be there, and no refused ones.
 func closeUnderLoad(e *env) {
 	if !e.p.Ordered {
 		e.Skipf("skipped: the load needs ordered scans")
@@ -258,8 +258,8 @@ func reopenPositions(e *env) {
 	}
 }
 
-// reopenChanges resumes from positions of before: with all that followed, or
-// told that it is not kept.
+// reopenChanges resumes from positions before the reopening. It must receive all later
+// changes, or ErrTruncated.
 func reopenChanges(e *env) {
 	positions := []engine.Position{e.put("start", "1")}
 	for i := range 20 {

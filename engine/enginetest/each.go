@@ -171,7 +171,7 @@ func eachNow(e *env) {
 	}
 }
 
-// eachBeside adds one from many sides, singly and in rows.
+// eachBeside increments a number concurrently, with Update and UpdateEach.
 func eachBeside(e *env) {
 	const clients, rounds, row = 6, 30, 7
 	errs := make(chan error, clients)
@@ -217,8 +217,8 @@ func eachCtxBefore(e *env) {
 	e.lacks("a")
 }
 
-// eachCtxDuring ends ctx in the middle. What is there then is a beginning of
-// the transactions, and all of them if there was no error.
+// eachCtxDuring ends ctx in the middle. Then a prefix of the transactions must be there,
+// and all of them if there was no error.
 func eachCtxDuring(e *env) {
 	for at := range 4 {
 		ctx, cancel := context.WithCancel(e.ctx)
@@ -238,7 +238,7 @@ func eachCtxDuring(e *env) {
 			e.is("UpdateEach whose ctx ended", err, engine.ErrOutcomeUnknown)
 			e.is("UpdateEach whose ctx ended", err, context.Canceled)
 		}
-		e.put("barrier", "1") // what goes on after the call is done before this
+		e.put("barrier", "1") // work that continues after the call ends before this
 		m := model{"barrier": "1"}
 		e.view(func(tx engine.Tx) error {
 			ended := false
@@ -264,7 +264,7 @@ func eachCtxDuring(e *env) {
 	}
 }
 
-// eachPanic wants the transaction that panicked undone and the engine alive.
+// eachPanic checks that the transaction that panicked is undone and that the engine works.
 func eachPanic(e *env) {
 	e.put("b", "1", "c", "2", "d", "3")
 	var err error

@@ -14,12 +14,12 @@ import (
 // Bounds of one case. They are for engines that hang, not for slow ones.
 const (
 	caseTimeout = 2 * time.Minute
-	waitTimeout = 10 * time.Second // for something that should happen at once
+	waitTimeout = 10 * time.Second // for events that should happen at once
 	leakGrace   = 3 * time.Second  // for goroutines to end after Close has returned
 )
 
-// env is what a case works with. Functions that run inside a transaction return
-// errors and never call Fatalf: they may run in the engine's goroutine.
+// env is the environment of a case. Functions that run inside a transaction return errors
+// and never call Fatalf, because they may run in the engine's goroutine.
 type env struct {
 	T
 	o    Options
@@ -61,7 +61,7 @@ func (e *env) use(eng engine.Engine) {
 			if err != nil {
 				return err
 			}
-			e.eng = nil // so that the clean-up does not wipe what is not ours
+			e.eng = nil // so that the clean-up does not wipe data of others
 			defer eng.Close()
 			return fmt.Errorf("the engine is not empty, it holds key %q: the suite touches no data of others", p.Key)
 		}
@@ -154,7 +154,8 @@ func (e *env) within(d time.Duration, what string, fn func()) {
 	}
 }
 
-// eventually waits until what is wanted is so, and fails the case if it does not happen in time.
+// eventually waits until so returns true, and fails the case if that does not happen in
+// time.
 func (e *env) eventually(what string, so func() bool) {
 	e.Helper()
 	for end := time.Now().Add(e.o.wait); !so(); time.Sleep(time.Millisecond) {
@@ -164,7 +165,7 @@ func (e *env) eventually(what string, so func() bool) {
 	}
 }
 
-// receive fails the case if nothing comes in time.
+// receive receives from c, and fails the case if nothing arrives in time.
 func receive[V any](e *env, what string, c <-chan V) V {
 	e.Helper()
 	select {
@@ -200,7 +201,7 @@ func (e *env) view(fn func(engine.Tx) error) engine.Position {
 
 func (e *env) viewAt(r engine.Read, fn func(engine.Tx) error) engine.Position {
 	e.Helper()
-	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait) // of a position that has come
+	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait) // the position has been reached
 	defer cancel()
 	pos, err := e.eng.View(ctx, r, fn)
 	if err != nil {
@@ -209,13 +210,13 @@ func (e *env) viewAt(r engine.Read, fn func(engine.Tx) error) engine.Position {
 	return pos
 }
 
-// has fails the case unless a new view holds exactly these pairs.
+// has fails the case unless a new view has exactly these pairs.
 func (e *env) has(pairs ...string) {
 	e.Helper()
 	e.view(func(tx engine.Tx) error { return hasAll(tx, pairs...) })
 }
 
-// lacks fails the case if a new view holds one of the keys.
+// lacks fails the case if a new view has one of the keys.
 func (e *env) lacks(keys ...string) {
 	e.Helper()
 	e.view(func(tx engine.Tx) error { return lacksAll(tx, keys...) })
@@ -273,7 +274,7 @@ func short(s string) string {
 	return fmt.Sprintf("%s… (%d bytes)", s[:50], len(s))
 }
 
-// number reads a decimal number of any width; nothing is zero.
+// number reads a decimal number of any width. A missing key is zero.
 func number(tx engine.Tx, key string) (n int, err error) {
 	v, ok, err := tx.Get([]byte(key))
 	if err != nil || !ok {

@@ -25,8 +25,8 @@ func goroutines() map[string]string {
 	return all
 }
 
-// checkLeaks fails t if goroutines are left, after a grace, that were not there
-// before, this one and those of the runtime apart.
+// checkLeaks fails t if, after a grace period, there are goroutines that were not there
+// before, except this one and those of the runtime.
 func checkLeaks(t T, before map[string]string, grace time.Duration) {
 	t.Helper()
 	var left []string
@@ -47,7 +47,8 @@ func checkLeaks(t T, before map[string]string, grace time.Duration) {
 	t.Errorf("%d goroutines are left after Close, e.g.\n%s", len(left), left[0])
 }
 
-// harmless reports goroutines that belong to who drives the suite.
+// harmless reports whether a goroutine belongs to the runtime or to the caller of the
+// suite.
 func harmless(stack string) bool {
 	for _, of := range []string{"testing.(*T).Run(", "testing.tRunner(", "runtime.gc", "os/signal.", "enginetest.(*recorder)", "runtime.ensureSigM"} {
 		if strings.Contains(stack, of) {

@@ -8,7 +8,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// maxTestedTx is the largest transaction limit that is tried to the byte.
+// maxTestedTx is the largest transaction limit that is tested to the byte.
 const maxTestedTx = 128 << 20
 
 func limitCases() []Case {
@@ -21,7 +21,7 @@ func limitCases() []Case {
 	}
 }
 
-// refused tries a Put that must fail, in a transaction that goes on.
+// refused tries a Put that must fail, in a transaction that continues.
 func (e *env) refused(key, val string, want error) {
 	e.Helper()
 	e.put("before", "1")
@@ -136,7 +136,7 @@ func limitTx(e *env) {
 	e.has("x", "1")
 }
 
-// limitReturned has fn return the error that Put gave it.
+// limitReturned lets fn return the error of its Put.
 func limitReturned(e *env) {
 	long := []byte(strings.Repeat("k", e.p.MaxKeyBytes+1))
 	var given error

@@ -24,7 +24,7 @@ func loadCases() []Case {
 	return out
 }
 
-// loadAndCheck loads eng; set-up and check are on the case's own engine.
+// loadAndCheck loads eng. Setup and Check use the case's own engine.
 func (e *env) loadAndCheck(eng engine.Engine, w workload.Workload, steps int) (workload.Stats, error) {
 	if err := w.Setup(e.ctx, e.eng); err != nil {
 		return workload.Stats{}, err
@@ -33,7 +33,7 @@ func (e *env) loadAndCheck(eng engine.Engine, w workload.Workload, steps int) (w
 	if err != nil {
 		return stats, err
 	}
-	ctx, cancel := context.WithTimeout(e.ctx, 6*e.o.wait) // it may wait for a change that does not come
+	ctx, cancel := context.WithTimeout(e.ctx, 6*e.o.wait) // it may wait for a change that never comes
 	defer cancel()
 	return stats, w.Check(ctx, e.eng)
 }
@@ -71,7 +71,7 @@ func (e *env) loadCutOff(name string) {
 	e.Logf("%v", stats)
 }
 
-// hasty gives half of the calls very little time.
+// hasty gives half of the calls a very short timeout.
 type hasty struct {
 	engine.Engine
 	odd atomic.Pointer[error]

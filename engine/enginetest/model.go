@@ -11,10 +11,10 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// model is what an engine should hold.
+// model is the expected data of an engine.
 type model map[string]string
 
-// pairs returns the model's pairs with lo <= key < hi in order; nil hi: no bound.
+// pairs returns the model's pairs with lo <= key < hi in order. A nil hi means no bound.
 func (m model) pairs(lo, hi []byte) []engine.Pair {
 	var out []engine.Pair
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -79,7 +79,7 @@ func bounds(lo, hi []byte) string {
 	return "[" + text(lo) + ", " + text(hi) + ")"
 }
 
-// randomKey returns one of few keys that are prefixes and neighbours of each other.
+// randomKey returns one of a few keys that are prefixes and neighbours of each other.
 func randomKey(rng *rand.Rand) string {
 	const letters = "\x00a\x7f\x80\xff"
 	key := make([]byte, 1+rng.IntN(3))
@@ -89,7 +89,7 @@ func randomKey(rng *rand.Rand) string {
 	return string(key)
 }
 
-// randomBound returns a bound of any kind: nil, empty, a key's or past all.
+// randomBound returns a bound of any kind: nil, empty, a key or after all keys.
 func randomBound(rng *rand.Rand) []byte {
 	switch rng.IntN(6) {
 	case 0:
@@ -131,8 +131,7 @@ func randomOps(rng *rand.Rand, n int) []op {
 	return ops
 }
 
-// apply runs ops on tx and returns what the model, which it leaves as it is,
-// should be after them.
+// apply runs ops on tx and returns the expected model after them. It does not change m.
 func (m model) apply(tx engine.Tx, ops []op) (model, error) {
 	now := maps.Clone(m)
 	for i, o := range ops {

@@ -127,7 +127,7 @@ func checkRank(r engine.Ranker, m model, lo, hi []byte) error {
 	return nil
 }
 
-// rankerEnded counts in transactions that have ended.
+// rankerEnded calls Count and At in transactions that have ended.
 func rankerEnded(e *env) {
 	e.put("a", "1")
 	var kept []engine.Ranker
@@ -150,8 +150,8 @@ func rankerEnded(e *env) {
 	}
 }
 
-// positionerCase: whoever was answered, Position is not before the answer, and it
-// names nothing that is not committed.
+// positionerCase checks that Position is not before any position that a call has returned,
+// and that everything up to it is committed.
 func positionerCase(e *env) {
 	p := optional[engine.Positioner](e, "Positioner")
 	for i := range 100 {
@@ -200,7 +200,7 @@ func meterCase(e *env) {
 			e.Fatalf("an engine.Meter without a metric")
 		}
 	}
-	for range meter.Metrics() { // a reader that has enough
+	for range meter.Metrics() { // a reader that stops early
 		break
 	}
 }

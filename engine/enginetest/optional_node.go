@@ -10,7 +10,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// breakerCase marks transactions as not to be committed.
+// breakerCase breaks transactions, which must then not commit.
 func breakerCase(e *env) {
 	own := errors.New("half written")
 	offered := true
@@ -54,8 +54,8 @@ func breakerCase(e *env) {
 	e.lacks("half")
 }
 
-// backuperCase backs up beside writers; what the backup holds shows where the
-// engine can be opened from it.
+// backuperCase backs up during writes. It checks the contents if an engine can be opened
+// from the backup.
 func backuperCase(e *env) {
 	b := optional[engine.Backuper](e, "Backuper")
 	before := e.put("before", "1")
@@ -108,7 +108,8 @@ func backuperFails(e *env) {
 	e.has("a", "1")
 }
 
-// stopperCase: an engine in good health has not stopped, nor does Close stop it.
+// stopperCase checks that a healthy engine has not stopped, and that Close does not count
+// as a stop.
 func stopperCase(e *env) {
 	s := optional[engine.Stopper](e, "Stopper")
 	healthy := func(when string) {
@@ -139,7 +140,8 @@ func (e *env) cluster() engine.Cluster {
 	return c
 }
 
-// clusteredCase: the node that takes writes is the leader that its cluster names.
+// clusteredCase checks that the node that accepts writes is the leader that its cluster
+// names.
 func clusteredCase(e *env) {
 	c := e.cluster()
 	ctx, cancel := context.WithTimeout(e.ctx, e.o.wait)
@@ -195,7 +197,8 @@ func handOverCase(e *env) {
 	}
 }
 
-// expirerCase: a key is there until its time, and a later write takes the time away.
+// expirerCase checks that a key is there until its time, and that a later write removes
+// that time.
 func expirerCase(e *env) {
 	offered := true
 	putUntil := func(key string, until time.Duration) {
@@ -234,7 +237,7 @@ func manyCase(e *env) {
 			return nil
 		}
 		var keys [][]byte
-		for range 20 { // some of them twice
+		for range 20 { // with duplicates
 			keys = append(keys, []byte(randomKey(e.rng)))
 		}
 		vals, err := g.GetMany(keys)
@@ -270,7 +273,7 @@ func manyCase(e *env) {
 	}
 }
 
-// held returns what a new view holds.
+// held returns the data of a new view.
 func (e *env) held() model {
 	e.Helper()
 	var m model

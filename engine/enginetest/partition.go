@@ -7,7 +7,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// promisesRefused asks for what the engine does not promise.
+// promisesRefused uses features that the engine does not promise.
 func promisesRefused(e *env) {
 	if !e.p.Ordered {
 		scan := func(tx engine.Tx) error {
@@ -39,7 +39,7 @@ func promisesRefused(e *env) {
 	}
 }
 
-// pair puts val under two keys, and wants them to have had the same before.
+// pair puts val under two keys, and checks that they had equal values before.
 func pair(tx engine.Tx, a, b, val string) error {
 	was, _, err := tx.Get([]byte(a))
 	if err != nil {
@@ -65,7 +65,8 @@ func partitionWithin(e *env) {
 // partitionCrossing changes two keys of different partitions together.
 func partitionCrossing(e *env) { e.together("a{tag}", "a{other}", e.p.Atomic >= engine.AllKeys) }
 
-// together changes two keys in one transaction, which can be or is refused.
+// together changes two keys in one transaction, which must succeed if can is set and
+// otherwise be refused.
 func (e *env) together(a, b string, can bool) {
 	e.Helper()
 	if can {
@@ -122,7 +123,7 @@ func (e *env) together(a, b string, can bool) {
 	e.has(a, "4", b, "1")
 }
 
-// partitionViews reads several partitions in one view, which every engine can.
+// partitionViews reads several partitions in one view, which every engine supports.
 func partitionViews(e *env) {
 	for i, key := range []string{"a{tag}", "b{tag}", "a{other}", "plain"} {
 		e.put(key, fmt.Sprint(i))

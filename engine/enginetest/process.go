@@ -32,7 +32,7 @@ func (e *env) second() engine.Engine {
 	return other
 }
 
-// processSees: what one process has acknowledged, the other sees.
+// processSees checks that one process sees the acknowledged writes of the other.
 func processSees(e *env) {
 	both := [2]engine.Engine{e.eng, e.second()}
 	for i := range 50 {
@@ -49,7 +49,7 @@ func processSees(e *env) {
 	}
 }
 
-// processCounter has both processes add to one number.
+// processCounter lets both processes increment one number.
 func processCounter(e *env) {
 	other := *e
 	other.eng = e.second()
@@ -66,7 +66,7 @@ func processCounter(e *env) {
 	e.has("n", fmt.Sprint(each*cap(errs)))
 }
 
-// processChanges: both processes yield the same changes.
+// processChanges checks that both processes yield the same changes.
 func processChanges(e *env) {
 	other := *e
 	other.eng = e.second()
@@ -92,8 +92,8 @@ func processOutlives(e *env) {
 	e.has("a", "2")
 }
 
-// connectionLost cuts connections under writers: every call ends, with success, with a
-// code that may be tried again, or with an unknown outcome, and the engine recovers.
+// connectionLost cuts connections during writes. Every call must end with success, with a
+// retryable code or with an unknown outcome, and the engine must recover.
 func connectionLost(e *env) {
 	e.lacksHook("Cut", e.o.Cut != nil)
 	const writers, cuts = 4, 8

@@ -13,52 +13,52 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// DefaultSteps is how many steps a load case makes if Options does not say.
+// DefaultSteps is how many steps a load case runs if Options.Steps is 0.
 const DefaultSteps = 2000
 
-// Options of the suite. The zero value runs every case that needs none of them.
+// Options configures the suite. The zero value runs every case that needs none of them.
 type Options struct {
-	// Reopen opens what the last call of open opened, which has been closed by
-	// then. Without it the cases of group reopen are skipped.
+	// Reopen opens the data of the last call of open again, after that engine was
+	// closed. Without it the cases of group reopen are skipped.
 	Reopen func(t T) engine.Engine
 
-	// Restore opens an engine on what a Backup wrote. Without it the suite does not
-	// look into backups.
+	// Restore opens an engine on the output of Backup. Without it the suite does not
+	// check the contents of backups.
 	Restore func(t T, backup io.Reader) engine.Engine
 
-	// History is a number of small transactions after which the engine that
-	// open opens certainly no longer keeps the first one's change. 0 skips
-	// the case on truncation.
+	// History is a number of small transactions after which an engine of open
+	// certainly no longer keeps the change of the first one. 0 skips the case on
+	// truncation.
 	History int
 
-	// Wipe deletes at the end of a case what it wrote: for engines that open
-	// opens on the same data again and again. A case that finds any data at
-	// its beginning fails and touches nothing.
+	// Wipe deletes the data of a case at its end, for engines that open always opens
+	// on the same data. A case that finds any data at its beginning fails and changes
+	// nothing.
 	Wipe bool
 
-	// Empty deletes all that was written, once the engine is closed. An engine that
-	// cannot scan needs it for Wipe.
+	// Empty deletes all data after the engine was closed. An engine that cannot scan
+	// needs it for Wipe.
 	Empty func(t T)
 
-	// Second opens the data of the last call of open once more while that engine is
-	// open, as another process does.
+	// Second opens the data of the last call of open again while that engine is open,
+	// like another process.
 	Second func(t T) engine.Engine
 
-	// Cut breaks the engine's connections to the database behind it, once, while it works.
+	// Cut breaks the engine's connections to its database once, while it works.
 	Cut func(t T)
 
-	// Missing says, by the name of a hook above, why this engine does not have it. A
-	// case that is skipped for want of the hook shows it.
+	// Missing maps the name of a hook above to the reason why this engine lacks it. A
+	// case that is skipped for lack of the hook shows the reason.
 	Missing map[string]string
 
 	Steps int                    // of one load case; 0: DefaultSteps
 	Seed  uint64                 // of all random choices; 0: one that Run draws and logs
 	Only  func(name string) bool // which cases run; nil: all
 
-	wait, grace time.Duration // 0: waitTimeout and leakGrace; tests of the suite have no such patience
+	wait, grace time.Duration // 0: waitTimeout and leakGrace; tests of the suite use shorter ones
 }
 
-// Case is one thing that the contract says.
+// Case tests one statement of the contract.
 type Case struct {
 	Name  string          // group/what
 	Needs engine.Promises // without these it is skipped
@@ -72,7 +72,7 @@ func Cases() []Case {
 		optionalCases(), processCases(), loadCases())
 }
 
-// lacksHook skips the case if a hook of Options is not there.
+// lacksHook skips the case if a hook of Options is missing.
 func (e *env) lacksHook(name string, have bool) {
 	e.Helper()
 	if !have {
@@ -80,9 +80,9 @@ func (e *env) lacksHook(name string, have bool) {
 	}
 }
 
-// Run runs the suite under go test. open returns a new, empty engine, which the
-// suite closes; it is called once or more for every case, one case at a time.
-// The seed is o.Seed or that in SKERRY_SEED.
+// Run runs the suite under go test. open returns a new, empty engine, which the suite
+// closes. It is called once or more for every case, one case at a time. The seed is o.Seed
+// or SKERRY_SEED.
 func Run(t T, open func(t T) engine.Engine, o Options) {
 	t.Helper()
 	if o.Seed == 0 {
@@ -97,14 +97,14 @@ func Run(t T, open func(t T) engine.Engine, o Options) {
 	}
 }
 
-// Status is what became of a case.
+// Status is the outcome of a case.
 type Status string
 
 // Statuses.
 const (
 	Pass Status = "pass"
 	Fail Status = "fail"
-	Skip Status = "skip" // the engine does not promise it, or Options lacks what it takes
+	Skip Status = "skip" // the engine does not promise it, or Options lacks a hook for it
 )
 
 // Verdict is the result of one case.
@@ -115,8 +115,8 @@ type Verdict struct {
 	Elapsed time.Duration `json:"elapsed_ns"`
 }
 
-// Conform runs the suite without go test and yields a verdict after each case.
-// What open may use of its T are Fatalf, Logf, TempDir and Cleanup.
+// Conform runs the suite without go test and yields a verdict after each case. open may
+// only use Fatalf, Logf, TempDir and Cleanup of its T.
 func Conform(open func(t T) engine.Engine, o Options) iter.Seq[Verdict] {
 	o = o.withDefaults()
 	return func(yield func(Verdict) bool) {

@@ -8,15 +8,15 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// kept is what a transaction should hold at one of its savepoints.
+// kept is the expected state of a transaction at one of its savepoints.
 type kept struct {
 	mark    int
 	m       model
 	touched map[string]bool
 }
 
-// savepointCase goes back to random savepoints, and compares everything with the
-// model: within the transaction, after it and in its change.
+// savepointCase rolls back to random savepoints, and compares everything with the model:
+// within the transaction, after it and in its change.
 func savepointCase(e *env) {
 	m := model{}
 	last := e.view(m.check)
@@ -52,7 +52,7 @@ func savepointCase(e *env) {
 
 var errUndo = errors.New("undo")
 
-// savepoints runs one transaction and returns what should be there at its end.
+// savepoints runs one transaction and returns its expected final state.
 func (e *env) savepoints(sp engine.Savepointer, tx engine.Tx, m model) (kept, error) {
 	now := kept{m: m, touched: map[string]bool{}}
 	var marks []kept
@@ -65,7 +65,7 @@ func (e *env) savepoints(sp engine.Savepointer, tx engine.Tx, m model) (kept, er
 				continue
 			}
 			i := e.rng.IntN(len(marks))
-			marks = marks[:i+1] // which stays valid
+			marks = marks[:i+1] // mark i stays valid
 			if err := sp.RollbackTo(marks[i].mark); err != nil {
 				return now, fmt.Errorf("roll back to %d: %w", marks[i].mark, err)
 			}
@@ -90,7 +90,7 @@ func (e *env) savepoints(sp engine.Savepointer, tx engine.Tx, m model) (kept, er
 	return now, now.m.check(tx)
 }
 
-// checkSavepointChange looks for what was undone in the change of a transaction.
+// checkSavepointChange checks that undone writes are not in a transaction's change.
 func (e *env) checkSavepointChange(last, pos engine.Position, before model, after kept) {
 	e.Helper()
 	got := maps.Clone(before)
@@ -109,7 +109,7 @@ func (e *env) checkSavepointChange(last, pos engine.Position, before model, afte
 	}
 }
 
-// savepointMisuse goes back to what is no savepoint.
+// savepointMisuse rolls back to marks that are not savepoints.
 func savepointMisuse(e *env) {
 	var ended engine.Savepointer
 	offered := true

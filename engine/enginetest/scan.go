@@ -17,7 +17,7 @@ func scanCases() []Case {
 	}
 }
 
-// allBounds are the bounds that stand differently to any of the keys.
+// allBounds returns bounds in all positions relative to the keys.
 func allBounds(keys ...string) [][]byte {
 	out := [][]byte{nil, {}, {0}, []byte("\xff\xff\xff\xff")}
 	for _, k := range keys {
@@ -154,7 +154,7 @@ func scanLong(e *env) {
 	e.view(m.check)
 }
 
-// scanOwnWrites scans every range between writes that stand at its ends.
+// scanOwnWrites scans every range between writes at its ends.
 func scanOwnWrites(e *env) {
 	keys := []string{"b", "d", "f", "h"}
 	for mask := range 1 << len(keys) {

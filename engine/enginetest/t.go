@@ -1,9 +1,9 @@
-// Package enginetest is the conformance suite of package engine: every sentence
-// of the contract that a program can check, as cases with names.
+// Package enginetest is the conformance suite of package engine. It has a named case for
+// every statement of the contract that a program can check.
 //
-// It knows the contract alone; it must not know any engine, nor package testing,
-// so that a test and a command drive the same cases. A promise that an engine
-// does not make is skipped by name, never half tested.
+// It knows only the contract; it must not know any engine, nor package testing, so that a
+// test and a command can run the same cases. It skips, by name, the cases for promises that
+// an engine does not make.
 package enginetest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// T is what a case needs of *testing.T. Fatalf and Skipf end the case and, like
+// T is the part of *testing.T that a case needs. Fatalf and Skipf end the case and, like
 // those of package testing, may be called only in its own goroutine.
 type T interface {
 	Helper()
@@ -26,7 +26,7 @@ type T interface {
 	Run(name string, fn func(T)) bool
 }
 
-// tester is T as *testing.T has it: Run hands over the same concrete type.
+// tester is T as implemented by *testing.T: Run passes on the same concrete type.
 type tester[S any] interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -38,7 +38,7 @@ type tester[S any] interface {
 	Run(name string, fn func(S)) bool
 }
 
-// Adapt makes a T of a *testing.T: enginetest.Run(enginetest.Adapt(t), open, …).
+// Adapt returns a T for a *testing.T: enginetest.Run(enginetest.Adapt(t), open, …).
 func Adapt[S tester[S]](t S) T { return adapted[S]{t} }
 
 type adapted[S tester[S]] struct{ tester[S] }
@@ -48,9 +48,9 @@ func (a adapted[S]) Run(name string, fn func(T)) bool {
 	return a.tester.Run(name, func(t S) { fn(adapted[S]{t}) })
 }
 
-// recorder is a T outside of go test. Errors may come from any goroutine.
+// recorder is a T outside of go test. Any goroutine may report errors.
 type recorder struct {
-	mu       sync.Mutex // guards below
+	mu       sync.Mutex // guards the fields below
 	log      []string
 	failed   bool
 	skipped  bool
@@ -78,7 +78,7 @@ func (r *recorder) recover() {
 	}
 }
 
-// clean runs the clean-ups, last first; each may end itself with Fatalf.
+// clean runs the clean-up functions, the last first. Each may end itself with Fatalf.
 func (r *recorder) clean() {
 	for len(r.cleanups) > 0 {
 		last := r.cleanups[len(r.cleanups)-1]
@@ -143,7 +143,7 @@ func (r *recorder) TempDir() string {
 	return dir
 }
 
-// Run implements T. A case of this suite has no cases below it.
+// Run implements T. A case of this suite has no sub-cases.
 func (r *recorder) Run(name string, fn func(T)) bool {
 	sub := record(fn)
 	for _, line := range sub.log {

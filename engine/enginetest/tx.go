@@ -168,8 +168,8 @@ func txCopies(e *env) {
 	e.lacks("key3", "XXXX")
 }
 
-// txReturnedBytes keeps what Get and Scan return until the end of the
-// transaction, while others write, and compares it then.
+// txReturnedBytes keeps the results of Get and Scan until the end of the transaction,
+// while others write, and then compares them.
 func txReturnedBytes(e *env) {
 	m := model{}
 	for i := range 300 {
@@ -280,7 +280,7 @@ func txNow(e *env) {
 	}
 }
 
-// txAsOfView: what a view judges by does not go back as positions and time go on.
+// txAsOfView checks that AsOf in views does not go back as positions and time advance.
 func txAsOfView(e *env) {
 	var last time.Time
 	for i := range 50 {

@@ -82,7 +82,7 @@ func updateRollsBack(e *env) {
 	}
 }
 
-// updatePanic lets the engine choose between handing the panic on and an error.
+// updatePanic lets the engine either repeat the panic or return an error.
 func updatePanic(e *env) {
 	m := model{"b": "1", "c": "2", "d": "3", "f": "4"}
 	e.put("b", "1", "c", "2", "d", "3", "f", "4")
@@ -109,7 +109,7 @@ func updatePanic(e *env) {
 	e.has("g", "after")
 }
 
-// updateGoexit ends the goroutine within functions, as Fatalf of a test does.
+// updateGoexit ends the goroutine inside functions, as Fatalf of a test does.
 func updateGoexit(e *env) {
 	e.put("a", "1")
 	ways := map[string]func(fn func(engine.Tx) error) error{
@@ -171,7 +171,7 @@ func updateNoWrite(e *env) {
 	}
 }
 
-// isolationDirty looks at the engine while a transaction stands in the middle.
+// isolationDirty reads from the engine in the middle of a transaction.
 func isolationDirty(e *env) {
 	e.put("a", "old", "gone", "old")
 	for _, fail := range []bool{true, false} {
@@ -225,7 +225,8 @@ func isolationDirty(e *env) {
 	e.lacks("gone")
 }
 
-// isolationAtomic writes the same number to many keys, and views want it so.
+// isolationAtomic writes the same number to many keys, and checks in views that they are
+// equal.
 func isolationAtomic(e *env) {
 	const keys = 30
 	write := func(tx engine.Tx, n int) error {
@@ -294,8 +295,8 @@ func allTheSame(tx engine.Tx) error {
 	return nil
 }
 
-// isolationSkew has two at a time leave a pair of which one must stay. Both
-// read both and write their own: snapshots alone let both go.
+// isolationSkew lets both members of a pair try to leave at the same time; one must stay.
+// Each reads both and writes its own key: snapshot isolation alone would let both go.
 func isolationSkew(e *env) {
 	const rounds = 150
 	for i := range rounds {
@@ -340,8 +341,8 @@ func isolationSkew(e *env) {
 	}
 }
 
-// isolationSession has goroutines pass a number on: each must see what the one
-// before was acknowledged, in updates and in views.
+// isolationSession lets goroutines pass on a number: each must see the acknowledged write
+// of the one before, in updates and in views.
 func isolationSession(e *env) {
 	const goers, rounds = 4, 50
 	turn := make(chan int, 1)

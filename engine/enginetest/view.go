@@ -28,7 +28,7 @@ func viewCases() []Case {
 	}
 }
 
-// errOwn is an error that cannot be compared: an engine must hand it on, not look at it.
+// errOwn is an error that cannot be compared: an engine must return it unexamined.
 type errOwn struct{ parts []string }
 
 func (e *errOwn) Error() string { return fmt.Sprint("own error ", e.parts) }
@@ -65,7 +65,7 @@ func viewReadOnly(e *env) {
 	e.lacks("b")
 }
 
-// viewPanic lets the engine choose between handing the panic on and an error.
+// viewPanic lets the engine either repeat the panic or return an error.
 func viewPanic(e *env) {
 	e.put("a", "1")
 	err := caught(func() error {
@@ -112,7 +112,7 @@ func viewAtLeast(e *env) {
 	}
 }
 
-// viewWaits asks for the position after the last one, which then comes.
+// viewWaits requests the position after the last one, which is then written.
 func viewWaits(e *env) {
 	for _, level := range levels {
 		last := e.put("a", "old")
@@ -156,7 +156,7 @@ func viewTimesOut(e *env) {
 	e.has("a", "1")
 }
 
-// viewSnapshot writes while a view is open, between two looks of it.
+// viewSnapshot writes between two reads of an open view.
 func viewSnapshot(e *env) {
 	m := model{}
 	for i := range 50 {
@@ -177,7 +177,7 @@ func viewSnapshot(e *env) {
 				return err
 			}
 			i := 0
-			for p, err := range tx.Scan(nil, nil) { // a scan that a write falls into
+			for p, err := range tx.Scan(nil, nil) { // a scan with a concurrent write
 				if err != nil {
 					return err
 				}
@@ -211,7 +211,7 @@ func viewSnapshot(e *env) {
 	}
 }
 
-// scramble commits from another goroutine, as a view must not hold writers up.
+// scramble commits from another goroutine, because a view must not block writers.
 func (e *env) scramble() error {
 	done := make(chan error, 1)
 	go func() {

@@ -12,7 +12,7 @@ import (
 )
 
 // Coarse returns eng with all times rounded down to a multiple of by, so that many
-// transactions have the same one. It promises what eng does but DistinctTimes.
+// transactions have the same time. It makes the promises of eng except DistinctTimes.
 func Coarse(eng engine.Engine, by time.Duration) engine.Engine { return &coarse{eng, by} }
 
 type coarse struct {
@@ -84,9 +84,9 @@ func (c *coarse) tx(tx engine.Tx) engine.Tx {
 	return t
 }
 
-// Within returns eng as one that is atomic over scope only and promises as little as
-// such databases do: no ordered scans, feed, positions, snapshots or clock. It holds to
-// that: a view reads each key from a snapshot of its own, and Now goes back at times.
+// Within returns eng as an engine that is atomic only over scope and promises as little as
+// such databases do: no ordered scans, feed, positions, snapshots or clock. It behaves
+// accordingly: a view reads each key from a separate snapshot, and Now sometimes goes back.
 func Within(eng engine.Engine, scope engine.Scope) engine.Engine {
 	return &within{Engine: eng, scope: scope}
 }
@@ -149,7 +149,7 @@ type withinTx struct {
 	back    time.Duration
 }
 
-// stay refuses a key of another partition.
+// stay returns an error for a key of another partition.
 func (t *withinTx) stay(key []byte) error {
 	part := key
 	if t.scope == engine.OnePartition {
@@ -184,7 +184,7 @@ func (t *withinTx) Put(key, val []byte) error {
 	return t.Tx.Put(key, val)
 }
 
-// PutUntil implements engine.Expirer, where the transaction does.
+// PutUntil implements engine.Expirer if the underlying transaction does.
 func (t *withinTx) PutUntil(key, val []byte, until time.Time) error {
 	x, ok := t.Tx.(engine.Expirer)
 	if !ok {
