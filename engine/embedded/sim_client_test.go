@@ -13,7 +13,7 @@ import (
 	hist "github.com/skerrydb/skerry/workload/history"
 )
 
-// simClient calls one thing after the other, of any node.
+// simClient makes one call after the other, to any node.
 type simClient struct {
 	w    *world
 	id   int64
@@ -47,10 +47,10 @@ func (o *simOp) String() string {
 	return fmt.Sprintf("client %d %s %s %s level %q on n%d", o.client.id, o.rec.Kind, o.rec.Key, o.rec.Value, o.rec.Level, o.node.id)
 }
 
-// patience is after how long a client takes an outcome for unknown.
+// patience is after how long a client considers an outcome unknown.
 const patience = 8 * time.Second
 
-// next has the client call something.
+// next makes the client's next call.
 func (c *simClient) next() {
 	w := c.w
 	if c.ends || w.healed {
@@ -66,7 +66,7 @@ func (c *simClient) next() {
 	op.begin()
 }
 
-// pick returns the node that a client calls: mostly one that leads, if any does.
+// pick returns the node that a client calls: usually a leader, if there is one.
 func (w *world) pick(id int64) *simNode {
 	var up, lead []*simNode
 	for _, n := range w.nodes {
@@ -112,7 +112,7 @@ func (o *simOp) begin() {
 	o.submit()
 }
 
-// submit gives the call to the node.
+// submit passes the call to the node.
 func (o *simOp) submit() {
 	if o.finished {
 		return
@@ -147,7 +147,7 @@ func (o *simOp) run(tx engine.Tx) error {
 	return nil
 }
 
-// answered takes the outcome of an Update.
+// answered handles the outcome of an Update.
 func (o *simOp) answered(n *simNode, err error) {
 	c := o.call
 	if c.panicked != nil {
@@ -193,7 +193,7 @@ func (o *simOp) ended(err error) {
 	o.finish()
 }
 
-// lost is the end of a call whose node has ended.
+// lost ends a call whose node has ended.
 func (o *simOp) lost() {
 	if !o.finished {
 		o.w.logf("%v: lost", o)
@@ -239,7 +239,7 @@ func (o *simOp) look() {
 	}
 }
 
-// checkWeak checks what a read below linearizable promises.
+// checkWeak checks the promises of a read below linearizable.
 func (o *simOp) checkWeak() {
 	r := o.view.read
 	if o.pos < uint64(r.AtLeast) {
@@ -251,8 +251,8 @@ func (o *simOp) checkWeak() {
 	}
 }
 
-// runOp does what an operation says, and puts the results into it. done is
-// whether it changed something, or had nothing to change.
+// runOp runs an operation and sets its results. done reports whether it changed
+// something, or had nothing to change.
 func runOp(tx engine.Tx, op *hist.Op) (done bool, err error) {
 	if op.Kind != hist.Txn {
 		return runStep(tx, &op.Step)

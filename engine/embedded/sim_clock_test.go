@@ -7,8 +7,8 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// clockTruth checks what every read and transaction went by when it judged whether
-// something had expired. Clocks differ, drift and jump; that must not show.
+// clockTruth checks the times by which reads and transactions judge what has expired.
+// Clocks differ, drift and jump; that must not be visible.
 type clockTruth struct {
 	w        *world
 	judged   int64 // the newest that anybody learned from a transaction or a linearizable read
@@ -38,7 +38,7 @@ func (s stray) most(now time.Duration) int64 {
 	return s.time + ((now-s.at)*5/4 + time.Millisecond).Microseconds()
 }
 
-// judgement is what an operation went by, in microseconds.
+// judgement is the time that an operation used, in microseconds.
 type judgement struct {
 	asOf, now int64
 	floor     int64 // judged when the operation began
@@ -50,7 +50,7 @@ func (j *judgement) look(tx engine.Tx) {
 	j.now, j.asOf = tx.Now().UnixMicro(), tx.AsOf().UnixMicro()
 }
 
-// roles takes a node's role as soon as it has it.
+// roles records a node's role as soon as it changes.
 func (c *clockTruth) roles(r raft.Role) {
 	if r.Leads {
 		c.elected = max(c.elected, r.Term)
@@ -95,7 +95,7 @@ func (c *clockTruth) ended() {
 	c.pace, c.paced = nil, c.w.now
 }
 
-// strays notes what nodes have that is after the leader's time.
+// strays records times of nodes that are after the leader's time.
 func (c *clockTruth) strays(leader int64) {
 	for _, n := range c.w.nodes {
 		if n.up && n.known() > max(leader, c.stray.time) {
@@ -125,7 +125,7 @@ func (c *clockTruth) endsBy() (n int) {
 	return n
 }
 
-// judge takes an operation that somebody has learned the outcome of.
+// judge checks an operation whose outcome is known.
 func (c *clockTruth) judge(o *simOp) {
 	j := &o.judged
 	if j.asOf > j.now {
@@ -169,7 +169,7 @@ func (c *clockTruth) judgePace(o *simOp) {
 	}
 }
 
-// published takes the times of a batch that is committed.
+// published records the times of a committed batch.
 func (c *clockTruth) published(b *batch) {
 	for t := range changes(b.buf) {
 		c.times = append(c.times, judgement{asOf: t.Time.UnixMicro(), lost: c.lost})

@@ -9,13 +9,13 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// What raft.Node's disk goroutine does, and how reads come to raft.Reads.
+// This file simulates raft.Node's disk goroutine, and passes reads to raft.Reads.
 
 func (n *simNode) diskTakes() time.Duration {
 	return n.slow + n.w.between(50*time.Microsecond, n.w.plan.diskDelay)
 }
 
-// save begins to make durable what waits, if that is not being done.
+// save begins to make the waiting Saves durable, unless that is already in progress.
 func (n *simNode) save() {
 	if n.saving || len(n.saves) == 0 {
 		return
@@ -39,8 +39,7 @@ func (n *simNode) save() {
 	})
 }
 
-// install has the snapshot of the first Save taken over, in the applying
-// goroutine.
+// install installs the snapshot of the first Save in the applying goroutine.
 func (n *simNode) install(group []*raft.Save) {
 	base, file := raft.BaseOf(group[0].Snapshot)
 	n.w.logf("n%d installs %+v", n.id, base)
@@ -53,7 +52,7 @@ func (n *simNode) install(group []*raft.Save) {
 	n.installed(group, base)
 }
 
-// installed tells the log; it waits while the disk is full.
+// installed resets the log. It waits while the disk is full.
 func (n *simNode) installed(group []*raft.Save, base raft.Base) {
 	err := n.db.group.store.Installed(base)
 	if err == nil {
@@ -63,7 +62,7 @@ func (n *simNode) installed(group []*raft.Save, base raft.Base) {
 	n.tryAgain(err, func() { n.installed(group, base) })
 }
 
-// write hands a group to the log, and sync makes it durable.
+// write appends a group to the log, and sync makes it durable.
 func (n *simNode) write(group []*raft.Save) {
 	for _, s := range group {
 		if err := n.db.group.store.Append(s); err != nil {
@@ -93,7 +92,7 @@ func (n *simNode) sync(group []*raft.Save) {
 	n.save()
 }
 
-// tryAgain does so when the disk is full; after any other error the node stops.
+// tryAgain retries if the disk is full. After any other error the node stops.
 func (n *simNode) tryAgain(err error, again func()) {
 	n.w.logf("n%d cannot save: %v", n.id, err)
 	if engine.CodeOf(err) == engine.CodeDiskFull && !n.limited {
@@ -107,7 +106,7 @@ func (n *simNode) tryAgain(err error, again func()) {
 	n.after(200*time.Millisecond, again)
 }
 
-// answer sends what other nodes wait for.
+// answer sends the replies that other nodes wait for.
 func (n *simNode) answer(group []*raft.Save) {
 	for _, s := range group {
 		for _, m := range s.Others(n.id) {
@@ -116,9 +115,9 @@ func (n *simNode) answer(group []*raft.Save) {
 	}
 }
 
-// shortages has every fourth seed's nodes say now and then, some of them at once, that
-// their disks have little room, though they have. It draws from a source of its own, so
-// the other seeds are what they would be without it.
+// shortages makes nodes of every fourth seed sometimes report, several of them at once,
+// that their disks lack space, although they do not. It has a separate random source, so
+// that it does not change the other seeds.
 func (w *world) shortages() {
 	if w.seed%4 != 0 {
 		return
@@ -146,7 +145,7 @@ func (n *simNode) Confirm(term uint64, done func(error)) {
 	})
 }
 
-// ask asks for what a linearizable View waits for.
+// ask requests the confirmation that a linearizable View waits for.
 func (n *simNode) ask(done func(stamp uint64)) {
 	n.post(func() {
 		n.reads.Add(context.Background(), 0, func(stamp uint64, _ error) {

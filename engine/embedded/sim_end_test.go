@@ -9,7 +9,7 @@ import (
 	hist "github.com/skerrydb/skerry/workload/history"
 )
 
-// heal ends all faults: from now on the cluster must do its work.
+// heal ends all faults: from now on the cluster must work.
 func (w *world) heal() {
 	w.logf("heal")
 	w.healed, w.lull = true, false
@@ -27,7 +27,7 @@ func (w *world) heal() {
 	}
 }
 
-// members are the machines that the newest roster names.
+// members returns the machines that the newest roster names.
 func (w *world) members() (out []*simNode) {
 	r := w.roster()
 	for _, n := range w.nodes {
@@ -38,7 +38,7 @@ func (w *world) members() (out []*simNode) {
 	return out
 }
 
-// roster is the newest that any node knows.
+// roster returns the newest roster that any node knows.
 func (w *world) roster() *roster {
 	r, newest := w.truth.base, uint64(0)
 	for _, n := range w.nodes {
@@ -49,9 +49,9 @@ func (w *world) roster() *roster {
 	return r
 }
 
-// recovery is within how long after the last fault the cluster must take writes
-// and all nodes must have the same state. It holds for elections of 1 to 2
-// seconds, some of which fail, and for OutcomeWait.
+// recovery is the time after the last fault within which the cluster must accept writes
+// and all nodes must have the same state. It allows for elections of 1 to 2 seconds, some
+// of which fail, and for OutcomeWait.
 const recovery = 60 * time.Second
 
 // converge waits until a write has gone through and every member has it.
@@ -79,7 +79,7 @@ func (w *world) converge() {
 	}
 }
 
-// quiet reports whether all calls are answered.
+// quiet reports whether all calls have returned.
 func (w *world) quiet() bool {
 	for _, n := range w.nodes {
 		if len(n.calls) > 0 {
@@ -89,7 +89,7 @@ func (w *world) quiet() bool {
 	return true
 }
 
-// write has a client write at the leader, and reports whether it did.
+// write lets a client write to the leader, and reports whether it succeeded.
 func (w *world) write() bool {
 	n := w.leader()
 	if !n.up || !n.db.group.view.Load().serves {
@@ -102,7 +102,7 @@ func (w *world) write() bool {
 	return op.rec.Outcome == hist.OK
 }
 
-// same reports whether all members have applied the same, all that there is.
+// same reports whether all members have applied all entries.
 func (w *world) same() bool {
 	last := uint64(len(w.truth.entries)) + 1
 	for _, n := range w.members() {
@@ -147,7 +147,7 @@ func (w *world) finalReads() {
 // checkWithin bounds the search for an order of one history.
 const checkWithin = 2 * time.Second
 
-// verdict has the recorded history checked.
+// verdict checks the recorded history.
 func (w *world) verdict() {
 	ops := make([]hist.Op, len(w.ops))
 	for i, op := range w.ops {

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// failpoints are the faults that a program built with the tag failpoints makes
-// when SKERRY_TEST_FAULT names them, and within how many histories the
-// simulation finds each: about five times what it takes now.
+// failpoints lists the faults that a program built with the tag failpoints injects when
+// SKERRY_TEST_FAULT names them, and the number of histories within which the simulation
+// must find each: about five times as many as it needs now.
 var failpoints = []struct {
 	name   string
 	within int
@@ -45,8 +45,8 @@ var failpoints = []struct {
 	{"hold-unawaited", 200},      // a leader takes calls again before it has stopped taking them
 }
 
-// rareFaults are faults that few seeds find: the first one to try, so that not every run
-// goes through hundreds.
+// rareFaults lists the faults that few seeds find, with the first seed to try, so that a
+// run need not go through hundreds.
 var rareFaults = map[string]int{
 	"vote-not-kept":      600,  // 650 finds it, and none before
 	"early-leader":       560,  // 611 likewise
@@ -54,7 +54,7 @@ var rareFaults = map[string]int{
 	"confirmed-position": 4150, // 4213 finds it, and none before 2000
 }
 
-// TestFailpoints proves that the simulation finds what it is there to find.
+// TestFailpoints checks that the simulation finds every injected fault.
 func TestFailpoints(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the tests again and simulates for about a minute")

@@ -9,7 +9,7 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// simFault is something that goes wrong, or a change that is made by somebody.
+// simFault is a fault, or an operator's change of the cluster.
 type simFault struct {
 	name string
 	odds int // of 10: how often a run has it
@@ -60,7 +60,7 @@ func (w *world) soon(least, most time.Duration, undo func()) { w.after(w.between
 
 func (w *world) someNode() *simNode { return w.nodes[w.rng.IntN(len(w.nodes))] }
 
-// leader returns a node that leads, or any.
+// leader returns a leader, or any node if there is none.
 func (w *world) leader() *simNode {
 	for _, n := range w.nodes {
 		if n.up && n.core.Role().Leads {
@@ -146,7 +146,7 @@ func crashSome(w *world) {
 	}
 }
 
-// crashWithin has the power fail after a few more writes to the disk.
+// crashWithin makes the power fail after a few more writes to the disk.
 func crashWithin(w *world) {
 	n := w.someNode()
 	if n.up {
@@ -220,8 +220,7 @@ func transferLead(w *world) {
 	n.post(func() { n.core.Transfer(to) })
 }
 
-// leaveBehind keeps a node from hearing anything while the others go on and
-// forget their logs.
+// leaveBehind isolates a node while the others continue and compact their logs.
 func leaveBehind(w *world) {
 	who, both := w.rng.IntN(len(w.nodes)), w.chance(0.5)
 	if w.chance(0.4) {
@@ -239,7 +238,7 @@ func leaveBehind(w *world) {
 	}
 }
 
-// changeMembers asks the leader for a change: a new node, one less, or both.
+// changeMembers requests a membership change from the leader: a new node, one less, or both.
 func changeMembers(w *world) {
 	n := w.leader()
 	if !n.up || !n.core.Role().Ready {
@@ -276,8 +275,8 @@ func changeMembers(w *world) {
 	})
 }
 
-// rivals has the leader hand over to all others at once, on a slow network, while
-// those that vote end and come back at once.
+// rivals lets the leader transfer its leadership to all others at once, on a slow network,
+// while the voters end and restart at once.
 func rivals(w *world) {
 	n := w.leader()
 	if !n.up {
@@ -297,8 +296,8 @@ func rivals(w *world) {
 	})
 }
 
-// leftover has a leader propose once more what was committed before: every node
-// must refuse it, as it was not built on the newest state.
+// leftover lets a leader propose again what was committed before: every node must refuse
+// it, because it was not built on the newest state.
 func leftover(w *world) {
 	n := w.leader()
 	var old *truthBatch
@@ -314,7 +313,7 @@ func leftover(w *world) {
 	})
 }
 
-// announce has a leader tell all nodes of a new address of one.
+// announce lets a leader announce a new address of a node.
 func announce(w *world) {
 	n := w.leader()
 	if !n.up {

@@ -12,8 +12,8 @@ import (
 // answers that come late, leadership that is handed over to a node that the
 // leader does not hear any more.
 
-// useLeases has every third seed use leases. It draws from a source of its own, so
-// the other seeds are what they would be without it.
+// useLeases makes every third seed use leases. It has a separate random source, so that it
+// does not change the other seeds.
 func (p *plan) useLeases(seed uint64) {
 	if seed%3 != 0 {
 		return
@@ -33,14 +33,14 @@ func (p *plan) useLeases(seed uint64) {
 	p.faults = append(p.faults, theme, theme, theme, simFault{"drift", 0, drift})
 }
 
-// leaseFaults are those in which a lease decides what a read sees.
+// leaseFaults are faults in which a lease decides what a read sees.
 var leaseFaults = []simFault{
 	{"freeze", 0, freezeAsking},
 	{"hand over", 0, handOver},
 	{"forget", 0, forgetLeader},
 }
 
-// simClock is a clock that nobody sets, which runs as fast as its node's ticks.
+// simClock is a monotonic clock that runs as fast as its node's ticks.
 type simClock struct {
 	read, at time.Duration // what it showed, and when
 }
@@ -49,7 +49,7 @@ func (n *simNode) clockRan() time.Duration {
 	return n.ran.read + time.Duration(float64(n.w.now-n.ran.at)/n.rate)
 }
 
-// setRate has a node's ticks and its clock run slower, by this factor.
+// setRate slows down a node's ticks and its clock by this factor.
 func (n *simNode) setRate(rate float64) {
 	if n.w.plan.lease { // the leader's and another's: as far apart as is allowed
 		const most = float64(raft.LeaseDrift) / 200
@@ -66,7 +66,7 @@ func (n *simNode) newReads() raft.Reads {
 	return raft.NewReads(raft.LeaseOf(raft.DefaultElectionTicks, simTick), n.clockRan)
 }
 
-// heard takes note of a leader that is heard.
+// heard records a message from a leader.
 func (n *simNode) heard(m *raft.Message) {
 	switch m.GetType().String() {
 	case "MsgApp", "MsgHeartbeat", "MsgSnap":
@@ -85,7 +85,7 @@ func (n *simNode) stand() {
 	}
 }
 
-// alone cuts a node off for a while. Most of the other clients do not reach it either.
+// alone isolates a node for a while. Most of the other clients do not reach it either.
 func (w *world) alone(n *simNode, least, most time.Duration) {
 	if w.healed {
 		return
@@ -102,15 +102,15 @@ func (w *world) alone(n *simNode, least, most time.Duration) {
 	})
 }
 
-// freezeAsking has a leader stand still just after it has asked whether it leads:
-// it takes the answers when it goes on, and others may lead by then.
+// freezeAsking freezes a leader just after it has sent a request to confirm its
+// leadership. It handles the replies when it continues, and others may be leaders by then.
 func freezeAsking(w *world) {
 	n := w.leader()
 	n.trapped = n.up
 	w.soon(200*time.Millisecond, 500*time.Millisecond, func() { n.trapped = false })
 }
 
-// trap freezes the node if that is due. asked is whether it has just asked.
+// trap freezes the node if that is due. asked reports whether it has just sent a request.
 func (n *simNode) trap(asked bool) {
 	w := n.w
 	if !asked || !n.trapped || !n.core.Role().Ready || w.healed {
@@ -123,14 +123,14 @@ func (n *simNode) trap(asked bool) {
 	w.after(w.between(6*time.Millisecond, 10*time.Millisecond), func() { w.alone(n, still+100*time.Millisecond, still+400*time.Millisecond) })
 }
 
-// handOver has a leader hand over to whoever is best.
+// handOver lets a leader transfer its leadership to the most up-to-date node.
 func handOver(w *world) {
 	if n := w.leader(); n.up {
 		n.post(func() { n.core.Transfer(0) })
 	}
 }
 
-// deafen keeps a leader that hands over from hearing what comes of it.
+// deafen keeps a leader that transfers its leadership from receiving messages.
 func (w *world) deafen(n *simNode) {
 	if !w.healed && w.chance(0.7) {
 		w.net.set(true, func(_, to int) bool { return to == int(n.id)-1 })

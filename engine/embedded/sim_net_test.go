@@ -92,8 +92,7 @@ func (t *simNet) arrive(from, to uint64, b []byte) {
 	})
 }
 
-// sendSnapshot does what raft.Node does, and what the port between nodes does
-// with it.
+// sendSnapshot sends a snapshot as raft.Node and the peer port do.
 func (n *simNode) sendSnapshot(m *raft.Message) {
 	to := m.GetTo()
 	if n.sending[to] {
@@ -133,8 +132,8 @@ func (n *simNode) sendSnapshot(m *raft.Message) {
 	})
 }
 
-// stream carries a snapshot: it takes a while, and can end before its end or
-// bring something else.
+// stream carries a snapshot. That takes a while, and the snapshot may be truncated or
+// damaged.
 func (t *simNet) stream(from, to *simNode, msg, b []byte, done func(ok bool)) {
 	w := t.w
 	took := w.between(time.Millisecond, 300*time.Millisecond)

@@ -59,7 +59,7 @@ type simNode struct {
 	calls   []*simOp // that are not answered
 }
 
-// simTask is something for the applying goroutine; one field is set.
+// simTask is work for the applying goroutine. One field is set.
 type simTask struct {
 	apply *raft.Apply
 	role  *raft.Role
@@ -84,7 +84,7 @@ const (
 	simDrift  = 0.05
 )
 
-// found puts the beginning of the cluster on the node's disk.
+// found writes the initial state of the cluster to the node's disk.
 func (n *simNode) found(voters int) {
 	r := &roster{}
 	for id := range voters {
@@ -100,7 +100,7 @@ func (n *simNode) found(voters int) {
 
 func simInfo(id uint64) nodeInfo { return nodeInfo{ID: id, Addr: string(rune('a' + id))} }
 
-// start starts the node's program. What it cannot open it tries again.
+// start starts the node's program. It retries what it cannot open.
 func (n *simNode) start() {
 	if n.up || n.gone {
 		return
@@ -159,7 +159,7 @@ func (n *simNode) describe(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// join is Options.sim.
+// join implements Options.sim.
 func (n *simNode) join(db *DB) proposer {
 	db.group.self = n.id
 	core, err := raft.NewCore(raft.Config{
@@ -208,8 +208,8 @@ func (n *simNode) after(d time.Duration, fn func()) {
 	n.w.after(d, do)
 }
 
-// settle sees what came of something that the program did: calls that are
-// answered, or a program that has stopped.
+// settle handles the effects of an event in the program: calls that have returned, or a
+// program that has stopped.
 func (n *simNode) settle() {
 	if !n.up {
 		return
@@ -235,7 +235,7 @@ func (n *simNode) settle() {
 	}
 }
 
-// powerless reports whether a planned loss of power has come.
+// powerless reports whether a planned power failure has happened.
 func (n *simNode) powerless() bool {
 	if !n.harmed {
 		return false
@@ -267,7 +267,7 @@ func (n *simNode) end(power bool) {
 	}
 }
 
-// drop forgets the program.
+// drop discards the state of the program.
 func (n *simNode) drop() {
 	n.up = false
 	n.life++
@@ -278,13 +278,12 @@ func (n *simNode) drop() {
 	n.db, n.core = nil, nil
 }
 
-// admits does what the port between nodes does: those that were removed have no
-// say any more.
+// admits does what the peer port does: it refuses nodes that were removed.
 func (n *simNode) admits(from uint64) bool {
 	return !slices.Contains(n.db.group.view.Load().roster.Removed, from)
 }
 
-// post hands fn to the stepping goroutine.
+// post passes fn to the stepping goroutine.
 func (n *simNode) post(fn func()) {
 	n.inbox = append(n.inbox, fn)
 	if !n.woken {
@@ -312,7 +311,7 @@ func (n *simNode) step() {
 	}
 }
 
-// simTick makes elections happen after 300 to 600 milliseconds without a leader.
+// simTick leads to elections after 300 to 600 milliseconds without a leader.
 const simTick = 30 * time.Millisecond
 
 func (n *simNode) tickAfter() time.Duration {
@@ -383,7 +382,7 @@ func (n *simNode) send(m *raft.Message) {
 	n.w.net.send(n, m)
 }
 
-// do hands t to the applying goroutine.
+// do passes t to the applying goroutine.
 func (n *simNode) do(t simTask) {
 	n.tasks = append(n.tasks, t)
 	if !n.busy {
@@ -444,7 +443,7 @@ func (n *simNode) Propose(p *raft.Proposal) {
 	})
 }
 
-// keepHouse does now and then what the engine does in the background.
+// keepHouse does the engine's background work from time to time.
 func (n *simNode) keepHouse() {
 	n.after(n.w.between(100*time.Millisecond, n.w.plan.houseEvery), n.keepHouse)
 	n.db.exec.freshen()
@@ -463,7 +462,7 @@ func (n *simNode) keepHouse() {
 
 var errAsk = errors.New("the simulation has to ask first")
 
-// ReadIndex implements proposer: only a View whose question was answered goes on.
+// ReadIndex implements proposer: a View continues only once its request was confirmed.
 func (n *simNode) ReadIndex(context.Context) (stamp uint64, err error) {
 	if n.viewing == nil || !n.viewing.confirmed {
 		return 0, errAsk

@@ -10,7 +10,7 @@ import (
 	hist "github.com/skerrydb/skerry/workload/history"
 )
 
-// plan is what one run is like; all of it comes from the seed.
+// plan is the configuration of one run. All of it is derived from the seed.
 type plan struct {
 	voters, spares int // spares are machines that may be added
 	clients        int
@@ -74,7 +74,7 @@ func newPlan(r *rand.Rand) plan {
 	return p
 }
 
-// themes are sets of faults that together find what each alone would not.
+// themes are sets of faults that together find problems that each alone would not.
 var themes = [][]string{
 	{}, {}, {}, // anything
 	{"rivals", "crash", "loss"},
@@ -85,7 +85,7 @@ var themes = [][]string{
 	{"lag", "crash within", "loss"},
 }
 
-// choose makes up an operation.
+// choose returns a random operation.
 func (p *plan) choose(w *world, op *simOp) {
 	for {
 		p.kinds[w.rng.IntN(len(p.kinds))](w, op)

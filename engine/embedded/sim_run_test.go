@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// How many histories a run of the tests simulates. ci/test asks for more.
+// How many histories a test run simulates. ci/test simulates more.
 const (
 	simCount = 400
 	simShort = 100 // with -short, and so with the race detector
@@ -36,11 +36,11 @@ const (
 	simChildVar = "SKERRY_SIM_CHILD" // the test binary is one of several processes
 )
 
-// simLastEvents is how many lines a failure shows of what happened before it.
+// simLastEvents is how many lines of preceding events a failure shows.
 const simLastEvents = 80
 
-// seededEntropy stands in for crypto/rand, which the raft library draws its
-// election timeouts from. A process simulates one history at a time.
+// seededEntropy replaces crypto/rand, from which the raft library draws its election
+// timeouts. A process simulates one history at a time.
 type seededEntropy struct {
 	mu sync.Mutex // guards r
 	r  *mathrand.ChaCha8
@@ -118,8 +118,8 @@ func (s simTotal) String() string {
 		s.Histories, s.Operations, s.Acknowledged, s.Unknown, s.Elections, s.Installed, s.Refused, s.Events, s.Virtual, s.Undecided)
 }
 
-// TestSimulation simulates clusters, each from its own seed, and has what their
-// clients saw checked.
+// TestSimulation simulates clusters, each from a separate seed, and checks what their
+// clients saw.
 func TestSimulation(t *testing.T) {
 	if s := os.Getenv(simSeedVar); s != "" {
 		takeEntropy(t)
@@ -184,7 +184,7 @@ func simMany(t *testing.T, first, count uint64) (total simTotal) {
 	return total
 }
 
-// simProcess has another process simulate count seeds.
+// simProcess simulates count seeds in another process.
 func simProcess(first, count uint64) (total simTotal, err error) {
 	c := exec.Command(os.Args[0], "-test.run=^TestSimulation$", "-test.timeout=0")
 	c.Env = append(os.Environ(), simChildVar+"=1", fmt.Sprintf("%s=%d", simFirstVar, first), fmt.Sprintf("%s=%d", simCountVar, count), "GOMAXPROCS=1")
@@ -200,7 +200,7 @@ func simProcess(first, count uint64) (total simTotal, err error) {
 	return total, err
 }
 
-// simResult begins the line in which a child gives its figures.
+// simResult begins the line in which a child process reports its results.
 const simResult = "simulated: "
 
 func simChild(t *testing.T, first, count uint64) {
@@ -221,7 +221,7 @@ func simChild(t *testing.T, first, count uint64) {
 	fmt.Printf("%s%s\n", simResult, b)
 }
 
-// simFailure runs a seed again, to tell what happened before it went wrong.
+// simFailure runs a seed again to show what happened before the failure.
 func simFailure(o outcome) string {
 	r, w := io.Pipe()
 	done := make(chan []string)
@@ -252,7 +252,7 @@ func simFailure(o outcome) string {
 		o.seed, o.wrong, strings.Join(last, "\n"), same, simSeedVar, o.seed, tags)
 }
 
-// TestSimulationRepeats runs seeds twice: nothing may be left to chance but the seed.
+// TestSimulationRepeats runs seeds twice: both runs must be identical.
 func TestSimulationRepeats(t *testing.T) {
 	takeEntropy(t)
 	for seed := uint64(1); seed <= 8; seed++ {

@@ -14,7 +14,7 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// truth is what all nodes must agree on, gathered from what each of them does.
+// truth is the state on which all nodes must agree, collected from their actions.
 type truth struct {
 	w         *world
 	entries   map[uint64]*truthEntry          // by index
@@ -59,7 +59,7 @@ func (t *truth) initial(r *roster) *snapshot {
 	return &snapshot{tree: btree.NewBytes[string](), applied: applied{index: 1, term: 1, roster: r}}
 }
 
-// leads takes note of who leads in a term: nobody else may.
+// leads records the leader of a term: there must be no other.
 func (t *truth) leads(n *simNode, term uint64) {
 	n.w.logf("n%d leads in term %d", n.id, term)
 	if other := t.leaders[term]; other != 0 && other != n.id {
@@ -68,7 +68,7 @@ func (t *truth) leads(n *simNode, term uint64) {
 	t.leaders[term] = n.id
 }
 
-// committed compares entries that a node takes for committed with what others did.
+// committed compares entries that a node considers committed with those of other nodes.
 func (t *truth) committed(n *simNode, entries []raft.Entry) {
 	at := n.db.exec.at.index
 	for i, e := range entries {
@@ -87,7 +87,7 @@ func (t *truth) committed(n *simNode, entries []raft.Entry) {
 	}
 }
 
-// published compares a batch that a node makes visible with what others did.
+// published compares a batch that a node makes visible with that of other nodes.
 func (t *truth) published(n *simNode, b *batch) {
 	known := t.batches[b.base]
 	if known == nil {
@@ -163,7 +163,7 @@ func (t *truth) applied(n *simNode, entries []raft.Entry) {
 	t.sameRoster(n)
 }
 
-// sameRoster compares who is a member at the node's index.
+// sameRoster compares the members at the node's index.
 func (t *truth) sameRoster(n *simNode) {
 	at := n.db.exec.at
 	now := string(at.roster.append(nil))
@@ -174,7 +174,7 @@ func (t *truth) sameRoster(n *simNode) {
 	}
 }
 
-// started checks the state that a node comes back with.
+// started checks the state of a node after a start.
 func (t *truth) started(n *simNode) {
 	t.same(n)
 	if n.db.exec.at.index > 1 {
@@ -182,7 +182,7 @@ func (t *truth) started(n *simNode) {
 	}
 }
 
-// install checks the state that a snapshot has brought.
+// install checks the state of a received snapshot.
 func (t *truth) install(n *simNode, b raft.Base) {
 	t.installed++
 	if at := n.db.exec.at.index; at != b.Index {
@@ -208,7 +208,7 @@ func (t *truth) same(n *simNode) {
 	}
 }
 
-// state builds the state at a position from the batches.
+// state returns the state at a position, built from the batches.
 func (t *truth) state(pos engine.Position) (pairs [][2]string, bytes int64) {
 	m := map[string]string{}
 	at := engine.Position(0)
@@ -234,7 +234,7 @@ func (t *truth) state(pos engine.Position) (pairs [][2]string, bytes int64) {
 	return pairs, bytes
 }
 
-// ackedBefore is the newest position that had been acknowledged at a time.
+// ackedBefore returns the newest position that had been acknowledged at a time.
 func (t *truth) ackedBefore(at time.Duration) (pos uint64) {
 	for _, a := range t.acked {
 		if a.at <= at {
@@ -244,7 +244,7 @@ func (t *truth) ackedBefore(at time.Duration) (pos uint64) {
 	return pos
 }
 
-// end compares the nodes that are members at the end, and what their Changes give.
+// end compares the nodes that are members at the end, and the results of their Changes.
 func (t *truth) end() {
 	for _, n := range t.w.members() {
 		n.db.exec.freshen()
@@ -264,7 +264,7 @@ func (t *truth) end() {
 	}
 }
 
-// changesOf compares what Changes gives with the batches.
+// changesOf compares the results of Changes with the batches.
 func (t *truth) changesOf(n *simNode) {
 	n.db.history.mu.Lock()
 	pos := n.db.history.floor
@@ -296,7 +296,7 @@ func (t *truth) changesOf(n *simNode) {
 	}
 }
 
-// sum is a number for all that happened: two runs of one seed must have the same.
+// sum is a checksum of all events: two runs of one seed must have the same.
 func (t *truth) sum() uint64 {
 	h := fnv.New64a()
 	for i := uint64(2); t.entries[i] != nil; i++ {

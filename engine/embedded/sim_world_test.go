@@ -12,11 +12,10 @@ import (
 	hist "github.com/skerrydb/skerry/workload/history"
 )
 
-// world is a cluster with its network, disks, clocks and clients in one
-// goroutine, in which everything that is left to chance comes from one seed: the
-// same seed gives the same history, step by step. The nodes are the real thing:
-// raft.Core, raft.Store, the journal, the executor and the files, on a disk in
-// memory; what raft.Node does with goroutines simNode does with events.
+// world is a cluster with its network, disks, clocks and clients in one goroutine. All
+// randomness comes from one seed: the same seed gives the same history, step by step. The
+// nodes run the real code: raft.Core, raft.Store, the journal, the executor and the files,
+// on a disk in memory. What raft.Node does with goroutines simNode does with events.
 type world struct {
 	seed   uint64
 	rng    *rand.Rand
@@ -40,7 +39,7 @@ type world struct {
 	trace io.Writer // nil: nobody reads along
 }
 
-// violation is what a run panics with when something is wrong.
+// violation is the panic value of a run that has found a violation.
 type violation string
 
 func (w *world) violated(format string, args ...any) {
@@ -53,7 +52,7 @@ func (w *world) logf(format string, args ...any) {
 	}
 }
 
-// event is something that happens at a time.
+// event is an event at a time.
 type event struct {
 	at    time.Duration
 	order uint64 // among those of one time
@@ -82,10 +81,10 @@ func (w *world) after(d time.Duration, do func()) {
 	heap.Push(&w.events, event{w.now + d, w.count, do})
 }
 
-// maxSteps bounds the events of one run: more are a loop without progress.
+// maxSteps bounds the events of one run: more mean a loop without progress.
 const maxSteps = 2_000_000
 
-// until lets time go by until then or, if done is given, until it says so.
+// until advances time until then or, if done is not nil, until done returns true.
 func (w *world) until(then time.Duration, done func() bool) bool {
 	for steps := 0; len(w.events) > 0 && w.events[0].at <= then; steps++ {
 		if steps > maxSteps {
@@ -116,7 +115,7 @@ func (w *world) between(low, high time.Duration) time.Duration {
 
 func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
 
-// newWorld makes a cluster of plan.voters nodes, none of which runs yet.
+// newWorld returns a cluster of plan.voters nodes, none of which runs yet.
 func newWorld(seed uint64, trace io.Writer) *world {
 	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), trace: trace}
 	w.plan = newPlan(w.rng)
@@ -136,7 +135,7 @@ func newWorld(seed uint64, trace io.Writer) *world {
 	return w
 }
 
-// outcome is what came of one run.
+// outcome is the result of one run.
 type outcome struct {
 	seed      uint64
 	wrong     string // "" if nothing was
@@ -184,7 +183,7 @@ func simulate(seed uint64, trace io.Writer) (o outcome) {
 	return o
 }
 
-// shortStack is where a panic came from, without what is the same every time.
+// shortStack returns the stack of a panic without the frames that are always the same.
 func shortStack() string {
 	lines := strings.Split(string(debug.Stack()), "\n")
 	return strings.Join(lines[:min(len(lines), 40)], "\n")
