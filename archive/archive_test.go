@@ -101,7 +101,7 @@ func (w *world) write(n int) {
 	}
 }
 
-// state is what the database held at a position.
+// state returns the data of the database at a position.
 func (w *world) state(pos engine.Position) map[string]string {
 	m := map[string]string{}
 	for _, c := range w.truth[:pos] {
@@ -123,7 +123,7 @@ func (w *world) options() archive.Options {
 	}
 }
 
-// running is an archiver at work.
+// running is a running archiver.
 type running struct {
 	*archive.Archiver
 	w      *world
@@ -144,7 +144,7 @@ func (w *world) start(o archive.Options) *running {
 	return r
 }
 
-// stop ends the archiver, which ships what there is first.
+// stop ends the archiver, which first archives all committed changes.
 func (r *running) stop() {
 	r.w.t.Helper()
 	r.halt()
@@ -153,7 +153,7 @@ func (r *running) stop() {
 	}
 }
 
-// halt is stop without a look at how it ended.
+// halt is stop that ignores the result.
 func (r *running) halt() {
 	r.w.t.Helper()
 	r.cancel()
@@ -187,7 +187,7 @@ func (r *running) caughtUp() {
 	r.await("all changes", func(s archive.Status) bool { return int(s.Position) == len(r.w.truth) && s.Err == nil })
 }
 
-// restore makes a folder from the archive and returns what it holds.
+// restore restores a folder from the archive and returns its data.
 func restore(fsys journal.FS, target archive.Target) (archive.Summary, map[string]string, *archive.Plan, error) {
 	plan, err := archive.Find(fsys, "archive", target)
 	if err != nil {
@@ -320,8 +320,8 @@ func TestBaseInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestPowerLoss: the archiver's machine loses power, or the archiver is killed,
-// at random points; in the end nothing is missing and nothing there twice.
+// TestPowerLoss: the archiver's machine loses power, or the archiver is killed, at random
+// points. In the end no change is missing or duplicated.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, embedded.Options{})
@@ -406,7 +406,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// lose sees to it that the database has forgotten the change after pos.
+// lose makes the database drop the change after pos from its history.
 func (w *world) lose(pos engine.Position) {
 	w.t.Helper()
 	if _, err := w.db.View(w.t.Context(), engine.Read{}, func(engine.Tx) error { return nil }); err != nil {
@@ -420,8 +420,8 @@ func (w *world) lose(pos engine.Position) {
 	}
 }
 
-// TestHistoryLost: a gap is told, a new base is taken, and both sides of the gap
-// can be restored.
+// TestHistoryLost: a gap is reported, a new base is taken, and both sides of the gap can
+// be restored.
 func TestHistoryLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, embedded.Options{HistoryBytes: 16 << 10})
@@ -451,7 +451,7 @@ func TestHistoryLost(t *testing.T) {
 	w.expect(archive.Latest(), 330)
 }
 
-// TestDiskFull: the server goes on, the archiver says so and catches up.
+// TestDiskFull: the server continues, and the archiver reports the error and catches up.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, embedded.Options{})
@@ -474,7 +474,7 @@ func TestDiskFull(t *testing.T) {
 	w.expect(archive.Latest(), engine.Position(len(w.truth)))
 }
 
-// TestFailedSync: an fsync that fails ends nothing but one try.
+// TestFailedSync: a failed fsync ends only one attempt.
 func TestFailedSync(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, embedded.Options{})
@@ -514,7 +514,7 @@ func TestOtherHistory(t *testing.T) {
 	w.expect(archive.Latest(), 20)
 }
 
-// TestKeep: what is too old goes, what is asked for stays.
+// TestKeep: data older than Keep is removed, and the rest stays.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -48,8 +48,8 @@ func archived(t *testing.T) (w *world, files []string) {
 	return w, files
 }
 
-// honest restores some positions of a damaged archive: each gives the true state
-// or an error. It returns how many gave one.
+// honest restores some positions of a damaged archive. Each must return the true state or
+// an error. It returns the number of errors.
 func (w *world) honest(fs *memfs.FS, what string) (refused int) {
 	w.t.Helper()
 	for range 4 {
@@ -100,7 +100,7 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
-// TestMissingAndShortFiles: a file that is gone or cut gives no wrong state.
+// TestMissingAndShortFiles: a missing or truncated file gives no wrong state.
 func TestMissingAndShortFiles(t *testing.T) {
 	t.Parallel()
 	w, files := archived(t)
@@ -136,8 +136,8 @@ func TestMissingAndShortFiles(t *testing.T) {
 	}
 }
 
-// TestDamageIsNamed: the error says file and offset, and what to do next works:
-// a damaged base is moved away and an older one is used.
+// TestDamageIsNamed: the error names file and offset, and its advice works: a damaged base
+// is moved away and an older one is used.
 func TestDamageIsNamed(t *testing.T) {
 	t.Parallel()
 	w, files := archived(t)
@@ -165,7 +165,7 @@ func TestDamageIsNamed(t *testing.T) {
 	w.expect(archive.Latest(), 320)
 }
 
-// TestDamagedEnd: an archiver that finds its end damaged begins anew behind it.
+// TestDamagedEnd: an archiver that finds a damaged end begins a new run after it.
 func TestDamagedEnd(t *testing.T) {
 	t.Parallel()
 	w, files := archived(t)

@@ -10,8 +10,8 @@ import (
 
 func key8(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)*0x9E3779B97F4A7C15) }
 
-// TestAllocations holds reads, overwrites, and inserts and deletes that need
-// neither splits nor merges, to no allocation at all.
+// TestAllocations checks that reads, overwrites, and inserts and deletes without splits or
+// merges do not allocate.
 func TestAllocations(t *testing.T) {
 	const n = 20_000
 	tree, nums := NewBytes[int](), NewMap[int, int]()
@@ -170,8 +170,8 @@ func TestBytesPerEntry(t *testing.T) {
 	}
 }
 
-// TestLongKeysLeave fills leaves with long keys and replaces them by short ones:
-// the room of the long ones must not stay.
+// TestLongKeysLeave fills leaves with long keys and replaces them by short ones: the
+// memory of the long ones must be freed.
 func TestLongKeysLeave(t *testing.T) {
 	const n = 2000
 	got := heapOf(func() any {

@@ -54,14 +54,14 @@ var keyKinds = map[string]func(r *rand.Rand) []byte{
 	},
 }
 
-// cloned is a clone and what it must hold for ever.
+// cloned is a clone and its expected contents.
 type cloned struct {
 	tree *Bytes[int]
 	want model
 }
 
-// TestAgainstModel runs random operations on trees and their clones and holds
-// them against sorted slices.
+// TestAgainstModel runs random operations on trees and their clones and compares them
+// with sorted slices.
 func TestAgainstModel(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(keyKinds)) {
 		t.Run(kind, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestAgainstModel(t *testing.T) {
 	}
 }
 
-// step does one random operation on both sides and compares the answers.
+// step runs one random operation on both sides and compares the results.
 func step(t *testing.T, r *rand.Rand, tree *Bytes[int], m *model, gen func(*rand.Rand) []byte, growing bool) {
 	t.Helper()
 	key := gen(r)

@@ -60,9 +60,9 @@ func TestForcedInterleavings(t *testing.T) {
 	}
 }
 
-// TestReadersOfClones has goroutines read clones, and clone them further, while
-// the original and a clone are written. The race detector sees what shares
-// memory; every clone must stay as it was.
+// TestReadersOfClones lets goroutines read clones, and clone them further, while the
+// original and a clone are written. Every clone must stay unchanged. The race detector
+// finds unsynchronised sharing.
 func TestReadersOfClones(t *testing.T) {
 	r := seed.Rand(t)
 	type view struct {

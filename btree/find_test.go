@@ -9,7 +9,7 @@ import (
 	"weak"
 )
 
-// TestFindThen writes after Find in every way that could find the place moved.
+// TestFindThen writes after Find in every way that could invalidate its hint.
 func TestFindThen(t *testing.T) {
 	key := func(i int) []byte { return binary.BigEndian.AppendUint16([]byte("key"), uint16(i)) }
 	between := map[string]func(tree *Bytes[int], m *model){
@@ -78,8 +78,7 @@ func TestFindThen(t *testing.T) {
 	}
 }
 
-// TestFindKeepsNothing: the way that Find took does not keep old nodes alive once
-// others have been written.
+// TestFindKeepsNothing: the path of Find does not keep old nodes alive after writes.
 func TestFindKeepsNothing(t *testing.T) {
 	tree := NewBytes[*[64]byte]()
 	key := func(i int) []byte { return fmt.Appendf(nil, "key %04d", i) }
@@ -99,8 +98,8 @@ func TestFindKeepsNothing(t *testing.T) {
 	runtime.KeepAlive(tree)
 }
 
-// TestFindTwice: the same key again is answered from where the last Find ended,
-// also after a write of another key, and never with what was there before a write.
+// TestFindTwice: finding the same key again, with or without a write of another key in
+// between, never returns a value from before a write.
 func TestFindTwice(t *testing.T) {
 	var tree Bytes[int]
 	for i := range 1000 {

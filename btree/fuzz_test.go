@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzBytes reads operations from the input: a byte that says what to do, one
-// that says how long the key is, the key, and holds the tree against the model.
+// FuzzBytes reads operations from the input (a byte for the kind, one for the length of
+// the key, and the key) and compares the tree with the model.
 func FuzzBytes(f *testing.F) {
 	f.Add([]byte("\x00\x03abc\x00\x02ab\x03\x00\x01\x03abc"))
 	f.Add(bytes.Repeat([]byte{0, 1, 7, 3, 0, 1, 2, 255, 0}, 40))

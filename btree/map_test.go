@@ -18,7 +18,7 @@ type numPair[K Fixed] struct {
 	val int
 }
 
-// numModel is the truth that a Map is held against: a sorted slice.
+// numModel is the model of a Map: a sorted slice.
 type numModel[K Fixed] []numPair[K]
 
 func (m numModel[K]) search(key K) (int, bool) {
@@ -79,7 +79,7 @@ func sameMap[K Fixed](tree *Map[K, int], m numModel[K]) error {
 	return errors.Join(tree.Check(), yields("All", tree.All(), m, false), yields("Backward", tree.Backward(), m, true))
 }
 
-// sameNumber compares all that one or two keys can be asked for.
+// sameNumber compares the results of all methods for one or two keys.
 func sameNumber[K Fixed](tree *Map[K, int], m numModel[K], key, hi K) error {
 	i, there := m.search(key)
 	v, ok := tree.Get(key)
@@ -124,8 +124,8 @@ func sameNumEntry[K Fixed](m numModel[K], i int, k K, v int, ok bool) error {
 
 type named int16
 
-// TestMapAgainstModel runs random operations on maps and their clones and holds
-// them against sorted slices.
+// TestMapAgainstModel runs random operations on maps and their clones and compares them
+// with sorted slices.
 func TestMapAgainstModel(t *testing.T) {
 	t.Run("int64", func(t *testing.T) {
 		testMap(t, func(r *rand.Rand) int64 { return int64(r.Uint64()) >> r.IntN(64) })
@@ -179,7 +179,7 @@ func testMap[K Fixed](t *testing.T, gen func(*rand.Rand) K) {
 	}
 }
 
-// mapStepBoth does one random operation on both sides and compares the answers.
+// mapStepBoth runs one random operation on both sides and compares the results.
 func mapStepBoth[K Fixed](t *testing.T, r *rand.Rand, tree *Map[K, int], m *numModel[K], gen func(*rand.Rand) K, growing bool) {
 	t.Helper()
 	key := gen(r)

@@ -12,7 +12,7 @@ type pair struct {
 	val int
 }
 
-// model is the truth that a Bytes is held against: a sorted slice.
+// model is the model of a Bytes: a sorted slice.
 type model []pair
 
 func (m model) search(key []byte) (int, bool) {
@@ -88,7 +88,7 @@ func sameSpan(tree *Bytes[int], m model, lo, hi []byte) error {
 	return nil
 }
 
-// sameFind compares what Find says of a key.
+// sameFind compares the result of Find for a key.
 func sameFind(tree *Bytes[int], m model, key []byte) error {
 	i, there := m.search(key)
 	v, ok := tree.Find(key)
@@ -98,7 +98,7 @@ func sameFind(tree *Bytes[int], m model, key []byte) error {
 	return nil
 }
 
-// samePoint compares all that one key, there or not, can be asked for.
+// samePoint compares the results of all methods for one key, which need not exist.
 func samePoint(tree *Bytes[int], m model, key []byte) error {
 	i, there := m.search(key)
 	v, ok := tree.Get(key)
@@ -126,7 +126,7 @@ func samePoint(tree *Bytes[int], m model, key []byte) error {
 	return nil
 }
 
-// sameEntry compares an answer with entry i of the model, which need not exist.
+// sameEntry compares a result with entry i of the model, which need not exist.
 func sameEntry(m model, i int, k []byte, v int, ok bool) error {
 	there := i >= 0 && i < len(m)
 	if ok != there || ok && (!bytes.Equal(k, m[i].key) || v != m[i].val) {

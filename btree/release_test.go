@@ -54,8 +54,8 @@ func (d *mapDictionary) set(i int, v *[64]byte) { d.Set(i, v) }
 func (d *mapDictionary) remove(i int)           { d.Delete(i) }
 func (d *mapDictionary) get(i int) *[64]byte    { v, _ := d.Get(i); return v }
 
-// TestReleasesValues deletes keys and asks the collector whether the tree still
-// holds their values, in places of a leaf that are not used any more.
+// TestReleasesValues deletes keys and checks with the garbage collector that the tree does
+// not keep their values in unused slots of a leaf.
 func TestReleasesValues(t *testing.T) {
 	for _, d := range []dictionary{&bytesDictionary{}, &mapDictionary{}} {
 		const n = 100

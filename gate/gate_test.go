@@ -16,8 +16,8 @@ import (
 	"github.com/skerrydb/skerry/gate"
 )
 
-// open returns a gate on loopback that accepts for as long as the test runs, and the
-// connections that it has let in.
+// open returns a gate on loopback that accepts as long as the test runs, and the accepted
+// connections.
 func open(t *testing.T, o gate.Options, wrap func(net.Listener) net.Listener) (*gate.Listener, <-chan *gate.Conn) {
 	t.Helper()
 	raw, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,7 +60,7 @@ func dial(t *testing.T, l net.Listener) net.Conn {
 	return c
 }
 
-// closed waits until the other side has closed a connection, and returns what it said.
+// closed waits until the other side has closed a connection, and returns what it sent.
 func closed(t *testing.T, c net.Conn) string {
 	t.Helper()
 	said, err := io.ReadAll(c)
@@ -70,7 +70,7 @@ func closed(t *testing.T, c net.Conn) string {
 	return string(said)
 }
 
-// TestGuestsMakeRoom: strangers that say nothing go, the oldest first, and members stay.
+// TestGuestsMakeRoom: silent guests are closed, the oldest first, and members stay.
 func TestGuestsMakeRoom(t *testing.T) {
 	l, in := open(t, gate.Options{Max: 5, Guests: 3}, nil)
 	member := dial(t, l)
@@ -113,8 +113,8 @@ func TestGuestsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestRefused: where all places are members', one more is told so, even if it has sent
-// something that nobody reads; when one ends there is a place again.
+// TestRefused: if all connections are members, another one gets the refusal, even if it
+// has sent unread data. When a member ends there is room again.
 func TestRefused(t *testing.T) {
 	var told atomic.Int32
 	l, in := open(t, gate.Options{Max: 2, Refusal: []byte("full\r\n"), OnRefused: func() { told.Add(1) }}, nil)
@@ -152,7 +152,7 @@ type farConn struct{ net.Conn }
 
 func (farConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
 
-// TestKept: other machines do not get the places that are kept for this one.
+// TestKept: other machines cannot use the connections that are reserved for this one.
 func TestKept(t *testing.T) {
 	var far atomic.Bool
 	far.Store(true)
@@ -178,8 +178,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestKeptFromGuests: other machines do not get those places either by having guests of
-// this machine make room.
+// TestKeptFromGuests: nor can other machines get them by evicting guests of this machine.
 func TestKeptFromGuests(t *testing.T) {
 	var far atomic.Bool
 	l, in := open(t, gate.Options{Max: 4, Kept: 1}, func(l net.Listener) net.Listener { return sometimes{l, &far} })
@@ -237,8 +236,8 @@ func (l *starved) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// TestStarvedListener: without a descriptor for a new connection the oldest guest gives
-// its own, and the listener goes on.
+// TestStarvedListener: without a descriptor for a new connection the oldest guest is
+// closed, and the listener continues.
 func TestStarvedListener(t *testing.T) {
 	l, in := open(t, gate.Options{Max: 10}, func(l net.Listener) net.Listener { return &starved{l, 2, 1} })
 	first, second := dial(t, l), dial(t, l)

@@ -13,9 +13,8 @@ import (
 
 func addr(text string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text)) }
 
-// TestGuessesAreSlow: whoever guesses without pause, on any number of connections of one
-// address, gets a small number of guesses in; another address does not wait; and what
-// was guessed wrong is forgotten in time.
+// TestGuessesAreSlow: one address can make only a few guesses, on any number of
+// connections. Another address does not wait, and wrong guesses are forgotten in time.
 func TestGuessesAreSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gate.NewGuesses(nil, nil)
@@ -81,8 +80,8 @@ func TestGuessesByAddress(t *testing.T) {
 	}
 }
 
-// TestGuessersAreBounded: many addresses take no more memory, and the one that guesses
-// most is not the one that is forgotten.
+// TestGuessersAreBounded: memory is bounded for any number of addresses, and the address
+// with the most wrong guesses is not forgotten.
 func TestGuessersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, done := gate.NewGuesses(nil, nil), make(chan struct{})

@@ -97,8 +97,8 @@ func (s small) outcome(t *testing.T, fs *memfs.FS) (frames int, cut bool, err er
 	return frames, cut, nil
 }
 
-// worth leaves out most of the reserved bytes of a segment's header: one in 16
-// shows what happens to all of them.
+// worth skips most of the reserved bytes of a segment's header: one in 16 represents all
+// of them.
 func worth(i int) bool { return i < 48 || i >= 4092 || i%16 == 0 }
 
 // TestFlippedBits damages the bytes of a log in turn. Damage is refused, or it
@@ -225,7 +225,7 @@ func newer(data []byte) []byte {
 	return data
 }
 
-// TestNewerFormat: a folder of a newer program is refused and left alone.
+// TestNewerFormat: a folder of a newer program is refused and left unchanged.
 func TestNewerFormat(t *testing.T) {
 	s := smallLog(t, true)
 	path := filepath.Join("log", s.names[len(s.names)-1])
@@ -249,8 +249,8 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// TestTornFrame loses power between the write and the fsync of a frame of many
-// sectors: it is there as a whole or not at all, and never hinders the next.
+// TestTornFrame loses power between the write and the fsync of a frame of many sectors:
+// the frame is there as a whole or not at all, and never affects the next one.
 func TestTornFrame(t *testing.T) {
 	start := seed(t)
 	kept, torn, none := 0, 0, 0

@@ -55,8 +55,8 @@ func countRecords(b []byte) int64 {
 	return n
 }
 
-// TestFormat holds the format to bytes written down here, whose checksums a
-// separate implementation gave: a change of any makes old files unreadable.
+// TestFormat compares the format with fixed bytes, whose checksums a separate
+// implementation computed: any change makes old files unreadable.
 func TestFormat(t *testing.T) {
 	h := segHead{id: 0x0102030405060708, first: 9, reset: true, salt: 0x1112131415161718}
 	h.setSeed()

@@ -129,8 +129,8 @@ func TestTruncateBuffered(t *testing.T) {
 	}
 }
 
-// TestFailedSync: whichever fsync of whichever call fails, for whatever reason,
-// every later call fails too, and none of them touches the disk.
+// TestFailedSync: after any fsync of any call has failed, for any reason, every later call
+// fails too, and none of them accesses the disk.
 func TestFailedSync(t *testing.T) {
 	ops := map[string]func(l *journal.Log) error{
 		"sync":            func(l *journal.Log) error { return errors.Join(l.Append(12, []byte("x")), l.Sync()) },
@@ -188,7 +188,7 @@ func failSync(t *testing.T, n int, why error, op func(l *journal.Log) error) boo
 	return true
 }
 
-// eventually waits for a state that the background brings about.
+// eventually waits for a state that the background reaches.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for begin := time.Now(); !done(); time.Sleep(time.Millisecond) {
@@ -198,7 +198,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// TestBackgroundFails: a failed fsync stops the log also when nobody waits for it.
+// TestBackgroundFails: a failed fsync stops the log even when no call waits for it.
 func TestBackgroundFails(t *testing.T) {
 	fs := memfs.New(1)
 	l := open(t, "log", journal.Options{FS: fs, ReserveBytes: 8 << 10})
@@ -318,7 +318,7 @@ func TestLargeRecord(t *testing.T) {
 	}
 }
 
-// TestReadDuringChanges: a reader that records are taken away from is told so.
+// TestReadDuringChanges: a reader gets an error if its records are removed.
 func TestReadDuringChanges(t *testing.T) {
 	for want, change := range map[error]func(l *journal.Log) error{
 		journal.ErrChanged: func(l *journal.Log) error { return l.TruncateAfter(500) },
@@ -390,7 +390,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// TestVerify reports what is there and how far it is.
+// TestVerify checks the report and the progress of Verify.
 func TestVerify(t *testing.T) {
 	fs := memfs.New(1)
 	l := memLog(t, fs)

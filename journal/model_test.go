@@ -32,7 +32,7 @@ func seed(t testing.TB) uint64 {
 	return n
 }
 
-// state is what a log must hold: recs from index base on. Those before need may
+// state is the expected contents of a log: recs from index base on. Those before need may
 // be missing.
 type state struct {
 	base, need uint64
@@ -81,7 +81,7 @@ func (s state) match(l *journal.Log, pending int) error {
 	return nil
 }
 
-// model drives one log and knows what it must hold.
+// model drives one log and knows its expected contents.
 type model struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -109,7 +109,7 @@ func newModel(t *testing.T, seed uint64) *model {
 	return m
 }
 
-// reopen opens the log, which must hold one of the states given.
+// reopen opens the log, which must be in one of the given states.
 func (m *model) reopen(allowed ...state) {
 	m.t.Helper()
 	l, err := journal.Open("log", m.o)
@@ -171,8 +171,8 @@ func (m *model) lost(kill bool, after state) {
 	}
 }
 
-// try runs op, which on success leads to after. An error that fits the planned
-// fault is part of the game.
+// try runs op, which on success leads to after. An error that matches the planned fault is
+// allowed.
 func (m *model) try(what string, after state, op func() error) {
 	m.t.Helper()
 	err := op()
@@ -266,8 +266,8 @@ func (m *model) step() {
 	}
 }
 
-// TestModel runs random operations, faults and crashes, and holds the log to
-// what it acknowledged.
+// TestModel runs random operations, faults and crashes, and checks that the log keeps
+// everything that it acknowledged.
 func TestModel(t *testing.T) {
 	start := seed(t)
 	cuts, kinds := 0, [8]int{}
@@ -297,7 +297,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// verify holds Verify to what Open finds.
+// verify compares the result of Verify with that of Open.
 func (m *model) verify(run int) {
 	rep, err := journal.Verify(m.fs, "log", nil)
 	if err != nil || len(rep.Problems) > 0 {

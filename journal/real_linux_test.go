@@ -55,8 +55,8 @@ func holdLock(dir string) error {
 	select {}
 }
 
-// TestSecondProcess: a folder in use is refused, with the process that uses it,
-// and free again when that one was killed.
+// TestSecondProcess: a folder in use is refused, the error names the process that uses it,
+// and the folder is free again after that process was killed.
 func TestSecondProcess(t *testing.T) {
 	dir := t.TempDir()
 	cmd := child("lock", dir)
@@ -165,7 +165,7 @@ func inSmallDisk(dir string, fn func(disk) error) error {
 	return fn(disk{journal.OS(), dir, func() error { return syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "") }})
 }
 
-// TestFullDisk: a disk without room costs the records of that Sync only.
+// TestFullDisk: a full disk loses only the records of that Sync.
 func TestFullDisk(t *testing.T) { onSmallDisk(t, "full", fillDisk) }
 
 func fillDisk(d disk) error {

@@ -73,7 +73,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestCallLimits: over a limit there is an answer, whoever finds out.
+// TestCallLimits: exceeding a limit returns an error, whichever side detects it.
 func TestCallLimits(t *testing.T) {
 	ids := identities(t, 2)
 	a, b := open(t, ids[0], handling), open(t, ids[1], nil)
@@ -165,7 +165,7 @@ func TestCallEnds(t *testing.T) {
 	}
 }
 
-// TestProtocol: whole connections are handed on, for example to net/http.
+// TestProtocol: whole connections are passed on, for example to net/http.
 func TestProtocol(t *testing.T) {
 	ids := identities(t, 2)
 	a, b := open(t, ids[0], nil), open(t, ids[1], nil)

@@ -69,7 +69,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestInvite: no id is given out twice, whoever asks, and there is a last one.
+// TestInvite: no id is issued twice, even concurrently, and there is a last one.
 func TestInvite(t *testing.T) {
 	id := identities(t, 1)[0]
 	var mu sync.Mutex

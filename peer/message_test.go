@@ -122,8 +122,8 @@ func TestUrgent(t *testing.T) {
 	}
 }
 
-// TestRestart: a node that comes back is found again at once, and the loss of
-// the connection is told.
+// TestRestart: a node that restarts is connected again at once, and the loss of the
+// connection is reported.
 func TestRestart(t *testing.T) {
 	ids, addr := identities(t, 2), ports.Addr(t)
 	at := func(o *Options) { o.Addr = addr }
@@ -215,7 +215,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestTable: links whose address stays are not touched, others are made anew.
+// TestTable: links whose address stays the same are not touched, others are replaced.
 func TestTable(t *testing.T) {
 	ids := identities(t, 3)
 	a, b, c := open(t, ids[0], nil), open(t, ids[1], nil), open(t, ids[2], nil)

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// await waits until something is so.
+// await waits until a condition holds.
 func await(t testing.TB, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !so(); time.Sleep(2 * time.Millisecond) {
@@ -128,7 +128,7 @@ func (in *inbox) downs(id uint64) int {
 	return in.down[id]
 }
 
-// running is a port of a test.
+// running is a running port of a test.
 type running struct {
 	*Port
 	inbox
@@ -154,7 +154,7 @@ func open(t testing.TB, id *Identity, change func(o *Options)) *running {
 	return r
 }
 
-// join has all ports know each other, and waits until they are connected.
+// join connects all ports with each other, and waits until they are connected.
 func join(t testing.TB, ports ...*running) {
 	t.Helper()
 	addrs := map[uint64]string{}
@@ -177,7 +177,7 @@ func join(t testing.TB, ports ...*running) {
 	}
 }
 
-// state returns what a port knows of another node.
+// state returns what a port knows about another node.
 func (r *running) state(id uint64) PeerState {
 	for _, s := range r.Peers() {
 		if s.ID == id {
@@ -187,7 +187,7 @@ func (r *running) state(id uint64) PeerState {
 	return PeerState{}
 }
 
-// proxy stands between two ports and can hold everything up without closing.
+// proxy is between two ports and can delay everything without closing connections.
 type proxy struct {
 	net.Listener
 	to string

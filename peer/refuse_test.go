@@ -65,8 +65,8 @@ func knock(t *testing.T, addr string, pair tls.Certificate, protocol string, gre
 	return a, json.Unmarshal(text, &a)
 }
 
-// TestStrangersAreTold: whoever a node does not let in gets an answer with a code
-// and a text for people, also when his program trusts anybody.
+// TestStrangersAreTold: a refused client gets a response with a code and a text for people,
+// even if its program trusts any server.
 func TestStrangersAreTold(t *testing.T) {
 	ids := identities(t, 3)
 	year := 365 * 24 * time.Hour
@@ -124,8 +124,7 @@ func TestStrangersAreTold(t *testing.T) {
 	await(t, "the figures", func() bool { s := p.Stats(); return s.Refused == 13 && s.Accepted == 1 })
 }
 
-// TestWrongServer: a node that dials finds out by itself that it must not talk
-// to who answers, before it has sent anything.
+// TestWrongServer: a dialling node detects a wrong server before it has sent anything.
 func TestWrongServer(t *testing.T) {
 	ids := identities(t, 3)
 	year := 365 * 24 * time.Hour
@@ -344,7 +343,7 @@ func TestHandshakeTimeout(t *testing.T) {
 	}
 	await(t, "the figures", func() bool { return a.Stats().Strange == 2 })
 
-	// Who dials gives up in the same time, and says so.
+	// The dialling side gives up in the same time, with an error.
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -357,8 +356,7 @@ func TestHandshakeTimeout(t *testing.T) {
 	}
 }
 
-// TestTooManyConns: over the limit a node gets an answer, and below it again is
-// let in.
+// TestTooManyConns: above the limit a node gets a refusal, and below it is accepted again.
 func TestTooManyConns(t *testing.T) {
 	ids := identities(t, 2)
 	a := open(t, ids[0], func(o *Options) { o.Conns = 2 })

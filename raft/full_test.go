@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFullDisk: a leader without room hands over; it catches up when there is
-// room again.
+// TestFullDisk: a leader without disk space transfers its leadership, and catches up when
+// there is space again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	c := three(t)

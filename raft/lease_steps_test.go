@@ -25,7 +25,7 @@ type stepped struct {
 	wire  []*Message
 }
 
-// newStepped returns a cluster that node 1 leads.
+// newStepped returns a cluster with node 1 as the leader.
 func newStepped(t *testing.T) *stepped {
 	s := &stepped{t: t, cores: map[uint64]*Core{}, reads: map[uint64]*Reads{}, held: map[uint64]bool{}}
 	for id := range uint64(3) {
@@ -51,7 +51,7 @@ func (s *stepped) start(id uint64) {
 	s.reads[id] = &r
 }
 
-// forget has a node be one that has heard no leader for long.
+// forget makes a node one that has not heard from a leader for long.
 func (s *stepped) forget(id uint64) {
 	s.cores[id].ticks, s.cores[id].quiet = DefaultElectionTicks, DefaultElectionTicks
 }
@@ -90,7 +90,7 @@ func (s *stepped) run() {
 	}
 }
 
-// carryOut does what a node wants done, and reports whether there was anything.
+// carryOut carries out the pending work of a node, and reports whether there was any.
 func (s *stepped) carryOut(id uint64) bool {
 	c := s.cores[id]
 	rd, busy := c.Ready()
@@ -147,8 +147,8 @@ func (s *stepped) leased(want bool, when string) {
 	}
 }
 
-// TestLeaseEnds: a lease is counted from the question, however late the answer
-// comes, and it ends to the instant.
+// TestLeaseEnds: a lease begins when its request is sent, however late the reply comes, and
+// ends exactly on time.
 func TestLeaseEnds(t *testing.T) {
 	for _, late := range []time.Duration{0, 1, 2 * leaseTick, leaseLength - 1, leaseLength, 5 * leaseLength} {
 		s := newStepped(t)
@@ -175,8 +175,8 @@ func TestLeaseEnds(t *testing.T) {
 	}
 }
 
-// TestLeaseOfALostQuestion: the answer to a question that was given up gives no
-// lease and answers nobody.
+// TestLeaseOfALostQuestion: the reply to a request that was given up gives no lease and
+// completes no read.
 func TestLeaseOfALostQuestion(t *testing.T) {
 	s := newStepped(t)
 	s.held[1] = true
@@ -202,8 +202,8 @@ func TestLeaseOfALostQuestion(t *testing.T) {
 	s.leased(true, "after half a lease")
 }
 
-// TestLeaseAndHandOver: a leader that has begun to hand over has no lease any
-// more in that term, even if the hand-over comes to nothing.
+// TestLeaseAndHandOver: a leader that has begun to transfer its leadership has no lease for
+// the rest of that term, even if the transfer fails.
 func TestLeaseAndHandOver(t *testing.T) {
 	s := newStepped(t)
 	s.read(1)
@@ -233,8 +233,8 @@ func TestLeaseAndHandOver(t *testing.T) {
 	s.leased(false, "after a hand-over that was given up")
 }
 
-// TestLeaseOfAnEarlierTerm: a leader that was deposed and leads again has no
-// lease from before.
+// TestLeaseOfAnEarlierTerm: a leader that was deposed and elected again has no lease from
+// the earlier term.
 func TestLeaseOfAnEarlierTerm(t *testing.T) {
 	s := newStepped(t)
 	s.read(1)

@@ -183,7 +183,7 @@ func (c *cluster) isolate(id uint64, yes bool) {
 	c.cut[id] = yes
 }
 
-// link is a Net without wires.
+// link is a Net in memory.
 type link struct {
 	c    *cluster
 	from uint64
@@ -363,8 +363,8 @@ func TestThreeNodes(t *testing.T) {
 	}
 }
 
-// TestDeposed: a leader that is cut off loses its role; what it proposes is
-// refused or never committed, and it confirms no read.
+// TestDeposed: an isolated leader loses its role. Its proposals are refused or never
+// committed, and it confirms no read.
 func TestDeposed(t *testing.T) {
 	t.Parallel()
 	c := three(t)
@@ -395,8 +395,8 @@ func TestDeposed(t *testing.T) {
 	}
 }
 
-// TestLease: a leader with a lease answers reads without a majority, but none that
-// begins after another node leads.
+// TestLease: a leader with a lease serves reads without a majority, but none that begins
+// after another node has become the leader.
 func TestLease(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -441,8 +441,8 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestLogForgetsFirst: the log forgets entries a moment before the store is told,
-// as a follower needs them. That is no reason to stop.
+// TestLogForgetsFirst: the log drops entries that a follower needs just before Compacted is
+// called. That must not stop the node.
 func TestLogForgetsFirst(t *testing.T) {
 	log := &memLog{}
 	s, err := NewStore(log, Vote{}, Base{Members: Members{Voters: []uint64{1}}})
@@ -552,7 +552,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestGarbage: what no node sends is refused, and does not stop a node.
+// TestGarbage: invalid messages are refused and do not stop a node.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	c := three(t)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestReadsDoNotWaitForTheClock: reads that came while a question was on its way
-// are asked for as soon as it is answered.
+// TestReadsDoNotWaitForTheClock: reads that arrive while a request is in flight are
+// requested as soon as its reply arrives.
 func TestReadsDoNotWaitForTheClock(t *testing.T) {
 	c := three(t)
 	c.put("a")

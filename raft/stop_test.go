@@ -10,8 +10,8 @@ import (
 
 var errPoison = errors.New("this entry cannot be applied")
 
-// TestStopAtAnEntry: a node that cannot apply an entry applies none after it,
-// answers no read, and says that it has ended.
+// TestStopAtAnEntry: a node that cannot apply an entry applies none after it, completes no
+// read, and reports that it has stopped.
 func TestStopAtAnEntry(t *testing.T) {
 	c := three(t)
 	c.put("a")

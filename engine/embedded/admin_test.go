@@ -41,7 +41,7 @@ func TestClusterIsFull(t *testing.T) {
 	}
 }
 
-// TestSuspicion: only what stays true for long is believed.
+// TestSuspicion: a suspicion is confirmed only after it has lasted for long.
 func TestSuspicion(t *testing.T) {
 	var s suspicion
 	now := time.Unix(1000, 0)

@@ -98,7 +98,7 @@ func (c *trio) await(what string, ok func() bool) {
 	}
 }
 
-// leader returns the node that leads.
+// leader returns the leader.
 func (c *trio) leader() *DB {
 	c.t.Helper()
 	var led *DB
@@ -114,8 +114,8 @@ func (c *trio) leader() *DB {
 	return led
 }
 
-// transfer has another node lead, or the one named. Raft gives a hand-over up when
-// the others do not go along in time, so it is asked for again.
+// transfer transfers the leadership to another node, or to the named one. Raft gives up a
+// transfer that takes too long, so it retries.
 func (c *trio) transfer(to uint64) {
 	c.t.Helper()
 	old := c.leader()
@@ -128,7 +128,7 @@ func (c *trio) transfer(to uint64) {
 	})
 }
 
-// put writes on whoever leads until it is certain.
+// put writes on the leader until the write is acknowledged.
 func (c *trio) put(key, val string) engine.Position {
 	c.t.Helper()
 	var pos engine.Position
@@ -310,7 +310,7 @@ func TestClusterFailOver(t *testing.T) {
 	}
 }
 
-// TestClusterWithoutMajority: nobody writes, nobody reads what may be old.
+// TestClusterWithoutMajority: writes fail, and so do reads that could be stale.
 func TestClusterWithoutMajority(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, 2)
@@ -344,8 +344,8 @@ func TestClusterWithoutMajority(t *testing.T) {
 	}
 }
 
-// TestClusterMembers: a node is removed, cannot come back, and another takes its
-// place; two nodes cannot have one id.
+// TestClusterMembers: a node is removed, cannot come back, and another replaces it. Two
+// nodes cannot have one id.
 func TestClusterMembers(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, 3)
@@ -446,7 +446,7 @@ func interruptRecovery(t *testing.T, dir, addr string) {
 	}
 }
 
-// TestClusterRecover: two of three are lost; the third goes on alone.
+// TestClusterRecover: two of three nodes are lost, and the third continues alone.
 func TestClusterRecover(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, 3)

@@ -110,7 +110,7 @@ func checkAfterCrash(t *testing.T, fs *memfs.FS, when string, acked *[killWriter
 	}
 }
 
-// TestFsyncError: one failed fsync stops the node, whatever the disk says later.
+// TestFsyncError: one failed fsync stops the node, even if later ones would succeed.
 func TestFsyncError(t *testing.T) {
 	fs := memfs.New(1)
 	o := Options{FS: fs, random: rand.NewChaCha8([32]byte{})} // no background work: the next fsync is that of the write
@@ -142,8 +142,8 @@ func TestFsyncError(t *testing.T) {
 	}
 }
 
-// TestDiskFull: writes are refused with a clear error while there is no room,
-// nothing is lost, and they go on when there is.
+// TestDiskFull: writes are refused with a clear error while the disk is full, nothing is
+// lost, and writes continue when there is space.
 func TestDiskFull(t *testing.T) {
 	fs := memfs.New(1)
 	db := open(t, "data", Options{FS: fs})

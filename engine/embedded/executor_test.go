@@ -12,8 +12,8 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// gate is a committer that waits to be told the outcome of each batch, so that
-// tests decide what happens while a batch is on its way to the disk.
+// gate is a committer that waits for the test to set the outcome of each batch, so that
+// tests decide what happens while a batch is being committed.
 type gate struct {
 	begun chan *batch
 	let   chan error
@@ -103,8 +103,8 @@ func pending(t *testing.T, what string, c <-chan error) {
 	}
 }
 
-// TestReadersOfSpeculationWait: a call that wrote nothing, and one that failed,
-// are answered only when what they saw is durable.
+// TestReadersOfSpeculationWait: a call that wrote nothing, or failed, returns only when
+// what it saw is durable.
 func TestReadersOfSpeculationWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, g := gated(t, Options{})
@@ -320,7 +320,7 @@ func TestCancelWhileRunning(t *testing.T) {
 	})
 }
 
-// TestFullBatch: batches stay near batchBytes however much is queued.
+// TestFullBatch: batches stay near batchBytes however many calls are queued.
 func TestFullBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, g := gated(t, Options{})

@@ -182,7 +182,7 @@ func TestPositionWait(t *testing.T) {
 	})
 }
 
-// TestUseAfterEnd: a transaction that somebody kept is dead.
+// TestUseAfterEnd: a transaction that was kept after its end does not work.
 func TestUseAfterEnd(t *testing.T) {
 	db := open(t, t.TempDir(), Options{})
 	var kept []engine.Tx
@@ -203,7 +203,7 @@ func TestUseAfterEnd(t *testing.T) {
 	}
 }
 
-// TestScanLimit: one Update may read so much and no more; a View any amount.
+// TestScanLimit: the pairs that one Update may scan are bounded; those of a View are not.
 func TestScanLimit(t *testing.T) {
 	db := open(t, t.TempDir(), Options{})
 	const keys = MaxTxScan/4 + 1
@@ -301,7 +301,7 @@ func TestViewThenChanges(t *testing.T) {
 	}
 }
 
-// TestChangesThenView: who has seen a change finds it in the next view. So a
+// TestChangesThenView: a caller that has seen a change finds it in its next view. So a
 // batch counts as durable before it is in the history.
 func TestChangesThenView(t *testing.T) {
 	db := open(t, t.TempDir(), Options{})

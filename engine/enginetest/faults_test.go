@@ -22,11 +22,11 @@ type fault struct {
 	broken func(f *faulty)
 }
 
-// faultWait is the suite's patience with faulty engines. Those that hang, hang
-// for ever, so it need only be long enough for the others.
+// faultWait is the suite's timeout for faulty engines. Those that hang never return, so it
+// need only be long enough for the others.
 const faultWait = 500 * time.Millisecond
 
-// TestEveryFaultIsCaught proves that the suite can fail.
+// TestEveryFaultIsCaught checks that the suite catches every fault.
 func TestEveryFaultIsCaught(t *testing.T) {
 	for _, x := range allFaults() {
 		t.Run(x.name, func(t *testing.T) {

@@ -80,22 +80,22 @@ func (f *faulty) Backup(ctx context.Context, w io.Writer) (engine.Position, erro
 
 func (f *faulty) Err() error { return f.err }
 
-// inUpdate has every transaction that writes go through wrap.
+// inUpdate passes every Update transaction through wrap.
 func (f *faulty) inUpdate(wrap func(tx engine.Tx) engine.Tx) {
 	f.update = func(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
 		return f.ref.Update(ctx, func(tx engine.Tx) error { return fn(wrap(tx)) })
 	}
 }
 
-// inView has every view go through wrap.
+// inView passes every view through wrap.
 func (f *faulty) inView(wrap func(tx engine.Tx) engine.Tx) {
 	f.view = func(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
 		return f.ref.View(ctx, r, func(tx engine.Tx) error { return fn(wrap(tx)) })
 	}
 }
 
-// stream has every tail go through wrap, which gets each change and passes on
-// what it likes.
+// stream passes every tail through wrap, which receives each change and decides what to
+// yield.
 func (f *faulty) stream(wrap func(yield func(engine.Change) bool) func(engine.Change) bool) {
 	f.changes = func(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
 		return func(yield func(engine.Change, error) bool) {
@@ -198,7 +198,7 @@ func everyNth(n int64) func() bool {
 	return func() bool { return calls.Add(1)%n == 0 }
 }
 
-// unsafeTx writes to the state at once, where all see it.
+// unsafeTx writes directly to the shared state.
 func (f *faulty) unsafeTx(tx engine.Tx) *faultyTx {
 	write := func(fn func(engine.Tx) error) error {
 		defer runtime.Gosched() // so that it is looked at

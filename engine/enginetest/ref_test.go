@@ -245,7 +245,7 @@ func (r *ref) Advertise(http, _ string) { r.http.Store(&http) }
 
 func (r *ref) HandOver() {}
 
-// refCluster has one node, which leads.
+// refCluster has one node, which is the leader.
 type refCluster struct{ r *ref }
 
 func (c refCluster) State() engine.ClusterState {
@@ -288,7 +288,7 @@ type refTx struct {
 	ended    bool
 }
 
-// refSave is what a transaction holds at a savepoint.
+// refSave is the state of a transaction at a savepoint.
 type refSave struct {
 	pairs []engine.Pair
 	wrote map[string]bool

@@ -49,7 +49,7 @@ func (s *store) put(key string, v history.Value) {
 	}
 }
 
-// do runs a step and fills in its result.
+// do runs a step and sets its result.
 func (s *store) do(st *history.Step) {
 	switch st.Kind {
 	case history.Get:
@@ -103,7 +103,7 @@ func (s *store) do(st *history.Step) {
 	}
 }
 
-// choose makes up a step; mode is what the load is about.
+// choose returns a random step; mode selects the kind of load.
 func (s *store) choose(mode string) history.Step {
 	s.next++
 	r := s.rng
@@ -143,7 +143,7 @@ func (s *store) choose(mode string) history.Step {
 	}[r.IntN(4)]
 }
 
-// op makes up an operation and runs it, at one moment.
+// op chooses a random operation and runs it atomically.
 func (s *store) op(mode string) history.Op {
 	var o history.Op
 	if mode == "txn" && s.rng.IntN(2) == 0 {
@@ -304,7 +304,7 @@ func TestRandomCorrect(t *testing.T) {
 	}
 }
 
-// mutate changes one answer into one that it was not; it may be right by chance.
+// mutate changes one result, which may still be correct by chance.
 func mutate(rng *rand.Rand, ops []history.Op) bool {
 	for range 1000 {
 		o := &ops[rng.IntN(len(ops))]
