@@ -40,7 +40,7 @@ func (t manyTx) GetMany(keys [][]byte) ([][]byte, error) {
 	return vals, nil
 }
 
-// TestMGetAtOnce: MGet asks the engine once, where it can, and answers the same.
+// TestMGetAtOnce checks that MGet reads all keys in one call if the engine supports it, with the same results.
 func TestMGetAtOnce(t *testing.T) {
 	plain, eng, c := open(t)
 	m := &many{Engine: eng}

@@ -94,7 +94,7 @@ func TestReplayByOtherVersion(t *testing.T) {
 	}
 }
 
-// replayed requests the answer under the key k by both entry points, each of which must
+// replayed requests the answer under the key k in both encodings, each of which must
 // fail.
 func replayed(t *testing.T, s *proc.Set) map[string]error {
 	t.Helper()

@@ -88,7 +88,7 @@ func absolute(f *fixture) {
 	f.again()
 	f.env.Add(end.Sub(f.env.Now()) - time.Millisecond)
 	s = f.load(token)
-	s.Login("7") // begins anew
+	s.Login("7") // starts a new life
 	next := f.save(s)
 	f.env.Add(time.Millisecond)
 	f.gone(token, "too old")
