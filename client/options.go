@@ -12,21 +12,24 @@ import (
 const (
 	// DefaultMaxInFlight is Options.MaxInFlight if that is 0.
 	DefaultMaxInFlight = 1 << 17
-	// MaxInFlight is the most that Options.MaxInFlight may be.
+	// MaxInFlight is the maximum of Options.MaxInFlight.
 	MaxInFlight = 1 << 24
 	// DefaultMaxReplyBytes is Options.MaxReplyBytes if that is 0.
 	DefaultMaxReplyBytes = 64 << 20
-	// MaxRequestBytes is the most bytes of one command with its arguments; more is ErrLimit.
+	// MaxRequestBytes is the maximum bytes of one command with its arguments; more is
+	// ErrLimit.
 	MaxRequestBytes = 64 << 20
-	// MaxConns is the most connections to one node.
+	// MaxConns is the maximum number of connections to one node.
 	MaxConns = 64
-	// MaxAddrs is the most addresses that are given, or learned from the servers.
+	// MaxAddrs is the maximum number of addresses, including those learned from the
+	// servers.
 	MaxAddrs = 64
-	// MaxBrokenSends is how many connections may break after a call was sent over
-	// them, before its reply came; then it is not sent again, as it may be the call
-	// that ends the servers.
+	// MaxBrokenSends is how many connections may break after a call was sent over them and
+	// before its reply arrives. Then the call is not sent again, because it may be what
+	// crashes the servers.
 	MaxBrokenSends = 2
-	// MaxProcedures is how many names have statistics of their own on one node; the others share those of "…".
+	// MaxProcedures is how many names have their own statistics on one node; the others
+	// share those of "…".
 	MaxProcedures = 4096
 
 	// DefaultAddr is the address used if Options.Addrs is empty.

@@ -7,8 +7,8 @@ import (
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// MaxStringBytes is about how long the text of Result.String is; what is behind is
-// left out, and an ellipsis stands for it.
+// MaxStringBytes is the approximate maximum length of the text of Result.String. The rest
+// is replaced by an ellipsis.
 const MaxStringBytes = 1 << 10
 
 // String returns a human-readable form of the value, much like JSON:

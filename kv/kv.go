@@ -18,15 +18,15 @@ const (
 	// its index prefix such a key still fits into one B-tree entry of every
 	// engine (PostgreSQL's limit, the smallest, is about 2,700 bytes).
 	MaxKeyBytes = 2048
-	// MaxValBytes is the longest value; a longer one is CodeValueTooLarge. The
-	// engine may allow less and then says so itself.
+	// MaxValBytes is the longest value; a longer one is CodeValueTooLarge. The engine may
+	// allow less and then returns its own error.
 	MaxValBytes = 16 << 20
 	// MaxPage is the most items in one page of List; more is CodeLimit.
 	MaxPage = 10_000
 	// MaxBatch is the most keys in one MGet or MSet; more is CodeLimit.
 	MaxBatch = 10_000
-	// MaxReplyBytes bounds the keys and values that one MGet or List copies
-	// out: MGet answers CodeLimit, List ends the page early.
+	// MaxReplyBytes bounds the keys and values that one MGet or List copies: beyond it,
+	// MGet returns CodeLimit and List ends the page early.
 	MaxReplyBytes = 64 << 20
 	// MaxExpirePerTx is how many expired keys one transaction deletes at most.
 	MaxExpirePerTx = 256

@@ -17,21 +17,21 @@ import (
 
 // Limits. Going over one is CodeLimit unless it says otherwise.
 const (
-	// MaxProcedures is how many a Set has.
+	// MaxProcedures is the maximum number of procedures in a Set.
 	MaxProcedures = 4096
 	// MaxNameBytes is the longest name of a procedure.
 	MaxNameBytes = 64
-	// MaxArgBytes is the most bytes of all arguments of one call.
+	// MaxArgBytes is the maximum bytes of all arguments of one call.
 	MaxArgBytes = 8 << 20
-	// MaxArgMemory is the most bytes that one call's arguments take in memory by
-	// lists, maps and pointers, without the text in them.
+	// MaxArgMemory is the maximum bytes of memory that lists, maps and pointers in one
+	// call's arguments use, without the text in them.
 	MaxArgMemory = 64 << 20
-	// MaxDepth is how deep procedures call one another.
+	// MaxDepth is how deep calls between procedures may be nested.
 	MaxDepth = 32
-	// MaxTypeDepth is how deep the types of an argument or result are nested. More
-	// is an error of New.
+	// MaxTypeDepth is how deep the types of an argument or result may be nested. More is an
+	// error of New.
 	MaxTypeDepth = 32
-	// MaxFields is how many fields the objects of all arguments, or of the result,
+	// MaxFields is how many fields the objects of all arguments, or of the result, may
 	// have. More is an error of New.
 	MaxFields = 1024
 	// DefaultMaxResult is Options.MaxResult if that is 0.

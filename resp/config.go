@@ -9,7 +9,7 @@ import (
 	"github.com/skerrydb/skerry/decimal"
 )
 
-// MaxSlowlogLen bounds slowlog-max-len; CONFIG SET refuses more.
+// MaxSlowlogLen bounds slowlog-max-len; CONFIG SET rejects more.
 const MaxSlowlogLen = 10_000
 
 func configCommands() []command {

@@ -29,32 +29,31 @@ const Version = "7.0.15"
 // engine.Cluster's Dial. Do not change.
 const NodeProtocol = "skerry-resp/1"
 
-// Limits. What goes over one is answered with an error or ends the connection,
-// as said.
+// Limits. Exceeding one returns an error or closes the connection, as stated.
 const (
-	// MaxReplyBytes bounds one reply; a command that would go over it answers
-	// with an error.
+	// MaxReplyBytes bounds one reply; a command whose reply would exceed it returns an
+	// error.
 	MaxReplyBytes = 256 << 20
-	// MaxChunk is how many commands of a pipeline are gathered before they run.
+	// MaxChunk is how many commands of a pipeline are collected before they run.
 	MaxChunk = 1024
-	// MaxQueuedBytes bounds the commands that wait for EXEC on one connection;
-	// a further one is refused and spoils the transaction.
+	// MaxQueuedBytes bounds the commands that wait for EXEC on one connection; a further
+	// one is rejected and spoils the transaction.
 	MaxQueuedBytes = 64 << 20
-	// MaxQueued bounds their number.
+	// MaxQueued bounds the number of commands that wait for EXEC on one connection.
 	MaxQueued = 100_000
 	// MaxWatched bounds the keys that one connection watches.
 	MaxWatched = 10_000
-	// MaxCursors bounds the SCAN cursors that the server remembers; the oldest
-	// one is forgotten for a new one.
+	// MaxCursors bounds the SCAN cursors that the server remembers; a new one replaces the
+	// oldest.
 	MaxCursors = 10_000
-	// MaxTrackedKeys bounds the keys remembered for CLIENT TRACKING; over it,
-	// clients are told to drop the keys that were forgotten.
+	// MaxTrackedKeys bounds the keys remembered for CLIENT TRACKING; beyond it, arbitrary
+	// keys are forgotten and invalidated.
 	MaxTrackedKeys = 1_000_000
-	// MaxOutputBytes bounds the replies that wait for a client that does not
-	// read; over it no more of its commands are read. One reply is always let in.
+	// MaxOutputBytes bounds the replies buffered for a client that does not read; beyond
+	// it, no more of its commands are read. A single reply is always accepted.
 	MaxOutputBytes = 64 << 20
-	// MaxPushBytes bounds the pushes that wait for one connection; over it the
-	// connection is closed.
+	// MaxPushBytes bounds the pushes buffered for one connection; beyond it, the connection
+	// is closed.
 	MaxPushBytes = 8 << 20
 	// MaxLCSCells bounds the product of the lengths of LCS's strings.
 	MaxLCSCells = 16 << 20
@@ -62,11 +61,12 @@ const (
 	MaxErrorBytes = 4 << 10
 	// MaxCodeBytes bounds the code of a procedure's error; the rest is left out.
 	MaxCodeBytes = 128
-	// MaxFlushAtOnce is how many keys FLUSHDB and FLUSHALL remove in one
-	// transaction; more go in steps that others see.
+	// MaxFlushAtOnce is how many keys FLUSHDB and FLUSHALL remove in one transaction; more
+	// are removed in steps that other clients can see.
 	MaxFlushAtOnce = 10_000
-	// MaxUpstreams is Options.Upstreams if that is 0. It bounds the connections to other nodes that commands are
-	// forwarded over at a time; further commands wait for one, like for an election.
+	// MaxUpstreams is Options.Upstreams if that is 0. It bounds the simultaneous
+	// connections to other nodes for forwarded commands; further commands wait for one, as
+	// for an election.
 	MaxUpstreams = 1024
 	// GuestMaxCommands is how many commands a client may send before it has
 	// authenticated; one more ends the connection.

@@ -10,8 +10,8 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// MaxSCSTokenBytes is the longest token of an SCS; alexedwards/scs makes ones of
-// 43. A longer one is not found, and cannot be committed: CodeLimit.
+// MaxSCSTokenBytes is the longest token of an SCS; those of alexedwards/scs have 43 bytes.
+// A longer one is not found, and committing it returns CodeLimit.
 const MaxSCSTokenBytes = 1 << 10
 
 // SCS is a store for the SessionManager of alexedwards/scs: it implements that module's

@@ -50,8 +50,8 @@ const (
 	MaxValues = 128
 	// MaxSessionBytes is the most bytes of one session as it is stored.
 	MaxSessionBytes = 256 << 10
-	// MaxPerUser is the most that Options.PerUser can be, so also the most
-	// sessions of one user that List returns.
+	// MaxPerUser is the maximum of Options.PerUser, and so of the sessions of one user that
+	// List returns.
 	MaxPerUser = 1000
 	// MaxIdle is the longest idle life that can be configured; more is CodeInvalid.
 	MaxIdle = MaxAbsolute

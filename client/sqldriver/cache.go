@@ -3,9 +3,9 @@ package sqldriver
 import "sync"
 
 const (
-	// MaxCachedStatements is how many parsed statements a Connector keeps.
+	// MaxCachedStatements is how many parsed statements a Connector caches.
 	MaxCachedStatements = 1024
-	// MaxCachedBytes is the longest statement that is kept parsed.
+	// MaxCachedBytes is the longest statement that is cached.
 	MaxCachedBytes = 4 << 10
 )
 

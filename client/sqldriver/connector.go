@@ -15,8 +15,8 @@ import (
 // Name is the name of the driver for sql.Open.
 const Name = "skerry"
 
-// MaxCachedSchemas is how many procedures' schemas a Connector keeps for all
-// statements; those of others are kept with their statement only.
+// MaxCachedSchemas is how many procedures' schemas a Connector caches for all statements;
+// other schemas are cached with their statement only.
 const MaxCachedSchemas = 4096
 
 // refetchAfter is how long a schema is trusted after it was read: if the server rejects

@@ -11,10 +11,9 @@ import (
 
 // Limits of a statement.
 const (
-	// MaxStatementBytes is the longest statement. Larger values belong into
-	// arguments.
+	// MaxStatementBytes is the longest statement. Pass larger values as arguments.
 	MaxStatementBytes = 1 << 20
-	// MaxArguments is the most arguments of one call.
+	// MaxArguments is the maximum number of arguments of one call.
 	MaxArguments = 1024
 )
 

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// MaxLoadErrors is how many errors of packages that cannot be compiled Run
-// returns; of more it says only how many.
+// MaxLoadErrors is how many errors of packages that cannot be compiled Run returns; further
+// ones are only counted.
 const MaxLoadErrors = 20
 
 // Run analyzes the packages that match patterns, which have the syntax of the go command
