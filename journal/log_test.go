@@ -384,8 +384,10 @@ func TestConcurrent(t *testing.T) {
 		}
 	}
 	close(done)
+	// The others may have ended before the last Append; the reader waits until it is durable.
+	err := l.Sync()
 	wg.Wait()
-	if err := l.Sync(); err != nil || l.Durable() != n {
+	if err != nil || l.Durable() != n {
 		t.Fatalf("%v, durable %d", err, l.Durable())
 	}
 }
