@@ -44,7 +44,7 @@ func claimReminder(ctx context.Context) (string, error) {
 	return "", ctx.Err()
 }
 
-// TestBackgroundGuide: what docs/background.md shows stands in this file, and runs.
+// TestBackgroundGuide: the code in docs/background.md is in this file, and runs.
 func TestBackgroundGuide(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile("docs/background.md")

@@ -10,7 +10,7 @@ import (
 
 const tableEnd = "<!-- end -->"
 
-// TestBenchmarkTables: the tables of docs/benchmarks.md say what the raw output says.
+// TestBenchmarkTables: the tables of docs/benchmarks.md match the raw output.
 func TestBenchmarkTables(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"kv", "cluster", "voter", "web"} {

@@ -22,7 +22,7 @@ import (
 const mostFiles = 4
 
 // TestAddingACapability adds the capability in testdata/capability to a copy of the source, as
-// docs/developing.md says, and uses its route, command, verb, error code, metric and limit.
+// docs/developing.md describes, and uses its route, command, verb, error code, metric and limit.
 func TestAddingACapability(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program")

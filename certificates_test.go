@@ -14,8 +14,8 @@ import (
 	"github.com/skerrydb/skerry/engine/embedded"
 )
 
-// TestCertificates: with names to order certificates for, HTTP is HTTPS only, from
-// the start, and plain HTTP sends browsers there, and to no other name.
+// TestCertificates: with domains to order certificates for, HTTP is HTTPS only, from the start. Plain HTTP
+// redirects there, and to no other name.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})

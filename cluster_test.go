@@ -36,8 +36,8 @@ func openNode(t *testing.T) *embedded.DB {
 	return db
 }
 
-// TestNodeTellsWhereItsFacesAre: as other machines reach them, whatever they
-// listen on.
+// TestNodeTellsWhereItsFacesAre: the addresses are those by which other machines reach the faces, whatever
+// they listen on.
 func TestNodeTellsWhereItsFacesAre(t *testing.T) {
 	t.Parallel()
 	db := openNode(t)
@@ -61,7 +61,7 @@ func TestNodeTellsWhereItsFacesAre(t *testing.T) {
 	}
 }
 
-// TestNodeHost: without AdvertiseHost the host of the port between nodes is told.
+// TestNodeHost: without AdvertiseHost, the host of the port between nodes is used.
 func TestNodeHost(t *testing.T) {
 	t.Parallel()
 	db := openNode(t)
@@ -78,8 +78,8 @@ func TestNodeHost(t *testing.T) {
 	}
 }
 
-// TestNodeIsNotReadyAlone: a node that has not joined yet serves nobody. It starts
-// also when it listens on all addresses: its port between nodes has a host.
+// TestNodeIsNotReadyAlone: a node that has not joined yet is not ready. It starts even if it listens on all
+// addresses, because its port between nodes has a host.
 func TestNodeIsNotReadyAlone(t *testing.T) {
 	t.Parallel()
 	first := t.TempDir()

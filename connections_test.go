@@ -15,8 +15,8 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// TestConnectionsFor: whatever a process may open, the listeners together leave what is
-// reserved, each has room, and too little is an error.
+// TestConnectionsFor: however many files a process may open, the listeners together leave the reserved ones,
+// each has room, and too few files are an error.
 func TestConnectionsFor(t *testing.T) {
 	for _, cluster := range []bool{false, true} {
 		for files := skerry.MinFiles; files < 1<<21; files += files/3 + 1 {
@@ -53,7 +53,7 @@ func say(t *testing.T, s *skerry.Server, text string) net.Conn {
 	return c
 }
 
-// answer is the status and body of the next answer.
+// answer returns the status and body of the next response.
 func answer(c net.Conn) string {
 	a, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -64,8 +64,8 @@ func answer(c net.Conn) string {
 	return fmt.Sprint(a.StatusCode, " ", string(body))
 }
 
-// TestFullListener: connections that have no request under way make room, and where all
-// have one, one more is told so, also if it has sent its request.
+// TestFullListener: connections without a request under way are closed to make room. If all have one, a
+// further connection gets an error, even if it has sent its request.
 func TestFullListener(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan bool, 10), make(chan bool)

@@ -21,8 +21,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the code says into the documents")
 
-// expectSection compares what a document says between two marks, or after the
-// first one, with what the code says.
+// expectSection compares a section of a document, between two marks or after the first one, with a text from
+// the code.
 func expectSection(t *testing.T, file, after, before, want string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -54,7 +54,7 @@ func expectSection(t *testing.T, file, after, before, want string) {
 	}
 }
 
-// TestPromisesTable: docs/guarantees.md says what the engines say.
+// TestPromisesTable: docs/guarantees.md has the promises of the engines.
 func TestPromisesTable(t *testing.T) {
 	t.Parallel()
 	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
@@ -86,7 +86,7 @@ func TestPromisesTable(t *testing.T) {
 	expectSection(t, "docs/guarantees.md", "that suite.\n", "", b.String())
 }
 
-// TestLimitsTable: docs/limits.md has every exported limit with its number.
+// TestLimitsTable: docs/limits.md has every exported limit with its value.
 func TestLimitsTable(t *testing.T) {
 	t.Parallel()
 	var rows []string
@@ -110,7 +110,7 @@ func TestLimitsTable(t *testing.T) {
 
 var limitName = regexp.MustCompile(`^(Guest)?(Default)?Max[A-Z]`)
 
-// limits returns a row for every limit that one declaration holds.
+// limits returns a row for every limit in one declaration.
 func limits(f goFile, g *ast.GenDecl) (rows []string) {
 	for _, spec := range g.Specs {
 		v := spec.(*ast.ValueSpec)
@@ -143,7 +143,7 @@ func limits(f goFile, g *ast.GenDecl) (rows []string) {
 	return rows
 }
 
-// quantity writes a number for people.
+// quantity formats a number for people.
 func quantity(n int64, bytes bool) string {
 	if bytes {
 		for _, u := range []struct {
@@ -167,8 +167,7 @@ func quantity(n int64, bytes bool) string {
 
 var direct = regexp.MustCompile(`(?m)^(?:require )?\t?(\S+\.\S+/\S+) v\S+$`)
 
-// TestDependencies: docs/dependencies.md names every module that go.mod requires
-// directly, and no other.
+// TestDependencies: docs/dependencies.md has exactly the modules that go.mod requires directly.
 func TestDependencies(t *testing.T) {
 	t.Parallel()
 	gomod, err := os.ReadFile("go.mod")

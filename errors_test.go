@@ -17,8 +17,8 @@ import (
 	"github.com/skerrydb/skerry/web/view"
 )
 
-// errorCatalogs are all catalogs besides those of engine and web/problem: of the server's
-// capabilities, and of what applications are made with.
+// errorCatalogs are all catalogs besides those of engine and web/problem: of the server's capabilities, and of
+// packages for applications.
 func errorCatalogs(t *testing.T) [][]engine.Meaning {
 	t.Helper()
 	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
@@ -41,7 +41,7 @@ func everyCode(catalogs [][]engine.Meaning) []engine.Meaning {
 	return all
 }
 
-// TestStatuses: every code has a kind that has a status, and no code is in two catalogs.
+// TestStatuses: every code has a kind with a status, and no code is in two catalogs.
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	catalogs := errorCatalogs(t)
@@ -77,7 +77,7 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// TestErrorsDoc holds docs/errors.md against the catalogs; -rewrite prints it.
+// TestErrorsDoc compares docs/errors.md with the catalogs; -rewrite prints it.
 func TestErrorsDoc(t *testing.T) {
 	t.Parallel()
 	catalogs := errorCatalogs(t)

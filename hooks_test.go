@@ -21,7 +21,7 @@ import (
 	"github.com/skerrydb/skerry/engine/embedded"
 )
 
-// application serves an application that does nothing but what make adds.
+// application serves an application with only what make adds.
 func application(add func(*skerry.Services)) skerry.Options {
 	return skerry.Options{HTTP: "127.0.0.1:0", RESP: skerry.Off, Admin: "127.0.0.1:0", Grace: time.Second, Web: skerry.Web{Application: func(s *skerry.Services) (http.Handler, error) {
 		add(s)
@@ -29,7 +29,7 @@ func application(add func(*skerry.Services)) skerry.Options {
 	}}}
 }
 
-// events is a list that several goroutines write.
+// events is a list for concurrent use.
 type events struct {
 	sync.Mutex
 	list []string
@@ -101,8 +101,8 @@ func TestHooksRunInOrder(t *testing.T) {
 	}
 }
 
-// TestFailedStart: an error of OnStart ends the server before it has answered, and
-// neither later functions nor OnStop run.
+// TestFailedStart: an error of OnStart stops the server before it has answered a request, and neither later
+// functions nor OnStop run.
 func TestFailedStart(t *testing.T) {
 	t.Parallel()
 	never := func(context.Context) error { t.Error("this must not run"); return nil }
@@ -122,7 +122,7 @@ func TestFailedStart(t *testing.T) {
 	}
 }
 
-// TestStopDuringStart: a server that is stopped while OnStart runs ends cleanly.
+// TestStopDuringStart: a server that is stopped during OnStart ends cleanly.
 func TestStopDuringStart(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
@@ -147,7 +147,7 @@ func TestStopDuringStart(t *testing.T) {
 	}
 }
 
-// TestDeafWork: work that does not watch its context holds a stop up for Grace only.
+// TestDeafWork: work that ignores its context delays a stop only for Grace.
 func TestDeafWork(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -163,8 +163,8 @@ func TestDeafWork(t *testing.T) {
 	}
 }
 
-// TestDeafHooks: functions of OnStart and OnStop that do not watch their context hold a stop up
-// for a bounded time, and the other functions of OnStop run all the same.
+// TestDeafHooks: functions of OnStart and OnStop that ignore their context delay a stop for a bounded time,
+// and the other functions of OnStop still run.
 func TestDeafHooks(t *testing.T) {
 	t.Parallel()
 	release, begun := make(chan struct{}), make(chan struct{})
@@ -228,7 +228,7 @@ func TestLateHook(t *testing.T) {
 	services.OnStart(func(context.Context) error { return nil })
 }
 
-// TestWorkStartsAgain: after an error and after a panic, with a pause that grows, and not after nil.
+// TestWorkStartsAgain: work restarts after an error and after a panic, with growing pauses, but not after nil.
 func TestWorkStartsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -283,8 +283,8 @@ func (b *ballot) AwaitLeader(ctx context.Context) (engine.Node, error) {
 	return engine.Node{ID: b.State().Leader}, ctx.Err()
 }
 
-// TestLeaderWorkOnClosedEngine: work for the leader waits for its end without using a core
-// while the engine has stopped, as during Options.Drain.
+// TestLeaderWorkOnClosedEngine: work for the leader waits without using CPU while the engine has stopped, as
+// during Options.Drain.
 func TestLeaderWorkOnClosedEngine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -300,8 +300,8 @@ func TestLeaderWorkOnClosedEngine(t *testing.T) {
 	})
 }
 
-// TestLeaderWork: it runs while this node leads, once a term, and ends with the term, also when
-// the node leads again in the next one before anybody has looked.
+// TestLeaderWork: work runs while this node leads, once per term, and ends with the term, even if the node
+// leads again in the next term before anyone has noticed.
 func TestLeaderWork(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -336,8 +336,8 @@ func TestLeaderWork(t *testing.T) {
 	})
 }
 
-// slowTick makes an election timeout of five seconds at least, so that a starved machine does not
-// change the leader in the middle of a test.
+// slowTick makes the election timeout at least five seconds, so that a starved machine does not change the
+// leader in the middle of a test.
 const slowTick = 400 * time.Millisecond
 
 // openNodes opens three nodes of one cluster.
@@ -379,8 +379,8 @@ func openNodes(t *testing.T) []*embedded.DB {
 	return dbs
 }
 
-// TestLeaderWorkOnThreeNodes: exactly one of three servers does the work, and when that one
-// stops, another one begins only after it has ended.
+// TestLeaderWorkOnThreeNodes: exactly one of three servers does the work. When that one stops, another one
+// begins only after it has ended.
 func TestLeaderWorkOnThreeNodes(t *testing.T) {
 	t.Parallel()
 	dbs := openNodes(t)

@@ -13,18 +13,17 @@ import (
 
 const module = "github.com/skerrydb/skerry"
 
-// may says what one package may import besides the standard library. Names
-// without a dot in the first element are packages of this module; "/..." at the
-// end stands for everything below.
+// may lists what one package may import besides the standard library. Names without a dot in the first element
+// are packages of this module; a final "/..." matches everything below.
 type may struct {
 	code  string // its own code
 	tests string // its tests, besides what its code may
 }
 
-// law is policy: a failing TestImports is mended in the code, not here, and a
-// package that is not listed fails. Two rules stand behind it: only cli with its rooms, and
-// webtest for tests, name an engine, and capabilities never import each other, but for kv, which auth,
-// proc and session stand on (docs/decisions/0017).
+// law is policy: if TestImports fails, fix the code, not this table. A package that is not listed fails. There
+// are two rules behind it: only cli with its subpackages, and webtest for tests, name an engine; and
+// capabilities never import each other, except for kv, which auth, proc and session are built on
+// (docs/decisions/0017).
 var law = map[string]may{
 	// leaves: nothing of ours, not even in tests
 	"btree":     {},
@@ -159,7 +158,7 @@ var law = map[string]may{
 	"ci/seed":   {},
 }
 
-// forbidden are folder names that say nothing about what is inside.
+// forbidden are folder names that say nothing about their contents.
 var forbidden = []string{
 	"base", "common", "helper", "helpers", "internal", "lib", "misc", "models",
 	"pkg", "shared", "types", "util", "utils",
@@ -203,8 +202,8 @@ func covers(entry, name string) bool {
 	return entry == name
 }
 
-// imports returns what a file imports besides the standard library: packages of
-// this module by their folder ("." is the root), others by their whole path.
+// imports returns the imports of a file besides the standard library: packages of this module by their folder
+// ("." is the root), others by their full path.
 func imports(t *testing.T, f *ast.File) []string {
 	t.Helper()
 	var names []string

@@ -35,7 +35,7 @@ func openEngine(t *testing.T) engine.Engine {
 	return db
 }
 
-// start opens and runs a server on free ports; the end of Run comes on the channel.
+// start opens and runs a server on free ports; the channel receives the result of Run.
 func start(t *testing.T, eng engine.Engine, o skerry.Options) (*skerry.Server, context.CancelFunc, <-chan error) {
 	t.Helper()
 	if o.HTTP == "" {
@@ -65,7 +65,7 @@ func start(t *testing.T, eng engine.Engine, o skerry.Options) (*skerry.Server, c
 	return s, cancel, ended
 }
 
-// wait returns what Run returned.
+// wait returns the result of Run.
 func wait(t *testing.T, ended <-chan error) error {
 	t.Helper()
 	select {
@@ -139,8 +139,8 @@ func TestBothFacesShowTheSameKeys(t *testing.T) {
 	}
 }
 
-// begin sends the head of a request that sets a key, and returns when the server
-// waits for its body of n bytes.
+// begin sends the head of a request that sets a key, and returns once the server waits for its body of n
+// bytes.
 func begin(t *testing.T, s *skerry.Server, n int) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.HTTPURL(), "http://"))
@@ -267,7 +267,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// stopping is a real engine that says that it has stopped.
+// stopping is a real engine that reports to have stopped.
 type stopping struct {
 	engine.Engine
 	stop chan struct{}
@@ -297,13 +297,13 @@ func TestEngineThatStopsEndsTheServer(t *testing.T) {
 	}
 }
 
-// fallen is an engine that has stopped, of which a part hears first.
+// fallen is an engine that has stopped, which a part notices first.
 type fallen struct{ engine.Engine }
 
 func (fallen) Stopped() <-chan struct{} { return nil }
 func (fallen) Err() error               { return engine.ErrStopped }
 
-// TestEngineThatStopsIsTheReason: not the part that fails because of it.
+// TestEngineThatStopsIsTheReason: Run reports the engine, not the part that fails because of it.
 func TestEngineThatStopsIsTheReason(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -11,8 +11,8 @@ import (
 	"github.com/skerrydb/skerry"
 )
 
-// TestFiles: a program's files are the embedded ones; while it is developed, those on
-// disk, in the folder of its source or above it in the same module.
+// TestFiles: a program's files are the embedded ones in production, and those on disk in development, in the
+// folder of its source or above it in the same module.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	embedded := fstest.MapFS{"views/a.html": {Data: []byte("embedded")}, "note.txt": {Data: []byte("x")}}

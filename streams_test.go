@@ -13,8 +13,8 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// TestStopDoesNotWaitForStreams: streams of events end when the server begins to stop,
-// long before its grace does, and their clients see a proper end.
+// TestStopDoesNotWaitForStreams: event streams end when the server begins to stop, long before its grace ends,
+// and their clients see a proper end.
 func TestStopDoesNotWaitForStreams(t *testing.T) {
 	t.Parallel()
 	o := skerry.Options{RESP: skerry.Off, Admin: skerry.Off, Grace: time.Hour}
@@ -49,8 +49,8 @@ func silentEvents(s *skerry.Services) (http.Handler, error) {
 	return app, nil
 }
 
-// door is a cluster whose nodes reach an application by an open listener, so that a test
-// is one of them.
+// door is a cluster whose nodes reach an application through an open listener, so that a test can act as a
+// node.
 type door struct {
 	engine.Cluster
 	web net.Listener
@@ -73,8 +73,8 @@ type withDoor struct {
 // Cluster implements engine.Clustered.
 func (w withDoor) Cluster() engine.Cluster { return w.door }
 
-// TestStopOfANodeForOthers: it is the same for streams that other nodes pass on to one
-// that serves no browsers itself.
+// TestStopOfANodeForOthers: the same holds for streams that other nodes forward to a node that serves no
+// browsers itself.
 func TestStopOfANodeForOthers(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

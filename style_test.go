@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// Bounds of the style: what is longer than this has two subjects.
+// Bounds of the style: anything longer has two subjects.
 const (
 	maxFileLines = 600
 	maxFuncLines = 70
@@ -30,8 +30,7 @@ type goFile struct {
 	set       *token.FileSet
 }
 
-// walk calls fn for everything in the repository but hidden folders, test data
-// and what running leaves behind.
+// walk calls fn for everything in the repository except hidden folders, test data and generated files.
 func walk(t *testing.T, fn func(p string, d fs.DirEntry)) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS("."), ".", func(p string, d fs.DirEntry, err error) error {
@@ -117,9 +116,9 @@ func TestGofmt(t *testing.T) {
 	}
 }
 
-// TestNoInit: what a package does when it is imported cannot be seen, ordered
-// or tested. Imports for side effects are the same thing under another name. The
-// one exception is what database/sql asks of its drivers (docs/decisions/0019).
+// TestNoInit: the effects of an import are invisible, unordered and untestable. Imports for side effects are
+// the same thing under another name. The one exception is required by database/sql of its drivers
+// (docs/decisions/0019).
 func TestNoInit(t *testing.T) {
 	t.Parallel()
 	for _, f := range goFiles(t) {
@@ -136,8 +135,8 @@ func TestNoInit(t *testing.T) {
 	}
 }
 
-// TestPackageDocs: every package says in one place what it knows and what it
-// must not know; a program says what it does.
+// TestPackageDocs: every package documents in one place what it knows and what it must not know; a program
+// documents what it does.
 func TestPackageDocs(t *testing.T) {
 	t.Parallel()
 	docs := map[string]string{}
@@ -162,8 +161,7 @@ func TestPackageDocs(t *testing.T) {
 	}
 }
 
-// TestNoTodo: what is missing stands in the docs with its reason, not in a note
-// that nobody finds.
+// TestNoTodo: missing features are in the docs with their reasons, not in notes that nobody finds.
 func TestNoTodo(t *testing.T) {
 	t.Parallel()
 	mark := regexp.MustCompile(`\b(TODO|FIXME|XXX|HACK)\b`)
@@ -180,10 +178,10 @@ func TestNoTodo(t *testing.T) {
 
 var markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// fenced is a block of code, in which ](…) is no link.
+// fenced matches a block of code, in which ](…) is not a link.
 var fenced = regexp.MustCompile("(?ms)^```.*?^```")
 
-// TestDocsAreListed: the README leads to every document.
+// TestDocsAreListed: the README links to every document.
 func TestDocsAreListed(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
@@ -201,7 +199,7 @@ func TestDocsAreListed(t *testing.T) {
 	}
 }
 
-// TestDocLinks: a link from one document to a file of the repository leads somewhere.
+// TestDocLinks: links from documents to files of the repository work.
 func TestDocLinks(t *testing.T) {
 	t.Parallel()
 	walk(t, func(p string, d fs.DirEntry) {

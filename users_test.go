@@ -10,8 +10,7 @@ import (
 	"github.com/skerrydb/skerry/auth"
 )
 
-// TestUsersOnAnyNode: an operator manages users at whichever node, and nobody does so at the
-// application's own address.
+// TestUsersOnAnyNode: operators can manage users on any node, and nobody can at the application's own address.
 func TestUsersOnAnyNode(t *testing.T) {
 	t.Parallel()
 	dbs := openNodes(t)

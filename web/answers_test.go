@@ -21,7 +21,7 @@ type countFaults struct{ n atomic.Int64 }
 
 func (f *countFaults) Report(web.Fault) { f.n.Add(1) }
 
-// TestFiles: ranges, conditions, names, and what is no file.
+// TestFiles: ranges, conditional requests, names, and paths that are not files.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "report.txt")
@@ -88,7 +88,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestAttachmentNames: no name can end its header or stand for another one.
+// TestAttachmentNames: no name can end its header or impersonate another name.
 func TestAttachmentNames(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		a.Get("/", func(c *web.Context) error {
@@ -107,7 +107,7 @@ func TestAttachmentNames(t *testing.T) {
 	}
 }
 
-// slowly gives its texts one read after the other, then ends with err.
+// slowly returns its texts one read after the other, and then err.
 type slowly struct {
 	texts []string
 	err   error
@@ -122,8 +122,7 @@ func (r *slowly) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestStream: all of it, or an error, or a connection that is cut off: never a part
-// that looks like the whole.
+// TestStream: the response is complete, an error, or cut off, but never a part that looks complete.
 func TestStream(t *testing.T) {
 	broken := errors.New("the disk is gone")
 	s := serve(t, web.Options{}, func(a *web.App) {
@@ -148,7 +147,7 @@ func TestStream(t *testing.T) {
 	expectCut(t, s, "/half")
 }
 
-// expectCut asks for what is cut off in the middle.
+// expectCut requests a response that is cut off in the middle.
 func expectCut(t *testing.T, s *site, path string) {
 	t.Helper()
 	resp, err := s.srv.Client().Get(s.srv.URL + path)
@@ -161,7 +160,7 @@ func expectCut(t *testing.T, s *site, path string) {
 	}
 }
 
-// TestAnswersThatFail: what a handler does after its answer or its failure.
+// TestAnswersThatFail: what a handler does after its response or its failure.
 func TestAnswersThatFail(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		a.Get("/panic-half", func(c *web.Context) error {
@@ -215,8 +214,7 @@ func TestAnswersThatFail(t *testing.T) {
 	}
 }
 
-// TestHeaderInjection: no value of a user begins another header, or is a fault of the
-// program.
+// TestHeaderInjection: no value of a user can begin another header, or be reported as a fault of the program.
 func TestHeaderInjection(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		a.Get("/set", func(c *web.Context) error {

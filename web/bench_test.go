@@ -8,7 +8,7 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// stub is a ResponseWriter that can be used again, and allocates nothing itself.
+// stub is a reusable ResponseWriter that allocates nothing.
 type stub struct {
 	header http.Header
 	status int
@@ -67,7 +67,7 @@ func requests() map[string]*http.Request {
 	}
 }
 
-// BenchmarkRouter is what the application costs beyond net/http's ServeMux.
+// BenchmarkRouter measures the cost of the application beyond net/http's ServeMux.
 func BenchmarkRouter(b *testing.B) {
 	for name, r := range requests() {
 		for side, h := range map[string]http.Handler{"net-http": bare(), "web": routed(b)} {

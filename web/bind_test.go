@@ -13,7 +13,7 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// named is embedded: its fields are those of the struct around it.
+// named is embedded: its fields belong to the struct around it.
 type named struct {
 	Name string `json:"name"`
 }
@@ -65,7 +65,7 @@ func (o *order) Validate() error {
 	return nil
 }
 
-// orders is a site that answers with what it has bound, or what is wrong.
+// orders is a site that responds with what it has bound, or with the faults.
 func orders(tb testing.TB, o web.Options) *site {
 	return serve(tb, o, func(a *web.App) {
 		a.Post("/", func(c *web.Context) error {
@@ -80,7 +80,7 @@ func orders(tb testing.TB, o web.Options) *site {
 
 const jsonMedia = "application/json"
 
-// TestBindJSON: each mistake has its place and says what it is.
+// TestBindJSON: each fault has its position and a text.
 func TestBindJSON(t *testing.T) {
 	s := orders(t, web.Options{MaxBody: 200_000})
 	for _, c := range []struct{ body, want string }{
@@ -127,7 +127,7 @@ func TestBindJSON(t *testing.T) {
 	}
 }
 
-// TestBindLimits: what is over a limit names it.
+// TestBindLimits: errors name the exceeded limit.
 func TestBindLimits(t *testing.T) {
 	s := orders(t, web.Options{MaxBody: 8 << 20})
 	begin := `{"name":"a","count":1,"paid":true,`
@@ -154,7 +154,7 @@ func TestBindLimits(t *testing.T) {
 	}
 }
 
-// TestBindMediaTypes: what is no JSON and no form is refused by naming what is taken.
+// TestBindMediaTypes: other types than JSON and forms are refused with an error that names the accepted ones.
 func TestBindMediaTypes(t *testing.T) {
 	s := orders(t, web.Options{})
 	body := `{"name":"a","count":1,"paid":true}`
@@ -212,7 +212,7 @@ func TestBindForm(t *testing.T) {
 	}
 }
 
-// TestBindOfMistakesInTheProgram: what cannot be bound to is not the client's fault.
+// TestBindOfMistakesInTheProgram: a wrong target is not the client's fault.
 func TestBindOfMistakesInTheProgram(t *testing.T) {
 	for name, to := range map[string]any{
 		"no pointer": order{}, "a nil pointer": (*order)(nil), "a channel": new(chan int), "a field": new(struct{ F func() }),

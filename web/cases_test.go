@@ -25,7 +25,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the cases in testdata anew from what the application answers")
 
-// cased is the application that the cases are sent to.
+// cased is the application for the cases.
 func cased(tb testing.TB) http.Handler {
 	app, err := web.New(web.Options{Headers: web.Headers{Off: true}})
 	if err != nil {
@@ -73,7 +73,7 @@ func cased(tb testing.TB) http.Handler {
 	return app
 }
 
-// ownError is an error of a type of its own, with a status.
+// ownError is an error of another type, with a status.
 type ownError struct{}
 
 func (ownError) Error() string   { return "gone for good" }
@@ -118,7 +118,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// answerTo sends one request and returns the answer as text.
+// answerTo sends one request and returns the response as text.
 func answerTo(t *testing.T, addr, asked string) string {
 	t.Helper()
 	lines := slices.DeleteFunc(strings.Split(asked, "\n"), func(l string) bool { return l == "" || strings.HasPrefix(l, "#") })
@@ -160,8 +160,7 @@ func answerTo(t *testing.T, addr, asked string) string {
 	return answerText(resp, string(text))
 }
 
-// answerText is the status, the headers but those of every answer, and the body; ids
-// are made the same.
+// answerText returns the status, the headers except those of every response, and the body; it normalises ids.
 func answerText(resp *http.Response, body string) string {
 	id := regexp.MustCompile(`\b[0-9a-f]{12}-\d+\b`)
 	var b strings.Builder

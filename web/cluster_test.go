@@ -47,7 +47,7 @@ func visit(n *node) web.Handler {
 	}
 }
 
-// upload answers with what it has got.
+// upload responds with what it has received.
 func upload(n *node) web.Handler {
 	return func(c *web.Context) error {
 		h := sha256.New()
@@ -147,8 +147,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// testSession: whichever node is asked, the leader writes; nothing is counted twice
-// and no cookie is set twice.
+// testSession: whichever node gets the request, the leader writes. Nothing is counted twice and no cookie is
+// set twice.
 func testSession(t *testing.T, leader *node, followers []*node) {
 	b := newBrowser(t)
 	n := 0
@@ -176,7 +176,7 @@ func testSession(t *testing.T, leader *node, followers []*node) {
 	}
 }
 
-// testHTTP2: over HTTP/2, too, a GET that writes is answered by the leader.
+// testHTTP2: over HTTP/2, too, the leader serves a GET that writes.
 func testHTTP2(t *testing.T, leader *node, followers []*node) {
 	srv := httptest.NewUnstartedServer(followers[0].app)
 	srv.EnableHTTP2 = true
@@ -199,8 +199,8 @@ func testHTTP2(t *testing.T, leader *node, followers []*node) {
 	}
 }
 
-// testOwnWrites: a browser sees what it has just written, on every node, and reads
-// are answered where it asks.
+// testOwnWrites: a browser sees what it has just written, on every node, and the node that gets a read serves
+// it.
 func testOwnWrites(t *testing.T, leader *node, followers []*node) {
 	b := newBrowser(t)
 	for i := range 50 {
@@ -214,7 +214,7 @@ func testOwnWrites(t *testing.T, leader *node, followers []*node) {
 	}
 }
 
-// testUploads: bodies of every length arrive whole.
+// testUploads: bodies of every length arrive completely.
 func testUploads(t *testing.T, leader *node, followers []*node) {
 	b := newBrowser(t)
 	for _, size := range []int{0, 1, 4 << 10, web.MaxKeptBody, web.MaxKeptBody + 1, 10 << 20} {
@@ -229,8 +229,7 @@ func testUploads(t *testing.T, leader *node, followers []*node) {
 	}
 }
 
-// testTooLarge: the limit is that of the route, and the answer arrives though the
-// upload does not end.
+// testTooLarge: the limit of the route applies, and the response arrives even if the upload does not end.
 func testTooLarge(t *testing.T, leader *node, followers []*node) {
 	b := newBrowser(t)
 	for _, size := range []int{10 << 20, 10 << 20, 1<<20 + 1, 1<<20 + 200<<10, 1<<20 + 200<<10, 1<<20 + 200<<10} {
@@ -244,8 +243,8 @@ func testTooLarge(t *testing.T, leader *node, followers []*node) {
 	}
 }
 
-// testStalled: a client that stops in the middle of an upload which is refused gets
-// its answer, and its connection is closed.
+// testStalled: a client that stops in the middle of a refused upload gets the response, and its connection is
+// closed.
 func testStalled(t *testing.T, _ *node, followers []*node) {
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(followers[0].srv.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
@@ -272,7 +271,7 @@ func testStalled(t *testing.T, _ *node, followers []*node) {
 	}
 }
 
-// testStreamsStay: who only listens is not passed on.
+// testStreamsStay: event streams are not forwarded.
 func testStreamsStay(t *testing.T, _ *node, followers []*node) {
 	at := followers[0]
 	before := at.dials.Load()
@@ -293,8 +292,8 @@ func testStreamsStay(t *testing.T, _ *node, followers []*node) {
 	}
 }
 
-// testWhoAsks: what the client and its connection are is known to the leader, and
-// what an outside client claims is believed by nobody.
+// testWhoAsks: the leader knows the client and its connection, and nobody believes what an outside client
+// claims.
 func testWhoAsks(t *testing.T, leader *node, followers []*node) {
 	b := newBrowser(t)
 	lies := []string{"X-Forwarded-For", "6.6.6.6", "X-Forwarded-Proto", "http", "Idempotency-Key", `"k"`, "X-Idempotency-Key", "x", "X-Request-Id", "mine",
@@ -306,14 +305,14 @@ func testWhoAsks(t *testing.T, leader *node, followers []*node) {
 			t.Errorf("at node %d: %+v, want %s", at.id, got, want)
 		}
 	}
-	// Nothing but nodes can say what nodes say.
+	// Only nodes can send the headers of nodes.
 	if got := b.do(followers[0], "POST", "/who", nil, "Skerry-Idempotency-Key", "forged", "X-Request-Id", "mine"); !strings.Contains(got.body, "true [] [] mine") {
 		t.Errorf("a forged header between nodes: %+v", got)
 	}
 }
 
-// testMiddleware: an answer of the leader has what its middleware does, once, and
-// nothing of the node that was asked.
+// testMiddleware: a response of the leader has the effects of its middleware, once, and none of the forwarding
+// node's.
 func testMiddleware(t *testing.T, leader *node, followers []*node) {
 	got := newBrowser(t).do(followers[0], "GET", "/long", nil, "Accept-Encoding", "gzip")
 	unpacked, err := gzip.NewReader(strings.NewReader(got.body))
@@ -336,7 +335,7 @@ func testMiddleware(t *testing.T, leader *node, followers []*node) {
 	}
 }
 
-// testErrors: the leader's errors come through in the form of the client.
+// testErrors: the leader's errors arrive in the form of the client.
 func testErrors(t *testing.T, leader *node, followers []*node) {
 	b := newBrowser(t)
 	for accept, media := range map[string]string{"application/json": "application/problem+json", "text/html": "text/html; charset=utf-8"} {
@@ -351,8 +350,7 @@ func testErrors(t *testing.T, leader *node, followers []*node) {
 	}
 }
 
-// testNotTwice: a node that does not lead does not pass on what another node has
-// passed on.
+// testNotTwice: a node that does not lead does not forward a request that another node has forwarded.
 func testNotTwice(t *testing.T, leader *node, followers []*node) {
 	a, z := followers[0], followers[1]
 	a.app.WaitForLeader(300 * time.Millisecond)
@@ -369,8 +367,7 @@ func testNotTwice(t *testing.T, leader *node, followers []*node) {
 	}
 }
 
-// testBegun: what a handler has begun is not begun again somewhere else, and the
-// browser gets a page.
+// testBegun: a handler that has begun is not repeated on another node, and the browser gets a page.
 func testBegun(t *testing.T, leader *node, followers []*node) {
 	ran := leader.ran.Load()
 	got := newBrowser(t).do(followers[0], "POST", "/half", nil, "Accept", "text/html")
@@ -379,7 +376,7 @@ func testBegun(t *testing.T, leader *node, followers []*node) {
 	}
 }
 
-// testNoLeader: after a while the client is told to come again, in its own form.
+// testNoLeader: after a while the client gets an error with Retry-After, in its own form.
 func testNoLeader(t *testing.T, _ *node, followers []*node) {
 	at := followers[0]
 	at.app.WaitForLeader(50 * time.Millisecond)
@@ -402,9 +399,8 @@ func testNoLeader(t *testing.T, _ *node, followers []*node) {
 	}
 }
 
-// testBroken: if the connection breaks after the request was sent, nobody knows what
-// became of it; if it cannot have arrived, it is sent again. A key does not make the
-// transport repeat it.
+// testBroken: if the connection breaks after the request was sent, the outcome is unknown; if the request
+// cannot have arrived, it is sent again. A key does not make the transport repeat it.
 func testBroken(t *testing.T, leader *node, followers []*node) {
 	at, b := followers[0], newBrowser(t)
 	at.interfere(t, 0, func(context.Context, uint64) (net.Conn, error) {
@@ -442,7 +438,7 @@ func testBroken(t *testing.T, leader *node, followers []*node) {
 	}
 }
 
-// testCanceled: the leader learns that the client is gone.
+// testCanceled: the leader notices that the client is gone.
 func testCanceled(t *testing.T, leader *node, followers []*node) {
 	ran, begin := leader.ran.Load(), time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -462,8 +458,8 @@ func testCanceled(t *testing.T, leader *node, followers []*node) {
 	}
 }
 
-// testCameToLead: a node that comes to lead while it looks for the leader answers
-// itself, and holds the limit of the route.
+// testCameToLead: a node that becomes the leader while it looks for one serves the request itself, and keeps
+// the limit of the route.
 func testCameToLead(t *testing.T, leader *node, _ []*node) {
 	b := newBrowser(t)
 	for _, size := range []int{0, 1000, web.MaxKeptBody + 1, 3 << 20} {
@@ -484,7 +480,7 @@ func testCameToLead(t *testing.T, leader *node, _ []*node) {
 	}
 }
 
-// testBehind: a position that this data does not have is asked for once.
+// testBehind: a position that this data does not have is requested once.
 func testBehind(t *testing.T, _ *node, followers []*node) {
 	followers[0].app.WaitForPosition(50 * time.Millisecond)
 	defer followers[0].app.WaitForPosition(web.PositionWait)
@@ -499,7 +495,7 @@ func testBehind(t *testing.T, _ *node, followers []*node) {
 	}
 }
 
-// testKilled: requests wait for the new leader, and the session is there.
+// testKilled: requests wait for the new leader, and the session survives.
 func testKilled(t *testing.T, leader *node, followers []*node) {
 	b := newBrowser(t)
 	if got := b.do(followers[0], "POST", "/visit", nil); got.body != by(leader, 1) {
@@ -541,8 +537,7 @@ func TestOwnWritesAlone(t *testing.T) {
 	}
 }
 
-// TestNodesConnection: that the connection between nodes is encrypted says nothing
-// about the browser's.
+// TestNodesConnection: encryption between nodes does not imply an encrypted connection to the browser.
 func TestNodesConnection(t *testing.T) {
 	t.Parallel()
 	s := serve(t, web.Options{}, func(a *web.App) {

@@ -25,7 +25,7 @@ func page(n int) string {
 	return strings.Repeat("<p>The quick brown fox jumps over the lazy dog.</p>\n", n/50+1)[:n]
 }
 
-// decoded returns the body of an answer as its Content-Encoding says.
+// decoded returns the body of a response, decoded by its Content-Encoding.
 func decoded(t *testing.T, a answer) string {
 	t.Helper()
 	var from io.Reader = strings.NewReader(a.body)
@@ -76,7 +76,7 @@ func TestCompressNegotiates(t *testing.T) {
 	}
 }
 
-// compressCase is an answer that is or is not compressed.
+// compressCase is a response that is or is not compressed.
 type compressCase struct {
 	name    string
 	set     []string // headers of the answer
@@ -153,7 +153,7 @@ func (c compressCase) run(t *testing.T) {
 	}
 }
 
-// TestCompressStreams: what is flushed arrives, before there is more.
+// TestCompressStreams: flushed data arrives before there is more.
 func TestCompressStreams(t *testing.T) {
 	for _, coding := range []string{"gzip", "zstd"} {
 		t.Run(coding, func(t *testing.T) { compressedStream(t, coding) })
@@ -211,8 +211,8 @@ func compressedStream(t *testing.T, coding string) {
 	}
 }
 
-// TestCompressFailures: what fails before anything was sent is a whole problem, also
-// if something was written; afterwards the connection is cut.
+// TestCompressFailures: a failure before anything was sent is a complete problem, even if something was
+// written; later the connection is cut.
 func TestCompressFailures(t *testing.T) {
 	noise := make([]byte, 400000)
 	rand.Read(noise)
@@ -265,7 +265,7 @@ func TestCompressFailures(t *testing.T) {
 	}
 }
 
-// TestCompressTags: a strong tag becomes weak, on a 304 too, and still matches.
+// TestCompressTags: a strong tag becomes weak, also in a 304, and still matches.
 func TestCompressTags(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		a.Use(web.Compress(web.CompressOptions{}))
@@ -299,8 +299,7 @@ func TestCompressTags(t *testing.T) {
 	}
 }
 
-// TestCompressManyAtOnce: encoders that are used again, also after answers that broke
-// off, give everybody his own answer.
+// TestCompressManyAtOnce: reused encoders, even after responses that broke off, never mix up responses.
 func TestCompressManyAtOnce(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		a.Use(web.Compress(web.CompressOptions{}))

@@ -20,7 +20,7 @@ import (
 // polyglot is a GIF by its first bytes, and a script.
 const polyglot = `GIF89a=1;document.documentElement.textContent="it " + "ran"`
 
-// TestUploadNames: what a file is stored as depends on its bytes.
+// TestUploadNames: the stored name of a file depends on its bytes.
 func TestUploadNames(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		a.Post("/", func(c *web.Context) error {
@@ -54,8 +54,8 @@ func TestUploadNames(t *testing.T) {
 	}
 }
 
-// TestContentIsSafe: no name, header or option of the application makes content of
-// users anything but what its bytes are, and nothing that runs.
+// TestContentIsSafe: no name, header or option makes users' content anything but what its bytes are, and it
+// never runs.
 func TestContentIsSafe(t *testing.T) {
 	for what, o := range map[string]web.Headers{"defaults": {}, "off": {Off: true}, "report only": {CSPReportOnly: true, CSP: "script-src *"}} {
 		s := serve(t, web.Options{Headers: o}, func(a *web.App) {
@@ -100,8 +100,8 @@ func TestContentIsSafe(t *testing.T) {
 	}
 }
 
-// TestPolyglotInBrowser: Chromium runs a GIF that is a script where the client's name is
-// trusted, and does not as users' content is served.
+// TestPolyglotInBrowser: Chromium runs a GIF that is a script if the client's name is trusted, but not if it
+// is served as users' content.
 func TestPolyglotInBrowser(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -158,7 +158,7 @@ func TestPolyglotInBrowser(t *testing.T) {
 	}
 }
 
-// visible is the page that Chromium makes of an address.
+// visible returns the page that Chromium shows at an address.
 func visible(t *testing.T, chromium, at string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -39,7 +39,7 @@ func sessionsWith(tb testing.TB, o session.Options) *session.Store {
 	return sessions
 }
 
-// members serves an application that knows who is logged in, without a cookie jar.
+// members serves an application that knows the logged-in user, without a cookie jar.
 func members(tb testing.TB, o web.Options, more ...web.Middleware) *site {
 	s := serve(tb, o, func(a *web.App) {
 		a.Use(more...)
@@ -68,7 +68,7 @@ func (s *site) login() string {
 	return cookie
 }
 
-// who returns who a request with those cookies is taken for.
+// who returns the user of a request with those cookies.
 func (s *site) who(cookies string) string {
 	s.tb.Helper()
 	got := s.do("GET", "/who", "", "Cookie", cookies)
@@ -79,7 +79,7 @@ func (s *site) who(cookies string) string {
 	return user
 }
 
-// TestForgedCookies: what is not exactly a token that was given out is nobody.
+// TestForgedCookies: only exactly the tokens that were issued are accepted.
 func TestForgedCookies(t *testing.T) {
 	s := members(t, web.Options{Sessions: newSessions(t)})
 	good := s.login()
@@ -109,7 +109,7 @@ func TestForgedCookies(t *testing.T) {
 	}
 }
 
-// TestReplayedCookies: the cookie of a session that has ended is nobody's.
+// TestReplayedCookies: the cookie of an ended session is anonymous.
 func TestReplayedCookies(t *testing.T) {
 	sessions := sessionsWith(t, session.Options{Idle: session.MinIdle})
 	s := members(t, web.Options{Sessions: sessions})
@@ -141,7 +141,7 @@ func TestReplayedCookies(t *testing.T) {
 	}
 }
 
-// TestHugeCookies: many and long cookies are borne, or refused as HTTP does.
+// TestHugeCookies: many and long cookies are accepted, or refused in HTTP's way.
 func TestHugeCookies(t *testing.T) {
 	s := members(t, web.Options{Sessions: newSessions(t)})
 	good := s.login()
@@ -158,14 +158,14 @@ func TestHugeCookies(t *testing.T) {
 	for range 3 {
 		many.WriteString(many.String())
 	}
-	// net/http reads no cookies at all of so many.
+	// net/http ignores all cookies if there are so many.
 	if user := s.who(many.String() + good); user != "" && user != "anna" {
 		t.Errorf("with 8,000 cookies: %q", user)
 	}
 }
 
-// TestLostUpdate: of two requests that count up one value at the same time, one is
-// told of the conflict, also when the answer is compressed; nothing is lost.
+// TestLostUpdate: of two concurrent requests that increment one value, one gets a conflict, even with a
+// compressed response; nothing is lost.
 func TestLostUpdate(t *testing.T) {
 	got, set := make(chan struct{}), make(chan struct{})
 	s := serve(t, web.Options{Sessions: newSessions(t)}, func(a *web.App) {
@@ -214,7 +214,7 @@ func TestLostUpdate(t *testing.T) {
 	}
 }
 
-// TestSessionCookieIsNotCached: no shared cache keeps an answer with a session's cookie.
+// TestSessionCookieIsNotCached: shared caches do not store a response with a session's cookie.
 func TestSessionCookieIsNotCached(t *testing.T) {
 	s := serve(t, web.Options{Sessions: newSessions(t)}, func(a *web.App) {
 		for i, control := range []string{"", "public, max-age=60", "s-maxage=60", "private, max-age=60"} {
@@ -235,7 +235,7 @@ func TestSessionCookieIsNotCached(t *testing.T) {
 	}
 }
 
-// TestRequestsMakeNoHeaders: what clients send does not become a header of its own.
+// TestRequestsMakeNoHeaders: clients' values do not become response headers.
 func TestRequestsMakeNoHeaders(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		a.Get("/echo", func(c *web.Context) error {
@@ -259,8 +259,8 @@ func TestRequestsMakeNoHeaders(t *testing.T) {
 	}
 }
 
-// TestUserChanges: who is logged in is who the session says, also right after a handler
-// has changed that; what SetUser has said stays.
+// TestUserChanges: the logged-in user is that of the session, also right after a handler has changed it; a
+// user of SetUser stays.
 func TestUserChanges(t *testing.T) {
 	o := web.Options{Sessions: newSessions(t), Superadmins: []string{"anna@example.com"}}
 	o.User = func(_ context.Context, id string) (web.User, error) {
@@ -292,8 +292,8 @@ func TestUserChanges(t *testing.T) {
 	}
 }
 
-// TestPersonalAnswers: what depends on who asks is not kept by shared caches, nor shown to
-// whoever uses the browser next.
+// TestPersonalAnswers: responses that depend on the user are neither stored by shared caches nor shown to the
+// next user of the browser.
 func TestPersonalAnswers(t *testing.T) {
 	t.Parallel()
 	o := web.Options{Sessions: newSessions(t), Global: sessionsWith(t, session.Options{Namespace: "global"}), Superadmins: []string{"anna@example.com"}}

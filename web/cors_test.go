@@ -106,8 +106,8 @@ func TestCORSRefused(t *testing.T) {
 	}
 }
 
-// TestCrossOrigin: what changes something and comes from a page of another origin is
-// refused, in the client's form.
+// TestCrossOrigin: requests that make changes and come from a page of another origin are refused, in the
+// client's form.
 func TestCrossOrigin(t *testing.T) {
 	s := serve(t, web.Options{TrustedOrigins: []string{"https://friend.example"}}, func(a *web.App) {
 		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "GET", "OPTIONS"} {
@@ -144,8 +144,8 @@ func TestCrossOrigin(t *testing.T) {
 	}
 }
 
-// TestCORSBearer: a page of an allowed origin changes things by a bearer token that it
-// knows, and never by what a browser sends of itself.
+// TestCORSBearer: a page of an allowed origin can make changes with a bearer token that it knows, and never
+// with what a browser sends by itself.
 func TestCORSBearer(t *testing.T) {
 	const friend, bearer = "https://friend.example", "Bearer token"
 	routes := func(a *web.App) {
