@@ -15,10 +15,10 @@ import (
 	"github.com/skerrydb/skerry/web/view"
 )
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for an event.
 const patience = 30 * time.Second
 
-// states reads what /_dev/reload tells; the channel is closed when that ends.
+// states reads the stream of /_dev/reload; the channel is closed when that ends.
 func states(t *testing.T, s *site) <-chan string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", s.srv.URL+"/_dev/reload", nil)
@@ -59,8 +59,8 @@ func next(t *testing.T, told <-chan string) string {
 	return ""
 }
 
-// TestLiveReload: a browser is told when a view or a file has changed, and can tell
-// one run of the program from another; the news end when the server stops.
+// TestLiveReload: a browser is notified when a view or a file has changed, and can distinguish runs of the
+// program; the stream ends when the server stops.
 func TestLiveReload(t *testing.T) {
 	t.Parallel()
 	views, files := t.TempDir(), t.TempDir()
@@ -104,8 +104,7 @@ func TestLiveReload(t *testing.T) {
 	}
 }
 
-// TestPagesReload: in debug mode every page has the script, once, whatever its
-// layout does; error pages too.
+// TestPagesReload: in debug mode every page has the script, once, whatever its layout does; error pages too.
 func TestPagesReload(t *testing.T) {
 	t.Parallel()
 	tag := regexp.MustCompile(`<script src="/_dev/reload\.js" data-files="[0-9a-f]+-0" defer></script>`)
@@ -143,8 +142,8 @@ func TestPagesReload(t *testing.T) {
 	}
 }
 
-// TestDebugHosts: in debug mode no page of a stranger reads, under a name of its own that
-// leads here, what is for developers; and the answer says how to allow a name.
+// TestDebugHosts: in debug mode no foreign web page can read developers' data under a host name of its own
+// that resolves here, and the response explains how to allow a name.
 func TestDebugHosts(t *testing.T) {
 	t.Parallel()
 	outbox := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a token")) })

@@ -82,8 +82,8 @@ func TestETag(t *testing.T) {
 	}
 }
 
-// TestETagAndCompress: on either side of Compress, a client that has an answer gets
-// 304, whichever encoding it has now.
+// TestETagAndCompress: on either side of Compress, a client that has a response gets 304, whichever encoding
+// it uses now.
 func TestETagAndCompress(t *testing.T) {
 	etag, compress := web.ETag(web.ETagOptions{}), web.Compress(web.CompressOptions{})
 	for name, order := range map[string][]web.Middleware{"outside": {etag, compress}, "inside": {compress, etag}} {
@@ -114,8 +114,7 @@ func TestETagAndCompress(t *testing.T) {
 	}
 }
 
-// TestETagOfPages: a page that writes its nonce is another one each time; one that
-// does not is the same.
+// TestETagOfPages: a page that prints its nonce is different each time; one that does not is the same.
 func TestETagOfPages(t *testing.T) {
 	views, err := view.New(view.Options{FS: fstest.MapFS{
 		"inline.html": {Data: []byte(`<script nonce="{{.nonce}}">1</script>`)},

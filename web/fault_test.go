@@ -11,14 +11,14 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// hiding is middleware that wraps a ResponseWriter and does not let it be found.
+// hiding is middleware that wraps a ResponseWriter without Unwrap.
 func hiding(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
 	})
 }
 
-// TestMiddlewareThatHides: the log says whose fault it is that nothing works.
+// TestMiddlewareThatHides: the log names the middleware at fault.
 func TestMiddlewareThatHides(t *testing.T) {
 	for _, around := range []string{"everything", "a route"} {
 		var log bytes.Buffer
@@ -41,7 +41,7 @@ func TestMiddlewareThatHides(t *testing.T) {
 	}
 }
 
-// TestErrorf: a status that is none of an error is a mistake in the program.
+// TestErrorf: a status that is not an error is a mistake in the program.
 func TestErrorf(t *testing.T) {
 	defer func() {
 		if recover() == nil {
@@ -51,7 +51,7 @@ func TestErrorf(t *testing.T) {
 	_ = web.Errorf(200, "fine", "fine")
 }
 
-// TestFaultsOf: what a page needs to show a form again.
+// TestFaultsOf: the data for a page that shows a form again.
 func TestFaultsOf(t *testing.T) {
 	var m web.Mistakes
 	m.Field("/name", "is %s", "missing")
@@ -67,8 +67,7 @@ func TestFaultsOf(t *testing.T) {
 	}
 }
 
-// TestAccepts: the type that a client wants most, by weights and by what is more
-// exact.
+// TestAccepts: the preferred type, by weights and by specificity.
 func TestAccepts(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		a.Get("/", func(c *web.Context) error { return c.Text(200, c.Accepts("text/csv", "application/json", "text/html")) })
@@ -89,8 +88,7 @@ func TestAccepts(t *testing.T) {
 	}
 }
 
-// TestRouterAllocations: a route that answers plain bytes costs nothing beyond what
-// net/http's ServeMux does.
+// TestRouterAllocations: a route that responds with plain bytes allocates no more than net/http's ServeMux.
 func TestRouterAllocations(t *testing.T) {
 	ours, theirs := routed(t), bare()
 	for name, r := range requests() {

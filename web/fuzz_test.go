@@ -15,7 +15,7 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// within runs fn as a handler for one request, and returns the answer.
+// within runs fn as a handler for one request, and returns the response.
 func within(tb testing.TB, r *http.Request, fn web.Handler) *httptest.ResponseRecorder {
 	app, err := web.New(web.Options{Headers: web.Headers{Off: true}})
 	if err != nil {
@@ -27,7 +27,7 @@ func within(tb testing.TB, r *http.Request, fn web.Handler) *httptest.ResponseRe
 	return w
 }
 
-// answered checks that an answer is a good one or a problem that blames the client.
+// answered checks that a response is a success or a problem that blames the client.
 func answered(tb testing.TB, w *httptest.ResponseRecorder) {
 	if w.Code == 200 {
 		return
@@ -43,8 +43,7 @@ func answered(tb testing.TB, w *httptest.ResponseRecorder) {
 	}
 }
 
-// FuzzBindJSON: what is bound is what encoding/json reads too; what is refused is the
-// client's mistake.
+// FuzzBindJSON: bound values are those that encoding/json reads; refusals are the client's mistake.
 func FuzzBindJSON(f *testing.F) {
 	for _, s := range []string{`{"name":"a","count":1,"paid":true}`, `{"name":"\ud83d\ude00","count":-1e2,"paid":null,"lines":[{"sku":"a","n":1}],"any":{"a":[1,{"a":1,"a":2}]},"self":{}}`, `[[[`, `{"name":"a","name":"b"}`, `{"raw":{"a":1},"pair":[1,2],"extra":{"x":1},"bytes":"AA==","at":"2026-01-02T03:04:05Z"}`} {
 		f.Add([]byte(s))
@@ -64,8 +63,8 @@ func FuzzBindJSON(f *testing.F) {
 	})
 }
 
-// FuzzBindForm: forms of both kinds end in a value or in the client's mistake, and
-// what is bound was sent.
+// FuzzBindForm: forms of both kinds end in a value or in the client's mistake, and bound values were in the
+// form.
 func FuzzBindForm(f *testing.F) {
 	f.Add("application/x-www-form-urlencoded", "name=a&count=1&paid=on&tags=x&tags=y&pair=1&pair=2&at=2026-01-02T03:04:05Z&raw=1")
 	f.Add("application/x-www-form-urlencoded", "name=%ff&a%2fb%7ec=1&=&&;")
@@ -97,8 +96,7 @@ func FuzzBindForm(f *testing.F) {
 	})
 }
 
-// FuzzValues: no getter panics, what one takes is in range, and a query is read as
-// net/url reads it.
+// FuzzValues: no getter panics, accepted values are in range, and a query is read as by net/url.
 func FuzzValues(f *testing.F) {
 	for _, q := range []string{"x=1", "x=1&x=2", "%78=a+b", "x=%zz", "x=1;y=2", "x=-1.5e3", "x=2026-01-02T03:04:05Z", "=&x", `x={"name":1}`, "x=on"} {
 		f.Add(q)
@@ -130,8 +128,7 @@ func FuzzValues(f *testing.F) {
 	})
 }
 
-// FuzzAccept: whatever is asked for, the answer is a problem or a page, and one of
-// what was offered.
+// FuzzAccept: for any Accept, the response is a problem or a page, and of an offered type.
 func FuzzAccept(f *testing.F) {
 	for _, a := range []string{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "*/*;q=0.1, text/*", ";q=1,/,a/b;q=;q", "application/json;q=1.0000"} {
 		f.Add(a)
@@ -159,7 +156,7 @@ func FuzzAccept(f *testing.F) {
 	})
 }
 
-// bodyOf returns the body of an answer to GET.
+// bodyOf returns the body of a response to GET.
 func bodyOf(h http.Handler, path string) string {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))

@@ -45,8 +45,8 @@ func shared(a *web.App) {
 	})
 }
 
-// TestGlobalSession: two applications know the same browser, each has its own session
-// besides, and a logout from the global one is seen by both.
+// TestGlobalSession: two applications share the global session of a browser, each also has its own session,
+// and both see a logout from the global one.
 func TestGlobalSession(t *testing.T) {
 	global := newSessions(t)
 	one := serve(t, web.Options{Name: "one", Global: global}, shared)

@@ -81,7 +81,7 @@ func TestSecurityHeaders(t *testing.T) {
 	}
 }
 
-// TestHSTS: it is said over HTTPS only, here or at a trusted proxy.
+// TestHSTS: the header is sent over HTTPS only, here or at a trusted proxy.
 func TestHSTS(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -104,7 +104,7 @@ func TestHSTS(t *testing.T) {
 	}
 }
 
-// TestHeadersRefused: options that would break a header are told of at once.
+// TestHeadersRefused: options that would break a header are reported at once.
 func TestHeadersRefused(t *testing.T) {
 	for _, h := range []web.Headers{
 		{CSP: "default-src 'self'\r\nSet-Cookie: a=b"}, {ReferrerPolicy: "ä"}, {PermissionsPolicy: "\x00"},
@@ -124,7 +124,7 @@ func TestHeadersRefused(t *testing.T) {
 	}
 }
 
-// TestForeignMiddleware: what wraps a ResponseWriter without Unwrap is named.
+// TestForeignMiddleware: middleware that wraps a ResponseWriter without Unwrap is named.
 func TestForeignMiddleware(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		a.Use(func(next http.Handler) http.Handler {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// size is how many buckets are kept.
+// size is the number of buckets.
 func (l *limiter) size() (n int) {
 	for i := range l.shards {
 		n += len(l.shards[i].full)
@@ -14,8 +14,8 @@ func (l *limiter) size() (n int) {
 	return n
 }
 
-// TestLimiterIsBounded: however many clients come, no more than that are kept, and who
-// has used up his own is not forgotten for those who come once.
+// TestLimiterIsBounded: for any number of clients, no more buckets than that are kept, and a client that has
+// used up its limit is not forgotten because of clients that come once.
 func TestLimiterIsBounded(t *testing.T) {
 	const most = 1024
 	now := time.Unix(0, 0)
@@ -41,7 +41,7 @@ func TestLimiterIsBounded(t *testing.T) {
 	if _, _, after := l.count(attacker); after == 0 {
 		t.Error("the attacker has got himself forgotten")
 	}
-	// What is full again makes room first.
+	// Full buckets make room first.
 	now = now.Add(time.Hour)
 	l.count(attacker)
 	for key := range uint64(10 * most) {
@@ -61,7 +61,7 @@ func BenchmarkLimiter(b *testing.B) {
 	})
 }
 
-// TestSecretNames: which names are those of secrets.
+// TestSecretNames: which names are secret.
 func TestSecretNames(t *testing.T) {
 	for _, name := range []string{
 		"token", "access_token", "accessToken", "TOKEN", "csrf", "password", "Passwort2", "passwd", "client_secret", "clientSecret", "key", "api_key",

@@ -11,7 +11,7 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// literals adds routes whose answers say which one was taken.
+// literals adds routes whose responses name the route.
 func literals(a *web.App) {
 	say := func(text string) web.Handler {
 		return func(c *web.Context) error { return c.Text(200, text+" "+c.Request.URL.Path) }
@@ -70,8 +70,8 @@ func TestLiteralRoutes(t *testing.T) {
 	}
 }
 
-// TestLiteralBesideOthers: literal routes come before those of the ServeMux, which keep
-// answering for all other paths.
+// TestLiteralBesideOthers: literal routes come before those of the ServeMux, which still serve all other
+// paths.
 func TestLiteralBesideOthers(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		literals(a)
@@ -84,7 +84,7 @@ func TestLiteralBesideOthers(t *testing.T) {
 	}
 }
 
-// TestMetricsOfNodes: what another node passed on is counted apart from what clients asked.
+// TestMetricsOfNodes: requests forwarded by other nodes are counted apart from those of clients.
 func TestMetricsOfNodes(t *testing.T) {
 	app, err := web.New(web.Options{Programs: true})
 	if err != nil {

@@ -28,7 +28,7 @@ func (j *journal) Write(p []byte) (int, error) {
 	return j.text.Write(p)
 }
 
-// lines waits for so many lines and takes them out.
+// lines waits for that many lines and removes them.
 func (j *journal) lines(t *testing.T, n int) (all []map[string]any) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -117,8 +117,8 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// TestAccessLogLevel: nothing is made for a level that is off; without AccessLog there
-// is a line at debug level, which has no query.
+// TestAccessLogLevel: no line is made for a level that is off; without AccessLog there is a line at debug
+// level, without the query.
 func TestAccessLogLevel(t *testing.T) {
 	var j, access journal
 	s := serve(t, web.Options{Logger: j.logger(slog.LevelDebug)}, func(a *web.App) {
@@ -137,7 +137,7 @@ func TestAccessLogLevel(t *testing.T) {
 	}
 }
 
-// metricsOf gathers an application's metrics by name and labels.
+// metricsOf collects an application's metrics by name and labels.
 func metricsOf(a *web.App) map[string]engine.Metric {
 	all := map[string]engine.Metric{}
 	for m := range a.Metrics() {

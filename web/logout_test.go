@@ -15,7 +15,7 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// loginRoutes are pages of who is logged in.
+// loginRoutes are pages about the logged-in user.
 func loginRoutes(a *web.App) {
 	a.Post("/login", func(c *web.Context) error {
 		c.Session().Login("anna")
@@ -40,8 +40,8 @@ func loginRoutes(a *web.App) {
 	})
 }
 
-// TestLogoutOnAllNodes: once a logout is acknowledged, no node accepts the token, also for
-// a client that brings no position; and streams end on the nodes that were not asked.
+// TestLogoutOnAllNodes: once a logout is acknowledged, no node accepts the token, even from a client that
+// sends no position; and streams on other nodes end.
 func TestLogoutOnAllNodes(t *testing.T) {
 	t.Parallel()
 	list := startNodes(t, web.Options{}, func(a *web.App, _ *node) { loginRoutes(a) })
@@ -103,7 +103,7 @@ func TestLogoutOnAllNodes(t *testing.T) {
 	}
 }
 
-// tokenOf is the token of the session that an answer sets.
+// tokenOf returns the token of the session that a response sets.
 func tokenOf(resp *http.Response) string {
 	for _, c := range resp.Cookies() {
 		if c.Name == sessionCookie {
@@ -113,8 +113,8 @@ func tokenOf(resp *http.Response) string {
 	return ""
 }
 
-// TestStreamsEndWithTheirSession: by logout, a new login, revocation and expiry; those of
-// other sessions, and of nobody, go on.
+// TestStreamsEndWithTheirSession: streams end on logout, a new login, revocation and expiry; those of other
+// sessions, and anonymous ones, continue.
 func TestStreamsEndWithTheirSession(t *testing.T) {
 	t.Parallel()
 	sessions := sessionsWith(t, session.Options{Idle: 3 * time.Second, Absolute: 3 * time.Second})
@@ -173,7 +173,7 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 	}
 }
 
-// TestStreamsEndWithTheirKey: when what SetKey was given says that it has ended.
+// TestStreamsEndWithTheirKey: streams end when the key's Valid fails.
 func TestStreamsEndWithTheirKey(t *testing.T) {
 	t.Parallel()
 	var revoked atomic.Bool
@@ -206,7 +206,7 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 	}
 }
 
-// TestStreamsOfOne: one address, and one session, cannot have all streams.
+// TestStreamsOfOne: a single address or session cannot take all streams.
 func TestStreamsOfOne(t *testing.T) {
 	t.Parallel()
 	sessions := newSessions(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// listing is a page of about 10 kB that is not all the same.
+// listing is a page of about 10 kB with varied contents.
 func listing() string {
 	var b strings.Builder
 	b.WriteString("<!doctype html><title>List</title><ul>")
@@ -24,8 +24,8 @@ func listing() string {
 	return b.String()
 }
 
-// BenchmarkMiddleware is what one request costs through each middleware alone; the
-// figures of docs/middleware.md are this one's.
+// BenchmarkMiddleware measures the cost of one request through each middleware alone; the numbers in
+// docs/middleware.md come from it.
 func BenchmarkMiddleware(b *testing.B) {
 	body := listing()
 	none := func(h http.Handler) http.Handler { return h }
@@ -67,7 +67,7 @@ func BenchmarkMiddleware(b *testing.B) {
 	}
 }
 
-// BenchmarkEncoders is what an open stream's encoder takes.
+// BenchmarkEncoders measures the memory of an open stream's encoder.
 func BenchmarkEncoders(b *testing.B) {
 	for _, coding := range []string{"gzip", "zstd"} {
 		b.Run(coding, func(b *testing.B) {

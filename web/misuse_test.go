@@ -26,7 +26,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// take returns what was logged since it was called before.
+// take returns what was logged since its last call.
 func (s *sink) take() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,9 +36,8 @@ func (s *sink) take() string {
 
 func (s *sink) logger() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }
 
-// TestSessionTooLate: what is changed in a session after the answer has begun is
-// reported, with the route, and in debug mode cuts the connection off; what middleware
-// holds back has not begun.
+// TestSessionTooLate: changes to a session after the response has begun are logged, with the route, and in
+// debug mode cut the connection. A response that middleware still buffers has not begun.
 func TestSessionTooLate(t *testing.T) {
 	for _, debug := range []bool{true, false} {
 		var log sink
@@ -90,8 +89,8 @@ func TestSessionTooLate(t *testing.T) {
 	}
 }
 
-// TestSaveSessionTooLate: in a stream a session that the browser has can be saved; one
-// that would need another cookie cannot.
+// TestSaveSessionTooLate: in a stream, an existing session can be saved; one that would need another cookie
+// cannot.
 func TestSaveSessionTooLate(t *testing.T) {
 	var log sink
 	var failed error
@@ -133,8 +132,8 @@ func TestSaveSessionTooLate(t *testing.T) {
 	}
 }
 
-// TestNoSessions: an application without sessions says so in the log, which is the
-// default one if the program has named none.
+// TestNoSessions: an application without sessions reports that in the log, which is the default logger if the
+// program has set none.
 func TestNoSessions(t *testing.T) {
 	var log sink
 	before := slog.Default()
@@ -151,7 +150,7 @@ func TestNoSessions(t *testing.T) {
 	}
 }
 
-// answers are handlers by what the log should say of them in debug mode.
+// answers are handlers by their expected log in debug mode.
 func answers(a *web.App) map[string]string {
 	said := map[string]string{}
 	add := func(path, want string, h web.Handler, m ...web.Middleware) {
@@ -189,13 +188,13 @@ func answers(a *web.App) map[string]string {
 	return said
 }
 
-// nested has the next handler run nested one of this package.
+// nested makes the next handler run a nested one of this package.
 func nested(next http.Handler) http.Handler {
 	return web.Handler(func(c *web.Context) error { next.ServeHTTP(c.Writer, c.Request); return nil })
 }
 
-// TestForgottenAnswers: in debug mode the log says which handler has not answered, or
-// twice, once; and nothing of those that answer in any other way.
+// TestForgottenAnswers: in debug mode the log names handlers that have responded never or twice, once each,
+// and no others.
 func TestForgottenAnswers(t *testing.T) {
 	for _, debug := range []bool{true, false} {
 		var log sink
@@ -217,8 +216,8 @@ func TestForgottenAnswers(t *testing.T) {
 	}
 }
 
-// TestScriptsWithoutNonce: in debug mode the log says once which scripts the default
-// policy blocks, also in files that change while the program runs.
+// TestScriptsWithoutNonce: in debug mode the log names the scripts that the default policy blocks, once each,
+// also in files that change while the program runs.
 func TestScriptsWithoutNonce(t *testing.T) {
 	for name, c := range map[string]struct {
 		o    web.Options

@@ -23,9 +23,8 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// node is one of three real nodes in this process, with an application that serves
-// browsers over TLS. It is the engine.Cluster of that application: what the real one
-// says, unless a test interferes.
+// node is one of three real nodes in this process, with an application that serves browsers over TLS. It is
+// the engine.Cluster of that application: it returns the state of the real one, unless a test interferes.
 type node struct {
 	engine.Cluster
 	id    uint64
@@ -85,10 +84,10 @@ func (n *node) AwaitLeader(ctx context.Context) (engine.Node, error) {
 	}
 }
 
-// nobody is the id of a leader that there is not.
+// nobody is the id of a leader that does not exist.
 const nobody = 1 << 60
 
-// interfere lets a node dial and believe what a test says, until that ends.
+// interfere makes a node dial and believe what a test sets, until that ends.
 func (n *node) interfere(t *testing.T, claim uint64, via func(context.Context, uint64) (net.Conn, error)) {
 	set := func(claim uint64, via func(context.Context, uint64) (net.Conn, error)) {
 		n.app.CloseIdle()
@@ -100,8 +99,8 @@ func (n *node) interfere(t *testing.T, claim uint64, via func(context.Context, u
 	t.Cleanup(func() { set(0, nil) })
 }
 
-// late is an engine whose local state a test can let stand still, as that of a node does
-// which the others' writes have not reached.
+// late is an engine whose local state a test can freeze, like that of a node that lags behind the others'
+// writes.
 type late struct {
 	engine.Engine
 	mu sync.Mutex // guards tx, and is held while it is read from
@@ -118,7 +117,7 @@ func (l *late) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error
 	return l.Engine.View(ctx, r, fn)
 }
 
-// stop lets the local state stand still until goOn is called.
+// stop freezes the local state until goOn is called.
 func (l *late) stop(t *testing.T) (goOn func()) {
 	t.Helper()
 	held, end, ended := make(chan engine.Tx), make(chan struct{}), make(chan error, 1)
@@ -150,7 +149,7 @@ func (l *late) stop(t *testing.T) (goOn func()) {
 	}
 }
 
-// startNodes starts three nodes, all of which vote, that serve what add adds.
+// startNodes starts three nodes that serve what add adds. All of them have a vote.
 func startNodes(t *testing.T, o web.Options, add func(*web.App, *node)) []*node {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -246,7 +245,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// roles returns who leads and who follows.
+// roles returns the leader and the followers.
 func roles(t *testing.T, list []*node) (leader *node, followers []*node) {
 	t.Helper()
 	eventually(t, "somebody leads", func() bool {
@@ -263,8 +262,7 @@ func roles(t *testing.T, list []*node) (leader *node, followers []*node) {
 	return leader, followers
 }
 
-// browser keeps its cookies, which are the same for all nodes, as a host's are for
-// all ports.
+// browser keeps its cookies, which are the same for all nodes, as cookies of a host apply to all ports.
 type browser struct {
 	t      *testing.T
 	client *http.Client
@@ -277,7 +275,7 @@ func newBrowser(t *testing.T) *browser {
 	return &browser{t, &http.Client{Jar: jar, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// do asks a node; header has pairs.
+// do sends a request to a node; header has pairs.
 func (b *browser) do(n *node, method, path string, body io.Reader, header ...string) answer {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), method, n.srv.URL+path, body)
@@ -302,7 +300,7 @@ func (b *browser) do(n *node, method, path string, body io.Reader, header ...str
 	return answer{resp.StatusCode, resp.Header, string(text)}
 }
 
-// by is what a handler answers with: which node it ran on, and something else.
+// by is the response of a handler: the node that it ran on, and something else.
 func by(n *node, what any) string { return fmt.Sprintf("%d:%v", n.id, what) }
 
 // once fails if a cookie was set more than once.

@@ -12,8 +12,8 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// TestPace: uploads and streams have more time as they go on, and none is left behind
-// for the next request of a server without limits.
+// TestPace: uploads and streams get more time while they make progress, and no deadline is left behind for the
+// next request of a server without limits.
 func TestPace(t *testing.T) {
 	app, err := web.New(web.Options{})
 	if err != nil {
@@ -38,7 +38,7 @@ func TestPace(t *testing.T) {
 	if up.Code != 200 || up.Body.String() != "without a status" || up.Header().Get("X-Content-Type-Options") == "" {
 		t.Errorf("%d %s", up.Code, up.Body)
 	}
-	// At the beginning, for each part of the way, and for what follows it.
+	// At the beginning, for each part of the body, and for what follows it.
 	if n := len(up.reads); n < 4 || time.Until(up.reads[0]) > web.UploadStall || time.Until(up.reads[0]) <= 0 {
 		t.Errorf("an upload's deadlines: %v", up.reads)
 	}
@@ -49,8 +49,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// watched is a body that tells its end together with its last bytes, as net/http's
-// does, and how many deadlines were set until then.
+// watched is a body that reports its end together with its last bytes, as net/http's does, and how many
+// deadlines were set until then.
 type watched struct {
 	io.Reader
 	w     *timed
@@ -65,7 +65,7 @@ func (b *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check looks at the deadlines of a long upload.
+// check checks the deadlines of a long upload.
 func (b *watched) check(t *testing.T) {
 	t.Helper()
 	w := b.w
@@ -79,8 +79,7 @@ func (b *watched) check(t *testing.T) {
 	}
 }
 
-// TestLongUpload: an upload may take longer than an answer, and what is done with it
-// as well.
+// TestLongUpload: an upload may take longer than a response may, and so may processing it.
 func TestLongUpload(t *testing.T) {
 	app, err := web.New(web.Options{})
 	if err != nil {
@@ -101,8 +100,8 @@ func TestLongUpload(t *testing.T) {
 	body.check(t)
 }
 
-// TestLongPassedOn: so it is for what a node passes on to the leader, and the answer
-// may take as long as the leader lets it.
+// TestLongPassedOn: the same holds for forwarded uploads, and the response may take as long as the leader
+// allows.
 func TestLongPassedOn(t *testing.T) {
 	t.Parallel()
 	list := startNodes(t, web.Options{}, func(a *web.App, n *node) {
@@ -148,8 +147,8 @@ func TestLongPassedOn(t *testing.T) {
 	}
 }
 
-// endsAtStop: a stream of events that another node answers ends, properly, when the
-// server stops that the client has asked.
+// endsAtStop: an event stream that another node serves ends properly when the server that the client is
+// connected to stops.
 func endsAtStop(t *testing.T, at *node) {
 	resp, err := newBrowser(t).client.Post(at.srv.URL+"/events", "", nil)
 	if err != nil || resp.StatusCode != 200 {

@@ -12,15 +12,15 @@ import (
 	"github.com/skerrydb/skerry/web/view"
 )
 
-// nothing is an answer that is thrown away.
+// nothing is a ResponseWriter that discards the response.
 type nothing struct{ h http.Header }
 
 func (n nothing) Header() http.Header         { return n.h }
 func (n nothing) Write(p []byte) (int, error) { return len(p), nil }
 func (n nothing) WriteHeader(int)             {}
 
-// BenchmarkPage is what a page costs beyond its template: a view alone, the
-// application around it, and a session read with it.
+// BenchmarkPage measures the cost of a page beyond its template: a view alone, the application around it, and
+// reading a session.
 func BenchmarkPage(b *testing.B) {
 	a, err := web.NewAssets(web.AssetOptions{FS: someFiles(), List: []string{"css/app.css", "js/app.js"}})
 	if err != nil {

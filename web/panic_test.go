@@ -13,8 +13,8 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// panics are handlers that do, with how it is said and whether the place is in Go's own
-// packages or this one, with the program's function beneath it.
+// panics are handlers that panic, with the expected text and whether the place is in Go's own packages or this
+// one, beneath the program's function.
 func panics(line *int) map[string]web.Handler {
 	here := func() { _, _, *line, _ = runtime.Caller(1) }
 	return map[string]web.Handler{
@@ -26,8 +26,8 @@ func panics(line *int) map[string]web.Handler {
 	}
 }
 
-// TestPanicInDebugMode: the page says where the program panicked, and its stack begins
-// there; without debug mode nothing of it is told.
+// TestPanicInDebugMode: the page names the place of the panic, and its stack begins there; without debug mode
+// neither is shown.
 func TestPanicInDebugMode(t *testing.T) {
 	for _, debug := range []bool{true, false} {
 		line := 0
@@ -55,8 +55,8 @@ func TestPanicInDebugMode(t *testing.T) {
 	}
 }
 
-// TestCauseInDebugMode: programs are told the cause in debug mode only, cleaned; and
-// what users are told of a broken view does not say that it says where.
+// TestCauseInDebugMode: programs get the cause in debug mode only, cleaned; and the public text about a broken
+// view does not mention that it names the place.
 func TestCauseInDebugMode(t *testing.T) {
 	for _, debug := range []bool{true, false} {
 		s := serve(t, web.Options{Debug: debug}, func(a *web.App) {

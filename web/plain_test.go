@@ -15,7 +15,7 @@ func plainServer(tb testing.TB, h http.Handler) string {
 	return srv.URL
 }
 
-// get asks once, on a connection of its own; header has pairs of a name and a value.
+// get sends one request on a new connection; header has pairs of a name and a value.
 func get(tb testing.TB, url string, header ...string) answer {
 	tb.Helper()
 	r, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, url, http.NoBody)

@@ -2,5 +2,5 @@
 
 package web_test
 
-// raceEnabled reports whether the race detector makes everything slower.
+// raceEnabled reports whether the race detector is on, which slows everything down.
 const raceEnabled = true

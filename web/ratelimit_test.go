@@ -20,8 +20,8 @@ type handClock struct{ ns atomic.Int64 }
 func (c *handClock) now() time.Time          { return time.Unix(1_800_000_000, c.ns.Load()) }
 func (c *handClock) advance(d time.Duration) { c.ns.Add(int64(d)) }
 
-// proxied are the options of an application that believes this machine's proxies, so
-// that tests can be any client.
+// proxied are the options of an application that trusts this machine as a proxy, so that tests can act as any
+// client.
 func proxied() web.Options {
 	return web.Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 }
@@ -79,7 +79,7 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// TestRateLimitClients: who is one client and who is not.
+// TestRateLimitClients: which requests count as one client.
 func TestRateLimitClients(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
@@ -100,7 +100,7 @@ func TestRateLimitClients(t *testing.T) {
 			t.Errorf("%s and %s: %d and %d", c.a, c.b, first.status, second.status)
 		}
 	}
-	// Nobody's proxy: what a client says of itself is nothing.
+	// Without a trusted proxy, clients' own headers are ignored.
 	s := serve(t, web.Options{}, func(a *web.App) { a.Use(web.RateLimit(web.RateLimitOptions{Requests: 1})) })
 	for i := range 3 {
 		if got := s.do("GET", "/healthz", "", "X-Forwarded-For", fmt.Sprintf("1.2.3.%d", i)); (got.status == 200) != (i == 0) {
@@ -144,7 +144,7 @@ func TestRateLimitKeys(t *testing.T) {
 	}
 }
 
-// TestRateLimitAtOnce: many requests at once get exactly what there is.
+// TestRateLimitAtOnce: of many concurrent requests exactly the limit succeed.
 func TestRateLimitAtOnce(t *testing.T) {
 	var c handClock
 	s := serve(t, web.Options{}, func(a *web.App) {

@@ -10,8 +10,8 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// TestRoutesThatCannotBe: a route that another one conflicts with says in which lines
-// both are; a path without a slash says so.
+// TestRoutesThatCannotBe: conflicting routes panic with the lines of both, paths without a slash with their
+// line.
 func TestRoutesThatCannotBe(t *testing.T) {
 	say := func(c *web.Context) error { return c.Text(200, "x") }
 	for name, c := range map[string]struct {
@@ -48,7 +48,7 @@ func TestRoutesThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestRoutesThatCan: hosts at the top, and groups without a prefix of their own.
+// TestRoutesThatCan: hosts at the top level, and groups without a prefix.
 func TestRoutesThatCan(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		say := func(c *web.Context) error { return c.Text(200, c.Route()) }

@@ -21,16 +21,16 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// slowEnv tells a second process of these tests to be the slow clients: one process
-// may not have open both ends of so many connections.
+// slowEnv makes a second process of these tests act as the slow clients: one process may not be able to open
+// both ends of so many connections.
 const slowEnv = "SKERRY_SLOW_CLIENTS"
 
-// perSlowClient bounds the memory of a connection that sends nothing useful, in bytes.
+// perSlowClient bounds the memory of a slow connection, in bytes.
 const perSlowClient = 48 << 10
 
-// TestSlowClients: thousands of clients that send a byte a second, half of them in
-// their headers and half in their bodies, keep nobody else from being answered, take
-// a bounded amount of memory, and are all ended by the server's time limits.
+// TestSlowClients: thousands of clients that send a byte a second, half of them in their headers and half in
+// their bodies, delay nobody else, take a bounded amount of memory, and are all disconnected by the server's
+// time limits.
 func TestSlowClients(t *testing.T) {
 	if at := os.Getenv(slowEnv); at != "" {
 		beSlow(t, at)
@@ -117,14 +117,14 @@ func (c *census) count(_ net.Conn, s http.ConnState) {
 	}
 }
 
-// memory is what is in use, or was until the last collection.
+// memory returns the memory in use, as of the last collection.
 func memory() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// beSlow is the other process.
+// beSlow is the main function of the other process.
 func beSlow(t *testing.T, at string) {
 	addr, number, _ := strings.Cut(at, " ")
 	n, err := strconv.Atoi(number)

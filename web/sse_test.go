@@ -15,7 +15,7 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// listen serves an application with short limits for a whole request and answer.
+// listen serves an application with short limits for a whole request and response.
 func listen(t *testing.T, o web.Options, limit time.Duration, add func(*web.App)) (app *web.App, url string, srv *http.Server) {
 	t.Helper()
 	app, err := web.New(o)
@@ -54,7 +54,7 @@ func open(t *testing.T, url string, header ...string) (*bufio.Reader, *http.Resp
 	return bufio.NewReader(resp.Body), resp
 }
 
-// TestEvents: what is sent is what an EventSource reads.
+// TestEvents: an EventSource reads the events as sent.
 func TestEvents(t *testing.T) {
 	_, url, _ := listen(t, web.Options{}, time.Minute, func(a *web.App) {
 		a.Get("/", func(c *web.Context) error {
@@ -86,8 +86,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestLastEventID: the longest id that can be sent comes back whole; a longer one,
-// which no event of ours had, is none, not a part of it.
+// TestLastEventID: the longest allowed id comes back completely; a longer one, which no event of ours had, is
+// ignored, not cut.
 func TestLastEventID(t *testing.T) {
 	_, url, _ := listen(t, web.Options{}, time.Minute, func(a *web.App) {
 		a.Get("/", func(c *web.Context) error {
@@ -107,8 +107,8 @@ func TestLastEventID(t *testing.T) {
 	}
 }
 
-// TestEventsOutliveTheLimits: heartbeats come while there is nothing to say, and the
-// stream lasts longer than the server lets an answer last.
+// TestEventsOutliveTheLimits: heartbeats come between events, and the stream lasts longer than the limit for a
+// response.
 func TestEventsOutliveTheLimits(t *testing.T) {
 	const limit = 200 * time.Millisecond
 	_, url, _ := listen(t, web.Options{}, limit, func(a *web.App) {
@@ -130,8 +130,8 @@ func TestEventsOutliveTheLimits(t *testing.T) {
 	}
 }
 
-// TestEventsEnd: when the client goes away, and when the server stops, which does not
-// wait for them.
+// TestEventsEnd: streams end when the client goes away, and when the server stops, which does not wait for
+// them.
 func TestEventsEnd(t *testing.T) {
 	ended := make(chan error, 1)
 	app, url, srv := listen(t, web.Options{MaxStreams: 1}, time.Minute, func(a *web.App) {
@@ -196,7 +196,7 @@ func TestEventsEnd(t *testing.T) {
 	}
 }
 
-// TestEventsThatFail: an error of the handler cuts the stream off.
+// TestEventsThatFail: an error of the handler cuts the stream.
 func TestEventsThatFail(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		a.Get("/", func(c *web.Context) error {
@@ -206,7 +206,7 @@ func TestEventsThatFail(t *testing.T) {
 	expectCut(t, s, "/")
 }
 
-// stallRecorder notes until when what is written must have gone.
+// stallRecorder records the deadlines of writes.
 type stallRecorder struct {
 	*httptest.ResponseRecorder
 	until time.Time
@@ -224,8 +224,8 @@ func (r *stallRecorder) Write(p []byte) (int, error) {
 	return r.ResponseRecorder.Write(p)
 }
 
-// TestSilentStream: each event has its time, and the silence between two has no
-// limit, which HTTP/2 would end the stream at.
+// TestSilentStream: each event has a deadline, but not the time between events: over HTTP/2 that would end the
+// stream.
 func TestSilentStream(t *testing.T) {
 	t.Parallel()
 	w := &stallRecorder{ResponseRecorder: httptest.NewRecorder()}
@@ -252,7 +252,7 @@ func TestSilentStream(t *testing.T) {
 	}
 }
 
-// timed is a ResponseWriter that keeps the deadlines that it is given.
+// timed is a ResponseWriter that records its deadlines.
 type timed struct {
 	httptest.ResponseRecorder
 	reads, writes []time.Time
@@ -261,8 +261,8 @@ type timed struct {
 func (w *timed) SetReadDeadline(t time.Time) error  { w.reads = append(w.reads, t); return nil }
 func (w *timed) SetWriteDeadline(t time.Time) error { w.writes = append(w.writes, t); return nil }
 
-// TestEventsHaveDeadlines: each event has its own, so that a client that takes nothing
-// does not keep a stream for ever; for the client's end there is none.
+// TestEventsHaveDeadlines: each event has a deadline, so that a client that reads nothing does not keep a
+// stream forever; reading has none, to detect the client's end.
 func TestEventsHaveDeadlines(t *testing.T) {
 	app, err := web.New(web.Options{})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/skerrydb/skerry/web/view"
 )
 
-// someFiles are those of most tests here.
+// someFiles are the files of most tests here.
 func someFiles() fstest.MapFS {
 	return fstest.MapFS{
 		"css/app.css":      {Data: []byte("body{}")},
@@ -54,8 +54,8 @@ func urlOf(t testing.TB, a *web.Assets, name string) string {
 
 const forever, ask = "public, max-age=31536000, immutable", "no-cache"
 
-// TestAddressOfAFile: that with the hash is kept for ever, that without, and that of
-// another version, only until the browser has asked.
+// TestAddressOfAFile: browsers may cache the address with the hash forever; addresses without it, or with that
+// of another version, must be revalidated.
 func TestAddressOfAFile(t *testing.T) {
 	a := newAssets(t, web.AssetOptions{FS: someFiles(), Root: []string{"favicon.ico"}})
 	s := serve(t, web.Options{Assets: a, Headers: web.Headers{Off: true}}, func(*web.App) {})
@@ -98,8 +98,8 @@ func TestAddressOfAFile(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoFile: nothing is served but files of the folder under their names, and
-// whoever asks for something else is told so in the form that it reads.
+// TestWhatIsNoFile: only files of the folder are served, under their names; other requests get an error in the
+// client's form.
 func TestWhatIsNoFile(t *testing.T) {
 	s := serve(t, web.Options{Assets: newAssets(t, web.AssetOptions{FS: someFiles()})}, func(*web.App) {})
 	d := serve(t, web.Options{Assets: newAssets(t, web.AssetOptions{FS: someFiles(), Reload: true})}, func(*web.App) {})
@@ -139,7 +139,7 @@ func writeFile(t testing.TB, name, text string) {
 	}
 }
 
-// TestLinks: those that stay in the folder are followed, others never.
+// TestLinks: links that stay in the folder are followed, others never.
 func TestLinks(t *testing.T) {
 	outside, dir := t.TempDir(), t.TempDir()
 	writeFile(t, outside+"/secret.txt", "SECRET")
@@ -189,7 +189,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestLargeFile: it is not kept, and not said to be what it was if it changes.
+// TestLargeFile: it is not kept in memory, and gets no stale tag if it changes.
 func TestLargeFile(t *testing.T) {
 	dir := t.TempDir()
 	text := strings.Repeat("0123456789", web.MaxKeptAsset/10+1)
@@ -217,7 +217,7 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
-// TestNotModifiedByTime: what is on a disk has a time.
+// TestNotModifiedByTime: files on disk have a modification time.
 func TestNotModifiedByTime(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir+"/a.txt", "a")
@@ -233,7 +233,7 @@ func TestNotModifiedByTime(t *testing.T) {
 	}
 }
 
-// TestAssetList: pages ask for what is listed, in its order, and a view for more.
+// TestAssetList: pages load the listed files, in order, and a view loads more.
 func TestAssetList(t *testing.T) {
 	o := web.AssetOptions{FS: someFiles(), List: []string{"css/app.css", "js/app.js", "js/more.mjs"}, Pages: map[string][]string{"todo": {"js/todo.js"}}}
 	for _, reload := range []bool{false, true} {
@@ -272,7 +272,7 @@ func TestAssetList(t *testing.T) {
 	}
 }
 
-// TestAssetsRefuse: what cannot be is said at the start, by name.
+// TestAssetsRefuse: invalid options are reported at the start, by name.
 func TestAssetsRefuse(t *testing.T) {
 	many := fstest.MapFS{}
 	for i := range web.MaxAssets + 1 {
@@ -320,7 +320,7 @@ func TestAssetsRefuse(t *testing.T) {
 	}
 }
 
-// TestStaticNeedsNoData: a file is served whether the session can be read or not.
+// TestStaticNeedsNoData: files are served even if the session cannot be read.
 func TestStaticNeedsNoData(t *testing.T) {
 	s := serve(t, web.Options{Sessions: newSessions(t), Assets: newAssets(t, web.AssetOptions{FS: someFiles()})}, func(*web.App) {})
 	r, err := http.NewRequestWithContext(context.Background(), "GET", s.srv.URL+"/assets/js/app.js", nil)

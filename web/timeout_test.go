@@ -60,8 +60,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfABody: a body that does not arrive is not waited for longer, and who
-// waits for the answer on the same connection after that has a whole one.
+// TestTimeoutOfABody: the server does not wait longer for a body, and the next request on the same connection
+// gets a complete response.
 func TestTimeoutOfABody(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		read := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

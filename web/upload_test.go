@@ -23,7 +23,7 @@ const pixel = "\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\rIHDR"
 // part is one part of a form; a file if it has a name.
 type part struct{ field, file, text string }
 
-// formOf writes a multipart form and returns its Content-Type too.
+// formOf returns a multipart form and its Content-Type.
 func formOf(tb testing.TB, parts ...part) (body, media string) {
 	tb.Helper()
 	var b bytes.Buffer
@@ -47,7 +47,7 @@ func formOf(tb testing.TB, parts ...part) (body, media string) {
 	return b.String(), w.FormDataContentType()
 }
 
-// uploads is a site that answers with what it has got.
+// uploads is a site that responds with what it has received.
 func uploads(tb testing.TB, o web.UploadOptions) *site {
 	return serve(tb, web.Options{MaxBody: 1000}, func(a *web.App) {
 		a.Post("/", func(c *web.Context) error {
@@ -119,8 +119,7 @@ func TestUploads(t *testing.T) {
 	}
 }
 
-// TestBrokenUploads: what ends early or has no form is the client's mistake, with a
-// text that says what is wrong.
+// TestBrokenUploads: truncated and malformed uploads are the client's mistake, with a text that explains it.
 func TestBrokenUploads(t *testing.T) {
 	s := uploads(t, web.UploadOptions{})
 	field := "--b\r\nContent-Disposition: form-data; name=\"title\"\r\n\r\n"
@@ -148,8 +147,8 @@ func TestBrokenUploads(t *testing.T) {
 	}
 }
 
-// TestUploadToTemporaryFile: it is there while the handler runs, and removed after it,
-// also if that panics.
+// TestUploadToTemporaryFile: the file exists while the handler runs, and is removed after it, even after a
+// panic.
 func TestUploadToTemporaryFile(t *testing.T) {
 	dir := t.TempDir()
 	s := serve(t, web.Options{}, func(a *web.App) {
@@ -197,8 +196,8 @@ func TestUploadToTemporaryFile(t *testing.T) {
 	}
 }
 
-// TestUploadCutOff: a client that goes away in the middle is not taken for one that
-// has sent all, and a chunked body ends with its limit.
+// TestUploadCutOff: a client that disconnects in the middle is not mistaken for one that has sent everything,
+// and a chunked body ends at its limit.
 func TestUploadCutOff(t *testing.T) {
 	ended := make(chan error, 1)
 	app, err := web.New(web.Options{})
@@ -233,7 +232,7 @@ func TestUploadCutOff(t *testing.T) {
 	}
 }
 
-// TestSafeFileName: no name is a path, a device, or hides what it is.
+// TestSafeFileName: no name is a path or a device, or disguises what it is.
 func TestSafeFileName(t *testing.T) {
 	for name, want := range map[string]string{
 		"a.txt": "a.txt", "../../etc/passwd": "passwd", `..\..\boot.ini`: "boot.ini", "": "file", ".": "file", "..": "file", "/": "file", "a/": "file",

@@ -13,7 +13,7 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// problemOf reads the body of an answer as a problem.
+// problemOf reads the body of a response as a problem.
 func problemOf(tb testing.TB, a answer) problem.Problem {
 	tb.Helper()
 	var p problem.Problem
@@ -23,7 +23,7 @@ func problemOf(tb testing.TB, a answer) problem.Problem {
 	return p
 }
 
-// places lists where each fault of an answer is, with what it says.
+// places lists the position of each fault of a response, with its text.
 func places(tb testing.TB, a answer) string {
 	tb.Helper()
 	var out []string
@@ -33,7 +33,7 @@ func places(tb testing.TB, a answer) string {
 	return strings.Join(out, "\n")
 }
 
-// TestValues: each getter takes what is of its type, and names what is not.
+// TestValues: each getter accepts values of its type, and names others.
 func TestValues(t *testing.T) {
 	getters := map[string]func(web.Value) (any, error){
 		"text":  func(v web.Value) (any, error) { return v.Text() },
@@ -103,7 +103,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestMistakes: what is wrong in path, query and body is told at once.
+// TestMistakes: faults in path, query and body are reported together.
 func TestMistakes(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		a.Post("/{id}", func(c *web.Context) error {

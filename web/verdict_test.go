@@ -8,13 +8,13 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// reports are the faults that an application has told of.
+// reports are the faults that an application has reported.
 type reports []web.Fault
 
 func (r *reports) Report(f web.Fault) { *r = append(*r, f) }
 
-// TestVerdicts: a code of the program's own is a refusal that is told, a lost leader is
-// no fault of the program, and a panic is.
+// TestVerdicts: a code of the program's own is a refusal with its text, a lost leader is not a fault of the
+// program, and a panic is.
 func TestVerdicts(t *testing.T) {
 	var told reports
 	var detail string

@@ -64,14 +64,14 @@ func serve(tb testing.TB, o web.Options, add func(*web.App)) *site {
 	return &site{tb, app, srv, jar}
 }
 
-// answer is all of one answer.
+// answer is one complete response.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// do makes one request; header has pairs of a name and a value.
+// do sends one request; header has pairs of a name and a value.
 func (s *site) do(method, path, body string, header ...string) answer {
 	s.tb.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), method, s.srv.URL+path, strings.NewReader(body))
@@ -95,8 +95,8 @@ func (s *site) do(method, path, body string, header ...string) answer {
 
 var visits = session.NewKey[int]("visits")
 
-// TestSessionOfABrowser: nothing is written for who only looks; a value lasts; a
-// login changes the token; a token of no use is as good as none.
+// TestSessionOfABrowser: reading never creates a session; a value lasts; a login changes the token; an invalid
+// token counts as none.
 func TestSessionOfABrowser(t *testing.T) {
 	s := serve(t, web.Options{Sessions: newSessions(t)}, func(a *web.App) {
 		a.Get("/look", func(c *web.Context) error { return c.Text(200, c.Session().User()) })
@@ -161,7 +161,7 @@ func TestSessionOfABrowser(t *testing.T) {
 	}
 }
 
-// TestErrorsInTheFormOfTheClient: programs get problems, browsers pages.
+// TestErrorsInTheFormOfTheClient: programs get problems, browsers get pages.
 func TestErrorsInTheFormOfTheClient(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		a.Get("/x", func(c *web.Context) error { return engine.Errorf(engine.CodeNotFound, "no <b> here") })
@@ -188,8 +188,7 @@ func TestErrorsInTheFormOfTheClient(t *testing.T) {
 	}
 }
 
-// TestCleanerPaths: what the ServeMux redirects to is the same path as it was asked
-// for, escaped once, and on this host.
+// TestCleanerPaths: redirects of the ServeMux lead to the requested path, escaped once, on this host.
 func TestCleanerPaths(t *testing.T) {
 	s := serve(t, web.Options{}, func(a *web.App) {
 		a.Get("/{name}/", func(c *web.Context) error { return c.NoContent() })
