@@ -11,7 +11,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// TestDelete: nothing of a user is left, and nobody else is touched.
+// TestDelete: everything of a user is deleted, and other users are untouched.
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	s := &sessions{}
@@ -126,8 +126,7 @@ func TestRolesAndName(t *testing.T) {
 	_, err = w.SetName(ctx, "nobody", "x")
 	want(t, "nobody", err, engine.CodeNotFound)
 
-	// Roles given to a registration that nobody has verified are not for whoever
-	// registers the address next.
+	// Roles given to an unverified registration must not go to the next one of the address.
 	_, err = w.Register(ctx, "boss@example.com", good, "")
 	must(t, "register", err)
 	boss, err := w.Find(ctx, engine.Read{}, "boss@example.com")

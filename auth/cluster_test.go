@@ -50,8 +50,7 @@ func TestFollower(t *testing.T) {
 	id, _, err := embedded.InitCluster(ctx, dir1, l1.Addr().String(), quiet)
 	must(t, "make a cluster", err)
 	leader := openNode(t, l1, dir1, 0)
-	// All of the leader's writes are done before there is anybody who could take
-	// the lead from it.
+	// All of the leader's writes are done before another node could become the leader.
 	_, err = leader.eng.(engine.Clustered).Cluster().AwaitLeader(ctx)
 	must(t, "wait for a leader", err)
 	ann, err := leader.Create(ctx, "ann@example.com", good, true)

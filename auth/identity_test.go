@@ -15,7 +15,7 @@ func identity(subject, email string, verified bool) auth.Identity {
 	return auth.Identity{Issuer: issuer, Subject: subject, Email: email, EmailVerified: verified, Name: "N " + subject}
 }
 
-// TestIdentities: who is linked to whom, and who never is.
+// TestIdentities: which users identities are linked to, and which never.
 func TestIdentities(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{AllowUnverified: true}), t.Context()

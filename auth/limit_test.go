@@ -48,8 +48,7 @@ func TestLimitFrom(t *testing.T) {
 	}
 }
 
-// TestLimitEmails: nobody is flooded with mail, and the limit does not tell who
-// has an account.
+// TestLimitEmails: emails to an address are limited, and the limit does not reveal whether it has an account.
 func TestLimitEmails(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{Limits: auth.Limits{Email: auth.Limit{N: 3}, EmailFrom: auth.Limit{N: 8}, RegisterFrom: auth.Limit{N: 2}}}), t.Context()

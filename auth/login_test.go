@@ -41,7 +41,7 @@ func TestRegisterVerifyLogin(t *testing.T) {
 	}
 }
 
-// TestLoginSameForAll: who has no account cannot be told by error or work.
+// TestLoginSameForAll: neither the error nor the work reveals whether there is an account.
 func TestLoginSameForAll(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()

@@ -14,7 +14,7 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// cheap are parameters that cost next to nothing: what is tested is not argon2.
+// cheap are parameters that cost next to nothing; argon2 is not under test.
 var cheap = auth.Params{MemoryKiB: 64, Passes: 1}
 
 const good = "correct horse battery"

@@ -8,8 +8,8 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// TestProfile: what is given at registration is the user's, once it is verified too, and
-// who registers the address again before that gives another one.
+// TestProfile: the data of a registration belongs to the user, also once verified. Another registration of the
+// address replaces it.
 func TestProfile(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
@@ -37,7 +37,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestProfileLimits: one more than the limit is refused, and so is what is no text.
+// TestProfileLimits: more than the limit is refused, and so is invalid text.
 func TestProfileLimits(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()

@@ -87,8 +87,8 @@ func records() []record {
 	}
 }
 
-// TestRecords: what is stored is what version 1 stored, is read again as it was,
-// and anything else is refused by its reason.
+// TestRecords: records are those of version 1 and are read back unchanged; anything else is refused with a
+// reason.
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	for _, r := range records() {

@@ -12,7 +12,7 @@ import (
 
 func unix(s int64) time.Time { return time.Unix(s, 0).UTC() }
 
-// TestSecondFactor: a password alone logs nobody in, and a code is used once.
+// TestSecondFactor: a password alone is not enough to log in, and a code is used once.
 func TestSecondFactor(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{Issuer: "Bank of Skerry"}), t.Context()

@@ -9,8 +9,8 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// TestRegisterKnown: the answer is the same for an address that has an account,
-// and the account stays as it is.
+// TestRegisterKnown: the response is the same for an address that has an account, and the account does not
+// change.
 func TestRegisterKnown(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
@@ -30,8 +30,8 @@ func TestRegisterKnown(t *testing.T) {
 	must(t, "login with the first password", err)
 }
 
-// TestRegisterAgain: who registers an address that was never verified or used
-// takes its place, and the email before is void.
+// TestRegisterAgain: a second registration replaces one that was never verified or used, whose email becomes
+// void.
 func TestRegisterAgain(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
@@ -52,7 +52,7 @@ func TestRegisterAgain(t *testing.T) {
 	must(t, "login", err)
 }
 
-// TestPendingExpires: a registration that nobody verifies leaves nothing.
+// TestPendingExpires: a registration that is never verified leaves nothing.
 func TestPendingExpires(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{PendingTTL: time.Hour}), t.Context()
@@ -119,7 +119,7 @@ func TestReset(t *testing.T) {
 	want(t, "an expired token", err, auth.CodeTokenInvalid)
 }
 
-// TestResetUnknown: nothing is to be sent and no error tells.
+// TestResetUnknown: there is nothing to send, and no error reveals that.
 func TestResetUnknown(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
@@ -239,7 +239,7 @@ func TestMaxTokens(t *testing.T) {
 	}
 }
 
-// TestRequestVerify: a new email for who has lost the first one.
+// TestRequestVerify: users who have lost the first email get a new one.
 func TestRequestVerify(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()

@@ -10,8 +10,8 @@ import (
 	"github.com/skerrydb/skerry/cli/verb"
 )
 
-// TestArchiveAndRestore: a server archives itself over a kill and a stop, and
-// restores end where they are told to.
+// TestArchiveAndRestore: a server archives itself through a kill and a stop, and restores end at the requested
+// point.
 func TestArchiveAndRestore(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)

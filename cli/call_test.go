@@ -44,8 +44,7 @@ func TestCallLimit(t *testing.T) {
 	}
 }
 
-// TestGenRefusesWhatServeRefuses: what is wrong with procedures is told when code
-// is written for them.
+// TestGenRefusesWhatServeRefuses: invalid procedures are reported when code is generated for them.
 func TestGenRefusesWhatServeRefuses(t *testing.T) {
 	t.Parallel()
 	app := greeter()

@@ -216,8 +216,7 @@ func TestClusterOfThree(t *testing.T) {
 	}
 }
 
-// TestNodeIsReplaced: a node leaves, its id is gone for ever, a new one takes its
-// place with all data.
+// TestNodeIsReplaced: a node leaves, its id is never used again, and a new node replaces it with all data.
 func TestNodeIsReplaced(t *testing.T) {
 	t.Parallel()
 	c := newNodes(t, 3)
@@ -278,7 +277,7 @@ func TestClusterRestarts(t *testing.T) {
 	}
 }
 
-// TestMajorityIsLost: what is left says so, and recovers only when told loudly.
+// TestMajorityIsLost: the remaining node reports it, and recovers only after explicit consent.
 func TestMajorityIsLost(t *testing.T) {
 	t.Parallel()
 	c := newNodes(t, 3)

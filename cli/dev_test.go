@@ -245,7 +245,7 @@ func TestDevBuilt(t *testing.T) {
 	}
 }
 
-// TestDevRefuses: what is wrong with the command line is told at once.
+// TestDevRefuses: mistakes on the command line are reported at once.
 func TestDevRefuses(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)

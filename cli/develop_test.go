@@ -92,8 +92,8 @@ func (d *devRun) shows(status int, text string) {
 	})
 }
 
-// visit sends the page's form, and returns the answer: there must always be one,
-// whatever is restarted meanwhile.
+// visit sends the page's form, and returns the response: there must always be one, whatever is being
+// restarted.
 func (d *devRun) visit() string {
 	d.t.Helper()
 	status, body := d.tryVisit()

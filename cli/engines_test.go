@@ -54,7 +54,7 @@ func TestOtherEngine(t *testing.T) {
 	}
 }
 
-// TestOtherEngineRefused: what only the embedded engine has is refused with another one.
+// TestOtherEngineRefused: features that only the embedded engine has are refused with another one.
 func TestOtherEngineRefused(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)

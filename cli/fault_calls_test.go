@@ -25,7 +25,7 @@ type greetings struct {
 	failed         atomic.Pointer[error]
 }
 
-// send makes n calls without waiting for their answers, under a key each if once.
+// send makes n calls without waiting for their replies, each with a key if once is set.
 func (g *greetings) send(n int, once bool) {
 	g.times = make([]atomic.Int32, n)
 	g.left.Add(n)
@@ -57,7 +57,7 @@ func (g *greetings) ended(i int, err error) {
 	}
 }
 
-// check waits for all answers and compares them with what was counted.
+// check waits for all replies and compares them with the counts.
 func (g *greetings) check() {
 	g.t.Helper()
 	g.left.Wait() // every call has a time limit
@@ -88,10 +88,9 @@ func (g *greetings) check() {
 	}
 }
 
-// TestLeaderDiesWithCallsOut kills the process of the leader while 100,000 calls of
-// one client are out. Each is answered once; of plain calls the servers have counted
-// what was acknowledged and at most what is unknown besides; with keys nothing is
-// unknown and the count is exact.
+// TestLeaderDiesWithCallsOut kills the process of the leader while 100,000 calls of one client are under way.
+// Each gets one result. For plain calls, the servers have counted the acknowledged ones and at most those of
+// unknown outcome; with keys no outcome is unknown and the count is exact.
 func TestLeaderDiesWithCallsOut(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

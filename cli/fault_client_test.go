@@ -19,8 +19,8 @@ import (
 	"github.com/skerrydb/skerry/workload/history"
 )
 
-// opWait is how long a client waits for one answer: less than a server would wait
-// for a leader, so that also the client's own timeout is tried.
+// opWait is how long a client waits for one reply: less than a server would wait for a leader, so that the
+// client's own timeout is tested too.
 const opWait = 3 * time.Second
 
 // redisClient is a client library of the Redis protocol. None of them repeats a
@@ -347,8 +347,8 @@ func readReply(r *bufio.Reader) (any, error) {
 	return list, nil
 }
 
-// TestOutcomes: what is taken for certainly not done must be so, or the check of a
-// history blames the store for what a client did.
+// TestOutcomes: calls that are classified as not executed must not have been, or the check of a history would
+// blame the store for the client.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}

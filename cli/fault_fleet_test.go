@@ -208,7 +208,7 @@ func (f *fleet) signal(n *fleetNode, sig syscall.Signal) {
 	}
 }
 
-// owner tells whose process has a local port.
+// owner returns whose process has a local port.
 func (f *fleet) owner(port int) uint64 {
 	pids := map[uint64]int{}
 	f.mu.Lock()
@@ -264,7 +264,7 @@ func (f *fleet) leader() (leader *fleetNode, others []*fleetNode) {
 	return leader, others
 }
 
-// whole waits until every node answers what needs the leader.
+// whole waits until every node serves requests that need the leader.
 func (f *fleet) whole() {
 	f.t.Helper()
 	c := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -289,7 +289,7 @@ func (f *fleet) await(what string, ok func() bool) {
 	}
 }
 
-// tell adds a line to the log of what was done.
+// tell adds a line to the log of injected faults.
 func (f *fleet) tell(format string, args ...any) {
 	line := fmt.Sprintf("%8.3f ", time.Since(f.began).Seconds()) + fmt.Sprintf(format, args...)
 	f.mu.Lock()

@@ -32,7 +32,7 @@ func newWebClient(addrs []string) *webClient {
 // next goes on to the next node.
 func (c *webClient) next() { c.at = (c.at + 1) % len(c.addrs) }
 
-// answer is what a server said.
+// answer is a server's response.
 type webAnswer struct {
 	status   int
 	body     string
@@ -41,7 +41,7 @@ type webAnswer struct {
 	replayed bool
 }
 
-// ask makes one request. An answer that is an error is a serverError.
+// ask makes one request. An error response is a serverError.
 func (c *webClient) ask(ctx context.Context, method, path, body string, header ...string) (a webAnswer, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.addrs[c.at]+path, bytes.NewReader([]byte(body)))
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *webClient) ask(ctx context.Context, method, path, body string, header .
 	return a, serverError(fmt.Sprintf("%s [%s]", p.Detail, p.Code))
 }
 
-// saw remembers a position that the client was told.
+// saw records a position that the client received.
 func (c *webClient) saw(a webAnswer) { c.pos = max(c.pos, a.pos) }
 
 func dbPath(key string) string { return "/db/" + url.PathEscape(key) }

@@ -113,7 +113,7 @@ func installIORedis() (modules string, err error) {
 	return modules, os.WriteFile(done, nil, 0o644)
 }
 
-// ask sends one request and reads its answer; the client has its own timeout.
+// ask sends one request and reads its reply; the client has its own timeout.
 func (c *ioredisClient) ask(request map[string]any) (a ioredisAnswer, err error) {
 	c.n++
 	request["id"] = c.n

@@ -136,7 +136,7 @@ func (w *worker) touch(key string, read history.Kind) {
 	w.mu.Unlock()
 }
 
-// value returns a value that nobody else writes.
+// value returns a unique value.
 func (w *worker) value() string {
 	w.count++
 	return fmt.Sprintf("%d-%d", w.id, w.count)
@@ -187,7 +187,7 @@ func (w *worker) wrote(call int64) {
 	}
 }
 
-// fault remembers what is wrong in any case.
+// fault records an error that is wrong in any case.
 func (l *load) fault(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -358,7 +358,7 @@ func (w *worker) exec(p *history.Pending, replies []any, err error) {
 	w.ended(p, err)
 }
 
-// opening is what an account has that nobody has touched.
+// opening is the initial balance of an account.
 const opening = 100
 
 // transfer moves an amount between two accounts by WATCH, MULTI and EXEC. What an

@@ -51,7 +51,7 @@ func deeds() []deed {
 	}
 }
 
-// bigDeeds take too long for every run.
+// bigDeeds are faults that take too long for every run.
 func bigDeeds() []deed { return []deed{{"a follower needs a snapshot", (*nemesis).starve}} }
 
 // run does one deed.

@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// faultNet stands between the nodes: a proxy in front of every node port. It
-// knows which node dialled, so that each direction between two nodes can be
-// disturbed by itself. What is cut is held back, as a network that loses packets
-// would have it, and goes on when the cut is healed.
+// faultNet is the network between the nodes: a proxy in front of every node port. It knows which node dialled,
+// so that each direction between two nodes can be disturbed separately. A cut delays data, like a network that
+// loses packets, until it is healed.
 type faultNet struct {
 	owner func(port int) uint64 // which node has a local TCP port; 0: none of them
 

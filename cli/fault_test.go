@@ -16,12 +16,11 @@ import (
 	"github.com/skerrydb/skerry/workload/history"
 )
 
-// The fault tests run three processes of the program over real ports, break them
-// and the network between them while clients of several libraries work, and check
-// afterwards what the clients were told. SKERRY_SEED repeats the same deeds; what
-// the processes make of them depends on time, so that a failure may need several
-// runs to come back. SKERRY_KILLS is how many leaders TestKilledLeaders kills. SKERRY_DEEDS has TestFaults do only these, by their names with
-// commas between them; SKERRY_SOAK is how long TestSoakFaults goes on.
+// The fault tests run three processes of the program over real ports, break them and the network between them
+// while clients of several libraries work, and then check the clients' results. SKERRY_SEED repeats the same
+// faults; their effect depends on timing, so a failure may need several runs to recur. SKERRY_KILLS is how
+// many leaders TestKilledLeaders kills. SKERRY_DEEDS makes TestFaults inject only these faults, by their
+// comma-separated names. SKERRY_SOAK is how long TestSoakFaults runs.
 
 // checkWait bounds the check of one history.
 const checkWait = 5 * time.Minute
@@ -82,8 +81,8 @@ func (x *trial) clients(rng *rand.Rand) {
 	}
 }
 
-// end heals everything, waits until every client writes again, stops them, and
-// checks what they were told and what the nodes have.
+// end heals everything, waits until every client writes again, stops them, and checks their results and the
+// nodes' data.
 func (x *trial) end() {
 	x.Helper()
 	x.f.net.heal()

@@ -59,7 +59,7 @@ func webStep(c *webClient) func(*worker, context.Context) {
 	}
 }
 
-// webGet reads at one of the levels; the answer says which state it showed.
+// webGet reads at one of the levels; the response names the state that it shows.
 func (w *worker) webGet(ctx context.Context, c *webClient, key string) {
 	op := opOn(history.Get, key)
 	op.Level = history.Linearizable
@@ -155,8 +155,7 @@ func (w *worker) webSetRead(ctx context.Context, c *webClient, key string) {
 // onceWait bounds how long a request with an Idempotency-Key is repeated.
 const onceWait = 20 * time.Second
 
-// askOnce repeats a write under an Idempotency-Key, at one node after the other,
-// until it has an answer.
+// askOnce repeats a write with an Idempotency-Key, at one node after the other, until it gets a response.
 func (c *webClient) askOnce(stop chan struct{}, once, path, body string, header ...string) (a webAnswer, err error) {
 	header = append(header, "Idempotency-Key", once)
 	unsure := error(nil)
@@ -203,9 +202,8 @@ func (w *worker) webPutOnce(c *webClient, key string) {
 	})
 }
 
-// onceCounter counts up a key that nobody else writes, each time under the
-// condition that it is as this client left it: applied twice or not at all it
-// would not be.
+// onceCounter increments a key that only it writes, each time on the condition that the key is as it left it:
+// an increment applied twice or not at all would fail the next one.
 type onceCounter struct {
 	n    int
 	etag string

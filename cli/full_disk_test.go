@@ -10,7 +10,7 @@ import (
 	"github.com/skerrydb/skerry/cli/cluster"
 )
 
-// fullDiskWait is how long an answer may take while disks are full.
+// fullDiskWait is how long a response may take while disks are full.
 const fullDiskWait = 8 * time.Second
 
 // fullDisks is a cluster of three on small disks.
@@ -19,9 +19,9 @@ type fullDisks struct {
 	slowest time.Duration // answer
 }
 
-// TestFullDisksOfNodes: when the disks of all nodes are full, of the followers, or of
-// the leader, each write gets an answer soon on every node and reads go on; with
-// room again writes go on without a restart.
+// TestFullDisksOfNodes: when the disks of all nodes, of the followers, or of the leader are full, every node
+// responds to each write soon, and reads continue. Once there is room again, writes continue without a
+// restart.
 func TestFullDisksOfNodes(t *testing.T) {
 	t.Parallel()
 	need(t, "redis-cli")
@@ -79,8 +79,7 @@ func TestFullDisksOfNodes(t *testing.T) {
 	t.Logf("the slowest answer took %v", f.slowest.Round(time.Millisecond))
 }
 
-// redis sends a command to a machine's server and returns the answer, which must
-// come soon.
+// redis sends a command to a machine's server and returns the reply, which must come soon.
 func (f *fullDisks) redis(n int, command string) string {
 	f.t.Helper()
 	began := time.Now()
@@ -92,8 +91,8 @@ func (f *fullDisks) redis(n int, command string) string {
 	return string(out)
 }
 
-// fill writes through the machines in turn until ok says so of the last answer: what
-// nodes have in reserve must be used up first.
+// fill writes through the machines by turns until ok accepts the last reply: the nodes' reserves must be used
+// up first.
 func (f *fullDisks) fill(what string, ok func(answer string) bool) {
 	f.t.Helper()
 	f.list[1].run("head -c 400000 /dev/zero | tr '\\0' x > value; cp value ../machine2; cp value ../machine3")

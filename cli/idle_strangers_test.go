@@ -39,8 +39,7 @@ func limitedServer(t *testing.T, files int) *server {
 	return s.serve("--data", "n1", "--password-file", "password", "--admin", "127.0.0.1:0")
 }
 
-// crowd opens n connections to addr that say no more than what is given, and holds them
-// until the test ends.
+// crowd opens n connections to addr that send only the given text, and keeps them open until the test ends.
 func crowd(t *testing.T, addr string, n int, say string) {
 	t.Helper()
 	for range n {
@@ -53,7 +52,7 @@ func crowd(t *testing.T, addr string, n int, say string) {
 	}
 }
 
-// askRESP returns the first line of the answer.
+// askRESP returns the first line of the reply.
 func askRESP(c net.Conn, r *bufio.Reader, text string) (string, error) {
 	if _, err := io.WriteString(c, text); err != nil {
 		return "", err
@@ -61,8 +60,8 @@ func askRESP(c net.Conn, r *bufio.Reader, text string) (string, error) {
 	return r.ReadString('\n')
 }
 
-// getIn connects and logs in. As every client does, it tries again if it is cut off: until
-// it has logged in it is one of the strangers, who make room for each other.
+// getIn connects and logs in. Like every client, it retries when it is disconnected: until it has logged in,
+// its connection may be closed to make room for others.
 func getIn(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	for end := time.Now().Add(startWait); ; {

@@ -116,7 +116,7 @@ func (m *image) build(command string) {
 	}
 }
 
-// copy carries out a COPY step. What another stage has not made is this machine's.
+// copy executes a COPY step. Files that no other stage has made come from this machine.
 func (m *image) copy(words []string) {
 	m.t.Helper()
 	from, owner := m.context, 0

@@ -57,9 +57,8 @@ func (w *writer) run(addr string) error {
 	}
 }
 
-// TestKillUnderLoad kills the process at random moments while many clients write.
-// After each start every key has a value that is not older than what its writer
-// was told, and not one that nobody wrote.
+// TestKillUnderLoad kills the process at random moments while many clients write. After each start every key
+// has a value that was written, and that is not older than the last one acknowledged to its writer.
 func TestKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	rounds, writers := 12, 16

@@ -95,7 +95,7 @@ func newShell(t *testing.T) *shell {
 	return s
 }
 
-// offline has the go command use what this machine has, and ask nobody.
+// offline makes the go command use only what this machine has, without the network.
 func (s *shell) offline() { s.env = append(s.env, "GOPROXY=off", "GOSUMDB=off", "GOWORK=off") }
 
 func (s *shell) command(line string) *exec.Cmd {

@@ -11,8 +11,7 @@ import (
 	"github.com/skerrydb/skerry/cli/verb"
 )
 
-// TestStrangeAnswers: what is said about servers that are not Skerry's, or that
-// break off.
+// TestStrangeAnswers: errors about servers that are not Skerry's, or that break off.
 func TestStrangeAnswers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

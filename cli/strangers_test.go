@@ -75,7 +75,7 @@ func (c *nodes) refused(args string) string {
 	return strings.TrimSpace(strings.TrimSuffix(out, fmt.Sprintf("[%d]\n", verb.ExitFailed)))
 }
 
-// TestStrangersAreRefused: whoever must not take part is told why in words.
+// TestStrangersAreRefused: nodes that must not take part get a clear reason.
 func TestStrangersAreRefused(t *testing.T) {
 	t.Parallel()
 	c := newNodes(t, 1)

@@ -46,9 +46,8 @@ func (u *upgrading) lead(id int) {
 	})
 }
 
-// expect calls a procedure through a node and compares the answer with all that
-// it must have. On a busy machine another node may come to lead: then the call is
-// made again.
+// expect calls a procedure through a node and checks the reply. On a busy machine another node may become the
+// leader; then expect repeats the call.
 func (u *upgrading) expect(what string, call func() (string, error), want ...string) {
 	u.s.t.Helper()
 	got, heard := "", false
@@ -74,7 +73,7 @@ func (u *upgrading) expect(what string, call func() (string, error), want ...str
 	}
 }
 
-// tally adds what an answer says was done: the programs in testdata say it.
+// tally adds what a reply reports as done; the programs in testdata report it.
 func (u *upgrading) tally(answer string) {
 	switch {
 	case strings.Contains(answer, "hello, "):
@@ -115,7 +114,7 @@ func (u *upgrading) upgrade(id int, program string) {
 	u.proc[id].waitReady()
 }
 
-// otherVersion is what an answer says that another version of the program gave.
+// otherVersion is a reply's part about another version of the program.
 func otherVersion(leader int) string {
 	return fmt.Sprintf("(node %d leads and runs another version of the program)", leader)
 }
@@ -158,8 +157,8 @@ func TestTwoProgramsInOneCluster(t *testing.T) { // not beside tests of time: it
 	u.expectSame()
 }
 
-// expectSame verifies that the nodes have what answers have told, stops them all,
-// and verifies that their folders are sound and have the same data.
+// expectSame verifies that the nodes have what replies have reported, stops them all, and verifies that their
+// folders are valid and have the same data.
 func (u *upgrading) expectSame() {
 	u.s.t.Helper()
 	if !u.unsure {

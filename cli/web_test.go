@@ -150,8 +150,8 @@ func TestServeSource(t *testing.T) {
 	}
 }
 
-// TestDrain: a server that is told to stop first says that it is not ready, while
-// it still answers; what is in flight then ends, and only then is nobody let in.
+// TestDrain: a stopping server first reports that it is not ready, while it still serves requests; then
+// requests in flight end, and only then are new ones refused.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -196,7 +196,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestWebSettings: what is wrong with the settings of a web application is told.
+// TestWebSettings: mistakes in the settings of a web application are reported.
 func TestWebSettings(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

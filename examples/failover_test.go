@@ -39,8 +39,7 @@ func nodePID(t *testing.T, dir string) int {
 	return 0
 }
 
-// leaderNow asks the nodes who leads, until one knows, and returns its place in
-// addrs.
+// leaderNow asks the nodes for the leader, until one knows it, and returns its index in addrs.
 func leaderNow(t *testing.T, addrs []string) int {
 	t.Helper()
 	for deadline := time.Now().Add(startWait); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {

@@ -171,8 +171,8 @@ func (s *failing) Send(ctx context.Context, m mail.Message) error {
 	return s.to.Send(ctx, m)
 }
 
-// TestFaultsWithoutMail: a fault that could not be mailed is logged and counted,
-// and told of when mail works again.
+// TestFaultsWithoutMail: a fault that could not be emailed is logged and counted, and reported once email
+// works again.
 func TestFaultsWithoutMail(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

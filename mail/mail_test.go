@@ -18,8 +18,8 @@ func message(change ...func(*mail.Message)) mail.Message {
 	return m
 }
 
-// TestRefused: what could never be sent, or would be another message than the
-// program meant, is refused by every sender alike.
+// TestRefused: every sender refuses messages that could never be sent, or that would differ from what the
+// program meant.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	box := mail.NewOutbox(0)
@@ -74,7 +74,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestParseURL: what a URL says, or what is wrong with it; never its password.
+// TestParseURL: a URL gives options, or an error that never contains its password.
 func TestParseURL(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

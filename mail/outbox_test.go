@@ -106,7 +106,7 @@ func TestOutboxBytes(t *testing.T) {
 	}
 }
 
-// TestOutboxPages: what stands in a message is shown and never runs.
+// TestOutboxPages: the contents of a message are shown and never run.
 func TestOutboxPages(t *testing.T) {
 	t.Parallel()
 	box := mail.NewOutbox(0)

@@ -186,7 +186,7 @@ func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
 	return certFile, keyFile, pool
 }
 
-// logs collects what is logged.
+// logs collects log lines.
 type logs struct{ logbuf.Buffer }
 
 // lines returns the lines that have all of the words.
@@ -251,7 +251,7 @@ func start(t *testing.T, port int, change ...func(*mail.SMTPOptions)) *sender {
 	return s
 }
 
-// metric returns one of the sender's figures.
+// metric returns one of the sender's metrics.
 func (s *sender) metric(t *testing.T, name string) int {
 	t.Helper()
 	for m := range s.Metrics() {

@@ -19,7 +19,7 @@ import (
 	"github.com/skerrydb/skerry/mail"
 )
 
-// TestDelivery: what was sent is what arrives, over each kind of connection.
+// TestDelivery: messages arrive as sent, over each kind of connection.
 func TestDelivery(t *testing.T) {
 	t.Parallel()
 	cert, key, pool := certificate(t)
@@ -95,7 +95,7 @@ func expectContent(t *testing.T, got taken, want mail.Message) {
 	}
 }
 
-// TestConnectionRefused: what keeps a server from being used, in words that help.
+// TestConnectionRefused: a useful error for each reason why a server cannot be used.
 func TestConnectionRefused(t *testing.T) {
 	t.Parallel()
 	cert, key, pool := certificate(t)
@@ -228,8 +228,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestGiveUp: what could not be sent in time is logged once, with its reference
-// and without its body.
+// TestGiveUp: a message that could not be sent in time is logged once, with its reference and without its
+// body.
 func TestGiveUp(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
@@ -290,8 +290,8 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestStop: at the stop everything that waits is tried once more, what cannot be
-// sent is logged, and nothing is taken any more.
+// TestStop: at the stop every waiting message is tried once more, unsent messages are logged, and no more are
+// accepted.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
@@ -322,8 +322,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopTogether: what another part sends while it stops at the same time, as
-// Faults do with their last digest, is sent.
+// TestStopTogether: messages of another part that stops at the same time, such as the last digest of Faults,
+// are sent.
 func TestStopTogether(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
@@ -374,7 +374,7 @@ func TestStopIsBounded(t *testing.T) {
 	}
 }
 
-// TestQueueIsFreed: what was sent takes no place in the queue any more.
+// TestQueueIsFreed: sent messages free their space in the queue.
 func TestQueueIsFreed(t *testing.T) {
 	t.Parallel()
 	d := serve(t)

@@ -99,7 +99,7 @@ func (f *failing) Helper()               {}
 func (f *failing) Fatal(...any)          { f.failed = true; runtime.Goexit() }
 func (f *failing) Fatalf(string, ...any) { f.failed = true; runtime.Goexit() }
 
-// TestFailures: what is not as expected fails the test.
+// TestFailures: an unmet expectation fails the test.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	f := &failing{TB: t}

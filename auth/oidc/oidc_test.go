@@ -25,7 +25,7 @@ func client(t *testing.T, issuer string) *oidc.Provider {
 	return p
 }
 
-// login goes the whole way and returns who it was.
+// login does a whole login and returns the identity.
 func login(t *testing.T, p *provider, c *oidc.Provider) (auth.Identity, error) {
 	t.Helper()
 	address, flow, err := c.Begin(t.Context())
@@ -112,7 +112,7 @@ func TestUserInfo(t *testing.T) {
 	want(t, "user info of another subject", err, oidc.CodeProviderFailed)
 }
 
-// TestFlows: an answer belongs to one flow, once.
+// TestFlows: a response belongs to one flow, once.
 func TestFlows(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)

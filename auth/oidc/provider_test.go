@@ -184,7 +184,7 @@ func (p *provider) info(w http.ResponseWriter, r *http.Request) {
 	p.reply(w, 200, p.userInfo)
 }
 
-// set changes the provider while nobody asks it.
+// set changes the provider between requests.
 func (p *provider) set(fn func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -41,7 +41,7 @@ func started(t *testing.T, program, debianPackage string, make func(path string)
 	return s
 }
 
-// measured runs one job and checks that its figures fit together.
+// measured runs one job and checks that its results are consistent.
 func measured(t *testing.T, s *system, l *lane, sh rig.Shape, set bool, keys uint64) {
 	t.Helper()
 	const window = 150 * time.Millisecond

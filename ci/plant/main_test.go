@@ -93,7 +93,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestParseBug: what is not a bug is refused, not planted in part.
+// TestParseBug: a file that is not a bug is refused, not planted in part.
 func TestParseBug(t *testing.T) {
 	const head = "bug: b\ntest: ./p T\nneeds: 1 s\n\n"
 	b, err := parseBug(head + "--- f.go\n@@\n one\n-two\n+three\n")

@@ -140,7 +140,7 @@ func TestNeverPasses(t *testing.T) {
 	}
 }
 
-// TestNotAgain: what one failure proves is not run again.
+// TestNotAgain: tests whose single failure is proof are not repeated.
 func TestNotAgain(t *testing.T) {
 	for name, stream := range map[string]string{
 		"journal":           failing("journal", "TestA"),
@@ -203,8 +203,8 @@ failed:  github.com/skerrydb/skerry/mail TestB was skipped, and SKIPS does not l
 	}
 }
 
-// TestSkippedByOneStep: what one step skips and another runs is not skipped, whether or
-// not it has subtests, which count in its place.
+// TestSkippedByOneStep: a test that one step skips and another runs is not skipped, with or without subtests,
+// which count in its place.
 func TestSkippedByOneStep(t *testing.T) {
 	skips := filepath.Join(t.TempDir(), "skips")
 	if err := os.WriteFile(skips, nil, 0o600); err != nil {

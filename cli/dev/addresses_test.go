@@ -16,8 +16,8 @@ import (
 	"github.com/skerrydb/skerry/cli/verb"
 )
 
-// TestDevAddresses: what is asked for is remembered; what is in use is told, with
-// the flag for another one.
+// TestDevAddresses: requested addresses are remembered; those in use are reported, with the flag for another
+// one.
 func TestDevAddresses(t *testing.T) {
 	t.Parallel()
 	var first claims

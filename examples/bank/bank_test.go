@@ -68,8 +68,7 @@ func TestRules(t *testing.T) {
 	expect(t, set, bank.Audit, struct{}{}, bank.Books{Accounts: 2, Sum: 120, Least: 20}, "")
 }
 
-// TestStatement: what was refused, also a transfer whose first half had been
-// done, is not in the statement.
+// TestStatement: refused calls, including a transfer whose first half was done, are not in the statement.
 func TestStatement(t *testing.T) {
 	t.Parallel()
 	set := newSet(t)

@@ -96,9 +96,8 @@ func TestInitializeAgainKeepsVotes(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce lets everybody use few phones, so that many votes are refused:
-// each phone has exactly as many votes as it may, and the counters agree with
-// what was answered, also in the middle.
+// TestManyAtOnce: with few phones, many concurrent votes are refused. Each phone has exactly as many votes as
+// it may, and the counters agree with the replies, also in the middle.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	set := newSet(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/skerrydb/skerry/auth"
 )
 
-// hashKiB is what one password hash takes here, far more than all else together.
+// hashKiB is the memory of one password hash here, far more than everything else together.
 const hashKiB = 32 << 10
 
 // hashes is how many passwords are hashed while fn runs.
@@ -29,7 +29,7 @@ var (
 	requestIDs = regexp.MustCompile(`"request_id":"[^"]*"`)
 )
 
-// whole is all of an answer but what is another one for every answer.
+// whole returns a response without the parts that differ every time.
 func (a answer) whole() string {
 	a.header.Del("X-Request-Id")
 	a.header.Del("Date")
@@ -41,8 +41,8 @@ func (a answer) whole() string {
 	return nonces.ReplaceAllString(b.String()+requestIDs.ReplaceAllString(a.body, ""), "nonce")
 }
 
-// TestEnumeration: nobody can tell by an answer, or by the work for it, whether an
-// address has an account; only the emails differ.
+// TestEnumeration: neither a response nor the work for it reveals whether an address has an account; only the
+// emails differ.
 func TestEnumeration(t *testing.T) {
 	w := open(t, settings{auth: auth.Options{Argon2: auth.Params{MemoryKiB: hashKiB, Passes: 1}, Limits: auth.Limits{Email: auth.Limit{N: -1}, EmailFrom: auth.Limit{N: -1}, RegisterFrom: auth.Limit{N: -1}}}})
 	w.user("there@example.org")
@@ -90,7 +90,7 @@ func TestEnumeration(t *testing.T) {
 	}
 }
 
-// TestChangeTellsNothing: who is logged in cannot ask for other people's addresses.
+// TestChangeTellsNothing: logged-in users cannot find out other people's addresses.
 func TestChangeTellsNothing(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})

@@ -9,8 +9,8 @@ import (
 	"github.com/skerrydb/skerry/web/account"
 )
 
-// TestFields: registering asks for what the options say, reports what is wrong beside
-// each field, and keeps the rest with the user.
+// TestFields: registration requires the fields of the options, shows faults beside each field, and stores the
+// values with the user.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{account: account.Options{Fields: []account.Field{

@@ -294,8 +294,7 @@ func TestCrossOrigin(t *testing.T) {
 	w.noEmail()
 }
 
-// TestGoneUsers: who is disabled or deleted is nobody at once, also in a session that
-// was there.
+// TestGoneUsers: a disabled or deleted user is logged out at once, also in an existing session.
 func TestGoneUsers(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{web: web.Options{Superadmins: []string{"root@example.org"}}, add: func(app *web.App, _ *auth.Auth) {
@@ -372,8 +371,8 @@ func TestStrangersAccount(t *testing.T) {
 	}
 }
 
-// TestWayToLogIn: a browser that is not logged in finds the way from any page that needs
-// a user, and back; programs are told.
+// TestWayToLogIn: a browser that is not logged in is redirected from any page that needs a user to the login
+// page, and back; programs get an error.
 func TestWayToLogIn(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{web: web.Options{}, add: func(app *web.App, users *auth.Auth) {

@@ -30,8 +30,8 @@ func keyed(t *testing.T) *world {
 	}})
 }
 
-// TestKeys: made by who is sure to be the owner, shown once, used by programs without
-// cookies for what they were made for, revoked.
+// TestKeys: a key is created after confirming the password, shown once, used by programs without cookies
+// within its scopes, and revoked.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	w := keyed(t)

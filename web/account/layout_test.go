@@ -37,8 +37,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestOwnPagesWarnOfNothing: a page of the application need not use what this package,
-// and the error page of package web, offer it; a local of its own handlers is told of.
+// TestOwnPagesWarnOfNothing: a page of the application need not use the locals that this package, and the
+// error page of package web, offer; unused locals of its own handlers are logged.
 func TestOwnPagesWarnOfNothing(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

@@ -46,7 +46,7 @@ func TestLife(t *testing.T) {
 	b.lateLife(t)
 }
 
-// lateLife changes all that proves who ann is.
+// lateLife changes everything that ann authenticates with.
 func (b *browser) lateLife(t *testing.T) {
 	t.Helper()
 	w := b.w

@@ -100,8 +100,8 @@ func TestForgedCallbacks(t *testing.T) {
 	}
 }
 
-// TestUnverifiedIdentity: an address that the provider has not verified, or that was
-// not verified here, opens nobody's account.
+// TestUnverifiedIdentity: an address that the provider has not verified, or that was not verified here, does
+// not log in to an account.
 func TestUnverifiedIdentity(t *testing.T) {
 	t.Parallel()
 	w, p := withProvider(t)
@@ -126,7 +126,7 @@ func TestUnverifiedIdentity(t *testing.T) {
 	}
 }
 
-// TestProblemInAnyScript: what is wrong begins with a capital, whatever email that is.
+// TestProblemInAnyScript: messages begin with a capital letter in any script.
 func TestProblemInAnyScript(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, base+"/account/oidc/test/callback")
@@ -167,7 +167,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestLink: who is logged in, and sure to be it, links further identities.
+// TestLink: a logged-in user links further identities after confirming the password.
 func TestLink(t *testing.T) {
 	t.Parallel()
 	w, p := withProvider(t)

@@ -162,7 +162,7 @@ func (w *world) program() *browser {
 	return b
 }
 
-// answer is all of one answer.
+// answer is one complete response.
 type answer struct {
 	status int
 	header http.Header
@@ -219,7 +219,7 @@ func (b *browser) post(path string, pairs ...string) answer {
 	return b.do("POST", path, form.Encode())
 }
 
-// is fails unless the answer has the status and, where there is one, leads to to.
+// is fails the test unless the response has the status and, if to is not "", redirects to to.
 func (a answer) is(t *testing.T, what string, status int, to string) answer {
 	t.Helper()
 	if a.status != status || a.header.Get("Location") != to {
@@ -231,7 +231,7 @@ func (a answer) is(t *testing.T, what string, status int, to string) answer {
 	return a
 }
 
-// fails fails unless the answer is a problem of that code with its status.
+// fails fails the test unless the response is a problem with that code and its status.
 func (a answer) fails(t *testing.T, what string, code engine.Code) {
 	t.Helper()
 	var p problem.Problem
@@ -301,7 +301,7 @@ func (b *browser) login(email, password string) *browser {
 	return b
 }
 
-// who is the address of who is logged in, "" for nobody.
+// who returns the address of the logged-in user, "" if there is none.
 func (b *browser) who() string {
 	b.w.t.Helper()
 	got := b.do("GET", "/whoami", "", "Accept", "application/json")

@@ -31,8 +31,7 @@ func (w *world) code(secret string) string {
 	return text
 }
 
-// enrolled turns the second factor of who is logged in on; it returns the secret and
-// the recovery codes.
+// enrolled turns on the second factor of the logged-in user; it returns the secret and the recovery codes.
 func (b *browser) enrolled() (secret string, recovery []string) {
 	t := b.w.t
 	t.Helper()

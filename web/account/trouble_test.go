@@ -20,7 +20,7 @@ import (
 	"github.com/skerrydb/skerry/web/view"
 )
 
-// TestRateLimits: too many attempts are told when to come again.
+// TestRateLimits: after too many attempts, the response has a Retry-After.
 func TestRateLimits(t *testing.T) {
 	t.Parallel()
 	few := auth.Limit{N: 2, Per: 10 * time.Minute}
@@ -49,7 +49,7 @@ func TestRateLimits(t *testing.T) {
 	w.browser().login("ann@example.org", good)
 }
 
-// broken is a mail server's queue that takes nothing.
+// broken is a mail server's queue that accepts nothing.
 type broken struct{ tried int }
 
 func (b *broken) Send(ctx context.Context, _ mail.Message) error {
@@ -59,7 +59,7 @@ func (b *broken) Send(ctx context.Context, _ mail.Message) error {
 	return engine.Errorf(engine.CodeQueueFull, "the queue is full")
 }
 
-// TestMailDown: the answers are as ever, the log says it, and the user can ask again.
+// TestMailDown: responses do not change, the failure is logged, and the user can try again.
 func TestMailDown(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -148,7 +148,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestRoutesByOptions: what cannot work is not there.
+// TestRoutesByOptions: routes that cannot work do not exist.
 func TestRoutesByOptions(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{account: account.Options{Closed: true}})

@@ -126,7 +126,7 @@ func run(t *testing.T, store *kv.Store, p *pebble, c *machine, change ...func(*a
 	return n
 }
 
-// serve lets a node answer on a machine's listeners, until the test ends.
+// serve makes a node serve a machine's listeners, until the test ends.
 func (n *node) serve(t *testing.T, c *machine) {
 	t.Helper()
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "page of "+r.Host) })
@@ -301,7 +301,7 @@ func TestRenewal(t *testing.T) {
 	})
 }
 
-// TestNoCA: without its CA the server goes on, and says what is wrong.
+// TestNoCA: without its CA the server continues, and logs the error.
 func TestNoCA(t *testing.T) {
 	t.Parallel()
 	c := newMachine(t, "127.0.0.5")

@@ -64,8 +64,8 @@ func site(name string) (cert, key string) {
 	return certmagic.StorageKeys.SiteCert(issuer, name), certmagic.StorageKeys.SitePrivateKey(issuer, name)
 }
 
-// TestServed: what is in kv is served soon after it was stored; a pair that does
-// not belong together, or is gone, does not take the last good one away.
+// TestServed: a certificate in kv is served soon after it was stored; a pair that does not match, or is gone,
+// does not replace the last good one.
 func TestServed(t *testing.T) {
 	t.Parallel()
 	eng, store := open(t, t.TempDir())

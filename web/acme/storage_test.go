@@ -42,8 +42,8 @@ func storage(t *testing.T, store *kv.Store, o acme.StorageOptions) *acme.Storage
 	return s
 }
 
-// TestStorageModel: random changes leave what a map of files would have, and the
-// answers about it are those of certmagic's own storage in a folder.
+// TestStorageModel: after random changes the storage equals a map of files, and it responds like certmagic's
+// own storage in a folder.
 func TestStorageModel(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(seed.Of(t), 0))

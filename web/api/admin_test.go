@@ -9,7 +9,7 @@ import (
 	"github.com/skerrydb/skerry/web/api"
 )
 
-// TestAdminHandler: what only operators get is nowhere else, and needs the password.
+// TestAdminHandler: routes for operators exist nowhere else, and require the password.
 func TestAdminHandler(t *testing.T) {
 	t.Parallel()
 	o := api.Options{Profiles: true, Password: "secret"}

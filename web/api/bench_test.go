@@ -252,7 +252,7 @@ func roundTrips(b *testing.B, addr, method string) {
 	}
 }
 
-// skipAnswer reads one answer of status 2xx and allocates nothing.
+// skipAnswer reads one response with status 2xx and allocates nothing.
 func skipAnswer(in *bufio.Reader) error {
 	length, first := 0, true
 	for {

@@ -14,8 +14,8 @@ import (
 	"github.com/skerrydb/skerry/web/api"
 )
 
-// TestCallRefusedLater: a call with a key that was sent again is refused before
-// anybody has looked for its answer: it may still have been carried out.
+// TestCallRefusedLater: a repeated call with a key is refused before its stored response was looked up, so it
+// may still have been carried out.
 func TestCallRefusedLater(t *testing.T) {
 	c := serveVersions(t, api.Options{}, testProcedures(), testProcedures())
 	refused := func(code engine.Code) string {

@@ -73,7 +73,7 @@ func TestCallVersions(t *testing.T) {
 			t.Errorf("a client's header is believed: %s", got.body)
 		}
 	}
-	// Without a leader nobody can tell what there is.
+	// Without a leader it is unknown which procedures exist.
 	c.lead(0)
 	for _, name := range []string{"new", "same", "neither"} {
 		got := c.nodes[1].do(t, "POST", "/api/call/"+name, strings.NewReader(`{"a":1}`))
@@ -108,8 +108,7 @@ func TestCallDeposed(t *testing.T) {
 	}
 }
 
-// TestCallCut: the leader is lost after it got a call. What only reads, and what
-// has a key, is sent again.
+// TestCallCut: the leader is lost after it got a call. Read-only calls, and calls with a key, are sent again.
 func TestCallCut(t *testing.T) {
 	c := serveVersions(t, api.Options{}, testProcedures(), testProcedures())
 	c.nodes[1].view = func(context.Context, engine.Read, func(engine.Tx) error) (engine.Position, error) {
@@ -142,7 +141,7 @@ func TestCallCut(t *testing.T) {
 	}
 }
 
-// TestCallForwarded: a call is passed on whole, and its answer comes back whole.
+// TestCallForwarded: a call and its response are forwarded completely.
 func TestCallForwarded(t *testing.T) {
 	c := serveVersions(t, api.Options{Password: "p"}, testProcedures(), testProcedures())
 	auth := []string{"Authorization", "Bearer p", "X-Request-Id", "mine"}

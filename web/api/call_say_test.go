@@ -30,7 +30,7 @@ func faultyProcedures() procedures {
 	)
 }
 
-// TestCallSays: what is refused says what to do instead.
+// TestCallSays: refusals say what to do instead.
 func TestCallSays(t *testing.T) {
 	s := serveProcedures(t, testProcedures(), api.Options{})
 	const json415 = "the arguments are a JSON object: application/json, in UTF-8 (curl --json sends it), not "
@@ -58,8 +58,7 @@ func TestCallSays(t *testing.T) {
 	}
 }
 
-// TestCallFaults: a fault in a procedure is told by the procedure's name; what it
-// was about is in the log alone.
+// TestCallFaults: the response to a fault in a procedure names only the procedure; the details are in the log.
 func TestCallFaults(t *testing.T) {
 	var log lockedBuffer
 	s := serveProcedures(t, faultyProcedures(), api.Options{Logger: log.logger()})

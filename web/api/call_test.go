@@ -107,7 +107,7 @@ func testProcedures() procedures {
 	}
 }
 
-// TestCallLimits: what is over a limit is refused with its code, and writes nothing.
+// TestCallLimits: calls over a limit are refused with its code, and write nothing.
 func TestCallLimits(t *testing.T) {
 	s := serveProcedures(t, testProcedures(), api.Options{BufferBytes: 20 << 20})
 	absent := func(key string) {
@@ -220,8 +220,8 @@ func TestCallArgumentNames(t *testing.T) {
 	}
 }
 
-// TestCallsAtOnce: many callers, of whom some go away in the middle, get each
-// their own answer, and every acknowledged vote counts.
+// TestCallsAtOnce: many concurrent callers, some of which go away in the middle, each get their own response,
+// and every acknowledged vote counts.
 func TestCallsAtOnce(t *testing.T) {
 	type in struct {
 		Key  string `json:"key"`
@@ -260,7 +260,7 @@ func TestCallsAtOnce(t *testing.T) {
 	}
 }
 
-// callOnce calls with body; the answer must be the same text.
+// callOnce calls with body; the response must be the same text.
 func callOnce(ctx context.Context, client *http.Client, url, body string) error {
 	req, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(body))
 	if err != nil {

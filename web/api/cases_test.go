@@ -52,8 +52,8 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestCasesForwarded sends the same requests to a node that does not lead: the
-// answers must not tell the difference, but for the header that names the node.
+// TestCasesForwarded sends the same requests to a node that does not lead: the responses must be equal, except
+// for the header that names the node.
 func TestCasesForwarded(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -141,7 +141,7 @@ func lines(asked string) []string {
 	})
 }
 
-// answerTo sends one request on a new connection and returns the answer as text.
+// answerTo sends one request on a new connection and returns the response as text.
 func (s *server) answerTo(t *testing.T, asked string) string {
 	t.Helper()
 	req, method := requestBytes(t, lines(asked))
@@ -171,8 +171,8 @@ func (s *server) answerTo(t *testing.T, asked string) string {
 	return answerText(resp, body)
 }
 
-// withoutCluster is the answer with what only a node of a cluster says taken
-// out of it. It checks that writes were carried out by the leader.
+// withoutCluster returns the response without the parts that only a node of a cluster sends. It checks that
+// the leader carried out writes.
 func (s *server) withoutCluster(t *testing.T, method string, asked []string, resp *http.Response, body []byte) string {
 	by := resp.Header.Get("X-Skerry-Node")
 	wrote := resp.StatusCode == 201 || resp.StatusCode == 204 && (method == "PUT" || method == "POST" || method == "DELETE")

@@ -39,8 +39,8 @@ func saying(t *testing.T, words string) func(net.Conn) {
 	}
 }
 
-// TestCut cuts the connection to the leader at every stage. What was certainly
-// not acted on is sent again; a write that may have been is, with a key only.
+// TestCut cuts the connection to the leader at every stage. A request that was certainly not executed is sent
+// again; a write that may have been executed only if it has a key.
 func TestCut(t *testing.T) {
 	const half = "HTTP/1.1 204 No Content\r\nX-Skerry-Pos"
 	large := strings.Repeat("x", 1<<20)
@@ -109,7 +109,7 @@ func TestCutDelete(t *testing.T) {
 	}
 }
 
-// TestCutAnswer: an answer that breaks off in its body does so for the client too.
+// TestCutAnswer: a response whose body breaks off does so for the client too.
 func TestCutAnswer(t *testing.T) {
 	c := serveCluster(t, 2, api.Options{})
 	c.nodes[1].view = func(context.Context, engine.Read, func(engine.Tx) error) (engine.Position, error) {
@@ -158,7 +158,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestFrozenLeader: a leader that never answers holds nobody for ever.
+// TestFrozenLeader: requests to a leader that never responds end.
 func TestFrozenLeader(t *testing.T) {
 	c := serveCluster(t, 2, impatient())
 	api.LimitForwards(c.nodes[1].face, 100, 100*time.Millisecond)

@@ -47,7 +47,7 @@ func TestForwardedBy(t *testing.T) {
 	}
 }
 
-// TestForwardedHeaders looks at what another node really sees.
+// TestForwardedHeaders checks the request that another node really receives.
 func TestForwardedHeaders(t *testing.T) {
 	c := serveCluster(t, 2, api.Options{Password: "secret"})
 	seen := make(chan *http.Request, 1)
@@ -111,7 +111,7 @@ func TestForwardedHeaders(t *testing.T) {
 	}
 }
 
-// TestForwardedFrom: the leader's log has who asked, and not what that one says of itself.
+// TestForwardedFrom: the leader's log has the client's address, and not what the client claims.
 func TestForwardedFrom(t *testing.T) {
 	var log lockedBuffer
 	c := serveCluster(t, 2, api.Options{Logger: log.logger()})
@@ -168,8 +168,8 @@ func TestForwardedLongHeaders(t *testing.T) {
 	}
 }
 
-// TestForwardedSlowly: a client that sends slowly takes nothing of the leader, and
-// one that does not read its answer is cut off.
+// TestForwardedSlowly: a client that sends slowly takes no resources of the leader, and one that does not read
+// its response is disconnected.
 func TestForwardedSlowly(t *testing.T) {
 	c := serveCluster(t, 2, api.Options{}, func(h *http.Server) { h.ReadTimeout, h.WriteTimeout = 200*time.Millisecond, time.Second })
 	var dials atomic.Int32

@@ -11,8 +11,8 @@ import (
 	"github.com/skerrydb/skerry/web/api"
 )
 
-// TestGuessedPasswords: who guesses the password over HTTP is slowed down, on any
-// connection; a connection that has given the right one is not.
+// TestGuessedPasswords: clients that guess the password over HTTP are slowed down on any connection, except on
+// one that has sent the right password before.
 func TestGuessedPasswords(t *testing.T) {
 	raw, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -35,7 +35,7 @@ func (s *server) dial(t *testing.T) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// readCode reads an answer and returns its status and, if it is a problem, its code.
+// readCode reads a response and returns its status and, if it is a problem, its code.
 func readCode(t *testing.T, r io.Reader) (int, engine.Code) {
 	t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReader(r), nil)
@@ -79,9 +79,9 @@ func TestValueLimit(t *testing.T) {
 	}
 }
 
-// TestRefusedWhileSending: who is still sending a body that is refused gets the
-// answer all the same. The client sends Connection: close, after which
-// net/http would close at once, and treats a reset as the end of its request.
+// TestRefusedWhileSending: a client that is still sending a refused body gets the response all the same. The
+// client sends Connection: close, after which net/http would close at once, and treats a reset as the end of
+// its request.
 func TestRefusedWhileSending(t *testing.T) {
 	s := serve(t, api.Options{})
 	body := make([]byte, kv.MaxValBytes+1)
@@ -166,7 +166,7 @@ func TestBufferLimit(t *testing.T) {
 		if got := s.do(t, "GET", "/db/?values=1", nil); got.status != 503 || got.code() != engine.CodeQueueFull {
 			t.Errorf("a page over the memory for bodies: %d %.100s", got.status, got.body)
 		}
-		// An answer can arrive a moment before its handler gives its memory back.
+		// A response can arrive a moment before its handler releases its memory.
 		eventually(t, "a body of just the memory for bodies", func() bool {
 			return s.do(t, "PUT", "/db/b", bytes.NewReader(large[:1<<20])).status < 300
 		})
@@ -217,8 +217,7 @@ func TestTagLimit(t *testing.T) {
 	}
 }
 
-// TestPanic: a panic is an internal error that tells the client nothing, and
-// the connection lives on.
+// TestPanic: a panic is an internal error without details for the client, and the connection survives.
 func TestPanic(t *testing.T) {
 	var log lockedBuffer
 	s := serve(t, api.Options{Logger: log.logger(), Ready: func() error { panic("secret") }})

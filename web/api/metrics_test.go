@@ -10,8 +10,7 @@ import (
 	"github.com/skerrydb/skerry/web/api"
 )
 
-// TestMetricsWithLabels: what a part tells with labels, and as a histogram, is on
-// /metrics as Prometheus reads it.
+// TestMetricsWithLabels: metrics with labels, and histograms, are on /metrics in Prometheus's format.
 func TestMetricsWithLabels(t *testing.T) {
 	told := []engine.Metric{
 		{Name: "x_total", Help: "X.", Counter: true, Value: 3, Labels: []engine.Label{{Name: "route", Value: "GET /\"a\"/{b}"}, {Name: "class", Value: "2xx"}}},

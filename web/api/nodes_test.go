@@ -225,7 +225,7 @@ func (c *cluster) start(t testing.TB, id uint64, ps procedures, o api.Options, w
 	return n
 }
 
-// forwards is how often node n tried to have the leader answer, by result.
+// forwards returns how often node n tried to forward to the leader, by result.
 func (n *node) forwards(t *testing.T, result string) float64 {
 	t.Helper()
 	return n.metric(t, `skerry_http_forwards_total{result=`+strconv.Quote(result)+`}`)

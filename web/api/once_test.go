@@ -48,7 +48,7 @@ func FuzzOnceKey(f *testing.F) {
 	})
 }
 
-// TestOnceHidden: what is remembered is in no listing, and its space is none that clients reach.
+// TestOnceHidden: stored responses are in no listing, and clients cannot reach their space.
 func TestOnceHidden(t *testing.T) {
 	s := serve(t, api.Options{RememberFor: time.Minute})
 	if got := s.do(t, "PUT", "/db/a", strings.NewReader("x"), "Idempotency-Key", "k"); got.status != 201 {
@@ -63,8 +63,8 @@ func TestOnceHidden(t *testing.T) {
 	}
 }
 
-// TestOnceAfterUnknown: the leader commits and loses its voice; the same request
-// goes out again by itself and gets the answer that was lost.
+// TestOnceAfterUnknown: the leader commits, but its response is lost. The same request is sent again
+// automatically and gets the lost response.
 func TestOnceAfterUnknown(t *testing.T) {
 	for at := range 2 { // asked of the leader itself, and of another node
 		c := serveCluster(t, 2, api.Options{})
@@ -148,8 +148,8 @@ func TestOnceEverywhere(t *testing.T) {
 	}
 }
 
-// sendOnce sends write w once. It returns the revision it made, and whether this
-// answer says that it was this request that made it.
+// sendOnce sends write w once. It returns the revision that it made, and whether the response says that this
+// request made it.
 func (n *node) sendOnce(t *testing.T, w int, patience time.Duration) (tag string, first bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

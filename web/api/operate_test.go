@@ -108,8 +108,8 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestBackupFails: a failure before the first byte is a problem, one after it
-// cuts the connection, so that nobody takes the bytes for a backup.
+// TestBackupFails: a failure before the first byte is a problem; a later one cuts the connection, so that
+// nobody mistakes the bytes for a backup.
 func TestBackupFails(t *testing.T) {
 	begin, fail := "", error(engine.ErrStopped)
 	s := serve(t, api.Options{Backup: func(_ context.Context, w io.Writer) (engine.Position, error) {
@@ -135,8 +135,7 @@ func TestBackupFails(t *testing.T) {
 	}
 }
 
-// TestGates: what is answered only so many times at once refuses one more, and
-// answers again once there is room.
+// TestGates: routes with a bounded number of requests refuse one more, and serve again once there is room.
 func TestGates(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
 	hold := func() {
@@ -212,7 +211,7 @@ func TestIndexPage(t *testing.T) {
 	}
 }
 
-// TestLog: the access log has what tells requests apart and no secret.
+// TestLog: the access log identifies requests and contains no secret.
 func TestLog(t *testing.T) {
 	var log lockedBuffer
 	s := serve(t, api.Options{Password: "s3cret", Logger: log.logger()})

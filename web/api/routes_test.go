@@ -13,8 +13,8 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// TestAddedRoutes: routes of other packages are in the index and ask for the password, and
-// what only the leader can do is passed on to it with the body.
+// TestAddedRoutes: routes of other packages are in the index and require the password, and requests that only
+// the leader can serve are forwarded with the body.
 func TestAddedRoutes(t *testing.T) {
 	refusals := 0
 	echo := func(c *web.Context) error {

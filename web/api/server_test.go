@@ -20,8 +20,7 @@ import (
 	"github.com/skerrydb/skerry/web/api"
 )
 
-// clock stands still until it is told to move, so that revisions and expiries
-// in the cases are always the same.
+// clock moves only when a test moves it, so that revisions and expiries in the cases are always the same.
 type clock struct{ us atomic.Int64 }
 
 func newClock() *clock {
@@ -127,7 +126,7 @@ func serveAll(t testing.TB, ps procedures, o api.Options, wrap func(engine.Engin
 
 func (s *server) url(path string) string { return "http://" + s.addr + path }
 
-// answer is a whole answer.
+// answer is one complete response.
 type answer struct {
 	status int
 	header http.Header

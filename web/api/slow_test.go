@@ -46,7 +46,7 @@ func TestSlowHeaders(t *testing.T) {
 	}
 }
 
-// TestSlowReader: who asks for a large value and does not read it is cut off.
+// TestSlowReader: a client that requests a large value and does not read it is disconnected.
 func TestSlowReader(t *testing.T) {
 	s := serve(t, api.Options{}, func(h *http.Server) { h.WriteTimeout = 2 * time.Second })
 	if _, _, err := s.store.Set(context.Background(), 0, []byte("large"), make([]byte, kv.MaxValBytes), kv.SetOptions{}); err != nil {
@@ -61,7 +61,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// awaitAnswer returns once the server has begun to answer: before that it is idle too.
+// awaitAnswer returns once the server has begun to respond: before that it is idle too.
 func awaitAnswer(t *testing.T, conn net.Conn) {
 	t.Helper()
 	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
@@ -69,8 +69,7 @@ func awaitAnswer(t *testing.T, conn net.Conn) {
 	}
 }
 
-// TestBackupStalls: a backup may take longer than any other answer, but not
-// stand still.
+// TestBackupStalls: a backup may take longer than any other response, but must not stall.
 func TestBackupStalls(t *testing.T) {
 	const stall = 300 * time.Millisecond
 	var impatient atomic.Pointer[http.Handler]

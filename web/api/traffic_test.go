@@ -255,8 +255,7 @@ func (l *late) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Pos
 	return l.Engine.Update(ctx, fn)
 }
 
-// TestGivenUpWrite: a write that was given up and runs later writes what was
-// sent with it, not what came after.
+// TestGivenUpWrite: an abandoned write that runs later writes its own data, not that of a later request.
 func TestGivenUpWrite(t *testing.T) {
 	l := new(late)
 	s := serveOn(t, api.Options{}, func(e engine.Engine) engine.Engine { l.Engine = e; return l })

@@ -16,8 +16,8 @@ type withStatus int
 func (e withStatus) Error() string   { return "its text" }
 func (e withStatus) HTTPStatus() int { return int(e) }
 
-// TestWithStatus: a status of the error's own counts, if it is one of errors; its
-// text is told unless it can be a secret.
+// TestWithStatus: the error's own status is used if it is an error status; its text is public unless it may be
+// secret.
 func TestWithStatus(t *testing.T) {
 	all := problem.All()
 	for _, c := range []struct {
@@ -39,8 +39,7 @@ func TestWithStatus(t *testing.T) {
 	}
 }
 
-// TestClean: what stands in a problem can be shown anywhere, and the error it was
-// made of is left as it was.
+// TestClean: the text of a problem can be shown anywhere, and the original error is unchanged.
 func TestClean(t *testing.T) {
 	for in, want := range map[string]string{"plain ä 漢": "plain ä 漢", "a\nb\tc": "a b c", "\x1b[1m\x00\x7f\u0085\u202e\u2066\u2028": "�[1m������", "\xff": "�"} {
 		if got := problem.Clean(in); got != want || !utf8.ValidString(got) {

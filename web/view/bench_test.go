@@ -100,7 +100,7 @@ func BenchmarkRender(b *testing.B) {
 	})
 }
 
-// BenchmarkNew is what one page costs at start.
+// BenchmarkNew measures the cost of one page at start.
 func BenchmarkNew(b *testing.B) {
 	z, html, _ := benchPage()
 	for name, files := range map[string]map[string]string{"z": {"a.z.html": z}, "html": {"a.html": html}} {

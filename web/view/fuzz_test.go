@@ -22,8 +22,8 @@ const hostile = "x9<q9\"q9'q9`q9${q9}\\</script>\u2028 x9"
 
 var escapedNot = regexp.MustCompile(`<q9|[^\\]q9"q9|q9"q9'q9"`)
 
-// FuzzZ: no text makes the compiler panic; what it takes never lets a hostile
-// value out; and a text without tags is rendered as html/template renders it.
+// FuzzZ: no text makes the compiler panic; accepted texts never output a hostile value unescaped; and a text
+// without tags is rendered as by html/template.
 func FuzzZ(f *testing.F) {
 	names, _ := filepath.Glob("testdata/*.txt")
 	for _, name := range names {

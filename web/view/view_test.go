@@ -177,7 +177,7 @@ func TestMaxPageBytes(t *testing.T) {
 	}
 }
 
-// counter counts what is written to it.
+// counter counts the bytes written to it.
 type counter int
 
 func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
@@ -209,8 +209,7 @@ type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-// TestJSONText: what is no text becomes JSON, but what knows how to print itself
-// does.
+// TestJSONText: values other than text become JSON, except those that can print themselves.
 func TestJSONText(t *testing.T) {
 	t.Parallel()
 	v := load(t, map[string]string{"a.z.html": "#{v}"})
@@ -234,8 +233,8 @@ type stringer struct{ n int }
 
 func (s stringer) String() string { return fmt.Sprintf("stringer %d", s.n) }
 
-// TestWarnings: about each key and view once, about no more than the limit, and
-// never about what is always given.
+// TestWarnings: one warning for each key and view, at most the limit, and never about locals that every page
+// gets.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -295,8 +294,8 @@ func (l *locked) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// TestLostPartials: who calls a partial and has none is told why go:embed may have
-// left it out; who has some, or calls no partial, is not.
+// TestLostPartials: if a called partial and all others are missing, the error explains why go:embed may have
+// left them out; otherwise it does not.
 func TestLostPartials(t *testing.T) {
 	for _, c := range []struct {
 		other, called string

@@ -47,7 +47,7 @@ func parse(t *testing.T, s string) *url.URL {
 	return u
 }
 
-// answer is what a request got.
+// answer is the response to a request.
 type answer struct {
 	status int
 	body   string
@@ -126,8 +126,8 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
-// TestBuilding: who has waited for the first build is told that it goes on, by a page
-// that loads itself anew.
+// TestBuilding: a request that times out waiting for the first build gets a page that reports the build and
+// reloads itself.
 func TestBuilding(t *testing.T) {
 	t.Parallel()
 	f, at := serve(t, front.Options{Wait: 30 * time.Millisecond})
@@ -210,8 +210,7 @@ func TestLongFailure(t *testing.T) {
 	}
 }
 
-// TestHold: what is in flight may end, a stream is cut at once, and what takes too
-// long is cut too.
+// TestHold: requests in flight may end, streams are cut at once, and requests that take too long are cut too.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	f, at := serve(t, front.Options{Cut: 100 * time.Millisecond})

@@ -70,7 +70,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// next is Next, which must not take for ever.
+// next is Next with a time limit.
 func next(t *testing.T, w *Watcher) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -82,8 +82,8 @@ func next(t *testing.T, w *Watcher) []string {
 	return changed
 }
 
-// TestWatch: what is changed, made, renamed and removed is found, once, and what is
-// not the program's source is not.
+// TestWatch: changed, created, renamed and removed files are reported once, and files that are not the
+// program's source are not.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

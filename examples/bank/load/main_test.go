@@ -65,8 +65,7 @@ func TestMoneyStays(t *testing.T) {
 	}
 }
 
-// TestWrongBooksAreFound transfers at servers that make money, or let accounts be
-// overdrawn.
+// TestWrongBooksAreFound uses servers that create money or allow overdrawn accounts.
 func TestWrongBooksAreFound(t *testing.T) {
 	t.Parallel()
 	makesMoney := proc.Define("transfer", func(tx *proc.Tx, in bank.TransferIn) (bank.TransferOut, error) {

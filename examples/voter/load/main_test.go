@@ -49,7 +49,7 @@ func serve(t *testing.T, instead ...proc.Procedure) string {
 	return strings.TrimPrefix(srv.RESPURL(), "redis://")
 }
 
-// TestModes votes in every mode; few phones see to it that some votes are refused.
+// TestModes votes in every mode; there are so few phones that some votes are refused.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	addr := serve(t)

@@ -28,7 +28,7 @@ type boxed struct{}
 func (boxed) False() reflect.Value { return reflect.ValueOf(false) }
 func (boxed) HTML() reflect.Value  { return reflect.ValueOf(template.HTML("<b>")) }
 
-// TestCorners: what is rare is as html/template has it too.
+// TestCorners: rare cases, too, are as in html/template.
 func TestCorners(t *testing.T) {
 	c := NewCompiler()
 	for _, page := range []string{
@@ -77,7 +77,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestForgets: what is pooled refers to no values of pages.
+// TestForgets: pooled objects do not refer to values of pages.
 func TestForgets(t *testing.T) {
 	tm := template.Must(template.New("page").Parse(`{{$x := .}}{{$x}}`))
 	if err := tm.Execute(&strings.Builder{}, "x"); err != nil {

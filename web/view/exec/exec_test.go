@@ -250,7 +250,7 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestLimit: what is longer than allowed is left to html/template, and gone.
+// TestLimit: a page over the limit is left to html/template, and its output dropped.
 func TestLimit(t *testing.T) {
 	c := NewCompiler()
 	for page, whole := range map[string]int{`{{range .}}x{{end}}`: 100, `{{range .}}{{.}}{{end}}`: 100, `abc{{range .}}{{end}}d`: 4, `{{printf "%100d" 1}}`: 100} {
