@@ -78,7 +78,7 @@ type Role struct {
 	Term   uint64
 	Leader uint64 // 0: none is known
 	Leads  bool   // this node is the leader; it may accept proposals once Ready is also set
-	Ready  bool   // an entry of its own term has been applied
+	Ready  bool   // an entry of this term has been applied
 }
 
 // Config of a Core.

@@ -231,7 +231,7 @@ func (a *Admin) askAll(ctx context.Context, nodes []nodeInfo) []NodeAnswer {
 // Remove permanently removes a node from the cluster. Removing it again does nothing.
 func (a *Admin) Remove(ctx context.Context, node uint64) error {
 	err := a.call(ctx, methodRemove, nodeRef{node}, nil)
-	if node == a.id.Node && saysRemoved(err) { // then nobody talks to it any more, also not to answer
+	if node == a.id.Node && saysRemoved(err) { // other nodes no longer communicate with it, so there is no response
 		return nil
 	}
 	return err

@@ -119,7 +119,7 @@ func (c *raftCommitter) yield(why error) {
 	default:
 		c.orphans = append(c.orphans, orphan{b, x.opts.mono()})
 		if !b.empty() && !failpoint("held-unseen") {
-			x.flight.hold(b.first) // reads may go on
+			x.flight.hold(b.first) // reads may continue
 		}
 	}
 	if failpoint("speculation-kept") {

@@ -132,7 +132,7 @@ func limitTx(e *env) {
 	if n != keys {
 		e.Errorf("of %d keys of a full transaction %d are there", keys, n)
 	}
-	e.put("x", "1") // the next transaction begins anew
+	e.put("x", "1") // the limit is per transaction
 	e.has("x", "1")
 }
 
