@@ -16,7 +16,7 @@ import (
 
 // Bounds of requests that are passed on to the node that leads.
 const (
-	// NodeProtocol is what nodes call the connections that carry them.
+	// NodeProtocol is the name of the protocol between nodes that carries them.
 	NodeProtocol = "web/1"
 	// PositionWait is how long a read waits for what its browser wrote on another
 	// node; then it is engine.CodePositionTimeout.
@@ -25,11 +25,11 @@ const (
 	// longer one is passed on as it arrives, to one leader.
 	MaxKeptBody = 64 << 10
 
-	// positionLife is how long a browser remembers the position of its last write.
-	// A node that is further behind does not serve local reads.
+	// positionLife is how long a browser keeps the position of its last write. A node that is further behind
+	// does not serve local reads.
 	positionLife = time.Minute
-	// positionLookup is how long a position is looked up for after a write. It takes
-	// longer only if this node has lost the others meanwhile.
+	// positionLookup bounds the lookup of the position after a write. It takes that long only if this node has
+	// lost contact with the others meanwhile.
 	positionLookup = time.Second
 )
 

@@ -12,7 +12,7 @@ import (
 const (
 	toLeader    = "leader"
 	toFollower  = "follower"  // one of them
-	toFollowers = "followers" // all of them, in turn
+	toFollowers = "followers" // all of them, by turns
 )
 
 // spot is one measurement of a face.

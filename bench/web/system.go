@@ -26,7 +26,7 @@ type system struct {
 
 	addr    string
 	cookies []string
-	procs   []*rig.Process // the site last
+	procs   []*rig.Process // the site is the last
 }
 
 // start runs the servers with new data and waits until the sessions are created.

@@ -9,7 +9,7 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// request handles a form with an email address that may get an email.
+// request handles a form with the email address to send an email to.
 func (a *Account) request(c *web.Context, name string, ask func(ctx context.Context, email, from string) (auth.Email, error)) error {
 	var in struct {
 		Email string `json:"email"`

@@ -20,7 +20,7 @@ const DefaultRememberFor = 24 * time.Hour
 
 const (
 	onceHeader     = "Idempotency-Key"
-	replayedHeader = "Idempotent-Replayed" // "true" in an answer that was given before; the name is Stripe's
+	replayedHeader = "Idempotent-Replayed" // "true" in a repeated response; the name is Stripe's
 )
 
 // once is the state of a request with an Idempotency-Key.

@@ -29,12 +29,12 @@ import (
 
 // Bounds of requests that are passed on.
 const (
-	// LeaderTimeout is how long the leader may take to begin its answer; then a
-	// write is engine.CodeOutcomeUnknown.
+	// LeaderTimeout is how long the leader may take to begin its response; then a write is
+	// engine.CodeOutcomeUnknown.
 	LeaderTimeout = 30 * time.Second
 	// NodeDialTimeout is how long a connection to another node may take to open.
 	NodeDialTimeout = 3 * time.Second
-	// NodeStall is how long another node may take nothing of a request.
+	// NodeStall is how long another node may accept nothing of a request.
 	NodeStall = 10 * time.Second
 	// MaxProblemBytes is the longest problem of the leader that is looked into.
 	MaxProblemBytes = 64 << 10
