@@ -108,7 +108,7 @@ func TestReadersOfClones(t *testing.T) {
 		views <- v
 		views <- v // two readers of one clone
 		if round%5 == 0 {
-			tree = tree.Clone() // go on with a clone; the original is dropped
+			tree = tree.Clone() // continue with a clone; the original is dropped
 		}
 	}
 	close(views)

@@ -131,7 +131,7 @@ func TestCatalogIsTotal(t *testing.T) {
 		}
 		want := "Err" + strings.TrimPrefix(name, "Code")
 		if name == "CodeInternal" {
-			want = "" // an unknown error has no sentinel: nobody may match it
+			want = "" // an unknown error has no sentinel, so it cannot be matched
 		}
 		if sentinels[name] != want {
 			t.Errorf("the sentinel of %s is %q, want %q", name, sentinels[name], want)

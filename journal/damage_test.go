@@ -103,7 +103,7 @@ func worth(i int) bool { return i < 48 || i >= 4092 || i%16 == 0 }
 
 // TestFlippedBits damages the bytes of a log in turn. Damage is refused, or it
 // is of no consequence, or it is to the very last frame of a log that was not
-// closed, which cannot be told from an interrupted write and is then reported
+// closed, which looks like an interrupted write and is then reported
 // as cut.
 func TestFlippedBits(t *testing.T) {
 	for _, sealed := range []bool{true, false} {

@@ -21,9 +21,8 @@ func segmented(t testing.TB, fs *memfs.FS, each int) *journal.Log {
 	return l
 }
 
-// TestTruncateEdges: what TruncateBefore may forget it forgets by whole segments, and
-// never the record that it is told to keep, nor one after it; what TruncateAfter
-// keeps it keeps to the record. Both hold over a restart.
+// TestTruncateEdges: TruncateBefore drops whole segments, and never the record at its index
+// or a later one. TruncateAfter is exact to the record. Both hold after a restart.
 func TestTruncateEdges(t *testing.T) {
 	for _, each := range []int{1, 2} {
 		for index := range uint64(14) {
@@ -71,8 +70,8 @@ func one(l *journal.Log, index uint64) (journal.Record, error) {
 	return journal.Record{}, nil
 }
 
-// TestPowerLossWhileTruncating: whenever the power fails while segments are
-// removed, what is left has no hole.
+// TestPowerLossWhileTruncating: whenever the power fails while segments are removed, the
+// rest has no gap.
 func TestPowerLossWhileTruncating(t *testing.T) {
 	seeds := uint64(8)
 	if testing.Short() {

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// shownTo returns the certificate that a port shows to whoever connects.
+// shownTo returns the certificate that a port shows to a connecting client.
 func shownTo(t *testing.T, addr string) *x509.Certificate {
 	t.Helper()
 	var leaf *x509.Certificate
@@ -123,7 +123,7 @@ func TestSealedByAnotherKey(t *testing.T) {
 
 // TestRollingUpgrade: nodes of before certificates were sealed and later ones reach
 // each other, in both directions and in each order of restarts; when the last one
-// is upgraded nobody's name is shown any more.
+// is upgraded no name is shown any more.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
 	ids := identities(t, 3)

@@ -153,7 +153,7 @@ type readFunc func([]byte) (int, error)
 func (f readFunc) Read(b []byte) (int, error) { return f(b) }
 
 // TestSnapshotCorrupt: a stream that was changed inside TLS, where only a faulty
-// program or memory can do it, is refused, and the sender is told.
+// program or memory can do it, is refused, and the sender gets an error.
 func TestSnapshotCorrupt(t *testing.T) {
 	ids := identities(t, 2)
 	k := newTaker()

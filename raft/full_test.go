@@ -30,8 +30,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullDisks: without room on a majority proposals are refused soon, whoever of
-// them leads, and reads go on; with room again all goes on, under the same leader.
+// TestFullDisks: without disk space on a majority proposals are soon refused, under any
+// leader, and reads continue. With space again writes continue under the same leader.
 func TestFullDisks(t *testing.T) {
 	t.Parallel()
 	for name, skip := range map[string]uint64{"all": 0, "followers": 1, "the leader and one more": 2} {

@@ -142,7 +142,7 @@ func (s *stepped) leased(want bool, when string) {
 		s.t.Fatalf("%s: a question was sent: %v, the read was answered: %v; want the lease to answer it: %v", when, asked, *answered, want)
 	}
 	if asked {
-		s.reads[1].Lost() // nobody waits for it any more
+		s.reads[1].Lost() // no read waits for it any more
 		s.reads[1].waiting = nil
 	}
 }

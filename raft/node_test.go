@@ -18,7 +18,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// memLog is a Log in memory, whose Sync can be told to find no room.
+// memLog is a Log in memory. Tests can make its Sync fail as if the disk were full.
 type memLog struct {
 	mu      sync.Mutex // guards the fields below
 	first   uint64
@@ -107,7 +107,7 @@ type cluster struct {
 	t     *testing.T
 	mu    sync.Mutex // guards the fields below
 	nodes map[uint64]*member
-	cut   map[uint64]bool // nobody hears it, it hears nobody
+	cut   map[uint64]bool // isolated nodes
 	lease time.Duration
 }
 

@@ -157,7 +157,7 @@ func (l *nodeLife) again(step int) {
 
 // TestEveryFile: all files of a node's folder are in the table above; check names
 // each one that an interrupted write of a file system has left empty or as zeros,
-// and a start goes on without it or names it too.
+// and a start continues without it or names it too.
 func TestEveryFile(t *testing.T) {
 	t.Parallel()
 	whole := &nodeLife{t: t, fs: memfs.New(1)}

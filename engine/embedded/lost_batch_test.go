@@ -61,7 +61,7 @@ func TestFullBatchOnLostBatch(t *testing.T) {
 }
 
 // TestSplitEach: when an UpdateEach fills two batches and the second is lost, it
-// must not be told that nothing was written.
+// must not return an error that means "nothing was written".
 func TestSplitEach(t *testing.T) {
 	db := open(t, t.TempDir(), Options{})
 	big, batches := make([]byte, batchBytes), 0
@@ -156,7 +156,7 @@ func TestLostWhenDue(t *testing.T) {
 	})
 }
 
-// TestLostBatchIsDroppedFirst: nobody hears that a batch was lost before what was built on it
+// TestLostBatchIsDroppedFirst: no call learns that a batch was lost before what was built on it
 // is dropped. Otherwise a caller's next transaction could run on the lost batch, and be lost too.
 func TestLostBatchIsDroppedFirst(t *testing.T) {
 	x, g := gated(t, Options{})

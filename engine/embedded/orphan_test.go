@@ -11,9 +11,9 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// TestOutcomeOfOrphans: what a call is told whose leader was deposed while its
-// batch was on its way, for everything that can come next. That nothing was
-// written it is told only if that is known.
+// TestOutcomeOfOrphans: the result of a call whose leader was deposed while its batch was
+// in flight, for everything that can come next. The error means "nothing was written" only
+// if that is known.
 func TestOutcomeOfOrphans(t *testing.T) {
 	entry := func(q quorum, term uint64, data []byte) {
 		if err := q.applyAll([]raft.Entry{{Index: 1, Term: term, Data: data}}); err != nil {

@@ -55,7 +55,7 @@ func TestReadBesideTruncation(t *testing.T) {
 }
 
 // TestRaftLogTooManyFiles: a log whose files cannot be opened now reports a temporary
-// error, goes on when the call is made again, and is read to the end.
+// error, continues when the call is repeated, and is read to the end.
 func TestRaftLogTooManyFiles(t *testing.T) {
 	fs := memfs.New(1)
 	log, err := journal.Open("log", journal.Options{FS: fs, SegmentBytes: 8 << 10, Inline: true})

@@ -54,7 +54,7 @@ func TestSnapshotNewerThanLog(t *testing.T) {
 }
 
 // TestSnapshotOverRestarts: a process that is restarted before it has written
-// enough for a snapshot must not gather log for ever.
+// enough for a snapshot must not let the log grow without limit.
 func TestSnapshotOverRestarts(t *testing.T) {
 	fs := memfs.New(1)
 	o := Options{FS: fs, SnapshotBytes: 20 << 10}

@@ -17,7 +17,7 @@ import (
 type simClient struct {
 	w    *world
 	id   int64
-	told uint64 // highest position that it was told
+	told uint64 // highest position that it received
 	ends bool
 }
 

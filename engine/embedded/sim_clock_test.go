@@ -19,7 +19,7 @@ type clockTruth struct {
 	endsThen int             // when the operation that learned judged began
 	pace     *simOp          // from which on the time must go at the right speed
 	paced    time.Duration   // the time of the last jump of a clock
-	lost     int             // how often nobody knew the time any more: see leads
+	lost     int             // how often no node knew the time any more: see leads
 	stray    stray           // see there
 	elected  uint64          // the newest term that has a leader
 }
@@ -83,8 +83,8 @@ func (c *clockTruth) leads(n *simNode, term uint64) {
 	}
 }
 
-// ended is called when a program has ended. If nobody is left who knows the time, it
-// begins anew.
+// ended is called when a program has ended. If no node is left that knows the time, the
+// time is reset.
 func (c *clockTruth) ended() {
 	c.ends = append(c.ends, c.w.now)
 	for _, n := range c.w.nodes {
@@ -136,7 +136,7 @@ func (c *clockTruth) judge(o *simOp) {
 		return
 	}
 	if j.lost != c.lost {
-		return // nobody knows whether it is of before or after that
+		return // it is unknown whether it is from before or after that
 	}
 	c.strict = append(c.strict, o)
 	if j.asOf < j.floor {

@@ -29,7 +29,7 @@ type simNode struct {
 	drift float64       // what its clock gains in a second, in seconds
 	rate  float64       // of its ticks, 1 is right
 	slow  time.Duration // what its disk takes more
-	ran   simClock      // its clock that nobody sets
+	ran   simClock      // its monotonic clock
 
 	frozen  time.Duration // until then its program stands still
 	trapped bool          // it is frozen when it next asks whether it leads

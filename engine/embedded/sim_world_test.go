@@ -30,13 +30,13 @@ type world struct {
 	truth     truth
 	clocks    clockTruth
 	hidden    *simNode // which clients with even ids do not reach
-	lull      bool     // nobody writes
+	lull      bool     // no client writes
 	clients   []*simClient
 	ops       []*simOp // in the order of their calls
 	healed    bool     // there will be no more faults
 	undecided bool
 
-	trace io.Writer // nil: nobody reads along
+	trace io.Writer // nil: no trace
 }
 
 // violation is the panic value of a run that has found a violation.

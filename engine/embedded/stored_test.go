@@ -16,7 +16,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "make the stored folders in testdata anew: only for a format that is new")
 
 // Folders that this version has written. Every later one must open them, so they
-// are never made anew: a new format gets a folder of its own.
+// are never recreated: a new format gets a separate folder.
 const (
 	storedAlone = "testdata/alone-1" // log records and snapshot head of format 1
 	storedNode  = "testdata/node-2"  // format 2, with a vote; the only node of a cluster
@@ -98,7 +98,7 @@ func makeStored(t *testing.T) {
 	}
 }
 
-// write retries until somebody leads.
+// write retries until there is a leader.
 func write(t *testing.T, db *DB, fn func(engine.Tx) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -423,7 +423,7 @@ func endFaults() []fault {
 	}
 }
 
-// reopenFaults are those of what stays after Close, and of figures.
+// reopenFaults are those of the data that stays after Close, and of metrics.
 func reopenFaults() []fault {
 	return []fault{
 		{"what Close cuts off is written and refused", []string{"close/under-load"}, func(f *faulty) {

@@ -43,7 +43,7 @@ type shared struct{ engine.Engine }
 
 func (shared) Close() error { return nil }
 
-// TestSecondOfItsOwn: two processes that do not share their data are told apart.
+// TestSecondOfItsOwn: the suite detects that two processes do not share their data.
 func TestSecondOfItsOwn(t *testing.T) {
 	open, o := refSuite(func(r *ref) engine.Engine { return r })
 	o.wait = faultWait

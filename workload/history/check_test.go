@@ -68,7 +68,7 @@ func checkCase(t *testing.T, text string, verdict history.Verdict) {
 
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	// Writes that nobody can tell apart but by adding up every subset.
+	// Writes that can only be distinguished by adding up every subset.
 	var ops []history.Op
 	for i := range 40 {
 		ops = append(ops, history.Op{Client: int64(i), Call: 0, Outcome: history.Unknown,
