@@ -52,9 +52,9 @@ func (h *hooks) add(fn func()) {
 }
 
 // OnStart adds a function that runs before this server answers its first request. The functions run one at a
-// time, in the order in which they were added. If one returns an error or panics, Server.Run fails. It also
-// fails when ctx ends, at the latest after Options.Grace. The functions run on every node at each start. Only
-// the leader can write, so use OnLeader for work on the data.
+// time, in the order in which they were added. If one returns an error or panics, Server.Run returns that
+// error. When the server is stopped meanwhile, ctx ends, and Run returns at most Options.Grace later. The
+// functions run on every node at each start. Only the leader can write, so use OnLeader for work on the data.
 func (s *Services) OnStart(fn func(ctx context.Context) error) {
 	s.hooks.add(func() { s.hooks.start = append(s.hooks.start, fn) })
 }

@@ -50,8 +50,8 @@ func NewSMTP(o SMTPOptions) (*SMTP, error) {
 }
 
 // Send checks m and puts it into the queue. It never waits for the server. nil means that Run will try to send
-// it. A full queue is CodeQueueFull, and after Run has begun to stop it is CodeClosed; the message was then
-// not accepted.
+// it. A full queue is CodeQueueFull, and once Run accepts no more messages at its stop it is CodeClosed; the
+// message was then not accepted.
 func (s *SMTP) Send(ctx context.Context, m Message) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("send mail: %w", err)
