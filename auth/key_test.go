@@ -31,7 +31,7 @@ func TestKeys(t *testing.T) {
 	if err != nil || u.ID != ann.ID || got.ID != key.ID || got.Name != "laptop" || !got.Used.IsZero() {
 		t.Errorf("check: %+v %+v %v", u, got, err)
 	}
-	for i := range text { // no email is without meaning
+	for i := range text { // every character matters
 		c := byte('a')
 		if text[i] == c {
 			c = 'b'
@@ -44,6 +44,7 @@ func TestKeys(t *testing.T) {
 		want(t, s, err, engine.CodeUnauthenticated)
 	}
 	want(t, "revoke another's key", w.RevokeKey(ctx, bob.ID, key.ID), engine.CodeNotFound)
+	w.clock.Add(time.Second) // keys are listed by the time of creation
 	second, _, err := w.CreateKey(ctx, ann.ID, "", nil, time.Time{})
 	must(t, "create", err)
 	keys, err := w.ListKeys(ctx, engine.Read{}, ann.ID)
