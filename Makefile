@@ -20,7 +20,7 @@ build: ## build bin/skerry
 	@$(GOBUILD) -o bin/skerry ./cmd/skerry
 
 .PHONY: test
-test: ## run every check that a commit must pass; installs what the tests need with apt
+test: ## run the checks and tests of a commit; installs with apt what they need; CI=true adds the race detector
 	@ci/test
 
 .PHONY: quick
