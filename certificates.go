@@ -38,9 +38,9 @@ func (s *Server) openCertificates() (none capability, err error) {
 	case len(c.Domains) == 0 && c.HTTPListener == nil:
 		return none, nil
 	case s.o.TLS != nil:
-		return none, engine.Errorf(engine.CodeInvalid, "skerry: Certificates and TLS both say which certificates HTTP has")
+		return none, engine.Errorf(engine.CodeInvalid, "skerry: Certificates and TLS cannot both be set")
 	case s.http == nil:
-		return none, engine.Errorf(engine.CodeInvalid, "skerry: Certificates need HTTP, which is off")
+		return none, engine.Errorf(engine.CodeInvalid, "skerry: Certificates require HTTP, which is off")
 	}
 	if s.plain, err = listen(FacePlainHTTP, s.plain, cmp.Or(c.HTTP, DefaultPlainHTTP)); err != nil {
 		return none, err
@@ -78,7 +78,7 @@ func toHTTPS(domains []string) http.Handler {
 		}
 		host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
 		if !slices.ContainsFunc(domains, func(d string) bool { return strings.EqualFold(d, host) }) {
-			http.Error(w, "there is nothing of that name here", http.StatusMisdirectedRequest)
+			http.Error(w, "this server does not serve that host name", http.StatusMisdirectedRequest)
 			return
 		}
 		if strings.Contains(host, ":") {

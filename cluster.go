@@ -68,7 +68,7 @@ func (s *Server) reachable(face string, l net.Listener) (string, error) {
 	}
 	host, port, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
-		return "", engine.Errorf(engine.CodeInvalid, "skerry: the %s listener has the address %q, which other nodes cannot be told", face, l.Addr())
+		return "", engine.Errorf(engine.CodeInvalid, "skerry: the %s listener has the address %q, which cannot be advertised to other nodes", face, l.Addr())
 	}
 	if unspecified(host) {
 		host = ""
@@ -78,7 +78,7 @@ func (s *Server) reachable(face string, l net.Listener) (string, error) {
 		nodeHost = ""
 	}
 	if host = cmp.Or(s.o.AdvertiseHost, host, nodeHost); host == "" {
-		return "", engine.Errorf(engine.CodeInvalid, "skerry: %s listens on all addresses, so it must be said by which host other machines reach it: AdvertiseHost", face)
+		return "", engine.Errorf(engine.CodeInvalid, "skerry: %s listens on all addresses: set AdvertiseHost to the host by which other machines reach it", face)
 	}
 	return net.JoinHostPort(host, port), nil
 }
@@ -106,7 +106,7 @@ func (s *Server) joined() error {
 		return engine.Errorf(engine.CodeNotLeader, "node %d is not a member of the cluster yet", st.Self)
 	}
 	if st.Leader == 0 {
-		return engine.Errorf(engine.CodeNotLeader, "node %d knows of no leader", st.Self)
+		return engine.Errorf(engine.CodeNotLeader, "node %d knows no leader", st.Self)
 	}
 	return nil
 }

@@ -25,11 +25,11 @@ type Connections struct {
 	Nodes, NodeGuests, Upstreams int
 }
 
-// Most connections of each kind, whatever the process may open.
+// The largest numbers of connections that ConnectionsFor returns.
 const (
-	DefaultMaxHTTP  = 32_768
-	DefaultMaxAdmin = 1024
-	DefaultMaxPlain = 1024
+	DefaultMaxHTTP  = 32_768 // connections of the HTTP listener, by default at most
+	DefaultMaxAdmin = 1024   // connections of the admin listener, by default at most
+	DefaultMaxPlain = 1024   // connections of plain HTTP, by default at most
 )
 
 const (
@@ -46,7 +46,7 @@ const (
 func ConnectionsFor(files int, cluster bool) (Connections, error) {
 	if files < MinFiles {
 		return Connections{}, engine.Errorf(engine.CodeLimit,
-			"this process can have %d files and connections open, and needs %d at least: raise the limit (ulimit -n, or LimitNOFILE= of systemd)", files, MinFiles)
+			"this process can have only %d files and connections open, but needs at least %d: raise the limit (ulimit -n, or LimitNOFILE= of systemd)", files, MinFiles)
 	}
 	share := func(percent, most int) int { return min((files-ReservedFiles)*percent/100, most) }
 	if !cluster {
@@ -67,7 +67,7 @@ func ConnectionsFor(files int, cluster bool) (Connections, error) {
 func DefaultConnections(cluster bool) (Connections, error) {
 	files, err := gate.Files()
 	if err != nil {
-		return Connections{}, fmt.Errorf("how many files may be open: %w", err)
+		return Connections{}, fmt.Errorf("get the limit of open files: %w", err)
 	}
 	return ConnectionsFor(files, cluster)
 }
@@ -94,7 +94,7 @@ func (s *Server) limitConnections() error {
 
 // httpFull is the response to an HTTP client when all connections have a request under way.
 const httpFull = `{"type":"about:blank","title":"Service Unavailable","status":503,"code":"queue_full",` +
-	`"detail":"all connections that this listener may have are answering requests","retryable":true}` + "\n"
+	`"detail":"all connections of this listener are busy","retryable":true}` + "\n"
 
 // gated bounds the connections of an HTTP listener and wraps the handler of srv. When the listener is full, it
 // closes a connection without a request under way for each new one.
@@ -140,10 +140,10 @@ func (s *Server) connectionMetrics() iter.Seq[engine.Metric] {
 			n, at := d.Stats(), []engine.Label{{Name: "listener", Value: d.name}}
 			for _, m := range []engine.Metric{
 				{Name: "http_connections", Help: "Connections.", Labels: at, Value: float64(n.Guests + n.Members)},
-				{Name: "http_max_connections", Help: "Connections that there can be.", Labels: at, Value: float64(d.Max())},
-				{Name: "http_active_connections", Help: "Connections with a request under way.", Labels: at, Value: float64(n.Members)},
-				{Name: "http_evicted_connections_total", Help: "Connections without a request that made room for newer ones.", Labels: at, Counter: true, Value: float64(n.Evicted)},
-				{Name: "http_refused_connections_total", Help: "Connections refused because all others had a request under way.", Labels: at, Counter: true, Value: float64(n.Refused)},
+				{Name: "http_max_connections", Help: "Maximum number of connections.", Labels: at, Value: float64(d.Max())},
+				{Name: "http_active_connections", Help: "Connections with a request in progress.", Labels: at, Value: float64(n.Members)},
+				{Name: "http_evicted_connections_total", Help: "Idle connections that were closed to make room for newer ones.", Labels: at, Counter: true, Value: float64(n.Evicted)},
+				{Name: "http_refused_connections_total", Help: "Connections refused because all others had a request in progress.", Labels: at, Counter: true, Value: float64(n.Refused)},
 			} {
 				if !yield(m) {
 					return
@@ -152,9 +152,9 @@ func (s *Server) connectionMetrics() iter.Seq[engine.Metric] {
 		}
 		n := s.guesses.Stats()
 		for _, m := range []engine.Metric{
-			{Name: "wrong_passwords_total", Help: "Wrong passwords, over all listeners.", Counter: true, Value: float64(n.Wrong)},
-			{Name: "delayed_passwords_total", Help: "Passwords that waited because too many wrong ones came from their address.", Counter: true, Value: float64(n.Delayed)},
-			{Name: "refused_passwords_total", Help: "Passwords not looked at because too many of their address waited.", Counter: true, Value: float64(n.Refused)},
+			{Name: "wrong_passwords_total", Help: "Wrong passwords, on all listeners.", Counter: true, Value: float64(n.Wrong)},
+			{Name: "delayed_passwords_total", Help: "Passwords that were delayed after too many wrong ones from their address.", Counter: true, Value: float64(n.Delayed)},
+			{Name: "refused_passwords_total", Help: "Passwords that were refused unchecked because too many from their address were waiting.", Counter: true, Value: float64(n.Refused)},
 		} {
 			if !yield(m) {
 				return

@@ -105,7 +105,7 @@ func TestLimitsTable(t *testing.T) {
 	}
 	slices.Sort(rows)
 	expectSection(t, "docs/limits.md", "<!-- printed from the constants -->\n", "<!-- end -->",
-		"\n| limit | value | of what |\n|---|---|---|\n"+strings.Join(rows, "")+"\n")
+		"\n| limit | value | meaning |\n|---|---|---|\n"+strings.Join(rows, "")+"\n")
 }
 
 var limitName = regexp.MustCompile(`^(Guest)?(Default)?Max[A-Z]`)
@@ -126,7 +126,7 @@ func limits(f goFile, g *ast.GenDecl) (rows []string) {
 				about = g.Doc.Text()
 			}
 			about = strings.Join(strings.Fields(about), " ")
-			about = strings.TrimSuffix(strings.TrimPrefix(about, name.Name+" "), ".")
+			about = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(about, name.Name+" "), "is "), ".")
 			if tv, err := types.Eval(token.NewFileSet(), nil, token.NoPos, value); err == nil {
 				if n, ok := constant.Int64Val(constant.ToInt(tv.Value)); ok {
 					bytes := strings.Contains(name.Name+about, "Bytes") || strings.Contains(about, "bytes of")

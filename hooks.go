@@ -113,7 +113,7 @@ func (h *hooks) end(grace time.Duration, log *slog.Logger) {
 func within(ctx context.Context, slack time.Duration, fn func(ctx context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() {
-		err := errors.New("its goroutine ended")
+		err := errors.New("it called runtime.Goexit")
 		defer func() { ended <- err }()
 		err = recovered(ctx, fn)
 	}()
@@ -128,7 +128,7 @@ func within(ctx context.Context, slack time.Duration, fn func(ctx context.Contex
 	case err := <-ended:
 		return err
 	case <-limit.C:
-		return fmt.Errorf("a function does not watch its context: %w", ctx.Err())
+		return fmt.Errorf("a function did not return after its context ended: %w", ctx.Err())
 	}
 }
 
@@ -165,7 +165,7 @@ func (h *hooks) background(cluster engine.Cluster, log *slog.Logger) (stop func(
 		select {
 		case <-ended:
 		case <-limit.C:
-			log.Warn("background work of the application did not end in time; it does not watch its context", "grace", grace)
+			log.Warn("background work of the application did not end in time; it ignores its context", "grace", grace)
 		}
 	}
 }

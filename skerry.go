@@ -29,7 +29,7 @@ const (
 // How many databases clients of the Redis protocol can select: see Options.Databases.
 const (
 	DefaultDatabases = resp.DefaultDatabases
-	MaxDatabases     = resp.MaxDatabases // most databases that clients can select
+	MaxDatabases     = resp.MaxDatabases // databases that clients can select, at most
 )
 
 // Off as an address turns the listener off.
@@ -329,7 +329,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.serving.Store(true)
 	err := <-ended
 	s.serving.Store(false)
-	s.o.Logger.Info("stopping; requests in flight are answered first")
+	s.o.Logger.Info("stopping; finishing requests in flight first")
 	s.drain()
 	stopWork(s.o.Grace)
 	s.handOver()
@@ -379,7 +379,7 @@ func (s *Server) start(parts []part, failed chan<- error) (stop func()) {
 			err := p.run(ctx)
 			switch {
 			case ctx.Err() == nil && err == nil:
-				failed <- fmt.Errorf("%s stopped, for no reason that it told", p.name)
+				failed <- fmt.Errorf("%s stopped without an error", p.name)
 			case ctx.Err() == nil:
 				failed <- fmt.Errorf("%s stopped: %w", p.name, err)
 			case err != nil && !errors.Is(err, context.Canceled):

@@ -16,7 +16,6 @@ import (
 //
 // If embedded has no such folder, every Open fails with an error that says so. Files must only be called while
 // the application is being made.
-// so. Files must only be called while the application is made.
 func (s *Services) Files(embedded fs.FS, dir string) fs.FS {
 	info, err := fs.Stat(embedded, dir)
 	if err == nil && !info.IsDir() {

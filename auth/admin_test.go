@@ -20,7 +20,7 @@ func TestDelete(t *testing.T) {
 	_, err := w.Login(ctx, "ann@example.com", "makes the emails that nobody gets", "")
 	want(t, "login", err, auth.CodeWrongCredentials)
 	_, err = w.RequestReset(ctx, "nobody@example.com", "")
-	must(t, "ask for a reset", err)
+	must(t, "request a reset", err)
 	w.clock.Add(2 * time.Hour)
 	w.expire()
 	before := w.dump()
@@ -36,9 +36,9 @@ func TestDelete(t *testing.T) {
 	d := w.enrol(ann.ID)
 	for i := range auth.MaxTokens - 1 {
 		_, err := w.RequestReset(ctx, "ann@example.com", "")
-		must(t, "ask for a reset", err)
+		must(t, "request a reset", err)
 		_, err = w.RequestChange(ctx, ann.ID, fmt.Sprintf("ann%d@example.org", i), "")
-		must(t, "ask for another address", err)
+		must(t, "request a change of address", err)
 	}
 	ticket := w.ticket("ann@example.com")
 	must(t, "delete", w.Delete(ctx, ann.ID))
@@ -68,7 +68,7 @@ func TestDisable(t *testing.T) {
 	w, ctx := open(t, auth.Options{Sessions: s}), t.Context()
 	ann := w.verified("ann@example.com")
 	msg, err := w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "ask for a reset", err)
+	must(t, "request a reset", err)
 	u, err := w.Disable(ctx, ann.ID, true)
 	if err != nil || !u.Disabled || s.revoked(ann.ID) != 1 {
 		t.Errorf("disable: %+v %v", u, err)
@@ -80,7 +80,7 @@ func TestDisable(t *testing.T) {
 	_, err = w.Reset(ctx, msg.Token, "a new password")
 	want(t, "reset", err, auth.CodeTokenInvalid)
 	change, err := w.RequestChange(ctx, ann.ID, "ann@example.org", "")
-	must(t, "ask for another address", err)
+	must(t, "request a change of address", err)
 	_, err = w.Verify(ctx, change.Token, auth.Proof{Password: good})
 	want(t, "verify another address", err, auth.CodeTokenInvalid)
 	_, err = w.Disable(ctx, ann.ID, false)

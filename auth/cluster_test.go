@@ -58,7 +58,7 @@ func TestFollower(t *testing.T) {
 	key, _, err := leader.CreateKey(ctx, ann.ID, "", []string{"*"}, time.Time{})
 	must(t, "create a key", err)
 	msg, err := leader.RequestReset(ctx, "ann@example.com", "")
-	must(t, "ask for a reset", err)
+	must(t, "request a reset", err)
 	pos, err := leader.eng.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
 	must(t, "read", err)
 

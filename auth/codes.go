@@ -29,7 +29,7 @@ func Catalog() []engine.Meaning {
 		{Code: CodeAccountDisabled, Kind: engine.KindForbidden, Text: "the account is disabled"},
 		{Code: CodeCodeWrong, Kind: engine.KindCredentials, Text: "the code is wrong, out of date or was used before"},
 		{Code: CodeEmailTaken, Kind: engine.KindConflict, Text: "another account has the email address"},
-		{Code: CodeEmailUnverified, Kind: engine.KindForbidden, Text: "the email address has to be verified before the first login"},
+		{Code: CodeEmailUnverified, Kind: engine.KindForbidden, Text: "the email address must be verified before the first login"},
 		{Code: CodeIdentityConflict, Kind: engine.KindConflict, Text: "the identity, or its email address, belongs to another account"},
 		{Code: CodeIdentityUnverified, Kind: engine.KindForbidden, Text: "the provider does not vouch for the identity's email address"},
 		{Code: CodePasswordRefused, Kind: engine.KindRefused, Text: "the new password is too short, too long, too common or like the email address"},

@@ -25,7 +25,7 @@ func ParseEmail(s string) (kept, fold string, err error) {
 	}
 	for _, c := range []byte(s) {
 		if c <= ' ' || c >= 0x7f {
-			return "", "", engine.Errorf(engine.CodeInvalid, "an email address has neither spaces nor control characters nor letters outside of ASCII; write the domain in its xn-- form")
+			return "", "", engine.Errorf(engine.CodeInvalid, "an email address must be ASCII without spaces and control characters; write a non-ASCII domain in its xn-- form")
 		}
 	}
 	parsed, perr := mail.ParseAddress(s)

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// DefaultMaxHashing is how many password hashes are computed at once unless
-	// Options say otherwise. Each takes Params.MemoryKiB while it runs.
+	// DefaultMaxHashing is how many password hashes are computed at once by
+	// default. Each needs Params.MemoryKiB while it runs.
 	DefaultMaxHashing = 4
-	// DefaultMaxWaiting is how many more wait for that; beyond it a call is
-	// CodeQueueFull.
+	// DefaultMaxWaiting is how many more hashes wait for that by default; a
+	// call that needs another one fails with CodeQueueFull.
 	DefaultMaxWaiting = 64
 	// MaxMemoryKiB is the largest memory parameter of a hash, in KiB.
 	MaxMemoryKiB = 1 << 20
-	// MaxPasses is the most passes over that memory.
+	// MaxPasses is the maximum number of passes over that memory.
 	MaxPasses = 64
 )
 

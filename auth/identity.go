@@ -12,7 +12,7 @@ import (
 // Limits of identities. Going over one is CodeLimit.
 const (
 	MaxIdentities    = 16   // identities of a user
-	MaxIdentityBytes = 1024 // bytes of an issuer, and of a subject
+	MaxIdentityBytes = 1024 // bytes of an issuer, or of a subject
 )
 
 // Identity is a user's identity at an OIDC provider. The caller must have verified the provider's token, as

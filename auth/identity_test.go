@@ -117,7 +117,7 @@ func TestLinkUnlink(t *testing.T) {
 	}
 	want(t, "one too many", w.LinkIdentity(ctx, ann.ID, identity("y", "", false)), engine.CodeLimit)
 	msg, err := w.RequestReset(ctx, "bob@example.com", "")
-	must(t, "ask for a reset", err)
+	must(t, "request a reset", err)
 	_, err = w.ChangePassword(ctx, bob.ID, "", good)
 	want(t, "change a password that is none", err, engine.CodePreconditionFailed)
 	_, err = w.Reset(ctx, msg.Token, good)

@@ -168,7 +168,7 @@ func (m *model) wrongLogin(p *person) {
 
 func (m *model) askReset(p *person) {
 	msg, err := m.RequestReset(m.t.Context(), p.email, "")
-	must(m.t, "ask for a reset", err)
+	must(m.t, "request a reset", err)
 	if exists := p.password != "" && !p.disabled; (msg.Kind == auth.Reset) != exists {
 		m.t.Errorf("%s exists: %v, email %+v", p.email, exists, msg)
 	}

@@ -17,8 +17,8 @@ const (
 	DefaultMinPassword = 8
 	// LeastPassword is the least that Options can say.
 	LeastPassword = 8
-	// MaxPasswordBytes is the longest password in bytes. It bounds what is
-	// hashed; nobody types that much.
+	// MaxPasswordBytes is the longest password in bytes. It bounds the
+	// work of hashing.
 	MaxPasswordBytes = 1024
 )
 
@@ -51,7 +51,7 @@ func (a *Auth) CheckPassword(password, email string) error {
 	case email != "" && (lower == strings.ToLower(email) || lower == strings.ToLower(local)):
 		return refuse("the password must not be the email address or a part of it")
 	case a.common[lower] || strings.Count(password, password[:1]) == len(password):
-		return refuse("this is one of the passwords that are guessed first; choose another one")
+		return refuse("this password is too common; choose another one")
 	}
 	return nil
 }

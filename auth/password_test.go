@@ -73,7 +73,7 @@ func TestRehash(t *testing.T) {
 	}
 	// A token bound to the password survives, as the password is the same.
 	msg, err := w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "ask for a reset", err)
+	must(t, "request a reset", err)
 	third := w.again(auth.Options{Argon2: auth.Params{MemoryKiB: 256, Passes: 2}})
 	_, err = third.Login(ctx, "ann@example.com", good, "")
 	must(t, "login", err)
@@ -88,7 +88,7 @@ func TestChangePassword(t *testing.T) {
 	w, ctx := open(t, auth.Options{Sessions: s, Limits: auth.Limits{Login: auth.Limit{N: 3}}}), t.Context()
 	ann := w.verified("ann@example.com")
 	msg, err := w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "ask for a reset", err)
+	must(t, "request a reset", err)
 	_, err = w.ChangePassword(ctx, ann.ID, "wrong password", "a new password")
 	want(t, "wrong old password", err, auth.CodeWrongCredentials)
 	_, err = w.ChangePassword(ctx, ann.ID, good, "password")

@@ -67,7 +67,7 @@ func TestHashOutsideTransactions(t *testing.T) {
 	w, ctx := open(t, auth.Options{}), t.Context()
 	ann := w.verified("ann@example.com")
 	msg, err := w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "ask for a reset", err)
+	must(t, "request a reset", err)
 	var writes atomic.Int64
 	w.Hold(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -162,7 +162,7 @@ func TestRaceReset(t *testing.T) {
 	w, ctx := open(t, auth.Options{}), t.Context()
 	w.verified("ann@example.com")
 	msg, err := w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "ask for a reset", err)
+	must(t, "request a reset", err)
 	g := hold(w.Auth)
 	var done []chan error
 	for i := range 2 {

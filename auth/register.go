@@ -199,7 +199,7 @@ func (t tx) makeRoom(fold string) error {
 // RequestVerify returns an Email with a new token if the address belongs to a user who has not verified it
 // yet; otherwise its kind is None. The response to the client must not depend on that.
 func (a *Auth) RequestVerify(ctx context.Context, email, from string) (Email, error) {
-	return a.request(ctx, "ask for a verification", email, from, func(t tx, u *stored, s secret) (Email, error) {
+	return a.request(ctx, "request a verification", email, from, func(t tx, u *stored, s secret) (Email, error) {
 		if u.Verified() {
 			return Email{}, t.pretend(s)
 		}
@@ -250,10 +250,10 @@ func (a *Auth) RequestChange(ctx context.Context, user, email, from string) (Ema
 	}
 	s, err := a.newSecret()
 	if err != nil {
-		return Email{}, fmt.Errorf("ask for another address: %w", err)
+		return Email{}, fmt.Errorf("request a change of address: %w", err)
 	}
 	var msg Email
-	err = a.update(ctx, "ask for another address", func(t tx) error {
+	err = a.update(ctx, "request a change of address", func(t tx) error {
 		msg = Email{}
 		if err := t.take(attempt{actEmailFrom, network(from)}, attempt{actEmail, fold}); err != nil {
 			return err

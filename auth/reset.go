@@ -140,7 +140,7 @@ func (a *Auth) SetPassword(ctx context.Context, user, password string) (User, er
 // RequestReset returns an Email with a token for Reset if the address belongs to an enabled user; otherwise
 // its kind is None. The response to the client must not depend on that; the work done here does not.
 func (a *Auth) RequestReset(ctx context.Context, email, from string) (Email, error) {
-	return a.request(ctx, "ask for a reset", email, from, func(t tx, u *stored, s secret) (Email, error) {
+	return a.request(ctx, "request a reset", email, from, func(t tx, u *stored, s secret) (Email, error) {
 		expires, err := t.issue(s, u, ToReset, u.Email, t.a.o.ResetTTL)
 		return Email{Kind: Reset, To: u.Email, User: u.User, Token: s.text, Expires: expires}, err
 	})

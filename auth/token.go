@@ -10,8 +10,8 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// MaxTokens is how many tokens of one purpose a user has at once; a further one
-// ends the oldest.
+// MaxTokens is how many tokens of one purpose a user has at once; another
+// one invalidates the oldest.
 const MaxTokens = 5
 
 // Purpose is what a one-time token is for. The numbers are stored: do not change.

@@ -15,7 +15,7 @@ const (
 	MaxNameBytes = 200    // bytes of a name
 	MaxRoles     = 32     // roles of a user
 	MaxRoleBytes = 64     // bytes of a role
-	MaxPage      = 10_000 // users of one page of List
+	MaxPage      = 10_000 // users in one page of List
 )
 
 // User is one account. It is a copy.

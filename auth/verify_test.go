@@ -81,7 +81,7 @@ func TestReset(t *testing.T) {
 	ask := func() string {
 		t.Helper()
 		msg, err := w.RequestReset(ctx, "ANN@example.com", "")
-		must(t, "ask for a reset", err)
+		must(t, "request a reset", err)
 		if msg.Kind != auth.Reset || msg.To != "ann@example.com" {
 			t.Errorf("email: %+v", msg)
 		}
@@ -155,7 +155,7 @@ func TestResetUnverified(t *testing.T) {
 		t.Errorf("register what is in use: %+v %v", msg, err)
 	}
 	msg, err = w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "ask for a reset", err)
+	must(t, "request a reset", err)
 	_, err = w.Reset(ctx, msg.Token, good)
 	must(t, "reset", err)
 	got, err := w.Login(ctx, "ann@example.com", good, "")
@@ -175,7 +175,7 @@ func TestChangeAddress(t *testing.T) {
 	w, ctx := open(t, auth.Options{}), t.Context()
 	ann, bob := w.verified("ann@example.com"), w.verified("bob@example.com")
 	reset, err := w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "ask for a reset", err)
+	must(t, "request a reset", err)
 	known, err := w.RequestChange(ctx, ann.ID, "BOB@example.com", "")
 	if err != nil || known.Kind != auth.Known || known.Token != "" || known.To != "bob@example.com" {
 		t.Errorf("to a taken address: %+v %v", known, err)
@@ -211,7 +211,7 @@ func TestTokenEpoch(t *testing.T) {
 	w, ctx := open(t, auth.Options{}), t.Context()
 	ann := w.verified("ann@example.com")
 	msg, err := w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "ask for a reset", err)
+	must(t, "request a reset", err)
 	must(t, "bump", w.Bump(ctx, ann.ID))
 	_, err = w.CheckToken(ctx, engine.Read{}, auth.ToReset, msg.Token)
 	want(t, "check", err, auth.CodeTokenInvalid)
@@ -225,7 +225,7 @@ func TestMaxTokens(t *testing.T) {
 	var tokens []string
 	for range auth.MaxTokens + 1 {
 		msg, err := w.RequestReset(ctx, "ann@example.com", "")
-		must(t, "ask for a reset", err)
+		must(t, "request a reset", err)
 		tokens = append(tokens, msg.Token)
 		w.clock.Add(time.Second)
 	}
@@ -268,7 +268,7 @@ func TestVerifyProvesTheAccount(t *testing.T) {
 	registered, err := w.Register(ctx, "ann@example.com", "password of a thief", "")
 	must(t, "register", err)
 	moved, err := w.RequestChange(ctx, thief.ID, "bob@example.com", "")
-	must(t, "ask for another address", err)
+	must(t, "request a change of address", err)
 	guest, err := w.LoginIdentity(ctx, identity("1", "", false))
 	must(t, "login by a provider", err)
 	change, err := w.RequestChange(ctx, guest.ID, "cid@example.com", "")

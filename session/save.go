@@ -204,7 +204,7 @@ func (s *Session) conflict(stored []byte, c change) error {
 			continue
 		}
 		if raw, ok := value(stored, c.name); ok != seen.ok || !bytes.Equal(raw, seen.raw) {
-			return engine.Errorf(engine.CodeConflict, "the session's value %q was changed by another request since this one read it; load the session anew and try again", c.name)
+			return engine.Errorf(engine.CodeConflict, "the session's value %q was changed by another request after this one read it; load the session again and retry", c.name)
 		}
 	}
 	return nil

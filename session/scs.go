@@ -11,7 +11,7 @@ import (
 )
 
 // MaxSCSTokenBytes is the longest token of an SCS; those of alexedwards/scs have 43 bytes.
-// A longer one is not found, and committing it returns CodeLimit.
+// A longer one is unknown, and committing it returns CodeLimit.
 const MaxSCSTokenBytes = 1 << 10
 
 // SCS is a store for the SessionManager of alexedwards/scs: it implements that module's

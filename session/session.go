@@ -40,22 +40,22 @@ const (
 	MaxNamespaceBytes = 64
 	// MaxUserBytes is the longest name or number of a user.
 	MaxUserBytes = 255
-	// MaxLabelBytes is the longest description of a client; a longer one is cut.
+	// MaxLabelBytes is the longest description of a client; a longer one is truncated.
 	MaxLabelBytes = 255
 	// MaxKeyBytes is the longest name of a value.
 	MaxKeyBytes = 64
 	// MaxValueBytes is the longest value, as JSON.
 	MaxValueBytes = 64 << 10
-	// MaxValues is the most values in one session.
+	// MaxValues is the maximum number of values in one session.
 	MaxValues = 128
-	// MaxSessionBytes is the most bytes of one session as it is stored.
+	// MaxSessionBytes is the size limit of one session as stored.
 	MaxSessionBytes = 256 << 10
 	// MaxPerUser is the maximum of Options.PerUser, and so of the sessions of one user that
 	// List returns.
 	MaxPerUser = 1000
-	// MaxIdle is the longest idle life that can be configured; more is CodeInvalid.
+	// MaxIdle is the longest idle lifetime that can be configured; more is CodeInvalid.
 	MaxIdle = MaxAbsolute
-	// MaxAbsolute is the longest absolute life; more is CodeInvalid.
+	// MaxAbsolute is the longest absolute lifetime; more is CodeInvalid.
 	MaxAbsolute = 10 * 365 * 24 * time.Hour
 	// MinIdle is the shortest idle life: clocks of nodes differ by less.
 	MinIdle = time.Second
@@ -70,15 +70,15 @@ const (
 // Catalog returns this package's codes, sorted.
 func Catalog() []engine.Meaning {
 	return []engine.Meaning{
-		{Code: CodeNoSession, Kind: engine.KindCredentials, Text: "there is no such session: it has ended, was revoked or rotated, or never was; nothing was written"},
-		{Code: CodeValueType, Kind: engine.KindInternal, Text: "a value in the session does not have the type that the program asks for"},
+		{Code: CodeNoSession, Kind: engine.KindCredentials, Text: "the session does not exist: it has ended, or was revoked or rotated; nothing was written"},
+		{Code: CodeValueType, Kind: engine.KindInternal, Text: "a value of the session is not of the requested type"},
 	}
 }
 
 // Sentinels for errors.Is.
 var (
 	ErrNoSession = &engine.Error{Code: CodeNoSession, Msg: "there is no such session"}
-	ErrValueType = &engine.Error{Code: CodeValueType, Msg: "a value of the session has another type"}
+	ErrValueType = &engine.Error{Code: CodeValueType, Msg: "a value of the session is of another type"}
 )
 
 // Options configure a Store. The zero value works.
@@ -138,7 +138,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	switch {
 	case o.Space == kv.OnceSpace:
-		return o, engine.Errorf(engine.CodeInvalid, "session: space %d is taken by what is carried out once", o.Space)
+		return o, engine.Errorf(engine.CodeInvalid, "session: space %d is reserved for idempotency keys", o.Space)
 	case o.Idle < MinIdle || o.Idle > MaxIdle:
 		return o, engine.Errorf(engine.CodeInvalid, "session: Idle is %v, must be from %v to %v", o.Idle, MinIdle, MaxIdle)
 	case o.Absolute < o.Idle || o.Absolute > MaxAbsolute:

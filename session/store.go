@@ -133,7 +133,7 @@ func (st *Store) get(t *kv.Tx, key []byte, r *record) (bool, error) {
 func (st *Store) put(t *kv.Tx, key, val []byte, r *record, isNew bool) error {
 	res, err := t.Set(key, val, kv.SetOptions{Expires: timeOf(st.expires(r)), OnlyNew: isNew, SkipOld: true})
 	if err == nil && !res.Written {
-		return engine.Errorf(engine.CodeInternal, "issue session: the source of randomness gave an id that is in use")
+		return engine.Errorf(engine.CodeInternal, "issue session: the source of randomness returned an id that is in use")
 	}
 	return err
 }

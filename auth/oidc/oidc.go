@@ -40,8 +40,8 @@ const CodeFlowInvalid engine.Code = "flow_invalid"
 // Catalog returns the package's codes, sorted.
 func Catalog() []engine.Meaning {
 	return []engine.Meaning{
-		{Code: CodeFlowInvalid, Kind: engine.KindInvalid, Text: "the provider's answer does not belong to the login that this browser began; begin again"},
-		{Code: CodeProviderFailed, Kind: engine.KindUpstream, Retryable: true, Text: "the login provider could not be reached, refused, or gave an answer that is not valid"},
+		{Code: CodeFlowInvalid, Kind: engine.KindInvalid, Text: "the provider's response does not belong to a login started in this browser; start over"},
+		{Code: CodeProviderFailed, Kind: engine.KindUpstream, Retryable: true, Text: "the login provider could not be reached, refused the request, or sent an invalid response"},
 	}
 }
 
@@ -193,7 +193,7 @@ func (p *Provider) Finish(ctx context.Context, f Flow, state, code string) (auth
 	}
 	raw, _ := tok.Extra("id_token").(string)
 	if raw == "" {
-		return auth.Identity{}, engine.Errorf(CodeProviderFailed, "the login provider gave no ID token")
+		return auth.Identity{}, engine.Errorf(CodeProviderFailed, "the login provider sent no ID token")
 	}
 	id, err := known.Verifier(&oidc.Config{ClientID: p.o.ClientID, Now: p.o.Now}).Verify(ctx, raw)
 	if err != nil {
@@ -243,15 +243,15 @@ func (p *Provider) identity(ctx context.Context, known *oidc.Provider, tok *oaut
 	if c.Email == "" && known.UserInfoEndpoint() != "" {
 		info, err := known.UserInfo(ctx, oauth2.StaticTokenSource(tok))
 		if err != nil {
-			return auth.Identity{}, engine.Errorf(CodeProviderFailed, "ask the login provider about the user: %w", err)
+			return auth.Identity{}, engine.Errorf(CodeProviderFailed, "request user info from the login provider: %w", err)
 		}
 		// OpenID Connect Core 5.3.2: claims about another subject must not be used.
 		if info.Subject != id.Subject {
-			return auth.Identity{}, engine.Errorf(CodeProviderFailed, "the login provider told about another user than its ID token")
+			return auth.Identity{}, engine.Errorf(CodeProviderFailed, "the login provider's user info is about another user than its ID token")
 		}
 		c.Verified = nil // it did not refer to an address
 		if err := info.Claims(&c); err != nil {
-			return auth.Identity{}, engine.Errorf(CodeProviderFailed, "read what the login provider says about the user: %w", err)
+			return auth.Identity{}, engine.Errorf(CodeProviderFailed, "read the login provider's user info: %w", err)
 		}
 	}
 	return auth.Identity{Issuer: id.Issuer, Subject: id.Subject, Email: c.Email, EmailVerified: c.verified(), Name: c.Name}, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// MaxKeyDays is the longest life of an API key that ends, in days.
+// MaxKeyDays is the longest lifetime of an API key that expires, in days.
 const MaxKeyDays = 3650
 
 // keyInContext is the context key of a request's API key.

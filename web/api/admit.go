@@ -37,7 +37,7 @@ func (a *app) admit(next http.Handler) http.Handler {
 				}
 			} else if !hostname.Trusted(c.Request.Host, a.o.Hosts) {
 				return engine.Errorf(problem.CodeHostRefused,
-					"without a password this server answers only under an IP address, localhost, or one of the names that its setting hosts allows")
+					"without a password, this server can be addressed only by an IP address, as localhost, or by a name in the setting hosts")
 			}
 			if a.forOperators(p) && !operator(c) {
 				return a.noRoute(c)
@@ -54,13 +54,13 @@ func (a *app) authenticate(c *web.Context, right func(*http.Request) bool) error
 	switch {
 	case !looked:
 		c.Header()["Retry-After"] = []string{retryGuess}
-		return engine.Errorf(problem.CodeRateLimited, "too many wrong passwords came from this address, and too many more wait; try again later")
+		return engine.Errorf(problem.CodeRateLimited, "too many wrong passwords from this address; try again later")
 	case ok:
 		return nil
 	}
 	c.Header()["Www-Authenticate"] = []string{`Basic realm="skerry", charset="UTF-8"`, `Bearer realm="skerry"`}
 	if len(c.Request.Header["Authorization"]) == 0 {
-		return engine.Errorf(engine.CodeUnauthenticated, "a password is needed: Authorization: Bearer PASSWORD, or Basic with any user")
+		return engine.Errorf(engine.CodeUnauthenticated, "a password is required: Authorization: Bearer PASSWORD, or Basic with any user")
 	}
 	return engine.Errorf(engine.CodeUnauthenticated, "the password is wrong")
 }

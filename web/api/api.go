@@ -33,22 +33,21 @@ import (
 
 // Limits. Going over one is an error of the stated code.
 const (
-	// DefaultPage is how many items a listing has if nothing is asked for;
-	// kv.MaxPage is the most that can be asked for, more is CodeLimit.
+	// DefaultPage is how many items a listing has by default. kv.MaxPage is the
+	// maximum; a larger limit is CodeLimit.
 	DefaultPage = 100
 	// MaxPageBytes ends a page of a listing early. A page has at least one
 	// item, so with values=1 it can be longer by one item.
 	MaxPageBytes = 8 << 20
-	// MaxTags is the most entity tags in one If-Match or If-None-Match; more
+	// MaxTags is the maximum number of entity tags in one If-Match or If-None-Match; more
 	// is CodeLimit.
 	MaxTags = 64
-	// MaxBackups is how many backups are sent at once; more get CodeQueueFull.
+	// MaxBackups is how many backups are sent at once; further ones get CodeQueueFull.
 	MaxBackups = 2
-	// MaxScrapes is how many requests to /metrics are answered at once; more
-	// get CodeQueueFull.
+	// MaxScrapes is how many requests to /metrics are served at once; further
+	// ones get CodeQueueFull.
 	MaxScrapes = 4
-	// MaxStaleness is the most that the parameter max_stale can ask for; more is
-	// CodeLimit.
+	// MaxStaleness is the maximum of the parameter max_stale; more is CodeLimit.
 	MaxStaleness = time.Hour
 	// PositionWait is how long a read waits for the position that it asks for,
 	// if the engine does not give up sooner; then it gets CodePositionTimeout.

@@ -74,10 +74,10 @@ func (x *operation) callHere(r *http.Request) error {
 		if err := x.c.OtherMethod(writeMethods); err == nil {
 			return nil
 		}
-		return engine.Errorf(problem.CodeMethodNotAllowed, "%s writes, so it is called with POST", name)
+		return engine.Errorf(problem.CodeMethodNotAllowed, "procedure %s writes; call it with POST", name)
 	}
 	if theirs := r.Header[procedureHeader]; x.fromNode && !x.reading && len(theirs) == 1 && strings.HasSuffix(theirs[0], readsSuffix) {
-		return engine.Errorf(engine.CodeReadOnly, "procedure %s writes, and was called as one that only reads; nothing was written", name)
+		return engine.Errorf(engine.CodeReadOnly, "procedure %s writes, but was called as read-only; nothing was written", name)
 	}
 	read, err := x.callParameters(r, &p)
 	if err != nil {
@@ -147,11 +147,11 @@ func (x *operation) callBody(r *http.Request) (err error) {
 	h := r.Header
 	switch {
 	case h["Content-Range"] != nil:
-		return badHeader("Content-Range", engine.CodeInvalid, "the arguments are sent as a whole")
+		return badHeader("Content-Range", engine.CodeInvalid, "not supported: the arguments must be sent as a whole")
 	case h["Content-Encoding"] != nil && !slices.Equal(h["Content-Encoding"], []string{"identity"}):
-		return badHeader("Content-Encoding", problem.CodeMediaType, "the arguments are taken unencoded only")
+		return badHeader("Content-Encoding", problem.CodeMediaType, "not supported: the arguments must be sent unencoded")
 	case h["If-Match"] != nil, h["If-None-Match"] != nil, h["If-Unmodified-Since"] != nil:
-		return engine.Errorf(engine.CodeInvalid, "a call takes no conditions; the procedure can check what it needs")
+		return engine.Errorf(engine.CodeInvalid, "a call cannot have conditions; the procedure can check them instead")
 	}
 	if x.once.key, err = onceOf(h); err != nil || x.gathered {
 		return err
@@ -179,7 +179,7 @@ func jsonOnly(h http.Header) error {
 	kind, parameters, err := mime.ParseMediaType(text)
 	charset := parameters["charset"]
 	if err != nil || kind != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return badHeader("Content-Type", problem.CodeMediaType, "the arguments are a JSON object: application/json, in UTF-8 (curl --json sends it), not "+printable(text))
+		return badHeader("Content-Type", problem.CodeMediaType, "the arguments must be a JSON object: application/json in UTF-8 (curl --json sends it), not "+printable(text))
 	}
 	return nil
 }

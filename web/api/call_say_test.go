@@ -33,7 +33,7 @@ func faultyProcedures() procedures {
 // TestCallSays: refusals say what to do instead.
 func TestCallSays(t *testing.T) {
 	s := serveProcedures(t, testProcedures(), api.Options{})
-	const json415 = "the arguments are a JSON object: application/json, in UTF-8 (curl --json sends it), not "
+	const json415 = "the arguments must be a JSON object: application/json in UTF-8 (curl --json sends it), not "
 	for _, c := range []struct {
 		method, name, kind string
 		status             int
@@ -42,8 +42,8 @@ func TestCallSays(t *testing.T) {
 		{"POST", "vote", "application/x-www-form-urlencoded", 415, json415 + "application/x-www-form-urlencoded", ""},
 		{"POST", "vote", "application/json; charset=latin1", 415, json415 + "application/json; charset=latin1", ""},
 		{"POST", "vote", "text/\xff\tä" + strings.Repeat("x", 80), 415, json415 + "text/???" + strings.Repeat("x", 71) + "…", ""},
-		{"GET", "vote", "", 405, "vote writes, so it is called with POST", "POST, OPTIONS"},
-		{"DELETE", "vote", "", 405, "vote writes, so it is called with POST", "POST, OPTIONS"},
+		{"GET", "vote", "", 405, "procedure vote writes; call it with POST", "POST, OPTIONS"},
+		{"DELETE", "vote", "", 405, "procedure vote writes; call it with POST", "POST, OPTIONS"},
 		{"DELETE", "ping", "", 405, "DELETE is not allowed here, only GET, HEAD, POST, OPTIONS", "GET, HEAD, POST, OPTIONS"},
 	} {
 		var headers []string

@@ -285,7 +285,7 @@ func TestIndexProcedures(t *testing.T) {
 	for _, want := range []string{
 		"<b>vote</b>(contestant: <i>string</i>, phone: <i>uint64</i>, weight?: <i>int64</i>) → <i>object</i></code>", "<b>ping</b>()</code>",
 		"<b>large</b>(bytes: <i>int64</i>) → <i>string</i></code>", "<p>An application server with the database inside.", "counts a vote for a contestant",
-		"tags?: <i>string[]</i>", "the votes of a &lt;contestant&gt; <span>only reads</span>",
+		"tags?: <i>string[]</i>", "the votes of a &lt;contestant&gt; <span>read-only</span>",
 		`<pre>curl --json &#39;{&#34;bytes&#34;:1}&#39; ` + s.url("/api/call/large") + "</pre>",
 	} {
 		if !strings.Contains(page, want) {

@@ -51,12 +51,12 @@ func (c *conditions) given() bool { return c.match.given || c.noneMatch.given }
 func (c *conditions) allowWrite(rev kv.Revision) error {
 	if c.match.given && !c.match.holds(rev, false) {
 		if rev == 0 {
-			return engine.Errorf(engine.CodePreconditionFailed, "If-Match: there is no such key; nothing was written")
+			return engine.Errorf(engine.CodePreconditionFailed, "If-Match: the key does not exist; nothing was written")
 		}
 		return engine.Errorf(engine.CodePreconditionFailed, "If-Match: the key is at revision %d; nothing was written", rev)
 	}
 	if c.noneMatch.given && c.noneMatch.holds(rev, true) {
-		return engine.Errorf(engine.CodePreconditionFailed, "If-None-Match: the key is there, at revision %d; nothing was written", rev)
+		return engine.Errorf(engine.CodePreconditionFailed, "If-None-Match: the key exists, at revision %d; nothing was written", rev)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (l *tagList) holds(rev kv.Revision, weak bool) bool {
 func parseTags(name string, lines []string) (tagList, error) {
 	l := tagList{given: true}
 	bad := func() error {
-		return badHeader(name, engine.CodeInvalid, `expected * or entity tags in double quotes, as the ETag of an answer has them`)
+		return badHeader(name, engine.CodeInvalid, `expected * or entity tags in double quotes, such as the ETag of a response`)
 	}
 	rest := lines[0]
 	if len(lines) > 1 {

@@ -77,7 +77,7 @@ func (x *operation) view(r *http.Request, read engine.Read, fn func(*kv.Tx) erro
 	}
 	pos, err := x.app.store.View(ctx, read, x.space, fn)
 	if err != nil && ctx != r.Context() && errors.Is(err, context.DeadlineExceeded) {
-		err = engine.Errorf(engine.CodePositionTimeout, "position %d did not arrive here within %v", read.AtLeast, PositionWait)
+		err = engine.Errorf(engine.CodePositionTimeout, "this server did not reach position %d within %v", read.AtLeast, PositionWait)
 	}
 	return pos, err
 }
@@ -229,9 +229,9 @@ func (x *operation) writeConditions(r *http.Request) (err error) {
 	case h["If-Unmodified-Since"] != nil:
 		return badHeader("If-Unmodified-Since", engine.CodeInvalid, "times are too coarse to guard a write; use If-Match with the ETag")
 	case h["Content-Range"] != nil:
-		return badHeader("Content-Range", engine.CodeInvalid, "a value is written as a whole")
+		return badHeader("Content-Range", engine.CodeInvalid, "not supported: a value must be written as a whole")
 	case h["Content-Encoding"] != nil && !slices.Equal(h["Content-Encoding"], []string{"identity"}):
-		return badHeader("Content-Encoding", problem.CodeMediaType, "a value is kept without its encoding; send it as application data, unencoded or not declared")
+		return badHeader("Content-Encoding", problem.CodeMediaType, "a value is stored without its encoding: send it unencoded, or leave the header out")
 	}
 	if x.once.key, err = onceOf(h); err != nil {
 		return err

@@ -42,7 +42,7 @@ func (f *forwarder) metrics(yield func(engine.Metric) bool) {
 	for i, n := range []*atomic.Uint64{&f.answered, &f.refused, &f.broken} {
 		result := [...]string{"answered", "refused", "broken"}[i]
 		if !yield(engine.Metric{Name: "http_forwards_total", Counter: true, Value: float64(n.Load()), Labels: []engine.Label{{Name: "result", Value: result}},
-			Help: "Attempts to have the leader answer a request, by result: answered, refused (it did not lead or could not be reached), broken (it may or may not have acted)."}) {
+			Help: "Attempts to forward a request to the leader, by result: answered, refused (it did not lead or could not be reached), broken (it may or may not have acted)."}) {
 			return
 		}
 	}

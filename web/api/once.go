@@ -126,7 +126,7 @@ func (x *operation) doOnce(t *kv.Tx) error {
 	}
 	if ok {
 		if was.Sum != x.once.sum {
-			return engine.Errorf(engine.CodeKeyReused, "the %s was used before, with another method, key, body, time to live, condition or space; nothing was written", onceHeader)
+			return engine.Errorf(engine.CodeKeyReused, "the %s was used before with another method, key, body, time to live, condition or space; nothing was written", onceHeader)
 		}
 		x.once.replayed = true
 		return x.recall(was.Answer)
@@ -169,7 +169,7 @@ func (x *operation) answered() []byte {
 // recall makes x respond as it did when answered returned b.
 func (x *operation) recall(b []byte) error {
 	if len(b) == 0 {
-		return engine.Errorf(engine.CodeCorrupt, "read a remembered answer: it is empty")
+		return engine.Errorf(engine.CodeCorrupt, "read a stored response: it is empty")
 	}
 	kind, b := b[0], b[1:]
 	switch kind {
@@ -181,10 +181,10 @@ func (x *operation) recall(b []byte) error {
 		return nil
 	case answeredCreated, answeredReplaced:
 	default:
-		return engine.Errorf(engine.CodeFormatNewer, "read a remembered answer: unknown kind %d", kind)
+		return engine.Errorf(engine.CodeFormatNewer, "read a stored response: unknown kind %d", kind)
 	}
 	if len(b) != 16 {
-		return engine.Errorf(engine.CodeCorrupt, "read a remembered answer: %d bytes, not 16", len(b))
+		return engine.Errorf(engine.CodeCorrupt, "read a stored response: %d bytes, not 16", len(b))
 	}
 	x.replaced = kind == answeredReplaced
 	x.entry = kv.Entry{Rev: kv.Revision(binary.BigEndian.Uint64(b))}

@@ -33,7 +33,7 @@ func (a *app) readyz(c *web.Context) error {
 		m := a.outcomes.Of(engine.CodeOf(err))
 		detail := m.Text
 		if m.Code == engine.CodeNotLeader {
-			detail = "no node leads: this node has lost the others, or they elect"
+			detail = "there is no leader: this node is cut off from the others, or an election is running"
 		}
 		return sendJSON(c, http.StatusServiceUnavailable, health{Status: "not_ready", Code: m.Code, Detail: detail})
 	}
@@ -46,7 +46,7 @@ func sendJSON(c *web.Context, status int, v any) error {
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("encode answer: %w", err)
+		return fmt.Errorf("encode response: %w", err)
 	}
 	h := c.Header()
 	h.Set("Content-Type", "application/json")
@@ -61,7 +61,7 @@ func sendJSON(c *web.Context, status int, v any) error {
 // is closed, and the bytes do not verify.
 func (a *app) backup(c *web.Context) error {
 	if a.o.Backup == nil {
-		return engine.Errorf(engine.CodeUnsupported, "this engine has no backup of its own")
+		return engine.Errorf(engine.CodeUnsupported, "this engine cannot make backups")
 	}
 	if _, err := query(c.Request); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (a *app) backup(c *web.Context) error {
 	defer a.backups.leave()
 	conn := http.NewResponseController(c.Writer)
 	if err := conn.SetReadDeadline(time.Time{}); err != nil {
-		return fmt.Errorf("lift the request's deadline: %w", err)
+		return fmt.Errorf("clear the request's deadline: %w", err)
 	}
 	h := c.Header()
 	h["Content-Type"] = a.octets
@@ -112,7 +112,7 @@ type semaphore struct {
 func (s *semaphore) enter(what string) error {
 	if s.inside.Add(1) > s.max {
 		s.inside.Add(-1)
-		return engine.Errorf(engine.CodeQueueFull, "%d %s are being answered already", s.max, what)
+		return engine.Errorf(engine.CodeQueueFull, "%d %s are already in progress", s.max, what)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func (x *operation) end(panicked bool) {
 func (x *operation) reserve(n int64) error {
 	if x.app.buffered.Add(n) > x.app.o.BufferBytes {
 		x.app.buffered.Add(-n)
-		return engine.Errorf(engine.CodeQueueFull, "the bodies in transit need more than %d bytes of memory", x.app.o.BufferBytes)
+		return engine.Errorf(engine.CodeQueueFull, "the bodies in transit would need more than %d bytes of memory", x.app.o.BufferBytes)
 	}
 	x.reserved += n
 	return nil

@@ -42,7 +42,7 @@ func query(r *http.Request, allowed ...string) (url.Values, error) {
 			}
 			wrong = append(wrong, problem.Fault{Parameter: name, Code: engine.CodeInvalid, Detail: detail})
 		case len(vals) > 1:
-			wrong = append(wrong, problem.Fault{Parameter: name, Code: engine.CodeInvalid, Detail: "the parameter is given more than once"})
+			wrong = append(wrong, problem.Fault{Parameter: name, Code: engine.CodeInvalid, Detail: "the parameter is repeated"})
 		}
 	}
 	if wrong != nil {
@@ -89,7 +89,7 @@ func single(h http.Header, name string) (val string, ok bool, err error) {
 	case 1:
 		return vals[0], true, nil
 	}
-	return "", false, badHeader(name, engine.CodeInvalid, "the header is given more than once")
+	return "", false, badHeader(name, engine.CodeInvalid, "the header is repeated")
 }
 
 // readOf returns how new the response to r must be.
@@ -112,7 +112,7 @@ func readOf(r *http.Request, q url.Values) (engine.Read, error) {
 			return read, err
 		}
 		if read.Level != engine.Local {
-			return read, badParameter("max_stale", engine.CodeInvalid, "goes with read=local only")
+			return read, badParameter("max_stale", engine.CodeInvalid, "requires read=local")
 		}
 	}
 	text, ok, err := single(r.Header, positionHeader)
@@ -121,7 +121,7 @@ func readOf(r *http.Request, q url.Values) (engine.Read, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return read, badHeader(positionHeader, engine.CodeInvalid, "a position is a whole number, as answers carry it")
+		return read, badHeader(positionHeader, engine.CodeInvalid, "must be a whole number, such as this header in a response")
 	}
 	read.AtLeast = engine.Position(n)
 	return read, nil
@@ -168,7 +168,7 @@ func expiryOf(r *http.Request, q url.Values) (kv.SetOptions, error) {
 	bad := func(code engine.Code, detail string) error { return badHeader(ttlHeader, code, detail) }
 	if q.Has("ttl") {
 		if ok {
-			return o, badHeader(ttlHeader, engine.CodeInvalid, "a time to live is given by the parameter ttl and by this header")
+			return o, badHeader(ttlHeader, engine.CodeInvalid, "the parameter ttl and this header exclude each other")
 		}
 		text, ok = q.Get("ttl"), true
 		bad = func(code engine.Code, detail string) error { return badParameter("ttl", code, detail) }
@@ -183,11 +183,11 @@ func expiryOf(r *http.Request, q url.Values) (kv.SetOptions, error) {
 	o.TTL, err = duration(text)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		return o, bad(engine.CodeLimit, "a time to live is at most about 292 years")
+		return o, bad(engine.CodeLimit, "a time to live must be at most about 292 years")
 	case err != nil:
-		return o, bad(engine.CodeInvalid, "a time to live is a duration such as 90s or 1h30m, a whole number of seconds, or keep; at most about 292 years")
+		return o, bad(engine.CodeInvalid, "a time to live must be a duration such as 90s or 1h30m, a whole number of seconds, or keep; at most about 292 years")
 	case o.TTL <= 0:
-		return o, bad(engine.CodeInvalid, "a time to live must be greater than zero; DELETE removes a key")
+		return o, bad(engine.CodeInvalid, "a time to live must be greater than zero; DELETE deletes a key")
 	}
 	return o, nil
 }

@@ -96,7 +96,7 @@ func appendText(b []byte, arg proc.Field, text string) ([]byte, error) {
 		return appendString(b, text), nil
 	}
 	if !json.Valid([]byte(text)) {
-		return b, badParameter(arg.Name, engine.CodeInvalid, "expected "+string(arg.Type.Kind)+", as JSON has it")
+		return b, badParameter(arg.Name, engine.CodeInvalid, "expected "+string(arg.Type.Kind)+" as JSON")
 	}
 	return append(b, text...), nil
 }

@@ -39,7 +39,7 @@ func (a *app) table() []Route {
 	keys := []Route{
 		{Methods: read, Path: dbPath + "{key}", Handle: a.onKey((*operation).getKey), Text: "the value of a key, as raw bytes"},
 		{Methods: "PUT, POST", Path: dbPath + "{key}", Handle: a.onKey((*operation).setKey), Text: "set a key to the body; ?ttl=30s makes it expire; If-Match and If-None-Match are conditions"},
-		{Methods: "DELETE", Path: dbPath + "{key}", Handle: a.onKey((*operation).deleteKey), Text: "remove a key"},
+		{Methods: "DELETE", Path: dbPath + "{key}", Handle: a.onKey((*operation).deleteKey), Text: "delete a key"},
 		{Methods: read, Path: dbPath, Handle: list, Text: "a page of keys in byte order, as JSON; also order=desc, limit=, after= and values=1", Shown: "/db/?prefix="},
 		{Methods: read, Path: "/db", Handle: list},
 	}
@@ -53,8 +53,8 @@ func (a *app) table() []Route {
 		{Methods: "GET", Path: "/backup", Handle: a.backup, Text: "all data, as one file for `skerry restore`"},
 		{Methods: read, Path: "/cluster", Handle: a.clusterz, Text: "the nodes of the cluster, and which one leads; 501 if the server runs alone"},
 		{Methods: read, Path: "/metrics", Handle: a.scrape(), Text: "metrics in the text format of Prometheus"},
-		{Methods: read, Path: "/healthz", Handle: a.healthz, Text: "200 while the process answers"},
-		{Methods: read, Path: "/readyz", Handle: a.readyz, Text: "200 while this server takes requests, otherwise 503"},
+		{Methods: read, Path: "/healthz", Handle: a.healthz, Text: "200 while the process responds"},
+		{Methods: read, Path: "/readyz", Handle: a.readyz, Text: "200 while this server accepts requests, otherwise 503"},
 		{Methods: read, Path: "/", Handle: a.index},
 		{Path: dbPath, Text: "the same for the keys of the application: spaces 16 to " + strconv.Itoa(MaxSpace), Shown: "/db/…?space=17", Operator: true},
 	}
@@ -62,7 +62,7 @@ func (a *app) table() []Route {
 		{Methods: read, Path: usersPath, Handle: a.onUsers((*operation).listUsers), Text: "list users of the application; also ?email=", Operator: true},
 		{Methods: "POST", Path: usersPath, Handle: a.onUsers((*operation).addUser), Text: "create a user", Operator: true},
 		{Methods: read, Path: usersPath + "/{id}", Handle: a.onUsers((*operation).getUser), Text: "a user", Operator: true},
-		{Methods: "PATCH", Path: usersPath + "/{id}", Handle: a.onUsers((*operation).patchUser), Text: "change the roles of a user, or disabled", Operator: true},
+		{Methods: "PATCH", Path: usersPath + "/{id}", Handle: a.onUsers((*operation).patchUser), Text: "change the roles of a user; disable or enable it", Operator: true},
 	}
 	if len(a.procedures) == 0 {
 		withoutText(calls)
@@ -134,9 +134,9 @@ func (a *app) noRoute(c *web.Context) error {
 	case strings.HasPrefix(u.Path, callPath):
 		return errCallPath
 	case u.Path == "" || u.Path[0] != '/' || u.Path != path.Clean(u.Path) || u.RawPath != "":
-		return engine.Errorf(problem.CodeNoRoute, "there is nothing under a path with empty, escaped or dot segments")
+		return engine.Errorf(problem.CodeNoRoute, "no path here has empty, escaped or dot segments")
 	}
-	return engine.Errorf(problem.CodeNoRoute, "there is nothing here; GET / tells what there is")
+	return engine.Errorf(problem.CodeNoRoute, "there is nothing here; GET / lists the routes")
 }
 
 // profile serves net/http/pprof.

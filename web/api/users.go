@@ -185,7 +185,7 @@ func strictJSON(b []byte, v any) error {
 	err := d.Decode(v)
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("something follows the object")
+			err = errors.New("there is more after the object")
 		}
 	}
 	if err != nil {
