@@ -1,24 +1,16 @@
 package client_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/certs"
 	"github.com/skerrydb/skerry/client"
 )
 
@@ -157,54 +149,15 @@ func FuzzParseURL(f *testing.F) {
 	})
 }
 
-// keys makes a CA, and certificates of it, as files and as a configuration.
-type keys struct {
-	ca, cert, key string
-	pool          *x509.CertPool
-	pair          tls.Certificate
-}
-
-func makeKeys(tb testing.TB) keys {
-	tb.Helper()
-	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &priv.PublicKey, priv)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(priv)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	dir := tb.TempDir()
-	k := keys{filepath.Join(dir, "ca"), filepath.Join(dir, "cert"), filepath.Join(dir, "key"), x509.NewCertPool(), tls.Certificate{}}
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
-	for path, text := range map[string][]byte{k.ca: certPEM, k.cert: certPEM, k.key: keyPEM} {
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	k.pool.AppendCertsFromPEM(certPEM)
-	if k.pair, err = tls.X509KeyPair(certPEM, keyPEM); err != nil {
-		tb.Fatal(err)
-	}
-	return k
-}
-
 // TestTLS uses mutual TLS and a password, all by URL. A client that lacks one of them is
 // rejected.
 func TestTLS(t *testing.T) {
 	noLeaks(t)
-	k := makeKeys(t)
-	addr := startServer(t, skerry.Options{Password: "secret", TLS: &tls.Config{Certificates: []tls.Certificate{k.pair},
-		ClientCAs: k.pool, ClientAuth: tls.RequireAndVerifyClientCert}})
+	own := certs.New(t)
+	file, key := own.Write(t, t.TempDir())
+	config := own.Server()
+	config.ClientCAs, config.ClientAuth = own.Pool, tls.RequireAndVerifyClientCert
+	addr := startServer(t, skerry.Options{Password: "secret", TLS: config})
 	try := func(timeout, query, password string) error {
 		o, err := client.ParseURL("skerry://:" + password + "@" + addr + "?timeout=" + timeout + "&" + query)
 		if err != nil {
@@ -212,19 +165,19 @@ func TestTLS(t *testing.T) {
 		}
 		return open(t, o).Ping(background)
 	}
-	all := "ca=" + k.ca + "&cert=" + k.cert + "&key=" + k.key
-	if err := try("60s", all, "secret"); err != nil {
+	pair := "&cert=" + file + "&key=" + key
+	if err := try("60s", "ca="+file+pair, "secret"); err != nil {
 		t.Errorf("with everything: %v", err)
 	}
-	if err := try("60s", all, "wrong"); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+	if err := try("60s", "ca="+file+pair, "wrong"); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
 		t.Errorf("with a wrong password: %v", err)
 	}
-	if err := try("100ms", "ca="+k.ca, "secret"); !errors.Is(err, client.ErrUnavailable) {
+	if err := try("100ms", "ca="+file, "secret"); !errors.Is(err, client.ErrUnavailable) {
 		t.Errorf("without a certificate: %v", err)
 	}
 	var err error
 	for _, timeout := range []string{"100ms", "1s", "20s"} { // a slow machine needs longer
-		if err = try(timeout, "tls=true&cert="+k.cert+"&key="+k.key, "secret"); err != nil && strings.Contains(err.Error(), "certificate") {
+		if err = try(timeout, "tls=true"+pair, "secret"); err != nil && strings.Contains(err.Error(), "certificate") {
 			break
 		}
 	}

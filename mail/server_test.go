@@ -4,28 +4,20 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	netmail "net/mail"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/certs"
 	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/mail"
 )
@@ -147,45 +139,6 @@ func python(t *testing.T) string {
 	return interpreter
 }
 
-// certificate makes a key pair for 127.0.0.1 and the pool that trusts it.
-func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	form := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for name, block := range map[string]*pem.Block{
-		certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private},
-	} {
-		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pool = x509.NewCertPool()
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool.AddCert(cert)
-	return certFile, keyFile, pool
-}
-
 // logs collects log lines.
 type logs struct{ logbuf.Buffer }
 
@@ -304,12 +257,9 @@ func deaf(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// trust makes a sender use TLS with a pool.
-func trust(mode mail.TLSMode, pool *x509.CertPool) func(*mail.SMTPOptions) {
-	return func(o *mail.SMTPOptions) {
-		o.TLS = mode
-		o.Config = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	}
+// trust makes a sender use TLS and trust a certificate.
+func trust(mode mail.TLSMode, c *certs.Certificate) func(*mail.SMTPOptions) {
+	return func(o *mail.SMTPOptions) { o.TLS, o.Config = mode, c.Client() }
 }
 
 func login(user, password string) func(*mail.SMTPOptions) {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/certs"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/mail"
 )
@@ -22,7 +23,8 @@ import (
 // TestDelivery: messages arrive as sent, over each kind of connection.
 func TestDelivery(t *testing.T) {
 	t.Parallel()
-	cert, key, pool := certificate(t)
+	own := certs.New(t)
+	cert, key := own.Write(t, t.TempDir())
 	for _, mode := range []mail.TLSMode{mail.NoTLS, mail.StartTLS, mail.ImplicitTLS} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
@@ -31,7 +33,7 @@ func TestDelivery(t *testing.T) {
 				args = append(args, "--cert", cert, "--key", key)
 			}
 			d := serve(t, args...)
-			s := start(t, d.port, trust(mode, pool), login("ann", "s3cr3t"))
+			s := start(t, d.port, trust(mode, own), login("ann", "s3cr3t"))
 			m := mail.Message{
 				To: []string{"Zoë <zoe@example.org>", "bob@example.org"}, From: "Die App <app@example.com>",
 				ReplyTo: "help@example.com", Subject: "Grüße, 世界", HTML: "<p>Grüße</p>\n",
@@ -98,26 +100,26 @@ func expectContent(t *testing.T, got taken, want mail.Message) {
 // TestConnectionRefused: a useful error for each reason why a server cannot be used.
 func TestConnectionRefused(t *testing.T) {
 	t.Parallel()
-	cert, key, pool := certificate(t)
+	own := certs.New(t)
+	cert, key := own.Write(t, t.TempDir())
 	tlsArgs := []string{"--cert", cert, "--key", key, "--user", "ann", "--password", "s3cr3t"}
 	starttls := serve(t, append(tlsArgs, "--tls", "starttls")...)
 	clear := serve(t)
 	noAuth := serve(t, "--no-auth")
 	silent := deaf(t)
-	_, _, other := certificate(t)
 	for name, c := range map[string]struct {
 		port int
 		set  []func(*mail.SMTPOptions)
 		want string
 	}{
-		"wrong password":    {starttls.port, []func(*mail.SMTPOptions){trust(mail.StartTLS, pool), login("ann", "wr0ng")}, "does not accept user and password"},
-		"other certificate": {starttls.port, []func(*mail.SMTPOptions){trust(mail.StartTLS, other)}, "certificate"},
-		"no STARTTLS":       {clear.port, []func(*mail.SMTPOptions){trust(mail.StartTLS, pool)}, "does not offer STARTTLS"},
+		"wrong password":    {starttls.port, []func(*mail.SMTPOptions){trust(mail.StartTLS, own), login("ann", "wr0ng")}, "does not accept user and password"},
+		"other certificate": {starttls.port, []func(*mail.SMTPOptions){trust(mail.StartTLS, certs.New(t))}, "certificate"},
+		"no STARTTLS":       {clear.port, []func(*mail.SMTPOptions){trust(mail.StartTLS, own)}, "does not offer STARTTLS"},
 		"no AUTH":           {noAuth.port, []func(*mail.SMTPOptions){login("ann", "s3cr3t")}, "offers no way"},
-		"no TLS":            {clear.port, []func(*mail.SMTPOptions){trust(mail.ImplicitTLS, pool), func(o *mail.SMTPOptions) { o.Timeout = time.Second }}, "tls"},
+		"no TLS":            {clear.port, []func(*mail.SMTPOptions){trust(mail.ImplicitTLS, own), func(o *mail.SMTPOptions) { o.Timeout = time.Second }}, "tls"},
 		"silence":           {silent, []func(*mail.SMTPOptions){func(o *mail.SMTPOptions) { o.Timeout = 50 * time.Millisecond }}, "deadline exceeded"},
 		"no time":           {silent, []func(*mail.SMTPOptions){func(o *mail.SMTPOptions) { o.Timeout = 1 }}, "deadline exceeded"},
-		"silence in TLS":    {silent, []func(*mail.SMTPOptions){trust(mail.ImplicitTLS, pool), func(o *mail.SMTPOptions) { o.Timeout = 50 * time.Millisecond }}, "deadline exceeded"},
+		"silence in TLS":    {silent, []func(*mail.SMTPOptions){trust(mail.ImplicitTLS, own), func(o *mail.SMTPOptions) { o.Timeout = 50 * time.Millisecond }}, "deadline exceeded"},
 	} {
 		l := &logs{}
 		o := options(c.port, l)

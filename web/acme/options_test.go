@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddyserver/certmagic"
 
+	"github.com/skerrydb/skerry/ci/certs"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/web/acme"
@@ -90,26 +91,24 @@ func TestServed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cert, key := pair(t, "a.example")
-	put(certFile, cert)
-	put(keyFile, key)
-	roots := pool(t, cert)
-	eventually(t, "the certificate is served", func() bool { _, err := hello(c.tls, "a.example", roots); return err == nil })
+	first, second := certs.New(t, "a.example"), certs.New(t, "a.example")
+	put(certFile, first.Cert)
+	put(keyFile, first.Key)
+	eventually(t, "the certificate is served", func() bool { _, err := hello(c.tls, "a.example", first.Pool); return err == nil })
 
-	cert2, key2 := pair(t, "a.example")
-	put(keyFile, key2) // as between two writes of a renewal
+	put(keyFile, second.Key) // as between two writes of a renewal
 	for range 5 {
 		time.Sleep(2 * time.Millisecond)
-		if _, err := hello(c.tls, "a.example", roots); err != nil {
+		if _, err := hello(c.tls, "a.example", first.Pool); err != nil {
 			t.Fatalf("with half of a renewal: %v", err)
 		}
 	}
-	put(certFile, cert2)
-	eventually(t, "the new one is served", func() bool { _, err := hello(c.tls, "a.example", pool(t, cert2)); return err == nil })
+	put(certFile, second.Cert)
+	eventually(t, "the new one is served", func() bool { _, err := hello(c.tls, "a.example", second.Pool); return err == nil })
 	if err := s.Delete(t.Context(), certFile); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := hello(c.tls, "A.Example", pool(t, cert2)); err != nil {
+	if _, err := hello(c.tls, "A.Example", second.Pool); err != nil {
 		t.Errorf("after its files are gone: %v", err)
 	}
 }
@@ -166,8 +165,7 @@ func TestHalfStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	certFile, _ := site("a.example")
-	cert, _ := pair(t, "a.example")
-	if err := s.Store(t.Context(), certFile, cert); err != nil {
+	if err := s.Store(t.Context(), certFile, certs.New(t, "a.example").Cert); err != nil {
 		t.Fatal(err)
 	}
 	l := &looked{Engine: eng}
@@ -193,7 +191,7 @@ func TestTornCertificate(t *testing.T) {
 	n.serve(t, c)
 	first := certified(t, c.tls, c.ip, p)
 	n.stop()
-	_, key := pair(t, c.ip)
+	key := certs.New(t, c.ip).Key
 	page, _, err := store.List(t.Context(), engine.Read{}, acme.DefaultSpace, kv.ListOptions{Prefix: []byte("f/certificates/")})
 	if err != nil {
 		t.Fatal(err)

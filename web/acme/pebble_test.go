@@ -2,18 +2,12 @@ package acme_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -25,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/certs"
 	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/ci/ports"
 )
@@ -94,8 +89,9 @@ func (c ca) start(t *testing.T) *pebble {
 	t.Helper()
 	program, dir := binary(t), t.TempDir()
 	p := &pebble{}
-	var cert, key string
-	cert, key, p.trust = selfSigned(t, dir)
+	own := certs.New(t)
+	p.trust = own.Pool
+	cert, key := own.Write(t, dir)
 	listen, manage := ports.Addr(t), ports.Addr(t)
 	if c.validity == 0 {
 		c.validity = 90 * 24 * time.Hour
@@ -182,56 +178,3 @@ func listen(t *testing.T, ip string) net.Listener {
 }
 
 func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
-
-// selfSigned makes the certificate of the CA's own HTTPS.
-func selfSigned(t *testing.T, dir string) (certFile, keyFile string, pool *x509.CertPool) {
-	t.Helper()
-	certPEM, keyPEM := pair(t, "127.0.0.1")
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for name, text := range map[string][]byte{certFile: certPEM, keyFile: keyPEM} {
-		if err := os.WriteFile(name, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pool = x509.NewCertPool()
-	pool.AppendCertsFromPEM(certPEM)
-	return certFile, keyFile, pool
-}
-
-// pair makes a self-signed certificate for a name or address.
-func pair(t *testing.T, name string) (certPEM, keyPEM []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	form := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	if ip := net.ParseIP(name); ip != nil {
-		form.IPAddresses = []net.IP{ip}
-	} else {
-		form.DNSNames = []string{name}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
-}
-
-// pool trusts a certificate.
-func pool(t *testing.T, certPEM []byte) *x509.CertPool {
-	t.Helper()
-	p := x509.NewCertPool()
-	if !p.AppendCertsFromPEM(certPEM) {
-		t.Fatal("not a certificate")
-	}
-	return p
-}
