@@ -138,16 +138,18 @@ var law = map[string]may{
 
 	// programs to learn from
 	"examples":              {}, // tests of all of them
+	"examples/exampletest":  {code: ". engine/embedded proc"},
 	"examples/meter":        {},
-	"examples/voter":        {code: "engine kv proc", tests: ". client client/sqldriver engine/embedded github.com/redis/..."},
-	"examples/voter/load":   {code: "client client/sqldriver examples/meter examples/voter", tests: ". engine/embedded proc"},
+	"examples/load":         {code: "client examples/meter"},
+	"examples/voter":        {code: "engine kv proc", tests: ". client client/sqldriver engine/embedded examples/exampletest github.com/redis/..."},
+	"examples/voter/load":   {code: "client client/sqldriver examples/load examples/meter examples/voter", tests: "examples/exampletest proc"},
 	"examples/voter/server": {code: "cli examples/voter"},
-	"examples/bank":         {code: "engine kv proc", tests: "engine/embedded"},
-	"examples/bank/load":    {code: "client examples/meter examples/bank", tests: ". engine/embedded proc"},
+	"examples/bank":         {code: "engine kv proc", tests: "engine/embedded examples/exampletest"},
+	"examples/bank/load":    {code: "client examples/load examples/meter examples/bank", tests: "examples/exampletest proc"},
 	"examples/bank/server":  {code: "cli examples/bank"},
-	"examples/todo":         {code: ". auth engine kv proc web web/account web/view", tests: "engine/embedded mail webtest github.com/chromedp/..."},
+	"examples/todo":         {code: ". auth engine kv proc web web/account web/view", tests: "engine/embedded examples/exampletest mail webtest github.com/chromedp/..."},
 	"examples/todo/server":  {code: "cli examples/todo"},
-	"examples/gotro":        {code: ". session web web/view", tests: "engine/embedded"},
+	"examples/gotro":        {code: ". session web web/view", tests: "engine/embedded examples/exampletest"},
 	"examples/gotro/server": {code: "cli examples/gotro"},
 
 	// the repository's own programs, and what its tests share

@@ -1,7 +1,6 @@
 package bank_test
 
 import (
-	"log/slog"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -9,31 +8,12 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/examples/bank"
+	"github.com/skerrydb/skerry/examples/exampletest"
 	"github.com/skerrydb/skerry/proc"
 )
 
-// newSet is a bank on an engine of its own.
-func newSet(t *testing.T) *proc.Set {
-	t.Helper()
-	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	set, err := proc.New(db, proc.Options{}, bank.Procedures()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
-}
-
-// expect calls f, which must give want, or fail with code.
+// expect calls f, which must return want, or fail with code.
 func expect[In, Out comparable](t *testing.T, set *proc.Set, f *proc.Func[In, Out], in In, want Out, code engine.Code) {
 	t.Helper()
 	got, _, err := f.Call(t.Context(), set, in)
@@ -44,7 +24,7 @@ func expect[In, Out comparable](t *testing.T, set *proc.Set, f *proc.Func[In, Ou
 
 func TestRules(t *testing.T) {
 	t.Parallel()
-	set := newSet(t)
+	set := exampletest.Set(t, bank.Procedures()...)
 	long := strings.Repeat("x", bank.MaxName+1)
 	expect(t, set, bank.Open, bank.AmountIn{Account: "anna", Cents: 100}, 100, "")
 	expect(t, set, bank.Open, bank.AmountIn{Account: "ben"}, 0, "")
@@ -71,7 +51,7 @@ func TestRules(t *testing.T) {
 // TestStatement: refused calls, including a transfer whose first half was done, are not in the statement.
 func TestStatement(t *testing.T) {
 	t.Parallel()
-	set := newSet(t)
+	set := exampletest.Set(t, bank.Procedures()...)
 	expect(t, set, bank.Open, bank.AmountIn{Account: "anna", Cents: 100}, 100, "")
 	expect(t, set, bank.Open, bank.AmountIn{Account: "ben"}, 0, "")
 	expect(t, set, bank.Transfer, bank.TransferIn{"anna", "nobody", 60}, bank.TransferOut{}, bank.CodeUnknownAccount)
@@ -102,7 +82,7 @@ func TestStatement(t *testing.T) {
 // middle.
 func TestMoneyStays(t *testing.T) {
 	t.Parallel()
-	set := newSet(t)
+	set := exampletest.Set(t, bank.Procedures()...)
 	const accounts, callers, calls, cents = 10, 8, 200, 1000
 	name := func(n int) string { return "a" + strconv.Itoa(n) }
 	for n := range accounts {

@@ -1,9 +1,7 @@
 package gotro_test
 
 import (
-	"context"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/examples/exampletest"
 	"github.com/skerrydb/skerry/examples/gotro"
 )
 
@@ -27,29 +26,11 @@ type browser struct {
 	client *http.Client
 }
 
-// start runs the application on a server of its own.
+// start runs the application on a new engine.
 func start(t *testing.T) *browser {
 	t.Helper()
-	quiet := slog.New(slog.DiscardHandler)
-	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	s, err := skerry.Open(db, skerry.Options{
-		HTTP: "127.0.0.1:0", RESP: skerry.Off, Admin: skerry.Off, Grace: time.Second, Logger: quiet,
-		Web: skerry.Web{Application: gotro.Application, Name: "gotro", Debug: true}, // cookies over plain HTTP
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(context.Background()) }()
-	t.Cleanup(func() {
-		s.Close()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+	s := exampletest.Serve(t, embedded.Options{}, skerry.Options{
+		Grace: time.Second, Web: skerry.Web{Application: gotro.Application, Name: "gotro", Debug: true}, // cookies over plain HTTP
 	})
 	jar, _ := cookiejar.New(nil)
 	return &browser{t, s.HTTPURL(), &http.Client{Jar: jar}}

@@ -2,7 +2,6 @@ package todo_test
 
 import (
 	"bufio"
-	"context"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -11,31 +10,17 @@ import (
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/examples/exampletest"
 	"github.com/skerrydb/skerry/examples/todo"
 )
 
-// TestEventsAfterHistory: a page that is older than the changes that the server keeps is told
-// to read everything again, and then of each change.
+// TestEventsAfterHistory: a page that is older than the history that the server keeps gets an event to read
+// everything again, and then one for each change.
 func TestEventsAfterHistory(t *testing.T) {
 	t.Parallel()
-	db, err := embedded.Open(t.TempDir(), embedded.Options{HistoryBytes: 1}) // the last change only
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	s, err := skerry.Open(db, skerry.Options{HTTP: "127.0.0.1:0", RESP: skerry.Off, Admin: skerry.Off, Procedures: todo.Procedures(),
-		Web: skerry.Web{Name: "todo", Application: todo.Application, Debug: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(context.WithoutCancel(t.Context())) }()
-	defer func() {
-		s.Close()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	s := exampletest.Serve(t, embedded.Options{HistoryBytes: 1}, skerry.Options{ // the last change only
+		Procedures: todo.Procedures(), Web: skerry.Web{Name: "todo", Application: todo.Application, Debug: true},
+	})
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -2,38 +2,17 @@ package todo_test
 
 import (
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/examples/exampletest"
 	"github.com/skerrydb/skerry/examples/todo"
 	"github.com/skerrydb/skerry/proc"
 )
-
-func newSet(t *testing.T) *proc.Set {
-	t.Helper()
-	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	set, err := proc.New(db, proc.Options{}, todo.Procedures()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
-}
 
 // call calls a procedure that must fail with code, "": must not.
 func call[In, Out any](t *testing.T, set *proc.Set, f *proc.Func[In, Out], in In, code engine.Code) Out {
@@ -66,7 +45,7 @@ func show(t *testing.T, set *proc.Set, user string) string {
 // TestRules is what each change makes of a list.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	set := newSet(t)
+	set := exampletest.Set(t, todo.Procedures()...)
 	anna := todo.UserIn{User: "anna"}
 	want := func(list string) {
 		t.Helper()
@@ -119,7 +98,7 @@ func TestRules(t *testing.T) {
 // TestFullList: what is done makes room, the oldest first; what is to be done does not.
 func TestFullList(t *testing.T) {
 	t.Parallel()
-	set := newSet(t)
+	set := exampletest.Set(t, todo.Procedures()...)
 	add := func(code engine.Code) {
 		t.Helper()
 		call(t, set, todo.Add, todo.AddIn{User: "anna", Text: "x"}, code)
@@ -154,12 +133,8 @@ func TestFullList(t *testing.T) {
 // what the changes that were acknowledged make it.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("SKERRY_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("SKERRY_SEED=%d", seed)
-	set := newSet(t)
+	from := seed.Of(t)
+	set := exampletest.Set(t, todo.Procedures()...)
 	users := []string{"anna", "ben", "carl"}
 	var mu sync.Mutex // guards added and undone
 	added, undone := map[string]map[int64]bool{}, map[string]map[int64]bool{}
@@ -169,7 +144,7 @@ func TestAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for c := range 6 {
 		wg.Go(func() {
-			rnd := rand.New(rand.NewPCG(seed, uint64(c)))
+			rnd := rand.New(rand.NewPCG(from, uint64(c)))
 			for range 100 {
 				user := users[rnd.IntN(len(users))]
 				switch rnd.IntN(3) {

@@ -1,11 +1,9 @@
 package voter_test
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,33 +14,14 @@ import (
 	"github.com/skerrydb/skerry/client"
 	"github.com/skerrydb/skerry/client/sqldriver"
 	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/examples/exampletest"
 	"github.com/skerrydb/skerry/examples/voter"
 )
 
 // serve runs a server with the vote inside.
 func serve(t *testing.T) *skerry.Server {
 	t.Helper()
-	quiet := slog.New(slog.DiscardHandler)
-	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv, err := skerry.Open(db, skerry.Options{HTTP: "127.0.0.1:0", RESP: "127.0.0.1:0", Procedures: voter.Procedures(), Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Run(context.Background()) }()
-	t.Cleanup(func() {
-		srv.Close()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return srv
+	return exampletest.Serve(t, embedded.Options{}, skerry.Options{Procedures: voter.Procedures()})
 }
 
 // TestDoors lets one phone vote through every door in turn, and once more than it

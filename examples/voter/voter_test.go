@@ -1,34 +1,21 @@
 package voter_test
 
 import (
-	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/examples/exampletest"
 	"github.com/skerrydb/skerry/examples/voter"
 	"github.com/skerrydb/skerry/proc"
 )
 
-// newSet is the vote on an engine of its own, with all contestants.
+// newSet returns the vote on a new engine, with all contestants.
 func newSet(t testing.TB) *proc.Set {
 	t.Helper()
-	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	set, err := proc.New(db, proc.Options{}, voter.Procedures()...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := exampletest.Set(t, voter.Procedures()...)
 	if n, _, err := voter.Initialize.Call(t.Context(), set, voter.InitializeIn{Contestants: voter.MaxContestants}); n != voter.MaxContestants || err != nil {
 		t.Fatalf("initialize: %d, %v", n, err)
 	}

@@ -5,130 +5,87 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/signal"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/skerrydb/skerry/client"
 	"github.com/skerrydb/skerry/examples/bank"
+	"github.com/skerrydb/skerry/examples/load"
 	"github.com/skerrydb/skerry/examples/meter"
-)
-
-// Exit codes.
-const (
-	exitFailed = 1
-	exitUsage  = 2
-	exitWrong  = 3 // money has appeared or disappeared, or an account is overdrawn
 )
 
 // startCents is the initial balance of an account.
 const startCents = 100_000
 
-// options are the values of the flags.
-type options struct {
-	addr     string
-	clients  int
+type transfers struct {
+	load.Load
 	accounts int
-	duration time.Duration
-	once     bool
-	seed     uint64
-	timeout  time.Duration
-	every    time.Duration
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { load.Main(run) }
 
 // run is main for tests; it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o := options{}
-	f := flag.NewFlagSet("load", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.StringVar(&o.addr, "addr", client.DefaultAddr, "`addresses` of the servers, with commas between them, or one skerry:// URL")
-	f.IntVar(&o.clients, "clients", 64, "goroutines that transfer")
-	f.IntVar(&o.accounts, "accounts", 1000, "accounts that they use")
-	f.DurationVar(&o.duration, "duration", 10*time.Second, "how long")
-	f.BoolVar(&o.once, "once", false, "give each transfer a key, under which it is carried out once however often it is sent")
-	f.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "of the random transfers")
-	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "how long one call may take, elections of a new leader included")
-	f.DurationVar(&o.every, "every", time.Second, "between two lines")
-	if err := f.Parse(args); err != nil {
-		return exitUsage
-	}
-	if f.NArg() > 0 || o.clients < 1 || o.accounts < 2 {
-		fmt.Fprintln(stderr, "load: -clients begin at 1, -accounts at 2, and nothing may stand behind the flags")
-		return exitUsage
-	}
-	wrong, err := o.bank(ctx, stdout)
-	switch {
-	case err != nil:
-		fmt.Fprintln(stderr, "load:", err)
-		return exitFailed
-	case wrong != "":
-		fmt.Fprintln(stdout, "WRONG:", wrong)
-		return exitWrong
-	}
-	return 0
+	l := transfers{}
+	f := l.Flags("bank-load")
+	f.IntVar(&l.accounts, "accounts", 1000, "number of accounts")
+	return l.Run(ctx, f, args, stdout, stderr, l.check, l.transfer)
 }
 
-// bank does the whole run; it returns what is wrong with the books, "" if nothing is.
-func (o *options) bank(ctx context.Context, w io.Writer) (wrong string, err error) {
-	c, addrs, err := o.client()
-	if err != nil {
+func (l *transfers) check() error {
+	if l.accounts < 2 {
+		return errors.New("-accounts must be at least 2")
+	}
+	return nil
+}
+
+// transfer does the whole run; it returns what is wrong with the books, "" if nothing is.
+func (l *transfers) transfer(ctx context.Context) (wrong string, err error) {
+	if err := l.open(ctx); err != nil {
 		return "", err
 	}
-	defer c.Close()
-	if err := connect(ctx, c, addrs, w); err != nil {
+	var before, after bank.Books
+	if err := l.Read(ctx, &before, "audit"); err != nil {
 		return "", err
 	}
-	if err := o.open(ctx, c); err != nil {
-		return "", err
-	}
-	before, err := audit(ctx, c)
-	if err != nil {
-		return "", err
-	}
-	fmt.Fprintf(w, "%d accounts, transfers for %v, seed %d\n", before.Accounts, o.duration, o.seed)
-	var m meter.Meter
-	during, stop := context.WithTimeout(ctx, o.duration)
-	shown, stopShow := context.WithCancel(context.Background())
-	var others sync.WaitGroup
-	others.Go(func() { m.Report(shown, w, o.every, func() int64 { return int64(c.Stats().Retries) }) })
-	others.Go(func() {
-		for during.Err() == nil && wrong == "" {
-			if books, err := audit(during, c); err == nil {
-				wrong = judge(before, books)
-			}
-			time.Sleep(o.every / 10)
-		}
+	fmt.Fprintf(l.Out, "%d accounts, transfers for %v, seed %d\n", before.Accounts, l.Duration, l.Seed)
+	l.Measure(ctx, func(ctx context.Context) {
+		var audits sync.WaitGroup
+		audits.Go(func() { wrong = l.audit(ctx, before) })
+		l.Callers(ctx, l.random, string(bank.CodeInsufficientFunds))
+		audits.Wait()
 	})
-	o.transfers(during, c, &m)
-	stop()
-	stopShow()
-	others.Wait()
-	after, err := audit(context.WithoutCancel(ctx), c)
-	if err != nil {
+	if err := l.Read(context.WithoutCancel(ctx), &after, "audit"); err != nil {
 		return "", err
 	}
 	if wrong == "" {
 		wrong = judge(before, after)
 	}
-	fmt.Fprintf(w, "done %d, refused %d, failed %d, of unknown outcome %d; %d accounts with %d cents, the poorest has %d\n",
+	m := &l.Meter
+	fmt.Fprintf(l.Out, "done %d, refused %d, failed %d, of unknown outcome %d; %d accounts with %d cents, the poorest has %d\n",
 		m.Count(meter.Done), m.Count(meter.Refused), m.Count(meter.Failed), m.Count(meter.Unknown), after.Accounts, after.Sum, after.Least)
-	if text := m.LastError(); text != "" {
-		fmt.Fprintf(w, "the last error: %s\n", text)
-	}
 	return wrong, nil
+}
+
+// audit compares the books with before ten times per line of progress, until they are wrong or ctx ends.
+func (l *transfers) audit(ctx context.Context, before bank.Books) (wrong string) {
+	tick := time.NewTicker(max(l.Every/10, 1))
+	defer tick.Stop()
+	for wrong == "" {
+		var books bank.Books
+		if l.Read(ctx, &books, "audit") == nil {
+			wrong = judge(before, books)
+		}
+		select {
+		case <-ctx.Done():
+			return wrong
+		case <-tick.C:
+		}
+	}
+	return wrong
 }
 
 // judge compares the books with those of the beginning. It is valid at any time, whatever the outcomes of
@@ -143,98 +100,27 @@ func judge(before, now bank.Books) string {
 	return ""
 }
 
-// connectWait is how long to wait for the first response of the servers.
-const connectWait = 4 * time.Second
-
-// connect returns the servers' addresses, without a password, and checks that one responds.
-func connect(ctx context.Context, c *client.Client, addrs []string, w io.Writer) error {
-	where := strings.Join(addrs, ", ")
-	fmt.Fprintln(w, "connecting to", where)
-	ctx, cancel := context.WithTimeout(ctx, connectWait)
-	defer cancel()
-	if err := c.Ping(ctx); err != nil {
-		return fmt.Errorf("connect to %s: %w", where, err)
-	}
-	return nil
-}
-
-// client opens the client, and returns its addresses.
-func (o *options) client() (c *client.Client, addrs []string, err error) {
-	opt := client.Options{Addrs: strings.Split(o.addr, ",")}
-	if strings.Contains(o.addr, "://") {
-		if opt, err = client.ParseURL(o.addr); err != nil {
-			return nil, nil, err
-		}
-	}
-	opt.Name, opt.Timeout = "bank-load", o.timeout
-	c, err = client.Open(opt)
-	return c, opt.Addrs, err
-}
-
 func account(n int) string { return fmt.Sprintf("load-%d", n) }
 
 // open opens the accounts that do not exist yet.
-func (o *options) open(ctx context.Context, c *client.Client) error {
-	for n := range o.accounts {
-		_, err := c.CallOnce(ctx, client.NewKey(), "open", account(n), startCents)
-		if err != nil && !refused(err, bank.CodeAccountExists) {
+func (l *transfers) open(ctx context.Context) error {
+	for n := range l.accounts {
+		_, err := l.Client.CallOnce(ctx, client.NewKey(), "open", account(n), startCents)
+		if err != nil && load.Outcome(err, string(bank.CodeAccountExists)) != meter.Refused {
 			return fmt.Errorf("open account %d: %w", n, err)
 		}
 	}
 	return nil
 }
 
-func audit(ctx context.Context, c *client.Client) (b bank.Books, err error) {
-	res, err := c.CallRead(ctx, "audit")
-	if err == nil {
-		err = res.Scan(&b)
+// random transfers a random amount between two random accounts.
+func (l *transfers) random(rnd *rand.Rand) error {
+	from := rnd.IntN(l.accounts)
+	args := []any{account(from), account((from + 1 + rnd.IntN(l.accounts-1)) % l.accounts), 1 + rnd.Int64N(startCents)}
+	if l.Once {
+		_, err := l.Client.CallOnce(context.Background(), client.NewKey(), "transfer", args...)
+		return err
 	}
-	if err != nil {
-		return b, fmt.Errorf("audit: %w", err)
-	}
-	return b, nil
-}
-
-// transfers runs the goroutines that transfer, until ctx ends.
-func (o *options) transfers(ctx context.Context, c *client.Client, m *meter.Meter) {
-	var wg sync.WaitGroup
-	for id := range o.clients {
-		wg.Go(func() {
-			rnd := rand.New(rand.NewPCG(o.seed, uint64(id)))
-			for ctx.Err() == nil {
-				from := rnd.IntN(o.accounts)
-				to := (from + 1 + rnd.IntN(o.accounts-1)) % o.accounts
-				cents := 1 + rnd.Int64N(startCents)
-				m.Begin()
-				start := time.Now()
-				var err error
-				if o.once {
-					_, err = c.CallOnce(context.Background(), client.NewKey(), "transfer", account(from), account(to), cents)
-				} else {
-					_, err = c.Call(context.Background(), "transfer", account(from), account(to), cents)
-				}
-				m.End(outcome(err), time.Since(start), err)
-			}
-		})
-	}
-	wg.Wait()
-}
-
-// outcome returns what an error means for the transfer.
-func outcome(err error) meter.Outcome {
-	switch {
-	case err == nil:
-		return meter.Done
-	case errors.Is(err, client.ErrOutcomeUnknown):
-		return meter.Unknown
-	case refused(err, bank.CodeInsufficientFunds):
-		return meter.Refused
-	}
-	return meter.Failed
-}
-
-// refused reports whether err has that code of a procedure.
-func refused[Code ~string](err error, code Code) bool {
-	e, ok := errors.AsType[*client.Error](err)
-	return ok && e.Code == string(code)
+	_, err := l.Client.Call(context.Background(), "transfer", args...)
+	return err
 }

@@ -2,57 +2,20 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"log/slog"
-	"net"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/skerrydb/skerry"
-	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/examples/exampletest"
+	"github.com/skerrydb/skerry/examples/load"
 	"github.com/skerrydb/skerry/examples/voter"
 	"github.com/skerrydb/skerry/proc"
 )
 
-// serve runs a server with the vote, or with another procedure in the place of
-// one of its own, and returns its address.
-func serve(t *testing.T, instead ...proc.Procedure) string {
-	t.Helper()
-	quiet := slog.New(slog.DiscardHandler)
-	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	procedures := instead
-	for _, p := range voter.Procedures() {
-		if len(instead) == 0 || p.Schema().Name != instead[0].Schema().Name {
-			procedures = append(procedures, p)
-		}
-	}
-	srv, err := skerry.Open(db, skerry.Options{HTTP: skerry.Off, RESP: "127.0.0.1:0", Procedures: procedures, Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Run(context.Background()) }()
-	t.Cleanup(func() {
-		srv.Close()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return strings.TrimPrefix(srv.RESPURL(), "redis://")
-}
-
 // TestModes votes in every mode; there are so few phones that some votes are refused.
 func TestModes(t *testing.T) {
 	t.Parallel()
-	addr := serve(t)
+	addr := exampletest.Address(t, voter.Procedures())
 	for _, flags := range []string{
 		"-mode blocking -clients 5", "-mode blocking -clients 5 -once", "-mode async -inflight 50", "-mode async -inflight 50 -once",
 		"-mode sql -clients 5", "-mode sql -clients 5 -once",
@@ -94,8 +57,8 @@ func TestWrongTotalsAreFound(t *testing.T) {
 		"acknowledged votes are missing": lost, "votes more than were cast": twice, "the server's counters do not agree": apart,
 	} {
 		var out, errs bytes.Buffer
-		code := run(t.Context(), []string{"-addr", serve(t, liar), "-duration", "100ms", "-clients", "3", "-max", "1000"}, &out, &errs)
-		if code != exitWrong || !strings.Contains(out.String(), "WRONG: ") || !strings.Contains(out.String(), want) {
+		code := run(t.Context(), []string{"-addr", exampletest.Address(t, voter.Procedures(), liar), "-duration", "100ms", "-clients", "3", "-max", "1000"}, &out, &errs)
+		if code != load.ExitWrong || !strings.Contains(out.String(), "WRONG: ") || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: exit code %d\n%s%s", want, code, &out, &errs)
 		}
 	}
@@ -103,44 +66,15 @@ func TestWrongTotalsAreFound(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		args string
-		code int
-		want string
-	}{
-		{"-mode sideways -addr " + serve(t), exitFailed, "no mode"},
-		{"-clients 0", exitUsage, "begin at 1"},
-		{"-phones 99999999999", exitUsage, "begin at 1"},
-		{"more", exitUsage, "behind the flags"},
-		{"-nothing", exitUsage, "not defined"},
-		{"-addr a:b:c", exitFailed, "HOST:PORT"},
-		{"-addr other://host", exitFailed, "other"},
+	for flag, want := range map[string]string{
+		"-mode=sideways":      `unknown -mode "sideways": use blocking, async or sql`,
+		"-phones=99999999999": "-phones must be between 1 and 2000000000",
+		"-phones=0":           "-phones must be between 1 and 2000000000",
+		"-inflight=0":         "-inflight must be at least 1",
 	} {
 		var out, errs bytes.Buffer
-		if code := run(t.Context(), strings.Fields(c.args), &out, &errs); code != c.code || !strings.Contains(errs.String(), c.want) {
-			t.Errorf("%s: exit code %d, %s", c.args, code, &errs)
-		}
-	}
-}
-
-// TestNobodyThere: without a server the load says where it looked, soon. One
-// takes connections and says nothing.
-func TestNobodyThere(t *testing.T) {
-	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { silent.Close() })
-	for _, at := range []string{"127.0.0.1:1", silent.Addr().String()} {
-		var out, errs bytes.Buffer
-		begin := time.Now()
-		code := run(t.Context(), []string{"-addr", "skerry://user:geheim@" + at}, &out, &errs)
-		if code != exitFailed || out.String() != "connecting to "+at+"\n" || !strings.HasPrefix(errs.String(), "load: connect to "+at+": ") || strings.Contains(errs.String(), "geheim") {
-			t.Errorf("exit code %d\n%s%s", code, &out, &errs)
-		}
-		if took := time.Since(begin); took > 20*time.Second { // 4 s, on a machine with time for it; a call may take 30 s
-			t.Errorf("it took %v", took)
+		if code := run(t.Context(), []string{flag}, &out, &errs); code != load.ExitUsage || errs.String() != "voter-load: "+want+"\n" {
+			t.Errorf("%s: exit code %d, %s", flag, code, &errs)
 		}
 	}
 }
