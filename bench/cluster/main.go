@@ -39,7 +39,7 @@ var allParts = []string{"load", "failover", "catchup", "growth"}
 
 func main() {
 	p := plan{growth: []uint64{1_000, 100_000, 10_000_000}, systems: []string{"skerry", "etcd"}, parts: allParts}
-	flag.StringVar(&p.dir, "dir", ".", "`folder` on a disk below which the nodes keep their data while this runs")
+	flag.StringVar(&p.dir, "dir", ".", "`folder` on a disk; the nodes keep their data below it during the run")
 	flag.StringVar(&p.out, "out", "", "`file` for the output (default results/cluster-DATE.txt, none with -short)")
 	flag.StringVar(&p.skerry, "skerry", "", "skerry `program` to measure (default: built from this repository)")
 	flag.Func("systems", "systems to run, in this order (default skerry,etcd)", words(&p.systems, "skerry", "etcd"))
@@ -52,14 +52,14 @@ func main() {
 	flag.IntVar(&p.rounds, "rounds", 3, "rounds; the systems take turns in each, and medians are printed")
 	flag.DurationVar(&p.window, "window", 3*time.Second, "counted time of one measurement")
 	flag.DurationVar(&p.warm, "warm", 500*time.Millisecond, "time before it that is not counted")
-	flag.IntVar(&p.faults, "failovers", 5, "times that the leader is killed, and as often sent SIGTERM")
-	flag.Int64Var(&p.behind, "behind", 1<<30, "`bytes` that a follower misses")
-	flag.Func("growth", "numbers of keys at which the cost of a write is taken (default 1000,100000,10000000; the last needs 12 GiB of memory)", func(s string) (err error) {
+	flag.IntVar(&p.faults, "failovers", 5, "times that the leader is killed, and times that it gets SIGTERM")
+	flag.Int64Var(&p.behind, "behind", 1<<30, "`bytes` written while a follower is down")
+	flag.Func("growth", "numbers of keys at which the cost of a write is measured (default 1000,100000,10000000; the last needs 12 GiB of memory)", func(s string) (err error) {
 		p.growth, err = counts(s)
 		return err
 	})
-	flag.BoolVar(&p.short, "short", false, "a short run to see that all of it works; its figures mean nothing")
-	flag.BoolVar(&p.keep, "keep", false, "when it fails, leave data and logs where they are")
+	flag.BoolVar(&p.short, "short", false, "a short run to check that everything works; its numbers mean nothing")
+	flag.BoolVar(&p.keep, "keep", false, "leave data and logs if the run fails")
 	flag.Parse()
 	if p.short {
 		shorten()
@@ -88,7 +88,7 @@ func words(into *[]string, known ...string) func(string) error {
 		*into = strings.Split(s, ",")
 		for _, w := range *into {
 			if !slices.Contains(known, w) {
-				return fmt.Errorf("%q is none of %s", w, strings.Join(known, ", "))
+				return fmt.Errorf("%q is not one of %s", w, strings.Join(known, ", "))
 			}
 		}
 		return nil
@@ -100,7 +100,7 @@ func counts(s string) (all []uint64, err error) {
 	for w := range strings.SplitSeq(s, ",") {
 		n, err := strconv.ParseUint(w, 10, 64)
 		if err != nil || n == 0 || len(all) > 0 && n <= all[len(all)-1] {
-			return nil, fmt.Errorf("%q is no ascending list of numbers such as 1000,100000", s)
+			return nil, fmt.Errorf("%q is not an ascending list of numbers like 1000,100000", s)
 		}
 		all = append(all, n)
 	}
@@ -161,12 +161,7 @@ func (p *plan) kinds(dir string) (all []*kind, err error) {
 			all = append(all, newEtcd(path))
 			continue
 		}
-		if p.skerry != "" {
-			path, err = filepath.Abs(p.skerry)
-		} else {
-			path, err = rig.Build(dir)
-		}
-		if err != nil {
+		if path, err = rig.Skerry(p.skerry, dir); err != nil {
 			return nil, err
 		}
 		all = append(all, newSkerry(path))

@@ -209,7 +209,7 @@ func (m *measurements) sample(p *plan, s *system, l *lane, sh rig.Shape, set boo
 	op := map[bool]string{false: "read", true: "write"}[set]
 	var a, b meter
 	out, err := l.run(s, rig.Job{
-		Set: set, Shape: sh, Keys: p.keys, Warm: p.warm, Window: p.window, Seed: uint64(round + 2),
+		Set: set, Shape: sh, Keys: p.keys, Warm: p.Warm, Window: p.Window, Seed: uint64(round + 2),
 		Begin: func() { a = s.meter(true) }, End: func() { b = s.meter(false) },
 	})
 	for _, e := range []error{err, a.err, b.err} {
@@ -218,7 +218,7 @@ func (m *measurements) sample(p *plan, s *system, l *lane, sh rig.Shape, set boo
 		}
 	}
 	if out.Ops == 0 {
-		return fmt.Errorf("no operation ended within %v", p.window)
+		return fmt.Errorf("no operation ended within %v", p.Window)
 	}
 	key := cellKey(s.name, l.name, op, sh)
 	c := m.cells[key]

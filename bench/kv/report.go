@@ -16,7 +16,7 @@ func (m *measurements) head(p *plan, systems []*system) {
 		fmt.Fprintf(m.w, "%-8s%s\n", s.name, s.version)
 	}
 	fmt.Fprintf(m.w, "%d keys of %d bytes with values of %d bytes; %d rounds of %v windows; uniformly random keys\n\n",
-		p.keys, rig.KeyBytes, rig.ValBytes, p.rounds, p.window)
+		p.keys, rig.KeyBytes, rig.ValBytes, p.Rounds, p.Window)
 }
 
 // clientBound is the share of a core above which the single-threaded load generator may limit a result.

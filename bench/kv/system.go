@@ -25,6 +25,8 @@ type system struct {
 	proc    *rig.Process
 }
 
+func (s *system) String() string { return s.name }
+
 // figures are values that a server reports. Negative: not reported.
 type figures struct {
 	heap        float64 // bytes of live data structures; for a Go server at its last collection

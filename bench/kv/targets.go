@@ -32,7 +32,7 @@ func (m *measurements) targets(p *plan) {
 	for _, t := range all {
 		fmt.Fprintln(m.w, t)
 	}
-	if p.quick {
+	if p.Quick {
 		fmt.Fprintln(m.w, "This was a quick run: its figures show that the comparison works, nothing else.")
 	}
 }

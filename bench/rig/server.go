@@ -192,9 +192,13 @@ func OutputLine(path string, args ...string) string {
 	return strings.TrimSpace(line)
 }
 
-// Build builds the skerry program of this repository in a folder, like a release, and returns its path.
-func Build(dir string) (string, error) {
-	path := filepath.Join(dir, "skerry.bin")
+// Skerry returns the path of the skerry program to measure: the given one, or if that is "" the one of this
+// repository, built in a folder like a release.
+func Skerry(path, dir string) (string, error) {
+	if path != "" {
+		return filepath.Abs(path)
+	}
+	path = filepath.Join(dir, "skerry.bin")
 	return path, BuildProgram("./cmd/skerry", path)
 }
 

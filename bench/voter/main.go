@@ -8,11 +8,10 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,53 +22,31 @@ import (
 
 // plan is the measurements of one run.
 type plan struct {
-	dir, ram string
-	out      string
-	systems  string
-	lanes    string
-	phones   uint64
-	rounds   int
-	window   time.Duration
-	warm     time.Duration
-	quick    bool
-	worker   string
+	rig.Plan
+	ram    string
+	lanes  string
+	phones uint64
 }
 
 func main() {
-	p := plan{}
-	flag.StringVar(&p.dir, "dir", ".", "`folder` on a disk below which the servers keep their data while this runs")
-	flag.StringVar(&p.ram, "ram", "/dev/shm", "`folder` in memory (tmpfs) for the pair without a disk")
-	flag.StringVar(&p.out, "out", "", "`file` for the output (default results/voter-DATE.txt, none with -quick)")
-	flag.StringVar(&p.systems, "systems", "skerry,redis,postgres,engine,skerry-ram,redis-ram,engine-ram", "systems to run")
-	flag.StringVar(&p.lanes, "lanes", "", "only lanes whose name contains one of these words, with commas between them")
-	flag.Uint64Var(&p.phones, "phones", 1_000_000, "phones that call, uniformly at random")
-	flag.IntVar(&p.rounds, "rounds", 3, "rounds; the systems take turns in each, backwards in every second one, and medians are printed")
-	flag.DurationVar(&p.window, "window", 4*time.Second, "counted time of one measurement")
-	flag.DurationVar(&p.warm, "warm", time.Second, "time before it that is not counted")
-	flag.BoolVar(&p.quick, "quick", false, "a short run to see that all of it works: 20,000 phones, 1 round of 500 ms windows")
-	flag.StringVar(&p.worker, "worker", "", "make one measurement: the `job` as JSON; this program starts itself so")
+	p := plan{Plan: rig.Plan{Name: "voter", Systems: "skerry,redis,postgres,engine,skerry-ram,redis-ram,engine-ram", Rounds: 3, Window: 4 * time.Second, Warm: time.Second}}
+	p.Flags("20,000 phones")
+	flag.StringVar(&p.ram, "ram", "/dev/shm", "`folder` in memory (tmpfs) for the systems without a disk")
+	flag.StringVar(&p.lanes, "lanes", "", "run only lanes whose name contains one of these `words`, separated by commas")
+	flag.Uint64Var(&p.phones, "phones", 1_000_000, "number of phones, which call uniformly at random")
+	worker := flag.String("worker", "", "make one measurement, the `job` as JSON; the program starts itself with this flag")
 	flag.Parse()
-	if p.worker != "" {
-		os.Exit(work(p.worker, os.Stdout))
+	if *worker != "" {
+		os.Exit(work(*worker, os.Stdout))
 	}
-	if p.quick {
-		p.phones, p.rounds, p.window, p.warm = 20_000, 1, 500*time.Millisecond, 200*time.Millisecond
+	if p.Quick {
+		p.phones = 20_000
 	}
-	if err := p.compare(); err != nil {
-		fmt.Fprintln(os.Stderr, "voter:", err)
-		os.Exit(1)
-	}
+	p.Main(p.compare)
 }
 
 // compare runs the whole plan and prints the report.
-func (p *plan) compare() error {
-	dir, err := os.MkdirTemp(p.dir, "voter-*.tmp")
-	if err != nil {
-		return err
-	}
-	if err := rig.OnDisk(dir); err != nil {
-		return err
-	}
+func (p *plan) compare(dir string, w io.Writer) error {
 	ram, err := os.MkdirTemp(p.ram, "voter-*.tmp")
 	if err != nil {
 		return err
@@ -80,11 +57,6 @@ func (p *plan) compare() error {
 			return err
 		}
 	}
-	w, closeOut, err := rig.Report(p.out, "voter", p.quick)
-	if err != nil {
-		return err
-	}
-	defer closeOut()
 	systems, err := p.open(dir, ram)
 	if err != nil {
 		return err
@@ -96,63 +68,33 @@ func (p *plan) compare() error {
 	}()
 	m := &measurements{w: w, cells: map[string]*cell{}}
 	m.head(p, systems)
-	for r := range p.rounds {
-		turn := slices.Clone(systems)
-		if r%2 == 1 {
-			slices.Reverse(turn)
-		}
-		for _, s := range turn {
-			if err := m.visit(p, s, r); err != nil {
-				return fmt.Errorf("%s, round %d: %w (its log and data stay in %s)", s.name, r+1, err, dir)
-			}
-		}
+	if err := rig.Turns(&p.Plan, systems, func(s *system, round int) error { return m.visit(p, s, round) }); err != nil {
+		return err
 	}
 	m.report(p, systems)
-	return os.RemoveAll(dir)
+	return nil
 }
 
 // open finds the requested systems, without starting them.
 func (p *plan) open(dir, ram string) ([]*system, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	make := map[string]func() (*system, error){
-		"skerry":     func() (*system, error) { return newSkerry("skerry", abs, abs, false) },
-		"redis":      func() (*system, error) { return newRedis("redis", abs, false) },
-		"postgres":   func() (*system, error) { return newPostgres(abs) },
-		"engine":     func() (*system, error) { return newEngine("engine", abs), nil },
-		"skerry-ram": func() (*system, error) { return newSkerry("skerry-ram", ram, abs, true) },
+	systems, err := rig.Open(&p.Plan, map[string]func() (*system, error){
+		"skerry":     func() (*system, error) { return newSkerry("skerry", dir, dir, false) },
+		"redis":      func() (*system, error) { return newRedis("redis", dir, false) },
+		"postgres":   func() (*system, error) { return newPostgres(dir) },
+		"engine":     func() (*system, error) { return newEngine("engine", dir), nil },
+		"skerry-ram": func() (*system, error) { return newSkerry("skerry-ram", ram, dir, true) },
 		"redis-ram":  func() (*system, error) { return newRedis("redis-ram", ram, true) },
 		"engine-ram": func() (*system, error) { return newEngine("engine-ram", ram), nil },
-	}
-	var all []*system
-	for name := range strings.SplitSeq(p.systems, ",") {
-		open := make[name]
-		if open == nil {
-			return nil, errors.New("no such system: " + name)
-		}
-		s, err := open()
-		if err != nil {
-			return nil, err
-		}
+	})
+	for _, s := range systems {
 		s.lanes = slices.DeleteFunc(s.lanes, func(l lane) bool { return !p.wants(l.name) })
-		all = append(all, s)
 	}
-	return all, nil
+	return systems, err
 }
 
 // wants reports whether to measure a lane with that name.
 func (p *plan) wants(name string) bool {
-	if p.lanes == "" {
-		return true
-	}
-	for word := range strings.SplitSeq(p.lanes, ",") {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Split(p.lanes, ","), func(word string) bool { return strings.Contains(name, word) })
 }
 
 // lane is one way to call one system.
@@ -178,6 +120,8 @@ type system struct {
 	doubt   int64        // votes that may have been counted without an acknowledgement
 	ready   bool         // prepared
 }
+
+func (s *system) String() string { return s.name }
 
 // start runs the server and fills it if it was not filled yet.
 func (s *system) start() error {

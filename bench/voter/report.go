@@ -56,7 +56,7 @@ func (m *measurements) visit(p *plan, s *system, round int) error {
 func (m *measurements) sample(p *plan, s *system, l lane, round int) error {
 	j := job{
 		Driver: l.driver, Addr: s.addr, Dir: s.dir, Conns: l.conns, Flight: l.flight, Phones: p.phones,
-		Warm: p.warm, Window: p.window, Seed: uint64(round + 1),
+		Warm: p.Warm, Window: p.Window, Seed: uint64(round + 1),
 	}
 	if s.proc != nil {
 		j.Server = s.proc.PID()
@@ -66,7 +66,7 @@ func (m *measurements) sample(p *plan, s *system, l lane, round int) error {
 		return err
 	}
 	if out.Votes == 0 {
-		return fmt.Errorf("no vote was counted within %v", p.window)
+		return fmt.Errorf("no vote was counted within %v", p.Window)
 	}
 	s.cast += out.Cast
 	s.doubt += out.Doubt
@@ -102,7 +102,7 @@ func (m *measurements) head(p *plan, systems []*system) {
 	for _, s := range systems {
 		fmt.Fprintf(m.w, "%-12s%s\n", s.name, s.version)
 	}
-	fmt.Fprintf(m.w, "%d phones, uniformly random; no vote is refused; %d rounds of %v windows\n\n", p.phones, p.rounds, p.window)
+	fmt.Fprintf(m.w, "%d phones, uniformly random; no vote is refused; %d rounds of %v windows\n\n", p.phones, p.Rounds, p.Window)
 }
 
 // report prints the medians of all rounds, the differences in setup, and the targets.

@@ -71,7 +71,7 @@ func (m *measurements) targets(p *plan) {
 	} {
 		fmt.Fprintln(m.w, t)
 	}
-	if p.quick {
+	if p.Quick {
 		fmt.Fprintln(m.w, "This was a quick run: its figures show that the comparison works, nothing else.")
 	}
 }

@@ -9,11 +9,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
+	"io"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/skerrydb/skerry/bench/rig"
@@ -21,59 +19,29 @@ import (
 
 // plan is the measurements of one run.
 type plan struct {
-	dir      string
-	out      string
-	systems  string
+	rig.Plan
 	sessions int
-	rounds   int
-	window   time.Duration
-	warm     time.Duration
 	shapes   string
-	quick    bool
 }
 
 func main() {
-	p := plan{}
-	flag.StringVar(&p.dir, "dir", ".", "`folder` on a disk below which the servers keep their data while this runs")
-	flag.StringVar(&p.out, "out", "", "`file` for the output (default results/web-DATE.txt, none with -quick)")
-	flag.StringVar(&p.systems, "systems", "skerry,redis,fasthttp", "systems to run")
+	p := plan{Plan: rig.Plan{Name: "web", Systems: "skerry,redis,fasthttp", Rounds: 5, Window: 4 * time.Second, Warm: time.Second}}
+	p.Flags("500 sessions")
 	flag.IntVar(&p.sessions, "sessions", 10_000, "sessions that the requests belong to, uniformly at random")
-	flag.IntVar(&p.rounds, "rounds", 5, "rounds; the systems take turns in each, backwards in every second one, and medians are printed")
-	flag.DurationVar(&p.window, "window", 4*time.Second, "counted time of one measurement")
-	flag.DurationVar(&p.warm, "warm", time.Second, "time before it that is not counted")
 	flag.StringVar(&p.shapes, "shapes", "8x1,64x1", "connections and requests in flight on each")
-	flag.BoolVar(&p.quick, "quick", false, "a short run to see that all of it works: 500 sessions, 1 round of 500 ms windows")
 	flag.Parse()
-	if p.quick {
-		p.sessions, p.rounds, p.window, p.warm = 500, 1, 500*time.Millisecond, 200*time.Millisecond
+	if p.Quick {
+		p.sessions = 500
 	}
-	if err := p.compare(); err != nil {
-		fmt.Fprintln(os.Stderr, "web:", err)
-		os.Exit(1)
-	}
+	p.Main(p.compare)
 }
 
 // compare runs the whole plan and prints the report.
-func (p *plan) compare() (err error) {
-	dir, err := os.MkdirTemp(p.dir, "web-*.tmp")
-	if err != nil {
-		return err
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return err
-	}
-	if err := rig.OnDisk(dir); err != nil {
-		return err
-	}
+func (p *plan) compare(dir string, w io.Writer) (err error) {
 	shapes, err := rig.ParseShapes(p.shapes)
 	if err != nil {
 		return err
 	}
-	w, closeOut, err := rig.Report(p.out, "web", p.quick)
-	if err != nil {
-		return err
-	}
-	defer closeOut()
 	systems, err := p.open(dir)
 	if err != nil {
 		return err
@@ -85,43 +53,32 @@ func (p *plan) compare() (err error) {
 	}()
 	m := &measurements{w: w, cells: map[string]*cell{}, shapes: shapes}
 	m.head(p, systems)
-	for r := range p.rounds {
-		turn := slices.Clone(systems)
-		if r%2 == 1 {
-			slices.Reverse(turn)
-		}
-		for _, s := range turn {
-			if err := m.visit(p, s, r); err != nil {
-				return fmt.Errorf("%s, round %d: %w (its logs and data stay in %s)", s.name, r+1, err, dir)
-			}
-		}
+	if err := rig.Turns(&p.Plan, systems, func(s *system, round int) error { return m.visit(p, s, round) }); err != nil {
+		return err
 	}
 	m.report(p, systems)
-	return os.RemoveAll(dir)
+	return nil
 }
 
 // open finds the requested systems, without starting them.
-func (p *plan) open(dir string) (all []*system, err error) {
+func (p *plan) open(dir string) ([]*system, error) {
 	path := filepath.Join(dir, "site.bin")
 	if out, err := exec.Command("go", "build", "-trimpath", "-o", path, "./web/site").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the site (run this in bench/): %w\n%s", err, out)
 	}
-	for name := range strings.SplitSeq(p.systems, ",") {
-		s := &system{name: name, site: path, dir: filepath.Join(dir, name), sessions: p.sessions}
-		switch name {
-		case "skerry":
-			s.about = "web, web/view (html/template), session and the embedded engine in one process"
-		case "redis":
-			if s.redis, err = rig.Need("redis-server", "redis-server"); err != nil {
-				return nil, err
-			}
-			s.about = "net/http, html/template, rueidis; " + rig.OutputLine(s.redis, "--version")
-		case "fasthttp":
-			s.about = "the same bytes, finished beforehand, without sessions: the bare limit"
-		default:
-			return nil, errors.New("no such system: " + name)
-		}
-		all = append(all, s)
+	site := func(name, redis, about string) *system {
+		return &system{name: name, site: path, redis: redis, dir: filepath.Join(dir, name), sessions: p.sessions, about: about}
 	}
-	return all, nil
+	return rig.Open(&p.Plan, map[string]func() (*system, error){
+		"skerry": func() (*system, error) {
+			return site("skerry", "", "web, web/view (html/template), session and the embedded engine in one process"), nil
+		},
+		"redis": func() (*system, error) {
+			redis, err := rig.Need("redis-server", "redis-server")
+			return site("redis", redis, "net/http, html/template, rueidis; "+rig.OutputLine(redis, "--version")), err
+		},
+		"fasthttp": func() (*system, error) {
+			return site("fasthttp", "", "the same bytes, prepared in advance, without sessions: the bare limit"), nil
+		},
+	})
 }

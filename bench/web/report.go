@@ -47,14 +47,14 @@ func (m *measurements) sample(p *plan, s *system, l lane, shape rig.Shape, round
 	var used time.Duration
 	out, err := rig.Run(rig.Job{
 		Addrs: []string{s.addr}, Codec: requests{l, s.cookies}, Set: l.write, Shape: shape, Keys: uint64(len(s.cookies)),
-		Warm: p.warm, Window: p.window, Seed: uint64(round + 1),
+		Warm: p.Warm, Window: p.Window, Seed: uint64(round + 1),
 		Begin: func() { used = -s.cpu() }, End: func() { used += s.cpu() },
 	})
 	if err != nil {
 		return err
 	}
 	if out.Ops == 0 {
-		return fmt.Errorf("no answer within %v", p.window)
+		return fmt.Errorf("no answer within %v", p.Window)
 	}
 	c := m.cell(s.name, l, shape)
 	c.rate = append(c.rate, float64(out.Ops)/out.Took.Seconds())
@@ -74,7 +74,7 @@ func (m *measurements) head(p *plan, systems []*system) {
 	for _, s := range systems {
 		fmt.Fprintf(m.w, "%-10s%s\n", s.name, s.about)
 	}
-	fmt.Fprintf(m.w, "%d sessions of about 400 bytes, uniformly at random; %d rounds of %v windows\n\n", p.sessions, p.rounds, p.window)
+	fmt.Fprintf(m.w, "%d sessions of about 400 bytes, uniformly at random; %d rounds of %v windows\n\n", p.sessions, p.Rounds, p.Window)
 }
 
 const unequal = `
@@ -101,7 +101,7 @@ func (m *measurements) report(p *plan, systems []*system) {
 		}
 	}
 	fmt.Fprint(m.w, unequal)
-	if !strings.Contains(p.systems, "skerry") || !strings.Contains(p.systems, "redis") {
+	if !strings.Contains(p.Systems, "skerry") || !strings.Contains(p.Systems, "redis") {
 		return
 	}
 	fmt.Fprintf(m.w, "\nTargets:\n")
@@ -112,7 +112,7 @@ func (m *measurements) report(p *plan, systems []*system) {
 		fmt.Fprintln(m.w, rig.AtMost(fmt.Sprintf("the page with a session %v, Skerry / Redis, p99", shape), rig.Median(a.p99)/rig.Median(b.p99), 1, "×"))
 	}
 	m.losses(systems)
-	if p.quick {
+	if p.Quick {
 		fmt.Fprintln(m.w, "This was a quick run: its figures show that the comparison works, nothing else.")
 	}
 }

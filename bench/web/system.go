@@ -29,6 +29,8 @@ type system struct {
 	procs   []*rig.Process // the site is the last
 }
 
+func (s *system) String() string { return s.name }
+
 // start runs the servers with new data and waits until the sessions are created.
 func (s *system) start() error {
 	s.turn++
