@@ -101,7 +101,7 @@ func NewAssets(o AssetOptions) (*Assets, error) {
 func (a *Assets) open() error {
 	o := &a.o
 	if p := o.Prefix; p == "/" || path.Clean(p)+"/" != p || p[0] != '/' || strings.ContainsAny(p, "{}?#%") {
-		return engine.Errorf(engine.CodeInvalid, "assets: the prefix %q must be a path that begins and ends with a slash, as %s", p, DefaultAssetPrefix)
+		return engine.Errorf(engine.CodeInvalid, "assets: the prefix %q must be a path that begins and ends with a slash, like %s", p, DefaultAssetPrefix)
 	}
 	if (o.FS == nil) == (o.Dir == "") {
 		return engine.Errorf(engine.CodeInvalid, "assets: one of Dir and FS must be set")
@@ -132,7 +132,7 @@ func (a *Assets) readAll() error {
 		case d.Name()[0] == '.' || d.IsDir():
 			return nil
 		case !servable(name):
-			wrong = append(wrong, fmt.Sprintf("%.100q is a name that not every system and browser can have; rename it", name))
+			wrong = append(wrong, fmt.Sprintf("%.100q is not a valid file name on every system and in every browser; rename it", name))
 			return nil
 		case len(a.files) == MaxAssets:
 			return engine.Errorf(engine.CodeLimit, "assets: there are more than %d files", MaxAssets)
@@ -171,7 +171,7 @@ func (a *Assets) list() error {
 	var wrong []string
 	missing := func(what, name string) {
 		if a.find(name) == nil {
-			wrong = append(wrong, fmt.Sprintf("%s names %q, and there is no such file", what, name))
+			wrong = append(wrong, fmt.Sprintf("%s names %q, which does not exist", what, name))
 		}
 	}
 	listed := map[string][]string{"List": a.o.List}
@@ -181,7 +181,7 @@ func (a *Assets) list() error {
 	for _, what := range slices.Sorted(maps.Keys(listed)) {
 		for _, name := range listed[what] {
 			if strings.Contains(name, "//") || strings.HasPrefix(name, "/") {
-				return engine.Errorf(engine.CodeInvalid, "assets: %s names %q; it takes files of the folder only, as css/app.css: pages must not depend on other hosts", what, name)
+				return engine.Errorf(engine.CodeInvalid, "assets: %s names %q; name a file in the folder, like css/app.css: pages must not depend on other hosts", what, name)
 			}
 			if kindOf(name) == kindOther {
 				return engine.Errorf(engine.CodeInvalid, "assets: %s names %q, which does not end in .css, .js or .mjs", what, name)

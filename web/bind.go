@@ -20,7 +20,7 @@ const (
 	// MaxFaults is how many mistakes of one request are told; what is beyond them is
 	// left out.
 	MaxFaults = 32
-	// MaxDepth is how many objects and lists may stand within each other.
+	// MaxDepth is how deeply objects and lists may be nested.
 	MaxDepth = 64
 	// MaxFormFields is the most fields of a form.
 	MaxFormFields = 1000
@@ -71,11 +71,11 @@ func (c *Context) Bind(to any) error {
 func (c *Context) bodyType(taken ...string) (string, error) {
 	r := c.Request
 	if lines := r.Header["Content-Encoding"]; len(lines) > 0 && !strings.EqualFold(strings.Join(lines, ","), "identity") {
-		return "", engine.Errorf(problem.CodeMediaType, "a body with Content-Encoding %s is not taken here: send it as it is", shorten(strings.Join(lines, ",")))
+		return "", engine.Errorf(problem.CodeMediaType, "a body with Content-Encoding %s is not supported here: send the body unencoded", shorten(strings.Join(lines, ",")))
 	}
 	lines := r.Header["Content-Type"]
 	if len(lines) != 1 {
-		return "", engine.Errorf(problem.CodeMediaType, "the body must be %s, and Content-Type must say which", alternatives(taken))
+		return "", engine.Errorf(problem.CodeMediaType, "the body must be %s, and Content-Type must name its type", alternatives(taken))
 	}
 	if lines[0] == taken[0] {
 		return taken[0], nil
@@ -126,7 +126,7 @@ func (a *App) bindJSON(text []byte, to any) error {
 		return Wrong("", "the body is empty, must be JSON")
 	}
 	if !utf8.Valid(text) {
-		return Wrong("", "the body is not UTF-8, from byte %d on", validUTF8(text))
+		return Wrong("", "the body is not UTF-8 at byte %d", validUTF8(text))
 	}
 	if !json.Valid(text) {
 		return Wrong("", "%s", notJSON(text))
@@ -143,7 +143,7 @@ func (a *App) bindJSON(text []byte, to any) error {
 func (a *App) target(to any) (reflect.Value, *shape, error) {
 	v := reflect.ValueOf(to)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
-		return v, nil, engine.Errorf(engine.CodeInternal, "web: a body is read into a pointer, not into %T", to)
+		return v, nil, engine.Errorf(engine.CodeInternal, "web: a body must be read into a pointer, not into %T", to)
 	}
 	v = v.Elem()
 	s, err := a.shapeOf(v.Type())

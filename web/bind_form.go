@@ -74,7 +74,7 @@ func (c *Context) readMultipart() (url.Values, error) {
 			return nil
 		}
 		if empty, err := noFile(p, file); !empty {
-			return errors.Join(err, Wrong("/"+escapePointer(name), "is a file, which is not taken here"))
+			return errors.Join(err, Wrong("/"+escapePointer(name), "must not be a file"))
 		}
 		return nil
 	})
@@ -88,7 +88,7 @@ func (a *App) bindForm(form url.Values, to any) error {
 		return err
 	}
 	if s.op != shapeObject {
-		return engine.Errorf(engine.CodeInternal, "web: a form is read into a struct, not into %T", to)
+		return engine.Errorf(engine.CodeInternal, "web: a form must be read into a struct, not into %T", to)
 	}
 	d := &reading{room: MaxBoundBytes}
 	for i := range s.fields {
@@ -180,7 +180,7 @@ func (d *reading) formText(s *shape, v reflect.Value, text string) {
 	case shapeJSON:
 		w = s.formJSON(v, text)
 	default:
-		w = "cannot be sent in a form, but as JSON"
+		w = "cannot be sent in a form; send it as JSON"
 	}
 	if w != "" {
 		d.wrong("%s", w)
@@ -201,7 +201,7 @@ func (s *shape) formJSON(v reflect.Value, text string) string {
 		err = json.Unmarshal([]byte(text), v.Addr().Interface())
 	}
 	if err != nil {
-		return fmt.Sprintf("is refused: %v", err)
+		return fmt.Sprintf("is invalid: %v", err)
 	}
 	return ""
 }
@@ -214,5 +214,5 @@ func broken(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return engine.Errorf(problem.CodeBodyIncomplete, "the form is cut off: it does not end with its boundary")
 	}
-	return engine.Errorf(problem.CodeBodyIncomplete, "the form is broken: %w", err)
+	return engine.Errorf(problem.CodeBodyIncomplete, "the form cannot be read: %w", err)
 }

@@ -73,7 +73,7 @@ func (d *reading) take(n uintptr) bool {
 
 func (d *reading) enter(name string, index int) bool {
 	if d.path = append(d.path, step{name, index}); len(d.path) > MaxDepth {
-		d.add(engine.CodeLimit, "is nested too deeply: at most %d objects and lists may stand within each other", MaxDepth)
+		d.add(engine.CodeLimit, "is nested too deeply: at most %d levels of objects and lists are allowed", MaxDepth)
 		return false
 	}
 	return true
@@ -137,7 +137,7 @@ func (d *reading) value(s *shape, v reflect.Value) {
 	default:
 		text, ok := d.Text()
 		if !ok {
-			d.wrong("has an escape that is half of a character")
+			d.wrong("has an escape of half a surrogate pair")
 		} else if w := s.fromString(v, text); w != "" {
 			d.wrong("%s", w)
 		}
@@ -193,7 +193,7 @@ func (s *shape) fromString(v reflect.Value, text []byte) string {
 	default:
 		// Copied: text may be part of the body, and the type may keep it.
 		if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(string(text))); err != nil {
-			return fmt.Sprintf("is refused: %v", err)
+			return fmt.Sprintf("is invalid: %v", err)
 		}
 	}
 	return ""
@@ -212,7 +212,7 @@ func (d *reading) object(s *shape, v reflect.Value) {
 		switch {
 		case !ok:
 			d.Raw()
-			d.wrong("has a name with an escape that is half of a character")
+			d.wrong("has a name with an escape of half a surrogate pair")
 		case !known:
 			d.Raw()
 			d.wrong("%s", s.unknown(string(key)))
@@ -290,7 +290,7 @@ func (d *reading) mapping(s *shape, v reflect.Value) {
 		switch {
 		case !ok:
 			d.Raw()
-			d.wrong("has a name with an escape that is half of a character")
+			d.wrong("has a name with an escape of half a surrogate pair")
 		case v.MapIndex(key).IsValid():
 			d.Raw()
 			d.wrong("is given twice")
@@ -311,7 +311,7 @@ func (d *reading) ownJSON(v reflect.Value) {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		d.wrong("must not be %s", e.Value)
 	} else if err != nil {
-		d.wrong("is refused: %v", err)
+		d.wrong("is invalid: %v", err)
 	}
 }
 
@@ -320,7 +320,7 @@ func (d *reading) check() {
 	switch d.Peek() {
 	case '"':
 		if _, ok := d.Text(); !ok {
-			d.wrong("has an escape that is half of a character")
+			d.wrong("has an escape of half a surrogate pair")
 		}
 	case '[':
 		n := 0
@@ -344,7 +344,7 @@ func (d *reading) check() {
 				d.wrong("is given twice")
 			}
 			if !ok {
-				d.wrong("has a name with an escape that is half of a character")
+				d.wrong("has a name with an escape of half a surrogate pair")
 			}
 			seen[string(key)] = true
 			d.check()

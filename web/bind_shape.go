@@ -219,7 +219,7 @@ func fieldOf(sf reflect.StructField) (f shapeField, embedded reflect.Type, err e
 		case "omitempty", "omitzero":
 			f.optional = true
 		case "string":
-			return f, nil, fmt.Errorf("field %s: the option string is not known here", f.name)
+			return f, nil, fmt.Errorf("field %s: the option string is not supported", f.name)
 		}
 	}
 	return f, nil, nil

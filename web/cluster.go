@@ -34,7 +34,7 @@ const (
 )
 
 // errElsewhere means that another node has responded.
-var errElsewhere = errors.New("web: another node has answered")
+var errElsewhere = errors.New("web: another node has responded")
 
 // errRefused is the response to a node that mistakes this one for the leader: nothing was begun.
 var errRefused = fmt.Errorf("web: a request for the leader: %w", engine.ErrNotLeader)
@@ -113,7 +113,7 @@ func (l *cluster) after(x *exchange) {
 	// Linearizable: a local read can be older than what was just written.
 	pos, err := l.eng.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
 	if err != nil { // the write has succeeded: respond with that
-		x.app.o.Logger.LogAttrs(x.r.Context(), slog.LevelWarn, "the position of a write is not known", append(x.attrs(x.r), slog.Any("err", err))...)
+		x.app.o.Logger.LogAttrs(x.r.Context(), slog.LevelWarn, "the position of a write is unknown", append(x.attrs(x.r), slog.Any("err", err))...)
 		return
 	}
 	x.tellPosition(strconv.FormatUint(uint64(pos), 10), int(positionLife/time.Second))

@@ -105,7 +105,7 @@ func (c *Context) send(status int, mediaType []string, text string) error {
 // other address is engine.CodeInvalid, as it may come from a user; RedirectTo accepts any address.
 func (c *Context) Redirect(path string) error {
 	if !localPath(path) {
-		return engine.Errorf(engine.CodeInvalid, "%.100q is not a path of this application to go on to", path)
+		return engine.Errorf(engine.CodeInvalid, "%.100q is not a path of this application to redirect to", path)
 	}
 	return c.RedirectTo(http.StatusSeeOther, path)
 }
@@ -129,7 +129,7 @@ func (c *Context) RedirectTo(status int, url string) error {
 		return engine.Errorf(engine.CodeInternal, "web: RedirectTo with status %d", status)
 	}
 	if url == "" || !oneLine(url) {
-		return engine.Errorf(engine.CodeInvalid, "%.100q is not an address to go on to", url)
+		return engine.Errorf(engine.CodeInvalid, "%.100q is not an address to redirect to", url)
 	}
 	http.Redirect(c.Writer, c.Request, url, status)
 	return nil

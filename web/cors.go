@@ -90,7 +90,7 @@ func newCORS(o CORSOptions) *cors {
 	}
 	for _, origin := range o.Origins {
 		if u, err := url.Parse(origin); !c.all && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin || strings.ToLower(origin) != origin || strings.Contains(origin, "*")) {
-			panic("web: CORS: " + strconv.Quote(origin) + " is not an origin as browsers send it, https://host[:port] in small letters")
+			panic("web: CORS: " + strconv.Quote(origin) + " is not an origin as browsers send it, https://host[:port] in lower case")
 		}
 	}
 	list := func(names []string) []string {
@@ -144,7 +144,7 @@ func (c *cors) answer(w http.ResponseWriter, allowed bool) {
 }
 
 // errCrossOrigin refuses requests that make changes and come from a page of another origin.
-var errCrossOrigin = engine.Errorf(problem.CodeCrossOrigin, "a web page of another origin may not change anything here")
+var errCrossOrigin = engine.Errorf(problem.CodeCrossOrigin, "web pages of other origins may not make changes here")
 
 // bearerAlone reports whether r is authenticated by a bearer token and has no cookies. A page of another
 // origin can then send no more than it knows itself.

@@ -64,7 +64,7 @@ func (a *App) checkHost(next http.Handler) http.Handler {
 			next.ServeHTTP(c.Writer, c.Request)
 			return nil
 		}
-		return engine.Errorf(problem.CodeHostRefused, "in debug mode the application answers only under IP addresses, localhost and names without a dot; others are allowed by the setting hosts (--hosts, web.Options.Hosts) or base-url")
+		return engine.Errorf(problem.CodeHostRefused, "in debug mode the application accepts only IP addresses, localhost and names without a dot as its host; allow others with the setting hosts (--hosts, web.Options.Hosts) or base-url")
 	})
 }
 

@@ -59,7 +59,7 @@ type exchange struct {
 }
 
 // errAnswered is what a handler gets that writes after its request has failed.
-var errAnswered = errors.New("web: the request has failed and was answered with that")
+var errAnswered = errors.New("web: the request has failed already")
 
 // of finds the exchange beneath whatever middleware has wrapped around it.
 func of(w http.ResponseWriter) *exchange {

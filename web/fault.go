@@ -21,7 +21,7 @@ import (
 // within it, or from the text of the status.
 func Errorf(status int, code engine.Code, format string, args ...any) error {
 	if status < 400 || status > 599 {
-		panic(fmt.Sprintf("web: Errorf with status %d, which is no error", status))
+		panic(fmt.Sprintf("web: Errorf with status %d, which is not an error", status))
 	}
 	return &statusError{status, engine.Errorf(code, format, args...)}
 }

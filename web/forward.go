@@ -262,7 +262,7 @@ func refused(resp *http.Response) (begun []byte, err error) {
 	}
 	begun, code, _, err := relay.Problem(resp)
 	if err != nil {
-		return nil, engine.Errorf(engine.CodeNotLeader, "the node that led broke off: %w", err)
+		return nil, engine.Errorf(engine.CodeNotLeader, "the response of the leader broke off: %w", err)
 	}
 	if code == engine.CodeNotLeader {
 		return begun, engine.ErrNotLeader

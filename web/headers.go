@@ -66,10 +66,10 @@ func (h *Headers) check() error {
 		}
 	}
 	if strings.Contains(strings.ReplaceAll(h.CSP, nonceSource, ""), nonceMark) {
-		return errors.New("CSP: {nonce} can only stand in 'nonce-{nonce}'")
+		return errors.New("CSP: {nonce} is valid only in 'nonce-{nonce}'")
 	}
 	if h.HSTS > 0 && h.HSTS < time.Second {
-		return fmt.Errorf("HSTS %v must be whole seconds", h.HSTS)
+		return fmt.Errorf("HSTS %v is shorter than a second", h.HSTS)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func RequireScope(scope string) Middleware {
 			if k := c.x.key; k != nil {
 				if k.Allows == nil || !k.Allows(scope) {
 					c.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+scope+`"`)
-					return engine.Errorf(problem.CodeForbidden, "the API key may not be used for %s", scope)
+					return engine.Errorf(problem.CodeForbidden, "the API key lacks the scope %s", scope)
 				}
 				k.granted = true
 			}

@@ -98,10 +98,10 @@ func (w *warnOnce) warn(log *slog.Logger, text string) {
 	}
 }
 
-// Metrics yields RequestMetrics of "web", and how many streams of events are open.
+// Metrics yields RequestMetrics of "web", and how many event streams are open.
 func (a *App) Metrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
-		if !yield(engine.Metric{Name: "web_streams", Help: "Streams of events that are open.", Value: float64(a.streams.count())}) {
+		if !yield(engine.Metric{Name: "web_streams", Help: "Open event streams.", Value: float64(a.streams.count())}) {
 			return
 		}
 		a.RequestMetrics("web")(yield)
@@ -115,7 +115,7 @@ func (a *App) Metrics() iter.Seq[engine.Metric] {
 // left out. Routes must not be added while it runs.
 func (a *App) RequestMetrics(prefix string) iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
-		if !yield(engine.Metric{Name: prefix + "_requests_in_flight", Help: "Requests that are being answered.", Value: float64(a.metrics.inFlight.Load())}) ||
+		if !yield(engine.Metric{Name: prefix + "_requests_in_flight", Help: "Requests in progress.", Value: float64(a.metrics.inFlight.Load())}) ||
 			!a.metrics.none.yield(prefix, noRoute, yield) || !a.metrics.nodes.yield(prefix, nodeRoute, yield) {
 			return
 		}
@@ -156,14 +156,14 @@ func (m *methodMetrics) yield(prefix string, labels []engine.Label, yield func(e
 	h.Sum = float64(m.total.Load()) / float64(time.Second)
 	for i, class := range classNames() {
 		if n := m.answers[i].Load(); n > 0 && !yield(engine.Metric{
-			Name: prefix + "_requests_total", Help: "Answered requests by route, method and class of status; cut: the connection was cut off.",
+			Name: prefix + "_requests_total", Help: "Requests by route, method and class of status; cut: the connection was cut off.",
 			Counter: true, Value: float64(n), Labels: append(labels[:len(labels):len(labels)], engine.Label{Name: "class", Value: class}),
 		}) {
 			return false
 		}
 	}
 	return yield(engine.Metric{
-		Name: prefix + "_request_seconds", Help: "Time from the end of a request's headers to the end of its answer.",
+		Name: prefix + "_request_seconds", Help: "Time from the end of a request's headers to the end of the response.",
 		Labels: labels, Histogram: h,
 	})
 }

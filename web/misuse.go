@@ -25,13 +25,13 @@ func (x *exchange) unanswered(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.silent = true
-	x.app.o.Logger.LogAttrs(r.Context(), slog.LevelWarn, "the handler of "+x.handlerOf()+" returned without an answer", x.attrs(r)...)
+	x.app.o.Logger.LogAttrs(r.Context(), slog.LevelWarn, "the handler of "+x.handlerOf()+" returned without a response", x.attrs(r)...)
 }
 
 // twice logs in debug mode that a second response, with that status, was not sent.
 func (x *exchange) twice(status int) {
 	if x.app.o.Debug {
-		x.app.o.Logger.LogAttrs(x.r.Context(), slog.LevelWarn, "the handler of "+x.handlerOf()+" answered twice: the second status is not sent",
+		x.app.o.Logger.LogAttrs(x.r.Context(), slog.LevelWarn, "the handler of "+x.handlerOf()+" responded twice: the second status is not sent",
 			append(x.attrs(x.r), slog.Int("second_status", status))...)
 	}
 }
@@ -47,7 +47,7 @@ func (x *exchange) lostSession() {
 	default:
 		return
 	}
-	err := engine.Errorf(engine.CodeInternal, "web: the handler of %s changed the %s after its answer had begun, and that is lost: change it before answering%s", x.handlerOf(), which, instead)
+	err := engine.Errorf(engine.CodeInternal, "web: the handler of %s changed the %s after its response had begun, and the change is lost: change it before responding%s", x.handlerOf(), which, instead)
 	if x.app.o.Debug {
 		x.fail(x, x.r, err) // panics
 	}
@@ -57,5 +57,5 @@ func (x *exchange) lostSession() {
 
 // tooLate returns the error of a session that needs a cookie when it is too late to set one.
 func (x *exchange) tooLate() error {
-	return engine.Errorf(engine.CodeInternal, "web: the session needs another cookie, but the answer of %s has begun: call Context.SaveSession before that", x.handlerOf())
+	return engine.Errorf(engine.CodeInternal, "web: the session needs a new cookie, but the response of %s has begun: call Context.SaveSession before responding", x.handlerOf())
 }

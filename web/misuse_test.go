@@ -72,7 +72,7 @@ func TestSessionTooLate(t *testing.T) {
 			if err == nil {
 				resp.Body.Close()
 			}
-			want := "the handler of GET " + path + " changed the " + which + " after its answer had begun"
+			want := "the handler of GET " + path + " changed the " + which + " after its response had begun"
 			if got := log.take(); strings.Count(got, "ERROR") != 1 || !strings.Contains(got, want) || strings.Contains(got, "SaveSession") != (path != "/global") {
 				t.Errorf("debug %v: %s: %s", debug, path, got)
 			}
@@ -160,12 +160,12 @@ func answers(a *web.App) map[string]string {
 	text := func(c *web.Context) error { return c.Text(200, "x") }
 	nothing := func(*web.Context) error { return nil }
 	twice := func(c *web.Context) error { _ = text(c); return c.NoContent() }
-	add("/forgot", "X returned without an answer", nothing)
-	add("/forgot/held", "X returned without an answer", nothing, web.ETag(web.ETagOptions{}), web.Compress(web.CompressOptions{}))
-	add("/forgot/nested", "X returned without an answer", nothing, nested)
-	add("/twice", "X answered twice", twice)
-	add("/twice/held", "X answered twice", twice, web.ETag(web.ETagOptions{}), web.Compress(web.CompressOptions{}))
-	add("/twice/write", "X answered twice", func(c *web.Context) error { _, _ = c.Writer.Write(nil); return text(c) })
+	add("/forgot", "X returned without a response", nothing)
+	add("/forgot/held", "X returned without a response", nothing, web.ETag(web.ETagOptions{}), web.Compress(web.CompressOptions{}))
+	add("/forgot/nested", "X returned without a response", nothing, nested)
+	add("/twice", "X responded twice", twice)
+	add("/twice/held", "X responded twice", twice, web.ETag(web.ETagOptions{}), web.Compress(web.CompressOptions{}))
+	add("/twice/write", "X responded twice", func(c *web.Context) error { _, _ = c.Writer.Write(nil); return text(c) })
 	add("/text", "", text, nested, web.ETag(web.ETagOptions{}))
 	add("/none", "", func(c *web.Context) error { return c.NoContent() })
 	add("/redirect", "", func(c *web.Context) error { return c.Redirect("/text") })

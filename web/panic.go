@@ -3,6 +3,8 @@ package web
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
+	"runtime/debug"
 	"strings"
 )
 
@@ -20,7 +22,7 @@ const ownFrames = "github.com/skerrydb/skerry/web."
 // debug.Stack.
 func newPanicError(value any, stack []byte) *panicError {
 	head, frames := framesOf(stack)
-	std := "" // the folder of Go's own packages
+	std := "" // the folder of Go's own packages; "" with -trimpath
 	for i, f := range frames {
 		if strings.HasPrefix(f.function, "panic(") || strings.HasPrefix(f.function, "runtime.Goexit(") {
 			std, _, _ = strings.Cut(f.file, "runtime/panic.go:")
@@ -35,7 +37,7 @@ func newPanicError(value any, stack []byte) *panicError {
 	out := bytes.NewBufferString(head + "\n")
 	for _, f := range frames {
 		fmt.Fprintf(out, "%s\n\t%s\n", f.function, f.file)
-		if e.place == "" && !strings.HasPrefix(f.function, ownFrames) && (std == "" || !strings.HasPrefix(f.file, std)) {
+		if e.place == "" && !strings.HasPrefix(f.function, ownFrames) && !f.standard(std) {
 			e.place = f.place()
 		}
 	}
@@ -54,6 +56,18 @@ func (e *panicError) Unwrap() error {
 
 // frame is one function of a stack.
 type frame struct{ function, file string }
+
+// standard reports whether the frame is of Go's own packages, which are in the folder root. With -trimpath, root
+// is "" and files begin with their import path; only in Go's own packages and in the main module can its first
+// element be without a dot.
+func (f frame) standard(root string) bool {
+	if root != "" || filepath.IsAbs(f.file) {
+		return root != "" && strings.HasPrefix(f.file, root)
+	}
+	first, _, _ := strings.Cut(f.file, "/")
+	info, ok := debug.ReadBuildInfo()
+	return ok && !strings.Contains(first, ".") && !strings.HasPrefix(f.file, info.Main.Path+"/")
+}
 
 // framesOf splits the output of debug.Stack into its first line and the frames.
 func framesOf(stack []byte) (head string, frames []frame) {

@@ -142,7 +142,7 @@ func newLimiter(o RateLimitOptions) *limiter {
 	case o.Requests < 0 || o.Per < 0 || o.Burst < 0 || o.MaxClients < 0 || o.IPv6Bits < 0 || o.IPv6Bits > 128:
 		panic("web: RateLimit: no option can be negative, and IPv6Bits is at most 128")
 	case interval == 0 || time.Duration(o.Burst) > maxRateWindow/interval:
-		panic("web: RateLimit: at most one request a nanosecond, and a Burst of what is earned in a year")
+		panic("web: RateLimit: the limits are one request per nanosecond, and a Burst that takes a year to refill")
 	case strings.ContainsFunc(o.Name, func(r rune) bool { return r < 0x20 || r > 0x7e || r == '"' || r == '\\' }):
 		panic("web: RateLimit: Name must be visible ASCII without \" and \\")
 	}
@@ -192,7 +192,7 @@ func (l *limiter) take(c *Context) error {
 	head["Ratelimit-Remaining"], head["Ratelimit-Reset"] = []string{remaining}, []string{reset}
 	head["Ratelimit"] = []string{`"` + l.o.Name + `";r=` + remaining + ";t=" + reset}
 	if after > 0 {
-		return &limitedError{engine.Errorf(problem.CodeRateLimited, "that were too many requests; try again in %s s", seconds(after)), after}
+		return &limitedError{engine.Errorf(problem.CodeRateLimited, "too many requests; try again in %s s", seconds(after)), after}
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ func (c *Context) JSON(status int, v any) error {
 	body := getBuffer()
 	defer putBuffer(body)
 	if err := json.NewEncoder(body).Encode(v); err != nil {
-		return engine.Errorf(engine.CodeInternal, "web: the answer is no JSON: %w", err)
+		return engine.Errorf(engine.CodeInternal, "web: cannot encode the response as JSON: %w", err)
 	}
 	h := c.Header()
 	h["Content-Type"] = jsonType

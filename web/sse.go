@@ -85,7 +85,7 @@ type Events struct {
 func (c *Context) SSE(o EventOptions, fn func(s *Events) error) error {
 	a := c.x.app
 	if a.streams.stopped() {
-		return engine.Errorf(engine.CodeClosed, "the server is stopping; come again")
+		return engine.Errorf(engine.CodeClosed, "the server is stopping; try again")
 	}
 	leave, err := a.streams.enter(a.o, c.x)
 	if err != nil {
@@ -238,7 +238,7 @@ func (s *Events) Send(e Event) error {
 func (s *Events) SendJSON(e Event, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return engine.Errorf(engine.CodeInternal, "web: an event is no JSON: %w", err)
+		return engine.Errorf(engine.CodeInternal, "web: cannot encode an event as JSON: %w", err)
 	}
 	e.Data = string(data)
 	return s.Send(e)
@@ -316,11 +316,11 @@ func (s *streams) enter(o Options, x *exchange) (leave func(), err error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.open >= o.MaxStreams:
-		return nil, engine.Errorf(engine.CodeQueueFull, "%d streams of events are open, the limit", o.MaxStreams)
+		return nil, engine.Errorf(engine.CodeQueueFull, "%d event streams are open, the limit", o.MaxStreams)
 	case s.by[client] >= o.MaxStreamsPerClient:
-		return nil, engine.Errorf(problem.CodeRateLimited, "%d streams of events are open to this address, the limit", o.MaxStreamsPerClient)
+		return nil, engine.Errorf(problem.CodeRateLimited, "%d event streams are open to this address, the limit", o.MaxStreamsPerClient)
 	case whose != "" && s.by[whose] >= o.MaxStreamsPerSession:
-		return nil, engine.Errorf(problem.CodeRateLimited, "%d streams of events are open to this session or API key, the limit", o.MaxStreamsPerSession)
+		return nil, engine.Errorf(problem.CodeRateLimited, "%d event streams are open to this session or API key, the limit", o.MaxStreamsPerSession)
 	}
 	s.add(client, whose, 1)
 	return func() {

@@ -49,7 +49,7 @@ func (a *Assets) read(name string, keep int64) (*asset, error) {
 	switch {
 	case f.size <= keep:
 		if f.data, err = io.ReadAll(io.LimitReader(from, keep+1)); err == nil && int64(len(f.data)) > keep {
-			err = fmt.Errorf("%s has grown while it was read", name)
+			err = fmt.Errorf("%s grew while it was read", name)
 		}
 		f.size = int64(len(f.data))
 		sum.Write(f.data)
@@ -89,7 +89,7 @@ func (a *Assets) stat(name string) (fs.FileInfo, error) {
 	case info.IsDir():
 		return nil, fmt.Errorf("%s is a folder, or a link to one, which is not followed: %w", name, fs.ErrNotExist)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no file", name)
+		return nil, fmt.Errorf("%s is not a file", name)
 	}
 	return info, nil
 }

@@ -296,7 +296,7 @@ func TestAssetsRefuse(t *testing.T) {
 		`a\\b.css`:           {web.AssetOptions{FS: fstest.MapFS{`a\b.css`: {}}}, engine.CodeInvalid},
 		"a:b.css":            {web.AssetOptions{FS: fstest.MapFS{"a:b.css": {}}}, engine.CodeInvalid},
 		"more than 10000":    {web.AssetOptions{FS: many}, engine.CodeLimit},
-		"a name that not":    {web.AssetOptions{FS: fstest.MapFS{strings.Repeat("y", web.MaxAssetName+1): {}}}, engine.CodeInvalid},
+		"a valid file name":  {web.AssetOptions{FS: fstest.MapFS{strings.Repeat("y", web.MaxAssetName+1): {}}}, engine.CodeInvalid},
 		"brace":              {web.AssetOptions{FS: fstest.MapFS{"{x}": {}}, Root: []string{"{x}"}}, engine.CodeInvalid},
 		"begins and ends":    {web.AssetOptions{FS: someFiles(), Prefix: "/{x}/"}, engine.CodeInvalid},
 		"must not depend on": {web.AssetOptions{FS: someFiles(), List: []string{"/css/app.css"}}, engine.CodeInvalid},

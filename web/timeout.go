@@ -61,7 +61,7 @@ func timedOut(r *http.Request, err error) error {
 	if !ok {
 		return err
 	}
-	return engine.Errorf(problem.CodeTimeout, "the answer took longer than %v", late.after)
+	return engine.Errorf(problem.CodeTimeout, "the response took longer than %v", late.after)
 }
 
 // timedBody is a body that must arrive by a deadline. The first read sets the deadline on the connection.

@@ -65,7 +65,7 @@ func (x *exchange) whoIs(r *http.Request) (*User, error) {
 	if find := x.app.o.User; find != nil {
 		var err error
 		if u, err = find(r.Context(), u.ID); errors.Is(err, engine.ErrNotFound) {
-			return nil, engine.Errorf(engine.CodeUnauthenticated, "the user of this session is no more")
+			return nil, engine.Errorf(engine.CodeUnauthenticated, "the user of this session no longer exists")
 		} else if err != nil {
 			return nil, err
 		}

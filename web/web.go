@@ -7,8 +7,6 @@
 // A request passes, from the outside in: observe (which makes its exchange, counts, logs and recovers panics),
 // the security headers, cross-origin protection, the application's own middleware, the ServeMux, the
 // middleware of groups, and a handler. One place turns errors into responses. docs/web.md is the guide.
-// application's own middleware, the ServeMux, the middleware of groups, and a
-// handler. One place turns errors into answers. docs/web.md is the guide.
 package web
 
 import (

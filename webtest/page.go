@@ -28,7 +28,7 @@ func (p *Page) Expect(status int, texts ...string) *Page {
 	}
 	for _, text := range texts {
 		if !strings.Contains(p.Body, text) {
-			t.Fatalf("%s does not have %q:\n%s", p.Path, text, p.Body)
+			t.Fatalf("%s does not contain %q:\n%s", p.Path, text, p.Body)
 		}
 	}
 	return p
@@ -50,7 +50,7 @@ func (p *Page) Lacks(texts ...string) *Page {
 	t.Helper()
 	for _, text := range texts {
 		if strings.Contains(p.Body, text) {
-			t.Fatalf("%s has %q:\n%s", p.Path, text, p.Body)
+			t.Fatalf("%s contains %q:\n%s", p.Path, text, p.Body)
 		}
 	}
 	return p
@@ -111,7 +111,7 @@ func (p *Page) Submit(selector string, fields ...string) *Page {
 	t.Helper()
 	form := p.Find(selector)
 	if form.node.Data != "form" || strings.Contains(form.Attr("enctype"), "multipart") {
-		t.Fatalf("%s: %s is no form that webtest can send", p.Path, selector)
+		t.Fatalf("%s: %s is not a form that webtest can submit", p.Path, selector)
 	}
 	values, err := fill(form.node, p.Browser.pairs(fields))
 	if err != nil {

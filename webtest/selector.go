@@ -25,7 +25,7 @@ func parseSelector(text string) (selector, error) {
 		for rest := word; rest != ""; {
 			part := simple.FindString(rest)
 			if part == "" || c != nil && part[0] != '#' && part[0] != '.' && part[0] != '[' {
-				return nil, fmt.Errorf("webtest: %q is no selector that it knows", text)
+				return nil, fmt.Errorf("webtest: the selector %q is not supported", text)
 			}
 			c = append(c, match(part))
 			rest = rest[len(part):]

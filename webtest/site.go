@@ -124,7 +124,7 @@ func (s *Site) LastMail(to string) Mail {
 			return m
 		}
 	}
-	s.t.Fatalf("no mail was sent to %s", to)
+	s.t.Fatalf("no email was sent to %s", to)
 	panic("unreachable")
 }
 
@@ -135,7 +135,7 @@ func (m Mail) Link() string {
 	m.t.Helper()
 	at := strings.TrimRight(link.FindString(m.Text), ".,;:!?)")
 	if at == "" {
-		m.t.Fatalf("the mail %q has no link:\n%s", m.Subject, m.Text)
+		m.t.Fatalf("the email %q has no link:\n%s", m.Subject, m.Text)
 	}
 	return at
 }

@@ -40,14 +40,14 @@ func Catalog() []engine.Meaning {
 		{Code: CodeBodyTooLarge, Kind: engine.KindTooLarge, Text: "the request's body is over its limit; nothing was written"},
 		{Code: CodeCanceled, Kind: engine.KindInvalid, Retryable: true, Text: "the client gave up before the call began; nothing was written"},
 		{Code: CodeCrossOrigin, Kind: engine.KindForbidden, Text: "a browser sent the request for a page of another origin"},
-		{Code: CodeForbidden, Kind: engine.KindForbidden, Text: "who asks may not do that"},
-		{Code: CodeHostRefused, Kind: engine.KindInvalid, Text: "without a password, or in debug mode, the server does not answer under that host name"},
+		{Code: CodeForbidden, Kind: engine.KindForbidden, Text: "the client may not do that"},
+		{Code: CodeHostRefused, Kind: engine.KindInvalid, Text: "without a password, or in debug mode, the server does not accept that host name"},
 		{Code: CodeLengthRequired, Kind: engine.KindInvalid, Text: "a write has neither Content-Length nor a chunked body"},
-		{Code: CodeMediaType, Kind: engine.KindInvalid, Text: "the body has a Content-Encoding or a Content-Type that is not taken here"},
-		{Code: CodeMethodNotAllowed, Kind: engine.KindInvalid, Text: "the resource does not have that method; Allow says which it has"},
+		{Code: CodeMediaType, Kind: engine.KindInvalid, Text: "the body's Content-Encoding or Content-Type is not supported here"},
+		{Code: CodeMethodNotAllowed, Kind: engine.KindInvalid, Text: "the resource does not support that method; Allow lists those it does"},
 		{Code: CodeNoRoute, Kind: engine.KindNotFound, Text: "there is no such resource"},
-		{Code: CodeRateLimited, Kind: engine.KindRateLimited, Retryable: true, Text: "too many requests or attempts; Retry-After says when to try again"},
-		{Code: CodeTimeout, Kind: engine.KindUnavailable, Text: "the answer took longer than it may; what the request had done by then is done"},
+		{Code: CodeRateLimited, Kind: engine.KindRateLimited, Retryable: true, Text: "too many requests or attempts; Retry-After gives the time to wait"},
+		{Code: CodeTimeout, Kind: engine.KindUnavailable, Text: "the response took too long; what the request had done by then stays done"},
 	}
 }
 

@@ -250,9 +250,9 @@ func (t *Attempt) got(i httptrace.GotConnInfo) {
 // only reads counts as not run. Nothing more is sent after Failed.
 func (t *Attempt) Failed(reads bool, err error) (forward.Outcome, error) {
 	if t.mayHaveArrived() && !reads {
-		return forward.MayHaveRun, engine.Errorf(engine.CodeOutcomeUnknown, "the connection to node %d, which leads, broke after the request was sent: %w", t.node, err)
+		return forward.MayHaveRun, engine.Errorf(engine.CodeOutcomeUnknown, "the connection to the leader, node %d, broke after the request was sent: %w", t.node, err)
 	}
-	return forward.NotRun, engine.Errorf(engine.CodeNotLeader, "node %d, which leads, could not be asked: %w", t.node, err)
+	return forward.NotRun, engine.Errorf(engine.CodeNotLeader, "the leader, node %d, could not be reached: %w", t.node, err)
 }
 
 // mayHaveArrived reports whether the node may have the whole request, after the attempt has failed. If it

@@ -94,10 +94,10 @@ func (s *set) compileZ(p *page) []mistake {
 		p.uses[sl.key] = true
 	}
 	if unsure {
-		s.views.log.Warn("no comment of the file is taken for a tag, as html/template cannot tell where one of them stands", "file", f.path)
+		s.views.log.Warn("all comment tags of the file are ignored, as html/template cannot determine the context of one of them", "file", f.path)
 	}
 	for _, line := range tooLong(f.text) {
-		s.views.log.Warn("what looks like a tag is text: its key is too long", "file", f.path, "line", line, "max_chars", MaxKeyChars)
+		s.views.log.Warn("a tag is rendered as text: its key is too long", "file", f.path, "line", line, "max_chars", MaxKeyChars)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func Catalog() []engine.Meaning {
 		{Code: CodeViewBroken, Kind: engine.KindInternal, Text: "a template does not parse; the log names file and line"},
 		{Code: CodeViewFailed, Kind: engine.KindInternal, Text: "a template failed while it was rendered; the log names file and line"},
 		{Code: CodeViewMissing, Kind: engine.KindInternal, Text: "the program has no view of that name"},
-		{Code: CodeViewTooLarge, Kind: engine.KindInternal, Text: "a rendered page is longer than a page may be"},
+		{Code: CodeViewTooLarge, Kind: engine.KindInternal, Text: "a rendered page is over the size limit"},
 	}
 }
 
@@ -92,11 +92,11 @@ func (s *set) missing(name string) *engine.Error {
 	hint := "the folder has no views at all"
 	switch trimmed := strings.TrimSuffix(strings.TrimSuffix(name, ".html"), ".z"); {
 	case trimmed != name && s.files[trimmed] != nil:
-		hint = fmt.Sprintf("names have no extension: it is %q", trimmed)
+		hint = fmt.Sprintf("names have no extension: use %q", trimmed)
 	case len(alike) > 0:
 		hint = "there is " + strings.Join(alike[:min(len(alike), 5)], ", ")
 	case len(s.names) > 0:
-		hint = fmt.Sprintf("none of the %d views is called like that", len(s.names))
+		hint = fmt.Sprintf("none of the %d views has that name", len(s.names))
 	}
 	return engine.Errorf(CodeViewMissing, "there is no view %q; %s", short(name), hint)
 }

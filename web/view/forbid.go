@@ -59,5 +59,5 @@ func unfit(f *file, line int, tail string, attr, url bool) []mistake {
 	if what == "" {
 		return nil
 	}
-	return []mistake{{f.path, line, fmt.Sprintf("a value cannot stand in %s, as no escaping makes it safe there", what)}}
+	return []mistake{{f.path, line, fmt.Sprintf("a value cannot appear in %s, as no escaping makes it safe there", what)}}
 }

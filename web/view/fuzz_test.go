@@ -74,7 +74,7 @@ func checkZ(t *testing.T, text string) {
 	var b bytes.Buffer
 	if strings.TrimPrefix(text, "\uFEFF") != "" {
 		if err := want.Execute(&b, nil); err != nil {
-			t.Fatalf("%q: html/template does not take it: %v", text, err)
+			t.Fatalf("%q: html/template rejects it: %v", text, err)
 		}
 	}
 	if b.String() != got {

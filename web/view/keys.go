@@ -113,7 +113,7 @@ func (p *page) once(what string) bool {
 // warnMissing warns that a Z file uses a key that it was not given.
 func (v *Views) warnMissing(p *page, s *slot) {
 	if p.once("?" + s.key) {
-		v.log.Warn("a view uses a key that it was not given", "file", p.file.path, "line", s.line, "key", s.key)
+		v.log.Warn("a view uses a key that is missing in its locals", "file", p.file.path, "line", s.line, "key", s.key)
 	}
 }
 
@@ -134,7 +134,7 @@ func (v *Views) warnUnused(p, layout *page, locals map[string]any) {
 	slices.Sort(unused)
 	for _, name := range unused {
 		if p.once("!" + name) {
-			v.log.Warn("a view was given a local that it does not use", "file", p.file.path, "local", name)
+			v.log.Warn("a view does not use one of its locals", "file", p.file.path, "local", name)
 		}
 	}
 }

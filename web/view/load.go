@@ -171,7 +171,7 @@ func unusable(text string) *mistake {
 	}
 	for _, mark := range []string{markLeft, markRight} {
 		if i := strings.Index(text, mark); i >= 0 {
-			return &mistake{line: lineOf(text, i), what: fmt.Sprintf("%+q is a code point that no page may have", mark)}
+			return &mistake{line: lineOf(text, i), what: fmt.Sprintf("%+q is a code point that no page may contain", mark)}
 		}
 	}
 	return nil

@@ -226,7 +226,7 @@ func (s *set) noPartial(name string) string {
 		what += fmt.Sprintf("; there is %q", alike.name)
 	}
 	if strings.HasPrefix(path.Base(name), "_") && !slices.ContainsFunc(s.names, func(n string) bool { return s.files[n].partial() }) {
-		what += "; go:embed leaves out files that begin with an underscore, unless it says all: before the folder"
+		what += "; go:embed leaves out files that begin with an underscore, unless the pattern begins with all:"
 	}
 	for _, n := range s.names {
 		if f := s.files[n]; f.partial() && f.err != nil {
@@ -263,7 +263,7 @@ const wrapper = "\x00page"
 func (s *set) escape(name string, trees map[string]*parse.Tree) (t *template.Template, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			t, err = nil, fmt.Errorf("html/template does not take it: %v", p)
+			t, err = nil, fmt.Errorf("html/template rejects it: %v", p)
 		}
 	}()
 	t, err = template.New(wrapper).Funcs(s.views.funcs).Parse(fmt.Sprintf("x{{template %q .}}", name))
