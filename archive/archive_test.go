@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/archive"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
@@ -169,10 +170,8 @@ func (r *running) halt() {
 
 func (r *running) await(what string, cond func(archive.Status) bool) {
 	r.w.t.Helper()
-	for end := time.Now().Add(time.Minute); !cond(r.Status()); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			r.w.t.Fatalf("%s: not after a minute: %+v", what, r.Status())
-		}
+	if !eventually.Within(eventually.Limit, func() bool { return cond(r.Status()) }) {
+		r.w.t.Fatalf("waited %v in vain: %s: %+v", eventually.Limit, what, r.Status())
 	}
 }
 

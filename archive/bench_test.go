@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/skerrydb/skerry/archive"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 )
@@ -33,9 +33,7 @@ func BenchmarkWriters(b *testing.B) {
 				ctx, cancel := context.WithCancel(context.Background())
 				ended := make(chan error, 1)
 				go func() { ended <- a.Run(ctx, db) }()
-				for a.Status().Bases == 0 {
-					time.Sleep(time.Millisecond)
-				}
+				eventually.True(b, "a base", func() bool { return a.Status().Bases > 0 })
 				behind = func() {
 					cancel()
 					<-ended

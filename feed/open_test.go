@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/feed"
@@ -66,14 +67,12 @@ func run(t testing.TB, f *feed.Feed) (stop func()) {
 func noGoroutines(t testing.TB) {
 	t.Helper()
 	buf := make([]byte, 1<<20)
-	for range 100 {
+	if !eventually.Within(time.Second, func() bool {
 		stacks := string(buf[:runtime.Stack(buf, true)])
-		if !strings.Contains(stacks, "feed.(*Feed).") && !strings.Contains(stacks, "feed.(*Sub).") {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+		return !strings.Contains(stacks, "feed.(*Feed).") && !strings.Contains(stacks, "feed.(*Sub).")
+	}) {
+		t.Errorf("goroutines are left:\n%s", buf[:runtime.Stack(buf, true)])
 	}
-	t.Errorf("goroutines are left:\n%s", buf[:runtime.Stack(buf, true)])
 }
 
 // put commits the keys as one transaction.

@@ -10,8 +10,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
+	"testing/synctest"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/journal"
 	"github.com/skerrydb/skerry/journal/memfs"
 )
@@ -188,27 +189,17 @@ func failSync(t *testing.T, n int, why error, op func(l *journal.Log) error) boo
 	return true
 }
 
-// eventually waits for a state that the background reaches.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for begin := time.Now(); !done(); time.Sleep(time.Millisecond) {
-		if time.Since(begin) > time.Minute {
-			t.Fatalf("%s: it never comes to that", what)
-		}
-	}
-}
-
 // TestBackgroundFails: a failed fsync stops the log even when no call waits for it.
 func TestBackgroundFails(t *testing.T) {
 	fs := memfs.New(1)
 	l := open(t, "log", journal.Options{FS: fs, ReserveBytes: 8 << 10})
 	appendSync(t, l, 1, 1, "a")
-	eventually(t, "the background is at rest", func() bool { return fs.Stats().Syncs == 4 }) // zeros, header, frame, zeros
-	fs.FailSync(2)                                                                           // the first is Sync's own
+	eventually.True(t, "the background is at rest", func() bool { return fs.Stats().Syncs == 4 }) // zeros, header, frame, zeros
+	fs.FailSync(2)                                                                                // the first is Sync's own
 	if err := errors.Join(l.Append(2, make([]byte, 12<<10)), l.Sync()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the log fails", func() bool { return l.Err() != nil })
+	eventually.True(t, "the log fails", func() bool { return l.Err() != nil })
 	var failed *journal.FailedError
 	if err := l.Append(3, nil); !errors.As(err, &failed) {
 		t.Fatalf("append: %v", err)
@@ -258,7 +249,7 @@ func TestBackgroundFailsMeanwhile(t *testing.T) {
 	fs := &gateFS{FS: memfs.New(1), begin: make(chan struct{}), done: make(chan struct{})}
 	l := open(t, "log", journal.Options{FS: fs, ReserveBytes: 8 << 10})
 	appendSync(t, l, 1, 1, "a")
-	eventually(t, "the background waits", func() bool { return fs.Stats().Writes == 4 }) // zeros, header, frame, zeros
+	eventually.True(t, "the background waits", func() bool { return fs.Stats().Writes == 4 }) // zeros, header, frame, zeros
 	fs.armed.Store(true)
 	fs.FailSync(1)
 	err := errors.Join(l.Append(2, []byte("a")), l.Sync())
@@ -277,26 +268,28 @@ func TestBackgroundFailsMeanwhile(t *testing.T) {
 // TestBackgroundWithoutRoom: where there is no room for the next segment, the
 // background does not try for it again at every Sync.
 func TestBackgroundWithoutRoom(t *testing.T) {
-	fs := memfs.New(1)
-	fs.LimitSpace(140 << 10) // one segment and a little
-	l := open(t, "log", journal.Options{FS: fs, SegmentBytes: 128 << 10, ReserveBytes: 64 << 10})
-	const n = 300
-	for i := uint64(1); i <= n; i++ {
-		appendSync(t, l, i, i, "a")
-		time.Sleep(time.Millisecond / 4) // the background gets its chance
-	}
-	if w := fs.Stats().Writes; w > n+50 {
-		t.Errorf("%d writes for %d Syncs", w, n)
-	}
-	for i := uint64(n + 1); ; i++ {
-		if err := errors.Join(l.Append(i, make([]byte, 1000)), l.Sync()); errors.Is(err, syscall.ENOSPC) {
-			break
-		} else if err != nil || i > 1000 {
-			t.Fatalf("record %d: %v", i, err)
+	synctest.Test(t, func(t *testing.T) {
+		fs := memfs.New(1)
+		fs.LimitSpace(140 << 10) // one segment and a little
+		l := open(t, "log", journal.Options{FS: fs, SegmentBytes: 128 << 10, ReserveBytes: 64 << 10})
+		const n = 300
+		for i := uint64(1); i <= n; i++ {
+			appendSync(t, l, i, i, "a")
+			synctest.Wait() // until the background is idle
 		}
-	}
-	fs.LimitSpace(-1)
-	appendSync(t, l, l.Last()+1, l.Last()+300, "with room again")
+		if w := fs.Stats().Writes; w > n+50 {
+			t.Errorf("%d writes for %d Syncs", w, n)
+		}
+		for i := uint64(n + 1); ; i++ {
+			if err := errors.Join(l.Append(i, make([]byte, 1000)), l.Sync()); errors.Is(err, syscall.ENOSPC) {
+				break
+			} else if err != nil || i > 1000 {
+				t.Fatalf("record %d: %v", i, err)
+			}
+		}
+		fs.LimitSpace(-1)
+		appendSync(t, l, l.Last()+1, l.Last()+300, "with room again")
+	})
 }
 
 // TestLargeRecord: a record larger than a segment, and then small ones.

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/ci/eventually"
 )
 
 type coded struct{ code, text string }
@@ -137,7 +139,7 @@ func TestCallEnds(t *testing.T) {
 	for range MaxCalls {
 		go func() { done <- b.Call(ctx, a.Addr(), 1, "wait", nil, nil) }()
 	}
-	await(t, "the handlers to run", func() bool { return running.Load() == MaxCalls })
+	eventually.True(t, "the handlers to run", func() bool { return running.Load() == MaxCalls })
 	if err := b.Call(withTimeout(t), a.Addr(), 1, "echo", nil, nil); !hasCode(err, CodeBusy) {
 		t.Errorf("one call more: %v", err)
 	}
@@ -147,15 +149,15 @@ func TestCallEnds(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	await(t, "the handlers to end", func() bool { return running.Load() == 0 })
+	eventually.True(t, "the handlers to end", func() bool { return running.Load() == 0 })
 	short, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	if err := b.Call(short, a.Addr(), 1, "wait", nil, nil); err == nil {
 		t.Error("a call outlived its deadline")
 	}
-	await(t, "the handler to end", func() bool { return running.Load() == 0 })
+	eventually.True(t, "the handler to end", func() bool { return running.Load() == 0 })
 	go func() { done <- b.Call(withTimeout(t), a.Addr(), 1, "wait", nil, nil) }()
-	await(t, "the handler to run", func() bool { return running.Load() == 1 })
+	eventually.True(t, "the handler to run", func() bool { return running.Load() == 1 })
 	b.Close()
 	if err := <-done; err == nil {
 		t.Error("a call outlived its port")

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/ports"
 )
 
@@ -26,25 +27,21 @@ func TestMessages(t *testing.T) {
 		want = append(want, pattern(n))
 	}
 	for _, m := range want {
-		for !a.Send(2, m) {
-			time.Sleep(time.Millisecond)
-		}
-		for !b.Send(1, m) {
-			time.Sleep(time.Millisecond)
-		}
+		eventually.True(t, "room at a", func() bool { return a.Send(2, m) })
+		eventually.True(t, "room at b", func() bool { return b.Send(1, m) })
 	}
 	for _, r := range []struct {
 		at   *running
 		from uint64
 	}{{a, 2}, {b, 1}} {
-		await(t, "all messages", func() bool { return len(r.at.from(r.from)) >= len(want) })
+		eventually.True(t, "all messages", func() bool { return len(r.at.from(r.from)) >= len(want) })
 		for i, m := range r.at.from(r.from) {
 			if !bytes.Equal(m, want[i]) {
 				t.Fatalf("message %d from node %d: %d bytes, want %d", i, r.from, len(m), len(want[i]))
 			}
 		}
 	}
-	await(t, "the figures", func() bool { return a.state(2).Sent == uint64(len(want)) })
+	eventually.True(t, "the metrics", func() bool { return a.state(2).Sent == uint64(len(want)) })
 	if s := b.state(1); s.Received != uint64(len(want)) || s.ReceivedBytes != a.state(2).SentBytes {
 		t.Errorf("received %d messages with %d bytes, sent %d with %d", s.Received, s.ReceivedBytes, len(want), a.state(2).SentBytes)
 	}
@@ -92,10 +89,10 @@ func TestMessageTooLong(t *testing.T) {
 	if !a.Send(2, make([]byte, 2<<20)) {
 		t.Fatal("not taken")
 	}
-	await(t, "the log", func() bool { return b.log.has("a message has 2097152 bytes, at most 1048576") })
-	await(t, "the loss", func() bool { return a.downs(2) == 1 })
-	await(t, "the next connection", func() bool { return a.Send(2, []byte("short")) })
-	await(t, "the next message", func() bool { return len(b.from(1)) == 1 })
+	eventually.True(t, "the log", func() bool { return b.log.has("a message has 2097152 bytes, at most 1048576") })
+	eventually.True(t, "the loss", func() bool { return a.downs(2) == 1 })
+	eventually.True(t, "the next connection", func() bool { return a.Send(2, []byte("short")) })
+	eventually.True(t, "the next message", func() bool { return len(b.from(1)) == 1 })
 }
 
 // TestUrgent: a small message goes out between the pieces of a long one.
@@ -108,11 +105,11 @@ func TestUrgent(t *testing.T) {
 		if !a.Send(2, make([]byte, 48<<20)) {
 			t.Fatal("the long message was not taken")
 		}
-		await(t, "the long message to be begun", func() bool { return a.state(2).Queue == 0 })
+		eventually.True(t, "the long message to be begun", func() bool { return a.state(2).Queue == 0 })
 		if !a.Urgent(2, []byte("now")) {
 			t.Fatal("the urgent message was not taken")
 		}
-		await(t, "both", func() bool { return len(b.from(1)) == before+2 })
+		eventually.True(t, "both", func() bool { return len(b.from(1)) == before+2 })
 		if string(b.from(1)[before]) == "now" {
 			return
 		}
@@ -130,7 +127,7 @@ func TestRestart(t *testing.T) {
 	a, b := open(t, ids[0], nil), open(t, ids[1], at)
 	join(t, a, b)
 	b.Close()
-	await(t, "the loss", func() bool { return a.downs(2) == 1 && !a.state(2).Connected })
+	eventually.True(t, "the loss", func() bool { return a.downs(2) == 1 && !a.state(2).Connected })
 	if a.Send(2, []byte("lost")) {
 		t.Error("a message for a lost node was taken")
 	}
@@ -142,7 +139,7 @@ func TestRestart(t *testing.T) {
 	if !a.Send(2, []byte("again")) {
 		t.Fatal("not taken")
 	}
-	await(t, "the message", func() bool { return len(b2.from(1)) == 1 })
+	eventually.True(t, "the message", func() bool { return len(b2.from(1)) == 1 })
 	if n := a.downs(2); n != 1 {
 		t.Errorf("one loss was told %d times", n)
 	}
@@ -166,8 +163,8 @@ func TestRemoved(t *testing.T) {
 	join(t, a, b)
 	close(removed)
 	b.SetPeers(map[uint64]string{})
-	await(t, "the refusal", func() bool { return a.state(2).Error != "" && !a.state(2).Connected })
-	await(t, "its text", func() bool { return a.log.has("refused by the other node: node 1 was removed") })
+	eventually.True(t, "the refusal", func() bool { return a.state(2).Error != "" && !a.state(2).Connected })
+	eventually.True(t, "its text", func() bool { return a.log.has("refused by the other node: node 1 was removed") })
 	if b.Send(1, []byte("x")) {
 		t.Error("a message for a removed node was taken")
 	}
@@ -187,13 +184,13 @@ func TestHalfOpen(t *testing.T) {
 	a, b := open(t, ids[0], quick), open(t, ids[1], quick)
 	toB := newProxy(t, b.Addr())
 	a.SetPeers(map[uint64]string{2: toB.Addr().String()})
-	await(t, "the connection", func() bool { return a.state(2).Connected && b.state(1).Inbound })
-	await(t, "the round trip", func() bool { return a.state(2).RTT > 0 })
+	eventually.True(t, "the connection", func() bool { return a.state(2).Connected && b.state(1).Inbound })
+	eventually.True(t, "the round trip", func() bool { return a.state(2).RTT > 0 })
 	toB.hold(true)
-	await(t, "the sender to give up", func() bool { return a.downs(2) > 0 })
-	await(t, "the receiver to give up", func() bool { return !b.state(1).Inbound })
+	eventually.True(t, "the sender to give up", func() bool { return a.downs(2) > 0 })
+	eventually.True(t, "the receiver to give up", func() bool { return !b.state(1).Inbound })
 	toB.hold(false)
-	await(t, "the next connection", func() bool { return a.state(2).Connected && b.state(1).Inbound })
+	eventually.True(t, "the next connection", func() bool { return a.state(2).Connected && b.state(1).Inbound })
 }
 
 // TestIdle: a connection without messages stays, because both sides show that
@@ -203,13 +200,14 @@ func TestIdle(t *testing.T) {
 	quick := func(o *Options) { o.IdleTimeout = 3 * time.Second } // shorter, a starved machine looks like a silent peer
 	a, b := open(t, ids[0], quick), open(t, ids[1], quick)
 	join(t, a, b)
-	rtt := a.state(2).RTT
-	for changed := 0; changed < 7; time.Sleep(5 * time.Millisecond) { // of beats, each a sixth of the timeout
+	rtt, changed := a.state(2).RTT, 0
+	eventually.True(t, "seven beats, each a sixth of the timeout", func() bool {
 		if now := a.state(2).RTT; now != rtt {
 			rtt = now
 			changed++
 		}
-	}
+		return changed == 7
+	})
 	if a.downs(2)+b.downs(1) > 0 {
 		t.Error("an idle connection was given up")
 	}
@@ -225,13 +223,13 @@ func TestTable(t *testing.T) {
 	if a.link(2) != before {
 		t.Error("an unchanged link was made anew")
 	}
-	await(t, "the new address", func() bool { return a.state(3).Connected })
+	eventually.True(t, "the new address", func() bool { return a.state(3).Connected })
 	for i := range uint32(1000) {
 		if !a.Send(3, binary.BigEndian.AppendUint32(nil, i)) {
 			t.Fatal("not taken")
 		}
 	}
-	await(t, "all messages", func() bool { return len(c.from(1)) == 1000 })
+	eventually.True(t, "all messages", func() bool { return len(c.from(1)) == 1000 })
 	for i, m := range c.from(1) {
 		if binary.BigEndian.Uint32(m) != uint32(i) {
 			t.Fatalf("message %d is %d", i, binary.BigEndian.Uint32(m))

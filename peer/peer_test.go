@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/journal"
 )
@@ -24,33 +25,20 @@ const patience = 30 * time.Second
 // TestMain fails if a test leaves a goroutine of the package behind.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	for end := time.Now().Add(patience); code == 0; time.Sleep(20 * time.Millisecond) {
-		buf := make([]byte, 4<<20)
-		left := 0
+	buf, left := make([]byte, 4<<20), 0
+	if code == 0 && !eventually.Within(patience, func() bool {
+		left = 0
 		for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 			if strings.Contains(g, "skerry/peer.") && !strings.Contains(g, "TestMain") {
 				left++
 			}
 		}
-		if left == 0 {
-			break
-		}
-		if time.Now().After(end) {
-			fmt.Printf("%d goroutines are left:\n%s\n", left, buf[:runtime.Stack(buf, true)])
-			code = 1
-		}
+		return left == 0
+	}) {
+		fmt.Printf("%d goroutines are left:\n%s\n", left, buf[:runtime.Stack(buf, true)])
+		code = 1
 	}
 	os.Exit(code)
-}
-
-// await waits until a condition holds.
-func await(t testing.TB, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !so(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited %v for %s", patience, what)
-		}
-	}
 }
 
 // logs is a log that a test can search.
@@ -165,7 +153,7 @@ func join(t testing.TB, ports ...*running) {
 		p.SetPeers(addrs)
 	}
 	for _, p := range ports {
-		await(t, "all to be connected", func() bool {
+		eventually.True(t, "all to be connected", func() bool {
 			n := 0
 			for _, s := range p.Peers() {
 				if s.Connected && s.Inbound {

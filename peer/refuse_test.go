@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/ci/eventually"
 )
 
 // forged makes an identity that claims to be of a cluster, with a CA of its own.
@@ -121,7 +123,7 @@ func TestStrangersAreTold(t *testing.T) {
 	if a, err := knock(t, p.Addr(), ids[1].pair, ProtocolRaft, hello(ids[1], nil)); err != nil || a.Hello == nil {
 		t.Errorf("a good greeting: %+v, %v", a, err)
 	}
-	await(t, "the figures", func() bool { s := p.Stats(); return s.Refused == 13 && s.Accepted == 1 })
+	eventually.True(t, "the metrics", func() bool { s := p.Stats(); return s.Refused == 13 && s.Accepted == 1 })
 }
 
 // TestWrongServer: a dialling node detects a wrong server before it has sent anything.
@@ -208,7 +210,7 @@ func TestTwins(t *testing.T) {
 	join(t, a, b)
 	twin := open(t, two[1], nil)
 	twin.SetPeers(map[uint64]string{1: a.Addr()})
-	await(t, "the twin to be told", func() bool { return twin.log.has("two data folders run as node 2") })
+	eventually.True(t, "the twin to report it", func() bool { return twin.log.has("two data folders run as node 2") })
 	if _, _, err := a.connect(withTimeout(t), twin.Addr(), 2, ProtocolRaft); err == nil || !strings.Contains(err.Error(), "two data folders run as node 2") {
 		t.Errorf("dialling the twin: %v", err)
 	}
@@ -220,7 +222,7 @@ func TestTwins(t *testing.T) {
 	// restart; then the first one is the one that is turned away.
 	copied := open(t, two[0], nil)
 	copied.SetPeers(map[uint64]string{1: a.Addr()})
-	await(t, "one of the two to be told", func() bool {
+	eventually.True(t, "one of the two to report it", func() bool {
 		return b.log.has("two programs run as node 2") || copied.log.has("two programs run as node 2")
 	})
 	if !a.state(2).Inbound {
@@ -231,7 +233,7 @@ func TestTwins(t *testing.T) {
 	a.SetPeers(nil) // forgets node 2
 	twin.SetPeers(nil)
 	twin.SetPeers(map[uint64]string{1: a.Addr()})
-	await(t, "the twin to be the only one", func() bool { return twin.state(1).Connected })
+	eventually.True(t, "the twin to be the only one", func() bool { return twin.state(1).Connected })
 }
 
 // TestSkew: a clock that is an hour off is logged and shown, and refuses nothing:
@@ -255,7 +257,7 @@ func TestSkew(t *testing.T) {
 		if d := b.state(1).Skew; !near(d, -off) {
 			t.Errorf("node 1's clock is %v ahead, want %v", d, -off)
 		}
-		await(t, "a round trip", func() bool { return a.state(2).RTT > 0 })
+		eventually.True(t, "a round trip", func() bool { return a.state(2).RTT > 0 })
 		if d := a.state(2).Skew; !near(d, off) {
 			t.Errorf("after a beat node 2's clock is %v ahead, want %v", d, off)
 		}
@@ -294,7 +296,7 @@ func TestGarbage(t *testing.T) {
 	if _, err := tls.Dial("tcp", a.Addr(), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}); err == nil {
 		t.Error("TLS 1.2 was taken")
 	}
-	await(t, "the figures", func() bool { return a.Stats().Strange == 7 })
+	eventually.True(t, "the metrics", func() bool { return a.Stats().Strange == 7 })
 	join(t, a, b)
 }
 
@@ -311,7 +313,7 @@ func TestSlowloris(t *testing.T) {
 		defer c.Close()
 		c.Write([]byte{0x16}) // the begin of a record, and no more
 	}
-	await(t, "the oldest to go", func() bool { return a.Stats().Evicted == 6 })
+	eventually.True(t, "the oldest to go", func() bool { return a.Stats().Evicted == 6 })
 	join(t, a, b)
 	if n := a.Stats().Evicted; n != 7 {
 		t.Errorf("%d strangers had to go", n)
@@ -341,7 +343,7 @@ func TestHandshakeTimeout(t *testing.T) {
 			t.Errorf("not ended: %v", err)
 		}
 	}
-	await(t, "the figures", func() bool { return a.Stats().Strange == 2 })
+	eventually.True(t, "the metrics", func() bool { return a.Stats().Strange == 2 })
 
 	// The dialling side gives up in the same time, with an error.
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -364,12 +366,12 @@ func TestTooManyConns(t *testing.T) {
 	ln := a.Protocol("echo")
 	defer ln.Close()
 	b.SetPeers(map[uint64]string{1: a.Addr()})
-	await(t, "the first", func() bool { return b.state(1).Connected })
+	eventually.True(t, "the first", func() bool { return b.state(1).Connected })
 	second, err := b.Dial(withTimeout(t), 1, "echo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, "both to be counted", func() bool { return a.Stats().Accepted == 2 })
+	eventually.True(t, "both to be counted", func() bool { return a.Stats().Accepted == 2 })
 	_, err = b.Dial(withTimeout(t), 1, "echo")
 	if refused, ok := errors.AsType[*RefusedError](err); !ok || refused.Code != CodeBusy || !refused.Remote {
 		t.Errorf("a third connection: %v", err)

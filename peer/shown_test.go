@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/ci/eventually"
 )
 
 // shownTo returns the certificate that a port shows to a connecting client.
@@ -71,7 +73,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 			t.Errorf("it is told %s", text)
 		}
 	}
-	await(t, "the log to say who it was", func() bool { return p.log.has("talks to node 2 of cluster " + ids[0].Cluster) })
+	eventually.True(t, "the log to say who it was", func() bool { return p.log.has("talks to node 2 of cluster " + ids[0].Cluster) })
 	if c := shownTo(t, p.Addr()); named(c, ids[0].Cluster) {
 		t.Errorf("it shows %v, %v", c.Subject, c.URIs)
 	}
@@ -138,7 +140,7 @@ func TestRollingUpgrade(t *testing.T) {
 		for _, n := range nodes {
 			n.SetPeers(addrs)
 		}
-		await(t, "all to be connected in both directions", func() bool {
+		eventually.True(t, "all to be connected in both directions", func() bool {
 			for i, n := range nodes {
 				for j := range nodes {
 					if s := n.state(uint64(j + 1)); i != j && (!s.Connected || !s.Inbound) {

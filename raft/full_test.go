@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/skerrydb/skerry/ci/eventually"
 )
 
 // TestFullDisk: a leader without disk space transfers its leadership, and catches up when
@@ -56,7 +58,7 @@ func TestFullDisks(t *testing.T) {
 			full(true)
 			old.node.Propose(&Proposal{term, []byte("caught in it")})
 			refused := func(m *member) (n int) { m.set(func() { n = m.refused }); return n }
-			c.wait("refusals", func() bool {
+			eventually.True(c.t, "refusals", func() bool {
 				old.node.Propose(&Proposal{term, []byte("refused")})
 				return refused(old) > 10
 			})
@@ -89,7 +91,7 @@ func TestHoldIsRunBeforeRoomReturns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.wait("the leader to be quiet", func() bool {
+	eventually.True(c.t, "the leader to be quiet", func() bool {
 		do(func(core *Core) { quiet = core.applied >= old.node.room.last })
 		return quiet
 	})
@@ -106,7 +108,7 @@ func TestHoldIsRunBeforeRoomReturns(t *testing.T) {
 	old.node.Propose(&Proposal{term, []byte("between")})
 	do(func(*Core) {})
 	release()
-	c.wait("a refusal", func() (ok bool) {
+	eventually.True(c.t, "a refusal", func() (ok bool) {
 		old.set(func() { ok = old.refused > 0 || slices.Contains(old.state, "between") })
 		return ok
 	})

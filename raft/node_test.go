@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 )
@@ -284,20 +285,10 @@ func (m *member) have() []string {
 	return slices.Clone(m.state)
 }
 
-// wait waits until ok, for long: the machine may be busy.
-func (c *cluster) wait(what string, ok func() bool) {
-	c.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			c.t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
-
 // leader waits until one node leads that everybody can hear.
 func (c *cluster) leader() (l *member, term uint64) {
 	c.t.Helper()
-	c.wait("a leader", func() bool {
+	eventually.True(c.t, "a leader", func() bool {
 		for id := range uint64(10) {
 			if m := c.member(id); m != nil {
 				m.set(func() { l, term = m, m.leads })
@@ -314,16 +305,10 @@ func (c *cluster) leader() (l *member, term uint64) {
 // put proposes until it is applied at the leader. A value can be applied twice.
 func (c *cluster) put(v string) {
 	c.t.Helper()
-	c.wait("proposal "+v, func() bool {
+	eventually.True(c.t, "proposal "+v, func() bool {
 		l, term := c.leader()
 		l.node.Propose(&Proposal{term, []byte(v)})
-		for range 100 {
-			if slices.Contains(l.have(), v) {
-				return true
-			}
-			time.Sleep(time.Millisecond)
-		}
-		return false
+		return eventually.Within(100*time.Millisecond, func() bool { return slices.Contains(l.have(), v) })
 	})
 }
 
@@ -331,7 +316,7 @@ func (c *cluster) same(ids ...uint64) {
 	c.t.Helper()
 	want, _ := c.leader()
 	for _, id := range ids {
-		c.wait(fmt.Sprintf("node %d to have what the leader has", id), func() bool { return slices.Equal(c.nodes[id].have(), want.have()) })
+		eventually.True(c.t, fmt.Sprintf("node %d to have what the leader has", id), func() bool { return slices.Equal(c.nodes[id].have(), want.have()) })
 	}
 }
 
@@ -384,7 +369,7 @@ func TestDeposed(t *testing.T) {
 		t.Errorf("a read without a majority: %v", err)
 	}
 	old.node.Propose(&Proposal{term, []byte("late")})
-	c.wait("the late proposal to be refused", func() (ok bool) { old.set(func() { ok = old.refused > 0 }); return ok })
+	eventually.True(c.t, "the late proposal to be refused", func() (ok bool) { old.set(func() { ok = old.refused > 0 }); return ok })
 	c.isolate(old.id, false)
 	c.put("c")
 	c.same(1, 2, 3)
@@ -488,7 +473,7 @@ func TestGrow(t *testing.T) {
 	for id := range uint64(2) {
 		c.start(id+2, &memLog{}, Base{}, nil)
 		c.change(Step{AddLearner, id + 2})
-		c.wait("the learner's vote", func() bool { return slices.Contains(c.members().Voters, id+2) })
+		eventually.True(c.t, "the learner's vote", func() bool { return slices.Contains(c.members().Voters, id+2) })
 		c.put(fmt.Sprintf("after %d", id))
 	}
 	c.same(1, 2, 3)
@@ -499,7 +484,7 @@ func TestGrow(t *testing.T) {
 		if err := l.node.Do(t.Context(), func(core *Core) { core.Transfer(0) }); err != nil {
 			t.Fatal(err)
 		}
-		c.wait("the hand-over", func() (ok bool) { first.set(func() { ok = first.leads == 0 }); return ok })
+		eventually.True(c.t, "the hand-over", func() (ok bool) { first.set(func() { ok = first.leads == 0 }); return ok })
 	}
 	c.change(Step{Remove, 1})
 	c.isolate(1, true)
@@ -523,7 +508,7 @@ func (c *cluster) tryChange(steps ...Step) (err error) {
 
 func (c *cluster) change(steps ...Step) {
 	c.t.Helper()
-	c.wait("a change of the members", func() bool { return c.tryChange(steps...) == nil })
+	eventually.True(c.t, "a change of the members", func() bool { return c.tryChange(steps...) == nil })
 }
 
 // TestRestart: a node that comes back with its log has what it acknowledged, also

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/skerrydb/skerry/ci/eventually"
 )
 
 var errPoison = errors.New("this entry cannot be applied")
@@ -17,11 +19,11 @@ func TestStopAtAnEntry(t *testing.T) {
 	c.put("a")
 	l, _ := c.leader()
 	sick := c.nodes[l.id%3+1]
-	c.wait("node to have a", func() bool { return slices.Contains(sick.have(), "a") })
+	eventually.True(c.t, "node to have a", func() bool { return slices.Contains(sick.have(), "a") })
 	sick.set(func() { sick.poison = "b" })
 	c.put("b")
 	c.put("c")
-	c.wait("the node to end", func() (ok bool) {
+	eventually.True(c.t, "the node to end", func() (ok bool) {
 		sick.set(func() { ok = sick.failed != nil && sick.ended })
 		return ok
 	})

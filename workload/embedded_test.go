@@ -1,7 +1,6 @@
 package workload_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/workload"
@@ -52,27 +53,15 @@ type promiseless struct{ engine.Engine }
 
 func (promiseless) Promises() engine.Promises { return engine.Promises{} }
 
-// safeBuffer is a ledger's log that outlives the loads.
-type safeBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.Write(p)
-}
-
 // TestLedgerOutlivesTheLoad cuts loads off, as killed processes would be, each
 // with a ledger of its own epoch, and checks the engine by their logs alone.
 func TestLedgerOutlivesTheLoad(t *testing.T) {
 	dir := t.TempDir()
-	var log safeBuffer
+	var log logbuf.Buffer
 	for epoch := range uint32(4) {
 		db := open(t, dir)
 		ledger := workload.NewLedger(epoch, &log)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for _, w := range workloadsOf(ledger) {
 			wg.Go(func() {
@@ -82,26 +71,24 @@ func TestLedgerOutlivesTheLoad(t *testing.T) {
 				}
 			})
 		}
-		for acked := 0; acked < 100 && ctx.Err() == nil; acked, _, _ = ledger.Counts() {
-			time.Sleep(time.Millisecond)
-		}
+		eventually.True(t, "acknowledged writes", func() bool { acked, _, _ := ledger.Counts(); return acked >= 100 })
 		cancel()
 		wg.Wait()
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
-		check(t, dir, log.buf.String(), "")
+		check(t, dir, log.String(), "")
 	}
-	acked := strings.LastIndex(log.buf.String(), "\nack s ") + 1
-	line, _, _ := strings.Cut(log.buf.String()[acked:], "\n")
-	check(t, dir, strings.Replace(log.buf.String(), line, "not"+line[3:strings.LastIndex(line, " ")], 1), "refused")
-	check(t, dir, log.buf.String()+"try s 0 9999999999 0\nack s 0 9999999999 0 0\n", "is not there")
-	check(t, dir, log.buf.String()+"try a 0 9999999999 1\nack a 0 9999999999 1 0\n", "is not there")
+	acked := strings.LastIndex(log.String(), "\nack s ") + 1
+	line, _, _ := strings.Cut(log.String()[acked:], "\n")
+	check(t, dir, strings.Replace(log.String(), line, "not"+line[3:strings.LastIndex(line, " ")], 1), "refused")
+	check(t, dir, log.String()+"try s 0 9999999999 0\nack s 0 9999999999 0 0\n", "is not there")
+	check(t, dir, log.String()+"try a 0 9999999999 1\nack a 0 9999999999 1 0\n", "is not there")
 	var more strings.Builder
 	for i := range 500 {
 		fmt.Fprintf(&more, "try c 0 9%09d 0\nack c 0 9%09d 0 0\n", i, i)
 	}
-	check(t, dir, log.buf.String()+more.String(), "acknowledged additions")
+	check(t, dir, log.String()+more.String(), "acknowledged additions")
 }
 
 func workloadsOf(l *workload.Ledger) []workload.Workload {

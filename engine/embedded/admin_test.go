@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
@@ -22,7 +23,7 @@ func TestClusterIsFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.await("node 1 to know all", func() bool {
+	eventually.True(c.t, "node 1 to know all", func() bool {
 		known, err := readNodes(journal.OS(), c.dirs[1])
 		return err == nil && len(known) == MaxNodes
 	})
@@ -72,7 +73,7 @@ func TestCheckOfANode(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, 3)
 	pos := c.put("a", "1")
-	c.await("all nodes to have it", func() bool {
+	eventually.True(c.t, "all nodes to have it", func() bool {
 		for _, db := range c.dbs {
 			if engine.Position(db.durable.Load()) < pos {
 				return false

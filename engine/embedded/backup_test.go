@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal/memfs"
 )
@@ -17,11 +17,7 @@ import (
 // awaitSnapshot waits for the first snapshot, which is written in the background.
 func awaitSnapshot(t *testing.T, db *DB) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); db.counts.snapshots.Load() == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("no snapshot was written")
-		}
-	}
+	eventually.True(t, "a snapshot", func() bool { return db.counts.snapshots.Load() > 0 })
 }
 
 // filled is a folder with a snapshot and log after it.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 )
 
@@ -234,7 +235,7 @@ func TestClusterExpiryTime(t *testing.T) {
 				t.Errorf("node %d, level %d: judged as of %v, the position is of %v; and the time is %v at %v", node, level, asOf, wrote, now, time.Now())
 			}
 		}
-		c.await("the time to go on without writes", func() bool {
+		eventually.True(c.t, "the time to go on without writes", func() bool {
 			now, _ := look(node, engine.Local)
 			return now.Sub(wrote) > 100*time.Millisecond
 		})

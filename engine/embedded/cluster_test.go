@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal"
@@ -50,7 +51,7 @@ func newTrioOf(t testing.TB, n int, with func(node uint64, o *Options)) *trio {
 		c.invite(id, node)
 		c.start(node)
 	}
-	c.await("all to have a vote", func() bool {
+	eventually.True(c.t, "all to have a vote", func() bool {
 		voters := 0
 		for _, m := range c.dbs[1].Cluster().State().Nodes {
 			if m.Voter {
@@ -89,20 +90,11 @@ func (c *trio) start(node uint64) *DB {
 	return db
 }
 
-func (c *trio) await(what string, ok func() bool) {
-	c.t.Helper()
-	for end := time.Now().Add(60 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			c.t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
-
 // leader returns the leader.
 func (c *trio) leader() *DB {
 	c.t.Helper()
 	var led *DB
-	c.await("a leader", func() bool {
+	eventually.True(c.t, "a leader", func() bool {
 		for _, db := range c.dbs {
 			if s := db.Cluster().State(); s.Leader == s.Self && db.group.view.Load().serves {
 				led = db
@@ -119,7 +111,7 @@ func (c *trio) leader() *DB {
 func (c *trio) transfer(to uint64) {
 	c.t.Helper()
 	old := c.leader()
-	c.await("the hand-over", func() bool {
+	eventually.True(c.t, "the hand-over", func() bool {
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 		defer cancel()
 		_ = c.leader().group.onLeader(ctx, methodTransfer, fmt.Appendf(nil, `{"id":%d}`, to)) // what counts is who leads
@@ -132,7 +124,7 @@ func (c *trio) transfer(to uint64) {
 func (c *trio) put(key, val string) engine.Position {
 	c.t.Helper()
 	var pos engine.Position
-	c.await("a write of "+key, func() bool {
+	eventually.True(c.t, "a write of "+key, func() bool {
 		var err error
 		pos, err = c.leader().Update(c.t.Context(), func(tx engine.Tx) error { return tx.Put([]byte(key), []byte(val)) })
 		if err != nil && !errors.Is(err, engine.ErrNotLeader) && !errors.Is(err, engine.ErrOutcomeUnknown) {
@@ -234,7 +226,7 @@ func TestClusterKeepsData(t *testing.T) {
 	c.put("new", "1")
 	c.invite(id, 2)
 	c.start(2)
-	c.await("the newcomer's vote", func() bool { n, ok := state(c.dbs[1]).Node(2); return ok && n.Voter })
+	eventually.True(c.t, "the newcomer's vote", func() bool { n, ok := state(c.dbs[1]).Node(2); return ok && n.Voter })
 	for _, key := range []string{"old", "new"} {
 		if got, err := c.get(2, key, engine.Read{}); err != nil || got == "" {
 			t.Fatalf("the newcomer has %s = %q, %v", key, got, err)
@@ -302,7 +294,7 @@ func TestClusterFailOver(t *testing.T) {
 	for i := range 60 {
 		c.put(fmt.Sprint("big", i), big)
 	}
-	c.await("snapshots", func() bool { return c.leader().counts.snapshots.Load() > 0 })
+	eventually.True(c.t, "snapshots", func() bool { return c.leader().counts.snapshots.Load() > 0 })
 	c.put("b", "2")
 	c.start(node)
 	if got, err := c.get(node, "b", engine.Read{}); err != nil || got != "2" {
@@ -323,7 +315,7 @@ func TestClusterWithoutMajority(t *testing.T) {
 	}
 	left := c.dbs[1]
 	left.opts.PositionWait = 300 * time.Millisecond
-	c.await("writes to be refused", func() bool {
+	eventually.True(c.t, "writes to be refused", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		_, err := left.Update(ctx, func(tx engine.Tx) error { return tx.Put([]byte("b"), []byte("2")) })
@@ -335,7 +327,7 @@ func TestClusterWithoutMajority(t *testing.T) {
 	if _, err := c.get(1, "a", engine.Read{}); !errors.Is(err, engine.ErrNotLeader) {
 		t.Errorf("a linearizable read without a majority: %v", err)
 	}
-	c.await("local reads to be refused", func() bool {
+	eventually.True(c.t, "local reads to be refused", func() bool {
 		_, err := c.get(1, "a", engine.Read{Level: engine.Local, MaxStale: 50 * time.Millisecond})
 		return errors.Is(err, engine.ErrNotLeader)
 	})
@@ -374,7 +366,7 @@ func TestClusterMembers(t *testing.T) {
 	}
 	c.invite(id, 4)
 	c.start(4)
-	c.await("the new node's vote", func() bool { n, ok := state(c.dbs[1]).Node(4); return ok && n.Voter })
+	eventually.True(c.t, "the new node's vote", func() bool { n, ok := state(c.dbs[1]).Node(4); return ok && n.Voter })
 	if got, err := c.get(4, "a", engine.Read{}); err != nil || got != "1" {
 		t.Errorf("the new node reads %q, %v", got, err)
 	}
@@ -404,7 +396,7 @@ func TestClusterKeepsItsMajority(t *testing.T) {
 	if err := c.dbs[3].Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.await("the loss of node 3 to be seen", func() bool {
+	eventually.True(c.t, "the loss of node 3 to be seen", func() bool {
 		for _, p := range c.dbs[1].group.port.Peers() {
 			if p.ID == 3 {
 				return !p.Connected

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal/memfs"
 )
@@ -241,7 +242,7 @@ func TestDamagedNodes(t *testing.T) {
 		if said := strings.Contains(log.String(), nodesName); said != (bad != "gone") {
 			t.Errorf("%q: the log says %s", bad, log.String())
 		}
-		c.await("the file to be whole again", func() bool {
+		eventually.True(c.t, "the file to be whole again", func() bool {
 			after, err := readNodes(db.opts.FS, c.dirs[2])
 			return err == nil && slices.Equal(after, before)
 		})

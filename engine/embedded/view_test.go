@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal/memfs"
 )
@@ -309,14 +310,10 @@ func TestChangesThenView(t *testing.T) {
 	pos := db.durable.Load()
 	db.history.mu.Lock() // as if the batch were just being added
 	write := start(t.Context(), db.exec, putting("k", "v"))
-	for i := 0; db.durable.Load() == pos && i < 2000; i++ {
-		time.Sleep(time.Millisecond)
+	if !eventually.Within(2*time.Second, func() bool { return db.durable.Load() == pos+1 }) {
+		t.Errorf("Changes yields %d while views need not be newer than %d", pos+1, db.durable.Load())
 	}
-	durable := db.durable.Load()
 	db.history.mu.Unlock()
-	if durable != pos+1 {
-		t.Errorf("Changes yields %d while views need not be newer than %d", pos+1, durable)
-	}
 	if err := <-write; err != nil {
 		t.Error(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 )
 
@@ -158,10 +159,8 @@ func (e *env) within(d time.Duration, what string, fn func()) {
 // time.
 func (e *env) eventually(what string, so func() bool) {
 	e.Helper()
-	for end := time.Now().Add(e.o.wait); !so(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			e.Fatalf("%s: not after %v", what, e.o.wait)
-		}
+	if !eventually.Within(e.o.wait, so) {
+		e.Fatalf("%s: not after %v", what, e.o.wait)
 	}
 }
 

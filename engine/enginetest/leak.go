@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/skerrydb/skerry/ci/eventually"
 )
 
 // goroutines returns the stacks of all goroutines by their number.
@@ -30,21 +32,17 @@ func goroutines() map[string]string {
 func checkLeaks(t T, before map[string]string, grace time.Duration) {
 	t.Helper()
 	var left []string
-	for end := time.Now().Add(grace); ; time.Sleep(10 * time.Millisecond) {
+	if !eventually.Within(grace, func() bool {
 		left = left[:0]
 		for id, stack := range goroutines() {
 			if _, old := before[id]; !old && !strings.Contains(stack, "enginetest.checkLeaks") && !harmless(stack) {
 				left = append(left, stack)
 			}
 		}
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			break
-		}
+		return len(left) == 0
+	}) {
+		t.Errorf("%d goroutines are left after Close, e.g.\n%s", len(left), left[0])
 	}
-	t.Errorf("%d goroutines are left after Close, e.g.\n%s", len(left), left[0])
 }
 
 // harmless reports whether a goroutine belongs to the runtime or to the caller of the

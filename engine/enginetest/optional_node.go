@@ -170,16 +170,11 @@ func advertiserCase(e *env) {
 	a := optional[engine.Advertiser](e, "Advertiser")
 	a.Advertise("127.0.0.1:1", "") // nothing, if the engine runs alone
 	c := e.cluster()
-	for end := time.Now().Add(e.o.wait); ; time.Sleep(time.Millisecond) {
+	e.eventually("the advertised addresses", func() bool {
 		st := c.State()
 		n, _ := st.Node(st.Self)
-		if n.HTTP == "127.0.0.1:1" && n.RESP == "" {
-			return
-		}
-		if time.Now().After(end) {
-			e.Fatalf("what was advertised does not arrive: %s", fmt.Sprint(n))
-		}
-	}
+		return n.HTTP == "127.0.0.1:1" && n.RESP == ""
+	})
 }
 
 func handOverCase(e *env) {
