@@ -76,7 +76,7 @@ func TestPromisesTable(t *testing.T) {
 		{"a clock that does not go back", yes[p.Clock]},
 		{"positions", yes[p.Positions]},
 		{"exact positions of views", yes[p.ExactPositions]},
-		{"a time of its own for each transaction", yes[p.DistinctTimes]},
+		{"a distinct time for each transaction", yes[p.DistinctTimes]},
 		{"longest key", quantity(int64(p.MaxKeyBytes), true)},
 		{"longest value", quantity(int64(p.MaxValBytes), true)},
 		{"largest transaction", quantity(int64(p.MaxTxBytes), true)},

@@ -211,7 +211,7 @@ func (a *Archiver) Run(ctx context.Context, src Source) error {
 		if a.status.pos.Load() > before {
 			pause = first
 		}
-		a.failed("the archive does not get on; the server does; it is tried again", err, "pause", pause)
+		a.failed("archiving failed and will be retried; the server is not affected", err, "pause", pause)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):

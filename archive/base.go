@@ -32,7 +32,7 @@ func (s *session) basing(ctx context.Context) {
 			}
 		}
 		if err := s.prune(); err != nil && ctx.Err() == nil {
-			s.a.failed("old parts of the archive cannot be removed", err)
+			s.a.failed("cannot remove old parts of the archive", err)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func (s *session) insist(ctx context.Context) bool {
 			return false
 		}
 		pause = min(pause, s.a.o.Retry)
-		s.a.failed("no base can be taken; it is tried again", err, "pause", pause)
+		s.a.failed("cannot take a base; will retry", err, "pause", pause)
 		select {
 		case <-ctx.Done():
 			return false

@@ -97,7 +97,7 @@ func (c *checker) base(b baseFile) error {
 		return fileError(b.path, err)
 	}
 	if name := baseName(c.f.dir, sum.Position, sum.Time); name != b.path {
-		return engine.Errorf(engine.CodeCorrupt, "%s is the base %s", b.path, filepath.Base(name))
+		return engine.Errorf(engine.CodeCorrupt, "%s has the base %s", b.path, filepath.Base(name))
 	}
 	return nil
 }

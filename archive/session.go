@@ -143,7 +143,7 @@ func (s *session) attach(ctx context.Context) error {
 		return fileError("open archive", err)
 	}
 	if pos < s.last.pos {
-		return engine.Errorf(engine.CodeConflict, "the server is at position %d, before the archive's end at %d: it is behind, or it has another history and needs an archive folder of its own", pos, s.last.pos)
+		return engine.Errorf(engine.CodeConflict, "the server is at position %d, before the archive's end at %d: it is behind, or it has another history and needs its own archive folder", pos, s.last.pos)
 	}
 	s.note(s.last)
 	s.durable = s.last.pos
@@ -325,7 +325,7 @@ func (s *session) take(c engine.Change) error {
 	s.encoded = appendRecord(s.encoded[:0], c)
 	if c.Pos == s.last.pos {
 		if s.last.sum != 0 && s.last.sum != sumOf(s.encoded) {
-			return engine.Errorf(engine.CodeConflict, "position %d of the server is another transaction than in the archive: it has another history and needs an archive folder of its own", c.Pos)
+			return engine.Errorf(engine.CodeConflict, "position %d of the server is a different transaction in the archive: it has another history and needs its own archive folder", c.Pos)
 		}
 		return nil
 	}
@@ -333,7 +333,7 @@ func (s *session) take(c engine.Change) error {
 	case c.Pos != s.last.pos+1, len(c.Writes) == 0:
 		return engine.Errorf(engine.CodeInternal, "the server went from position %d to %d: changes are missing", s.last.pos, c.Pos)
 	case s.last.sum != 0 && c.Time.UnixMicro() < s.last.time:
-		return engine.Errorf(engine.CodeConflict, "position %d of the server has an earlier time than the one before it in the archive: it has another history and needs an archive folder of its own", c.Pos)
+		return engine.Errorf(engine.CodeConflict, "position %d of the server has an earlier time than the one before it in the archive: it has another history and needs its own archive folder", c.Pos)
 	}
 	if err := s.log.Append(uint64(c.Pos), s.encoded); err != nil {
 		return fileError("archive a change", err)

@@ -387,7 +387,7 @@ func TestBackupOfANode(t *testing.T) {
 			t.Errorf("init: %s", out)
 		}
 	}
-	if out := c.s.run("skerry cluster init --data n1 --node " + c.addr[1]); !strings.Contains(out, "n1 is node 1 of a cluster already") {
+	if out := c.s.run("skerry cluster init --data n1 --node " + c.addr[1]); !strings.Contains(out, "n1 is already node 1 of a cluster") {
 		t.Errorf("init of a node: %s", out)
 	}
 }

@@ -92,10 +92,10 @@ func TestStrangersAreRefused(t *testing.T) {
 	p.stop(syscall.SIGTERM)
 	for _, tc := range []struct{ name, args, want string }{
 		{"no address", "--data a --invite n2.invite" + join, "set it with --node HOST:PORT"},
-		{"other cluster", "--data a --join " + other.addr[1] + at(), "is a node of another cluster than "},
+		{"other cluster", "--data a --join " + other.addr[1] + at(), "the node there is not of cluster "},
 		{"expired", "--data b --invite n3.invite" + join + at(), "the certificate of node 3 expired at 20"},
-		{"no node", "--data plain" + join + at(), "plain is no node of a cluster; `skerry cluster init` makes it the first one"},
-		{"data of its own", "--data own --invite n4.invite" + join + at(), "own has data of its own, which would be lost"},
+		{"no node", "--data plain" + join + at(), "plain is not a node of a cluster; `skerry cluster init` makes it the first node"},
+		{"data of its own", "--data own --invite n4.invite" + join + at(), "own already has data, which would be lost"},
 		{"no invitation", "--data d --invite n1/LOCK" + join + at(), "not an invitation"},
 		{"missing invitation", "--data d --invite none" + join + at(), "no such file"},
 		{"address in use", "--data a --node " + c.addr[1] + join, "address already in use"},
@@ -108,12 +108,12 @@ func TestStrangersAreRefused(t *testing.T) {
 	for _, tc := range []struct{ name, line, want string }{
 		{"init twice", "skerry cluster init --data n1 --node " + c.addr[1], "is in use by process"},
 		{"invite elsewhere", "skerry cluster invite --data a", "node 2 cannot invite: the key of the cluster's CA"},
-		{"leave of the last one", "skerry cluster leave --data n1", "node 1 is the last one with a vote; a cluster cannot lose it"},
-		{"remove of a stranger", "skerry cluster remove --data n1 9", "node 9 is no member of the cluster"},
+		{"leave of the last one", "skerry cluster leave --data n1", "node 1 is the last node with a vote and cannot be removed"},
+		{"remove of a stranger", "skerry cluster remove --data n1 9", "node 9 is not a member of the cluster"},
 		{"admitted", "skerry cluster join --data a --node " + ports.Addr(t) + join + "; false", "a is node 2 of cluster "},
 		{"transfer to nobody", "skerry cluster transfer --data n1", "no other node can lead now"},
-		{"join of another cluster", "skerry cluster join --data a --node " + ports.Addr(t) + " --join " + other.addr[1], "is a node of another cluster than "},
-		{"status of no node", "skerry cluster status --data own", "own is no node of a cluster"},
+		{"join of another cluster", "skerry cluster join --data a --node " + ports.Addr(t) + " --join " + other.addr[1], "the node there is not of cluster "},
+		{"status of no node", "skerry cluster status --data own", "own is not a node of a cluster"},
 		{"recover with a majority", "skerry cluster recover --data a --node " + ports.Addr(t), "the cluster has not lost its majority: node 1 leads"},
 	} {
 		out := c.s.run(tc.line)
@@ -173,7 +173,7 @@ func TestFolderPutBack(t *testing.T) {
 	})
 	c.proc[3].kill()
 	c.s.run("rm -r n3 && mv before n3")
-	if got := c.refused("--data n3"); !strings.Contains(got, "it was put back to an older state and has lost writes; remove the node and join again with a new invitation") {
+	if got := c.refused("--data n3"); !strings.Contains(got, "it was restored to an older state and has lost writes; remove the node and join again with a new invitation") {
 		t.Fatalf("it says %s", got)
 	}
 	if out := c.s.run("skerry cluster remove --data n1 3"); !strings.HasPrefix(out, "node 3 is no member of cluster ") {

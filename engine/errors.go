@@ -91,7 +91,7 @@ type Meaning struct {
 func Catalog() []Meaning {
 	return []Meaning{
 		{CodeClosed, KindUnavailable, true, "the engine is shutting down; nothing was written"},
-		{CodeConflict, KindContention, true, "the transaction lost to concurrent ones after all retries; nothing was written"},
+		{CodeConflict, KindContention, true, "the transaction conflicted with concurrent ones after all retries; nothing was written"},
 		{CodeCorrupt, KindInternal, false, "stored data failed its checksum; the message names file and offset"},
 		{CodeCrossPartition, KindUnsupported, false, "the transaction uses keys that this engine cannot change together; nothing was written"},
 		{CodeDiskFull, KindDiskFull, true, "the disk has no room for the write; nothing was written"},
@@ -106,11 +106,11 @@ func Catalog() []Meaning {
 		{CodeLocked, KindInternal, false, "another process has the data folder open"},
 		{CodeMemoryFull, KindMemoryFull, true, "the write would grow the data beyond the memory limit; nothing was written"},
 		{CodeNotFound, KindNotFound, false, "there is no such key"},
-		{CodeNotInteger, KindRefused, false, "the value is not a number of the needed kind"},
+		{CodeNotInteger, KindRefused, false, "the value is not a number of the required kind"},
 		{CodeNotLeader, KindNoLeader, true, "this node does not lead; nothing was written"},
 		{CodeOutcomeUnknown, KindUnknownOutcome, false, "the call was cut off after it began: it may or may not have been committed"},
 		{CodeOverflow, KindRefused, false, "the number would leave its range"},
-		{CodePositionTimeout, KindBehind, true, "the asked position did not arrive here in time"},
+		{CodePositionTimeout, KindBehind, true, "the requested position was not reached in time"},
 		{CodePreconditionFailed, KindPrecondition, false, "the key's revision is not the expected one; nothing was written"},
 		{CodeProcedureFailed, KindRefused, false, "the procedure returned an error; nothing was written"},
 		{CodeQueueFull, KindBusy, true, "too many calls are waiting; nothing was written"},
@@ -118,10 +118,10 @@ func Catalog() []Meaning {
 		{CodeStopped, KindStopped, false, "the disk failed while committing; the node has stopped and must be restarted"},
 		{CodeTruncated, KindGone, false, "the change history after that position is no longer kept; read everything again"},
 		{CodeTxTooLarge, KindTooLarge, false, "one transaction writes or reads more than the engine's limit; nothing was written"},
-		{CodeUnauthenticated, KindUnauthenticated, false, "the request did not prove who asks"},
+		{CodeUnauthenticated, KindUnauthenticated, false, "the request has no valid credentials"},
 		{CodeUnavailable, KindUnavailable, true, "the database behind the engine cannot be reached, or refuses work for now; nothing was written"},
 		{CodeUnknownProcedure, KindNotFound, false, "the program has no procedure of that name"},
-		{CodeUnsupported, KindUnsupported, false, "the engine does not promise what was asked"},
+		{CodeUnsupported, KindUnsupported, false, "the engine does not make the required promise"},
 		{CodeValueTooLarge, KindTooLarge, false, "the value is longer than the engine's limit"},
 	}
 }

@@ -57,7 +57,7 @@ func (p Promises) Meets(who string, need Promises) error {
 	case need.ExactPositions && !p.ExactPositions:
 		return lack("exact positions of views")
 	case need.DistinctTimes && !p.DistinctTimes:
-		return lack("a time of its own for each transaction")
+		return lack("a distinct time for each transaction")
 	case orDefault(p.MaxKeyBytes, 512) < need.MaxKeyBytes:
 		return lack(fmt.Sprintf("keys of %d bytes", need.MaxKeyBytes))
 	case orDefault(p.MaxValBytes, 64<<10) < need.MaxValBytes:

@@ -32,7 +32,7 @@ func TestMeets(t *testing.T) {
 		{engine.Promises{}, engine.Promises{Clock: true}, "a clock"},
 		{engine.Promises{}, engine.Promises{Positions: true}, "positions"},
 		{engine.Promises{Positions: true}, engine.Promises{ExactPositions: true}, "exact positions"},
-		{engine.Promises{}, engine.Promises{DistinctTimes: true}, "a time of its own"},
+		{engine.Promises{}, engine.Promises{DistinctTimes: true}, "a distinct time"},
 		{engine.Promises{}, engine.Promises{MaxKeyBytes: 512}, ""},
 		{engine.Promises{}, engine.Promises{MaxKeyBytes: 513}, "keys of 513 bytes"},
 		{engine.Promises{}, engine.Promises{MaxValBytes: 65536}, ""},

@@ -190,7 +190,7 @@ func (f *Feed) deliver(c engine.Change) {
 		if s.offer(part) {
 			s.quiet = false
 		} else {
-			f.drop(s, errBehind(s.told))
+			f.drop(s, errBehind(s.sent))
 		}
 	}
 	f.pos, f.at, f.moved = c.Pos, c.Time, true
@@ -226,10 +226,10 @@ func (f *Feed) heartbeat() {
 	}
 	f.moved = false
 	for s := range f.subs {
-		if s.live && s.quiet && s.told < f.pos && len(s.ch) == 0 {
+		if s.live && s.quiet && s.sent < f.pos && len(s.ch) == 0 {
 			s.offer(engine.Change{Pos: f.pos, Time: f.at})
 		}
-		f.moved = f.moved || s.live && s.told < f.pos
+		f.moved = f.moved || s.live && s.sent < f.pos
 		s.quiet = true
 	}
 }

@@ -201,7 +201,7 @@ func TestHeartbeat(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		select {
 		case c := <-quiet.C:
-			t.Errorf("a heartbeat that tells nothing new: %+v", c)
+			t.Errorf("a heartbeat without a new position: %+v", c)
 		default:
 		}
 		// A replay that ends with changes outside the filter gets their position from the

@@ -38,7 +38,7 @@ type Sub struct {
 
 	// The replay owns these until it joins the tail; then Feed.mu guards them.
 	pos    engine.Position // all matching changes up to it are in ch
-	told   engine.Position // the last position put into ch; at first the one asked for
+	sent   engine.Position // the last position put into ch; at first the one asked for
 	picked []int           // scratch: indices of the writes of one change that match
 	room   room
 
@@ -69,7 +69,7 @@ func (f *Feed) Subscribe(filter Filter, after engine.Position) (*Sub, error) {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s := &Sub{
-		f: f, prefixes: prefixes, whole: filter.Whole, pos: after, told: after, quiet: true, cancel: cancel,
+		f: f, prefixes: prefixes, whole: filter.Whole, pos: after, sent: after, quiet: true, cancel: cancel,
 		ch: make(chan engine.Change, f.o.Buffer), gone: make(chan struct{}), closed: make(chan struct{}),
 	}
 	s.C = s.ch
@@ -221,7 +221,7 @@ func (s *Sub) send(ctx context.Context, c engine.Change) bool {
 		return false
 	case s.ch <- c:
 		s.room.add(c)
-		s.told = c.Pos
+		s.sent = c.Pos
 		return true
 	}
 }
@@ -234,7 +234,7 @@ func (s *Sub) offer(c engine.Change) bool {
 	select {
 	case s.ch <- c:
 		s.room.add(c)
-		s.pos, s.told = c.Pos, c.Pos
+		s.pos, s.sent = c.Pos, c.Pos
 		return true
 	default:
 		return false

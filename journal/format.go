@@ -36,7 +36,7 @@ func checkPreamble(b []byte, magic, file string) error {
 	case len(b) < preambleBytes:
 		return &CorruptError{file, int64(len(b)), "the file ends within its header"}
 	case string(b[:8]) != magic:
-		return &CorruptError{file, 0, "it does not begin with " + magic}
+		return &CorruptError{file, 0, "it does not start with " + magic}
 	case binary.LittleEndian.Uint32(b[12:]) != crc32.Checksum(b[:12], castagnoli):
 		return &CorruptError{file, 8, "the format version fails its checksum"}
 	}

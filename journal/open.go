@@ -189,7 +189,7 @@ func findEnd(sc *scanner, visit func(*frame)) (segEnd, error) {
 			return e, err
 		}
 		if f.first != e.next {
-			return e, &CorruptError{sc.file, f.off, fmt.Sprintf("record %d stands where %d must", f.first, e.next)}
+			return e, &CorruptError{sc.file, f.off, fmt.Sprintf("record %d is in the place of record %d", f.first, e.next)}
 		}
 		visit(&f)
 		e.last, e.pos, e.count, e.next = f.off, f.end, f.count, f.next()

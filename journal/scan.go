@@ -112,7 +112,7 @@ func (s *scanner) walk(m mark, limit uint64, visit func(*frame) bool) error {
 			return err
 		}
 		if why == "" && f.first != m.first {
-			why = fmt.Sprintf("record %d stands where %d must", f.first, m.first)
+			why = fmt.Sprintf("record %d is in the place of record %d", f.first, m.first)
 		}
 		if why != "" {
 			return &CorruptError{s.file, m.off, why}

@@ -227,7 +227,7 @@ func (s *SnapshotReader) footer() error {
 		return &CorruptError{s.file, at, "the footer fails its checksum"}
 	}
 	if le.Uint64(b[:]) != s.total || le.Uint64(b[8:]) != s.blocks {
-		return &CorruptError{s.file, at, "the footer does not agree with the blocks"}
+		return &CorruptError{s.file, at, "the footer does not match the blocks"}
 	}
 	var one [1]byte // nothing may follow
 	if n, err := io.ReadFull(s.r, one[:]); n > 0 {

@@ -90,7 +90,7 @@ type verifier struct {
 	record   func(Record) error // or nil
 	rep      Report
 	at       Progress
-	told     int64 // Done at the last call of progress
+	reported int64 // Done at the last call of progress
 }
 
 func (v *verifier) addSize(path string) error {
@@ -125,11 +125,11 @@ func (v *verifier) isSnapshot(path string) (bool, error) {
 	return string(b) == snapMagic, nil
 }
 
-func (v *verifier) tell(file string, n int64) {
+func (v *verifier) advance(file string, n int64) {
 	v.at.Done += n
 	v.rep.Bytes += n
-	if v.progress != nil && (file != v.at.File || v.at.Done >= v.told+1<<20) {
-		v.at.File, v.told = file, v.at.Done
+	if v.progress != nil && (file != v.at.File || v.at.Done >= v.reported+1<<20) {
+		v.at.File, v.reported = file, v.at.Done
 		v.progress(v.at)
 	}
 }
@@ -188,9 +188,9 @@ func (v *verifier) log(paths []string) error {
 // segment checks one segment. Its successor begins with record limit.
 func (v *verifier) segment(sc *scanner, limit uint64) error {
 	v.rep.Files++
-	v.tell(sc.file, headerBytes)
+	v.advance(sc.file, headerBytes)
 	visit := func(f *frame) bool {
-		v.tell(sc.file, f.end-f.off)
+		v.advance(sc.file, f.end-f.off)
 		v.rep.Frames++
 		v.rep.Records += int(min(f.next(), limit) - f.first)
 		v.rep.Last = min(f.next(), limit) - 1
@@ -230,11 +230,11 @@ func (v *verifier) snapshot(path string) error {
 	if err != nil {
 		return v.problem(path, err)
 	}
-	v.tell(path, r.off)
+	v.advance(path, r.off)
 	for before := r.off; err == nil; before = r.off {
 		if err = r.block(); err == nil || errors.Is(err, io.EOF) {
 			v.rep.Blocks++
-			v.tell(path, r.off-before)
+			v.advance(path, r.off-before)
 		}
 	}
 	if errors.Is(err, io.EOF) {

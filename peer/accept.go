@@ -172,7 +172,7 @@ func (p *Port) admitNode(h Hello, _ bool) *RefusedError {
 		return nil
 	}
 	if k.hello.Folder != h.Folder {
-		return refuse(CodeTwin, "two data folders run as node %d; stop one, and give it an invitation of its own", h.Node)
+		return refuse(CodeTwin, "two data folders run as node %d; stop one, and give it its own invitation", h.Node)
 	}
 	if h.Start != 0 && k.live > 0 && slices.Contains(k.old, h.Start) {
 		return refuse(CodeTwin, "two programs run as node %d, with copies of one data folder; stop one, and remove its folder", h.Node)
@@ -228,7 +228,7 @@ func (p *Port) clock(id uint64, skew time.Duration) {
 	p.mu.Unlock()
 	switch {
 	case changed && beyond:
-		p.log.Warn("the clocks of two nodes differ; nothing depends on it but what people see and when keys expire",
+		p.log.Warn("the clocks of two nodes differ; this affects only the times shown and when keys expire",
 			"node", id, "ahead", skew.Round(time.Millisecond))
 	case changed:
 		p.log.Info("the clocks of two nodes agree again", "node", id)
@@ -282,7 +282,7 @@ func (p *Port) receive(c *Conn) {
 		msg, err := f.next()
 		if err != nil {
 			if !lost(err) {
-				p.log.Warn("messages of a node broke off", "node", c.Node(), "err", err)
+				p.log.Warn("the messages of a node were cut off", "node", c.Node(), "err", err)
 			}
 			return
 		}

@@ -132,7 +132,7 @@ func (p *Port) answerCall(c *Conn) {
 	case p.calls <- struct{}{}:
 		defer func() { <-p.calls }()
 	default:
-		p.respond(c, response{Error: &RemoteError{CodeBusy, fmt.Sprintf("node %d answers %d calls already", p.id.Node, MaxCalls)}})
+		p.respond(c, response{Error: &RemoteError{CodeBusy, fmt.Sprintf("node %d is already serving %d calls", p.id.Node, MaxCalls)}})
 		return
 	}
 	patience := time.Duration(min(q.Timeout, time.Hour.Milliseconds())) * time.Millisecond

@@ -143,15 +143,15 @@ func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 // certificate's key.
 func (id *Identity) verify(shown []*x509.Certificate, now time.Time) (uint64, *RefusedError) {
 	if len(shown) == 0 {
-		return 0, refuse(CodeCert, "no certificate was shown")
+		return 0, refuse(CodeCert, "no certificate was presented")
 	}
 	leaf := shown[0]
 	cluster, node, ok := certified(leaf)
 	if !ok || node == 0 {
-		return 0, refuse(CodeCert, "the certificate is not one of a node: %q", leaf.Subject.CommonName)
+		return 0, refuse(CodeCert, "the certificate is not a node's: %q", leaf.Subject.CommonName)
 	}
 	if cluster != id.Cluster {
-		return 0, refuse(CodeCluster, "node %d of cluster %s talks to node %d of cluster %s; an address or a data folder is the wrong one", node, cluster, id.Node, id.Cluster)
+		return 0, refuse(CodeCluster, "node %d of cluster %s talks to node %d of cluster %s; check the addresses and the data folder", node, cluster, id.Node, id.Cluster)
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(id.ca)

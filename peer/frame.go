@@ -63,7 +63,7 @@ func (f *frames) next() ([]byte, error) {
 			return nil, err
 		}
 		if n > pieceBytes+8 {
-			return nil, &CorruptError{fmt.Sprintf("a frame of %d bytes", n)}
+			return nil, &CorruptError{fmt.Sprintf("invalid frame length %d", n)}
 		}
 		switch kind {
 		case frameMessage:
@@ -79,7 +79,7 @@ func (f *frames) next() ([]byte, error) {
 		case framePing, frameBeat:
 			err = f.signal(kind, n)
 		default:
-			err = &CorruptError{fmt.Sprintf("a frame of kind %d", kind)}
+			err = &CorruptError{fmt.Sprintf("unknown frame kind %d", kind)}
 		}
 		if err != nil {
 			return nil, err
@@ -95,7 +95,7 @@ func (f *frames) next() ([]byte, error) {
 // first begins a long message.
 func (f *frames) first(n int) error {
 	if n < 8 || f.total != 0 {
-		return &CorruptError{"a long message begins out of turn"}
+		return &CorruptError{"a long message begins within another"}
 	}
 	var b [8]byte
 	if err := f.fill(b[:]); err != nil {
@@ -106,7 +106,7 @@ func (f *frames) first(n int) error {
 		return &LimitError{"a message", int64(min(total, 1<<62)), int64(f.limit)}
 	}
 	if total == 0 {
-		return &CorruptError{"a long message without bytes"}
+		return &CorruptError{"an empty part of a long message"}
 	}
 	f.total = int(total)
 	return f.more(n - 8)
@@ -117,7 +117,7 @@ func (f *frames) first(n int) error {
 func (f *frames) more(n int) error {
 	have := len(f.long)
 	if n > f.total-have {
-		return &CorruptError{"a long message is longer than it said"}
+		return &CorruptError{"a long message exceeds its announced length"}
 	}
 	if have+n > cap(f.long) {
 		grown := make([]byte, have, min(f.total, max(2*cap(f.long), have+n)))
@@ -147,7 +147,7 @@ func (f *frames) signal(kind byte, n int) error {
 		})
 		return nil
 	}
-	return &CorruptError{fmt.Sprintf("a frame of kind %d with %d bytes", kind, n)}
+	return &CorruptError{fmt.Sprintf("invalid frame of kind %d with %d bytes", kind, n)}
 }
 
 // fill reads all of b.

@@ -50,9 +50,9 @@ func (n *node) judge(h Hello, proven uint64, outgoing bool) *RefusedError {
 	case h.Node != proven:
 		return refuse(CodeCert, "node %d has the certificate of node %d", h.Node, proven)
 	case h.Cluster != n.id.Cluster:
-		return refuse(CodeCluster, "node %d of cluster %s talks to node %d of cluster %s; an address or a data folder is the wrong one", h.Node, h.Cluster, n.id.Node, n.id.Cluster)
+		return refuse(CodeCluster, "node %d of cluster %s talks to node %d of cluster %s; check the addresses and the data folder", h.Node, h.Cluster, n.id.Node, n.id.Cluster)
 	case h.Node == n.id.Node && h.Folder != n.id.Folder:
-		return refuse(CodeTwin, "two data folders run as node %d; stop one, and give it an invitation of its own", h.Node)
+		return refuse(CodeTwin, "two data folders run as node %d; stop one, and give it its own invitation", h.Node)
 	case h.Node == n.id.Node && h.Start != 0 && n.start != 0 && h.Start != n.start:
 		return refuse(CodeTwin, "two programs run as node %d, with copies of one data folder; stop one, and remove its folder", h.Node)
 	}
@@ -88,7 +88,7 @@ func (n *node) connect(ctx context.Context, addr string, want uint64, protocol s
 	if err != nil {
 		raw.Close()
 		if _, garbage := errors.AsType[tls.RecordHeaderError](err); garbage {
-			err = refuse(CodeProtocol, "what answers there does not speak TLS; is it the port between nodes?")
+			err = refuse(CodeProtocol, "the server there does not speak TLS; is it the port between nodes?")
 		}
 		return nil, 0, fmt.Errorf("peer: connect to %s: %w", addr, err)
 	}
@@ -200,7 +200,7 @@ func (n *node) welcome(raw net.Conn, ready func(Hello) *RefusedError) (c *Conn, 
 	state := c.ConnectionState()
 	proven, refused := n.id.verify(state.PeerCertificates, n.o.Now())
 	if refused != nil && refused.Code == CodeCluster { // do not reveal names to strangers
-		return c, 0, n.turnAwayAs(c, refused, "the certificate is not one of a node of the cluster here; an address or a data folder is the wrong one")
+		return c, 0, n.turnAwayAs(c, refused, "the certificate is not that of a node of this cluster; check the addresses and the data folder")
 	} else if refused != nil {
 		return c, 0, n.turnAway(c, refused)
 	}

@@ -327,7 +327,7 @@ func assemble(a about, caPEM, certPEM, keyPEM []byte) (*Identity, error) {
 	pair := tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}
 	shown, err := newShown(ca, pair)
 	if err != nil {
-		return nil, fmt.Errorf("create the certificate for strangers: %w", err)
+		return nil, fmt.Errorf("create the certificate for unauthenticated connections: %w", err)
 	}
 	return &Identity{Cluster: a.Cluster, Node: a.Node, Folder: a.Folder, ca: ca, pair: pair, shown: shown}, nil
 }

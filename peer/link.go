@@ -262,7 +262,7 @@ func (l *link) listen(c *Conn) error {
 	}}
 	_, err := f.next()
 	if err == nil {
-		err = &CorruptError{"a message on the way back"}
+		err = &CorruptError{"unexpected message from the receiver"}
 	}
 	return err
 }

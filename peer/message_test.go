@@ -141,7 +141,7 @@ func TestRestart(t *testing.T) {
 	}
 	eventually.True(t, "the message", func() bool { return len(b2.from(1)) == 1 })
 	if n := a.downs(2); n != 1 {
-		t.Errorf("one loss was told %d times", n)
+		t.Errorf("one loss was reported %d times", n)
 	}
 }
 

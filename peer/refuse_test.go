@@ -101,8 +101,8 @@ func TestStrangersAreTold(t *testing.T) {
 		greeting   []byte
 		code, text string
 	}{
-		{"other cluster", foreign, ProtocolRaft, hello(foreign, nil), CodeCluster, "the certificate is not one of a node of the cluster here"},
-		{"other CA", fake, ProtocolRaft, hello(fake, nil), CodeCluster, "the certificate is not one of a node of the cluster here"},
+		{"other cluster", foreign, ProtocolRaft, hello(foreign, nil), CodeCluster, "the certificate is not that of a node of this cluster"},
+		{"other CA", fake, ProtocolRaft, hello(fake, nil), CodeCluster, "the certificate is not that of a node of this cluster"},
 		{"expired", late, ProtocolRaft, hello(late, nil), CodeCert, "the certificate of node 4 expired at 20"},
 		{"not valid yet", early, ProtocolRaft, hello(early, nil), CodeCert, "the certificate of node 5 is not valid before 20"},
 		{"future version", ids[1], ProtocolRaft, hello(ids[1], func(h *Hello) { h.Version = "1.4.0" }), CodeVersion, "version 1.4.0 is not compatible with version 1.2.3"},
@@ -144,12 +144,12 @@ func TestWrongServer(t *testing.T) {
 		node       uint64
 		code, text string
 	}{
-		{"other cluster", at(identities(t, 2)[1]), 2, CodeCluster, "a node of another cluster than " + ids[0].Cluster},
-		{"other CA", at(forged(t, ids[0].Cluster, 2)), 2, CodeCluster, "a node of another cluster than " + ids[0].Cluster},
+		{"other cluster", at(identities(t, 2)[1]), 2, CodeCluster, "the node there is not of cluster " + ids[0].Cluster},
+		{"other CA", at(forged(t, ids[0].Cluster, 2)), 2, CodeCluster, "the node there is not of cluster " + ids[0].Cluster},
 		{"expired", at(late), late.Node, CodeCert, "expired at"},
 		{"not valid yet", at(early), early.Node, CodeCert, "is not valid before"},
 		{"other node", at(ids[2]), 2, CodeNode, "node 3 answers there, not node 2"},
-		{"a web server", web.Listener.Addr().String(), 2, CodeCert, "the certificate is not one of a node"},
+		{"a web server", web.Listener.Addr().String(), 2, CodeCert, "the certificate is not a node's"},
 		{"no TLS", plain.Listener.Addr().String(), 2, CodeProtocol, "does not speak TLS"},
 	} {
 		_, _, err := a.connect(withTimeout(t), c.addr, c.node, ProtocolRaft)

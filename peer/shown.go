@@ -86,7 +86,7 @@ func (id *Identity) unseal(shown []*x509.Certificate) ([]*x509.Certificate, *Ref
 			der, err = aead.Open(nil, e.Value[:n], e.Value[n:], nil)
 		}
 		if err != nil {
-			return nil, refuse(CodeCluster, "what answers there is a node of another cluster than %s; an address or a data folder is the wrong one", id.Cluster)
+			return nil, refuse(CodeCluster, "the node there is not of cluster %s; check the addresses and the data folder", id.Cluster)
 		}
 		cert, err := x509.ParseCertificate(der)
 		if err != nil {

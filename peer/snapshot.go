@@ -149,14 +149,14 @@ func readVerdict(r io.Reader) error {
 			}
 			var a response
 			if err := json.Unmarshal(text, &a); err != nil {
-				return &CorruptError{"the answer to a snapshot"}
+				return &CorruptError{"invalid reply to a snapshot"}
 			}
 			if a.Error != nil {
 				return a.Error
 			}
 			return nil
 		default:
-			return &CorruptError{"the answer to a snapshot"}
+			return &CorruptError{"invalid reply to a snapshot"}
 		}
 	}
 }
@@ -207,7 +207,7 @@ func (c *chunks) next() error {
 	}
 	n := int(binary.LittleEndian.Uint32(head[:]))
 	if n > chunkBytes {
-		return &CorruptError{fmt.Sprintf("a chunk of %d bytes", n)}
+		return &CorruptError{fmt.Sprintf("invalid chunk length %d", n)}
 	}
 	if cap(c.buf) < n {
 		c.buf = make([]byte, n)
@@ -220,7 +220,7 @@ func (c *chunks) next() error {
 	}
 	c.sum = crc32.Update(c.sum, c.table, c.buf)
 	if c.sum != binary.LittleEndian.Uint32(head[4:]) {
-		return &CorruptError{"the checksum of a chunk"}
+		return &CorruptError{"chunk checksum mismatch"}
 	}
 	c.left = c.buf
 	return nil
@@ -232,7 +232,7 @@ func (p *Port) takeSnapshot(c *Conn) {
 	case p.snaps <- struct{}{}:
 		defer func() { <-p.snaps }()
 	default:
-		p.conclude(c, &RemoteError{CodeBusy, fmt.Sprintf("node %d takes in %d snapshots already", p.id.Node, MaxSnapshots)})
+		p.conclude(c, &RemoteError{CodeBusy, fmt.Sprintf("node %d is already receiving %d snapshots", p.id.Node, MaxSnapshots)})
 		return
 	}
 	c.wire.widen(p.o.StallTimeout, p.o.IdleTimeout)
@@ -259,7 +259,7 @@ func (p *Port) takeSnapshot(c *Conn) {
 		p.conclude(c, nil)
 		return
 	}
-	p.log.Warn("a snapshot was not accepted", "from", c.Node(), "err", err)
+	p.log.Warn("a snapshot was rejected", "from", c.Node(), "err", err)
 	var a RemoteError
 	if _, corrupt := errors.AsType[*CorruptError](err); corrupt {
 		a = RemoteError{CodeCorrupt, err.Error()}

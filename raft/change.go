@@ -41,7 +41,7 @@ type Step struct {
 }
 
 // ErrChangePending is returned while another membership change is under way.
-var ErrChangePending = errors.New("raft: another change of the members is under way")
+var ErrChangePending = errors.New("raft: another membership change is in progress")
 
 // ProposeChange proposes a membership change: one step, or several that take
 // effect together (joint consensus). The machine receives context when it applies
@@ -83,7 +83,7 @@ func (c *Core) checkChange(steps []Step) error {
 			delete(voters, s.Node)
 		case AddLearner:
 			if voters[s.Node] {
-				return fmt.Errorf("raft: node %d has a vote already", s.Node)
+				return fmt.Errorf("raft: node %d already has a vote", s.Node)
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func (c *Core) checkChange(steps []Step) error {
 	case len(voters) == 0:
 		return errors.New("raft: the last node with a vote cannot be removed")
 	case len(voters) > MaxVoters:
-		return fmt.Errorf("raft: %d nodes with a vote are the limit", MaxVoters)
+		return fmt.Errorf("raft: the limit is %d nodes with a vote", MaxVoters)
 	}
 	return nil
 }
@@ -103,11 +103,11 @@ func (c *Core) applyChange(e *raftpb.Entry) (*Members, []byte) {
 	if e.GetType() == raftpb.EntryConfChange {
 		v1 := &raftpb.ConfChange{}
 		if err := proto.Unmarshal(e.GetData(), v1); err != nil {
-			panic("BUG: a committed change of the members does not decode: " + err.Error())
+			panic("BUG: a committed membership change does not decode: " + err.Error())
 		}
 		cc = v1.AsV2()
 	} else if err := proto.Unmarshal(e.GetData(), cc); err != nil {
-		panic("BUG: a committed change of the members does not decode: " + err.Error())
+		panic("BUG: a committed membership change does not decode: " + err.Error())
 	}
 	m := membersOf(c.rn.ApplyConfChange(cc))
 	return &m, cc.GetContext()

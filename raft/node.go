@@ -179,7 +179,7 @@ func (n *Node) Receive(from uint64, msg []byte) error {
 		return err
 	}
 	if m.GetFrom() != from {
-		return errors.New("raft: a message with a false sender")
+		return errors.New("raft: a message with a forged sender")
 	}
 	if n.events.size() >= MaxInbox {
 		n.dropped.Add(1)
@@ -286,7 +286,7 @@ func (n *Node) handle(e *event) {
 	case e.msg != nil:
 		n.room.Hear(e.msg)
 		if err := n.core.Step(e.msg); err != nil {
-			n.cfg.Logger.Warn("a message of another node was not taken", "err", err)
+			n.cfg.Logger.Warn("a message from another node was rejected", "err", err)
 		}
 	case e.prop != nil:
 		err := ErrFull
@@ -381,7 +381,7 @@ func (n *Node) sendSnapshot(m *Message) {
 	n.running.Go(func() {
 		err := n.stream(m)
 		if err != nil && n.ctx.Err() == nil {
-			n.cfg.Logger.Warn("a snapshot did not reach another node; it will be tried again", "node", to, "err", err)
+			n.cfg.Logger.Warn("could not send a snapshot to another node; will retry", "node", to, "err", err)
 		}
 		n.events.push(event{fn: func(c *Core) {
 			delete(n.sending, to)
@@ -457,7 +457,7 @@ func (n *Node) whileFull(try func() error) error {
 			return err
 		}
 		if !n.full.Swap(true) {
-			n.cfg.Logger.Error("nothing can be saved for now; this node does not keep up until it can", "err", err)
+			n.cfg.Logger.Error("cannot save anything for now; this node falls behind until it can", "err", err)
 		}
 		select {
 		case <-time.After(diskRetry):

@@ -112,10 +112,10 @@ func (n *Node) weigh() {
 	}
 	switch hold, lead := n.room.Tick(n.core, n.short()); {
 	case hold != 0:
-		n.cfg.Logger.Error("the disks of a majority are full; nothing is written until there is room")
+		n.cfg.Logger.Error("the disks of a majority are full; nothing is written until there is space")
 		n.tasks.push(task{hold: hold})
 	case lead != nil:
-		n.cfg.Logger.Info("a majority has room again")
+		n.cfg.Logger.Info("a majority has disk space again")
 		n.tasks.push(task{role: lead})
 	}
 }

@@ -85,7 +85,7 @@ func NewStore(log Log, vote Vote, base Base) (*Store, error) {
 		}
 		begun = true
 		if e.Index == base.Index && e.Term != base.Term {
-			return nil, fmt.Errorf("raft: entry %d of the log has term %d, but the state was built on term %d: the log is another one", e.Index, e.Term, base.Term)
+			return nil, fmt.Errorf("raft: entry %d of the log has term %d, but the state was built on term %d: this is a different log", e.Index, e.Term, base.Term)
 		}
 		s.last = entryID{e.Index, e.Term}
 		s.commit = max(s.commit, e.Commit)

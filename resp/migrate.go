@@ -140,7 +140,7 @@ func (m *migration) remove(store *kv.Store, db uint8) error {
 		return nil
 	})
 	if engine.CodeOf(err) == engine.CodeNotLeader {
-		return engine.Errorf(engine.CodeOutcomeUnknown, "the keys are on the other server and still here, as this node does not lead any more")
+		return engine.Errorf(engine.CodeOutcomeUnknown, "the keys are on the other server and still here, as this node no longer leads")
 	}
 	if err == nil && changed {
 		return engine.Errorf(engine.CodePreconditionFailed, "a key was changed while it was copied: it is on the other server and, with its new value, still here")

@@ -152,7 +152,7 @@ func (a *Append) Check(ctx context.Context, eng engine.Engine) error {
 	}
 	for it, r := range known {
 		if r.outcome == Acked && !found[it] {
-			return violation(a.Name(), "[%v] was acknowledged at position %d and is not there", it, r.pos)
+			return violation(a.Name(), "[%v] was acknowledged at position %d and is missing", it, r.pos)
 		}
 	}
 	if err := positionsInOrder(a.Name(), known); err != nil || !eng.Promises().Feed {
@@ -216,7 +216,7 @@ func (a *Append) checkFeed(ctx context.Context, eng engine.Engine, known map[Ite
 	}
 	for it, r := range known {
 		if r.outcome == Acked && r.pos != at[it] && r.pos > a.start {
-			return violation(a.Name(), "[%v] was acknowledged at position %d; the changes have it at %d (0: nowhere)", it, r.pos, at[it])
+			return violation(a.Name(), "[%v] was acknowledged at position %d; the changes have it at %d (0: missing)", it, r.pos, at[it])
 		}
 	}
 	return nil

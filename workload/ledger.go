@@ -205,7 +205,7 @@ func (l *Ledger) forgetLocked(kind byte) {
 
 func (l *Ledger) beginLocked(it Item) error {
 	if _, dup := l.items[it]; dup {
-		return engine.Errorf(engine.CodeInvalid, "item %v is tried twice: two ledgers have the same epoch", it)
+		return engine.Errorf(engine.CodeInvalid, "item %v appears twice: two ledgers have the same epoch", it)
 	}
 	l.tick++
 	l.items[it] = record{outcome: Maybe, began: l.tick}

@@ -172,7 +172,7 @@ func (s *Set) Check(ctx context.Context, eng engine.Engine) error {
 	}
 	for it, r := range known {
 		if r.outcome == Acked && !found[it] {
-			return violation(s.Name(), "element %d was acknowledged at position %d (0: not told) and is not there", it.Writer, r.pos)
+			return violation(s.Name(), "element %d was acknowledged at position %d (0: unknown) and is missing", it.Writer, r.pos)
 		}
 	}
 	if err := positionsInOrder(s.Name(), known); err != nil || !eng.Promises().Feed {
@@ -241,7 +241,7 @@ func (s *Set) checkFeed(ctx context.Context, eng engine.Engine, known map[Item]r
 		switch {
 		case r.pos != 0 && r.pos <= s.start: // from before the history that was read
 		case r.pos != 0 && at[it] != r.pos:
-			return violation(s.Name(), "element %d was acknowledged at position %d; the changes have it at %d (0: nowhere)", it.Writer, r.pos, at[it])
+			return violation(s.Name(), "element %d was acknowledged at position %d; the changes have it at %d (0: missing)", it.Writer, r.pos, at[it])
 		case found[it] && at[it] == 0:
 			return violation(s.Name(), "element %d is there, but in no change", it.Writer)
 		case r.outcome == Failed && at[it] != 0:

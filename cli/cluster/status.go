@@ -73,7 +73,7 @@ func clusterStatus(ctx context.Context, p verb.Process, dir string, asJSON bool)
 	case err != nil:
 		return err
 	case len(rep.Nodes) == 0:
-		return fmt.Errorf("node %d does not know yet where the other nodes are: start it first", a.Self())
+		return fmt.Errorf("node %d does not know the addresses of the other nodes yet: start it first", a.Self())
 	case answered == 0:
 		return errors.New("no node answers")
 	case rep.Leader == 0:

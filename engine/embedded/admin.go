@@ -24,7 +24,7 @@ const MaxNodes = raft.MaxVoters
 
 // ErrNoNodeAddr is returned if a node starts without an address for the other nodes
 // and never had one before.
-var ErrNoNodeAddr = errors.New("the address on which the other nodes of the cluster reach it is not known")
+var ErrNoNodeAddr = errors.New("the address at which the other nodes reach it is unknown")
 
 // nodesName is the file beside a node's certificate with the addresses of the nodes.
 // It is for `skerry cluster`, and for a start before the log is known to be committed.
@@ -37,7 +37,7 @@ func (g *group) remember(r *roster) {
 		return // the file has more
 	}
 	if err := writeNodes(g.db.opts.FS, g.db.dir, r.Nodes); err != nil {
-		g.db.opts.Logger.Warn("could not write down where the nodes are", "err", err)
+		g.db.opts.Logger.Warn("could not save the addresses of the nodes", "err", err)
 	}
 }
 
@@ -50,7 +50,7 @@ func writeNodes(fs journal.FS, dir string, nodes []nodeInfo) error {
 }
 
 // errNodes reports that the file with the nodes' addresses is damaged.
-var errNodes = errors.New("damaged: it says where the nodes are, and the next start of the node writes it anew, from the log and the other nodes")
+var errNodes = errors.New("damaged: it has the addresses of the nodes; the node rewrites it at its next start, from the log and the other nodes")
 
 // readNodes returns the nodes that were last saved, or none if the file is missing.
 // An error that wraps errNodes need only stop callers that require the file.
@@ -61,7 +61,7 @@ func readNodes(fs journal.FS, dir string) (nodes []nodeInfo, err error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read where the nodes are: %w", err)
+		return nil, fmt.Errorf("read the addresses of the nodes: %w", err)
 	}
 	if err = json.Unmarshal(j, &nodes); err == nil && slices.ContainsFunc(nodes, func(n nodeInfo) bool { return n.ID == 0 }) {
 		err = errors.New("a node without an id")
@@ -78,7 +78,7 @@ func readNodes(fs journal.FS, dir string) (nodes []nodeInfo, err error) {
 func (db *DB) knownNodes() ([]nodeInfo, error) {
 	nodes, err := readNodes(db.opts.FS, db.dir)
 	if errors.Is(err, errNodes) {
-		db.opts.Logger.Warn("the file that says where the nodes of the cluster are is damaged; it is written anew", "err", err)
+		db.opts.Logger.Warn("the file with the addresses of the nodes is damaged; rewriting it", "err", err)
 		err = nil
 	}
 	if err != nil || nodes != nil {
@@ -159,7 +159,7 @@ func OpenAdmin(dir, version string) (*Admin, error) {
 func loadNode(dir string) (*peer.Identity, error) {
 	id, err := peer.Load(journal.Files{FS: journal.OS()}, filepath.Join(dir, clusterDir))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, engine.Errorf(engine.CodeInvalid, "%s is no node of a cluster; `skerry cluster init` makes it the first one of a new cluster, `skerry serve --invite FILE` one more of a cluster that is there", dir)
+		return nil, engine.Errorf(engine.CodeInvalid, "%s is not a node of a cluster; `skerry cluster init` makes it the first node of a new cluster, `skerry serve --invite FILE` adds it to an existing one", dir)
 	}
 	return id, err
 }
@@ -246,7 +246,7 @@ func (a *Admin) Transfer(ctx context.Context, node uint64) error {
 // certainly done nothing.
 func (a *Admin) call(ctx context.Context, method string, in, out any) error {
 	if len(a.nodes) == 0 {
-		return engine.Errorf(engine.CodeNotLeader, "node %d does not know yet where the other nodes are: start it first", a.id.Node)
+		return engine.Errorf(engine.CodeNotLeader, "node %d does not know the addresses of the other nodes yet: start it first", a.id.Node)
 	}
 	var errs []error
 	for _, n := range a.nodes {

@@ -176,7 +176,7 @@ func (c *checker) snapshots() error {
 func (c *checker) record(rec journal.Record) error {
 	e, err := parseRecord(rec)
 	if err == nil && !c.member && len(rec.Data) > 0 && rec.Data[0] != batchFormat {
-		err = errors.New("it is of a node of a cluster, and the folder is none")
+		err = errors.New("it is from a node of a cluster, but the folder is not")
 	}
 	if err != nil {
 		c.broken = true

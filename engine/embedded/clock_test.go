@@ -105,7 +105,7 @@ func TestClockFoundAgain(t *testing.T) {
 	}
 	cut.follow(int64(anew.Known()))
 	if got := cut.estimate(); got != lost {
-		t.Fatalf("who was cut off knows %d, not %d", got, lost)
+		t.Fatalf("the node that was cut off has %d, want %d", got, lost)
 	}
 	anew.Heard(uint64(cut.estimate()), true)
 	if got := x.wall.micros(); got != lost {

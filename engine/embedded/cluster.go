@@ -96,7 +96,7 @@ func (db *DB) catchUp(state *snapshot) (fromLog int, err error) {
 	}
 	if state.roster == nil {
 		if state.pos != 0 {
-			return 0, engine.Errorf(engine.CodeInvalid, "%s was not made a node of a cluster to the end; run `skerry cluster init` again", db.dir)
+			return 0, engine.Errorf(engine.CodeInvalid, "%s is not completely set up as a node of a cluster; run `skerry cluster init` again", db.dir)
 		}
 		state.roster = &roster{}
 	}
@@ -134,7 +134,7 @@ func (db *DB) joinTerm(state *snapshot) error {
 		}
 		break
 	}
-	db.opts.Logger.Info("the log is older than the snapshot that was received; it begins anew", "dir", db.dir)
+	db.opts.Logger.Info("the log is older than the received snapshot; starting a new log", "dir", db.dir)
 	return db.log.Reset(state.index + 1)
 }
 
@@ -226,7 +226,7 @@ func (g *group) check(h peer.Hello) error {
 		return engine.Errorf(codeRemoved, "node %d was removed from the cluster and cannot come back under its old id: invite a new node", h.Node)
 	}
 	if n, ok := r.node(h.Node); ok && n.Folder != "" && n.Folder != h.Folder {
-		return engine.Errorf(codeDuplicate, "node %d of the cluster has another data folder: two nodes must not have one id, and a lost folder needs a new invitation", h.Node)
+		return engine.Errorf(codeDuplicate, "node %d of the cluster has another data folder: two nodes cannot share an id, and a lost folder needs a new invitation", h.Node)
 	}
 	if h.Protocol != peer.ProtocolRaft || h.Node == g.self {
 		return nil
@@ -322,7 +322,7 @@ func (g *group) AwaitLeader(ctx context.Context) (engine.Node, error) {
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return engine.Node{}, engine.Errorf(engine.CodeNotLeader, "node %d knows of no leader: there is no majority, or an election goes on: %w", g.self, ctx.Err())
+			return engine.Node{}, engine.Errorf(engine.CodeNotLeader, "node %d knows of no leader: there is no majority, or an election is in progress: %w", g.self, ctx.Err())
 		case <-g.ctx.Done():
 			return engine.Node{}, engine.ErrClosed
 		}

@@ -143,7 +143,7 @@ func (c *raftCommitter) confirmed(b *batch, err error) {
 		c.x.settle(b)
 		return
 	}
-	c.notTaken(b.proposal, engine.Errorf(engine.CodeNotLeader, "the node does not lead any more; nothing was written"))
+	c.notTaken(b.proposal, engine.Errorf(engine.CodeNotLeader, "the node no longer leads; nothing was written"))
 }
 
 // notTaken drops a batch that is not in the log and never will be.
@@ -210,7 +210,7 @@ func (c *raftCommitter) expire(limit time.Duration) {
 		if c.x.opts.mono().Sub(o.since) < limit {
 			return errLater
 		}
-		return engine.Errorf(engine.CodeOutcomeUnknown, "the node was deposed while the call was being committed, and has not learned since whether it was")
+		return engine.Errorf(engine.CodeOutcomeUnknown, "the node was deposed while the call was being committed and could not learn whether it was")
 	})
 }
 

@@ -30,7 +30,7 @@ func InitCluster(ctx context.Context, dir, addr string, o Options) (*peer.Identi
 	}
 	state := db.snap.Load()
 	if state.roster != nil && db.id != nil {
-		return nil, Summary{}, errors.Join(engine.Errorf(engine.CodeInvalid, "%s is node %d of a cluster already", dir, db.id.Node), db.closeOffline())
+		return nil, Summary{}, errors.Join(engine.Errorf(engine.CodeInvalid, "%s is already node %d of a cluster", dir, db.id.Node), db.closeOffline())
 	}
 	if r := state.roster; r != nil && !slices.Equal(r.Members.Voters, []uint64{1}) {
 		return nil, Summary{}, errors.Join(engine.Errorf(engine.CodeInvalid, "%s is the data of a node of a cluster whose folder %q is missing; put that back, or restore a backup into a new folder", dir, clusterDir), db.closeOffline())
@@ -66,14 +66,14 @@ func RecoverCluster(ctx context.Context, dir, addr string, o Options) (*peer.Ide
 		return nil, Summary{}, err
 	}
 	if db.id == nil {
-		return nil, Summary{}, errors.Join(engine.Errorf(engine.CodeInvalid, "%s is no node of a cluster", dir), db.closeOffline())
+		return nil, Summary{}, errors.Join(engine.Errorf(engine.CodeInvalid, "%s is not a node of a cluster", dir), db.closeOffline())
 	}
 	if addr == "" {
 		var nodes []nodeInfo
 		nodes, err = db.knownNodes()
 		me, _ := db.snap.Load().roster.node(db.id.Node)
 		if addr = (ClusterOptions{}).recall(nodes, db.id.Node, me).Addr; err == nil && addr == "" {
-			err = engine.Errorf(engine.CodeInvalid, "the address of node %d is not known: say it with --node", db.id.Node)
+			err = engine.Errorf(engine.CodeInvalid, "the address of node %d is unknown: set it with --node", db.id.Node)
 		}
 		if err != nil {
 			return nil, Summary{}, errors.Join(err, db.closeOffline())
@@ -116,7 +116,7 @@ func Invite(dir string) ([]byte, error) {
 	}
 	text, err := id.Invite(used...)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, engine.Errorf(engine.CodeInvalid, "node %d cannot invite: the key of the cluster's CA, %s, is only in the folder where the cluster was begun",
+		return nil, engine.Errorf(engine.CodeInvalid, "node %d cannot invite: the key of the cluster's CA, %s, is only in the folder where the cluster was created",
 			id.Node, filepath.Join(clusterDir, "ca.key"))
 	}
 	return text, err
@@ -140,7 +140,7 @@ func Accept(dir string, invitation []byte, o Options) (uint64, error) {
 		return 0, err
 	}
 	if s := db.snap.Load(); s.pos != 0 || s.roster != nil || db.log.Last() != 0 {
-		return 0, errors.Join(engine.Errorf(engine.CodeInvalid, "%s has data of its own, which would be lost: a node that joins a cluster begins with a new folder", dir), db.closeOffline())
+		return 0, errors.Join(engine.Errorf(engine.CodeInvalid, "%s already has data, which would be lost: a node must join a cluster with a new folder", dir), db.closeOffline())
 	}
 	node, err := accepted(peer.Accept(files, within, invitation))
 	return node, errors.Join(err, db.closeOffline())

@@ -130,7 +130,7 @@ func (x *executor) do(ctx context.Context, c *call) error {
 	case err := <-c.done:
 		return c.outcome(err)
 	default:
-		return engine.Errorf(engine.CodeOutcomeUnknown, "the call was given up while it was being committed: %w", ctx.Err())
+		return engine.Errorf(engine.CodeOutcomeUnknown, "the call was cut off while it was being committed: %w", ctx.Err())
 	}
 }
 

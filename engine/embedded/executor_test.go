@@ -221,7 +221,7 @@ func TestDiskFailureStops(t *testing.T) {
 			t.Errorf("a later call: %v", err)
 		}
 		if stopped == nil {
-			t.Error("the node was not told to stop")
+			t.Error("the executor did not stop the node")
 		}
 		x.close(engine.ErrClosed)
 	})

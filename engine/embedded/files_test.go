@@ -133,7 +133,7 @@ func TestPowerCutAtEachStep(t *testing.T) {
 func (l *nodeLife) again(step int) {
 	l.t.Helper()
 	_, _, err := InitCluster(l.t.Context(), "data", "127.0.0.1:1", Options{FS: l.fs, Logger: quiet(), segmentBytes: 16 << 10})
-	if err != nil && !strings.Contains(err.Error(), "is node 1 of a cluster already") {
+	if err != nil && !strings.Contains(err.Error(), "is already node 1 of a cluster") {
 		l.t.Fatalf("cut after %d steps: init: %v", step, err)
 	}
 	if rep, err := Check("data", Options{FS: l.fs}, nil); err != nil || !rep.OK() {

@@ -102,7 +102,7 @@ func (g *group) Follow(term, leader uint64) {
 
 // Refused implements raft.Machine.
 func (g *group) Refused(p *raft.Proposal, err error) {
-	why := engine.Errorf(engine.CodeNotLeader, "node %d does not lead any more; nothing was written", g.self)
+	why := engine.Errorf(engine.CodeNotLeader, "node %d no longer leads; nothing was written", g.self)
 	switch {
 	case errors.Is(err, raft.ErrFull):
 		why = engine.Errorf(engine.CodeDiskFull, "the disk of node %d is full; nothing was written", g.self)
@@ -110,7 +110,7 @@ func (g *group) Refused(p *raft.Proposal, err error) {
 			why = engine.Errorf(engine.CodeFilesFull, "node %d has too many files open; nothing was written", g.self)
 		}
 	case errors.Is(err, raft.ErrBusy):
-		why = engine.Errorf(engine.CodeQueueFull, "the cluster has taken more than it can replicate now; nothing was written")
+		why = engine.Errorf(engine.CodeQueueFull, "the cluster has accepted more than it can replicate now; nothing was written")
 	}
 	g.log.notTaken(p, why)
 }
@@ -225,7 +225,7 @@ func (g *group) openNewest() (raft.Base, io.ReadCloser, error) {
 		return raft.Base{}, nil, err
 	}
 	if h.roster == nil {
-		return raft.Base{}, nil, fmt.Errorf("%s is of a node that was alone", name)
+		return raft.Base{}, nil, fmt.Errorf("%s is from a node outside a cluster", name)
 	}
 	f, err := fs.OpenFile(name, os.O_RDONLY)
 	if err != nil {
@@ -290,7 +290,7 @@ func (g *group) receive(r io.Reader) ([]byte, error) {
 		return nil, fileError("read a snapshot of another node", err)
 	}
 	if h.roster == nil {
-		return nil, engine.Errorf(engine.CodeCorrupt, "the snapshot of another node does not say who is a member")
+		return nil, engine.Errorf(engine.CodeCorrupt, "the snapshot of another node has no list of members")
 	}
 	name := g.receivedName(h.index)
 	err = journal.WriteSnapshot(g.db.opts.FS, name, sr.Meta, func(w io.Writer) error {

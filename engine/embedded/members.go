@@ -73,7 +73,7 @@ func (g *group) onLeader(ctx context.Context, method string, in json.RawMessage)
 		default:
 			err = remote(g.port.Call(ctx, n.Addr, n.ID, toLeader+method, in, nil))
 			if e := (*engine.Error)(nil); err != nil && !errors.As(err, &e) { // repeating it does no harm
-				err = engine.Errorf(engine.CodeNotLeader, "node %d, which leads, could not be asked: %w", n.ID, err)
+				err = engine.Errorf(engine.CodeNotLeader, "the leader, node %d, could not be reached: %w", n.ID, err)
 			}
 		}
 		if err != nil && method == methodRemove && g.names(in) && (saysRemoved(err) || saysRemoved(g.db.Err())) {
@@ -120,7 +120,7 @@ func (g *group) lead(ctx context.Context, method string, in json.RawMessage) err
 	case methodJoin, methodMayJoin:
 		var n joining
 		if err := json.Unmarshal(in, &n); err != nil || n.ID == 0 || n.Addr == "" {
-			return engine.Errorf(engine.CodeInvalid, "a node that joins must say its id and its address")
+			return engine.Errorf(engine.CodeInvalid, "a joining node must send its id and its address")
 		}
 		if err := g.mayJoin(n); err != nil || method == methodMayJoin {
 			return err
@@ -129,14 +129,14 @@ func (g *group) lead(ctx context.Context, method string, in json.RawMessage) err
 	case methodRemove, methodTransfer:
 		var ref nodeRef
 		if err := json.Unmarshal(in, &ref); err != nil {
-			return engine.Errorf(engine.CodeInvalid, "the call does not say which node")
+			return engine.Errorf(engine.CodeInvalid, "the call does not name a node")
 		}
 		if method == methodRemove {
 			return g.remove(ctx, ref.ID)
 		}
 		return g.transfer(ctx, ref.ID)
 	}
-	return engine.Errorf(engine.CodeInvalid, "there is no call %q", method)
+	return engine.Errorf(engine.CodeInvalid, "unknown call %q", method)
 }
 
 // mayJoin returns why a node cannot be a member, or nil.
@@ -147,7 +147,7 @@ func (g *group) mayJoin(n joining) error {
 	case slices.Contains(r.Removed, n.ID):
 		return engine.Errorf(codeRemoved, "node %d was removed from the cluster and cannot come back under its old id: invite a new node", n.ID)
 	case member && have.Folder != "" && have.Folder != n.Folder:
-		return engine.Errorf(codeDuplicate, "node %d of the cluster has another data folder: two nodes must not have one id, and a lost folder needs a new invitation", n.ID)
+		return engine.Errorf(codeDuplicate, "node %d of the cluster has another data folder: two nodes cannot share an id, and a lost folder needs a new invitation", n.ID)
 	case member:
 		return g.tooOld(n.ID, n.Last)
 	case len(r.Nodes) >= raft.MaxVoters:
@@ -161,7 +161,7 @@ func (g *group) mayJoin(n joining) error {
 func (g *group) tooOld(id, last uint64) error {
 	for _, f := range g.node.Status().Followers {
 		if f.ID == id && id != g.self && last < f.Match {
-			return engine.Errorf(codeOld, "the data folder of node %d ends at log record %d, but it has acknowledged %d: it was put back to an older state and has lost writes; remove the node and join again with a new invitation",
+			return engine.Errorf(codeOld, "the data folder of node %d ends at log record %d, but it has acknowledged %d: it was restored to an older state and has lost writes; remove the node and join again with a new invitation",
 				id, last, f.Match)
 		}
 	}
@@ -175,7 +175,7 @@ func (g *group) admit(ctx context.Context, n nodeInfo) error {
 	} else if member {
 		return g.propose(ctx, n)
 	}
-	g.db.opts.Logger.Info("a node joins; it gets a vote when it has all data", "node", n.ID, "addr", n.Addr)
+	g.db.opts.Logger.Info("a node is joining; it gets a vote once it has all data", "node", n.ID, "addr", n.Addr)
 	return g.change(ctx, []raft.Step{{Op: raft.AddLearner, Node: n.ID}}, n.note(), func(r *roster) bool { return r.Members.Has(n.ID) })
 }
 
@@ -192,19 +192,19 @@ func (g *group) remove(ctx context.Context, id uint64) error {
 	case slices.Contains(r.Removed, id):
 		return nil
 	case !r.Members.Has(id):
-		return engine.Errorf(engine.CodeNotFound, "node %d is no member of the cluster", id)
+		return engine.Errorf(engine.CodeNotFound, "node %d is not a member of the cluster", id)
 	case id == g.self && len(r.Members.Voters) == 1:
-		return engine.Errorf(engine.CodeInvalid, "node %d is the last one with a vote; a cluster cannot lose it", id)
+		return engine.Errorf(engine.CodeInvalid, "node %d is the last node with a vote and cannot be removed", id)
 	case id == g.self:
 		if err := g.transfer(ctx, 0); err != nil {
 			return err
 		}
-		return engine.Errorf(engine.CodeNotLeader, "node %d has handed the leadership over, to be removed", id)
+		return engine.Errorf(engine.CodeNotLeader, "node %d has handed over the leadership before its removal", id)
 	}
 	if alive, left := g.alive(r, id); alive <= left/2 {
-		return engine.Errorf(engine.CodeInvalid, "without node %d only %d of %d nodes with a vote would answer, and the cluster would stop: bring another one back first", id, alive, left)
+		return engine.Errorf(engine.CodeInvalid, "without node %d only %d of %d voting nodes would be running, and the cluster would stop: bring another node back first", id, alive, left)
 	}
-	g.db.opts.Logger.Info("a node is removed from the cluster", "node", id)
+	g.db.opts.Logger.Info("removing a node from the cluster", "node", id)
 	return g.change(ctx, []raft.Step{{Op: raft.Remove, Node: id}}, nil, func(r *roster) bool { return !r.Members.Has(id) })
 }
 
@@ -255,14 +255,14 @@ func (g *group) change(ctx context.Context, steps []raft.Step, note []byte, done
 		case err == nil:
 			return g.await(ctx, done)
 		case errors.Is(err, raft.ErrNotLeader):
-			return engine.Errorf(engine.CodeNotLeader, "node %d does not lead any more", g.self)
+			return engine.Errorf(engine.CodeNotLeader, "node %d no longer leads", g.self)
 		case !errors.Is(err, raft.ErrChangePending) && !errors.Is(err, raft.ErrBusy):
 			return engine.Errorf(engine.CodeInvalid, "%w", err)
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-			return engine.Errorf(engine.CodeNotLeader, "another change of the members is under way: %w", err)
+			return engine.Errorf(engine.CodeNotLeader, "another membership change is in progress: %w", err)
 		}
 	}
 }
@@ -282,7 +282,7 @@ func (g *group) awaitView(ctx context.Context, done func(*view) bool) error {
 		case <-g.ctx.Done():
 			return engine.ErrClosed
 		case <-ctx.Done():
-			return engine.Errorf(engine.CodeOutcomeUnknown, "the change was proposed but is not in force yet: %w", ctx.Err())
+			return engine.Errorf(engine.CodeOutcomeUnknown, "the change was proposed but has not taken effect yet: %w", ctx.Err())
 		}
 	}
 }
@@ -307,7 +307,7 @@ func (g *group) keepAnnounced() {
 			}
 			if text := err.Error(); text != said {
 				said = text
-				g.db.opts.Logger.Info("this node could not tell the cluster about itself yet", "err", err)
+				g.db.opts.Logger.Info("this node could not register with the cluster yet", "err", err)
 			}
 		}
 		select {

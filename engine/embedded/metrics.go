@@ -53,9 +53,9 @@ func counted[N int | int64 | uint64 | float64](name, help string, v N) engine.Me
 // Metrics implements engine.Meter.
 func (db *DB) Metrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
-		all := db.figures()
+		all := db.metrics()
 		if g := db.group; g != nil && g.node != nil {
-			all = append(all, g.figures()...)
+			all = append(all, g.metrics()...)
 		}
 		for _, m := range all {
 			if !yield(m) {
@@ -65,7 +65,7 @@ func (db *DB) Metrics() iter.Seq[engine.Metric] {
 	}
 }
 
-func (db *DB) figures() []engine.Metric {
+func (db *DB) metrics() []engine.Metric {
 	snap, log, c := db.snap.Load(), db.log.Stats(), &db.counts
 	db.exec.mu.Lock()
 	queued := len(db.exec.queue)
@@ -82,28 +82,28 @@ func (db *DB) figures() []engine.Metric {
 		gauge("engine_keys", "Keys in the newest committed state, of all capabilities.", snap.tree.Len()),
 		gauge("engine_data_bytes", "Bytes counted against the memory limit.", snap.bytes),
 		gauge("engine_memory_limit_bytes", "The memory limit.", db.opts.MemoryBytes),
-		gauge("engine_queued_calls", "Calls that wait to run.", queued),
+		gauge("engine_queued_calls", "Calls waiting to run.", queued),
 		counted("engine_transactions_total", "Committed transactions that wrote.", c.transactions.Load()),
 		counted("engine_batches_total", "Batches made durable.", c.batches.Load()),
 		counted("engine_batch_bytes_total", "Bytes of those batches.", c.batchBytes.Load()),
 		counted("engine_snapshots_total", "Snapshots written.", c.snapshots.Load()),
-		gauge("engine_snapshot_time_seconds", "When this node has last written a snapshot, in seconds since 1970; 0: not since it was started.", c.snapshotAt.Load()),
+		gauge("engine_snapshot_time_seconds", "When this node last wrote a snapshot, in seconds since 1970; 0: not since it started.", c.snapshotAt.Load()),
 		gauge("engine_snapshot_position", "Position of the newest snapshot on this node's disk.", c.snapshotPos.Load()),
 		gauge("engine_snapshot_last_seconds", "How long the last snapshot took.", time.Duration(db.saver.lastNanos.Load()).Seconds()),
-		gauge("engine_snapshot_running_seconds", "How long a snapshot has been being written; 0: none is.", running),
+		gauge("engine_snapshot_running_seconds", "How long the current snapshot has been running; 0: none is running.", running),
 		gauge("engine_snapshot_failing", "1 if the last snapshot could not be written; the log still has everything.", failing),
-		counted("engine_fsyncs_total", "Times that the log was made durable.", log.Fsyncs),
+		counted("engine_fsyncs_total", "Fsyncs of the log.", log.Fsyncs),
 		counted("engine_log_bytes_total", "Bytes written to the log.", log.Bytes),
-		gauge("engine_log_segments", "Files of log on disk.", log.Segments),
-		counted("engine_commits_total", "Batches of calls made on this node that were committed.", c.commits.Load()),
+		gauge("engine_log_segments", "Log files on disk.", log.Segments),
+		counted("engine_commits_total", "Committed batches of calls made on this node.", c.commits.Load()),
 		counted("engine_commit_seconds_total", "Time from the end of such a batch to its commit: one fsync, in a cluster a majority's. Divided by engine_commits_total it is the mean.", float64(c.commitNanos.Load())/1e9),
 		counted("engine_commits_over_100ms_total", "Such batches that took longer than 0.1 s.", c.slow.Load()),
 		counted("engine_commits_over_1s_total", "Such batches that took longer than 1 s.", c.slower.Load()),
 	}
 }
 
-// figures returns the metrics of a node of a cluster.
-func (g *group) figures() []engine.Metric {
+// metrics returns the metrics of a node of a cluster.
+func (g *group) metrics() []engine.Metric {
 	v, rs, c := g.view.Load(), g.node.Status(), &g.db.counts
 	var behind, dropped uint64
 	var connected int
@@ -132,7 +132,7 @@ func (g *group) figures() []engine.Metric {
 		gauge("cluster_leads", "1 if this node leads and takes writes.", leads),
 		gauge("cluster_votes", "1 if this node has a vote; a learner has none yet.", voter),
 		gauge("cluster_term", "Term that this node knows; every election begins a new one.", v.term),
-		gauge("cluster_leader", "Id of the node that leads; 0: none is known.", v.leader),
+		gauge("cluster_leader", "Id of the leader; 0: none is known.", v.leader),
 		gauge("cluster_without_leader_seconds", "How long no leader has been known; 0: one is.", g.sinceLeader().Seconds()),
 		counted("cluster_elections_won_total", "Times that this node became the leader.", c.led.Load()),
 		counted("cluster_leader_changes_total", "Times that this node learned of another leader than before.", c.leaders.Load()),
@@ -140,12 +140,12 @@ func (g *group) figures() []engine.Metric {
 		gauge("cluster_voters", "Nodes with a vote.", len(v.roster.Members.Voters)),
 		gauge("cluster_connected_nodes", "Other nodes that this one can send to.", connected),
 		gauge("cluster_commit_index", "Log record up to which this node knows all to be committed.", rs.Commit),
-		gauge("cluster_applied_index", "Log record up to which this node's state has all.", rs.Applied),
+		gauge("cluster_applied_index", "Log record up to which this node's state includes all.", rs.Applied),
 		gauge("cluster_behind_entries", "Committed log records that the node furthest behind has not acknowledged, as the leader knows it; 0 on others.", behind),
-		counted("cluster_refused_batches_total", "Batches of deposed leaders that were not applied, by no node.", g.log.refused.Load()),
+		counted("cluster_refused_batches_total", "Batches of deposed leaders, which no node applied.", g.log.refused.Load()),
 		counted("cluster_dropped_messages_total", "Messages to or from other nodes that were lost because too many waited or a connection broke; they are sent again.", dropped+g.node.Dropped()),
 		counted("cluster_refused_connections_total", "Connections to the port between nodes that were refused with a reason.", stats.Refused),
-		counted("cluster_strange_connections_total", "Connections to that port that did not even greet.", stats.Strange),
+		counted("cluster_strange_connections_total", "Connections to that port that sent no valid greeting.", stats.Strange),
 		gauge("cluster_clock_skew_seconds", "Greatest difference between this node's clock and that of a connected one.", skew.Seconds()),
 		gauge("cluster_round_trip_seconds", "Longest round trip to a connected node.", rtt.Seconds()),
 	}

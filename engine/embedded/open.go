@@ -59,7 +59,7 @@ func Open(dir string, o Options) (*DB, error) {
 	}
 	db.saver.mono = o.mono
 	db.saver.start(o.SnapshotBytes, db.saveSnapshot, func(err error) { // before the group, which logs at once
-		o.Logger.Error("a background snapshot failed; the log keeps everything, it will be tried again", "err", err)
+		o.Logger.Error("a background snapshot failed and will be retried; the log keeps everything", "err", err)
 	})
 	if db.group != nil {
 		if err := db.group.begin(); err != nil {
@@ -166,7 +166,7 @@ func (db *DB) joinLog(state *snapshot) (first uint64, err error) {
 	case first > state.index+1:
 		return 0, engine.Errorf(engine.CodeCorrupt, "the log begins at record %d but the newest snapshot ends at %d: a snapshot file is missing", first, state.index)
 	case last < state.index:
-		db.opts.Logger.Warn("the log ends before the newest snapshot, which has all of it; it begins anew",
+		db.opts.Logger.Warn("the log ends before the newest snapshot, which includes all of it; starting a new log",
 			"dir", db.dir, "log_ends", last, "snapshot_ends", state.index)
 		first = state.index + 1
 		return first, db.log.Reset(first)

@@ -50,7 +50,7 @@ func TestOutcomeOfOrphans(t *testing.T) {
 				return
 			}
 			if err := <-call; engine.CodeOf(err) != c.want && (err != nil || c.want != "") {
-				t.Errorf("the call was told %v, want %q", err, c.want)
+				t.Errorf("the call returned %v, want %q", err, c.want)
 			}
 			if len(q.orphans) != 0 {
 				t.Errorf("%d batches still wait for their outcome", len(q.orphans))

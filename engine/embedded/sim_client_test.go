@@ -17,7 +17,7 @@ import (
 type simClient struct {
 	w    *world
 	id   int64
-	told uint64 // highest position that it received
+	seen uint64 // highest position that it received
 	ends bool
 }
 
@@ -178,7 +178,7 @@ func (o *simOp) ended(err error) {
 		if o.pos == 0 && o.rec.Level == hist.Session {
 			o.rec.Level = hist.Local // of nothing: a record of a session read needs a position
 		}
-		o.client.told = max(o.client.told, o.pos)
+		o.client.seen = max(o.client.seen, o.pos)
 		w.clocks.judge(o)
 		if o.view == nil {
 			w.truth.acked = append(w.truth.acked, truthAck{w.now, o.pos})

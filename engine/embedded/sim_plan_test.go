@@ -105,8 +105,8 @@ func (p *plan) choose(w *world, op *simOp) {
 	switch w.rng.IntN(3) {
 	case 0:
 		op.rec.Level = hist.Session
-		op.view.read = engine.Read{Level: engine.Session, AtLeast: engine.Position(op.client.told)}
-		op.rec.Asked = op.client.told
+		op.view.read = engine.Read{Level: engine.Session, AtLeast: engine.Position(op.client.seen)}
+		op.rec.Asked = op.client.seen
 	case 1:
 		op.rec.Level = hist.Local
 		op.view.read = engine.Read{Level: engine.Local, MaxStale: w.between(10*time.Millisecond, 3*time.Second)}

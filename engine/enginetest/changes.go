@@ -252,10 +252,10 @@ func changesResume(e *env) {
 
 // writeMany runs concurrent writers that use Update and UpdateEach. It returns the
 // positions that these returned, and the last position.
-func (e *env) writeMany(writers, each int) (told map[engine.Position]bool, end engine.Position) {
+func (e *env) writeMany(writers, each int) (acked map[engine.Position]bool, end engine.Position) {
 	e.Helper()
-	told = map[engine.Position]bool{}
-	var mu sync.Mutex // guards told
+	acked = map[engine.Position]bool{}
+	var mu sync.Mutex // guards acked
 	errs := make(chan error, writers)
 	for w := range writers {
 		go func() {
@@ -267,11 +267,11 @@ func (e *env) writeMany(writers, each int) (told map[engine.Position]bool, end e
 						return err
 					}
 					mu.Lock()
-					dup := told[pos]
-					told[pos] = true
+					dup := acked[pos]
+					acked[pos] = true
 					mu.Unlock()
 					if dup {
-						return fmt.Errorf("two transactions were told position %d", pos)
+						return fmt.Errorf("two transactions got position %d", pos)
 					}
 				}
 				return nil
@@ -283,7 +283,7 @@ func (e *env) writeMany(writers, each int) (told map[engine.Position]bool, end e
 			e.Fatalf("write: %v", err)
 		}
 	}
-	return told, e.put("end", "1")
+	return acked, e.put("end", "1")
 }
 
 // changesLive tails changes while writers write. All tails see the same.
@@ -325,7 +325,7 @@ func changesLive(e *env) {
 			out <- r
 		}()
 	}
-	told, end := e.writeMany(writers, each)
+	acked, end := e.writeMany(writers, each)
 	all := e.changes(start, end)
 	want := texts(all)
 	for range tails {
@@ -336,18 +336,18 @@ func changesLive(e *env) {
 	}
 	next := map[string]int{}
 	for _, c := range all[:len(all)-1] {
-		if !told[c.Pos] {
+		if !acked[c.Pos] {
 			e.Fatalf("change %d is of no transaction", c.Pos)
 		}
-		delete(told, c.Pos)
+		delete(acked, c.Pos)
 		k, v := string(c.Writes[0].Key), string(c.Writes[0].Val)
 		if v != fmt.Sprint(next[k]) {
 			e.Fatalf("change %d sets %s to %s; the one before set it to %d", c.Pos, k, v, next[k]-1)
 		}
 		next[k]++
 	}
-	if len(told) > 0 {
-		e.Fatalf("%d acknowledged transactions are in no change", len(told))
+	if len(acked) > 0 {
+		e.Fatalf("%d acknowledged transactions are in no change", len(acked))
 	}
 }
 
@@ -539,7 +539,7 @@ func changesFuture(e *env) {
 // every position must yield all changes or ErrTruncated.
 func changesTruncated(e *env) {
 	if e.o.History == 0 {
-		e.Skipf("skipped: the suite was not told how much history the engine keeps")
+		e.Skipf("skipped: Options.History is not set")
 	}
 	positions := []engine.Position{e.put("start", "1")}
 	for i := range e.o.History {

@@ -29,7 +29,7 @@ func (e *env) more(after engine.Position, n int) []engine.Change {
 func (e *env) fillHistory() (engine.Position, []engine.Change) {
 	e.Helper()
 	if e.o.History == 0 {
-		e.Skipf("skipped: the suite was not told how much history the engine keeps")
+		e.Skipf("skipped: Options.History is not set")
 	}
 	start := e.put("start", "1")
 	pos, list := start, []engine.Change(nil)

@@ -73,7 +73,7 @@ func backuperCase(e *env) {
 		e.Fatalf("a backup begun at %d and ended before %d is of position %d", before, last, pos)
 	}
 	if e.o.Restore == nil {
-		e.Logf("the suite was not told how to restore a backup")
+		e.Logf("Options.Restore is not set")
 		return
 	}
 	e.close()

@@ -83,7 +83,7 @@ func TestCallVersions(t *testing.T) {
 	}
 }
 
-// TestCallDeposed: a node that does not lead any more does not say what there is.
+// TestCallDeposed: a node that no longer leads does not say what there is.
 func TestCallDeposed(t *testing.T) {
 	c := serveVersions(t, api.Options{}, procedures{proc.Define("same", one)}, procedures{proc.Define("same", one)}, nil)
 	for _, n := range c.nodes[1:] {

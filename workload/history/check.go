@@ -106,7 +106,7 @@ func (r *Result) searchAll(ctx context.Context, parts []*partition, order *order
 			}
 			if verdict == Undecided && r.Verdict == Correct {
 				r.Verdict = Undecided
-				r.Explanation = fmt.Sprintf("%s: nothing is known of %d operations on %s\n", s.ended, len(p.ops), keyList(p.keys))
+				r.Explanation = fmt.Sprintf("%s: undecided for %d operations on %s\n", s.ended, len(p.ops), keyList(p.keys))
 			}
 		}
 		cancel()

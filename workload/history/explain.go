@@ -184,7 +184,7 @@ func (o *Op) describe() string {
 // describe returns the text of an operation in the picture.
 func (c *call) describe() string {
 	if c.last {
-		return "what is unknown now was never done"
+		return "pending operations never took effect"
 	}
 	return strings.TrimSpace(c.op.describe())
 }

@@ -240,7 +240,7 @@ func (o object) take(name string, v any, must bool) error {
 	}
 	if err := json.Unmarshal(raw, v); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return fmt.Errorf("field %q: a %s stands where %s must", name, wrong.Value, wanted(v))
+			return fmt.Errorf("field %q: got %s, want %s", name, wrong.Value, wanted(v))
 		}
 		return fmt.Errorf("field %q: %w", name, err)
 	}

@@ -181,7 +181,7 @@ type model struct {
 
 // Reasons why a search was given up.
 const (
-	outOfTime   = "the time was over"
+	outOfTime   = "the time limit was reached"
 	outOfMemory = "the search took too much memory"
 )
 

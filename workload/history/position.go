@@ -97,13 +97,13 @@ func (r *order) positions(ops []Op) string {
 		if !o.anchored() {
 			continue
 		}
-		p, told := r.before(o.Call)
+		p, earlier := r.before(o.Call)
 		if p > o.Pos {
-			return fmt.Sprintf("%s\ngoes back to position %d, though before its call position %d had been told:\n%s\n",
-				o.describe(), o.Pos, p, told.describe())
+			return fmt.Sprintf("%s\ngoes back to position %d, although position %d was returned before its call:\n%s\n",
+				o.describe(), o.Pos, p, earlier.describe())
 		}
-		if p == o.Pos && !o.readOnly() && told != nil {
-			return fmt.Sprintf("%s\nwrote at position %d, which had been told before its call:\n%s\n", o.describe(), o.Pos, told.describe())
+		if p == o.Pos && !o.readOnly() && earlier != nil {
+			return fmt.Sprintf("%s\nwrote at position %d, which was returned before its call:\n%s\n", o.describe(), o.Pos, earlier.describe())
 		}
 	}
 	if why := r.future(ops); why != "" {
@@ -142,20 +142,20 @@ func (r *order) future(ops []Op) string {
 
 // sessions checks that session reads are as new as they asked for.
 func sessions(ops []Op) string {
-	type told struct {
+	type earlier struct {
 		at  int64
 		pos uint64
 		op  *Op
 	}
-	clients := map[int64][]told{} // by Return
+	clients := map[int64][]earlier{} // by Return
 	for i := range ops {
 		o := &ops[i]
 		if o.Outcome == OK && (o.Level == Session || o.anchored()) && o.Pos > 0 {
-			clients[o.Client] = append(clients[o.Client], told{o.Return, o.Pos, o})
+			clients[o.Client] = append(clients[o.Client], earlier{o.Return, o.Pos, o})
 		}
 	}
 	for _, list := range clients {
-		slices.SortStableFunc(list, func(a, b told) int { return cmp.Compare(a.at, b.at) })
+		slices.SortStableFunc(list, func(a, b earlier) int { return cmp.Compare(a.at, b.at) })
 		for i := 1; i < len(list); i++ {
 			if list[i-1].pos > list[i].pos {
 				list[i].pos, list[i].op = list[i-1].pos, list[i-1].op
@@ -169,14 +169,14 @@ func sessions(ops []Op) string {
 		}
 		if o.Asked > 0 {
 			if o.Pos < o.Asked {
-				return fmt.Sprintf("%s\nwas answered from position %d, though it asked for %d at least\n", o.describe(), o.Pos, o.Asked)
+				return fmt.Sprintf("%s\nread at position %d, although it asked for at least %d\n", o.describe(), o.Pos, o.Asked)
 			}
 			continue
 		}
 		list := clients[o.Client]
 		n := sort.Search(len(list), func(i int) bool { return list[i].at >= o.Call })
 		if n > 0 && list[n-1].pos > o.Pos {
-			return fmt.Sprintf("%s\nwas answered from position %d, though its client had been told position %d:\n%s\n",
+			return fmt.Sprintf("%s\nwas answered from position %d, although its client had seen position %d:\n%s\n",
 				o.describe(), o.Pos, list[n-1].pos, list[n-1].op.describe())
 		}
 	}
