@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -54,84 +53,10 @@ var keyKinds = map[string]func(r *rand.Rand) []byte{
 	},
 }
 
-// cloned is a clone and its expected contents.
-type cloned struct {
-	tree *Bytes[int]
-	want model
-}
-
-// TestAgainstModel runs random operations on trees and their clones and compares them
-// with sorted slices.
+// TestAgainstModel compares trees and their clones with sorted slices.
 func TestAgainstModel(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(keyKinds)) {
-		t.Run(kind, func(t *testing.T) {
-			r, gen := seed.Rand(t), keyKinds[kind]
-			var kept []cloned
-			tree, m := NewBytes[int](), model{}
-			for round := range 24 {
-				growing := round%6 < 3
-				for range 1 + r.IntN(400) {
-					step(t, r, tree, &m, gen, growing)
-				}
-				if err := same(tree, m); err != nil {
-					t.Fatalf("round %d: %v", round, err)
-				}
-				kept = append(kept, cloned{tree.Clone(), slices.Clone(m)})
-				if r.IntN(3) == 0 { // go on with some clone; the other side stays
-					i := r.IntN(len(kept))
-					kept[i].tree, tree = tree, kept[i].tree
-					kept[i].want, m = m, slices.Clone(kept[i].want)
-				}
-			}
-			for i, c := range kept {
-				if err := same(c.tree, c.want); err != nil {
-					t.Fatalf("clone %d: %v", i, err)
-				}
-			}
-		})
-	}
-}
-
-// step runs one random operation on both sides and compares the results.
-func step(t *testing.T, r *rand.Rand, tree *Bytes[int], m *model, gen func(*rand.Rand) []byte, growing bool) {
-	t.Helper()
-	key := gen(r)
-	if len(*m) > 0 && r.IntN(2) == 0 {
-		key = (*m)[r.IntN(len(*m))].key
-	}
-	for range r.IntN(3) { // what Find leaves is for one key only
-		found := key
-		if r.IntN(4) == 0 {
-			found = gen(r)
-		}
-		if err := sameFind(tree, *m, found); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if r.IntN(20) == 0 {
-		tree.Clone() // the write has to copy its way
-	}
-	x := r.IntN(20)
-	switch {
-	case x == 0:
-		if err := samePoint(tree, *m, key); err != nil {
-			t.Fatal(err)
-		}
-	case x == 1:
-		if err := sameSpan(tree, *m, key, gen(r)); err != nil {
-			t.Fatal(err)
-		}
-	case growing == (x < 15):
-		v := r.Int()
-		old, ok := tree.Set(key, v)
-		if want, there := m.set(key, v); old != want || ok != there {
-			t.Fatalf("Set(%q) = %d, %v, want %d, %v", key, old, ok, want, there)
-		}
-	default:
-		old, ok := tree.Delete(key)
-		if want, there := m.delete(key); old != want || ok != there {
-			t.Fatalf("Delete(%q) = %d, %v, want %d, %v", key, old, ok, want, there)
-		}
+		t.Run(kind, func(t *testing.T) { testModel(t, seed.Rand(t), NewBytes[int](), keyKinds[kind], 400) })
 	}
 }
 
@@ -202,16 +127,6 @@ func TestScanStops(t *testing.T) {
 	}
 }
 
-func sequence(m model) iter.Seq2[[]byte, int] {
-	return func(yield func([]byte, int) bool) {
-		for _, p := range m {
-			if !yield(p.key, p.val) {
-				return
-			}
-		}
-	}
-}
-
 func TestLoad(t *testing.T) {
 	r := seed.Rand(t)
 	for _, kind := range slices.Sorted(maps.Keys(keyKinds)) {
@@ -220,24 +135,7 @@ func TestLoad(t *testing.T) {
 			for range n {
 				m.set(keyKinds[kind](r), r.Int())
 			}
-			tree := NewBytes[int]()
-			tree.Set([]byte("before"), 1)
-			before := tree.Clone()
-			if err := tree.Load(sequence(m)); err != nil {
-				t.Fatalf("%s, %d keys: %v", kind, n, err)
-			}
-			if err := same(tree, m); err != nil {
-				t.Fatalf("%s, %d keys: %v", kind, n, err)
-			}
-			for range 200 { // a loaded tree can be written
-				step(t, r, tree, &m, keyKinds[kind], r.IntN(2) == 0)
-			}
-			if err := same(tree, m); err != nil {
-				t.Fatalf("%s, %d keys, then writes: %v", kind, n, err)
-			}
-			if err := same(before, model{{[]byte("before"), 1}}); err != nil {
-				t.Fatalf("clone from before: %v", err)
-			}
+			testLoad(t, r, NewBytes[int](), []byte("before"), m, keyKinds[kind], 200)
 		}
 	}
 }
@@ -254,19 +152,19 @@ func TestLoadRefuses(t *testing.T) {
 			list := slices.Clone(m)
 			list[at].key = bad
 			var order *OrderError
-			if err := tree.Load(sequence(list)); !errors.As(err, &order) || order.Index != at {
+			if err := tree.Load(list.all()); !errors.As(err, &order) || order.Index != at {
 				t.Errorf("key %d out of order: %v", at, err)
 			}
 		}
 	}
 	long := model{{make([]byte, MaxKeyBytes), 1}, {make([]byte, MaxKeyBytes+1), 1}}
-	if err := tree.Load(sequence(long)); !errors.Is(err, ErrKeyTooLong) {
+	if err := tree.Load(long.all()); !errors.Is(err, ErrKeyTooLong) {
 		t.Errorf("key too long: %v", err)
 	}
 	if err := same(tree, model{{[]byte("stays"), 1}}); err != nil {
 		t.Errorf("refused input changed the tree: %v", err)
 	}
-	if err := tree.Load(sequence(long[:1])); err != nil {
+	if err := tree.Load(long[:1].all()); err != nil {
 		t.Errorf("longest key: %v", err)
 	}
 }

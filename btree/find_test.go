@@ -43,7 +43,7 @@ func TestFindThen(t *testing.T) {
 		},
 		"load": func(tree *Bytes[int], m *model) {
 			*m = model{{key(100), 5}}
-			if err := tree.Load(sequence(*m)); err != nil {
+			if err := tree.Load(m.all()); err != nil {
 				t.Fatal(err)
 			}
 		},
