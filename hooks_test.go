@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 )
@@ -45,16 +46,6 @@ func (e *events) all() string {
 	e.Lock()
 	defer e.Unlock()
 	return strings.Join(e.list, " ")
-}
-
-// await waits until cond holds.
-func await(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
 }
 
 func TestHooksRunInOrder(t *testing.T) {
@@ -91,7 +82,7 @@ func TestHooksRunInOrder(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	await(t, "the work begins", func() bool { return strings.HasSuffix(seen.all(), "begin") })
+	eventually.True(t, "the work begins", func() bool { return strings.HasSuffix(seen.all(), "begin") })
 	cancel()
 	if err := wait(t, ended); err != nil {
 		t.Error(err)
@@ -370,7 +361,7 @@ func openNodes(t *testing.T) []*embedded.DB {
 		}
 		t.Cleanup(func() { db.Close() })
 		dbs, dirs, addrs = append(dbs, db), append(dirs, dir), append(addrs, l.Addr().String())
-		await(t, fmt.Sprintf("node %d has a vote", i+1), func() bool {
+		eventually.True(t, fmt.Sprintf("node %d has a vote", i+1), func() bool {
 			st := dbs[0].Cluster().State()
 			n, ok := st.Node(uint64(i + 1))
 			return ok && n.Voter && st.Leader != 0
@@ -398,14 +389,14 @@ func TestLeaderWorkOnThreeNodes(t *testing.T) {
 			})
 		}))
 	}
-	await(t, "one node works", func() bool { return running.Load() == 1 })
+	eventually.True(t, "one node works", func() bool { return running.Load() == 1 })
 	first := last.Load()
 	cancels[first-1]()
 	if err := wait(t, ends[first-1]); err != nil {
 		t.Error(err)
 	}
 	dbs[first-1].Close() // as programs do: on a starved machine the node may lead on, or again
-	await(t, "another node works", func() bool { return running.Load() == 1 && last.Load() != first })
+	eventually.True(t, "another node works", func() bool { return running.Load() == 1 && last.Load() != first })
 	if most.Load() != 1 {
 		t.Errorf("%d nodes worked at once", most.Load())
 	}

@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 )
 
 // patience is how long a test waits for what should take milliseconds.
-const patience = 60 * time.Second
+const patience = eventually.Limit
 
 func openEngine(t *testing.T) engine.Engine {
 	t.Helper()
@@ -57,11 +58,7 @@ func start(t *testing.T, eng engine.Engine, o skerry.Options) (*skerry.Server, c
 			t.Error(err)
 		}
 	})
-	for deadline := time.Now().Add(patience); s.Ready() != nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not ready: %v", s.Ready())
-		}
-	}
+	eventually.True(t, "the server is ready", func() bool { return s.Ready() == nil })
 	return s, cancel, ended
 }
 
@@ -125,7 +122,7 @@ func TestBothFacesShowTheSameKeys(t *testing.T) {
 		t.Errorf("GET: %d %s", code, text)
 	}
 	if code, text := request(t, "GET", s.HTTPURL()+"/metrics", nil); code != 200 || !strings.Contains(text, "engine_fsyncs_total") {
-		t.Errorf("the engine's figures are not in /metrics: %d", code)
+		t.Errorf("/metrics has no engine metrics: %d", code)
 	}
 	if code, text := request(t, "GET", s.HTTPURL()+"/backup", nil); code != 200 {
 		t.Errorf("/backup: %d %s", code, text)
@@ -165,11 +162,7 @@ func TestRequestInFlightEndsBeforeTheServerDoes(t *testing.T) {
 	s, cancel, ended := start(t, openEngine(t), skerry.Options{})
 	c, r := begin(t, s, 5)
 	cancel()
-	for deadline := time.Now().Add(patience); s.Ready() == nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("still ready after the end was asked for")
-		}
-	}
+	eventually.True(t, "a stopping server is not ready", func() bool { return s.Ready() != nil })
 	fmt.Fprint(c, "whole")
 	if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 2") {
 		t.Errorf("the request in flight got %q, %v", line, err)

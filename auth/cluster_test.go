@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
@@ -69,15 +70,10 @@ func TestFollower(t *testing.T) {
 	// So slow a clock that it does not stand for election while the machine is busy.
 	follower := openNode(t, l2, dir2, 300*time.Millisecond, l1.Addr().String())
 	r := engine.Read{Level: engine.Session, AtLeast: pos}
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	eventually.True(t, "the follower knows the key", func() bool {
 		u, _, err := follower.CheckKey(ctx, r, key)
-		if err == nil && u.ID == ann.ID {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the follower does not know the key: %v", err)
-		}
-	}
+		return err == nil && u.ID == ann.ID
+	})
 	if u, err := follower.Find(ctx, r, "ann@example.com"); err != nil || u.ID != ann.ID {
 		t.Errorf("find: %+v %v", u, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/kv"
@@ -118,11 +119,7 @@ func (w *world) expire() {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.store.Run(ctx) }()
-	for end := time.Now().Add(patience); w.due(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			w.t.Fatal("what has expired is not deleted")
-		}
-	}
+	eventually.True(w.t, "expired keys are deleted", func() bool { return !w.due() })
 	cancel()
 	<-done
 }

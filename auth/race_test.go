@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/auth"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 )
 
-const patience = 60 * time.Second
+const patience = eventually.Limit
 
 // gate holds the n-th hash and those after it until it is opened.
 type gate struct {
@@ -333,11 +334,7 @@ func TestHashingBounded(t *testing.T) {
 	g.await(t, 2)
 	waits, cancel := context.WithCancel(ctx)
 	waiting := started(func() error { return login(waits, 2) })
-	for end := time.Now().Add(patience); w.Waiting() != 1; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the third hash does not wait")
-		}
-	}
+	eventually.True(t, "the third hash waits", func() bool { return w.Waiting() == 1 })
 	want(t, "a fourth", login(ctx, 3), engine.CodeQueueFull)
 	cancel()
 	if err := result(t, waiting); !errors.Is(err, context.Canceled) {

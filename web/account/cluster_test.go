@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"regexp"
 	"testing"
-	"time"
 
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/auth/oidc"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/mail"
 	"github.com/skerrydb/skerry/web"
@@ -59,13 +59,8 @@ func nodes(t *testing.T, o settings) [2]*world {
 	box := mail.NewOutbox(0)
 	both := [2]*world{node(t, dir1, l1, box, o), nil}
 	both[1] = node(t, dir2, l2, box, o, l1.Addr().String())
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if got := both[1].browser().post("/account/logout"); got.status == 303 {
-			return both
-		} else if time.Now().After(end) {
-			t.Fatalf("the second node does not answer: %d %s", got.status, text(got.body))
-		}
-	}
+	eventually.True(t, "the second node serves", func() bool { return both[1].browser().post("/account/logout").status == 303 })
+	return both
 }
 
 var keyIn = regexp.MustCompile(`sk_[a-z2-7]+_[a-z2-7]+`)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web/api"
@@ -183,7 +184,7 @@ func TestCallElection(t *testing.T) {
 	go func() {
 		done <- c.nodes[1].do(t, "POST", "/api/call/vote", strings.NewReader(`{"contestant":"ada","phone":1}`))
 	}()
-	eventually(t, "a waiting call", func() bool { return c.nodes[1].metric(t, "skerry_http_requests_in_flight") > 1 })
+	eventually.True(t, "a waiting call", func() bool { return c.nodes[1].metric(t, "skerry_http_requests_in_flight") > 1 })
 	c.lead(2)
 	if got := <-done; got.status != 200 || got.header.Get("X-Skerry-Node") != "2" {
 		t.Errorf("after the election: %d %s", got.status, got.body)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web/api"
 )
@@ -222,8 +223,8 @@ func TestDeposedFrozen(t *testing.T) {
 			t.Errorf("without a key: %d %s", got.status, got.body)
 		}
 	})
-	eventually(t, "both requests in flight", func() bool { return c.nodes[1].metric(t, "skerry_http_requests_in_flight") > 2 })
-	eventually(t, "both asked", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.dials == 2 })
+	eventually.True(t, "both requests in flight", func() bool { return c.nodes[1].metric(t, "skerry_http_requests_in_flight") > 2 })
+	eventually.True(t, "both asked", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.dials == 2 })
 	c.lead(3)
 	wg.Wait()
 }

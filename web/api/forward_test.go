@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/web"
@@ -116,7 +117,7 @@ func TestForwardedFrom(t *testing.T) {
 	var log lockedBuffer
 	c := serveCluster(t, 2, api.Options{Logger: log.logger()})
 	c.nodes[1].put(t, "/db/a", "x", "X-Forwarded-For", "192.0.2.99", "X-Request-Id", "traced")
-	eventually(t, "a line of each node", func() bool { return strings.Count(log.String(), "traced") == 2 })
+	eventually.True(t, "a line of each node", func() bool { return strings.Count(log.String(), "traced") == 2 })
 	if strings.Contains(log.String(), "192.0.2.99") || strings.Count(log.String(), "from=127.0.0.1 ") != 2 {
 		t.Errorf("the log has\n%s", log.String())
 	}
@@ -259,7 +260,7 @@ func TestElectionWait(t *testing.T) {
 		})
 	}
 	for _, n := range patient.nodes {
-		eventually(t, "a waiting request", func() bool { return n.metric(t, "skerry_http_requests_in_flight") > 8 })
+		eventually.True(t, "a waiting request", func() bool { return n.metric(t, "skerry_http_requests_in_flight") > 8 })
 	}
 	patient.lead(2)
 	wg.Wait()
@@ -281,8 +282,8 @@ func TestForwardLimit(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "a waiting request", func() bool { return c.nodes[1].metric(t, "skerry_http_requests_in_flight") > 2 })
-	eventually(t, "the refusal", func() bool {
+	eventually.True(t, "a waiting request", func() bool { return c.nodes[1].metric(t, "skerry_http_requests_in_flight") > 2 })
+	eventually.True(t, "the refusal", func() bool {
 		got := c.nodes[1].put(t, "/db/over", "x")
 		return got.status == 503 && got.code() == engine.CodeQueueFull
 	})

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/web"
@@ -132,12 +133,7 @@ func TestDeclaredLength(t *testing.T) {
 	for range conns {
 		fmt.Fprintf(s.dial(t), "PUT /db/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\nx", kv.MaxValBytes)
 	}
-	for deadline := time.Now().Add(10 * time.Second); s.metric(t, "skerry_http_requests_in_flight") < conns; {
-		if time.Now().After(deadline) {
-			t.Fatal("the requests do not arrive")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	eventually.True(t, "all requests arrive", func() bool { return s.metric(t, "skerry_http_requests_in_flight") >= conns })
 	if grown := heap() - before; grown > conns*kv.MaxValBytes/16 {
 		t.Errorf("%d requests that sent one byte each hold %d MiB", conns, grown>>20)
 	}
@@ -167,25 +163,15 @@ func TestBufferLimit(t *testing.T) {
 			t.Errorf("a page over the memory for bodies: %d %.100s", got.status, got.body)
 		}
 		// A response can arrive a moment before its handler releases its memory.
-		eventually(t, "a body of just the memory for bodies", func() bool {
+		eventually.True(t, "a body of just the memory for bodies", func() bool {
 			return s.do(t, "PUT", "/db/b", bytes.NewReader(large[:1<<20])).status < 300
 		})
-		eventually(t, "a value of just the memory for bodies", func() bool {
+		eventually.True(t, "a value of just the memory for bodies", func() bool {
 			return len(s.do(t, "GET", "/db/b", nil).body) == 1<<20
 		})
 	}
 	if got := s.do(t, "HEAD", "/db/large", nil); got.status != 200 || got.header.Get("Content-Length") != fmt.Sprint(len(large)) {
 		t.Errorf("HEAD needs no memory, but: %d %v", got.status, got.header)
-	}
-}
-
-// eventually tries for 20 s.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is refused", what)
-		}
 	}
 }
 
