@@ -17,10 +17,8 @@ func TestDelete(t *testing.T) {
 	s := &sessions{}
 	w, ctx := open(t, auth.Options{Sessions: s}), t.Context()
 	bob := w.verified("bob@example.com")
-	_, err := w.Login(ctx, "ann@example.com", "makes the emails that nobody gets", "")
-	want(t, "login", err, auth.CodeWrongCredentials)
-	_, err = w.RequestReset(ctx, "nobody@example.com", "")
-	must(t, "request a reset", err)
+	w.login("login", "makes the emails that nobody gets", auth.CodeWrongCredentials)
+	w.requestReset("nobody@example.com")
 	w.clock.Add(2 * time.Hour)
 	w.expire()
 	before := w.dump()
@@ -35,9 +33,8 @@ func TestDelete(t *testing.T) {
 	}
 	d := w.enrol(ann.ID)
 	for i := range auth.MaxTokens - 1 {
-		_, err := w.RequestReset(ctx, "ann@example.com", "")
-		must(t, "request a reset", err)
-		_, err = w.RequestChange(ctx, ann.ID, fmt.Sprintf("ann%d@example.org", i), "")
+		w.requestReset("ann@example.com")
+		_, err := w.RequestChange(ctx, ann.ID, fmt.Sprintf("ann%d@example.org", i), "")
 		must(t, "request a change of address", err)
 	}
 	ticket := w.ticket("ann@example.com")
@@ -45,9 +42,8 @@ func TestDelete(t *testing.T) {
 	if s.revoked(ann.ID) != 1 {
 		t.Error("the deletion did not end the sessions")
 	}
-	_, err = w.LoginTOTP(ctx, ticket, d.code(1))
-	want(t, "a ticket of who was deleted", err, auth.CodeTokenInvalid)
-	_, err = w.Get(ctx, engine.Read{}, ann.ID)
+	w.loginTOTP("a ticket of who was deleted", ticket, d.code(1), auth.CodeTokenInvalid)
+	_, err := w.Get(ctx, engine.Read{}, ann.ID)
 	want(t, "get", err, engine.CodeNotFound)
 	want(t, "delete again", w.Delete(ctx, ann.ID), engine.CodeNotFound)
 	w.clock.Add(2 * time.Hour)
@@ -67,28 +63,21 @@ func TestDisable(t *testing.T) {
 	s := &sessions{}
 	w, ctx := open(t, auth.Options{Sessions: s}), t.Context()
 	ann := w.verified("ann@example.com")
-	msg, err := w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "request a reset", err)
+	msg := w.requestReset("ann@example.com")
 	u, err := w.Disable(ctx, ann.ID, true)
 	if err != nil || !u.Disabled || s.revoked(ann.ID) != 1 {
 		t.Errorf("disable: %+v %v", u, err)
 	}
-	_, err = w.Login(ctx, "ann@example.com", good, "")
-	want(t, "login", err, auth.CodeAccountDisabled)
-	_, err = w.Login(ctx, "ann@example.com", "wrong password", "")
-	want(t, "login with a wrong password, which must not tell", err, auth.CodeWrongCredentials)
-	_, err = w.Reset(ctx, msg.Token, "a new password")
-	want(t, "reset", err, auth.CodeTokenInvalid)
+	w.login("login", good, auth.CodeAccountDisabled)
+	w.login("login with a wrong password, which must not tell", "wrong password", auth.CodeWrongCredentials)
+	w.reset("reset", msg.Token, "a new password", auth.CodeTokenInvalid)
 	change, err := w.RequestChange(ctx, ann.ID, "ann@example.org", "")
 	must(t, "request a change of address", err)
-	_, err = w.Verify(ctx, change.Token, auth.Proof{Password: good})
-	want(t, "verify another address", err, auth.CodeTokenInvalid)
+	w.verify("verify another address", change.Token, good, auth.CodeTokenInvalid)
 	_, err = w.Disable(ctx, ann.ID, false)
 	must(t, "enable", err)
-	_, err = w.Reset(ctx, msg.Token, "a new password")
-	want(t, "a token from before", err, auth.CodeTokenInvalid)
-	_, err = w.Login(ctx, "ann@example.com", good, "")
-	must(t, "login", err)
+	w.reset("a token from before", msg.Token, "a new password", auth.CodeTokenInvalid)
+	w.login("login", good, "")
 }
 
 func TestRolesAndName(t *testing.T) {
@@ -127,8 +116,7 @@ func TestRolesAndName(t *testing.T) {
 	want(t, "nobody", err, engine.CodeNotFound)
 
 	// Roles given to an unverified registration must not go to the next one of the address.
-	_, err = w.Register(ctx, "boss@example.com", good, "")
-	must(t, "register", err)
+	w.register("boss@example.com", good)
 	boss, err := w.Find(ctx, engine.Read{}, "boss@example.com")
 	must(t, "find", err)
 	_, err = w.SetRoles(ctx, boss.ID, []string{"admin"})

@@ -32,8 +32,7 @@ func TestIdentities(t *testing.T) {
 		_, err = w.LoginIdentity(ctx, identity("2", email, false))
 		want(t, "the provider has not verified "+email, err, auth.CodeIdentityUnverified)
 	}
-	_, err = w.Register(ctx, "bob@example.com", good, "")
-	must(t, "register", err)
+	w.register("bob@example.com", good)
 	bob, err := w.Login(ctx, "bob@example.com", good, "")
 	must(t, "login", err)
 	_, err = w.LoginIdentity(ctx, identity("3", "bob@example.com", true))
@@ -41,16 +40,14 @@ func TestIdentities(t *testing.T) {
 	if u, err := w.Get(ctx, engine.Read{}, bob.ID); err != nil || u.Verified() {
 		t.Errorf("the conflict changed the user: %+v %v", u, err)
 	}
-	msg, err := w.Register(ctx, "cid@example.com", "password of a thief", "")
-	must(t, "register", err)
+	msg := w.register("cid@example.com", "password of a thief")
 	cid, err := w.LoginIdentity(ctx, identity("4", "cid@example.com", true))
 	if err != nil || cid.ID == msg.User.ID || !cid.Verified() || cid.Password || cid.Name != "N 4" {
 		t.Errorf("an address that was registered and never used: %+v %v", cid, err)
 	}
 	_, err = w.Login(ctx, "cid@example.com", "password of a thief", "")
 	want(t, "the thief's password", err, auth.CodeWrongCredentials)
-	_, err = w.Verify(ctx, msg.Token, auth.Proof{Password: good})
-	want(t, "the thief's email", err, auth.CodeTokenInvalid)
+	w.verify("the thief's email", msg.Token, good, auth.CodeTokenInvalid)
 	dan, err := w.LoginIdentity(ctx, identity("5", "", false))
 	if err != nil || dan.Email != "" || dan.Verified() {
 		t.Errorf("no address: %+v %v", dan, err)
@@ -116,12 +113,10 @@ func TestLinkUnlink(t *testing.T) {
 		must(t, "link", w.LinkIdentity(ctx, ann.ID, identity(fmt.Sprint("x", i), "", false)))
 	}
 	want(t, "one too many", w.LinkIdentity(ctx, ann.ID, identity("y", "", false)), engine.CodeLimit)
-	msg, err := w.RequestReset(ctx, "bob@example.com", "")
-	must(t, "request a reset", err)
+	msg := w.requestReset("bob@example.com")
 	_, err = w.ChangePassword(ctx, bob.ID, "", good)
 	want(t, "change a password that is none", err, engine.CodePreconditionFailed)
-	_, err = w.Reset(ctx, msg.Token, good)
-	must(t, "the first password, by a reset", err)
+	w.reset("the first password, by a reset", msg.Token, good, "")
 	must(t, "unlink what is not the only way any more", w.UnlinkIdentity(ctx, bob.ID, issuer, "2"))
 }
 
@@ -135,8 +130,7 @@ func TestIdentitySecondFactor(t *testing.T) {
 	_, err = w.LoginIdentity(ctx, identity("1", "", false))
 	want(t, "login", err, auth.CodeSecondFactor)
 	ticket, _ := auth.Ticket(err)
-	_, err = w.LoginTOTP(ctx, ticket, d.code(1))
-	must(t, "login", err)
+	w.loginTOTP("login", ticket, d.code(1), "")
 	_, err = w.Disable(ctx, u.ID, true)
 	must(t, "disable", err)
 	_, err = w.LoginIdentity(ctx, identity("1", "", false))

@@ -77,6 +77,48 @@ func (w *world) verified(email string) auth.User {
 	return done.User
 }
 
+// register registers an address and fails at an error.
+func (w *world) register(email, password string) auth.Email {
+	w.t.Helper()
+	msg, err := w.Register(w.t.Context(), email, password, "")
+	must(w.t, "register", err)
+	return msg
+}
+
+// requestReset requests a reset and fails at an error.
+func (w *world) requestReset(email string) auth.Email {
+	w.t.Helper()
+	msg, err := w.RequestReset(w.t.Context(), email, "")
+	must(w.t, "request a reset", err)
+	return msg
+}
+
+// login fails unless the login of ann@example.com returns an error with the code; "" means no error. So do
+// loginTOTP, verify and reset.
+func (w *world) login(what, password string, code engine.Code) {
+	w.t.Helper()
+	_, err := w.Login(w.t.Context(), "ann@example.com", password, "")
+	want(w.t, what, err, code)
+}
+
+func (w *world) loginTOTP(what, ticket, digits string, code engine.Code) {
+	w.t.Helper()
+	_, err := w.LoginTOTP(w.t.Context(), ticket, digits)
+	want(w.t, what, err, code)
+}
+
+func (w *world) verify(what, token, password string, code engine.Code) {
+	w.t.Helper()
+	_, err := w.Verify(w.t.Context(), token, auth.Proof{Password: password})
+	want(w.t, what, err, code)
+}
+
+func (w *world) reset(what, token, password string, code engine.Code) {
+	w.t.Helper()
+	_, err := w.Reset(w.t.Context(), token, password)
+	want(w.t, what, err, code)
+}
+
 // want fails unless err has the code; "" means no error.
 func want(t testing.TB, what string, err error, code engine.Code) {
 	t.Helper()

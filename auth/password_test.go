@@ -66,19 +66,16 @@ func TestRehash(t *testing.T) {
 			t.Errorf("login %d: the hash has not the new parameters", i)
 		}
 	}
-	_, err := w.Login(ctx, "ann@example.com", good, "")
-	must(t, "login with weaker parameters", err)
+	w.login("login with weaker parameters", good, "")
 	if !strings.Contains(w.dump(), "m=128,t=2,p=1") {
 		t.Error("a stronger hash was replaced by a weaker one")
 	}
 	// A token bound to the password survives, as the password is the same.
-	msg, err := w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "request a reset", err)
+	msg := w.requestReset("ann@example.com")
 	third := w.again(auth.Options{Argon2: auth.Params{MemoryKiB: 256, Passes: 2}})
-	_, err = third.Login(ctx, "ann@example.com", good, "")
+	_, err := third.Login(ctx, "ann@example.com", good, "")
 	must(t, "login", err)
-	_, err = w.Reset(ctx, msg.Token, "a new password")
-	must(t, "reset after the hash was renewed", err)
+	w.reset("reset after the hash was renewed", msg.Token, "a new password", "")
 }
 
 // TestChangePassword: sessions and tokens end with the old password.
@@ -87,9 +84,8 @@ func TestChangePassword(t *testing.T) {
 	s := &sessions{}
 	w, ctx := open(t, auth.Options{Sessions: s, Limits: auth.Limits{Login: auth.Limit{N: 3}}}), t.Context()
 	ann := w.verified("ann@example.com")
-	msg, err := w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "request a reset", err)
-	_, err = w.ChangePassword(ctx, ann.ID, "wrong password", "a new password")
+	msg := w.requestReset("ann@example.com")
+	_, err := w.ChangePassword(ctx, ann.ID, "wrong password", "a new password")
 	want(t, "wrong old password", err, auth.CodeWrongCredentials)
 	_, err = w.ChangePassword(ctx, ann.ID, good, "password")
 	want(t, "a common password", err, auth.CodePasswordRefused)
@@ -101,10 +97,8 @@ func TestChangePassword(t *testing.T) {
 	if s.revoked(ann.ID) != 1 {
 		t.Error("the change did not end the sessions")
 	}
-	_, err = w.Reset(ctx, msg.Token, "a third password")
-	want(t, "a token from before", err, auth.CodeTokenInvalid)
-	_, err = w.Login(ctx, "ann@example.com", good, "")
-	want(t, "login with the old password", err, auth.CodeWrongCredentials)
+	w.reset("a token from before", msg.Token, "a third password", auth.CodeTokenInvalid)
+	w.login("login with the old password", good, auth.CodeWrongCredentials)
 	must(t, "confirm", w.ConfirmPassword(ctx, ann.ID, "a new password"))
 	for range 3 {
 		want(t, "confirm a wrong one", w.ConfirmPassword(ctx, ann.ID, "wrong password"), auth.CodeWrongCredentials)
@@ -112,15 +106,13 @@ func TestChangePassword(t *testing.T) {
 	before := w.Hashes()
 	_, err = w.ChangePassword(ctx, ann.ID, "a new password", "a third password")
 	want(t, "over the limit", err, auth.CodeRateLimited)
-	_, err = w.Login(ctx, "ann@example.com", "a new password", "")
-	want(t, "a login counts with it", err, auth.CodeRateLimited)
+	w.login("a login counts with it", "a new password", auth.CodeRateLimited)
 	if w.Hashes() != before {
 		t.Error("a hash was computed over the limit")
 	}
 	_, err = w.SetPassword(ctx, ann.ID, "an administrator's")
 	must(t, "set", err)
-	_, err = w.Login(ctx, "ann@example.com", "an administrator's", "")
-	must(t, "login after the password was set, which ends the count", err)
+	w.login("login after the password was set, which ends the count", "an administrator's", "")
 }
 
 // TestSessionsRefused: if the sessions cannot be ended nothing is changed.
@@ -135,8 +127,7 @@ func TestSessionsRefused(t *testing.T) {
 	_, err = w.Disable(ctx, ann.ID, true)
 	want(t, "disable", err, engine.CodeLimit)
 	want(t, "delete", w.Delete(ctx, ann.ID), engine.CodeLimit)
-	_, err = w.Login(ctx, "ann@example.com", good, "")
-	must(t, "login", err)
+	w.login("login", good, "")
 }
 
 func TestOptions(t *testing.T) {

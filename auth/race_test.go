@@ -67,8 +67,7 @@ func TestHashOutsideTransactions(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
 	ann := w.verified("ann@example.com")
-	msg, err := w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "request a reset", err)
+	msg := w.requestReset("ann@example.com")
 	var writes atomic.Int64
 	w.Hold(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -78,14 +77,11 @@ func TestHashOutsideTransactions(t *testing.T) {
 		}
 		writes.Add(1)
 	})
-	_, err = w.Register(ctx, "bob@example.com", good, "")
-	must(t, "register", err)
-	_, err = w.Create(ctx, "cid@example.com", good, true)
+	w.register("bob@example.com", good)
+	_, err := w.Create(ctx, "cid@example.com", good, true)
 	must(t, "create", err)
-	_, err = w.Login(ctx, "ann@example.com", good, "")
-	must(t, "login", err)
-	_, err = w.Reset(ctx, msg.Token, good)
-	must(t, "reset", err)
+	w.login("login", good, "")
+	w.reset("reset", msg.Token, good, "")
 	_, err = w.ChangePassword(ctx, ann.ID, good, good+"!")
 	must(t, "change", err)
 	must(t, "confirm", w.ConfirmPassword(ctx, ann.ID, good+"!"))
@@ -115,10 +111,8 @@ func TestRaceRegister(t *testing.T) {
 	if msg.Kind != auth.Known || msg.Token != "" {
 		t.Errorf("email: %+v", msg)
 	}
-	_, err := w.Login(ctx, "ann@example.com", "a slow password", "")
-	want(t, "login with the slow password", err, auth.CodeWrongCredentials)
-	_, err = w.Login(ctx, "ann@example.com", good, "")
-	must(t, "login", err)
+	w.login("login with the slow password", "a slow password", auth.CodeWrongCredentials)
+	w.login("login", good, "")
 }
 
 // TestRaceRegisterBoth: of two registrations of a new address that are hashed at
@@ -148,8 +142,7 @@ func TestRaceRegisterBoth(t *testing.T) {
 			continue
 		}
 		ok++
-		_, err := w.Login(ctx, "ann@example.com", fmt.Sprintf("password %d of two", i), "")
-		must(t, "login with the password of the email that was verified", err)
+		w.login("login with the password of the email that was verified", fmt.Sprintf("password %d of two", i), "")
 	}
 	page, err := w.List(ctx, engine.Read{}, auth.ListOptions{})
 	if err != nil || ok != 1 || len(page.Users) != 1 {
@@ -162,8 +155,7 @@ func TestRaceReset(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
 	w.verified("ann@example.com")
-	msg, err := w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "request a reset", err)
+	msg := w.requestReset("ann@example.com")
 	g := hold(w.Auth)
 	var done []chan error
 	for i := range 2 {
@@ -182,8 +174,7 @@ func TestRaceReset(t *testing.T) {
 			continue
 		}
 		ok++
-		_, err := w.Login(ctx, "ann@example.com", fmt.Sprintf("password %d of two", i), "")
-		must(t, "login with the password of the reset that worked", err)
+		w.login("login with the password of the reset that worked", fmt.Sprintf("password %d of two", i), "")
 	}
 	if ok != 1 {
 		t.Errorf("%d of two resets worked", ok)
@@ -211,8 +202,7 @@ func TestRaceChange(t *testing.T) {
 	want(t, "a login with the old password", result(t, login), auth.CodeWrongCredentials)
 	want(t, "a change with the old password", result(t, change), auth.CodeWrongCredentials)
 	want(t, "the old password confirmed", result(t, confirm), auth.CodeWrongCredentials)
-	_, err = w.Login(ctx, "ann@example.com", "a fast password", "")
-	must(t, "login", err)
+	w.login("login", "a fast password", "")
 }
 
 // TestRacePending: the owner registers an address while a thief, who has
@@ -221,8 +211,7 @@ func TestRacePending(t *testing.T) {
 	t.Parallel()
 	o := auth.Options{AllowUnverified: true}
 	w, ctx := open(t, o), t.Context()
-	_, err := w.Register(ctx, "ann@example.com", "password of a thief", "")
-	must(t, "register", err)
+	w.register("ann@example.com", "password of a thief")
 	slow := w.again(o)
 	g := hold(slow)
 	thief := started(func() error { _, err := slow.Login(ctx, "ann@example.com", "password of a thief", ""); return err })
@@ -233,8 +222,7 @@ func TestRacePending(t *testing.T) {
 	}
 	close(g.pass)
 	want(t, "the thief's login", result(t, thief), auth.CodeWrongCredentials)
-	_, err = w.Login(ctx, "ann@example.com", good, "")
-	must(t, "login", err)
+	w.login("login", good, "")
 	msg, err = w.Register(ctx, "ann@example.com", "password of a thief", "")
 	if err != nil || msg.Kind != auth.Known {
 		t.Errorf("register what is in use now: %+v %v", msg, err)
@@ -263,8 +251,7 @@ func TestRaceDelete(t *testing.T) {
 func TestRaceOnce(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{Limits: auth.Limits{Code: auth.Limit{N: -1}}}), t.Context()
-	msg, err := w.Register(ctx, "bob@example.com", good, "")
-	must(t, "register", err)
+	msg := w.register("bob@example.com", good)
 	if n := together(t, 8, func(int) error { _, err := w.Verify(ctx, msg.Token, auth.Proof{Password: good}); return err }); n != 1 {
 		t.Errorf("an email was verified %d times", n)
 	}

@@ -24,34 +24,25 @@ func TestSecondFactor(t *testing.T) {
 		t.Errorf("url %q: %v", d.url, err)
 	}
 	ticket := w.ticket("ann@example.com")
-	_, err = w.LoginTOTP(ctx, ticket, d.code(0))
-	want(t, "the code that has confirmed the app", err, auth.CodeCodeWrong)
+	w.loginTOTP("the code that has confirmed the app", ticket, d.code(0), auth.CodeCodeWrong)
 	got, err := w.LoginTOTP(ctx, ticket, d.code(1))
 	if err != nil || got.ID != ann.ID || !got.TOTP {
 		t.Errorf("login: %+v %v", got, err)
 	}
-	_, err = w.LoginTOTP(ctx, ticket, d.code(1))
-	want(t, "the ticket again", err, auth.CodeTokenInvalid)
+	w.loginTOTP("the ticket again", ticket, d.code(1), auth.CodeTokenInvalid)
 	ticket = w.ticket("ann@example.com")
-	_, err = w.LoginTOTP(ctx, ticket, d.code(1))
-	want(t, "the code again", err, auth.CodeCodeWrong)
+	w.loginTOTP("the code again", ticket, d.code(1), auth.CodeCodeWrong)
 	w.clock.Add(30 * time.Second)
-	_, err = w.LoginTOTP(ctx, ticket, d.code(0))
-	want(t, "the code again, when its time has come", err, auth.CodeCodeWrong)
-	_, err = w.LoginTOTP(ctx, ticket, d.code(-1))
-	want(t, "a code before the one that was used", err, auth.CodeCodeWrong)
-	_, err = w.LoginTOTP(ctx, ticket, d.code(2))
-	want(t, "a code that is two steps ahead", err, auth.CodeCodeWrong)
+	w.loginTOTP("the code again, when its time has come", ticket, d.code(0), auth.CodeCodeWrong)
+	w.loginTOTP("a code before the one that was used", ticket, d.code(-1), auth.CodeCodeWrong)
+	w.loginTOTP("a code that is two steps ahead", ticket, d.code(2), auth.CodeCodeWrong)
 	w.clock.Add(60 * time.Second)
-	_, err = w.LoginTOTP(ctx, ticket, d.code(-2))
-	want(t, "a code that is two steps behind", err, auth.CodeCodeWrong)
-	_, err = w.LoginTOTP(ctx, ticket, " "+d.code(-1)+" ")
-	must(t, "a code one step behind", err)
+	w.loginTOTP("a code that is two steps behind", ticket, d.code(-2), auth.CodeCodeWrong)
+	w.loginTOTP("a code one step behind", ticket, " "+d.code(-1)+" ", "")
 	w.clock.Add(ticketLife)
 	ticket = w.ticket("ann@example.com")
 	w.clock.Add(ticketLife)
-	_, err = w.LoginTOTP(ctx, ticket, d.code(0))
-	want(t, "an expired ticket", err, auth.CodeTokenInvalid)
+	w.loginTOTP("an expired ticket", ticket, d.code(0), auth.CodeTokenInvalid)
 }
 
 const ticketLife = 5 * time.Minute
@@ -66,9 +57,8 @@ func TestRecoveryCodes(t *testing.T) {
 		t.Fatalf("recovery codes: %q", d.recovery)
 	}
 	ticket := w.ticket("ann@example.com")
-	_, err := w.LoginTOTP(ctx, ticket, d.recovery[3])
-	want(t, "a recovery code as an app's", err, auth.CodeCodeWrong)
-	_, err = w.LoginRecovery(ctx, ticket, d.code(1))
+	w.loginTOTP("a recovery code as an app's", ticket, d.recovery[3], auth.CodeCodeWrong)
+	_, err := w.LoginRecovery(ctx, ticket, d.code(1))
 	want(t, "an app's code as a recovery code", err, auth.CodeCodeWrong)
 	_, err = w.LoginRecovery(ctx, ticket, strings.ToUpper(strings.ReplaceAll(d.recovery[3], "-", " ")))
 	must(t, "login", err)
@@ -101,8 +91,7 @@ func TestEnrol(t *testing.T) {
 	want(t, "confirm without enrolling", err, engine.CodePreconditionFailed)
 	first, err := w.EnrolTOTP(ctx, ann.ID)
 	must(t, "enrol", err)
-	_, err = w.Login(ctx, "ann@example.com", good, "")
-	must(t, "login", err)
+	w.login("login", good, "")
 	want(t, "remove what is not on", w.DisableTOTP(ctx, ann.ID, "123456"), engine.CodePreconditionFailed)
 	d := w.enrol(ann.ID)
 	if d.secret == first.Secret {
@@ -117,14 +106,11 @@ func TestEnrol(t *testing.T) {
 	if s.revoked(ann.ID) != 1 {
 		t.Error("the removal did not end the sessions")
 	}
-	_, err = w.LoginTOTP(ctx, ticket, d.code(1))
-	want(t, "a ticket from before", err, auth.CodeTokenInvalid)
+	w.loginTOTP("a ticket from before", ticket, d.code(1), auth.CodeTokenInvalid)
 	next, err := w.EnrolTOTP(ctx, ann.ID)
 	must(t, "enrol again", err)
-	_, err = w.LoginTOTP(ctx, ticket, (&device{w: w, secret: next.Secret}).code(0))
-	want(t, "a ticket from before, with a factor that is not confirmed", err, auth.CodeTokenInvalid)
-	_, err = w.Login(ctx, "ann@example.com", good, "")
-	must(t, "login", err)
+	w.loginTOTP("a ticket from before, with a factor that is not confirmed", ticket, (&device{w: w, secret: next.Secret}).code(0), auth.CodeTokenInvalid)
+	w.login("login", good, "")
 	_, err = w.EnrolTOTP(ctx, "nobody")
 	want(t, "enrol nobody", err, engine.CodeNotFound)
 }
@@ -146,12 +132,10 @@ func TestCodeLimit(t *testing.T) {
 		want(t, "wrong code", guess(w.ticket("ann@example.com")), auth.CodeCodeWrong)
 	}
 	ticket := w.ticket("ann@example.com")
-	_, err := w.LoginTOTP(ctx, ticket, d.code(1))
-	want(t, "over the limit", err, auth.CodeRateLimited)
+	w.loginTOTP("over the limit", ticket, d.code(1), auth.CodeRateLimited)
 	want(t, "over the limit", w.DisableTOTP(ctx, ann.ID, d.code(1)), auth.CodeRateLimited)
 	w.clock.Add(time.Hour + time.Second)
-	_, err = w.LoginTOTP(ctx, w.ticket("ann@example.com"), d.code(0))
-	must(t, "after the window", err)
+	w.loginTOTP("after the window", w.ticket("ann@example.com"), d.code(0), "")
 }
 
 // TestTicketBound: a change of the password ends tickets.
@@ -163,6 +147,5 @@ func TestTicketBound(t *testing.T) {
 	ticket := w.ticket("ann@example.com")
 	_, err := w.SetPassword(ctx, ann.ID, "a new password")
 	must(t, "set", err)
-	_, err = w.LoginTOTP(ctx, ticket, d.code(1))
-	want(t, "a ticket of the old password", err, auth.CodeTokenInvalid)
+	w.loginTOTP("a ticket of the old password", ticket, d.code(1), auth.CodeTokenInvalid)
 }

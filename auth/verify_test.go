@@ -24,44 +24,34 @@ func TestRegisterKnown(t *testing.T) {
 	if n := w.Hashes() - before; n != 1 {
 		t.Errorf("%d hashes were computed, want 1 as for a new address", n)
 	}
-	_, err = w.Login(ctx, "ann@example.com", "another password", "")
-	want(t, "login with the second password", err, auth.CodeWrongCredentials)
-	_, err = w.Login(ctx, "ann@example.com", good, "")
-	must(t, "login with the first password", err)
+	w.login("login with the second password", "another password", auth.CodeWrongCredentials)
+	w.login("login with the first password", good, "")
 }
 
 // TestRegisterAgain: a second registration replaces one that was never verified or used, whose email becomes
 // void.
 func TestRegisterAgain(t *testing.T) {
 	t.Parallel()
-	w, ctx := open(t, auth.Options{}), t.Context()
-	first, err := w.Register(ctx, "ann@example.com", "password of a thief", "")
-	must(t, "register", err)
-	second, err := w.Register(ctx, "Ann@example.com", good, "")
-	must(t, "register again", err)
+	w := open(t, auth.Options{})
+	first := w.register("ann@example.com", "password of a thief")
+	second := w.register("Ann@example.com", good)
 	if second.Kind != auth.Verify || second.User.ID != first.User.ID {
 		t.Errorf("emails: %+v %+v", first, second)
 	}
-	_, err = w.Verify(ctx, first.Token, auth.Proof{Password: good})
-	want(t, "the first email's token", err, auth.CodeTokenInvalid)
-	_, err = w.Verify(ctx, second.Token, auth.Proof{Password: good})
-	must(t, "verify", err)
-	_, err = w.Login(ctx, "ann@example.com", "password of a thief", "")
-	want(t, "login with the first password", err, auth.CodeWrongCredentials)
-	_, err = w.Login(ctx, "ann@example.com", good, "")
-	must(t, "login", err)
+	w.verify("the first email's token", first.Token, good, auth.CodeTokenInvalid)
+	w.verify("verify", second.Token, good, "")
+	w.login("login with the first password", "password of a thief", auth.CodeWrongCredentials)
+	w.login("login", good, "")
 }
 
 // TestPendingExpires: a registration that is never verified leaves nothing.
 func TestPendingExpires(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{PendingTTL: time.Hour}), t.Context()
-	msg, err := w.Register(ctx, "ann@example.com", good, "")
-	must(t, "register", err)
+	msg := w.register("ann@example.com", good)
 	w.clock.Add(time.Hour + time.Second)
-	_, err = w.Verify(ctx, msg.Token, auth.Proof{Password: good})
-	want(t, "verify", err, auth.CodeTokenInvalid)
-	_, err = w.Find(ctx, engine.Read{}, "ann@example.com")
+	w.verify("verify", msg.Token, good, auth.CodeTokenInvalid)
+	_, err := w.Find(ctx, engine.Read{}, "ann@example.com")
 	want(t, "find", err, engine.CodeNotFound)
 	if u := w.verified("ann@example.com"); u.ID == msg.User.ID {
 		t.Error("an id was given twice")
@@ -80,8 +70,7 @@ func TestReset(t *testing.T) {
 	ann := w.verified("ann@example.com")
 	ask := func() string {
 		t.Helper()
-		msg, err := w.RequestReset(ctx, "ANN@example.com", "")
-		must(t, "request a reset", err)
+		msg := w.requestReset("ANN@example.com")
 		if msg.Kind != auth.Reset || msg.To != "ann@example.com" {
 			t.Errorf("email: %+v", msg)
 		}
@@ -94,29 +83,23 @@ func TestReset(t *testing.T) {
 	}
 	_, err = w.CheckToken(ctx, engine.Read{}, auth.ToVerify, one)
 	want(t, "a token of another purpose", err, auth.CodeTokenInvalid)
-	_, err = w.Verify(ctx, one, auth.Proof{Password: good})
-	want(t, "verify with a token of another purpose", err, auth.CodeTokenInvalid)
-	_, err = w.Reset(ctx, one, "short")
-	want(t, "reset to a password that is refused", err, auth.CodePasswordRefused)
-	_, err = w.Reset(ctx, one, "a new password")
-	must(t, "reset", err)
+	w.verify("verify with a token of another purpose", one, good, auth.CodeTokenInvalid)
+	w.reset("reset to a password that is refused", one, "short", auth.CodePasswordRefused)
+	w.reset("reset", one, "a new password", "")
 	if s.revoked(ann.ID) != 1 {
 		t.Error("the reset did not end the sessions")
 	}
 	before := w.Hashes()
 	for _, token := range []string{one, two, "", strings.Repeat("A", 43), one + "A"} {
-		_, err = w.Reset(ctx, token, "a third password")
-		want(t, "a token that is not valid any more", err, auth.CodeTokenInvalid)
+		w.reset("a token that is not valid any more", token, "a third password", auth.CodeTokenInvalid)
 	}
 	if w.Hashes() != before {
 		t.Error("a hash was computed for a token that is none")
 	}
-	_, err = w.Login(ctx, "ann@example.com", "a new password", "")
-	must(t, "login", err)
+	w.login("login", "a new password", "")
 	three := ask()
 	w.clock.Add(time.Hour)
-	_, err = w.Reset(ctx, three, "a third password")
-	want(t, "an expired token", err, auth.CodeTokenInvalid)
+	w.reset("an expired token", three, "a third password", auth.CodeTokenInvalid)
 }
 
 // TestResetUnknown: there is nothing to send, and no error reveals that.
@@ -141,8 +124,7 @@ func TestResetUnknown(t *testing.T) {
 func TestResetUnverified(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{AllowUnverified: true}), t.Context()
-	_, err := w.Register(ctx, "ann@example.com", "password of a thief", "")
-	must(t, "register", err)
+	w.register("ann@example.com", "password of a thief")
 	u, err := w.Login(ctx, "ann@example.com", "password of a thief", "")
 	must(t, "login", err)
 	key, _, err := w.CreateKey(ctx, u.ID, "", []string{"*"}, time.Time{})
@@ -154,10 +136,8 @@ func TestResetUnverified(t *testing.T) {
 	if err != nil || msg.Kind != auth.Known {
 		t.Errorf("register what is in use: %+v %v", msg, err)
 	}
-	msg, err = w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "request a reset", err)
-	_, err = w.Reset(ctx, msg.Token, good)
-	must(t, "reset", err)
+	msg = w.requestReset("ann@example.com")
+	w.reset("reset", msg.Token, good, "")
 	got, err := w.Login(ctx, "ann@example.com", good, "")
 	if err != nil || !got.Verified() || got.TOTP {
 		t.Errorf("login: %+v %v", got, err)
@@ -174,8 +154,7 @@ func TestChangeAddress(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
 	ann, bob := w.verified("ann@example.com"), w.verified("bob@example.com")
-	reset, err := w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "request a reset", err)
+	reset := w.requestReset("ann@example.com")
 	known, err := w.RequestChange(ctx, ann.ID, "BOB@example.com", "")
 	if err != nil || known.Kind != auth.Known || known.Token != "" || known.To != "bob@example.com" {
 		t.Errorf("to a taken address: %+v %v", known, err)
@@ -186,18 +165,14 @@ func TestChangeAddress(t *testing.T) {
 	}
 	racing, err := w.RequestChange(ctx, bob.ID, "ann@example.org", "")
 	must(t, "another user asks for the same address", err)
-	_, err = w.Login(ctx, "ann@example.com", good, "")
-	must(t, "login with the old address", err)
+	w.login("login with the old address", good, "")
 	done, err := w.Verify(ctx, msg.Token, auth.Proof{Password: good})
 	if err != nil || done.Was != "ann@example.com" || done.User.Email != "ann@example.org" {
 		t.Errorf("verify: %+v %v", done, err)
 	}
-	_, err = w.Verify(ctx, racing.Token, auth.Proof{Password: good})
-	want(t, "the address was verified by another user meanwhile", err, auth.CodeEmailTaken)
-	_, err = w.Reset(ctx, reset.Token, "a new password")
-	want(t, "a token sent to the old address", err, auth.CodeTokenInvalid)
-	_, err = w.Login(ctx, "ann@example.com", good, "")
-	want(t, "login with the old address", err, auth.CodeWrongCredentials)
+	w.verify("the address was verified by another user meanwhile", racing.Token, good, auth.CodeEmailTaken)
+	w.reset("a token sent to the old address", reset.Token, "a new password", auth.CodeTokenInvalid)
+	w.login("login with the old address", good, auth.CodeWrongCredentials)
 	_, err = w.Login(ctx, "ann@example.org", good, "")
 	must(t, "login with the new address", err)
 	if u := w.verified("ann@example.com"); u.ID == ann.ID {
@@ -210,10 +185,9 @@ func TestTokenEpoch(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
 	ann := w.verified("ann@example.com")
-	msg, err := w.RequestReset(ctx, "ann@example.com", "")
-	must(t, "request a reset", err)
+	msg := w.requestReset("ann@example.com")
 	must(t, "bump", w.Bump(ctx, ann.ID))
-	_, err = w.CheckToken(ctx, engine.Read{}, auth.ToReset, msg.Token)
+	_, err := w.CheckToken(ctx, engine.Read{}, auth.ToReset, msg.Token)
 	want(t, "check", err, auth.CodeTokenInvalid)
 }
 
@@ -224,8 +198,7 @@ func TestMaxTokens(t *testing.T) {
 	w.verified("ann@example.com")
 	var tokens []string
 	for range auth.MaxTokens + 1 {
-		msg, err := w.RequestReset(ctx, "ann@example.com", "")
-		must(t, "request a reset", err)
+		msg := w.requestReset("ann@example.com")
 		tokens = append(tokens, msg.Token)
 		w.clock.Add(time.Second)
 	}
@@ -243,14 +216,12 @@ func TestMaxTokens(t *testing.T) {
 func TestRequestVerify(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{}), t.Context()
-	_, err := w.Register(ctx, "ann@example.com", good, "")
-	must(t, "register", err)
+	w.register("ann@example.com", good)
 	msg, err := w.RequestVerify(ctx, "ann@example.com", "")
 	if err != nil || msg.Kind != auth.Verify {
 		t.Errorf("email: %+v %v", msg, err)
 	}
-	_, err = w.Verify(ctx, msg.Token, auth.Proof{Password: good})
-	must(t, "verify", err)
+	w.verify("verify", msg.Token, good, "")
 	for _, email := range []string{"ann@example.com", "nobody@example.com"} {
 		msg, err = w.RequestVerify(ctx, email, "")
 		if err != nil || msg.Kind != auth.None || msg.Token != "" {
@@ -265,8 +236,7 @@ func TestVerifyProvesTheAccount(t *testing.T) {
 	t.Parallel()
 	w, ctx := open(t, auth.Options{Limits: auth.Limits{Login: auth.Limit{N: 5}}}), t.Context()
 	thief := w.verified("thief@example.com")
-	registered, err := w.Register(ctx, "ann@example.com", "password of a thief", "")
-	must(t, "register", err)
+	registered := w.register("ann@example.com", "password of a thief")
 	moved, err := w.RequestChange(ctx, thief.ID, "bob@example.com", "")
 	must(t, "request a change of address", err)
 	guest, err := w.LoginIdentity(ctx, identity("1", "", false))
@@ -296,11 +266,9 @@ func TestVerifyProvesTheAccount(t *testing.T) {
 		want(t, email, err, engine.CodeNotFound)
 	}
 	for range 2 {
-		_, err = w.Verify(ctx, registered.Token, auth.Proof{Password: good})
-		want(t, "another password", err, auth.CodeWrongCredentials)
+		w.verify("another password", registered.Token, good, auth.CodeWrongCredentials)
 	}
-	_, err = w.Verify(ctx, registered.Token, auth.Proof{Password: "password of a thief"})
-	want(t, "too many attempts", err, auth.CodeRateLimited)
+	w.verify("too many attempts", registered.Token, "password of a thief", auth.CodeRateLimited)
 	w.clock.Add(time.Hour)
 	done, err := w.Verify(ctx, registered.Token, auth.Proof{Password: "password of a thief"})
 	if err != nil || !done.User.Verified() {
