@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/auth"
-	"github.com/skerrydb/skerry/auth/oidc"
 	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/oidcprovider"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/mail"
 	"github.com/skerrydb/skerry/web"
@@ -69,9 +69,9 @@ var keyIn = regexp.MustCompile(`sk_[a-z2-7]+_[a-z2-7]+`)
 // provider's code is not used up by a node that cannot write.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	p := newProvider(t, base+"/account/oidc/test/callback")
+	p := oidcprovider.New(t, base+"/account/oidc/test/callback")
 	two := nodes(t, settings{
-		account: account.Options{Scopes: []string{"todo"}, Providers: []account.Provider{{ID: "test", Title: "Test <ID>", OIDC: oidc.Options{Issuer: p.server.URL, ClientID: clientID, ClientSecret: clientSecret}}}},
+		account: account.Options{Scopes: []string{"todo"}, Providers: []account.Provider{{ID: "test", Title: "Test <ID>", OIDC: clientOf(p)}}},
 		add: func(app *web.App, users *auth.Auth) {
 			app.Use(account.Keys(users))
 			app.Post("/todo", func(c *web.Context) error {
@@ -108,11 +108,11 @@ func TestCluster(t *testing.T) {
 		if here.who() != "" || there.who() != "" {
 			t.Error("logged in after the logout")
 		}
-		p.says(map[string]any{"sub": email, "email": email, "email_verified": true})
+		p.Says(map[string]any{"sub": email, "email": email, "email_verified": true})
 		for j, back := range at {
-			back.get(p.visit(here.depart())).is(t, "back from the provider", 303, "/")
-			if here.who() != email || p.tokens() != 2*i+j+1 {
-				t.Errorf("by the provider: %q, which was asked for %d tokens", here.who(), p.tokens())
+			back.get(p.Visit(here.depart()).RequestURI()).is(t, "back from the provider", 303, "/")
+			if here.who() != email || p.Asked("/token") != 2*i+j+1 {
+				t.Errorf("by the provider: %q, which was asked for %d tokens", here.who(), p.Asked("/token"))
 			}
 			there.post("/account/logout").is(t, "logout", 303, "/account/login?done=logout")
 		}
