@@ -10,7 +10,7 @@ ARG VERSION=unknown
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$VERSION" -o /out/skerry ./cmd/skerry && mkdir -p /out/data /out/tmp
 
 FROM scratch
-# The authorities that certificates of mail servers and login providers come from.
+# CA certificates, to connect to mail servers and login providers.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/skerry /skerry
 COPY --from=build --chown=65532:65532 /out/data /data

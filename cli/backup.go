@@ -25,18 +25,18 @@ type backupOptions struct {
 
 func (o *backupOptions) settings(app verb.App) []verb.Setting {
 	return append([]verb.Setting{
-		{Name: "from", Arg: "URL", Help: "HTTP address of a running server, like " + defaultURL(app) + ": the admin address if it serves a web application", Set: verb.Text(&o.from.url)},
-		{Name: "data", Arg: "DIR", Help: "instead of --from: a data folder that is not in use", Set: verb.Text(&o.data)},
-		{Name: "to", Arg: "FILE", Help: "file to write; it must not be there yet", Set: verb.Text(&o.to)},
+		{Name: "from", Arg: "URL", Help: "HTTP address of a running server, like " + defaultURL(app) + "; the admin address if it serves a web application", Set: verb.Text(&o.from.url)},
+		{Name: "data", Arg: "DIR", Help: "data folder to back up instead of --from; it must not be in use", Set: verb.Text(&o.data)},
+		{Name: "to", Arg: "FILE", Help: "file to write; it must not exist yet", Set: verb.Text(&o.to)},
 		verb.JSON(&o.json),
 	}, o.from.accessSettings()...)
 }
 
 var backupVerb = verb.Verb{
-	Name: "backup", Short: "write all data to one file, from a running server or a data folder",
-	Long: `The file is one consistent state, with checksums. It is read back and verified
-before it gets its name, so a file of that name is a whole backup. A backup that
-goes on, with every change, is what serve --archive DIR keeps.`,
+	Name: "backup", Short: "write all data of a running server or a data folder to one file",
+	Long: `The file contains one consistent state, with checksums. It is read back and verified
+before it gets its name, so a file with that name is always complete. For a continuous
+backup of every change, see serve --archive DIR.`,
 	Start: func(app verb.App) verb.Action {
 		o := &backupOptions{}
 		return verb.Action{Settings: o.settings(app), Check: o.check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
@@ -49,12 +49,12 @@ func (o *backupOptions) check(rest []string) error {
 	var source error
 	switch {
 	case o.from.url == "" && o.data == "":
-		source = errors.New("needs --from URL, or --data DIR")
+		source = errors.New("needs --from URL or --data DIR")
 	case o.from.url != "" && o.data != "":
 		source = errors.New("takes --from or --data, not both")
 	}
 	if o.to == "-" {
-		source = verb.Mistakes(source, errors.New("--to: a file is needed, to be verified; GET /backup streams: curl URL/backup"))
+		source = verb.Mistakes(source, errors.New("--to: must be a file, to be verified after writing; to stream a backup, use curl URL/backup"))
 	}
 	return verb.Mistakes(verb.NoArguments(rest), source, o.from.check("from"), verb.Needs("to", o.to))
 }
@@ -66,7 +66,7 @@ func backup(ctx context.Context, p verb.Process, o *backupOptions) (err error) {
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("%s is there already: nothing is overwritten", o.to)
+		return fmt.Errorf("%s already exists; backup never overwrites a file", o.to)
 	}
 	f, err := os.CreateTemp(filepath.Dir(o.to), filepath.Base(o.to)+".*.tmp")
 	if err != nil {
@@ -94,7 +94,7 @@ func backup(ctx context.Context, p verb.Process, o *backupOptions) (err error) {
 	}
 	sum, err := embedded.VerifyBackup(f)
 	if err != nil {
-		return fmt.Errorf("what was written is not a whole backup: %w", err)
+		return fmt.Errorf("the written file is not a complete backup: %w", err)
 	}
 	if err := os.Rename(f.Name(), o.to); err != nil {
 		return err

@@ -27,25 +27,26 @@ type callOptions struct {
 }
 
 var callVerb = verb.Verb{
-	Name: "call", Args: "NAME [ARG…]", Short: "call a procedure of a running server, and print its result as JSON",
-	Long: `Arguments stand in the order that skerry procedures shows; those at the end that are
-optional may be left out. Texts, times and bytes are written as they are, all else
-as JSON: 5, true, '["a","b"]', '{"a":1}'. Nothing (two quotes) is null where null may
-be. What begins with a dash and is no number stands behind --. While nodes of a cluster
-run different programs, --json-args calls also what only the leader has.
+	Name: "call", Args: "NAME [ARG…]", Short: "call a procedure of a running server and print its result as JSON",
+	Long: `Give the arguments in the order that skerry procedures shows; optional ones at the end
+may be omitted. Strings, times and bytes are written as they are, everything else as
+JSON: 5, true, '["a","b"]', '{"a":1}'. An empty argument ('') is null where null is
+allowed. Arguments that begin with a dash, except numbers, go after --. While the nodes
+of a cluster run different programs, --json-args can also call procedures that only the
+leader has.
 
-If the outcome is unknown, because the server or the connection was lost, the call
-may have been carried out. With --key it can be repeated: the server carries it out
-once, and gives the answer of that to all calls with the key, for a day.
+If the outcome is unknown because the server or the connection was lost, the call may
+have been carried out. A call with --key can be repeated: the server carries it out once
+and returns the same result to every call with that key for a day.
 
-The exit code is 1 if the procedure failed, 2 if there is none of that name or the
-arguments are not what it takes.`,
+The exit code is 1 if the procedure failed, 2 if there is no such procedure or the
+arguments do not match.`,
 	Start: func(app verb.App) verb.Action {
 		o := &callOptions{}
 		settings := append([]verb.Setting{
 			urlSetting(&o.url, defaultURL(app)),
-			{Name: "json-args", Arg: "JSON", Help: "instead of ARG…: all arguments as one object; - reads it from the standard input", Set: verb.Text(&o.args)},
-			{Name: "key", Arg: "KEY", Help: "carry the call out once, however often it is sent with this key", Set: verb.Text(&o.key)},
+			{Name: "json-args", Arg: "JSON", Help: "all arguments as one object, instead of ARG…; - reads standard input", Set: verb.Text(&o.args)},
+			{Name: "key", Arg: "KEY", Help: "carry out the call only once, however often it is sent with this key", Set: verb.Text(&o.key)},
 		}, o.accessSettings()...)
 		return verb.Action{Settings: settings, Check: o.check, Do: func(ctx context.Context, p verb.Process, rest []string) error {
 			return o.call(ctx, p, rest[0], rest[1:])
@@ -83,7 +84,7 @@ func (o *callOptions) call(ctx context.Context, p verb.Process, name string, arg
 	case len(body) > proc.MaxArgBytes:
 		return verb.Usagef("the arguments are larger than %s", verb.FormatSize(proc.MaxArgBytes))
 	case o.args != "" && (!json.Valid(body) || bytes.TrimSpace(body)[0] != '{'):
-		return verb.Usagef("--json-args: is not one JSON object")
+		return verb.Usagef("--json-args: must be one JSON object")
 	}
 	header := http.Header{}
 	if len(body) > 0 {
@@ -104,10 +105,10 @@ func (o *callOptions) call(ctx context.Context, p verb.Process, name string, arg
 	}
 	defer resp.Body.Close()
 	if resp.Header.Get("Idempotent-Replayed") == "true" {
-		fmt.Fprintln(p.Stderr, "this call was carried out before; its result then was:")
+		fmt.Fprintln(p.Stderr, "this call was carried out before, with this result:")
 	}
 	if _, err := io.Copy(p.Stdout, resp.Body); err != nil {
-		return fmt.Errorf("the call was carried out, but its result did not arrive: %w", err)
+		return fmt.Errorf("the call was carried out, but reading its result failed: %w", err)
 	}
 	return nil
 }
@@ -128,7 +129,7 @@ func (o *callOptions) object(ctx context.Context, name string, args []string) ([
 	}
 	s := list.Procedures[i]
 	if len(args) > len(s.Args) {
-		return nil, verb.Usagef("%q is one argument too many: %s takes (%s)", args[len(s.Args)], name, fieldWords(s.Args))
+		return nil, verb.Usagef("unexpected argument %q: %s takes (%s)", args[len(s.Args)], name, fieldWords(s.Args))
 	}
 	b := []byte{'{'}
 	for i, arg := range args {

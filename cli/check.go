@@ -18,18 +18,18 @@ import (
 )
 
 var checkVerb = verb.Verb{
-	Name: "check", Short: "verify a whole data folder, or a recorded history of operations",
-	Long: `The folder must not be in use. Every checksum, the chain from snapshot to the end
-of the log and the state that a start would build are verified, and nothing is
-changed. A torn end of the log is no damage: it was never acknowledged, and the
-next start cuts it. Of an archive's folder, which may be in use, it says also what
-can be restored.
+	Name: "check", Short: "verify a data folder, an archive or a recorded history of operations",
+	Long: `The folder must not be in use. Check verifies every checksum, the chain from the
+snapshot to the end of the log, and the state that a start would build. It changes
+nothing. A torn end of the log is not damage: it was never acknowledged, and the next
+start removes it. An archive's folder may be in use; check also lists what can be
+restored from it.
 
-With --history no folder is looked at: FILE holds what clients asked for and what
-they were answered, one JSON object a line (docs/histories.md). The check decides
-whether one store that does one operation at a time could have answered so. If it
-could not, the first answer that nothing explains is shown; that is exit code 3.
-Not to know in time is exit code 1.`,
+With --history, check reads FILE instead: the requests of clients and the responses they
+got, one JSON object per line (docs/histories.md). It decides whether a single store that
+executes one operation at a time could have given these responses. If not, it shows the
+first response that cannot be explained, and the exit code is 3. If it cannot decide in
+time, the exit code is 1.`,
 	Start: func(verb.App) verb.Action {
 		var dir string
 		var asJSON bool
@@ -52,9 +52,9 @@ type historyOptions struct {
 
 func (h *historyOptions) settings() []verb.Setting {
 	return []verb.Setting{
-		{Name: "history", Arg: "FILE", Help: "check this recorded history instead of a folder; - is the standard input", Set: verb.Text(&h.file)},
-		{Name: "timeout", Arg: "TIME", Help: "how long to search in a history (default no limit)", Set: verb.Duration(&h.timeout, time.Millisecond, maxTimeout)},
-		{Name: "html", Arg: "FILE", Help: "draw the part of the history that the answer is about", Set: verb.Text(&h.html)},
+		{Name: "history", Arg: "FILE", Help: "check this recorded history instead of a folder; - is standard input", Set: verb.Text(&h.file)},
+		{Name: "timeout", Arg: "TIME", Help: "how long to search a history (default no limit)", Set: verb.Duration(&h.timeout, time.Millisecond, maxTimeout)},
+		{Name: "html", Arg: "FILE", Help: "write an HTML page that draws the decisive part of the history", Set: verb.Text(&h.html)},
 	}
 }
 
@@ -79,7 +79,7 @@ type historyReport struct {
 }
 
 func checkHistory(ctx context.Context, p verb.Process, h historyOptions, asJSON bool) error {
-	name, in := "the standard input", io.Reader(os.Stdin)
+	name, in := "standard input", io.Reader(os.Stdin)
 	if h.file != "-" {
 		name = h.file
 		f, err := os.Open(name)
@@ -93,23 +93,23 @@ func checkHistory(ctx context.Context, p verb.Process, h historyOptions, asJSON 
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	progress, stop := tellProgress(p.Stderr)
+	progress, stop := reportProgress(p.Stderr)
 	r := history.Check(ctx, ops, history.Options{Timeout: h.timeout, Progress: progress})
 	stop()
 	if asJSON {
 		err = verb.PrintJSON(p.Stdout, historyReport{r.Verdict, len(ops), r.Operations, r.Partitions, r.Explanation})
 	} else {
-		_, err = fmt.Fprintf(p.Stdout, "%s: %s, %d searched in %s\n%s", r.Verdict,
-			verb.Plural(len(ops), "operation"), r.Operations, verb.Plural(r.Partitions, "part"), r.Explanation)
+		_, err = fmt.Fprintf(p.Stdout, "%s: %s, %d checked in %s\n%s", r.Verdict,
+			verb.Plural(len(ops), "operation"), r.Operations, verb.Plural(r.Partitions, "partition"), r.Explanation)
 	}
 	if h.html != "" {
 		err = errors.Join(err, drawHistory(h.html, &r))
 	}
 	switch r.Verdict {
 	case history.Violation:
-		err = errors.Join(verb.Broken(name+" is not what one store could have answered"), err)
+		err = errors.Join(verb.Broken(name+" is not linearizable: no single store could have given these responses"), err)
 	case history.Undecided:
-		err = errors.Join(fmt.Errorf("%s: not decided", name), err)
+		err = errors.Join(fmt.Errorf("%s: undecided", name), err)
 	}
 	return err
 }
@@ -117,8 +117,8 @@ func checkHistory(ctx context.Context, p verb.Process, h historyOptions, asJSON 
 // progressEvery is how often a long check reports its progress.
 const progressEvery = 2 * time.Second
 
-// tellProgress reports the progress of a check from time to time, until stop is called.
-func tellProgress(w io.Writer) (progress func(done, all int), stop func()) {
+// reportProgress reports the progress of a check from time to time, until stop is called.
+func reportProgress(w io.Writer) (progress func(done, all int), stop func()) {
 	var done, all atomic.Int64
 	quit, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -180,7 +180,7 @@ func printReport(w io.Writer, rep embedded.Report) error {
 		fmt.Fprintln(w, "DAMAGED:", problem)
 	}
 	if rep.TornBytes > 0 {
-		fmt.Fprintf(w, "torn end of the log: %d bytes that were never acknowledged; the next start cuts them\n", rep.TornBytes)
+		fmt.Fprintf(w, "torn end of the log: %d bytes that were never acknowledged; the next start removes them\n", rep.TornBytes)
 	}
 	if rep.Node != 0 {
 		fmt.Fprintf(w, "node %d of cluster %s, term %d; %s at the end of the log may not be acknowledged\n",

@@ -190,7 +190,7 @@ func TestDev(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.await("the killed node to be back", func() bool { return d.ask(d.Leader, "GET kept") == "yes" })
-	if log := d.log(); !strings.Contains(log, fmt.Sprintf("n%d | ended: signal: killed; it is started again in ", d.Leader)) {
+	if log := d.log(); !strings.Contains(log, fmt.Sprintf("n%d | exited: signal: killed; restarting in ", d.Leader)) {
 		t.Errorf("dev says: %s", log)
 	}
 	if out := s.run("skerry dev --data d"); !strings.Contains(out, "is in use by process") {
@@ -250,11 +250,11 @@ func TestDevRefuses(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	for args, want := range map[string]string{
-		"extra1 extra2":       "! skerry dev: there is no folder extra1\n! skerry dev: \"extra2\" is one argument too many: one program is run, with the flags of serve behind --\n",
+		"extra1 extra2":       "! skerry dev: there is no folder extra1\n! skerry dev: unexpected argument \"extra2\": only one program is run; flags of serve go after --\n",
 		"extra1 -- --debug":   "! skerry dev: there is no folder extra1\n! `",
-		"--http 0.0.0.0:8000": "--http: 0.0.0.0:8000 can be reached from other machines, which debug mode is not for: 127.0.0.1:8000 is for this one\n",
+		"--http 0.0.0.0:8000": "--http: 0.0.0.0:8000 is reachable from other machines, which is unsafe in debug mode: use 127.0.0.1:8000\n",
 		"--http off":          "--http: \"off\" is not HOST:PORT\n",
-		"--nod 3":             "--nod: there is no such flag; did you mean --nodes?\n",
+		"--nod 3":             "--nod: unknown flag; did you mean --nodes?\n",
 	} {
 		if out := s.run("skerry dev " + args); !strings.Contains(out, want) || !strings.HasSuffix(out, "[2]\n") {
 			t.Errorf("%s: want %q, got\n%s", args, want, out)

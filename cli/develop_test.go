@@ -176,7 +176,7 @@ func TestDevelop(t *testing.T) { // not beside tests of time: it builds
 
 	edit(t, s, "procedures.go", `"hello, "`, `"welcome, `)
 	d.shows(http.StatusServiceUnavailable, "procedures.go:")
-	if code, body := d.page("text/html"); !strings.Contains(body, "What was built last still runs") || code != http.StatusServiceUnavailable {
+	if code, body := d.page("text/html"); !strings.Contains(body, "The last successful build is still running") || code != http.StatusServiceUnavailable {
 		t.Errorf("what is broken: %d %s", code, body)
 	}
 	if code, body := d.page("*/*"); code != http.StatusOK || marked(t, mark)["d/n1"] != first {
@@ -203,8 +203,8 @@ func TestDevelop(t *testing.T) { // not beside tests of time: it builds
 
 	neverServes(t, s, d)
 	third := marked(t, mark)["d/n1"]
-	edit(t, s, "routes.go", "// routes are", "// the routes are")
-	d.await("a build without a difference", func() bool { return strings.Contains(d.log(), "same program") })
+	edit(t, s, "routes.go", "// routes registers", "// the function routes registers")
+	d.await("a build without a difference", func() bool { return strings.Contains(d.log(), "the program is unchanged, nothing to restart") })
 	if now := marked(t, mark)["d/n1"]; now != third {
 		t.Errorf("a comment was changed, and process %d became %d", third, now)
 	}
@@ -225,12 +225,12 @@ func neverServes(t *testing.T, s *shell, d *devRun) {
 	edit(t, s, "routes.go", "	app.Get(", "	if _, err := os.Stat(\".never\"); err != nil {\n		panic(\"never\")\n	}\n	app.Get(")
 	edit(t, s, "routes.go", "import (", "import (\n	\"os\"\n")
 	d.await("the second end", func() bool { return strings.Contains(d.log(), "; waiting for a change\n") })
-	d.shows(http.StatusServiceUnavailable, "It is started again when a file changes.")
+	d.shows(http.StatusServiceUnavailable, "It starts again when a file changes.")
 	if n := strings.Count(d.log(), "panic: never\n"); n != 2 {
 		t.Errorf("it has ended %d times:\n%s", n, d.log())
 	}
 	edit(t, s, "README.md", "A program", "The program")
-	d.await("another start", func() bool { return strings.Contains(d.log(), "it is the same program, starting again\n") })
+	d.await("another start", func() bool { return strings.Contains(d.log(), "the program is unchanged, starting again\n") })
 	if err := os.WriteFile(filepath.Join(s.dir, ".never"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func openEmbedded(_ context.Context, u *url.URL, o verb.EngineOptions) (engine.E
 	if o.Cluster != nil {
 		opt.Cluster = *o.Cluster
 	} else if _, err := embedded.OpenAdmin(dir, ""); err == nil {
-		return nil, engine.Errorf(engine.CodeInvalid, "%s is a node of a cluster: only `skerry serve` runs it", dir)
+		return nil, engine.Errorf(engine.CodeInvalid, "%s is a node of a cluster: only `skerry serve` can open it", dir)
 	}
 	db, err := embedded.Open(dir, opt)
 	if err != nil {

@@ -61,12 +61,12 @@ func TestOtherEngineRefused(t *testing.T) {
 	s.env = append(s.env, "SKERRY_TEST_MAIN=other")
 	for command, want := range map[string]string{
 		"serve --engine other:e --memory 1GiB --node :0 --archive a": "! skerry serve: memory: only the embedded engine has this setting, not other\n! skerry serve: archive: only the embedded engine has this setting, not other\n! skerry serve: node: only the embedded engine has this setting, not other\n",
-		"serve --engine other:e --data d":                            "--engine: other:e says where the data is, and so does data: set one of them\n",
-		"serve --engine other://u:pw@h/e?x=1":                        "the URL of an embedded engine is embedded:///folder, without host and query\n",
-		"serve --engine none://u:secret@h/e":                         "none://u:xxxxx@h/e: there is no engine \"none\", only embedded, other; a URL is like embedded:///folder\n",
+		"serve --engine other:e --data d":                            "--engine: other:e and data both select the data: set only one of them\n",
+		"serve --engine other://u:pw@h/e?x=1":                        "the URL of an embedded engine is embedded:///folder, without a host or a query\n",
+		"serve --engine none://u:secret@h/e":                         "none://u:xxxxx@h/e: unknown engine \"none\" (available: embedded, other); a URL is like embedded:///folder\n",
 		"serve --engine /folder":                                     "--engine: \"/folder\" has no scheme; a URL is like embedded:///folder\n",
 		"serve --engine 'x://u:secret@h:port'":                       "--engine: not a URL like embedded:///folder: invalid port \":port\" after host\n",
-		"serve --engine embedded://host/folder":                      "--engine: embedded://host/folder: the URL of an embedded engine is embedded:///folder, without host and query\n",
+		"serve --engine embedded://host/folder":                      "--engine: embedded://host/folder: the URL of an embedded engine is embedded:///folder, without a host or a query\n",
 		"check --engine other:e":                                     "skerry check: --engine: this verb works with the embedded engine only, not with other\n",
 		"restore --from f --data d --engine other:e":                 "skerry restore: --engine: this verb works with the embedded engine only, not with other\n",
 		"cluster status --engine other:e":                            "skerry cluster status: --engine: this verb works with the embedded engine only, not with other\n",
@@ -85,7 +85,7 @@ func TestOtherEngineRefused(t *testing.T) {
 	if out := s.run("skerry bench embedded:e --duration 1ms --workload counter >/dev/null && skerry check --engine embedded:e"); !strings.Contains(out, "sound:") {
 		t.Errorf("a folder by its URL:\n%s", out)
 	}
-	if out := s.run("skerry bench other:e2 --duration 1ms --workload counter"); !strings.Contains(out, "the truth holds") {
+	if out := s.run("skerry bench other:e2 --duration 1ms --workload counter"); !strings.Contains(out, "the invariant holds") {
 		t.Errorf("bench of another engine:\n%s", out)
 	}
 }

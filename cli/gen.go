@@ -14,10 +14,10 @@ import (
 )
 
 var genVerb = verb.Verb{
-	Name: "gen", Args: "WHAT", Short: "write code that calls procedures",
-	Long: `The code has a function and the types of arguments and result for each procedure,
-so that a compiler finds calls that do not fit. Write it again when the procedures
-have changed: the same procedures give the same code.`,
+	Name: "gen", Args: "WHAT", Short: "generate client code for procedures",
+	Long: `The code has a function, argument types and a result type for each procedure, so that
+the compiler reports calls that do not match. Generate it again when the procedures have
+changed: the same procedures always give the same code.`,
 	Subs: []verb.Verb{genTSVerb},
 }
 
@@ -28,14 +28,14 @@ type genOptions struct {
 }
 
 var genTSVerb = verb.Verb{
-	Name: "gen ts", Short: "write a TypeScript module that calls procedures over HTTP",
-	Long: `A program with procedures of its own writes them without a server. --url asks a
-running one for those of its program instead. The module imports nothing.`,
+	Name: "gen ts", Short: "generate a TypeScript module that calls procedures over HTTP",
+	Long: `A program with its own procedures needs no server for this. With --url, the procedures
+of a running server are used instead. The module imports nothing.`,
 	Start: func(verb.App) verb.Action {
 		o := &genOptions{}
 		settings := append([]verb.Setting{
 			urlSetting(&o.url, ""),
-			{Name: "out", Arg: "FILE", Help: "file to write, also over an old one (default the standard output)", Set: verb.Text(&o.out)},
+			{Name: "out", Arg: "FILE", Help: "file to write or replace (default standard output)", Set: verb.Text(&o.out)},
 		}, o.accessSettings()...)
 		check := func(rest []string) error { return verb.Mistakes(verb.NoArguments(rest), o.remote.check("url")) }
 		return verb.Action{Settings: settings, Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
@@ -81,7 +81,7 @@ func ownListing(ctx context.Context, p verb.Process) (list listing, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	eng, err := p.Engines.Open(ctx, verb.FolderURL(dir), verb.EngineOptions{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return list, fmt.Errorf("look at the procedures: %w", err)
+		return list, fmt.Errorf("list the procedures: %w", err)
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
 	set, err := proc.New(eng, proc.Options{}, p.App.Procedures...)

@@ -42,28 +42,28 @@ func printVerbs(p verb.Process, v verb.Verb) {
 		fmt.Fprintf(t, "  %s\t%s\n", p.Paint(w, verb.Bold, s.Name), s.Short)
 	}
 	t.Flush()
-	fmt.Fprintf(w, "\n`%s help %s …` says what each takes.\n", p.App.Name, v.Name)
+	fmt.Fprintf(w, "\nRun `%s help %s VERB` for the usage of one.\n", p.App.Name, v.Name)
 }
 
 func printHelp(w io.Writer, p verb.Process) {
 	with := ""
 	if n := len(p.App.Procedures); n > 0 {
-		with = "\nThis one has " + verb.Plural(n, "procedure") + " of its own."
+		with = "\nThis program has " + verb.Plural(n, "procedure") + "."
 	}
 	fmt.Fprintf(w, "Skerry is an application server with its database inside.%s\n\n\t%s VERB [FLAGS]\n\n", with, p.App.Name)
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, v := range verbs(p.App) {
 		fmt.Fprintf(t, "  %s\t%s\n", p.Paint(w, verb.Bold, v.Name), v.Short)
 	}
-	fmt.Fprintf(t, "  %s\tsay what a verb takes\n", p.Paint(w, verb.Bold, "help VERB"))
+	fmt.Fprintf(t, "  %s\tshow the usage of a verb\n", p.Paint(w, verb.Bold, "help VERB"))
 	t.Flush()
 	fmt.Fprint(w, `
-A setting is taken from the first of these that has it: a flag (--http ADDR), an
-environment variable (SKERRY_HTTP), the file that --config or SKERRY_CONFIG names
+The value of a setting comes from the first of these that sets it: a flag (--http ADDR),
+an environment variable (SKERRY_HTTP), the file that --config or SKERRY_CONFIG names
 (TOML: http = "ADDR"), the default.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage or configuration; 3 damaged data or a
-broken promise; 4 the data folder is in use; 130 ended by a signal.
+broken promise; 4 the data folder is in use; 130 stopped by a signal.
 `)
 }
 

@@ -5,11 +5,25 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/skerrydb/skerry/cli/dev/starter"
 )
+
+// sourceFlag returns init's flag for Skerry's source if -trimpath has removed it from the program under test.
+func sourceFlag(t *testing.T) string {
+	t.Helper()
+	if _, file, _, _ := runtime.Caller(0); filepath.IsAbs(file) {
+		return ""
+	}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return " --skerry " + root
+}
 
 // newProgram has init make a program in a shell's folder, without the network, and
 // goes there.
@@ -17,7 +31,7 @@ func newProgram(t *testing.T, s *shell, name, template string) {
 	t.Helper()
 	s.offline()
 	s.env = append(s.env, "GOFLAGS=-mod=mod", "CGO_ENABLED=0")
-	out := s.run("skerry init " + name + " --template " + template)
+	out := s.run("skerry init " + name + " --template " + template + sourceFlag(t))
 	if !strings.Contains(out, "cd "+name) || strings.Contains(out, "! ") {
 		t.Fatalf("init %s:\n%s", template, out)
 	}
@@ -92,7 +106,7 @@ func TestReadmeInit(t *testing.T) {
 	if err := os.Symlink(s.bin, filepath.Join(s.dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
-	out := s.run(lines[0])
+	out := s.run(lines[0] + sourceFlag(t))
 	want := "\n\tcd ../diary\n\tgo run . dev\n"
 	if !strings.Contains(out, want) || strings.Contains(out, "! ") {
 		t.Fatalf("init says\n%s", out)
@@ -118,10 +132,10 @@ func TestInitRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"":                      "needs the folder of the new program, whose name is the program's\n! `skerry help init` explains what it takes\n[2]",
-		"a b":                   "one argument too many",
-		"there":                 "skerry init: there is there already, and is not touched\n[1]",
-		"./there/":              "skerry init: there is there already, and is not touched\n[1]",
+		"":                      "needs the folder of the new program; its name is also the program's name\n! Run `skerry help init` for its usage.\n[2]",
+		"a b":                   `unexpected argument "b"`,
+		"there":                 "skerry init: there already exists\n[1]",
+		"./there/":              "skerry init: there already exists\n[1]",
 		"..":                    `".." cannot be the name of a program`,
 		".":                     `"." cannot be the name of a program`,
 		"/":                     `"/" cannot be the name of a program`,
@@ -130,13 +144,16 @@ func TestInitRefuses(t *testing.T) {
 		"Upper":                 "cannot be the name of a program",
 		"1st":                   "cannot be the name of a program",
 		"end-":                  "cannot be the name of a program",
-		"main":                  "the Go command means something else by it",
+		"main":                  "the Go command reserves it",
 		strings.Repeat("x", 64): "has 64 bytes, at most 63",
 		"''":                    "the name of the program is empty",
 		"x --template frob":     `"frob" is not one of hello, todo, bank`,
 		"x --skerry .":          "--skerry: . is not Skerry's source",
 		"x --skerry " + s.bin:   "is not Skerry's source",
 	} {
+		if !strings.Contains(args, "--skerry") {
+			args += sourceFlag(t)
+		}
 		if out := s.run("skerry init " + args); !strings.Contains(out, want) {
 			t.Errorf("init %s: want %q, got\n%s", args, want, out)
 		}

@@ -6,7 +6,23 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry/cli/verb"
+	"github.com/skerrydb/skerry/cli/verify"
 )
+
+// TestOnlySkerry: programs without the verbs of package verify say which command has them.
+func TestOnlySkerry(t *testing.T) {
+	t.Parallel()
+	if names := verbNames(verify.Verbs()); !slices.Equal(names, onlySkerry()) {
+		t.Errorf("package verify has the verbs %v", names)
+	}
+	for _, args := range [][]string{{"vet", "./..."}, {"help", "bench"}} {
+		var stderr strings.Builder
+		code := Run(t.Context(), App{Name: "shop"}, Process{Args: args, Stderr: &stderr})
+		if want := "shop: only the skerry command has the verb "; code != verb.ExitUsage || !strings.HasPrefix(stderr.String(), want) {
+			t.Errorf("%v: [%d] %s, want %s", args, code, &stderr, want)
+		}
+	}
+}
 
 // TestNames: a setting's three names stay unambiguous.
 func TestNames(t *testing.T) {

@@ -23,9 +23,9 @@ func (r *remote) procedures(ctx context.Context) (listing, error) {
 }
 
 var proceduresVerb = verb.Verb{
-	Name: "procedures", Short: "list what a running server's program can be called for",
-	Long: `ARGUMENTS are in the order in which skerry call takes them; one in brackets may be
-left out. A procedure that reads runs on any node, one that writes on the leader.`,
+	Name: "procedures", Short: "list the procedures of a running server",
+	Long: `ARGUMENTS are in the order in which skerry call takes them; those in brackets are
+optional. Procedures that read run on any node, those that write on the leader.`,
 	Start: func(app verb.App) verb.Action {
 		var r remote
 		var asJSON bool
@@ -50,7 +50,7 @@ func printProcedures(p verb.Process, list listing) error {
 		return err
 	}
 	t := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tDOES\tARGUMENTS\tRESULT\tFOR")
+	fmt.Fprintln(t, "NAME\tDOES\tARGUMENTS\tRESULT\tDESCRIPTION")
 	for _, s := range list.Procedures {
 		does := "writes"
 		if s.ReadOnly {

@@ -56,7 +56,7 @@ func urlSetting(p *string, def string) verb.Setting {
 func (r *remote) accessSettings() []verb.Setting {
 	return []verb.Setting{
 		{Name: "password-file", Arg: "FILE", Help: "file with the server's password", Server: true, Set: verb.Text(&r.passwordFile)},
-		{Name: "ca", Arg: "FILE", Help: "certificates (PEM) of the authority that the certificate of https://… must be of (default those that this machine knows)", Set: verb.Text(&r.caFile)},
+		{Name: "ca", Arg: "FILE", Help: "CA certificates (PEM) to trust for https:// (default those of this machine)", Set: verb.Text(&r.caFile)},
 	}
 }
 
@@ -65,7 +65,7 @@ func (r *remote) check(flag string) (err error) {
 	r.flag, r.client = flag, http.DefaultClient
 	var where, trust error
 	if u, err := url.Parse(r.url); r.url != "" && (err != nil || u.Host == "" || u.RawQuery != "" || u.Scheme != "http" && u.Scheme != "https") {
-		where = fmt.Errorf("--%s: %q is not an address like http://%s", flag, r.url, skerry.DefaultHTTP)
+		where = fmt.Errorf("--%s: %q is not a URL like http://%s", flag, r.url, skerry.DefaultHTTP)
 	}
 	if r.passwordFile != "" {
 		r.password, err = serve.ReadPassword(r.passwordFile)
@@ -106,10 +106,10 @@ func (r *remote) ask(ctx context.Context, method, path string, header http.Heade
 	}
 	resp, err := r.client.Do(req)
 	if errors.As(err, new(x509.UnknownAuthorityError)) {
-		return nil, fmt.Errorf("%w; --ca FILE makes an authority known", err)
+		return nil, fmt.Errorf("%w; --ca FILE sets the CA to trust", err)
 	}
 	if at, ok := errors.AsType[*net.OpError](err); ok && at.Op == "dial" {
-		return nil, fmt.Errorf("no server answers at %s://%s: %w%s", req.URL.Scheme, req.URL.Host, errors.Unwrap(err), fmt.Sprintf("; --%s says where it is", r.flag))
+		return nil, fmt.Errorf("no server responds at %s://%s: %w; --%s sets the address", req.URL.Scheme, req.URL.Host, errors.Unwrap(err), r.flag)
 	}
 	if err != nil {
 		return nil, err
@@ -127,9 +127,9 @@ func (r *remote) ask(ctx context.Context, method, path string, header http.Heade
 			text = []byte("a page")
 		}
 		if bytes.Contains(text, []byte("HTTP request to an HTTPS server")) { // Go's servers say so
-			return nil, fmt.Errorf("%s answers HTTPS only: use --%s https://%s", req.URL.Host, r.flag, req.URL.Host)
+			return nil, fmt.Errorf("%s accepts HTTPS only: use --%s https://%s", req.URL.Host, r.flag, req.URL.Host)
 		}
-		return nil, fmt.Errorf("%s answered %s: %s%s", req.URL.Redacted(), resp.Status, text, elsewhere(resp.StatusCode))
+		return nil, fmt.Errorf("%s responded with %s: %s%s", req.URL.Redacted(), resp.Status, text, elsewhere(resp.StatusCode))
 	}
 	if no.Code == problem.CodeNoRoute { // not the face that the verb expects
 		return nil, fmt.Errorf("%w%s", no, elsewhere(resp.StatusCode))
@@ -142,7 +142,7 @@ func elsewhere(status int) string {
 	if status != http.StatusNotFound && status != http.StatusMethodNotAllowed {
 		return ""
 	}
-	return fmt.Sprintf("; if a web application is there, say the server's admin address (http://%s unless it says another)", skerry.DefaultAdmin)
+	return fmt.Sprintf("; if this is a web application, use the server's admin address (default http://%s)", skerry.DefaultAdmin)
 }
 
 func isPage(h http.Header) bool { return strings.HasPrefix(h.Get("Content-Type"), "text/html") }
@@ -173,7 +173,7 @@ func (r *remote) askJSON(ctx context.Context, path string, v any) error {
 		return fmt.Errorf("%s%s is larger than %s", r.url, path, verb.FormatSize(maxAnswer))
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%s%s is not what a Skerry server answers: %w", r.url, path, err)
+		return fmt.Errorf("%s%s is not a response of a Skerry server: %w", r.url, path, err)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ type refusal struct{ problem.Problem }
 func (no *refusal) Error() string {
 	hint := ""
 	if no.Code == engine.CodeUnauthenticated {
-		hint = "; --password-file names the file with the server's password"
+		hint = "; set the server's password with --password-file"
 	}
 	return fmt.Sprintf("%s [%s]%s", cmp.Or(no.Detail, no.Title), no.Code, hint)
 }

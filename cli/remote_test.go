@@ -23,10 +23,10 @@ func TestStrangeAnswers(t *testing.T) {
 	}{
 		{"another server's page", []string{"procedures"}, func(w http.ResponseWriter) {
 			fmt.Fprint(w, "<html>")
-		}, verb.ExitFailed, "is not what a Skerry server answers: "},
+		}, verb.ExitFailed, "is not a response of a Skerry server: "},
 		{"another server's error", []string{"call", "x"}, func(w http.ResponseWriter) {
 			http.Error(w, strings.Repeat("no ", maxRefusal), http.StatusTeapot)
-		}, verb.ExitFailed, "/api/call/x answered 418 I'm a teapot: no no "},
+		}, verb.ExitFailed, "/api/call/x responded with 418 I'm a teapot: no no "},
 		{"a list over the limit", []string{"procedures"}, func(w http.ResponseWriter) {
 			for blank := bytes.Repeat([]byte(" "), 1<<20); ; {
 				if _, err := w.Write(blank); err != nil {
@@ -37,7 +37,7 @@ func TestStrangeAnswers(t *testing.T) {
 		{"a result that breaks off", []string{"call", "x"}, func(w http.ResponseWriter) {
 			w.Header().Set("Content-Length", "10")
 			fmt.Fprint(w, "123")
-		}, verb.ExitFailed, "the call was carried out, but its result did not arrive: "},
+		}, verb.ExitFailed, "the call was carried out, but reading its result failed: "},
 		{"an error with title alone", []string{"call", "x"}, func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			fmt.Fprint(w, `{"title":"Service Unavailable","code":"not_leader"}`)

@@ -15,19 +15,19 @@ import (
 )
 
 var restoreVerb = verb.Verb{
-	Name: "restore", Short: "make a new data folder from a backup, or from an archive at any point",
-	Long: `The whole backup is verified before anything is written. The folder must be
-missing or empty: nothing is ever overwritten.
+	Name: "restore", Short: "create a data folder from a backup or from any point of an archive",
+	Long: `The whole backup is verified before anything is written. The folder must be missing or
+empty: restore never overwrites anything.
 
-From an archive (serve --archive), --at says which state: latest, a position (that
-of the last transaction to be restored), or a time like 2026-11-21T12:00:00Z (the
-last transaction that is not later). The archive may be in use.`,
+From an archive (serve --archive), --at selects the state: latest, a position (of the
+last transaction to restore), or a time like 2026-11-21T12:00:00Z (up to the last
+transaction that is not later). The archive may be in use.`,
 	Start: func(verb.App) verb.Action {
 		var from, at, dir string
 		var asJSON bool
 		settings := append(verb.Data(&dir, nil, ""),
-			verb.Setting{Name: "from", Arg: "PATH", Help: "file that backup has written, or folder of an archive", Set: verb.Text(&from)},
-			verb.Setting{Name: "at", Arg: "WHEN", Help: "time, position or latest; of an archive only (default latest)", Set: verb.Text(&at)},
+			verb.Setting{Name: "from", Arg: "PATH", Help: "backup file or archive folder", Set: verb.Text(&from)},
+			verb.Setting{Name: "at", Arg: "WHEN", Help: "time, position or latest; for archives only (default latest)", Set: verb.Text(&at)},
 			verb.JSON(&asJSON),
 		)
 		check := func(rest []string) error {
@@ -48,7 +48,7 @@ last transaction that is not later). The archive may be in use.`,
 				return restoreArchive(p, from, cmp.Or(at, "latest"), dir, asJSON)
 			}
 			if at != "" {
-				return verb.Usagef("--at: %s is a backup of one state; only an archive has others", from)
+				return verb.Usagef("--at: %s is a backup, which has only one state; --at selects from an archive", from)
 			}
 			return restore(p, from, dir, asJSON)
 		}, Abrupt: true}

@@ -24,6 +24,9 @@ func verbs(app App) []verb.Verb {
 	}, app.Verbs...)
 }
 
+// onlySkerry lists the verbs of package verify, which other programs do not have.
+func onlySkerry() []string { return []string{"bench", "conform", "vet"} }
+
 // run runs the arguments until ctx ends and returns the exit code.
 func run(ctx context.Context, app App, all verb.Engines, in Process) int {
 	app.Name = cmp.Or(app.Name, verb.DefaultName)
@@ -82,8 +85,11 @@ func run(ctx context.Context, app App, all verb.Engines, in Process) int {
 // subcommands only for help.
 func find(of []verb.Verb, args []string) (v verb.Verb, rest []string, err error) {
 	i := slices.IndexFunc(of, func(v verb.Verb) bool { return v.Name == args[0] })
-	if i < 0 {
-		return v, nil, fmt.Errorf("there is no verb %q%s", args[0], cmp.Or(verb.DidYouMean(args[0], verbNames(of)), "; `skerry help` lists them"))
+	switch {
+	case i < 0 && slices.Contains(onlySkerry(), args[0]):
+		return v, nil, fmt.Errorf("only the skerry command has the verb %[1]s: run skerry %[1]s", args[0])
+	case i < 0:
+		return v, nil, fmt.Errorf("unknown verb %q%s", args[0], cmp.Or(verb.DidYouMean(args[0], verbNames(of)), "; `skerry help` lists them"))
 	}
 	v, rest = of[i], args[1:]
 	switch {
@@ -96,7 +102,7 @@ func find(of []verb.Verb, args []string) (v verb.Verb, rest []string, err error)
 	}
 	name := v.Name + " " + rest[0]
 	if i = slices.IndexFunc(v.Subs, func(v verb.Verb) bool { return v.Name == name }); i < 0 {
-		return v, nil, fmt.Errorf("there is no verb %q%s", name, cmp.Or(verb.DidYouMean(name, verbNames(v.Subs)), "; `skerry help "+v.Name+"` lists them"))
+		return v, nil, fmt.Errorf("unknown verb %q%s", name, cmp.Or(verb.DidYouMean(name, verbNames(v.Subs)), "; `skerry help "+v.Name+"` lists them"))
 	}
 	return v.Subs[i], rest[1:], nil
 }
@@ -117,7 +123,7 @@ func report(p verb.Process, v verb.Verb, err error) int {
 		for _, e := range wrong {
 			p.Complain(v.Name, strings.ReplaceAll(p.OwnError(e), "\n", "\n\t"))
 		}
-		fmt.Fprintf(p.Stderr, "`%s help %s` explains what it takes\n", p.App.Name, v.Name)
+		fmt.Fprintf(p.Stderr, "Run `%s help %s` for its usage.\n", p.App.Name, v.Name)
 		return verb.ExitUsage
 	}
 	p.Complain(v.Name, p.OwnError(err))

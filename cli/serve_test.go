@@ -120,7 +120,7 @@ func TestBackupOfRunningServer(t *testing.T) {
 	if out := s.run("skerry backup --from " + p.HTTP + " --to b"); !strings.Contains(out, "b: position ") || !strings.Contains(out, " keys, ") {
 		t.Fatalf("backup: %s", out)
 	}
-	if out := s.run("skerry backup --from " + p.HTTP + " --to b"); !strings.Contains(out, "b is there already") {
+	if out := s.run("skerry backup --from " + p.HTTP + " --to b"); !strings.Contains(out, "b already exists") {
 		t.Errorf("a backup was overwritten: %s", out)
 	}
 	p.ask("SET k7 later")

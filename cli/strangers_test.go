@@ -176,7 +176,7 @@ func TestFolderPutBack(t *testing.T) {
 	if got := c.refused("--data n3"); !strings.Contains(got, "it was restored to an older state and has lost writes; remove the node and join again with a new invitation") {
 		t.Fatalf("it says %s", got)
 	}
-	if out := c.s.run("skerry cluster remove --data n1 3"); !strings.HasPrefix(out, "node 3 is no member of cluster ") {
+	if out := c.s.run("skerry cluster remove --data n1 3"); !strings.HasPrefix(out, "node 3 is no longer a member of cluster ") {
 		t.Fatalf("remove: %s", out)
 	}
 	c.proc[3] = nil

@@ -37,19 +37,19 @@ func TestUnit(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"--data d":                      "say the whole path",
-		"--data /srv/d":                 "only with --user can it be elsewhere",
-		"--data /var/lib/../x":          "only with --user can it be elsewhere",
-		"--password-file p":             "password-file: p: a service has no current folder",
+		"--data d":                      "needs an absolute path",
+		"--data /srv/d":                 "which is required without --user",
+		"--data /var/lib/../x":          "which is required without --user",
+		"--password-file p":             "password-file: p: a service needs an absolute path",
 		"--user 'a b'":                  `"a b" is not the name of a user`,
 		"--user ''":                     "is not the name of a user",
-		"--binary x":                    `"x" is not a whole path`,
+		"--binary x":                    `"x" is not an absolute path`,
 		"--resp 0.0.0.0:6380":           "resp: 0.0.0.0:6380 is reachable from other machines",
 		"--drain 1h":                    "is not a duration",
-		"--name $'a\\nb'":               "there is no such flag",
+		"--name $'a\\nb'":               "unknown flag",
 		"--superadmins $'a@b\\nUser=x'": "--superadmins: ",
 		"--archive $'/a\\nUser=root'":   "must be one line",
-		"--config x":                    "--config: there is no such flag",
+		"--config x":                    "--config: unknown flag",
 	} {
 		if out := s.run("site systemd " + args); !strings.Contains(out, want) || !strings.HasSuffix(out, "[2]\n") {
 			t.Errorf("%s: want %q, got\n%s", args, want, out)

@@ -86,7 +86,7 @@ func TestTLSOnBothFaces(t *testing.T) {
 	if out := s.run("skerry backup --from " + p.HTTP + " --to b --ca cert.pem"); !strings.HasPrefix(out, "b: position") {
 		t.Errorf("backup: %s", out)
 	}
-	if out := s.run("skerry backup --from " + p.HTTP + " --to c"); !strings.Contains(out, "certificate") || !strings.Contains(out, "--ca FILE makes an authority known") {
+	if out := s.run("skerry backup --from " + p.HTTP + " --to c"); !strings.Contains(out, "certificate") || !strings.Contains(out, "--ca FILE sets the CA to trust") {
 		t.Errorf("backup from a server that nobody vouches for: %s", out)
 	}
 	if out := s.run("SSL_CERT_FILE=cert.pem skerry procedures --url " + p.HTTP); out != "the program of this server has no procedures\n" {
@@ -94,7 +94,7 @@ func TestTLSOnBothFaces(t *testing.T) {
 	}
 	plain := strings.Replace(p.HTTP, "https://", "http://", 1)
 	for line, flag := range map[string]string{"procedures --url ": "url", "call x --url ": "url", "backup --to c --from ": "from"} {
-		if out := s.run("skerry " + line + plain); !strings.Contains(out, " answers HTTPS only: use --"+flag+" "+p.HTTP+"\n[1]") {
+		if out := s.run("skerry " + line + plain); !strings.Contains(out, " accepts HTTPS only: use --"+flag+" "+p.HTTP+"\n[1]") {
 			t.Errorf("%s over plain HTTP: %s", line, out)
 		}
 	}

@@ -23,8 +23,8 @@ import (
 
 var usersVerb = verb.Verb{
 	Name: "users", Args: "list|create|roles|disable|enable …", Short: "list, create and change the users of a running application",
-	Long: `Users are those that the application has handed to skerry.Services. The admin address of
-the server is asked. Every change is logged there.`,
+	Long: `These are the users that the application has set in skerry.Services. The verbs use the
+server's admin address. The server logs every change.`,
 	Subs: []verb.Verb{usersListVerb, usersCreateVerb, usersRolesVerb, usersDisableVerb, usersEnableVerb},
 }
 
@@ -64,17 +64,17 @@ var usersListVerb = verb.Verb{
 const maxUserPassword = 4 << 10
 
 var usersCreateVerb = verb.Verb{
-	Name: "users create", Args: "EMAIL", Short: "create a user whose address counts as verified: the first administrator, say",
-	Long: `Without --new-password-file a password is made and printed once. Which roles there are
-is the application's to say.`,
+	Name: "users create", Args: "EMAIL", Short: "create a user with a verified address, such as the first administrator",
+	Long: `Without --new-password-file, a password is generated and printed once. The application
+defines which roles there are.`,
 	Start: func(app verb.App) verb.Action {
 		o := &usersOptions{}
 		var name, file string
 		var roles []string
 		settings := o.settings(app,
 			verb.Setting{Name: "name", Arg: "NAME", Help: "the user's name", Set: verb.Text(&name)},
-			verb.Setting{Name: "roles", Arg: "ROLES", Help: "roles, with commas between them", Set: verb.List(&roles)},
-			verb.Setting{Name: "new-password-file", Arg: "FILE", Help: "file whose first line is the user's password; - reads the standard input", Set: verb.Text(&file)})
+			verb.Setting{Name: "roles", Arg: "ROLES", Help: "comma-separated roles", Set: verb.List(&roles)},
+			verb.Setting{Name: "new-password-file", Arg: "FILE", Help: "file whose first line is the user's password; - reads standard input", Set: verb.Text(&file)})
 		check := func(rest []string) error {
 			return verb.Mistakes(verb.OneArgument(rest, "the email address of the user"), o.check("url"))
 		}
@@ -97,7 +97,7 @@ is the application's to say.`,
 					Password string `json:"new_password,omitempty"`
 				}{u, made})
 			}
-			_, err = fmt.Fprintf(p.Stdout, "created %s with the id %s%s\n", u.Email, u.ID, rolesWords(u))
+			_, err = fmt.Fprintf(p.Stdout, "created %s with id %s%s\n", u.Email, u.ID, rolesWords(u))
 			if err == nil && made != "" {
 				_, err = fmt.Fprintf(p.Stdout, "password: %s\n", made)
 			}
@@ -134,20 +134,20 @@ func newPassword(p verb.Process, file string) (string, error) {
 }
 
 var usersRolesVerb = verb.Verb{
-	Name: "users roles", Args: "USER [ROLE…]", Short: "give a user exactly these roles",
-	Long: `USER is an email address or an id. Without a ROLE, --none is needed, and takes all roles
-away.`,
+	Name: "users roles", Args: "USER [ROLE…]", Short: "set the roles of a user",
+	Long: `USER is an email address or an id. The given roles replace the current ones; --none
+removes all roles.`,
 	Start: func(app verb.App) verb.Action {
 		o := &usersOptions{}
 		var none bool
-		settings := o.settings(app, verb.Setting{Name: "none", Help: "take all roles away", Set: verb.Toggle(&none)})
+		settings := o.settings(app, verb.Setting{Name: "none", Help: "remove all roles", Set: verb.Toggle(&none)})
 		check := func(rest []string) error {
 			var what error
 			switch {
 			case len(rest) == 0 || rest[0] == "":
 				what = errors.New("needs the email address or the id of a user")
 			case len(rest) == 1 && !none:
-				what = errors.New("needs roles, or --none")
+				what = errors.New("needs roles or --none")
 			case len(rest) > 1 && none:
 				what = errors.New("takes roles or --none, not both")
 			}
@@ -159,7 +159,7 @@ away.`,
 	},
 }
 
-var usersDisableVerb = disabling("users disable", true, "end a user's sessions, and refuse further logins and API keys")
+var usersDisableVerb = disabling("users disable", true, "end a user's sessions and refuse further logins and API keys")
 var usersEnableVerb = disabling("users enable", false, "let a disabled user log in again")
 
 func disabling(name string, disabled bool, short string) verb.Verb {
@@ -213,7 +213,7 @@ func (o *usersOptions) write(ctx context.Context, method, path string, what map[
 	}
 	defer resp.Body.Close()
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&u); err != nil {
-		return u, fmt.Errorf("the change was carried out, but the answer did not arrive: %w", err)
+		return u, fmt.Errorf("the change was carried out, but reading the response failed: %w", err)
 	}
 	return u, nil
 }
@@ -222,7 +222,7 @@ func rolesWords(u api.User) string {
 	if len(u.Roles) == 0 {
 		return ""
 	}
-	return " and the roles " + strings.Join(u.Roles, ", ")
+	return " and roles " + strings.Join(u.Roles, ", ")
 }
 
 // printUsers prints a table. Names come from users, and must not be able to control the operator's terminal.

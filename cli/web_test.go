@@ -208,8 +208,8 @@ func TestWebSettings(t *testing.T) {
 	for args, want := range map[string]string{
 		"--smtp-url-file none":                           "smtp-url-file: open none: no such file",
 		"--smtp-url-file bad":                            "smtp-url-file: bad: the mail server's settings: there is no address that mail comes from",
-		"--smtp-url-file empty":                          "smtp-url-file: empty must have one line",
-		"--smtp-url-file two":                            "smtp-url-file: two must have one line",
+		"--smtp-url-file empty":                          "smtp-url-file: empty must contain one line",
+		"--smtp-url-file two":                            "smtp-url-file: two must contain one line",
 		"--smtp-url-file long":                           "smtp-url-file: long is longer than 4096 bytes",
 		"--superadmins anna":                             `--superadmins: "anna" is not an email address`,
 		"--superadmins 'Anna <a@b>'":                     "is not an email address",
@@ -220,13 +220,13 @@ func TestWebSettings(t *testing.T) {
 		"--drain -1s":                                    "is not a duration",
 		"--source none":                                  "source: stat none: no such file",
 		"--source bad":                                   "source: bad is not a folder",
-		"--acme-domains a.example":                       "acme-domains: HTTP at 127.0.0.1:7001 is for this machine alone",
+		"--acme-domains a.example":                       "acme-domains: HTTP at 127.0.0.1:7001 is reachable only from this machine",
 		"--acme-domains a.example --http off --resp off": "acme-domains: http is off",
 		"--acme-http :80":                                "acme-http: needs --acme-domains",
-		"--acme-domains a.example,foo --http :443":       `acme-domains: "foo" has no dot, so no public authority gives out a certificate for it`,
-		"--acme-ca http://ca.example/dir":                "is not an address like https://",
+		"--acme-domains a.example,foo --http :443":       `acme-domains: "foo" has no dot, so no public authority issues a certificate for it`,
+		"--acme-ca http://ca.example/dir":                "is not a URL like https://",
 		"--acme-domains a.example --acme-email a@b.example,c@d.example --http :443": "acme-email: takes one address",
-		"--acme-domains a.example --http :443 --tls-cert x":                         "one of them says which certificates",
+		"--acme-domains a.example --http :443 --tls-cert x":                         "acme-domains, tls-cert: set only one of them",
 		"--http :0 --admin :0 --resp 0.0.0.0:0":                                     "admin: :0 is reachable from other machines",
 	} {
 		out := s.run("site serve " + args)
@@ -238,7 +238,7 @@ func TestWebSettings(t *testing.T) {
 		}
 	}
 	out := s.run("SKERRY_TEST_MAIN=1 skerry serve --superadmins a@b.example --smtp-url-file two")
-	if strings.Count(out, "this program has no web application") != 2 {
+	if strings.Count(out, "only for web applications, and this program has none") != 2 {
 		t.Errorf("without an application: %s", out)
 	}
 }

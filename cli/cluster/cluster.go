@@ -23,17 +23,17 @@ const AskWait = 3 * time.Second
 const changeWait = 15 * time.Second
 
 var Verb = verb.Verb{
-	Name: "cluster", Args: "WHAT", Short: "make, watch and change a cluster of nodes that keep the same data",
-	Long: `Three nodes survive the loss of any one. Each is a server with a data folder of its
-own; they talk to each other over a port of their own, encrypted, and know each
-other by certificates that an invitation brings:
+	Name: "cluster", Args: "WHAT", Short: "create, inspect and change a cluster of nodes with the same data",
+	Long: `Three nodes survive the loss of any one. Each is a server with its own data folder.
+Nodes communicate over a separate, encrypted port and authenticate each other by
+certificates, which they get from invitations:
 
 	skerry cluster init --data n1 --node HOST1:7100
 	skerry serve --data n1
 	skerry cluster invite --data n1 > n2.invite
 	skerry serve --data n2 --invite n2.invite --node HOST2:7100 --join HOST1:7100
 
-docs/cluster.md tells the rest. All of it on one machine, to try: skerry dev.`,
+See docs/cluster.md for more. To try a cluster on one machine, run skerry dev.`,
 	Subs: []verb.Verb{
 		clusterInitVerb, clusterInviteVerb, clusterJoinVerb, clusterStatusVerb,
 		clusterLeaveVerb, clusterRemoveVerb, clusterTransferVerb, clusterRecoverVerb,
@@ -42,14 +42,14 @@ docs/cluster.md tells the rest. All of it on one machine, to try: skerry dev.`,
 
 var clusterInitVerb = verb.Verb{
 	Name: "cluster init", Short: "make a data folder the first node of a new cluster",
-	Long: `The folder may be new or have data, which is kept; it must not be in use. It gets
-the key of the cluster's CA: only from this folder can further nodes be invited. If
-it was interrupted it can be done again.`,
+	Long: `The folder may be new or have data, which is kept; it must not be in use. It gets the
+key of the cluster's CA: only from this folder can you invite further nodes. If the
+command is interrupted, run it again.`,
 	Start: func(verb.App) verb.Action {
 		var dir, addr string
 		var asJSON bool
 		settings := append(verb.Data(&dir, nil, "./data"),
-			verb.Setting{Name: "node", Arg: "HOST:PORT", Help: "address by which the other nodes will reach this one", Set: nodeAddress(&addr)},
+			verb.Setting{Name: "node", Arg: "HOST:PORT", Help: "address at which the other nodes reach this one", Set: nodeAddress(&addr)},
 			verb.JSON(&asJSON),
 		)
 		check := func(rest []string) error { return verb.Mistakes(verb.NoArguments(rest), reachable("node", addr)) }
@@ -66,7 +66,7 @@ func reachable(name, addr string) error {
 	}
 	o := Node{Addr: addr}
 	if o.Check() != nil {
-		return fmt.Errorf("--%s: %s is no address that other machines can connect to; it may differ from the one that serve listens on", name, addr)
+		return fmt.Errorf("--%s: other machines cannot connect to %s; set the address at which they reach this node, which may differ from the one that serve listens on", name, addr)
 	}
 	return nil
 }
@@ -88,9 +88,10 @@ invite another one:  %s cluster invite --data %s > n2.invite
 
 var clusterInviteVerb = verb.Verb{
 	Name: "cluster invite", Short: "print an invitation for one more node",
-	Long: `Each invitation is for one node and gives it a new id. It has a private key: who
-has the file can become that node, so keep it secret, and remove it once the node
-is a member. The folder may be in use; it must be the one that cluster init made.`,
+	Long: `Each invitation is for one node and gives it a new id. It contains a private key:
+anyone who has the file can become that node, so keep it secret, and delete it once the
+node is a member. The folder may be in use; it must be the one that cluster init
+created.`,
 	Start: func(verb.App) verb.Action {
 		var dir string
 		return verb.Action{Settings: verb.Data(&dir, nil, "./data"), Check: verb.NoArguments, Do: func(_ context.Context, p verb.Process, _ []string) error {
@@ -112,15 +113,15 @@ type joinOptions struct {
 }
 
 var clusterJoinVerb = verb.Verb{
-	Name: "cluster join", Short: "accept an invitation, and ask the cluster whether it would admit the node",
-	Long: `Makes the folder the node that it is invited to be, if it is not yet, and asks the
-cluster. Nothing is served: after that, skerry serve --data DIR needs no word of the
-cluster, and the node joins when it starts.`,
+	Name: "cluster join", Short: "accept an invitation and ask the cluster whether it would admit the node",
+	Long: `Turns the folder into the invited node, unless it already is one, and asks the cluster
+whether it would admit it. It serves nothing: skerry serve --data DIR starts the node,
+which then joins.`,
 	Start: func(verb.App) verb.Action {
 		o := &joinOptions{}
 		settings := append(verb.Data(&o.data, nil, "./data"),
-			verb.Setting{Name: "invite", Arg: "FILE", Help: "invitation; not needed if the folder is a node already", Set: verb.Text(&o.invite)},
-			verb.Setting{Name: "node", Arg: "HOST:PORT", Help: "address by which the other nodes will reach this one", Set: nodeAddress(&o.node)},
+			verb.Setting{Name: "invite", Arg: "FILE", Help: "invitation; not needed if the folder is already a node", Set: verb.Text(&o.invite)},
+			verb.Setting{Name: "node", Arg: "HOST:PORT", Help: "address at which the other nodes reach this one", Set: nodeAddress(&o.node)},
 			verb.Setting{Name: "join", Arg: "HOST:PORT,…", Help: "nodes of the cluster to ask", Set: addresses(&o.join)},
 			verb.JSON(&o.json),
 		)
@@ -168,9 +169,9 @@ func openAdmin(p verb.Process, dir string) (*embedded.Admin, error) {
 	const soon = 90 * 24 * time.Hour
 	switch left := time.Until(a.Expires()); {
 	case left < 0:
-		fmt.Fprintf(p.Stderr, "%s: the certificate of node %d expired at %v: no other node lets it in; remove the node and join again with a new invitation\n", p.App.Name, a.Self(), a.Expires().UTC())
+		fmt.Fprintf(p.Stderr, "%s: the certificate of node %d expired at %v, and the other nodes refuse it; remove the node and join again with a new invitation\n", p.App.Name, a.Self(), a.Expires().UTC())
 	case left < soon:
-		fmt.Fprintf(p.Stderr, "%s: the certificate of node %d ends at %v: replace the node before that\n", p.App.Name, a.Self(), a.Expires().UTC())
+		fmt.Fprintf(p.Stderr, "%s: the certificate of node %d expires at %v: replace the node before that\n", p.App.Name, a.Self(), a.Expires().UTC())
 	}
 	return a, nil
 }
@@ -179,12 +180,12 @@ func openAdmin(p verb.Process, dir string) (*embedded.Admin, error) {
 func hint(err error) error {
 	switch engine.CodeOf(err) {
 	case engine.CodeNotLeader:
-		return fmt.Errorf("%w; `skerry cluster status` shows who answers", err)
+		return fmt.Errorf("%w; `skerry cluster status` shows which nodes respond", err)
 	case engine.CodeOutcomeUnknown:
-		return fmt.Errorf("%w; `skerry cluster status` shows whether it came into force; a change of the members needs a majority of them", err)
+		return fmt.Errorf("%w; `skerry cluster status` shows whether it took effect; a change of members needs a majority of them", err)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("no answer in time: %w", err)
+		return fmt.Errorf("no response in time: %w", err)
 	}
 	return err
 }

@@ -10,9 +10,9 @@ import (
 )
 
 var clusterLeaveVerb = verb.Verb{
-	Name: "cluster leave", Short: "take the folder's own node out of its cluster, for ever",
-	Long: `The other nodes go on without it, and its process stops. The folder keeps its data,
-but can never be a node of the cluster again: another one needs a new invitation.`,
+	Name: "cluster leave", Short: "remove the folder's own node from its cluster permanently",
+	Long: `The other nodes continue without it, and its process stops. The folder keeps its data
+but can never be a node of the cluster again: a new node needs a new invitation.`,
 	Start: func(verb.App) verb.Action {
 		var dir string
 		return verb.Action{Settings: verb.Data(&dir, nil, "./data"), Check: verb.NoArguments, Do: func(ctx context.Context, p verb.Process, _ []string) error {
@@ -23,17 +23,17 @@ but can never be a node of the cluster again: another one needs a new invitation
 			if err := change(ctx, func(ctx context.Context) error { return a.Remove(ctx, a.Self()) }); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(p.Stdout, "node %d has left cluster %s; its process can be stopped, and stops by itself\n", a.Self(), a.Cluster())
+			_, err = fmt.Fprintf(p.Stdout, "node %d has left cluster %s; its process stops by itself\n", a.Self(), a.Cluster())
 			return err
 		}}
 	},
 }
 
 var clusterRemoveVerb = verb.Verb{
-	Name: "cluster remove", Args: "ID", Short: "take a node out of the cluster, for ever: one that is lost, say",
-	Long: `Any node's folder will do for --data. The id can never be used again: to replace the
-node, invite a new one. A change needs a majority of the nodes; without one, read
-skerry help cluster recover.`,
+	Name: "cluster remove", Args: "ID", Short: "remove a node, such as a lost one, from the cluster permanently",
+	Long: `--data can be the folder of any node. The id can never be used again: to replace the
+node, invite a new one. A change of members needs a majority of the nodes; without one,
+see skerry help cluster recover.`,
 	Start: func(verb.App) verb.Action {
 		var dir string
 		var id uint64
@@ -46,16 +46,15 @@ skerry help cluster recover.`,
 			if err := change(ctx, func(ctx context.Context) error { return a.Remove(ctx, id) }); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(p.Stdout, "node %d is no member of cluster %s any more\n", id, a.Cluster())
+			_, err = fmt.Fprintf(p.Stdout, "node %d is no longer a member of cluster %s\n", id, a.Cluster())
 			return err
 		}}
 	},
 }
 
 var clusterTransferVerb = verb.Verb{
-	Name: "cluster transfer", Args: "[ID]", Short: "have another node lead: node ID, or whichever is most up to date",
-	Long: `A server that is stopped with SIGTERM does this by itself. Writes wait for a moment,
-none is lost.`,
+	Name: "cluster transfer", Args: "[ID]", Short: "make another node the leader: node ID, or the most up-to-date one",
+	Long: `A server that gets SIGTERM does this by itself. Writes wait for a moment; none is lost.`,
 	Start: func(verb.App) verb.Action {
 		var dir string
 		var id uint64
@@ -97,11 +96,11 @@ func nodeID(rest []string, must bool) (uint64, error) {
 	case len(rest) == 0 && !must:
 		return 0, nil
 	case len(rest) != 1:
-		return 0, verb.Usagef("takes the id of one node, as `skerry cluster status` lists them")
+		return 0, verb.Usagef("needs the id of one node; `skerry cluster status` lists them")
 	}
 	n, err := strconv.ParseUint(rest[0], 10, 64)
 	if err != nil || n == 0 {
-		return 0, verb.Usagef("%q is no id of a node: they are 1, 2, 3, …", rest[0])
+		return 0, verb.Usagef("%q is not the id of a node, like 1, 2 or 3", rest[0])
 	}
 	return n, nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"strconv"
@@ -44,7 +45,7 @@ func (o *Node) Check() error {
 		return nil
 	}
 	if host, _, err := net.SplitHostPort(o.Addr); err == nil && everyAddress(host) {
-		return fmt.Errorf("node: %s is no address that other machines can connect to: say with --node-advertise which one is", o.Addr)
+		return fmt.Errorf("node: other machines cannot connect to %s: set the address at which they can with --node-advertise", o.Addr)
 	}
 	return nil
 }
@@ -143,8 +144,8 @@ func nodeAddress(p *string) func(string) error {
 		if err != nil {
 			return fmt.Errorf("%q is not HOST:PORT", v)
 		}
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil {
-			return fmt.Errorf("%q: the port is a number from 0 to %d", v, n)
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return fmt.Errorf("%q: the port must be a number from 0 to %d", v, math.MaxUint16)
 		}
 		if strings.ContainsAny(host, " \t/") {
 			return fmt.Errorf("%q is not HOST:PORT", v)

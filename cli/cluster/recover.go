@@ -24,21 +24,20 @@ type recoverOptions struct {
 const consent = "lose writes"
 
 var clusterRecoverVerb = verb.Verb{
-	Name: "cluster recover", Short: "when a majority is lost for ever: begin a new cluster with what one node has",
-	Long: `This is the last resort. Writes that were acknowledged may be lost: those that only
-the lost nodes had. Choose the folder that is most up to date: skerry check --data
-DIR tells its position. The folder becomes the only node of a new cluster, with a
-new CA; the other nodes of the old one become strangers, whose folders must be put
-away before they are invited anew. If a majority can be brought back, do that
-instead: nothing is lost then.
+	Name: "cluster recover", Short: "after the permanent loss of a majority, start a new cluster from one node's data",
+	Long: `This is the last resort. Acknowledged writes that only the lost nodes had are lost.
+Choose the most up-to-date folder: skerry check --data DIR prints its position. The
+folder becomes the only node of a new cluster, with a new CA. Nodes of the old cluster
+cannot join it: move their folders away and invite them again. If a majority can be
+brought back, do that instead: then nothing is lost.
 
-The folder must not be in use. What is kept is printed first; then "lose writes"
-must be typed, or --yes-lose-writes be given.`,
+The folder must not be in use. The command first prints what is kept, then asks you to
+type "lose writes", unless --yes-lose-writes is given.`,
 	Start: func(verb.App) verb.Action {
 		o := &recoverOptions{}
 		settings := append(verb.Data(&o.data, nil, ""),
-			verb.Setting{Name: "node", Arg: "HOST:PORT", Help: "address by which other nodes will reach this one (default as before)", Set: nodeAddress(&o.node)},
-			verb.Setting{Name: "yes-lose-writes", Help: "do not ask: acknowledged writes may be lost", Set: verb.Toggle(&o.lose)},
+			verb.Setting{Name: "node", Arg: "HOST:PORT", Help: "address at which other nodes reach this one (default as before)", Set: nodeAddress(&o.node)},
+			verb.Setting{Name: "yes-lose-writes", Help: "do not ask; acknowledged writes may be lost", Set: verb.Toggle(&o.lose)},
 			verb.JSON(&o.json),
 		)
 		check := func(rest []string) error {
@@ -70,11 +69,11 @@ func clusterRecover(ctx context.Context, p verb.Process, o *recoverOptions) erro
 	defer cancel()
 	answers := a.Ask(ask)
 	if n := LeaderOf(answers); n != 0 {
-		return engine.Errorf(engine.CodeInvalid, "the cluster has not lost its majority: node %d leads. Nothing was changed; `skerry cluster remove` and `invite` replace lost nodes", n)
+		return engine.Errorf(engine.CodeInvalid, "the cluster has not lost its majority: node %d leads. Nothing was changed; replace lost nodes with `skerry cluster remove` and `skerry cluster invite`", n)
 	}
 	warnOfLoss(p.Stderr, a, o.data, rep, answers)
 	if !o.lose {
-		fmt.Fprintf(p.Stderr, "Type %q to go on: ", consent)
+		fmt.Fprintf(p.Stderr, "Type %q to continue: ", consent)
 		line, err := bufio.NewReader(io.LimitReader(p.Stdin, 1<<10)).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
@@ -100,21 +99,21 @@ invite another one:  %s cluster invite --data %s > n2.invite
 // warnOfLoss explains what a recovery keeps and what it may lose.
 func warnOfLoss(w io.Writer, a *embedded.Admin, dir string, rep embedded.Report, answers []embedded.NodeAnswer) {
 	fmt.Fprintf(w, `%s is node %d of cluster %s.
-It keeps: position %d, %s, %d bytes of keys and values: all that this node has,
-  also %s that it does not know to be acknowledged.
-It loses: what other nodes acknowledged after that. Nobody can tell from here how
-  much that is.
-The other nodes become strangers to it, and clients may see writes undone.
+It keeps everything that this node has: position %d, %s, %d bytes of keys and values,
+  including %s that may not have been acknowledged.
+It loses what other nodes acknowledged after that. How much that is cannot be
+  determined from here.
+The other nodes cannot join it as they are, and clients may see writes undone.
 `, dir, a.Self(), a.Cluster(), rep.Position, verb.Plural(rep.Keys, "key"), rep.Bytes, verb.Plural(rep.Unsure, "log record"))
 	for _, n := range answers {
 		switch {
 		case n.ID == a.Self():
 		case n.Status == nil:
-			fmt.Fprintf(w, "node %d at %s does not answer: %s\n", n.ID, n.Addr, n.Error)
+			fmt.Fprintf(w, "node %d at %s does not respond: %s\n", n.ID, n.Addr, n.Error)
 		case n.Status.Position > rep.Position:
-			fmt.Fprintf(w, "NODE %d ANSWERS AND HAS MORE: it is at position %d. Recover there instead.\n", n.ID, n.Status.Position)
+			fmt.Fprintf(w, "NODE %d RESPONDS AND HAS MORE DATA: it is at position %d. Recover there instead.\n", n.ID, n.Status.Position)
 		default:
-			fmt.Fprintf(w, "node %d answers, is at position %d and knows of no leader; if a majority can be started, do that instead\n", n.ID, n.Status.Position)
+			fmt.Fprintf(w, "node %d responds, is at position %d and knows of no leader; if a majority can be started, do that instead\n", n.ID, n.Status.Position)
 		}
 	}
 }

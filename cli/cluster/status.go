@@ -13,11 +13,11 @@ import (
 )
 
 var clusterStatusVerb = verb.Verb{
-	Name: "cluster status", Short: "show the nodes: who leads, who answers, how far each is",
-	Long: `Any node's folder will do for --data; it may be in use. Every node is asked. BEHIND
-is how many log records the leader has that the node has not acknowledged yet, CLOCK
-how far its clock is ahead of the leader's. The exit code is 1 if there is no leader
-that a majority follows.`,
+	Name: "cluster status", Short: "show the nodes: which one leads, which ones respond, how far each one is",
+	Long: `--data can be the folder of any node, even while it is in use. Every node is asked.
+BEHIND is the number of the leader's log records that the node has not acknowledged yet,
+CLOCK how far its clock is ahead of the leader's. The exit code is 1 if no leader has a
+majority.`,
 	Start: func(verb.App) verb.Action {
 		var dir string
 		var asJSON bool
@@ -75,9 +75,9 @@ func clusterStatus(ctx context.Context, p verb.Process, dir string, asJSON bool)
 	case len(rep.Nodes) == 0:
 		return fmt.Errorf("node %d does not know the addresses of the other nodes yet: start it first", a.Self())
 	case answered == 0:
-		return errors.New("no node answers")
+		return errors.New("no node responds")
 	case rep.Leader == 0:
-		return fmt.Errorf("no node leads: %d of %s answer, and a majority of those with a vote must reach each other", answered, verb.Plural(len(rep.Nodes), "node"))
+		return fmt.Errorf("no node leads: %d of %s respond; a majority of the voters must reach each other", answered, verb.Plural(len(rep.Nodes), "node"))
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (rep *Report) print(w io.Writer) error {
 	var silent []embedded.NodeAnswer
 	for _, n := range rep.Nodes {
 		seen := rep.Seen(n, leader)
-		role, position, version := "no answer", "-", "-"
+		role, position, version := "no response", "-", "-"
 		if n.Status == nil {
 			silent = append(silent, n)
 		} else {
@@ -122,7 +122,7 @@ func (rep *Report) print(w io.Writer) error {
 		return err
 	}
 	for _, n := range silent {
-		fmt.Fprintf(w, "node %d does not answer: %s\n", n.ID, n.Error)
+		fmt.Fprintf(w, "node %d does not respond: %s\n", n.ID, n.Error)
 	}
 	if leader != nil {
 		for _, n := range leader.Nodes {

@@ -37,7 +37,7 @@ func loopback(p *string) func(string) error {
 			return fmt.Errorf("%q is not HOST:PORT", v)
 		}
 		if verb.Public(addr) {
-			return fmt.Errorf("%s can be reached from other machines, which debug mode is not for: 127.0.0.1:%s is for this one", v, portIn(addr))
+			return fmt.Errorf("%s is reachable from other machines, which is unsafe in debug mode: use 127.0.0.1:%s", v, portIn(addr))
 		}
 		*p = addr
 		return nil
@@ -60,7 +60,7 @@ func chooseNodes(p verb.Process, o *options) (nodes []Node, release func(), err 
 	switch {
 	case err == nil:
 		if err := json.Unmarshal(text, &nodes); err != nil || len(nodes) == 0 {
-			return nil, nil, fmt.Errorf("%s is damaged; remove %s to begin anew, without its data", name, o.data)
+			return nil, nil, fmt.Errorf("%s is damaged; delete %s to start over without its data", name, o.data)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, nil, err
@@ -163,7 +163,7 @@ func (c *claims) take(nodes []Node) error {
 		}
 		for _, addr := range []string{n.RESP, n.Admin, n.Addr} {
 			if addr != "" && !c.claim(addr) {
-				return fmt.Errorf("node %d needs %s, which is in use; --data DIR chooses another folder, with addresses of its own", n.ID, addr)
+				return fmt.Errorf("node %d needs %s, which is in use; --data DIR chooses another folder, with its own addresses", n.ID, addr)
 			}
 		}
 	}
@@ -179,11 +179,11 @@ func (c *claims) choose(p verb.Process, o *options, nodes []Node) error {
 	for i := range nodes {
 		n := &nodes[i]
 		for _, face := range []struct {
-			name string
-			addr *string
-			host string
-			port int
-			tell bool
+			name   string
+			addr   *string
+			host   string
+			port   int
+			report bool
 		}{
 			{"HTTP", &n.HTTP, host, firstHTTP, o.http == ""},
 			{"Redis", &n.RESP, "127.0.0.1", firstRESP, true},
@@ -197,8 +197,8 @@ func (c *claims) choose(p verb.Process, o *options, nodes []Node) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", face.name, err)
 			}
-			if port != face.port+i && face.tell {
-				fmt.Fprintf(p.Stderr, "%s: %d is in use: %d instead\n", face.name, face.port+i, port)
+			if port != face.port+i && face.report {
+				fmt.Fprintf(p.Stderr, "%s: port %d is in use; using %d\n", face.name, face.port+i, port)
 			}
 			*face.addr = net.JoinHostPort(face.host, strconv.Itoa(port))
 		}
@@ -214,5 +214,5 @@ func (c *claims) find(host string, first int) (port int, err error) {
 			return port, nil
 		}
 	}
-	return 0, fmt.Errorf("port %d of %s is in use, and so are all %d that are tried in its place, up to %d", first, host, maxDevs-1, port)
+	return 0, fmt.Errorf("port %d of %s is in use, and so are its %d substitutes up to %d", first, host, maxDevs-1, port)
 }

@@ -25,7 +25,7 @@ func TestDevAddresses(t *testing.T) {
 	first.claim(loopbackAddress(firstHTTP)) // else somebody else has it
 	o := &options{nodes: 1, data: t.TempDir()}
 	nodes, said, _ := choose(t, o)
-	if want := fmt.Sprintf("HTTP: 7001 is in use: %s instead\n", portIn(nodes[0].HTTP)); portIn(nodes[0].HTTP) == "7001" || !strings.Contains(said, want) {
+	if want := fmt.Sprintf("HTTP: port 7001 is in use; using %s\n", portIn(nodes[0].HTTP)); portIn(nodes[0].HTTP) == "7001" || !strings.Contains(said, want) {
 		t.Errorf("HTTP at %s, and it says %s", nodes[0].HTTP, said)
 	}
 	o = &options{http: "127.0.0.1:0", data: t.TempDir()}
@@ -136,7 +136,7 @@ func TestDevsAreMany(t *testing.T) {
 	for range maxDevs + 1 {
 		port, err := held.find("127.0.0.1", first)
 		if err != nil {
-			if want := "port 30000 of 127.0.0.1 is in use, and so are all 29 that are tried in its place, up to 32090"; err.Error() != want {
+			if want := "port 30000 of 127.0.0.1 is in use, and so are its 29 substitutes up to 32090"; err.Error() != want {
 				t.Errorf("when none is left: %v", err)
 			}
 			return

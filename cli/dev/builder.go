@@ -47,7 +47,7 @@ type builder struct {
 	since time.Time      // when it was started; zero: it is ready
 	ready map[int]func() // by node: ends the wait until it is ready
 
-	mailTold bool // whether the address of the outbox was printed
+	mailShown bool // whether the address of the outbox was printed
 }
 
 // develop builds and runs the program, and repeats that when its source changes, until ctx ends.
@@ -71,7 +71,7 @@ func develop(ctx context.Context, p verb.Process, o *options, program *sources.P
 	// Watch before reading, to miss no change.
 	w.watcher = sources.Watch(program.Module)
 	if w.watcher.Over() {
-		w.say("%s has more than %d files: changes of some will not be seen", program.Module, sources.MaxFiles)
+		w.say("%s has more than %d files: changes to some of them will not be noticed", program.Module, sources.MaxFiles)
 	}
 	defer w.run.stop()
 	return w.loop(ctx)
@@ -118,7 +118,7 @@ func (w *builder) loop(ctx context.Context) error {
 			}
 			rest := slices.DeleteFunc(slices.Clone(changed), w.isLive)
 			if len(rest) == 0 {
-				what := "read anew, no restart"
+				what := "reloaded without a restart"
 				if w.run.wake() { // the change may fix what kept the program from starting
 					what = "starting again"
 				}
@@ -210,7 +210,7 @@ func (w *builder) build(ctx context.Context, what string) error {
 			if w.built == 0 {
 				first = ": the first build compiles everything"
 			}
-			w.say("still building, for %v now%s", time.Since(began).Round(time.Second), first)
+			w.say("still building after %v%s", time.Since(began).Round(time.Second), first)
 			continue
 		case r := <-done:
 			return w.finish(r.sum, r.err, file, time.Since(began).Round(time.Millisecond))
@@ -221,12 +221,12 @@ func (w *builder) build(ctx context.Context, what string) error {
 // finish handles the outcome of a build.
 func (w *builder) finish(sum [sha256.Size]byte, err error, file string, took time.Duration) error {
 	if no, ok := errors.AsType[*sources.Failed](err); ok {
-		note := "Nothing runs until it does."
+		note := "Nothing is running yet."
 		if w.built > 0 {
-			note = "What was built last still runs."
+			note = "The last successful build is still running."
 		}
 		if strings.Contains(no.Output, "missing go.sum entry") || strings.Contains(no.Output, "updates to go.mod needed") {
-			note += " `go mod tidy` adds what go.mod and go.sum lack."
+			note += " Run `go mod tidy` to complete go.mod and go.sum."
 		}
 		w.say("%s (%v)\n%s", w.p.Paint(w.p.Stderr, verb.Red, "does not build"), took, no)
 		w.say("%s", note)
@@ -254,9 +254,9 @@ func (w *builder) finish(sum [sha256.Size]byte, err error, file string, took tim
 	}
 	switch {
 	case same && w.run.wake():
-		w.say("built in %v: it is the same program, starting again", took)
+		w.say("built in %v: the program is unchanged, starting again", took)
 	case same:
-		w.say("built in %v: it is the same program, nothing to restart", took)
+		w.say("built in %v: the program is unchanged, nothing to restart", took)
 	case w.built == 1:
 		w.say("built in %v: starting", took)
 		for _, n := range w.nodes {

@@ -43,7 +43,7 @@ type options struct {
 }
 
 var Verb = verb.Verb{
-	Name: "dev", Args: "[FOLDER] [-- FLAGS OF SERVE]", Short: "build and run a program, again whenever its source changes; or run a local cluster",
+	Name: "dev", Args: "[FOLDER] [-- FLAGS OF SERVE]", Short: "build and run a program, and again whenever its source changes; or run a local cluster",
 	Long: `In a Go module: builds the program in FOLDER (default this folder, its folder server,
 or those of the module), runs it in debug mode and watches its source. When the source
 changes, dev builds the program again. If the build succeeds, it replaces the running
@@ -59,7 +59,7 @@ folder of --data. If a process ends, dev restarts it. Ctrl-C stops everything.`,
 	Start: func(verb.App) verb.Action {
 		o := &options{}
 		settings := []verb.Setting{
-			{Name: "nodes", Arg: "N", Help: "number of nodes; a folder in use keeps its number (default 1 for a program that dev builds, otherwise 3)", Set: verb.Whole(&o.nodes, 1, embedded.MaxNodes)},
+			{Name: "nodes", Arg: "N", Help: "number of nodes; an existing data folder keeps its number (default 1 for a program that dev builds, otherwise 3)", Set: verb.Whole(&o.nodes, 1, embedded.MaxNodes)},
 			{Name: "data", Arg: "DIR", Default: "./data-dev", Help: "folder for the data of all nodes", Set: verb.Text(&o.data)},
 			{Name: "http", Arg: "ADDR", Help: "loopback address of HTTP, remembered for the next time; further nodes use the following ports (default the last one, at first 127.0.0.1:7001)", Set: loopback(&o.http)},
 			{Name: "memory", Arg: "SIZE", Help: "memory limit for the data of each node (default an equal share of half of this machine's memory)", Set: verb.Size(&o.memory, serve.MinMemory)},
@@ -98,7 +98,7 @@ func (o *options) check(rest []string) error {
 			wrong = append(wrong, fmt.Errorf("%s is not a folder", folder))
 		}
 		if len(flags) > 0 && !strings.HasPrefix(flags[0], "-") {
-			wrong = append(wrong, fmt.Errorf("%q is one argument too many: one program is run, with the flags of serve behind --", flags[0]))
+			wrong = append(wrong, fmt.Errorf("unexpected argument %q: only one program is run; flags of serve go after --", flags[0]))
 		}
 	}
 	return verb.Mistakes(wrong...)
@@ -118,7 +118,7 @@ func notServed(dir string) error {
 	if info, err := os.Stat(filepath.Join(dir, "log")); err != nil || !info.IsDir() {
 		return nil //nolint:nilerr // it is no data folder, or not there yet
 	}
-	return engine.Errorf(engine.CodeInvalid, "%s is the data folder of a server, which `skerry serve --data %s` serves; dev needs a folder of its own: choose one with --data DIR", dir, dir)
+	return engine.Errorf(engine.CodeInvalid, "%s is the data folder of a server (`skerry serve --data %s`); dev needs its own folder: choose one with --data DIR", dir, dir)
 }
 
 // dev runs the nodes until ctx ends.
@@ -252,7 +252,7 @@ func awaitLeader(ctx context.Context, a *embedded.Admin, run *supervisor) (uint6
 		}
 		select {
 		case <-ctx.Done():
-			return 0, fmt.Errorf("the nodes did not get ready: %w", ctx.Err())
+			return 0, fmt.Errorf("the nodes did not become ready: %w", ctx.Err())
 		case err := <-run.failed:
 			return 0, err
 		case <-time.After(50 * time.Millisecond):
@@ -296,6 +296,6 @@ func printNodes(p verb.Process, o *options, nodes []Node, leader uint64) error {
 	if p.App.Web != nil {
 		fmt.Fprintf(w, "email is not sent; read it at http://%s%s\n", nodes[leader-1].HTTP, serve.OutboxPath)
 	}
-	_, err := fmt.Fprintf(w, "%s cluster status --data %s shows them; Ctrl-C stops them, the data stays\n", p.App.Name, nodes[0].Dir)
+	_, err := fmt.Fprintf(w, "%s cluster status --data %s shows them; Ctrl-C stops them and keeps the data\n", p.App.Name, nodes[0].Dir)
 	return err
 }

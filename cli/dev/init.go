@@ -39,9 +39,9 @@ var Init = verb.Verb{
 		check := func(rest []string) error {
 			switch {
 			case len(rest) == 0:
-				return verb.Usagef("needs the folder of the new program, whose name is the program's")
+				return verb.Usagef("needs the folder of the new program; its name is also the program's name")
 			case len(rest) > 1:
-				return verb.Usagef("%q is one argument too many: one program is made at a time", rest[1])
+				return verb.Usagef("unexpected argument %q: only one program is created at a time", rest[1])
 			}
 			if err := starter.CheckName(programName(rest[0])); err != nil {
 				return verb.Usagef("%w", err)
@@ -56,7 +56,7 @@ var Init = verb.Verb{
 
 func initLong() string {
 	var b strings.Builder
-	b.WriteString("Creates a folder with a Go module of the same name: ../diary has the module diary. All\nof it is yours to change. The templates are:\n")
+	b.WriteString("Creates a folder with a Go module of the same name: ../diary gets the module diary. All\nof it is yours to change. The templates are:\n")
 	for _, t := range starter.Templates() {
 		fmt.Fprintf(&b, "\n\t%-6s %s", t.Name, t.Short)
 	}
@@ -80,7 +80,7 @@ func makeProgram(ctx context.Context, p verb.Process, o *initOptions, folder str
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.Stdout, "%s: %s of the template %s; Skerry is taken from %s\n", dir, verb.Plural(len(made), "file"), o.template, from)
+	fmt.Fprintf(p.Stdout, "%s: created %s from the template %s, with Skerry from %s\n", dir, verb.Plural(len(made), "file"), o.template, from)
 	// All requirements are already there, and more; this removes the unused ones.
 	tidy := exec.CommandContext(ctx, "go", "mod", "tidy")
 	tidy.Dir, tidy.Env = dir, ownSettings(p.Environ)
@@ -90,11 +90,11 @@ func makeProgram(ctx context.Context, p verb.Process, o *initOptions, folder str
 	if err := tidy.Run(); ctx.Err() != nil {
 		return ctx.Err()
 	} else if errors.Is(err, exec.ErrNotFound) {
-		fmt.Fprintf(p.Stderr, "%s init: there is no go command here; it is needed to build the program\n", p.App.Name)
+		fmt.Fprintf(p.Stderr, "%s init: the go command was not found; you need it to build the program\n", p.App.Name)
 	} else if err != nil {
-		fmt.Fprintf(p.Stderr, "%s init: `go mod tidy` did not work, which does no harm now: %s\n", p.App.Name, bytes.TrimSpace(out.Bytes()))
+		fmt.Fprintf(p.Stderr, "%s init: `go mod tidy` failed, which is harmless for now: %s\n", p.App.Name, bytes.TrimSpace(out.Bytes()))
 	}
-	_, err = fmt.Fprintf(p.Stdout, "\n\tcd %s\n\t%s dev\n\ngo test ./... tests it; README.md says what is where\n", dir, inNewFolder(p))
+	_, err = fmt.Fprintf(p.Stdout, "\n\tcd %s\n\t%s dev\n\ngo test ./... runs its tests; README.md describes its files\n", dir, inNewFolder(p))
 	return err
 }
 

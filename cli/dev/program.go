@@ -30,7 +30,7 @@ func (w *builder) command(n Node) (file string, args []string) {
 func (w *builder) up(n Node, a serve.Announcement) {
 	target, err := url.Parse(a.HTTP)
 	if err != nil || target.Host == "" {
-		w.say("node %d has no HTTP address: nobody can ask it", n.ID)
+		w.say("node %d has no HTTP address, so it gets no requests", n.ID)
 		return
 	}
 	ctx, stop := context.WithCancel(w.run.ctx)
@@ -52,8 +52,8 @@ func (w *builder) up(n Node, a serve.Announcement) {
 		if !w.since.IsZero() {
 			w.say("%s in %v: http://%s", w.p.Paint(w.p.Stderr, verb.Green, "ready"), time.Since(w.since).Round(time.Millisecond), n.HTTP)
 			w.since = time.Time{}
-			if a.Outbox != "" && !w.mailTold {
-				w.mailTold = true
+			if a.Outbox != "" && !w.mailShown {
+				w.mailShown = true
 				w.say("mail: http://%s%s (not sent)", n.HTTP, serve.OutboxPath)
 			}
 		}
@@ -91,11 +91,11 @@ func (w *builder) down(n Node) {
 
 // failed shows why a node does not start.
 func (w *builder) failed(n Node, words string, waits bool) {
-	note := "It is tried once more."
+	note := "It will be tried once more."
 	if waits {
-		note = "It is started again when a file changes."
+		note = "It starts again when a file changes."
 	}
-	w.fronts[n.ID].Crashed(front.Failure{Title: w.program.Name + " ends before it serves", Text: words, Note: note})
+	w.fronts[n.ID].Crashed(front.Failure{Title: w.program.Name + " exits before it serves", Text: words, Note: note})
 }
 
 // announce prints the addresses.
@@ -116,6 +116,6 @@ func (w *builder) announce() error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(out, "Ctrl-C stops it, the data stays")
+	_, err := fmt.Fprintln(out, "Ctrl-C stops it and keeps the data")
 	return err
 }

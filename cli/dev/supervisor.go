@@ -115,7 +115,7 @@ func (r *supervisor) restart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, again := range r.again {
-		tell(again)
+		signal(again)
 	}
 }
 
@@ -124,13 +124,13 @@ func (r *supervisor) wake() (some bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id := range r.failing {
-		tell(r.again[id])
+		signal(r.again[id])
 		some = true
 	}
 	return some
 }
 
-func tell(again chan<- struct{}) {
+func signal(again chan<- struct{}) {
 	select {
 	case again <- struct{}{}:
 	default: // it has not come to the last one yet
@@ -181,10 +181,10 @@ func (r *supervisor) keep(n Node, again <-chan struct{}) {
 		}
 		var later <-chan time.Time // never
 		if waits {
-			r.say(n, "ended: %s; waiting for a change", end.why)
+			r.say(n, "exited: %s; waiting for a change", end.why)
 		} else {
 			later = time.After(pause)
-			r.say(n, "ended: %s; it is started again in %v", end.why, pause)
+			r.say(n, "exited: %s; restarting in %v", end.why, pause)
 		}
 		select {
 		case <-later:
@@ -331,7 +331,7 @@ func outcome(err error) string {
 	if err != nil {
 		return err.Error()
 	}
-	return "it stopped by itself"
+	return "it exited by itself"
 }
 
 // heard shows a log line of a node, if that is wanted. It returns the node's last words: what it printed when

@@ -32,7 +32,7 @@ func (o *acmeOptions) settings() []verb.Setting {
 func directory(p *string) func(string) error {
 	return func(v string) error {
 		if u, err := url.Parse(v); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
-			return fmt.Errorf("%q is not an address like https://HOST/directory", v)
+			return fmt.Errorf("%q is not a URL like https://HOST/directory", v)
 		}
 		*p = v
 		return nil
@@ -54,17 +54,17 @@ func (o *acmeOptions) check(serve *Options) error {
 		wrong = append(wrong, errors.New("acme-email: takes one address"))
 	}
 	if serve.tlsCert != "" || serve.tlsKey != "" {
-		wrong = append(wrong, errors.New("acme-domains, tls-cert: one of them says which certificates there are, not both"))
+		wrong = append(wrong, errors.New("acme-domains, tls-cert: set only one of them"))
 	}
 	switch serve.http {
 	case skerry.DefaultHTTP:
-		wrong = append(wrong, fmt.Errorf("acme-domains: HTTP at %s is for this machine alone: say where browsers come, like --http :443", serve.http))
+		wrong = append(wrong, fmt.Errorf("acme-domains: HTTP at %s is reachable only from this machine: set a public address, like --http :443", serve.http))
 	case verb.Off:
 		wrong = append(wrong, errors.New("acme-domains: http is off"))
 	}
 	for _, name := range o.domains {
 		if _, err := netip.ParseAddr(name); err != nil && o.ca == "" && !strings.Contains(strings.TrimSuffix(name, "."), ".") {
-			wrong = append(wrong, fmt.Errorf("acme-domains: %q has no dot, so no public authority gives out a certificate for it; --acme-ca names one of your own", name))
+			wrong = append(wrong, fmt.Errorf("acme-domains: %q has no dot, so no public authority issues a certificate for it; --acme-ca sets your own", name))
 		}
 	}
 	return verb.Mistakes(wrong...)

@@ -32,13 +32,13 @@ func (o *archiveOptions) settings() []verb.Setting {
 
 // start archives eng in the background, if an archive is configured. A folder that cannot be an archive is an
 // error now; later failures are logged and retried.
-func (o *archiveOptions) start(eng engine.Engine, log *slog.Logger) (figures func() iter.Seq[engine.Metric], stop func() error, err error) {
+func (o *archiveOptions) start(eng engine.Engine, log *slog.Logger) (metrics func() iter.Seq[engine.Metric], stop func() error, err error) {
 	if o.dir == "" {
 		return nil, func() error { return nil }, nil
 	}
 	src, ok := eng.(archive.Source)
 	if !ok {
-		return nil, nil, engine.Errorf(engine.CodeUnsupported, "this engine cannot be archived: it has no backup")
+		return nil, nil, engine.Errorf(engine.CodeUnsupported, "this engine cannot be archived: it has no backups")
 	}
 	a, err := archive.Open(o.dir, archive.Options{Verify: VerifyBase, Keep: o.keep, Logger: log})
 	if err != nil {
@@ -49,7 +49,7 @@ func (o *archiveOptions) start(eng engine.Engine, log *slog.Logger) (figures fun
 	go func() {
 		defer close(ended)
 		if err := a.Run(ctx, src); err != nil {
-			log.Error("archiving has ended", "archive", o.dir, "err", err)
+			log.Error("archiving ended", "archive", o.dir, "err", err)
 		}
 	}()
 	stop = func() error {
@@ -57,11 +57,11 @@ func (o *archiveOptions) start(eng engine.Engine, log *slog.Logger) (figures fun
 		<-ended
 		return a.Close()
 	}
-	return func() iter.Seq[engine.Metric] { return archiveFigures(a.Status()) }, stop, nil
+	return func() iter.Seq[engine.Metric] { return archiveMetrics(a.Status()) }, stop, nil
 }
 
-// archiveFigures yields the metrics of an archive for /metrics.
-func archiveFigures(s archive.Status) iter.Seq[engine.Metric] {
+// archiveMetrics yields the metrics of an archive for /metrics.
+func archiveMetrics(s archive.Status) iter.Seq[engine.Metric] {
 	failing := 0.0
 	if s.Err != nil {
 		failing = 1

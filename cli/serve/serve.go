@@ -69,7 +69,7 @@ func (o *Options) Settings() []verb.Setting {
 	return slices.Concat(verb.Data(&o.data, &o.engine, "./data"), []verb.Setting{
 		{Name: "http", Arg: "ADDR", Default: skerry.DefaultHTTP, Help: "HTTP address of the web application or, if the program has none, of keys and procedures; or " + verb.Off, Server: true, Set: verb.Address(&o.http)},
 		{Name: "resp", Arg: "ADDR", Default: skerry.DefaultRESP, Help: "address of the Redis protocol, or " + verb.Off, Server: true, Set: verb.Address(&o.resp)},
-		{Name: "admin", Arg: "ADDR", Help: "address of keys, metrics, backups and profiles, or " + verb.Off + " (default " + skerry.DefaultAdmin + " beside a web application, otherwise " + verb.Off + ": HTTP then has all of these but profiles)", Server: true, Set: verb.Address(&o.admin)},
+		{Name: "admin", Arg: "ADDR", Help: "address of keys, metrics, backups and profiles, or " + verb.Off + " (default " + skerry.DefaultAdmin + " beside a web application, otherwise " + verb.Off + ", as HTTP then serves all of these except profiles)", Server: true, Set: verb.Address(&o.admin)},
 		{Name: "databases", Arg: "N", Default: strconv.Itoa(skerry.DefaultDatabases), Help: "number of databases that Redis clients can select, at most " + strconv.Itoa(skerry.MaxDatabases) + "; more than the default gives them access to the key spaces of the application and its procedures", Server: true, Set: verb.Whole(&o.databases, skerry.DefaultDatabases, skerry.MaxDatabases)},
 		{Name: "password-file", Arg: "FILE", Help: "file with the password for keys and procedures", Server: true, Set: verb.Text(&o.passwordFile)},
 		{Name: "hosts", Arg: "NAMES", Help: "comma-separated host names that browsers may use (default IP addresses, localhost and names without a dot)", Server: true, Set: verb.List(&o.hosts)},
@@ -97,12 +97,12 @@ func (o *Options) ofEmbedded() []verb.Setting {
 }
 
 var Verb = verb.Verb{
-	Name: "serve", Short: "serve the data of a folder over HTTP and the Redis protocol",
-	Long: `Creates the folder if it does not exist. SIGTERM and SIGINT stop the server cleanly:
-it answers requests in flight first. A second signal ends it at once. Either way, no
+	Name: "serve", Short: "serve a data folder over HTTP and the Redis protocol",
+	Long: `Creates the folder if it does not exist. SIGTERM and SIGINT stop the server cleanly: it
+completes requests in flight first. A second signal ends it at once. Either way, no
 acknowledged write is lost.
 
-A folder created by skerry cluster is one node of several: see skerry help cluster.`,
+A folder created by skerry cluster is a node of a cluster: see skerry help cluster.`,
 	Start: func(app verb.App) verb.Action {
 		o := &Options{}
 		return verb.Action{Settings: o.Settings(), Check: func(rest []string) error { return o.check(app, rest) }, Do: func(ctx context.Context, p verb.Process, _ []string) error {
@@ -131,7 +131,7 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
-	figures, endArchive, err := o.archive.start(eng, log)
+	metrics, endArchive, err := o.archive.start(eng, log)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func serve(ctx context.Context, p verb.Process, o *Options) (err error) {
 	}
 	srv, err := skerry.Open(eng, skerry.Options{
 		HTTP: o.http, RESP: o.resp, Databases: o.databases, Admin: o.admin, Web: app, Procedures: p.App.Procedures, Password: o.password, Hosts: o.hosts, TLS: o.tls, Certificates: o.acme.of(),
-		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: figures, Logger: log,
+		InputBytes: inputBytes(o.memory), Drain: o.web.drain, AdvertiseHost: o.node.FacesHost(), Build: p.App.Build().Version, Dir: o.folder(), MachineMemory: machine, Metrics: metrics, Logger: log,
 	})
 	if err != nil {
 		return otherAddress(err)
@@ -166,7 +166,7 @@ func (o *Options) open(ctx context.Context, p verb.Process, log *slog.Logger) (e
 		return p.Engines.Open(ctx, o.engine, verb.EngineOptions{Logger: log})
 	}
 	if _, err := os.Stat(filepath.Join(o.data, DevFile)); err == nil {
-		return nil, engine.Errorf(engine.CodeInvalid, "%s is the folder of `skerry dev`: its nodes have their data in %s and so on; choose one of these with --data while dev is not running", o.data, filepath.Join(o.data, "n1"))
+		return nil, engine.Errorf(engine.CodeInvalid, "%s is the folder of `skerry dev`, whose nodes have their data in %s and so on; stop dev and choose one of these with --data", o.data, filepath.Join(o.data, "n1"))
 	}
 	node, err := o.node.Options(o.data, p.App.Build().Version)
 	if err != nil {

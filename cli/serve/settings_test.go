@@ -59,12 +59,12 @@ func TestMistakesAllAtOnce(t *testing.T) {
 		"SKERRY_DTA=x SKERRY_MEMORY=-1",
 		"resp = \"nowhere\"\nport = 7\nlog-format = [1]\n[data]\nfolder = \"x\"\n")
 	want := []string{
-		`--htp: there is no such flag; did you mean --http?`,
+		`--htp: unknown flag; did you mean --http?`,
 		`--log-level: given twice`,
-		`SKERRY_DTA: there is no such setting`,
+		`SKERRY_DTA: unknown setting`,
 		`skerry.toml: data: must be a string, a whole number or a boolean`,
 		`skerry.toml: log-format: must be a string, a whole number or a boolean`,
-		`skerry.toml: port: there is no such setting`,
+		`skerry.toml: port: unknown setting`,
 		`--http: "here" is not HOST:PORT or off`,
 		`skerry.toml: resp: "nowhere" is not HOST:PORT or off`,
 		`SKERRY_MEMORY: "-1" is not a size like 512MiB or 4GiB`,
@@ -80,13 +80,13 @@ func TestMistakes(t *testing.T) {
 		{"no value", "--data", "", "", "--data: needs a value: DIR"},
 		{"empty value", "--data=", "", "", "--data: must not be empty"},
 		{"switch", "--insecure-public=perhaps", "", "", `--insecure-public: "perhaps" is neither true nor false`},
-		{"port", "--http 127.0.0.1:99999", "", "", `--http: "127.0.0.1:99999": the port is a number from 0 to 65535`},
-		{"port name", "--http 127.0.0.1:http", "", "", `--http: "127.0.0.1:http": the port is a number from 0 to 65535`},
+		{"port", "--http 127.0.0.1:99999", "", "", `--http: "127.0.0.1:99999": the port must be a number from 0 to 65535`},
+		{"port name", "--http 127.0.0.1:http", "", "", `--http: "127.0.0.1:http": the port must be a number from 0 to 65535`},
 		{"little memory", "--memory 1KiB", "", "", `--memory: "1KiB" is less than 16MiB`},
 		{"too much memory", "--memory 9999999TiB", "", "", `--memory: "9999999TiB" is not a size like 512MiB or 4GiB`},
 		{"choice", "--log-level trace", "", "", `--log-level: "trace" is not one of debug, info, warn, error`},
-		{"file in a file", "", "", `config = "other.toml"`, `skerry.toml: config: there is no such setting`},
-		{"json is no setting of the server", "", "SKERRY_JSON=true", "", `SKERRY_JSON: --json is a flag only, no variable sets it`},
+		{"file in a file", "", "", `config = "other.toml"`, `skerry.toml: config: unknown setting`},
+		{"json is no setting of the server", "", "SKERRY_JSON=true", "", `SKERRY_JSON: only the flag --json can set this`},
 		{"not TOML", "", "", "data = ", "skerry.toml: toml: line 1 (last key \"data\"): expected value but found '\\n' instead"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

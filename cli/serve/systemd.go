@@ -37,9 +37,9 @@ type unitOptions struct {
 
 var Systemd = verb.Verb{
 	Name: "systemd", Args: "[FLAGS OF SERVE]", Short: "print a systemd unit that runs the server with minimal privileges",
-	Long: `The unit runs serve with the flags given here, and makes the files that they name
-available to it. Without --user, systemd creates a user while the server runs, and the
-data is in a folder below /var/lib. To install the unit:
+	Long: `The unit runs serve with the flags given here and gives it access to the files that they
+name. Without --user, systemd creates a user while the server runs, and the data is in a
+folder below /var/lib. To install the unit:
 
 	skerry systemd --http :443 --acme-domains app.example.org > /etc/systemd/system/skerry.service
 	systemctl daemon-reload && systemctl enable --now skerry`,
@@ -86,15 +86,15 @@ func (o *unitOptions) flags(app verb.App) []verb.Setting {
 func (o *unitOptions) check(app verb.App, rest []string) error {
 	wrong := []error{verb.NoArguments(rest), o.serve.node.Check(), o.serve.fits(app)}
 	if o.serve.data != "" && !filepath.IsAbs(o.serve.data) {
-		wrong = append(wrong, fmt.Errorf("data: %s: a service has no current folder: say the whole path", o.serve.data))
+		wrong = append(wrong, fmt.Errorf("data: %s: a service needs an absolute path", o.serve.data))
 	}
 	for _, f := range append(o.secrets(), named{"invite", &o.serve.node.Invite}, named{"archive", &o.serve.archive.dir}) {
 		if *f.path != "" && !filepath.IsAbs(*f.path) {
-			wrong = append(wrong, fmt.Errorf("%s: %s: a service has no current folder: say the whole path", f.name, *f.path))
+			wrong = append(wrong, fmt.Errorf("%s: %s: a service needs an absolute path", f.name, *f.path))
 		}
 	}
 	if o.user == "" && o.serve.data != "" && o.state() == "" {
-		wrong = append(wrong, fmt.Errorf("data: %s is not below %s: only with --user can it be elsewhere", o.serve.data, stateFolder))
+		wrong = append(wrong, fmt.Errorf("data: %s is not below %s, which is required without --user", o.serve.data, stateFolder))
 	}
 	return verb.Mistakes(wrong...)
 }
@@ -154,7 +154,7 @@ func (o *unitOptions) print(w io.Writer, app verb.App) error {
 	line("[Unit]\nDescription=%s\nAfter=network-online.target\nWants=network-online.target\n\n[Service]\nType=exec", app.Name)
 	o.printCommand(line)
 	o.printUser(line)
-	line("Restart=on-failure\nRestartSec=2\n# Wrong configuration, damaged data: a person is needed.\nRestartPreventExitStatus=%d %d", verb.ExitUsage, verb.ExitBroken)
+	line("Restart=on-failure\nRestartSec=2\n# Wrong configuration or damaged data: restarting does not help.\nRestartPreventExitStatus=%d %d", verb.ExitUsage, verb.ExitBroken)
 	line("KillSignal=SIGTERM\nTimeoutStopSec=%d\nLimitNOFILE=1048576", int((skerry.DefaultGrace+o.serve.web.drain+stopSlack)/time.Second))
 	line("\nNoNewPrivileges=yes\nProtectSystem=strict\nProtectHome=yes\nPrivateTmp=yes\nPrivateDevices=yes\nProtectHostname=yes\nProtectClock=yes")
 	line("ProtectKernelTunables=yes\nProtectKernelModules=yes\nProtectKernelLogs=yes\nProtectControlGroups=yes\nProtectProc=invisible")
@@ -230,7 +230,7 @@ func word(p *string) func(string) error {
 func absolute(p *string) func(string) error {
 	return func(v string) error {
 		if !filepath.IsAbs(v) || strings.ContainsAny(v, "\n\r\x00") {
-			return fmt.Errorf("%q is not a whole path", v)
+			return fmt.Errorf("%q is not an absolute path", v)
 		}
 		*p = filepath.Clean(v)
 		return nil

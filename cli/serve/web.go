@@ -58,7 +58,7 @@ func (o *webOptions) check(app verb.App) error {
 			given bool
 		}{{"base-url", o.baseURL != ""}, {"smtp-url-file", o.smtpFile != ""}, {"superadmins", o.superadmins != nil}} {
 			if s.given {
-				wrong = append(wrong, fmt.Errorf("%s: this program has no web application, which is all that it is for", s.name))
+				wrong = append(wrong, fmt.Errorf("%s: only for web applications, and this program has none", s.name))
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func readMailServer(file string) (*mail.SMTPOptions, error) {
 	}
 	line := strings.TrimSpace(string(content))
 	if line == "" || strings.ContainsAny(line, "\r\n") {
-		return nil, fmt.Errorf("smtp-url-file: %s must have one line, with the URL", file)
+		return nil, fmt.Errorf("smtp-url-file: %s must contain one line, the URL", file)
 	}
 	at, err := mail.ParseURL(line)
 	if err != nil {

@@ -39,7 +39,7 @@ type Engines map[string]func(ctx context.Context, u *url.URL, o EngineOptions) (
 func (e Engines) Open(ctx context.Context, u *url.URL, o EngineOptions) (engine.Engine, error) {
 	open, ok := e[u.Scheme]
 	if !ok {
-		return nil, Usagef("%s: there is no engine %q, only %s; a URL is like embedded:///folder", u.Redacted(), u.Scheme,
+		return nil, Usagef("%s: unknown engine %q (available: %s); a URL is like embedded:///folder", u.Redacted(), u.Scheme,
 			strings.Join(slices.Sorted(maps.Keys(e)), ", "))
 	}
 	if u.Scheme != Embedded && o.MemoryBytes != 0 {
@@ -64,7 +64,7 @@ func ParseEngine(raw string) (*url.URL, error) {
 func Folder(u *url.URL) (string, error) {
 	dir := cmp.Or(u.Opaque, u.Path)
 	if u.Host != "" || dir == "" || u.RawQuery != "" {
-		return "", fmt.Errorf("%s: the URL of an embedded engine is embedded:///folder, without host and query", u.Redacted())
+		return "", fmt.Errorf("%s: the URL of an embedded engine is embedded:///folder, without a host or a query", u.Redacted())
 	}
 	return dir, nil
 }
@@ -92,7 +92,7 @@ func Data(dir *string, other **url.URL, def string) []Setting {
 		case *u == (url.URL{Scheme: Embedded}): // --data selects the folder
 			return nil
 		case given:
-			return fmt.Errorf("%s says where the data is, and so does data: set one of them", u.Redacted())
+			return fmt.Errorf("%s and data both select the data: set only one of them", u.Redacted())
 		case u.Scheme != Embedded:
 			*other = u
 			return nil
@@ -102,6 +102,6 @@ func Data(dir *string, other **url.URL, def string) []Setting {
 	}
 	return []Setting{
 		{Name: "data", Arg: "DIR", Default: def, Help: "data folder of the embedded engine", Server: true, Set: setDir},
-		{Name: "engine", Arg: "URL", Help: "engine that holds the data (default embedded: in the folder of --data)", Server: true, Hidden: other == nil, Set: setEngine},
+		{Name: "engine", Arg: "URL", Help: "URL of the engine that stores the data (default the embedded engine in the folder --data)", Server: true, Hidden: other == nil, Set: setEngine},
 	}
 }

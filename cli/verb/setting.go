@@ -76,7 +76,6 @@ type source struct {
 // over the environment, the environment over the file, the file over the default. The environment and the file
 // may have settings of the server that this verb does not have; an unknown name is an error. All errors are
 // returned together, as a ConfigError; the valid settings are set nevertheless.
-// values nevertheless.
 func Configure(settings, server []Setting, args, environ []string) (rest []string, err error) {
 	var wrong []error
 	var file string
@@ -134,7 +133,7 @@ func readFlags(settings []Setting, args []string) (flags source, rest []string, 
 		i := slices.IndexFunc(settings, func(s Setting) bool { return s.Name == name })
 		switch {
 		case i < 0:
-			wrong = append(wrong, fmt.Errorf("--%s: there is no such flag%s", name, meantFlag(name, settings)))
+			wrong = append(wrong, fmt.Errorf("--%s: unknown flag%s", name, meantFlag(name, settings)))
 			if len(args) > 0 && !given && !strings.HasPrefix(args[0], "-") {
 				args = args[1:] // most likely its value: not another mistake
 			}
@@ -183,9 +182,9 @@ func readEnv(known, settings []Setting, environ []string) (env source, wrong []e
 			env.values[known[i].Name] = value
 		case i < 0 && slices.ContainsFunc(settings, func(s Setting) bool { return s.env() == name }):
 			flag := strings.ToLower(strings.ReplaceAll(name[len(EnvPrefix):], "_", "-"))
-			wrong = append(wrong, fmt.Errorf("%s: --%s is a flag only, no variable sets it", name, flag))
+			wrong = append(wrong, fmt.Errorf("%s: only the flag --%s can set this", name, flag))
 		case i < 0 && !slices.ContainsFunc(foreignEnv, foreign):
-			wrong = append(wrong, fmt.Errorf("%s: there is no such setting", name))
+			wrong = append(wrong, fmt.Errorf("%s: unknown setting", name))
 		}
 	}
 	return env, wrong
@@ -203,7 +202,7 @@ func readFile(known []Setting, name string) (file source, wrong []error) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(doc)) {
 		if !slices.ContainsFunc(known, func(s Setting) bool { return s.Name == key && key != "config" }) {
-			wrong = append(wrong, fmt.Errorf("%s: %s: there is no such setting", name, key))
+			wrong = append(wrong, fmt.Errorf("%s: %s: unknown setting", name, key))
 			continue
 		}
 		switch v := doc[key].(type) {
@@ -224,7 +223,7 @@ func JSON(p *bool) Setting {
 // NoArguments is the Check of a verb that accepts only flags.
 func NoArguments(rest []string) error {
 	if len(rest) > 0 {
-		return Usagef("%q is one argument too many: only flags are taken", rest[0])
+		return Usagef("unexpected argument %q: only flags are allowed", rest[0])
 	}
 	return nil
 }
@@ -235,7 +234,7 @@ func OneArgument(rest []string, what string) error {
 	case len(rest) == 0 || rest[0] == "":
 		return errors.New("needs " + what)
 	case len(rest) > 1:
-		return fmt.Errorf("%q is one argument too many", rest[1])
+		return fmt.Errorf("unexpected argument %q", rest[1])
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func List(p *[]string) func(string) error {
 		*p = nil
 		for word := range strings.SplitSeq(v, ",") {
 			if word = strings.TrimSpace(word); word == "" {
-				return fmt.Errorf("%q: a word is empty", v)
+				return fmt.Errorf("%q has an empty element", v)
 			}
 			*p = append(*p, word)
 		}
@@ -163,7 +163,7 @@ func Address(p *string) func(string) error {
 			return fmt.Errorf("%q is not HOST:PORT or %s", v, Off)
 		}
 		if n, err := strconv.Atoi(port); err != nil || n < 0 || n > math.MaxUint16 {
-			return fmt.Errorf("%q: the port is a number from 0 to %d", v, math.MaxUint16)
+			return fmt.Errorf("%q: the port must be a number from 0 to %d", v, math.MaxUint16)
 		}
 		*p = v
 		return nil

@@ -35,10 +35,10 @@ func (o *benchOptions) settings() []verb.Setting {
 		names = append(names, w.Name())
 	}
 	return []verb.Setting{
-		{Name: "workload", Arg: "NAMES", Help: "which of bank, counter, append, set, with commas between them (default all)", Set: verb.Several(&o.workloads, names...)},
-		{Name: "clients", Arg: "N", Default: "64", Help: "calls at a time", Set: verb.Whole(&o.clients, 1, maxClients)},
-		{Name: "duration", Arg: "TIME", Default: "5s", Help: "how long, of each workload", Set: verb.Duration(&o.duration, time.Millisecond, maxDuration)},
-		{Name: "seed", Arg: "N", Help: "of the random choices (default a new one; it is printed)", Set: verb.Seed(&o.seed)},
+		{Name: "workload", Arg: "NAMES", Help: "comma-separated workloads: bank, counter, append, set (default all)", Set: verb.Several(&o.workloads, names...)},
+		{Name: "clients", Arg: "N", Default: "64", Help: "number of concurrent calls", Set: verb.Whole(&o.clients, 1, maxClients)},
+		{Name: "duration", Arg: "TIME", Default: "5s", Help: "how long to run each workload", Set: verb.Duration(&o.duration, time.Millisecond, maxDuration)},
+		{Name: "seed", Arg: "N", Help: "random seed (default a new one, which is printed)", Set: verb.Seed(&o.seed)},
 		serve.MemorySetting(&o.memory),
 		verb.JSON(&o.json),
 	}
@@ -46,11 +46,11 @@ func (o *benchOptions) settings() []verb.Setting {
 
 // Bench is `skerry bench`.
 var Bench = verb.Verb{
-	Name: "bench", Args: "[URL]", Short: "load an engine and check the truth that it must keep",
-	Long: `URL names an engine: embedded:///folder. The workloads write under keys of their
-own, which begin with "w", and leave them there. Without a URL an embedded engine
-in a temporary folder is taken. Calls go straight to the engine: no protocol is
-between. A truth that does not hold is exit code 3.`,
+	Name: "bench", Args: "[URL]", Short: "run workloads on an engine and check that their invariants hold",
+	Long: `URL names an engine, like embedded:///folder (default an embedded engine in a temporary
+folder). The workloads write keys that begin with "w" and leave them there. Calls go
+straight to the engine, without a protocol. The exit code is 3 if an invariant does not
+hold.`,
 	Start: func(verb.App) verb.Action {
 		o := &benchOptions{}
 		return verb.Action{Settings: o.settings(), Check: oneURL, Do: func(ctx context.Context, p verb.Process, rest []string) error {
@@ -95,7 +95,7 @@ func bench(ctx context.Context, p verb.Process, o *benchOptions, eng engine.Engi
 		if o.json {
 			err = verb.PrintJSON(p.Stdout, stats)
 		} else {
-			_, err = fmt.Fprintf(p.Stdout, "%v; the truth holds\n", stats)
+			_, err = fmt.Fprintf(p.Stdout, "%v; the invariant holds\n", stats)
 		}
 		if err != nil {
 			return err

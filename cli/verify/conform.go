@@ -28,9 +28,9 @@ type conformOptions struct {
 
 func (o *conformOptions) settings() []verb.Setting {
 	return []verb.Setting{
-		{Name: "only", Arg: "PATTERN", Default: "*/*", Help: "which cases, like changes/* or */order", Set: verb.Text(&o.only)},
-		{Name: "steps", Arg: "N", Default: "2000", Help: "steps of each case that loads the engine", Set: verb.Whole(&o.steps, 1, 1e9)},
-		{Name: "seed", Arg: "N", Help: "of the random choices (default a new one; it is printed)", Set: verb.Seed(&o.seed)},
+		{Name: "only", Arg: "PATTERN", Default: "*/*", Help: "cases to run, like changes/* or */order", Set: verb.Text(&o.only)},
+		{Name: "steps", Arg: "N", Default: "2000", Help: "steps of each case that puts load on the engine", Set: verb.Whole(&o.steps, 1, 1e9)},
+		{Name: "seed", Arg: "N", Help: "random seed (default a new one, which is printed)", Set: verb.Seed(&o.seed)},
 		serve.MemorySetting(&o.memory),
 		verb.JSON(&o.json),
 	}
@@ -38,11 +38,11 @@ func (o *conformOptions) settings() []verb.Setting {
 
 // Conform is `skerry conform`.
 var Conform = verb.Verb{
-	Name: "conform", Args: "[URL]", Short: "prove what an engine promises, case by case",
-	Long: `URL names an engine without data, like embedded:///folder; one that has
-data is refused and not touched, and every case deletes what it wrote. Without a
-URL an embedded engine in a temporary folder is taken. A case that fails is exit
-code 3; one whose promise the engine does not make is skipped.`,
+	Name: "conform", Args: "[URL]", Short: "test whether an engine keeps its promises, case by case",
+	Long: `URL names an engine without data, like embedded:///folder (default an embedded engine in
+a temporary folder). An engine that has data is refused and left as it is. Every case
+deletes what it wrote. Cases for promises that the engine does not make are skipped. The
+exit code is 3 if a case fails.`,
 	Start: func(verb.App) verb.Action {
 		o := &conformOptions{}
 		check := func(rest []string) error {
@@ -121,7 +121,7 @@ func empty(ctx context.Context, eng engine.Engine) error {
 			if err != nil {
 				return err
 			}
-			return fmt.Errorf("the engine holds data, such as key %q: conform needs an empty one, and has touched nothing", pair.Key)
+			return fmt.Errorf("the engine has data, such as key %q: conform needs an empty engine; nothing was changed", pair.Key)
 		}
 		return nil
 	})
@@ -147,7 +147,7 @@ func printVerdict(w io.Writer, asJSON bool, v enginetest.Verdict) error {
 func oneURL(rest []string) error {
 	switch {
 	case len(rest) > 1:
-		return verb.Usagef("%q is one argument too many: only one URL is taken", rest[1])
+		return verb.Usagef("unexpected argument %q: only one URL is allowed", rest[1])
 	case len(rest) == 1:
 		_, err := verb.ParseEngine(rest[0])
 		return verb.Mistakes(err)

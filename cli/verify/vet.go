@@ -18,10 +18,10 @@ func Verbs() []verb.Verb { return []verb.Verb{Bench, Conform, Vet} }
 
 // Vet is `skerry vet`.
 var Vet = verb.Verb{
-	Name: "vet", Args: "[PACKAGES]", Short: "look for what has no place in a procedure: I/O, goroutines, clocks, randomness",
-	Long: `PACKAGES are named as for the go command, which must be there; without any it is
-./..., all below this folder. A line is printed for each finding, and the exit code
-is 1 if there is one. docs/vet.md has the rules, and how to allow an exception.`,
+	Name: "vet", Args: "[PACKAGES]", Short: "report code that does not belong in procedures: I/O, goroutines, clocks, randomness",
+	Long: `PACKAGES are patterns as for the go command, which must be installed (default ./...).
+Vet prints one line per finding; the exit code is 1 if there are any. docs/vet.md lists
+the rules and explains how to allow exceptions.`,
 	Start: func(verb.App) verb.Action {
 		check := func([]string) error { return nil }
 		return verb.Action{Check: check, Do: func(_ context.Context, p verb.Process, rest []string) error {

@@ -171,7 +171,7 @@ func (f *Front) Building(name string, since time.Time) {
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	trusted := hostname.Trusted(r.Host, nil)
 	if trusted && r.URL.Path == SeenPath {
-		f.tellSeen(w, r)
+		f.serveSeen(w, r)
 		return
 	}
 	f.mu.Lock()
@@ -184,7 +184,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		why = nil
 	}
 	if why != nil && r.URL.Path == ReloadPath {
-		tellReload(w, seen)
+		serveReload(w, seen)
 		return
 	}
 	if why != nil && (away || isPage(r)) {
@@ -299,20 +299,20 @@ func (f *Front) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, errAway) && why == nil && !since.IsZero():
 		why = &Failure{
-			Title: fmt.Sprintf("%s is being built, for %v now", name, time.Since(since).Round(time.Second)),
-			Note:  "The first build compiles everything, the next ones only what has changed.",
+			Title: fmt.Sprintf("%s is still being built after %v", name, time.Since(since).Round(time.Second)),
+			Note:  "The first build compiles everything, later ones only what has changed.",
 		}
 	case errors.Is(err, errAway) && why == nil:
-		why = &Failure{Title: "The program does not answer", Text: "It was waited for " + f.o.Wait.String() + "."}
+		why = &Failure{Title: "The program does not respond", Text: "There was no response within " + f.o.Wait.String() + "."}
 	case !errors.Is(err, errAway):
-		why = &Failure{Title: "The program ended before it answered", Text: err.Error(), Note: "What was asked for may have been done."}
+		why = &Failure{Title: "The program exited before it responded", Text: err.Error(), Note: "The request may have been carried out."}
 	}
 	showFailure(w, r, why, seen)
 }
 
-// tellSeen responds with the count of changes, once it differs from the one that the page has seen, or after a
+// serveSeen responds with the count of changes, once it differs from the one that the page has seen, or after a
 // while.
-func (f *Front) tellSeen(w http.ResponseWriter, r *http.Request) {
+func (f *Front) serveSeen(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	seen, changed := f.seen, f.changed
 	f.mu.Unlock()
@@ -333,8 +333,8 @@ func (f *Front) tellSeen(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, strconv.FormatUint(seen, 10)) // an error means that the client is gone
 }
 
-// tellReload makes a page of the program reload itself, and become the page of the failure.
-func tellReload(w http.ResponseWriter, seen uint64) {
+// serveReload makes a page of the program reload itself, and become the page of the failure.
+func serveReload(w http.ResponseWriter, seen uint64) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Type", "text/event-stream")

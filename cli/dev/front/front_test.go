@@ -121,7 +121,7 @@ func TestWaits(t *testing.T) {
 func TestWaitEnds(t *testing.T) {
 	t.Parallel()
 	_, at := serve(t, front.Options{Wait: 30 * time.Millisecond})
-	if a := ask("GET", at, "", ""); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "waited for 30ms") {
+	if a := ask("GET", at, "", ""); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "no response within 30ms") {
 		t.Errorf("got %+v", a)
 	}
 }
@@ -131,7 +131,7 @@ func TestWaitEnds(t *testing.T) {
 func TestBuilding(t *testing.T) {
 	t.Parallel()
 	f, at := serve(t, front.Options{Wait: 30 * time.Millisecond})
-	built := regexp.MustCompile(`shop is being built, for (2[3-9]|[3-5]\d)s now`)
+	built := regexp.MustCompile(`shop is still being built after (2[3-9]|[3-5]\d)s`)
 	f.Building("shop", time.Now().Add(-23*time.Second))
 	if a := ask("GET", at, "text/html", ""); a.status != http.StatusServiceUnavailable || !built.MatchString(a.body) || !strings.Contains(a.body, front.SeenPath) || strings.Contains(a.body, "<pre>") {
 		t.Errorf("a page: %+v", a)
@@ -140,7 +140,7 @@ func TestBuilding(t *testing.T) {
 		t.Errorf("no page: %+v", a)
 	}
 	f.Building("", time.Time{})
-	if a := ask("GET", at, "", ""); !strings.Contains(a.body, "The program does not answer") {
+	if a := ask("GET", at, "", ""); !strings.Contains(a.body, "The program does not respond") {
 		t.Errorf("after it: %+v", a)
 	}
 }
@@ -165,7 +165,7 @@ func TestFailures(t *testing.T) {
 		}
 	}
 	if a := ask("GET", at+front.ReloadPath, "text/event-stream", ""); !strings.HasPrefix(a.body, "event: state\ndata: failure-") {
-		t.Errorf("pages that are open are told: %+v", a)
+		t.Errorf("open pages are not reloaded: %+v", a)
 	}
 	f.Crashed(front.Failure{Title: "it fell", Text: "panic: here"})
 	if a := ask("GET", at, "*/*", ""); a.status != http.StatusServiceUnavailable || a.body != "no <build>\nmain.go:1: <x>\nold & running\n" {
@@ -250,7 +250,7 @@ func TestHold(t *testing.T) {
 	if _, err := io.ReadAll(lines); err == nil {
 		t.Error("the stream ended as if it were whole")
 	}
-	if a := await(t, "the long one", long); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "may have been done") {
+	if a := await(t, "the long one", long); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "may have been carried out") {
 		t.Errorf("the long one: %+v", a)
 	}
 }

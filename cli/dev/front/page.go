@@ -20,7 +20,7 @@ var failurePage = template.Must(template.New("failure").Parse(failureHTML))
 func showFailure(w http.ResponseWriter, r *http.Request, why *Failure, seen uint64) {
 	shown := *why
 	if !hostname.Trusted(r.Host, nil) { // a foreign web page must not read output of the program or the compiler
-		shown = Failure{Title: "The program does not answer", Note: "Why not is shown under localhost."}
+		shown = Failure{Title: "The program does not respond", Note: "Open this page at localhost to see why."}
 	}
 	if len(shown.Text) > MaxFailureBytes {
 		shown.Text = strings.ToValidUTF8(shown.Text[:MaxFailureBytes], "") + "\n… the rest is in the terminal"

@@ -50,7 +50,7 @@ func Find(dir, pkg string) (*Program, error) {
 		try = append(try, module, filepath.Join(module, "server"))
 	}
 	if module == "" && pkg != "" {
-		return nil, fmt.Errorf("%s is in no Go module: there is no go.mod in it or above it", pkg)
+		return nil, fmt.Errorf("%s is not in a Go module: there is no go.mod in it or above it", pkg)
 	}
 	for _, main := range try {
 		if module != "" && isMain(main) {

@@ -50,7 +50,7 @@ func TestFind(t *testing.T) {
 		{"none", "", "", ErrNone.Error()},
 		{"m", "deep/er", "", "deep/er has no package main"},
 		{"m", "nowhere", "", "nowhere has no package main"},
-		{"none", ".", "", "is in no Go module"},
+		{"none", ".", "", "is not in a Go module"},
 	} {
 		p, err := Find(filepath.Join(dir, c.at), c.pkg)
 		switch {

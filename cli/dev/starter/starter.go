@@ -32,7 +32,7 @@ type Template struct {
 func Templates() []Template {
 	return []Template{
 		{"hello", "one page, one procedure that counts visits, one test"},
-		{"todo", "lists of things to do: users log in, pages are live, all works without scripts"},
+		{"todo", "to-do lists, with logins and live pages that also work without scripts"},
 		{"bank", "accounts and transfers that never lose money"},
 	}
 }
@@ -66,9 +66,9 @@ func CheckName(name string) error {
 	case len(name) > MaxName:
 		return fmt.Errorf("the name of the program has %d bytes, at most %d", len(name), MaxName)
 	case strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || name[0] < 'a' || name[0] > 'z' || strings.HasSuffix(name, "-"):
-		return fmt.Errorf("%q cannot be the name of a program: it has lower-case letters, digits and dashes, begins with a letter, and does not end with a dash", name)
+		return fmt.Errorf("%q cannot be the name of a program: use lower-case letters, digits and dashes, begin with a letter, and do not end with a dash", name)
 	case slices.Contains(reserved, name):
-		return fmt.Errorf("%q cannot be the name of a program: the Go command means something else by it", name)
+		return fmt.Errorf("%q cannot be the name of a program: the Go command reserves it", name)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func CheckSkerry(dir string) error {
 		return err
 	}
 	if !strings.HasPrefix(string(text), "module "+library+"\n") {
-		return fmt.Errorf("%s is another module than %s", dir, library)
+		return fmt.Errorf("%s is not the module %s", dir, library)
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func Make(parent string, o Options) (dir string, made []string, err error) {
 	dir = filepath.Join(parent, o.Name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			err = fmt.Errorf("%s is there already, and is not touched", dir)
+			err = fmt.Errorf("%s already exists", dir)
 		}
 		return "", nil, err
 	}
