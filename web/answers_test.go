@@ -148,11 +148,18 @@ func TestStream(t *testing.T) {
 }
 
 // expectCut requests a response that is cut off in the middle.
-func expectCut(t *testing.T, s *site, path string) {
+func expectCut(t *testing.T, s *site, path string, header ...string) {
 	t.Helper()
-	resp, err := s.srv.Client().Get(s.srv.URL + path)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", s.srv.URL+path, nil)
 	if err != nil {
-		return // before the headers had gone out
+		t.Fatal(err)
+	}
+	if header != nil {
+		r.Header.Set(header[0], header[1])
+	}
+	resp, err := s.srv.Client().Do(r)
+	if err != nil {
+		return // before the headers were sent
 	}
 	defer resp.Body.Close()
 	if body, err := io.ReadAll(resp.Body); err == nil {

@@ -43,10 +43,7 @@ func bare() http.Handler {
 
 // routed is an application without headers, sessions and log: the router alone.
 func routed(tb testing.TB) *web.App {
-	app, err := web.New(web.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	app := newApp(tb, web.Options{})
 	app.Get("/hello", func(c *web.Context) error { return c.Text(200, "hello") })
 	app.Get("/users/{id}/posts/{post}", func(c *web.Context) error {
 		if _, err := c.Path("id").Int64(); err != nil {

@@ -27,10 +27,7 @@ var rewrite = flag.Bool("rewrite", false, "write the cases in testdata anew from
 
 // cased is the application for the cases.
 func cased(tb testing.TB) http.Handler {
-	app, err := web.New(web.Options{Headers: web.Headers{Off: true}})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	app := newApp(tb, web.Options{Headers: web.Headers{Off: true}})
 	say := func(text string) web.Handler {
 		return func(c *web.Context) error { return c.Text(200, fmt.Sprintf("%s %q", text, c.Request.URL.Path)) }
 	}

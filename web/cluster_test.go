@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/forward"
 	"github.com/skerrydb/skerry/web"
@@ -93,13 +94,13 @@ func clusterRoutes(a *web.App, n *node) {
 	a.Post("/small", upload(n))
 	a.Get("/events", func(c *web.Context) error {
 		c.Header().Set("Content-Type", "text/event-stream")
-		for i := 0; c.Err() == nil; i++ {
+		for i := range 3 {
 			fmt.Fprintf(c.Writer, "data: %s\n\n", by(n, i))
 			if err := http.NewResponseController(c.Writer).Flush(); err != nil {
 				return nil
 			}
-			time.Sleep(time.Millisecond)
 		}
+		<-c.Done()
 		return nil
 	})
 	a.Post("/who", func(c *web.Context) error {
@@ -113,7 +114,7 @@ func clusterRoutes(a *web.App, n *node) {
 	a.Post("/wrong", func(c *web.Context) error {
 		return engine.Errorf(engine.CodeConflict, "no, said node %d", n.id)
 	})
-	a.Post("/half", func(c *web.Context) error { // writes, and then it leads no more
+	a.Post("/half", func(c *web.Context) error { // writes, and then no longer leads
 		n.ran.Add(1)
 		return engine.ErrNotLeader
 	})
@@ -275,13 +276,7 @@ func testStalled(t *testing.T, _ *node, followers []*node) {
 func testStreamsStay(t *testing.T, _ *node, followers []*node) {
 	at := followers[0]
 	before := at.dials.Load()
-	r, _ := http.NewRequestWithContext(t.Context(), "GET", at.srv.URL+"/events", nil)
-	resp, err := newBrowser(t).client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
+	lines := bufio.NewScanner(open(t, newBrowser(t).client, at.srv.URL+"/events").Body)
 	for i := range 3 {
 		if !lines.Scan() || lines.Text() != "data: "+by(at, i) || !lines.Scan() {
 			t.Fatalf("event %d is %q", i, lines.Text())
@@ -443,16 +438,14 @@ func testCanceled(t *testing.T, leader *node, followers []*node) {
 	ran, begin := leader.ran.Load(), time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		for leader.ran.Load() == ran {
-			time.Sleep(time.Millisecond)
-		}
+		eventually.Within(eventually.Limit, func() bool { return leader.ran.Load() > ran })
 		cancel()
 	}()
 	r, _ := http.NewRequestWithContext(ctx, "POST", followers[0].srv.URL+"/slow", nil)
 	if _, err := newBrowser(t).client.Do(r); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	eventually(t, "the leader's handler ends", func() bool { return leader.ran.Load() == ran+2 })
+	eventually.True(t, "the leader's handler ends", func() bool { return leader.ran.Load() == ran+2 })
 	if took := time.Since(begin); took > relay.LeaderTimeout*3/4 {
 		t.Errorf("it took %v", took)
 	}

@@ -96,8 +96,8 @@ func TestCompressWhat(t *testing.T) {
 		{name: "shortest", set: html, size: web.DefaultCompressMin, want: true},
 		{name: "too short", set: html, size: web.DefaultCompressMin - 1},
 		{name: "empty", set: html},
-		{name: "told length", set: with("Content-Length", "3000"), size: 3000, want: true},
-		{name: "told short length", set: with("Content-Length", "10"), size: 10},
+		{name: "given length", set: with("Content-Length", "3000"), size: 3000, want: true},
+		{name: "given short length", set: with("Content-Length", "10"), size: 10},
 		{name: "JSON", set: []string{"Content-Type", "application/json"}, size: 3000, want: true},
 		{name: "problem", set: []string{"Content-Type", "application/problem+json"}, size: 3000, want: true},
 		{name: "sniffed", size: 3000, want: true},
@@ -108,7 +108,7 @@ func TestCompressWhat(t *testing.T) {
 		{name: "encoded", set: with("Content-Encoding", "br"), size: 3000},
 		{name: "identity", set: with("Content-Encoding", "identity"), size: 3000, want: true},
 		{name: "part", set: with("Content-Range", "bytes 0-2999/9999"), status: 206, size: 3000},
-		{name: "asks for a part", set: html, size: 3000, ask: []string{"Range", "bytes=0-10"}},
+		{name: "range requested", set: html, size: 3000, ask: []string{"Range", "bytes=0-10"}},
 		{name: "no-transform", set: with("Cache-Control", "public, no-transform"), size: 3000},
 		{name: "secret", set: with("Cache-Control", "no-store"), size: 3000},
 		{name: "secret by choice", set: with("Cache-Control", "no-store"), size: 3000, noStore: true, want: true},
@@ -176,18 +176,13 @@ func compressedStream(t *testing.T, coding string) {
 			return nil
 		})
 	})
-	r, _ := http.NewRequestWithContext(t.Context(), "GET", s.srv.URL+"/", http.NoBody)
-	r.Header.Set("Accept-Encoding", coding)
 	go func() { more <- "line 0\n" }()
-	resp, err := s.srv.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
+	resp := open(t, s.srv.Client(), s.srv.URL, "Accept-Encoding", coding)
 	if resp.Header.Get("Content-Encoding") != coding {
 		t.Fatalf("%+v", resp.Header)
 	}
 	var from io.Reader
+	var err error
 	if coding == "gzip" {
 		from, err = gzip.NewReader(resp.Body)
 	} else {
@@ -252,16 +247,7 @@ func TestCompressFailures(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/fail/800000", "/panic/800000", "/abort/0", "/abort/100", "/abort/50000", "/abort/800000"} {
-		r, _ := http.NewRequestWithContext(t.Context(), "GET", s.srv.URL+path, http.NoBody)
-		r.Header.Set("Accept-Encoding", "zstd")
-		resp, err := s.srv.Client().Do(r)
-		if err == nil {
-			_, err = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-		}
-		if err == nil {
-			t.Errorf("%s: the answer looks whole: %v", path, err)
-		}
+		expectCut(t, s, path, "Accept-Encoding", "zstd")
 	}
 }
 
@@ -334,7 +320,7 @@ func TestCompressManyAtOnce(t *testing.T) {
 				resp.Body.Close()
 				if n%7 == 3 {
 					if err == nil && n > 0 {
-						t.Errorf("%d: an answer that broke off is whole", n)
+						t.Errorf("%d: a response that was cut off looks whole", n)
 					}
 					continue
 				}
@@ -343,7 +329,7 @@ func TestCompressManyAtOnce(t *testing.T) {
 					fmt.Fprintf(&want, "%d of %d\n", i, n)
 				}
 				if err != nil || decoded(t, answer{resp.StatusCode, resp.Header, string(body)}) != want.String() {
-					t.Errorf("%d: another answer, %v", n, err)
+					t.Errorf("%d: a wrong response, %v", n, err)
 				}
 			}
 		})

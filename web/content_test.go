@@ -115,10 +115,7 @@ func TestPolyglotInBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	app, err := web.New(web.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := newApp(t, web.Options{})
 	app.Post("/upload", func(c *web.Context) error {
 		return c.Uploads(web.UploadOptions{}, func(f *web.File) error {
 			text, err := io.ReadAll(f)

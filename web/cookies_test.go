@@ -12,46 +12,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skerrydb/skerry/engine/embedded"
-	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
 )
 
 const sessionCookie = "__Host-skerry-session"
 
-// sessionsWith is newSessions with options.
-func sessionsWith(tb testing.TB, o session.Options) *session.Store {
-	tb.Helper()
-	eng, err := embedded.Open(tb.TempDir(), embedded.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { eng.Close() })
-	store, err := kv.New(eng, kv.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	sessions, err := session.New(store, o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return sessions
-}
-
 // members serves an application that knows the logged-in user, without a cookie jar.
 func members(tb testing.TB, o web.Options, more ...web.Middleware) *site {
 	s := serve(tb, o, func(a *web.App) {
 		a.Use(more...)
 		a.Get("/who", func(c *web.Context) error { return c.Text(200, "<"+c.Session().User()+">"+page(2000)) })
-		a.Post("/login", func(c *web.Context) error {
-			c.Session().Login("anna")
-			return c.NoContent()
-		})
-		a.Post("/logout", func(c *web.Context) error {
-			c.Session().Logout()
-			return c.NoContent()
-		})
+		loginRoutes(a)
 	})
 	s.srv.Client().Jar = nil
 	return s
@@ -105,7 +77,7 @@ func TestForgedCookies(t *testing.T) {
 		}
 	}
 	if s.who("a=b; "+good+"; c=d") != "anna" {
-		t.Error("other cookies beside it confuse")
+		t.Error("it does not work among other cookies")
 	}
 }
 
@@ -203,11 +175,11 @@ func TestLostUpdate(t *testing.T) {
 		answers[0], answers[1] = answers[1], answers[0]
 	}
 	if won := answers[0]; won.status != 200 || decoded(t, won) != "2"+page(3000) {
-		t.Errorf("who came first: %d", won.status)
+		t.Errorf("the first request: %d", won.status)
 	}
 	lost := answers[1]
 	if lost.status != 409 || !strings.Contains(lost.body, `"code":"conflict"`) || lost.header.Get("Content-Encoding") != "" || lost.header.Get("ETag") != "" || lost.header.Get("Content-Type") != "application/problem+json" {
-		t.Errorf("who came second: %+v", lost)
+		t.Errorf("the second request: %+v", lost)
 	}
 	if after := s.do("GET", "/count", "", "Accept-Encoding", "identity"); !strings.HasPrefix(after.body, "3<") {
 		t.Errorf("afterwards it is %.10s", after.body)
@@ -251,7 +223,7 @@ func TestRequestsMakeNoHeaders(t *testing.T) {
 	for _, id := range []string{"a b", "a\tb", "ä", "<b>", strings.Repeat("a", 65), "a;b", "a\"b"} {
 		got := s.do("GET", "/none", "", "X-Request-Id", id)
 		if now := got.header.Get("X-Request-Id"); now == id || now == "" || strings.Contains(got.body, id) {
-			t.Errorf("X-Request-Id %q is taken over: %+v", id, got)
+			t.Errorf("X-Request-Id %q is used: %+v", id, got)
 		}
 	}
 	if got := s.do("GET", "/none", "", "X-Request-Id", "good-1.x_Y"); got.header.Get("X-Request-Id") != "good-1.x_Y" {
@@ -266,7 +238,7 @@ func TestUserChanges(t *testing.T) {
 	o.User = func(_ context.Context, id string) (web.User, error) {
 		return web.User{ID: id, Email: id + "@example.com", Verified: true}, nil
 	}
-	told := func(c *web.Context) string {
+	describe := func(c *web.Context) string {
 		id := "nobody"
 		if u, err := c.User(); err == nil {
 			id = u.ID
@@ -275,15 +247,15 @@ func TestUserChanges(t *testing.T) {
 	}
 	s := serve(t, o, func(a *web.App) {
 		a.Post("/", func(c *web.Context) error {
-			text := told(c)
+			text := describe(c)
 			c.Session().Login("anna")
-			text += told(c)
+			text += describe(c)
 			c.Session().Login("bob")
-			text += told(c)
+			text += describe(c)
 			c.Session().Logout()
-			text += told(c)
+			text += describe(c)
 			c.SetUser(web.User{ID: "key"})
-			return c.Text(200, text+told(c))
+			return c.Text(200, text+describe(c))
 		})
 	})
 	want := "nobody false false; anna true true; bob true false; nobody false false; key true false; "

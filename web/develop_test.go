@@ -21,40 +21,32 @@ const patience = 30 * time.Second
 // states reads the stream of /_dev/reload; the channel is closed when that ends.
 func states(t *testing.T, s *site) <-chan string {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), "GET", s.srv.URL+"/_dev/reload", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := s.srv.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := open(t, s.srv.Client(), s.srv.URL+"/_dev/reload")
 	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" {
 		t.Fatalf("/_dev/reload is %s", got)
 	}
-	told := make(chan string, 100)
+	news := make(chan string, 100)
 	go func() {
-		defer close(told)
-		defer resp.Body.Close()
+		defer close(news)
 		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-				told <- data
+				news <- data
 			}
 		}
 	}()
-	return told
+	return news
 }
 
-func next(t *testing.T, told <-chan string) string {
+func next(t *testing.T, news <-chan string) string {
 	t.Helper()
 	select {
-	case state, ok := <-told:
+	case state, ok := <-news:
 		if !ok {
-			t.Fatal("the news ended")
+			t.Fatal("the stream has ended")
 		}
 		return state
 	case <-time.After(patience):
-		t.Fatal("there are no news")
+		t.Fatal("no change was reported")
 	}
 	return ""
 }
@@ -66,14 +58,11 @@ func TestLiveReload(t *testing.T) {
 	views, files := t.TempDir(), t.TempDir()
 	writeFile(t, views+"/home.html", "<html><body>one</body></html>")
 	writeFile(t, files+"/a.css", "one")
-	v, err := view.New(view.Options{FS: os.DirFS(views), Reload: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := newViews(t, view.Options{FS: os.DirFS(views), Reload: true})
 	o := web.Options{Debug: true, Views: v, Assets: newAssets(t, web.AssetOptions{Dir: files, Reload: true})}
 	s := serve(t, o, func(*web.App) {})
-	told := states(t, s)
-	seen := map[string]bool{next(t, told): true}
+	news := states(t, s)
+	seen := map[string]bool{next(t, news): true}
 	for _, change := range []func(){
 		func() { writeFile(t, views+"/home.html", "<html><body>two</body></html>") },
 		func() { writeFile(t, views+"/home.html", "{{broken") },
@@ -81,9 +70,9 @@ func TestLiveReload(t *testing.T) {
 		func() { writeFile(t, files+"/new/b.css", "new") },
 	} {
 		change()
-		state := next(t, told)
+		state := next(t, news)
 		if seen[state] {
-			t.Errorf("%s was told before", state)
+			t.Errorf("%s was sent before", state)
 		}
 		seen[state] = true
 	}
@@ -93,12 +82,12 @@ func TestLiveReload(t *testing.T) {
 	s.app.EndStreams()
 	for end := time.After(patience); ; {
 		select {
-		case _, ok := <-told:
+		case _, ok := <-news:
 			if ok {
 				continue
 			}
 		case <-end:
-			t.Error("the news do not end with the server")
+			t.Error("the stream does not end with the server")
 		}
 		break
 	}
@@ -108,13 +97,10 @@ func TestLiveReload(t *testing.T) {
 func TestPagesReload(t *testing.T) {
 	t.Parallel()
 	tag := regexp.MustCompile(`<script src="/_dev/reload\.js" data-files="[0-9a-f]+-0" defer></script>`)
-	v, err := view.New(view.Options{Layout: "frame", FS: fstest.MapFS{
+	v := newViews(t, view.Options{Layout: "frame", FS: fstest.MapFS{
 		"frame.html": {Data: []byte("<html>{{if .asks}}{{.assets}}{{end}}<body>{{.contents}}</body></html>")},
 		"home.html":  {Data: []byte("home")},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, debug := range []bool{true, false} {
 		s := serve(t, web.Options{Debug: debug, Views: v, Outbox: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Write([]byte("outbox " + r.URL.Path))

@@ -116,13 +116,10 @@ func TestETagAndCompress(t *testing.T) {
 
 // TestETagOfPages: a page that prints its nonce is different each time; one that does not is the same.
 func TestETagOfPages(t *testing.T) {
-	views, err := view.New(view.Options{FS: fstest.MapFS{
+	views := newViews(t, view.Options{FS: fstest.MapFS{
 		"inline.html": {Data: []byte(`<script nonce="{{.nonce}}">1</script>`)},
 		"plain.html":  {Data: []byte(`<p>{{.title}}</p>`)},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := serve(t, web.Options{Views: views}, func(a *web.App) {
 		a.Use(web.ETag(web.ETagOptions{}))
 		for _, name := range []string{"inline", "plain"} {

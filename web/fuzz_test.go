@@ -17,10 +17,7 @@ import (
 
 // within runs fn as a handler for one request, and returns the response.
 func within(tb testing.TB, r *http.Request, fn web.Handler) *httptest.ResponseRecorder {
-	app, err := web.New(web.Options{Headers: web.Headers{Off: true}})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	app := newApp(tb, web.Options{Headers: web.Headers{Off: true}})
 	app.Handle("/", fn)
 	w := httptest.NewRecorder()
 	app.ServeHTTP(w, r)

@@ -274,10 +274,7 @@ func TestGuideForm(t *testing.T) {
 	if form == nil {
 		t.Fatal("docs/web.md has no user_form.html")
 	}
-	views, err := view.New(view.Options{FS: fstest.MapFS{"user_form.html": {Data: form[1]}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	views := newViews(t, view.Options{FS: fstest.MapFS{"user_form.html": {Data: form[1]}}})
 	s := serve(t, web.Options{Views: views}, func(a *web.App) {
 		a.Post("/users", func(c *web.Context) error {
 			var u NewUser

@@ -26,10 +26,7 @@ func literals(a *web.App) {
 // TestLiteralRoutes: paths are matched byte for byte, and nothing is redirected.
 func TestLiteralRoutes(t *testing.T) {
 	notFound := func(*web.Context) error { return engine.Errorf(problem.CodeNoRoute, "not here") }
-	app, err := web.New(web.Options{Programs: true, NotFound: notFound})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := newApp(t, web.Options{Programs: true, NotFound: notFound})
 	literals(app)
 	for _, c := range []struct {
 		method, path string
@@ -86,10 +83,7 @@ func TestLiteralBesideOthers(t *testing.T) {
 
 // TestMetricsOfNodes: requests forwarded by other nodes are counted apart from those of clients.
 func TestMetricsOfNodes(t *testing.T) {
-	app, err := web.New(web.Options{Programs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := newApp(t, web.Options{Programs: true})
 	literals(app)
 	for _, h := range []http.Handler{app, app.NodeHandler(), app.NodeHandler()} {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPut, "/db/x", http.NoBody))

@@ -3,63 +3,57 @@ package web_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web"
 )
 
-// journal is a log that can be read while it is written.
+// journal is a log that can be read while it is written, by one goroutine.
 type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
+	logbuf.Buffer
+	read int // bytes that take has returned
 }
 
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
+// take returns what was logged since its last call.
+func (j *journal) take() string {
+	text := j.String()[j.read:]
+	j.read += len(text)
+	return text
 }
 
-// lines waits for that many lines and removes them.
+// lines waits for n lines of JSON and takes them.
 func (j *journal) lines(t *testing.T, n int) (all []map[string]any) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		j.mu.Lock()
-		text := j.text.String()
-		if strings.Count(text, "\n") >= n {
-			j.text.Reset()
-			j.mu.Unlock()
-			for line := range strings.Lines(text) {
-				var v map[string]any
-				if err := json.Unmarshal([]byte(line), &v); err != nil {
-					t.Fatalf("%q: %v", line, err)
-				}
-				all = append(all, v)
-			}
-			return all
+	eventually.True(t, fmt.Sprintf("%d lines", n), func() bool { return strings.Count(j.String()[j.read:], "\n") >= n })
+	for line := range strings.Lines(j.take()) {
+		var v map[string]any
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Fatalf("%q: %v", line, err)
 		}
-		j.mu.Unlock()
-		if time.Now().After(deadline) {
-			t.Fatalf("%d lines are not there: %s", n, text)
-		}
+		all = append(all, v)
 	}
+	return all
 }
 
-func (j *journal) logger(level slog.Level) *slog.Logger {
+func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
+
+func (j *journal) json(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(j, &slog.HandlerOptions{Level: level}))
 }
 
 func TestAccessLog(t *testing.T) {
 	var j journal
-	s := serve(t, web.Options{Logger: j.logger(slog.LevelInfo), Sessions: newSessions(t)}, func(a *web.App) {
+	s := serve(t, web.Options{Logger: j.json(slog.LevelInfo), Sessions: newSessions(t)}, func(a *web.App) {
 		a.Use(web.AccessLog(web.AccessLogOptions{Slow: 50 * time.Millisecond, Skip: func(r *http.Request) bool { return r.URL.Path == "/healthz" || r.URL.Path == "/busy" }}))
 		a.Get("/page/{id}", func(c *web.Context) error { return c.Text(200, "twelve bytes") })
 		a.Get("/reset/{token}", func(c *web.Context) error { return c.Text(200, "ok") })
@@ -107,13 +101,9 @@ func TestAccessLog(t *testing.T) {
 		}
 	}
 	s.do("GET", "/healthz", "")
-	r, _ := http.NewRequestWithContext(t.Context(), "GET", s.srv.URL+"/cut", http.NoBody)
-	if resp, err := s.srv.Client().Do(r); err == nil {
-		_, _ = io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
-	}
+	expectCut(t, s, "/cut")
 	if line := j.lines(t, 1)[0]; line["cut"] != true || line["path"] != "/cut" || line["bytes"] != 4. {
-		t.Errorf("cut off, and what is skipped is not there: %v", line)
+		t.Errorf("a response that is cut off, after one that is skipped: %v", line)
 	}
 }
 
@@ -121,10 +111,10 @@ func TestAccessLog(t *testing.T) {
 // level, without the query.
 func TestAccessLogLevel(t *testing.T) {
 	var j, access journal
-	s := serve(t, web.Options{Logger: j.logger(slog.LevelDebug)}, func(a *web.App) {
+	s := serve(t, web.Options{Logger: j.json(slog.LevelDebug)}, func(a *web.App) {
 		a.Get("/x", ok)
-		a.Get("/own", ok, web.AccessLog(web.AccessLogOptions{Logger: access.logger(slog.LevelInfo), Level: slog.LevelWarn}))
-		a.Get("/off", ok, web.AccessLog(web.AccessLogOptions{Logger: access.logger(slog.LevelInfo), Level: slog.LevelDebug}))
+		a.Get("/own", ok, web.AccessLog(web.AccessLogOptions{Logger: access.json(slog.LevelInfo), Level: slog.LevelWarn}))
+		a.Get("/off", ok, web.AccessLog(web.AccessLogOptions{Logger: access.json(slog.LevelInfo), Level: slog.LevelDebug}))
 	})
 	for _, path := range []string{"/off", "/own", "/x?a=1"} {
 		s.do("GET", path, "")
@@ -170,11 +160,7 @@ func TestMetrics(t *testing.T) {
 		s.do("GET", path, "")
 	}
 	s.do("POST", "/x/1", "")
-	r, _ := http.NewRequestWithContext(t.Context(), "GET", s.srv.URL+"/cut", http.NoBody)
-	if resp, err := s.srv.Client().Do(r); err == nil {
-		_, _ = io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
-	}
+	expectCut(t, s, "/cut")
 	go s.do("GET", "/hold", "")
 	<-held
 	want := map[string]float64{
@@ -183,11 +169,10 @@ func TestMetrics(t *testing.T) {
 		"web_request_seconds none POST": 1, "web_request_seconds /cut GET": 1, "web_request_seconds /fail GET": 1,
 	}
 	var got map[string]engine.Metric
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		if got = metricsOf(s.app); len(got) == len(want) && got["web_requests_in_flight"].Value == 1 || time.Now().After(deadline) {
-			break
-		}
-	}
+	eventually.Within(eventually.Limit, func() bool {
+		got = metricsOf(s.app)
+		return len(got) == len(want) && got["web_requests_in_flight"].Value == 1
+	})
 	close(hold)
 	for key, value := range want {
 		m, found := got[key]
@@ -204,6 +189,6 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("%d figures, want %d: %v", len(got), len(want), got)
+		t.Errorf("%d metrics, want %d: %v", len(got), len(want), got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
 )
@@ -49,17 +50,7 @@ func TestLogoutOnAllNodes(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		t.Cleanup(cancel)
-		r, err := http.NewRequestWithContext(ctx, method, n.srv.URL+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if token != "" {
-			r.Header.Set("Cookie", sessionCookie+"="+token)
-		}
-		resp, err := n.srv.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := send(ctx, t, n.srv.Client(), method, n.srv.URL+path, nil, "Cookie", sessionCookie+"="+token)
 		t.Cleanup(func() { resp.Body.Close() })
 		return resp
 	}
@@ -70,7 +61,7 @@ func TestLogoutOnAllNodes(t *testing.T) {
 			t.Fatal("no session")
 		}
 		for _, n := range list {
-			eventually(t, "the session arrives everywhere", func() bool { return ask(n, "GET", "/me", token).StatusCode == 200 })
+			eventually.True(t, "the session is on every node", func() bool { return ask(n, "GET", "/me", token).StatusCode == 200 })
 		}
 		_, followers := roles(t, list)
 		var goOn []func()
@@ -92,7 +83,7 @@ func TestLogoutOnAllNodes(t *testing.T) {
 	token := tokenOf(ask(list[0], "POST", "/login", ""))
 	var streams []*http.Response
 	for _, n := range list {
-		eventually(t, "the session arrives everywhere", func() bool { return ask(n, "GET", "/me", token).StatusCode == 200 })
+		eventually.True(t, "the session is on every node", func() bool { return ask(n, "GET", "/me", token).StatusCode == 200 })
 		streams = append(streams, ask(n, "GET", "/events", token))
 	}
 	ask(list[0], "POST", "/logout", token)
@@ -118,35 +109,23 @@ func tokenOf(resp *http.Response) string {
 func TestStreamsEndWithTheirSession(t *testing.T) {
 	t.Parallel()
 	sessions := sessionsWith(t, session.Options{Idle: 3 * time.Second, Absolute: 3 * time.Second})
-	s := serve(t, web.Options{Sessions: sessions}, loginRoutes)
-	s.srv.Client().Jar = nil
-	stream := func(token string) <-chan error {
-		ctx, cancel := context.WithCancel(t.Context())
-		t.Cleanup(cancel)
-		r, _ := http.NewRequestWithContext(ctx, "GET", s.srv.URL+"/events", nil)
-		if token != "" {
-			r.Header.Set("Cookie", sessionCookie+"="+token)
-		}
-		resp, err := s.srv.Client().Do(r)
-		if err != nil || resp.StatusCode != 200 {
-			t.Fatal(resp, err)
+	s := members(t, web.Options{Sessions: sessions})
+	stream := func(cookie string) <-chan error {
+		resp := open(t, s.srv.Client(), s.srv.URL+"/events", "Cookie", cookie)
+		if resp.StatusCode != 200 {
+			t.Fatal(resp)
 		}
 		over := make(chan error, 1)
 		go func() {
-			defer resp.Body.Close()
 			_, err := io.Copy(io.Discard, resp.Body)
 			over <- err
 		}()
 		return over
 	}
-	login := func() string {
-		line := s.do("POST", "/login", "").header.Get("Set-Cookie")
-		return strings.TrimPrefix(strings.Split(line, ";")[0], sessionCookie+"=")
-	}
-	nobody := stream("")
-	for what, end := range map[string]func(token string){
-		"logout": func(token string) { s.do("POST", "/logout", "", "Cookie", sessionCookie+"="+token) },
-		"login":  func(token string) { s.do("POST", "/login", "", "Cookie", sessionCookie+"="+token) },
+	anonymous := stream("")
+	for what, end := range map[string]func(cookie string){
+		"logout": func(cookie string) { s.do("POST", "/logout", "", "Cookie", cookie) },
+		"login":  func(cookie string) { s.do("POST", "/login", "", "Cookie", cookie) },
 		"revoke": func(string) {
 			if n, _, err := sessions.RevokeAll(t.Context(), "anna"); err != nil || n == 0 {
 				t.Errorf("revoke: %d %v", n, err)
@@ -154,9 +133,9 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 		},
 		"expiry": func(string) {},
 	} {
-		token := login()
-		over := stream(token)
-		end(token)
+		cookie := s.login()
+		over := stream(cookie)
+		end(cookie)
 		select {
 		case err := <-over:
 			if err != nil {
@@ -167,8 +146,8 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 		}
 	}
 	select {
-	case err := <-nobody:
-		t.Errorf("the stream of nobody has ended: %v", err)
+	case err := <-anonymous:
+		t.Errorf("the anonymous stream has ended: %v", err)
 	default:
 	}
 }
@@ -209,42 +188,20 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 // TestStreamsOfOne: a single address or session cannot take all streams.
 func TestStreamsOfOne(t *testing.T) {
 	t.Parallel()
-	sessions := newSessions(t)
-	s := serve(t, web.Options{Sessions: sessions, MaxStreams: 16, MaxStreamsPerSession: 2}, loginRoutes)
-	s.srv.Client().Jar = nil
-	open := func(token string) (status int, end func()) {
-		ctx, cancel := context.WithCancel(t.Context())
-		t.Cleanup(cancel)
-		r, _ := http.NewRequestWithContext(ctx, "GET", s.srv.URL+"/events", nil)
-		if token != "" {
-			r.Header.Set("Cookie", sessionCookie+"="+token)
-		}
-		resp, err := s.srv.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, func() { cancel(); resp.Body.Close() }
+	s := members(t, web.Options{Sessions: newSessions(t), MaxStreams: 16, MaxStreamsPerSession: 2})
+	stream := func(cookie string) *http.Response {
+		return open(t, s.srv.Client(), s.srv.URL+"/events", "Cookie", cookie)
 	}
-	line := s.do("POST", "/login", "").header.Get("Set-Cookie")
-	token := strings.TrimPrefix(strings.Split(line, ";")[0], sessionCookie+"=")
+	cookie := s.login()
 	var got []int
-	var ends []func()
-	for _, token := range []string{token, token, token, "", "", ""} {
-		status, end := open(token)
-		got = append(got, status)
-		ends = append(ends, end)
+	var streams []*http.Response
+	for _, cookie := range []string{cookie, cookie, cookie, "", "", ""} {
+		resp := stream(cookie)
+		got, streams = append(got, resp.StatusCode), append(streams, resp)
 	}
 	if want := "[200 200 429 200 200 429]"; fmt.Sprint(got) != want { // a quarter of 16 for one address
 		t.Errorf("%v, want %s", got, want)
 	}
-	ends[0]()
-	for end := time.Now().Add(patience); ; {
-		status, _ := open(token)
-		if status == 200 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the place of a stream that has ended is not free")
-		}
-	}
+	streams[0].Body.Close()
+	eventually.True(t, "an ended stream no longer counts", func() bool { return stream(cookie).StatusCode == 200 })
 }

@@ -46,10 +46,7 @@ func BenchmarkMiddleware(b *testing.B) {
 		{"Compress/zstd", "zstd", web.Options{}, web.Compress(web.CompressOptions{})},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			app, err := web.New(c.o)
-			if err != nil {
-				b.Fatal(err)
-			}
+			app := newApp(b, c.o)
 			app.Use(c.m)
 			app.Get("/", func(c *web.Context) error { return c.HTML(200, body) })
 			r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
@@ -71,10 +68,7 @@ func BenchmarkMiddleware(b *testing.B) {
 func BenchmarkEncoders(b *testing.B) {
 	for _, coding := range []string{"gzip", "zstd"} {
 		b.Run(coding, func(b *testing.B) {
-			app, err := web.New(web.Options{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			app := newApp(b, web.Options{})
 			const streams = 50
 			hold, held := make(chan struct{}), make(chan struct{})
 			app.Use(web.Compress(web.CompressOptions{Types: []string{"text/event-stream"}}))

@@ -1,12 +1,10 @@
 package web_test
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,33 +12,11 @@ import (
 	"github.com/skerrydb/skerry/web/view"
 )
 
-// sink is a log that can be read while it is written.
-type sink struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *sink) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-// take returns what was logged since its last call.
-func (s *sink) take() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer s.text.Reset()
-	return s.text.String()
-}
-
-func (s *sink) logger() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }
-
 // TestSessionTooLate: changes to a session after the response has begun are logged, with the route, and in
 // debug mode cut the connection. A response that middleware still buffers has not begun.
 func TestSessionTooLate(t *testing.T) {
 	for _, debug := range []bool{true, false} {
-		var log sink
+		var log journal
 		s := serve(t, web.Options{Sessions: newSessions(t), Global: newSessions(t), Debug: debug, Logger: log.logger()}, func(a *web.App) {
 			late := func(c *web.Context) error {
 				if err := c.Text(200, "x"); err != nil {
@@ -78,10 +54,10 @@ func TestSessionTooLate(t *testing.T) {
 			}
 		}
 		if got := s.do("GET", "/look", ""); got.body != "1" {
-			t.Errorf("what was too late is there: %s", got.body)
+			t.Errorf("a change that was too late was saved: %s", got.body)
 		}
 		if got := s.do("GET", "/held", ""); got.status != 200 || s.do("GET", "/look", "").body != "6" {
-			t.Errorf("what was held back is not there: %+v", got)
+			t.Errorf("a change before a buffered response was sent is lost: %+v", got)
 		}
 		if got := log.take(); strings.Contains(got, "ERROR") {
 			t.Error(got)
@@ -92,7 +68,7 @@ func TestSessionTooLate(t *testing.T) {
 // TestSaveSessionTooLate: in a stream, an existing session can be saved; one that would need another cookie
 // cannot.
 func TestSaveSessionTooLate(t *testing.T) {
-	var log sink
+	var log journal
 	var failed error
 	s := serve(t, web.Options{Sessions: newSessions(t), Logger: log.logger()}, func(a *web.App) {
 		a.Get("/stream", func(c *web.Context) error {
@@ -119,7 +95,7 @@ func TestSaveSessionTooLate(t *testing.T) {
 		t.Errorf("one that the browser has: %v", failed)
 	}
 	if got := s.do("GET", "/look", ""); got.body != "8" {
-		t.Errorf("what was saved is not there: %s", got.body)
+		t.Errorf("a saved change is lost: %s", got.body)
 	}
 	if s.do("GET", "/stream?logout=1", ""); failed != nil || s.do("GET", "/look", "").body != "1" {
 		t.Errorf("a logout: %v", failed)
@@ -128,21 +104,18 @@ func TestSaveSessionTooLate(t *testing.T) {
 		t.Errorf("a login: %v", failed)
 	}
 	if got := log.take(); strings.Contains(got, "ERROR") {
-		t.Errorf("reported, too: %s", got)
+		t.Errorf("it is also logged: %s", got)
 	}
 }
 
 // TestNoSessions: an application without sessions reports that in the log, which is the default logger if the
 // program has set none.
 func TestNoSessions(t *testing.T) {
-	var log sink
+	var log journal
 	before := slog.Default()
 	slog.SetDefault(log.logger())
 	defer slog.SetDefault(before)
-	app, err := web.New(web.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := newApp(t, web.Options{})
 	app.Get("/x", func(c *web.Context) error { return c.Text(200, c.Session().User()) })
 	bodyOf(app, "/x")
 	if got := log.take(); !strings.Contains(got, "this application has no sessions (Options.Sessions)") {
@@ -197,7 +170,7 @@ func nested(next http.Handler) http.Handler {
 // and no others.
 func TestForgottenAnswers(t *testing.T) {
 	for _, debug := range []bool{true, false} {
-		var log sink
+		var log journal
 		var said map[string]string
 		s := serve(t, web.Options{Debug: debug, Logger: log.logger()}, func(a *web.App) { said = answers(a) })
 		for path, want := range said {
@@ -210,7 +183,7 @@ func TestForgottenAnswers(t *testing.T) {
 				continue
 			}
 			if s.do("HEAD", path, ""); log.take() != "" {
-				t.Errorf("debug %v: HEAD %s is complained of", debug, path)
+				t.Errorf("debug %v: HEAD %s is logged", debug, path)
 			}
 		}
 	}
@@ -226,14 +199,10 @@ func TestScriptsWithoutNonce(t *testing.T) {
 		"debug": {web.Options{Debug: true}, true}, "not": {web.Options{}, false}, "off": {web.Options{Debug: true, Headers: web.Headers{Off: true}}, false},
 		"own": {web.Options{Debug: true, Headers: web.Headers{CSP: "default-src 'self'"}}, false},
 	} {
-		var log sink
+		var log journal
 		dir := t.TempDir()
 		writeFile(t, dir+"/home.html", "<p>\n<script>x</script>")
-		views, err := view.New(view.Options{FS: os.DirFS(dir), Reload: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.o.Views, c.o.Logger = views, log.logger()
+		c.o.Views, c.o.Logger = newViews(t, view.Options{FS: os.DirFS(dir), Reload: true}), log.logger()
 		s := serve(t, c.o, func(a *web.App) {
 			a.Get("/", func(c *web.Context) error { return c.Render("home", nil) })
 		})

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
@@ -183,7 +184,7 @@ func startNodes(t *testing.T, o web.Options, add func(*web.App, *node)) []*node 
 		}
 		list = append(list, startNode(t, db, o, add))
 	}
-	eventually(t, "three nodes vote", func() bool {
+	eventually.True(t, "three nodes vote", func() bool {
 		for _, n := range list {
 			s := n.Cluster.State()
 			if len(s.Nodes) != 3 || s.Leader == 0 || !s.Nodes[0].Voter || !s.Nodes[1].Voter || !s.Nodes[2].Voter {
@@ -213,9 +214,7 @@ func startNode(t *testing.T, db *embedded.DB, o web.Options, add func(*web.App, 
 	}
 	n := &node{Cluster: db.Cluster(), id: db.Cluster().State().Self, db: db, own: own, store: store}
 	o.Engine, o.Sessions, o.Cluster = db, sessions, n
-	if n.app, err = web.New(o); err != nil {
-		t.Fatal(err)
-	}
+	n.app = newApp(t, o)
 	add(n.app, n)
 	n.srv = httptest.NewTLSServer(n.app)
 	peers := &http.Server{Handler: n.app.NodeHandler(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
@@ -236,19 +235,10 @@ func startNode(t *testing.T, db *embedded.DB, o web.Options, add func(*web.App, 
 	return n
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(2 * patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
-
 // roles returns the leader and the followers.
 func roles(t *testing.T, list []*node) (leader *node, followers []*node) {
 	t.Helper()
-	eventually(t, "somebody leads", func() bool {
+	eventually.True(t, "there is a leader", func() bool {
 		leader, followers = nil, nil
 		for _, n := range list {
 			if s := n.Cluster.State(); s.Leader == s.Self {
@@ -275,29 +265,10 @@ func newBrowser(t *testing.T) *browser {
 	return &browser{t, &http.Client{Jar: jar, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// do sends a request to a node; header has pairs.
+// do sends a request to a node.
 func (b *browser) do(n *node, method, path string, body io.Reader, header ...string) answer {
 	b.t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), method, n.srv.URL+path, body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Add(header[i], header[i+1])
-	}
-	resp, err := b.client.Do(r)
-	if err != nil {
-		b.t.Fatalf("%s %s at node %d: %v", method, path, n.id, err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.t.Fatalf("%s %s at node %d: %v", method, path, n.id, err)
-	}
-	for name, lines := range resp.Trailer {
-		resp.Header[http.TrailerPrefix+name] = lines
-	}
-	return answer{resp.StatusCode, resp.Header, string(text)}
+	return request(b.t, b.client, method, n.srv.URL+path, body, header...)
 }
 
 // by is the response of a handler: the node that it ran on, and something else.

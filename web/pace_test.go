@@ -12,40 +12,17 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// TestPace: uploads and streams get more time while they make progress, and no deadline is left behind for the
-// next request of a server without limits.
+// TestPace: streams get more time while they make progress, and no deadline is left behind for the next request
+// of a server without limits.
 func TestPace(t *testing.T) {
-	app, err := web.New(web.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	app.Post("/", func(c *web.Context) error {
-		err := c.Uploads(web.UploadOptions{}, func(f *web.File) error { _, err := io.Copy(io.Discard, f); return err })
-		if err != nil {
-			return err
-		}
-		_, err = io.WriteString(c.Writer, "without a status")
-		return err
-	})
+	app := newApp(t, web.Options{})
 	app.Get("/", func(c *web.Context) error {
 		return c.Stream(200, "text/plain", &slowly{[]string{"a", "b", "c"}, io.EOF})
 	})
-	body, media := formOf(t, part{"f", "x", strings.Repeat("x", 4*web.UploadPace)})
-	up := &timed{ResponseRecorder: *httptest.NewRecorder()}
-	r := httptest.NewRequest("POST", "/", strings.NewReader(body))
-	r.Header.Set("Content-Type", media)
-	app.ServeHTTP(up, r)
-	if up.Code != 200 || up.Body.String() != "without a status" || up.Header().Get("X-Content-Type-Options") == "" {
-		t.Errorf("%d %s", up.Code, up.Body)
-	}
-	// At the beginning, for each part of the body, and for what follows it.
-	if n := len(up.reads); n < 4 || time.Until(up.reads[0]) > web.UploadStall || time.Until(up.reads[0]) <= 0 {
-		t.Errorf("an upload's deadlines: %v", up.reads)
-	}
-	down := &timed{ResponseRecorder: *httptest.NewRecorder()}
-	app.ServeHTTP(down, httptest.NewRequest("GET", "/", nil))
-	if n := len(down.writes); down.Body.String() != "abc" || n < 4 || time.Until(down.writes[0]) > web.StreamStall || !down.writes[n-1].IsZero() {
-		t.Errorf("a stream's deadlines: %v, %s", down.writes, down.Body)
+	w := &timed{ResponseRecorder: *httptest.NewRecorder()}
+	app.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	if n := len(w.writes); w.Body.String() != "abc" || n < 4 || time.Until(w.writes[0]) > web.StreamStall || !w.writes[n-1].IsZero() {
+		t.Errorf("a stream's deadlines: %v, %s", w.writes, w.Body)
 	}
 }
 
@@ -69,24 +46,26 @@ func (b *watched) Read(p []byte) (int, error) {
 func (b *watched) check(t *testing.T) {
 	t.Helper()
 	w := b.w
-	if n := len(w.reads); n < 4 || time.Until(w.reads[0]) > web.UploadStall || w.reads[0].IsZero() {
+	if n := len(w.reads); n < 4 || time.Until(w.reads[0]) > web.UploadStall || time.Until(w.reads[0]) <= 0 {
 		t.Errorf("the upload's deadlines are %v", w.reads)
 	} else if n != b.atEnd {
 		t.Errorf("%d deadlines set after its end would be taken for the client's going away", n-b.atEnd)
 	}
 	if len(w.writes) < 2 || !w.writes[0].IsZero() || !w.writes[len(w.writes)-1].IsZero() {
-		t.Errorf("over HTTP/2 the deadline of the answer ends an upload that lasts longer: %v", w.writes)
+		t.Errorf("over HTTP/2 the deadline of the response ends an upload that lasts longer: %v", w.writes)
 	}
 }
 
 // TestLongUpload: an upload may take longer than a response may, and so may processing it.
 func TestLongUpload(t *testing.T) {
-	app, err := web.New(web.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := newApp(t, web.Options{})
 	app.Post("/", func(c *web.Context) error {
-		return c.Uploads(web.UploadOptions{}, func(f *web.File) error { _, err := io.Copy(io.Discard, f); return err })
+		err := c.Uploads(web.UploadOptions{}, func(f *web.File) error { _, err := io.Copy(io.Discard, f); return err })
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(c.Writer, "without a status")
+		return err
 	})
 	text, media := formOf(t, part{"f", "x", strings.Repeat("x", 8*web.UploadPace)})
 	w := &timed{ResponseRecorder: *httptest.NewRecorder()}
@@ -94,7 +73,7 @@ func TestLongUpload(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", body)
 	r.Header.Set("Content-Type", media)
 	app.ServeHTTP(w, r)
-	if w.Code != 200 {
+	if w.Code != 200 || w.Body.String() != "without a status" || w.Header().Get("X-Content-Type-Options") == "" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	body.check(t)
@@ -143,7 +122,7 @@ func TestLongPassedOn(t *testing.T) {
 		}
 	}
 	if !bounded {
-		t.Error("who takes nothing of the answer keeps it for ever")
+		t.Error("a client that reads nothing keeps the response for ever")
 	}
 }
 

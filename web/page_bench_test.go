@@ -12,27 +12,14 @@ import (
 	"github.com/skerrydb/skerry/web/view"
 )
 
-// nothing is a ResponseWriter that discards the response.
-type nothing struct{ h http.Header }
-
-func (n nothing) Header() http.Header         { return n.h }
-func (n nothing) Write(p []byte) (int, error) { return len(p), nil }
-func (n nothing) WriteHeader(int)             {}
-
 // BenchmarkPage measures the cost of a page beyond its template: a view alone, the application around it, and
 // reading a session.
 func BenchmarkPage(b *testing.B) {
-	a, err := web.NewAssets(web.AssetOptions{FS: someFiles(), List: []string{"css/app.css", "js/app.js"}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	views, err := view.New(view.Options{FS: fstest.MapFS{
+	a := newAssets(b, web.AssetOptions{FS: someFiles(), List: []string{"css/app.css", "js/app.js"}})
+	views := newViews(b, view.Options{FS: fstest.MapFS{
 		"layout.html": {Data: []byte("<html><head><title>{{.title}}</title>{{.assets}}</head><body>{{.contents}}</body></html>")},
 		"home.html":   {Data: []byte("<p>{{.name}}</p>" + strings.Repeat("some text that is the same for everybody ", 50))},
 	}})
-	if err != nil {
-		b.Fatal(err)
-	}
 	locals := web.Locals{"title": "T", "name": "N"}
 	var cookie string
 	s := serve(b, web.Options{Views: views, Assets: a, Sessions: newSessions(b)}, func(app *web.App) {
@@ -59,10 +46,10 @@ func BenchmarkPage(b *testing.B) {
 			} else if path != "" {
 				r.Header.Set("Cookie", path)
 			}
-			w := nothing{http.Header{}}
+			w := &stub{header: http.Header{}}
 			b.ReportAllocs()
 			for b.Loop() {
-				clear(w.h)
+				w.reset()
 				s.app.ServeHTTP(w, r)
 			}
 		})

@@ -173,13 +173,6 @@ func TestRateLimitRefused(t *testing.T) {
 		{Requests: -1}, {Per: -1}, {Burst: -1}, {MaxClients: -1}, {IPv6Bits: 129}, {Requests: 10, Per: 5},
 		{Requests: 1, Per: 24 * time.Hour, Burst: 1 << 40}, {Name: "a\"b"}, {Name: "a\r\nb"},
 	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("RateLimit(%+v) does not panic", o)
-				}
-			}()
-			web.RateLimit(o)
-		}()
+		expectPanic(t, fmt.Sprintf("RateLimit(%+v)", o), func() { web.RateLimit(o) })
 	}
 }

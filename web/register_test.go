@@ -33,10 +33,7 @@ func TestRoutesThatCannotBe(t *testing.T) {
 		"malformed":       {func(a *web.App) { a.Get("/{a", say) }, `^web: the route at HERE: .*bad wildcard`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			app, err := web.New(web.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			app := newApp(t, web.Options{})
 			defer func() {
 				want := regexp.MustCompile(strings.ReplaceAll(c.want, "HERE", `register_test\.go:\d+`))
 				if got := fmt.Sprint(recover()); !want.MatchString(got) {

@@ -40,10 +40,7 @@ func TestSlowClients(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		n = 1000
 	}
-	app, err := web.New(web.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	app := newApp(t, web.Options{})
 	app.Handle("POST /body", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err == nil {
 			t.Error("a slow body has arrived")

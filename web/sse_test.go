@@ -1,8 +1,6 @@
 package web_test
 
 import (
-	"bufio"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -12,16 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/web"
 )
 
 // listen serves an application with short limits for a whole request and response.
 func listen(t *testing.T, o web.Options, limit time.Duration, add func(*web.App)) (app *web.App, url string, srv *http.Server) {
 	t.Helper()
-	app, err := web.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	app = newApp(t, o)
 	add(app)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -32,26 +28,6 @@ func listen(t *testing.T, o web.Options, limit time.Duration, add func(*web.App)
 	go srv.Serve(l) // it ends with Close
 	t.Cleanup(func() { srv.Close() })
 	return app, "http://" + l.Addr().String(), srv
-}
-
-// open opens a stream; the lines of its body can be read.
-func open(t *testing.T, url string, header ...string) (*bufio.Reader, *http.Response) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	r, err := http.NewRequestWithContext(ctx, "GET", url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Add(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { resp.Body.Close() })
-	return bufio.NewReader(resp.Body), resp
 }
 
 // TestEvents: an EventSource reads the events as sent.
@@ -74,8 +50,8 @@ func TestEvents(t *testing.T) {
 			})
 		})
 	})
-	in, resp := open(t, url, "Last-Event-ID", "6")
-	body, err := io.ReadAll(in)
+	resp := open(t, http.DefaultClient, url, "Last-Event-ID", "6")
+	body, err := io.ReadAll(resp.Body)
 	want := "retry: 1500\n\n:\n\nid: 7\nevent: news\ndata: a\ndata: b\ndata: c\ndata: id: 8\ndata: \n\ndata: after 6\n\n:x  data: evil\n\nevent: j\ndata: {\"n\":1}\n\n"
 	if err != nil || string(body) != want || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%v %v\n%q\nwant\n%q", resp.Header, err, body, want)
@@ -100,9 +76,8 @@ func TestLastEventID(t *testing.T) {
 		if n == 0 || n > web.MaxEventID {
 			want = ""
 		}
-		in, _ := open(t, url, "Last-Event-ID", id)
-		if body, err := io.ReadAll(in); err != nil || string(body) != ":\n\n"+want+"data: x\n\n" {
-			t.Errorf("an id of %d bytes: %v\n%q", n, err, body)
+		if got := get(t, url, "Last-Event-ID", id); got.body != ":\n\n"+want+"data: x\n\n" {
+			t.Errorf("an id of %d bytes: %q", n, got.body)
 		}
 	}
 }
@@ -123,10 +98,8 @@ func TestEventsOutliveTheLimits(t *testing.T) {
 			})
 		})
 	})
-	in, _ := open(t, url)
-	body, err := io.ReadAll(in)
-	if err != nil || !strings.HasSuffix(string(body), "data: late\n\n") || strings.Count(string(body), ":\n\n") < 3 {
-		t.Errorf("%q %v", body, err)
+	if body := get(t, url).body; !strings.HasSuffix(body, "data: late\n\n") || strings.Count(body, ":\n\n") < 3 {
+		t.Errorf("%q", body)
 	}
 }
 
@@ -155,33 +128,28 @@ func TestEventsEnd(t *testing.T) {
 			t.Fatalf("%s: the stream goes on", what)
 		}
 	}
-	in, resp := open(t, url)
-	if _, err := in.ReadString('\n'); err != nil {
+	resp := open(t, http.DefaultClient, url)
+	if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	_, over := open(t, url)
-	if over.StatusCode != 503 || over.Header.Get("Retry-After") == "" {
+	if over := get(t, url); over.status != 503 || over.header.Get("Retry-After") == "" {
 		t.Errorf("a stream over the limit: %v", over)
 	}
-	<-ended // that it was refused
+	<-ended // the refused one
 	resp.Body.Close()
 	wait("the client is gone")
-	var stopped *bufio.Reader
-	for deadline := time.Now().Add(30 * time.Second); ; {
-		var again *http.Response
-		if stopped, again = open(t, url); again.StatusCode == 200 {
-			break
+	var stopped *http.Response
+	eventually.True(t, "an ended stream no longer counts", func() bool {
+		if stopped = open(t, http.DefaultClient, url); stopped.StatusCode != 200 {
+			<-ended
 		}
-		<-ended
-		if time.Now().After(deadline) {
-			t.Fatal("a stream that has ended still counts")
-		}
-	}
+		return stopped.StatusCode == 200
+	})
 	if err := srv.Shutdown(t.Context()); err != nil {
 		t.Errorf("the server waits for a stream: %v", err)
 	}
 	wait("the server stops")
-	if _, err := io.ReadAll(stopped); err != nil {
+	if _, err := io.ReadAll(stopped.Body); err != nil {
 		t.Errorf("the client of a server that stops: %v", err)
 	}
 	app.EndStreams()
@@ -206,52 +174,6 @@ func TestEventsThatFail(t *testing.T) {
 	expectCut(t, s, "/")
 }
 
-// stallRecorder records the deadlines of writes.
-type stallRecorder struct {
-	*httptest.ResponseRecorder
-	until time.Time
-}
-
-// SetReadDeadline and SetWriteDeadline are what http.ResponseController looks for.
-func (*stallRecorder) SetReadDeadline(time.Time) error          { return nil }
-func (r *stallRecorder) SetWriteDeadline(until time.Time) error { r.until = until; return nil }
-
-// Write implements http.ResponseWriter.
-func (r *stallRecorder) Write(p []byte) (int, error) {
-	if r.until.IsZero() {
-		return 0, errors.New("what is written has no limit")
-	}
-	return r.ResponseRecorder.Write(p)
-}
-
-// TestSilentStream: each event has a deadline, but not the time between events: over HTTP/2 that would end the
-// stream.
-func TestSilentStream(t *testing.T) {
-	t.Parallel()
-	w := &stallRecorder{ResponseRecorder: httptest.NewRecorder()}
-	app, err := web.New(web.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	app.Get("/", func(c *web.Context) error {
-		return c.SSE(web.EventOptions{}, func(s *web.Events) error {
-			for range 3 {
-				if !w.until.IsZero() {
-					t.Errorf("the silence may last until %v", w.until)
-				}
-				if err := s.Send(web.Event{Data: "x"}); err != nil {
-					t.Error(err)
-				}
-			}
-			return nil
-		})
-	})
-	app.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
-	if n := strings.Count(w.Body.String(), "data: x"); n != 3 {
-		t.Errorf("%d events: %q", n, w.Body.String())
-	}
-}
-
 // timed is a ResponseWriter that records its deadlines.
 type timed struct {
 	httptest.ResponseRecorder
@@ -261,34 +183,47 @@ type timed struct {
 func (w *timed) SetReadDeadline(t time.Time) error  { w.reads = append(w.reads, t); return nil }
 func (w *timed) SetWriteDeadline(t time.Time) error { w.writes = append(w.writes, t); return nil }
 
-// TestEventsHaveDeadlines: each event has a deadline, so that a client that reads nothing does not keep a
-// stream forever; reading has none, to detect the client's end.
-func TestEventsHaveDeadlines(t *testing.T) {
-	app, err := web.New(web.Options{})
-	if err != nil {
-		t.Fatal(err)
+// strict is timed, and fails writes that have no deadline.
+type strict struct{ timed }
+
+func (w *strict) Write(p []byte) (int, error) {
+	if w.silent() {
+		return 0, errors.New("a write without a deadline")
 	}
+	return w.ResponseRecorder.Write(p)
+}
+
+// silent reports whether no deadline for writes is set.
+func (w *strict) silent() bool { return len(w.writes) == 0 || w.writes[len(w.writes)-1].IsZero() }
+
+// TestEventsHaveDeadlines: each event has a deadline, so that a client that reads nothing does not keep a
+// stream forever. The time between events has none, which over HTTP/2 would end the stream, and reading has
+// none, to detect the client's end.
+func TestEventsHaveDeadlines(t *testing.T) {
+	w := &strict{timed{ResponseRecorder: *httptest.NewRecorder()}}
+	app := newApp(t, web.Options{})
 	app.Get("/", func(c *web.Context) error {
 		return c.SSE(web.EventOptions{}, func(s *web.Events) error {
-			w := c.Writer.(interface{ Unwrap() http.ResponseWriter }).Unwrap().(*timed)
 			for range 3 {
 				before := len(w.writes)
+				if !w.silent() {
+					t.Errorf("the time between events has a deadline: %v", w.writes)
+				}
 				if err := s.Send(web.Event{Data: "x"}); err != nil {
 					return err
 				}
-				if len(w.writes) == before || time.Until(w.writes[len(w.writes)-1]) > web.EventStall {
-					t.Errorf("an event without a deadline of its own: %v", w.writes)
+				if len(w.writes) == before || time.Until(w.writes[before]) > web.EventStall {
+					t.Errorf("an event without its own deadline: %v", w.writes)
 				}
 			}
 			return nil
 		})
 	})
-	w := &timed{ResponseRecorder: *httptest.NewRecorder()}
 	app.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	if w.Code != 200 || len(w.reads) == 0 || !w.reads[0].IsZero() {
-		t.Errorf("%d, deadlines for reading: %v", w.Code, w.reads)
+	if n := strings.Count(w.Body.String(), "data: x"); w.Code != 200 || n != 3 || len(w.reads) == 0 || !w.reads[0].IsZero() {
+		t.Errorf("%d, %d events, deadlines for reading: %v", w.Code, n, w.reads)
 	}
-	if end := w.writes[len(w.writes)-1]; !end.IsZero() {
-		t.Errorf("the last event's deadline stays on the connection: %v", end)
+	if !w.silent() {
+		t.Errorf("the last event's deadline stays on the connection: %v", w.writes)
 	}
 }

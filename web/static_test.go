@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"net/http"
 	"os"
@@ -239,16 +238,13 @@ func TestAssetList(t *testing.T) {
 	for _, reload := range []bool{false, true} {
 		o.Reload = reload
 		a := newAssets(t, o)
-		views, err := view.New(view.Options{Funcs: a.Funcs(), FS: fstest.MapFS{
+		views := newViews(t, view.Options{Funcs: a.Funcs(), FS: fstest.MapFS{
 			"layout.html":  {Data: []byte("<html>{{.assets}}{{.contents}}</html>")},
 			"home.html":    {Data: []byte(`<img src="{{asset "img/a b&c.png"}}">`)},
 			"todo.z.html":  {Data: []byte(`<img src="#{logo}">`)},
 			"broken.html":  {Data: []byte(`{{asset "none.png"}}`)},
 			"partial.html": {Data: []byte(`x`)},
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		s := serve(t, web.Options{Assets: a, Views: views}, func(app *web.App) {
 			app.Get("/", func(c *web.Context) error { return c.Render("home", nil) })
 			app.Get("/todo", func(c *web.Context) error {
@@ -310,10 +306,7 @@ func TestAssetsRefuse(t *testing.T) {
 	if !strings.Contains(log.String(), "css/none.css") {
 		t.Errorf("in development the log says %q", log.String())
 	}
-	views, err := view.New(view.Options{FS: fstest.MapFS{"home.html": {}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	views := newViews(t, view.Options{FS: fstest.MapFS{"home.html": {}}})
 	a := newAssets(t, web.AssetOptions{FS: someFiles(), Pages: map[string][]string{"hmoe": {"js/todo.js"}}})
 	if _, err := web.New(web.Options{Views: views, Assets: a}); engine.CodeOf(err) != engine.CodeInvalid || !strings.Contains(err.Error(), `"hmoe"`) {
 		t.Errorf("a list for a view that is not there: %v", err)
@@ -323,17 +316,7 @@ func TestAssetsRefuse(t *testing.T) {
 // TestStaticNeedsNoData: files are served even if the session cannot be read.
 func TestStaticNeedsNoData(t *testing.T) {
 	s := serve(t, web.Options{Sessions: newSessions(t), Assets: newAssets(t, web.AssetOptions{FS: someFiles()})}, func(*web.App) {})
-	r, err := http.NewRequestWithContext(context.Background(), "GET", s.srv.URL+"/assets/js/app.js", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Cookie", "__Host-skerry-session=forged")
-	resp, err := s.srv.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != 200 || resp.Header.Get("Set-Cookie") != "" {
-		t.Errorf("%d %v", resp.StatusCode, resp.Header)
+	if got := s.do("GET", "/assets/js/app.js", "", "Cookie", sessionCookie+"=forged"); got.status != 200 || got.header.Get("Set-Cookie") != "" {
+		t.Errorf("%+v", got)
 	}
 }

@@ -9,16 +9,21 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/view"
 )
 
-// newSessions returns a store of sessions on an engine of its own.
-func newSessions(tb testing.TB) *session.Store {
+// newSessions returns a store of sessions on its own engine.
+func newSessions(tb testing.TB) *session.Store { return sessionsWith(tb, session.Options{}) }
+
+// sessionsWith is newSessions with options.
+func sessionsWith(tb testing.TB, o session.Options) *session.Store {
 	tb.Helper()
 	eng, err := embedded.Open(tb.TempDir(), embedded.Options{})
 	if err != nil {
@@ -29,11 +34,40 @@ func newSessions(tb testing.TB) *session.Store {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	sessions, err := session.New(store, session.Options{})
+	sessions, err := session.New(store, o)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return sessions
+}
+
+func newApp(tb testing.TB, o web.Options) *web.App {
+	tb.Helper()
+	app, err := web.New(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return app
+}
+
+func newViews(tb testing.TB, o view.Options) *view.Views {
+	tb.Helper()
+	views, err := view.New(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return views
+}
+
+// expectPanic fails the test unless fn panics.
+func expectPanic(t *testing.T, what string, fn func()) {
+	t.Helper()
+	defer func() {
+		if recover() == nil {
+			t.Errorf("%s does not panic", what)
+		}
+	}()
+	fn()
 }
 
 // site serves an application over TLS, with a browser that keeps its cookies and
@@ -51,10 +85,7 @@ func serve(tb testing.TB, o web.Options, add func(*web.App)) *site {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	app, err := web.New(o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	app := newApp(tb, o)
 	add(app)
 	srv := httptest.NewTLSServer(app)
 	tb.Cleanup(srv.Close)
@@ -71,26 +102,66 @@ type answer struct {
 	body   string
 }
 
-// do sends one request; header has pairs of a name and a value.
+// do sends a request.
 func (s *site) do(method, path, body string, header ...string) answer {
 	s.tb.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), method, s.srv.URL+path, strings.NewReader(body))
+	return request(s.tb, s.srv.Client(), method, s.srv.URL+path, strings.NewReader(body), header...)
+}
+
+// request sends a request and reads the whole response.
+func request(tb testing.TB, client *http.Client, method, url string, body io.Reader, header ...string) answer {
+	tb.Helper()
+	resp := send(context.Background(), tb, client, method, url, body, header...)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		s.tb.Fatal(err)
+		tb.Fatalf("%s %s: %v", method, url, err)
+	}
+	for name, lines := range resp.Trailer {
+		resp.Header[http.TrailerPrefix+name] = lines
+	}
+	return answer{resp.StatusCode, resp.Header, string(text)}
+}
+
+// send sends a request; header has pairs of a name and a value.
+func send(ctx context.Context, tb testing.TB, client *http.Client, method, url string, body io.Reader, header ...string) *http.Response {
+	tb.Helper()
+	r, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		tb.Fatal(err)
 	}
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
-	resp, err := s.srv.Client().Do(r)
+	resp, err := client.Do(r)
 	if err != nil {
-		s.tb.Fatalf("%s %s: %v", method, path, err)
+		tb.Fatalf("%s %s: %v", method, url, err)
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.tb.Fatalf("%s %s: %v", method, path, err)
-	}
-	return answer{resp.StatusCode, resp.Header, string(text)}
+	return resp
+}
+
+// open requests a stream, which ends after a minute at the latest.
+func open(t *testing.T, client *http.Client, url string, header ...string) *http.Response {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	resp := send(ctx, t, client, "GET", url, nil, header...)
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+// plainServer serves h without TLS and returns its address.
+func plainServer(tb testing.TB, h http.Handler) string {
+	tb.Helper()
+	srv := httptest.NewServer(h)
+	tb.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// get sends a request on a new connection.
+func get(tb testing.TB, url string, header ...string) answer {
+	tb.Helper()
+	return request(tb, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, "GET", url, nil, header...)
 }
 
 var visits = session.NewKey[int]("visits")
@@ -126,7 +197,7 @@ func TestSessionOfABrowser(t *testing.T) {
 		})
 	})
 	if got := s.do("GET", "/look", ""); got.header.Get("Set-Cookie") != "" {
-		t.Errorf("who only looks has got %s", got.header.Get("Set-Cookie"))
+		t.Errorf("reading has created the session %s", got.header.Get("Set-Cookie"))
 	}
 	first := s.do("GET", "/visit", "")
 	cookie := first.header.Get("Set-Cookie")

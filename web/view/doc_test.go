@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestDoc holds the table of docs/templates.md against the code; -rewrite prints
-// it.
+// TestDoc compares the table of docs/templates.md with the code; -rewrite prints it.
 func TestDoc(t *testing.T) {
 	const file, from, to = "../../docs/templates.md", "<!-- printed from the code -->\n", "<!-- end -->"
 	var b strings.Builder
@@ -52,14 +51,14 @@ func TestDoc(t *testing.T) {
 	head, rest, ok := strings.Cut(string(text), from)
 	old, tail, ok2 := strings.Cut(rest, to)
 	if !ok || !ok2 {
-		t.Fatalf("%s has not the marks", file)
+		t.Fatalf("%s lacks the marks", file)
 	}
 	if *rewrite {
 		if err := os.WriteFile(file, []byte(head+from+b.String()+to+tail), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if old != b.String() {
-		t.Errorf("the table of %s is not what the code does; run this test with -rewrite", file)
+		t.Errorf("the table of %s differs from the code; run this test with -rewrite", file)
 	}
 }
 

@@ -3,15 +3,13 @@ package view_test
 import (
 	"bytes"
 	"html/template"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web/view"
 )
@@ -60,7 +58,7 @@ func checkZ(t *testing.T, text string) {
 	}
 	got := render(t, v, "a", locals)
 	if m := escapedNot.FindString(got); m != "" {
-		t.Errorf("%q lets %q out:\n%s", text, m, got)
+		t.Errorf("%q outputs %q unescaped:\n%s", text, m, got)
 	}
 	render(t, v, "a", nil)
 	if len(keys) > 0 || strings.Contains(text, `\#{`) {
@@ -96,12 +94,7 @@ var pieces = []struct{ z, html string }{
 // FuzzSame: a Z file, the same page as an html/template file, and html/template
 // alone give the same bytes.
 func FuzzSame(f *testing.F) {
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		seed, _ = strconv.ParseUint(s, 10, 64)
-	}
-	f.Logf("SKERRY_SEED=%d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := seed.Rand(f)
 	for range 300 {
 		b := make([]byte, rnd.IntN(12))
 		for i := range b {

@@ -45,11 +45,7 @@ func (s *site) remove(name string) {
 
 func (s *site) load(reload bool) *view.Views {
 	s.t.Helper()
-	v, err := view.New(view.Options{FS: os.DirFS(s.dir), Reload: reload})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return v
+	return newViews(s.t, view.Options{FS: os.DirFS(s.dir), Reload: reload})
 }
 
 func (s *site) expect(v *view.Views, name, want string) {
@@ -91,7 +87,7 @@ func TestReload(t *testing.T) {
 	s.expect(prod, "a", "1p&lt;")
 	s.expect(prod, "b", "b&lt;")
 	if prod.Has("sub/new") {
-		t.Error("production has read again")
+		t.Error("production has read the files again")
 	}
 }
 
@@ -153,7 +149,7 @@ func TestReloadRace(t *testing.T) {
 				}
 				got := strings.TrimSuffix(strings.TrimPrefix(b.String(), "["), "]")
 				if got != want[0] && got != want[1] && got != want[2] {
-					t.Errorf("%q was never there", got)
+					t.Errorf("%q is none of the versions", got)
 					return
 				}
 				select {
@@ -184,7 +180,7 @@ func TestSymlinks(t *testing.T) {
 	}
 	_, err := view.New(view.Options{FS: os.DirFS(s.dir)})
 	if err == nil || !strings.Contains(err.Error(), "dir.html") {
-		t.Errorf("a folder that is called like a view: %v", err)
+		t.Errorf("a folder with the name of a view: %v", err)
 	}
 	s.remove("dir.html")
 	if got := strings.Join(s.load(false).Names(), " "); got != "a b" {

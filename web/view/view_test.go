@@ -17,6 +17,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/web/view"
 )
@@ -33,7 +34,12 @@ func folder(files map[string]string) fstest.MapFS {
 // load makes views of paths and texts.
 func load(t testing.TB, files map[string]string) *view.Views {
 	t.Helper()
-	v, err := view.New(view.Options{FS: folder(files)})
+	return newViews(t, view.Options{FS: folder(files)})
+}
+
+func newViews(t testing.TB, o view.Options) *view.Views {
+	t.Helper()
+	v, err := view.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +60,11 @@ func render(t testing.TB, v *view.Views, name string, locals map[string]any) str
 func expectError(t *testing.T, err error, code engine.Code, parts ...string) {
 	t.Helper()
 	if engine.CodeOf(err) != code {
-		t.Fatalf("%v has not the code %s", err, code)
+		t.Fatalf("%v does not have the code %s", err, code)
 	}
 	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q does not say %q", err, part)
+			t.Errorf("%q does not contain %q", err, part)
 		}
 	}
 }
@@ -103,10 +109,7 @@ func TestOptions(t *testing.T) {
 	if _, err = view.New(view.Options{FS: os.DirFS(filepath.Join(t.TempDir(), "nowhere"))}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a folder that is not there: %v", err)
 	}
-	v, err := view.New(view.Options{FS: folder(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := load(t, nil)
 	expectError(t, v.Render(io.Discard, "x", nil), view.CodeViewMissing, "no views at all")
 	if v.Has("x") || len(v.Names()) != 0 {
 		t.Error("an empty folder has views")
@@ -237,16 +240,12 @@ func (s stringer) String() string { return fmt.Sprintf("stringer %d", s.n) }
 // gets.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
-	var mu sync.Mutex
-	v, err := view.New(view.Options{
+	var log logbuf.Buffer
+	v := newViews(t, view.Options{
 		FS:     folder(map[string]string{"a.z.html": "#{k}", "b.html": "{{range .items}}{{.}}{{end}}", "c.html": "{{range $k, $v := .}}{{$k}}{{end}}", "layout.z.html": "#{contents}"}),
 		Always: []string{"always"},
-		Logger: slog.New(slog.NewTextHandler(&locked{mu: &mu, w: &log}, nil)),
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	locals := map[string]any{"always": 1, "contents": 1}
 	for i := range 2 * view.MaxWarnings {
 		locals[fmt.Sprint("local", i)] = i
@@ -282,27 +281,15 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// locked is a writer for several goroutines.
-type locked struct {
-	mu *sync.Mutex // guards w
-	w  io.Writer
-}
-
-func (l *locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
-}
-
 // TestLostPartials: if a called partial and all others are missing, the error explains why go:embed may have
 // left them out; otherwise it does not.
 func TestLostPartials(t *testing.T) {
 	for _, c := range []struct {
 		other, called string
-		told          bool
+		hint          bool
 	}{{"page", "_item", true}, {"page", "todo/_item", true}, {"_row", "_item", false}, {"page", "item", false}} {
 		_, err := view.New(view.Options{FS: folder(map[string]string{"list.html": `{{template "` + c.called + `" .}}`, c.other + ".html": "x"})})
-		if engine.CodeOf(err) != view.CodeViewBroken || strings.Contains(err.Error(), "go:embed") != c.told {
+		if engine.CodeOf(err) != view.CodeViewBroken || strings.Contains(err.Error(), "go:embed") != c.hint {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
