@@ -90,7 +90,7 @@ func (l *cluster) await(x *exchange, r *http.Request) error {
 	_, err = l.eng.View(ctx, engine.Read{Level: engine.Local, AtLeast: engine.Position(pos)}, func(engine.Tx) error { return nil })
 	if errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil {
 		// Clear the cookie: the position may belong to data that no longer exists.
-		x.tellPosition("", -1)
+		x.setPosition("", -1)
 		return engine.Errorf(engine.CodePositionTimeout, "this node is behind what you wrote elsewhere by more than %v", l.behind)
 	}
 	return err
@@ -116,11 +116,11 @@ func (l *cluster) after(x *exchange) {
 		x.app.o.Logger.LogAttrs(x.r.Context(), slog.LevelWarn, "the position of a write is unknown", append(x.attrs(x.r), slog.Any("err", err))...)
 		return
 	}
-	x.tellPosition(strconv.FormatUint(uint64(pos), 10), int(positionLife/time.Second))
+	x.setPosition(strconv.FormatUint(uint64(pos), 10), int(positionLife/time.Second))
 }
 
-// tellPosition sets the cookie with the position for maxAge seconds; -1 deletes it.
-func (x *exchange) tellPosition(pos string, maxAge int) {
+// setPosition sets the cookie with the position for maxAge seconds; -1 deletes it.
+func (x *exchange) setPosition(pos string, maxAge int) {
 	http.SetCookie(x.w, &http.Cookie{Name: x.positionCookie(x.r), Value: pos, Path: "/",
 		MaxAge: maxAge, HttpOnly: true, Secure: !x.plain(x.r), SameSite: http.SameSiteLaxMode})
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/skerrydb/skerry/web/requestid"
 )
 
-// exchange is one request with its answer. It is the ResponseWriter beneath all
-// middleware of the application; observe takes it from a pool and gives it back.
+// exchange is one request with its response. It is the ResponseWriter beneath all middleware of the
+// application. observe takes it from a pool and returns it.
 type exchange struct {
 	app   *App
 	w     http.ResponseWriter
-	r     *http.Request // as it came
+	r     *http.Request // as received
 	ctx   Context
 	miss  missing
 	route *route // nil: none was found, or not yet
@@ -29,37 +29,37 @@ type exchange struct {
 
 	headers *headers   // those in force, nil: none
 	nonce   string     // of the page; "" until one asks for it
-	access  *accessLog // who wants a line of it; nil: nobody
+	access  *accessLog // logs the request; nil: none does
 
-	status   int   // 0: nothing of the answer was sent yet
+	status   int   // 0: nothing was sent yet
 	sent     int64 // bytes of body
-	foreign  bool  // a page of another origin wants to change something, and CORS has not allowed it yet
+	foreign  bool  // a page of another origin requests a change that CORS has not allowed yet
 	ending   bool  // commit runs or has run
-	answered bool  // an error has been answered in place of the handler
-	fromNode bool  // another node passed the request on
-	wrote    bool  // the request may have written: its position is told
-	personal bool  // what is answered depends on who asks: it was looked at the session or the key
+	answered bool  // an error was sent instead of the response of the handler
+	fromNode bool  // another node forwarded the request
+	wrote    bool  // the request may have written: the response has the position
+	personal bool  // the response depends on the user: the session or the key was read
 
-	silent bool // it was said that a handler has not answered
+	silent bool // a handler without a response was logged
 
-	given http.Header // what was in the answer before it came to the application
-	kept  bool        // something else may still use the exchange: it must not be reused
+	given http.Header // of the response, before the application added any
+	kept  bool        // the exchange may still be in use: it must not be reused
 
 	body    limitedBody
 	form    formOnce
-	temps   []*os.File       // removed when the request has been answered
+	temps   []*os.File       // removed after the response
 	session *session.Session // nil: not loaded
-	global  *session.Session // the one shared with other applications; nil: not asked for
-	user    *User            // who is logged in, once it is known; see known
-	userOf  string           // the session's user that it was looked up for; "": SetUser's
-	key     *key             // the API key that the request came with; nil: none
-	loaded  bool             // there was a session when the request came
+	global  *session.Session // shared with other applications; nil: not loaded
+	user    *User            // the logged-in user; nil: see known
+	userOf  string           // the user id of the session when user was looked up; "": SetUser has set user
+	key     *key             // the API key of the request; nil: none
+	loaded  bool             // the request came with a session
 
-	globalLoaded bool // likewise of global
+	globalLoaded bool // the same for global
 }
 
-// errAnswered is what a handler gets that writes after its request has failed.
-var errAnswered = errors.New("web: the request has failed already")
+// errFailed is the error of writes after the request has failed.
+var errFailed = errors.New("web: the request has failed already")
 
 // of finds the exchange beneath whatever middleware has wrapped around it.
 func of(w http.ResponseWriter) *exchange {
@@ -75,8 +75,8 @@ func of(w http.ResponseWriter) *exchange {
 	}
 }
 
-// observe is outermost: it gives the request its exchange, counts and logs it, and
-// turns a panic into an answer.
+// observe is the outermost handler. It makes the exchange of a request, counts and logs the request, and turns
+// a panic into a response.
 func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := a.pool.Get().(*exchange)
@@ -92,10 +92,10 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 			x.end(p != nil)
 			x.dropTemps()
 			if p != nil {
-				panic(p) // cuts the connection
+				panic(p) // closes the connection
 			}
 			if clean && !x.kept {
-				a.pool.Put(x) // after a panic who knows what still points to it
+				a.pool.Put(x) // after a panic, something may still refer to it
 			}
 		}()
 		if fromNode {
@@ -105,13 +105,13 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 			x.given = h.Clone()
 		}
 		body := r.Body
-		defer func() { r.Body = body }() // net/http looks whether it was read
+		defer func() { r.Body = body }() // net/http checks whether it was read
 		x.limitBody(r)
 		a.headers.apply(x, r)
 		if ids := r.Header["X-Request-Id"]; len(ids) == 1 && requestid.Good(ids[0]) {
 			x.setRequestID(ids[0])
 		} else if a.o.Logger.Enabled(r.Context(), slog.LevelDebug) {
-			x.requestID() // the answer has the id that the log has
+			x.requestID() // the same in the response and the log
 		}
 		next.ServeHTTP(x, r)
 		if x.status == 0 {
@@ -123,8 +123,8 @@ func (a *App) observe(next http.Handler, fromNode bool) http.Handler {
 	})
 }
 
-// recovered answers for a handler that panicked with p. It returns what to panic
-// with if the connection must be cut off, or nil.
+// recovered responds for a handler that panicked with p. It returns the value to panic with if the connection
+// must be closed, or nil.
 func (x *exchange) recovered(p any) (again any) {
 	if p == http.ErrAbortHandler {
 		return p
@@ -156,8 +156,7 @@ func (x *exchange) end(cut bool) {
 	}
 }
 
-// attrs tell a request apart in the log. Headers and queries are left out: they
-// can hold secrets.
+// attrs identify a request in the log. They have no headers and no query, which can contain secrets.
 func (x *exchange) attrs(r *http.Request) []slog.Attr {
 	return []slog.Attr{
 		slog.String("request_id", x.requestID()),
@@ -169,9 +168,9 @@ func (x *exchange) attrs(r *http.Request) []slog.Attr {
 // Header implements http.ResponseWriter.
 func (x *exchange) Header() http.Header { return x.w.Header() }
 
-// WriteHeader implements http.ResponseWriter. Before the first byte of an answer
-// goes out, what the request has changed in its session is made durable; if that
-// fails, the failure is the answer, and what the handler still writes is nothing.
+// WriteHeader implements http.ResponseWriter. Before the first byte of a response, it makes the request's
+// changes to its session durable. If that fails, the error becomes the response, and what the handler writes is
+// discarded.
 func (x *exchange) WriteHeader(status int) {
 	switch {
 	case x.answered && !x.ending:
@@ -201,7 +200,7 @@ func (x *exchange) Write(p []byte) (int, error) {
 		x.WriteHeader(http.StatusOK)
 	}
 	if x.answered {
-		return 0, errAnswered
+		return 0, errFailed
 	}
 	n, err := x.w.Write(p)
 	x.sent += int64(n)
@@ -214,7 +213,7 @@ func (x *exchange) FlushError() error {
 		x.WriteHeader(http.StatusOK)
 	}
 	if x.answered {
-		return errAnswered
+		return errFailed
 	}
 	return http.NewResponseController(x.w).Flush()
 }
@@ -222,11 +221,11 @@ func (x *exchange) FlushError() error {
 // Flush implements http.Flusher, which older handlers look for.
 func (x *exchange) Flush() { _ = x.FlushError() }
 
-// Hijack implements http.Hijacker, for http.ResponseController too. It commits first;
-// the answer is then whoever's it is who gets the connection, and counts as 101.
+// Hijack implements http.Hijacker, also for http.ResponseController. It commits first. The response, which the
+// caller then writes, counts as 101.
 func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if x.answered {
-		return nil, nil, errAnswered
+		return nil, nil, errFailed
 	}
 	if x.status == 0 {
 		if err := x.commit(); err != nil {
@@ -243,8 +242,7 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap lets http.ResponseController find the connection.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.w }
 
-// requestID returns the request's id, and gives it one if it has none yet. It is
-// in the answer from then on.
+// requestID returns the request's id, and creates it if there is none yet. The response then has it, too.
 func (x *exchange) requestID() string {
 	if x.id == "" {
 		x.setRequestID(x.app.ids.Next())
@@ -259,8 +257,8 @@ func (x *exchange) setRequestID(id string) {
 	}
 }
 
-// before is what a route's request needs before its handler: it is where the
-// writes can be done, sees what its browser wrote elsewhere, and has its session.
+// before prepares a request for the handler of its route. It forwards requests that write to the leader, waits
+// for what the browser wrote on other nodes, and loads the session.
 func (x *exchange) before(r *http.Request) error {
 	if x.app.cluster != nil && !x.route.local {
 		if err := x.app.cluster.before(x, r); err != nil {
@@ -273,8 +271,7 @@ func (x *exchange) before(r *http.Request) error {
 	return nil
 }
 
-// commit makes durable what the request has changed in its session, and sets the
-// cookies that say so.
+// commit makes the request's changes to its sessions durable and sets the cookies for them.
 func (x *exchange) commit() error {
 	x.markPersonal()
 	if x.session != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// metrics count what an application answers. Nothing in them can be made up by clients.
+// metrics count the requests of an application. Clients cannot create labels.
 type metrics struct {
 	inFlight atomic.Int64
 	none     routeMetrics // requests that no route matched
-	nodes    routeMetrics // requests that other nodes passed on
+	nodes    routeMetrics // requests that other nodes forwarded
 }
 
-// Labels of what has no route of its own. No path is like them.
+// Labels of requests without a route. They differ from all paths.
 const (
 	noRoute   = "none"
 	nodeRoute = "node"
@@ -36,17 +36,17 @@ func methodNames() [8]string {
 	return [...]string{"GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS", "other"}
 }
 
-// classNames are the classes of status. An answer that was cut off has none.
+// classNames are the classes of status. "cut" is a response that was cut off.
 func classNames() [6]string { return [...]string{"cut", "1xx", "2xx", "3xx", "4xx", "5xx"} }
 
-// routeMetrics count one route's answers by method.
+// routeMetrics count the responses of one route by method.
 type routeMetrics [8]atomic.Pointer[methodMetrics]
 
-// methodMetrics count the answers to one method by class.
+// methodMetrics count the responses to one method by class.
 type methodMetrics struct {
-	answers [6]atomic.Uint64
-	took    [tookBuckets + 1]atomic.Uint64 // the last bucket is above all bounds
-	total   atomic.Int64                   // nanoseconds
+	responses [6]atomic.Uint64
+	took      [tookBuckets + 1]atomic.Uint64 // the last bucket is above all bounds
+	total     atomic.Int64                   // nanoseconds
 }
 
 // of returns the metrics of a method.
@@ -62,7 +62,7 @@ func (m *routeMetrics) of(method string) *methodMetrics {
 	return m[i].Load()
 }
 
-// end counts a request that has been answered.
+// end counts a request after its response.
 func (m *metrics) end(x *exchange, took time.Duration, cut bool) {
 	m.inFlight.Add(-1)
 	route := &m.none
@@ -74,10 +74,10 @@ func (m *metrics) end(x *exchange, took time.Duration, cut bool) {
 	}
 	to := route.of(x.r.Method)
 	class := x.status / 100
-	if cut || class >= len(to.answers) {
+	if cut || class >= len(to.responses) {
 		class = 0
 	}
-	to.answers[class].Add(1)
+	to.responses[class].Add(1)
 	bucket := 0
 	for _, bound := range tookBounds() {
 		if took <= bound {
@@ -108,11 +108,10 @@ func (a *App) Metrics() iter.Seq[engine.Metric] {
 	}
 }
 
-// RequestMetrics yields the application's metrics of requests, with names that begin
-// with prefix: requests in flight; and, by the path of their route and by method,
-// answers by class of status, and how long they took. What no route matched is "none",
-// and what other nodes passed on is "node". Routes that nobody has asked for yet are
-// left out. Routes must not be added while it runs.
+// RequestMetrics yields the application's metrics of requests, with names that begin with prefix: requests in
+// flight, and, by path of the route and by method, responses by class of status and their durations. The path is
+// "none" for requests that no route matched, and "node" for those that other nodes forwarded. Routes without
+// requests are left out. Routes must not be added while it runs.
 func (a *App) RequestMetrics(prefix string) iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
 		if !yield(engine.Metric{Name: prefix + "_requests_in_flight", Help: "Requests in progress.", Value: float64(a.metrics.inFlight.Load())}) ||
@@ -155,7 +154,7 @@ func (m *methodMetrics) yield(prefix string, labels []engine.Label, yield func(e
 	h.Count += m.took[tookBuckets].Load()
 	h.Sum = float64(m.total.Load()) / float64(time.Second)
 	for i, class := range classNames() {
-		if n := m.answers[i].Load(); n > 0 && !yield(engine.Metric{
+		if n := m.responses[i].Load(); n > 0 && !yield(engine.Metric{
 			Name: prefix + "_requests_total", Help: "Requests by route, method and class of status; cut: the connection was cut off.",
 			Counter: true, Value: float64(n), Labels: append(labels[:len(labels):len(labels)], engine.Label{Name: "class", Value: class}),
 		}) {

@@ -42,7 +42,7 @@ func (x *exchange) WriteString(s string) (int, error) {
 		x.WriteHeader(http.StatusOK)
 	}
 	if x.answered {
-		return 0, errAnswered
+		return 0, errFailed
 	}
 	n, err := io.WriteString(x.w, s)
 	x.sent += int64(n)

@@ -9,18 +9,17 @@ import (
 // Bounds of one connection, in force where NewServer made the server.
 const (
 	// MaxHeaderBytes bounds the request line and headers, so also the
-	// percent-encoded key. net/http answers 431 beyond it and a small slack.
+	// percent-encoded key. net/http responds 431 beyond it and a small slack.
 	MaxHeaderBytes = 64 << 10
 	// HeaderTimeout is how long the headers of a request may take to arrive.
 	HeaderTimeout = 10 * time.Second
-	// RequestTimeout is how long a whole request, and then its answer, may
-	// take. It stops bodies that are sent or read too slowly. Streams, files and
-	// backups have no bound as long as their reader goes on reading: see StreamStall.
+	// RequestTimeout is how long a whole request, and then its response, may take. It stops bodies that are sent
+	// or read too slowly. Streams, files and backups have no limit as long as the client reads: see StreamStall.
 	RequestTimeout = 2 * time.Minute
 	// IdleTimeout is how long a connection may wait for its next request.
 	IdleTimeout = 2 * time.Minute
-	// MaxHTTP2Requests is how many requests one connection of HTTP/2 may have under way;
-	// its client waits with more.
+	// MaxHTTP2Requests is how many concurrent requests one connection of HTTP/2 may have; the client waits with
+	// more.
 	MaxHTTP2Requests = 100
 )
 

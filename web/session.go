@@ -89,7 +89,7 @@ func (x *exchange) saveSession() error {
 // domain are already set. loaded reports whether the browser already has one.
 func (x *exchange) keep(s *session.Session, loaded bool, st *session.Store, c http.Cookie) error {
 	if !s.NeedsSave() {
-		x.tell("", loaded && !s.Stored(), st, c)
+		x.setCookie("", loaded && !s.Stored(), st, c)
 		return nil
 	}
 	changed := s.Changed()
@@ -111,7 +111,7 @@ func (x *exchange) keep(s *session.Session, loaded bool, st *session.Store, c ht
 	if token != "" && x.status != 0 {
 		return x.tooLate()
 	}
-	x.tell(token, loaded && !s.Stored(), st, c)
+	x.setCookie(token, loaded && !s.Stored(), st, c)
 	return nil
 }
 
@@ -135,8 +135,8 @@ func (x *exchange) markPersonal() {
 	}
 }
 
-// tell sets a cookie to a new token, or deletes it if its session is gone.
-func (x *exchange) tell(token string, gone bool, st *session.Store, c http.Cookie) {
+// setCookie sets a cookie to a new token, or deletes it if its session is gone.
+func (x *exchange) setCookie(token string, gone bool, st *session.Store, c http.Cookie) {
 	if gone = gone && token == ""; token == "" && !gone {
 		return
 	}

@@ -26,16 +26,15 @@ const (
 	// DefaultMaxStreamsPerSession is Options.MaxStreamsPerSession if that is 0 and
 	// MaxStreamsPerClient is not less.
 	DefaultMaxStreamsPerSession = 32
-	// StreamCheck is how often a stream looks whether the session, or the API key, that it
-	// was asked for with has ended. Then it ends, too.
+	// StreamCheck is how often a stream checks whether the session or API key of its request has ended. Then the
+	// stream ends, too.
 	StreamCheck = time.Second
-	// DefaultHeartbeat is EventOptions.Heartbeat if that is 0: proxies close what is
-	// silent for a minute.
+	// DefaultHeartbeat is EventOptions.Heartbeat if that is 0. Proxies close connections that are silent for a
+	// minute.
 	DefaultHeartbeat = 20 * time.Second
 	// MaxEventBytes is the longest data of one event, in bytes.
 	MaxEventBytes = 1 << 20
-	// MaxEventID is the longest id of an event, in bytes; a longer Last-Event-ID
-	// counts as none.
+	// MaxEventID is the longest id of an event, in bytes; a longer Last-Event-ID is ignored.
 	MaxEventID = 256
 	// EventStall is how long a client may take to receive one event; then its connection is closed, and it
 	// reconnects. The server's time limit for a whole response does not apply.
@@ -115,7 +114,7 @@ func (c *Context) SSE(o EventOptions, fn func(s *Events) error) error {
 	if err := s.Comment(""); err != nil { // sends the headers
 		return nil // the client is gone
 	}
-	ended := c.x.ended() // the answer has begun: the session is saved
+	ended := c.x.ended() // the response has begun: the session is saved
 	var background sync.WaitGroup
 	background.Go(func() { s.beat(o.Heartbeat, a.streams.stop) })
 	if ended != nil {

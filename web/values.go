@@ -277,7 +277,7 @@ func (v Value) JSON(to any) error {
 	}
 	err = v.c.x.app.bindJSON([]byte(text), to)
 	if faults, ok := err.(problem.Faults); ok { //nolint:errorlint // as bindJSON returns it
-		for i := range faults { // where it stands is within the value
+		for i := range faults { // their positions are within the value
 			f := &faults[i]
 			if f.Detail = strings.TrimPrefix(f.Detail, "the body "); f.Pointer != "" {
 				f.Detail = "at " + f.Pointer + ": " + f.Detail
