@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/client"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -35,13 +36,13 @@ func TestGivenUpBetweenAttempts(t *testing.T) {
 			ended <- err
 		}()
 		before := c.Stats().Retries
-		eventually(t, "it is sent again with long pauses", func() bool { return c.Stats().Retries >= before+6 })
+		eventually.True(t, "it is sent again with long pauses", func() bool { return c.Stats().Retries >= before+6 })
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Fatalf("the cancelled call: %v", err)
 		}
 		refuse.Store(false)
-		eventually(t, "nothing is in flight", func() bool { return c.Stats().InFlight == 0 })
+		eventually.True(t, "nothing is in flight", func() bool { return c.Stats().InFlight == 0 })
 		for i := range 20 {
 			echo(t, c, fmt.Sprint(round, "-", i))
 		}
@@ -70,7 +71,7 @@ func TestCutAfterCaching(t *testing.T) {
 		return true
 	})
 	c := open(t, client.Options{Addrs: []string{f.addr()}, CacheBytes: 1 << 20, Timeout: patience})
-	eventually(t, "it is connected", func() bool { return c.Stats().Nodes[0].Connected == 1 })
+	eventually.True(t, "it is connected", func() bool { return c.Stats().Nodes[0].Connected == 1 })
 	cached(t, c, "k", "value")
 	cached(t, c, "k", "value")
 	if cuts.Load() < 2 {
@@ -88,17 +89,17 @@ func TestCutAfterTimeout(t *testing.T) {
 		return true
 	})
 	c := open(t, client.Options{Addrs: []string{f.addr()}, Timeout: 30 * time.Millisecond})
-	eventually(t, "it is connected", func() bool { return c.Stats().Nodes[0].Connected == 1 })
+	eventually.True(t, "it is connected", func() bool { return c.Stats().Nodes[0].Connected == 1 })
 	done := func(client.Result, error) {}
 	for i := range 30 {
 		if err := errors.Join(c.CallAsync(background, done, "p", i), c.CallReadAsync(background, done, "p", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "all are given up", func() bool { return c.Stats().TimedOut == 60 })
+	eventually.True(t, "all are given up", func() bool { return c.Stats().TimedOut == 60 })
 	if seen.Load() > 0 && c.Stats().InFlight == 0 {
 		t.Error("no reply is awaited any more")
 	}
 	f.cut()
-	eventually(t, "nothing is in flight", func() bool { return c.Stats().InFlight == 0 })
+	eventually.True(t, "nothing is in flight", func() bool { return c.Stats().InFlight == 0 })
 }

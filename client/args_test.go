@@ -11,15 +11,11 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/client"
-	"github.com/skerrydb/skerry/resp/wire"
 )
 
 // sent returns how an argument is received by a server.
 func sent(tb testing.TB) func(a any) (string, error) {
-	f := startFake(tb, func(w *wire.Writer, _ int, args [][]byte) bool {
-		w.Bulk(args[len(args)-1])
-		return true
-	})
+	f := startFake(tb, last)
 	c := open(tb, client.Options{Addrs: []string{f.addr()}, Timeout: patience})
 	return func(a any) (string, error) {
 		res, err := c.Call(background, "p", a)

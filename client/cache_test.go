@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/client"
 	"github.com/skerrydb/skerry/resp/wire"
@@ -44,7 +45,7 @@ func TestCached(t *testing.T) {
 				t.Errorf("%d hits, want 1", n)
 			}
 			set("2")
-			eventually(t, "the old answer is forgotten", func() bool {
+			eventually.True(t, "the old answer is forgotten", func() bool {
 				res, err := c.Cached(background, time.Minute, "GET", "k")
 				got, _ := res.Text()
 				return err == nil && got == "2"
@@ -52,7 +53,7 @@ func TestCached(t *testing.T) {
 			if _, err := other.Do(background, "FLUSHALL"); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "everything is forgotten", func() bool {
+			eventually.True(t, "everything is forgotten", func() bool {
 				res, err := c.Cached(background, time.Minute, "GET", "k")
 				return err == nil && res.IsNull()
 			})
@@ -135,7 +136,7 @@ func TestCacheInterleavings(t *testing.T) {
 	c := open(t, client.Options{Addrs: []string{f.addr()}, CacheBytes: 1 << 20})
 	cached(t, c, "k", fmt.Sprint("v", reads.Load()+1))
 	f.cut()
-	eventually(t, "the cache is empty", func() bool { return c.Stats().CacheBytes == 0 })
+	eventually.True(t, "the cache is empty", func() bool { return c.Stats().CacheBytes == 0 })
 	cached(t, c, "k", fmt.Sprint("v", reads.Load()+1))
 }
 
@@ -223,7 +224,7 @@ func TestCacheNeverStaysStale(t *testing.T) {
 	ch.off.Store(true)
 	for k := range keys {
 		key, want := fmt.Sprint("k", k), fmt.Sprint(2000-keys+k)
-		eventually(t, key+" is "+want, func() bool {
+		eventually.True(t, key+" is "+want, func() bool {
 			res, err := c.Cached(background, time.Minute, "GET", key)
 			got, _ := res.Text()
 			return err == nil && got == want

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/client"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -84,8 +85,7 @@ func TestCutWithAllOut(t *testing.T) {
 		if string(args[0]) == "CALL" {
 			plainAgain.Add(1)
 		}
-		w.Bulk(args[len(args)-1])
-		return true
+		return last(w, 0, args)
 	})
 	away := &detour{from: second.addr(), to: second.addr()}
 	away.closed.Store(true)
@@ -112,16 +112,16 @@ func TestCutWithAllOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "all calls arrive", func() bool { return read.Load() == calls })
+	eventually.True(t, "all calls arrive", func() bool { return read.Load() == calls })
 	if n := c.Stats().InFlight; n != calls {
 		t.Errorf("%d calls are in flight, want %d", n, calls)
 	}
 	first.l.Close()
 	first.cut()
-	eventually(t, "the plain calls end", func() bool { return c.Stats().Unknown == calls/3 })
+	eventually.True(t, "the plain calls end", func() bool { return c.Stats().Unknown == calls/3 })
 	away.closed.Store(false)
 	e.check(t, "cut")
-	eventually(t, "nothing is in flight", func() bool { return c.Stats().InFlight == 0 })
+	eventually.True(t, "nothing is in flight", func() bool { return c.Stats().InFlight == 0 })
 	if n := plainAgain.Load(); n > 0 {
 		t.Errorf("%d plain calls were sent again", n)
 	}
@@ -141,8 +141,7 @@ func TestCloseWithAllOut(t *testing.T) {
 			return true // withheld
 		}
 		<-g.open
-		w.Bulk(args[len(args)-1])
-		return true
+		return last(w, 0, args)
 	})
 	c := open(t, client.Options{Addrs: []string{f.addr()}, Timeout: 2 * patience, DeadAfter: -1})
 	e := newEnds(calls)
@@ -169,7 +168,7 @@ func TestCloseManyTimes(t *testing.T) {
 	for i := range 300 {
 		c := open(t, client.Options{Addrs: []string{f.addr()}, Timeout: 2 * patience})
 		if i%2 == 0 {
-			eventually(t, "it is connected", func() bool { return c.Stats().Nodes[0].Connected == 1 })
+			eventually.True(t, "it is connected", func() bool { return c.Stats().Nodes[0].Connected == 1 })
 		}
 		e := newEnds(3)
 		for k := range e.times {

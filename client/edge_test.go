@@ -3,7 +3,6 @@ package client_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"strings"
@@ -11,39 +10,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/client"
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
-// mute accepts connections and sends nothing. It returns how many there were.
-func mute(tb testing.TB) (addr string, seen *atomic.Int64) {
-	tb.Helper()
-	l := listen(tb)
-	tb.Cleanup(func() { l.Close() })
-	seen = new(atomic.Int64)
-	go func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			seen.Add(1)
-			go func() {
-				_, _ = io.Copy(io.Discard, nc) // until the client disconnects
-				nc.Close()
-			}()
-		}
-	}()
-	return l.Addr().String(), seen
-}
-
 // TestCloseWhileGreeting checks that Close does not wait for a server that does not greet.
 func TestCloseWhileGreeting(t *testing.T) {
 	noLeaks(t)
-	addr, seen := mute(t)
+	addr, seen := startText(t, "")
 	c := open(t, client.Options{Addrs: []string{addr}, DialTimeout: time.Hour, Timeout: -1})
 	f := c.Go(background, "echo", "x")
-	eventually(t, "it connects", func() bool { return seen.Load() > 0 })
+	eventually.True(t, "it connects", func() bool { return seen.Load() > 0 })
 	closed := make(chan struct{})
 	go func() {
 		c.Close()
@@ -63,7 +41,7 @@ func TestCloseWhileGreeting(t *testing.T) {
 // while a node neither rejects nor accepts the connection.
 func TestPermitsWithoutConnection(t *testing.T) {
 	noLeaks(t)
-	addr, _ := mute(t)
+	addr, _ := startText(t, "")
 	c := open(t, client.Options{Addrs: []string{addr}, DialTimeout: time.Hour, Timeout: 20 * time.Millisecond, MaxInFlight: 4, Full: client.Fail})
 	for range 4 {
 		if err := c.CallAsync(background, func(_ client.Result, err error) {
@@ -74,7 +52,7 @@ func TestPermitsWithoutConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the permits are free", func() bool { return c.Stats().InFlight == 0 })
+	eventually.True(t, "the permits are free", func() bool { return c.Stats().InFlight == 0 })
 }
 
 // TestWaitInCallback: a callback that waited for a call on its own connection would wait
@@ -106,7 +84,7 @@ func TestEndlessTimeout(t *testing.T) {
 	f := startFake(t, g.answer)
 	c := open(t, client.Options{Addrs: []string{f.addr()}, Timeout: math.MaxInt64, DialTimeout: math.MaxInt64, DeadAfter: math.MaxInt64, MaxBackoff: math.MaxInt64})
 	call := c.Go(background, "echo", "x")
-	eventually(t, "the call arrives", func() bool { return g.seen.Load() == 1 })
+	eventually.True(t, "the call arrives", func() bool { return g.seen.Load() == 1 })
 	time.Sleep(50 * time.Millisecond) // several checks of timeouts
 	close(g.open)
 	res, err := call.Wait(background)
@@ -116,19 +94,8 @@ func TestEndlessTimeout(t *testing.T) {
 // TestPasswordInGreeting: servers that do not know HELLO repeat what they were sent.
 func TestPasswordInGreeting(t *testing.T) {
 	noLeaks(t)
-	l := listen(t)
-	defer l.Close()
-	go func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(nc, "-ERR unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `default`, `hunter2`, \r\n")
-			nc.Close()
-		}
-	}()
-	c := open(t, client.Options{Addrs: []string{l.Addr().String()}, Password: "hunter2", Timeout: 200 * time.Millisecond})
+	addr, _ := startText(t, "-ERR unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `default`, `hunter2`, \r\n")
+	c := open(t, client.Options{Addrs: []string{addr}, Password: "hunter2", Timeout: 200 * time.Millisecond})
 	err := c.Ping(background)
 	if !errors.Is(err, client.ErrUnavailable) || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("a server that repeats the password: %v", err)
@@ -147,8 +114,7 @@ func TestIdleConnectionTakesOldCalls(t *testing.T) {
 	live := startFake(t, func(w *wire.Writer, _ int, args [][]byte) bool {
 		seen.Add(1)
 		time.Sleep(50 * time.Millisecond) // several ticks of the sweeper
-		w.Bulk(args[len(args)-1])
-		return true
+		return last(w, 0, args)
 	})
 	d := &detour{from: live.addr(), to: live.addr()}
 	d.closed.Store(true)
@@ -156,9 +122,9 @@ func TestIdleConnectionTakesOldCalls(t *testing.T) {
 	up := func(n int) func() bool {
 		return func() bool { return c.Stats().Nodes[n].Connected == 1 }
 	}
-	eventually(t, "the stuck node is connected, where calls go", up(0))
+	eventually.True(t, "the stuck node is connected, where calls go", up(0))
 	d.closed.Store(false)
-	eventually(t, "the live node is connected", up(1))
+	eventually.True(t, "the live node is connected", up(1))
 	time.Sleep(deadAfter) // it has been silent for this long
 	started := make(chan error, 1)
 	stuck.l.Close() // it accepts no second connection
@@ -230,15 +196,15 @@ func TestTwoNames(t *testing.T) {
 	ch := &detour{from: named, to: late.addr()}
 	ch.closed.Store(true)
 	c := open(t, client.Options{Addrs: []string{first.addr(), named}, Dial: ch.dial, Timeout: patience, MaxBackoff: 20 * time.Millisecond})
-	eventually(t, "the leader is learned", func() bool { return c.Stats().Leader == late.addr() })
+	eventually.True(t, "the leader is learned", func() bool { return c.Stats().Leader == late.addr() })
 	sent := c.Go(background, "echo", "x")
-	eventually(t, "the call arrives", func() bool { return g.seen.Load() == 1 })
+	eventually.True(t, "the call arrives", func() bool { return g.seen.Load() == 1 })
 	ch.closed.Store(false)
-	eventually(t, "the name is reached", func() bool { return c.Stats().Leader == named })
+	eventually.True(t, "the name is reached", func() bool { return c.Stats().Leader == named })
 	close(g.open)
 	res, err := sent.Wait(background)
 	echoed(t, res, err, "x")
-	eventually(t, "the other name is forgotten", func() bool {
+	eventually.True(t, "the other name is forgotten", func() bool {
 		echo(t, c, "y")
 		return len(c.Stats().Nodes) == 2
 	})
@@ -252,7 +218,7 @@ func TestNamelessNodes(t *testing.T) {
 	a.nodes.Store(fmt.Sprintf("%040d %s@0 myself,slave - 0 0 1 connected\n%040d %s@0 slave - 0 0 1 connected\n%040d :0@0 master,noaddr - 0 0 1 connected\n",
 		1, a.addr(), 2, b.addr(), 3))
 	c := open(t, client.Options{Addrs: []string{a.addr()}, MaxBackoff: 20 * time.Millisecond})
-	eventually(t, "both are connected", func() bool {
+	eventually.True(t, "both are connected", func() bool {
 		s := c.Stats()
 		return len(s.Nodes) == 2 && s.Nodes[0].Connected+s.Nodes[1].Connected == 2
 	})

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -54,6 +55,30 @@ func startFake(tb testing.TB, answer func(w *wire.Writer, conn int, args [][]byt
 		all.Wait()
 	})
 	return f
+}
+
+// startText starts a server that sends a text on every connection and nothing else. It
+// returns its address and the number of connections.
+func startText(tb testing.TB, text string) (addr string, seen *atomic.Int64) {
+	tb.Helper()
+	l := listen(tb)
+	tb.Cleanup(func() { l.Close() })
+	seen = new(atomic.Int64)
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			seen.Add(1)
+			go func() {
+				defer nc.Close()
+				_, _ = io.WriteString(nc, text)
+				_, _ = io.Copy(io.Discard, nc) // until the client disconnects: closing with unread input would discard text
+			}()
+		}
+	}()
+	return l.Addr().String(), seen
 }
 
 func (f *fake) addr() string { return f.l.Addr().String() }
@@ -130,6 +155,12 @@ func (f *fake) greets(w *wire.Writer, args [][]byte) bool {
 // one replies to every command with 1.
 func one(w *wire.Writer, _ int, _ [][]byte) bool {
 	w.Int(1)
+	return true
+}
+
+// last replies to every command with its last word.
+func last(w *wire.Writer, _ int, args [][]byte) bool {
+	w.Bulk(args[len(args)-1])
 	return true
 }
 

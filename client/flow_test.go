@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/client"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -19,22 +19,13 @@ import (
 // patience is how long a test waits for an event on a slow machine.
 const patience = 60 * time.Second
 
-func eventually(tb testing.TB, what string, ok func() bool) {
-	tb.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			tb.Fatalf("it did not happen: %s", what)
-		}
-	}
-}
-
 // noLeaks fails the test if goroutines of the client are left when the test and its
 // cleanups have ended. It is called first, so that it checks last.
 func noLeaks(tb testing.TB) {
 	tb.Helper()
 	tb.Cleanup(func() {
 		buf := make([]byte, 1<<20)
-		eventually(tb, "the client's goroutines end", func() bool {
+		eventually.True(tb, "the client's goroutines end", func() bool {
 			for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 				if strings.Contains(g, "skerry/client.(*") && !strings.Contains(g, "noLeaks") {
 					return false
@@ -56,8 +47,7 @@ func newGate() *gate { return &gate{open: make(chan struct{})} }
 func (g *gate) answer(w *wire.Writer, _ int, args [][]byte) bool {
 	g.seen.Add(1)
 	<-g.open
-	w.Bulk(args[len(args)-1])
-	return true
+	return last(w, 0, args)
 }
 
 // echoed checks that a result is the reply to the call with the word want.
@@ -81,7 +71,7 @@ func TestCancelNeverCrosses(t *testing.T) {
 		_, err := c.Call(ctx, "echo", "blocked")
 		blocked <- err
 	}()
-	eventually(t, "the first call arrives", func() bool { return g.seen.Load() == 1 })
+	eventually.True(t, "the first call arrives", func() bool { return g.seen.Load() == 1 })
 	var kept, gone sync.WaitGroup
 	for i := range 100 {
 		word := fmt.Sprint("kept", i)
@@ -114,7 +104,7 @@ func TestCancelNeverCrosses(t *testing.T) {
 	kept.Wait()
 	res, err := c.Call(background, "echo", "after")
 	echoed(t, res, err, "after")
-	eventually(t, "nothing is in flight", func() bool { return c.Stats().InFlight == 0 })
+	eventually.True(t, "nothing is in flight", func() bool { return c.Stats().InFlight == 0 })
 }
 
 // TestTimeouts lets calls time out that were sent, that only read, and that found no node.
@@ -140,7 +130,7 @@ func TestTimeouts(t *testing.T) {
 		t.Errorf("timed out %d, unknown %d, in flight %d; want 3, 2, 3", s.TimedOut, s.Unknown, s.InFlight)
 	}
 	close(g.open)
-	eventually(t, "the late replies are thrown away", func() bool { return c.Stats().InFlight == 0 })
+	eventually.True(t, "the late replies are thrown away", func() bool { return c.Stats().InFlight == 0 })
 
 	nobody := open(t, client.Options{Addrs: []string{unused(t)}, Timeout: -1})
 	ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
@@ -156,10 +146,7 @@ func TestTimeouts(t *testing.T) {
 // unused returns an address that refuses connections.
 func unused(tb testing.TB) string {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := listen(tb)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -249,7 +236,7 @@ func TestCallsInCallbacks(t *testing.T) {
 			all.Done()
 		}
 	}
-	eventually(t, "nothing is in flight", func() bool { return c.Stats().InFlight == 0 })
+	eventually.True(t, "nothing is in flight", func() bool { return c.Stats().InFlight == 0 })
 	for range 8 {
 		all.Add(1)
 		if err := c.CallAsync(background, next, "echo", "x"); err != nil {
@@ -267,7 +254,7 @@ func TestClose(t *testing.T) {
 	f := startFake(t, g.answer)
 	c := open(t, client.Options{Addrs: []string{f.addr()}})
 	future := c.Go(background, "echo", "x")
-	eventually(t, "the call arrives", func() bool { return g.seen.Load() == 1 })
+	eventually.True(t, "the call arrives", func() bool { return g.seen.Load() == 1 })
 	c.Close()
 	if _, err := future.Wait(background); !errors.Is(err, client.ErrOutcomeUnknown) || !errors.Is(err, client.ErrClosed) {
 		t.Errorf("a call that was sent: %v", err)
@@ -312,7 +299,7 @@ func TestMemory(t *testing.T) {
 	if err := c.CallAsync(background, func(client.Result, error) {}, "echo", "x"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the first call arrives", func() bool { return g.seen.Load() == 1 })
+	eventually.True(t, "the first call arrives", func() bool { return g.seen.Load() == 1 })
 	var all sync.WaitGroup
 	all.Add(calls)
 	done := func(client.Result, error) { all.Done() }

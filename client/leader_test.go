@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/client"
 )
 
@@ -110,7 +111,7 @@ func TestLeaderChanges(t *testing.T) {
 	if once.unknown.Load() > 0 {
 		t.Errorf("%d calls with a key have an unknown outcome", once.unknown.Load())
 	}
-	eventually(t, "the client goes to the new leader", func() bool {
+	eventually.True(t, "the client goes to the new leader", func() bool {
 		if _, err := c.Call(background, "add", "warm", 1); err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +126,7 @@ func TestReadsFromFollowers(t *testing.T) {
 	noLeaks(t)
 	list := startCluster(t)
 	c := open(t, client.Options{Addrs: []string{list[0].addr}, ReadFrom: client.ReadFollowers, Timeout: patience})
-	eventually(t, "all nodes are connected", func() bool {
+	eventually.True(t, "all nodes are connected", func() bool {
 		up := 0
 		for _, n := range c.Stats().Nodes {
 			up += n.Connected

@@ -3,7 +3,6 @@ package client_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -34,33 +33,14 @@ func TestOtherProtocols(t *testing.T) {
 	noLeaks(t)
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
-	garbage := startGarbage(t, "SSH-2.0-OpenSSH_9.2\r\n")
-	for _, addr := range []string{web.Listener.Addr().String(), garbage} {
+	ssh, _ := startText(t, "SSH-2.0-OpenSSH_9.2\r\n")
+	for _, addr := range []string{web.Listener.Addr().String(), ssh} {
 		err := open(t, client.Options{Addrs: []string{addr}, Timeout: 300 * time.Millisecond}).Ping(background)
 		want := addr + " does not speak the Redis protocol; is this its HTTP address? [unavailable]"
 		if !errors.Is(err, client.ErrUnavailable) || !strings.HasSuffix(err.Error(), ": "+want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-}
-
-// startGarbage sends text to every client.
-func startGarbage(tb testing.TB, text string) (addr string) {
-	tb.Helper()
-	l := listen(tb)
-	tb.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			fmt.Fprint(nc, text)
-			_, _ = io.Copy(io.Discard, nc) // until the client disconnects: closing with unread input would discard text
-			nc.Close()
-		}
-	}()
-	return l.Addr().String()
 }
 
 // TestCodeOnce checks that the code is shown once at the end, even if one error wraps

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
@@ -66,7 +67,7 @@ func startCluster(tb testing.TB) []*member {
 		}
 		list = append(list, startMember(tb, db, skerry.Options{}))
 	}
-	eventually(tb, "three nodes vote and are known to each other", func() bool {
+	eventually.True(tb, "three nodes vote and are known to each other", func() bool {
 		for _, m := range list {
 			st := m.db.Cluster().State()
 			if len(st.Nodes) != 3 || st.Leader == 0 {
@@ -129,7 +130,7 @@ func startServer(tb testing.TB, o skerry.Options) string {
 func leader(tb testing.TB, list []*member) int {
 	tb.Helper()
 	at := -1
-	eventually(tb, "somebody leads", func() bool {
+	eventually.True(tb, "somebody leads", func() bool {
 		for i, m := range list {
 			if st := m.db.Cluster().State(); st.Leader != 0 && st.Leader == st.Self {
 				at = i

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/client"
 )
 
@@ -33,7 +34,7 @@ func startRedis(tb testing.TB, args ...string) (addr string) {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	eventually(tb, "redis-server listens", func() bool {
+	eventually.True(tb, "redis-server listens", func() bool {
 		nc, err := net.Dial("tcp", addr)
 		if err == nil {
 			nc.Close()

@@ -4,22 +4,14 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
+	"testing/synctest"
 )
-
-// enqueued waits until n callers wait for a permit.
-func enqueued(tb testing.TB, p *semaphore, n int64) {
-	tb.Helper()
-	for end := time.Now().Add(time.Minute); p.waiting.Load() != n; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			tb.Fatalf("%d wait, want %d", p.waiting.Load(), n)
-		}
-	}
-}
 
 // TestSemaphoreInOrder checks that the longest waiting caller gets the next permit, and
 // that later callers do not get it first.
-func TestSemaphoreInOrder(t *testing.T) {
+func TestSemaphoreInOrder(t *testing.T) { synctest.Test(t, testSemaphoreInOrder) }
+
+func testSemaphoreInOrder(t *testing.T) {
 	p := semaphore{max: 2}
 	for i := range 3 {
 		if got := p.acquire(); got != (i < 2) {
@@ -35,7 +27,7 @@ func TestSemaphoreInOrder(t *testing.T) {
 			}
 			served <- i
 		}()
-		enqueued(t, &p, int64(i)+1)
+		synctest.Wait() // it is in the queue
 	}
 	for i := range n {
 		p.release(1)
@@ -54,7 +46,9 @@ func TestSemaphoreInOrder(t *testing.T) {
 
 // TestSemaphoreGivenUp checks that a caller that gives up keeps no permit, even if it was
 // granted one at that moment.
-func TestSemaphoreGivenUp(t *testing.T) {
+func TestSemaphoreGivenUp(t *testing.T) { synctest.Test(t, testSemaphoreGivenUp) }
+
+func testSemaphoreGivenUp(t *testing.T) {
 	p := semaphore{max: 1}
 	for range 300 {
 		if !p.acquire() {
@@ -63,7 +57,7 @@ func TestSemaphoreGivenUp(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error)
 		go func() { ended <- p.wait(ctx, nil, 0) }()
-		enqueued(t, &p, 1)
+		synctest.Wait() // it is in the queue
 		go cancel()
 		p.release(1)
 		switch err := <-ended; {

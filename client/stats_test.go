@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/client"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -59,7 +60,7 @@ func TestStats(t *testing.T) {
 		t.Errorf("nothing is known of %v", want)
 	}
 	f.cut()
-	eventually(t, "it connects again", func() bool { return node().Connects == 2 })
+	eventually.True(t, "it connects again", func() bool { return node().Connects == 2 })
 	if got := (&client.ProcedureStats{}).Quantile(0.5); got != 0 {
 		t.Errorf("a quantile of nothing is %v", got)
 	}

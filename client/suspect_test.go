@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/client"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -23,8 +24,7 @@ func killers(tb testing.TB, n int) (addrs []string, deaths *atomic.Int64) {
 				deaths.Add(1)
 				return false
 			}
-			w.Bulk(args[len(args)-1])
-			return true
+			return last(w, 0, args)
 		}).addr())
 	}
 	return addrs, deaths
@@ -55,7 +55,7 @@ func TestSuspect(t *testing.T) {
 	check("with a key and a callback", <-ended, client.ErrOutcomeUnknown)
 	_, err = c.CallRead(background, "killer")
 	check("a read", err, client.ErrUnavailable)
-	eventually(t, "nothing is in flight", func() bool { return c.Stats().InFlight == 0 })
+	eventually.True(t, "nothing is in flight", func() bool { return c.Stats().InFlight == 0 })
 	res, err := c.CallOnce(background, client.NewKey(), "echo", "x")
 	echoed(t, res, err, "x")
 }
@@ -69,8 +69,7 @@ func TestBreaksOnce(t *testing.T) {
 		if left.Add(-1) >= 0 {
 			return false
 		}
-		w.Bulk(args[len(args)-1])
-		return true
+		return last(w, 0, args)
 	})
 	c := open(t, client.Options{Addrs: []string{f.addr()}, Timeout: patience})
 	left.Store(client.MaxBrokenSends - 1)
@@ -112,8 +111,7 @@ func TestUnknownOfLiveNode(t *testing.T) {
 			w.Error("UNKNOWN the connection to the node that leads broke before its reply [outcome_unknown]")
 			return true
 		}
-		w.Bulk(args[len(args)-1])
-		return true
+		return last(w, 0, args)
 	})
 	c := open(t, client.Options{Addrs: []string{f.addr()}, Timeout: patience})
 	res, err := c.CallOnce(background, client.NewKey(), "echo", "x")

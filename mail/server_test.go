@@ -216,16 +216,6 @@ func (s *sender) metric(t *testing.T, name string) int {
 	return 0
 }
 
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
-}
-
 // deaf listens on a port and never says a word.
 func deaf(t *testing.T) int {
 	t.Helper()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/ci/certs"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/mail"
 )
@@ -47,7 +48,7 @@ func TestDelivery(t *testing.T) {
 				t.Errorf("it was sent as %+v", got)
 			}
 			expectContent(t, got, m)
-			eventually(t, "sent is counted", func() bool { return s.metric(t, "mail_sent_total") == 1 })
+			eventually.True(t, "sent is counted", func() bool { return s.metric(t, "mail_sent_total") == 1 })
 		})
 	}
 }
@@ -148,11 +149,11 @@ func TestWrongPasswordWaits(t *testing.T) {
 	if err := s.Send(t.Context(), message()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "tried more than once", func() bool { return s.metric(t, "mail_retries_total") >= 3 })
+	eventually.True(t, "tried more than once", func() bool { return s.metric(t, "mail_retries_total") >= 3 })
 	d.kill()
 	d = serve(t, append(portFlag(d.port), "--user", "ann", "--password", "wr0ng")...)
 	d.must(t)
-	eventually(t, "the end of the trouble is logged", func() bool { return len(s.logs.lines("can be used again")) == 1 })
+	eventually.True(t, "the end of the trouble is logged", func() bool { return len(s.logs.lines("can be used again")) == 1 })
 	if n := len(s.logs.lines("cannot be used, mail waits")); n != 1 {
 		t.Errorf("the trouble is logged %d times:\n%s", n, s.logs)
 	}
@@ -173,7 +174,7 @@ func TestDownThenUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the server is missed", func() bool { return s.metric(t, "mail_retries_total") > 0 })
+	eventually.True(t, "the server is missed", func() bool { return s.metric(t, "mail_retries_total") > 0 })
 	if queued := s.metric(t, "mail_queued"); queued != n {
 		t.Errorf("%d wait, want %d", queued, n)
 	}
@@ -185,7 +186,7 @@ func TestDownThenUp(t *testing.T) {
 	if len(got) != n {
 		t.Errorf("%d different mails arrived, want %d: %v", len(got), n, got)
 	}
-	eventually(t, "none waits", func() bool { return s.metric(t, "mail_queued") == 0 && s.metric(t, "mail_sent_total") == n })
+	eventually.True(t, "none waits", func() bool { return s.metric(t, "mail_queued") == 0 && s.metric(t, "mail_sent_total") == n })
 }
 
 // TestAnswers: a recipient refused for good is logged and does not keep the
@@ -210,7 +211,7 @@ func TestAnswers(t *testing.T) {
 	if a, b := first.header(t, "To"), second.header(t, "To"); a != b || !strings.Contains(b, "ann@") || !strings.Contains(b, "late@") {
 		t.Errorf("the recipients see each other as %q, and at the second attempt as %q", a, b)
 	}
-	eventually(t, "it is counted as failed", func() bool { return s.metric(t, "mail_failed_total") == 1 })
+	eventually.True(t, "it is counted as failed", func() bool { return s.metric(t, "mail_failed_total") == 1 })
 	if sent := s.metric(t, "mail_sent_total"); sent != 0 {
 		t.Errorf("and %d times as sent", sent)
 	}
@@ -241,7 +242,7 @@ func TestGiveUp(t *testing.T) {
 	})); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "given up", func() bool { return s.metric(t, "mail_failed_total") == 1 })
+	eventually.True(t, "given up", func() bool { return s.metric(t, "mail_failed_total") == 1 })
 	s.stop()
 	if n := len(s.logs.lines("mail lost", "ref-2", "4.3.0")); n != 1 || strings.Contains(s.logs.String(), "s3cr3t") {
 		t.Errorf("logged %d times, or with its body:\n%s", n, s.logs)
@@ -262,7 +263,7 @@ func TestHang(t *testing.T) {
 	for range 3 {
 		d.must(t)
 	}
-	eventually(t, "the hanging one is tried again", func() bool { return s.metric(t, "mail_retries_total") >= 2 })
+	eventually.True(t, "the hanging one is tried again", func() bool { return s.metric(t, "mail_retries_total") >= 2 })
 }
 
 // TestKilledInTheMiddle: a server that dies with the message in its hands gets
@@ -280,7 +281,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	if err := d.cmd.Wait(); err == nil || d.cmd.ProcessState.ExitCode() != 9 {
 		t.Fatalf("the server ended with %v", err)
 	}
-	eventually(t, "it is tried again", func() bool { return s.metric(t, "mail_retries_total") >= 2 })
+	eventually.True(t, "it is tried again", func() bool { return s.metric(t, "mail_retries_total") >= 2 })
 	if queued := s.metric(t, "mail_queued"); queued != 1 {
 		t.Fatalf("%d wait, want 1", queued)
 	}
@@ -303,7 +304,7 @@ func TestStop(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "all are tried", func() bool { return s.metric(t, "mail_sent_total") == 2 && s.metric(t, "mail_retries_total") == 2 })
+	eventually.True(t, "all are tried", func() bool { return s.metric(t, "mail_sent_total") == 2 && s.metric(t, "mail_retries_total") == 2 })
 	// late@ is taken at the third time.
 	_ = s.SendNow(t.Context(), message(func(m *mail.Message) { m.To = []string{"late@example.org"} }))
 	s.stop()
@@ -386,7 +387,7 @@ func TestQueueIsFreed(t *testing.T) {
 		t.Error(err)
 	}
 	d.must(t)
-	eventually(t, "the queue is empty", func() bool { return s.metric(t, "mail_queued") == 0 })
+	eventually.True(t, "the queue is empty", func() bool { return s.metric(t, "mail_queued") == 0 })
 	if err := s.Send(t.Context(), message(func(m *mail.Message) { m.To = []string{"busy@example.org"} })); err != nil {
 		t.Fatal(err)
 	}
@@ -395,7 +396,7 @@ func TestQueueIsFreed(t *testing.T) {
 			t.Fatalf("message %d: %v", i, err)
 		}
 		d.must(t)
-		eventually(t, "the one before is out of the queue", func() bool { return s.metric(t, "mail_queued") == 1 })
+		eventually.True(t, "the one before is out of the queue", func() bool { return s.metric(t, "mail_queued") == 1 })
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
@@ -94,11 +95,7 @@ func (s *server) start(tb testing.TB) {
 			tb.Errorf("the server: %v", err)
 		}
 	})
-	for end := time.Now().Add(patience); srv.Ready() != nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			tb.Fatalf("the server is not ready: %v", srv.Ready())
-		}
-	}
+	eventually.True(tb, "the server is ready", func() bool { return srv.Ready() == nil })
 	s.stop = sync.OnceFunc(func() {
 		srv.Close()
 		running.Wait()

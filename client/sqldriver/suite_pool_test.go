@@ -11,21 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/seed"
 )
 
 // patience is how long a test waits for an event.
 const patience = 30 * time.Second
-
-// eventually waits until ok.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-	}
-}
 
 // testPreparedReconnects checks that a statement outlives the connections on which it was
 // prepared.
@@ -97,7 +88,7 @@ func (offer) testCancel(t *testing.T, o offer, db *sql.DB) {
 			var s any
 			ended <- db.QueryRowContext(ctx, o.wait).Scan(&s)
 		}()
-		eventually(t, "the call is on its way", func() bool { return db.Stats().InUse > 0 })
+		eventually.True(t, "the call is on its way", func() bool { return db.Stats().InUse > 0 })
 		if i%2 == 0 {
 			time.Sleep(5 * time.Millisecond) // it has most likely been sent; either case is right
 		}
@@ -119,7 +110,7 @@ func (offer) testCancel(t *testing.T, o offer, db *sql.DB) {
 			t.Fatalf("after a canceled call: %d, %v", n, err)
 		}
 	}
-	eventually(t, "all connections are free", func() bool { return db.Stats().InUse == 0 })
+	eventually.True(t, "all connections are free", func() bool { return db.Stats().InUse == 0 })
 }
 
 // testCancelRows checks that rows end when their context does.
@@ -134,8 +125,8 @@ func (offer) testCancelRows(t *testing.T, o offer, db *sql.DB) {
 		t.Fatal(rows.Err())
 	}
 	cancel()
-	eventually(t, "the rows end", func() bool { return !rows.Next() })
-	eventually(t, "the connection is free", func() bool { return db.Stats().InUse == 0 })
+	eventually.True(t, "the rows end", func() bool { return !rows.Next() })
+	eventually.True(t, "the connection is free", func() bool { return db.Stats().InUse == 0 })
 	if err := rows.Err(); err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("rows that were canceled: %v", err)
 	}
@@ -328,7 +319,7 @@ func (offer) testLeaks(t *testing.T, o offer, _ *sql.DB) {
 		use()
 	}
 	// The server may notice the end of a connection later than the client.
-	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+3 })
+	eventually.True(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+3 })
 }
 
 // testRestart checks that a pool works again after the server has restarted.
@@ -343,9 +334,9 @@ func (offer) testRestart(t *testing.T, o offer, db *sql.DB) {
 	defer st.Close()
 	for i := range 3 {
 		o.restart(t)
-		eventually(t, "ping after a restart", func() bool { return db.PingContext(t.Context()) == nil })
+		eventually.True(t, "ping after a restart", func() bool { return db.PingContext(t.Context()) == nil })
 		var n int
-		eventually(t, "a statement after a restart", func() bool { return st.QueryRowContext(t.Context(), i).Scan(&n) == nil })
+		eventually.True(t, "a statement after a restart", func() bool { return st.QueryRowContext(t.Context(), i).Scan(&n) == nil })
 		if n != i {
 			t.Errorf("%d, not %d", n, i)
 		}

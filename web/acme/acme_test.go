@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
@@ -158,15 +159,12 @@ func hello(l net.Listener, name string, roots *x509.CertPool) (*x509.Certificate
 // certified waits for a certificate that the CA stands for, and returns its serial number.
 func certified(t *testing.T, l net.Listener, name string, p *pebble) (serial string) {
 	t.Helper()
-	eventually(t, name+" has a certificate", func() bool {
-		cert, err := hello(l, name, p.issued)
-		if err != nil {
-			return false
-		}
-		serial = cert.SerialNumber.String()
-		return true
-	})
-	return serial
+	var cert *x509.Certificate
+	var err error
+	if !eventually.Within(patience, func() bool { cert, err = hello(l, name, p.issued); return err == nil }) {
+		t.Fatalf("%s has no certificate: %v", name, err)
+	}
+	return cert.SerialNumber.String()
 }
 
 // TestIssue: by each kind of proof, certificates are ordered once, served, and
@@ -265,7 +263,7 @@ func TestFollower(t *testing.T) {
 			t.Fatal("there is a certificate before anybody leads")
 		}
 	}
-	eventually(t, "the node asked twice whether it leads", func() bool { return asked.Load() >= 2 })
+	eventually.True(t, "the node asked twice whether it leads", func() bool { return asked.Load() >= 2 })
 	if got := p.orders(); got != 0 || strings.Contains(leader.out.String(), "acquiring lock") {
 		t.Fatalf("%d certificates were ordered by nodes that do not lead", got)
 	}
@@ -289,7 +287,7 @@ func TestRenewal(t *testing.T) {
 	n := run(t, store, p, c)
 	n.serve(t, c)
 	first := certified(t, c.tls, c.ip, p)
-	eventually(t, "another certificate is served", func() bool {
+	if !eventually.Within(patience, func() bool {
 		cert, err := hello(c.tls, c.ip, p.issued)
 		if late, ok := errors.AsType[x509.CertificateInvalidError](err); ok && late.Reason == x509.Expired {
 			return false // this machine is so slow that it ended first
@@ -298,7 +296,9 @@ func TestRenewal(t *testing.T) {
 			t.Fatalf("a client is turned away: %v", err)
 		}
 		return cert.SerialNumber.String() != first
-	})
+	}) {
+		t.Errorf("%s is still served", first)
+	}
 }
 
 // TestNoCA: without its CA the server continues, and logs the error.
@@ -310,7 +310,7 @@ func TestNoCA(t *testing.T) {
 	_, store := open(t, t.TempDir())
 	n := run(t, store, p, c)
 	n.serve(t, c)
-	eventually(t, "the failure is logged", func() bool {
+	eventually.True(t, "the failure is logged", func() bool {
 		return strings.Contains(n.out.String(), "level=ERROR msg=\"certificates: could not get certificate from issuer\"") &&
 			strings.Contains(n.out.String(), "retrying_in=1m0s")
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"github.com/skerrydb/skerry/ci/certs"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/web/acme"
@@ -73,7 +74,8 @@ func TestServed(t *testing.T) {
 	s := storage(t, store, acme.StorageOptions{})
 	n := &node{out: &output{}}
 	var err error
-	n.Manager, err = acme.New(keys(t, follower{eng}), acme.Options{
+	l := &looked{Engine: follower{eng}}
+	n.Manager, err = acme.New(keys(t, l), acme.Options{
 		Domains: []string{"a.example"}, CA: "https://ca.example/dir", Refresh: time.Millisecond, Logger: n.out.logger(),
 	})
 	if err != nil {
@@ -94,17 +96,18 @@ func TestServed(t *testing.T) {
 	first, second := certs.New(t, "a.example"), certs.New(t, "a.example")
 	put(certFile, first.Cert)
 	put(keyFile, first.Key)
-	eventually(t, "the certificate is served", func() bool { _, err := hello(c.tls, "a.example", first.Pool); return err == nil })
+	eventually.True(t, "the certificate is served", func() bool { _, err := hello(c.tls, "a.example", first.Pool); return err == nil })
 
 	put(keyFile, second.Key) // as between two writes of a renewal
-	for range 5 {
-		time.Sleep(2 * time.Millisecond)
+	before := l.n.Load()
+	eventually.True(t, "half of a renewal is read", func() bool {
 		if _, err := hello(c.tls, "a.example", first.Pool); err != nil {
 			t.Fatalf("with half of a renewal: %v", err)
 		}
-	}
+		return l.n.Load() >= before+5
+	})
 	put(certFile, second.Cert)
-	eventually(t, "the new one is served", func() bool { _, err := hello(c.tls, "a.example", second.Pool); return err == nil })
+	eventually.True(t, "the new one is served", func() bool { _, err := hello(c.tls, "a.example", second.Pool); return err == nil })
 	if err := s.Delete(t.Context(), certFile); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +176,7 @@ func TestHalfStored(t *testing.T) {
 	n := run(t, keys(t, l), &pebble{directory: "https://ca.example/dir"}, c, func(o *acme.Options) {
 		o.Domains, o.RenewCheck = []string{"a.example"}, time.Millisecond
 	})
-	eventually(t, "it was looked often", func() bool { return l.n.Load() > 30 })
+	eventually.True(t, "it was looked often", func() bool { return l.n.Load() > 30 })
 	n.stop()
 	if _, err := s.Load(t.Context(), certFile); err != nil {
 		t.Errorf("half of a certificate that is being stored: %v", err)

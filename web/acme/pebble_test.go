@@ -20,23 +20,14 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/ci/certs"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/ci/ports"
 )
 
-// patience is how long a test waits for what must happen at last. A first order
-// that fails is tried again after a minute.
+// patience is how long a test waits for a certificate. An order that fails is tried
+// again after a minute.
 const patience = 3 * time.Minute
-
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
-}
 
 // output collects what several goroutines write.
 type output struct{ logbuf.Buffer }
@@ -122,26 +113,20 @@ func (c ca) start(t *testing.T) *pebble {
 	t.Cleanup(p.stop)
 	p.directory = "https://" + listen + "/dir"
 	root := "https://" + manage + "/roots/0"
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	eventually.True(t, "pebble is ready", func() bool {
 		select {
 		case <-ended:
 			t.Fatalf("pebble ended: %s", p.out.String())
 		default:
 		}
-		if _, ok := fetch(p.trust, p.directory); !ok {
-			continue
+		pem, ok := fetch(p.trust, root)
+		if _, listens := fetch(p.trust, p.directory); !ok || !listens {
+			return false
 		}
-		if pem, ok := fetch(p.trust, root); ok {
-			p.issued = x509.NewCertPool()
-			if !p.issued.AppendCertsFromPEM(pem) {
-				t.Fatalf("no root in %q", pem)
-			}
-			return p
-		}
-	}
-	p.stop()
-	t.Fatalf("pebble is not ready after %v: %s", patience, p.out.String())
-	return nil
+		p.issued = x509.NewCertPool()
+		return p.issued.AppendCertsFromPEM(pem)
+	})
+	return p
 }
 
 // fetch gets a URL.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddyserver/certmagic"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
@@ -359,7 +360,7 @@ func TestLockIsRenewed(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := expires()
-		eventually(t, "the lease is renewed", func() bool {
+		eventually.True(t, "the lease is renewed", func() bool {
 			renewed = !first.IsZero() && expires().After(first)
 			return renewed || lost()
 		})
@@ -367,7 +368,7 @@ func TestLockIsRenewed(t *testing.T) {
 	if _, _, err := store.Set(t.Context(), acme.DefaultSpace, key, []byte("another"), kv.SetOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the loss is noticed", lost)
+	eventually.True(t, "the loss is noticed", lost)
 	if ok, err := s.TryLock(t.Context(), "x"); ok || err != nil {
 		t.Errorf("the same process takes it before its holder gave it back: %v, %v", ok, err)
 	}
