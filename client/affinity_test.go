@@ -91,7 +91,7 @@ func TestAffinity(t *testing.T) {
 	n.next(1, func(w *wire.Writer) { pushLeader(w, n.list[0].addr()) })
 	echo(t, c, "b")
 	if got := c.Stats().Leader; got != n.list[0].addr() {
-		t.Errorf("after the push it goes to %s", got)
+		t.Errorf("after the push calls go to %s", got)
 	}
 	echo(t, c, "c")
 	if n.seen[0].Load() != 1 {
@@ -157,7 +157,7 @@ func TestHugeReply(t *testing.T) {
 	echo(t, c, "after")
 	large := open(t, client.Options{Addrs: []string{f.addr()}})
 	if res, err := large.Call(background, "huge"); err != nil || len(res.Raw()) < 2<<20 {
-		t.Errorf("with room for it: %d bytes, %v", len(res.Raw()), err)
+		t.Errorf("within the limit: %d bytes, %v", len(res.Raw()), err)
 	}
 }
 

@@ -88,79 +88,46 @@ func appendArg(b []byte, a any) []byte {
 func appendPointer(b []byte, a any) []byte {
 	switch v := a.(type) {
 	case *string:
-		if v != nil {
-			return appendBulk(b, *v)
-		}
+		return appendTarget(b, v)
 	case *[]byte:
-		if v != nil {
-			return appendBulk(b, *v)
-		}
+		return appendTarget(b, v)
 	case *int:
-		if v != nil {
-			return appendInt(b, int64(*v))
-		}
-	case *int64:
-		if v != nil {
-			return appendInt(b, *v)
-		}
-	case *int32:
-		if v != nil {
-			return appendInt(b, int64(*v))
-		}
-	case *int16:
-		if v != nil {
-			return appendInt(b, int64(*v))
-		}
+		return appendTarget(b, v)
 	case *int8:
-		if v != nil {
-			return appendInt(b, int64(*v))
-		}
-	case *float64:
-		if v != nil {
-			return appendFloat(b, *v, 64)
-		}
+		return appendTarget(b, v)
+	case *int16:
+		return appendTarget(b, v)
+	case *int32:
+		return appendTarget(b, v)
+	case *int64:
+		return appendTarget(b, v)
+	case *uint:
+		return appendTarget(b, v)
+	case *uint8:
+		return appendTarget(b, v)
+	case *uint16:
+		return appendTarget(b, v)
+	case *uint32:
+		return appendTarget(b, v)
+	case *uint64:
+		return appendTarget(b, v)
 	case *float32:
-		if v != nil {
-			return appendFloat(b, float64(*v), 32)
-		}
+		return appendTarget(b, v)
+	case *float64:
+		return appendTarget(b, v)
 	case *bool:
-		if v != nil {
-			return appendBool(b, *v)
-		}
+		return appendTarget(b, v)
 	case *time.Time:
-		if v != nil {
-			return appendTime(b, *v)
-		}
-	default:
-		return appendUintPointer(b, a)
+		return appendTarget(b, v)
 	}
-	return append(b, "$0\r\n\r\n"...)
+	return appendBulk(b, "")
 }
 
-func appendUintPointer(b []byte, a any) []byte {
-	switch v := a.(type) {
-	case *uint:
-		if v != nil {
-			return appendUint(b, uint64(*v))
-		}
-	case *uint64:
-		if v != nil {
-			return appendUint(b, *v)
-		}
-	case *uint32:
-		if v != nil {
-			return appendUint(b, uint64(*v))
-		}
-	case *uint16:
-		if v != nil {
-			return appendUint(b, uint64(*v))
-		}
-	case *uint8:
-		if v != nil {
-			return appendUint(b, uint64(*v))
-		}
+func appendTarget[T any](b []byte, p *T) []byte {
+	if p == nil {
+		return appendBulk(b, "")
 	}
-	return append(b, "$0\r\n\r\n"...)
+	return appendArg(b, *p)
 }
 
 // appendHead appends the line that begins an array or a bulk string.
@@ -223,10 +190,7 @@ func appendFloat(b []byte, f float64, bits int) []byte {
 }
 
 func appendBool(b []byte, v bool) []byte {
-	if v {
-		return appendBulk(b, "true")
-	}
-	return appendBulk(b, "false")
+	return appendBulk(b, strconv.FormatBool(v))
 }
 
 func appendTime(b []byte, t time.Time) []byte {

@@ -142,8 +142,8 @@ func TestBadArguments(t *testing.T) {
 	}{
 		{make(chan int), "argument 1: a chan int cannot be sent"},
 		{struct{ F func() }{}, "argument 1: a func() cannot be sent"},
-		{big.NewInt(1), "*big.Int writes itself"},
-		{struct{ B *big.Int }{big.NewInt(1)}, "*big.Int writes itself"},
+		{big.NewInt(1), "*big.Int has its own text or JSON encoding"},
+		{struct{ B *big.Int }{big.NewInt(1)}, "*big.Int has its own text or JSON encoding"},
 		{struct {
 			N int `json:"n,string"`
 		}{}, "the field n has the option string"},

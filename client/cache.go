@@ -185,7 +185,7 @@ func (c *Client) Cached(ctx context.Context, ttl time.Duration, args ...any) (Re
 	}
 	key, ok := cacheable(args)
 	if !ok {
-		return Result{}, errorf(CodeInvalid, "the answer to this command cannot be kept: it is not known to read one key, its second word")
+		return Result{}, errorf(CodeInvalid, "the reply to this command cannot be cached: it is not known to read a single key, given as its second word")
 	}
 	r.flags = readsOnly | followed
 	if c.o.CacheBytes == 0 || ttl <= 0 {

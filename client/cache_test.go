@@ -45,7 +45,7 @@ func TestCached(t *testing.T) {
 				t.Errorf("%d hits, want 1", n)
 			}
 			set("2")
-			eventually.True(t, "the old answer is forgotten", func() bool {
+			eventually.True(t, "the old reply is dropped", func() bool {
 				res, err := c.Cached(background, time.Minute, "GET", "k")
 				got, _ := res.Text()
 				return err == nil && got == "2"
@@ -53,7 +53,7 @@ func TestCached(t *testing.T) {
 			if _, err := other.Do(background, "FLUSHALL"); err != nil {
 				t.Fatal(err)
 			}
-			eventually.True(t, "everything is forgotten", func() bool {
+			eventually.True(t, "the cache is empty", func() bool {
 				res, err := c.Cached(background, time.Minute, "GET", "k")
 				return err == nil && res.IsNull()
 			})
@@ -128,7 +128,7 @@ func TestCacheInterleavings(t *testing.T) {
 			t.Fatal(err)
 		}
 		if kept := reads.Load() == before; kept != what.kept {
-			t.Errorf("told %q: the answer was kept: %v, want %v", what.order, kept, what.kept)
+			t.Errorf("%q: the reply was cached: %v, want %v", what.order, kept, what.kept)
 		}
 	}
 	// A lost connection empties the cache.
@@ -171,20 +171,20 @@ func TestCacheBound(t *testing.T) {
 	for i := range 1000 {
 		get(fmt.Sprint("k", i), time.Minute)
 		if !get("often", time.Minute) {
-			t.Fatalf("what is used often was pushed out after %d others", i)
+			t.Fatalf("the most used reply was evicted after %d others", i)
 		}
 		if n := c.Stats().CacheBytes; n > bound {
-			t.Fatalf("%d bytes are kept", n)
+			t.Fatalf("%d bytes are cached", n)
 		}
 	}
 	if get("k1", time.Minute) || !get("k999", time.Minute) {
-		t.Error("the oldest answer is there, or the newest is not")
+		t.Error("the oldest reply is cached, or the newest is not")
 	}
 	if get("large", time.Minute); get("large", time.Minute) {
-		t.Error("an answer over an eighth of the bound was kept")
+		t.Error("a reply over an eighth of the bound was cached")
 	}
 	if get("short", time.Nanosecond); get("short", time.Nanosecond) {
-		t.Error("an answer was kept beyond its time")
+		t.Error("a reply was cached beyond its time to live")
 	}
 }
 
@@ -233,6 +233,6 @@ func TestCacheNeverStaysStale(t *testing.T) {
 	st := c.Stats()
 	t.Logf("%d hits, %d misses, %d cuts", st.CacheHits, st.CacheMisses, ch.cuts.Load())
 	if st.CacheHits == 0 || ch.cuts.Load() == 0 {
-		t.Error("there was too little of something for the test to mean anything")
+		t.Error("too few hits or cuts for the test to mean anything")
 	}
 }

@@ -47,7 +47,7 @@ func (r *request) measure(args []any) error {
 			r.texts[i], n = text, len(text)
 		}
 		if size += n + bulkHead; size > MaxRequestBytes {
-			return errorf(CodeLimit, "the request has over %d bytes", MaxRequestBytes)
+			return errorf(CodeLimit, "the request is over the limit of %d bytes", MaxRequestBytes)
 		}
 	}
 	r.size = size
@@ -197,7 +197,7 @@ func (c *Client) Schema(ctx context.Context, name string) (json.RawMessage, erro
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(text, &list); err != nil || len(list) != 1 {
-		return nil, errorf(CodeWrongType, "the server's answer to PROC SCHEMA %s is not a list of one", name)
+		return nil, errorf(CodeWrongType, "the server's reply to PROC SCHEMA %s is not a list with one element", name)
 	}
 	return list[0], nil
 }
@@ -252,7 +252,7 @@ func (f *Future) Wait(ctx context.Context) (Result, error) {
 // contextError returns the error of a call that changed nothing before its context ended.
 func contextError(err error) error {
 	if err == context.DeadlineExceeded {
-		return &Error{Code: CodeTimeout, Msg: "the deadline of the context is over", Err: err}
+		return &Error{Code: CodeTimeout, Msg: "the context's deadline has passed", Err: err}
 	}
 	return &Error{Code: CodeCancelled, Msg: fmt.Sprintf("the context has ended: %v", err), Err: err}
 }

@@ -286,7 +286,7 @@ func (c *Client) suspect(s *slot, cause error, addr string) *Error {
 	} else {
 		c.counts.unknown.Add(1)
 	}
-	e := errorf(code, "the connection broke twice after the call was sent: it may be the call that ends the server (%w)", cause)
+	e := errorf(code, "the connection broke twice after the call was sent: it may be the call that crashes the server (%w)", cause)
 	e.Node = addr
 	return e
 }

@@ -246,7 +246,7 @@ func (o *Options) refusal(e *Error) *Error {
 		if o.TLS != nil {
 			scheme = "skerrys"
 		}
-		e.Kind, e.Msg = "", fmt.Sprintf("the server wants a password: %s://:PASSWORD@%s", scheme, e.Node)
+		e.Kind, e.Msg = "", fmt.Sprintf("the server requires a password: %s://:PASSWORD@%s", scheme, e.Node)
 		return e
 	}
 	return o.withoutPassword(e)

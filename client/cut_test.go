@@ -54,7 +54,7 @@ func (e *ends) check(tb testing.TB, what string) {
 	select {
 	case <-over:
 	case <-time.After(patience):
-		tb.Error(what + ": some calls never end")
+		tb.Error(what + ": some calls have not ended")
 	}
 	once := 0
 	for i := range e.times {
@@ -66,7 +66,7 @@ func (e *ends) check(tb testing.TB, what string) {
 		tb.Errorf("%s: %d of %d calls ended once", what, once, len(e.times))
 	}
 	if n := e.wrong.Load(); n > 0 {
-		tb.Errorf("%s: %d ended as they must not, one of them %s", what, n, *e.example.Load())
+		tb.Errorf("%s: %d ended in the wrong way, one of them %s", what, n, *e.example.Load())
 	}
 }
 

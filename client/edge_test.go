@@ -46,7 +46,7 @@ func TestPermitsWithoutConnection(t *testing.T) {
 	for range 4 {
 		if err := c.CallAsync(background, func(_ client.Result, err error) {
 			if !errors.Is(err, client.ErrUnavailable) {
-				t.Errorf("a call that nobody took: %v", err)
+				t.Errorf("a call without a connection: %v", err)
 			}
 		}, "echo", "x"); err != nil {
 			t.Fatal(err)

@@ -52,7 +52,7 @@ var (
 	// call that only reads and has broken MaxBrokenSends connections.
 	ErrUnavailable = &Error{Code: CodeUnavailable, Msg: "no node can be reached"}
 	// ErrTimeout: the call timed out; nothing was changed.
-	ErrTimeout = &Error{Code: CodeTimeout, Msg: "the time is over"}
+	ErrTimeout = &Error{Code: CodeTimeout, Msg: "the call timed out"}
 	// ErrCancelled: the context of the call was cancelled; nothing was changed.
 	ErrCancelled = &Error{Code: CodeCancelled, Msg: "the call was cancelled"}
 	// ErrInvalid: an argument, an option or a URL is malformed.
@@ -63,7 +63,7 @@ var (
 	// itself.
 	ErrInCallback = &Error{Code: CodeInCallback, Msg: "a blocking call in a callback would wait for itself"}
 	// ErrWrongType: a result is not of the requested type.
-	ErrWrongType = &Error{Code: CodeWrongType, Msg: "the result is of another type"}
+	ErrWrongType = &Error{Code: CodeWrongType, Msg: "the result has a different type"}
 )
 
 // Error returns kind, message and code in the server's format.

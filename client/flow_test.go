@@ -130,7 +130,7 @@ func TestTimeouts(t *testing.T) {
 		t.Errorf("timed out %d, unknown %d, in flight %d; want 3, 2, 3", s.TimedOut, s.Unknown, s.InFlight)
 	}
 	close(g.open)
-	eventually.True(t, "the late replies are thrown away", func() bool { return c.Stats().InFlight == 0 })
+	eventually.True(t, "the late replies are discarded", func() bool { return c.Stats().InFlight == 0 })
 
 	nobody := open(t, client.Options{Addrs: []string{unused(t)}, Timeout: -1})
 	ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
@@ -139,7 +139,7 @@ func TestTimeouts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-ended; !errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrOutcomeUnknown) {
-		t.Errorf("a call to nobody: %v", err)
+		t.Errorf("a call without a node: %v", err)
 	}
 }
 

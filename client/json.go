@@ -79,12 +79,12 @@ func writesItself(t reflect.Type) bool {
 }
 
 func errWritesItself(t reflect.Type) error {
-	return errorf(CodeInvalid, "%s writes itself as text or JSON: pass client.JSON of the argument", t.String())
+	return errorf(CodeInvalid, "%s has its own text or JSON encoding: pass client.JSON of the argument", t.String())
 }
 
 func appendJSON(b []byte, v reflect.Value, depth int) ([]byte, error) {
 	if depth > maxJSONDepth {
-		return nil, errorf(CodeInvalid, "values are within each other deeper than %d", maxJSONDepth)
+		return nil, errorf(CodeInvalid, "values are nested deeper than %d", maxJSONDepth)
 	}
 	if !v.IsValid() {
 		return append(b, "null"...), nil

@@ -13,14 +13,14 @@ func TestLoadsOverFlush(t *testing.T) {
 	_, _, since := c.get(get, "k", 1)
 	c.put(before, get, []byte("$3\r\nold\r\n"), true, 100)
 	if _, hit, _ := c.get(get, "k", 1); hit {
-		t.Fatal("an answer of before the flush is kept")
+		t.Fatal("a reply from before the flush is cached")
 	}
 	c.put(since, get, []byte("$3\r\nnew\r\n"), true, 100)
 	if raw, hit, _ := c.get(get, "k", 1); !hit || string(raw) != "$3\r\nnew\r\n" {
-		t.Fatalf("kept: %q, %v", raw, hit)
+		t.Fatalf("cached: %q, %v", raw, hit)
 	}
 	c.changed([]byte("k"))
 	if _, hit, _ := c.get(get, "k", 1); hit {
-		t.Fatal("an answer is kept over a change")
+		t.Fatal("a reply is still cached after a change")
 	}
 }

@@ -47,7 +47,7 @@ func (s *tally) check(t *testing.T, calls int64, total int64) {
 		t.Errorf("a call failed: %v", *s.first.Load())
 	}
 	if s.twice.Load() > 0 || ok+unknown+s.other.Load() != calls {
-		t.Errorf("of %d calls %d were answered, %d of them twice", calls, ok+unknown+s.other.Load(), s.twice.Load())
+		t.Errorf("of %d calls %d have ended, %d of them twice", calls, ok+unknown+s.other.Load(), s.twice.Load())
 	}
 	if total < ok || total > ok+unknown {
 		t.Errorf("the server counted %d, want %d to %d", total, ok, ok+unknown)

@@ -284,7 +284,7 @@ func (l *link) complete(raws [][]byte) error {
 	clear(l.slots[:min(n+1, batch)]) // match may have used one more
 	l.node.bytesIn.Add(uint64(in))
 	if n < len(raws) {
-		return errorf(CodeInvalid, "%s sent a reply to nothing", l.node.addr)
+		return errorf(CodeInvalid, "%s sent a reply without a request", l.node.addr)
 	}
 	return nil
 }
@@ -427,7 +427,7 @@ func (l *link) unread(err error) {
 	if !found || s.flags&dropped != 0 {
 		return
 	}
-	e := errorf(CodeLimit, "%s sent a reply over the limit of %d bytes, or none that can be read: %w", l.node.addr, l.c.o.MaxReplyBytes, err)
+	e := errorf(CodeLimit, "%s sent a reply that is over the limit of %d bytes or cannot be parsed: %w", l.node.addr, l.c.o.MaxReplyBytes, err)
 	if s.flags&readsOnly == 0 {
 		e = l.c.unknown(e, l.node.addr)
 	}

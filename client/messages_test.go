@@ -19,7 +19,7 @@ func TestNoPassword(t *testing.T) {
 	noLeaks(t)
 	addr := startServer(t, skerry.Options{Password: "hunter2"})
 	err := open(t, client.Options{Addrs: []string{addr}, Timeout: patience}).Ping(background)
-	if want := "the server wants a password: skerry://:PASSWORD@" + addr + " [unauthenticated]"; err == nil || err.Error() != want {
+	if want := "the server requires a password: skerry://:PASSWORD@" + addr + " [unauthenticated]"; err == nil || err.Error() != want {
 		t.Errorf("without a password: %v, want %s", err, want)
 	}
 	err = open(t, client.Options{Addrs: []string{addr}, Password: "wrong", Timeout: patience}).Ping(background)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -133,23 +134,13 @@ type Options struct {
 
 // withDefaults returns a checked copy of o with its own list of addresses.
 func (o Options) withDefaults() (Options, error) {
-	or := func(n *int, def int) {
-		if *n == 0 {
-			*n = def
-		}
-	}
-	after := func(d *time.Duration, def time.Duration) {
-		if *d == 0 {
-			*d = def
-		}
-	}
-	or(&o.Conns, 1)
-	or(&o.MaxInFlight, DefaultMaxInFlight)
-	or(&o.MaxReplyBytes, DefaultMaxReplyBytes)
-	after(&o.Timeout, DefaultTimeout)
-	after(&o.DialTimeout, DefaultDialTimeout)
-	after(&o.DeadAfter, DefaultDeadAfter)
-	after(&o.MaxBackoff, DefaultMaxBackoff)
+	o.Conns = cmp.Or(o.Conns, 1)
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, DefaultMaxInFlight)
+	o.MaxReplyBytes = cmp.Or(o.MaxReplyBytes, DefaultMaxReplyBytes)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.DialTimeout = cmp.Or(o.DialTimeout, DefaultDialTimeout)
+	o.DeadAfter = cmp.Or(o.DeadAfter, DefaultDeadAfter)
+	o.MaxBackoff = cmp.Or(o.MaxBackoff, DefaultMaxBackoff)
 	if len(o.Addrs) == 0 {
 		o.Addrs = []string{DefaultAddr}
 	}
@@ -191,7 +182,7 @@ func (o *Options) check() error {
 	}
 	for _, c := range []byte(o.Name) {
 		if c <= ' ' || c > '~' {
-			return errorf(CodeInvalid, "Name %q has a character that is no printable ASCII", o.Name)
+			return errorf(CodeInvalid, "Name %q has a character that is not printable ASCII", o.Name)
 		}
 	}
 	switch o.ReadLevel {

@@ -73,7 +73,7 @@ func TestRedis(t *testing.T) {
 	}
 	for _, args := range [][]any{{"MULTI"}, {"subscribe", "x"}, {[]byte("Select"), 1}, {"CLIENT", "reply", "off"}, {}, {1}} {
 		if _, err := c.Do(background, args...); !errors.Is(err, client.ErrInvalid) {
-			t.Errorf("%v: %v, want it refused", args, err)
+			t.Errorf("%v: %v, want it rejected", args, err)
 		}
 	}
 	wrong := open(t, client.Options{Addrs: []string{addr}, Password: "wrong"})

@@ -100,7 +100,7 @@ func (r Result) Int() (int64, error) {
 			return n, nil
 		}
 	}
-	return 0, r.wrong("an integer of 64 bits")
+	return 0, r.wrong("a 64-bit integer")
 }
 
 // Uint is like Int for numbers that may be over 2^63-1, which servers send as text.
@@ -116,7 +116,7 @@ func (r Result) Uint() (uint64, error) {
 			return n, nil
 		}
 	}
-	return 0, r.wrong("an integer of 64 bits without a sign")
+	return 0, r.wrong("an unsigned 64-bit integer")
 }
 
 // Float returns the value as a number. It accepts text that contains one.

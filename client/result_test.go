@@ -98,14 +98,14 @@ func TestScanErrors(t *testing.T) {
 		dst  any
 		want string
 	}{
-		{new(int), "the result is a map, not an integer of 64 bits"},
+		{new(int), "the result is a map, not a 64-bit integer"},
 		{new([]int), "the result is a map, not a list"},
 		{new(struct {
 			Name int `json:"name"`
-		}), "name: the result is text, not an integer"},
+		}), "name: the result is text, not a 64-bit integer"},
 		{new(struct {
 			Tags []int `json:"tags"`
-		}), "tags[]: the result is text, not an integer"},
+		}), "tags[]: the result is text, not a 64-bit integer"},
 		{new(struct {
 			Age bool `json:"age"`
 		}), "age: the result is an integer, not a boolean"},
@@ -115,11 +115,11 @@ func TestScanErrors(t *testing.T) {
 		{new(struct {
 			Born chan int `json:"born"`
 		}), "born: cannot scan into a chan int"},
-		{new(map[string]int), "the result is text, not an integer"},
+		{new(map[string]int), "the result is text, not a 64-bit integer"},
 		{new(fmt.Stringer), "cannot scan into a fmt.Stringer"},
-		{person{}, "Scan needs a pointer that is not nil, not a client_test.person"},
-		{nil, "Scan needs a pointer that is not nil"},
-		{(*person)(nil), "Scan needs a pointer that is not nil"},
+		{person{}, "Scan needs a non-nil pointer, not a client_test.person"},
+		{nil, "Scan needs a non-nil pointer"},
+		{(*person)(nil), "Scan needs a non-nil pointer"},
 	} {
 		if err := res.Scan(c.dst); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Scan into %T: %v, want %q", c.dst, err, c.want)

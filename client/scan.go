@@ -41,7 +41,7 @@ func (r Result) Scan(dst any) error {
 	}
 	v := reflect.ValueOf(dst)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
-		return errorf(CodeInvalid, "Scan needs a pointer that is not nil, not a %T", dst)
+		return errorf(CodeInvalid, "Scan needs a non-nil pointer, not a %T", dst)
 	}
 	return scanInto(v.Elem(), r, "")
 }

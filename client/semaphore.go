@@ -79,7 +79,7 @@ func (m *semaphore) wait(ctx context.Context, closed <-chan struct{}, timeout ti
 	case <-closed:
 		err = ErrClosed
 	case <-over:
-		err = errorf(CodeTooManyInFlight, "%d calls were in flight for as long as a call may take; nothing was sent", m.max)
+		err = errorf(CodeTooManyInFlight, "%d calls were in flight during the whole timeout; nothing was sent", m.max)
 	}
 	m.leave(ready)
 	return err

@@ -212,7 +212,7 @@ var errTime = context.DeadlineExceeded
 // unknown returns the error of a call that was sent and has no reply.
 func (c *Client) unknown(cause error, addr string) *Error {
 	c.counts.unknown.Add(1)
-	e := errorf(CodeOutcomeUnknown, "the call was sent, and may or may not have been carried out: %w", cause)
+	e := errorf(CodeOutcomeUnknown, "the call was sent and may or may not have run: %w", cause)
 	e.Node = addr
 	return e
 }

@@ -34,7 +34,7 @@ func TestStamps(t *testing.T) {
 	for i, at := range made {
 		s := l.q.at(l.q.head + uint64(i))
 		if s.start < made[max(0, i-maxSharing)] || s.start > over || s.deadline != s.start+int64(c.o.Timeout) {
-			t.Errorf("call %d was made at %d, and begins at %d, to end at %d", i, at, s.start, s.deadline)
+			t.Errorf("call %d, made at %d, starts at %d with the deadline %d", i, at, s.start, s.deadline)
 		}
 		if s.start < at {
 			shared++
@@ -45,9 +45,9 @@ func TestStamps(t *testing.T) {
 	l.stamp(&waits)
 	l.mu.Unlock()
 	if shared < calls/2 {
-		t.Errorf("%d of %d calls share a look at the clock", shared, calls)
+		t.Errorf("%d of %d calls share a reading of the clock", shared, calls)
 	}
 	if waits.start < before {
-		t.Errorf("a call that is waited for begins at %d, before it was made at %d", waits.start, before)
+		t.Errorf("a blocking call begins at %d, before it was made at %d", waits.start, before)
 	}
 }

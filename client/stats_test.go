@@ -57,7 +57,7 @@ func TestStats(t *testing.T) {
 		}
 	}
 	if len(want) > 0 {
-		t.Errorf("nothing is known of %v", want)
+		t.Errorf("there are no statistics of %v", want)
 	}
 	f.cut()
 	eventually.True(t, "it connects again", func() bool { return node().Connects == 2 })
@@ -81,6 +81,6 @@ func TestManyNames(t *testing.T) {
 	list := c.Stats().Nodes[0].Procedures
 	i := slices.IndexFunc(list, func(p client.ProcedureStats) bool { return p.Name == "…" })
 	if len(list) != client.MaxProcedures+1 || i < 0 || list[i].Calls != 10 {
-		t.Errorf("%d names, those that are counted together are at %d", len(list), i)
+		t.Errorf("%d names; the shared one has index %d", len(list), i)
 	}
 }

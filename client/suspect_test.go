@@ -36,7 +36,7 @@ func TestSuspect(t *testing.T) {
 	noLeaks(t)
 	addrs, deaths := killers(t, 5)
 	c := open(t, client.Options{Addrs: addrs, Timeout: patience})
-	const text = "the connection broke twice after the call was sent: it may be the call that ends the server"
+	const text = "the connection broke twice after the call was sent: it may be the call that crashes the server"
 	check := func(what string, err error, want *client.Error) {
 		t.Helper()
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), text) || strings.Count(err.Error(), "[") != 1 {

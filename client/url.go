@@ -60,7 +60,7 @@ func (p *urlParser) parse(text string) (Options, error) {
 		return p.o, errorf(CodeInvalid, "the URL has a #; write %%23 if it is part of the password")
 	}
 	if i := strings.IndexAny(rest, "/?"); i >= 0 && strings.Contains(rest[i:], "@") { // otherwise errors would show a part of the password
-		return p.o, errorf(CodeInvalid, "the URL has an @ behind its first / or ?; those are %%2F and %%3F in a password, and @ is %%40 in a parameter")
+		return p.o, errorf(CodeInvalid, "the URL has an @ after its first / or ?; those are %%2F and %%3F in a password, and @ is %%40 in a parameter")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	hosts, database, slash := strings.Cut(rest, "/")
@@ -121,7 +121,7 @@ func (p *urlParser) parameters(query string) error {
 	slices.Sort(names)
 	for _, name := range names {
 		if len(values[name]) > 1 {
-			return errorf(CodeInvalid, "the parameter %s is there twice", name)
+			return errorf(CodeInvalid, "the parameter %s is given twice", name)
 		}
 		if err := p.parameter(name, values[name][0]); err != nil {
 			return err
@@ -174,7 +174,7 @@ func (p *urlParser) tlsParameter(value string) error {
 		p.skip = value == "skip-verify"
 	case "false":
 		if p.tls {
-			return errorf(CodeInvalid, "the scheme wants TLS, tls=false does not")
+			return errorf(CodeInvalid, "tls=false contradicts the scheme, which requires TLS")
 		}
 		p.tlsIsSaid = true
 		return nil
@@ -202,13 +202,13 @@ func unknownParameter(name string) error {
 func (p *urlParser) secure() error {
 	files := p.ca != "" || p.cert != "" || p.key != "" || p.serverName != ""
 	if files && p.tlsIsSaid && !p.tls {
-		return errorf(CodeInvalid, "ca, cert, key and server_name need TLS, tls=false says no")
+		return errorf(CodeInvalid, "ca, cert, key and server_name require TLS, but tls=false disables it")
 	}
 	if !files && !p.tls {
 		return nil
 	}
 	if (p.cert == "") != (p.key == "") {
-		return errorf(CodeInvalid, "cert and key go together, one of them is missing")
+		return errorf(CodeInvalid, "cert and key must be given together")
 	}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: p.serverName, InsecureSkipVerify: p.skip}
 	if p.ca != "" {
@@ -236,7 +236,7 @@ func (p *urlParser) secure() error {
 func count(name, value string, into *int) error {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 {
-		return errorf(CodeInvalid, "%s=%s is not a number from 1 on", name, value)
+		return errorf(CodeInvalid, "%s=%s is not a positive number", name, value)
 	}
 	*into = n
 	return nil
@@ -250,7 +250,7 @@ func span(name, value string, into *time.Duration) error {
 	}
 	d, err := time.ParseDuration(value)
 	if err != nil || d <= 0 {
-		return errorf(CodeInvalid, "%s=%s is not a time with a unit, such as 500ms", name, value)
+		return errorf(CodeInvalid, "%s=%s is not a duration with a unit, such as 500ms", name, value)
 	}
 	*into = d
 	return nil

@@ -58,22 +58,22 @@ func TestParseURLErrors(t *testing.T) {
 		"skerry://u:a#b@h":                           "the URL has a #",
 		"skerry://h/x":                               `the path "/x"`,
 		"skerry://h?timout=5s":                       `no parameter "timout"`,
-		"skerry://h?timeout=5":                       "timeout=5 is not a time with a unit",
-		"skerry://h?timeout=-5s":                     "timeout=-5s is not a time",
-		"skerry://h?max_backoff=off":                 "max_backoff=off is not a time",
-		"skerry://h?conns=0":                         "conns=0 is not a number from 1 on",
+		"skerry://h?timeout=5":                       "timeout=5 is not a duration with a unit",
+		"skerry://h?timeout=-5s":                     "timeout=-5s is not a duration",
+		"skerry://h?max_backoff=off":                 "max_backoff=off is not a duration",
+		"skerry://h?conns=0":                         "conns=0 is not a positive number",
 		"skerry://h?conns=65":                        "Conns is 65, must be 1 to 64",
 		"skerry://h?max_in_flight=99999999":          "MaxInFlight is 99999999",
-		"skerry://h?conns=1&conns=2":                 "conns is there twice",
+		"skerry://h?conns=1&conns=2":                 "conns is given twice",
 		"skerry://h?full=maybe":                      "full=maybe is none of block, fail",
 		"skerry://h?read_from=x":                     "read_from=x is none of leader, any, followers",
 		"skerry://h?read_level=x":                    `ReadLevel "x"`,
 		"skerry://h?name=":                           "the parameter name is empty",
 		"skerry://h?name=a%20b":                      "Name",
 		"skerry://h?tls=1":                           "tls=1 is none of",
-		"skerrys://h?tls=false":                      "the scheme wants TLS",
-		"skerry://h?tls=false&ca=x":                  "tls=false says no",
-		"skerry://h?cert=x":                          "cert and key go together",
+		"skerrys://h?tls=false":                      "the scheme, which requires TLS",
+		"skerry://h?tls=false&ca=x":                  "tls=false disables it",
+		"skerry://h?cert=x":                          "cert and key must be given together",
 		"skerry://h?ca=/nonexistent":                 "ca: open /nonexistent",
 		"skerry://h?a=%zz":                           "the parameters of the URL cannot be read",
 		"skerry://h?cert=/no/c&key=/no/k":            "cert and key: open /no/c",
@@ -101,7 +101,7 @@ func TestParseURLSecret(t *testing.T) {
 	} {
 		_, err := client.ParseURL(url)
 		if err == nil {
-			t.Errorf("%s is taken", url)
+			t.Errorf("%s is accepted", url)
 		} else if text := err.Error(); strings.Contains(text, "SEC") || strings.Contains(text, "RET") {
 			t.Errorf("%s: the error has the password: %v", url, err)
 		}

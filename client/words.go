@@ -5,7 +5,7 @@ import "strings"
 // command checks what a command does to a shared connection.
 func (r *request) command(args []any) error {
 	if len(args) == 0 {
-		return errorf(CodeInvalid, "there is no command")
+		return errorf(CodeInvalid, "the command is empty")
 	}
 	var tmp [24]byte
 	var word []byte
@@ -15,7 +15,7 @@ func (r *request) command(args []any) error {
 	case []byte:
 		word = append(tmp[:0], v[:min(len(v), len(tmp))]...)
 	default:
-		return errorf(CodeInvalid, "a command begins with its name, as text")
+		return errorf(CodeInvalid, "the first word of a command must be its name, as text")
 	}
 	for i, c := range word {
 		if c >= 'a' && c <= 'z' {
@@ -95,7 +95,7 @@ func subcommand(args []any) string {
 	case []byte:
 		s = strings.ToUpper(string(v))
 	default:
-		return "with a second word that is no text"
+		return "with a second word that is not text"
 	}
 	switch s {
 	case "REPLY", "TRACKING", "CACHING", "READ", "MOVED", "SETNAME", "NO-EVICT", "NO-TOUCH":

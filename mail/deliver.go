@@ -102,7 +102,7 @@ func greet(conn net.Conn, o *SMTPOptions) (*smtp.Client, error) {
 	}
 	if o.TLS == StartTLS {
 		if ok, _ := c.Extension("STARTTLS"); !ok {
-			return nil, errors.New("the server does not offer STARTTLS; with tls=none mail would go in the clear")
+			return nil, errors.New("the server does not offer STARTTLS; tls=none would send mail unencrypted")
 		}
 		if err := c.StartTLS(o.Config); err != nil {
 			return nil, err
@@ -116,7 +116,7 @@ func greet(conn net.Conn, o *SMTPOptions) (*smtp.Client, error) {
 		return nil, err
 	}
 	if err := c.Auth(auth); err != nil {
-		return nil, fmt.Errorf("the server does not accept user and password: %w", err)
+		return nil, fmt.Errorf("the server rejected the user and password: %w", err)
 	}
 	return c, nil
 }
@@ -136,7 +136,7 @@ func mechanism(c *smtp.Client, o *SMTPOptions) (smtp.Auth, error) {
 	case slices.Contains(offered, "CRAM-MD5"):
 		return smtp.CRAMMD5Auth(o.User, o.Password), nil
 	}
-	return nil, errors.New("the server offers no way to prove a password that is known here (it offers: " + offer + ")")
+	return nil, errors.New("the server offers no supported way to authenticate (it offers: " + offer + ")")
 }
 
 // transmit sends one message. A recipient that the server refuses does not prevent delivery to the others.

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"log/slog"
@@ -68,7 +69,7 @@ type FaultsOptions struct {
 type Faults struct {
 	o      FaultsOptions
 	queue  chan *report
-	counts struct{ reported, told, untold atomic.Int64 }
+	counts struct{ reported, mailed, unmailed atomic.Int64 }
 
 	mu     sync.Mutex       // guards what follows
 	known  map[string]*seen // by fingerprint
@@ -85,15 +86,9 @@ func NewFaults(o FaultsOptions) (*Faults, error) {
 	if err := checkLine("application's name", o.Name, MaxRefBytes); err != nil {
 		return nil, err
 	}
-	if o.Every == 0 {
-		o.Every = DefaultFaultsEvery
-	}
-	if o.MaxFaults == 0 {
-		o.MaxFaults = DefaultMaxFaults
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Every = cmp.Or(o.Every, DefaultFaultsEvery)
+	o.MaxFaults = cmp.Or(o.MaxFaults, DefaultMaxFaults)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Sender != nil && len(o.To) > 0 {
 		if _, err := check(Message{To: o.To, From: o.From, Text: "-"}, outboxFrom); err != nil {
 			return nil, engine.Errorf(engine.CodeInvalid, "mail about faults: %w", err)
@@ -101,9 +96,6 @@ func NewFaults(o FaultsOptions) (*Faults, error) {
 	}
 	return &Faults{o: o, queue: make(chan *report, MaxFaultQueue), known: map[string]*seen{}}, nil
 }
-
-// NewRef returns a new reference for a fault: random, and short enough to read out on the phone.
-func NewRef() string { return randomRef() }
 
 // Report logs and counts a fault; Run emails it later. Report returns the fault's reference, for the user's
 // page. It never blocks and never fails. The caller may reuse fault as soon as it has returned.
@@ -152,9 +144,9 @@ func (f *Faults) Metrics() iter.Seq[engine.Metric] {
 		f.mu.Unlock()
 		for _, m := range []engine.Metric{
 			{Name: "faults_total", Help: "Panics and internal errors that were reported.", Counter: true, Value: float64(f.counts.reported.Load())},
-			{Name: "faults_distinct", Help: "Different faults that are remembered.", Value: float64(known)},
-			{Name: "fault_mails_total", Help: "Mails about faults that were handed to the sender.", Counter: true, Value: float64(f.counts.told.Load())},
-			{Name: "fault_mails_failed_total", Help: "Mails about faults that the sender did not take.", Counter: true, Value: float64(f.counts.untold.Load())},
+			{Name: "faults_distinct", Help: "Distinct faults that are remembered.", Value: float64(known)},
+			{Name: "fault_mails_total", Help: "Emails about faults that the sender accepted.", Counter: true, Value: float64(f.counts.mailed.Load())},
+			{Name: "fault_mails_failed_total", Help: "Emails about faults that the sender did not accept.", Counter: true, Value: float64(f.counts.unmailed.Load())},
 		} {
 			if !yield(m) {
 				return

@@ -72,7 +72,7 @@ func panicA(i int) { panic(fmt.Sprint("a ", i)) }
 
 func panicB(a []int, i int) int { return a[i] }
 
-// TestFaultsOnce: one mail a distinct fault at once, then digests that count.
+// TestFaultsOnce: each distinct fault is mailed once, then digests count them.
 func TestFaultsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -108,22 +108,22 @@ func TestFaultsOnce(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if n := len(f.box.List()); n != 6 {
-			t.Errorf("%d mails though nothing happened: %q", n, f.subjects())
+			t.Errorf("%d mails, although nothing happened: %q", n, f.subjects())
 		}
 		if n := len(f.logs.lines("level=ERROR", "msg=fault")); n != 44 {
 			t.Errorf("%d faults are logged, want 44", n)
 		}
 		reportA(20)
 		f.Report(mail.Fault{Ref: "f-1", Err: errors.New("at the end")})
-		f.stop() // tells what was not told
+		f.stop() // mails what was not mailed yet
 		if s := f.subjects(); len(s) != 8 || s[6] != "[todo] fault f-1: at the end" || s[7] != "[todo] 1 more faults" {
 			t.Errorf("mails: %q", s)
 		}
 	})
 }
 
-// TestFaultsBounded: many distinct faults neither fill the mailbox nor the memory,
-// and are counted all the same.
+// TestFaultsBounded: many distinct faults fill neither the mailbox nor the memory,
+// and are all counted.
 func TestFaultsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,13 +147,13 @@ func TestFaultsBounded(t *testing.T) {
 		if want := fmt.Sprintf("[todo] %d more faults", n-mail.MaxFirstMails); all[0].Message.Subject != want {
 			t.Errorf("the digest is %q, want %q", all[0].Message.Subject, want)
 		}
-		if want := fmt.Sprintf("%d of faults that are not remembered", n-mail.MaxFirstMails-20); !strings.Contains(all[0].Message.Text, want) {
+		if want := fmt.Sprintf("%d of faults that are no longer remembered", n-mail.MaxFirstMails-20); !strings.Contains(all[0].Message.Text, want) {
 			t.Errorf("the digest has no %q:\n%s", want, all[0].Message.Text)
 		}
 		f.Report(mail.Fault{Err: errors.New("x"), Route: "GET /new"})
 		synctest.Wait()
 		if got := len(f.box.List()); got != mail.MaxFirstMails+2 {
-			t.Errorf("after the digest a new fault is not told at once: %q", f.subjects())
+			t.Errorf("after the digest a new fault is not mailed at once: %q", f.subjects())
 		}
 	})
 }
@@ -183,7 +183,7 @@ func TestFaultsWithoutMail(t *testing.T) {
 		if n := len(f.box.List()); n != 0 {
 			t.Fatalf("%d mails", n)
 		}
-		if len(f.logs.lines("msg=fault", "ref=ref-1", "one")) != 1 || len(f.logs.lines("was not taken", "queue_full")) != 2 {
+		if len(f.logs.lines("msg=fault", "ref=ref-1", "one")) != 1 || len(f.logs.lines("was not accepted", "queue_full")) != 2 {
 			t.Errorf("the log:\n%s", f.logs)
 		}
 		if strings.Contains(f.logs.String(), "hunter2") {
@@ -197,8 +197,7 @@ func TestFaultsWithoutMail(t *testing.T) {
 	})
 }
 
-// TestReportNeverWaits: without a Run, or with a sender that hangs, reports are
-// still taken, at once.
+// TestReportNeverWaits: Report never blocks, even if Run is not running.
 func TestReportNeverWaits(t *testing.T) {
 	t.Parallel()
 	l := &logs{}
@@ -226,7 +225,7 @@ func TestReportNeverWaits(t *testing.T) {
 	}
 }
 
-// TestFaultMail: the mail says what happened and where, and no secret.
+// TestFaultMail: the mail says what happened and where, and contains no secret.
 func TestFaultMail(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -284,12 +283,12 @@ func TestFaultMail(t *testing.T) {
 	})
 }
 
-// odd is an error whose text cannot be had.
+// odd is an error whose Error method panics.
 type odd struct{}
 
 func (odd) Error() string { panic("odd") }
 
-// TestFaultsBadInput: whatever is reported, reporting does no harm.
+// TestFaultsBadInput: malformed faults are reported safely.
 func TestFaultsBadInput(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -197,11 +197,11 @@ func parseAddress(what, s string) (*netmail.Address, error) {
 	for i := range len(a.Address) {
 		// RFC 5321 allows no spaces, brackets or controls in the addresses of MAIL and RCPT.
 		if c := a.Address[i]; c <= ' ' || c > '~' || c == '<' || c == '>' {
-			return nil, engine.Errorf(engine.CodeInvalid, "the %s address %q has a character that mail servers do not take: write domains in other scripts in their xn-- form", what, a.Address)
+			return nil, engine.Errorf(engine.CodeInvalid, "the %s address %q has a character that mail servers do not accept: write domains in other scripts in their xn-- form", what, a.Address)
 		}
 	}
 	if at < 1 || at > 64 || len(a.Address)-at-1 > 255 {
-		return nil, engine.Errorf(engine.CodeInvalid, "the %s address %q is longer than mail allows: 64 bytes before the @ and 255 behind it", what, a.Address)
+		return nil, engine.Errorf(engine.CodeInvalid, "the %s address %q is longer than mail allows: 64 bytes before the @ and 255 after it", what, a.Address)
 	}
 	return a, nil
 }

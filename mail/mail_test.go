@@ -9,7 +9,7 @@ import (
 	"github.com/skerrydb/skerry/mail"
 )
 
-// message returns one that can be sent, changed by those given.
+// message returns a valid message, modified by change.
 func message(change ...func(*mail.Message)) mail.Message {
 	m := mail.Message{To: []string{"ann@example.org"}, From: "app@example.org", Subject: "Hello", Text: "A text."}
 	for _, c := range change {
@@ -63,7 +63,7 @@ func TestRefused(t *testing.T) {
 	} {
 		for _, s := range []mail.Sender{box, smtp} {
 			if err := s.Send(t.Context(), message(c.change)); !errors.Is(err, c.want) {
-				t.Errorf("%s: %T says %v, want %v", name, s, err, c.want)
+				t.Errorf("%s: %T: %v, want %v", name, s, err, c.want)
 			} else if strings.ContainsAny(err.Error(), "\r\n") {
 				t.Errorf("%s: the error has a line break: %q", name, err)
 			}
@@ -94,11 +94,11 @@ func TestParseURL(t *testing.T) {
 		"smtp://ann:s3cr3t@x":                            "from=",
 		"smtp://ann:s3cr3t@x?from=nobody":                "not an address",
 		"smtp://ann:s3cr3t@x?from=a@b&from=a@b":          "more than once",
-		"smtp://ann:s3cr3t@x?from=a@b&form=a@b":          `"form" is unknown`,
+		"smtp://ann:s3cr3t@x?from=a@b&form=a@b":          `no parameter "form"`,
 		"smtp://ann:s3cr3t@x?from=a@b&tls=ssl":           "starttls, tls or none",
 		"smtps://ann:s3cr3t@x?from=a@b&tls=none":         "TLS from the first byte",
-		"smtp://ann:s3cr3t@x?from=a@b&tls=none":          "in the clear",
-		"smtp://ann@x?from=a@b":                          "belong together",
+		"smtp://ann:s3cr3t@x?from=a@b&tls=none":          "unencrypted",
+		"smtp://ann@x?from=a@b":                          "be given together",
 		"smtp://ann:s3cr3t@x/path?from=a@b":              "path",
 		"smtp://ann:s3cr3t@x?from=a@b#s3cr3t":            "#",
 		"smtp://ann:s3cr3t@x?from=a%0d%0ab@c":            "line break",

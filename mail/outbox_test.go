@@ -17,7 +17,7 @@ import (
 	"github.com/skerrydb/skerry/mail"
 )
 
-// page reads one page of an outbox that stands under /outbox/.
+// page reads one page of an outbox that is mounted under /outbox/.
 func page(t *testing.T, box *mail.Outbox, method, path string) (int, http.Header, string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -40,7 +40,7 @@ func page(t *testing.T, box *mail.Outbox, method, path string) (int, http.Header
 	return res.StatusCode, res.Header, string(body)
 }
 
-// TestOutboxKeepsTheLast: newest first, the oldest make room.
+// TestOutboxKeepsTheLast: the newest messages come first, the oldest are dropped.
 func TestOutboxKeepsTheLast(t *testing.T) {
 	t.Parallel()
 	box := mail.NewOutbox(3)
@@ -57,7 +57,7 @@ func TestOutboxKeepsTheLast(t *testing.T) {
 		t.Errorf("it keeps %v, want %v", got, want)
 	}
 	if _, err := box.Get(2); !errors.Is(err, engine.ErrNotFound) {
-		t.Errorf("a message that made room: %v", err)
+		t.Errorf("a dropped message: %v", err)
 	}
 	if k, err := box.Get(4); err != nil || k.Message.Subject != "4" || k.Message.Ref == "" {
 		t.Errorf("message 4: %+v, %v", k, err)
@@ -69,28 +69,27 @@ func TestOutboxKeepsTheLast(t *testing.T) {
 	}
 }
 
-// TestOutboxLogs: whoever waits for a message finds it by the log, which has nothing of
-// its body.
+// TestOutboxLogs: every kept message is logged, without its body.
 func TestOutboxLogs(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer
 	box := mail.NewOutbox(0)
 	box.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 	for i := range 2 {
-		if err := box.Send(t.Context(), message(func(m *mail.Message) { m.Subject, m.Text = fmt.Sprintf("Letter %d", i), "secret" })); err != nil {
+		if err := box.Send(t.Context(), message(func(m *mail.Message) { m.Subject, m.Text = fmt.Sprintf("Message %d", i), "secret" })); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := box.Send(t.Context(), mail.Message{Subject: "to nobody"}); err == nil {
-		t.Error("a message to nobody was kept")
+		t.Error("a message without a recipient was kept")
 	}
 	if got := logged.String(); strings.Count(got, "\n") != 2 || strings.Contains(got, "secret") ||
-		!strings.Contains(got, `level=INFO msg="mail kept in the outbox" id=2 to=`) || !strings.Contains(got, `subject="Letter 1"`) || !strings.Contains(got, message().To[0]) {
+		!strings.Contains(got, `level=INFO msg="mail kept in the outbox" id=2 to=`) || !strings.Contains(got, `subject="Message 1"`) || !strings.Contains(got, message().To[0]) {
 		t.Errorf("logged: %s", got)
 	}
 }
 
-// TestOutboxBytes: big messages make room earlier; the newest always stays.
+// TestOutboxBytes: the total size is bounded; the newest message always stays.
 func TestOutboxBytes(t *testing.T) {
 	t.Parallel()
 	box := mail.NewOutbox(mail.MaxOutbox)
@@ -106,7 +105,7 @@ func TestOutboxBytes(t *testing.T) {
 	}
 }
 
-// TestOutboxPages: the contents of a message are shown and never run.
+// TestOutboxPages: the contents of a message are shown, but scripts in it never run.
 func TestOutboxPages(t *testing.T) {
 	t.Parallel()
 	box := mail.NewOutbox(0)

@@ -51,7 +51,7 @@ func (f *Faults) report(fault *Fault) *report {
 		route: line(fault.Route), requestID: line(fault.RequestID),
 	}
 	if checkRef(r.ref) != nil || r.ref == "" {
-		r.ref = randomRef()
+		r.ref = NewRef()
 	}
 	r.err = "no error was given"
 	if fault.Err != nil {
@@ -265,7 +265,7 @@ func (f *Faults) digest() {
 	for _, s := range rows {
 		n += s.again
 	}
-	ref := randomRef()
+	ref := NewRef()
 	if f.send(ref, fmt.Sprintf("%d more faults", n), f.summary(rows, others)) {
 		return
 	}
@@ -298,11 +298,11 @@ func (f *Faults) send(ref, subject, text string) bool {
 		To: f.o.To, From: f.o.From, Subject: subject, Text: text, Ref: "fault-" + ref,
 	})
 	if err == nil {
-		f.counts.told.Add(1)
+		f.counts.mailed.Add(1)
 		return true
 	}
-	f.counts.untold.Add(1)
-	f.o.Logger.Error("mail about a fault was not taken", "ref", ref, "code", string(engine.CodeOf(err)), "error", line(message(err)))
+	f.counts.unmailed.Add(1)
+	f.o.Logger.Error("mail about a fault was not accepted", "ref", ref, "code", string(engine.CodeOf(err)), "error", line(message(err)))
 	return false
 }
 
@@ -366,7 +366,7 @@ func (f *Faults) summary(rows []seen, others int) string {
 		fmt.Fprintf(&b, "  references: %s\n", strings.Join(s.refs, " "))
 	}
 	if others > 0 {
-		fmt.Fprintf(&b, "\n%d of faults that are not remembered any more\n", others)
+		fmt.Fprintf(&b, "\n%d of faults that are no longer remembered\n", others)
 	}
 	return b.String()
 }
@@ -374,8 +374,8 @@ func (f *Faults) summary(rows []seen, others int) string {
 // refDigits omits characters that are easily confused when read out.
 const refDigits = "abcdefghjkmnpqrstuvwxyz23456789"
 
-// randomRef is 10 such digits, 49 bits.
-func randomRef() string {
+// NewRef returns a new reference for a fault: 10 random digits (49 bits), short enough to read out on the phone.
+func NewRef() string {
 	b := make([]byte, 10)
 	_, _ = rand.Read(b)
 	for i := range b {

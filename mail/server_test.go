@@ -22,10 +22,10 @@ import (
 	"github.com/skerrydb/skerry/mail"
 )
 
-// patience is how long a test waits for what must happen at last.
+// patience is how long a test waits for an event.
 const patience = time.Minute
 
-// taken is a message that the mail server took.
+// taken is a message that the mail server accepted.
 type taken struct {
 	From string
 	To   []string
@@ -94,7 +94,7 @@ func (s *smtpd) kill() {
 	_ = s.cmd.Wait()
 }
 
-// next returns the next message that the server took; false: it has ended.
+// next returns the next message that the server accepted, or false if the server has ended.
 func (s *smtpd) next(t *testing.T) (taken, bool) {
 	t.Helper()
 	select {
@@ -212,7 +212,7 @@ func (s *sender) metric(t *testing.T, name string) int {
 			return int(m.Value)
 		}
 	}
-	t.Fatalf("there is no figure %s", name)
+	t.Fatalf("there is no metric %s", name)
 	return 0
 }
 

@@ -64,7 +64,7 @@ func (s *SMTP) Send(ctx context.Context, m Message) error {
 	defer s.mu.Unlock()
 	switch size := l.size(); {
 	case s.closed:
-		return engine.Errorf(engine.CodeClosed, "send mail: the program is stopping, no more mail is taken")
+		return engine.Errorf(engine.CodeClosed, "send mail: the program is stopping, no more mail is accepted")
 	case s.n >= s.o.MaxQueue:
 		return engine.Errorf(engine.CodeQueueFull, "send mail: %d messages are waiting for the mail server, which is the limit", s.n)
 	case s.n > 0 && s.bytes+size > s.o.MaxQueueBytes:
@@ -126,9 +126,9 @@ func (s *SMTP) Metrics() iter.Seq[engine.Metric] {
 		s.mu.Unlock()
 		for _, m := range []engine.Metric{
 			{Name: "mail_queued", Help: "Messages that wait for the mail server or are on their way to it.", Value: float64(n)},
-			{Name: "mail_sent_total", Help: "Messages that the mail server took for all recipients not refused.", Counter: true, Value: float64(s.sent.Load())},
-			{Name: "mail_failed_total", Help: "Messages that some recipient will not get: refused, given up or left at the stop.", Counter: true, Value: float64(s.failed.Load())},
-			{Name: "mail_retries_total", Help: "Attempts that have to be made again.", Counter: true, Value: float64(s.retried.Load())},
+			{Name: "mail_sent_total", Help: "Messages that the mail server accepted for every recipient that it did not refuse.", Counter: true, Value: float64(s.sent.Load())},
+			{Name: "mail_failed_total", Help: "Messages that some recipient will not get: refused, given up or left at shutdown.", Counter: true, Value: float64(s.failed.Load())},
+			{Name: "mail_retries_total", Help: "Delivery attempts that have to be repeated.", Counter: true, Value: float64(s.retried.Load())},
 		} {
 			if !yield(m) {
 				return
@@ -145,7 +145,7 @@ const stopGrace = 100 * time.Millisecond
 // or still arrives, within SMTPOptions.Drain, logs the rest as lost and returns nil. It can be called once.
 func (s *SMTP) Run(ctx context.Context) error {
 	if s.running.Swap(true) {
-		return engine.Errorf(engine.CodeInvalid, "the mail queue runs already")
+		return engine.Errorf(engine.CodeInvalid, "the mail queue is already running")
 	}
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -182,7 +182,7 @@ func (s *SMTP) Run(ctx context.Context) error {
 	s.waiting = nil
 	s.mu.Unlock()
 	for _, l := range lost {
-		s.lose(l, "the program stopped before the mail server took it", l.last)
+		s.lose(l, "the program stopped before the mail server accepted it", l.last)
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func (s *SMTP) await(ctx context.Context) *queued {
 	for {
 		l, old, wait := s.next(time.Now())
 		for _, o := range old {
-			s.lose(o, fmt.Sprintf("the mail server did not take it within %v", s.o.GiveUp), o.last)
+			s.lose(o, fmt.Sprintf("the mail server did not accept it within %v", s.o.GiveUp), o.last)
 		}
 		if l != nil {
 			return l

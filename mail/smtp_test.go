@@ -98,7 +98,7 @@ func expectContent(t *testing.T, got taken, want mail.Message) {
 	}
 }
 
-// TestConnectionRefused: a useful error for each reason why a server cannot be used.
+// TestConnectionRefused: each reason why a server cannot be used has a useful error.
 func TestConnectionRefused(t *testing.T) {
 	t.Parallel()
 	own := certs.New(t)
@@ -113,10 +113,10 @@ func TestConnectionRefused(t *testing.T) {
 		set  []func(*mail.SMTPOptions)
 		want string
 	}{
-		"wrong password":    {starttls.port, []func(*mail.SMTPOptions){trust(mail.StartTLS, own), login("ann", "wr0ng")}, "does not accept user and password"},
+		"wrong password":    {starttls.port, []func(*mail.SMTPOptions){trust(mail.StartTLS, own), login("ann", "wr0ng")}, "rejected the user and password"},
 		"other certificate": {starttls.port, []func(*mail.SMTPOptions){trust(mail.StartTLS, certs.New(t))}, "certificate"},
 		"no STARTTLS":       {clear.port, []func(*mail.SMTPOptions){trust(mail.StartTLS, own)}, "does not offer STARTTLS"},
-		"no AUTH":           {noAuth.port, []func(*mail.SMTPOptions){login("ann", "s3cr3t")}, "offers no way"},
+		"no AUTH":           {noAuth.port, []func(*mail.SMTPOptions){login("ann", "s3cr3t")}, "no supported way"},
 		"no TLS":            {clear.port, []func(*mail.SMTPOptions){trust(mail.ImplicitTLS, own), func(o *mail.SMTPOptions) { o.Timeout = time.Second }}, "tls"},
 		"silence":           {silent, []func(*mail.SMTPOptions){func(o *mail.SMTPOptions) { o.Timeout = 50 * time.Millisecond }}, "deadline exceeded"},
 		"no time":           {silent, []func(*mail.SMTPOptions){func(o *mail.SMTPOptions) { o.Timeout = 1 }}, "deadline exceeded"},
@@ -141,7 +141,7 @@ func TestConnectionRefused(t *testing.T) {
 	}
 }
 
-// TestWrongPasswordWaits: mail is not lost to a mistake that can be mended.
+// TestWrongPasswordWaits: mail waits until a wrong password is corrected.
 func TestWrongPasswordWaits(t *testing.T) {
 	t.Parallel()
 	d := serve(t, "--user", "ann", "--password", "s3cr3t")
@@ -149,20 +149,20 @@ func TestWrongPasswordWaits(t *testing.T) {
 	if err := s.Send(t.Context(), message()); err != nil {
 		t.Fatal(err)
 	}
-	eventually.True(t, "tried more than once", func() bool { return s.metric(t, "mail_retries_total") >= 3 })
+	eventually.True(t, "it was tried more than once", func() bool { return s.metric(t, "mail_retries_total") >= 3 })
 	d.kill()
 	d = serve(t, append(portFlag(d.port), "--user", "ann", "--password", "wr0ng")...)
 	d.must(t)
-	eventually.True(t, "the end of the trouble is logged", func() bool { return len(s.logs.lines("can be used again")) == 1 })
+	eventually.True(t, "the recovery is logged", func() bool { return len(s.logs.lines("can be used again")) == 1 })
 	if n := len(s.logs.lines("cannot be used, mail waits")); n != 1 {
-		t.Errorf("the trouble is logged %d times:\n%s", n, s.logs)
+		t.Errorf("the failure is logged %d times:\n%s", n, s.logs)
 	}
 	if strings.Contains(s.logs.String(), "wr0ng") {
 		t.Error("the password is in the log")
 	}
 }
 
-// TestDownThenUp: everything that was taken while the server was down arrives.
+// TestDownThenUp: everything that was accepted while the server was down arrives.
 func TestDownThenUp(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
@@ -174,7 +174,7 @@ func TestDownThenUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually.True(t, "the server is missed", func() bool { return s.metric(t, "mail_retries_total") > 0 })
+	eventually.True(t, "an attempt has failed", func() bool { return s.metric(t, "mail_retries_total") > 0 })
 	if queued := s.metric(t, "mail_queued"); queued != n {
 		t.Errorf("%d wait, want %d", queued, n)
 	}
@@ -189,8 +189,8 @@ func TestDownThenUp(t *testing.T) {
 	eventually.True(t, "none waits", func() bool { return s.metric(t, "mail_queued") == 0 && s.metric(t, "mail_sent_total") == n })
 }
 
-// TestAnswers: a recipient refused for good is logged and does not keep the
-// others from their mail; one that has to wait is tried again alone.
+// TestAnswers: a permanently refused recipient is logged and does not prevent delivery
+// to the others; one that has to wait is tried again alone.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
@@ -219,7 +219,7 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("logged %d times, or with its body:\n%s", n, s.logs)
 	}
 	if n := len(s.logs.lines("cannot be used")); n != 0 {
-		t.Errorf("an answer about a recipient counts against the server:\n%s", s.logs)
+		t.Errorf("a reply about a recipient counts against the server:\n%s", s.logs)
 	}
 	for to, want := range map[string]engine.Code{
 		"gone": mail.CodeRefused, "spam": mail.CodeRefused, "busy": mail.CodeUnavailable, "late": "", "ann": "",
@@ -242,15 +242,14 @@ func TestGiveUp(t *testing.T) {
 	})); err != nil {
 		t.Fatal(err)
 	}
-	eventually.True(t, "given up", func() bool { return s.metric(t, "mail_failed_total") == 1 })
+	eventually.True(t, "it is given up", func() bool { return s.metric(t, "mail_failed_total") == 1 })
 	s.stop()
 	if n := len(s.logs.lines("mail lost", "ref-2", "4.3.0")); n != 1 || strings.Contains(s.logs.String(), "s3cr3t") {
 		t.Errorf("logged %d times, or with its body:\n%s", n, s.logs)
 	}
 }
 
-// TestHang: a server that hangs with one message costs a timeout, and the others
-// go past it.
+// TestHang: a server that hangs on one message does not delay the others.
 func TestHang(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
@@ -276,7 +275,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m, ok := d.next(t); ok {
-		t.Fatalf("it was taken: %+v", m)
+		t.Fatalf("it was accepted: %+v", m)
 	}
 	if err := d.cmd.Wait(); err == nil || d.cmd.ProcessState.ExitCode() != 9 {
 		t.Fatalf("the server ended with %v", err)
@@ -286,7 +285,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 		t.Fatalf("%d wait, want 1", queued)
 	}
 	if lost := s.metric(t, "mail_failed_total") + s.metric(t, "mail_sent_total"); lost != 0 {
-		t.Fatal("it is counted as ended")
+		t.Fatal("it is counted as sent or failed")
 	}
 	if n := len(s.logs.lines("mail refused")); n != 1 || len(s.logs.lines("mail refused", "recipients=gone@example.org ")) != 1 {
 		t.Errorf("%d are logged as refused:\n%s", n, s.logs)
@@ -305,7 +304,7 @@ func TestStop(t *testing.T) {
 		}
 	}
 	eventually.True(t, "all are tried", func() bool { return s.metric(t, "mail_sent_total") == 2 && s.metric(t, "mail_retries_total") == 2 })
-	// late@ is taken at the third time.
+	// late@ is accepted at the third attempt.
 	_ = s.SendNow(t.Context(), message(func(m *mail.Message) { m.To = []string{"late@example.org"} }))
 	s.stop()
 	if sent, queued := s.metric(t, "mail_sent_total"), s.metric(t, "mail_queued"); sent != 3 || queued != 0 {
@@ -356,7 +355,7 @@ func TestStopTogether(t *testing.T) {
 }
 
 // TestStopIsBounded: a server that hangs does not keep the program from ending,
-// and all of what it did not take is logged.
+// and every message that it did not accept is logged.
 func TestStopIsBounded(t *testing.T) {
 	t.Parallel()
 	s := start(t, deaf(t), func(o *mail.SMTPOptions) { o.Timeout, o.Drain = time.Hour, 50*time.Millisecond })
@@ -382,7 +381,7 @@ func TestQueueIsFreed(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	s := start(t, d.port, func(o *mail.SMTPOptions) { o.MaxQueue, o.MaxQueueBytes = 2, 4<<10 })
-	// One that is larger than the limit is taken when it is alone.
+	// A message that is larger than the limit is accepted if it is alone.
 	if err := s.Send(t.Context(), message(func(m *mail.Message) { m.Text = strings.Repeat("long ", 4<<10) })); err != nil {
 		t.Error(err)
 	}
@@ -400,7 +399,7 @@ func TestQueueIsFreed(t *testing.T) {
 	}
 }
 
-// TestQueueLimits: more than the queue holds is refused, and what it holds is kept.
+// TestQueueLimits: a full queue accepts no more messages.
 func TestQueueLimits(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(*mail.SMTPOptions){
@@ -409,7 +408,7 @@ func TestQueueLimits(t *testing.T) {
 	} {
 		o := options(1, &logs{})
 		set(&o)
-		s, err := mail.NewSMTP(o) // not running: what is taken stays
+		s, err := mail.NewSMTP(o) // not running, so messages stay
 		if err != nil {
 			t.Fatal(err)
 		}

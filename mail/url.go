@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"crypto/tls"
 	"log/slog"
 	"net"
@@ -124,9 +125,9 @@ func ParseURL(s string) (SMTPOptions, error) {
 	case u.Opaque != "" || o.Host == "":
 		return SMTPOptions{}, badURL("it names no host: write %s://HOST", u.Scheme)
 	case strings.Trim(u.Path, "/") != "":
-		return SMTPOptions{}, badURL("there is a path behind the host; in a password write %%2F for /")
+		return SMTPOptions{}, badURL("it has a path after the host; in a password write %%2F for /")
 	case u.Fragment != "" || strings.HasSuffix(s, "#"):
-		return SMTPOptions{}, badURL("there is a # in it; in a password write %%23 for #")
+		return SMTPOptions{}, badURL("it has a #; in a password write %%23 for #")
 	}
 	if p := u.Port(); p != "" {
 		n, err := strconv.Atoi(p)
@@ -152,11 +153,11 @@ func ParseURL(s string) (SMTPOptions, error) {
 func (o *SMTPOptions) query(u *url.URL) error {
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return badURL("what stands behind ? cannot be read")
+		return badURL("its parameters cannot be parsed")
 	}
 	for name, values := range q {
 		if len(values) > 1 {
-			return badURL("%q stands there more than once", name)
+			return badURL("the parameter %q is given more than once", name)
 		}
 		switch name {
 		case "from":
@@ -169,7 +170,7 @@ func (o *SMTPOptions) query(u *url.URL) error {
 				return badURL("smtps:// is TLS from the first byte: write smtp:// for tls=%s", values[0])
 			}
 		default:
-			return badURL("%q is unknown behind ?: there are from, tls and hello", name)
+			return badURL("there is no parameter %q; there are from, tls and hello", name)
 		}
 	}
 	return nil
@@ -194,9 +195,9 @@ func (o SMTPOptions) check() error {
 	case o.TLS != "" && o.TLS != StartTLS && o.TLS != ImplicitTLS && o.TLS != NoTLS:
 		return bad("tls must be starttls, tls or none, not %q", string(o.TLS))
 	case (o.User == "") != (o.Password == ""):
-		return bad("user and password belong together: one of them is empty")
+		return bad("user and password must be given together: one of them is empty")
 	case o.User != "" && o.TLS == NoTLS && !loopback(o.Host):
-		return bad("tls=none would send the password in the clear to %s: leave it out, or the user", o.Host)
+		return bad("tls=none would send the password unencrypted to %s: remove tls=none or the user", o.Host)
 	case o.MaxQueue < 0 || o.MaxQueueBytes < 0 || o.MaxSenders < 0:
 		return bad("a limit is negative")
 	case o.Timeout < 0 || o.RetryFirst < 0 || o.MaxRetryWait < 0 || o.GiveUp < 0 || o.Drain < 0:
@@ -208,7 +209,7 @@ func (o SMTPOptions) check() error {
 		}
 	}
 	if o.From == "" {
-		return bad("there is no address that mail comes from: add ?from=ADDRESS")
+		return bad("there is no sender address: add ?from=ADDRESS")
 	}
 	if _, err := parseAddress("sender", o.From); err != nil {
 		return bad("%w", err)
@@ -224,30 +225,16 @@ func loopback(host string) bool {
 
 // filled returns o with its defaults filled in.
 func (o SMTPOptions) filled() SMTPOptions {
-	orInt := func(p *int, d int) {
-		if *p == 0 {
-			*p = d
-		}
-	}
-	orTime := func(p *time.Duration, d time.Duration) {
-		if *p == 0 {
-			*p = d
-		}
-	}
 	o.Port = o.port()
-	orInt(&o.MaxQueue, DefaultMaxQueue)
-	orInt(&o.MaxSenders, DefaultMaxSenders)
-	orTime(&o.Timeout, DefaultTimeout)
-	orTime(&o.RetryFirst, DefaultRetryFirst)
-	orTime(&o.MaxRetryWait, DefaultMaxRetryWait)
-	orTime(&o.GiveUp, DefaultGiveUp)
-	orTime(&o.Drain, DefaultDrain)
-	if o.MaxQueueBytes == 0 {
-		o.MaxQueueBytes = DefaultMaxQueueBytes
-	}
-	if o.TLS == "" {
-		o.TLS = StartTLS
-	}
+	o.TLS = cmp.Or(o.TLS, StartTLS)
+	o.MaxQueue = cmp.Or(o.MaxQueue, DefaultMaxQueue)
+	o.MaxQueueBytes = cmp.Or(o.MaxQueueBytes, DefaultMaxQueueBytes)
+	o.MaxSenders = cmp.Or(o.MaxSenders, DefaultMaxSenders)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.RetryFirst = cmp.Or(o.RetryFirst, DefaultRetryFirst)
+	o.MaxRetryWait = cmp.Or(o.MaxRetryWait, DefaultMaxRetryWait)
+	o.GiveUp = cmp.Or(o.GiveUp, DefaultGiveUp)
+	o.Drain = cmp.Or(o.Drain, DefaultDrain)
 	if o.Hello == "" {
 		if a, err := parseAddress("sender", o.From); err == nil {
 			o.Hello = domain(a.Address)
@@ -261,8 +248,6 @@ func (o SMTPOptions) filled() SMTPOptions {
 	if o.Config.ServerName == "" {
 		o.Config.ServerName = o.Host
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return o
 }

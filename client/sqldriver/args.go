@@ -36,7 +36,7 @@ func checkValue(nv *driver.NamedValue) error {
 		nv.Value = jsonText(v)
 		return nil
 	case sql.Out:
-		return errors.New("skerry: sql.Out is not known: what a procedure returns are its rows")
+		return errors.New("skerry: sql.Out is not supported: a procedure returns its results as rows")
 	case driver.Valuer:
 		return valuer(nv, v)
 	}
@@ -54,7 +54,7 @@ func valuer(nv *driver.NamedValue, v driver.Valuer) error {
 		return err
 	}
 	if _, again := val.(driver.Valuer); again {
-		return fmt.Errorf("skerry: the Value of %T is a driver.Valuer again", v)
+		return fmt.Errorf("skerry: the Value method of %T returns another driver.Valuer", v)
 	}
 	nv.Value = val
 	return checkValue(nv)
@@ -104,14 +104,6 @@ func reflected(nv *driver.NamedValue) error {
 	return nil
 }
 
-// boolText returns v as text.
-func boolText(v bool) string {
-	if v {
-		return "true"
-	}
-	return "false"
-}
-
 // appendText appends an argument as text, as positional arguments are sent.
 func appendText(dst []byte, v driver.Value) []byte {
 	switch v := v.(type) {
@@ -126,7 +118,7 @@ func appendText(dst []byte, v driver.Value) []byte {
 	case float64:
 		return strconv.AppendFloat(dst, v, 'g', -1, 64)
 	case bool:
-		return append(dst, boolText(v)...)
+		return strconv.AppendBool(dst, v)
 	case string:
 		return append(dst, v...)
 	case number:

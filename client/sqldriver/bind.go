@@ -137,7 +137,7 @@ func (st *statement) fill(in []driver.NamedValue) ([]bound, error) {
 		v := &in[a.input]
 		if st.names != nil {
 			if v = find(in, st.names[a.input]); v == nil {
-				return nil, fmt.Errorf("skerry: there is no value named %s: sql.Named gives it", clip(st.names[a.input]))
+				return nil, fmt.Errorf("skerry: there is no value named %s: pass it with sql.Named", clip(st.names[a.input]))
 			}
 		} else if v.Name != "" && a.name == "" {
 			list[i].name = v.Name
@@ -169,7 +169,7 @@ func send(dst []any, list []bound, p *procedure) ([]any, error) {
 			return dst, err
 		}
 		if b.name == "" && byName {
-			return dst, fmt.Errorf("skerry: argument %d is given by position behind one by name", i+1)
+			return dst, fmt.Errorf("skerry: argument %d is given by position after one by name", i+1)
 		}
 		byName = byName || b.name != ""
 		clear = clear && p.clear(i, len(list), b.value)

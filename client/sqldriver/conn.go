@@ -125,7 +125,7 @@ func (c *conn) call(ctx context.Context, st *statement, in []driver.NamedValue) 
 		return nil, client.Result{}, c.failed(ctx, st, err)
 	}
 	if st.readOnly && p != nil && !p.ReadOnly {
-		return nil, client.Result{}, fmt.Errorf("skerry: %s may write, so it is called by CALL %s(…): SELECT is for procedures that only read", clip(st.name), clip(st.name))
+		return nil, client.Result{}, fmt.Errorf("skerry: %s may write: use CALL %s(…); SELECT is for procedures that only read", clip(st.name), clip(st.name))
 	}
 	args, err := bind(c.args[:0], st, in, p)
 	if err == nil {

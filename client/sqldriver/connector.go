@@ -24,7 +24,7 @@ const MaxCachedSchemas = 4096
 const refetchAfter = time.Second
 
 // errTransaction is the error of Begin.
-var errTransaction = errors.New("skerry: transactions do not begin here: a procedure is the transaction, so what must happen together stands in one")
+var errTransaction = errors.New("skerry: transactions are not supported: a procedure is the transaction, so put what must happen together into one")
 
 // init registers the driver for sql.Open. docs/decisions/0019 explains why this is the one
 // init function.

@@ -67,7 +67,7 @@ func delimited(rest, query string) error {
 	_, rest, _ = strings.Cut(rest, "://")
 	authority, path, _ := strings.Cut(rest, "/")
 	if !strings.Contains(authority, "@") && strings.Contains(path+query, "@") {
-		return errors.New("skerry: the DSN has an @ behind its hosts: in a user or password, / is written %2F and ? is written %3F")
+		return errors.New("skerry: the DSN has an @ after its hosts: in a user or password, / is written %2F and ? is written %3F")
 	}
 	return nil
 }

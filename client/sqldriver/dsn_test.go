@@ -71,7 +71,7 @@ func TestDSNMistakes(t *testing.T) {
 			t.Errorf("%s: %v, does not name %q", dsn, err, want)
 		}
 		if db, err := sql.Open(Name, dsn); err == nil {
-			t.Errorf("sql.Open takes %s", dsn)
+			t.Errorf("sql.Open accepts %s", dsn)
 			db.Close()
 		}
 	}
@@ -88,7 +88,7 @@ func TestDSNSecret(t *testing.T) {
 	} {
 		_, _, err := ParseDSN(dsn)
 		if err == nil {
-			t.Errorf("%s is taken", dsn)
+			t.Errorf("%s is accepted", dsn)
 		} else if text := err.Error(); strings.Contains(text, "SEC") || strings.Contains(text, "RET") {
 			t.Errorf("%s: the error has the password: %v", dsn, err)
 		}

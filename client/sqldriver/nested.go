@@ -16,7 +16,7 @@ func (c *cursor) json(dst []byte, t *typ) ([]byte, error) {
 	case wire.KindNull:
 		return append(dst, "null"...), nil
 	case wire.KindBool:
-		return append(dst, boolText(it.Int == 1)...), nil
+		return strconv.AppendBool(dst, it.Int == 1), nil
 	case wire.KindInt:
 		return strconv.AppendInt(dst, it.Int, 10), nil
 	case wire.KindDouble:

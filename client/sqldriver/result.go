@@ -16,12 +16,12 @@ type uncounted struct{ name string }
 
 // LastInsertId implements driver.Result.
 func (uncounted) LastInsertId() (int64, error) {
-	return 0, errors.New("skerry: there is no LastInsertId: a procedure returns the keys that it made as its rows")
+	return 0, errors.New("skerry: LastInsertId is not supported: a procedure returns new keys in its rows")
 }
 
 // RowsAffected implements driver.Result.
 func (u uncounted) RowsAffected() (int64, error) {
-	return 0, fmt.Errorf("skerry: the procedure %s does not tell how many rows it changed: that would be an integer, or an integer %s of a struct", clip(u.name), rowsAffected)
+	return 0, fmt.Errorf("skerry: the procedure %s does not report how many rows it changed: it would return an integer, or a struct with an integer %s", clip(u.name), rowsAffected)
 }
 
 // counted is the driver.Result of a procedure with it.

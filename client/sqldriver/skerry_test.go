@@ -256,7 +256,7 @@ func TestResult(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, err := res.RowsAffected(); err == nil {
-			t.Errorf("%s: %d rows are made up", query, n)
+			t.Errorf("%s: %d rows are reported without a count", query, n)
 		}
 	}
 }
@@ -283,7 +283,7 @@ func TestErrors(t *testing.T) {
 	}
 	var n int64
 	if err := db.QueryRowContext(t.Context(), "CALL sum('k')").Scan(&n); err != nil || n != 0 {
-		t.Errorf("a refused SELECT wrote %d (%v)", n, err)
+		t.Errorf("a rejected SELECT wrote %d (%v)", n, err)
 	}
 }
 

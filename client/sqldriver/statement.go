@@ -108,7 +108,7 @@ func (p *parser) statement() error {
 		return err
 	}
 	if braces && p.peek() == '?' {
-		return p.fail("{? = CALL …} is not known: what a procedure returns are its rows")
+		return p.fail("{? = CALL …} is not supported: a procedure returns its results as rows")
 	}
 	begin := p.at
 	word := p.word()
@@ -136,7 +136,7 @@ func (p *parser) star() error {
 		return err
 	}
 	if !p.take("*") {
-		return p.fail("only SELECT * FROM procedure(…) is known: there are no tables, expressions or lists of columns")
+		return p.fail("only SELECT * FROM procedure(…) is supported: there are no tables, expressions or lists of columns")
 	}
 	if err := p.space(); err != nil {
 		return err
@@ -158,9 +158,9 @@ func (p *parser) unknown(word string, start int) error {
 		}
 		return p.fail("CALL procedure(…) is expected")
 	case "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "SET":
-		return p.fail("%s is not known: a procedure is the transaction; what must happen together stands in one", strings.ToUpper(word))
+		return p.fail("%s is not supported: a procedure is the transaction; put what must happen together into one", strings.ToUpper(word))
 	}
-	return p.fail("%s is not known: statements are CALL procedure(…), and SELECT * FROM procedure(…) for those that only read", clip(word))
+	return p.fail("%s is not supported: statements are CALL procedure(…), and SELECT * FROM procedure(…) for those that only read", clip(word))
 }
 
 // call parses the name of a procedure and its arguments.
@@ -236,7 +236,7 @@ func (p *parser) argument() error {
 		p.at = at
 	}
 	if n := len(p.st.args); n > 0 && p.st.args[n-1].name != "" {
-		return p.fail("an argument by position stands behind one by name")
+		return p.fail("an argument by position follows one by name")
 	}
 	return p.value("")
 }
@@ -244,7 +244,7 @@ func (p *parser) argument() error {
 func (p *parser) named(at int, name string) error {
 	for _, a := range p.st.args {
 		if a.name == name {
-			return p.failAt(at, "the argument %s is there twice", clip(name))
+			return p.failAt(at, "the argument %s is given twice", clip(name))
 		}
 	}
 	if err := p.space(); err != nil {
@@ -262,7 +262,7 @@ func (p *parser) value(name string) (err error) {
 	case c == '\'':
 		a.value, err = p.quoted('\'')
 	case c == '"' || c == '`':
-		return p.fail("text stands in single quotes; %c is for names", c)
+		return p.fail("text is written in single quotes; %c is for names", c)
 	case c == '-' || c == '+' || c >= '0' && c <= '9' || c == '.':
 		a.value, err = p.number()
 	default:
@@ -296,7 +296,7 @@ func (p *parser) keyword() (driver.Value, error) {
 		return nil, p.fail("a value is expected, not %q", clip(p.text[p.at:]))
 	}
 	p.at = at
-	return nil, p.fail("%s is no value: text stands in single quotes, an argument by name is %s => value", clip(word), clip(word))
+	return nil, p.fail("%s is not a value: text is written in single quotes, an argument by name is %s => value", clip(word), clip(word))
 }
 
 // placeholder parses ?, $1, :name or @name and returns the index of the value.
@@ -307,7 +307,7 @@ func (p *parser) placeholder(c byte) (int, error) {
 		style = ':'
 	}
 	if p.style != 0 && p.style != style {
-		return 0, p.fail("placeholders of two kinds in one statement: use ?, $1 or :name, but not two of them")
+		return 0, p.fail("placeholders of two kinds in one statement: use only one of ?, $1 and :name")
 	}
 	p.style = style
 	p.at++

@@ -255,7 +255,7 @@ func (offer) testNamed(t *testing.T, o offer, db *sql.DB) {
 		{sql.Named("", "x"), sql.Named("b", "y")},
 	} {
 		if err := db.QueryRowContext(t.Context(), o.named, args...).Scan(&a, &b); err == nil {
-			t.Errorf("%v is taken", args)
+			t.Errorf("%v is accepted", args)
 		}
 	}
 }
@@ -283,7 +283,7 @@ func (offer) testArgumentCount(t *testing.T, o offer, db *sql.DB) {
 		t.Errorf("after errors: %q, %q, %v", a, b, err)
 	}
 	if _, err := db.ExecContext(t.Context(), o.pair, make(chan int), "b"); err == nil {
-		t.Error("a channel is taken for an argument")
+		t.Error("a channel is accepted as an argument")
 	}
 }
 

@@ -139,7 +139,7 @@ func (p *parser) number() (number, error) {
 	text := p.text[from:p.at]
 	if rest := p.word(); rest != "" || !good {
 		p.at = at
-		return "", p.fail("%s is no number: those are like 5, -5, 0.5 and 5e3", clip(p.text[at:max(at+1, from+len(text)+len(rest))]))
+		return "", p.fail("%s is not a number such as 5, -5, 0.5 or 5e3", clip(p.text[at:max(at+1, from+len(text)+len(rest))]))
 	}
 	return number(text), nil
 }

@@ -11,7 +11,7 @@ import (
 
 // errMisfit means that a reply does not match the schema: the program on the server has
 // changed.
-var errMisfit = errors.New("skerry: the result is not of the kind that the schema says")
+var errMisfit = errors.New("skerry: the result does not match the schema")
 
 // cursor reads the values of a reply one after another.
 type cursor struct{ b []byte }

@@ -8,6 +8,7 @@
 package acme
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -103,23 +104,13 @@ func New(store *kv.Store, o Options) (*Manager, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	if o.Space == 0 {
-		o.Space = DefaultSpace
-	}
-	if o.Refresh == 0 {
-		o.Refresh = DefaultRefresh
-	}
-	if o.RenewCheck == 0 {
-		o.RenewCheck = DefaultRenewCheck
-	}
+	o.Space = cmp.Or(o.Space, DefaultSpace)
+	o.Refresh = cmp.Or(o.Refresh, DefaultRefresh)
+	o.RenewCheck = cmp.Or(o.RenewCheck, DefaultRenewCheck)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.CA = cmp.Or(o.CA, certmagic.LetsEncryptProductionCA)
 	if o.Leads == nil {
 		o.Leads = func() bool { return true }
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.CA == "" {
-		o.CA = certmagic.LetsEncryptProductionCA
 	}
 	storage, err := NewStorage(store, StorageOptions{Space: o.Space, Lease: o.Lease, Logger: o.Logger})
 	if err != nil {
@@ -161,7 +152,7 @@ func (o *Options) check() error {
 	case len(o.Domains) > MaxDomains:
 		return engine.Errorf(engine.CodeLimit, "certificates: %d domains are over the limit of %d", len(o.Domains), MaxDomains)
 	case o.HTTPPort == Off && o.TLSPort == Off:
-		return bad("with both challenges off the CA cannot be shown that the domains are yours")
+		return bad("both challenges are off, so the CA cannot verify that the domains are yours")
 	case o.Refresh < 0 || o.RenewCheck < 0:
 		return bad("a time is negative")
 	}
@@ -200,9 +191,9 @@ func checkName(name string) error {
 	case n == "" || len(n) > 253:
 		return bad("is not a host name")
 	case strings.Contains(n, "*"):
-		return bad("is a wildcard: these need a proof by DNS, which is not offered; name each host")
+		return bad("is a wildcard: wildcards need a DNS challenge, which is not supported; name each host")
 	case strings.ContainsAny(n, ":/"):
-		return bad("is not a host name alone: leave out https://, the port and the path")
+		return bad("is not a bare host name: leave out https://, the port and the path")
 	}
 	for _, label := range strings.Split(n, ".") {
 		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {

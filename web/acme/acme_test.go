@@ -51,7 +51,7 @@ func (follower) Update(context.Context, func(engine.Tx) error) (engine.Position,
 	return 0, engine.ErrNotLeader
 }
 
-// machine is where the CA looks for proof and clients come.
+// machine has the listeners for the CA's challenges and for clients.
 type machine struct {
 	ip        string
 	http, tls net.Listener
@@ -224,8 +224,8 @@ func locks(t *testing.T, store *kv.Store, want int) {
 	}
 }
 
-// TestTwoManagers: of two that lead, as at worst for a moment in a cluster, one
-// orders and both serve.
+// TestTwoManagers: if two nodes lead, as can happen briefly in a cluster, one orders and
+// both serve.
 func TestTwoManagers(t *testing.T) {
 	t.Parallel()
 	c, c2 := newMachine(t, "127.0.0.2"), newMachine(t, "127.0.0.2")
@@ -260,7 +260,7 @@ func TestFollower(t *testing.T) {
 	other.serve(t, c2)
 	for range 3 {
 		if _, err := hello(c2.tls, c.ip, p.issued); err == nil {
-			t.Fatal("there is a certificate before anybody leads")
+			t.Fatal("there is a certificate before any node leads")
 		}
 	}
 	eventually.True(t, "the node asked twice whether it leads", func() bool { return asked.Load() >= 2 })
@@ -276,7 +276,7 @@ func TestFollower(t *testing.T) {
 	}
 }
 
-// TestRenewal: a certificate is replaced before it ends, while clients come.
+// TestRenewal: a certificate is replaced before it expires, while clients connect.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	c := newMachine(t, "127.0.0.4")
@@ -293,7 +293,7 @@ func TestRenewal(t *testing.T) {
 			return false // this machine is so slow that it ended first
 		}
 		if err != nil {
-			t.Fatalf("a client is turned away: %v", err)
+			t.Fatalf("a client is rejected: %v", err)
 		}
 		return cert.SerialNumber.String() != first
 	}) {

@@ -19,7 +19,7 @@ import (
 	"github.com/skerrydb/skerry/web/acme"
 )
 
-// TestOptions: mistakes are found before the CA is asked for anything.
+// TestOptions: mistakes are reported before the CA is contacted.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	_, store := open(t, t.TempDir())
@@ -116,7 +116,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// TestChallengeOfAnotherNode: the CA may come to any node with its question.
+// TestChallengeOfAnotherNode: any node answers the CA's challenges.
 func TestChallengeOfAnotherNode(t *testing.T) {
 	t.Parallel()
 	eng, store := open(t, t.TempDir())
@@ -158,8 +158,8 @@ func (l *looked) View(ctx context.Context, r engine.Read, fn func(engine.Tx) err
 	return l.Engine.View(ctx, r, fn)
 }
 
-// TestHalfStored: what somebody is still storing, under certmagic's lock, is not
-// taken for what a death has left.
+// TestHalfStored: files that are still being stored, under certmagic's lock, are not
+// removed as torn.
 func TestHalfStored(t *testing.T) {
 	t.Parallel()
 	eng, store := open(t, t.TempDir())
@@ -176,15 +176,15 @@ func TestHalfStored(t *testing.T) {
 	n := run(t, keys(t, l), &pebble{directory: "https://ca.example/dir"}, c, func(o *acme.Options) {
 		o.Domains, o.RenewCheck = []string{"a.example"}, time.Millisecond
 	})
-	eventually.True(t, "it was looked often", func() bool { return l.n.Load() > 30 })
+	eventually.True(t, "kv was read often", func() bool { return l.n.Load() > 30 })
 	n.stop()
 	if _, err := s.Load(t.Context(), certFile); err != nil {
 		t.Errorf("half of a certificate that is being stored: %v", err)
 	}
 }
 
-// TestTornCertificate: a certificate whose files do not belong together, as a
-// death between two writes leaves them, is ordered anew.
+// TestTornCertificate: a certificate whose files do not match, as a crash between two
+// writes leaves them, is ordered again.
 func TestTornCertificate(t *testing.T) {
 	t.Parallel()
 	c := newMachine(t, "127.0.0.6")

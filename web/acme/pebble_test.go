@@ -40,15 +40,15 @@ func (o *output) logger() *slog.Logger {
 type pebble struct {
 	directory string         // its URL
 	trust     *x509.CertPool // of its own HTTPS
-	issued    *x509.CertPool // of the certificates that it gives out
+	issued    *x509.CertPool // of the certificates that it issues
 	out       output
 	stop      func()
 }
 
-// orders is how many certificates it has given out.
+// orders returns how many certificates it has issued.
 func (p *pebble) orders() int { return strings.Count(p.out.String(), "Issued certificate serial") }
 
-// ca is what pebble is told.
+// ca configures pebble.
 type ca struct {
 	httpPort, tlsPort int           // where it looks for proof
 	validity          time.Duration // of certificates; 0: 90 days

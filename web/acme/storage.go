@@ -2,6 +2,7 @@ package acme
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -43,7 +44,7 @@ type StorageOptions struct {
 
 // Storage keeps certmagic's files and locks as plain keys, so that all nodes have them. It implements
 // certmagic.Storage and certmagic.TryLocker. Reads see every write that was acknowledged on any node. On a
-// node that does not lead, writes and locks fail with engine.ErrNotLeader. Files larger than a kv value may be
+// node that does not lead, writes and locks fail with engine.ErrNotLeader. Files larger than a kv value
 // fail with engine.ErrValueTooLarge.
 //
 // A lock is a key that expires. Its holder renews it, so the lock of a dead process ends by itself. A holder
@@ -70,16 +71,10 @@ func NewStorage(store *kv.Store, o StorageOptions) (*Storage, error) {
 	if o.Lease < 0 || o.Lease > 0 && o.Lease < 10*time.Millisecond {
 		return nil, engine.Errorf(engine.CodeInvalid, "certificates: a lease of %v is too short, use 0 or at least 10 ms", o.Lease)
 	}
-	if o.Space == 0 {
-		o.Space = DefaultSpace
-	}
-	if o.Lease == 0 {
-		o.Lease = DefaultLease
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	return &Storage{store: store, space: o.Space, lease: o.Lease, log: o.Logger, held: map[string]*lease{}}, nil
+	return &Storage{
+		store: store, space: cmp.Or(o.Space, DefaultSpace), lease: cmp.Or(o.Lease, DefaultLease),
+		log: cmp.Or(o.Logger, slog.Default()), held: map[string]*lease{},
+	}, nil
 }
 
 // String names the storage in certmagic's log.

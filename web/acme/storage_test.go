@@ -94,7 +94,7 @@ func TestStorageModel(t *testing.T) {
 	}
 }
 
-// sameAnswers compares what two storages say of one name.
+// sameAnswers compares the results of two storages for one name.
 func sameAnswers(t *testing.T, s, want certmagic.Storage, name string) {
 	t.Helper()
 	for _, recursive := range []bool{false, true} {
@@ -125,7 +125,7 @@ func sameAnswers(t *testing.T, s, want certmagic.Storage, name string) {
 	}
 }
 
-// TestStorageConcurrent: a reader sees whole files, and every writer's last one.
+// TestStorageConcurrent: readers see whole files, and every writer sees its own last write.
 func TestStorageConcurrent(t *testing.T) {
 	t.Parallel()
 	s, _ := space(t)
@@ -156,8 +156,8 @@ func TestStorageConcurrent(t *testing.T) {
 	all.Wait()
 }
 
-// TestStorageRefuses: names that could not be found again, values that do not fit,
-// an ended context, a node that does not lead.
+// TestStorageRefuses: invalid names, values over the limit, an ended context and a node
+// that does not lead are errors.
 func TestStorageRefuses(t *testing.T) {
 	t.Parallel()
 	eng, store := open(t, t.TempDir())
@@ -203,7 +203,7 @@ func TestStorageRefuses(t *testing.T) {
 	}
 }
 
-// TestDeleteMany: a folder of more files than one transaction takes goes as a whole.
+// TestDeleteMany: a folder with more files than one transaction deletes is deleted completely.
 func TestDeleteMany(t *testing.T) {
 	t.Parallel()
 	s, store := space(t)
@@ -221,7 +221,7 @@ func TestDeleteMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	if names, err := s.List(t.Context(), "", true); err != nil || !slices.Equal(names, []string{"many-more", "many-more/1"}) {
-		t.Errorf("left are %q, %v", names, err)
+		t.Errorf("%q are left, %v", names, err)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestLockExcludes(t *testing.T) {
 	locks(t, store, 0)
 }
 
-// TestUnlockTwice: of two that unlock at the same time one has done it.
+// TestUnlockTwice: of two concurrent calls of Unlock only one succeeds.
 func TestUnlockTwice(t *testing.T) {
 	t.Parallel()
 	s, _ := space(t)
@@ -311,8 +311,7 @@ func TestLockTakesTurns(t *testing.T) {
 	}
 }
 
-// TestLockOfTheDead: a process that ended with a lock keeps others from it only
-// until its lease ends.
+// TestLockOfTheDead: the lock of a process that ended is free when its lease expires.
 func TestLockOfTheDead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
