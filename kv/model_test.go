@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 )
@@ -253,7 +254,7 @@ func (m *model) scan(t *testing.T, tx *kv.Tx, space uint8) error {
 // TestModel runs random transactions on kv and on a map, with a clock that jumps both ways,
 // transactions that are undone, and expiry in between.
 func TestModel(t *testing.T) {
-	r := random(t)
+	r := seed.Rand(t)
 	s, eng, c := open(t)
 	m := &model{live: map[modelKey]modelEntry{}, used: map[modelKey]kv.Revision{}}
 	undo := errors.New("undo")

@@ -5,9 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -72,20 +69,6 @@ func follow(t testing.TB, eng engine.Engine, o feed.Options) *feed.Feed {
 func openEngine(t testing.TB, c *clock) engine.Engine {
 	t.Helper()
 	return testengine.Open(t, testengine.Options{Now: c.Now})
-}
-
-// random returns a source whose seed is printed and can be given in SKERRY_SEED.
-func random(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("SKERRY_SEED: %v", err)
-		}
-	}
-	t.Logf("SKERRY_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
 }
 
 // update runs fn as a transaction of space 0 that must succeed.

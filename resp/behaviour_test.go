@@ -1,21 +1,19 @@
 package resp_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine/embedded"
-	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -28,36 +26,27 @@ func TestWait(t *testing.T) {
 	if v := a.ask("WAIT", "1", "120"); v.Int != 0 || time.Since(start) < 100*time.Millisecond {
 		t.Errorf("WAIT 1 120 answers %v after %v", v, time.Since(start))
 	}
-	unblock := func(how string) {
-		for a.ask("CLIENT", "UNBLOCK", id, how).Int == 0 {
-			time.Sleep(time.Millisecond)
-		}
-	}
-	var other sync.WaitGroup
-	other.Go(func() { unblock("ERROR") })
-	if v := b.ask("WAIT", "1", "0"); !strings.HasPrefix(string(v.Str), "UNBLOCKED ") {
+	b.send("WAIT 1 0")
+	a.awaitInfo("blocked_clients", 1)
+	a.want("1", "CLIENT", "UNBLOCK", id, "ERROR")
+	if v := b.next(); !strings.HasPrefix(string(v.Str), "UNBLOCKED ") {
 		t.Errorf("WAIT ended by an error answers %q", v.Str)
 	}
-	other.Wait()
 	// Commands sent during the wait are run afterwards, in order.
-	b.nc.Write([]byte("WAIT 1 0\r\nECHO one\r\n"))
-	time.Sleep(80 * time.Millisecond)
-	b.nc.Write([]byte("ECHO two\r\n"))
-	unblock("TIMEOUT")
-	for i, want := range []string{"", "one", "two"} {
-		if v, err := b.rd.Read(); err != nil || string(v.Str) != want {
-			t.Errorf("reply %d is %q, %v", i, v.Str, err)
+	b.send("WAIT 1 0\r\nECHO one")
+	a.awaitInfo("blocked_clients", 1)
+	b.send("ECHO two")
+	a.want("1", "CLIENT", "UNBLOCK", id, "TIMEOUT")
+	for i, want := range []string{"0", "one", "two"} {
+		if got := show(t, b.next()); got != want {
+			t.Errorf("reply %d is %s", i, got)
 		}
 	}
 	// A client that disconnects during the wait is detected.
-	b.nc.Write([]byte("WAIT 1 0\r\n"))
-	time.Sleep(20 * time.Millisecond)
+	b.send("WAIT 1 0")
+	a.awaitInfo("blocked_clients", 1)
 	b.nc.Close()
-	for start := time.Now(); strings.Count(string(a.ask("CLIENT", "LIST").Str), "\n") > 1; time.Sleep(time.Millisecond) {
-		if time.Since(start) > 5*time.Second {
-			t.Fatal("a blocked connection outlives its client")
-		}
-	}
+	a.awaitInfo("connected_clients", 1)
 }
 
 // TestMigrate moves keys to a real redis-server and back.
@@ -112,13 +101,13 @@ type cachingClient struct {
 	cache map[string]string
 }
 
-// run reads keys until stop is closed. It handles replies and pushes in the order in which
-// the server sent them.
+// run reads keys until stop is closed, and then once more: all invalidations precede the
+// last reply. It handles replies and pushes in the order in which the server sent them.
 func (c *cachingClient) run(keys []string, rng *rand.Rand, stop chan struct{}) error {
-	for {
+	for last := false; !last; {
 		select {
 		case <-stop:
-			return nil
+			last = true
 		default:
 		}
 		key := keys[rng.IntN(len(keys))]
@@ -147,6 +136,7 @@ func (c *cachingClient) run(keys []string, rng *rand.Rand, stop chan struct{}) e
 			c.invalidate(v)
 		}
 	}
+	return nil
 }
 
 func (c *cachingClient) invalidate(v wire.Value) {
@@ -194,48 +184,26 @@ func TestTrackingTruth(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	time.Sleep(300 * time.Millisecond)
 	close(stop)
 	readers.Wait()
 	a := newAsker(t, addr)
-	held := 0
+	cached := 0
 	for i, c := range clients {
-		c.ask("PING")
+		cached += len(c.cache)
 		for key, val := range c.cache {
-			held++
 			if v := a.ask("GET", key); string(v.Str) != val {
-				t.Errorf("client %d holds %s of %s, which is %s", i, val, key, v.Str)
+				t.Errorf("client %d has cached %s as %s, but it is %s", i, key, val, v.Str)
 			}
 		}
 	}
-	if held == 0 {
-		t.Error("no client holds anything: the test shows nothing")
+	if cached == 0 {
+		t.Error("no client has cached anything, so the test proves nothing")
 	}
 }
 
 // TestMemoryFull fills an engine with a small limit.
 func TestMemoryFull(t *testing.T) {
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	eng, err := embedded.Open(t.TempDir(), embedded.Options{MemoryBytes: 1 << 20, Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer eng.Close()
-	store, err := kv.New(eng, kv.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv, err := resp.New(store, nil, resp.Options{Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(context.Background(), l) }()
-	a := newAsker(t, l.Addr().String())
+	a := newAsker(t, serveOn(t, openEngine(t, embedded.Options{MemoryBytes: 1 << 20}), resp.Options{}))
 	val := strings.Repeat("x", 100_000)
 	n := 0
 	for ; n < 20; n++ {
@@ -268,21 +236,15 @@ func TestMemoryFull(t *testing.T) {
 	if v := a.ask("CLIENT", "TRACKING", "ON"); !strings.HasSuffix(string(v.Str), "[unsupported]") {
 		t.Errorf("tracking without a feed: %q", v.Str)
 	}
-	srv.Close()
-	if err := <-served; err != nil {
-		t.Errorf("Serve: %v", err)
-	}
 }
 
 // TestShutdown ends Serve while clients write. Each write gets a reply or was not sent, and
 // all connections end.
 func TestShutdown(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := loopback(t)
 	srv := serveSkerry(t, l, resp.Options{})
 	var wg sync.WaitGroup
+	var replies atomic.Int64
 	for i := range 8 {
 		a := newAsker(t, l.Addr().String())
 		wg.Go(func() {
@@ -294,13 +256,13 @@ func TestShutdown(t *testing.T) {
 				if err != nil {
 					return
 				}
-				if v.IsError() {
+				if replies.Add(1); v.IsError() {
 					t.Errorf("a reply at shutdown: %q", v.Str)
 				}
 			}
 		})
 	}
-	time.Sleep(50 * time.Millisecond)
+	eventually.True(t, "some writes", func() bool { return replies.Load() > 100 })
 	srv.Close()
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
@@ -320,17 +282,12 @@ func TestShutdown(t *testing.T) {
 // TestMigrateTime checks that the remaining life of a migrated key is computed with the
 // time of the store, regardless of the machine's clock.
 func TestMigrateTime(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	serveAt(t, l, resp.Options{}, func() time.Time { return time.Now().Add(time.Hour) })
+	l := loopback(t)
+	ahead := func() time.Time { return time.Now().Add(time.Hour) }
+	serve(t, openEngine(t, embedded.Options{Now: ahead}), l, resp.Options{})
 	from, to := newAsker(t, l.Addr().String()), newAsker(t, startSkerry(t, resp.Options{}))
 	from.want("OK", "SET", "k", "v", "PX", "100000")
-	host, port, err := net.SplitHostPort(to.nc.RemoteAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	host, port, _ := net.SplitHostPort(to.nc.RemoteAddr().String())
 	from.want("OK", "MIGRATE", host, port, "k", "0", "5000")
 	if left := to.ask("PTTL", "k").Int; left <= 0 || left > 100_000 {
 		t.Errorf("%d ms are left of 100,000", left)

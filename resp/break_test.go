@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -142,7 +143,7 @@ func TestUpstreamCut(t *testing.T) {
 			// The input on the cut connection may still be running: wait until only the
 			// next command is left.
 			a.want("OK", "SET", "other", "x")
-			eventually(t, "the end of the cut connection", func() bool { return metric(all.list[0], "resp_node_connections") <= 1 })
+			eventually.True(t, "the end of the cut connection", func() bool { return metric(all.list[0], "resp_node_connections") <= 1 })
 			unknown += checkCut(t, fmt.Sprintf("%s cut at %d", name, at), all, got, want)
 		}
 		if name == "reply" && unknown == 0 {

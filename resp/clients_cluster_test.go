@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/resp"
 )
 
@@ -145,7 +146,7 @@ func direct(t *testing.T, all *nodes, write func() error) {
 			}
 		}
 	}()
-	eventually(t, "the client goes to the leader itself", func() bool {
+	eventually.True(t, "the client goes to the leader itself", func() bool {
 		forwarded := func() (n float64) {
 			for _, nd := range all.list {
 				n += metric(nd, "resp_forwarded_commands_total")

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/resp"
 )
@@ -31,7 +32,7 @@ func TestClientsSurviveRestart(t *testing.T) {
 				calls = restartClients(parent, addr)
 			}
 			for name, set := range calls {
-				until(t, name+" on the "+turn+" server", func() bool {
+				eventually.True(t, name+" on the "+turn+" server", func() bool {
 					ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 					defer cancel()
 					return set(ctx) == nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/resp"
 )
 
@@ -152,41 +153,31 @@ func rueidisCache(t *testing.T, reader, writer rueidis.Client) {
 		if err := writer.Do(ctx, writer.B().Set().Key("k:cached").Value(want).Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the invalidation of "+want, func() bool {
+		eventually.True(t, "the invalidation of "+want, func() bool {
 			v, err := read().ToString()
 			return err == nil && v == want
 		})
 		// An extra invalidation does no harm. It may follow a read that it was too late
 		// for.
-		until(t, "a read of "+want+" from the cache", func() bool { r := read(); return r.IsCacheHit() })
+		eventually.True(t, "a read of "+want+" from the cache", func() bool { r := read(); return r.IsCacheHit() })
 	}
 	if err := writer.Do(ctx, writer.B().Del().Key("k:cached").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the invalidation by DEL", func() bool { return rueidis.IsRedisNil(read().Error()) })
+	eventually.True(t, "the invalidation by DEL", func() bool { return rueidis.IsRedisNil(read().Error()) })
 	if err := writer.Do(ctx, writer.B().Set().Key("k:cached").Value("x").Px(80*time.Millisecond).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the value that expires", func() bool { v, _ := read().ToString(); return v == "x" })
-	until(t, "the invalidation by expiry", func() bool { return rueidis.IsRedisNil(read().Error()) })
+	eventually.True(t, "the value that expires", func() bool { v, _ := read().ToString(); return v == "x" })
+	eventually.True(t, "the invalidation by expiry", func() bool { return rueidis.IsRedisNil(read().Error()) })
 	if err := writer.Do(ctx, writer.B().Set().Key("k:cached").Value("y").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the value before FLUSHDB", func() bool { v, _ := read().ToString(); return v == "y" })
+	eventually.True(t, "the value before FLUSHDB", func() bool { v, _ := read().ToString(); return v == "y" })
 	if err := writer.Do(ctx, writer.B().Flushdb().Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the invalidation by FLUSHDB", func() bool { return rueidis.IsRedisNil(read().Error()) })
-}
-
-// until waits until ok returns true.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s does not arrive", what)
-		}
-	}
+	eventually.True(t, "the invalidation by FLUSHDB", func() bool { return rueidis.IsRedisNil(read().Error()) })
 }
 
 // TestRueidisReconnects closes the client's connection. The client must drop its cache.
@@ -207,7 +198,7 @@ func TestRueidisReconnects(t *testing.T) {
 		if v, err := other.do("SET", "k", want); err != nil || v.text != "OK" {
 			t.Fatal(v, err)
 		}
-		until(t, "value "+want, func() bool { v, _ := read(); return v == want })
+		eventually.True(t, "value "+want, func() bool { v, _ := read(); return v == want })
 		if v, err := other.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"); err != nil || v.text == "0" {
 			t.Fatal(v, err)
 		}

@@ -1,17 +1,14 @@
 package resp_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine/embedded"
-	"github.com/skerrydb/skerry/feed"
-	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -47,43 +44,13 @@ func startSkewed(t *testing.T, ahead ...time.Duration) (addrs []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = db.Close() })
 		dbs = append(dbs, db)
-		addrs = append(addrs, serveNode(t, db))
+		clients := loopback(t)
+		serve(t, db, clients, resp.Options{Logger: quiet, Meter: db, Cluster: db.Cluster()})
+		addrs = append(addrs, clients.Addr().String())
 	}
 	return addrs
-}
-
-// serveNode serves the Redis protocol on db, which it closes.
-func serveNode(t *testing.T, db *embedded.DB) (addr string) {
-	t.Helper()
-	store, err := kv.New(db, kv.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := feed.New(db, feed.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv, err := resp.New(store, f, resp.Options{
-		Logger: slog.New(slog.DiscardHandler), Procedures: testProcedures(t, db), Meter: db, Durable: true, Build: "test", Cluster: db.Cluster(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	l := loopback(t)
-	wg.Go(func() { _ = f.Run(ctx) })
-	wg.Go(func() { _ = store.Run(ctx) })
-	wg.Go(func() { _ = srv.Serve(ctx, l) })
-	wg.Go(func() { _ = srv.ServeNode(ctx, db.Cluster().Listen(resp.NodeProtocol)) })
-	t.Cleanup(func() {
-		srv.Close()
-		cancel()
-		wg.Wait()
-		_ = db.Close()
-	})
-	return l.Addr().String()
 }
 
 // TestExpiryOnFollowers checks that a lock of one minute exists on every node at every
@@ -115,21 +82,13 @@ func TestExpiryOnFollowers(t *testing.T) {
 		}
 		return replies
 	}
-	within := func(what string, ok func() bool) {
-		t.Helper()
-		for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("waited in vain for %s", what)
-			}
-		}
-	}
 	began := time.Now()
 	leader.ask("SET", "lock", "me", "PX", "60000")
 	leader.ask("SET", "short", "me", "PX", "400")
 	for i := range addrs {
 		for _, level := range levels {
 			if level == "LOCAL" { // it may be stale
-				within("the lock at node "+fmt.Sprint(i+1), func() bool { return asks(i, level, "EXISTS lock")[0] == "1" })
+				eventually.True(t, "the lock at node "+fmt.Sprint(i+1), func() bool { return asks(i, level, "EXISTS lock")[0] == "1" })
 			}
 			got := asks(i, level, "GET lock", "EXISTS lock", "TTL lock", "PTTL lock", "SCAN 0 MATCH loc*")
 			var left int
@@ -142,7 +101,7 @@ func TestExpiryOnFollowers(t *testing.T) {
 			}
 		}
 	}
-	within("the end of a short key", func() bool { return said(leader.ask("EXISTS", "short")) == "0" })
+	eventually.True(t, "the end of a short key", func() bool { return said(leader.ask("EXISTS", "short")) == "0" })
 	if passed := time.Since(began); passed < 300*time.Millisecond {
 		t.Errorf("a key of 400 ms was gone after %v", passed)
 	}
@@ -151,7 +110,7 @@ func TestExpiryOnFollowers(t *testing.T) {
 			t.Errorf("node %d has what the leader no longer has: %q", i+1, got)
 		}
 		for _, level := range levels[1:] { // after the sweeper has run
-			within("the end of a short key at node "+fmt.Sprint(i+1), func() bool { return asks(i, level, "EXISTS short")[0] == "0" })
+			eventually.True(t, "the end of a short key at node "+fmt.Sprint(i+1), func() bool { return asks(i, level, "EXISTS short")[0] == "0" })
 		}
 	}
 }

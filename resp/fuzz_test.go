@@ -59,10 +59,7 @@ func FuzzServer(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	seen := make(chan string, 1)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		f.Fatal(err)
-	}
+	l := loopback(f)
 	quiet := slog.New(faults{slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError}), seen})
 	serveSkerry(f, l, resp.Options{Logger: quiet})
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/gate"
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/resp/wire"
@@ -47,21 +47,6 @@ func enter(t *testing.T, addr, password string) *asker {
 	return a
 }
 
-// figure returns a number in INFO.
-func figure(t *testing.T, a *asker, name string) (n int) {
-	t.Helper()
-	for line := range strings.Lines(string(a.ask("INFO").Str)) {
-		if v, ok := strings.CutPrefix(line, name+":"); ok {
-			if _, err := fmt.Sscan(v, &n); err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-	}
-	t.Fatalf("INFO has no %s", name)
-	return 0
-}
-
 // TestGuestsDoNotLockOut checks that more unauthenticated connections than MaxClients,
 // silent or in the middle of a command, do not keep out clients that have the password, and
 // do not displace connected ones.
@@ -83,10 +68,10 @@ func TestGuestsDoNotLockOut(t *testing.T) {
 			for _, a := range in {
 				a.want("v", "GET", "k")
 			}
-			if n := figure(t, last, "guests"); n > 10 {
+			if n := last.infoInt("guests"); n > 10 {
 				t.Errorf("%d guests", n)
 			}
-			if n := figure(t, last, "evicted_guests"); n < 80 {
+			if n := last.infoInt("evicted_guests"); n < 80 {
 				t.Errorf("%d guests made room", n)
 			}
 		})
@@ -184,9 +169,7 @@ func TestInputMemory(t *testing.T) {
 			c.want("QUEUED", "SET", "k", val)
 		}
 		c.nc.Close()
-		for strings.Count(string(b.ask("CLIENT", "LIST").Str), "\n") > 2 {
-			time.Sleep(time.Millisecond)
-		}
+		b.awaitInfo("connected_clients", 2)
 	}
 }
 
@@ -194,9 +177,8 @@ func TestInputMemory(t *testing.T) {
 // connection, and that after many of them each one is delayed, on any connection. A client
 // with the password can still connect.
 func TestGuessedPasswords(t *testing.T) {
-	var mu sync.Mutex
-	var log bytes.Buffer
-	guesses := gate.NewGuesses(slog.New(slog.NewTextHandler(locked{&mu, &log}, nil)), nil)
+	var log logbuf.Buffer
+	guesses := gate.NewGuesses(slog.New(slog.NewTextHandler(&log, nil)), nil)
 	addr := startSkerry(t, resp.Options{Password: "secret", Guesses: guesses})
 	const wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
 	in := enter(t, addr, "secret")
@@ -214,13 +196,12 @@ func TestGuessedPasswords(t *testing.T) {
 	}
 	enter(t, addr, "secret").want("PONG", "PING")
 	in.want("PONG", "PING")
-	if n := figure(t, in, "wrong_passwords"); n != gate.FreeGuesses+4 {
+	if n := in.infoInt("wrong_passwords"); n != gate.FreeGuesses+4 {
 		t.Errorf("%d wrong passwords", n)
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	if lines := strings.Count(log.String(), "a client gave a wrong password"); lines == 0 || lines > 5 || strings.Contains(log.String(), "wrong\n") {
-		t.Errorf("the log has\n%s", log.String())
+	text := log.String()
+	if lines := strings.Count(text, "a client gave a wrong password"); lines == 0 || lines > 5 || strings.Contains(text, "wrong\n") {
+		t.Errorf("the log has\n%s", text)
 	}
 }
 
@@ -234,15 +215,4 @@ func TestGuessesOfOneConnection(t *testing.T) {
 	if n := bytes.Count(said, []byte("-WRONGPASS ")); err != nil || n != gate.MaxGuesses {
 		t.Errorf("%d replies, %v", n, err)
 	}
-}
-
-type locked struct {
-	mu *sync.Mutex
-	w  io.Writer
-}
-
-func (l locked) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(b)
 }

@@ -3,7 +3,6 @@ package resp
 import (
 	"bytes"
 	"hash/crc64"
-	"math/rand/v2"
 	"os"
 	"regexp"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/kv"
 )
 
@@ -92,12 +92,7 @@ func FuzzGlob(f *testing.F) {
 }
 
 func TestDumpRoundTrip(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		seed, _ = strconv.ParseUint(s, 10, 64)
-	}
-	t.Logf("SKERRY_SEED=%d", seed)
-	rng := rand.New(rand.NewPCG(seed, 1))
+	rng := seed.Rand(t)
 	var p packer
 	tab := crcTable()
 	vals := [][]byte{{}, []byte("0"), []byte("-128"), []byte("128"), []byte("-32769"), []byte("2147483647"),

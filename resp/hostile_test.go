@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/resp/wire"
 )
@@ -70,6 +71,7 @@ func TestAnnouncedLengthsCostNothing(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
+	const announcement = "*1048576\r\n$16777216\r\nx"
 	before := heap()
 	for range 100 {
 		nc, err := net.Dial("tcp", addr)
@@ -77,13 +79,12 @@ func TestAnnouncedLengthsCostNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer nc.Close()
-		io.WriteString(nc, "*1048576\r\n$16777216\r\nx")
+		io.WriteString(nc, announcement)
 	}
 	a := newAsker(t, addr)
-	for strings.Count(string(a.ask("CLIENT", "LIST").Str), "\n") < 101 {
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(50 * time.Millisecond)
+	eventually.True(t, "the announcements are read", func() bool {
+		return strings.Count(string(a.ask("CLIENT", "LIST").Str), fmt.Sprintf(" qbuf=%d ", len(announcement))) == 100
+	})
 	if grown := int64(heap()) - int64(before); grown > 16<<20 {
 		t.Errorf("the heap grew by %d bytes for 100 announcements of 16 TiB", grown)
 	}
@@ -120,21 +121,8 @@ func TestReaderThatDoesNotRead(t *testing.T) {
 	}
 	defer nc.Close()
 	go nc.Write(bytes.Repeat([]byte("GET big\r\n"), 5000))
-	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if v := a.ask("PING"); string(v.Str) != "PONG" {
-			t.Fatal(v)
-		}
-		list := string(a.ask("CLIENT", "LIST").Str)
-		if time.Since(start) > 200*time.Millisecond && strings.Count(list, "\n") == 1 {
-			break
-		}
-		if time.Since(start) > 10*time.Second {
-			t.Fatalf("it is still there:\n%s", list)
-		}
-	}
-	if info := string(a.ask("INFO", "stats").Str); !strings.Contains(info, "client_output_buffer_limit_disconnections:1") {
-		t.Errorf("INFO does not tell of it:\n%s", info)
-	}
+	a.awaitInfo("client_output_buffer_limit_disconnections", 1)
+	a.awaitInfo("connected_clients", 1)
 }
 
 func TestMaxClients(t *testing.T) {
@@ -144,9 +132,7 @@ func TestMaxClients(t *testing.T) {
 		t.Errorf("the third got %q", got)
 	}
 	b.nc.Close()
-	for strings.Count(string(a.ask("CLIENT", "LIST").Str), "\n") > 1 {
-		time.Sleep(time.Millisecond)
-	}
+	a.awaitInfo("connected_clients", 1)
 	newAsker(t, addr).ask("PING")
 }
 
@@ -301,10 +287,7 @@ func (l *starved) Accept() (net.Conn, error) {
 }
 
 func TestAcceptSurvivesStarvation(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := loopback(t)
 	serveSkerry(t, &starved{l, 3}, resp.Options{Logger: slog.New(slog.DiscardHandler)})
 	if got := raw(t, l.Addr().String(), "PING\r\nQUIT\r\n"); got != "+PONG\r\n+OK\r\n" {
 		t.Errorf("%q", got)

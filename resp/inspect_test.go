@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/resp"
 )
 
-// infoOf returns the fields of an INFO section.
-func infoOf(t *testing.T, a *asker, section string) map[string]string {
-	t.Helper()
+// info returns the fields of an INFO section.
+func (a *asker) info(section string) map[string]string {
+	a.Helper()
 	fields := map[string]string{}
 	for line := range strings.Lines(string(a.ask("INFO", section).Str)) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
@@ -23,6 +24,22 @@ func infoOf(t *testing.T, a *asker, section string) map[string]string {
 		}
 	}
 	return fields
+}
+
+// infoInt returns a number in INFO.
+func (a *asker) infoInt(name string) int {
+	a.Helper()
+	n, err := strconv.Atoi(a.info("everything")[name])
+	if err != nil {
+		a.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// awaitInfo waits until a number in INFO is n.
+func (a *asker) awaitInfo(name string, n int) {
+	a.Helper()
+	eventually.True(a, fmt.Sprintf("%s:%d", name, n), func() bool { return a.infoInt(name) == n })
 }
 
 // TestCommandStats checks that after the same commands INFO commandstats has the same
@@ -47,10 +64,10 @@ func TestCommandStats(t *testing.T) {
 			a.ask(strings.Fields(line)...)
 		}
 		lines := []string{}
-		for name, value := range infoOf(t, a, "commandstats") {
+		for name, value := range a.info("commandstats") {
 			lines = append(lines, name+":"+usec.ReplaceAllString(value, ""))
 		}
-		for name, value := range infoOf(t, a, "errorstats") {
+		for name, value := range a.info("errorstats") {
 			lines = append(lines, name+":"+value)
 		}
 		slices.Sort(lines)
@@ -73,7 +90,7 @@ func TestCommandTime(t *testing.T) {
 		a.ask("LCS", "a", "b")
 	}
 	took := time.Since(began)
-	stat := infoOf(t, a, "commandstats")["cmdstat_lcs"]
+	stat := a.info("commandstats")["cmdstat_lcs"]
 	var calls, usec int
 	if _, err := fmt.Sscanf(stat, "calls=%d,usec=%d,", &calls, &usec); err != nil {
 		t.Fatal(stat, err)
@@ -109,8 +126,8 @@ sync_full sync_partial_ok sync_partial_err client_output_buffer_limit_disconnect
 // TestInfoFields checks that the fields that monitors read exist in Redis's format.
 func TestInfoFields(t *testing.T) {
 	t.Parallel()
-	have := infoOf(t, newAsker(t, startSkerry(t, resp.Options{MachineMemory: 1 << 33})), "everything")
-	real := infoOf(t, newAsker(t, startRedis(t)), "everything")
+	have := newAsker(t, startSkerry(t, resp.Options{MachineMemory: 1 << 33})).info("everything")
+	real := newAsker(t, startRedis(t)).info("everything")
 	forms := []*regexp.Regexp{regexp.MustCompile(`^-?\d+$`), regexp.MustCompile(`^-?\d+\.\d+$`), regexp.MustCompile(`^[\d.]+[BKMGTP]$`),
 		regexp.MustCompile(`^[\d.]+%$`), regexp.MustCompile(`^[0-9a-f]{40}$`), regexp.MustCompile(``)}
 	form := func(s string) int {
@@ -132,24 +149,10 @@ func TestInfoIsTrue(t *testing.T) {
 	a.ask("SET", "k", strings.Repeat("v", 100_000))
 	a.ask("SET", "gone", "v", "PX", "1")
 	a.ask("MSET", "a", "1", "b", "2")
-	num := func(name string) int {
-		n, err := strconv.Atoi(infoOf(t, a, "everything")[name])
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		return n
-	}
-	until := func(what string, ok func() bool) {
-		t.Helper()
-		for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("in vain: ", what)
-			}
-		}
-	}
-	until("expired_keys", func() bool { return num("expired_keys") == 1 })
+	num := a.infoInt
+	a.awaitInfo("expired_keys", 1)
 	_, port, _ := net.SplitHostPort(addr)
-	if got := infoOf(t, a, "server")["tcp_port"]; got != port {
+	if got := a.info("server")["tcp_port"]; got != port {
 		t.Errorf("tcp_port:%s, want %s", got, port)
 	}
 	used := num("used_memory")
@@ -160,8 +163,8 @@ func TestInfoIsTrue(t *testing.T) {
 	if now, peak := num("used_memory"), num("used_memory_peak"); now >= used || peak < used {
 		t.Errorf("after DEL used_memory %d, peak %d; it was %d", now, peak, used)
 	}
-	until("instantaneous_ops_per_sec", func() bool { return num("instantaneous_ops_per_sec") > 0 })
-	all := infoOf(t, a, "everything") // there is no snapshot
+	eventually.True(t, "instantaneous_ops_per_sec", func() bool { return num("instantaneous_ops_per_sec") > 0 })
+	all := a.info("everything") // there is no snapshot
 	if pos := num("master_repl_offset"); pos < 4 || all["rdb_changes_since_last_save"] != all["engine_position"] {
 		t.Errorf("position %d, changes since the last snapshot %s, position of the engine %s", pos, all["rdb_changes_since_last_save"], all["engine_position"])
 	}
@@ -170,7 +173,7 @@ func TestInfoIsTrue(t *testing.T) {
 	if r, c := num("total_reads_processed"), num("total_commands_processed"); r != reads+3 || c != commands+3 { // INFO, PING, INFO
 		t.Errorf("%d reads and %d commands more, want 3 each", r-reads, c-commands)
 	}
-	for name, want := range map[string]string{"port": port, "bind": "127.0.0.1", "maxmemory": infoOf(t, a, "memory")["maxmemory"]} {
+	for name, want := range map[string]string{"port": port, "bind": "127.0.0.1", "maxmemory": a.info("memory")["maxmemory"]} {
 		if v := a.ask("CONFIG", "GET", name); len(v.List) != 2 || string(v.List[1].Str) != want {
 			t.Errorf("CONFIG GET %s: %+v, want %s", name, v.List, want)
 		}
@@ -181,24 +184,20 @@ func TestInfoIsTrue(t *testing.T) {
 func TestPausedIsBlocked(t *testing.T) {
 	t.Parallel()
 	for name, addr := range map[string]string{"skerry": startSkerry(t, resp.Options{}), "redis": startRedis(t)} {
-		a, held := newAsker(t, addr), newAsker(t, addr)
-		id := held.ask("CLIENT", "ID").Int
+		a, paused := newAsker(t, addr), newAsker(t, addr)
+		id := paused.ask("CLIENT", "ID").Int
 		a.ask("CLIENT", "PAUSE", "60000", "WRITE")
-		if _, err := held.nc.Write([]byte("SET k v\r\n")); err != nil {
+		if _, err := paused.nc.Write([]byte("SET k v\r\n")); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{" flags=b ", " cmd=set "}
 		line := ""
-		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if !eventually.Within(eventually.Limit, func() bool {
 			line = string(a.ask("CLIENT", "LIST", "ID", strconv.FormatInt(id, 10)).Str)
-			if !slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(line, w) }) {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%s: %q has not %q", name, line, want)
-			}
+			return strings.Contains(line, " flags=b ") && strings.Contains(line, " cmd=set ")
+		}) {
+			t.Fatalf("%s: a paused client is listed as %q", name, line)
 		}
-		if n := infoOf(t, a, "clients")["blocked_clients"]; n != "1" {
+		if n := a.info("clients")["blocked_clients"]; n != "1" {
 			t.Errorf("%s: blocked_clients:%s", name, n)
 		}
 		if name == "skerry" { // Redis 7.0 crashes
@@ -207,10 +206,10 @@ func TestPausedIsBlocked(t *testing.T) {
 			}
 		}
 		a.ask("CLIENT", "UNPAUSE")
-		if v, err := held.rd.Read(); err != nil || string(v.Str) != "OK" {
+		if v, err := paused.rd.Read(); err != nil || string(v.Str) != "OK" {
 			t.Errorf("%s: SET after the pause: %q %v", name, v.Str, err)
 		}
-		if n := infoOf(t, a, "clients")["blocked_clients"]; n != "0" {
+		if n := a.info("clients")["blocked_clients"]; n != "0" {
 			t.Errorf("%s: after the pause blocked_clients:%s", name, n)
 		}
 	}

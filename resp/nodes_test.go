@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"iter"
-	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -14,8 +13,6 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
-	"github.com/skerrydb/skerry/feed"
-	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp"
 )
@@ -49,8 +46,6 @@ type node struct {
 	lags  atomic.Bool // it does not know what is committed
 	stop  func()      // ends its face, like a signal
 
-	program []proc.Procedure
-
 	// wrap, if not nil, wraps this node's connections to other nodes.
 	wrap atomic.Pointer[func(net.Conn) net.Conn]
 	// before, if not nil, is called before each batch of writes.
@@ -64,20 +59,8 @@ type node struct {
 // each node.
 func startNodes(tb testing.TB, n int, o resp.Options, programs ...[]proc.Procedure) *nodes {
 	tb.Helper()
-	log := slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	db, err := embedded.Open(tb.TempDir(), embedded.Options{Logger: log, PositionWait: 500 * time.Millisecond})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	db := openEngine(tb, embedded.Options{PositionWait: 500 * time.Millisecond})
 	all := &nodes{TB: tb, db: db, leader: 1, term: 1, changed: make(chan struct{})}
-	tb.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			tb.Errorf("close the engine: %v", err)
-		}
-	})
-	if o.Logger == nil {
-		o.Logger = log
-	}
 	server, client, _ := testTLS(tb)
 	all.dial = client
 	var clients []net.Listener
@@ -87,10 +70,16 @@ func startNodes(tb testing.TB, n int, o resp.Options, programs ...[]proc.Procedu
 		all.list = append(all.list, &node{DB: db, all: all, id: uint64(i + 1), addr: l.Addr().String(), port: port})
 	}
 	for i, nd := range all.list {
-		if i < len(programs) {
-			nd.program = programs[i]
+		o := o
+		if o.Procedures == nil {
+			var program []proc.Procedure
+			if i < len(programs) {
+				program = programs[i]
+			}
+			o.Procedures = testProcedures(tb, nd, program...)
 		}
-		nd.serve(tb, clients[i], o)
+		o.Meter, o.Cluster = nd.DB, nd
+		nd.srv, nd.stop = serve(tb, nd, clients[i], o)
 	}
 	return all
 }
@@ -101,54 +90,6 @@ func (nd *node) Position() engine.Position {
 		return 0
 	}
 	return nd.DB.Position()
-}
-
-func loopback(tb testing.TB) net.Listener {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return l
-}
-
-func (nd *node) serve(tb testing.TB, clients net.Listener, o resp.Options) {
-	tb.Helper()
-	store, err := kv.New(nd, kv.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	f, err := feed.New(nd, feed.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if o.Procedures == nil {
-		o.Procedures = testProcedures(tb, nd, nd.program...)
-	}
-	o.Meter, o.Durable, o.Build, o.Cluster = nd.DB, true, "test", nd
-	if nd.srv, err = resp.New(store, f, o); err != nil {
-		tb.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() { f.Run(ctx) })
-	wg.Go(func() { store.Run(ctx) })
-	wg.Go(func() {
-		if err := nd.srv.Serve(ctx, clients); err != nil {
-			tb.Errorf("Serve: %v", err)
-		}
-	})
-	wg.Go(func() {
-		if err := nd.srv.ServeNode(ctx, nd.Listen(resp.NodeProtocol)); err != nil {
-			tb.Errorf("ServeNode: %v", err)
-		}
-	})
-	nd.stop = cancel
-	tb.Cleanup(func() {
-		nd.srv.Close()
-		cancel()
-		wg.Wait()
-	})
 }
 
 // lead makes a node the leader, or none if id is 0.
@@ -264,14 +205,4 @@ func (nd *node) UpdateEach(ctx context.Context, n int, fn func(engine.Tx, int) e
 // Changes yields the changes of the shared engine.
 func (nd *node) Changes(ctx context.Context, after engine.Position) iter.Seq2[engine.Change, error] {
 	return nd.DB.Changes(ctx, after)
-}
-
-// eventually waits until ok returns true.
-func eventually(tb testing.TB, what string, ok func() bool) {
-	tb.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			tb.Fatalf("%s: not within 20 s", what)
-		}
-	}
 }

@@ -5,11 +5,11 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/resp"
 )
 
@@ -18,12 +18,7 @@ import (
 // whether a command runs at once, in a view, in a transaction or fails.
 func TestPipelineOrder(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		seed, _ = strconv.ParseUint(s, 10, 64)
-	}
-	t.Logf("SKERRY_SEED=%d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := seed.Rand(t)
 	dial := func() *peer {
 		c, err := net.Dial("tcp", startSkerry(t, resp.Options{}))
 		if err != nil {

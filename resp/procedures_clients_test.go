@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/resp"
 )
 
@@ -145,8 +146,8 @@ func TestRueidisCalls(t *testing.T) {
 		if n != int64(i+1) || err != nil {
 			t.Fatal(n, err)
 		}
-		until(t, fmt.Sprint("the invalidation of ", i), func() bool { v, err := read().AsInt64(); return err == nil && v == int64(i+1) })
-		until(t, "a read from the cache", func() bool { r := read(); return r.IsCacheHit() })
+		eventually.True(t, fmt.Sprint("the invalidation of ", i), func() bool { v, err := read().AsInt64(); return err == nil && v == int64(i+1) })
+		eventually.True(t, "a read from the cache", func() bool { r := read(); return r.IsCacheHit() })
 	}
 	if m, err := c.Do(ctx, c.B().Fcall().Function("shape").Numkeys(0).Build()).ToMap(); err != nil || len(m) != 7 {
 		t.Errorf("a struct is not a map: %v, %v", m, err)

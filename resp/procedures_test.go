@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
@@ -272,7 +273,7 @@ func TestHugeResults(t *testing.T) {
 	}
 	defer nc.Close()
 	go nc.Write(bytes.Repeat([]byte("CALL zeros 10000000\r\n"), 1000))
-	eventually(t, "the end of a connection that does not read", func() bool {
+	eventually.True(t, "the end of a connection that does not read", func() bool {
 		return strings.Contains(string(a.ask("INFO", "stats").Str), "client_output_buffer_limit_disconnections:1")
 	})
 	a.nc.Write(bytes.Repeat([]byte("CALL zeros 5000000\r\n"), 20))
@@ -309,7 +310,7 @@ func (e again) UpdateEach(ctx context.Context, n int, fn func(engine.Tx, int) er
 	return e.DB.UpdateEach(ctx, n, fn)
 }
 
-// serveOn serves the test's engine with exactly these options and returns the address.
+// serveOn serves eng without a feed, with exactly these options, and returns the address.
 func serveOn(t *testing.T, eng engine.Engine, o resp.Options) string {
 	t.Helper()
 	store, err := kv.New(eng, kv.Options{})
@@ -326,21 +327,11 @@ func serveOn(t *testing.T, eng engine.Engine, o resp.Options) string {
 	go func() { served <- srv.Serve(context.Background(), l) }()
 	t.Cleanup(func() {
 		srv.Close()
-		if err := errors.Join(<-served, eng.Close()); err != nil {
-			t.Error(err)
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
 		}
 	})
 	return l.Addr().String()
-}
-
-func openEngine(t *testing.T, o embedded.Options) *embedded.DB {
-	t.Helper()
-	o.Logger = slog.New(slog.DiscardHandler)
-	db, err := embedded.Open(t.TempDir(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return db
 }
 
 // TestCallsRunAgain checks that if the engine runs calls again, only the replies of the

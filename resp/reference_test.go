@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"os"
@@ -46,6 +47,14 @@ func (a *asker) ask(words ...string) wire.Value {
 		a.Fatal(err)
 	}
 	return v
+}
+
+// send sends an inline command, or several separated by line ends.
+func (a *asker) send(line string) {
+	a.Helper()
+	if _, err := io.WriteString(a.nc, line+"\r\n"); err != nil {
+		a.Fatal(err)
+	}
 }
 
 // subName returns the name of the subcommand that v names or describes, or "" if v is

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/ports"
 )
 
@@ -62,17 +63,15 @@ func startRedis(tb testing.TB, args ...string) (addr string) {
 // waitFor waits until a server answers PING at addr.
 func waitFor(tb testing.TB, addr string, why func() string) {
 	tb.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	if !eventually.Within(10*time.Second, func() bool {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
-			continue
+			return false
 		}
-		p := newPeer(c)
-		v, err := p.do("PING")
-		p.Close()
-		if err == nil && v.kind != 0 {
-			return
-		}
+		defer c.Close()
+		v, err := newPeer(c).do("PING")
+		return err == nil && v.kind != 0
+	}) {
+		tb.Fatalf("no server replies at %s:\n%s", addr, why())
 	}
-	tb.Fatalf("no server answers at %s:\n%s", addr, why())
 }

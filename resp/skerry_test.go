@@ -6,39 +6,68 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/resp"
 )
 
-// startSkerry serves an embedded engine in a temporary directory with all its background
-// tasks, and stops it at the end of the test.
-func startSkerry(tb testing.TB, o resp.Options) (addr string) {
+// openEngine opens an embedded engine in a temporary directory, and closes it at the end of
+// the test.
+func openEngine(tb testing.TB, o embedded.Options) *embedded.DB {
+	tb.Helper()
+	if o.Logger == nil {
+		o.Logger = testLog(tb)
+	}
+	db, err := embedded.Open(tb.TempDir(), o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			tb.Errorf("close the engine: %v", err)
+		}
+	})
+	return db
+}
+
+func testLog(tb testing.TB) *slog.Logger {
+	return slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+}
+
+// loopback returns a listener on a free port of loopback.
+func loopback(tb testing.TB) net.Listener {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return l
+}
+
+// startSkerry serves an embedded engine in a temporary directory with all its background
+// tasks, and stops it at the end of the test.
+func startSkerry(tb testing.TB, o resp.Options) (addr string) {
+	tb.Helper()
+	l := loopback(tb)
 	serveSkerry(tb, l, o)
 	return l.Addr().String()
 }
 
 func serveSkerry(tb testing.TB, l net.Listener, o resp.Options) *resp.Server {
 	tb.Helper()
-	return serveAt(tb, l, o, nil)
+	eng := openEngine(tb, embedded.Options{})
+	o.Meter = eng
+	srv, _ := serve(tb, eng, l, o)
+	return srv
 }
 
-// serveAt is like serveSkerry on an engine whose clock is now; nil means time.Now.
-func serveAt(tb testing.TB, l net.Listener, o resp.Options, now func() time.Time) *resp.Server {
+// serve serves eng to clients and, in a cluster, to other nodes, with all background tasks,
+// until stop is called or the test ends.
+func serve(tb testing.TB, eng engine.Engine, clients net.Listener, o resp.Options) (srv *resp.Server, stop func()) {
 	tb.Helper()
-	log := slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	eng, err := embedded.Open(tb.TempDir(), embedded.Options{Logger: log, Now: now})
-	if err != nil {
-		tb.Fatal(err)
-	}
 	store, err := kv.New(eng, kv.Options{})
 	if err != nil {
 		tb.Fatal(err)
@@ -48,14 +77,13 @@ func serveAt(tb testing.TB, l net.Listener, o resp.Options, now func() time.Time
 		tb.Fatal(err)
 	}
 	if o.Logger == nil {
-		o.Logger = log
+		o.Logger = testLog(tb)
 	}
 	if o.Procedures == nil {
 		o.Procedures = testProcedures(tb, eng)
 	}
-	o.Meter, o.Durable, o.Build = eng, true, "test"
-	srv, err := resp.New(store, f, o)
-	if err != nil {
+	o.Durable, o.Build = true, "test"
+	if srv, err = resp.New(store, f, o); err != nil {
 		tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -63,19 +91,23 @@ func serveAt(tb testing.TB, l net.Listener, o resp.Options, now func() time.Time
 	wg.Go(func() { f.Run(ctx) })
 	wg.Go(func() { store.Run(ctx) })
 	wg.Go(func() {
-		if err := srv.Serve(ctx, l); err != nil {
+		if err := srv.Serve(ctx, clients); err != nil {
 			tb.Errorf("Serve: %v", err)
 		}
 	})
+	if o.Cluster != nil {
+		wg.Go(func() {
+			if err := srv.ServeNode(ctx, o.Cluster.Listen(resp.NodeProtocol)); err != nil {
+				tb.Errorf("ServeNode: %v", err)
+			}
+		})
+	}
 	tb.Cleanup(func() {
 		srv.Close()
 		cancel()
 		wg.Wait()
-		if err := eng.Close(); err != nil {
-			tb.Errorf("close the engine: %v", err)
-		}
 	})
-	return srv
+	return srv, cancel
 }
 
 // TestTranscriptsOnSkerry checks that Skerry replies as Redis does, except where the
