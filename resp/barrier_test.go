@@ -5,39 +5,25 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/feed"
-	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
 // trackedServer is a server whose tracker follows a real feed.
 func trackedServer(t *testing.T) (*Server, string) {
 	t.Helper()
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	eng, err := embedded.Open(t.TempDir(), embedded.Options{Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := kv.New(eng, kv.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	eng := openEngine(t)
 	f, err := feed.New(eng, feed.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := New(store, f, Options{Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	srv := newTestServer(t, eng, f, Options{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +36,6 @@ func trackedServer(t *testing.T) (*Server, string) {
 		srv.Close()
 		cancel()
 		wg.Wait()
-		eng.Close()
 	})
 	return srv, l.Addr().String()
 }

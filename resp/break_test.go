@@ -259,7 +259,7 @@ func TestElectionEnds(t *testing.T) {
 		a.want("1", "INCR", "k")
 		all.lead(0)
 		a.nc.Write([]byte("INCR k\r\nGET k\r\nFLUSHALL\r\nGET k\r\nCLUSTER SLOTS\r\n"))
-		time.Sleep(20 * time.Millisecond)
+		eventually.True(t, "a command waits", all.list[1].waits.Load)
 		all.lead(next)
 		for i, want := range []string{"2", "2", "OK", "nil"} {
 			if v, err := a.rd.Read(); err != nil || show(t, v) != want {
@@ -279,7 +279,7 @@ func TestClientGoneInElection(t *testing.T) {
 	a := all.ask(2)
 	all.lead(0)
 	a.nc.Write([]byte("SET k v\r\n"))
-	time.Sleep(20 * time.Millisecond)
+	eventually.True(t, "the command waits", all.list[1].waits.Load)
 	start := time.Now()
 	all.list[1].srv.Close()
 	if _, err := a.rd.Read(); err == nil {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,6 +108,7 @@ func changing(t *testing.T, all *nodes, n int, do func(i int) error) {
 	t.Helper()
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
+	var done atomic.Int64
 	for w := range 2 {
 		wg.Go(func() {
 			for i := w * 25; ; i = (i+1)%25 + w*25 {
@@ -120,16 +122,21 @@ func changing(t *testing.T, all *nodes, n int, do func(i int) error) {
 					t.Errorf("worker %d: %v", w, err)
 					return
 				}
+				done.Add(1)
 			}
 		})
 	}
+	works := func() {
+		before := done.Load()
+		eventually.True(t, "calls under one leader", func() bool { return done.Load() >= before+50 || t.Failed() })
+	}
 	for i := range n {
-		time.Sleep(100 * time.Millisecond)
+		works()
 		all.lead(0)
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // the election
 		all.lead(uint64(2 + i%2))
 	}
-	time.Sleep(100 * time.Millisecond)
+	works()
 	close(stop)
 	wg.Wait()
 }

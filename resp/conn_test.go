@@ -2,8 +2,6 @@ package resp
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"net"
 	"sync"
 	"testing"
@@ -11,7 +9,6 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
-	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
@@ -51,23 +48,10 @@ func (f *finishing) SetReadDeadline(t time.Time) error {
 }
 
 // TestFinishInDrain checks that a server that stops does not interrupt the closing of a
-// connection that has begun. The other node, which was told that this one is not the
+// connection that has begun. The other node, which has learned that this one is not the
 // leader, is still sending, and would lose the last reply.
 func TestFinishInDrain(t *testing.T) {
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	eng, err := embedded.Open(t.TempDir(), embedded.Options{Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { eng.Close() })
-	store, err := kv.New(deposed{eng}, kv.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv, err := New(store, nil, Options{Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	srv := newTestServer(t, deposed{openEngine(t)}, nil, Options{})
 	ours, theirs := net.Pipe()
 	f := &finishing{Conn: ours}
 	f.c = srv.newNodeConn(f)

@@ -44,6 +44,7 @@ type node struct {
 	srv   *resp.Server
 	stuck atomic.Bool // it makes no progress
 	lags  atomic.Bool // it does not know what is committed
+	waits atomic.Bool // it has waited for a leader
 	stop  func()      // ends its face, like a signal
 
 	// wrap, if not nil, wraps this node's connections to other nodes.
@@ -140,6 +141,7 @@ func (nd *node) AwaitLeader(ctx context.Context) (engine.Node, error) {
 		if leader != 0 {
 			continue
 		}
+		nd.waits.Store(true)
 		select {
 		case <-changed:
 		case <-ctx.Done():

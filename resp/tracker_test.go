@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp/wire"
@@ -26,22 +28,36 @@ type trackerTest struct {
 	peer net.Conn
 }
 
-func newTrackerTest(t testing.TB) *trackerTest {
+// openEngine opens an embedded engine in a temporary directory.
+func openEngine(t testing.TB) *embedded.DB {
 	t.Helper()
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	eng, err := embedded.Open(t.TempDir(), embedded.Options{Logger: log})
+	db, err := embedded.Open(t.TempDir(), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { eng.Close() })
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// newTestServer returns a server of eng; f may be nil.
+func newTestServer(t testing.TB, eng engine.Engine, f *feed.Feed, o Options) *Server {
+	t.Helper()
 	store, err := kv.New(eng, kv.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := New(store, nil, Options{Logger: log})
+	o.Logger = slog.New(slog.DiscardHandler)
+	srv, err := New(store, f, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return srv
+}
+
+func newTrackerTest(t testing.TB) *trackerTest {
+	t.Helper()
+	eng := openEngine(t)
+	srv := newTestServer(t, eng, nil, Options{})
 	ours, theirs := net.Pipe()
 	c := newConn(srv, ours, 1, false)
 	t.Cleanup(func() { c.kill(); c.pushes.end() })
@@ -50,7 +66,7 @@ func newTrackerTest(t testing.TB) *trackerTest {
 	x := &trackerTest{TB: t, eng: eng, tr: &srv.tracker, c: c, peer: theirs}
 	x.s = &session{c: c, own: map[int64]struct{}{}}
 	srv.tracker.on[x.s] = struct{}{}
-	c.pushes.busy() // pushes are queued until told()
+	c.pushes.busy() // pushes are queued until pushed is called
 	return x
 }
 
@@ -64,8 +80,8 @@ func (x *trackerTest) change(key string, pos engine.Position) {
 	x.tr.changeKey([]byte(key), engine.Change{Pos: pos, Time: time.UnixMicro(int64(pos))})
 }
 
-// told returns the number of queued pushes and drops them.
-func (x *trackerTest) told() int {
+// pushed returns the number of queued pushes and drops them.
+func (x *trackerTest) pushed() int {
 	x.c.pushes.mu.Lock()
 	defer x.c.pushes.mu.Unlock()
 	n := bytes.Count(x.c.pushes.buf, []byte(">2\r\n"))
@@ -75,57 +91,56 @@ func (x *trackerTest) told() int {
 
 func (x *trackerTest) want(what string, n int) {
 	x.Helper()
-	if got := x.told(); got != n {
+	if got := x.pushed(); got != n {
 		x.Errorf("%s: %d pushes, want %d", what, got, n)
 	}
 }
 
+// TestTrackerInterleavings plays reads of a key, which begin and are confirmed at a position,
+// and changes of it at a position. The tracker is the same throughout.
 func TestTrackerInterleavings(t *testing.T) {
 	x := newTrackerTest(t)
-	x.begin("k")
-	x.change("k", 5)
-	x.confirm("k", 4)
-	x.want("changed while it was read, which saw the old value", 1)
-	x.change("k", 6)
-	x.want("nothing is held any more", 0)
+	for _, c := range []struct {
+		steps string
+		want  int // pushes
+		what  string
+	}{
+		{"begin change=5 confirm=4", 1, "changed while it was read, which saw the old value"},
+		{"change=6", 0, "the client has nothing cached any more"},
 
-	x.begin("k")
-	x.change("k", 7)
-	x.confirm("k", 7)
-	x.want("changed while it was read, which saw the new value", 0)
-	x.change("k", 8)
-	x.want("changed afterwards", 1)
+		{"begin change=7 confirm=7", 0, "changed while it was read, which saw the new value"},
+		{"change=8", 1, "changed afterwards"},
 
-	x.begin("k")
-	x.confirm("k", 10)
-	x.change("k", 9)
-	x.want("the feed is behind the read", 0)
-	x.change("k", 10)
-	x.want("the feed is where the read was", 0)
+		{"begin confirm=10 change=9", 0, "the feed is behind the read"},
+		{"change=10", 0, "the feed is where the read was"},
 
-	x.begin("k")
-	x.change("k", 11)
-	x.confirm("k", 11)
-	x.want("the version read before is old now", 1)
-	x.change("k", 12)
-	x.want("and then so is the one read after", 1)
+		{"begin change=11 confirm=11", 1, "the version read before is old now"},
+		{"change=12", 1, "and then so is the one read after"},
 
-	x.begin("k")
-	x.confirm("k", 13)
-	x.begin("k")
-	x.confirm("k", 15)
-	x.change("k", 14)
-	x.want("between two reads", 1)
-	x.change("k", 16)
-	x.want("after both", 1)
+		{"begin confirm=13 begin confirm=15 change=14", 1, "between two reads"},
+		{"change=16", 1, "after both"},
 
-	x.begin("k")
-	x.tr.flushed()
-	x.want("flushed while it was read", 1)
-	x.confirm("k", 20)
-	x.want("what was read may be from before", 1)
+		{"begin flush", 1, "flushed while it was read"},
+		{"confirm=20", 1, "the value read may be from before the flush"},
+	} {
+		for _, step := range strings.Fields(c.steps) {
+			verb, at, _ := strings.Cut(step, "=")
+			pos, _ := strconv.Atoi(at)
+			switch verb {
+			case "begin":
+				x.begin("k")
+			case "confirm":
+				x.confirm("k", engine.Position(pos))
+			case "change":
+				x.change("k", engine.Position(pos))
+			case "flush":
+				x.tr.flushed()
+			}
+		}
+		x.want(c.what, c.want)
+	}
 	if len(x.tr.keys) != 0 {
-		t.Errorf("%d keys are left", len(x.tr.keys))
+		t.Errorf("%d keys are still tracked", len(x.tr.keys))
 	}
 }
 
@@ -268,11 +283,18 @@ func TestCallAllocatesNothing(t *testing.T) {
 // allocations returns the number of allocations of n commands in one read.
 func allocations(t *testing.T, c *conn, n int, words ...string) float64 {
 	t.Helper()
+	round := roundOf(t, c, n, words...)
+	round()
+	return testing.AllocsPerRun(100, round)
+}
+
+// roundOf returns a function that handles n commands in one read.
+func roundOf(t testing.TB, c *conn, n int, words ...string) func() {
 	c.out.RESP3 = false
 	in := bytes.Repeat(wire.AppendCommandStrings(nil, words...), n)
 	src := bytes.NewReader(in)
 	c.rd = wire.NewReader(src, &c.srv.bufs, wire.Limits{})
-	round := func() {
+	return func() {
 		src.Reset(in)
 		clear(c.args)
 		c.args = c.args[:0]
@@ -285,6 +307,4 @@ func allocations(t *testing.T, c *conn, n int, words ...string) float64 {
 		}
 		c.out.Buf = c.out.Buf[:0]
 	}
-	round()
-	return testing.AllocsPerRun(100, round)
 }

@@ -2,36 +2,19 @@ package resp
 
 import (
 	"io"
-	"log/slog"
 	"net"
 	"testing"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/engine/embedded"
-	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/resp/wire"
 )
 
 // TestNodeLimits checks that connections between nodes over the limits are rejected, and
 // that commands wait as for an election.
 func TestNodeLimits(t *testing.T) {
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	eng, err := embedded.Open(t.TempDir(), embedded.Options{Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { eng.Close() })
-	store, err := kv.New(eng, kv.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Its methods are not called: nothing is dialled.
-	none := struct{ engine.Cluster }{}
-	srv, err := New(store, nil, Options{Logger: log, Cluster: none, ElectionWait: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	none := struct{ engine.Cluster }{} // its methods are not called: nothing is dialed
+	srv := newTestServer(t, openEngine(t), nil, Options{Cluster: none, ElectionWait: 20 * time.Millisecond})
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
 	c := newConn(srv, ours, 1, false)
