@@ -163,7 +163,7 @@ func (r *Router) Leads() bool {
 func (r *Router) Do(ctx context.Context, c *Call) error {
 	defer r.inside.Add(-1)
 	if n := r.inside.Add(1); r.Limit > 0 && n > r.Limit {
-		return c.result(engine.Errorf(engine.CodeQueueFull, "%d requests for the leader are being answered already", r.Limit))
+		return c.result(engine.Errorf(engine.CodeQueueFull, "%d requests are already waiting for the leader or its reply", r.Limit))
 	}
 	if c.Begin != nil {
 		if err := c.Begin(); err != nil {

@@ -196,7 +196,7 @@ func (l *Listener) admit(nc net.Conn) *Conn {
 	if l.o.OnRefused != nil {
 		l.o.OnRefused()
 	}
-	l.warn("all places are taken; a connection is refused", "limit", most, "from", nc.RemoteAddr())
+	l.warn("the limit of connections is reached; a connection is refused", "limit", most, "from", nc.RemoteAddr())
 	l.refuse(nc)
 	return nil
 }

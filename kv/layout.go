@@ -77,7 +77,7 @@ func parseRecord(b []byte) (record, error) {
 		need += 8
 	}
 	if len(b) < need {
-		return record{}, engine.Errorf(engine.CodeCorrupt, "read record: its head is cut off")
+		return record{}, engine.Errorf(engine.CodeCorrupt, "read record: the header is truncated")
 	}
 	if flags&flagExpires != 0 {
 		r.ms = int64(binary.BigEndian.Uint64(b))

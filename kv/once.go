@@ -45,9 +45,9 @@ func (t *Tx) Recall(key []byte) (Answered, bool, error) {
 	}
 	switch {
 	case len(e.Val) < 1+sha256.Size:
-		return Answered{}, false, engine.Errorf(engine.CodeCorrupt, "read a remembered answer: %d bytes are too few", len(e.Val))
+		return Answered{}, false, engine.Errorf(engine.CodeCorrupt, "read a stored response: %d bytes are too few", len(e.Val))
 	case e.Val[0] != onceFormat:
-		return Answered{}, false, engine.Errorf(engine.CodeFormatNewer, "read a remembered answer: unknown format %d", e.Val[0])
+		return Answered{}, false, engine.Errorf(engine.CodeFormatNewer, "read a stored response: unknown format %d", e.Val[0])
 	}
 	return Answered{Sum: [sha256.Size]byte(e.Val[1:]), Answer: e.Val[1+sha256.Size:]}, true, nil
 }
@@ -61,9 +61,9 @@ func (t *Tx) Remember(key []byte, a Answered, ttl time.Duration) error {
 	}
 	switch {
 	case ttl <= 0:
-		return engine.Errorf(engine.CodeInvalid, "an answer must be remembered for more than %v", ttl)
+		return engine.Errorf(engine.CodeInvalid, "a response must be stored for more than 0s, not for %v", ttl)
 	case len(a.Answer) > MaxOnceAnswerBytes:
-		return engine.Errorf(engine.CodeLimit, "an answer of %d bytes is over the limit of %d that are remembered", len(a.Answer), MaxOnceAnswerBytes)
+		return engine.Errorf(engine.CodeLimit, "a response of %d bytes is over the limit of %d for stored responses", len(a.Answer), MaxOnceAnswerBytes)
 	}
 	val := make([]byte, 0, 1+len(a.Sum)+len(a.Answer))
 	val = append(append(append(val, onceFormat), a.Sum[:]...), a.Answer...)
@@ -77,9 +77,9 @@ func (t *Tx) Remember(key []byte, a Answered, ttl time.Duration) error {
 func checkOnceKey(key []byte) error {
 	switch {
 	case len(key) == 0:
-		return engine.Errorf(engine.CodeInvalid, "the key of a request must have at least one byte")
+		return engine.Errorf(engine.CodeInvalid, "an idempotency key must have at least one byte")
 	case len(key) > MaxOnceKeyBytes:
-		return engine.Errorf(engine.CodeLimit, "the key of a request has %d bytes, over the limit of %d", len(key), MaxOnceKeyBytes)
+		return engine.Errorf(engine.CodeLimit, "an idempotency key of %d bytes is over the limit of %d", len(key), MaxOnceKeyBytes)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func (t *Tx) Engine() engine.Tx { return t.tx }
 // Select switches t to another space of the same transaction, unless Stay was called.
 func (t *Tx) Select(space uint8) {
 	if t.stays && space != t.space {
-		_ = t.breaks(engine.Errorf(engine.CodeInvalid, "these are the keys of space %d, shared: they cannot be made those of space %d", t.space, space))
+		_ = t.breaks(engine.Errorf(engine.CodeInvalid, "select space %d: a shared transaction stays in space %d", t.space, space))
 		return
 	}
 	t.space = space
@@ -351,7 +351,7 @@ func (t *Tx) apart(err error) error {
 	if err == nil {
 		return nil
 	}
-	return t.breaks(engine.Errorf(engine.CodeOf(err), "write record: its index could not follow: %w", err))
+	return t.breaks(engine.Errorf(engine.CodeOf(err), "write record: update its index entry: %w", err))
 }
 
 // breaks makes every further call return err, and marks the transaction as broken.
@@ -415,9 +415,9 @@ func (o *SetOptions) check(val []byte) error {
 	case ways > 1:
 		return engine.Errorf(engine.CodeInvalid, "at most one of TTL, Expires and KeepTTL can be given")
 	case o.TTL < 0:
-		return engine.Errorf(engine.CodeInvalid, "time to live of %v is not positive", o.TTL)
+		return engine.Errorf(engine.CodeInvalid, "time to live of %v is negative", o.TTL)
 	case o.OnlyNew && (o.OnlyExisting || o.IfRev != 0):
-		return engine.Errorf(engine.CodeInvalid, "a key cannot be both new and existing")
+		return engine.Errorf(engine.CodeInvalid, "a key cannot be required to be both new and existing")
 	case o.Mark > MaxMark:
 		return engine.Errorf(engine.CodeInvalid, "mark %d is over the limit of %d", o.Mark, MaxMark)
 	case len(val) > MaxValBytes:

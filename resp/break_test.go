@@ -115,8 +115,8 @@ func cutRun(all *nodes, a *asker, b []byte, n int) (got []string) {
 }
 
 const (
-	replyUnknown = "ERR the connection to the node that leads broke before its reply: the command may or may not have run [outcome_unknown]"
-	replyBroken  = "CLUSTERDOWN the connection to the node that leads broke before its reply; nothing was written [not_leader]"
+	replyUnknown = "ERR the connection to the leader broke before its reply: the command may or may not have run [outcome_unknown]"
+	replyBroken  = "CLUSTERDOWN the connection to the leader broke before its reply; nothing was written [not_leader]"
 )
 
 // TestUpstreamCut cuts the connection to the leader at every byte of its replies and of its

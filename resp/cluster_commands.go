@@ -20,7 +20,7 @@ func clusterCommands() []command {
 		sub("info", 2, kindPlain, clusterInfo),
 		sub("keyslot", 3, kindPlain, clusterKeySlot),
 		{name: "cluster|leader", arity: -2, kind: kindAdmin, run: clusterLeader,
-			doc: &Doc{Summary: "Return id, host and port of the leader, and with PUSH push them whenever they change", Group: "cluster", Args: []Arg{{Name: "push", Type: "pure-token", Optional: true}}}},
+			doc: &Doc{Summary: "Get the ID, host and port of the leader, and with PUSH receive a push message whenever it changes", Group: "cluster", Args: []Arg{{Name: "push", Type: "pure-token", Optional: true}}}},
 		sub("myid", 2, kindPlain, clusterMyID),
 		sub("nodes", 2, kindPlain, clusterNodes),
 		sub("shards", 2, kindAdmin, clusterShards),

@@ -186,7 +186,7 @@ func (x *call) writeHello() {
 func subscribeCmd(x *call) error {
 	for _, ch := range x.args[1:] {
 		if string(ch) != invalidateChannel {
-			return replyError("ERR only " + invalidateChannel + " can be subscribed to: this server has no publish and subscribe [unsupported]")
+			return replyError("ERR only " + invalidateChannel + " can be subscribed to, because Pub/Sub is not supported [unsupported]")
 		}
 	}
 	for range x.args[1:] {

@@ -86,7 +86,7 @@ func appendRDBLen(b []byte, n int) []byte {
 const (
 	errDumpSum    replyError = "ERR DUMP payload version or checksum are wrong"
 	errDumpFormat replyError = "ERR Bad data format"
-	errDumpType   replyError = "ERR only strings can be restored here [unsupported]"
+	errDumpType   replyError = "ERR only strings can be restored [unsupported]"
 )
 
 // parseDump returns the string in a dump of any version up to 10.

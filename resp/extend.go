@@ -76,7 +76,7 @@ func extend(table map[string]*command, added []Command) error {
 	for i := range added {
 		c := &added[i]
 		if table[c.Name] != nil {
-			return engine.Errorf(engine.CodeInvalid, "resp: there are two commands %s", c.Name)
+			return engine.Errorf(engine.CodeInvalid, "resp: command %s is defined twice", c.Name)
 		}
 		entry, err := c.entry("")
 		if err != nil {

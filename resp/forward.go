@@ -11,16 +11,16 @@ import (
 
 // Replies to commands whose connection to the leader broke.
 const (
-	textUnknown = "ERR the connection to the node that leads broke before its reply: the command may or may not have run [outcome_unknown]"
-	textBroken  = "CLUSTERDOWN the connection to the node that leads broke before its reply; nothing was written [not_leader]"
+	textUnknown = "ERR the connection to the leader broke before its reply: the command may or may not have run [outcome_unknown]"
+	textBroken  = "CLUSTERDOWN the connection to the leader broke before its reply; nothing was written [not_leader]"
 )
 
 // Reasons why the leader has not replied to all ops.
 var (
-	errThere        = engine.Errorf(engine.CodeNotLeader, "the node that was asked does not lead")
-	errUnknownThere = engine.Errorf(engine.CodeOutcomeUnknown, "the node that was asked does not know the outcome")
-	errBroken       = engine.Errorf(engine.CodeNotLeader, "the connection to the node that leads broke; nothing was written")
-	errClientGone   = engine.Errorf(engine.CodeClosed, "the client is gone")
+	errThere        = engine.Errorf(engine.CodeNotLeader, "the node is not the leader")
+	errUnknownThere = engine.Errorf(engine.CodeOutcomeUnknown, "the leader does not know the outcome")
+	errBroken       = engine.Errorf(engine.CodeNotLeader, "the connection to the leader broke; nothing was written")
+	errClientGone   = engine.Errorf(engine.CodeClosed, "the client has disconnected")
 )
 
 // lead runs the ops from run.from on, the first of which writes, on the leader, or replies
@@ -186,7 +186,7 @@ func (c *conn) countBreak(from, to int) {
 		o := &c.ops[i]
 		if o.doubt.Break(); o.doubt.Exhausted() && o.cmd.name == "callonce" && !logged {
 			logged = true
-			c.logger().Warn("connections to leaders broke before the reply to a call with a key; it is not sent again",
+			c.logger().Warn("connections to the leader broke too often before the reply to a call with an idempotency key; it is not sent again",
 				"procedure", cText(o.args[o.cmd.procedureAt()], proc.MaxNameBytes), "breaks", forward.MaxBreaks)
 		}
 	}
@@ -298,7 +298,7 @@ func (c *conn) leadOne(o op, local func() error) {
 			return forward.OutcomeOf(err), err
 		}
 		if o.exec && !forwardable(o.queue) {
-			return forward.Answered, replyError("ERR a transaction that writes and changes the connection runs only on the node that leads [unsupported]")
+			return forward.Answered, replyError("ERR a transaction that both writes and uses commands about the connection runs only on the leader [unsupported]")
 		}
 		c.ops = append(c.ops[:0], o)
 		defer func() { c.ops = c.ops[:0] }()

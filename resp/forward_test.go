@@ -175,7 +175,7 @@ func TestForwardedTransactions(t *testing.T) {
 	a.want("OK", "MULTI")
 	a.want("QUEUED", "CLIENT", "ID")
 	a.want("QUEUED", "SET", "k", "7")
-	a.want("ERR a transaction that writes and changes the connection runs only on the node that leads [unsupported]", "EXEC")
+	a.want("ERR a transaction that both writes and uses commands about the connection runs only on the leader [unsupported]", "EXEC")
 	a.want("6", "GET", "k")
 	a.want("OK", "MULTI")
 	a.want("QUEUED", "FLUSHALL")

@@ -24,9 +24,9 @@ func functionCommands() []command {
 func procCommands() []command {
 	return []command{
 		{name: "proc|help", arity: 2, kind: kindPlain, run: helpCmd, doc: helpDoc("scripting")},
-		{name: "proc|list", arity: 2, kind: kindPlain, run: procList, doc: scriptingDoc("Return the names of all procedures")},
+		{name: "proc|list", arity: 2, kind: kindPlain, run: procList, doc: scriptingDoc("List the names of all procedures")},
 		{name: "proc|schema", arity: -2, kind: kindPlain, run: procSchema,
-			doc: scriptingDoc("Return JSON that describes all procedures, or the given ones", Arg{Name: "procedure", Type: "string", Optional: true, Multiple: true})},
+			doc: scriptingDoc("Get the JSON schema of all procedures or of the given ones", Arg{Name: "procedure", Type: "string", Optional: true, Multiple: true})},
 	}
 }
 
@@ -35,7 +35,7 @@ func procCommands() []command {
 func refusedFunction(sub []byte) (text string, ok bool) {
 	for _, name := range [...]string{"DELETE", "DUMP", "FLUSH", "KILL", "LOAD", "RESTORE"} {
 		if wordIs(sub, name) {
-			return "ERR FUNCTION " + name + " is refused: procedures are compiled into the program [unsupported]", true
+			return "ERR FUNCTION " + name + " is not supported: procedures are compiled into the program [unsupported]", true
 		}
 	}
 	return "", false

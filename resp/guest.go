@@ -55,11 +55,11 @@ func (s *Server) Metrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
 		n := s.doors()
 		for _, m := range []engine.Metric{
-			{Name: "resp_clients", Help: "Connections of Redis clients that have authenticated or, without a password, sent a command.", Value: float64(n.Members)},
-			{Name: "resp_guests", Help: "Connections of Redis clients that have not.", Value: float64(n.Guests)},
-			{Name: "resp_guests_evicted_total", Help: "Connections that made room for newer ones before they did.", Counter: true, Value: float64(n.Evicted)},
-			{Name: "resp_refused_connections_total", Help: "Connections refused because all places were taken.", Counter: true, Value: float64(n.Refused)},
-			{Name: "resp_input_bytes", Help: "Memory that commands take which have not arrived whole or wait for EXEC.", Value: float64(s.input.used.Load())},
+			{Name: "resp_clients", Help: "Redis clients that have authenticated or, without a password, sent a command.", Value: float64(n.Members)},
+			{Name: "resp_guests", Help: "Redis connections that have not yet authenticated or, without a password, sent a command.", Value: float64(n.Guests)},
+			{Name: "resp_guests_evicted_total", Help: "Unauthenticated connections closed to make room for newer ones.", Counter: true, Value: float64(n.Evicted)},
+			{Name: "resp_refused_connections_total", Help: "Connections refused because the limit of clients was reached.", Counter: true, Value: float64(n.Refused)},
+			{Name: "resp_input_bytes", Help: "Memory used by commands that have not arrived completely or wait for EXEC.", Value: float64(s.input.used.Load())},
 		} {
 			if !yield(m) {
 				return
@@ -132,7 +132,7 @@ func (c *conn) arrived() bool {
 }
 
 // errGuessers is the reply to a password that is not checked.
-var errGuessers = engine.Errorf(engine.CodeQueueFull, "too many wrong passwords came from this address, and too many more wait; try again later")
+var errGuessers = engine.Errorf(engine.CodeQueueFull, "too many wrong passwords from this address, and too many attempts are waiting; try again later")
 
 // authenticate checks a password. The delay after a wrong one grows with their number.
 func (c *conn) authenticate(user, password []byte) error {
@@ -178,4 +178,4 @@ func (r *room) take(n int, guest bool) bool {
 }
 
 // errNoRoom is the reply if take returns false.
-var errNoRoom = engine.Errorf(engine.CodeQueueFull, "the commands that are being received need more memory than there may be; nothing was written")
+var errNoRoom = engine.Errorf(engine.CodeQueueFull, "the commands being received exceed the memory limit for input; nothing was written")

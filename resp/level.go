@@ -182,12 +182,12 @@ func (s *Server) clusterMetrics() iter.Seq[engine.Metric] {
 		s.mu.Unlock()
 		t := &s.stats
 		for _, m := range []engine.Metric{
-			{Name: "resp_forwarded_commands_total", Help: "Commands handed to the node that leads.", Counter: true, Value: float64(t.forwarded.Load())},
-			{Name: "resp_forward_retries_total", Help: "Times that the leader was not where it was thought to be, or not reachable.", Counter: true, Value: float64(t.retried.Load())},
-			{Name: "resp_forward_unknown_total", Help: "Forwarded commands that were answered with outcome_unknown.", Counter: true, Value: float64(t.unknown.Load())},
-			{Name: "resp_moved_replies_total", Help: "Commands answered with MOVED.", Counter: true, Value: float64(t.moved.Load())},
-			{Name: "resp_upstreams_in_use", Help: "Connections to other nodes that commands are being forwarded over.", Value: float64(len(s.ups.slots))},
-			{Name: "resp_node_connections", Help: "Connections that other nodes have opened to hand commands to this one.", Value: float64(nodes)},
+			{Name: "resp_forwarded_commands_total", Help: "Commands forwarded to the leader.", Counter: true, Value: float64(t.forwarded.Load())},
+			{Name: "resp_forward_retries_total", Help: "Attempts to forward that failed because the node was not the leader or could not be reached.", Counter: true, Value: float64(t.retried.Load())},
+			{Name: "resp_forward_unknown_total", Help: "Forwarded commands whose reply was outcome_unknown.", Counter: true, Value: float64(t.unknown.Load())},
+			{Name: "resp_moved_replies_total", Help: "Commands whose reply was MOVED.", Counter: true, Value: float64(t.moved.Load())},
+			{Name: "resp_upstreams_in_use", Help: "Connections to other nodes that are forwarding commands.", Value: float64(len(s.ups.slots))},
+			{Name: "resp_node_connections", Help: "Connections that other nodes have opened to forward commands to this one.", Value: float64(nodes)},
 		} {
 			if !yield(m) {
 				return

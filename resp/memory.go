@@ -244,7 +244,7 @@ func memoryDoctor(x *call) error {
 	used, limit := f.dataBytes(), f.memoryLimit()
 	switch {
 	case limit > 0 && used >= limit/100*doctorWarns:
-		x.out.Verbatim("txt", fmt.Sprintf("Sam, the data takes %.1f%% of maxmemory (%s of %s). When it is full, writes are refused.\n", percent(used, limit), human(used), human(limit)))
+		x.out.Verbatim("txt", fmt.Sprintf("Sam, the data uses %.1f%% of maxmemory (%s of %s). At the limit, writes that need more memory will fail.\n", percent(used, limit), human(used), human(limit)))
 	case used < doctorNeeds:
 		x.out.Verbatim("txt", "Hi Sam, this instance is empty or is using very little memory, my issues detector can't be used in these conditions. "+
 			"Please, leave for your mission on Earth and fill it with some data. The new Sam and I will be back to our programming as soon as I finished rebooting.\n")

@@ -140,10 +140,10 @@ func (m *migration) remove(store *kv.Store, db uint8) error {
 		return nil
 	})
 	if engine.CodeOf(err) == engine.CodeNotLeader {
-		return engine.Errorf(engine.CodeOutcomeUnknown, "the keys are on the other server and still here, as this node no longer leads")
+		return engine.Errorf(engine.CodeOutcomeUnknown, "the keys were copied but not deleted here, because this node is no longer the leader")
 	}
 	if err == nil && changed {
-		return engine.Errorf(engine.CodePreconditionFailed, "a key was changed while it was copied: it is on the other server and, with its new value, still here")
+		return engine.Errorf(engine.CodePreconditionFailed, "a key changed while it was copied: the old value was copied, and the new one was kept here")
 	}
 	return err
 }

@@ -36,7 +36,7 @@ func (s *Server) newNodeConn(nc net.Conn) *conn {
 	if !refuse {
 		return c
 	}
-	s.opts.Logger.Warn("a connection of another node is refused", "limit", MaxNodeConns)
+	s.opts.Logger.Warn("a connection from another node is refused", "limit", MaxNodeConns)
 	nc.Close()
 	return nil
 }

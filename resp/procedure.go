@@ -16,11 +16,11 @@ func procedureCommands() []command {
 	return []command{
 		{name: "call", arity: -2, kind: kindCall, procedure: 1, run: callCmd, doc: scriptingDoc("Call a procedure", name, arg)},
 		{name: "callonce", arity: -3, kind: kindCall, procedure: 2, run: callOnceCmd,
-			doc: scriptingDoc("Call a procedure once, however often the call is repeated with the same idempotency key", key, name, arg)},
+			doc: scriptingDoc("Call a procedure once per idempotency key, even if the call is repeated", key, name, arg)},
 		{name: "fcall", arity: -3, kind: kindCall, flags: flagMovable, procedure: 1, run: fcallCmd},
 		{name: "fcall_ro", arity: -3, kind: kindCall, flags: flagMovable, procedure: 1, run: fcallCmd},
 		{name: "function", arity: -2, subs: functionCommands()},
-		{name: "proc", arity: -2, subs: procCommands(), doc: scriptingDoc("A container for commands about procedures")},
+		{name: "proc", arity: -2, subs: procCommands(), doc: scriptingDoc("A container for procedure commands")},
 	}
 }
 
@@ -108,7 +108,7 @@ func (x *call) keyFirst(err error) error {
 	if e, ok := errors.AsType[*engine.Error](err); ok {
 		text = e.Msg
 	}
-	return engine.Errorf(engine.CodeOf(err), "%s; CALLONCE takes a key, then the name, then the arguments", text)
+	return engine.Errorf(engine.CodeOf(err), "%s; the arguments of CALLONCE are the idempotency key, the name of the procedure and its arguments", text)
 }
 
 // isProcedure reports whether this program has a procedure with that name.

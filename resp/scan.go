@@ -211,7 +211,7 @@ func (x *call) scanRange(id uint64, match []byte) (lo, hi []byte, err error) {
 	}
 	after, ok := x.srv.cursors.get(id, x.db)
 	if !ok {
-		return nil, nil, replyError("ERR invalid cursor: it is unknown, of another database, or was forgotten for newer ones (limit of 10,000) [limit]")
+		return nil, nil, replyError("ERR invalid cursor: it is unknown, belongs to another database, or was dropped for newer ones (limit of 10,000) [limit]")
 	}
 	after = append(bytes.Clone(after), 0)
 	if bytes.Compare(after, lo) > 0 {

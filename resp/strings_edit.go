@@ -206,7 +206,7 @@ func lcsCmd(x *call) error {
 		return err
 	}
 	if cells := (len(a.Val) + 1) * (len(b.Val) + 1); cells > MaxLCSCells {
-		return engine.Errorf(engine.CodeLimit, "LCS of strings whose lengths multiplied are %d is over the limit of %d", cells, MaxLCSCells)
+		return engine.Errorf(engine.CodeLimit, "LCS of strings with a product of lengths of %d is over the limit of %d", cells, MaxLCSCells)
 	}
 	table := newLCS(a.Val, b.Val)
 	switch {

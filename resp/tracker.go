@@ -15,7 +15,7 @@ const invalidateChannel = "__redis__:invalidate"
 func (tr *tracker) subscribe() (*feed.Sub, engine.Position, error) {
 	f := tr.srv.feed
 	if f == nil {
-		return nil, 0, engine.Errorf(engine.CodeUnsupported, "client tracking needs a change feed, which this engine does not promise")
+		return nil, 0, engine.Errorf(engine.CodeUnsupported, "CLIENT TRACKING needs a change feed, which this engine does not provide")
 	}
 	from := f.Position()
 	sub, err := f.Subscribe(feed.Filter{Prefixes: [][]byte{{}}}, from)
@@ -31,7 +31,7 @@ func (tr *tracker) run(sub *feed.Sub, stop chan struct{}) {
 		if err == nil {
 			return
 		}
-		tr.srv.opts.Logger.Warn("changes for CLIENT TRACKING were missed; clients are told to drop all keys", "err", err)
+		tr.srv.opts.Logger.Warn("changes for CLIENT TRACKING were missed; all keys are invalidated", "err", err)
 		var from engine.Position
 		for {
 			select {

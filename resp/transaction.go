@@ -318,7 +318,7 @@ func watchCmd(x *call) error {
 			continue
 		}
 		if len(list) >= MaxWatched {
-			return replyError("ERR more keys are watched than the limit of 10,000 [limit]")
+			return replyError("ERR too many watched keys: the limit is 10,000 [limit]")
 		}
 		rev, err := revision(x.tx, key)
 		if err != nil {

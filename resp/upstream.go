@@ -107,7 +107,7 @@ func (p *upstreams) get(c *conn, node uint64) (*upstream, error) {
 	if !u.greet() { // a node that is leaving may close what it has not served, so nothing is sent before it replies
 		u.close()
 		<-p.slots
-		return nil, engine.Errorf(engine.CodeNotLeader, "node %d does not answer; nothing was written", node)
+		return nil, engine.Errorf(engine.CodeNotLeader, "node %d does not respond; nothing was written", node)
 	}
 	return u, nil
 }

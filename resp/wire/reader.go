@@ -22,7 +22,7 @@ const (
 )
 
 // ErrNoRoom is returned by Fill if the callback of SetRoom denies more memory.
-var ErrNoRoom = errors.New("there is no memory for a larger command")
+var ErrNoRoom = errors.New("the memory limit for input is reached")
 
 // Limits bounds what a Reader accepts. A zero field means its default.
 type Limits struct {
