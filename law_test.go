@@ -86,9 +86,9 @@ var law = map[string]may{
 	"web/requestid": {},
 	"web/view":      {code: "engine suggest web/view/exec"},
 	"web/view/exec": {},
-	"web/api":       {code: "auth engine feed forward gate kv proc web web/hostname web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
+	"web/api":       {code: "auth engine feed forward gate keyspace kv proc web web/hostname web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
-		code:  "decimal engine feed forward gate kv proc resp/wire",
+		code:  "decimal engine feed forward gate keyspace kv proc resp/wire",
 		tests: "ci/ports engine/embedded engine/enginetest github.com/redis/...",
 	},
 

@@ -70,7 +70,7 @@ func timeCmd(x *call) error {
 }
 
 // flushCmd empties one database or all. It removes a small one in one transaction and a
-// large one in steps. Tracking clients are told to drop all keys.
+// large one in steps. All keys of tracking clients are invalidated.
 func flushCmd(x *call) error {
 	if len(x.args) > 2 || len(x.args) == 2 && !x.is(1, "SYNC") && !x.is(1, "ASYNC") {
 		return errSyntax

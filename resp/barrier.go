@@ -8,7 +8,7 @@ import (
 )
 
 // barrierWait bounds how long a reply waits for the invalidations of changes that were
-// committed before it. After that, the client is told to drop all keys instead, and its
+// committed before it. After that, all its keys are invalidated instead, and its
 // further replies do not wait for those changes again.
 const barrierWait = time.Second
 
@@ -16,7 +16,7 @@ const barrierWait = time.Second
 // client receives them before any further reply. It applies only to connections that
 // receive invalidations. The replies so far are already in the output.
 func (c *conn) barrier() {
-	if !c.told.Load() {
+	if !c.receives.Load() {
 		return
 	}
 	tr := &c.srv.tracker
@@ -97,20 +97,20 @@ func (tr *tracker) dropAll(c *conn) {
 	defer tr.mu.Unlock()
 	for s := range tr.on {
 		if s.target == c.id || s.target == 0 && s.c == c {
-			tr.tell(s, nil)
+			tr.invalidate(s, nil)
 		}
 	}
 }
 
-// hears records that invalidations of s are pushed to its connection or to the one that it
+// markReceiver records that invalidations of s are pushed to its connection or to the one that it
 // redirects to.
-func (tr *tracker) hears(s *session) {
+func (tr *tracker) markReceiver(s *session) {
 	to := s.c
 	if s.target != 0 {
 		to = tr.srv.client(s.target)
 	}
 	if to != nil {
-		to.told.Store(true)
+		to.receives.Store(true)
 	}
 }
 

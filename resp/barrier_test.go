@@ -112,7 +112,7 @@ func TestReplyIsABarrier(t *testing.T) {
 			reader, writer := dialLine(t, addr), dialLine(t, addr)
 			reader.tracks()
 			conn := srv.clients()[0]
-			conn.mu.Lock() // tell needs it
+			conn.mu.Lock() // invalidate needs it
 			writer.say("SET k 1")
 			writer.expect("SET", "+OK")
 			reader.say(c.ask)
@@ -161,7 +161,7 @@ func TestBarrierInPipeline(t *testing.T) {
 }
 
 // TestBarrierGivesUp checks that while the tracker is blocked a reply waits for
-// barrierWait, and that the client is then told to drop all keys.
+// barrierWait, and that all keys of the client are then invalidated.
 func TestBarrierGivesUp(t *testing.T) {
 	srv, addr := trackedServer(t)
 	reader := dialLine(t, addr)

@@ -83,11 +83,7 @@ func (c *conn) setName(name []byte) error {
 }
 
 func clientSetName(x *call) error {
-	if err := x.conn.setName(x.args[2]); err != nil {
-		return err
-	}
-	x.out.OK()
-	return nil
+	return x.replyOK(x.conn.setName(x.args[2]))
 }
 
 // clientSetInfo is CLIENT SETINFO of Redis 7.2. Clients for that version send it when they

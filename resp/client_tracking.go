@@ -45,10 +45,7 @@ func clientTrackingInfo(x *call) error {
 	x.out.BulkString("redirect")
 	x.out.Int(t.shownRedirect())
 	x.out.BulkString("prefixes")
-	x.out.Array(len(t.prefixes))
-	for _, p := range t.prefixes {
-		x.out.BulkString(p)
-	}
+	writeList(x.out, t.prefixes)
 	return nil
 }
 

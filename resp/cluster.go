@@ -30,8 +30,8 @@ type membership struct {
 	pos      engine.Position
 	lost     bool // the position of a write is not known: it is greater than pos
 
-	tells bool   // the client wants to be notified of a new leader
-	told  uint64 // the leader that it was last notified of; 0: none
+	notify   bool   // the client wants to be notified of a new leader
+	notified uint64 // the leader that it was last notified of; 0: none
 
 	leads   bool    // this node was the leader for the last writes: try it first
 	replied bool    // the last reply from the leader is an array: EXEC has run

@@ -153,24 +153,19 @@ func clusterShards(x *call) error {
 			role = "master"
 		}
 		x.out.Map(7)
-		x.out.BulkString("id")
-		x.out.BulkString(nodeID(&st, n.ID))
+		writeField(x.out, "id", nodeID(&st, n.ID))
 		x.out.BulkString(name)
 		x.out.Int(port)
-		x.out.BulkString("ip")
-		x.out.BulkString(host)
-		x.out.BulkString("endpoint")
-		x.out.BulkString(host)
-		x.out.BulkString("role")
-		x.out.BulkString(role)
+		writeField(x.out, "ip", host)
+		writeField(x.out, "endpoint", host)
+		writeField(x.out, "role", role)
 		x.out.BulkString("replication-offset")
 		if n.ID == st.Self {
 			x.out.Int(int64(x.localPosition()))
 		} else {
 			x.out.Int(0) // unknown here
 		}
-		x.out.BulkString("health")
-		x.out.BulkString("online")
+		writeField(x.out, "health", "online")
 	}
 	x.conn.cl.asksCluster()
 	return nil
@@ -249,7 +244,7 @@ func clusterLeader(x *call) error {
 		host, port = x.conn.face(&st, leader)
 	}
 	if push {
-		x.conn.cl.tells, x.conn.cl.told = true, leader.ID
+		x.conn.cl.notify, x.conn.cl.notified = true, leader.ID
 	}
 	if host == "" {
 		x.out.Null()
@@ -265,7 +260,7 @@ func clusterLeader(x *call) error {
 // tellLeader pushes the new leader if the client asked for it. node has just replied as the
 // leader; it is pushed only if it differs from the last one pushed and has an address.
 func (c *conn) tellLeader(node uint64) {
-	if !c.cl.tells || node == c.cl.told || node == 0 || !c.out.RESP3 {
+	if !c.cl.notify || node == c.cl.notified || node == 0 || !c.out.RESP3 {
 		return
 	}
 	st := c.cl.State()
@@ -273,7 +268,7 @@ func (c *conn) tellLeader(node uint64) {
 	if !ok || n.RESP == "" {
 		return
 	}
-	c.cl.told = node
+	c.cl.notified = node
 	host, port := endpoint(n.RESP)
 	w := &c.out
 	w.Push(4)

@@ -150,8 +150,32 @@ func wordIs(arg []byte, upper string) bool {
 	return true
 }
 
-// room reports whether n more bytes fit into the reply that began at start.
-func (x *call) room(start, n int) bool { return len(x.out.Buf)-start+n <= MaxReplyBytes }
+// replyOK replies OK unless err is not nil.
+func (x *call) replyOK(err error) error {
+	if err == nil {
+		x.out.OK()
+	}
+	return err
+}
+
+// replyNull replies nil unless err is not nil.
+func (x *call) replyNull(err error) error {
+	if err == nil {
+		x.out.Null()
+	}
+	return err
+}
+
+// replyBool replies 1 if ok, and otherwise 0, unless err is not nil.
+func (x *call) replyBool(ok bool, err error) error {
+	if err == nil {
+		x.out.Int(number(ok))
+	}
+	return err
+}
+
+// fits reports whether n more bytes fit into the reply that began at start.
+func (x *call) fits(start, n int) bool { return len(x.out.Buf)-start+n <= MaxReplyBytes }
 
 // eachKey calls fn for the keys among args until it returns false.
 func (c *command) eachKey(args [][]byte, fn func(key []byte) bool) {

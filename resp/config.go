@@ -60,7 +60,7 @@ func (s *Server) settings() []setting {
 		fixed("latency-monitor-threshold", "0"),
 		fixed("latency-tracking", "no"),
 		fixed("maxclients", strconv.Itoa(s.opts.MaxClients)),
-		fixed("maxmemory", strconv.FormatInt(s.figures().memoryLimit(), 10)),
+		fixed("maxmemory", strconv.FormatInt(s.engineMetrics().memoryLimit(), 10)),
 		fixed("maxmemory-policy", "noeviction"),
 		fixed("notify-keyspace-events", ""),
 		fixed("port", strconv.Itoa(port)),

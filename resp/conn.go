@@ -74,14 +74,14 @@ type conn struct {
 	viewFn func(*kv.Tx) error // method values, created once
 	eachFn func(*kv.Tx, int) error
 
-	wmu    sync.Mutex      // serializes writes to nc
-	pushes pushQueue       // messages to be pushed; has its own lock
-	told   atomic.Bool     // invalidations are pushed to this connection
-	killed atomic.Bool     // closed from outside
-	ending atomic.Bool     // to be closed when it is idle
-	ctx    context.Context // ends with the connection
-	cancel context.CancelFunc
-	done   <-chan struct{} // of ctx
+	wmu      sync.Mutex      // serializes writes to nc
+	pushes   pushQueue       // messages to be pushed; has its own lock
+	receives atomic.Bool     // invalidations are pushed to this connection
+	killed   atomic.Bool     // closed from outside
+	ending   atomic.Bool     // to be closed when it is idle
+	ctx      context.Context // ends with the connection
+	cancel   context.CancelFunc
+	done     <-chan struct{} // of ctx
 
 	// For CLIENT LIST, written by serve.
 	created   time.Time
@@ -223,14 +223,14 @@ func (c *conn) fill() bool {
 	if cap(c.tmp) > keepOut/8 {
 		c.tmp = nil
 	}
-	c.patience()
+	c.setDeadline()
 	if c.ending.Load() { // finish may have been called before we set the deadline
 		return false
 	}
 	used, _ := c.rd.Buffered()
 	if err := c.rd.Fill(); err != nil {
 		if errors.Is(err, wire.ErrNoRoom) {
-			c.out.Error(c.srv.replyText(errNoRoom))
+			c.out.Error(c.srv.replyText(errInputMemory))
 			c.linger = c.flush()
 		}
 		return false

@@ -108,11 +108,7 @@ func authCmd(x *call) error {
 	default:
 		return errSyntax
 	}
-	if err := x.conn.authenticate(user, password); err != nil {
-		return err
-	}
-	x.out.OK()
-	return nil
+	return x.replyOK(x.conn.authenticate(user, password))
 }
 
 func helloCmd(x *call) error {
@@ -161,10 +157,8 @@ func (x *call) writeHello() {
 		}
 	}
 	w.Map(7)
-	w.BulkString("server")
-	w.BulkString("redis")
-	w.BulkString("version")
-	w.BulkString(Version)
+	writeField(w, "server", "redis")
+	writeField(w, "version", Version)
 	w.BulkString("proto")
 	if w.RESP3 {
 		w.Int(3)
@@ -173,10 +167,8 @@ func (x *call) writeHello() {
 	}
 	w.BulkString("id")
 	w.Int(x.conn.id)
-	w.BulkString("mode")
-	w.BulkString(mode)
-	w.BulkString("role")
-	w.BulkString(role)
+	writeField(w, "mode", mode)
+	writeField(w, "role", role)
 	w.BulkString("modules")
 	w.Array(0)
 }

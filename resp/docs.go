@@ -273,6 +273,14 @@ func writeField(w *wire.Writer, name, value string) {
 	w.BulkString(value)
 }
 
+// writeList writes an array of strings.
+func writeList(w *wire.Writer, list []string) {
+	w.Array(len(list))
+	for _, s := range list {
+		w.BulkString(s)
+	}
+}
+
 // find returns the documentation of a command or subcommand.
 func (d *docs) find(name string) (wire.Value, bool) {
 	head, _, isSub := strings.Cut(name, "|")
@@ -317,10 +325,7 @@ func commandList(x *call) error {
 			}
 		}
 	}
-	x.out.Array(len(found))
-	for _, name := range found {
-		x.out.BulkString(name)
-	}
+	writeList(x.out, found)
 	return nil
 }
 

@@ -199,12 +199,8 @@ func parseLZF(b []byte) (val, rest []byte, err error) {
 
 func dumpCmd(x *call) error {
 	e, ok, err := x.get(x.args[1])
-	if err != nil {
-		return err
-	}
-	if !ok {
-		x.out.Null()
-		return nil
+	if err != nil || !ok {
+		return x.replyNull(err)
 	}
 	x.conn.tmp = x.srv.packer.appendDump(x.scratch(), x.srv.crc, e.Val)
 	x.out.Bulk(x.conn.tmp)
@@ -285,9 +281,6 @@ func restoreCmd(x *call) error {
 		}
 		set.Expires = time.UnixMilli(ms)
 	}
-	if _, err := x.tx.Set(key, val, set); err != nil {
-		return err
-	}
-	x.out.OK()
-	return nil
+	_, err = x.tx.Set(key, val, set)
+	return x.replyOK(err)
 }

@@ -92,12 +92,7 @@ func expire(x *call, seconds, absolute bool) error {
 }
 
 func persistCmd(x *call) error {
-	ok, err := x.tx.SetExpiry(x.args[1], time.Time{})
-	if err != nil {
-		return err
-	}
-	x.out.Int(number(ok))
-	return nil
+	return x.replyBool(x.tx.SetExpiry(x.args[1], time.Time{}))
 }
 
 func ttlCmd(x *call) error         { return ttl(x, true, false) }

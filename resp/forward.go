@@ -85,8 +85,8 @@ func (c *conn) forward(leader uint64, to int) (forward.Outcome, error) {
 	}
 	u.encode(c, r.from, to)
 	c.srv.stats.forwarded.Add(int64(to - r.from))
-	c.track.hold()
-	defer c.releaseHeld()
+	c.track.bufferChanges()
+	defer c.releaseBuffered()
 	sent := u.send()
 	if err = c.takeReplies(u, to); err == nil {
 		sent.wait()

@@ -81,9 +81,16 @@ func typeCmd(x *call) error {
 	return nil
 }
 
-// copyOptions returns the options to write a copy of e with the same expiry and encoding.
-func copyOptions(e kv.Entry) kv.SetOptions {
-	return kv.SetOptions{Expires: e.Expires, SkipOld: true, Mark: e.Mark}
+// copyTo writes a copy of e with the same expiry and encoding to the key to in db, and then
+// deletes from, if it is not nil. If onlyNew is set and the key exists, it does neither.
+func (x *call) copyTo(db uint8, to []byte, e kv.Entry, onlyNew bool, from []byte) (written bool, err error) {
+	x.tx.Select(db)
+	res, err := x.tx.Set(to, e.Val, kv.SetOptions{Expires: e.Expires, SkipOld: true, Mark: e.Mark, OnlyNew: onlyNew})
+	x.tx.Select(x.db)
+	if err == nil && res.Written && from != nil {
+		_, err = x.tx.Delete(from)
+	}
+	return res.Written, err
 }
 
 func renameCmd(x *call) error {
@@ -96,10 +103,7 @@ func renameCmd(x *call) error {
 		return errNoKey
 	}
 	if string(from) != string(to) {
-		if _, err := x.tx.Set(to, e.Val, copyOptions(e)); err != nil {
-			return err
-		}
-		if _, err := x.tx.Delete(from); err != nil {
+		if _, err := x.copyTo(x.db, to, e, false, from); err != nil {
 			return err
 		}
 	}
@@ -116,19 +120,7 @@ func renameNXCmd(x *call) error {
 	if !ok {
 		return errNoKey
 	}
-	o := copyOptions(e)
-	o.OnlyNew = true
-	res, err := x.tx.Set(to, e.Val, o)
-	if err != nil {
-		return err
-	}
-	if res.Written {
-		if _, err := x.tx.Delete(from); err != nil {
-			return err
-		}
-	}
-	x.out.Int(number(res.Written))
-	return nil
+	return x.replyBool(x.copyTo(x.db, to, e, true, from))
 }
 
 func copyCmd(x *call) error {
@@ -152,23 +144,10 @@ func copyCmd(x *call) error {
 		return errSameObject
 	}
 	e, ok, err := x.tx.Get(from)
-	if err != nil {
-		return err
+	if err != nil || !ok {
+		return x.replyBool(false, err)
 	}
-	if !ok {
-		x.out.Int(0)
-		return nil
-	}
-	o := copyOptions(e)
-	o.OnlyNew = !replace
-	x.tx.Select(db)
-	res, err := x.tx.Set(to, e.Val, o)
-	x.tx.Select(x.db)
-	if err != nil {
-		return err
-	}
-	x.out.Int(number(res.Written))
-	return nil
+	return x.replyBool(x.copyTo(db, to, e, !replace, nil))
 }
 
 // dbArg parses the number of a database.
@@ -193,28 +172,10 @@ func moveCmd(x *call) error {
 	}
 	key := x.args[1]
 	e, ok, err := x.tx.Get(key)
-	if err != nil {
-		return err
+	if err != nil || !ok {
+		return x.replyBool(false, err)
 	}
-	if !ok {
-		x.out.Int(0)
-		return nil
-	}
-	o := copyOptions(e)
-	o.OnlyNew = true
-	x.tx.Select(db)
-	res, err := x.tx.Set(key, e.Val, o)
-	x.tx.Select(x.db)
-	if err != nil {
-		return err
-	}
-	if res.Written {
-		if _, err := x.tx.Delete(key); err != nil {
-			return err
-		}
-	}
-	x.out.Int(number(res.Written))
-	return nil
+	return x.replyBool(x.copyTo(db, key, e, true, key))
 }
 
 // SORT is for lists and sets, which do not exist here. A key is therefore missing or of the

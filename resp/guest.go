@@ -36,8 +36,8 @@ func (s *Server) gated(l net.Listener) net.Listener {
 	return gate.New(l, o)
 }
 
-// doors returns the combined statistics of the listeners.
-func (s *Server) doors() (sum gate.Stats) {
+// gateStats returns the combined statistics of the listeners.
+func (s *Server) gateStats() (sum gate.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for l := range s.listeners {
@@ -53,7 +53,7 @@ func (s *Server) doors() (sum gate.Stats) {
 // with other nodes.
 func (s *Server) Metrics() iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
-		n := s.doors()
+		n := s.gateStats()
 		for _, m := range []engine.Metric{
 			{Name: "resp_clients", Help: "Redis clients that have authenticated or, without a password, sent a command.", Value: float64(n.Members)},
 			{Name: "resp_guests", Help: "Redis connections that have not yet authenticated or, without a password, sent a command.", Value: float64(n.Guests)},
@@ -102,8 +102,8 @@ func (c *conn) demote() {
 	}
 }
 
-// patience sets the deadline for the next bytes.
-func (c *conn) patience() {
+// setDeadline sets the deadline for the next bytes.
+func (c *conn) setDeadline() {
 	idle := c.srv.opts.IdleTimeout
 	switch {
 	case !c.authed:
@@ -157,15 +157,15 @@ func (c *conn) authenticate(user, password []byte) error {
 	return nil
 }
 
-// room is the memory for commands that are being received.
-type room struct {
+// inputMemory is the memory for commands that are being received.
+type inputMemory struct {
 	most int64
 	used atomic.Int64
 }
 
 // take reserves n bytes, or releases them if n is negative. It returns false if there is
 // not enough room.
-func (r *room) take(n int, guest bool) bool {
+func (r *inputMemory) take(n int, guest bool) bool {
 	used, most := r.used.Add(int64(n)), r.most
 	if guest {
 		most /= guestShare
@@ -177,5 +177,5 @@ func (r *room) take(n int, guest bool) bool {
 	return true
 }
 
-// errNoRoom is the reply if take returns false.
-var errNoRoom = engine.Errorf(engine.CodeQueueFull, "the commands being received exceed the memory limit for input; nothing was written")
+// errInputMemory is the reply if take returns false.
+var errInputMemory = engine.Errorf(engine.CodeQueueFull, "the commands being received exceed the memory limit for input; nothing was written")

@@ -146,7 +146,7 @@ func infoClients(x *call) ([]string, error) {
 	var l lines
 	l.add("connected_clients", len(list))
 	l.add("maxclients", s.opts.MaxClients)
-	l.add("guests", s.doors().Guests)
+	l.add("guests", s.gateStats().Guests)
 	l.add("client_recent_max_input_buffer", in)
 	l.add("client_recent_max_output_buffer", out)
 	l.add("blocked_clients", blocked)
@@ -159,7 +159,7 @@ func infoClients(x *call) ([]string, error) {
 // infoPersistence reports a snapshot as a background save, and the log as the append-only
 // file, which is never rewritten.
 func infoPersistence(x *call) ([]string, error) {
-	s, f := x.srv, x.srv.figures()
+	s, f := x.srv, x.srv.engineMetrics()
 	last, status := "-1", "ok"
 	if f["engine_snapshot_time_seconds"] > 0 {
 		last = fmt.Sprint(int64(f["engine_snapshot_last_seconds"]))
@@ -208,7 +208,7 @@ func infoStats(x *call) ([]string, error) {
 	l.add("instantaneous_input_kbps", fmt.Sprintf("%.2f", in/kilobyte))
 	l.add("instantaneous_output_kbps", fmt.Sprintf("%.2f", out/kilobyte))
 	l.add("rejected_connections", t.rejected.Load())
-	l.add("evicted_guests", x.srv.doors().Evicted)
+	l.add("evicted_guests", x.srv.gateStats().Evicted)
 	l.add("wrong_passwords", x.srv.opts.Guesses.Stats().Wrong)
 	l.none("sync_full", "sync_partial_ok", "sync_partial_err")
 	l.add("expired_keys", x.srv.store.Expired())
@@ -251,32 +251,40 @@ const sampleKeys = 1000
 
 func infoKeyspace(x *call) ([]string, error) {
 	var lines []string
-	look := func(t *kv.Tx) error {
-		lines = lines[:0]
+	err := x.eachDatabase(func() { lines = nil }, func(t *kv.Tx, db uint8, n int) error {
+		if n == 0 {
+			return nil
+		}
+		expires, avg, err := sampleExpiry(t, n)
+		lines = append(lines, fmt.Sprintf("db%d:keys=%d,expires=%d,avg_ttl=%d", db, n, expires, avg))
+		return err
+	})
+	return lines, err
+}
+
+// eachDatabase calls fn with the number of keys of each database, all in one state. It calls
+// reset first, and again if it has to start over.
+func (x *call) eachDatabase(reset func(), fn func(t *kv.Tx, db uint8, n int) error) error {
+	each := func(t *kv.Tx) error {
+		reset()
 		for db := range uint8(x.srv.opts.Databases) {
 			t.Select(db)
 			n, err := t.Count()
+			if err == nil {
+				err = fn(t, db, n)
+			}
 			if err != nil {
 				return err
 			}
-			if n == 0 {
-				continue
-			}
-			expires, avg, err := sampleExpiry(t, n)
-			if err != nil {
-				return err
-			}
-			lines = append(lines, fmt.Sprintf("db%d:keys=%d,expires=%d,avg_ttl=%d", db, n, expires, avg))
 		}
 		return nil
 	}
 	if x.tx != nil {
 		defer x.tx.Select(x.db)
-		err := look(x.tx)
-		return lines, err
+		return each(x.tx)
 	}
-	_, err := x.srv.store.View(context.Background(), x.srv.loosely(), 0, look)
-	return lines, err
+	_, err := x.srv.store.View(context.Background(), x.srv.loosely(), 0, each)
+	return err
 }
 
 // sampleExpiry returns how many of the n keys of t's space expire, and their mean time to

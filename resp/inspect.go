@@ -90,10 +90,7 @@ func aclCat(x *call) error {
 			}
 		}
 	}
-	x.out.Array(len(list))
-	for _, c := range list {
-		x.out.BulkString(c)
-	}
+	writeList(x.out, list)
 	return nil
 }
 
@@ -190,11 +187,11 @@ func pubsubNumSub(x *call) error {
 
 // lastSave returns when the engine last wrote a snapshot. Before the first one it is when
 // the server started, as in Redis.
-func (s *Server) lastSave(f figures) int64 {
+func (s *Server) lastSave(f engineMetrics) int64 {
 	return max(int64(f["engine_snapshot_time_seconds"]), s.started.Unix())
 }
 
 func lastSaveCmd(x *call) error {
-	x.out.Int(x.srv.lastSave(x.srv.figures()))
+	x.out.Int(x.srv.lastSave(x.srv.engineMetrics()))
 	return nil
 }

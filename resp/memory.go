@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"runtime/metrics"
@@ -41,25 +40,21 @@ func memoryUsage(x *call) error {
 		return errSyntax
 	}
 	e, ok, err := x.tx.Get(x.args[2])
-	if err != nil {
-		return err
-	}
-	if !ok {
-		x.out.Null()
-		return nil
+	if err != nil || !ok {
+		return x.replyNull(err)
 	}
 	x.out.Int(int64(len(x.args[2]) + len(e.Val) + entryOverhead))
 	return nil
 }
 
-// figures are the engine's metrics by name; nil if it has none.
-type figures map[string]float64
+// engineMetrics are the engine's metrics by name; nil if it has none.
+type engineMetrics map[string]float64
 
-func (s *Server) figures() figures {
+func (s *Server) engineMetrics() engineMetrics {
 	if s.opts.Meter == nil {
 		return nil
 	}
-	f := figures{}
+	f := engineMetrics{}
 	for m := range s.opts.Meter.Metrics() {
 		f[m.Name] = m.Value
 	}
@@ -67,10 +62,10 @@ func (s *Server) figures() figures {
 }
 
 // memoryLimit returns the value of maxmemory, or 0 if the engine has no limit.
-func (f figures) memoryLimit() int64 { return int64(f["engine_memory_limit_bytes"]) }
+func (f engineMetrics) memoryLimit() int64 { return int64(f["engine_memory_limit_bytes"]) }
 
 // dataBytes returns the bytes that count against that limit.
-func (f figures) dataBytes() int64 { return int64(f["engine_data_bytes"]) }
+func (f engineMetrics) dataBytes() int64 { return int64(f["engine_data_bytes"]) }
 
 // heap is the memory of the process as reported by Go's runtime and the system.
 type heap struct {
@@ -117,7 +112,7 @@ func human(n int64) string {
 // infoMemory reports the memory that counts against maxmemory as used_memory, as in Redis.
 // The values of the allocator and the system are in the other fields.
 func infoMemory(x *call) ([]string, error) {
-	f, h := x.srv.figures(), readHeap()
+	f, h := x.srv.engineMetrics(), readHeap()
 	used, limit := f.dataBytes(), f.memoryLimit()
 	peak := x.srv.rates.peakOf(used)
 	var l lines
@@ -169,7 +164,7 @@ func (s *Server) clientMemory() (sum int64) {
 }
 
 func memoryStats(x *call) error {
-	f, h := x.srv.figures(), readHeap()
+	f, h := x.srv.engineMetrics(), readHeap()
 	used := f.dataBytes()
 	peak := x.srv.rates.peakOf(used)
 	keys, err := x.countKeys()
@@ -180,57 +175,37 @@ func memoryStats(x *call) error {
 	if keys > 0 {
 		perKey = used / keys
 	}
-	type stat struct {
-		name string
-		n    int64
-		f    float64 // if isFloat
-		real bool
-	}
-	n := func(name string, n int64) stat { return stat{name: name, n: n} }
-	fl := func(name string, f float64) stat { return stat{name: name, f: f, real: true} }
-	stats := []stat{
-		n("peak.allocated", peak), n("total.allocated", used), n("replication.backlog", 0), n("clients.slaves", 0),
-		n("clients.normal", x.srv.clientMemory()), n("lua.caches", 0), n("keys.count", keys), n("keys.bytes-per-key", perKey),
-		n("dataset.bytes", used), fl("peak.percentage", percent(used, peak)),
-		n("allocator.allocated", h.allocated), n("allocator.active", h.active), n("allocator.resident", h.resident),
-		fl("allocator-fragmentation.ratio", ratio(h.active, h.allocated)), n("allocator-fragmentation.bytes", h.active-h.allocated),
-		fl("allocator-rss.ratio", ratio(h.resident, h.active)), n("allocator-rss.bytes", h.resident-h.active),
-		fl("rss-overhead.ratio", ratio(h.rss, h.resident)), n("rss-overhead.bytes", h.rss-h.resident),
+	stats := []struct {
+		name  string
+		value any // int64 or float64
+	}{
+		{"peak.allocated", peak}, {"total.allocated", used}, {"replication.backlog", int64(0)}, {"clients.slaves", int64(0)},
+		{"clients.normal", x.srv.clientMemory()}, {"lua.caches", int64(0)}, {"keys.count", keys}, {"keys.bytes-per-key", perKey},
+		{"dataset.bytes", used}, {"peak.percentage", percent(used, peak)},
+		{"allocator.allocated", h.allocated}, {"allocator.active", h.active}, {"allocator.resident", h.resident},
+		{"allocator-fragmentation.ratio", ratio(h.active, h.allocated)}, {"allocator-fragmentation.bytes", h.active - h.allocated},
+		{"allocator-rss.ratio", ratio(h.resident, h.active)}, {"allocator-rss.bytes", h.resident - h.active},
+		{"rss-overhead.ratio", ratio(h.rss, h.resident)}, {"rss-overhead.bytes", h.rss - h.resident},
 	}
 	x.out.Map(len(stats))
 	for _, s := range stats {
 		x.out.BulkString(s.name)
-		if s.real {
-			x.out.Double(s.f)
+		if f, ok := s.value.(float64); ok {
+			x.out.Double(f)
 		} else {
-			x.out.Int(s.n)
+			x.out.Int(s.value.(int64))
 		}
 	}
 	return nil
 }
 
 // countKeys returns the number of keys in all databases.
-func (x *call) countKeys() (int64, error) {
-	n := 0
-	count := func(t *kv.Tx) error {
-		n = 0
-		for db := range uint8(x.srv.opts.Databases) {
-			t.Select(db)
-			k, err := t.Count()
-			if err != nil {
-				return err
-			}
-			n += k
-		}
+func (x *call) countKeys() (sum int64, err error) {
+	err = x.eachDatabase(func() { sum = 0 }, func(_ *kv.Tx, _ uint8, n int) error {
+		sum += int64(n)
 		return nil
-	}
-	if x.tx != nil {
-		defer x.tx.Select(x.db)
-		err := count(x.tx)
-		return int64(n), err
-	}
-	_, err := x.srv.store.View(context.Background(), x.srv.loosely(), 0, count)
-	return int64(n), err
+	})
+	return sum, err
 }
 
 // doctorNeeds is the minimum size of the data in bytes for MEMORY DOCTOR, as in Redis.
@@ -240,7 +215,7 @@ const doctorNeeds = 5 << 20
 const doctorWarns = 90
 
 func memoryDoctor(x *call) error {
-	f := x.srv.figures()
+	f := x.srv.engineMetrics()
 	used, limit := f.dataBytes(), f.memoryLimit()
 	switch {
 	case limit > 0 && used >= limit/100*doctorWarns:

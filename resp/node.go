@@ -41,7 +41,7 @@ func (s *Server) newNodeConn(nc net.Conn) *conn {
 	return nil
 }
 
-// goodbye tells the other node that nothing more runs here. The other node takes it for the
+// goodbye reports to the other node that nothing more runs here. The other node takes it for the
 // reply to whatever it has sent in the meantime, and runs that elsewhere.
 func (c *conn) goodbye() {
 	c.out.Error(c.srv.replyText(engine.ErrNotLeader))

@@ -59,12 +59,8 @@ func isNumber(e kv.Entry) (n int64, ok bool) {
 
 func objectEncoding(x *call) error {
 	e, ok, err := x.tx.Get(x.args[2])
-	if err != nil {
-		return err
-	}
-	if !ok {
-		x.out.Null()
-		return nil
+	if err != nil || !ok {
+		return x.replyNull(err)
 	}
 	_, isInt := isNumber(e)
 	switch {
@@ -99,12 +95,8 @@ func objectRefCount(x *call) error {
 // recorded.
 func objectIdleTime(x *call) error {
 	e, ok, err := x.tx.Get(x.args[2])
-	if err != nil {
-		return err
-	}
-	if !ok {
-		x.out.Null()
-		return nil
+	if err != nil || !ok {
+		return x.replyNull(err)
 	}
 	since := x.tx.Now().Sub(time.UnixMicro(int64(e.Rev)))
 	x.out.Int(int64(max(0, since) / time.Second))
@@ -113,12 +105,8 @@ func objectIdleTime(x *call) error {
 
 func objectFreq(x *call) error {
 	_, ok, err := x.tx.Get(x.args[2])
-	if err != nil {
-		return err
-	}
-	if !ok {
-		x.out.Null()
-		return nil
+	if err != nil || !ok {
+		return x.replyNull(err)
 	}
 	return replyError("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
 }

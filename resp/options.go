@@ -9,6 +9,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/forward"
 	"github.com/skerrydb/skerry/gate"
+	"github.com/skerrydb/skerry/keyspace"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/resp/wire"
@@ -19,7 +20,7 @@ import (
 // procedures.
 const (
 	DefaultDatabases = 16
-	MaxDatabases     = 128 // most databases that can be allowed; key spaces from 128 on are Skerry's own
+	MaxDatabases     = int(keyspace.LastApplication) + 1 // most databases that can be allowed: 128; higher key spaces are Skerry's own
 )
 
 // Version is the version of Redis that the server emulates.

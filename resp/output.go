@@ -127,7 +127,7 @@ func (o *outConn) waiting() int64 {
 	return int64(o.pending)
 }
 
-// CloseWrite tells the peer that nothing more will come.
+// CloseWrite signals the end of the output to the peer.
 func (o *outConn) CloseWrite() error {
 	if t, ok := o.Conn.(interface{ CloseWrite() error }); ok { // TCP, and TLS between nodes
 		return t.CloseWrite()

@@ -45,9 +45,9 @@ func (p *pause) wake() {
 	p.changed = make(chan struct{})
 }
 
-// left returns how long a command has to wait, or 0, and a channel that reports changes of
+// remaining returns how long a command has to wait, or 0, and a channel that reports changes of
 // the pause.
-func (p *pause) left(write bool) (time.Duration, chan struct{}) {
+func (p *pause) remaining(write bool) (time.Duration, chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d := time.Until(p.until)
@@ -71,7 +71,7 @@ func (c *conn) setPaused(on bool) {
 func (c *conn) waitPaused(cmd *command, args [][]byte) {
 	write := c.writes(cmd, args) || cmd.kind == kindExec && c.multi.count >= 0 && c.multi.write
 	for first := true; ; first = false {
-		d, changed := c.srv.pause.left(write)
+		d, changed := c.srv.pause.remaining(write)
 		if d <= 0 {
 			return
 		}

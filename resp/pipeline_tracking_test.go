@@ -33,7 +33,7 @@ func TestTrackingWithinPipeline(t *testing.T) {
 				t.Fatal(v, err)
 			}
 		}
-		if _, told, err := p.push(true); err != nil || !told {
+		if _, pushed, err := p.push(true); err != nil || !pushed {
 			t.Fatalf("no word of a key that was read and then written: %v", err)
 		}
 	}

@@ -63,7 +63,7 @@ func (c *conn) plan(args [][]byte) {
 	case kindCall:
 		c.addOp(op{cmd: cmd, args: args, mute: mute, write: c.writes(cmd, args)})
 	case kindPlain, kindState:
-		if c.told.Load() {
+		if c.receives.Load() {
 			c.runOps()
 			c.barrier()
 		}
@@ -85,7 +85,7 @@ func (c *conn) find(args [][]byte) (*command, string) {
 		cmd = find(c.srv.ups.table, args[0])
 	}
 	if cmd == nil {
-		return nil, unknownCommand(args) + c.meantCall(args[0])
+		return nil, unknownCommand(args) + c.callHint(args[0])
 	}
 	if cmd.byName != nil && len(args) > 1 {
 		sub := find(cmd.byName, args[1])

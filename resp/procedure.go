@@ -121,10 +121,10 @@ func (c *conn) isProcedure(name []byte) bool {
 	return err == nil
 }
 
-// meantCall returns a hint for the error of an unknown command that has the name of a
+// callHint returns a hint for the error of an unknown command that has the name of a
 // procedure, or "". Clients that have not authenticated do not get it, because it reveals
 // which procedures exist.
-func (c *conn) meantCall(name []byte) string {
+func (c *conn) callHint(name []byte) string {
 	if !c.authed || !c.isProcedure(name) {
 		return ""
 	}

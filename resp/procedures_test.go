@@ -154,7 +154,7 @@ func TestCalls(t *testing.T) {
 		{"OOM the box is full [memory_full]", []string{"CALL", "fail", "n", "memory_full", "the box is full"}},
 		{"ERR not here [procedure_failed]", []string{"CALL", "fail", "n", "not_leader", "not here"}},
 		{"[internal]", []string{"CALL", "panics"}},
-		{"nothing; CALLONCE takes a key, then the name, then the arguments [unknown_procedure]", []string{"CALLONCE", "add", "nothing", "n", "1"}},
+		{"nothing; the arguments of CALLONCE are the idempotency key, the name of the procedure and its arguments [unknown_procedure]", []string{"CALLONCE", "add", "nothing", "n", "1"}},
 		{"no procedure nothing [unknown_procedure]", []string{"CALLONCE", "key", "nothing", "n", "1"}},
 		{"[limit]", []string{"CALL", "zeros", "20000000"}},
 		{"ERR wrong number of arguments for 'call' command", []string{"CALL"}},

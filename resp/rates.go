@@ -50,7 +50,7 @@ func (s *Server) sample(done <-chan struct{}) {
 	for n := 0; ; n++ {
 		now, data := s.moment(), int64(0)
 		if n%peakEvery == 0 {
-			data = s.figures().dataBytes()
+			data = s.engineMetrics().dataBytes()
 		}
 		r.mu.Lock()
 		r.kept[r.next] = now

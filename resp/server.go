@@ -36,7 +36,7 @@ type Server struct {
 	runID    string
 	stats    stats
 	pause    pause
-	input    room
+	input    inputMemory
 	cursors  cursors
 	tracker  tracker
 	router   forward.Router // to the leader

@@ -160,10 +160,7 @@ func (e *slowEntry) write(w *wire.Writer) {
 	w.Int(e.id)
 	w.Int(e.at)
 	w.Int(e.took.Microseconds())
-	w.Array(len(e.args))
-	for _, a := range e.args {
-		w.BulkString(a)
-	}
+	writeList(w, e.args)
 	w.BulkString(e.addr)
 	w.BulkString(e.name)
 }

@@ -63,7 +63,7 @@ func mgetCmd(x *call) error {
 	start := len(x.out.Buf)
 	x.out.Array(len(x.args) - 1)
 	for _, key := range x.args[1:] {
-		if !x.room(start, 0) {
+		if !x.fits(start, 0) {
 			return errReplyTooBig
 		}
 		e, ok, err := x.get(key)
@@ -161,11 +161,8 @@ func (o *valueOptions) parse(args [][]byte, set bool) error {
 
 func setCmd(x *call) error {
 	if len(x.args) == 3 {
-		if _, err := x.tx.Set(x.args[1], x.args[2], kv.SetOptions{SkipOld: true}); err != nil {
-			return err
-		}
-		x.out.OK()
-		return nil
+		_, err := x.tx.Set(x.args[1], x.args[2], kv.SetOptions{SkipOld: true})
+		return x.replyOK(err)
 	}
 	var o valueOptions
 	if err := o.parse(x.args[3:], true); err != nil {
@@ -194,11 +191,7 @@ func setCmd(x *call) error {
 
 func setNXCmd(x *call) error {
 	res, err := x.tx.Set(x.args[1], x.args[2], kv.SetOptions{OnlyNew: true, SkipOld: true})
-	if err != nil {
-		return err
-	}
-	x.out.Int(number(res.Written))
-	return nil
+	return x.replyBool(res.Written, err)
 }
 
 // number returns a boolean as in C: 1 or 0.
@@ -218,11 +211,8 @@ func setFor(x *call, o expiry) error {
 	if err != nil {
 		return err
 	}
-	if _, err := x.tx.Set(x.args[1], x.args[3], kv.SetOptions{Expires: at, SkipOld: true}); err != nil {
-		return err
-	}
-	x.out.OK()
-	return nil
+	_, err = x.tx.Set(x.args[1], x.args[3], kv.SetOptions{Expires: at, SkipOld: true})
+	return x.replyOK(err)
 }
 
 func getSetCmd(x *call) error {
@@ -240,12 +230,8 @@ func getSetCmd(x *call) error {
 
 func getDelCmd(x *call) error {
 	e, ok, err := x.get(x.args[1])
-	if err != nil {
-		return err
-	}
-	if !ok {
-		x.out.Null()
-		return nil
+	if err != nil || !ok {
+		return x.replyNull(err)
 	}
 	x.out.Bulk(e.Val)
 	_, err = x.tx.Delete(x.args[1])
@@ -258,12 +244,8 @@ func getExCmd(x *call) error {
 		return err
 	}
 	e, ok, err := x.get(x.args[1])
-	if err != nil {
-		return err
-	}
-	if !ok {
-		x.out.Null()
-		return nil
+	if err != nil || !ok {
+		return x.replyNull(err)
 	}
 	x.out.Bulk(e.Val)
 	switch {

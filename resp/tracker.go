@@ -23,7 +23,7 @@ func (tr *tracker) subscribe() (*feed.Sub, engine.Position, error) {
 }
 
 // run processes the feed's changes until stop is closed. If changes were missed, all
-// clients are told to drop all keys.
+// all keys are invalidated for all clients.
 func (tr *tracker) run(sub *feed.Sub, stop chan struct{}) {
 	for {
 		err := tr.follow(sub, stop)
@@ -67,9 +67,9 @@ func (tr *tracker) follow(sub *feed.Sub, stop chan struct{}) error {
 	}
 }
 
-// tell pushes an invalidation of keys, or of all keys if keys is nil, to the session's
+// invalidate pushes an invalidation of keys, or of all keys if keys is nil, to the session's
 // target. The caller holds tr.mu.
-func (tr *tracker) tell(s *session, keys [][]byte) {
+func (tr *tracker) invalidate(s *session, keys [][]byte) {
 	tr.srv.stats.invalidations.Add(1)
 	to := s.c
 	if s.target != 0 {
@@ -109,7 +109,7 @@ func writeKeys(w *wire.Writer, keys [][]byte) {
 	}
 }
 
-// breakRedirect tells a RESP3 client that the target of its redirection is gone.
+// breakRedirect notifies a RESP3 client that the target of its redirection is gone.
 func (s *session) breakRedirect() {
 	s.mu.Lock()
 	was := s.broken

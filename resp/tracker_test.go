@@ -212,7 +212,7 @@ func TestPushLimit(t *testing.T) {
 		if i < MaxPushBytes/len(big) && x.c.killed.Load() { // with their framing, this many already exceed the limit
 			t.Fatalf("closed after %d MiB", i)
 		}
-		x.tr.tell(x.s, [][]byte{big})
+		x.tr.invalidate(x.s, [][]byte{big})
 	}
 	select {
 	case <-x.c.done:

@@ -35,17 +35,17 @@ type session struct {
 	noloop   bool
 	prefixes []string
 
-	mu     sync.Mutex // guards the fields below
-	broken bool
-	own    map[int64]struct{} // times of the connection's own recent writes, in microseconds
-	ring   []int64            // the same; next is the oldest
-	next   int
-	holds  bool // a write is being forwarded, so the connection's own changes are not known yet
-	held   []news
+	mu        sync.Mutex // guards the fields below
+	broken    bool
+	own       map[int64]struct{} // times of the connection's own recent writes, in microseconds
+	ring      []int64            // the same; next is the oldest
+	next      int
+	buffering bool // a write is being forwarded, so the connection's own changes are not known yet
+	buffered  []keyChange
 }
 
-// news is a change of keys that the session may have made itself.
-type news struct {
+// keyChange is a change of keys that the session may have made itself.
+type keyChange struct {
 	keys [][]byte
 	at   time.Time
 }
@@ -54,9 +54,9 @@ type news struct {
 // reported as if another client had made them.
 const ownWrites = 4096
 
-// maxHeld bounds the changes that are buffered while a write is forwarded. Further ones are
+// maxBuffered bounds the changes that are buffered while a write is forwarded. Further ones are
 // reported as if another client had made them.
-const maxHeld = 4096
+const maxBuffered = 4096
 
 // wrote records a write of the connection, so that NOLOOP can recognize it. It is called
 // before the write is committed, even if the commit then fails.
@@ -90,24 +90,24 @@ func (s *session) mine(keys [][]byte, at time.Time) bool {
 	if _, ok := s.own[at.UnixMicro()]; ok {
 		return true
 	}
-	if s.holds && len(s.held) < maxHeld {
-		s.held = append(s.held, news{keys, at})
+	if s.buffering && len(s.buffered) < maxBuffered {
+		s.buffered = append(s.buffered, keyChange{keys, at})
 		return true
 	}
 	return false
 }
 
-// hold begins to buffer changes until it is known who made them.
-func (t *tracking) hold() {
+// bufferChanges begins to buffer changes until it is known who made them.
+func (t *tracking) bufferChanges() {
 	if t.noloop {
 		t.session.mu.Lock()
-		t.session.holds = true
+		t.session.buffering = true
 		t.session.mu.Unlock()
 	}
 }
 
-// releaseHeld reports the buffered changes that the connection did not make itself.
-func (c *conn) releaseHeld() {
+// releaseBuffered reports the buffered changes that the connection did not make itself.
+func (c *conn) releaseBuffered() {
 	if !c.track.noloop {
 		return
 	}
@@ -115,12 +115,12 @@ func (c *conn) releaseHeld() {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	s.mu.Lock()
-	held := s.held
-	s.holds, s.held = false, nil
+	buffered := s.buffered
+	s.buffering, s.buffered = false, nil
 	s.mu.Unlock()
-	for _, n := range held {
+	for _, n := range buffered {
 		if !s.mine(n.keys, n.at) {
-			tr.tell(s, n.keys)
+			tr.invalidate(s, n.keys)
 		}
 	}
 }
@@ -192,7 +192,7 @@ func (o *op) eachRead(fn func(key []byte) bool) {
 	}
 }
 
-// interest is one session's interest in one key. Since it was last told of a change, the
+// interest is one session's interest in one key. Since the last invalidation, the
 // client may have cached any version that it has read: those from first to last.
 type interest struct {
 	s           *session
@@ -247,7 +247,7 @@ func (tr *tracker) start(s *session) error {
 		tr.running.Go(func() { tr.run(sub, stop) })
 	}
 	tr.on[s] = struct{}{}
-	tr.hears(s)
+	tr.markReceiver(s)
 	if s.bcast {
 		tr.bcast[s] = struct{}{}
 	}
@@ -281,11 +281,16 @@ func (tr *tracker) end(s *session) {
 	delete(tr.bcast, s)
 	if len(tr.on) == 0 {
 		clear(tr.keys)
-		if tr.stop != nil {
-			close(tr.stop)
-			tr.stop = nil
-			tr.release(^engine.Position(0))
-		}
+		tr.unfollow()
+	}
+}
+
+// unfollow ends run. The caller holds mu.
+func (tr *tracker) unfollow() {
+	if tr.stop != nil {
+		close(tr.stop)
+		tr.stop = nil
+		tr.release(^engine.Position(0))
 	}
 }
 
@@ -299,11 +304,7 @@ func (tr *tracker) drop(c *conn) {
 func (tr *tracker) close() {
 	tr.mu.Lock()
 	tr.closed = true
-	if tr.stop != nil {
-		close(tr.stop)
-		tr.stop = nil
-		tr.release(^engine.Position(0))
-	}
+	tr.unfollow()
 	tr.mu.Unlock()
 	tr.running.Wait()
 }
@@ -329,12 +330,7 @@ func (tr *tracker) confirm(s *session, key []byte, pos engine.Position) {
 	}
 	in := &list[i]
 	if in.changed > pos {
-		if list = slices.Delete(list, i, i+1); len(list) == 0 {
-			delete(tr.keys, string(key))
-		} else {
-			tr.keys[string(key)] = list
-		}
-		tr.tell(s, [][]byte{key})
+		tr.disown(s, key)
 		return
 	}
 	if !in.known {
@@ -344,20 +340,24 @@ func (tr *tracker) confirm(s *session, key []byte, pos engine.Position) {
 	in.reading, in.changed = false, 0
 }
 
-// disown invalidates key for s, which has just read it in an unknown state. The caller
-// holds mu.
+// disown invalidates key for s, whose copy may be old. The caller holds mu.
 func (tr *tracker) disown(s *session, key []byte) {
 	list := tr.keys[string(key)]
 	i := slices.IndexFunc(list, func(in interest) bool { return in.s == s })
 	if i < 0 {
 		return
 	}
-	if list = slices.Delete(list, i, i+1); len(list) == 0 {
-		delete(tr.keys, string(key))
+	tr.keep(string(key), slices.Delete(list, i, i+1))
+	tr.invalidate(s, [][]byte{key})
+}
+
+// keep replaces the interests in key. The caller holds mu.
+func (tr *tracker) keep(key string, list []interest) {
+	if len(list) == 0 {
+		delete(tr.keys, key)
 	} else {
-		tr.keys[string(key)] = list
+		tr.keys[key] = list
 	}
-	tr.tell(s, [][]byte{key})
 }
 
 // change reports one committed transaction to all sessions that it concerns.
@@ -386,7 +386,7 @@ func (tr *tracker) change(c engine.Change) {
 				}
 			}
 			if len(under) > 0 && !s.mine(under, c.Time) {
-				tr.tell(s, under)
+				tr.invalidate(s, under)
 			}
 		}
 	}
@@ -404,11 +404,7 @@ func (tr *tracker) changeKey(key []byte, c engine.Change) {
 		}
 	}
 	clear(list[len(kept):])
-	if len(kept) == 0 {
-		delete(tr.keys, string(key))
-		return
-	}
-	tr.keys[string(key)] = kept
+	tr.keep(string(key), kept)
 }
 
 // change reports a change of key to the session if the client may have cached an older
@@ -420,7 +416,7 @@ func (in *interest) change(tr *tracker, key []byte, c engine.Change) bool {
 	}
 	if in.known && c.Pos > in.first {
 		if keys := [][]byte{key}; !in.s.mine(keys, c.Time) {
-			tr.tell(in.s, keys)
+			tr.invalidate(in.s, keys)
 		}
 		in.known = c.Pos <= in.last
 		in.first = in.last
@@ -441,7 +437,7 @@ func (tr *tracker) trim() {
 		delete(tr.keys, key)
 		for _, in := range list {
 			if _, live := tr.on[in.s]; live {
-				tr.tell(in.s, [][]byte{[]byte(key)})
+				tr.invalidate(in.s, [][]byte{[]byte(key)})
 			}
 		}
 	}
@@ -452,7 +448,7 @@ func (tr *tracker) isReading(in interest) bool {
 	return live && in.reading
 }
 
-// flushed tells all tracking clients to drop all keys, because the database was emptied or
+// flushed invalidates all keys for all tracking clients, because the database was emptied or
 // changes were missed.
 func (tr *tracker) flushed() {
 	tr.mu.Lock()
@@ -465,13 +461,9 @@ func (tr *tracker) flushed() {
 				kept = append(kept, in)
 			}
 		}
-		if len(kept) == 0 {
-			delete(tr.keys, key)
-			continue
-		}
-		tr.keys[key] = kept
+		tr.keep(key, kept)
 	}
 	for s := range tr.on {
-		tr.tell(s, nil)
+		tr.invalidate(s, nil)
 	}
 }

@@ -104,7 +104,7 @@ func (c *conn) queue(cmd *command, args [][]byte, mute bool) {
 		c.reject(cmd, "ERR the transaction is over the limit of 64 MiB or 100,000 commands [limit]")
 		return
 	case !c.srv.input.take(size, !c.authed):
-		c.reject(cmd, c.srv.replyText(errNoRoom))
+		c.reject(cmd, c.srv.replyText(errInputMemory))
 		return
 	}
 	m.bytes += size

@@ -54,25 +54,25 @@ func TestHeldChanges(t *testing.T) {
 		x.confirm("k", 1)
 	}
 	read()
-	x.c.track.hold()
+	x.c.track.bufferChanges()
 	x.change("k", 5)
 	x.want("a change while a write is forwarded", 0)
 	x.c.track.wroteMicro(5)
-	x.c.releaseHeld()
+	x.c.releaseBuffered()
 	x.want("it was the connection's own", 0)
 	read()
-	x.c.track.hold()
+	x.c.track.bufferChanges()
 	x.change("k", 6)
-	x.c.releaseHeld()
+	x.c.releaseBuffered()
 	x.want("it was another's", 1)
-	x.c.track.hold()
-	for i := range engine.Position(maxHeld + 1) {
+	x.c.track.bufferChanges()
+	for i := range engine.Position(maxBuffered + 1) {
 		read()
 		x.change("k", 10+i)
 	}
-	x.want("a change too many to be held", 1)
-	x.c.releaseHeld()
-	x.want("and those that were", maxHeld)
+	x.want("a change too many to be buffered", 1)
+	x.c.releaseBuffered()
+	x.want("and those that were", maxBuffered)
 }
 
 // TestGoodbyeBeforeReply: a node that leaves sends one goodbye. It can arrive where the

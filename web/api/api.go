@@ -25,6 +25,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/forward"
 	"github.com/skerrydb/skerry/gate"
+	"github.com/skerrydb/skerry/keyspace"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web"
@@ -67,9 +68,9 @@ const (
 	StallTimeout = time.Minute
 )
 
-// MaxSpace is the highest key space that the parameter space can name. Those above
+// MaxSpace is the highest key space that the parameter space can name, 127. Those above
 // are Skerry's own: users, sessions, certificates.
-const MaxSpace = 127
+const MaxSpace = int(keyspace.LastApplication)
 
 // Options of a Face. The zero value serves everybody and logs nothing.
 type Options struct {

@@ -66,7 +66,7 @@ func (x *operation) keyQuery(r *http.Request, allowed ...string) (url.Values, er
 		return q, err
 	}
 	n, err := strconv.ParseUint(q.Get("space"), 10, 8)
-	if err != nil || n > MaxSpace {
+	if err != nil || n > uint64(MaxSpace) {
 		return nil, badParameter("space", engine.CodeInvalid, "must be a whole number from 0 to "+strconv.Itoa(MaxSpace))
 	}
 	x.space = uint8(n)
