@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"sync/atomic"
 	"time"
@@ -82,6 +83,45 @@ func (c *coarse) tx(tx engine.Tx) engine.Tx {
 		}{t, s}
 	}
 	return t
+}
+
+// Twice returns eng with every function of View, Update and UpdateEach run twice. The first run
+// leaves no writes, and its error is lost, as on engines that repeat a transaction after a conflict.
+func Twice(eng engine.Engine) engine.Engine { return &twice{eng} }
+
+type twice struct{ engine.Engine }
+
+// errAgain discards the writes of a first run.
+var errAgain = errors.New("run again")
+
+func (w *twice) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
+	return w.Engine.View(ctx, r, func(tx engine.Tx) error {
+		_ = fn(tx)
+		return fn(tx)
+	})
+}
+
+func (w *twice) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
+	if _, err := w.Engine.Update(ctx, func(tx engine.Tx) error {
+		_ = fn(tx)
+		return errAgain
+	}); !errors.Is(err, errAgain) {
+		return 0, err
+	}
+	return w.Engine.Update(ctx, fn)
+}
+
+func (w *twice) UpdateEach(ctx context.Context, n int, fn func(engine.Tx, int) error) (engine.Position, error) {
+	return engine.UpdateEach(ctx, w.Engine, n, func(tx engine.Tx, i int) error {
+		if s, ok := tx.(engine.Savepointer); ok {
+			mark := s.Savepoint()
+			_ = fn(tx, i)
+			if err := s.RollbackTo(mark); err != nil {
+				return err
+			}
+		}
+		return fn(tx, i)
+	})
 }
 
 // Within returns eng as an engine that is atomic only over scope and promises as little as

@@ -18,8 +18,9 @@ import (
 )
 
 // Env names the engine to open: "embedded", which is the default, or "coarse", an
-// embedded engine on which transactions share times (enginetest.Coarse). An engine on
-// another database gets its name here, and a line in the map below.
+// embedded engine on which transactions share times (enginetest.Coarse), or "twice", one
+// that runs their functions twice (enginetest.Twice). An engine on another database gets
+// its name here, and a line in the map below.
 const Env = "SKERRY_TEST_ENGINE"
 
 // Options of Open. The zero value works.
@@ -38,6 +39,7 @@ func openers() map[string]func(t testing.TB, o Options) engine.Engine {
 		"":         openEmbedded,
 		"embedded": openEmbedded,
 		"coarse":   func(t testing.TB, o Options) engine.Engine { return enginetest.Coarse(openEmbedded(t, o), coarseBy) },
+		"twice":    func(t testing.TB, o Options) engine.Engine { return enginetest.Twice(openEmbedded(t, o)) },
 	}
 }
 
