@@ -59,7 +59,7 @@ var law = map[string]may{
 	"auth":      {code: "engine keyspace kv github.com/pquerna/otp/... github.com/pquerna/otp golang.org/x/crypto/argon2", tests: "engine/embedded engine/testengine"},
 	"auth/oidc": {code: "auth engine github.com/coreos/go-oidc/v3/oidc golang.org/x/oauth2", tests: "ci/oidcprovider engine/embedded kv"},
 
-	"proc": {code: "engine jsonscan kv suggest", tests: "engine/embedded engine/testengine journal/memfs"},
+	"proc": {code: "engine jsonscan kv suggest", tests: "engine/embedded engine/enginetest engine/testengine journal/memfs"},
 	// the source of procedures, not procedures: it imports none of ours
 	"proc/procvet": {code: "golang.org/x/tools/go/..."},
 

@@ -140,6 +140,7 @@ func (w *world) dump() string {
 	w.t.Helper()
 	var b strings.Builder
 	_, err := w.eng.View(w.t.Context(), engine.Read{}, func(tx engine.Tx) error {
+		b.Reset()
 		for p, err := range tx.Scan(nil, nil) {
 			if err != nil {
 				return err

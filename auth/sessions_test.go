@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,8 +30,14 @@ func (s *sessions) RevokeAllIn(tx engine.Tx, user string) error {
 	if s.ends == nil {
 		s.ends = map[string]int{}
 	}
-	s.ends[user]++
-	return tx.Put([]byte("zz-revoked-"+user), []byte("1"))
+	key := []byte("zz-revoked-" + user) // the transaction may run again
+	old, _, err := tx.Get(key)
+	if err != nil {
+		return err
+	}
+	n, _ := strconv.Atoi(string(old))
+	s.ends[user] = n + 1
+	return tx.Put(key, strconv.AppendInt(nil, int64(n+1), 10))
 }
 
 // revoked returns how often the sessions of a user were ended.

@@ -16,6 +16,7 @@ import (
 func stored(t testing.TB, eng engine.Engine, prefix string) (n int) {
 	t.Helper()
 	_, err := eng.View(t.Context(), engine.Read{}, func(tx engine.Tx) error {
+		n = 0
 		for p, err := range tx.Scan([]byte(prefix), nil) {
 			if err != nil {
 				return err

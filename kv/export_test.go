@@ -10,7 +10,14 @@ func (s *Store) ExpireStep(ctx context.Context) (more bool, err error) { return 
 func (s *Store) FlushTo(ctx context.Context, space uint8, n int) (rest func() int, done bool, err error) {
 	var f flush
 	run := func() error {
-		_, err := s.Update(ctx, space, func(t *Tx) error { return f.step(t) })
+		var next flush
+		_, err := s.Update(ctx, space, func(t *Tx) error {
+			next = f
+			return next.step(t)
+		})
+		if err == nil {
+			f = next
+		}
 		return err
 	}
 	for range n {

@@ -77,6 +77,7 @@ func TestLayout(t *testing.T) {
 	}
 	var got [][]byte
 	_, err := eng.View(t.Context(), engine.Read{}, func(tx engine.Tx) error {
+		got = nil
 		for p, err := range tx.Scan(nil, nil) {
 			if err != nil {
 				return err

@@ -10,14 +10,17 @@ import (
 	"github.com/skerrydb/skerry/kv"
 )
 
-// many is an engine whose views are engine.ManyGetter; it counts the calls.
+// many is an engine whose views are engine.ManyGetter; it counts the calls of the last one.
 type many struct {
 	engine.Engine
 	calls int
 }
 
 func (m *many) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error) (engine.Position, error) {
-	return m.Engine.View(ctx, r, func(tx engine.Tx) error { return fn(manyTx{tx, m}) })
+	return m.Engine.View(ctx, r, func(tx engine.Tx) error {
+		m.calls = 0
+		return fn(manyTx{tx, m})
+	})
 }
 
 type manyTx struct {

@@ -267,9 +267,10 @@ func TestModel(t *testing.T) {
 		default:
 			c.Add(time.Duration(r.IntN(2000)) * time.Microsecond)
 		}
-		next := m.clone()
+		var next *model
 		fail := r.IntN(8) == 0
 		_, err := s.Update(t.Context(), 0, func(tx *kv.Tx) error {
+			next = m.clone()
 			for range 1 + r.IntN(6) {
 				if err := next.step(t, r, tx); err != nil {
 					return err

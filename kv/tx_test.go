@@ -66,6 +66,7 @@ func TestAnyBytes(t *testing.T) {
 	slices.Sort(keys)
 	var got []string
 	update(t, s, func(tx *kv.Tx) error {
+		got = nil
 		for it, err := range tx.Scan(nil, nil) {
 			if err != nil {
 				return err
@@ -218,11 +219,19 @@ func TestRevisions(t *testing.T) {
 		}
 		last = rev
 	}
+	within := func(fn func(tx *kv.Tx) error) { // which may run again
+		t.Helper()
+		before := last
+		update(t, s, func(tx *kv.Tx) error {
+			last = before
+			return fn(tx)
+		})
+	}
 	grows("first", set(t, s, "k", "v", kv.SetOptions{}))
 	if last != kv.Revision(start.UnixMicro()) {
 		t.Errorf("first revision is %d, want the time %d", last, start.UnixMicro())
 	}
-	update(t, s, func(tx *kv.Tx) error {
+	within(func(tx *kv.Tx) error {
 		for range 100 {
 			res, err := tx.Set(k, v, kv.SetOptions{})
 			if err != nil {
@@ -235,7 +244,7 @@ func TestRevisions(t *testing.T) {
 	})
 	c.Add(-time.Hour)
 	grows("after deletion ahead of the clock", set(t, s, "k", "v", kv.SetOptions{}))
-	update(t, s, func(tx *kv.Tx) error {
+	within(func(tx *kv.Tx) error {
 		for range 3 {
 			if ok, err := tx.Delete(k); !ok || err != nil {
 				t.Errorf("delete: %v %v", ok, err)
@@ -248,7 +257,7 @@ func TestRevisions(t *testing.T) {
 		}
 		return nil
 	})
-	update(t, s, func(tx *kv.Tx) error { _, err := tx.Delete(k); return err })
+	within(func(tx *kv.Tx) error { _, err := tx.Delete(k); return err })
 	grows("after deletion", set(t, s, "k", "v", kv.SetOptions{}))
 	grows("set to expire", set(t, s, "k", "v", kv.SetOptions{TTL: time.Millisecond}))
 	c.Add(time.Second)
@@ -256,7 +265,7 @@ func TestRevisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	grows("after expiry", set(t, s, "k", "v", kv.SetOptions{}))
-	update(t, s, func(tx *kv.Tx) error {
+	within(func(tx *kv.Tx) error {
 		if ok, err := tx.SetExpiry(k, start.Add(time.Hour)); !ok || err != nil {
 			t.Errorf("set expiry: %v %v", ok, err)
 		}

@@ -184,7 +184,7 @@ func (c *Call) unwritten(err error, limit int) error {
 }
 
 // Do runs c as its own transaction and calls then to read the result before the transaction
-// commits. An error of then undoes the transaction. r applies only if the procedure is
+// commits; both may run again. An error of then undoes the transaction. r applies only if the procedure is
 // read-only. If there is a Verdict, Do returns it and does not call then.
 func (c *Call) Do(ctx context.Context, r engine.Read, then func(*Call) error) (engine.Position, error) {
 	fn := func(tx engine.Tx) error {

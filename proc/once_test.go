@@ -1,7 +1,6 @@
 package proc_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/enginetest"
 	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
@@ -287,27 +287,9 @@ func TestOnceExpires(t *testing.T) {
 	want(t, `{"n":2} {2 "n" 2 "text" ""`)(once(t, s, "k", "count", "a", "1"))
 }
 
-// twice is an engine that runs every transaction twice.
-type twice struct{ engine.Engine }
-
-var errAgain = errors.New("run it again")
-
-func (e twice) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
-	_, err := e.Engine.Update(ctx, func(tx engine.Tx) error {
-		if err := fn(tx); err != nil {
-			return err
-		}
-		return errAgain
-	})
-	if err != errAgain {
-		return 0, err
-	}
-	return e.Engine.Update(ctx, fn)
-}
-
 // TestRunAgain checks that an engine may run a transaction more than once.
 func TestRunAgain(t *testing.T) {
-	s := counting(t, twice{openEngine(t)})
+	s := counting(t, enginetest.Twice(openEngine(t)))
 	want(t, `{"n":1} {2 "n" 1 "text" ""`)(once(t, s, "k", "count", "a", "1"))
 	want(t, `again {"n":1} {2 "n" 1 "text" ""`)(once(t, s, "k", "count", "a", "1"))
 	_, err := once(t, s, "e", "count", "a", "1", "too_many")
@@ -320,7 +302,7 @@ func TestRunAgain(t *testing.T) {
 func TestRunAgainOtherwise(t *testing.T) {
 	for _, failsFirst := range []bool{true, false} {
 		runs := 0
-		s := setOn(t, twice{openEngine(t)}, proc.Options{}, proc.Define("p", func(*proc.Tx, struct{}) (int, error) {
+		s := setOn(t, enginetest.Twice(openEngine(t)), proc.Options{}, proc.Define("p", func(*proc.Tx, struct{}) (int, error) {
 			if runs++; failsFirst == (runs == 1) {
 				return 0, errOwn
 			}

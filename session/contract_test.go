@@ -1,14 +1,11 @@
 package session_test
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"log/slog"
 	"testing"
 
-	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/engine/enginetest"
 	"github.com/skerrydb/skerry/kv"
 )
 
@@ -18,7 +15,7 @@ func TestContract(t *testing.T) {
 	t.Run("Twice", func(t *testing.T) {
 		runSuite(t, func(t testing.TB) suiteEnv {
 			c := newClock()
-			store, err := kv.New(twice{openEngine(t, c)}, kv.Options{})
+			store, err := kv.New(enginetest.Twice(openEngine(t, c)), kv.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -26,18 +23,6 @@ func TestContract(t *testing.T) {
 		})
 	})
 	t.Run("Reopened", func(t *testing.T) { runSuite(t, func(t testing.TB) suiteEnv { return env(t, true) }) })
-}
-
-// twice is an engine that runs every transaction twice, as engines may when they retry: the
-// first run is undone.
-type twice struct{ engine.Engine }
-
-func (e twice) Update(ctx context.Context, fn func(engine.Tx) error) (engine.Position, error) {
-	again := errors.New("again")
-	if pos, err := e.Engine.Update(ctx, func(tx engine.Tx) error { return cmp.Or(fn(tx), again) }); err != again {
-		return pos, err
-	}
-	return e.Engine.Update(ctx, fn)
 }
 
 // env returns an embedded engine with a manual clock. If reopened is set, Again closes it

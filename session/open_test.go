@@ -62,6 +62,7 @@ func checkLists(t testing.TB, eng engine.Engine) {
 	entries, of, want, damaged := map[string]string{}, map[string]string{}, map[string]string{}, map[string]bool{}
 	// Not the test's context, which has ended when its cleanup runs.
 	_, err = store.View(context.Background(), engine.Read{}, 254, func(tx *kv.Tx) error {
+		clear(of)
 		for it, err := range tx.Scan(nil, nil) {
 			if err != nil {
 				return err

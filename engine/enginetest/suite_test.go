@@ -145,13 +145,18 @@ func TestRecorderCatchesPanics(t *testing.T) {
 	}
 }
 
-// TestCoarseTimes: engines whose transactions share times keep the contract.
-func TestCoarseTimes(t *testing.T) {
-	open, o := refSuite(func(r *ref) engine.Engine { return Coarse(r, 50*time.Millisecond) })
-	o.Steps = 100
-	for v := range Conform(open, o) {
-		if v.Status == Fail {
-			t.Errorf("%s: %v", v.Case, v.Log)
+// TestWeakEngines: engines whose transactions share times, or run their functions twice, keep the contract.
+func TestWeakEngines(t *testing.T) {
+	for name, weaken := range map[string]func(r *ref) engine.Engine{
+		"coarse": func(r *ref) engine.Engine { return Coarse(r, 50*time.Millisecond) },
+		"twice":  func(r *ref) engine.Engine { return Twice(r) },
+	} {
+		open, o := refSuite(weaken)
+		o.Steps = 100
+		for v := range Conform(open, o) {
+			if v.Status == Fail {
+				t.Errorf("%s: %s: %v", name, v.Case, v.Log)
+			}
 		}
 	}
 }

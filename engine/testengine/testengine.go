@@ -17,10 +17,10 @@ import (
 	"github.com/skerrydb/skerry/journal/memfs"
 )
 
-// Env names the engine to open: "embedded", which is the default, or "coarse", an
-// embedded engine on which transactions share times (enginetest.Coarse), or "twice", one
-// that runs their functions twice (enginetest.Twice). An engine on another database gets
-// its name here, and a line in the map below.
+// Env names the engine to open: "embedded", which is the default; "coarse", an embedded
+// engine on which transactions share times (enginetest.Coarse); or "weak", which also runs
+// their functions twice (enginetest.Twice). An engine on another database gets its name
+// here, and a line in the map below.
 const Env = "SKERRY_TEST_ENGINE"
 
 // Options of Open. The zero value works.
@@ -30,7 +30,7 @@ type Options struct {
 	HistoryBytes int              // how much history is kept, where that can be chosen; 0: the engine's default
 }
 
-// coarseBy is how coarse the times of "coarse" are.
+// coarseBy is how coarse the times of "coarse" and "weak" are.
 const coarseBy = time.Millisecond
 
 // openers has the engines by name.
@@ -38,8 +38,8 @@ func openers() map[string]func(t testing.TB, o Options) engine.Engine {
 	return map[string]func(t testing.TB, o Options) engine.Engine{
 		"":         openEmbedded,
 		"embedded": openEmbedded,
-		"coarse":   func(t testing.TB, o Options) engine.Engine { return enginetest.Coarse(openEmbedded(t, o), coarseBy) },
-		"twice":    func(t testing.TB, o Options) engine.Engine { return enginetest.Twice(openEmbedded(t, o)) },
+		"coarse":   openCoarse,
+		"weak":     func(t testing.TB, o Options) engine.Engine { return enginetest.Twice(openCoarse(t, o)) },
 	}
 }
 
@@ -81,4 +81,8 @@ func openEmbedded(t testing.TB, o Options) engine.Engine {
 		t.Fatalf("open engine: %v", err)
 	}
 	return eng
+}
+
+func openCoarse(t testing.TB, o Options) engine.Engine {
+	return enginetest.Coarse(openEmbedded(t, o), coarseBy)
 }
