@@ -120,15 +120,15 @@ func TestOutcomes(t *testing.T) {
 		{"repeated", true, []result{broke, notRun, answered}, 3, nil},
 		{"repeated and failed for good", true, []result{broke, refused(engine.CodeConflict)}, 2, engine.ErrConflict},
 		{"breaks every leader", true, []result{broke, broke, answered}, forward.MaxBreaks, engine.ErrOutcomeUnknown},
-		{"repeated, and nobody looked", true, []result{broke, refused(engine.CodeQueueFull)}, 2, engine.ErrOutcomeUnknown},
-		{"nobody looked, and it was not sent before", true, []result{notRun, refused(engine.CodeQueueFull)}, 2, engine.ErrQueueFull},
+		{"repeated and not looked at", true, []result{broke, refused(engine.CodeQueueFull)}, 2, engine.ErrOutcomeUnknown},
+		{"not looked at and not sent before", true, []result{notRun, refused(engine.CodeQueueFull)}, 2, engine.ErrQueueFull},
 		{"repeated, and a fault", true, []result{broke, {forward.Answered, errors.New("fault")}}, 2, engine.ErrOutcomeUnknown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, s := &forward.Router{Cluster: newCluster(2), Patience: time.Minute}, newScript(c.repeatable, c.results...)
 				if err := r.Do(t.Context(), &s.Call); !errors.Is(err, c.want) {
-					t.Errorf("it came to %v, want %v", err, c.want)
+					t.Errorf("the error is %v, want %v", err, c.want)
 				}
 				if len(s.asked) != c.attempts {
 					t.Errorf("asked %q, want %d attempts", s.asked, c.attempts)
@@ -165,7 +165,7 @@ func TestPatienceInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, s := &forward.Router{Cluster: newCluster(2), Patience: time.Second}, newScript(true, broke)
 		if err := r.Do(t.Context(), &s.Call); err != error(errBroke) {
-			t.Errorf("it came to %v", err)
+			t.Errorf("the error is %v", err)
 		}
 	})
 }
@@ -206,7 +206,7 @@ func TestClosed(t *testing.T) {
 	c.err = engine.ErrClosed
 	r, s := &forward.Router{Cluster: c, Patience: time.Hour}, newScript(false)
 	if err := r.Do(t.Context(), &s.Call); !errors.Is(err, engine.ErrClosed) {
-		t.Errorf("it came to %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 

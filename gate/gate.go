@@ -80,7 +80,7 @@ type Listener struct {
 	guests  list.List  // of *Conn, the oldest first
 	members int
 	stats   Stats
-	said    time.Time // when it was last logged
+	logged  time.Time // when it last logged
 }
 
 // New returns a Listener that accepts the connections of l.
@@ -158,9 +158,9 @@ func mayPass(err error) bool {
 // warn logs a warning, at most once a second.
 func (l *Listener) warn(msg string, args ...any) {
 	l.mu.Lock()
-	say := time.Since(l.said) >= time.Second
+	say := time.Since(l.logged) >= time.Second
 	if say {
-		l.said = time.Now()
+		l.logged = time.Now()
 	}
 	l.mu.Unlock()
 	if say {
@@ -259,7 +259,7 @@ type Conn struct {
 
 	// Under l.mu.
 	place *list.Element // among the guests; nil: it is a member, or gone
-	held  int           // Enter without Leave
+	uses  int           // Enter without Leave
 	gone  bool          // closed, or about to be
 }
 
@@ -272,7 +272,7 @@ func (c *Conn) Enter() bool {
 	if c.gone {
 		return false
 	}
-	if c.held++; c.held == 1 {
+	if c.uses++; c.uses == 1 {
 		l.guests.Remove(c.place)
 		c.place = nil
 		l.members++
@@ -284,9 +284,9 @@ func (c *Conn) Enter() bool {
 func (c *Conn) Leave() {
 	l := c.l
 	l.mu.Lock()
-	c.held--
+	c.uses--
 	var oldest *Conn
-	if c.held == 0 && !c.gone {
+	if c.uses == 0 && !c.gone {
 		l.members--
 		if l.guests.Len() >= l.o.Guests {
 			oldest = l.evict()

@@ -101,7 +101,7 @@ func TestGuestsMakeRoom(t *testing.T) {
 		<-in
 	}
 	if !m.Enter() {
-		t.Error("a member that was a guest for a while made room too early")
+		t.Error("a member that was a guest for a while was evicted before older guests")
 	}
 	m.Close()
 	m.Close()
@@ -116,8 +116,8 @@ func TestGuestsMakeRoom(t *testing.T) {
 // TestRefused: if all connections are members, another one gets the refusal, even if it
 // has sent unread data. When a member ends there is room again.
 func TestRefused(t *testing.T) {
-	var told atomic.Int32
-	l, in := open(t, gate.Options{Max: 2, Refusal: []byte("full\r\n"), OnRefused: func() { told.Add(1) }}, nil)
+	var refusals atomic.Int32
+	l, in := open(t, gate.Options{Max: 2, Refusal: []byte("full\r\n"), OnRefused: func() { refusals.Add(1) }}, nil)
 	var members []*gate.Conn
 	for range 2 {
 		dial(t, l)
@@ -128,9 +128,9 @@ func TestRefused(t *testing.T) {
 	c := dial(t, l)
 	io.WriteString(c, strings.Repeat("x", 1000))
 	if got := closed(t, c); got != "full\r\n" {
-		t.Errorf("it says %q", got)
+		t.Errorf("the refusal is %q", got)
 	}
-	for range 3 * gate.MaxRefusals { // most of them find the places for refusals taken
+	for range 3 * gate.MaxRefusals { // most of them are over MaxRefusals
 		closed(t, dial(t, l))
 	}
 	if s := l.Stats(); s.Refused != 3*gate.MaxRefusals+1 {
@@ -139,11 +139,11 @@ func TestRefused(t *testing.T) {
 	members[0].Close()
 	dial(t, l)
 	if c := <-in; !c.Enter() {
-		t.Error("there is no place after a member has left")
+		t.Error("no connection is accepted after a member has left")
 	}
 	l.Close()
-	if n := told.Load(); n != 3*gate.MaxRefusals+1 {
-		t.Errorf("told of %d refusals", n)
+	if n := refusals.Load(); n != 3*gate.MaxRefusals+1 {
+		t.Errorf("OnRefused was called %d times", n)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestKept(t *testing.T) {
 	dial(t, l)
 	enter()
 	if s := l.Stats(); s.Refused != 1 || s.Members != 4 {
-		t.Errorf("the operator is not let in: %+v", s)
+		t.Errorf("a client on this machine is refused: %+v", s)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestKeptFromGuests(t *testing.T) {
 		case c := <-in:
 			return c
 		case <-time.After(20 * time.Second):
-			t.Fatal("a client is not let in")
+			t.Fatal("a client is not accepted")
 			return nil
 		}
 	}
@@ -201,7 +201,7 @@ func TestKeptFromGuests(t *testing.T) {
 		c.Enter()
 	}
 	if c := guest(false); !c.Enter() {
-		t.Error("the operator is a guest that goes")
+		t.Error("a guest of this machine was evicted")
 	}
 	if s := l.Stats(); s.Members != 4 || s.Refused != 0 {
 		t.Errorf("%+v", s)

@@ -32,7 +32,7 @@ const (
 // firstWait is the wait of the first delayed guess. Each further one waits twice as long.
 const firstWait = 125 * time.Millisecond
 
-// freeOfConn is how many wrong passwords of one connection are not penalised.
+// freeOfConn is how many wrong passwords of one connection are not penalized.
 const freeOfConn = 3
 
 // Penalty returns the delay of the response to the nth wrong password of one connection,
@@ -50,10 +50,10 @@ type Guesses struct {
 	log *slog.Logger
 	now func() time.Time
 
-	mu    sync.Mutex // guards the fields below
-	by    map[netip.Addr]*guesser
-	stats GuessStats
-	said  time.Time // when it was last logged
+	mu     sync.Mutex // guards the fields below
+	by     map[netip.Addr]*guesser
+	stats  GuessStats
+	logged time.Time // when it last logged
 }
 
 // GuessStats are metrics since NewGuesses.
@@ -161,9 +161,9 @@ func (g *Guesses) Wrong(addr net.Addr) {
 		}
 		who.wrong, who.at = min(g.remembered(who)+1, maxRemembered), g.now()
 	}
-	say := g.log != nil && g.now().Sub(g.said) >= time.Second
+	say := g.log != nil && g.now().Sub(g.logged) >= time.Second
 	if say {
-		g.said = g.now()
+		g.logged = g.now()
 	}
 	g.mu.Unlock()
 	if say {

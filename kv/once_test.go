@@ -24,7 +24,7 @@ func TestRemember(t *testing.T) {
 	}
 	update(func(tx *kv.Tx) error {
 		if _, ok, err := tx.Recall(key); ok || err != nil {
-			t.Errorf("something is remembered: %v", err)
+			t.Errorf("a response is stored already: %v", err)
 		}
 		if _, err := tx.Set([]byte("a"), []byte("1"), kv.SetOptions{}); err != nil {
 			return err
@@ -44,7 +44,7 @@ func TestRemember(t *testing.T) {
 	c.Add(time.Hour)
 	update(func(tx *kv.Tx) error {
 		if _, ok, err := tx.Recall(key); ok || err != nil {
-			t.Errorf("remembered beyond its time: %v", err)
+			t.Errorf("stored beyond its time to live: %v", err)
 		}
 		return nil
 	})
@@ -75,7 +75,7 @@ func TestRememberUndone(t *testing.T) {
 	}
 	if _, err := s.Update(t.Context(), 0, func(tx *kv.Tx) error {
 		if _, ok, err := tx.Recall([]byte("request")); ok || err != nil {
-			t.Errorf("remembered although it was undone: %v", err)
+			t.Errorf("stored although the transaction was undone: %v", err)
 		}
 		return nil
 	}); err != nil {
@@ -108,15 +108,15 @@ func TestRememberBad(t *testing.T) {
 		fn   func(tx *kv.Tx) error
 		code engine.Code
 	}{
-		{"the longest key and answer", remember(longest, kv.MaxOnceAnswerBytes, 1), ""},
+		{"the longest key and response", remember(longest, kv.MaxOnceAnswerBytes, 1), ""},
 		{"a key too long", remember(longest+"k", 0, time.Hour), engine.CodeLimit},
 		{"recall of a key too long", recall(longest + "k"), engine.CodeLimit},
-		{"an answer too long", remember("k", kv.MaxOnceAnswerBytes+1, time.Hour), engine.CodeLimit},
+		{"a response too long", remember("k", kv.MaxOnceAnswerBytes+1, time.Hour), engine.CodeLimit},
 		{"no key", remember("", 0, time.Hour), engine.CodeInvalid},
 		{"recall of no key", recall(""), engine.CodeInvalid},
-		{"for ever", remember("k", 0, 0), engine.CodeInvalid},
-		{"cut off", plant("\x01half"), engine.CodeCorrupt},
-		{"of the future", plant("\x02" + strings.Repeat("x", 40)), engine.CodeFormatNewer},
+		{"no time to live", remember("k", 0, 0), engine.CodeInvalid},
+		{"truncated", plant("\x01half"), engine.CodeCorrupt},
+		{"of a newer format", plant("\x02" + strings.Repeat("x", 40)), engine.CodeFormatNewer},
 	} {
 		if _, err := s.Update(t.Context(), 0, c.fn); engine.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", c.name, err)
@@ -145,6 +145,6 @@ func TestRememberRace(t *testing.T) {
 	}
 	wg.Wait()
 	if e, _ := get(t, s, "n"); string(e.Val) != "1" {
-		t.Errorf("it was done %s times", e.Val)
+		t.Errorf("it ran %s times", e.Val)
 	}
 }

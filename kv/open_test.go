@@ -139,7 +139,7 @@ func checkIndex(t testing.TB, eng engine.Engine) {
 	}
 	for k := range have {
 		if !want[k] {
-			t.Errorf("index entry %q stands for nothing", k)
+			t.Errorf("index entry %q belongs to no record", k)
 		}
 	}
 }

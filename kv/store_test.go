@@ -257,7 +257,7 @@ func TestHalfWritten(t *testing.T) {
 			t.Errorf("count in a broken transaction: %v", err)
 		}
 		if err := tx.Broken(); !errors.Is(err, engine.ErrMemoryFull) {
-			t.Errorf("broken says %v", err)
+			t.Errorf("Broken returns %v", err)
 		}
 		if _, _, err := tx.At(0); !errors.Is(err, engine.ErrMemoryFull) {
 			t.Errorf("at in a broken transaction: %v", err)
@@ -445,12 +445,12 @@ func TestStay(t *testing.T) {
 		tx.Stay()
 		tx.Select(3)
 		if tx.Broken() != nil || b.told != nil {
-			t.Errorf("selected where it is: %v, told %v", tx.Broken(), b.told)
+			t.Errorf("selected where it is: %v, returned %v", tx.Broken(), b.told)
 		}
 		tx.Select(4)
 		_, err := tx.Set([]byte("k"), nil, kv.SetOptions{})
 		if !errors.Is(err, engine.ErrInvalid) || tx.Space() != 3 || len(b.told) != 1 || b.told[0] != tx.Broken() {
-			t.Errorf("in space %d: %v, told %v", tx.Space(), err, b.told)
+			t.Errorf("in space %d: %v, returned %v", tx.Space(), err, b.told)
 		}
 		tx.Bind(b, 3)
 		tx.Select(4)

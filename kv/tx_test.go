@@ -423,7 +423,7 @@ func TestFailedWrite(t *testing.T) {
 					err := op(w)
 					_, _, again := w.Get(k)
 					if err != nil && again == nil && all(tx.Scan(nil, nil)) != before {
-						t.Errorf("%s, write %d fails: something is left", name, left)
+						t.Errorf("%s, write %d fails: it left something behind", name, left)
 					}
 					if err != nil && !errors.Is(err, engine.ErrMemoryFull) {
 						t.Errorf("%s, write %d fails: %v", name, left, err)

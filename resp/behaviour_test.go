@@ -24,13 +24,13 @@ func TestWait(t *testing.T) {
 	id := fmt.Sprint(b.ask("CLIENT", "ID").Int)
 	start := time.Now()
 	if v := a.ask("WAIT", "1", "120"); v.Int != 0 || time.Since(start) < 100*time.Millisecond {
-		t.Errorf("WAIT 1 120 answers %v after %v", v, time.Since(start))
+		t.Errorf("WAIT 1 120 returns %v after %v", v, time.Since(start))
 	}
 	b.send("WAIT 1 0")
 	a.awaitInfo("blocked_clients", 1)
 	a.want("1", "CLIENT", "UNBLOCK", id, "ERROR")
 	if v := b.next(); !strings.HasPrefix(string(v.Str), "UNBLOCKED ") {
-		t.Errorf("WAIT ended by an error answers %q", v.Str)
+		t.Errorf("WAIT ended by an error returns %q", v.Str)
 	}
 	// Commands sent during the wait are run afterwards, in order.
 	b.send("WAIT 1 0\r\nECHO one")
@@ -82,7 +82,7 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("COPY REPLACE: %q", v.Str)
 	}
 	if v := a.ask("MIGRATE", "127.0.0.1", "1", "text", "0", "500"); string(v.Str) != "IOERR error or timeout connecting to the client" {
-		t.Errorf("to nobody: %q", v.Str)
+		t.Errorf("to a port without a server: %q", v.Str)
 	}
 	skerryHost, skerryPort, _ := net.SplitHostPort(addr)
 	if v := r.ask("MIGRATE", skerryHost, skerryPort, "", "7", "5000", "KEYS", "n", "bin"); string(v.Str) != "OK" {
@@ -289,7 +289,7 @@ func TestMigrateTime(t *testing.T) {
 	from.want("OK", "SET", "k", "v", "PX", "100000")
 	host, port, _ := net.SplitHostPort(to.nc.RemoteAddr().String())
 	from.want("OK", "MIGRATE", host, port, "k", "0", "5000")
-	if left := to.ask("PTTL", "k").Int; left <= 0 || left > 100_000 {
-		t.Errorf("%d ms are left of 100,000", left)
+	if ms := to.ask("PTTL", "k").Int; ms <= 0 || ms > 100_000 {
+		t.Errorf("the remaining life is %d ms, want at most 100,000", ms)
 	}
 }

@@ -58,11 +58,11 @@ func TestClusterAnswers(t *testing.T) {
 		if id == 2 {
 			if !strings.HasPrefix(role, "[master ") || !strings.Contains(role, "[["+at(1)+" 0] ["+at(3)+" 0]]") ||
 				!strings.Contains(repl, "role:master\r\nconnected_slaves:2\r\nslave0:ip=") || !strings.Contains(hello, " mode cluster role master ") {
-				t.Errorf("the leader says %s\n%s\n%s", role, repl, hello)
+				t.Errorf("the leader returns %s\n%s\n%s", role, repl, hello)
 			}
 		} else if !strings.HasPrefix(role, "[slave "+at(2)+" connected ") || !strings.Contains(repl, "role:slave\r\nmaster_host:127.0.0.1\r\n") ||
 			!strings.Contains(hello, " mode cluster role replica ") {
-			t.Errorf("a replica says %s\n%s\n%s", role, repl, hello)
+			t.Errorf("a replica returns %s\n%s\n%s", role, repl, hello)
 		}
 		if v := string(a.ask("INFO").Str); !strings.Contains(v, "redis_mode:cluster\r\n") || !strings.Contains(v, "cluster_enabled:1\r\n") || !strings.Contains(v, "forwarded_commands_total:") {
 			t.Errorf("INFO: %s", v)

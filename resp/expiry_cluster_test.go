@@ -107,7 +107,7 @@ func TestExpiryOnFollowers(t *testing.T) {
 	}
 	for i := range addrs {
 		if got := asks(i, "LINEARIZABLE", "EXISTS short", "PTTL short"); got[0] != "0" || got[1] != "-2" {
-			t.Errorf("node %d has what the leader no longer has: %q", i+1, got)
+			t.Errorf("node %d has a key that the leader no longer has: %q", i+1, got)
 		}
 		for _, level := range levels[1:] { // after the sweeper has run
 			eventually.True(t, "the end of a short key at node "+fmt.Sprint(i+1), func() bool { return asks(i, level, "EXISTS short")[0] == "0" })

@@ -72,7 +72,7 @@ func TestGuestsDoNotLockOut(t *testing.T) {
 				t.Errorf("%d guests", n)
 			}
 			if n := last.infoInt("evicted_guests"); n < 80 {
-				t.Errorf("%d guests made room", n)
+				t.Errorf("%d guests were evicted", n)
 			}
 		})
 	}
@@ -132,7 +132,7 @@ func TestInputMemory(t *testing.T) {
 		if said, _ := io.ReadAll(nc); bytes.HasPrefix(said, []byte("-BUSY ")) && bytes.HasSuffix(said, []byte("[queue_full]\r\n")) {
 			refused++
 		} else if len(said) > 0 {
-			t.Errorf("it says %q", said)
+			t.Errorf("the reply is %q", said)
 		}
 	}
 	if refused < 10 || refused > 16 { // a buffer is at most twice the size of its content
@@ -147,7 +147,7 @@ func TestInputMemory(t *testing.T) {
 	for ; n < 100; n++ {
 		if v := a.ask("SET", "k", val); v.IsError() {
 			if !strings.HasSuffix(string(v.Str), "[queue_full]") {
-				t.Errorf("it says %q", v.Str)
+				t.Errorf("the reply is %q", v.Str)
 			}
 			break
 		}
@@ -184,7 +184,7 @@ func TestGuessedPasswords(t *testing.T) {
 	in := enter(t, addr, "secret")
 	for range gate.FreeGuesses {
 		if got := raw(t, addr, "AUTH wrong\r\nQUIT\r\n"); got != wrong+"+OK\r\n" {
-			t.Fatalf("it says %q", got)
+			t.Fatalf("the reply is %q", got)
 		}
 	}
 	start := time.Now()

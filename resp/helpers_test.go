@@ -177,10 +177,10 @@ func TestCursors(t *testing.T) {
 		c.add(0, strconv.AppendInt(nil, int64(i), 10))
 	}
 	if _, ok := c.get(first, 1); ok {
-		t.Error("a cursor that was gone on from outlived the limit")
+		t.Error("a cursor that was continued outlived the limit")
 	}
 	if _, ok := c.get(kept, 1); !ok {
-		t.Error("a cursor in use was forgotten before one that was gone on from")
+		t.Error("a cursor in use was dropped before one that was continued")
 	}
 	for i := range 3 * MaxCursors {
 		id := c.add(0, []byte("x"))

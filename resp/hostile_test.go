@@ -43,7 +43,7 @@ func TestHostileInput(t *testing.T) {
 		{"a negative length", "*1\r\n$-5\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
 		{"a nested array", "*2\r\n$3\r\nGET\r\n*1\r\n$1\r\nk\r\n", "-ERR Protocol error: expected '$', got '*'\r\n"},
 		{"RESP3 types", "%1\r\n", "-ERR unknown command '%1', with args beginning with: \r\n+OK\r\n"},
-		{"answers before a broken command", "PING\r\n*1\r\n$4\r\nPING\r\n*x\r\n", "+PONG\r\n+PONG\r\n-ERR Protocol error: invalid multibulk length\r\n"},
+		{"replies before a broken command", "PING\r\n*1\r\n$4\r\nPING\r\n*x\r\n", "+PONG\r\n+PONG\r\n-ERR Protocol error: invalid multibulk length\r\n"},
 		{"commands after QUIT", "SET q 1\r\nQUIT\r\nSET q 2\r\n\x00\xff*garbage\r\n", "+OK\r\n+OK\r\n"},
 		{"half a command at the end", "SET h 1\r\n*3\r\n$3\r\nSET\r\n$1\r\nh\r\n$5\r\nab", "+OK\r\n"},
 	} {
@@ -179,15 +179,15 @@ func TestBigPipelines(t *testing.T) {
 				want = fmt.Sprint(i)
 			}
 			if v := next(); string(v.Str) != fmt.Sprint(i) {
-				t.Fatalf("ECHO %d answers %q", i, v.Str)
+				t.Fatalf("ECHO %d returns %q", i, v.Str)
 			}
 			if v := next(); string(v.Str) != val {
-				t.Fatalf("GET answers %d bytes", len(v.Str))
+				t.Fatalf("GET returns %d bytes", len(v.Str))
 			}
 			next()
 			next()
 			if v := next(); len(v.List) != 1 || write && string(v.List[0].Str) != want {
-				t.Fatalf("EXEC answers %v, want %s", v, want)
+				t.Fatalf("EXEC returns %v, want %s", v, want)
 			}
 		}
 	}

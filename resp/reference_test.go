@@ -148,7 +148,7 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(have, want) {
-		t.Fatal("commands.resp3 is not what Redis says; record it with -record")
+		t.Fatal("commands.resp3 differs from Redis's replies; record it with -record")
 	}
 	compareInfo(t, redis, skerry, slices.Sorted(maps.Keys(known)), known)
 }

@@ -106,7 +106,7 @@ func TestTrackerInterleavings(t *testing.T) {
 		what  string
 	}{
 		{"begin change=5 confirm=4", 1, "changed while it was read, which saw the old value"},
-		{"change=6", 0, "the client has nothing cached any more"},
+		{"change=6", 0, "the client has nothing cached now"},
 
 		{"begin change=7 confirm=7", 0, "changed while it was read, which saw the new value"},
 		{"change=8", 1, "changed afterwards"},

@@ -108,7 +108,7 @@ func (st *step) differs(pl *player, skerry bool, got []string) string {
 		same := matchReply(want, got)
 		want = pl.expand(forProtocol(st.skerry, pl.proto))
 		if same && !matchReply(want, got) {
-			return "Skerry answers as Redis does now; remove the marked deviation"
+			return "Skerry now replies as Redis does; remove the marked deviation"
 		}
 	}
 	if matchReply(want, got) {

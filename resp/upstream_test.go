@@ -59,12 +59,12 @@ func TestHeldChanges(t *testing.T) {
 	x.want("a change while a write is forwarded", 0)
 	x.c.track.wroteMicro(5)
 	x.c.releaseBuffered()
-	x.want("it was the connection's own", 0)
+	x.want("it was made by the connection itself", 0)
 	read()
 	x.c.track.bufferChanges()
 	x.change("k", 6)
 	x.c.releaseBuffered()
-	x.want("it was another's", 1)
+	x.want("it was made by another client", 1)
 	x.c.track.bufferChanges()
 	for i := range engine.Position(maxBuffered + 1) {
 		read()
@@ -72,7 +72,7 @@ func TestHeldChanges(t *testing.T) {
 	}
 	x.want("a change too many to be buffered", 1)
 	x.c.releaseBuffered()
-	x.want("and those that were", maxBuffered)
+	x.want("and those that were buffered", maxBuffered)
 }
 
 // TestGoodbyeBeforeReply: a node that leaves sends one goodbye. It can arrive where the

@@ -69,7 +69,7 @@ func items(t *testing.T, reply []byte) {
 	if err != nil {
 		rest, ok := Skip(reply)
 		if ok && len(rest) < len(reply) && DefaultMaxReply > len(reply) {
-			t.Errorf("%q: Replies says %v, Skip accepts %d bytes", reply, err, len(reply)-len(rest))
+			t.Errorf("%q: Replies returns %v, Skip accepts %d bytes", reply, err, len(reply)-len(rest))
 		}
 		return
 	}
