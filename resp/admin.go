@@ -39,7 +39,7 @@ func serverCommands() []command {
 }
 
 func shutdownCmd(*call) error {
-	return replyError("ERR SHUTDOWN is refused: a client cannot stop this server, a signal to its process does [unsupported]")
+	return replyError("ERR SHUTDOWN is not supported: send the server's process a signal to stop it [unsupported]")
 }
 
 func swapDBCmd(x *call) error {
@@ -55,7 +55,7 @@ func swapDBCmd(x *call) error {
 		return errDBRange
 	}
 	if a != b {
-		return replyError("ERR SWAPDB is refused: databases are key ranges, which cannot change places at once [unsupported]")
+		return replyError("ERR SWAPDB is not supported: databases are key ranges, which cannot be swapped at once [unsupported]")
 	}
 	x.out.OK()
 	return nil

@@ -260,7 +260,7 @@ func clientPause(x *call) error {
 	all := true
 	switch {
 	case len(x.args) > 4:
-		return replyError("ERR unknown subcommand or wrong number of arguments for '" + cText(x.args[1], 128) + "'. Try CLIENT HELP.")
+		return x.wrongSub()
 	case len(x.args) == 4 && x.is(3, "WRITE"):
 		all = false
 	case len(x.args) == 4 && !x.is(3, "ALL"):
@@ -389,7 +389,7 @@ func clientUnblock(x *call) error {
 		}
 	}
 	if len(x.args) > 4 {
-		return replyError("ERR unknown subcommand or wrong number of arguments for '" + cText(x.args[1], 128) + "'. Try CLIENT HELP.")
+		return x.wrongSub()
 	}
 	id, ok := decimal.Parse(x.args[2])
 	if !ok {

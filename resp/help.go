@@ -34,3 +34,9 @@ func helpCmd(x *call) error {
 	}
 	return nil
 }
+
+// wrongSub returns the error of a subcommand with a wrong number of arguments.
+func (x *call) wrongSub() error {
+	container, _, _ := strings.Cut(strings.ToUpper(x.cmd.name), "|")
+	return replyError("ERR unknown subcommand or wrong number of arguments for '" + cText(x.args[1], 128) + "'. Try " + container + " HELP.")
+}

@@ -72,7 +72,7 @@ var categories = [...]string{"keyspace", "read", "write", "set", "sortedset", "l
 
 func aclCat(x *call) error {
 	if len(x.args) > 3 {
-		return replyError("ERR unknown subcommand or wrong number of arguments for '" + cText(x.args[1], 128) + "'. Try ACL HELP.")
+		return x.wrongSub()
 	}
 	list := categories[:]
 	if len(x.args) == 3 {
@@ -148,7 +148,7 @@ func (s *Server) subscribers() (n int) {
 
 func (x *call) pubsubArity() error {
 	if len(x.args) > 3 {
-		return replyError("ERR unknown subcommand or wrong number of arguments for '" + cText(x.args[1], 128) + "'. Try PUBSUB HELP.")
+		return x.wrongSub()
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func slowlogGet(x *call) error {
 		}
 		count = n
 	default:
-		return replyError("ERR unknown subcommand or wrong number of arguments for '" + cText(x.args[1], 128) + "'. Try SLOWLOG HELP.")
+		return x.wrongSub()
 	}
 	l := &x.srv.slow
 	l.mu.Lock()
