@@ -236,7 +236,7 @@ func TestBadText(t *testing.T) {
 		{with(4, "1,2"), argCase{"", "/l", "must be a list as JSON"}},
 		{with(4, "[1,true]"), argCase{"", "/l/1", "must be an integer, not true or false"}},
 		{with(4, "7"), argCase{"", "/l", "must be a list, not a number"}},
-		{with(5, "[1]"), argCase{"", "/own/0", "cannot be read: its type panicked on it"}},
+		{with(5, "[1]"), argCase{"", "/own/0", "cannot be read: its type panicked"}},
 		{append(slices.Clone(good), "-1"), argCase{"", "/p", "outside the range of an unsigned integer of 64 bits"}},
 		{append(slices.Clone(good), "x"), argCase{"", "/p", "must be an integer"}},
 		{[]string{`{"n":1,`}, argCase{"", "", "are not JSON"}},

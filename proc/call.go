@@ -177,7 +177,7 @@ func (c *Call) unwritten(err error, limit int) error {
 		return engine.Errorf(engine.CodeLimit, "the result of %s is over the limit of %d bytes", c.proc.schema.Name, limit)
 	}
 	if p, ok := errors.AsType[*writePanic](err); ok {
-		c.set.o.Logger.Error("a result could not be written; nothing was written", "procedure", c.proc.schema.Name, "type", p.typ.String(), "panic", p.value, "stack", string(p.stack))
+		c.set.o.Logger.Error("a result could not be encoded; nothing was written", "procedure", c.proc.schema.Name, "type", p.typ.String(), "panic", p.value, "stack", string(p.stack))
 		return engine.Errorf(engine.CodeInternal, "procedure %s failed; the server's log has the details", c.proc.schema.Name)
 	}
 	return engine.Errorf(engine.CodeOf(err), "write the result of %s: %w", c.proc.schema.Name, err)

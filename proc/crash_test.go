@@ -29,7 +29,7 @@ func TestPanicPlace(t *testing.T) {
 	crashes := map[string]func(n int){
 		"panic": func(int) {
 			at = here(t, "TestPanicPlace.func")
-			panic("told to")
+			panic("as requested")
 		},
 		"index": func(n int) {
 			at = here(t, "TestPanicPlace.func")
@@ -51,7 +51,7 @@ func TestPanicPlace(t *testing.T) {
 		"callback": func(int) {
 			slices.SortFunc([]int{2, 1}, func(int, int) int {
 				at = here(t, "TestPanicPlace.func")
-				panic("told to")
+				panic("as requested")
 			})
 		},
 		"deferred": func(int) {

@@ -36,35 +36,35 @@ func (*textOnly) UnmarshalText([]byte) error  { return nil }
 func TestRefusedTypes(t *testing.T) {
 	eng := openEngine(t)
 	for text, p := range map[string]proc.Procedure{
-		"its arguments must be a struct, not int":                                                                  define[int, int]("p"),
-		"its arguments must be a struct, not *struct":                                                              define[*struct{ A int }, int]("p"),
-		"its arguments must be a struct of fields, and time.Time reads itself":                                     define[time.Time, int]("p"),
-		"arguments: field A: interface {} is an interface; its shape is not known; json.RawMessage takes any JSON": define[struct{ A any }, int]("p"),
+		"its arguments must be a struct, not int":                                                                          define[int, int]("p"),
+		"its arguments must be a struct, not *struct":                                                                      define[*struct{ A int }, int]("p"),
+		"its arguments must be a struct of fields, but time.Time has its own unmarshaler":                                  define[time.Time, int]("p"),
+		"arguments: field A: interface {} is an interface, whose shape is unknown; use json.RawMessage for arbitrary JSON": define[struct{ A any }, int]("p"),
 		"arguments: field a: field B: values of type chan int cannot be passed": define[struct {
 			A struct{ B chan int } `json:"a"`
 		}, int]("p"),
-		"arguments: field F: values of type func() cannot be passed":                            define[struct{ F func() }, int]("p"),
-		"arguments: field C: values of type complex128 cannot be passed":                        define[struct{ C complex128 }, int]("p"),
-		"arguments: field R: field Next: type proc_test.recursive contains itself":              define[struct{ R recursive }, int]("p"),
-		"result: field Next: type proc_test.recursive contains itself":                          define[struct{}, recursive]("p"),
-		"result: error is an interface; its shape is not known; json.RawMessage takes any JSON": define[struct{}, error]("p"),
-		"result: interface {} is an interface":                                                  define[struct{}, map[string]any]("p"),
-		"arguments: field R: proc_test.readsOnly has UnmarshalJSON and no MarshalJSON":          define[struct{ R readsOnly }, int]("p"),
-		"arguments: field R: proc_test.textOnly has UnmarshalText and no MarshalText":           define[struct{ R textOnly }, int]("p"),
-		"arguments: field n: the option string is not known here":                               define[quotedInt, int]("p"),
-		"arguments: field hidden: a pointer to an unexported struct cannot be embedded":         define[struct{ *hidden }, int]("p"),
-		"arguments: field hidden: an unexported struct cannot have a name of its own": define[struct {
+		"arguments: field F: values of type func() cannot be passed":                                    define[struct{ F func() }, int]("p"),
+		"arguments: field C: values of type complex128 cannot be passed":                                define[struct{ C complex128 }, int]("p"),
+		"arguments: field R: field Next: type proc_test.recursive contains itself":                      define[struct{ R recursive }, int]("p"),
+		"result: field Next: type proc_test.recursive contains itself":                                  define[struct{}, recursive]("p"),
+		"result: error is an interface, whose shape is unknown; use json.RawMessage for arbitrary JSON": define[struct{}, error]("p"),
+		"result: interface {} is an interface":                                                          define[struct{}, map[string]any]("p"),
+		"arguments: field R: proc_test.readsOnly has UnmarshalJSON but no MarshalJSON":                  define[struct{ R readsOnly }, int]("p"),
+		"arguments: field R: proc_test.textOnly has UnmarshalText but no MarshalText":                   define[struct{ R textOnly }, int]("p"),
+		"arguments: field n: the option string is not supported":                                        define[quotedInt, int]("p"),
+		"arguments: field hidden: a pointer to an unexported struct cannot be embedded":                 define[struct{ *hidden }, int]("p"),
+		"arguments: field hidden: an unexported embedded struct cannot have its own name": define[struct {
 			hidden `json:"h"`
 		}, int]("p"),
-		"result: a map's keys are strings or integers without text methods, not float64":   define[struct{}, map[float64]int]("p"),
-		"result: a map's keys are strings or integers without text methods, not time.Time": define[struct{}, map[time.Time]int]("p"),
+		"result: map keys must be strings or integers without text methods, not float64":   define[struct{}, map[float64]int]("p"),
+		"result: map keys must be strings or integers without text methods, not time.Time": define[struct{}, map[time.Time]int]("p"),
 		"its name is empty":                           define[struct{}, int](""),
 		`procedure "1st": its name has '1'`:           define[struct{}, int]("1st"),
 		`its name has ' '`:                            define[struct{}, int]("a b"),
 		`its name has 'é'`:                            define[struct{}, int]("caf" + "é"),
 		"its name has 65 bytes, over the limit of 64": define[struct{}, int](strings.Repeat("a", 65)),
-		"more than 32 types within each other":        define[struct{}, [][][][][][][][][][][][][][][][][][][][][][][][][][][][][][][][][]int]("p"),
-		"more than 1024 fields in all":                define[struct{}, [][2]map[string]struct{ A, B, C, D, E, F, G, H fields128 }]("p"),
+		"more than 32 types nested in each other":     define[struct{}, [][][][][][][][][][][][][][][][][][][][][][][][][][][][][][][][][]int]("p"),
+		"more than 1024 fields in total":              define[struct{}, [][2]map[string]struct{ A, B, C, D, E, F, G, H fields128 }]("p"),
 	} {
 		_, err := proc.New(eng, proc.Options{}, define[struct{}, int]("other"), p)
 		if engine.CodeOf(err) != engine.CodeInvalid || !strings.Contains(fmt.Sprint(err), text) {
@@ -164,7 +164,7 @@ func TestRefusedSets(t *testing.T) {
 	eng := openEngine(t)
 	p := define[struct{}, int]("p")
 	_, err := proc.New(eng, proc.Options{}, p, define[struct{}, string]("p"))
-	fails(t, err, engine.CodeInvalid, "there are two procedures named p")
+	fails(t, err, engine.CodeInvalid, "two procedures are named p")
 	var none *proc.Func[struct{}, int]
 	for _, bad := range []proc.Procedure{nil, none, new(proc.Func[struct{}, int])} {
 		_, err = proc.New(eng, proc.Options{}, p, bad)

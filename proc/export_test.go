@@ -8,7 +8,7 @@ import (
 )
 
 // Look makes the watchdog look, as Run does periodically.
-func (s *Set) Look(now time.Time) { s.tell(s.look(now)) }
+func (s *Set) Look(now time.Time) { s.report(s.look(now)) }
 
 // WrongTypes returns the error in the types of a procedure.
 func WrongTypes(in, out reflect.Type) error { return define("p", false, in, out).err }

@@ -93,7 +93,7 @@ func fieldOf(sf reflect.StructField) (f field, embedded reflect.Type, err error)
 		return f, t, nil
 	}
 	if !sf.IsExported() {
-		return f, nil, fmt.Errorf("field %s: an unexported struct cannot have a name of its own", sf.Name)
+		return f, nil, fmt.Errorf("field %s: an unexported embedded struct cannot have its own name", sf.Name)
 	}
 	f.typ, f.tagged, f.name = sf.Type, name != "", cmp.Or(name, sf.Name)
 	for option := range strings.SplitSeq(options, ",") {
@@ -103,7 +103,7 @@ func fieldOf(sf reflect.StructField) (f field, embedded reflect.Type, err error)
 		case "omitzero":
 			f.omitZero, f.zero = true, zeroOf(sf.Type)
 		case "string":
-			return f, nil, fmt.Errorf("field %s: the option string is not known here", f.name)
+			return f, nil, fmt.Errorf("field %s: the option string is not supported", f.name)
 		}
 	}
 	label, err := json.Marshal(f.name)

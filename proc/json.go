@@ -289,6 +289,6 @@ func (p *plan) ownText(v reflect.Value, text []byte) (w *fault) {
 // recoverTo converts a panic of a type's own method to a fault of the argument.
 func recoverTo(w **fault) {
 	if v := recover(); v != nil {
-		*w = wrong("cannot be read: its type panicked on it")
+		*w = wrong("cannot be read: its type panicked")
 	}
 }

@@ -14,7 +14,7 @@ func checkName(name string) error {
 	for i, c := range name {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 		if !letter && (i == 0 || !(c >= '0' && c <= '9' || c == '_' || c == '.' || c == '-')) {
-			return fmt.Errorf("its name has %q; a name is a letter, then letters, digits and _ . -", c)
+			return fmt.Errorf("its name has %q; names start with a letter and contain letters, digits and _ . -", c)
 		}
 	}
 	return nil

@@ -76,7 +76,7 @@ func TestNested(t *testing.T) {
 
 	s = nesting(t, openEngine(t))
 	_, err := call(t, s, "nest", "too_many")
-	fails(t, err, "too_many", "outer: told to fail")
+	fails(t, err, "too_many", "outer: fails as requested")
 	_, err = call(t, s, "nest", "plain")
 	if fails(t, err, engine.CodeProcedureFailed, "outer: the procedure's own"); !errors.Is(err, errOwn) {
 		t.Errorf("%v does not wrap the inner error", err)
@@ -140,7 +140,7 @@ func TestRecursion(t *testing.T) {
 	s := newSet(t, proc.Options{}, down, reader)
 	want(t, fmt.Sprint(proc.MaxDepth))(call(t, s, "down", fmt.Sprint(proc.MaxDepth)))
 	_, err := call(t, s, "down", fmt.Sprint(proc.MaxDepth+1))
-	fails(t, err, engine.CodeLimit, "procedure down: 32 procedures run within each other already, which is the limit")
+	fails(t, err, engine.CodeLimit, "procedure down: 32 procedures are nested already, which is the limit")
 	want(t, "null")(call(t, s, "reader", fmt.Sprint("level ", proc.MaxDepth+1)))
 }
 

@@ -66,7 +66,7 @@ func (o *onceCall) result() []byte { return o.answer[1:] }
 // the engine cannot undo the writes of a failed procedure; see engine.Savepointer.
 func (c *Call) Once(key []byte) error {
 	if len(key) == 0 || len(key) > kv.MaxOnceKeyBytes {
-		return engine.Errorf(engine.CodeInvalid, "a key of a call has 1 to %d bytes", kv.MaxOnceKeyBytes)
+		return engine.Errorf(engine.CodeInvalid, "an idempotency key must have 1 to %d bytes", kv.MaxOnceKeyBytes)
 	}
 	c.once.key = append(c.once.key[:0], key...)
 	if c.ReadOnly() {
@@ -75,7 +75,7 @@ func (c *Call) Once(key []byte) error {
 	s := sum{b: append(c.once.buf[:0], sumFormat...)}
 	s.BulkString(c.proc.schema.Name)
 	if err := s.arguments(c); err != nil {
-		return engine.Errorf(engine.CodeInvalid, "sum up the arguments of %s: %w", c.proc.schema.Name, err)
+		return engine.Errorf(engine.CodeInvalid, "hash the arguments of %s: %w", c.proc.schema.Name, err)
 	}
 	c.once.buf = s.b
 	c.once.sum = sha256.Sum256(s.b)
@@ -92,7 +92,7 @@ func (c *Call) runOnce(t *Tx) error {
 	case err != nil:
 		return err
 	case ok && was.Sum != c.once.sum:
-		return engine.Errorf(engine.CodeKeyReused, "the key was used before, with another procedure or other arguments; nothing was written")
+		return engine.Errorf(engine.CodeKeyReused, "the key was used before with another procedure or other arguments; nothing was written")
 	case ok:
 		return c.recall(was.Answer)
 	}
@@ -130,7 +130,7 @@ func (c *Call) recall(answer []byte) error {
 			}
 		}
 	}
-	return engine.Errorf(engine.CodeCorrupt, "read the remembered answer of a call: it is none of a procedure's")
+	return engine.Errorf(engine.CodeCorrupt, "read the remembered answer of a call: it is not from a procedure")
 }
 
 // isVerdict reports whether err is the procedure's decision and not a failure to decide.

@@ -46,7 +46,7 @@ func count(tx *proc.Tx, in countIn) (out countOut, err error) {
 	case "plain":
 		err = fmt.Errorf("at %d: %w", out.N, errOwn)
 	case "panic":
-		panic("as told")
+		panic("as requested")
 	default:
 		err = engine.Errorf(engine.Code(in.Fail), "at %d", out.N)
 	}

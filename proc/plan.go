@@ -66,7 +66,7 @@ func (c *compiler) plan(t reflect.Type, addr bool) (*plan, error) {
 		return nil, fmt.Errorf("type %v contains itself", t)
 	}
 	if len(c.within) == MaxTypeDepth {
-		return nil, fmt.Errorf("more than %d types within each other, the limit", MaxTypeDepth)
+		return nil, fmt.Errorf("more than %d types nested in each other, which is the limit", MaxTypeDepth)
 	}
 	c.within = append(c.within, t)
 	defer func() { c.within = c.within[:len(c.within)-1] }()
@@ -97,19 +97,19 @@ func (c *compiler) own(t reflect.Type, addr bool) (o op, own bool, err error) {
 	case t == numberType:
 		return opJSON, true, nil
 	case t.Kind() == reflect.Interface:
-		return 0, false, fmt.Errorf("%v is an interface; its shape is not known; json.RawMessage takes any JSON", t)
+		return 0, false, fmt.Errorf("%v is an interface, whose shape is unknown; use json.RawMessage for arbitrary JSON", t)
 	case !c.argument && has(marshalerType):
 		return opJSON, true, nil
 	case !c.argument && has(textMarshalerType):
 		return opText, true, nil
 	case c.argument && has(unmarshalerType):
 		if !has(marshalerType) {
-			err = fmt.Errorf("%v has UnmarshalJSON and no MarshalJSON", t)
+			err = fmt.Errorf("%v has UnmarshalJSON but no MarshalJSON", t)
 		}
 		return opJSON, true, err
 	case c.argument && has(textUnmarshalerType):
 		if !has(textMarshalerType) {
-			err = fmt.Errorf("%v has UnmarshalText and no MarshalText", t)
+			err = fmt.Errorf("%v has UnmarshalText but no MarshalText", t)
 		}
 		return opText, true, err
 	}
@@ -194,7 +194,7 @@ func checkKeyType(t reflect.Type) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("a map's keys are strings or integers without text methods, not %v", t)
+	return fmt.Errorf("map keys must be strings or integers without text methods, not %v", t)
 }
 
 func (c *compiler) object(p *plan, addr bool) (*plan, error) {
@@ -210,7 +210,7 @@ func (c *compiler) object(p *plan, addr bool) (*plan, error) {
 		return p, nil
 	}
 	if c.fields += len(list); c.fields > MaxFields {
-		return nil, fmt.Errorf("more than %d fields in all, the limit", MaxFields)
+		return nil, fmt.Errorf("more than %d fields in total, which is the limit", MaxFields)
 	}
 	p.op, p.schema.Kind, p.byName = opObject, KindObject, make(map[string]int, len(list))
 	for i := range list {
@@ -258,7 +258,7 @@ func define(name string, readOnly bool, in, out reflect.Type) definition {
 		return d
 	}
 	if d.args.op != opObject && d.args.op != opNull {
-		d.err = fmt.Errorf("its arguments must be a struct of fields, and %v reads itself", in)
+		d.err = fmt.Errorf("its arguments must be a struct of fields, but %v has its own unmarshaler", in)
 		return d
 	}
 	d.schema.Args = d.args.schema.Fields

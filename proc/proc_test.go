@@ -128,7 +128,7 @@ func put(tx *proc.Tx, in putIn) (int, error) {
 	case "panic":
 		panic("secret")
 	}
-	return 0, engine.Errorf(engine.Code(in.Fail), "told to fail")
+	return 0, engine.Errorf(engine.Code(in.Fail), "fails as requested")
 }
 
 func get(tx *proc.Tx, in keyIn) (*string, error) {
@@ -158,7 +158,7 @@ func TestCallFromProgram(t *testing.T) {
 		t.Errorf("get: %v at %d, %v", v, at, err)
 	}
 	_, _, err = put.Call(t.Context(), s, putIn{Key: "a", Val: "other", Fail: "too_many"})
-	fails(t, err, "too_many", "told to fail")
+	fails(t, err, "too_many", "fails as requested")
 	_, _, err = put.Call(t.Context(), s, putIn{Key: "a", Val: "other", Fail: "plain"})
 	fails(t, err, engine.CodeProcedureFailed, errOwn.Error())
 	if !errors.Is(err, errOwn) {
@@ -209,12 +209,12 @@ func TestErrorsAndPanics(t *testing.T) {
 	_, err = call(t, s, "put", "a", "1", "plain")
 	fails(t, err, engine.CodeProcedureFailed, errOwn.Error())
 	_, err = call(t, s, "put", "a", "1", "conflict")
-	fails(t, err, engine.CodeConflict, "told")
+	fails(t, err, engine.CodeConflict, "as requested")
 	_, err = call(t, s, "put", "a", "1", "internal")
-	fails(t, err, engine.CodeInternal, "told")
+	fails(t, err, engine.CodeInternal, "as requested")
 	want(t, "null")(call(t, s, "get", "a"))
 	want(t, "1")(call(t, s, "put", "a", "1"))
-	m := figures(s)
+	m := metrics(s)
 	if m["proc_calls_total"] != 6 || m["proc_errors_total"] != 4 || m["proc_panics_total"] != 1 || m["proc_running"] != 0 {
 		t.Errorf("metrics: %v", m)
 	}
@@ -251,7 +251,7 @@ func TestNilErrorOfProcedure(t *testing.T) {
 	}
 }
 
-func figures(s *proc.Set) map[string]float64 {
+func metrics(s *proc.Set) map[string]float64 {
 	m := map[string]float64{}
 	for f := range s.Metrics() {
 		m[f.Name] = f.Value

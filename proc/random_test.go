@@ -169,7 +169,7 @@ func TestConcurrentCalls(t *testing.T) {
 	watching.Go(func() {
 		for at := time.Unix(0, 0); ctx.Err() == nil; at = at.Add(time.Microsecond) {
 			s.Look(at)
-			if m := figures(s); m["proc_running"] > callers || m["proc_errors_total"] > m["proc_calls_total"] {
+			if m := metrics(s); m["proc_running"] > callers || m["proc_errors_total"] > m["proc_calls_total"] {
 				t.Errorf("metrics: %v", m)
 			}
 			time.Sleep(time.Millisecond)
@@ -192,7 +192,7 @@ func TestConcurrentCalls(t *testing.T) {
 	cancel()
 	watching.Wait()
 	want(t, fmt.Sprintf("%q", fmt.Sprint(callers/2*each)))(call(t, s, "reader", "sum"))
-	if m := figures(s); m["proc_calls_total"] != callers*each*2+1 || m["proc_errors_total"] != 0 {
+	if m := metrics(s); m["proc_calls_total"] != callers*each*2+1 || m["proc_errors_total"] != 0 {
 		t.Errorf("metrics: %v", m)
 	}
 }

@@ -242,9 +242,9 @@ func (w *jsonWriter) replay(p *plan, c *cursor) error {
 	case p.op == opObject:
 		return w.replayObject(p, c)
 	case begin == '[' && p.op != opJSON:
-		return w.replayList(p, c)
+		return w.replayAll(p, c, '[', ']', false)
 	case p.op == opMap && begin != 'n':
-		return w.replayMap(p, c)
+		return w.replayAll(p, c, '{', '}', true)
 	default:
 		w.b = append(w.b, c.Raw()...)
 	}
@@ -278,33 +278,21 @@ func (w *jsonWriter) replayObject(p *plan, c *cursor) error {
 	return w.check(0)
 }
 
-func (w *jsonWriter) replayList(p *plan, c *cursor) error {
-	w.b = append(w.b, '[')
+// replayAll writes a list, or if keyed a map.
+func (w *jsonWriter) replayAll(p *plan, c *cursor, open, end byte, keyed bool) error {
+	w.b = append(w.b, open)
 	first := len(w.b)
-	for c.Open(); c.More(']'); {
+	for c.Open(); c.More(end); {
 		if len(w.b) > first {
 			w.b = append(w.b, ',')
+		}
+		if keyed {
+			w.b = append(append(w.b, c.Raw()...), ':')
 		}
 		if err := w.replay(p.elem, c); err != nil {
 			return err
 		}
 	}
-	w.b = append(w.b, ']')
-	return w.check(0)
-}
-
-func (w *jsonWriter) replayMap(p *plan, c *cursor) error {
-	w.b = append(w.b, '{')
-	first := len(w.b)
-	for c.Open(); c.More('}'); {
-		if len(w.b) > first {
-			w.b = append(w.b, ',')
-		}
-		w.b = append(append(w.b, c.Raw()...), ':')
-		if err := w.replay(p.elem, c); err != nil {
-			return err
-		}
-	}
-	w.b = append(w.b, '}')
+	w.b = append(w.b, end)
 	return w.check(0)
 }

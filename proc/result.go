@@ -123,7 +123,7 @@ func (w *writer) text(p *plan, v reflect.Value) (err error) {
 	case opJSON:
 		b, err = ownJSON(v)
 	default:
-		panic(fmt.Sprintf("BUG: nothing writes a value of %v", p.typ))
+		panic(fmt.Sprintf("BUG: no encoder for a value of %v", p.typ))
 	}
 	if err != nil {
 		return err

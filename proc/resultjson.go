@@ -94,7 +94,7 @@ func (w *jsonWriter) text(p *plan, v reflect.Value) (err error) {
 		}
 		w.b = append(w.b, b...)
 	default:
-		panic(fmt.Sprintf("BUG: nothing writes a value of %v", p.typ))
+		panic(fmt.Sprintf("BUG: no encoder for a value of %v", p.typ))
 	}
 	return w.check(0)
 }

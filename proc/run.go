@@ -94,7 +94,7 @@ func (t *Tx) savepoint() savepoint {
 func (t *Tx) rollback(sp savepoint) error {
 	if t.wrote {
 		if sp.engine == nil {
-			return engine.Errorf(engine.CodeUnsupported, "this engine cannot undo a part of a transaction")
+			return engine.Errorf(engine.CodeUnsupported, "this engine cannot undo part of a transaction")
 		}
 		if err := sp.engine.RollbackTo(sp.mark); err != nil {
 			return err
@@ -121,7 +121,7 @@ func (t *Tx) nested(def *definition, fn func() error) (err error) {
 	name := def.schema.Name
 	switch {
 	case t.depth >= MaxDepth:
-		return engine.Errorf(engine.CodeLimit, "procedure %s: %d procedures run within each other already, which is the limit", name, MaxDepth)
+		return engine.Errorf(engine.CodeLimit, "procedure %s: %d procedures are nested already, which is the limit", name, MaxDepth)
 	case t.readOnly && !def.schema.ReadOnly:
 		return engine.Errorf(engine.CodeReadOnly, "procedure %s may write, and %s only reads", name, t.def.schema.Name)
 	}

@@ -118,7 +118,7 @@ func New(eng engine.Engine, o Options, procedures ...Procedure) (*Set, error) {
 		case d.err != nil:
 			return nil, engine.Errorf(engine.CodeInvalid, "procedure %.*q: %w", MaxNameBytes, name, d.err)
 		case s.procs[name] != nil:
-			return nil, engine.Errorf(engine.CodeInvalid, "there are two procedures named %s", name)
+			return nil, engine.Errorf(engine.CodeInvalid, "two procedures are named %s", name)
 		}
 		q := &procedure{definition: d}
 		q.calls.New = func() any { return &Call{set: s, proc: q, frame: d.frame()} }

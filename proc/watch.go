@@ -46,7 +46,7 @@ func (s *Set) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case now := <-tick.C:
-			s.tell(s.look(now))
+			s.report(s.look(now))
 		}
 	}
 }
@@ -89,8 +89,8 @@ func (t *Tx) look(now time.Time, o *Options) (r report, due bool) {
 	return r, due && t.run.Load() == run
 }
 
-// tell logs reports and counts them.
-func (s *Set) tell(list []report) {
+// report logs slow procedures and counts them.
+func (s *Set) report(list []report) {
 	for _, r := range list {
 		if !r.stopped {
 			s.slow.Add(1)
@@ -98,7 +98,7 @@ func (s *Set) tell(list []report) {
 			continue
 		}
 		s.stopped.Add(1)
-		s.o.Logger.Error("a procedure has run for too long; its transaction refuses everything from now on",
+		s.o.Logger.Error("a procedure has run for too long; its transaction now rejects every operation",
 			"procedure", r.def.schema.Name, "running", r.took, "limit", s.o.MaxRun, "stack", r.def.stack())
 	}
 }

@@ -62,8 +62,8 @@ func TestMaxRun(t *testing.T) {
 		after := func(d time.Duration, reports int, metric float64) {
 			t.Helper()
 			s.Look(now.Add(d))
-			if n := strings.Count(l.String(), "is slow"); n != reports || figures(s)["proc_running"] != 1 || figures(s)["proc_slow_total"] != metric {
-				t.Errorf("after %v: %d reports, %v", d, n, figures(s))
+			if n := strings.Count(l.String(), "is slow"); n != reports || metrics(s)["proc_running"] != 1 || metrics(s)["proc_slow_total"] != metric {
+				t.Errorf("after %v: %d reports, %v", d, n, metrics(s))
 			}
 		}
 		run()
@@ -89,7 +89,7 @@ func TestMaxRun(t *testing.T) {
 		if err := <-failed; err != nil {
 			t.Errorf("the next call: %v", err)
 		}
-		if m := figures(s); m["proc_stopped_total"] != 1 || m["proc_running"] != 0 {
+		if m := metrics(s); m["proc_stopped_total"] != 1 || m["proc_running"] != 0 {
 			t.Errorf("metrics: %v", m)
 		}
 	}

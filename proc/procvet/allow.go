@@ -77,9 +77,9 @@ func (v *vetter) reportAllowances() {
 		text := ""
 		switch {
 		case a.reason == "":
-			text = "allows without a reason: write " + allowMark + " and why the rule may be broken here"
+			text = "has no reason: write " + allowMark + " and why the rule may be broken here"
 		case !a.used && v.inside(a.pos):
-			text = "allows nothing: take the comment away"
+			text = "allows nothing: remove the comment"
 		default:
 			continue
 		}

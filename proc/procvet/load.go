@@ -45,12 +45,12 @@ func Run(dir string, patterns []string, w io.Writer) (findings int, err error) {
 	}
 	graph, err := checker.Analyze([]*analysis.Analyzer{Analyzer()}, pkgs, nil)
 	if err != nil {
-		return 0, fmt.Errorf("look at the packages: %w", err)
+		return 0, fmt.Errorf("analyze the packages: %w", err)
 	}
 	var found []finding
 	for _, act := range graph.Roots {
 		if act.Err != nil {
-			return 0, fmt.Errorf("look at %s: %w", act.Package.PkgPath, act.Err)
+			return 0, fmt.Errorf("analyze %s: %w", act.Package.PkgPath, act.Err)
 		}
 		if !asked[act.Package.PkgPath] {
 			continue

@@ -29,30 +29,30 @@ const (
 func (k Kind) advice() string {
 	switch k {
 	case KindClock:
-		return "the time is another one when the function runs again; use tx.Now()"
+		return "the time differs when the function runs again; use tx.Now()"
 	case KindWait:
-		return "every other write waits for as long as this procedure does; do it before or after the call, and keep shared state in tx"
+		return "every other write waits with it; do it before or after the call, and keep shared state in tx"
 	case KindGoroutine:
-		return "it outlives the transaction and is started again when the function runs again; start it after the call"
+		return "it outlives the transaction, and starts again when the function runs again; start it after the call"
 	case KindIO:
-		return "it is not undone with the transaction, is repeated when the function runs again, and every other write waits for it; " +
+		return "it is not undone with the transaction, repeats when the function runs again, and delays every other write; " +
 			"do it before the call and pass the outcome as an argument, or after the call"
 	case KindLog:
-		return "the line stays if the transaction is undone, and is repeated when the function runs again; log after the call"
+		return "the line stays when the transaction is undone, and repeats when the function runs again; log after the call"
 	case KindRandom:
 		return "use tx.Rand(), or make secrets before the call and pass them as an argument"
 	case KindWrite:
-		return "it is not undone with the transaction and is repeated when the function runs again; keep it in tx, or return it"
+		return "it is not undone with the transaction, and repeats when the function runs again; keep it in tx, or return it"
 	case KindEscape:
 		return "a Tx is valid until the procedure returns, and only in its goroutine; pass on what was read from it"
 	case KindNested:
-		return "that is another transaction, which waits for the procedure that waits for it: a deadlock; use tx: tx.KV(n), or Run(tx, in) of the other procedure"
+		return "it runs another transaction, which waits for this one: a deadlock; use tx: tx.KV(n), or Run(tx, in) of the other procedure"
 	case KindReadOnly:
 		return "a write in a procedure that only reads always fails; make it with proc.Define"
 	case KindKeys:
-		return "the engine's keys belong to the capabilities: use tx.KV"
+		return "raw engine keys belong to the capabilities; use tx.KV"
 	case KindLoop:
-		return "nothing can end it, and every other write waits; give it a bound, or use tx in it, which fails after proc.Options.MaxRun"
+		return "nothing can end it, and every other write waits; bound it, or use tx in it, which fails after proc.Options.MaxRun"
 	}
 	return ""
 }

@@ -48,11 +48,11 @@ func checkType(t proc.Type, depth int) error {
 		return nil
 	case proc.KindList, proc.KindMap:
 		if t.Of == nil {
-			return fmt.Errorf("a %s of nothing", t.Kind)
+			return fmt.Errorf("%s without an element type", t.Kind)
 		}
 		return checkType(*t.Of, depth+1)
 	}
-	return fmt.Errorf("the kind %q is not known", t.Kind)
+	return fmt.Errorf("unknown kind %q", t.Kind)
 }
 
 // typeOf returns t in TypeScript. indent is that of its line.

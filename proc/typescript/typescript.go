@@ -133,7 +133,7 @@ func (g *generator) client(list []procedure) {
 	}
 	g.line("}")
 	g.line("")
-	g.line("/** Makes a client. It keeps no connection of its own, so it needs no end. */")
+	g.line("/** Creates a client. It holds no connection and need not be closed. */")
 	g.line("export function createClient(options: ClientOptions = {}): Client {")
 	if len(list) == 0 {
 		g.line("  caller(options);")

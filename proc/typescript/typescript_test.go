@@ -97,11 +97,11 @@ func TestMalformed(t *testing.T) {
 		schemas []proc.Schema
 		want    string
 	}{
-		{[]proc.Schema{{Name: "a"}}, `procedure "a": result: the kind "" is not known`},
-		{[]proc.Schema{{Name: "a", Result: proc.Type{Kind: "tree"}}}, `procedure "a": result: the kind "tree" is not known`},
-		{[]proc.Schema{{Name: "a", Result: proc.Type{Kind: proc.KindMap}}}, `procedure "a": result: a map of nothing`},
+		{[]proc.Schema{{Name: "a"}}, `procedure "a": result: unknown kind ""`},
+		{[]proc.Schema{{Name: "a", Result: proc.Type{Kind: "tree"}}}, `procedure "a": result: unknown kind "tree"`},
+		{[]proc.Schema{{Name: "a", Result: proc.Type{Kind: proc.KindMap}}}, `procedure "a": result: map without an element type`},
 		{[]proc.Schema{{Name: "a", Args: []proc.Field{{Name: "x", Type: proc.Type{Kind: proc.KindObject, Fields: []proc.Field{{Name: "y"}}}}}}},
-			`procedure "a": argument "x": field "y": the kind "" is not known`},
+			`procedure "a": argument "x": field "y": unknown kind ""`},
 		{[]proc.Schema{{Name: "a", Result: deep}}, `procedure "a": result: types are nested more than 100 deep`},
 		{[]proc.Schema{{Name: "a", Result: proc.Type{Kind: proc.KindNull}}, {Name: "a", Result: proc.Type{Kind: proc.KindNull}}}, `two procedures are named "a"`},
 	} {

@@ -324,7 +324,7 @@ export interface Client {
   ünï: (args: ÜnïArgs, options?: ReadOptions) => Promise<ÜnïResult>;
 }
 
-/** Makes a client. It keeps no connection of its own, so it needs no end. */
+/** Creates a client. It holds no connection and need not be closed. */
 export function createClient(options: ClientOptions = {}): Client {
   const call = caller(options);
   return {

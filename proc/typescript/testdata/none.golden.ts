@@ -13,7 +13,7 @@ export type Base64 = string;
 export interface Client {
 }
 
-/** Makes a client. It keeps no connection of its own, so it needs no end. */
+/** Creates a client. It holds no connection and need not be closed. */
 export function createClient(options: ClientOptions = {}): Client {
   caller(options);
   return {

@@ -54,7 +54,7 @@ export interface Client {
   vote: (args: VoteArgs, options?: WriteOptions) => Promise<VoteResult>;
 }
 
-/** Makes a client. It keeps no connection of its own, so it needs no end. */
+/** Creates a client. It holds no connection and need not be closed. */
 export function createClient(options: ClientOptions = {}): Client {
   const call = caller(options);
   return {
