@@ -9,11 +9,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/logbuf"
 )
 
 // nodePID finds the process that serves a node's folder; it needs /proc.
@@ -42,7 +46,8 @@ func nodePID(t *testing.T, dir string) int {
 // leaderNow asks the nodes for the leader, until one knows it, and returns its index in addrs.
 func leaderNow(t *testing.T, addrs []string) int {
 	t.Helper()
-	for deadline := time.Now().Add(startWait); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	leader := -1
+	eventually.True(t, "a node knows the leader", func() bool {
 		for _, addr := range addrs {
 			c, err := net.Dial("tcp", addr)
 			if err != nil {
@@ -53,20 +58,25 @@ func leaderNow(t *testing.T, addrs []string) int {
 				reply, _ = io.ReadAll(c) // the server closes the connection; it may also be dying
 			}
 			c.Close()
-			for i, a := range addrs {
-				if _, port, _ := net.SplitHostPort(a); bytes.Contains(reply, []byte("\r\n:"+port+"\r\n")) {
-					return i
-				}
+			leader = slices.IndexFunc(addrs, func(a string) bool {
+				_, port, _ := net.SplitHostPort(a)
+				return bytes.Contains(reply, []byte("\r\n:"+port+"\r\n"))
+			})
+			if leader >= 0 {
+				return true
 			}
 		}
-	}
-	t.Fatal("nobody knows who leads")
-	return 0
+		return false
+	})
+	return leader
 }
 
+// votes is a line of progress with votes in its second.
+var votes = regexp.MustCompile(`\n +[1-9]\d* +[1-9]`)
+
 // TestLeaderDiesUnderLoad kills the leader of three nodes while votes come in, in
-// every mode: the load goes on with the next leader, and the totals are right;
-// exactly, where every call has a key.
+// every mode: the load continues with the next leader, and the totals are right; they
+// are exact if every call has a key.
 func TestLeaderDiesUnderLoad(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -84,13 +94,13 @@ func TestLeaderDiesUnderLoad(t *testing.T) {
 	load := program(t, "voter/load")
 	for _, flags := range []string{"-mode blocking -once", "-mode async -once -inflight 2000", "-mode sql", "-mode async"} {
 		args := append(strings.Fields(flags), "-addr", strings.Join(addrs, ","), "-duration", "6s", "-phones", "20000", "-max", "1000000")
-		var out bytes.Buffer
+		var out logbuf.Buffer
 		cmd := exec.CommandContext(t.Context(), load, args...)
 		cmd.Stdout, cmd.Stderr = &out, &out
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Second) // votes are coming in
+		eventually.True(t, "votes are coming in", func() bool { return votes.MatchString(out.String()) })
 		if err := syscall.Kill(nodePID(t, filepath.Join(data, "n"+strconv.Itoa(1+leaderNow(t, addrs)))), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}

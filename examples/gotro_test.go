@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// TestReadmeOfGotro runs the commands of its README, but for the ports.
+// TestReadmeOfGotro runs the commands of its README, with another port.
 func TestReadmeOfGotro(t *testing.T) {
 	t.Parallel()
 	need(t, "bash", "curl")
 	list := steps(t, "gotro/README.md")
 	if len(list) < 5 || list[0].command != "go run ./examples/gotro/server serve --debug --source examples/gotro" {
-		t.Fatalf("the README does not begin with the server: %+v", list)
+		t.Fatalf("the README does not start with the server: %+v", list)
 	}
 	var at struct{ HTTP string }
 	launch(t, &at, program(t, "gotro/server"), "serve", "--json", "--debug", "--source", "gotro", "--data", t.TempDir()+"/data",

@@ -63,9 +63,9 @@ func launch(t *testing.T, v any, path string, args ...string) *exec.Cmd {
 		s := bufio.NewScanner(out)
 		s.Scan()
 		lines <- bytes.Clone(s.Bytes())
-		for s.Scan() { // what comes later is not looked at
+		for s.Scan() { // discard the rest
 		}
-		_ = cmd.Wait() // it was told to end, or the test fails without it
+		_ = cmd.Wait() // it was asked to stop, or the test fails anyway
 		close(ended)
 	}()
 	t.Cleanup(func() {

@@ -11,8 +11,7 @@ import (
 
 var consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```")
 
-// step is a command of a README and what it is said to print, where … stands for
-// anything.
+// step is a command of a README and its expected output, in which … matches anything.
 type step struct{ command, want string }
 
 func steps(t *testing.T, readme string) (list []step) {
@@ -33,15 +32,15 @@ func steps(t *testing.T, readme string) (list []step) {
 	return list
 }
 
-// matches compares what was printed with what the README says.
+// matches compares output with the README's.
 func matches(t *testing.T, got, want string) bool {
 	t.Helper()
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimRight(want, "\n")), "…", ".*")
 	return regexp.MustCompile("(?s)^" + pattern + "$").MatchString(strings.TrimRight(got, "\n"))
 }
 
-// TestReadmes runs the commands of each README as they stand there, but for the
-// ports: the first one starts the server on free ones.
+// TestReadmes runs the commands of each README, with other ports: the first command starts
+// the server on free ones.
 func TestReadmes(t *testing.T) {
 	t.Parallel()
 	need(t, "bash", "curl", "redis-cli")
@@ -50,7 +49,7 @@ func TestReadmes(t *testing.T) {
 			t.Parallel()
 			list := steps(t, example+"/README.md")
 			if len(list) < 5 || list[0].command != "go run ./examples/"+example+"/server serve" {
-				t.Fatalf("the README does not begin with the server: %+v", list)
+				t.Fatalf("the README does not start with the server: %+v", list)
 			}
 			var at struct{ HTTP, RESP string }
 			dir := t.TempDir()
@@ -61,7 +60,7 @@ func TestReadmes(t *testing.T) {
 			if err1 != nil || err2 != nil {
 				t.Fatal(err1, err2)
 			}
-			load := "" // what waits for people has none
+			load := "" // todo has none
 			if _, err := os.Stat(example + "/load"); err == nil {
 				load = program(t, example+"/load")
 			}
@@ -73,7 +72,7 @@ func TestReadmes(t *testing.T) {
 					"go run ./examples/"+example+"/load", load+" -addr "+redis.Host,
 				).Replace(s.command)
 				cmd := exec.CommandContext(t.Context(), "bash", "-c", line)
-				cmd.Env = append(os.Environ(), "FAKETTY=1") // redis-cli prints as for a person
+				cmd.Env = append(os.Environ(), "FAKETTY=1") // redis-cli prints as on a terminal
 				got, err := cmd.CombinedOutput()
 				if err != nil || !matches(t, string(got), s.want) {
 					t.Fatalf("$ %s\nthe README says:\n%sit printed (%v):\n%s", s.command, s.want, err, got)
@@ -83,7 +82,7 @@ func TestReadmes(t *testing.T) {
 	}
 }
 
-// TestVet: the examples do nothing that has no place in a procedure.
+// TestVet checks the examples' procedures with skerry vet.
 func TestVet(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.Command("go", "run", "../cmd/skerry", "vet", "./...").CombinedOutput(); err != nil || len(out) > 0 {

@@ -75,17 +75,17 @@ type AmountIn struct {
 
 func open(tx *proc.Tx, in AmountIn) (int64, error) {
 	if len(in.Account) == 0 || len(in.Account) > MaxName {
-		return 0, engine.Errorf(engine.CodeInvalid, "the name of an account has 1 to %d bytes", MaxName)
+		return 0, engine.Errorf(engine.CodeInvalid, "an account name must have 1 to %d bytes", MaxName)
 	}
 	if in.Cents < 0 || in.Cents > MaxCents {
-		return 0, engine.Errorf(engine.CodeInvalid, "an account begins with 0 to %d cents", int64(MaxCents))
+		return 0, engine.Errorf(engine.CodeInvalid, "an account must start with 0 to %d cents", int64(MaxCents))
 	}
 	res, err := tx.KV(0).Set(accountKey(in.Account), []byte("0"), kv.SetOptions{OnlyNew: true})
 	if err != nil {
 		return 0, err
 	}
 	if !res.Written {
-		return 0, engine.Errorf(CodeAccountExists, "there is an account of %s already", in.Account)
+		return 0, engine.Errorf(CodeAccountExists, "account %s already exists", in.Account)
 	}
 	if in.Cents == 0 {
 		return 0, nil
@@ -127,7 +127,7 @@ type TransferOut struct {
 // account does not exist, the first one has no effect.
 func transfer(tx *proc.Tx, in TransferIn) (out TransferOut, err error) {
 	if in.From == in.To {
-		return out, engine.Errorf(engine.CodeInvalid, "a transfer needs two accounts")
+		return out, engine.Errorf(engine.CodeInvalid, "a transfer needs two different accounts")
 	}
 	if out.From, err = Withdraw.Run(tx, AmountIn{in.From, in.Cents, "to " + in.To}); err != nil {
 		return out, err
@@ -165,7 +165,7 @@ func statement(tx *proc.Tx, in StatementIn) ([]Entry, error) {
 		in.Limit = 10
 	}
 	if in.Limit < 1 || in.Limit > MaxEntries {
-		return nil, engine.Errorf(engine.CodeInvalid, "a statement has 1 to %d entries", MaxEntries)
+		return nil, engine.Errorf(engine.CodeInvalid, "a statement can have 1 to %d entries", MaxEntries)
 	}
 	if _, err := readBalance(tx.KV(0), in.Account); err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func audit(tx *proc.Tx, _ struct{}) (b Books, err error) {
 
 func checkAmount(cents int64) error {
 	if cents < 1 || cents > MaxCents {
-		return engine.Errorf(engine.CodeInvalid, "an amount is 1 to %d cents", int64(MaxCents))
+		return engine.Errorf(engine.CodeInvalid, "an amount must be 1 to %d cents", int64(MaxCents))
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func book(tx *proc.Tx, account string, cents int64, note string) (int64, error) 
 		return 0, err
 	}
 	if old+cents < 0 {
-		return 0, engine.Errorf(CodeInsufficientFunds, "%s has %d cents, %d are needed", account, old, -cents)
+		return 0, engine.Errorf(CodeInsufficientFunds, "%s has %d cents, but %d are needed", account, old, -cents)
 	}
 	if old+cents > MaxCents {
 		return 0, engine.Errorf(engine.CodeInvalid, "%s would have more than %d cents", account, int64(MaxCents))
@@ -250,14 +250,14 @@ func book(tx *proc.Tx, account string, cents int64, note string) (int64, error) 
 
 func readBalance(keys *kv.Tx, account string) (int64, error) {
 	if len(account) == 0 || len(account) > MaxName {
-		return 0, engine.Errorf(engine.CodeInvalid, "the name of an account has 1 to %d bytes", MaxName)
+		return 0, engine.Errorf(engine.CodeInvalid, "an account name must have 1 to %d bytes", MaxName)
 	}
 	e, ok, err := keys.Get(accountKey(account))
 	if err != nil {
 		return 0, err
 	}
 	if !ok {
-		return 0, engine.Errorf(CodeUnknownAccount, "there is no account of %s", account)
+		return 0, engine.Errorf(CodeUnknownAccount, "there is no account %s", account)
 	}
 	return strconv.ParseInt(string(e.Val), 10, 64)
 }

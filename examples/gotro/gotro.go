@@ -116,7 +116,7 @@ func postValuesPage(c *web.Context) error {
 	})
 }
 
-// postValues answers the script of that page.
+// postValues responds to the script of that page.
 func postValues(c *web.Context) error {
 	value, err := c.Form("test2").Text()
 	if err != nil {
@@ -125,7 +125,7 @@ func postValues(c *web.Context) error {
 	return c.JSON(http.StatusOK, map[string]string{"test3": value})
 }
 
-// namedParams shows a part of its own address.
+// namedParams shows a segment of its own path.
 func namedParams(c *web.Context) error {
 	return c.Render("named_params_example", web.Locals{"title": "Named params example", "test1": c.Path("test1").String()})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/skerrydb/skerry/examples/gotro"
 )
 
-// hostile is what must never become a part of a page that a browser runs.
+// hostile must never become part of a page that a browser runs.
 const hostile = `<img src=x onerror="alert('1')">` + "`\u2028</script>--"
 
 // browser talks to a server that runs the application, and keeps its cookies.
@@ -87,7 +87,7 @@ func (b *browser) contains(what, body string, has []string) {
 	}
 }
 
-// TestLogin: the session knows who is there until that leaves, and counts.
+// TestLogin: the session keeps the user until the logout, and counts visits.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -139,7 +139,7 @@ func TestNamedParams(t *testing.T) {
 	}
 }
 
-// TestQueryString: a number is a number, or the answer says where it is not.
+// TestQueryString: a number must be a number; the error names the parameter that is not.
 func TestQueryString(t *testing.T) {
 	t.Parallel()
 	b := start(t)

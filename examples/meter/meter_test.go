@@ -28,7 +28,7 @@ func TestCounts(t *testing.T) {
 }
 
 // TestReport makes 100 calls in each of two seconds, 2 ms long in the first and
-// 500 ms long in the second: a line is of its own second alone.
+// 500 ms long in the second: each line covers only its own second.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
@@ -23,23 +22,24 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/examples/todo"
 	"github.com/skerrydb/skerry/web"
 )
 
-// tells of what a Content-Security-Policy has forbidden.
-const tellViolations = `addEventListener("securitypolicyviolation", (e) => console.error("CSP: " + e.violatedDirective + " " + e.blockedURI))`
+// logViolations logs what a Content-Security-Policy has blocked.
+const logViolations = `addEventListener("securitypolicyviolation", (e) => console.error("CSP: " + e.violatedDirective + " " + e.blockedURI))`
 
-// tab is one tab of a real Chromium, which notes what a page must not do.
+// tab is one tab of a real Chromium; it records what a page must not do.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
 
 	mu    sync.Mutex
-	wrong []string // dialogs, errors, what the policy has forbidden
+	wrong []string // dialogs, errors, violations of the policy
 }
 
-// newTab starts Chromium. At the end of the test nothing must have been wrong.
+// newTab starts Chromium. Anything wrong at the end of the test fails it.
 func newTab(t *testing.T) *tab {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -69,19 +69,19 @@ func newTab(t *testing.T) *tab {
 	if err := chromedp.Listen(ctx, b.note); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chromedp.Call(ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: tellViolations}); err != nil {
+	if _, err := chromedp.Call(ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: logViolations}); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// note is told of everything that happens in the tab.
+// note records what is wrong of the tab's events.
 func (b *tab) note(event any) {
 	wrong := ""
 	switch e := event.(type) {
 	case *cdppage.EventJavascriptDialogOpening:
 		wrong = "a dialog: " + e.Message
-		go func() { // the page waits for an answer
+		go func() { // the page waits until it is closed
 			_, _ = chromedp.Call(b.ctx, cdppage.HandleJavaScriptDialog, cdppage.HandleJavaScriptDialogParams{Accept: true})
 		}()
 	case *runtime.EventExceptionThrown:
@@ -107,7 +107,7 @@ func (b *tab) note(event any) {
 	}
 }
 
-// do takes steps one after the other.
+// do runs steps one after the other.
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, steps...); err != nil {
@@ -115,25 +115,23 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// click presses what a selector finds, again if the list was just replaced by what an
-// event told.
+// click clicks the element of a selector, again if an event has just replaced the list.
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	for end := time.Now().Add(patience); ; {
-		err := chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS(selector)))
-		switch {
-		case err == nil:
-			return
-		case !strings.Contains(err.Error(), "Could not find node") || time.Now().After(end):
-			b.fail(err)
-		}
+	var err error
+	eventually.Within(patience, func() bool {
+		err = chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS(selector)))
+		return err == nil || !strings.Contains(err.Error(), "Could not find node")
+	})
+	if err != nil {
+		b.fail(err)
 	}
 }
 
-// fail ends the test, and says what the page was like.
+// fail ends the test and prints the page.
 func (b *tab) fail(err error) {
 	b.t.Helper()
-	text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`location + "\n" + document.documentElement.outerHTML`)) // only to tell
+	text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`location + "\n" + document.documentElement.outerHTML`)) // best effort
 	b.t.Fatalf("%v\n%s", err, text)
 }
 
@@ -141,18 +139,16 @@ func (b *tab) fail(err error) {
 func (b *tab) until(format string, args ...any) {
 	b.t.Helper()
 	expression := "!!(" + fmt.Sprintf(format, args...) + ")"
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		is, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression))
-		switch {
-		case is:
-			return
-		case time.Now().After(end):
-			b.fail(fmt.Errorf("waited in vain for %s: %v", expression, err))
-		}
+	var err error
+	if !eventually.Within(patience, func() (is bool) {
+		is, err = chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression))
+		return is
+	}) {
+		b.fail(fmt.Errorf("timed out waiting for %s: %v", expression, err))
 	}
 }
 
-// eval returns what an expression of JavaScript gives.
+// eval returns the value of a JavaScript expression.
 func eval[T any](b *tab, format string, args ...any) T {
 	b.t.Helper()
 	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](fmt.Sprintf(format, args...)))
@@ -162,8 +158,8 @@ func eval[T any](b *tab, format string, args ...any) T {
 	return v
 }
 
-// picture takes one of the page, for people to look at: with SKERRY_PICTURES it is
-// kept in that folder.
+// picture takes a screenshot for people to look at; SKERRY_PICTURES names a folder that
+// keeps it.
 func (b *tab) picture(name string) {
 	b.t.Helper()
 	text, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
@@ -182,7 +178,7 @@ func (b *tab) picture(name string) {
 	}
 }
 
-// register makes an account by the form.
+// register creates an account with the form.
 func (b *tab) register(at, email string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(at+"/"), chromedp.Click(chromedp.CSS(`a[href="/register"]`)), chromedp.WaitVisible(chromedp.CSS(`form[action="/register"]`)),
@@ -190,14 +186,14 @@ func (b *tab) register(at, email string) {
 		chromedp.Click(chromedp.CSS(`form[action="/register"] button`)), chromedp.WaitVisible(chromedp.CSS(`form.add`)))
 }
 
-// add types a text and sends it by the Enter key.
+// add types a text and sends it with the Enter key.
 func (b *tab) add(text string) {
 	b.t.Helper()
 	b.do(chromedp.SendKeys(chromedp.CSS(`[name=text]`), text+"\r"))
 	b.until(`[...document.querySelectorAll("li span")].some(e => e.textContent === %q)`, text)
 }
 
-// TestBrowser is what a user does in a real browser: first with scripts, then without.
+// TestBrowser uses the application in a real browser: first with scripts, then without.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	at := start(t, skerry.Web{})
@@ -226,7 +222,7 @@ func TestBrowser(t *testing.T) {
 	b.until(`document.querySelector("#item-5 span")?.textContent === "Feed the cat"`)
 	b.picture("list")
 	if !eval[bool](b, `window.same === true`) {
-		t.Error("a page was loaded anew in between")
+		t.Error("a page was reloaded in between")
 	}
 
 	b.do(chromedp.SendKeys(chromedp.CSS(`[name=find]`), "milk\r"), chromedp.WaitVisible(chromedp.CSS(`a[href="/?find=milk"]`)))
@@ -247,10 +243,10 @@ func TestBrowser(t *testing.T) {
 		chromedp.Click(chromedp.CSS(`form[action="/account/logout"] button`)), chromedp.WaitVisible(chromedp.CSS(`form[action="/account/login"]`)))
 }
 
-// refused takes away what the log says of n refused requests, which must be there.
+// refused removes the log entries of n refused requests, which must exist.
 func (b *tab) refused(n int) { b.t.Helper(); b.answered(n, "4") }
 
-// answered does that for requests with a status that begins so.
+// answered does the same for requests whose status begins with a digit.
 func (b *tab) answered(n int, status string) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -268,8 +264,8 @@ func (b *tab) answered(n int, status string) {
 	}
 }
 
-// streamRefused takes away what the log says if the stream of events was asked for again
-// after the session had ended, which it need not be.
+// streamRefused removes the log entry of the event stream, if the page reconnected after
+// the session had ended.
 func (b *tab) streamRefused() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -278,8 +274,8 @@ func (b *tab) streamRefused() {
 	})
 }
 
-// TestBrowserRefusals: the script says what the server refuses, and leads to the login
-// when the session has ended elsewhere.
+// TestBrowserRefusals: the script shows errors from the server, and leads to the login
+// page when the session has ended elsewhere.
 func TestBrowserRefusals(t *testing.T) {
 	t.Parallel()
 	at := start(t, skerry.Web{})
@@ -291,7 +287,7 @@ func TestBrowserRefusals(t *testing.T) {
 	b.until(`document.querySelector("#list .wrong")?.textContent.includes("1 to 200 characters") && document.querySelector("#item-1")`)
 	b.refused(1)
 	if n := eval[int](b, `document.querySelector("[name=text]").value.length`); n != todo.MaxText+1 {
-		t.Errorf("of what was typed %d characters are left", n)
+		t.Errorf("%d characters of the typed text are left", n)
 	}
 	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#item-1 button").value = "<b>7"`))
 	b.click(`#item-1 button`)
@@ -302,7 +298,7 @@ func TestBrowserRefusals(t *testing.T) {
 	b.refused(2)
 	b.picture("refused")
 	if !eval[bool](b, `window.same === true`) {
-		t.Error("a page was loaded anew in between")
+		t.Error("a page was reloaded in between")
 	}
 
 	other := at.Browser()
@@ -314,12 +310,11 @@ func TestBrowserRefusals(t *testing.T) {
 	b.do(chromedp.SendKeys(chromedp.CSS(`[name=email]`), "anna@example.org"), chromedp.SendKeys(chromedp.CSS(`[name=password]`), password+"\r"),
 		chromedp.WaitVisible(chromedp.CSS(`#item-1`)))
 	if eval[bool](b, `document.body.textContent.includes("too late")`) {
-		t.Error("what was refused was done")
+		t.Error("a refused change was made")
 	}
 }
 
-// hostile are texts that would be more than text on a page that does not escape them
-// for the place where they stand.
+// hostile are texts that do harm on a page that does not escape them for their context.
 var hostile = []string{
 	`<img src=x onerror=alert(1)>`,
 	`"><img src=x onerror=alert(1)>`,
@@ -335,8 +330,8 @@ var hostile = []string{
 	`"></title></style></textarea><svg onload=alert(1)>`,
 }
 
-// everywhere has a value in each position. It comes in both kinds of templates, which
-// have to give the same; only VALUE differs.
+// everywhere has a value in each context. Both kinds of templates must render it alike;
+// only VALUE differs.
 const everywhere = `<p id="text">VALUE</p><p id="attribute" data-x="VALUE" title='VALUE'></p><a id="query" href="/?find=VALUE">x</a>
 <a id="url" href="VALUE">x</a><textarea id="area">VALUE</textarea><input id="input" value=VALUE>
 <script nonce="NONCE">
@@ -347,8 +342,8 @@ const everywhere = `<p id="text">VALUE</p><p id="attribute" data-x="VALUE" title
 	window.protocol = at("url").protocol;
 </script>`
 
-// TestHostile: what users write is text wherever it stands: on the application's own
-// pages, and in every position of both kinds of templates.
+// TestHostile: users' input is text everywhere: on the application's own pages, and in
+// every context of both kinds of templates.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	source := copySource(t)

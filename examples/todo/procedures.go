@@ -27,33 +27,33 @@ const (
 
 // Limits of a list.
 const (
-	// MaxUser is how many bytes the id of a user has at most.
+	// MaxUser is the longest id of a user, in bytes.
 	MaxUser = 64
-	// MaxText is how many characters what is to be done has at most.
+	// MaxText is the longest text of an item, in characters.
 	MaxText = 200
-	// MaxItems is how many items a list has. For a further one the oldest that is
-	// done makes room; if all are still to be done, it is CodeListFull.
+	// MaxItems is the maximum number of items on a list. A further one replaces the
+	// oldest that is done; if none is done, adding it fails with CodeListFull.
 	MaxItems = 1000
 )
 
 var (
-	// Add puts something on a list.
-	Add = proc.Define("add", add).Describe("puts something on a user's list; returns the item")
+	// Add adds an item to a list.
+	Add = proc.Define("add", add).Describe("adds an item to a user's list; returns the item")
 
-	// Done says that something is done. To say it again changes nothing.
-	Done = proc.Define("done", done).Describe("says that an item of a user's list is done; returns the item")
+	// Done marks an item as done. Doing so again changes nothing.
+	Done = proc.Define("done", done).Describe("marks an item as done; returns the item")
 
-	// Reopen says that something is not done after all.
-	Reopen = proc.Define("reopen", reopen).Describe("says that an item of a user's list is not done after all; returns the item")
+	// Reopen marks an item as not done.
+	Reopen = proc.Define("reopen", reopen).Describe("marks an item as not done; returns the item")
 
-	// Remove takes something off a list, which Undo puts back.
-	Remove = proc.Define("remove", remove).Describe("takes an item off a user's list; returns the item")
+	// Remove removes an item from a list; Undo restores it.
+	Remove = proc.Define("remove", remove).Describe("removes an item from a user's list; returns the item")
 
-	// Undo takes back the last change of a list, or refuses with CodeNothingToUndo.
-	Undo = proc.Define("undo", undo).Describe("takes back the last change of a user's list; returns that change")
+	// Undo undoes the last change to a list, or fails with CodeNothingToUndo.
+	Undo = proc.Define("undo", undo).Describe("undoes the last change to a user's list; returns that change")
 
 	// Items reads a list.
-	Items = proc.DefineRead("list", items).Describe("a user's list, the oldest item first, and what undo would take back")
+	Items = proc.DefineRead("list", items).Describe("returns a user's list, the oldest item first, and the change that undo would revert")
 )
 
 // Procedures returns all procedures of the program.
@@ -64,26 +64,26 @@ type Item struct {
 	ID    int64     `json:"id"`
 	Text  string    `json:"text"`
 	Added time.Time `json:"added"`
-	Done  time.Time `json:"done,omitzero"` // zero: it is still to be done
+	Done  time.Time `json:"done,omitzero"` // zero: not done yet
 }
 
-// Open reports whether it is still to be done.
+// Open reports whether the item is not done yet.
 func (it Item) Open() bool { return it.Done.IsZero() }
 
-// Change is what Undo takes back: the item was added, or removed, or done.
+// Change is what Undo reverts: an item was added, removed or done.
 type Change struct {
 	Added   bool  `json:"added"`
 	ID      int64 `json:"id"`
 	Removed *Item `json:"removed,omitempty"`
 }
 
-// List is all that a user has to do, and has done.
+// List is a user's list.
 type List struct {
 	Items []Item  `json:"items"`
 	Last  *Change `json:"last"` // nil: there is nothing to undo
 }
 
-// AddIn is what a user wants to do.
+// AddIn is a new item.
 type AddIn struct {
 	User string `json:"user"`
 	Text string `json:"text"`
@@ -103,7 +103,7 @@ type UserIn struct {
 func add(tx *proc.Tx, in AddIn) (Item, error) {
 	it := Item{Text: strings.Join(strings.Fields(in.Text), " "), Added: tx.Now()}
 	if n := utf8.RuneCountInString(it.Text); n == 0 || n > MaxText || !utf8.ValidString(it.Text) {
-		return it, engine.Errorf(engine.CodeInvalid, "what is to be done has 1 to %d characters", MaxText)
+		return it, engine.Errorf(engine.CodeInvalid, "an item must have 1 to %d characters", MaxText)
 	}
 	l, err := open(tx, in.User)
 	if err != nil {
@@ -237,7 +237,7 @@ type list struct {
 // open reads a user's list; that of a new one is empty.
 func open(tx *proc.Tx, user string) (*list, error) {
 	if len(user) == 0 || len(user) > MaxUser || strings.ContainsFunc(user, func(r rune) bool { return r == '/' || r < ' ' || r > '~' }) {
-		return nil, engine.Errorf(engine.CodeInvalid, "the id of a user has 1 to %d letters and digits", MaxUser)
+		return nil, engine.Errorf(engine.CodeInvalid, "a user id must have 1 to %d letters and digits", MaxUser)
 	}
 	l := &list{tx: tx, user: user}
 	e, ok, err := tx.KV(Space).Get(listKey(user))
@@ -250,8 +250,8 @@ func open(tx *proc.Tx, user string) (*list, error) {
 	return l, nil
 }
 
-// save writes the list, with what undo takes back. Every change of a list does: who
-// watches this key sees all of them.
+// save writes the list, with the change that undo reverts. Every change to a list does,
+// so watching this key shows all of them.
 func (l *list) save(last *Change) error {
 	l.Last = last
 	return write(l.tx, listKey(l.user), l)
@@ -286,7 +286,7 @@ func (l *list) makeRoom() error {
 			return err
 		}
 	}
-	return engine.Errorf(CodeListFull, "the list has %d things to do, which is all that it can have: do one of them first", MaxItems)
+	return engine.Errorf(CodeListFull, "the list is full: it has %d open items; complete one of them first", MaxItems)
 }
 
 func write(tx *proc.Tx, key []byte, v any) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/skerrydb/skerry/web"
 )
 
-// credentials are what the form of the page sends.
+// credentials are the fields of the form.
 type credentials struct {
 	Email    string `json:"email"`
 	Password string `json:"password"`
@@ -22,10 +22,10 @@ func showRegister(c *web.Context, status int, email, wrong string) error {
 	return c.RenderStatus(status, "register", web.Locals{"title": "Create an account", "email": email, "wrong": wrong, "user": "", "min_password": auth.DefaultMinPassword})
 }
 
-// register makes an account and logs in at once, so that the application works without
-// mail: package account's own page sends an email to confirm the address first, and tells
-// nobody who has an account. An application that always has mail leaves this file out, and
-// with it RegisterPath and AllowUnverified in routes.go.
+// register creates an account and logs in at once, so that the application works without
+// mail. The page of package account first sends an email to confirm the address, and does
+// not reveal who has an account. An application that always has mail needs neither this
+// file nor RegisterPath and AllowUnverified in routes.go.
 func (w *site) register(c *web.Context) error {
 	var in credentials
 	if err := c.Bind(&in); err != nil {
@@ -35,7 +35,7 @@ func (w *site) register(c *web.Context) error {
 	if err != nil {
 		return refuse(c, in.Email, err)
 	}
-	// If the address has an account already, only its password opens that.
+	// If the address already has an account, only its password logs in to it.
 	user, err := w.users.Login(c, in.Email, in.Password, c.ClientIP())
 	if err != nil {
 		return refuse(c, in.Email, err)
@@ -44,7 +44,7 @@ func (w *site) register(c *web.Context) error {
 	return c.Redirect("/")
 }
 
-// refuse shows the page again if it is the user's to mend.
+// refuse shows the page again if the user can correct the error.
 func refuse(c *web.Context, email string, err error) error {
 	switch engine.CodeOf(err) {
 	case engine.CodeInvalid, auth.CodePasswordRefused, auth.CodeWrongCredentials:

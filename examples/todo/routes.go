@@ -19,8 +19,8 @@ import (
 	"github.com/skerrydb/skerry/web/view"
 )
 
-// files are in the program; while it is developed they are read from here. Without
-// all: the Go command leaves out what begins with an underscore.
+// files are embedded in the program; during development they are read from this folder.
+// Without all: the Go command leaves out names that begin with an underscore.
 //
 //go:embed all:views assets
 var files embed.FS
@@ -59,7 +59,7 @@ func Application(s *skerry.Services) (http.Handler, error) {
 	}
 	accounts, err := account.New(app, users, account.Options{
 		Sessions: s.Sessions, Mail: s.Mail, BaseURL: s.BaseURL, Name: o.Name, Views: o.Views,
-		RegisterPath: "/register", // accounts are made by register.go
+		RegisterPath: "/register", // in register.go
 		Locals: func(c *web.Context) web.Locals { // the layout's
 			me, err := c.User()
 			if err != nil {
@@ -92,7 +92,7 @@ func (w *site) routes(app *web.App, accounts *account.Account) {
 	mine.Get("/events", w.events)
 }
 
-// row is one item as it is shown.
+// row is one item as shown.
 type row struct {
 	Item
 	Place string // "2 of 3" for the second of three items with this text; empty if it is the only one
@@ -114,7 +114,7 @@ func place(rows ...*row) {
 	}
 }
 
-// list shows the list, and what was wrong with what the user wanted to change.
+// list shows the list, with an error message about the last change if wrong is not empty.
 func (w *site) list(c *web.Context, status int, wrong string) error {
 	me, err := c.User()
 	if err != nil {
@@ -166,9 +166,9 @@ func (w *site) undo(c *web.Context) error {
 	return change(w, c, &struct{}{}, Undo, func(user string) UserIn { return UserIn{user} })
 }
 
-// change reads a form, or JSON, and calls a procedure with it for the user. A browser
-// then sees the list, with what was wrong if it is the user's to mend; a program gets
-// what the procedure has returned.
+// change reads a form or JSON and calls a procedure with it for the user. A browser
+// then sees the list, with the error if the user can correct it; a program gets the
+// procedure's result.
 func change[In, Out any](w *site, c *web.Context, form any, f *proc.Func[In, Out], in func(user string) In) error {
 	me, err := c.User()
 	if err != nil {
@@ -192,8 +192,8 @@ func change[In, Out any](w *site, c *web.Context, form any, f *proc.Func[In, Out
 	return c.Redirect("/")
 }
 
-// progress shows when things were done. Its page is in the Z syntax: what its script
-// draws is in the page as data.
+// progress shows when items were done. Its page is in the Z syntax and contains the data
+// that its script draws.
 func (w *site) progress(c *web.Context) error {
 	me, err := c.User()
 	if err != nil {
@@ -218,8 +218,8 @@ func (w *site) progress(c *web.Context) error {
 	})
 }
 
-// events tells a page that the list has changed since it was shown, on whichever node
-// and by whomever.
+// events sends an event for each change to the list since the page was rendered, made on
+// any node and from any browser.
 func (w *site) events(c *web.Context) error {
 	me, err := c.User()
 	if err != nil {
@@ -230,7 +230,7 @@ func (w *site) events(c *web.Context) error {
 		return web.WrongParameter("after", "must be the position of a page")
 	}
 	return c.SSE(web.EventOptions{}, func(s *web.Events) error {
-		if last, err := strconv.ParseUint(s.LastID(), 10, 64); err == nil { // it comes again
+		if last, err := strconv.ParseUint(s.LastID(), 10, 64); err == nil { // the browser reconnects
 			after = last
 		}
 		for {
@@ -238,7 +238,7 @@ func (w *site) events(c *web.Context) error {
 			if !errors.Is(err, engine.ErrTruncated) {
 				return err
 			}
-			// Changes so far back are not kept any more: the page has to read everything again.
+			// The history does not go back that far: the page must read everything again.
 			_, now, err := Items.Call(s.Context(), w.procs, UserIn{me.ID})
 			if err != nil {
 				return err
@@ -251,7 +251,7 @@ func (w *site) events(c *web.Context) error {
 	})
 }
 
-// follow tells a page of each change after a position.
+// follow sends an event for each change after a position.
 func (w *site) follow(s *web.Events, user string, after uint64) error {
 	for e, err := range w.store.Watch(s.Context(), Space, listKey(user), engine.Position(after)) {
 		if err != nil {

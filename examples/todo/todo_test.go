@@ -14,7 +14,7 @@ import (
 	"github.com/skerrydb/skerry/proc"
 )
 
-// call calls a procedure that must fail with code, "": must not.
+// call calls a procedure that must fail with code, or succeed if that is "".
 func call[In, Out any](t *testing.T, set *proc.Set, f *proc.Func[In, Out], in In, code engine.Code) Out {
 	t.Helper()
 	out, _, err := f.Call(t.Context(), set, in)
@@ -24,7 +24,7 @@ func call[In, Out any](t *testing.T, set *proc.Set, f *proc.Func[In, Out], in In
 	return out
 }
 
-// show is a list as text: 1 buy milk, 2 sleep (done); + or - is what undo takes back.
+// show returns a list as text: 1 buy milk, 2 sleep (done), and the change that undo reverts.
 func show(t *testing.T, set *proc.Set, user string) string {
 	t.Helper()
 	l := call(t, set, todo.Items, todo.UserIn{User: user}, "")
@@ -42,7 +42,7 @@ func show(t *testing.T, set *proc.Set, user string) string {
 	return strings.Join(texts, ", ")
 }
 
-// TestRules is what each change makes of a list.
+// TestRules checks the list after each change.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	set := exampletest.Set(t, todo.Procedures()...)
@@ -95,7 +95,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestFullList: what is done makes room, the oldest first; what is to be done does not.
+// TestFullList: a new item replaces the oldest one that is done, but none that is open.
 func TestFullList(t *testing.T) {
 	t.Parallel()
 	set := exampletest.Set(t, todo.Procedures()...)
@@ -129,8 +129,8 @@ func TestFullList(t *testing.T) {
 	add(todo.CodeListFull)
 }
 
-// TestAtOnce: many callers change the lists of three users at random; each list is
-// what the changes that were acknowledged make it.
+// TestAtOnce: many callers change the lists of three users at random. Each list is the
+// result of the acknowledged changes.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	from := seed.Of(t)

@@ -15,12 +15,12 @@ import (
 	"github.com/skerrydb/skerry/webtest"
 )
 
-// patience is how long a test waits for what must happen on a busy machine.
+// patience is how long a test waits, on a busy machine.
 const patience = 60 * time.Second
 
 const password = "correct horse"
 
-// start serves the application on an engine of its own.
+// start serves the application on a new engine.
 func start(t *testing.T, w skerry.Web) *webtest.Site {
 	t.Helper()
 	w.Name = "todo"
@@ -30,14 +30,14 @@ func start(t *testing.T, w skerry.Web) *webtest.Site {
 	return webtest.Start(t, w, todo.Procedures()...)
 }
 
-// register makes an account, and returns a browser that is logged in.
+// register creates an account and returns a browser that is logged in.
 func register(at *webtest.Site, email string) *webtest.Browser {
 	b := at.Browser()
 	b.Get("/register").Submit("form", "email", email, "password", password).ExpectPath("/").Expect(200, email)
 	return b
 }
 
-// send makes a request; header has names and values in turn.
+// send makes a request; header has alternating names and values.
 func send(t *testing.T, b *webtest.Browser, method, path, body string, header ...string) *webtest.Page {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, b.Site.URL+path, strings.NewReader(body))
@@ -54,7 +54,7 @@ func send(t *testing.T, b *webtest.Browser, method, path, body string, header ..
 	return b.Do(r)
 }
 
-// TestList is what a user does, without scripts.
+// TestList uses the application without scripts.
 func TestList(t *testing.T) {
 	t.Parallel()
 	at := start(t, skerry.Web{})
@@ -95,8 +95,8 @@ func TestList(t *testing.T) {
 	b.Post("/account/login", "email", "anna@example.org", "password", password, "next", "/progress").ExpectPath("/progress").Expect(200, "0 of 2 done").Lacks("not mine")
 }
 
-// TestNames: buttons of items with the same text have different names, on the whole
-// list and on what was found.
+// TestNames: buttons of items with the same text have different names, on the whole list
+// and among search results.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	b := register(start(t, skerry.Web{}), "anna@example.org")
@@ -113,7 +113,7 @@ func TestNames(t *testing.T) {
 	b.Post("/remove", "id", "4").Expect(200, `"Not done: milk"`, `"Delete: milk"`)
 }
 
-// TestLogin: what is wrong is said, beside what was typed; no address leads elsewhere.
+// TestLogin: errors are shown beside what was typed; no address redirects to another site.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	at := start(t, skerry.Web{})
@@ -133,7 +133,7 @@ func TestLogin(t *testing.T) {
 		got := b.Post(c.path, "email", c.email, "password", c.password)
 		got.ExpectPath(c.path).Expect(c.status, `value="`+c.email+`"`)
 		if said := got.Find("[role=alert]").Text(); !strings.Contains(said, c.want) {
-			t.Errorf("%s of %s says %q, want %q", c.path, c.email, said, c.want)
+			t.Errorf("%s of %s shows %q, want %q", c.path, c.email, said, c.want)
 		}
 		got.Lacks(c.password)
 	}
@@ -146,8 +146,8 @@ func TestLogin(t *testing.T) {
 	b.Get("/account").ExpectPath("/account").Expect(200, "anna@example.org")
 }
 
-// TestForgotten: where there is mail, as there is in development, a forgotten password
-// is reset by a letter; without, there is no such way.
+// TestForgotten: with mail, as in development, a forgotten password is reset by email;
+// without, it cannot be.
 func TestForgotten(t *testing.T) {
 	t.Parallel()
 	without := start(t, skerry.Web{Application: func(s *skerry.Services) (http.Handler, error) {
@@ -202,10 +202,10 @@ func TestRefusals(t *testing.T) {
 	}
 	b.Get("/nothing").ExpectPath("/nothing").Expect(404, "reference")
 	b.Get("/add").ExpectPath("/add").Expect(405, "reference")
-	b.Get("/").Lacks("item-2") // nothing of it was done
+	b.Get("/").Lacks("item-2") // nothing was changed
 }
 
-// TestJSON: a program gets the results of procedures, and refusals with their codes.
+// TestJSON: a program gets the results of procedures, and errors with their codes.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	b := register(start(t, skerry.Web{}), "anna@example.org")
@@ -217,13 +217,13 @@ func TestJSON(t *testing.T) {
 	ask("/done", `{"id":1}`).ExpectPath("/done").Expect(200, `"done":"`)
 	ask("/undo", `{}`).ExpectPath("/undo").Expect(200, `{"added":false,"id":1}`)
 	ask("/undo", `{}`).ExpectPath("/undo").Expect(422, `"code":"nothing_to_undo"`, `"detail":"there is nothing to undo","`)
-	ask("/add", `{"text":""}`).ExpectPath("/add").Expect(400, `"code":"invalid"`, `"detail":"what is to be done has 1 to 200 characters","`)
+	ask("/add", `{"text":""}`).ExpectPath("/add").Expect(400, `"code":"invalid"`, `"detail":"an item must have 1 to 200 characters","`)
 	b.Post("/account/logout")
 	ask("/add", `{"text":"x"}`).ExpectPath("/add").Expect(401, `"code":"unauthenticated"`)
 }
 
-// listen opens a stream of events. What it returns waits until n of them have come,
-// and returns all that has.
+// listen opens a stream of events. The returned function waits for n of them and returns
+// everything received so far.
 func listen(t *testing.T, b *webtest.Browser, after, last string) func(n int) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -254,8 +254,8 @@ func listen(t *testing.T, b *webtest.Browser, after, last string) func(n int) st
 	}
 }
 
-// TestEvents: a page that was shown hears of every change since, and of those of
-// others nothing.
+// TestEvents: a page gets an event for every change since it was rendered, and none for
+// other users' changes.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	at := start(t, skerry.Web{})
@@ -263,7 +263,7 @@ func TestEvents(t *testing.T) {
 	_, rest, _ := strings.Cut(anna.Get("/").Body, `data-position="`)
 	position, _, _ := strings.Cut(rest, `"`)
 	ben.Post("/add", "text", "secret of ben")
-	anna.Post("/add", "text", "one") // before anybody listens
+	anna.Post("/add", "text", "one") // before the stream is open
 
 	read := listen(t, anna, position, "")
 	read(1)
@@ -275,7 +275,7 @@ func TestEvents(t *testing.T) {
 	if n := strings.Count(got, "event:"); n != 3 || strings.Contains(got, "secret") {
 		t.Errorf("%d events: %q", n, got)
 	}
-	// Who comes again gets what is new since.
+	// A browser that reconnects gets only newer events.
 	_, second, _ := strings.Cut(got, "\nid: ")
 	_, second, _ = strings.Cut(second, "\nid: ")
 	second, _, _ = strings.Cut(second, "\n")
@@ -286,11 +286,10 @@ func TestEvents(t *testing.T) {
 	send(t, at.Browser(), "GET", "/events?after=0", "", "Accept", "text/event-stream").ExpectPath("/events?after=0").Expect(401)
 }
 
-// escaped is text as a value in a query.
+// escaped returns text as a value in a query.
 func escaped(text string) string { return url.QueryEscape(text) }
 
-// copySource copies the views and assets to a folder of its own, where a test can
-// change them.
+// copySource copies the views and assets to a new folder, where a test can change them.
 func copySource(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

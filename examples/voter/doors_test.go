@@ -24,8 +24,8 @@ func serve(t *testing.T) *skerry.Server {
 	return exampletest.Serve(t, embedded.Options{}, skerry.Options{Procedures: voter.Procedures()})
 }
 
-// TestDoors lets one phone vote through every door in turn, and once more than it
-// may through each.
+// TestDoors votes from one phone over every protocol in turn, and then once too often
+// over each.
 func TestDoors(t *testing.T) {
 	t.Parallel()
 	srv, ctx := serve(t), t.Context()

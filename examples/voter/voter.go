@@ -95,7 +95,7 @@ func vote(tx *proc.Tx, in VoteIn) (int64, error) {
 	var buf [40]byte
 	keys := tx.KV(0)
 	if in.Phone < firstPhone || in.Phone > lastPhone {
-		return 0, engine.Errorf(engine.CodeInvalid, "%d is no phone number of ten digits", in.Phone)
+		return 0, engine.Errorf(engine.CodeInvalid, "%d is not a phone number of ten digits", in.Phone)
 	}
 
 	// 1. Does the contestant exist?
@@ -113,7 +113,7 @@ func vote(tx *proc.Tx, in VoteIn) (int64, error) {
 		return 0, err
 	}
 	if cast >= in.MaxVotes {
-		return 0, engine.Errorf(CodeTooManyVotes, "phone %d has cast %d votes, which is all it has", in.Phone, cast)
+		return 0, engine.Errorf(CodeTooManyVotes, "phone %d has already cast its %d votes", in.Phone, cast)
 	}
 
 	// 3. Count the vote by phone, by contestant, and by contestant and state.

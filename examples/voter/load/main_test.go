@@ -47,14 +47,14 @@ func TestWrongTotalsAreFound(t *testing.T) {
 		}
 		return voter.Vote.Run(tx, in)
 	})
-	apart := proc.Define("vote", func(tx *proc.Tx, in voter.VoteIn) (int64, error) {
+	split := proc.Define("vote", func(tx *proc.Tx, in voter.VoteIn) (int64, error) {
 		if _, err := tx.KV(0).Add([]byte("votes/1"), 1); err != nil {
 			return 0, err
 		}
 		return voter.Vote.Run(tx, in)
 	})
 	for want, liar := range map[string]proc.Procedure{
-		"acknowledged votes are missing": lost, "votes more than were cast": twice, "the server's counters do not agree": apart,
+		"acknowledged votes are missing": lost, "votes more than were cast": twice, "the server's counters do not agree": split,
 	} {
 		var out, errs bytes.Buffer
 		code := run(t.Context(), []string{"-addr", exampletest.Address(t, voter.Procedures(), liar), "-duration", "100ms", "-clients", "3", "-max", "1000"}, &out, &errs)
