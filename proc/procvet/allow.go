@@ -77,7 +77,7 @@ func (v *vetter) reportAllowances() {
 		text := ""
 		switch {
 		case a.reason == "":
-			text = "has no reason: write " + allowMark + " and why the rule may be broken here"
+			text = "allows without a reason: write " + allowMark + " and why the rule may be broken here"
 		case !a.used && v.inside(a.pos):
 			text = "allows nothing: remove the comment"
 		default:

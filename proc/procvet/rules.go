@@ -46,11 +46,11 @@ func (k Kind) advice() string {
 	case KindEscape:
 		return "a Tx is valid until the procedure returns, and only in its goroutine; pass on what was read from it"
 	case KindNested:
-		return "it runs another transaction, which waits for this one: a deadlock; use tx: tx.KV(n), or Run(tx, in) of the other procedure"
+		return "that is another transaction, which waits for this one: a deadlock; use tx: tx.KV(n), or Run(tx, in) of the other procedure"
 	case KindReadOnly:
 		return "a write in a procedure that only reads always fails; make it with proc.Define"
 	case KindKeys:
-		return "raw engine keys belong to the capabilities; use tx.KV"
+		return "the engine's keys belong to the capabilities: use tx.KV"
 	case KindLoop:
 		return "nothing can end it, and every other write waits; bound it, or use tx in it, which fails after proc.Options.MaxRun"
 	}

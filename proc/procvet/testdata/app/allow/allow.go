@@ -17,8 +17,8 @@ var Allow = proc.Define("allow", func(tx *proc.Tx, _ none) (int, error) {
 	//skerry:allow it stands alone above
 	n += time.Now().Day()
 	n += time.Now().Day() //skerry:allowed no // want `calls time.Now`
-	n += time.Now().Day() /* want `^has no reason: write //skerry:allow` */ //skerry:allow
-	n += 2                /* want `^allows nothing` */                      //skerry:allow what is not there
+	n += time.Now().Day() /* want `^allows without a reason: write //skerry:allow` */ //skerry:allow
+	n += 2                /* want `^allows nothing` */                                //skerry:allow what is not there
 	n += inside()
 	n += outside() //skerry:allow seen
 	helper.Fetch() //skerry:allow seen

@@ -11,8 +11,8 @@ type none = struct{}
 
 // Keys writes them in every way.
 var Keys = proc.Define("keys", func(tx *proc.Tx, _ none) (int, error) {
-	tx.Engine().Put([]byte("key1"), nil) // want `^calls engine.Tx.Put on what proc.Tx.Engine gave: raw engine keys belong to the capabilities; use tx.KV \(procedure keys\)`
-	(tx.Engine()).Delete([]byte("key1")) // want `^calls engine.Tx.Delete on what proc.Tx.Engine gave: raw engine keys`
+	tx.Engine().Put([]byte("key1"), nil) // want `^calls engine.Tx.Put on what proc.Tx.Engine gave: the engine's keys belong to the capabilities: use tx.KV \(procedure keys\)`
+	(tx.Engine()).Delete([]byte("key1")) // want `^calls engine.Tx.Delete on what proc.Tx.Engine gave: the engine's keys`
 	et := tx.Engine()
 	et.Put(nil, nil) // want `calls engine.Tx.Put on what`
 	var other engine.Tx = et

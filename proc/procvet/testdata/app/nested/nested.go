@@ -17,7 +17,7 @@ var inner = proc.Define("inner", func(tx *proc.Tx, _ none) (int, error) { return
 func Make(set *proc.Set, store *kv.Store, eng engine.Engine) proc.Procedure {
 	return proc.Define("outer", func(tx *proc.Tx, in none) (int, error) {
 		ctx := context.Background()
-		inner.Call(ctx, set, in)                                           // want `^calls proc.Func.Call: it runs another transaction.*deadlock.*\(procedure outer\)$`
+		inner.Call(ctx, set, in)                                           // want `^calls proc.Func.Call: that is another transaction.*deadlock.*\(procedure outer\)$`
 		store.Get(ctx, engine.Read{}, 0, nil)                              // want `calls kv.Store.Get`
 		store.Set(ctx, 0, nil, nil, kv.SetOptions{})                       // want `calls kv.Store.Set`
 		eng.Update(ctx, func(engine.Tx) error { return nil })              // want `calls engine.Engine.Update`
