@@ -61,7 +61,7 @@ func TestBackgroundGuide(t *testing.T) {
 	}
 	for _, b := range blocks {
 		if !strings.Contains(string(code), b[1]) {
-			t.Errorf("docs/background.md shows what is not in background_test.go:\n%s", b[1])
+			t.Errorf("docs/background.md has code that is not in background_test.go:\n%s", b[1])
 		}
 	}
 	o := application(func(*skerry.Services) {})

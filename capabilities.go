@@ -210,11 +210,11 @@ func (r reporter) Report(f web.Fault) {
 // all yields the metrics of each of meters, which may be nil.
 func all(meters []func() iter.Seq[engine.Metric]) iter.Seq[engine.Metric] {
 	return func(yield func(engine.Metric) bool) {
-		for _, figures := range meters {
-			if figures == nil {
+		for _, meter := range meters {
+			if meter == nil {
 				continue
 			}
-			for m := range figures() {
+			for m := range meter() {
 				if !yield(m) {
 					return
 				}

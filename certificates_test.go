@@ -63,7 +63,7 @@ func TestCertificates(t *testing.T) {
 	at := strings.TrimPrefix(srv.HTTPURL(), "https://")
 	if c, err := tls.Dial("tcp", at, &tls.Config{ServerName: "app.example", InsecureSkipVerify: true}); err == nil {
 		c.Close()
-		t.Error("there is a certificate that nobody gave out")
+		t.Error("there is a certificate that nobody issued")
 	}
 	resp, err := http.Get("http://" + at + "/db/a")
 	if err == nil {

@@ -108,12 +108,12 @@ func TestFullListener(t *testing.T) {
 	if got := answer(send(get)); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, `"code":"queue_full"`) {
 		t.Errorf("one too many: %s", got)
 	}
-	figures, err := http.Get(s.AdminURL() + "/metrics")
+	metrics, err := http.Get(s.AdminURL() + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := io.ReadAll(figures.Body)
-	figures.Body.Close()
+	body, err := io.ReadAll(metrics.Body)
+	metrics.Body.Close()
 	for _, want := range []string{`skerry_http_active_connections{listener="http"} 3`, `skerry_http_refused_connections_total{listener="http"} 1`, `skerry_http_max_connections{listener="http"} 3`, "skerry_wrong_passwords_total 0"} {
 		if err != nil || !strings.Contains(string(body), want) {
 			t.Errorf("/metrics does not have %s, %v", want, err)

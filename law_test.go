@@ -232,7 +232,7 @@ func TestFolderNames(t *testing.T) {
 	t.Parallel()
 	walk(t, func(p string, d fs.DirEntry) {
 		if d.IsDir() && slices.Contains(forbidden, path.Base(p)) {
-			t.Errorf("%s: a package is named for what it provides", p)
+			t.Errorf("%s: name a package for what it provides", p)
 		}
 	})
 }

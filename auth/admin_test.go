@@ -42,7 +42,7 @@ func TestDelete(t *testing.T) {
 	if s.revoked(ann.ID) != 1 {
 		t.Error("the deletion did not end the sessions")
 	}
-	w.loginTOTP("a ticket of who was deleted", ticket, d.code(1), auth.CodeTokenInvalid)
+	w.loginTOTP("a ticket of a deleted user", ticket, d.code(1), auth.CodeTokenInvalid)
 	_, err := w.Get(ctx, engine.Read{}, ann.ID)
 	want(t, "get", err, engine.CodeNotFound)
 	want(t, "delete again", w.Delete(ctx, ann.ID), engine.CodeNotFound)
@@ -69,7 +69,7 @@ func TestDisable(t *testing.T) {
 		t.Errorf("disable: %+v %v", u, err)
 	}
 	w.login("login", good, auth.CodeAccountDisabled)
-	w.login("login with a wrong password, which must not tell", "wrong password", auth.CodeWrongCredentials)
+	w.login("login with a wrong password, which must not reveal that", "wrong password", auth.CodeWrongCredentials)
 	w.reset("reset", msg.Token, "a new password", auth.CodeTokenInvalid)
 	change, err := w.RequestChange(ctx, ann.ID, "ann@example.org", "")
 	must(t, "request a change of address", err)

@@ -105,9 +105,9 @@ func TestLinkUnlink(t *testing.T) {
 	}
 	must(t, "unlink", w.UnlinkIdentity(ctx, ann.ID, issuer, "1"))
 	_, err = w.FindIdentity(ctx, engine.Read{}, issuer, "1")
-	want(t, "find what was unlinked", err, engine.CodeNotFound)
+	want(t, "find an unlinked identity", err, engine.CodeNotFound)
 	if u, err := w.LoginIdentity(ctx, identity("1", "", false)); err != nil || u.ID == ann.ID {
-		t.Errorf("login with what was unlinked: %+v %v", u, err)
+		t.Errorf("login with an unlinked identity: %+v %v", u, err)
 	}
 	for i := range auth.MaxIdentities {
 		must(t, "link", w.LinkIdentity(ctx, ann.ID, identity(fmt.Sprint("x", i), "", false)))
@@ -115,9 +115,9 @@ func TestLinkUnlink(t *testing.T) {
 	want(t, "one too many", w.LinkIdentity(ctx, ann.ID, identity("y", "", false)), engine.CodeLimit)
 	msg := w.requestReset("bob@example.com")
 	_, err = w.ChangePassword(ctx, bob.ID, "", good)
-	want(t, "change a password that is none", err, engine.CodePreconditionFailed)
+	want(t, "change a password that does not exist", err, engine.CodePreconditionFailed)
 	w.reset("the first password, by a reset", msg.Token, good, "")
-	must(t, "unlink what is not the only way any more", w.UnlinkIdentity(ctx, bob.ID, issuer, "2"))
+	must(t, "unlink an identity that is no longer the only way to log in", w.UnlinkIdentity(ctx, bob.ID, issuer, "2"))
 }
 
 // TestIdentitySecondFactor: a provider's word does not replace it.

@@ -295,7 +295,7 @@ func (m *model) factorOff(p *person) {
 func (m *model) find(p *person) {
 	u, err := m.Find(m.t.Context(), engine.Read{}, p.email)
 	if p.password == "" {
-		want(m.t, "find who has no account", err, engine.CodeNotFound)
+		want(m.t, "find an address without an account", err, engine.CodeNotFound)
 		return
 	}
 	must(m.t, "find", err)

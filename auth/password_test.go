@@ -39,7 +39,7 @@ func TestCheckPassword(t *testing.T) {
 		}
 		want(t, c.password, err, code)
 		if err != nil && c.password != "" && strings.Contains(err.Error(), c.password) {
-			t.Errorf("the error tells the password: %v", err)
+			t.Errorf("the error contains the password: %v", err)
 		}
 	}
 	_, err := w.Register(t.Context(), "ann@example.com", "1234", "")

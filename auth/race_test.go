@@ -225,7 +225,7 @@ func TestRacePending(t *testing.T) {
 	w.login("login", good, "")
 	msg, err = w.Register(ctx, "ann@example.com", "password of a thief", "")
 	if err != nil || msg.Kind != auth.Known {
-		t.Errorf("register what is in use now: %+v %v", msg, err)
+		t.Errorf("register an address that is now in use: %+v %v", msg, err)
 	}
 }
 
@@ -243,8 +243,8 @@ func TestRaceDelete(t *testing.T) {
 	_, err := w.Disable(ctx, bob.ID, true)
 	must(t, "disable", err)
 	close(g.pass)
-	want(t, "login of who was deleted", result(t, first), auth.CodeWrongCredentials)
-	want(t, "login of who was disabled", result(t, second), auth.CodeAccountDisabled)
+	want(t, "login of a deleted user", result(t, first), auth.CodeWrongCredentials)
+	want(t, "login of a disabled user", result(t, second), auth.CodeAccountDisabled)
 }
 
 // TestRaceOnce: of many uses at once of what works once, one works.
@@ -333,6 +333,6 @@ func TestHashingBounded(t *testing.T) {
 	}
 	want(t, "after that", login(ctx, 4), auth.CodeWrongCredentials)
 	if w.Waiting() != 0 {
-		t.Errorf("%d wait", w.Waiting())
+		t.Errorf("%d calls wait", w.Waiting())
 	}
 }

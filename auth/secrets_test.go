@@ -129,7 +129,7 @@ func TestSeal(t *testing.T) {
 	}
 	sealing := w.again(auth.Options{Secret: one})
 	_, err = sealing.LoginTOTP(ctx, w.ticket("ann@example.com"), d.code(1))
-	must(t, "login with what is not sealed yet", err)
+	must(t, "login with a secret that is not sealed yet", err)
 	if strings.Contains(w.dump(), string(raw)) {
 		t.Error("it was not sealed when it was used")
 	}

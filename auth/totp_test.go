@@ -92,7 +92,7 @@ func TestEnrol(t *testing.T) {
 	first, err := w.EnrolTOTP(ctx, ann.ID)
 	must(t, "enrol", err)
 	w.login("login", good, "")
-	want(t, "remove what is not on", w.DisableTOTP(ctx, ann.ID, "123456"), engine.CodePreconditionFailed)
+	want(t, "remove a second factor that is not on", w.DisableTOTP(ctx, ann.ID, "123456"), engine.CodePreconditionFailed)
 	d := w.enrol(ann.ID)
 	if d.secret == first.Secret {
 		t.Error("a second enrolment has the same secret")

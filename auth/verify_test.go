@@ -58,7 +58,7 @@ func TestPendingExpires(t *testing.T) {
 	}
 	w.clock.Add(1000 * time.Hour)
 	_, err = w.Find(ctx, engine.Read{}, "ann@example.com")
-	must(t, "find who has verified the address", err)
+	must(t, "find the user who has verified the address", err)
 }
 
 // TestReset: the token is used once, expires, verifies the address, ends sessions
@@ -134,7 +134,7 @@ func TestResetUnverified(t *testing.T) {
 	w.enrol(u.ID)
 	msg, err := w.Register(ctx, "ann@example.com", good, "")
 	if err != nil || msg.Kind != auth.Known {
-		t.Errorf("register what is in use: %+v %v", msg, err)
+		t.Errorf("register an address in use: %+v %v", msg, err)
 	}
 	msg = w.requestReset("ann@example.com")
 	w.reset("reset", msg.Token, good, "")

@@ -59,7 +59,7 @@ func TestOneKey(t *testing.T) {
 		t.Errorf("revoke all: %v", err)
 	}
 	if _, err := st.Load(ctx, token, engine.Read{}); err != nil {
-		t.Fatalf("load after what was refused: %v", err)
+		t.Fatalf("load after a refusal: %v", err)
 	}
 	c.Add(2 * time.Hour)
 	if _, err := st.Load(ctx, token, engine.Read{}); !errors.Is(err, session.ErrNoSession) {

@@ -273,7 +273,7 @@ func (w *world) finish(q *request) bool {
 	}
 	switch {
 	case q.base() && s == nil && q.login == "":
-		w.code("save of what has ended", err, session.CodeNoSession)
+		w.code("save of an ended session", err, session.CodeNoSession)
 		return true
 	case s != nil:
 		for name := range q.writes {

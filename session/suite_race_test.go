@@ -174,7 +174,7 @@ func updatePending(f *fixture) {
 	}
 	s := f.st.New()
 	if err := add(s); err != nil || s.Stored() {
-		f.Fatalf("update what is not stored: %v", err)
+		f.Fatalf("update a session that is not stored: %v", err)
 	}
 	want(f, s, number, 10)
 	token := f.save(s)
@@ -210,7 +210,7 @@ func updatePending(f *fixture) {
 	want(f, f.load(next), number, 10)
 	f.gone(token, "logged out")
 	if err := add(s); !errors.Is(err, engine.ErrConflict) && !errors.Is(err, session.ErrNoSession) {
-		f.Errorf("update of what has ended: %v", err)
+		f.Errorf("update of an ended session: %v", err)
 	}
 }
 

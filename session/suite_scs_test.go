@@ -75,7 +75,7 @@ func (e scsEnv) commit(t *testing.T, token string, b []byte, life time.Duration)
 func scsFind(t *testing.T, e scsEnv) {
 	e.expect(t, "one", nil)
 	if err := e.Store.Delete("one"); err != nil {
-		t.Errorf("delete what is not there: %v", err)
+		t.Errorf("delete a missing session: %v", err)
 	}
 	long := bytes.Repeat([]byte{0, 1, 0xff}, 50_000)
 	for _, b := range [][]byte{[]byte("a"), {}, {0}, long, []byte("b")} {

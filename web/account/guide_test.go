@@ -39,7 +39,7 @@ func TestGuide(t *testing.T) {
 }
 
 // served serves the guide's program, and returns its address and a client with cookies.
-// At the end the log must tell of the one email.
+// At the end the log must have the one email.
 func served(t *testing.T) (string, *http.Client) {
 	t.Helper()
 	var logged bytes.Buffer
@@ -57,7 +57,7 @@ func served(t *testing.T) (string, *http.Client) {
 		must(t, "run the server", <-ended)
 		must(t, "close the engine", db.Close())
 		if got := logged.String(); strings.Count(got, `msg="mail kept in the outbox" id=1 to=[ann@example.org]`) != 1 {
-			t.Errorf("the log does not tell where the email is: %s", got)
+			t.Errorf("the log does not say where the email is: %s", got)
 		}
 	})
 	jar, err := cookiejar.New(nil)
@@ -118,7 +118,7 @@ func TestGuideSecret(t *testing.T) {
 	}
 }
 
-// TestWithoutMail: that nobody can register is said, unless that is what was asked for.
+// TestWithoutMail: the log warns that nobody can register, unless the options ask for that.
 func TestWithoutMail(t *testing.T) {
 	t.Parallel()
 	w := open(t, settings{})

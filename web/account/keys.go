@@ -152,9 +152,9 @@ func (a *Account) createKey(c *web.Context, u auth.User) error {
 		return a.refuse(c, "keys", locals, err)
 	}
 	a.notify(c, KeyCreated, u.Email, u)
-	told := apiKeyOf(key)
-	told.Key = text
-	return a.show(c, http.StatusCreated, "key", web.Locals{"key": text, "made": key}, told)
+	made := apiKeyOf(key)
+	made.Key = text
+	return a.show(c, http.StatusCreated, "key", web.Locals{"key": text, "made": key}, made)
 }
 
 // checkKey validates the form for a new key.

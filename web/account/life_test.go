@@ -38,7 +38,7 @@ func TestLife(t *testing.T) {
 	}
 	b.post("/account/login", "email", "ann@example.org", "password", good+"!", "next", "/todo").is(t, "a wrong password", 401, "")
 	b.post("/account/login", "email", "Ann@Example.org", "password", good, "next", "/todo?x=1#y").is(t, "login", 303, "/todo?x=1#y")
-	b.get("/account/login?next=/todo").is(t, "login of who is logged in", 303, "/todo")
+	b.get("/account/login?next=/todo").is(t, "login of a user who is logged in", 303, "/todo")
 	if got := b.get("/account").is(t, "the account", 200, ""); !strings.Contains(text(got.body), "Email ann@example.org") {
 		t.Errorf("%s", text(got.body))
 	}

@@ -104,7 +104,7 @@ func (w *world) serve(eng engine.Engine, o settings) {
 	w.sessions, err = session.New(ofSessions, session.Options{})
 	must(t, "sessions", err)
 	if o.auth.Argon2 == (auth.Params{}) {
-		o.auth.Argon2 = auth.Params{MemoryKiB: 64, Passes: 1} // what is tested is not argon2
+		o.auth.Argon2 = auth.Params{MemoryKiB: 64, Passes: 1} // argon2 is not under test
 	}
 	o.auth.Sessions = w.sessions
 	w.users, err = auth.New(store, o.auth)

@@ -20,7 +20,7 @@ import (
 	"github.com/skerrydb/skerry/web/api"
 )
 
-// The benchmarks tell the cost of net/http and ours apart: Bare is net/http on
+// The benchmarks separate the cost of net/http from ours: Bare is net/http on
 // a connection with a handler that sends the same bytes, Whole is the face on
 // such a connection, Handler is the face without net/http, and Store is what
 // lies beneath it. The client allocates nothing, so allocations are the server's.

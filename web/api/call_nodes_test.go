@@ -31,7 +31,7 @@ func one(*proc.Tx, oneIn) (string, error) { return "one", nil }
 func two(*proc.Tx, twoIn) (string, error) { return "two", nil }
 
 // TestCallVersions: two versions of a program in one cluster. The leader decides,
-// and what it refuses is said to be a matter of versions only if it is.
+// and its refusals mention the other version only if that is the cause.
 func TestCallVersions(t *testing.T) {
 	c := serveVersions(t, impatient(),
 		procedures{proc.Define("same", one), proc.Define("changed", two), proc.DefineRead("read", two), proc.Define("new", one), proc.DefineRead("newread", one), proc.DefineRead("turned", one)},
@@ -40,7 +40,7 @@ func TestCallVersions(t *testing.T) {
 		method, path, body string
 		status             int
 		by, has            string
-		other              bool // the text speaks of versions
+		other              bool // the detail mentions another version
 	}{
 		{"POST", "same", `{"a":1}`, 200, "1", `"one"`, false},
 		{"POST", "same", `{}`, 400, "1", `"pointer":"/a"`, false},
@@ -65,7 +65,7 @@ func TestCallVersions(t *testing.T) {
 			t.Errorf("%s %s %s: %d by node %s: %s", q.method, q.path, q.body, got.status, got.header.Get("X-Skerry-Node"), got.body)
 		}
 		if strings.Contains(string(got.body), otherVersion) != q.other {
-			t.Errorf("%s %s %s: versions are spoken of, or not: %s", q.method, q.path, q.body, got.body)
+			t.Errorf("%s %s %s: another version is mentioned, or not (want %t): %s", q.method, q.path, q.body, q.other, got.body)
 		}
 	}
 	// What a client says of its version counts for nothing.

@@ -57,7 +57,7 @@ func checkProblem(t *testing.T, got answer, want engine.Meaning) {
 		t.Errorf("%s: something is missing: %+v", want.Code, p)
 	}
 	if hide := got.status == 500 || got.status == 507 || want.Code == engine.CodeStopped; hide && strings.Contains(string(got.body), "secret") {
-		t.Errorf("%s: the answer tells what only the log should: %s", want.Code, got.body)
+		t.Errorf("%s: the response contains what only the log should: %s", want.Code, got.body)
 	}
 	if retry := got.header.Get("Retry-After") != ""; retry != (got.status == 503 && want.Retryable) {
 		t.Errorf("%s: Retry-After is there: %v", want.Code, retry)

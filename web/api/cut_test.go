@@ -68,9 +68,9 @@ func TestCut(t *testing.T) {
 			got := n.put(t, "/db/a", cut.body)
 			switch {
 			case !cut.acted && got.status != 201:
-				t.Errorf("nothing was done, but: %d %s", got.status, got.body)
+				t.Errorf("nothing was written, but: %d %s", got.status, got.body)
 			case cut.acted && (got.status != 500 || got.code() != engine.CodeOutcomeUnknown):
-				t.Errorf("who knows, but: %d %s", got.status, got.body)
+				t.Errorf("the outcome is unknown, but: %d %s", got.status, got.body)
 			}
 			c.scripted(cut.script)
 			closeIdle(c)

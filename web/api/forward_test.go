@@ -215,7 +215,7 @@ func TestForwardedGone(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(20 * time.Second):
-		t.Fatal("the leader does not hear that the client is gone")
+		t.Fatal("the leader does not notice that the client is gone")
 	}
 }
 

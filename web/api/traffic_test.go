@@ -208,7 +208,7 @@ func (s *server) roundTrip(tr *http.Transport, rnd *rand.Rand, path string) erro
 		return err
 	}
 	status, got, err := s.plainGet(tr, path)
-	for errors.Is(err, context.Canceled) { // net/http lets who gives up a request take the connection from who has it next
+	for errors.Is(err, context.Canceled) { // in net/http, a client that gives up a request can take the connection from its next user
 		status, got, err = s.plainGet(tr, path)
 	}
 	if err != nil {
