@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"slices"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/gate"
@@ -135,30 +136,21 @@ type door struct {
 
 // connectionMetrics yields the connection counts of the HTTP listeners, and the wrong passwords.
 func (s *Server) connectionMetrics() iter.Seq[engine.Metric] {
-	return func(yield func(engine.Metric) bool) {
-		for _, d := range s.doors {
-			n, at := d.Stats(), []engine.Label{{Name: "listener", Value: d.name}}
-			for _, m := range []engine.Metric{
-				{Name: "http_connections", Help: "Connections.", Labels: at, Value: float64(n.Guests + n.Members)},
-				{Name: "http_max_connections", Help: "Maximum number of connections.", Labels: at, Value: float64(d.Max())},
-				{Name: "http_active_connections", Help: "Connections with a request in progress.", Labels: at, Value: float64(n.Members)},
-				{Name: "http_evicted_connections_total", Help: "Idle connections that were closed to make room for newer ones.", Labels: at, Counter: true, Value: float64(n.Evicted)},
-				{Name: "http_refused_connections_total", Help: "Connections refused because all others had a request in progress.", Labels: at, Counter: true, Value: float64(n.Refused)},
-			} {
-				if !yield(m) {
-					return
-				}
-			}
-		}
-		n := s.guesses.Stats()
-		for _, m := range []engine.Metric{
-			{Name: "wrong_passwords_total", Help: "Wrong passwords, on all listeners.", Counter: true, Value: float64(n.Wrong)},
-			{Name: "delayed_passwords_total", Help: "Passwords that were delayed after too many wrong ones from their address.", Counter: true, Value: float64(n.Delayed)},
-			{Name: "refused_passwords_total", Help: "Passwords that were refused unchecked because too many from their address were waiting.", Counter: true, Value: float64(n.Refused)},
-		} {
-			if !yield(m) {
-				return
-			}
-		}
+	var list []engine.Metric
+	for _, d := range s.doors {
+		n, at := d.Stats(), []engine.Label{{Name: "listener", Value: d.name}}
+		list = append(list, []engine.Metric{
+			{Name: "http_connections", Help: "Connections.", Labels: at, Value: float64(n.Guests + n.Members)},
+			{Name: "http_max_connections", Help: "Maximum number of connections.", Labels: at, Value: float64(d.Max())},
+			{Name: "http_active_connections", Help: "Connections with a request in progress.", Labels: at, Value: float64(n.Members)},
+			{Name: "http_evicted_connections_total", Help: "Idle connections that were closed to make room for newer ones.", Labels: at, Counter: true, Value: float64(n.Evicted)},
+			{Name: "http_refused_connections_total", Help: "Connections refused because all others had a request in progress.", Labels: at, Counter: true, Value: float64(n.Refused)},
+		}...)
 	}
+	n := s.guesses.Stats()
+	return slices.Values(append(list, []engine.Metric{
+		{Name: "wrong_passwords_total", Help: "Wrong passwords, on all listeners.", Counter: true, Value: float64(n.Wrong)},
+		{Name: "delayed_passwords_total", Help: "Passwords that were delayed after too many wrong ones from their address.", Counter: true, Value: float64(n.Delayed)},
+		{Name: "refused_passwords_total", Help: "Passwords that were refused unchecked because too many from their address were waiting.", Counter: true, Value: float64(n.Refused)},
+	}...))
 }

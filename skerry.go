@@ -152,9 +152,7 @@ type part struct {
 // engine.ErrUnsupported, naming what is missing, if eng does not promise what a capability needs. The
 // listeners are open when Open returns, but no request is served before Run.
 func Open(eng engine.Engine, o Options) (*Server, error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	s := &Server{eng: eng, cluster: clusterOf(eng), o: o, http: o.HTTPListener, resp: o.RESPListener, admin: o.AdminListener, plain: o.Certificates.HTTPListener,
 		quit: make(chan struct{}), over: make(chan struct{})}
 	err := s.assemble()

@@ -11,6 +11,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"iter"
@@ -213,18 +214,10 @@ func (f *Face) Close() {
 }
 
 func newApp(store *kv.Store, o Options) *app {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.BufferBytes == 0 {
-		o.BufferBytes = DefaultBufferBytes
-	}
-	if o.RememberFor == 0 {
-		o.RememberFor = DefaultRememberFor
-	}
-	if o.ElectionWait == 0 {
-		o.ElectionWait = forward.ElectionWait
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.BufferBytes = cmp.Or(o.BufferBytes, DefaultBufferBytes)
+	o.RememberFor = cmp.Or(o.RememberFor, DefaultRememberFor)
+	o.ElectionWait = cmp.Or(o.ElectionWait, forward.ElectionWait)
 	a := &app{store: store, o: o, outcomes: problem.All(o.Errors...),
 		backups: semaphore{max: MaxBackups},
 		stall:   StallTimeout,

@@ -90,9 +90,7 @@ func TestCallDeposed(t *testing.T) {
 	for _, n := range c.nodes[1:] {
 		at := &server{addr: n.peer.Addr().String()}
 		for _, name := range []string{"same", "neither"} {
-			if got := at.do(t, "POST", "/api/call/"+name, strings.NewReader(`{}`)); got.status != 503 || got.code() != engine.CodeNotLeader {
-				t.Errorf("%s on node %d: %d %s", name, n.id, got.status, got.body)
-			}
+			at.do(t, "POST", "/api/call/"+name, strings.NewReader(`{}`)).is(t, fmt.Sprintf("%s on node %d", name, n.id), 503, engine.CodeNotLeader)
 		}
 	}
 	// So a call that comes to it goes on to the one that leads.
@@ -149,9 +147,7 @@ func TestCallForwarded(t *testing.T) {
 	if got := c.nodes[1].do(t, "POST", "/api/call/vote", strings.NewReader(`{}`)); got.status != 401 || got.header.Get("X-Skerry-Node") != "2" {
 		t.Errorf("without a password: %d by node %s", got.status, got.header.Get("X-Skerry-Node"))
 	}
-	if got := c.nodes[1].do(t, "GET", "/api/procedures", nil); got.status != 401 {
-		t.Errorf("the list without a password: %d", got.status)
-	}
+	c.nodes[1].do(t, "GET", "/api/procedures", nil).is(t, "the list without a password", 401, "")
 	body := `{"contestant":"` + strings.Repeat("ü", 1<<20) + `","phone":1}`
 	got := c.nodes[1].do(t, "POST", "/api/call/votes", strings.NewReader(`{"contestant":"x"}`), auth...)
 	if got.status != 200 || got.header.Get("X-Skerry-Node") != "2" {

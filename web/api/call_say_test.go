@@ -73,7 +73,5 @@ func TestCallFaults(t *testing.T) {
 			t.Errorf("%s is not in the log:\n%s", name, log.String())
 		}
 	}
-	if got := s.do(t, "POST", "/api/call/wordy.code", nil); got.status != 422 || got.code() != engine.Code(strings.Repeat("c", api.MaxCodeBytes)) {
-		t.Errorf("a long code: %d, %s", got.status, got.body)
-	}
+	s.do(t, "POST", "/api/call/wordy.code", nil).is(t, "a long code", 422, engine.Code(strings.Repeat("c", api.MaxCodeBytes)))
 }

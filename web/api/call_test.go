@@ -112,30 +112,22 @@ func TestCallLimits(t *testing.T) {
 	s := serveProcedures(t, testProcedures(), api.Options{BufferBytes: 20 << 20})
 	absent := func(key string) {
 		t.Helper()
-		if got := s.do(t, "GET", "/db/"+key, nil); got.status != 404 {
-			t.Errorf("%s was written: %d", key, got.status)
-		}
+		s.do(t, "GET", "/db/"+key, nil).is(t, "the unwritten key "+key, 404, "")
 	}
 	large := func(n int) answer {
 		return s.do(t, "POST", "/api/call/large", strings.NewReader(fmt.Sprintf(`{"bytes":%d}`, n)))
 	}
-	if got := large(testMaxResult - 1); got.status != 400 || got.code() != engine.CodeLimit {
-		t.Errorf("a result over the limit: %d %.100s", got.status, got.body)
-	}
+	large(testMaxResult-1).is(t, "a result over the limit", 400, engine.CodeLimit)
 	absent("large")
 	if got := large(testMaxResult - 2); got.status != 200 || len(got.body) != testMaxResult+1 {
 		t.Errorf("the largest result: %d, %d bytes", got.status, len(got.body))
 	}
 	body := append([]byte("{}"), bytes.Repeat([]byte(" "), api.MaxCallBytes-2)...)
 	for name, body := range map[string]io.Reader{"counted": bytes.NewReader(body), "chunked": io.MultiReader(bytes.NewReader(body))} {
-		if got := s.do(t, "POST", "/api/call/ping", body); got.status != 200 {
-			t.Errorf("%s: the longest body: %d %s", name, got.status, got.body)
-		}
+		s.do(t, "POST", "/api/call/ping", body).is(t, name+": the longest body", 200, "")
 	}
 	for name, body := range map[string]io.Reader{"counted": bytes.NewReader(append(body, ' ')), "chunked": io.MultiReader(bytes.NewReader(body), strings.NewReader(" "))} {
-		if got := s.do(t, "POST", "/api/call/ping", body); got.status != 413 || got.code() != problem.CodeBodyTooLarge {
-			t.Errorf("%s: a body over the limit: %d %s", name, got.status, got.body)
-		}
+		s.do(t, "POST", "/api/call/ping", body).is(t, name+": a body over the limit", 413, problem.CodeBodyTooLarge)
 	}
 	got := s.do(t, "POST", "/api/call/wordy", nil)
 	var p problem.Problem
@@ -143,12 +135,8 @@ func TestCallLimits(t *testing.T) {
 		t.Errorf("a long text: %d, %d bytes: %v", got.status, len(p.Detail), err)
 	}
 	once := fmt.Sprintf(`{"bytes":%d}`, kv.MaxOnceAnswerBytes)
-	if got := s.do(t, "POST", "/api/call/large", strings.NewReader(once), "Idempotency-Key", "k"); got.status != 400 || got.code() != engine.CodeLimit {
-		t.Errorf("a result that cannot be remembered: %d %.100s", got.status, got.body)
-	}
-	if got := s.do(t, "POST", "/api/call/vote", strings.NewReader(`{"contestant":"a","phone":1}`), "Idempotency-Key", "k"); got.status != 200 {
-		t.Errorf("the key that was refused cannot be used: %d %s", got.status, got.body)
-	}
+	s.do(t, "POST", "/api/call/large", strings.NewReader(once), "Idempotency-Key", "k").is(t, "a result that cannot be remembered", 400, engine.CodeLimit)
+	s.do(t, "POST", "/api/call/vote", strings.NewReader(`{"contestant":"a","phone":1}`), "Idempotency-Key", "k").is(t, "the idempotency key of a refused call", 200, "")
 	small := serveProcedures(t, testProcedures(), api.Options{BufferBytes: 100 << 10})
 	for range 3 { // what is reserved must be given back each time
 		got := small.do(t, "POST", "/api/call/large", strings.NewReader(`{"bytes":180000}`))
@@ -156,9 +144,7 @@ func TestCallLimits(t *testing.T) {
 			t.Errorf("a result over the memory for bodies: %d %.100s", got.status, got.body)
 		}
 	}
-	if got := small.do(t, "GET", "/db/large", nil); got.status != 404 {
-		t.Errorf("the answer said that nothing was written: %d", got.status)
-	}
+	small.do(t, "GET", "/db/large", nil).is(t, "the key of a refused write", 404, "")
 }
 
 // TestCallBrokenBody: half of the arguments call nothing.

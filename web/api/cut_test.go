@@ -74,9 +74,7 @@ func TestCut(t *testing.T) {
 			}
 			c.scripted(cut.script)
 			closeIdle(c)
-			if got := n.put(t, "/db/b", cut.body, "Idempotency-Key", "k"); got.status != 201 {
-				t.Errorf("with a key: %d %s", got.status, got.body)
-			}
+			n.put(t, "/db/b", cut.body, "Idempotency-Key", "k").is(t, "with a key", 201, "")
 		})
 	}
 }
@@ -105,9 +103,7 @@ func TestCutDelete(t *testing.T) {
 	}
 	c.scripted(func(conn net.Conn) { conn.Close() })
 	closeIdle(c)
-	if got := n.do(t, "DELETE", "/db/a", nil); got.status != 404 {
-		t.Errorf("cut before anything was sent: %d %s", got.status, got.body)
-	}
+	n.do(t, "DELETE", "/db/a", nil).is(t, "a DELETE cut before anything was sent", 404, "")
 }
 
 // TestCutAnswer: a response whose body breaks off does so for the client too.
@@ -130,9 +126,7 @@ func TestCutAnswer(t *testing.T) {
 	}
 	c.scripted(saying(t, ""), saying(t, "HTTP/1.1 2"))
 	closeIdle(c)
-	if got := c.nodes[1].do(t, "GET", "/db/a", nil); got.status != 404 {
-		t.Errorf("a read is asked again, but: %d %s", got.status, got.body)
-	}
+	c.nodes[1].do(t, "GET", "/db/a", nil).is(t, "a repeated read", 404, "")
 }
 
 // TestUnreachable: a leader that cannot be reached is no leader.
@@ -154,9 +148,7 @@ func TestUnreachable(t *testing.T) {
 		return first(ctx, to)
 	}
 	c.mu.Unlock()
-	if got := c.nodes[1].put(t, "/db/a", "x", "Idempotency-Key", "k"); got.status != 500 || got.code() != engine.CodeOutcomeUnknown {
-		t.Errorf("a write that may have been carried out: %d %s", got.status, got.body)
-	}
+	c.nodes[1].put(t, "/db/a", "x", "Idempotency-Key", "k").is(t, "a write that may have been carried out", 500, engine.CodeOutcomeUnknown)
 }
 
 // TestFrozenLeader: requests to a leader that never responds end.
@@ -166,9 +158,7 @@ func TestFrozenLeader(t *testing.T) {
 	over := make(chan struct{})
 	t.Cleanup(func() { close(over) })
 	c.scripted(func(conn net.Conn) { take(t, conn); <-over; conn.Close() })
-	if got := c.nodes[1].put(t, "/db/a", "x"); got.status != 500 || got.code() != engine.CodeOutcomeUnknown {
-		t.Errorf("answered %d %s", got.status, got.body)
-	}
+	c.nodes[1].put(t, "/db/a", "x").is(t, "a write without a key", 500, engine.CodeOutcomeUnknown)
 }
 
 // TestSteppedDown: a leader that steps down while it has a request sends it on
@@ -219,9 +209,7 @@ func TestDeposedFrozen(t *testing.T) {
 		}
 	})
 	wg.Go(func() {
-		if got := c.nodes[1].put(t, "/db/b", "x"); got.status != 500 || got.code() != engine.CodeOutcomeUnknown {
-			t.Errorf("without a key: %d %s", got.status, got.body)
-		}
+		c.nodes[1].put(t, "/db/b", "x").is(t, "without a key", 500, engine.CodeOutcomeUnknown)
 	})
 	eventually.True(t, "both requests in flight", func() bool { return c.nodes[1].metric(t, "skerry_http_requests_in_flight") > 2 })
 	eventually.True(t, "both asked", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.dials == 2 })

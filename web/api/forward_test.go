@@ -141,18 +141,12 @@ func TestForwardedLarge(t *testing.T) {
 	if got := c.nodes[1].do(t, "HEAD", "/db/counted", nil); got.status != 200 || got.header.Get("Content-Length") != fmt.Sprint(len(whole)) {
 		t.Errorf("HEAD: %d %v", got.status, got.header)
 	}
-	if got := c.nodes[1].do(t, "GET", "/db/none", nil); got.status != 404 || got.code() != engine.CodeNotFound {
-		t.Errorf("a key that is not there: %d %s", got.status, got.body)
-	}
+	c.nodes[1].do(t, "GET", "/db/none", nil).is(t, "a key that is not there", 404, engine.CodeNotFound)
 	if got := c.nodes[1].do(t, "GET", "/db", nil); got.status != 200 || !strings.Contains(string(got.body), "chunked") {
 		t.Errorf("the listing: %d %s", got.status, got.body)
 	}
-	if got := c.nodes[1].do(t, "PUT", "/db/over", bytes.NewReader(append(slices.Clip(whole), 'x'))); got.status != 413 {
-		t.Errorf("a byte too much: %d %s", got.status, got.body)
-	}
-	if got := c.nodes[1].do(t, "DELETE", "/db/counted", nil); got.status != 204 {
-		t.Errorf("DELETE: %d %s", got.status, got.body)
-	}
+	c.nodes[1].do(t, "PUT", "/db/over", bytes.NewReader(append(slices.Clip(whole), 'x'))).is(t, "one byte too many", 413, "")
+	c.nodes[1].do(t, "DELETE", "/db/counted", nil).is(t, "DELETE", 204, "")
 }
 
 // TestForwardedLongHeaders: what fits into a client's headers still does when the
@@ -227,9 +221,7 @@ func TestNoSecondForward(t *testing.T) {
 	if got.status != 503 || got.code() != engine.CodeNotLeader || got.header.Get("Retry-After") == "" || got.header.Get("X-Skerry-Node") != "3" {
 		t.Errorf("answered %d %v %s", got.status, got.header, got.body)
 	}
-	if got := at3.do(t, "GET", "/db/a", nil, "Origin", "https://elsewhere.example"); got.status != 404 {
-		t.Errorf("what was checked elsewhere is checked again: %d %s", got.status, got.body)
-	}
+	at3.do(t, "GET", "/db/a", nil, "Origin", "https://elsewhere.example").is(t, "a request that another node has checked", 404, "")
 }
 
 func TestElectionWait(t *testing.T) {
@@ -245,18 +237,14 @@ func TestElectionWait(t *testing.T) {
 		if err := json.Unmarshal(ready.body, &why); err != nil || ready.status != 503 || why.Status != "not_ready" || why.Code != "not_leader" {
 			t.Errorf("ready without a leader: %d %s", ready.status, ready.body)
 		}
-		if got := n.do(t, "GET", "/healthz", nil); got.status != 200 {
-			t.Errorf("healthz without a leader: %d", got.status)
-		}
+		n.do(t, "GET", "/healthz", nil).is(t, "healthz without a leader", 200, "")
 	}
 	patient := serveCluster(t, 2, api.Options{ElectionWait: 20 * time.Second})
 	patient.lead(0)
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
-			if got := patient.nodes[i%2].put(t, fmt.Sprintf("/db/%d", i), "x"); got.status != 201 {
-				t.Errorf("after the election: %d %s", got.status, got.body)
-			}
+			patient.nodes[i%2].put(t, fmt.Sprintf("/db/%d", i), "x").is(t, "after the election", 201, "")
 		})
 	}
 	for _, n := range patient.nodes {
@@ -264,9 +252,7 @@ func TestElectionWait(t *testing.T) {
 	}
 	patient.lead(2)
 	wg.Wait()
-	if got := patient.nodes[0].do(t, "GET", "/readyz", nil); got.status != 200 {
-		t.Errorf("ready with a leader: %d %s", got.status, got.body)
-	}
+	patient.nodes[0].do(t, "GET", "/readyz", nil).is(t, "ready with a leader", 200, "")
 }
 
 // TestForwardLimit: one request more than may wait for the leader is refused.
@@ -277,9 +263,7 @@ func TestForwardLimit(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 2 {
 		wg.Go(func() {
-			if got := c.nodes[1].put(t, fmt.Sprintf("/db/%d", i), "x"); got.status != 201 {
-				t.Errorf("under the limit: %d %s", got.status, got.body)
-			}
+			c.nodes[1].put(t, fmt.Sprintf("/db/%d", i), "x").is(t, "under the limit", 201, "")
 		})
 	}
 	eventually.True(t, "a waiting request", func() bool { return c.nodes[1].metric(t, "skerry_http_requests_in_flight") > 2 })
@@ -317,9 +301,7 @@ func TestClusterResource(t *testing.T) {
 		}
 	}
 	alone := serve(t, api.Options{})
-	if got := alone.do(t, "GET", "/cluster", nil); got.status != 501 || got.code() != engine.CodeUnsupported {
-		t.Errorf("alone: %d %s", got.status, got.body)
-	}
+	alone.do(t, "GET", "/cluster", nil).is(t, "alone", 501, engine.CodeUnsupported)
 	if page := string(alone.do(t, "GET", "/", nil, "Accept", "text/html").body); strings.Contains(page, "Cluster") {
 		t.Error("the page of a server that is alone has a cluster")
 	}

@@ -75,9 +75,7 @@ func TestValueLimit(t *testing.T) {
 	if status, code := readCode(t, conn); status != 413 || code != engine.CodeValueTooLarge {
 		t.Errorf("one byte too much: %d %s", status, code)
 	}
-	if got := s.do(t, "GET", "/db/over", nil); got.status != 404 {
-		t.Errorf("the refused value is there: %d", got.status)
-	}
+	s.do(t, "GET", "/db/over", nil).is(t, "the key of a refused value", 404, "")
 }
 
 // TestRefusedWhileSending: a client that is still sending a refused body gets the response all the same. The
@@ -87,9 +85,7 @@ func TestRefusedWhileSending(t *testing.T) {
 	s := serve(t, api.Options{})
 	body := make([]byte, kv.MaxValBytes+1)
 	for range 5 {
-		if got := s.do(t, "PUT", "/db/a", bytes.NewReader(body)); got.status != 413 || got.code() != engine.CodeValueTooLarge {
-			t.Errorf("answered %d %s", got.status, got.body)
-		}
+		s.do(t, "PUT", "/db/a", bytes.NewReader(body)).is(t, "a large body", 413, engine.CodeValueTooLarge)
 	}
 }
 
@@ -103,9 +99,7 @@ func TestSlowBody(t *testing.T) {
 	if _, err := conn.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("the connection is not closed: %v", err)
 	}
-	if got := s.do(t, "GET", "/db/a", nil); got.status != 404 {
-		t.Errorf("half a value was kept: %d %q", got.status, got.body)
-	}
+	s.do(t, "GET", "/db/a", nil).is(t, "the key of half a value", 404, "")
 }
 
 func TestBrokenBody(t *testing.T) {
@@ -120,9 +114,7 @@ func TestBrokenBody(t *testing.T) {
 			t.Errorf("%s: %d %s", head, status, code)
 		}
 	}
-	if got := s.do(t, "GET", "/db/a", nil); got.status != 404 {
-		t.Errorf("half a value was kept: %d %q", got.status, got.body)
-	}
+	s.do(t, "GET", "/db/a", nil).is(t, "the key of half a value", 404, "")
 }
 
 // TestDeclaredLength: a declared length costs no memory before bytes arrive.
@@ -153,15 +145,9 @@ func TestBufferLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 { // what is reserved must be given back each time
-		if got := s.do(t, "PUT", "/db/a", bytes.NewReader(large)); got.status != 503 || got.code() != engine.CodeQueueFull {
-			t.Errorf("a body over the memory for bodies: %d %s", got.status, got.body)
-		}
-		if got := s.do(t, "GET", "/db/large", nil); got.status != 503 || got.code() != engine.CodeQueueFull {
-			t.Errorf("a value over the memory for bodies: %d %.100s", got.status, got.body)
-		}
-		if got := s.do(t, "GET", "/db/?values=1", nil); got.status != 503 || got.code() != engine.CodeQueueFull {
-			t.Errorf("a page over the memory for bodies: %d %.100s", got.status, got.body)
-		}
+		s.do(t, "PUT", "/db/a", bytes.NewReader(large)).is(t, "a body over the memory for bodies", 503, engine.CodeQueueFull)
+		s.do(t, "GET", "/db/large", nil).is(t, "a value over the memory for bodies", 503, engine.CodeQueueFull)
+		s.do(t, "GET", "/db/?values=1", nil).is(t, "a page over the memory for bodies", 503, engine.CodeQueueFull)
 		// A response can arrive a moment before its handler releases its memory.
 		eventually.True(t, "a body of just the memory for bodies", func() bool {
 			return s.do(t, "PUT", "/db/b", bytes.NewReader(large[:1<<20])).status < 300
@@ -178,29 +164,21 @@ func TestBufferLimit(t *testing.T) {
 func TestKeyLimit(t *testing.T) {
 	s := serve(t, api.Options{})
 	longest := "/db/" + strings.Repeat("%00", kv.MaxKeyBytes)
-	if got := s.do(t, "PUT", longest, strings.NewReader("x")); got.status != 201 {
-		t.Errorf("the longest key: %d %s", got.status, got.body)
-	}
+	s.do(t, "PUT", longest, strings.NewReader("x")).is(t, "the longest key", 201, "")
 	for _, method := range []string{"PUT", "GET", "HEAD", "DELETE"} {
 		got := s.do(t, method, longest+"a", strings.NewReader("x"))
 		if got.status != 400 || method != "HEAD" && got.code() != engine.CodeKeyTooLarge {
 			t.Errorf("%s of a key too long: %d %s", method, got.status, got.body)
 		}
 	}
-	if got := s.do(t, "GET", "/db/"+strings.Repeat("a", web.MaxHeaderBytes+8<<10), nil); got.status != 431 {
-		t.Errorf("a request line over the limit: %d", got.status)
-	}
+	s.do(t, "GET", "/db/"+strings.Repeat("a", web.MaxHeaderBytes+8<<10), nil).is(t, "a request line over the limit", 431, "")
 }
 
 func TestTagLimit(t *testing.T) {
 	s := serve(t, api.Options{})
 	tags := strings.Repeat(`"1",`, api.MaxTags)
-	if got := s.do(t, "PUT", "/db/a", strings.NewReader("x"), "If-None-Match", tags); got.status != 201 {
-		t.Errorf("as many tags as there may be: %d %s", got.status, got.body)
-	}
-	if got := s.do(t, "PUT", "/db/a", strings.NewReader("x"), "If-None-Match", tags+`"1"`); got.status != 400 || got.code() != engine.CodeLimit {
-		t.Errorf("one tag too many: %d %s", got.status, got.body)
-	}
+	s.do(t, "PUT", "/db/a", strings.NewReader("x"), "If-None-Match", tags).is(t, "the maximum number of tags", 201, "")
+	s.do(t, "PUT", "/db/a", strings.NewReader("x"), "If-None-Match", tags+`"1"`).is(t, "one tag too many", 400, engine.CodeLimit)
 }
 
 // TestPanic: a panic is an internal error without details for the client, and the connection survives.

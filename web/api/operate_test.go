@@ -155,22 +155,16 @@ func TestGates(t *testing.T) {
 	for path, limit := range paths {
 		for range limit {
 			wg.Go(func() {
-				if got := s.do(t, "GET", path, nil); got.status != 200 {
-					t.Errorf("%s under the limit: %d %s", path, got.status, got.body)
-				}
+				s.do(t, "GET", path, nil).is(t, path+" under the limit", 200, "")
 			})
 			<-started
 		}
-		if got := s.do(t, "GET", path, nil); got.status != 503 || got.code() != engine.CodeQueueFull {
-			t.Errorf("%s over the limit: %d %s", path, got.status, got.body)
-		}
+		s.do(t, "GET", path, nil).is(t, path+" over the limit", 503, engine.CodeQueueFull)
 	}
 	close(release)
 	wg.Wait()
 	for path := range paths {
-		if got := s.do(t, "GET", path, nil); got.status != 200 {
-			t.Errorf("%s afterwards: %d", path, got.status)
-		}
+		s.do(t, "GET", path, nil).is(t, path+" afterwards", 200, "")
 	}
 }
 

@@ -133,6 +133,14 @@ type answer struct {
 	body   []byte
 }
 
+// is fails the test unless the response has the status and, if code is not "", a problem with the code.
+func (a answer) is(t testing.TB, what string, status int, code engine.Code) {
+	t.Helper()
+	if a.status != status || code != "" && a.code() != code {
+		t.Errorf("%s: %d %.200s, want %d %s", what, a.status, a.body, status, code)
+	}
+}
+
 // do sends one request on a connection of its own.
 func (s *server) do(t testing.TB, method, path string, body io.Reader, headers ...string) answer {
 	t.Helper()
