@@ -401,7 +401,7 @@ func TestTimes(t *testing.T) {
 	end := w.truth[len(w.truth)-1].Time
 	w.expect(archive.AtTime(end.Add(time.Hour)), engine.Position(len(w.truth)))
 	if _, _, plan, err := restore(w.fs, archive.AtTime(end.Add(time.Hour))); err != nil || plan.Note == "" {
-		t.Errorf("a time beyond the end says nothing about it: %v", err)
+		t.Errorf("a time after the end has no note: %v", err)
 	}
 }
 
@@ -544,6 +544,6 @@ func TestKeep(t *testing.T) {
 	}
 	names, err := w.fs.List("archive/log")
 	if err != nil || slices.ContainsFunc(names, func(n string) bool { return filepath.Ext(n) == ".gone" }) {
-		t.Errorf("left over: %v, %v", names, err)
+		t.Errorf("files left: %v, %v", names, err)
 	}
 }

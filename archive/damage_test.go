@@ -116,7 +116,7 @@ func TestMissingAndShortFiles(t *testing.T) {
 		w.honest(gone, file+" gone")
 		rep, err := archive.Check(gone, "archive", verify, nil)
 		if err == nil && rep.OK() && rep.Bases == whole.Bases && len(rep.Ranges) == 1 && rep.Ranges[0] == whole.Ranges[0] && rep.Parts == whole.Parts {
-			t.Errorf("%s is gone, and check says the same as before", file)
+			t.Errorf("%s is missing, and check reports no change", file)
 		}
 		short := w.fs.Clone(1)
 		data, err := short.ReadFile(file)
@@ -131,9 +131,27 @@ func TestMissingAndShortFiles(t *testing.T) {
 		longer := w.fs.Clone(1)
 		longer.WriteFile(file, append(slices.Clone(data), 0))
 		if rep, err := archive.Check(longer, "archive", verify, nil); !errors.Is(err, engine.ErrCorrupt) && rep.OK() {
-			t.Errorf("%s goes on after its end, and check says that it is sound", file)
+			t.Errorf("%s has data after its end, and check reports no problem", file)
 		}
 	}
+}
+
+// damage changes a byte of the newest file with an ending, at an offset or in the middle
+// if the file is shorter, and returns its name.
+func (w *world) damage(files []string, ending string, offset int) (newest string) {
+	w.t.Helper()
+	for _, f := range files {
+		if strings.HasSuffix(f, ending) {
+			newest = max(newest, f)
+		}
+	}
+	data, err := w.fs.ReadFile(newest)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	data[min(offset, len(data)/2)] ^= 1
+	w.fs.WriteFile(newest, data)
+	return newest
 }
 
 // TestDamageIsNamed: the error names file and offset, and its advice works: a damaged base
@@ -141,18 +159,7 @@ func TestMissingAndShortFiles(t *testing.T) {
 func TestDamageIsNamed(t *testing.T) {
 	t.Parallel()
 	w, files := archived(t)
-	newest := ""
-	for _, f := range files {
-		if strings.HasSuffix(f, ".base") {
-			newest = max(newest, f)
-		}
-	}
-	data, err := w.fs.ReadFile(newest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data[len(data)/2] ^= 1
-	w.fs.WriteFile(newest, data)
+	newest := w.damage(files, ".base", 10_000)
 	if _, _, plan, err := restore(w.fs, archive.Latest()); !errors.Is(err, engine.ErrCorrupt) || plan.BaseFile != newest {
 		t.Errorf("restore from a damaged base: %v", err)
 	}
@@ -169,18 +176,7 @@ func TestDamageIsNamed(t *testing.T) {
 func TestDamagedEnd(t *testing.T) {
 	t.Parallel()
 	w, files := archived(t)
-	newest := ""
-	for _, f := range files {
-		if strings.HasSuffix(f, ".log") {
-			newest = max(newest, f)
-		}
-	}
-	data, err := w.fs.ReadFile(newest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data[100] ^= 1 // in its header
-	w.fs.WriteFile(newest, data)
+	w.damage(files, ".log", 100) // in its header
 	w.write(3)
 	a := w.start(w.options())
 	a.based()
@@ -210,7 +206,7 @@ func TestRefusedFolders(t *testing.T) {
 		t.Errorf("a data folder: %v", err)
 	}
 	if _, err := archive.Find(w.fs, "other", archive.Latest()); !errors.Is(err, engine.ErrNotFound) {
-		t.Errorf("find in what is no archive: %v", err)
+		t.Errorf("find in a folder that is no archive: %v", err)
 	}
 	o := w.options()
 	o.Keep = -1

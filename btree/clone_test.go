@@ -156,7 +156,7 @@ func TestYieldedKeysOfAClone(t *testing.T) {
 		s := string(k[:len(k)-1])
 		_, replaced := tree.Set(k[:len(k)-1], 1)
 		if v, ok := tree.Get([]byte(s)); !ok || v != 1 {
-			t.Fatalf("own bytes %q were not set", s)
+			t.Fatalf("a part of an own key, %q, was not set", s)
 		}
 		if !replaced {
 			want++

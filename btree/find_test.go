@@ -93,7 +93,7 @@ func TestFindKeepsNothing(t *testing.T) {
 		tree.Set(key(i), nil)
 	}
 	if runtime.GC(); old.Value() != nil {
-		t.Error("a value that was replaced is still held")
+		t.Error("a replaced value is still reachable")
 	}
 	runtime.KeepAlive(tree)
 }

@@ -84,7 +84,7 @@ func TestMapRefuses(t *testing.T) {
 			t.Error("Set(NaN) did not panic")
 		}
 		if err := same(tree, modelOf[float64]{{7, 1}}); err != nil {
-			t.Errorf("what was refused changed the map: %v", err)
+			t.Errorf("a refused call changed the map: %v", err)
 		}
 	}()
 	tree.Set(math.NaN(), 1)

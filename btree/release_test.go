@@ -75,7 +75,7 @@ func TestReleasesValues(t *testing.T) {
 		runtime.GC()
 		for i, v := range values {
 			if held := v.Value() != nil; held == gone(i) {
-				t.Errorf("%T: value %d held: %v, deleted: %v", d, i, held, gone(i))
+				t.Errorf("%T: value %d reachable: %v, deleted: %v", d, i, held, gone(i))
 			}
 			if (d.get(i) == nil) != gone(i) {
 				t.Errorf("%T: Get(%d) is wrong", d, i)

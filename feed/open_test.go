@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"math/rand/v2"
-	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -150,20 +147,6 @@ func wantEnd(t testing.TB, s *feed.Sub, err error) {
 	} else if !errors.Is(s.Err(), err) || err == nil && s.Err() != nil {
 		t.Errorf("ended with %v, want %v", s.Err(), err)
 	}
-}
-
-// random returns a source whose seed is printed and can be given in SKERRY_SEED.
-func random(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("SKERRY_SEED: %v", err)
-		}
-	}
-	t.Logf("SKERRY_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
 }
 
 // stepped is an engine whose readers of changes advance only on demand.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/feed"
@@ -101,7 +102,7 @@ func TestAhead(t *testing.T) {
 // TestResume has subscribers come, fall behind, leave and resume while others write, each
 // with its own filter. They must receive what the engine's history contains.
 func TestResume(t *testing.T) {
-	r := random(t)
+	r := seed.Rand(t)
 	eng := open(t, testengine.Options{})
 	f := start(t, eng, feed.Options{Buffer: 8, Heartbeat: 2 * time.Millisecond})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

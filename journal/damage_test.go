@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/journal"
 	"github.com/skerrydb/skerry/journal/memfs"
 )
@@ -252,7 +253,7 @@ func TestNewerFormat(t *testing.T) {
 // TestTornFrame loses power between the write and the fsync of a frame of many sectors:
 // the frame is there as a whole or not at all, and never affects the next one.
 func TestTornFrame(t *testing.T) {
-	start := seed(t)
+	start := seed.Of(t)
 	kept, torn, none := 0, 0, 0
 	for run := range uint64(400) {
 		fs := memfs.New(start + run)
@@ -310,7 +311,7 @@ func TestTornFrame(t *testing.T) {
 // TestUndoneWrite: a frame that lacked only its padding was refused; no crash
 // brings it back.
 func TestUndoneWrite(t *testing.T) {
-	start := seed(t)
+	start := seed.Of(t)
 	for run := range uint64(200) {
 		fs := memfs.New(start + run)
 		l := memLog(t, fs)

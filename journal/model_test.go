@@ -5,32 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"syscall"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/journal"
 	"github.com/skerrydb/skerry/journal/memfs"
 )
-
-// seed returns SKERRY_SEED, or a random one, which it prints if the test fails.
-func seed(t testing.TB) uint64 {
-	n := rand.Uint64()
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		var err error
-		if n, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("SKERRY_SEED: %v", err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("run again with SKERRY_SEED=%d", n)
-		}
-	})
-	return n
-}
 
 // state is the expected contents of a log: recs from index base on. Those before need may
 // be missing.
@@ -95,14 +77,14 @@ type model struct {
 	kinds   [8]int // of what happened
 }
 
-func newModel(t *testing.T, seed uint64) *model {
-	m := &model{t: t, rng: rand.New(rand.NewPCG(seed, 1)), fs: memfs.New(seed), durable: state{base: 1, need: 1}}
+func newModel(t *testing.T, n uint64) *model {
+	m := &model{t: t, rng: rand.New(rand.NewPCG(n, 1)), fs: memfs.New(n), durable: state{base: 1, need: 1}}
 	m.o = journal.Options{
 		FS:           m.fs,
 		SegmentBytes: 8<<10 + m.rng.Int64N(32<<10),
 		ReserveBytes: 4096 * (1 + m.rng.Int64N(4)),
 		Inline:       m.rng.IntN(4) > 0,
-		Random:       rand.NewChaCha8([32]byte{byte(seed)}),
+		Random:       rand.NewChaCha8([32]byte{byte(n)}),
 		OnCut:        func(journal.Cut) { m.cuts++ },
 	}
 	m.reopen(m.durable)
@@ -269,7 +251,7 @@ func (m *model) step() {
 // TestModel runs random operations, faults and crashes, and checks that the log keeps
 // everything that it acknowledged.
 func TestModel(t *testing.T) {
-	start := seed(t)
+	start := seed.Of(t)
 	cuts, kinds := 0, [8]int{}
 	for run := range 150 {
 		m := newModel(t, start+uint64(run))

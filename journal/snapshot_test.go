@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/journal"
 	"github.com/skerrydb/skerry/journal/memfs"
 )
@@ -76,7 +77,7 @@ func TestSnapshotStream(t *testing.T) {
 		}
 		var corrupt *journal.CorruptError
 		if _, _, err := readStream(append(slices.Clone(b), 0)); !errors.As(err, &corrupt) || corrupt.Offset != int64(len(b)) {
-			t.Fatalf("%d bytes: a stream that goes on after the snapshot: %v", n, err)
+			t.Fatalf("%d bytes: a stream with data after the snapshot: %v", n, err)
 		}
 	}
 }
@@ -116,7 +117,7 @@ func TestDamagedSnapshot(t *testing.T) {
 // TestSnapshotCrash loses power at every step of replacing a snapshot: what is
 // there is the old one or the new one, whole.
 func TestSnapshotCrash(t *testing.T) {
-	start := seed(t)
+	start := seed.Of(t)
 	old, fresh := 0, 0
 	for run := range uint64(300) {
 		fs := memfs.New(start + run)

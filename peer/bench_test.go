@@ -20,7 +20,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 			b.SetBytes(int64(n))
 			for b.Loop() {
 				if !a.Send(2, msg) {
-					b.Fatal("not taken")
+					b.Fatal("not accepted")
 				}
 				<-back
 			}

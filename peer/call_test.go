@@ -85,7 +85,7 @@ func TestCallLimits(t *testing.T) {
 		t.Errorf("argument too long: %v", err)
 	}
 	if err := b.Call(withTimeout(t), a.Addr(), 1, "echo", long[:MaxCallBytes-2], nil); !hasCode(err, CodeLimit) {
-		t.Errorf("with what echo adds the answer is too long: %v", err)
+		t.Errorf("a reply over the limit: %v", err)
 	}
 	for method, code := range map[string]string{"long": CodeLimit, "odd": CodeInternal, "none": CodeInternal} {
 		if err := b.Call(withTimeout(t), a.Addr(), 1, method, nil, nil); !hasCode(err, code) {

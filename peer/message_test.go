@@ -57,7 +57,7 @@ func TestQueueLimits(t *testing.T) {
 	defer silent.Close()
 	a := open(t, ids[0], func(o *Options) { o.Queue, o.QueueBytes, o.MessageBytes = 3, 1000, 5000 })
 	if a.Send(2, []byte("x")) {
-		t.Error("a message for an unknown node was taken")
+		t.Error("a message for an unknown node was accepted")
 	}
 	a.SetPeers(map[uint64]string{2: silent.Addr().String()})
 	for i, c := range []struct {
@@ -65,7 +65,7 @@ func TestQueueLimits(t *testing.T) {
 		want  bool
 	}{{5001, false}, {5000, true}, {1, false}} {
 		if a.Send(2, make([]byte, c.bytes)) != c.want {
-			t.Errorf("message %d of %d bytes: taken is %v", i, c.bytes, !c.want)
+			t.Errorf("message %d of %d bytes: accepted is %v", i, c.bytes, !c.want)
 		}
 	}
 	if s := a.state(2); s.Queue != 1 || s.QueueBytes != 5000 || s.Dropped != 1 {
@@ -75,7 +75,7 @@ func TestQueueLimits(t *testing.T) {
 	a.SetPeers(map[uint64]string{2: silent.Addr().String()})
 	for i, want := range []bool{true, true, true, false} {
 		if a.Send(2, []byte("x")) != want {
-			t.Errorf("message %d of a queue of three: taken is %v", i, !want)
+			t.Errorf("message %d of a queue of three: accepted is %v", i, !want)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestMessageTooLong(t *testing.T) {
 	a, b := open(t, ids[0], nil), open(t, ids[1], func(o *Options) { o.MessageBytes = 1 << 20 })
 	join(t, a, b)
 	if !a.Send(2, make([]byte, 2<<20)) {
-		t.Fatal("not taken")
+		t.Fatal("not accepted")
 	}
 	eventually.True(t, "the log", func() bool { return b.log.has("a message has 2097152 bytes, at most 1048576") })
 	eventually.True(t, "the loss", func() bool { return a.downs(2) == 1 })
@@ -103,11 +103,11 @@ func TestUrgent(t *testing.T) {
 	for round := 0; ; round++ {
 		before := len(b.from(1))
 		if !a.Send(2, make([]byte, 48<<20)) {
-			t.Fatal("the long message was not taken")
+			t.Fatal("the long message was not accepted")
 		}
 		eventually.True(t, "the long message to be begun", func() bool { return a.state(2).Queue == 0 })
 		if !a.Urgent(2, []byte("now")) {
-			t.Fatal("the urgent message was not taken")
+			t.Fatal("the urgent message was not accepted")
 		}
 		eventually.True(t, "both", func() bool { return len(b.from(1)) == before+2 })
 		if string(b.from(1)[before]) == "now" {
@@ -129,7 +129,7 @@ func TestRestart(t *testing.T) {
 	b.Close()
 	eventually.True(t, "the loss", func() bool { return a.downs(2) == 1 && !a.state(2).Connected })
 	if a.Send(2, []byte("lost")) {
-		t.Error("a message for a lost node was taken")
+		t.Error("a message for a lost node was accepted")
 	}
 	if s := a.state(2); s.Error == "" || s.Since.IsZero() || s.Dropped != 1 {
 		t.Errorf("%+v", s)
@@ -137,7 +137,7 @@ func TestRestart(t *testing.T) {
 	b2 := open(t, ids[1], at)
 	join(t, a, b2)
 	if !a.Send(2, []byte("again")) {
-		t.Fatal("not taken")
+		t.Fatal("not accepted")
 	}
 	eventually.True(t, "the message", func() bool { return len(b2.from(1)) == 1 })
 	if n := a.downs(2); n != 1 {
@@ -166,7 +166,7 @@ func TestRemoved(t *testing.T) {
 	eventually.True(t, "the refusal", func() bool { return a.state(2).Error != "" && !a.state(2).Connected })
 	eventually.True(t, "its text", func() bool { return a.log.has("refused by the other node: node 1 was removed") })
 	if b.Send(1, []byte("x")) {
-		t.Error("a message for a removed node was taken")
+		t.Error("a message for a removed node was accepted")
 	}
 }
 
@@ -221,12 +221,12 @@ func TestTable(t *testing.T) {
 	before := a.link(2)
 	a.SetPeers(map[uint64]string{1: a.Addr(), 2: b.Addr(), 3: newProxy(t, c.Addr()).Addr().String()})
 	if a.link(2) != before {
-		t.Error("an unchanged link was made anew")
+		t.Error("an unchanged link was replaced")
 	}
 	eventually.True(t, "the new address", func() bool { return a.state(3).Connected })
 	for i := range uint32(1000) {
 		if !a.Send(3, binary.BigEndian.AppendUint32(nil, i)) {
-			t.Fatal("not taken")
+			t.Fatal("not accepted")
 		}
 	}
 	eventually.True(t, "all messages", func() bool { return len(c.from(1)) == 1000 })

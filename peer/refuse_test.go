@@ -67,9 +67,9 @@ func knock(t *testing.T, addr string, pair tls.Certificate, protocol string, gre
 	return a, json.Unmarshal(text, &a)
 }
 
-// TestStrangersAreTold: a refused client gets a response with a code and a text for people,
+// TestStrangersGetAReason: a refused client gets a response with a code and a text for people,
 // even if its program trusts any server.
-func TestStrangersAreTold(t *testing.T) {
+func TestStrangersGetAReason(t *testing.T) {
 	ids := identities(t, 3)
 	year := 365 * 24 * time.Hour
 	p := open(t, ids[0], func(o *Options) {
@@ -294,7 +294,7 @@ func TestGarbage(t *testing.T) {
 		t.Errorf("without a certificate: %v", err)
 	}
 	if _, err := tls.Dial("tcp", a.Addr(), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}); err == nil {
-		t.Error("TLS 1.2 was taken")
+		t.Error("TLS 1.2 was accepted")
 	}
 	eventually.True(t, "the metrics", func() bool { return a.Stats().Strange == 7 })
 	join(t, a, b)
@@ -316,7 +316,7 @@ func TestSlowloris(t *testing.T) {
 	eventually.True(t, "the oldest to go", func() bool { return a.Stats().Evicted == 6 })
 	join(t, a, b)
 	if n := a.Stats().Evicted; n != 7 {
-		t.Errorf("%d strangers had to go", n)
+		t.Errorf("%d unauthenticated connections were evicted", n)
 	}
 }
 

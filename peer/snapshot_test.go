@@ -141,7 +141,7 @@ func TestSnapshotCut(t *testing.T) {
 		}
 		<-k.done
 		if k.err == nil {
-			t.Errorf("%s: the receiver took %d bytes for the whole", name, len(k.data))
+			t.Errorf("%s: the receiver accepted %d bytes as the whole snapshot", name, len(k.data))
 		}
 		a.Close()
 		b.Close()
@@ -194,7 +194,7 @@ func TestSnapshotLimits(t *testing.T) {
 	})
 	a.SetPeers(map[uint64]string{2: b.Addr()})
 	if err := a.SendSnapshot(withTimeout(t), 3, nil, nil); !errors.Is(err, ErrNoPeer) {
-		t.Errorf("to nobody: %v", err)
+		t.Errorf("to an unknown node: %v", err)
 	}
 	err := a.SendSnapshot(withTimeout(t), 2, make([]byte, MaxMetaBytes+1), nil)
 	if _, ok := errors.AsType[*LimitError](err); !ok {
@@ -260,7 +260,7 @@ func TestSnapshotSilence(t *testing.T) {
 	select {
 	case <-k.done:
 		if k.err == nil {
-			t.Error("the receiver took a part for the whole")
+			t.Error("the receiver accepted an incomplete snapshot")
 		}
 	case <-time.After(10 * time.Second): // the silence came before it had begun
 	}

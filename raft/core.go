@@ -397,11 +397,9 @@ func (c *Core) Role() Role { return c.role }
 
 // Follower is the leader's knowledge of one node.
 type Follower struct {
-	ID      uint64
-	Match   uint64 // entries up to this index are durable there
-	Learner bool
-	Active  bool   // it has replied since the last check
-	State   string // probe, replicate or snapshot
+	ID    uint64
+	Match uint64 // entries up to this index are durable there
+	State string // probe, replicate or snapshot
 }
 
 // Status is for operators.
@@ -416,8 +414,8 @@ func (c *Core) Status() Status {
 	b := c.rn.BasicStatus()
 	s := Status{Role: c.role, Commit: b.GetCommit(), Applied: c.applied}
 	if c.role.Leads {
-		c.rn.WithProgress(func(id uint64, typ raft.ProgressType, pr tracker.Progress) {
-			s.Followers = append(s.Followers, Follower{id, pr.Match, typ == raft.ProgressTypeLearner, pr.RecentActive || id == c.cfg.ID, pr.State.String()})
+		c.rn.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+			s.Followers = append(s.Followers, Follower{id, pr.Match, pr.State.String()})
 		})
 	}
 	return s

@@ -100,7 +100,7 @@ func TestHoldIsRunBeforeRoomReturns(t *testing.T) {
 		r.lacking = map[uint64]bool{old.id%3 + 1: true, (old.id+1)%3 + 1: true}
 		old.node.weigh()
 		if !r.held {
-			t.Error("a majority lacks room, and proposals are taken")
+			t.Error("proposals are accepted although the disks of a majority are full")
 		}
 		clear(r.lacking)
 		old.node.weigh()

@@ -544,7 +544,7 @@ func TestGarbage(t *testing.T) {
 	c.put("a")
 	n := c.nodes[1].node
 	if err := n.Receive(2, []byte("garbage")); err == nil {
-		t.Error("garbage was taken")
+		t.Error("garbage was accepted")
 	}
 	for typ := range uint64(30) { // every type, with nothing else in it, as from a node that goes wrong
 		msg := append([]byte{1 << 3}, binary.AppendUvarint(nil, typ)...)

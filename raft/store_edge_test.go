@@ -3,10 +3,9 @@ package raft
 import (
 	"errors"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"go.etcd.io/raft/v3"
 )
 
@@ -14,13 +13,9 @@ import (
 // logs, installed snapshots and restarts, and looks at both sides of each of its
 // edges after every step: the oldest entry, the newest, the snapshot.
 func TestStoreEdges(t *testing.T) {
-	seed := rand.Uint64()
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		seed, _ = strconv.ParseUint(s, 10, 64)
-	}
-	t.Logf("SKERRY_SEED=%d", seed)
+	first := seed.Of(t)
 	for run := range uint64(150) {
-		m := &storeModel{t: t, rng: rand.New(rand.NewPCG(seed, run)), log: &memLog{}, terms: []uint64{0}, term: 1}
+		m := &storeModel{t: t, rng: rand.New(rand.NewPCG(first, run)), log: &memLog{}, terms: []uint64{0}, term: 1}
 		m.open()
 		for range 30 {
 			m.step()

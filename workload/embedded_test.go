@@ -82,8 +82,8 @@ func TestLedgerOutlivesTheLoad(t *testing.T) {
 	acked := strings.LastIndex(log.String(), "\nack s ") + 1
 	line, _, _ := strings.Cut(log.String()[acked:], "\n")
 	check(t, dir, strings.Replace(log.String(), line, "not"+line[3:strings.LastIndex(line, " ")], 1), "refused")
-	check(t, dir, log.String()+"try s 0 9999999999 0\nack s 0 9999999999 0 0\n", "is not there")
-	check(t, dir, log.String()+"try a 0 9999999999 1\nack a 0 9999999999 1 0\n", "is not there")
+	check(t, dir, log.String()+"try s 0 9999999999 0\nack s 0 9999999999 0 0\n", "is missing")
+	check(t, dir, log.String()+"try a 0 9999999999 1\nack a 0 9999999999 1 0\n", "is missing")
 	var more strings.Builder
 	for i := range 500 {
 		fmt.Fprintf(&more, "try c 0 9%09d 0\nack c 0 9%09d 0 0\n", i, i)

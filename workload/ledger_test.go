@@ -114,11 +114,11 @@ func TestOrderChecks(t *testing.T) {
 	}
 	known[item(5)] = record{Acked, 12, 8, 9}
 	if err := positionsInOrder("append", known); err == nil {
-		t.Error("two items at one position are let through")
+		t.Error("two items at one position are accepted")
 	}
 	known[item(5)] = record{Acked, 9, 8, 9}
 	if err := positionsInOrder("append", known); err == nil {
-		t.Error("a later item at an earlier position is let through")
+		t.Error("a later item at an earlier position is accepted")
 	}
 }
 

@@ -28,23 +28,18 @@ func (db *DB) Backup(ctx context.Context, w io.Writer) (engine.Position, error) 
 // BackupFolder is Backup of a data folder that no process has open. It starts nothing.
 // The backup of a cluster node has all data of the node, including the end of its log
 // that may not have been acknowledged.
-func BackupFolder(ctx context.Context, dir string, w io.Writer, o Options) (engine.Position, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return 0, err
-	}
-	db, err := openOffline(dir, o)
-	if err != nil {
-		return 0, err
-	}
-	state := db.snap.Load()
-	if db.id != nil {
-		_, err = db.applyLog(state)
-	}
-	if err == nil {
-		err = state.backup(ctx, w)
-	}
-	return state.pos, errors.Join(err, db.closeOffline())
+func BackupFolder(ctx context.Context, dir string, w io.Writer, o Options) (pos engine.Position, err error) {
+	err = offline(dir, o, func(db *DB) error {
+		state := db.snap.Load()
+		if db.id != nil {
+			if _, err := db.applyLog(state); err != nil {
+				return err
+			}
+		}
+		pos = state.pos
+		return state.backup(ctx, w)
+	})
+	return pos, err
 }
 
 // backup writes the state without its membership in a cluster: a backup is only data.

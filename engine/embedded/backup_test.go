@@ -137,7 +137,7 @@ func TestBackup(t *testing.T) {
 	longer := append(bytes.Clone(b.Bytes()), 'x')
 	fresh := filepath.Join(t.TempDir(), "fresh")
 	if _, err := Restore(bytes.NewReader(longer), fresh, Options{}); !errors.Is(err, engine.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprint(b.Len())) {
-		t.Errorf("a backup that goes on after its end: %v", err)
+		t.Errorf("a backup with data after its end: %v", err)
 	}
 	if _, err := os.Stat(fresh); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a restore that was refused left a folder: %v", err)

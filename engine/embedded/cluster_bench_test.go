@@ -17,26 +17,8 @@ func BenchmarkClusterUpdate(b *testing.B) {
 		b.Run(fmt.Sprint(callers), func(b *testing.B) {
 			c := newTrio(b, 3)
 			db := c.leader()
-			val := make([]byte, 100)
-			const each = 64
 			b.ResetTimer()
-			var work sync.WaitGroup
-			for w := range callers {
-				work.Go(func() {
-					key := []byte(fmt.Sprintf("key%012d", w))
-					for range b.N / callers / each {
-						_, err := db.UpdateEach(b.Context(), each, func(tx engine.Tx, i int) error {
-							key[4] = byte(i)
-							return tx.Put(key, val)
-						})
-						if err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			work.Wait()
+			putEach(b, callers, func(int) *DB { return db })
 		})
 	}
 }
@@ -50,27 +32,10 @@ func BenchmarkGroups(b *testing.B) {
 			for g := range dbs {
 				dbs[g] = newTrio(b, 3).leader()
 			}
-			val := make([]byte, 100)
-			const callers, each = 8, 64
+			const callers = 8
 			start := cpuTime(b)
 			b.ResetTimer()
-			var work sync.WaitGroup
-			for w := range callers {
-				work.Go(func() {
-					key := []byte(fmt.Sprintf("key%012d", w))
-					for range b.N / callers / each {
-						_, err := dbs[w%groups].UpdateEach(b.Context(), each, func(tx engine.Tx, i int) error {
-							key[4] = byte(i)
-							return tx.Put(key, val)
-						})
-						if err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			work.Wait()
+			putEach(b, callers, func(w int) *DB { return dbs[w%groups] })
 			b.StopTimer()
 			b.ReportMetric(float64((cpuTime(b)-start).Nanoseconds())/float64(b.N), "cpu-ns/op")
 			start = cpuTime(b)
@@ -78,6 +43,29 @@ func BenchmarkGroups(b *testing.B) {
 			b.ReportMetric(float64((cpuTime(b)-start).Microseconds())/float64(groups), "idle-cpu-µs/s/group")
 		})
 	}
+}
+
+// putEach lets callers put b.N values of 100 bytes, 64 at a time.
+func putEach(b *testing.B, callers int, db func(caller int) *DB) {
+	const each = 64
+	val := make([]byte, 100)
+	var work sync.WaitGroup
+	for w := range callers {
+		work.Go(func() {
+			key := fmt.Appendf(nil, "key%012d", w)
+			for range b.N / callers / each {
+				_, err := db(w).UpdateEach(b.Context(), each, func(tx engine.Tx, i int) error {
+					key[4] = byte(i)
+					return tx.Put(key, val)
+				})
+				if err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	work.Wait()
 }
 
 // cpuTime is what the process has used.

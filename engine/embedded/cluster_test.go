@@ -167,7 +167,7 @@ func TestClusterOfThree(t *testing.T) {
 		ran := false
 		_, err := db.Update(t.Context(), func(engine.Tx) error { ran = true; return nil })
 		if !errors.Is(err, engine.ErrNotLeader) || ran {
-			t.Errorf("node %d follows and took a call: %v, ran %v", node, err, ran)
+			t.Errorf("node %d follows and accepted a call: %v, ran %v", node, err, ran)
 		}
 		n := 0
 		for ch, err := range db.Changes(t.Context(), 0) {
@@ -220,7 +220,7 @@ func TestClusterKeepsData(t *testing.T) {
 		t.Fatal(sum, err)
 	}
 	if _, _, err := InitCluster(t.Context(), dir, c.addrs[1], Options{Logger: quiet()}); !errors.Is(err, engine.ErrInvalid) {
-		t.Errorf("a node was made one again: %v", err)
+		t.Errorf("InitCluster of a node: %v", err)
 	}
 	c.start(1)
 	c.put("new", "1")
@@ -347,15 +347,15 @@ func TestClusterMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.dbs[3].group.onLeader(t.Context(), methodRemove, []byte(`{"id":3}`)); err != nil {
-		t.Errorf("a node that was removed has not left: %v", err)
+		t.Errorf("a removed node does not report that it left: %v", err)
 	}
 	select {
 	case <-c.dbs[3].Stopped():
 	case <-time.After(30 * time.Second):
-		t.Error("a node that was removed goes on")
+		t.Error("a removed node still runs")
 	}
 	if err := c.dbs[3].group.onLeader(t.Context(), methodRemove, []byte(`{"id":3}`)); err != nil {
-		t.Errorf("a node that has stopped because it was removed has not left: %v", err)
+		t.Errorf("a node that stopped because it was removed does not report that it left: %v", err)
 	}
 	_ = c.dbs[3].Close()
 	c.leaves(3)
@@ -417,19 +417,14 @@ func TestClusterKeepsItsMajority(t *testing.T) {
 // folder must not be opened as a node of the cluster that it was taken out of.
 func interruptRecovery(t *testing.T, dir, addr string) {
 	t.Helper()
-	o, err := Options{Logger: quiet()}.withDefaults()
+	err := offline(dir, Options{Logger: quiet()}, func(db *DB) error {
+		term, err := db.applyLog(db.snap.Load())
+		if err == nil {
+			err = db.become(db.snap.Load(), term+1, addr, db.id.Cluster)
+		}
+		return err
+	})
 	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := openOffline(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	term, err := db.applyLog(db.snap.Load())
-	if err == nil {
-		err = db.become(db.snap.Load(), term+1, addr, db.id.Cluster)
-	}
-	if err = errors.Join(err, db.closeOffline()); err != nil {
 		t.Fatal(err)
 	}
 	if db, err := Open(dir, Options{Logger: quiet(), Cluster: ClusterOptions{Addr: addr}}); !errors.Is(err, engine.ErrInvalid) {

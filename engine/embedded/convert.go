@@ -19,36 +19,29 @@ import (
 // InitCluster makes a data folder, new or with data, the first node of a new cluster.
 // Other nodes reach it at addr. The folder must not be in use. An interrupted
 // InitCluster can be repeated.
-func InitCluster(ctx context.Context, dir, addr string, o Options) (*peer.Identity, Summary, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, Summary{}, err
-	}
-	db, err := openOffline(dir, o)
-	if err != nil {
-		return nil, Summary{}, err
-	}
-	state := db.snap.Load()
-	if state.roster != nil && db.id != nil {
-		return nil, Summary{}, errors.Join(engine.Errorf(engine.CodeInvalid, "%s is already node %d of a cluster", dir, db.id.Node), db.closeOffline())
-	}
-	if r := state.roster; r != nil && !slices.Equal(r.Members.Voters, []uint64{1}) {
-		return nil, Summary{}, errors.Join(engine.Errorf(engine.CodeInvalid, "%s is the data of a node of a cluster whose folder %q is missing; put that back, or restore a backup into a new folder", dir, clusterDir), db.closeOffline())
-	}
-	if state.roster == nil {
-		if err := db.become(state, 1, addr, ""); err != nil {
-			return nil, Summary{}, errors.Join(err, db.closeOffline())
+func InitCluster(ctx context.Context, dir, addr string, o Options) (id *peer.Identity, sum Summary, err error) {
+	err = offline(dir, o, func(db *DB) error {
+		state := db.snap.Load()
+		switch r := state.roster; {
+		case r != nil && db.id != nil:
+			return engine.Errorf(engine.CodeInvalid, "%s is already node %d of a cluster", dir, db.id.Node)
+		case r != nil && !slices.Equal(r.Members.Voters, []uint64{1}):
+			return engine.Errorf(engine.CodeInvalid, "%s is the data of a node of a cluster whose folder %q is missing; put that back, or restore a backup into a new folder", dir, clusterDir)
+		case r == nil:
+			if err := db.become(state, 1, addr, ""); err != nil {
+				return err
+			}
 		}
-	}
-	id := db.id
-	if id == nil {
-		id, err = peer.Init(journal.Files{FS: o.FS}, filepath.Join(dir, clusterDir))
-	}
-	if err == nil {
-		g := &group{db: db}
-		g.remember(db.snap.Load().roster)
-	}
-	return id, db.snap.Load().summary(), errors.Join(err, db.closeOffline())
+		if id = db.id; id == nil {
+			if id, err = peer.Init(journal.Files{FS: db.opts.FS}, filepath.Join(dir, clusterDir)); err != nil {
+				return err
+			}
+		}
+		(&group{db: db}).remember(db.snap.Load().roster)
+		sum = db.snap.Load().summary()
+		return nil
+	})
+	return id, sum, err
 }
 
 // RecoverCluster makes the data folder of a node whose cluster has lost its majority
@@ -56,47 +49,41 @@ func InitCluster(ctx context.Context, dir, addr string, o Options) (*peer.Identi
 // writes that may never have been acknowledged, but lacks data that never reached it.
 // The other nodes do not belong to it. RecoverCluster is a last resort. addr is where
 // other nodes will reach this one; "" means its previous address.
-func RecoverCluster(ctx context.Context, dir, addr string, o Options) (*peer.Identity, Summary, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, Summary{}, err
-	}
-	db, err := openOffline(dir, o)
-	if err != nil {
-		return nil, Summary{}, err
-	}
-	if db.id == nil {
-		return nil, Summary{}, errors.Join(engine.Errorf(engine.CodeInvalid, "%s is not a node of a cluster", dir), db.closeOffline())
-	}
-	if addr == "" {
-		var nodes []nodeInfo
-		nodes, err = db.knownNodes()
-		me, _ := db.snap.Load().roster.node(db.id.Node)
-		if addr = (ClusterOptions{}).recall(nodes, db.id.Node, me).Addr; err == nil && addr == "" {
-			err = engine.Errorf(engine.CodeInvalid, "the address of node %d is unknown: set it with --node", db.id.Node)
+func RecoverCluster(ctx context.Context, dir, addr string, o Options) (id *peer.Identity, sum Summary, err error) {
+	err = offline(dir, o, func(db *DB) error {
+		state, fsys := db.snap.Load(), db.opts.FS
+		if db.id == nil {
+			return engine.Errorf(engine.CodeInvalid, "%s is not a node of a cluster", dir)
+		}
+		if addr == "" {
+			nodes, err := db.knownNodes()
+			me, _ := state.roster.node(db.id.Node)
+			if addr = (ClusterOptions{}).recall(nodes, db.id.Node, me).Addr; err == nil && addr == "" {
+				err = engine.Errorf(engine.CodeInvalid, "the address of node %d is unknown: set it with --node", db.id.Node)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		term, err := db.applyLog(state)
+		if err == nil {
+			err = db.become(state, term+1, addr, db.id.Cluster)
 		}
 		if err != nil {
-			return nil, Summary{}, errors.Join(err, db.closeOffline())
+			return err
 		}
-	}
-	state := db.snap.Load()
-	term, err := db.applyLog(state)
-	if err == nil {
-		err = db.become(state, term+1, addr, db.id.Cluster)
-	}
-	if err != nil {
-		return nil, Summary{}, errors.Join(err, db.closeOffline())
-	}
-	old := filepath.Join(dir, clusterDir)
-	err = o.FS.Rename(old, old+".before-"+time.Now().UTC().Format("20060102T150405Z"))
-	if err = errors.Join(err, o.FS.SyncDir(dir)); err != nil {
-		return nil, Summary{}, errors.Join(fmt.Errorf("set the old credentials aside: %w", err), db.closeOffline())
-	}
-	id, err := peer.Init(journal.Files{FS: o.FS}, old)
-	if err == nil {
-		(&group{db: db}).remember(db.snap.Load().roster)
-	}
-	return id, state.summary(), errors.Join(err, db.closeOffline())
+		old := filepath.Join(dir, clusterDir)
+		err = fsys.Rename(old, old+".before-"+time.Now().UTC().Format("20060102T150405Z"))
+		if err = errors.Join(err, fsys.SyncDir(dir)); err != nil {
+			return fmt.Errorf("set the old credentials aside: %w", err)
+		}
+		if id, err = peer.Init(journal.Files{FS: fsys}, old); err == nil {
+			(&group{db: db}).remember(db.snap.Load().roster)
+		}
+		sum = state.summary()
+		return err
+	})
+	return id, sum, err
 }
 
 // Invite returns an invitation for the next node. It must be kept secret. Only the
@@ -124,9 +111,8 @@ func Invite(dir string) ([]byte, error) {
 
 // Accept makes a data folder, new or empty, the node that an invitation is for, and
 // returns the node's id. If the folder already is that node, Accept changes nothing.
-func Accept(dir string, invitation []byte, o Options) (uint64, error) {
-	o, err := o.withDefaults()
-	if err != nil {
+func Accept(dir string, invitation []byte, o Options) (node uint64, err error) {
+	if o, err = o.withDefaults(); err != nil {
 		return 0, err
 	}
 	within, files := filepath.Join(dir, clusterDir), journal.Files{FS: o.FS}
@@ -135,15 +121,14 @@ func Accept(dir string, invitation []byte, o Options) (uint64, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return 0, engine.Errorf(engine.CodeInvalid, "%w", err)
 	}
-	db, err := openOffline(dir, o)
-	if err != nil {
-		return 0, err
-	}
-	if s := db.snap.Load(); s.pos != 0 || s.roster != nil || db.log.Last() != 0 {
-		return 0, errors.Join(engine.Errorf(engine.CodeInvalid, "%s already has data, which would be lost: a node must join a cluster with a new folder", dir), db.closeOffline())
-	}
-	node, err := accepted(peer.Accept(files, within, invitation))
-	return node, errors.Join(err, db.closeOffline())
+	err = offline(dir, o, func(db *DB) error {
+		if s := db.snap.Load(); s.pos != 0 || s.roster != nil || db.log.Last() != 0 {
+			return engine.Errorf(engine.CodeInvalid, "%s already has data, which would be lost: a node must join a cluster with a new folder", dir)
+		}
+		node, err = accepted(peer.Accept(files, within, invitation))
+		return err
+	})
+	return node, err
 }
 
 func accepted(id *peer.Identity, err error) (uint64, error) {
@@ -186,30 +171,29 @@ func MayJoin(ctx context.Context, dir, addr string, join []string, version strin
 	return engine.Errorf(engine.CodeNotLeader, "no node of the cluster could say whether it would admit this one: %w", errors.Join(errs...))
 }
 
-// openOffline opens a folder of either kind without starting anything.
-func openOffline(dir string, o Options) (*DB, error) {
+// offline opens a folder of either kind without starting anything, calls fn and closes
+// the folder.
+func offline(dir string, o Options, fn func(db *DB) error) error {
+	o, err := o.withDefaults()
+	if err != nil {
+		return err
+	}
 	if err := makeFolders(o.FS, dir); err != nil {
-		return nil, err
+		return err
 	}
 	unlock, err := journal.LockDir(o.FS, dir)
 	if err != nil {
-		return nil, lockError(err)
+		return lockError(err)
 	}
-	db := &DB{opts: o, dir: dir, began: o.mono(), unlock: unlock, history: newHistory(o.HistoryBytes)}
+	db := &DB{opts: o, dir: dir, began: o.mono(), unlock: unlock, history: newHistory(o.HistoryBytes), offline: true}
 	if db.id, err = identity(dir, o); err == nil {
-		db.offline = true
 		err = db.recover()
 	}
-	if err != nil {
-		return nil, errors.Join(err, db.closeOffline())
+	if err == nil {
+		err = fn(db)
 	}
-	return db, nil
-}
-
-func (db *DB) closeOffline() error {
-	var err error
 	if db.log != nil {
-		err = db.log.Close()
+		err = errors.Join(err, db.log.Close())
 	}
 	return errors.Join(err, db.unlock())
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal/memfs"
 )
@@ -21,13 +22,13 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // folder. What was not synced is dropped or torn. Nothing acknowledged may be
 // missing, nothing that failed may be there, no transaction half.
 func TestPowerLoss(t *testing.T) {
-	seed := testSeed(t)
+	first := seed.Of(t)
 	folders, lives := 150, 12
 	if testing.Short() {
 		folders = 5
 	}
 	for f := range folders {
-		rng := rand.New(rand.NewPCG(seed, uint64(f)))
+		rng := rand.New(rand.NewPCG(first, uint64(f)))
 		fs := memfs.New(rng.Uint64())
 		var acked [killWriters]uint64
 		for life := range lives {
@@ -252,8 +253,8 @@ func damageFile(t *testing.T, fs *memfs.FS, path string) {
 // TestLogKeptBehindSnapshot: with log files of one or two records, a snapshot
 // must not take a record with it that it does not hold.
 func TestLogKeptBehindSnapshot(t *testing.T) {
-	for seed := range uint64(10) {
-		fs := memfs.New(seed)
+	for s := range uint64(10) {
+		fs := memfs.New(s)
 		o := Options{FS: fs, SnapshotBytes: 12 << 10, HistoryBytes: 1, segmentBytes: 8 << 10}
 		db := open(t, "data", o)
 		val := string(make([]byte, 3000))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -14,24 +13,6 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 )
-
-// testSeed returns SKERRY_SEED, or a new seed, and prints it if the test fails.
-func testSeed(t *testing.T) uint64 {
-	t.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("SKERRY_SEED: %v", err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("again with SKERRY_SEED=%d", seed)
-		}
-	})
-	return seed
-}
 
 // open opens an engine in dir and closes it with the test.
 func open(t *testing.T, dir string, o Options) *DB {

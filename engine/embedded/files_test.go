@@ -5,19 +5,18 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal/memfs"
 )
@@ -108,13 +107,9 @@ func (l *nodeLife) names() (out []string) {
 // there.
 func TestPowerCutAtEachStep(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	if text := os.Getenv("SKERRY_SEED"); text != "" {
-		seed, _ = strconv.ParseUint(text, 10, 64)
-	}
-	t.Logf("SKERRY_SEED=%d", seed)
+	first := seed.Of(t)
 	for step := 0; ; step++ {
-		l := &nodeLife{t: t, fs: memfs.New(seed + uint64(step))}
+		l := &nodeLife{t: t, fs: memfs.New(first + uint64(step))}
 		l.fs.StopAfter(step)
 		whole := l.run() == nil
 		l.fs.Crash()
@@ -122,7 +117,7 @@ func TestPowerCutAtEachStep(t *testing.T) {
 		if whole {
 			t.Logf("%d steps", step)
 			if step < 50 {
-				t.Error("that is no whole life")
+				t.Error("the test covers too few steps")
 			}
 			return
 		}

@@ -5,8 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 )
 
@@ -14,14 +14,13 @@ import (
 // what it says that it keeps, at every position there is: before the oldest kept,
 // at it, in the middle of batches, at the newest and after it.
 func TestHistoryEdges(t *testing.T) {
-	seed := simEnv(t, simSeedVar, uint64(time.Now().UnixNano()))
-	t.Logf("%s=%d", simSeedVar, seed)
+	first := seed.Of(t)
 	runs := 200
 	if testing.Short() {
 		runs = 30
 	}
 	for run := range runs {
-		r := rand.New(rand.NewPCG(seed, uint64(run)))
+		r := rand.New(rand.NewPCG(first, uint64(run)))
 		m := &historyModel{limit: []int{0, 1, 10, 30, 31, 100, 1000}[r.IntN(7)], needed: math.MaxUint64}
 		m.floor = engine.Position(r.IntN(3))
 		m.last = m.floor
@@ -118,7 +117,7 @@ func TestHistoryResetWakes(t *testing.T) {
 	select {
 	case <-moved:
 	default:
-		t.Error("the reader goes on waiting")
+		t.Error("the reader still waits")
 	}
 	if _, _, err := h.after(0); engine.CodeOf(err) != engine.CodeTruncated {
 		t.Errorf("then it gets %v", err)

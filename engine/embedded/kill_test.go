@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 )
 
@@ -103,8 +103,7 @@ func TestKill(t *testing.T) {
 	if testing.Short() {
 		rounds = 10
 	}
-	seed := testSeed(t)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := seed.Rand(t)
 	dir := t.TempDir()
 	var acked [killWriters]uint64
 	for round := range rounds {

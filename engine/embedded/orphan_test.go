@@ -107,7 +107,7 @@ func TestEntryOfAnotherBatch(t *testing.T) {
 	default:
 	}
 	if err == nil {
-		t.Error("the node goes on, though its state is another one")
+		t.Error("the node still runs although its state differs")
 	}
 	q.notTaken(two, engine.ErrNotLeader)
 	<-second
@@ -162,6 +162,6 @@ func TestTimeOfHeldReads(t *testing.T) {
 		t.Error(err)
 	}
 	if got := x.flight.bound(&x.wall); got <= lastTime { // it is visible: others have learned of its time
-		t.Errorf("the time still stands at %d", got)
+		t.Errorf("the time is still %d", got)
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal/memfs"
 )
@@ -14,7 +14,7 @@ import (
 // TestSavepointIndex: a transaction knows every key that it wrote, once, however
 // its number went up and down around linearTouches.
 func TestSavepointIndex(t *testing.T) {
-	rng := rand.New(rand.NewPCG(testSeed(t), 7))
+	rng := seed.Rand(t)
 	db := open(t, "data", Options{FS: memfs.New(1)})
 	is, errUndo := map[string]string{}, errors.New("undo")
 	for range 300 {

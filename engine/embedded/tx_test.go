@@ -3,9 +3,9 @@ package embedded
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal/memfs"
 )
@@ -69,7 +69,7 @@ func TestReplaceNearLimit(t *testing.T) {
 // TestBytesCounted: what counts against the memory limit is exactly what is
 // there, after undone transactions, deletions, replay, snapshot and restart.
 func TestBytesCounted(t *testing.T) {
-	rng := rand.New(rand.NewPCG(testSeed(t), 0))
+	rng := seed.Rand(t)
 	o := Options{FS: memfs.New(1), SnapshotBytes: 1 << 30}
 	db := open(t, "data", o)
 	check := func(when string) {

@@ -55,7 +55,7 @@ func TestLocalRead(t *testing.T) {
 			return val
 		}
 		if val := read(engine.Read{Level: engine.Local, MaxStale: time.Minute}); val == last {
-			t.Errorf("a local read saw %q: it was made to be fresh", val)
+			t.Errorf("a local read saw %q: it waited for newer data", val)
 		}
 		pos := put(t, db, "k", "mine")
 		if val := read(engine.Read{Level: engine.Session, AtLeast: pos, MaxStale: time.Minute}); val != "mine" {
@@ -199,7 +199,7 @@ func TestUseAfterEnd(t *testing.T) {
 			t.Errorf("%T: get after the end: %v", tx, err)
 		}
 		if err := tx.Put([]byte("k"), nil); err == nil {
-			t.Errorf("%T: put after the end was taken", tx)
+			t.Errorf("%T: a put after the end was accepted", tx)
 		}
 	}
 }

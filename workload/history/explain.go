@@ -257,30 +257,22 @@ func cutTo(text string, n int) string {
 	return strings.ToValidUTF8(text[:n], "") + "…"
 }
 
-func shortList(texts []string) string {
-	var b strings.Builder
-	for i, text := range texts {
-		if b.Len() > maxShown {
-			return b.String() + fmt.Sprintf(" and %d more", len(texts)-i)
-		}
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(short(text))
-	}
-	return b.String()
-}
+func shortList(texts []string) string { return join(texts, short) }
 
 func shortPairs(pairs []Pair) string {
+	return join(pairs, func(p Pair) string { return short(p.Key) + "=" + p.Value.short() })
+}
+
+func join[E any](list []E, text func(E) string) string {
 	var b strings.Builder
-	for i, p := range pairs {
+	for i, e := range list {
 		if b.Len() > maxShown {
-			return b.String() + fmt.Sprintf(" and %d more", len(pairs)-i)
+			return b.String() + fmt.Sprintf(" and %d more", len(list)-i)
 		}
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		b.WriteString(short(p.Key) + "=" + p.Value.short())
+		b.WriteString(text(e))
 	}
 	return b.String()
 }

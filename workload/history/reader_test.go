@@ -156,11 +156,11 @@ func FuzzRead(f *testing.F) {
 		}
 		var first, second bytes.Buffer
 		if err := history.Write(&first, ops); err != nil {
-			t.Fatalf("what was read cannot be written: %v", err)
+			t.Fatalf("an operation that was read cannot be written: %v", err)
 		}
 		again, err := history.Read(bytes.NewReader(first.Bytes()))
 		if err != nil {
-			t.Fatalf("what was written cannot be read: %v\n%s", err, first.String())
+			t.Fatalf("an operation that was written cannot be read: %v\n%s", err, first.String())
 		}
 		if err := history.Write(&second, again); err != nil || first.String() != second.String() {
 			t.Fatalf("%v\n%s\nbecame\n%s", err, first.String(), second.String())

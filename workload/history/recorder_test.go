@@ -79,7 +79,7 @@ func TestRecorderEnd(t *testing.T) {
 		t.Fatalf("%+v", ops)
 	}
 	if ops[1].Outcome != history.Unknown || ops[1].Steps[0].Got.Present {
-		t.Errorf("what had not ended: %+v", ops[1])
+		t.Errorf("the pending operation: %+v", ops[1])
 	}
 }
 
