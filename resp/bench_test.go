@@ -45,15 +45,7 @@ func BenchmarkServer(b *testing.B) {
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
-			addr := startSkerry(b, resp.Options{})
-			fill(b, addr, val)
-			b.ReportAllocs()
-			b.ResetTimer()
-			var wg sync.WaitGroup
-			for c := range benchConns {
-				wg.Go(func() { pipeline(b, addr, c, b.N/benchConns/benchFlight+1, cmd) })
-			}
-			wg.Wait()
+			load(b, startSkerry(b, resp.Options{}), val, cmd)
 		})
 	}
 }
@@ -65,17 +57,22 @@ func BenchmarkForwarded(b *testing.B) {
 	set := func(key []byte, _ int) []byte { return wire.AppendCommand(nil, []byte("SET"), key, val) }
 	for id, name := range []string{"leader", "other"} {
 		b.Run(name, func(b *testing.B) {
-			addr := startNodes(b, 2, resp.Options{}).list[id].addr
-			fill(b, addr, val)
-			b.ReportAllocs()
-			b.ResetTimer()
-			var wg sync.WaitGroup
-			for c := range benchConns {
-				wg.Go(func() { pipeline(b, addr, c, b.N/benchConns/benchFlight+1, set) })
-			}
-			wg.Wait()
+			load(b, startNodes(b, 2, resp.Options{}).list[id].addr, val, set)
 		})
 	}
+}
+
+// load fills the server with values and runs the load.
+func load(b *testing.B, addr string, val []byte, cmd func(key []byte, i int) []byte) {
+	b.Helper()
+	fill(b, addr, val)
+	b.ReportAllocs()
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for c := range benchConns {
+		wg.Go(func() { pipeline(b, addr, c, b.N/benchConns/benchFlight+1, cmd) })
+	}
+	wg.Wait()
 }
 
 func benchKey(i int) []byte { return fmt.Appendf(nil, "key:%012d", i%benchKeys) }

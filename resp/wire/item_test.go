@@ -22,10 +22,7 @@ func walk(b []byte, out *Writer) (rest []byte, ok bool) {
 	}
 	parts := 0
 	switch it.Kind {
-	case KindArray, KindSet, KindPush:
-		out.Array(it.Len)
-		parts = it.Len
-	case KindMap:
+	case KindArray, KindSet, KindPush, KindMap:
 		out.Array(it.Len)
 		parts = it.Len
 	case KindNull:
