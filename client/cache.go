@@ -216,14 +216,8 @@ func cacheable(args []any) (key string, ok bool) {
 	if len(args) < 2 {
 		return "", false
 	}
-	var word string
-	switch v := args[0].(type) {
-	case string:
-		word = strings.ToUpper(v)
-	case []byte:
-		word = strings.ToUpper(string(v))
-	}
-	switch word {
+	word, _ := textArg(args[0])
+	switch strings.ToUpper(word) {
 	case "EXISTS":
 		if len(args) != 2 {
 			return "", false
@@ -233,13 +227,7 @@ func cacheable(args []any) (key string, ok bool) {
 	default:
 		return "", false
 	}
-	switch v := args[1].(type) {
-	case string:
-		return v, true
-	case []byte:
-		return string(v), true
-	}
-	return "", false
+	return textArg(args[1])
 }
 
 // pushInvalidate handles an invalidation: a list of changed keys, or null for all keys.

@@ -3,6 +3,7 @@ package client
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
@@ -114,12 +115,7 @@ func (p *urlParser) parameters(query string) error {
 	if err != nil {
 		return errorf(CodeInvalid, "the parameters of the URL cannot be read: %w", err)
 	}
-	names := make([]string, 0, len(values))
-	for name := range values {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if len(values[name]) > 1 {
 			return errorf(CodeInvalid, "the parameter %s is given twice", name)
 		}

@@ -88,18 +88,24 @@ func subcommand(args []any) string {
 	if len(args) < 2 {
 		return ""
 	}
-	var s string
-	switch v := args[1].(type) {
-	case string:
-		s = strings.ToUpper(v)
-	case []byte:
-		s = strings.ToUpper(string(v))
-	default:
+	s, ok := textArg(args[1])
+	if !ok {
 		return "with a second word that is not text"
 	}
-	switch s {
+	switch s = strings.ToUpper(s); s {
 	case "REPLY", "TRACKING", "CACHING", "READ", "MOVED", "SETNAME", "NO-EVICT", "NO-TOUCH":
 		return strings.Clone(s)
 	}
 	return ""
+}
+
+// textArg returns an argument that is a string or bytes.
+func textArg(a any) (s string, ok bool) {
+	switch v := a.(type) {
+	case string:
+		return v, true
+	case []byte:
+		return string(v), true
+	}
+	return "", false
 }

@@ -37,16 +37,7 @@ func startFaults(t *testing.T, change ...func(*mail.FaultsOptions)) *faults {
 	if f.Faults, err = mail.NewFaults(o); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- f.Run(ctx) }()
-	f.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(f.stop)
+	f.stop = running(t, f.Run)
 	return f
 }
 

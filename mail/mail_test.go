@@ -18,6 +18,14 @@ func message(change ...func(*mail.Message)) mail.Message {
 	return m
 }
 
+// send sends such a message.
+func send(t *testing.T, to mail.Sender, change ...func(*mail.Message)) {
+	t.Helper()
+	if err := to.Send(t.Context(), message(change...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestRefused: every sender refuses messages that could never be sent, or that would differ from what the
 // program meant.
 func TestRefused(t *testing.T) {

@@ -45,9 +45,7 @@ func TestOutboxKeepsTheLast(t *testing.T) {
 	t.Parallel()
 	box := mail.NewOutbox(3)
 	for i := 1; i <= 5; i++ {
-		if err := box.Send(t.Context(), message(func(m *mail.Message) { m.Subject = fmt.Sprint(i) })); err != nil {
-			t.Fatal(err)
-		}
+		send(t, box, func(m *mail.Message) { m.Subject = fmt.Sprint(i) })
 	}
 	var got []string
 	for _, k := range box.List() {
@@ -76,9 +74,7 @@ func TestOutboxLogs(t *testing.T) {
 	box := mail.NewOutbox(0)
 	box.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 	for i := range 2 {
-		if err := box.Send(t.Context(), message(func(m *mail.Message) { m.Subject, m.Text = fmt.Sprintf("Message %d", i), "secret" })); err != nil {
-			t.Fatal(err)
-		}
+		send(t, box, func(m *mail.Message) { m.Subject, m.Text = fmt.Sprintf("Message %d", i), "secret" })
 	}
 	if err := box.Send(t.Context(), mail.Message{Subject: "to nobody"}); err == nil {
 		t.Error("a message without a recipient was kept")
@@ -96,9 +92,7 @@ func TestOutboxBytes(t *testing.T) {
 	const each = mail.MaxBodyBytes
 	text := strings.Repeat("a", each)
 	for range mail.MaxOutboxBytes/each + 3 {
-		if err := box.Send(t.Context(), message(func(m *mail.Message) { m.Text = text })); err != nil {
-			t.Fatal(err)
-		}
+		send(t, box, func(m *mail.Message) { m.Text = text })
 	}
 	if n := len(box.List()); n != mail.MaxOutboxBytes/each-1 {
 		t.Errorf("it keeps %d messages of %d bytes", n, each)

@@ -186,10 +186,16 @@ func start(t *testing.T, port int, change ...func(*mail.SMTPOptions)) *sender {
 	if s.SMTP, err = mail.NewSMTP(o); err != nil {
 		t.Fatal(err)
 	}
+	s.stop = running(t, s.Run)
+	return s
+}
+
+// running calls run with a context that stop, or else the end of the test, cancels.
+func running(t *testing.T, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	s.stop = sync.OnceFunc(func() {
+	go func() { done <- run(ctx) }()
+	stop = sync.OnceFunc(func() {
 		cancel()
 		select {
 		case err := <-done:
@@ -200,8 +206,8 @@ func start(t *testing.T, port int, change ...func(*mail.SMTPOptions)) *sender {
 			t.Error("Run does not end")
 		}
 	})
-	t.Cleanup(s.stop)
-	return s
+	t.Cleanup(stop)
+	return stop
 }
 
 // metric returns one of the sender's metrics.

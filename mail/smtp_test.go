@@ -146,9 +146,7 @@ func TestWrongPasswordWaits(t *testing.T) {
 	t.Parallel()
 	d := serve(t, "--user", "ann", "--password", "s3cr3t")
 	s := start(t, d.port, login("ann", "wr0ng"))
-	if err := s.Send(t.Context(), message()); err != nil {
-		t.Fatal(err)
-	}
+	send(t, s)
 	eventually.True(t, "it was tried more than once", func() bool { return s.metric(t, "mail_retries_total") >= 3 })
 	d.kill()
 	d = serve(t, append(portFlag(d.port), "--user", "ann", "--password", "wr0ng")...)
@@ -170,9 +168,7 @@ func TestDownThenUp(t *testing.T) {
 	s := start(t, d.port)
 	const n = 30
 	for i := range n {
-		if err := s.Send(t.Context(), message(func(m *mail.Message) { m.Subject = fmt.Sprint("mail ", i) })); err != nil {
-			t.Fatal(err)
-		}
+		send(t, s, func(m *mail.Message) { m.Subject = fmt.Sprint("mail ", i) })
 	}
 	eventually.True(t, "an attempt has failed", func() bool { return s.metric(t, "mail_retries_total") > 0 })
 	if queued := s.metric(t, "mail_queued"); queued != n {
@@ -195,12 +191,10 @@ func TestAnswers(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	s := start(t, d.port)
-	if err := s.Send(t.Context(), message(func(m *mail.Message) {
+	send(t, s, func(m *mail.Message) {
 		m.To = []string{"ann@example.org", "gone@example.org", "late@example.org"}
 		m.Ref, m.Text = "ref-1", "s3cr3t text"
-	})); err != nil {
-		t.Fatal(err)
-	}
+	})
 	first, second := d.must(t), d.must(t)
 	if !slices.Equal(first.To, []string{"ann@example.org"}) || !slices.Equal(second.To, []string{"late@example.org"}) {
 		t.Errorf("sent to %v, then to %v", first.To, second.To)
@@ -237,11 +231,9 @@ func TestGiveUp(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	s := start(t, d.port, func(o *mail.SMTPOptions) { o.GiveUp = 200 * time.Millisecond })
-	if err := s.Send(t.Context(), message(func(m *mail.Message) {
+	send(t, s, func(m *mail.Message) {
 		m.To, m.Ref, m.Text = []string{"busy@example.org"}, "ref-2", "s3cr3t text"
-	})); err != nil {
-		t.Fatal(err)
-	}
+	})
 	eventually.True(t, "it is given up", func() bool { return s.metric(t, "mail_failed_total") == 1 })
 	s.stop()
 	if n := len(s.logs.lines("mail lost", "ref-2", "4.3.0")); n != 1 || strings.Contains(s.logs.String(), "s3cr3t") {
@@ -255,9 +247,7 @@ func TestHang(t *testing.T) {
 	d := serve(t)
 	s := start(t, d.port, func(o *mail.SMTPOptions) { o.Timeout, o.MaxSenders = 300*time.Millisecond, 2 })
 	for _, to := range []string{"hang@example.org", "ann@example.org", "bob@example.org", "eve@example.org"} {
-		if err := s.Send(t.Context(), message(func(m *mail.Message) { m.To = []string{to} })); err != nil {
-			t.Fatal(err)
-		}
+		send(t, s, func(m *mail.Message) { m.To = []string{to} })
 	}
 	for range 3 {
 		d.must(t)
@@ -271,9 +261,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	s := start(t, d.port)
-	if err := s.Send(t.Context(), message(func(m *mail.Message) { m.To = []string{"die@example.org", "gone@example.org", "ann@example.org"} })); err != nil {
-		t.Fatal(err)
-	}
+	send(t, s, func(m *mail.Message) { m.To = []string{"die@example.org", "gone@example.org", "ann@example.org"} })
 	if m, ok := d.next(t); ok {
 		t.Fatalf("it was accepted: %+v", m)
 	}
@@ -299,9 +287,7 @@ func TestStop(t *testing.T) {
 	d := serve(t)
 	s := start(t, d.port, func(o *mail.SMTPOptions) { o.RetryFirst, o.MaxRetryWait = time.Hour, time.Hour })
 	for _, to := range []string{"late@example.org", "ann@example.org", "busy@example.org", "bob@example.org"} {
-		if err := s.Send(t.Context(), message(func(m *mail.Message) { m.To, m.Ref = []string{to}, "ref-"+to })); err != nil {
-			t.Fatal(err)
-		}
+		send(t, s, func(m *mail.Message) { m.To, m.Ref = []string{to}, "ref-"+to })
 	}
 	eventually.True(t, "all are tried", func() bool { return s.metric(t, "mail_sent_total") == 2 && s.metric(t, "mail_retries_total") == 2 })
 	// late@ is accepted at the third attempt.
@@ -361,9 +347,7 @@ func TestStopIsBounded(t *testing.T) {
 	s := start(t, deaf(t), func(o *mail.SMTPOptions) { o.Timeout, o.Drain = time.Hour, 50*time.Millisecond })
 	const n = 10
 	for i := range n {
-		if err := s.Send(t.Context(), message(func(m *mail.Message) { m.Ref = fmt.Sprintf("ref-%d.", i) })); err != nil {
-			t.Fatal(err)
-		}
+		send(t, s, func(m *mail.Message) { m.Ref = fmt.Sprintf("ref-%d.", i) })
 	}
 	s.stop() // fails the test if it takes too long
 	for i := range n {
@@ -382,14 +366,10 @@ func TestQueueIsFreed(t *testing.T) {
 	d := serve(t)
 	s := start(t, d.port, func(o *mail.SMTPOptions) { o.MaxQueue, o.MaxQueueBytes = 2, 4<<10 })
 	// A message that is larger than the limit is accepted if it is alone.
-	if err := s.Send(t.Context(), message(func(m *mail.Message) { m.Text = strings.Repeat("long ", 4<<10) })); err != nil {
-		t.Error(err)
-	}
+	send(t, s, func(m *mail.Message) { m.Text = strings.Repeat("long ", 4<<10) })
 	d.must(t)
 	eventually.True(t, "the queue is empty", func() bool { return s.metric(t, "mail_queued") == 0 })
-	if err := s.Send(t.Context(), message(func(m *mail.Message) { m.To = []string{"busy@example.org"} })); err != nil {
-		t.Fatal(err)
-	}
+	send(t, s, func(m *mail.Message) { m.To = []string{"busy@example.org"} })
 	for i := range 10 {
 		if err := s.Send(t.Context(), message()); err != nil {
 			t.Fatalf("message %d: %v", i, err)

@@ -44,7 +44,6 @@ func TestAllocs(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	db := openDB(t, newCanned(t).dsn())
-	defer db.Close()
 	st, err := db.PrepareContext(t.Context(), "CALL vote(?, ?, ?)")
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +73,6 @@ func TestAllocs(t *testing.T) {
 // cpu-ns/op includes both. The server only looks up canned replies, so its share is small.
 func BenchmarkSQL(b *testing.B) {
 	db := openDB(b, newCanned(b).dsn())
-	defer db.Close()
 	db.SetMaxIdleConns(64)
 	st, err := db.PrepareContext(b.Context(), "CALL vote(?, ?, ?)")
 	if err != nil {

@@ -26,17 +26,21 @@ const (
 	twoInts = `{"kind":"object","fields":[{"name":"a","type":` + anInt + `},{"name":"b","type":` + anInt + `}]}`
 )
 
-// TestCommands checks which command a statement becomes, and when the schema is requested.
-func TestCommands(t *testing.T) {
-	t.Parallel()
-	s := newCanned(t)
+// readAndAdd starts a server with the procedures read and add. It returns pools without
+// and with once=auto.
+func readAndAdd(t *testing.T) (s *canned, db, once *sql.DB) {
+	t.Helper()
+	s = newCanned(t)
 	s.set("PROC", "read", schemaOf("read", true, intArg, anInt))
 	s.set("FCALL_RO", "read", ":5\r\n")
 	s.set("CALLONCE", "add", ":6\r\n")
-	db := openDB(t, s.dsn())
-	defer db.Close()
-	once := openDB(t, s.dsn()+"?once=auto")
-	defer once.Close()
+	return s, openDB(t, s.dsn()), openDB(t, s.dsn()+"?once=auto")
+}
+
+// TestCommands checks which command a statement becomes, and when the schema is requested.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	s, db, once := readAndAdd(t)
 	keyed := sqldriver.WithKey(t.Context(), "my-key")
 	for _, c := range []struct {
 		db    *sql.DB
@@ -74,14 +78,7 @@ func TestCommands(t *testing.T) {
 // unknown outcome and is not sent again, unless it has a key or only reads.
 func TestBrokenConnection(t *testing.T) {
 	t.Parallel()
-	s := newCanned(t)
-	s.set("PROC", "read", schemaOf("read", true, intArg, anInt))
-	s.set("FCALL_RO", "read", ":5\r\n")
-	s.set("CALLONCE", "add", ":6\r\n")
-	db := openDB(t, s.dsn())
-	defer db.Close()
-	once := openDB(t, s.dsn()+"?once=auto")
-	defer once.Close()
+	s, db, once := readAndAdd(t)
 	var n int
 	for _, c := range []struct {
 		db      *sql.DB
@@ -128,7 +125,6 @@ func TestSchemaChanges(t *testing.T) {
 	s.set("PROC", "p", schemaOf("p", false, "", oneInt))
 	s.set("CALL", "p", "%1\r\n$1\r\na\r\n:1\r\n")
 	db := openDB(t, s.dsn())
-	defer db.Close()
 	for _, c := range []struct{ schema, reply, want, asked string }{
 		{"", "", "a | 1", "PROC SCHEMA p, CALL p"},
 		{"", "", "a | 1", "CALL p"},
@@ -168,7 +164,6 @@ func TestUnknownHere(t *testing.T) {
 	s.set("PROC", "new", "-ERR there is no procedure new [unknown_procedure]\r\n")
 	s.set("CALL", "new", "%1\r\n$1\r\na\r\n:1\r\n")
 	db := openDB(t, s.dsn())
-	defer db.Close()
 	if got, err := table(t.Context(), db, "CALL new(?, x => ?)", 1, 2); err == nil {
 		t.Errorf("an argument without a known name: %s", got)
 	}
@@ -228,7 +223,6 @@ func TestNoBytes(t *testing.T) {
 	s.set("PROC", "one", schemaOf("one", false, `{"name":"seats","type":{"kind":"bytes","nullable":true}}`, `{"kind":"int","bits":64}`))
 	s.set("CALL", "one", ":1\r\n")
 	db := openDB(t, s.dsn())
-	defer db.Close()
 	const list, object = "skerry: argument seats is bytes, not a list", "skerry: argument seats is bytes, not an object"
 	for _, c := range []struct {
 		query string

@@ -27,7 +27,6 @@ func TestPassword(t *testing.T) {
 		if err != nil && (strings.Contains(err.Error(), "wrong@") || errors.Is(err, client.ErrOutcomeUnknown)) {
 			t.Errorf("%q: %v", user, err)
 		}
-		db.Close()
 	}
 }
 
@@ -36,7 +35,6 @@ func TestKeys(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
 	db := openDB(t, s.dsn("?once=auto"))
-	defer db.Close()
 	db.SetMaxIdleConns(20)
 	keyed := sqldriver.WithKey(t.Context(), client.NewKey())
 	var all sync.WaitGroup

@@ -16,13 +16,14 @@ import (
 	"github.com/skerrydb/skerry/client/sqldriver"
 )
 
-// openDB opens a pool by its DSN.
+// openDB opens a pool by its DSN until the test ends.
 func openDB(tb testing.TB, dsn string) *sql.DB {
 	tb.Helper()
 	db, err := sql.Open(sqldriver.Name, dsn)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	tb.Cleanup(func() { _ = db.Close() })
 	return db
 }
 
@@ -48,7 +49,6 @@ func TestSuite(t *testing.T) {
 func TestArgumentForms(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, newServer(t).dsn(""))
-	defer db.Close()
 	for _, c := range []struct {
 		query string
 		args  []any
@@ -89,7 +89,6 @@ func TestArgumentForms(t *testing.T) {
 func TestDetails(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, newServer(t).dsn(""))
-	defer db.Close()
 	var text string
 	if err := db.QueryRowContext(t.Context(), "CALL echo_float(?)", float32(0.1)).Scan(&text); err != nil || text != "0.1" {
 		t.Errorf("%s, %v", text, err)
@@ -114,7 +113,6 @@ func TestDetails(t *testing.T) {
 func TestEverything(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, newServer(t).dsn(""))
-	defer db.Close()
 	in := everything{
 		Yes: true, Small: -8, Int: -1 << 60, Uint: 1<<64 - 1, Float: -2.5, Text: "naïve {\"", Bytes: []byte{0, 255, '{'}, Time: moment,
 		Some: new(string), Object: inner{7, []string{"<a>", "b"}}, List: []inner{{1, nil}, {2, []string{}}}, Map: map[string]int64{"a": 1, "b": -2}, JSON: json.RawMessage(`{"any":[1,null]}`),
@@ -173,7 +171,6 @@ func TestEverything(t *testing.T) {
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, newServer(t).dsn(""))
-	defer db.Close()
 	for query, want := range map[string]string{
 		"CALL echo_int(5)":                                                  "result | 5",
 		"CALL echo_int(NULL)":                                               "result | NULL",
@@ -237,7 +234,6 @@ func table(ctx context.Context, db *sql.DB, query string, args ...any) (string, 
 func TestResult(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, newServer(t).dsn(""))
-	defer db.Close()
 	for query, want := range map[string]int64{"CALL add('k', 5)": 5, "CALL touch(1)": 3} {
 		res, err := db.ExecContext(t.Context(), query)
 		if err != nil {
@@ -265,7 +261,6 @@ func TestResult(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, newServer(t).dsn(""))
-	defer db.Close()
 	for query, code := range map[string]string{
 		"CALL fail('too_many_votes', 'text')": "too_many_votes", "CALL pear('a', 'b')": "unknown_procedure", "SELECT * FROM pear()": "unknown_procedure",
 		"CALL echo_int('x')": "invalid", "CALL add('k')": "invalid",
@@ -343,7 +338,6 @@ func is[T any](v any) bool {
 func TestRowsOnOneConn(t *testing.T) {
 	t.Parallel()
 	db := openDB(t, newServer(t).dsn(""))
-	defer db.Close()
 	conn, err := db.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -225,6 +225,21 @@ func TestDeleteMany(t *testing.T) {
 	}
 }
 
+func lock(t *testing.T, s *acme.Storage, name string) {
+	t.Helper()
+	if err := s.Lock(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unlock may be called in any goroutine.
+func unlock(t *testing.T, s *acme.Storage, name string) {
+	t.Helper()
+	if err := s.Unlock(t.Context(), name); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLockExcludes: one holder at a time, of many in two processes' worth of storages.
 func TestLockExcludes(t *testing.T) {
 	t.Parallel()
@@ -244,9 +259,7 @@ func TestLockExcludes(t *testing.T) {
 				}
 				n++
 				inside--
-				if err := s.Unlock(t.Context(), "x"); err != nil {
-					t.Error(err)
-				}
+				unlock(t, s, "x")
 			}
 		})
 	}
@@ -262,9 +275,7 @@ func TestUnlockTwice(t *testing.T) {
 	t.Parallel()
 	s, _ := space(t)
 	for range 50 {
-		if err := s.Lock(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		lock(t, s, "a")
 		errs := make(chan error)
 		for range 2 {
 			go func() { errs <- s.Unlock(t.Context(), "a") }()
@@ -281,9 +292,7 @@ func TestLockTakesTurns(t *testing.T) {
 	t.Parallel()
 	a, store := space(t)
 	b := storage(t, store, acme.StorageOptions{})
-	if err := a.Lock(t.Context(), "x"); err != nil {
-		t.Fatal(err)
-	}
+	lock(t, a, "x")
 	for _, s := range []*acme.Storage{a, b} {
 		if ok, err := s.TryLock(t.Context(), "x"); ok || err != nil {
 			t.Errorf("TryLock of a held lock: %v, %v", ok, err)
@@ -297,18 +306,20 @@ func TestLockTakesTurns(t *testing.T) {
 	if ok, err := b.TryLock(t.Context(), "y"); !ok || err != nil {
 		t.Errorf("TryLock of another lock: %v, %v", ok, err)
 	}
-	if err := b.Unlock(t.Context(), "y"); err != nil {
-		t.Error(err)
-	}
-	if err := a.Unlock(t.Context(), "x"); err != nil {
+	unlock(t, b, "y")
+	unlock(t, a, "x")
+	lock(t, b, "x")
+	unlock(t, b, "x")
+}
+
+// expires returns when a key expires; zero if there is none.
+func expires(t *testing.T, store *kv.Store, key string) time.Time {
+	t.Helper()
+	e, _, _, err := store.Get(t.Context(), engine.Read{}, acme.DefaultSpace, []byte(key))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Lock(t.Context(), "x"); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Unlock(t.Context(), "x"); err != nil {
-		t.Fatal(err)
-	}
+	return e.Expires
 }
 
 // TestLockOfTheDead: the lock of a process that ended is free when its lease expires.
@@ -316,21 +327,18 @@ func TestLockOfTheDead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	eng, store := open(t, dir)
-	if err := storage(t, store, acme.StorageOptions{Lease: time.Second}).Lock(t.Context(), "x"); err != nil {
-		t.Fatal(err)
-	}
+	lock(t, storage(t, store, acme.StorageOptions{Lease: time.Second}), "x")
+	end := expires(t, store, "l/x")
 	if err := eng.Close(); err != nil {
 		t.Fatal(err)
 	}
 	_, store = open(t, dir)
-	locks(t, store, 1)
 	s := storage(t, store, acme.StorageOptions{Lease: time.Second})
-	if err := s.Lock(t.Context(), "x"); err != nil {
-		t.Fatal(err)
+	lock(t, s, "x")
+	if early := time.Until(end); early > 100*time.Millisecond {
+		t.Errorf("the lock is free %v before its lease ends", early)
 	}
-	if err := s.Unlock(t.Context(), "x"); err != nil {
-		t.Fatal(err)
-	}
+	unlock(t, s, "x")
 }
 
 // TestLockIsRenewed: the lease of a living holder moves on, and one that was lost
@@ -339,28 +347,16 @@ func TestLockIsRenewed(t *testing.T) {
 	t.Parallel()
 	_, store := open(t, t.TempDir())
 	key := []byte("l/x")
-	expires := func() time.Time {
-		e, ok, _, err := store.Get(t.Context(), engine.Read{}, acme.DefaultSpace, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !ok {
-			return time.Time{}
-		}
-		return e.Expires
-	}
 	var s *acme.Storage
 	var out *output
 	lost := func() bool { return strings.Contains(out.String(), "its lease expired") }
 	for lease, renewed := 600*time.Millisecond, false; !renewed; lease *= 2 { // a slow machine needs a longer one
 		out = &output{}
 		s = storage(t, store, acme.StorageOptions{Lease: lease, Logger: out.logger()})
-		if err := s.Lock(t.Context(), "x"); err != nil {
-			t.Fatal(err)
-		}
-		first := expires()
+		lock(t, s, "x")
+		first := expires(t, store, "l/x")
 		eventually.True(t, "the lease is renewed", func() bool {
-			renewed = !first.IsZero() && expires().After(first)
+			renewed = !first.IsZero() && expires(t, store, "l/x").After(first)
 			return renewed || lost()
 		})
 	}
