@@ -13,12 +13,12 @@ func TestNearest(t *testing.T) {
 		{"htpp", "http resp", "http"}, // two neighbours swapped, or one too many
 		{"HTTP", "http resp", "http"},
 		{"trusted-proxis", "tls-cert trusted-proxies", "trusted-proxies"},
-		{"trustd-prxis", "tls-cert trusted-proxies", ""}, // three
-		{"acme", "acme-http acme-ca admin", ""},          // two begin so
+		{"trustd-prxis", "tls-cert trusted-proxies", ""}, // three letters
+		{"acme", "acme-http acme-ca admin", ""},          // two candidates
 		{"pass", "password-file hosts", "password-file"},
-		{"nod", "node node-advertise", "node"}, // both begin so, one is nearer
+		{"nod", "node node-advertise", "node"}, // two candidates, one is nearer
 		{"cat", "call cats", "cats"},
-		{"cal", "cat car", ""}, // both are as near
+		{"cal", "cat car", ""}, // equally near
 		{"frob", "bench gen vet dev", ""},
 		{"gem", "gen dev", "gen"},
 		{"x", "xy", ""},

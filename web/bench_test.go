@@ -76,7 +76,7 @@ func BenchmarkRouter(b *testing.B) {
 					h.ServeHTTP(w, r)
 				}
 				if w.status != 200 || w.n != 5 {
-					b.Fatalf("answered %d with %d bytes", w.status, w.n)
+					b.Fatalf("responded %d with %d bytes", w.status, w.n)
 				}
 			})
 		}

@@ -118,7 +118,7 @@ func TestBindJSON(t *testing.T) {
 	}
 	got := s.do("POST", "/", `{"name":"a","count":1,"paid":true,"size":null}`, "Content-Type", jsonMedia)
 	if !strings.Contains(got.body, `"size":9`) || !strings.Contains(got.body, `"tags":["kept"]`) {
-		t.Errorf("what is left out was changed: %s", got.body)
+		t.Errorf("an omitted field was changed: %s", got.body)
 	}
 	for name, status := range map[string]int{"plain": 400, "taken": 409} {
 		if got := s.do("POST", "/", `{"name":"`+name+`","count":1,"paid":true}`, "Content-Type", jsonMedia); got.status != status {
@@ -174,7 +174,7 @@ func TestBindMediaTypes(t *testing.T) {
 		}
 	}
 	if got := s.do("POST", "/", body); !strings.Contains(got.body, "application/json or application/x-www-form-urlencoded or multipart/form-data") {
-		t.Errorf("it does not say what is taken: %s", got.body)
+		t.Errorf("the supported types are not listed: %s", got.body)
 	}
 }
 

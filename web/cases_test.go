@@ -76,14 +76,14 @@ type ownError struct{}
 func (ownError) Error() string   { return "gone for good" }
 func (ownError) HTTPStatus() int { return http.StatusGone }
 
-// TestCases sends every request in testdata on a connection of its own and compares
-// the whole answers. A file is made of cases; a case is
+// TestCases sends every request in testdata on its own connection and compares the whole responses. A file
+// consists of cases; a case is
 //
 //	METHOD PATH          the request line, without the version
 //	Name: value          headers; Host and Content-Length come by themselves
 //	body: text           or a Go string in quotes; without it there is no body
 //	----
-//	status, headers and body of the answer, up to the next "====" line
+//	status, headers and body of the response, up to the next "====" line
 //
 // Lines with # are comments.
 func TestCases(t *testing.T) {
@@ -103,7 +103,7 @@ func TestCases(t *testing.T) {
 			asked, want, _ := strings.Cut(c, "----\n")
 			got := answerTo(t, srv.Listener.Addr().String(), asked)
 			if !*rewrite && got != want {
-				t.Errorf("%s: the answer to\n%s\nis\n%s\nnot\n%s", file, asked, got, want)
+				t.Errorf("%s: the response to\n%s\nis\n%s\nwant\n%s", file, asked, got, want)
 			}
 			out.WriteString(asked + "----\n" + got + "====\n")
 		}
@@ -147,7 +147,7 @@ func answerTo(t *testing.T, addr, asked string) string {
 	method, _, _ := strings.Cut(lines[0], " ")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
 	if err != nil {
-		return fmt.Sprintf("no answer: %v\n", err)
+		return fmt.Sprintf("no response: %v\n", err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)

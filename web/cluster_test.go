@@ -31,7 +31,7 @@ func visit(n *node) web.Handler {
 	return func(c *web.Context) error {
 		c.Header().Set("X-Handler", fmt.Sprint(n.id))
 		c.Header().Set("X-Handler-"+fmt.Sprint(n.id), "here")
-		c.Header().Set("Content-Length", "0") // if this node answers it is another length
+		c.Header().Set("Content-Length", "0") // a response of this node has another length
 		v, _, err := visits.Get(c.Session())
 		if err != nil {
 			return err
@@ -210,7 +210,7 @@ func testOwnWrites(t *testing.T, leader *node, followers []*node) {
 			t.Fatalf("write %d: %+v", i, got)
 		}
 		if got := b.do(r, "GET", "/look", nil); got.body != by(r, i+1) || strings.Contains(fmt.Sprint(got.header["Set-Cookie"]), "__Host-") {
-			t.Fatalf("node %d wrote %d, node %d says %+v", w.id, i+1, r.id, got)
+			t.Fatalf("node %d wrote %d, node %d responds %+v", w.id, i+1, r.id, got)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func testTooLarge(t *testing.T, leader *node, followers []*node) {
 	for _, size := range []int{10 << 20, 10 << 20, 1<<20 + 1, 1<<20 + 200<<10, 1<<20 + 200<<10, 1<<20 + 200<<10} {
 		got := b.do(followers[0], "POST", "/small", bytes.NewReader(make([]byte, size)))
 		if got.status != 413 || !strings.Contains(got.body, `"body_too_large"`) {
-			t.Errorf("%d bytes for a route that takes 1 MiB: %+v", size, got)
+			t.Errorf("%d bytes for a route with a limit of 1 MiB: %+v", size, got)
 		}
 	}
 	if got := b.do(followers[0], "POST", "/visit", nil); got.body != by(leader, 1) {
@@ -262,7 +262,7 @@ func testStalled(t *testing.T, _ *node, followers []*node) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != 409 || !resp.Close {
-		t.Errorf("%d, and it says that it closes the connection: %v", resp.StatusCode, resp.Close)
+		t.Errorf("status %d, Connection: close is %v", resp.StatusCode, resp.Close)
 	}
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		t.Error(err)

@@ -79,7 +79,7 @@ func TestCompressNegotiates(t *testing.T) {
 // compressCase is a response that is or is not compressed.
 type compressCase struct {
 	name    string
-	set     []string // headers of the answer
+	set     []string // headers of the response
 	status  int
 	size    int
 	ask     []string // headers of the request

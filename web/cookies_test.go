@@ -73,7 +73,7 @@ func TestForgedCookies(t *testing.T) {
 			continue
 		}
 		if user := s.who(cookies); user != "" {
-			t.Errorf("%.100s is taken for %s", cookies, user)
+			t.Errorf("%.100s counts as %s", cookies, user)
 		}
 	}
 	if s.who("a=b; "+good+"; c=d") != "anna" {
@@ -95,7 +95,7 @@ func TestReplayedCookies(t *testing.T) {
 	}
 	for name, cookie := range map[string]string{"after the logout": out, "before the second login": again} {
 		if user := s.who(cookie); user != "" {
-			t.Errorf("the cookie of %s is taken for %s", name, user)
+			t.Errorf("a cookie from %s counts as %s", name, user)
 		}
 	}
 	if _, _, err := sessions.RevokeAll(t.Context(), "anna"); err != nil {
@@ -103,13 +103,13 @@ func TestReplayedCookies(t *testing.T) {
 	}
 	for _, cookie := range []string{revoked, renewed} {
 		if user := s.who(cookie); user != "" {
-			t.Errorf("a revoked cookie is taken for %s", user)
+			t.Errorf("a revoked cookie counts as %s", user)
 		}
 	}
 	expired := s.login()
 	time.Sleep(session.MinIdle + 10*time.Millisecond)
 	if user := s.who(expired); user != "" {
-		t.Errorf("an expired cookie is taken for %s", user)
+		t.Errorf("an expired cookie counts as %s", user)
 	}
 }
 

@@ -78,7 +78,7 @@ func TestETag(t *testing.T) {
 		t.Errorf("HEAD without a body was hashed: %+v", got)
 	}
 	if a, b := s.do("GET", "/5000", ""), s.do("GET", "/5001", ""); a.header.Get("ETag") == b.header.Get("ETag") {
-		t.Error("two answers have one tag")
+		t.Error("two responses have one tag")
 	}
 }
 

@@ -53,7 +53,7 @@ func TestGlobalSession(t *testing.T) {
 	two := serve(t, web.Options{Name: "two", Global: global}, shared)
 	two.srv.Client().Jar = one.jar // both are on 127.0.0.1: cookies know no ports
 	if got := one.do("GET", "/read", ""); got.body != " " || got.header.Get("Set-Cookie") != "" {
-		t.Errorf("who only looks: %+v", got)
+		t.Errorf("reading has created a session: %+v", got)
 	}
 	if got := one.do("POST", "/write", "").header.Get("Set-Cookie"); !strings.HasPrefix(got, "__Host-skerry-global=") || !strings.Contains(got, "; Secure") || strings.Contains(got, "Domain") {
 		t.Errorf("the cookie: %s", got)

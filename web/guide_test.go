@@ -53,7 +53,7 @@ func legacy() http.Handler { return http.NotFoundHandler() }
 func logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r)
-		web.From(w, r).Logger().Debug("answered", "path", r.URL.Path)
+		web.From(w, r).Logger().Debug("served", "path", r.URL.Path)
 	})
 }
 
@@ -135,7 +135,7 @@ func photo(c *web.Context) error {
 		Types:        []string{"image/png", "image/jpeg"},
 		Fields:       &form,
 	}, func(f *web.File) error {
-		t, err := f.Temp() // removed after the answer
+		t, err := f.Temp() // removed after the response
 		if err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func TestLimiterIsBounded(t *testing.T) {
 		l.count(attacker)
 	}
 	if _, _, after := l.count(attacker); after == 0 {
-		t.Fatal("the attacker has not used up his own")
+		t.Fatal("the attacker is not limited")
 	}
 	for key := range uint64(100 * most) {
 		if _, _, after := l.count(key*2654435761 + 7); after != 0 {
@@ -39,7 +39,7 @@ func TestLimiterIsBounded(t *testing.T) {
 		t.Errorf("%d buckets are kept of at most %d", n, most)
 	}
 	if _, _, after := l.count(attacker); after == 0 {
-		t.Error("the attacker has got himself forgotten")
+		t.Error("the attacker was forgotten")
 	}
 	// Full buckets make room first.
 	now = now.Add(time.Hour)
@@ -69,12 +69,12 @@ func TestSecretNames(t *testing.T) {
 		"sid", "otp", "totp", "pin", "jwt", "id_token_hint", "SAMLAssertion", "reset", "user[password]", "ticket",
 	} {
 		if !secretName(name) {
-			t.Errorf("%s is not taken for a secret", name)
+			t.Errorf("%s does not count as a secret", name)
 		}
 	}
 	for _, name := range []string{"", "q", "page", "author", "keyword", "monkey", "decode", "postcode", "zip", "id", "slug", "signal", "design", "passenger", "pinned", "limit", "after", "next", "sort"} {
 		if secretName(name) {
-			t.Errorf("%s is taken for a secret", name)
+			t.Errorf("%s counts as a secret", name)
 		}
 	}
 }

@@ -142,7 +142,7 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		case <-time.After(patience):
-			t.Errorf("%s: the stream goes on", what)
+			t.Errorf("%s: the stream does not end", what)
 		}
 	}
 	select {

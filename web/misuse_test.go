@@ -123,8 +123,8 @@ func TestNoSessions(t *testing.T) {
 	}
 }
 
-// answers are handlers by their expected log in debug mode.
-func answers(a *web.App) map[string]string {
+// misuses adds handlers, and returns their expected log in debug mode by path.
+func misuses(a *web.App) map[string]string {
 	said := map[string]string{}
 	add := func(path, want string, h web.Handler, m ...web.Middleware) {
 		a.Get(path, h, m...)
@@ -172,7 +172,7 @@ func TestForgottenAnswers(t *testing.T) {
 	for _, debug := range []bool{true, false} {
 		var log journal
 		var said map[string]string
-		s := serve(t, web.Options{Debug: debug, Logger: log.logger()}, func(a *web.App) { said = answers(a) })
+		s := serve(t, web.Options{Debug: debug, Logger: log.logger()}, func(a *web.App) { said = misuses(a) })
 		for path, want := range said {
 			s.do("GET", path, "", "If-Range", "Thu, 01 Jan 1970 00:00:01 GMT", "Range", "bytes=2-3")
 			got := log.take()

@@ -41,7 +41,7 @@ type node struct {
 	ran   atomic.Int32 // handlers
 	mu    sync.Mutex   // guards via and claim
 	via   func(context.Context, uint64) (net.Conn, error)
-	claim uint64 // who it takes for the leader; 0: who leads
+	claim uint64 // the leader that it believes in; 0: the real one
 }
 
 // Dial implements engine.Cluster.
@@ -104,7 +104,7 @@ func (n *node) interfere(t *testing.T, claim uint64, via func(context.Context, u
 // writes.
 type late struct {
 	engine.Engine
-	mu sync.Mutex // guards tx, and is held while it is read from
+	mu sync.Mutex // guards tx, and is locked while tx is read
 	tx engine.Tx  // nil: the state is that of now
 }
 

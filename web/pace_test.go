@@ -49,7 +49,7 @@ func (b *watched) check(t *testing.T) {
 	if n := len(w.reads); n < 4 || time.Until(w.reads[0]) > web.UploadStall || time.Until(w.reads[0]) <= 0 {
 		t.Errorf("the upload's deadlines are %v", w.reads)
 	} else if n != b.atEnd {
-		t.Errorf("%d deadlines set after its end would be taken for the client's going away", n-b.atEnd)
+		t.Errorf("%d deadlines were set after the end of the body: net/http would report that the client is gone", n-b.atEnd)
 	}
 	if len(w.writes) < 2 || !w.writes[0].IsZero() || !w.writes[len(w.writes)-1].IsZero() {
 		t.Errorf("over HTTP/2 the deadline of the response ends an upload that lasts longer: %v", w.writes)

@@ -31,8 +31,8 @@ func panics(line *int) map[string]web.Handler {
 func TestPanicInDebugMode(t *testing.T) {
 	for _, debug := range []bool{true, false} {
 		line := 0
-		var told reports
-		s := serve(t, web.Options{Debug: debug, Faults: &told}, func(a *web.App) {
+		var faults reports
+		s := serve(t, web.Options{Debug: debug, Faults: &faults}, func(a *web.App) {
 			for path, h := range panics(&line) {
 				a.Get(path, h)
 			}
@@ -43,7 +43,7 @@ func TestPanicInDebugMode(t *testing.T) {
 			if strings.Contains(page, place+"</code>") != debug || strings.Contains(page, "panic_test.go") != debug {
 				t.Errorf("debug %v: %s, %s:\n%s", debug, path, place, page)
 			}
-			stack := string(told[len(told)-1].Stack)
+			stack := string(faults[len(faults)-1].Stack)
 			first := strings.Split(stack, "\n")[1]
 			if !strings.HasPrefix(stack, "goroutine ") || strings.Contains(stack, "debug.Stack") || strings.Contains(stack, "recovered") || strings.HasPrefix(first, "runtime.") || strings.HasPrefix(first, "panic(") {
 				t.Errorf("%s: the stack begins with %s:\n%s", path, first, stack)

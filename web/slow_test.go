@@ -93,9 +93,9 @@ func TestSlowClients(t *testing.T) {
 		}
 	}
 	most := c.most.Load()
-	t.Logf("%d clients, %d at once, %d kB each; %d others were answered meanwhile, the slowest in %v", n, most, grown/max(most, 1)>>10, asked, worst)
+	t.Logf("%d clients, %d at once, %d kB each; %d other requests, the slowest took %v", n, most, grown/max(most, 1)>>10, asked, worst)
 	if c.came.Load() < int64(n) || grown > most*perSlowClient+16<<20 || worst > 10*time.Second {
-		t.Errorf("%d came, %d bytes were taken, somebody else has waited for %v", c.came.Load(), grown, worst)
+		t.Errorf("%d clients, %d bytes used, another request took %v", c.came.Load(), grown, worst)
 	}
 }
 

@@ -125,7 +125,7 @@ func TestEventsEnd(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		case <-time.After(30 * time.Second):
-			t.Fatalf("%s: the stream goes on", what)
+			t.Fatalf("%s: the stream does not end", what)
 		}
 	}
 	resp := open(t, http.DefaultClient, url)

@@ -304,7 +304,7 @@ func TestAssetsRefuse(t *testing.T) {
 	var log bytes.Buffer
 	newAssets(t, web.AssetOptions{FS: someFiles(), List: []string{"css/none.css"}, Reload: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if !strings.Contains(log.String(), "css/none.css") {
-		t.Errorf("in development the log says %q", log.String())
+		t.Errorf("in development the log is %q", log.String())
 	}
 	views := newViews(t, view.Options{FS: fstest.MapFS{"home.html": {}}})
 	a := newAssets(t, web.AssetOptions{FS: someFiles(), Pages: map[string][]string{"hmoe": {"js/todo.js"}}})

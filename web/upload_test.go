@@ -115,7 +115,7 @@ func TestUploads(t *testing.T) {
 	none := uploads(t, web.UploadOptions{TempDir: "none"})
 	body, media = formOf(t, part{"title", "", "T"})
 	if got := none.do("POST", "/", body, "Content-Type", media); places(t, got) != "/title: is not known" {
-		t.Errorf("a field where none is taken: %+v", got)
+		t.Errorf("an unexpected field: %+v", got)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestUploadCutOff(t *testing.T) {
 			t.Errorf("it counts as complete: %v", err)
 		}
 	case <-time.After(30 * time.Second):
-		t.Error("the handler still waits")
+		t.Error("the handler does not end")
 	}
 }
 

@@ -18,7 +18,7 @@ func problemOf(tb testing.TB, a answer) problem.Problem {
 	tb.Helper()
 	var p problem.Problem
 	if err := json.Unmarshal([]byte(a.body), &p); err != nil || a.header.Get("Content-Type") != problem.Type {
-		tb.Fatalf("the answer is no problem: %+v", a)
+		tb.Fatalf("the response is not a problem: %+v", a)
 	}
 	return p
 }
@@ -148,7 +148,7 @@ func TestMistakes(t *testing.T) {
 	}
 	got = s.do("GET", "/many?n=x"+strings.Repeat("&n=x", web.MaxFaults), "")
 	if n := len(problemOf(t, got).Errors); n != web.MaxFaults {
-		t.Errorf("%d mistakes were told", n)
+		t.Errorf("%d mistakes were reported", n)
 	}
 }
 

@@ -16,9 +16,9 @@ func (r *reports) Report(f web.Fault) { *r = append(*r, f) }
 // TestVerdicts: a code of the program's own is a refusal with its text, a lost leader is not a fault of the
 // program, and a panic is.
 func TestVerdicts(t *testing.T) {
-	var told reports
+	var faults reports
 	var detail string
-	s := serve(t, web.Options{Faults: &told}, func(a *web.App) {
+	s := serve(t, web.Options{Faults: &faults}, func(a *web.App) {
 		a.Post("/own", func(c *web.Context) error {
 			err := engine.Errorf("too_many_votes", "you have voted")
 			detail = c.Detail(err)
@@ -35,11 +35,11 @@ func TestVerdicts(t *testing.T) {
 	if got := s.do("POST", "/lost", ""); got.status != 500 || strings.Contains(got.body, "secret") {
 		t.Errorf("an unknown outcome: %+v", got)
 	}
-	if len(told) != 0 {
-		t.Errorf("told of %v", told)
+	if len(faults) != 0 {
+		t.Errorf("reported %v", faults)
 	}
-	if s.do("POST", "/panic", ""); len(told) != 1 || told[0].Route != "POST /panic" || told[0].Stack == nil {
-		t.Errorf("a panic: told of %v", told)
+	if s.do("POST", "/panic", ""); len(faults) != 1 || faults[0].Route != "POST /panic" || faults[0].Stack == nil {
+		t.Errorf("a panic: reported %v", faults)
 	}
 	if got := s.do("POST", "/wrong", "", "Accept", "text/html"); strings.Count(got.body, "is too much") != 1 {
 		t.Errorf("a page about one fault: %s", got.body)

@@ -221,14 +221,14 @@ func TestSessionOfABrowser(t *testing.T) {
 		t.Errorf("a visit after the login, and after a handler that failed: %+v", got)
 	}
 	if got := s.do("GET", "/look", ""); got.body != "anna" {
-		t.Errorf("who is logged in: %+v", got)
+		t.Errorf("the logged-in user: %+v", got)
 	}
 	if got := s.do("POST", "/logout", ""); !strings.Contains(got.header.Get("Set-Cookie"), "Max-Age=0") {
 		t.Errorf("the logout: %+v", got)
 	}
 	s.srv.Client().Jar = nil
 	if got := s.do("GET", "/look", "", "Cookie", old); got.body != "" || got.header.Get("Set-Cookie") != "" {
-		t.Errorf("the token of before the login: %+v", got)
+		t.Errorf("the token from before the login: %+v", got)
 	}
 }
 

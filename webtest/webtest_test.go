@@ -20,7 +20,7 @@ const page = `<!doctype html><body class="a b"><nav><a href="/form?x=1#end">To t
 <button name="do" value="save">Save</button><button name="do" value="drop">Drop</button></form>
 <form action="?old=1" id="two"><input name="find"></form><ul><li data-x="y z">1<b> 2 </b></li><li>3</li></ul>`
 
-// application shows a page with forms, says what a form has sent, and has accounts.
+// application shows a page with forms, responds with what a form has sent, and has accounts.
 func application(s *skerry.Services) (http.Handler, error) {
 	users, err := auth.New(s.KV, auth.Options{Sessions: s.Sessions})
 	if err != nil {
@@ -74,8 +74,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestAccounts: registering, the mail's link, logging in, and one browser's cookies are
-// not another's.
+// TestAccounts: a browser registers, follows the link in the email and logs in; browsers do not share cookies.
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -89,7 +88,7 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// failing stands for a test that is to fail.
+// failing is a test that is expected to fail.
 type failing struct {
 	testing.TB
 	failed bool
@@ -126,7 +125,7 @@ func TestFailures(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); do() }()
 		if <-done; !f.failed {
-			t.Errorf("%s: the test goes on", name)
+			t.Errorf("%s: the test did not fail", name)
 		}
 	}
 }

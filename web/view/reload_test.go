@@ -92,7 +92,7 @@ func TestReload(t *testing.T) {
 }
 
 // TestHeal: a file that breaks is an error of the pages that need it, with its
-// line, until it is mended.
+// line, until it is fixed.
 func TestHeal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -55,8 +55,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestFailingValue: a value that cannot be shown is an error in the line where
-// it stands.
+// TestFailingValue: a value that cannot be shown is an error with its line.
 func TestFailingValue(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{"a.z.html": "\n\n<script>x = /*! v */</script>", "a.html": "\n\n<script>x = {{.v}}</script>"} {
@@ -64,7 +63,7 @@ func TestFailingValue(t *testing.T) {
 		err := v.Fragment(new(strings.Builder), "a", map[string]any{"v": panics{}})
 		expectError(t, err, view.CodeViewFailed, name+":3:", "oh dear")
 	}
-	v := load(t, map[string]string{"a.z.html": "#{v}"}) // JSON in text, which has no error to tell
+	v := load(t, map[string]string{"a.z.html": "#{v}"}) // JSON in text, which reports no error
 	if got := render(t, v, "a", map[string]any{"v": panics{}}); got != "{}" {
 		t.Errorf("got %s", got)
 	}

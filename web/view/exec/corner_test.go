@@ -47,7 +47,7 @@ func TestCorners(t *testing.T) {
 }
 
 // TestOrder: functions are called in the order of html/template, and a list may
-// change while it is gone over.
+// change while it is ranged over.
 func TestOrder(t *testing.T) {
 	for _, page := range []string{
 		`{{seen "a" | print (seen "b") (seen "c")}}`, `{{seen "a" | and (seen "")}}`, `{{seen "a" | pair (seen "b")}}`, `{{seen "a" | eq (seen "b")}}`,
