@@ -38,8 +38,20 @@ func benchPage() (z, html string, locals map[string]any) {
 
 const benchLayout = "<!DOCTYPE html>\n<title>{{.title}}</title>\n<main>{{.contents}}</main>\n"
 
+// measure runs fn as a benchmark.
+func measure(b *testing.B, name string, fn func() error) {
+	b.Run(name, func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := fn(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
 // BenchmarkFragment compares both kinds of files with html/template alone, which
-// writes into a buffer that is used again.
+// writes into a reused buffer.
 func BenchmarkFragment(b *testing.B) {
 	z, html, locals := benchPage()
 	v := load(b, map[string]string{"z.z.html": z, "html.html": html})
@@ -49,25 +61,10 @@ func BenchmarkFragment(b *testing.B) {
 		b.Fatal("the pages differ")
 	}
 	for _, name := range []string{"z", "html"} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := v.Fragment(io.Discard, name, locals); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+		measure(b, name, func() error { return v.Fragment(io.Discard, name, locals) })
 	}
-	b.Run("plain", func(b *testing.B) {
-		b.ReportAllocs()
-		var buf bytes.Buffer
-		for b.Loop() {
-			buf.Reset()
-			if err := plain.Execute(&buf, locals); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
+	var buf bytes.Buffer
+	measure(b, "plain", func() error { buf.Reset(); return plain.Execute(&buf, locals) })
 }
 
 // BenchmarkRender is a page in its layout, and one for which locals have to be
@@ -79,25 +76,10 @@ func BenchmarkRender(b *testing.B) {
 	plain := template.Must(template.New("page").Parse(html))
 	template.Must(plain.New("layout").Parse(strings.Replace(benchLayout, "{{.contents}}", "{{template \"page\" .}}", 1)))
 	for _, name := range []string{"z", "html", "mixed"} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := v.Render(io.Discard, name, locals); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+		measure(b, name, func() error { return v.Render(io.Discard, name, locals) })
 	}
-	b.Run("plain", func(b *testing.B) {
-		b.ReportAllocs()
-		var buf bytes.Buffer
-		for b.Loop() {
-			buf.Reset()
-			if err := plain.ExecuteTemplate(&buf, "layout", locals); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
+	var buf bytes.Buffer
+	measure(b, "plain", func() error { buf.Reset(); return plain.ExecuteTemplate(&buf, "layout", locals) })
 }
 
 // BenchmarkNew measures the cost of one page at start.
@@ -105,12 +87,6 @@ func BenchmarkNew(b *testing.B) {
 	z, html, _ := benchPage()
 	for name, files := range map[string]map[string]string{"z": {"a.z.html": z}, "html": {"a.html": html}} {
 		fsys := folder(files)
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				if _, err := view.New(view.Options{FS: fsys}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+		measure(b, name, func() error { _, err := view.New(view.Options{FS: fsys}); return err })
 	}
 }

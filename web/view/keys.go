@@ -101,10 +101,10 @@ func isWhole(n parse.Node, root bool) bool {
 
 // once reports whether this warning about the page was not logged yet.
 func (p *page) once(what string) bool {
-	if _, told := p.warned.Load(what); told || p.warns.Load() >= MaxWarnings {
+	if _, logged := p.warned.Load(what); logged || p.warns.Load() >= MaxWarnings {
 		return false
 	}
-	if _, told := p.warned.LoadOrStore(what, true); told {
+	if _, logged := p.warned.LoadOrStore(what, true); logged {
 		return false
 	}
 	return p.warns.Add(1) <= MaxWarnings
