@@ -84,9 +84,7 @@ type Assets struct {
 // are too many files.
 func NewAssets(o AssetOptions) (*Assets, error) {
 	o.Prefix = cmp.Or(o.Prefix, DefaultAssetPrefix)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	a := &Assets{o: o, fsys: o.FS, files: map[string]*asset{}, pages: map[string]template.HTML{}}
 	if err := a.open(); err != nil {
 		return nil, err

@@ -51,10 +51,7 @@ func AccessLog(o AccessLogOptions) Middleware {
 
 // log logs the line of x, which is over.
 func (l *accessLog) log(x *exchange, took time.Duration, cut bool) {
-	r, to := x.r, l.Logger
-	if to == nil {
-		to = x.app.o.Logger
-	}
+	r, to := x.r, cmp.Or(l.Logger, x.app.o.Logger)
 	failed := cut || x.status >= http.StatusInternalServerError
 	if !to.Enabled(r.Context(), l.Level) || l.Skip != nil && !failed && l.Skip(r) {
 		return

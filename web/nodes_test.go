@@ -14,7 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/engine"
@@ -69,20 +68,20 @@ func (n *node) State() engine.ClusterState {
 
 // AwaitLeader implements engine.Cluster.
 func (n *node) AwaitLeader(ctx context.Context) (engine.Node, error) {
-	for {
+	var claim uint64
+	eventually.Within(eventually.Limit, func() bool {
 		n.mu.Lock()
-		claim := n.claim
-		n.mu.Unlock()
-		switch {
-		case claim == 0:
-			return n.Cluster.AwaitLeader(ctx)
-		case claim != nobody:
-			return engine.Node{ID: claim}, nil
-		case ctx.Err() != nil:
-			return engine.Node{}, engine.Errorf(engine.CodeNotLeader, "no leader: %w", ctx.Err())
-		}
-		time.Sleep(time.Millisecond)
+		defer n.mu.Unlock()
+		claim = n.claim
+		return claim != nobody || ctx.Err() != nil
+	})
+	switch claim {
+	case 0:
+		return n.Cluster.AwaitLeader(ctx)
+	case nobody:
+		return engine.Node{}, engine.Errorf(engine.CodeNotLeader, "no leader: %w", ctx.Err())
 	}
+	return engine.Node{ID: claim}, nil
 }
 
 // nobody is the id of a leader that does not exist.

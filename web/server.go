@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"time"
@@ -26,9 +27,7 @@ const (
 // NewServer returns an http.Server for h with every bound set that net/http leaves open. net/http's errors of
 // single connections go to log at debug level; nil discards them. The caller sets TLSConfig if it needs one.
 func NewServer(h http.Handler, log *slog.Logger) *http.Server {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: HeaderTimeout,

@@ -184,12 +184,7 @@ type Middleware = func(http.Handler) http.Handler
 // makes no sense; the error names all faults.
 func New(o Options) (*App, error) {
 	o.Name = cmp.Or(o.Name, DefaultName)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.MaxBody == 0 {
-		o.MaxBody = DefaultMaxBody
-	}
+	o.Logger, o.MaxBody = cmp.Or(o.Logger, slog.Default()), cmp.Or(o.MaxBody, DefaultMaxBody)
 	o.MaxStreams = cmp.Or(o.MaxStreams, DefaultMaxStreams)
 	o.MaxStreamsPerClient = cmp.Or(o.MaxStreamsPerClient, min(DefaultMaxStreamsPerClient, (o.MaxStreams+3)/4))
 	o.MaxStreamsPerSession = cmp.Or(o.MaxStreamsPerSession, min(DefaultMaxStreamsPerSession, o.MaxStreamsPerClient))
