@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/cli/verb"
 )
 
@@ -18,12 +19,9 @@ func TestArchiveAndRestore(t *testing.T) {
 	var middle time.Time
 	for round := range 3 {
 		p := s.serve("--archive", "arch", "--archive-keep", "24h")
-		for deadline := time.Now().Add(time.Minute); round == 0 && !strings.Contains(s.run("skerry check --data arch"), "sound: "); {
-			if time.Now().After(deadline) { // the first base must be of the empty store
-				t.Fatalf("the archive did not begin\n%s", p.log())
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+		eventually.True(t, "the first base, of the empty store", func() bool {
+			return round > 0 || strings.Contains(s.run("skerry check --data arch"), "sound: ")
+		})
 		for i := range 20 {
 			if got := p.ask(fmt.Sprintf("SET k%d round%d", i, round)); got != "+OK" {
 				t.Fatalf("SET: %s", got)
@@ -37,7 +35,6 @@ func TestArchiveAndRestore(t *testing.T) {
 				t.Fatalf("check beside the server: %s", out)
 			}
 			middle = time.Now()
-			time.Sleep(2 * time.Millisecond)
 			fallthrough
 		default:
 			if code := p.stop(syscall.SIGTERM); code != verb.ExitOK {

@@ -8,8 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/cli/cluster"
 )
 
@@ -122,10 +122,10 @@ func (d *docsRun) bring(n int) {
 	}
 }
 
-// await waits until ok says so. No server may end meanwhile.
+// await waits until ok returns true. No server may end meanwhile.
 func (d *docsRun) await(what string, ok func() bool) {
 	d.t.Helper()
-	for end := time.Now().Add(clusterWait); !ok(); time.Sleep(20 * time.Millisecond) {
+	good := eventually.Within(clusterWait, func() bool {
 		for i, m := range d.list {
 			if i == 0 || m.server == nil {
 				continue
@@ -136,13 +136,15 @@ func (d *docsRun) await(what string, ok func() bool) {
 			default:
 			}
 		}
-		if time.Now().After(end) {
-			for i, m := range d.list[1:] {
-				d.t.Logf("machine %d:\n%s", i+1, m.log())
-			}
-			d.t.Fatalf("waited in vain for %s", what)
-		}
+		return ok()
+	})
+	if good {
+		return
 	}
+	for i, m := range d.list[1:] {
+		d.t.Logf("machine %d:\n%s", i+1, m.log())
+	}
+	d.t.Fatalf("waited in vain for %s", what)
 }
 
 // awaitVoters waits until the status that a machine shows has exactly the nodes of

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/cli/cluster"
 	"github.com/skerrydb/skerry/cli/verb"
@@ -89,19 +90,18 @@ func (c *nodes) seen(id int) (s seen) {
 	return s
 }
 
-// await waits until ok says so.
+// await waits until ok returns true.
 func (c *nodes) await(what string, ok func() bool) {
 	c.s.t.Helper()
-	for end := time.Now().Add(clusterWait); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			for id, p := range c.proc {
-				if p != nil {
-					c.s.t.Logf("node %d:\n%s", id, p.log())
-				}
-			}
-			c.s.t.Fatalf("waited in vain for %s", what)
+	if eventually.Within(clusterWait, ok) {
+		return
+	}
+	for id, p := range c.proc {
+		if p != nil {
+			c.s.t.Logf("node %d:\n%s", id, p.log())
 		}
 	}
+	c.s.t.Fatalf("waited in vain for %s", what)
 }
 
 // awaitVoters waits until node 1 knows of n nodes, all with a vote and faces.
@@ -137,15 +137,6 @@ func (c *nodes) leader() (id int) {
 		return id != 0
 	})
 	return id
-}
-
-func (p *server) ended() bool {
-	select {
-	case <-p.exited:
-		return true
-	default:
-		return false
-	}
 }
 
 // set writes through one node until it says OK, and returns how long that took.
@@ -229,11 +220,7 @@ func TestNodeIsReplaced(t *testing.T) {
 	if out := c.s.run("skerry cluster leave --data n3"); !strings.HasPrefix(out, "node 3 has left cluster ") {
 		t.Fatalf("leave: %s", out)
 	}
-	select {
-	case <-c.proc[3].exited:
-	case <-time.After(clusterWait):
-		t.Fatal("the removed node does not stop")
-	}
+	c.proc[3].exit()
 	if out := c.proc[3].log(); !strings.Contains(out, "node 3 was removed from the cluster") {
 		t.Errorf("the removed node says %s", out)
 	}

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -17,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/cli/dev"
 	"github.com/skerrydb/skerry/cli/serve"
@@ -25,12 +24,9 @@ import (
 
 // devRun is one `skerry dev` process.
 type devRun struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	exited chan struct{}
-	stderr string
-	Leader int        `json:"leader"`
-	Nodes  []dev.Node `json:"nodes"`
+	*process `json:"-"`
+	Leader   int        `json:"leader"`
+	Nodes    []dev.Node `json:"nodes"`
 }
 
 // giveAddresses gives the nodes of a new folder of `skerry dev` addresses that no other
@@ -56,73 +52,49 @@ func giveAddresses(t *testing.T, dir string, n int) {
 // devWait is how long what may wait for a build may take.
 const devWait = 3 * clusterWait
 
-// startDev starts n nodes in a folder, and waits until one leads.
+// startDev starts n nodes in the folder d, and waits until one leads.
 func startDev(t *testing.T, s *shell, mark string, n int, args ...string) *devRun {
 	t.Helper()
 	giveAddresses(t, filepath.Join(s.dir, "d"), n)
-	return runDev(t, s, mark, n, args...)
+	d := runDev(t, s, mark, n, append([]string{"--nodes", fmt.Sprint(n), "--data", "d"}, args...)...)
+	if d.Leader == 0 {
+		t.Fatalf("no node leads\n%s", d.log())
+	}
+	return d
 }
 
-// runDev is startDev in a folder that has addresses, or where `skerry dev` is to choose.
+// runDev starts `skerry dev` in a shell's folder, and waits until it says which n nodes there are.
 func runDev(t *testing.T, s *shell, mark string, n int, args ...string) *devRun {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	stderr, err := os.CreateTemp(t.TempDir(), "stderr")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stderr.Close()
-	d := &devRun{t: t, cmd: exec.Command(self, append([]string{"dev", "--json", "--nodes", fmt.Sprint(n), "--data", "d", "--memory", "64MiB"}, args...)...), exited: make(chan struct{}), stderr: stderr.Name()}
-	d.cmd.Dir, d.cmd.Env, d.cmd.Stderr = s.dir, append(s.env, mark), stderr
-	out, err := d.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line := make(chan string, 1)
-	go func() {
-		r := bufio.NewReader(out)
-		first, _ := r.ReadString('\n')
-		line <- first
-		io.Copy(io.Discard, r)
-		d.cmd.Wait()
-		close(d.exited)
-	}()
+	cmd := exec.Command(self, append([]string{"dev", "--json", "--memory", "64MiB"}, args...)...)
+	cmd.Dir, cmd.Env = s.dir, append(s.env, mark)
+	d := &devRun{process: begin(t, cmd, filepath.Join(t.TempDir(), "stderr"))}
 	t.Cleanup(func() {
-		d.cmd.Process.Kill()
-		<-d.exited
+		d.kill()
 		d.await("no process to be left", func() bool { return len(marked(t, mark)) == 0 })
 	})
-	select {
-	case first := <-line:
-		if err := json.Unmarshal([]byte(first), d); err != nil || len(d.Nodes) != n || d.Leader == 0 {
-			t.Fatalf("dev printed %q: %v\n%s", first, err, d.log())
-		}
-	case <-time.After(devWait):
-		t.Fatalf("dev did not get ready in %v\n%s", devWait, d.log())
+	if d.announced(devWait, d); len(d.Nodes) != n {
+		t.Fatalf("dev announced the nodes %v, want %d\n%s", d.Nodes, n, d.log())
 	}
 	return d
 }
 
-func (d *devRun) log() string {
-	text, err := os.ReadFile(d.stderr)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return string(text)
-}
-
 func (d *devRun) await(what string, ok func() bool) {
 	d.t.Helper()
-	for end := time.Now().Add(devWait); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			d.t.Fatalf("waited in vain for %s\n%s", what, d.log())
-		}
+	if !eventually.Within(devWait, ok) {
+		d.t.Fatalf("waited in vain for %s\n%s", what, d.log())
+	}
+}
+
+// end sends Ctrl-C, after which nothing may run.
+func (d *devRun) end(mark string) {
+	d.t.Helper()
+	if code := d.stop(syscall.SIGINT); code != verb.ExitOK || len(marked(d.t, mark)) != 0 {
+		d.t.Errorf("exit code %d, still running %v\n%s", code, marked(d.t, mark), d.log())
 	}
 }
 
@@ -206,27 +178,18 @@ func TestDev(t *testing.T) {
 	if !claimed() {
 		t.Error("the addresses are not claimed")
 	}
-	d.cmd.Process.Kill()
-	<-d.exited
+	d.kill()
 	if claimed() {
 		t.Error("the nodes have inherited the claims of dev")
 	}
 	d.await("the nodes to stop after dev was killed", func() bool { return len(marked(t, mark)) == 0 })
 
-	again := runDev(t, s, mark, 3)
+	again := runDev(t, s, mark, 3, "--data", "d")
 	if again.Nodes[1] != d.Nodes[1] {
 		t.Errorf("the addresses are %v, they were %v", again.Nodes, d.Nodes)
 	}
 	again.await("the data of the last time", func() bool { return again.ask(3, "GET kept") == "yes" })
-	again.cmd.Process.Signal(os.Interrupt)
-	select {
-	case <-again.exited:
-	case <-time.After(clusterWait):
-		t.Fatalf("dev does not stop\n%s", again.log())
-	}
-	if code := again.cmd.ProcessState.ExitCode(); code != verb.ExitOK || len(marked(t, mark)) != 0 {
-		t.Errorf("exit code %d, still running %v\n%s", code, marked(t, mark), again.log())
-	}
+	again.end(mark)
 }
 
 // TestDevBuilt: the web application of a program that is run as it is is in debug mode.

@@ -1,67 +1,23 @@
 package cli
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
-
-	"github.com/skerrydb/skerry/cli/verb"
 )
 
 // startLoop starts `skerry dev` in a shell's folder, with n nodes.
 func startLoop(t *testing.T, s *shell, data, mark string, n int) *devRun {
 	t.Helper()
 	giveAddresses(t, filepath.Join(s.dir, data), n)
-	return runLoop(t, s, data, mark)
-}
-
-// runLoop starts `skerry dev` on a folder that has addresses.
-func runLoop(t *testing.T, s *shell, data, mark string) *devRun {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stderr, err := os.CreateTemp(t.TempDir(), "stderr")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stderr.Close()
-	d := &devRun{t: t, cmd: exec.Command(self, "dev", "--json", "--data", data, "--memory", "64MiB"), exited: make(chan struct{}), stderr: stderr.Name()}
-	d.cmd.Dir, d.cmd.Env, d.cmd.Stderr = s.dir, append(s.env, mark), stderr
-	out, err := d.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	first, err := bufio.NewReader(out).ReadString('\n')
-	go func() {
-		_, _ = io.Copy(io.Discard, out)
-		d.cmd.Wait()
-		close(d.exited)
-	}()
-	t.Cleanup(func() {
-		d.cmd.Process.Kill()
-		<-d.exited
-		d.await("no process to be left", func() bool { return len(marked(t, mark)) == 0 })
-	})
-	if err != nil || json.Unmarshal([]byte(first), d) != nil || len(d.Nodes) == 0 {
-		t.Fatalf("dev printed %q: %v\n%s", first, err, d.log())
-	}
-	return d
+	return runDev(t, s, mark, n, "--data", data)
 }
 
 // page asks the first node as a browser does.
@@ -128,20 +84,6 @@ func edit(t *testing.T, s *shell, name, from, to string) {
 	}
 	if err := os.WriteFile(name, []byte(strings.ReplaceAll(string(text), from, to)), 0o600); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// end sends Ctrl-C, after which nothing may run.
-func (d *devRun) end(mark string) {
-	d.t.Helper()
-	d.cmd.Process.Signal(os.Interrupt)
-	select {
-	case <-d.exited:
-	case <-time.After(clusterWait):
-		d.t.Fatalf("dev does not stop\n%s", d.log())
-	}
-	if code := d.cmd.ProcessState.ExitCode(); code != verb.ExitOK || len(marked(d.t, mark)) != 0 {
-		d.t.Errorf("exit code %d, still running %v\n%s", code, marked(d.t, mark), d.log())
 	}
 }
 

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/ci/ports"
 	"github.com/skerrydb/skerry/cli/serve"
 	"github.com/skerrydb/skerry/cli/verb"
@@ -49,9 +48,8 @@ type fleetNode struct {
 	node       string // address of the node port behind its door
 	door       string
 	http, resp string
-	cmd        *exec.Cmd
-	exited     chan struct{}
 	frozen     bool
+	*process   // the last one; nil before the first
 }
 
 // newFleet starts a cluster of three.
@@ -151,41 +149,16 @@ func (f *fleet) must(text string, err error) string {
 // start starts a node's process and waits until it listens.
 func (f *fleet) start(n *fleetNode, args ...string) {
 	f.t.Helper()
-	log, err := os.OpenFile(n.dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer log.Close()
 	cmd := exec.Command(f.self, append([]string{"serve", "--json", "--data", n.dir, "--http", n.http, "--resp", n.resp,
 		"--node", n.node, "--node-advertise", n.door}, args...)...)
-	cmd.Dir, cmd.Env, cmd.Stderr = f.dir, f.env, log
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		f.t.Fatal(err)
-	}
-	exited, line := make(chan struct{}), make(chan string, 1)
+	cmd.Dir, cmd.Env = f.dir, f.env
+	p := begin(f.t, cmd, n.dir+".log")
 	f.mu.Lock()
-	n.cmd, n.exited, n.frozen = cmd, exited, false
+	n.process, n.frozen = p, false
 	f.mu.Unlock()
-	go func() {
-		r := bufio.NewReader(out)
-		first, _ := r.ReadString('\n')
-		line <- first
-		io.Copy(io.Discard, r)
-		cmd.Wait()
-		close(exited)
-	}()
-	select {
-	case first := <-line:
-		var a serve.Announcement
-		if err := json.Unmarshal([]byte(first), &a); err != nil || a.Node != n.id {
-			f.t.Fatalf("node %d printed %q: %v", n.id, first, err)
-		}
-	case <-time.After(startWait):
-		f.t.Fatalf("node %d did not say in %v where it listens", n.id, startWait)
+	var a serve.Announcement
+	if p.announced(startWait, &a); a.Node != n.id {
+		f.t.Fatalf("node %d announced %+v", n.id, a)
 	}
 }
 
@@ -198,13 +171,8 @@ func (f *fleet) signal(n *fleetNode, sig syscall.Signal) {
 		n.frozen = sig == syscall.SIGSTOP
 		return
 	}
-	select {
-	case <-n.exited:
-	case <-time.After(startWait):
-		f.t.Fatalf("node %d still runs %v after %v", n.id, startWait, sig)
-	}
-	if sig == syscall.SIGTERM && n.cmd.ProcessState.ExitCode() != verb.ExitOK {
-		f.t.Errorf("node %d ended with exit code %d after %v", n.id, n.cmd.ProcessState.ExitCode(), sig)
+	if code := n.exit(); sig == syscall.SIGTERM && code != verb.ExitOK {
+		f.t.Errorf("node %d ended with exit code %d after %v", n.id, code, sig)
 	}
 }
 
@@ -213,7 +181,7 @@ func (f *fleet) owner(port int) uint64 {
 	pids := map[uint64]int{}
 	f.mu.Lock()
 	for _, n := range f.nodes {
-		if n.cmd != nil {
+		if n.process != nil {
 			pids[n.id] = n.cmd.Process.Pid
 		}
 	}
@@ -282,10 +250,8 @@ func (f *fleet) whole() {
 
 func (f *fleet) await(what string, ok func() bool) {
 	f.t.Helper()
-	for deadline := time.Now().Add(healWait); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			f.t.Fatalf("not in %v: %s", healWait, what)
-		}
+	if !eventually.Within(healWait, ok) {
+		f.t.Fatalf("not in %v: %s", healWait, what)
 	}
 }
 
@@ -304,11 +270,10 @@ func (f *fleet) tell(format string, args ...any) {
 // test has failed.
 func (f *fleet) end() {
 	for _, n := range f.nodes {
-		if n.cmd == nil {
+		if n.process == nil {
 			continue
 		}
-		n.cmd.Process.Kill()
-		<-n.exited
+		n.kill()
 		f.checkLog(n)
 	}
 	f.net.close()

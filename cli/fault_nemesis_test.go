@@ -194,11 +194,7 @@ func (n *nemesis) replace() {
 	}
 	n.load.mark()
 	n.tell("node %d is removed", old.id)
-	select {
-	case <-old.exited:
-	case <-time.After(startWait):
-		n.t.Errorf("node %d was removed and still runs after %v", old.id, startWait)
-	}
+	old.exit()
 	n.signal(old, syscall.SIGKILL)
 	n.checkLog(old)
 	n.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/workload/history"
 )
 
@@ -89,11 +90,8 @@ func (x *trial) end() {
 	x.f.whole()
 	x.l.mark()
 	x.f.tell("all is healed")
-	for deadline := time.Now().Add(healWait); len(x.l.behind()) > 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			x.Errorf("%v after all was healed these clients have not written: %s", healWait, strings.Join(x.l.behind(), ", "))
-			break
-		}
+	if !eventually.Within(healWait, func() bool { return len(x.l.behind()) == 0 }) {
+		x.Errorf("%v after all was healed these clients have not written: %s", healWait, strings.Join(x.l.behind(), ", "))
 	}
 	sums := x.readAll()
 	x.l.end()

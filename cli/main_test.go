@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -127,10 +125,7 @@ func (s *shell) run(line string) string {
 // server is one `skerry serve` process.
 type server struct {
 	serve.Announcement
-	t      *testing.T
-	cmd    *exec.Cmd
-	stderr string // name of the file that has it
-	exited chan struct{}
+	*process
 }
 
 // startWait is how long a server may take to listen.
@@ -149,69 +144,12 @@ func (s *shell) serve(args ...string) *server {
 		s.t.Fatal(err)
 	}
 	self = cmp.Or(s.program, self)
-	stderr, err := os.CreateTemp(s.t.TempDir(), "stderr")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer stderr.Close()
-	p := &server{t: s.t, cmd: exec.Command(self, argv...), stderr: stderr.Name(), exited: make(chan struct{})}
-	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = s.dir, s.env, stderr
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	cmd := exec.Command(self, argv...)
+	cmd.Dir, cmd.Env = s.dir, s.env
+	p := &server{process: begin(s.t, cmd, filepath.Join(s.t.TempDir(), "stderr"))}
 	s.t.Cleanup(p.kill)
-	line := make(chan string, 1)
-	go func() {
-		r := bufio.NewReader(out)
-		first, _ := r.ReadString('\n')
-		line <- first
-		io.Copy(io.Discard, r)
-		p.cmd.Wait()
-		close(p.exited)
-	}()
-	select {
-	case first := <-line:
-		if err := json.Unmarshal([]byte(first), &p.Announcement); err != nil {
-			p.kill()
-			s.t.Fatalf("serve printed %q: %v\n%s", first, err, p.log())
-		}
-	case <-time.After(startWait):
-		s.t.Fatalf("serve did not say in %v where it listens", startWait)
-	}
+	p.announced(startWait, &p.Announcement)
 	return p
-}
-
-// kill ends the process at once, as a power cut would.
-func (p *server) kill() {
-	p.cmd.Process.Kill()
-	<-p.exited
-}
-
-// stop sends a signal and returns the exit code.
-func (p *server) stop(sig syscall.Signal) int {
-	p.t.Helper()
-	if err := p.cmd.Process.Signal(sig); err != nil {
-		p.t.Fatal(err)
-	}
-	select {
-	case <-p.exited:
-	case <-time.After(startWait):
-		p.t.Fatalf("still running %v after %v\n%s", startWait, sig, p.log())
-	}
-	return p.cmd.ProcessState.ExitCode()
-}
-
-// log is what the process has written to its standard error.
-func (p *server) log() string {
-	text, err := os.ReadFile(p.stderr)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return string(text)
 }
 
 func (p *server) httpAddr() string { return strings.TrimPrefix(p.HTTP, "http://") }

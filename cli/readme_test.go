@@ -10,7 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/skerrydb/skerry/ci/eventually"
 )
 
 // step is one command of the tour and what the README says that it prints.
@@ -115,16 +116,11 @@ func TestReadmeTour(t *testing.T) {
 // waitReady waits until the server answers requests.
 func (p *server) waitReady() {
 	p.t.Helper()
-	for deadline := time.Now().Add(startWait); ; time.Sleep(5 * time.Millisecond) {
-		resp, err := http.Get(p.HTTP + "/readyz")
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return
-			}
-		}
-		if time.Now().After(deadline) {
-			p.t.Fatalf("not ready after %v: %v\n%s", startWait, err, p.log())
-		}
+	ready := func() bool {
+		code, err := statusOf(p.HTTP + "/readyz")
+		return err == nil && code == http.StatusOK
+	}
+	if !eventually.Within(startWait, ready) {
+		p.t.Fatalf("not ready after %v\n%s", startWait, p.log())
 	}
 }

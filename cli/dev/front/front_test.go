@@ -2,7 +2,6 @@ package front_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,8 +10,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skerrydb/skerry/cli/dev/front"
@@ -77,6 +76,28 @@ func later(method, at, accept, body string) <-chan answer {
 	return c
 }
 
+// inside is later for a front in a bubble of synctest, where a request needs no connection.
+func inside(f *front.Front, method, path, body string) <-chan answer {
+	c := make(chan answer, 1)
+	go func() {
+		w := httptest.NewRecorder()
+		f.ServeHTTP(w, httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body)))
+		c <- answer{w.Code, w.Body.String(), w.Header(), nil}
+	}()
+	return c
+}
+
+// waits fails the test if a request gets a response although nothing happens.
+func waits(t *testing.T, c <-chan answer) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case a := <-c:
+		t.Fatalf("answered too early: %+v", a)
+	default:
+	}
+}
+
 func await[T any](t *testing.T, what string, c <-chan T) T {
 	t.Helper()
 	select {
@@ -93,29 +114,27 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s %s %q for %s", r.Method, r.Host, r.URL, body, r.Header.Get("X-Forwarded-For"))
 }
 
-// TestWaits: requests wait while the program is away, also if it has gone without
-// anybody having noticed, and lose nothing.
+// TestWaits: requests wait while the program is away, even if it went away unnoticed, and lose nothing.
 func TestWaits(t *testing.T) {
 	t.Parallel()
-	f, at := serve(t, front.Options{})
-	first := later("POST", at+"/a?b=c", "", "body")
-	select {
-	case a := <-first:
-		t.Fatalf("answered without a program: %+v", a)
-	case <-time.After(50 * time.Millisecond):
-	}
-	f.Open(program(t, echo))
-	want := fmt.Sprintf("POST %s /a?b=c %q for 127.0.0.1", strings.TrimPrefix(at, "http://"), "body")
-	if a := await(t, "the first answer", first); a.body != want {
-		t.Errorf("got %+v, want %s", a, want)
-	}
-	f.Open(parse(t, "http://127.0.0.1:1")) // nobody is there
-	second := later("POST", at+"/a?b=c", "", "body")
-	time.Sleep(20 * time.Millisecond) // lets it find that out; the test holds without
-	f.Open(program(t, echo))
-	if a := await(t, "the second answer", second); a.body != want {
-		t.Errorf("got %+v, want %s", a, want)
-	}
+	there := program(t, echo)
+	synctest.Test(t, func(t *testing.T) {
+		f := front.New(front.Options{})
+		const want = `POST localhost /a?b=c "body" for 192.0.2.1`
+		first := inside(f, "POST", "/a?b=c", "body")
+		waits(t, first)
+		f.Open(there)
+		if a := <-first; a.body != want {
+			t.Errorf("got %+v, want %s", a, want)
+		}
+		f.Open(parse(t, "http://127.0.0.1:1")) // nobody is there
+		second := inside(f, "POST", "/a?b=c", "body")
+		waits(t, second)
+		f.Open(there)
+		if a := <-second; a.body != want {
+			t.Errorf("got %+v, want %s", a, want)
+		}
+	})
 }
 
 func TestWaitEnds(t *testing.T) {
@@ -184,21 +203,19 @@ func TestFailures(t *testing.T) {
 // TestSeen: a page that asks is answered when something changes.
 func TestSeen(t *testing.T) {
 	t.Parallel()
-	f, at := serve(t, front.Options{})
-	now := ask("GET", at+front.SeenPath, "", "")
-	if _, err := strconv.Atoi(now.body); err != nil || now.status != http.StatusOK {
-		t.Fatalf("got %+v", now)
-	}
-	next := later("GET", at+front.SeenPath+"?seen="+now.body, "", "")
-	select {
-	case a := <-next:
-		t.Fatalf("answered without a change: %+v", a)
-	case <-time.After(50 * time.Millisecond):
-	}
-	f.Broken(&front.Failure{Title: "x"})
-	if a := await(t, "news", next); a.body == now.body {
-		t.Errorf("got %+v again", a)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := front.New(front.Options{})
+		now := <-inside(f, "GET", front.SeenPath, "")
+		if _, err := strconv.Atoi(now.body); err != nil || now.status != http.StatusOK {
+			t.Fatalf("got %+v", now)
+		}
+		next := inside(f, "GET", front.SeenPath+"?seen="+now.body, "")
+		waits(t, next)
+		f.Broken(&front.Failure{Title: "x"})
+		if a := <-next; a.body == now.body {
+			t.Errorf("got %+v again", a)
+		}
+	})
 }
 
 func TestLongFailure(t *testing.T) {
@@ -255,49 +272,47 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestHoldSparesWhoWaits: a request that no program has yet is not cut.
-func TestHoldSparesWhoWaits(t *testing.T) {
+// TestHoldSparesWaiting: Hold does not cut a request that no program has yet.
+func TestHoldSparesWaiting(t *testing.T) {
 	t.Parallel()
-	f, at := serve(t, front.Options{Cut: time.Millisecond})
-	waits := later("GET", at, "", "")
-	time.Sleep(20 * time.Millisecond) // lets it arrive; the test holds without
-	f.Hold()
-	f.Hold()
-	select {
-	case a := <-waits:
-		t.Fatalf("answered: %+v", a)
-	case <-time.After(50 * time.Millisecond):
-	}
-	f.Open(program(t, echo))
-	if a := await(t, "the answer", waits); a.status != http.StatusOK {
-		t.Errorf("got %+v", a)
-	}
+	there := program(t, echo)
+	synctest.Test(t, func(t *testing.T) {
+		f := front.New(front.Options{Cut: time.Millisecond})
+		a := inside(f, "GET", "/", "")
+		waits(t, a)
+		f.Hold()
+		f.Hold()
+		time.Sleep(time.Second)
+		waits(t, a)
+		f.Open(there)
+		if a := <-a; a.status != http.StatusOK {
+			t.Errorf("got %+v", a)
+		}
+	})
 }
 
 // TestMaxWaiting: one more than may wait is refused at once.
 func TestMaxWaiting(t *testing.T) {
 	t.Parallel()
-	f := front.New(front.Options{Wait: time.Hour})
-	ctx, cancel := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	refused := make(chan int, front.MaxWaiting+1)
-	for range front.MaxWaiting + 1 {
-		all.Go(func() {
-			w := httptest.NewRecorder()
-			f.ServeHTTP(w, httptest.NewRequest("GET", "/", nil).WithContext(ctx))
-			refused <- w.Code
-		})
-	}
-	if code := await(t, "a refusal", refused); code != http.StatusServiceUnavailable {
-		t.Errorf("status %d", code)
-	}
-	select {
-	case code := <-refused:
-		t.Errorf("another one was answered: %d", code)
-	case <-time.After(50 * time.Millisecond):
-	}
-	cancel()
-	all.Wait()
+	synctest.Test(t, func(t *testing.T) {
+		f := front.New(front.Options{})
+		answers := make(chan answer, front.MaxWaiting+1)
+		for range front.MaxWaiting + 1 {
+			go func() { answers <- <-inside(f, "GET", "/", "") }()
+		}
+		synctest.Wait()
+		if n := len(answers); n != 1 {
+			t.Fatalf("%d were answered, want 1", n)
+		}
+		if a := <-answers; a.status != http.StatusServiceUnavailable {
+			t.Errorf("got %+v", a)
+		}
+		time.Sleep(front.DefaultWait)
+		synctest.Wait()
+		if n := len(answers); n != front.MaxWaiting {
+			t.Errorf("%d were answered after %v, want %d", n, front.DefaultWait, front.MaxWaiting)
+		}
+	})
 }
 
 // TestStrangersHost: a page that has a name of its own lead here does not read what the
