@@ -72,16 +72,16 @@ func chooseNodes(p verb.Process, o *options) (nodes []Node, release func(), err 
 	if err := moveHTTP(nodes, o.http); err != nil {
 		return nil, nil, err
 	}
-	held := &claims{}
+	claimed := &claims{}
 	defer func() {
 		if err != nil {
-			held.release()
+			claimed.release()
 		}
 	}()
-	if err := held.take(nodes); err != nil {
+	if err := claimed.take(nodes); err != nil {
 		return nil, nil, err
 	}
-	if err := held.choose(p, o, nodes); err != nil {
+	if err := claimed.choose(p, o, nodes); err != nil {
 		return nil, nil, err
 	}
 	if text, err = json.Marshal(nodes); err != nil {
@@ -96,7 +96,7 @@ func chooseNodes(p verb.Process, o *options) (nodes []Node, release func(), err 
 			nodes[i].Join = nodes[0].Addr
 		}
 	}
-	return nodes, held.release, nil
+	return nodes, claimed.release, nil
 }
 
 // moveHTTP gives the nodes the requested address and the ports after it. Port 0 leaves them without one.

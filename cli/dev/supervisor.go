@@ -25,7 +25,7 @@ import (
 const (
 	firstPause   = 200 * time.Millisecond // before a failed node starts again; doubled each time
 	longestPause = 5 * time.Second
-	settled      = 10 * time.Second // after running so long the pauses begin anew
+	settled      = 10 * time.Second // after running this long, the pauses start over
 	stopWait     = 20 * time.Second // for a clean stop; then the process is killed
 	maxFailures  = 5                // consecutive failures of a node that never served
 )

@@ -70,8 +70,8 @@ func archiveMetrics(s archive.Status) iter.Seq[engine.Metric] {
 		{Name: "archive_position", Help: "Position up to which everything is archived.", Value: float64(s.Position)},
 		{Name: "archive_time_seconds", Help: "Time of that transaction, since the Unix epoch.", Value: float64(s.Time.UnixMicro()) / 1e6},
 		{Name: "archive_bases_total", Help: "Bases taken since the start.", Counter: true, Value: float64(s.Bases)},
-		{Name: "archive_lost_total", Help: "Times that changes are missing because the history did not reach back.", Counter: true, Value: float64(s.Lost)},
-		{Name: "archive_failing", Help: "1 while archiving does not get on; the log says why.", Value: failing},
+		{Name: "archive_lost_total", Help: "Gaps in the archive because the history did not reach back far enough.", Counter: true, Value: float64(s.Lost)},
+		{Name: "archive_failing", Help: "1 while archiving fails; the log has the cause.", Value: failing},
 	})
 }
 
