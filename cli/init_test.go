@@ -106,7 +106,7 @@ func TestReadmeInit(t *testing.T) {
 	if err := os.Symlink(s.bin, filepath.Join(s.dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
-	out := s.run(lines[0] + sourceFlag(t))
+	out := s.run(strings.Replace(lines[0], "init ", "init"+sourceFlag(t)+" ", 1))
 	want := "\n\tcd ../diary\n\tgo run . dev\n"
 	if !strings.Contains(out, want) || strings.Contains(out, "! ") {
 		t.Fatalf("init says\n%s", out)
