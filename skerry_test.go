@@ -245,10 +245,10 @@ func TestOpenRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := skerry.Open(weak{eng}, skerry.Options{}); !errors.Is(err, engine.ErrUnsupported) {
+	if _, err := skerry.Open(weak{eng}, skerry.Options{HTTP: "127.0.0.1:0", RESP: "127.0.0.1:0"}); !errors.Is(err, engine.ErrUnsupported) {
 		t.Errorf("an engine that promises nothing: %v", err)
 	}
-	if _, err := skerry.Open(eng, skerry.Options{Grace: -1}); !errors.Is(err, engine.ErrInvalid) {
+	if _, err := skerry.Open(eng, skerry.Options{HTTP: "127.0.0.1:0", RESP: "127.0.0.1:0", Grace: -1}); !errors.Is(err, engine.ErrInvalid) {
 		t.Errorf("a negative grace: %v", err)
 	}
 	_, err = skerry.Open(eng, skerry.Options{HTTPListener: given, RESP: busy.Addr().String()})
