@@ -214,7 +214,7 @@ func TestDevRefuses(t *testing.T) {
 	s := newShell(t)
 	for args, want := range map[string]string{
 		"extra1 extra2":       "! skerry dev: there is no folder extra1\n! skerry dev: unexpected argument \"extra2\": only one program is run; flags of serve go after --\n",
-		"extra1 -- --debug":   "! skerry dev: there is no folder extra1\n! `",
+		"extra1 -- --debug":   "! skerry dev: there is no folder extra1\n! Run `",
 		"--http 0.0.0.0:8000": "--http: 0.0.0.0:8000 is reachable from other machines, which is unsafe in debug mode: use 127.0.0.1:8000\n",
 		"--http off":          "--http: \"off\" is not HOST:PORT\n",
 		"--nod 3":             "--nod: unknown flag; did you mean --nodes?\n",

@@ -194,7 +194,7 @@ func TestWebSettings(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"--smtp-url-file none":                           "smtp-url-file: open none: no such file",
-		"--smtp-url-file bad":                            "smtp-url-file: bad: the mail server's settings: there is no address that mail comes from",
+		"--smtp-url-file bad":                            "smtp-url-file: bad: the mail server's settings: there is no sender address",
 		"--smtp-url-file empty":                          "smtp-url-file: empty must contain one line",
 		"--smtp-url-file two":                            "smtp-url-file: two must contain one line",
 		"--smtp-url-file long":                           "smtp-url-file: long is longer than 4096 bytes",
