@@ -390,7 +390,7 @@ func TestLease(t *testing.T) {
 	alone := 0
 	for round := range 12 {
 		c.put(fmt.Sprint(round))
-		old, _ := c.leader()
+		old, term := c.leader()
 		if _, err := old.node.ReadIndex(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -409,7 +409,12 @@ func TestLease(t *testing.T) {
 				cancel()
 			}
 		}()
-		next, _ := c.leader()
+		var next *member
+		eventually.True(t, "a leader of a later term", func() bool { // another node may not know yet that old deposed it
+			m, later := c.leader()
+			next = m
+			return later > term
+		})
 		var since time.Time
 		next.set(func() { since = next.since })
 		<-deposed
