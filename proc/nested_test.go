@@ -180,7 +180,7 @@ func TestHalfWritten(t *testing.T) {
 	for _, name := range []string{"forgive", "own"} {
 		c := begin(t, s, name)
 		_, err := db.Update(t.Context(), func(tx engine.Tx) error { return c.Run(brittleTx{tx, tx.(engine.Savepointer)}) })
-		fails(t, err, engine.CodeTxTooLarge, "its index could not follow")
+		fails(t, err, engine.CodeTxTooLarge, "update its index entry")
 		c.End()
 	}
 	want(t, "null")(call(t, s, "reader", "a"))
@@ -307,7 +307,7 @@ func TestSelectedSpace(t *testing.T) {
 	}))
 	for _, write := range []string{"true", "false"} {
 		_, err := call(t, s, "stray", write)
-		fails(t, err, engine.CodeInvalid, "the keys of space 3, shared: they cannot be made those of space 0")
+		fails(t, err, engine.CodeInvalid, "select space 3: a shared transaction stays in space 0")
 		want(t, `"1\u003cnil\u003e\u003cnil\u003e\u003cnil\u003e\u003cnil\u003e"`)(call(t, s, "outer", write))
 	}
 }
