@@ -451,5 +451,6 @@ func (b *breaker) Read(p []byte) (int, error) {
 		b.Conn.Close()
 		return 0, errCut
 	}
+	b.sent.Store(false) // a later reply to something else, such as a ping, is not dropped
 	return n, nil
 }
