@@ -28,9 +28,9 @@ type Connections struct {
 
 // The largest numbers of connections that ConnectionsFor returns.
 const (
-	DefaultMaxHTTP  = 32_768 // connections of the HTTP listener, by default at most
-	DefaultMaxAdmin = 1024   // connections of the admin listener, by default at most
-	DefaultMaxPlain = 1024   // connections of plain HTTP, by default at most
+	DefaultMaxHTTP  = 32_768 // connections of the HTTP listener
+	DefaultMaxAdmin = 1024   // connections of the admin listener
+	DefaultMaxPlain = 1024   // connections of plain HTTP
 )
 
 const (

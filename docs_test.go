@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry/engine/embedded"
 )
@@ -108,6 +109,11 @@ func TestLimitsTable(t *testing.T) {
 		"\n| limit | value | meaning |\n|---|---|---|\n"+strings.Join(rows, "")+"\n")
 }
 
+// nanoseconds replaces the units of package time by numbers.
+var nanoseconds = strings.NewReplacer("time.Hour", "3600000000000", "time.Minute", "60000000000", "time.Second", "1000000000")
+
+var lastZeros = regexp.MustCompile(`([hm])(0m)?0s$`)
+
 var limitName = regexp.MustCompile(`^(Guest)?(Default)?Max[A-Z]`)
 
 // limits returns a row for every limit in one declaration.
@@ -127,9 +133,12 @@ func limits(f goFile, g *ast.GenDecl) (rows []string) {
 			}
 			about = strings.Join(strings.Fields(about), " ")
 			about = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(about, name.Name+" "), "is "), ".")
-			if tv, err := types.Eval(token.NewFileSet(), nil, token.NoPos, value); err == nil {
-				if n, ok := constant.Int64Val(constant.ToInt(tv.Value)); ok {
-					bytes := strings.Contains(name.Name+about, "Bytes") || strings.Contains(about, "bytes of")
+			inNanoseconds := nanoseconds.Replace(value)
+			if tv, err := types.Eval(token.NewFileSet(), nil, token.NoPos, inNanoseconds); err == nil {
+				if n, ok := constant.Int64Val(constant.ToInt(tv.Value)); ok && inNanoseconds != value {
+					value = lastZeros.ReplaceAllString(time.Duration(n).String(), "$1")
+				} else if ok {
+					bytes := strings.Contains(name.Name+about, "Bytes") || strings.Contains(about, "bytes of") || strings.Contains(about, "in bytes")
 					value = quantity(n, bytes)
 				}
 			}

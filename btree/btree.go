@@ -23,9 +23,8 @@ import (
 
 // Limits.
 const (
-	// MaxKeyBytes is the length of the longest key in a Bytes. Set panics at a
-	// longer one, which the layers above have to refuse with an error of their
-	// own; Load returns ErrKeyTooLong.
+	// MaxKeyBytes is the length of the longest key in a Bytes. Set panics if a key
+	// is longer, so callers have to refuse it first; Load returns ErrKeyTooLong.
 	MaxKeyBytes = 32<<10 - 1
 
 	// maxHeight bounds the inner levels of a tree. Inner nodes have twelve kids or

@@ -20,9 +20,9 @@ import (
 
 // Limits of every listener.
 const (
-	// MaxRefusals is how many refused connections stay open at a time, for
-	// RefusalTime at most, so that their clients get to read why; more are closed
-	// at once.
+	// MaxRefusals is how many refused connections stay open at a time, for at most
+	// RefusalTime, so that their clients can read the reason; others are closed at
+	// once.
 	MaxRefusals = 8
 	// RefusalTime is how long a refused connection stays open at most.
 	RefusalTime = time.Second

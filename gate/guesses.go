@@ -11,7 +11,7 @@ import (
 
 // Limits of guesses at a password. An address is one of IPv4, or 64 bits of IPv6.
 const (
-	// MaxGuesses is how many wrong passwords one connection may give; the last one
+	// MaxGuesses is how many wrong passwords one connection may send; the last one
 	// closes it.
 	MaxGuesses = 8
 	// FreeGuesses is how many wrong passwords an address may give before every
@@ -20,10 +20,10 @@ const (
 	FreeGuesses = 10
 	// GuessMemory is how long one wrong password is remembered.
 	GuessMemory = 10 * time.Second
-	// MaxGuessWait is the longest wait.
+	// MaxGuessWait is the longest time that a password waits to be checked.
 	MaxGuessWait = 2 * time.Second
-	// MaxGuessesWaiting is how many passwords of one address wait at a time; a
-	// further one is refused without a look at it.
+	// MaxGuessesWaiting is how many passwords from one address may wait to be
+	// checked; another one is refused without being checked.
 	MaxGuessesWaiting = 32
 	// MaxGuessers is how many addresses are remembered.
 	MaxGuessers = 4096

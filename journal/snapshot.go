@@ -15,7 +15,7 @@ const (
 	snapHeadBytes  = 32        // preamble, length and checksum of the metadata
 	snapBlockHead  = 8         // length, checksum
 	snapFootBytes  = 24        // after the block of length 0: bytes, blocks, checksum
-	// MaxMetaBytes is the most that a snapshot's meta data may have.
+	// MaxMetaBytes is the maximum size of a snapshot's metadata.
 	MaxMetaBytes = 1 << 20
 )
 

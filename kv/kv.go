@@ -28,9 +28,11 @@ const (
 	// MaxReplyBytes bounds the keys and values that one MGet or List copies: beyond it,
 	// MGet returns CodeLimit and List ends the page early.
 	MaxReplyBytes = 64 << 20
-	// MaxExpirePerTx is how many expired keys one transaction deletes at most.
+	// MaxExpirePerTx is the maximum number of expired keys that one transaction
+	// deletes.
 	MaxExpirePerTx = 256
-	// MaxFlushPerTx is how many keys one transaction of Flush visits at most.
+	// MaxFlushPerTx is the maximum number of keys that one transaction of Flush
+	// visits.
 	MaxFlushPerTx = 512
 	// MaxMark is the greatest mark of a value; a greater one is CodeInvalid.
 	MaxMark = 2

@@ -15,9 +15,9 @@ const OnceSpace = keyspace.Once
 
 // Limits of what is remembered. Going over one is CodeLimit.
 const (
-	// MaxOnceKeyBytes is the longest key of a request in bytes.
+	// MaxOnceKeyBytes is the longest idempotency key, in bytes.
 	MaxOnceKeyBytes = 255
-	// MaxOnceAnswerBytes is the longest answer in bytes that is remembered.
+	// MaxOnceAnswerBytes is the longest result, in bytes, that is remembered.
 	MaxOnceAnswerBytes = 64 << 10
 )
 

@@ -15,12 +15,13 @@ import (
 // Limits of Faults.
 const (
 	// DefaultMaxFaults is how many distinct faults are remembered if
-	// FaultsOptions.MaxFaults is 0. The one not seen for longest makes room.
+	// FaultsOptions.MaxFaults is 0. A new one replaces the one that was not seen
+	// for the longest time.
 	DefaultMaxFaults = 256
-	// MaxFirstMails is how many mails about faults not seen before go out within
-	// one FaultsOptions.Every; the next digest reports the rest.
+	// MaxFirstMails is how many mails about new faults are sent within one
+	// FaultsOptions.Every; the next digest reports the others.
 	MaxFirstMails = 10
-	// MaxFaultQueue is how many reports wait to be made into mail.
+	// MaxFaultQueue is how many reports may wait to be mailed.
 	MaxFaultQueue = 64
 	// MaxFaultFields limits the reported fields of a fault; the rest are only counted.
 	MaxFaultFields = 100

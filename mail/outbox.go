@@ -12,12 +12,12 @@ import (
 
 // Limits of an Outbox.
 const (
-	// DefaultMaxOutbox is how many messages an Outbox keeps if it is given 0.
+	// DefaultMaxOutbox is how many messages an Outbox keeps if the argument is 0.
 	DefaultMaxOutbox = 100
-	// MaxOutbox is the most messages that an Outbox keeps.
+	// MaxOutbox is the maximum number of messages that an Outbox keeps.
 	MaxOutbox = 10_000
-	// MaxOutboxBytes is about how many bytes an Outbox keeps; the oldest
-	// messages make room, and the newest always stays.
+	// MaxOutboxBytes is about how many bytes an Outbox keeps. The oldest messages
+	// are dropped first; the newest is always kept.
 	MaxOutboxBytes = 64 << 20
 )
 

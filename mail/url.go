@@ -29,11 +29,11 @@ const (
 
 // Defaults and limits of SMTPOptions.
 const (
-	// DefaultMaxQueue is how many messages wait or are under way at most if
-	// SMTPOptions.MaxQueue is 0.
+	// DefaultMaxQueue is the maximum number of messages that wait or are being
+	// sent if SMTPOptions.MaxQueue is 0.
 	DefaultMaxQueue = 1000
-	// DefaultMaxQueueBytes is how many bytes of messages wait or are under way at
-	// most if SMTPOptions.MaxQueueBytes is 0.
+	// DefaultMaxQueueBytes is the maximum number of bytes of messages that wait or
+	// are being sent if SMTPOptions.MaxQueueBytes is 0.
 	DefaultMaxQueueBytes = 64 << 20
 	// DefaultMaxSenders is how many connections send at once if
 	// SMTPOptions.MaxSenders is 0.

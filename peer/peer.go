@@ -26,17 +26,17 @@ const (
 
 // Limits. Where Options has a field of the same meaning, its zero means this.
 const (
-	MaxMessageBytes = 256 << 20 // bytes of one message; Send refuses a longer one, a longer one that arrives ends the connection
-	MaxQueue        = 8192      // messages that wait for one node; Send refuses more
-	MaxQueueBytes   = 64 << 20  // bytes of the messages that wait for one node; one message always fits
-	MaxCallBytes    = 4 << 20   // bytes of one call's argument, and of its answer
-	MaxCalls        = 128       // calls that are answered at once; more get CodeBusy
-	MaxMetaBytes    = 1 << 20   // bytes of what describes a snapshot
-	MaxSnapshots    = 4         // snapshots that are taken in at once; more get CodeBusy
+	MaxMessageBytes = 256 << 20 // bytes of one message; Send refuses a longer one, and a longer one that arrives ends the connection
+	MaxQueue        = 8192      // messages that wait to be sent to one node; Send refuses more
+	MaxQueueBytes   = 64 << 20  // bytes of messages that wait to be sent to one node; one message always fits
+	MaxCallBytes    = 4 << 20   // bytes of one call's argument, or of its result
+	MaxCalls        = 128       // calls in progress at once; more get CodeBusy
+	MaxMetaBytes    = 1 << 20   // bytes of a snapshot's metadata
+	MaxSnapshots    = 4         // snapshots being received at once; more get CodeBusy
 	MaxHelloBytes   = 16 << 10  // bytes of a greeting
-	MaxGuests       = 256       // connections that have not proved yet who they are; the oldest makes room for a new one
+	MaxGuests       = 256       // connections that have not authenticated yet; a new one replaces the oldest
 	MaxConns        = 1024      // connections of accepted nodes; more get CodeBusy
-	MaxInvitations  = 65_535    // invitations that a cluster gives out in its life, so also the highest node id
+	MaxInvitations  = 65_535    // invitations that a cluster can ever issue, and so the highest node id
 	MaxInviteBytes  = 64 << 10  // bytes of an invitation
 )
 

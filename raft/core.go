@@ -29,8 +29,8 @@ const (
 	DefaultMessageBytes   = 1 << 20   // of entries in one message, one entry always fits
 	DefaultInflight       = 64        // messages on their way to a follower
 	DefaultInflightBytes  = 32 << 20  // of entries on their way to a follower
-	MaxUncommittedBytes   = 512 << 20 // of proposals that no quorum has yet; more are refused
-	MaxApplyBytes         = 64 << 20  // of entries that are being applied
+	MaxUncommittedBytes   = 512 << 20 // of proposals without a quorum; more are refused
+	MaxApplyBytes         = 64 << 20  // of entries being applied
 )
 
 // ErrNotLeader is returned for a proposal to a node that is not the leader of the

@@ -35,14 +35,18 @@ type cutConn struct {
 
 var errCut = errors.New("the connection was cut")
 
-// take returns how many of n bytes may pass.
+// take returns how many of n bytes may pass. It cuts once, even if several connections take
+// at the same time.
 func take(left *atomic.Int64, n int) (int, bool) {
-	have := left.Add(int64(-n))
-	if have >= 0 {
-		return n, true
+	for {
+		have := left.Load()
+		switch rest := have - int64(n); {
+		case rest >= 0 && left.CompareAndSwap(have, rest):
+			return n, true
+		case rest < 0 && left.CompareAndSwap(have, uncut):
+			return int(have), false
+		}
 	}
-	left.Store(uncut)
-	return n + int(have), false
 }
 
 func (c *cutConn) Read(p []byte) (int, error) {

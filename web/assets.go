@@ -21,13 +21,14 @@ const DefaultAssetPrefix = "/assets/"
 
 // Limits of static files.
 const (
-	// MaxAssets is how many files Assets may have; more are engine.CodeLimit.
+	// MaxAssets is the maximum number of files in Assets; more are
+	// engine.CodeLimit.
 	MaxAssets = 10_000
 	// MaxKeptAsset is the largest file, in bytes, that is kept in memory. A larger
-	// one is read from where it is for every request.
+	// one is read from its source for every request.
 	MaxKeptAsset = 1 << 20
-	// MaxKeptAssets bounds all the bytes of files that are kept. What does not fit
-	// any more is served as a larger file is.
+	// MaxKeptAssets bounds the total bytes of files that are kept in memory. The
+	// others are read from their source for every request.
 	MaxKeptAssets = 64 << 20
 	// MaxAssetName is the longest name of a file, with its folders, in bytes.
 	MaxAssetName = 512

@@ -17,14 +17,15 @@ import (
 
 // Bounds of what Bind reads besides the bytes of the body.
 const (
-	// MaxFaults is how many mistakes of one request are reported; more are left out.
+	// MaxFaults is how many mistakes in one request are reported; others are
+	// omitted.
 	MaxFaults = 32
 	// MaxDepth is how deeply objects and lists may be nested.
 	MaxDepth = 64
-	// MaxFormFields is the most fields of a form.
+	// MaxFormFields is the maximum number of fields of a form.
 	MaxFormFields = 1000
-	// MaxBoundBytes is how much memory in bytes the lists, maps and pointers of a body may take: those of
-	// [{},{},…] take much more than its text.
+	// MaxBoundBytes is how much memory, in bytes, the lists, maps and pointers of
+	// a body may use: those of [{},{},…] use much more than its text.
 	MaxBoundBytes = 16 << 20
 )
 

@@ -21,8 +21,8 @@ const (
 	// PositionWait is how long a read waits for what its browser wrote on another
 	// node; then it is engine.CodePositionTimeout.
 	PositionWait = 5 * time.Second
-	// MaxKeptBody is the longest body that is kept for a second try, in bytes. A
-	// longer one is passed on as it arrives, to one leader.
+	// MaxKeptBody is the longest body, in bytes, that is kept for a second
+	// attempt. A longer one is streamed to one leader.
 	MaxKeptBody = 64 << 10
 
 	// positionLife is how long a browser keeps the position of its last write. A node that is further behind

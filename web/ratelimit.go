@@ -20,8 +20,8 @@ const (
 	DefaultRateRequests = 60
 	// DefaultRatePer is RateLimitOptions.Per if that is 0.
 	DefaultRatePer = time.Minute
-	// DefaultMaxRateClients is RateLimitOptions.MaxClients if that is 0. Each that is
-	// counted takes about 40 bytes.
+	// DefaultMaxRateClients is RateLimitOptions.MaxClients if that is 0. Each
+	// client that is counted takes about 40 bytes.
 	DefaultMaxRateClients = 1 << 16
 
 	defaultIPv6Bits = 64

@@ -9,8 +9,7 @@ import (
 // redacted replaces secrets in logs.
 const redacted = "[redacted]"
 
-// MaxLoggedQuery is how many bytes of a query are logged; what is behind is left
-// out.
+// MaxLoggedQuery is how many bytes of a query are logged; the rest is omitted.
 const MaxLoggedQuery = 1 << 10
 
 // secretPart reports whether name contains a part that makes it the name of a secret.

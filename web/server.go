@@ -9,8 +9,8 @@ import (
 
 // Bounds of one connection, in force where NewServer made the server.
 const (
-	// MaxHeaderBytes bounds the request line and headers, so also the
-	// percent-encoded key. net/http responds 431 beyond it and a small slack.
+	// MaxHeaderBytes bounds the request line and headers, and so the percent-encoded
+	// key as well. net/http responds with 431 slightly above it.
 	MaxHeaderBytes = 64 << 10
 	// HeaderTimeout is how long the headers of a request may take to arrive.
 	HeaderTimeout = 10 * time.Second
@@ -19,8 +19,8 @@ const (
 	RequestTimeout = 2 * time.Minute
 	// IdleTimeout is how long a connection may wait for its next request.
 	IdleTimeout = 2 * time.Minute
-	// MaxHTTP2Requests is how many concurrent requests one connection of HTTP/2 may have; the client waits with
-	// more.
+	// MaxHTTP2Requests is how many concurrent requests one HTTP/2 connection may
+	// have; the client delays any others.
 	MaxHTTP2Requests = 100
 )
 

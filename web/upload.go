@@ -27,8 +27,8 @@ const (
 	DefaultMaxUploadBytes = 64 << 20
 	// DefaultMaxFiles is UploadOptions.MaxFiles if that is 0.
 	DefaultMaxFiles = 20
-	// MaxFileName is the longest name of an uploaded file in bytes; of longer ones
-	// the end is cut off, but not their extension.
+	// MaxFileName is the longest name of an uploaded file, in bytes. A longer one
+	// is truncated, but keeps its extension.
 	MaxFileName = 120
 
 	// UploadStall is how long an upload may take for each UploadPace bytes. The

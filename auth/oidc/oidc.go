@@ -26,8 +26,8 @@ import (
 // DefaultTimeout bounds one exchange with the provider, unless Options.Client is given.
 const DefaultTimeout = 10 * time.Second
 
-// MaxAnswerBytes is the longest answer of a provider that is read, unless
-// Options.Client is given.
+// MaxAnswerBytes is the longest response of a provider that is read, unless
+// Options.Client is set.
 const MaxAnswerBytes = 1 << 20
 
 // CodeProviderFailed is the code for a provider that cannot be reached, refuses, or sends a response that

@@ -19,7 +19,7 @@ import (
 	"github.com/skerrydb/skerry/raft"
 )
 
-// MaxNodes is how many nodes a cluster has at most.
+// MaxNodes is the maximum number of nodes in a cluster.
 const MaxNodes = raft.MaxVoters
 
 // ErrNoNodeAddr is returned if a node starts without an address for the other nodes

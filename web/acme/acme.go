@@ -31,8 +31,8 @@ import (
 
 // Limits and defaults of Options.
 const (
-	// MaxDomains is the most names that one Manager has certificates for; more
-	// is CodeLimit.
+	// MaxDomains is the maximum number of names that one Manager has certificates
+	// for; more is CodeLimit.
 	MaxDomains = 100
 	// DefaultRefresh is how long a node may serve a certificate after another
 	// one has been stored.

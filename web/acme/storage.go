@@ -31,8 +31,8 @@ const (
 // DefaultLease is how long a lock outlives a process that died holding it.
 const DefaultLease = 30 * time.Second
 
-// MaxDeleteKeys is how many files one transaction of Delete removes; more go in
-// further ones.
+// MaxDeleteKeys is the maximum number of files that one transaction of Delete
+// removes. Delete uses several for more.
 const MaxDeleteKeys = 1000
 
 // StorageOptions configures a Storage. The zero value works.

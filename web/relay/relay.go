@@ -36,7 +36,8 @@ const (
 	NodeDialTimeout = 3 * time.Second
 	// NodeStall is how long another node may accept nothing of a request.
 	NodeStall = 10 * time.Second
-	// MaxProblemBytes is the longest problem of the leader that is looked into.
+	// MaxProblemBytes is the longest problem document of the leader that is
+	// parsed.
 	MaxProblemBytes = 64 << 10
 
 	// nodeIdle is shorter than the idle timeout of servers, so that the leader does not close a connection that

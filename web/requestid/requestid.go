@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// MaxBytes is the longest id that is taken over from a client.
+// MaxBytes is the longest id that is accepted from a client.
 const MaxBytes = 64
 
 // Source makes ids that are unique across runs of the program. It is safe for concurrent use.

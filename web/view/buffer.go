@@ -12,7 +12,8 @@ const (
 	// CodeViewTooLarge.
 	MaxPageBytes = 8 << 20
 
-	// MaxPooledBytes is the longest buffer in bytes that is kept for the next page.
+	// MaxPooledBytes is the largest buffer, in bytes, that is kept for the next
+	// page.
 	MaxPooledBytes = 1 << 20
 )
 

@@ -8,8 +8,7 @@ import (
 	"text/template/parse"
 )
 
-// MaxWarnings is how many different warnings about one view the log gets at
-// most.
+// MaxWarnings is the maximum number of distinct warnings that are logged about one view.
 const MaxWarnings = 256
 
 // jsonText returns a map, list or struct as JSON, and whether v is one. A value that can print itself or has

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxKeyChars is the longest key of the Z syntax, in characters. What is longer
+// MaxKeyChars is the longest key of the Z syntax, in characters. Anything longer
 // is text.
 const MaxKeyChars = 31
 

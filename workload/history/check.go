@@ -22,7 +22,7 @@ const (
 
 // Bounds of one search. A search that goes over them ends undecided.
 const (
-	DefaultMaxSearchBytes = 1 << 30 // of what a search remembers, about
+	DefaultMaxSearchBytes = 1 << 30 // of memory that a search uses, approximately
 	MaxPictureOperations  = 1_000   // operations that one picture shows
 )
 

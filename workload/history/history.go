@@ -62,8 +62,8 @@ const (
 	MaxSteps      = 1_000     // steps of one transaction
 	MaxKeys       = 10_000    // keys, pairs or elements that one step names or returns
 	MaxOperations = 1_000_000 // operations of one history
-	MaxPending    = 100_000   // calls of a file or a Recorder that wait for their return
-	MaxTime       = 1 << 60   // of a call or return, and as much below zero
+	MaxPending    = 100_000   // calls in a file or a Recorder that have not returned yet
+	MaxTime       = 1 << 60   // of a call or return; the lower limit is its negative
 	MaxPosition   = 1 << 60   // of Pos and Asked
 )
 

@@ -13,7 +13,8 @@ import (
 
 // Limits and times of a Watcher.
 const (
-	// MaxFiles is how many files are watched; of more than that the first ones are.
+	// MaxFiles is the maximum number of files that are watched; any others are
+	// ignored.
 	MaxFiles = 20_000
 	// Every is how often files are checked, unless a check takes long: checks never take more than a tenth of
 	// the time.

@@ -19,7 +19,7 @@ import (
 	"text/template"
 )
 
-// MaxName is how many bytes the name of a program has at most.
+// MaxName is the length of the longest name of a program, in bytes.
 const MaxName = 63
 
 // Template is the template of a program.
