@@ -34,7 +34,7 @@ func TestOwnName(t *testing.T) {
 			t.Errorf("%q prints\n%s", args, text)
 		}
 	}
-	if _, stdout, _ := runApp("help"); !strings.Contains(stdout, "has 4 procedures of its own") {
+	if _, stdout, _ := runApp("help"); !strings.Contains(stdout, "has 4 procedures.") {
 		t.Errorf("help says nothing about the procedure:\n%s", stdout)
 	}
 	if _, stdout, _ := runApp("version"); !strings.HasPrefix(stdout, "greeter v7 (") {

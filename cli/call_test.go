@@ -51,7 +51,7 @@ func TestGenRefusesWhatServeRefuses(t *testing.T) {
 	app.Procedures = append(slices.Clone(app.Procedures), app.Procedures[0])
 	var out, mistakes bytes.Buffer
 	code := Run(context.Background(), app, Process{Args: []string{"gen", "ts"}, Stdout: &out, Stderr: &mistakes})
-	if code != verb.ExitFailed || out.Len() > 0 || !strings.Contains(mistakes.String(), "two procedures named greet") {
+	if code != verb.ExitFailed || out.Len() > 0 || !strings.Contains(mistakes.String(), "two procedures are named greet") {
 		t.Errorf("[%d] %s%s", code, &out, &mistakes)
 	}
 }

@@ -284,7 +284,7 @@ func TestMajorityIsLost(t *testing.T) {
 	}
 	c.await("status to say that no node leads", func() bool {
 		out := c.s.run("skerry cluster status --data " + keep)
-		return strings.Contains(out, "no node leads: 1 of 3 nodes answer") && strings.HasSuffix(out, "[1]\n")
+		return strings.Contains(out, "no node leads: 1 of 3 nodes respond") && strings.HasSuffix(out, "[1]\n")
 	})
 	for id, p := range c.proc {
 		if p != nil {
@@ -349,7 +349,7 @@ func TestBackupOfANode(t *testing.T) {
 	if out := c.s.run("skerry backup --from " + c.proc[2].HTTP + " --to running"); !strings.Contains(out, ": position 1 of ") {
 		t.Errorf("backup: %s", out)
 	}
-	if out := c.s.run("skerry bench embedded:n1 --duration 1ms"); !strings.Contains(out, "only `skerry serve` runs it") {
+	if out := c.s.run("skerry bench embedded:n1 --duration 1ms"); !strings.Contains(out, "only `skerry serve` can open it") {
 		t.Errorf("bench of a node: %s", out)
 	}
 	for id := 1; id <= 2; id++ {

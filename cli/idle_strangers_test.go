@@ -150,7 +150,7 @@ func TestTooFewFiles(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	out := s.run("ulimit -n 100; skerry serve --data d --http 127.0.0.1:0 --resp 127.0.0.1:0")
-	if !strings.Contains(out, "needs 256 at least") || !strings.Contains(out, "LimitNOFILE=") || !strings.Contains(out, fmt.Sprintf("[%d]", verb.ExitFailed)) {
+	if !strings.Contains(out, "needs at least 256") || !strings.Contains(out, "LimitNOFILE=") || !strings.Contains(out, fmt.Sprintf("[%d]", verb.ExitFailed)) {
 		t.Errorf("it says %s", out)
 	}
 }

@@ -91,7 +91,7 @@ func TestServeApplication(t *testing.T) {
 	}
 	for _, verb := range []string{"call twice 21 --url ", "procedures --url ", "backup --to b --from "} {
 		out := s.run("site " + verb + p.HTTP)
-		if !strings.Contains(out, "say the server's admin address (http://127.0.0.1:7201 unless") || !strings.HasSuffix(out, "[1]\n") {
+		if !strings.Contains(out, "use the server's admin address (default http://127.0.0.1:7201)") || !strings.HasSuffix(out, "[1]\n") {
 			t.Errorf("%s at the application: %s", verb, out)
 		}
 	}
