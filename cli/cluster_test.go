@@ -296,7 +296,7 @@ func TestMajorityIsLost(t *testing.T) {
 			c.proc[id] = nil
 		}
 	}
-	if out := c.s.run("echo no | skerry cluster recover --data " + keep); !strings.Contains(out, "nothing was changed") || !strings.Contains(out, "It keeps: position ") {
+	if out := c.s.run("echo no | skerry cluster recover --data " + keep); !strings.Contains(out, "nothing was changed") || !strings.Contains(out, "It keeps everything that this node has: position ") {
 		t.Errorf("recover without consent: %s", out)
 	}
 	out := c.s.run("echo lose writes | skerry cluster recover --data " + keep + " --node " + c.addr[1])
