@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/web/api"
@@ -88,7 +89,7 @@ func TestOnceAfterUnknown(t *testing.T) {
 func TestOnceEverywhere(t *testing.T) {
 	const writes, copies = 40, 4
 	c := serveCluster(t, 3, api.Options{})
-	rnd := random(t)
+	rnd := seed.Rand(t)
 	stop, moved := make(chan struct{}), make(chan struct{})
 	moves := rand.New(rand.NewPCG(rnd.Uint64(), 1))
 	go func() {

@@ -10,31 +10,17 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/web/api"
 )
-
-// random returns a generator whose seed is SKERRY_SEED or new, and printed.
-func random(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("SKERRY_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("SKERRY_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 // listed is a page as a client sees it.
 type listed struct {
@@ -81,7 +67,7 @@ func lossless(t *testing.T, text *string, data []byte) string {
 // whatever its bytes are.
 func TestPages(t *testing.T) {
 	s := serve(t, api.Options{})
-	rnd := random(t)
+	rnd := seed.Rand(t)
 	alphabet := []string{"a", "/", "\x00", "\xff", "%", "ä", "&", " ", "\n", "+", "\"", "\u2028"}
 	word := func(n int) string {
 		var b strings.Builder
@@ -172,7 +158,7 @@ func TestCompareAndSet(t *testing.T) {
 // see each other's keys or values.
 func TestBuffersApart(t *testing.T) {
 	s := serve(t, api.Options{})
-	rnd := random(t)
+	rnd := seed.Rand(t)
 	tr := &http.Transport{MaxIdleConnsPerHost: 16}
 	defer tr.CloseIdleConnections()
 	var wg sync.WaitGroup
