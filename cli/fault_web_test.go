@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -232,71 +231,4 @@ func (o *onceCounter) step(w *worker, c *webClient) {
 		return nil
 	})
 	_ = err // the next step is the same request again, under the same key
-}
-
-// sessionStep follows one session from node to node: what it has written and seen
-// it sees again, though it reads at level session.
-func sessionStep(addrs []string, rng *rand.Rand) func(*worker, context.Context) {
-	s := &sessionClient{addrs: addrs, at: rng.IntN(len(addrs))}
-	return func(w *worker, ctx context.Context) {
-		if err := s.step(w, ctx); err != nil {
-			s.c.close()
-			s.at = (s.at + 1) % len(addrs)
-		}
-		if w.rng.IntN(20) == 0 {
-			s.c.close()
-			s.at = w.rng.IntN(len(addrs))
-		}
-	}
-}
-
-type sessionClient struct {
-	c           plainClient
-	addrs       []string
-	at          int
-	pos         int64
-	acked, sent int
-	covered     int // what was acknowledged up to pos
-}
-
-func (s *sessionClient) step(w *worker, ctx context.Context) error {
-	key := fmt.Sprintf("session/%d", w.id)
-	if s.c.conn == nil {
-		s.c.addr, s.acked = s.addrs[s.at], s.covered
-		for _, args := range [][]string{{"CLIENT", "READ", "SESSION"}, {"CLIENT", "POSITION", fmt.Sprint(s.pos)}} {
-			if _, err := s.c.do(ctx, args...); err != nil {
-				return err
-			}
-		}
-	}
-	if w.rng.IntN(2) == 0 {
-		call := int64(time.Since(w.began))
-		s.sent++
-		if _, err := s.c.do(ctx, "SET", key, fmt.Sprint(s.sent)); err != nil {
-			if _, known := outcomeOf(err); !known {
-				w.fault("%s: SET: %v", w.name, err)
-			}
-			return err
-		}
-		s.acked = s.sent
-		w.ok++
-		w.wrote(call)
-	} else {
-		v, err := s.c.do(ctx, "GET", key)
-		if err != nil {
-			return err
-		}
-		n := 0
-		fmt.Sscan(valueOf(v).Text, &n)
-		if n < s.acked || n > s.sent {
-			w.fault("%s: node %d shows %d in a session that has seen %d and written %d, after position %d", w.name, s.at+1, n, s.acked, s.sent, s.pos)
-		}
-		s.acked = max(s.acked, n)
-	}
-	v, err := s.c.do(ctx, "CLIENT", "POSITION")
-	if err != nil {
-		return err
-	}
-	s.pos, s.covered = v.(int64), s.acked
-	return nil
 }
