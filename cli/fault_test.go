@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/workload/history"
 )
 
@@ -214,7 +215,7 @@ func TestFaults(t *testing.T) {
 	if testing.Short() {
 		budget = 5 * time.Second
 	}
-	x := newTrial(t, testSeed(t))
+	x := newTrial(t, seed.Of(t))
 	all := deeds()
 	x.n.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	if only := os.Getenv("SKERRY_DEEDS"); only != "" {
@@ -239,7 +240,7 @@ func TestKilledLeaders(t *testing.T) {
 	if v := os.Getenv("SKERRY_KILLS"); v != "" {
 		fmt.Sscan(v, &kills)
 	}
-	x := newTrial(t, testSeed(t))
+	x := newTrial(t, seed.Of(t))
 	x.kills(kills)
 	x.end()
 }
@@ -267,11 +268,11 @@ func TestSoakFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed := testSeed(t)
+	next := seed.Of(t)
 	for began, round := time.Now(), 0; time.Since(began) < d && !t.Failed(); round++ {
-		t.Run(fmt.Sprintf("SKERRY_SEED=%d", seed), func(t *testing.T) { soakRound(t, seed, min(4*time.Minute, d-time.Since(began))) })
-		fmt.Printf("%v of %v, round %d, seed %d: failed %v\n", time.Since(began).Round(time.Second), d, round+1, seed, t.Failed())
-		seed++
+		t.Run(fmt.Sprintf("SKERRY_SEED=%d", next), func(t *testing.T) { soakRound(t, next, min(4*time.Minute, d-time.Since(began))) })
+		fmt.Printf("%v of %v, round %d, seed %d: failed %v\n", time.Since(began).Round(time.Second), d, round+1, next, t.Failed())
+		next++
 	}
 }
 

@@ -3,29 +3,15 @@ package cli
 import (
 	"bufio"
 	"fmt"
-	"math/rand/v2"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-)
 
-// testSeed returns the seed of a random test, which SKERRY_SEED sets.
-func testSeed(t *testing.T) uint64 {
-	t.Helper()
-	n := rand.Uint64()
-	if v := os.Getenv("SKERRY_SEED"); v != "" {
-		var err error
-		if n, err = strconv.ParseUint(v, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("SKERRY_SEED=%d", n)
-	return n
-}
+	"github.com/skerrydb/skerry/ci/seed"
+)
 
 // writer counts up the value of one key over one connection until the server is
 // gone.
@@ -65,7 +51,7 @@ func TestKillUnderLoad(t *testing.T) {
 	if testing.Short() {
 		rounds = 3
 	}
-	rng := rand.New(rand.NewPCG(testSeed(t), 0))
+	rng := seed.Rand(t)
 	s := newShell(t)
 	ws := make([]*writer, writers)
 	for i := range ws {

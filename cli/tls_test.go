@@ -2,64 +2,21 @@ package cli
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-)
 
-// selfSigned writes cert.pem and key.pem for 127.0.0.1 and returns what trusts them.
-func selfSigned(t *testing.T, dir string) *tls.Config {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	about := &x509.Certificate{
-		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, block := range map[string]*pem.Block{
-		"cert.pem": {Type: "CERTIFICATE", Bytes: cert},
-		"key.pem":  {Type: "PRIVATE KEY", Bytes: private},
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	parsed, err := x509.ParseCertificate(cert)
-	if err != nil {
-		t.Fatal(err)
-	}
-	trust := x509.NewCertPool()
-	trust.AddCert(parsed)
-	return &tls.Config{RootCAs: trust}
-}
+	"github.com/skerrydb/skerry/ci/certs"
+)
 
 func TestTLSOnBothFaces(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	trust := selfSigned(t, s.dir)
+	cert := certs.New(t)
+	cert.Write(t, s.dir)
+	trust := cert.Client()
 	p := s.serve("--tls-cert", "cert.pem", "--tls-key", "key.pem")
 	addr, secure := strings.CutPrefix(p.RESP, "rediss://")
 	if !secure || !strings.HasPrefix(p.HTTP, "https://") {
