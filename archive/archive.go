@@ -8,6 +8,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,28 +106,19 @@ func (o Options) withDefaults() (Options, error) {
 			return o, engine.Errorf(engine.CodeInvalid, "archive: option %s is negative: %d", n.name, n.v)
 		}
 	}
-	o.SyncEvery = or(o.SyncEvery, DefaultSyncEvery)
-	o.SyncBytes = min(or(o.SyncBytes, DefaultSyncBytes), MaxPendingBytes)
-	o.BaseBytes = or(o.BaseBytes, DefaultBaseBytes)
-	o.Retry = or(o.Retry, DefaultRetry)
-	o.Drain = or(o.Drain, DefaultDrain)
+	o.SyncEvery = cmp.Or(o.SyncEvery, DefaultSyncEvery)
+	o.SyncBytes = min(cmp.Or(o.SyncBytes, DefaultSyncBytes), MaxPendingBytes)
+	o.BaseBytes = cmp.Or(o.BaseBytes, DefaultBaseBytes)
+	o.Retry = cmp.Or(o.Retry, DefaultRetry)
+	o.Drain = cmp.Or(o.Drain, DefaultDrain)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.FS == nil {
 		o.FS = journal.OS()
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return o, nil
-}
-
-func or[N int64 | time.Duration](n, def N) N {
-	if n == 0 {
-		return def
-	}
-	return n
 }
 
 // Archiver owns one archive folder.

@@ -8,6 +8,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -109,30 +110,22 @@ func New(store *kv.Store, o Options) (*Auth, error) {
 }
 
 func withDefaults(o Options) Options {
-	o.Space = or(o.Space, DefaultSpace)
+	o.Space = cmp.Or(o.Space, DefaultSpace)
 	if o.Rand == nil {
 		o.Rand = rand.Reader
 	}
 	o.Argon2 = o.Argon2.withDefaults()
-	o.MaxHashing = or(o.MaxHashing, DefaultMaxHashing)
-	o.MaxWaiting = or(o.MaxWaiting, DefaultMaxWaiting)
-	o.MinPassword = or(o.MinPassword, DefaultMinPassword)
-	o.Issuer = or(o.Issuer, "Skerry")
-	o.KeyPrefix = or(o.KeyPrefix, "sk")
+	o.MaxHashing = cmp.Or(o.MaxHashing, DefaultMaxHashing)
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, DefaultMaxWaiting)
+	o.MinPassword = cmp.Or(o.MinPassword, DefaultMinPassword)
+	o.Issuer = cmp.Or(o.Issuer, "Skerry")
+	o.KeyPrefix = cmp.Or(o.KeyPrefix, "sk")
 	o.Limits = o.Limits.withDefaults()
-	o.ResetTTL = or(o.ResetTTL, DefaultResetTTL)
-	o.VerifyTTL = or(o.VerifyTTL, DefaultVerifyTTL)
-	o.PendingTTL = or(o.PendingTTL, DefaultPendingTTL)
-	o.UsedEvery = or(o.UsedEvery, 10*time.Minute)
+	o.ResetTTL = cmp.Or(o.ResetTTL, DefaultResetTTL)
+	o.VerifyTTL = cmp.Or(o.VerifyTTL, DefaultVerifyTTL)
+	o.PendingTTL = cmp.Or(o.PendingTTL, DefaultPendingTTL)
+	o.UsedEvery = cmp.Or(o.UsedEvery, 10*time.Minute)
 	return o
-}
-
-func or[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // check refuses options that cannot work.

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/base64"
@@ -41,7 +42,7 @@ type Params struct {
 }
 
 func (p Params) withDefaults() Params {
-	return Params{or(p.MemoryKiB, 19456), or(p.Passes, 2), or(p.Lanes, 1)}
+	return Params{cmp.Or(p.MemoryKiB, 19456), cmp.Or(p.Passes, 2), cmp.Or(p.Lanes, 1)}
 }
 
 func (p Params) check() error {

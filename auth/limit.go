@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
 
@@ -51,8 +52,8 @@ func (l Limits) withDefaults() Limits {
 	}
 	defs := def.byAction()
 	for act, limit := range l.byAction() {
-		limit.N = or(limit.N, defs[act].N)
-		limit.Per = or(limit.Per, defs[act].Per)
+		limit.N = cmp.Or(limit.N, defs[act].N)
+		limit.Per = cmp.Or(limit.Per, defs[act].Per)
 	}
 	return l
 }

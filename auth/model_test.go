@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -131,7 +132,7 @@ func (p *person) expected() engine.Code {
 }
 
 func (m *model) login(p *person) {
-	u, err := m.Login(m.t.Context(), p.email, or(p.password, good), "")
+	u, err := m.Login(m.t.Context(), p.email, cmp.Or(p.password, good), "")
 	want(m.t, "login of "+p.email, err, p.expected())
 	if err == nil && u.ID != p.id {
 		m.t.Errorf("logged in as %+v, want %s", u, p.id)
@@ -152,13 +153,6 @@ func (m *model) login(p *person) {
 	if u.ID != p.id {
 		m.t.Errorf("logged in as %+v, want %s", u, p.id)
 	}
-}
-
-func or(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
 }
 
 func (m *model) wrongLogin(p *person) {

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -140,7 +141,7 @@ func (a *Auth) EnrolTOTP(ctx context.Context, user string) (Enrolment, error) {
 		if err := t.settle(u); err != nil {
 			return err
 		}
-		account = or(u.Email, u.ID)
+		account = cmp.Or(u.Email, u.ID)
 		return t.putFactor(user, f)
 	})
 	if err != nil {

@@ -6,6 +6,7 @@
 package gate
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -91,9 +92,7 @@ func New(l net.Listener, o Options) *Listener {
 	if o.Guests == 0 || o.Guests > o.Max {
 		o.Guests = o.Max
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Kept = min(o.Kept, o.Max-1)
 	return &Listener{Listener: l, o: o, refused: make(chan struct{}, MaxRefusals), done: make(chan struct{})}
 }

@@ -6,6 +6,7 @@
 package journal
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -132,15 +133,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.FS == nil {
 		o.FS = OS()
 	}
-	if o.SegmentBytes == 0 {
-		o.SegmentBytes = DefaultSegmentBytes
-	}
-	if o.ReserveBytes == 0 {
-		o.ReserveBytes = DefaultReserveBytes
-	}
-	if o.MaxRecordBytes == 0 {
-		o.MaxRecordBytes = DefaultMaxRecordBytes
-	}
+	o.SegmentBytes = cmp.Or(o.SegmentBytes, DefaultSegmentBytes)
+	o.ReserveBytes = cmp.Or(o.ReserveBytes, DefaultReserveBytes)
+	o.MaxRecordBytes = cmp.Or(o.MaxRecordBytes, DefaultMaxRecordBytes)
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}

@@ -152,9 +152,7 @@ func (o *Options) complete() error {
 			return engine.Errorf(engine.CodeInvalid, "proc: option %s is negative: %d", n.name, n.value)
 		}
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.SlowAfter = cmp.Or(o.SlowAfter, DefaultSlowAfter)
 	o.MaxRun = cmp.Or(o.MaxRun, DefaultMaxRun)
 	o.MaxResult = cmp.Or(o.MaxResult, DefaultMaxResult)

@@ -7,6 +7,7 @@
 package session
 
 import (
+	"cmp"
 	"crypto/rand"
 	"io"
 	"time"
@@ -118,21 +119,11 @@ type Options struct {
 
 // withDefaults returns o with defaults applied, or CodeInvalid or CodeLimit.
 func (o Options) withDefaults() (Options, error) {
-	if o.Space == 0 {
-		o.Space = DefaultSpace
-	}
-	if o.Idle == 0 {
-		o.Idle = DefaultIdle
-	}
-	if o.Absolute == 0 {
-		o.Absolute = max(DefaultAbsolute, o.Idle)
-	}
-	if o.RenewShare == 0 {
-		o.RenewShare = defaultRenewShare
-	}
-	if o.PerUser == 0 {
-		o.PerUser = DefaultPerUser
-	}
+	o.Space = cmp.Or(o.Space, DefaultSpace)
+	o.Idle = cmp.Or(o.Idle, DefaultIdle)
+	o.Absolute = cmp.Or(o.Absolute, max(DefaultAbsolute, o.Idle))
+	o.RenewShare = cmp.Or(o.RenewShare, defaultRenewShare)
+	o.PerUser = cmp.Or(o.PerUser, DefaultPerUser)
 	if o.Rand == nil {
 		o.Rand = rand.Reader
 	}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -172,7 +173,7 @@ func (g *group) start() error {
 	}
 	g.want.Store(&nodeInfo{ID: g.self, Addr: g.port.Addr(), HTTP: me.HTTP, RESP: me.RESP, Folder: g.db.id.Folder})
 	g.setRoster(g.view.Load().roster)
-	tick := or(o.Tick, DefaultTick)
+	tick := cmp.Or(o.Tick, DefaultTick)
 	lease := time.Duration(0)
 	if o.Lease {
 		lease = raft.LeaseOf(electionTicks, tick)

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"io"
 	"log/slog"
 	"time"
@@ -95,11 +96,11 @@ func (o Options) withDefaults() (Options, error) {
 			return o, engine.Errorf(engine.CodeInvalid, "embedded: option %s is negative: %d", n.name, n.v)
 		}
 	}
-	o.MemoryBytes = or(o.MemoryBytes, 4<<30)
-	o.HistoryBytes = or(o.HistoryBytes, 16<<20)
-	o.SnapshotBytes = or(o.SnapshotBytes, 128<<20)
-	o.QueueCalls = or(o.QueueCalls, 65536)
-	o.PositionWait = or(o.PositionWait, 5*time.Second)
+	o.MemoryBytes = cmp.Or(o.MemoryBytes, 4<<30)
+	o.HistoryBytes = cmp.Or(o.HistoryBytes, 16<<20)
+	o.SnapshotBytes = cmp.Or(o.SnapshotBytes, 128<<20)
+	o.QueueCalls = cmp.Or(o.QueueCalls, 65536)
+	o.PositionWait = cmp.Or(o.PositionWait, 5*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -109,15 +110,6 @@ func (o Options) withDefaults() (Options, error) {
 	if o.FS == nil {
 		o.FS = journal.OS()
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return o, nil
-}
-
-func or[N int | int64 | time.Duration](n, def N) N {
-	if n == 0 {
-		return def
-	}
-	return n
 }

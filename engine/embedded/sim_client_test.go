@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -245,7 +246,7 @@ func (o *simOp) checkWeak() {
 	if o.pos < uint64(r.AtLeast) {
 		o.w.violated("%v shows position %d, asked for was %d", o, o.pos, r.AtLeast)
 	}
-	stale := or(r.MaxStale, localStale)
+	stale := cmp.Or(r.MaxStale, localStale)
 	if newest := o.w.truth.ackedBefore(o.began - stale); r.Level == engine.Local && o.pos < newest {
 		o.w.violated("%v shows position %d, but %d was acknowledged more than %v before", o, o.pos, newest, stale)
 	}

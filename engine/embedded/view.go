@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"math"
@@ -52,7 +53,7 @@ func (db *DB) View(ctx context.Context, r engine.Read, fn func(engine.Tx) error)
 func (db *DB) snapshotFor(ctx context.Context, r engine.Read) (snap *snapshot, stamp int64, err error) {
 	fresh := db.group == nil
 	if r.Level != engine.Linearizable && ctx.Err() == nil && !db.closed.Load() {
-		snap, oldest := db.snap.Load(), db.opts.mono().Add(-or(r.MaxStale, localStale))
+		snap, oldest := db.snap.Load(), db.opts.mono().Add(-cmp.Or(r.MaxStale, localStale))
 		var known engine.Position
 		if db.group != nil {
 			known, fresh = db.group.freshSince(oldest)

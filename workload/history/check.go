@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,9 +65,7 @@ func Check(ctx context.Context, ops []Op, o Options) Result {
 		ctx, cancel = context.WithTimeout(ctx, o.Timeout)
 		defer cancel()
 	}
-	if o.MaxSearchBytes == 0 {
-		o.MaxSearchBytes = DefaultMaxSearchBytes
-	}
+	o.MaxSearchBytes = cmp.Or(o.MaxSearchBytes, DefaultMaxSearchBytes)
 	for i := range ops {
 		if err := ops[i].Validate(); err != nil {
 			return Result{Verdict: Undecided, Explanation: fmt.Sprintf("operation %d is not valid: %v\n", i+1, err)}
