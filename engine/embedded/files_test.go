@@ -11,11 +11,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/journal/memfs"
@@ -226,7 +226,7 @@ func TestDamagedNodes(t *testing.T) {
 		if _, err := OpenAdmin(c.dirs[2], "0.1.0"); err != nil {
 			t.Error(err)
 		}
-		log := &lockedLog{}
+		log := &logbuf.Buffer{}
 		o := Options{Logger: slog.New(slog.NewTextHandler(log, nil)), Cluster: ClusterOptions{Version: "0.1.0", Tick: 10 * time.Millisecond}}
 		db, err := Open(c.dirs[2], o)
 		if err != nil {
@@ -242,22 +242,4 @@ func TestDamagedNodes(t *testing.T) {
 			return err == nil && slices.Equal(after, before)
 		})
 	}
-}
-
-// lockedLog is a log that may be read while it is written.
-type lockedLog struct {
-	mu sync.Mutex // guards b
-	b  strings.Builder
-}
-
-func (l *lockedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -60,7 +60,7 @@ func TestCallSays(t *testing.T) {
 
 // TestCallFaults: the response to a fault in a procedure names only the procedure; the details are in the log.
 func TestCallFaults(t *testing.T) {
-	var log lockedBuffer
+	var log logged
 	s := serveProcedures(t, faultyProcedures(), api.Options{Logger: log.logger()})
 	for _, name := range []string{"broken", "secretive", "unwritable"} {
 		got := s.do(t, "POST", "/api/call/"+name, nil)

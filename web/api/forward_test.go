@@ -114,7 +114,7 @@ func TestForwardedHeaders(t *testing.T) {
 
 // TestForwardedFrom: the leader's log has the client's address, and not what the client claims.
 func TestForwardedFrom(t *testing.T) {
-	var log lockedBuffer
+	var log logged
 	c := serveCluster(t, 2, api.Options{Logger: log.logger()})
 	c.nodes[1].put(t, "/db/a", "x", "X-Forwarded-For", "192.0.2.99", "X-Request-Id", "traced")
 	eventually.True(t, "a line of each node", func() bool { return strings.Count(log.String(), "traced") == 2 })

@@ -183,7 +183,7 @@ func TestTagLimit(t *testing.T) {
 
 // TestPanic: a panic is an internal error without details for the client, and the connection survives.
 func TestPanic(t *testing.T) {
-	var log lockedBuffer
+	var log logged
 	s := serve(t, api.Options{Logger: log.logger(), Ready: func() error { panic("secret") }})
 	conn := s.dial(t)
 	in := bufio.NewReader(conn)

@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -14,30 +13,16 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/web/api"
 )
 
-// lockedBuffer collects a log.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
+// logged collects a log.
+type logged struct{ logbuf.Buffer }
 
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func (l *lockedBuffer) logger() *slog.Logger {
+func (l *logged) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
@@ -207,7 +192,7 @@ func TestIndexPage(t *testing.T) {
 
 // TestLog: the access log identifies requests and contains no secret.
 func TestLog(t *testing.T) {
-	var log lockedBuffer
+	var log logged
 	s := serve(t, api.Options{Password: "s3cret", Logger: log.logger()})
 	got := s.do(t, "PUT", "/db/a%0ab?ttl=1m", strings.NewReader("valuable"), "Authorization", "Bearer s3cret")
 	id := got.header.Get("X-Request-Id")
