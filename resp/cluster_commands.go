@@ -257,9 +257,9 @@ func clusterLeader(x *call) error {
 	return nil
 }
 
-// tellLeader pushes the new leader if the client asked for it. node has just replied as the
+// pushLeader pushes the new leader if the client asked for it. node has just replied as the
 // leader; it is pushed only if it differs from the last one pushed and has an address.
-func (c *conn) tellLeader(node uint64) {
+func (c *conn) pushLeader(node uint64) {
 	if !c.cl.notify || node == c.cl.notified || node == 0 || !c.out.RESP3 {
 		return
 	}

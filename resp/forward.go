@@ -206,7 +206,7 @@ func (c *conn) deliver(reply []byte, leader uint64) {
 	o := &c.ops[i]
 	c.out.Raw(c.preOf(i))
 	if !o.mute {
-		c.tellLeader(leader)
+		c.pushLeader(leader)
 		c.out.Raw(reply)
 	}
 	c.cl.replied = len(reply) > 1 && reply[0] == wire.KindArray && reply[1] != '-'
