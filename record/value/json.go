@@ -1,0 +1,249 @@
+package value
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/skerrydb/skerry/jsonscan"
+)
+
+// Parse reads one JSON value. A number becomes an Int if an int64 holds it, and otherwise a Decimal; arrays and
+// objects become JSON, without spaces and with their numbers as they are written. Numbers that no Decimal holds,
+// texts that OfText refuses and more than MaxJSONDepth levels are errors.
+func Parse(raw []byte) (Value, error) {
+	if err := check(raw); err != nil {
+		return Value{}, err
+	}
+	return parse(raw)
+}
+
+// check reports why raw is not valid JSON.
+func check(raw []byte) error {
+	if json.Valid(raw) {
+		return nil
+	}
+	var syntax *json.SyntaxError
+	err := json.Unmarshal(raw, new(json.RawMessage))
+	if s, ok := err.(*json.SyntaxError); ok {
+		syntax = s
+		return fmt.Errorf("invalid JSON at byte %d: %w", syntax.Offset, err)
+	}
+	return fmt.Errorf("invalid JSON: %w", err)
+}
+
+func parse(raw []byte) (Value, error) {
+	raw = bytes.Trim(raw, " \t\r\n")
+	switch raw[0] {
+	case 'n':
+		return Value{}, nil
+	case 't', 'f':
+		return OfBool(raw[0] == 't'), nil
+	case '"':
+		return parseText(raw)
+	case '[', '{':
+		return parseTree(raw)
+	}
+	return parseNumber(string(raw))
+}
+
+func parseNumber(s string) (Value, error) {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return OfInt(n), nil
+	}
+	v, err := ParseDecimal(s)
+	if n, ok := v.Int(); err == nil && ok {
+		return OfInt(n), nil
+	}
+	return v, err
+}
+
+func parseText(raw []byte) (Value, error) {
+	if !utf8.Valid(raw) {
+		return Value{}, fmt.Errorf("invalid UTF-8 at byte %d", invalidAt(string(raw)))
+	}
+	s := jsonscan.New(raw)
+	text, whole := s.Text()
+	if !whole {
+		return Value{}, fmt.Errorf("an escape of half a character (a lone surrogate)")
+	}
+	return OfText(string(text))
+}
+
+// parseTree reads an array or object. It checks every text and number within.
+func parseTree(raw []byte) (Value, error) {
+	s := jsonscan.New(raw)
+	if err := checkTree(&s, 1); err != nil {
+		return Value{}, err
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, raw); err != nil {
+		return Value{}, err
+	}
+	return Value{kind: JSON, text: compact.String()}, nil
+}
+
+func checkTree(s *jsonscan.Scanner, depth int) error {
+	if depth > MaxJSONDepth {
+		return fmt.Errorf("more than %d nested arrays and objects", MaxJSONDepth)
+	}
+	end := s.Peek() + 2 // ']' follows '[' and '}' follows '{' by two
+	for s.Open(); s.More(end); {
+		if end == '}' {
+			name := s.Raw()
+			if _, err := parseText(name); err != nil {
+				return err
+			}
+		}
+		if c := s.Peek(); c == '{' || c == '[' {
+			if err := checkTree(s, depth+1); err != nil {
+				return err
+			}
+		} else if _, err := parse(s.Raw()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// As reads one JSON value for a field of a kind. JSON null is null for every kind. Beyond the values that Append
+// writes, an Int may be written with a zero fraction or with an exponent, a Decimal as a number, and a Time with any
+// offset from UTC, with a space for the T, or as a date; it is cut to microseconds. Kind JSON takes any value, as
+// Parse does.
+func As(kind Kind, raw []byte) (Value, error) {
+	if err := check(raw); err != nil {
+		return Value{}, err
+	}
+	raw = bytes.Trim(raw, " \t\r\n")
+	if raw[0] == 'n' || kind == JSON {
+		return parse(raw)
+	}
+	found := jsonscan.Kind(raw[0])
+	switch kind {
+	case Bool:
+		if raw[0] == 't' || raw[0] == 'f' {
+			return parse(raw)
+		}
+		return Value{}, fmt.Errorf("%s is not true or false", found)
+	case Int, Float:
+		if raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9' {
+			return asNumber(kind, string(raw))
+		}
+		return Value{}, fmt.Errorf("%s is not a number", found)
+	case Decimal:
+		if raw[0] == '"' {
+			v, err := parseText(raw)
+			if err != nil {
+				return v, err
+			}
+			return ParseDecimal(v.text)
+		}
+		if raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9' {
+			return ParseDecimal(string(raw))
+		}
+		return Value{}, fmt.Errorf("%s is not a number", found)
+	case Time, Text:
+		if raw[0] != '"' {
+			return Value{}, fmt.Errorf("%s is not a string", found)
+		}
+		v, err := parseText(raw)
+		if err != nil || kind == Text {
+			return v, err
+		}
+		return ParseTime(v.text)
+	}
+	return Value{}, fmt.Errorf("%s is not null", found)
+}
+
+func asNumber(kind Kind, s string) (Value, error) {
+	if kind == Float {
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return Value{}, fmt.Errorf("%.60s is too large for a float", s)
+		}
+		return OfFloat(f)
+	}
+	v, err := parseNumber(s)
+	if err != nil {
+		return v, err
+	}
+	if v.kind != Int {
+		return Value{}, fmt.Errorf("%.60s is not an integer from %d to %d", s, -1<<63, uint64(1<<63-1))
+	}
+	return v, nil
+}
+
+// timeLayouts are the forms that ParseTime reads. Go accepts a fraction of a second after any of the seconds.
+var timeLayouts = []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", time.DateOnly}
+
+// timeLayout is the form in which times print: in UTC, always with microseconds, so that texts sort as times do.
+const timeLayout = "2006-01-02T15:04:05.000000Z"
+
+// ParseTime reads a time as RFC 3339 writes it, also with a space for the T, or a date, which is midnight UTC.
+func ParseTime(s string) (Value, error) {
+	for _, layout := range timeLayouts {
+		if t, err := time.Parse(layout, s); err == nil {
+			return OfTime(t)
+		}
+	}
+	return Value{}, fmt.Errorf("%.60q is not a time like 2026-01-02T15:04:05Z", s)
+}
+
+// AppendJSON appends v as JSON and returns the extended slice. A Decimal and a Time are strings, so that programs
+// that read every number as a float keep them exact.
+func (v Value) AppendJSON(dst []byte) []byte {
+	switch v.kind {
+	case Null:
+		return append(dst, "null"...)
+	case Bool:
+		return strconv.AppendBool(dst, v.bits != 0)
+	case Int:
+		return strconv.AppendInt(dst, int64(v.bits), 10)
+	case Float:
+		f, _ := v.Float()
+		return appendFloat(dst, f)
+	case Decimal:
+		return append(append(append(dst, '"'), v.text...), '"')
+	case Time:
+		t, _ := v.Time()
+		return append(t.AppendFormat(append(dst, '"'), timeLayout), '"')
+	case Text:
+		return AppendText(dst, v.text)
+	}
+	return append(dst, v.text...)
+}
+
+// appendFloat appends the shortest text that reads as f.
+func appendFloat(dst []byte, f float64) []byte {
+	if abs := max(f, -f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		return strconv.AppendFloat(dst, f, 'e', -1, 64)
+	}
+	return strconv.AppendFloat(dst, f, 'f', -1, 64)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// AppendText appends s, which must be valid UTF-8, as a JSON string. It escapes quotes, backslashes and control
+// characters, and also <, > and &, so that the text is safe within HTML.
+func AppendText(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	from := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&' && c < 0x7f || c >= 0x80 {
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		from = i + 1
+		if at := strings.IndexByte("\"\\\n\r\t", c); at >= 0 {
+			dst = append(dst, '\\', `"\nrt`[at])
+		} else {
+			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+	}
+	return append(append(dst, s[from:]...), '"')
+}
