@@ -227,14 +227,14 @@ func appendFloat(dst []byte, f float64) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendText appends s, which must be valid UTF-8, as a JSON string. It escapes quotes, backslashes and control
-// characters, and also <, > and &, so that the text is safe within HTML.
+// AppendText appends s, which must be valid UTF-8, as a JSON string. It escapes only what it must: quotes,
+// backslashes and control characters. The result is not safe within HTML.
 func AppendText(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	from := 0
 	for i := 0; i < len(s); i++ {
 		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&' && c < 0x7f || c >= 0x80 {
+		if c >= ' ' && c != '"' && c != '\\' && c != 0x7f {
 			continue
 		}
 		dst = append(dst, s[from:i]...)
