@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/skerrydb/skerry/jsonscan"
 )
 
 // Kind is the type of a Value.
@@ -174,6 +176,23 @@ func (v Value) Text() (string, bool) {
 		return "", false
 	}
 	return v.text, true
+}
+
+// Texts returns the elements of an array of texts, not nil, and whether v is one.
+func (v Value) Texts() ([]string, bool) {
+	if v.kind != JSON || v.text[0] != '[' {
+		return nil, false
+	}
+	all := []string{}
+	s := jsonscan.New([]byte(v.text))
+	for s.Open(); s.More(']'); {
+		if s.Peek() != '"' {
+			return nil, false
+		}
+		text, _ := s.Text()
+		all = append(all, string(text))
+	}
+	return all, true
 }
 
 // String returns v as people read it: a text as it is, everything else as JSON, null as nothing.

@@ -1,0 +1,251 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/skerrydb/skerry/jsonscan"
+	"github.com/skerrydb/skerry/record/value"
+	"github.com/skerrydb/skerry/suggest"
+)
+
+// Data are the values of one record by the fields of its collection. It is changed only by methods that return
+// another Data, so a copy stays as it is.
+type Data struct {
+	values []value.Value
+	extras []extra // by name
+}
+
+type extra struct {
+	name  string
+	value value.Value
+}
+
+// Get returns the value of field i, null if it has none.
+func (d Data) Get(i int) value.Value {
+	if i < len(d.values) {
+		return d.values[i]
+	}
+	return value.Value{}
+}
+
+// Extra returns the value of a member that is not a field, null if there is none.
+func (d Data) Extra(name string) value.Value {
+	if at, ok := d.extra(name); ok {
+		return d.extras[at].value
+	}
+	return value.Value{}
+}
+
+func (d Data) extra(name string) (at int, ok bool) {
+	return slices.BinarySearchFunc(d.extras, name, func(e extra, name string) int { return strings.Compare(e.name, name) })
+}
+
+// With returns d with another value of field i.
+func (d Data) With(i int, v value.Value) Data {
+	values := make([]value.Value, max(len(d.values), i+1))
+	copy(values, d.values)
+	values[i] = v
+	return Data{values, d.extras}
+}
+
+// withExtra returns d with another value of a member that is not a field. Null removes it.
+func (d Data) withExtra(name string, v value.Value) Data {
+	at, ok := d.extra(name)
+	extras := slices.Clone(d.extras)
+	switch {
+	case v.IsNull() && ok:
+		extras = slices.Delete(extras, at, at+1)
+	case v.IsNull():
+	case ok:
+		extras[at].value = v
+	default:
+		extras = slices.Insert(extras, at, extra{name, v})
+	}
+	return Data{d.values, extras}
+}
+
+// Parse reads data that Append has written, perhaps for an earlier description of the collection: a member that has no
+// field becomes an extra one, and a value that its field cannot have is null.
+func (k *Compiled) Parse(stored []byte) (Data, error) {
+	if !json.Valid(stored) || stored[0] != '{' {
+		return Data{}, fmt.Errorf("data that is not a JSON object")
+	}
+	d := Data{values: make([]value.Value, len(k.fields))}
+	s := jsonscan.New(stored)
+	for s.Open(); s.More('}'); {
+		name, _ := s.Text()
+		raw := s.Raw()
+		if i, ok := k.byName[string(name)]; ok {
+			d.values[i], _ = k.fields[i].read(raw)
+			continue
+		}
+		v, err := value.Parse(raw)
+		if err != nil {
+			return Data{}, fmt.Errorf("member %s: %w", name, err)
+		}
+		d = d.withExtra(string(name), v)
+	}
+	return d, nil
+}
+
+// Patch returns d with the changes of a JSON merge patch (RFC 7396): members of the patch replace those of the data,
+// null removes them, and objects within fields of kind JSON are merged member by member. The error is Problems.
+func (k *Compiled) Patch(d Data, patch []byte) (Data, error) {
+	var bad Problems
+	if len(patch) > MaxDataBytes {
+		bad.add("", CodeTooLarge, "%d bytes; the limit is %d", len(patch), MaxDataBytes)
+		return d, bad
+	}
+	patch = bytes.Trim(patch, " \t\r\n")
+	if whole, err := value.Parse(patch); err != nil {
+		bad.add("", CodeInvalid, "%v", err)
+		return d, bad
+	} else if whole.Kind() != value.JSON || patch[0] != '{' {
+		bad.add("", CodeType, "an object with the values of fields is required")
+		return d, bad
+	}
+	seen := map[string]bool{}
+	s := jsonscan.New(patch)
+	for s.Open(); s.More('}'); {
+		text, _ := s.Text()
+		name, raw := string(text), s.Raw()
+		if seen[name] {
+			bad.add(pointer(name), CodeRepeated, "%.80q is there twice", name)
+			continue
+		}
+		seen[name] = true
+		var err error
+		if d, err = k.patchMember(d, name, raw); err != nil {
+			p := err.(*Problem)
+			bad.add(p.Pointer, p.Code, "%s", p.Detail)
+		}
+	}
+	return d, bad.err()
+}
+
+// Error makes a Problem an error.
+func (p *Problem) Error() string { return p.Pointer + ": " + p.Detail }
+
+func (k *Compiled) patchMember(d Data, name string, raw []byte) (Data, error) {
+	i, ok := k.byName[name]
+	if !ok {
+		if !k.Extra {
+			return d, &Problem{pointer(name), CodeUnknown, k.unknown(name)}
+		}
+		v, err := merge(d.Extra(name), raw)
+		if err != nil {
+			return d, &Problem{pointer(name), CodeInvalid, err.Error()}
+		}
+		return d.withExtra(name, v), nil
+	}
+	f := &k.fields[i]
+	var v value.Value
+	var err error
+	if f.Type == JSON {
+		v, err = merge(d.Get(i), raw)
+	} else {
+		v, err = f.read(raw)
+	}
+	if err != nil {
+		return d, &Problem{pointer(name), CodeType, err.Error()}
+	}
+	return d.With(i, v), nil
+}
+
+// unknown says that there is no field of a name, and which one may be meant.
+func (k *Compiled) unknown(name string) string {
+	var names []string
+	for _, f := range k.Fields {
+		names = append(names, f.Name)
+	}
+	text := fmt.Sprintf("%s has no field %.80q", k.Name, name)
+	if near := suggest.Nearest(name, names); near != "" {
+		text += fmt.Sprintf("; did you mean %s?", near)
+	}
+	return text
+}
+
+// Complete returns d with the defaults of fields that are null. user may be "".
+func (k *Compiled) Complete(d Data, now time.Time, user string) Data {
+	for i := range k.fields {
+		f := &k.fields[i]
+		if !d.Get(i).IsNull() {
+			continue
+		}
+		v := f.initial
+		switch {
+		case f.auto == "@now":
+			v, _ = value.OfTime(now)
+		case f.auto != "" && user != "":
+			v, _ = value.OfText(user)
+		}
+		if !v.IsNull() {
+			d = d.With(i, v)
+		}
+	}
+	return d
+}
+
+// Check reports, as Problems, the fields whose values are not allowed. Values of passwords that hashed names are
+// hashes, of which only their presence is checked.
+func (k *Compiled) Check(d Data, hashed func(i int) bool) error {
+	var bad Problems
+	for i := range k.fields {
+		f := &k.fields[i]
+		if f.Type == Password && !d.Get(i).IsNull() && hashed != nil && hashed(i) {
+			continue
+		}
+		if p := f.check(pointer(f.Name), d.Get(i)); p != nil {
+			bad.add(p.Pointer, p.Code, "%s", p.Detail)
+		}
+	}
+	return bad.err()
+}
+
+// Append appends d as the JSON object that is stored: fields in their order, then the other members by name. Nulls are
+// left out.
+func (k *Compiled) Append(dst []byte, d Data) []byte { return k.append(dst, d, true) }
+
+// AppendPublic is Append without passwords.
+func (k *Compiled) AppendPublic(dst []byte, d Data) []byte { return k.append(dst, d, false) }
+
+func (k *Compiled) append(dst []byte, d Data, secrets bool) []byte {
+	from := len(dst)
+	member := func(name string) {
+		if len(dst) == from {
+			dst = append(dst, '{')
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = append(value.AppendText(dst, name), ':')
+	}
+	for i := range k.fields {
+		f, v := &k.fields[i], d.Get(i)
+		if v.IsNull() || f.Type == Password && !secrets {
+			continue
+		}
+		member(f.Name)
+		dst = f.append(dst, v)
+	}
+	for _, e := range d.extras {
+		member(e.name)
+		dst = e.value.AppendJSON(dst)
+	}
+	if len(dst) == from {
+		dst = append(dst, '{')
+	}
+	return append(dst, '}')
+}
+
+// append appends a value of the field. A decimal has as many digits after its point as Scale says.
+func (c *field) append(dst []byte, v value.Value) []byte {
+	if text, ok := v.Decimal(); ok && c.Type == Decimal {
+		return append(append(append(dst, '"'), value.PadScale(text, c.Scale)...), '"')
+	}
+	return v.AppendJSON(dst)
+}
