@@ -94,6 +94,9 @@ var kinds = map[Type]value.Kind{
 	URL: value.Text, Phone: value.Text, Select: value.Text, JSON: value.JSON, Reference: value.Text, Password: value.Text,
 }
 
+// KindOf returns the kind of the values of a type that are not null.
+func KindOf(t Type) value.Kind { return kinds[t] }
+
 // Types returns all types, sorted.
 func Types() []Type {
 	var all []Type
@@ -204,20 +207,7 @@ func (c *field) bound(what, text string) (value.Value, error) {
 		}
 		return value.OfInt(n), nil
 	}
-	return parseAs(c.kind, text)
-}
-
-// parseAs reads a value of a kind from text as people write it.
-func parseAs(kind value.Kind, text string) (value.Value, error) {
-	switch kind {
-	case value.Text:
-		return value.OfText(text)
-	case value.Time:
-		return value.ParseTime(text)
-	case value.Decimal:
-		return value.ParseDecimal(text)
-	}
-	return value.As(kind, []byte(text))
+	return value.FromText(c.kind, text)
 }
 
 func (c *field) compileChoices(bad *Problems, at string) {

@@ -11,7 +11,7 @@ import (
 // bytes. Values of one kind that compare as equal are the same value.
 func Compare(a, b Value) int {
 	if a.kind != b.kind {
-		if a.kind.number() && b.kind.number() {
+		if a.kind.IsNumber() && b.kind.IsNumber() {
 			return compareNumbers(a, b)
 		}
 		return cmp.Compare(a.kind, b.kind)

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/skerrydb/skerry/jsonscan"
 )
 
 // Kind is the type of a Value.
@@ -36,8 +34,19 @@ func (k Kind) String() string {
 	return [...]string{"null", "bool", "int", "float", "decimal", "time", "text", "json"}[k]
 }
 
-// number reports whether values of the kind are numbers.
-func (k Kind) number() bool { return k >= Int && k <= Decimal }
+// Article returns the name of the kind with its article.
+func (k Kind) Article() string {
+	switch k {
+	case Int:
+		return "an int"
+	case Null, JSON:
+		return k.String()
+	}
+	return "a " + k.String()
+}
+
+// IsNumber reports whether values of the kind are numbers.
+func (k Kind) IsNumber() bool { return k >= Int && k <= Decimal }
 
 // Limits of values.
 const (
@@ -176,23 +185,6 @@ func (v Value) Text() (string, bool) {
 		return "", false
 	}
 	return v.text, true
-}
-
-// Texts returns the elements of an array of texts, not nil, and whether v is one.
-func (v Value) Texts() ([]string, bool) {
-	if v.kind != JSON || v.text[0] != '[' {
-		return nil, false
-	}
-	all := []string{}
-	s := jsonscan.New([]byte(v.text))
-	for s.Open(); s.More(']'); {
-		if s.Peek() != '"' {
-			return nil, false
-		}
-		text, _ := s.Text()
-		all = append(all, string(text))
-	}
-	return all, true
 }
 
 // String returns v as people read it: a text as it is, everything else as JSON, null as nothing.

@@ -109,7 +109,7 @@ func TestCompareKinds(t *testing.T) {
 		if back := Compare(b, a); back != -got {
 			t.Fatalf("%v (%v) and %v (%v): %d, in reverse %d", a, a.Kind(), b, b.Kind(), got, back)
 		}
-		if a.Kind().number() && b.Kind().number() {
+		if a.Kind().IsNumber() && b.Kind().IsNumber() {
 			if want := a.rat().Cmp(b.rat()); got != want {
 				t.Fatalf("%v (%v) and %v (%v): %d, want %d", a, a.Kind(), b, b.Kind(), got, want)
 			}
