@@ -1,0 +1,66 @@
+package keys
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/record/schema"
+)
+
+func collection(tb testing.TB) *schema.Compiled {
+	k, err := schema.Collection{Name: "c", Extra: true, Fields: []schema.Field{{Name: "title", Type: schema.Text}, {Name: "n", Type: schema.Int}}}.Compile()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return k
+}
+
+func TestDoc(t *testing.T) {
+	k := collection(t)
+	data, err := k.Patch(schema.Data{}, []byte(`{"title":"x","n":9007199254740993,"z":[1.50]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	for _, d := range []*Doc{
+		{ID: "a", Rev: 1, Data: data, Marks: [Stamps]Mark{Created: {at, "u1"}}},
+		{ID: "b", Rev: 1 << 60, Deleted: true, Data: data, Marks: [Stamps]Mark{{at, ""}, {at.Add(time.Hour), "u2"}, {at.Add(-time.Hour), "u3"}, {at.Add(1), "é"}}},
+		{ID: "c", Rev: 2, Marks: [Stamps]Mark{Created: {time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC), ""}, Restored: {at, ""}}},
+	} {
+		b := appendDoc(nil, k, d)
+		got, err := readDoc(k, d.ID, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(appendDoc(nil, k, got), b) || got.ID != d.ID || got.Rev != d.Rev || got.Deleted != d.Deleted {
+			t.Errorf("%+v comes back as %+v", d, got)
+		}
+		for i := range schema.Columns() {
+			if got.Column(i) != d.Column(i) {
+				t.Errorf("column %d of %s: %v, want %v", i, d.ID, got.Column(i), d.Column(i))
+			}
+		}
+		for cut := range len(b) {
+			if _, err := readDoc(k, d.ID, b[:cut]); err == nil {
+				t.Errorf("the first %d bytes of %x are a document", cut, b)
+			}
+		}
+	}
+}
+
+func FuzzReadDoc(f *testing.F) {
+	k := collection(f)
+	f.Add(appendDoc(nil, k, &Doc{Rev: 5, Deleted: true, Marks: [Stamps]Mark{{time.Unix(5, 0), "u"}, {time.Unix(7, 0), ""}}}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := readDoc(k, "a", b)
+		if err != nil {
+			return
+		}
+		again := appendDoc(nil, k, d)
+		back, err := readDoc(k, "a", again)
+		if err != nil || !bytes.Equal(appendDoc(nil, k, back), again) {
+			t.Fatalf("%x is read as %+v, written as %x, read as %+v, %v", b, d, again, back, err)
+		}
+	})
+}
