@@ -12,6 +12,7 @@ const (
 	KV       = 'k' // the keys of all spaces of kv
 	KVExpiry = 'x' // when keys of kv expire
 	KVGraves = 'y' // when tombstones of kv may be cleared
+	Records  = 'r' // collections, their records, and the history of these
 )
 
 // Spaces of kv. Those from 0 to 15 are the databases of Redis clients, those up to LastApplication
@@ -32,6 +33,7 @@ func Prefixes() map[byte]string {
 		KV:       "kv",
 		KVExpiry: "kv",
 		KVGraves: "kv",
+		Records:  "record",
 	}
 }
 

@@ -1,0 +1,139 @@
+package keys
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/skerrydb/skerry/keyspace"
+	"github.com/skerrydb/skerry/record/schema"
+	"github.com/skerrydb/skerry/record/value"
+)
+
+// The layout in the engine. Do not change it: data on disk depends on it. DESIGN.md has it as a table. Every key begins
+// with the prefix of records and one of these bytes; a collection is 4 bytes, an index 2, all numbers are big endian.
+const (
+	schemaKeys  = 's' // name                           → the description and state of a collection
+	epochKey    = 'e' //                                → how often descriptions have changed
+	docKeys     = 'd' // collection id                  → a document
+	entryKeys   = 'i' // collection index deleted values id → nothing
+	uniqueKeys  = 'u' // collection index values        → id of the record that has them
+	historyKeys = 'h' // collection id 0 rev            → a change
+	logKeys     = 'l' // collection seq                 → id and rev of the change
+	counterKeys = 'c' // collection                     → counters
+)
+
+// Limits of keys.
+const (
+	MaxIDBytes    = 64    // id of a record
+	MaxEntryBytes = 1_500 // values of a record in one index
+)
+
+// CheckID reports why id is not an id of a record: from 1 to MaxIDBytes letters, digits, _ and -.
+func CheckID(id string) error {
+	if id == "" || len(id) > MaxIDBytes {
+		return fmt.Errorf("an id has from 1 to %d characters, not %d", MaxIDBytes, len(id))
+	}
+	for _, c := range []byte(id) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return fmt.Errorf("%q is not an id: it must have only letters from a to z, digits, _ and -", id)
+		}
+	}
+	return nil
+}
+
+func prefix(kind byte, collection uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(make([]byte, 0, 64), keyspace.Records, kind), collection)
+}
+
+func docKey(collection uint32, id string) []byte {
+	return append(prefix(docKeys, collection), id...)
+}
+
+// historyKey returns the key of a change. No id has a zero byte, so the changes of a record lie together.
+func historyKey(collection uint32, id string, rev uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(append(prefix(historyKeys, collection), id...), 0), rev)
+}
+
+func logKey(collection uint32, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(prefix(logKeys, collection), seq)
+}
+
+// Index is an index of a collection as it is stored.
+type Index struct {
+	schema.Index
+	ID    uint16 // never used again within the collection
+	Ready bool   // built: all records are in it
+	parts []part
+}
+
+// part is a field of an index.
+type part struct {
+	column bool
+	index  int // in schema.Columns, or of the field
+	desc   bool
+}
+
+func (p part) of(d *Doc) value.Value {
+	if p.column {
+		return d.Column(p.index)
+	}
+	return d.Field(p.index)
+}
+
+// newIndex prepares an index of a collection, which schema.Compile has checked.
+func newIndex(k *schema.Compiled, x schema.Index, id uint16, ready bool) Index {
+	n := Index{Index: x, ID: id, Ready: ready}
+	for _, f := range x.Fields {
+		if i, ok := k.Index(f.Name); ok {
+			n.parts = append(n.parts, part{false, i, f.Desc})
+			continue
+		}
+		for i, c := range schema.Columns() {
+			if c.Name == f.Name {
+				n.parts = append(n.parts, part{true, i, f.Desc})
+			}
+		}
+	}
+	return n
+}
+
+func (x *Index) prefix(kind byte, collection uint32) []byte {
+	return binary.BigEndian.AppendUint16(prefix(kind, collection), x.ID)
+}
+
+// appendValues appends the values of a record in the order of the index. null reports whether one of them is null.
+func (x *Index) appendValues(dst []byte, d *Doc) (key []byte, null bool) {
+	for _, p := range x.parts {
+		v := p.of(d)
+		null = null || v.IsNull()
+		dst = appendPart(dst, v, p.desc)
+	}
+	return dst, null
+}
+
+func appendPart(dst []byte, v value.Value, desc bool) []byte {
+	if desc {
+		return v.AppendKeyDesc(dst)
+	}
+	return v.AppendKey(dst)
+}
+
+// entryKey returns the key of a record in the index.
+func (x *Index) entryKey(collection uint32, d *Doc) []byte {
+	deleted := byte(0)
+	if d.Deleted {
+		deleted = 1
+	}
+	key, _ := x.appendValues(append(x.prefix(entryKeys, collection), deleted), d)
+	return append(key, d.ID...)
+}
+
+// uniqueKey returns the key that only one record may have, or nil if the record is not compared with others: it is
+// deleted, or one of its values is null.
+func (x *Index) uniqueKey(collection uint32, d *Doc) []byte {
+	key, null := x.appendValues(x.prefix(uniqueKeys, collection), d)
+	if null || d.Deleted || !x.Unique {
+		return nil
+	}
+	return key
+}
