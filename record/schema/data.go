@@ -115,7 +115,7 @@ func (k *Compiled) Patch(d Data, patch []byte) (Data, error) {
 		text, _ := s.Text()
 		name, raw := string(text), s.Raw()
 		if seen[name] {
-			bad.add(pointer(name), CodeRepeated, "%.80q is there twice", name)
+			bad.add(Pointer(name), CodeRepeated, "%.80q is there twice", name)
 			continue
 		}
 		seen[name] = true
@@ -135,11 +135,11 @@ func (k *Compiled) patchMember(d Data, name string, raw []byte) (Data, error) {
 	i, ok := k.byName[name]
 	if !ok {
 		if !k.Extra {
-			return d, &Problem{pointer(name), CodeUnknown, k.unknown(name)}
+			return d, &Problem{Pointer(name), CodeUnknown, k.unknown(name)}
 		}
 		v, err := merge(d.Extra(name), raw)
 		if err != nil {
-			return d, &Problem{pointer(name), CodeInvalid, err.Error()}
+			return d, &Problem{Pointer(name), CodeInvalid, err.Error()}
 		}
 		return d.withExtra(name, v), nil
 	}
@@ -152,7 +152,7 @@ func (k *Compiled) patchMember(d Data, name string, raw []byte) (Data, error) {
 		v, err = f.read(raw)
 	}
 	if err != nil {
-		return d, &Problem{pointer(name), CodeType, err.Error()}
+		return d, &Problem{Pointer(name), CodeType, err.Error()}
 	}
 	return d.With(i, v), nil
 }
@@ -200,7 +200,7 @@ func (k *Compiled) Check(d Data, hashed func(i int) bool) error {
 		if f.Type == Password && !d.Get(i).IsNull() && hashed != nil && hashed(i) {
 			continue
 		}
-		if p := f.check(pointer(f.Name), d.Get(i)); p != nil {
+		if p := f.check(Pointer(f.Name), d.Get(i)); p != nil {
 			bad.add(p.Pointer, p.Code, "%s", p.Detail)
 		}
 	}

@@ -52,7 +52,7 @@ func (p Problems) err() error {
 	return p
 }
 
-// pointer escapes a name for a JSON Pointer.
-func pointer(name string) string {
+// Pointer returns the JSON Pointer (RFC 6901) to a member of an object.
+func Pointer(name string) string {
 	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
