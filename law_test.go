@@ -63,6 +63,12 @@ var law = map[string]may{
 	// the source of procedures, not procedures: it imports none of ours
 	"proc/procvet": {code: "golang.org/x/tools/go/..."},
 
+	"record/value":  {code: "jsonscan", tests: "ci/seed"},
+	"record/expr":   {code: "record/value", tests: "ci/seed"},
+	"record/schema": {code: "jsonscan record/expr record/value suggest", tests: "ci/seed"},
+	"record/query":  {code: "record/expr record/schema record/value suggest", tests: "ci/seed"},
+	"record/keys":   {code: "engine jsonscan keyspace record/expr record/query record/schema record/value", tests: "ci/seed engine/testengine"},
+
 	"session": {code: "engine keyspace kv", tests: "engine/embedded engine/enginetest engine/testengine github.com/alexedwards/scs/..."},
 
 	// what a program is for those who call it; its tests call a real server
