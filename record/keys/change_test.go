@@ -43,7 +43,7 @@ func TestChange(t *testing.T) {
 		if c.hash(sha256.Sum256(nil)) == hash {
 			t.Error("the hash does not depend on the one before")
 		}
-		for cut := range len(b) {
+		for cut := range b {
 			if _, err := readChange(c.ID, c.Rev, b[:cut]); err == nil {
 				t.Errorf("the first %d bytes of %x are a change", cut, b)
 			}

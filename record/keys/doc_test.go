@@ -41,7 +41,7 @@ func TestDoc(t *testing.T) {
 				t.Errorf("column %d of %s: %v, want %v", i, d.ID, got.Column(i), d.Column(i))
 			}
 		}
-		for cut := range len(b) {
+		for cut := range b {
 			if _, err := readDoc(k, d.ID, b[:cut]); err == nil {
 				t.Errorf("the first %d bytes of %x are a document", cut, b)
 			}

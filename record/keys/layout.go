@@ -13,13 +13,14 @@ import (
 // with the prefix of records and one of these bytes; a collection is 4 bytes, an index 2, all numbers are big endian.
 const (
 	schemaKeys  = 's' // name                           → the description and state of a collection
-	epochKey    = 'e' //                                → how often descriptions have changed
+	epochKey    = 'e' //                                → a text that changes with the descriptions
 	docKeys     = 'd' // collection id                  → a document
 	entryKeys   = 'i' // collection index deleted values id → nothing
 	uniqueKeys  = 'u' // collection index values        → id of the record that has them
 	historyKeys = 'h' // collection id 0 rev            → a change
 	logKeys     = 'l' // collection seq                 → id and rev of the change
 	counterKeys = 'c' // collection                     → counters
+	lastKey     = 'n' //                                → the highest id that a collection has had
 )
 
 // Limits of keys.

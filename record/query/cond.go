@@ -342,6 +342,12 @@ func All(conds ...*Cond) *Cond {
 	return c
 }
 
+// Always returns the condition that every record meets.
+func Always() *Cond { return constant(true) }
+
+// Never returns the condition that no record meets.
+func Never() *Cond { return constant(false) }
+
 // Never reports whether no record can meet c, as far as Bind has found out.
 func (c *Cond) Never() bool {
 	holds, ok := c.decided()

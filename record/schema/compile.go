@@ -287,6 +287,18 @@ func (k *Compiled) compileIndexes(bad *Problems) {
 	}
 }
 
+// Implied returns the indexes by which records that refer to a record are found: one for each reference that is not the
+// first field of a declared index. Their names begin with a colon, so they are never those of declared ones.
+func (k *Compiled) Implied() (all []Index) {
+	for _, f := range k.Fields {
+		declared := slices.ContainsFunc(k.Indexes, func(x Index) bool { return x.Fields[0].Name == f.Name })
+		if f.Type == Reference && !declared {
+			all = append(all, Index{Name: ":" + f.Name, Fields: []IndexField{{Name: f.Name}}})
+		}
+	}
+	return all
+}
+
 // indexable reports why an index cannot have a field; "" if it can.
 func (k *Compiled) indexable(name string) string {
 	i, ok := k.byName[name]

@@ -119,19 +119,15 @@ func (k *Compiled) Patch(d Data, patch []byte) (Data, error) {
 			continue
 		}
 		seen[name] = true
-		var err error
-		if d, err = k.patchMember(d, name, raw); err != nil {
-			p := err.(*Problem)
+		var p *Problem
+		if d, p = k.patchMember(d, name, raw); p != nil {
 			bad.add(p.Pointer, p.Code, "%s", p.Detail)
 		}
 	}
 	return d, bad.err()
 }
 
-// Error makes a Problem an error.
-func (p *Problem) Error() string { return p.Pointer + ": " + p.Detail }
-
-func (k *Compiled) patchMember(d Data, name string, raw []byte) (Data, error) {
+func (k *Compiled) patchMember(d Data, name string, raw []byte) (Data, *Problem) {
 	i, ok := k.byName[name]
 	if !ok {
 		if !k.Extra {

@@ -3,6 +3,7 @@ package value
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -29,8 +30,7 @@ func check(raw []byte) error {
 	}
 	var syntax *json.SyntaxError
 	err := json.Unmarshal(raw, new(json.RawMessage))
-	if s, ok := err.(*json.SyntaxError); ok {
-		syntax = s
+	if errors.As(err, &syntax) {
 		return fmt.Errorf("invalid JSON at byte %d: %w", syntax.Offset, err)
 	}
 	return fmt.Errorf("invalid JSON: %w", err)
@@ -232,7 +232,7 @@ const hexDigits = "0123456789abcdef"
 func AppendText(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	from := 0
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' && c != 0x7f {
 			continue

@@ -1,0 +1,110 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record/keys"
+	"github.com/skerrydb/skerry/record/query"
+	"github.com/skerrydb/skerry/record/schema"
+)
+
+// Options configure a DB. The zero value works, except for fields of type password.
+type Options struct {
+	// Hash returns what is stored of a password. Nil refuses records with passwords.
+	Hash func(password string) (string, error)
+}
+
+// DB is all records on one engine. It is safe for concurrent use and does not have to be closed. It does not close the
+// engine.
+type DB struct {
+	eng     engine.Engine
+	o       Options
+	catalog atomic.Pointer[catalog] // the last one that was used
+
+	mu      sync.Mutex
+	defined []*schema.Compiled
+}
+
+// Open returns the records on eng. If eng does not promise what they need, the error matches engine.ErrUnsupported and
+// names it.
+func Open(eng engine.Engine, o Options) (*DB, error) {
+	if err := eng.Promises().Meets("records", keys.Needs()); err != nil {
+		return nil, err
+	}
+	return &DB{eng: eng, o: o}, nil
+}
+
+// Define says which collections the program uses. Those that are not in the store are created by the first transaction
+// that writes. The error, about all collections of the call, wraps schema.Problems. Define must not be called after the first transaction.
+func (db *DB) Define(collections ...schema.Collection) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	var bad error
+	for _, c := range collections {
+		k, err := c.Compile()
+		switch {
+		case err != nil:
+			bad = errors.Join(bad, engine.Errorf(engine.CodeInvalid, "collection %s: %w", c.Name, err))
+		case slices.ContainsFunc(db.defined, func(x *schema.Compiled) bool { return x.Name == c.Name }):
+			bad = errors.Join(bad, engine.Errorf(engine.CodeInvalid, "collection %s is defined twice", c.Name))
+		default:
+			db.defined = append(db.defined, k)
+		}
+	}
+	return bad
+}
+
+func (db *DB) definitions() []*schema.Compiled {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.defined
+}
+
+// Update runs fn as one transaction of actor; see engine.Engine.Update. fn may run more than once. The Tx is valid until
+// fn returns.
+func (db *DB) Update(ctx context.Context, a Actor, fn func(*Tx) error) (engine.Position, error) {
+	return db.eng.Update(ctx, func(tx engine.Tx) error {
+		t, err := db.In(tx, a)
+		if err != nil {
+			return err
+		}
+		return fn(t)
+	})
+}
+
+// View runs fn on one consistent snapshot; see engine.Engine.View. Changes return engine.ErrReadOnly. fn may run more
+// than once. The Tx is valid until fn returns.
+func (db *DB) View(ctx context.Context, r engine.Read, a Actor, fn func(*Tx) error) (engine.Position, error) {
+	return db.eng.View(ctx, r, func(tx engine.Tx) error {
+		c, err := db.load(tx)
+		if err != nil {
+			return err
+		}
+		return fn(db.newTx(tx, c, a))
+	})
+}
+
+// In returns the records within tx, a transaction of the engine's Update: of a procedure, for example. Changes of the
+// records and of other keys are then committed together.
+func (db *DB) In(tx engine.Tx, a Actor) (*Tx, error) {
+	c, err := db.settle(tx)
+	if err != nil {
+		return nil, err
+	}
+	return db.newTx(tx, c, a), nil
+}
+
+func (db *DB) newTx(tx engine.Tx, c *catalog, a Actor) *Tx {
+	t := &Tx{db: db, tx: tx, catalog: c, actor: a}
+	t.env = query.Env{Now: tx.Now(), Auth: a.auth(), Follow: t.follow}
+	t.seen = query.Env{Now: tx.Now(), Auth: a.auth(), Follow: t.followSeen}
+	return t
+}
+
+// As returns a Tx of another actor in the transaction of t.
+func As(t *Tx, a Actor) *Tx { return t.db.newTx(t.tx, t.catalog, a) }

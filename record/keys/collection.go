@@ -1,0 +1,177 @@
+package keys
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/keyspace"
+	"github.com/skerrydb/skerry/record/schema"
+)
+
+// MaxCollections is how many collections a store can have.
+const MaxCollections = 1_000
+
+// Collection is a collection as it is stored. It is immutable.
+type Collection struct {
+	*schema.Compiled
+	ID      uint32 // never used again
+	Version uint64 // 1 after the creation, one more with each change of the description
+	stored  []Index
+	lastID  uint16 // of an index
+}
+
+// Stored returns the indexes as they are stored: the declared ones and those that references need.
+func (c *Collection) Stored() []Index { return c.stored }
+
+// description is a Collection as JSON.
+type description struct {
+	ID      uint32            `json:"id"`
+	Version uint64            `json:"version"`
+	LastID  uint16            `json:"last_index_id"`
+	Indexes map[string]state  `json:"indexes"`
+	Schema  schema.Collection `json:"schema"`
+}
+
+// state is what is stored of an index besides its declaration.
+type state struct {
+	ID    uint16 `json:"id"`
+	Ready bool   `json:"ready"`
+}
+
+// Next returns c as another description makes it, with its indexes. An index that is new, or has other fields than
+// before, is ready at once only if c is new: otherwise it must be built.
+func (c *Collection) Next(k *schema.Compiled) *Collection {
+	n := &Collection{Compiled: k, ID: c.ID, Version: c.Version + 1, lastID: c.lastID}
+	old := map[string]Index{}
+	for _, x := range c.stored {
+		old[x.Name] = x
+	}
+	for _, x := range append(k.Indexes[:len(k.Indexes):len(k.Indexes)], k.Implied()...) {
+		was, ok := old[x.Name]
+		if !ok || !sameIndex(was.Index, x) {
+			n.lastID++
+			was = Index{ID: n.lastID, Ready: c.Version == 0}
+		}
+		n.stored = append(n.stored, newIndex(k, x, was.ID, was.Ready))
+	}
+	return n
+}
+
+func sameIndex(a, b schema.Index) bool {
+	x, _ := json.Marshal(a)
+	y, _ := json.Marshal(b)
+	return bytes.Equal(x, y)
+}
+
+// WithReady returns c after the index with an id was built.
+func (c *Collection) WithReady(id uint16) *Collection {
+	n := *c
+	n.Version++
+	n.stored = nil
+	for _, x := range c.stored {
+		x.Ready = x.Ready || x.ID == id
+		n.stored = append(n.stored, x)
+	}
+	return &n
+}
+
+func (c *Collection) appendDescription() ([]byte, error) {
+	d := description{ID: c.ID, Version: c.Version, LastID: c.lastID, Indexes: map[string]state{}, Schema: c.Collection}
+	for _, x := range c.stored {
+		d.Indexes[x.Name] = state{x.ID, x.Ready}
+	}
+	return json.Marshal(d)
+}
+
+func readDescription(b []byte) (*Collection, error) {
+	var d description
+	if err := json.Unmarshal(b, &d); err != nil {
+		return nil, err
+	}
+	k, err := d.Schema.Compile()
+	if err != nil {
+		return nil, err
+	}
+	c := &Collection{Compiled: k, ID: d.ID, Version: d.Version, lastID: d.LastID}
+	for _, x := range append(k.Indexes[:len(k.Indexes):len(k.Indexes)], k.Implied()...) {
+		s, ok := d.Indexes[x.Name]
+		if !ok {
+			return nil, fmt.Errorf("index %s has no number", x.Name)
+		}
+		c.stored = append(c.stored, newIndex(k, x, s.ID, s.Ready))
+	}
+	return c, nil
+}
+
+func schemaKey(name string) []byte {
+	return append([]byte{keyspace.Records, schemaKeys}, name...)
+}
+
+var epoch = []byte{keyspace.Records, epochKey}
+
+// Epoch returns a text that is another one after each change of a description. "" is before the first. Load returns the
+// same as long as it is the same, also if a change before it was never committed.
+func Epoch(tx engine.Tx) (string, error) {
+	val, _, err := tx.Get(epoch)
+	return string(val), err
+}
+
+// Load reads all collections.
+func Load(tx engine.Tx) ([]*Collection, error) {
+	var all []*Collection
+	for p, err := range tx.Scan(schemaKey(""), []byte{keyspace.Records, schemaKeys + 1}) {
+		if err != nil {
+			return nil, err
+		}
+		c, err := readDescription(p.Val)
+		if err != nil {
+			return nil, engine.Errorf(engine.CodeCorrupt, "record: read the description of collection %s: %w", p.Key[2:], err)
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// Save stores a collection. One that is new, with ID 0, gets an ID. all are those of Load.
+func Save(tx engine.Tx, all []*Collection, c *Collection) error {
+	if c.ID == 0 {
+		if len(all) >= MaxCollections {
+			return engine.Errorf(engine.CodeLimit, "record: there are %d collections; the limit is %d", len(all), MaxCollections)
+		}
+		n, err := nextCollection(tx)
+		if err != nil {
+			return err
+		}
+		c.ID = n
+	}
+	text, err := c.appendDescription()
+	if err != nil {
+		return err
+	}
+	if err := tx.Put(schemaKey(c.Name), text); err != nil {
+		return err
+	}
+	return bumpEpoch(tx)
+}
+
+func bumpEpoch(tx engine.Tx) error { return tx.Put(epoch, []byte(rand.Text())) }
+
+var lastCollection = []byte{keyspace.Records, lastKey}
+
+// nextCollection returns an id that no collection has had.
+func nextCollection(tx engine.Tx) (uint32, error) {
+	val, ok, err := tx.Get(lastCollection)
+	if err != nil {
+		return 0, err
+	}
+	var n uint64
+	if ok {
+		n, _ = binary.Uvarint(val)
+	}
+	n++
+	return uint32(n), tx.Put(lastCollection, binary.AppendUvarint(nil, n))
+}

@@ -1,0 +1,94 @@
+// Package record keeps records: JSON objects in collections that check them, whose every change is kept, found by one
+// query language, under rules that say who may do what.
+//
+// It knows what a change of a record means: its collection, rules, references and history. It must not know how users
+// log in or how requests arrive. Packages below it have the parts: value, expr, schema and query what things mean, and
+// keys how they are stored. DESIGN.md has the layout and the invariants.
+package record
+
+import (
+	"slices"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record/query"
+)
+
+// Codes of errors. They are part of the public API and do not change.
+const (
+	CodeNotFound          engine.Code = "record_not_found"
+	CodeExists            engine.Code = "record_exists"
+	CodeInvalid           engine.Code = "record_invalid"
+	CodeRevision          engine.Code = "record_changed"
+	CodeRefused           engine.Code = "record_refused"
+	CodeReferenced        engine.Code = "record_referenced"
+	CodeUnknownCollection engine.Code = "unknown_collection"
+	CodeQuery             engine.Code = "query_invalid"
+)
+
+// Catalog explains the codes of this package, sorted.
+func Catalog() []engine.Meaning {
+	return []engine.Meaning{
+		{Code: CodeQuery, Kind: engine.KindInvalid, Text: "a filter, order, cursor or other part of a query is malformed; the message names the place"},
+		{Code: CodeRevision, Kind: engine.KindPrecondition, Text: "the record has another revision than the request expects; nothing was written"},
+		{Code: CodeExists, Kind: engine.KindConflict, Text: "a record has this id, or these values in a unique index; nothing was written"},
+		{Code: CodeInvalid, Kind: engine.KindRefused, Text: "values of the record are not allowed, each with a JSON Pointer to it; nothing was written"},
+		{Code: CodeNotFound, Kind: engine.KindNotFound, Text: "there is no such record, or it may not be seen"},
+		{Code: CodeReferenced, Kind: engine.KindConflict, Text: "other records refer to the record; nothing was written"},
+		{Code: CodeRefused, Kind: engine.KindForbidden, Text: "a rule of the collection does not allow that; nothing was written"},
+		{Code: CodeUnknownCollection, Kind: engine.KindNotFound, Text: "there is no such collection, or nothing in it may be seen"},
+	}
+}
+
+// Sentinels for errors.Is.
+var (
+	ErrNotFound          = &engine.Error{Code: CodeNotFound, Msg: "there is no such record"}
+	ErrExists            = &engine.Error{Code: CodeExists, Msg: "the record exists"}
+	ErrInvalid           = &engine.Error{Code: CodeInvalid, Msg: "the record is not valid"}
+	ErrRevision          = &engine.Error{Code: CodeRevision, Msg: "the record has another revision"}
+	ErrRefused           = &engine.Error{Code: CodeRefused, Msg: "a rule does not allow that"}
+	ErrReferenced        = &engine.Error{Code: CodeReferenced, Msg: "other records refer to the record"}
+	ErrUnknownCollection = &engine.Error{Code: CodeUnknownCollection, Msg: "there is no such collection"}
+	ErrQuery             = &engine.Error{Code: CodeQuery, Msg: "the query is not valid"}
+)
+
+// Actor is who acts. The zero Actor is a stranger, whom rules see as @auth.id = null.
+type Actor struct {
+	ID       string
+	Email    string
+	Name     string
+	Roles    []string
+	Verified bool
+
+	// System actors are not subject to rules: the program itself, with an empty ID, and superadmins.
+	System bool
+
+	// Request is the id of the request, which the history keeps.
+	Request string
+}
+
+// Program is the program itself. It may do everything.
+func Program() Actor { return Actor{System: true} }
+
+func (a *Actor) auth() query.Auth {
+	return query.Auth{ID: a.ID, Email: a.Email, Name: a.Name, Roles: slices.Clip(a.Roles), Verified: a.Verified}
+}
+
+// Operation is what rules allow or refuse.
+type Operation uint8
+
+// The operations that have rules.
+const (
+	List Operation = iota
+	View
+	Create
+	Update
+	Delete
+	History
+	Subscribe
+	operations
+)
+
+// String returns the name of the operation, as Rules has it.
+func (o Operation) String() string {
+	return [...]string{"list", "view", "create", "update", "delete", "history", "subscribe"}[o]
+}

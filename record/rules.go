@@ -1,0 +1,65 @@
+package record
+
+import (
+	"github.com/skerrydb/skerry/record/keys"
+	"github.com/skerrydb/skerry/record/query"
+)
+
+// allows reports whether the rule of an operation allows it to the actor. after is the record after an update.
+func (t *Tx) allows(c *collection, op Operation, d, after *keys.Doc) (bool, error) {
+	if t.actor.System {
+		return true, nil
+	}
+	r := &c.rules[op]
+	if r.cond == nil {
+		return false, nil
+	}
+	if after == nil {
+		return r.cond.Holds(&t.env, d, nil)
+	}
+	return r.cond.Holds(&t.env, d, after)
+}
+
+// rule returns the condition of an operation as it is for the actor; one that never holds if it is not allowed at all.
+func (t *Tx) rule(c *collection, op Operation) *query.Cond {
+	if t.actor.System {
+		return query.Always()
+	}
+	if cond := c.rules[op].cond; cond != nil {
+		return cond.Bind(&t.env)
+	}
+	return query.Never()
+}
+
+// follow returns a record that another one refers to, for rules.
+func (t *Tx) follow(collection, id string) (query.Row, error) {
+	c, d, err := t.referred(collection, id)
+	if d == nil || err != nil || c == nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// followSeen returns a record that another one refers to, if the actor may view it.
+func (t *Tx) followSeen(collection, id string) (query.Row, error) {
+	c, d, err := t.referred(collection, id)
+	if d == nil || err != nil {
+		return nil, err
+	}
+	if ok, err := t.allows(c, View, d, nil); !ok || err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (t *Tx) referred(name, id string) (*collection, *keys.Doc, error) {
+	c := t.catalog.byName[name]
+	if c == nil {
+		return nil, nil, nil
+	}
+	d, err := t.find(c, id)
+	if d == nil || err != nil || d.Deleted {
+		return c, nil, err
+	}
+	return c, d, nil
+}

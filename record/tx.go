@@ -1,0 +1,275 @@
+package record
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record/keys"
+	"github.com/skerrydb/skerry/record/query"
+	"github.com/skerrydb/skerry/record/schema"
+	"github.com/skerrydb/skerry/record/value"
+)
+
+// Tx is one transaction of an actor. It may be used only until the function that received it returns, and only in that
+// goroutine.
+type Tx struct {
+	db      *DB
+	tx      engine.Tx
+	catalog *catalog
+	actor   Actor
+	env     query.Env // of rules: they see all records
+	seen    query.Env // of filters: they see what the actor may view
+	deep    int       // deletions within a deletion
+}
+
+// Engine returns the transaction of the engine.
+func (t *Tx) Engine() engine.Tx { return t.tx }
+
+// Actor returns who acts.
+func (t *Tx) Actor() Actor { return t.actor }
+
+// collection returns a collection that is stored. One that the program has defined, and that a View does not find yet, is
+// empty.
+func (t *Tx) collection(name string) (*collection, error) {
+	if c := t.catalog.byName[name]; c != nil {
+		return c, nil
+	}
+	for _, k := range t.db.definitions() {
+		if k.Name == name {
+			c := &collection{Collection: (&keys.Collection{}).Next(k)}
+			c.readRules(t.catalog.compiled)
+			return c, nil
+		}
+	}
+	return nil, engine.Errorf(CodeUnknownCollection, "there is no collection %.80q", name)
+}
+
+// Get returns a record that the actor may view. Records in the trash are not found: see Trashed.
+func (t *Tx) Get(collection, id string) (*Record, error) {
+	c, d, err := t.visible(collection, id, false)
+	if err != nil {
+		return nil, err
+	}
+	return newRecord(c, d), nil
+}
+
+// visible returns a record that the actor may view.
+func (t *Tx) visible(name, id string, trashed bool) (*collection, *keys.Doc, error) {
+	c, err := t.collection(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := t.find(c, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if d != nil && d.Deleted == trashed {
+		op := View
+		if trashed {
+			op = Delete
+		}
+		if ok, err := t.allows(c, op, d, nil); ok || err != nil {
+			return c, d, err
+		}
+	}
+	return nil, nil, notFound(c, id)
+}
+
+func (t *Tx) find(c *collection, id string) (*keys.Doc, error) {
+	if keys.CheckID(id) != nil {
+		return nil, nil
+	}
+	return keys.Get(t.tx, c.Collection, id)
+}
+
+func notFound(c *collection, id string) error {
+	return engine.Errorf(CodeNotFound, "there is no record %.80q in %s", id, c.Name)
+}
+
+// Create adds a record with data, a JSON object. "" as id makes one: a UUID of version 7.
+func (t *Tx) Create(collection, id string, data []byte) (*Record, error) {
+	c, err := t.collection(collection)
+	if err != nil {
+		return nil, err
+	}
+	d := &keys.Doc{ID: id, Rev: 1}
+	if id == "" {
+		d.ID = newID(t.tx.Now())
+	} else if d.Rev, err = t.newRev(c, id); err != nil {
+		return nil, err
+	}
+	t.stamp(d, keys.Created)
+	if d.Data, err = c.Patch(schema.Data{}, data); err != nil {
+		return nil, invalid(c, err)
+	}
+	d.Data = c.Complete(d.Data, t.tx.Now(), t.actor.ID)
+	if err := t.complete(c, nil, d); err != nil {
+		return nil, err
+	}
+	if ok, err := t.allows(c, Create, d, d); err != nil {
+		return nil, err
+	} else if !ok {
+		return nil, engine.Errorf(CodeRefused, "the rule of %s does not allow creating this record", c.Name)
+	}
+	return t.put(c, nil, d, keys.Create)
+}
+
+// newRev checks an id that the client has chosen, and returns the revision of the record.
+func (t *Tx) newRev(c *collection, id string) (uint64, error) {
+	if err := keys.CheckID(id); err != nil {
+		return 0, invalid(c, schema.Problems{{Pointer: "/id", Code: schema.CodePattern, Detail: err.Error()}})
+	}
+	old, err := keys.Get(t.tx, c.Collection, id)
+	if err != nil {
+		return 0, err
+	}
+	if old != nil {
+		return 0, engine.Errorf(CodeExists, "%s has a record with the id %s", c.Name, id)
+	}
+	last, err := keys.History(t.tx, c.Collection, id, 0, 1)
+	if err != nil || len(last) == 0 {
+		return 1, err
+	}
+	return last[0].Rev + 1, nil // it was purged
+}
+
+// newID returns a UUID of version 7 (RFC 9562).
+func newID(now time.Time) string {
+	var b [16]byte
+	_, _ = rand.Read(b[6:]) // never fails
+	binary.BigEndian.PutUint32(b[:], uint32(now.UnixMilli()>>16))
+	binary.BigEndian.PutUint16(b[4:], uint16(now.UnixMilli()))
+	b[6] = b[6]&0x0f | 0x70
+	b[8] = b[8]&0x3f | 0x80
+	x := hex.EncodeToString(b[:])
+	return x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:]
+}
+
+// Update changes a record by a JSON merge patch (RFC 7396) of its data. rev is the revision that it must have; 0 is
+// any. A patch that changes nothing makes no revision.
+func (t *Tx) Update(collection, id string, patch []byte, rev uint64) (*Record, error) {
+	c, before, err := t.visible(collection, id, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRev(c, before, rev); err != nil {
+		return nil, err
+	}
+	after := *before
+	if after.Data, err = c.Patch(before.Data, patch); err != nil {
+		return nil, invalid(c, err)
+	}
+	if err := t.complete(c, before, &after); err != nil {
+		return nil, err
+	}
+	if ok, err := t.allows(c, Update, before, &after); err != nil {
+		return nil, err
+	} else if !ok {
+		return nil, engine.Errorf(CodeRefused, "the rule of %s does not allow this change", c.Name)
+	}
+	if string(c.Append(nil, before.Data)) == string(c.Append(nil, after.Data)) {
+		return newRecord(c, before), nil
+	}
+	after.Rev++
+	t.stamp(&after, keys.Updated)
+	return t.put(c, before, &after, keys.Update)
+}
+
+func checkRev(c *collection, d *keys.Doc, rev uint64) error {
+	if rev != 0 && rev != d.Rev {
+		return engine.Errorf(CodeRevision, "record %s of %s has revision %d, not %d", d.ID, c.Name, d.Rev, rev)
+	}
+	return nil
+}
+
+// complete checks the data of a record that was changed, hashes its new passwords and looks for the records that it newly
+// refers to.
+func (t *Tx) complete(c *collection, before, d *keys.Doc) error {
+	same := func(i int) bool { return before != nil && before.Data.Get(i) == d.Data.Get(i) }
+	if err := c.Check(d.Data, same); err != nil {
+		return invalid(c, err)
+	}
+	for i := range c.Fields {
+		text, ok := d.Data.Get(i).Text()
+		if c.Fields[i].Type != schema.Password || !ok || same(i) {
+			continue
+		}
+		hash, err := t.hash(text)
+		if err != nil {
+			return err
+		}
+		d.Data = d.Data.With(i, hash)
+	}
+	return t.checkReferences(c, d, same)
+}
+
+// checkReferences reports references to records that are not there or that the actor may not view.
+func (t *Tx) checkReferences(c *collection, d *keys.Doc, skip func(i int) bool) error {
+	var bad schema.Problems
+	for i := range c.Fields {
+		f := &c.Fields[i]
+		id, ok := d.Data.Get(i).Text()
+		if f.Type != schema.Reference || !ok || skip(i) || f.Collection == c.Name && id == d.ID {
+			continue
+		}
+		to, err := t.followSeen(f.Collection, id)
+		if err != nil {
+			return err
+		}
+		if to == nil && len(bad) < schema.MaxProblems {
+			bad = append(bad, schema.Problem{Pointer: schema.Pointer(f.Name), Code: schema.CodeUnknown, Detail: fmt.Sprintf("%s has no record %.80q", f.Collection, id)})
+		}
+	}
+	if len(bad) > 0 {
+		return invalid(c, bad)
+	}
+	return nil
+}
+
+func (t *Tx) hash(password string) (value.Value, error) {
+	if t.db.o.Hash == nil {
+		return value.Value{}, engine.Errorf(engine.CodeUnsupported, "this server cannot store passwords in records")
+	}
+	hash, err := t.db.o.Hash(password)
+	if err != nil {
+		return value.Value{}, err
+	}
+	return value.OfText(hash)
+}
+
+// invalid returns the error for Problems of a record.
+func invalid(c *collection, err error) error {
+	if p, ok := errors.AsType[schema.Problems](err); ok {
+		return engine.Errorf(CodeInvalid, "a record of %s is not valid: %w", c.Name, p)
+	}
+	return err
+}
+
+// stamp sets one of the marks.
+func (t *Tx) stamp(d *keys.Doc, s keys.Stamp) {
+	d.Marks[s] = keys.Mark{At: t.tx.Now().UTC(), By: t.actor.ID}
+}
+
+// put stores a change of a record.
+func (t *Tx) put(c *collection, before, after *keys.Doc, op keys.Op) (*Record, error) {
+	err := keys.Put(t.tx, c.Collection, before, after, t.change(op))
+	if d, ok := errors.AsType[*keys.DuplicateError](err); ok {
+		return nil, engine.Errorf(CodeExists, "%s: %w", c.Name, d)
+	}
+	if l, ok := errors.AsType[*keys.TooLongError](err); ok {
+		return nil, invalid(c, schema.Problems{{Pointer: schema.Pointer(l.Index.Fields[0].Name), Code: schema.CodeTooLarge, Detail: l.Error()}})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newRecord(c, after), nil
+}
+
+func (t *Tx) change(op keys.Op) *keys.Change {
+	return &keys.Change{Op: op, At: t.tx.Now().UTC(), By: t.actor.ID, Request: t.actor.Request}
+}
