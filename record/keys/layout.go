@@ -15,7 +15,7 @@ const (
 	schemaKeys  = 's' // name                           → the description and state of a collection
 	epochKey    = 'e' //                                → a text that changes with the descriptions
 	docKeys     = 'd' // collection id                  → a document
-	entryKeys   = 'i' // collection index deleted values id → nothing
+	entryKeys   = 'i' // collection index deleted values id → nothing; the id as in appendEntryID
 	uniqueKeys  = 'u' // collection index values        → id of the record that has them
 	historyKeys = 'h' // collection id 0 rev            → a change
 	logKeys     = 'l' // collection seq                 → id and rev of the change
@@ -126,8 +126,46 @@ func (x *Index) entryKey(collection uint32, d *Doc) []byte {
 		deleted = 1
 	}
 	key, _ := x.appendValues(append(x.prefix(entryKeys, collection), deleted), d)
-	return append(key, d.ID...)
+	return x.appendEntryID(key, d.ID)
 }
+
+// appendEntryID appends the id of a record to the key of its entry. Ids sort in the direction of the last field, as
+// they do in query.Orders: a scan in either direction then gives an order that listings ask for. A descending id has
+// its bytes inverted and 0xff after them.
+func (x *Index) appendEntryID(dst []byte, id string) []byte {
+	if !x.descending() {
+		return append(dst, id...)
+	}
+	for _, c := range []byte(id) {
+		dst = append(dst, ^c)
+	}
+	return append(dst, 0xff)
+}
+
+// entryID returns the id at the end of the key of an entry, which begins with size bytes before the values.
+func (x *Index) entryID(key []byte, size int) (string, error) {
+	if len(key) < size {
+		return "", fmt.Errorf("index %s: damaged entry", x.Name)
+	}
+	key = key[size:]
+	for _, p := range x.parts {
+		var err error
+		if key, err = value.SkipKey(key, p.desc); err != nil {
+			return "", fmt.Errorf("index %s: %w", x.Name, err)
+		}
+	}
+	if !x.descending() {
+		return string(key), nil
+	}
+	id := make([]byte, max(0, len(key)-1))
+	for i := range id {
+		id[i] = ^key[i]
+	}
+	return string(id), nil
+}
+
+// descending reports whether ids in the index sort in descending order.
+func (x *Index) descending() bool { return x.parts[len(x.parts)-1].desc }
 
 // uniqueKey returns the key that only one record may have, or nil if the record is not compared with others: it is
 // deleted, or one of its values is null.

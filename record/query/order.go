@@ -27,8 +27,8 @@ type Order struct {
 }
 
 // ParseOrders reads what to sort by: names with commas between them, each with + or - before it for ascending, which
-// is the default, and descending order. The last one is always the id; it is added if it is not there. The error is an
-// *expr.Error.
+// is the default, and descending order. The last one is always the id; it is added if it is not there, in the direction
+// of the one before. The error is an *expr.Error.
 func ParseOrders(text string, s Scope) (Orders, error) {
 	if len(text) > expr.MaxTextBytes {
 		return nil, &expr.Error{Text: fmt.Sprintf("an order of %d bytes, more than %d,", len(text), expr.MaxTextBytes)}
@@ -60,7 +60,8 @@ func ParseOrders(text string, s Scope) (Orders, error) {
 	if i := slices.IndexFunc(all, func(o Order) bool { return o.Name == "id" }); i >= 0 {
 		return all[:i+1], nil // the id tells all records apart
 	}
-	id, err := s.order("id", false, expr.Span{})
+	desc := len(all) > 0 && all[len(all)-1].Desc // indexes have their ids in such an order
+	id, err := s.order("id", desc, expr.Span{})
 	return append(all, id), err
 }
 

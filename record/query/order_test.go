@@ -12,7 +12,7 @@ func TestParseOrders(t *testing.T) {
 	of := collections(t)
 	s := Scope{Collection: of("orders"), Other: of}
 	for _, c := range []struct{ text, want string }{
-		{"", "id"}, {" ", "id"}, {"-created,+total", "-created,total,id"}, {"title , -id, count", "title,-id"}, {"-id", "-id"}, {"owner,status", "owner,status,id"},
+		{"", "id"}, {" ", "id"}, {"-created,+total", "-created,total,id"}, {"title , -id, count", "title,-id"}, {"-id", "-id"}, {"title,-created", "title,-created,-id"}, {"owner,status", "owner,status,id"},
 	} {
 		if o, err := ParseOrders(c.text, s); err != nil || o.String() != c.want {
 			t.Errorf("%q: %v, %v; want %s", c.text, o, err, c.want)

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -133,6 +134,46 @@ func CutKeyDesc(key []byte) (v Value, rest []byte, err error) {
 		return v, nil, err
 	}
 	return v, key[len(key)-len(left):], nil
+}
+
+// SkipKey returns what follows the value that AppendKey, or with desc AppendKeyDesc, has put at the beginning of key.
+// It finds the end of the value without checking the value.
+func SkipKey(key []byte, desc bool) (rest []byte, err error) {
+	flip := byte(0)
+	if desc {
+		flip = 0xff
+	}
+	if len(key) == 0 {
+		return nil, errKey
+	}
+	size := 1
+	switch tag := key[0] ^ flip; tag {
+	case tagNull, tagFalse, tagTrue:
+	case tagInt, tagTime, tagFloat:
+		size = 9
+	case tagText:
+		return skipTo(key, 1, textEnd^flip)
+	case tagDecimal: // the byte after the tag is a length, and may be the one that ends others
+		return skipTo(key, 2, flip)
+	case tagMinus:
+		return skipTo(key, 2, ^flip)
+	default:
+		return nil, errKey
+	}
+	if len(key) < size {
+		return nil, errKey
+	}
+	return key[size:], nil
+}
+
+// skipTo returns what follows the first end in key at from or later.
+func skipTo(key []byte, from int, end byte) ([]byte, error) {
+	if len(key) > from {
+		if i := bytes.IndexByte(key[from:], end); i >= 0 {
+			return key[from+i+1:], nil
+		}
+	}
+	return nil, errKey
 }
 
 var errKey = fmt.Errorf("damaged key of an index")

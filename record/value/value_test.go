@@ -258,9 +258,9 @@ func FuzzAs(f *testing.F) {
 }
 
 func FuzzCutKey(f *testing.F) {
-	for _, v := range []Value{{}, OfBool(true), OfInt(5), must(OfFloat(-1)), must(ParseDecimal("-12.5")), must(ParseTime("2026-01-02")), must(OfText("a\x01"))} {
-		f.Add(v.AppendKey(nil))
-		f.Add(v.AppendKeyDesc(nil))
+	for _, v := range []Value{{}, OfBool(true), OfInt(5), must(OfFloat(-1)), must(ParseDecimal("-12.5")), must(ParseDecimal("0.5")), must(ParseDecimal("-0.5")), must(ParseTime("2026-01-02")), must(OfText("a\x01"))} {
+		f.Add(append(v.AppendKey(nil), 0, 1, 0xff))
+		f.Add(append(v.AppendKeyDesc(nil), 0, 1, 0xff))
 	}
 	f.Fuzz(func(t *testing.T, key []byte) {
 		was := bytes.Clone(key)
@@ -269,6 +269,16 @@ func FuzzCutKey(f *testing.F) {
 		}
 		if v, rest, err := CutKeyDesc(key); err == nil && !bytes.Equal(append(v.AppendKeyDesc(nil), rest...), key) {
 			t.Fatalf("reverse %x is read as %v and %x", key, v, rest)
+		}
+		for _, desc := range []bool{false, true} {
+			cut := CutKey
+			if desc {
+				cut = CutKeyDesc
+			}
+			_, rest, err := cut(key)
+			if skipped, skipErr := SkipKey(key, desc); err == nil && (skipErr != nil || !bytes.Equal(skipped, rest)) {
+				t.Fatalf("%x has %x after it, %v, want %x", key, skipped, skipErr, rest)
+			}
 		}
 		if !bytes.Equal(was, key) {
 			t.Fatal("the key was changed")
