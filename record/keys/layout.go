@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/keyspace"
 	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/record/value"
@@ -142,27 +143,27 @@ func (x *Index) appendEntryID(dst []byte, id string) []byte {
 	return append(dst, 0xff)
 }
 
-// entryID returns the id at the end of the key of an entry, which begins with size bytes before the values.
-func (x *Index) entryID(key []byte, size int) (string, error) {
-	if len(key) < size {
-		return "", fmt.Errorf("index %s: damaged entry", x.Name)
-	}
-	key = key[size:]
+// entryID returns the id at the end of the key of an entry.
+func (x *Index) entryID(key []byte) (string, error) {
+	rest := key[entryPrefixBytes:]
 	for _, p := range x.parts {
 		var err error
-		if key, err = value.SkipKey(key, p.desc); err != nil {
-			return "", fmt.Errorf("index %s: %w", x.Name, err)
+		if rest, err = value.SkipKey(rest, p.desc); err != nil {
+			return "", engine.Errorf(engine.CodeCorrupt, "an entry of index %s is damaged: %w", x.Name, err)
 		}
 	}
 	if !x.descending() {
-		return string(key), nil
+		return string(rest), nil
 	}
-	id := make([]byte, max(0, len(key)-1))
+	id := make([]byte, max(0, len(rest)-1))
 	for i := range id {
-		id[i] = ^key[i]
+		id[i] = ^rest[i]
 	}
 	return string(id), nil
 }
+
+// entryPrefixBytes is what stands before the values in the key of an entry: prefix, kind, collection, index, deleted.
+const entryPrefixBytes = 1 + 1 + 4 + 2 + 1
 
 // descending reports whether ids in the index sort in descending order.
 func (x *Index) descending() bool { return x.parts[len(x.parts)-1].desc }

@@ -35,7 +35,7 @@ func TestEntryOrder(t *testing.T) {
 		got := ""
 		slices.SortFunc(keys, bytes.Compare)
 		for _, key := range keys {
-			id, err := x.entryID(key, len(x.prefix(entryKeys, 3))+1)
+			id, err := x.entryID(key)
 			if err != nil {
 				t.Fatal(err)
 			}

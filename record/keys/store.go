@@ -367,7 +367,7 @@ func (x *Index) ids(tx engine.Tx, collection uint32, v value.Value, n int) (all 
 		if err != nil {
 			return nil, err
 		}
-		id, err := x.cutID(p.Key)
+		id, err := x.entryID(p.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -376,20 +376,4 @@ func (x *Index) ids(tx engine.Tx, collection uint32, v value.Value, n int) (all 
 		}
 	}
 	return all, nil
-}
-
-// cutID returns the id in the key of an entry.
-func (x *Index) cutID(key []byte) (id string, err error) {
-	rest := key[9:]
-	for _, p := range x.parts {
-		if p.desc {
-			_, rest, err = value.CutKeyDesc(rest)
-		} else {
-			_, rest, err = value.CutKey(rest)
-		}
-		if err != nil {
-			return "", engine.Errorf(engine.CodeCorrupt, "an entry of index %s is damaged: %w", x.Name, err)
-		}
-	}
-	return string(rest), nil
 }
