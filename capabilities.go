@@ -11,6 +11,7 @@ import (
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/mail"
 	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
@@ -34,6 +35,7 @@ func capabilities() []func(s *Server) (capability, error) {
 		(*Server).openFeed,
 		(*Server).openKeys,
 		(*Server).openProcedures,
+		(*Server).openRecords,
 		(*Server).openUsers,
 		(*Server).openSessions,
 		(*Server).openCertificates,
@@ -49,6 +51,7 @@ type Services struct {
 	KV         *kv.Store // spaces 16 to 127 are for the application, 0 to 15 are shared with Redis clients
 	Feed       *feed.Feed
 	Procedures *proc.Set
+	Records    *record.DB
 	Sessions   *session.Store // of this application
 	Global     *session.Store // shared by all applications on the same data
 	Mail       mail.Sender    // nil if there is none
@@ -122,6 +125,15 @@ func (s *Server) openProcedures() (c capability, err error) {
 	}
 	s.services.Procedures = procs
 	return capability{name: "procedures", run: procs.Run, metrics: procs.Metrics}, nil
+}
+
+func (s *Server) openRecords() (c capability, err error) {
+	db, err := record.Open(s.eng, record.Options{})
+	if err != nil {
+		return c, err
+	}
+	s.services.Records = db
+	return capability{name: "records", errors: record.Catalog()}, nil
 }
 
 // openUsers opens nothing: the application opens its users.

@@ -69,6 +69,8 @@ var law = map[string]may{
 	"record/query":  {code: "record/expr record/schema record/value suggest", tests: "ci/seed"},
 	"record/keys":   {code: "engine jsonscan keyspace record/expr record/query record/schema record/value", tests: "ci/seed engine/testengine"},
 
+	"record":        {code: "engine feed kv record/expr record/keys record/match record/query record/schema record/value", tests: "ci/eventually ci/seed engine/testengine"},
+
 	"session": {code: "engine keyspace kv", tests: "engine/embedded engine/enginetest engine/testengine github.com/alexedwards/scs/..."},
 
 	// what a program is for those who call it; its tests call a real server
@@ -122,7 +124,7 @@ var law = map[string]may{
 	},
 
 	// assembly
-	".": {code: "auth engine feed gate kv mail proc resp session web web/acme web/api", tests: "auth/oidc engine/embedded web/problem web/view"},
+	".": {code: "auth engine feed gate kv mail proc record resp session web web/acme web/api", tests: "auth/oidc engine/embedded web/problem web/view"},
 	"cli": {
 		code:  ". archive cli/cluster cli/dev cli/serve cli/verb engine engine/embedded journal proc proc/typescript web/api web/problem workload/history",
 		tests: "auth ci/ports cli/dev/starter cli/verify client github.com/redis/... web", // the client libraries, against three processes
