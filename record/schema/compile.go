@@ -19,6 +19,7 @@ type Compiled struct {
 	Collection
 	fields []field
 	byName map[string]int
+	byWas  map[string]int // by former names
 }
 
 // field is a field with its options read.
@@ -34,7 +35,7 @@ type field struct {
 // Compile checks the description. The error is Problems, with pointers into the description as JSON. Rules and the
 // collections that references name are not looked at: they need the other collections.
 func (c Collection) Compile() (*Compiled, error) {
-	k := &Compiled{Collection: c, byName: map[string]int{}}
+	k := &Compiled{Collection: c, byName: map[string]int{}, byWas: map[string]int{}}
 	var bad Problems
 	checkName(&bad, "/name", c.Name)
 	checkTexts(&bad, "", c.Label, c.Hint)
@@ -53,11 +54,32 @@ func (c Collection) Compile() (*Compiled, error) {
 		k.byName[f.Name] = i
 		k.fields = append(k.fields, compileField(&bad, at, f))
 	}
+	k.compileWas(&bad)
 	k.compileIndexes(&bad)
 	if err := bad.err(); err != nil {
 		return nil, err
 	}
 	return k, nil
+}
+
+// compileWas checks the former names of fields.
+func (k *Compiled) compileWas(bad *Problems) {
+	for i, f := range k.fields {
+		at := fmt.Sprintf("/fields/%d/was", i)
+		if len(f.Was) > MaxWas {
+			bad.add(at, CodeTooLarge, "%d former names; the limit is %d", len(f.Was), MaxWas)
+		}
+		for j, name := range f.Was[:min(len(f.Was), MaxWas)] {
+			at := fmt.Sprint(at, "/", j)
+			checkName(bad, at, name)
+			if _, ok := k.byName[name]; ok {
+				bad.add(at, CodeRepeated, "a field is called %s", name)
+			} else if _, ok := k.byWas[name]; ok {
+				bad.add(at, CodeRepeated, "%s is a former name twice", name)
+			}
+			k.byWas[name] = i
+		}
+	}
 }
 
 // checkName checks the name of a collection, field or index.
@@ -105,6 +127,14 @@ func Types() []Type {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// words returns the type in the words of errors.
+func (f *Field) words() string {
+	if f.Many {
+		return "a " + string(f.Type) + " of several"
+	}
+	return string(f.Type)
 }
 
 // bounded reports what Min and Max of a type bound: "value", "length", or "" for nothing.
@@ -331,10 +361,50 @@ func (c *field) read(raw []byte) (value.Value, error) {
 	if err != nil {
 		return v, err
 	}
+	return c.normal(v), nil
+}
+
+// normal returns the form in which a value of the field is stored.
+func (c *field) normal(v value.Value) value.Value {
 	if text, ok := v.Text(); ok && c.Type == Phone {
-		return value.OfText(strings.NewReplacer(" ", "", ".", "", "-", "", "(", "", ")", "").Replace(text))
+		v, _ = value.OfText(strings.NewReplacer(" ", "", ".", "", "-", "", "(", "", ")", "").Replace(text))
 	}
-	return v, nil
+	return v
+}
+
+// readStored reads a value that was perhaps written when the field had another type. A value that has no form in the
+// type is null.
+func (c *field) readStored(raw []byte) value.Value {
+	v, err := c.read(raw)
+	if err == nil && (!c.Many || v.IsNull() || c.chosen(v) != nil) {
+		return v
+	}
+	if v, err = value.Parse(raw); err != nil || c.Type == Password {
+		return value.Value{}
+	}
+	if list, ok := v.Texts(); ok && len(list) == 1 && c.kind == value.Text {
+		v, _ = value.OfText(list[0])
+	}
+	switch text := v.String(); {
+	case c.Many:
+		return value.OfTexts([]string{text})
+	case c.kind == value.Text:
+		v, err = value.OfText(text)
+	default:
+		v, err = value.Convert(c.kind, v)
+	}
+	if err != nil {
+		return value.Value{}
+	}
+	return c.normal(v)
+}
+
+// Current returns the name that the member of older data has now: that of the field if it is a former name of it.
+func (k *Compiled) Current(name string) string {
+	if i, ok := k.byWas[name]; ok {
+		return k.fields[i].Name
+	}
+	return name
 }
 
 // check reports the problem of a value that read has returned, nil if there is none.

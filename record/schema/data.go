@@ -69,8 +69,10 @@ func (d Data) withExtra(name string, v value.Value) Data {
 	return Data{d.values, extras}
 }
 
-// Parse reads data that Append has written, perhaps for an earlier description of the collection: a member that has no
-// field becomes an extra one, and a value that its field cannot have is null.
+// Parse reads data that Append has written, perhaps for an earlier description of the collection. A member with a
+// former name of a field is that field's, if it has no value under its own name. A member that has no field becomes an
+// extra one, or is left out if the collection has none. A value of another type is converted, or null if that is not
+// possible.
 func (k *Compiled) Parse(stored []byte) (Data, error) {
 	if !json.Valid(stored) || stored[0] != '{' {
 		return Data{}, fmt.Errorf("data that is not a JSON object")
@@ -81,7 +83,16 @@ func (k *Compiled) Parse(stored []byte) (Data, error) {
 		name, _ := s.Text()
 		raw := s.Raw()
 		if i, ok := k.byName[string(name)]; ok {
-			d.values[i], _ = k.fields[i].read(raw)
+			d.values[i] = k.fields[i].readStored(raw)
+			continue
+		}
+		if i, ok := k.byWas[string(name)]; ok {
+			if d.values[i].IsNull() {
+				d.values[i] = k.fields[i].readStored(raw)
+			}
+			continue
+		}
+		if !k.Extra {
 			continue
 		}
 		v, err := value.Parse(raw)
@@ -230,7 +241,7 @@ func (k *Compiled) append(dst []byte, d Data, secrets bool) []byte {
 	}
 	for _, e := range d.extras {
 		member(e.name)
-		dst = e.value.AppendJSON(dst)
+		dst = appendAny(dst, e.value)
 	}
 	if len(dst) == from {
 		dst = append(dst, '{')
@@ -242,6 +253,17 @@ func (k *Compiled) append(dst []byte, d Data, secrets bool) []byte {
 func (c *field) append(dst []byte, v value.Value) []byte {
 	if text, ok := v.Decimal(); ok && c.Type == Decimal {
 		return append(append(append(dst, '"'), value.PadScale(text, c.Scale)...), '"')
+	}
+	if c.Type == JSON {
+		return appendAny(dst, v)
+	}
+	return v.AppendJSON(dst)
+}
+
+// appendAny appends a value that came from any JSON: a number as a number, although it became a decimal.
+func appendAny(dst []byte, v value.Value) []byte {
+	if text, ok := v.Decimal(); ok {
+		return append(dst, text...)
 	}
 	return v.AppendJSON(dst)
 }

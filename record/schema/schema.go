@@ -22,6 +22,7 @@ const (
 	MaxDataBytes    = 1 << 20  // data of one record, as JSON
 	MaxProblems     = 100      // problems that one error lists
 	MaxDefaultBytes = 16 << 10 // default of a field
+	MaxWas          = 20       // former names of a field
 )
 
 // Collection describes a collection. Its zero Rules allow nothing to anyone but the program itself and superadmins.
@@ -111,6 +112,9 @@ type Field struct {
 	// Collection is what a reference refers to, and OnDelete what happens to the record when that is deleted.
 	Collection string   `json:"collection,omitempty"`
 	OnDelete   OnDelete `json:"on_delete,omitempty"`
+
+	// Was are the names that the field had before. Data that was written with one of them is read as the field's.
+	Was []string `json:"was,omitempty"`
 }
 
 // OnDelete says what happens to records that refer to a deleted one.

@@ -267,3 +267,42 @@ func FuzzPatch(f *testing.F) {
 		}
 	})
 }
+
+// TestOlderData: data that was written for an earlier description is read as far as it has a form in the new one.
+func TestOlderData(t *testing.T) {
+	for _, c := range []struct {
+		field Field
+		raw   string
+		want  string
+	}{
+		{Field{Type: Text}, `5`, `"5"`}, {Field{Type: Text}, `1.50`, `"1.5"`}, {Field{Type: Text}, `true`, `"true"`}, {Field{Type: Text}, `["a"]`, `"a"`}, {Field{Type: Text}, `["a","b"]`, `"[\"a\",\"b\"]"`},
+		{Field{Type: Int}, `"12"`, `12`}, {Field{Type: Int}, `"x"`, ``}, {Field{Type: Int}, `1.5`, ``}, {Field{Type: Int}, `true`, ``}, {Field{Type: Int}, `"2026-01-01T00:00:00.000000Z"`, ``},
+		{Field{Type: Float}, `12`, `12`}, {Field{Type: Float}, `"1.5"`, `1.5`}, {Field{Type: Decimal, Scale: 2}, `12`, `"12.00"`}, {Field{Type: Decimal}, `1.25`, `"1.25"`},
+		{Field{Type: Time}, `"2026-01-02"`, `"2026-01-02T00:00:00.000000Z"`}, {Field{Type: Time}, `5`, ``}, {Field{Type: Bool}, `"true"`, `true`}, {Field{Type: Bool}, `1`, ``},
+		{Field{Type: Select, Many: true, Options: []string{"a"}}, `"a"`, `["a"]`}, {Field{Type: Select, Options: []string{"a"}}, `["a"]`, `"a"`}, {Field{Type: JSON}, `"a"`, `"a"`},
+		{Field{Type: Phone}, `"+49 30 123456"`, `"+4930123456"`}, {Field{Type: Password}, `5`, ``},
+	} {
+		c.field.Name = "now"
+		c.field.Was = []string{"was", "before"}
+		k := compile(t, Collection{Name: "x", Fields: []Field{c.field}})
+		for _, name := range []string{"now", "was", "before"} {
+			d, err := k.Parse([]byte(`{"other":1,"` + name + `":` + c.raw + `}`))
+			want := `{}`
+			if c.want != "" {
+				want = `{"now":` + c.want + `}`
+			}
+			if got := string(k.Append(nil, d)); err != nil || got != want {
+				t.Errorf("%s as %s of type %s: %s, want %s; %v", c.raw, name, c.field.Type, got, want, err)
+			}
+		}
+		if d, _ := k.Parse([]byte(`{"now":null,"was":` + c.raw + `,"before":0}`)); c.want != "" && string(k.Append(nil, d)) != `{"now":`+c.want+`}` {
+			t.Errorf("%s: the first former name does not win", c.raw)
+		}
+		if k.Current("was") != "now" || k.Current("now") != "now" || k.Current("x") != "x" {
+			t.Error("current names")
+		}
+		if _, err := k.Patch(Data{}, []byte(`{"was":null}`)); list(err) != "/was unknown" {
+			t.Errorf("a patch names a field by its former name: %v", err)
+		}
+	}
+}
