@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +24,12 @@ type Scope struct {
 
 	// New allows @new.NAME for fields of the record after a change.
 	New bool
+
+	gotro bool // names of GotRo's columns mean ours
 }
+
+// gotroColumns are the columns that GotRo gives other names.
+var gotroColumns = map[string]string{"created_at": "created", "updated_at": "updated", "modified_at": "updated", "deleted_at": "deleted", "restored_at": "restored"}
 
 // Check gives an expression its meaning. nil is a condition that every record meets. The error is an *expr.Error at the
 // place of the fault: an unknown name, or operands that do not compare.
@@ -214,12 +220,18 @@ func (s Scope) variable(x *expr.Var) (*term, error) {
 // path gives the names of a path their meaning, after a number of references.
 func (s Scope) path(names []string, at expr.Span, hops int) (*term, error) {
 	k := s.Collection
-	for i, c := range schema.Columns() {
-		if c.Name == names[0] && len(names) == 1 {
-			return &term{kind: schema.KindOf(c.Type), source: column, index: i}, nil
+	i, ok := k.Index(names[0])
+	if len(names) == 1 && !ok {
+		name := names[0]
+		if s.gotro {
+			name = cmp.Or(gotroColumns[name], name)
+		}
+		for i, c := range schema.Columns() {
+			if c.Name == name {
+				return &term{kind: schema.KindOf(c.Type), source: column, index: i}, nil
+			}
 		}
 	}
-	i, ok := k.Index(names[0])
 	switch {
 	case !ok && k.Extra:
 		return &term{kind: value.JSON, source: extra, names: names}, nil

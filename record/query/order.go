@@ -50,7 +50,7 @@ func ParseOrders(text string, s Scope) (Orders, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(all, func(x Order) bool { return x.Name == name }) {
+		if slices.ContainsFunc(all, func(x Order) bool { return x.Name == o.Name }) {
 			return nil, fail(span, "%s is there twice", name)
 		}
 		if all = append(all, o); len(all) > MaxOrders {
@@ -72,6 +72,9 @@ func (s Scope) order(name string, desc bool, at expr.Span) (Order, error) {
 	}
 	if t.kind == value.JSON {
 		return Order{}, fail(at, "%s has values of different types and cannot be sorted by", name)
+	}
+	if t.source == column {
+		name = schema.Columns()[t.index].Name
 	}
 	return Order{name, desc, t}, nil
 }
