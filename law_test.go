@@ -66,10 +66,10 @@ var law = map[string]may{
 	"record/value":  {code: "jsonscan", tests: "ci/seed"},
 	"record/expr":   {code: "record/value", tests: "ci/seed"},
 	"record/schema": {code: "jsonscan record/expr record/value suggest", tests: "ci/seed"},
-	"record/query":  {code: "record/expr record/schema record/value suggest", tests: "ci/seed"},
+	"record/query":  {code: "jsonscan record/expr record/schema record/value suggest", tests: "ci/seed"},
 	"record/keys":   {code: "engine jsonscan keyspace record/expr record/query record/schema record/value", tests: "ci/seed engine/testengine"},
 
-	"record":        {code: "engine feed kv record/expr record/keys record/match record/query record/schema record/value", tests: "ci/eventually ci/seed engine/testengine"},
+	"record": {code: "engine feed kv record/expr record/keys record/match record/query record/schema record/value", tests: "ci/eventually ci/seed engine/testengine"},
 
 	"session": {code: "engine keyspace kv", tests: "engine/embedded engine/enginetest engine/testengine github.com/alexedwards/scs/..."},
 
