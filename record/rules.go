@@ -57,7 +57,7 @@ func (t *Tx) referred(name, id string) (*collection, *keys.Doc, error) {
 	if c == nil {
 		return nil, nil, nil
 	}
-	d, err := t.find(c, id)
+	d, err := keys.Get(t.tx, c.Collection, id)
 	if d == nil || err != nil || d.Deleted {
 		return c, nil, err
 	}

@@ -64,7 +64,7 @@ func (t *Tx) visible(name, id string, trashed bool) (*collection, *keys.Doc, err
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := t.find(c, id)
+	d, err := keys.Get(t.tx, c.Collection, id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,13 +78,6 @@ func (t *Tx) visible(name, id string, trashed bool) (*collection, *keys.Doc, err
 		}
 	}
 	return nil, nil, notFound(c, id)
-}
-
-func (t *Tx) find(c *collection, id string) (*keys.Doc, error) {
-	if keys.CheckID(id) != nil {
-		return nil, nil
-	}
-	return keys.Get(t.tx, c.Collection, id)
 }
 
 func notFound(c *collection, id string) error {

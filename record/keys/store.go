@@ -54,6 +54,9 @@ func (e *TooLongError) Error() string {
 
 // Get returns the record with an id, also if it is in the trash; nil if there is none.
 func Get(tx engine.Tx, c *Collection, id string) (*Doc, error) {
+	if id == "" || len(id) > MaxIDBytes {
+		return nil, nil
+	}
 	val, ok, err := tx.Get(docKey(c.ID, id))
 	if err != nil || !ok {
 		return nil, err
