@@ -67,6 +67,7 @@ var law = map[string]may{
 	"record/expr":   {code: "record/value", tests: "ci/seed"},
 	"record/schema": {code: "jsonscan record/expr record/value suggest", tests: "ci/seed"},
 	"record/query":  {code: "jsonscan record/expr record/schema record/value suggest", tests: "ci/seed"},
+	"record/match":  {code: "engine record/query record/value", tests: "ci/seed record/expr record/schema"},
 	"record/keys":   {code: "engine jsonscan keyspace record/expr record/query record/schema record/value", tests: "ci/seed engine/testengine"},
 
 	"record": {code: "engine feed kv record/expr record/keys record/match record/query record/schema record/value", tests: "ci/eventually ci/seed engine/testengine"},

@@ -34,6 +34,9 @@ type Env struct {
 	Now  time.Time
 	Auth Auth
 
+	// KeepTimes makes Bind leave @now and @today open, for conditions that are evaluated again and again.
+	KeepTimes bool
+
 	// Follow returns the record of a collection with an id; nil if there is none or it is not to be seen. It may be nil
 	// if there are no conditions on other records.
 	Follow func(collection, id string) (Row, error)
@@ -314,8 +317,10 @@ func (c *Cond) decided() (holds, ok bool) {
 func (t *term) bind(env *Env) *term {
 	switch t.source {
 	case variable:
-		v := variables[t.index].of(env)
-		return &term{kind: t.kind, value: v}
+		if env.KeepTimes && t.kind == value.Time {
+			return t
+		}
+		return &term{kind: t.kind, value: variables[t.index].of(env)}
 	case shift:
 		if next := t.next.bind(env); next.source == literal {
 			return &term{kind: t.kind, value: t.shifted(next.value)}
