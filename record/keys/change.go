@@ -237,7 +237,7 @@ func steps(body []byte) (all []step, err error) {
 		if json.Unmarshal(m["path"], &path) != nil || path == "" || path[0] != '/' {
 			return nil, fmt.Errorf("an operation without a path")
 		}
-		all = append(all, step{strings.NewReplacer("~1", "/", "~0", "~").Replace(path[1:]), m["value"], m["old"]})
+		all = append(all, step{strings.ReplaceAll(strings.ReplaceAll(path[1:], "~1", "/"), "~0", "~"), m["value"], m["old"]})
 	}
 	return all, nil
 }

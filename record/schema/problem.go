@@ -54,5 +54,8 @@ func (p Problems) err() error {
 
 // Pointer returns the JSON Pointer (RFC 6901) to a member of an object.
 func Pointer(name string) string {
-	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	if !strings.ContainsAny(name, "~/") {
+		return "/" + name
+	}
+	return "/" + strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
