@@ -105,6 +105,3 @@ func (db *DB) newTx(tx engine.Tx, c *catalog, a Actor) *Tx {
 	t.seen = query.Env{Now: tx.Now(), Auth: a.auth(), Follow: t.followSeen}
 	return t
 }
-
-// As returns a Tx of another actor in the transaction of t.
-func As(t *Tx, a Actor) *Tx { return t.db.newTx(t.tx, t.catalog, a) }

@@ -82,7 +82,7 @@ func TestRecord(t *testing.T) {
 		return err
 	})
 	refused(bob, record.ErrExists, func(tx *record.Tx) error {
-		_, err := record.As(tx, record.Program()).Create("users", "", []byte(`{"name":"Ann"}`))
+		_, err := tx.As(record.Program()).Create("users", "", []byte(`{"name":"Ann"}`))
 		return err
 	})
 	refused(ann, record.ErrInvalid, func(tx *record.Tx) error { _, err := tx.Create("posts", "", []byte(`{"title":"","n":1}`)); return err })

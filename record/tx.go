@@ -33,6 +33,9 @@ func (t *Tx) Engine() engine.Tx { return t.tx }
 // Actor returns who acts.
 func (t *Tx) Actor() Actor { return t.actor }
 
+// As returns the same transaction for another actor.
+func (t *Tx) As(a Actor) *Tx { return t.db.newTx(t.tx, t.catalog, a) }
+
 // collection returns a collection that is stored. One that the program has defined, and that a View does not find yet, is
 // empty.
 func (t *Tx) collection(name string) (*collection, error) {
