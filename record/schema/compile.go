@@ -62,7 +62,7 @@ func (c Collection) Compile() (*Compiled, error) {
 	return k, nil
 }
 
-// compileWas checks the former names of fields.
+// compileWas checks the former names of fields, and the dropped fields.
 func (k *Compiled) compileWas(bad *Problems) {
 	for i, f := range k.fields {
 		at := fmt.Sprintf("/fields/%d/was", i)
@@ -78,6 +78,11 @@ func (k *Compiled) compileWas(bad *Problems) {
 				bad.add(at, CodeRepeated, "%s is a former name twice", name)
 			}
 			k.byWas[name] = i
+		}
+	}
+	for i, f := range k.Dropped {
+		if _, ok := k.byName[f.Name]; ok {
+			bad.add(fmt.Sprintf("/dropped/%d/name", i), CodeRepeated, "a field is called %s", f.Name)
 		}
 	}
 }
@@ -397,6 +402,14 @@ func (c *field) readStored(raw []byte) value.Value {
 		return value.Value{}
 	}
 	return c.normal(v)
+}
+
+// Hides reports whether a member of older data must not be shown: one of a password, or of a field that was dropped.
+func (k *Compiled) Hides(name string) bool {
+	if i, ok := k.byName[k.Current(name)]; ok {
+		return k.fields[i].Type == Password
+	}
+	return slices.ContainsFunc(k.Dropped, func(f Field) bool { return f.Name == name || slices.Contains(f.Was, name) })
 }
 
 // Current returns the name that the member of older data has now: that of the field if it is a former name of it.

@@ -92,7 +92,7 @@ func (k *Compiled) Parse(stored []byte) (Data, error) {
 			}
 			continue
 		}
-		if !k.Extra {
+		if !k.Extra || k.Hides(string(name)) {
 			continue
 		}
 		v, err := value.Parse(raw)
@@ -141,7 +141,7 @@ func (k *Compiled) Patch(d Data, patch []byte) (Data, error) {
 func (k *Compiled) patchMember(d Data, name string, raw []byte) (Data, *Problem) {
 	i, ok := k.byName[name]
 	if !ok {
-		if !k.Extra {
+		if !k.Extra || k.Hides(name) {
 			return d, &Problem{Pointer(name), CodeUnknown, k.unknown(name)}
 		}
 		v, err := merge(d.Extra(name), raw)
@@ -193,6 +193,17 @@ func (k *Compiled) Complete(d Data, now time.Time, user string) Data {
 		}
 		if !v.IsNull() {
 			d = d.With(i, v)
+		}
+	}
+	return d
+}
+
+// Fill returns d with the defaults of required fields that are null, except those that differ from record to record:
+// data that was written before a field was required.
+func (k *Compiled) Fill(d Data) Data {
+	for i := range k.fields {
+		if f := &k.fields[i]; f.Required && !f.initial.IsNull() && d.Get(i).IsNull() {
+			d = d.With(i, f.initial)
 		}
 	}
 	return d

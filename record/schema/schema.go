@@ -39,6 +39,10 @@ type Collection struct {
 	Extra bool `json:"extra,omitempty"`
 
 	History History `json:"history,omitzero"`
+
+	// Dropped are the fields that the collection had before. Older data and the history still have their values, which
+	// are not read. Migrations keep this list; programs leave it empty.
+	Dropped []Field `json:"dropped,omitempty"`
 }
 
 // History says what is kept of the changes of a collection's records. The zero value keeps all of them for ever.

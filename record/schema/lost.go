@@ -1,0 +1,37 @@
+package schema
+
+// Lost reports whether a record loses data by the step, or is not valid after it though it was before: the record as
+// it is before all steps, under the description old, and as it is after them, under new.
+func (s *Step) Lost(old *Compiled, was Data, new *Compiled, is Data) bool {
+	switch s.Kind {
+	case DropCollection:
+		return true
+	case DropField:
+		i, ok := old.Index(s.Name)
+		return ok && !was.Get(i).IsNull()
+	case AddField, AlterField:
+		return s.Loses && s.lostField(old, was, new, is)
+	case SetOption:
+		return s.Loses && (s.Name != "extra" || len(was.extras) > 0)
+	}
+	return false
+}
+
+func (s *Step) lostField(old *Compiled, was Data, new *Compiled, is Data) bool {
+	i, ok := new.Index(s.Name)
+	if !ok {
+		return false
+	}
+	f, v := &new.fields[i], is.Get(i)
+	for j := range old.fields {
+		g, w := &old.fields[j], was.Get(j)
+		if new.Current(g.Name) != s.Name {
+			continue
+		}
+		if !w.IsNull() && (v.IsNull() || g.Collection != f.Collection) {
+			return true
+		}
+		return f.Type != Password && f.check("", v) != nil && g.check("", w) == nil
+	}
+	return f.Required && v.IsNull()
+}
