@@ -1,7 +1,7 @@
 package schema
 
 // Lost reports whether a record loses data by the step, or is not valid after it though it was before: the record as
-// it is before all steps, under the description old, and as it is after them, under new.
+// it is before all steps, under the description old, and as new parses it.
 func (s *Step) Lost(old *Compiled, was Data, new *Compiled, is Data) bool {
 	switch s.Kind {
 	case DropCollection:
@@ -22,7 +22,7 @@ func (s *Step) lostField(old *Compiled, was Data, new *Compiled, is Data) bool {
 	if !ok {
 		return false
 	}
-	f, v := &new.fields[i], is.Get(i)
+	f, v, filled := &new.fields[i], is.Get(i), new.Fill(is).Get(i)
 	for j := range old.fields {
 		g, w := &old.fields[j], was.Get(j)
 		if new.Current(g.Name) != s.Name {
@@ -31,7 +31,7 @@ func (s *Step) lostField(old *Compiled, was Data, new *Compiled, is Data) bool {
 		if !w.IsNull() && (v.IsNull() || g.Collection != f.Collection) {
 			return true
 		}
-		return f.Type != Password && f.check("", v) != nil && g.check("", w) == nil
+		return f.Type != Password && f.check("", filled) != nil && g.check("", w) == nil
 	}
-	return f.Required && v.IsNull()
+	return f.Required && filled.IsNull()
 }
