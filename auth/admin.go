@@ -29,9 +29,9 @@ func (a *Auth) SetRoles(ctx context.Context, user string, roles []string) (User,
 	})
 }
 
-// Disable disables a user, who can then no longer log in or use API keys, tokens or sessions. Tokens and
-// sessions end in the same transaction; API keys work again once the user is enabled. With disabled false,
-// Disable enables the user.
+// Disable disables a user, who can then no longer log in or use API keys, tokens, devices or sessions. Tokens,
+// devices and sessions end in the same transaction; API keys work again once the user is enabled. With disabled
+// false, Disable enables the user.
 func (a *Auth) Disable(ctx context.Context, user string, disabled bool) (User, error) {
 	return a.change(ctx, "disable a user", user, func(t tx, u *stored) error {
 		u.Disabled, u.pending = disabled, false // a disabled address stays taken
@@ -66,7 +66,7 @@ func (a *Auth) change(ctx context.Context, verb, user string, fn func(t tx, u *s
 }
 
 // Delete removes a user with everything that auth stores about them: address, second factor, API keys,
-// identities and tokens. It also ends their sessions. It is one transaction of at most about 400 keys. The
+// identities, devices and tokens. It also ends their sessions. It is one transaction of at most about 500 keys. The
 // application must remove its own data.
 func (a *Auth) Delete(ctx context.Context, user string) error {
 	return a.update(ctx, "delete a user", func(t tx) error {

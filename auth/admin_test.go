@@ -31,6 +31,10 @@ func TestDelete(t *testing.T) {
 	for i := range auth.MaxIdentities {
 		must(t, "link", w.LinkIdentity(ctx, ann.ID, identity(fmt.Sprint("x", i), "", false)))
 	}
+	for range auth.MaxDevices + 1 {
+		_, err := w.OpenDevice(ctx, ann, "phone")
+		must(t, "log a device in", err)
+	}
 	d := w.enrol(ann.ID)
 	for i := range auth.MaxTokens - 1 {
 		w.requestReset("ann@example.com")

@@ -1,5 +1,5 @@
 // Package auth stores users and checks their credentials: passwords, one-time tokens sent by email, second
-// factors (TOTP), API keys and identities at OIDC providers.
+// factors (TOTP), API keys, tokens of devices and identities at OIDC providers.
 //
 // It knows users, their secrets, how each is checked and how often it may be tried; it must not know cookies,
 // headers, routes, HTML, the contents of sessions or how email is sent. A face calls it and turns its results
@@ -70,6 +70,10 @@ type Options struct {
 	VerifyTTL  time.Duration // of a verify token; 0 means DefaultVerifyTTL
 	PendingTTL time.Duration // of a registration that is never verified; 0 means DefaultPendingTTL
 	UsedEvery  time.Duration // precision of Key.Used; 0 means 10 minutes
+
+	AccessTTL  time.Duration // of a device's access token; 0 means DefaultAccessTTL
+	RefreshTTL time.Duration // of a device that is not refreshed; 0 means DefaultRefreshTTL
+	DeviceTTL  time.Duration // of a device after its login, however often it is refreshed; 0 means DefaultDeviceTTL
 }
 
 // Auth stores users in one kv space. It is safe for concurrent use and need not be closed; the caller keeps
@@ -125,6 +129,9 @@ func withDefaults(o Options) Options {
 	o.VerifyTTL = cmp.Or(o.VerifyTTL, DefaultVerifyTTL)
 	o.PendingTTL = cmp.Or(o.PendingTTL, DefaultPendingTTL)
 	o.UsedEvery = cmp.Or(o.UsedEvery, 10*time.Minute)
+	o.AccessTTL = cmp.Or(o.AccessTTL, DefaultAccessTTL)
+	o.RefreshTTL = cmp.Or(o.RefreshTTL, DefaultRefreshTTL)
+	o.DeviceTTL = cmp.Or(o.DeviceTTL, DefaultDeviceTTL)
 	return o
 }
 
@@ -142,6 +149,7 @@ func (o Options) check() error {
 	}{
 		{"MaxHashing", int64(o.MaxHashing)}, {"MaxWaiting", int64(o.MaxWaiting)}, {"ResetTTL", int64(o.ResetTTL)},
 		{"VerifyTTL", int64(o.VerifyTTL)}, {"PendingTTL", int64(o.PendingTTL)}, {"UsedEvery", int64(o.UsedEvery)},
+		{"AccessTTL", int64(o.AccessTTL)}, {"RefreshTTL", int64(o.RefreshTTL)}, {"DeviceTTL", int64(o.DeviceTTL)},
 	} {
 		if n.v < 0 {
 			return engine.Errorf(engine.CodeInvalid, "option %s is negative: %d", n.name, n.v)
@@ -184,8 +192,11 @@ func (a *Auth) view(ctx context.Context, r engine.Read, verb string, fn func(t t
 	return nil
 }
 
-// revoke ends the user's sessions in this transaction.
+// revoke ends the user's sessions and devices in this transaction.
 func (t tx) revoke(user string) error {
+	if _, err := t.dropDevices(user); err != nil {
+		return err
+	}
 	if t.a.o.Sessions == nil {
 		return nil
 	}

@@ -58,6 +58,8 @@ func TestFollower(t *testing.T) {
 	must(t, "create", err)
 	key, _, err := leader.CreateKey(ctx, ann.ID, "", []string{"*"}, time.Time{})
 	must(t, "create a key", err)
+	phone, err := leader.OpenDevice(ctx, ann, "phone")
+	must(t, "log a device in", err)
 	msg, err := leader.RequestReset(ctx, "ann@example.com", "")
 	must(t, "request a reset", err)
 	pos, err := leader.eng.View(ctx, engine.Read{}, func(engine.Tx) error { return nil })
@@ -77,7 +79,13 @@ func TestFollower(t *testing.T) {
 	if u, err := follower.Find(ctx, r, "ann@example.com"); err != nil || u.ID != ann.ID {
 		t.Errorf("find: %+v %v", u, err)
 	}
+	if u, d, err := follower.CheckAccess(ctx, r, phone.Access); err != nil || u.ID != ann.ID || d.ID != phone.Device.ID {
+		t.Errorf("the access token: %+v %+v %v", u, d, err)
+	}
 	for what, fn := range map[string]func() error{
+		"OpenDevice":    func() error { _, err := follower.OpenDevice(ctx, ann, "phone"); return err },
+		"Refresh":       func() error { _, _, err := follower.Refresh(ctx, phone.Refresh); return err },
+		"RevokeDevice":  func() error { return follower.RevokeDevice(ctx, ann.ID, phone.Device.ID) },
 		"Register":      func() error { _, err := follower.Register(ctx, "bob@example.com", good, "192.0.2.1"); return err },
 		"Login":         func() error { _, err := follower.Login(ctx, "ann@example.com", good, "192.0.2.1"); return err },
 		"RequestReset":  func() error { _, err := follower.RequestReset(ctx, "ann@example.com", ""); return err },

@@ -18,7 +18,9 @@ const (
 	CodePasswordRefused    engine.Code = "password_refused"
 	CodeRateLimited        engine.Code = "rate_limited" // web/problem's too, whose Catalog has it
 	CodeSecondFactor       engine.Code = "second_factor_required"
+	CodeTokenExpired       engine.Code = "token_expired"
 	CodeTokenInvalid       engine.Code = "token_invalid"
+	CodeTokenReused        engine.Code = "token_reused"
 	CodeWrongCredentials   engine.Code = "wrong_credentials"
 )
 
@@ -34,7 +36,9 @@ func Catalog() []engine.Meaning {
 		{Code: CodeIdentityUnverified, Kind: engine.KindForbidden, Text: "the provider does not vouch for the identity's email address"},
 		{Code: CodePasswordRefused, Kind: engine.KindRefused, Text: "the new password is too short, too long, too common or like the email address"},
 		{Code: CodeSecondFactor, Kind: engine.KindCredentials, Text: "the password is right and a second factor is needed"},
+		{Code: CodeTokenExpired, Kind: engine.KindCredentials, Text: "the access token has expired: refresh it"},
 		{Code: CodeTokenInvalid, Kind: engine.KindInvalid, Text: "the token is unknown, expired, of another kind or was used before"},
+		{Code: CodeTokenReused, Kind: engine.KindCredentials, Text: "the refresh token was used before: the device is logged out"},
 		{Code: CodeWrongCredentials, Kind: engine.KindCredentials, Text: "the email address or the password is wrong"},
 	}
 }
@@ -50,7 +54,9 @@ var (
 	ErrPasswordRefused    = &engine.Error{Code: CodePasswordRefused, Msg: "the password is refused"}
 	ErrRateLimited        = &engine.Error{Code: CodeRateLimited, Msg: "too many attempts"}
 	ErrSecondFactor       = &engine.Error{Code: CodeSecondFactor, Msg: "a code of the second factor is needed"}
+	ErrTokenExpired       = &engine.Error{Code: CodeTokenExpired, Msg: "the access token has expired; refresh it"}
 	ErrTokenInvalid       = &engine.Error{Code: CodeTokenInvalid, Msg: "the link is invalid, has expired or was already used; request a new one"}
+	ErrTokenReused        = &engine.Error{Code: CodeTokenReused, Msg: "the refresh token was used before, so somebody may have copied it; the device is logged out"}
 	ErrWrongCredentials   = &engine.Error{Code: CodeWrongCredentials, Msg: "the email address or the password is wrong"}
 )
 

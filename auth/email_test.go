@@ -103,7 +103,7 @@ func TestCatalog(t *testing.T) {
 	}
 	for _, e := range []*engine.Error{
 		auth.ErrAccountDisabled, auth.ErrCodeWrong, auth.ErrEmailTaken, auth.ErrEmailUnverified, auth.ErrIdentityConflict,
-		auth.ErrIdentityUnverified, auth.ErrPasswordRefused, auth.ErrSecondFactor, auth.ErrTokenInvalid,
+		auth.ErrIdentityUnverified, auth.ErrPasswordRefused, auth.ErrSecondFactor, auth.ErrTokenExpired, auth.ErrTokenInvalid, auth.ErrTokenReused,
 		auth.ErrWrongCredentials,
 	} {
 		if !slices.Contains(codes, e.Code) {

@@ -106,19 +106,25 @@ func formatKey(prefix, id string, secret []byte) string {
 
 // parseKey splits a key into its parts; ok is false if it is not a key with this prefix.
 func parseKey(prefix, s string) (id string, sum [sha256.Size]byte, ok bool) {
+	id, secret, ok := parseSecret(prefix, s)
+	return id, sha256.Sum256(secret), ok
+}
+
+// parseSecret splits the text of a key, or of a token of a device, into its id and its secret.
+func parseSecret(prefix, s string) (id string, secret []byte, ok bool) {
 	rest, ok := strings.CutPrefix(s, prefix+"_")
 	if !ok || len(rest) != keyIDBytes+1+keySecretBytes+keySumBytes || rest[keyIDBytes] != '_' {
-		return "", sum, false
+		return "", nil, false
 	}
 	id = rest[:keyIDBytes]
 	if raw, err := base32Lower.DecodeString(id); err != nil || len(raw) != keyIDRaw {
-		return "", sum, false
+		return "", nil, false
 	}
 	secret, err := base32Lower.DecodeString(rest[keyIDBytes+1 : keyIDBytes+1+keySecretBytes])
 	if err != nil || len(secret) != keySecretRaw || formatKey(prefix, id, secret) != s {
-		return "", sum, false
+		return "", nil, false
 	}
-	return id, sha256.Sum256(secret), true
+	return id, secret, true
 }
 
 // CreateKey makes an API key for a user. Its text is returned only once and not stored. expires may be zero,

@@ -17,6 +17,8 @@ const (
 	keyTOTP      = 'm' // 'm' id                             → second factor
 	keyAPI       = 'k' // 'k' key id                         → API key
 	keyAPIOf     = 'K' // 'K' id key id                      → nothing
+	keyDevice    = 'd' // 'd' device id                      → device
+	keyDeviceOf  = 'D' // 'D' id device id                   → nothing
 	keyIdentity  = 'o' // 'o' sha256(issuer, subject)        → id
 	keyIdentOf   = 'O' // 'O' id sha256(issuer, subject)     → identity
 	keyRateLimit = 'r' // 'r' action sha256(subject)[:16]    → count
@@ -49,6 +51,9 @@ func tokenOfKey(user string, kind Purpose, expires time.Time, sum [sha256.Size]b
 
 func apiKey(key string) []byte         { return newKey(keyAPI, key) }
 func apiOfKey(user, key string) []byte { return newKey(keyAPIOf, user, key) }
+
+func deviceKey(device string) []byte         { return newKey(keyDevice, device) }
+func deviceOfKey(user, device string) []byte { return newKey(keyDeviceOf, user, device) }
 
 func identityKey(sum string) []byte         { return newKey(keyIdentity, sum) }
 func identityOfKey(user, sum string) []byte { return newKey(keyIdentOf, user, sum) }

@@ -7,8 +7,8 @@ import (
 	"github.com/skerrydb/skerry/engine"
 )
 
-// ChangePassword changes a user's password. In the same transaction it ends all of the user's sessions and
-// tokens, including the session of the request: the face starts a new one. Wrong old passwords count as wrong
+// ChangePassword changes a user's password. In the same transaction it ends all of the user's sessions, devices
+// and tokens, including the session of the request: the face starts a new one. Wrong old passwords count as wrong
 // logins. API keys stay. Errors: ErrWrongCredentials, CodePasswordRefused, CodeRateLimited, CodeQueueFull,
 // CodeNotFound; CodePreconditionFailed for a user without a password, who gets one by Reset.
 func (a *Auth) ChangePassword(ctx context.Context, user, old, password string) (User, error) {

@@ -81,6 +81,17 @@ func life(t *testing.T, w *world) secrets {
 	s.key("API key", key)
 	_, _, err = w.CheckKey(ctx, engine.Read{}, key)
 	must(t, "check a key", err)
+	user, err := w.Get(ctx, engine.Read{}, done.User.ID)
+	must(t, "get", err)
+	first, err := w.OpenDevice(ctx, user, "phone")
+	must(t, "log a device in", err)
+	_, second, err := w.Refresh(ctx, first.Refresh)
+	must(t, "refresh", err)
+	for what, text := range map[string]string{
+		"replaced access token": first.Access, "used refresh token": first.Refresh, "access token": second.Access, "refresh token": second.Refresh,
+	} {
+		s.key(what, text)
+	}
 	d := w.enrol(done.User.ID)
 	s.device("second factor", d)
 	s.token("ticket", w.ticket("ann@example.com"))

@@ -36,6 +36,10 @@ func records() []record {
 		fold: "ann@example.com", hash: phc, pending: true,
 	}
 	key := &storedKey{Key{ID: "k", User: userID, Name: "laptop", Scopes: []string{"a", "b:*"}, Created: at, Expires: at.Add(time.Hour)}, sumOf("secret")}
+	device := &storedDevice{
+		Device: Device{ID: "d", User: userID, Name: "phone", Created: at, Used: at.Add(time.Hour)}, accessUntil: at.Add(time.Hour),
+		access: sumOf("access"), family: sumOf("family"), refresh: sumOf("refresh"),
+	}
 	return []record{
 		{
 			"user", "01070f416e6e406578616d706c652e636f6dc094f0e3e698980303416e6ec094f0e3e6989803" +
@@ -67,6 +71,16 @@ func records() []record {
 			key.encode, func(b []byte) ([]byte, error) {
 				k, err := decodeKey("k", b)
 				return k.encode(), err
+			},
+		},
+		{
+			"device", "011a" + hex.EncodeToString([]byte(userID)) + "0570686f6e65" + "c094f0e3e6989803" + "c0dcbe98f4989803" + "c0dcbe98f4989803" +
+				"a0561fd649cdb6baa784055f051bad796ea0afef17fca38219549deeba4e8c1a" +
+				"d34a569ab7aaa54dacd715ae64953455d86b768846cd0085ef4e9e7471489b7b" +
+				"d6cc0a088c07683c65cd266860cab8d94b3a1937b17420d9da30ca299c09fb77",
+			device.encode, func(b []byte) ([]byte, error) {
+				d, err := decodeDevice("d", b)
+				return d.encode(), err
 			},
 		},
 		{
@@ -126,6 +140,8 @@ func TestKeysInStore(t *testing.T) {
 		{totpKey("id"), "mid"},
 		{apiKey("k"), "kk"},
 		{apiOfKey("id", "k"), "Kidk"},
+		{deviceKey("d"), "dd"},
+		{deviceOfKey("id", "d"), "Didd"},
 		{identityKey("sum"), "osum"},
 		{identityOfKey("id", "sum"), "Oidsum"},
 		{identityKey(identitySum("a", "bc")), "o" + hexed("e98bc483cc6af9ccf82bc23e481a128c12818251d9d359a7b560dcabfd7909d6")},

@@ -202,7 +202,7 @@ func (a *Auth) DisableTOTP(ctx context.Context, user, code string) error {
 }
 
 // RemoveTOTP removes a user's second factor without a code. It is for administrators, for users who have lost
-// the app and the recovery codes. It ends the user's sessions.
+// the app and the recovery codes. It ends the user's sessions and devices.
 func (a *Auth) RemoveTOTP(ctx context.Context, user string) error {
 	return a.update(ctx, "remove the second factor", func(t tx) error {
 		u, err := t.mustUser(user)

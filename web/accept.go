@@ -108,9 +108,12 @@ func (c *Context) Accepts(offered ...string) string {
 }
 
 // wantsHTML reports whether r comes from a browser that shows the response: it names HTML (*/* does not count,
-// programs send that), and does not prefer JSON. Of equal weights, the first one wins.
+// programs send that), does not prefer JSON, and has no bearer token. Of equal weights, the first one wins.
 func wantsHTML(r *http.Request) bool {
 	if len(r.Header["Accept"]) == 0 {
+		return false
+	}
+	if _, ok := Bearer(r); ok {
 		return false
 	}
 	var html, xhtml, problems, plain accepted

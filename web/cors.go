@@ -149,10 +149,25 @@ var errCrossOrigin = engine.Errorf(problem.CodeCrossOrigin, "web pages of other 
 // bearerAlone reports whether r is authenticated by a bearer token and has no cookies. A page of another
 // origin can then send no more than it knows itself.
 func bearerAlone(r *http.Request) bool {
+	token, _ := Bearer(r)
+	return token != "" && len(r.Header["Cookie"]) == 0
+}
+
+// Bearer returns the bearer token of r (RFC 6750, section 2.1); ok is false if r has none. No browser sends one by
+// itself. An ambiguous token, in one of several lines, is "".
+func Bearer(r *http.Request) (token string, ok bool) {
 	lines := r.Header["Authorization"]
-	if len(lines) != 1 || len(r.Header["Cookie"]) > 0 {
-		return false
+	for _, line := range lines {
+		scheme, rest := line, ""
+		if i := strings.IndexAny(line, " \t"); i >= 0 {
+			scheme, rest = line[:i], strings.TrimSpace(line[i:])
+		}
+		if strings.EqualFold(scheme, "Bearer") {
+			token, ok = rest, true
+		}
 	}
-	scheme, token, _ := strings.Cut(lines[0], " ")
-	return strings.EqualFold(scheme, "Bearer") && strings.TrimSpace(token) != ""
+	if len(lines) > 1 {
+		token = ""
+	}
+	return token, ok
 }

@@ -52,7 +52,7 @@ type exchange struct {
 	global  *session.Session // shared with other applications; nil: not loaded
 	user    *User            // the logged-in user; nil: see known
 	userOf  string           // the user id of the session when user was looked up; "": SetUser has set user
-	key     *key             // the API key of the request; nil: none
+	key     *key             // the bearer token of the request; nil: none
 	loaded  bool             // the request came with a session
 
 	globalLoaded bool // the same for global
@@ -274,6 +274,10 @@ func (x *exchange) before(r *http.Request) error {
 // commit makes the request's changes to its sessions durable and sets the cookies for them.
 func (x *exchange) commit() error {
 	x.markPersonal()
+	if x.key != nil {
+		x.dropSession()
+		return nil // no session to save, and no cookies; whoever checked the token has read as new a state as there is
+	}
 	if x.session != nil {
 		if err := x.saveSession(); err != nil {
 			return err

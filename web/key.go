@@ -8,8 +8,13 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// Key describes what a request with an API key, instead of a session, may do.
+// Key describes what a request with a bearer token, instead of a session, may do.
 type Key struct {
+	// Login means that the token is as good as a session of its user, as the token of a mobile app is. It opens
+	// every route, and its user may be a superadmin. Otherwise it is an API key, which opens only routes that name
+	// a scope.
+	Login bool
+
 	// Allows reports whether the key may be used for a scope. Nil: for none.
 	Allows func(scope string) bool
 
@@ -18,19 +23,20 @@ type Key struct {
 	Valid func(ctx context.Context) error
 }
 
-// key is the API key of one request.
+// key is the bearer token of one request.
 type key struct {
 	Key
 	user    User
-	granted bool // a RequireScope of the route has accepted it
+	granted bool // it is a login, or a RequireScope of the route has accepted it
 }
 
-// SetKey authenticates the request as one with an API key of u. It is for middleware that checks keys. The
-// request has no session from then on, whatever its cookies are. Every route that is not behind RequireScope
-// refuses it with problem.CodeForbidden. A key never makes its owner a superadmin.
+// SetKey authenticates the request as one with a bearer token of u. It is for middleware that checks tokens. The
+// request has no session from then on, whatever its cookies are: what a handler puts into one is lost, and the
+// response sets no cookies. Every route that is not behind RequireScope refuses an API key with
+// problem.CodeForbidden. An API key never makes its owner a superadmin.
 func (c *Context) SetKey(u User, k Key) {
 	x := c.x
-	x.key = &key{Key: k, user: u}
+	x.key = &key{Key: k, user: u, granted: k.Login}
 	x.user, x.session, x.loaded, x.global, x.globalLoaded = nil, nil, false, nil, false
 }
 
@@ -40,7 +46,7 @@ func (c *Context) SetKey(u User, k Key) {
 func RequireScope(scope string) Middleware {
 	return func(next http.Handler) http.Handler {
 		return Handler(func(c *Context) error {
-			if k := c.x.key; k != nil {
+			if k := c.x.key; k != nil && !k.Login {
 				if k.Allows == nil || !k.Allows(scope) {
 					c.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+scope+`"`)
 					return engine.Errorf(problem.CodeForbidden, "the API key lacks the scope %s", scope)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/session"
+	"github.com/skerrydb/skerry/web/problem"
 )
 
 // cookies are the names of the application's cookies. With the prefix __Host-, browsers refuse them from other
@@ -157,9 +158,17 @@ func (x *exchange) setCookie(token string, gone bool, st *session.Store, c http.
 // SaveSession makes the request's changes to its sessions durable now, instead of when the response begins,
 // and sets the cookie, which Session.Save would not. After the response has begun, for example in a stream, it
 // only saves changes to a session that was stored before. A session that then needs a cookie, such as a new
-// one or any after a Login, is engine.CodeInternal, as the cookie can no longer be sent.
+// one or any after a Login, is engine.CodeInternal, as the cookie can no longer be sent. A request with a bearer
+// token (SetKey) has no session: changes to one are problem.CodeForbidden.
 func (c *Context) SaveSession() error {
 	x := c.x
+	if x.key != nil {
+		if x.session != nil && x.session.Changed() || x.global != nil && x.global.Changed() {
+			x.dropSession()
+			return engine.Errorf(problem.CodeForbidden, "a request with a bearer token has no session; log in without it")
+		}
+		return nil
+	}
 	if x.session == nil {
 		return x.saveGlobal()
 	}

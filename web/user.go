@@ -75,11 +75,11 @@ func (x *exchange) whoIs(r *http.Request) (*User, error) {
 }
 
 // IsSuperadmin reports whether the logged-in user has verified one of the addresses of Options.Superadmins. It
-// is false for a request with an API key.
+// is false for a request with an API key (SetKey).
 func (c *Context) IsSuperadmin() bool { return c.x.isSuperadmin(c.Request) }
 
 func (x *exchange) isSuperadmin(r *http.Request) bool {
-	if len(x.app.o.Superadmins) == 0 || x.key != nil {
+	if len(x.app.o.Superadmins) == 0 || x.key != nil && !x.key.Login {
 		return false
 	}
 	u, err := x.whoIs(r)

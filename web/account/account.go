@@ -1,6 +1,6 @@
 // Package account is the HTTP face of auth. It has the routes, pages and emails with
 // which users of an application register, log in and out, and manage their accounts,
-// and middleware for API keys.
+// and middleware for API keys and access tokens.
 //
 // It knows addresses, forms, pages and the content of emails; it must not know how
 // secrets are stored or checked, which is auth's job, or how email is sent.
@@ -86,6 +86,10 @@ type Options struct {
 	// Scopes are the scopes that API keys can have. If empty, users cannot create keys.
 	Scopes []string
 
+	// TokenPrefix is the prefix of the routes at which programs such as mobile apps log in
+	// and get tokens instead of a session, for example "/api/auth". "": there are none.
+	TokenPrefix string
+
 	// Now is the clock for the expiry of new API keys; nil means time.Now.
 	Now func() time.Time
 
@@ -145,6 +149,10 @@ func New(app *web.App, users *auth.Auth, o Options) (*Account, error) {
 		a.providers = append(a.providers, provider{p.ID, cmp.Or(p.Title, p.ID), asked})
 	}
 	a.addRoutes(app)
+	if o.TokenPrefix != "" {
+		app.Use(Keys(users))
+		a.addTokenRoutes(app)
+	}
 	app.AddErrors(errorCatalogs()...)
 	app.LoginAt(a.LoginPath())
 	if o.Mail == nil && !o.Closed && o.RegisterPath == "" {
@@ -164,8 +172,11 @@ func (o *Options) check() error {
 	if o.Sessions == nil {
 		wrong = append(wrong, "Sessions is not set")
 	}
-	if !strings.HasPrefix(o.Prefix, "/") || strings.HasSuffix(o.Prefix, "/") || strings.ContainsAny(o.Prefix, "{}") || !isPath(o.Prefix) {
+	if !isPrefix(o.Prefix) {
 		wrong = append(wrong, "Prefix must be a path like /account")
+	}
+	if o.TokenPrefix != "" && (!isPrefix(o.TokenPrefix) || o.TokenPrefix == o.Prefix) {
+		wrong = append(wrong, "TokenPrefix must be a path like /api/auth, and not Prefix")
 	}
 	if o.RegisterPath != "" && !isPath(o.RegisterPath) {
 		wrong = append(wrong, "RegisterPath must be a path of the application")
@@ -192,6 +203,11 @@ func (o *Options) check() error {
 		return engine.Errorf(engine.CodeInvalid, "account: %s", strings.Join(wrong, "; "))
 	}
 	return nil
+}
+
+// isPrefix reports whether p is a valid prefix of routes.
+func isPrefix(p string) bool {
+	return isPath(p) && !strings.HasSuffix(p, "/") && !strings.ContainsAny(p, "{}")
 }
 
 // isPath reports whether p is a valid path for an option.

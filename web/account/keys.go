@@ -24,31 +24,33 @@ func KeyOf(ctx context.Context) (auth.Key, bool) {
 	return k, ok
 }
 
-// Keys is middleware for web.App.Use that accepts API keys. A request with
-// Authorization: Bearer acts as the key's owner; its cookies are ignored. An unknown,
-// expired or revoked key is engine.CodeUnauthenticated. Once a revocation is
-// acknowledged, no node accepts the key. A key opens only routes behind RequireScope;
-// all others refuse it.
+// Keys is middleware for web.App.Use that accepts API keys and access tokens. New adds
+// it if Options.TokenPrefix is set. A request with Authorization: Bearer acts as the
+// user of the key or token; its cookies are ignored. An unknown, expired or revoked one
+// is engine.CodeUnauthenticated or auth.CodeTokenExpired. Once a revocation is
+// acknowledged, no node accepts the key or token. A key opens only routes behind
+// RequireScope; all others refuse it. A token opens what a session does.
 func Keys(users *auth.Auth) web.Middleware {
 	return func(next http.Handler) http.Handler {
 		return web.Handler(func(c *web.Context) error {
-			text, ok := bearer(c.Request)
-			if !ok {
+			text, ok := web.Bearer(c.Request)
+			if _, done := c.Value(checked{}).(bool); !ok || done {
 				next.ServeHTTP(c.Writer, c.Request)
 				return nil
 			}
-			u, key, err := users.CheckKey(c, engine.Read{}, text)
+			authenticate := byKey
+			if users.IsAccessToken(text) {
+				authenticate = byToken
+			}
+			who, err := authenticate(c, users, text)
 			if err != nil {
-				if engine.CodeOf(err) == engine.CodeUnauthenticated {
+				switch engine.CodeOf(err) {
+				case engine.CodeUnauthenticated, auth.CodeTokenExpired:
 					c.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 				}
 				return err
 			}
-			c.SetKey(faceOf(u), web.Key{Allows: key.Allows, Valid: func(ctx context.Context) error {
-				_, _, err := users.CheckKey(ctx, engine.Read{Level: engine.Local}, text)
-				return err
-			}})
-			r := c.Request.Clone(context.WithValue(c.Request.Context(), keyInContext{}, key))
+			r := c.Request.Clone(context.WithValue(who, checked{}, true))
 			r.Header.Del("Cookie")
 			next.ServeHTTP(c.Writer, r)
 			return nil
@@ -56,20 +58,33 @@ func Keys(users *auth.Auth) web.Middleware {
 	}
 }
 
-// bearer returns the text of the request's only key (RFC 6750, 2.1).
-func bearer(r *http.Request) (string, bool) {
-	lines := r.Header["Authorization"]
-	if len(lines) == 0 {
-		return "", false
+// checked is the context key that marks requests that Keys has authenticated.
+type checked struct{}
+
+// byKey authenticates a request with an API key, which the context has from then on.
+func byKey(c *web.Context, users *auth.Auth, text string) (context.Context, error) {
+	u, key, err := users.CheckKey(c, engine.Read{}, text)
+	if err != nil {
+		return nil, err
 	}
-	scheme, text, _ := strings.Cut(lines[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return "", false
+	c.SetKey(faceOf(u), web.Key{Allows: key.Allows, Valid: func(ctx context.Context) error {
+		_, _, err := users.CheckKey(ctx, engine.Read{Level: engine.Local}, text)
+		return err
+	}})
+	return context.WithValue(c.Request.Context(), keyInContext{}, key), nil
+}
+
+// byToken authenticates a request with an access token; the context has its device from
+// then on. A stream outlives the token, but not the device.
+func byToken(c *web.Context, users *auth.Auth, text string) (context.Context, error) {
+	u, device, err := users.CheckAccess(c, engine.Read{}, text)
+	if err != nil {
+		return nil, err
 	}
-	if len(lines) > 1 {
-		text = "" // ambiguous
-	}
-	return strings.TrimSpace(text), true
+	c.SetKey(faceOf(u), web.Key{Login: true, Valid: func(ctx context.Context) error {
+		return users.CheckDevice(ctx, engine.Read{Level: engine.Local}, device.ID)
+	}})
+	return context.WithValue(c.Request.Context(), deviceInContext{}, device), nil
 }
 
 // RequireScope is web.RequireScope.

@@ -115,6 +115,11 @@ func (a *Account) askCode(c *web.Context, ticket, next string, err error) error 
 	if !c.IsJSON() {
 		return a.show(c, http.StatusOK, "code", web.Locals{"ticket": ticket, "next": next}, nil)
 	}
+	return a.sendTicket(c, ticket, err)
+}
+
+// sendTicket responds with the problem err and the ticket.
+func (a *Account) sendTicket(c *web.Context, ticket string, err error) error {
 	p := a.outcomes.Describe(err)
 	p.RequestID = c.RequestID()
 	body, err := json.Marshal(struct {
@@ -142,11 +147,7 @@ func (a *Account) loginCode(c *web.Context) error {
 	if err != nil {
 		return a.refuse(c, "code", locals, err)
 	}
-	with := a.users.LoginRecovery
-	if ofApp(in.Code) {
-		with = a.users.LoginTOTP
-	}
-	u, err := with(c, in.Ticket, in.Code)
+	u, err := a.secondFactor(c, in.Ticket, in.Code)
 	switch {
 	case engine.CodeOf(err) == auth.CodeTokenInvalid:
 		return a.refuse(c, "login", web.Locals{"next": in.Next, "problem": "That took too long. Please log in again."}, err)
@@ -156,6 +157,14 @@ func (a *Account) loginCode(c *web.Context) error {
 	return a.enter(c, u, in.Next)
 }
 
+// secondFactor completes a login with a code of the app or a recovery code.
+func (a *Account) secondFactor(c *web.Context, ticket, code string) (auth.User, error) {
+	if ofApp(code) {
+		return a.users.LoginTOTP(c, ticket, code)
+	}
+	return a.users.LoginRecovery(c, ticket, code)
+}
+
 // ofApp reports whether a code is from an app: six digits. Recovery codes are longer.
 func ofApp(code string) bool {
 	code = strings.ReplaceAll(strings.TrimSpace(code), " ", "")
@@ -163,6 +172,9 @@ func ofApp(code string) bool {
 }
 
 func (a *Account) logout(c *web.Context) error {
+	if d, ok := DeviceOf(c); ok {
+		return a.endDevice(c, d)
+	}
 	c.Session().Logout()
 	return a.done(c, a.LoginPath()+"?done=logout", http.StatusNoContent, nil)
 }

@@ -189,21 +189,29 @@ func (a *Account) toLogin(c *web.Context, next string, err error) error {
 	return c.Redirect(a.LoginPath() + "?next=" + url.QueryEscape(next))
 }
 
-// current returns the user of the session. A request with an API key has none: whatever
-// its scopes, a key must not manage the account.
+// current returns the user of the session or of the access token. A request with an API
+// key has none: whatever its scopes, a key must not manage the account.
 func (a *Account) current(c *web.Context) (auth.User, error) {
 	if _, ok := KeyOf(c); ok {
 		return auth.User{}, engine.Errorf(problem.CodeForbidden, "API keys cannot manage an account; log in instead")
 	}
-	id := c.Session().User()
+	id := userID(c)
 	if id == "" {
 		return auth.User{}, engine.Errorf(engine.CodeUnauthenticated, "nobody is logged in")
 	}
 	u, err := a.users.Get(c, engine.Read{Level: engine.Local}, id)
 	if engine.CodeOf(err) == engine.CodeNotFound || err == nil && u.Disabled {
-		return auth.User{}, engine.Errorf(engine.CodeUnauthenticated, "the user of this session was deleted or disabled")
+		return auth.User{}, engine.Errorf(engine.CodeUnauthenticated, "the user who was logged in was deleted or disabled")
 	}
 	return u, err
+}
+
+// userID returns the id of the user who is logged in, "" if nobody is.
+func userID(c *web.Context) string {
+	if d, ok := DeviceOf(c); ok {
+		return d.User
+	}
+	return c.Session().User()
 }
 
 // sure checks the user's password, if there is one, before a change that would outlast

@@ -70,7 +70,8 @@ func (a *Account) passwordPage(c *web.Context, u auth.User) error {
 	return a.show(c, http.StatusOK, "password", web.Locals{"email": u.Email, "me": meOf(u)}, form{[]string{"old", "password"}})
 }
 
-// password changes the password, which ends all sessions; this browser gets a new one.
+// password changes the password, which ends all sessions and devices; this browser gets a
+// new session.
 func (a *Account) password(c *web.Context, u auth.User) error {
 	var in struct {
 		Old      string `json:"old"`
@@ -88,8 +89,10 @@ func (a *Account) password(c *web.Context, u auth.User) error {
 	if err := a.endSessions(c, u); err != nil {
 		return err
 	}
-	if err := a.open(c, changed); err != nil {
-		return err
+	if _, ok := DeviceOf(c); !ok { // a device has to log in again
+		if err := a.open(c, changed); err != nil {
+			return err
+		}
 	}
 	return a.done(c, a.to("", "password"), http.StatusNoContent, nil)
 }

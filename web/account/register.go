@@ -89,7 +89,7 @@ func (a *Account) verify(c *web.Context) error {
 	if me := locals["me"].(Me); me.Password && in.Password == "" {
 		return a.refuse(c, "verify", locals, web.Wrong("/password", "is required"))
 	}
-	done, err := a.users.Verify(c, in.Token, auth.Proof{Password: in.Password, User: c.Session().User()})
+	done, err := a.users.Verify(c, in.Token, auth.Proof{Password: in.Password, User: userID(c)})
 	switch engine.CodeOf(err) {
 	case "":
 	case auth.CodeTokenInvalid, auth.CodeEmailTaken:
@@ -103,8 +103,8 @@ func (a *Account) verify(c *web.Context) error {
 		a.notify(c, EmailChanged, done.Was, done.User)
 	}
 	to := "/login"
-	if c.Session().User() == done.User.ID {
-		c.Session().Rotate() // the session's rights have changed
+	if userID(c) == done.User.ID {
+		rotate(c) // the session's rights have changed
 		to = ""
 	}
 	return a.done(c, a.to(to, "verified"), http.StatusOK, struct {

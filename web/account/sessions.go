@@ -26,23 +26,35 @@ func (a *Account) sessions(c *web.Context, u auth.User) error {
 	if err != nil {
 		return err
 	}
-	devices := make([]device, len(list))
+	browsers := make([]device, len(list))
 	for i, s := range list {
-		devices[i] = device{s.Handle, s.Label, s.Created, s.LastSeen, s.Expires, s.Handle == c.Session().Handle()}
+		browsers[i] = device{s.Handle, s.Label, s.Created, s.LastSeen, s.Expires, s.Handle == c.Session().Handle()}
 	}
-	return a.show(c, http.StatusOK, "sessions", web.Locals{"sessions": devices}, struct {
+	apps, err := a.devicesOf(c, u)
+	if err != nil {
+		return err
+	}
+	return a.show(c, http.StatusOK, "sessions", web.Locals{"sessions": browsers, "devices": apps}, struct {
 		Sessions []device `json:"sessions"`
-	}{devices})
+		Devices  []app    `json:"devices"`
+	}{browsers, apps})
 }
 
 func (a *Account) revoke(c *web.Context, u auth.User) error {
 	var in struct {
-		Handle string `json:"handle"`
+		Handle string `json:"handle,omitempty"`
+		Device string `json:"device,omitempty"`
 	}
 	if err := c.Bind(&in); err != nil {
 		return err
 	}
-	if in.Handle == c.Session().Handle() {
+	if in.Device != "" {
+		if err := a.users.RevokeDevice(c, u.ID, in.Device); err != nil {
+			return err
+		}
+		return a.done(c, a.to("/sessions", "revoked"), http.StatusNoContent, nil)
+	}
+	if in.Handle == c.Session().Handle() && in.Handle != "" {
 		return a.logout(c)
 	}
 	_, err := a.o.Sessions.Revoke(c, u.ID, in.Handle)
@@ -60,7 +72,12 @@ func (a *Account) revokeOthers(c *web.Context, u auth.User) error {
 	if err != nil {
 		return err
 	}
+	this, _ := DeviceOf(c)
+	apps, err := a.users.RevokeDevices(c, u.ID, this.ID)
+	if err != nil {
+		return err
+	}
 	return a.done(c, a.to("/sessions", "revoked-others"), http.StatusOK, struct {
 		Ended int `json:"ended"`
-	}{n})
+	}{n + apps})
 }

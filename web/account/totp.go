@@ -112,7 +112,7 @@ func (a *Account) confirm(c *web.Context, u auth.User) error {
 		return a.refuse(c, "enrol", web.Locals{"secret": "", "qr": template.URL("")}, err)
 	}
 	// Before creating the codes: a later failure would hide them.
-	c.Session().Rotate()
+	rotate(c)
 	if err := c.SaveSession(); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (a *Account) disable(c *web.Context, u auth.User) error {
 	if err != nil {
 		return a.refuseFactor(c, u, err)
 	}
-	c.Session().Rotate()
+	rotate(c)
 	a.notify(c, FactorOff, u.Email, u)
 	return a.done(c, a.to("/totp", "totp-off"), http.StatusNoContent, nil)
 }
