@@ -23,12 +23,14 @@ const (
 	CodeReferenced        engine.Code = "record_referenced"
 	CodeUnknownCollection engine.Code = "unknown_collection"
 	CodeQuery             engine.Code = "query_invalid"
+	CodeTooLarge          engine.Code = "query_too_large"
 )
 
 // Catalog explains the codes of this package, sorted.
 func Catalog() []engine.Meaning {
 	return []engine.Meaning{
 		{Code: CodeQuery, Kind: engine.KindInvalid, Text: "a filter, order, cursor or other part of a query is malformed; the message names the place"},
+		{Code: CodeTooLarge, Kind: engine.KindRefused, Text: "the query would read or return more than a limit; the message names it"},
 		{Code: CodeRevision, Kind: engine.KindPrecondition, Text: "the record has another revision than the request expects; nothing was written"},
 		{Code: CodeExists, Kind: engine.KindConflict, Text: "a record has this id, or these values in a unique index; nothing was written"},
 		{Code: CodeInvalid, Kind: engine.KindRefused, Text: "values of the record are not allowed, each with a JSON Pointer to it; nothing was written"},

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/keys"
@@ -25,6 +24,7 @@ type Tx struct {
 	env     query.Env // of rules: they see all records
 	seen    query.Env // of filters: they see what the actor may view
 	deep    int       // deletions within a deletion
+	made    int       // ids
 }
 
 // Engine returns the transaction of the engine.
@@ -93,24 +93,17 @@ func (t *Tx) Create(collection, id string, data []byte) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := c.Patch(schema.Data{}, data)
-	if err != nil {
-		return nil, invalid(c, err)
-	}
-	return t.create(c, id, d)
-}
-
-// create adds a record with data that lacks its defaults.
-func (t *Tx) create(c *collection, id string, data schema.Data) (*Record, error) {
 	d := &keys.Doc{ID: id, Rev: 1}
-	var err error
 	if id == "" {
-		d.ID = newID(t.tx.Now())
+		d.ID = t.newID()
 	} else if d.Rev, err = t.newRev(c, id); err != nil {
 		return nil, err
 	}
 	t.stamp(d, keys.Created)
-	d.Data = c.Complete(data, t.tx.Now(), t.actor.ID)
+	if d.Data, err = c.Patch(schema.Data{}, data); err != nil {
+		return nil, invalid(c, err)
+	}
+	d.Data = c.Complete(d.Data, t.tx.Now(), t.actor.ID)
 	if err := t.complete(c, nil, d); err != nil {
 		return nil, err
 	}
@@ -141,14 +134,18 @@ func (t *Tx) newRev(c *collection, id string) (uint64, error) {
 	return last[0].Rev + 1, nil // it was purged
 }
 
-// newID returns a UUID of version 7 (RFC 9562).
-func newID(now time.Time) string {
+// newID returns a UUID of version 7 (RFC 9562) that sorts behind those that were made before it: its random bits begin
+// with the microseconds and with how many the transaction has made.
+func (t *Tx) newID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[6:]) // never fails
-	binary.BigEndian.PutUint32(b[:], uint32(now.UnixMilli()>>16))
-	binary.BigEndian.PutUint16(b[4:], uint16(now.UnixMilli()))
-	b[6] = b[6]&0x0f | 0x70
-	b[8] = b[8]&0x3f | 0x80
+	_, _ = rand.Read(b[10:]) // never fails
+	us := t.tx.Now().UnixMicro()
+	ms := us / 1000
+	binary.BigEndian.PutUint32(b[:], uint32(ms>>16))
+	binary.BigEndian.PutUint16(b[4:], uint16(ms))
+	binary.BigEndian.PutUint16(b[6:], 0x7000|uint16(us%1000)<<2)
+	binary.BigEndian.PutUint16(b[8:], 0x8000|uint16(min(t.made, 0x3fff)))
+	t.made++
 	x := hex.EncodeToString(b[:])
 	return x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:]
 }
@@ -163,17 +160,10 @@ func (t *Tx) Update(collection, id string, patch []byte, rev uint64) (*Record, e
 	if err := checkRev(c, before, rev); err != nil {
 		return nil, err
 	}
-	data, err := c.Patch(before.Data, patch)
-	if err != nil {
+	after := *before
+	if after.Data, err = c.Patch(before.Data, patch); err != nil {
 		return nil, invalid(c, err)
 	}
-	return t.save(c, before, data)
-}
-
-// save gives a record other data.
-func (t *Tx) save(c *collection, before *keys.Doc, data schema.Data) (*Record, error) {
-	after := *before
-	after.Data = data
 	if err := t.complete(c, before, &after); err != nil {
 		return nil, err
 	}

@@ -38,6 +38,9 @@ func (c Collection) Compile() (*Compiled, error) {
 	k := &Compiled{Collection: c, byName: map[string]int{}, byWas: map[string]int{}}
 	var bad Problems
 	checkName(&bad, "/name", c.Name)
+	if Reserved(c.Name) {
+		bad.add("/name", CodeInvalid, "no collection can be called %s: the server has something else at the address /api/%s", c.Name, c.Name)
+	}
 	checkTexts(&bad, "", c.Label, c.Hint)
 	if c.History.Keep != 0 && (c.History.Keep < time.Hour || c.History.Off) {
 		bad.add("/history/keep", CodeInvalid, "history is kept for at least an hour, unless it is off")
@@ -61,6 +64,12 @@ func (c Collection) Compile() (*Compiled, error) {
 	}
 	return k, nil
 }
+
+// reserved are names of parts of the API beside collections, or kept for such parts.
+var reserved = []string{"auth", "batch", "call", "collections", "events", "files", "jobs", "procedures", "search", "tx"}
+
+// Reserved reports whether no collection can have a name, because it is that of another part of the API.
+func Reserved(name string) bool { return slices.Contains(reserved, name) }
 
 // compileWas checks the former names of fields, and the dropped fields.
 func (k *Compiled) compileWas(bad *Problems) {

@@ -227,12 +227,17 @@ func (k *Compiled) Check(d Data, hashed func(i int) bool) error {
 
 // Append appends d as the JSON object that is stored: fields in their order, then the other members by name. Nulls are
 // left out.
-func (k *Compiled) Append(dst []byte, d Data) []byte { return k.append(dst, d, true) }
+func (k *Compiled) Append(dst []byte, d Data) []byte { return k.append(dst, d, true, nil) }
 
 // AppendPublic is Append without passwords.
-func (k *Compiled) AppendPublic(dst []byte, d Data) []byte { return k.append(dst, d, false) }
+func (k *Compiled) AppendPublic(dst []byte, d Data) []byte { return k.append(dst, d, false, nil) }
 
-func (k *Compiled) append(dst []byte, d Data, secrets bool) []byte {
+// AppendOnly is AppendPublic of the members with some names.
+func (k *Compiled) AppendOnly(dst []byte, d Data, wanted func(name string) bool) []byte {
+	return k.append(dst, d, false, wanted)
+}
+
+func (k *Compiled) append(dst []byte, d Data, secrets bool, wanted func(string) bool) []byte {
 	from := len(dst)
 	member := func(name string) {
 		if len(dst) == from {
@@ -244,13 +249,16 @@ func (k *Compiled) append(dst []byte, d Data, secrets bool) []byte {
 	}
 	for i := range k.fields {
 		f, v := &k.fields[i], d.Get(i)
-		if v.IsNull() || f.Type == Password && !secrets {
+		if v.IsNull() || f.Type == Password && !secrets || wanted != nil && !wanted(f.Name) {
 			continue
 		}
 		member(f.Name)
 		dst = f.append(dst, v)
 	}
 	for _, e := range d.extras {
+		if wanted != nil && !wanted(e.name) {
+			continue
+		}
 		member(e.name)
 		dst = appendAny(dst, e.value)
 	}

@@ -306,3 +306,11 @@ func TestOlderData(t *testing.T) {
 		}
 	}
 }
+
+// TestReserved: no collection hides another part of the API.
+func TestReserved(t *testing.T) {
+	_, err := Collection{Name: "events"}.Compile()
+	if p, ok := errors.AsType[Problems](err); !ok || p[0].Pointer != "/name" || !strings.Contains(p[0].Detail, "/api/events") {
+		t.Errorf("a collection with a reserved name: %v", err)
+	}
+}

@@ -1,0 +1,115 @@
+// Package records serves the records of package record over HTTP: as JSON, for programs and for pages that run in
+// browsers.
+//
+// It knows routes, conditions, forms of requests and responses, and who is logged in. It must not know where records
+// are stored, or what rules mean. docs/records.md is the guide.
+package records
+
+import (
+	"cmp"
+	"net/http"
+	"strings"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/web"
+)
+
+// DefaultPrefix is Options.Prefix if that is "".
+const DefaultPrefix = "/api"
+
+// MaxBody is the longest body of a request for one record, in bytes; more is problem.CodeBodyTooLarge.
+const MaxBody = 2 << 20
+
+// Options of the routes. The zero value works.
+type Options struct {
+	// Prefix is the path above the collections. "" is DefaultPrefix.
+	Prefix string
+
+	// Middleware is around the handlers, for example to limit rates.
+	Middleware []web.Middleware
+
+	// Actor returns who sends a request. Nil: the user who is logged in, whom rules see as @auth, and a stranger if there
+	// is none. Superadmins are not subject to rules.
+	Actor func(c *web.Context) (record.Actor, error)
+}
+
+// Face serves the records of one DB.
+type Face struct {
+	db *record.DB
+	o  Options
+}
+
+// New returns a Face without routes in an application.
+func New(db *record.DB, o Options) *Face {
+	o.Prefix = strings.TrimSuffix(cmp.Or(o.Prefix, DefaultPrefix), "/")
+	if o.Actor == nil {
+		o.Actor = Actor
+	}
+	return &Face{db, o}
+}
+
+// Mount adds the routes of db's records to an application. Whether a client may do something is decided by the rules of
+// the collection; routes that exist do not mean that it may.
+func Mount(app *web.App, db *record.DB, o Options) *Face {
+	f := New(db, o)
+	app.AddErrors(record.Catalog())
+	g := app.Group(f.o.Prefix, append([]web.Middleware{web.BodyLimit(MaxBody)}, f.o.Middleware...)...)
+	for _, r := range routes() {
+		h := func(c *web.Context) error { return explain(r.handle(f, c)) }
+		g.Handle(r.method+" "+r.path, web.Handler(h))
+	}
+	return f
+}
+
+// Actor returns who sends a request: the user who is logged in, or a stranger.
+func Actor(c *web.Context) (record.Actor, error) {
+	a := record.Actor{Request: c.RequestID()}
+	if !c.LoggedIn() {
+		return a, nil
+	}
+	u, err := c.User()
+	switch {
+	case engine.CodeOf(err) == engine.CodeUnauthenticated:
+		return a, nil // the session of a user who no longer exists
+	case err != nil:
+		return a, err
+	}
+	a.ID, a.Email, a.Name, a.Roles, a.Verified = u.ID, u.Email, u.Name, u.Roles, u.Verified
+	a.System = c.IsSuperadmin()
+	return a, nil
+}
+
+// view runs fn in a transaction that reads, as the sender of the request.
+func (f *Face) view(c *web.Context, fn func(tx *record.Tx) error) error {
+	a, err := f.o.Actor(c)
+	if err != nil {
+		return err
+	}
+	_, err = f.db.View(c, engine.Read{}, a, fn)
+	return err
+}
+
+// update runs fn in a transaction, as the sender of the request.
+func (f *Face) update(c *web.Context, fn func(tx *record.Tx) error) error {
+	a, err := f.o.Actor(c)
+	if err != nil {
+		return err
+	}
+	_, err = f.db.Update(c, a, fn)
+	return err
+}
+
+// respond sends JSON.
+func respond(c *web.Context, status int, body []byte) error {
+	h := c.Header()
+	h["Content-Type"] = []string{"application/json"}
+	if h["Cache-Control"] == nil {
+		h["Cache-Control"] = []string{"no-cache"}
+	}
+	c.Writer.WriteHeader(status)
+	if c.Request.Method != http.MethodHead {
+		_, _ = c.Writer.Write(append(body, '\n')) // an error means that the client is gone
+	}
+	return nil
+}
