@@ -93,17 +93,24 @@ func (t *Tx) Create(collection, id string, data []byte) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	d, err := c.Patch(schema.Data{}, data)
+	if err != nil {
+		return nil, invalid(c, err)
+	}
+	return t.create(c, id, d)
+}
+
+// create adds a record with data that lacks its defaults.
+func (t *Tx) create(c *collection, id string, data schema.Data) (*Record, error) {
 	d := &keys.Doc{ID: id, Rev: 1}
+	var err error
 	if id == "" {
 		d.ID = t.newID()
 	} else if d.Rev, err = t.newRev(c, id); err != nil {
 		return nil, err
 	}
 	t.stamp(d, keys.Created)
-	if d.Data, err = c.Patch(schema.Data{}, data); err != nil {
-		return nil, invalid(c, err)
-	}
-	d.Data = c.Complete(d.Data, t.tx.Now(), t.actor.ID)
+	d.Data = c.Complete(data, t.tx.Now(), t.actor.ID)
 	if err := t.complete(c, nil, d); err != nil {
 		return nil, err
 	}
@@ -160,10 +167,17 @@ func (t *Tx) Update(collection, id string, patch []byte, rev uint64) (*Record, e
 	if err := checkRev(c, before, rev); err != nil {
 		return nil, err
 	}
-	after := *before
-	if after.Data, err = c.Patch(before.Data, patch); err != nil {
+	data, err := c.Patch(before.Data, patch)
+	if err != nil {
 		return nil, invalid(c, err)
 	}
+	return t.save(c, before, data)
+}
+
+// save gives a record other data.
+func (t *Tx) save(c *collection, before *keys.Doc, data schema.Data) (*Record, error) {
+	after := *before
+	after.Data = data
 	if err := t.complete(c, before, &after); err != nil {
 		return nil, err
 	}

@@ -47,11 +47,16 @@ type lexer struct {
 	at   int
 }
 
-// next returns the token at the current place.
-func (l *lexer) next() (token, error) {
+// skip moves past blanks.
+func (l *lexer) skip() {
 	for l.at < len(l.text) && strings.IndexByte(" \t\r\n", l.text[l.at]) >= 0 {
 		l.at++
 	}
+}
+
+// next returns the token at the current place.
+func (l *lexer) next() (token, error) {
+	l.skip()
 	from := l.at
 	if from == len(l.text) {
 		return token{Span: Span{from, from}}, nil

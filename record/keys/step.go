@@ -1,0 +1,167 @@
+package keys
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/keyspace"
+)
+
+// Watched returns the prefixes of the keys that Steps and EpochOf look at.
+func Watched() [][]byte {
+	return [][]byte{{keyspace.Records, docKeys}, {keyspace.Records, historyKeys}, {keyspace.Records, epochKey}}
+}
+
+// EpochOf reports whether a change of the engine changed the description of a collection.
+func EpochOf(c engine.Change) bool {
+	return slices.ContainsFunc(c.Writes, func(w engine.Write) bool { return string(w.Key) == string(epoch) })
+}
+
+// Step is what one transaction did to one record.
+type Step struct {
+	Collection uint32
+	ID         string
+	doc        []byte // as it is stored after the transaction; nil: it is not
+	changes    []*Change
+	forgotten  []uint64 // revisions of changes that the transaction has removed from the history
+}
+
+// Steps returns what a change of the engine did to records of the collections for which want returns true, in the order
+// of the last change of each.
+func Steps(c engine.Change, want func(collection uint32) bool) ([]*Step, error) {
+	var all []*Step
+	byKey := map[string]*Step{} // collection and id
+	for _, w := range c.Writes {
+		if len(w.Key) < 7 || w.Key[0] != keyspace.Records || w.Key[1] != docKeys || !want(binary.BigEndian.Uint32(w.Key[2:])) {
+			continue
+		}
+		s := &Step{Collection: binary.BigEndian.Uint32(w.Key[2:]), ID: string(w.Key[6:])}
+		if !w.Deleted {
+			s.doc = w.Val
+		}
+		all = append(all, s)
+		byKey[string(w.Key[2:])] = s
+	}
+	if all == nil {
+		return nil, nil
+	}
+	for _, w := range c.Writes {
+		if len(w.Key) < 7+9 || w.Key[0] != keyspace.Records || w.Key[1] != historyKeys {
+			continue
+		}
+		at := len(w.Key) - 9
+		s := byKey[string(w.Key[2:at])]
+		if s == nil {
+			continue
+		}
+		rev := binary.BigEndian.Uint64(w.Key[at+1:])
+		if w.Deleted {
+			s.forgotten = append(s.forgotten, rev)
+			continue
+		}
+		ch, err := readChange(s.ID, rev, w.Val)
+		if err != nil {
+			return nil, engine.Errorf(engine.CodeCorrupt, "read the history: %w", err)
+		}
+		s.changes = append(s.changes, ch)
+	}
+	for _, s := range all {
+		s.sort()
+	}
+	slices.SortStableFunc(all, func(a, b *Step) int { return cmp.Compare(a.seq(), b.seq()) })
+	return all, nil
+}
+
+// sort puts the changes into their order and removes older ones, which the transaction has only redacted.
+func (s *Step) sort() {
+	slices.SortFunc(s.changes, func(a, b *Change) int { return cmp.Compare(a.Rev, b.Rev) })
+	if last := s.Last(); last != nil {
+		s.changes = slices.DeleteFunc(s.changes, func(ch *Change) bool { return ch.Redacted() && !ch.At.Equal(last.At) })
+	}
+}
+
+func (s *Step) seq() uint64 {
+	if last := s.Last(); last != nil {
+		return last.Seq
+	}
+	return 0
+}
+
+// Last returns the last change of the record, nil if there is none.
+func (s *Step) Last() *Change {
+	if len(s.changes) == 0 {
+		return nil
+	}
+	return s.changes[len(s.changes)-1]
+}
+
+// Live returns the record before and after the transaction; nil for one that did not exist or was in the trash. The
+// record before has no marks but that of its creation. known is false if the transaction does not say what it was,
+// because it has not left all changes of the record in the history with their bodies.
+func (s *Step) Live(c *Collection) (before, after *Doc, known bool, err error) {
+	d := &Doc{ID: s.ID}
+	var data []byte
+	if s.doc != nil {
+		if data, err = d.readEnvelope(s.doc); err == nil && !d.Deleted {
+			after, err = c.read(s.ID, s.doc)
+		}
+		if err != nil {
+			return nil, nil, false, engine.Errorf(engine.CodeCorrupt, "read record %s of %s: %w", s.ID, c.Name, err)
+		}
+	}
+	if !s.whole(c) {
+		return nil, after, false, nil
+	}
+	live, data, err := s.back(after != nil, data)
+	if err != nil {
+		return nil, nil, false, engine.Errorf(engine.CodeCorrupt, "read the history of record %s of %s: %w", s.ID, c.Name, err)
+	}
+	if !live || data == nil {
+		return nil, after, !live, nil
+	}
+	before = &Doc{ID: s.ID, Rev: s.changes[0].Rev - 1}
+	before.Marks[Created] = d.Marks[Created]
+	if before.Data, err = c.Parse(data); err != nil {
+		return nil, nil, false, engine.Errorf(engine.CodeCorrupt, "record %s of %s before change %d: %w", s.ID, c.Name, s.changes[0].Rev, err)
+	}
+	return before, after, true, nil
+}
+
+// back goes back from the record after the changes to the record before them: whether it exists and is not in the trash,
+// and its data, nil if that is not known.
+func (s *Step) back(live bool, data []byte) (bool, []byte, error) {
+	for _, ch := range slices.Backward(s.changes) {
+		switch ch.Op {
+		case Create, Purge, Restore:
+			live = false
+		case Delete:
+			live = true
+		}
+		if ch.Op == Purge || ch.Redacted() {
+			data = nil
+		}
+		if data == nil {
+			continue
+		}
+		var err error
+		if data, err = walk(data, ch.Body, true); err != nil {
+			return false, nil, err
+		}
+	}
+	return live, data, nil
+}
+
+// whole reports whether the changes are all of the transaction. A collection without a history keeps only the last change
+// of each record.
+func (s *Step) whole(c *Collection) bool {
+	if len(s.changes) == 0 {
+		return false
+	}
+	first, last := s.changes[0], s.changes[len(s.changes)-1]
+	if last.Rev-first.Rev != uint64(len(s.changes)-1) {
+		return false
+	}
+	return !c.History.Off || first.Op == Create || len(s.forgotten) > 0 && slices.Min(s.forgotten) == first.Rev-1
+}

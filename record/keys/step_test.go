@@ -1,0 +1,195 @@
+package keys
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/ci/seed"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/record/schema"
+)
+
+// life makes random changes of a few records.
+type life struct {
+	t    *testing.T
+	rng  *rand.Rand
+	c    *Collection
+	last map[string]uint64 // revision of the last change
+}
+
+// change does something to a record.
+func (l *life) change(tx engine.Tx, id string) {
+	t := l.t
+	t.Helper()
+	before, err := Get(tx, l.c, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ch := &Change{At: tx.Now().UTC(), By: "u"}
+	after := &Doc{ID: id, Rev: l.last[id] + 1}
+	if before != nil {
+		after.Marks, after.Data, after.Deleted = before.Marks, before.Data, before.Deleted
+	}
+	l.last[id]++
+	switch {
+	case before == nil:
+		ch.Op = Create
+		after.Marks[Created] = Mark{ch.At, "u"}
+	case before.Deleted && l.rng.IntN(2) == 0:
+		ch.Op = Purge
+		if err := Remove(tx, l.c, before, ch); err != nil {
+			t.Fatal(err)
+		}
+		return
+	case before.Deleted:
+		ch.Op, after.Deleted = Restore, false
+	case l.rng.IntN(4) == 0:
+		ch.Op, after.Deleted = Delete, true
+	default:
+		ch.Op = Update
+	}
+	if ch.Op == Create || ch.Op == Update {
+		if after.Data, err = l.c.Patch(after.Data, fmt.Appendf(nil, `{"title":"%d","n":%d,"more":%d}`, l.rng.IntN(3), l.rng.IntN(3), l.rng.IntN(3))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Put(tx, l.c, before, after, ch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// print returns what subscribers can see of a record.
+func (l *life) print(d *Doc) string {
+	if d == nil || d.Deleted {
+		return "none"
+	}
+	return fmt.Sprintf("%s %d %v %s", d.ID, d.Rev, d.Marks[Created], l.c.Append(nil, d.Data))
+}
+
+// TestSteps makes random transactions of up to four changes, and compares what their changes say with what was stored
+// before and after.
+func TestSteps(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		t.Run(fmt.Sprint("Off", off), func(t *testing.T) {
+			k := *collection(t)
+			k.History = schema.History{Off: off}
+			eng := testengine.Open(t, testengine.Options{Memory: true})
+			l := &life{t, seed.Rand(t), (&Collection{}).Next(&k), map[string]uint64{}}
+			l.c.ID = 7
+			known, all := 0, 0
+			for range 600 {
+				var before, after map[string]string
+				revs := l.last
+				a, b := l.rng.Uint64(), l.rng.Uint64()
+				pos, err := eng.Update(t.Context(), func(tx engine.Tx) error {
+					// The function may run more than once, and must do the same then.
+					l.rng, l.last = rand.New(rand.NewPCG(a, b)), map[string]uint64{}
+					for id, rev := range revs {
+						l.last[id] = rev
+					}
+					before = l.state(tx)
+					for range 1 + l.rng.IntN(4) {
+						l.change(tx, fmt.Sprint("r", l.rng.IntN(3)))
+					}
+					after = l.state(tx)
+					return tx.Put([]byte("other"), nil)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for c, err := range eng.Changes(t.Context(), pos-1) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					n, m := l.compare(c, before, after)
+					known, all = known+n, all+m
+					break
+				}
+			}
+			if known == 0 || !off && known < all*9/10 || off && known < all/2 {
+				t.Errorf("of %d steps only %d are known", all, known)
+			}
+		})
+	}
+}
+
+func (l *life) state(tx engine.Tx) map[string]string {
+	all := map[string]string{}
+	for d, err := range Docs(tx, l.c, "") {
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		all[d.ID] = l.print(d)
+	}
+	return all
+}
+
+func (l *life) compare(c engine.Change, before, after map[string]string) (known, all int) {
+	t := l.t
+	t.Helper()
+	steps, err := Steps(c, func(id uint32) bool { return id == 7 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq := uint64(0)
+	for _, s := range steps {
+		all++
+		if s.Last() == nil || s.seq() <= seq || s.Last().By != "u" || !s.Last().At.Equal(c.Time.Truncate(time.Microsecond)) {
+			t.Errorf("the last change of %s is %+v after number %d", s.ID, s.Last(), seq)
+		}
+		seq = s.seq()
+		was, is, ok, err := s.Live(l.c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.print(is); got != or(after[s.ID]) {
+			t.Fatalf("after: %s, want %s", got, after[s.ID])
+		}
+		if !ok {
+			continue
+		}
+		known++
+		if got := l.print(was); got != or(before[s.ID]) && !(l.c.History.Off && or(before[s.ID]) == "none") {
+			t.Fatalf("before: %s, want %s, by %+v", got, or(before[s.ID]), s.changes)
+		}
+	}
+	for id := range after {
+		if before[id] != after[id] && !slices.ContainsFunc(steps, func(s *Step) bool { return s.ID == id }) {
+			t.Errorf("no step of %s, which was changed", id)
+		}
+	}
+	return known, all
+}
+
+func or(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// TestStepsOfOthers checks that keys of other collections, and others than records, are no steps.
+func TestStepsOfOthers(t *testing.T) {
+	put := func(keys ...[]byte) (c engine.Change) {
+		for _, k := range keys {
+			c.Writes = append(c.Writes, engine.Write{Key: k, Deleted: true})
+		}
+		return c
+	}
+	c := put([]byte("r"), []byte("rd"), docKey(8, "a"), docKey(7, ""), historyKey(7, "a", 1), logKey(7, 1), []byte("x"), nil)
+	if steps, err := Steps(c, func(id uint32) bool { return id == 7 }); len(steps) > 0 || err != nil {
+		t.Errorf("%v, %v", steps, err)
+	}
+	if EpochOf(c) || !EpochOf(put([]byte("x"), epoch)) {
+		t.Error("EpochOf is wrong")
+	}
+	c = put(docKey(7, "a"), historyKey(7, "a", 1))
+	c.Writes[1] = engine.Write{Key: c.Writes[1].Key, Val: []byte("damaged")}
+	if _, err := Steps(c, func(uint32) bool { return true }); engine.CodeOf(err) != engine.CodeCorrupt {
+		t.Errorf("a damaged change: %v", err)
+	}
+}
