@@ -24,6 +24,8 @@ type Doc struct {
 	Marks [Stamps]Mark
 
 	Data schema.Data
+
+	size int // as it is stored, in bytes
 }
 
 // Mark is a time and an actor.
@@ -116,7 +118,7 @@ func appendDoc(dst []byte, k *schema.Compiled, d *Doc) []byte {
 
 // readDoc reads what appendDoc has written. The result does not alias b.
 func readDoc(k *schema.Compiled, id string, b []byte) (*Doc, error) {
-	d := &Doc{ID: id}
+	d := &Doc{ID: id, size: len(b)}
 	data, err := d.readEnvelope(b)
 	if err != nil {
 		return nil, fmt.Errorf("record %s of %s: %w", id, k.Name, err)

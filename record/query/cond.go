@@ -6,6 +6,7 @@
 package query
 
 import (
+	"slices"
 	"time"
 
 	"github.com/skerrydb/skerry/record/expr"
@@ -395,6 +396,14 @@ func (c *Cond) Bounds(k *schema.Compiled) (all []Bound) {
 		}
 	}
 	return all
+}
+
+// Bounded reports whether c asks for nothing beside Bounds: a record that is within these meets c.
+func (c *Cond) Bounded(k *schema.Compiled) bool {
+	if c.kind != and {
+		return c.kind >= compare && len(c.Bounds(k)) > 0
+	}
+	return !slices.ContainsFunc(c.terms, func(t *Cond) bool { return !t.Bounded(k) })
 }
 
 // bound returns the Bound of a comparison, if it is one.

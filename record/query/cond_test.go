@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -221,6 +222,11 @@ func TestBind(t *testing.T) {
 			}
 			if b.Always() && !want || b.Never() && want {
 				t.Fatalf("%s: always %v, never %v, but %v", text, b.Always(), b.Never(), want)
+			}
+			if inside := !slices.ContainsFunc(b.Bounds(k), func(x Bound) bool { return !within(k, r, x) }); b.Bounded(k) && inside != want {
+				t.Fatalf("%s: %s is within the bounds: %v, but meets the condition: %v", text, k.Append(nil, r.Data), inside, want)
+			} else if b.Bounded(k) {
+				bounds++
 			}
 			if !want {
 				continue
