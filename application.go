@@ -97,8 +97,8 @@ func (s *Server) addFace(name string, l net.Listener, h http.Handler) {
 	}
 	srv := web.NewServer(h, s.o.Logger)
 	srv.TLSConfig = s.tlsOf(l)
-	if app, ok := h.(*web.App); ok {
-		srv.RegisterOnShutdown(app.EndStreams) // streams would not end by themselves
+	if streams, ok := h.(interface{ EndStreams() }); ok {
+		srv.RegisterOnShutdown(streams.EndStreams) // they would not end by themselves
 	}
 	l = s.gated(name, l, srv)
 	s.faces = append(s.faces, part{name, func(ctx context.Context) error {

@@ -172,14 +172,21 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.app.web.ServeHTTP(w, r)
 }
 
-// AdminHandler serves operators: besides all that clients get, the profiles, the users, and
-// the key spaces of the application under /db/ with the parameter space. It asks for
-// Options.Password as ServeHTTP does.
-func (f *Face) AdminHandler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), operatorKey{}, true)))
-	})
+// AdminHandler serves operators: besides all that clients get, the profiles, the users, the
+// key spaces of the application under /db/ with the parameter space, and the changes of keys.
+// It asks for Options.Password as ServeHTTP does.
+func (f *Face) AdminHandler() *AdminHandler { return &AdminHandler{f} }
+
+// AdminHandler is a Face as operators see it.
+type AdminHandler struct{ face *Face }
+
+// ServeHTTP implements http.Handler.
+func (h *AdminHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.face.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), operatorKey{}, true)))
 }
+
+// EndStreams ends all watches; see web.App.EndStreams.
+func (h *AdminHandler) EndStreams() { h.face.app.web.EndStreams() }
 
 // operatorKey is where AdminHandler marks requests.
 type operatorKey struct{}

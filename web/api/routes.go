@@ -58,6 +58,7 @@ func (a *app) table() []Route {
 		{Methods: read, Path: "/", Handle: a.index},
 		{Path: dbPath, Text: "the same for the keys of the application: spaces 16 to " + strconv.Itoa(MaxSpace), Shown: "/db/…?space=17", Operator: true},
 	}
+	watch := Route{Methods: "GET", Path: watchPath, Handle: a.watch, Text: "a stream of the keys that are set and deleted; also space=, prefix=, values=1 and after=", Shown: "/watch?space=17", Operator: true}
 	users := []Route{
 		{Methods: read, Path: usersPath, Handle: a.onUsers((*operation).listUsers), Text: "list users of the application; also ?email=", Operator: true},
 		{Methods: "POST", Path: usersPath, Handle: a.onUsers((*operation).addUser), Text: "create a user", Operator: true},
@@ -70,7 +71,7 @@ func (a *app) table() []Route {
 	if a.o.Users == nil {
 		withoutText(users)
 	}
-	all := slices.Concat(keys, calls, server, users)
+	all := slices.Concat(keys, calls, server, []Route{watch}, users)
 	if a.o.Profiles {
 		all = append(all, Route{Methods: read, Path: profilesPath + "{profile}", Handle: profile, Text: "profiles of the process", Shown: profilesPath, Operator: true})
 	}
