@@ -88,14 +88,15 @@ var law = map[string]may{
 	"mail": {code: "engine github.com/wneessen/go-mail github.com/wneessen/go-mail/smtp"},
 
 	// faces
-	"web":           {code: "engine forward jsonscan session web/hostname web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv"},
-	"web/problem":   {code: "engine"},
-	"web/relay":     {code: "engine forward web/problem"},
-	"web/hostname":  {},
-	"web/requestid": {},
-	"web/view":      {code: "engine suggest web/view/exec"},
-	"web/view/exec": {},
-	"web/api":       {code: "auth engine feed forward gate keyspace kv proc web web/hostname web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
+	"web":            {code: "engine forward jsonscan session web/hostname web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv"},
+	"web/problem":    {code: "engine"},
+	"web/conditions": {code: "engine kv web/problem"},
+	"web/relay":      {code: "engine forward web/problem"},
+	"web/hostname":   {},
+	"web/requestid":  {},
+	"web/view":       {code: "engine suggest web/view/exec"},
+	"web/view/exec":  {},
+	"web/api":        {code: "auth engine feed forward gate keyspace kv proc web web/conditions web/hostname web/problem web/relay github.com/prometheus/...", tests: "engine/embedded"},
 	"resp": {
 		code:  "decimal engine feed forward gate keyspace kv proc resp/wire",
 		tests: "ci/ports engine/embedded engine/enginetest github.com/redis/...",
@@ -108,7 +109,7 @@ var law = map[string]may{
 	},
 
 	// the face of record
-	"web/records": {code: "engine record record/query record/schema web web/problem", tests: "engine/testengine"},
+	"web/records": {code: "engine kv record record/query record/schema web web/conditions web/problem", tests: "engine/testengine"},
 
 	// certificates, on certmagic, which asks for a zap logger
 	"web/acme": {

@@ -41,9 +41,6 @@ const (
 	// MaxPageBytes ends a page of a listing early. A page has at least one
 	// item, so with values=1 it can be longer by one item.
 	MaxPageBytes = 8 << 20
-	// MaxTags is the maximum number of entity tags in one If-Match or If-None-Match; more
-	// is CodeLimit.
-	MaxTags = 64
 	// MaxBackups is how many backups are sent at once; further ones get CodeQueueFull.
 	MaxBackups = 2
 	// MaxScrapes is how many requests to /metrics are served at once; further

@@ -11,6 +11,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/web/conditions"
 	"github.com/skerrydb/skerry/web/problem"
 )
 
@@ -153,7 +154,7 @@ func (x *operation) callBody(r *http.Request) (err error) {
 	case h["If-Match"] != nil, h["If-None-Match"] != nil, h["If-Unmodified-Since"] != nil:
 		return engine.Errorf(engine.CodeInvalid, "a call cannot have conditions; the procedure can check them instead")
 	}
-	if x.once.key, err = onceOf(h); err != nil || x.gathered {
+	if x.once.key, err = conditions.Once(h); err != nil || x.gathered {
 		return err
 	}
 	if r.ContentLength == 0 {
@@ -258,7 +259,7 @@ func (x *operation) run(r *http.Request, read engine.Read, name string) (err err
 		return err
 	}
 	if x.running.Replayed() {
-		x.Header()[replayedHeader] = []string{"true"}
+		x.Header()[conditions.ReplayedHeader] = []string{"true"}
 	}
 	verdict := x.running.Verdict()
 	x.running.End()

@@ -11,6 +11,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/conditions"
 	"github.com/skerrydb/skerry/web/problem"
 )
 
@@ -37,7 +38,7 @@ func (x *operation) getKey(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if x.cond, err = conditionsOf(r); err != nil {
+	if x.cond, err = conditions.Of(r.Header); err != nil {
 		return err
 	}
 	x.head = r.Method == http.MethodHead
@@ -87,7 +88,7 @@ func (x *operation) get(t *kv.Tx) (err error) {
 	if x.entry, x.found, err = t.Get(x.key); err != nil || !x.found {
 		return err
 	}
-	if x.unchanged, err = x.cond.allowRead(x.entry.Rev); err != nil || x.unchanged || x.head {
+	if x.unchanged, err = x.cond.AllowRead("key", uint64(x.entry.Rev)); err != nil || x.unchanged || x.head {
 		return err
 	}
 	if n := int64(len(x.entry.Val)); n > smallBody && x.reserved < n {
@@ -151,7 +152,7 @@ func (x *operation) write(r *http.Request) (engine.Position, error) {
 		return 0, err
 	}
 	if x.once.replayed {
-		x.Header()[replayedHeader] = []string{"true"}
+		x.Header()[conditions.ReplayedHeader] = []string{"true"}
 	}
 	if x.once.verdict != nil {
 		x.setPosition(pos)
@@ -161,12 +162,12 @@ func (x *operation) write(r *http.Request) (engine.Position, error) {
 
 // put is setKey's transaction.
 func (x *operation) put(t *kv.Tx) error {
-	if x.cond.given() {
+	if x.cond.Given() {
 		e, _, err := t.Get(x.key)
 		if err != nil {
 			return err
 		}
-		if err := x.cond.allowWrite(e.Rev); err != nil {
+		if err := x.cond.AllowWrite("key", uint64(e.Rev)); err != nil {
 			return err
 		}
 	}
@@ -207,7 +208,7 @@ func (x *operation) deleteKey(r *http.Request) error {
 
 // del is deleteKey's transaction.
 func (x *operation) del(t *kv.Tx) (err error) {
-	if !x.cond.given() {
+	if !x.cond.Given() {
 		x.found, err = t.Delete(x.key)
 		return err
 	}
@@ -215,7 +216,7 @@ func (x *operation) del(t *kv.Tx) (err error) {
 	if x.found = ok; err != nil || !ok {
 		return err // a missing key is 404, whatever the condition
 	}
-	if err := x.cond.allowWrite(e.Rev); err != nil {
+	if err := x.cond.AllowWrite("key", uint64(e.Rev)); err != nil {
 		return err
 	}
 	_, err = t.Delete(x.key)
@@ -233,10 +234,10 @@ func (x *operation) writeConditions(r *http.Request) (err error) {
 	case h["Content-Encoding"] != nil && !slices.Equal(h["Content-Encoding"], []string{"identity"}):
 		return badHeader("Content-Encoding", problem.CodeMediaType, "a value is stored without its encoding: send it unencoded, or leave the header out")
 	}
-	if x.once.key, err = onceOf(h); err != nil {
+	if x.once.key, err = conditions.Once(h); err != nil {
 		return err
 	}
-	x.cond, err = conditionsOf(r)
+	x.cond, err = conditions.Of(r.Header)
 	return err
 }
 

@@ -19,22 +19,10 @@ func NewImpatient(store *kv.Store, o Options, stall time.Duration) http.Handler 
 // AppendField lets the tests see that no byte is lost.
 func AppendField(b []byte, name string, data []byte) []byte { return appendField(b, name, data) }
 
-// TagsHold reports whether a header with these lines names rev, and whether it is well formed.
-func TagsHold(lines []string, rev kv.Revision) (holds, ok bool) {
-	l, err := parseTags("If-Match", lines)
-	return l.holds(rev, false), err == nil
-}
-
 // LimitForwards sets what MaxForwards and LeaderTimeout are for f.
 func LimitForwards(f *Face, most int32, answer time.Duration) {
 	f.app.forward.router.Limit = most
 	f.app.forward.transport.ResponseHeaderTimeout = answer
-}
-
-// OnceKey returns the key that an Idempotency-Key names, and whether it is well formed.
-func OnceKey(line string) (string, bool) {
-	key, err := onceOf(http.Header{onceHeader: {line}})
-	return string(key), err == nil
 }
 
 // QueryJSON returns the arguments that the parameters q are for a procedure with args.

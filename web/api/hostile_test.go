@@ -19,6 +19,7 @@ import (
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/api"
+	"github.com/skerrydb/skerry/web/conditions"
 	"github.com/skerrydb/skerry/web/problem"
 )
 
@@ -176,7 +177,7 @@ func TestKeyLimit(t *testing.T) {
 
 func TestTagLimit(t *testing.T) {
 	s := serve(t, api.Options{})
-	tags := strings.Repeat(`"1",`, api.MaxTags)
+	tags := strings.Repeat(`"1",`, conditions.MaxTags)
 	s.do(t, "PUT", "/db/a", strings.NewReader("x"), "If-None-Match", tags).is(t, "the maximum number of tags", 201, "")
 	s.do(t, "PUT", "/db/a", strings.NewReader("x"), "If-None-Match", tags+`"1"`).is(t, "one tag too many", 400, engine.CodeLimit)
 }

@@ -9,19 +9,11 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/web/conditions"
 )
-
-// Idempotency-Key, after the IETF's draft-ietf-httpapi-idempotency-key-header. The first response to a write
-// is stored with the write itself. If the same request arrives again, on any node, it gets that response and
-// changes nothing.
 
 // DefaultRememberFor is Options.RememberFor if that is 0.
 const DefaultRememberFor = 24 * time.Hour
-
-const (
-	onceHeader     = "Idempotency-Key"
-	replayedHeader = "Idempotent-Replayed" // "true" in a repeated response; the name is Stripe's
-)
 
 // once is the state of a request with an Idempotency-Key.
 type once struct {
@@ -39,55 +31,6 @@ const (
 	answeredAbsent   = 4
 	answeredRefused  = 5 // a condition did not hold; the text follows
 )
-
-// onceOf reads the key of r. The draft requires a string of RFC 9651, in quotes; most clients send the bare
-// characters, which name the same key.
-func onceOf(h http.Header) ([]byte, error) {
-	lines := h[onceHeader]
-	if lines == nil {
-		return nil, nil
-	}
-	text, _, err := single(h, onceHeader)
-	if err != nil {
-		return nil, err
-	}
-	text = strings.Trim(text, " \t")
-	var ok bool
-	key := []byte(text)
-	if strings.HasPrefix(text, `"`) {
-		key, ok = unquote(text)
-	} else {
-		ok = !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\,;`, r) })
-	}
-	switch {
-	case !ok || len(key) == 0:
-		return nil, badHeader(onceHeader, engine.CodeInvalid, `expected a string in double quotes, or visible ASCII characters without quotes, backslashes, commas and semicolons`)
-	case len(key) > kv.MaxOnceKeyBytes:
-		return nil, badHeader(onceHeader, engine.CodeLimit, "a key has at most 255 characters")
-	}
-	return key, nil
-}
-
-// unquote reads a string of RFC 9651 section 3.3.3, without parameters.
-func unquote(text string) ([]byte, bool) {
-	var key []byte
-	for i := 1; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case c == '"':
-			return key, i == len(text)-1
-		case c == '\\':
-			if i++; i == len(text) || text[i] != '"' && text[i] != '\\' {
-				return nil, false
-			}
-			c = text[i]
-		case c < ' ' || c > '~':
-			return nil, false
-		}
-		key = append(key, c)
-	}
-	return nil, false
-}
 
 // sumUp stores in x.once.sum the hash that identifies this request: method, key, body, expiry, conditions and
 // space. It is stored with the response; do not change.
@@ -126,7 +69,7 @@ func (x *operation) doOnce(t *kv.Tx) error {
 	}
 	if ok {
 		if was.Sum != x.once.sum {
-			return engine.Errorf(engine.CodeKeyReused, "the %s was used before with another method, key, body, time to live, condition or space; nothing was written", onceHeader)
+			return engine.Errorf(engine.CodeKeyReused, "the %s was used before with another method, key, body, time to live, condition or space; nothing was written", conditions.OnceHeader)
 		}
 		x.once.replayed = true
 		return x.recall(was.Answer)

@@ -28,27 +28,6 @@ func TestOnceKeyLimit(t *testing.T) {
 	}
 }
 
-// FuzzOnceKey: no header makes the parser fall over, a key is of ASCII and of
-// bounded length, and in quotes it is the same key.
-func FuzzOnceKey(f *testing.F) {
-	for _, s := range []string{"a", `"a"`, `"a\"\\b"`, `"`, `""`, `"a" `, `"a`, `"\a"`, "a b", "ä", "\x7f", strings.Repeat("k", 256), `"a";p=1`} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, line string) {
-		key, ok := api.OnceKey(line)
-		if !ok {
-			return
-		}
-		if key == "" || len(key) > kv.MaxOnceKeyBytes || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }) {
-			t.Fatalf("%q is taken for the key %q", line, key)
-		}
-		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
-		if again, ok := api.OnceKey(quoted); !ok || again != key {
-			t.Fatalf("%q is the key %q, but %s is %q", line, key, quoted, again)
-		}
-	})
-}
-
 // TestOnceHidden: stored responses are in no listing, and clients cannot reach their space.
 func TestOnceHidden(t *testing.T) {
 	s := serve(t, api.Options{RememberFor: time.Minute})

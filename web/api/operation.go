@@ -9,6 +9,7 @@ import (
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/conditions"
 )
 
 // smallBody is the largest body in bytes whose memory an operation keeps in the pool, and that is not counted
@@ -33,7 +34,7 @@ type operation struct {
 	space     uint8 // of the key
 	key, val  []byte
 	text      []byte
-	cond      conditions
+	cond      conditions.Conditions
 	head      bool
 	found     bool
 	entry     kv.Entry

@@ -18,6 +18,7 @@ import (
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/conditions"
 )
 
 // procedure describes one procedure for the handlers.
@@ -125,11 +126,11 @@ func (a *app) listProcedures() web.Handler {
 		if _, err := query(r); err != nil {
 			return err
 		}
-		cond, err := conditionsOf(r)
+		cond, err := conditions.Of(r.Header)
 		if err != nil {
 			return err
 		}
-		unchanged, err := cond.allowRead(rev)
+		unchanged, err := cond.AllowRead("key", uint64(rev))
 		if err != nil {
 			return err
 		}

@@ -159,20 +159,3 @@ func FuzzField(f *testing.F) {
 		}
 	})
 }
-
-// FuzzTags: no header makes the parser fall over, and only one that has the
-// revision as a strong tag of its own matches it.
-func FuzzTags(f *testing.F) {
-	for _, s := range []string{`*`, `"1"`, `W/"17"`, `"17"`, `"1","17"`, `"1" "17"`, `"`, `""`, `"017"`, `,,"17",`, `"+17"`, "\"17\t\""} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, line string) {
-		holds, ok := api.TagsHold([]string{line}, 17)
-		if holds && !strings.Contains(line, `"17"`) && strings.Trim(line, " \t") != "*" {
-			t.Fatalf("%q names revision 17", line)
-		}
-		if again, okAgain := api.TagsHold([]string{line, `"17"`}, 17); okAgain && ok && !again {
-			t.Fatalf("%q hides the line that follows", line)
-		}
-	})
-}

@@ -1,4 +1,8 @@
-package api
+// Package conditions reads what requests ask of the state that they meet: If-Match and If-None-Match, which compare
+// revisions, and Idempotency-Key, which makes a write safe to repeat.
+//
+// It knows these headers. It must not know routes, or what has a revision.
+package conditions
 
 import (
 	"net/http"
@@ -6,11 +10,14 @@ import (
 	"strings"
 
 	"github.com/skerrydb/skerry/engine"
-	"github.com/skerrydb/skerry/kv"
+	"github.com/skerrydb/skerry/web/problem"
 )
 
-// conditions are If-Match and If-None-Match of one request, RFC 9110 section 13. The zero value is always met.
-type conditions struct {
+// MaxTags is the maximum number of entity tags in one If-Match or If-None-Match; more is engine.CodeLimit.
+const MaxTags = 64
+
+// Conditions are If-Match and If-None-Match of one request, RFC 9110 section 13. The zero value is always met.
+type Conditions struct {
 	match, noneMatch tagList
 }
 
@@ -21,56 +28,56 @@ type tagList struct {
 	tags  []tag
 }
 
-// tag is one entity tag. A tag that Skerry never issued has rev 0, which no key has.
+// tag is one entity tag. A tag that Skerry never issued has rev 0, which nothing has.
 type tag struct {
-	rev  kv.Revision
+	rev  uint64
 	weak bool
 }
 
-// conditionsOf reads the conditions of r. A malformed condition is an error: ignoring it would allow a write
+// Of reads the conditions of a request. A malformed condition is an error: ignoring it would allow a write
 // that the client meant to be conditional.
-func conditionsOf(r *http.Request) (conditions, error) {
-	var c conditions
+func Of(h http.Header) (Conditions, error) {
+	var c Conditions
 	var err error
 	// Checked first: nearly all requests have neither.
-	if lines := r.Header["If-Match"]; lines != nil {
+	if lines := h["If-Match"]; lines != nil {
 		if c.match, err = parseTags("If-Match", lines); err != nil {
 			return c, err
 		}
 	}
-	if lines := r.Header["If-None-Match"]; lines != nil {
+	if lines := h["If-None-Match"]; lines != nil {
 		c.noneMatch, err = parseTags("If-None-Match", lines)
 	}
 	return c, err
 }
 
-// given reports whether there is any condition.
-func (c *conditions) given() bool { return c.match.given || c.noneMatch.given }
+// Given reports whether there is any condition.
+func (c *Conditions) Given() bool { return c.match.given || c.noneMatch.given }
 
-// allowWrite decides on a write to a key which has revision rev, 0 if it is absent.
-func (c *conditions) allowWrite(rev kv.Revision) error {
+// AllowWrite decides on a write to what, such as "key", which has revision rev, 0 if it is absent.
+func (c *Conditions) AllowWrite(what string, rev uint64) error {
 	if c.match.given && !c.match.holds(rev, false) {
 		if rev == 0 {
-			return engine.Errorf(engine.CodePreconditionFailed, "If-Match: the key does not exist; nothing was written")
+			return engine.Errorf(engine.CodePreconditionFailed, "If-Match: the %s does not exist; nothing was written", what)
 		}
-		return engine.Errorf(engine.CodePreconditionFailed, "If-Match: the key is at revision %d; nothing was written", rev)
+		return engine.Errorf(engine.CodePreconditionFailed, "If-Match: the %s is at revision %d; nothing was written", what, rev)
 	}
 	if c.noneMatch.given && c.noneMatch.holds(rev, true) {
-		return engine.Errorf(engine.CodePreconditionFailed, "If-None-Match: the key exists, at revision %d; nothing was written", rev)
+		return engine.Errorf(engine.CodePreconditionFailed, "If-None-Match: the %s exists, at revision %d; nothing was written", what, rev)
 	}
 	return nil
 }
 
-// allowRead decides on a read of a key at revision rev. unchanged means that the client already has it.
-func (c *conditions) allowRead(rev kv.Revision) (unchanged bool, err error) {
+// AllowRead decides on a read of what, such as "key", at revision rev. unchanged means that the client already has it.
+func (c *Conditions) AllowRead(what string, rev uint64) (unchanged bool, err error) {
 	if c.match.given && !c.match.holds(rev, false) {
-		return false, engine.Errorf(engine.CodePreconditionFailed, "If-Match: the key is at revision %d", rev)
+		return false, engine.Errorf(engine.CodePreconditionFailed, "If-Match: the %s is at revision %d", what, rev)
 	}
 	return c.noneMatch.given && c.noneMatch.holds(rev, true), nil
 }
 
 // holds reports whether the list names rev. Weak tags count only if weak is set.
-func (l *tagList) holds(rev kv.Revision, weak bool) bool {
+func (l *tagList) holds(rev uint64, weak bool) bool {
 	if rev == 0 {
 		return false
 	}
@@ -111,7 +118,7 @@ func parseTags(name string, lines []string) (tagList, error) {
 			return l, bad()
 		}
 		if rev, err := strconv.ParseUint(text, 10, 64); err == nil && text[0] != '0' {
-			t.rev = kv.Revision(rev)
+			t.rev = rev
 		}
 		if len(l.tags) == MaxTags {
 			return l, badHeader(name, engine.CodeLimit, "more than "+strconv.Itoa(MaxTags)+" entity tags")
@@ -122,4 +129,8 @@ func parseTags(name string, lines []string) (tagList, error) {
 		return l, bad()
 	}
 	return l, nil
+}
+
+func badHeader(name string, code engine.Code, detail string) error {
+	return problem.Faults{{Header: name, Code: code, Detail: detail}}
 }
