@@ -15,8 +15,9 @@ import (
 
 // Options configure a DB. The zero value works, except for fields of type password.
 type Options struct {
-	// Hash returns what is stored of a password. Nil refuses records with passwords.
-	Hash func(password string) (string, error)
+	// Hash returns what is stored of a password. It is never called within a transaction. Nil refuses records with
+	// passwords.
+	Hash func(ctx context.Context, password string) (string, error)
 }
 
 // DB is all records on one engine. It is safe for concurrent use and does not have to be closed. It does not close the
@@ -68,13 +69,7 @@ func (db *DB) definitions() []*schema.Compiled {
 // Update runs fn as one transaction of actor; see engine.Engine.Update. fn may run more than once. The Tx is valid until
 // fn returns.
 func (db *DB) Update(ctx context.Context, a Actor, fn func(*Tx) error) (engine.Position, error) {
-	return db.eng.Update(ctx, func(tx engine.Tx) error {
-		t, err := db.In(tx, a)
-		if err != nil {
-			return err
-		}
-		return fn(t)
-	})
+	return db.updateHashed(ctx, a, fn)
 }
 
 // View runs fn on one consistent snapshot; see engine.Engine.View. Changes return engine.ErrReadOnly. fn may run more
@@ -90,7 +85,7 @@ func (db *DB) View(ctx context.Context, r engine.Read, a Actor, fn func(*Tx) err
 }
 
 // In returns the records within tx, a transaction of the engine's Update: of a procedure, for example. Changes of the
-// records and of other keys are then committed together.
+// records and of other keys are then committed together. Passwords cannot be set: see Options.Hash.
 func (db *DB) In(tx engine.Tx, a Actor) (*Tx, error) {
 	c, err := db.settle(tx)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/record/query"
 	"github.com/skerrydb/skerry/record/schema"
-	"github.com/skerrydb/skerry/record/value"
 )
 
 // Tx is one transaction of an actor. It may be used only until the function that received it returns, and only in that
@@ -25,6 +24,8 @@ type Tx struct {
 	seen    query.Env // of filters: they see what the actor may view
 	deep    int       // deletions within a deletion
 	made    int       // ids
+
+	passwords *passwords // nil: none can be set
 }
 
 // Engine returns the transaction of the engine.
@@ -34,7 +35,11 @@ func (t *Tx) Engine() engine.Tx { return t.tx }
 func (t *Tx) Actor() Actor { return t.actor }
 
 // As returns the same transaction for another actor.
-func (t *Tx) As(a Actor) *Tx { return t.db.newTx(t.tx, t.catalog, a) }
+func (t *Tx) As(a Actor) *Tx {
+	as := t.db.newTx(t.tx, t.catalog, a)
+	as.passwords = t.passwords
+	return as
+}
 
 // collection returns a collection that is stored. One that the program has defined, and that a View does not find yet, is
 // empty.
@@ -243,17 +248,6 @@ func (t *Tx) checkReferences(c *collection, d *keys.Doc, skip func(i int) bool) 
 		return invalid(c, bad)
 	}
 	return nil
-}
-
-func (t *Tx) hash(password string) (value.Value, error) {
-	if t.db.o.Hash == nil {
-		return value.Value{}, engine.Errorf(engine.CodeUnsupported, "this server cannot store passwords in records")
-	}
-	hash, err := t.db.o.Hash(password)
-	if err != nil {
-		return value.Value{}, err
-	}
-	return value.OfText(hash)
 }
 
 // invalid returns the error for Problems of a record.

@@ -2,8 +2,11 @@ package records
 
 import (
 	"errors"
+	"slices"
+	"strconv"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/query"
 	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/web/problem"
@@ -18,11 +21,40 @@ type explained struct {
 // Unwrap exposes the code of the error before those of its faults.
 func (e *explained) Unwrap() []error { return []error{e.error, e.faults} }
 
+// explainOp is explain for an operation of a transaction, by its index.
+func explainOp(err error, i int) error {
+	at := "/ops/" + strconv.Itoa(i)
+	if faults, ok := errors.AsType[problem.Faults](err); ok {
+		faults = slices.Clone(faults)
+		for i := range faults {
+			faults[i].Pointer = at + faults[i].Pointer
+		}
+		return faults
+	}
+	if e, ok := explainIn(err, at).(*explained); ok {
+		return e
+	}
+	e, ok := errors.AsType[*engine.Error](err)
+	if !ok || !public(e.Code) {
+		return err
+	}
+	return &explained{err, problem.Faults{{Pointer: at, Code: e.Code, Detail: e.Msg}}}
+}
+
+// public reports whether clients may know the text of errors with a code.
+func public(code engine.Code) bool {
+	return code == engine.CodePreconditionFailed || code == engine.CodeLimit ||
+		slices.ContainsFunc(record.Catalog(), func(m engine.Meaning) bool { return m.Code == code })
+}
+
 // explain adds to err which parts of the request it is about.
 func explain(err error) error { return explainIn(err, "") }
 
 // explainIn is explain for a part of a request to which the JSON pointer in leads.
 func explainIn(err error, in string) error {
+	if _, ok := errors.AsType[problem.Faults](err); ok {
+		return err
+	}
 	if p, ok := errors.AsType[schema.Problems](err); ok {
 		e := &explained{error: err}
 		for _, x := range p {

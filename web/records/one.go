@@ -3,11 +3,13 @@ package records
 import (
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"strconv"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/web"
+	"github.com/skerrydb/skerry/web/conditions"
 )
 
 // name returns the collection of the request's path.
@@ -16,35 +18,33 @@ func name(c *web.Context) string { return c.Request.PathValue("collection") }
 // id returns the id of the request's path.
 func id(c *web.Context) string { return c.Request.PathValue("id") }
 
-// answer is a record for the response.
-type answer struct {
-	id   string
-	rev  uint64
-	body []byte
-}
-
-// set sets the answer to a record, which is valid only within its transaction.
-func (a *answer) set(r *record.Record, err error) error {
-	if err != nil {
-		return err
-	}
-	a.id, a.rev, a.body = r.ID, r.Rev, r.AppendJSON(a.body[:0])
-	return nil
-}
-
-// send responds with the record.
-func (a *answer) send(c *web.Context, status int) error {
-	c.Header()["Etag"] = []string{strconv.Quote(strconv.FormatUint(a.rev, 10))}
-	return respond(c, status, a.body)
-}
-
 func (f *Face) get(c *web.Context) error {
-	var a answer
-	err := f.view(c, func(tx *record.Tx) error { return a.set(tx.Get(name(c), id(c))) })
+	cond, err := conditions.Of(c.Request.Header)
 	if err != nil {
 		return err
 	}
-	return a.send(c, http.StatusOK)
+	var a answer
+	var unchanged bool
+	err = f.view(c, func(tx *record.Tx) error {
+		r, err := tx.Get(name(c), id(c))
+		if err != nil {
+			return err
+		}
+		if unchanged, err = cond.AllowRead("record", r.Rev); err != nil {
+			return err
+		}
+		a.set(http.StatusOK, r)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if unchanged {
+		c.Header()["Etag"] = []string{etag(a.Rev)}
+		c.Writer.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return a.send(c)
 }
 
 func (f *Face) create(c *web.Context) error {
@@ -55,13 +55,7 @@ func (f *Face) create(c *web.Context) error {
 	if err := c.Bind(&in); err != nil {
 		return err
 	}
-	var a answer
-	err := f.update(c, func(tx *record.Tx) error { return a.set(tx.Create(name(c), in.ID, in.Data)) })
-	if err != nil {
-		return err
-	}
-	c.Header()["Location"] = []string{f.o.Prefix + "/" + name(c) + "/" + url.PathEscape(a.id)}
-	return a.send(c, http.StatusCreated)
+	return f.writeOne(c, http.StatusCreated, record.Op{Kind: keys.Create, ID: in.ID, Data: in.Data}, []byte(in.ID), in.Data)
 }
 
 func (f *Face) patch(c *web.Context) error {
@@ -72,34 +66,114 @@ func (f *Face) patch(c *web.Context) error {
 	if err := c.Bind(&in); err != nil {
 		return err
 	}
-	var a answer
-	err := f.update(c, func(tx *record.Tx) error { return a.set(tx.Update(name(c), id(c), in.Data, in.Rev)) })
-	if err != nil {
-		return err
-	}
-	return a.send(c, http.StatusOK)
+	return f.writeOne(c, http.StatusOK, record.Op{Kind: keys.Update, ID: id(c), Rev: in.Rev, Data: in.Data}, strconv.AppendUint(nil, in.Rev, 10), in.Data)
 }
 
 func (f *Face) remove(c *web.Context) error {
-	purge := c.Query("purge").Given()
-	err := f.update(c, func(tx *record.Tx) error {
-		if purge {
-			return tx.Purge(name(c), id(c), 0)
+	op := record.Op{Kind: keys.Delete, ID: id(c)}
+	if purge := c.Query("purge"); purge.Given() {
+		yes := true
+		if purge.String() != "" {
+			var err error
+			if yes, err = purge.Bool(); err != nil {
+				return err
+			}
 		}
-		_, err := tx.Delete(name(c), id(c), 0)
-		return err
-	})
-	if err != nil {
-		return err
+		if yes {
+			op.Kind = keys.Purge
+		}
 	}
-	return c.NoContent()
+	return f.writeOne(c, http.StatusNoContent, op)
 }
 
 func (f *Face) restore(c *web.Context) error {
-	var a answer
-	err := f.update(c, func(tx *record.Tx) error { return a.set(tx.Restore(name(c), id(c), 0)) })
-	if err != nil {
+	return f.writeOne(c, http.StatusOK, record.Op{Kind: keys.Restore, ID: id(c)})
+}
+
+// operation is one of a transaction.
+type operation struct {
+	Op         string          `json:"op"`
+	Collection string          `json:"collection"`
+	ID         string          `json:"id,omitempty"`
+	Rev        uint64          `json:"rev,omitempty"`
+	Data       json.RawMessage `json:"data,omitempty"`
+}
+
+// kinds are the operations by their names.
+var kinds = map[string]keys.Op{"create": keys.Create, "update": keys.Update, "delete": keys.Delete, "restore": keys.Restore, "purge": keys.Purge}
+
+// op returns the operation for a record.Tx.
+func (o *operation) op() (record.Op, error) {
+	op := record.Op{Kind: kinds[o.Op], Collection: o.Collection, ID: o.ID, Rev: o.Rev, Data: o.Data}
+	switch needs := op.Kind == keys.Create || op.Kind == keys.Update; {
+	case op.Kind == 0:
+		return op, web.Wrong("/op", "%.40q is none of create, update, delete, restore, purge", o.Op)
+	case needs && o.Data == nil:
+		return op, web.Wrong("/data", "is missing")
+	case !needs && o.Data != nil:
+		return op, web.Wrong("/data", "%s takes no data", o.Op)
+	case op.Kind != keys.Create && o.ID == "":
+		return op, web.Wrong("/id", "is missing")
+	}
+	return op, nil
+}
+
+// transact carries out several operations, all or none.
+func (f *Face) transact(c *web.Context) error {
+	var in struct {
+		Ops []operation `json:"ops"`
+	}
+	if err := c.Bind(&in); err != nil {
 		return err
 	}
-	return a.send(c, http.StatusOK)
+	if len(in.Ops) > record.MaxOps {
+		return engine.Errorf(engine.CodeLimit, "%d operations; one transaction has at most %d", len(in.Ops), record.MaxOps)
+	}
+	var all []record.Op
+	for i := range in.Ops {
+		op, err := in.Ops[i].op()
+		if err != nil {
+			return explainOp(err, i)
+		}
+		all = append(all, op)
+	}
+	whole, err := json.Marshal(in)
+	if err != nil {
+		return engine.Errorf(engine.CodeInternal, "encode operations: %w", err)
+	}
+	return f.write(c, func(tx *record.Tx, a *answer) error {
+		done, err := tx.Do(all...)
+		if e, ok := err.(*record.OpError); ok {
+			return explainOp(e.Err, e.Index)
+		} else if err != nil {
+			return err
+		}
+		a.results(all, done)
+		return nil
+	}, whole)
+}
+
+// results sets the answer to a result for each operation: its status, and the record after it.
+func (a *answer) results(ops []record.Op, done []*record.Record) {
+	body, short := []byte(`{"results":[`), []byte(`{"results":[`)
+	for i, r := range done {
+		if i > 0 {
+			body, short = append(body, ','), append(short, ',')
+		}
+		status := http.StatusOK
+		switch ops[i].Kind {
+		case keys.Create:
+			status = http.StatusCreated
+		case keys.Delete, keys.Purge:
+			status = http.StatusNoContent
+		}
+		head := strconv.AppendInt([]byte(`{"status":`), int64(status), 10)
+		body, short = append(body, head...), append(short, head...)
+		if r != nil && status != http.StatusNoContent {
+			body = r.AppendJSON(append(body, `,"record":`...))
+			short = append(strconv.AppendQuote(append(short, `,"record":{"id":`...), r.ID), '}')
+		}
+		body, short = append(body, '}'), append(short, '}')
+	}
+	*a = answer{Status: http.StatusOK, Body: append(body, ']', '}'), Short: append(short, ']', '}')}
 }

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record"
@@ -29,6 +30,9 @@ type Options struct {
 	// Middleware is around the handlers, for example to limit rates.
 	Middleware []web.Middleware
 
+	// RememberFor is how long the response to a write with an Idempotency-Key is repeated. 0 is DefaultRememberFor.
+	RememberFor time.Duration
+
 	// Actor returns who sends a request. Nil: the user who is logged in, whom rules see as @auth, and a stranger if there
 	// is none. Superadmins are not subject to rules.
 	Actor func(c *web.Context) (record.Actor, error)
@@ -43,6 +47,7 @@ type Face struct {
 // New returns a Face without routes in an application.
 func New(db *record.DB, o Options) *Face {
 	o.Prefix = strings.TrimSuffix(cmp.Or(o.Prefix, DefaultPrefix), "/")
+	o.RememberFor = cmp.Or(o.RememberFor, DefaultRememberFor)
 	if o.Actor == nil {
 		o.Actor = Actor
 	}
@@ -87,16 +92,6 @@ func (f *Face) view(c *web.Context, fn func(tx *record.Tx) error) error {
 		return err
 	}
 	_, err = f.db.View(c, engine.Read{}, a, fn)
-	return err
-}
-
-// update runs fn in a transaction, as the sender of the request.
-func (f *Face) update(c *web.Context, fn func(tx *record.Tx) error) error {
-	a, err := f.o.Actor(c)
-	if err != nil {
-		return err
-	}
-	_, err = f.db.Update(c, a, fn)
 	return err
 }
 

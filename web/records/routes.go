@@ -13,6 +13,7 @@ type route struct {
 func routes() []route {
 	const all, one = "/{collection}", "/{collection}/{id}"
 	return []route{
+		{"POST", "/tx", (*Face).transact, "carry out several operations, all or none"},
 		{"GET", all, (*Face).list, "a page of the records that meet a filter"},
 		{"POST", all, (*Face).create, "create a record"},
 		{"GET", one, (*Face).get, "a record"},

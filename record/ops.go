@@ -1,0 +1,83 @@
+package record
+
+import (
+	"fmt"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record/keys"
+)
+
+// MaxOps is how many operations Do carries out at once.
+const MaxOps = 1_000
+
+// Op is one change of records, as Do carries it out.
+type Op struct {
+	Kind       keys.Op // Create, Update, Delete, Restore or Purge
+	Collection string
+	ID         string // of a new record: "" makes one
+	Rev        uint64 // that the record must have; 0: any
+	Data       []byte // of Create: the data; of Update: a merge patch of it
+
+	// Check, if not nil, is called before anything else with the revision of the record, 0 if it is not there.
+	Check func(rev uint64) error
+}
+
+// OpError says which of several operations failed.
+type OpError struct {
+	Index int
+	Err   error
+}
+
+// Error implements error.
+func (e *OpError) Error() string { return fmt.Sprintf("operation %d: %v", e.Index, e.Err) }
+
+// Unwrap returns the error of the operation.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// Do carries out operations one after the other and returns the record after each; nil after a Purge. It stops at the
+// first one that fails with an *OpError; the transaction must then end with an error.
+func (t *Tx) Do(ops ...Op) ([]*Record, error) {
+	if len(ops) > MaxOps {
+		return nil, engine.Errorf(engine.CodeLimit, "%d operations; one transaction has at most %d", len(ops), MaxOps)
+	}
+	all := make([]*Record, len(ops))
+	for i := range ops {
+		var err error
+		if all[i], err = t.do(&ops[i]); err != nil {
+			return nil, &OpError{i, err}
+		}
+	}
+	return all, nil
+}
+
+func (t *Tx) do(op *Op) (*Record, error) {
+	if op.Check != nil {
+		rev := uint64(0)
+		if op.Kind != keys.Create {
+			_, d, err := t.visible(op.Collection, op.ID, op.Kind == keys.Restore || op.Kind == keys.Purge)
+			if err != nil {
+				return nil, err
+			}
+			rev = d.Rev
+		}
+		if err := op.Check(rev); err != nil {
+			return nil, err
+		}
+	}
+	switch op.Kind {
+	case keys.Create:
+		if op.Rev != 0 {
+			return nil, engine.Errorf(CodeRevision, "a record that is created has no revision %d", op.Rev)
+		}
+		return t.Create(op.Collection, op.ID, op.Data)
+	case keys.Update:
+		return t.Update(op.Collection, op.ID, op.Data, op.Rev)
+	case keys.Delete:
+		return t.Delete(op.Collection, op.ID, op.Rev)
+	case keys.Restore:
+		return t.Restore(op.Collection, op.ID, op.Rev)
+	case keys.Purge:
+		return nil, t.Purge(op.Collection, op.ID, op.Rev)
+	}
+	return nil, engine.Errorf(engine.CodeInvalid, "no operation has the number %d", op.Kind)
+}

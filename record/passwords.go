@@ -1,0 +1,89 @@
+package record
+
+import (
+	"context"
+	"errors"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record/value"
+)
+
+// A hash takes milliseconds, in which an engine that runs one transaction after the other would do nothing else. So no
+// transaction computes one: the first run of a transaction that sets passwords ends with errUnhashed and the passwords
+// that it has met. Then they are hashed, and the second run finds their hashes.
+
+// maxHashRounds bounds the runs of a transaction that sets other passwords whenever it runs.
+const maxHashRounds = 4
+
+// errUnhashed ends the run of a transaction that has met new passwords.
+var errUnhashed = errors.New("record: passwords are not hashed yet")
+
+// passwords are those that a transaction sets.
+type passwords struct {
+	hashes  map[string]value.Value
+	missing []string
+}
+
+// hash returns the hash of a password, or until there is one the password itself, in a run that will not be committed.
+func (t *Tx) hash(password string) (value.Value, error) {
+	switch {
+	case t.db.o.Hash == nil:
+		return value.Value{}, engine.Errorf(engine.CodeUnsupported, "this server cannot store passwords in records")
+	case t.passwords == nil:
+		return value.Value{}, engine.Errorf(engine.CodeUnsupported, "passwords of records can be set only by DB.Update, not within another transaction")
+	}
+	if h, ok := t.passwords.hashes[password]; ok {
+		return h, nil
+	}
+	t.passwords.missing = append(t.passwords.missing, password)
+	return value.OfText(password)
+}
+
+// compute hashes the missing passwords.
+func (p *passwords) compute(ctx context.Context, hash func(ctx context.Context, password string) (string, error)) error {
+	if p.hashes == nil {
+		p.hashes = map[string]value.Value{}
+	}
+	for _, text := range p.missing {
+		if _, ok := p.hashes[text]; ok {
+			continue
+		}
+		h, err := hash(ctx, text)
+		if err != nil {
+			return err
+		}
+		if p.hashes[text], err = value.OfText(h); err != nil {
+			return err
+		}
+	}
+	p.missing = nil
+	return nil
+}
+
+// updateHashed runs fn as one transaction, again after each hashing of passwords that it sets.
+func (db *DB) updateHashed(ctx context.Context, a Actor, fn func(*Tx) error) (engine.Position, error) {
+	p := &passwords{}
+	for range maxHashRounds {
+		pos, err := db.eng.Update(ctx, func(tx engine.Tx) error {
+			t, err := db.In(tx, a)
+			if err != nil {
+				return err
+			}
+			t.passwords, p.missing = p, nil
+			if err := fn(t); err != nil {
+				return err
+			}
+			if p.missing != nil {
+				return errUnhashed
+			}
+			return nil
+		})
+		if !errors.Is(err, errUnhashed) {
+			return pos, err
+		}
+		if err := p.compute(ctx, db.o.Hash); err != nil {
+			return 0, err
+		}
+	}
+	return 0, engine.Errorf(engine.CodeConflict, "the transaction sets other passwords whenever it runs")
+}
