@@ -24,11 +24,13 @@ const (
 	CodeUnknownCollection engine.Code = "unknown_collection"
 	CodeQuery             engine.Code = "query_invalid"
 	CodeTooLarge          engine.Code = "query_too_large"
+	CodeHistoryGone       engine.Code = "history_gone"
 )
 
 // Catalog explains the codes of this package, sorted.
 func Catalog() []engine.Meaning {
 	return []engine.Meaning{
+		{Code: CodeHistoryGone, Kind: engine.KindGone, Text: "the history that the request needs is not kept any more, or was redacted"},
 		{Code: CodeQuery, Kind: engine.KindInvalid, Text: "a filter, order, cursor or other part of a query is malformed; the message names the place"},
 		{Code: CodeTooLarge, Kind: engine.KindRefused, Text: "the query would read or return more than a limit; the message names it"},
 		{Code: CodeRevision, Kind: engine.KindPrecondition, Text: "the record has another revision than the request expects; nothing was written"},
@@ -50,6 +52,7 @@ var (
 	ErrRefused           = &engine.Error{Code: CodeRefused, Msg: "a rule does not allow that"}
 	ErrReferenced        = &engine.Error{Code: CodeReferenced, Msg: "other records refer to the record"}
 	ErrUnknownCollection = &engine.Error{Code: CodeUnknownCollection, Msg: "there is no such collection"}
+	ErrHistoryGone       = &engine.Error{Code: CodeHistoryGone, Msg: "the history is not kept any more"}
 	ErrQuery             = &engine.Error{Code: CodeQuery, Msg: "the query is not valid"}
 )
 

@@ -26,7 +26,7 @@ func (t *Tx) Delete(collection, id string, rev uint64) (*Record, error) {
 	if ok, err := t.allows(c, Delete, before, nil); err != nil {
 		return nil, err
 	} else if !ok {
-		return nil, engine.Errorf(CodeRefused, "the rule of %s does not allow deleting this record", c.Name)
+		return nil, engine.Errorf(CodeRefused, "the delete rule of %s does not allow this", c.Name)
 	}
 	left := MaxCascade
 	return t.delete(c, before, &left)
@@ -124,5 +124,5 @@ func (t *Tx) Purge(collection, id string, rev uint64) error {
 	if err := checkRev(c, before, rev); err != nil {
 		return err
 	}
-	return keys.Remove(t.tx, c.Collection, before, t.change(keys.Purge))
+	return t.stored(c, keys.Remove(t.tx, c.Collection, before, t.change(keys.Purge)))
 }

@@ -116,15 +116,38 @@ func (t *Tx) create(c *collection, id string, data schema.Data) (*Record, error)
 	}
 	t.stamp(d, keys.Created)
 	d.Data = c.Complete(data, t.tx.Now(), t.actor.ID)
-	if err := t.complete(c, nil, d); err != nil {
+	if err := t.admit(c, Create, nil, d); err != nil {
 		return nil, err
-	}
-	if ok, err := t.allows(c, Create, d, d); err != nil {
-		return nil, err
-	} else if !ok {
-		return nil, engine.Errorf(CodeRefused, "the rule of %s does not allow creating this record", c.Name)
 	}
 	return t.put(c, nil, d, keys.Create)
+}
+
+// admit checks the data of a record that is to be written, asks the rule of the operation, hashes new passwords, and looks
+// for the records that it newly refers to.
+func (t *Tx) admit(c *collection, op Operation, before, d *keys.Doc) error {
+	same := func(i int) bool { return before != nil && before.Data.Get(i) == d.Data.Get(i) }
+	if err := c.Check(d.Data, same); err != nil {
+		return invalid(c, err)
+	}
+	row := d
+	if before != nil {
+		row = before
+	}
+	if ok, err := t.allows(c, op, row, d); err != nil {
+		return err
+	} else if !ok {
+		return engine.Errorf(CodeRefused, "the %v rule of %s does not allow this", op, c.Name)
+	}
+	if err := t.checkReferences(c, d, same); err != nil {
+		return err
+	}
+	if err := t.hashPasswords(c, d, same); err != nil {
+		return err
+	}
+	if n := len(c.Append(nil, d.Data)); n > schema.MaxDataBytes {
+		return invalid(c, schema.Problems{{Code: schema.CodeTooLarge, Detail: fmt.Sprintf("%d bytes; the limit is %d", n, schema.MaxDataBytes)}})
+	}
+	return nil
 }
 
 // newRev checks an id that the client has chosen, and returns the revision of the record.
@@ -179,17 +202,12 @@ func (t *Tx) Update(collection, id string, patch []byte, rev uint64) (*Record, e
 	return t.save(c, before, data)
 }
 
-// save gives a record other data.
+// save gives a record other data, if the actor may and they differ.
 func (t *Tx) save(c *collection, before *keys.Doc, data schema.Data) (*Record, error) {
 	after := *before
 	after.Data = data
-	if err := t.complete(c, before, &after); err != nil {
+	if err := t.admit(c, Update, before, &after); err != nil {
 		return nil, err
-	}
-	if ok, err := t.allows(c, Update, before, &after); err != nil {
-		return nil, err
-	} else if !ok {
-		return nil, engine.Errorf(CodeRefused, "the rule of %s does not allow this change", c.Name)
 	}
 	if string(c.Append(nil, before.Data)) == string(c.Append(nil, after.Data)) {
 		return newRecord(c, before), nil
@@ -206,16 +224,11 @@ func checkRev(c *collection, d *keys.Doc, rev uint64) error {
 	return nil
 }
 
-// complete checks the data of a record that was changed, hashes its new passwords and looks for the records that it newly
-// refers to.
-func (t *Tx) complete(c *collection, before, d *keys.Doc) error {
-	same := func(i int) bool { return before != nil && before.Data.Get(i) == d.Data.Get(i) }
-	if err := c.Check(d.Data, same); err != nil {
-		return invalid(c, err)
-	}
+// hashPasswords replaces new passwords by their hashes.
+func (t *Tx) hashPasswords(c *collection, d *keys.Doc, skip func(i int) bool) error {
 	for i := range c.Fields {
 		text, ok := d.Data.Get(i).Text()
-		if c.Fields[i].Type != schema.Password || !ok || same(i) {
+		if c.Fields[i].Type != schema.Password || !ok || skip(i) {
 			continue
 		}
 		hash, err := t.hash(text)
@@ -224,7 +237,7 @@ func (t *Tx) complete(c *collection, before, d *keys.Doc) error {
 		}
 		d.Data = d.Data.With(i, hash)
 	}
-	return t.checkReferences(c, d, same)
+	return nil
 }
 
 // checkReferences reports references to records that are not there or that the actor may not view.
@@ -265,17 +278,27 @@ func (t *Tx) stamp(d *keys.Doc, s keys.Stamp) {
 
 // put stores a change of a record.
 func (t *Tx) put(c *collection, before, after *keys.Doc, op keys.Op) (*Record, error) {
-	err := keys.Put(t.tx, c.Collection, before, after, t.change(op))
-	if d, ok := errors.AsType[*keys.DuplicateError](err); ok {
-		return nil, engine.Errorf(CodeExists, "%s: %w", c.Name, d)
-	}
-	if l, ok := errors.AsType[*keys.TooLongError](err); ok {
-		return nil, invalid(c, schema.Problems{{Pointer: schema.Pointer(l.Index.Fields[0].Name), Code: schema.CodeTooLarge, Detail: l.Error()}})
-	}
-	if err != nil {
+	if err := t.stored(c, keys.Put(t.tx, c.Collection, before, after, t.change(op))); err != nil {
 		return nil, err
 	}
 	return newRecord(c, after), nil
+}
+
+// stored returns the error for one of storing a record.
+func (t *Tx) stored(c *collection, err error) error {
+	if d, ok := errors.AsType[*keys.DuplicateError](err); ok {
+		return engine.Errorf(CodeExists, "%s: %w", c.Name, d)
+	}
+	if l, ok := errors.AsType[*keys.TooLongError](err); ok {
+		return invalid(c, schema.Problems{{Pointer: schema.Pointer(l.Index.Fields[0].Name), Code: schema.CodeTooLarge, Detail: l.Error()}})
+	}
+	if s, ok := errors.AsType[*keys.StaleError](err); ok {
+		return engine.Errorf(CodeRevision, "%s: %w", c.Name, s)
+	}
+	if g, ok := errors.AsType[*keys.GoneError](err); ok {
+		return engine.Errorf(CodeHistoryGone, "%s: %w", c.Name, g)
+	}
+	return err
 }
 
 func (t *Tx) change(op keys.Op) *keys.Change {

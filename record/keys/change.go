@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -48,17 +49,33 @@ type Change struct {
 	Request string    // id of the request; may be ""
 
 	// Body is a JSON Patch (RFC 6902) from the data before to the data after, whose operations have the value before as
-	// "old". It is nil if it was redacted.
+	// "old". Passwords have the form of fingerprint in it. It is nil if it was redacted.
 	Body []byte
 
-	// Full is the data after the change, which some changes have so that older data is found in few steps; else nil.
+	// Full is the record after the change as it is stored, without passwords, which some changes have so that older
+	// states are found in few steps; else nil.
 	Full []byte
 
-	sum [sha256.Size]byte // of the body if it was redacted
+	// Redaction says when and by whom the body was redacted.
+	Redaction Mark
+
+	sum [sha256.Size]byte // of body and Full if they were redacted
 }
 
 // Redacted reports whether the change has lost its body.
 func (c *Change) Redacted() bool { return c.Body == nil }
+
+// bodySum returns what the chain has of body and Full.
+func (c *Change) bodySum() [sha256.Size]byte {
+	switch {
+	case c.Redacted():
+		return c.sum
+	case c.Full == nil:
+		return sha256.Sum256(c.Body)
+	}
+	body, full := sha256.Sum256(c.Body), sha256.Sum256(c.Full)
+	return sha256.Sum256(append(body[:], full[:]...))
+}
 
 // The first byte of a stored change, and its flags. In the data: do not change.
 const (
@@ -71,7 +88,7 @@ const (
 // appendChange appends the change as it is stored, without its id and rev:
 //
 //	format, flags, op, uvarint seq, varint time in microseconds, then by, request, body, full, each after its uvarint
-//	length; if redacted, the SHA-256 of the body instead of body and full
+//	length; if redacted, instead of body and full: the sum of them, varint time and actor of the redaction
 func appendChange(dst []byte, c *Change) []byte {
 	flags := byte(0)
 	switch {
@@ -83,7 +100,8 @@ func appendChange(dst []byte, c *Change) []byte {
 	dst = append(dst, changeFormat, flags)
 	dst = c.appendHeader(dst)
 	if c.Redacted() {
-		return append(dst, c.sum[:]...)
+		dst = binary.AppendVarint(append(dst, c.sum[:]...), c.Redaction.At.UnixMicro())
+		return appendBytes(dst, c.Redaction.By)
 	}
 	dst = appendBytes(dst, c.Body)
 	if c.Full != nil {
@@ -118,9 +136,8 @@ func readChange(id string, rev uint64, b []byte) (*Change, error) {
 	c.By, c.Request = r.text(), r.text()
 	switch {
 	case flags&flagRedacted != 0:
-		if r.bad = r.bad || len(r.b) != len(c.sum); !r.bad {
-			r.b = r.b[copy(c.sum[:], r.b):]
-		}
+		c.sum = r.hash()
+		c.Redaction = Mark{time.UnixMicro(r.varint()).UTC(), r.text()}
 	default:
 		c.Body = []byte(r.text())
 		if flags&flagFull != 0 {
@@ -134,56 +151,43 @@ func readChange(id string, rev uint64, b []byte) (*Change, error) {
 }
 
 // hash returns the hash of the change in the chain of its collection: of the hash before it, what it is about, and the
-// hash of its body. So a redaction leaves it as it is.
+// sum of its body. So a redaction leaves it as it is.
 func (c *Change) hash(before [sha256.Size]byte) [sha256.Size]byte {
-	sum := c.sum
-	if !c.Redacted() {
-		sum = sha256.Sum256(c.Body)
-	}
+	sum := c.bodySum()
 	b := append(before[:], sum[:]...)
 	b = binary.AppendUvarint(appendBytes(b, c.ID), c.Rev)
 	return sha256.Sum256(c.appendHeader(b))
 }
 
 // redact removes the body.
-func (c *Change) redact() {
+func (c *Change) redact(m Mark) {
 	if !c.Redacted() {
-		c.sum = sha256.Sum256(c.Body)
+		c.sum, c.Redaction = c.bodySum(), m
 		c.Body, c.Full = nil, nil
 	}
 }
 
-// diff returns the body of the change from one data to another: an operation for each field and each other member that
-// differs. Either may be nil, for a record that does not exist.
-func diff(k *schema.Compiled, before, after []byte) []byte {
-	was, is := members(before), members(after)
+// diff returns the body of the change from one data to another: an operation for each member that differs.
+func diff(was, is object) []byte {
 	body := []byte{'['}
-	add := func(op, name string, now, old []byte) {
+	add := func(x Edit) {
 		if len(body) > 1 {
 			body = append(body, ',')
 		}
-		body = append(append(body, `{"op":"`...), op...)
-		body = value.AppendText(append(body, `","path":`...), schema.Pointer(name))
-		if now != nil {
-			body = append(append(body, `,"value":`...), now...)
-		}
-		if old != nil {
-			body = append(append(body, `,"old":`...), old...)
-		}
-		body = append(body, '}')
+		body = appendEdit(body, x, x.op())
 	}
 	for _, m := range was.list {
 		now, ok := is.byName[m.name]
 		switch {
 		case !ok:
-			add("remove", m.name, nil, m.raw)
+			add(Edit{m.name, nil, m.raw})
 		case !bytes.Equal(now, m.raw):
-			add("replace", m.name, now, m.raw)
+			add(Edit{m.name, now, m.raw})
 		}
 	}
 	for _, m := range is.list {
 		if _, ok := was.byName[m.name]; !ok {
-			add("add", m.name, m.raw, nil)
+			add(Edit{m.name, m.raw, nil})
 		}
 	}
 	return append(body, ']')
@@ -216,14 +220,40 @@ func members(text []byte) object {
 	return o
 }
 
-// step is one operation of a body.
-type step struct {
-	name     string
-	now, old []byte // nil: not there
+// hide replaces the passwords in data by what the history has of them.
+func hide(k *schema.Compiled, o object) object {
+	for i := range k.Fields {
+		name := k.Fields[i].Name
+		if raw, ok := o.byName[name]; ok && k.Fields[i].Type == schema.Password {
+			raw = fingerprint(raw)
+			o.byName[name] = raw
+			o.list[slices.IndexFunc(o.list, func(m member) bool { return m.name == name })].raw = raw
+		}
+	}
+	return o
 }
 
-// steps reads the operations of a body that diff has made.
-func steps(body []byte) (all []step, err error) {
+// fingerprintPrefix begins what the history has of a password.
+const fingerprintPrefix = `"sha256:`
+
+// fingerprint returns a text by which one sees that a password has changed. It is made of the salted hash of the
+// password, so that it does not help to guess it.
+func fingerprint(hash []byte) []byte {
+	if bytes.HasPrefix(hash, []byte(fingerprintPrefix)) {
+		return hash
+	}
+	sum := sha256.Sum256(hash)
+	return append(hex.AppendEncode([]byte(fingerprintPrefix), sum[:16]), '"')
+}
+
+// Edit is one operation of a body: a member, with its values before and after.
+type Edit struct {
+	Name     string
+	Now, Old []byte // JSON; nil: not there
+}
+
+// Edits reads the operations of a Body.
+func Edits(body []byte) (all []Edit, err error) {
 	if !json.Valid(body) || body[0] != '[' {
 		return nil, fmt.Errorf("a body that is not a JSON Patch")
 	}
@@ -237,34 +267,101 @@ func steps(body []byte) (all []step, err error) {
 		if json.Unmarshal(m["path"], &path) != nil || path == "" || path[0] != '/' {
 			return nil, fmt.Errorf("an operation without a path")
 		}
-		all = append(all, step{strings.ReplaceAll(strings.ReplaceAll(path[1:], "~1", "/"), "~0", "~"), m["value"], m["old"]})
+		all = append(all, Edit{strings.ReplaceAll(strings.ReplaceAll(path[1:], "~1", "/"), "~0", "~"), m["value"], m["old"]})
 	}
 	return all, nil
 }
 
-// walk returns the data on the other side of a change: from the data after it, back to the data before it, or forward.
-func walk(data, body []byte, back bool) ([]byte, error) {
-	all, err := steps(body)
-	if err != nil {
-		return nil, err
+// Public returns the body as people may see it: of a password only that it has changed. It is nil if it was redacted.
+func (c *Change) Public(k *schema.Compiled) []byte {
+	secret := func(name string) bool {
+		i, ok := k.Index(k.Current(name))
+		return ok && k.Fields[i].Type == schema.Password
 	}
-	o := members(data)
+	all, err := Edits(c.Body)
+	if err != nil || !slices.ContainsFunc(all, func(x Edit) bool { return secret(x.Name) }) {
+		return c.Body
+	}
+	body := []byte{'['}
 	for _, x := range all {
-		to := x.now
-		if back {
-			to = x.old
+		if len(body) > 1 {
+			body = append(body, ',')
 		}
-		at := slices.IndexFunc(o.list, func(m member) bool { return m.name == x.name })
-		switch {
-		case to == nil && at >= 0:
-			o.list = slices.Delete(o.list, at, at+1)
-		case to == nil:
-		case at >= 0:
-			o.list[at].raw = to
-		default:
-			o.list = append(o.list, member{x.name, to})
+		if secret(x.Name) {
+			body = appendEdit(body, Edit{Name: x.Name}, x.op())
+		} else {
+			body = appendEdit(body, x, x.op())
 		}
 	}
+	return append(body, ']')
+}
+
+// op returns the name of the operation.
+func (x *Edit) op() string {
+	switch {
+	case x.Old == nil:
+		return "add"
+	case x.Now == nil:
+		return "remove"
+	}
+	return "replace"
+}
+
+func appendEdit(dst []byte, x Edit, op string) []byte {
+	dst = append(append(append(dst, `{"op":"`...), op...), `","path":`...)
+	dst = value.AppendText(dst, schema.Pointer(x.Name))
+	if x.Now != nil {
+		dst = append(append(dst, `,"value":`...), x.Now...)
+	}
+	if x.Old != nil {
+		dst = append(append(dst, `,"old":`...), x.Old...)
+	}
+	return append(dst, '}')
+}
+
+// walk applies a body to data: forward, from the data before to the data after, or back.
+func (o *object) walk(body []byte, back bool) error {
+	all, err := Edits(body)
+	if err != nil {
+		return err
+	}
+	for _, x := range all {
+		to := x.Now
+		if back {
+			to = x.Old
+		}
+		o.set(x.Name, to)
+	}
+	return nil
+}
+
+// walk returns the data on the other side of a change.
+func walk(data, body []byte, back bool) ([]byte, error) {
+	o := members(data)
+	err := o.walk(body, back)
+	return o.text(), err
+}
+
+// set sets a member; nil removes it.
+func (o *object) set(name string, to []byte) {
+	at := slices.IndexFunc(o.list, func(m member) bool { return m.name == name })
+	switch {
+	case to == nil && at >= 0:
+		o.list = slices.Delete(o.list, at, at+1)
+		delete(o.byName, name)
+		return
+	case to == nil:
+		return
+	case at >= 0:
+		o.list[at].raw = to
+	default:
+		o.list = append(o.list, member{name, to})
+	}
+	o.byName[name] = to
+}
+
+// text returns the object as JSON.
+func (o *object) text() []byte {
 	text := []byte{'{'}
 	for i, m := range o.list {
 		if i > 0 {
@@ -272,5 +369,5 @@ func walk(data, body []byte, back bool) ([]byte, error) {
 		}
 		text = append(append(value.AppendText(text, m.name), ':'), m.raw...)
 	}
-	return append(text, '}'), nil
+	return append(text, '}')
 }

@@ -28,12 +28,12 @@ func TestChange(t *testing.T) {
 		}
 		before := sha256.Sum256([]byte("before"))
 		hash := c.hash(before)
-		got.redact()
-		got.redact()
-		if got, err = readChange(c.ID, c.Rev, appendChange(nil, got)); err != nil || !got.Redacted() || got.Full != nil || got.hash(before) != hash {
+		got.redact(Mark{at, "u9"})
+		got.redact(Mark{at, "u8"})
+		if got, err = readChange(c.ID, c.Rev, appendChange(nil, got)); err != nil || !got.Redacted() || got.Full != nil || got.Redaction != (Mark{at, "u9"}) || got.hash(before) != hash {
 			t.Errorf("redacted: %+v, %v", got, err)
 		}
-		for _, other := range []Change{{ID: "x"}, {Rev: 9}, {Seq: 9}, {Op: Purge}, {At: at.Add(time.Hour)}, {By: "x"}, {Request: "x"}, {Body: []byte("x")}} {
+		for _, other := range []Change{{ID: "x"}, {Rev: 9}, {Seq: 9}, {Op: Purge}, {At: at.Add(time.Hour)}, {By: "x"}, {Request: "x"}, {Body: []byte("x")}, {Full: []byte("x")}} {
 			x := *c
 			merge(&x, other)
 			if x.hash(before) == hash {
@@ -67,7 +67,7 @@ func TestDiff(t *testing.T) {
 		{"", `{"a":1}`, `[{"op":"add","path":"/a","value":1}]`}, {`{"a":1}`, "", `[{"op":"remove","path":"/a","old":1}]`}, {`{"a":1,"b":2}`, `{"a":1,"b":"x"}`, `[{"op":"replace","path":"/b","value":"x","old":2}]`},
 		{`{"a/b~":1}`, `{"~1":{}}`, `[{"op":"remove","path":"/a~1b~0","old":1},{"op":"add","path":"/~01","value":{}}]`}, {`{}`, `{}`, `[]`},
 	} {
-		if got := string(diff(k, []byte(c.before), []byte(c.after))); got != c.want {
+		if got := string(diff(members([]byte(c.before)), members([]byte(c.after)))); got != c.want {
 			t.Errorf("%s to %s: %s, want %s", c.before, c.after, got, c.want)
 		}
 	}
@@ -93,7 +93,7 @@ func TestDiff(t *testing.T) {
 	}
 	for range 2_000 {
 		before, after := object(), object()
-		body := diff(k, before, after)
+		body := diff(members(before), members(after))
 		for _, back := range []bool{false, true} {
 			from, want := before, after
 			if back {
@@ -128,6 +128,6 @@ func FuzzReadChange(f *testing.F) {
 		if back, err := readChange("a", 1, again); err != nil || !bytes.Equal(appendChange(nil, back), again) {
 			t.Fatalf("%x is %+v, written as %x, %v", b, c, again, err)
 		}
-		walk([]byte("{}"), c.Body, true)
+		_, _ = walk([]byte("{}"), c.Body, true)
 	})
 }

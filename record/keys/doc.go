@@ -6,6 +6,7 @@
 package keys
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -184,4 +185,11 @@ func (r *reader) text() string {
 	s := string(r.b[:n])
 	r.b = r.b[n:]
 	return s
+}
+
+func (r *reader) hash() (h [sha256.Size]byte) {
+	if r.bad = r.bad || len(r.b) < len(h); !r.bad {
+		r.b = r.b[copy(h[:], r.b):]
+	}
+	return h
 }

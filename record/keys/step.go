@@ -163,5 +163,8 @@ func (s *Step) whole(c *Collection) bool {
 	if last.Rev-first.Rev != uint64(len(s.changes)-1) {
 		return false
 	}
-	return !c.History.Off || first.Op == Create || len(s.forgotten) > 0 && slices.Min(s.forgotten) == first.Rev-1
+	if len(s.forgotten) > 0 {
+		return slices.Min(s.forgotten) == first.Rev-1
+	}
+	return !c.History.Off || first.Op == Create
 }

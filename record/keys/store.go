@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/schema"
@@ -23,6 +24,8 @@ func Needs() engine.Promises {
 		Snapshot:     true,           // listings
 		Clock:        true,           // the times of a history do not go back
 		MaxKeyBytes:  MaxEntryBytes + MaxIDBytes + 16,
+		MaxValBytes:  4 * schema.MaxDataBytes, // a change of all members, with a full copy
+		MaxTxBytes:   16 * schema.MaxDataBytes,
 	}
 }
 
@@ -77,6 +80,12 @@ type Counters struct {
 	Live, Deleted uint64            // records
 	Seq           uint64            // changes
 	Head          [sha256.Size]byte // hash of the last change
+
+	// The history is complete after the change Anchor: those up to it may have been removed, because they were too old
+	// or the collection keeps none.
+	Anchor     uint64
+	AnchorHash [sha256.Size]byte
+	AnchorAt   time.Time // time of that change
 }
 
 // ReadCounters returns the counters of a collection.
@@ -86,8 +95,12 @@ func ReadCounters(tx engine.Tx, c *Collection) (n Counters, err error) {
 		return n, err
 	}
 	r := reader{b: val}
-	n.Live, n.Deleted, n.Seq = r.uvarint(), r.uvarint(), r.uvarint()
-	if r.bad || copy(n.Head[:], r.b) != len(n.Head) {
+	n.Live, n.Deleted, n.Seq, n.Head = r.uvarint(), r.uvarint(), r.uvarint(), r.hash()
+	if len(r.b) > 0 {
+		n.Anchor, n.AnchorHash = r.uvarint(), r.hash()
+		n.AnchorAt = time.UnixMicro(r.varint()).UTC()
+	}
+	if r.bad || len(r.b) > 0 {
 		return n, engine.Errorf(engine.CodeCorrupt, "the counters of collection %s are damaged", c.Name)
 	}
 	return n, nil
@@ -96,7 +109,12 @@ func ReadCounters(tx engine.Tx, c *Collection) (n Counters, err error) {
 func (n *Counters) write(tx engine.Tx, c *Collection) error {
 	b := binary.AppendUvarint(nil, n.Live)
 	b = binary.AppendUvarint(binary.AppendUvarint(b, n.Deleted), n.Seq)
-	return tx.Put(prefix(counterKeys, c.ID), append(b, n.Head[:]...))
+	b = append(b, n.Head[:]...)
+	if n.Anchor > 0 {
+		b = append(binary.AppendUvarint(b, n.Anchor), n.AnchorHash[:]...)
+		b = binary.AppendVarint(b, n.AnchorAt.UnixMicro())
+	}
+	return tx.Put(prefix(counterKeys, c.ID), b)
 }
 
 // count adds a record to the counters, or removes it with by = -1. d may be nil.
@@ -110,15 +128,30 @@ func (n *Counters) count(d *Doc, by int) {
 	}
 }
 
+// StaleError says that the record is not the one that a change was made of.
+type StaleError struct{ ID string }
+
+// Error names the record.
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("record %s has changed in the meantime", e.ID)
+}
+
 // Put stores the change of a record from before, nil if it is new, to after, whose Rev must be above that of all changes
 // of a record with its id. It sets ID, Rev and Seq of the change, of which the caller has set Op, At, By and Request,
-// and writes the change to the history. Errors about the values are *DuplicateError and *TooLongError; nothing is
-// written then.
+// and writes the change to the history. Errors about the values are *DuplicateError, *TooLongError and *StaleError;
+// nothing is written then.
 func Put(tx engine.Tx, c *Collection, before, after *Doc, ch *Change) error {
+	was, err := c.stillThere(tx, before, after.ID)
+	if err != nil {
+		return err
+	}
+	text := appendDoc(nil, c.Compiled, after)
+	ch.ID, ch.Rev = after.ID, after.Rev
+	c.describe(ch, was, text) // before the first write, which invalidates was
 	if err := c.index(tx, before, after); err != nil {
 		return err
 	}
-	if err := tx.Put(docKey(c.ID, after.ID), appendDoc(nil, c.Compiled, after)); err != nil {
+	if err := tx.Put(docKey(c.ID, after.ID), text); err != nil {
 		return err
 	}
 	n, err := ReadCounters(tx, c)
@@ -127,59 +160,33 @@ func Put(tx engine.Tx, c *Collection, before, after *Doc, ch *Change) error {
 	}
 	n.count(before, -1)
 	n.count(after, 1)
-	if err := c.log(tx, &n, before, after, ch); err != nil {
+	if err := c.log(tx, &n, ch); err != nil {
 		return err
 	}
 	return n.write(tx, c)
 }
 
-// log writes a change to the history.
-func (c *Collection) log(tx engine.Tx, n *Counters, before, after *Doc, ch *Change) error {
-	n.Seq++
-	ch.ID, ch.Rev, ch.Seq = after.ID, after.Rev, n.Seq
-	is := c.Append(nil, after.Data)
-	var was []byte
-	if before != nil {
-		was = c.Append(nil, before.Data)
+// stillThere returns the data of before as they are stored, perhaps for an earlier description of the collection, and
+// checks that no one has changed the record since before was read. The result is valid until the next write.
+func (c *Collection) stillThere(tx engine.Tx, before *Doc, id string) ([]byte, error) {
+	val, ok, err := tx.Get(docKey(c.ID, id))
+	switch {
+	case err != nil:
+		return nil, err
+	case ok != (before != nil):
+		return nil, &StaleError{id}
+	case !ok:
+		return nil, nil
 	}
-	if ch.Body = diff(c.Compiled, was, is); ch.Rev%FullEvery == 0 {
-		ch.Full = is
-	}
-	n.Head = ch.hash(n.Head)
-	if c.History.Off && before != nil {
-		if err := c.forget(tx, before.ID, before.Rev); err != nil {
-			return err
-		}
-	}
-	if err := tx.Put(historyKey(c.ID, ch.ID, ch.Rev), appendChange(nil, ch)); err != nil {
-		return err
-	}
-	return tx.Put(logKey(c.ID, ch.Seq), appendLog(nil, ch, n.Head))
-}
-
-// forget removes a change from the history.
-func (c *Collection) forget(tx engine.Tx, id string, rev uint64) error {
-	key := historyKey(c.ID, id, rev)
-	val, ok, err := tx.Get(key)
-	if err != nil || !ok {
-		return err
-	}
-	ch, err := readChange(id, rev, val)
+	var is Doc
+	data, err := is.readEnvelope(val)
 	if err != nil {
-		return engine.Errorf(engine.CodeCorrupt, "read the history: %w", err)
+		return nil, engine.Errorf(engine.CodeCorrupt, "record %s of %s: %w", id, c.Name, err)
 	}
-	if err := tx.Delete(logKey(c.ID, ch.Seq)); err != nil {
-		return err
+	if is.Rev != before.Rev {
+		return nil, &StaleError{id}
 	}
-	return tx.Delete(key)
-}
-
-// linkBytes is how many bytes of its hash a change has in the log, by which a verification finds where a chain breaks.
-const linkBytes = 8
-
-// appendLog appends the entry of a change in the log of its collection: uvarint rev, linkBytes of the hash, id.
-func appendLog(dst []byte, ch *Change, hash [sha256.Size]byte) []byte {
-	return append(append(binary.AppendUvarint(dst, ch.Rev), hash[:linkBytes]...), ch.ID...)
+	return data, nil
 }
 
 // index writes the entries of a record in all indexes, after it has checked all of them. before and after may be nil.
@@ -252,74 +259,6 @@ func (d *Doc) id() string {
 		return ""
 	}
 	return d.ID
-}
-
-// Remove deletes a record for good: the bodies of its changes are redacted, and the purge becomes its last change.
-func Remove(tx engine.Tx, c *Collection, before *Doc, ch *Change) error {
-	if err := c.index(tx, before, nil); err != nil {
-		return err
-	}
-	if err := tx.Delete(docKey(c.ID, before.ID)); err != nil {
-		return err
-	}
-	n, err := ReadCounters(tx, c)
-	if err != nil {
-		return err
-	}
-	n.count(before, -1)
-	n.Seq++
-	ch.ID, ch.Rev, ch.Seq, ch.Body = before.ID, before.Rev+1, n.Seq, []byte("[]")
-	n.Head = ch.hash(n.Head)
-	if err := c.redactAll(tx, before.ID); err != nil {
-		return err
-	}
-	if err := tx.Put(historyKey(c.ID, ch.ID, ch.Rev), appendChange(nil, ch)); err != nil {
-		return err
-	}
-	if err := tx.Put(logKey(c.ID, ch.Seq), appendLog(nil, ch, n.Head)); err != nil {
-		return err
-	}
-	return n.write(tx, c)
-}
-
-// redactAll removes the bodies of all changes of a record.
-func (c *Collection) redactAll(tx engine.Tx, id string) error {
-	changes, err := History(tx, c, id, 0, 0)
-	if err != nil {
-		return err
-	}
-	for _, ch := range changes {
-		if ch.Redacted() {
-			continue
-		}
-		ch.redact()
-		if err := tx.Put(historyKey(c.ID, id, ch.Rev), appendChange(nil, ch)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// History returns the changes of a record with revisions below before, the newest first, at most n of them. 0 as before or n is no
-// bound.
-func History(tx engine.Tx, c *Collection, id string, before uint64, n int) (all []*Change, err error) {
-	lo, hi := historyKey(c.ID, id, 0), historyKey(c.ID, id, before)
-	if before == 0 {
-		hi = append(append(prefix(historyKeys, c.ID), id...), 1)
-	}
-	for p, err := range tx.ScanBack(lo, hi) {
-		if err != nil {
-			return nil, err
-		}
-		ch, err := readChange(id, binary.BigEndian.Uint64(p.Key[len(p.Key)-8:]), p.Val)
-		if err != nil {
-			return nil, engine.Errorf(engine.CodeCorrupt, "read the history: %w", err)
-		}
-		if all = append(all, ch); len(all) == n {
-			break
-		}
-	}
-	return all, nil
 }
 
 // Docs yields the records of a collection with ids above after, by id, those in the trash as well.

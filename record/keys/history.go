@@ -1,0 +1,455 @@
+package keys
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record/schema"
+	"github.com/skerrydb/skerry/record/value"
+)
+
+// MaxRedact is how many changes one transaction redacts.
+const MaxRedact = 10_000
+
+// describe sets the body of a change, and the full copy if it is time for one. was are the data before as they were
+// stored, and text is the record after.
+func (c *Collection) describe(ch *Change, was, text []byte) {
+	var envelope Doc
+	data, _ := envelope.readEnvelope(text) // was just written
+	now := hide(c.Compiled, members(data))
+	ch.Body = diff(hide(c.Compiled, members(was)), now)
+	if ch.Rev%FullEvery == 0 {
+		ch.Full = append(text[:len(text)-len(data):len(text)-len(data)], now.text()...)
+	}
+}
+
+// log writes a change to the history, and forgets the one before it if the collection keeps none.
+func (c *Collection) log(tx engine.Tx, n *Counters, ch *Change) error {
+	n.Seq++
+	ch.Seq = n.Seq
+	n.Head = ch.hash(n.Head)
+	if c.History.Off {
+		n.Anchor, n.AnchorHash, n.AnchorAt = n.Seq, n.Head, ch.At
+		if err := c.forget(tx, ch.ID, ch.Rev-1); err != nil {
+			return err
+		}
+	}
+	if err := tx.Put(historyKey(c.ID, ch.ID, ch.Rev), appendChange(nil, ch)); err != nil {
+		return err
+	}
+	return tx.Put(logKey(c.ID, ch.Seq), appendLog(nil, ch, n.Head))
+}
+
+// forget removes a change from the history, if it is there.
+func (c *Collection) forget(tx engine.Tx, id string, rev uint64) error {
+	ch, err := c.change(tx, id, rev)
+	if err != nil || ch == nil {
+		return err
+	}
+	if err := tx.Delete(logKey(c.ID, ch.Seq)); err != nil {
+		return err
+	}
+	return tx.Delete(historyKey(c.ID, id, rev))
+}
+
+// change returns the change of a record with a revision, nil if it is not kept.
+func (c *Collection) change(tx engine.Tx, id string, rev uint64) (*Change, error) {
+	val, ok, err := tx.Get(historyKey(c.ID, id, rev))
+	if err != nil || !ok {
+		return nil, err
+	}
+	return c.readChange(id, rev, val)
+}
+
+func (c *Collection) readChange(id string, rev uint64, val []byte) (*Change, error) {
+	ch, err := readChange(id, rev, val)
+	if err != nil {
+		return nil, engine.Errorf(engine.CodeCorrupt, "read the history of %s: %w", c.Name, err)
+	}
+	return ch, nil
+}
+
+// linkBytes is how many bytes of its hash a change has in the log, by which a verification finds where a chain breaks.
+const linkBytes = 8
+
+// appendLog appends the entry of a change in the log of its collection: uvarint rev, linkBytes of the hash, id.
+func appendLog(dst []byte, ch *Change, hash [sha256.Size]byte) []byte {
+	return append(append(binary.AppendUvarint(dst, ch.Rev), hash[:linkBytes]...), ch.ID...)
+}
+
+// entry is what the log has of a change.
+type entry struct {
+	seq, rev uint64
+	link     string
+	id       string
+}
+
+func (c *Collection) readLog(p engine.Pair) (e entry, err error) {
+	e.seq = binary.BigEndian.Uint64(p.Key[len(p.Key)-8:])
+	r := reader{b: p.Val}
+	e.rev = r.uvarint()
+	if r.bad || len(r.b) <= linkBytes {
+		return e, engine.Errorf(engine.CodeCorrupt, "change %d of %s: its entry in the log is damaged", e.seq, c.Name)
+	}
+	e.link, e.id = string(r.b[:linkBytes]), string(r.b[linkBytes:])
+	return e, nil
+}
+
+// Changes yields the changes of a collection with numbers below before, the newest first. 0 is no bound.
+func Changes(tx engine.Tx, c *Collection, before uint64) iter.Seq2[*Change, error] {
+	hi := logKey(c.ID, before)
+	if before == 0 {
+		hi = prefix(logKeys, c.ID+1)
+	}
+	return func(yield func(*Change, error) bool) {
+		for p, err := range tx.ScanBack(logKey(c.ID, 0), hi) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			e, err := c.readLog(p)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			ch, err := c.change(tx, e.id, e.rev)
+			if err == nil && ch == nil {
+				err = engine.Errorf(engine.CodeCorrupt, "change %d of %s is in the log but not in the history", e.seq, c.Name)
+			}
+			if !yield(ch, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// History returns the changes of a record with revisions below before, the newest first, at most n of them. 0 as before
+// or n is no bound.
+func History(tx engine.Tx, c *Collection, id string, before uint64, n int) (all []*Change, err error) {
+	for ch, err := range ChangesOf(tx, c, id, before) {
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, ch); len(all) == n {
+			break
+		}
+	}
+	return all, nil
+}
+
+// ChangesOf yields the changes of a record with revisions below before, the newest first. 0 is no bound.
+func ChangesOf(tx engine.Tx, c *Collection, id string, before uint64) iter.Seq2[*Change, error] {
+	lo, hi := historyKey(c.ID, id, 0), historyKey(c.ID, id, before)
+	if before == 0 {
+		hi = append(append(prefix(historyKeys, c.ID), id...), 1)
+	}
+	return func(yield func(*Change, error) bool) {
+		for p, err := range tx.ScanBack(lo, hi) {
+			var ch *Change
+			if err == nil {
+				ch, err = c.readChange(id, binary.BigEndian.Uint64(p.Key[len(p.Key)-8:]), p.Val)
+			}
+			if !yield(ch, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Remove deletes a record for good: the bodies of its changes are redacted, and the purge becomes its last change. If it
+// has more than MaxRedact changes with bodies, nothing is written and the error is engine.CodeLimit: redact some first.
+func Remove(tx engine.Tx, c *Collection, before *Doc, ch *Change) error {
+	if _, err := c.stillThere(tx, before, before.ID); err != nil {
+		return err
+	}
+	if _, err := Redact(tx, c, before.ID, 0, Mark{ch.At, ch.By}); err != nil {
+		return err
+	}
+	if err := c.index(tx, before, nil); err != nil {
+		return err
+	}
+	if err := tx.Delete(docKey(c.ID, before.ID)); err != nil {
+		return err
+	}
+	n, err := ReadCounters(tx, c)
+	if err != nil {
+		return err
+	}
+	n.count(before, -1)
+	ch.ID, ch.Rev, ch.Body = before.ID, before.Rev+1, []byte("[]")
+	if err := c.log(tx, &n, ch); err != nil {
+		return err
+	}
+	return n.write(tx, c)
+}
+
+// Redact removes the bodies of a record's changes, all of them or that with a revision, and returns how many there were.
+// Who did what and when remains, and so does the chain. If there are more than MaxRedact, nothing is written and the
+// error is engine.CodeLimit.
+func Redact(tx engine.Tx, c *Collection, id string, rev uint64, m Mark) (int, error) {
+	var all []*Change
+	before := uint64(0)
+	if rev != 0 {
+		before = rev + 1
+	}
+	for ch, err := range ChangesOf(tx, c, id, before) {
+		if err != nil {
+			return 0, err
+		}
+		if rev != 0 && ch.Rev != rev {
+			break
+		}
+		if ch.Redacted() {
+			continue
+		}
+		if all = append(all, ch); len(all) > MaxRedact {
+			return 0, engine.Errorf(engine.CodeLimit, "record %s of %s has more than %d changes to redact; redact them one by one first", id, c.Name, MaxRedact)
+		}
+	}
+	for _, ch := range all {
+		ch.redact(m)
+		if err := tx.Put(historyKey(c.ID, id, ch.Rev), appendChange(nil, ch)); err != nil {
+			return 0, err
+		}
+	}
+	return len(all), nil
+}
+
+// Moment is a state in the past: after the last change at or before At, after the change Seq of the collection, or
+// after the revision Rev of a record. One of them is set.
+type Moment struct {
+	At  time.Time
+	Seq uint64
+	Rev uint64
+}
+
+// after reports whether the change was made after m.
+func (m Moment) after(ch *Change) bool {
+	switch {
+	case m.Rev != 0:
+		return ch.Rev > m.Rev
+	case m.Seq != 0:
+		return ch.Seq > m.Seq
+	}
+	return ch.At.After(m.At)
+}
+
+// GoneError says that a state is not known any more.
+type GoneError struct {
+	ID       string
+	Redacted uint64 // the revision whose change was redacted; 0: older changes were removed
+}
+
+// Error says why.
+func (e *GoneError) Error() string {
+	if e.Redacted != 0 {
+		return fmt.Sprintf("revision %d of record %s was redacted", e.Redacted, e.ID)
+	}
+	return fmt.Sprintf("the history of record %s does not reach back that far", e.ID)
+}
+
+// Past returns a record as it was, without passwords; nil if it was not there. It reads about FullEvery changes. A
+// record that was purged is not there at any time. The error may be a *GoneError.
+func Past(tx engine.Tx, c *Collection, id string, m Moment) (*Doc, error) {
+	d, err := Get(tx, c, id)
+	if err != nil || d == nil {
+		return nil, err
+	}
+	return PastOf(tx, c, d, m)
+}
+
+// PastOf is Past of a record that was read in the same transaction.
+func PastOf(tx engine.Tx, c *Collection, d *Doc, m Moment) (*Doc, error) {
+	at, known, err := c.revisionAt(tx, d, m)
+	if err != nil {
+		return nil, err
+	}
+	if at == d.Rev {
+		return withoutPasswords(c.Compiled, *d), nil
+	}
+	var changes []*Change // up to the state, the newest first, back to one from which it can be built
+	for ch, err := range ChangesOf(tx, c, d.ID, at+1) {
+		if err != nil {
+			return nil, err
+		}
+		if ch.Op == Purge {
+			known = known || len(changes) == 0
+			break
+		}
+		changes = append(changes, ch)
+		if ch.Redacted() || len(changes) > FullEvery {
+			break
+		}
+		if ch.Op == Create || ch.Full != nil {
+			return c.forward(d, changes)
+		}
+	}
+	if known && len(changes) == 0 {
+		return nil, nil // there was none yet, or it had been purged
+	}
+	return c.backward(tx, d, at, changes)
+}
+
+// revisionAt returns the revision that a record had, and whether it is certain that there was none before the oldest
+// one that is kept.
+func (c *Collection) revisionAt(tx engine.Tx, d *Doc, m Moment) (rev uint64, known bool, err error) {
+	var oldest *Change
+	for p, err := range tx.Scan(historyKey(c.ID, d.ID, 0), historyKey(c.ID, d.ID, d.Rev+1)) {
+		if err != nil {
+			return 0, false, err
+		}
+		if oldest, err = c.readChange(d.ID, binary.BigEndian.Uint64(p.Key[len(p.Key)-8:]), p.Val); err != nil {
+			return 0, false, err
+		}
+		break
+	}
+	if oldest == nil || m.after(oldest) {
+		if oldest != nil && oldest.Op == Create {
+			return oldest.Rev - 1, true, nil
+		}
+		n, err := ReadCounters(tx, c)
+		if err != nil {
+			return 0, false, err
+		}
+		first := d.Rev + 1
+		if oldest != nil {
+			first = oldest.Rev
+		}
+		if m.Rev != 0 && m.Rev < first-1 || m.Seq != 0 && m.Seq < n.Anchor || m.Rev == 0 && m.Seq == 0 && m.At.Before(n.AnchorAt) {
+			return 0, false, &GoneError{ID: d.ID}
+		}
+		return first - 1, false, nil
+	}
+	lo, hi := oldest.Rev, d.Rev // the revision is one of these; their changes have no gaps
+	for lo < hi {
+		mid := lo + (hi-lo+1)/2
+		ch, err := c.change(tx, d.ID, mid)
+		if err != nil {
+			return 0, false, err
+		}
+		if ch == nil {
+			return 0, false, engine.Errorf(engine.CodeCorrupt, "record %s of %s has no change %d", d.ID, c.Name, mid)
+		}
+		if m.after(ch) {
+			hi = mid - 1
+		} else {
+			lo = mid
+		}
+	}
+	return lo, false, nil
+}
+
+// forward builds a state from the last of changes, which is the oldest.
+func (c *Collection) forward(now *Doc, changes []*Change) (*Doc, error) {
+	d := Doc{ID: now.ID}
+	o := members(nil)
+	for _, ch := range slices.Backward(changes) {
+		if ch.Full != nil {
+			data, err := d.readEnvelope(ch.Full)
+			if err != nil {
+				return nil, engine.Errorf(engine.CodeCorrupt, "change %d of record %s: its copy is damaged", ch.Rev, now.ID)
+			}
+			o = members(data)
+			continue
+		}
+		if err := o.walk(ch.Body, false); err != nil {
+			return nil, engine.Errorf(engine.CodeCorrupt, "change %d of record %s: %w", ch.Rev, now.ID, err)
+		}
+		d.stamp(ch)
+	}
+	return c.built(d, o)
+}
+
+// backward builds the state with a revision from a later copy, because the history does not reach to an earlier one.
+// changes are those up to it that are kept.
+func (c *Collection) backward(tx engine.Tx, now *Doc, rev uint64, changes []*Change) (*Doc, error) {
+	o, to, err := c.copyAfter(tx, now, rev)
+	if err != nil {
+		return nil, err
+	}
+	d := Doc{ID: now.ID, Rev: rev}
+	d.Marks[Created] = now.Marks[Created]
+	for ch, err := range ChangesOf(tx, c, now.ID, to) {
+		if err != nil {
+			return nil, err
+		}
+		if ch.Rev <= rev {
+			break
+		}
+		if ch.Op == Purge {
+			return nil, nil
+		}
+		if ch.Redacted() {
+			return nil, &GoneError{now.ID, ch.Rev}
+		}
+		if err := o.walk(ch.Body, true); err != nil {
+			return nil, engine.Errorf(engine.CodeCorrupt, "change %d of record %s: %w", ch.Rev, now.ID, err)
+		}
+		d.Deleted = ch.Op == Restore // what was restored had been deleted; otherwise it was not
+	}
+	for _, ch := range slices.Backward(changes) {
+		d.stamp(ch)
+	}
+	return c.built(d, o)
+}
+
+// copyAfter returns the data of a record after a revision from the next full copy, or as they are now, and the revision
+// up to which changes of these are to be undone.
+func (c *Collection) copyAfter(tx engine.Tx, now *Doc, rev uint64) (o object, to uint64, err error) {
+	var envelope Doc
+	for up := rev + 1; up < now.Rev && up <= rev+FullEvery; up++ {
+		ch, err := c.change(tx, now.ID, up)
+		if err != nil {
+			return o, 0, err
+		}
+		if ch == nil || ch.Full == nil {
+			continue
+		}
+		data, err := envelope.readEnvelope(ch.Full)
+		if err != nil {
+			return o, 0, engine.Errorf(engine.CodeCorrupt, "change %d of record %s: its copy is damaged", up, now.ID)
+		}
+		return members(data), up + 1, nil
+	}
+	val, _, err := tx.Get(docKey(c.ID, now.ID))
+	if err != nil {
+		return o, 0, err
+	}
+	data, err := envelope.readEnvelope(val)
+	if err != nil {
+		return o, 0, engine.Errorf(engine.CodeCorrupt, "record %s of %s: %w", now.ID, c.Name, err)
+	}
+	return hide(c.Compiled, members(slices.Clone(data))), now.Rev + 1, nil
+}
+
+// stamp makes the envelope of d that of the record after a change.
+func (d *Doc) stamp(ch *Change) {
+	d.Rev = ch.Rev
+	d.Deleted = ch.Op == Delete
+	if ch.Op <= Restore {
+		d.Marks[ch.Op-Create] = Mark{ch.At, ch.By}
+	}
+}
+
+func (c *Collection) built(d Doc, o object) (*Doc, error) {
+	var err error
+	if d.Data, err = c.Parse(o.text()); err != nil {
+		return nil, engine.Errorf(engine.CodeCorrupt, "revision %d of record %s: %w", d.Rev, d.ID, err)
+	}
+	return withoutPasswords(c.Compiled, d), nil
+}
+
+// withoutPasswords returns d without its passwords.
+func withoutPasswords(k *schema.Compiled, d Doc) *Doc {
+	for i := range k.Fields {
+		if k.Fields[i].Type == schema.Password && !d.Data.Get(i).IsNull() {
+			d.Data = d.Data.With(i, value.Value{})
+		}
+	}
+	return &d
+}
