@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,7 +25,7 @@ func accounts() schema.Collection {
 
 func openWith(t testing.TB, o testengine.Options, all ...schema.Collection) *record.DB {
 	t.Helper()
-	db, err := record.Open(testengine.Open(t, o), record.Options{Hash: func(p string) (string, error) { return "hash-of-" + p, nil }})
+	db, err := record.Open(testengine.Open(t, o), record.Options{Hash: func(_ context.Context, p string) (string, error) { return "hash-of-" + p, nil }})
 	must(t, err)
 	must(t, db.Define(all...))
 	return db
