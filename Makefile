@@ -62,6 +62,12 @@ bench-web: ## compare pages with sessions with net/http and Redis, and with fast
 	@mkdir -p bin
 	cd bench && go build -o ../bin/bench-web ./web && exec ../bin/bench-web $(ARGS)
 
+.PHONY: bench-records
+bench-records: ## compare records over REST with PocketBase and with pgx on PostgreSQL (ARGS=-h for more)
+	ci/servers postgres
+	@mkdir -p bin
+	cd bench && go build -o ../bin/bench-records ./records && exec ../bin/bench-records $(ARGS)
+
 .PHONY: bench-btree
 bench-btree: ## compare the B-tree with google/btree and tidwall/btree in one run (ARGS=-h for more)
 	cd bench && go run ./btree $(ARGS)

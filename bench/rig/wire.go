@@ -1,7 +1,7 @@
 // Package rig runs and monitors servers, for the benchmarks that compare Skerry with others.
 //
-// It knows load generators for RESP, HTTP and etcd's gRPC, how to start, stop and meter processes, and how to
-// compute medians; it must not know what is compared or what the results are. Linux only (epoll, /proc).
+// It knows load generators for RESP, HTTP and etcd's gRPC, how to start, stop and meter processes, PostgreSQL among them, and how
+// to compute medians; it must not know what is compared or what the results are. Linux only (epoll, /proc).
 package rig
 
 import (

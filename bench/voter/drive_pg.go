@@ -30,7 +30,7 @@ func drivePgx(m *meter) error {
 	links := make([]*pgLink, m.Conns)
 	for i := range links {
 		l := &pgLink{m: m, ballot: m.ballot(i), hist: m.hist(), sent: make([]time.Duration, per)}
-		c, err := pgx.Connect(context.Background(), pgURL(m.Addr))
+		c, err := pgx.Connect(context.Background(), rig.PostgresURL(m.Addr))
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (l *pgLink) result() error {
 
 // drivePgbench is PostgreSQL's own load generator, with prepared statements and without pipelining.
 func drivePgbench(m *meter) error {
-	bin, err := pgPrograms()
+	bin, err := rig.PostgresPrograms()
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func drivePgbench(m *meter) error {
 	}
 	run := func(d time.Duration, logged bool) (votes int64, took time.Duration, err error) {
 		host, port, _ := strings.Cut(m.Addr, ":")
-		args := []string{"-h", host, "-p", port, "-U", pgUser, "-n", "-M", "prepared", "-f", script, "-c", strconv.Itoa(m.Conns), "-j", "2",
+		args := []string{"-h", host, "-p", port, "-U", rig.PostgresUser, "-n", "-M", "prepared", "-f", script, "-c", strconv.Itoa(m.Conns), "-j", "2",
 			"-T", strconv.Itoa(max(1, int(d.Seconds()+0.5))), "--random-seed=" + strconv.FormatUint(m.Seed, 10)}
 		if logged {
 			args = append(args, "-l", "--log-prefix="+filepath.Join(dir, "log"))
