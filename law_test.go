@@ -90,6 +90,7 @@ var law = map[string]may{
 	// faces
 	"web":            {code: "engine forward jsonscan session web/hostname web/problem web/relay web/requestid web/view github.com/klauspost/compress/gzip github.com/klauspost/compress/zstd", tests: "engine/embedded kv"},
 	"web/problem":    {code: "engine"},
+	"web/calls":      {code: "engine proc web web/conditions web/problem", tests: "engine/testengine"},
 	"web/conditions": {code: "engine kv web/problem"},
 	"web/relay":      {code: "engine forward web/problem"},
 	"web/hostname":   {},
