@@ -133,7 +133,7 @@ func (s *Server) openRecords() (c capability, err error) {
 		return c, err
 	}
 	s.services.Records = db
-	return capability{name: "records", errors: record.Catalog()}, nil
+	return capability{name: "records", errors: record.Catalog(), run: db.Run}, nil
 }
 
 // openUsers opens nothing: the application opens its users.

@@ -26,6 +26,7 @@ type DB struct {
 	eng     engine.Engine
 	o       Options
 	catalog atomic.Pointer[catalog] // the last one that was used
+	wake    chan struct{}           // of Run
 
 	mu      sync.Mutex
 	defined []*schema.Compiled
@@ -37,7 +38,7 @@ func Open(eng engine.Engine, o Options) (*DB, error) {
 	if err := eng.Promises().Meets("records", keys.Needs()); err != nil {
 		return nil, err
 	}
-	return &DB{eng: eng, o: o}, nil
+	return &DB{eng: eng, o: o, wake: make(chan struct{}, 1)}, nil
 }
 
 // Define says which collections the program uses. Those that are not in the store are created by the first transaction

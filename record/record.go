@@ -25,12 +25,16 @@ const (
 	CodeQuery             engine.Code = "query_invalid"
 	CodeTooLarge          engine.Code = "query_too_large"
 	CodeHistoryGone       engine.Code = "history_gone"
+	CodeMigration         engine.Code = "migration_refused"
+	CodeLoses             engine.Code = "migration_loses_data"
 )
 
 // Catalog explains the codes of this package, sorted.
 func Catalog() []engine.Meaning {
 	return []engine.Meaning{
 		{Code: CodeHistoryGone, Kind: engine.KindGone, Text: "the history that the request needs is not kept any more, or was redacted"},
+		{Code: CodeLoses, Kind: engine.KindPrecondition, Text: "the migration would lose data of records, or leave them invalid; nothing was changed"},
+		{Code: CodeMigration, Kind: engine.KindRefused, Text: "the stored descriptions of collections cannot become those of the program; nothing was changed"},
 		{Code: CodeQuery, Kind: engine.KindInvalid, Text: "a filter, order, cursor or other part of a query is malformed; the message names the place"},
 		{Code: CodeTooLarge, Kind: engine.KindRefused, Text: "the query would read or return more than a limit; the message names it"},
 		{Code: CodeRevision, Kind: engine.KindPrecondition, Text: "the record has another revision than the request expects; nothing was written"},
@@ -53,6 +57,8 @@ var (
 	ErrReferenced        = &engine.Error{Code: CodeReferenced, Msg: "other records refer to the record"}
 	ErrUnknownCollection = &engine.Error{Code: CodeUnknownCollection, Msg: "there is no such collection"}
 	ErrHistoryGone       = &engine.Error{Code: CodeHistoryGone, Msg: "the history is not kept any more"}
+	ErrLoses             = &engine.Error{Code: CodeLoses, Msg: "the migration would lose data"}
+	ErrMigration         = &engine.Error{Code: CodeMigration, Msg: "the migration is refused"}
 	ErrQuery             = &engine.Error{Code: CodeQuery, Msg: "the query is not valid"}
 )
 

@@ -195,7 +195,7 @@ func (t *Tx) Update(collection, id string, patch []byte, rev uint64) (*Record, e
 	if err := checkRev(c, before, rev); err != nil {
 		return nil, err
 	}
-	data, err := c.Patch(before.Data, patch)
+	data, err := c.Patch(c.Fill(before.Data), patch)
 	if err != nil {
 		return nil, invalid(c, err)
 	}

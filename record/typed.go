@@ -145,7 +145,7 @@ func (s *Set[T]) Save(r Runner, v *T) error {
 			if err := checkRev(c, before, m.Rev); err != nil {
 				return nil, err
 			}
-			base = before.Data
+			base = c.Fill(before.Data)
 		}
 		data, err := codec.Encode(base, v)
 		if err != nil {

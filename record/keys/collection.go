@@ -1,11 +1,11 @@
 package keys
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/keyspace"
@@ -42,8 +42,8 @@ type state struct {
 	Ready bool   `json:"ready"`
 }
 
-// Next returns c as another description makes it, with its indexes. An index that is new, or has other fields than
-// before, is ready at once only if c is new: otherwise it must be built.
+// Next returns c as another description makes it, with its indexes. An index that is new, or whose fields are others or
+// have other types than before, is ready at once only if c is new: otherwise it must be built.
 func (c *Collection) Next(k *schema.Compiled) *Collection {
 	n := &Collection{Compiled: k, ID: c.ID, Version: c.Version + 1, lastID: c.lastID}
 	old := map[string]Index{}
@@ -52,7 +52,7 @@ func (c *Collection) Next(k *schema.Compiled) *Collection {
 	}
 	for _, x := range append(k.Indexes[:len(k.Indexes):len(k.Indexes)], k.Implied()...) {
 		was, ok := old[x.Name]
-		if !ok || !sameIndex(was.Index, x) {
+		if !ok || !c.sameIndex(was.Index, k, x) {
 			n.lastID++
 			was = Index{ID: n.lastID, Ready: c.Version == 0}
 		}
@@ -61,20 +61,24 @@ func (c *Collection) Next(k *schema.Compiled) *Collection {
 	return n
 }
 
-func sameIndex(a, b schema.Index) bool {
-	x, _ := json.Marshal(a)
-	y, _ := json.Marshal(b)
-	return bytes.Equal(x, y)
+// sameIndex reports whether an index of c has the same entries as one of another description.
+func (c *Collection) sameIndex(a schema.Index, k *schema.Compiled, b schema.Index) bool {
+	return a.Unique == b.Unique && slices.EqualFunc(a.Fields, b.Fields, func(f, g schema.IndexField) bool {
+		if f.Desc != g.Desc || k.Current(f.Name) != g.Name {
+			return false
+		}
+		i, field := c.Index(f.Name)
+		j, still := k.Index(g.Name)
+		return field == still && (!field || c.Fields[i].Type == k.Fields[j].Type)
+	})
 }
 
-// WithReady returns c after the index with an id was built.
-func (c *Collection) WithReady(id uint16) *Collection {
+// built returns c with all indexes ready.
+func (c *Collection) built() *Collection {
 	n := *c
-	n.Version++
-	n.stored = nil
-	for _, x := range c.stored {
-		x.Ready = x.Ready || x.ID == id
-		n.stored = append(n.stored, x)
+	n.stored = slices.Clone(c.stored)
+	for i := range n.stored {
+		n.stored[i].Ready = true
 	}
 	return &n
 }

@@ -404,9 +404,9 @@ func TestFind(t *testing.T) {
 					}
 					return err
 				})
-				s.c = s.c.WithReady(x.ID)
 			}
 		}
+		s.c = s.c.built()
 		changes(20)
 		for range 25 {
 			s.check(t, used)

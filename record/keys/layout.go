@@ -22,6 +22,8 @@ const (
 	logKeys     = 'l' // collection seq                 → id and rev of the change
 	counterKeys = 'c' // collection                     → counters
 	lastKey     = 'n' //                                → the highest id that a collection has had
+	workKeys    = 'w' // collection                     → what a migration has left to do
+	versionKeys = 'v' // collection version             → the description before a migration
 )
 
 // Limits of keys.

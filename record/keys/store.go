@@ -232,6 +232,14 @@ func (x *Index) write(tx engine.Tx, collection uint32, before, after *Doc) error
 	if after != nil {
 		newEntry, newUnique = x.entryKey(collection, after), x.uniqueKey(collection, after)
 	}
+	if !x.Ready && oldUnique != nil {
+		// Before the record was added to the index, another one may have taken its values.
+		if id, _, err := tx.Get(oldUnique); err != nil {
+			return err
+		} else if string(id) != before.ID {
+			oldUnique = nil
+		}
+	}
 	for _, key := range []struct {
 		was, is []byte
 		val     string

@@ -276,7 +276,7 @@ func (d *differ) addFields() {
 		if f.Required {
 			required = "required "
 		}
-		d.step(AddField, f.Name, f.Required && !f.fills(), "Add the %sfield %s of type %s to %s.", required, f.Name, f.words(), d.to.Name)
+		d.step(AddField, f.Name, f.Required && !f.fills() || d.now.Extra, "Add the %sfield %s of type %s to %s.", required, f.Name, f.words(), d.to.Name)
 	}
 	if !slices.EqualFunc(d.now.Fields, d.to.Fields, func(a, b Field) bool { return a.Name == b.Name }) {
 		d.now.Fields = slices.Clone(d.to.Fields)

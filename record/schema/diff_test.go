@@ -285,7 +285,7 @@ func randomData(r *rand.Rand, c Collection) string {
 		members = append(members, fmt.Sprintf("%q:%s", f.Name, raw))
 	}
 	if c.Extra && r.IntN(2) == 0 {
-		members = append(members, `"more":[1]`)
+		members = append(members, []string{`"more":[1]`, `"new0":"b"`, `"new1":7`}[r.IntN(3)])
 	}
 	return "{" + strings.Join(members, ",") + "}"
 }

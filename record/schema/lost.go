@@ -1,8 +1,23 @@
 package schema
 
+// Rewrites reports whether records that are there must be written again after the step: to lose values for good, or to
+// have those that Fill adds. All other differences are made up for when a record is read.
+func (s Step) Rewrites() bool {
+	switch s.Kind {
+	case DropField:
+		return true
+	case AddField, AlterField:
+		f := &s.After.Fields[s.After.field(s.Name)]
+		return f.Required && f.fills()
+	case SetOption:
+		return s.Loses && s.Name == "extra"
+	}
+	return false
+}
+
 // Lost reports whether a record loses data by the step, or is not valid after it though it was before: the record as
 // it is before all steps, under the description old, and as new parses it.
-func (s *Step) Lost(old *Compiled, was Data, new *Compiled, is Data) bool {
+func (s Step) Lost(old *Compiled, was Data, new *Compiled, is Data) bool {
 	switch s.Kind {
 	case DropCollection:
 		return true
@@ -17,7 +32,7 @@ func (s *Step) Lost(old *Compiled, was Data, new *Compiled, is Data) bool {
 	return false
 }
 
-func (s *Step) lostField(old *Compiled, was Data, new *Compiled, is Data) bool {
+func (s Step) lostField(old *Compiled, was Data, new *Compiled, is Data) bool {
 	i, ok := new.Index(s.Name)
 	if !ok {
 		return false
@@ -33,5 +48,11 @@ func (s *Step) lostField(old *Compiled, was Data, new *Compiled, is Data) bool {
 		}
 		return f.Type != Password && f.check("", filled) != nil && g.check("", w) == nil
 	}
-	return f.Required && filled.IsNull()
+	extras := 0 // members that become the field
+	for _, name := range append([]string{s.Name}, f.Was...) {
+		if !was.Extra(name).IsNull() {
+			extras++
+		}
+	}
+	return extras > 1 || extras == 1 && (v.IsNull() || f.check("", v) != nil) || f.Required && filled.IsNull()
 }

@@ -1,0 +1,20 @@
+package record
+
+import (
+	"context"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record/keys"
+)
+
+// WorkStep does one step of the work that migrations have left.
+func (db *DB) WorkStep(ctx context.Context) (more bool, err error) { return db.workStep(ctx) }
+
+// Stored returns a collection as it is stored.
+func (db *DB) Stored(tx engine.Tx, name string) (*keys.Collection, error) {
+	c, err := db.load(tx)
+	if err != nil {
+		return nil, err
+	}
+	return c.byName[name].Collection, nil
+}
