@@ -22,8 +22,8 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-// openWith opens records with collections on an engine.
-func openWith(t testing.TB, eng engine.Engine, collections ...schema.Collection) *record.DB {
+// withCollections opens records with collections on an engine.
+func withCollections(t testing.TB, eng engine.Engine, collections ...schema.Collection) *record.DB {
 	t.Helper()
 	db, err := record.Open(eng, record.Options{})
 	must(t, err)
@@ -120,7 +120,7 @@ func text(t testing.TB, db *record.DB, id string) (s string) {
 // TestMigrate goes up, with a step that loses data, and down again.
 func TestMigrate(t *testing.T) {
 	eng := testengine.Open(t, testengine.Options{})
-	db := openWith(t, eng, notes())
+	db := withCollections(t, eng, notes())
 	fill(t, db, 0, 1200)
 	if got := steps(t, db); got != "" {
 		t.Errorf("there is nothing to do, but: %s", got)
@@ -128,7 +128,7 @@ func TestMigrate(t *testing.T) {
 	next := notes()
 	next.Fields = []schema.Field{{Name: "name", Type: schema.Text, Was: []string{"title"}}, {Name: "n", Type: schema.Text}, {Name: "kind", Type: schema.Text, Required: true, Default: `"note"`}}
 	next.Indexes = append(next.Indexes, schema.Index{Name: "by_name", Unique: true, Fields: []schema.IndexField{{Name: "name"}}})
-	db = openWith(t, eng, next)
+	db = withCollections(t, eng, next)
 	if got, want := steps(t, db), `Drop field old of notes with its values. (may lose data)
 Rename field title of notes to name.
 Change field n of notes: type from "int" to "text".
@@ -183,11 +183,11 @@ Build the unique index by_name of notes on name.`; got != want {
 // TestMigrateCheck: a step that may lose data does not need leave if no record loses any.
 func TestMigrateCheck(t *testing.T) {
 	eng := testengine.Open(t, testengine.Options{})
-	db := openWith(t, eng, notes())
+	db := withCollections(t, eng, notes())
 	fill(t, db, 0, 10)
 	next := notes()
 	next.Fields[1].Max = "9"
-	db = openWith(t, eng, next)
+	db = withCollections(t, eng, next)
 	if got := steps(t, db); got != `Change field n of notes: max from nothing to "9". (may lose data)` {
 		t.Error(got)
 	}
@@ -196,7 +196,7 @@ func TestMigrateCheck(t *testing.T) {
 	finish(t, db)
 	sound(t, eng, db, "notes")
 	next.Fields[1].Max = "8"
-	db = openWith(t, eng, next)
+	db = withCollections(t, eng, next)
 	if _, err := db.Migrate(t.Context(), record.MigrateOptions{}); !errors.Is(err, record.ErrLoses) || !strings.Contains(err.Error(), "1 records") || !strings.Contains(err.Error(), "n9") {
 		t.Errorf("a record that becomes invalid: %v", err)
 	}
@@ -207,17 +207,17 @@ func TestMigrateRefuses(t *testing.T) {
 	eng := testengine.Open(t, testengine.Options{})
 	first := notes()
 	first.Rules.View = `old = "x"`
-	db := openWith(t, eng, first)
+	db := withCollections(t, eng, first)
 	fill(t, db, 0, 1)
 	next := first
 	next.Fields = next.Fields[:2]
-	db = openWith(t, eng, next)
+	db = withCollections(t, eng, next)
 	if _, err := db.Migrate(t.Context(), record.MigrateOptions{AllowLoss: true}); !errors.Is(err, record.ErrMigration) || !strings.Contains(err.Error(), "the rule view of notes") {
 		t.Error(err)
 	}
 	next.Rules.View = ""
 	next.Fields = []schema.Field{{Name: "title", Type: schema.Password}}
-	db = openWith(t, eng, schema.Collection{Name: "notes", Fields: next.Fields})
+	db = withCollections(t, eng, schema.Collection{Name: "notes", Fields: next.Fields})
 	if _, err := db.Migrate(t.Context(), record.MigrateOptions{AllowLoss: true}); !errors.Is(err, record.ErrMigration) || !strings.Contains(err.Error(), "a password cannot become another type") {
 		t.Error(err)
 	}
@@ -229,11 +229,11 @@ func TestMigrateRefuses(t *testing.T) {
 // TestMigrateDuplicate: a unique index that cannot be built names the records, and is built once they differ.
 func TestMigrateDuplicate(t *testing.T) {
 	eng := testengine.Open(t, testengine.Options{})
-	db := openWith(t, eng, notes())
+	db := withCollections(t, eng, notes())
 	fill(t, db, 0, 11)
 	next := notes()
 	next.Indexes[0].Unique = true
-	db = openWith(t, eng, next)
+	db = withCollections(t, eng, next)
 	_, err := db.Migrate(t.Context(), record.MigrateOptions{})
 	must(t, err)
 	finish(t, db)
@@ -259,14 +259,14 @@ func TestMigrateDuplicate(t *testing.T) {
 // TestMigrateConcurrent builds indexes and rewrites records while others write them.
 func TestMigrateConcurrent(t *testing.T) {
 	eng := testengine.Open(t, testengine.Options{})
-	db := openWith(t, eng, notes())
+	db := withCollections(t, eng, notes())
 	const records = 2_500
 	fill(t, db, 0, records)
 	next := notes()
 	next.Fields = append(next.Fields[:2:2], schema.Field{Name: "kind", Type: schema.Int, Required: true, Default: "5"})
 	next.Indexes = []schema.Index{{Name: "by_n", Fields: []schema.IndexField{{Name: "n", Desc: true}, {Name: "title"}}}, {Name: "by_kind", Fields: []schema.IndexField{{Name: "kind"}, {Name: "updated"}}},
 		{Name: "by_title", Unique: true, Fields: []schema.IndexField{{Name: "title"}}}}
-	db = openWith(t, eng, next)
+	db = withCollections(t, eng, next)
 	_, err := db.Migrate(t.Context(), record.MigrateOptions{AllowLoss: true})
 	must(t, err)
 	s := seed.Of(t)
@@ -322,7 +322,7 @@ func TestMigrateCrash(t *testing.T) {
 	open := func(c schema.Collection) (*embedded.DB, *record.DB) {
 		eng, err := embedded.Open("data", embedded.Options{FS: disk, Logger: slog.New(slog.DiscardHandler)})
 		must(t, err)
-		return eng, openWith(t, eng, c)
+		return eng, withCollections(t, eng, c)
 	}
 	eng, db := open(notes())
 	fill(t, db, 0, 2_000)
@@ -348,7 +348,7 @@ func TestMigrateCrash(t *testing.T) {
 	}
 	fill(t, db, 2_000, 2_100)
 	next.Indexes = append(next.Indexes, schema.Index{Name: "newest", Fields: []schema.IndexField{{Name: "created", Desc: true}}})
-	db = openWith(t, eng, next)
+	db = withCollections(t, eng, next)
 	_, err = db.Migrate(t.Context(), record.MigrateOptions{})
 	must(t, err)
 	if got := steps(t, db); !strings.HasPrefix(got, "notes: 0 of 2100") {
@@ -363,7 +363,7 @@ func TestMigrateCrash(t *testing.T) {
 func TestDropCollection(t *testing.T) {
 	eng := testengine.Open(t, testengine.Options{})
 	pins := schema.Collection{Name: "pins", Fields: []schema.Field{{Name: "note", Type: schema.Reference, Collection: "notes"}}}
-	db := openWith(t, eng, notes(), pins)
+	db := withCollections(t, eng, notes(), pins)
 	fill(t, db, 0, 600)
 	if err := db.DropCollection(t.Context(), "notes", true); !errors.Is(err, record.ErrReferenced) || !strings.Contains(err.Error(), "the field note of pins refers to collection notes") {
 		t.Error(err)
@@ -372,7 +372,7 @@ func TestDropCollection(t *testing.T) {
 	if err := db.DropCollection(t.Context(), "notes", false); !errors.Is(err, record.ErrLoses) || !strings.Contains(err.Error(), "600 records") {
 		t.Error(err)
 	}
-	db = openWith(t, eng)
+	db = withCollections(t, eng)
 	must(t, db.DropCollection(t.Context(), "notes", true))
 	if got := steps(t, db); !strings.Contains(got, "notes: 0 of 0: deleting the records of notes") {
 		t.Error(got)

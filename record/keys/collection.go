@@ -73,8 +73,8 @@ func (c *Collection) sameIndex(a schema.Index, k *schema.Compiled, b schema.Inde
 	})
 }
 
-// built returns c with all indexes ready.
-func (c *Collection) built() *Collection {
+// complete returns c with all indexes ready.
+func (c *Collection) complete() *Collection {
 	n := *c
 	n.stored = slices.Clone(c.stored)
 	for i := range n.stored {

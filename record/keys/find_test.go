@@ -406,7 +406,7 @@ func TestFind(t *testing.T) {
 				})
 			}
 		}
-		s.c = s.c.built()
+		s.c = s.c.complete()
 		changes(20)
 		for range 25 {
 			s.check(t, used)

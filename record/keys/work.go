@@ -255,7 +255,7 @@ func (w *Work) finish(tx engine.Tx, all []*Collection, c *Collection) error {
 	if err := tx.Delete(workKey(c.ID)); err != nil {
 		return err
 	}
-	return Save(tx, all, c.built())
+	return Save(tx, all, c.complete())
 }
 
 // stepSweep deletes entries of an index.
