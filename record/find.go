@@ -3,7 +3,6 @@ package record
 import (
 	"errors"
 	"net/url"
-	"slices"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/keys"
@@ -12,9 +11,6 @@ import (
 	"github.com/skerrydb/skerry/record/value"
 )
 
-// MaxScan is how many records a listing reads at most.
-const MaxScan = 10_000
-
 // Page is what Find has found.
 type Page struct {
 	Items []*Record
@@ -22,6 +18,9 @@ type Page struct {
 	Next  string // the cursor of the page that follows, "" if this is the last one
 
 	Groups []query.Values // if the query has aggregates
+
+	Plan  *keys.Plan // of Items or Groups, if the query asks for it
+	Count *keys.Plan // of Total, if the query asks for it
 
 	query   *query.Query
 	related [][]query.Related // of Items, if the query expands any
@@ -68,112 +67,94 @@ func (t *Tx) Find(collection string, q *query.Query) (*Page, error) {
 	if !q.AsOf.IsZero() {
 		return nil, engine.Errorf(engine.CodeUnsupported, "a listing cannot show the past yet")
 	}
-	list, view, trash := t.rule(c, List), t.rule(c, View), t.rule(c, Delete)
-	f := &finder{t: t, c: c, q: q, list: query.All(list, view), trash: trash, where: q.Where.Bind(&t.seen)}
-	if never := list.Never() || view.Never(); never && q.Deleted != query.Trash || trash.Never() && q.Deleted == query.Trash {
-		return nil, engine.Errorf(CodeRefused, "the rules of %s do not allow listing its records", c.Name)
+	if q.Explain && !t.actor.System {
+		return nil, engine.Errorf(CodeRefused, "only superadmins learn how records are found, because that tells of records that others may not see")
+	}
+	search, err := t.search(c, q)
+	if err != nil {
+		return nil, err
 	}
 	p := &Page{query: q}
 	if len(q.Aggregates) > 0 {
-		return p, f.aggregate(p)
+		err = t.aggregate(c, search, p)
+	} else {
+		err = t.page(c, search, p)
 	}
-	if err := f.scan(p); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, invalidQuery(err)
 	}
 	return p, t.expand(p)
 }
 
-// finder is one Find.
-type finder struct {
-	t           *Tx
-	c           *collection
-	q           *query.Query
-	list, trash *query.Cond // of the rules: about records, and about those in the trash
-	where       *query.Cond
-}
-
-// each calls fn with every record that meets the query, by id, until fn returns false.
-func (f *finder) each(after string, fn func(d *keys.Doc) (bool, error)) error {
-	read := 0
-	for d, err := range keys.Docs(f.t.tx, f.c.Collection, after) {
-		if err != nil {
-			return err
-		}
-		if read++; read > MaxScan {
-			return engine.Errorf(CodeTooLarge, "the query would read more than %d records of %s", MaxScan, f.c.Name)
-		}
-		ok, err := f.meets(d)
-		if err == nil && ok {
-			ok, err = fn(d)
-			if err == nil && !ok {
-				return nil
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (f *finder) meets(d *keys.Doc) (bool, error) {
-	if !f.q.Deleted.Includes(d.Deleted) {
-		return false, nil
-	}
-	rule := f.list
-	if d.Deleted {
-		rule = f.trash
-	}
-	if ok, err := rule.Holds(&f.t.env, d, nil); !ok || err != nil {
-		return false, err
-	}
-	return f.where.Holds(&f.t.seen, d, nil)
-}
-
-// found is a record with the values that it is sorted by.
-type found struct {
-	*keys.Doc
-	key []value.Value
-}
-
-// scan finds the records of the page.
-func (f *finder) scan(p *Page) error {
-	q := f.q
-	byID := len(q.Orders) == 1 && !q.Orders[0].Desc
-	after := ""
-	if byID && q.After != nil && !q.Count {
-		after, _ = q.After[0].Text()
-	}
-	var all []found
-	err := f.each(after, func(d *keys.Doc) (bool, error) {
-		p.Total++
-		key := q.Orders.Key(d)
-		if q.After == nil || q.Orders.Compare(key, q.After) > 0 {
-			all = append(all, found{d, key})
-		}
-		return q.Count || !byID || len(all) <= q.Offset+q.Limit, nil
-	})
+// search returns a query together with the rules.
+func (t *Tx) search(c *collection, q *query.Query) (*keys.Search, error) {
+	rule, err := t.listed(c, q.Deleted)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	slices.SortFunc(all, func(a, b found) int { return q.Orders.Compare(a.key, b.key) })
-	all = all[min(q.Offset, len(all)):]
-	if len(all) > q.Limit && q.Limit > 0 {
-		p.Next = q.Cursor(f.c.Compiled, all[q.Limit-1])
-	}
-	for _, x := range all[:min(q.Limit, len(all))] {
-		p.Items = append(p.Items, newRecord(f.c, x.Doc))
-	}
-	return nil
+	return &keys.Search{Tests: []keys.Test{{Cond: rule, Env: &t.env}, {Cond: q.Where, Env: &t.seen}}, Deleted: q.Deleted, Orders: q.Orders, After: q.After, Offset: q.Offset, Limit: q.Limit}, nil
 }
 
-func (f *finder) aggregate(p *Page) error {
-	groups := query.NewGroups(f.q)
-	err := f.each("", func(d *keys.Doc) (bool, error) { return true, groups.Add(d) })
-	if err == nil {
-		p.Groups, err = groups.Values()
+// listed returns the condition on records that the actor may list.
+func (t *Tx) listed(c *collection, d query.Deleted) (*query.Cond, error) {
+	live, trash := query.All(t.rule(c, List), t.rule(c, View)).Bind(&t.env), t.rule(c, Delete)
+	if live.Never() && d != query.Trash || trash.Never() && d == query.Trash {
+		return nil, engine.Errorf(CodeRefused, "the rules of %s do not allow listing its records", c.Name)
 	}
-	return invalidQuery(err)
+	switch {
+	case d == query.Live || live.Always() && trash.Always():
+		return live, nil
+	case d == query.Trash:
+		return trash, nil
+	}
+	deleted := func(is bool) *query.Cond { return query.Is(c.Compiled, "is_deleted", value.OfBool(is)) }
+	return query.Any(query.All(deleted(false), live), query.All(deleted(true), trash)), nil
+}
+
+// page finds the records of a page, and counts those of all pages.
+func (t *Tx) page(c *collection, s *keys.Search, p *Page) error {
+	found, err := keys.Find(t.tx, c.Collection, s)
+	if err != nil {
+		return scanned(err)
+	}
+	for _, d := range found.Docs {
+		p.Items = append(p.Items, newRecord(c, d))
+	}
+	if found.More {
+		p.Next = p.query.Cursor(c.Compiled, found.Docs[len(found.Docs)-1])
+	}
+	if p.query.Explain {
+		p.Plan = &found.Plan
+	}
+	if !p.query.Count {
+		return nil
+	}
+	total, plan, err := keys.Count(t.tx, c.Collection, s)
+	if p.Total = total; p.query.Explain {
+		p.Count = &plan
+	}
+	return scanned(err)
+}
+
+// scanned gives the error of a search that would read too much its code.
+func scanned(err error) error {
+	if e, ok := errors.AsType[*keys.ScanError](err); ok {
+		return engine.Errorf(CodeScan, "%w", e)
+	}
+	return err
+}
+
+func (t *Tx) aggregate(c *collection, s *keys.Search, p *Page) error {
+	groups := query.NewGroups(p.query)
+	plan, err := keys.Each(t.tx, c.Collection, s, func(d *keys.Doc) error { return groups.Add(d) })
+	if err != nil {
+		return scanned(err)
+	}
+	if p.query.Explain {
+		p.Plan = &plan
+	}
+	p.Groups, err = groups.Values()
+	return err
 }
 
 // expand finds the records that those of a page refer to, or that refer to them.
@@ -214,24 +195,23 @@ func (l lookup) Referring(k *schema.Compiled, field int, id string, n int) (rows
 	if c == nil || err != nil {
 		return nil, err
 	}
-	ids, err := keys.Referring(l.t.tx, c.Collection, field, want, MaxScan)
+	orders, err := query.ParseOrders("id", query.Scope{Collection: c.Compiled})
 	if err != nil {
 		return nil, err
 	}
-	f := &finder{t: l.t, c: c, q: &query.Query{}, list: query.All(l.t.rule(c, List), l.t.rule(c, View)), where: query.Always()}
-	for _, other := range ids {
-		d, err := keys.Get(l.t.tx, c.Collection, other)
-		if err != nil {
-			return nil, err
+	s, err := l.t.search(c, &query.Query{Where: query.Is(c.Compiled, c.Fields[field].Name, want), Orders: orders, Limit: n})
+	if err != nil {
+		if engine.CodeOf(err) == CodeRefused {
+			return nil, nil // the actor may see none of them
 		}
-		if ok, err := f.meets(d); err != nil {
-			return nil, err
-		} else if !ok {
-			continue
-		}
-		if rows = append(rows, newRecord(c, d)); len(rows) == n {
-			break
-		}
+		return nil, err
+	}
+	found, err := keys.Find(l.t.tx, c.Collection, s)
+	if err != nil {
+		return nil, scanned(err)
+	}
+	for _, d := range found.Docs {
+		rows = append(rows, newRecord(c, d))
 	}
 	return rows, nil
 }

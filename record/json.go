@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"github.com/skerrydb/skerry/record/keys"
@@ -80,7 +81,21 @@ func (p *Page) AppendJSON(dst []byte) []byte {
 	if p.query.Count {
 		dst = strconv.AppendInt(append(dst, `,"total":`...), int64(p.Total), 10)
 	}
-	return append(dst, '}')
+	return append(p.appendPlans(dst), '}')
+}
+
+// appendPlans appends how the records of the page, and their total, were found.
+func (p *Page) appendPlans(dst []byte) []byte {
+	for _, x := range []struct {
+		name string
+		plan *keys.Plan
+	}{{"plan", p.Plan}, {"count_plan", p.Count}} {
+		if x.plan != nil {
+			text, _ := json.Marshal(x.plan) // it has only texts, numbers and lists of them
+			dst = append(append(strconv.AppendQuote(append(dst, ','), x.name), ':'), text...)
+		}
+	}
+	return dst
 }
 
 // AppendItem appends one of Items, with what the query asks of it.
@@ -153,5 +168,5 @@ func (p *Page) appendGroups(dst []byte) []byte {
 		}
 		dst[len(dst)-1] = '}'
 	}
-	return append(dst, ']', '}')
+	return append(p.appendPlans(append(dst, ']')), '}')
 }

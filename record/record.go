@@ -23,6 +23,7 @@ const (
 	CodeReferenced        engine.Code = "record_referenced"
 	CodeUnknownCollection engine.Code = "unknown_collection"
 	CodeQuery             engine.Code = "query_invalid"
+	CodeScan              engine.Code = "scan_too_large"
 	CodeTooLarge          engine.Code = "query_too_large"
 	CodeHistoryGone       engine.Code = "history_gone"
 	CodeMigration         engine.Code = "migration_refused"
@@ -43,6 +44,7 @@ func Catalog() []engine.Meaning {
 		{Code: CodeNotFound, Kind: engine.KindNotFound, Text: "there is no such record, or it may not be seen"},
 		{Code: CodeReferenced, Kind: engine.KindConflict, Text: "other records refer to the record; nothing was written"},
 		{Code: CodeRefused, Kind: engine.KindForbidden, Text: "a rule of the collection does not allow that; nothing was written"},
+		{Code: CodeScan, Kind: engine.KindRefused, Text: "the query would read more records than the limit; the message names the index that would help"},
 		{Code: CodeUnknownCollection, Kind: engine.KindNotFound, Text: "there is no such collection, or nothing in it may be seen"},
 	}
 }

@@ -66,7 +66,7 @@ func (s *Search) accesses(tx engine.Tx, c *Collection, b bounds, bounded bool) (
 			a.cost = min(a.count, need)
 		}
 		if a.index != nil {
-			a.cost *= 2 // an entry and a document
+			a.cost += a.cost / 2 // entries are read besides documents
 		}
 	}
 	slices.SortStableFunc(all, func(x, y *access) int { return x.cost - y.cost })

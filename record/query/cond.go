@@ -348,6 +348,18 @@ func All(conds ...*Cond) *Cond {
 	return c
 }
 
+// Any returns the condition that one of conds holds.
+func Any(conds ...*Cond) *Cond { return &Cond{kind: or, terms: conds} }
+
+// Is returns the condition that a column or field of k, which is not of type json, has a value of its kind.
+func Is(k *schema.Compiled, name string, v value.Value) *Cond {
+	t, err := Scope{Collection: k}.path([]string{name}, expr.Span{}, MaxHops)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return &Cond{kind: compare, op: expr.Equal, left: t, right: &term{kind: v.Kind(), value: v}}
+}
+
 // Always returns the condition that every record meets.
 func Always() *Cond { return constant(true) }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // members are the members of a query, as parameters of a URL or as JSON.
-var members = []string{"filter", "sort", "fields", "expand", "limit", "offset", "after", "count", "deleted", "asof", "group", "aggregate"}
+var members = []string{"filter", "sort", "fields", "expand", "limit", "offset", "after", "count", "deleted", "asof", "group", "aggregate", "explain"}
 
 // Parse reads a query from the parameters of a URL:
 //
@@ -30,6 +30,7 @@ var members = []string{"filter", "sort", "fields", "expand", "limit", "offset", 
 //	asof       a time, or the number of a change of the collection
 //	group      what ParseGroup reads: status,month(created)
 //	aggregate  what ParseAggregates reads: count,sum(total)
+//	explain    true to learn how the records are found
 //
 // Unknown and repeated parameters are errors. An error is an *Error.
 func Parse(params url.Values, s Scope) (*Query, error) {
@@ -162,6 +163,7 @@ func (p *parser) query() (*Query, error) {
 		{"limit", func(text string) error { return number(&q.Limit, text, MaxLimit) }},
 		{"offset", func(text string) error { return number(&q.Offset, text, MaxOffset) }},
 		{"count", func(text string) error { return choice(&q.Count, text, "false", "true") }},
+		{"explain", func(text string) error { return choice(&q.Explain, text, "false", "true") }},
 		{"asof", func(text string) (err error) { q.AsOf, err = parseAsOf(text); return err }},
 		{"group", func(text string) (err error) { q.Group, err = ParseGroup(text, s); return err }},
 		{"aggregate", func(text string) (err error) { q.Aggregates, err = ParseAggregates(text, s); return err }},

@@ -33,6 +33,8 @@ type Query struct {
 	After  []value.Value // key of the record before the page, by Orders; nil: the page is the first
 	Count  bool          // also count the records of all pages
 
+	Explain bool // also say how the records are found
+
 	Deleted Deleted
 	AsOf    AsOf
 
