@@ -16,6 +16,7 @@ import (
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/api"
+	"github.com/skerrydb/skerry/web/records"
 )
 
 // capability is what a capability adds to a server. Every field but the name is optional.
@@ -128,12 +129,21 @@ func (s *Server) openProcedures() (c capability, err error) {
 }
 
 func (s *Server) openRecords() (c capability, err error) {
-	db, err := record.Open(s.eng, record.Options{})
+	hash, err := auth.PasswordHash(auth.Params{})
+	if err != nil {
+		return c, err
+	}
+	db, err := record.Open(s.eng, record.Options{Hash: hash})
 	if err != nil {
 		return c, err
 	}
 	s.services.Records = db
-	return capability{name: "records", errors: record.Catalog(), run: db.Run}, nil
+	face := records.New(db, records.Options{Actor: records.Operator})
+	routes := []api.Route{{Path: records.DefaultPrefix + "/{collection}", Handle: face.Serve, MaxBody: records.MaxImportBytes}}
+	for _, l := range face.Table() {
+		routes = append(routes, api.Route{Methods: l.Method, Path: l.Path, Text: l.Text})
+	}
+	return capability{name: "records", errors: record.Catalog(), routes: routes, run: db.Run}, nil
 }
 
 // openUsers opens nothing: the application opens its users.

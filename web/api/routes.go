@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"net/http"
 	"net/http/pprof"
@@ -26,7 +27,8 @@ const (
 type Route struct {
 	Methods  string      // "GET, HEAD"; "": all
 	Path     string      // "/notes/{name}", where {name} matches the rest; see web.Group.HandleLiteral
-	Handle   web.Handler // of Options.Routes: may run again on the leader; reads at most MaxRouteBytes of a body
+	Handle   web.Handler // of Options.Routes: may run again on the leader
+	MaxBody  int         // longest body, in bytes, that a Handle of Options.Routes reads; 0: MaxRouteBytes
 	Text     string      // what it does, in one line for the index; "" leaves the route out of it
 	Shown    string      // the path in the index, if Path is not clear enough
 	Operator bool        // on AdminHandler only
@@ -76,7 +78,9 @@ func (a *app) table() []Route {
 		all = append(all, Route{Methods: read, Path: profilesPath + "{profile}", Handle: profile, Text: "profiles of the process", Shown: profilesPath, Operator: true})
 	}
 	for _, r := range a.o.Routes {
-		r.Handle = a.added(r.Handle)
+		if r.Handle != nil {
+			r.Handle = a.added(r.Handle, cmp.Or(r.MaxBody, MaxRouteBytes))
+		}
 		all = append(all, r)
 	}
 	return all
@@ -84,10 +88,10 @@ func (a *app) table() []Route {
 
 // added returns the handler of a route of Options.Routes. If only the leader can serve a request, it is
 // forwarded with its body.
-func (a *app) added(h web.Handler) web.Handler {
+func (a *app) added(h web.Handler, limit int) web.Handler {
 	return a.operation(func(x *operation, r *http.Request) error {
 		if r.ContentLength != 0 {
-			if err := x.readBody(r, bodyLimit{MaxRouteBytes, problem.CodeBodyTooLarge, "the body is"}); err != nil {
+			if err := x.readBody(r, bodyLimit{limit, problem.CodeBodyTooLarge, "the body is"}); err != nil {
 				return err
 			}
 			x.gathered = true

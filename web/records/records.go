@@ -19,6 +19,14 @@ import (
 // DefaultPrefix is Options.Prefix if that is "".
 const DefaultPrefix = "/api"
 
+// Limits of requests.
+const (
+	// MaxImportBytes is the longest body of an import, in bytes; more is problem.CodeBodyTooLarge.
+	MaxImportBytes = 16 << 20
+	// MaxImport is how many records one import has at most.
+	MaxImport = 10_000
+)
+
 // MaxBody is the longest body of a request for one record, in bytes; more is problem.CodeBodyTooLarge.
 const MaxBody = 2 << 20
 

@@ -217,3 +217,24 @@ func TestInvalid(t *testing.T) {
 	s.ask("ann", "POST", "/api/posts", `{"title":"x"}`).is(400, `"pointer":"/data"`, `"pointer":"/title"`)
 	s.ask("ann", "POST", "/api/posts", `{"data":`).is(400)
 }
+
+// TestServe: servers that match paths literally have the same routes.
+func TestServe(t *testing.T) {
+	s := open(t)
+	app, err := web.New(web.Options{Programs: true, Logger: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	app.AddErrors(record.Catalog())
+	app.HandleLiteral("", "/api/{rest}", web.Handler(records.New(s.db, records.Options{Actor: records.Operator}).Serve))
+	s.h = app
+	s.ask("", "POST", "/api/secrets", `{"id":"s","data":{"text":"x"}}`).is(201, `"text":"x"`)
+	s.ask("", "HEAD", "/api/secrets/s", "").is(200)
+	s.ask("", "DELETE", "/api/secrets/s", "").is(204)
+	s.ask("", "POST", "/api/secrets/s/restore", "").is(200)
+	s.ask("", "POST", "/api/tx", `{"ops":[]}`).is(200)
+	s.ask("", "GET", "/api/tx", "").is(404, "unknown_collection")
+	s.ask("", "GET", "/api/secrets/s/other", "").is(404, "no_route")
+	s.ask("", "GET", "/api//", "").is(404, "no_route")
+	if got := s.ask("", "PUT", "/api/secrets/s", "").is(405, "method_not_allowed").Header().Get("Allow"); got != "GET, PATCH, DELETE, OPTIONS" {
+		t.Errorf("Allow: %s", got)
+	}
+}
