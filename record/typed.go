@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	"github.com/skerrydb/skerry/engine"
@@ -236,4 +237,16 @@ func (s *Set[T]) decode(r *Record) (*T, error) {
 		Deleted: m[keys.Deleted].At, DeletedBy: m[keys.Deleted].By, Restored: m[keys.Restored].At, RestoredBy: m[keys.Restored].By,
 	}
 	return v, nil
+}
+
+// By returns an index of columns and fields, those with - before them in descending order, for the orders of queries:
+// By("state", "-published") is called by_state_published.
+func By(fields ...string) schema.Index {
+	x := schema.Index{Name: "by"}
+	for _, f := range fields {
+		name, desc := strings.CutPrefix(f, "-")
+		x.Name += "_" + name
+		x.Fields = append(x.Fields, schema.IndexField{Name: name, Desc: desc})
+	}
+	return x
 }
