@@ -163,6 +163,8 @@ var law = map[string]may{
 	"examples/bank/server":  {code: "cli examples/bank"},
 	"examples/todo":         {code: ". auth engine kv proc web web/account web/view", tests: "engine/embedded examples/exampletest mail webtest github.com/chromedp/..."},
 	"examples/todo/server":  {code: "cli examples/todo"},
+	"examples/blog":         {code: ". auth engine record record/schema web web/account web/records web/view", tests: "webtest"},
+	"examples/blog/server":  {code: "cli examples/blog"},
 	"examples/gotro":        {code: ". session web web/view", tests: "engine/embedded examples/exampletest"},
 	"examples/gotro/server": {code: "cli examples/gotro"},
 

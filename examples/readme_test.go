@@ -44,30 +44,32 @@ func matches(t *testing.T, got, want string) bool {
 func TestReadmes(t *testing.T) {
 	t.Parallel()
 	need(t, "bash", "curl", "redis-cli")
-	for _, example := range []string{"voter", "bank", "todo"} {
+	for _, example := range []string{"voter", "bank", "todo", "blog"} {
 		t.Run(example, func(t *testing.T) {
 			t.Parallel()
 			list := steps(t, example+"/README.md")
 			if len(list) < 5 || list[0].command != "go run ./examples/"+example+"/server serve" {
 				t.Fatalf("the README does not start with the server: %+v", list)
 			}
-			var at struct{ HTTP, RESP string }
+			var at struct{ HTTP, RESP, Admin string }
 			dir := t.TempDir()
-			launch(t, &at, program(t, example+"/server"), "serve", "--json", "--data", dir+"/data",
+			server := program(t, example+"/server")
+			launch(t, &at, server, "serve", "--json", "--data", dir+"/data",
 				"--http", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-level", "warn")
 			http, err1 := url.Parse(at.HTTP)
 			redis, err2 := url.Parse(at.RESP)
 			if err1 != nil || err2 != nil {
 				t.Fatal(err1, err2)
 			}
-			load := "" // todo has none
+			load := "" // web applications have none
 			if _, err := os.Stat(example + "/load"); err == nil {
 				load = program(t, example+"/load")
 			}
 			for _, s := range list[1:] {
 				line := strings.NewReplacer(
 					"localhost:7001", http.Host,
-					"cookies.txt", dir+"/cookies.txt",
+					"cookies.txt", dir+"/cookies.txt", "token.txt", dir+"/token.txt",
+					"go run ./examples/"+example+"/server users create", server+" users create --url "+at.Admin,
 					"redis-cli -p 6380", "redis-cli -p "+redis.Port(),
 					"go run ./examples/"+example+"/load", load+" -addr "+redis.Host,
 				).Replace(s.command)

@@ -1,8 +1,8 @@
 // Package blog is a blog of many authors: posts with tags and comments, a page for administrators, and the same records
 // over HTTP for a mobile app.
 //
-// It knows its collections, their rules and its pages. It must not check outside of the rules who may do what, or know
-// how records, passwords and sessions are kept.
+// It knows its collections, their rules and its pages. It must not know how records, passwords and sessions are kept, or
+// check outside of the rules who may do what.
 package blog
 
 import (
