@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"os/signal"
 	"runtime"
@@ -108,6 +109,8 @@ func (s *site) questions() http.Handler {
 		err := s.index(r.Context())
 		reply(w, item.IndexReport{Seconds: time.Since(from).Seconds()}, err)
 	})
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/heap", pprof.Handler("heap").ServeHTTP)
 	return mux
 }
 
