@@ -52,7 +52,7 @@ func (r *Record) appendColumns(dst []byte, q *query.Query) []byte {
 		} else {
 			dst = append(dst, ',')
 		}
-		dst = append(strconv.AppendQuote(dst, c.Name), ':')
+		dst = append(append(append(dst, '"'), c.Name...), `":`...)
 		dst = v.AppendJSON(dst)
 	}
 	return dst

@@ -220,7 +220,10 @@ func choice(v *bool, text, no, yes string) error {
 }
 
 // isDeleted is the number of the column.
-var isDeleted = slices.IndexFunc(schema.Columns(), func(c schema.Column) bool { return c.Name == "is_deleted" })
+var isDeleted = func() int {
+	all := schema.Columns()
+	return slices.IndexFunc(all[:], func(c schema.Column) bool { return c.Name == "is_deleted" })
+}()
 
 func (p *parser) deleted(q *Query, text string) error {
 	if p.filter != nil {

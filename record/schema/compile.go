@@ -291,7 +291,10 @@ func (c *field) compileDefault(bad *Problems, at string) {
 		c.auto = c.Default
 		return
 	}
-	v, err := c.read([]byte(c.Default))
+	v, err := value.Value{}, value.Check([]byte(c.Default))
+	if err == nil {
+		v, err = c.read([]byte(c.Default))
+	}
 	if err != nil {
 		bad.add(at+"/default", CodeType, "%v", err)
 		return
@@ -369,9 +372,9 @@ func (k *Compiled) Index(name string) (i int, ok bool) {
 	return i, ok
 }
 
-// read reads a value from JSON. It does not check bounds.
+// read reads a value from valid JSON. It does not check bounds.
 func (c *field) read(raw []byte) (value.Value, error) {
-	v, err := value.As(c.kind, raw)
+	v, err := value.AsValid(c.kind, raw)
 	if err != nil {
 		return v, err
 	}

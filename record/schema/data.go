@@ -113,55 +113,75 @@ func (k *Compiled) Patch(d Data, patch []byte) (Data, error) {
 		return d, bad
 	}
 	patch = bytes.Trim(patch, " \t\r\n")
-	if whole, err := value.Parse(patch); err != nil {
+	if err := value.Check(patch); err != nil {
 		bad.add("", CodeInvalid, "%v", err)
 		return d, bad
-	} else if whole.Kind() != value.JSON || patch[0] != '{' {
+	} else if patch[0] != '{' {
 		bad.add("", CodeType, "an object with the values of fields is required")
 		return d, bad
 	}
-	seen := map[string]bool{}
+	d = d.own(len(k.fields))
+	var fields [MaxFields]bool // that the patch has
+	others := map[string]bool{}
 	s := jsonscan.New(patch)
 	for s.Open(); s.More('}'); {
-		text, _ := s.Text()
-		name, raw := string(text), s.Raw()
-		if seen[name] {
-			bad.add(Pointer(name), CodeRepeated, "%.80q is there twice", name)
-			continue
+		name, _ := s.Text()
+		i, ok := k.byName[string(name)]
+		seen := ok && fields[i] || !ok && others[string(name)]
+		if ok {
+			fields[i] = true
+		} else {
+			others[string(name)] = true
 		}
-		seen[name] = true
-		var p *Problem
-		if d, p = k.patchMember(d, name, raw); p != nil {
-			bad.add(p.Pointer, p.Code, "%s", p.Detail)
+		raw := s.Raw()
+		switch {
+		case seen:
+			bad.add(Pointer(string(name)), CodeRepeated, "%.80q is there twice", name)
+		case ok:
+			if err := k.patchField(&d.values[i], &k.fields[i], raw); err != nil {
+				bad.add(Pointer(string(name)), CodeType, "%v", err)
+			}
+		default:
+			var p *Problem
+			if d, p = k.patchExtra(d, string(name), raw); p != nil {
+				bad.add(p.Pointer, p.Code, "%s", p.Detail)
+			}
 		}
 	}
 	return d, bad.err()
 }
 
-func (k *Compiled) patchMember(d Data, name string, raw []byte) (Data, *Problem) {
-	i, ok := k.byName[name]
-	if !ok {
-		if !k.Extra || k.Hides(name) {
-			return d, &Problem{Pointer(name), CodeUnknown, k.unknown(name)}
-		}
-		v, err := merge(d.Extra(name), raw)
-		if err != nil {
-			return d, &Problem{Pointer(name), CodeInvalid, err.Error()}
-		}
-		return d.withExtra(name, v), nil
-	}
-	f := &k.fields[i]
-	var v value.Value
-	var err error
+// own returns a copy of d, with place for the values of n fields, whose values may be set.
+func (d Data) own(n int) Data {
+	values := make([]value.Value, max(len(d.values), n))
+	copy(values, d.values)
+	return Data{values, d.extras}
+}
+
+// patchField changes the value of a field.
+func (k *Compiled) patchField(v *value.Value, f *field, raw []byte) (err error) {
+	var is value.Value
 	if f.Type == JSON {
-		v, err = merge(d.Get(i), raw)
+		is, err = merge(*v, raw)
 	} else {
-		v, err = f.read(raw)
+		is, err = f.read(raw)
 	}
+	if err == nil {
+		*v = is
+	}
+	return err
+}
+
+// patchExtra changes a member that is not a field.
+func (k *Compiled) patchExtra(d Data, name string, raw []byte) (Data, *Problem) {
+	if !k.Extra || k.Hides(name) {
+		return d, &Problem{Pointer(name), CodeUnknown, k.unknown(name)}
+	}
+	v, err := merge(d.Extra(name), raw)
 	if err != nil {
-		return d, &Problem{Pointer(name), CodeType, err.Error()}
+		return d, &Problem{Pointer(name), CodeInvalid, err.Error()}
 	}
-	return d.With(i, v), nil
+	return d.withExtra(name, v), nil
 }
 
 // unknown says that there is no field of a name, and which one may be meant.

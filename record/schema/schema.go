@@ -155,8 +155,8 @@ type Column struct {
 }
 
 // Columns returns the properties of every record. Expressions name them like fields, so no field has such a name.
-func Columns() []Column {
-	return []Column{
+func Columns() [11]Column {
+	return [...]Column{
 		{"id", Text}, {"rev", Int}, {"is_deleted", Bool},
 		{"created", Time}, {"updated", Time}, {"deleted", Time}, {"restored", Time},
 		{"created_by", Text}, {"updated_by", Text}, {"deleted_by", Text}, {"restored_by", Text},

@@ -23,6 +23,15 @@ func Parse(raw []byte) (Value, error) {
 	return parse(raw)
 }
 
+// Check returns the error that Parse would return.
+func Check(raw []byte) error {
+	if err := check(raw); err != nil {
+		return err
+	}
+	s := jsonscan.New(raw)
+	return checkNext(&s, 1)
+}
+
 // check reports why raw is not valid JSON.
 func check(raw []byte) error {
 	if json.Valid(raw) {
@@ -63,15 +72,33 @@ func parseNumber(s string) (Value, error) {
 }
 
 func parseText(raw []byte) (Value, error) {
+	text, err := readText(raw)
+	if err != nil {
+		return Value{}, err
+	}
+	return OfText(string(text))
+}
+
+// readText returns the text of a JSON string, which OfText may still refuse. It may alias raw.
+func readText(raw []byte) ([]byte, error) {
 	if !utf8.Valid(raw) {
-		return Value{}, fmt.Errorf("invalid UTF-8 at byte %d", invalidAt(string(raw)))
+		return nil, fmt.Errorf("invalid UTF-8 at byte %d", invalidAt(string(raw)))
 	}
 	s := jsonscan.New(raw)
 	text, whole := s.Text()
 	if !whole {
-		return Value{}, fmt.Errorf("an escape of half a character (a lone surrogate)")
+		return nil, fmt.Errorf("an escape of half a character (a lone surrogate)")
 	}
-	return OfText(string(text))
+	return text, nil
+}
+
+// checkText returns the error that parseText would return.
+func checkText(raw []byte) error {
+	text, err := readText(raw)
+	if err == nil && bytes.IndexByte(text, 0) >= 0 {
+		_, err = OfText(string(text))
+	}
+	return err
 }
 
 // parseTree reads an array or object. It checks every text and number within.
@@ -94,20 +121,27 @@ func checkTree(s *jsonscan.Scanner, depth int) error {
 	end := s.Peek() + 2 // ']' follows '[' and '}' follows '{' by two
 	for s.Open(); s.More(end); {
 		if end == '}' {
-			name := s.Raw()
-			if _, err := parseText(name); err != nil {
+			if err := checkText(s.Raw()); err != nil {
 				return err
 			}
 		}
-		if c := s.Peek(); c == '{' || c == '[' {
-			if err := checkTree(s, depth+1); err != nil {
-				return err
-			}
-		} else if _, err := parse(s.Raw()); err != nil {
+		if err := checkNext(s, depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// checkNext reads the next value and checks it.
+func checkNext(s *jsonscan.Scanner, depth int) error {
+	switch s.Peek() {
+	case '{', '[':
+		return checkTree(s, depth)
+	case '"':
+		return checkText(s.Raw())
+	}
+	_, err := parse(s.Raw())
+	return err
 }
 
 // As reads one JSON value for a field of a kind. JSON null is null for every kind. Beyond the values that Append
@@ -118,6 +152,11 @@ func As(kind Kind, raw []byte) (Value, error) {
 	if err := check(raw); err != nil {
 		return Value{}, err
 	}
+	return AsValid(kind, raw)
+}
+
+// AsValid is As of a text that is known to be valid JSON: part of one that json.Valid or Check accepted.
+func AsValid(kind Kind, raw []byte) (Value, error) {
 	raw = bytes.Trim(raw, " \t\r\n")
 	if raw[0] == 'n' || kind == JSON {
 		return parse(raw)
