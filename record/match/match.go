@@ -58,7 +58,7 @@ type Set[T any] struct {
 	groups  map[name]*group[T]
 	buckets []place[T] // by column and field; few
 	scanned bucket[T]  // groups without a cover
-	alone   uint64     // counts the groups that nobody shares
+	alone   uint64     // counts the groups with a Test
 	round   uint64     // counts the calls of Match
 	env     query.Env  // scratch of Match
 }
@@ -77,20 +77,19 @@ type entry[T any] struct {
 	slot  int
 }
 
-// name is what tells groups apart: the fingerprint of the condition or, as two subscribers may not see the same of the
-// records that a condition follows references to, a number of its own.
+// name is what tells groups apart: the fingerprint of the condition or, if there is a Test, a number of its own.
 type name struct {
 	print [sha256.Size]byte
 	alone uint64
 }
 
 type group[T any] struct {
-	name   name
-	cond   *query.Cond
-	follow Follow // nil unless the condition follows references
-	subs   []*Sub[T]
-	slots  []slot[T]
-	round  uint64 // the last call of Match that has looked at it
+	name  name
+	cond  *query.Cond
+	test  Test
+	subs  []*Sub[T]
+	slots []slot[T]
+	round uint64 // the last call of Match that has looked at it
 }
 
 // slot is where a group is in a bucket. The bucket of scanned groups has no equality.
@@ -100,27 +99,27 @@ type slot[T any] struct {
 	eq *query.Equality
 }
 
-// Follow finds records that others refer to, like query.Env.Follow.
-type Follow = func(collection, id string) (query.Row, error)
+// Test decides in place of a condition whether a record is seen. It must not be true for a record that does not meet the
+// condition.
+type Test = func(query.Row) (bool, error)
 
 // Add adds a subscription to the records that meet a condition, in which nothing about the subscriber is left open
-// (query.Cond.Bind). follow may be nil for a condition that does not follow references. The error is engine.CodeLimit.
-func (s *Set[T]) Add(cond *query.Cond, follow Follow, to T) (*Sub[T], error) {
-	var n name
-	follows := cond.Follows()
-	if !follows {
-		follow, n.print = nil, cond.Fingerprint()
-	}
-	if follows {
-		s.alone++
-		n.alone = s.alone
-	}
+// (query.Cond.Bind). test is nil unless the condition follows references (query.Cond.Follows): what a subscriber sees
+// depends then on more than the record. The error is engine.CodeLimit.
+func (s *Set[T]) Add(cond *query.Cond, test Test, to T) (*Sub[T], error) {
 	if s.count >= MaxSubscriptions {
 		return nil, engine.Errorf(engine.CodeLimit, "more than %d subscriptions to one collection", MaxSubscriptions)
 	}
+	var n name
+	if test == nil {
+		n.print = cond.Fingerprint()
+	} else {
+		s.alone++
+		n.alone = s.alone
+	}
 	g := s.groups[n]
 	if g == nil {
-		g = &group[T]{name: n, cond: cond, follow: follow}
+		g = &group[T]{name: n, cond: cond, test: test}
 		if err := s.place(g); err != nil {
 			return nil, err
 		}
@@ -271,7 +270,6 @@ func (s *Set[T]) evaluate(b *bucket[T], before, after query.Row, hit func(Hit[T]
 			continue
 		}
 		g.round = s.round
-		s.env.Follow = g.follow
 		h := Hit[T]{Subs: g.subs}
 		was, err := s.holds(g, before)
 		if err == nil {
@@ -291,6 +289,9 @@ func (s *Set[T]) evaluate(b *bucket[T], before, after query.Row, hit func(Hit[T]
 func (s *Set[T]) holds(g *group[T], row query.Row) (bool, error) {
 	if row == nil {
 		return false, nil
+	}
+	if g.test != nil {
+		return g.test(row)
 	}
 	return g.cond.Holds(&s.env, row, nil)
 }

@@ -99,8 +99,8 @@ func TestMatch(t *testing.T) {
 		"rich":   condition(t, k, `total > 100`, ""),
 		"mine":   condition(t, k, `owner = @auth.id || public`, "u1"),
 		"others": condition(t, k, `owner = @auth.id || public`, "u2"),
-		"a":      query.IsID("a"),
-		"b":      query.IsID("b"),
+		"a":      query.IsOneOf("a"),
+		"b":      query.IsOneOf("b"),
 		"past":   condition(t, k, `at < @now`, ""),
 		"never":  condition(t, k, `@auth.id = "root"`, "u1"),
 		"always": condition(t, k, `true`, ""),
@@ -140,19 +140,18 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestFollow checks that subscriptions whose condition follows references are each evaluated with what its subscriber
-// sees, and that a failure is reported to those whom it concerns.
-func TestFollow(t *testing.T) {
+// TestTest checks that subscriptions with a test are each decided by it, and that a failure is reported to those whom it
+// concerns.
+func TestTest(t *testing.T) {
 	k := collection(t)
 	var s match.Set[string]
 	broken := errors.New("broken")
-	target := record(t, k, "b", `{"title":"x"}`)
-	for name, follow := range map[string]match.Follow{
-		"sees":   func(string, string) (query.Row, error) { return target, nil },
-		"blind":  func(string, string) (query.Row, error) { return nil, nil },
-		"broken": func(string, string) (query.Row, error) { return nil, broken },
+	for name, test := range map[string]match.Test{
+		"sees":   func(query.Row) (bool, error) { return true, nil },
+		"blind":  func(query.Row) (bool, error) { return false, nil },
+		"broken": func(query.Row) (bool, error) { return true, broken },
 	} {
-		if _, err := s.Add(condition(t, k, `owner.title = "x"`, ""), follow, name); err != nil {
+		if _, err := s.Add(condition(t, k, `owner.title = "x"`, ""), test, name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -175,8 +174,11 @@ func TestClear(t *testing.T) {
 	var s match.Set[int]
 	var subs []*match.Sub[int]
 	for i := range 100 {
-		follow := func(string, string) (query.Row, error) { return nil, nil }
-		sub, err := s.Add(condition(t, k, []string{`total > 1`, `status = "open"`, `owner.total = 1`, `true`}[i%4], ""), follow, i)
+		var test match.Test
+		if i%4 == 2 {
+			test = func(query.Row) (bool, error) { return true, nil }
+		}
+		sub, err := s.Add(condition(t, k, []string{`total > 1`, `status = "open"`, `owner.total = 1`, `true`}[i%4], ""), test, i)
 		if err != nil {
 			t.Fatal(err)
 		}

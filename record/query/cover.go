@@ -86,9 +86,13 @@ func equalities(t *term, with ...*term) (all []Equality, ok bool) {
 	return all, true
 }
 
-// IsID returns the condition that only the record with an id meets.
-func IsID(id string) *Cond {
-	return &Cond{kind: compare, op: expr.Equal, left: &term{kind: value.Text, source: column}, right: &term{kind: value.Text, value: known(value.OfText(id))}}
+// IsOneOf returns the condition that the records with some ids meet.
+func IsOneOf(ids ...string) *Cond {
+	c := &Cond{kind: in, left: &term{kind: value.Text, source: column}}
+	for _, id := range ids {
+		c.list = append(c.list, &term{kind: value.Text, value: known(value.OfText(id))})
+	}
+	return c
 }
 
 // Follows reports whether c looks at records that others refer to, for which it needs Env.Follow.
