@@ -133,7 +133,7 @@ func (s *Server) openRecords() (c capability, err error) {
 	if err != nil {
 		return c, err
 	}
-	db, err := record.Open(s.eng, record.Options{Hash: hash})
+	db, err := record.Open(s.eng, record.Options{Hash: hash, Feed: s.services.Feed})
 	if err != nil {
 		return c, err
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/record/query"
 	"github.com/skerrydb/skerry/record/schema"
@@ -18,6 +19,9 @@ type Options struct {
 	// Hash returns what is stored of a password. It is never called within a transaction. Nil refuses records with
 	// passwords.
 	Hash func(ctx context.Context, password string) (string, error)
+
+	// Feed delivers changes of the engine to subscriptions. Nil: there are none.
+	Feed *feed.Feed
 }
 
 // DB is all records on one engine. It is safe for concurrent use and does not have to be closed. It does not close the
@@ -27,6 +31,7 @@ type DB struct {
 	o       Options
 	catalog atomic.Pointer[catalog] // the last one that was used
 	wake    chan struct{}           // of Run
+	hub     *hub                    // nil without Options.Feed
 
 	mu      sync.Mutex
 	defined []*schema.Compiled
@@ -38,7 +43,32 @@ func Open(eng engine.Engine, o Options) (*DB, error) {
 	if err := eng.Promises().Meets("records", keys.Needs()); err != nil {
 		return nil, err
 	}
-	return &DB{eng: eng, o: o, wake: make(chan struct{}, 1)}, nil
+	db := &DB{eng: eng, o: o, wake: make(chan struct{}, 1)}
+	if o.Feed != nil {
+		db.hub = newHub(db)
+	}
+	return db, nil
+}
+
+// Run carries out migrations and delivers changes to subscriptions, until ctx ends or the engine is closed, and returns
+// the reason. Every node runs it, once; migrations wait where others lead.
+func (db *DB) Run(ctx context.Context) error {
+	if db.hub == nil {
+		return db.work(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		defer cancel()
+		ended <- db.hub.run(ctx)
+	}()
+	err := db.work(ctx)
+	cancel()
+	if failed := <-ended; !errors.Is(failed, context.Canceled) {
+		return failed
+	}
+	return err
 }
 
 // Define says which collections the program uses. Those that are not in the store are created by the first transaction

@@ -422,9 +422,8 @@ func (db *DB) wakeUp() {
 	}
 }
 
-// Run builds indexes and rewrites records after migrations, in transactions of at most keys.MaxStepRecords records, until
-// ctx ends or the engine is closed. Every node runs it; where others lead, it waits.
-func (db *DB) Run(ctx context.Context) error {
+// work builds indexes and rewrites records after migrations, in transactions of at most keys.MaxStepRecords records.
+func (db *DB) work(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

@@ -54,7 +54,11 @@ func (t *Tx) collection(name string) (*collection, error) {
 			return c, nil
 		}
 	}
-	return nil, engine.Errorf(CodeUnknownCollection, "there is no collection %.80q", name)
+	return nil, unknownCollection(name)
+}
+
+func unknownCollection(name string) error {
+	return engine.Errorf(CodeUnknownCollection, "there is no collection %.80q", name)
 }
 
 // Get returns a record that the actor may view. Records in the trash are not found: see Trashed.

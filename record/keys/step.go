@@ -19,7 +19,7 @@ func EpochOf(c engine.Change) bool {
 	return slices.ContainsFunc(c.Writes, func(w engine.Write) bool { return string(w.Key) == string(epoch) })
 }
 
-// Step is what one transaction did to one record.
+// Step is what one transaction did to one record: at least one change.
 type Step struct {
 	Collection uint32
 	ID         string
@@ -67,6 +67,7 @@ func Steps(c engine.Change, want func(collection uint32) bool) ([]*Step, error) 
 		}
 		s.changes = append(s.changes, ch)
 	}
+	all = slices.DeleteFunc(all, func(s *Step) bool { return len(s.changes) == 0 }) // written in another form, or dropped
 	for _, s := range all {
 		s.sort()
 	}
@@ -77,25 +78,17 @@ func Steps(c engine.Change, want func(collection uint32) bool) ([]*Step, error) 
 // sort puts the changes into their order and removes older ones, which the transaction has only redacted.
 func (s *Step) sort() {
 	slices.SortFunc(s.changes, func(a, b *Change) int { return cmp.Compare(a.Rev, b.Rev) })
-	if last := s.Last(); last != nil {
-		s.changes = slices.DeleteFunc(s.changes, func(ch *Change) bool { return ch.Redacted() && !ch.At.Equal(last.At) })
-	}
+	at := s.Last().At
+	s.changes = slices.DeleteFunc(s.changes, func(ch *Change) bool { return ch.Redacted() && !ch.At.Equal(at) })
 }
 
-func (s *Step) seq() uint64 {
-	if last := s.Last(); last != nil {
-		return last.Seq
-	}
-	return 0
-}
+func (s *Step) seq() uint64 { return s.Last().Seq }
 
-// Last returns the last change of the record, nil if there is none.
-func (s *Step) Last() *Change {
-	if len(s.changes) == 0 {
-		return nil
-	}
-	return s.changes[len(s.changes)-1]
-}
+// Last returns the last change of the record.
+func (s *Step) Last() *Change { return s.changes[len(s.changes)-1] }
+
+// Bytes returns how large the record is after the transaction, as it is stored.
+func (s *Step) Bytes() int { return len(s.doc) }
 
 // Live returns the record before and after the transaction; nil for one that did not exist or was in the trash. The
 // record before has no marks but that of its creation. known is false if the transaction does not say what it was,
@@ -156,10 +149,7 @@ func (s *Step) back(live bool, data []byte) (bool, []byte, error) {
 // whole reports whether the changes are all of the transaction. A collection without a history keeps only the last change
 // of each record.
 func (s *Step) whole(c *Collection) bool {
-	if len(s.changes) == 0 {
-		return false
-	}
-	first, last := s.changes[0], s.changes[len(s.changes)-1]
+	first, last := s.changes[0], s.Last()
 	if last.Rev-first.Rev != uint64(len(s.changes)-1) {
 		return false
 	}

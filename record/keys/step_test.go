@@ -138,7 +138,7 @@ func (l *life) compare(c engine.Change, before, after map[string]string) (known,
 	seq := uint64(0)
 	for _, s := range steps {
 		all++
-		if s.Last() == nil || s.seq() <= seq || s.Last().By != "u" || !s.Last().At.Equal(c.Time.Truncate(time.Microsecond)) {
+		if s.seq() <= seq || s.Last().By != "u" || !s.Last().At.Equal(c.Time.Truncate(time.Microsecond)) {
 			t.Errorf("the last change of %s is %+v after number %d", s.ID, s.Last(), seq)
 		}
 		seq = s.seq()
