@@ -153,6 +153,7 @@ var law = map[string]may{
 	// programs to learn from
 	"examples":              {}, // tests of all of them
 	"examples/exampletest":  {code: ". engine/embedded proc"},
+	"examples/browsertest":  {code: "ci/eventually github.com/chromedp/..."},
 	"examples/meter":        {},
 	"examples/load":         {code: "client examples/meter"},
 	"examples/voter":        {code: "engine kv proc", tests: ". client client/sqldriver engine/embedded examples/exampletest github.com/redis/..."},
@@ -161,9 +162,9 @@ var law = map[string]may{
 	"examples/bank":         {code: "engine kv proc", tests: "engine/embedded examples/exampletest"},
 	"examples/bank/load":    {code: "client examples/load examples/meter examples/bank", tests: "examples/exampletest proc"},
 	"examples/bank/server":  {code: "cli examples/bank"},
-	"examples/todo":         {code: ". auth engine kv proc web web/account web/view", tests: "engine/embedded examples/exampletest mail webtest github.com/chromedp/..."},
+	"examples/todo":         {code: ". auth engine kv proc web web/account web/view", tests: "engine/embedded examples/browsertest examples/exampletest mail webtest github.com/chromedp/..."},
 	"examples/todo/server":  {code: "cli examples/todo"},
-	"examples/blog":         {code: ". auth engine record record/schema web web/account web/records web/view", tests: "webtest"},
+	"examples/blog":         {code: ". auth engine record record/schema web web/account web/records web/view", tests: "examples/browsertest webtest github.com/chromedp/..."},
 	"examples/blog/server":  {code: "cli examples/blog"},
 	"examples/gotro":        {code: ". session web web/view", tests: "engine/embedded examples/exampletest"},
 	"examples/gotro/server": {code: "cli examples/gotro"},
