@@ -58,14 +58,12 @@ func invalidQuery(err error) error {
 }
 
 // Find returns a page of the records that meet a query, and that the actor may both list and view. Those in the trash
-// are for actors who may delete them.
+// are for actors who may delete them. A query of the past finds the records whose history the actor may see as they were
+// then, except for those that were purged or redacted since.
 func (t *Tx) Find(collection string, q *query.Query) (*Page, error) {
 	c, err := t.collection(collection)
 	if err != nil {
 		return nil, err
-	}
-	if !q.AsOf.IsZero() {
-		return nil, engine.Errorf(engine.CodeUnsupported, "a listing cannot show the past yet")
 	}
 	if q.Explain && !t.actor.System {
 		return nil, engine.Errorf(CodeRefused, "only superadmins learn how records are found, because that tells of records that others may not see")
@@ -88,6 +86,9 @@ func (t *Tx) Find(collection string, q *query.Query) (*Page, error) {
 
 // search returns a query together with the rules.
 func (t *Tx) search(c *collection, q *query.Query) (*keys.Search, error) {
+	if !q.AsOf.IsZero() {
+		return t.searchPast(c, q)
+	}
 	rule, err := t.listed(c, q.Deleted)
 	if err != nil {
 		return nil, err

@@ -30,6 +30,10 @@ type Search struct {
 	Offset  int           // records to skip
 	Limit   int           // records to return
 
+	// Past, if not nil, returns the record to look at instead of one that is there now, nil if there is none. No index is
+	// used then.
+	Past func(now *Doc) (*Doc, error)
+
 	everything bool // every record is wanted, in any order
 }
 
@@ -220,6 +224,9 @@ func (f *search) sort(a *access, p *Page) error {
 			break
 		}
 		d, err := Get(f.tx, f.c, x.id)
+		if err == nil {
+			d, err = f.past(d)
+		}
 		if err != nil {
 			return err
 		}
@@ -231,12 +238,12 @@ func (f *search) sort(a *access, p *Page) error {
 
 // Count returns how many records there are, whatever the order and page of s.
 func Count(tx engine.Tx, c *Collection, s *Search) (int, Plan, error) {
-	all := Search{Tests: s.Tests, Deleted: s.Deleted, Orders: s.Orders, everything: true}
+	all := Search{Tests: s.Tests, Deleted: s.Deleted, Orders: s.Orders, Past: s.Past, everything: true}
 	f, err := newSearch(tx, c, &all, MaxCount)
 	if err != nil || len(f.ways) == 0 {
 		return 0, nothing, err
 	}
-	if !slices.ContainsFunc(f.tests, func(t Test) bool { return !t.Cond.Always() }) {
+	if s.Past == nil && !slices.ContainsFunc(f.tests, func(t Test) bool { return !t.Cond.Always() }) {
 		n, err := ReadCounters(tx, c)
 		total := 0
 		for _, deleted := range []bool{false, true} {
@@ -266,7 +273,7 @@ func (n *Counters) of(deleted bool) uint64 {
 // Each calls fn for every record, in any order, until fn fails. It returns a *ScanError rather than read more than
 // MaxCount records.
 func Each(tx engine.Tx, c *Collection, s *Search, fn func(*Doc) error) (Plan, error) {
-	all := Search{Tests: s.Tests, Deleted: s.Deleted, Orders: s.Orders, everything: true}
+	all := Search{Tests: s.Tests, Deleted: s.Deleted, Orders: s.Orders, Past: s.Past, everything: true}
 	f, err := newSearch(tx, c, &all, MaxCount)
 	if err != nil {
 		return Plan{}, err
@@ -374,8 +381,24 @@ func (f *search) load(a *access, p engine.Pair) (*Doc, error) {
 	return f.meets(d)
 }
 
-// meets returns d if it is a record of the search, nil if not.
+// past returns the record to look at instead of d.
+func (f *search) past(d *Doc) (*Doc, error) {
+	if f.Past == nil {
+		return d, nil
+	}
+	past, err := f.Past(d)
+	if past != nil {
+		past.size = d.size // about
+	}
+	return past, err
+}
+
+// meets returns d, or what it was, if that is a record of the search; nil if not.
 func (f *search) meets(d *Doc) (*Doc, error) {
+	d, err := f.past(d)
+	if d == nil || err != nil {
+		return nil, err
+	}
 	if !f.Deleted.Includes(d.Deleted) {
 		return nil, nil
 	}
@@ -460,6 +483,9 @@ func (f *search) tooMany() error {
 
 // wanted returns the fields of the index that would help most: those with one value, then a range or the order.
 func (f *search) wanted() (fields []schema.IndexField) {
+	if f.Past != nil {
+		return nil
+	}
 	add := func(name string, desc bool) {
 		if name != "id" && name != "is_deleted" && !slices.ContainsFunc(fields, func(x schema.IndexField) bool { return x.Name == name }) && len(fields) < schema.MaxIndexFields {
 			fields = append(fields, schema.IndexField{Name: name, Desc: desc})

@@ -39,6 +39,9 @@ func (s *Search) accesses(tx engine.Tx, c *Collection, b bounds, bounded bool) (
 	}
 	all := []*access{s.documents(c, b)}
 	for i := range c.stored {
+		if s.Past != nil {
+			break
+		}
 		if a := s.entries(c, &c.stored[i], b); a != nil {
 			all = append(all, a)
 		}
@@ -52,7 +55,7 @@ func (s *Search) accesses(tx engine.Tx, c *Collection, b bounds, bounded bool) (
 		if b["is_deleted"] != nil && b["is_deleted"].equal && a.index != nil {
 			names-- // entries are kept apart by it
 		}
-		a.whole = bounded && len(a.used) == names && (a.index != nil || s.Deleted == query.Both)
+		a.whole = bounded && s.Past == nil && len(a.used) == names && (a.index != nil || s.Deleted == query.Both)
 		if i == 0 || a.count < least {
 			least = a.count
 		}
