@@ -38,7 +38,6 @@ func (l *life) change(tx engine.Tx, id string) {
 	switch {
 	case before == nil:
 		ch.Op = Create
-		after.Marks[Created] = Mark{ch.At, "u"}
 	case before.Deleted && l.rng.IntN(2) == 0:
 		ch.Op = Purge
 		if err := Remove(tx, l.c, before, ch); err != nil {
@@ -52,8 +51,9 @@ func (l *life) change(tx engine.Tx, id string) {
 	default:
 		ch.Op = Update
 	}
+	after.Marks[ch.Op-Create] = Mark{ch.At, "u"}
 	if ch.Op == Create || ch.Op == Update {
-		if after.Data, err = l.c.Patch(after.Data, fmt.Appendf(nil, `{"title":"%d","n":%d,"more":%d}`, l.rng.IntN(3), l.rng.IntN(3), l.rng.IntN(3))); err != nil {
+		if after.Data, err = l.c.Patch(after.Data, fmt.Appendf(nil, `{"title":"%d","n":%d,"more":%d,"own":%q}`, l.rng.IntN(3), l.rng.IntN(3), l.rng.IntN(3), id)); err != nil {
 			t.Fatal(err)
 		}
 	}

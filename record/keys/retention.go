@@ -1,0 +1,85 @@
+package keys
+
+import (
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// lastMark returns the time of the last change of the record.
+func (d *Doc) lastMark() (last time.Time) {
+	for _, m := range d.Marks {
+		if m.At.After(last) {
+			last = m.At
+		}
+	}
+	return last
+}
+
+// Trim removes the oldest changes of a collection that were made before a time, at most n of them, and returns how many
+// these were. What is left begins with an anchor, so that its chain can be verified, and records can be seen as they were
+// at any time after it. If the chain is broken there, nothing is removed and the error is engine.CodeCorrupt.
+func Trim(tx engine.Tx, c *Collection, before time.Time, n int) (int, error) {
+	counters, err := ReadCounters(tx, c)
+	if err != nil {
+		return 0, err
+	}
+	var old []*Change
+	for p, err := range tx.Scan(logKey(c.ID, 0), logKey(c.ID, counters.Seq+1)) {
+		if err != nil {
+			return 0, err
+		}
+		if len(old) == n {
+			break
+		}
+		e, err := c.readLog(p)
+		if err != nil {
+			return 0, err
+		}
+		ch, err := c.change(tx, e.id, e.rev)
+		if err != nil {
+			return 0, err
+		}
+		if ch != nil && !ch.At.Before(before) {
+			break
+		}
+		if e.seq > counters.Anchor {
+			if ch != nil {
+				counters.AnchorHash = ch.hash(counters.AnchorHash)
+			}
+			if ch == nil || e.seq != counters.Anchor+1 || string(counters.AnchorHash[:linkBytes]) != e.link {
+				return 0, engine.Errorf(engine.CodeCorrupt, "the history of %s is not what was written: change %d does not follow the one before it", c.Name, e.seq)
+			}
+			counters.Anchor, counters.AnchorAt = e.seq, ch.At
+		}
+		old = append(old, &Change{ID: e.id, Rev: e.rev, Seq: e.seq})
+	}
+	if len(old) == 0 {
+		return 0, nil
+	}
+	for _, ch := range old {
+		if err := tx.Delete(logKey(c.ID, ch.Seq)); err != nil {
+			return 0, err
+		}
+		if err := tx.Delete(historyKey(c.ID, ch.ID, ch.Rev)); err != nil {
+			return 0, err
+		}
+	}
+	return len(old), counters.write(tx, c)
+}
+
+// Old reports whether Trim would remove anything.
+func Old(tx engine.Tx, c *Collection, before time.Time) (bool, error) {
+	for p, err := range tx.Scan(logKey(c.ID, 0), prefix(logKeys, c.ID+1)) {
+		if err != nil {
+			return false, err
+		}
+		e, err := c.readLog(p)
+		if err != nil {
+			return false, err
+		}
+		ch, err := c.change(tx, e.id, e.rev)
+		return ch == nil || ch.At.Before(before), err
+	}
+	return false, nil
+}
