@@ -148,7 +148,7 @@ type past struct {
 func states(t *testing.T, db *record.DB) (all []past) {
 	step := func(fn func(tx *record.Tx) (*record.Record, error)) {
 		t.Helper()
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 		var r *record.Record
 		do(t, db, func(tx *record.Tx) (err error) { r, err = fn(tx); return err })
 		var at time.Time

@@ -422,8 +422,14 @@ func (db *DB) wakeUp() {
 	}
 }
 
+<<<<<<< HEAD
 // work builds indexes and rewrites records after migrations, in transactions of at most keys.MaxStepRecords records.
 func (db *DB) work(ctx context.Context) error {
+=======
+// runWork builds indexes and rewrites records after migrations, in transactions of at most keys.MaxStepRecords records,
+// and removes changes that are not to be kept any longer.
+func (db *DB) runWork(ctx context.Context) error {
+>>>>>>> 2ad2034 (record: Verify, retention, redaction; migrations leave their changes in the history)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -436,7 +442,9 @@ func (db *DB) work(ctx context.Context) error {
 		more := true
 		for more && ctx.Err() == nil {
 			var err error
-			more, err = db.workStep(ctx)
+			if more, err = db.workStep(ctx); err == nil && !more {
+				more, err = db.trimStep(ctx)
+			}
 			if err != nil && ctx.Err() == nil && (!engine.Retryable(err) || errors.Is(err, engine.ErrClosed)) {
 				return err
 			}

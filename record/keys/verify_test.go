@@ -91,13 +91,16 @@ func (l *life) newest(tx engine.Tx) (id string, doc []byte, ch *Change) {
 	return id, doc, ch
 }
 
-// TestVerify plants every kind of damage that a verification must find.
-func TestVerify(t *testing.T) {
-	put := func(tx engine.Tx, key, val []byte) error { return tx.Put(key, val) }
-	for _, x := range []struct {
-		name, want string
-		damage     func(tx engine.Tx, l *life, id string, doc []byte, ch *Change) error
-	}{
+// damage is done to a collection; id has the most changes, doc is its document as stored, and ch its last change.
+type damage struct {
+	name, want string
+	do         func(tx engine.Tx, l *life, id string, doc []byte, ch *Change) error
+}
+
+func put(tx engine.Tx, key, val []byte) error { return tx.Put(key, val) }
+
+func damageOfChanges() []damage {
+	return []damage{
 		{"nothing", "", func(engine.Tx, *life, string, []byte, *Change) error { return nil }},
 		{"altered body", "the chain is broken", func(tx engine.Tx, _ *life, id string, _ []byte, ch *Change) error {
 			ch.Body = []byte(`[{"op":"add","path":"/n","value":77}]`)
@@ -134,6 +137,11 @@ func TestVerify(t *testing.T) {
 			n.Head[3]++
 			return n.write(tx, l.c)
 		}},
+	}
+}
+
+func damageOfRecords() []damage {
+	return []damage{
 		{"last change taken back", "the record is not as its last change", func(tx engine.Tx, l *life, id string, _ []byte, _ *Change) error {
 			d, _ := Get(tx, l.c, id)
 			d.Rev--
@@ -180,13 +188,18 @@ func TestVerify(t *testing.T) {
 			nobody, _ := l.c.Patch(schema.Data{}, []byte(`{"own":"nobody"}`))
 			return put(tx, l.c.stored[1].uniqueKey(7, &Doc{ID: "nobody", Data: nobody}), []byte(id))
 		}},
-	} {
+	}
+}
+
+// TestVerify plants every kind of damage that a verification must find.
+func TestVerify(t *testing.T) {
+	for _, x := range append(damageOfChanges(), damageOfRecords()...) {
 		t.Run(x.name, func(t *testing.T) {
 			eng, l := written(t, schema.History{})
 			l.t = t
 			edit(t, eng, func(tx engine.Tx) error {
 				id, doc, ch := l.newest(tx)
-				return x.damage(tx, l, id, doc, ch)
+				return x.do(tx, l, id, doc, ch)
 			})
 			err := verify(t, eng, l.c, 50, func() {})
 			switch f, ok := errors.AsType[*Fault](err); {

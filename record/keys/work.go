@@ -238,16 +238,21 @@ func (w *Work) record(tx engine.Tx, c *Collection, s stored) error {
 		return nil
 	}
 	after := *d
-	if after.Data = c.Fill(d.Data); !bytes.Equal(c.Append(nil, after.Data), c.Append(nil, d.Data)) {
-		at := tx.Now().UTC()
-		after.Rev++
-		after.Marks[Updated] = Mark{At: at}
-		return Put(tx, c, d, &after, &Change{Op: Update, At: at, Request: "migration"})
+	after.Data = c.Fill(d.Data)
+	text := appendDoc(nil, c.Compiled, &after)
+	if bytes.Equal(text, s.val) {
+		return nil
 	}
-	if text := appendDoc(nil, c.Compiled, d); !bytes.Equal(text, s.val) {
+	var envelope Doc
+	was, _ := envelope.readEnvelope(s.val) // was read before
+	now, _ := envelope.readEnvelope(text)
+	if o := members(was); o.equal(members(now)) {
 		return tx.Put(docKey(c.ID, d.ID), text)
 	}
-	return nil
+	at := tx.Now().UTC()
+	after.Rev++
+	after.Marks[Updated] = Mark{At: at}
+	return Put(tx, c, d, &after, &Change{Op: Update, At: at, Request: "migration"})
 }
 
 // finish makes the indexes ready, and ends the work.
