@@ -50,27 +50,6 @@ func Open(eng engine.Engine, o Options) (*DB, error) {
 	return db, nil
 }
 
-// Run carries out migrations and delivers changes to subscriptions, until ctx ends or the engine is closed, and returns
-// the reason. Every node runs it, once; migrations wait where others lead.
-func (db *DB) Run(ctx context.Context) error {
-	if db.hub == nil {
-		return db.work(ctx)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() {
-		defer cancel()
-		ended <- db.hub.run(ctx)
-	}()
-	err := db.work(ctx)
-	cancel()
-	if failed := <-ended; !errors.Is(failed, context.Canceled) {
-		return failed
-	}
-	return err
-}
-
 // Define says which collections the program uses. Those that are not in the store are created by the first transaction
 // that writes. The error, about all collections of the call, wraps schema.Problems. Define must not be called after the first transaction.
 func (db *DB) Define(collections ...schema.Collection) error {

@@ -422,14 +422,9 @@ func (db *DB) wakeUp() {
 	}
 }
 
-<<<<<<< HEAD
-// work builds indexes and rewrites records after migrations, in transactions of at most keys.MaxStepRecords records.
-func (db *DB) work(ctx context.Context) error {
-=======
-// runWork builds indexes and rewrites records after migrations, in transactions of at most keys.MaxStepRecords records,
+// work builds indexes and rewrites records after migrations, in transactions of at most keys.MaxStepRecords records,
 // and removes changes that are not to be kept any longer.
-func (db *DB) runWork(ctx context.Context) error {
->>>>>>> 2ad2034 (record: Verify, retention, redaction; migrations leave their changes in the history)
+func (db *DB) work(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

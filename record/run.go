@@ -2,25 +2,29 @@ package record
 
 import (
 	"context"
+	"errors"
 )
 
-// Run does what happens in the background, until ctx ends or the engine is closed: it builds indexes and rewrites records
-// after migrations, removes changes that are not to be kept any longer, and calls the functions of After. Every node
-// runs it; where others lead, it waits.
+// Run does what happens in the background, until ctx ends or the engine is closed, and returns the reason: it carries out
+// migrations, removes changes that are not to be kept any longer, and delivers changes to subscriptions. Every node runs
+// it, once; what only the leader does waits on the others.
 func (db *DB) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended := make(chan error)
-	parts := []func(context.Context) error{db.runWork}
+	parts := []func(context.Context) error{db.work}
+	if db.hub != nil {
+		parts = append(parts, db.hub.run)
+	}
+	ended := make(chan error, len(parts))
 	for _, run := range parts {
 		go func() { ended <- run(ctx) }()
 	}
-	var err error
-	for range parts {
-		if e := <-ended; err == nil {
-			err = e
-			cancel()
+	first := <-ended
+	cancel()
+	for range len(parts) - 1 {
+		if err := <-ended; errors.Is(first, context.Canceled) {
+			first = err
 		}
 	}
-	return err
+	return first
 }
