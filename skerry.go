@@ -263,7 +263,7 @@ func (s *Server) newHTTP(redis *resp.Server) *api.Face {
 	if public == nil && s.admin == nil && s.cluster == nil {
 		return nil
 	}
-	o := api.Options{Procedures: s.services.Procedures, Users: s.services.Users, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready, Errors: s.errors, Routes: s.routes, Profiles: s.admin != nil, Guesses: s.guesses}
+	o := api.Options{Procedures: s.services.Procedures, Users: s.services.Users, Records: s.services.Records, Password: s.o.Password, Hosts: s.o.Hosts, Cluster: s.cluster, Logger: s.o.Logger, Ready: s.Ready, Errors: s.errors, Routes: s.routes, Profiles: s.admin != nil, Guesses: s.guesses}
 	meters := []func() iter.Seq[engine.Metric]{s.o.Metrics, s.connectionMetrics}
 	if m, ok := s.eng.(engine.Meter); ok {
 		meters = append(meters, m.Metrics)

@@ -29,6 +29,7 @@ import (
 	"github.com/skerrydb/skerry/keyspace"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/problem"
 )
@@ -78,6 +79,9 @@ type Options struct {
 	// Users are those of the application, which AdminHandler lets operators list, create and
 	// change. Nil: there are none.
 	Users *auth.Auth
+
+	// Records are those whose collections AdminHandler lets operators migrate. Nil: there are none.
+	Records *record.DB
 
 	// Password, if not empty, is required for all paths but /healthz and /readyz, as a
 	// bearer token or as the password of any user in Basic.

@@ -20,6 +20,7 @@ const (
 	dbPath       = "/db/"
 	callPath     = "/api/call/"
 	usersPath    = "/users"
+	recordsPath  = "/records/"
 	profilesPath = "/debug/pprof/"
 )
 
@@ -67,13 +68,18 @@ func (a *app) table() []Route {
 		{Methods: read, Path: usersPath + "/{id}", Handle: a.onUsers((*operation).getUser), Text: "a user", Operator: true},
 		{Methods: "PATCH", Path: usersPath + "/{id}", Handle: a.onUsers((*operation).patchUser), Text: "change the roles of a user; disable or enable it", Operator: true},
 	}
+	records := []Route{
+		{Methods: read, Path: recordsPath + "migrations", Handle: a.onRecords((*operation).listMigrations), Text: "what lies between the stored collections and those of the program", Operator: true},
+		{Methods: "POST", Path: recordsPath + "migrations", Handle: a.onRecords((*operation).migrate), Text: "migrate collections", Operator: true},
+		{Methods: read, Path: recordsPath + "rules", Handle: a.onRecords((*operation).explainRule), Text: "why a rule allows something to a user, or does not", Shown: recordsPath + "rules?as=", Operator: true},
+	}
 	if len(a.procedures) == 0 {
 		withoutText(calls)
 	}
 	if a.o.Users == nil {
 		withoutText(users)
 	}
-	all := slices.Concat(keys, calls, server, []Route{watch}, users)
+	all := slices.Concat(keys, calls, server, []Route{watch}, users, records)
 	if a.o.Profiles {
 		all = append(all, Route{Methods: read, Path: profilesPath + "{profile}", Handle: profile, Text: "profiles of the process", Shown: profilesPath, Operator: true})
 	}
