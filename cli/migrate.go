@@ -1,0 +1,287 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/skerrydb/skerry/cli/verb"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/web/api"
+)
+
+var migrateVerb = verb.Verb{
+	Name: "migrate", Args: "status|diff|up|down|drop …", Short: "bring the stored collections to what the program defines",
+	Long: `The program defines its collections of records; the store has them as the last migration
+left them. The verbs use the server's admin address. Requests go on during a migration:
+indexes are built and records rewritten in small steps after it, and status shows how far
+that is.`,
+	Subs: []verb.Verb{migrateStatusVerb, migrateDiffVerb, migrateUpVerb, migrateDownVerb, migrateDropVerb},
+}
+
+var migrateStatusVerb = verb.Verb{
+	Name: "migrate status", Short: "show the collections and what is being done",
+	Start: func(app verb.App) verb.Action {
+		o := &usersOptions{}
+		var wait bool
+		settings := o.settings(app, verb.Setting{Name: "wait", Help: "wait until nothing is being done; fail if something cannot be", Set: verb.Toggle(&wait)})
+		check := func(rest []string) error { return verb.Mistakes(verb.NoArguments(rest), o.check("url")) }
+		return verb.Action{Settings: settings, Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
+			all, err := o.migrations(ctx, wait)
+			if err != nil {
+				return err
+			}
+			if o.json {
+				return verb.PrintJSON(p.Stdout, all)
+			}
+			return printMigrations(p.Stdout, all.Migrations)
+		}}
+	},
+}
+
+// migrationPause is how long migrate status --wait waits before it asks again.
+const migrationPause = 200 * time.Millisecond
+
+// migrations asks for the collections, until all work is done if wait is set.
+func (o *usersOptions) migrations(ctx context.Context, wait bool) (api.Migrations, error) {
+	for {
+		var all api.Migrations
+		if err := o.askJSON(ctx, "/records/migrations", &all); err != nil || !wait {
+			return all, err
+		}
+		busy := false
+		for _, m := range all.Migrations {
+			if m.Progress != nil && m.Progress.Failed != "" {
+				return all, engine.Errorf(record.CodeMigration, "the migration of collection %s cannot go on: %s", m.Collection, m.Progress.Failed)
+			}
+			busy = busy || m.Progress != nil
+		}
+		if !busy {
+			return all, nil
+		}
+		select {
+		case <-ctx.Done():
+			return all, ctx.Err()
+		case <-time.After(migrationPause):
+		}
+	}
+}
+
+func printMigrations(w io.Writer, all []record.Migration) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(w, "there are no collections")
+		return err
+	}
+	for _, m := range all {
+		if _, err := fmt.Fprintf(w, "%s: %s\n", m.Collection, strings.Join(migrationState(m), "; ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// migrationState returns the state of a collection in words.
+func migrationState(m record.Migration) (parts []string) {
+	switch {
+	case m.Refused != "":
+		parts = append(parts, "cannot be migrated: "+m.Refused)
+	case len(m.Steps) > 0:
+		parts = append(parts, fmt.Sprintf("version %d, steps to do: %d", m.Version, len(m.Steps)))
+	case m.Version > 0:
+		parts = append(parts, fmt.Sprintf("version %d, up to date", m.Version))
+	}
+	if p := m.Progress; p != nil {
+		what := strings.Join(p.What, ", ")
+		switch {
+		case p.Failed != "":
+			parts = append(parts, what+" cannot go on: "+p.Failed)
+		case p.Of > 0:
+			parts = append(parts, fmt.Sprintf("%s: %d of %d records", what, p.Done, p.Of))
+		default:
+			parts = append(parts, what)
+		}
+	}
+	return parts
+}
+
+var migrateDiffVerb = verb.Verb{
+	Name: "migrate diff", Short: "show the steps that up would take",
+	Start: func(app verb.App) verb.Action {
+		o := &usersOptions{}
+		check := func(rest []string) error { return verb.Mistakes(verb.NoArguments(rest), o.check("url")) }
+		return verb.Action{Settings: o.settings(app), Check: check, Do: func(ctx context.Context, p verb.Process, _ []string) error {
+			all, err := o.migrations(ctx, false)
+			if err != nil {
+				return err
+			}
+			if o.json {
+				return verb.PrintJSON(p.Stdout, all)
+			}
+			return printSteps(p.Stdout, all.Migrations, "nothing is to be done")
+		}}
+	},
+}
+
+// printSteps prints the steps of migrations, or none if there are none.
+func printSteps(w io.Writer, all []record.Migration, none string) error {
+	printed := false
+	for _, m := range all {
+		if m.Refused != "" {
+			if _, err := fmt.Fprintf(w, "%s cannot be migrated: %s\n", m.Collection, m.Refused); err != nil {
+				return err
+			}
+			printed = true
+		}
+		for _, s := range m.Steps {
+			if _, err := fmt.Fprintln(w, s); err != nil {
+				return err
+			}
+			printed = true
+		}
+	}
+	if printed {
+		return nil
+	}
+	_, err := fmt.Fprintln(w, none)
+	return err
+}
+
+var migrateUpVerb = migrating("migrate up", false, "bring collections to what the program defines", `A step that may lose data is refused if a record would lose any, or would not be valid any
+more; --allow-loss takes it nevertheless.`)
+var migrateDownVerb = migrating("migrate down", true, "take back the last migration of collections", `Values that the last migration has lost do not come back, except in the history. A step
+that may lose data is refused if a record would lose any; --allow-loss takes it nevertheless.`)
+
+func migrating(name string, down bool, short, long string) verb.Verb {
+	return verb.Verb{
+		Name: name, Args: "[COLLECTION…]", Short: short, Long: long,
+		Start: func(app verb.App) verb.Action {
+			o := &usersOptions{}
+			m := api.MigrationRequest{Down: down}
+			check := func(rest []string) error {
+				var what error
+				if down && len(rest) == 0 {
+					what = errors.New("needs the names of collections")
+				}
+				return verb.Mistakes(what, o.check("url"))
+			}
+			return verb.Action{Settings: o.settings(app, lossSetting(&m)), Check: check, Do: func(ctx context.Context, p verb.Process, rest []string) error {
+				m.Collections = rest
+				done, err := o.migrate(ctx, m)
+				if err != nil {
+					return err
+				}
+				if o.json {
+					return verb.PrintJSON(p.Stdout, done)
+				}
+				return printSteps(p.Stdout, done.Migrations, "nothing was to be done")
+			}}
+		},
+	}
+}
+
+func lossSetting(m *api.MigrationRequest) verb.Setting {
+	return verb.Setting{Name: "allow-loss", Help: "also if records lose data or are not valid afterwards", Set: verb.Toggle(&m.AllowLoss)}
+}
+
+var migrateDropVerb = verb.Verb{
+	Name: "migrate drop", Args: "COLLECTION", Short: "delete a collection with all its records and their history",
+	Long: `The program must not define it any more, or it is created again. A collection with records
+is deleted only with --allow-loss.`,
+	Start: func(app verb.App) verb.Action {
+		o := &usersOptions{}
+		var m api.MigrationRequest
+		check := func(rest []string) error {
+			return verb.Mistakes(verb.OneArgument(rest, "the name of a collection"), o.check("url"))
+		}
+		return verb.Action{Settings: o.settings(app, lossSetting(&m)), Check: check, Do: func(ctx context.Context, p verb.Process, rest []string) error {
+			m.Drop = rest[0]
+			done, err := o.migrate(ctx, m)
+			if err != nil {
+				return err
+			}
+			if o.json {
+				return verb.PrintJSON(p.Stdout, done)
+			}
+			_, err = fmt.Fprintf(p.Stdout, "dropped %s\n", m.Drop)
+			return err
+		}}
+	},
+}
+
+// migrate sends a migration and returns what was done.
+func (o *usersOptions) migrate(ctx context.Context, m api.MigrationRequest) (done api.Migrations, err error) {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return done, err
+	}
+	resp, err := o.ask(ctx, http.MethodPost, "/records/migrations", http.Header{"Content-Type": {"application/json"}}, body)
+	if err != nil {
+		return done, err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&done); err != nil {
+		return done, fmt.Errorf("the migration was carried out, but reading the response failed: %w", err)
+	}
+	return done, nil
+}
+
+var rulesVerb = verb.Verb{
+	Name: "rules", Args: "explain …", Short: "show why a rule allows something to a user, or does not",
+	Subs: []verb.Verb{rulesExplainVerb},
+}
+
+var rulesExplainVerb = verb.Verb{
+	Name: "rules explain", Args: "COLLECTION OPERATION [ID]", Short: "evaluate a rule for a user, clause by clause",
+	Long: `OPERATION is list, view, create, update, delete, history or subscribe. Without the id of a
+record, clauses on fields depend on the record. Without --as, the user is a stranger.
+Superadmins are not subject to rules.`,
+	Start: func(app verb.App) verb.Action {
+		o := &usersOptions{}
+		var as string
+		settings := o.settings(app, verb.Setting{Name: "as", Arg: "USER", Help: "the user's email address or id", Set: verb.Text(&as)})
+		check := func(rest []string) error {
+			var what error
+			if len(rest) < 2 || len(rest) > 3 {
+				what = errors.New("needs a collection and an operation, and takes the id of a record")
+			}
+			return verb.Mistakes(what, o.check("url"))
+		}
+		return verb.Action{Settings: settings, Check: check, Do: func(ctx context.Context, p verb.Process, rest []string) error {
+			q := url.Values{"as": {as}, "collection": {rest[0]}, "operation": {rest[1]}}
+			if len(rest) == 3 {
+				q.Set("id", rest[2])
+			}
+			var e record.Explanation
+			if err := o.askJSON(ctx, "/records/rules?"+q.Encode(), &e); err != nil {
+				return err
+			}
+			if o.json {
+				return verb.PrintJSON(p.Stdout, e)
+			}
+			if _, err := fmt.Fprintln(p.Stdout, e.Text); err != nil || e.Clause == nil {
+				return err
+			}
+			return printClause(p.Stdout, *e.Clause, "")
+		}}
+	},
+}
+
+// printClause prints a clause and its parts.
+func printClause(w io.Writer, c record.Clause, indent string) error {
+	if _, err := fmt.Fprintf(w, "%s%-7s  %s\n", indent, c.Result, c.Text); err != nil {
+		return err
+	}
+	for _, t := range c.Terms {
+		if err := printClause(w, t, indent+"  "); err != nil {
+			return err
+		}
+	}
+	return nil
+}
