@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -19,6 +20,8 @@ import (
 	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/cli/verb"
 	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/web"
 )
 
@@ -51,6 +54,9 @@ func site() verb.App {
 		if s.Users, err = auth.New(s.KV, auth.Options{Sessions: s.Sessions, Argon2: auth.Params{MemoryKiB: 64, Passes: 1}}); err != nil {
 			return nil, err
 		}
+		if err := siteNotes(s); err != nil {
+			return nil, err
+		}
 		app.Get("/from", func(c *web.Context) error {
 			return c.Text(http.StatusOK, fmt.Sprint(s.Web.Superadmins, s.Mail != nil, s.Web.TrustedProxies, s.BaseURL))
 		})
@@ -59,6 +65,35 @@ func site() verb.App {
 }
 
 // newSite returns a shell in which site is the program.
+// siteNotes defines the collection notes in its first form, with three records, or in a later one, as $SITE_NOTES says.
+func siteNotes(s *skerry.Services) error {
+	form := os.Getenv("SITE_NOTES")
+	if form == "" {
+		return nil
+	}
+	c := schema.Collection{Name: "notes", Rules: schema.Rules{View: `by = @auth.email || n > 2 && @auth.verified`}, Fields: []schema.Field{{Name: "n", Type: schema.Int}, {Name: "by", Type: schema.Text}, {Name: "old", Type: schema.Text}}}
+	if form == "2" {
+		c.Fields[1] = schema.Field{Name: "author", Type: schema.Text, Was: []string{"by"}}
+		c.Fields, c.Rules.View = c.Fields[:2], ""
+		c.Indexes = []schema.Index{{Name: "by_author", Unique: true, Fields: []schema.IndexField{{Name: "author"}}}}
+	}
+	if err := s.Records.Define(c); err != nil || form != "1" {
+		return err
+	}
+	s.OnStart(func(ctx context.Context) error {
+		_, err := s.Records.Update(ctx, record.Program(), func(tx *record.Tx) error {
+			for i := range 3 {
+				if _, err := tx.Create("notes", fmt.Sprint("note", i), fmt.Appendf(nil, `{"n":%d,"by":"u%d@example.org","old":"x"}`, i+1, i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return err
+	})
+	return nil
+}
+
 func newSite(t *testing.T) *shell {
 	s := newShell(t)
 	s.env = append(s.env, "SKERRY_TEST_MAIN=site")

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -359,8 +358,10 @@ func shown(v any) string {
 	if v == "" {
 		return "nothing"
 	}
-	b, _ := json.Marshal(v)
-	return string(b)
+	if text, ok := v.(string); ok {
+		return string(value.AppendText(nil, text))
+	}
+	return fmt.Sprint(v)
 }
 
 // changesOf returns what differs between two forms of a field, for people.

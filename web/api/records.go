@@ -97,7 +97,7 @@ func (x *operation) explainRule(r *http.Request) error {
 	}
 	op, err := record.ParseOperation(q.Get("operation"))
 	if err != nil {
-		return badParameter("operation", engine.CodeInvalid, err.Error())
+		return err
 	}
 	actor, err := x.app.actor(r.Context(), q.Get("as"))
 	if err != nil {
