@@ -67,15 +67,12 @@ func (t *Tx) Explain(collection string, op Operation, id string) (*Explanation, 
 			return nil, err
 		}
 	}
-	switch r := c.rules[op]; {
-	case t.actor.System:
+	if t.actor.System {
 		e.Result, e.Text = Holds, "The actor is not subject to rules."
 		return e, nil
-	case r.text == "":
-		e.Result, e.Text = Fails, "There is no rule, which allows nobody."
-		return e, nil
-	case r.broken != nil:
-		e.Result, e.Text = Fails, "The rule is broken, which allows nobody: "+r.broken.Error()+"."
+	}
+	if text := c.rules[op].nobody(); text != "" {
+		e.Result, e.Text = Fails, text
 		return e, nil
 	}
 	x, err := expr.Parse(e.Rule)
@@ -92,6 +89,17 @@ func (t *Tx) Explain(collection string, op Operation, id string) (*Explanation, 
 		e.Text = "The rule allows it, but the record is in the trash."
 	}
 	return e, nil
+}
+
+// nobody says why the rule allows nobody, "" if it may allow somebody.
+func (r *rule) nobody() string {
+	switch {
+	case r.text == "":
+		return "There is no rule, which allows nobody."
+	case r.broken != nil:
+		return "The rule is broken, which allows nobody: " + r.broken.Error() + "."
+	}
+	return ""
 }
 
 // clause evaluates a part of a rule and the parts of that.
