@@ -139,7 +139,7 @@ func (s *Server) openRecords() (c capability, err error) {
 	}
 	s.services.Records = db
 	face := records.New(db, records.Options{Actor: records.Operator})
-	routes := []api.Route{{Path: records.DefaultPrefix + "/{collection}", Handle: face.Serve, MaxBody: records.MaxImportBytes}}
+	routes := []api.Route{{Path: records.DefaultPrefix + "/{collection}", Handle: face.Serve, MaxBody: records.MaxBody}}
 	for _, l := range face.Table() {
 		routes = append(routes, api.Route{Methods: l.Method, Path: l.Path, Text: l.Text})
 	}

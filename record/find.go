@@ -26,6 +26,15 @@ type Page struct {
 	related [][]query.Related // of Items, if the query expands any
 }
 
+// Collection returns the description of a collection as the transaction sees it.
+func (t *Tx) Collection(name string) (*schema.Compiled, error) {
+	c, err := t.collection(name)
+	if err != nil {
+		return nil, err
+	}
+	return c.Compiled, nil
+}
+
 // ParseQuery reads a query of a collection from the parameters of a URL; see query.Parse.
 func (t *Tx) ParseQuery(collection string, params url.Values) (*query.Query, error) {
 	return t.parse(collection, func(s query.Scope) (*query.Query, error) { return query.Parse(params, s) })

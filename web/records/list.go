@@ -13,6 +13,13 @@ func (f *Face) list(c *web.Context) error {
 	if err != nil {
 		return web.WrongParameter("", "the query of the address is malformed: %v", err)
 	}
+	media, err := formatOf(c, params)
+	if err != nil {
+		return err
+	}
+	if media != "" {
+		return f.export(c, params, media)
+	}
 	var body []byte
 	err = f.view(c, func(tx *record.Tx) error {
 		q, err := tx.ParseQuery(name(c), params)

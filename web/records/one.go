@@ -47,7 +47,11 @@ func (f *Face) get(c *web.Context) error {
 	return a.send(c)
 }
 
+// create creates a record, or imports a file.
 func (f *Face) create(c *web.Context) error {
+	if media := fileType(c.Request.Header.Get("Content-Type")); media != "" {
+		return f.load(c, media)
+	}
 	var in struct {
 		ID   string          `json:"id,omitempty"`
 		Data json.RawMessage `json:"data"`

@@ -21,14 +21,11 @@ const DefaultPrefix = "/api"
 
 // Limits of requests.
 const (
-	// MaxImportBytes is the longest body of an import, in bytes; more is problem.CodeBodyTooLarge.
-	MaxImportBytes = 16 << 20
-	// MaxImport is how many records one import has at most.
+	// MaxBody is the longest body of a request, in bytes; more is problem.CodeBodyTooLarge.
+	MaxBody = 16 << 20
+	// MaxImport is how many records one import has at most; more is engine.CodeLimit.
 	MaxImport = 10_000
 )
-
-// MaxBody is the longest body of a request for one record, in bytes; more is problem.CodeBodyTooLarge.
-const MaxBody = 2 << 20
 
 // Options of the routes. The zero value works.
 type Options struct {

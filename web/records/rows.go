@@ -1,0 +1,221 @@
+package records
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/skerrydb/skerry/record/schema"
+)
+
+// row is one record of a file that is imported.
+type row struct {
+	line    int
+	id      string
+	data    []byte
+	columns map[string]int // of the line where the values of fields begin, from 1; nil for JSON
+}
+
+// mistake is why a row cannot be imported.
+type mistake struct {
+	Line   int    `json:"line"`
+	Column int    `json:"column,omitempty"` // in bytes, from 1; 0: the line as a whole
+	Field  string `json:"field,omitempty"`
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// text returns the mistake for people.
+func (m mistake) text() string {
+	at := fmt.Sprintf("line %d", m.Line)
+	if m.Column > 0 {
+		at += fmt.Sprintf(", column %d", m.Column)
+	}
+	if m.Field != "" {
+		at += " (" + m.Field + ")"
+	}
+	return at + ": " + m.Detail
+}
+
+// reader reads the rows of a file. Its error is io.EOF at the end and a mistake otherwise; after a mistake that is fatal
+// nothing more can be read.
+type reader interface{ next() (row, *mistake, error) }
+
+// errBroken ends a file of which no further rows can be told.
+var errBroken = errors.New("records: the rest of the file cannot be read")
+
+// jsonReader reads one JSON object a line: {"id":…,"data":{…}}, as an export has them.
+type jsonReader struct {
+	lines *bufio.Scanner
+	line  int
+}
+
+func newJSONReader(body []byte) *jsonReader {
+	s := bufio.NewScanner(bytes.NewReader(body))
+	s.Buffer(nil, MaxBody+1)
+	return &jsonReader{lines: s}
+}
+
+func (r *jsonReader) next() (row, *mistake, error) {
+	for r.lines.Scan() {
+		r.line++
+		text := bytes.TrimSpace(r.lines.Bytes())
+		if len(text) == 0 {
+			continue
+		}
+		x := row{line: r.line}
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(text, &members); err != nil {
+			m := &mistake{Line: r.line, Code: schema.CodeInvalid, Detail: "the line is not a JSON object: " + err.Error()}
+			if s, ok := errors.AsType[*json.SyntaxError](err); ok {
+				m.Column = int(s.Offset)
+			}
+			return x, m, nil
+		}
+		for name, raw := range members {
+			var err error
+			switch {
+			case name == "id":
+				err = json.Unmarshal(raw, &x.id)
+			case name == "data":
+				x.data = raw
+			case !isColumn(name) && name != "expand":
+				err = errors.New("a line has only id and data, and properties of records, which are ignored")
+			}
+			if err != nil {
+				return x, &mistake{Line: r.line, Field: name, Code: schema.CodeUnknown, Detail: err.Error()}, nil
+			}
+		}
+		if x.data == nil {
+			return x, &mistake{Line: r.line, Field: "data", Code: schema.CodeRequired, Detail: "data is missing"}, nil
+		}
+		return x, nil, nil
+	}
+	if err := r.lines.Err(); err != nil {
+		return row{}, &mistake{Line: r.line + 1, Code: schema.CodeTooLarge, Detail: err.Error()}, errBroken
+	}
+	return row{}, nil, io.EOF
+}
+
+// isColumn reports whether name is a property that every record has.
+func isColumn(name string) bool {
+	return slices.ContainsFunc(schema.Columns(), func(c schema.Column) bool { return c.Name == name })
+}
+
+// csvReader reads lines of comma-separated values (RFC 4180) below a line with the names of fields. An empty value is
+// none.
+type csvReader struct {
+	csv    *csv.Reader
+	k      *schema.Compiled
+	names  []string // of the columns; "": ignored
+	broken *mistake // of the header
+}
+
+func newCSVReader(body []byte, k *schema.Compiled) *csvReader {
+	r := &csvReader{csv: csv.NewReader(bytes.NewReader(bytes.TrimPrefix(body, []byte("\ufeff")))), k: k}
+	header, err := r.csv.Read()
+	if err != nil {
+		r.broken = &mistake{Line: 1, Code: schema.CodeRequired, Detail: "the first line must have the names of fields"}
+		if !errors.Is(err, io.EOF) {
+			r.broken = syntax(err)
+		}
+		return r
+	}
+	for i, name := range header {
+		_, known := k.Index(name)
+		line, column := r.csv.FieldPos(i)
+		switch {
+		case slices.Contains(r.names, name) && name != "":
+			r.broken = &mistake{line, column, name, schema.CodeRepeated, "the name is there twice"}
+		case name == "id" || known || k.Extra && name != "" && !isColumn(name):
+		case isColumn(name):
+			name = ""
+		default:
+			r.broken = &mistake{line, column, "", schema.CodeUnknown, fmt.Sprintf("%s has no field %.80q", k.Name, name)}
+		}
+		r.names = append(r.names, name)
+	}
+	return r
+}
+
+// syntax returns the mistake for an error of the csv package.
+func syntax(err error) *mistake {
+	m := &mistake{Code: schema.CodeInvalid, Detail: err.Error()}
+	if p, ok := errors.AsType[*csv.ParseError](err); ok {
+		m.Line, m.Column, m.Detail = p.Line, p.Column, p.Err.Error()
+	}
+	return m
+}
+
+func (r *csvReader) next() (x row, m *mistake, err error) {
+	if r.broken != nil {
+		return x, r.broken, errBroken
+	}
+	values, err := r.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return x, nil, io.EOF
+	}
+	if err != nil {
+		if m = syntax(err); errors.Is(err, csv.ErrFieldCount) {
+			m.Detail = fmt.Sprintf("%d values, and the first line has %d names", len(values), len(r.names))
+			return x, m, nil
+		}
+		return x, m, errBroken // where a quotation ends is not known
+	}
+	x.columns = map[string]int{}
+	x.data = []byte{'{'}
+	for i, text := range values {
+		name := r.names[i]
+		line, column := r.csv.FieldPos(i)
+		if i == 0 {
+			x.line = line
+		}
+		if name == "" || text == "" {
+			continue
+		}
+		if !utf8.ValidString(text) {
+			return x, &mistake{line, column, name, schema.CodeInvalid, "the value is not UTF-8"}, nil
+		}
+		if name == "id" {
+			x.id = text
+			continue
+		}
+		if x.columns[name] = column; len(x.data) > 1 {
+			x.data = append(x.data, ',')
+		}
+		x.data = append(append(x.data, quote(name)...), ':')
+		x.data = append(x.data, r.cell(name, text)...)
+	}
+	x.data = append(x.data, '}')
+	return x, nil, nil
+}
+
+// cell returns a value as JSON: as it is if its type is written so, and otherwise as a text.
+func (r *csvReader) cell(name, text string) []byte {
+	i, ok := r.k.Index(name)
+	if ok {
+		switch f := &r.k.Fields[i]; {
+		case f.Type == schema.Int || f.Type == schema.Float || f.Type == schema.Bool, f.Type == schema.JSON, f.Type == schema.Select && f.Many:
+			if json.Valid([]byte(text)) {
+				return []byte(strings.TrimSpace(text))
+			}
+		}
+	}
+	return quote(text)
+}
+
+// quote returns a valid text as JSON.
+func quote(text string) []byte {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic("BUG: encode a text: " + err.Error())
+	}
+	return b
+}
