@@ -10,12 +10,17 @@ import (
 // MaxOps is how many operations Do carries out at once.
 const MaxOps = 1_000
 
+// Revert is the Kind of an Op that gives a record the data of an earlier revision. It is in no history: the change is an
+// update.
+const Revert keys.Op = 100
+
 // Op is one change of records, as Do carries it out.
 type Op struct {
-	Kind       keys.Op // Create, Update, Delete, Restore or Purge
+	Kind       keys.Op // Create, Update, Delete, Restore, Purge or Revert
 	Collection string
 	ID         string // of a new record: "" makes one
 	Rev        uint64 // that the record must have; 0: any
+	To         uint64 // of Revert: the revision
 	Data       []byte // of Create: the data; of Update: a merge patch of it
 
 	// Check, if not nil, is called before anything else with the revision of the record, 0 if it is not there.
@@ -76,6 +81,8 @@ func (t *Tx) do(op *Op) (*Record, error) {
 		return t.Delete(op.Collection, op.ID, op.Rev)
 	case keys.Restore:
 		return t.Restore(op.Collection, op.ID, op.Rev)
+	case Revert:
+		return t.Revert(op.Collection, op.ID, op.To, op.Rev)
 	case keys.Purge:
 		return nil, t.Purge(op.Collection, op.ID, op.Rev)
 	}

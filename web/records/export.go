@@ -127,8 +127,10 @@ func csvHeader(k *schema.Compiled) []string {
 			all = append(all, f.Name)
 		}
 	}
-	for _, c := range schema.Columns()[1:] {
-		all = append(all, c.Name)
+	for i, c := range schema.Columns() {
+		if i > 0 {
+			all = append(all, c.Name)
+		}
 	}
 	return all
 }

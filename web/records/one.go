@@ -23,10 +23,20 @@ func (f *Face) get(c *web.Context) error {
 	if err != nil {
 		return err
 	}
+	at, err := moment(c)
+	if err != nil {
+		return err
+	}
 	var a answer
 	var unchanged bool
 	err = f.view(c, func(tx *record.Tx) error {
-		r, err := tx.Get(name(c), id(c))
+		var r *record.Record
+		var err error
+		if at == nil {
+			r, err = tx.Get(name(c), id(c))
+		} else {
+			r, err = tx.GetAsOf(name(c), id(c), *at)
+		}
 		if err != nil {
 			return err
 		}

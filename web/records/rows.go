@@ -106,7 +106,12 @@ func (r *jsonReader) next() (row, *mistake, error) {
 
 // isColumn reports whether name is a property that every record has.
 func isColumn(name string) bool {
-	return slices.ContainsFunc(schema.Columns(), func(c schema.Column) bool { return c.Name == name })
+	for _, c := range schema.Columns() {
+		if c.Name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // csvReader reads lines of comma-separated values (RFC 4180) below a line with the names of fields. An empty value is

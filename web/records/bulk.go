@@ -1,0 +1,117 @@
+package records
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/record/keys"
+	"github.com/skerrydb/skerry/record/query"
+	"github.com/skerrydb/skerry/web"
+)
+
+// MaxBulk is how many records one request changes by a filter; more is engine.CodeLimit.
+const MaxBulk = 10_000
+
+func (f *Face) patchAll(c *web.Context) error {
+	var in struct {
+		Data json.RawMessage `json:"data"`
+	}
+	if err := c.Bind(&in); err != nil {
+		return err
+	}
+	return f.bulk(c, record.Op{Kind: keys.Update, Data: in.Data})
+}
+
+func (f *Face) removeAll(c *web.Context) error {
+	return f.bulk(c, record.Op{Kind: keys.Delete})
+}
+
+// bulk carries out op on all records that meet the filter of the request. A first request gets their number and a token,
+// and a second one with that token changes them, if there are still as many.
+func (f *Face) bulk(c *web.Context, op record.Op) error {
+	params, err := parameters(c, "filter", "token")
+	if err != nil {
+		return err
+	}
+	filter, ok := params["filter"]
+	if !ok {
+		return web.WrongParameter("filter", "is missing; an empty one is all records")
+	}
+	token, given := params["token"]
+	op.Collection = name(c)
+	if !given {
+		return f.preview(c, op, filter)
+	}
+	return f.write(c, func(tx *record.Tx, a *answer) error {
+		ids, err := matching(tx, op.Collection, filter)
+		if err != nil {
+			return err
+		}
+		if token != tokenOf(op, filter, len(ids)) {
+			return engine.Errorf(engine.CodePreconditionFailed, "the filter now matches %d records, or the request is another one than that of the token; nothing was written", len(ids))
+		}
+		for _, id := range ids {
+			op.ID = id
+			if _, err := tx.Do(op); err != nil {
+				if e, ok := err.(*record.OpError); ok {
+					err = e.Err
+				}
+				return err
+			}
+		}
+		*a = answer{Status: http.StatusOK, Body: append(strconv.AppendInt([]byte(`{"count":`), int64(len(ids)), 10), '}')}
+		return nil
+	}, op.Data)
+}
+
+// preview responds with the number of records that would be changed, and the token for the request that does it.
+func (f *Face) preview(c *web.Context, op record.Op, filter string) error {
+	var n int
+	err := f.view(c, func(tx *record.Tx) error {
+		ids, err := matching(tx, op.Collection, filter)
+		n = len(ids)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	body := strconv.AppendInt([]byte(`{"count":`), int64(n), 10)
+	body = strconv.AppendQuote(append(body, `,"token":`...), tokenOf(op, filter, n))
+	return respond(c, http.StatusOK, append(body, '}'))
+}
+
+// matching returns the ids of all records that meet a filter.
+func matching(tx *record.Tx, collection, filter string) (ids []string, err error) {
+	q, err := tx.ParseQuery(collection, url.Values{"filter": {filter}})
+	if err != nil {
+		return nil, err
+	}
+	q.Limit = query.MaxLimit
+	for {
+		page, err := tx.Find(collection, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range page.Items {
+			ids = append(ids, r.ID)
+		}
+		if len(ids) > MaxBulk {
+			return nil, engine.Errorf(engine.CodeLimit, "the filter matches more than %d records; change them in several steps", MaxBulk)
+		}
+		if page.Next == "" {
+			return ids, nil
+		}
+		q.After = q.Orders.Key(page.Items[len(page.Items)-1])
+	}
+}
+
+// tokenOf returns a text that only the same change of as many records has. It is no secret.
+func tokenOf(op record.Op, filter string, n int) string {
+	sum := digest([]byte(op.Kind.String()), []byte(op.Collection), []byte(filter), op.Data, strconv.AppendInt(nil, int64(n), 10))
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}
