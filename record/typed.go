@@ -119,7 +119,8 @@ func (s *Set[T]) Get(r Runner, id string) (v *T, err error) {
 }
 
 // Create adds v as a record, with the ID in its Meta if there is one, and with defaults for fields that are null. v then
-// is the record as it was stored.
+// is the record as it was stored, without passwords. Functions of transactions, which may run more than once, should make
+// v themselves, so that each run begins with the same.
 func (s *Set[T]) Create(r Runner, v *T) error {
 	return s.write(r, v, func(tx *Tx, c *collection, codec *schema.Codec[T]) (*Record, error) {
 		data, err := codec.Encode(schema.Data{}, v)
@@ -132,7 +133,7 @@ func (s *Set[T]) Create(r Runner, v *T) error {
 
 // Save stores the fields of v. If the Rev in its Meta is 0, it creates the record; otherwise that must be the revision
 // of the record, so that nobody else's change is lost: ErrRevision says that it is not. v then is the record as it was
-// stored.
+// stored; see Create.
 func (s *Set[T]) Save(r Runner, v *T) error {
 	return s.write(r, v, func(tx *Tx, c *collection, codec *schema.Codec[T]) (*Record, error) {
 		m := codec.Meta(v)

@@ -2,8 +2,10 @@ package blog_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"html"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/examples/blog"
+	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/webtest"
 )
 
@@ -19,8 +22,9 @@ const password = "correct horse"
 // world is a blog that runs until its test ends.
 type world struct {
 	*webtest.Site
-	t     *testing.T
-	users *auth.Auth
+	t       *testing.T
+	users   *auth.Auth
+	records *record.DB
 }
 
 func start(t *testing.T) *world {
@@ -28,7 +32,7 @@ func start(t *testing.T) *world {
 	w := &world{t: t}
 	w.Site = webtest.Start(t, skerry.Web{Name: "blog", Application: func(s *skerry.Services) (http.Handler, error) {
 		h, err := blog.Application(s)
-		w.users = s.Users
+		w.users, w.records = s.Users, s.Records
 		return h, err
 	}})
 	return w
@@ -140,6 +144,54 @@ func TestPages(t *testing.T) {
 		}
 		if want := "YXWVUTSRQPONMLKJIHGFEDCBA"; path == "/mine" && all != want[:10] || path != "/mine" && all != want {
 			t.Errorf("%s: %s", path, all)
+		}
+	}
+}
+
+// TestIndexes: each order of a page is that of an index, so a page reads no more records than it shows, and one more to
+// know that there is another page.
+func TestIndexes(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	anna := record.Actor{ID: "anna", Name: "Anna", System: true}
+	post := ""
+	_, err := w.records.Update(t.Context(), anna, func(tx *record.Tx) error {
+		for i := range 40 {
+			p := &blog.Post{Title: fmt.Sprint(i), Body: "x", State: []string{"draft", "public"}[i%2], Published: tx.Engine().Now()}
+			if err := blog.Posts.Create(tx, p); err != nil {
+				return err
+			}
+			post = p.ID
+			for range 3 {
+				if err := blog.Comments.Create(tx, &blog.Comment{Post: p.ID, Text: "y"}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ collection, filter, sort, index string }{
+		{"posts", `state = "public"`, "-published", "by_state_published"},
+		{"posts", `author = @auth.id`, "-created", "by_author_created"},
+		{"comments", `post = "` + post + `"`, "created", "by_post_created"},
+		{"comments", ``, "-created", "by_created"},
+	} {
+		_, err := w.records.View(t.Context(), engine.Read{}, anna, func(tx *record.Tx) error {
+			q, err := tx.ParseQuery(c.collection, url.Values{"filter": {c.filter}, "sort": {c.sort}, "limit": {"2"}, "explain": {"true"}})
+			if err != nil {
+				return err
+			}
+			found, err := tx.Find(c.collection, q)
+			if err == nil && (found.Plan.Index != c.index || found.Plan.Sorted || found.Plan.Read > 3 || len(found.Items) != 2) {
+				t.Errorf("%+v: %+v", c, found.Plan)
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
