@@ -28,71 +28,142 @@ func (t *Tx) Delete(collection, id string, rev uint64) (*Record, error) {
 	} else if !ok {
 		return nil, engine.Errorf(CodeRefused, "the delete rule of %s does not allow this", c.Name)
 	}
-	left := MaxCascade
-	return t.delete(c, before, &left)
+	return t.delete(c, before)
 }
 
-// delete moves a record into the trash, and before it what refers to it.
-func (t *Tx) delete(c *collection, before *keys.Doc, left *int) (*Record, error) {
-	after := *before
-	after.Deleted = true
-	after.Rev++
-	t.stamp(&after, keys.Deleted)
-	r, err := t.put(c, before, &after, keys.Delete) // first, so that a cycle of references ends here
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range c.referrers {
-		if err := t.release(c, before.ID, f, left); err != nil {
-			return nil, err
+// deletion is all that a deletion does. It is found out before anything is written, so that a deletion that is refused
+// writes nothing, and whether it is refused does not depend on an order.
+type deletion struct {
+	docs    []*deleted // to move into the trash; the first is what was asked for
+	nulls   []*nulled
+	seen    map[target]*deleted
+	losing  map[target]*nulled
+	holding []holder // that a reference restricts to; allowed if they are deleted as well
+}
+
+type target struct {
+	c  *collection
+	id string
+}
+
+type deleted struct {
+	c      *collection
+	before *keys.Doc
+	depth  int // references from the first
+}
+
+// nulled is a record that loses references.
+type nulled struct {
+	c             *collection
+	before, after *keys.Doc
+}
+
+type holder struct {
+	target
+	field string
+	to    target
+}
+
+// delete moves a record into the trash, and does to those that refer to it what their references say.
+func (t *Tx) delete(c *collection, before *keys.Doc) (*Record, error) {
+	x := &deletion{seen: map[target]*deleted{}, losing: map[target]*nulled{}}
+	x.add(c, before, 0)
+	for i := 0; i < len(x.docs); i++ {
+		for _, f := range x.docs[i].c.referrers {
+			if err := t.release(x, x.docs[i], f); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return r, nil
+	for _, h := range x.holding {
+		if x.seen[h.target] == nil {
+			return nil, engine.Errorf(CodeReferenced, "record %s of %s cannot be deleted: record %s of %s refers to it as %s", h.to.id, h.to.c.Name, h.id, h.c.Name, h.field)
+		}
+	}
+	return t.carryOut(x)
 }
 
-// release does what a reference says to the records that refer to a deleted one.
-func (t *Tx) release(c *collection, id string, f referrer, left *int) error {
-	want, err := value.OfText(id)
+func (x *deletion) add(c *collection, d *keys.Doc, depth int) {
+	n := &deleted{c, d, depth}
+	x.docs = append(x.docs, n)
+	x.seen[target{c, d.ID}] = n
+}
+
+// release finds out what a reference says about the records that refer to a deleted one.
+func (t *Tx) release(x *deletion, of *deleted, f referrer) error {
+	want, err := value.OfText(of.before.ID)
 	if err != nil {
 		return err
 	}
-	ids, err := keys.Referring(t.tx, f.from.Collection, f.field, want, *left+1)
+	ids, err := keys.Referring(t.tx, f.from.Collection, f.field, want, MaxCascade+1)
 	if err != nil || len(ids) == 0 {
 		return err
 	}
 	field := &f.from.Fields[f.field]
-	if field.OnDelete == schema.Restrict {
-		return engine.Errorf(CodeReferenced, "record %s of %s cannot be deleted: record %s of %s refers to it as %s", id, c.Name, ids[0], f.from.Name, field.Name)
+	if len(x.docs)+len(x.nulls)+len(x.holding)+len(ids) > MaxCascade {
+		return engine.Errorf(engine.CodeLimit, "deleting record %s of %s would look at more than %d records", x.docs[0].before.ID, x.docs[0].c.Name, MaxCascade)
 	}
-	if *left -= len(ids); *left < 0 {
-		return engine.Errorf(engine.CodeLimit, "deleting record %s of %s would change more than %d records", id, c.Name, MaxCascade)
+	if of.depth >= MaxCascadeDepth {
+		return engine.Errorf(engine.CodeLimit, "deleting record %s of %s would follow more than %d references", x.docs[0].before.ID, x.docs[0].c.Name, MaxCascadeDepth)
 	}
-	if t.deep++; t.deep > MaxCascadeDepth {
-		return engine.Errorf(engine.CodeLimit, "deleting record %s of %s would follow more than %d references", id, c.Name, MaxCascadeDepth)
-	}
-	defer func() { t.deep-- }()
-	for _, other := range ids {
-		before, err := keys.Get(t.tx, f.from.Collection, other)
-		if err != nil || before == nil || before.Deleted {
-			if err != nil {
-				return err
-			}
-			continue // the same deletion has reached it on another way
+	for _, id := range ids {
+		at := target{f.from, id}
+		if x.seen[at] != nil {
+			continue
 		}
-		if field.OnDelete == schema.Cascade {
-			_, err = t.delete(f.from, before, left)
-		} else {
-			after := *before
-			after.Data = after.Data.With(f.field, value.Value{})
-			after.Rev++
-			t.stamp(&after, keys.Updated)
-			_, err = t.put(f.from, before, &after, keys.Update)
+		if field.OnDelete == schema.Restrict {
+			x.holding = append(x.holding, holder{at, field.Name, target{of.c, of.before.ID}})
+			continue
 		}
+		d, err := keys.Get(t.tx, f.from.Collection, id)
 		if err != nil {
 			return err
 		}
+		if d == nil {
+			return engine.Errorf(engine.CodeCorrupt, "an index of %s has the record %s, which is not there", f.from.Name, id)
+		}
+		if field.OnDelete == schema.Cascade {
+			x.add(f.from, d, of.depth+1)
+			continue
+		}
+		n := x.losing[at]
+		if n == nil {
+			after := *d
+			n = &nulled{f.from, d, &after}
+			x.losing[at] = n
+			x.nulls = append(x.nulls, n)
+		}
+		n.after.Data = n.after.Data.With(f.field, value.Value{})
 	}
 	return nil
+}
+
+// carryOut writes what a deletion does.
+func (t *Tx) carryOut(x *deletion) (first *Record, err error) {
+	for _, n := range x.nulls {
+		if x.seen[target{n.c, n.before.ID}] != nil {
+			continue
+		}
+		n.after.Rev++
+		t.stamp(n.after, keys.Updated)
+		if _, err := t.put(n.c, n.before, n.after, keys.Update); err != nil {
+			return nil, err
+		}
+	}
+	for i, n := range x.docs {
+		after := *n.before
+		after.Deleted = true
+		after.Rev++
+		t.stamp(&after, keys.Deleted)
+		r, err := t.put(n.c, n.before, &after, keys.Delete)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			first = r
+		}
+	}
+	return first, nil
 }
 
 // Restore takes a record out of the trash. What it refers to must be there, and its values for unique indexes must be

@@ -22,7 +22,6 @@ type Tx struct {
 	actor   Actor
 	env     query.Env // of rules: they see all records
 	seen    query.Env // of filters: they see what the actor may view
-	deep    int       // deletions within a deletion
 	made    int       // ids
 
 	passwords *passwords // nil: none can be set

@@ -453,3 +453,22 @@ func withoutPasswords(k *schema.Compiled, d Doc) *Doc {
 	}
 	return &d
 }
+
+// WithMembers returns the data of a record with other members, each as JSON; nil is none. Names may be former ones of
+// fields. Passwords stay as they are.
+func WithMembers(c *Collection, d *Doc, set map[string][]byte) (schema.Data, error) {
+	o := members(c.Append(nil, d.Data))
+	for name, raw := range set {
+		name = c.Current(name)
+		if i, ok := c.Index(name); !ok || c.Fields[i].Type != schema.Password {
+			o.set(name, raw)
+		}
+	}
+	return c.Parse(o.text())
+}
+
+// Member returns a member of the data of a record as JSON, nil if there is none.
+func Member(c *Collection, d *Doc, name string) []byte {
+	o := members(c.Append(nil, d.Data))
+	return o.byName[c.Current(name)]
+}

@@ -1,0 +1,364 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record/keys"
+	"github.com/skerrydb/skerry/record/schema"
+)
+
+// MaxUndo is how many changes, of anyone, Undo looks at.
+const MaxUndo = 10_000
+
+// undoRounds is how often Undo tries what was not possible because of other records.
+const undoRounds = 16
+
+// Undone is what Undo does to one record.
+type Undone struct {
+	Collection string   `json:"collection"`
+	ID         string   `json:"id"`
+	Op         string   `json:"op,omitempty"` // update, delete or restore; "": nothing is left to do
+	Members    []string `json:"members,omitempty"`
+
+	// Conflict says why the record stays as it is.
+	Conflict string `json:"conflict,omitempty"`
+}
+
+// String describes what is done.
+func (u *Undone) String() string {
+	text := u.Collection + " " + u.ID + ": "
+	switch {
+	case u.Conflict != "":
+		return text + "not undone: " + u.Conflict
+	case u.Op == "":
+		return text + "nothing to undo"
+	}
+	text += u.Op
+	if len(u.Members) > 0 {
+		text += " " + strings.Join(u.Members, ", ")
+	}
+	return text
+}
+
+// undo is the work on one record.
+type undo struct {
+	Undone
+	c       *collection
+	changes []*keys.Change // since then, the newest first
+	after   *keys.Doc      // what is to be stored
+	op      keys.Op
+}
+
+// Undo takes back all changes that the user by has made since a time, in all collections, and returns what it does to
+// each record. A record stays as it is, with a Conflict, if another user has changed the same members since, if it
+// cannot be as it was because of other records, or if what is needed was purged or redacted. Passwords are not taken
+// back. With dry, nothing is written. Only system actors may do that.
+func (db *DB) Undo(ctx context.Context, a Actor, by string, since time.Time, dry bool) (all []*Undone, err error) {
+	_, err = db.Update(ctx, a, func(tx *Tx) error {
+		if all, err = tx.Undo(by, since); err == nil && dry {
+			err = errDry
+		}
+		return err
+	})
+	if errors.Is(err, errDry) {
+		err = nil
+	}
+	return all, err
+}
+
+var errDry = errors.New("a dry run writes nothing")
+
+// Undo is DB.Undo within a transaction.
+func (t *Tx) Undo(by string, since time.Time) ([]*Undone, error) {
+	if !t.actor.System {
+		return nil, engine.Errorf(CodeRefused, "only the program and superadmins may take back the changes of a user")
+	}
+	var todo []*undo
+	read := 0
+	for _, k := range t.catalog.all {
+		some, err := t.changesSince(t.catalog.byName[k.Name], since, &read)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range some {
+			if slices.ContainsFunc(u.changes, func(ch *keys.Change) bool { return ch.By == by }) {
+				todo = append(todo, u)
+			}
+		}
+	}
+	return t.undo(todo, func(ch *keys.Change) bool { return ch.By == by })
+}
+
+// changesSince collects the changes of a collection since a time, by record.
+func (t *Tx) changesSince(c *collection, since time.Time, read *int) (all []*undo, err error) {
+	n, err := keys.ReadCounters(t.tx, c.Collection)
+	if err != nil {
+		return nil, err
+	}
+	if n.Anchor > 0 && !n.AnchorAt.Before(since) {
+		return nil, engine.Errorf(CodeHistoryGone, "the history of %s does not reach back to %s", c.Name, since.UTC().Format(time.RFC3339))
+	}
+	byID := map[string]*undo{}
+	for ch, err := range keys.Changes(t.tx, c.Collection, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if ch.At.Before(since) {
+			break
+		}
+		if *read++; *read > MaxUndo {
+			return nil, engine.Errorf(engine.CodeLimit, "there are more than %d changes since %s", MaxUndo, since.UTC().Format(time.RFC3339))
+		}
+		u := byID[ch.ID]
+		if u == nil {
+			u = &undo{Undone: Undone{Collection: c.Name, ID: ch.ID}, c: c}
+			byID[ch.ID] = u
+			all = append(all, u)
+		}
+		u.changes = append(u.changes, ch)
+	}
+	return all, nil
+}
+
+// UndoChange takes back one change of a record, if no later change has changed the same members. That needs the rule for
+// histories, and that for updates; to take back a creation or deletion, that for deletions.
+func (t *Tx) UndoChange(collection, id string, rev uint64) (*Undone, error) {
+	c, d, err := t.historic(collection, id)
+	if err != nil {
+		return nil, err
+	}
+	if d == nil || rev == 0 || rev > d.Rev {
+		return nil, notFound(c, id)
+	}
+	if d.Rev-rev >= MaxUndo {
+		return nil, engine.Errorf(engine.CodeLimit, "there are more than %d changes since revision %d", MaxUndo, rev)
+	}
+	u := &undo{Undone: Undone{Collection: c.Name, ID: id}, c: c}
+	if u.changes, err = keys.History(t.tx, c.Collection, id, 0, int(d.Rev-rev)+1); err != nil {
+		return nil, err
+	}
+	last := u.changes[len(u.changes)-1]
+	if last.Rev != rev {
+		return nil, engine.Errorf(CodeHistoryGone, "revision %d of record %s is not kept any more", rev, id)
+	}
+	op := Update
+	if last.Op != keys.Update {
+		op = Delete
+	}
+	if ok, err := t.allows(c, op, d, d); err != nil || !ok {
+		return nil, orRefused(err, c, op)
+	}
+	all, err := t.undo([]*undo{u}, func(ch *keys.Change) bool { return ch.Rev == rev })
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+func orRefused(err error, c *collection, op Operation) error {
+	if err != nil {
+		return err
+	}
+	return engine.Errorf(CodeRefused, "the %v rule of %s does not allow this", op, c.Name)
+}
+
+// undo takes back the changes of records for which mine returns true.
+func (t *Tx) undo(todo []*undo, mine func(*keys.Change) bool) (all []*Undone, err error) {
+	for _, u := range todo {
+		all = append(all, &u.Undone)
+	}
+	for range undoRounds {
+		left, err := t.undoOnce(todo, mine)
+		if err != nil {
+			return nil, err
+		}
+		if len(left) == len(todo) {
+			break
+		}
+		todo = left
+	}
+	return all, nil
+}
+
+// undoOnce does what is possible now, and returns what is not because of other records.
+func (t *Tx) undoOnce(todo []*undo, mine func(*keys.Change) bool) (left []*undo, err error) {
+	for _, u := range todo {
+		if err := t.planUndo(u, mine); err != nil {
+			return nil, err
+		}
+		if u.Conflict != "" || u.Op == "" {
+			continue
+		}
+		switch err := t.applyUndo(u); {
+		case errors.Is(err, ErrReferenced) || errors.Is(err, ErrExists) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrRefused):
+			u.Conflict = err.Error()
+			left = append(left, u)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return left, nil
+}
+
+// planUndo finds out what a record was before the changes.
+func (t *Tx) planUndo(u *undo, mine func(*keys.Change) bool) error {
+	u.Op, u.Members, u.Conflict = "", nil, ""
+	before, err := keys.Get(t.tx, u.c.Collection, u.ID)
+	if err != nil {
+		return err
+	}
+	if before == nil {
+		u.Conflict = "the record was purged"
+		return nil
+	}
+	lines, trash := map[string]*line{}, &line{}
+	for _, ch := range u.changes {
+		if ch.Redacted() && mine(ch) {
+			u.Conflict = fmt.Sprintf("revision %d was redacted", ch.Rev)
+			return nil
+		}
+		edits, err := keys.Edits(ch.Body)
+		if err != nil && !ch.Redacted() {
+			return engine.Errorf(engine.CodeCorrupt, "change %d of %s: %w", ch.Seq, u.c.Name, err)
+		}
+		switch ch.Op {
+		case keys.Create:
+			trash.back(mine(ch), []byte("trash"))
+			if mine(ch) {
+				continue // its data may stay in the trash
+			}
+		case keys.Delete:
+			trash.back(mine(ch), []byte("live"))
+		case keys.Restore:
+			trash.back(mine(ch), []byte("trash"))
+		}
+		for _, e := range edits {
+			name := u.c.Current(e.Name)
+			if i, ok := u.c.Index(name); ok && u.c.Fields[i].Type == schema.Password {
+				continue
+			}
+			if lines[name] == nil {
+				lines[name] = &line{}
+			}
+			lines[name].back(mine(ch), e.Old)
+		}
+	}
+	return t.settleUndo(u, before, lines, trash)
+}
+
+// line is one member through the changes, from the newest back.
+type line struct {
+	to     []byte // what it was before the latest changes of mine, nil: not there
+	oldest []byte // what it was before the oldest of mine
+	mine   bool   // there is a change of mine
+	frozen bool   // another user has changed it since
+	over   bool   // the oldest change of another user before those of mine was reached
+}
+
+func (l *line) back(mine bool, old []byte) {
+	switch {
+	case !mine && !l.mine:
+		l.frozen = true
+	case !mine:
+		l.over = true
+	default:
+		l.mine, l.oldest = true, old
+		if !l.over {
+			l.to = old
+		}
+	}
+}
+
+// settleUndo sets what is to be done, or the conflict.
+func (t *Tx) settleUndo(u *undo, before *keys.Doc, lines map[string]*line, trash *line) error {
+	set := map[string][]byte{}
+	var frozen []string
+	for name, l := range lines {
+		now := keys.Member(u.c.Collection, before, name)
+		switch {
+		case !l.mine:
+		case l.frozen && !bytes.Equal(now, l.oldest):
+			frozen = append(frozen, name)
+		case !l.frozen && !bytes.Equal(now, l.to):
+			set[name] = l.to
+		}
+	}
+	gone := before.Deleted
+	if trash.mine {
+		gone = string(trash.to) == "trash"
+		if trash.frozen && gone != before.Deleted {
+			frozen = append(frozen, "whether it is in the trash")
+		}
+		for name, l := range lines {
+			if gone && l.frozen {
+				frozen = append(frozen, name)
+			}
+		}
+	}
+	if len(frozen) > 0 {
+		slices.Sort(frozen)
+		u.Conflict = "someone else has changed " + strings.Join(slices.Compact(frozen), ", ") + " since"
+		return nil
+	}
+	after := *before
+	after.Deleted = gone
+	var err error
+	if after.Data, err = keys.WithMembers(u.c.Collection, before, set); err != nil {
+		return engine.Errorf(engine.CodeCorrupt, "record %s of %s: %w", u.ID, u.c.Name, err)
+	}
+	changed := !bytes.Equal(u.c.Append(nil, before.Data), u.c.Append(nil, after.Data))
+	switch {
+	case gone && !before.Deleted:
+		u.op = keys.Delete
+	case gone: // data in the trash stay as they are
+		return nil
+	case before.Deleted:
+		u.op = keys.Restore
+	case changed:
+		u.op = keys.Update
+	default:
+		return nil
+	}
+	u.Op, u.after = u.op.String(), &after
+	if changed && u.op != keys.Delete {
+		for name := range set {
+			u.Members = append(u.Members, name)
+		}
+		slices.Sort(u.Members)
+	}
+	return nil
+}
+
+// applyUndo stores what planUndo has found out.
+func (t *Tx) applyUndo(u *undo) error {
+	before, err := keys.Get(t.tx, u.c.Collection, u.ID)
+	if err != nil {
+		return err
+	}
+	if u.op == keys.Delete {
+		_, err := t.delete(u.c, before)
+		return err
+	}
+	same := func(i int) bool { return u.op == keys.Update && before.Data.Get(i) == u.after.Data.Get(i) }
+	if err := u.c.Check(u.after.Data, func(int) bool { return true }); err != nil {
+		return invalid(u.c, err)
+	}
+	if err := t.checkReferences(u.c, u.after, same); err != nil {
+		return err
+	}
+	stamp := keys.Updated
+	if u.op == keys.Restore {
+		stamp = keys.Restored
+	}
+	u.after.Rev++
+	t.stamp(u.after, stamp)
+	_, err = t.put(u.c, before, u.after, u.op)
+	return err
+}
