@@ -14,23 +14,32 @@ import (
 // procedure whose name needs no change keeps it.
 func namesOf(schemas []proc.Schema) []string {
 	names := make([]string, len(schemas))
+	for i, s := range schemas {
+		names[i] = s.Name
+	}
+	return unique(names)
+}
+
+// unique returns a unique camel-case identifier for each of sorted names.
+func unique(sorted []string) []string {
+	names := make([]string, len(sorted))
 	taken := map[string]bool{}
 	take := func(i int, name string) {
 		names[i] = name
 		taken[fold(name)] = true
 	}
-	for i, s := range schemas {
-		if camel(s.Name) == s.Name && !taken[fold(s.Name)] {
-			take(i, s.Name)
+	for i, s := range sorted {
+		if camel(s) == s && !taken[fold(s)] {
+			take(i, s)
 		}
 	}
-	for i, s := range schemas {
+	for i, s := range sorted {
 		if names[i] != "" {
 			continue
 		}
-		name := camel(s.Name)
+		name := camel(s)
 		for n := 2; taken[fold(name)]; n++ {
-			name = camel(s.Name) + strconv.Itoa(n)
+			name = camel(s) + strconv.Itoa(n)
 		}
 		take(i, name)
 	}

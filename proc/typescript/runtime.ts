@@ -5,8 +5,8 @@ export type ReadLevel = "linearizable" | "session" | "local";
 export interface ClientOptions {
   /** Where the server is, e.g. "http://127.0.0.1:7001". Without it: where the page came from. */
   baseUrl?: string | undefined;
-  /** The password, sent as a bearer token. */
-  token?: string | undefined;
+  /** The password or an access token, sent as a bearer token; or a function that returns it for each call. */
+  token?: string | (() => string | undefined | Promise<string | undefined>) | undefined;
   /** What to use in place of the global fetch. */
   fetch?: typeof globalThis.fetch | undefined;
   /** How long a call may take, 30,000 ms by default; 0: as long as it takes. */
@@ -106,7 +106,8 @@ function caller(o: ClientOptions): Call {
 
   return async <T>(p: Procedure, args: object | undefined, options: (WriteOptions & ReadOptions) = {}): Promise<T> => {
     const headers: Record<string, string> = { "Content-Type": "application/json", Accept: "application/json" };
-    if (o.token !== undefined) headers["Authorization"] = `Bearer ${o.token}`;
+    const token = await tokenOf(o);
+    if (token !== undefined) headers["Authorization"] = `Bearer ${token}`;
     if (options.idempotencyKey !== undefined) headers["Idempotency-Key"] = quoted(options.idempotencyKey);
     if (options.read === "session" && seen !== "") headers["X-Skerry-Position"] = seen;
     const query = new URLSearchParams();
@@ -126,6 +127,10 @@ function caller(o: ClientOptions): Call {
     if (status !== 200) throw failure(p, status, value);
     return shaped(p, value, p.shape) as T;
   };
+}
+
+async function tokenOf(o: ClientOptions): Promise<string | undefined> {
+  return typeof o.token === "function" ? o.token() : o.token;
 }
 
 async function exchange(p: Procedure, o: ClientOptions, options: CallOptions, url: string, init: RequestInit) {

@@ -1,9 +1,10 @@
 // Package typescript generates a TypeScript module with which browsers and Node call
-// procedures over HTTP.
+// procedures and use records over HTTP.
 //
-// It knows schemas of procedures, TypeScript, and the requests and responses of /api/call/
-// (docs/http.md); it must not know how procedures run or who serves them. The same schemas
-// generate the same module, byte for byte.
+// It knows schemas of procedures and collections, TypeScript, and the requests and responses
+// of /api/call/ (docs/http.md) and of records (web/records); it must not know how procedures
+// run, where records are stored or who serves them. The same schemas generate the same
+// module, byte for byte.
 package typescript
 
 import (
@@ -17,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/record/schema"
 )
 
 // callPath is the path prefix for calls in the HTTP face.
@@ -27,6 +29,12 @@ type Options struct {
 	// Source is named in the module's first lines as its origin, for example the address of
 	// a server. It should be the same from run to run.
 	Source string
+
+	// Collections, if there are any, get types of their data and, together, the function
+	// createRecords, which returns an object with list, get, create, update, delete and
+	// restore for each collection. Integers and times are those of procedures; a decimal is
+	// a string.
+	Collections []schema.Collection
 }
 
 //go:embed runtime.ts
@@ -61,11 +69,18 @@ func Generate(w io.Writer, schemas []proc.Schema, o Options) error {
 			return fmt.Errorf("procedure %q: %w", s.Name, err)
 		}
 	}
+	collections, err := collectionsOf(o.Collections)
+	if err != nil {
+		return err
+	}
 	g.head(o)
 	for _, p := range list {
 		g.types(p)
 	}
 	g.client(list)
+	if len(collections) > 0 {
+		g.records(collections)
+	}
 	g.line("")
 	g.text(runtime)
 	return g.w.Flush()
@@ -91,7 +106,11 @@ func (g *generator) head(o Options) {
 		g.line("// Source: " + strings.Join(strings.FieldsFunc(o.Source, control), " "))
 	}
 	g.line("//")
-	g.line("// Calls of procedures over HTTP, for browsers and Node 18 and later.")
+	what := "Calls of procedures"
+	if len(o.Collections) > 0 {
+		what = "Calls of procedures and records"
+	}
+	g.line("// " + what + " over HTTP, for browsers and Node 18 and later.")
 	g.line("")
 	g.line("/** RFC 3339, e.g. \"2026-11-21T12:00:00.5Z\": new Date(t) reads it, with milliseconds at best. */")
 	g.line("export type Timestamp = string;")

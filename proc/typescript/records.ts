@@ -1,0 +1,147 @@
+/** An exact decimal number, e.g. "12.50". */
+export type Decimal = string;
+
+/** What createRecords takes. */
+export interface RecordsOptions extends ClientOptions {
+  /** The path above the collections; "/api" by default. */
+  prefix?: string | undefined;
+}
+
+/** A record: what every record has, and its data. */
+export interface Stored<Data> {
+  id: string;
+  /** Grows with every change of the record. */
+  rev: number;
+  created: Timestamp;
+  created_by?: string;
+  updated?: Timestamp;
+  updated_by?: string;
+  is_deleted: boolean;
+  deleted?: Timestamp;
+  deleted_by?: string;
+  restored?: Timestamp;
+  restored_by?: string;
+  data: Data;
+  /** The records that the query has asked for with expand, by the names there. */
+  expand?: Record<string, unknown>;
+}
+
+/** Which records a listing has; see docs/records.md of Skerry. */
+export interface Query {
+  /** A condition, e.g. 'status = "open" && total > 100'. Put values into it with literal(). */
+  filter?: string | undefined;
+  /** E.g. "-created,title". */
+  sort?: string | readonly string[] | undefined;
+  /** The names to return, all by default. The others are missing then, whatever their types say. */
+  fields?: string | readonly string[] | undefined;
+  /** E.g. "owner,comments(post)". */
+  expand?: string | readonly string[] | undefined;
+  limit?: number | undefined;
+  offset?: number | undefined;
+  /** The `next` of the page before. */
+  after?: string | undefined;
+  /** Whether the page has the `total` of all pages. */
+  count?: boolean | undefined;
+  deleted?: "live" | "trash" | "all" | undefined;
+  /** A time, or the number of a change: the records as they were then. */
+  asof?: string | number | undefined;
+}
+
+/** One page of a listing. */
+export interface Page<Data> {
+  items: Stored<Data>[];
+  /** For `after`; missing on the last page. */
+  next?: string;
+  total?: number;
+}
+
+/** What a change takes. */
+export interface ChangeOptions extends WriteOptions {
+  /** The change is made only if the record still has this `rev`; otherwise it fails with "precondition_failed". */
+  rev?: number | undefined;
+}
+
+/** What the creation of a record takes. */
+export interface CreateOptions extends WriteOptions {
+  /** Of the new record; the server makes one by default. */
+  id?: string | undefined;
+}
+
+/** The functions of one collection. They fail with a CallError, whose `procedure` is e.g. "posts.create". */
+export interface Collection<Data, Create, Patch> {
+  list: (query?: Query, options?: CallOptions) => Promise<Page<Data>>;
+  /** All records of all pages. */
+  all: (query?: Query, options?: CallOptions) => AsyncGenerator<Stored<Data>, void, undefined>;
+  get: (id: string, options?: CallOptions) => Promise<Stored<Data>>;
+  create: (data: Create, options?: CreateOptions) => Promise<Stored<Data>>;
+  update: (id: string, patch: Patch, options?: ChangeOptions) => Promise<Stored<Data>>;
+  /** Moves a record into the trash. */
+  delete: (id: string, options?: ChangeOptions) => Promise<void>;
+  /** Takes a record out of the trash. */
+  restore: (id: string, options?: ChangeOptions) => Promise<Stored<Data>>;
+}
+
+/** A text, number, boolean or time as a literal of a filter: `title = ${literal(title)}` cannot be changed by what the title is. */
+export function literal(value: string | number | bigint | boolean | null | Date): string {
+  if (value instanceof Date) return JSON.stringify(value.toISOString());
+  if (typeof value === "number" && !Number.isFinite(value)) throw new TypeError(`${value} has no literal`);
+  return typeof value === "bigint" ? value.toString() : JSON.stringify(value);
+}
+
+function collection<Data, Create, Patch>(o: RecordsOptions, name: string, data: Shape | null): Collection<Data, Create, Patch> {
+  const base = (o.baseUrl ?? "").replace(/\/+$/, "") + (o.prefix ?? "/api").replace(/\/+$/, "") + `/${name}`;
+  const one: Shape = ["object", data === null ? [["rev", "i"]] : [["rev", "i"], ["data", data]]];
+  const page: Shape = ["object", [["items", ["list", one]]]];
+
+  async function ask<T>(what: string, shape: Shape | null, method: string, path: string, options: ChangeOptions = {}, content?: object): Promise<T> {
+    const p: Procedure = { name: `${name}.${what}`, path, shape };
+    const headers: Record<string, string> = { Accept: "application/json" };
+    const token = await tokenOf(o);
+    if (token !== undefined) headers["Authorization"] = `Bearer ${token}`;
+    if (options.idempotencyKey !== undefined) headers["Idempotency-Key"] = quoted(options.idempotencyKey);
+    if (options.rev !== undefined) headers["If-Match"] = `"${options.rev}"`;
+    const init: RequestInit = { method, headers };
+    if (content !== undefined) {
+      headers["Content-Type"] = "application/json";
+      init.body = encode(content);
+    }
+    const { status, text } = await exchange(p, o, options, base + path, init);
+    if (status === 204) return undefined as T;
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch (cause) {
+      throw new CallError(p.name, "http", `${p.name}: the server answered ${status} with what is not JSON`, { status }, cause);
+    }
+    if (status < 200 || status > 299) throw failure(p, status, value);
+    return shaped(p, value, shape) as T;
+  }
+
+  const at = (id: string) => {
+    if (id === "" || id === "." || id === "..") throw new TypeError(`${JSON.stringify(id)} is not an id`);
+    return `/${encodeURIComponent(id)}`;
+  };
+  const list = (query: Query = {}, options?: CallOptions): Promise<Page<Data>> => {
+    const params = new URLSearchParams();
+    for (const [key, value] of Object.entries(query)) {
+      if (value !== undefined) params.set(key, String(value)); // a list becomes a,b
+    }
+    return ask("list", page, "GET", `${params}` === "" ? "" : `?${params}`, options);
+  };
+  return {
+    list,
+    async *all(query: Query = {}, options?: CallOptions) {
+      for (let after = query.after; ; ) {
+        const { items, next } = await list({ ...query, after }, options);
+        yield* items;
+        if (next === undefined) return;
+        after = next;
+      }
+    },
+    get: async (id, options) => ask("get", one, "GET", at(id), options),
+    create: (content, options) => ask("create", one, "POST", "", options, { id: options?.id, data: content }),
+    update: async (id, patch, options) => ask("update", one, "PATCH", at(id), options, { data: patch }),
+    delete: async (id, options) => ask("delete", null, "DELETE", at(id), options),
+    restore: async (id, options) => ask("restore", one, "POST", `${at(id)}/restore`, options),
+  };
+}

@@ -1,0 +1,109 @@
+// Uses a generated module as a web application's client would, against the server whose address and password are its
+// arguments, and prints "ok". That it compiles is half of the test: a line after @ts-expect-error must not.
+import { CallError, createClient, createRecords, literal, type PostsCreate, type PostsData, type Stored } from "./api.js";
+
+declare const process: { argv: string[]; exitCode: number };
+const [, , baseUrl = "", password = ""] = process.argv;
+
+function same(what: string, got: unknown, want: unknown) {
+  if (JSON.stringify(got) === JSON.stringify(want) && typeof got === typeof want) return;
+  console.log(`${what}: ${JSON.stringify(got)}, not ${JSON.stringify(want)}`);
+  process.exitCode = 1;
+}
+
+async function fails(what: string, call: Promise<unknown>, code: string, status: number): Promise<CallError> {
+  try {
+    same(what, await call, `an error ${code}`);
+  } catch (e) {
+    if (!(e instanceof CallError)) throw e;
+    same(what, [e.code, e.status], [code, status]);
+    return e;
+  }
+  throw new Error(`${what} did not fail`);
+}
+
+let access: string | undefined;
+const options = { baseUrl, token: async () => access };
+const api = createClient(options);
+const { posts, authors, delete_, blogPosts } = createRecords(options);
+const title = 'Grüße "\u2028\n\\ 🌍';
+
+async function login() {
+  await fails("a stranger calls", api.greet({ text: "Hello" }), "unauthenticated", 401);
+  const answer = await fetch(`${baseUrl}/api/auth/login`, {
+    method: "POST", headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ email: "ann@example.org", password: `${password} long enough`, device: "node" }),
+  });
+  access = ((await answer.json()) as { access_token: string }).access_token;
+  same("login", [answer.status, answer.headers.get("Set-Cookie")], [200, null]);
+  same("greet", (await api.greet({ text: "Hello" })).startsWith("Hello, "), true);
+  // @ts-expect-error: the server sets user
+  await fails("another user", api.greet({ text: "Hello", user: "bob" }), "invalid", 400);
+  // @ts-expect-error: is closed
+  same("closed", typeof api.closed, "undefined");
+}
+
+async function changes(): Promise<Stored<PostsData>> {
+  const full: PostsCreate = {
+    title, slug: "a", status: 'public "now"', tags: ["web", "go"], views: 9007199254740991n, score: 0.5, price: "12.5", pinned: true,
+    published: new Date("2026-11-21T12:00:00Z"), meta: { any: [1, null] }, author: null,
+  };
+  const made = await posts.create(full, { id: "first", idempotencyKey: "k1" });
+  const data: PostsData = made.data;
+  same("created", [made.id, data.title, data.status, data.tags, data.views, data.score, data.price, data.pinned, data.meta, data.author],
+    ["first", title, 'public "now"', ["web", "go"], 9007199254740991, 0.5, "12.50", true, { any: [1, null] }, undefined]);
+  same("a time", new Date(data.published ?? "").getTime(), Date.UTC(2026, 10, 21, 12));
+  same("created again", (await posts.create(full, { id: "first", idempotencyKey: "k1" })).rev, made.rev);
+  same("by default", (await posts.create({ title: "second" })).data.slug, "none");
+  // @ts-expect-error: title is missing
+  const missing = await fails("missing", posts.create({ slug: "b" }), "record_invalid", 422);
+  same("pointer", missing.errors[0]?.pointer, "/data/title");
+  // @ts-expect-error: no such option
+  await fails("option", posts.create({ title: "x", status: "deleted" }), "record_invalid", 422);
+  // @ts-expect-error: no such field
+  await fails("field", posts.create({ title: "x", colour: "red" }), "record_invalid", 422);
+
+  const changed = await posts.update("first", { slug: "b", pinned: null }, { rev: made.rev });
+  same("changed", [changed.data.slug, changed.data.pinned, changed.data.title, changed.rev > made.rev], ["b", undefined, title, true]);
+  await fails("an old rev", posts.update("first", { slug: "c" }, { rev: made.rev }), "precondition_failed", 412);
+  same("deleted", await posts.delete("first", { rev: changed.rev }), undefined);
+  const gone = await fails("a deleted record", posts.get("first"), "record_not_found", 404);
+  same("its name", gone.procedure, "posts.get");
+  const restored = await posts.restore("first");
+  same("restored", [restored.data.slug, (await posts.get("first")).rev], ["b", restored.rev]);
+  await fails("a large integer, changed", posts.update("first", { views: 9007199254740992n }), "unsafe_integer", 200);
+  await fails("a large integer", posts.get("first"), "unsafe_integer", 200);
+  await posts.update("first", { views: 3 });
+  return restored;
+}
+
+async function listings() {
+  same("one", (await posts.list({ filter: `title = ${literal(title)}`, count: true })).total, 1);
+  same("an injection", (await posts.list({ filter: `title = ${literal('x" || "" = "')}`, count: true })).total, 0);
+  for (let i = 0; i < 5; i++) await posts.create({ title: `page ${i}`, views: i });
+  const slugs: string[] = [];
+  for await (const post of posts.all({ filter: 'title ~ "page"', sort: ["-views", "id"], limit: 2 })) slugs.push(post.data.title);
+  same("all pages", slugs, ["page 4", "page 3", "page 2", "page 1", "page 0"]);
+  const some = await posts.list({ fields: "title", limit: 1, sort: "title" });
+  same("fields", [Object.keys(some.items[0]?.data ?? {}), typeof some.next], [["title"], "string"]);
+  const bad = await fails("a bad filter", posts.list({ filter: "nothing = 1" }), "query_invalid", 400);
+  same("its text", bad.message.includes("nothing"), true);
+}
+
+async function closed() {
+  await fails("no rule", authors.create({ email: "a@example.org", anything: 1 }), "record_refused", 403);
+  same("other names", [typeof delete_.get, typeof blogPosts.list], ["function", "function"]);
+  access = "ska_x";
+  await fails("a bad token", posts.list(), "unauthenticated", 401);
+  access = undefined;
+  await fails("a stranger", posts.create({ title: "x" }), "record_refused", 403);
+  same("what anyone may", (await posts.list({ limit: 1 })).items.length, 1);
+  await fails("no id", posts.get("a/b"), "record_not_found", 404);
+  for (const id of ["", "."]) same(`the id "${id}"`, await posts.get(id).catch((e: unknown) => e instanceof TypeError), true);
+}
+
+await login();
+await changes();
+await listings();
+await closed();
+if (!process.exitCode) console.log("ok");
