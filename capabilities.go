@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"net/http"
 
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
@@ -12,6 +13,7 @@ import (
 	"github.com/skerrydb/skerry/mail"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
@@ -143,7 +145,24 @@ func (s *Server) openRecords() (c capability, err error) {
 	for _, l := range face.Table() {
 		routes = append(routes, api.Route{Methods: l.Method, Path: l.Path, Text: l.Text})
 	}
+	routes = append(routes, api.Route{Methods: "GET, HEAD", Path: collectionsPath, Handle: listCollections(db), Text: "the collections of records, as JSON"})
 	return capability{name: "records", errors: record.Catalog(), routes: routes, run: db.Run}, nil
+}
+
+const collectionsPath = records.DefaultPrefix + "/collections"
+
+// listCollections serves the descriptions of all collections, for `skerry gen ts`.
+func listCollections(db *record.DB) web.Handler {
+	return func(c *web.Context) error {
+		list, err := db.Collections(c, engine.Read{})
+		if err != nil {
+			return err
+		}
+		if list == nil {
+			list = []schema.Collection{} // [] in JSON, not null
+		}
+		return c.JSON(http.StatusOK, map[string]any{"collections": list})
+	}
 }
 
 // openUsers opens nothing: the application opens its users.

@@ -34,6 +34,12 @@ func TestRecordsOnAnyNode(t *testing.T) {
 		servers = append(servers, s)
 	}
 	for i, s := range servers {
+		if code, text := sendJSON(t, "GET", s.AdminURL()+"/api/collections", ""); code != http.StatusOK || !strings.Contains(text, `"name":"notes"`) {
+			t.Errorf("node %d: collections: %d %s", i+1, code, text)
+		}
+		if code, text := sendJSON(t, "GET", s.HTTPURL()+"/api/collections", ""); code != http.StatusNotFound {
+			t.Errorf("node %d: collections for anyone: %d %s", i+1, code, text)
+		}
 		id := string(rune('a' + i))
 		if code, text := sendJSON(t, "POST", s.HTTPURL()+"/api/notes", `{"id":"`+id+`","data":{"text":"x","secret":"correct"}}`); code != http.StatusCreated || strings.Contains(text, "correct") {
 			t.Errorf("node %d: create: %d %s", i+1, code, text)
