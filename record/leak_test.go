@@ -3,6 +3,7 @@ package record_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -36,6 +37,7 @@ func list(t *testing.T, db *record.DB, a record.Actor, collection, params string
 	must(t, err)
 	_, err = db.View(t.Context(), engine.Read{}, a, func(tx *record.Tx) error {
 		ids, pages = nil, nil
+		p := maps.Clone(p) // the engine may run this again
 		for {
 			q, err := tx.ParseQuery(collection, p)
 			if err != nil {
