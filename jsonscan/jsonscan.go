@@ -21,7 +21,7 @@ type Scanner struct {
 	at   int
 }
 
-// New returns a scanner at the begin of text, which must be valid JSON (see json.Valid):
+// New returns a scanner at the begin of text, which must be valid JSON (see Valid):
 // the methods panic or return nonsense for other texts.
 func New(text []byte) Scanner { return Scanner{text: text} }
 
@@ -88,7 +88,10 @@ var stops = []byte(" \t\r\n,:]}")
 func (s *Scanner) skipString() (plain bool) {
 	plain = true
 	from := s.at + 1
-	for s.at++; s.text[s.at] != '"'; s.at++ {
+	for s.at++; ; s.at++ {
+		if s.at += Plain(s.text[s.at:]); s.text[s.at] == '"' {
+			break
+		}
 		if s.text[s.at] == '\\' {
 			plain = false
 			s.at++

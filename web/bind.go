@@ -128,7 +128,7 @@ func (a *App) bindJSON(text []byte, to any) error {
 	if !utf8.Valid(text) {
 		return Wrong("", "the body is not UTF-8 at byte %d", validUTF8(text))
 	}
-	if !json.Valid(text) {
+	if !jsonscan.Valid(text) {
 		return Wrong("", "%s", notJSON(text))
 	}
 	d := &reading{Scanner: jsonscan.New(text), room: MaxBoundBytes}

@@ -307,6 +307,10 @@ func (d *reading) ownJSON(v reflect.Value) {
 	if d.check(); len(d.faults) > faults {
 		return
 	}
+	if raw, ok := v.Addr().Interface().(*json.RawMessage); ok {
+		*raw = append((*raw)[:0], ahead.Raw()...)
+		return
+	}
 	err := json.Unmarshal(ahead.Raw(), v.Addr().Interface())
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		d.wrong("must not be %s", e.Value)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,7 +24,7 @@ func localStore() *crudStore {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, nil, nil, err
 		}
-		eng, err := embedded.Open(dir, embedded.Options{})
+		eng, err := embedded.Open(dir, embedded.Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return nil, nil, nil, err
 		}

@@ -254,7 +254,7 @@ type Edit struct {
 
 // Edits reads the operations of a Body.
 func Edits(body []byte) (all []Edit, err error) {
-	if !json.Valid(body) || body[0] != '[' {
+	if !jsonscan.Valid(body) || body[0] != '[' {
 		return nil, fmt.Errorf("a body that is not a JSON Patch")
 	}
 	s := jsonscan.New(body)

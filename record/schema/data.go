@@ -2,7 +2,6 @@ package schema
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,7 +73,7 @@ func (d Data) withExtra(name string, v value.Value) Data {
 // extra one, or is left out if the collection has none. A value of another type is converted, or null if that is not
 // possible.
 func (k *Compiled) Parse(stored []byte) (Data, error) {
-	if !json.Valid(stored) || stored[0] != '{' {
+	if !jsonscan.Valid(stored) || stored[0] != '{' {
 		return Data{}, fmt.Errorf("data that is not a JSON object")
 	}
 	d := Data{values: make([]value.Value, len(k.fields))}
@@ -259,27 +258,28 @@ func (k *Compiled) AppendOnly(dst []byte, d Data, wanted func(name string) bool)
 
 func (k *Compiled) append(dst []byte, d Data, secrets bool, wanted func(string) bool) []byte {
 	from := len(dst)
-	member := func(name string) {
+	open := func() {
 		if len(dst) == from {
 			dst = append(dst, '{')
 		} else {
 			dst = append(dst, ',')
 		}
-		dst = append(value.AppendText(dst, name), ':')
 	}
 	for i := range k.fields {
 		f, v := &k.fields[i], d.Get(i)
 		if v.IsNull() || f.Type == Password && !secrets || wanted != nil && !wanted(f.Name) {
 			continue
 		}
-		member(f.Name)
+		open()
+		dst = append(append(append(dst, '"'), f.Name...), `":`...) // such a name needs no escape
 		dst = f.append(dst, v)
 	}
 	for _, e := range d.extras {
 		if wanted != nil && !wanted(e.name) {
 			continue
 		}
-		member(e.name)
+		open()
+		dst = append(value.AppendText(dst, e.name), ':')
 		dst = appendAny(dst, e.value)
 	}
 	if len(dst) == from {

@@ -285,3 +285,17 @@ func FuzzCutKey(f *testing.F) {
 		}
 	})
 }
+
+// TestAppendTime: times print as package time prints them.
+func TestAppendTime(t *testing.T) {
+	r := seed.Rand(t)
+	for range 10_000 {
+		at := time.UnixMicro(r.Int64N(253_402_300_800_000_000)).UTC() // until the year 9999
+		if r.IntN(2) == 0 {
+			at = time.UnixMicro(-r.Int64N(62_167_219_200_000_000)).UTC() // from the year 0
+		}
+		if got, want := string(appendTime(nil, at)), at.Format(timeLayout); got != want {
+			t.Fatalf("%s, not %s", got, want)
+		}
+	}
+}
