@@ -141,7 +141,11 @@ func (s *Server) openRecords() (c capability, err error) {
 	}
 	s.services.Records = db
 	face := records.New(db, records.Options{Actor: records.Operator})
-	routes := []api.Route{{Path: records.DefaultPrefix + "/{collection}", Handle: face.Serve, MaxBody: records.MaxBody}}
+	routes := []api.Route{
+		{Path: records.DefaultPrefix + "/{collection}", Handle: face.Serve, MaxBody: records.MaxBody},
+		{Methods: "GET, HEAD", Path: records.DefaultPrefix, Handle: face.Page, Text: "a page about the collections of records"},
+		{Methods: "GET, HEAD", Path: "/openapi.json", Handle: face.OpenAPI, Text: "the same as an OpenAPI document"},
+	}
 	for _, l := range face.Table() {
 		routes = append(routes, api.Route{Methods: l.Method, Path: l.Path, Text: l.Text})
 	}

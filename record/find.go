@@ -2,7 +2,9 @@ package record
 
 import (
 	"errors"
+	"maps"
 	"net/url"
+	"slices"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/keys"
@@ -33,6 +35,24 @@ func (t *Tx) Collection(name string) (*schema.Compiled, error) {
 		return nil, err
 	}
 	return c.Compiled, nil
+}
+
+// Collections returns the descriptions of the collections that have a rule which may allow something, for system actors
+// of all, by name.
+func (t *Tx) Collections() []*schema.Compiled {
+	all := map[string]*schema.Compiled{}
+	for _, k := range t.db.definitions() {
+		all[k.Name] = k
+	}
+	for name, c := range t.catalog.byName {
+		all[name] = c.Compiled
+	}
+	maps.DeleteFunc(all, func(_ string, k *schema.Compiled) bool { return !t.actor.System && k.Rules == schema.Rules{} })
+	var list []*schema.Compiled
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, all[name])
+	}
+	return list
 }
 
 // ParseQuery reads a query of a collection from the parameters of a URL; see query.Parse.

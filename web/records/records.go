@@ -59,7 +59,8 @@ func New(db *record.DB, o Options) *Face {
 	return &Face{db, o}
 }
 
-// Mount adds the routes of db's records to an application. Whether a client may do something is decided by the rules of
+// Mount adds the routes of db's records to an application. With them come /openapi.json and, at the
+// prefix, a page about the API. Whether a client may do something is decided by the rules of
 // the collection; routes that exist do not mean that it may.
 func Mount(app *web.App, db *record.DB, o Options) *Face {
 	f := New(db, o)
@@ -69,6 +70,8 @@ func Mount(app *web.App, db *record.DB, o Options) *Face {
 		h := func(c *web.Context) error { return explain(r.handle(f, c)) }
 		g.Handle(r.method+" "+r.path, web.Handler(h))
 	}
+	app.Get("/openapi.json", f.OpenAPI, f.o.Middleware...)
+	g.Get("/", f.Page)
 	return f
 }
 

@@ -238,3 +238,41 @@ func TestServe(t *testing.T) {
 		t.Errorf("Allow: %s", got)
 	}
 }
+
+// TestOpenAPI: the document describes the collections that the sender may know of, and nothing is missing that the
+// routes have.
+func TestOpenAPI(t *testing.T) {
+	s := open(t)
+	r := s.ask("", "GET", "/openapi.json", "").is(200, `"openapi":"3.1.0"`, `"/api/posts/{id}/history"`, `"posts.Create"`)
+	if strings.Contains(r.Body.String(), "secrets") {
+		t.Error("a stranger sees a collection that is closed to everybody")
+	}
+	s.ask("root", "GET", "/openapi.json", "").is(200, `"/api/secrets/{id}"`)
+	var doc struct {
+		Paths map[string]map[string]struct {
+			OperationID string
+			Parameters  []struct{ Name string }
+		}
+	}
+	text := r.Body.Bytes()
+	if err := json.Unmarshal([]byte(strings.ReplaceAll(string(text), `"parameters":[{"in":"path","name":"id","required":true,"schema":{"type":"string"}}]`, `"parameters":{}`)), &doc); err != nil {
+		t.Fatal(err)
+	}
+	ids, operations := map[string]bool{}, 0
+	for _, item := range doc.Paths {
+		for method, op := range item {
+			if method != "parameters" {
+				ids[op.OperationID] = true
+				operations++
+			}
+		}
+	}
+	lines := records.New(s.db, records.Options{}).Table()
+	if want := 1 + 2*(len(lines)-1); operations != want || len(ids) != want {
+		t.Errorf("%d operations with %d ids, want %d of each", operations, len(ids), want)
+	}
+	page := s.ask("", "GET", "/api", "").is(200, "<code>/api/posts</code>", "likes", "/openapi.json")
+	if strings.Contains(page.Body.String(), "secrets") {
+		t.Error("the page shows a closed collection")
+	}
+}
