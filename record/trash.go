@@ -178,6 +178,7 @@ func (t *Tx) Restore(collection, id string, rev uint64) (*Record, error) {
 	}
 	after := *before
 	after.Deleted = false
+	after.Data = c.Fill(after.Data)
 	if err := t.checkReferences(c, &after, func(int) bool { return false }); err != nil {
 		return nil, err
 	}

@@ -234,7 +234,7 @@ func (w *Work) record(tx engine.Tx, c *Collection, s stored) error {
 			return err
 		}
 	}
-	if !w.Rewrite {
+	if !w.Rewrite || d.Deleted { // a record in the trash is written when it is restored
 		return nil
 	}
 	after := *d
