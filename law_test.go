@@ -110,7 +110,7 @@ var law = map[string]may{
 	},
 
 	// the face of record
-	"web/records": {code: "engine kv record record/keys record/query record/schema web web/conditions web/problem", tests: "engine/testengine"},
+	"web/records": {code: "engine kv record record/keys record/query record/schema web web/conditions web/problem", tests: "engine/testengine feed"},
 
 	// certificates, on certmagic, which asks for a zap logger
 	"web/acme": {

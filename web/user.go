@@ -27,6 +27,13 @@ func (u *User) Has(role string) bool { return slices.Contains(u.Roles, role) }
 // per request, and again after a Login or Logout.
 func (c *Context) User() (*User, error) { return c.x.whoIs(c.Request) }
 
+// LookAgain makes the next call of User look up the user of the session again, for handlers that run for long.
+func (c *Context) LookAgain() {
+	if c.x.userOf != "" {
+		c.x.user, c.x.userOf = nil, ""
+	}
+}
+
 // SetUser sets the user of the request. It is for middleware that authenticates without a session, for example
 // by a client certificate. The user may then do everything; for API keys, which may not, use SetKey.
 func (c *Context) SetUser(u User) { c.x.user, c.x.userOf = &u, "" }

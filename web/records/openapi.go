@@ -109,6 +109,9 @@ func (r *route) describe(collection string) object {
 	if r.gives != "" {
 		success["content"] = r.content(named(r.gives), r.files && r.method == http.MethodGet)
 	}
+	if r.path == eventsPath {
+		success["content"] = object{"text/event-stream": object{"schema": object{"type": "string"}}}
+	}
 	op["responses"] = object{strconv.Itoa(r.status): success, "default": object{"$ref": "#/components/responses/Problem"}}
 	return op
 }

@@ -38,6 +38,11 @@ type Options struct {
 	// RememberFor is how long the response to a write with an Idempotency-Key is repeated. 0 is DefaultRememberFor.
 	RememberFor time.Duration
 
+	// CheckEvery is how often a stream of events checks whether its user is the same as before, with the same roles. If
+	// not, the stream ends, and the client connects again. It ends with the session, token or API key in any case, after
+	// web.StreamCheck at the latest. 0 is DefaultCheckEvery.
+	CheckEvery time.Duration
+
 	// Actor returns who sends a request. Nil: the user who is logged in, whom rules see as @auth, and a stranger if there
 	// is none. Superadmins are not subject to rules.
 	Actor func(c *web.Context) (record.Actor, error)
@@ -53,6 +58,7 @@ type Face struct {
 func New(db *record.DB, o Options) *Face {
 	o.Prefix = strings.TrimSuffix(cmp.Or(o.Prefix, DefaultPrefix), "/")
 	o.RememberFor = cmp.Or(o.RememberFor, DefaultRememberFor)
+	o.CheckEvery = cmp.Or(o.CheckEvery, DefaultCheckEvery)
 	if o.Actor == nil {
 		o.Actor = Actor
 	}

@@ -16,8 +16,10 @@ type route struct {
 	gives  string   // name of the schema of the response, "" if it has no body
 }
 
-// Paths of collections and records.
+// Paths of collections, records and events.
 const (
+	eventsPath = "/events"
+
 	allPath = "/{collection}"
 	onePath = "/{collection}/{id}"
 )
@@ -25,6 +27,7 @@ const (
 func routes() []route {
 	return []route{
 		{"POST", "/tx", (*Face).transact, "carry out several operations, all or none", nil, "Transaction", false, 200, "Results"},
+		{"GET", eventsPath, (*Face).events, "a stream of events: the records that meet a filter, then their changes", []string{"topic", "filter", "sort", "limit"}, "", false, 200, ""},
 		{"GET", allPath, (*Face).list, "a page of the records that meet a filter, or with ?format=csv or jsonl all of them",
 			[]string{"filter", "sort", "fields", "expand", "limit", "offset", "after", "count", "deleted", "asof", "group", "aggregate", "format"}, "", true, 200, "Page"},
 		{"POST", allPath, (*Face).create, "create a record, or import a file of CSV or JSON lines", []string{"existing", "partial", "dry_run"}, "Create", true, 201, "Record"},
@@ -60,5 +63,6 @@ var parameterTexts = map[string]string{
 	"token":     "the token of the first response, for the request that carries out the change",
 	"rev":       "a revision, for the record after it",
 	"purge":     "true to delete a record in the trash for good",
+	"topic":     "orders/* or orders/ID; may be there several times",
 	"before":    "changes with revisions below this one",
 }
