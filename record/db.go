@@ -35,6 +35,7 @@ type DB struct {
 
 	mu      sync.Mutex
 	defined []*schema.Compiled
+	hooks   hooks
 }
 
 // Open returns the records on eng. If eng does not promise what they need, the error matches engine.ErrUnsupported and
@@ -101,11 +102,14 @@ func (db *DB) In(tx engine.Tx, a Actor) (*Tx, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := db.begin(tx, c); err != nil {
+		return nil, err
+	}
 	return db.newTx(tx, c, a), nil
 }
 
 func (db *DB) newTx(tx engine.Tx, c *catalog, a Actor) *Tx {
-	t := &Tx{db: db, tx: tx, catalog: c, actor: a}
+	t := &Tx{db: db, tx: tx, catalog: c, actor: a, depth: new(int)}
 	t.env = query.Env{Now: tx.Now(), Auth: a.auth(), Follow: t.follow}
 	t.seen = query.Env{Now: tx.Now(), Auth: a.auth(), Follow: t.followSeen}
 	return t

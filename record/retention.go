@@ -11,7 +11,7 @@ import (
 const trimChanges = 500
 
 // trimStep removes some of the changes that are older than their collection keeps them, and reports whether there may be
-// more. If nothing is old, it writes nothing. Changes that hooks have not seen yet are kept.
+// more. If nothing is old, it writes nothing. Changes that functions of After have not seen yet are kept.
 func (db *DB) trimStep(ctx context.Context) (more bool, err error) {
 	old := false
 	_, err = db.eng.View(ctx, engine.Read{Level: engine.Local}, func(tx engine.Tx) error {
@@ -44,7 +44,11 @@ func (db *DB) trimStep(ctx context.Context) (more bool, err error) {
 			if k.History.Keep == 0 {
 				continue
 			}
-			n, err := keys.Trim(tx, k, tx.Now().Add(-k.History.Keep), trimChanges-removed)
+			seen, err := db.seenBy(tx, k)
+			if err != nil {
+				return err
+			}
+			n, err := keys.Trim(tx, k, tx.Now().Add(-k.History.Keep), seen, trimChanges-removed)
 			if removed += n; err != nil || removed >= trimChanges {
 				return err
 			}

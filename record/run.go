@@ -6,12 +6,13 @@ import (
 )
 
 // Run does what happens in the background, until ctx ends or the engine is closed, and returns the reason: it carries out
-// migrations, removes changes that are not to be kept any longer, and delivers changes to subscriptions. Every node runs
+// migrations, removes changes that are not to be kept any longer, delivers changes to subscriptions, and calls
+// the functions of After. Every node runs
 // it, once; what only the leader does waits on the others.
 func (db *DB) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	parts := []func(context.Context) error{db.work}
+	parts := []func(context.Context) error{db.work, db.runHooks}
 	if db.hub != nil {
 		parts = append(parts, db.hub.run)
 	}

@@ -1,6 +1,8 @@
 package record
 
 import (
+	"slices"
+
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/record/schema"
@@ -140,10 +142,20 @@ func (t *Tx) release(x *deletion, of *deleted, f referrer) error {
 
 // carryOut writes what a deletion does.
 func (t *Tx) carryOut(x *deletion) (first *Record, err error) {
+	x.nulls = slices.DeleteFunc(x.nulls, func(n *nulled) bool { return x.seen[target{n.c, n.before.ID}] != nil })
 	for _, n := range x.nulls {
-		if x.seen[target{n.c, n.before.ID}] != nil {
-			continue
+		if err := t.runBefore(n.c, keys.Update, n.before, n.after); err != nil {
+			return nil, err
 		}
+	}
+	for _, n := range x.docs {
+		after := *n.before
+		after.Deleted = true
+		if err := t.runBefore(n.c, keys.Delete, n.before, &after); err != nil {
+			return nil, err
+		}
+	}
+	for _, n := range x.nulls {
 		n.after.Rev++
 		t.stamp(n.after, keys.Updated)
 		if _, err := t.put(n.c, n.before, n.after, keys.Update); err != nil {
@@ -182,6 +194,9 @@ func (t *Tx) Restore(collection, id string, rev uint64) (*Record, error) {
 	if err := t.checkReferences(c, &after, func(int) bool { return false }); err != nil {
 		return nil, err
 	}
+	if err := t.runBefore(c, keys.Restore, before, &after); err != nil {
+		return nil, err
+	}
 	after.Rev++
 	t.stamp(&after, keys.Restored)
 	return t.put(c, before, &after, keys.Restore)
@@ -194,6 +209,9 @@ func (t *Tx) Purge(collection, id string, rev uint64) error {
 		return err
 	}
 	if err := checkRev(c, before, rev); err != nil {
+		return err
+	}
+	if err := t.runBefore(c, keys.Purge, before, nil); err != nil {
 		return err
 	}
 	return t.stored(c, keys.Remove(t.tx, c.Collection, before, t.change(keys.Purge)))

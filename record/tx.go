@@ -25,6 +25,7 @@ type Tx struct {
 	made    int       // ids
 
 	passwords *passwords // nil: none can be set
+	depth     *int       // of functions of Before
 }
 
 // Engine returns the transaction of the engine.
@@ -36,7 +37,7 @@ func (t *Tx) Actor() Actor { return t.actor }
 // As returns the same transaction for another actor.
 func (t *Tx) As(a Actor) *Tx {
 	as := t.db.newTx(t.tx, t.catalog, a)
-	as.passwords = t.passwords
+	as.passwords, as.depth = t.passwords, t.depth
 	return as
 }
 
@@ -125,21 +126,22 @@ func (t *Tx) create(c *collection, id string, data schema.Data) (*Record, error)
 	return t.put(c, nil, d, keys.Create)
 }
 
-// admit checks the data of a record that is to be written, asks the rule of the operation, hashes new passwords, and looks
-// for the records that it newly refers to.
+// admit asks the rule of an operation whether a record may be written, calls the functions of Before, checks the data,
+// hashes new passwords, and looks for the records that it newly refers to.
 func (t *Tx) admit(c *collection, op Operation, before, d *keys.Doc) error {
+	row, kind := d, keys.Create
+	if before != nil {
+		row, kind = before, keys.Update
+	}
+	if ok, err := t.allows(c, op, row, d); err != nil || !ok {
+		return orRefused(err, c, op)
+	}
+	if err := t.runBefore(c, kind, before, d); err != nil {
+		return err
+	}
 	same := func(i int) bool { return before != nil && before.Data.Get(i) == d.Data.Get(i) }
 	if err := c.Check(d.Data, same); err != nil {
 		return invalid(c, err)
-	}
-	row := d
-	if before != nil {
-		row = before
-	}
-	if ok, err := t.allows(c, op, row, d); err != nil {
-		return err
-	} else if !ok {
-		return engine.Errorf(CodeRefused, "the %v rule of %s does not allow this", op, c.Name)
 	}
 	if err := t.checkReferences(c, d, same); err != nil {
 		return err

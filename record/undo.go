@@ -357,6 +357,9 @@ func (t *Tx) applyUndo(u *undo) error {
 	if u.op == keys.Restore {
 		stamp = keys.Restored
 	}
+	if err := t.runBefore(u.c, u.op, before, u.after); err != nil {
+		return err
+	}
 	u.after.Rev++
 	t.stamp(u.after, stamp)
 	_, err = t.put(u.c, before, u.after, u.op)

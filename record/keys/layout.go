@@ -21,6 +21,7 @@ const (
 	historyKeys = 'h' // collection id 0 rev            → a change
 	logKeys     = 'l' // collection seq                 → id and rev of the change
 	counterKeys = 'c' // collection                     → counters
+	cursorKeys  = 'a' // collection name                → number of the last change that a function of After has seen
 	lastKey     = 'n' //                                → the highest id that a collection has had
 	workKeys    = 'w' // collection                     → what a migration has left to do
 	versionKeys = 'v' // collection version             → the description before a migration
@@ -43,6 +44,11 @@ func CheckID(id string) error {
 		}
 	}
 	return nil
+}
+
+// IsLog reports whether a key is of the log of changes of a collection.
+func IsLog(key []byte) bool {
+	return len(key) > 2 && key[0] == keyspace.Records && key[1] == logKeys
 }
 
 func prefix(kind byte, collection uint32) []byte {

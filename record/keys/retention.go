@@ -16,10 +16,10 @@ func (d *Doc) lastMark() (last time.Time) {
 	return last
 }
 
-// Trim removes the oldest changes of a collection that were made before a time, at most n of them, and returns how many
-// these were. What is left begins with an anchor, so that its chain can be verified, and records can be seen as they were
+// Trim removes the oldest changes of a collection that were made before a time, up to the number upTo and at most n of
+// them, and returns how many these were. What is left begins with an anchor, so that its chain can be verified, and records can be seen as they were
 // at any time after it. If the chain is broken there, nothing is removed and the error is engine.CodeCorrupt.
-func Trim(tx engine.Tx, c *Collection, before time.Time, n int) (int, error) {
+func Trim(tx engine.Tx, c *Collection, before time.Time, upTo uint64, n int) (int, error) {
 	counters, err := ReadCounters(tx, c)
 	if err != nil {
 		return 0, err
@@ -35,6 +35,9 @@ func Trim(tx engine.Tx, c *Collection, before time.Time, n int) (int, error) {
 		e, err := c.readLog(p)
 		if err != nil {
 			return 0, err
+		}
+		if e.seq > upTo {
+			break
 		}
 		ch, err := c.change(tx, e.id, e.rev)
 		if err != nil {

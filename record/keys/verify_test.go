@@ -269,7 +269,7 @@ func TestTrim(t *testing.T) {
 	cut := points[10].at
 	for left := true; left; {
 		edit(t, eng, func(tx engine.Tx) error {
-			n, err := Trim(tx, l.c, cut, 37)
+			n, err := Trim(tx, l.c, cut, 1<<40, 37)
 			left = n > 0
 			return err
 		})

@@ -1,0 +1,241 @@
+package record_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/engine/testengine"
+	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/record/keys"
+)
+
+// TestBefore: functions within the transaction change a record, make other changes, or refuse.
+func TestBefore(t *testing.T) {
+	db := openWith(t, testengine.Options{Memory: true}, blog()...)
+	db.Before("posts", func(tx *record.Tx, w *record.Writing) error {
+		switch {
+		case w.Op == keys.Create:
+			return w.Set([]byte(`{"title":"set"}`))
+		case w.Op == keys.Update && w.After.Value("likes") == w.Before.Value("likes"):
+			return nil
+		case w.Op == keys.Update:
+			_, err := tx.As(record.Program()).Update("users", "u", []byte(`{"name":"liked"}`), 0)
+			return err
+		}
+		return errors.New("no")
+	})
+	do(t, db, func(tx *record.Tx) error {
+		return errors.Join(ignore(tx.Create("users", "u", []byte(`{"name":"U"}`))), ignore(tx.Create("posts", "a", []byte(`{"owner":"u"}`))))
+	})
+	do(t, db, func(tx *record.Tx) error { return ignore(tx.Update("posts", "a", []byte(`{"likes":5}`), 0)) })
+	for _, fn := range []func(tx *record.Tx) error{
+		func(tx *record.Tx) error { return ignore(tx.Delete("posts", "a", 0)) },
+		func(tx *record.Tx) error { return ignore(tx.Delete("users", "u", 0)) }, // and the post with it
+	} {
+		if err := update(t, db, record.Program(), fn); err == nil || err.Error() != "no" {
+			t.Errorf("a deletion that the function refuses: %v", err)
+		}
+	}
+	do(t, db, func(tx *record.Tx) error {
+		u, err := tx.Get("users", "u")
+		if name, _ := u.Value("name").Text(); name != "liked" {
+			t.Errorf("the user is called %s", name)
+		}
+		a, err2 := tx.Get("posts", "a")
+		if title, _ := a.Value("title").Text(); title != "set" {
+			t.Errorf("the title is %s", title)
+		}
+		return errors.Join(err, err2)
+	})
+}
+
+// TestBeforeDepth: functions that cause each other do not run for ever.
+func TestBeforeDepth(t *testing.T) {
+	db := openWith(t, testengine.Options{Memory: true}, accounts())
+	db.Before("accounts", func(tx *record.Tx, _ *record.Writing) error { return ignore(tx.Create("accounts", "", []byte(`{}`))) })
+	if err := update(t, db, record.Program(), func(tx *record.Tx) error { return ignore(tx.Create("accounts", "", []byte(`{}`))) }); !errors.Is(err, engine.ErrLimit) {
+		t.Error(err)
+	}
+}
+
+// heard collects the changes that functions of After are called for.
+type heard struct {
+	mu  sync.Mutex
+	ids []string
+}
+
+func (s *heard) add(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ids = append(s.ids, id)
+}
+
+func (s *heard) all() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.ids)
+}
+
+// TestAfter: each change is seen once and in order; one that fails is seen again, and none is skipped by a restart.
+func TestAfter(t *testing.T) {
+	eng := testengine.Open(t, testengine.Options{Memory: true})
+	var got heard
+	failed := false
+	run := func(n int, during func(db *record.DB)) {
+		db, err := record.Open(eng, record.Options{})
+		must(t, err)
+		must(t, db.Define(blog()[0]))
+		must(t, db.After("mail", "users", func(_ context.Context, c *record.Committed) error {
+			if c.Change.Rev == 2 && !failed {
+				failed = true
+				return errors.New("not now")
+			}
+			got.add(fmt.Sprintf("%s %s %v %v", c.ID, c.Change.Op, c.Before != nil, c.After != nil))
+			return nil
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = db.Run(ctx) }()
+		during(db)
+		eventually.True(t, fmt.Sprint(n, " calls"), func() bool { return len(got.all()) >= n })
+		cancel()
+		<-ended
+	}
+	run(3, func(db *record.DB) {
+		do(t, db, func(tx *record.Tx) error {
+			return errors.Join(ignore(tx.Create("users", "u", []byte(`{"name":"U"}`))), ignore(tx.Update("users", "u", []byte(`{"name":"V"}`), 0)))
+		})
+		do(t, db, func(tx *record.Tx) error { return ignore(tx.Delete("users", "u", 0)) })
+	})
+	run(4, func(db *record.DB) {
+		do(t, db, func(tx *record.Tx) error { return tx.Purge("users", "u", 0) })
+	})
+	want := []string{"users/1 create false false", "users/2 update false false", "users/3 delete false false", "users/4 purge false false"}
+	for i, id := range got.all() {
+		if len(got.all()) != len(want) || id[:len("users/1 ")] != want[i][:len("users/1 ")] {
+			t.Fatalf("%q, want %q", got.all(), want)
+		}
+	}
+	if last := got.all()[3]; last != want[3] {
+		t.Errorf("%s, want %s", last, want[3])
+	}
+	db, err := record.Open(eng, record.Options{})
+	must(t, err)
+	nothing := func(context.Context, *record.Committed) error { return nil }
+	must(t, db.After("mail", "users", nothing))
+	if err := db.After("mail", "users", nothing); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("two of the same name: %v", err)
+	}
+}
+
+// openCluster opens three nodes in one process.
+func openCluster(t *testing.T) map[uint64]*embedded.DB {
+	t.Helper()
+	all := map[uint64]*embedded.DB{}
+	quiet := slog.New(slog.DiscardHandler)
+	var first, dir string
+	for node := uint64(1); node <= 3; node++ {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		o := embedded.Options{Logger: quiet, Cluster: embedded.ClusterOptions{Listener: l, Version: "0.1.0", Tick: 10 * time.Millisecond}}
+		d := t.TempDir()
+		if node == 1 {
+			first, dir = l.Addr().String(), d
+			_, _, err = embedded.InitCluster(t.Context(), d, first, o)
+		} else {
+			var inv []byte
+			inv, err = embedded.Invite(dir)
+			must(t, err)
+			_, err = embedded.Accept(d, inv, o)
+			o.Cluster.Addr, o.Cluster.Join = l.Addr().String(), []string{first}
+		}
+		must(t, err)
+		db, err := embedded.Open(d, o)
+		must(t, err)
+		all[db.Cluster().State().Self] = db
+		t.Cleanup(func() { _ = db.Close() })
+		eventually.True(t, "the node to join", func() bool { return len(all[1].Cluster().State().Nodes) == int(node) })
+	}
+	eventually.True(t, "all to have a vote", func() bool {
+		voters := 0
+		for _, n := range all[1].Cluster().State().Nodes {
+			if n.Voter {
+				voters++
+			}
+		}
+		return voters == 3
+	})
+	return all
+}
+
+// TestAfterInCluster: of three nodes that all run, one calls the function for each change. When the leader ends, the
+// next goes on, and no change is lost; at most the one that was under way is repeated.
+func TestAfterInCluster(t *testing.T) {
+	nodes := openCluster(t)
+	var got heard
+	dbs := map[uint64]*record.DB{}
+	for id, eng := range nodes {
+		db, err := record.Open(eng, record.Options{})
+		must(t, err)
+		must(t, db.Define(accounts()))
+		must(t, db.After("mail", "accounts", func(_ context.Context, c *record.Committed) error { got.add(c.ID); return nil }))
+		dbs[id] = db
+		go func() { _ = db.Run(t.Context()) }()
+	}
+	made := 0
+	create := func() {
+		t.Helper()
+		made++
+		eventually.True(t, "a write", func() bool {
+			for id, db := range dbs {
+				_, err := db.Update(t.Context(), record.Program(), func(tx *record.Tx) error {
+					if _, err := tx.Get("accounts", fmt.Sprint("a", made)); err == nil {
+						return nil // the answer to an earlier try was lost
+					}
+					return ignore(tx.Create("accounts", fmt.Sprint("a", made), []byte(`{}`)))
+				})
+				if err == nil {
+					return true
+				}
+				if !errors.Is(err, engine.ErrNotLeader) && !errors.Is(err, engine.ErrOutcomeUnknown) && !errors.Is(err, engine.ErrClosed) {
+					t.Fatalf("node %d: %v", id, err)
+				}
+			}
+			return false
+		})
+	}
+	for range 20 {
+		create()
+	}
+	eventually.True(t, "20 calls", func() bool { return len(got.all()) >= 20 })
+	for i, id := range got.all() {
+		if want := fmt.Sprint("accounts/", i+1); id != want || len(got.all()) != 20 {
+			t.Fatalf("without faults: %q", got.all())
+		}
+	}
+	for range 10 {
+		create()
+	}
+	leader := nodes[1].Cluster().State().Leader
+	must(t, nodes[leader].Close())
+	delete(dbs, leader)
+	for range 10 {
+		create()
+	}
+	eventually.True(t, "all calls", func() bool { return slices.Contains(got.all(), "accounts/40") })
+	calls := got.all()
+	slices.Sort(calls)
+	if distinct := slices.Compact(slices.Clone(calls)); len(distinct) != 40 || len(calls) > 41 {
+		t.Errorf("%d calls for %d of 40 changes: %q", len(calls), len(distinct), got.all())
+	}
+}

@@ -1,0 +1,49 @@
+package keys
+
+import (
+	"encoding/binary"
+
+	"github.com/skerrydb/skerry/engine"
+)
+
+// cursorKey returns the key of how far a function that is called after changes has come: collection, name.
+func cursorKey(collection uint32, name string) []byte {
+	return append(prefix(cursorKeys, collection), name...)
+}
+
+// Cursor returns the number of the last change of a collection that a named function has seen, and whether it is stored.
+func Cursor(tx engine.Tx, c *Collection, name string) (seq uint64, ok bool, err error) {
+	val, ok, err := tx.Get(cursorKey(c.ID, name))
+	if err != nil || !ok {
+		return 0, false, err
+	}
+	r := reader{b: val}
+	if seq = r.uvarint(); r.bad {
+		return 0, false, engine.Errorf(engine.CodeCorrupt, "the position of %s in %s is damaged", name, c.Name)
+	}
+	return seq, true, nil
+}
+
+// SetCursor stores the number of the last change that a named function has seen.
+func SetCursor(tx engine.Tx, c *Collection, name string, seq uint64) error {
+	return tx.Put(cursorKey(c.ID, name), binary.AppendUvarint(nil, seq))
+}
+
+// After returns the first change of a collection with a number above seq, nil if there is none.
+func After(tx engine.Tx, c *Collection, seq uint64) (*Change, error) {
+	for p, err := range tx.Scan(logKey(c.ID, seq+1), prefix(logKeys, c.ID+1)) {
+		if err != nil {
+			return nil, err
+		}
+		e, err := c.readLog(p)
+		if err != nil {
+			return nil, err
+		}
+		ch, err := c.change(tx, e.id, e.rev)
+		if err == nil && ch == nil {
+			err = engine.Errorf(engine.CodeCorrupt, "change %d of %s is in the log but not in the history", e.seq, c.Name)
+		}
+		return ch, err
+	}
+	return nil, nil
+}
