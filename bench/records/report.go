@@ -73,8 +73,8 @@ func (m *measurements) report(p *plan, systems []*system) {
 			"system", "B a record", "folder", "live heap", "resident", "B a change", "recovery s", "index s")
 		for _, s := range systems {
 			b := m.bigs[s.name]
-			fmt.Fprintf(m.w, "%-20s%12.0f%12.0f%12.0f%12.0f%12s%12.2f%12s\n", s.name, b.record, b.folder, b.live, b.rss,
-				rig.Known(b.change, "%.0f"), b.recovery, rig.Known(b.index, "%.2f"))
+			fmt.Fprintf(m.w, "%-20s%12.0f%12.0f%12.0f%12.0f%12s%12.2f%12.2f\n", s.name, b.record, b.folder, b.live, b.rss,
+				rig.Known(b.change, "%.0f"), b.recovery, b.index)
 		}
 	}
 	m.crudReport(p)

@@ -101,10 +101,6 @@ func (s *site) questions() http.Handler {
 		reply(w, &report, s.report(r.Context(), &report))
 	})
 	mux.HandleFunc("POST /index", func(w http.ResponseWriter, r *http.Request) {
-		if s.index == nil {
-			http.Error(w, "this server cannot build an index yet", http.StatusNotImplemented)
-			return
-		}
 		from := time.Now()
 		err := s.index(r.Context())
 		reply(w, item.IndexReport{Seconds: time.Since(from).Seconds()}, err)

@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"time"
 
 	"github.com/skerrydb/skerry"
 	"github.com/skerrydb/skerry/bench/records/item"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/records"
 )
@@ -30,6 +33,7 @@ func newSkerry(dir string) (*site, error) {
 	return &site{
 		load:   func(ctx context.Context, n int64) error { return skerryLoad(ctx, db, n) },
 		report: func(ctx context.Context, r *item.Report) error { return skerryReport(ctx, eng, r) },
+		index:  func(ctx context.Context) error { return skerryIndex(ctx, eng) },
 		serve: func(ctx context.Context, addr string) error {
 			s, err := skerry.Open(eng, skerry.Options{
 				HTTP: addr, RESP: skerry.Off, Admin: skerry.Off, Dir: dir,
@@ -78,6 +82,49 @@ func skerryLoad(ctx context.Context, db *record.DB, n int64) error {
 		}
 	}
 	return nil
+}
+
+// skerryIndex builds an index as a new version of the program would: it migrates the collection and waits until the work
+// in the background is done.
+func skerryIndex(ctx context.Context, eng engine.Engine) error {
+	db, err := record.Open(eng, record.Options{})
+	if err != nil {
+		return err
+	}
+	c := item.Describe()
+	c.Indexes = append(c.Indexes, schema.Index{Name: "by_price", Fields: []schema.IndexField{{Name: "price"}}})
+	if err := db.Define(c); err != nil {
+		return err
+	}
+	if _, err := db.Migrate(ctx, record.MigrateOptions{}); err != nil {
+		return err
+	}
+	work, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- db.Run(work) }()
+	defer func() { stop(); <-ended }()
+	for tick := time.Tick(10 * time.Millisecond); ; {
+		all, err := db.Migrations(ctx)
+		if err != nil {
+			return err
+		}
+		pending := false
+		for _, m := range all {
+			pending = pending || m.Progress != nil || len(m.Steps) > 0 || m.Refused != ""
+			if m.Progress != nil && m.Progress.Failed != "" {
+				return errors.New(m.Progress.Failed)
+			}
+		}
+		if !pending {
+			return nil
+		}
+		select {
+		case <-tick:
+		case err := <-ended:
+			ended <- err
+			return err
+		}
+	}
 }
 
 // skerryReport counts what is in the engine.
