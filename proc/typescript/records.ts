@@ -67,18 +67,63 @@ export interface CreateOptions extends WriteOptions {
   id?: string | undefined;
 }
 
+/** What reading one record takes. */
+export interface GetOptions extends CallOptions {
+  /** The record as it was after this change of it. */
+  rev?: number | undefined;
+  /** The record as it was at a time, or after a change of the collection. */
+  asof?: Timestamp | number | undefined;
+}
+
+/** One change of a record. */
+export interface Change {
+  collection: string;
+  id: string;
+  /** Of the record after the change. */
+  rev: number;
+  /** Of the change in the collection. */
+  seq: number;
+  op: "create" | "update" | "delete" | "restore" | "purge";
+  at: Timestamp;
+  /** The id of the user; missing if it was the program. */
+  by?: string;
+  request?: string;
+  /** What was changed in the data (RFC 6902), with the values before; missing if it was redacted. */
+  patch?: { op: string; path: string; value?: unknown; old?: unknown }[] | null;
+  redacted?: Timestamp;
+  redacted_by?: string;
+}
+
+/** One page of a history, the newest change first. */
+export interface History {
+  items: Change[];
+  /** For `before`; missing on the last page. */
+  next?: number;
+}
+
+/** Which changes a page of a history has. */
+export interface HistoryOptions extends CallOptions {
+  before?: number | undefined;
+  limit?: number | undefined;
+}
+
 /** The functions of one collection. They fail with a CallError, whose `procedure` is e.g. "posts.create". */
 export interface Collection<Data, Create, Patch> {
   list: (query?: Query, options?: CallOptions) => Promise<Page<Data>>;
   /** All records of all pages. */
   all: (query?: Query, options?: CallOptions) => AsyncGenerator<Stored<Data>, void, undefined>;
-  get: (id: string, options?: CallOptions) => Promise<Stored<Data>>;
+  get: (id: string, options?: GetOptions) => Promise<Stored<Data>>;
   create: (data: Create, options?: CreateOptions) => Promise<Stored<Data>>;
   update: (id: string, patch: Patch, options?: ChangeOptions) => Promise<Stored<Data>>;
   /** Moves a record into the trash. */
   delete: (id: string, options?: ChangeOptions) => Promise<void>;
   /** Takes a record out of the trash. */
   restore: (id: string, options?: ChangeOptions) => Promise<Stored<Data>>;
+  /** Removes a record in the trash for good. */
+  purge: (id: string, options?: ChangeOptions) => Promise<void>;
+  /** Gives a record the data that it had after another revision. */
+  revert: (id: string, to: number, options?: ChangeOptions) => Promise<Stored<Data>>;
+  history: (id: string, options?: HistoryOptions) => Promise<History>;
 }
 
 /** A text, number, boolean or time as a literal of a filter: `title = ${literal(title)}` cannot be changed by what the title is. */
@@ -121,13 +166,14 @@ function collection<Data, Create, Patch>(o: RecordsOptions, name: string, data: 
     if (id === "" || id === "." || id === "..") throw new TypeError(`${JSON.stringify(id)} is not an id`);
     return `/${encodeURIComponent(id)}`;
   };
-  const list = (query: Query = {}, options?: CallOptions): Promise<Page<Data>> => {
+  const search = (parameters: object) => {
     const params = new URLSearchParams();
-    for (const [key, value] of Object.entries(query)) {
+    for (const [key, value] of Object.entries(parameters)) {
       if (value !== undefined) params.set(key, String(value)); // a list becomes a,b
     }
-    return ask("list", page, "GET", `${params}` === "" ? "" : `?${params}`, options);
+    return `${params}` === "" ? "" : `?${params}`;
   };
+  const list = (query: Query = {}, options?: CallOptions): Promise<Page<Data>> => ask("list", page, "GET", search(query), options);
   return {
     list,
     async *all(query: Query = {}, options?: CallOptions) {
@@ -138,10 +184,13 @@ function collection<Data, Create, Patch>(o: RecordsOptions, name: string, data: 
         after = next;
       }
     },
-    get: async (id, options) => ask("get", one, "GET", at(id), options),
+    get: async (id, { rev, asof, ...options } = {}) => ask("get", one, "GET", at(id) + search({ rev, asof }), options),
     create: (content, options) => ask("create", one, "POST", "", options, { id: options?.id, data: content }),
     update: async (id, patch, options) => ask("update", one, "PATCH", at(id), options, { data: patch }),
     delete: async (id, options) => ask("delete", null, "DELETE", at(id), options),
     restore: async (id, options) => ask("restore", one, "POST", `${at(id)}/restore`, options),
+    purge: async (id, options) => ask("purge", null, "DELETE", `${at(id)}?purge=true`, options),
+    revert: async (id, to, options) => ask("revert", one, "POST", `${at(id)}/revert`, options, { to }),
+    history: async (id, { before, limit, ...options } = {}) => ask("history", null, "GET", `${at(id)}/history${search({ before, limit })}`, options),
   };
 }

@@ -39,7 +39,7 @@ func blog(t testing.TB) (list []schema.Collection) {
 	if err := json.Unmarshal(b, &list); err != nil {
 		t.Fatal(err)
 	}
-	list[0].Rules = schema.Rules{List: "true", View: "true", Create: "@auth.id != null", Update: "created_by = @auth.id", Delete: "created_by = @auth.id"}
+	list[0].Rules = schema.Rules{List: "true", View: "true", Create: "@auth.id != null", Update: "created_by = @auth.id", Delete: "created_by = @auth.id", History: "true"}
 	return list
 }
 

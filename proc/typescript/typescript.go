@@ -31,8 +31,8 @@ type Options struct {
 	Source string
 
 	// Collections, if there are any, get types of their data and, together, the function
-	// createRecords, which returns an object with list, get, create, update, delete and
-	// restore for each collection. Integers and times are those of procedures; a decimal is
+	// createRecords, which returns an object with list, get, create, update, delete,
+	// history and so on for each collection. Integers and times are those of procedures; a decimal is
 	// a string.
 	Collections []schema.Collection
 }

@@ -77,6 +77,21 @@ async function changes(): Promise<Stored<PostsData>> {
   return restored;
 }
 
+async function history() {
+  const made = await posts.create({ title: "one", views: 1 });
+  const { id, rev } = made;
+  await posts.update(id, { title: "two" });
+  same("as it was", [(await posts.get(id, { rev })).data.title, (await posts.get(id, { asof: made.created })).data.title, (await posts.get(id)).data.title], ["one", "one", "two"]);
+  same("reverted", (await posts.revert(id, rev)).data.title, "one");
+  const { items, next } = await posts.history(id, { limit: 2 });
+  same("history", [items.map((c) => [c.op, c.id, c.patch?.[0]?.old]), next], [[["update", id, "two"], ["update", id, "one"]], items[1]?.rev]);
+  const rest = await posts.history(id, { before: next });
+  same("its end", [rest.items.map((c) => c.op), rest.next], [["create"], undefined]);
+  await posts.delete(id);
+  await posts.purge(id);
+  same("purged", (await posts.list({ filter: `id = ${literal(id)}`, deleted: "all", count: true })).total, 0);
+}
+
 async function listings() {
   same("one", (await posts.list({ filter: `title = ${literal(title)}`, count: true })).total, 1);
   same("an injection", (await posts.list({ filter: `title = ${literal('x" || "" = "')}`, count: true })).total, 0);
@@ -104,6 +119,7 @@ async function closed() {
 
 await login();
 await changes();
+await history();
 await listings();
 await closed();
 if (!process.exitCode) console.log("ok");
