@@ -213,3 +213,37 @@ func TestMount(t *testing.T) {
 		}
 	}
 }
+
+// FuzzUser: whatever a client sends, a procedure gets the user who is logged in, or is not called.
+func FuzzUser(f *testing.F) {
+	for _, body := range []string{`{"choice":1}`, `{"choice":1,"user":"bob"}`, `{}`, ``, `{`, `}`, `[]`, `{}{"user":"bob"}`, `{"choice":1,"us\u0065r":"bob"}`, "\ufeff{}", `{"user":null,"choice":1}`, `,"user":"bob"}`} {
+		f.Add(body)
+	}
+	user := ""
+	set, err := proc.New(testengine.Open(f, testengine.Options{}), proc.Options{}, proc.DefineRead("vote", func(_ *proc.Tx, in vote) (int, error) {
+		user = in.User
+		return 0, nil
+	}))
+	if err != nil {
+		f.Fatal(err)
+	}
+	app, err := web.New(web.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	app.Use(asUser)
+	if err := calls.Mount(app, set, calls.Options{Open: map[string]calls.Rule{"vote": {Allow: calls.LoggedIn, User: "user"}}}); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		user = "not called"
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/api/call/vote", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-User", "ann")
+		w := httptest.NewRecorder()
+		app.ServeHTTP(w, r)
+		if called := w.Code == http.StatusOK; called && user != "ann" || !called && (user != "not called" || w.Code >= 500) {
+			t.Errorf("%q: %d, called as %q", body, w.Code, user)
+		}
+	})
+}
