@@ -221,7 +221,7 @@ func cutDecimal(negative bool, key []byte) (v Value, rest []byte, err error) {
 		return v, nil, errKey
 	}
 	whole := int(at(0))
-	if whole > end-1 {
+	if whole > end-1 || whole > 0 && at(1) == '0' {
 		return v, nil, errKey
 	}
 	text := make([]byte, 0, end+3)
