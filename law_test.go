@@ -166,7 +166,7 @@ var law = map[string]may{
 	"examples/todo/server":  {code: "cli examples/todo"},
 	"examples/blog":         {code: ". auth engine record record/schema web web/account web/records web/view", tests: "examples/browsertest webtest github.com/chromedp/..."},
 	"examples/blog/server":  {code: "cli examples/blog"},
-	"examples/gotro":        {code: ". session web web/view", tests: "engine/embedded examples/exampletest"},
+	"examples/gotro":        {code: ". engine record record/schema record/value session web web/view", tests: "engine/embedded examples/exampletest"},
 	"examples/gotro/server": {code: "cli examples/gotro"},
 
 	// the repository's own programs, and what its tests share

@@ -51,14 +51,27 @@ func (q Query) params(args []any) (url.Values, error) {
 	return p, nil
 }
 
+// List returns a page of the records of a collection; see Set.List.
+func (t *Tx) List(collection string, q Query, args ...any) (*Page, error) {
+	p, err := q.params(args)
+	if err != nil {
+		return nil, err
+	}
+	return t.list(collection, p)
+}
+
+func (t *Tx) list(collection string, params url.Values) (*Page, error) {
+	q, err := t.ParseQuery(collection, params)
+	if err != nil {
+		return nil, err
+	}
+	return t.Find(collection, q)
+}
+
 // page returns a page of records, and how many there are on all pages if the query counts them.
 func (s *Set[T]) page(r Runner, p url.Values) (items []*T, next string, total int, err error) {
 	err = r.run(false, func(tx *Tx) error {
-		q, err := tx.ParseQuery(s.Name(), p)
-		if err != nil {
-			return err
-		}
-		found, err := tx.Find(s.Name(), q)
+		found, err := tx.list(s.Name(), p)
 		if err != nil {
 			return err
 		}

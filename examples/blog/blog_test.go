@@ -129,6 +129,13 @@ func TestPages(t *testing.T) {
 	for i := range 25 {
 		write(anna, "Post "+string(rune('A'+i))+".", "Text", "many", "public")
 	}
+	carl, post := w.user("Carl", "admin"), write(anna, "Talk", "Text", "", "public")
+	for i := range 25 {
+		anna.Post("/comment", "post", id(post), "text", fmt.Sprintf("number %d.", i)).Expect(200)
+	}
+	carl.Get("/admin").Expect(200, "number 24.", "number 5.").Lacks("number 4.").Click("Older comments").Expect(200, "number 4.", "number 0.").Lacks("number 5.")
+	anna.Get(post).Expect(200, "number 0.").Lacks("number 20.").Click("More comments").Expect(200, "number 20.").Lacks("number 0.")
+	anna.Post("/delete", "post", id(post)).Expect(200)
 	for _, path := range []string{"/", "/tags/many", "/mine"} {
 		all := ""
 		for p := w.Browser().Get(path); ; p = p.Click("Older posts") {

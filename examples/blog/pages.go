@@ -97,11 +97,12 @@ func read(tx *record.Tx, c *web.Context, l web.Locals) error {
 }
 
 // administer shows the newest comments, and deleted posts.
-func administer(tx *record.Tx, c *web.Context, l web.Locals) error {
+func administer(tx *record.Tx, c *web.Context, l web.Locals) (err error) {
 	if !slices.Contains(tx.Actor().Roles, "admin") {
 		return record.ErrRefused
 	}
-	if err := list(tx, c, l, "Administration", record.Query{Sort: "-created", Trash: true}); err != nil {
+	l["title"] = "Administration"
+	if l["posts"], _, err = Posts.List(tx, record.Query{Sort: "-created", Trash: true}); err != nil {
 		return err
 	}
 	return talk(tx, c, l, record.Query{Sort: "-created"})

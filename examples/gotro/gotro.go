@@ -57,6 +57,10 @@ func Application(s *skerry.Services) (http.Handler, error) {
 	app.Post("/post_values_example", postValues)
 	app.Get("/named_params_example/{test1}", namedParams)
 	app.Get("/query_string_example", queryString)
+	if err := s.Records.Define(tables...); err != nil {
+		return nil, err
+	}
+	(&base{s.Records}).routes(app)
 	return app, nil
 }
 
