@@ -36,8 +36,8 @@ What is unequal:
 - PostgreSQL has shared_buffers of 1 GB and no checkpoint in a window; all else that matters is Debian's default.
 - The data of a system stays for all rounds, so faster systems have more records in later rounds. Skerry keeps all of them
   in memory; SQLite and PostgreSQL keep them on disk and in caches.
-- bytes a record: of its row and its share of the indexes (Skerry: lengths of all keys and values; SQLite and PostgreSQL:
-  pages). A change: the same of the history. folder: the size of all files after the load, logs written ahead included.
+- bytes a record: of its row and its share of the indexes (Skerry: lengths of all keys and values; SQLite: pages; PostgreSQL:
+  rows and pages of indexes). A change: the same of the history. folder: the size of all files after the load, logs written ahead included.
 - Recovery is the time from the start after a crash (SIGKILL; PostgreSQL: SIGQUIT) until the last record is read. The index is
   on price, which is in no other one.
 `
