@@ -155,6 +155,3 @@ func (t *term) appendPrint(dst []byte) []byte {
 func appendText[T string | []byte](dst []byte, text T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
-
-// Mentions reports whether c depends on a column of the record itself, by its index in schema.Columns.
-func (c *Cond) Mentions(column int) bool { return c.mentions(column) }

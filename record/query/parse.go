@@ -240,7 +240,7 @@ func (p *parser) deleted(q *Query, text string) error {
 		q.Deleted = Deleted(i)
 		return nil
 	}
-	if q.Where.mentions(isDeleted) {
+	if q.Where.Mentions(isDeleted) {
 		q.Deleted = Both
 	}
 	for _, b := range q.Where.Bounds(p.scope.Collection) {

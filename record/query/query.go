@@ -139,10 +139,10 @@ func (q *Query) listing() string {
 	return q.Deleted.String() + "\x00" + q.AsOf.String() + "\x00" + q.Filter
 }
 
-// mentions reports whether c depends on a column of the record itself.
-func (c *Cond) mentions(column int) bool {
+// Mentions reports whether c depends on a column of the record itself, by its index in schema.Columns.
+func (c *Cond) Mentions(column int) bool {
 	for _, x := range c.terms {
-		if x.mentions(column) {
+		if x.Mentions(column) {
 			return true
 		}
 	}
