@@ -11,7 +11,7 @@ import (
 
 // Watched returns the prefixes of the keys that Steps and EpochOf look at.
 func Watched() [][]byte {
-	return [][]byte{{keyspace.Records, docKeys}, {keyspace.Records, historyKeys}, {keyspace.Records, epochKey}}
+	return [][]byte{{keyspace.Records, docKeys}, {keyspace.Records, historyKeys}, {keyspace.Records, logKeys}, {keyspace.Records, epochKey}}
 }
 
 // EpochOf reports whether a change of the engine changed the description of a collection.
@@ -47,6 +47,7 @@ func Steps(c engine.Change, want func(collection uint32) bool) ([]*Step, error) 
 	if all == nil {
 		return nil, nil
 	}
+	logged := logged(c)
 	for _, w := range c.Writes {
 		if len(w.Key) < 7+9 || w.Key[0] != keyspace.Records || w.Key[1] != historyKeys {
 			continue
@@ -65,21 +66,27 @@ func Steps(c engine.Change, want func(collection uint32) bool) ([]*Step, error) 
 		if err != nil {
 			return nil, engine.Errorf(engine.CodeCorrupt, "read the history: %w", err)
 		}
-		s.changes = append(s.changes, ch)
+		if !ch.Redacted() || logged[string(logKey(s.Collection, ch.Seq))] { // otherwise it is older, and was only redacted
+			s.changes = append(s.changes, ch)
+		}
 	}
 	all = slices.DeleteFunc(all, func(s *Step) bool { return len(s.changes) == 0 }) // written in another form, or dropped
 	for _, s := range all {
-		s.sort()
+		slices.SortFunc(s.changes, func(a, b *Change) int { return cmp.Compare(a.Rev, b.Rev) })
 	}
 	slices.SortStableFunc(all, func(a, b *Step) int { return cmp.Compare(a.seq(), b.seq()) })
 	return all, nil
 }
 
-// sort puts the changes into their order and removes older ones, which the transaction has only redacted.
-func (s *Step) sort() {
-	slices.SortFunc(s.changes, func(a, b *Change) int { return cmp.Compare(a.Rev, b.Rev) })
-	at := s.Last().At
-	s.changes = slices.DeleteFunc(s.changes, func(ch *Change) bool { return ch.Redacted() && !ch.At.Equal(at) })
+// logged returns the keys in the log of the changes that a transaction has made.
+func logged(c engine.Change) map[string]bool {
+	all := map[string]bool{}
+	for _, w := range c.Writes {
+		if IsLog(w.Key) && !w.Deleted {
+			all[string(w.Key)] = true
+		}
+	}
+	return all
 }
 
 func (s *Step) seq() uint64 { return s.Last().Seq }
