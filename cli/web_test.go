@@ -89,6 +89,13 @@ func siteNotes(s *skerry.Services) error {
 			}
 			return nil
 		})
+		if err != nil {
+			return err
+		}
+		_, err = s.Records.Update(ctx, record.Actor{ID: "ann", System: true}, func(tx *record.Tx) error {
+			_, err := tx.Update("notes", "note1", []byte(`{"old":"y"}`), 0)
+			return err
+		})
 		return err
 	})
 	return nil

@@ -71,6 +71,8 @@ func (a *app) table() []Route {
 	records := []Route{
 		{Methods: read, Path: recordsPath + "migrations", Handle: a.onRecords((*operation).listMigrations), Text: "what lies between the stored collections and those of the program", Operator: true},
 		{Methods: "POST", Path: recordsPath + "migrations", Handle: a.onRecords((*operation).migrate), Text: "migrate collections", Operator: true},
+		{Methods: "POST", Path: recordsPath + "undo", Handle: a.onRecords((*operation).undoRecords), Text: "take back what a user has done since a time; dry_run only says what that would change", Operator: true},
+		{Methods: read, Path: recordsPath + "verify", Handle: a.onRecords((*operation).verifyRecords), Text: "whether the history, records and indexes of a collection agree", Shown: recordsPath + "verify?collection=", Operator: true},
 		{Methods: read, Path: recordsPath + "rules", Handle: a.onRecords((*operation).explainRule), Text: "why a rule allows something to a user, or does not", Shown: recordsPath + "rules?as=", Operator: true},
 	}
 	if len(a.procedures) == 0 {
