@@ -75,7 +75,7 @@ var law = map[string]may{
 	"session": {code: "engine keyspace kv", tests: "engine/embedded engine/enginetest engine/testengine github.com/alexedwards/scs/..."},
 
 	// what a program is for those who call it; its tests call a real server
-	"proc/typescript": {code: "proc record/schema", tests: "auth engine engine/embedded kv record session web web/account web/api web/calls web/records"},
+	"proc/typescript": {code: "proc record/schema", tests: "auth engine engine/embedded feed kv record session web web/account web/api web/calls web/records"},
 
 	// the online backup
 	"archive": {code: "engine journal", tests: "engine/embedded journal/memfs"},

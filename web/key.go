@@ -28,6 +28,7 @@ type key struct {
 	Key
 	user    User
 	granted bool // it is a login, or a RequireScope of the route has accepted it
+	again   bool // the user must be looked up again
 }
 
 // SetKey authenticates the request as one with a bearer token of u. It is for middleware that checks tokens. The

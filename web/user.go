@@ -27,8 +27,12 @@ func (u *User) Has(role string) bool { return slices.Contains(u.Roles, role) }
 // per request, and again after a Login or Logout.
 func (c *Context) User() (*User, error) { return c.x.whoIs(c.Request) }
 
-// LookAgain makes the next call of User look up the user of the session again, for handlers that run for long.
+// LookAgain makes the next call of User look up the user of the session or of the bearer token again, for handlers
+// that run for long.
 func (c *Context) LookAgain() {
+	if c.x.key != nil {
+		c.x.key.again = c.x.app.o.User != nil
+	}
 	if c.x.userOf != "" {
 		c.x.user, c.x.userOf = nil, ""
 	}
@@ -42,13 +46,16 @@ func (c *Context) SetUser(u User) { c.x.user, c.x.userOf = &u, "" }
 // User does.
 func (c *Context) LoggedIn() bool {
 	c.x.personal = true
-	return c.x.known() != nil || c.x.key == nil && c.x.session != nil && c.x.session.User() != ""
+	return c.x.known() != nil || c.x.key != nil && c.x.key.granted || c.x.key == nil && c.x.session != nil && c.x.session.User() != ""
 }
 
 // known returns the user that was looked up before, unless the handler has logged in another one or logged out
 // since.
 func (x *exchange) known() *User {
 	if x.key != nil && x.key.granted {
+		if x.key.again {
+			return nil
+		}
 		return &x.key.user
 	}
 	if x.user == nil || x.userOf == "" || x.session == nil || x.session.User() == x.userOf {
@@ -65,20 +72,36 @@ func (x *exchange) whoIs(r *http.Request) (*User, error) {
 	if x.key.refused() {
 		return nil, errKeyRefused()
 	}
+	if x.key != nil {
+		u, err := x.find(r, x.key.user.ID)
+		if err != nil {
+			return nil, err
+		}
+		x.key.user, x.key.again = u, false
+		return &x.key.user, nil
+	}
 	if x.session == nil || x.session.User() == "" {
 		return nil, engine.Errorf(engine.CodeUnauthenticated, "nobody is logged in")
 	}
-	u := User{ID: x.session.User()}
-	if find := x.app.o.User; find != nil {
-		var err error
-		if u, err = find(r.Context(), u.ID); errors.Is(err, engine.ErrNotFound) {
-			return nil, engine.Errorf(engine.CodeUnauthenticated, "the user of this session no longer exists")
-		} else if err != nil {
-			return nil, err
-		}
+	u, err := x.find(r, x.session.User())
+	if err != nil {
+		return nil, err
 	}
 	x.user, x.userOf = &u, x.session.User()
 	return x.user, nil
+}
+
+// find returns the user with an id.
+func (x *exchange) find(r *http.Request, id string) (User, error) {
+	find := x.app.o.User
+	if find == nil {
+		return User{ID: id}, nil
+	}
+	u, err := find(r.Context(), id)
+	if errors.Is(err, engine.ErrNotFound) {
+		return User{}, engine.Errorf(engine.CodeUnauthenticated, "the user of this session no longer exists")
+	}
+	return u, err
 }
 
 // IsSuperadmin reports whether the logged-in user has verified one of the addresses of Options.Superadmins. It

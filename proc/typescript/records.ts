@@ -107,6 +107,20 @@ export interface HistoryOptions extends CallOptions {
   limit?: number | undefined;
 }
 
+/** Which records a stream of events is about; all of the collection by default. */
+export interface Subscription {
+  /** Of one record. */
+  id?: string | undefined;
+  filter?: string | undefined;
+  sort?: string | undefined;
+  limit?: number | undefined;
+}
+
+/** A message of a stream: all records that the client sees at one position, or a change after that. */
+export type RecordEvent<Data> =
+  | { kind: "state"; position: number; records: Stored<Data>[]; /** There are more records than the limit. */ more: boolean }
+  | { kind: "change"; position: number; op: string; id: string; record?: Stored<Data>; /** The record is too long for an event. */ large?: true };
+
 /** The functions of one collection. They fail with a CallError, whose `procedure` is e.g. "posts.create". */
 export interface Collection<Data, Create, Patch> {
   list: (query?: Query, options?: CallOptions) => Promise<Page<Data>>;
@@ -124,6 +138,11 @@ export interface Collection<Data, Create, Patch> {
   /** Gives a record the data that it had after another revision. */
   revert: (id: string, to: number, options?: ChangeOptions) => Promise<Stored<Data>>;
   history: (id: string, options?: HistoryOptions) => Promise<History>;
+  /**
+   * The state, then every change, until the loop ends or the signal aborts. After a lost connection it goes on where it was,
+   * or with the state again.
+   */
+  events: (subscription?: Subscription, options?: { signal?: AbortSignal | undefined }) => AsyncGenerator<RecordEvent<Data>, void, undefined>;
 }
 
 /** A text, number, boolean or time as a literal of a filter: `title = ${literal(title)}` cannot be changed by what the title is. */
@@ -134,7 +153,8 @@ export function literal(value: string | number | bigint | boolean | null | Date)
 }
 
 function collection<Data, Create, Patch>(o: RecordsOptions, name: string, data: Shape | null): Collection<Data, Create, Patch> {
-  const base = (o.baseUrl ?? "").replace(/\/+$/, "") + (o.prefix ?? "/api").replace(/\/+$/, "") + `/${name}`;
+  const root = (o.baseUrl ?? "").replace(/\/+$/, "") + (o.prefix ?? "/api").replace(/\/+$/, "");
+  const base = `${root}/${name}`;
   const one: Shape = ["object", data === null ? [["rev", "i"]] : [["rev", "i"], ["data", data]]];
   const page: Shape = ["object", [["items", ["list", one]]]];
 
@@ -191,6 +211,94 @@ function collection<Data, Create, Patch>(o: RecordsOptions, name: string, data: 
     restore: async (id, options) => ask("restore", one, "POST", `${at(id)}/restore`, options),
     purge: async (id, options) => ask("purge", null, "DELETE", `${at(id)}?purge=true`, options),
     revert: async (id, to, options) => ask("revert", one, "POST", `${at(id)}/revert`, options, { to }),
+    async *events({ id, ...subscription } = {}, options = {}) {
+      const p: Procedure = { name: `${name}.events`, path: "", shape: null };
+      const url = `${root}/events${search({ topic: `${name}/${id ?? "*"}`, ...subscription })}`;
+      let records: Stored<Data>[] = [];
+      for await (const { event, data } of messages(p, o, url, options.signal)) {
+        const m = JSON.parse(data) as StateMessage & { op: string; id: string; record?: Stored<Data>; large?: true };
+        if (event === "change") {
+          const { position, op, id, record, large } = m;
+          yield { kind: "change", position, op, id, ...(record && { record: shaped(p, record, one) as Stored<Data> }), ...(large && { large }) };
+        } else if (event === "state") {
+          if (m.first) records = [];
+          for (const { record } of m.records) records.push(shaped(p, record, one) as Stored<Data>);
+          if (m.last) yield { kind: "state", position: m.position, records, more: m.more !== undefined };
+        }
+      }
+    },
     history: async (id, { before, limit, ...options } = {}) => ask("history", null, "GET", `${at(id)}/history${search({ before, limit })}`, options),
   };
+}
+
+/** A part of the state in a stream. */
+interface StateMessage {
+  position: number;
+  first?: boolean;
+  records: { record: unknown }[];
+  more?: string[];
+  last?: boolean;
+}
+
+/** Receives server-sent events, again and again. An answer that refuses them is an error, unless it may succeed later. */
+async function* messages(p: Procedure, o: ClientOptions, url: string, signal: AbortSignal | undefined): AsyncGenerator<{ event: string; data: string }, void, undefined> {
+  const end = new AbortController();
+  const forward = () => end.abort(signal?.reason);
+  signal?.addEventListener("abort", forward);
+  try {
+    for (let lastId = "", wait = 0; ; wait = Math.min(2 * wait + 500, 30_000)) {
+      signal?.throwIfAborted();
+      if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
+      signal?.throwIfAborted();
+      const token = await tokenOf(o);
+      const headers: Record<string, string> = { Accept: "text/event-stream, application/json" };
+      if (token !== undefined) headers["Authorization"] = `Bearer ${token}`;
+      if (lastId !== "") headers["Last-Event-ID"] = lastId;
+      try {
+        const answer = await (o.fetch ?? globalThis.fetch)(url, { headers, signal: end.signal });
+        if (answer.status !== 200 || answer.body === null) {
+          const problem = failure(p, answer.status, await answer.json().catch(() => null));
+          if (problem.retryable) continue;
+          throw problem;
+        }
+        for await (const m of parsed(answer.body)) {
+          wait = 0;
+          yield m;
+          lastId = m.id || lastId;
+        }
+      } catch (cause) {
+        if (signal?.aborted) throw signal.reason;
+        if (cause instanceof CallError) throw cause; // anything else is a lost connection
+      }
+    }
+  } finally {
+    end.abort();
+    signal?.removeEventListener("abort", forward);
+  }
+}
+
+/** Reads events from a stream (HTML standard, section 9.2.6). */
+async function* parsed(body: ReadableStream<Uint8Array>): AsyncGenerator<{ event: string; data: string; id: string }, void, undefined> {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  try {
+    for (let rest = ""; ; ) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const blocks = (rest + decoder.decode(value, { stream: true })).split("\n\n");
+      rest = blocks.pop() ?? "";
+      for (const block of blocks) {
+        const fields = { event: "message", data: "", id: "" };
+        for (const line of block.split("\n")) {
+          const colon = line.indexOf(": "); // not a regular expression, whose dot does not match U+2028
+          const [key, text] = [line.slice(0, colon), line.slice(colon + 2)];
+          if (key === "data") fields.data += (fields.data === "" ? "" : "\n") + text;
+          else if (key === "event" || key === "id") fields[key] = text;
+        }
+        if (fields.data !== "") yield fields;
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
 }

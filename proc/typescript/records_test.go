@@ -17,6 +17,7 @@ import (
 
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine/embedded"
+	"github.com/skerrydb/skerry/feed"
 	"github.com/skerrydb/skerry/kv"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/proc/typescript"
@@ -39,7 +40,7 @@ func blog(t testing.TB) (list []schema.Collection) {
 	if err := json.Unmarshal(b, &list); err != nil {
 		t.Fatal(err)
 	}
-	list[0].Rules = schema.Rules{List: "true", View: "true", Create: "@auth.id != null", Update: "created_by = @auth.id", Delete: "created_by = @auth.id", History: "true"}
+	list[0].Rules = schema.Rules{List: "true", View: "true", Create: "@auth.id != null", Update: "created_by = @auth.id", Delete: "created_by = @auth.id", History: "true", Subscribe: "true"}
 	return list
 }
 
@@ -99,7 +100,9 @@ func TestNodeRecords(t *testing.T) {
 	write(t, filepath.Join(dir, "run.ts"), string(program))
 	tsc(t, dir, append(strictest(), "--declaration", "false", "--isolatedDeclarations", "false", "api.ts", "run.ts")...)
 	tsc(t, dir, append(strictest(), "--noEmit", "--noUnusedParameters", "api.ts")...)
-	cmd := exec.CommandContext(t.Context(), node, "--trace-warnings", "run.js", url, password)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, node, "--trace-warnings", "run.js", url, password)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "ok\n" {
 		t.Errorf("%v\n%s", err, out)
@@ -112,8 +115,9 @@ type greet struct {
 	Text string `json:"text"`
 }
 
-// application returns a web application with records, open procedures, and the user ann@example.org.
-func application(t *testing.T, db *embedded.DB) *web.App {
+// application returns a web application with records, open procedures, and the user ann@example.org. The streams of its
+// records work as long as run does.
+func application(t *testing.T, db *embedded.DB) (app *web.App, run func(ctx context.Context)) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -129,20 +133,27 @@ func application(t *testing.T, db *embedded.DB) *web.App {
 	must(err)
 	_, err = users.Create(t.Context(), "ann@example.org", password+" long enough", true)
 	must(err)
-	all, err := record.Open(db, record.Options{})
+	changes, err := feed.New(db, feed.Options{})
+	must(err)
+	all, err := record.Open(db, record.Options{Feed: changes})
 	must(err)
 	must(all.Define(blog(t)...))
 	set, err := proc.New(db, proc.Options{},
 		proc.DefineRead("greet", func(_ *proc.Tx, in greet) (string, error) { return in.Text + ", " + in.User[:1], nil }),
 		proc.Define("closed", func(*proc.Tx, nothing) (nothing, error) { return nothing{}, nil }))
 	must(err)
-	app, err := web.New(web.Options{Logger: slog.New(slog.DiscardHandler), Sessions: sessions, User: account.User(users)})
+	app, err = web.New(web.Options{Logger: slog.New(slog.DiscardHandler), Sessions: sessions, User: account.User(users)})
 	must(err)
 	_, err = account.New(app, users, account.Options{Sessions: sessions, Closed: true, TokenPrefix: "/api/auth"})
 	must(err)
 	must(calls.Mount(app, set, calls.Options{Open: map[string]calls.Rule{"greet": {Allow: calls.LoggedIn, User: "user"}}}))
 	records.Mount(app, all, records.Options{})
-	return app
+	return app, func(ctx context.Context) {
+		var running sync.WaitGroup
+		running.Go(func() { _ = changes.Run(ctx) })
+		running.Go(func() { _ = all.Run(ctx) })
+		running.Wait()
+	}
 }
 
 // startApplication serves an application until the test ends, and returns the procedures that it lists.
@@ -152,19 +163,24 @@ func startApplication(t *testing.T) (url string, open []proc.Schema) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := web.NewServer(application(t, db), slog.New(slog.DiscardHandler))
+	app, run := application(t, db)
+	srv := web.NewServer(app, slog.New(slog.DiscardHandler))
+	srv.RegisterOnShutdown(app.EndStreams)
+	running, stop := context.WithCancel(context.Background())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var served sync.WaitGroup
 	served.Go(func() { srv.Serve(l) })
+	served.Go(func() { run(running) })
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := srv.Shutdown(ctx); err != nil {
 			t.Errorf("shut down: %v", err)
 		}
+		stop()
 		served.Wait()
 		if err := db.Close(); err != nil {
 			t.Errorf("close the engine: %v", err)

@@ -21,7 +21,22 @@ import (
 // withTokens is a world with routes for tokens under /api/auth, and two routes of the application.
 func withTokens(o settings) settings {
 	o.account.TokenPrefix = "/api/auth"
-	o.add = func(app *web.App, _ *auth.Auth) {
+	o.add = func(app *web.App, users *auth.Auth) {
+		app.Post("/demote", func(c *web.Context) error {
+			u, err := c.User()
+			if err != nil {
+				return err
+			}
+			if _, err := users.SetRoles(c, u.ID, nil); err != nil {
+				return err
+			}
+			before := u.Has("staff")
+			c.LookAgain()
+			if u, err = c.User(); err != nil {
+				return err
+			}
+			return c.JSON(200, []bool{before, u.Has("staff"), c.LoggedIn()})
+		})
 		app.Post("/note", func(c *web.Context) error {
 			u, err := c.User()
 			if err != nil {
@@ -123,6 +138,18 @@ func TestTokens(t *testing.T) {
 	w.program().post("/api/auth/logout").fails(t, "logout without a token", engine.CodeUnauthenticated)
 	w.program().get("/api/auth/me").fails(t, "me without a token", engine.CodeUnauthenticated)
 	w.noEmail()
+}
+
+// TestTokenLooksAgain: a long request with a token can learn that its user has changed.
+func TestTokenLooksAgain(t *testing.T) {
+	t.Parallel()
+	w := open(t, withTokens(settings{}))
+	u := w.user("ann@example.org")
+	_, err := w.users.SetRoles(t.Context(), u.ID, []string{"staff"})
+	must(t, "set roles", err)
+	if got := w.phone("ann@example.org", "phone").do("POST", "/demote", "{}"); got.body != "[true,false,true]\n" {
+		t.Errorf("%+v", got)
+	}
 }
 
 // TestTokenTheft: a refresh token that comes twice ends the device.

@@ -92,6 +92,37 @@ async function history() {
   same("purged", (await posts.list({ filter: `id = ${literal(id)}`, deleted: "all", count: true })).total, 0);
 }
 
+async function events() {
+  const seen: unknown[] = [];
+  const stop = new AbortController();
+  const made = await posts.create({ title: "live", views: 1 });
+  for await (const e of posts.events({ filter: 'title ~ "live"' }, { signal: stop.signal })) {
+    if (e.kind === "state") {
+      seen.push(e.kind, e.records.map((r) => r.data.title), e.more);
+      await posts.update(made.id, { views: 2 });
+      continue;
+    }
+    seen.push(e.op, e.id === made.id, e.record?.data.views);
+    if (e.record?.data.views === 3) break;
+    await posts.update(made.id, { views: 3 });
+  }
+  same("events", seen, ["state", ["live"], false, "update", true, 2, "update", true, 3]);
+  let lost = 0;
+  const flaky: typeof fetch = async (input, init) => {
+    if (++lost === 1) throw new TypeError("the network is down");
+    return fetch(input, init);
+  };
+  for await (const e of createRecords({ ...options, fetch: flaky }).posts.events({ id: made.id })) {
+    same("after a lost connection", [e.kind, lost], ["state", 2]);
+    break;
+  }
+  const ended = posts.events({}, { signal: stop.signal });
+  await ended.next();
+  stop.abort(new Error("enough"));
+  same("aborted", await ended.next().catch((e: unknown) => (e as Error).message), "enough");
+  await fails("a closed stream", authors.events().next(), "unknown_collection", 404);
+}
+
 async function listings() {
   same("one", (await posts.list({ filter: `title = ${literal(title)}`, count: true })).total, 1);
   same("an injection", (await posts.list({ filter: `title = ${literal('x" || "" = "')}`, count: true })).total, 0);
@@ -120,6 +151,7 @@ async function closed() {
 await login();
 await changes();
 await history();
+await events();
 await listings();
 await closed();
 if (!process.exitCode) console.log("ok");
