@@ -247,7 +247,7 @@ func (db *DB) runHook(ctx context.Context, h *hook) (more bool, pos engine.Posit
 	if err != nil || x == nil || time.Now().Before(h.next) {
 		return false, pos, err
 	}
-	if err := h.fn(ctx, x); err != nil {
+	if failed := h.fn(ctx, x) != nil; failed {
 		h.wait = min(max(2*h.wait, minHookPause), maxHookPause)
 		h.next = time.Now().Add(h.wait)
 		return false, pos, nil

@@ -70,9 +70,11 @@ type holder struct {
 func (t *Tx) delete(c *collection, before *keys.Doc) (*Record, error) {
 	x := &deletion{seen: map[target]*deleted{}, losing: map[target]*nulled{}}
 	x.add(c, before, 0)
-	for i := 0; i < len(x.docs); i++ {
-		for _, f := range x.docs[i].c.referrers {
-			if err := t.release(x, x.docs[i], f); err != nil {
+	for next := 0; next < len(x.docs); { // release adds to them
+		of := x.docs[next]
+		next++
+		for _, f := range of.c.referrers {
+			if err := t.release(x, of, f); err != nil {
 				return nil, err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/testengine"
 	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/record/keys"
 	"github.com/skerrydb/skerry/record/schema"
 )
 
@@ -192,5 +193,49 @@ func TestDeletePlan(t *testing.T) {
 		}
 		return err
 	})
+	verified(t, db)
+}
+
+// TestCascadeLimits: a deletion follows and changes a bounded number of records, and a purge redacts a bounded number of
+// changes.
+func TestCascadeLimits(t *testing.T) {
+	db := openWith(t, testengine.Options{Memory: true}, schema.Collection{Name: "m", Fields: []schema.Field{
+		{Name: "next", Type: schema.Reference, Collection: "m", OnDelete: schema.Cascade}, {Name: "n", Type: schema.Int},
+	}})
+	create := func(tx *record.Tx, id, next string) error {
+		return ignore(tx.Create("m", id, fmt.Appendf(nil, `{"next":%q}`, next)))
+	}
+	do(t, db, func(tx *record.Tx) error {
+		err := errors.Join(ignore(tx.Create("m", "0", []byte(`{}`))), ignore(tx.Create("m", "many", []byte(`{}`))))
+		for i := range record.MaxCascadeDepth + 1 {
+			err = errors.Join(err, create(tx, fmt.Sprint(i+1), fmt.Sprint(i)))
+		}
+		for i := range record.MaxCascade + 1 {
+			err = errors.Join(err, create(tx, fmt.Sprint("of", i), "many"))
+		}
+		for i := range keys.MaxRedact + 1 {
+			err = errors.Join(err, ignore(tx.Update("m", fmt.Sprint(record.MaxCascadeDepth+1), fmt.Appendf(nil, `{"n":%d}`, i), 0)))
+		}
+		return err
+	})
+	for _, id := range []string{"0", "many"} {
+		if err := update(t, db, record.Program(), func(tx *record.Tx) error { return ignore(tx.Delete("m", id, 0)) }); !errors.Is(err, engine.ErrLimit) {
+			t.Errorf("deleting %s: %v", id, err)
+		}
+	}
+	last := fmt.Sprint(record.MaxCascadeDepth + 1)
+	do(t, db, func(tx *record.Tx) error { return ignore(tx.Delete("m", "1", 0)) })
+	purge := func(tx *record.Tx) error { return tx.Purge("m", last, 0) }
+	if err := update(t, db, record.Program(), purge); !errors.Is(err, engine.ErrLimit) {
+		t.Errorf("purging %s: %v", last, err)
+	}
+	do(t, db, func(tx *record.Tx) error {
+		var err error
+		for rev := range uint64(10) {
+			err = errors.Join(err, ignore(tx.Redact("m", last, rev+1)))
+		}
+		return err
+	})
+	must(t, update(t, db, record.Program(), purge))
 	verified(t, db)
 }
