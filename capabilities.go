@@ -122,12 +122,20 @@ func (s *Server) openFeed() (c capability, err error) {
 }
 
 func (s *Server) openProcedures() (c capability, err error) {
-	procs, err := proc.New(s.eng, proc.Options{Logger: s.o.Logger}, s.o.Procedures...)
+	procs, err := proc.New(s.eng, proc.Options{Value: s.value, Logger: s.o.Logger}, s.o.Procedures...)
 	if err != nil {
 		return c, err
 	}
 	s.services.Procedures = procs
 	return capability{name: "procedures", run: procs.Run, metrics: procs.Metrics}, nil
+}
+
+// value returns what procedures find under key; see proc.Tx.Value.
+func (s *Server) value(key any) any {
+	if key == (record.Key{}) && s.services.Records != nil {
+		return s.services.Records
+	}
+	return nil
 }
 
 func (s *Server) openRecords() (c capability, err error) {

@@ -1,84 +1,55 @@
 package skerry_test
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/proc"
+	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
-	"github.com/skerrydb/skerry/web"
-	"github.com/skerrydb/skerry/web/records"
 )
 
-// TestRecordsOnAnyNode: an application's clients and operators write records on any node and read them on any other.
-// Passwords in them are hashed.
-func TestRecordsOnAnyNode(t *testing.T) {
+// TestRecordsInProcedures: procedures of a server find its records.
+func TestRecordsInProcedures(t *testing.T) {
 	t.Parallel()
-	notes := schema.Collection{Name: "notes", Fields: []schema.Field{{Name: "text", Type: schema.Text}, {Name: "secret", Type: schema.Password}},
-		Rules: schema.Rules{List: "true", View: "true", Create: "true"}}
-	var servers []*skerry.Server
-	for _, db := range openNodes(t) {
-		s, _, _ := start(t, db, skerry.Options{Admin: "127.0.0.1:0", Web: skerry.Web{Application: func(s *skerry.Services) (http.Handler, error) {
-			if err := s.Records.Define(notes); err != nil {
-				return nil, err
-			}
-			app, err := web.New(s.Web)
-			if err != nil {
-				return nil, err
-			}
-			records.Mount(app, s.Records, records.Options{})
-			return app, nil
-		}}})
-		servers = append(servers, s)
+	type note struct {
+		Text string `json:"text"`
 	}
-	for i, s := range servers {
-		if code, text := sendJSON(t, "GET", s.AdminURL()+"/api/collections", ""); code != http.StatusOK || !strings.Contains(text, `"name":"notes"`) {
-			t.Errorf("node %d: collections: %d %s", i+1, code, text)
+	add := proc.Define("add", func(tx *proc.Tx, in note) (string, error) {
+		if tx.Value("another key") != nil {
+			t.Error("there is a value for another key")
 		}
-		if code, text := sendJSON(t, "GET", s.HTTPURL()+"/api/collections", ""); code != http.StatusNotFound {
-			t.Errorf("node %d: collections for anyone: %d %s", i+1, code, text)
+		records, err := record.From(tx, record.Program())
+		if err != nil {
+			return "", err
 		}
-		id := string(rune('a' + i))
-		if code, text := sendJSON(t, "POST", s.HTTPURL()+"/api/notes", `{"id":"`+id+`","data":{"text":"x","secret":"correct"}}`); code != http.StatusCreated || strings.Contains(text, "correct") {
-			t.Errorf("node %d: create: %d %s", i+1, code, text)
+		r, err := records.Create("notes", "first", []byte(`{"text":"`+in.Text+`"}`))
+		if err != nil {
+			return "", err
 		}
-		if code, text := sendJSON(t, "PATCH", s.HTTPURL()+"/api/notes/"+id, `{"data":{"text":"y"}}`); code != http.StatusForbidden {
-			t.Errorf("node %d: a change that no rule allows: %d %s", i+1, code, text)
+		return r.Value("text").String(), nil
+	})
+	o := application(func(s *skerry.Services) {
+		if err := s.Records.Define(schema.Collection{Name: "notes", Fields: []schema.Field{{Name: "text", Type: schema.Text}}}); err != nil {
+			t.Error(err)
 		}
-		if code, text := sendJSON(t, "PATCH", s.AdminURL()+"/api/notes/"+id, `{"data":{"text":"y"}}`); code != http.StatusOK {
-			t.Errorf("node %d: a change of an operator: %d %s", i+1, code, text)
-		}
-		for j, other := range servers {
-			for _, url := range []string{other.HTTPURL(), other.AdminURL()} {
-				if code, text := sendJSON(t, "GET", url+"/api/notes?filter=id%3D'"+id+"'", ""); code != http.StatusOK || !strings.Contains(text, `"text":"y"`) {
-					t.Errorf("node %d wrote, node %d reads: %d %s", i+1, j+1, code, text)
-				}
-			}
-		}
+	})
+	o.Procedures = []proc.Procedure{add}
+	s, _, _ := start(t, openEngine(t), o)
+	if code, text := request(t, "POST", s.AdminURL()+"/api/call/add", strings.NewReader(`{"text":"fish"}`)); code != http.StatusOK || !strings.Contains(text, "fish") {
+		t.Errorf("add: %d %s", code, text)
 	}
-}
+	if code, text := request(t, "GET", s.AdminURL()+"/api/notes/first", nil); code != http.StatusOK || !strings.Contains(text, "fish") {
+		t.Errorf("the record: %d %s", code, text)
+	}
 
-// sendJSON sends a request, with a body unless that is empty.
-func sendJSON(t *testing.T, method, url, body string) (int, string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	alone, err := proc.New(openEngine(t), proc.Options{}, add)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
+	if _, _, err := add.Call(t.Context(), alone, note{}); err == nil || !strings.Contains(err.Error(), "record.Key") {
+		t.Errorf("without records: %v", err)
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(text)
 }

@@ -66,6 +66,9 @@ type Options struct {
 	// time get the same numbers.
 	Seed uint64
 
+	// Value returns what Tx.Value returns. It is called by several goroutines at once. Nil returns nothing.
+	Value func(key any) any
+
 	// Logger logs panics of procedures and slow procedures; nil discards them.
 	Logger *slog.Logger
 }

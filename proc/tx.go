@@ -80,6 +80,15 @@ func (t *Tx) KV(number uint8) *kv.Tx {
 // engine.Breaker.
 func (t *Tx) Engine() engine.Tx { return engineTx{t} }
 
+// Value returns what the server has for its procedures under key, nil if there is nothing. Packages use it to find their
+// part of the server; record.From, for example.
+func (t *Tx) Value(key any) any {
+	if value := t.set.o.Value; value != nil {
+		return value(key)
+	}
+	return nil
+}
+
 // Now returns the time of the transaction. It is the same at every call.
 func (t *Tx) Now() time.Time {
 	if t.tx == nil {

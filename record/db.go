@@ -97,15 +97,34 @@ func (db *DB) View(ctx context.Context, r engine.Read, a Actor, fn func(*Tx) err
 
 // In returns the records within tx, a transaction of the engine's Update: of a procedure, for example. Changes of the
 // records and of other keys are then committed together. Passwords cannot be set: see Options.Hash.
+// A transaction that only reads does not store what the program defines.
 func (db *DB) In(tx engine.Tx, a Actor) (*Tx, error) {
 	c, err := db.settle(tx)
+	if err == nil {
+		err = db.begin(tx, c)
+	}
+	if errors.Is(err, engine.ErrReadOnly) {
+		c, err = db.load(tx)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := db.begin(tx, c); err != nil {
-		return nil, err
-	}
 	return db.newTx(tx, c, a), nil
+}
+
+// Key is the key under which a transaction of the server knows its DB; see From.
+type Key struct{}
+
+// From returns the records within the transaction of a procedure (*proc.Tx) of a server; see DB.In.
+func From(tx interface {
+	Engine() engine.Tx
+	Value(key any) any
+}, a Actor) (*Tx, error) {
+	db, ok := tx.Value(Key{}).(*DB)
+	if !ok {
+		return nil, engine.Errorf(engine.CodeUnsupported, "the procedure runs without records: proc.Options.Value does not return a *record.DB for record.Key")
+	}
+	return db.In(tx.Engine(), a)
 }
 
 func (db *DB) newTx(tx engine.Tx, c *catalog, a Actor) *Tx {

@@ -73,9 +73,6 @@ func ExampleOf() {
 	// <nil> paid 2
 }
 
-// shop has the procedures of a shop.
-type shop struct{ records *record.DB }
-
 // payment is the argument of pay.
 type payment struct {
 	Order string `json:"order"`
@@ -83,8 +80,8 @@ type payment struct {
 }
 
 // pay takes money from an account, which is a plain key, for an order, which is a record: both or neither.
-func (s *shop) pay(tx *proc.Tx, in payment) (left int64, err error) {
-	records, err := s.records.In(tx.Engine(), record.Program())
+func pay(tx *proc.Tx, in payment) (left int64, err error) {
+	records, err := record.From(tx, record.Program())
 	if err != nil {
 		return 0, err
 	}
@@ -105,8 +102,21 @@ func (s *shop) pay(tx *proc.Tx, in payment) (left int64, err error) {
 	return left, nil
 }
 
-// Records in a procedure: In gives them the procedure's transaction.
-func ExampleDB_In() {
+// state returns the state of an order. It only reads.
+func state(tx *proc.Tx, in payment) (string, error) {
+	records, err := record.From(tx, record.Program())
+	if err != nil {
+		return "", err
+	}
+	o, err := Orders.Get(records, in.Order)
+	if err != nil {
+		return "", err
+	}
+	return o.State, nil
+}
+
+// Records in a procedure are part of its transaction.
+func ExampleFrom() {
 	ctx := context.Background()
 	eng, err := embedded.Open("data", embedded.Options{FS: memfs.New(1), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -120,13 +130,16 @@ func ExampleDB_In() {
 	if err := db.Use(Orders); err != nil {
 		panic(err)
 	}
-	s := &shop{db}
 	fill := proc.Define("fill", func(tx *proc.Tx, in payment) (int64, error) { return tx.KV(16).Add([]byte("cents of ann"), in.Cents) })
-	pay := proc.Define("pay", s.pay)
-	procs, err := proc.New(eng, proc.Options{}, fill, pay)
+	pay := proc.Define("pay", pay)
+	state := proc.DefineRead("state", state)
+	procs, err := proc.New(eng, proc.Options{Value: func(any) any { return db }}, fill, pay, state) // as a skerry.Server does
 	if err != nil {
 		panic(err)
 	}
+
+	_, _, err = state.Call(ctx, procs, payment{Order: "first"})
+	fmt.Println(err)
 
 	ann := db.As(ctx, record.Actor{ID: "ann"})
 	o := Order{Item: "tea", Price: "3.5"}
@@ -137,9 +150,10 @@ func ExampleDB_In() {
 	_, _, err = fill.Call(ctx, procs, payment{Cents: 500})
 	fmt.Println(err)
 	left, _, err := pay.Call(ctx, procs, payment{o.ID, 350})
-	got, _ = Orders.Get(ann, o.ID)
-	fmt.Println(left, err, "- the order is", got.State)
+	now, _, _ := state.Call(ctx, procs, payment{Order: o.ID})
+	fmt.Println(left, err, "- the order is", now)
 	// Output:
+	// there is no record "first" in orders [record_not_found]
 	// <nil>
 	// there is not enough money in the account [not_enough_money] - the order is open
 	// <nil>
