@@ -81,6 +81,12 @@ func (s Scope) checkCompare(x *expr.Compare) (*Cond, error) {
 	if x.Right.At() == x.Left.At() && left.kind != value.Bool && left.kind != value.JSON {
 		return nil, fail(x.At(), "%s is %s, not a condition; compare it with a value", expr.OperandString(x.Left), left.kind.Article())
 	}
+	if err := noEmptyUser(left, right, x.Left); err != nil {
+		return nil, err
+	}
+	if err := noEmptyUser(right, left, x.Right); err != nil {
+		return nil, err
+	}
 	c := &Cond{kind: compare, op: x.Op, left: left, right: right}
 	switch x.Op {
 	case expr.Match, expr.NotMatch:
@@ -100,6 +106,15 @@ func (s Scope) checkCompare(x *expr.Compare) (*Cond, error) {
 		return c, nil
 	}
 	return c, s.adapt(c.left, c.right, x.Left, x.Right)
+}
+
+// noEmptyUser refuses @auth.id != "", which would be true for strangers.
+func noEmptyUser(t, with *term, at expr.Operand) error {
+	text, ok := with.value.Text()
+	if t.source != variable || t.kind != value.Text || with.source != literal || !ok || text != "" {
+		return nil
+	}
+	return fail(at.At(), `%s of a stranger is null, not ""; compare it with null`, expr.OperandString(at))
 }
 
 func (s Scope) checkIn(x *expr.In) (*Cond, error) {

@@ -127,6 +127,7 @@ func TestCheckErrors(t *testing.T) {
 		{`paid = 1`, "1 is not a bool at character 8"}, {`at > 5`, "5 is not a time at character 6"}, {`title = 5`, "5 is not a text at character 9"},
 		{`count`, "count is an int, not a condition; compare it with a value at character 1"}, {`title && paid`, "title is a text, not a condition; compare it with a value at character 1"},
 		{`count = title`, "count is an int and title is a text; they do not compare at character 1"}, {`count ~ "1"`, "~ compares texts, and count is an int at character 1"},
+		{`@auth.id != ""`, `@auth.id of a stranger is null, not ""; compare it with null at character 1`}, {`"" = @auth.email`, `@auth.email of a stranger is null, not ""; compare it with null at character 6`},
 		{`count ?= 1`, "?= looks into lists, and count is an int at character 1"}, {`@auth.di = "x"`, "unknown name @auth.di; did you mean auth.id? at character 1"},
 		{`secret = "x"`, "secret is a password, which nothing can be compared with at character 1"}, {`title.x = 1`, `title is a text and has no member "x" at character 1`},
 		{`owner.boss.boss.boss.name = "x"`, "more than 3 references in one path at character 1"}, {`lost.name = 1`, "lost refers to the unknown collection gone at character 1"},
