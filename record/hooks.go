@@ -247,12 +247,9 @@ func (db *DB) runHook(ctx context.Context, h *hook) (more bool, pos engine.Posit
 	if err != nil || x == nil || time.Now().Before(h.next) {
 		return false, pos, err
 	}
-	if failed := h.fn(ctx, x) != nil; failed {
-		h.wait = min(max(2*h.wait, minHookPause), maxHookPause)
-		h.next = time.Now().Add(h.wait)
+	if !h.call(ctx, x) {
 		return false, pos, nil
 	}
-	h.wait = 0
 	pos, err = db.eng.Update(ctx, func(tx engine.Tx) error {
 		seq, ok, err := keys.Cursor(tx, k.Collection, h.name)
 		if err != nil || !ok || seq != from { // another node has led meanwhile
@@ -261,6 +258,17 @@ func (db *DB) runHook(ctx context.Context, h *hook) (more bool, pos engine.Posit
 		return keys.SetCursor(tx, k.Collection, h.name, x.Change.Seq)
 	})
 	return true, pos, err
+}
+
+// call calls the function and reports whether it succeeded. If not, it sets the next try.
+func (h *hook) call(ctx context.Context, x *Committed) bool {
+	if err := h.fn(ctx, x); err != nil {
+		h.wait = min(max(2*h.wait, minHookPause), maxHookPause)
+		h.next = time.Now().Add(h.wait)
+		return false
+	}
+	h.wait = 0
+	return true
 }
 
 func committed(tx engine.Tx, c *collection, ch *keys.Change) (*Committed, error) {
