@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"iter"
-	"net/http"
 
 	"github.com/skerrydb/skerry/auth"
 	"github.com/skerrydb/skerry/engine"
@@ -13,12 +12,10 @@ import (
 	"github.com/skerrydb/skerry/mail"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/record"
-	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/resp"
 	"github.com/skerrydb/skerry/session"
 	"github.com/skerrydb/skerry/web"
 	"github.com/skerrydb/skerry/web/api"
-	"github.com/skerrydb/skerry/web/records"
 )
 
 // capability is what a capability adds to a server. Every field but the name is optional.
@@ -128,53 +125,6 @@ func (s *Server) openProcedures() (c capability, err error) {
 	}
 	s.services.Procedures = procs
 	return capability{name: "procedures", run: procs.Run, metrics: procs.Metrics}, nil
-}
-
-// value returns what procedures find under key; see proc.Tx.Value.
-func (s *Server) value(key any) any {
-	if key == (record.Key{}) && s.services.Records != nil {
-		return s.services.Records
-	}
-	return nil
-}
-
-func (s *Server) openRecords() (c capability, err error) {
-	hash, err := auth.PasswordHash(auth.Params{})
-	if err != nil {
-		return c, err
-	}
-	db, err := record.Open(s.eng, record.Options{Hash: hash, Feed: s.services.Feed})
-	if err != nil {
-		return c, err
-	}
-	s.services.Records = db
-	face := records.New(db, records.Options{Actor: records.Operator})
-	routes := []api.Route{
-		{Path: records.DefaultPrefix + "/{collection}", Handle: face.Serve, MaxBody: records.MaxBody},
-		{Methods: "GET, HEAD", Path: records.DefaultPrefix, Handle: face.Page, Text: "a page about the collections of records"},
-		{Methods: "GET, HEAD", Path: "/openapi.json", Handle: face.OpenAPI, Text: "the same as an OpenAPI document"},
-	}
-	for _, l := range face.Table() {
-		routes = append(routes, api.Route{Methods: l.Method, Path: l.Path, Text: l.Text})
-	}
-	routes = append(routes, api.Route{Methods: "GET, HEAD", Path: collectionsPath, Handle: listCollections(db), Text: "the collections of records, as JSON"})
-	return capability{name: "records", errors: record.Catalog(), routes: routes, run: db.Run}, nil
-}
-
-const collectionsPath = records.DefaultPrefix + "/collections"
-
-// listCollections serves the descriptions of all collections, for `skerry gen ts`.
-func listCollections(db *record.DB) web.Handler {
-	return func(c *web.Context) error {
-		list, err := db.Collections(c, engine.Read{})
-		if err != nil {
-			return err
-		}
-		if list == nil {
-			list = []schema.Collection{} // [] in JSON, not null
-		}
-		return c.JSON(http.StatusOK, map[string]any{"collections": list})
-	}
 }
 
 // openUsers opens nothing: the application opens its users.

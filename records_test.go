@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/skerrydb/skerry"
+	"github.com/skerrydb/skerry/ci/eventually"
 	"github.com/skerrydb/skerry/proc"
 	"github.com/skerrydb/skerry/record"
 	"github.com/skerrydb/skerry/record/schema"
@@ -51,5 +52,40 @@ func TestRecordsInProcedures(t *testing.T) {
 	}
 	if _, _, err := add.Call(t.Context(), alone, note{}); err == nil || !strings.Contains(err.Error(), "record.Key") {
 		t.Errorf("without records: %v", err)
+	}
+}
+
+// TestMigrationInDebugMode: a program that is being developed finds its new fields in the store. In production only
+// `migrate` changes what is stored.
+func TestMigrationInDebugMode(t *testing.T) {
+	t.Parallel()
+	for _, debug := range []bool{true, false} {
+		eng := openEngine(t)
+		fields := []schema.Field{{Name: "text", Type: schema.Text}}
+		for round := range 2 {
+			o := application(func(s *skerry.Services) {
+				if err := s.Records.Define(schema.Collection{Name: "notes", Fields: fields}); err != nil {
+					t.Error(err)
+				}
+			})
+			o.Web.Debug = debug
+			s, stop, ended := start(t, eng, o)
+			path := s.AdminURL() + "/api/notes"
+			if round == 0 {
+				if code, text := request(t, "POST", path, strings.NewReader(`{"id":"a","data":{"text":"fish"}}`)); code != http.StatusCreated {
+					t.Errorf("create: %d %s", code, text)
+				}
+			} else if debug {
+				eventually.True(t, "the new field is stored", func() bool {
+					code, _ := request(t, "PATCH", path+"/a", strings.NewReader(`{"data":{"likes":3}}`))
+					return code == http.StatusOK
+				})
+			} else if code, text := request(t, "PATCH", path+"/a", strings.NewReader(`{"data":{"likes":3}}`)); code != http.StatusUnprocessableEntity {
+				t.Errorf("a field that was not migrated: %d %s", code, text)
+			}
+			stop()
+			<-ended
+			fields = append(fields, schema.Field{Name: "likes", Type: schema.Int})
+		}
 	}
 }
