@@ -96,6 +96,9 @@ func request(t *testing.T, method, url string, body io.Reader) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if strings.Contains(url, "/api/") {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
