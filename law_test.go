@@ -70,7 +70,7 @@ var law = map[string]may{
 	"record/match":  {code: "engine record/query record/value", tests: "ci/seed record/expr record/schema"},
 	"record/keys":   {code: "engine jsonscan keyspace record/expr record/query record/schema record/value", tests: "ci/seed engine/testengine"},
 
-	"record": {code: "engine feed kv record/expr record/keys record/match record/query record/schema record/value suggest", tests: "ci/eventually ci/seed engine/embedded engine/testengine journal/memfs keyspace proc"},
+	"record": {code: "engine feed kv record/expr record/keys record/match record/query record/schema record/value suggest", tests: "ci/eventually ci/logbuf ci/seed engine/embedded engine/testengine journal/memfs keyspace proc"},
 
 	"session": {code: "engine keyspace kv", tests: "engine/embedded engine/enginetest engine/testengine github.com/alexedwards/scs/..."},
 

@@ -30,7 +30,7 @@ func (s *Server) openRecords() (c capability, err error) {
 	if err != nil {
 		return c, err
 	}
-	db, err := record.Open(s.eng, record.Options{Hash: hash, Feed: s.services.Feed})
+	db, err := record.Open(s.eng, record.Options{Hash: hash, Feed: s.services.Feed, Logger: s.o.Logger})
 	if err != nil {
 		return c, err
 	}

@@ -1,8 +1,10 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,6 +24,9 @@ type Options struct {
 
 	// Feed delivers changes of the engine to subscriptions. Nil: there are none.
 	Feed *feed.Feed
+
+	// Logger logs errors of functions that follow changes; nil discards them.
+	Logger *slog.Logger
 }
 
 // DB is all records on one engine. It is safe for concurrent use and does not have to be closed. It does not close the
@@ -44,6 +49,7 @@ func Open(eng engine.Engine, o Options) (*DB, error) {
 	if err := eng.Promises().Meets("records", keys.Needs()); err != nil {
 		return nil, err
 	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	db := &DB{eng: eng, o: o, wake: make(chan struct{}, 1)}
 	if o.Feed != nil {
 		db.hub = newHub(db)
@@ -52,7 +58,8 @@ func Open(eng engine.Engine, o Options) (*DB, error) {
 }
 
 // Define says which collections the program uses. Those that are not in the store are created by the first transaction
-// that writes. The error, about all collections of the call, wraps schema.Problems. Define must not be called after the first transaction.
+// that writes. The error, about all collections of the call, wraps schema.Problems. Define must not be called after the
+// first transaction.
 func (db *DB) Define(collections ...schema.Collection) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()

@@ -247,7 +247,7 @@ func (db *DB) runHook(ctx context.Context, h *hook) (more bool, pos engine.Posit
 	if err != nil || x == nil || time.Now().Before(h.next) {
 		return false, pos, err
 	}
-	if !h.call(ctx, x) {
+	if !db.call(ctx, h, x) {
 		return false, pos, nil
 	}
 	pos, err = db.eng.Update(ctx, func(tx engine.Tx) error {
@@ -260,11 +260,14 @@ func (db *DB) runHook(ctx context.Context, h *hook) (more bool, pos engine.Posit
 	return true, pos, err
 }
 
-// call calls the function and reports whether it succeeded. If not, it sets the next try.
-func (h *hook) call(ctx context.Context, x *Committed) bool {
+// call calls the function of a hook and reports whether it succeeded. If not, it sets the next try.
+func (db *DB) call(ctx context.Context, h *hook, x *Committed) bool {
 	if err := h.fn(ctx, x); err != nil {
 		h.wait = min(max(2*h.wait, minHookPause), maxHookPause)
 		h.next = time.Now().Add(h.wait)
+		if ctx.Err() == nil {
+			db.o.Logger.Warn("a function that follows changes of records failed; it is called again", "name", h.name, "change", x.ID, "after", h.wait, "err", err)
+		}
 		return false
 	}
 	h.wait = 0

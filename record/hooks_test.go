@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/skerrydb/skerry/ci/eventually"
+	"github.com/skerrydb/skerry/ci/logbuf"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/engine/testengine"
@@ -91,8 +93,9 @@ func TestAfter(t *testing.T) {
 	eng := testengine.Open(t, testengine.Options{Memory: true})
 	var got heard
 	failed := false
+	var log logbuf.Buffer
 	run := func(n int, during func(db *record.DB)) {
-		db, err := record.Open(eng, record.Options{})
+		db, err := record.Open(eng, record.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		must(t, err)
 		must(t, db.Define(blog()[0]))
 		must(t, db.After("mail", "users", func(_ context.Context, c *record.Committed) error {
@@ -120,6 +123,9 @@ func TestAfter(t *testing.T) {
 	run(4, func(db *record.DB) {
 		do(t, db, func(tx *record.Tx) error { return tx.Purge("users", "u", 0) })
 	})
+	if !strings.Contains(log.String(), `name=mail change=users/2`) || !strings.Contains(log.String(), "not now") {
+		t.Errorf("the log says %q of the function that failed", log.String())
+	}
 	want := []string{"users/1 create false false", "users/2 update false false", "users/3 delete false false", "users/4 purge false false"}
 	for i, id := range got.all() {
 		if len(got.all()) != len(want) || id[:len("users/1 ")] != want[i][:len("users/1 ")] {
