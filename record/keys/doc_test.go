@@ -36,9 +36,9 @@ func TestDoc(t *testing.T) {
 		if !bytes.Equal(appendDoc(nil, k, got), b) || got.ID != d.ID || got.Rev != d.Rev || got.Deleted != d.Deleted {
 			t.Errorf("%+v comes back as %+v", d, got)
 		}
-		for i := range schema.Columns() {
+		for i, column := range schema.Columns() {
 			if got.Column(i) != d.Column(i) {
-				t.Errorf("column %d of %s: %v, want %v", i, d.ID, got.Column(i), d.Column(i))
+				t.Errorf("column %s of %s: %v, want %v", column.Name, d.ID, got.Column(i), d.Column(i))
 			}
 		}
 		for cut := range b {

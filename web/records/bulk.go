@@ -3,6 +3,7 @@ package records
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -58,7 +59,7 @@ func (f *Face) bulk(c *web.Context, op record.Op) error {
 		for _, id := range ids {
 			op.ID = id
 			if _, err := tx.Do(op); err != nil {
-				if e, ok := err.(*record.OpError); ok {
+				if e, ok := errors.AsType[*record.OpError](err); ok {
 					err = e.Err
 				}
 				return err

@@ -31,7 +31,7 @@ func explainOp(err error, i int) error {
 		}
 		return faults
 	}
-	if e, ok := explainIn(err, at).(*explained); ok {
+	if e, ok := errors.AsType[*explained](explainIn(err, at)); ok {
 		return e
 	}
 	e, ok := errors.AsType[*engine.Error](err)

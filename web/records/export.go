@@ -3,6 +3,7 @@ package records
 import (
 	"bytes"
 	"encoding/csv"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -76,11 +77,17 @@ func (f *Face) export(c *web.Context, params url.Values, media string) error {
 		if c.Request.Method == http.MethodHead {
 			return nil
 		}
-		if _, err := c.Writer.Write(out.Bytes()); err != nil || len(last) == 0 {
-			return nil // at the end, or the client is gone
+		if !sent(c.Writer, out.Bytes()) || len(last) == 0 {
+			return nil
 		}
 		params.Set("after", string(last))
 	}
+}
+
+// sent writes b and reports whether the client is still there.
+func sent(w io.Writer, b []byte) bool {
+	_, err := w.Write(b)
+	return err == nil
 }
 
 // appendRows writes the records of a page.

@@ -2,6 +2,7 @@ package records
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -157,7 +158,7 @@ func (f *Face) transact(c *web.Context) error {
 	}
 	return f.write(c, func(tx *record.Tx, a *answer) error {
 		done, err := tx.Do(all...)
-		if e, ok := err.(*record.OpError); ok {
+		if e, ok := errors.AsType[*record.OpError](err); ok {
 			return explainOp(e.Err, e.Index)
 		} else if err != nil {
 			return err

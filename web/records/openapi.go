@@ -140,7 +140,7 @@ func simple(name string) object { return object{"type": name} }
 // schemasOf returns the schemas of the bodies that are about a collection.
 func schemasOf(k *schema.Compiled) object {
 	n := k.Name
-	properties := object(schema.ColumnSchemas())
+	properties := schema.ColumnSchemas()
 	properties["data"] = schema.JSONSchema(k, schema.ReadForm)
 	properties["expand"] = object{"type": "object", "description": "what the parameter expand asks for"}
 	id := properties["id"].(object)

@@ -23,6 +23,21 @@ type row struct {
 	columns map[string]int // of the line where the values of fields begin, from 1; nil for JSON
 }
 
+// member takes over a member of a line of JSON, or reports what is wrong with it.
+func (x *row) member(name string, raw []byte) (bad string) {
+	switch {
+	case name == "id":
+		if err := json.Unmarshal(raw, &x.id); err != nil {
+			return err.Error()
+		}
+	case name == "data":
+		x.data = raw
+	case !isColumn(name) && name != "expand":
+		return "a line has only id and data, and properties of records, which are ignored"
+	}
+	return ""
+}
+
 // mistake is why a row cannot be imported.
 type mistake struct {
 	Line   int    `json:"line"`
@@ -80,17 +95,8 @@ func (r *jsonReader) next() (row, *mistake, error) {
 			return x, m, nil
 		}
 		for name, raw := range members {
-			var err error
-			switch {
-			case name == "id":
-				err = json.Unmarshal(raw, &x.id)
-			case name == "data":
-				x.data = raw
-			case !isColumn(name) && name != "expand":
-				err = errors.New("a line has only id and data, and properties of records, which are ignored")
-			}
-			if err != nil {
-				return x, &mistake{Line: r.line, Field: name, Code: schema.CodeUnknown, Detail: err.Error()}, nil
+			if bad := x.member(name, raw); bad != "" {
+				return x, &mistake{Line: r.line, Field: name, Code: schema.CodeUnknown, Detail: bad}, nil
 			}
 		}
 		if x.data == nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -162,7 +163,7 @@ func (f *Face) writeOne(c *web.Context, status int, op record.Op, parts ...[]byt
 	op.Collection = name(c)
 	return f.write(c, func(tx *record.Tx, a *answer) error {
 		all, err := tx.Do(op)
-		if e, ok := err.(*record.OpError); ok {
+		if e, ok := errors.AsType[*record.OpError](err); ok {
 			return e.Err
 		} else if err != nil {
 			return err
