@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/skerrydb/skerry/ci/npm"
 )
 
 // ioredisClient is ioredis in a process of node: testdata/ioredis/client.js. It is
@@ -68,50 +69,15 @@ func newIORedis(t *testing.T, addr string) *ioredisClient {
 	return c
 }
 
-// ioredisModules installs it once for all tests.
-var ioredisModules = sync.OnceValues(installIORedis)
-
-// installIORedis installs the packages that the tests of resp have locked into a
-// folder of its own in the repository's cache, once, and returns where modules are.
-func installIORedis() (modules string, err error) {
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return "", err
-		}
-	}
-	from := filepath.Join("..", "resp", "testdata", "ioredis")
-	lock, err := os.ReadFile(filepath.Join(from, "package-lock.json"))
-	if err != nil {
+// ioredisModules installs the packages that the tests of resp have locked, once for all tests, and returns where modules
+// are.
+var ioredisModules = sync.OnceValues(func() (modules string, err error) {
+	if _, err := exec.LookPath("node"); err != nil {
 		return "", err
 	}
-	dir, err := filepath.Abs(filepath.Join("..", "..", ".cache", fmt.Sprintf("ioredis-faults-%.6x", sha256.Sum256(lock))))
-	if err != nil {
-		return "", err
-	}
-	modules = filepath.Join(dir, "node_modules")
-	done := filepath.Join(dir, "installed")
-	if _, err := os.Stat(done); err == nil {
-		return modules, nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	for _, name := range []string{"package.json", "package-lock.json"} {
-		b, err := os.ReadFile(filepath.Join(from, name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), b, 0o644)
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	cmd := exec.Command("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("npm ci of ioredis: %w: %s", err, out)
-	}
-	return modules, os.WriteFile(done, nil, 0o644)
-}
+	dir, err := npm.Install("ioredis-faults", filepath.Join("..", "resp", "testdata", "ioredis"))
+	return filepath.Join(dir, "node_modules"), err
+})
 
 // ask sends one request and reads its reply; the client has its own timeout.
 func (c *ioredisClient) ask(request map[string]any) (a ioredisAnswer, err error) {

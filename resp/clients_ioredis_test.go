@@ -1,14 +1,12 @@
 package resp_test
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
+	"github.com/skerrydb/skerry/ci/npm"
 	"github.com/skerrydb/skerry/resp"
 )
 
@@ -36,43 +34,12 @@ func TestIORedis(t *testing.T) {
 	}
 }
 
-// installIORedis installs the packages of the lock file once, into a directory of the
-// repository's cache that is named after that file.
+// installIORedis installs the client beside the programs of the tests, and returns their folder.
 func installIORedis(t *testing.T) string {
 	t.Helper()
-	npm := need(t, "npm", "npm")
-	const from = "testdata/ioredis"
-	lock, err := os.ReadFile(filepath.Join(from, "package-lock.json"))
+	dir, err := npm.Install("ioredis", "testdata/ioredis", "run.js", "cluster.js")
 	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := filepath.Abs(filepath.Join("..", ".cache", fmt.Sprintf("ioredis-%.6x", sha256.Sum256(lock))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"package.json", "package-lock.json", "run.js", "cluster.js"} {
-		b, err := os.ReadFile(filepath.Join(from, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	done := filepath.Join(dir, "installed")
-	if _, err := os.Stat(done); err == nil {
-		return dir
-	}
-	cmd := exec.CommandContext(t.Context(), npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		missing(t, fmt.Sprintf("npm ci of ioredis failed (%v: %s)", err, out))
-	}
-	if err := os.WriteFile(done, nil, 0o644); err != nil {
-		t.Fatal(err)
+		missing(t, err.Error())
 	}
 	return dir
 }

@@ -2,7 +2,6 @@ package typescript_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerrydb/skerry/ci/npm"
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/engine/embedded"
 	"github.com/skerrydb/skerry/kv"
@@ -224,41 +224,14 @@ func tsc(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// install installs the packages of the lock file once, into a directory of the repository's
-// cache that is named after that file, and returns the compiler.
+// install installs the compiler, and returns it.
 func install(t *testing.T) string {
 	t.Helper()
-	npm := need(t, "npm", "npm")
-	const from = "testdata/node"
-	lock, err := os.ReadFile(filepath.Join(from, "package-lock.json"))
+	dir, err := npm.Install("typescript", "testdata/node")
 	if err != nil {
-		t.Fatal(err)
+		missing(t, err.Error())
 	}
-	dir, err := filepath.Abs(filepath.Join("..", "..", ".cache", fmt.Sprintf("typescript-%.6x", sha256.Sum256(lock))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, done := filepath.Join(dir, "node_modules", "typescript", "bin", "tsc"), filepath.Join(dir, "installed")
-	if _, err := os.Stat(done); err == nil {
-		return compiler
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"package.json", "package-lock.json"} {
-		b, err := os.ReadFile(filepath.Join(from, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(t, filepath.Join(dir, name), string(b))
-	}
-	cmd := exec.CommandContext(t.Context(), npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		missing(t, fmt.Sprintf("npm ci of typescript failed (%v: %s)", err, out))
-	}
-	write(t, done, "")
-	return compiler
+	return filepath.Join(dir, "node_modules", "typescript", "bin", "tsc")
 }
 
 // need returns the path of a program, or skips the test.
