@@ -26,11 +26,11 @@ func (s *Server) value(key any) any {
 }
 
 func (s *Server) openRecords() (c capability, err error) {
-	hash, err := auth.PasswordHash(auth.Params{})
+	passwords, err := auth.NewPasswords(auth.Params{})
 	if err != nil {
 		return c, err
 	}
-	db, err := record.Open(s.eng, record.Options{Hash: hash, Feed: s.services.Feed, Logger: s.o.Logger})
+	db, err := record.Open(s.eng, record.Options{Passwords: passwords, Feed: s.services.Feed, Logger: s.o.Logger})
 	if err != nil {
 		return c, err
 	}

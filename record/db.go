@@ -18,15 +18,21 @@ import (
 
 // Options configure a DB. The zero value works, except for fields of type password.
 type Options struct {
-	// Hash returns what is stored of a password. It is never called within a transaction. Nil refuses records with
-	// passwords.
-	Hash func(ctx context.Context, password string) (string, error)
+	// Passwords hashes and checks the passwords of records; auth has one. Nil refuses records with passwords.
+	Passwords Passwords
 
 	// Feed delivers changes of the engine to subscriptions. Nil: there are none.
 	Feed *feed.Feed
 
 	// Logger logs errors of functions that follow changes; nil discards them.
 	Logger *slog.Logger
+}
+
+// Passwords makes what is stored of passwords. Its methods are never called within a transaction, and by several
+// goroutines at once.
+type Passwords interface {
+	Hash(ctx context.Context, password string) (hash string, err error)
+	Matches(ctx context.Context, password, hash string) (bool, error)
 }
 
 // DB is all records on one engine. It is safe for concurrent use and does not have to be closed. It does not close the
@@ -103,7 +109,7 @@ func (db *DB) View(ctx context.Context, r engine.Read, a Actor, fn func(*Tx) err
 }
 
 // In returns the records within tx, a transaction of the engine's Update: of a procedure, for example. Changes of the
-// records and of other keys are then committed together. Passwords cannot be set: see Options.Hash.
+// records and of other keys are then committed together. Passwords cannot be set: see Options.Passwords.
 // A transaction that only reads does not store what the program defines.
 func (db *DB) In(tx engine.Tx, a Actor) (*Tx, error) {
 	c, err := db.settle(tx)

@@ -13,16 +13,67 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
+// plain is Passwords whose hashes show the password. It calls during, if that is set, with each one.
+type plain struct {
+	during func(ctx context.Context, password string) error
+}
+
+func (p plain) Hash(ctx context.Context, password string) (string, error) {
+	if p.during != nil {
+		return "hash of " + password, p.during(ctx, password)
+	}
+	return "hash of " + password, nil
+}
+
+func (p plain) Matches(ctx context.Context, password, hash string) (bool, error) {
+	again, err := p.Hash(ctx, password)
+	return again == hash, err
+}
+
+// TestCheckPassword: a password is checked outside of transactions, also one of a record that is not there.
+func TestCheckPassword(t *testing.T) {
+	eng := testengine.Open(t, testengine.Options{})
+	hashed := 0
+	db, err := record.Open(eng, record.Options{Passwords: plain{func(ctx context.Context, _ string) error {
+		hashed++
+		_, err := eng.Update(ctx, func(tx engine.Tx) error { return tx.Put([]byte{1, 1}, nil) })
+		return err
+	}}})
+	must(t, err)
+	must(t, db.Define(schema.Collection{Name: "people", Fields: []schema.Field{{Name: "name", Type: schema.Text}, {Name: "secret", Type: schema.Password}}}))
+	must(t, update(t, db, record.Program(), func(tx *record.Tx) error {
+		_, err := tx.Do(record.Op{Kind: keys.Create, Collection: "people", ID: "a", Data: []byte(`{"secret":"one"}`)},
+			record.Op{Kind: keys.Create, Collection: "people", ID: "b", Data: []byte(`{}`)},
+			record.Op{Kind: keys.Create, Collection: "people", ID: "c", Data: []byte(`{"secret":"one"}`)},
+			record.Op{Kind: keys.Delete, Collection: "people", ID: "c"})
+		return err
+	}))
+	hashed = 0
+	for i, c := range []struct {
+		id, password string
+		want         bool
+	}{{"a", "one", true}, {"a", "two", false}, {"a", "", false}, {"b", "", false}, {"b", "hash of ", false}, {"c", "one", false}, {"d", "one", false}} {
+		if got, err := db.CheckPassword(t.Context(), "people", c.id, "secret", c.password); got != c.want || err != nil || hashed != i+1 {
+			t.Errorf("%s %q: %v, %v, after %d hashes", c.id, c.password, got, err, hashed)
+		}
+	}
+	for _, c := range [][2]string{{"people", "name"}, {"people", "nothing"}, {"nobody", "secret"}} {
+		if got, err := db.CheckPassword(t.Context(), c[0], "a", c[1], "one"); got || err == nil {
+			t.Errorf("%v: %v, %v", c, got, err)
+		}
+	}
+}
+
 // TestHashOutsideTransactions: while a password is hashed, others write; each password is hashed once.
 func TestHashOutsideTransactions(t *testing.T) {
 	eng := testengine.Open(t, testengine.Options{})
 	var hashed atomic.Int64
-	db, err := record.Open(eng, record.Options{Hash: func(ctx context.Context, password string) (string, error) {
+	db, err := record.Open(eng, record.Options{Passwords: plain{func(ctx context.Context, password string) error {
 		hashed.Add(1)
 		// A transaction that waited for this one would never end.
 		_, err := eng.Update(ctx, func(tx engine.Tx) error { return tx.Put([]byte{1, 1}, []byte(password)) })
-		return "hash of " + password, err
-	}})
+		return err
+	}}})
 	must(t, err)
 	must(t, db.Define(schema.Collection{Name: "people", Fields: []schema.Field{{Name: "name", Type: schema.Text}, {Name: "secret", Type: schema.Password, Min: "3"}}}))
 	create := func(tx *record.Tx) error {

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record/keys"
+	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/record/value"
 )
 
@@ -27,7 +29,7 @@ type passwords struct {
 // hash returns the hash of a password, or until there is one the password itself, in a run that will not be committed.
 func (t *Tx) hash(password string) (value.Value, error) {
 	switch {
-	case t.db.o.Hash == nil:
+	case t.db.o.Passwords == nil:
 		return value.Value{}, engine.Errorf(engine.CodeUnsupported, "this server cannot store passwords in records")
 	case t.passwords == nil:
 		return value.Value{}, engine.Errorf(engine.CodeUnsupported, "passwords of records can be set only by DB.Update, not within another transaction")
@@ -40,7 +42,7 @@ func (t *Tx) hash(password string) (value.Value, error) {
 }
 
 // compute hashes the missing passwords.
-func (p *passwords) compute(ctx context.Context, hash func(ctx context.Context, password string) (string, error)) error {
+func (p *passwords) compute(ctx context.Context, passwords Passwords) error {
 	if p.hashes == nil {
 		p.hashes = map[string]value.Value{}
 	}
@@ -48,7 +50,7 @@ func (p *passwords) compute(ctx context.Context, hash func(ctx context.Context, 
 		if _, ok := p.hashes[text]; ok {
 			continue
 		}
-		h, err := hash(ctx, text)
+		h, err := passwords.Hash(ctx, text)
 		if err != nil {
 			return err
 		}
@@ -81,9 +83,43 @@ func (db *DB) updateHashed(ctx context.Context, a Actor, fn func(*Tx) error) (en
 		if !errors.Is(err, errUnhashed) {
 			return pos, err
 		}
-		if err := p.compute(ctx, db.o.Hash); err != nil {
+		if err := p.compute(ctx, db.o.Passwords); err != nil {
 			return 0, err
 		}
 	}
 	return 0, engine.Errorf(engine.CodeConflict, "the transaction sets other passwords whenever it runs")
+}
+
+// CheckPassword reports whether a password is that of a record, whatever rules say. It takes as long if there is no such
+// record, or none with a password, so strangers do not learn which there are. The caller limits how often they may
+// guess. Records in the trash have no password.
+func (db *DB) CheckPassword(ctx context.Context, collection, id, field, password string) (bool, error) {
+	if db.o.Passwords == nil {
+		return false, engine.Errorf(engine.CodeUnsupported, "this server cannot check passwords of records")
+	}
+	var hash string
+	_, err := db.View(ctx, engine.Read{}, Program(), func(t *Tx) error {
+		c, err := t.collection(collection)
+		if err != nil {
+			return err
+		}
+		i, ok := c.Index(field)
+		if !ok || c.Fields[i].Type != schema.Password {
+			return engine.Errorf(engine.CodeInvalid, "%s has no password %.80q", collection, field)
+		}
+		hash = ""
+		d, err := keys.Get(t.tx, c.Collection, id)
+		if err == nil && d != nil && !d.Deleted {
+			hash, _ = d.Field(i).Text()
+		}
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if hash == "" {
+		_, err := db.o.Passwords.Hash(ctx, password)
+		return false, err
+	}
+	return db.o.Passwords.Matches(ctx, password, hash)
 }

@@ -1,7 +1,6 @@
 package record_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -36,7 +35,7 @@ var articles = record.Of[article](schema.Collection{
 
 func openArticles(t testing.TB) *record.DB {
 	t.Helper()
-	db, err := record.Open(testengine.Open(t, testengine.Options{}), record.Options{Hash: func(_ context.Context, p string) (string, error) { return "hash of " + p, nil }})
+	db, err := record.Open(testengine.Open(t, testengine.Options{}), record.Options{Passwords: plain{}})
 	must(t, err)
 	must(t, db.Use(articles))
 	return db

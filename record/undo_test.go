@@ -113,7 +113,7 @@ func TestUndoChange(t *testing.T) {
 	}
 	do(t, db, func(tx *record.Tx) error {
 		r, err := tx.Get("accounts", "a")
-		if pass, _ := r.Value("pass").Text(); pass != "hash-of-q" {
+		if pass, _ := r.Value("pass").Text(); pass != "hash of q" {
 			t.Errorf("the password is %s", pass)
 		}
 		return err

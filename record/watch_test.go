@@ -48,7 +48,7 @@ func openHouse(t testing.TB, eng engine.Engine, fo feed.Options) *house {
 	t.Helper()
 	f, err := feed.New(eng, fo)
 	must(t, err)
-	db, err := record.Open(eng, record.Options{Feed: f, Hash: func(_ context.Context, p string) (string, error) { return "hash of " + p, nil }})
+	db, err := record.Open(eng, record.Options{Feed: f, Passwords: plain{}})
 	must(t, err)
 	must(t, db.Define(news()...))
 	ctx, stop := context.WithCancel(context.Background())
