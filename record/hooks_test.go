@@ -153,7 +153,7 @@ func openCluster(t *testing.T) map[uint64]*embedded.DB {
 	for node := uint64(1); node <= 3; node++ {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		must(t, err)
-		o := embedded.Options{Logger: quiet, Cluster: embedded.ClusterOptions{Listener: l, Version: "0.1.0", Tick: 10 * time.Millisecond}}
+		o := embedded.Options{Logger: quiet, Cluster: embedded.ClusterOptions{Listener: l, Version: "0.1.0", Tick: 30 * time.Millisecond}}
 		d := t.TempDir()
 		if node == 1 {
 			first, dir = l.Addr().String(), d
@@ -213,35 +213,48 @@ func TestAfterInCluster(t *testing.T) {
 				if err == nil {
 					return true
 				}
-				if !errors.Is(err, engine.ErrNotLeader) && !errors.Is(err, engine.ErrOutcomeUnknown) && !errors.Is(err, engine.ErrClosed) {
+				if !engine.Retryable(err) && !errors.Is(err, engine.ErrOutcomeUnknown) {
 					t.Fatalf("node %d: %v", id, err)
 				}
 			}
 			return false
 		})
 	}
+	term := nodes[1].Cluster().State().Term
 	for range 20 {
 		create()
 	}
-	eventually.True(t, "20 calls", func() bool { return len(got.all()) >= 20 })
-	for i, id := range got.all() {
-		if want := fmt.Sprint("accounts/", i+1); id != want || len(got.all()) != 20 {
-			t.Fatalf("without faults: %q", got.all())
-		}
+	eventually.True(t, "20 calls", func() bool { return slices.Contains(got.all(), "accounts/20") })
+	calls := got.all()
+	if changes := nodes[1].Cluster().State().Term - term; changes > 0 {
+		t.Logf("%d elections on a busy machine", changes)
+	} else if !slices.Equal(calls, numbered(20)) {
+		t.Fatalf("without faults: %q", calls)
 	}
 	for range 10 {
 		create()
 	}
-	leader := nodes[1].Cluster().State().Leader
+	var leader uint64
+	eventually.True(t, "a leader", func() bool { leader = nodes[1].Cluster().State().Leader; return leader != 0 })
+	survivor := nodes[leader%3+1]
 	must(t, nodes[leader].Close())
 	delete(dbs, leader)
 	for range 10 {
 		create()
 	}
 	eventually.True(t, "all calls", func() bool { return slices.Contains(got.all(), "accounts/40") })
-	calls := got.all()
+	elections := int(survivor.Cluster().State().Term - term)
+	calls = got.all()
 	slices.Sort(calls)
-	if distinct := slices.Compact(slices.Clone(calls)); len(distinct) != 40 || len(calls) > 41 {
-		t.Errorf("%d calls for %d of 40 changes: %q", len(calls), len(distinct), got.all())
+	if distinct := slices.Compact(slices.Clone(calls)); len(distinct) != 40 || len(calls) > 40+elections {
+		t.Errorf("%d calls for %d of 40 changes in %d elections: %q", len(calls), len(distinct), elections, got.all())
 	}
+}
+
+// numbered returns the ids of the first n changes of accounts.
+func numbered(n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, fmt.Sprint("accounts/", i+1))
+	}
+	return ids
 }
