@@ -132,7 +132,7 @@ var law = map[string]may{
 	// assembly
 	".": {code: "auth engine feed gate kv mail proc record record/schema resp session web web/acme web/api web/records", tests: "auth/oidc engine/embedded web/problem web/view"},
 	"cli": {
-		code:  ". archive cli/cluster cli/dev cli/serve cli/verb engine engine/embedded journal proc proc/typescript record record/schema web/api web/problem workload/history",
+		code:  ". archive cli/cluster cli/dev cli/serve cli/verb engine engine/embedded journal proc proc/typescript record record/schema web/api web/problem web/records workload/history",
 		tests: "auth ci/ports cli/dev/starter cli/verify client github.com/redis/... web", // the client libraries, against three processes
 	},
 	"cli/verb":        {code: ". engine engine/embedded proc suggest github.com/BurntSushi/toml"},

@@ -59,16 +59,42 @@ func (o *backupOptions) check(rest []string) error {
 	return verb.Mistakes(verb.NoArguments(rest), source, o.from.check("from"), verb.Needs("to", o.to))
 }
 
-// backup writes to a temporary file and renames it, so that a file with the target's name is never an
-// incomplete backup.
-func backup(ctx context.Context, p verb.Process, o *backupOptions) (err error) {
+// backup writes and verifies a backup.
+func backup(ctx context.Context, p verb.Process, o *backupOptions) error {
 	if _, err := os.Lstat(o.to); !errors.Is(err, os.ErrNotExist) {
 		if err != nil {
 			return err
 		}
 		return fmt.Errorf("%s already exists; backup never overwrites a file", o.to)
 	}
-	f, err := os.CreateTemp(filepath.Dir(o.to), filepath.Base(o.to)+".*.tmp")
+	var sum embedded.Summary
+	err := createWhole(o.to, func(f *os.File) (err error) {
+		if o.from.url != "" {
+			err = backupServer(ctx, o, f)
+		} else {
+			err = backupFolder(ctx, p, o.data, f)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		if sum, err = embedded.VerifyBackup(f); err != nil {
+			return fmt.Errorf("the written file is not a complete backup: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return printSummary(p.Stdout, o.json, o.to, sum)
+}
+
+// createWhole writes a file by fill. Until that has succeeded, the file has another name, so that a file with the name
+// is never incomplete; an older one is replaced. After an error there is no new file.
+func createWhole(name string, fill func(f *os.File) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
 	if err != nil {
 		return err
 	}
@@ -78,31 +104,16 @@ func backup(ctx context.Context, p verb.Process, o *backupOptions) (err error) {
 			os.Remove(f.Name())
 		}
 	}()
-	if o.from.url != "" {
-		err = backupServer(ctx, o, f)
-	} else {
-		err = backupFolder(ctx, p, o.data, f)
-	}
-	if err != nil {
+	if err := fill(f); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
+	if err := os.Rename(f.Name(), name); err != nil {
 		return err
 	}
-	sum, err := embedded.VerifyBackup(f)
-	if err != nil {
-		return fmt.Errorf("the written file is not a complete backup: %w", err)
-	}
-	if err := os.Rename(f.Name(), o.to); err != nil {
-		return err
-	}
-	if err := journal.OS().SyncDir(filepath.Dir(o.to)); err != nil {
-		return err
-	}
-	return printSummary(p.Stdout, o.json, o.to, sum)
+	return journal.OS().SyncDir(filepath.Dir(name))
 }
 
 func backupServer(ctx context.Context, o *backupOptions, w io.Writer) error {

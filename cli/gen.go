@@ -102,14 +102,11 @@ func (o *genOptions) offered(ctx context.Context) (list listing, collections []s
 	if o.only == "procedures" {
 		return list, nil, nil
 	}
-	var all struct {
-		Collections []schema.Collection `json:"collections"`
-	}
-	err = o.askJSON(ctx, "/api/collections", &all)
+	collections, err = o.collections(ctx)
 	if no, refused := errors.AsType[*refusal](err); refused && no.Status == http.StatusNotFound && o.only == "" {
 		err = nil
 	}
-	return list, all.Collections, err
+	return list, collections, err
 }
 
 // ownListing lists the procedures of the program as a server would, including the refusal of invalid ones. It

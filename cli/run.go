@@ -19,8 +19,8 @@ import (
 // verbs returns the verbs of every program and those of app.
 func verbs(app App) []verb.Verb {
 	return append([]verb.Verb{
-		serve.Verb, dev.Init, dev.Verb, cluster.Verb, proceduresVerb, callVerb, usersVerb, migrateVerb, rulesVerb, undoVerb, verifyVerb, genVerb,
-		checkVerb, backupVerb, restoreVerb, serve.Systemd, versionVerb,
+		serve.Verb, dev.Init, dev.Verb, cluster.Verb, proceduresVerb, callVerb, usersVerb, exportVerb, importVerb, migrateVerb, rulesVerb, undoVerb,
+		verifyVerb, genVerb, checkVerb, backupVerb, restoreVerb, serve.Systemd, versionVerb,
 	}, app.Verbs...)
 }
 

@@ -29,10 +29,15 @@ func (p Process) Paint(w io.Writer, s style, text string) string {
 
 // colors reports whether w is a terminal that shows colors.
 func (p Process) colors(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok || slices.ContainsFunc(p.Environ, func(v string) bool {
+	return Terminal(w) && !slices.ContainsFunc(p.Environ, func(v string) bool {
 		return v == "TERM=dumb" || strings.HasPrefix(v, "NO_COLOR=") && v != "NO_COLOR="
-	}) {
+	})
+}
+
+// Terminal reports whether w is a terminal.
+func Terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
 		return false
 	}
 	info, err := f.Stat()

@@ -39,18 +39,18 @@ func fileType(header string) string {
 	return ""
 }
 
-// imported is what an import has done.
-type imported struct {
+// Imported is what an import has done, the response to it.
+type Imported struct {
 	Created int       `json:"created"`
 	Updated int       `json:"updated"`
 	Skipped int       `json:"skipped"`
 	Failed  int       `json:"failed"`
 	DryRun  bool      `json:"dry_run,omitempty"`
-	Errors  []mistake `json:"errors,omitempty"`
+	Errors  []Mistake `json:"errors,omitempty"`
 }
 
 // add adds a mistake.
-func (in *imported) add(m mistake) {
+func (in *Imported) add(m Mistake) {
 	if in.Failed++; len(in.Errors) < maxMistakes {
 		in.Errors = append(in.Errors, m)
 	}
@@ -127,16 +127,16 @@ func (f *Face) load(c *web.Context, media string) error {
 }
 
 // refused returns the error of an import that has written nothing.
-func (in *imported) refused() error {
+func (in *Imported) refused() error {
 	var faults problem.Faults
 	for _, m := range in.Errors {
-		faults = append(faults, problem.Fault{Code: engine.Code(m.Code), Detail: m.text()})
+		faults = append(faults, problem.Fault{Code: engine.Code(m.Code), Detail: m.String()})
 	}
-	return &explained{engine.Errorf(record.CodeInvalid, "%d of the rows cannot be imported; nothing was written: %s", in.Failed, in.Errors[0].text()), faults}
+	return &explained{engine.Errorf(record.CodeInvalid, "%d of the rows cannot be imported; nothing was written: %s", in.Failed, in.Errors[0].String()), faults}
 }
 
 // importRows imports the rows of a file. An error is not about single rows.
-func importRows(tx *record.Tx, collection string, body []byte, o importOptions) (*imported, error) {
+func importRows(tx *record.Tx, collection string, body []byte, o importOptions) (*Imported, error) {
 	k, err := tx.Collection(collection)
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func importRows(tx *record.Tx, collection string, body []byte, o importOptions) 
 	if o.media == csvType {
 		r = newCSVReader(body, k)
 	}
-	in := &imported{}
+	in := &Imported{}
 	for n := 0; ; n++ {
 		x, m, err := r.next()
 		if m != nil {
@@ -168,7 +168,7 @@ func importRows(tx *record.Tx, collection string, body []byte, o importOptions) 
 }
 
 // row imports one row.
-func (in *imported) row(tx *record.Tx, collection string, x row, o importOptions) error {
+func (in *Imported) row(tx *record.Tx, collection string, x row, o importOptions) error {
 	op := record.Op{Kind: keys.Create, Collection: collection, ID: x.id, Data: x.data}
 	count := &in.Created
 	if x.id != "" && o.existing != "" && o.existing != "refuse" {
@@ -194,12 +194,13 @@ func (in *imported) row(tx *record.Tx, collection string, x row, o importOptions
 	}
 	problems, ok := errors.AsType[schema.Problems](err)
 	if !ok {
-		in.add(mistake{Line: x.line, Code: string(e.Code), Detail: e.Msg})
+		in.add(Mistake{Line: x.line, Code: string(e.Code), Detail: e.Msg})
 		return nil
 	}
 	for i, p := range problems {
 		field := strings.TrimPrefix(p.Pointer, "/")
-		if in.add(mistake{x.line, x.columns[field], field, p.Code, p.Detail}); i > 0 {
+		at := x.of(field)
+		if in.add(Mistake{at.line, at.column, field, p.Code, p.Detail}); i > 0 {
 			in.Failed-- // one row
 		}
 	}

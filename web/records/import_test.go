@@ -61,6 +61,7 @@ func TestImportBroken(t *testing.T) {
 		wants       []string
 	}{
 		{asCSV, "title,likes\ngood,1\nbad,x\nalso bad,9,9\n,1\n", []string{"3 of the rows", "line 3, column 5 (likes): ", "line 4, column 1: 3 values, and the first line has 2 names", "line 5 (title): "}},
+		{asCSV, "title,likes\n\"two\nlines\",x\n", []string{"line 3, column 8 (likes): "}},
 		{asCSV, "title\ngood\n\"half a quotation\n", []string{"line 3, column 19: "}},
 		{asCSV, "title\ngood\na \" quotation\n", []string{"line 3, column 3: "}},
 		{asCSV, "titel\nx\n", []string{`line 1, column 1: posts has no field \"titel\"`}},

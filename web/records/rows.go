@@ -17,10 +17,21 @@ import (
 
 // row is one record of a file that is imported.
 type row struct {
-	line    int
-	id      string
-	data    []byte
-	columns map[string]int // of the line where the values of fields begin, from 1; nil for JSON
+	line   int
+	id     string
+	data   []byte
+	places map[string]place // where the values of fields begin; nil for JSON
+}
+
+// place is a place in a file.
+type place struct{ line, column int } // from 1; column 0: the line as a whole
+
+// of returns where the value of a field begins, or where the row does.
+func (x *row) of(field string) place {
+	if at, ok := x.places[field]; ok {
+		return at
+	}
+	return place{x.line, 0}
 }
 
 // member takes over a member of a line of JSON, or reports what is wrong with it.
@@ -38,8 +49,8 @@ func (x *row) member(name string, raw []byte) (bad string) {
 	return ""
 }
 
-// mistake is why a row cannot be imported.
-type mistake struct {
+// Mistake is why a row cannot be imported.
+type Mistake struct {
 	Line   int    `json:"line"`
 	Column int    `json:"column,omitempty"` // in bytes, from 1; 0: the line as a whole
 	Field  string `json:"field,omitempty"`
@@ -47,8 +58,8 @@ type mistake struct {
 	Detail string `json:"detail"`
 }
 
-// text returns the mistake for people.
-func (m mistake) text() string {
+// String returns the mistake for people.
+func (m Mistake) String() string {
 	at := fmt.Sprintf("line %d", m.Line)
 	if m.Column > 0 {
 		at += fmt.Sprintf(", column %d", m.Column)
@@ -61,7 +72,7 @@ func (m mistake) text() string {
 
 // reader reads the rows of a file. Its error is io.EOF at the end and a mistake otherwise; after a mistake that is fatal
 // nothing more can be read.
-type reader interface{ next() (row, *mistake, error) }
+type reader interface{ next() (row, *Mistake, error) }
 
 // errBroken ends a file of which no further rows can be told.
 var errBroken = errors.New("records: the rest of the file cannot be read")
@@ -78,7 +89,7 @@ func newJSONReader(body []byte) *jsonReader {
 	return &jsonReader{lines: s}
 }
 
-func (r *jsonReader) next() (row, *mistake, error) {
+func (r *jsonReader) next() (row, *Mistake, error) {
 	for r.lines.Scan() {
 		r.line++
 		text := bytes.TrimSpace(r.lines.Bytes())
@@ -88,7 +99,7 @@ func (r *jsonReader) next() (row, *mistake, error) {
 		x := row{line: r.line}
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal(text, &members); err != nil {
-			m := &mistake{Line: r.line, Code: schema.CodeInvalid, Detail: "the line is not a JSON object: " + err.Error()}
+			m := &Mistake{Line: r.line, Code: schema.CodeInvalid, Detail: "the line is not a JSON object: " + err.Error()}
 			if s, ok := errors.AsType[*json.SyntaxError](err); ok {
 				m.Column = int(s.Offset)
 			}
@@ -96,16 +107,16 @@ func (r *jsonReader) next() (row, *mistake, error) {
 		}
 		for name, raw := range members {
 			if bad := x.member(name, raw); bad != "" {
-				return x, &mistake{Line: r.line, Field: name, Code: schema.CodeUnknown, Detail: bad}, nil
+				return x, &Mistake{Line: r.line, Field: name, Code: schema.CodeUnknown, Detail: bad}, nil
 			}
 		}
 		if x.data == nil {
-			return x, &mistake{Line: r.line, Field: "data", Code: schema.CodeRequired, Detail: "data is missing"}, nil
+			return x, &Mistake{Line: r.line, Field: "data", Code: schema.CodeRequired, Detail: "data is missing"}, nil
 		}
 		return x, nil, nil
 	}
 	if err := r.lines.Err(); err != nil {
-		return row{}, &mistake{Line: r.line + 1, Code: schema.CodeTooLarge, Detail: err.Error()}, errBroken
+		return row{}, &Mistake{Line: r.line + 1, Code: schema.CodeTooLarge, Detail: err.Error()}, errBroken
 	}
 	return row{}, nil, io.EOF
 }
@@ -126,14 +137,14 @@ type csvReader struct {
 	csv    *csv.Reader
 	k      *schema.Compiled
 	names  []string // of the columns; "": ignored
-	broken *mistake // of the header
+	broken *Mistake // of the header
 }
 
 func newCSVReader(body []byte, k *schema.Compiled) *csvReader {
 	r := &csvReader{csv: csv.NewReader(bytes.NewReader(bytes.TrimPrefix(body, []byte("\ufeff")))), k: k}
 	header, err := r.csv.Read()
 	if err != nil {
-		r.broken = &mistake{Line: 1, Code: schema.CodeRequired, Detail: "the first line must have the names of fields"}
+		r.broken = &Mistake{Line: 1, Code: schema.CodeRequired, Detail: "the first line must have the names of fields"}
 		if !errors.Is(err, io.EOF) {
 			r.broken = syntax(err)
 		}
@@ -144,12 +155,12 @@ func newCSVReader(body []byte, k *schema.Compiled) *csvReader {
 		line, column := r.csv.FieldPos(i)
 		switch {
 		case slices.Contains(r.names, name) && name != "":
-			r.broken = &mistake{line, column, name, schema.CodeRepeated, "the name is there twice"}
+			r.broken = &Mistake{line, column, name, schema.CodeRepeated, "the name is there twice"}
 		case name == "id" || known || k.Extra && name != "" && !isColumn(name):
 		case isColumn(name):
 			name = ""
 		default:
-			r.broken = &mistake{line, column, "", schema.CodeUnknown, fmt.Sprintf("%s has no field %.80q", k.Name, name)}
+			r.broken = &Mistake{line, column, "", schema.CodeUnknown, fmt.Sprintf("%s has no field %.80q", k.Name, name)}
 		}
 		r.names = append(r.names, name)
 	}
@@ -157,15 +168,15 @@ func newCSVReader(body []byte, k *schema.Compiled) *csvReader {
 }
 
 // syntax returns the mistake for an error of the csv package.
-func syntax(err error) *mistake {
-	m := &mistake{Code: schema.CodeInvalid, Detail: err.Error()}
+func syntax(err error) *Mistake {
+	m := &Mistake{Code: schema.CodeInvalid, Detail: err.Error()}
 	if p, ok := errors.AsType[*csv.ParseError](err); ok {
 		m.Line, m.Column, m.Detail = p.Line, p.Column, p.Err.Error()
 	}
 	return m
 }
 
-func (r *csvReader) next() (x row, m *mistake, err error) {
+func (r *csvReader) next() (x row, m *Mistake, err error) {
 	if r.broken != nil {
 		return x, r.broken, errBroken
 	}
@@ -180,7 +191,7 @@ func (r *csvReader) next() (x row, m *mistake, err error) {
 		}
 		return x, m, errBroken // where a quotation ends is not known
 	}
-	x.columns = map[string]int{}
+	x.places = map[string]place{}
 	x.data = []byte{'{'}
 	for i, text := range values {
 		name := r.names[i]
@@ -192,13 +203,13 @@ func (r *csvReader) next() (x row, m *mistake, err error) {
 			continue
 		}
 		if !utf8.ValidString(text) {
-			return x, &mistake{line, column, name, schema.CodeInvalid, "the value is not UTF-8"}, nil
+			return x, &Mistake{line, column, name, schema.CodeInvalid, "the value is not UTF-8"}, nil
 		}
 		if name == "id" {
 			x.id = text
 			continue
 		}
-		if x.columns[name] = column; len(x.data) > 1 {
+		if x.places[name] = (place{line, column}); len(x.data) > 1 {
 			x.data = append(x.data, ',')
 		}
 		x.data = append(append(x.data, quote(name)...), ':')
