@@ -170,17 +170,16 @@ func (r *csvRecords) Read(p []byte) (int, error) {
 func (r *csvRecords) read() ([]byte, error) {
 	_, err := r.csv.Read()
 	wrong, is := errors.AsType[*csv.ParseError](err)
-	switch raw := r.ahead.Bytes(); {
+	switch {
 	case errors.Is(err, errLongRecord) || err == nil && r.csv.InputOffset()-r.at > int64(r.max):
 		return nil, malformed{records.Mistake{Line: r.line + 1, Detail: fmt.Sprintf("the record that begins here is longer than %s; a quotation mark may be missing", verb.FormatSize(int64(r.max)))}}
 	case is:
 		return nil, malformed{records.Mistake{Line: wrong.Line, Column: wrong.Column, Detail: wrong.Err.Error()}}
 	case err != nil:
 		return nil, err
-	default:
-		raw = r.ahead.Next(int(r.csv.InputOffset() - r.at))
-		r.at += int64(len(raw))
-		r.line += bytes.Count(raw, []byte("\n"))
-		return raw, nil
 	}
+	raw := r.ahead.Next(int(r.csv.InputOffset() - r.at))
+	r.at += int64(len(raw))
+	r.line += bytes.Count(raw, []byte("\n"))
+	return raw, nil
 }
