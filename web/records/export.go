@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record"
-	"github.com/skerrydb/skerry/record/query"
 	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/web"
 )
@@ -44,50 +44,77 @@ func (f *Face) export(c *web.Context, params url.Values, media string) error {
 	if media == csvType && params.Has("fields") {
 		return web.WrongParameter("fields", "CSV has all fields")
 	}
-	var out bytes.Buffer
-	var q *query.Query
-	for begun := false; ; begun = true {
-		var last []byte
-		err := f.view(c, func(tx *record.Tx) error {
-			out.Reset()
-			k, err := tx.Collection(name(c))
-			if err != nil {
-				return err
-			}
-			if q, err = tx.ParseQuery(name(c), params); err != nil {
-				return err
-			}
-			q.Limit = exportStep
-			page, err := tx.Find(name(c), q)
-			if err != nil {
-				return err
-			}
-			last = []byte(page.Next)
-			return appendRows(&out, k, page, media, !begun)
-		})
-		if err != nil {
-			return err // after the first step it breaks off the response, so that nobody takes it for the whole
+	steps := &exportReader{f: f, c: c, params: params, media: media}
+	if c.Request.Method == http.MethodHead {
+		if err := steps.step(); err != nil {
+			return err
 		}
-		if !begun {
-			c.Header()["Content-Type"] = []string{media + "; charset=utf-8"}
-			c.Header()["Cache-Control"] = []string{"no-store"}
-			c.Attachment(name(c) + "." + map[string]string{csvType: "csv", jsonType: "jsonl"}[media])
-			c.Writer.WriteHeader(http.StatusOK)
-		}
-		if c.Request.Method == http.MethodHead {
-			return nil
-		}
-		if !sent(c.Writer, out.Bytes()) || len(last) == 0 {
-			return nil
-		}
-		params.Set("after", string(last))
+		c.Header()["Content-Type"] = []string{media + "; charset=utf-8"}
+		c.Writer.WriteHeader(http.StatusOK)
+		return nil
 	}
+	return c.Stream(http.StatusOK, media+"; charset=utf-8", steps) // breaks off the response if a later step fails
 }
 
-// sent writes b and reports whether the client is still there.
-func sent(w io.Writer, b []byte) bool {
-	_, err := w.Write(b)
-	return err == nil
+// exportReader reads an export, step by step.
+type exportReader struct {
+	f      *Face
+	c      *web.Context
+	params url.Values
+	media  string
+
+	begun, ended bool
+	out          bytes.Buffer // records that were not read yet
+}
+
+// Read implements io.Reader.
+func (r *exportReader) Read(p []byte) (int, error) {
+	for r.out.Len() == 0 {
+		if r.ended {
+			return 0, io.EOF
+		}
+		if err := r.step(); err != nil {
+			return 0, err
+		}
+	}
+	return r.out.Read(p)
+}
+
+// step reads the next records. The first step sets the headers.
+func (r *exportReader) step() error {
+	collection, next := name(r.c), ""
+	err := r.f.view(r.c, func(tx *record.Tx) error {
+		r.out.Reset()
+		k, err := tx.Collection(collection)
+		if err != nil {
+			return err
+		}
+		q, err := tx.ParseQuery(collection, r.params)
+		if err != nil {
+			return err
+		}
+		q.Limit = exportStep
+		page, err := tx.Find(collection, q)
+		if err != nil {
+			return err
+		}
+		next = page.Next
+		return appendRows(&r.out, k, page, r.media, !r.begun)
+	})
+	if err != nil {
+		return err
+	}
+	r.params.Set("after", next)
+	r.ended = next == ""
+	if r.begun {
+		return nil
+	}
+	r.begun = true
+	r.c.Header()["Cache-Control"] = []string{"no-store"}
+	r.c.Attachment(collection + "." + map[string]string{csvType: "csv", jsonType: "jsonl"}[r.media])
+	// A deadline for the request would end a long response: an expired one looks like a client that has gone away.
+	_ = http.NewResponseController(r.c.Writer).SetReadDeadline(time.Time{}) // a writer of a test has none
+	return nil
 }
 
 // appendRows writes the records of a page.

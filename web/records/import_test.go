@@ -3,8 +3,10 @@ package records_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skerrydb/skerry/web/records"
 )
@@ -99,6 +101,38 @@ func TestExportMany(t *testing.T) {
 	}
 	if len(seen) != 1+1001-143 {
 		t.Errorf("%d different lines", len(seen))
+	}
+}
+
+// timed is a writer that keeps the deadlines that are set.
+type timed struct {
+	httptest.ResponseRecorder
+	reads, writes []time.Time
+}
+
+func (w *timed) SetReadDeadline(t time.Time) error  { w.reads = append(w.reads, t); return nil }
+func (w *timed) SetWriteDeadline(t time.Time) error { w.writes = append(w.writes, t); return nil }
+
+// TestExportTakesLong: an export may take longer than a request or a response may, while it makes progress.
+func TestExportTakesLong(t *testing.T) {
+	s := open(t)
+	s.ask("ann", "POST", "/api/posts", strings.Repeat(`{"data":{"title":"t"}}`+"\n", 401), "Content-Type", asJSON).is(200)
+	w := &timed{ResponseRecorder: *httptest.NewRecorder()}
+	r := httptest.NewRequest("GET", "http://localhost/api/posts?format=jsonl", nil)
+	r.Header.Set("User", "ann")
+	s.h.ServeHTTP(w, r)
+	if n := strings.Count(w.Body.String(), "\n"); n != 401 {
+		t.Fatalf("%d records: %d", n, w.Code)
+	}
+	if len(w.reads) != 1 || !w.reads[0].IsZero() {
+		t.Errorf("the request's deadlines are %v", w.reads)
+	}
+	if n := len(w.writes); n < 6 || w.writes[0].IsZero() || !w.writes[1].IsZero() || !w.writes[n-1].IsZero() {
+		t.Errorf("the response's deadlines are %v", w.writes)
+	}
+	head := s.ask("ann", "HEAD", "/api/posts?format=csv", "").is(200)
+	if got := head.Header(); head.Body.Len() > 0 || got.Get("Content-Type") != "text/csv; charset=utf-8" || !strings.Contains(got.Get("Content-Disposition"), "posts.csv") {
+		t.Errorf("HEAD: %v %s", got, head.Body)
 	}
 }
 
