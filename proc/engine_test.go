@@ -18,7 +18,7 @@ func TestTxMethods(t *testing.T) {
 	for m := range tx.Methods() {
 		have = append(have, m.Name)
 	}
-	if want := []string{"Engine", "KV", "Now", "Procedure", "Rand"}; !slices.Equal(have, want) {
+	if want := []string{"Engine", "KV", "Now", "Procedure", "Rand", "Value"}; !slices.Equal(have, want) {
 		t.Errorf("a Tx has the methods %q, want %q", have, want)
 	}
 }
