@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -216,17 +215,6 @@ is deleted only with --allow-loss.`,
 
 // migrate sends a migration and returns what was done.
 func (o *usersOptions) migrate(ctx context.Context, m api.MigrationRequest) (done api.Migrations, err error) {
-	body, err := json.Marshal(m)
-	if err != nil {
-		return done, err
-	}
-	resp, err := o.ask(ctx, http.MethodPost, "/records/migrations", http.Header{"Content-Type": {"application/json"}}, body)
-	if err != nil {
-		return done, err
-	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&done); err != nil {
-		return done, fmt.Errorf("the migration was carried out, but reading the response failed: %w", err)
-	}
-	return done, nil
+	err = o.sendJSON(ctx, http.MethodPost, "/records/migrations", m, &done)
+	return done, err
 }

@@ -195,3 +195,20 @@ func (no *refusal) arguments() bool {
 	at := func(f problem.Fault) bool { return f.Pointer != "" || f.Header != "" }
 	return no.Code == engine.CodeUnknownProcedure || slices.ContainsFunc(no.Errors, at)
 }
+
+// sendJSON sends what as JSON and reads the JSON of the response into a pointer.
+func (r *remote) sendJSON(ctx context.Context, method, path string, what, into any) error {
+	body, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	resp, err := r.ask(ctx, method, path, http.Header{"Content-Type": {"application/json"}}, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(into); err != nil {
+		return fmt.Errorf("the server carried out the request, but reading its response failed: %w", err)
+	}
+	return nil
+}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -46,19 +45,8 @@ same places stays as it is, and is listed. --dry-run only shows what would be do
 
 // undo sends the request and returns what was done.
 func (o *usersOptions) undo(ctx context.Context, u api.UndoRequest) (done api.Undone, err error) {
-	body, err := json.Marshal(u)
-	if err != nil {
-		return done, err
-	}
-	resp, err := o.ask(ctx, http.MethodPost, "/records/undo", http.Header{"Content-Type": {"application/json"}}, body)
-	if err != nil {
-		return done, err
-	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&done); err != nil {
-		return done, fmt.Errorf("the changes were taken back, but reading the response failed: %w", err)
-	}
-	return done, nil
+	err = o.sendJSON(ctx, http.MethodPost, "/records/undo", u, &done)
+	return done, err
 }
 
 func printUndone(w io.Writer, done api.Undone, dry bool) error {

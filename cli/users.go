@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -201,21 +200,9 @@ func (o *usersOptions) change(ctx context.Context, p verb.Process, name string, 
 }
 
 // write sends a change and returns the user in the response.
-func (o *usersOptions) write(ctx context.Context, method, path string, what map[string]any) (api.User, error) {
-	var u api.User
-	body, err := json.Marshal(what)
-	if err != nil {
-		return u, err
-	}
-	resp, err := o.ask(ctx, method, path, http.Header{"Content-Type": {"application/json"}}, body)
-	if err != nil {
-		return u, err
-	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&u); err != nil {
-		return u, fmt.Errorf("the change was carried out, but reading the response failed: %w", err)
-	}
-	return u, nil
+func (o *usersOptions) write(ctx context.Context, method, path string, what map[string]any) (u api.User, err error) {
+	err = o.sendJSON(ctx, method, path, what, &u)
+	return u, err
 }
 
 func rolesWords(u api.User) string {
