@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -309,10 +310,7 @@ func (a *Auth) ListDevices(ctx context.Context, r engine.Read, user string) ([]D
 		return err
 	})
 	slices.SortFunc(list, func(x, y Device) int {
-		if c := x.Created.Compare(y.Created); c != 0 {
-			return c
-		}
-		return strings.Compare(x.ID, y.ID)
+		return cmp.Or(x.Created.Compare(y.Created), strings.Compare(x.ID, y.ID))
 	})
 	return list, err
 }

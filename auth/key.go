@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -305,10 +306,7 @@ func (a *Auth) ListKeys(ctx context.Context, r engine.Read, user string) ([]Key,
 		return nil
 	})
 	slices.SortFunc(keys, func(x, y Key) int {
-		if c := x.Created.Compare(y.Created); c != 0 {
-			return c
-		}
-		return strings.Compare(x.ID, y.ID)
+		return cmp.Or(x.Created.Compare(y.Created), strings.Compare(x.ID, y.ID))
 	})
 	return keys, err
 }
