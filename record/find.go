@@ -95,7 +95,7 @@ func (t *Tx) Find(collection string, q *query.Query) (*Page, error) {
 		return nil, err
 	}
 	if q.Explain && !t.actor.System {
-		return nil, engine.Errorf(CodeRefused, "only superadmins learn how records are found, because that tells of records that others may not see")
+		return nil, engine.Errorf(CodeRefused, "only superadmins can explain a query, because a plan counts records that others may not see")
 	}
 	search, err := t.search(c, q)
 	if err != nil {

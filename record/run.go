@@ -6,9 +6,8 @@ import (
 )
 
 // Run does what happens in the background, until ctx ends or the engine is closed, and returns the reason: it carries out
-// migrations, removes changes that are not to be kept any longer, delivers changes to subscriptions, and calls
-// the functions of After. Every node runs
-// it, once; what only the leader does waits on the others.
+// migrations, removes changes that are not to be kept any longer, delivers changes to subscriptions, and calls the functions of
+// After. Every node calls it, once; work that is only for the leader waits on the others.
 func (db *DB) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

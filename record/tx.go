@@ -61,7 +61,7 @@ func unknownCollection(name string) error {
 	return engine.Errorf(CodeUnknownCollection, "there is no collection %.80q", name)
 }
 
-// Get returns a record that the actor may view. Records in the trash are not found: see Trashed.
+// Get returns a record that the actor may view. Records in the trash are not found; Find lists them.
 func (t *Tx) Get(collection, id string) (*Record, error) {
 	c, d, err := t.visible(collection, id, false)
 	if err != nil {
