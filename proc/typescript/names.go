@@ -20,10 +20,13 @@ func namesOf(schemas []proc.Schema) []string {
 	return unique(names)
 }
 
-// unique returns a unique camel-case identifier for each of sorted names.
-func unique(sorted []string) []string {
+// unique returns a unique camel-case identifier for each of sorted names, none of which is one of others.
+func unique(sorted []string, others ...string) []string {
 	names := make([]string, len(sorted))
 	taken := map[string]bool{}
+	for _, o := range others {
+		taken[fold(o)] = true
+	}
 	take := func(i int, name string) {
 		names[i] = name
 		taken[fold(name)] = true

@@ -33,7 +33,7 @@ func collectionsOf(list []schema.Collection) ([]collection, error) {
 		}
 		names[i] = c.Name
 	}
-	functions := unique(names)
+	functions := unique(names, "transaction")
 	all := make([]collection, len(sorted))
 	for i, c := range sorted {
 		all[i] = collection{c, functions[i], pascal(functions[i])}
@@ -56,13 +56,15 @@ func (g *generator) records(list []collection) {
 		g.data(c, "Data", "Data of a record of "+c.Name, received)
 		g.data(c, "Create", "Data of a new record of "+c.Name, creating)
 		g.data(c, "Patch", "A change of a record of "+c.Name+": what is missing stays, and null removes a value", patching)
+		g.expand(c, list)
 	}
 	g.line("")
 	g.line("/** The collections. Their functions are bound. */")
 	g.line("export interface Records {")
 	for _, c := range list {
-		g.linef("  %s: Collection<%sData, %sCreate, %sPatch>;", c.property, c.prefix, c.prefix, c.prefix)
+		g.linef("  %s: Collection<%sData, %sCreate, %sPatch, %sExpand>;", c.property, c.prefix, c.prefix, c.prefix, c.prefix)
 	}
+	g.line("  transaction: Transaction;")
 	g.line("}")
 	g.line("")
 	g.line("/** Creates a client for records. It holds no connection and need not be closed. */")
@@ -71,6 +73,7 @@ func (g *generator) records(list []collection) {
 	for _, c := range list {
 		g.linef("    %s: collection(options, %s, %s),", c.property, quote(c.Name), shapeOfData(c))
 	}
+	g.line("    transaction: transactions(options),")
 	g.line("  };")
 	g.line("}")
 	g.line("")
@@ -110,6 +113,39 @@ func (g *generator) data(c collection, suffix, text string, d direction) {
 	}
 	if c.Extra {
 		g.line("  [name: string]: unknown;")
+	}
+	g.line("}")
+}
+
+// expand writes the type of what a query can expand of c's records: those that they refer to, and those that refer to them.
+func (g *generator) expand(c collection, list []collection) {
+	var lines []string
+	for _, f := range c.Fields {
+		if f.Type != schema.Reference {
+			continue
+		}
+		to := "Stored<unknown>" // of a collection that is not in the module
+		if i := slices.IndexFunc(list, func(x collection) bool { return x.Name == f.Collection }); i >= 0 {
+			to = fmt.Sprintf("Stored<%sData, %sExpand>", list[i].prefix, list[i].prefix)
+		}
+		lines = append(lines, fmt.Sprintf("  %s?: %s | null;", f.Name, to))
+	}
+	for _, x := range list {
+		for _, f := range x.Fields {
+			if f.Type == schema.Reference && f.Collection == c.Name {
+				lines = append(lines, fmt.Sprintf("  %s?: Related<%sData, %sExpand>;", quote(x.Name+"("+f.Name+")"), x.prefix, x.prefix))
+			}
+		}
+	}
+	g.line("")
+	g.linef("/** What expand can add to a record of %s; null is a record that is not there, or that the client may not see. */", comment(c.Name))
+	if lines == nil {
+		g.linef("export type %sExpand = Record<string, never>;", c.prefix)
+		return
+	}
+	g.linef("export interface %sExpand {", c.prefix)
+	for _, l := range lines {
+		g.line(l)
 	}
 	g.line("}")
 }

@@ -8,7 +8,7 @@ export interface RecordsOptions extends ClientOptions {
 }
 
 /** A record: what every record has, and its data. */
-export interface Stored<Data> {
+export interface Stored<Data, Expand = object> {
   id: string;
   /** Grows with every change of the record. */
   rev: number;
@@ -22,9 +22,22 @@ export interface Stored<Data> {
   restored?: Timestamp;
   restored_by?: string;
   data: Data;
-  /** The records that the query has asked for with expand, by the names there. */
-  expand?: Record<string, unknown>;
+  /** The records that the query has asked for with `expand`, by the names there. */
+  expand?: Expand;
 }
+
+/** The first records that refer to an expanded one. */
+export interface Related<Data, Expand = object> {
+  items: Stored<Data, Expand>[];
+  /** There are more than `items`. */
+  more: boolean;
+}
+
+/** The names of what every record has beside its data. */
+export type Column = "id" | "rev" | "created" | "created_by" | "updated" | "updated_by" | "deleted" | "deleted_by" | "restored" | "restored_by" | "is_deleted";
+
+/** The names that a query can use: also paths along references, e.g. "author.email". */
+export type Name<Data> = Column | (keyof Data & string) | `${keyof Data & string}.${string}`;
 
 /** Which records a listing has; see docs/records.md of Skerry. */
 export interface Query {
@@ -47,9 +60,110 @@ export interface Query {
   asof?: string | number | undefined;
 }
 
+/** Which records an aggregate is of. */
+export interface Selection {
+  filter?: string | undefined;
+  deleted?: "live" | "trash" | "all" | undefined;
+  asof?: string | number | undefined;
+}
+
+/** What to compute, and by what to group. */
+export interface AggregateQuery<Group extends string, Aggregate extends string> extends Selection {
+  /** E.g. ["status", "month(created)"]; without it there is one group. */
+  group?: readonly Group[] | undefined;
+  /** E.g. ["count", "sum(total)"]. */
+  aggregate: readonly Aggregate[];
+}
+
+/** By what a query can group. */
+export type GroupName<Data> = Name<Data> | `${"hour" | "day" | "week" | "month" | "year"}(${Name<Data>})`;
+
+/** What a query can compute. */
+export type AggregateName<Data> = "count" | `${"count" | "sum" | "avg" | "min" | "max"}(${Name<Data>})`;
+
+/** The type of a value of a record, null if there is none. */
+type ValueOf<Data, Path> = Path extends keyof Data ? Exclude<Data[Path], undefined> | null : Path extends "rev" ? number : Path extends "is_deleted" ? boolean : Path extends Column ? string | null : string | number | boolean | null;
+
+/** The type of an aggregate; all but counts are null if there are no values. A sum that no 64-bit integer holds is a decimal. */
+type Computed<Data, A> =
+  A extends "count" | `count(${string})` ? number
+  : A extends `avg(${string})` ? number | Decimal | null
+  : A extends `sum(${infer Path})` ? ValueOf<Data, Path> | Decimal | null
+  : A extends `${"min" | "max"}(${infer Path})` ? ValueOf<Data, Path> | null
+  : never;
+
+/** The values of one group, by the names of the query. */
+export type Group<Data, G extends string, A extends string> =
+  & { [name in G]: name extends `${"hour" | "day" | "week" | "month" | "year"}(${string})` ? Timestamp | null : ValueOf<Data, name> }
+  & { [name in A]: Computed<Data, name> };
+
+/** A change of all records that meet a filter, not carried out yet. */
+export interface Preview {
+  /** How many records would be changed. */
+  count: number;
+  /** Changes the records, all or none, and returns their number. It fails with "precondition_failed" if the filter now matches another number. */
+  apply: (options?: WriteOptions) => Promise<number>;
+}
+
+/** The formats of files of records: comma-separated values with a header, and one JSON object a line. */
+export type FileFormat = "csv" | "jsonl";
+
+/** Which records an export has, and in which order. JSON lines can have some of the fields only. */
+export interface ExportQuery extends Selection {
+  sort?: string | readonly string[] | undefined;
+  fields?: string | readonly string[] | undefined;
+}
+
+/** What an import takes. */
+export interface ImportOptions extends WriteOptions {
+  /** What happens to records whose id exists; "refuse" by default. */
+  existing?: "refuse" | "skip" | "update" | undefined;
+  /** Imports the records that are right, and returns the errors of the others. */
+  partial?: boolean | undefined;
+  /** Checks everything and writes nothing. */
+  dryRun?: boolean | undefined;
+}
+
+/** What an import has done, or would do. */
+export interface Imported {
+  created: number;
+  updated: number;
+  skipped: number;
+  failed: number;
+  dry_run?: boolean;
+  /** The first 100 things that are wrong. Lines and columns count from 1; without a column it is the whole line. */
+  errors?: { line: number; column?: number; field?: string; code: string; detail: string }[];
+}
+
+/** One operation of a transaction, made by the `op` of a collection. Result is the type of its result. */
+export interface Operation<Result> {
+  readonly op: "create" | "update" | "delete" | "restore" | "purge";
+  readonly collection: string;
+  readonly id?: string | undefined;
+  readonly rev?: number | undefined;
+  readonly data?: object | undefined;
+  /** Reads the result. */
+  readonly read: (record: unknown) => Result;
+}
+
+/** The operations of a collection; `rev` is the revision that the record must have. */
+export interface Operations<Data, Create, Patch> {
+  create: (data: Create, id?: string) => Operation<Stored<Data>>;
+  update: (id: string, patch: Patch, rev?: number) => Operation<Stored<Data>>;
+  delete: (id: string, rev?: number) => Operation<void>;
+  restore: (id: string, rev?: number) => Operation<Stored<Data>>;
+  purge: (id: string, rev?: number) => Operation<void>;
+}
+
+/**
+ * Carries out operations, all or none, and returns their results. It fails with a CallError whose pointers begin with the
+ * number of the operation that failed: "/ops/1/data/title".
+ */
+export type Transaction = <const Results extends readonly unknown[]>(ops: readonly [...{ [I in keyof Results]: Operation<Results[I]> }], options?: WriteOptions) => Promise<Results>;
+
 /** One page of a listing. */
-export interface Page<Data> {
-  items: Stored<Data>[];
+export interface Page<Data, Expand = object> {
+  items: Stored<Data, Expand>[];
   /** For `after`; missing on the last page. */
   next?: string;
   total?: number;
@@ -122,10 +236,11 @@ export type RecordEvent<Data> =
   | { kind: "change"; position: number; op: string; id: string; record?: Stored<Data>; /** The record is too long for an event. */ large?: true };
 
 /** The functions of one collection. They fail with a CallError, whose `procedure` is e.g. "posts.create". */
-export interface Collection<Data, Create, Patch> {
-  list: (query?: Query, options?: CallOptions) => Promise<Page<Data>>;
+export interface Collection<Data, Create, Patch, Expand = object> {
+  list: (query?: Query, options?: CallOptions) => Promise<Page<Data, Expand>>;
   /** All records of all pages. */
-  all: (query?: Query, options?: CallOptions) => AsyncGenerator<Stored<Data>, void, undefined>;
+  all: (query?: Query, options?: CallOptions) => AsyncGenerator<Stored<Data, Expand>, void, undefined>;
+  aggregate: <const A extends AggregateName<Data>, const G extends GroupName<Data> = never>(query: AggregateQuery<G, A>, options?: CallOptions) => Promise<Group<Data, G, A>[]>;
   get: (id: string, options?: GetOptions) => Promise<Stored<Data>>;
   create: (data: Create, options?: CreateOptions) => Promise<Stored<Data>>;
   update: (id: string, patch: Patch, options?: ChangeOptions) => Promise<Stored<Data>>;
@@ -138,6 +253,16 @@ export interface Collection<Data, Create, Patch> {
   /** Gives a record the data that it had after another revision. */
   revert: (id: string, to: number, options?: ChangeOptions) => Promise<Stored<Data>>;
   history: (id: string, options?: HistoryOptions) => Promise<History>;
+  /** Counts the records that meet a filter, at most 10,000; `apply` of the result changes them. */
+  updateWhere: (filter: string, patch: Patch, options?: CallOptions) => Promise<Preview>;
+  /** In the same way, moves records into the trash. */
+  deleteWhere: (filter: string, options?: CallOptions) => Promise<Preview>;
+  /** Operations for `transaction`. */
+  op: Operations<Data, Create, Patch>;
+  /** Imports at most 10,000 records and 16 MiB, all or none unless `partial` is set. */
+  importFile: (format: FileFormat, file: string | Blob | ArrayBuffer, options?: ImportOptions) => Promise<Imported>;
+  /** All records that meet the query. The stream fails if the export breaks off: what it has so far is not all then. */
+  exportFile: (format: FileFormat, query?: ExportQuery, options?: { signal?: AbortSignal | undefined }) => Promise<ReadableStream<Uint8Array>>;
   /**
    * The state, then every change, until the loop ends or the signal aborts. After a lost connection it goes on where it was,
    * or with the state again.
@@ -152,48 +277,85 @@ export function literal(value: string | number | bigint | boolean | null | Date)
   return typeof value === "bigint" ? value.toString() : JSON.stringify(value);
 }
 
-function collection<Data, Create, Patch>(o: RecordsOptions, name: string, data: Shape | null): Collection<Data, Create, Patch> {
-  const root = (o.baseUrl ?? "").replace(/\/+$/, "") + (o.prefix ?? "/api").replace(/\/+$/, "");
+/** A body that is not JSON. */
+interface Body {
+  media: string;
+  body: string | Blob | ArrayBuffer;
+}
+
+/** Asks for what p names. */
+async function ask<T>(p: Procedure, o: RecordsOptions, method: string, options: ChangeOptions = {}, content?: object, file?: Body): Promise<T> {
+  const headers: Record<string, string> = { Accept: "application/json" };
+  const token = await tokenOf(o);
+  if (token !== undefined) headers["Authorization"] = `Bearer ${token}`;
+  if (options.idempotencyKey !== undefined) headers["Idempotency-Key"] = quoted(options.idempotencyKey);
+  if (options.rev !== undefined) headers["If-Match"] = `"${options.rev}"`;
+  const init: RequestInit = { method, headers };
+  if (content !== undefined) {
+    headers["Content-Type"] = "application/json";
+    init.body = encode(content);
+  } else if (file !== undefined) {
+    headers["Content-Type"] = file.media;
+    init.body = file.body;
+  }
+  const { status, text } = await exchange(p, o, options, p.path, init);
+  if (status === 204) return undefined as T;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new CallError(p.name, "http", `${p.name}: the server answered ${status} with what is not JSON`, { status }, cause);
+  }
+  if (status < 200 || status > 299) throw failure(p, status, value);
+  return shaped(p, value, p.shape) as T;
+}
+
+function rootOf(o: RecordsOptions): string {
+  return (o.baseUrl ?? "").replace(/\/+$/, "") + (o.prefix ?? "/api").replace(/\/+$/, "");
+}
+
+function search(parameters: object): string {
+  const params = new URLSearchParams();
+  for (const [key, value] of Object.entries(parameters)) {
+    if (value !== undefined) params.set(key, String(value)); // a list becomes a,b
+  }
+  return `${params}` === "" ? "" : `?${params}`;
+}
+
+function transactions(o: RecordsOptions): Transaction {
+  const p: Procedure = { name: "transaction", path: `${rootOf(o)}/tx`, shape: null };
+  return async (ops, options) => {
+    const list: readonly Operation<unknown>[] = ops;
+    const content = { ops: list.map(({ op, collection, id, rev, data }) => ({ op, collection, id, rev, data })) };
+    const { results } = await ask<{ results: { record?: unknown }[] }>(p, o, "POST", options, content);
+    return list.map((op, i) => op.read(results[i]?.record)) as never;
+  };
+}
+
+const media: Record<FileFormat, string> = { csv: "text/csv", jsonl: "application/jsonl" };
+
+function collection<Data, Create, Patch, Expand>(o: RecordsOptions, name: string, data: Shape | null): Collection<Data, Create, Patch, Expand> {
+  const root = rootOf(o);
   const base = `${root}/${name}`;
+  const called = (what: string, path = "", shape: Shape | null = null): Procedure => ({ name: `${name}.${what}`, path: base + path, shape });
   const one: Shape = ["object", data === null ? [["rev", "i"]] : [["rev", "i"], ["data", data]]];
   const page: Shape = ["object", [["items", ["list", one]]]];
-
-  async function ask<T>(what: string, shape: Shape | null, method: string, path: string, options: ChangeOptions = {}, content?: object): Promise<T> {
-    const p: Procedure = { name: `${name}.${what}`, path, shape };
-    const headers: Record<string, string> = { Accept: "application/json" };
-    const token = await tokenOf(o);
-    if (token !== undefined) headers["Authorization"] = `Bearer ${token}`;
-    if (options.idempotencyKey !== undefined) headers["Idempotency-Key"] = quoted(options.idempotencyKey);
-    if (options.rev !== undefined) headers["If-Match"] = `"${options.rev}"`;
-    const init: RequestInit = { method, headers };
-    if (content !== undefined) {
-      headers["Content-Type"] = "application/json";
-      init.body = encode(content);
-    }
-    const { status, text } = await exchange(p, o, options, base + path, init);
-    if (status === 204) return undefined as T;
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch (cause) {
-      throw new CallError(p.name, "http", `${p.name}: the server answered ${status} with what is not JSON`, { status }, cause);
-    }
-    if (status < 200 || status > 299) throw failure(p, status, value);
-    return shaped(p, value, shape) as T;
-  }
 
   const at = (id: string) => {
     if (id === "" || id === "." || id === "..") throw new TypeError(`${JSON.stringify(id)} is not an id`);
     return `/${encodeURIComponent(id)}`;
   };
-  const search = (parameters: object) => {
-    const params = new URLSearchParams();
-    for (const [key, value] of Object.entries(parameters)) {
-      if (value !== undefined) params.set(key, String(value)); // a list becomes a,b
-    }
-    return `${params}` === "" ? "" : `?${params}`;
+  const list = (query: Query = {}, options?: CallOptions): Promise<Page<Data, Expand>> => ask(called("list", search(query), page), o, "GET", options);
+  const ints = ["rev", ...(typeof data === "object" && data?.[0] === "object" ? data[1].map(([field]) => field) : [])];
+  const whole = (name: string): boolean => ints.includes(/^(?:sum|min|max)\((.*)\)$/.exec(name)?.[1] ?? name);
+  const where = async (what: string, method: string, filter: string, options?: CallOptions, content?: object): Promise<Preview> => {
+    const { count, token } = await ask<{ count: number; token: string }>(called(what, search({ filter })), o, method, options, content);
+    const apply = async (options?: WriteOptions) =>
+      (await ask<{ count: number }>(called(what, search({ filter, token })), o, method, options, content)).count;
+    return { count, apply };
   };
-  const list = (query: Query = {}, options?: CallOptions): Promise<Page<Data>> => ask("list", page, "GET", search(query), options);
+  const operation = <Result>(op: Operation<Result>["op"], id: string | undefined, rev: number | undefined, data?: object): Operation<Result> =>
+    ({ op, collection: name, id, rev, data, read: (record) => shaped(called(op), record, one) as Result });
   return {
     list,
     async *all(query: Query = {}, options?: CallOptions) {
@@ -204,13 +366,49 @@ function collection<Data, Create, Patch>(o: RecordsOptions, name: string, data: 
         after = next;
       }
     },
-    get: async (id, { rev, asof, ...options } = {}) => ask("get", one, "GET", at(id) + search({ rev, asof }), options),
-    create: (content, options) => ask("create", one, "POST", "", options, { id: options?.id, data: content }),
-    update: async (id, patch, options) => ask("update", one, "PATCH", at(id), options, { data: patch }),
-    delete: async (id, options) => ask("delete", null, "DELETE", at(id), options),
-    restore: async (id, options) => ask("restore", one, "POST", `${at(id)}/restore`, options),
-    purge: async (id, options) => ask("purge", null, "DELETE", `${at(id)}?purge=true`, options),
-    revert: async (id, to, options) => ask("revert", one, "POST", `${at(id)}/revert`, options, { to }),
+    async aggregate(query, options) {
+      const p = called("aggregate", search(query));
+      const { groups } = await ask<{ groups: Record<string, unknown>[] }>(p, o, "GET", options);
+      for (const group of groups) {
+        for (const [name, value] of Object.entries(group)) {
+          if (typeof value === "number" && whole(name)) shaped(p, value, "i");
+        }
+      }
+      return groups as never;
+    },
+    get: async (id, { rev, asof, ...options } = {}) => ask(called("get", at(id) + search({ rev, asof }), one), o, "GET", options),
+    create: (content, options) => ask(called("create", "", one), o, "POST", options, { id: options?.id, data: content }),
+    update: async (id, patch, options) => ask(called("update", at(id), one), o, "PATCH", options, { data: patch }),
+    delete: async (id, options) => ask(called("delete", at(id)), o, "DELETE", options),
+    restore: async (id, options) => ask(called("restore", `${at(id)}/restore`, one), o, "POST", options),
+    purge: async (id, options) => ask(called("purge", `${at(id)}?purge=true`), o, "DELETE", options),
+    revert: async (id, to, options) => ask(called("revert", `${at(id)}/revert`, one), o, "POST", options, { to }),
+    updateWhere: (filter, patch, options) => where("updateWhere", "PATCH", filter, options, { data: patch }),
+    deleteWhere: (filter, options) => where("deleteWhere", "DELETE", filter, options),
+    op: {
+      create: (content, id) => operation("create", id, undefined, content as object),
+      update: (id, patch, rev) => operation("update", id, rev, patch as object),
+      delete: (id, rev) => operation("delete", id, rev),
+      restore: (id, rev) => operation("restore", id, rev),
+      purge: (id, rev) => operation("purge", id, rev),
+    },
+    importFile: (format, body, { existing, partial, dryRun, ...options } = {}) =>
+      ask(called("importFile", search({ existing, partial, dry_run: dryRun })), o, "POST", options, undefined, { media: media[format], body }),
+    async exportFile(format, query = {}, { signal } = {}) {
+      const p = called("exportFile", search({ ...query, format }));
+      const token = await tokenOf(o);
+      const headers: Record<string, string> = { Accept: `${media[format]}, application/json` };
+      if (token !== undefined) headers["Authorization"] = `Bearer ${token}`;
+      let answer: Response;
+      try {
+        answer = await (o.fetch ?? globalThis.fetch)(p.path, { headers, signal: signal ?? null });
+      } catch (cause) {
+        if (signal?.aborted) throw signal.reason;
+        throw new CallError(p.name, "network", `${p.name}: ${cause instanceof Error ? cause.message : String(cause)}`, {}, cause);
+      }
+      if (answer.status !== 200 || answer.body === null) throw failure(p, answer.status, await answer.json().catch(() => null));
+      return answer.body;
+    },
     async *events({ id, ...subscription } = {}, options = {}) {
       const p: Procedure = { name: `${name}.events`, path: "", shape: null };
       const url = `${root}/events${search({ topic: `${name}/${id ?? "*"}`, ...subscription })}`;
@@ -227,7 +425,7 @@ function collection<Data, Create, Patch>(o: RecordsOptions, name: string, data: 
         }
       }
     },
-    history: async (id, { before, limit, ...options } = {}) => ask("history", null, "GET", `${at(id)}/history${search({ before, limit })}`, options),
+    history: async (id, { before, limit, ...options } = {}) => ask(called("history", `${at(id)}/history${search({ before, limit })}`), o, "GET", options),
   };
 }
 

@@ -30,7 +30,7 @@ import (
 	"github.com/skerrydb/skerry/web/records"
 )
 
-// blog returns the collections of testdata/records/blog.json, of which posts are open to users.
+// blog returns the collections of testdata/records/blog.json, of which posts and comments are open to users.
 func blog(t testing.TB) (list []schema.Collection) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/records/blog.json")
@@ -40,7 +40,11 @@ func blog(t testing.TB) (list []schema.Collection) {
 	if err := json.Unmarshal(b, &list); err != nil {
 		t.Fatal(err)
 	}
-	list[0].Rules = schema.Rules{List: "true", View: "true", Create: "@auth.id != null", Update: "created_by = @auth.id", Delete: "created_by = @auth.id", History: "true", Subscribe: "true"}
+	for i := range list {
+		if name := list[i].Name; name == "posts" || name == "comments" {
+			list[i].Rules = schema.Rules{List: "true", View: "true", Create: "@auth.id != null", Update: "created_by = @auth.id", Delete: "created_by = @auth.id", History: "true", Subscribe: "true"}
+		}
+	}
 	return list
 }
 

@@ -32,8 +32,8 @@ type Options struct {
 
 	// Collections, if there are any, get types of their data and, together, the function
 	// createRecords, which returns an object with list, get, create, update, delete,
-	// history and so on for each collection. Integers and times are those of procedures; a decimal is
-	// a string.
+	// history and so on for each collection, and the function transaction. Integers and times are those of
+	// procedures; a decimal is a string.
 	Collections []schema.Collection
 }
 

@@ -45,6 +45,11 @@ export interface AuthorsPatch {
   [name: string]: unknown;
 }
 
+/** What expand can add to a record of authors; null is a record that is not there, or that the client may not see. */
+export interface AuthorsExpand {
+  "posts(author)"?: Related<PostsData, PostsExpand>;
+}
+
 /** Data of a record of blog_posts. */
 export type BlogPostsData = Record<string, never>;
 
@@ -53,6 +58,37 @@ export type BlogPostsCreate = Record<string, never>;
 
 /** A change of a record of blog_posts: what is missing stays, and null removes a value. */
 export type BlogPostsPatch = Record<string, never>;
+
+/** What expand can add to a record of blog_posts; null is a record that is not there, or that the client may not see. */
+export type BlogPostsExpand = Record<string, never>;
+
+/** Data of a record of comments. */
+export interface CommentsData {
+  text: string;
+  post: string;
+  answers?: string;
+}
+
+/** Data of a new record of comments. */
+export interface CommentsCreate {
+  text: string;
+  post: string;
+  answers?: string | null | undefined;
+}
+
+/** A change of a record of comments: what is missing stays, and null removes a value. */
+export interface CommentsPatch {
+  text?: string | undefined;
+  post?: string | undefined;
+  answers?: string | null | undefined;
+}
+
+/** What expand can add to a record of comments; null is a record that is not there, or that the client may not see. */
+export interface CommentsExpand {
+  post?: Stored<PostsData, PostsExpand> | null;
+  answers?: Stored<CommentsData, CommentsExpand> | null;
+  "comments(answers)"?: Related<CommentsData, CommentsExpand>;
+}
 
 /** Data of a record of delete. */
 export interface DeleteData {
@@ -68,6 +104,9 @@ export interface DeleteCreate {
 export interface DeletePatch {
   class?: string | null | undefined;
 }
+
+/** What expand can add to a record of delete; null is a record that is not there, or that the client may not see. */
+export type DeleteExpand = Record<string, never>;
 
 /** Data of a record of posts. What visitors read *\/ first. */
 export interface PostsData {
@@ -117,12 +156,33 @@ export interface PostsPatch {
   meta?: unknown;
 }
 
+/** What expand can add to a record of posts; null is a record that is not there, or that the client may not see. */
+export interface PostsExpand {
+  author?: Stored<AuthorsData, AuthorsExpand> | null;
+  "comments(post)"?: Related<CommentsData, CommentsExpand>;
+}
+
+/** Data of a record of transaction. */
+export type Transaction2Data = Record<string, never>;
+
+/** Data of a new record of transaction. */
+export type Transaction2Create = Record<string, never>;
+
+/** A change of a record of transaction: what is missing stays, and null removes a value. */
+export type Transaction2Patch = Record<string, never>;
+
+/** What expand can add to a record of transaction; null is a record that is not there, or that the client may not see. */
+export type Transaction2Expand = Record<string, never>;
+
 /** The collections. Their functions are bound. */
 export interface Records {
-  authors: Collection<AuthorsData, AuthorsCreate, AuthorsPatch>;
-  blogPosts: Collection<BlogPostsData, BlogPostsCreate, BlogPostsPatch>;
-  delete_: Collection<DeleteData, DeleteCreate, DeletePatch>;
-  posts: Collection<PostsData, PostsCreate, PostsPatch>;
+  authors: Collection<AuthorsData, AuthorsCreate, AuthorsPatch, AuthorsExpand>;
+  blogPosts: Collection<BlogPostsData, BlogPostsCreate, BlogPostsPatch, BlogPostsExpand>;
+  comments: Collection<CommentsData, CommentsCreate, CommentsPatch, CommentsExpand>;
+  delete_: Collection<DeleteData, DeleteCreate, DeletePatch, DeleteExpand>;
+  posts: Collection<PostsData, PostsCreate, PostsPatch, PostsExpand>;
+  transaction2: Collection<Transaction2Data, Transaction2Create, Transaction2Patch, Transaction2Expand>;
+  transaction: Transaction;
 }
 
 /** Creates a client for records. It holds no connection and need not be closed. */
@@ -130,7 +190,10 @@ export function createRecords(options: RecordsOptions = {}): Records {
   return {
     authors: collection(options, "authors", null),
     blogPosts: collection(options, "blog_posts", null),
+    comments: collection(options, "comments", null),
     delete_: collection(options, "delete", null),
     posts: collection(options, "posts", ["object", [["views", "i"]]]),
+    transaction2: collection(options, "transaction", null),
+    transaction: transactions(options),
   };
 }

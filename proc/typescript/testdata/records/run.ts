@@ -25,7 +25,7 @@ async function fails(what: string, call: Promise<unknown>, code: string, status:
 let access: string | undefined;
 const options = { baseUrl, token: async () => access };
 const api = createClient(options);
-const { posts, authors, delete_, blogPosts } = createRecords(options);
+const { posts, comments, authors, delete_, blogPosts, transaction, transaction2 } = createRecords(options);
 const title = 'Grüße "\u2028\n\\ 🌍';
 
 async function login() {
@@ -136,6 +136,84 @@ async function listings() {
   same("its text", bad.message.includes("nothing"), true);
 }
 
+async function transactions() {
+  const [post, comment] = await transaction([posts.op.create({ title: "both" }, "both"), comments.op.create({ text: "first", post: "both" }, "c1")]);
+  const texts: string[] = [post.id, post.data.title, comment.data.text];
+  same("both", texts, ["both", "both", "first"]);
+  // @ts-expect-error: a comment has no title
+  same("no title", comment.data.title, undefined);
+  // @ts-expect-error: no such field
+  const refused = await fails("all or none", transaction([posts.op.update("both", { title: "lost" }), comments.op.create({ colour: "red", text: "x", post: "both" })]), "record_invalid", 422);
+  same("which", [refused.procedure, refused.errors[0]?.pointer], ["transaction", "/ops/1/data/colour"]);
+  await fails("another rev", transaction([posts.op.update("both", { title: "lost" }, post.rev + 1)]), "record_changed", 412);
+  const done = await transaction([posts.op.update("both", { views: 7 }, post.rev), comments.op.delete("c1"), comments.op.restore("c1"), comments.op.delete("c1"), comments.op.purge("c1")], { idempotencyKey: "t1" });
+  same("results", [done.length, done[0].data.views, done[0].data.title, done[1], done[2].id, done[4]], [5, 7, "both", undefined, "c1", undefined]);
+  await transaction([posts.op.update("both", { views: 9007199254740993n })]).catch((e: unknown) => same("a large integer", (e as CallError).code, "unsafe_integer"));
+  await transaction([posts.op.delete("both"), posts.op.purge("both")]);
+  same("a collection of that name", typeof transaction2.list, "function");
+}
+
+async function expansions() {
+  await posts.create({ title: "expanded" }, { id: "e" });
+  for (const text of ["one", "two"]) await comments.create({ text, post: "e" }, { id: text });
+  await comments.update("two", { answers: "one" });
+  const [first] = (await posts.list({ filter: 'id = "e"', expand: ["author", "comments(post).answers"] })).items;
+  same("nothing there", first?.expand?.author, null);
+  const found = first?.expand?.["comments(post)"];
+  const texts: (string | undefined)[] | undefined = found?.items.map((c) => c.data.text + (c.expand?.answers?.data.text ?? ""));
+  same("referring", [texts, found?.more], [["one", "twoone"], false]);
+  for await (const c of comments.all({ filter: 'id = "one"', expand: "post" })) same("referred", c.expand?.post?.data.title, "expanded");
+  // @ts-expect-error: nothing refers to comments as post
+  same("no such reference", first?.expand?.["posts(post)"], undefined);
+}
+
+async function aggregates() {
+  for (const [title, views, price, score] of [["sum 1", 1, "1.25", 0.5], ["sum 2", 2, "2.50", 1.5], ["sum 3", 4, null, null]] as const) {
+    await posts.create({ title, views, price, score, pinned: views < 4 });
+  }
+  const filter = 'title ~ "sum"';
+  const [all] = await posts.aggregate({ aggregate: ["count", "count(price)", "sum(views)", "sum(price)", "avg(score)", "max(title)"], filter });
+  const views: number | string | null = all?.["sum(views)"] ?? null;
+  same("of all", [all?.count, all?.["count(price)"], views, all?.["sum(price)"], all?.["avg(score)"], all?.["max(title)"]], [3, 2, 7, "3.75", 1, "sum 3"]);
+  const groups = await posts.aggregate({ aggregate: ["count", "max(views)"], group: ["pinned", "year(created)"], filter });
+  same("groups", groups.map((g) => [g.pinned, g.count, g["max(views)"], g["year(created)"]?.slice(4, 14)]), [[false, 1, 4, "-01-01T00:"], [true, 2, 2, "-01-01T00:"]]);
+  // @ts-expect-error: no such field
+  await fails("an unknown field", posts.aggregate({ aggregate: ["sum(viewers)"] }), "query_invalid", 400);
+  const large = await posts.create({ title: "huge", views: 0 });
+  await posts.update(large.id, { views: 9007199254740993n }).catch(() => undefined);
+  await fails("a large integer", posts.aggregate({ aggregate: ["max(views)"] }), "unsafe_integer", 200);
+  await posts.delete(large.id);
+}
+
+async function byFilter() {
+  const filter = 'title ~ "sum"';
+  const change = await posts.updateWhere(filter, { slug: "summed" });
+  same("a preview", [change.count, (await posts.list({ filter: 'slug = "summed"', count: true })).total], [3, 0]);
+  same("applied", [await change.apply(), (await posts.list({ filter: 'slug = "summed"', count: true })).total], [3, 3]);
+  // @ts-expect-error: no such field
+  await fails("an unknown field", posts.updateWhere(filter, { colour: "red" }).then((c) => c.apply()), "record_invalid", 422);
+  const removal = await posts.deleteWhere(filter);
+  await posts.create({ title: "sum 4" });
+  await fails("another number", removal.apply(), "precondition_failed", 412);
+  same("deleted", await (await posts.deleteWhere(filter)).apply({ idempotencyKey: "d1" }), 4);
+}
+
+async function files() {
+  const csv = 'id,title,views\nf1,"one, two",1\nf2,three,2\n';
+  same("a dry run", await posts.importFile("csv", csv, { dryRun: true }), { created: 2, updated: 0, skipped: 0, failed: 0, dry_run: true });
+  same("imported", (await posts.importFile("csv", new Blob([csv]), { idempotencyKey: "i1" })).created, 2);
+  const twice = await fails("imported twice", posts.importFile("csv", csv), "record_invalid", 422);
+  same("where", twice.errors[0]?.detail.startsWith("line 2"), true);
+  same("skipped", (await posts.importFile("csv", new TextEncoder().encode(csv).buffer, { existing: "skip" })).skipped, 2);
+  const some = await posts.importFile("jsonl", '{"id":"f3","data":{"title":"four"}}\n{"data":{"title":"five","views":"x"}}\n', { partial: true });
+  same("partial", [some.created, some.failed, some.errors?.[0]?.line, some.errors?.[0]?.field], [1, 1, 2, "views"]);
+  const lines = await new Response(await posts.exportFile("jsonl", { filter: 'id in ("f1", "f2", "f3")', sort: "-views", fields: ["id", "title"] })).text();
+  same("exported", lines, ["f2", "f1", "f3"].map((id, i) => `{"id":"${id}","data":{"title":"${["three", "one, two", "four"][i]}"}}\n`).join(""));
+  same("a header", (await new Response(await posts.exportFile("csv")).text()).startsWith("id,title,slug,"), true);
+  await fails("no rule", authors.exportFile("csv"), "record_refused", 403);
+  await fails("the network", createRecords({ ...options, fetch: async () => { throw new TypeError("down"); } }).posts.exportFile("csv"), "network", 0);
+}
+
 async function closed() {
   await fails("no rule", authors.create({ email: "a@example.org", anything: 1 }), "record_refused", 403);
   same("other names", [typeof delete_.get, typeof blogPosts.list], ["function", "function"]);
@@ -153,5 +231,10 @@ await changes();
 await history();
 await events();
 await listings();
+await transactions();
+await expansions();
+await aggregates();
+await byFilter();
+await files();
 await closed();
 if (!process.exitCode) console.log("ok");
