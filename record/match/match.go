@@ -10,7 +10,6 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/query"
-	"github.com/skerrydb/skerry/record/value"
 )
 
 // Limits of a Set.
@@ -18,7 +17,7 @@ const (
 	// MaxSubscriptions is how many subscriptions one collection has.
 	MaxSubscriptions = 250_000
 	// MaxScanned is how many different conditions one collection has that every change is compared with, because they
-	// ask for no column or field to be equal to a value.
+	// do not compare a column or field with a value by =, in, <, <=, > or >=.
 	MaxScanned = 10_000
 )
 
@@ -49,32 +48,19 @@ type Sub[T any] struct {
 // Set holds the subscriptions to one collection. Only one goroutine may use it at a time, and no
 // function that it calls may call its methods. The zero Set is empty.
 //
-// Subscriptions with the same condition form a group, which is evaluated once. A group is found by equalities: it is in
-// the bucket of each equality of its cover (query.Cond.Cover), and a record that meets the condition meets one of them.
-// So a change needs a look into two buckets, of the record before and after it, for each column and field that has any.
-// Groups without a cover are evaluated for each change.
+// Subscriptions with the same condition form a group, which is evaluated once. An index leads from a record to the
+// groups that it may concern: every record that meets a condition meets all intervals of one path of its cover
+// (query.Cond.Cover), and the group is in the index once for each path. The index is a tree. Below a node there are, for a
+// column or field, a map by value and an interval tree; what a path asks for beyond the first interval is looked at only
+// where a node is crowded. So the cost of a change grows with the number of groups that see something of it, and with the
+// logarithm of the number of others. DESIGN.md says for which conditions that does not hold.
 type Set[T any] struct {
-	count   int
-	groups  map[name]*group[T]
-	buckets []place[T] // by column and field; few
-	scanned bucket[T]  // groups without a cover
-	alone   uint64     // counts the groups with a Test
-	round   uint64     // counts the calls of Match
-	env     query.Env  // scratch of Match
-}
-
-// place are the buckets of one column or field.
-type place[T any] struct {
-	of      query.Place
-	byValue map[value.Value]*bucket[T]
-}
-
-type bucket[T any] struct{ entries []entry[T] }
-
-// entry is a group in a bucket; slot is the index of the bucket in group.slots.
-type entry[T any] struct {
-	group *group[T]
-	slot  int
+	count  int
+	groups map[name]*group[T]
+	root   node[T] // its own groups are those of which any record may meet the condition
+	alone  uint64  // counts the groups with a Test
+	round  uint64  // counts the calls of Match
+	env    query.Env
 }
 
 // name is what tells groups apart: the fingerprint of the condition or, if there is a Test, a number of its own.
@@ -90,13 +76,6 @@ type group[T any] struct {
 	subs  []*Sub[T]
 	slots []slot[T]
 	round uint64 // the last call of Match that has looked at it
-}
-
-// slot is where a group is in a bucket. The bucket of scanned groups has no equality.
-type slot[T any] struct {
-	in *bucket[T]
-	at int
-	eq *query.Equality
 }
 
 // Test decides in place of a condition whether a record is seen. It must not be true for a record that does not meet the
@@ -134,49 +113,18 @@ func (s *Set[T]) Add(cond *query.Cond, test Test, to T) (*Sub[T], error) {
 	return sub, nil
 }
 
-// place puts a group into the buckets of its cover, preferring those with few groups.
+// place puts a group into the index.
 func (s *Set[T]) place(g *group[T]) error {
-	cover, ok := g.cond.Cover(func(e query.Equality) int {
-		if b := s.bucket(e, false); b != nil {
-			return len(b.entries)
+	paths := g.cond.Cover(s.root.cost)
+	for _, p := range paths {
+		if len(p) == 0 && len(s.root.groups) >= MaxScanned {
+			return engine.Errorf(engine.CodeLimit, "more than %d different conditions of subscriptions to one collection compare no column or field with a value, by =, in, <, <=, > or >=", MaxScanned)
 		}
-		return 0
-	})
-	if !ok {
-		if len(s.scanned.entries) >= MaxScanned {
-			return engine.Errorf(engine.CodeLimit, "more than %d different conditions of subscriptions to one collection ask for no value of a field", MaxScanned)
-		}
-		g.enter(&s.scanned, nil)
 	}
-	for i := range cover {
-		g.enter(s.bucket(cover[i], true), &cover[i])
+	for _, p := range paths {
+		s.root.enter(g, p)
 	}
 	return nil
-}
-
-func (g *group[T]) enter(b *bucket[T], eq *query.Equality) {
-	g.slots = append(g.slots, slot[T]{b, len(b.entries), eq})
-	b.entries = append(b.entries, entry[T]{g, len(g.slots) - 1})
-}
-
-// bucket returns the bucket of an equality. If there is none, it returns nil or creates it.
-func (s *Set[T]) bucket(e query.Equality, create bool) *bucket[T] {
-	for i := range s.buckets {
-		if p := &s.buckets[i]; p.of == e.Of {
-			b := p.byValue[e.Value]
-			if b == nil && create {
-				b = &bucket[T]{}
-				p.byValue[e.Value] = b
-			}
-			return b
-		}
-	}
-	if !create {
-		return nil
-	}
-	b := &bucket[T]{}
-	s.buckets = append(s.buckets, place[T]{e.Of, map[value.Value]*bucket[T]{e.Value: b}})
-	return b
 }
 
 // Remove removes a subscription. It does nothing if that was done before.
@@ -195,34 +143,7 @@ func (s *Set[T]) Remove(sub *Sub[T]) {
 	}
 	delete(s.groups, g.name)
 	for _, x := range g.slots {
-		x.in.remove(x.at)
-		if x.eq != nil && len(x.in.entries) == 0 {
-			s.drop(*x.eq)
-		}
-	}
-}
-
-func (b *bucket[T]) remove(at int) {
-	last := len(b.entries) - 1
-	moved := b.entries[last]
-	b.entries[at] = moved
-	moved.group.slots[moved.slot].at = at
-	b.entries[last] = entry[T]{}
-	b.entries = b.entries[:last]
-}
-
-// drop removes the empty bucket of an equality.
-func (s *Set[T]) drop(e query.Equality) {
-	for i := range s.buckets {
-		if p := &s.buckets[i]; p.of == e.Of {
-			if delete(p.byValue, e.Value); len(p.byValue) == 0 {
-				last := len(s.buckets) - 1
-				s.buckets[i] = s.buckets[last]
-				s.buckets[last] = place[T]{}
-				s.buckets = s.buckets[:last]
-			}
-			return
-		}
+		x.in.leave(x.at)
 	}
 }
 
@@ -234,7 +155,7 @@ func (s *Set[T]) Clear(fn func(*Sub[T])) {
 			fn(sub)
 		}
 	}
-	s.count, s.groups, s.buckets, s.scanned = 0, nil, nil, bucket[T]{}
+	s.count, s.groups, s.root = 0, nil, node[T]{}
 }
 
 // Len returns the number of subscriptions.
@@ -246,43 +167,38 @@ func (s *Set[T]) Len() int { return s.count }
 func (s *Set[T]) Match(now time.Time, before, after query.Row, hit func(Hit[T])) {
 	s.round++
 	s.env.Now = now
-	for _, p := range s.buckets {
-		for i, row := range []query.Row{before, after} {
-			if row == nil {
-				continue
-			}
-			v := p.of.In(row)
-			if i == 1 && before != nil && v == p.of.In(before) {
-				continue
-			}
-			if b := p.byValue[v]; b != nil {
-				s.evaluate(b, before, after, hit)
-			}
+	r, some := rows{[2]query.Row{before, after}}, uint8(0)
+	for i, row := range r.row {
+		if row != nil {
+			some |= 1 << i
 		}
 	}
-	s.evaluate(&s.scanned, before, after, hit)
+	if some == 0 {
+		return
+	}
+	s.root.walk(&r, some, func(n *node[T]) {
+		for _, e := range n.groups {
+			if e.group.round != s.round {
+				e.group.round = s.round
+				s.evaluate(e.group, before, after, hit)
+			}
+		}
+	})
 }
 
-func (s *Set[T]) evaluate(b *bucket[T], before, after query.Row, hit func(Hit[T])) {
-	for _, e := range b.entries {
-		g := e.group
-		if g.round == s.round {
-			continue
-		}
-		g.round = s.round
-		h := Hit[T]{Subs: g.subs}
-		was, err := s.holds(g, before)
-		if err == nil {
-			var is bool
-			is, err = s.holds(g, after)
-			h.Op = opOf(was, is)
-		}
-		if h.Err = err; err != nil {
-			h.Op = 0
-		}
-		if h.Op != 0 || err != nil {
-			hit(h)
-		}
+func (s *Set[T]) evaluate(g *group[T], before, after query.Row, hit func(Hit[T])) {
+	h := Hit[T]{Subs: g.subs}
+	was, err := s.holds(g, before)
+	if err == nil {
+		var is bool
+		is, err = s.holds(g, after)
+		h.Op = opOf(was, is)
+	}
+	if h.Err = err; err != nil {
+		h.Op = 0
+	}
+	if h.Op != 0 || err != nil {
+		hit(h)
 	}
 }
 

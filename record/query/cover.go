@@ -4,17 +4,12 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"github.com/skerrydb/skerry/record/expr"
 	"github.com/skerrydb/skerry/record/value"
 )
-
-// Equality asks that a column or field of a record has a value, which may be null.
-type Equality struct {
-	Of    Place
-	Value value.Value
-}
 
 // Place is a column or field of a collection.
 type Place struct {
@@ -30,49 +25,132 @@ func (p Place) In(row Row) value.Value {
 	return row.Field(p.Index)
 }
 
-// Cover returns equalities of which every record that meets c meets at least one. If there is a choice, it takes those
-// with the lowest sum of costs. ok is false if there are none: any record may meet c.
-func (c *Cond) Cover(cost func(Equality) int) (cover []Equality, ok bool) {
-	cover, _, ok = c.cover(cost)
-	return cover, ok
+// Interval asks that a record has, at a place, a value between two limits, or one value.
+type Interval struct {
+	Of        Place
+	Point     bool  // the value is Low.Value, which may be null
+	Low, High Limit // if it is not a point
 }
 
-func (c *Cond) cover(cost func(Equality) int) (cover []Equality, sum int, ok bool) {
+// Limit is an end of an Interval. It has no Value if the interval has no limit at that end.
+type Limit struct {
+	Value value.Value
+	Open  bool // the value itself is outside
+}
+
+// Path is what a record must meet all of.
+type Path []Interval
+
+// maxPaths is how many paths a conjunction of two alternatives has; with more, Cover considers only one of the two.
+const maxPaths = 128
+
+// Cover returns paths such that every record that meets c meets at least one of them. If any record may meet c, one of
+// them is empty. Where there is a choice, it takes the paths with the lowest sum of costs; cost estimates how many others
+// ask for an interval.
+func (c *Cond) Cover(cost func(Interval) int) (all []Path) {
 	switch c.kind {
 	case and:
+		all = []Path{nil}
 		for _, t := range c.terms {
-			if one, price, can := t.cover(cost); can && (!ok || price < sum) {
-				cover, sum, ok = one, price, true
-			}
+			all = bothOf(all, t.Cover(cost), cost)
 		}
-		return cover, sum, ok
+		return all
 	case or:
 		for _, t := range c.terms {
-			one, price, can := t.cover(cost)
-			if !can {
-				return nil, 0, false
-			}
-			cover, sum = append(cover, one...), sum+price
+			all = append(all, t.Cover(cost)...)
 		}
-		return cover, sum, true
+		if slices.ContainsFunc(all, func(p Path) bool { return len(p) == 0 }) {
+			return []Path{nil}
+		}
+		return all
 	case in:
-		cover, ok = equalities(c.left, c.list...)
+		if paths, ok := intervals(c.left, expr.Equal, c.list...); ok {
+			return paths
+		}
 	case compare:
-		if c.op != expr.Equal {
-			return nil, 0, false
+		if paths, ok := intervals(c.left, c.op, c.right); ok {
+			return paths
 		}
-		if cover, ok = equalities(c.left, c.right); !ok {
-			cover, ok = equalities(c.right, c.left)
+		if op, ok := c.op.Flip(); ok {
+			if paths, ok := intervals(c.right, op, c.left); ok {
+				return paths
+			}
 		}
 	}
-	for _, e := range cover {
-		sum += cost(e)
-	}
-	return cover, sum, ok
+	return []Path{nil}
 }
 
-// equalities returns what it means that t equals one of several terms, if t is a column or field and they are literals.
-func equalities(t *term, with ...*term) (all []Equality, ok bool) {
+// bothOf returns paths for a conjunction of two conditions.
+func bothOf(a, b []Path, cost func(Interval) int) (all []Path) {
+	if len(a) > 1 && len(b) > 1 && len(a)*len(b) > maxPaths {
+		if price(b, cost) < price(a, cost) {
+			return b
+		}
+		return a
+	}
+	for _, x := range a {
+		for _, y := range b {
+			if p, ok := x.with(y); ok {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// price returns the sum of what the cheapest interval of each path costs.
+func price(all []Path, cost func(Interval) int) (sum int) {
+	for _, p := range all {
+		least := math.MaxInt32
+		for _, i := range p {
+			least = min(least, cost(i))
+		}
+		sum += least
+	}
+	return sum
+}
+
+// with returns the path that asks for what both ask for. ok is false if no record can meet it.
+func (p Path) with(q Path) (both Path, ok bool) {
+	both = slices.Clone(p)
+	for _, i := range q {
+		at := slices.IndexFunc(both, func(x Interval) bool { return x.Of == i.Of && !x.Point && !i.Point })
+		if at < 0 {
+			both = append(both, i)
+			continue
+		}
+		x := &both[at]
+		if l := i.Low; !l.Value.IsNull() && (x.Low.Value.IsNull() || l.excludesMore(x.Low, 1)) {
+			x.Low = l
+		}
+		if h := i.High; !h.Value.IsNull() && (x.High.Value.IsNull() || h.excludesMore(x.High, -1)) {
+			x.High = h
+		}
+		if x.empty() {
+			return nil, false
+		}
+	}
+	return both, true
+}
+
+// excludesMore reports whether the limit l excludes more than m: of low limits the higher one does, with sign 1, and of
+// high limits the lower one, with sign -1.
+func (l Limit) excludesMore(m Limit, sign int) bool {
+	order := sign * value.Compare(l.Value, m.Value)
+	return order > 0 || order == 0 && l.Open
+}
+
+func (i *Interval) empty() bool {
+	if i.Low.Value.IsNull() || i.High.Value.IsNull() {
+		return false
+	}
+	order := value.Compare(i.Low.Value, i.High.Value)
+	return order > 0 || order == 0 && (i.Low.Open || i.High.Open)
+}
+
+// intervals returns a path for each of several literals with which t, a column or field, is compared. ok is false if it is
+// another comparison.
+func intervals(t *term, op expr.Op, with ...*term) (all []Path, ok bool) {
 	of := Place{t.source == column, t.index}
 	if t.after || !of.Column && (t.source != field || t.kind == value.JSON || len(t.names) > 0) {
 		return nil, false
@@ -81,7 +159,21 @@ func equalities(t *term, with ...*term) (all []Equality, ok bool) {
 		if w.source != literal || !w.value.IsNull() && w.value.Kind() != t.kind {
 			return nil, false
 		}
-		all = append(all, Equality{of, w.value})
+		i := Interval{Of: of}
+		limit := Limit{w.value, op == expr.Less || op == expr.Greater}
+		switch op {
+		case expr.Equal:
+			i.Point, i.Low = true, Limit{Value: w.value}
+		case expr.Less, expr.LessEqual:
+			i.High = limit
+		case expr.Greater, expr.GreaterEqual:
+			i.Low = limit
+		default:
+			return nil, false
+		}
+		if i.Point || !w.value.IsNull() { // nothing is less or greater than null
+			all = append(all, Path{i})
+		}
 	}
 	return all, true
 }

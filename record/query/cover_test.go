@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/skerrydb/skerry/record/schema"
 )
 
 func TestCover(t *testing.T) {
@@ -13,43 +15,97 @@ func TestCover(t *testing.T) {
 		{`status = "open"`, "status=open"},
 		{`"open" = status`, "status=open"},
 		{`id = "a"`, "id=a"},
-		{`owner = @auth.id && status = "open"`, "owner=u1"},
-		{`status = "open" && owner = @auth.id`, "owner=u1"},
-		{`owner = @auth.id || paid`, "owner=u1 paid=true"},
-		{`count in (1, "3", null)`, "count=1 count=3 count="},
-		{`count in ()`, ""},
-		{`@auth.id = "u2"`, ""},
-		{`(owner = "a" || owner = "b") && total > 5`, "owner=a owner=b"},
+		{`owner = @auth.id && status = "open"`, "owner=u1 status=open"},
+		{`owner = @auth.id || paid`, "owner=u1 | paid=true"},
+		{`count in (1, "3", null)`, "count=1 | count=3 | count="},
+		{`count in ()`, "never"},
+		{`@auth.id = "u2"`, "never"},
+		{`(owner = "a" || owner = "b") && total > 5`, "owner=a total(5,) | owner=b total(5,)"},
 		{`total = 1.50`, "total=1.5"},
-		{`total > 5`, "none"}, {`owner = @auth.id || total > 5`, "none"}, {`!paid`, "none"}, {`status != "open"`, "none"}, {`title = status`, "none"}, {`title ~ "x"`, "none"},
-		{`meta.a = 1`, "none"}, {`tags = null`, "none"}, {`owner.name = "x"`, "none"}, {`@new.count = 1`, "none"}, {`at = @now`, "none"}, {`true`, "none"}, {`total = count`, "none"},
+		{`total > 5`, "total(5,)"}, {`total >= 5`, "total[5,)"}, {`total < 5`, "total(,5)"}, {`5 >= total`, "total(,5]"},
+		{`total > 5 && total <= 7`, "total(5,7]"}, {`total > 5 && total >= 5 && total > 4`, "total(5,)"}, {`total < 5 && total <= 5 && total < 6`, "total(,5)"},
+		{`total > 5 && total < 5`, "never"}, {`total > 7 && total < 5`, "never"}, {`total >= 5 && total <= 5`, "total[5,5]"}, {`total >= 5 && total < 5`, "never"},
+		{`total < null`, "never"}, {`count = 1 && total > 5 && count > 0`, "count=1 total(5,) count(0,)"}, {`title >= "a" && title < "b"`, "title[a,b)"},
+		{`owner = @auth.id || total > 5`, "owner=u1 | total(5,)"}, {`paid && (total > 5 || true)`, "paid=true"}, {`total > 5 && title ~ "x"`, "total(5,)"},
+		{`!paid`, "any"}, {`!(total > 5)`, "any"}, {`status != "open"`, "any"}, {`title = status`, "any"}, {`title ~ "x"`, "any"}, {`paid || title ~ "x"`, "any"},
+		{`meta.a = 1`, "any"}, {`meta.a > 1`, "any"}, {`tags = null`, "any"}, {`owner.name = "x"`, "any"}, {`owner.name > "x"`, "any"}, {`@new.count = 1`, "any"}, {`at = @now`, "any"}, {`at > @now`, "any"}, {`true`, "any"}, {`total = count`, "any"},
 	} {
 		cond, err := check(t, c.text)
 		if err != nil {
 			t.Fatalf("%s: %v", c.text, err)
 		}
 		env.KeepTimes = true
-		cover, ok := cond.Bind(env).Cover(func(e Equality) int {
-			if !e.Of.Column && k.Fields[e.Of.Index].Name == "status" {
+		if got := pathsString(k, cond.Bind(env).Cover(func(Interval) int { return 1 })); got != c.want {
+			t.Errorf("%s: %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+// pathsString returns a cover as text.
+func pathsString(k *schema.Compiled, all []Path) string {
+	var paths []string
+	for _, p := range all {
+		var parts []string
+		for _, i := range p {
+			name := "id"
+			if !i.Of.Column {
+				name = k.Fields[i.Of.Index].Name
+			}
+			low, high := "[", "]"
+			if i.Low.Open || i.Low.Value.IsNull() {
+				low = "("
+			}
+			if i.High.Open || i.High.Value.IsNull() {
+				high = ")"
+			}
+			if i.Point {
+				parts = append(parts, name+"="+i.Low.Value.String())
+			} else {
+				parts = append(parts, name+low+i.Low.Value.String()+","+i.High.Value.String()+high)
+			}
+		}
+		paths = append(paths, strings.Join(parts, " "))
+	}
+	switch text := strings.Join(paths, " | "); {
+	case len(all) == 0:
+		return "never"
+	case text == "":
+		return "any"
+	default:
+		return text
+	}
+}
+
+// TestCoverChoice checks that of two lists of alternatives that are too long to be combined, the cheaper one is taken.
+func TestCoverChoice(t *testing.T) {
+	k := collections(t)("orders")
+	list := func(name string, n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprint(i))
+		}
+		return name + " in (" + strings.Join(all, ", ") + ")"
+	}
+	cond, err := check(t, list("count", 20)+" && "+list("total", 30)+` && title > "x"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dear, want := range map[string]int{"count": 30, "total": 20} {
+		all := cond.Cover(func(i Interval) int {
+			if k.Fields[i.Of.Index].Name == dear {
 				return 10
 			}
 			return 1
 		})
-		var parts []string
-		for _, e := range cover {
-			name := "id"
-			if !e.Of.Column {
-				name = k.Fields[e.Of.Index].Name
-			}
-			parts = append(parts, fmt.Sprint(name, "=", e.Value))
+		if len(all) != want || len(all[0]) != 2 {
+			t.Errorf("if %s is dear: %s, want %d paths", dear, pathsString(k, all), want)
 		}
-		got := strings.Join(parts, " ")
-		if !ok {
-			got = "none"
-		}
-		if got != c.want {
-			t.Errorf("%s: %q, want %q", c.text, got, c.want)
-		}
+	}
+	if cond, err = check(t, list("count", 8)+" && "+list("total", 16)); err != nil {
+		t.Fatal(err)
+	}
+	if all := cond.Cover(func(Interval) int { return 1 }); len(all) != maxPaths {
+		t.Errorf("%d paths, want %d", len(all), maxPaths)
 	}
 }
 
