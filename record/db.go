@@ -44,6 +44,8 @@ type DB struct {
 	wake    chan struct{}           // of Run
 	hub     *hub                    // nil without Options.Feed
 
+	strangersHashing chan struct{} // has an element for each of their transactions whose passwords are hashed
+
 	mu      sync.Mutex
 	defined []*schema.Compiled
 	hooks   hooks
@@ -56,7 +58,7 @@ func Open(eng engine.Engine, o Options) (*DB, error) {
 		return nil, err
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	db := &DB{eng: eng, o: o, wake: make(chan struct{}, 1)}
+	db := &DB{eng: eng, o: o, wake: make(chan struct{}, 1), strangersHashing: make(chan struct{}, MaxStrangersHashing)}
 	if o.Feed != nil {
 		db.hub = newHub(db)
 	}

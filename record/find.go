@@ -19,6 +19,10 @@ type Page struct {
 	Total int    // records of all pages, if the query counts them
 	Next  string // the cursor of the page that follows, "" if this is the last one
 
+	// AtLeast means that Total is a lower bound, because counting has stopped at MaxCounted records. The totals of System
+	// actors are exact.
+	AtLeast bool
+
 	Groups []query.Values // if the query has aggregates
 
 	Plan  *keys.Plan // of Items or Groups, if the query asks for it
@@ -97,6 +101,8 @@ func (t *Tx) Find(collection string, q *query.Query) (*Page, error) {
 	if q.Explain && !t.actor.System {
 		return nil, engine.Errorf(CodeRefused, "only superadmins can explain a query, because a plan counts records that others may not see")
 	}
+	t.finding, t.followed = true, 0
+	defer func() { t.finding = false }()
 	search, err := t.search(c, q)
 	if err != nil {
 		return nil, err
@@ -159,8 +165,8 @@ func (t *Tx) page(c *collection, s *keys.Search, p *Page) error {
 	if !p.query.Count {
 		return nil
 	}
-	total, plan, err := keys.Count(t.tx, c.Collection, s)
-	if p.Total = total; p.query.Explain {
+	total, plan, err := keys.Count(t.tx, c.Collection, t.counting(s))
+	if p.Total, p.AtLeast = total, plan.Cut; p.query.Explain {
 		p.Count = &plan
 	}
 	return scanned(err)
@@ -176,7 +182,7 @@ func scanned(err error) error {
 
 func (t *Tx) aggregate(c *collection, s *keys.Search, p *Page) error {
 	groups := query.NewGroups(p.query)
-	plan, err := keys.Each(t.tx, c.Collection, s, func(d *keys.Doc) error { return groups.Add(d) })
+	plan, err := keys.Each(t.tx, c.Collection, t.counting(s), func(d *keys.Doc) error { return groups.Add(d) })
 	if err != nil {
 		return scanned(err)
 	}
@@ -192,7 +198,7 @@ func (t *Tx) expand(p *Page) error {
 	if len(p.query.Expand) == 0 {
 		return nil
 	}
-	x := query.NewExpander(lookup{t})
+	x := query.NewExpander(&lookup{t: t})
 	for _, r := range p.Items {
 		related, err := x.Expand(r, p.query.Expand)
 		if err != nil {
@@ -204,10 +210,16 @@ func (t *Tx) expand(p *Page) error {
 }
 
 // lookup finds related records that the actor may view.
-type lookup struct{ t *Tx }
+type lookup struct {
+	t    *Tx
+	read int // records
+}
 
 // Get implements query.Lookup.
-func (l lookup) Get(k *schema.Compiled, id string) (query.Row, error) {
+func (l *lookup) Get(k *schema.Compiled, id string) (query.Row, error) {
+	if err := l.allow(1); err != nil {
+		return nil, err
+	}
 	c, d, err := l.t.referred(k.Name, id)
 	if d == nil || err != nil {
 		return nil, err
@@ -219,7 +231,7 @@ func (l lookup) Get(k *schema.Compiled, id string) (query.Row, error) {
 }
 
 // Referring implements query.Lookup.
-func (l lookup) Referring(k *schema.Compiled, field int, id string, n int) (rows []query.Row, err error) {
+func (l *lookup) Referring(k *schema.Compiled, field int, id string, n int) (rows []query.Row, err error) {
 	c := l.t.catalog.byName[k.Name]
 	want, err := value.OfText(id)
 	if c == nil || err != nil {
@@ -236,9 +248,18 @@ func (l lookup) Referring(k *schema.Compiled, field int, id string, n int) (rows
 		}
 		return nil, err
 	}
+	if !l.t.actor.System {
+		s.Most = max(1, min(keys.MaxScan, MaxExpandedRead-l.read))
+	}
 	found, err := keys.Find(l.t.tx, c.Collection, s)
+	if _, tooMany := errors.AsType[*keys.ScanError](err); tooMany && s.Most > 0 && s.Most < keys.MaxScan {
+		err = l.allow(MaxExpandedRead)
+	}
 	if err != nil {
 		return nil, scanned(err)
+	}
+	if err := l.allow(max(1, found.Plan.Read)); err != nil {
+		return nil, err
 	}
 	for _, d := range found.Docs {
 		rows = append(rows, newRecord(c, d))

@@ -61,7 +61,8 @@ func (r *Record) appendColumns(dst []byte, q *query.Query) []byte {
 // MarshalJSON returns what AppendJSON appends.
 func (r *Record) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
 
-// AppendJSON appends the page as clients see it: {"items":[…],"next":"…","total":n}, or with aggregates
+// AppendJSON appends the page as clients see it: {"items":[…],"next":"…","total":n}, with
+// "total_at_least":true if there may be more, or with aggregates
 // {"groups":[…]}. What the query expands is in the member "expand" of a record, by the names of the query.
 func (p *Page) AppendJSON(dst []byte) []byte {
 	if len(p.query.Aggregates) > 0 {
@@ -80,6 +81,9 @@ func (p *Page) AppendJSON(dst []byte) []byte {
 	}
 	if p.query.Count {
 		dst = strconv.AppendInt(append(dst, `,"total":`...), int64(p.Total), 10)
+		if p.AtLeast {
+			dst = append(dst, `,"total_at_least":true`...)
+		}
 	}
 	return append(p.appendPlans(dst), '}')
 }

@@ -14,6 +14,12 @@ import (
 // transaction computes one: the first run of a transaction that sets passwords ends with errUnhashed and the passwords
 // that it has met. Then they are hashed, and the second run finds their hashes.
 
+// Limits of hashing passwords. A hash takes milliseconds and megabytes.
+const (
+	MaxPasswords        = 10 // different passwords that one transaction of an actor who is not System sets
+	MaxStrangersHashing = 16 // transactions of actors without an ID whose passwords are hashed, or wait for that, at once
+)
+
 // maxHashRounds bounds the runs of a transaction that sets other passwords whenever it runs.
 const maxHashRounds = 4
 
@@ -24,6 +30,7 @@ var errUnhashed = errors.New("record: passwords are not hashed yet")
 type passwords struct {
 	hashes  map[string]value.Value
 	missing []string
+	limited map[string]bool // those of actors who are not System, of all runs
 }
 
 // hash returns the hash of a password, or until there is one the password itself, in a run that will not be committed.
@@ -34,6 +41,9 @@ func (t *Tx) hash(password string) (value.Value, error) {
 	case t.passwords == nil:
 		return value.Value{}, engine.Errorf(engine.CodeUnsupported, "passwords of records can be set only by DB.Update, not within another transaction")
 	}
+	if err := t.passwords.admit(t.actor, password); err != nil {
+		return value.Value{}, err
+	}
 	if h, ok := t.passwords.hashes[password]; ok {
 		return h, nil
 	}
@@ -41,8 +51,31 @@ func (t *Tx) hash(password string) (value.Value, error) {
 	return value.OfText(password)
 }
 
-// compute hashes the missing passwords.
-func (p *passwords) compute(ctx context.Context, passwords Passwords) error {
+// admit counts a password that an actor sets, unless there are too many.
+func (p *passwords) admit(a Actor, password string) error {
+	if a.System || p.limited[password] {
+		return nil
+	}
+	if len(p.limited) == MaxPasswords {
+		return engine.Errorf(engine.CodeLimit, "one transaction sets at most %d passwords", MaxPasswords)
+	}
+	if p.limited == nil {
+		p.limited = map[string]bool{}
+	}
+	p.limited[password] = true
+	return nil
+}
+
+// compute hashes the missing passwords, which an actor has set.
+func (p *passwords) compute(ctx context.Context, db *DB, a Actor) error {
+	if a.ID == "" && !a.System {
+		select {
+		case db.strangersHashing <- struct{}{}:
+			defer func() { <-db.strangersHashing }()
+		default:
+			return engine.Errorf(engine.CodeQueueFull, "passwords of %d requests without a user are being hashed already; try again later", MaxStrangersHashing)
+		}
+	}
 	if p.hashes == nil {
 		p.hashes = map[string]value.Value{}
 	}
@@ -50,7 +83,7 @@ func (p *passwords) compute(ctx context.Context, passwords Passwords) error {
 		if _, ok := p.hashes[text]; ok {
 			continue
 		}
-		h, err := passwords.Hash(ctx, text)
+		h, err := db.o.Passwords.Hash(ctx, text)
 		if err != nil {
 			return err
 		}
@@ -83,7 +116,7 @@ func (db *DB) updateHashed(ctx context.Context, a Actor, fn func(*Tx) error) (en
 		if !errors.Is(err, errUnhashed) {
 			return pos, err
 		}
-		if err := p.compute(ctx, db.o.Passwords); err != nil {
+		if err := p.compute(ctx, db, a); err != nil {
 			return 0, err
 		}
 	}

@@ -13,6 +13,13 @@ func (t *Tx) searchPast(c *collection, q *query.Query) (*keys.Search, error) {
 	if t.rule(c, History).Never() {
 		return nil, engine.Errorf(CodeRefused, "the history rule of %s does not allow listing its past", c.Name)
 	}
+	most := 0
+	if !t.actor.System {
+		if q.Offset > MaxPast {
+			return nil, engine.Errorf(CodeScan, "a query of the past skips at most %d records; continue with the cursor", MaxPast)
+		}
+		most = max(1, MaxPast-q.Offset)
+	}
 	m := Moment{At: q.AsOf.At, Seq: q.AsOf.Seq}
 	others := m
 	if m.Seq != 0 { // numbers are those of the collection
@@ -41,7 +48,7 @@ func (t *Tx) searchPast(c *collection, q *query.Query) (*keys.Search, error) {
 		}
 		return d, nil
 	}
-	return &keys.Search{Tests: []keys.Test{{Cond: q.Where, Env: &env}}, Deleted: q.Deleted, Orders: q.Orders, After: q.After, Offset: q.Offset, Limit: q.Limit,
+	return &keys.Search{Tests: []keys.Test{{Cond: q.Where, Env: &env}}, Deleted: q.Deleted, Orders: q.Orders, After: q.After, Offset: q.Offset, Limit: q.Limit, Most: most,
 		Past: func(now *keys.Doc) (*keys.Doc, error) { return t.past(c, now, m) }}, nil
 }
 

@@ -57,6 +57,9 @@ func (t *Tx) referred(name, id string) (*collection, *keys.Doc, error) {
 	if c == nil {
 		return nil, nil, nil
 	}
+	if err := t.follows(); err != nil {
+		return nil, nil, err
+	}
 	d, err := keys.Get(t.tx, c.Collection, id)
 	if d == nil || err != nil || d.Deleted {
 		return c, nil, err

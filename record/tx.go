@@ -24,6 +24,8 @@ type Tx struct {
 	seen    query.Env // of filters: they see what the actor may view
 	made    int       // ids
 
+	finding   bool       // a query is being answered
+	followed  int        // references that it has followed
 	passwords *passwords // nil: none can be set
 	depth     *int       // of functions of Before
 }

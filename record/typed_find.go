@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/expr"
 	"github.com/skerrydb/skerry/record/query"
 )
@@ -75,7 +76,9 @@ func (s *Set[T]) page(r Runner, p url.Values) (items []*T, next string, total in
 		if err != nil {
 			return err
 		}
-		items, next, total = nil, found.Next, found.Total
+		if items, next, total = nil, found.Next, found.Total; found.AtLeast {
+			return engine.Errorf(CodeScan, "there are more than %d records; the count would read more than %d", total, MaxCounted)
+		}
 		for _, x := range found.Items {
 			v, err := s.decode(x)
 			if err != nil {
@@ -146,7 +149,8 @@ func (s *Set[T]) First(r Runner, q Query, args ...any) (*T, error) {
 	return items[0], nil
 }
 
-// Count returns how many records meet a query and may be listed by the actor. Sort, Limit and After mean nothing.
+// Count returns how many records meet a query and may be listed by the actor. Sort, Limit and After mean nothing. For an
+// actor who is not System it fails with CodeScan rather than read more than MaxCounted records.
 func (s *Set[T]) Count(r Runner, q Query, args ...any) (int, error) {
 	q.Sort, q.Limit, q.After = "", 0, ""
 	p, err := q.params(args)

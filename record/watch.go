@@ -21,7 +21,11 @@ const (
 	MaxTopics        = 100     // topics of one subscription
 	MaxQueuedChanges = 1_000   // changes that wait for one subscriber to read them
 	MaxQueuedBytes   = 4 << 20 // records in these changes, as they are stored; one change always fits
-	MaxReplayed      = 10_000  // changes that a subscription that resumes receives from the history
+	MaxReplayed      = 10_000  // changes that a subscription that resumes receives from the history; with more it begins with the state
+	MaxReplayedBytes = 8 << 20 // records in these changes, as they are stored
+	MaxReplayRead    = 100_000 // changes of the store that a subscription that resumes looks at
+	MaxStateBytes    = 8 << 20 // records of the state of all topics, as they are stored
+	MaxFollowing     = 16      // references that the filter of an actor who is not System follows, because it does for each change
 )
 
 // Topic is what a subscriber wants to see: one record, or all records of a collection.
@@ -265,8 +269,9 @@ func (s *Stream) replay(ctx context.Context, from, to engine.Position) (ok bool,
 	m := newMatcher(s.db, s.catalog)
 	ok = true
 	end := func(error) { ok = false }
+	size, read := 0, 0
 	_, err = m.add(s.parts, s.actor, func(b batch) error {
-		if len(s.first) == MaxReplayed {
+		if size += b.bytes; len(s.first) == MaxReplayed || size > MaxReplayedBytes {
 			return errSlow
 		}
 		s.first = append(s.first, s.message(b))
@@ -285,6 +290,9 @@ func (s *Stream) replay(ctx context.Context, from, to engine.Position) (ok bool,
 			ok = false
 		case c.Pos <= to:
 			m.apply(ctx, c)
+		}
+		if read++; read > MaxReplayRead {
+			ok = false
 		}
 		if !ok || c.Pos >= to {
 			break
@@ -446,6 +454,9 @@ func (p *part) bind(t *Tx, sub *Subscription) error {
 	open = t.seen
 	open.KeepTimes = true
 	p.filter = q.Where.Bind(&open)
+	if n := p.filter.References(); n > MaxFollowing && !t.actor.System {
+		return engine.Errorf(CodeTooLarge, "the filter of a subscription follows %d references; the limit is %d", n, MaxFollowing)
+	}
 	for i, column := range unknownBefore {
 		if column && p.filter.Mentions(i) {
 			return engine.Errorf(CodeQuery, "a subscription cannot filter by who has updated, deleted or restored a record, or when: what that was before a change is not known")
@@ -474,6 +485,9 @@ func (s *Subscription) params() map[string][]string {
 
 // state returns what the stream sees now.
 func (s *Stream) state(t *Tx, sub *Subscription) (all []State, err error) {
+	t.finding, t.followed = true, 0
+	defer func() { t.finding = false }()
+	size := 0
 	for _, p := range s.parts {
 		q, err := t.ParseQuery(p.c.Name, sub.params())
 		if err != nil {
@@ -488,6 +502,11 @@ func (s *Stream) state(t *Tx, sub *Subscription) (all []State, err error) {
 		}
 		if err != nil {
 			return nil, invalidQuery(err)
+		}
+		for _, r := range page.Items {
+			if size += r.Size(); size > MaxStateBytes {
+				return nil, engine.Errorf(CodeTooLarge, "the state has more than %d bytes of records; subscribe to fewer topics, or set a lower limit", MaxStateBytes)
+			}
 		}
 		all = append(all, State{Collection: p.c.Name, Records: page.Items, More: page.Next != ""})
 	}

@@ -78,8 +78,11 @@ func text(s string) value.Value {
 // Field returns the value of a field by its index.
 func (d *Doc) Field(i int) value.Value { return d.Data.Get(i) }
 
-// Extra returns the value of a member of the data that is not a field.
+// Extra returns a member of the data that is not a field.
 func (d *Doc) Extra(name string) value.Value { return d.Data.Extra(name) }
+
+// Size returns how many bytes the record took when it was read, without its key; 0 if it was not read.
+func (d *Doc) Size() int { return d.size }
 
 // The first byte of a stored document. In the data: do not change.
 const docFormat = 1

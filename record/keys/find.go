@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -29,6 +30,13 @@ type Search struct {
 	After   []value.Value // key of the record before the first, by Orders; nil: from the beginning
 	Offset  int           // records to skip
 	Limit   int           // records to return
+
+	// Most is how many records are read at most: by Find besides those that it skips and returns. 0 is MaxScan for Find, and
+	// MaxCount for Count and Each.
+	Most int
+
+	// AtLeast makes Count stop at Most instead of failing. Plan.Cut then reports that there may be more records.
+	AtLeast bool
 
 	// Past, if not nil, returns the record to look at instead of one that is there now, nil if there is none. No index is
 	// used then.
@@ -62,6 +70,7 @@ type Plan struct {
 	Expected int      `json:"expected"`         // records in the ranges
 	Read     int      `json:"read"`             // records that were read
 	Returned int      `json:"returned"`
+	Cut      bool     `json:"cut,omitempty"` // a count has stopped at its limit
 }
 
 // nothing is how no record is found because none can meet the conditions.
@@ -129,13 +138,12 @@ func newSearch(tx engine.Tx, c *Collection, s *Search, budget int) (*search, err
 	return f, err
 }
 
-// Find returns one page of records. It returns a *ScanError rather than read more than MaxScan records besides those
-// that it skips and returns.
+// Find returns one page of records. It returns a *ScanError rather than read more records than s.Most allows.
 func Find(tx engine.Tx, c *Collection, s *Search) (*Page, error) {
 	if s.Limit == 0 {
 		return &Page{}, nil
 	}
-	f, err := newSearch(tx, c, s, MaxScan+s.Offset+s.Limit)
+	f, err := newSearch(tx, c, s, cmp.Or(s.Most, MaxScan)+s.Offset+s.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -238,8 +246,8 @@ func (f *search) sort(a *access, p *Page) error {
 
 // Count returns how many records there are, whatever the order and page of s.
 func Count(tx engine.Tx, c *Collection, s *Search) (int, Plan, error) {
-	all := Search{Tests: s.Tests, Deleted: s.Deleted, Orders: s.Orders, Past: s.Past, everything: true}
-	f, err := newSearch(tx, c, &all, MaxCount)
+	all := Search{Tests: s.Tests, Deleted: s.Deleted, Orders: s.Orders, Past: s.Past, AtLeast: s.AtLeast, everything: true}
+	f, err := newSearch(tx, c, &all, cmp.Or(s.Most, MaxCount))
 	if err != nil || len(f.ways) == 0 {
 		return 0, nothing, err
 	}
@@ -260,6 +268,9 @@ func Count(tx engine.Tx, c *Collection, s *Search) (int, Plan, error) {
 	}
 	n := 0
 	p, err := f.each(func(*Doc) error { n++; return nil })
+	if _, tooMany := errors.AsType[*ScanError](err); tooMany && s.AtLeast {
+		p.Cut, err = true, nil
+	}
 	return n, p, err
 }
 
@@ -270,11 +281,11 @@ func (n *Counters) of(deleted bool) uint64 {
 	return n.Live
 }
 
-// Each calls fn for every record, in any order, until fn fails. It returns a *ScanError rather than read more than
-// MaxCount records.
+// Each calls fn for every record, in any order, until fn fails. It returns a *ScanError rather than read more than s.Most
+// records.
 func Each(tx engine.Tx, c *Collection, s *Search, fn func(*Doc) error) (Plan, error) {
 	all := Search{Tests: s.Tests, Deleted: s.Deleted, Orders: s.Orders, Past: s.Past, everything: true}
-	f, err := newSearch(tx, c, &all, MaxCount)
+	f, err := newSearch(tx, c, &all, cmp.Or(s.Most, MaxCount))
 	if err != nil {
 		return Plan{}, err
 	}
@@ -287,7 +298,7 @@ func (f *search) each(fn func(*Doc) error) (p Plan, err error) {
 		return nothing, nil
 	}
 	a := f.ways[0]
-	if a.counted && a.count > f.budget {
+	if a.counted && a.count > f.budget && !f.AtLeast {
 		return p, f.tooMany()
 	}
 	for d, err := range f.docs(a) {

@@ -197,6 +197,21 @@ func (c *Cond) Follows() bool {
 	return slices.ContainsFunc(c.terms, (*Cond).Follows)
 }
 
+// References returns how many references Holds follows at most.
+func (c *Cond) References() (n int) {
+	for _, t := range slices.Concat([]*term{c.left, c.right}, c.list) {
+		for ; t != nil; t = t.next {
+			if t.source == reference {
+				n++
+			}
+		}
+	}
+	for _, x := range c.terms {
+		n += x.References()
+	}
+	return n
+}
+
 func (t *term) follows() bool { return t != nil && (t.source == reference || t.next.follows()) }
 
 // Fingerprint returns a hash that conditions of one collection share only if they mean the same. Conditions with the

@@ -1,0 +1,46 @@
+package record
+
+import (
+	"github.com/skerrydb/skerry/engine"
+	"github.com/skerrydb/skerry/record/keys"
+)
+
+// Limits of one query of an actor who is not System. They are lower than those of package keys, because anyone may ask
+// who may list a collection.
+const (
+	MaxCounted      = 10_000  // records that a count or aggregates read; a count beyond it is a lower bound
+	MaxPast         = 2_000   // records whose history a query of the past reads, besides those that it returns
+	MaxFollowed     = 100_000 // references that the filter and the rules follow
+	MaxExpandedRead = 20_000  // records that expansions read
+)
+
+// counting returns a search as it is for counts and aggregates of the actor.
+func (t *Tx) counting(s *keys.Search) *keys.Search {
+	all := *s
+	if !t.actor.System {
+		all.Most, all.AtLeast = MaxCounted, true
+		if s.Past != nil {
+			all.Most = MaxPast
+		}
+	}
+	return &all
+}
+
+// follows counts a reference that a query follows.
+func (t *Tx) follows() error {
+	if !t.finding || t.actor.System {
+		return nil
+	}
+	if t.followed++; t.followed > MaxFollowed {
+		return engine.Errorf(CodeScan, "the query would follow more than %d references; narrow the filter, or follow fewer in it", MaxFollowed)
+	}
+	return nil
+}
+
+// allow counts n records that expansions read.
+func (l *lookup) allow(n int) error {
+	if l.read += n; l.read > MaxExpandedRead && !l.t.actor.System {
+		return engine.Errorf(CodeScan, "the expansions would read more than %d records; ask for smaller pages, or index the fields that refer to their records", MaxExpandedRead)
+	}
+	return nil
+}
