@@ -11,7 +11,6 @@ import (
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record/keys"
-	"github.com/skerrydb/skerry/record/schema"
 )
 
 // MaxUndo is how many changes, of anyone, Undo looks at.
@@ -224,8 +223,8 @@ func (t *Tx) planUndo(u *undo, mine func(*keys.Change) bool) error {
 			u.Conflict = fmt.Sprintf("revision %d was redacted", ch.Rev)
 			return nil
 		}
-		edits, err := keys.Edits(ch.Body)
-		if err != nil && !ch.Redacted() {
+		edits, err := keys.EditsToday(u.c.Collection, ch)
+		if err != nil {
 			return engine.Errorf(engine.CodeCorrupt, "change %d of %s: %w", ch.Seq, u.c.Name, err)
 		}
 		switch ch.Op {
@@ -240,14 +239,10 @@ func (t *Tx) planUndo(u *undo, mine func(*keys.Change) bool) error {
 			trash.back(mine(ch), []byte("trash"))
 		}
 		for _, e := range edits {
-			name := u.c.Current(e.Name)
-			if i, ok := u.c.Index(name); ok && u.c.Fields[i].Type == schema.Password {
-				continue
+			if lines[e.Name] == nil {
+				lines[e.Name] = &line{}
 			}
-			if lines[name] == nil {
-				lines[name] = &line{}
-			}
-			lines[name].back(mine(ch), e.Old)
+			lines[e.Name].back(mine(ch), e.Old)
 		}
 	}
 	return t.settleUndo(u, before, lines, trash)
@@ -312,6 +307,14 @@ func (t *Tx) settleUndo(u *undo, before *keys.Doc, lines map[string]*line, trash
 	var err error
 	if after.Data, err = keys.WithMembers(u.c.Collection, before, set); err != nil {
 		return engine.Errorf(engine.CodeCorrupt, "record %s of %s: %w", u.ID, u.c.Name, err)
+	}
+	if !gone {
+		for name, raw := range set {
+			if raw != nil && keys.Member(u.c.Collection, &after, name) == nil {
+				u.Conflict = name + " cannot have the value that it had"
+				return nil
+			}
+		}
 	}
 	changed := !bytes.Equal(u.c.Append(nil, before.Data), u.c.Append(nil, after.Data))
 	switch {

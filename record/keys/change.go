@@ -222,9 +222,8 @@ func members(text []byte) object {
 
 // hide replaces the passwords in data by what the history has of them.
 func hide(k *schema.Compiled, o object) object {
-	for i := range k.Fields {
-		name := k.Fields[i].Name
-		if raw, ok := o.byName[name]; ok && k.Fields[i].Type == schema.Password {
+	for _, name := range k.Secrets() {
+		if raw, ok := o.byName[name]; ok {
 			raw = fingerprint(raw)
 			o.byName[name] = raw
 			o.list[slices.IndexFunc(o.list, func(m member) bool { return m.name == name })].raw = raw
@@ -274,10 +273,7 @@ func Edits(body []byte) (all []Edit, err error) {
 
 // Public returns the body as people may see it: of a password only that it has changed. It is nil if it was redacted.
 func (c *Change) Public(k *schema.Compiled) []byte {
-	secret := func(name string) bool {
-		i, ok := k.Index(k.Current(name))
-		return ok && k.Fields[i].Type == schema.Password
-	}
+	secret := func(name string) bool { return slices.Contains(k.Secrets(), name) }
 	all, err := Edits(c.Body)
 	if err != nil || !slices.ContainsFunc(all, func(x Edit) bool { return secret(x.Name) }) {
 		return c.Body

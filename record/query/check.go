@@ -248,7 +248,7 @@ func (s Scope) path(names []string, at expr.Span, hops int) (*term, error) {
 		}
 	}
 	switch {
-	case !ok && k.Extra:
+	case !ok && k.TakesExtra(names[0]):
 		return &term{kind: value.JSON, source: extra, names: names}, nil
 	case !ok:
 		return nil, fail(at, "%s has no field %q%s", k.Name, names[0], meant(names[0], s.names()))

@@ -20,6 +20,8 @@ type Compiled struct {
 	fields []field
 	byName map[string]int
 	byWas  map[string]int // by former names
+
+	secrets []string // see Secrets
 }
 
 // field is a field with its options read.
@@ -87,6 +89,11 @@ func (k *Compiled) compileWas(bad *Problems) {
 				bad.add(at, CodeRepeated, "%s is a former name twice", name)
 			}
 			k.byWas[name] = i
+		}
+	}
+	for _, f := range append(k.Fields[:len(k.Fields):len(k.Fields)], k.Dropped...) {
+		if f.Type == Password {
+			k.secrets = append(append(k.secrets, f.Name), f.Was...)
 		}
 	}
 	for i, f := range k.Dropped {
@@ -423,6 +430,17 @@ func (k *Compiled) Hides(name string) bool {
 	}
 	return slices.ContainsFunc(k.Dropped, func(f Field) bool { return f.Name == name || slices.Contains(f.Was, name) })
 }
+
+// TakesExtra reports whether data may have a member with a name that no field has: not one that an older form of the
+// collection has given a field, because it would be read as that field, or not at all.
+func (k *Compiled) TakesExtra(name string) bool {
+	_, was := k.byWas[name]
+	return k.Extra && !was && !k.Hides(name)
+}
+
+// Secrets returns the names that passwords have in data, also in older data: those of fields, their former names, and
+// those of fields that were dropped. It must not be changed.
+func (k *Compiled) Secrets() []string { return k.secrets }
 
 // Current returns the name that the member of older data has now: that of the field if it is a former name of it.
 func (k *Compiled) Current(name string) string {

@@ -173,7 +173,7 @@ func (k *Compiled) patchField(v *value.Value, f *field, raw []byte) (err error) 
 
 // patchExtra changes a member that is not a field.
 func (k *Compiled) patchExtra(d Data, name string, raw []byte) (Data, *Problem) {
-	if !k.Extra || k.Hides(name) {
+	if !k.TakesExtra(name) {
 		return d, &Problem{Pointer(name), CodeUnknown, k.unknown(name)}
 	}
 	v, err := merge(d.Extra(name), raw)
@@ -190,6 +190,9 @@ func (k *Compiled) unknown(name string) string {
 		names = append(names, f.Name)
 	}
 	text := fmt.Sprintf("%s has no field %.80q", k.Name, name)
+	if now := k.Current(name); now != name {
+		return text + "; it is called " + now + " now"
+	}
 	if near := suggest.Nearest(name, names); near != "" {
 		text += fmt.Sprintf("; did you mean %s?", near)
 	}
