@@ -11,6 +11,10 @@ func Valid(text []byte) bool {
 	return at > 0 && space(text, at) == len(text)
 }
 
+// End returns the place behind the value that begins at at, without white space before it, or 0 if what begins there is
+// not a value.
+func End(text []byte, at int) int { return validValue(text, at, 0) }
+
 // space returns the place of the next byte that is not white space.
 func space(b []byte, at int) int {
 	for at < len(b) && (b[at] == ' ' || b[at] == '\n' || b[at] == '\t' || b[at] == '\r') {

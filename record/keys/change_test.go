@@ -62,7 +62,7 @@ func merge(c *Change, x Change) {
 }
 
 func TestDiff(t *testing.T) {
-	k := collection(t)
+	k := collection(t).Compiled
 	for _, c := range []struct{ before, after, want string }{
 		{"", `{"a":1}`, `[{"op":"add","path":"/a","value":1}]`}, {`{"a":1}`, "", `[{"op":"remove","path":"/a","old":1}]`}, {`{"a":1,"b":2}`, `{"a":1,"b":"x"}`, `[{"op":"replace","path":"/b","value":"x","old":2}]`},
 		{`{"a/b~":1}`, `{"~1":{}}`, `[{"op":"remove","path":"/a~1b~0","old":1},{"op":"add","path":"/~01","value":{}}]`}, {`{}`, `{}`, `[]`},

@@ -20,6 +20,7 @@ type Collection struct {
 	*schema.Compiled
 	ID      uint32 // never used again
 	Version uint64 // 1 after the creation, one more with each change of the description
+	form    uint64 // Version of the first of the descriptions up to this one that have the same form of data
 	stored  []Index
 	lastID  uint16 // of an index
 }
@@ -31,6 +32,7 @@ func (c *Collection) Stored() []Index { return c.stored }
 type description struct {
 	ID      uint32            `json:"id"`
 	Version uint64            `json:"version"`
+	Form    uint64            `json:"form"`
 	LastID  uint16            `json:"last_index_id"`
 	Indexes map[string]state  `json:"indexes"`
 	Schema  schema.Collection `json:"schema"`
@@ -46,6 +48,9 @@ type state struct {
 // have other types than before, is ready at once only if c is new: otherwise it must be built.
 func (c *Collection) Next(k *schema.Compiled) *Collection {
 	n := &Collection{Compiled: k, ID: c.ID, Version: c.Version + 1, lastID: c.lastID}
+	if n.form = n.Version; c.Version > 0 && k.SameForm(c.Compiled) {
+		n.form = c.form
+	}
 	old := map[string]Index{}
 	for _, x := range c.stored {
 		old[x.Name] = x
@@ -84,7 +89,7 @@ func (c *Collection) complete() *Collection {
 }
 
 func (c *Collection) appendDescription() ([]byte, error) {
-	d := description{ID: c.ID, Version: c.Version, LastID: c.lastID, Indexes: map[string]state{}, Schema: c.Collection}
+	d := description{ID: c.ID, Version: c.Version, Form: c.form, LastID: c.lastID, Indexes: map[string]state{}, Schema: c.Collection}
 	for _, x := range c.stored {
 		d.Indexes[x.Name] = state{x.ID, x.Ready}
 	}
@@ -100,7 +105,7 @@ func readDescription(b []byte) (*Collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Collection{Compiled: k, ID: d.ID, Version: d.Version, lastID: d.LastID}
+	c := &Collection{Compiled: k, ID: d.ID, Version: d.Version, form: d.Form, lastID: d.LastID}
 	for _, x := range append(k.Indexes[:len(k.Indexes):len(k.Indexes)], k.Implied()...) {
 		s, ok := d.Indexes[x.Name]
 		if !ok {

@@ -6,6 +6,7 @@
 package keys
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -26,7 +27,8 @@ type Doc struct {
 
 	Data schema.Data
 
-	size int // as it is stored, in bytes
+	form uint64 // of the collection when the record was written
+	size int    // as it is stored, in bytes
 }
 
 // Mark is a time and an actor.
@@ -85,16 +87,16 @@ func (d *Doc) Extra(name string) value.Value { return d.Data.Extra(name) }
 func (d *Doc) Size() int { return d.size }
 
 // The first byte of a stored document. In the data: do not change.
-const docFormat = 1
+const docFormat = 2
 
 // flagDeleted is the bit of a record in the trash among the flags; bit 1+s says that there is a Mark of Stamp s.
 const flagDeleted = 1
 
 // appendDoc appends the document as it is stored, without its id:
 //
-//	format, flags, uvarint rev, then for each mark that is set: varint of its time in microseconds less that of the mark
+//	format, flags, uvarint rev, uvarint form of the collection, then for each mark that is set: varint of its time in microseconds less that of the mark
 //	before, uvarint length of the actor, actor; then the data as JSON
-func appendDoc(dst []byte, k *schema.Compiled, d *Doc) []byte {
+func appendDoc(dst []byte, c *Collection, d *Doc) []byte {
 	flags := byte(0)
 	if d.Deleted {
 		flags = flagDeleted
@@ -105,7 +107,7 @@ func appendDoc(dst []byte, k *schema.Compiled, d *Doc) []byte {
 		}
 	}
 	dst = append(dst, docFormat, flags)
-	dst = binary.AppendUvarint(dst, d.Rev)
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, d.Rev), c.form)
 	last := int64(0)
 	for _, m := range d.Marks {
 		if m.At.IsZero() {
@@ -117,18 +119,23 @@ func appendDoc(dst []byte, k *schema.Compiled, d *Doc) []byte {
 		dst = append(dst, m.By...)
 		last = at
 	}
-	return k.Append(dst, d.Data)
+	return c.Append(dst, d.Data)
 }
 
 // readDoc reads what appendDoc has written. The result does not alias b.
-func readDoc(k *schema.Compiled, id string, b []byte) (*Doc, error) {
+func readDoc(c *Collection, id string, b []byte) (*Doc, error) {
 	d := &Doc{ID: id, size: len(b)}
 	data, err := d.readEnvelope(b)
 	if err != nil {
-		return nil, fmt.Errorf("record %s of %s: %w", id, k.Name, err)
+		return nil, fmt.Errorf("record %s of %s: %w", id, c.Name, err)
 	}
-	if d.Data, err = k.Parse(data); err != nil {
-		return nil, fmt.Errorf("record %s of %s: %w", id, k.Name, err)
+	if d.form == c.form {
+		d.Data, err = c.Keep(bytes.Clone(data))
+	} else {
+		d.Data, err = c.Parse(data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record %s of %s: %w", id, c.Name, err)
 	}
 	return d, nil
 }
@@ -140,7 +147,7 @@ func (d *Doc) readEnvelope(b []byte) (data []byte, err error) {
 	flags := b[1]
 	d.Deleted = flags&flagDeleted != 0
 	r := reader{b: b[2:]}
-	d.Rev = r.uvarint()
+	d.Rev, d.form = r.uvarint(), r.uvarint()
 	last := int64(0)
 	for s := range d.Marks {
 		if flags&(2<<s) == 0 {

@@ -8,17 +8,17 @@ import (
 	"github.com/skerrydb/skerry/record/schema"
 )
 
-func collection(tb testing.TB) *schema.Compiled {
+func collection(tb testing.TB) *Collection {
 	k, err := schema.Collection{Name: "c", Extra: true, Fields: []schema.Field{{Name: "title", Type: schema.Text}, {Name: "n", Type: schema.Int}}}.Compile()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return k
+	return (&Collection{}).Next(k)
 }
 
 func TestDoc(t *testing.T) {
-	k := collection(t)
-	data, err := k.Patch(schema.Data{}, []byte(`{"title":"x","n":9007199254740993,"z":[1.50]}`))
+	c := collection(t)
+	data, err := c.Patch(schema.Data{}, []byte(`{"title":"x","n":9007199254740993,"z":[1.50]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,12 +28,12 @@ func TestDoc(t *testing.T) {
 		{ID: "b", Rev: 1 << 60, Deleted: true, Data: data, Marks: [Stamps]Mark{{at, ""}, {at.Add(time.Hour), "u2"}, {at.Add(-time.Hour), "u3"}, {at.Add(1), "é"}}},
 		{ID: "c", Rev: 2, Marks: [Stamps]Mark{Created: {time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC), ""}, Restored: {at, ""}}},
 	} {
-		b := appendDoc(nil, k, d)
-		got, err := readDoc(k, d.ID, b)
+		b := appendDoc(nil, c, d)
+		got, err := readDoc(c, d.ID, b)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(appendDoc(nil, k, got), b) || got.ID != d.ID || got.Rev != d.Rev || got.Deleted != d.Deleted {
+		if !bytes.Equal(appendDoc(nil, c, got), b) || got.ID != d.ID || got.Rev != d.Rev || got.Deleted != d.Deleted {
 			t.Errorf("%+v comes back as %+v", d, got)
 		}
 		for i, column := range schema.Columns() {
@@ -42,7 +42,7 @@ func TestDoc(t *testing.T) {
 			}
 		}
 		for cut := range b {
-			if _, err := readDoc(k, d.ID, b[:cut]); err == nil {
+			if _, err := readDoc(c, d.ID, b[:cut]); err == nil {
 				t.Errorf("the first %d bytes of %x are a document", cut, b)
 			}
 		}
@@ -50,16 +50,16 @@ func TestDoc(t *testing.T) {
 }
 
 func FuzzReadDoc(f *testing.F) {
-	k := collection(f)
-	f.Add(appendDoc(nil, k, &Doc{Rev: 5, Deleted: true, Marks: [Stamps]Mark{{time.Unix(5, 0), "u"}, {time.Unix(7, 0), ""}}}))
+	c := collection(f)
+	f.Add(appendDoc(nil, c, &Doc{Rev: 5, Deleted: true, Marks: [Stamps]Mark{{time.Unix(5, 0), "u"}, {time.Unix(7, 0), ""}}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		d, err := readDoc(k, "a", b)
+		d, err := readDoc(c, "a", b)
 		if err != nil {
 			return
 		}
-		again := appendDoc(nil, k, d)
-		back, err := readDoc(k, "a", again)
-		if err != nil || !bytes.Equal(appendDoc(nil, k, back), again) {
+		again := appendDoc(nil, c, d)
+		back, err := readDoc(c, "a", again)
+		if err != nil || !bytes.Equal(appendDoc(nil, c, back), again) {
 			t.Fatalf("%x is read as %+v, written as %x, read as %+v, %v", b, d, again, back, err)
 		}
 	})

@@ -11,7 +11,7 @@ import (
 // TestEntryOrder: entries sort by their values and then by id in the direction of the last field, and their ids are
 // read back.
 func TestEntryOrder(t *testing.T) {
-	k := collection(t)
+	k := collection(t).Compiled
 	doc := func(id, data string) *Doc {
 		d, err := k.Patch(schema.Data{}, []byte(data))
 		if err != nil {

@@ -75,7 +75,7 @@ func (l *life) print(d *Doc) string {
 func TestSteps(t *testing.T) {
 	for _, off := range []bool{false, true} {
 		t.Run(fmt.Sprint("Off", off), func(t *testing.T) {
-			k := *collection(t)
+			k := *collection(t).Compiled
 			k.History = schema.History{Off: off}
 			eng := testengine.Open(t, testengine.Options{Memory: true})
 			l := &life{t, seed.Rand(t), (&Collection{}).Next(&k), map[string]uint64{}}

@@ -68,7 +68,7 @@ func Get(tx engine.Tx, c *Collection, id string) (*Doc, error) {
 }
 
 func (c *Collection) read(id string, val []byte) (*Doc, error) {
-	d, err := readDoc(c.Compiled, id, val)
+	d, err := readDoc(c, id, val)
 	if err != nil {
 		return nil, engine.Errorf(engine.CodeCorrupt, "read a record: %w", err)
 	}
@@ -145,7 +145,7 @@ func Put(tx engine.Tx, c *Collection, before, after *Doc, ch *Change) error {
 	if err != nil {
 		return err
 	}
-	text := appendDoc(nil, c.Compiled, after)
+	text := appendDoc(nil, c, after)
 	ch.ID, ch.Rev = after.ID, after.Rev
 	c.describe(ch, was, text) // before the first write, which invalidates was
 	if err := c.index(tx, before, after); err != nil {

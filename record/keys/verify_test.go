@@ -145,18 +145,18 @@ func damageOfRecords() []damage {
 		{"last change taken back", "the record is not as its last change", func(tx engine.Tx, l *life, id string, _ []byte, _ *Change) error {
 			d, _ := Get(tx, l.c, id)
 			d.Rev--
-			return put(tx, docKey(7, id), appendDoc(nil, l.c.Compiled, d))
+			return put(tx, docKey(7, id), appendDoc(nil, l.c, d))
 		}},
 		{"altered record", "than its history says|is not what its history says", func(tx engine.Tx, l *life, id string, _ []byte, _ *Change) error {
 			d, _ := Get(tx, l.c, id)
 			d.Data, _ = l.c.Patch(d.Data, []byte(`{"n":9}`))
 			d.Data, _ = l.c.Patch(d.Data, []byte(`{"more":9}`))
-			return put(tx, docKey(7, id), appendDoc(nil, l.c.Compiled, d))
+			return put(tx, docKey(7, id), appendDoc(nil, l.c, d))
 		}},
 		{"added member", "which no change has given it|than its history says|is not what its history says", func(tx engine.Tx, l *life, id string, _ []byte, _ *Change) error {
 			d, _ := Get(tx, l.c, id)
 			d.Data, _ = l.c.Patch(d.Data, []byte(`{"extra":9}`))
-			return put(tx, docKey(7, id), appendDoc(nil, l.c.Compiled, d))
+			return put(tx, docKey(7, id), appendDoc(nil, l.c, d))
 		}},
 		{"removed record", "has an entry that is not of the record|the counters say", func(tx engine.Tx, _ *life, id string, _ []byte, _ *Change) error {
 			return tx.Delete(docKey(7, id))

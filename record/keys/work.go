@@ -239,7 +239,7 @@ func (w *Work) record(tx engine.Tx, c *Collection, s stored) error {
 	}
 	after := *d
 	after.Data = c.Fill(d.Data)
-	text := appendDoc(nil, c.Compiled, &after)
+	text := appendDoc(nil, c, &after)
 	if bytes.Equal(text, s.val) {
 		return nil
 	}

@@ -182,8 +182,7 @@ func setJSON(to reflect.Value, v value.Value) error {
 func (c *Codec[T]) Encode(base Data, from *T) (Data, error) {
 	v := reflect.ValueOf(from).Elem()
 	var bad Problems
-	values := make([]value.Value, len(c.k.fields))
-	copy(values, base.values)
+	base = base.own(len(c.k.fields))
 	for i := range c.slots {
 		s := &c.slots[i]
 		x := v.FieldByIndex(s.path)
@@ -195,9 +194,9 @@ func (c *Codec[T]) Encode(base Data, from *T) (Data, error) {
 			bad.add(Pointer(c.k.fields[s.index].Name), CodeType, "%v", err)
 			continue
 		}
-		values[s.index] = c.k.fields[s.index].normal(got)
+		base.values[s.index] = c.k.fields[s.index].normal(got)
 	}
-	return Data{values, base.extras}, bad.err()
+	return base, bad.err()
 }
 
 // get returns the value of a Go field.

@@ -17,6 +17,7 @@ import (
 type Data struct {
 	values []value.Value
 	extras []extra // by name
+	text   *text   // instead of them, if not nil
 }
 
 type extra struct {
@@ -26,14 +27,36 @@ type extra struct {
 
 // Get returns the value of field i, null if it has none.
 func (d Data) Get(i int) value.Value {
-	if i < len(d.values) {
+	switch {
+	case d.text != nil:
+		return d.text.get(i)
+	case i < len(d.values):
 		return d.values[i]
 	}
 	return value.Value{}
 }
 
+// has reports whether field i has a value.
+func (d Data) has(i int) bool {
+	if d.text != nil {
+		return len(d.text.raw(i)) > 0
+	}
+	return i < len(d.values) && !d.values[i].IsNull()
+}
+
+// read returns d with all values read.
+func (d Data) read() Data {
+	if d.text == nil {
+		return d
+	}
+	return d.text.read()
+}
+
 // Extra returns the value of a member that is not a field, null if there is none.
 func (d Data) Extra(name string) value.Value {
+	if d.text != nil {
+		d = Data{extras: d.text.others()}
+	}
 	if at, ok := d.extra(name); ok {
 		return d.extras[at].value
 	}
@@ -46,14 +69,14 @@ func (d Data) extra(name string) (at int, ok bool) {
 
 // With returns d with another value of field i.
 func (d Data) With(i int, v value.Value) Data {
-	values := make([]value.Value, max(len(d.values), i+1))
-	copy(values, d.values)
-	values[i] = v
-	return Data{values, d.extras}
+	d = d.own(i + 1)
+	d.values[i] = v
+	return d
 }
 
 // withExtra returns d with another value of a member that is not a field. Null removes it.
 func (d Data) withExtra(name string, v value.Value) Data {
+	d = d.read()
 	at, ok := d.extra(name)
 	extras := slices.Clone(d.extras)
 	switch {
@@ -65,7 +88,7 @@ func (d Data) withExtra(name string, v value.Value) Data {
 	default:
 		extras = slices.Insert(extras, at, extra{name, v})
 	}
-	return Data{d.values, extras}
+	return Data{values: d.values, extras: extras}
 }
 
 // Parse reads data that Append has written, perhaps for an earlier description of the collection. A member with a
@@ -152,9 +175,15 @@ func (k *Compiled) Patch(d Data, patch []byte) (Data, error) {
 
 // own returns a copy of d, with place for the values of n fields, whose values may be set.
 func (d Data) own(n int) Data {
+	if d.text != nil {
+		d = d.text.read()
+		if len(d.values) >= n {
+			return d
+		}
+	}
 	values := make([]value.Value, max(len(d.values), n))
 	copy(values, d.values)
-	return Data{values, d.extras}
+	return Data{values: values, extras: d.extras}
 }
 
 // patchField changes the value of a field.
@@ -260,6 +289,12 @@ func (k *Compiled) AppendOnly(dst []byte, d Data, wanted func(name string) bool)
 }
 
 func (k *Compiled) append(dst []byte, d Data, secrets bool, wanted func(string) bool) []byte {
+	if t := d.text; t != nil && t.k == k && wanted == nil && (secrets || len(k.secrets) == 0) {
+		return append(dst, t.json...)
+	}
+	if d.text != nil && (d.text.k != k || d.text.extras > 0) {
+		d = d.text.read()
+	}
 	from := len(dst)
 	open := func() {
 		if len(dst) == from {
@@ -269,13 +304,17 @@ func (k *Compiled) append(dst []byte, d Data, secrets bool, wanted func(string) 
 		}
 	}
 	for i := range k.fields {
-		f, v := &k.fields[i], d.Get(i)
-		if v.IsNull() || f.Type == Password && !secrets || wanted != nil && !wanted(f.Name) {
+		f := &k.fields[i]
+		if !d.has(i) || f.Type == Password && !secrets || wanted != nil && !wanted(f.Name) {
 			continue
 		}
 		open()
 		dst = append(append(append(dst, '"'), f.Name...), `":`...) // such a name needs no escape
-		dst = f.append(dst, v)
+		if d.text != nil {
+			dst = append(dst, d.text.raw(i)...)
+		} else {
+			dst = f.append(dst, d.values[i])
+		}
 	}
 	for _, e := range d.extras {
 		if wanted != nil && !wanted(e.name) {

@@ -27,7 +27,7 @@ func (s Step) Lost(old *Compiled, was Data, new *Compiled, is Data) bool {
 	case AddField, AlterField:
 		return s.Loses && s.lostField(old, was, new, is)
 	case SetOption:
-		return s.Loses && (s.Name != "extra" || len(was.extras) > 0)
+		return s.Loses && (s.Name != "extra" || len(was.read().extras) > 0)
 	}
 	return false
 }
