@@ -49,7 +49,8 @@ type Change struct {
 	Request string    // id of the request; may be ""
 
 	// Body is a JSON Patch (RFC 6902) from the data before to the data after, whose operations have the value before as
-	// "old". Passwords have the form of fingerprint in it. It is nil if it was redacted.
+	// "old". Of a creation it is the data, an object. Passwords have the form of fingerprint in it. It is nil if it was
+	// redacted. Edits reads it.
 	Body []byte
 
 	// Full is the record after the change as it is stored, without passwords, which some changes have so that older
@@ -253,8 +254,14 @@ type Edit struct {
 
 // Edits reads the operations of a Body.
 func Edits(body []byte) (all []Edit, err error) {
-	if !jsonscan.Valid(body) || body[0] != '[' {
+	if !jsonscan.Valid(body) || body[0] != '[' && body[0] != '{' {
 		return nil, fmt.Errorf("a body that is not a JSON Patch")
+	}
+	if body[0] == '{' {
+		for _, m := range members(body).list {
+			all = append(all, Edit{m.name, m.raw, nil})
+		}
+		return all, nil
 	}
 	s := jsonscan.New(body)
 	for s.Open(); s.More(']'); {
@@ -271,11 +278,12 @@ func Edits(body []byte) (all []Edit, err error) {
 	return all, nil
 }
 
-// Public returns the body as people may see it: of a password only that it has changed. It is nil if it was redacted.
+// Public returns the JSON Patch as people may see it: of a password only that it has changed. It is nil if it was
+// redacted.
 func (c *Change) Public(k *schema.Compiled) []byte {
 	secret := func(name string) bool { return slices.Contains(k.Secrets(), name) }
 	all, err := Edits(c.Body)
-	if err != nil || !slices.ContainsFunc(all, func(x Edit) bool { return secret(x.Name) }) {
+	if err != nil || c.Body[0] == '[' && !slices.ContainsFunc(all, func(x Edit) bool { return secret(x.Name) }) {
 		return c.Body
 	}
 	body := []byte{'['}

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,4 +64,60 @@ func FuzzReadDoc(f *testing.F) {
 			t.Fatalf("%x is read as %+v, written as %x, read as %+v, %v", b, d, again, back, err)
 		}
 	})
+}
+
+// TestForm: a description under which data are written in the same way has the same form, so that records are kept as
+// text; any other one has a form that no record has.
+func TestForm(t *testing.T) {
+	c := collection(t)
+	next := func(c *Collection, change func(s *schema.Collection)) *Collection {
+		s := c.Collection
+		s.Fields = slices.Clone(s.Fields)
+		change(&s)
+		k, err := s.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := c.Next(k)
+		text, err := n.appendDescription()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err = readDescription(text); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	ruled := next(c, func(s *schema.Collection) { s.Rules.List = "true" })
+	wider := next(ruled, func(s *schema.Collection) { s.Extra = false })
+	added := next(wider, func(s *schema.Collection) {
+		s.Fields = append([]schema.Field{{Name: "new", Type: schema.Bool}}, s.Fields...)
+	})
+	typed := next(added, func(s *schema.Collection) { s.Fields[1].Type = schema.Email })
+	back := next(typed, func(s *schema.Collection) { s.Fields[1].Type = schema.Text })
+	for i, x := range []struct {
+		c    *Collection
+		form uint64
+	}{{c, 1}, {ruled, 1}, {wider, 3}, {added, 3}, {typed, 5}, {back, 6}} {
+		if x.c.form != x.form || x.c.Version != uint64(i+1) {
+			t.Errorf("description %d has form %d, want %d", x.c.Version, x.c.form, x.form)
+		}
+	}
+	data, err := c.Patch(schema.Data{}, []byte(`{"title":"x","n":1,"z":2}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := appendDoc(nil, c, &Doc{ID: "a", Rev: 1, Data: data})
+	for _, x := range []struct {
+		c    *Collection
+		want string
+	}{{c, `{"title":"x","n":1,"z":2}`}, {ruled, `{"title":"x","n":1,"z":2}`}, {added, `{"title":"x","n":1}`}, {typed, `{"title":"x","n":1}`}} {
+		d, err := readDoc(x.c, "a", old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(x.c.Append(nil, d.Data)); got != x.want {
+			t.Errorf("under description %d the record is %s, want %s", x.c.Version, got, x.want)
+		}
+	}
 }

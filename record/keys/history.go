@@ -21,6 +21,13 @@ const MaxRedact = 10_000
 func (c *Collection) describe(ch *Change, was, text []byte) {
 	var envelope Doc
 	data, _ := envelope.readEnvelope(text) // was just written
+	if ch.Op == Create {
+		if ch.Body = data; c.Secret() {
+			now := hide(c.Compiled, members(data))
+			ch.Body = now.text()
+		}
+		return
+	}
 	now := hide(c.Compiled, members(data))
 	ch.Body = diff(hide(c.Compiled, members(was)), now)
 	if ch.Rev%FullEvery == 0 {
