@@ -22,7 +22,7 @@ func (c *Collection) describe(ch *Change, was, text []byte) {
 	var envelope Doc
 	data, _ := envelope.readEnvelope(text) // was just written
 	if ch.Op == Create {
-		if ch.Body = data; c.Secret() {
+		if ch.Body = data; len(c.Secrets()) > 0 {
 			now := hide(c.Compiled, members(data))
 			ch.Body = now.text()
 		}

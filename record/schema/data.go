@@ -280,9 +280,6 @@ func (k *Compiled) Check(d Data, hashed func(i int) bool) error {
 // left out.
 func (k *Compiled) Append(dst []byte, d Data) []byte { return k.append(dst, d, true, nil) }
 
-// Secret reports whether a field is a password.
-func (k *Compiled) Secret() bool { return k.secret }
-
 // AppendPublic is Append without passwords.
 func (k *Compiled) AppendPublic(dst []byte, d Data) []byte { return k.append(dst, d, false, nil) }
 
