@@ -140,9 +140,16 @@ func checkNext(s *jsonscan.Scanner, depth int) error {
 	case '"':
 		return checkText(s.Raw())
 	}
-	_, err := parse(s.Raw())
+	raw := s.Raw()
+	if len(raw) <= shortNumber && bytes.IndexByte(raw, 'e') < 0 && bytes.IndexByte(raw, 'E') < 0 {
+		return nil
+	}
+	_, err := parse(raw)
 	return err
 }
+
+// shortNumber is the length up to which every number without an exponent is a Value.
+const shortNumber = 20
 
 // As reads one JSON value for a field of a kind. JSON null is null for every kind. Beyond the values that Append
 // writes, an Int may be written with a zero fraction or with an exponent, a Decimal as a number, and a Time with any
