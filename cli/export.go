@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/skerrydb/skerry/cli/verb"
@@ -54,25 +57,131 @@ type exportOptions struct {
 }
 
 var exportVerb = verb.Verb{
-	Name: "export", Args: "COLLECTION", Short: "write the records of a collection as JSON lines or CSV",
-	Long: `The verb uses the server's admin address, so no rules apply. The server reads a few hundred
-records at a time; records that change meanwhile may be exported in their old or new form.
-FILE appears, or is replaced, only when the export is complete.`,
+	Name: "export", Args: "COLLECTION…", Short: "write the records of collections as JSON lines or CSV",
+	Long: `The verb uses the server's admin address, so no rules apply. The records are those of one
+moment: changes during the export are not in it. Several collections are of the same moment,
+so their references agree; --to is then a folder, which gets a file of JSON lines for each.
+Files appear, or are replaced, only when the export is complete.`,
 	Start: func(app verb.App) verb.Action {
 		o := &exportOptions{}
 		settings := append([]verb.Setting{
 			urlSetting(&o.url, defaultURL(app)),
 			{Name: "format", Arg: "FORMAT", Help: "jsonl or csv (default by the extension of FILE, or jsonl)", Set: verb.Choice(&o.format, formatJSON, formatCSV)},
 			{Name: "filter", Arg: "CONDITION", Help: "export only records that meet a condition, like 'done = false && stars > 2'", Set: verb.Text(&o.filter)},
-			{Name: "to", Arg: "FILE", Help: "file to write or replace (default standard output)", Set: verb.Text(&o.to)},
+			{Name: "to", Arg: "FILE", Help: "file to write or replace, or a folder for several (default standard output)", Set: verb.Text(&o.to)},
 		}, o.accessSettings()...)
 		check := func(rest []string) error {
-			return verb.Mistakes(verb.OneArgument(rest, "the name of a collection"), o.check("url"))
+			return verb.Mistakes(o.checkCollections(rest), o.check("url"))
 		}
 		return verb.Action{Settings: settings, Check: check, Do: func(ctx context.Context, p verb.Process, rest []string) error {
+			if len(rest) > 1 {
+				return o.exportSeveral(ctx, p, rest)
+			}
 			return o.export(ctx, p, rest[0])
 		}}
 	},
+}
+
+func (o *exportOptions) checkCollections(rest []string) error {
+	if len(rest) == 0 || slices.Contains(rest, "") {
+		return errors.New("needs the name of a collection")
+	}
+	if len(rest) == 1 {
+		return nil
+	}
+	var wrong []error
+	if o.to == "" {
+		wrong = append(wrong, errors.New("needs --to FOLDER for several collections"))
+	}
+	if o.format == formatCSV {
+		wrong = append(wrong, errors.New("several collections are exported as JSON lines, not as CSV"))
+	}
+	if o.filter != "" {
+		wrong = append(wrong, errors.New("--filter is for one collection"))
+	}
+	return verb.Mistakes(wrong...)
+}
+
+// exportSeveral writes a file for each collection, all of one moment.
+func (o *exportOptions) exportSeveral(ctx context.Context, p verb.Process, collections []string) error {
+	for _, c := range collections {
+		if err := o.findCollection(ctx, c); err != nil {
+			return err
+		}
+	}
+	resp, err := o.ask(ctx, http.MethodGet, records.DefaultPrefix+"/tx?"+url.Values{"collection": collections}.Encode(), nil, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media != mediaOf(formatJSON) {
+		return fmt.Errorf("%s is not an export of a Skerry server", resp.Request.URL.Redacted())
+	}
+	if err := os.MkdirAll(o.to, 0o777); err != nil {
+		return err
+	}
+	n := &recordCounter{shown: newProgress(p)}
+	defer n.shown.end()
+	x := &severalReader{from: bufio.NewReaderSize(resp.Body, 64<<10)}
+	if err := x.files(o.to, collections, n); err != nil {
+		return err
+	}
+	n.shown.end()
+	_, err = fmt.Fprintf(p.Stdout, "%s: %s of %s, %s\n", o.to, verb.Plural(n.records(), "record"), verb.Plural(len(collections), "collection"), verb.FormatSize(n.bytes))
+	return err
+}
+
+// severalReader reads an export of several collections.
+type severalReader struct {
+	from *bufio.Reader
+	next []byte // a line that was read, but not written
+	err  error  // of the line after it
+}
+
+// files writes a file for each collection. All of them appear when the last one is complete.
+func (x *severalReader) files(folder string, collections []string, n *recordCounter) error {
+	if len(collections) == 0 {
+		if x.err == nil || len(x.next) > 0 {
+			return errors.New("the export has records of other collections")
+		}
+		return nil
+	}
+	return createWhole(filepath.Join(folder, collections[0]+".jsonl"), func(f *os.File) error {
+		w := bufio.NewWriter(io.MultiWriter(f, n))
+		if err := x.copyTo(w, collections[0]); err != nil {
+			return fmt.Errorf("the export broke off after %s: %w", verb.Plural(n.records(), "record"), err)
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		return x.files(folder, collections[1:], n)
+	})
+}
+
+// copyTo writes the lines of a collection, as an export of it alone has them.
+func (x *severalReader) copyTo(w *bufio.Writer, collection string) error {
+	begin := append(strconv.AppendQuote([]byte(`{"collection":`), collection), ',')
+	for {
+		if x.next == nil && x.err == nil {
+			x.next, x.err = x.from.ReadBytes('\n')
+		}
+		rest, ok := bytes.CutPrefix(x.next, begin)
+		switch {
+		case x.err != nil && x.err != io.EOF:
+			return x.err
+		case x.err == io.EOF && len(x.next) > 0:
+			return io.ErrUnexpectedEOF
+		case !ok:
+			return nil
+		}
+		if err := w.WriteByte('{'); err != nil {
+			return err
+		}
+		if _, err := w.Write(rest); err != nil {
+			return err
+		}
+		x.next = nil
+	}
 }
 
 func (o *exportOptions) export(ctx context.Context, p verb.Process, collection string) error {

@@ -6,16 +6,19 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/skerrydb/skerry/engine"
 	"github.com/skerrydb/skerry/record"
+	"github.com/skerrydb/skerry/record/query"
 	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/web"
 )
 
-// exportStep is how many records an export reads at once. The records of different steps are not of the same moment.
+// exportStep is how many records an export reads at once. All of them are of one state.
 const exportStep = 200
 
 // formats are the media types of exports by the parameter format.
@@ -34,7 +37,7 @@ func formatOf(c *web.Context, params url.Values) (string, error) {
 	return fileType(c.Request.Header.Get("Accept")), nil
 }
 
-// export streams all records that meet a query and that the sender may see.
+// export streams all records that meet a query and that the sender may see, as they are at one moment.
 func (f *Face) export(c *web.Context, params url.Values, media string) error {
 	for _, name := range []string{"limit", "offset", "count", "after", "group", "aggregate", "expand"} {
 		if params.Has(name) {
@@ -44,33 +47,93 @@ func (f *Face) export(c *web.Context, params url.Values, media string) error {
 	if media == csvType && params.Has("fields") {
 		return web.WrongParameter("fields", "CSV has all fields")
 	}
-	steps := &exportReader{f: f, c: c, params: params, media: media}
-	if c.Request.Method == http.MethodHead {
-		if err := steps.step(); err != nil {
-			return err
-		}
-		c.Header()["Content-Type"] = []string{media + "; charset=utf-8"}
-		c.Writer.WriteHeader(http.StatusOK)
-		return nil
-	}
-	return c.Stream(http.StatusOK, media+"; charset=utf-8", steps) // breaks off the response if a later step fails
+	return f.stream(c, &exportReader{rest: []string{name(c)}, file: name(c), params: params, media: media})
 }
 
-// exportReader reads an export, step by step.
+// exportSeveral streams all records of several collections that the sender may see, as they are at one moment, as JSON
+// lines. The first member of each is its collection.
+func (f *Face) exportSeveral(c *web.Context) error {
+	params, err := url.ParseQuery(c.Request.URL.RawQuery)
+	if err != nil {
+		return web.WrongParameter("", "the query of the address is malformed: %v", err)
+	}
+	for name := range params {
+		if name != "collection" {
+			return web.WrongParameter(name, "only the parameter collection is known here; it may be there several times")
+		}
+	}
+	all := params["collection"]
+	switch n := len(all); {
+	case n == 0:
+		return web.WrongParameter("collection", "is missing: the name of a collection to read; it may be there several times")
+	case n > MaxExport:
+		return engine.Errorf(engine.CodeLimit, "%d collections; one export has at most %d", n, MaxExport)
+	}
+	for i, name := range all {
+		if slices.Contains(all[:i], name) {
+			return web.WrongParameter("collection", "%.80q is there twice", name)
+		}
+	}
+	return f.stream(c, &exportReader{rest: all, named: true, file: "records", params: url.Values{}, media: jsonType})
+}
+
+// stream responds with an export. It reads one state, which the engine keeps for as long as the response takes.
+func (f *Face) stream(c *web.Context, r *exportReader) error {
+	begun := false
+	return f.view(c, func(tx *record.Tx) error {
+		if begun {
+			return engine.Errorf(engine.CodeUnavailable, "the state that was exported is not there any more")
+		}
+		r.tx = tx
+		if err := r.check(); err != nil {
+			return err
+		}
+		begun = true
+		c.Header()["Cache-Control"] = []string{"no-store"}
+		c.Attachment(r.file + "." + map[string]string{csvType: "csv", jsonType: "jsonl"}[r.media])
+		if c.Request.Method == http.MethodHead {
+			c.Header()["Content-Type"] = []string{r.media + "; charset=utf-8"}
+			c.Writer.WriteHeader(http.StatusOK)
+			return nil
+		}
+		// A deadline for the request would end a long response: an expired one looks like a client that has gone away.
+		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Time{}) // a writer of a test has none
+		return c.Stream(http.StatusOK, r.media+"; charset=utf-8", r)          // breaks off the response if a later step fails
+	})
+}
+
+// exportReader reads an export, step by step, within one transaction.
 type exportReader struct {
-	f      *Face
-	c      *web.Context
+	tx     *record.Tx
+	rest   []string // collections to read, the first of which is being read
+	named  bool     // each record has the name of its collection
+	file   string   // name without its extension
 	params url.Values
 	media  string
 
-	begun, ended bool
-	out          bytes.Buffer // records that were not read yet
+	query *query.Query // of the first collection; nil: not begun
+	out   bytes.Buffer // records that were not read yet
+}
+
+// check returns the errors that an export would end with later, for want of a collection or of a rule.
+func (r *exportReader) check() error {
+	for _, name := range r.rest {
+		q, err := r.tx.ParseQuery(name, r.params)
+		if err != nil {
+			return err
+		}
+		q.Limit = 1
+		if _, err := r.tx.Find(name, q); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Read implements io.Reader.
 func (r *exportReader) Read(p []byte) (int, error) {
 	for r.out.Len() == 0 {
-		if r.ended {
+		if len(r.rest) == 0 {
 			return 0, io.EOF
 		}
 		if err := r.step(); err != nil {
@@ -80,61 +143,62 @@ func (r *exportReader) Read(p []byte) (int, error) {
 	return r.out.Read(p)
 }
 
-// step reads the next records. The first step sets the headers.
+// step reads the next records.
 func (r *exportReader) step() error {
-	collection, next := name(r.c), ""
-	err := r.f.view(r.c, func(tx *record.Tx) error {
-		r.out.Reset()
-		k, err := tx.Collection(collection)
-		if err != nil {
-			return err
-		}
-		q, err := tx.ParseQuery(collection, r.params)
-		if err != nil {
-			return err
-		}
-		q.Limit = exportStep
-		page, err := tx.Find(collection, q)
-		if err != nil {
-			return err
-		}
-		next = page.Next
-		return appendRows(&r.out, k, page, r.media, !r.begun)
-	})
+	collection := r.rest[0]
+	k, err := r.tx.Collection(collection)
 	if err != nil {
 		return err
 	}
-	r.params.Set("after", next)
-	r.ended = next == ""
-	if r.begun {
+	first := r.query == nil
+	if first {
+		if r.query, err = r.tx.ParseQuery(collection, r.params); err != nil {
+			return err
+		}
+		r.query.Limit = exportStep
+	}
+	page, err := r.tx.Find(collection, r.query)
+	if err != nil {
+		return err
+	}
+	r.out.Reset()
+	if err := r.appendRows(k, page, first); err != nil {
+		return err
+	}
+	if page.Next == "" {
+		r.rest, r.query = r.rest[1:], nil
 		return nil
 	}
-	r.begun = true
-	r.c.Header()["Cache-Control"] = []string{"no-store"}
-	r.c.Attachment(collection + "." + map[string]string{csvType: "csv", jsonType: "jsonl"}[r.media])
-	// A deadline for the request would end a long response: an expired one looks like a client that has gone away.
-	_ = http.NewResponseController(r.c.Writer).SetReadDeadline(time.Time{}) // a writer of a test has none
+	r.query.After = r.query.Orders.Key(page.Items[len(page.Items)-1])
 	return nil
 }
 
-// appendRows writes the records of a page.
-func appendRows(out *bytes.Buffer, k *schema.Compiled, page *record.Page, media string, header bool) error {
-	if media == jsonType {
+// appendRows writes the records of a page to out.
+func (r *exportReader) appendRows(k *schema.Compiled, page *record.Page, first bool) error {
+	if r.media == jsonType {
 		for i := range page.Items {
-			out.Write(append(page.AppendItem(out.AvailableBuffer(), i), '\n'))
+			line := r.out.AvailableBuffer()
+			if r.named {
+				line = append(strconv.AppendQuote(append(line, `{"collection":`...), k.Name), ',')
+			}
+			at := len(line)
+			if line = page.AppendItem(line, i); r.named {
+				line = append(line[:at], line[at+1:]...) // without its brace
+			}
+			r.out.Write(append(line, '\n'))
 		}
 		return nil
 	}
-	w := csv.NewWriter(out)
-	if header {
+	w := csv.NewWriter(&r.out)
+	if first {
 		if err := w.Write(csvHeader(k)); err != nil {
 			return engine.Errorf(engine.CodeInternal, "encode CSV: %w", err)
 		}
 	}
-	for _, r := range page.Items {
+	for _, x := range page.Items {
 		var cells []string
 		for _, name := range csvHeader(k) {
-			cells = append(cells, cellOf(k, r, name))
+			cells = append(cells, cellOf(k, x, name))
 		}
 		if err := w.Write(cells); err != nil {
 			return engine.Errorf(engine.CodeInternal, "encode CSV: %w", err)

@@ -1,11 +1,14 @@
 package records
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/skerrydb/skerry/engine"
@@ -16,8 +19,11 @@ import (
 	"github.com/skerrydb/skerry/web/problem"
 )
 
-// maxMistakes is how many mistakes one response lists.
-const maxMistakes = 100
+// Mistakes that one response lists.
+const (
+	maxMistakes    = 100   // of an import that has written nothing because of them
+	maxAllMistakes = 1_000 // of others, and then the first one of each further row
+)
 
 // Media types of files.
 const (
@@ -47,12 +53,25 @@ type Imported struct {
 	Failed  int       `json:"failed"`
 	DryRun  bool      `json:"dry_run,omitempty"`
 	Errors  []Mistake `json:"errors,omitempty"`
+	Pending []Pending `json:"pending,omitempty"`
 }
 
-// add adds a mistake.
-func (in *Imported) add(m Mistake) {
-	if in.Failed++; len(in.Errors) < maxMistakes {
-		in.Errors = append(in.Errors, m)
+// Pending is a reference to a record of the same collection that is not there, but may come with another import.
+type Pending struct {
+	Line   int    `json:"line"`
+	Column int    `json:"column,omitempty"`
+	Field  string `json:"field"`
+	ID     string `json:"id"`               // of the record that is not there
+	Update bool   `json:"update,omitempty"` // the row would change a record, rather than create one
+}
+
+// add adds what is wrong with one row.
+func (in *Imported) add(all ...Mistake) {
+	in.Failed++
+	for i, m := range all {
+		if i == 0 || len(in.Errors) < maxAllMistakes {
+			in.Errors = append(in.Errors, m)
+		}
 	}
 }
 
@@ -62,11 +81,12 @@ type importOptions struct {
 	existing string // what happens to records whose id exists: "" (refuse), skip, update
 	partial  bool   // import the rows without mistakes
 	dryRun   bool
+	pending  bool // in a dry run, references to records of the same collection may be missing
 }
 
 func importOptionsOf(c *web.Context, media string) (o importOptions, err error) {
 	o.media = media
-	flags := map[string]*bool{"partial": &o.partial, "dry_run": &o.dryRun}
+	flags := map[string]*bool{"partial": &o.partial, "dry_run": &o.dryRun, "pending": &o.pending}
 	for name := range c.Request.URL.Query() {
 		v := c.Query(name)
 		switch to := flags[name]; {
@@ -77,11 +97,14 @@ func importOptionsOf(c *web.Context, media string) (o importOptions, err error) 
 		case name == "existing":
 			o.existing, err = v.OneOf("refuse", "skip", "update")
 		default:
-			err = web.WrongParameter(name, "an import has the parameters existing, partial and dry_run")
+			err = web.WrongParameter(name, "an import has the parameters existing, partial, dry_run and pending")
 		}
 		if err != nil {
 			return o, err
 		}
+	}
+	if o.pending && !o.dryRun {
+		return o, web.WrongParameter("pending", "is for dry runs")
 	}
 	return o, nil
 }
@@ -113,7 +136,13 @@ func (f *Face) load(c *web.Context, media string) error {
 		if err != nil {
 			return engine.Errorf(engine.CodeInternal, "encode a response: %w", err)
 		}
-		*to = answer{Status: http.StatusOK, Body: text}
+		counts := *done
+		counts.Errors = nil
+		short, err := json.Marshal(counts)
+		if err != nil {
+			return engine.Errorf(engine.CodeInternal, "encode a response: %w", err)
+		}
+		*to = answer{Status: http.StatusOK, Body: text, Short: short}
 		if o.dryRun {
 			a = *to
 			return errDryRun
@@ -129,7 +158,7 @@ func (f *Face) load(c *web.Context, media string) error {
 // refused returns the error of an import that has written nothing.
 func (in *Imported) refused() error {
 	var faults problem.Faults
-	for _, m := range in.Errors {
+	for _, m := range in.Errors[:min(len(in.Errors), maxMistakes)] {
 		faults = append(faults, problem.Fault{Code: engine.Code(m.Code), Detail: m.String()})
 	}
 	return &explained{engine.Errorf(record.CodeInvalid, "%d of the rows cannot be imported; nothing was written: %s", in.Failed, in.Errors[0].String()), faults}
@@ -146,6 +175,7 @@ func importRows(tx *record.Tx, collection string, body []byte, o importOptions) 
 		r = newCSVReader(body, k)
 	}
 	in := &Imported{}
+	rows := newSorter(k)
 	for n := 0; ; n++ {
 		x, m, err := r.next()
 		if m != nil {
@@ -153,26 +183,40 @@ func importRows(tx *record.Tx, collection string, body []byte, o importOptions) 
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return in, nil
+			return in, in.sorted(tx, k, rows, o)
 		case errors.Is(err, errBroken):
 			return nil, in.refused() // even with partial: what the rows are is not known
 		case m != nil:
 			continue
 		case n >= MaxImport:
 			return nil, engine.Errorf(engine.CodeLimit, "more than %d records; import them in several requests", MaxImport)
+		case len(rows.fields) > 0:
+			rows.add(x)
+			continue
 		}
-		if err := in.row(tx, collection, x, o); err != nil {
+		if err := in.row(tx, k, x, o); err != nil {
 			return nil, err
 		}
 	}
 }
 
+// sorted imports rows that may refer to each other.
+func (in *Imported) sorted(tx *record.Tx, k *schema.Compiled, rows *sorter, o importOptions) error {
+	for _, x := range rows.sort() {
+		if err := in.row(tx, k, *x, o); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(in.Errors, func(a, b Mistake) int { return cmp.Compare(a.Line, b.Line) })
+	return nil
+}
+
 // row imports one row.
-func (in *Imported) row(tx *record.Tx, collection string, x row, o importOptions) error {
-	op := record.Op{Kind: keys.Create, Collection: collection, ID: x.id, Data: x.data}
+func (in *Imported) row(tx *record.Tx, k *schema.Compiled, x row, o importOptions) error {
+	op := record.Op{Kind: keys.Create, Collection: k.Name, ID: x.id, Data: x.data}
 	count := &in.Created
 	if x.id != "" && o.existing != "" && o.existing != "refuse" {
-		_, err := tx.Get(collection, x.id)
+		_, err := tx.Get(k.Name, x.id)
 		switch {
 		case err == nil && o.existing == "skip":
 			in.Skipped++
@@ -197,12 +241,24 @@ func (in *Imported) row(tx *record.Tx, collection string, x row, o importOptions
 		in.add(Mistake{Line: x.line, Code: string(e.Code), Detail: e.Msg})
 		return nil
 	}
-	for i, p := range problems {
+	var all []Mistake
+	var pending []Pending
+	for _, p := range problems {
 		field := strings.TrimPrefix(p.Pointer, "/")
 		at := x.of(field)
-		if in.add(Mistake{at.line, at.column, field, p.Code, p.Detail}); i > 0 {
-			in.Failed-- // one row
+		to, refers := x.refers[field]
+		if refers = refers && p.Code == schema.CodeUnknown; refers && to.line > 0 {
+			p.Detail += fmt.Sprintf("; that of line %d cannot be imported before this one", to.line)
+		}
+		if all = append(all, Mistake{at.line, at.column, field, p.Code, p.Detail}); refers && o.pending && !x.cyclic {
+			pending = append(pending, Pending{at.line, at.column, field, to.id, op.Kind == keys.Update})
 		}
 	}
+	if len(pending) < len(all) {
+		in.add(all...)
+		return nil
+	}
+	*count++
+	in.Pending = append(in.Pending, pending...)
 	return nil
 }

@@ -112,6 +112,9 @@ func (r *route) describe(collection string) object {
 	if r.path == eventsPath {
 		success["content"] = object{"text/event-stream": object{"schema": object{"type": "string"}}}
 	}
+	if r.path == txPath && r.method == http.MethodGet {
+		success["content"] = object{jsonType: object{"schema": object{"type": "string"}}}
+	}
 	op["responses"] = object{strconv.Itoa(r.status): success, "default": object{"$ref": "#/components/responses/Problem"}}
 	return op
 }

@@ -25,6 +25,8 @@ const (
 	MaxBody = 16 << 20
 	// MaxImport is how many records one import has at most; more is engine.CodeLimit.
 	MaxImport = 10_000
+	// MaxExport is how many collections one export has at most; more is engine.CodeLimit.
+	MaxExport = 100
 )
 
 // Options of the routes. The zero value works.

@@ -30,6 +30,7 @@ func blog() []schema.Collection {
 				{Name: "about", Type: schema.JSON},
 			}},
 		{Name: "secrets", Fields: []schema.Field{{Name: "text", Type: schema.Text}}},
+		{Name: "tree", Fields: []schema.Field{{Name: "parent", Type: schema.Reference, Collection: "tree"}, {Name: "n", Type: schema.Int, Max: "9"}}},
 	}
 }
 
@@ -231,7 +232,8 @@ func TestServe(t *testing.T) {
 	s.ask("", "DELETE", "/api/secrets/s", "").is(204)
 	s.ask("", "POST", "/api/secrets/s/restore", "").is(200)
 	s.ask("", "POST", "/api/tx", `{"ops":[]}`).is(200)
-	s.ask("", "GET", "/api/tx", "").is(404, "unknown_collection")
+	s.ask("", "GET", "/api/tx?collection=secrets", "").is(200)
+	s.ask("", "GET", "/api/other", "").is(404, "unknown_collection")
 	s.ask("", "GET", "/api/secrets/s/other", "").is(404, "no_route")
 	s.ask("", "GET", "/api//", "").is(404, "no_route")
 	if got := s.ask("", "PUT", "/api/secrets/s", "").is(405, "method_not_allowed").Header().Get("Allow"); got != "GET, PATCH, DELETE, OPTIONS" {
@@ -268,7 +270,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	lines := records.New(s.db, records.Options{}).Table()
-	const single = 2 // routes that are about no collection
+	const single = 3 // routes that are about no collection
 	if want := single + 2*(len(lines)-single); operations != want || len(ids) != want {
 		t.Errorf("%d operations with %d ids, want %d of each", operations, len(ids), want)
 	}

@@ -16,8 +16,9 @@ type route struct {
 	gives  string   // name of the schema of the response, "" if it has no body
 }
 
-// Paths of collections, records and events.
+// Paths of transactions, events, collections and records.
 const (
+	txPath     = "/tx"
 	eventsPath = "/events"
 
 	allPath = "/{collection}"
@@ -26,11 +27,12 @@ const (
 
 func routes() []route {
 	return []route{
-		{"POST", "/tx", (*Face).transact, "carry out several operations, all or none", nil, "Transaction", false, 200, "Results"},
+		{"POST", txPath, (*Face).transact, "carry out several operations, all or none", nil, "Transaction", false, 200, "Results"},
+		{"GET", txPath, (*Face).exportSeveral, "all records of several collections, as they are at one moment, as JSON lines", []string{"collection"}, "", false, 200, ""},
 		{"GET", eventsPath, (*Face).events, "a stream of events: the records that meet a filter, then their changes", []string{"topic", "filter", "sort", "limit"}, "", false, 200, ""},
 		{"GET", allPath, (*Face).list, "a page of the records that meet a filter, or with ?format=csv or jsonl all of them",
 			[]string{"filter", "sort", "fields", "expand", "limit", "offset", "after", "count", "deleted", "asof", "group", "aggregate", "format"}, "", true, 200, "Page"},
-		{"POST", allPath, (*Face).create, "create a record, or import a file of CSV or JSON lines", []string{"existing", "partial", "dry_run"}, "Create", true, 201, "Record"},
+		{"POST", allPath, (*Face).create, "create a record, or import a file of CSV or JSON lines", []string{"existing", "partial", "dry_run", "pending"}, "Create", true, 201, "Record"},
 		{"PATCH", allPath, (*Face).patchAll, "change all records that meet a filter; the first request gets their number and a token for the second", []string{"filter", "token"}, "PatchAll", false, 200, "Bulk"},
 		{"DELETE", allPath, (*Face).removeAll, "move all records that meet a filter into the trash, in the same way", []string{"filter", "token"}, "", false, 200, "Bulk"},
 		{"GET", onePath, (*Face).get, "a record; with ?rev= or ?asof= as it was", []string{"rev", "asof"}, "", false, 200, "Record"},
@@ -44,25 +46,27 @@ func routes() []route {
 
 // parameterTexts explain the parameters of queries.
 var parameterTexts = map[string]string{
-	"filter":    "a condition: status = \"open\" && total > 100",
-	"sort":      "names with commas between them, - before one for descending order",
-	"fields":    "names to return, with commas between them",
-	"expand":    "references to follow: owner, comments(post)",
-	"limit":     "how many to return",
-	"offset":    "how many to skip",
-	"after":     "the member next of the page before",
-	"count":     "true to count the records of all pages",
-	"deleted":   "live (the default), trash or all",
-	"asof":      "a time, or the number of a change, for the state then",
-	"group":     "names to group by: status, month(created)",
-	"aggregate": "what to compute: count, sum(total), avg, min, max",
-	"format":    "csv or jsonl for an export of all records",
-	"existing":  "of an import: refuse (the default), skip or update records that exist",
-	"partial":   "of an import: true to import the rows without mistakes",
-	"dry_run":   "of an import: true to write nothing",
-	"token":     "the token of the first response, for the request that carries out the change",
-	"rev":       "a revision, for the record after it",
-	"purge":     "true to delete a record in the trash for good",
-	"topic":     "orders/* or orders/ID; may be there several times",
-	"before":    "changes with revisions below this one",
+	"filter":     "a condition: status = \"open\" && total > 100",
+	"sort":       "names with commas between them, - before one for descending order",
+	"fields":     "names to return, with commas between them",
+	"expand":     "references to follow: owner, comments(post)",
+	"limit":      "how many to return",
+	"offset":     "how many to skip",
+	"after":      "the member next of the page before",
+	"count":      "true to count the records of all pages",
+	"deleted":    "live (the default), trash or all",
+	"asof":       "a time, or the number of a change, for the state then",
+	"group":      "names to group by: status, month(created)",
+	"aggregate":  "what to compute: count, sum(total), avg, min, max",
+	"format":     "csv or jsonl for an export of all records",
+	"existing":   "of an import: refuse (the default), skip or update records that exist",
+	"partial":    "of an import: true to import the rows without mistakes",
+	"dry_run":    "of an import: true to write nothing",
+	"pending":    "of a dry run: true to list references to records of the same collection that are not there, instead of refusing them",
+	"token":      "the token of the first response, for the request that carries out the change",
+	"rev":        "a revision, for the record after it",
+	"purge":      "true to delete a record in the trash for good",
+	"collection": "the name of a collection to export; may be there several times",
+	"topic":      "orders/* or orders/ID; may be there several times",
+	"before":     "changes with revisions below this one",
 }

@@ -21,6 +21,9 @@ type row struct {
 	id     string
 	data   []byte
 	places map[string]place // where the values of fields begin; nil for JSON
+
+	refers map[string]reference // to records of the same collection, by field
+	cyclic bool                 // a row that this one refers to refers to it in turn
 }
 
 // place is a place in a file.
