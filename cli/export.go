@@ -105,7 +105,7 @@ func (o *exportOptions) checkCollections(rest []string) error {
 // exportSeveral writes a file for each collection, all of one moment.
 func (o *exportOptions) exportSeveral(ctx context.Context, p verb.Process, collections []string) error {
 	for _, c := range collections {
-		if err := o.findCollection(ctx, c); err != nil {
+		if _, err := o.findCollection(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -191,7 +191,7 @@ func (o *exportOptions) export(ctx context.Context, p verb.Process, collection s
 	if o.format == "" {
 		o.format = formatJSON
 	}
-	if err := o.findCollection(ctx, collection); err != nil {
+	if _, err := o.findCollection(ctx, collection); err != nil {
 		return err
 	}
 	n := &recordCounter{csv: o.format == formatCSV, shown: newProgress(p)}
@@ -244,24 +244,24 @@ func (r *remote) collections(ctx context.Context) ([]schema.Collection, error) {
 	return all.Collections, err
 }
 
-// findCollection returns an error unless the server has the collection. It also keeps the verbs away from the address
-// of a web application, which would show them only what a stranger may see.
-func (r *remote) findCollection(ctx context.Context, name string) error {
+// findCollection returns a collection of the server, or an error. It also keeps the verbs away from the address of a web
+// application, which would show them only what a stranger may see.
+func (r *remote) findCollection(ctx context.Context, name string) (schema.Collection, error) {
 	all, err := r.collections(ctx)
 	if no, ok := errors.AsType[*refusal](err); ok && no.Code == record.CodeUnknownCollection {
-		return fmt.Errorf("%w%s", err, elsewhere(no.Status))
+		return schema.Collection{}, fmt.Errorf("%w%s", err, elsewhere(no.Status))
 	}
 	if err != nil {
-		return err
+		return schema.Collection{}, err
 	}
 	var names []string
 	for _, c := range all {
+		if c.Name == name {
+			return c, nil
+		}
 		names = append(names, c.Name)
 	}
-	if !slices.Contains(names, name) {
-		return engine.Errorf(record.CodeUnknownCollection, "there is no collection %.80q%s", name, verb.DidYouMean(name, names))
-	}
-	return nil
+	return schema.Collection{}, engine.Errorf(record.CodeUnknownCollection, "there is no collection %.80q%s", name, verb.DidYouMean(name, names))
 }
 
 // recordCounter counts the records and bytes of an export that is written to it.

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/skerrydb/skerry/cli/verb"
+	"github.com/skerrydb/skerry/record/schema"
 	"github.com/skerrydb/skerry/web/problem"
 	"github.com/skerrydb/skerry/web/records"
 )
@@ -23,6 +26,7 @@ type importOptions struct {
 	format   string
 	existing string
 	batch    int
+	from     int
 	dryRun   bool
 	partial  bool
 	json     bool
@@ -30,14 +34,16 @@ type importOptions struct {
 
 var importVerb = verb.Verb{
 	Name: "import", Args: "COLLECTION FILE", Short: "create or update records from a file of JSON lines or CSV",
-	Long: `The verb uses the server's admin address, so no rules apply. Errors name the lines and
-columns of FILE. The file is checked as a whole before anything is written. Each batch is
-then written in one transaction, so a file of at most one batch is imported completely or
-not at all. In a longer file, a later batch can still fail: because records have changed
-since the check, or because it conflicts with an earlier batch, as with an id that FILE has
-twice. The error says which lines were written. The check cannot see records of earlier
-batches: if records refer to others of the same file, use --partial for more than one batch.
+	Long: `The verb uses the server's admin address, so no rules apply. The file is read as a stream,
+so it may have any size. First it is checked as a whole, and nothing is written if anything
+is wrong; errors name the lines and columns of FILE. Then each batch is written in one
+transaction, so a file of at most one batch is imported completely or not at all. In a longer
+file, a later batch can still fail: because records have changed since the check, or because
+it conflicts with an earlier batch, as with an id that FILE has twice. The error says which
+lines were written, and with which --from the import goes on.
 
+Records may refer to others of FILE: in any order within a batch, and otherwise to earlier
+ones. If records have ids, a whole import can be repeated with --existing skip.
 If the connection is lost, a batch is sent again, and written once.`,
 	Start: func(app verb.App) verb.Action {
 		o := &importOptions{}
@@ -48,6 +54,7 @@ If the connection is lost, a batch is sent again, and written once.`,
 			{Name: "dry-run", Help: "check the file and write nothing", Set: verb.Toggle(&o.dryRun)},
 			{Name: "partial", Help: "import the records that are right without checking all first; exit code 1 if there are others", Set: verb.Toggle(&o.partial)},
 			{Name: "batch", Arg: "N", Default: strconv.Itoa(records.MaxImport), Help: "records in one transaction; fewer delay other writes less", Set: verb.Whole(&o.batch, 1, records.MaxImport)},
+			{Name: "from", Arg: "LINE", Default: "1", Help: "leave out the records that begin before this line", Set: verb.Whole(&o.from, 1, math.MaxInt32)},
 			verb.JSON(&o.json),
 		}, o.accessSettings()...)
 		return verb.Action{Settings: settings, Check: o.check, Do: func(ctx context.Context, p verb.Process, rest []string) error {
@@ -85,11 +92,15 @@ func (o *importOptions) load(ctx context.Context, p verb.Process, collection, na
 	if !info.Mode().IsRegular() && !o.partial && !o.dryRun {
 		return verb.Usagef("%s is not a regular file and can be read only once: use --partial or --dry-run", name)
 	}
-	if err := o.findCollection(ctx, collection); err != nil {
+	c, err := o.findCollection(ctx, collection)
+	if err != nil {
 		return err
 	}
 	x := &importing{o: o, p: p, name: name, size: info.Size(), path: collectionPath(collection)}
 	if o.dryRun || !o.partial {
+		if slices.ContainsFunc(c.Fields, func(f schema.Field) bool { return f.Type == schema.Reference && f.Collection == c.Name }) {
+			x.refs = newReferences()
+		}
 		if err := x.check(ctx, f); err != nil {
 			return err
 		}
@@ -114,15 +125,21 @@ type importing struct {
 	total   records.Imported
 	seen    int // records in the parts that have a response
 	written int // lines in the parts that were written
-	shown   int // mistakes
+
+	uncertain bool        // whether the part after these was written
+	shown     int         // mistakes
+	refs      *references // within the file; nil: not followed
 }
 
-// maxShown is how many mistakes are printed.
+// maxShown is how many mistakes are printed, but for a dry run, which prints all.
 const maxShown = 100
 
 // mistake prints what is wrong with the file.
 func (x *importing) mistake(text string) {
-	if x.shown++; x.shown <= maxShown {
+	switch x.shown++; {
+	case x.shown == maxShown+1 && !x.o.dryRun:
+		fmt.Fprintf(x.p.Stderr, "%s: there are more; --dry-run lists all\n", x.name)
+	case x.shown <= maxShown || x.o.dryRun:
 		fmt.Fprintf(x.p.Stderr, "%s: %s\n", x.name, problem.Clean(text))
 	}
 }
@@ -130,8 +147,15 @@ func (x *importing) mistake(text string) {
 // check lets the server check all parts.
 func (x *importing) check(ctx context.Context, f io.Reader) error {
 	query := url.Values{"existing": {x.o.existing}, "dry_run": {"true"}, "partial": {"true"}} // partial: with all mistakes
+	if x.refs != nil {
+		query.Set("pending", "true")
+	}
 	err := x.parts(f, "checked", func(_ int, t part) (records.Imported, error) {
-		return x.o.send(ctx, x.path+"?"+query.Encode(), http.Header{"Content-Type": {mediaOf(x.o.format)}}, t.body)
+		in, err := x.o.send(ctx, x.path+"?"+query.Encode(), http.Header{"Content-Type": {mediaOf(x.o.format)}}, t.body)
+		if err == nil {
+			x.refs.add(t, &in)
+		}
+		return in, err
 	})
 	if wrong, ok := errors.AsType[refusedPart](err); ok {
 		x.list(wrong)
@@ -139,6 +163,9 @@ func (x *importing) check(ctx context.Context, f io.Reader) error {
 	}
 	if err != nil {
 		return err
+	}
+	for _, text := range x.refs.wrong(x.o.batch) {
+		x.mistake(text)
 	}
 	if x.o.dryRun {
 		err = x.summary()
@@ -151,7 +178,7 @@ func (x *importing) check(ctx context.Context, f io.Reader) error {
 
 // write imports all parts.
 func (x *importing) write(ctx context.Context, f io.Reader) error {
-	x.total, x.seen = records.Imported{}, 0
+	x.total, x.seen, x.refs = records.Imported{}, 0, nil
 	query := url.Values{"existing": {x.o.existing}}
 	if x.o.partial {
 		query.Set("partial", "true")
@@ -163,6 +190,7 @@ func (x *importing) write(ctx context.Context, f io.Reader) error {
 		if err == nil {
 			x.written = t.last
 		} else if errors.As(err, new(uncertain)) {
+			x.uncertain = true
 			err = fmt.Errorf("lines %d to %d may have been imported: %w", t.first, t.last, err)
 		}
 		return in, err
@@ -194,10 +222,14 @@ func (x *importing) before() string {
 	if x.written == 0 {
 		return "nothing was written before"
 	}
+	text := fmt.Sprintf("the lines before, up to %d, were imported", x.written)
 	if x.total.Failed > 0 {
-		return fmt.Sprintf("the lines before, up to %d, were imported, except those listed", x.written)
+		text += ", except those listed"
 	}
-	return fmt.Sprintf("the lines before, up to %d, were imported", x.written)
+	if !x.uncertain {
+		text += fmt.Sprintf("; go on with --from %d", x.written+1)
+	}
+	return text
 }
 
 // refusedPart is a part of which the records cannot be told, or one that the server has refused as a whole.
@@ -237,6 +269,12 @@ func (t part) shift(text string) string {
 // parts sends all parts of the file and adds up the responses.
 func (x *importing) parts(f io.Reader, did string, send func(i int, t part) (records.Imported, error)) error {
 	s, err := newSplitter(f, x.o.format, x.o.batch, records.MaxBody)
+	if err == nil {
+		if x.refs != nil {
+			s.found = x.refs.found
+		}
+		err = s.skip(x.o.from)
+	}
 	bar := newProgress(x.p)
 	defer bar.end()
 	for i := 1; ; i++ {
@@ -249,6 +287,8 @@ func (x *importing) parts(f io.Reader, did string, send func(i int, t part) (rec
 			return nil
 		case wrong:
 			return refusedPart{part{}, err}
+		case errors.As(err, new(verb.ConfigError)):
+			return err
 		case err != nil:
 			return fmt.Errorf("read %s: %w", x.name, err)
 		}

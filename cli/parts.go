@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +32,8 @@ func (t part) line(n int) int {
 
 // splitter splits a file of records into parts.
 type splitter struct {
-	read       func() ([]byte, error) // the next record as the file has it, or a blank line
+	read       func() ([]byte, error)  // the next record as the file has it, or a blank line
+	idOf       func(raw []byte) string // the id of the record that was read last, "" if it has none
 	maxRecords int
 	maxBytes   int
 
@@ -40,13 +42,15 @@ type splitter struct {
 	line   int    // lines in parts
 	bytes  int64  // bytes in parts
 	begun  bool
+
+	found func(id string, line int) // if not nil, is called for each record with an id
 }
 
 // newSplitter reads the header of a file.
 func newSplitter(f io.Reader, format string, maxRecords, maxBytes int) (*splitter, error) {
 	s := &splitter{maxRecords: maxRecords, maxBytes: maxBytes}
 	if format != formatCSV {
-		s.read = readLines(f, maxBytes)
+		s.read, s.idOf = readLines(f, maxBytes), idOfLine
 		return s, nil
 	}
 	r, err := newCSVRecords(f, maxBytes)
@@ -57,9 +61,46 @@ func newSplitter(f io.Reader, format string, maxRecords, maxBytes int) (*splitte
 		return nil, err
 	}
 	s.header = slices.Clone(s.header)
+	column := slices.Index(r.values, "id")
+	s.idOf = func([]byte) string {
+		if column < 0 || column >= len(r.values) {
+			return ""
+		}
+		return r.values[column]
+	}
 	s.read, s.line, s.bytes = r.read, bytes.Count(s.header, []byte("\n")), int64(len(s.header))
 	r.max -= len(s.header)
 	return s, nil
+}
+
+// idOfLine returns the id of a line of JSON. The server reports lines that are wrong.
+func idOfLine(raw []byte) string {
+	var r struct {
+		ID string `json:"id"`
+	}
+	_ = json.Unmarshal(raw, &r)
+	return r.ID
+}
+
+// skip leaves out the records that begin before a line.
+func (s *splitter) skip(line int) error {
+	for s.line+1 < line {
+		raw, err := s.read()
+		if errors.Is(err, io.EOF) {
+			return verb.Usagef("--from: the file has only %s", verb.Plural(s.line, "line"))
+		}
+		if err != nil {
+			return err
+		}
+		s.took(raw)
+	}
+	return nil
+}
+
+// took counts what was read.
+func (s *splitter) took(raw []byte) {
+	s.bytes += int64(len(raw))
+	s.line += max(1, bytes.Count(raw, []byte("\n")))
 }
 
 // part returns the next part, and io.EOF after the last one. There is at least one, which may have no records.
@@ -81,11 +122,15 @@ func (s *splitter) part() (part, error) {
 			return t, nil
 		}
 		t.body = append(t.body, s.next...)
-		s.bytes += int64(len(s.next))
-		s.line += max(1, bytes.Count(s.next, []byte("\n")))
 		if len(bytes.TrimSpace(s.next)) > 0 {
 			t.records++
+			if s.found != nil {
+				if id := s.idOf(s.next); id != "" {
+					s.found(id, s.line+1)
+				}
+			}
 		}
+		s.took(s.next)
 		s.next = nil
 	}
 	if s.line < t.first && s.begun {
@@ -138,6 +183,8 @@ type csvRecords struct {
 	csv   *csv.Reader
 	at    int64 // where ahead begins
 	line  int   // lines before it
+
+	values []string // of the record that was read last
 }
 
 func newCSVRecords(f io.Reader, most int) (*csvRecords, error) {
@@ -168,7 +215,8 @@ func (r *csvRecords) Read(p []byte) (int, error) {
 
 // read returns the next record with the blank lines before it, valid until the next call.
 func (r *csvRecords) read() ([]byte, error) {
-	_, err := r.csv.Read()
+	var err error
+	r.values, err = r.csv.Read()
 	wrong, is := errors.AsType[*csv.ParseError](err)
 	switch {
 	case errors.Is(err, errLongRecord) || err == nil && r.csv.InputOffset()-r.at > int64(r.max):

@@ -80,6 +80,11 @@ func siteNotes(s *skerry.Services) error {
 	if err := s.Records.Define(c); err != nil || form != "1" {
 		return err
 	}
+	if os.Getenv("SITE_TREE") != "" {
+		if err := s.Records.Define(tree()); err != nil {
+			return err
+		}
+	}
 	s.OnStart(func(ctx context.Context) error {
 		_, err := s.Records.Update(ctx, record.Program(), func(tx *record.Tx) error {
 			for i := range 3 {
@@ -99,6 +104,13 @@ func siteNotes(s *skerry.Services) error {
 		return err
 	})
 	return nil
+}
+
+// tree is a collection whose records refer to each other, and to notes.
+func tree() schema.Collection {
+	return schema.Collection{Name: "tree", Fields: []schema.Field{
+		{Name: "parent", Type: schema.Reference, Collection: "tree"}, {Name: "note", Type: schema.Reference, Collection: "notes"}, {Name: "n", Type: schema.Int},
+	}}
 }
 
 func newSite(t *testing.T) *shell {

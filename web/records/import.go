@@ -250,11 +250,13 @@ func (in *Imported) row(tx *record.Tx, k *schema.Compiled, x row, o importOption
 		if refers = refers && p.Code == schema.CodeUnknown; refers && to.line > 0 {
 			p.Detail += fmt.Sprintf("; that of line %d cannot be imported before this one", to.line)
 		}
-		if all = append(all, Mistake{at.line, at.column, field, p.Code, p.Detail}); refers && o.pending && !x.cyclic {
+		if refers && o.pending && !x.cyclic {
 			pending = append(pending, Pending{at.line, at.column, field, to.id, op.Kind == keys.Update})
+			continue
 		}
+		all = append(all, Mistake{at.line, at.column, field, p.Code, p.Detail})
 	}
-	if len(pending) < len(all) {
+	if len(all) > 0 {
 		in.add(all...)
 		return nil
 	}
