@@ -352,7 +352,7 @@ func addProgress(tx engine.Tx, c *catalog, all *[]Migration) error {
 		if err != nil {
 			return err
 		}
-		p.Of = n.Live + n.Deleted
+		p.Of = max(n.Live+n.Deleted, w.Done) // some that are done may have been purged
 		for _, x := range k.Stored() {
 			if !x.Ready {
 				p.What = append(p.What, "building the index "+x.Name)

@@ -213,3 +213,31 @@ func TestMigrateRandomly(t *testing.T) {
 		agree(t, db, c.Name)
 	}
 }
+
+// TestProgressAfterPurge: no more records are done than there are, also if some of them were purged.
+func TestProgressAfterPurge(t *testing.T) {
+	eng := testengine.Open(t, testengine.Options{Memory: true})
+	db := withCollections(t, eng, notes())
+	fill(t, db, 0, 600)
+	next := notes()
+	next.Indexes = append(next.Indexes, schema.Index{Name: "by_title", Fields: []schema.IndexField{{Name: "title"}}})
+	db = withCollections(t, eng, next)
+	_, err := db.Migrate(t.Context(), record.MigrateOptions{})
+	must(t, err)
+	_, err = db.WorkStep(t.Context())
+	must(t, err)
+	do(t, db, func(tx *record.Tx) error {
+		for i := range 200 {
+			id := fmt.Sprint("n", i)
+			if err := errors.Join(ignore(tx.Delete("notes", id, 0)), tx.Purge("notes", id, 0)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if got, want := steps(t, db), "notes: 500 of 500: building the index by_title "; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	finish(t, db)
+	sound(t, eng, db, "notes")
+}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,50 +56,89 @@ func TestSubscribersOfChangedCollections(t *testing.T) {
 	}
 }
 
-// TestDropWithSubscribers removes a collection that has 10,000 subscribers, in a soak 100,000. All end, soon, and those
-// of another collection go on.
-func TestDropWithSubscribers(t *testing.T) {
-	n := 10_000
-	if os.Getenv("SKERRY_SOAK") != "" {
-		n = 100_000
-	}
-	h := openHouse(t, testengine.Open(t, testengine.Options{Memory: true}), feed.Options{})
-	streams := make([]*record.Stream, n)
-	for i := range streams {
-		sub := with(t, record.Subscription{Filter: fmt.Sprintf(`title = "%d" || n = %d`, i/2, i)}, "orders/*")
+// crowd are subscribers of orders, of which some never read.
+type crowd struct {
+	*house
+	all  []*record.Stream
+	deaf []*record.Stream // get all changes, and are never read before the collection is removed
+}
+
+// gather subscribes n times, each with a filter of its own; each tenth has another collection, too.
+func (c *crowd) gather(n, deaf int) {
+	c.t.Helper()
+	for i := range n {
+		sub := with(c.t, record.Subscription{Filter: fmt.Sprintf(`title = "%d" || n = %d`, i/2, i)}, "orders/*")
 		if i%10 == 0 {
-			sub = with(t, sub, "plain/*")
+			sub = with(c.t, sub, "plain/*")
 		}
-		s, err := h.Subscribe(t.Context(), record.Actor{ID: fmt.Sprint(i)}, sub)
-		must(t, err)
-		streams[i] = s
+		s, err := c.Subscribe(c.t.Context(), record.Actor{ID: fmt.Sprint(i)}, sub)
+		must(c.t, err)
+		c.all = append(c.all, s)
 	}
-	other := h.subscribe(record.Actor{}, record.Subscription{}, "plain/*")
-	other.want("")
-	h.create("orders", "a", `{"title":"7","n":99}`)
-	started := time.Now()
-	must(t, h.DropCollection(t.Context(), "orders", true))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	events := 0
-	for i, s := range streams {
-		for {
-			m, err := s.Next(ctx)
-			if err == nil {
-				events += len(m.Events)
-				continue
-			}
-			if engine.CodeOf(err) != record.CodeUnknownCollection {
-				t.Fatalf("stream %d ends with %v", i, err)
-			}
-			break
+	for range deaf {
+		s, err := c.Subscribe(c.t.Context(), record.Actor{}, with(c.t, record.Subscription{}, "orders/*"))
+		must(c.t, err)
+		c.deaf = append(c.deaf, s)
+	}
+}
+
+// drain reads a stream to its end, and returns how many events it had and why it ended.
+func (c *crowd) drain(ctx context.Context, s *record.Stream) (events int, why engine.Code) {
+	defer s.Close()
+	for {
+		m, err := s.Next(ctx)
+		if err != nil {
+			return events, engine.CodeOf(err)
 		}
-		s.Close()
+		events += len(m.Events)
+	}
+}
+
+// TestDropWithSubscribers removes a collection that has 5,000 subscribers, in a soak 100,000, half of whom are not
+// reading, and some that have not read a thousand changes. All end: those that were too slow as truncated, and the others
+// because the collection is unknown. Subscribers of another collection go on.
+func TestDropWithSubscribers(t *testing.T) {
+	n, deaf := 5_000, 20
+	if os.Getenv("SKERRY_SOAK") != "" {
+		n, deaf = 100_000, 100
+	}
+	c := &crowd{house: openHouse(t, testengine.Open(t, testengine.Options{Memory: true}), feed.Options{})}
+	c.gather(n, deaf)
+	other := c.subscribe(record.Actor{}, record.Subscription{}, "plain/*")
+	other.want("")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	var events atomic.Int64
+	var reading sync.WaitGroup
+	read := func(s *record.Stream, want engine.Code) {
+		n, why := c.drain(ctx, s)
+		if why != want {
+			t.Errorf("a stream ends with %s, not %s", why, want)
+		}
+		events.Add(int64(n))
+	}
+	for _, s := range c.all[:n/2] {
+		reading.Go(func() { read(s, record.CodeUnknownCollection) })
+	}
+	c.create("orders", "a", `{"title":"7","n":99}`)
+	for i := range record.MaxQueuedChanges {
+		c.create("orders", fmt.Sprint("more", i), fmt.Sprintf(`{"title":"none","n":%d}`, -1-i))
+	}
+	started := time.Now()
+	must(t, c.DropCollection(t.Context(), "orders", true))
+	reading.Wait()
+	for _, s := range c.all[n/2:] {
+		read(s, record.CodeUnknownCollection)
 	}
 	t.Logf("%d streams ended in %v", n, time.Since(started))
-	if events != 3 {
-		t.Errorf("%d events, want 3", events)
+	if got := events.Load(); got != 3 {
+		t.Errorf("%d events, want 3", got)
 	}
-	h.create("plain", "p", `{}`)
+	for _, s := range c.deaf {
+		if n, why := c.drain(ctx, s); why != engine.CodeTruncated || n != record.MaxQueuedChanges {
+			t.Errorf("a stream that was not read ends with %s after %d events", why, n)
+		}
+	}
+	c.create("plain", "p", `{}`)
 	other.want("create plain/p")
 }
