@@ -60,7 +60,7 @@ type Page struct {
 
 // Plan is how records were found.
 type Plan struct {
-	Access   string   `json:"access"`           // "nothing", "id", "index", "documents", or of a count "counters"
+	Access   string   `json:"access"`           // "nothing", "id", "index", "documents", "union", or of a count "counters"
 	Index    string   `json:"index,omitempty"`  // its name
 	Bounds   []string `json:"bounds,omitempty"` // fields by which the index or the documents were narrowed
 	Ranges   int      `json:"ranges,omitempty"` // of keys
@@ -70,7 +70,8 @@ type Plan struct {
 	Expected int      `json:"expected"`         // records in the ranges
 	Read     int      `json:"read"`             // records that were read
 	Returned int      `json:"returned"`
-	Cut      bool     `json:"cut,omitempty"` // a count has stopped at its limit
+	Cut      bool     `json:"cut,omitempty"`      // a count has stopped at its limit
+	Branches []Branch `json:"branches,omitempty"` // of a union
 }
 
 // nothing is how no record is found because none can meet the conditions.
@@ -116,6 +117,9 @@ type search struct {
 	ways   []*access // none: nothing can be found
 	budget int       // of records to read
 	read   int
+
+	seen    map[string]bool     // of a union: ids of the records that it has come to
+	lacking []schema.IndexField // of an index that would make a union possible
 }
 
 func newSearch(tx engine.Tx, c *Collection, s *Search, budget int) (*search, error) {
@@ -133,9 +137,25 @@ func newSearch(tx engine.Tx, c *Collection, s *Search, budget int) (*search, err
 	if f.bounds, outside = boundsOf(all); never || outside {
 		return f, nil
 	}
-	var err error
-	f.ways, err = s.accesses(tx, c, f.bounds, bounded)
-	return f, err
+	return f, f.choose(all, bounded)
+}
+
+// choose finds the ways to the records, the best first. all are the bounds; bounded reports whether nothing else is asked
+// for.
+func (f *search) choose(all []query.Bound, bounded bool) (err error) {
+	if f.ways, err = f.accesses(f.tx, f.c, f.bounds, bounded); err != nil {
+		return err
+	}
+	if !bounded && f.Past == nil && !f.ways[0].byID {
+		unions, never, err := f.unions(all)
+		if err != nil || never {
+			f.ways = nil
+			return err
+		}
+		f.ways = append(f.ways, unions...)
+	}
+	f.rank(f.ways)
+	return nil
 }
 
 // Find returns one page of records. It returns a *ScanError rather than read more records than s.Most allows.
@@ -172,7 +192,7 @@ func (f *search) try(fn func(a *access) error) error {
 		if a.counted && a.count > f.budget && (i > 0 || !a.sorted || f.everything) {
 			continue // it must read all, or is no better than the ways before it
 		}
-		f.read = 0
+		f.begin(a)
 		if err := fn(a); !errors.Is(err, errBudget) {
 			return err
 		}
@@ -262,7 +282,7 @@ func Count(tx engine.Tx, c *Collection, s *Search) (int, Plan, error) {
 		return total, Plan{Access: "counters"}, err
 	}
 	for _, a := range f.ways {
-		if a.whole && a.counted && !a.byID {
+		if a.whole && a.counted && !a.byID && a.parts == nil {
 			return a.count, f.plan(a), nil
 		}
 	}
@@ -301,6 +321,7 @@ func (f *search) each(fn func(*Doc) error) (p Plan, err error) {
 	if a.counted && a.count > f.budget && !f.AtLeast {
 		return p, f.tooMany()
 	}
+	f.begin(a)
 	for d, err := range f.docs(a) {
 		if err == nil {
 			err = fn(d)
@@ -318,6 +339,8 @@ func (f *search) each(fn func(*Doc) error) (p Plan, err error) {
 func (f *search) plan(a *access) Plan {
 	p := Plan{Access: "documents", Bounds: a.used, Ranges: len(a.ranges), Backward: a.back && a.sorted && !f.everything, Sorted: !a.sorted && !f.everything, Exact: a.whole, Expected: a.count, Read: f.read}
 	switch {
+	case a.parts != nil:
+		p.Access, p.Branches = "union", f.branches(a)
 	case a.byID:
 		p.Access = "id"
 	case a.index != nil:
@@ -329,12 +352,15 @@ func (f *search) plan(a *access) Plan {
 // docs yields the records of the search in the order of the way.
 func (f *search) docs(a *access) iter.Seq2[*Doc, error] {
 	return func(yield func(*Doc, error) bool) {
-		for _, id := range a.ids {
-			d, err := Get(f.tx, f.c, id)
-			if d != nil && err == nil {
-				d, err = f.meets(d)
+		for _, p := range a.parts {
+			for d, err := range f.docs(p) {
+				if !yield(d, err) || err != nil {
+					return
+				}
 			}
-			if (d != nil || err != nil) && !yield(d, err) || err != nil {
+		}
+		for d, err := range f.withIDs(a, a.ids...) {
+			if !yield(d, err) || err != nil {
 				return
 			}
 		}
@@ -373,13 +399,21 @@ func (f *search) load(a *access, p engine.Pair) (*Doc, error) {
 		return nil, errBudget
 	}
 	f.read++
+	a.read++
 	var d *Doc
 	var err error
 	if a.index == nil {
-		d, err = f.c.read(string(p.Key[len(prefix(docKeys, 0)):]), p.Val)
+		id := string(p.Key[len(prefix(docKeys, 0)):])
+		if f.again(id) {
+			return nil, nil
+		}
+		d, err = f.c.read(id, p.Val)
 	} else {
 		var id string
 		if id, err = a.index.entryID(p.Key); err == nil {
+			if f.again(id) {
+				return nil, nil
+			}
 			d, err = Get(f.tx, f.c, id)
 		}
 		if d == nil && err == nil {
@@ -426,13 +460,13 @@ func (f *search) meets(d *Doc) (*Doc, error) {
 
 // inOrder yields the records of all ranges, each of which has them in order, in order.
 func (f *search) inOrder(a *access) iter.Seq2[*Doc, error] {
-	if len(a.ranges) <= 1 {
+	if a.parts == nil && len(a.ranges) <= 1 {
 		return f.docs(a)
 	}
 	return func(yield func(*Doc, error) bool) {
 		var heads []*head
-		for _, x := range a.ranges {
-			next, stop := iter.Pull2(f.within(a, x))
+		for _, s := range f.streams(nil, a) {
+			next, stop := iter.Pull2(s)
 			defer stop()
 			h := &head{next: next}
 			if h.step(f.Orders) {
@@ -476,7 +510,10 @@ func (h *head) step(o query.Orders) (ok bool) {
 // tooMany returns the error for a search that needs an index.
 func (f *search) tooMany() error {
 	e := &ScanError{Collection: f.c.Name, Limit: f.budget - f.Offset - f.Limit}
-	fields := f.wanted()
+	fields := f.wanted(f.bounds, true)
+	if f.lacking != nil && len(f.wanted(f.bounds, false)) == 0 {
+		fields = f.lacking
+	}
 	if len(fields) == 0 {
 		return e
 	}
@@ -492,8 +529,9 @@ func (f *search) tooMany() error {
 	return e
 }
 
-// wanted returns the fields of the index that would help most: those with one value, then a range or the order.
-func (f *search) wanted() (fields []schema.IndexField) {
+// wanted returns the fields of the index that would help most with some bounds: those with one value, then a range or, if
+// ordered is set, the order.
+func (f *search) wanted(b bounds, ordered bool) (fields []schema.IndexField) {
 	if f.Past != nil {
 		return nil
 	}
@@ -503,20 +541,20 @@ func (f *search) wanted() (fields []schema.IndexField) {
 		}
 	}
 	var names []string
-	for name := range f.bounds {
+	for name := range b {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	ranged := false
 	for _, equal := range []bool{true, false} {
 		for _, name := range names {
-			if f.bounds[name].equal == equal && (equal || !ranged) {
+			if b[name].equal == equal && (equal || !ranged) {
 				ranged = ranged || !equal && name != "id"
 				add(name, false)
 			}
 		}
 	}
-	if !ranged && !f.everything {
+	if !ranged && ordered && !f.everything {
 		for _, o := range f.Orders {
 			add(o.Name, o.Desc)
 		}

@@ -179,6 +179,10 @@ func (s *shelf) literal(name string) string {
 func (s *shelf) aimed(x schema.Index) (filter, sort string) {
 	var terms, orders []string
 	names := x.Fields
+	if s.rng.IntN(3) == 0 { // a union of ranges of the index and others
+		terms = append(terms, "("+s.choice(x)+")")
+		names = names[1:]
+	}
 	for len(names) > 0 && s.rng.IntN(2) == 0 {
 		name := names[0].Name
 		if s.rng.IntN(3) == 0 {
@@ -207,6 +211,37 @@ func (s *shelf) aimed(x schema.Index) (filter, sort string) {
 		}
 	}
 	return strings.Join(terms, " && "), strings.Join(orders, ",")
+}
+
+// choice returns a disjunction that begins with conditions on the first field of an index.
+func (s *shelf) choice(x schema.Index) string {
+	name := x.Fields[0].Name
+	terms := []string{name + " = " + s.literal(name), name + " " + s.pick("<", ">", "=") + " " + s.literal(name) + " && " + s.filter(0)}
+	for range s.rng.IntN(3) {
+		other := name
+		if all := s.c.Indexes; s.rng.IntN(2) == 0 {
+			other = all[s.rng.IntN(len(all))].Fields[0].Name
+		}
+		terms = append(terms, s.pick(other+" = "+s.literal(other), other+" >= "+s.literal(other), `id = "r7"`, `id in ("r1", "r2", "r30")`, `id > "r3"`, `(id < "r12" || n = 1) && rev > 1`))
+	}
+	s.rng.Shuffle(len(terms), func(i, j int) { terms[i], terms[j] = terms[j], terms[i] })
+	return strings.Join(terms, " || ")
+}
+
+// branches checks what is said of the parts of a union.
+func (s *shelf) branches(t testing.TB, p *Plan, used map[string]int) {
+	t.Helper()
+	read := 0
+	for _, b := range p.Branches {
+		read += b.Read
+		used["branch by "+b.Access]++
+		if b.Access == "index" && len(b.Bounds) == 0 {
+			t.Fatalf("a part of a union reads a whole index: %+v", p)
+		}
+	}
+	if len(p.Branches) > 0 && read != p.Read || (p.Access == "union") != (len(p.Branches) > 0) {
+		t.Fatalf("the parts of a union have read %d of %d records: %+v", read, p.Read, p)
+	}
 }
 
 // indexes returns random indexes.
@@ -269,8 +304,8 @@ func (s *shelf) model(t testing.TB, q *Search) (ids []string) {
 	return ids
 }
 
-// pages returns the ids of all records that a search finds, page by page, by the way with a number; -1 is the best.
-func (s *shelf) pages(t testing.TB, tx engine.Tx, q Search, way int) (ids []string, p Plan) {
+// pages returns the ids of all records that a search finds, page by page, by a way; "" is the best.
+func (s *shelf) pages(t testing.TB, tx engine.Tx, q Search, way string) (ids []string, p Plan) {
 	t.Helper()
 	for {
 		page, err := s.find(tx, &q, way)
@@ -290,42 +325,49 @@ func (s *shelf) pages(t testing.TB, tx engine.Tx, q Search, way int) (ids []stri
 	}
 }
 
-// find is Find by one way: documents or ids for 0, the index after that for others.
-func (s *shelf) find(tx engine.Tx, q *Search, way int) (*Page, error) {
-	if way < 0 {
+// find is Find by one way.
+func (s *shelf) find(tx engine.Tx, q *Search, way string) (*Page, error) {
+	if way == "" {
 		return Find(tx, s.c, q)
 	}
 	f, err := newSearch(tx, s.c, q, MaxScan+q.Offset+q.Limit)
 	if err != nil {
 		return nil, err
 	}
-	f.ways = slices.DeleteFunc(f.ways, func(a *access) bool {
-		return a.index == nil != (way == 0) || a.index != nil && a.index != &s.c.stored[way-1]
-	})
+	f.ways = slices.DeleteFunc(f.ways, func(a *access) bool { return wayOf(a) != way })
 	return f.find()
 }
 
-// ways returns the numbers of all ways to the records of a search.
-func (s *shelf) ways(t testing.TB, tx engine.Tx, q *Search, want int) (all []int) {
+// wayOf returns a name for a way, the same for every page of a search.
+func wayOf(a *access) string {
+	switch {
+	case a.index != nil:
+		return fmt.Sprint("index ", a.index.ID, a.used)
+	case a.parts == nil:
+		return fmt.Sprint("documents", a.used)
+	}
+	return "union" // which one is the best may differ from page to page
+}
+
+// ways returns the names of all ways to the records of a search.
+func (s *shelf) ways(t testing.TB, tx engine.Tx, q *Search, want int) (all []string) {
 	t.Helper()
 	f, err := newSearch(tx, s.c, q, MaxScan)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range f.ways {
-		way := 0
-		if a.index != nil {
-			way = 1 + slices.IndexFunc(s.c.stored, func(x Index) bool { return x.ID == a.index.ID })
-			if !a.index.Ready {
-				t.Fatalf("index %s is used before it is ready", a.index.Name)
+		for _, p := range append(slices.Clip(a.parts), a) {
+			if p.index != nil && !p.index.Ready {
+				t.Fatalf("index %s is used before it is ready", p.index.Name)
 			}
 		}
-		if a.whole && !a.byID && a.count != want {
+		if a.whole && !a.byID && (a.count < want || a.parts == nil && a.count > want) {
 			t.Fatalf("%d records, but the %d ranges of the exact %+v have %d", want, len(a.ranges), f.plan(a), a.count)
 		}
-		all = append(all, way)
+		all = append(all, wayOf(a))
 	}
-	return append(all, -1)
+	return append(all, "")
 }
 
 // check compares a random search, in all ways, with the model.
@@ -347,11 +389,13 @@ func (s *shelf) check(t testing.TB, used map[string]int) {
 			for _, way := range ways {
 				got, plan := s.pages(t, tx, *q, way)
 				if !slices.Equal(got, want) {
-					t.Fatalf("%s sort %s, %v, pages of %d, way %d:\n got %v\nwant %v\n%+v\nindexes %+v", filter, sort, deleted, q.Limit, way, got, want, plan, s.c.Indexes)
+					t.Fatalf("%s sort %s, %v, pages of %d, way %s:\n got %v\nwant %v\n%+v\nindexes %+v", filter, sort, deleted, q.Limit, way, got, want, plan, s.c.Indexes)
 				}
 				used[fmt.Sprint(plan.Access, " sorted ", plan.Sorted, " backward ", plan.Backward, " ranges ", min(plan.Ranges, 2))]++
+				s.branches(t, &plan, used)
 			}
 		}
+		s.checkAfter(t, tx, *q, filter, sort, ways, want)
 		q.Offset = s.rng.IntN(10)
 		for _, way := range ways {
 			if page, err := s.find(tx, q, way); err != nil || !slices.EqualFunc(page.Docs, want[min(q.Offset, len(want)):], func(d *Doc, id string) bool { return d.ID == id }) {
@@ -373,6 +417,27 @@ func (s *shelf) check(t testing.TB, used map[string]int) {
 			t.Fatalf("%s, %v: each %v, want %v", filter, deleted, each, want)
 		}
 	})
+}
+
+// checkAfter compares the page after a cursor that any record may have had: one that the search does not find, or that was
+// deleted, or whose values were others than the conditions ask for now.
+func (s *shelf) checkAfter(t testing.TB, tx engine.Tx, q Search, filter, sort string, ways, want []string) {
+	t.Helper()
+	ids := slices.Sorted(maps.Keys(s.docs))
+	d := *s.docs[ids[s.rng.IntN(len(ids))]]
+	d.ID = s.pick(d.ID, "r", "r2x", "zz", ids[0])
+	q.After, q.Limit = q.Orders.Key(&d), 1000
+	var after []string
+	for _, id := range want {
+		if q.Orders.Compare(q.Orders.Key(s.docs[id]), q.After) > 0 {
+			after = append(after, id)
+		}
+	}
+	for _, way := range ways {
+		if got, plan := s.pages(t, tx, q, way); !slices.Equal(got, after) {
+			t.Fatalf("%s sort %s, after %v, way %s:\n got %v\nwant %v\n%+v\nindexes %+v", filter, sort, q.After, way, got, after, plan, s.c.Indexes)
+		}
+	}
 }
 
 // TestFind: whatever indexes there are, a search finds what a model finds, in its order, with pages of any size.
@@ -420,6 +485,8 @@ func TestFind(t *testing.T) {
 	for _, way := range []string{
 		"documents sorted false backward false ranges 1", "documents sorted false backward true ranges 1", "documents sorted true backward false ranges 1", "id sorted true backward false ranges 0", "index sorted true backward false ranges 1",
 		"index sorted false backward false ranges 1", "index sorted false backward true ranges 1", "index sorted true backward false ranges 1", "index sorted false backward false ranges 2", "index sorted false backward true ranges 2", "index sorted true backward false ranges 2",
+		"union sorted false backward false ranges 0", "union sorted true backward false ranges 0", "branch by id", "branch by index", "branch by documents",
+		"count by union exact false",
 		"count by counters exact false", "count by index exact true", "count by documents exact false", "count by index exact false", "count by id exact false",
 	} {
 		if used[way] == 0 {

@@ -102,6 +102,7 @@ func TestScanTooLarge(t *testing.T) {
 	for _, c := range []struct{ filter, sort, want string }{
 		{"d = -1 && b", "", beyond + "an index on (b, d) would help"}, {"d > 1000 && b", "-t", beyond + "an index on (b, d) would help"}, {"d = -1", "-t,n", beyond + "an index on (d, t desc, n) would help"},
 		{"", "-t", beyond + "an index on (t desc) would help"}, {`s ~ "none"`, "", beyond + "no index helps, so narrow the filter"}, {`s in ("s0","s1","s2","s3","s4","s5","s6","s7","s8","s9") && f = 0`, "", beyond + "an index on (f, s) would help"},
+		{`s = "s3" && n = 5 || d = -1`, "-n", beyond + "an index on (d) would help"}, {`s = "s11" || b && (d > 2000 || d = -1)`, "", beyond + "an index on (b, d) would help"}, {`b && (d = -1 || s ~ "none")`, "", beyond + "an index on (b) would help"},
 	} {
 		_, err := find(c.filter, c.sort, 3)
 		if e, ok := errors.AsType[*ScanError](err); !ok || e.Error() != c.want {
@@ -111,7 +112,8 @@ func TestScanTooLarge(t *testing.T) {
 	for _, c := range []struct {
 		filter, sort string
 		read         int
-	}{{`s = "s3"`, "-n", 4}, {`s = "s3"`, "n", 4}, {`s in ("s3","s4")`, "s,-n", 5}, {"", "s,-n,-id", 4}, {"", "-s,n", 4}, {`s = "s3" && n < 1000 && n > 900`, "t", 10}, {`s = "s3" && b = false`, "-n", 4}, {`id = "r000007"`, "-t", 0}, {"b = false", "", 8}, {"", "-id", 4}} {
+	}{{`s = "s3"`, "-n", 4}, {`s = "s3"`, "n", 4}, {`s in ("s3","s4")`, "s,-n", 5}, {"", "s,-n,-id", 4}, {"", "-s,n", 4}, {`s = "s3" && n < 1000 && n > 900`, "t", 10}, {`s = "s3" && b = false`, "-n", 4}, {`id = "r000007"`, "-t", 1},
+		{`s = "s3" || s = "s4" && n < 5000`, "-n", 6}, {`s = "s3" || s = "s4" && n < 5000`, "n,id", 6}, {`s = "s3" && n > 9900 || id = "r000001" || s = "s3" && n > 9950`, "d", 20}, {"b = false", "", 8}, {"", "-id", 4}} {
 		page, err := find(c.filter, c.sort, 3)
 		if err != nil || len(page.Docs) > 3 || page.Plan.Read > c.read {
 			t.Errorf("%s sort %s: %+v, %v; want at most %d read", c.filter, c.sort, page, err, c.read)

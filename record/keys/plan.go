@@ -15,7 +15,8 @@ const maxRanges = 64
 
 // access is one way to the records of a search: all of them are in its ranges, or have one of its ids.
 type access struct {
-	index  *Index // nil: the documents, by id
+	parts  []*access // of a union, which has nothing of its own but the counts
+	index  *Index    // nil: the documents, by id
 	ids    []string
 	byID   bool // by ids
 	ranges []span
@@ -27,12 +28,14 @@ type access struct {
 	count   int  // of records in the ranges, or a guess
 	counted bool // count is no guess
 	cost    int  // how many records will probably be read
+	read    int  // how many were read
 }
 
 // span is a range of keys: lo <= key < hi.
 type span struct{ lo, hi []byte }
 
-// accesses returns all ways to the records of a search, the best first. There is always one.
+// accesses returns the ways to the records within some bounds that read one range of ids, some ids or one index. There is
+// always one. bounded reports whether the bounds are all that is asked of a record.
 func (s *Search) accesses(tx engine.Tx, c *Collection, b bounds, bounded bool) ([]*access, error) {
 	if x := b["id"]; x != nil && x.equal {
 		return []*access{byIDs(x.values)}, nil
@@ -46,8 +49,7 @@ func (s *Search) accesses(tx engine.Tx, c *Collection, b bounds, bounded bool) (
 			all = append(all, a)
 		}
 	}
-	least := 0
-	for i, a := range all {
+	for _, a := range all {
 		if err := a.estimate(tx, b); err != nil {
 			return nil, err
 		}
@@ -56,9 +58,15 @@ func (s *Search) accesses(tx engine.Tx, c *Collection, b bounds, bounded bool) (
 			names-- // entries are kept apart by it
 		}
 		a.whole = bounded && s.Past == nil && len(a.used) == names && (a.index != nil || s.Deleted == query.Both)
-		if i == 0 || a.count < least {
-			least = a.count
-		}
+	}
+	return all, nil
+}
+
+// rank sorts the ways to the records of a search, the best first.
+func (s *Search) rank(all []*access) {
+	least := all[0].count
+	for _, a := range all {
+		least = min(least, a.count)
 	}
 	for _, a := range all {
 		a.cost = a.count
@@ -66,14 +74,13 @@ func (s *Search) accesses(tx engine.Tx, c *Collection, b bounds, bounded bool) (
 			if !a.whole {
 				need = need * a.count / max(1, least) // as if the records were spread evenly
 			}
-			a.cost = min(a.count, need)
+			a.cost = min(a.count, need+len(a.parts))
 		}
-		if a.index != nil {
+		if a.index != nil || a.parts != nil {
 			a.cost += a.cost / 2 // entries are read besides documents
 		}
 	}
 	slices.SortStableFunc(all, func(x, y *access) int { return x.cost - y.cost })
-	return all, nil
 }
 
 // estimate counts the records in the ranges, or guesses.
@@ -109,7 +116,7 @@ func byIDs(values []value.Value) *access {
 			a.ids = append(a.ids, id)
 		}
 	}
-	a.count, a.counted, a.cost = len(a.ids), true, len(a.ids)
+	a.count, a.counted = len(a.ids), true
 	return a
 }
 
@@ -140,7 +147,11 @@ func (s *Search) documents(c *Collection, b bounds) *access {
 		}
 	}
 	a.sorted, a.back = true, order.Desc
-	if s.After != nil {
+	place := s.pinned(b)
+	switch {
+	case place > 0:
+		return a // all records are before the page
+	case place == 0 && s.After != nil:
 		id := append(prefix(docKeys, c.ID), s.After[len(s.After)-1].String()...)
 		switch {
 		case !a.back && bytes.Compare(id, x.lo) >= 0:
@@ -151,6 +162,24 @@ func (s *Search) documents(c *Collection, b bounds) *access {
 	}
 	a.add(x)
 	return a
+}
+
+// pinned compares the place where the page begins with the only values that the records have by which they are sorted
+// before their id.
+func (s *Search) pinned(b bounds) int {
+	if s.After == nil {
+		return 0
+	}
+	for i, o := range s.Orders[:len(s.Orders)-1] {
+		pin, _ := b.one(o.Name)
+		if c := value.Compare(s.After[i], pin); c != 0 {
+			if o.Desc {
+				return -c
+			}
+			return c
+		}
+	}
+	return 0
 }
 
 // add adds a range unless it is empty.

@@ -393,6 +393,10 @@ func (c *Cond) Bounds(k *schema.Compiled) (all []Bound) {
 		for _, t := range c.terms {
 			all = append(all, t.Bounds(k)...)
 		}
+	case or:
+		if b, ok := c.oneOf(k); ok {
+			all = append(all, b)
+		}
 	case in:
 		if b, ok := bound(k, c.left, expr.Equal, c.list...); ok {
 			all = append(all, b)
@@ -413,7 +417,7 @@ func (c *Cond) Bounds(k *schema.Compiled) (all []Bound) {
 // Bounded reports whether c asks for nothing beside Bounds: a record that is within these meets c.
 func (c *Cond) Bounded(k *schema.Compiled) bool {
 	if c.kind != and {
-		return c.kind >= compare && len(c.Bounds(k)) > 0
+		return c.kind != not && len(c.Bounds(k)) > 0
 	}
 	return !slices.ContainsFunc(c.terms, func(t *Cond) bool { return !t.Bounded(k) })
 }
