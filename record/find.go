@@ -24,6 +24,7 @@ type Page struct {
 	AtLeast bool
 
 	Groups []query.Values // if the query has aggregates
+	More   bool           // there are more groups than the query asks for
 
 	Plan  *keys.Plan // of Items or Groups, if the query asks for it
 	Count *keys.Plan // of Total, if the query asks for it
@@ -190,6 +191,9 @@ func (t *Tx) aggregate(c *collection, s *keys.Search, p *Page) error {
 		p.Plan = &plan
 	}
 	p.Groups, err = groups.Values()
+	if p.More = len(p.Groups) > p.query.Limit; p.More {
+		p.Groups = p.Groups[:p.query.Limit]
+	}
 	return err
 }
 

@@ -62,8 +62,8 @@ func (r *Record) appendColumns(dst []byte, q *query.Query) []byte {
 func (r *Record) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
 
 // AppendJSON appends the page as clients see it: {"items":[…],"next":"…","total":n}, with
-// "total_at_least":true if there may be more, or with aggregates
-// {"groups":[…]}. What the query expands is in the member "expand" of a record, by the names of the query.
+// "total_at_least":true if there may be more, or with aggregates {"groups":[…]}, with "more":true if there are others. What
+// the query expands is in the member "expand" of a record, by the names of the query.
 func (p *Page) AppendJSON(dst []byte) []byte {
 	if len(p.query.Aggregates) > 0 {
 		return p.appendGroups(dst)
@@ -172,5 +172,9 @@ func (p *Page) appendGroups(dst []byte) []byte {
 		}
 		dst[len(dst)-1] = '}'
 	}
-	return append(p.appendPlans(append(dst, ']')), '}')
+	dst = append(dst, ']')
+	if p.More {
+		dst = append(dst, `,"more":true`...)
+	}
+	return append(p.appendPlans(dst), '}')
 }

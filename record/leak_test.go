@@ -92,7 +92,8 @@ func TestNothingLeaks(t *testing.T) {
 		actor        record.Actor
 		params, want string
 	}{
-		{ann, "aggregate=count,sum(size),max(size)", `{"groups":[{"count":2,"sum(size)":4,"max(size)":3}]}`}, {ann, "group=title", `{"groups":[{"title":"public","count":1},{"title":"x","count":1}]}`}, {cid, "group=owner&aggregate=max(size)&deleted=all", `{"groups":[{"owner":"ann","max(size)":1},{"owner":"bob","max(size)":3},{"owner":"cid","max(size)":4}]}`},
+		{ann, "aggregate=count,sum(size),max(size)", `{"groups":[{"count":2,"sum(size)":4,"max(size)":3}]}`}, {ann, "group=title", `{"groups":[{"title":"public","count":1},{"title":"x","count":1}]}`}, {ann, "group=title&sort=-title&limit=1", `{"groups":[{"title":"x","count":1}],"more":true}`}, {cid, "group=owner&aggregate=max(size)&deleted=all&sort=-max(size)&limit=2", `{"groups":[{"owner":"cid","max(size)":4},{"owner":"bob","max(size)":3}],"more":true}`},
+		{cid, "group=owner&aggregate=max(size)&deleted=all", `{"groups":[{"owner":"ann","max(size)":1},{"owner":"bob","max(size)":3},{"owner":"cid","max(size)":4}]}`},
 		{ann, "fields=size&sort=size&expand=owner", `{"items":[{"id":"a1","data":{"size":1},"expand":{"owner":{"id":"ann","rev":1,"is_deleted":false,"data":{"name":"Ann","open":true}}}},{"id":"b2","data":{"size":3},"expand":{"owner":null}}]}`},
 	} {
 		_, pages, err := list(t, db, c.actor, "papers", c.params)

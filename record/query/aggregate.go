@@ -100,6 +100,56 @@ func ParseAggregates(text string, s Scope) (all []Aggregate, err error) {
 	return all, err
 }
 
+// GroupOrder is a group or aggregate of a query by which its groups are sorted. Null comes before all values, or with Desc
+// after them.
+type GroupOrder struct {
+	Name      string // as it is written
+	Desc      bool
+	aggregate bool
+	index     int // in Query.Group or Query.Aggregates
+}
+
+// groupOrders reads what to sort the groups of q by, as ParseOrders does: names of groups and aggregates as the query has
+// them.
+func (q *Query) groupOrders(text string) (all []GroupOrder, err error) {
+	var names []string
+	for _, g := range q.Group {
+		names = append(names, g.Name)
+	}
+	for _, a := range q.Aggregates {
+		names = append(names, a.Name)
+	}
+	err = signed(text, func(name string, desc bool, at expr.Span) error {
+		i := slices.IndexFunc(names, func(x string) bool { return unspaced(x) == unspaced(name) })
+		if i < 0 {
+			return fail(at, "%q is neither a group nor an aggregate of the query%s", name, meant(name, names))
+		}
+		o := GroupOrder{Name: names[i], Desc: desc, index: i}
+		if slices.ContainsFunc(all, func(x GroupOrder) bool { return x.Name == o.Name }) {
+			return fail(at, "%s is there twice", name)
+		}
+		if n := len(q.Group); i >= n {
+			o.aggregate, o.index = true, i-n
+		}
+		all = append(all, o)
+		return nil
+	})
+	return all, err
+}
+
+// unspaced returns a name without the spaces that one may have around parentheses.
+func unspaced(name string) string { return strings.ReplaceAll(name, " ", "") }
+
+// distinct reports a name that is of a group and of an aggregate: the answer could not have both.
+func (q *Query) distinct() error {
+	for _, a := range q.Aggregates {
+		if slices.ContainsFunc(q.Group, func(g Group) bool { return g.Name == a.Name }) {
+			return fmt.Errorf("%s is also the name of a group; write %s(id)", a.Name, CountOf)
+		}
+	}
+	return nil
+}
+
 // call reads NAME or FUNCTION(NAME). A function must be one of functions.
 func (s Scope) call(text string, at expr.Span, functions []string) (function string, t *term, err error) {
 	name := text
@@ -196,7 +246,8 @@ type Values struct {
 	Aggregates []value.Value // as Query.Aggregates
 }
 
-// Values returns all groups, sorted by their values. Without Query.Group there is always one. It fails with CodeTooLarge.
+// Values returns all groups, sorted by Query.GroupOrders, and where these do not tell groups apart by their values. Without
+// Query.Group there is always one. It fails with CodeTooLarge.
 func (g *Groups) Values() ([]Values, error) {
 	if len(g.query.Group) == 0 && len(g.byKey) == 0 {
 		g.byKey[""] = &group{nil, make([]sum, len(g.query.Aggregates))}
@@ -213,8 +264,25 @@ func (g *Groups) Values() ([]Values, error) {
 		}
 		all = append(all, v)
 	}
-	slices.SortFunc(all, func(a, b Values) int { return slices.CompareFunc(a.Group, b.Group, value.Compare) })
+	slices.SortFunc(all, g.compare)
 	return all, nil
+}
+
+// compare returns -1, 0 or +1 as group a sorts before, with or after b.
+func (g *Groups) compare(a, b Values) int {
+	for _, o := range g.query.GroupOrders {
+		x, y := a.Group, b.Group
+		if o.aggregate {
+			x, y = a.Aggregates, b.Aggregates
+		}
+		if c := value.Compare(x[o.index], y[o.index]); c != 0 {
+			if o.Desc {
+				return -c
+			}
+			return c
+		}
+	}
+	return slices.CompareFunc(a.Group, b.Group, value.Compare)
 }
 
 // kind returns the kind of the values of an aggregate other than null.

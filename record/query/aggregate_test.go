@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -82,6 +83,39 @@ func TestAggregates(t *testing.T) {
 		_, err := aggregate(t, c.group, c.aggregates, c.data...)
 		if e, ok := errors.AsType[*Error](err); !ok || e.Code != CodeTooLarge {
 			t.Errorf("%s by %s: %v", c.aggregates, c.group, err)
+		}
+	}
+}
+
+// TestGroupOrders: groups are sorted by what the query says, with null first or last, and otherwise by their values.
+func TestGroupOrders(t *testing.T) {
+	s := scope(t)
+	rows := []string{`{"status":"open","total":"9223372036854775808"}`, `{"status":"done","total":"2.5","count":1}`, `{"status":"done","total":"-2.5","count":9223372036854775807}`, `{"total":"0"}`, `{"status":"open","paid":true}`, `{"status":"done","paid":true,"count":5}`}
+	for _, c := range []struct{ sort, want string }{
+		{"", `null null; "done" null; "done" true; "open" null; "open" true`}, {"-status", `"open" null; "open" true; "done" null; "done" true; null null`}, {"-paid,status", `"done" true; "open" true; null null; "done" null; "open" null`},
+		{"count(id)", `null null; "done" true; "open" null; "open" true; "done" null`}, {"-count(id),-paid,-status", `"done" null; "open" true; "done" true; "open" null; null null`},
+		{"-sum(total)", `"open" null; null null; "done" null; "done" true; "open" true`}, {"sum(total),-status", `"open" true; "done" true; "done" null; null null; "open" null`},
+		{"-sum(count)", `"done" null; "done" true; null null; "open" null; "open" true`},
+	} {
+		q, err := Parse(url.Values{"group": {"status,paid"}, "aggregate": {"count(id),sum(total),sum(count)"}, "sort": {c.sort}}, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := NewGroups(q)
+		for _, d := range rows {
+			r := newRow(t, s.Collection, d)
+			r.columns["id"] = value.OfInt(1)
+			if err := g.Add(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := g.Values()
+		var got []string
+		for _, v := range all {
+			got = append(got, string(v.Group[1].AppendJSON(append(v.Group[0].AppendJSON(nil), ' '))))
+		}
+		if text := strings.Join(got, "; "); err != nil || text != c.want {
+			t.Errorf("sort %q: %s, %v\nwant %s", c.sort, text, err, c.want)
 		}
 	}
 }

@@ -30,32 +30,20 @@ type Order struct {
 // is the default, and descending order. The last one is always the id; it is added if it is not there, in the direction
 // of the one before. The error is an *expr.Error.
 func ParseOrders(text string, s Scope) (Orders, error) {
-	if len(text) > expr.MaxTextBytes {
-		return nil, &expr.Error{Text: fmt.Sprintf("an order of %d bytes, more than %d,", len(text), expr.MaxTextBytes)}
-	}
 	var all Orders
-	at := 0
-	for part := range strings.SplitSeq(text, ",") {
-		span := expr.Span{Pos: at, End: at + len(part)}
-		at = span.End + 1
-		name := strings.TrimSpace(part)
-		if name == "" && strings.TrimSpace(text) == "" {
-			break
-		}
-		desc := strings.HasPrefix(name, "-")
-		if name = strings.TrimLeft(name, "+-"); len(name) < len(strings.TrimSpace(part))-1 {
-			return nil, fail(span, "more than one sign before %s", name)
-		}
+	err := signed(text, func(name string, desc bool, span expr.Span) error {
 		o, err := s.order(name, desc, span)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if slices.ContainsFunc(all, func(x Order) bool { return x.Name == o.Name }) {
-			return nil, fail(span, "%s is there twice", name)
+			return fail(span, "%s is there twice", name)
 		}
-		if all = append(all, o); len(all) > MaxOrders {
-			return nil, fail(span, "more than %d names to sort by", MaxOrders)
-		}
+		all = append(all, o)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	if i := slices.IndexFunc(all, func(o Order) bool { return o.Name == "id" }); i >= 0 {
 		return all[:i+1], nil // the id tells all records apart
@@ -63,6 +51,33 @@ func ParseOrders(text string, s Scope) (Orders, error) {
 	desc := len(all) > 0 && all[len(all)-1].Desc // indexes have their ids in such an order
 	id, err := s.order("id", desc, expr.Span{})
 	return append(all, id), err
+}
+
+// signed calls each for the names of a list with commas between them, each with + or - before it. desc reports a -.
+func signed(text string, each func(name string, desc bool, at expr.Span) error) error {
+	if len(text) > expr.MaxTextBytes {
+		return &expr.Error{Text: fmt.Sprintf("an order of %d bytes, more than %d,", len(text), expr.MaxTextBytes)}
+	}
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	at, n := 0, 0
+	for part := range strings.SplitSeq(text, ",") {
+		span := expr.Span{Pos: at, End: at + len(part)}
+		at = span.End + 1
+		name := strings.TrimSpace(part)
+		desc := strings.HasPrefix(name, "-")
+		if name = strings.TrimLeft(name, "+-"); len(name) < len(strings.TrimSpace(part))-1 {
+			return fail(span, "more than one sign before %s", name)
+		}
+		if err := each(name, desc, span); err != nil {
+			return err
+		}
+		if n++; n > MaxOrders {
+			return fail(span, "more than %d names to sort by", MaxOrders)
+		}
+	}
+	return nil
 }
 
 func (s Scope) order(name string, desc bool, at expr.Span) (Order, error) {

@@ -19,10 +19,10 @@ var members = []string{"filter", "sort", "fields", "expand", "limit", "offset", 
 // Parse reads a query from the parameters of a URL:
 //
 //	filter     a condition in the language of package expr
-//	sort       what ParseOrders reads: -created,+title
+//	sort       what ParseOrders reads: -created,+title; with aggregates, groups and aggregates: -sum(total),status
 //	fields     names to return: title,created
 //	expand     what ParseExpand reads: owner,comments(post)
-//	limit      records of a page, at most MaxLimit
+//	limit      records of a page, at most MaxLimit; with aggregates, groups
 //	offset     records to skip, at most MaxOffset
 //	after      the cursor of the page before
 //	count      true to count the records of all pages
@@ -157,7 +157,10 @@ func (p *parser) query() (*Query, error) {
 		read func(text string) error
 	}{
 		{"filter", func(string) (err error) { q.Where, err = Check(p.filter, s); return err }},
-		{"sort", func(text string) (err error) { q.Orders, err = ParseOrders(text, s); return err }},
+		{"group", func(text string) (err error) { q.Group, err = ParseGroup(text, s); return err }},
+		{"aggregate", func(text string) (err error) { q.Aggregates, err = ParseAggregates(text, s); return err }},
+		{"aggregate", func(string) error { return q.completeAggregates() }},
+		{"sort", func(text string) (err error) { return q.sort(text, s) }},
 		{"fields", func(text string) (err error) { q.Fields, err = s.projection(text); return err }},
 		{"expand", func(text string) (err error) { q.Expand, err = ParseExpand(text, s); return err }},
 		{"limit", func(text string) error { return number(&q.Limit, text, MaxLimit) }},
@@ -165,8 +168,6 @@ func (p *parser) query() (*Query, error) {
 		{"count", func(text string) error { return choice(&q.Count, text, "false", "true") }},
 		{"explain", func(text string) error { return choice(&q.Explain, text, "false", "true") }},
 		{"asof", func(text string) (err error) { q.AsOf, err = parseAsOf(text); return err }},
-		{"group", func(text string) (err error) { q.Group, err = ParseGroup(text, s); return err }},
-		{"aggregate", func(text string) (err error) { q.Aggregates, err = ParseAggregates(text, s); return err }},
 		{"deleted", func(text string) error { return p.deleted(q, text) }},
 		{"after", func(text string) error { return p.after(q, text) }},
 	} {
@@ -177,13 +178,33 @@ func (p *parser) query() (*Query, error) {
 	return q, p.together(q)
 }
 
-// together checks members that do not go together.
-func (p *parser) together(q *Query) error {
+// completeAggregates makes a query for groups one for the numbers of their records if it does not say.
+func (q *Query) completeAggregates() error {
 	if len(q.Group) > 0 && len(q.Aggregates) == 0 {
 		q.Aggregates = []Aggregate{{Name: string(CountOf), Op: CountOf}}
 	}
 	if len(q.Aggregates) > 0 {
-		for _, name := range []string{"sort", "fields", "expand", "limit", "offset", "after", "count"} {
+		q.Limit = MaxGroups
+	}
+	return q.distinct()
+}
+
+// sort reads what to sort the records or groups by.
+func (q *Query) sort(text string, s Scope) (err error) {
+	if len(q.Aggregates) > 0 {
+		if q.GroupOrders, err = q.groupOrders(text); err != nil {
+			return err
+		}
+		text = ""
+	}
+	q.Orders, err = ParseOrders(text, s)
+	return err
+}
+
+// together checks members that do not go together.
+func (p *parser) together(q *Query) error {
+	if len(q.Aggregates) > 0 {
+		for _, name := range []string{"fields", "expand", "offset", "after", "count"} {
 			if p.text[name] != "" {
 				return wrap(name, fmt.Errorf("it does not go together with group and aggregate, which return no records"))
 			}

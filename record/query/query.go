@@ -39,9 +39,10 @@ type Query struct {
 	AsOf    AsOf
 
 	// Group and Aggregates ask for values computed of records instead of the records. Then Fields, Expand and After are
-	// nil.
-	Group      []Group
-	Aggregates []Aggregate
+	// nil, and Limit is of groups.
+	Group       []Group
+	Aggregates  []Aggregate
+	GroupOrders []GroupOrder // before the order of the values in Group
 }
 
 // Deleted says which records a query is about.

@@ -25,6 +25,9 @@ func describe(q *Query) string {
 	for _, a := range q.Aggregates {
 		parts = append(parts, a.Name)
 	}
+	for _, o := range q.GroupOrders {
+		parts = append(parts, map[bool]string{true: "-"}[o.Desc]+o.Name)
+	}
 	return strings.Join(parts, "|")
 }
 
@@ -52,8 +55,9 @@ func TestParseQuery(t *testing.T) {
 		{"filter=is_deleted+||+count=1", `{"filter":{"or":[{"is_deleted":true},{"count":1}]}}`, "is_deleted = true || count = 1|id|||20 0 false|all|"},
 		{"filter=is_deleted&deleted=live", `{"filter":{"is_deleted":true},"deleted":"live"}`, "is_deleted = true|id|||20 0 false|live|"},
 		{"asof=2026-01-02T03:04:05Z", `{"asof":"2026-01-02 03:04:05Z"}`, "|id|||20 0 false|live|2026-01-02T03:04:05.000000Z"}, {"asof=17", `{"asof":17}`, "|id|||20 0 false|live|17"},
-		{"group=status,month(at)&aggregate=count,sum(total),avg(count)", `{"group":["status","month(at)"],"aggregate":["count","sum(total)","avg(count)"]}`, "|id|||20 0 false|live||status|month(at)|count|sum(total)|avg(count)"},
-		{"group=paid", `{"group":"paid"}`, "|id|||20 0 false|live||paid|count"},
+		{"group=status,month(at)&aggregate=count,sum(total),avg(count)", `{"group":["status","month(at)"],"aggregate":["count","sum(total)","avg(count)"]}`, "|id|||1000 0 false|live||status|month(at)|count|sum(total)|avg(count)"},
+		{"group=status,month(at)&aggregate=sum(total)&sort=-sum(+total+),%2bstatus&limit=7", `{"group":["status","month(at)"],"aggregate":"sum(total)","sort":["-sum(total)","status"],"limit":7}`, "|id|||7 0 false|live||status|month(at)|sum(total)|-sum(total)|status"},
+		{"group=paid&sort=-count", `{"group":"paid","order":["-count"]}`, "|id|||1000 0 false|live||paid|count|-count"},
 	} {
 		params, err := url.ParseQuery(c.url)
 		if err != nil {
@@ -104,7 +108,8 @@ func TestParseQueryErrors(t *testing.T) {
 		{"expand=users(boss)", `expand: users has no field "boss" that refers to orders`}, {"expand=owner.orders(wner)", `expand: orders has no field "wner" that refers to users; did you mean owner? at character 7`}, {"expand=x(y)", `expand: unknown collection "x"`}, {"expand=orders(owner", "expand: a closing parenthesis is missing"},
 		{"expand=owner.boss.boss.boss", "expand: more than 3 references in one path"}, {"expand=" + strings.Repeat("owner,", 40), "expand: more than 32 names at character 193"},
 		{"group=meta", "group: meta has values of different types"}, {"group=month(title)", "group: month is of a time, and that is a text"}, {"group=mnth(at)", `group: "mnth" is none of hour, day, week, month, year; did you mean month?`}, {"group=status,status", "group: status is there twice at character 8"},
-		{"group=status,total,count,paid,title", "group: more than 4 names at character 25"}, {"group=tags", "group: tags has values of different types"}, {"group=status&sort=total", "sort: it does not go together with group and aggregate"},
+		{"group=status,total,count,paid,title", "group: more than 4 names at character 25"}, {"group=tags", "group: tags has values of different types"}, {"group=status&sort=total", `sort: "total" is neither a group nor an aggregate of the query`}, {"group=status&sort=cuont", `sort: "cuont" is neither a group nor an aggregate of the query; did you mean count?`}, {"group=status&sort=count,-count", "sort: count is there twice at character 7"},
+		{"group=status&sort=--count", "sort: more than one sign before count"}, {"aggregate=count&limit=1001", "limit: 1001 is more than 1000"}, {"group=count", "aggregate: count is also the name of a group; write count(id)"},
 		{"aggregate=sum", `aggregate: "sum" is none of count, sum, avg, min, max, each of a field in parentheses; did you mean sum?`}, {"aggregate=total", `aggregate: "total" is none of`}, {"aggregate=sum(title)", "aggregate: sum is of numbers, and that is a text"}, {"aggregate=sum(totl)", `aggregate: orders has no field "totl"; did you mean total? at character 5`},
 		{"aggregate=median(total)", `aggregate: "median" is none of`}, {"aggregate=max(secret)", "aggregate: secret is a password"}, {"aggregate=count,count", "aggregate: count is there twice"}, {"aggregate=sum(total", "aggregate: a closing parenthesis is missing"}, {"aggregate=count&after=x", "after: "},
 	} {

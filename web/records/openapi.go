@@ -154,7 +154,7 @@ func schemasOf(k *schema.Compiled) object {
 		n + ".PatchAll": anObject(object{"data": schema.JSONSchema(k, schema.PatchForm)}, "data"),
 		n + ".Page": object{"oneOf": []object{
 			anObject(object{"items": listOf(ref(n + ".Record")), "next": simple("string"), "total": simple("integer")}, "items"),
-			anObject(object{"groups": listOf(simple("object"))}, "groups"),
+			anObject(object{"groups": listOf(simple("object")), "more": simple("boolean")}, "groups"),
 		}},
 		n + ".Bulk":    ref("Bulk"),
 		n + ".Revert":  ref("Revert"),

@@ -47,7 +47,7 @@ func routes() []route {
 // parameterTexts explain the parameters of queries.
 var parameterTexts = map[string]string{
 	"filter":     "a condition: status = \"open\" && total > 100",
-	"sort":       "names with commas between them, - before one for descending order",
+	"sort":       "names with commas between them, - before one for descending order; of groups: -sum(total), status",
 	"fields":     "names to return, with commas between them",
 	"expand":     "references to follow: owner, comments(post)",
 	"limit":      "how many to return",
