@@ -117,7 +117,7 @@ func (t *Tx) Find(collection string, q *query.Query) (*Page, error) {
 	if err != nil {
 		return nil, invalidQuery(err)
 	}
-	return p, t.expand(p)
+	return p, t.expand(c, p, Moment{At: q.AsOf.At, Seq: q.AsOf.Seq})
 }
 
 // search returns a query together with the rules.
@@ -197,12 +197,19 @@ func (t *Tx) aggregate(c *collection, s *keys.Search, p *Page) error {
 	return err
 }
 
-// expand finds the records that those of a page refer to, or that refer to them.
-func (t *Tx) expand(p *Page) error {
+// expand finds the records that those of a page of c refer to, or that refer to them, at a moment or, if that is zero, now.
+func (t *Tx) expand(c *collection, p *Page, m Moment) error {
 	if len(p.query.Expand) == 0 {
 		return nil
 	}
-	x := query.NewExpander(&lookup{t: t})
+	l := &lookup{t: t}
+	if m != (Moment{}) {
+		var err error
+		if l.past, err = t.pastAt(c, m); err != nil {
+			return err
+		}
+	}
+	x := query.NewExpander(l)
 	for _, r := range p.Items {
 		related, err := x.Expand(r, p.query.Expand)
 		if err != nil {
@@ -213,16 +220,26 @@ func (t *Tx) expand(p *Page) error {
 	return nil
 }
 
-// lookup finds related records that the actor may view.
+// lookup finds related records that the actor may view, or in the past those whose history the actor may see.
 type lookup struct {
 	t    *Tx
 	read int // records
+
+	past *past // nil: the present
+	then map[reference]map[string][]string
 }
 
 // Get implements query.Lookup.
 func (l *lookup) Get(k *schema.Compiled, id string) (query.Row, error) {
 	if err := l.allow(1); err != nil {
 		return nil, err
+	}
+	if l.past != nil {
+		c, d, err := l.past.get(k.Name, id)
+		if d == nil || err != nil {
+			return nil, err
+		}
+		return newRecord(c, d), nil
 	}
 	c, d, err := l.t.referred(k.Name, id)
 	if d == nil || err != nil {
@@ -240,6 +257,9 @@ func (l *lookup) Referring(k *schema.Compiled, field int, id string, n int) (row
 	want, err := value.OfText(id)
 	if c == nil || err != nil {
 		return nil, err
+	}
+	if l.past != nil {
+		return l.referringThen(c, field, id, n)
 	}
 	orders, err := query.ParseOrders("id", query.Scope{Collection: c.Compiled})
 	if err != nil {

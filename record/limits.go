@@ -9,7 +9,7 @@ import (
 // who may list a collection.
 const (
 	MaxCounted      = 10_000  // records that a count or aggregates read; a count beyond it is a lower bound
-	MaxPast         = 2_000   // records whose history a query of the past reads, besides those that it returns
+	MaxPast         = 2_000   // records whose history a query of the past reads, besides those that it returns, and its expansions
 	MaxFollowed     = 100_000 // references that the filter and the rules follow
 	MaxExpandedRead = 20_000  // records that expansions read
 )
@@ -39,6 +39,12 @@ func (t *Tx) follows() error {
 
 // allow counts n records that expansions read.
 func (l *lookup) allow(n int) error {
+	if l.past != nil {
+		if l.read += n; l.read > MaxPast && !l.t.actor.System {
+			return engine.Errorf(CodeScan, "the expansions would read the histories of more than %d records; ask for smaller pages, or for fewer references to them", MaxPast)
+		}
+		return nil
+	}
 	if l.read += n; l.read > MaxExpandedRead && !l.t.actor.System {
 		return engine.Errorf(CodeScan, "the expansions would read more than %d records; ask for smaller pages, or index the fields that refer to their records", MaxExpandedRead)
 	}

@@ -98,7 +98,7 @@ func TestPast(t *testing.T) {
 		must(t, update(t, db, record.Program(), func(tx *record.Tx) (err error) { changes, err = changeGame(tx, rng, pick); return err }))
 		seq += changes
 		s := state{params: url.Values{"sort": {pick("", "-points", "note,-created", "-updated")}, "limit": {pick("3", "1000")}, "deleted": {pick("live", "trash", "all")}, "count": {"true"},
-			"filter": {pick("", "points > 1", `note ~ "a"`, `team.name = "red"`, `id = "g3" || points = 2`, "updated > created", `rev > 2 && team != null`)}}, at: now, seq: seq}
+			"filter": {pick("", "points > 1", `note ~ "a"`, `team.name = "red"`, `id = "g3" || points = 2`, "updated > created", `rev > 2 && team != null`)}, "expand": {pick("", "team", "team.games(team)", "team.games(team).team")}}, at: now, seq: seq}
 		if rng.IntN(4) == 0 {
 			s.params = url.Values{"aggregate": {"count,sum(points)"}, "group": {"note"}, "filter": s.params["filter"]}
 		}

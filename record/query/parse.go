@@ -210,9 +210,6 @@ func (p *parser) together(q *Query) error {
 			}
 		}
 	}
-	if !q.AsOf.IsZero() && len(q.Expand) > 0 {
-		return wrap("expand", fmt.Errorf("it does not go together with asof"))
-	}
 	if q.After != nil && q.Offset > 0 {
 		return wrap("offset", fmt.Errorf("it does not go together with after"))
 	}
