@@ -1,12 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -18,9 +17,10 @@ const answerLimit = 60 * time.Second
 // head but its status and length.
 type client struct {
 	conn net.Conn
-	r    *bufio.Reader
 	out  []byte
-	body []byte
+	in   []byte // received, and not yet returned
+	body []byte // in chunks
+	used int    // of in, by the last response
 }
 
 func dial(addr string) (*client, error) {
@@ -28,7 +28,7 @@ func dial(addr string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{conn: c, r: bufio.NewReaderSize(c, 32<<10)}, nil
+	return &client{conn: c, in: make([]byte, 0, 32<<10)}, nil
 }
 
 // request starts a request without a body.
@@ -48,27 +48,49 @@ func (c *client) send(now time.Time) (status int, body []byte, err error) {
 	if _, err := c.conn.Write(c.out); err != nil {
 		return 0, nil, err
 	}
-	line, err := c.r.ReadSlice('\n')
+	c.in = c.in[:copy(c.in, c.in[c.used:])]
+	for {
+		if status, body, c.used, err = c.response(c.in); c.used > 0 || err != nil {
+			return status, body, err
+		}
+		if c.in = slices.Grow(c.in, 16<<10); err == nil {
+			n, err := c.conn.Read(c.in[len(c.in):cap(c.in)])
+			if c.in = c.in[:len(c.in)+n]; err != nil {
+				return 0, nil, err
+			}
+		}
+	}
+}
+
+// response reads the first response in b and returns its size, 0 if it is incomplete. The body is good until the next
+// call, and as long as b.
+func (c *client) response(b []byte) (status int, body []byte, size int, err error) {
+	end := bytes.Index(b, []byte("\r\n\r\n"))
+	if end < 0 {
+		return 0, nil, 0, nil
+	}
+	if end < 12 || !bytes.HasPrefix(b, []byte("HTTP/1.1 ")) {
+		return 0, nil, 0, fmt.Errorf("no HTTP response: %.80q", b)
+	}
+	if status, err = strconv.Atoi(string(b[9:12])); err != nil {
+		return 0, nil, 0, err
+	}
+	length, err := lengthOf(b[:end+2])
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, 0, err
 	}
-	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) {
-		return 0, nil, fmt.Errorf("no HTTP response: %q", line)
+	end += 4
+	switch {
+	case length == chunked:
+		c.body, size, err = unchunk(c.body[:0], b[end:])
+		if size == 0 || err != nil {
+			return 0, nil, 0, err
+		}
+		return status, c.body, end + size, nil
+	case len(b) < end+length:
+		return 0, nil, 0, nil
 	}
-	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
-		return 0, nil, err
-	}
-	length, err := c.head()
-	if err != nil {
-		return 0, nil, err
-	}
-	c.body = c.body[:0]
-	if length == chunked {
-		err = c.chunks()
-	} else {
-		err = c.more(length)
-	}
-	return status, c.body, err
+	return status, b[end : end+length], end + length, nil
 }
 
 // Lengths of responses that are not given by a number.
@@ -77,21 +99,14 @@ const (
 	chunked = -2
 )
 
-// head reads the rest of a response's head and returns the length of the body.
-func (c *client) head() (length int, err error) {
+// lengthOf returns the length of the body after a head.
+func lengthOf(head []byte) (length int, err error) {
 	length = unknown
-	for {
-		line, err := c.r.ReadSlice('\n')
-		if err != nil {
-			return 0, err
-		}
-		name, v, found := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(":"))
+	for len(head) > 0 {
+		line, rest, _ := bytes.Cut(head, []byte("\r\n"))
+		head = rest
+		name, v, _ := bytes.Cut(line, []byte(":"))
 		switch v = bytes.TrimSpace(v); {
-		case !found && len(name) == 0:
-			if length == unknown {
-				return 0, errors.New("response without a length")
-			}
-			return length, nil
 		case len(name) == len("Content-Length") && bytes.EqualFold(name, []byte("Content-Length")):
 			if length, err = strconv.Atoi(string(v)); err != nil || length < 0 {
 				return 0, fmt.Errorf("bad length of a response: %q", line)
@@ -102,35 +117,31 @@ func (c *client) head() (length int, err error) {
 			return 0, errors.New("the server closes the connection")
 		}
 	}
-}
-
-// more reads n bytes of the body.
-func (c *client) more(n int) error {
-	at := len(c.body)
-	if cap(c.body) < at+n {
-		c.body = append(make([]byte, 0, 2*(at+n)), c.body...)
+	if length == unknown {
+		return 0, errors.New("response without a length")
 	}
-	c.body = c.body[:at+n]
-	_, err := io.ReadFull(c.r, c.body[at:])
-	return err
+	return length, nil
 }
 
-// chunks reads a body in chunks (RFC 9112, section 7.1) without trailers.
-func (c *client) chunks() error {
-	for {
-		line, err := c.r.ReadSlice('\n')
+// unchunk appends the body in chunks (RFC 9112, section 7.1), without trailers, that b begins with, and returns how long
+// it is in b, 0 if it is incomplete.
+func unchunk(body, b []byte) ([]byte, int, error) {
+	for at := 0; ; {
+		end := bytes.Index(b[at:], []byte("\r\n"))
+		if end < 0 {
+			return body, 0, nil
+		}
+		n, err := strconv.ParseUint(string(b[at:at+end]), 16, 31)
 		if err != nil {
-			return err
+			return body, 0, err
 		}
-		n, err := strconv.ParseUint(string(bytes.TrimRight(line, "\r\n")), 16, 31)
-		if err != nil {
-			return err
+		at += end + 2
+		if len(b) < at+int(n)+2 {
+			return body, 0, nil
 		}
-		if err := c.more(int(n)); err != nil {
-			return err
-		}
-		if _, err := c.r.Discard(len("\r\n")); err != nil || n == 0 {
-			return err
+		body = append(body, b[at:at+int(n)]...)
+		if at += int(n) + 2; n == 0 {
+			return body, at, nil
 		}
 	}
 }

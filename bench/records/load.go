@@ -2,12 +2,9 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -194,76 +191,40 @@ type outcome struct {
 
 // run keeps the clients busy. A response that is not the expected one ends the measurement.
 func (j *job) run() (outcome, error) {
-	clients := make([]*client, j.clients)
-	for i := range clients {
-		c, err := dial(j.addr)
-		if err != nil {
-			return outcome{}, err
-		}
-		defer c.conn.Close()
-		clients[i] = c
-	}
-	outs, errs := make([]outcome, j.clients), make([]error, j.clients)
-	var stop atomic.Bool
-	start, failed := time.Now(), make(chan struct{})
-	var wg sync.WaitGroup
-	for i, c := range clients {
-		wg.Go(func() {
-			if errs[i] = j.drive(c, start, uint64(i), &outs[i], &stop); errs[i] != nil && !stop.Swap(true) {
-				close(failed)
-			}
-		})
-	}
-	pause(time.Until(start.Add(j.warm)), failed)
-	j.begin()
-	pause(time.Until(start.Add(j.warm+j.window)), failed)
-	j.end()
-	wg.Wait()
-	var sum outcome
-	for i := range outs {
-		sum.lat.Merge(&outs[i].lat)
-		sum.all += outs[i].all
-	}
-	return sum, errors.Join(errs...)
+	var out outcome
+	got, err := rig.Run(rig.Job{
+		Addrs: []string{j.addr}, Set: j.load.writes, Shape: rig.Shape{Conns: j.clients, Flight: 1}, Keys: uint64(j.loaded), Seed: j.seed,
+		Warm: j.warm, Window: j.window, Begin: j.begin, End: j.end,
+		Lane: func() rig.Codec { return &lane{job: j, all: &out.all} },
+	})
+	out.lat = got.Lat
+	return out, err
 }
 
-// pause waits for a time or for the first error.
-func pause(d time.Duration, failed <-chan struct{}) {
-	select {
-	case <-time.After(d):
-	case <-failed:
-	}
+// lane is one connection, with one request in flight.
+type lane struct {
+	client
+	job      *job
+	key, seq int64
+	all      *int64
 }
 
-// drive is one client. It counts a request that was both sent and answered within the window, and for the worst
-// latency one that was sent within it.
-func (j *job) drive(c *client, start time.Time, id uint64, out *outcome, stop *atomic.Bool) error {
-	rnd := rand.New(rand.NewPCG(j.seed, id))
-	for !stop.Load() {
-		sent := time.Now()
-		since := sent.Sub(start)
-		if since >= j.warm+j.window {
-			break
-		}
-		key, seq := rnd.Int64N(j.loaded), j.seq.Add(1)
-		j.load.ask(c, &j.dialect, key, seq)
-		status, body, err := c.send(sent)
-		if err != nil {
-			return fmt.Errorf("client %d: %w", id, err)
-		}
-		if err := j.load.check(&j.dialect, key, seq, status, body); err != nil {
-			return err
-		}
-		out.all++
-		took := time.Since(sent)
-		if since < j.warm {
-			continue
-		}
-		if since+took <= j.warm+j.window {
-			out.lat.Add(took)
-		} else {
-			out.lat.Max = max(out.lat.Max, took)
-		}
+// AppendGet implements rig.Codec.
+func (l *lane) AppendGet(b []byte, key uint64) []byte {
+	l.key, l.seq = int64(key), l.job.seq.Add(1)
+	l.job.load.ask(&l.client, &l.job.dialect, l.key, l.seq)
+	return append(b, l.out...)
+}
+
+// AppendSet implements rig.Codec.
+func (l *lane) AppendSet(b []byte, key, _ uint64) []byte { return l.AppendGet(b, key) }
+
+// Reply implements rig.Codec.
+func (l *lane) Reply(b []byte, _ bool) (int, error) {
+	status, body, size, err := l.response(b)
+	if size == 0 || err != nil {
+		return 0, err
 	}
-	return nil
+	*l.all++
+	return size, l.job.load.check(&l.job.dialect, l.key, l.seq, status, body)
 }

@@ -20,7 +20,7 @@ func (m *measurements) head(p *plan, systems []*system) {
 
 const unequal = `
 What is unequal:
-- Servers and load generator share the machine's cores. The load generator is one goroutine a client, the same for all. It
+- Servers and load generator share the machine's cores. The load generator is one thread with epoll, the same for all. It
   checks every response: status, id, the numbers that it asked for, order and length of lists; one wrong response ends the run.
 - After every turn a server's records and history are counted and compared with what it acknowledged. PocketBase without
   the hook keeps no history, so only its records are.

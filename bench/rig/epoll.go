@@ -32,6 +32,7 @@ func (s Shape) String() string { return fmt.Sprintf("%d×%d", s.Conns, s.Flight)
 type Job struct {
 	Addrs []string // used by the connections by turns
 	Codec Codec
+	Lane  func() Codec // if set, returns the codec of a connection, which may keep state of it, instead of Codec
 	Set   bool
 	Shape Shape
 	Keys  uint64
@@ -55,6 +56,7 @@ type Outcome struct {
 // link is one connection of the load generator.
 type link struct {
 	fd       int
+	codec    Codec
 	in, out  []byte // in: received, not yet parsed; out: not yet sent
 	sent     []time.Duration
 	at, wait int // sent is a ring: wait requests are in flight, the oldest at at
@@ -118,7 +120,10 @@ func (e *engine) connect(addr string) error {
 	if err != nil {
 		return err
 	}
-	l := &link{fd: fd, in: make([]byte, 0, 64<<10), sent: make([]time.Duration, e.Shape.Flight)}
+	l := &link{fd: fd, codec: e.Codec, in: make([]byte, 0, 64<<10), sent: make([]time.Duration, e.Shape.Flight)}
+	if e.Lane != nil {
+		l.codec = e.Lane()
+	}
 	e.links = append(e.links, l)
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		return err
@@ -206,7 +211,7 @@ func (e *engine) serve(l *link) error {
 	now := time.Since(e.start)
 	parsed := 0
 	for l.wait > 0 {
-		size, err := e.Codec.Reply(l.in[parsed:], e.Set)
+		size, err := l.codec.Reply(l.in[parsed:], e.Set)
 		if err != nil {
 			return err
 		}
@@ -214,10 +219,15 @@ func (e *engine) serve(l *link) error {
 			break
 		}
 		parsed += size
+		took, within := now-l.sent[l.at], l.sent[l.at] >= e.from
+		switch {
+		case e.count && within:
+			e.out.Lat.Add(took)
+		case e.stop && within && !e.Load: // too late to count, but perhaps the worst
+			e.out.Lat.Max = max(e.out.Lat.Max, took)
+		}
 		if e.count {
-			if e.out.Ops++; l.sent[l.at] >= e.from {
-				e.out.Lat.Add(now - l.sent[l.at])
-			}
+			e.out.Ops++
 		}
 		if l.at++; l.at == len(l.sent) {
 			l.at = 0
@@ -239,9 +249,9 @@ func (e *engine) fill(l *link, now time.Duration) error {
 		}
 		if e.Set {
 			e.seq++
-			l.out = e.Codec.AppendSet(l.out, key, e.seq)
+			l.out = l.codec.AppendSet(l.out, key, e.seq)
 		} else {
-			l.out = e.Codec.AppendGet(l.out, key)
+			l.out = l.codec.AppendGet(l.out, key)
 		}
 		l.sent[(l.at+l.wait)%len(l.sent)] = now
 		l.wait++
