@@ -93,10 +93,18 @@ func (f *Face) history(c *web.Context) error {
 // moment reads the state in the past that a request for a record asks for, nil for the present.
 func moment(c *web.Context) (*record.Moment, error) {
 	params, err := parameters(c, "rev", "asof")
-	if err != nil || len(params) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	m := &record.Moment{}
+	return momentOf(params)
+}
+
+// momentOf is moment for the parameters rev and asof.
+func momentOf(params map[string]string) (m *record.Moment, err error) {
+	if len(params) == 0 {
+		return nil, nil
+	}
+	m = &record.Moment{}
 	if m.Rev, err = number(params, "rev"); err != nil {
 		return nil, err
 	}

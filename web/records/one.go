@@ -20,6 +20,9 @@ func name(c *web.Context) string { return c.Request.PathValue("collection") }
 func id(c *web.Context) string { return c.Request.PathValue("id") }
 
 func (f *Face) get(c *web.Context) error {
+	if isWith(c) {
+		return f.getWith(c)
+	}
 	cond, err := conditions.Of(c.Request.Header)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ func routes() []route {
 		{"POST", allPath, (*Face).create, "create a record, or import a file of CSV or JSON lines", []string{"existing", "partial", "dry_run", "pending"}, "Create", true, 201, "Record"},
 		{"PATCH", allPath, (*Face).patchAll, "change all records that meet a filter; the first request gets their number and a token for the second", []string{"filter", "token"}, "PatchAll", false, 200, "Bulk"},
 		{"DELETE", allPath, (*Face).removeAll, "move all records that meet a filter into the trash, in the same way", []string{"filter", "token"}, "", false, 200, "Bulk"},
-		{"GET", onePath, (*Face).get, "a record; with ?rev= or ?asof= as it was", []string{"rev", "asof"}, "", false, 200, "Record"},
+		{"GET", onePath, (*Face).get, "a record; with ?rev= or ?asof= as it was", []string{"rev", "asof", "fields", "expand"}, "", false, 200, "Record"},
 		{"PATCH", onePath, (*Face).patch, "change a record by a merge patch of its data", nil, "Patch", false, 200, "Record"},
 		{"DELETE", onePath, (*Face).remove, "move a record into the trash, or with ?purge delete one in the trash for good", []string{"purge"}, "", false, 204, ""},
 		{"POST", onePath + "/restore", (*Face).restore, "take a record out of the trash", nil, "", false, 200, "Record"},
