@@ -114,6 +114,9 @@ func (t *Tx) Find(collection string, q *query.Query) (*Page, error) {
 	} else {
 		err = t.page(c, search, p)
 	}
+	if err == nil && len(p.Next) > query.MaxCursorBytes {
+		err = &query.Error{Code: query.CodeTooLarge, Member: "sort", Text: "the last record of the page has values that are too long for a cursor; sort by something shorter"}
+	}
 	if err != nil {
 		return nil, invalidQuery(err)
 	}

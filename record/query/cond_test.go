@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/skerrydb/skerry/ci/seed"
 	"github.com/skerrydb/skerry/record/expr"
@@ -264,10 +266,19 @@ func TestPattern(t *testing.T) {
 		want          bool
 	}{
 		{"k", "\u212a", true}, {"\u212a", "K", true}, {"s", "ſ", true}, {"é", "É", true}, {"e", "é", false}, {"%", "", true}, {"%%", "x", true}, {"a%a", "a", false}, {"a%a", "aa", true}, {"a%b%a", "aba", true}, {"a%b%a", "abca", true},
-		{"%b%", "abc", true}, {"b%", "abc", false}, {`100\%`, "100%", true}, {`100\%`, "1000", false}, {`a\\b`, `a\b`, true}, {`a\b`, `a\b`, true}, {"", "", true}, {"x", "", false},
+		{"%b%", "abc", true}, {"b%", "abc", false}, {`100\%`, "100%", true}, {`100\%`, "1000", false}, {`a\\b`, `a\b`, true}, {`a\b`, `a\b`, true}, {"", "", true}, {"x", "", false}, {"i", "İ", false}, {"istanbul", "İSTANBUL", false}, {"ß", "ẞ", true},
 	} {
 		if got := newPattern(c.pattern).match(c.text); got != c.want {
 			t.Errorf("%q ~ %q is %v", c.text, c.pattern, got)
+		}
+	}
+	for r := rune(1); r <= unicode.MaxRune; r++ { // letters match as strings.EqualFold has it
+		next := unicode.SimpleFold(r)
+		if next == r && fold(string(r)) != string(r) && utf8.ValidRune(r) {
+			t.Errorf("%U has no other case, and is folded to %q", r, fold(string(r)))
+		}
+		if fold(string(r)) != fold(string(next)) {
+			t.Errorf("%U and %U do not match", r, next)
 		}
 	}
 	many := newPattern(strings.Repeat("a%", 1000) + "b")

@@ -69,6 +69,9 @@ func fold(s string) string {
 		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
 			least = min(least, next)
 		}
-		return unicode.ToLower(least)
+		if least < utf8.RuneSelf {
+			return unicode.ToLower(least) // as above
+		}
+		return least
 	}, s)
 }
