@@ -99,8 +99,8 @@ func (p *plan) compare(dir string, w io.Writer) (err error) {
 // open finds the requested systems, without starting them.
 func (p *plan) open(dir string) ([]*system, error) {
 	path := filepath.Join(dir, "site.bin")
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", path, "./records/site").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the site (run this in bench/): %w\n%s", err, out)
+	if out, err := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/skerrydb/skerry/bench/records/site").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build the site: %w\n%s", err, out)
 	}
 	makers := map[string]func() (*system, error){}
 	for _, a := range abouts {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -181,6 +182,9 @@ func TestCompare(t *testing.T) {
 		t.Skip("needs -whole: starts PostgreSQL and builds a program for minutes")
 	}
 	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // PostgreSQL runs as another user
+		t.Fatal(err)
+	}
 	p := plan{
 		Plan:    rig.Plan{Systems: "skerry,pocketbase-history,postgres", Rounds: 1, Window: 200 * time.Millisecond, Quick: true},
 		records: 2_000, big: 2_000, clients: "1,4", loads: "create,get,list,update,burst", crud: true,
